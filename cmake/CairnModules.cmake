@@ -1,0 +1,122 @@
+# What the folders' CMakeLists say:
+#
+#   cairn_sources(a.cc b.cc)             compiled into librocksdb beside RocksDB's own objects
+#   cairn_test(x_test [FILE.cc ...] [LIBRARIES ...] [LABELS ...])   a GoogleTest program, run by ctest; default source x_test.cc
+#   cairn_bench(x_bench [FILE.cc ...])   a google-benchmark program, built, not run by ctest
+
+include(GNUInstallDirs)
+find_package(Threads REQUIRED)
+
+# Internal headers of RocksDB must see what the library was compiled with.
+add_library(cairn_flags INTERFACE)
+target_include_directories(cairn_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_SOURCE_DIR}/include")
+target_include_directories(cairn_flags SYSTEM INTERFACE ${ROCKSDB_INCLUDE_DIRS})
+target_compile_definitions(cairn_flags INTERFACE ${ROCKSDB_DEFINITIONS} ROCKSDB_USE_RTTI)
+target_compile_options(cairn_flags INTERFACE
+  ${cairn_march} -Wall -Wextra -Werror -Wshadow -Wno-unused-parameter -fno-omit-frame-pointer)
+if(CAIRN_SANITIZE STREQUAL "address")
+  set(cairn_sanitize_flags -fsanitize=address,undefined -fno-sanitize=vptr)
+elseif(CAIRN_SANITIZE STREQUAL "thread")
+  set(cairn_sanitize_flags -fsanitize=thread)
+elseif(CAIRN_SANITIZE)
+  message(FATAL_ERROR "CAIRN_SANITIZE is ${CAIRN_SANITIZE}; it may be empty, address or thread.")
+endif()
+if(CAIRN_SANITIZE)
+  target_compile_options(cairn_flags INTERFACE ${cairn_sanitize_flags} -g1 -O1)
+  target_link_options(cairn_flags INTERFACE ${cairn_sanitize_flags})
+endif()
+
+find_package(PkgConfig REQUIRED)
+set(cairn_system_libraries snappy z bz2 lz4 zstd md Threads::Threads ${CMAKE_DL_LIBS})
+find_library(URING uring)
+if(URING)
+  list(APPEND cairn_system_libraries uring)
+endif()
+
+function(cairn_sources)
+  foreach(file ${ARGN})
+    set_property(GLOBAL APPEND PROPERTY CAIRN_SOURCES "${CMAKE_CURRENT_SOURCE_DIR}/${file}")
+  endforeach()
+endfunction()
+
+# Libraries of the distribution that a module links, besides those RocksDB needs.
+function(cairn_system_library)
+  set_property(GLOBAL APPEND PROPERTY CAIRN_SYSTEM_LIBRARIES ${ARGN})
+endfunction()
+
+function(cairn_link_libraries)
+  get_property(sources GLOBAL PROPERTY CAIRN_SOURCES)
+  get_property(more_libraries GLOBAL PROPERTY CAIRN_SYSTEM_LIBRARIES)
+  set(libraries ${cairn_system_libraries} ${more_libraries})
+  add_library(cairn_objects OBJECT ${sources})
+  target_link_libraries(cairn_objects PRIVATE cairn_flags)
+
+  add_library(rocksdb SHARED $<TARGET_OBJECTS:cairn_objects>)
+  set_target_properties(rocksdb PROPERTIES
+    VERSION ${ROCKSDB_VERSION} SOVERSION ${ROCKSDB_MAJOR} LINKER_LANGUAGE CXX
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib" LINK_DEPENDS "${ROCKSDB_ARCHIVE}")
+  target_link_libraries(rocksdb
+    PRIVATE cairn_flags -Wl,--whole-archive "${ROCKSDB_ARCHIVE}" -Wl,--no-whole-archive -Wl,--as-needed ${libraries})
+  target_include_directories(rocksdb INTERFACE
+    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+
+  add_library(rocksdb_static STATIC $<TARGET_OBJECTS:cairn_objects>)
+  set_target_properties(rocksdb_static PROPERTIES
+    OUTPUT_NAME rocksdb LINKER_LANGUAGE CXX ARCHIVE_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib")
+  # Cairn's objects and RocksDB's become members of one archive.
+  file(WRITE "${CMAKE_BINARY_DIR}/merge_archives.sh"
+"set -e
+printf 'open %s\\naddlib %s\\nsave\\nend\\n' \"$1\" \"${ROCKSDB_ARCHIVE}\" | \"${CMAKE_AR}\" -M
+\"${CMAKE_RANLIB}\" \"$1\"
+")
+  add_custom_command(TARGET rocksdb_static POST_BUILD
+    COMMAND sh "${CMAKE_BINARY_DIR}/merge_archives.sh" "$<TARGET_FILE:rocksdb_static>" VERBATIM)
+  target_link_libraries(rocksdb_static INTERFACE ${libraries})
+endfunction()
+
+function(cairn_program name)
+  cmake_parse_arguments(P "" "" "SOURCES;LIBRARIES" ${ARGN})
+  add_executable(${name} ${P_SOURCES})
+  target_link_libraries(${name} PRIVATE cairn_flags ${P_LIBRARIES} rocksdb -Wl,--as-needed gflags ${cairn_system_libraries})
+  set_target_properties(${name} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" BUILD_RPATH "$ORIGIN/../lib"
+    INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endfunction()
+
+if(CAIRN_BUILD_TESTS)
+  enable_testing()
+  find_package(GTest REQUIRED)
+endif()
+function(cairn_test name)
+  if(NOT CAIRN_BUILD_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(T "" "TIMEOUT" "LIBRARIES;LABELS;ARGUMENTS" ${ARGN})
+  if(NOT T_UNPARSED_ARGUMENTS)
+    set(T_UNPARSED_ARGUMENTS ${name}.cc)
+  endif()
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 600)
+  endif()
+  add_executable(${name} ${T_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE cairn_flags rocksdb ${T_LIBRARIES} GTest::gtest GTest::gtest_main Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
+  add_test(NAME ${name} COMMAND ${name} ${T_ARGUMENTS})
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}"
+    ENVIRONMENT "CAIRN_BUILD_DIR=${CMAKE_BINARY_DIR};CAIRN_SOURCE_DIR=${CMAKE_SOURCE_DIR}")
+endfunction()
+
+if(CAIRN_BUILD_BENCHMARKS)
+  find_package(benchmark REQUIRED)
+endif()
+function(cairn_bench name)
+  if(NOT CAIRN_BUILD_BENCHMARKS)
+    return()
+  endif()
+  if(NOT ARGN)
+    set(ARGN ${name}.cc)
+  endif()
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE cairn_flags rocksdb benchmark::benchmark benchmark::benchmark_main Threads::Threads)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+endfunction()

@@ -1,0 +1,114 @@
+# Brings RocksDB, built once per version, flags and compiler, from a cache folder outside the clone.
+#
+# Gives: ROCKSDB_INCLUDE_DIRS   the source tree (internal headers too) and its include/
+#        ROCKSDB_ARCHIVE        every object of the library, position independent, with the call that registers Cairn
+#        ROCKSDB_TOOLS_ARCHIVE  db_bench and memtablerep_bench without their main()
+#        ROCKSDB_DEFINITIONS    what internal headers must be compiled with to agree with the library
+#        ROCKSDB_LIBRARIES      what the library itself links
+
+find_program(CCACHE ccache)
+if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  set(CMAKE_C_COMPILER_LAUNCHER "${CCACHE}")
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE}")
+endif()
+
+if(NOT CAIRN_CACHE_DIR)
+  if(DEFINED ENV{CAIRN_CACHE_DIR})
+    set(cairn_cache "$ENV{CAIRN_CACHE_DIR}")
+  elseif(DEFINED ENV{XDG_CACHE_HOME})
+    set(cairn_cache "$ENV{XDG_CACHE_HOME}/cairn")
+  else()
+    set(cairn_cache "$ENV{HOME}/.cache/cairn")
+  endif()
+else()
+  set(cairn_cache "${CAIRN_CACHE_DIR}")
+endif()
+
+set(cairn_rocksdb_source "${CAIRN_ROCKSDB_SOURCE}")
+if(NOT cairn_rocksdb_source)
+  execute_process(
+    COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/scripts/fetch_rocksdb" "${cairn_cache}"
+    OUTPUT_VARIABLE cairn_rocksdb_source OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)
+  if(failed)
+    message(FATAL_ERROR "RocksDB's source is missing (the line above says why). "
+                        "Name an unpacked tree with -DCAIRN_ROCKSDB_SOURCE=DIR, or mend the cause and run cmake again.")
+  endif()
+endif()
+get_filename_component(cairn_rocksdb_source "${cairn_rocksdb_source}" ABSOLUTE)
+set(version_h "${cairn_rocksdb_source}/include/rocksdb/version.h")
+if(NOT EXISTS "${version_h}")
+  message(FATAL_ERROR "${cairn_rocksdb_source} is not a RocksDB source tree: include/rocksdb/version.h is missing.")
+endif()
+file(READ "${version_h}" version_text)
+foreach(part MAJOR MINOR PATCH)
+  string(REGEX MATCH "#define ROCKSDB_${part} ([0-9]+)" unused "${version_text}")
+  set(ROCKSDB_${part} "${CMAKE_MATCH_1}")
+endforeach()
+set(ROCKSDB_VERSION "${ROCKSDB_MAJOR}.${ROCKSDB_MINOR}.${ROCKSDB_PATCH}")
+if(NOT "${ROCKSDB_MAJOR}.${ROCKSDB_MINOR}" STREQUAL "9.10")
+  message(FATAL_ERROR "Cairn is written against RocksDB 9.10; ${cairn_rocksdb_source} holds ${ROCKSDB_VERSION}.")
+endif()
+
+if(CAIRN_PORTABLE STREQUAL "native")
+  set(rocksdb_portable 0)
+else()
+  set(rocksdb_portable "${CAIRN_PORTABLE}")
+endif()
+set(cairn_march "-march=${CAIRN_PORTABLE}")
+
+# What -march=native means differs from machine to machine, and a cache folder may be shared: the macros tell them apart.
+execute_process(COMMAND "${CMAKE_CXX_COMPILER}" ${cairn_march} -dM -E -x c++ /dev/null
+                OUTPUT_VARIABLE cairn_target_macros RESULT_VARIABLE failed ERROR_VARIABLE why)
+if(failed)
+  message(FATAL_ERROR "The compiler does not know the processor -DCAIRN_PORTABLE=${CAIRN_PORTABLE}: ${why}")
+endif()
+file(GLOB recipe "${CMAKE_CURRENT_LIST_DIR}/substrate/*" "${CMAKE_CURRENT_LIST_DIR}/substrate/plugin/*")
+list(FILTER recipe EXCLUDE REGEX "/plugin$")
+set(key "${ROCKSDB_VERSION}|${cairn_rocksdb_source}|${CMAKE_BUILD_TYPE}|${CAIRN_SANITIZE}|${CAIRN_PORTABLE}")
+string(APPEND key "|${CMAKE_CXX_COMPILER}|${CMAKE_CXX_COMPILER_VERSION}|${CMAKE_CXX_FLAGS}|${cairn_target_macros}")
+foreach(file ${recipe})
+  file(SHA256 "${file}" sum)
+  string(APPEND key "|${sum}")
+endforeach()
+string(SHA256 key "${key}")
+string(SUBSTRING "${key}" 0 12 key)
+string(TOLOWER "${CMAKE_BUILD_TYPE}" flavour)
+if(CAIRN_SANITIZE)
+  set(flavour "${CAIRN_SANITIZE}")
+endif()
+set(cairn_substrate "${cairn_cache}/rocksdb-${ROCKSDB_VERSION}-${flavour}-${key}")
+
+# Two configurations that start at once share one build; a build that was cut short is not taken for a whole one.
+file(MAKE_DIRECTORY "${cairn_cache}")
+file(LOCK "${cairn_substrate}.lock" GUARD FILE TIMEOUT 3600)
+if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
+  message(STATUS "Building RocksDB ${ROCKSDB_VERSION} (${flavour}) into ${cairn_substrate}: about 3 minutes, once")
+  file(REMOVE_RECURSE "${cairn_substrate}")
+  file(MAKE_DIRECTORY "${cairn_substrate}")
+  # RocksDB's CMake wants plugins inside its tree; a tree of links leaves the source as it is.
+  execute_process(COMMAND cp -rs "${cairn_rocksdb_source}" "${cairn_substrate}/src" RESULT_VARIABLE failed)
+  if(NOT failed)
+    execute_process(COMMAND "${CMAKE_COMMAND}" -E copy_directory "${CMAKE_CURRENT_LIST_DIR}/substrate/plugin"
+                            "${cairn_substrate}/src/plugin/cairn" RESULT_VARIABLE failed)
+  endif()
+  if(NOT failed)
+    execute_process(
+      COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
+              -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS}
+              -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${CAIRN_SANITIZE} -DPORTABLE=${rocksdb_portable}
+      OUTPUT_FILE "${cairn_substrate}/configure.log" ERROR_FILE "${cairn_substrate}/configure.log"
+      RESULT_VARIABLE failed)
+  endif()
+  if(NOT failed)
+    execute_process(COMMAND "${CMAKE_COMMAND}" --build "${cairn_substrate}/build" RESULT_VARIABLE failed)
+  endif()
+  if(failed)
+    message(FATAL_ERROR "RocksDB did not build; the log is in ${cairn_substrate}. "
+                        "A full disk (3 GB are needed) and missing packages (scripts/install_packages) are the usual causes.")
+  endif()
+  # Written last: its presence says that the build is whole.
+  file(RENAME "${cairn_substrate}/build/substrate.cmake" "${cairn_substrate}/substrate.cmake")
+endif()
+file(LOCK "${cairn_substrate}.lock" RELEASE)
+include("${cairn_substrate}/substrate.cmake")

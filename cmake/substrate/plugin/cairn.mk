@@ -1,0 +1,3 @@
+cairn_SOURCES = 
+cairn_FUNC = cairn_Register
+cairn_LIBS = 
