@@ -1,0 +1,107 @@
+// Opening a database with Cairn engines, and what RocksDB's own interface has no place for: compaction of a trie by
+// hand and its statistics.
+//
+// Every function is thread-safe. A `db` may be the one that cairn::Open gave, or one of rocksdb::DB::Open or a
+// StackableDB around it, opened for writing in this process.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// As rocksdb::DB::Open, and in addition:
+// - Trie column families start compacting at once. Opened by rocksdb::DB::Open, they start at the first flush, because
+// RocksDB
+//   hands out no DB pointer earlier.
+// - CompactRange on a trie returns NotSupported instead of doing nothing, and PauseBackgroundWork pauses the trie's
+//   compactions, too.
+// - GetProperty("cairn.stats") and ("cairn.stats.json") give the text of GetTrieStats.
+// - A trie column family without the compaction scheduler, or with a partitioner that does not fit its comparator or
+// its
+//   files, is an InvalidArgument that says what to change.
+// The caller deletes *db.
+rocksdb::Status Open(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db);
+rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
+                     const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families,
+                     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
+
+// Opens what the database's own OPTIONS file describes, all column families. `handles` are in the order of `names`; the
+// caller destroys them (db->DestroyColumnFamilyHandle) and deletes *db.
+rocksdb::Status OpenWithStoredOptions(const std::string& path, std::vector<std::string>* names,
+                                      std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
+
+struct TrieCompactOptions {
+  // Limits the work to one container and what lies below it: the path from the root, one number a depth ({3, 0}: child
+  // 0 of child 3). Empty: the whole trie.
+  std::vector<int> container;
+
+  // Compacts the columns of this depth only, each into the depth below, or in place where nothing lies below; 0 is the
+  // root. -1: everything, until each key lies in one table and what was overwritten or deleted is gone.
+  int depth = -1;
+};
+
+// Compacts by hand and returns when it is done. Waits for compactions under way. NotSupported for a column family that
+// is no trie; Incomplete when paused (DisableManualCompaction, PauseBackgroundWork); ShutdownInProgress when the
+// database is closed meanwhile.
+rocksdb::Status CompactTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family,
+                            const TrieCompactOptions& options = TrieCompactOptions());
+
+// Starts compaction of a database opened by rocksdb::DB::Open without waiting for its first flush.
+rocksdb::Status StartTrieCompaction(rocksdb::DB* db);
+
+// Returns when no trie compaction is due, running or queued; TimedOut after `timeout_micros` (0: no limit).
+rocksdb::Status WaitForTrieCompaction(rocksdb::DB* db, uint64_t timeout_micros = 0);
+
+// The container that holds `key` at `depth`, as a path from the root.
+rocksdb::Status TrieContainerOf(rocksdb::ColumnFamilyHandle* column_family, const rocksdb::Slice& key, int depth,
+                                std::vector<int>* path);
+
+// One depth of a trie. Bytes are file sizes.
+struct TrieDepthStats {
+  int depth = 0;      // 0: the root, RocksDB's level 0
+  int columns = 0;    // containers that hold files
+  int slots_min = 0;  // occupied slots of the emptiest and of the fullest of them
+  int slots_max = 0;
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+  uint64_t live_bytes = 0;       // estimated from the tables' sketches: newest versions of keys not deleted
+  uint64_t pending_columns = 0;  // full columns that wait for a compaction
+  uint64_t pending_bytes = 0;
+  uint64_t written_bytes = 0;  // since the database was opened: by flush (depth 0) or by compaction into this depth
+};
+
+struct TrieStats {
+  std::string column_family;
+  std::vector<TrieDepthStats> depths;  // down to the deepest that holds files
+  uint64_t bytes = 0;
+  uint64_t live_bytes = 0;
+  double space_amplification = 0;  // bytes / live_bytes; 0 when nothing is live
+  double space_bound = 0;
+  // Since the column family was created; every table carries the totals at its birth.
+  uint64_t flushed_bytes = 0;
+  uint64_t compacted_bytes = 0;
+  double write_amplification = 0;  // (flushed + compacted) / flushed
+  // Since the database was opened.
+  uint64_t running_compactions = 0;
+  uint64_t root_compactions = 0;  // finished, by kind
+  uint64_t push_compactions = 0;
+  uint64_t merge_compactions = 0;
+  uint64_t failed_compactions = 0;
+  uint64_t pick_micros = 0;  // spent choosing compactions
+  std::string last_error;    // empty: none
+};
+
+rocksdb::Status GetTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, TrieStats* stats);
+
+// As a table for people, and as JSON for programs.
+std::string TrieStatsToTable(const TrieStats& stats);
+std::string TrieStatsToJson(const TrieStats& stats);
+
+}  // namespace cairn

@@ -1,0 +1,93 @@
+// The SSTable-trie: a RocksDB column family whose data moves down a trie of containers, each byte written once per
+// depth.
+//
+// Use it for point lookups over many small items under a heavy write load. Keys are kept in the order of a 64-bit hash,
+// so iteration is complete, stable and snapshot-consistent, but follows the hash: there is no range scan, and
+// DeleteRange is refused with NotSupported.
+//
+//   rocksdb::Options options;
+//   options.create_if_missing = true;
+//   rocksdb::Status s = cairn::UseTrie(&options);
+//   rocksdb::DB* db = nullptr;
+//   if (s.ok()) s = cairn::Open(options, "/path/to/db", &db);  // cairn/db.h; rocksdb::DB::Open works, too
+//
+// Source: LSM-trie (USENIX ATC 2015), "SSTable-trie"; docs/trie.md says how it lies on RocksDB's levels.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// What shapes a trie. Fixed for the life of a column family, unless a field says otherwise. Written into the OPTIONS
+// file as the option string of the partitioner ("cairn.TriePartitioner"), from where the compaction scheduler reads it.
+struct TrieOptions {
+  // The hash that orders the keys: "xxh3", or "sha1" as in the paper (about 20 times the CPU). Opening with another
+  // hash or seed than the column family was created with fails: the comparator's name holds both.
+  std::string hash = "xxh3";
+
+  // Seeds the hash, so that nobody can aim keys at one container.
+  uint64_t seed = 0;
+
+  // Children of a container: 2, 4, 8, 16, 32 or 64. More: a shallower trie (fewer writes), but more files a compaction
+  // writes at once.
+  int fan_out = 8;
+
+  // RocksDB levels that one depth takes. Those beyond `trigger` are headroom: a parent can go on writing while its
+  // children wait for their own compaction.
+  int slots = 12;
+
+  // Occupied slots at which a column is compacted into the depth below. Fewer: fewer files to search; more: fewer
+  // writes, because more duplicates meet before they move. 2 to `slots`. Can be changed at any open.
+  int trigger = 8;
+
+  // Depths below the root. 5 depths of 8 slots hold 14 TB at a 64 MiB write buffer. May grow at a later open, not
+  // shrink.
+  int depth = 5;
+
+  // Files of level 0 at which the root is compacted. Can be changed at any open.
+  int root_trigger = 8;
+
+  // Bloom filter bits a key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
+  double filter_bits = 16;
+
+  // Bytes on disk per byte of live data (newest versions of keys not deleted) that are tolerated, 1.1 or more. Lower:
+  // more rewriting. The deepest containers are merged in place when it is passed. Can be changed at any open.
+  double space_bound = 1.5;
+
+  // A full column at the deepest populated depth goes one depth deeper when at least this share of its bytes is live,
+  // and is merged in place when not. 0.53 is where both cost the same at 8 slots under uniform updates (docs/trie.md).
+  // Can be changed at any open.
+  double grow_liveness = 0.53;
+};
+
+// Parses "fan_out=8;slots=12;...": fields not named keep their value in *options. Unknown names and bad values are
+// InvalidArgument and leave *options unchanged.
+rocksdb::Status TrieOptionsFromString(const std::string& text, TrieOptions* options);
+
+// All fields, in the form that TrieOptionsFromString reads.
+std::string TrieOptionsToString(const TrieOptions& options);
+
+// InvalidArgument that names the field and what it may be, or OK.
+rocksdb::Status ValidateTrieOptions(const TrieOptions& options);
+
+// Makes a column family a trie: comparator, partitioner, table factory, number of levels, compaction style and level-0
+// triggers. What else the options hold (write buffer, compression, merge operator, block cache of a block-based table
+// factory ...) stays. The database needs UseTrieCompaction as well.
+rocksdb::Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie = TrieOptions());
+
+// Adds the compaction scheduler ("cairn.TrieCompaction", an EventListener) unless it is there. One serves every trie
+// column family of the database, and any number of databases; ordinary column families are not touched.
+rocksdb::Status UseTrieCompaction(rocksdb::DBOptions* options);
+
+// Both of the above.
+rocksdb::Status UseTrie(rocksdb::Options* options, const TrieOptions& trie = TrieOptions());
+
+// True if `options` describe a trie column family; *trie (may be null) gets its shape.
+bool IsTrie(const rocksdb::ColumnFamilyOptions& options, TrieOptions* trie);
+
+}  // namespace cairn
