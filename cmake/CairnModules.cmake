@@ -27,7 +27,7 @@ if(CAIRN_SANITIZE)
 endif()
 
 find_package(PkgConfig REQUIRED)
-set(cairn_system_libraries snappy z bz2 lz4 zstd md Threads::Threads ${CMAKE_DL_LIBS})
+set(cairn_system_libraries gflags snappy z bz2 lz4 zstd md Threads::Threads ${CMAKE_DL_LIBS})
 find_library(URING uring)
 if(URING)
   list(APPEND cairn_system_libraries uring)
