@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds everything and runs every test and check.
+#
+#   ./test.sh                everything but the sanitizers
+#   ./test.sh --quick        leaves out the tests labelled "long" and clang-tidy
+#   ./test.sh --sanitizers   also builds and runs under address, undefined-behaviour and thread sanitizers; each takes a RocksDB
+#                            of its own, about 6 minutes on two cores the first time
+#   ./test.sh --tidy-all     clang-tidy over every file, without the time limit
+#   ./test.sh ... -- ARGS    ARGS go to ctest, for example: ./test.sh --quick -- -R Column
+#
+# Ends with a line for each part and "all parts passed", or "FAILED: ..." and exit code 1. A part that fails does not keep the
+# others from running.
+set -uo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
+export LC_ALL=C.UTF-8
+export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
+
+quick=false
+sanitizers=false
+tidy=(--budget 420)
+while [ $# -gt 0 ]; do
+  case $1 in
+    --quick) quick=true ;;
+    --sanitizers) sanitizers=true ;;
+    --tidy-all) tidy=() ;;
+    --) shift; break ;;
+    -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
+    *) echo "test.sh: unknown argument $1; --help lists them" >&2; exit 2 ;;
+  esac
+  shift
+done
+ctest_args=("$@")
+$quick && ctest_args+=(-LE long)
+
+failed=()
+summary=()
+part() {
+  local name=$1 start=$SECONDS
+  shift
+  echo "=== $name"
+  if "$@"; then
+    summary+=("$(printf '%-24s passed  %4d s' "$name" $((SECONDS - start)))")
+  else
+    summary+=("$(printf '%-24s FAILED  %4d s' "$name" $((SECONDS - start)))")
+    failed+=("$name")
+    return 1
+  fi
+}
+finish() {
+  echo "=== summary"
+  printf '%s\n' "${summary[@]}"
+  if [ ${#failed[@]} -gt 0 ]; then
+    echo "FAILED: ${failed[*]}"
+    exit 1
+  fi
+  echo "all parts passed"
+  exit 0
+}
+
+build_and_test() {
+  local preset=$1
+  part "build $preset" scripts/build "$preset" || return
+  part "test $preset" ctest --preset "$preset" "${ctest_args[@]}"
+}
+
+part "packages" scripts/install_packages test || finish
+part "shellcheck" scripts/check_shell
+part "clang-format" scripts/check_format
+build_and_test release
+if [ -f build/compile_commands.json ] && ! $quick; then
+  part "clang-tidy" scripts/check_tidy "${tidy[@]}" build
+fi
+if $sanitizers; then
+  build_and_test asan
+  build_and_test tsan
+fi
+finish
