@@ -1,10 +1,41 @@
 // RocksDB calls this once, from its plugin list, when the object registry is first used.
 
+#include <memory>
 #include <string>
 
+#include "rocksdb/comparator.h"
+#include "rocksdb/sst_partitioner.h"
+#include "rocksdb/table.h"
 #include "rocksdb/utilities/object_registry.h"
+#include "table/hash_order.h"
+#include "table/hash_order_table.h"
 
-extern "C" int cairn_Register(ROCKSDB_NAMESPACE::ObjectLibrary& library, const std::string& /*arg*/) {
-  (void)library;
-  return 0;
+namespace {
+
+using rocksdb::ObjectLibrary;
+
+// "cairn.HashOrder" and everything that continues it with a colon.
+ObjectLibrary::PatternEntry NamedWithSuffix(const char* name) {
+  return ObjectLibrary::PatternEntry(name, true).AddSeparator(":");
+}
+
+}  // namespace
+
+extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/) {
+  library.AddFactory<const rocksdb::Comparator>(
+      NamedWithSuffix(cairn::kHashOrderName),
+      [](const std::string& name, std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {
+        const rocksdb::Comparator* comparator = nullptr;
+        const rocksdb::Status s = cairn::HashOrderComparatorFromName(name, &comparator);
+        if (!s.ok()) *message = s.ToString();
+        return comparator;
+      });
+  library.AddFactory<rocksdb::TableFactory>(
+      cairn::HashOrderTableFactory::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
+        guard->reset(new cairn::HashOrderTableFactory());
+        return guard->get();
+      });
+  size_t types = 0;
+  return static_cast<int>(library.GetFactoryCount(&types));
 }

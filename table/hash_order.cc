@@ -1,0 +1,130 @@
+#include "table/hash_order.h"
+
+#include <sha1.h>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+#define XXH_INLINE_ALL
+#ifdef __AVX512F__
+#define XXH_VECTOR 2  // AVX2: keys are short, and GCC 12 warns of its own AVX-512 header
+#endif
+#include <xxhash.h>
+
+namespace cairn {
+
+namespace {
+
+// RFC 3174's digest, its first eight bytes as a big-endian number, so that prefix bits are the digest's first bits.
+uint64_t Sha1Position(const rocksdb::Slice& key, uint64_t seed) {
+  SHA1_CTX context;
+  SHA1Init(&context);
+  if (seed != 0) {
+    uint8_t bytes[8];
+    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<uint8_t>(seed >> (8 * i));
+    SHA1Update(&context, bytes, sizeof(bytes));
+  }
+  SHA1Update(&context, reinterpret_cast<const uint8_t*>(key.data()), key.size());
+  uint8_t digest[SHA1_DIGEST_LENGTH];
+  SHA1Final(digest, &context);
+  uint64_t position = 0;
+  for (int i = 0; i < 8; ++i) position = position << 8 | digest[i];
+  return position;
+}
+
+class HashComparator : public rocksdb::Comparator {
+ public:
+  HashComparator(HashKind kind, uint64_t seed)
+      : hash_(kind, seed), name_(std::string(kHashOrderName) + ":" + HashKindName(kind) + ":" + std::to_string(seed)) {}
+
+  const char* Name() const override { return name_.c_str(); }
+
+  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
+    const uint64_t hash_a = hash_(a);
+    const uint64_t hash_b = hash_(b);
+    if (hash_a != hash_b) return hash_a < hash_b ? -1 : 1;
+    return a.compare(b);
+  }
+
+  bool Equal(const rocksdb::Slice& a, const rocksdb::Slice& b) const override { return a == b; }
+
+  // A shorter key has another hash: no key can stand for a range of others.
+  void FindShortestSeparator(std::string* /*start*/, const rocksdb::Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+
+  bool CanKeysWithDifferentByteContentsBeEqual() const override { return false; }
+
+  const KeyHash& hash() const { return hash_; }
+
+ private:
+  const KeyHash hash_;
+  const std::string name_;
+};
+
+}  // namespace
+
+const char* HashKindName(HashKind kind) { return kind == HashKind::kSha1 ? "sha1" : "xxh3"; }
+
+rocksdb::Status ParseHashKind(const std::string& name, HashKind* kind) {
+  for (HashKind candidate : {HashKind::kXxh3, HashKind::kSha1}) {
+    if (name == HashKindName(candidate)) {
+      *kind = candidate;
+      return rocksdb::Status::OK();
+    }
+  }
+  return rocksdb::Status::InvalidArgument("hash is \"" + name + "\"", "it may be xxh3 or sha1");
+}
+
+uint64_t KeyHash::operator()(const rocksdb::Slice& user_key) const {
+  if (kind_ == HashKind::kSha1) return Sha1Position(user_key, seed_);
+  return XXH3_64bits_withSeed(user_key.data(), user_key.size(), seed_);
+}
+
+const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed) {
+  static std::mutex mutex;
+  static auto* comparators = new std::map<std::pair<HashKind, uint64_t>, const HashComparator*>();
+  std::lock_guard<std::mutex> lock(mutex);
+  const HashComparator*& comparator = (*comparators)[{kind, seed}];
+  if (comparator == nullptr) comparator = new HashComparator(kind, seed);
+  return comparator;
+}
+
+rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocksdb::Comparator** comparator) {
+  const rocksdb::Status malformed = rocksdb::Status::InvalidArgument(
+      "comparator \"" + name + "\"", "the hash order is written cairn.HashOrder:HASH:SEED, as cairn.HashOrder:xxh3:0");
+  std::string rest = name;
+  HashKind kind = HashKind::kXxh3;
+  uint64_t seed = 0;
+  const std::string prefix(kHashOrderName);
+  if (rest.compare(0, prefix.size(), prefix) != 0) return malformed;
+  rest.erase(0, prefix.size());
+  if (!rest.empty()) {
+    if (rest[0] != ':') return malformed;
+    rest.erase(0, 1);
+    const size_t colon = rest.find(':');
+    rocksdb::Status s = ParseHashKind(rest.substr(0, colon), &kind);
+    if (!s.ok()) return s;
+    if (colon != std::string::npos) {
+      const std::string digits = rest.substr(colon + 1);
+      if (digits.empty() || digits.size() > 20 || digits.find_first_not_of("0123456789") != std::string::npos) {
+        return malformed;
+      }
+      unsigned __int128 value = 0;
+      for (char digit : digits) value = value * 10 + static_cast<unsigned>(digit - '0');
+      if (value > UINT64_MAX) return malformed;
+      seed = static_cast<uint64_t>(value);
+    }
+  }
+  *comparator = HashOrderComparator(kind, seed);
+  return rocksdb::Status::OK();
+}
+
+const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator) {
+  if (comparator == nullptr) return nullptr;
+  const auto* hash_order = dynamic_cast<const HashComparator*>(comparator->GetRootComparator());
+  return hash_order == nullptr ? nullptr : &hash_order->hash();
+}
+
+}  // namespace cairn

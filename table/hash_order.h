@@ -1,0 +1,51 @@
+// The order of keys that trie and SILT stores share: by a 64-bit hash of the key, ties broken by the key's bytes.
+//
+// Thread-safety: everything here is immutable.
+//
+// The comparator's name is "cairn.HashOrder:HASH:SEED" and RocksDB stores it in the MANIFEST and in every table, so a
+// database can never be read in another order than it was written in.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rocksdb/comparator.h"
+#include "rocksdb/slice.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+enum class HashKind { kXxh3, kSha1 };
+
+const char* HashKindName(HashKind kind);
+rocksdb::Status ParseHashKind(const std::string& name, HashKind* kind);
+
+// Maps a key to its position: a uniformly distributed 64-bit number that decides order and container.
+class KeyHash {
+ public:
+  KeyHash() = default;
+  KeyHash(HashKind kind, uint64_t seed) : kind_(kind), seed_(seed) {}
+
+  uint64_t operator()(const rocksdb::Slice& user_key) const;
+
+  HashKind kind() const { return kind_; }
+  uint64_t seed() const { return seed_; }
+
+ private:
+  HashKind kind_ = HashKind::kXxh3;
+  uint64_t seed_ = 0;
+};
+
+// The one comparator of this hash and seed; lives until the process ends, as RocksDB wants it.
+const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed);
+
+constexpr char kHashOrderName[] = "cairn.HashOrder";
+
+// The comparator that a name of the form above describes; InvalidArgument for any other name.
+rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocksdb::Comparator** comparator);
+
+// Null unless `comparator` is (or wraps) one of the above.
+const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator);
+
+}  // namespace cairn

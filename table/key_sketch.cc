@@ -1,0 +1,59 @@
+#include "table/key_sketch.h"
+
+#include <algorithm>
+
+#include "util/coding.h"
+
+namespace cairn {
+
+namespace {
+constexpr uint32_t kVersion = 1;
+}  // namespace
+
+void KeySketch::Keep(uint64_t sample) {
+  samples_.push_back(sample);
+  if (samples_.size() > kCapacity) Shrink();
+}
+
+// Halves the sample: the new threshold is the median, so that by (1) what stays is exactly what lies below it. Bit 0 of
+// a position is lost to (2), hence thresholds are even.
+void KeySketch::Shrink() {
+  auto low = [](uint64_t sample) { return static_cast<uint32_t>(sample & ~kDeleted); };
+  auto middle = samples_.begin() + static_cast<ptrdiff_t>(kCapacity / 2);
+  std::nth_element(samples_.begin(), middle, samples_.end(), [&](uint64_t a, uint64_t b) { return low(a) < low(b); });
+  threshold_ = low(*middle);
+  samples_.erase(std::remove_if(samples_.begin(), samples_.end(), [&](uint64_t s) { return low(s) >= threshold_; }),
+                 samples_.end());
+}
+
+// version (varint32) | threshold (varint64) | keys (varint64) | count (varint64) | count samples (fixed64)
+void KeySketch::EncodeTo(std::string* output) const {
+  rocksdb::PutVarint32(output, kVersion);
+  rocksdb::PutVarint64(output, threshold_);
+  rocksdb::PutVarint64(output, keys_);
+  rocksdb::PutVarint64(output, samples_.size());
+  for (uint64_t sample : samples_) rocksdb::PutFixed64(output, sample);
+}
+
+rocksdb::Status KeySketch::Decode(rocksdb::Slice input, KeySketch* sketch) {
+  uint32_t version = 0;
+  uint64_t count = 0;
+  KeySketch result;
+  if (!rocksdb::GetVarint32(&input, &version) || version != kVersion ||
+      !rocksdb::GetVarint64(&input, &result.threshold_) || !rocksdb::GetVarint64(&input, &result.keys_) ||
+      !rocksdb::GetVarint64(&input, &count) || result.threshold_ > kKeepAll || count > kCapacity ||
+      count > result.keys_ || input.size() != count * sizeof(uint64_t)) {
+    return rocksdb::Status::Corruption("key sketch", "malformed; the table's liveness is unknown");
+  }
+  result.samples_.resize(count);
+  for (uint64_t& sample : result.samples_) {
+    rocksdb::GetFixed64(&input, &sample);
+    if ((sample & UINT32_MAX & ~kDeleted) >= result.threshold_) {
+      return rocksdb::Status::Corruption("key sketch", "a sample lies above the threshold");
+    }
+  }
+  *sketch = std::move(result);
+  return rocksdb::Status::OK();
+}
+
+}  // namespace cairn

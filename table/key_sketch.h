@@ -1,0 +1,60 @@
+// A KeySketch is a small sample of the keys of one table that tells, before any data is read, how many keys several
+// tables have in common: how much a compaction would drop, and how much of a trie is live.
+//
+// The keys whose hash has the smallest low 32 bits are kept (a bottom-k, or theta, sketch). Two sketches sample by the
+// same rule, so their union below the lower of their thresholds is a sample of the union of the keys. What is kept is
+// the whole position, so a sketch can also be restricted to a container.
+//
+// Invariants
+//   (1) A key is in the sketch if and only if the low 32 bits of its position are below threshold().
+//   (2) Samples are positions with bit 0 replaced: set if the table's newest entry of the key is a deletion.
+//   (3) At most kCapacity samples; fewer than kCapacity / 2 only when every key is kept.
+//
+// Accuracy: a count estimated from n samples has a standard deviation of 1/sqrt(n).
+// Thread-safety: none; immutable ones may be shared.
+// Source: theta sketches (Dasgupta, Lang, Rhodes, Thaler, ICDT 2016), there for set expressions over streams.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rocksdb/slice.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+class KeySketch {
+ public:
+  static constexpr size_t kCapacity = 4096;
+  static constexpr uint64_t kKeepAll = uint64_t{1} << 32;
+  static constexpr uint64_t kDeleted = 1;  // bit 0 of a sample
+
+  // Adds one distinct key. `deleted`: its newest entry in the table is a deletion.
+  void Add(uint64_t position, bool deleted) {
+    ++keys_;
+    if ((position & UINT32_MAX & ~kDeleted) < threshold_) Keep((position & ~kDeleted) | (deleted ? kDeleted : 0));
+  }
+
+  uint64_t threshold() const { return threshold_; }
+  const std::vector<uint64_t>& samples() const { return samples_; }
+  // Distinct keys added: exact.
+  uint64_t keys() const { return keys_; }
+
+  // Adds this sketch's encoding to *output.
+  void EncodeTo(std::string* output) const;
+  // Corruption for anything that EncodeTo did not write.
+  static rocksdb::Status Decode(rocksdb::Slice input, KeySketch* sketch);
+
+ private:
+  void Keep(uint64_t sample);
+  void Shrink();
+
+  uint64_t threshold_ = kKeepAll;
+  uint64_t keys_ = 0;
+  std::vector<uint64_t> samples_;
+};
+
+}  // namespace cairn

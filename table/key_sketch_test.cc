@@ -1,0 +1,73 @@
+#include "table/key_sketch.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <set>
+
+#include "table/hash_order.h"
+
+namespace cairn {
+namespace {
+
+KeySketch SketchOf(uint64_t first, uint64_t count, bool deleted = false) {
+  KeySketch sketch;
+  const KeyHash hash;
+  for (uint64_t i = first; i < first + count; ++i) sketch.Add(hash(std::to_string(i)), deleted);
+  return sketch;
+}
+
+double Estimate(const KeySketch& sketch) {
+  return static_cast<double>(sketch.samples().size()) * static_cast<double>(KeySketch::kKeepAll) /
+         static_cast<double>(sketch.threshold());
+}
+
+TEST(KeySketchTest, KeepsEveryKeyOfASmallTable) {
+  const KeySketch sketch = SketchOf(0, KeySketch::kCapacity);
+  EXPECT_EQ(sketch.threshold(), KeySketch::kKeepAll);
+  EXPECT_EQ(sketch.samples().size(), KeySketch::kCapacity);
+  EXPECT_EQ(sketch.keys(), KeySketch::kCapacity);
+}
+
+TEST(KeySketchTest, EstimatesWithinFivePercent) {
+  for (uint64_t count : {10000u, 100000u, 1000000u}) {
+    const KeySketch sketch = SketchOf(count, count);
+    EXPECT_EQ(sketch.keys(), count);
+    EXPECT_LE(sketch.samples().size(), KeySketch::kCapacity);
+    EXPECT_GE(sketch.samples().size(), KeySketch::kCapacity / 2 - 8);
+    EXPECT_NEAR(Estimate(sketch) / static_cast<double>(count), 1.0, 0.07) << count;
+  }
+}
+
+TEST(KeySketchTest, KeepsExactlyWhatLiesBelowTheThreshold) {
+  const uint64_t count = 50000;
+  const KeySketch sketch = SketchOf(0, count, true);
+  const KeyHash hash;
+  std::set<uint64_t> expected;
+  for (uint64_t i = 0; i < count; ++i) {
+    const uint64_t position = hash(std::to_string(i));
+    if ((position & UINT32_MAX & ~uint64_t{1}) < sketch.threshold()) expected.insert(position | KeySketch::kDeleted);
+  }
+  EXPECT_EQ(std::set<uint64_t>(sketch.samples().begin(), sketch.samples().end()), expected);
+}
+
+TEST(KeySketchTest, RoundTripsAndRefusesEveryTruncation) {
+  for (uint64_t count : {0u, 1u, 5u, 20000u}) {
+    const KeySketch sketch = SketchOf(3, count);
+    std::string encoded;
+    sketch.EncodeTo(&encoded);
+    KeySketch decoded;
+    ASSERT_TRUE(KeySketch::Decode(encoded, &decoded).ok());
+    EXPECT_EQ(decoded.samples(), sketch.samples());
+    EXPECT_EQ(decoded.threshold(), sketch.threshold());
+    EXPECT_EQ(decoded.keys(), sketch.keys());
+    for (size_t size = 0; size < encoded.size(); size += 1 + encoded.size() / 97) {
+      EXPECT_TRUE(KeySketch::Decode(rocksdb::Slice(encoded.data(), size), &decoded).IsCorruption()) << size;
+    }
+    EXPECT_TRUE(KeySketch::Decode(encoded + "x", &decoded).IsCorruption());
+  }
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,100 @@
+#include "table/table_facts.h"
+
+#include <utility>
+
+#include "db/dbformat.h"
+
+namespace cairn {
+
+namespace {
+
+class FactsCollector : public rocksdb::InternalTblPropColl {
+ public:
+  FactsCollector(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals)
+      : hash_(hash), totals_(std::move(totals)) {}
+
+  const char* Name() const override { return "cairn.TableFacts"; }
+
+  // Versions of one key arrive side by side, newest first; two keys with one hash count as one, once in 2^64 pairs.
+  rocksdb::Status InternalAdd(const rocksdb::Slice& key, const rocksdb::Slice& /*value*/, uint64_t /*size*/) override {
+    const rocksdb::ValueType type = rocksdb::ExtractValueType(key);
+    if (type == rocksdb::kTypeRangeDeletion) return rocksdb::Status::OK();
+    const uint64_t position = hash_(rocksdb::ExtractUserKey(key));
+    if (has_previous_ && position == previous_) return rocksdb::Status::OK();
+    previous_ = position;
+    has_previous_ = true;
+    sketch_.Add(position, type == rocksdb::kTypeDeletion || type == rocksdb::kTypeSingleDeletion ||
+                              type == rocksdb::kTypeDeletionWithTimestamp);
+    return rocksdb::Status::OK();
+  }
+
+  void BlockAdd(uint64_t, uint64_t, uint64_t) override {}
+
+  rocksdb::Status Finish(rocksdb::UserCollectedProperties* properties) override {
+    std::string encoded;
+    sketch_.EncodeTo(&encoded);
+    properties->emplace(kSketchProperty, std::move(encoded));
+    if (totals_ != nullptr) properties->emplace(kWrittenProperty, EncodeWrittenTotals(*totals_));
+    return rocksdb::Status::OK();
+  }
+
+  rocksdb::UserCollectedProperties GetReadableProperties() const override {
+    return {{kSketchProperty, std::to_string(sketch_.samples().size()) + " of " + std::to_string(sketch_.keys())}};
+  }
+
+ private:
+  const KeyHash hash_;
+  const std::shared_ptr<WrittenTotals> totals_;
+  KeySketch sketch_;
+  uint64_t previous_ = 0;
+  bool has_previous_ = false;
+};
+
+class FactsCollectorFactory : public rocksdb::InternalTblPropCollFactory {
+ public:
+  FactsCollectorFactory(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals)
+      : hash_(hash), totals_(std::move(totals)) {}
+  const char* Name() const override { return "cairn.TableFacts"; }
+  rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t, int, int, rocksdb::SequenceNumber) override {
+    return new FactsCollector(hash_, totals_);
+  }
+
+ private:
+  const KeyHash hash_;
+  const std::shared_ptr<WrittenTotals> totals_;
+};
+
+// The list owns its factories, and those that RocksDB made are not ours to own.
+class BorrowedCollectorFactory : public rocksdb::InternalTblPropCollFactory {
+ public:
+  explicit BorrowedCollectorFactory(rocksdb::InternalTblPropCollFactory* factory) : factory_(factory) {}
+  const char* Name() const override { return factory_->Name(); }
+  rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t column_family_id, int level, int num_levels,
+                                                          rocksdb::SequenceNumber threshold) override {
+    return factory_->CreateInternalTblPropColl(column_family_id, level, num_levels, threshold);
+  }
+
+ private:
+  rocksdb::InternalTblPropCollFactory* const factory_;
+};
+
+}  // namespace
+
+std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(
+    const rocksdb::TableBuilderOptions& options) {
+  auto collectors = std::make_unique<rocksdb::InternalTblPropCollFactories>();
+  if (options.internal_tbl_prop_coll_factories != nullptr) {
+    for (const auto& factory : *options.internal_tbl_prop_coll_factories) {
+      collectors->push_back(std::make_unique<BorrowedCollectorFactory>(factory.get()));
+    }
+  }
+  const KeyHash* hash = HashOfComparator(options.internal_comparator.user_comparator());
+  if (hash != nullptr) {
+    std::shared_ptr<WrittenTotals> totals;
+    if (!options.db_session_id.empty()) totals = WrittenTotalsOf(options.db_session_id, options.column_family_id);
+    collectors->push_back(std::make_unique<FactsCollectorFactory>(*hash, std::move(totals)));
+  }
+  return collectors;
+}
+
+}  // namespace cairn

@@ -1,0 +1,48 @@
+#include "table/written_totals.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include "util/coding.h"
+
+namespace cairn {
+
+namespace {
+
+void Raise(std::atomic<uint64_t>* total, uint64_t value) {
+  uint64_t seen = total->load(std::memory_order_relaxed);
+  while (seen < value && !total->compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+  }
+}
+
+}  // namespace
+
+void WrittenTotals::RaiseTo(const rocksdb::UserCollectedProperties& properties, uint64_t file_size, bool flushed) {
+  const auto found = properties.find(kWrittenProperty);
+  if (found == properties.end()) return;
+  rocksdb::Slice input(found->second);
+  uint64_t flushed_before = 0;
+  uint64_t compacted_before = 0;
+  if (!rocksdb::GetVarint64(&input, &flushed_before) || !rocksdb::GetVarint64(&input, &compacted_before)) return;
+  Raise(&flushed_bytes, flushed_before + (flushed ? file_size : 0));
+  Raise(&compacted_bytes, compacted_before + (flushed ? 0 : file_size));
+}
+
+std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id, uint32_t column_family_id) {
+  static std::mutex mutex;
+  static auto* totals = new std::map<std::pair<std::string, uint32_t>, std::shared_ptr<WrittenTotals>>();
+  std::lock_guard<std::mutex> lock(mutex);
+  std::shared_ptr<WrittenTotals>& found = (*totals)[{db_session_id, column_family_id}];
+  if (found == nullptr) found = std::make_shared<WrittenTotals>();
+  return found;
+}
+
+std::string EncodeWrittenTotals(const WrittenTotals& totals) {
+  std::string encoded;
+  rocksdb::PutVarint64(&encoded, totals.flushed_bytes.load(std::memory_order_relaxed));
+  rocksdb::PutVarint64(&encoded, totals.compacted_bytes.load(std::memory_order_relaxed));
+  return encoded;
+}
+
+}  // namespace cairn
