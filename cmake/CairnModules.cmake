@@ -3,6 +3,7 @@
 #   cairn_sources(a.cc b.cc)             compiled into librocksdb beside RocksDB's own objects
 #   cairn_test(x_test [FILE.cc ...] [LIBRARIES ...] [LABELS ...])   a GoogleTest program, run by ctest; default source x_test.cc
 #   cairn_bench(x_bench [FILE.cc ...])   a google-benchmark program, built, not run by ctest
+#   cairn_program(name SOURCES ... [LIBRARIES ...])   a program of build/bin, installed
 
 include(GNUInstallDirs)
 find_package(Threads REQUIRED)
@@ -57,8 +58,9 @@ function(cairn_link_libraries)
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib" LINK_DEPENDS "${ROCKSDB_ARCHIVE}")
   target_link_libraries(rocksdb
     PRIVATE cairn_flags -Wl,--whole-archive "${ROCKSDB_ARCHIVE}" -Wl,--no-whole-archive -Wl,--as-needed ${libraries})
-  target_include_directories(rocksdb INTERFACE
-    $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  # Consumers in this build get RocksDB's public headers from cairn_flags, those of an installed tree from the install.
+  target_include_directories(rocksdb INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
+  target_compile_features(rocksdb INTERFACE cxx_std_17)
 
   add_library(rocksdb_static STATIC $<TARGET_OBJECTS:cairn_objects>)
   set_target_properties(rocksdb_static PROPERTIES
@@ -72,6 +74,7 @@ printf 'open %s\\naddlib %s\\nsave\\nend\\n' \"$1\" \"${ROCKSDB_ARCHIVE}\" | \"$
   add_custom_command(TARGET rocksdb_static POST_BUILD
     COMMAND sh "${CMAKE_BINARY_DIR}/merge_archives.sh" "$<TARGET_FILE:rocksdb_static>" VERBATIM)
   target_link_libraries(rocksdb_static INTERFACE ${libraries})
+  target_compile_features(rocksdb_static INTERFACE cxx_std_17)
 endfunction()
 
 function(cairn_program name)
@@ -81,6 +84,7 @@ function(cairn_program name)
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" BUILD_RPATH "$ORIGIN/../lib"
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+  install(TARGETS ${name} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endfunction()
 
 if(CAIRN_BUILD_TESTS)

@@ -1,6 +1,7 @@
 # Brings RocksDB, built once per version, flags and compiler, from a cache folder outside the clone.
 #
-# Gives: ROCKSDB_INCLUDE_DIRS   the source tree (internal headers too) and its include/
+# Gives: ROCKSDB_SOURCE         the unpacked source
+#        ROCKSDB_INCLUDE_DIRS   the source tree (internal headers too) and its include/
 #        ROCKSDB_ARCHIVE        every object of the library, position independent, with the call that registers Cairn
 #        ROCKSDB_TOOLS_ARCHIVE  db_bench and memtablerep_bench without their main()
 #        ROCKSDB_DEFINITIONS    what internal headers must be compiled with to agree with the library
@@ -35,6 +36,7 @@ if(NOT cairn_rocksdb_source)
   endif()
 endif()
 get_filename_component(cairn_rocksdb_source "${cairn_rocksdb_source}" ABSOLUTE)
+set(ROCKSDB_SOURCE "${cairn_rocksdb_source}")
 set(version_h "${cairn_rocksdb_source}/include/rocksdb/version.h")
 if(NOT EXISTS "${version_h}")
   message(FATAL_ERROR "${cairn_rocksdb_source} is not a RocksDB source tree: include/rocksdb/version.h is missing.")

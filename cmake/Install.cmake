@@ -1,0 +1,37 @@
+# What `cmake --install build` puts where: a tree that can be moved as a whole, and that a consumer finds by
+# find_package(Cairn) or `pkg-config cairn`.
+
+include(CMakePackageConfigHelpers)
+
+install(TARGETS rocksdb rocksdb_static EXPORT CairnTargets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(DIRECTORY "${ROCKSDB_SOURCE}/include/rocksdb" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+install(DIRECTORY "${CMAKE_SOURCE_DIR}/include/cairn" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.h")
+install(FILES "${CMAKE_SOURCE_DIR}/LICENSE" "${CMAKE_SOURCE_DIR}/NOTICE" "${ROCKSDB_SOURCE}/LICENSE.leveldb" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+set(cairn_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/Cairn")
+install(EXPORT CairnTargets NAMESPACE Cairn:: DESTINATION "${cairn_cmake_dir}")
+configure_package_config_file("${CMAKE_SOURCE_DIR}/packaging/CairnConfig.cmake.in" "${CMAKE_BINARY_DIR}/CairnConfig.cmake"
+  INSTALL_DESTINATION "${cairn_cmake_dir}")
+write_basic_package_version_file("${CMAKE_BINARY_DIR}/CairnConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${CMAKE_BINARY_DIR}/CairnConfig.cmake" "${CMAKE_BINARY_DIR}/CairnConfigVersion.cmake"
+  DESTINATION "${cairn_cmake_dir}")
+
+# What a static link needs besides the archive, as linker flags.
+get_target_property(libraries rocksdb_static INTERFACE_LINK_LIBRARIES)
+set(cairn_pc_private "")
+foreach(library ${libraries})
+  if(library STREQUAL "Threads::Threads")
+    string(APPEND cairn_pc_private " -pthread")
+  elseif(library MATCHES "^-")
+    string(APPEND cairn_pc_private " ${library}")
+  else()
+    string(APPEND cairn_pc_private " -l${library}")
+  endif()
+endforeach()
+string(STRIP "${cairn_pc_private} -lstdc++ -lm" cairn_pc_private)
+file(RELATIVE_PATH cairn_pc_prefix "/x/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/x")
+string(REGEX REPLACE "/$" "" cairn_pc_prefix "${cairn_pc_prefix}")
+configure_file("${CMAKE_SOURCE_DIR}/packaging/cairn.pc.in" "${CMAKE_BINARY_DIR}/cairn.pc" @ONLY)
+install(FILES "${CMAKE_BINARY_DIR}/cairn.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

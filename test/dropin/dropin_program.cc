@@ -1,0 +1,155 @@
+// A program written for RocksDB 9.10, which has never heard of Cairn: it takes its options from a file.
+//
+//   dropin_program create OPTIONS_FILE DB_DIR   opens a new database with the file's options, writes, flushes, deletes,
+//   reads back dropin_program reopen DB_DIR                opens it with the options that the database itself has kept,
+//   and reads back
+//
+// Prints the names of what the database runs on. Listener, merge operator and iterators cross the library's boundary in
+// both directions, so that a difference of layout between the headers and the library shows.
+
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "rocksdb/convenience.h"
+#include "rocksdb/db.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/merge_operator.h"
+#include "rocksdb/metadata.h"
+#include "rocksdb/table.h"
+#include "rocksdb/utilities/options_util.h"
+#include "rocksdb/version.h"
+#include "rocksdb/write_batch.h"
+
+namespace {
+
+constexpr int kKeys = 40000;
+
+class FlushCounter : public rocksdb::EventListener {
+ public:
+  void OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& info) override {
+    if (info.cf_name == "default") flushes++;
+  }
+  std::atomic<int> flushes{0};
+};
+
+class Concatenate : public rocksdb::AssociativeMergeOperator {
+ public:
+  bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* existing, const rocksdb::Slice& value,
+             std::string* result, rocksdb::Logger* /*logger*/) const override {
+    *result = existing != nullptr ? existing->ToString() + value.ToString() : value.ToString();
+    return true;
+  }
+  const char* Name() const override { return "dropin.Concatenate"; }
+};
+
+void Require(const rocksdb::Status& status, const char* what) {
+  if (status.ok()) return;
+  std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
+  std::exit(1);
+}
+
+void Require(bool condition, const char* what) {
+  if (condition) return;
+  std::fprintf(stderr, "%s\n", what);
+  std::exit(1);
+}
+
+std::string Key(int i) { return "key" + std::to_string(i); }
+
+bool Deleted(int i) { return i % 10 == 3; }
+
+std::string Expected(int i) { return std::to_string(i) + (i % 7 == 0 ? "+" : ""); }
+
+void Write(rocksdb::DB* db) {
+  for (int i = 0; i < kKeys; i += 100) {
+    rocksdb::WriteBatch batch;
+    for (int j = i; j < i + 100; j++) {
+      Require(batch.Put(Key(j), std::to_string(j)), "WriteBatch::Put");
+      if (j % 7 == 0) Require(batch.Merge(Key(j), "+"), "WriteBatch::Merge");
+      if (Deleted(j)) Require(batch.Delete(Key(j)), "WriteBatch::Delete");
+    }
+    Require(db->Write(rocksdb::WriteOptions(), &batch), "Write");
+    if (i % 2000 == 0) Require(db->Flush(rocksdb::FlushOptions()), "Flush");
+  }
+}
+
+void Check(rocksdb::DB* db) {
+  for (int i = 0; i < kKeys; i++) {
+    std::string value;
+    const rocksdb::Status status = db->Get(rocksdb::ReadOptions(), Key(i), &value);
+    if (Deleted(i)) {
+      Require(status.IsNotFound(), "a deleted key is back");
+    } else {
+      Require(status, "Get");
+      Require(value == Expected(i), "Get: wrong value");
+    }
+  }
+  std::set<std::string> seen;
+  std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(rocksdb::ReadOptions()));
+  std::string last;
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    const std::string key = it->key().ToString();
+    Require(last.empty() || db->GetOptions().comparator->Compare(last, key) < 0,
+            "the iterator's order is not the comparator's");
+    Require(it->value().ToString() == Expected(std::atoi(key.c_str() + 3)), "iterator: wrong value");
+    seen.insert(key);
+    last = key;
+  }
+  Require(it->status(), "iterator");
+  Require(seen.size() == static_cast<size_t>(kKeys - kKeys / 10), "iterator: wrong number of keys");
+}
+
+void Describe(rocksdb::DB* db) {
+  const rocksdb::Options options = db->GetOptions();
+  std::printf("comparator %s\ntable %s\nlevels %d\n", options.comparator->Name(), options.table_factory->Name(),
+              options.num_levels);
+  rocksdb::ColumnFamilyMetaData metadata;
+  db->GetColumnFamilyMetaData(&metadata);
+  for (const rocksdb::LevelMetaData& level : metadata.levels) {
+    if (!level.files.empty()) std::printf("level %d: %zu files\n", level.level, level.files.size());
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  Require((mode == "create" && argc == 4) || (mode == "reopen" && argc == 3),
+          "usage: dropin_program create OPTIONS_FILE DB_DIR | reopen DB_DIR");
+  const std::string path = argv[argc - 1];
+  Require(rocksdb::GetRocksVersionAsString() ==
+              std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." + std::to_string(ROCKSDB_PATCH),
+          "headers and library differ in version");
+
+  rocksdb::ConfigOptions config;
+  rocksdb::DBOptions db_options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> column_families;
+  if (mode == "create") {
+    Require(rocksdb::LoadOptionsFromFile(config, argv[2], &db_options, &column_families), "LoadOptionsFromFile");
+  } else {
+    Require(rocksdb::LoadLatestOptions(config, path, &db_options, &column_families), "LoadLatestOptions");
+  }
+  auto counter = std::make_shared<FlushCounter>();
+  db_options.listeners.push_back(counter);
+  for (rocksdb::ColumnFamilyDescriptor& family : column_families) {
+    family.options.merge_operator = std::make_shared<Concatenate>();
+  }
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* raw = nullptr;
+  Require(rocksdb::DB::Open(db_options, path, column_families, &handles, &raw), "DB::Open");
+  std::unique_ptr<rocksdb::DB> db(raw);
+  if (mode == "create") {
+    Write(db.get());
+    Require(counter->flushes > 0, "the listener has heard of no flush");
+  }
+  Check(db.get());
+  Describe(db.get());
+  for (rocksdb::ColumnFamilyHandle* handle : handles) Require(db->DestroyColumnFamilyHandle(handle), "handle");
+  Require(db->Close(), "Close");
+  return 0;
+}
