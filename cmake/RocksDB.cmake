@@ -51,11 +51,6 @@ if(NOT "${ROCKSDB_MAJOR}.${ROCKSDB_MINOR}" STREQUAL "9.10")
   message(FATAL_ERROR "Cairn is written against RocksDB 9.10; ${cairn_rocksdb_source} holds ${ROCKSDB_VERSION}.")
 endif()
 
-if(CAIRN_PORTABLE STREQUAL "native")
-  set(rocksdb_portable 0)
-else()
-  set(rocksdb_portable "${CAIRN_PORTABLE}")
-endif()
 set(cairn_march "-march=${CAIRN_PORTABLE}")
 
 # What -march=native means differs from machine to machine, and a cache folder may be shared: the macros tell them apart.
@@ -97,8 +92,8 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
     execute_process(
       COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
               -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
-              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} -DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS}
-              -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${CAIRN_SANITIZE} -DPORTABLE=${rocksdb_portable}
+              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march}"
+              -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${CAIRN_SANITIZE} -DPORTABLE=1
       OUTPUT_FILE "${cairn_substrate}/configure.log" ERROR_FILE "${cairn_substrate}/configure.log"
       RESULT_VARIABLE failed)
   endif()

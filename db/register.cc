@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "cmake/processor/processor_check.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/sst_partitioner.h"
 #include "rocksdb/table.h"
@@ -22,6 +23,8 @@ ObjectLibrary::PatternEntry NamedWithSuffix(const char* name) {
 }  // namespace
 
 extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/) {
+  // Every program that links the static library takes this file from it, and with it the check of the processor.
+  if (cairn_processor_check == 0) return 0;
   library.AddFactory<const rocksdb::Comparator>(
       NamedWithSuffix(cairn::kHashOrderName),
       [](const std::string& name, std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {

@@ -1,0 +1,41 @@
+# Compiles processor/processor_check.cc with the features that -march allows, taken from the compiler's own macros.
+#
+#   cairn_processor_needs(VARIABLE MACROS)   compile definitions, from the output of `c++ -march=... -dM -E`
+
+set(cairn_processor_features
+  SSE3 SSSE3 SSE4_1 SSE4_2 POPCNT AVX F16C FMA MOVBE LZCNT BMI AVX2 BMI2 AVX512F AVX512DQ AVX512CD AVX512BW AVX512VL
+  AVX512IFMA AVX512VBMI AVX512VBMI2 AVX512VNNI AVX512BITALG AVX512VPOPCNTDQ AVX512VP2INTERSECT AVX512FP16 AVX512BF16 AVXVNNI
+  GFNI VAES VPCLMULQDQ AES PCLMUL SHA SSE4A XOP FMA4 TBM)
+
+function(cairn_processor_needs variable macros)
+  set(definitions "")
+  foreach(feature ${cairn_processor_features} SAHF CX16)
+    set(macro "__${feature}__")
+    if(feature STREQUAL "SAHF")
+      set(macro "__LAHF_SAHF__")
+    elseif(feature STREQUAL "CX16")
+      set(macro "__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16")
+    endif()
+    if(macros MATCHES "#define ${macro} 1")
+      list(APPEND definitions "CAIRN_NEEDS_${feature}=1")
+    else()
+      list(APPEND definitions "CAIRN_NEEDS_${feature}=0")
+    endif()
+  endforeach()
+  set(${variable} "${definitions}" PARENT_SCOPE)
+endfunction()
+
+set(cairn_processor_source "${CMAKE_CURRENT_LIST_DIR}/processor/processor_check.cc")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  set(cairn_processor_name "${CAIRN_PORTABLE}")
+  if(CAIRN_PORTABLE STREQUAL "native")
+    set(cairn_processor_name "of the machine that compiled it")
+  endif()
+  # After the target's own flags, so that these win.
+  set(cairn_processor_options -march=x86-64 -mtune=generic -O2 -fno-sanitize=all -fno-stack-protector)
+  cairn_processor_needs(definitions "${cairn_target_macros}")
+  set_source_files_properties("${cairn_processor_source}" PROPERTIES
+    COMPILE_DEFINITIONS "${definitions};CAIRN_PROCESSOR_NAME=\"${cairn_processor_name}\""
+    COMPILE_OPTIONS "${cairn_processor_options}")
+endif()
+set_property(GLOBAL APPEND PROPERTY CAIRN_SOURCES "${cairn_processor_source}")
