@@ -1,0 +1,12 @@
+// CRC-32C of a byte sequence (Castagnoli, reflected, initial and final value inverted), for formats that must not
+// depend on RocksDB.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace cairn {
+
+uint32_t Crc32c(const void* data, size_t size);
+
+}  // namespace cairn
