@@ -1,0 +1,176 @@
+"""Tests of db_bench/compare: parsing of stored outputs, medians, ratios, tables, order of runs, time left, errors."""
+
+import importlib.machinery
+import importlib.util
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCRIPT = os.path.join(HERE, "compare")
+sys.dont_write_bytecode = True
+
+
+def load_script():
+    loader = importlib.machinery.SourceFileLoader("compare", SCRIPT)
+    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", loader))
+    loader.exec_module(module)
+    return module
+
+
+compare = load_script()
+
+
+def stored(name):
+    with open(os.path.join(HERE, "testdata", name), encoding="utf-8") as file:
+        return file.read()
+
+
+class ParseTest(unittest.TestCase):
+    def test_engine_bench(self):
+        metrics = compare.EngineBench.parse(stored("engine_bench.json"))
+        self.assertEqual(metrics["workload.puts"], 50000)
+        written = metrics["flush_bytes"] + metrics["compaction_bytes"]
+        self.assertAlmostEqual(metrics["written_per_byte"], written / metrics["ingested_bytes"], places=3)
+        self.assertEqual(sum(key.startswith("puts_per_second_by_tenth.") for key in metrics), 10)
+        self.assertEqual(metrics["second_pass.gets"], 5000)
+        for metric in compare.LOAD_METRICS:
+            self.assertIn(metric.key, metrics)
+
+    def test_db_bench(self):
+        metrics = compare.DbBench.parse(stored("db_bench.txt"))
+        self.assertEqual(metrics["fillrandom.micros"], 5.779)
+        self.assertEqual(metrics["fillrandom.ops_per_second"], 172573)
+        self.assertEqual(metrics["readrandom.ops_per_second"], 139192)
+        self.assertEqual(metrics["readmissing.seconds"], 0.028)
+        self.assertEqual(metrics["flush_bytes"], 11689891)
+        self.assertEqual(metrics["compaction_bytes"], 15272576)
+        self.assertEqual(metrics["put_bytes"], 13100000)
+        self.assertAlmostEqual(metrics["written_per_byte"], (11689891 + 15272576) / 13100000)
+
+    def test_output_that_is_none(self):
+        with self.assertRaises(ValueError):
+            compare.EngineBench.parse("Segmentation fault")
+        with self.assertRaises(ValueError):
+            compare.DbBench.parse("open error: IO error\n")
+
+    def test_flatten(self):
+        self.assertEqual(
+            compare.flatten({"a": 1, "b": {"c": [2, 3.5]}, "name": "x", "flag": True}), {"a": 1, "b.c.0": 2, "b.c.1": 3.5}
+        )
+
+
+class StatisticsTest(unittest.TestCase):
+    RUNS = [
+        {"engine": "x", "metrics": {"rate": 10, "zero": 0}},
+        {"engine": "y", "metrics": {"rate": 5, "zero": 7}},
+        {"engine": "x", "metrics": {"rate": 30, "zero": 0}},
+        {"engine": "y", "metrics": {"rate": 15, "zero": 7}},
+        {"engine": "x", "metrics": {"rate": 20, "zero": 0}},
+        {"engine": "y", "metrics": {"rate": 10, "zero": 7}},
+    ]
+
+    def test_medians_and_ratios(self):
+        medians = compare.medians(self.RUNS)
+        self.assertEqual(medians["x"]["rate"], 20)
+        self.assertEqual(medians["y"]["rate"], 10)
+        self.assertEqual(compare.ratios(medians, "x"), {"y": {"rate": 0.5}})
+
+    def test_table(self):
+        medians = compare.medians(self.RUNS)
+        metrics = [compare.Metric("rate", "rate", 1), compare.Metric("zero", "zero", 0), compare.Metric("none", "none")]
+        rows = compare.table_rows(metrics, ["x", "y"], medians, compare.ratios(medians, "x"))
+        self.assertEqual(rows, [["", "x", "y", "ratio"], ["rate", "20.0", "10.0", "0.50"], ["zero", "0", "7", "-"]])
+        self.assertEqual(
+            compare.aligned(rows), "         x     y  ratio\nrate  20.0  10.0   0.50\nzero     0     7      -"
+        )
+        self.assertEqual(
+            compare.markdown(rows),
+            "|  | x | y | ratio |\n| --- | ---: | ---: | ---: |\n| rate | 20.0 | 10.0 | 0.50 |\n| zero | 0 | 7 | - |",
+        )
+
+
+class ScheduleTest(unittest.TestCase):
+    def test_engines_take_turns_and_each_begins_a_round(self):
+        runs = compare.schedule(["a", "b", "c"], 3)
+        self.assertEqual(runs[:6], [(0, "a"), (0, "b"), (0, "c"), (1, "b"), (1, "c"), (1, "a")])
+        for round_number in range(3):
+            self.assertEqual(sorted(engine for number, engine in runs if number == round_number), ["a", "b", "c"])
+
+    def test_time_left(self):
+        self.assertIsNone(compare.seconds_left(["a", "b"], 3, {}))
+        self.assertEqual(compare.seconds_left(["b", "a"], 4, {"a": [10], "b": [20]}), 26)
+        self.assertEqual(compare.seconds_left(["b", "a"], 40, {"a": [10], "b": [20]}), 10)
+        self.assertEqual(compare.seconds_left(["c"], 0, {"a": [10], "b": [20]}), 15)
+
+
+class WorkloadTest(unittest.TestCase):
+    def test_each_names_its_command(self):
+        for name, workload in compare.WORKLOADS.items():
+            for engine in compare.ENGINES:
+                command = workload.command(engine, "DIR")
+                self.assertIn("--engine=" + engine, command, name)
+                self.assertTrue(any(part.startswith("--db=DIR") for part in command), name)
+            self.assertTrue(workload.summary)
+
+
+FAKE_PROGRAM = """#!/bin/sh
+for flag; do case $flag in --engine=broken) echo "no such thing" >&2; exit 3;; --engine=slow) rate=1000;; esac; done
+echo "{\\"puts_per_second\\": ${rate:-4000}, \\"written_per_byte\\": 2}"
+"""
+
+
+class CommandLineTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.bin = folder.name
+        program = os.path.join(self.bin, "engine_bench")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(FAKE_PROGRAM)
+        os.chmod(program, os.stat(program).st_mode | stat.S_IXUSR)
+
+    def run_script(self, *arguments):
+        return subprocess.run(
+            [sys.executable, SCRIPT, *arguments, "--bin", self.bin], capture_output=True, text=True, check=False
+        )
+
+    def expect_failure(self, text, *arguments):
+        done = self.run_script(*arguments)
+        self.assertNotEqual(done.returncode, 0)
+        lines = done.stderr.strip().splitlines()
+        self.assertIn(text, lines[-1])
+        self.assertNotIn("Traceback", done.stderr)
+
+    def test_table_and_json(self):
+        result = os.path.join(self.bin, "result.json")
+        done = self.run_script("uniform_2m", "--engines", "fast,slow", "--repeat", "2", "--json", result)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, r"load rate, thousand puts/s +4 +1 +0\.25")
+        self.assertIn("run 4 of 4", done.stderr)
+        with open(result, encoding="utf-8") as file:
+            written = compare.json.load(file)
+        self.assertEqual(len(written["runs"]), 4)
+        self.assertEqual(written["ratios"]["slow"]["puts_per_second"], 0.25)
+        self.assertIn("--engine=slow", written["commands"]["slow"])
+
+    def test_errors_are_one_line(self):
+        self.expect_failure("unknown workload nothing", "nothing")
+        self.expect_failure("a workload is missing")
+        self.expect_failure("none twice", "uniform_2m", "--engines", "fast,fast")
+        self.expect_failure("--repeat", "uniform_2m", "--repeat", "0")
+        self.expect_failure("ended with code 3: no such thing", "uniform_2m", "--engines", "broken")
+        self.expect_failure("is not there", "fill_read")
+
+    def test_list(self):
+        done = self.run_script("--list")
+        self.assertEqual(done.returncode, 0)
+        for name in compare.WORKLOADS:
+            self.assertIn(name, done.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,443 @@
+// engine_bench: loads one engine with small items and reports what db_bench cannot say exactly: bytes written by flush
+// and compaction per byte ingested, space per live byte (the live bytes are counted, not estimated; also the worst
+// moment of the load), the load rate by tenths, settle time, and the cost of lookups.
+//
+// One engine a process, so that no run inherits another's memory or caches; db_bench/compare runs several and compares.
+// keys.h says what keys and values are.
+
+#include <gflags/gflags.h>
+
+#include <atomic>
+#include <chrono>
+#include <cinttypes>
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db_bench/engines.h"
+#include "db_bench/keys.h"
+#include "db_bench/measure.h"
+#include "db_bench/report.h"
+#include "rocksdb/db.h"
+
+DEFINE_string(engine, "", "The engine to measure; unknown names are answered with the list");
+DEFINE_string(engine_options, "", "The engine's own options as an option string, for example \"trigger=6\"");
+DEFINE_uint64(puts, 2000000, "Puts, each of a key chosen anew");
+DEFINE_uint64(keys, 0, "Key numbers to choose from; 0: as many as puts");
+DEFINE_string(distribution, "uniform", "How keys are chosen, in puts and in gets of present keys: uniform or zipf");
+DEFINE_double(theta, 0.99, "Exponent of the Zipf distribution, above 0 and not 1");
+DEFINE_uint64(value_min, 1, "Smallest value, bytes");
+DEFINE_uint64(value_max, 200, "Largest value, bytes, at most 255; sizes are uniform");
+DEFINE_uint64(deletes_percent, 0, "Share of the puts that are deletes of the chosen key instead");
+DEFINE_uint64(gets, 500000, "Gets of present keys in each of two passes over the same sequence; 0: none");
+DEFINE_uint64(missing_gets, 200000, "Gets of absent keys, after them");
+DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
+DEFINE_int32(background_jobs, 2, "Flushes and compactions at once");
+DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
+DEFINE_double(bloom_bits, -1, "Filter bits a key; negative: what the engine's preset has");
+DEFINE_bool(disable_wal, false, "Write no write-ahead log");
+DEFINE_uint64(seed, 1, "Seeds keys and sizes");
+DEFINE_string(db, "", "Folder to make the database's scratch folder in; empty: $TMPDIR, or /tmp");
+DEFINE_string(json, "", "File for the results; - is standard output, which then holds nothing else");
+
+namespace cairn {
+namespace bench {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using rocksdb::DB;
+using rocksdb::Status;
+
+constexpr int kTenths = 10;
+
+double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+struct LoadResult {
+  double seconds = 0;
+  double settle_seconds = 0;
+  double tenths[kTenths] = {};  // puts a second
+  uint64_t ingested_bytes = 0;
+  uint64_t distinct_keys = 0;
+  uint64_t live_bytes = 0;
+  WriteCounters at_load_end;
+  WriteCounters settled;
+  SpaceUse space;
+  uint64_t directory_bytes = 0;
+  double max_live_tables = 0;
+  double max_all_tables = 0;
+  uint64_t max_all_tables_bytes = 0;
+  double writer_cpu_seconds = 0;
+  double background_cpu_seconds = 0;  // to the end of settling
+  uint64_t table_memory = 0;
+  TreeShape shape;
+};
+
+struct ReadResult {
+  uint64_t gets = 0;
+  double seconds = 0;
+  LookupCounters counters;
+};
+
+// The newest value size of every key number, 0: absent. Values are at most 255 bytes for its sake.
+using SizeTable = std::vector<uint8_t>;
+
+class Workload {
+ public:
+  explicit Workload(DB* db, rocksdb::Statistics* statistics)
+      : db_(db),
+        statistics_(statistics),
+        values_(FLAGS_seed),
+        keys_(FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys),
+        sizes_(keys_, 0) {}
+
+  Status Load(const Engine& engine, const std::string& path, LoadResult* result);
+  Status ReadPresent(const std::string& step, ReadResult* result);
+  Status ReadMissing(ReadResult* result);
+
+ private:
+  std::unique_ptr<KeyChooser> NewChooser(uint64_t seed) const {
+    if (FLAGS_distribution == "zipf") {
+      return std::make_unique<ZipfKeys>(keys_, FLAGS_theta, seed);
+    }
+    return std::make_unique<UniformKeys>(keys_, seed);
+  }
+
+  Status PutOne(uint64_t number, size_t size, LoadResult* result);
+
+  DB* const db_;
+  rocksdb::Statistics* const statistics_;
+  const ValueSource values_;
+  const uint64_t keys_;
+  SizeTable sizes_;
+  std::atomic<uint64_t> live_bytes_{0};
+};
+
+// size 0: a delete.
+Status Workload::PutOne(uint64_t number, size_t size, LoadResult* result) {
+  rocksdb::WriteOptions write;
+  write.disableWAL = FLAGS_disable_wal;
+  char key[kKeyBytes];
+  EncodeKey(number, key);
+  rocksdb::Slice key_slice(key, kKeyBytes);
+  Status s = size == 0 ? db_->Delete(write, key_slice) : db_->Put(write, key_slice, values_.Value(number, size));
+  if (!s.ok()) {
+    return s;
+  }
+  uint64_t before = sizes_[number] == 0 ? 0 : kKeyBytes + sizes_[number];
+  uint64_t after = size == 0 ? 0 : kKeyBytes + size;
+  result->distinct_keys += static_cast<uint64_t>(after > 0) - static_cast<uint64_t>(before > 0);
+  result->ingested_bytes += kKeyBytes + size;
+  sizes_[number] = static_cast<uint8_t>(size);
+  live_bytes_.store(live_bytes_.load(std::memory_order_relaxed) + after - before, std::memory_order_relaxed);
+  return Status::OK();
+}
+
+Status Workload::Load(const Engine& engine, const std::string& path, LoadResult* result) {
+  std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed);
+  Random64 sizes(FLAGS_seed + 1);
+  CpuSeconds cpu_start = ReadCpu();
+  SpaceSampler sampler(db_, &live_bytes_, 4 * FLAGS_write_buffer_size);
+  Clock::time_point start = Clock::now();
+  {
+    ProgressBar bar(std::string(engine.name) + ": load", FLAGS_puts);
+    uint64_t done = 0;
+    for (int tenth = 0; tenth < kTenths; tenth++) {
+      uint64_t end = FLAGS_puts / kTenths * (tenth + 1) + (tenth == kTenths - 1 ? FLAGS_puts % kTenths : 0);
+      uint64_t count = end - done;
+      Clock::time_point tenth_start = Clock::now();
+      for (; done < end; done++) {
+        size_t size = FLAGS_value_min + sizes.Uniform(FLAGS_value_max - FLAGS_value_min + 1);
+        if (FLAGS_deletes_percent > 0 && sizes.Uniform(100) < FLAGS_deletes_percent) {
+          size = 0;
+        }
+        Status s = PutOne(chooser->Next(), size, result);
+        if (!s.ok()) {
+          return s;
+        }
+        bar.Update(done);
+      }
+      result->tenths[tenth] = static_cast<double>(count) / SecondsSince(tenth_start);
+    }
+  }
+  result->seconds = SecondsSince(start);
+  result->at_load_end = ReadWriteCounters(*statistics_);
+  CpuSeconds cpu_loaded = ReadCpu();
+  result->writer_cpu_seconds = cpu_loaded.thread - cpu_start.thread;
+
+  Clock::time_point settle_start = Clock::now();
+  Status s = engine.settle(db_);
+  if (!s.ok()) {
+    return s;
+  }
+  result->settle_seconds = SecondsSince(settle_start);
+  sampler.Stop();
+  CpuSeconds cpu_end = ReadCpu();
+  result->background_cpu_seconds =
+      (cpu_end.process - cpu_start.process) - (cpu_end.thread - cpu_start.thread) - sampler.cpu_seconds();
+  result->settled = ReadWriteCounters(*statistics_);
+  result->live_bytes = live_bytes_.load(std::memory_order_relaxed);
+  result->space = ReadSpace(db_);
+  result->directory_bytes = DirectoryBytes(path);
+  result->max_live_tables = sampler.max_live_tables();
+  result->max_all_tables = sampler.max_all_tables();
+  result->max_all_tables_bytes = sampler.max_all_tables_bytes();
+  result->table_memory = TableReaderMemory(db_);
+  result->shape = ReadShape(db_);
+  return s;
+}
+
+Status Workload::ReadPresent(const std::string& step, ReadResult* result) {
+  std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed + 2);
+  ProgressBar bar(step, FLAGS_gets);
+  ResetLookupCounters();
+  Clock::time_point start = Clock::now();
+  rocksdb::PinnableSlice value;
+  while (result->gets < FLAGS_gets) {
+    uint64_t number = chooser->Next();
+    if (sizes_[number] == 0) {
+      continue;
+    }
+    char key[kKeyBytes];
+    EncodeKey(number, key);
+    Status s = db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), rocksdb::Slice(key, kKeyBytes), &value);
+    if (!s.ok()) {
+      return s.IsNotFound() ? Status::Corruption("a key that was put is missing", std::to_string(number)) : s;
+    }
+    if (value != values_.Value(number, sizes_[number])) {
+      return Status::Corruption("a key has another value than its newest", std::to_string(number));
+    }
+    value.Reset();
+    bar.Update(++result->gets);
+  }
+  result->seconds = SecondsSince(start);
+  result->counters = ReadLookupCounters();
+  return Status::OK();
+}
+
+Status Workload::ReadMissing(ReadResult* result) {
+  Random64 random(FLAGS_seed + 3);
+  ResetLookupCounters();
+  Clock::time_point start = Clock::now();
+  rocksdb::PinnableSlice value;
+  for (; result->gets < FLAGS_missing_gets; result->gets++) {
+    char key[kKeyBytes];
+    EncodeKey(keys_ + random.Uniform(uint64_t{1} << 62), key);
+    Status s = db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), rocksdb::Slice(key, kKeyBytes), &value);
+    if (!s.IsNotFound()) {
+      return s.ok() ? Status::Corruption("a key that was never put is there") : s;
+    }
+  }
+  result->seconds = SecondsSince(start);
+  result->counters = ReadLookupCounters();
+  return Status::OK();
+}
+
+double PerByte(uint64_t bytes, uint64_t of) {
+  return of == 0 ? 0 : static_cast<double>(bytes) / static_cast<double>(of);
+}
+
+double PerSecond(uint64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
+
+void AddReads(const char* name, const ReadResult& r, JsonWriter* json) {
+  if (r.gets == 0) {
+    return;
+  }
+  json->BeginObject(name)
+      .Add("gets", r.gets)
+      .Add("per_second", PerSecond(r.gets, r.seconds))
+      .Add("blocks_read_per_get", PerByte(r.counters.blocks_read, r.gets))
+      .Add("blocks_cached_per_get", PerByte(r.counters.blocks_cached, r.gets))
+      .Add("filters_asked_per_get", PerByte(r.counters.filter_passes + r.counters.filter_stops, r.gets))
+      .Add("filters_passed_per_get", PerByte(r.counters.filter_passes, r.gets))
+      .EndObject();
+}
+
+std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const ReadResult& first,
+                          const ReadResult& second, const ReadResult& missing) {
+  JsonWriter json;
+  json.BeginObject();
+  json.Add("program", "engine_bench").Add("engine", engine.name);
+  json.BeginObject("workload")
+      .Add("puts", FLAGS_puts)
+      .Add("keys", FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys)
+      .Add("distribution", FLAGS_distribution)
+      .Add("theta", FLAGS_distribution == "zipf" ? FLAGS_theta : 0.0)
+      .Add("value_min", FLAGS_value_min)
+      .Add("value_max", FLAGS_value_max)
+      .Add("deletes_percent", FLAGS_deletes_percent)
+      .Add("write_buffer_size", FLAGS_write_buffer_size)
+      .Add("background_jobs", FLAGS_background_jobs)
+      .Add("cache_size", FLAGS_cache_size)
+      .Add("wal", FLAGS_disable_wal ? "off" : "on")
+      .Add("engine_options", FLAGS_engine_options)
+      .Add("seed", FLAGS_seed)
+      .EndObject();
+  json.Add("ingested_bytes", load.ingested_bytes)
+      .Add("flush_bytes", load.settled.flush_bytes)
+      .Add("compaction_bytes", load.settled.compaction_bytes)
+      .Add("compaction_read_bytes", load.settled.compaction_read_bytes)
+      .Add("wal_bytes", load.settled.wal_bytes)
+      .Add("written_per_byte", PerByte(load.settled.flush_bytes + load.settled.compaction_bytes, load.ingested_bytes))
+      .Add("written_per_byte_at_load_end",
+           PerByte(load.at_load_end.flush_bytes + load.at_load_end.compaction_bytes, load.ingested_bytes))
+      .Add("load_seconds", load.seconds)
+      .Add("puts_per_second", PerSecond(FLAGS_puts, load.seconds));
+  json.BeginArray("puts_per_second_by_tenth");
+  for (double rate : load.tenths) {
+    json.AddElement(rate);
+  }
+  json.EndArray();
+  json.Add("stall_seconds", 1e-6 * static_cast<double>(load.settled.stall_micros))
+      .Add("settle_seconds", load.settle_seconds)
+      .Add("writer_cpu_seconds", load.writer_cpu_seconds)
+      .Add("background_cpu_seconds", load.background_cpu_seconds)
+      .Add("distinct_keys", load.distinct_keys)
+      .Add("live_bytes", load.live_bytes)
+      .Add("table_bytes", load.space.live_tables)
+      .Add("directory_bytes", load.directory_bytes)
+      .Add("space_amplification", PerByte(load.space.live_tables, load.live_bytes))
+      .Add("max_space_amplification", load.max_live_tables)
+      .Add("max_space_amplification_with_outputs", load.max_all_tables)
+      .Add("max_table_bytes_with_outputs", load.max_all_tables_bytes)
+      .Add("files", load.shape.files)
+      .Add("sorted_runs", load.shape.sorted_runs)
+      .Add("index_filter_memory_bytes", load.table_memory);
+  AddReads("first_pass", first, &json);
+  AddReads("second_pass", second, &json);
+  AddReads("missing", missing, &json);
+  json.EndObject();
+  return json.text();
+}
+
+std::string ReadLine(const ReadResult& r) {
+  return HumanNumber(PerSecond(r.gets, r.seconds)) + "/s, " + Fixed(PerByte(r.counters.blocks_read, r.gets), 3) +
+         " blocks read";
+}
+
+void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResult& first, const ReadResult& second,
+                    const ReadResult& missing) {
+  std::string tenths;
+  for (double rate : load.tenths) {
+    tenths += (tenths.empty() ? "" : " ") + Fixed(rate / 1000, 0);
+  }
+  std::vector<std::vector<std::string>> rows = {
+      {"engine", engine.name},
+      {"ingested", HumanBytes(static_cast<double>(load.ingested_bytes))},
+      {"written by flush and compaction",
+       HumanBytes(static_cast<double>(load.settled.flush_bytes + load.settled.compaction_bytes))},
+      {"  per byte ingested",
+       Fixed(PerByte(load.settled.flush_bytes + load.settled.compaction_bytes, load.ingested_bytes), 2)},
+      {"load rate", HumanNumber(PerSecond(FLAGS_puts, load.seconds)) + "/s"},
+      {"  by tenths, thousands/s", tenths},
+      {"settle", Fixed(load.settle_seconds, 1) + " s"},
+      {"processor, writer", Fixed(load.writer_cpu_seconds, 1) + " s"},
+      {"processor, background", Fixed(load.background_cpu_seconds, 1) + " s"},
+      {"live bytes", HumanBytes(static_cast<double>(load.live_bytes))},
+      {"table bytes", HumanBytes(static_cast<double>(load.space.live_tables))},
+      {"  per live byte", Fixed(PerByte(load.space.live_tables, load.live_bytes), 2)},
+      {"  worst during the load", Fixed(load.max_live_tables, 2)},
+      {"files, sorted runs", std::to_string(load.shape.files) + ", " + std::to_string(load.shape.sorted_runs)},
+      {"index and filter memory", HumanBytes(static_cast<double>(load.table_memory))},
+  };
+  if (first.gets > 0) {
+    rows.push_back({"Get, first pass", ReadLine(first)});
+    rows.push_back({"Get, second pass", ReadLine(second)});
+  }
+  if (missing.gets > 0) {
+    rows.push_back({"Get, absent keys", ReadLine(missing)});
+  }
+  fputs(AlignTable(rows).c_str(), stdout);
+}
+
+// Empty, or what is wrong with the flags.
+std::string CheckFlags() {
+  if (FLAGS_engine.empty()) {
+    return "--engine is missing; it may be " + EngineNames();
+  }
+  if (FindEngine(FLAGS_engine) == nullptr) {
+    return "unknown --engine=" + FLAGS_engine + "; it may be " + EngineNames();
+  }
+  if (FLAGS_distribution != "uniform" && FLAGS_distribution != "zipf") {
+    return "unknown --distribution=" + FLAGS_distribution + "; it may be uniform or zipf";
+  }
+  if (FLAGS_theta <= 0 || FLAGS_theta == 1) {
+    return "--theta must be above 0 and not 1";
+  }
+  if (FLAGS_puts == 0) {
+    return "--puts must be at least 1";
+  }
+  if (FLAGS_value_min < 1 || FLAGS_value_max > 255 || FLAGS_value_min > FLAGS_value_max) {
+    return "value sizes must be 1 <= --value_min <= --value_max <= 255";
+  }
+  if (FLAGS_deletes_percent > 99) {
+    return "--deletes_percent must be at most 99";
+  }
+  return "";
+}
+
+Status Run(const Engine& engine) {
+  ScratchFolder folder;
+  Status s = folder.Create(FLAGS_db, std::string("engine_bench_") + engine.name + "_");
+  EngineSettings settings;
+  settings.write_buffer_size = FLAGS_write_buffer_size;
+  settings.block_cache_size = FLAGS_cache_size;
+  settings.background_jobs = FLAGS_background_jobs;
+  settings.filter_bits = FLAGS_bloom_bits;
+  settings.engine_options = FLAGS_engine_options;
+  rocksdb::Options options;
+  if (s.ok()) {
+    s = engine.configure(settings, &options);
+  }
+  DB* raw = nullptr;
+  if (s.ok()) {
+    s = engine.open(options, folder.path() + "/db", &raw);
+  }
+  if (!s.ok()) {
+    return s;
+  }
+  std::unique_ptr<DB> db(raw);
+  Workload workload(raw, options.statistics.get());
+  LoadResult load;
+  ReadResult first;
+  ReadResult second;
+  ReadResult missing;
+  s = workload.Load(engine, folder.path(), &load);
+  if (s.ok() && FLAGS_gets > 0) {
+    s = workload.ReadPresent(std::string(engine.name) + ": first pass", &first);
+  }
+  if (s.ok() && FLAGS_gets > 0) {
+    s = workload.ReadPresent(std::string(engine.name) + ": second pass", &second);
+  }
+  if (s.ok() && FLAGS_missing_gets > 0) {
+    s = workload.ReadMissing(&missing);
+  }
+  if (s.ok() && FLAGS_json != "-") {
+    PrintForPeople(engine, load, first, second, missing);
+  }
+  if (s.ok() && !FLAGS_json.empty()) {
+    s = WriteTextFile(FLAGS_json, ResultsAsJson(engine, load, first, second, missing));
+  }
+  Status closed = db->Close();
+  return s.ok() ? closed : s;
+}
+
+}  // namespace
+}  // namespace bench
+}  // namespace cairn
+
+int main(int argc, char** argv) {
+  gflags::SetUsageMessage("measures one engine under a load of small items\n\n  engine_bench --engine=NAME [flags]");
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  std::string wrong = argc > 1 ? std::string("unexpected argument ") + argv[1] : cairn::bench::CheckFlags();
+  if (!wrong.empty()) {
+    fprintf(stderr, "engine_bench: %s\n", wrong.c_str());
+    return 2;
+  }
+  rocksdb::Status s = cairn::bench::Run(*cairn::bench::FindEngine(FLAGS_engine));
+  if (!s.ok()) {
+    fprintf(stderr, "engine_bench: %s: %s\n", FLAGS_engine.c_str(), s.ToString().c_str());
+    return 1;
+  }
+  return 0;
+}

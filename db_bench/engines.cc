@@ -1,0 +1,250 @@
+#include "db_bench/engines.h"
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "rocksdb/cache.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/statistics.h"
+#include "rocksdb/table.h"
+
+namespace cairn {
+namespace bench {
+
+using rocksdb::BlockBasedTableOptions;
+using rocksdb::ColumnFamilyOptions;
+using rocksdb::DB;
+using rocksdb::DBOptions;
+using rocksdb::Options;
+using rocksdb::Status;
+
+namespace {
+
+// The usual filter of a RocksDB in production; a false positive costs a block read in 1 of 100 lookups a level.
+constexpr double kRocksDBFilterBits = 10;
+
+void ConfigureCommon(const EngineSettings& settings, double filter_bits, Options* options) {
+  *options = Options();
+  options->create_if_missing = true;
+  options->write_buffer_size = settings.write_buffer_size;
+  options->max_background_jobs = settings.background_jobs;
+  if (settings.level0_trigger >= 0) {
+    options->level0_file_num_compaction_trigger = settings.level0_trigger;
+  }
+  options->compression = rocksdb::kNoCompression;
+  options->statistics = rocksdb::CreateDBStatistics();
+  options->stats_dump_period_sec = 0;
+  options->stats_persist_period_sec = 0;
+  BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(settings.block_cache_size);
+  if (filter_bits > 0) {
+    table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(filter_bits));
+  }
+  options->table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+}
+
+double FilterBits(const EngineSettings& settings) {
+  return settings.filter_bits < 0 ? kRocksDBFilterBits : settings.filter_bits;
+}
+
+Status RefuseEngineOptions(const EngineSettings& settings, const char* engine) {
+  if (settings.engine_options.empty()) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument(std::string(engine) + " has no engine options", settings.engine_options);
+}
+
+Status ConfigureLeveled(const EngineSettings& settings, Options* options) {
+  ConfigureCommon(settings, FilterBits(settings), options);
+  options->compaction_style = rocksdb::kCompactionStyleLevel;
+  options->level_compaction_dynamic_level_bytes = true;
+  // RocksDB's own proportions (64 MiB buffer and files, 256 MiB in the first level), kept when the buffer is another.
+  options->target_file_size_base = settings.write_buffer_size;
+  options->max_bytes_for_level_base = 4 * settings.write_buffer_size;
+  return RefuseEngineOptions(settings, "leveled");
+}
+
+Status ConfigureUniversal(const EngineSettings& settings, Options* options) {
+  ConfigureCommon(settings, FilterBits(settings), options);
+  options->compaction_style = rocksdb::kCompactionStyleUniversal;
+  options->target_file_size_base = settings.write_buffer_size;
+  // Sorted runs, not files of level 0, under this style; 8 is what RocksDB's benchmark.sh runs it with.
+  if (settings.level0_trigger < 0) {
+    options->level0_file_num_compaction_trigger = 8;
+  }
+  return RefuseEngineOptions(settings, "universal");
+}
+
+Status OverlayTrie(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+  TrieOptions trie;
+  if (settings.filter_bits >= 0) {
+    trie.filter_bits = settings.filter_bits;
+  }
+  if (settings.level0_trigger >= 0) {
+    trie.root_trigger = settings.level0_trigger;
+  }
+  Status s = TrieOptionsFromString(settings.engine_options, &trie);
+  if (s.ok()) {
+    s = UseTrie(column_family, trie);
+  }
+  return s.ok() ? UseTrieCompaction(database) : s;
+}
+
+Status ConfigureTrie(const EngineSettings& settings, Options* options) {
+  ConfigureCommon(settings, 0, options);
+  DBOptions database(*options);
+  ColumnFamilyOptions column_family(*options);
+  Status s = OverlayTrie(settings, &database, &column_family);
+  *options = Options(database, column_family);
+  return s;
+}
+
+Status OpenPlain(const Options& options, const std::string& path, DB** db) { return DB::Open(options, path, db); }
+
+Status OpenCairn(const Options& options, const std::string& path, DB** db) { return cairn::Open(options, path, db); }
+
+Status SettlePlain(DB* db) {
+  rocksdb::WaitForCompactOptions wait;
+  wait.flush = true;
+  return db->WaitForCompact(wait);
+}
+
+Status SettleTrie(DB* db) {
+  Status s = SettlePlain(db);
+  if (s.ok()) {
+    s = WaitForTrieCompaction(db);
+  }
+  return s;
+}
+
+const char kEngineDecides[] = "contradicts --engine, which decides it; leave one of them out";
+const char kByTrie[] =
+    "has no meaning in a trie: its levels and files follow from its shape (--engine_options=fan_out=..;slots=..;...)";
+const char kHashOrder[] = "needs key order, and a trie keeps hash order";
+
+std::vector<Engine> MakeEngines() {
+  std::vector<Engine> engines;
+
+  Engine leveled{};
+  leveled.name = "leveled";
+  leveled.summary =
+      "RocksDB's leveled compaction: 10-bit Bloom filters, dynamic level sizes. Few bytes on disk, more written.";
+  leveled.key_order = KeyOrder::kBytes;
+  leveled.configure = ConfigureLeveled;
+  leveled.open = OpenPlain;
+  leveled.settle = SettlePlain;
+  leveled.flags = {{"compaction_style", "0"}, {"level_compaction_dynamic_level_bytes", "true"}, {"bloom_bits", "10"}};
+  leveled.refused_flags = {{"options_file", kEngineDecides}, {"compaction_style", kEngineDecides}};
+  engines.push_back(leveled);
+
+  Engine universal = leveled;
+  universal.name = "universal";
+  universal.summary =
+      "RocksDB's universal compaction: 10-bit Bloom filters, merges at 8 sorted runs. Fewer bytes written, more space.";
+  universal.configure = ConfigureUniversal;
+  universal.flags = {{"compaction_style", "1"}, {"level0_file_num_compaction_trigger", "8"}, {"bloom_bits", "10"}};
+  engines.push_back(universal);
+
+  Engine trie{};
+  trie.name = "trie_sst";
+  trie.summary =
+      "Cairn's trie over block-based tables, in hash order: each byte written once per depth. For point lookups only.";
+  trie.key_order = KeyOrder::kHash;
+  trie.configure = ConfigureTrie;
+  trie.open = OpenCairn;
+  trie.settle = SettleTrie;
+  trie.overlay = OverlayTrie;
+  trie.refused_flags = {
+      {"options_file", kEngineDecides},
+      {"compaction_style", kEngineDecides},
+      {"compaction_pri", kByTrie},
+      {"num_levels", kByTrie},
+      {"level_compaction_dynamic_level_bytes", kByTrie},
+      {"max_bytes_for_level_base", kByTrie},
+      {"max_bytes_for_level_multiplier", kByTrie},
+      {"max_bytes_for_level_multiplier_additional", kByTrie},
+      {"target_file_size_base", kByTrie},
+      {"target_file_size_multiplier", kByTrie},
+      {"max_compaction_bytes", kByTrie},
+      {"min_level_to_compress", kByTrie},
+      {"subcompactions", "has no meaning in a trie: its columns are compacted in parallel already"},
+      {"universal_size_ratio", "belongs to --engine=universal"},
+      {"universal_min_merge_width", "belongs to --engine=universal"},
+      {"universal_max_merge_width", "belongs to --engine=universal"},
+      {"universal_max_size_amplification_percent", "belongs to --engine=universal"},
+      {"universal_compression_size_percent", "belongs to --engine=universal"},
+      {"universal_max_read_amp", "belongs to --engine=universal"},
+      {"universal_allow_trivial_move", "belongs to --engine=universal"},
+      {"universal_incremental", "belongs to --engine=universal"},
+      {"universal_stop_style", "belongs to --engine=universal"},
+      {"fifo_compaction_max_table_files_size_mb", "belongs to FIFO compaction"},
+      {"fifo_compaction_allow_compaction", "belongs to FIFO compaction"},
+      {"fifo_compaction_ttl", "belongs to FIFO compaction"},
+      {"fifo_age_for_warm", "belongs to FIFO compaction"},
+      {"periodic_compaction_seconds", "has no meaning in a trie"},
+      {"ttl_seconds", "has no meaning in a trie"},
+      {"use_uint64_comparator", "contradicts --engine=trie_sst, which brings its own comparator"},
+      {"user_timestamp_size", "contradicts --engine=trie_sst, which brings its own comparator"},
+      {"use_plain_table", "contradicts --engine=trie_sst, whose tables are block-based"},
+      {"use_cuckoo_table", "contradicts --engine=trie_sst, whose tables are block-based"},
+      {"use_hash_search", "needs a key prefix, and a trie keeps hash order"},
+      {"use_ribbon_filter", "contradicts --engine=trie_sst, whose filters are Bloom filters of --bloom_bits"},
+      {"prefix_size", kHashOrder},
+      {"auto_prefix_mode", kHashOrder},
+      {"max_scan_distance", kHashOrder},
+      {"writes_before_delete_range", "uses DeleteRange, and a trie keeps hash order"},
+      {"writes_per_range_tombstone", "uses DeleteRange, and a trie keeps hash order"},
+      {"use_blob_db", "opens a BlobDB, and a trie is opened by cairn::Open"},
+      {"use_secondary_db", "opens a secondary instance, which db_bench offers for RocksDB's own engines only"},
+      {"open_as_follower", "opens a follower, which db_bench offers for RocksDB's own engines only"},
+  };
+  trie.refused_benchmarks = {
+      {"fillseqdeterministic", nullptr, "shapes RocksDB's levels, which are a trie's slots"},
+      {"filluniquerandomdeterministic", nullptr, "shapes RocksDB's levels, which are a trie's slots"},
+      {"compact0", nullptr, "names a RocksDB level, which is a trie's slot; use compact"},
+      {"compact1", nullptr, "names a RocksDB level, which is a trie's slot; use compact"},
+      {"approximatesizerandom", nullptr, kHashOrder},
+      {"timeseries", nullptr, kHashOrder},
+      {"seekrandom", "seek_nexts", kHashOrder},
+      {"seekrandomwhilewriting", "seek_nexts", kHashOrder},
+      {"seekrandomwhilemerging", "seek_nexts", kHashOrder},
+      {"fillseekseq", "seek_nexts", kHashOrder},
+      {"mixgraph", "mix_seek_ratio", kHashOrder},
+      {"waitforcompaction", "transaction_db", "does not see a trie's compactions through --transaction_db"},
+      {"waitforcompaction", "optimistic_transaction_db",
+       "does not see a trie's compactions through --optimistic_transaction_db"},
+      {"compact", "transaction_db", "does nothing on a trie through --transaction_db"},
+      {"compact", "optimistic_transaction_db", "does nothing on a trie through --optimistic_transaction_db"},
+      {"compactall", "transaction_db", "does nothing on a trie through --transaction_db"},
+      {"compactall", "optimistic_transaction_db", "does nothing on a trie through --optimistic_transaction_db"},
+  };
+  engines.push_back(trie);
+  return engines;
+}
+
+}  // namespace
+
+const std::vector<Engine>& Engines() {
+  static const std::vector<Engine>* engines = new std::vector<Engine>(MakeEngines());
+  return *engines;
+}
+
+const Engine* FindEngine(const std::string& name) {
+  for (const Engine& engine : Engines()) {
+    if (name == engine.name) {
+      return &engine;
+    }
+  }
+  return nullptr;
+}
+
+std::string EngineNames() {
+  std::string names;
+  for (const Engine& engine : Engines()) {
+    names += names.empty() ? "" : ", ";
+    names += engine.name;
+  }
+  return names;
+}
+
+}  // namespace bench
+}  // namespace cairn

@@ -1,0 +1,128 @@
+#include "db_bench/engines.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "cairn/trie.h"
+#include "db_bench/keys.h"
+#include "db_bench/measure.h"
+
+namespace cairn {
+namespace bench {
+namespace {
+
+using rocksdb::DB;
+using rocksdb::Options;
+
+TEST(Engines, NamesAreDistinctAndFound) {
+  std::set<std::string> names;
+  for (const Engine& engine : Engines()) {
+    names.insert(engine.name);
+    EXPECT_EQ(FindEngine(engine.name), &engine);
+    EXPECT_NE(EngineNames().find(engine.name), std::string::npos);
+  }
+  EXPECT_EQ(names.size(), Engines().size());
+  EXPECT_EQ(FindEngine("no such engine"), nullptr);
+}
+
+TEST(Engines, SettingsReachTheOptions) {
+  for (const Engine& engine : Engines()) {
+    SCOPED_TRACE(engine.name);
+    EngineSettings settings;
+    settings.write_buffer_size = 3 << 20;
+    settings.background_jobs = 5;
+    settings.level0_trigger = 6;
+    Options options;
+    ASSERT_TRUE(engine.configure(settings, &options).ok());
+    EXPECT_EQ(options.write_buffer_size, 3u << 20);
+    EXPECT_EQ(options.max_background_jobs, 5);
+    EXPECT_EQ(options.level0_file_num_compaction_trigger, 6);
+    EXPECT_EQ(options.compression, rocksdb::kNoCompression);
+    EXPECT_NE(options.statistics, nullptr);
+    settings.engine_options = "no_such_option=1";
+    EXPECT_FALSE(engine.configure(settings, &options).ok());
+  }
+}
+
+TEST(Engines, TheTrieTakesItsShapeFromTheSettings) {
+  EngineSettings settings;
+  settings.filter_bits = 12;
+  settings.engine_options = "trigger=5;slots=9";
+  Options options;
+  ASSERT_TRUE(FindEngine("trie_sst")->configure(settings, &options).ok());
+  TrieOptions trie;
+  ASSERT_TRUE(IsTrie(options, &trie));
+  EXPECT_EQ(trie.trigger, 5);
+  EXPECT_EQ(trie.slots, 9);
+  EXPECT_EQ(trie.filter_bits, 12);
+}
+
+// Each engine stores, overwrites and deletes, and what is counted of it is plausible.
+TEST(Engines, EachStoresAndIsMeasured) {
+  constexpr uint64_t kKeys = 20000;
+  for (const Engine& engine : Engines()) {
+    SCOPED_TRACE(engine.name);
+    ScratchFolder folder;
+    ASSERT_TRUE(folder.Create("", "engines_test_").ok());
+    EngineSettings settings;
+    settings.write_buffer_size = 256 << 10;
+    Options options;
+    ASSERT_TRUE(engine.configure(settings, &options).ok());
+    DB* raw = nullptr;
+    rocksdb::Status s = engine.open(options, folder.path() + "/db", &raw);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    std::unique_ptr<DB> db(raw);
+    ValueSource values(1);
+    std::atomic<uint64_t> live{0};
+    SpaceSampler sampler(raw, &live, 1 << 20);
+    for (uint64_t round = 0; round < 3; round++) {
+      for (uint64_t i = 0; i < kKeys; i++) {
+        char key[kKeyBytes];
+        EncodeKey(i, key);
+        ASSERT_TRUE(
+            db->Put(rocksdb::WriteOptions(), rocksdb::Slice(key, kKeyBytes), values.Value(i, 100 + round)).ok());
+      }
+      live = kKeys * (kKeyBytes + 100 + round);
+    }
+    s = engine.settle(raw);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    sampler.Stop();
+
+    ResetLookupCounters();
+    for (uint64_t i = 0; i < kKeys; i++) {
+      char key[kKeyBytes];
+      EncodeKey(i, key);
+      std::string value;
+      ASSERT_TRUE(db->Get(rocksdb::ReadOptions(), rocksdb::Slice(key, kKeyBytes), &value).ok());
+      ASSERT_EQ(value, values.Value(i, 102).ToString());
+    }
+    LookupCounters lookups = ReadLookupCounters();
+    EXPECT_GE(lookups.blocks_read + lookups.blocks_cached, kKeys);
+    EXPECT_GE(lookups.filter_passes, kKeys);
+
+    uint64_t ingested = 3 * kKeys * (kKeyBytes + 101);
+    WriteCounters written = ReadWriteCounters(*options.statistics);
+    EXPECT_GE(written.flush_bytes, ingested);
+    EXPECT_LT(written.flush_bytes, 2 * ingested);
+    EXPECT_GT(written.compaction_bytes, 0u);
+    EXPECT_GE(written.wal_bytes, ingested);
+    SpaceUse space = ReadSpace(raw);
+    EXPECT_GE(space.live_tables, live.load());
+    EXPECT_LT(space.live_tables, ingested);
+    EXPECT_GE(DirectoryBytes(folder.path()), space.live_tables);
+    EXPECT_GT(sampler.max_live_tables(), 0);
+    EXPECT_GT(TableReaderMemory(raw), 0u);
+    TreeShape shape = ReadShape(raw);
+    EXPECT_GE(shape.files, shape.sorted_runs);
+    EXPECT_GT(shape.sorted_runs, 0u);
+    ASSERT_TRUE(db->Close().ok());
+  }
+}
+
+}  // namespace
+}  // namespace bench
+}  // namespace cairn

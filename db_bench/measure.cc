@@ -1,0 +1,165 @@
+#include "db_bench/measure.h"
+
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+#include "rocksdb/metadata.h"
+#include "rocksdb/perf_context.h"
+#include "rocksdb/perf_level.h"
+
+namespace cairn {
+namespace bench {
+
+using rocksdb::DB;
+using rocksdb::Status;
+
+namespace {
+
+constexpr std::chrono::milliseconds kSampleInterval(200);
+
+double Seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
+}
+
+double Used(int who) {
+  rusage usage;
+  getrusage(who, &usage);
+  return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+}
+
+uint64_t Property(DB* db, const std::string& name) {
+  uint64_t value = 0;
+  db->GetIntProperty(name, &value);
+  return value;
+}
+
+}  // namespace
+
+WriteCounters ReadWriteCounters(const rocksdb::Statistics& statistics) {
+  WriteCounters counters;
+  counters.flush_bytes = statistics.getTickerCount(rocksdb::FLUSH_WRITE_BYTES);
+  counters.compaction_bytes = statistics.getTickerCount(rocksdb::COMPACT_WRITE_BYTES);
+  counters.compaction_read_bytes = statistics.getTickerCount(rocksdb::COMPACT_READ_BYTES);
+  counters.wal_bytes = statistics.getTickerCount(rocksdb::WAL_FILE_BYTES);
+  counters.stall_micros = statistics.getTickerCount(rocksdb::STALL_MICROS);
+  return counters;
+}
+
+void ResetLookupCounters() {
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+  rocksdb::get_perf_context()->Reset();
+}
+
+LookupCounters ReadLookupCounters() {
+  const rocksdb::PerfContext& context = *rocksdb::get_perf_context();
+  LookupCounters counters;
+  counters.blocks_read = context.block_read_count;
+  counters.blocks_cached = context.block_cache_hit_count;
+  counters.filter_passes = context.bloom_sst_hit_count;
+  counters.filter_stops = context.bloom_sst_miss_count;
+  return counters;
+}
+
+CpuSeconds ReadCpu() {
+  CpuSeconds cpu;
+  cpu.process = Used(RUSAGE_SELF);
+  cpu.thread = Used(RUSAGE_THREAD);
+  return cpu;
+}
+
+SpaceUse ReadSpace(DB* db) {
+  SpaceUse use;
+  use.live_tables = Property(db, DB::Properties::kLiveSstFilesSize);
+  use.all_tables = Property(db, DB::Properties::kTotalSstFilesSize);
+  return use;
+}
+
+uint64_t DirectoryBytes(const std::string& path) {
+  namespace fs = std::filesystem;
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(path, error), end; !error && it != end; it.increment(error)) {
+    std::error_code gone;
+    if (it->is_regular_file(gone) && !gone) {
+      uint64_t size = it->file_size(gone);
+      bytes += gone ? 0 : size;
+    }
+  }
+  return bytes;
+}
+
+uint64_t TableReaderMemory(DB* db) { return Property(db, DB::Properties::kEstimateTableReadersMem); }
+
+TreeShape ReadShape(DB* db) {
+  rocksdb::ColumnFamilyMetaData metadata;
+  db->GetColumnFamilyMetaData(&metadata);
+  TreeShape shape;
+  for (const rocksdb::LevelMetaData& level : metadata.levels) {
+    shape.files += level.files.size();
+    shape.sorted_runs += level.level == 0 ? level.files.size() : (level.files.empty() ? 0 : 1);
+  }
+  return shape;
+}
+
+SpaceSampler::SpaceSampler(DB* db, const std::atomic<uint64_t>* live_bytes, uint64_t from_bytes)
+    : db_(db), live_bytes_(live_bytes), from_bytes_(from_bytes), thread_([this] { Run(); }) {}
+
+SpaceSampler::~SpaceSampler() { Stop(); }
+
+void SpaceSampler::Stop() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    stop_ = true;
+  }
+  wake_.notify_one();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void SpaceSampler::Run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!stop_) {
+    lock.unlock();
+    uint64_t live = live_bytes_->load(std::memory_order_relaxed);
+    SpaceUse use = ReadSpace(db_);
+    max_all_tables_bytes_ = std::max(max_all_tables_bytes_, use.all_tables);
+    if (live >= from_bytes_ && live > 0) {
+      max_live_tables_ = std::max(max_live_tables_, static_cast<double>(use.live_tables) / static_cast<double>(live));
+      max_all_tables_ = std::max(max_all_tables_, static_cast<double>(use.all_tables) / static_cast<double>(live));
+    }
+    lock.lock();
+    wake_.wait_for(lock, kSampleInterval, [this] { return stop_; });
+  }
+  cpu_seconds_ = Used(RUSAGE_THREAD);
+}
+
+ScratchFolder::~ScratchFolder() {
+  if (!path_.empty()) {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+}
+
+Status ScratchFolder::Create(const std::string& parent, const std::string& prefix) {
+  std::string base = parent;
+  if (base.empty()) {
+    const char* tmp = getenv("TMPDIR");
+    base = tmp != nullptr && *tmp != '\0' ? tmp : "/tmp";
+  }
+  std::string name = base + "/" + prefix + "XXXXXX";
+  if (mkdtemp(&name[0]) == nullptr) {
+    return Status::IOError("cannot make a folder in " + base, strerror(errno));
+  }
+  path_ = name;
+  return Status::OK();
+}
+
+}  // namespace bench
+}  // namespace cairn

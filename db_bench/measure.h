@@ -1,0 +1,121 @@
+// What the benchmark programs count: bytes that an engine wrote, bytes it holds, processor time, memory of its tables.
+//
+// Thread-safety: SpaceSampler runs a thread of its own and may be read by any; the functions are thread-safe.
+
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "rocksdb/db.h"
+#include "rocksdb/statistics.h"
+
+namespace cairn {
+namespace bench {
+
+// Totals of RocksDB's statistics since the database was opened. Bytes, unless the name says otherwise.
+struct WriteCounters {
+  uint64_t flush_bytes = 0;
+  uint64_t compaction_bytes = 0;
+  uint64_t compaction_read_bytes = 0;
+  uint64_t wal_bytes = 0;
+  uint64_t stall_micros = 0;
+};
+WriteCounters ReadWriteCounters(const rocksdb::Statistics& statistics);
+
+// Of a calling thread's lookups, since the last ResetLookupCounters in the same thread.
+struct LookupCounters {
+  uint64_t blocks_read = 0;    // from files: not in the block cache
+  uint64_t blocks_cached = 0;  // found there
+  uint64_t filter_passes = 0;  // tables whose filter could not rule the key out
+  uint64_t filter_stops = 0;   // tables whose filter could
+};
+void ResetLookupCounters();  // also turns counting on
+LookupCounters ReadLookupCounters();
+
+struct CpuSeconds {
+  double process = 0;  // all threads
+  double thread = 0;   // the calling one
+};
+CpuSeconds ReadCpu();
+
+// Bytes of a database's tables.
+struct SpaceUse {
+  uint64_t live_tables = 0;  // those of the newest version
+  uint64_t all_tables = 0;   // also those that a compaction, an iterator or a snapshot still holds
+};
+SpaceUse ReadSpace(rocksdb::DB* db);
+
+// All regular files in and under a folder; 0 when it does not exist. Files that vanish meanwhile are not counted.
+uint64_t DirectoryBytes(const std::string& path);
+
+// Index and filter blocks that the open tables hold in memory, outside the block cache.
+uint64_t TableReaderMemory(rocksdb::DB* db);
+
+// Files of the newest version, and how many of RocksDB's levels hold any (each file of level 0 counts as one).
+struct TreeShape {
+  uint64_t files = 0;
+  uint64_t sorted_runs = 0;
+};
+TreeShape ReadShape(rocksdb::DB* db);
+
+// Samples a database's space while it is loaded, and keeps the worst.
+class SpaceSampler {
+ public:
+  // `live_bytes` gives the bytes of keys and newest values; samples count once it has reached `from_bytes`, because at
+  // the very start the write buffer holds most of it. `db` and `live_bytes` outlive the sampler.
+  SpaceSampler(rocksdb::DB* db, const std::atomic<uint64_t>* live_bytes, uint64_t from_bytes);
+  ~SpaceSampler();  // Stop()
+  SpaceSampler(const SpaceSampler&) = delete;
+  SpaceSampler& operator=(const SpaceSampler&) = delete;
+
+  void Stop();
+
+  // After Stop. Table bytes per live byte, 0 when no sample counted.
+  double max_live_tables() const { return max_live_tables_; }
+  double max_all_tables() const { return max_all_tables_; }
+  uint64_t max_all_tables_bytes() const { return max_all_tables_bytes_; }
+  double cpu_seconds() const { return cpu_seconds_; }
+
+ private:
+  void Run();
+
+  rocksdb::DB* const db_;
+  const std::atomic<uint64_t>* const live_bytes_;
+  const uint64_t from_bytes_;
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool stop_ = false;  // guarded by mutex_
+
+  // Written by the sampling thread, read after it was joined.
+  double max_live_tables_ = 0;
+  double max_all_tables_ = 0;
+  uint64_t max_all_tables_bytes_ = 0;
+  double cpu_seconds_ = 0;
+
+  std::thread thread_;
+};
+
+// A folder for one run's database: made under `parent` (empty: $TMPDIR, or /tmp), removed with all it holds.
+class ScratchFolder {
+ public:
+  ScratchFolder() = default;
+  ~ScratchFolder();
+  ScratchFolder(const ScratchFolder&) = delete;
+  ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+  rocksdb::Status Create(const std::string& parent, const std::string& prefix);
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace bench
+}  // namespace cairn

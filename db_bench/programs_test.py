@@ -1,0 +1,242 @@
+"""Tests of the programs db_bench, engine_bench and cairn_demo from outside: what they refuse, and small runs on each engine."""
+
+import json
+import os
+import subprocess
+import tempfile
+import unittest
+
+BIN = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bin")
+ENGINES = ["leveled", "universal", "trie_sst"]
+
+
+class ProgramTest(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def run_program(self, name, *arguments, env=None):
+        environment = dict(os.environ, TMPDIR=self.folder, **(env or {}))
+        return subprocess.run(
+            [os.path.join(BIN, name), *arguments], capture_output=True, text=True, check=False, env=environment
+        )
+
+    def expect_refusal(self, name, text, *arguments, env=None):
+        done = self.run_program(name, *arguments, env=env)
+        self.assertNotEqual(done.returncode, 0, arguments)
+        self.assertGreater(done.returncode, 0, "killed by a signal")
+        lines = done.stderr.strip().splitlines()
+        self.assertEqual(len(lines), 1, done.stderr)
+        self.assertIn(text, lines[0])
+
+    def expect_success(self, name, *arguments):
+        done = self.run_program(name, *arguments)
+        self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
+        return done
+
+
+class DbBenchTest(ProgramTest):
+    def stored_options(self, path):
+        files = [name for name in os.listdir(path) if name.startswith("OPTIONS-") and not name.endswith("dbtmp")]
+        newest = max(files, key=lambda name: int(name.split("-")[1]))
+        with open(os.path.join(path, newest), encoding="utf-8") as file:
+            return dict(line.strip().split("=", 1) for line in file if "=" in line)
+
+    def bench(self, engine, *arguments):
+        path = os.path.join(self.folder, "db_" + engine)
+        done = self.expect_success("db_bench", "--engine=" + engine, "--db=" + path, "--num=20000", *arguments)
+        return done.stdout, self.stored_options(path)
+
+    def test_contradictions(self):
+        for text, arguments in [
+            ("it may be leveled, universal, trie_sst", ["--engine=nothing"]),
+            ("it may be leveled, universal, trie_sst", ["--engine="]),
+            ("--engine_options needs --engine", ["--engine_options=trigger=4"]),
+            ("--options_file", ["--engine=leveled", "--options_file=x"]),
+            ("--compaction_style", ["--engine=universal", "--compaction_style=0"]),
+            ("no_such", ["--engine=leveled", "--engine_options=no_such=1"]),
+            ("--options_file", ["--engine=trie_sst", "--options_file=x"]),
+            ("--compaction_style", ["--engine=trie_sst", "--compaction_style=1"]),
+            ("--num_levels", ["--engine=trie_sst", "--num_levels=7"]),
+            ("--use_uint64_comparator", ["--engine=trie_sst", "--use_uint64_comparator", "--key_size=8"]),
+            ("--max_scan_distance", ["--engine=trie_sst", "--max_scan_distance=10"]),
+            ("--writes_per_range_tombstone", ["--engine=trie_sst", "--writes_per_range_tombstone=10"]),
+            ("seekrandom", ["--engine=trie_sst", "--benchmarks=fillrandom,seekrandom", "--seek_nexts=10"]),
+            ("compact0", ["--engine=trie_sst", "--benchmarks=fillrandom,compact0[X2]"]),
+            ("no_such", ["--engine=trie_sst", "--engine_options=no_such=1"]),
+            ("fan_out", ["--engine=trie_sst", "--engine_options=fan_out=7"]),
+        ]:
+            with self.subTest(arguments):
+                self.expect_refusal("db_bench", text, *arguments)
+
+    def test_presets_and_overrides(self):
+        run = ["--benchmarks=fillrandom"]
+        _, options = self.bench("leveled", *run)
+        self.assertEqual(options["compaction_style"], "kCompactionStyleLevel")
+        self.assertEqual(options["level_compaction_dynamic_level_bytes"], "true")
+        self.assertTrue(options["filter_policy"].startswith("bloomfilter:10"))
+        _, options = self.bench("leveled", "--level_compaction_dynamic_level_bytes=false", "--bloom_bits=7", *run)
+        self.assertEqual(options["level_compaction_dynamic_level_bytes"], "false")
+        self.assertTrue(options["filter_policy"].startswith("bloomfilter:7"))
+        _, options = self.bench("universal", *run)
+        self.assertEqual(options["compaction_style"], "kCompactionStyleUniversal")
+        self.assertEqual(options["level0_file_num_compaction_trigger"], "8")
+        _, options = self.bench("universal", "--level0_file_num_compaction_trigger=4", *run)
+        self.assertEqual(options["level0_file_num_compaction_trigger"], "4")
+
+    def test_trie_keeps_every_other_flag(self):
+        _, options = self.bench("trie_sst", "--benchmarks=fillrandom")
+        self.assertIn("cairn", options["comparator"].lower())
+        self.assertTrue(options["filter_policy"].startswith("bloomfilter:16"))
+        flags = {
+            "write_buffer_size": "1000000",
+            "bloom_bits": "11",
+            "compression_type": "lz4",
+            "max_background_jobs": "5",
+            "open_files": "77",
+            "block_size": "8192",
+            "bytes_per_sync": "12345",
+            "level0_file_num_compaction_trigger": "6",
+            "level0_slowdown_writes_trigger": "33",
+            "level0_stop_writes_trigger": "44",
+        }
+        _, options = self.bench(
+            "trie_sst", "--benchmarks=fillrandom", *[f"--{name}={value}" for name, value in flags.items()]
+        )
+        self.assertIn("cairn", options["comparator"].lower())
+        self.assertTrue(options["filter_policy"].startswith("bloomfilter:11"))
+        self.assertEqual(options["compression"], "kLZ4Compression")
+        self.assertEqual(options["max_open_files"], "77")
+        for name in [
+            "write_buffer_size",
+            "max_background_jobs",
+            "block_size",
+            "bytes_per_sync",
+            "level0_file_num_compaction_trigger",
+            "level0_slowdown_writes_trigger",
+            "level0_stop_writes_trigger",
+        ]:
+            self.assertEqual(options[name], flags[name], name)
+
+    def test_trie_settles_compacts_and_reports(self):
+        output, _ = self.bench(
+            "trie_sst",
+            "--benchmarks=fillrandom,flush,waitforcompaction,stats,compact,readrandom,readseq,levelstats",
+            "--write_buffer_size=65536",
+            "--engine_options=root_trigger=2;trigger=2",
+        )
+        self.assertIn("finished with status (OK)", output)
+        self.assertIn("depth", output)
+        self.assertRegex(output, r"readrandom .*\(12\d\d\d of 20000 found\)")
+        self.assertRegex(output, r"readseq .* ops/sec")
+
+    def test_trie_in_other_kinds_of_database(self):
+        small = ["--write_buffer_size=65536"]
+        self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--num_column_families=2", *small)
+        self.bench("trie_sst", "--benchmarks=fillrandom,randomtransaction", "--transaction_db", *small)
+        self.bench("trie_sst", "--benchmarks=fillrandom,randomtransaction", "--optimistic_transaction_db", *small)
+        self.bench("trie_sst", "--benchmarks=fillrandom", *small)
+        output, _ = self.bench("trie_sst", "--benchmarks=readrandom", "--readonly", *small)
+        self.assertRegex(output, r"readrandom .* of 20000 found\)")
+
+    def test_without_an_engine_it_is_rocksdbs(self):
+        path = os.path.join(self.folder, "db")
+        self.expect_success("db_bench", "--db=" + path, "--num=1000", "--benchmarks=fillrandom,seekrandom")
+        options = self.stored_options(path)
+        self.assertEqual(options["level_compaction_dynamic_level_bytes"], "false")
+        self.assertEqual(options["comparator"], "leveldb.BytewiseComparator")
+
+
+class EngineBenchTest(ProgramTest):
+    def test_refusals(self):
+        self.expect_refusal("engine_bench", "--engine is missing")
+        self.expect_refusal("engine_bench", "unknown --engine=nothing", "--engine=nothing")
+        self.expect_refusal("engine_bench", "--value_max", "--engine=leveled", "--value_max=256")
+        self.expect_refusal("engine_bench", "--theta", "--engine=leveled", "--theta=1")
+        self.expect_refusal("engine_bench", "uniform or zipf", "--engine=leveled", "--distribution=normal")
+        self.expect_refusal("engine_bench", "unexpected argument x", "--engine=leveled", "x")
+        self.expect_refusal("engine_bench", "/nonexistent", "--engine=leveled", "--db=/nonexistent")
+
+    def test_each_engine(self):
+        for engine in ENGINES:
+            for distribution in ["uniform", "zipf"]:
+                with self.subTest(engine=engine, distribution=distribution):
+                    done = self.expect_success(
+                        "engine_bench",
+                        "--engine=" + engine,
+                        "--distribution=" + distribution,
+                        "--puts=60000",
+                        "--keys=20000",
+                        "--deletes_percent=10",
+                        "--write_buffer_size=262144",
+                        "--gets=10000",
+                        "--missing_gets=10000",
+                        "--json=-",
+                    )
+                    result = json.loads(done.stdout)
+                    self.assertEqual(result["engine"], engine)
+                    self.assertGreater(result["flush_bytes"], 0)
+                    self.assertGreater(result["compaction_bytes"], 0)
+                    self.assertGreater(result["space_amplification"], 0.9)
+                    self.assertLess(result["distinct_keys"], 20000)
+                    self.assertEqual(result["first_pass"]["gets"], 10000)
+        self.assertEqual(os.listdir(self.folder), [], "the scratch folders are removed")
+
+
+class DemoTest(ProgramTest):
+    def fake_apt_cache(self, script):
+        folder = os.path.join(self.folder, "fake_bin")
+        os.mkdir(folder)
+        path = os.path.join(folder, "apt-cache")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n" + script)
+        os.chmod(path, 0o755)
+        return {"PATH": folder + ":" + os.environ["PATH"]}
+
+    def expect_demo_error(self, text, *arguments, env=None):
+        self.expect_refusal("cairn_demo", text, *arguments, env=env)
+
+    def test_refusals(self):
+        env = self.fake_apt_cache("exit 0\n")
+        self.expect_demo_error("apt-get update", env=env)
+        self.expect_demo_error("exclude each other", "--items=5", "--file=x")
+        self.expect_demo_error("unknown engine nothing", "--engines=leveled,nothing")
+        self.expect_demo_error("cannot read", "--file=/nonexistent")
+        tsv = os.path.join(self.folder, "x.tsv")
+        with open(tsv, "w", encoding="utf-8") as file:
+            file.write("a\tb\nno tab\n")
+        self.expect_demo_error("line 2", "--file=" + tsv)
+
+    def expect_table(self, *arguments, env=None):
+        result = os.path.join(self.folder, "result.json")
+        done = self.run_program("cairn_demo", "--json=" + result, "--write_buffer_size=65536", *arguments, env=env)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertRegex(done.stdout, "leveled +universal +trie_sst")
+        with open(result, encoding="utf-8") as file:
+            written = json.load(file)
+        self.assertEqual(list(written["engines"]), ENGINES)
+        for engine in written["engines"].values():
+            self.assertEqual(engine["keys_compared"] + engine["deleted_keys_absent"], written["items"])
+            self.assertGreater(engine["deleted_keys_absent"], 0)
+        return written
+
+    def test_made_up_items(self):
+        self.assertEqual(self.expect_table("--items=20000")["items"], 20000)
+
+    def test_file(self):
+        tsv = os.path.join(self.folder, "x.tsv")
+        with open(tsv, "w", encoding="utf-8") as file:
+            for i in range(5000):
+                file.write(f"key{i % 4000}\tvalue {i}\n")
+        self.assertEqual(self.expect_table("--file=" + tsv)["items"], 4000)
+
+    def test_package_index(self):
+        env = self.fake_apt_cache(
+            "for i in $(seq 500); do printf 'Package: p%d\\nVersion: 1\\nTag: a,\\n b\\n\\n' $i; done\n"
+        )
+        self.assertEqual(self.expect_table(env=env)["items"], 1500)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,59 @@
+#include "db_bench/report.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace cairn {
+namespace bench {
+namespace {
+
+TEST(Human, UnitsArePowersOf1000) {
+  EXPECT_EQ(HumanBytes(0), "0 B");
+  EXPECT_EQ(HumanBytes(999), "999 B");
+  EXPECT_EQ(HumanBytes(1000), "1.0 KB");
+  EXPECT_EQ(HumanBytes(123456789), "123 MB");
+  EXPECT_EQ(HumanBytes(7.38e9), "7.4 GB");
+  EXPECT_EQ(HumanNumber(252000), "252 K");
+  EXPECT_EQ(HumanNumber(12), "12");
+}
+
+TEST(Table, ColumnsLineUp) {
+  EXPECT_EQ(AlignTable({{"", "leveled", "trie"}, {"rate", "5", "12345"}, {"\xc3\xa4", "1", "2"}}),
+            "      leveled   trie\n"
+            "rate        5  12345\n"
+            "\xc3\xa4           1      2\n");
+}
+
+TEST(Progress, LineSaysShareRateAndTimeLeft) {
+  EXPECT_EQ(ProgressBar::Line("load", 0, 100, 0), "load [........................] 0 %");
+  EXPECT_EQ(ProgressBar::Line("load", 50, 100, 5), "load [############............] 50 %, 10/s, 5 s left");
+  EXPECT_EQ(ProgressBar::Line("load", 100, 100, 10), "load [########################] 100 %, 10/s, 0 s left");
+  EXPECT_EQ(ProgressBar::Line("load", 0, 0, 0), "load [########################] 100 %");
+}
+
+TEST(Json, NestsAndEscapes) {
+  JsonWriter json;
+  json.BeginObject().Add("text", "a\"b\\\n").Add("count", uint64_t{18446744073709551615u});
+  json.BeginArray("rates").AddElement(1.5).AddElement(2).EndArray();
+  json.BeginObject("empty").EndObject();
+  json.Add("bad", std::numeric_limits<double>::quiet_NaN()).EndObject();
+  EXPECT_EQ(json.text(),
+            "{\n"
+            "  \"text\": \"a\\\"b\\\\\\u000a\",\n"
+            "  \"count\": 18446744073709551615,\n"
+            "  \"rates\": [\n    1.5,\n    2\n  ],\n"
+            "  \"empty\": {},\n"
+            "  \"bad\": null\n"
+            "}\n");
+}
+
+TEST(WriteTextFileTest, NamesTheFileThatCannotBeWritten) {
+  rocksdb::Status s = WriteTextFile("/nonexistent/x.json", "{}");
+  EXPECT_TRUE(s.IsIOError());
+  EXPECT_NE(s.ToString().find("/nonexistent/x.json"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace bench
+}  // namespace cairn
