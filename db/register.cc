@@ -4,12 +4,15 @@
 #include <string>
 
 #include "cmake/processor/processor_check.h"
+#include "db/trie_listener.h"
 #include "rocksdb/comparator.h"
+#include "rocksdb/listener.h"
 #include "rocksdb/sst_partitioner.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
+#include "trie_table/trie_partitioner.h"
 
 namespace {
 
@@ -37,6 +40,19 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       cairn::HashOrderTableFactory::kClassName(),
       [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
         guard->reset(new cairn::HashOrderTableFactory());
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::SstPartitionerFactory>(
+      cairn::TriePartitionerFactory::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::SstPartitionerFactory>* guard,
+         std::string* /*message*/) {
+        guard->reset(new cairn::TriePartitionerFactory());
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::EventListener>(
+      cairn::TrieListener::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
+        guard->reset(new cairn::TrieListener());
         return guard->get();
       });
   size_t types = 0;

@@ -26,11 +26,14 @@ void KeySketch::Shrink() {
                  samples_.end());
 }
 
-// version (varint32) | threshold (varint64) | keys (varint64) | count (varint64) | count samples (fixed64)
+// version (varint32) | threshold (varint64) | keys (varint64) | first, last (fixed64) | count (varint64) |
+// count samples (fixed64)
 void KeySketch::EncodeTo(std::string* output) const {
   rocksdb::PutVarint32(output, kVersion);
   rocksdb::PutVarint64(output, threshold_);
   rocksdb::PutVarint64(output, keys_);
+  rocksdb::PutFixed64(output, first_);
+  rocksdb::PutFixed64(output, last_);
   rocksdb::PutVarint64(output, samples_.size());
   for (uint64_t sample : samples_) rocksdb::PutFixed64(output, sample);
 }
@@ -41,8 +44,9 @@ rocksdb::Status KeySketch::Decode(rocksdb::Slice input, KeySketch* sketch) {
   KeySketch result;
   if (!rocksdb::GetVarint32(&input, &version) || version != kVersion ||
       !rocksdb::GetVarint64(&input, &result.threshold_) || !rocksdb::GetVarint64(&input, &result.keys_) ||
-      !rocksdb::GetVarint64(&input, &count) || result.threshold_ > kKeepAll || count > kCapacity ||
-      count > result.keys_ || input.size() != count * sizeof(uint64_t)) {
+      !rocksdb::GetFixed64(&input, &result.first_) || !rocksdb::GetFixed64(&input, &result.last_) ||
+      result.first_ > result.last_ || !rocksdb::GetVarint64(&input, &count) || result.threshold_ > kMaxThreshold ||
+      count > kCapacity || count > result.keys_ || input.size() != count * sizeof(uint64_t)) {
     return rocksdb::Status::Corruption("key sketch", "malformed; the table's liveness is unknown");
   }
   result.samples_.resize(count);

@@ -8,9 +8,9 @@
 // Invariants
 //   (1) A key is in the sketch if and only if the low 32 bits of its position are below threshold().
 //   (2) Samples are positions with bit 0 replaced: set if the table's newest entry of the key is a deletion.
-//   (3) At most kCapacity samples; fewer than kCapacity / 2 only when every key is kept.
+//   (3) At most kCapacity samples, and at most one of four keys: 2 bytes a key in a small table, 32 KiB in a large one.
 //
-// Accuracy: a count estimated from n samples has a standard deviation of 1/sqrt(n).
+// Accuracy: a count estimated from n samples has a standard deviation of at most 1/sqrt(n).
 // Thread-safety: none; immutable ones may be shared.
 // Source: theta sketches (Dasgupta, Lang, Rhodes, Thaler, ICDT 2016), there for set expressions over streams.
 
@@ -29,11 +29,15 @@ namespace cairn {
 class KeySketch {
  public:
   static constexpr size_t kCapacity = 4096;
-  static constexpr uint64_t kKeepAll = uint64_t{1} << 32;
+  static constexpr uint64_t kRange = uint64_t{1} << 32;  // of the low bits that a threshold cuts
+  static constexpr uint64_t kMaxThreshold = kRange / 4;
   static constexpr uint64_t kDeleted = 1;  // bit 0 of a sample
 
   // Adds one distinct key. `deleted`: its newest entry in the table is a deletion.
+  // REQUIRES: positions arrive in ascending order.
   void Add(uint64_t position, bool deleted) {
+    if (keys_ == 0) first_ = position;
+    last_ = position;
     ++keys_;
     if ((position & UINT32_MAX & ~kDeleted) < threshold_) Keep((position & ~kDeleted) | (deleted ? kDeleted : 0));
   }
@@ -42,6 +46,9 @@ class KeySketch {
   const std::vector<uint64_t>& samples() const { return samples_; }
   // Distinct keys added: exact.
   uint64_t keys() const { return keys_; }
+  // The smallest and the largest position added. REQUIRES: keys() > 0.
+  uint64_t first() const { return first_; }
+  uint64_t last() const { return last_; }
 
   // Adds this sketch's encoding to *output.
   void EncodeTo(std::string* output) const;
@@ -52,8 +59,10 @@ class KeySketch {
   void Keep(uint64_t sample);
   void Shrink();
 
-  uint64_t threshold_ = kKeepAll;
+  uint64_t threshold_ = kMaxThreshold;
   uint64_t keys_ = 0;
+  uint64_t first_ = 0;
+  uint64_t last_ = 0;
   std::vector<uint64_t> samples_;
 };
 

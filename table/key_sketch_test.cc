@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 #include <set>
+#include <vector>
 
 #include "table/hash_order.h"
 
@@ -12,22 +14,25 @@ namespace cairn {
 namespace {
 
 KeySketch SketchOf(uint64_t first, uint64_t count, bool deleted = false) {
-  KeySketch sketch;
+  std::vector<uint64_t> positions;
   const KeyHash hash;
-  for (uint64_t i = first; i < first + count; ++i) sketch.Add(hash(std::to_string(i)), deleted);
+  for (uint64_t i = first; i < first + count; ++i) positions.push_back(hash(std::to_string(i)));
+  std::sort(positions.begin(), positions.end());
+  KeySketch sketch;
+  for (uint64_t position : positions) sketch.Add(position, deleted);
   return sketch;
 }
 
 double Estimate(const KeySketch& sketch) {
-  return static_cast<double>(sketch.samples().size()) * static_cast<double>(KeySketch::kKeepAll) /
+  return static_cast<double>(sketch.samples().size()) * static_cast<double>(KeySketch::kRange) /
          static_cast<double>(sketch.threshold());
 }
 
-TEST(KeySketchTest, KeepsEveryKeyOfASmallTable) {
+TEST(KeySketchTest, KeepsOneOfFourKeysOfASmallTable) {
   const KeySketch sketch = SketchOf(0, KeySketch::kCapacity);
-  EXPECT_EQ(sketch.threshold(), KeySketch::kKeepAll);
-  EXPECT_EQ(sketch.samples().size(), KeySketch::kCapacity);
+  EXPECT_EQ(sketch.threshold(), KeySketch::kMaxThreshold);
   EXPECT_EQ(sketch.keys(), KeySketch::kCapacity);
+  EXPECT_NEAR(static_cast<double>(sketch.samples().size()), KeySketch::kCapacity / 4.0, 150.0);
 }
 
 TEST(KeySketchTest, EstimatesWithinFivePercent) {
@@ -62,6 +67,8 @@ TEST(KeySketchTest, RoundTripsAndRefusesEveryTruncation) {
     EXPECT_EQ(decoded.samples(), sketch.samples());
     EXPECT_EQ(decoded.threshold(), sketch.threshold());
     EXPECT_EQ(decoded.keys(), sketch.keys());
+    EXPECT_EQ(decoded.first(), sketch.first());
+    EXPECT_EQ(decoded.last(), sketch.last());
     for (size_t size = 0; size < encoded.size(); size += 1 + encoded.size() / 97) {
       EXPECT_TRUE(KeySketch::Decode(rocksdb::Slice(encoded.data(), size), &decoded).IsCorruption()) << size;
     }

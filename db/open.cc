@@ -1,0 +1,182 @@
+// cairn::Open and what else cairn/db.h declares for an open database.
+
+#include <memory>
+#include <utility>
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "db/trie_files.h"
+#include "db/trie_scheduler.h"
+#include "rocksdb/utilities/options_util.h"
+#include "rocksdb/utilities/stackable_db.h"
+#include "trie_table/trie_options.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  return handle->GetDescriptor(&descriptor).ok() && cairn::IsTrie(descriptor.options, nullptr);
+}
+
+// A database opened by cairn::Open. It owns the RocksDB it stands for.
+class CairnDB : public rocksdb::StackableDB {
+ public:
+  explicit CairnDB(rocksdb::DB* db) : StackableDB(db) {}
+
+  using StackableDB::CompactRange;
+  Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* handle,
+                      const rocksdb::Slice* begin, const rocksdb::Slice* end) override {
+    if (IsTrie(handle)) {
+      return Status::NotSupported("CompactRange on the trie " + handle->GetName(),
+                                  "a range has no meaning in hash order; use cairn::CompactTrie or cairn compact");
+    }
+    return StackableDB::CompactRange(options, handle, begin, end);
+  }
+
+  Status PauseBackgroundWork() override {
+    const auto scheduler = TrieScheduler::Find(this);
+    if (scheduler != nullptr) scheduler->Pause();
+    Status s = StackableDB::PauseBackgroundWork();
+    if (!s.ok() && scheduler != nullptr) scheduler->Continue();
+    return s;
+  }
+
+  Status ContinueBackgroundWork() override {
+    Status s = StackableDB::ContinueBackgroundWork();
+    const auto scheduler = TrieScheduler::Find(this);
+    if (s.ok() && scheduler != nullptr) scheduler->Continue();
+    return s;
+  }
+
+  using StackableDB::GetProperty;
+  bool GetProperty(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& property, std::string* value) override {
+    const bool table = property == "cairn.stats";
+    if (!table && property != "cairn.stats.json") return StackableDB::GetProperty(handle, property, value);
+    TrieStats stats;
+    if (!GetTrieStats(this, handle, &stats).ok()) return false;
+    *value = table ? TrieStatsToTable(stats) : TrieStatsToJson(stats);
+    return true;
+  }
+};
+
+Status CheckDescriptors(const rocksdb::DBOptions& options,
+                        const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families) {
+  rocksdb::DBOptions with_listener = options;
+  Status s = UseTrieCompaction(&with_listener);
+  const bool has_listener = with_listener.listeners.size() == options.listeners.size();
+  for (const auto& descriptor : column_families) {
+    if (!s.ok()) return s;
+    if (!cairn::IsTrie(descriptor.options, nullptr)) continue;
+    s = CheckTrieOptions(descriptor.options);
+    if (s.ok() && !has_listener) {
+      s = Status::InvalidArgument("column family " + descriptor.name + " is a trie, but nothing would compact it",
+                                  "add the listener cairn.TrieCompaction: cairn::UseTrieCompaction(&db_options)");
+    }
+  }
+  return s;
+}
+
+}  // namespace
+
+Status Open(const rocksdb::DBOptions& options, const std::string& path,
+            const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families,
+            std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  *db = nullptr;
+  Status s = CheckDescriptors(options, column_families);
+  if (!s.ok()) return s;
+  rocksdb::DB* opened = nullptr;
+  s = rocksdb::DB::Open(options, path, column_families, handles, &opened);
+  if (!s.ok()) return s;
+  auto wrapped = std::make_unique<CairnDB>(opened);
+  const auto scheduler = TrieScheduler::Attach(opened);
+  if (scheduler != nullptr) s = scheduler->LoadAll(*handles);
+  if (!s.ok()) {
+    for (rocksdb::ColumnFamilyHandle* handle : *handles) {
+      wrapped->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+    }
+    handles->clear();
+    wrapped->Close().PermitUncheckedError();
+    return s;
+  }
+  *db = wrapped.release();
+  return s;
+}
+
+Status Open(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db) {
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  Status s = Open(options, path, {{rocksdb::kDefaultColumnFamilyName, options}}, &handles, db);
+  // RocksDB keeps a handle of its own for the default column family.
+  if (s.ok()) s = (*db)->DestroyColumnFamilyHandle(handles[0]);
+  return s;
+}
+
+Status OpenWithStoredOptions(const std::string& path, std::vector<std::string>* names,
+                             std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  *db = nullptr;
+  rocksdb::DBOptions options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> column_families;
+  Status s = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path, &options, &column_families);
+  if (!s.ok()) return s;
+  options.create_if_missing = false;
+  names->clear();
+  for (const auto& descriptor : column_families) names->push_back(descriptor.name);
+  return Open(options, path, column_families, handles, db);
+}
+
+Status CompactTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options) {
+  if (!IsTrie(handle))
+    return Status::NotSupported("column family " + handle->GetName() + " is no trie", "use CompactRange");
+  const auto scheduler = TrieScheduler::Attach(db);
+  if (scheduler == nullptr) {
+    return Status::InvalidArgument("the database was opened without the listener cairn.TrieCompaction",
+                                   "add it: cairn::UseTrieCompaction(&db_options)");
+  }
+  return scheduler->Compact(handle, options);
+}
+
+Status StartTrieCompaction(rocksdb::DB* db) {
+  const auto scheduler = TrieScheduler::Attach(db);
+  if (scheduler == nullptr) {
+    return Status::InvalidArgument("the database was opened without the listener cairn.TrieCompaction",
+                                   "add it: cairn::UseTrieCompaction(&db_options)");
+  }
+  return scheduler->LoadAllFamilies();
+}
+
+Status WaitForTrieCompaction(rocksdb::DB* db, uint64_t timeout_micros) {
+  const auto scheduler = TrieScheduler::Find(db);
+  return scheduler == nullptr ? Status::OK() : scheduler->WaitUntilIdle(timeout_micros);
+}
+
+Status TrieContainerOf(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key, int depth,
+                       std::vector<int>* path) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  Status s = handle->GetDescriptor(&descriptor);
+  if (!s.ok()) return s;
+  TrieOptions trie;
+  if (!cairn::IsTrie(descriptor.options, &trie)) {
+    return Status::NotSupported("column family " + handle->GetName(), "is no trie");
+  }
+  if (depth < 0 || depth > trie.depth) {
+    return Status::InvalidArgument("depth " + std::to_string(depth),
+                                   "this trie has depths 0 to " + std::to_string(trie.depth));
+  }
+  const HashPrefixMap map = ContainerMapOf(trie);
+  const uint64_t position = map.Position(key);
+  path->clear();
+  for (int d = 1; d <= depth; ++d) {
+    path->push_back(static_cast<int>(map.ContainerAt(position, d) - map.FirstChild(map.ContainerAt(position, d - 1))));
+  }
+  return s;
+}
+
+Status GetTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  const auto scheduler = TrieScheduler::Find(db);
+  return scheduler == nullptr ? ReadTrieStats(db, handle, stats) : scheduler->GetStats(handle, stats);
+}
+
+}  // namespace cairn

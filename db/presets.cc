@@ -1,0 +1,79 @@
+// Sets RocksDB's options up for a Cairn engine.
+
+#include <algorithm>
+#include <memory>
+
+#include "cairn/trie.h"
+#include "db/trie_listener.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/table.h"
+#include "table/hash_order.h"
+#include "table/hash_order_table.h"
+#include "trie_table/trie_options.h"
+#include "trie_table/trie_partitioner.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+// The format to write: what the options hold, with the trie's filter if it is block-based.
+std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
+  const auto* table =
+      options.table_factory == nullptr ? nullptr : options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  if (options.table_factory != nullptr && table == nullptr) return options.table_factory;
+  rocksdb::BlockBasedTableOptions block_based;
+  if (table != nullptr) block_based = *table;
+  block_based.filter_policy.reset(trie.filter_bits > 0 ? rocksdb::NewBloomFilterPolicy(trie.filter_bits) : nullptr);
+  return std::shared_ptr<rocksdb::TableFactory>(rocksdb::NewBlockBasedTableFactory(block_based));
+}
+
+}  // namespace
+
+Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  if (options->prefix_extractor != nullptr) {
+    return Status::NotSupported("prefix_extractor", "keys of one prefix are not neighbours in hash order");
+  }
+  HashKind kind = HashKind::kXxh3;
+  s = ParseHashKind(trie.hash, &kind);
+  if (!s.ok()) return s;
+  options->comparator = HashOrderComparator(kind, trie.seed);
+  options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
+  options->table_factory = std::make_shared<HashOrderTableFactory>(FormatFor(*options, trie));
+  options->num_levels = TrieLevels(trie);
+  options->compaction_style = rocksdb::kCompactionStyleNone;
+  options->level_compaction_dynamic_level_bytes = false;
+  options->disable_auto_compactions = false;
+  // A root that cannot move because a deeper column has fallen behind gathers files until RocksDB slows writers down,
+  // then stops them: that is the trie's back-pressure.
+  options->level0_file_num_compaction_trigger = trie.root_trigger;
+  options->level0_slowdown_writes_trigger = std::max(3 * trie.root_trigger, 8);
+  options->level0_stop_writes_trigger = std::max(5 * trie.root_trigger, 12);
+  return Status::OK();
+}
+
+Status UseTrieCompaction(rocksdb::DBOptions* options) {
+  for (const auto& listener : options->listeners) {
+    if (listener != nullptr && listener->IsInstanceOf(TrieListener::kClassName())) return Status::OK();
+  }
+  options->listeners.push_back(std::make_shared<TrieListener>());
+  return Status::OK();
+}
+
+Status UseTrie(rocksdb::Options* options, const TrieOptions& trie) {
+  Status s = UseTrie(static_cast<rocksdb::ColumnFamilyOptions*>(options), trie);
+  return s.ok() ? UseTrieCompaction(options) : s;
+}
+
+bool IsTrie(const rocksdb::ColumnFamilyOptions& options, TrieOptions* trie) {
+  if (options.sst_partitioner_factory == nullptr) return false;
+  const auto* factory = options.sst_partitioner_factory->CheckedCast<TriePartitionerFactory>();
+  if (factory == nullptr) return false;
+  if (trie != nullptr) *trie = factory->trie();
+  return true;
+}
+
+}  // namespace cairn

@@ -1,0 +1,190 @@
+// A trie database end to end: opening, loading, compaction, reading back, closing while it compacts.
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/db.h"
+#include "rocksdb/utilities/options_util.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using rocksdb::Status;
+
+class TrieDbTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    path_ = fs::temp_directory_path() / (std::string("cairn_trie_db_") + info->name() + std::to_string(getpid()));
+    fs::remove_all(path_);
+    options_.create_if_missing = true;
+    options_.write_buffer_size = 64 << 10;
+    options_.compression = rocksdb::kNoCompression;
+    options_.max_background_jobs = 4;
+    trie_.fan_out = 4;
+    trie_.slots = 4;
+    trie_.trigger = 3;
+    trie_.depth = 4;
+    trie_.root_trigger = 2;
+  }
+
+  void TearDown() override {
+    db_.reset();
+    fs::remove_all(path_);
+  }
+
+  void Open() {
+    db_.reset();
+    ASSERT_TRUE(UseTrie(&options_, trie_).ok());
+    rocksdb::DB* db = nullptr;
+    const Status s = cairn::Open(options_, path_, &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    db_.reset(db);
+  }
+
+  static std::string Key(int i) { return "key" + std::to_string(i); }
+  static std::string Value(int i, int round) { return std::to_string(uint64_t(i) * 1000003 + uint64_t(round)) + std::string(80, 'v'); }
+
+  void Load(int keys, int round) {
+    for (int i = 0; i < keys; ++i) ASSERT_TRUE(db_->Put({}, Key(i), Value(i, round)).ok());
+  }
+
+  void Check(int keys, int round) {
+    std::string value;
+    for (int i = 0; i < keys; ++i) {
+      const Status s = db_->Get({}, Key(i), &value);
+      ASSERT_TRUE(s.ok()) << i << " " << s.ToString();
+      ASSERT_EQ(value, Value(i, round));
+    }
+    ASSERT_TRUE(db_->Get({}, "absent", &value).IsNotFound());
+  }
+
+  void Settle() {
+    ASSERT_TRUE(db_->Flush({}).ok());
+    const Status s = WaitForTrieCompaction(db_.get(), 60'000'000);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+
+  TrieStats Stats() {
+    TrieStats stats;
+    const Status s = GetTrieStats(db_.get(), db_->DefaultColumnFamily(), &stats);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(stats.last_error, "");
+    return stats;
+  }
+
+  fs::path path_;
+  rocksdb::Options options_;
+  TrieOptions trie_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+TEST_F(TrieDbTest, LoadsCompactsAndReadsBack) {
+  Open();
+  Load(40000, 0);
+  Settle();
+  Check(40000, 0);
+  const TrieStats stats = Stats();
+  EXPECT_GE(stats.depths.size(), 3u) << TrieStatsToTable(stats);
+  EXPECT_GT(stats.push_compactions, 0u);
+  EXPECT_EQ(stats.failed_compactions, 0u);
+  // Each byte is written once per depth, the log aside.
+  EXPECT_LT(stats.write_amplification, static_cast<double>(stats.depths.size()) + 0.5) << TrieStatsToTable(stats);
+  Open();
+  Check(40000, 0);
+  EXPECT_GT(Stats().flushed_bytes, 0u);
+}
+
+TEST_F(TrieDbTest, KeepsTheSpaceBoundUnderUpdates) {
+  Open();
+  for (int round = 0; round < 8; ++round) Load(20000, round);
+  Settle();
+  Check(20000, 7);
+  const TrieStats stats = Stats();
+  EXPECT_LT(stats.space_amplification, 1.5) << TrieStatsToTable(stats);
+  uint64_t bytes = 0;
+  ASSERT_TRUE(db_->GetIntProperty("rocksdb.live-sst-files-size", &bytes));
+  EXPECT_LT(static_cast<double>(bytes), 1.6 * 20000 * 108) << TrieStatsToTable(stats);
+}
+
+TEST_F(TrieDbTest, DeletesGiveTheirSpaceBack) {
+  Open();
+  Load(20000, 0);
+  for (int i = 0; i < 20000; ++i) ASSERT_TRUE(db_->Delete({}, Key(i)).ok());
+  Settle();
+  ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
+  EXPECT_EQ(Stats().bytes, 0u) << TrieStatsToTable(Stats());
+}
+
+TEST_F(TrieDbTest, CompactTrieLeavesEachKeyInOneTable) {
+  Open();
+  for (int round = 0; round < 3; ++round) Load(20000, round);
+  const Status s = CompactTrie(db_.get(), db_->DefaultColumnFamily());
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(db_->Flush({}).ok());
+  ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
+  Check(20000, 2);
+  const TrieStats stats = Stats();
+  EXPECT_LT(stats.space_amplification, 1.01) << TrieStatsToTable(stats);
+  rocksdb::TablePropertiesCollection properties;
+  ASSERT_TRUE(db_->GetPropertiesOfAllTables(&properties).ok());
+  uint64_t entries = 0;
+  for (const auto& [name, table] : properties) entries += table->num_entries;
+  EXPECT_EQ(entries, 20000u);
+}
+
+TEST_F(TrieDbTest, ClosesPromptlyWhileCompactionsRun) {
+  for (int round = 0; round < 10; ++round) {
+    Open();
+    Load(5000, round);
+    db_.reset();
+  }
+  Open();
+  Check(5000, 9);
+}
+
+TEST_F(TrieDbTest, PlainOpenWithStoredOptionsCompactsFromTheFirstFlush) {
+  Open();
+  Load(100, 0);
+  db_.reset();
+  rocksdb::DBOptions db_options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  Status s = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path_, &db_options, &families);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  s = rocksdb::DB::Open(db_options, path_, families, &handles, &db);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  db_.reset(db);
+  Load(20000, 1);
+  Settle();
+  Check(20000, 1);
+  EXPECT_GT(Stats().root_compactions, 0u);
+  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handles[0]).ok());
+}
+
+TEST_F(TrieDbTest, RefusesWhatAHashOrderCannotDo) {
+  Open();
+  EXPECT_TRUE(db_->DeleteRange({}, db_->DefaultColumnFamily(), "a", "b").IsNotSupported());
+  const Status s = db_->CompactRange({}, nullptr, nullptr);
+  EXPECT_TRUE(s.IsNotSupported());
+  EXPECT_NE(s.ToString().find("cairn::CompactTrie"), std::string::npos);
+  std::string text;
+  EXPECT_TRUE(db_->GetProperty("cairn.stats", &text));
+  EXPECT_NE(text.find("write amplification"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace cairn

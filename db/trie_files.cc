@@ -1,0 +1,148 @@
+#include "db/trie_files.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "file/filename.h"
+#include "table/hash_order.h"
+#include "trie_table/trie_options.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+std::shared_ptr<const KeySketch> SketchOf(const rocksdb::TableProperties& properties) {
+  const auto found = properties.user_collected_properties.find(kSketchProperty);
+  if (found == properties.user_collected_properties.end()) return nullptr;
+  auto sketch = std::make_shared<KeySketch>();
+  return KeySketch::Decode(found->second, sketch.get()).ok() ? sketch : nullptr;
+}
+
+Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
+  TrieOptions trie;
+  if (!IsTrie(options, &trie))
+    return Status::InvalidArgument("no trie: sst_partitioner_factory is not cairn.TriePartitioner");
+  Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  const KeyHash* hash = HashOfComparator(options.comparator);
+  const std::string wanted = std::string(kHashOrderName) + ":" + trie.hash + ":" + std::to_string(trie.seed);
+  if (hash == nullptr || HashKindName(hash->kind()) != trie.hash || hash->seed() != trie.seed) {
+    return Status::InvalidArgument("the comparator is " + std::string(options.comparator->Name()),
+                                   "the trie's partitioner wants " + wanted);
+  }
+  if (options.num_levels != TrieLevels(trie)) {
+    return Status::InvalidArgument(
+        "num_levels is " + std::to_string(options.num_levels),
+        "the trie's depth and slots want 1 + depth * slots = " + std::to_string(TrieLevels(trie)));
+  }
+  if (options.compaction_style != rocksdb::kCompactionStyleNone) {
+    return Status::InvalidArgument("compaction_style", "a trie wants kCompactionStyleNone; cairn::UseTrie sets it");
+  }
+  if (options.table_factory != nullptr && options.table_factory->IsDeleteRangeSupported()) {
+    return Status::InvalidArgument("table_factory is " + std::string(options.table_factory->Name()),
+                                   "a trie wants cairn.HashOrderTable around it; cairn::UseTrie sets it");
+  }
+  return Status::OK();
+}
+
+Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieOptions& trie,
+                     std::vector<TrieFile>* files, WrittenTotals* totals) {
+  const HashPrefixMap map = ContainerMapOf(trie);
+  rocksdb::TablePropertiesCollection properties;
+  Status s = db->GetPropertiesOfAllTables(handle, &properties);
+  if (!s.ok()) return s;
+  std::unordered_map<uint64_t, std::shared_ptr<const rocksdb::TableProperties>> by_number;
+  for (const auto& [name, table] : properties) by_number.emplace(rocksdb::TableFileNameToNumber(name), table);
+
+  rocksdb::ColumnFamilyMetaData meta;
+  db->GetColumnFamilyMetaData(handle, &meta);
+  for (const rocksdb::LevelMetaData& level : meta.levels) {
+    const int depth = DepthOfLevel(trie, level.level);
+    for (const rocksdb::SstFileMetaData& sst : level.files) {
+      TrieFile file;
+      file.number = sst.file_number;
+      file.level = level.level;
+      file.bytes = sst.size;
+      file.container = map.ContainerAt(map.Position(sst.smallestkey), depth);
+      const uint64_t last = map.ContainerAt(map.Position(sst.largestkey), depth);
+      if (file.container != last || depth > trie.depth) {
+        return Status::InvalidArgument("column family " + handle->GetName() + ": file " + sst.name + " on level " +
+                                           std::to_string(level.level) + " lies in several containers of depth " +
+                                           std::to_string(depth),
+                                       "open with the fan_out and slots it was written with");
+      }
+      const auto found = by_number.find(file.number);
+      if (found != by_number.end()) {
+        file.sketch = SketchOf(*found->second);
+        if (totals != nullptr) {
+          totals->RaiseTo(found->second->user_collected_properties, file.bytes, level.level == 0);
+        }
+      }
+      files->push_back(std::move(file));
+    }
+  }
+  return Status::OK();
+}
+
+void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats) {
+  const TrieSpace& space = picker->Space();
+  const std::map<int, TriePicker::Due> pending = picker->PendingByDepth();
+  for (const auto& [id, column] : shape.columns()) {
+    if (column.files == 0) continue;
+    while (static_cast<int>(stats->depths.size()) <= id.depth) {
+      stats->depths.emplace_back();
+      stats->depths.back().depth = static_cast<int>(stats->depths.size()) - 1;
+    }
+    TrieDepthStats& depth = stats->depths[static_cast<size_t>(id.depth)];
+    const int filled = id.depth == 0 ? static_cast<int>(column.files) : column.occupied_slots();
+    depth.slots_min = depth.columns == 0 ? filled : std::min(depth.slots_min, filled);
+    depth.slots_max = std::max(depth.slots_max, filled);
+    ++depth.columns;
+    depth.files += column.files;
+    depth.bytes += column.bytes;
+    const auto found = space.columns.find(id);
+    if (found != space.columns.end()) depth.live_bytes += found->second.live;
+  }
+  for (TrieDepthStats& depth : stats->depths) {
+    const auto due = pending.find(depth.depth);
+    if (due == pending.end()) continue;
+    depth.pending_columns = due->second.columns;
+    depth.pending_bytes = due->second.bytes;
+  }
+  stats->bytes = space.bytes;
+  stats->live_bytes = space.live;
+  if (space.live > 0) stats->space_amplification = static_cast<double>(space.bytes) / static_cast<double>(space.live);
+  stats->space_bound = shape.trie().space_bound;
+  stats->flushed_bytes = totals.flushed_bytes;
+  stats->compacted_bytes = totals.compacted_bytes;
+  if (stats->flushed_bytes > 0) {
+    stats->write_amplification =
+        static_cast<double>(stats->flushed_bytes + stats->compacted_bytes) / static_cast<double>(stats->flushed_bytes);
+  }
+}
+
+Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  Status s = handle->GetDescriptor(&descriptor);
+  if (!s.ok()) return s;
+  TrieOptions trie;
+  if (!IsTrie(descriptor.options, &trie)) {
+    return Status::NotFound("column family " + handle->GetName(), "is no trie");
+  }
+  s = CheckTrieOptions(descriptor.options);
+  if (!s.ok()) return s;
+  std::vector<TrieFile> files;
+  WrittenTotals totals;
+  s = ReadTrieFiles(db, handle, trie, &files, &totals);
+  if (!s.ok()) return s;
+  TrieShape shape(trie);
+  for (const TrieFile& file : files) shape.Add(file);
+  TriePicker picker(&shape, 0);
+  *stats = TrieStats();
+  stats->column_family = handle->GetName();
+  FillTrieStats(shape, &picker, totals, stats);
+  return Status::OK();
+}
+
+}  // namespace cairn

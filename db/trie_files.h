@@ -1,0 +1,36 @@
+// Reads the files of a trie from RocksDB and turns shapes into statistics.
+//
+// Thread-safety: functions of their arguments.
+
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "cairn/db.h"
+#include "db/trie_picker.h"
+#include "db/trie_shape.h"
+#include "rocksdb/db.h"
+#include "rocksdb/table_properties.h"
+#include "table/written_totals.h"
+
+namespace cairn {
+
+// Null when the table carries none, or a malformed one.
+std::shared_ptr<const KeySketch> SketchOf(const rocksdb::TableProperties& properties);
+
+// Whether the options of a column family with a trie partitioner fit together; InvalidArgument says what to change.
+rocksdb::Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options);
+
+// All files of the current Version. InvalidArgument when a file does not lie in one container of its depth: the column
+// family was written with other options. *totals (may be null) is raised to what the tables record.
+rocksdb::Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieOptions& trie,
+                              std::vector<TrieFile>* files, WrittenTotals* totals);
+
+// Fills what follows from the files.
+void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats);
+
+// For a DB without a scheduler (read-only, or none attached yet). NotFound when the column family is no trie.
+rocksdb::Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);
+
+}  // namespace cairn

@@ -1,0 +1,200 @@
+#include "db/trie_picker.h"
+
+#include <algorithm>
+
+namespace cairn {
+
+namespace {
+
+// A compaction for space must free at least this share of what it reads, or it is not worth its writes.
+constexpr double kWorthwhile = 0.02;
+
+// Share of the garbage that the bound allows at which compaction for space begins, so that the bound itself is kept while
+// the compactions run.
+constexpr double kHeadStart = 0.95;
+
+}  // namespace
+
+bool TriePicker::IsFull(const ContainerId& id, const Column& column) const {
+  const int trigger = id.depth == 0 ? shape_->trie().root_trigger : shape_->trie().trigger;
+  const int filled = id.depth == 0 ? static_cast<int>(column.files) : column.occupied_slots();
+  return filled >= trigger;
+}
+
+double TriePicker::CachedMergedShare(const ContainerId& id, const Column& column) {
+  const auto found = shares_.find(id);
+  if (found != shares_.end() && found->second.version == column.version) return found->second.share;
+  const double share = MergedShare(column, IsLeaf(column));
+  shares_[id] = {column.version, share};
+  return share;
+}
+
+TrieJob::Kind TriePicker::KindFor(const ContainerId& id, const Column& column) {
+  if (id.depth == 0) return TrieJob::Kind::kRoot;
+  if (id.depth == shape_->trie().depth) return TrieJob::Kind::kMerge;
+  if (!IsLeaf(column)) return TrieJob::Kind::kPush;
+  return CachedMergedShare(id, column) >= shape_->trie().grow_liveness ? TrieJob::Kind::kPush : TrieJob::Kind::kMerge;
+}
+
+bool TriePicker::MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const {
+  if (column.busy || column.files == 0) return false;
+  const int level =
+      kind == TrieJob::Kind::kMerge ? LastLevelOfDepth(shape_->trie(), id.depth) : shape_->NextFreeLevel(id);
+  if (level == 0) return false;
+  *job = TrieJob();
+  job->kind = kind;
+  job->id = id;
+  job->output_level = level;
+  job->input_bytes = column.bytes;
+  job->expected_bytes = column.bytes;
+  for (const auto& [slot_level, slot] : column.slots) {
+    for (const TrieFile& file : slot) job->inputs.push_back(file.number);
+  }
+  return true;
+}
+
+bool TriePicker::Pick(TrieJob* best) {
+  bool found = false;
+  auto consider = [&](const TrieJob& job) {
+    if (!found || job.score > best->score) {
+      *best = job;
+      found = true;
+    }
+  };
+  std::set<ContainerId> blocking;
+  for (const auto& [id, column] : shape_->columns()) {
+    const bool blocks = blocking.count(id) != 0;
+    if (column.busy || column.files == 0 || (!blocks && !IsFull(id, column))) continue;
+    const TrieJob::Kind kind = KindFor(id, column);
+    TrieJob job;
+    if (MakeJob(id, column, kind, &job)) {
+      job.score = id.depth == 0 ? static_cast<double>(column.files) / shape_->trie().root_trigger
+                                : static_cast<double>(column.occupied_slots()) / shape_->trie().trigger;
+      if (blocks) job.score += 10;
+      consider(job);
+    } else if (kind != TrieJob::Kind::kMerge) {
+      // Parents come before their children in the order of columns.
+      const int top = FirstLevelOfDepth(shape_->trie(), id.depth + 1);
+      for (const ContainerId& child : shape_->Children(id)) {
+        const Column* below = shape_->Find(child);
+        if (!below->slots.empty() && below->slots.begin()->first == top) blocking.insert(child);
+      }
+    }
+  }
+  // A fresh estimate costs tens of milliseconds: wanted when the trie has changed by a part in 64, or nothing else is
+  // due.
+  const uint64_t bytes = shape_->bytes();
+  const uint64_t changed = bytes > space_at_bytes_ ? bytes - space_at_bytes_ : space_at_bytes_ - bytes;
+  TrieJob for_space;
+  if ((!found || changed >= bytes / 64) && PickForSpace(&for_space)) consider(for_space);
+  return found;
+}
+
+const TrieSpace& TriePicker::Space() {
+  if (space_version_ != shape_->version()) {
+    space_ = EstimateSpace(*shape_);
+    space_version_ = shape_->version();
+    space_at_bytes_ = shape_->bytes();
+  }
+  return space_;
+}
+
+bool TriePicker::IsFutile(const ContainerId& id, const Column& column) const {
+  const auto found = futile_.find(id);
+  return found != futile_.end() && found->second.column_version == column.version &&
+         found->second.oldest_snapshot == oldest_snapshot_;
+}
+
+bool TriePicker::PickForSpace(TrieJob* best) {
+  const TrieSpace& space = Space();
+  const double bytes = static_cast<double>(space.bytes - std::min(space.bytes, space_being_freed_));
+  const double allowed = (1 + (shape_->trie().space_bound - 1) * kHeadStart) * static_cast<double>(space.live);
+  if (bytes <= allowed + static_cast<double>(slack_bytes_)) return false;
+
+  double best_ratio = 0;
+  bool found = false;
+  auto consider = [&](const ContainerId& id, const Column& column, TrieJob::Kind kind, double before, double after,
+                      double written, uint64_t expected) {
+    const double freed = before - after;
+    if (freed < kWorthwhile * before) return;
+    const double ratio = freed / std::max(written, 1.0);
+    TrieJob job;
+    if (ratio > best_ratio && MakeJob(id, column, kind, &job)) {
+      best_ratio = ratio;
+      *best = job;
+      best->expected_bytes = expected;
+      found = true;
+    }
+  };
+  for (const auto& [id, column] : shape_->columns()) {
+    if (column.busy || column.files == 0 || IsFutile(id, column)) continue;
+    const auto own = space.columns.find(id);
+    if (own == space.columns.end()) continue;
+    const double merged = static_cast<double>(own->second.merged);
+    if (IsLeaf(column) && id.depth > 0) {
+      consider(id, column, TrieJob::Kind::kMerge, static_cast<double>(own->second.bytes), merged, merged,
+               own->second.merged);
+      continue;
+    }
+    // A push frees little by itself: it lets the children's merges free what it shadows there.
+    if (id.depth == shape_->trie().depth) continue;
+    double before = static_cast<double>(own->second.bytes);
+    double after = merged;
+    for (const ContainerId& child : shape_->Children(id)) {
+      const auto below = space.columns.find(child);
+      if (below == space.columns.end()) continue;
+      before += static_cast<double>(below->second.bytes);
+      after += static_cast<double>(below->second.after_parent);
+    }
+    consider(id, column, id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush, before, after, merged + after,
+             own->second.merged);
+  }
+  if (!found) return false;
+  const double excess = allowed > 0 ? bytes / allowed - 1 : 1;
+  best->score = 1 + 4 * std::min(excess, 2.0);
+  best->for_space = true;
+  return true;
+}
+
+bool TriePicker::PickColumn(const ContainerId& id, TrieJob* job) {
+  const Column* column = shape_->Find(id);
+  if (column == nullptr) return false;
+  TrieJob::Kind kind = TrieJob::Kind::kMerge;
+  if (id.depth == 0) {
+    kind = TrieJob::Kind::kRoot;
+  } else if (!IsLeaf(*column) && id.depth < shape_->trie().depth) {
+    kind = TrieJob::Kind::kPush;
+  } else if (column->files == 1 && CachedMergedShare(id, *column) > 0.999) {
+    return false;
+  }
+  return MakeJob(id, *column, kind, job);
+}
+
+void TriePicker::Started(const TrieJob& job) { space_being_freed_ += job.input_bytes - job.expected_bytes; }
+
+void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
+  const uint64_t expected = job.input_bytes - job.expected_bytes;
+  space_being_freed_ -= std::min(space_being_freed_, expected);
+  shares_.erase(job.id);
+  oldest_snapshot_ = oldest_snapshot;
+  if (!ok || !job.for_space) return;
+  const uint64_t freed = job.input_bytes > output_bytes ? job.input_bytes - output_bytes : 0;
+  const Column* column = shape_->Find(job.id);
+  if (freed < expected / 2 && column != nullptr) {
+    futile_[job.id] = {column->version, oldest_snapshot};
+  } else {
+    futile_.erase(job.id);
+  }
+}
+
+std::map<int, TriePicker::Due> TriePicker::PendingByDepth() const {
+  std::map<int, Due> pending;
+  for (const auto& [id, column] : shape_->columns()) {
+    if (column.busy || !IsFull(id, column)) continue;
+    ++pending[id.depth].columns;
+    pending[id.depth].bytes += column.bytes;
+  }
+  return pending;
+}
+
+}  // namespace cairn

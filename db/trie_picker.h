@@ -1,0 +1,101 @@
+// Chooses the next compaction of a trie. Knows files and estimates, not RocksDB: a function of the shape and of what it
+// has learnt from earlier compactions.
+//
+// What it chooses, most urgent first (a score of 1 is "due"):
+//   - the root, when level 0 has root_trigger files: score = files / root_trigger
+//   - a full column (`trigger` occupied slots): score = slots / trigger
+//   - a column without a free slot that keeps its parent from moving: 10 more
+//   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it
+//   writes; its
+//     score grows with the excess
+//
+// What becomes of a chosen column: it is pushed one depth deeper if anything lies below it or most of it is live, and
+// merged in place, into the oldest slot of its depth, if not.
+//
+// Thread-safety: none; the scheduler's mutex guards it.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "db/trie_shape.h"
+#include "db/trie_space.h"
+
+namespace cairn {
+
+struct TrieJob {
+  enum class Kind { kRoot, kPush, kMerge };
+  Kind kind = Kind::kRoot;
+  ContainerId id;
+  std::vector<uint64_t> inputs;  // file numbers, newest first
+  int output_level = 0;
+  uint64_t input_bytes = 0;
+  uint64_t expected_bytes = 0;  // of output; input_bytes when unknown
+  bool for_space = false;       // chosen to free space
+  double score = 0;
+};
+
+class TriePicker {
+ public:
+  // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound.
+  TriePicker(const TrieShape* shape, uint64_t slack_bytes) : shape_(shape), slack_bytes_(slack_bytes) {}
+
+  // False when nothing is due. The column of *job is not busy; the caller marks it before it picks again.
+  bool Pick(TrieJob* job);
+
+  // The compaction of one column whatever its state; false when it is busy, empty, has no slot to go to, or would only
+  // rewrite what is already one table of live keys. For compaction by hand.
+  bool PickColumn(const ContainerId& id, TrieJob* job);
+
+  // To be called around each compaction. `oldest_snapshot` tells whether a merge that freed nothing may do better now.
+  void Started(const TrieJob& job);
+  void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
+  void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
+
+  // Columns that are due, and their bytes, by depth.
+  struct Due {
+    uint64_t columns = 0;
+    uint64_t bytes = 0;
+  };
+  std::map<int, Due> PendingByDepth() const;
+
+  // The latest estimate, made anew if the shape has changed.
+  const TrieSpace& Space();
+
+ private:
+  bool IsLeaf(const Column& column) const { return column.files_below == 0; }
+  bool IsFull(const ContainerId& id, const Column& column) const;
+  TrieJob::Kind KindFor(const ContainerId& id, const Column& column);
+  bool MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const;
+  bool PickForSpace(TrieJob* job);
+  bool IsFutile(const ContainerId& id, const Column& column) const;
+  double CachedMergedShare(const ContainerId& id, const Column& column);
+
+  const TrieShape* const shape_;
+  const uint64_t slack_bytes_;
+
+  TrieSpace space_;
+  uint64_t space_version_ = UINT64_MAX;  // of the shape when space_ was made
+  uint64_t space_at_bytes_ = 0;
+  uint64_t space_being_freed_ = 0;  // by compactions under way
+
+  struct Share {
+    uint64_t version;
+    double share;
+  };
+  std::map<ContainerId, Share> shares_;
+
+  // Merges that freed less than half of what the sketches promised: a snapshot holds the old versions. Not tried again
+  // before the oldest snapshot or the column changes.
+  struct Futile {
+    uint64_t column_version;
+    uint64_t oldest_snapshot;
+  };
+  std::map<ContainerId, Futile> futile_;
+  uint64_t oldest_snapshot_ = 0;
+};
+
+}  // namespace cairn

@@ -1,0 +1,640 @@
+#include "db/trie_scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "db/db_impl/db_impl.h"
+#include "db/trie_files.h"
+#include "db/trie_listener.h"
+#include "file/filename.h"
+#include "trie_table/trie_options.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+constexpr uint64_t kConflictRetryMicros = 50 * 1000;
+constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
+constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
+
+struct Registry {
+  std::mutex mutex;
+  std::map<rocksdb::DB*, std::shared_ptr<TrieScheduler>> schedulers;  // by root DB
+};
+
+Registry& GlobalRegistry() {
+  static auto* registry = new Registry();
+  return *registry;
+}
+
+uint64_t NowMicros() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+// The thread pool's item keeps the scheduler alive until it has run or was dropped.
+struct Item {
+  std::shared_ptr<TrieScheduler> scheduler;
+};
+
+int CompactionLimit(const rocksdb::DBOptions& options) {
+  if (options.max_background_compactions >= 1) return options.max_background_compactions;
+  // As RocksDB splits max_background_jobs: a quarter for flushes.
+  return std::max(1, options.max_background_jobs - std::max(1, options.max_background_jobs / 4));
+}
+
+bool HasListener(const rocksdb::DBOptions& options) {
+  return std::any_of(options.listeners.begin(), options.listeners.end(), [](const auto& listener) {
+    return listener != nullptr && listener->IsInstanceOf(TrieListener::kClassName());
+  });
+}
+
+}  // namespace
+
+std::shared_ptr<TrieScheduler> TrieScheduler::Find(rocksdb::DB* db) {
+  Registry& registry = GlobalRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  const auto found = registry.schedulers.find(db->GetRootDB());
+  return found == registry.schedulers.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<TrieScheduler> TrieScheduler::Attach(rocksdb::DB* db) {
+  std::shared_ptr<TrieScheduler> found = Find(db);
+  if (found != nullptr) return found;
+  // Made outside the registry's lock, because it asks the DB; of two that race, one stays.
+  if (!HasListener(db->GetDBOptions())) return nullptr;
+  auto made = std::make_shared<TrieScheduler>(db->GetRootDB());
+  Registry& registry = GlobalRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  return registry.schedulers.emplace(db->GetRootDB(), std::move(made)).first->second;
+}
+
+std::shared_ptr<TrieScheduler> TrieScheduler::FindByDefaultHandle(rocksdb::ColumnFamilyHandle* handle) {
+  for (const auto& scheduler : All()) {
+    if (scheduler->default_handle_ == handle) return scheduler;
+  }
+  return nullptr;
+}
+
+std::vector<std::shared_ptr<TrieScheduler>> TrieScheduler::All() {
+  Registry& registry = GlobalRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  std::vector<std::shared_ptr<TrieScheduler>> all;
+  all.reserve(registry.schedulers.size());
+  for (const auto& [db, scheduler] : registry.schedulers) all.push_back(scheduler);
+  return all;
+}
+
+TrieScheduler::TrieScheduler(rocksdb::DB* db)
+    : db_(db), env_(db->GetEnv()), default_handle_(db->DefaultColumnFamily()), path_(db->GetName()) {
+  const rocksdb::DBOptions options = db->GetDBOptions();
+  log_ = options.info_log;
+  max_running_ = CompactionLimit(options);
+  db->GetDbSessionId(const_cast<std::string&>(session_id_)).PermitUncheckedError();
+}
+
+TrieScheduler::~TrieScheduler() {
+  if (retry_thread_.joinable()) retry_thread_.join();
+}
+
+bool TrieScheduler::EnterLocked() {
+  if (stopping_) return false;
+  ++users_;
+  return true;
+}
+
+void TrieScheduler::LeaveLocked() {
+  --users_;
+  changed_.notify_all();
+}
+
+// --- Column families -------------------------------------------------------------------------------------------------
+
+TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle) {
+  const uint32_t id = handle->GetID();
+  const auto found = families_.find(id);
+  if (found != families_.end()) return found->second;
+  lock->unlock();
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  const Status s = handle->GetDescriptor(&descriptor);
+  TrieOptions trie;
+  FamilyPtr family;
+  if (s.ok() && IsTrie(descriptor.options, &trie)) {
+    const uint64_t slack = std::min<uint64_t>(descriptor.options.write_buffer_size / 8, 64 << 10);
+    family = std::make_shared<Family>(id, descriptor.name, trie, slack);
+    family->error = CheckTrieOptions(descriptor.options);
+    if (!family->error.ok()) {
+      family->state = State::kRefused;
+      rocksdb::Error(log_, "[%s] Cairn compacts nothing here: %s", family->name.c_str(),
+                     family->error.ToString().c_str());
+    }
+    family->totals = WrittenTotalsOf(session_id_, id);
+  }
+  lock->lock();
+  return families_.emplace(id, family).first->second;
+}
+
+TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, uint32_t id) {
+  const auto found = families_.find(id);
+  if (found != families_.end()) return found->second;
+  lock->unlock();
+  auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
+  lock->lock();
+  if (handle == nullptr) return nullptr;
+  FamilyPtr family = FamilyOf(lock, handle.get());
+  lock->unlock();
+  handle.reset();
+  lock->lock();
+  return family;
+}
+
+Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  Status result;
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    const FamilyPtr family = FamilyOf(&lock, handle);
+    if (family == nullptr) continue;
+    Status s = family->error;
+    if (family->state != State::kRefused) s = Load(&lock, family);
+    if (!s.ok() && result.ok()) result = s;
+  }
+  dirty_ = true;
+  ScheduleLocked();
+  LeaveLocked();
+  return result;
+}
+
+// RocksDB lists the names of its column families, but hands out handles by id only; ids count up from 0, with gaps
+// where column families were dropped.
+Status TrieScheduler::LoadAllFamilies() {
+  std::vector<rocksdb::ColumnFamilyMetaData> all;
+  db_->GetAllColumnFamilyMetaData(&all);
+  std::vector<std::unique_ptr<rocksdb::ColumnFamilyHandle>> owned;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  constexpr uint32_t kMostIds = 1 << 20;
+  for (uint32_t id = 0; handles.size() < all.size() && id < kMostIds; ++id) {
+    auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
+    if (handle == nullptr) continue;
+    handles.push_back(handle.get());
+    owned.push_back(std::move(handle));
+  }
+  return LoadAll(handles);
+}
+
+// Reads the files of the current Version. Files that are born meanwhile are kept aside and added behind.
+Status TrieScheduler::Load(Lock* lock, const FamilyPtr& family) {
+  changed_.wait(*lock, [&] {
+    return family->state == State::kReady || (family->running == 0 && family->state != State::kLoading);
+  });
+  if (family->state == State::kReady) return Status::OK();
+  if (family->state == State::kRefused) return family->error;
+  family->state = State::kLoading;
+  family->born.clear();
+  lock->unlock();
+  std::vector<TrieFile> files;
+  Status s;
+  auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(family->id);
+  if (handle == nullptr) {
+    s = Status::ColumnFamilyDropped(family->name);
+  } else {
+    s = ReadTrieFiles(db_, handle.get(), family->shape.trie(), &files, family->totals.get());
+    handle.reset();
+  }
+  lock->lock();
+  if (s.ok()) {
+    family->shape.Clear();
+    family->gone.clear();
+    for (const TrieFile& file : files) family->shape.Add(file);
+    for (const TrieFile& file : family->born) family->shape.Add(file);
+    family->state = State::kReady;
+    dirty_ = true;
+  } else if (s.IsInvalidArgument()) {
+    family->state = State::kRefused;
+    family->error = s;
+    rocksdb::Error(log_, "[%s] Cairn compacts nothing here: %s", family->name.c_str(), s.ToString().c_str());
+  } else {
+    family->state = State::kUnloaded;
+    HandleFailureLocked(family, s);
+  }
+  family->born.clear();
+  changed_.notify_all();
+  return s;
+}
+
+// --- Events ----------------------------------------------------------------------------------------------------------
+
+void TrieScheduler::OnFlush(const rocksdb::FlushJobInfo& info) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return;
+  const FamilyPtr family = FamilyOf(&lock, info.cf_id);
+  if (family != nullptr && family->state != State::kRefused) {
+    lock.unlock();
+    TrieFile file;
+    file.number = info.file_number;
+    if (!env_->GetFileSize(info.file_path, &file.bytes).ok()) file.bytes = info.table_properties.data_size;
+    file.sketch = SketchOf(info.table_properties);
+    lock.lock();
+    family->totals->flushed_bytes += file.bytes;
+    family->written_bytes[0] += file.bytes;
+    if (family->state == State::kLoading) {
+      family->born.push_back(file);
+    } else if (family->state == State::kReady && family->gone.erase(file.number) == 0) {
+      family->shape.Add(file);
+    }
+    dirty_ = true;
+    ScheduleLocked();
+  }
+  LeaveLocked();
+}
+
+void TrieScheduler::OnFilesIngested(const std::string& column_family_name) {
+  Lock lock(mutex_);
+  if (stopping_) return;
+  for (const auto& [id, family] : families_) {
+    if (family != nullptr && family->name == column_family_name && family->state == State::kReady) {
+      family->state = State::kUnloaded;
+    }
+  }
+  dirty_ = true;
+  ScheduleLocked();
+}
+
+void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string& file_path) {
+  if (db_path != path_) return;
+  const uint64_t number = rocksdb::TableFileNameToNumber(file_path);
+  Lock lock(mutex_);
+  if (stopping_) return;
+  for (const auto& [id, family] : families_) {
+    if (family == nullptr || family->state != State::kReady || !family->shape.Contains(number)) continue;
+    // The inputs of a compaction of ours are deleted before it returns.
+    if (family->running > 0) continue;
+    family->state = State::kUnloaded;
+    dirty_ = true;
+    ScheduleLocked();
+  }
+}
+
+void TrieScheduler::OnRecovered() {
+  Lock lock(mutex_);
+  backoff_micros_ = 0;
+  retry_at_micros_ = 0;
+  dirty_ = true;
+  if (!stopping_) ScheduleLocked();
+}
+
+// --- Scheduling ------------------------------------------------------------------------------------------------------
+
+bool TrieScheduler::BackingOffLocked() const { return retry_at_micros_ != 0 && NowMicros() < retry_at_micros_; }
+
+void TrieScheduler::ScheduleLocked() {
+  if (stopping_ || !dirty_ || paused_ > 0 || manual_ > 0 || scheduled_ >= max_running_ || BackingOffLocked()) return;
+  ++scheduled_;
+  env_->Schedule(&TrieScheduler::RunScheduled, new Item{shared_from_this()}, rocksdb::Env::Priority::LOW, this,
+                 &TrieScheduler::DropScheduled);
+}
+
+void TrieScheduler::RunScheduled(void* arg) {
+  std::unique_ptr<Item> item(static_cast<Item*>(arg));
+  item->scheduler->Work();
+}
+
+void TrieScheduler::DropScheduled(void* arg) {
+  std::unique_ptr<Item> item(static_cast<Item*>(arg));
+  TrieScheduler* scheduler = item->scheduler.get();
+  Lock lock(scheduler->mutex_);
+  --scheduler->scheduled_;
+  scheduler->changed_.notify_all();
+}
+
+void TrieScheduler::Work() {
+  Lock lock(mutex_);
+  if (EnterLocked()) {
+    FamilyPtr family;
+    TrieJob job;
+    for (const auto& [id, candidate] : std::map<uint32_t, FamilyPtr>(families_)) {
+      if (candidate != nullptr && candidate->state == State::kUnloaded && candidate->running == 0) {
+        Load(&lock, candidate).PermitUncheckedError();
+      }
+    }
+    if (paused_ == 0 && manual_ == 0 && !BackingOffLocked() && PickLocked(&family, &job)) {
+      // Another thread may find more to do; it finds out by picking.
+      ScheduleLocked();
+      RunJob(&lock, family, job).PermitUncheckedError();
+    } else {
+      dirty_ = false;
+    }
+    lock.unlock();
+    const int limit = CompactionLimit(db_->GetDBOptions());
+    lock.lock();
+    max_running_ = limit;
+    LeaveLocked();
+  }
+  --scheduled_;
+  if (!stopping_) ScheduleLocked();
+  changed_.notify_all();
+}
+
+bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
+  bool found = false;
+  for (const auto& [id, candidate] : families_) {
+    if (candidate == nullptr || candidate->state != State::kReady) continue;
+    const uint64_t begin = NowMicros();
+    TrieJob picked;
+    if (candidate->picker.Pick(&picked) && (!found || picked.score > job->score)) {
+      *family = candidate;
+      *job = picked;
+      found = true;
+    }
+    candidate->pick_micros += NowMicros() - begin;
+  }
+  return found;
+}
+
+Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job) {
+  family->shape.SetBusy(job.id, true);
+  family->picker.Started(job);
+  ++family->running;
+  ++running_;
+  lock->unlock();
+
+  std::vector<uint64_t> removed;
+  std::vector<TrieFile> added;
+  const Status s = CallCompactFiles(family, job, &removed, &added);
+  uint64_t oldest_snapshot = 0;
+  db_->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest_snapshot);
+
+  lock->lock();
+  uint64_t output_bytes = 0;
+  for (uint64_t number : removed) {
+    if (!family->shape.Contains(number)) family->gone.insert(number);
+    family->shape.Remove(number);
+  }
+  for (const TrieFile& file : added) {
+    family->shape.Add(file);
+    output_bytes += file.bytes;
+  }
+  family->shape.SetBusy(job.id, false);
+  family->picker.Finished(job, s.ok(), output_bytes, oldest_snapshot);
+  --family->running;
+  --running_;
+  if (s.ok()) {
+    ++family->finished[static_cast<int>(job.kind)];
+    family->totals->compacted_bytes += output_bytes;
+    family->written_bytes[DepthOfLevel(family->shape.trie(), job.output_level)] += output_bytes;
+    backoff_micros_ = 0;
+    dirty_ = true;
+  } else {
+    HandleFailureLocked(family, s);
+  }
+  changed_.notify_all();
+  return s;
+}
+
+Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, std::vector<uint64_t>* removed,
+                                       std::vector<TrieFile>* added) {
+  auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(family->id);
+  if (handle == nullptr) return Status::ColumnFamilyDropped(family->name);
+  std::vector<std::string> names;
+  names.reserve(job.inputs.size());
+  for (uint64_t number : job.inputs) names.push_back(rocksdb::MakeTableFileName(number));
+  rocksdb::CompactionJobInfo info;
+  Status s = db_->CompactFiles(rocksdb::CompactionOptions(), handle.get(), names, job.output_level, -1, nullptr, &info);
+  if (!s.ok()) return s;
+  for (const rocksdb::CompactionFileInfo& file : info.input_file_infos) removed->push_back(file.file_number);
+  for (size_t i = 0; i < info.output_files.size(); ++i) {
+    TrieFile file;
+    file.number = info.output_file_infos[i].file_number;
+    file.level = info.output_file_infos[i].level;
+    Status size = env_->GetFileSize(info.output_files[i], &file.bytes);
+    const auto properties = info.table_properties.find(info.output_files[i]);
+    if (properties != info.table_properties.end()) file.sketch = SketchOf(*properties->second);
+    if (!size.ok() || file.sketch == nullptr || file.sketch->keys() == 0) {
+      // A file that does not describe itself: read the Version anew.
+      Lock lock(mutex_);
+      family->state = State::kUnloaded;
+      continue;
+    }
+    file.container =
+        family->shape.map().ContainerAt(file.sketch->first(), DepthOfLevel(family->shape.trie(), file.level));
+    added->push_back(std::move(file));
+  }
+  return s;
+}
+
+void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const Status& s) {
+  if (s.IsShutdownInProgress()) {
+    dirty_ = false;
+    return;
+  }
+  if (s.IsColumnFamilyDropped()) {
+    families_.erase(family->id);
+    dirty_ = true;
+    return;
+  }
+  if (s.IsAborted() || s.IsManualCompactionPaused()) {
+    RetryLaterLocked(kConflictRetryMicros);
+    return;
+  }
+  ++family->failed;
+  family->error = s;
+  rocksdb::Error(log_, "[%s] Trie compaction failed: %s", family->name.c_str(), s.ToString().c_str());
+  // RocksDB refuses inputs that its Version does not hold: an event was missed.
+  if (s.IsInvalidArgument() && family->state == State::kReady) family->state = State::kUnloaded;
+  backoff_micros_ = std::min(kLastBackoffMicros, std::max(kFirstBackoffMicros, 2 * backoff_micros_));
+  RetryLaterLocked(backoff_micros_);
+}
+
+void TrieScheduler::RetryLaterLocked(uint64_t micros) {
+  retry_at_micros_ = NowMicros() + micros;
+  dirty_ = true;
+  if (!stopping_ && !retry_thread_.joinable()) retry_thread_ = std::thread([this] { RetryLoop(); });
+  changed_.notify_all();
+}
+
+void TrieScheduler::RetryLoop() {
+  Lock lock(mutex_);
+  while (!stopping_) {
+    if (retry_at_micros_ == 0) {
+      changed_.wait(lock);
+      continue;
+    }
+    const uint64_t now = NowMicros();
+    if (now < retry_at_micros_) {
+      changed_.wait_for(lock, std::chrono::microseconds(retry_at_micros_ - now));
+      continue;
+    }
+    retry_at_micros_ = 0;
+    ScheduleLocked();
+  }
+}
+
+void TrieScheduler::Shutdown() {
+  {
+    Lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  env_->UnSchedule(this, rocksdb::Env::Priority::LOW);
+  {
+    Lock lock(mutex_);
+    changed_.wait(lock, [this] { return users_ == 0 && scheduled_ == 0; });
+  }
+  if (retry_thread_.joinable()) retry_thread_.join();
+  Registry& registry = GlobalRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  const auto found = registry.schedulers.find(db_);
+  if (found != registry.schedulers.end() && found->second.get() == this) registry.schedulers.erase(found);
+}
+
+void TrieScheduler::Pause() {
+  Lock lock(mutex_);
+  ++paused_;
+}
+
+void TrieScheduler::Continue() {
+  Lock lock(mutex_);
+  if (paused_ > 0) --paused_;
+  dirty_ = true;
+  if (!stopping_) ScheduleLocked();
+}
+
+// --- By hand ---------------------------------------------------------------------------------------------------------
+
+Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const ContainerId& id) {
+  while (true) {
+    if (stopping_) return Status::ShutdownInProgress("the database is being closed");
+    if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+    if (family->state == State::kUnloaded) {
+      Status s = Load(lock, family);
+      if (!s.ok()) return s;
+    }
+    const Column* column = family->shape.Find(id);
+    if (column == nullptr || column->files == 0) return Status::OK();
+    if (column->busy) {
+      changed_.wait(*lock);
+      continue;
+    }
+    TrieJob job;
+    if (!family->picker.PickColumn(id, &job)) {
+      const bool pushes = id.depth < family->shape.trie().depth && (id.depth == 0 || column->files_below > 0);
+      if (!pushes) return Status::OK();  // one table of live keys
+      // No free slot below: the children have to move first.
+      for (const ContainerId& child : family->shape.Children(id)) {
+        Status s = CompactColumn(lock, family, child);
+        if (!s.ok()) return s;
+      }
+      if (!family->picker.PickColumn(id, &job)) {
+        const Column* after = family->shape.Find(id);
+        if (after != nullptr && after->busy) continue;
+        return Status::Busy("trie compaction of depth " + std::to_string(id.depth), "its children have no free slot");
+      }
+    }
+    Status s = RunJob(lock, family, job);
+    if (s.IsAborted()) {
+      changed_.wait_for(*lock, std::chrono::microseconds(kConflictRetryMicros));
+      continue;
+    }
+    return s;
+  }
+}
+
+Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  Status s;
+  const FamilyPtr family = FamilyOf(&lock, handle);
+  if (family == nullptr) {
+    s = Status::NotSupported("column family " + handle->GetName() + " is no trie", "use CompactRange");
+  } else if (family->state == State::kRefused) {
+    s = family->error;
+  } else {
+    const TrieOptions& trie = family->shape.trie();
+    const int top = static_cast<int>(options.container.size());
+    uint64_t container = 0;
+    for (int child : options.container) {
+      if (child < 0 || child >= trie.fan_out) {
+        s = Status::InvalidArgument("container path holds " + std::to_string(child),
+                                    "a child is 0 to " + std::to_string(trie.fan_out - 1));
+      }
+      container = container * static_cast<uint64_t>(trie.fan_out) + static_cast<uint64_t>(child);
+    }
+    if (s.ok() && (top > trie.depth || options.depth < -1 || options.depth > trie.depth)) {
+      s = Status::InvalidArgument("depth of the compaction", "this trie has depths 0 to " + std::to_string(trie.depth));
+    }
+    ++manual_;
+    if (s.ok()) s = Load(&lock, family);
+    for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
+      std::vector<ContainerId> columns;
+      for (const auto& [id, column] : family->shape.columns()) {
+        if (id.depth != depth || column.files == 0) continue;
+        uint64_t ancestor = id.container;
+        for (int d = depth; d > top; --d) ancestor = family->shape.map().Parent(ancestor);
+        if (ancestor == container) columns.push_back(id);
+      }
+      for (const ContainerId& id : columns) {
+        s = CompactColumn(&lock, family, id);
+        if (!s.ok()) break;
+      }
+      if (options.depth >= 0) break;
+    }
+    --manual_;
+    dirty_ = true;
+    ScheduleLocked();
+  }
+  LeaveLocked();
+  return s;
+}
+
+Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
+  const uint64_t deadline = timeout_micros == 0 ? UINT64_MAX : NowMicros() + timeout_micros;
+  Lock lock(mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  Status s;
+  while (true) {
+    if (stopping_) {
+      s = Status::ShutdownInProgress("the database is being closed");
+      break;
+    }
+    if (running_ == 0 && scheduled_ == 0 && manual_ == 0 && (!dirty_ || paused_ > 0)) break;
+    const uint64_t now = NowMicros();
+    if (now >= deadline) {
+      s = Status::TimedOut("trie compaction is still at work");
+      break;
+    }
+    changed_.wait_for(lock, std::chrono::microseconds(std::min<uint64_t>(deadline - now, 100 * 1000)));
+  }
+  LeaveLocked();
+  return s;
+}
+
+Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  const FamilyPtr family = FamilyOf(&lock, handle);
+  Status s;
+  if (family == nullptr) {
+    s = Status::NotFound("column family " + handle->GetName(), "is no trie");
+  } else {
+    if (family->state != State::kRefused) s = Load(&lock, family);
+    *stats = TrieStats();
+    FillTrieStats(family->shape, &family->picker, *family->totals, stats);
+    stats->column_family = family->name;
+    for (TrieDepthStats& depth : stats->depths) depth.written_bytes = family->written_bytes[depth.depth];
+    stats->running_compactions = family->running;
+    stats->root_compactions = family->finished[static_cast<int>(TrieJob::Kind::kRoot)];
+    stats->push_compactions = family->finished[static_cast<int>(TrieJob::Kind::kPush)];
+    stats->merge_compactions = family->finished[static_cast<int>(TrieJob::Kind::kMerge)];
+    stats->failed_compactions = family->failed;
+    stats->pick_micros = family->pick_micros;
+    if (!family->error.ok()) stats->last_error = family->error.ToString();
+  }
+  LeaveLocked();
+  return s;
+}
+
+}  // namespace cairn

@@ -1,0 +1,159 @@
+// Runs the compactions of all trie column families of one open database, on RocksDB's own low-priority threads.
+//
+// Life
+//   A scheduler is made when its DB* is first seen (cairn::Open, or the first flush after rocksdb::DB::Open) and shut
+//   down when RocksDB closes the database. RocksDB has no event for closing, but Close destroys the DB's own handle of
+//   the default column family after it has raised the shutdown flag and before it tears anything down, and announces
+//   that to listeners without holding its mutex. There the scheduler waits for its compactions, which the flag makes
+//   prompt, so by the time Close goes on, no thread of ours is in the DB or will enter it.
+//
+// Invariants
+//   (1) Between Attach and Shutdown the DB is alive: whoever uses it is counted in users_, and Shutdown waits for zero.
+//   (2) At most one compaction of a column runs at a time (Column::busy); a column may gain files meanwhile.
+//   (3) The shape changes only by events that RocksDB has already committed to the MANIFEST. If an event was missed (a
+//   file
+//       deleted or ingested behind our back, an InvalidArgument from CompactFiles), the shape is loaded anew.
+//
+// Column family states: kUnloaded -> kLoading -> kReady; kReady -> kUnloaded when an event was missed; kRefused when
+// the files do not fit the options (nothing is compacted, the reason is logged and in the statistics).
+//
+// Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex is taken, and is a leaf
+// for callbacks from RocksDB.
+
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <vector>
+
+#include "cairn/db.h"
+#include "db/trie_picker.h"
+#include "db/trie_shape.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/listener.h"
+#include "table/written_totals.h"
+
+namespace cairn {
+
+class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
+ public:
+  // The scheduler of an open database, by any pointer to it (the root DB, or a StackableDB around it); null if there is
+  // none.
+  static std::shared_ptr<TrieScheduler> Find(rocksdb::DB* db);
+  // As Find, but makes one. REQUIRES: the call comes from the DB's user before Close, or from one of its callbacks.
+  static std::shared_ptr<TrieScheduler> Attach(rocksdb::DB* db);
+  // For the listener: the scheduler whose DB owns `handle` as its default handle.
+  static std::shared_ptr<TrieScheduler> FindByDefaultHandle(rocksdb::ColumnFamilyHandle* handle);
+  static std::vector<std::shared_ptr<TrieScheduler>> All();
+
+  // Loads the shape of every trie column family and starts what is due. InvalidArgument when one cannot be a trie as
+  // its options describe it.
+  rocksdb::Status LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
+  // The same for every column family of the database.
+  rocksdb::Status LoadAllFamilies();
+
+  void OnFlush(const rocksdb::FlushJobInfo& info);
+  void OnFilesIngested(const std::string& column_family_name);
+  void OnFileDeleted(const std::string& db_path, const std::string& file_path);
+  void OnRecovered();  // from a background error
+
+  // Waits for compactions under way and forgets the DB. Idempotent.
+  void Shutdown();
+
+  void Pause();
+  void Continue();
+
+  rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options);
+  rocksdb::Status WaitUntilIdle(uint64_t timeout_micros);
+  // NotFound when the column family is no trie.
+  rocksdb::Status GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);
+
+  explicit TrieScheduler(rocksdb::DB* db);
+  ~TrieScheduler();
+  TrieScheduler(const TrieScheduler&) = delete;
+  TrieScheduler& operator=(const TrieScheduler&) = delete;
+
+ private:
+  enum class State { kUnloaded, kLoading, kReady, kRefused };
+
+  struct Family {
+    Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, uint64_t slack_bytes)
+        : id(family_id), name(std::move(family_name)), shape(trie), picker(&shape, slack_bytes) {}
+
+    const uint32_t id;
+    const std::string name;
+    State state = State::kUnloaded;
+    rocksdb::Status error;  // why it is kRefused, or the last compaction's failure
+    TrieShape shape;
+    TriePicker picker;
+    std::set<uint64_t> gone;     // files compacted away before the event of their birth arrived
+    std::vector<TrieFile> born;  // flushed while the shape was being loaded
+    std::shared_ptr<WrittenTotals> totals;
+    std::map<int, uint64_t> written_bytes;  // by depth
+    uint64_t running = 0;
+    uint64_t finished[3] = {0, 0, 0};  // by TrieJob::Kind
+    uint64_t failed = 0;
+    uint64_t pick_micros = 0;
+  };
+  using FamilyPtr = std::shared_ptr<Family>;
+  using Lock = std::unique_lock<std::mutex>;
+
+  static void RunScheduled(void* arg);
+  static void DropScheduled(void* arg);
+
+  bool EnterLocked();  // counts a user of the DB; false once Shutdown has begun
+  void LeaveLocked();
+
+  // Keeps as many thread-pool items under way as there may be compactions, while there is work.
+  void ScheduleLocked();
+  void Work();
+  bool PickLocked(FamilyPtr* family, TrieJob* job);
+  // Runs a compaction that was picked, and its bookkeeping. Lets go of the lock meanwhile.
+  rocksdb::Status RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job);
+  rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, std::vector<uint64_t>* removed,
+                                   std::vector<TrieFile>* added);
+  void HandleFailureLocked(const FamilyPtr& family, const rocksdb::Status& status);
+  rocksdb::Status CompactColumn(Lock* lock, const FamilyPtr& family, const ContainerId& id);
+
+  // Null when the column family is no trie or is gone.
+  FamilyPtr FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle);
+  FamilyPtr FamilyOf(Lock* lock, uint32_t id);
+  rocksdb::Status Load(Lock* lock, const FamilyPtr& family);
+  bool BackingOffLocked() const;
+  void RetryLaterLocked(uint64_t micros);
+  void RetryLoop();
+
+  rocksdb::DB* const db_;  // the root DB
+  rocksdb::Env* const env_;
+  rocksdb::ColumnFamilyHandle* const default_handle_;
+  const std::string path_;
+  const std::string session_id_;
+  std::shared_ptr<rocksdb::Logger> log_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // of anything below
+  std::map<uint32_t, FamilyPtr> families_;
+  bool stopping_ = false;
+  int paused_ = 0;
+  int manual_ = 0;  // compactions by hand under way: automatic ones hold still
+  int users_ = 0;
+  int scheduled_ = 0;  // items in the thread pool's queue or running
+  int running_ = 0;    // compactions
+  int max_running_ = 1;
+  bool dirty_ = false;  // something has happened since the last pick that found nothing
+  uint64_t backoff_micros_ = 0;
+
+  std::thread retry_thread_;
+  uint64_t retry_at_micros_ = 0;  // 0: nothing to retry
+};
+
+}  // namespace cairn

@@ -1,0 +1,96 @@
+#include "db/trie_shape.h"
+
+#include <algorithm>
+
+namespace cairn {
+
+const Column& TrieShape::root() const {
+  static const auto* empty = new Column();
+  const Column* column = Find({0, 0});
+  return column == nullptr ? *empty : *column;
+}
+
+const Column* TrieShape::Find(const ContainerId& id) const {
+  const auto found = columns_.find(id);
+  return found == columns_.end() ? nullptr : &found->second;
+}
+
+void TrieShape::Add(const TrieFile& file) {
+  const ContainerId id{DepthOfLevel(trie_, file.level), file.container};
+  if (!levels_.emplace(file.number, Place{id, file.level}).second) return;
+  Column& column = columns_[id];
+  std::vector<TrieFile>& slot = column.slots[file.level];
+  slot.insert(std::upper_bound(slot.begin(), slot.end(), file,
+                               [](const TrieFile& a, const TrieFile& b) { return a.number > b.number; }),
+              file);
+  ++column.files;
+  column.bytes += file.bytes;
+  column.version = ++version_;
+  bytes_ += file.bytes;
+  CountBelow(id, true);
+}
+
+void TrieShape::Remove(uint64_t number) {
+  const auto found = levels_.find(number);
+  if (found == levels_.end()) return;
+  const Place place = found->second;
+  levels_.erase(found);
+  Column& column = columns_[place.id];
+  std::vector<TrieFile>& slot = column.slots[place.level];
+  const auto file = std::find_if(slot.begin(), slot.end(),
+                                 [number](const TrieFile& candidate) { return candidate.number == number; });
+  --column.files;
+  column.bytes -= file->bytes;
+  bytes_ -= file->bytes;
+  slot.erase(file);
+  if (slot.empty()) column.slots.erase(place.level);
+  column.version = ++version_;
+  CountBelow(place.id, false);
+}
+
+// Counts a file for every container above `id`, and drops those that have become empty.
+void TrieShape::CountBelow(const ContainerId& id, bool added) {
+  ContainerId at = id;
+  while (true) {
+    const auto found = columns_.find(at);
+    if (found != columns_.end() && found->second.files == 0 && found->second.files_below == 0 && !found->second.busy) {
+      columns_.erase(found);
+    }
+    if (at.depth == 0) return;
+    at = ParentOf(at);
+    columns_[at].files_below += added ? 1 : uint64_t(0) - 1;
+  }
+}
+
+void TrieShape::Clear() {
+  std::vector<uint64_t> numbers;
+  for (const auto& [number, place] : levels_) numbers.push_back(number);
+  for (uint64_t number : numbers) Remove(number);
+}
+
+void TrieShape::SetBusy(const ContainerId& id, bool busy) {
+  Column& column = columns_[id];
+  column.busy = busy;
+  if (!busy && column.files == 0 && column.files_below == 0) columns_.erase(id);
+}
+
+std::vector<ContainerId> TrieShape::Children(const ContainerId& id) const {
+  std::vector<ContainerId> children;
+  if (id.depth >= trie_.depth) return children;
+  const uint64_t first = map_.FirstChild(id.container);
+  const auto end = columns_.lower_bound({id.depth + 1, first + static_cast<uint64_t>(map_.fan_out())});
+  for (auto it = columns_.lower_bound({id.depth + 1, first}); it != end; ++it) children.push_back(it->first);
+  return children;
+}
+
+int TrieShape::NextFreeLevel(const ContainerId& id) const {
+  if (id.depth >= trie_.depth) return 0;
+  int level = LastLevelOfDepth(trie_, id.depth + 1);
+  for (const ContainerId& child : Children(id)) {
+    const Column* column = Find(child);
+    if (!column->slots.empty()) level = std::min(level, column->slots.begin()->first - 1);
+  }
+  return level < FirstLevelOfDepth(trie_, id.depth + 1) ? 0 : level;
+}
+
+}  // namespace cairn

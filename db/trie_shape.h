@@ -1,0 +1,107 @@
+// A TrieShape is what the compaction scheduler knows of one trie: which files lie in which slot of which column. It
+// mirrors the current Version of the column family, file by file, so that choosing a compaction costs nothing under the
+// DB mutex.
+//
+// Thread-safety: none; the scheduler's mutex guards it.
+// Source: LSM-trie, section "SSTable-trie"; "container" there is Column here, "sub-level" is slot.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <unordered_map>
+#include <vector>
+
+#include "cairn/trie.h"
+#include "table/key_sketch.h"
+#include "trie_table/trie_options.h"
+
+namespace cairn {
+
+struct TrieFile {
+  uint64_t number = 0;
+  int level = 0;
+  uint64_t container = 0;  // at the depth of `level`
+  uint64_t bytes = 0;
+  std::shared_ptr<const KeySketch> sketch;  // null: unknown
+};
+
+// A container's name: its depth and its number there.
+struct ContainerId {
+  int depth = 0;
+  uint64_t container = 0;
+  bool operator<(const ContainerId& other) const {
+    return depth != other.depth ? depth < other.depth : container < other.container;
+  }
+  bool operator==(const ContainerId& other) const { return depth == other.depth && container == other.container; }
+};
+
+// The files of one container, by slot. It is the unit of compaction: all of a column's files are merged together, and
+// nothing else is.
+//
+// Invariants
+//   (1) Every file of a column holds keys of its container only.
+//   (2) Slots fill from the highest level number down, so a lower level number is newer.
+//   (3) Children of one container gain slots together: a new slot lies above the newest of all of them.
+struct Column {
+  // By level, newest first. Files of one slot are disjoint but for level 0, where a higher number is newer.
+  std::map<int, std::vector<TrieFile>> slots;
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+  uint64_t files_below = 0;  // in all containers under this one
+  bool busy = false;         // a compaction of this column runs
+  uint64_t version = 0;      // changes whenever the files do
+
+  int occupied_slots() const { return static_cast<int>(slots.size()); }
+};
+
+class TrieShape {
+ public:
+  explicit TrieShape(const TrieOptions& trie) : trie_(trie), map_(ContainerMapOf(trie)) {}
+
+  const TrieOptions& trie() const { return trie_; }
+  const HashPrefixMap& map() const { return map_; }
+  const std::map<ContainerId, Column>& columns() const { return columns_; }
+  uint64_t bytes() const { return bytes_; }
+  uint64_t files() const { return levels_.size(); }
+  uint64_t version() const { return version_; }
+  // The column family's level 0.
+  const Column& root() const;
+
+  bool Contains(uint64_t number) const { return levels_.count(number) != 0; }
+  // Adding a file twice or removing one that is not there changes nothing.
+  void Add(const TrieFile& file);
+  void Remove(uint64_t number);
+  void Clear();
+
+  // Null when the container holds no file and nothing lies below it.
+  const Column* Find(const ContainerId& id) const;
+  void SetBusy(const ContainerId& id, bool busy);
+
+  // The level that a compaction of `id` into the next depth may write, by (3): one above the newest file of all
+  // children. 0 when there is none: the fullest child has to be compacted first.
+  int NextFreeLevel(const ContainerId& id) const;
+
+  // Non-null children of `id`.
+  std::vector<ContainerId> Children(const ContainerId& id) const;
+  ContainerId ParentOf(const ContainerId& id) const { return {id.depth - 1, map_.Parent(id.container)}; }
+
+ private:
+  struct Place {
+    ContainerId id;
+    int level;
+  };
+
+  void CountBelow(const ContainerId& id, bool added);
+
+  const TrieOptions trie_;
+  const HashPrefixMap map_;
+  std::map<ContainerId, Column> columns_;
+  std::unordered_map<uint64_t, Place> levels_;  // by file number
+  uint64_t bytes_ = 0;
+  uint64_t version_ = 0;
+};
+
+}  // namespace cairn
