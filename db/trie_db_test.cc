@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/options_util.h"
 
 namespace cairn {
@@ -55,7 +57,9 @@ class TrieDbTest : public testing::Test {
   }
 
   static std::string Key(int i) { return "key" + std::to_string(i); }
-  static std::string Value(int i, int round) { return std::to_string(uint64_t(i) * 1000003 + uint64_t(round)) + std::string(80, 'v'); }
+  static std::string Value(int i, int round) {
+    return std::to_string(uint64_t(i) * 1000003 + uint64_t(round)) + std::string(80, 'v');
+  }
 
   void Load(int keys, int round) {
     for (int i = 0; i < keys; ++i) ASSERT_TRUE(db_->Put({}, Key(i), Value(i, round)).ok());
@@ -173,6 +177,48 @@ TEST_F(TrieDbTest, PlainOpenWithStoredOptionsCompactsFromTheFirstFlush) {
   Check(20000, 1);
   EXPECT_GT(Stats().root_compactions, 0u);
   ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handles[0]).ok());
+}
+
+TEST_F(TrieDbTest, FanOutAndSlotsCanChange) {
+  Open();
+  Load(20000, 0);
+  Settle();
+  const size_t depths = Stats().depths.size();
+  ASSERT_GE(depths, 3u);
+  trie_.fan_out = 8;
+  trie_.slots = 5;
+  trie_.trigger = 4;
+  Open();
+  Settle();
+  EXPECT_GT(Stats().split_compactions, 0u) << TrieStatsToTable(Stats());
+  Check(20000, 0);
+  Load(20000, 1);
+  Settle();
+  Check(20000, 1);
+}
+
+TEST_F(TrieDbTest, IngestedFilesAreSplit) {
+  Open();
+  Load(3000, 0);
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
+  const std::string file = path_.string() + "/ingest.sst";
+  ASSERT_TRUE(writer.Open(file).ok());
+  std::vector<std::string> keys;
+  for (int i = 0; i < 5000; ++i) keys.push_back(Key(i));
+  std::sort(keys.begin(), keys.end(),
+            [&](const std::string& a, const std::string& b) { return options_.comparator->Compare(a, b) < 0; });
+  for (const std::string& key : keys) {
+    ASSERT_TRUE(writer.Put(key, Value(std::stoi(key.substr(3)), 1)).ok());
+  }
+  ASSERT_TRUE(writer.Finish().ok());
+  const Status s = db_->IngestExternalFile({file}, rocksdb::IngestExternalFileOptions());
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  Check(5000, 1);
+  Settle();
+  Check(5000, 1);
+  ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
+  Check(5000, 1);
+  EXPECT_LT(Stats().space_amplification, 1.01);
 }
 
 TEST_F(TrieDbTest, RefusesWhatAHashOrderCannotDo) {

@@ -65,13 +65,7 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
       file.level = level.level;
       file.bytes = sst.size;
       file.container = map.ContainerAt(map.Position(sst.smallestkey), depth);
-      const uint64_t last = map.ContainerAt(map.Position(sst.largestkey), depth);
-      if (file.container != last || depth > trie.depth) {
-        return Status::InvalidArgument("column family " + handle->GetName() + ": file " + sst.name + " on level " +
-                                           std::to_string(level.level) + " lies in several containers of depth " +
-                                           std::to_string(depth),
-                                       "open with the fan_out and slots it was written with");
-      }
+      file.straddles = file.container != map.ContainerAt(map.Position(sst.largestkey), depth);
       const auto found = by_number.find(file.number);
       if (found != by_number.end()) {
         file.sketch = SketchOf(*found->second);

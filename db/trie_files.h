@@ -22,8 +22,7 @@ std::shared_ptr<const KeySketch> SketchOf(const rocksdb::TableProperties& proper
 // Whether the options of a column family with a trie partitioner fit together; InvalidArgument says what to change.
 rocksdb::Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options);
 
-// All files of the current Version. InvalidArgument when a file does not lie in one container of its depth: the column
-// family was written with other options. *totals (may be null) is raised to what the tables record.
+// All files of the current Version. *totals (may be null) is raised to what the tables record.
 rocksdb::Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieOptions& trie,
                               std::vector<TrieFile>* files, WrittenTotals* totals);
 

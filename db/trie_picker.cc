@@ -9,8 +9,8 @@ namespace {
 // A compaction for space must free at least this share of what it reads, or it is not worth its writes.
 constexpr double kWorthwhile = 0.02;
 
-// Share of the garbage that the bound allows at which compaction for space begins, so that the bound itself is kept while
-// the compactions run.
+// Share of the garbage that the bound allows at which compaction for space begins, so that the bound itself is kept
+// while the compactions run.
 constexpr double kHeadStart = 0.95;
 
 }  // namespace
@@ -53,7 +53,25 @@ bool TriePicker::MakeJob(const ContainerId& id, const Column& column, TrieJob::K
   return true;
 }
 
+bool TriePicker::PickSplit(TrieJob* job) const {
+  for (const auto& [number, straddler] : shape_->straddlers()) {
+    const auto& [file, busy] = straddler;
+    if (busy) continue;
+    *job = TrieJob();
+    job->kind = TrieJob::Kind::kSplit;
+    job->id = {DepthOfLevel(shape_->trie(), file.level), file.container};
+    job->inputs = {number};
+    job->output_level = file.level;
+    job->input_bytes = file.bytes;
+    job->expected_bytes = file.bytes;
+    job->score = 100;
+    return true;
+  }
+  return false;
+}
+
 bool TriePicker::Pick(TrieJob* best) {
+  if (!shape_->straddlers().empty()) return PickSplit(best);
   bool found = false;
   auto consider = [&](const TrieJob& job) {
     if (!found || job.score > best->score) {

@@ -5,6 +5,7 @@
 //   - the root, when level 0 has root_trigger files: score = files / root_trigger
 //   - a full column (`trigger` occupied slots): score = slots / trigger
 //   - a column without a free slot that keeps its parent from moving: 10 more
+//   - a file that straddles containers, before everything else: it is split where it lies
 //   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it
 //   writes; its
 //     score grows with the excess
@@ -27,7 +28,7 @@
 namespace cairn {
 
 struct TrieJob {
-  enum class Kind { kRoot, kPush, kMerge };
+  enum class Kind { kRoot, kPush, kMerge, kSplit };
   Kind kind = Kind::kRoot;
   ContainerId id;
   std::vector<uint64_t> inputs;  // file numbers, newest first
@@ -45,6 +46,9 @@ class TriePicker {
 
   // False when nothing is due. The column of *job is not busy; the caller marks it before it picks again.
   bool Pick(TrieJob* job);
+
+  // The next file that straddles containers, if there is one that is not being split.
+  bool PickSplit(TrieJob* job) const;
 
   // The compaction of one column whatever its state; false when it is busy, empty, has no slot to go to, or would only
   // rewrite what is already one table of live keys. For compaction by hand.

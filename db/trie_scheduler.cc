@@ -355,8 +355,16 @@ bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
   return found;
 }
 
+void TrieScheduler::SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy) {
+  if (job.kind == TrieJob::Kind::kSplit) {
+    family->shape.SetStraddlerBusy(job.inputs[0], busy);
+  } else {
+    family->shape.SetBusy(job.id, busy);
+  }
+}
+
 Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job) {
-  family->shape.SetBusy(job.id, true);
+  SetBusyLocked(family, job, true);
   family->picker.Started(job);
   ++family->running;
   ++running_;
@@ -378,7 +386,7 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
     family->shape.Add(file);
     output_bytes += file.bytes;
   }
-  family->shape.SetBusy(job.id, false);
+  SetBusyLocked(family, job, false);
   family->picker.Finished(job, s.ok(), output_bytes, oldest_snapshot);
   --family->running;
   --running_;
@@ -543,6 +551,20 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
   }
 }
 
+Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family) {
+  Status s;
+  while (s.ok() && !family->shape.straddlers().empty()) {
+    if (stopping_) return Status::ShutdownInProgress("the database is being closed");
+    TrieJob job;
+    if (family->picker.PickSplit(&job)) {
+      s = RunJob(lock, family, job);
+    } else {
+      changed_.wait(*lock);
+    }
+  }
+  return s;
+}
+
 Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options) {
   Lock lock(mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
@@ -568,6 +590,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     }
     ++manual_;
     if (s.ok()) s = Load(&lock, family);
+    if (s.ok()) s = SplitStraddlers(&lock, family);
     for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
       std::vector<ContainerId> columns;
       for (const auto& [id, column] : family->shape.columns()) {
@@ -629,6 +652,7 @@ Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* s
     stats->root_compactions = family->finished[static_cast<int>(TrieJob::Kind::kRoot)];
     stats->push_compactions = family->finished[static_cast<int>(TrieJob::Kind::kPush)];
     stats->merge_compactions = family->finished[static_cast<int>(TrieJob::Kind::kMerge)];
+    stats->split_compactions = family->finished[static_cast<int>(TrieJob::Kind::kSplit)];
     stats->failed_compactions = family->failed;
     stats->pick_micros = family->pick_micros;
     if (!family->error.ok()) stats->last_error = family->error.ToString();

@@ -100,7 +100,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
     std::shared_ptr<WrittenTotals> totals;
     std::map<int, uint64_t> written_bytes;  // by depth
     uint64_t running = 0;
-    uint64_t finished[3] = {0, 0, 0};  // by TrieJob::Kind
+    uint64_t finished[4] = {0, 0, 0, 0};  // by TrieJob::Kind
     uint64_t failed = 0;
     uint64_t pick_micros = 0;
   };
@@ -122,6 +122,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, std::vector<uint64_t>* removed,
                                    std::vector<TrieFile>* added);
   void HandleFailureLocked(const FamilyPtr& family, const rocksdb::Status& status);
+  void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy);
+  rocksdb::Status SplitStraddlers(Lock* lock, const FamilyPtr& family);
   rocksdb::Status CompactColumn(Lock* lock, const FamilyPtr& family, const ContainerId& id);
 
   // Null when the column family is no trie or is gone.

@@ -15,7 +15,18 @@ const Column* TrieShape::Find(const ContainerId& id) const {
   return found == columns_.end() ? nullptr : &found->second;
 }
 
+void TrieShape::SetStraddlerBusy(uint64_t number, bool busy) {
+  const auto found = straddlers_.find(number);
+  if (found != straddlers_.end()) found->second.second = busy;
+}
+
 void TrieShape::Add(const TrieFile& file) {
+  if (file.straddles) {
+    if (!straddlers_.emplace(file.number, std::make_pair(file, false)).second) return;
+    bytes_ += file.bytes;
+    ++version_;
+    return;
+  }
   const ContainerId id{DepthOfLevel(trie_, file.level), file.container};
   if (!levels_.emplace(file.number, Place{id, file.level}).second) return;
   Column& column = columns_[id];
@@ -31,6 +42,13 @@ void TrieShape::Add(const TrieFile& file) {
 }
 
 void TrieShape::Remove(uint64_t number) {
+  const auto straddler = straddlers_.find(number);
+  if (straddler != straddlers_.end()) {
+    bytes_ -= straddler->second.first.bytes;
+    ++version_;
+    straddlers_.erase(straddler);
+    return;
+  }
   const auto found = levels_.find(number);
   if (found == levels_.end()) return;
   const Place place = found->second;
@@ -65,6 +83,7 @@ void TrieShape::CountBelow(const ContainerId& id, bool added) {
 void TrieShape::Clear() {
   std::vector<uint64_t> numbers;
   for (const auto& [number, place] : levels_) numbers.push_back(number);
+  for (const auto& [number, straddler] : straddlers_) numbers.push_back(number);
   for (uint64_t number : numbers) Remove(number);
 }
 

@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cairn/trie.h"
@@ -26,6 +27,9 @@ struct TrieFile {
   uint64_t container = 0;  // at the depth of `level`
   uint64_t bytes = 0;
   std::shared_ptr<const KeySketch> sketch;  // null: unknown
+  // Keys of several containers: a file that was ingested or imported, or written under another fan_out or number of
+  // slots.
+  bool straddles = false;
 };
 
 // A container's name: its depth and its number there.
@@ -65,12 +69,17 @@ class TrieShape {
   const HashPrefixMap& map() const { return map_; }
   const std::map<ContainerId, Column>& columns() const { return columns_; }
   uint64_t bytes() const { return bytes_; }
-  uint64_t files() const { return levels_.size(); }
+  uint64_t files() const { return levels_.size() + straddlers_.size(); }
   uint64_t version() const { return version_; }
   // The column family's level 0.
   const Column& root() const;
 
-  bool Contains(uint64_t number) const { return levels_.count(number) != 0; }
+  // Files that break (1), with whether a compaction of theirs runs. They belong to no column; while there are any, they
+  // are split and nothing else is compacted.
+  const std::map<uint64_t, std::pair<TrieFile, bool>>& straddlers() const { return straddlers_; }
+  void SetStraddlerBusy(uint64_t number, bool busy);
+
+  bool Contains(uint64_t number) const { return levels_.count(number) != 0 || straddlers_.count(number) != 0; }
   // Adding a file twice or removing one that is not there changes nothing.
   void Add(const TrieFile& file);
   void Remove(uint64_t number);
@@ -100,6 +109,7 @@ class TrieShape {
   const HashPrefixMap map_;
   std::map<ContainerId, Column> columns_;
   std::unordered_map<uint64_t, Place> levels_;  // by file number
+  std::map<uint64_t, std::pair<TrieFile, bool>> straddlers_;
   uint64_t bytes_ = 0;
   uint64_t version_ = 0;
 };

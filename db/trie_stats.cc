@@ -51,9 +51,9 @@ std::string TrieStatsToTable(const TrieStats& stats) {
   table += Format("written since creation: %s flushed, %s compacted, write amplification %.2f\n",
                   Bytes(stats.flushed_bytes).c_str(), Bytes(stats.compacted_bytes).c_str(), stats.write_amplification);
   table += Format("compactions since open: %" PRIu64 " root, %" PRIu64 " push, %" PRIu64 " merge, %" PRIu64
-                  " failed, %" PRIu64 " running; picking took %.3f s\n",
-                  stats.root_compactions, stats.push_compactions, stats.merge_compactions, stats.failed_compactions,
-                  stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
+                  " split, %" PRIu64 " failed, %" PRIu64 " running; picking took %.3f s\n",
+                  stats.root_compactions, stats.push_compactions, stats.merge_compactions, stats.split_compactions,
+                  stats.failed_compactions, stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
   if (!stats.last_error.empty()) table += "last error: " + stats.last_error + "\n";
   return table;
 }
@@ -85,6 +85,7 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                                        {"root_compactions", stats.root_compactions},
                                        {"push_compactions", stats.push_compactions},
                                        {"merge_compactions", stats.merge_compactions},
+                                       {"split_compactions", stats.split_compactions},
                                        {"failed_compactions", stats.failed_compactions},
                                        {"pick_micros", stats.pick_micros},
                                        {"last_error", stats.last_error}};

@@ -93,6 +93,7 @@ struct TrieStats {
   uint64_t root_compactions = 0;  // finished, by kind
   uint64_t push_compactions = 0;
   uint64_t merge_compactions = 0;
+  uint64_t split_compactions = 0;  // of ingested files, and of files written under another fan_out or number of slots
   uint64_t failed_compactions = 0;
   uint64_t pick_micros = 0;  // spent choosing compactions
   std::string last_error;    // empty: none

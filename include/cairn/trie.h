@@ -23,8 +23,9 @@
 
 namespace cairn {
 
-// What shapes a trie. Fixed for the life of a column family, unless a field says otherwise. Written into the OPTIONS
-// file as the option string of the partitioner ("cairn.TriePartitioner"), from where the compaction scheduler reads it.
+// What shapes a trie. Hash and seed are fixed for the life of a column family; the rest can be changed at any open
+// (tables that no longer lie in one container are split first). Written into the OPTIONS file as the option string of
+// the partitioner ("cairn.TriePartitioner"), from where the compaction scheduler reads it.
 struct TrieOptions {
   // The hash that orders the keys: "xxh3", or "sha1" as in the paper (about 20 times the CPU). Opening with another
   // hash or seed than the column family was created with fails: the comparator's name holds both.
@@ -42,26 +43,25 @@ struct TrieOptions {
   int slots = 12;
 
   // Occupied slots at which a column is compacted into the depth below. Fewer: fewer files to search; more: fewer
-  // writes, because more duplicates meet before they move. 2 to `slots`. Can be changed at any open.
+  // writes, because more duplicates meet before they move. 2 to `slots`.
   int trigger = 8;
 
-  // Depths below the root. 5 depths of 8 slots hold 14 TB at a 64 MiB write buffer. May grow at a later open, not
-  // shrink.
+  // Depths below the root. 5 depths of 8 slots hold 14 TB at a 64 MiB write buffer. Opening with
+  // fewer levels than hold data fails.
   int depth = 5;
 
-  // Files of level 0 at which the root is compacted. Can be changed at any open.
+  // Files of level 0 at which the root is compacted.
   int root_trigger = 8;
 
   // Bloom filter bits a key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
   double filter_bits = 16;
 
   // Bytes on disk per byte of live data (newest versions of keys not deleted) that are tolerated, 1.1 or more. Lower:
-  // more rewriting. The deepest containers are merged in place when it is passed. Can be changed at any open.
+  // more rewriting. The deepest containers are merged in place when it is passed.
   double space_bound = 1.5;
 
   // A full column at the deepest populated depth goes one depth deeper when at least this share of its bytes is live,
   // and is merged in place when not. 0.53 is where both cost the same at 8 slots under uniform updates (docs/trie.md).
-  // Can be changed at any open.
   double grow_liveness = 0.53;
 };
 
