@@ -107,7 +107,7 @@ void EctCodes::MakeDecodeTable(uint32_t n) {
     return;
   }
   for (uint32_t w = 1; w < kWindow; ++w) {
-    uint8_t bytes[32] = {static_cast<uint8_t>(w)};
+    uint8_t bytes[32] = {static_cast<uint8_t>(w), static_cast<uint8_t>(w >> 8)};
     uint64_t at = 0;
     const uint64_t left = DecodeLarge(bytes, n, &at);
     if (at <= kWindowBits && left < n) table[w] = static_cast<uint16_t>(left << 5 | at);

@@ -192,8 +192,9 @@ class Cursor {
     uint64_t sizes = n;  // of the tries left to skip, a byte each, the next one lowest
     while (at_ <= end_) {
       uint64_t window = LoadBits(tries_, at_);
-      for (int step = 0; step < 7; ++step) {
-        const uint32_t entry = table[(sizes & 255) << EctCodes::kWindowBits | (window & 255)];
+      for (int step = 0; step < int{56 / EctCodes::kWindowBits}; ++step) {
+        const uint32_t entry =
+            table[(sizes & 255) << EctCodes::kWindowBits | (window & LowMask(EctCodes::kWindowBits))];
         if (__builtin_expect((entry & 63) == 0 || sizes >> 56 != 0, 0)) {
           if (!SkipOneSlowly(&sizes)) return false;
           if (sizes == 0) return at_ <= end_;
