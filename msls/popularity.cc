@@ -146,7 +146,7 @@ std::vector<HistogramBin> CompressBins(std::vector<HistogramBin> bins) {
 
 }  // namespace
 
-Popularity::Impl::Impl(Kind kind, std::string name, double keys, double skew, std::vector<HistogramBin> nodes,
+Popularity::Impl::Impl(Kind kind, std::string name, double keys, double skew, const std::vector<HistogramBin>& nodes,
                        std::vector<HistogramBin> bins)
     : kind_(kind), name_(std::move(name)), keys_(keys), skew_(skew), bins_(std::move(bins)) {
   double total = 0;

@@ -20,7 +20,7 @@ class Popularity::Impl {
   enum class Kind { kUniform, kZipf, kHistogram };
 
   // `weights` need not be normalised; each is the relative probability of one key of the node.
-  Impl(Kind kind, std::string name, double keys, double skew, std::vector<HistogramBin> nodes,
+  Impl(Kind kind, std::string name, double keys, double skew, const std::vector<HistogramBin>& nodes,
        std::vector<HistogramBin> bins);
 
   Kind kind() const { return kind_; }
