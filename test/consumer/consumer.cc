@@ -1,4 +1,4 @@
-// A program that uses Cairn from an installed tree: opens a database in hash order, writes, reads back.
+// A program that uses Cairn from an installed tree: opens a trie, writes, compacts, reads back.
 //
 //   consumer DB_DIR
 
@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "cairn/db.h"
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -26,14 +27,17 @@ int main(int argc, char** argv) {
   }
 
   // A component by its option string: the registration has to be in whatever library was linked.
+  rocksdb::ColumnFamilyOptions by_name;
+  rocksdb::Status status = rocksdb::GetColumnFamilyOptionsFromString(
+      rocksdb::ConfigOptions(), rocksdb::ColumnFamilyOptions(), "comparator=cairn.HashOrder:xxh3:0", &by_name);
+  if (!status.ok()) return Fail("comparator by name", status);
+
   rocksdb::Options options;
   options.create_if_missing = true;
-  rocksdb::ColumnFamilyOptions& column_family = options;
-  rocksdb::Status status = rocksdb::GetColumnFamilyOptionsFromString(
-      rocksdb::ConfigOptions(), column_family, "comparator=cairn.HashOrder:xxh3:0", &column_family);
-  if (!status.ok()) return Fail("comparator by name", status);
+  status = cairn::UseTrie(&options);
+  if (!status.ok()) return Fail("UseTrie", status);
   rocksdb::DB* raw = nullptr;
-  status = rocksdb::DB::Open(options, argv[1], &raw);
+  status = cairn::Open(options, argv[1], &raw);
   if (!status.ok()) return Fail("Open", status);
   std::unique_ptr<rocksdb::DB> db(raw);
 
@@ -43,12 +47,14 @@ int main(int argc, char** argv) {
   }
   status = db->Flush(rocksdb::FlushOptions());
   if (!status.ok()) return Fail("Flush", status);
+  status = cairn::CompactTrie(db.get(), db->DefaultColumnFamily());
+  if (!status.ok()) return Fail("CompactTrie", status);
   for (int i = 0; i < 10000; i++) {
     std::string value;
     status = db->Get(rocksdb::ReadOptions(), "key" + std::to_string(i), &value);
     if (!status.ok()) return Fail("Get", status);
     if (value != "value" + std::to_string(i)) return Fail("Get", rocksdb::Status::Corruption("wrong value"));
   }
-  std::printf("10000 keys read back\n");
+  std::printf("10000 keys read back from a trie\n");
   return 0;
 }
