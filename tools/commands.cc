@@ -1,6 +1,7 @@
 #include "tools/commands.h"
 
 #include <algorithm>
+#include <cstdio>
 
 namespace cairn {
 namespace {
@@ -27,6 +28,18 @@ const Command* FindCommand(const std::string& name) {
     if (command.name == name) return &command;
   }
   return nullptr;
+}
+
+std::string ErrorText(const rocksdb::Status& status) {
+  const bool kind_is_clear = status.IsInvalidArgument() || status.IsNotSupported() || status.IsNotFound() ||
+                             status.IsBusy() || status.IsIncomplete();
+  const char* message = status.getState();
+  return kind_is_clear && message != nullptr && message[0] != '\0' ? message : status.ToString();
+}
+
+int Fail(const std::string& command, const rocksdb::Status& status) {
+  std::fprintf(stderr, "cairn %s: %s\n", command.c_str(), ErrorText(status).c_str());
+  return kExitFailure;
 }
 
 }  // namespace cairn

@@ -10,6 +10,8 @@
 #include <string>
 #include <vector>
 
+#include "rocksdb/status.h"
+
 namespace cairn {
 
 // What a command returns, and with it the program.
@@ -33,6 +35,12 @@ class CommandRegistration {
 
 // All commands, sorted by name.
 const std::vector<Command>& AllCommands();
+
+// The error as people read it: without the kind when the message says it all.
+std::string ErrorText(const rocksdb::Status& status);
+
+// Prints "cairn COMMAND: error" on stderr and returns kExitFailure.
+int Fail(const std::string& command, const rocksdb::Status& status);
 
 // Null when there is none.
 const Command* FindCommand(const std::string& name);

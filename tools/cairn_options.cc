@@ -1,0 +1,105 @@
+// cairn options: prints an OPTIONS file of an engine.
+
+#include <cstdio>
+#include <memory>
+#include <unordered_map>
+
+#include "options/options_parser.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/env.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
+#include "tools/engines.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::ColumnFamilyOptions;
+using rocksdb::ConfigOptions;
+using rocksdb::Options;
+using rocksdb::Status;
+
+using OptionMap = std::unordered_map<std::string, std::string>;
+
+Status ColumnFamilyMap(const ConfigOptions& config, const ColumnFamilyOptions& options, OptionMap* map) {
+  std::string text;
+  Status s = GetStringFromColumnFamilyOptions(config, options, &text);
+  return s.ok() ? rocksdb::StringToMap(text, map) : s;
+}
+
+// Applies the user's RocksDB options, then the engine's; an option that both set to different values is an error rather
+// than silently the engine's.
+Status MakeOptions(const std::string& engine, const std::vector<std::string>& engine_options,
+                   const std::vector<std::string>& rocksdb_options, Options* options) {
+  ConfigOptions config;
+  OptionMap wanted;
+  for (const std::string& text : rocksdb_options) {
+    const Options base = *options;
+    Status s = rocksdb::GetOptionsFromString(config, base, text, options);
+    if (!s.ok()) return s;
+    OptionMap map;
+    s = rocksdb::StringToMap(text, &map);
+    if (!s.ok()) return s;
+    for (auto& entry : map) wanted.insert(entry);
+  }
+  OptionMap before;
+  OptionMap after;
+  Status s = ColumnFamilyMap(config, *options, &before);
+  if (s.ok()) s = UseEngine(engine, engine_options, options);
+  if (s.ok()) s = UseEngineInDatabase(engine, options);
+  if (s.ok()) s = ColumnFamilyMap(config, *options, &after);
+  if (!s.ok()) return s;
+  for (const auto& [name, value] : wanted) {
+    // Of a table factory, an engine replaces what stands in its way and keeps the rest.
+    if (before[name] == after[name] || name.find("table_factory") != std::string::npos) continue;
+    return Status::InvalidArgument("the engine \"" + engine + "\" sets " + name + " to " + after[name] +
+                                   "; it cannot be " + before[name]);
+  }
+  return Status::OK();
+}
+
+Status OptionsFile(const Options& options, std::string* text) {
+  std::unique_ptr<rocksdb::Env> env(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  const std::string directory = "/options";
+  const std::string path = directory + "/OPTIONS";
+  Status s = env->CreateDirIfMissing(directory);
+  if (s.ok()) {
+    s = rocksdb::PersistRocksDBOptions(rocksdb::WriteOptions(), options, {rocksdb::kDefaultColumnFamilyName}, {options},
+                                       path, env->GetFileSystem().get());
+  }
+  if (s.ok()) s = rocksdb::ReadFileToString(env.get(), path, text);
+  return s;
+}
+
+int RunOptions(int argc, char** argv) {
+  std::string engine;
+  std::vector<std::string> engine_options;
+  std::vector<std::string> rocksdb_options;
+  std::string names;
+  for (const std::string& name : EngineNames()) names += (names.empty() ? "" : ", ") + name;
+  Arguments arguments("options",
+                      "Prints a complete OPTIONS file for a database on an engine, for LoadOptionsFromFile, db_bench\n"
+                      "--options_file and every other program that reads such files.");
+  arguments.Positional("ENGINE", &engine, "one of " + names);
+  arguments.Texts("option", &engine_options, "TEXT", "options of the engine, \"fan_out=8;slots=12\"");
+  arguments.Texts("rocksdb-option", &rocksdb_options, "TEXT",
+                  "options of RocksDB, \"write_buffer_size=134217728;max_background_jobs=4\"");
+  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+
+  Options options;
+  options.create_if_missing = true;
+  Status s = MakeOptions(engine, engine_options, rocksdb_options, &options);
+  if (!s.ok()) return arguments.UsageError(ErrorText(s));
+  std::string text;
+  s = OptionsFile(options, &text);
+  if (!s.ok()) {
+    return Fail("options", s);
+  }
+  std::printf("%s\n", text.c_str());
+  return kExitOk;
+}
+
+const CommandRegistration kOptions("options", "Prints an OPTIONS file for a database on an engine", RunOptions);
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,97 @@
+// cairn stats: what the tries of a database hold, depth by depth.
+
+#include <cairn/db.h>
+#include <cairn/trie.h>
+
+#include <cstdio>
+
+#include "tools/arguments.h"
+#include "tools/commands.h"
+#include "tools/database.h"
+#include "tools/json.h"
+#include "tools/progress.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Status;
+
+struct Output {
+  std::string table;
+  std::string json;  // the objects of the column families, separated by commas
+};
+
+Status DescribeTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
+  TrieStats stats;
+  Status s = GetTrieStats(db, handle, &stats);
+  if (!s.ok()) return s;
+  output->table += TrieStatsToTable(stats);
+  output->json += TrieStatsToJson(stats);
+  return s;
+}
+
+void DescribeOther(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
+  rocksdb::ColumnFamilyMetaData meta;
+  db->GetColumnFamilyMetaData(handle, &meta);
+  output->table += "column family " + handle->GetName() + ": no trie; " + std::to_string(meta.file_count) + " files, " +
+                   ShortBytes(static_cast<double>(meta.size)) + "\n";
+  output->json += "{\"column_family\":" + JsonText(handle->GetName()) +
+                  ",\"engine\":\"stock\",\"files\":" + std::to_string(meta.file_count) +
+                  ",\"bytes\":" + std::to_string(meta.size) + "}";
+}
+
+Status Describe(const Database& database, const std::vector<std::string>& names, Output* output) {
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  for (const std::string& name : names) {
+    handles.push_back(database.Find(name));
+    if (handles.back() == nullptr) return Status::NotFound("there is no column family \"" + name + "\"");
+  }
+  if (names.empty()) handles = database.families();
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    if (!output->json.empty()) {
+      output->json += ",";
+      output->table += "\n";
+    }
+    if (IsTrie(database.db()->GetOptions(handle), nullptr)) {
+      Status s = DescribeTrie(database.db(), handle, output);
+      if (!s.ok()) return s;
+    } else {
+      DescribeOther(database.db(), handle, output);
+    }
+  }
+  return Status::OK();
+}
+
+int RunStats(int argc, char** argv) {
+  std::string path;
+  std::vector<std::string> names;
+  bool json = false;
+  Arguments arguments(
+      "stats",
+      "Prints for each depth of each trie: columns, slots, files, bytes, live share and pending work,\n"
+      "and the write amplification since creation. Only reads, and works while another process has the\n"
+      "database open; what that process counts since it opened the database is not seen then.");
+  arguments.Positional("DB", &path, "the database's directory");
+  arguments.Texts("column-family", &names, "NAME", "this column family only");
+  arguments.Switch("json", &json, "prints JSON");
+  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+
+  std::unique_ptr<Database> database;
+  Output output;
+  Status s = Database::OpenForReading(path, &database);
+  if (s.ok()) s = Describe(*database, names, &output);
+  if (!s.ok()) {
+    return Fail("stats", s);
+  }
+  if (json) {
+    std::printf("{\"database\":%s,\"column_families\":[%s]}\n", JsonText(path).c_str(), output.json.c_str());
+  } else {
+    std::fputs(output.table.c_str(), stdout);
+  }
+  return kExitOk;
+}
+
+const CommandRegistration kStats("stats", "Prints what the tries of a database hold, depth by depth", RunStats);
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,72 @@
+#include "tools/engines.h"
+
+#include <cairn/trie.h>
+
+#include <algorithm>
+
+namespace cairn {
+namespace {
+
+using rocksdb::ColumnFamilyOptions;
+using rocksdb::DBOptions;
+using rocksdb::Status;
+
+struct Engine {
+  const char* name;
+  Status (*use)(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options);
+  Status (*use_in_database)(DBOptions* options);
+};
+
+Status UseStock(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  if (engine_options.empty()) return Status::OK();
+  return Status::InvalidArgument("the engine \"stock\" has no options of its own: " + engine_options.front());
+}
+
+Status UseTrieSst(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  TrieOptions trie;
+  for (const std::string& text : engine_options) {
+    Status s = TrieOptionsFromString(text, &trie);
+    if (!s.ok()) return s;
+  }
+  return UseTrie(options, trie);
+}
+
+const Engine kEngines[] = {
+    {kStockEngine, UseStock, [](DBOptions*) { return Status::OK(); }},
+    {"trie_sst", UseTrieSst, [](DBOptions* options) { return UseTrieCompaction(options); }},
+};
+
+Status Find(const std::string& name, const Engine** found) {
+  std::string list;
+  for (const Engine& engine : kEngines) {
+    if (name == engine.name) {
+      *found = &engine;
+      return Status::OK();
+    }
+    list += (list.empty() ? "" : ", ") + std::string(engine.name);
+  }
+  return Status::InvalidArgument("there is no engine \"" + name + "\"; there are " + list);
+}
+
+}  // namespace
+
+std::vector<std::string> EngineNames() {
+  std::vector<std::string> names;
+  for (const Engine& engine : kEngines) names.emplace_back(engine.name);
+  return names;
+}
+
+Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,
+                 ColumnFamilyOptions* options) {
+  const Engine* found = nullptr;
+  Status s = Find(engine, &found);
+  return s.ok() ? found->use(engine_options, options) : s;
+}
+
+Status UseEngineInDatabase(const std::string& engine, DBOptions* options) {
+  const Engine* found = nullptr;
+  Status s = Find(engine, &found);
+  return s.ok() ? found->use_in_database(options) : s;
+}
+
+}  // namespace cairn

@@ -1,0 +1,27 @@
+// The engines by the names that commands take. Stateless; thread-safe.
+
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// RocksDB as it comes.
+inline constexpr char kStockEngine[] = "stock";
+
+// All names, the stock engine first.
+std::vector<std::string> EngineNames();
+
+// Makes a column family one of `engine`. `engine_options`: option strings of the engine ("fan_out=8;slots=12"), applied
+// in order. The stock engine leaves `options` alone and takes no option strings. InvalidArgument names what is wrong.
+rocksdb::Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,
+                          rocksdb::ColumnFamilyOptions* options);
+
+// Adds what the engine needs of the database as a whole.
+rocksdb::Status UseEngineInDatabase(const std::string& engine, rocksdb::DBOptions* options);
+
+}  // namespace cairn
