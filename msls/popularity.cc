@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <fstream>
 #include <limits>
 #include <sstream>
+
+#include "msls/numbers.h"
 
 namespace cairn {
 namespace msls {
@@ -17,12 +18,6 @@ constexpr double kMaxKeys = 1e15;
 constexpr double kMaxSkew = 8;
 constexpr double kTableStep = 0.1;  // in t = log(requests); the quintic's error is below step^6 / 46080 of the function
 constexpr double kTableMissing = 30;  // the table ends where the rarest key is missing with probability e^-30
-
-std::string Number(double value) {
-  char text[32];
-  snprintf(text, sizeof(text), "%.12g", value);
-  return text;
-}
 
 // MeanUnique of one key is phi(x) = 1 - (1 - e^-x) / x = sum over k >= 1 of (-1)^(k+1) x^k / (k+1)!, with x = requests
 // times the key's rate. The functions give phi and its derivatives by log(x).

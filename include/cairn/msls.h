@@ -18,6 +18,7 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
@@ -101,6 +102,132 @@ class Popularity {
  private:
   std::shared_ptr<const Impl> impl_;
 };
+
+enum class Design {
+  kLevelDB,    // levels of files, picked round-robin; level sizes as given
+  kRocksDB,    // leveled compaction with RocksDB 9.10's file picking, input expansion and output cutting
+  kUniversal,  // RocksDB's universal compaction
+  kSamt,       // sorted array merge tree: `growth` tables a level
+  kCola,       // cache-oblivious lookahead array: one table a level, `growth` - 1 merges into it
+  kSilt,       // log, hash stores, one sorted store
+  kTrie,       // Cairn's trie (cairn/trie.h)
+};
+
+// RocksDB's compaction_pri, and the same names.
+enum class FilePick {
+  kByCompensatedSize,
+  kOldestLargestSeqFirst,
+  kOldestSmallestSeqFirst,
+  kMinOverlappingRatio,
+  kRoundRobin,
+};
+
+// "leveldb", "rocksdb", "universal", "samt", "cola", "silt", "trie".
+Status DesignFromName(const std::string& name, Design* out);
+const char* DesignName(Design design);
+// RocksDB's names, "kMinOverlappingRatio" and so on.
+Status FilePickFromName(const std::string& name, FilePick* out);
+const char* FilePickName(FilePick pick);
+
+// The shape of a store. A design ignores the fields that it does not name.
+struct Store {
+  // The defaults of the system: LevelDB 1.23, RocksDB 9.10, the thesis' SILT, cairn::TrieOptions.
+  static Store Default(Design design);
+
+  Design design = Design::kRocksDB;
+
+  // Key and value of one item with the table's overhead.
+  double item_bytes = 100;
+  // Whether each write goes to a log as well (1 unit of write amplification). SILT's log is its LogStore and always
+  // there.
+  bool log = true;
+  // What is gathered in memory before it is written as one table.
+  double write_buffer_bytes = 64 << 20;
+  // kLevelDB, kRocksDB: level-0 files at which they are compacted. kUniversal: sorted runs at which compaction is
+  // considered.
+  int level0_trigger = 4;
+
+  // kLevelDB, kRocksDB: sizes of levels 1, 2 ... up to the last but one; the last level holds every key and needs no
+  // size. Each larger than the one before. Empty: level_base_bytes times powers of level_multiplier while smaller than
+  // the data.
+  std::vector<double> level_bytes;
+  double level_base_bytes = 256 << 20;
+  double level_multiplier = 10;
+  // kRocksDB: sizes follow from the data upward, as level_compaction_dynamic_level_bytes does; level_bytes must be
+  // empty.
+  bool dynamic_level_bytes = true;
+  double file_bytes = 64 << 20;
+  FilePick pick = FilePick::kMinOverlappingRatio;
+
+  // kUniversal: as in rocksdb::CompactionOptionsUniversal.
+  int size_ratio_percent = 1;
+  int min_merge_width = 2;
+  int max_size_amplification_percent = 200;
+
+  // kSamt, kCola.
+  int growth = 4;
+  // kSamt, kCola: number of levels; 0: as many as the data needs.
+  int levels = 0;
+
+  // kSilt: slots of one hash store, the part of them that is used, hash stores merged at a time, and instances that
+  // share the keys.
+  double hash_store_slots = 131072;
+  double hash_store_occupancy = 0.93;
+  int hash_stores = 62;
+  int instances = 4;
+
+  // kTrie: as in cairn::TrieOptions.
+  int root_trigger = 8;
+  int column_trigger = 8;
+  int fan_out = 8;
+  double grow_liveness = 0.53;
+  double space_bound = 1.5;
+};
+
+// One source of writes: "log", "level-0", "level-1 to 2" ... and bytes written there for each byte that the application
+// writes.
+struct Step {
+  std::string name;
+  double value;
+};
+
+struct Report {
+  double write_amplification = 0;  // the sum of the breakdown
+  std::vector<Step> breakdown;
+  // Items of each level, run or depth, newest first; level 0 is left out.
+  std::vector<double> level_items;
+  // Items stored for each live key, on average over time.
+  double space_amplification = 0;
+  // Sorted runs that hold data, on average over time: what a lookup of a key that does not exist visits without
+  // filters.
+  double sorted_runs = 0;
+  // Sorted runs that a lookup visits until it finds its key, without filters, for reads that follow the popularity of
+  // writes.
+  double runs_to_hit = 0;
+};
+
+// InvalidArgument that names the field, its value and what is allowed, or OK.
+Status Validate(const Store& store, const Popularity& popularity);
+
+// Items of levels 1 ... of a kLevelDB or kRocksDB store; the last entry is all keys.
+Status LevelItems(const Store& store, const Popularity& popularity, std::vector<double>* items);
+
+// What the store writes in its steady state: every key has been written, and keys go on being overwritten by their
+// popularity.
+Status Model(const Store& store, const Popularity& popularity, Report* report);
+
+struct SimulationOptions {
+  uint64_t seed = 1;
+  // After every key was written once in random order, requests by popularity: first these, not counted; negative: as
+  // many as keys.
+  double warm_requests = -1;
+  // Then these, counted; negative: three times the number of keys, as in the thesis.
+  double requests = -1;
+};
+
+// Plays the store in memory, file by file and key by key, and counts. At most 10^9 keys, and about 10 bytes of memory
+// for each stored item; time grows with requests times write amplification (10^6 keys: about a second).
+Status Simulate(const Store& store, const Popularity& popularity, const SimulationOptions& options, Report* report);
 
 }  // namespace msls
 }  // namespace cairn

@@ -1,0 +1,22 @@
+// What the models share.
+
+#pragma once
+
+#include <vector>
+
+#include "cairn/msls.h"
+
+namespace cairn {
+namespace msls {
+
+// Requests that one memtable holds.
+inline double MemtableRequests(const Store& store) { return store.write_buffer_bytes / store.item_bytes; }
+
+// Adds the steps of RocksDB leveled compaction below the log; size as LevelItems gives it.
+void ModelRocksDB(const Store& store, const Popularity& p, const std::vector<double>& size, Report* report);
+
+// Levels of a kSamt or kCola store.
+int GrowthLevels(const Store& store, const Popularity& popularity);
+
+}  // namespace msls
+}  // namespace cairn
