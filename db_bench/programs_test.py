@@ -88,7 +88,7 @@ class DbBenchTest(ProgramTest):
     def test_trie_keeps_every_other_flag(self):
         _, options = self.bench("trie_sst", "--benchmarks=fillrandom")
         self.assertIn("cairn", options["comparator"].lower())
-        self.assertTrue(options["filter_policy"].startswith("bloomfilter:16"))
+        self.assertIn("bloomfilter:16:", options["table"])
         flags = {
             "write_buffer_size": "1000000",
             "bloom_bits": "11",
@@ -105,13 +105,13 @@ class DbBenchTest(ProgramTest):
             "trie_sst", "--benchmarks=fillrandom", *[f"--{name}={value}" for name, value in flags.items()]
         )
         self.assertIn("cairn", options["comparator"].lower())
-        self.assertTrue(options["filter_policy"].startswith("bloomfilter:11"))
+        self.assertIn("bloomfilter:11:", options["table"])
+        self.assertIn("block_size=8192;", options["table"])
         self.assertEqual(options["compression"], "kLZ4Compression")
         self.assertEqual(options["max_open_files"], "77")
         for name in [
             "write_buffer_size",
             "max_background_jobs",
-            "block_size",
             "bytes_per_sync",
             "level0_file_num_compaction_trigger",
             "level0_slowdown_writes_trigger",
@@ -134,8 +134,9 @@ class DbBenchTest(ProgramTest):
     def test_trie_in_other_kinds_of_database(self):
         small = ["--write_buffer_size=65536"]
         self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--num_column_families=2", *small)
-        self.bench("trie_sst", "--benchmarks=fillrandom,randomtransaction", "--transaction_db", *small)
-        self.bench("trie_sst", "--benchmarks=fillrandom,randomtransaction", "--optimistic_transaction_db", *small)
+        # Not randomtransaction: in Release builds RocksDB's fails on any engine (its set-up stands inside assert()).
+        self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--transaction_db", *small)
+        self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--optimistic_transaction_db", *small)
         self.bench("trie_sst", "--benchmarks=fillrandom", *small)
         output, _ = self.bench("trie_sst", "--benchmarks=readrandom", "--readonly", *small)
         self.assertRegex(output, r"readrandom .* of 20000 found\)")
