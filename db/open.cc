@@ -5,10 +5,12 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "db/db_impl/db_impl.h"
 #include "db/trie_files.h"
 #include "db/trie_scheduler.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/stackable_db.h"
+#include "rocksdb/write_batch.h"
 #include "trie_table/trie_options.h"
 
 namespace cairn {
@@ -21,6 +23,39 @@ bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
   rocksdb::ColumnFamilyDescriptor descriptor;
   return handle->GetDescriptor(&descriptor).ok() && cairn::IsTrie(descriptor.options, nullptr);
 }
+
+Status RefusedDeleteRange(const std::string& column_family) {
+  return Status::NotSupported("DeleteRange on the trie " + column_family,
+                              "a range has no meaning in hash order; delete the keys one by one");
+}
+
+// Looks for range deletions in column families that do not support them.
+class RangeDeletionFinder : public rocksdb::WriteBatch::Handler {
+ public:
+  explicit RangeDeletionFinder(rocksdb::DB* db) : db_(dynamic_cast<rocksdb::DBImpl*>(db->GetRootDB())) {}
+
+  Status DeleteRangeCF(uint32_t id, const rocksdb::Slice&, const rocksdb::Slice&) override {
+    if (db_ == nullptr) return Status::OK();
+    const auto handle = db_->GetColumnFamilyHandleUnlocked(id);
+    return handle != nullptr && IsTrie(handle.get()) ? RefusedDeleteRange(handle->GetName()) : Status::OK();
+  }
+  Status PutCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override { return Status::OK(); }
+  Status TimedPutCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&, uint64_t) override { return Status::OK(); }
+  Status PutEntityCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override { return Status::OK(); }
+  Status DeleteCF(uint32_t, const rocksdb::Slice&) override { return Status::OK(); }
+  Status SingleDeleteCF(uint32_t, const rocksdb::Slice&) override { return Status::OK(); }
+  Status MergeCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override { return Status::OK(); }
+  Status PutBlobIndexCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override { return Status::OK(); }
+  void LogData(const rocksdb::Slice&) override {}
+  Status MarkBeginPrepare(bool) override { return Status::OK(); }
+  Status MarkEndPrepare(const rocksdb::Slice&) override { return Status::OK(); }
+  Status MarkNoop(bool) override { return Status::OK(); }
+  Status MarkRollback(const rocksdb::Slice&) override { return Status::OK(); }
+  Status MarkCommit(const rocksdb::Slice&) override { return Status::OK(); }
+
+ private:
+  rocksdb::DBImpl* const db_;
+};
 
 // A database opened by cairn::Open. It owns the RocksDB it stands for.
 class CairnDB : public rocksdb::StackableDB {
@@ -35,6 +70,23 @@ class CairnDB : public rocksdb::StackableDB {
                                   "a range has no meaning in hash order; use cairn::CompactTrie or cairn compact");
     }
     return StackableDB::CompactRange(options, handle, begin, end);
+  }
+
+  // RocksDB refuses a range deletion only after it has written it into the WAL: it then stops all writes, and refuses
+  // to open the database again. So it must not come that far.
+  using StackableDB::DeleteRange;
+  Status DeleteRange(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* handle,
+                     const rocksdb::Slice& begin, const rocksdb::Slice& end) override {
+    if (IsTrie(handle)) return RefusedDeleteRange(handle->GetName());
+    return StackableDB::DeleteRange(options, handle, begin, end);
+  }
+  Status Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch) override {
+    if (batch != nullptr && batch->HasDeleteRange()) {
+      RangeDeletionFinder finder(this);
+      const Status s = batch->Iterate(&finder);
+      if (!s.ok()) return s;
+    }
+    return StackableDB::Write(options, batch);
   }
 
   Status PauseBackgroundWork() override {

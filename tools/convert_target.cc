@@ -41,10 +41,16 @@ void LeaveTrie(const ColumnFamilyOptions& before, ColumnFamilyOptions* options) 
 
 // What has no meaning in the new engine goes. What the user must have asked for gets a note.
 void DropWhatHasNoMeaning(const std::string& family, ColumnFamilyOptions* options, std::vector<std::string>* notes) {
-  // RocksDB writes its own default (30 days) into OPTIONS files as if it had been asked for.
-  const ColumnFamilyOptions defaults;
-  options->ttl = defaults.ttl;
-  options->periodic_compaction_seconds = defaults.periodic_compaction_seconds;
+  // RocksDB writes its own default into OPTIONS files as if it had been asked for.
+  constexpr uint64_t kDefaultSeconds = 30 * 24 * 60 * 60;
+  for (uint64_t* seconds : {&options->ttl, &options->periodic_compaction_seconds}) {
+    if (*seconds != 0 && *seconds < kDefaultSeconds * 1000 && *seconds != kDefaultSeconds) {
+      notes->push_back("column family \"" + family +
+                       "\": " + (seconds == &options->ttl ? "ttl" : "periodic_compaction_seconds") + " (" +
+                       std::to_string(*seconds) + " s) is left behind: a trie compacts by size only");
+    }
+    *seconds = 0;
+  }
   if (options->prefix_extractor == nullptr) return;
   notes->push_back(
       "column family \"" + family + "\": prefix_extractor " + options->prefix_extractor->AsString() +
