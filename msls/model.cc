@@ -284,6 +284,17 @@ void ModelTrie(const Store& store, const Popularity& p, Report* report) {
 
 }  // namespace
 
+double LeveledWriteAmplification(const Store& store, const Popularity& p, const std::vector<double>& size) {
+  Report report;
+  if (store.log) Add(&report, "log", 1);
+  if (store.design == Design::kLevelDB) {
+    ModelLevelDB(store, p, size, &report);
+  } else {
+    ModelRocksDB(store, p, size, &report);
+  }
+  return report.write_amplification;
+}
+
 int GrowthLevels(const Store& store, const Popularity& popularity) {
   if (store.levels > 0) return store.levels;
   // The last level but one gathers at least a `growth`th part of the keys before it is merged into the last.

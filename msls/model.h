@@ -15,6 +15,9 @@ inline double MemtableRequests(const Store& store) { return store.write_buffer_b
 // Adds the steps of RocksDB leveled compaction below the log; size as LevelItems gives it.
 void ModelRocksDB(const Store& store, const Popularity& p, const std::vector<double>& size, Report* report);
 
+// The log and everything below, for levels of given sizes (items, the last entry all keys); nothing is checked.
+double LeveledWriteAmplification(const Store& store, const Popularity& p, const std::vector<double>& size);
+
 // Levels of a kSamt or kCola store.
 int GrowthLevels(const Store& store, const Popularity& popularity);
 

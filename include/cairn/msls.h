@@ -229,5 +229,47 @@ struct SimulationOptions {
 // for each stored item; time grows with requests times write amplification (10^6 keys: about a second).
 Status Simulate(const Store& store, const Popularity& popularity, const SimulationOptions& options, Report* report);
 
+// Limits that a better shape must keep. A limit of 0 is none.
+struct OptimizeOptions {
+  // kLevelDB, kRocksDB: levels without level 0 to try; 0: the number that the store has. More levels are not always
+  // fewer writes.
+  int min_levels = 0;
+  int max_levels = 0;
+  // The write buffer may grow to this; 0: it stays. (Write amplification never rises with it.)
+  double max_write_buffer_bytes = 0;
+  // Report::space_amplification, Report::sorted_runs and Report::runs_to_hit. The store that Optimize starts from may
+  // break them.
+  double max_space_amplification = 0;
+  double max_sorted_runs = 0;
+  double max_runs_to_hit = 0;
+};
+
+struct Optimum {
+  Store store;
+  Report before;
+  Report after;
+  // Shapes that were computed.
+  int evaluations = 0;
+};
+
+// The shape with the least write amplification by the model. What it changes:
+//   kLevelDB, kRocksDB: level_bytes (and their number); for kRocksDB dynamic_level_bytes is turned off.
+//   kUniversal: level0_trigger, max_size_amplification_percent.  kSamt, kCola: growth.  kSilt: hash_stores.
+//   kTrie: root_trigger, column_trigger, space_bound.  (Fan-out changes the size of files, not what is written.)
+// Without a limit the last four trade reads and space for writes up to the ends of the ranges searched: set limits.
+// InvalidArgument if no shape keeps the limits. Source: thesis, section 4.6; the solver is NLopt's Sbplx over the
+// logarithms of the level sizes, from several starts.
+Status Optimize(const Store& store, const Popularity& popularity, const OptimizeOptions& options, Optimum* optimum);
+
+// The store's shape as RocksDB options of a column family, name and value, in the form that an OPTIONS file and
+// SetOptions take; only for kRocksDB, kLevelDB (as RocksDB with kRoundRobin) and kUniversal. Level sizes are reached
+// within 1 %: max_bytes_for_level_multiplier is 0.01 and max_bytes_for_level_multiplier_additional holds the ratios in
+// hundredths.
+Status RocksDBOptions(const Store& store, const Popularity& popularity,
+                      std::vector<std::pair<std::string, std::string>>* options);
+
+// The same as the text of an OPTIONS file of one column family, "default".
+Status RocksDBOptionsFile(const Store& store, const Popularity& popularity, std::string* text);
+
 }  // namespace msls
 }  // namespace cairn
