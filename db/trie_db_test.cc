@@ -120,7 +120,7 @@ TEST_F(TrieDbTest, KeepsTheSpaceBoundUnderUpdates) {
   EXPECT_LT(stats.space_amplification, 1.5) << TrieStatsToTable(stats);
   uint64_t bytes = 0;
   ASSERT_TRUE(db_->GetIntProperty("rocksdb.live-sst-files-size", &bytes));
-  EXPECT_LT(static_cast<double>(bytes), 1.6 * 20000 * 108) << TrieStatsToTable(stats);
+  EXPECT_LT(static_cast<double>(bytes), 1.6 * 20000 * 100) << TrieStatsToTable(stats);
 }
 
 TEST_F(TrieDbTest, DeletesGiveTheirSpaceBack) {
@@ -141,7 +141,7 @@ TEST_F(TrieDbTest, CompactTrieLeavesEachKeyInOneTable) {
   ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
   Check(20000, 2);
   const TrieStats stats = Stats();
-  EXPECT_LT(stats.space_amplification, 1.01) << TrieStatsToTable(stats);
+  EXPECT_LT(stats.space_amplification, 1.2) << TrieStatsToTable(stats);
   rocksdb::TablePropertiesCollection properties;
   ASSERT_TRUE(db_->GetPropertiesOfAllTables(&properties).ok());
   uint64_t entries = 0;
@@ -218,7 +218,7 @@ TEST_F(TrieDbTest, IngestedFilesAreSplit) {
   Check(5000, 1);
   ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
   Check(5000, 1);
-  EXPECT_LT(Stats().space_amplification, 1.01);
+  EXPECT_LT(Stats().space_amplification, 1.2);
 }
 
 TEST_F(TrieDbTest, TakesTheOptionsOfAStockDatabase) {

@@ -12,11 +12,14 @@ namespace cairn {
 
 using rocksdb::Status;
 
-std::shared_ptr<const KeySketch> SketchOf(const rocksdb::TableProperties& properties) {
+void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
+  // Raw keys hold eight bytes of sequence number and type.
+  const uint64_t data = properties.raw_key_size + properties.raw_value_size - 8 * properties.num_entries;
+  file->data_bytes = std::min(file->bytes, data);
   const auto found = properties.user_collected_properties.find(kSketchProperty);
-  if (found == properties.user_collected_properties.end()) return nullptr;
+  if (found == properties.user_collected_properties.end()) return;
   auto sketch = std::make_shared<KeySketch>();
-  return KeySketch::Decode(found->second, sketch.get()).ok() ? sketch : nullptr;
+  if (KeySketch::Decode(found->second, sketch.get()).ok()) file->sketch = std::move(sketch);
 }
 
 Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
@@ -64,11 +67,12 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
       file.number = sst.file_number;
       file.level = level.level;
       file.bytes = sst.size;
+      file.data_bytes = sst.size;
       file.container = map.ContainerAt(map.Position(sst.smallestkey), depth);
       file.straddles = file.container != map.ContainerAt(map.Position(sst.largestkey), depth);
       const auto found = by_number.find(file.number);
       if (found != by_number.end()) {
-        file.sketch = SketchOf(*found->second);
+        DescribeFile(*found->second, &file);
         if (totals != nullptr) {
           totals->RaiseTo(found->second->user_collected_properties, file.bytes, level.level == 0);
         }

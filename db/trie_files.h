@@ -16,8 +16,9 @@
 
 namespace cairn {
 
-// Null when the table carries none, or a malformed one.
-std::shared_ptr<const KeySketch> SketchOf(const rocksdb::TableProperties& properties);
+// Sets sketch (null when the table carries none, or a malformed one) and data_bytes from a table's properties.
+// REQUIRES: file->bytes is set.
+void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file);
 
 // Whether the options of a column family with a trie partitioner fit together; InvalidArgument says what to change.
 rocksdb::Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options);

@@ -46,10 +46,12 @@ class SimulatedTrie {
     if (entries.empty()) return;
     auto sketch = std::make_shared<KeySketch>();
     for (const auto& [position, deleted] : entries) sketch->Add(position, deleted);
+    sketch->Sort();
     TrieFile file;
     file.number = next_number_++;
     file.level = level;
     file.bytes = kBytesPerEntry * entries.size();
+    file.data_bytes = file.bytes;
     file.container = shape.map().ContainerAt(entries.begin()->first, DepthOfLevel(shape.trie(), level));
     file.sketch = sketch;
     files_[file.number] = {entries, level};
@@ -281,9 +283,11 @@ TEST(TrieSpaceTest, ATableWithoutASketchCountsAsLive) {
   file.number = 1;
   file.level = 1;
   file.bytes = 1000;
+  file.data_bytes = 900;
   shape.Add(file);
   const TrieSpace space = EstimateSpace(shape);
-  EXPECT_EQ(space.live, 1000u);
+  EXPECT_EQ(space.bytes, 1000u);
+  EXPECT_EQ(space.live, 900u);
   EXPECT_EQ(MergedShare(*shape.Find({1, 0}), true), 1.0);
 }
 

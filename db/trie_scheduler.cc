@@ -237,7 +237,7 @@ void TrieScheduler::OnFlush(const rocksdb::FlushJobInfo& info) {
     TrieFile file;
     file.number = info.file_number;
     if (!env_->GetFileSize(info.file_path, &file.bytes).ok()) file.bytes = info.table_properties.data_size;
-    file.sketch = SketchOf(info.table_properties);
+    DescribeFile(info.table_properties, &file);
     lock.lock();
     family->totals->flushed_bytes += file.bytes;
     family->written_bytes[0] += file.bytes;
@@ -420,7 +420,7 @@ Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& j
     file.level = info.output_file_infos[i].level;
     Status size = env_->GetFileSize(info.output_files[i], &file.bytes);
     const auto properties = info.table_properties.find(info.output_files[i]);
-    if (properties != info.table_properties.end()) file.sketch = SketchOf(*properties->second);
+    if (properties != info.table_properties.end()) DescribeFile(*properties->second, &file);
     if (!size.ok() || file.sketch == nullptr || file.sketch->keys() == 0) {
       // A file that does not describe itself: read the Version anew.
       Lock lock(mutex_);

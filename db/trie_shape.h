@@ -26,6 +26,8 @@ struct TrieFile {
   int level = 0;
   uint64_t container = 0;  // at the depth of `level`
   uint64_t bytes = 0;
+  // Of keys and values alone, at most `bytes`: what would remain if every entry were live and stored without overhead.
+  uint64_t data_bytes = 0;
   std::shared_ptr<const KeySketch> sketch;  // null: unknown
   // Keys of several containers: a file that was ingested or imported, or written under another fan_out or number of
   // slots.

@@ -24,9 +24,9 @@ struct Counted {
   uint32_t after_parent = 0;
 
   // A file without samples (too small, or without a sketch) counts as live as a whole.
-  uint64_t Share(uint32_t part) const {
-    if (samples == 0) return file->bytes;
-    return static_cast<uint64_t>(static_cast<double>(file->bytes) * part / samples);
+  uint64_t Share(uint64_t bytes, uint32_t part) const {
+    if (samples == 0) return bytes;
+    return static_cast<uint64_t>(static_cast<double>(bytes) * part / samples);
   }
 };
 
@@ -47,8 +47,8 @@ std::vector<Sample> Gather(const std::vector<Counted>& files, uint64_t max_sampl
   for (uint32_t i = 0; i < files.size(); ++i) {
     if (files[i].file->sketch == nullptr) continue;
     for (uint64_t sample : files[i].file->sketch->samples()) {
-      const uint64_t position = sample & ~KeySketch::kDeleted;
-      if ((position & UINT32_MAX) < threshold) samples.push_back({position, i, (sample & KeySketch::kDeleted) != 0});
+      if (KeySketch::LowBits(sample) >= threshold) break;
+      samples.push_back({sample & ~KeySketch::kDeleted, i, (sample & KeySketch::kDeleted) != 0});
     }
   }
   std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) {
@@ -98,11 +98,12 @@ TrieSpace EstimateSpace(const TrieShape& shape) {
   for (const Counted& counted : files) {
     ColumnSpace& column = space.columns[counted.id];
     column.bytes += counted.file->bytes;
-    column.live += counted.Share(counted.live);
-    column.merged += counted.Share(counted.merged);
-    column.after_parent += counted.Share(counted.after_parent);
+    const uint64_t live = counted.Share(counted.file->data_bytes, counted.live);
+    column.live += live;
+    column.merged += counted.Share(counted.file->bytes, counted.merged);
+    column.after_parent += counted.Share(counted.file->bytes, counted.after_parent);
     space.bytes += counted.file->bytes;
-    space.live += counted.Share(counted.live);
+    space.live += live;
   }
   return space;
 }
@@ -121,7 +122,7 @@ double MergedShare(const Column& column, bool drops_deletions) {
     if (newest && !(samples[i].deleted && drops_deletions)) ++counted.merged;
   }
   uint64_t merged = 0;
-  for (const Counted& counted : files) merged += counted.Share(counted.merged);
+  for (const Counted& counted : files) merged += counted.Share(counted.file->bytes, counted.merged);
   return column.bytes == 0 ? 1.0 : static_cast<double>(merged) / static_cast<double>(column.bytes);
 }
 

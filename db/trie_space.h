@@ -15,7 +15,7 @@ namespace cairn {
 // All in bytes. A key of a column may also lie above it (newer) or below it (older).
 struct ColumnSpace {
   uint64_t bytes = 0;
-  uint64_t live = 0;          // the newest of all, not deleted
+  uint64_t live = 0;          // keys and values of the newest of all, not deleted
   uint64_t merged = 0;        // what a merge of this column alone would keep
   uint64_t after_parent = 0;  // what a merge would keep once the parent's files have come down
 };

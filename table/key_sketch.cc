@@ -18,12 +18,17 @@ void KeySketch::Keep(uint64_t sample) {
 // Halves the sample: the new threshold is the median, so that by (1) what stays is exactly what lies below it. Bit 0 of
 // a position is lost to (2), hence thresholds are even.
 void KeySketch::Shrink() {
-  auto low = [](uint64_t sample) { return static_cast<uint32_t>(sample & ~kDeleted); };
   auto middle = samples_.begin() + static_cast<ptrdiff_t>(kCapacity / 2);
-  std::nth_element(samples_.begin(), middle, samples_.end(), [&](uint64_t a, uint64_t b) { return low(a) < low(b); });
-  threshold_ = low(*middle);
-  samples_.erase(std::remove_if(samples_.begin(), samples_.end(), [&](uint64_t s) { return low(s) >= threshold_; }),
-                 samples_.end());
+  std::nth_element(samples_.begin(), middle, samples_.end(),
+                   [](uint64_t a, uint64_t b) { return LowBits(a) < LowBits(b); });
+  threshold_ = LowBits(*middle);
+  samples_.erase(
+      std::remove_if(samples_.begin(), samples_.end(), [this](uint64_t s) { return LowBits(s) >= threshold_; }),
+      samples_.end());
+}
+
+void KeySketch::Sort() {
+  std::sort(samples_.begin(), samples_.end(), [](uint64_t a, uint64_t b) { return LowBits(a) < LowBits(b); });
 }
 
 // version (varint32) | threshold (varint64) | keys (varint64) | first, last (fixed64) | count (varint64) |
@@ -50,11 +55,13 @@ rocksdb::Status KeySketch::Decode(rocksdb::Slice input, KeySketch* sketch) {
     return rocksdb::Status::Corruption("key sketch", "malformed; the table's liveness is unknown");
   }
   result.samples_.resize(count);
+  uint32_t previous = 0;
   for (uint64_t& sample : result.samples_) {
     rocksdb::GetFixed64(&input, &sample);
-    if ((sample & UINT32_MAX & ~kDeleted) >= result.threshold_) {
-      return rocksdb::Status::Corruption("key sketch", "a sample lies above the threshold");
+    if (LowBits(sample) >= result.threshold_ || LowBits(sample) < previous) {
+      return rocksdb::Status::Corruption("key sketch", "a sample lies above the threshold or out of order");
     }
+    previous = LowBits(sample);
   }
   *sketch = std::move(result);
   return rocksdb::Status::OK();

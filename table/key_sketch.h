@@ -9,6 +9,7 @@
 //   (1) A key is in the sketch if and only if the low 32 bits of its position are below threshold().
 //   (2) Samples are positions with bit 0 replaced: set if the table's newest entry of the key is a deletion.
 //   (3) At most kCapacity samples, and at most one of four keys: 2 bytes a key in a small table, 32 KiB in a large one.
+//   (4) A decoded sketch holds its samples in ascending order of those low bits, so that a lower threshold is a prefix.
 //
 // Accuracy: a count estimated from n samples has a standard deviation of at most 1/sqrt(n).
 // Thread-safety: none; immutable ones may be shared.
@@ -42,6 +43,12 @@ class KeySketch {
     if ((position & UINT32_MAX & ~kDeleted) < threshold_) Keep((position & ~kDeleted) | (deleted ? kDeleted : 0));
   }
 
+  // What (1) and (4) speak of.
+  static uint32_t LowBits(uint64_t sample) { return static_cast<uint32_t>(sample & ~kDeleted); }
+
+  // Establishes (4) for a sketch that was built, not decoded.
+  void Sort();
+
   uint64_t threshold() const { return threshold_; }
   const std::vector<uint64_t>& samples() const { return samples_; }
   // Distinct keys added: exact.
@@ -50,7 +57,7 @@ class KeySketch {
   uint64_t first() const { return first_; }
   uint64_t last() const { return last_; }
 
-  // Adds this sketch's encoding to *output.
+  // Adds this sketch's encoding to *output. REQUIRES: (4).
   void EncodeTo(std::string* output) const;
   // Corruption for anything that EncodeTo did not write.
   static rocksdb::Status Decode(rocksdb::Slice input, KeySketch* sketch);

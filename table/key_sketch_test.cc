@@ -20,6 +20,7 @@ KeySketch SketchOf(uint64_t first, uint64_t count, bool deleted = false) {
   std::sort(positions.begin(), positions.end());
   KeySketch sketch;
   for (uint64_t position : positions) sketch.Add(position, deleted);
+  sketch.Sort();
   return sketch;
 }
 

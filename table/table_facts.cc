@@ -32,6 +32,7 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
 
   rocksdb::Status Finish(rocksdb::UserCollectedProperties* properties) override {
     std::string encoded;
+    sketch_.Sort();
     sketch_.EncodeTo(&encoded);
     properties->emplace(kSketchProperty, std::move(encoded));
     if (totals_ != nullptr) properties->emplace(kWrittenProperty, EncodeWrittenTotals(*totals_));

@@ -71,7 +71,7 @@ struct TrieDepthStats {
   int slots_max = 0;
   uint64_t files = 0;
   uint64_t bytes = 0;
-  uint64_t live_bytes = 0;       // estimated from the tables' sketches: newest versions of keys not deleted
+  uint64_t live_bytes = 0;       // estimated from the tables' sketches: keys and values, newest versions, not deleted
   uint64_t pending_columns = 0;  // full columns that wait for a compaction
   uint64_t pending_bytes = 0;
   uint64_t written_bytes = 0;  // since the database was opened: by flush (depth 0) or by compaction into this depth

@@ -56,8 +56,8 @@ struct TrieOptions {
   // Bloom filter bits a key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
   double filter_bits = 16;
 
-  // Bytes on disk per byte of live data (newest versions of keys not deleted) that are tolerated, 1.1 or more. Lower:
-  // more rewriting. The deepest containers are merged in place when it is passed.
+  // Bytes of tables per byte of live data (keys and values, newest versions, not deleted) that are tolerated, 1.1 or
+  // more. Lower: more rewriting. The deepest containers are merged in place when it is passed.
   double space_bound = 1.5;
 
   // A full column at the deepest populated depth goes one depth deeper when at least this share of its bytes is live,
