@@ -10,6 +10,7 @@
 #include "rocksdb/sst_partitioner.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/object_registry.h"
+#include "table/ect_table.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
 #include "trie_table/trie_partitioner.h"
@@ -40,6 +41,12 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       cairn::HashOrderTableFactory::kClassName(),
       [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
         guard->reset(new cairn::HashOrderTableFactory());
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::TableFactory>(
+      cairn::EctTableFactory::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
+        guard->reset(new cairn::EctTableFactory());
         return guard->get();
       });
   library.AddFactory<rocksdb::SstPartitionerFactory>(

@@ -81,14 +81,19 @@ class BorrowedCollectorFactory : public rocksdb::InternalTblPropCollFactory {
 
 }  // namespace
 
-std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(
-    const rocksdb::TableBuilderOptions& options) {
+std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsOf(const rocksdb::TableBuilderOptions& options) {
   auto collectors = std::make_unique<rocksdb::InternalTblPropCollFactories>();
   if (options.internal_tbl_prop_coll_factories != nullptr) {
     for (const auto& factory : *options.internal_tbl_prop_coll_factories) {
       collectors->push_back(std::make_unique<BorrowedCollectorFactory>(factory.get()));
     }
   }
+  return collectors;
+}
+
+std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(
+    const rocksdb::TableBuilderOptions& options) {
+  auto collectors = CollectorsOf(options);
   const KeyHash* hash = HashOfComparator(options.internal_comparator.user_comparator());
   if (hash != nullptr) {
     std::shared_ptr<WrittenTotals> totals;

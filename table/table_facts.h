@@ -15,6 +15,10 @@
 
 namespace cairn {
 
+// The collectors that `options` ask for, to add others to; for the construction of one table builder, which they must
+// outlive.
+std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsOf(const rocksdb::TableBuilderOptions& options);
+
 // The collectors that `options` ask for and one for the facts; for the construction of one table builder, which it must
 // outlive.
 std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(const rocksdb::TableBuilderOptions& options);
