@@ -17,6 +17,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/slice_transform.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "tools/convert_state.h"
@@ -505,6 +506,47 @@ TEST_F(CairnTest, ConvertRefusesPreparedTransactions) {
   const ProgramResult result = Cairn({"convert", Path("db"), Path("new"), "--to", "trie_sst"});
   EXPECT_EQ(1, result.exit_code);
   EXPECT_CONTAINS(result.err, "prepared transactions (1)");
+}
+
+TEST_F(CairnTest, ConvertCarriesBlobsAndTakesLeaveOfPrefixes) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.enable_blob_files = true;
+  options.min_blob_size = 100;
+  options.ttl = 3600;
+  options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(2));
+  DB* db = nullptr;
+  ASSERT_TRUE(DB::Open(options, Path("blobs"), &db).ok());
+  for (int i = 0; i < 1000; i++) {
+    const size_t size = i % 3 == 0 ? 5000 : 10;
+    ASSERT_TRUE(db->Put(WriteOptions(), "key" + std::to_string(i), RandomText(size)).ok());
+    if (i % 300 == 299) {
+      ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
+    }
+  }
+  delete db;
+  const auto expected = ReadAll(Path("blobs"));
+  ProgramResult result = Cairn({"convert", Path("blobs"), Path("trie"), "--to", "trie_sst", "--compact"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.err, "prefix_extractor rocksdb.FixedPrefix.2 is left behind");
+  EXPECT_CONTAINS(result.err, "ttl (3600 s) is left behind");
+  EXPECT_EQ(expected, ReadAll(Path("trie")));
+  result = Cairn({"convert", Path("trie"), Path("back"), "--to", "stock", "--compact"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_EQ(expected, ReadAll(Path("back")));
+  for (const char* name : {"trie", "back"}) {
+    rocksdb::DBOptions db_options;
+    std::vector<ColumnFamilyDescriptor> families;
+    ASSERT_TRUE(Load(Path(name), &db_options, &families).ok());
+    EXPECT_TRUE(families[0].options.enable_blob_files);
+    EXPECT_EQ(100u, families[0].options.min_blob_size);
+    const bool back = std::string(name) == "back";
+    EXPECT_EQ(back, families[0].options.prefix_extractor != nullptr);
+    EXPECT_EQ(back ? 3600u : 0u, families[0].options.ttl);
+    bool has_blobs = false;
+    for (const auto& entry : fs::directory_iterator(Path(name))) has_blobs |= entry.path().extension() == ".blob";
+    EXPECT_TRUE(has_blobs) << name;
+  }
 }
 
 TEST_F(CairnTest, ConvertNeedsTheSourceForItself) {

@@ -7,7 +7,9 @@
 #include <chrono>
 #include <deque>
 #include <filesystem>
+#include <future>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "rocksdb/file_system.h"
@@ -34,6 +36,9 @@ using rocksdb::WideColumns;
 constexpr size_t kBatchBytes = 128 << 10;
 constexpr uint64_t kCheckpointBytes = 1 << 20;
 constexpr size_t kLookupsAtOnce = 128;
+constexpr size_t kLookupBytesAtOnce = 4 << 20;
+constexpr size_t kChunkRecords = 16384;
+constexpr size_t kChunkBytes = 16 << 20;
 constexpr std::chrono::milliseconds kSaveInterval(200);
 
 // Tells how far the flushes of one column family have come. Flushes commit in order, and the copy is the only writer,
@@ -111,6 +116,106 @@ bool IsInside(const std::filesystem::path& inner, const std::filesystem::path& o
   const auto [o, i] = std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end());
   return o == outer.end();
 }
+
+// A stretch of the source, to be looked up in the destination.
+struct Chunk {
+  struct Record {
+    std::string key;
+    std::string columns;  // encoded
+  };
+  std::vector<Record> records;  // the first `count` are meant
+  size_t count = 0;
+};
+
+void FillChunk(Iterator* it, Chunk* chunk) {
+  size_t bytes = 0;
+  chunk->count = 0;
+  for (; it->Valid() && chunk->count < kChunkRecords && bytes < kChunkBytes; it->Next(), chunk->count++) {
+    if (chunk->records.size() == chunk->count) chunk->records.emplace_back();
+    Chunk::Record& record = chunk->records[chunk->count];
+    record.key.assign(it->key().data(), it->key().size());
+    EncodeColumns(it->columns(), &record.columns);
+    bytes += record.key.size() + record.columns.size();
+  }
+}
+
+// Looks chunks up on several threads.
+class ChunkComparer {
+ public:
+  ChunkComparer(DB* db, ColumnFamilyHandle* handle, const std::string& family)
+      : db_(db), handle_(handle), family_(family), threads_(std::clamp(std::thread::hardware_concurrency(), 1u, 8u)) {}
+  ~ChunkComparer() {
+    uint64_t ignored = 0;
+    Wait(&ignored).PermitUncheckedError();
+  }
+
+  // `chunk` must stay as it is until Wait.
+  void Start(const Chunk& chunk) {
+    const size_t share = (chunk.count + threads_ - 1) / threads_;
+    for (size_t begin = 0; begin < chunk.count; begin += share) {
+      const size_t end = std::min(begin + share, chunk.count);
+      running_.push_back(
+          std::async(std::launch::async, [this, &chunk, begin, end] { return Compare(chunk, begin, end); }));
+    }
+  }
+
+  // Adds the fingerprints of what was compared. The first difference in the order of the chunk is the error.
+  Status Wait(uint64_t* fingerprint) {
+    Status s;
+    for (std::future<Result>& result : running_) {
+      const Result one = result.get();
+      if (s.ok()) s = one.status;
+      *fingerprint += one.fingerprint;
+    }
+    running_.clear();
+    return s;
+  }
+
+ private:
+  struct Result {
+    Status status;
+    uint64_t fingerprint = 0;
+  };
+
+  Result Compare(const Chunk& chunk, size_t begin, size_t end) const {
+    Result result;
+    ReadOptions options;
+    options.total_order_seek = true;
+    std::vector<Slice> keys(kLookupsAtOnce);
+    std::vector<rocksdb::PinnableWideColumns> found(kLookupsAtOnce);
+    std::vector<Status> statuses(kLookupsAtOnce);
+    std::string actual;
+    while (begin < end && result.status.ok()) {
+      size_t count = 0;
+      size_t bytes = 0;
+      for (; count < kLookupsAtOnce && begin + count < end && bytes < kLookupBytesAtOnce; count++) {
+        keys[count] = chunk.records[begin + count].key;
+        bytes += chunk.records[begin + count].columns.size();
+      }
+      db_->MultiGetEntity(options, handle_, count, keys.data(), found.data(), statuses.data());
+      for (size_t i = 0; i < count && result.status.ok(); i++) {
+        EncodeColumns(found[i].columns(), &actual);
+        found[i].Reset();
+        if (statuses[i].IsNotFound() || (statuses[i].ok() && actual != chunk.records[begin + i].columns)) {
+          result.status = Status::Corruption(
+              "column family \"" + family_ + "\", key 0x" + keys[i].ToString(true),
+              statuses[i].ok() ? "has another value in the destination" : "is not in the destination");
+        } else {
+          result.status = statuses[i];
+        }
+        result.fingerprint += Fingerprint(keys[i], actual);
+      }
+      begin += count;
+    }
+    return result;
+  }
+
+  DB* const db_;
+  ColumnFamilyHandle* const handle_;
+  const std::string family_;
+  const size_t threads_;
+  std::vector<std::future<Result>> running_;
+};
 
 // Keeps the state file from being written with every record.
 class SaveTimer {
@@ -414,49 +519,37 @@ Status Converter::Verify() {
 
 Status Converter::CompareFamily(size_t index) {
   const SourceFamily& from = source_->families()[index];
-  ColumnFamilyHandle* to = session_->handles[index];
   ConvertFamily& family = state_.families[index];
   if (family.compared.finished) return Status::OK();
 
-  ReadOptions lookup;
-  lookup.total_order_seek = true;
-  std::vector<std::string> keys(kLookupsAtOnce);
-  std::vector<std::string> expected(kLookupsAtOnce);
-  std::vector<Slice> key_slices(kLookupsAtOnce);
-  std::vector<rocksdb::PinnableWideColumns> found(kLookupsAtOnce);
-  std::vector<Status> statuses(kLookupsAtOnce);
-  std::string actual;
   Progress progress("verify " + from.name, "records", family.copied.records, family.compared.records);
   SaveTimer timer;
+  // One is filled while the other is compared.
+  Chunk chunks[2];
+  Chunk* filling = &chunks[0];
+  Chunk* comparing = &chunks[1];
+  ChunkComparer comparer(session_->db, session_->handles[index], from.name);  // ends before the chunks do
 
   std::unique_ptr<Iterator> it(source_->db()->NewIterator(ScanOptions(), from.handle));
   SeekBehind(family.compared, it.get());
-  while (it->Valid() && !Stopped()) {
-    size_t count = 0;
-    for (; count < kLookupsAtOnce && it->Valid(); it->Next(), count++) {
-      keys[count].assign(it->key().data(), it->key().size());
-      key_slices[count] = keys[count];
-      EncodeColumns(it->columns(), &expected[count]);
+  for (bool more = true; more && !Stopped();) {
+    FillChunk(it.get(), filling);
+    more = filling->count > 0;
+    Status s = comparer.Wait(&family.compared.fingerprint);
+    if (!s.ok()) return s;
+    if (comparing->count > 0) {
+      family.compared.records += comparing->count;
+      family.compared.key = comparing->records[comparing->count - 1].key;
     }
-    session_->db->MultiGetEntity(lookup, to, count, key_slices.data(), found.data(), statuses.data());
-    for (size_t i = 0; i < count; i++) {
-      if (!statuses[i].ok() && !statuses[i].IsNotFound()) return statuses[i];
-      EncodeColumns(found[i].columns(), &actual);
-      if (statuses[i].IsNotFound() || actual != expected[i]) {
-        return Status::Corruption(
-            "column family \"" + from.name + "\", key 0x" + key_slices[i].ToString(true),
-            statuses[i].IsNotFound() ? "is not in the destination" : "has another value in the destination");
-      }
-      family.compared.fingerprint += Fingerprint(key_slices[i], actual);
-      Advance(key_slices[i], &family.compared);
-      found[i].Reset();
-    }
+    std::swap(filling, comparing);
+    comparer.Start(*comparing);
     progress.Update(family.compared.records);
-    if (timer.Due()) {
-      Status s = Save();
-      if (!s.ok()) return s;
-    }
+    if (timer.Due()) s = Save();
+    if (!s.ok()) return s;
   }
+  // What Stopped() has interrupted is not counted and will be compared again.
+  uint64_t ignored = 0;
+  comparer.Wait(&ignored).PermitUncheckedError();
   if (!it->status().ok()) return it->status();
   family.compared.finished = !Stopped();
   Status s = Save();
