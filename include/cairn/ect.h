@@ -31,7 +31,7 @@ namespace cairn {
 
 struct EctOptions {
   // Mean number of keys in a virtual bucket (16 to 65536). Larger is smaller and slower: a lookup decodes a part of one
-  // bucket. 256 gives 2.48 bits a key.
+  // bucket. 256 gives 2.47 bits a key.
   uint32_t group = 256;
 
   // Tries of at most this many leaves have Huffman codes, larger ones Elias-gamma (2 to 120).
