@@ -36,6 +36,9 @@ DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
 DEFINE_int32(background_jobs, 2, "Flushes and compactions at once");
 DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
 DEFINE_double(bloom_bits, -1, "Filter bits a key; negative: what the engine's preset has");
+DEFINE_int32(
+    level0_trigger, -1,
+    "Files of level 0 (universal: sorted runs) that start a compaction; negative: what the engine's preset has");
 DEFINE_bool(disable_wal, false, "Write no write-ahead log");
 DEFINE_uint64(seed, 1, "Seeds keys and sizes");
 DEFINE_string(db, "", "Folder to make the database's scratch folder in; empty: $TMPDIR, or /tmp");
@@ -269,6 +272,7 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("write_buffer_size", FLAGS_write_buffer_size)
       .Add("background_jobs", FLAGS_background_jobs)
       .Add("cache_size", FLAGS_cache_size)
+      .Add("level0_trigger", FLAGS_level0_trigger)
       .Add("wal", FLAGS_disable_wal ? "off" : "on")
       .Add("engine_options", FLAGS_engine_options)
       .Add("seed", FLAGS_seed)
@@ -384,6 +388,7 @@ Status Run(const Engine& engine) {
   settings.block_cache_size = FLAGS_cache_size;
   settings.background_jobs = FLAGS_background_jobs;
   settings.filter_bits = FLAGS_bloom_bits;
+  settings.level0_trigger = FLAGS_level0_trigger;
   settings.engine_options = FLAGS_engine_options;
   rocksdb::Options options;
   if (s.ok()) {
