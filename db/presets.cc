@@ -18,6 +18,8 @@ using rocksdb::Status;
 
 namespace {
 
+constexpr int kNoTrigger = 1 << 20;
+
 // The format to write: what the options hold, with the trie's filter if it is block-based.
 std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
   const auto* table =
@@ -60,11 +62,10 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   options->compaction_style = rocksdb::kCompactionStyleNone;
   options->level_compaction_dynamic_level_bytes = false;
   options->disable_auto_compactions = false;
-  // A root that cannot move because a deeper column has fallen behind gathers files until RocksDB slows writers down,
-  // then stops them: that is the trie's back-pressure.
+  // db/write_brake.h says why RocksDB must not stall writers by itself.
   options->level0_file_num_compaction_trigger = trie.root_trigger;
-  options->level0_slowdown_writes_trigger = std::max(3 * trie.root_trigger, 8);
-  options->level0_stop_writes_trigger = std::max(5 * trie.root_trigger, 12);
+  options->level0_slowdown_writes_trigger = kNoTrigger;
+  options->level0_stop_writes_trigger = kNoTrigger;
   return Status::OK();
 }
 

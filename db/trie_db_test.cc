@@ -179,6 +179,23 @@ TEST_F(TrieDbTest, PlainOpenWithStoredOptionsCompactsFromTheFirstFlush) {
   ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handles[0]).ok());
 }
 
+// A root that cannot move slows writers down, and lets them go when it has.
+TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
+  Open();
+  ASSERT_TRUE(db_->PauseBackgroundWork().ok());
+  ASSERT_TRUE(db_->ContinueBackgroundWork().ok());
+  db_->DisableManualCompaction();  // CompactFiles is refused, flushes go on
+  for (int file = 0; file < 3 * trie_.root_trigger + 1; ++file) {
+    Load(10, file);
+    ASSERT_TRUE(db_->Flush({}).ok());
+  }
+  EXPECT_GT(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
+  EXPECT_LT(Stats().delayed_write_rate, 32u << 20);
+  db_->EnableManualCompaction();
+  Settle();
+  EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
+}
+
 TEST_F(TrieDbTest, FanOutAndSlotsCanChange) {
   Open();
   Load(20000, 0);

@@ -94,6 +94,7 @@ TrieScheduler::TrieScheduler(rocksdb::DB* db)
   const rocksdb::DBOptions options = db->GetDBOptions();
   log_ = options.info_log;
   max_running_ = CompactionLimit(options);
+  brake_ = std::make_unique<WriteBrake>(static_cast<rocksdb::DBImpl*>(db_), options.delayed_write_rate);
   db->GetDbSessionId(const_cast<std::string&>(session_id_)).PermitUncheckedError();
 }
 
@@ -165,6 +166,9 @@ Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& h
   }
   dirty_ = true;
   ScheduleLocked();
+  lock.unlock();
+  UpdateBrake();
+  lock.lock();
   LeaveLocked();
   return result;
 }
@@ -248,6 +252,9 @@ void TrieScheduler::OnFlush(const rocksdb::FlushJobInfo& info) {
     }
     dirty_ = true;
     ScheduleLocked();
+    lock.unlock();
+    UpdateBrake();
+    lock.lock();
   }
   LeaveLocked();
 }
@@ -400,7 +407,24 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
     HandleFailureLocked(family, s);
   }
   changed_.notify_all();
+  if (job.kind == TrieJob::Kind::kRoot) {
+    lock->unlock();
+    UpdateBrake();
+    lock->lock();
+  }
   return s;
+}
+
+void TrieScheduler::UpdateBrake() {
+  brake_->Update([this] {
+    Lock lock(mutex_);
+    double pressure = 0;
+    for (const auto& [id, family] : families_) {
+      if (family == nullptr || family->state != State::kReady) continue;
+      pressure = std::max(pressure, RootPressure(family->shape.root().files, family->shape.trie().root_trigger));
+    }
+    return pressure;
+  });
 }
 
 Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, std::vector<uint64_t>* removed,
@@ -493,6 +517,7 @@ void TrieScheduler::Shutdown() {
     changed_.wait(lock, [this] { return users_ == 0 && scheduled_ == 0; });
   }
   if (retry_thread_.joinable()) retry_thread_.join();
+  brake_->Update([] { return 0.0; });
   Registry& registry = GlobalRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
   const auto found = registry.schedulers.find(db_);
@@ -648,6 +673,7 @@ Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* s
     FillTrieStats(family->shape, &family->picker, *family->totals, stats);
     stats->column_family = family->name;
     for (TrieDepthStats& depth : stats->depths) depth.written_bytes = family->written_bytes[depth.depth];
+    stats->delayed_write_rate = brake_->rate();
     stats->running_compactions = family->running;
     stats->root_compactions = family->finished[static_cast<int>(TrieJob::Kind::kRoot)];
     stats->push_compactions = family->finished[static_cast<int>(TrieJob::Kind::kPush)];

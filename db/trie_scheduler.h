@@ -37,6 +37,7 @@
 #include "cairn/db.h"
 #include "db/trie_picker.h"
 #include "db/trie_shape.h"
+#include "db/write_brake.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/listener.h"
@@ -116,6 +117,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Keeps as many thread-pool items under way as there may be compactions, while there is work.
   void ScheduleLocked();
   void Work();
+  // Slows writers down, or lets them go, as the fullest root demands. REQUIRES: mutex_ is not held.
+  void UpdateBrake();
   bool PickLocked(FamilyPtr* family, TrieJob* job);
   // Runs a compaction that was picked, and its bookkeeping. Lets go of the lock meanwhile.
   rocksdb::Status RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job);
@@ -153,6 +156,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   int max_running_ = 1;
   bool dirty_ = false;  // something has happened since the last pick that found nothing
   uint64_t backoff_micros_ = 0;
+
+  std::unique_ptr<WriteBrake> brake_;
 
   std::thread retry_thread_;
   uint64_t retry_at_micros_ = 0;  // 0: nothing to retry

@@ -54,6 +54,10 @@ std::string TrieStatsToTable(const TrieStats& stats) {
                   " split, %" PRIu64 " failed, %" PRIu64 " running; picking took %.3f s\n",
                   stats.root_compactions, stats.push_compactions, stats.merge_compactions, stats.split_compactions,
                   stats.failed_compactions, stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
+  if (stats.delayed_write_rate > 0) {
+    table += Format("writers are held to %s a second: the root has fallen behind\n",
+                    Bytes(stats.delayed_write_rate).c_str());
+  }
   if (!stats.last_error.empty()) table += "last error: " + stats.last_error + "\n";
   return table;
 }
@@ -87,6 +91,7 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                                        {"merge_compactions", stats.merge_compactions},
                                        {"split_compactions", stats.split_compactions},
                                        {"failed_compactions", stats.failed_compactions},
+                                       {"delayed_write_rate", stats.delayed_write_rate},
                                        {"pick_micros", stats.pick_micros},
                                        {"last_error", stats.last_error}};
   return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace);

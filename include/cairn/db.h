@@ -95,8 +95,9 @@ struct TrieStats {
   uint64_t merge_compactions = 0;
   uint64_t split_compactions = 0;  // of ingested files, and of files written under another fan_out or number of slots
   uint64_t failed_compactions = 0;
-  uint64_t pick_micros = 0;  // spent choosing compactions
-  std::string last_error;    // empty: none
+  uint64_t delayed_write_rate = 0;  // bytes a second that writers are held to because the root is behind; 0: none
+  uint64_t pick_micros = 0;         // spent choosing compactions
+  std::string last_error;           // empty: none
 };
 
 rocksdb::Status GetTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, TrieStats* stats);

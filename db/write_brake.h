@@ -1,0 +1,45 @@
+// Slows the writers of a database down while a trie's root has fallen behind: RocksDB's own write controller does the
+// delaying, the trie says how much.
+//
+// RocksDB's level-0 triggers would do the same, but they act from the open on, and a database opened by
+// rocksdb::DB::Open starts its trie compaction at the first flush: a full level 0 would stop the writes that lead to
+// that flush. So a trie's options switch the triggers off.
+//
+// Thread-safety: safe. Takes the DB mutex: REQUIRES: the caller does not hold it.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "db/db_impl/db_impl.h"
+#include "db/write_controller.h"
+
+namespace cairn {
+
+class WriteBrake {
+ public:
+  // `full_rate`, in bytes a second, is what writers get when the brake begins to act.
+  WriteBrake(rocksdb::DBImpl* db, uint64_t full_rate) : db_(db), full_rate_(full_rate) {}
+
+  // Sets the brake to what `pressure` returns: 0 lets go, 1 all but stops writers. Calls of Update are one after
+  // another, so the last one to ask is the last one to act.
+  void Update(const std::function<double()>& pressure);
+
+  // Bytes a second that writers are held to; 0 when they are not.
+  uint64_t rate() const { return rate_; }
+
+ private:
+  rocksdb::DBImpl* const db_;
+  const uint64_t full_rate_;
+  std::mutex mutex_;
+  std::unique_ptr<rocksdb::WriteControllerToken> token_;
+  std::atomic<uint64_t> rate_{0};
+};
+
+// The pressure of a root with `files` files that is due at `trigger`: 0 below 3 times the trigger, 1 from 5 times on.
+double RootPressure(uint64_t files, int trigger);
+
+}  // namespace cairn
