@@ -2,6 +2,7 @@
 // / 8.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -96,7 +97,7 @@ class BitWriter {
   }
   void Clear() {
     const size_t used = (size_ + 63) / 64;
-    memset(words_.data(), 0, used * sizeof(uint64_t));
+    std::fill_n(words_.begin(), used, 0);
     size_ = 0;
   }
   uint64_t size() const { return size_; }
@@ -112,7 +113,7 @@ class BitWriter {
   }
   // The bytes that hold the sequence, the last one filled with 0 bits.
   void AppendBytes(std::string* out) const {
-    out->append(reinterpret_cast<const char*>(words_.data()), (size_ + 7) / 8);
+    if (size_ != 0) out->append(reinterpret_cast<const char*>(words_.data()), (size_ + 7) / 8);
   }
 
  private:
