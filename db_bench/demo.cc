@@ -399,7 +399,7 @@ Status Run(std::vector<Outcome>* outcomes) {
     }
     printf("%s: done, %.0f s; all %llu keys as they were written last\n", outcome.engine->name,
            outcome.write_seconds + outcome.settle_seconds + outcome.read_seconds,
-           static_cast<unsigned long long>(outcome.present + outcome.deleted));
+           static_cast<unsigned long long>(outcome.present) + outcome.deleted);
     fflush(stdout);
   }
   printf("\n%s", Table(*outcomes).c_str());

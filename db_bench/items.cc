@@ -218,7 +218,7 @@ Status ReadPackageIndexOfThisMachine(std::unique_ptr<ItemSource>* items) {
   if (code != 0 || text.empty()) {
     return Status::NotFound("apt-cache dumpavail gave no package lists; " + remedy);
   }
-  std::istringstream stream(std::move(text));
+  std::istringstream stream(text);
   return ReadPackageIndex(&stream, items);
 }
 
