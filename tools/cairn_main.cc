@@ -1,5 +1,7 @@
 // The program `cairn`: one command a call, `cairn help` lists them.
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
@@ -39,7 +41,16 @@ int Help(int argc, char** argv) {
   return command->run(2, arguments);
 }
 
+// RocksDB keeps every table open by default, and a trie has thousands; shells start programs with 1,024.
+void AllowManyFiles() {
+  struct rlimit limit = {};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 int Main(int argc, char** argv) {
+  AllowManyFiles();
   if (argc < 2) {
     ListCommands(stderr);
     return kExitUsage;

@@ -111,6 +111,7 @@ TEST_F(LdbTest, ScanGetPutDelete) {
     EXPECT_CONTAINS(Ldb({"get", Key(17), flag}).out, "not found");
     EXPECT_EQ("OK\n", Ldb({"batchput", "a", "1", "b", "2", flag}).out);
     EXPECT_EQ("2\n", Ldb({"get", "b", flag}).out);
+    EXPECT_CONTAINS(Ldb({"multi_get", "a", "b", flag}).out, "b ==> 2");
     result = Ldb({"dump", "--count_only", flag});
     EXPECT_CONTAINS(result.out, "Keys in range: " + std::to_string(kRecords - 1 + 3));
   }
@@ -159,6 +160,11 @@ TEST_F(LdbTest, Metadata) {
   result = Ldb({"get_property", "rocksdb.estimate-num-keys"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.out, "rocksdb.estimate-num-keys: ");
+  result = Ldb({"update_manifest", "--update_temperatures"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_EQ("OK\n", Ldb({"checkconsistency"}).out);
+  EXPECT_EQ("OK\n", Ldb({"put_entity", "wide", "a:1", "b:2"}).out);
+  EXPECT_EQ("a:1 b:2\n", Ldb({"get_entity", "wide"}).out);
   result = Ldb({"idump", "--max_keys=5"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.out, "seq:");
