@@ -157,6 +157,13 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(written["ratios"]["slow"]["puts_per_second"], 0.25)
         self.assertIn("--engine=slow", written["commands"]["slow"])
 
+    def test_what_ran_before_a_failure_is_kept(self):
+        result = os.path.join(self.bin, "result.json")
+        self.expect_failure("ended with code 3", "uniform_2m", "--engines", "fast,broken", "--json", result)
+        with open(result, encoding="utf-8") as file:
+            written = compare.json.load(file)
+        self.assertEqual([run["engine"] for run in written["runs"]], ["fast"])
+
     def test_errors_are_one_line(self):
         self.expect_failure("unknown workload nothing", "nothing")
         self.expect_failure("a workload is missing")
@@ -164,6 +171,7 @@ class CommandLineTest(unittest.TestCase):
         self.expect_failure("--repeat", "uniform_2m", "--repeat", "0")
         self.expect_failure("ended with code 3: no such thing", "uniform_2m", "--engines", "broken")
         self.expect_failure("is not there", "fill_read")
+        self.expect_failure("No such file", "uniform_2m", "--engines", "fast", "--json", "/nonexistent/x.json")
 
     def test_list(self):
         done = self.run_script("--list")
