@@ -46,6 +46,9 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   if (options->prefix_extractor != nullptr) {
     return Status::NotSupported("prefix_extractor", "keys of one prefix are not neighbours in hash order");
   }
+  if (options->comparator != nullptr && options->comparator->timestamp_size() > 0) {
+    return Status::NotSupported("user-defined timestamps", "the hash order of a trie has none");
+  }
   if (IsAskedFor(options->ttl) || IsAskedFor(options->periodic_compaction_seconds)) {
     return Status::NotSupported("ttl and periodic_compaction_seconds",
                                 "a trie compacts by size only; use a compaction filter and cairn::CompactTrie");

@@ -182,7 +182,9 @@ bool TriePicker::PickColumn(const ContainerId& id, TrieJob* job) {
     kind = TrieJob::Kind::kRoot;
   } else if (!IsLeaf(*column) && id.depth < shape_->trie().depth) {
     kind = TrieJob::Kind::kPush;
-  } else if (column->files == 1 && CachedMergedShare(id, *column) > 0.999) {
+  } else if (column->files == 1 && column->slots.begin()->first == LastLevelOfDepth(shape_->trie(), id.depth) &&
+             CachedMergedShare(id, *column) > 0.999) {
+    // In a higher slot it would keep its siblings' parent from moving.
     return false;
   }
   return MakeJob(id, *column, kind, job);

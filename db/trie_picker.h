@@ -50,8 +50,8 @@ class TriePicker {
   // The next file that straddles containers, if there is one that is not being split.
   bool PickSplit(TrieJob* job) const;
 
-  // The compaction of one column whatever its state; false when it is busy, empty, has no slot to go to, or would only
-  // rewrite what is already one table of live keys. For compaction by hand.
+  // The compaction of one column whatever its state; false when it is busy, empty, has no slot to go to, or is already
+  // one table of live keys in the oldest slot. For compaction by hand.
   bool PickColumn(const ContainerId& id, TrieJob* job);
 
   // To be called around each compaction. `oldest_snapshot` tells whether a merge that freed nothing may do better now.

@@ -527,6 +527,7 @@ void TrieScheduler::Shutdown() {
 void TrieScheduler::Pause() {
   Lock lock(mutex_);
   ++paused_;
+  changed_.wait(lock, [this] { return running_ == 0 || stopping_; });
 }
 
 void TrieScheduler::Continue() {

@@ -70,6 +70,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Waits for compactions under way and forgets the DB. Idempotent.
   void Shutdown();
 
+  // Returns when no compaction is running; none starts before as many calls of Continue.
   void Pause();
   void Continue();
 
