@@ -1,0 +1,172 @@
+#include "test/support.h"
+
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "rocksdb/table.h"
+
+namespace cairn {
+namespace test {
+
+using rocksdb::Options;
+using rocksdb::Status;
+
+uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
+  const char* text = std::getenv(name);
+  return text != nullptr && *text != '\0' ? std::strtoull(text, nullptr, 0) : otherwise;
+}
+
+uint64_t SeedFromEnvironment() { return NumberFromEnvironment("CAIRN_SEED", std::random_device()()); }
+
+TempDir::TempDir() {
+  // Memory is ten times as fast as a disk for a test that opens a database hundreds of times, each with its fsyncs.
+  std::error_code none;
+  std::string base = std::filesystem::temp_directory_path().string();
+  if (std::getenv("TMPDIR") == nullptr && access("/dev/shm", W_OK) == 0 &&
+      std::filesystem::space("/dev/shm", none).available > (uint64_t{1} << 30) && !none) {
+    base = "/dev/shm";
+  }
+  std::string pattern = base + "/cairn_test.XXXXXX";
+  path_ = mkdtemp(pattern.data()) != nullptr ? pattern : std::string();
+  EXPECT_FALSE(path_.empty()) << "no temporary folder at " << pattern;
+}
+
+TempDir::~TempDir() {
+  if (::testing::Test::HasFailure()) {
+    fprintf(stderr, "The failed test's files are in %s\n", path_.c_str());
+    return;
+  }
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+namespace {
+
+Status FillLeveled(Options* options) {
+  options->level0_file_num_compaction_trigger = 2;
+  options->max_bytes_for_level_base = 32 << 10;
+  options->max_bytes_for_level_multiplier = 3;
+  options->target_file_size_base = 8 << 10;
+  return Status::OK();
+}
+
+Status FillUniversal(Options* options) {
+  options->compaction_style = rocksdb::kCompactionStyleUniversal;
+  options->level0_file_num_compaction_trigger = 3;
+  options->target_file_size_base = 8 << 10;
+  return Status::OK();
+}
+
+// Two children, so that a key's path is long; pushes deeper whenever it may.
+Status FillTrieTiny(Options* options) {
+  TrieOptions trie;
+  trie.fan_out = 2;
+  trie.slots = 3;
+  trie.trigger = 2;
+  trie.root_trigger = 2;
+  trie.depth = 5;
+  trie.grow_liveness = 0.1;
+  return UseTrie(options, trie);
+}
+
+// Merges in place at the deepest depth rather than growing, under a tight space bound.
+Status FillTrieTight(Options* options) {
+  TrieOptions trie;
+  trie.fan_out = 4;
+  trie.slots = 4;
+  trie.trigger = 3;
+  trie.root_trigger = 3;
+  trie.depth = 3;
+  trie.space_bound = 1.1;
+  trie.grow_liveness = 0.9;
+  trie.seed = 0x9e3779b97f4a7c15u;
+  return UseTrie(options, trie);
+}
+
+Status FillTrieSha1(Options* options) {
+  TrieOptions trie;
+  trie.hash = "sha1";
+  trie.seed = 7;
+  trie.fan_out = 4;
+  trie.slots = 4;
+  trie.trigger = 2;
+  trie.root_trigger = 2;
+  trie.depth = 4;
+  trie.filter_bits = 0;
+  trie.grow_liveness = 0.1;
+  return UseTrie(options, trie);
+}
+
+Status FillTrieDefault(Options* options) { return UseTrie(options, TrieOptions()); }
+
+}  // namespace
+
+const std::vector<Engine>& Engines() {
+  static const std::vector<Engine> engines = {
+      {"leveled", FillLeveled, false, 2},   {"universal", FillUniversal, false, 0},
+      {"trie_tiny", FillTrieTiny, true, 3}, {"trie_tight", FillTrieTight, true, 1},
+      {"trie_sha1", FillTrieSha1, true, 3}, {"trie_default", FillTrieDefault, true, 1},
+  };
+  return engines;
+}
+
+const Engine* FindEngine(const std::string& name) {
+  for (const Engine& engine : Engines()) {
+    if (name == engine.name) return &engine;
+  }
+  return nullptr;
+}
+
+std::string EngineName(const ::testing::TestParamInfo<Engine>& info) { return info.param.name; }
+void PrintTo(const Engine& engine, std::ostream* out) { *out << engine.name; }
+
+Options BaseOptions() {
+  Options options;
+  options.create_if_missing = true;
+  options.max_background_jobs = 2;
+  options.write_buffer_size = 64 << 10;
+  options.max_write_buffer_number = 3;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_size = 512;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options.compression = rocksdb::kNoCompression;
+  options.force_consistency_checks = true;
+  options.paranoid_file_checks = true;
+  options.paranoid_checks = true;
+  return options;
+}
+
+Options OptionsOf(const Engine& engine) {
+  Options options = BaseOptions();
+  EXPECT_OK(engine.fill(&options));
+  return options;
+}
+
+Status CompactAll(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, bool trie) {
+  if (trie) return CompactTrie(db, column_family);
+  rocksdb::CompactRangeOptions options;
+  options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  return db->CompactRange(options, column_family, nullptr, nullptr);
+}
+
+int DeepestDepth(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, bool trie) {
+  if (trie) {
+    TrieStats stats;
+    EXPECT_OK(GetTrieStats(db, column_family, &stats));
+    return stats.depths.empty() ? 0 : stats.depths.back().depth;
+  }
+  rocksdb::ColumnFamilyMetaData metadata;
+  db->GetColumnFamilyMetaData(column_family, &metadata);
+  int deepest = 0;
+  for (const rocksdb::LevelMetaData& level : metadata.levels) {
+    if (!level.files.empty()) deepest = level.level;
+  }
+  return deepest;
+}
+
+}  // namespace test
+}  // namespace cairn

@@ -1,0 +1,94 @@
+// What the tests of this folder share: seeds that can be replayed, temporary folders, and the table of engines.
+
+#pragma once
+
+#include <cstdint>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+
+#define ASSERT_OK(expression)                                                                       \
+  do {                                                                                              \
+    ::rocksdb::Status status_of_assert_ok = (expression);                                           \
+    ASSERT_TRUE(status_of_assert_ok.ok()) << #expression << ": " << status_of_assert_ok.ToString(); \
+  } while (false)
+
+#define EXPECT_OK(expression)                                                                       \
+  do {                                                                                              \
+    ::rocksdb::Status status_of_expect_ok = (expression);                                           \
+    EXPECT_TRUE(status_of_expect_ok.ok()) << #expression << ": " << status_of_expect_ok.ToString(); \
+  } while (false)
+
+namespace cairn {
+namespace test {
+
+// CAIRN_SEED if it is set, else a fresh one.
+uint64_t SeedFromEnvironment();
+
+// The number in the environment variable `name`, or `otherwise`.
+uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise);
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : generator_(seed) {}
+  // In [0, n); n is not 0.
+  uint64_t Uniform(uint64_t n) { return generator_() % n; }
+  bool OneIn(uint64_t n) { return Uniform(n) == 0; }
+  uint64_t Next() { return generator_(); }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+// A new folder below $TMPDIR, or in memory where that is not set, removed with the object unless the test has failed.
+class TempDir {
+ public:
+  TempDir();
+  ~TempDir();
+  TempDir(const TempDir&) = delete;
+  TempDir& operator=(const TempDir&) = delete;
+  const std::string& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+
+ private:
+  std::string path_;
+};
+
+// One way to keep a column family. Later engines (another table format, another memtable) add a line to the table in
+// support.cc, and every test that is parameterised by engine runs on them.
+struct Engine {
+  const char* name;
+  // Makes *options, which hold BaseOptions, those of the engine, with sizes so small that files move through all depths
+  // within seconds. May be called several times with other column family options over the same database options.
+  rocksdb::Status (*fill)(rocksdb::Options* options);
+  bool trie;
+  // Depth below the root that a run of some seconds reaches; 0 if it makes no promise.
+  int depth;
+};
+
+const std::vector<Engine>& Engines();
+const Engine* FindEngine(const std::string& name);
+
+// Prints an engine's name in the test's name.
+std::string EngineName(const ::testing::TestParamInfo<Engine>& info);
+void PrintTo(const Engine& engine, std::ostream* out);
+
+// Small write buffers and blocks, two background jobs, create_if_missing.
+rocksdb::Options BaseOptions();
+
+// BaseOptions filled by the engine; a failure fails the test.
+rocksdb::Options OptionsOf(const Engine& engine);
+
+// Compacts a whole column family by the means of its engine.
+rocksdb::Status CompactAll(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, bool trie);
+
+// The deepest depth that holds files (the level for an engine that is no trie).
+int DeepestDepth(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, bool trie);
+
+}  // namespace test
+}  // namespace cairn
