@@ -19,7 +19,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
 #include "rocksdb/table.h"
 
 namespace cairn {
@@ -40,5 +43,34 @@ struct EctTableOptions {
 
 // The caller owns the factory.
 rocksdb::TableFactory* NewEctTableFactory(const EctTableOptions& options);
+
+// SILT's three stores as one column family: the WAL and the memtable are the LogStore, the tables of level 0 the
+// HashStores (with a cuckoo filter), and level 1, the last one, is the SortedStore (no filter: a hit reads one block,
+// and so does a miss that all filters let pass).
+//
+// A merge rewrites the whole SortedStore, and that is what it costs: with N keys in it, a key is written about N / d
+// times more. Many small values and few updates are what it is for; a trie (trie.h) writes less.
+struct SiltOptions {
+  // Hash and seed of the order, as in TrieOptions.
+  std::string hash = "xxh3";
+  uint64_t seed = 0;
+
+  // The number of HashStores whose merge into the SortedStore is due: SILT's d, in write buffers. More: fewer merges,
+  // but every lookup asks as many filters.
+  int merge_trigger = 16;
+
+  // Threads that share one merge, each with its range of hashes.
+  uint32_t merge_threads = 2;
+
+  // `table` within it is taken from the column family's options if those are block-based.
+  EctTableOptions table;
+};
+
+// Makes a column family a SILT store: comparator, table factory, two levels and their triggers. What else the options
+// hold (write buffer, compression, merge operator ...) stays.
+rocksdb::Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt = SiltOptions());
+
+// And the database's max_subcompactions, so that a merge runs on SiltOptions::merge_threads threads.
+rocksdb::Status UseSilt(rocksdb::Options* options, const SiltOptions& silt = SiltOptions());
 
 }  // namespace cairn

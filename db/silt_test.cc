@@ -1,0 +1,134 @@
+#include "cairn/silt.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <map>
+#include <random>
+
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/slice_transform.h"
+#include "rocksdb/utilities/options_util.h"
+#include "table/ect_table.h"
+
+namespace cairn {
+namespace {
+
+std::string Key(uint64_t i) { return "key" + std::to_string(i); }
+
+class SiltTest : public testing::Test {
+ protected:
+  SiltTest() {
+    path_ = testing::TempDir() + "silt_test." + std::to_string(getpid());
+    std::filesystem::remove_all(path_);
+    options_.create_if_missing = true;
+    options_.compression = rocksdb::kNoCompression;
+  }
+  ~SiltTest() override {
+    db_.reset();
+    std::filesystem::remove_all(path_);
+  }
+  void Open() {
+    db_.reset();
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, &db);
+    ASSERT_TRUE(status.ok()) << status.ToString();
+    db_.reset(db);
+  }
+  int Files(int level) {
+    std::string files;
+    EXPECT_TRUE(db_->GetProperty("rocksdb.num-files-at-level" + std::to_string(level), &files));
+    return std::stoi(files);
+  }
+
+  std::string path_;
+  rocksdb::Options options_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
+  SiltOptions silt;
+  silt.merge_trigger = 4;
+  options_.target_file_size_base = 64 << 10;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  EXPECT_EQ(2u, options_.max_subcompactions);
+  Open();
+  std::map<std::string, std::string> model;
+  std::mt19937_64 random(1);
+  for (int store = 0; store < 10; ++store) {
+    for (int i = 0; i < 1000; ++i) {
+      const std::string key = Key(random() % 4000), value = std::to_string(store) + std::string(60, 'v');
+      ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), key, value).ok());
+      model[key] = value;
+    }
+    const std::string gone = Key(random() % 4000);
+    ASSERT_TRUE(db_->Delete(rocksdb::WriteOptions(), gone).ok());
+    model.erase(gone);
+    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+  }
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  EXPECT_LT(Files(0), 4);
+  EXPECT_GT(Files(1), 1);
+  rocksdb::TablePropertiesCollection properties;
+  ASSERT_TRUE(db_->GetPropertiesOfAllTables(&properties).ok());
+  int filters = 0;
+  for (const auto& [name, table] : properties) {
+    EXPECT_EQ(1u, table->user_collected_properties.count(kEctProperty));
+    filters += static_cast<int>(table->user_collected_properties.count(kCuckooProperty));
+  }
+  EXPECT_EQ(Files(0), filters) << "HashStores have a filter, the SortedStore has none";
+  for (int i = 0; i < 5000; ++i) {
+    const auto found = model.find(Key(i));
+    std::string value;
+    const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), Key(i), &value);
+    ASSERT_EQ(found == model.end(), status.IsNotFound()) << Key(i);
+    if (found != model.end()) {
+      ASSERT_EQ(found->second, value);
+    }
+  }
+}
+
+TEST_F(SiltTest, OpensFromItsOptionsFile) {
+  ASSERT_TRUE(UseSilt(&options_).ok());
+  Open();
+  ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), "a", "1").ok());
+  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+  db_.reset();
+  rocksdb::DBOptions db_options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  ASSERT_TRUE(rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path_, &db_options, &families).ok());
+  options_ = rocksdb::Options(db_options, families[0].options);
+  EXPECT_NE(nullptr, options_.table_factory->CheckedCast<EctTableFactory>());
+  Open();
+  std::string value;
+  ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), "a", &value).ok());
+  EXPECT_EQ("1", value);
+}
+
+TEST_F(SiltTest, KeepsTheBlocksOptions) {
+  rocksdb::BlockBasedTableOptions block_options;
+  block_options.block_size = 16384;
+  block_options.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block_options));
+  ASSERT_TRUE(UseSilt(&options_).ok());
+  const auto* kept = options_.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  ASSERT_NE(nullptr, kept);
+  EXPECT_EQ(16384u, kept->block_size);
+  EXPECT_EQ(nullptr, kept->filter_policy);
+}
+
+TEST_F(SiltTest, RefusesWhatItCannotDo) {
+  SiltOptions silt;
+  silt.merge_trigger = 0;
+  EXPECT_TRUE(UseSilt(&options_, silt).IsInvalidArgument());
+  silt = SiltOptions();
+  silt.hash = "none";
+  EXPECT_FALSE(UseSilt(&options_, silt).ok());
+  options_.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(3));
+  EXPECT_TRUE(UseSilt(&options_).IsNotSupported());
+}
+
+}  // namespace
+}  // namespace cairn
