@@ -238,25 +238,33 @@ void ModelTrie(const Store& store, const Popularity& p, Report* report) {
   Add(report, "level-0", flush_size / wal);
   double interval = wal * store.root_trigger;
   double items = (store.root_trigger - 1) / 2.0 * flush_size;
-  // Arrivals at the root and at each depth, and how many lie there at most but one, in turn.
-  std::vector<std::pair<double, int>> arrivals = {{wal, store.root_trigger}};
+  // Arrivals at the root and at each depth, and how many of them lie there on average.
+  const double allowed = (1 + (store.space_bound - 1) * kSpaceHeadStart) * keys;
+  std::vector<std::pair<double, double>> arrivals = {{wal, (store.root_trigger - 1) / 2.0}};
   for (int depth = 1;; depth++) {
     const double slot = p.Unique(interval);
     Add(report, "depth-" + std::to_string(depth), slot / interval);
-    // Loading every key once fills columns with live data, which moves down; overwrites before a column is full may
-    // hold it.
-    const double bound = std::min(store.space_bound, 1 / store.grow_liveness) * keys;
-    const bool loaded_deeper = keys + std::max(0.0, trigger - keys / interval) * slot <= bound;
-    // Slots above the lowest one when the column is merged in place, or 0 if it is pushed on.
-    int in_place = 0;
-    for (int above = 1; above < trigger && in_place == 0 && !loaded_deeper; above++) {
-      const double stored = keys + above * slot;
-      const bool full = above + 1 == trigger;
-      if (stored > store.space_bound * keys || (full && keys < store.grow_liveness * stored)) in_place = above;
+    // What the bound leaves for this depth, if it is the deepest, when the depths above are about to move: columns of a
+    // depth gain slots together, so that they are all nearly full then.
+    const double room = allowed - 2 * items;
+    // Loading every key once fills columns with live data, which moves down, unless enough is overwritten before the
+    // column is full.
+    const bool loaded_deeper =
+        keys + std::max(0.0, trigger - keys / interval) * slot <= std::min(room, keys / store.grow_liveness);
+    // Slots above the lowest when a column is merged in place: the space bound picks the fullest column of the trie, so
+    // they are 0 ... in_place - 1 in turn and fill the room on average.
+    double in_place = 0;
+    if (!loaded_deeper) {
+      in_place = std::max(1.0, 1 + 2 * (room - keys) / slot);
+      if (in_place >= trigger - 1)
+        in_place = keys < store.grow_liveness * (keys + (trigger - 1) * slot) ? trigger - 1 : 0;
     }
-    const int period = in_place > 0 ? in_place : trigger;  // the slots above the lowest are 0 ... period - 1 in turn
-    arrivals.push_back({interval, period});
-    const double held = (period - 1) / 2.0 * slot;
+    // Slots above the lowest, on average. Under the space bound garbage fills what the depths above leave free at any
+    // time.
+    double above = ((in_place > 0 ? in_place : trigger) - 1) / 2;
+    if (in_place > 0 && in_place < trigger - 1) above = std::max(above, (allowed - items - keys) / slot);
+    arrivals.push_back({interval, above});
+    const double held = above * slot;
     items += held;
     if (in_place > 0) {
       Add(report, "depth-" + std::to_string(depth) + " in place", keys / (in_place * interval));
@@ -269,12 +277,12 @@ void ModelTrie(const Store& store, const Popularity& p, Report* report) {
   }
   report->space_amplification = items / keys;
   report->sorted_runs = 1;
-  for (const auto& arrival : arrivals) report->sorted_runs += (arrival.second - 1) / 2.0;
+  for (const auto& arrival : arrivals) report->sorted_runs += arrival.second;
   States states;
   for (int i = 0; i < States::kCount; i++) {
     double age = 0, visited = 0;
     for (const auto& arrival : arrivals) {
-      const int held = states.Below(arrival.second);
+      const int held = states.Below(static_cast<int>(std::lround(2 * arrival.second)) + 1);
       for (int j = 0; j < held; j++) visited += p.MissProbability(age + arrival.first * j);
       age += arrival.first * held;
     }

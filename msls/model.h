@@ -9,6 +9,10 @@
 namespace cairn {
 namespace msls {
 
+// Part of the garbage that TrieOptions::space_bound allows at which the trie begins to compact for space
+// (db/trie_picker.cc).
+constexpr double kSpaceHeadStart = 0.95;
+
 // Requests that one memtable holds.
 inline double MemtableRequests(const Store& store) { return store.write_buffer_bytes / store.item_bytes; }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "msls/model.h"
 #include "msls/simulator.h"
 
 namespace cairn {
@@ -23,12 +24,19 @@ class TrieStore : public SimulatedStore {
   TrieStore(const Store& store, uint64_t keys) : store_(store) {
     root_.begin = 0;
     root_.end = static_cast<uint32_t>(keys);
+    seen_.resize(keys);
   }
 
   void Flush(Table table) override {
     accounts.Write("level-0", static_cast<double>(table.size()));
+    for (Item item : table) {
+      live_ += !seen_[ItemKey(item)];
+      seen_[ItemKey(item)] = true;
+    }
     root_.slots.push_back(std::move(table));
     if (root_.slots.size() >= static_cast<size_t>(store_.root_trigger)) MoveDown(&root_, 1);
+    while (Items() > (1 + (store_.space_bound - 1) * kSpaceHeadStart) * live_ && MergeForSpace()) {
+    }
   }
 
   double Items() const override {
@@ -114,23 +122,52 @@ class TrieStore : public SimulatedStore {
       if (full) MoveDown(column, depth + 1);
       return;
     }
-    double stored = 0;
-    for (const Table& slot : column->slots) stored += static_cast<double>(slot.size());
-    if (!full && stored <= store_.space_bound * (column->end - column->begin)) return;
+    if (!full) return;
+    const double stored = Stored(*column);
     std::vector<Table> slots = column->slots;
     Table merged = MergeSlots(&slots);
-    const double live = static_cast<double>(merged.size());
-    if (full && live >= store_.grow_liveness * stored && stored <= store_.space_bound * live) {
+    if (static_cast<double>(merged.size()) >= store_.grow_liveness * stored) {
       MoveDown(column, depth + 1);
-    } else if (full || stored > store_.space_bound * live) {
-      accounts.Write("depth-" + std::to_string(depth) + " in place", live);
-      column->slots.clear();
-      column->slots.push_back(std::move(merged));
+    } else {
+      MergeInPlace(column, depth);
     }
+  }
+
+  static double Stored(const Column& column) {
+    double stored = 0;
+    for (const Table& slot : column.slots) stored += static_cast<double>(slot.size());
+    return stored;
+  }
+
+  void MergeInPlace(Column* column, size_t depth) {
+    Table merged = MergeSlots(&column->slots);
+    accounts.Write("depth-" + std::to_string(depth) + " in place", static_cast<double>(merged.size()));
+    column->slots.push_back(std::move(merged));
+  }
+
+  // Merges the leaf that frees most for what it writes; false if none frees 2 %.
+  bool MergeForSpace() {
+    Column* best = nullptr;
+    size_t best_depth = 0;
+    double best_ratio = 0.02;
+    Visit(root_, 0, [&](const Column& column, size_t depth) {
+      if (depth == 0 || !column.children.empty() || column.slots.size() < 2) return;
+      const double live = std::max(1.0, live_ * (column.end - column.begin) / root_.end);
+      const double ratio = Stored(column) / live - 1;
+      if (ratio > best_ratio) {
+        best_ratio = ratio;
+        best = const_cast<Column*>(&column);
+        best_depth = depth;
+      }
+    });
+    if (best != nullptr) MergeInPlace(best, best_depth);
+    return best != nullptr;
   }
 
   const Store store_;
   Column root_;
+  std::vector<bool> seen_;
+  double live_ = 0;  // keys seen
 };
 
 }  // namespace

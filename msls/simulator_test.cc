@@ -136,14 +136,17 @@ TEST(SimulatorTest, SiltWithinFivePercent) {
 }
 
 TEST(SimulatorTest, TrieWithinFivePercent) {
-  for (double skew : {0.0, 0.99}) {
-    for (double write_buffer : {1e5, 4e4}) {
-      Store store = Store::Default(Design::kTrie);
-      store.write_buffer_bytes = write_buffer;
-      EXPECT_NEAR(Compare("trie, write buffer " + std::to_string(static_cast<int>(write_buffer)), store,
-                          Keys(2e5, skew), 8, 20),
-                  0, 0.05);
-    }
+  struct Case {
+    double skew, write_buffer, space_bound;
+  };
+  for (const Case& c : {Case{0, 1e5, 1.5}, Case{0, 4e4, 1.5}, Case{0, 6e4, 1.2}, Case{0, 6e4, 4}, Case{0.99, 4e4, 1.5},
+                        Case{0.99, 3e4, 4}}) {
+    Store store = Store::Default(Design::kTrie);
+    store.write_buffer_bytes = c.write_buffer;
+    store.space_bound = c.space_bound;
+    char name[80];
+    snprintf(name, sizeof(name), "trie, write buffer %g, space bound %g", c.write_buffer, c.space_bound);
+    EXPECT_NEAR(Compare(name, store, Keys(2e5, c.skew), 8, 20), 0, 0.05);
   }
 }
 
