@@ -98,6 +98,38 @@ TEST(CairnMslsTest, RocksDBTakesTheOptionsFile) {
   remove(path.c_str());
 }
 
+TEST(CairnMslsTest, AdviseReadsADatabase) {
+  const std::string path = ::testing::TempDir() + "/cairn_msls_test_advise";
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 1 << 20;
+  options.max_bytes_for_level_base = 4 << 20;
+  options.target_file_size_base = 1 << 20;
+  options.compression = rocksdb::kNoCompression;
+  ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
+  EXPECT_EQ(Cairn({"advise", path}).exit_code, 1);
+  rocksdb::DB* db = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, path, &db).ok());
+  const int kKeys = 400000;
+  for (int i = 0; i < kKeys; i++) {
+    char key[20];
+    snprintf(key, sizeof(key), "%016x", static_cast<unsigned>(i) * 2654435761u);
+    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, std::string(84, static_cast<char>(i))).ok());
+  }
+  ASSERT_TRUE(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
+  delete db;
+  const nlohmann::json json = CairnJson({"advise", path});
+  EXPECT_EQ(json["design"], "rocksdb");
+  EXPECT_NEAR(json["keys"].get<double>(), kKeys, 0.01 * kKeys);
+  EXPECT_NEAR(json["item_bytes"].get<double>(), 100, 10);
+  EXPECT_LE(json["advised_write_amplification"], json["write_amplification"]);
+  EXPECT_LE(json["advised_space_amplification"], 1.2501);
+  EXPECT_LT(CairnJson({"advise", path, "--zipf=0.99"})["write_amplification"], json["write_amplification"]);
+  EXPECT_EQ(Cairn({"advise", path}).exit_code, 0);
+  EXPECT_EQ(Cairn({"advise", path, "--column-family=none"}).exit_code, 1);
+  ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
+}
+
 TEST(CairnMslsTest, BadInputIsRefused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--keys=0"}, "keys"},
