@@ -132,7 +132,7 @@ void Run(uint64_t files) {
   printf(
       "%8llu files: a compaction of %d tiny tables takes %.2f ms, of which the DB mutex is held %.2f ms (at most %.2f "
       "ms at once); all picking since the open took %.2f ms\n",
-      static_cast<unsigned long long>(count + kMerges * (kSlots - 1)), kSlots, Millis(took) / kMerges,
+      static_cast<unsigned long long>(count) + kMerges * (kSlots - 1), kSlots, Millis(took) / kMerges,
       Millis(waited) / kMerges, Millis(longest), static_cast<double>(after.pick_micros) / 1000);
   db.reset();
   fs::remove_all(folder);

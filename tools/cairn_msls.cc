@@ -19,7 +19,6 @@ namespace cairn {
 namespace {
 
 using msls::Design;
-using msls::FilePick;
 using msls::Popularity;
 using msls::Report;
 using msls::Status;
