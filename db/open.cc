@@ -1,11 +1,14 @@
 // cairn::Open and what else cairn/db.h declares for an open database.
 
 #include <memory>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
 #include "db/db_impl/db_impl.h"
+#include "db/range_deletion_filter.h"
 #include "db/trie_files.h"
 #include "db/trie_scheduler.h"
 #include "rocksdb/utilities/options_util.h"
@@ -60,7 +63,7 @@ class RangeDeletionFinder : public rocksdb::WriteBatch::Handler {
 // A database opened by cairn::Open. It owns the RocksDB it stands for.
 class CairnDB : public rocksdb::StackableDB {
  public:
-  explicit CairnDB(rocksdb::DB* db) : StackableDB(db) {}
+  CairnDB(rocksdb::DB* db, std::unique_ptr<RangeDeletionFilter> filter) : StackableDB(db), filter_(std::move(filter)) {}
 
   using StackableDB::CompactRange;
   Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* handle,
@@ -113,6 +116,10 @@ class CairnDB : public rocksdb::StackableDB {
     *value = table ? TrieStatsToTable(stats) : TrieStatsToJson(stats);
     return true;
   }
+
+ private:
+  // Named by the DB's options, so it lives as long.
+  const std::unique_ptr<RangeDeletionFilter> filter_;
 };
 
 Status CheckDescriptors(const rocksdb::DBOptions& options,
@@ -141,9 +148,19 @@ Status Open(const rocksdb::DBOptions& options, const std::string& path,
   Status s = CheckDescriptors(options, column_families);
   if (!s.ok()) return s;
   rocksdb::DB* opened = nullptr;
-  s = rocksdb::DB::Open(options, path, column_families, handles, &opened);
+  rocksdb::DBOptions with_filter = options;
+  std::unique_ptr<RangeDeletionFilter> filter;
+  if (options.wal_filter == nullptr) {
+    std::set<std::string> tries;
+    for (const auto& descriptor : column_families) {
+      if (cairn::IsTrie(descriptor.options, nullptr)) tries.insert(descriptor.name);
+    }
+    filter = std::make_unique<RangeDeletionFilter>(std::move(tries));
+    with_filter.wal_filter = filter.get();
+  }
+  s = rocksdb::DB::Open(with_filter, path, column_families, handles, &opened);
   if (!s.ok()) return s;
-  auto wrapped = std::make_unique<CairnDB>(opened);
+  auto wrapped = std::make_unique<CairnDB>(opened, std::move(filter));
   const auto scheduler = TrieScheduler::Attach(opened);
   if (scheduler != nullptr) s = scheduler->LoadAll(*handles);
   if (!s.ok()) {

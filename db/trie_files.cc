@@ -19,7 +19,9 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
   const auto found = properties.user_collected_properties.find(kSketchProperty);
   if (found == properties.user_collected_properties.end()) return;
   auto sketch = std::make_shared<KeySketch>();
-  if (KeySketch::Decode(found->second, sketch.get()).ok()) file->sketch = std::move(sketch);
+  if (!KeySketch::Decode(found->second, sketch.get()).ok()) return;
+  file->only_live = properties.num_entries == sketch->keys() && properties.num_deletions == 0;
+  file->sketch = std::move(sketch);
 }
 
 Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {

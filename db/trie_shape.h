@@ -29,6 +29,8 @@ struct TrieFile {
   // Of keys and values alone, at most `bytes`: what would remain if every entry were live and stored without overhead.
   uint64_t data_bytes = 0;
   std::shared_ptr<const KeySketch> sketch;  // null: unknown
+  // Every entry is the only one of its key in the file, and no deletion.
+  bool only_live = false;
   // Keys of several containers: a file that was ingested or imported, or written under another fan_out or number of
   // slots.
   bool straddles = false;
