@@ -11,7 +11,7 @@ constexpr double kWorthwhile = 0.02;
 
 // Share of the garbage that the bound allows at which compaction for space begins, so that the bound itself is kept
 // while the compactions run.
-constexpr double kHeadStart = 0.97;
+constexpr double kHeadStart = 0.95;
 
 }  // namespace
 
@@ -167,6 +167,22 @@ bool TriePicker::PickForSpace(TrieJob* best) {
     consider(id, column, id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush, before, after, merged + after,
              own->second.merged);
   }
+  // What is left over lies under columns more than one depth above it: they have to come closer.
+  if (!found) {
+    double most = kWorthwhile;
+    for (const auto& [id, column] : shape_->columns()) {
+      const auto own = space.columns.find(id);
+      if (column.busy || column.files == 0 || own == space.columns.end() || id.depth == shape_->trie().depth) continue;
+      const double share = static_cast<double>(own->second.shadowing) / static_cast<double>(own->second.bytes);
+      TrieJob job;
+      const TrieJob::Kind kind = id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush;
+      if (share <= most || !MakeJob(id, column, kind, &job)) continue;
+      most = share;
+      *best = job;
+      best->expected_bytes = own->second.merged;
+      found = true;
+    }
+  }
   if (!found) return false;
   const double excess = allowed > 0 ? bytes / allowed - 1 : 1;
   best->score = 1 + 4 * std::min(excess, 2.0);
@@ -183,7 +199,7 @@ bool TriePicker::PickColumn(const ContainerId& id, TrieJob* job) {
   } else if (!IsLeaf(*column) && id.depth < shape_->trie().depth) {
     kind = TrieJob::Kind::kPush;
   } else if (column->files == 1 && column->slots.begin()->first == LastLevelOfDepth(shape_->trie(), id.depth) &&
-             CachedMergedShare(id, *column) > 0.999) {
+             column->slots.begin()->second[0].only_live) {
     // In a higher slot it would keep its siblings' parent from moving.
     return false;
   }

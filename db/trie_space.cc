@@ -22,6 +22,7 @@ struct Counted {
   uint32_t live = 0;
   uint32_t merged = 0;
   uint32_t after_parent = 0;
+  uint32_t shadowing = 0;
 
   // A file without samples (too small, or without a sketch) counts as live as a whole.
   uint64_t Share(uint64_t bytes, uint32_t part) const {
@@ -70,6 +71,7 @@ void CountKey(const Sample* begin, const Sample* end, std::vector<Counted>* file
     if (counted.id.depth == depth) continue;  // an older version within the column
     depth_before = depth;
     depth = counted.id.depth;
+    if (depth != deepest) ++counted.shadowing;
     // A deletion goes away when nothing older lies below it.
     if (sample->deleted && depth == deepest) continue;
     ++counted.merged;
@@ -102,6 +104,7 @@ TrieSpace EstimateSpace(const TrieShape& shape) {
     column.live += live;
     column.merged += counted.Share(counted.file->bytes, counted.merged);
     column.after_parent += counted.Share(counted.file->bytes, counted.after_parent);
+    if (counted.samples > 0) column.shadowing += counted.Share(counted.file->bytes, counted.shadowing);
     space.bytes += counted.file->bytes;
     space.live += live;
   }

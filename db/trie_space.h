@@ -18,6 +18,7 @@ struct ColumnSpace {
   uint64_t live = 0;          // keys and values of the newest of all, not deleted
   uint64_t merged = 0;        // what a merge of this column alone would keep
   uint64_t after_parent = 0;  // what a merge would keep once the parent's files have come down
+  uint64_t shadowing = 0;     // keys that also lie below, at any depth
 };
 
 struct TrieSpace {

@@ -35,7 +35,7 @@ TEST(TrieOptionsTest, RoundTripsThroughAString) {
 }
 
 TEST(TrieOptionsTest, BadValuesAreNamedAndChangeNothing) {
-  for (const char* text : {"fan_out=7", "fan_out=128", "slots=1", "trigger=1", "trigger=13", "depth=0", "depth=100",
+  for (const char* text : {"fan_out=7", "fan_out=128", "slots=1", "trigger=1", "trigger=17", "depth=0", "depth=100",
                            "root_trigger=0", "filter_bits=-1", "filter_bits=nan", "space_bound=1", "grow_liveness=2",
                            "hash=md5", "fan_outs=8", "fan_out=eight", "slots"}) {
     TrieOptions trie;
