@@ -5,6 +5,7 @@
 
 #include "cmake/processor/processor_check.h"
 #include "db/trie_listener.h"
+#include "db/tuner.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/sst_partitioner.h"
@@ -60,6 +61,12 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       cairn::TrieListener::kClassName(),
       [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
         guard->reset(new cairn::TrieListener());
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::EventListener>(
+      cairn::TunerListener::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
+        guard->reset(new cairn::TunerListener(cairn::TunerOptions()));
         return guard->get();
       });
   size_t types = 0;

@@ -1,0 +1,84 @@
+// cairn.Tuner watches a leveled RocksDB database, believes what its flushes say about the popularity of keys and the
+// size of items, and finds level sizes that write less (cairn/msls.h). In advisory mode, the default, it only reports;
+// otherwise it applies them through SetOptions, measures, and takes them back if more is written than before.
+//
+//   rocksdb::Options options;
+//   options.level_compaction_dynamic_level_bytes = false;  // or the tuner can only advise
+//   cairn::TunerOptions tuner;
+//   tuner.advisory = false;
+//   cairn::UseTuner(&options, tuner);
+//   ...
+//   cairn::TunerReport report;
+//   if (cairn::GetTunerReport(db, &report)) puts(report.ToString().c_str());
+//
+// What it sees costs the writer nothing: a sealed memtable's number of writes and the number of distinct keys that its
+// flush leaves are one point of Unique, and the popularity is taken to be the Zipf law through that point. A snapshot
+// that keeps old versions alive makes keys look more evenly popular than they are. Only the default column family is
+// watched.
+//
+// Thread-safety: safe. One tuner serves one database, on a thread that runs from the first flush to Close.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/options.h"
+
+namespace cairn {
+
+struct TunerOptions {
+  // Reports and changes nothing.
+  bool advisory = true;
+
+  // Flushes between two looks. What is measured between two looks is compared, so a window should be long against one
+  // pass through the levels: 256 flushes of 64 MiB are 16 GiB. At least 1.
+  uint64_t window_flushes = 256;
+
+  // Predicted part of the written bytes that must be saved for a change. 0.05 is about the error of the model.
+  double min_gain = 0.05;
+
+  // Least seconds between two changes. Each writes the MANIFEST and an OPTIONS file.
+  double min_seconds_between_changes = 3600;
+
+  // Windows after a change that are not judged, while the levels take their new sizes.
+  int settle_windows = 1;
+
+  // A change is taken back when more than this times the bytes before it are written.
+  double tolerance = 1.02;
+
+  // Bytes kept for each live byte that new level sizes may cost, by the model. 0: no limit.
+  double max_space_amplification = 1.25;
+};
+
+struct TunerReport {
+  // Belief of the last look.
+  double keys = 0;
+  double item_bytes = 0;
+  double items_per_flush = 0;
+  double skew = 0;  // Zipf; 0 is uniform
+  // Bytes written by flush and compaction for each byte put in, the log left out.
+  double measured = 0;
+  double predicted = 0;       // for the shape as it is
+  double predicted_best = 0;  // for the best shape
+  std::vector<double> best_level_bytes;
+  uint64_t looks = 0, changes = 0, rollbacks = 0, failures = 0;
+  // What was done and why not, newest last; the last hundred lines.
+  std::vector<std::string> log;
+
+  std::string ToString() const;
+};
+
+std::shared_ptr<rocksdb::EventListener> NewTuner(const TunerOptions& options = TunerOptions());
+
+// Adds a tuner to the listeners. InvalidArgument if a field is out of range.
+rocksdb::Status UseTuner(rocksdb::DBOptions* options, const TunerOptions& tuner = TunerOptions());
+
+// What the tuner of an open database knows; false when it has none or nothing was flushed yet.
+bool GetTunerReport(rocksdb::DB* db, TunerReport* report);
+
+}  // namespace cairn
