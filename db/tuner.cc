@@ -193,7 +193,7 @@ TunerListener::TunerListener(const TunerOptions& options) : options_(options) {}
 void TunerListener::OnMemTableSealed(const rocksdb::MemTableInfo& info) {
   if (info.cf_name != rocksdb::kDefaultColumnFamilyName) return;
   std::lock_guard<std::mutex> lock(mutex_);
-  sealed_writes_ += info.num_entries;
+  sealed_.emplace_back(info.first_seqno, info.num_entries);
 }
 
 void TunerListener::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) {
@@ -201,7 +201,11 @@ void TunerListener::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInf
   uint64_t writes = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
-    std::swap(writes, sealed_writes_);
+    // The flush wrote every memtable that begins at or below its largest sequence number.
+    while (!sealed_.empty() && sealed_.front().first <= info.largest_seqno) {
+      writes += sealed_.front().second;
+      sealed_.pop_front();
+    }
   }
   std::shared_ptr<TunedDatabase> tuned;
   {

@@ -5,7 +5,9 @@
 
 #pragma once
 
+#include <deque>
 #include <mutex>
+#include <utility>
 
 #include "cairn/tuner.h"
 #include "rocksdb/listener.h"
@@ -26,7 +28,8 @@ class TunerListener : public rocksdb::EventListener {
  private:
   const TunerOptions options_;
   std::mutex mutex_;
-  uint64_t sealed_writes_ = 0;  // guarded by mutex_: of memtables sealed and not yet flushed
+  // Memtables sealed and not yet flushed, oldest first: their first sequence number and number of entries.
+  std::deque<std::pair<rocksdb::SequenceNumber, uint64_t>> sealed_;  // guarded by mutex_
 };
 
 }  // namespace cairn

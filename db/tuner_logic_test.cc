@@ -5,7 +5,7 @@
 namespace cairn {
 namespace {
 
-constexpr double kKeys = 1e7, kItemBytes = 100, kWrites = 5e5;
+constexpr double kKeys = 1e7, kItemBytes = 100, kWrites = 1e5;
 
 TunerOptions Active() {
   TunerOptions options;
@@ -67,6 +67,7 @@ TEST(TunerLogicTest, AdvisoryModeChangesNothing) {
   }
   EXPECT_EQ(logic.report().changes, 0u);
   EXPECT_GT(1 - logic.report().predicted_best / logic.report().predicted, 0.05);
+  ASSERT_FALSE(logic.report().log.empty());
   EXPECT_NE(logic.report().log.back().find("only advising"), std::string::npos);
 }
 
@@ -75,6 +76,7 @@ TEST(TunerLogicTest, AnObstacleIsNamed) {
   TunerView view = View();
   view.obstacle = "but the moon is full.";
   EXPECT_EQ(logic.Look(Window(0, 5), view, 0).kind, TunerAction::Kind::kNone);
+  ASSERT_FALSE(logic.report().log.empty());
   EXPECT_NE(logic.report().log.back().find("moon"), std::string::npos);
 }
 
@@ -150,11 +152,11 @@ TEST(TunerLogicTest, FailuresOfSetOptions) {
 
 TEST(TunerLogicTest, AShiftOfTheWorkloadIsNoVerdict) {
   TunerLogic logic(Active());
-  const TunerAction action = logic.Look(Window(0.99, 3), View(), 0);
-  if (action.kind != TunerAction::Kind::kApply) GTEST_SKIP() << "nothing to gain";
+  const TunerAction action = logic.Look(Window(0, 5), View(), 0);
+  ASSERT_EQ(action.kind, TunerAction::Kind::kApply);
   logic.Done(action, "", 0);
-  logic.Look(Window(0, 9), View(), 200);
-  EXPECT_NE(logic.Look(Window(0, 9), View(), 400).kind, TunerAction::Kind::kRollBack);
+  logic.Look(Window(0.9, 9), View(), 200);
+  EXPECT_EQ(logic.Look(Window(0.9, 9), View(), 400).kind, TunerAction::Kind::kNone);
   EXPECT_EQ(logic.report().rollbacks, 0u);
 }
 
