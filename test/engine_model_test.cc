@@ -405,6 +405,7 @@ class Model {
           Log() << "prepare";
           if (!Ok(transaction->SetName("t" + std::to_string(++values_)), "SetName")) return;
           if (!Ok(transaction->Prepare(), "Prepare")) return;
+          prepared_ = true;
           if (random_.OneIn(3)) {
             Log() << "roll back the prepared";
             Ok(transaction->Rollback(), "Rollback");
@@ -853,7 +854,11 @@ class Model {
   void Reopen() {
     CloseDb();
     if (failed_) return;
-    Open(static_cast<Opening>(random_.Uniform(6)));
+    Opening next = static_cast<Opening>(random_.Uniform(6));
+    // RocksDB refuses to read a WAL with a prepared transaction, committed or not, by anything else.
+    if (prepared_) next = Opening::kPessimistic;
+    prepared_ = false;
+    Open(next);
     if (!failed_) CheckEverything();
   }
 
@@ -892,7 +897,7 @@ class Model {
     }
   }
 
-  // At rest, with no snapshot, a full compaction must leave each live key once and next to nothing else.
+  // At rest, with no snapshot, a full compaction must leave each live key once and nothing else.
   void Finish() {
     Reopen();
     if (failed_) return;
@@ -905,7 +910,7 @@ class Model {
       if (!Ok(db_->GetPropertiesOfAllTables(family->handle, &tables), "GetPropertiesOfAllTables")) return;
       uint64_t entries = 0;
       for (const auto& [file, properties] : tables) entries += properties->num_entries;
-      if (family->engine->trie && entries > family->contents.size() + family->contents.size() / 20) {
+      if (family->engine->trie && entries != family->contents.size()) {
         Fail("after a full compaction, " + family->name + " keeps " + std::to_string(entries) + " entries for " +
              std::to_string(family->contents.size()) + " keys");
       }
@@ -965,6 +970,7 @@ class Model {
   uint64_t values_ = 0;
   uint64_t next_family_ = 0;
   int deepest_ = 0;
+  bool prepared_ = false;  // a transaction, since the last open
   bool failed_ = false;
 };
 
