@@ -14,6 +14,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/stackable_db.h"
 #include "rocksdb/write_batch.h"
+#include "table/hash_order.h"
 #include "trie_table/trie_options.h"
 
 namespace cairn {
@@ -27,8 +28,19 @@ bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
   return handle->GetDescriptor(&descriptor).ok() && cairn::IsTrie(descriptor.options, nullptr);
 }
 
+// Tables in hash order, of tries and SILT stores, hold none.
+bool RefusesRangeDeletions(const rocksdb::ColumnFamilyOptions& options) {
+  return options.table_factory != nullptr && !options.table_factory->IsDeleteRangeSupported() &&
+         HashOfComparator(options.comparator) != nullptr;
+}
+
+bool RefusesRangeDeletions(rocksdb::ColumnFamilyHandle* handle) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  return handle->GetDescriptor(&descriptor).ok() && RefusesRangeDeletions(descriptor.options);
+}
+
 Status RefusedDeleteRange(const std::string& column_family) {
-  return Status::NotSupported("DeleteRange on the trie " + column_family,
+  return Status::NotSupported("DeleteRange on column family " + column_family,
                               "a range has no meaning in hash order; delete the keys one by one");
 }
 
@@ -40,7 +52,8 @@ class RangeDeletionFinder : public rocksdb::WriteBatch::Handler {
   Status DeleteRangeCF(uint32_t id, const rocksdb::Slice&, const rocksdb::Slice&) override {
     if (db_ == nullptr) return Status::OK();
     const auto handle = db_->GetColumnFamilyHandleUnlocked(id);
-    return handle != nullptr && IsTrie(handle.get()) ? RefusedDeleteRange(handle->GetName()) : Status::OK();
+    return handle != nullptr && RefusesRangeDeletions(handle.get()) ? RefusedDeleteRange(handle->GetName())
+                                                                    : Status::OK();
   }
   Status PutCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&) override { return Status::OK(); }
   Status TimedPutCF(uint32_t, const rocksdb::Slice&, const rocksdb::Slice&, uint64_t) override { return Status::OK(); }
@@ -80,7 +93,7 @@ class CairnDB : public rocksdb::StackableDB {
   using StackableDB::DeleteRange;
   Status DeleteRange(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* handle,
                      const rocksdb::Slice& begin, const rocksdb::Slice& end) override {
-    if (IsTrie(handle)) return RefusedDeleteRange(handle->GetName());
+    if (RefusesRangeDeletions(handle)) return RefusedDeleteRange(handle->GetName());
     return StackableDB::DeleteRange(options, handle, begin, end);
   }
   Status Write(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch) override {
@@ -151,11 +164,11 @@ Status Open(const rocksdb::DBOptions& options, const std::string& path,
   rocksdb::DBOptions with_filter = options;
   std::unique_ptr<RangeDeletionFilter> filter;
   if (options.wal_filter == nullptr) {
-    std::set<std::string> tries;
+    std::set<std::string> families;
     for (const auto& descriptor : column_families) {
-      if (cairn::IsTrie(descriptor.options, nullptr)) tries.insert(descriptor.name);
+      if (RefusesRangeDeletions(descriptor.options)) families.insert(descriptor.name);
     }
-    filter = std::make_unique<RangeDeletionFilter>(std::move(tries));
+    filter = std::make_unique<RangeDeletionFilter>(std::move(families));
     with_filter.wal_filter = filter.get();
   }
   s = rocksdb::DB::Open(with_filter, path, column_families, handles, &opened);

@@ -6,6 +6,7 @@
 #include <map>
 #include <random>
 
+#include "cairn/db.h"
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
@@ -102,6 +103,25 @@ TEST_F(SiltTest, OpensFromItsOptionsFile) {
   options_ = rocksdb::Options(db_options, families[0].options);
   EXPECT_NE(nullptr, options_.table_factory->CheckedCast<EctTableFactory>());
   Open();
+  std::string value;
+  ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), "a", &value).ok());
+  EXPECT_EQ("1", value);
+}
+
+// RocksDB refuses a range deletion only after it has logged it, and then fails to replay the log.
+TEST_F(SiltTest, RefusedRangeDeletionsDoNotKeepTheStoreFromOpening) {
+  ASSERT_TRUE(UseSilt(&options_).ok());
+  rocksdb::DB* db = nullptr;
+  ASSERT_TRUE(cairn::Open(options_, path_, &db).ok());
+  db_.reset(db);
+  ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), "a", "1").ok());
+  EXPECT_TRUE(db_->DeleteRange(rocksdb::WriteOptions(), db_->DefaultColumnFamily(), "a", "b").IsNotSupported());
+  Open();  // by RocksDB itself, which logs before it refuses
+  EXPECT_FALSE(db_->DeleteRange(rocksdb::WriteOptions(), db_->DefaultColumnFamily(), "a", "b").ok());
+  db_.reset();
+  const rocksdb::Status status = cairn::Open(options_, path_, &db);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  db_.reset(db);
   std::string value;
   ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), "a", &value).ok());
   EXPECT_EQ("1", value);
