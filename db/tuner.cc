@@ -276,7 +276,7 @@ rocksdb::Status UseTuner(rocksdb::DBOptions* options, const TunerOptions& tuner)
 }
 
 bool GetTunerReport(rocksdb::DB* db, TunerReport* report) {
-  const auto tuned = Find(db);
+  const auto tuned = Find(db->GetRootDB());  // listeners see the database itself, callers perhaps a wrapper
   if (tuned == nullptr) return false;
   *report = tuned->report();
   return true;
