@@ -93,19 +93,19 @@ class GrowthStore : public RunStore {
         if (!full) {
           accounts.Write(names_[l], static_cast<double>(table.size()));
           runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(begin), std::move(table));
+          counts_[l]++;
+          return;
         }
       } else {
         accounts.Write(names_[l], static_cast<double>(table.size()));
         runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(begin), std::move(table));
-        if (full) {
-          MergeRuns(begin, begin + growth_);
-          table = std::move(runs_[begin]);
-          runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(begin));
+        if (!full) {
+          counts_[l]++;
+          return;
         }
-      }
-      if (!full) {
-        counts_[l]++;
-        return;
+        MergeRuns(begin, begin + growth_);
+        table = std::move(runs_[begin]);
+        runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(begin));
       }
       counts_[l] = 0;
     }
