@@ -60,7 +60,7 @@ bool TriePicker::PickSplit(TrieJob* job) const {
     *job = TrieJob();
     job->kind = TrieJob::Kind::kSplit;
     job->id = {DepthOfLevel(shape_->trie(), file.level), file.container};
-    job->inputs = {number};
+    job->inputs.assign(1, number);
     job->output_level = file.level;
     job->input_bytes = file.bytes;
     job->expected_bytes = file.bytes;
