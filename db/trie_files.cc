@@ -60,6 +60,7 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
   std::unordered_map<uint64_t, std::shared_ptr<const rocksdb::TableProperties>> by_number;
   for (const auto& [name, table] : properties) by_number.emplace(rocksdb::TableFileNameToNumber(name), table);
 
+  WrittenTotalsReader written;
   rocksdb::ColumnFamilyMetaData meta;
   db->GetColumnFamilyMetaData(handle, &meta);
   for (const rocksdb::LevelMetaData& level : meta.levels) {
@@ -75,13 +76,12 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
       const auto found = by_number.find(file.number);
       if (found != by_number.end()) {
         DescribeFile(*found->second, &file);
-        if (totals != nullptr) {
-          totals->RaiseTo(found->second->user_collected_properties, file.bytes, level.level == 0);
-        }
+        written.Add(found->second->user_collected_properties, file.bytes, level.level == 0);
       }
       files->push_back(std::move(file));
     }
   }
+  if (totals != nullptr) written.RaiseTotals(totals);
   return Status::OK();
 }
 

@@ -206,11 +206,21 @@ bool TriePicker::PickColumn(const ContainerId& id, TrieJob* job) {
   return MakeJob(id, *column, kind, job);
 }
 
-void TriePicker::Started(const TrieJob& job) { space_being_freed_ += job.input_bytes - job.expected_bytes; }
+void TriePicker::Started(const TrieJob& job) {
+  space_being_freed_ += job.input_bytes - job.expected_bytes;
+  if (job.for_space) ++space_jobs_;
+}
+
+double TriePicker::SpacePressure() const {
+  if (space_jobs_ == 0 || space_.live == 0) return 0;
+  const double allowed = shape_->trie().space_bound * static_cast<double>(space_.live);
+  return std::clamp(20 * (static_cast<double>(shape_->bytes()) / allowed - 1), 0.0, 1.0);
+}
 
 void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
   const uint64_t expected = job.input_bytes - job.expected_bytes;
   space_being_freed_ -= std::min(space_being_freed_, expected);
+  if (job.for_space) --space_jobs_;
   shares_.erase(job.id);
   oldest_snapshot_ = oldest_snapshot;
   if (!ok || !job.for_space) return;

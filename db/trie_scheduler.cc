@@ -20,6 +20,10 @@ constexpr uint64_t kConflictRetryMicros = 50 * 1000;
 constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
 constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
 
+// The most that a trie over its space bound slows writers down: to a hundredth. It never stops them, because more space
+// is better than no service.
+constexpr double kMostForSpace = 0.9;
+
 struct Registry {
   std::mutex mutex;
   std::map<rocksdb::DB*, std::shared_ptr<TrieScheduler>> schedulers;  // by root DB
@@ -407,7 +411,7 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
     HandleFailureLocked(family, s);
   }
   changed_.notify_all();
-  if (job.kind == TrieJob::Kind::kRoot) {
+  if (job.kind == TrieJob::Kind::kRoot || job.for_space) {
     lock->unlock();
     UpdateBrake();
     lock->lock();
@@ -422,6 +426,7 @@ void TrieScheduler::UpdateBrake() {
     for (const auto& [id, family] : families_) {
       if (family == nullptr || family->state != State::kReady) continue;
       pressure = std::max(pressure, RootPressure(family->shape.root().files, family->shape.trie().root_trigger));
+      pressure = std::max(pressure, kMostForSpace * family->picker.SpacePressure());
     }
     return pressure;
   });

@@ -1,5 +1,6 @@
 #include "table/written_totals.h"
 
+#include <algorithm>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -18,15 +19,26 @@ void Raise(std::atomic<uint64_t>* total, uint64_t value) {
 
 }  // namespace
 
-void WrittenTotals::RaiseTo(const rocksdb::UserCollectedProperties& properties, uint64_t file_size, bool flushed) {
+void WrittenTotals::RaiseTo(uint64_t flushed, uint64_t compacted) {
+  Raise(&flushed_bytes, flushed);
+  Raise(&compacted_bytes, compacted);
+}
+
+void WrittenTotalsReader::Add(const rocksdb::UserCollectedProperties& properties, uint64_t file_size, bool flushed) {
   const auto found = properties.find(kWrittenProperty);
   if (found == properties.end()) return;
   rocksdb::Slice input(found->second);
   uint64_t flushed_before = 0;
   uint64_t compacted_before = 0;
   if (!rocksdb::GetVarint64(&input, &flushed_before) || !rocksdb::GetVarint64(&input, &compacted_before)) return;
-  Raise(&flushed_bytes, flushed_before + (flushed ? file_size : 0));
-  Raise(&compacted_bytes, compacted_before + (flushed ? 0 : file_size));
+  flushed_ = std::max(flushed_, flushed_before + (flushed ? file_size : 0));
+  compacted_since_[compacted_before] += flushed ? 0 : file_size;
+}
+
+void WrittenTotalsReader::RaiseTotals(WrittenTotals* totals) const {
+  uint64_t compacted = 0;
+  for (const auto& [before, bytes] : compacted_since_) compacted = std::max(compacted, before + bytes);
+  totals->RaiseTo(flushed_, compacted);
 }
 
 std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id, uint32_t column_family_id) {

@@ -1,7 +1,7 @@
 // How many bytes a column family has written since it was created, so that its write amplification survives a restart
 // without a file of its own: every table carries the totals at its birth ("cairn.written"), without itself, and the
-// largest totals among the live tables are where a new process goes on from. What the last compaction before a crash
-// wrote besides one table is forgotten; nothing else is.
+// largest totals among the live tables are where a new process goes on from. Of the last compactions before a restart,
+// those that began at the same total count as far as their tables are still there.
 //
 // Thread-safety: safe.
 
@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
@@ -21,12 +22,25 @@ struct WrittenTotals {
   std::atomic<uint64_t> flushed_bytes{0};    // by flushes and ingestion: what entered the column family
   std::atomic<uint64_t> compacted_bytes{0};  // by compactions
 
-  // Raises both to at least what a live table records, itself included; a table without a record changes nothing.
-  void RaiseTo(const rocksdb::UserCollectedProperties& properties, uint64_t file_size, bool flushed);
+  // Raises both to at least what the live tables record.
+  void RaiseTo(uint64_t flushed, uint64_t compacted);
 };
 
 // The totals of one column family of one open database; made at first use, kept while the process lives.
 std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id, uint32_t column_family_id);
+
+// Gathers what live tables record. Tables of one compaction were born with the same totals: all that are left of them
+// count.
+class WrittenTotalsReader {
+ public:
+  // A table without a record changes nothing.
+  void Add(const rocksdb::UserCollectedProperties& properties, uint64_t file_size, bool flushed);
+  void RaiseTotals(WrittenTotals* totals) const;
+
+ private:
+  uint64_t flushed_ = 0;
+  std::map<uint64_t, uint64_t> compacted_since_;  // by the total at birth: bytes of the tables born then
+};
 
 std::string EncodeWrittenTotals(const WrittenTotals& totals);
 
