@@ -16,7 +16,7 @@ constexpr double kHeadStart = 0.95;
 }  // namespace
 
 bool TriePicker::IsFull(const ContainerId& id, const Column& column) const {
-  const int trigger = id.depth == 0 ? shape_->trie().root_trigger : shape_->trie().trigger;
+  const int trigger = id.depth == 0 ? shape_->trie().root_trigger : TriggerOf(shape_->trie());
   const int filled = id.depth == 0 ? static_cast<int>(column.files) : column.occupied_slots();
   return filled >= trigger;
 }
@@ -87,7 +87,7 @@ bool TriePicker::Pick(TrieJob* best) {
     TrieJob job;
     if (MakeJob(id, column, kind, &job)) {
       job.score = id.depth == 0 ? static_cast<double>(column.files) / shape_->trie().root_trigger
-                                : static_cast<double>(column.occupied_slots()) / shape_->trie().trigger;
+                                : static_cast<double>(column.occupied_slots()) / TriggerOf(shape_->trie());
       if (blocks) job.score += 10;
       consider(job);
     } else if (kind != TrieJob::Kind::kMerge) {

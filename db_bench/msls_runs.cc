@@ -28,6 +28,7 @@
 #include "rocksdb/table.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
+#include "trie_table/trie_options.h"
 
 namespace cairn {
 namespace {
@@ -176,7 +177,7 @@ int Main(int argc, char** argv) {
     TrieOptions shape;
     if (status.ok() && IsTrie(options, &shape)) {
       store.root_trigger = shape.root_trigger;
-      store.column_trigger = shape.trigger;
+      store.column_trigger = TriggerOf(shape);
       store.fan_out = shape.fan_out;
       store.grow_liveness = shape.grow_liveness;
       store.space_bound = shape.space_bound;

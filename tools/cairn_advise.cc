@@ -14,6 +14,7 @@
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/database.h"
+#include "trie_table/trie_options.h"
 
 namespace cairn {
 namespace {
@@ -78,7 +79,7 @@ std::string Describe(const rocksdb::Options& options, const Found& found, Store*
   if (IsTrie(options, &trie)) {
     *store = Store::Default(Design::kTrie);
     store->root_trigger = trie.root_trigger;
-    store->column_trigger = trie.trigger;
+    store->column_trigger = TriggerOf(trie);
     store->fan_out = trie.fan_out;
     store->grow_liveness = trie.grow_liveness;
     store->space_bound = std::max(1.1, trie.space_bound);

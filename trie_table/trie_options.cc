@@ -70,8 +70,9 @@ Status ValidateTrieOptions(const TrieOptions& trie) {
     return bad("fan_out", std::to_string(fan_out), "it may be 2, 4, 8, 16, 32 or 64");
   }
   if (trie.slots < 2 || trie.slots > 64) return bad("slots", std::to_string(trie.slots), "it may be 2 to 64");
-  if (trie.trigger < 2 || trie.trigger > trie.slots) {
-    return bad("trigger", std::to_string(trie.trigger), "it may be 2 up to the number of slots");
+  if (trie.trigger != 0 && (trie.trigger < 2 || trie.trigger > trie.slots)) {
+    return bad("trigger", std::to_string(trie.trigger),
+               "it may be 2 up to the number of slots, or 0 for three quarters of them");
   }
   if (trie.depth < 1 || TrieLevels(trie) > kMaxTrieLevels || trie.depth * BitsPerDepth(trie) > 32) {
     return bad("depth", std::to_string(trie.depth),

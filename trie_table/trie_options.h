@@ -24,6 +24,9 @@ inline int LastLevelOfDepth(const TrieOptions& trie, int depth) { return depth *
 
 int BitsPerDepth(const TrieOptions& trie);
 
+// The number of occupied slots at which a column is full.
+inline int TriggerOf(const TrieOptions& trie) { return trie.trigger == 0 ? (3 * trie.slots + 3) / 4 : trie.trigger; }
+
 // REQUIRES: ValidateTrieOptions(trie).ok().
 HashPrefixMap ContainerMapOf(const TrieOptions& trie);
 

@@ -43,8 +43,9 @@ struct TrieOptions {
   int slots = 16;
 
   // Occupied slots at which a column is compacted into the depth below. Fewer: fewer files to search; more: fewer
-  // writes, because more duplicates meet before they move. 2 to `slots`.
-  int trigger = 12;
+  // writes, because more duplicates meet before they move. 2 to `slots`; 0: three quarters of
+  // `slots`.
+  int trigger = 0;
 
   // Depths below the root. 4 depths of 12 slots hold 13 TB at a 64 MiB write buffer. Opening with
   // fewer levels than hold data fails.
