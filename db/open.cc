@@ -76,7 +76,7 @@ class RangeDeletionFinder : public rocksdb::WriteBatch::Handler {
 // A database opened by cairn::Open. It owns the RocksDB it stands for.
 class CairnDB : public rocksdb::StackableDB {
  public:
-  CairnDB(rocksdb::DB* db, std::unique_ptr<RangeDeletionFilter> filter) : StackableDB(db), filter_(std::move(filter)) {}
+  explicit CairnDB(rocksdb::DB* db) : StackableDB(db) {}
 
   using StackableDB::CompactRange;
   Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* handle,
@@ -129,10 +129,6 @@ class CairnDB : public rocksdb::StackableDB {
     *value = table ? TrieStatsToTable(stats) : TrieStatsToJson(stats);
     return true;
   }
-
- private:
-  // Named by the DB's options, so it lives as long.
-  const std::unique_ptr<RangeDeletionFilter> filter_;
 };
 
 Status CheckDescriptors(const rocksdb::DBOptions& options,
@@ -152,6 +148,29 @@ Status CheckDescriptors(const rocksdb::DBOptions& options,
   return s;
 }
 
+// Replays the WAL through the filter and leaves the database closed. A filter that stayed would be named in the OPTIONS
+// file.
+Status TakeRangeDeletionsOutOfTheWal(const rocksdb::DBOptions& options, const std::string& path,
+                                     const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families) {
+  std::set<std::string> names;
+  for (const auto& descriptor : column_families) {
+    if (RefusesRangeDeletions(descriptor.options)) names.insert(descriptor.name);
+  }
+  RangeDeletionFilter filter(std::move(names));
+  rocksdb::DBOptions with_filter = options;
+  with_filter.wal_filter = &filter;
+  with_filter.avoid_flush_during_recovery = false;
+  with_filter.listeners.clear();
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* opened = nullptr;
+  Status s = rocksdb::DB::Open(with_filter, path, column_families, &handles, &opened);
+  if (!s.ok()) return s;
+  for (rocksdb::ColumnFamilyHandle* handle : handles) opened->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  s = opened->Close();
+  delete opened;
+  return s;
+}
+
 }  // namespace
 
 Status Open(const rocksdb::DBOptions& options, const std::string& path,
@@ -161,19 +180,13 @@ Status Open(const rocksdb::DBOptions& options, const std::string& path,
   Status s = CheckDescriptors(options, column_families);
   if (!s.ok()) return s;
   rocksdb::DB* opened = nullptr;
-  rocksdb::DBOptions with_filter = options;
-  std::unique_ptr<RangeDeletionFilter> filter;
-  if (options.wal_filter == nullptr) {
-    std::set<std::string> families;
-    for (const auto& descriptor : column_families) {
-      if (RefusesRangeDeletions(descriptor.options)) families.insert(descriptor.name);
-    }
-    filter = std::make_unique<RangeDeletionFilter>(std::move(families));
-    with_filter.wal_filter = filter.get();
+  s = rocksdb::DB::Open(options, path, column_families, handles, &opened);
+  if (s.IsNotSupported() && options.wal_filter == nullptr && s.ToString().find("DeleteRange") != std::string::npos) {
+    s = TakeRangeDeletionsOutOfTheWal(options, path, column_families);
+    if (s.ok()) s = rocksdb::DB::Open(options, path, column_families, handles, &opened);
   }
-  s = rocksdb::DB::Open(with_filter, path, column_families, handles, &opened);
   if (!s.ok()) return s;
-  auto wrapped = std::make_unique<CairnDB>(opened, std::move(filter));
+  auto wrapped = std::make_unique<CairnDB>(opened);
   const auto scheduler = TrieScheduler::Attach(opened);
   if (scheduler != nullptr) s = scheduler->LoadAll(*handles);
   if (!s.ok()) {
