@@ -6,6 +6,7 @@
 // Makes tiny tables in FILES / 5 containers, five slots each, then merges 50 columns by hand. A probing thread takes
 // the DB mutex all the time; how long it waits is how long others held it.
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -41,6 +42,16 @@ void Check(const rocksdb::Status& s) {
   if (s.ok()) return;
   fprintf(stderr, "trie_scale_bench: %s\n", s.ToString().c_str());
   _exit(1);
+}
+
+// As many as RocksDB may keep open: all of them, or what the process may have.
+int OpenFiles(uint64_t files) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur > 2 * files + 1000 ? -1 : static_cast<int>(limit.rlim_cur / 4);
 }
 
 // Keys of the first `containers` containers of the deepest depth, a few each, in key order.
@@ -84,7 +95,7 @@ void Run(uint64_t files) {
   trie.space_bound = 1000;
   rocksdb::Options options;
   options.create_if_missing = true;
-  options.max_open_files = -1;
+  options.max_open_files = OpenFiles(files);
   Check(UseTrie(&options, trie));
   rocksdb::DB* opened = nullptr;
   Check(Open(options, folder / "db", &opened));
@@ -134,6 +145,7 @@ void Run(uint64_t files) {
       "ms at once); all picking since the open took %.2f ms\n",
       static_cast<unsigned long long>(count) + kMerges * (kSlots - 1), kSlots, Millis(took) / kMerges,
       Millis(waited) / kMerges, Millis(longest), static_cast<double>(after.pick_micros) / 1000);
+  fflush(stdout);
   db.reset();
   fs::remove_all(folder);
 }
