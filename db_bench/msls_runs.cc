@@ -13,6 +13,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -254,4 +255,11 @@ int Main(int argc, char** argv) {
 }  // namespace
 }  // namespace cairn
 
-int main(int argc, char** argv) { return cairn::Main(argc, argv); }
+int main(int argc, char** argv) {
+  try {
+    return cairn::Main(argc, argv);
+  } catch (const std::exception& error) {
+    fprintf(stderr, "msls_runs: %s\n", error.what());
+    return 1;
+  }
+}

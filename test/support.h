@@ -14,13 +14,13 @@
 
 #define ASSERT_OK(expression)                                                                       \
   do {                                                                                              \
-    ::rocksdb::Status status_of_assert_ok = (expression);                                           \
+    const ::rocksdb::Status& status_of_assert_ok = (expression);                                    \
     ASSERT_TRUE(status_of_assert_ok.ok()) << #expression << ": " << status_of_assert_ok.ToString(); \
   } while (false)
 
 #define EXPECT_OK(expression)                                                                       \
   do {                                                                                              \
-    ::rocksdb::Status status_of_expect_ok = (expression);                                           \
+    const ::rocksdb::Status& status_of_expect_ok = (expression);                                    \
     EXPECT_TRUE(status_of_expect_ok.ok()) << #expression << ": " << status_of_expect_ok.ToString(); \
   } while (false)
 
