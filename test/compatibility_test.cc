@@ -92,7 +92,7 @@ class TableWriter : public ::testing::Environment {
     const Status status_of_says = (expression);                                           \
     ASSERT_TRUE(status_of_says.code) << #expression << ": " << status_of_says.ToString(); \
     ASSERT_NE(status_of_says.ToString().find(part), std::string::npos)                    \
-        << "no \"" << part << "\" in: " << status_of_says.ToString();                     \
+        << "no \"" << (part) << "\" in: " << status_of_says.ToString();                   \
   } while (false)
 
 constexpr int kKeys = 2000;

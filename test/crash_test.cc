@@ -43,7 +43,6 @@ namespace test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
-using rocksdb::Slice;
 using rocksdb::Status;
 
 constexpr int kThreads = 3;
