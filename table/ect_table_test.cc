@@ -17,20 +17,11 @@
 #include "rocksdb/utilities/options_util.h"
 #include "table/ect_table_index.h"
 #include "table/hash_order.h"
+#include "table/test_seed.h"
 #include "utilities/merge_operators.h"
 
 namespace cairn {
 namespace {
-
-uint64_t Seed() {
-  static const uint64_t seed = [] {
-    const char* given = getenv("CAIRN_SEED");
-    const uint64_t value = given != nullptr ? strtoull(given, nullptr, 0) : std::random_device()();
-    printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(value));
-    return value;
-  }();
-  return seed;
-}
 
 std::string Key(uint64_t i) { return "key" + std::to_string(i); }
 

@@ -15,19 +15,10 @@
 #include "table/checksum.h"
 #include "table/ect_codes.h"
 #include "table/ect_layout.h"
+#include "table/test_seed.h"
 
 namespace cairn {
 namespace {
-
-uint64_t Seed() {
-  static const uint64_t seed = [] {
-    const char* given = getenv("CAIRN_SEED");
-    const uint64_t value = given != nullptr ? strtoull(given, nullptr, 0) : std::random_device()();
-    printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(value));
-    return value;
-  }();
-  return seed;
-}
 
 using Hashes = std::vector<uint64_t>;
 

@@ -7,19 +7,10 @@
 
 #include "gtest/gtest.h"
 #include "table/bits.h"
+#include "table/test_seed.h"
 
 namespace cairn {
 namespace {
-
-uint64_t Seed() {
-  static const uint64_t seed = [] {
-    const char* given = getenv("CAIRN_SEED");
-    const uint64_t value = given != nullptr ? strtoull(given, nullptr, 0) : std::random_device()();
-    printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(value));
-    return value;
-  }();
-  return seed;
-}
 
 std::vector<uint64_t> Sequence(std::mt19937_64* random, size_t n, uint64_t mean_gap) {
   std::vector<uint64_t> values = {0};
