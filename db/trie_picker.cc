@@ -36,6 +36,41 @@ TrieJob::Kind TriePicker::KindFor(const ContainerId& id, const Column& column) {
   return CachedMergedShare(id, column) >= shape_->trie().grow_liveness ? TrieJob::Kind::kPush : TrieJob::Kind::kMerge;
 }
 
+// While siblings are compacted one after the other, those that came first already gain new slots, above what the others
+// still hold. So all may end up nearly empty with only the headroom left above them, and would have to move on, for
+// want of a slot, with a few files each. Bringing the few down costs less.
+bool TriePicker::WaitsForChildren(const ContainerId& parent, const Column& column) const {
+  const int trigger = TriggerOf(shape_->trie());
+  bool some_full = false;
+  bool some_empty = false;
+  for (const ContainerId& child : shape_->Children(parent)) {
+    const int occupied = shape_->Find(child)->occupied_slots();
+    some_full |= occupied >= trigger;
+    some_empty |= occupied == 0;
+  }
+  if (!some_full || !some_empty) return false;
+  return parent.depth == 0 ? column.files < 5u * static_cast<unsigned>(shape_->trie().root_trigger) / 2
+                           : column.occupied_slots() < trigger + (shape_->trie().slots - trigger) / 2;
+}
+
+std::vector<ContainerId> TriePicker::SinkingChildren(const ContainerId& parent) const {
+  std::vector<ContainerId> sinking;
+  if (parent.depth == shape_->trie().depth) return sinking;
+  const int last = LastLevelOfDepth(shape_->trie(), parent.depth + 1);
+  const int trigger = TriggerOf(shape_->trie());
+  int most = 0;
+  for (const ContainerId& child : shape_->Children(parent)) {
+    const Column* column = shape_->Find(child);
+    const int occupied = column->occupied_slots();
+    most = std::max(most, occupied);
+    if (occupied > 0 && column->slots.begin()->first <= last - occupied) sinking.push_back(child);
+  }
+  const int next = shape_->NextFreeLevel(parent);
+  const int free = next == 0 ? 0 : next - FirstLevelOfDepth(shape_->trie(), parent.depth + 1) + 1;
+  if (most > trigger / 4 || most + free >= trigger) sinking.clear();
+  return sinking;
+}
+
 bool TriePicker::MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const {
   if (column.busy || column.files == 0) return false;
   const int level =
@@ -79,23 +114,31 @@ bool TriePicker::Pick(TrieJob* best) {
       found = true;
     }
   };
+  // Both are filled by parents, which come before their children in the order of columns.
   std::set<ContainerId> blocking;
+  std::set<ContainerId> sinking;
   for (const auto& [id, column] : shape_->columns()) {
     const bool blocks = blocking.count(id) != 0;
-    if (column.busy || column.files == 0 || (!blocks && !IsFull(id, column))) continue;
-    const TrieJob::Kind kind = KindFor(id, column);
+    const bool sinks = sinking.count(id) != 0;
+    if (column.busy || column.files == 0 || (!blocks && !sinks && !IsFull(id, column))) continue;
+    if (!blocks && !sinks && WaitsForChildren(id, column)) continue;
+    const std::vector<ContainerId> below = sinks ? std::vector<ContainerId>() : SinkingChildren(id);
+    if (!below.empty()) {
+      sinking.insert(below.begin(), below.end());
+      continue;
+    }
+    const TrieJob::Kind kind = sinks ? TrieJob::Kind::kMerge : KindFor(id, column);
     TrieJob job;
     if (MakeJob(id, column, kind, &job)) {
       job.score = id.depth == 0 ? static_cast<double>(column.files) / shape_->trie().root_trigger
                                 : static_cast<double>(column.occupied_slots()) / TriggerOf(shape_->trie());
-      if (blocks) job.score += 10;
+      if (blocks || sinks) job.score += 10;
       consider(job);
     } else if (kind != TrieJob::Kind::kMerge) {
-      // Parents come before their children in the order of columns.
       const int top = FirstLevelOfDepth(shape_->trie(), id.depth + 1);
       for (const ContainerId& child : shape_->Children(id)) {
-        const Column* below = shape_->Find(child);
-        if (!below->slots.empty() && below->slots.begin()->first == top) blocking.insert(child);
+        const Column* column_below = shape_->Find(child);
+        if (!column_below->slots.empty() && column_below->slots.begin()->first == top) blocking.insert(child);
       }
     }
   }
@@ -150,8 +193,10 @@ bool TriePicker::PickForSpace(TrieJob* best) {
     if (own == space.columns.end()) continue;
     const double merged = static_cast<double>(own->second.merged);
     if (IsLeaf(column) && id.depth > 0) {
-      consider(id, column, TrieJob::Kind::kMerge, static_cast<double>(own->second.bytes), merged, merged,
-               own->second.merged);
+      // A column that would be pushed before long anyway is pushed now: that frees as much.
+      const bool nearly_full = 4 * column.occupied_slots() >= 3 * TriggerOf(shape_->trie());
+      consider(id, column, nearly_full ? KindFor(id, column) : TrieJob::Kind::kMerge,
+               static_cast<double>(own->second.bytes), merged, merged, own->second.merged);
       continue;
     }
     // A push frees little by itself: it lets the children's merges free what it shadows there.

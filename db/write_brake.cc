@@ -30,7 +30,7 @@ void WriteBrake::Update(const std::function<double()>& pressure) {
 
 double RootPressure(uint64_t files, int trigger) {
   const double times = static_cast<double>(files) / trigger;
-  return std::clamp((times - 2) / 2, 0.0, 1.0);
+  return std::clamp((times - 3) / 2, 0.0, 1.0);
 }
 
 }  // namespace cairn

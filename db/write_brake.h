@@ -39,7 +39,7 @@ class WriteBrake {
   std::atomic<uint64_t> rate_{0};
 };
 
-// The pressure of a root with `files` files that is due at `trigger`: 0 up to twice the trigger, 1 from 4 times on.
+// The pressure of a root with `files` files that is due at `trigger`: 0 up to 3 times the trigger, 1 from 5 times on.
 double RootPressure(uint64_t files, int trigger);
 
 }  // namespace cairn
