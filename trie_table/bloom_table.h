@@ -1,0 +1,145 @@
+// What a table format uses of BloomCluster: a builder for the filter block of one table, and a filter for one open
+// table that shares its probes with the tables that lie in other slots of the same container.
+//
+//   Build:  auto filter = NewTableFilterBuilder(directory, context);        // context:
+//   FilterContextOf(TableBuilderOptions)
+//           filter->Add(hash);                                              // position of every user key, in any order
+//           std::string block; filter->Finish(&block);                      // written at a multiple of
+//           kFilterPageBytes
+//   Read:   TableFilter::Open(directory, context, file, offset, size, &filter);
+//           if (!filter->MayContain(read_options, hash)) return OK;         // certainly not in this table
+//
+// The hash is the position of the user key in hash order (table/hash_order.h): a uniform 64-bit number.
+//
+// Thread-safety: a builder serves one thread, a TableFilter any number, a FilterDirectory everything of one factory.
+// Source: LSM-trie (USENIX ATC 2015), "Clustering Bloom filters"; docs/bloom_cluster.md has bytes and invariants.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "cache/cache_key.h"
+#include "file/random_access_file_reader.h"
+#include "rocksdb/cache.h"
+#include "rocksdb/options.h"
+#include "rocksdb/slice.h"
+#include "rocksdb/status.h"
+#include "rocksdb/table_properties.h"
+#include "table/table_builder.h"
+
+namespace cairn {
+
+class FilterDirectory;
+
+// The name of the filter block in the metaindex.
+constexpr char kFilterBlockName[] = "cairn.filter";
+
+// A filter block begins at a multiple of this in its file, so that one read of one page answers a lookup.
+constexpr size_t kFilterPageBytes = 4096;
+
+// Where filters are when they are asked. Fewer bytes of memory, more reads, from first to last.
+enum class FilterResidency {
+  kPinned,  // all in memory, charged to the block cache; tables in other slots are asked along, without I/O
+  kCache,   // pages in the block cache: at most one page read for all slots of a depth
+  kDisk,    // pages are read whenever they are asked: one read for all slots of a depth
+};
+
+enum class FilterClusters {
+  kAuto,  // kAlways unless filters are pinned
+  kNever,
+  kAlways,
+};
+
+struct FilterOptions {
+  // Bits of filter a key, 6 to 24; 0: no filters. 16 lets through 0.01 % a table, 0.15 % a column of 16 slots.
+  double bits_per_key = 16;
+
+  // kPinned takes bits_per_key of memory for every key of the database.
+  FilterResidency residency = FilterResidency::kPinned;
+
+  // Whether a new table's filter block also holds the filters of the slots beneath it. It costs up to a tenth more
+  // bytes written, and saves all but one of the page reads of a depth when filters are not pinned.
+  FilterClusters clusters = FilterClusters::kAuto;
+};
+
+// What a filter must know of its table.
+struct FilterContext {
+  // Names the table and its content for ever: never the same for another table, not even after a restore or an import.
+  // 0: unknown; the table's filter stays on its own.
+  uint64_t table_id = 0;
+  // Tables of one container share their probes. Any number; wrong ones cost speed, never answers.
+  // 0: none.
+  uint64_t container = 0;
+  // RocksDB's level, -1 if not known. Lower is newer.
+  int level = -1;
+  // For charges and cached pages; may be null.
+  std::shared_ptr<rocksdb::Cache> block_cache;
+  // Keys of this table's cached pages; only needed with block_cache and kCache.
+  rocksdb::OffsetableCacheKey cache_key;
+  rocksdb::Statistics* statistics = nullptr;
+};
+
+// The identity of a table, from the properties db_id, db_session_id and orig_file_number; 0 if they are missing.
+uint64_t FilterTableId(const std::string& db_id, const std::string& db_session_id, uint64_t orig_file_number);
+
+// The container of a table at `level` whose keys include one at `position`. Tables of other column families and
+// sessions are in other containers. 0 unless the column family is a trie (its partitioner says so).
+uint64_t FilterContainer(const rocksdb::ImmutableOptions& options, const std::string& db_session_id,
+                         uint32_t column_family_id, int level, uint64_t position);
+
+// Shared by all builders and readers of one table factory.
+std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options);
+
+// Bytes of filters in memory.
+size_t FilterMemoryUsage(const FilterDirectory& directory);
+
+class TableFilterBuilder {
+ public:
+  virtual ~TableFilterBuilder() = default;
+  // Equal hashes one after the other count once. Ascending hashes (hash order) are the fastest.
+  virtual void Add(uint64_t hash) = 0;
+  virtual uint64_t keys() const = 0;
+  // Of the finished block, for TableBuilder::EstimatedFileSize.
+  virtual uint64_t EstimatedBytes() const = 0;
+  // Appends the block; it is empty if no filter is wanted, and is then not to be written. `context` as for the builder.
+  virtual rocksdb::Status Finish(std::string* block) = 0;
+};
+
+std::unique_ptr<TableFilterBuilder> NewTableFilterBuilder(std::shared_ptr<FilterDirectory> directory,
+                                                          const FilterContext& context);
+
+class TableFilter {
+ public:
+  virtual ~TableFilter() = default;
+
+  // Corruption that names file and offset if the block's index is damaged. `file` is kept.
+  static rocksdb::Status Open(const std::shared_ptr<FilterDirectory>& directory, const FilterContext& context,
+                              const rocksdb::ReadOptions& read_options,
+                              std::shared_ptr<rocksdb::RandomAccessFileReader> file, uint64_t offset, uint64_t size,
+                              std::unique_ptr<TableFilter>* filter);
+
+  // False: no key with this hash is in the table. True: there may be one, or the filter cannot tell now (a page is
+  // damaged, or kBlockCacheTier forbids to read it). Ticks RocksDB's BLOOM_FILTER_USEFUL and _FULL_POSITIVE.
+  virtual bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const = 0;
+
+  // Starts loading what MayContain(hash) will touch; for batches of keys.
+  virtual void Prefetch(uint64_t hash) const = 0;
+
+  // For MultiGet: clears *may_contain[i] where hashes[i] is certainly not in the table; overlaps the cache misses.
+  virtual void MayContainBatch(const rocksdb::ReadOptions& read_options, const uint64_t* hashes, size_t count,
+                               bool* may_contain) const = 0;
+
+  // Reads every page and compares its checksum.
+  virtual rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const = 0;
+
+  // This table's share of the memory.
+  virtual size_t ApproximateMemoryUsage() const = 0;
+
+  // One line for dumps: keys, bits a key, pages, slots covered.
+  virtual std::string Describe() const = 0;
+};
+
+}  // namespace cairn
