@@ -54,7 +54,7 @@ enum class FilterClusters {
 };
 
 struct FilterOptions {
-  // Bits of filter a key, 6 to 24; 0: no filters. 16 lets through 0.01 % a table, 0.15 % a column of 16 slots.
+  // Bits of filter a key, 6 to 20; 0: no filters. 16 lets through 0.01 % a table, 0.15 % a column of 16 slots.
   double bits_per_key = 16;
 
   // kPinned takes bits_per_key of memory for every key of the database.
