@@ -1,13 +1,12 @@
 // What a table format uses of BloomCluster: a builder for the filter block of one table, and a filter for one open
 // table that shares its probes with the tables that lie in other slots of the same container.
 //
-//   Build:  auto filter = NewTableFilterBuilder(directory, context);        // context:
-//   FilterContextOf(TableBuilderOptions)
-//           filter->Add(hash);                                              // position of every user key, in any order
-//           std::string block; filter->Finish(&block);                      // written at a multiple of
-//           kFilterPageBytes
-//   Read:   TableFilter::Open(directory, context, file, offset, size, &filter);
-//           if (!filter->MayContain(read_options, hash)) return OK;         // certainly not in this table
+//   Build:  auto filter = NewTableFilterBuilder(directory, FilterContextOf(table_builder_options));
+//           filter->Add(hash);                     // of every user key, in any order
+//           filter->Finish(&block);                // to be written at a multiple of kFilterPageBytes
+//   Read:   TableFilter::Open(directory, FilterContextOf(table_reader_options, properties), read_options, file, offset,
+//                             size, &filter);
+//           if (!filter->MayContain(read_options, hash)) return Status::OK();  // certainly not in this table
 //
 // The hash is the position of the user key in hash order (table/hash_order.h): a uniform 64-bit number.
 //
@@ -18,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -65,14 +65,17 @@ struct FilterOptions {
   FilterClusters clusters = FilterClusters::kAuto;
 };
 
+// InvalidArgument that names the field and what it may be, or OK.
+rocksdb::Status ValidateFilterOptions(const FilterOptions& options);
+
 // What a filter must know of its table.
 struct FilterContext {
   // Names the table and its content for ever: never the same for another table, not even after a restore or an import.
   // 0: unknown; the table's filter stays on its own.
   uint64_t table_id = 0;
-  // Tables of one container share their probes. Any number; wrong ones cost speed, never answers.
-  // 0: none.
-  uint64_t container = 0;
+  // The container of a table one of whose keys has this position. Tables of one container share their probes. A wrong
+  // one costs speed, never answers. Empty or 0: none.
+  std::function<uint64_t(uint64_t position)> container_of;
   // RocksDB's level, -1 if not known. Lower is newer.
   int level = -1;
   // For charges and cached pages; may be null.
@@ -82,13 +85,14 @@ struct FilterContext {
   rocksdb::Statistics* statistics = nullptr;
 };
 
-// The identity of a table, from the properties db_id, db_session_id and orig_file_number; 0 if they are missing.
+// The identity of a table; 0 if a part is missing.
 uint64_t FilterTableId(const std::string& db_id, const std::string& db_session_id, uint64_t orig_file_number);
 
-// The container of a table at `level` whose keys include one at `position`. Tables of other column families and
-// sessions are in other containers. 0 unless the column family is a trie (its partitioner says so).
-uint64_t FilterContainer(const rocksdb::ImmutableOptions& options, const std::string& db_session_id,
-                         uint32_t column_family_id, int level, uint64_t position);
+// Of a table that is being built. The container is that of a trie (the partitioner tells its shape), or none.
+FilterContext FilterContextOf(const rocksdb::TableBuilderOptions& options);
+
+// Of a table that is being opened; the caller fills in block_cache and cache_key.
+FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const rocksdb::TableProperties& properties);
 
 // Shared by all builders and readers of one table factory.
 std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options);
@@ -104,7 +108,8 @@ class TableFilterBuilder {
   virtual uint64_t keys() const = 0;
   // Of the finished block, for TableBuilder::EstimatedFileSize.
   virtual uint64_t EstimatedBytes() const = 0;
-  // Appends the block; it is empty if no filter is wanted, and is then not to be written. `context` as for the builder.
+  // Appends the block; it stays empty if there is nothing to write: no keys, no filter wanted, or hashes so uneven that
+  // one is of no use.
   virtual rocksdb::Status Finish(std::string* block) = 0;
 };
 

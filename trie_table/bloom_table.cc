@@ -1,0 +1,309 @@
+#include "trie_table/bloom_table.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+#include "monitoring/perf_context_imp.h"
+#include "monitoring/statistics_impl.h"
+#include "rocksdb/sst_partitioner.h"
+#include "table/hash_order.h"
+#include "trie_table/bloom_block.h"
+#include "trie_table/bloom_directory.h"
+#include "trie_table/bloom_filter.h"
+#include "trie_table/trie_options.h"
+#include "trie_table/trie_partitioner.h"
+#include "util/hash.h"
+
+namespace cairn {
+
+using rocksdb::perf_context;
+using rocksdb::perf_level;
+using rocksdb::PerfContextByLevel;
+using rocksdb::PerfLevel;
+using rocksdb::Status;
+
+namespace {
+
+constexpr double kMinBits = 6;
+constexpr double kMaxBits = 20;
+// A small table takes up to this many more bits of precision, so that its filter merges with those of larger ones.
+constexpr unsigned kMostExtraPrecision = 8;
+
+// 0 means unknown to our callers.
+uint64_t NotZero(uint64_t v) { return v == 0 ? 1 : v; }
+
+// Containers of other databases, sessions and column families have other names.
+std::function<uint64_t(uint64_t)> ContainerOf(const std::shared_ptr<rocksdb::SstPartitionerFactory>& partitioner,
+                                              const std::string& db_session_id, uint32_t column_family_id, int level) {
+  if (partitioner == nullptr || db_session_id.empty() || level < 0) return nullptr;
+  const auto* of_trie = partitioner->CheckedCast<TriePartitionerFactory>();
+  if (of_trie == nullptr) return nullptr;
+  const int depth = DepthOfLevel(of_trie->trie(), level);
+  if (depth > of_trie->trie().depth) return nullptr;
+  const HashPrefixMap map = ContainerMapOf(of_trie->trie());
+  const std::string owner = db_session_id + '/' + std::to_string(column_family_id) + '/' + std::to_string(depth) + '/';
+  return [map, depth, owner](uint64_t position) {
+    return NotZero(rocksdb::GetSliceHash64(owner + std::to_string(map.ContainerAt(position, depth))));
+  };
+}
+
+class HashCursor : public PairCursor {
+ public:
+  explicit HashCursor(const std::vector<uint64_t>& hashes) : hashes_(hashes) {}
+
+ protected:
+  bool Refill(std::vector<uint64_t>* pairs) override {
+    constexpr size_t kAtOnce = 1024;
+    const size_t end = std::min(hashes_.size(), next_ + kAtOnce);
+    if (next_ == end) return false;
+    for (; next_ < end; ++next_) pairs->push_back(PackPair(hashes_[next_] >> (64 - kMaxPrecision), 0));
+    return true;
+  }
+
+ private:
+  const std::vector<uint64_t>& hashes_;
+  size_t next_ = 0;
+};
+
+class BlockBuilder : public TableFilterBuilder {
+ public:
+  BlockBuilder(std::shared_ptr<FilterDirectory> directory, const FilterContext& context)
+      : directory_(std::move(directory)), context_(context) {}
+
+  void Add(uint64_t hash) override {
+    if (!hashes_.empty()) {
+      if (hash == hashes_.back()) return;
+      sorted_ &= hash > hashes_.back();
+    }
+    hashes_.push_back(hash);
+  }
+
+  uint64_t keys() const override { return hashes_.size(); }
+
+  uint64_t EstimatedBytes() const override {
+    const double pages = static_cast<double>(hashes_.size()) * bits() / 8 / kFilterPageBytes;
+    return hashes_.empty() || bits() == 0 ? 0 : (static_cast<uint64_t>(pages) + 2) * kFilterPageBytes;
+  }
+
+  Status Finish(std::string* block) override {
+    if (hashes_.empty() || bits() == 0) return Status::OK();
+    if (!sorted_) {
+      std::sort(hashes_.begin(), hashes_.end());
+      hashes_.erase(std::unique(hashes_.begin(), hashes_.end()), hashes_.end());
+      sorted_ = true;
+    }
+    unsigned precision = 0;
+    std::vector<FilterCover> beneath;
+    const uint64_t name = context_.container_of == nullptr ? 0 : context_.container_of(hashes_.front());
+    const auto container = name == 0 ? nullptr : directory_->FindOpen(name);
+    if (container != nullptr) beneath = container->Beneath(context_.level, &precision);
+    if (!directory_->writes_clusters()) beneath.clear();
+    // A block of a table beneath that cannot be read must not fail this one.
+    if (!beneath.empty() && Write(beneath, precision, block)) return Status::OK();
+    Write({}, precision, block);
+    return Status::OK();
+  }
+
+ private:
+  double bits() const { return directory_->options().bits_per_key; }
+
+  FilterShape OwnShape(unsigned wanted_precision) const {
+    FilterShape shape = ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0, bits());
+    if (wanted_precision <= shape.precision) return shape;
+    wanted_precision = std::min(wanted_precision, shape.precision + kMostExtraPrecision);
+    // One bit more of precision takes one bit more.
+    return ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0,
+                             bits() + wanted_precision - shape.precision, wanted_precision);
+  }
+
+  // False if a block could not be read, or the hashes are too uneven for a filter; *block is then unchanged.
+  bool Write(const std::vector<FilterCover>& beneath, unsigned wanted_precision, std::string* block) {
+    std::vector<FilterMember> members = {{context_.table_id, hashes_.size()}};
+    HashCursor own(hashes_);
+    std::vector<MergeInput> inputs(1);
+    inputs[0].cursor = &own;
+    inputs[0].precision = kMaxPrecision;
+    std::vector<std::unique_ptr<PairCursor>> cursors;
+    unsigned precision = kMaxPrecision;
+    uint64_t pairs = hashes_.size(), low = hashes_.front(), high = hashes_.back();
+    for (const FilterCover& cover : beneath) {
+      const FilterShape& shape = cover.block->shape();
+      const unsigned shift = 64 - shape.precision;
+      MergeInput input;
+      cursors.push_back(FilterBlock::NewCursor(cover.block, rocksdb::ReadOptions()));
+      input.cursor = cursors.back().get();
+      input.precision = shape.precision;
+      input.slots.fill(MergeInput::kDropped);
+      for (size_t slot = 0; slot < cover.block->members().size(); ++slot) {
+        if (cover.member_of_slot[slot] == FilterCover::kGone || members.size() == kMaxFilterSlots) continue;
+        input.slots[slot] = static_cast<uint8_t>(members.size());
+        members.push_back(cover.block->members()[slot]);
+        pairs += members.back().pairs;
+      }
+      precision = std::min(precision, shape.precision);
+      low = std::min(low, shape.low << shift);
+      const uint64_t last = shape.low + (std::max<uint64_t>(shape.columns, 1) << shape.column_shift()) - 1;
+      high = std::max(high, std::min(last, LowMask(shape.precision)) << shift | LowMask(shift));
+      inputs.push_back(input);
+    }
+    const FilterShape shape =
+        beneath.empty() ? OwnShape(wanted_precision)
+                        : ChooseFilterShape(pairs, low, high, BitWidth(members.size() - 1), bits(), precision);
+    FilterBlockWriter blocks(shape, std::move(members));
+    ColumnWriter writer(shape, &blocks);
+    if (!MergePairs(inputs, shape, &writer)) return false;
+    blocks.Finish(writer.pairs(), block);
+    return true;
+  }
+
+  const std::shared_ptr<FilterDirectory> directory_;
+  const FilterContext context_;
+  std::vector<uint64_t> hashes_;
+  bool sorted_ = true;
+};
+
+class ClusteredFilter : public TableFilter {
+ public:
+  ClusteredFilter(std::shared_ptr<FilterDirectory> directory, const FilterContext& context,
+                  std::shared_ptr<const FilterBlock> block)
+      : directory_(std::move(directory)), context_(context), block_(std::move(block)) {}
+
+  ~ClusteredFilter() override {
+    if (container_ == nullptr) return;
+    container_->Leave(member_);
+    directory_->ChangeMemory(-static_cast<int64_t>(block_->bytes()), nullptr);
+  }
+
+  Status Join(const rocksdb::ReadOptions& read_options) {
+    uint64_t name = 0;
+    if (context_.table_id != 0 && context_.container_of != nullptr) {
+      // The lowest fingerprint stands for all keys: a container is a prefix of hashes, and a shorter one.
+      name = context_.container_of(block_->shape().low << (64 - block_->shape().precision));
+    }
+    auto container = directory_->Find(name);
+    Status s = container->Join(context_, read_options, block_, &member_);
+    if (s.ok() && member_ == FilterContainer::kNoMember) {
+      container = directory_->Find(0);
+      s = container->Join(context_, read_options, block_, &member_);
+    }
+    if (!s.ok()) return s;
+    container_ = std::move(container);
+    directory_->ChangeMemory(static_cast<int64_t>(block_->bytes()), context_.block_cache);
+    return s;
+  }
+
+  bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const override {
+    const bool may = container_->MayContain(read_options, member_, hash);
+    if (may) {
+      RecordTick(context_.statistics, rocksdb::BLOOM_FILTER_FULL_POSITIVE);
+      PERF_COUNTER_ADD(bloom_sst_hit_count, 1);
+    } else {
+      RecordTick(context_.statistics, rocksdb::BLOOM_FILTER_USEFUL);
+      PERF_COUNTER_ADD(bloom_sst_miss_count, 1);
+      PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, 1, static_cast<uint32_t>(std::max(0, context_.level)));
+    }
+    return may;
+  }
+
+  void Prefetch(uint64_t hash) const override { container_->Prefetch(&hash, 1); }
+
+  void MayContainBatch(const rocksdb::ReadOptions& read_options, const uint64_t* hashes, size_t count,
+                       bool* may_contain) const override {
+    container_->Prefetch(hashes, count);
+    for (size_t i = 0; i < count; ++i) {
+      if (may_contain[i]) may_contain[i] = MayContain(read_options, hashes[i]);
+    }
+  }
+
+  Status Verify(const rocksdb::ReadOptions& read_options) const override { return block_->Verify(read_options); }
+
+  size_t ApproximateMemoryUsage() const override { return sizeof(*this) + container_->MemoryOf(member_); }
+
+  std::string Describe() const override {
+    const FilterShape& shape = block_->shape();
+    const double pairs = static_cast<double>(std::max<uint64_t>(block_->pairs(), 1));
+    char text[256];
+    snprintf(
+        text, sizeof(text),
+        "%llu keys, %llu pairs of %zu tables, %.2f bits a pair in %zu pages, precision %u, remainder %u, slot %u bits; "
+        "container: %u open tables, %zu filters",
+        static_cast<unsigned long long>(block_->members()[0].pairs), static_cast<unsigned long long>(block_->pairs()),
+        block_->members().size(), 8.0 * kFilterPageBytes * static_cast<double>(block_->pages()) / pairs,
+        block_->pages(), shape.precision, shape.remainder_bits, shape.slot_bits, container_->members(),
+        container_->sources());
+    return text;
+  }
+
+ private:
+  const std::shared_ptr<FilterDirectory> directory_;
+  const FilterContext context_;
+  const std::shared_ptr<const FilterBlock> block_;
+  std::shared_ptr<FilterContainer> container_;
+  unsigned member_ = FilterContainer::kNoMember;
+};
+
+}  // namespace
+
+Status ValidateFilterOptions(const FilterOptions& options) {
+  if (options.bits_per_key == 0 || (options.bits_per_key >= kMinBits && options.bits_per_key <= kMaxBits)) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument("filter bits per key are " + std::to_string(options.bits_per_key),
+                                 "they may be 6 to 20, or 0 for no filters");
+}
+
+uint64_t FilterTableId(const std::string& db_id, const std::string& db_session_id, uint64_t orig_file_number) {
+  if (db_session_id.empty() || orig_file_number == 0) return 0;
+  const std::string text = db_id + '/' + db_session_id + '/' + std::to_string(orig_file_number);
+  return NotZero(rocksdb::GetSliceHash64(text));
+}
+
+FilterContext FilterContextOf(const rocksdb::TableBuilderOptions& options) {
+  FilterContext context;
+  context.table_id = FilterTableId(options.db_id, options.db_session_id, options.cur_file_num);
+  context.level = options.level_at_creation;
+  context.container_of = ContainerOf(options.ioptions.sst_partitioner_factory, options.db_session_id,
+                                     options.column_family_id, context.level);
+  context.statistics = options.ioptions.stats;
+  return context;
+}
+
+FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const rocksdb::TableProperties& properties) {
+  FilterContext context;
+  context.table_id = FilterTableId(properties.db_id, properties.db_session_id, properties.orig_file_number);
+  context.level = options.level;
+  context.container_of = ContainerOf(options.ioptions.sst_partitioner_factory, options.cur_db_session_id,
+                                     static_cast<uint32_t>(properties.column_family_id), context.level);
+  context.statistics = options.ioptions.stats;
+  return context;
+}
+
+std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options) {
+  return std::make_shared<FilterDirectory>(options);
+}
+
+size_t FilterMemoryUsage(const FilterDirectory& directory) {
+  return directory.counters().memory.load(std::memory_order_relaxed);
+}
+
+std::unique_ptr<TableFilterBuilder> NewTableFilterBuilder(std::shared_ptr<FilterDirectory> directory,
+                                                          const FilterContext& context) {
+  return std::make_unique<BlockBuilder>(std::move(directory), context);
+}
+
+Status TableFilter::Open(const std::shared_ptr<FilterDirectory>& directory, const FilterContext& context,
+                         const rocksdb::ReadOptions& read_options,
+                         std::shared_ptr<rocksdb::RandomAccessFileReader> file, uint64_t offset, uint64_t size,
+                         std::unique_ptr<TableFilter>* filter) {
+  std::shared_ptr<const FilterBlock> block;
+  Status s = FilterBlock::Open(context, read_options, std::move(file), offset, size, directory->mutable_counters(), &block);
+  if (!s.ok()) return s;
+  auto opened = std::make_unique<ClusteredFilter>(directory, context, std::move(block));
+  s = opened->Join(read_options);
+  if (s.ok()) *filter = std::move(opened);
+  return s;
+}
+
+}  // namespace cairn
