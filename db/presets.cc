@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cairn/trie.h"
+#include "db/hash_order_options.h"
 #include "db/trie_listener.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
@@ -31,30 +32,13 @@ std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOpti
   return std::shared_ptr<rocksdb::TableFactory>(rocksdb::NewBlockBasedTableFactory(block_based));
 }
 
-// Neither set, nor what RocksDB writes into OPTIONS files when it is not set (30 days).
-bool IsAskedFor(uint64_t seconds) {
-  constexpr uint64_t kUnset = 0xfffffffffffffffe;
-  constexpr uint64_t kWhenUnset = 30 * 24 * 60 * 60;
-  return seconds != 0 && seconds != kUnset && seconds != kWhenUnset;
-}
-
 }  // namespace
 
 Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   Status s = ValidateTrieOptions(trie);
   if (!s.ok()) return s;
-  if (options->prefix_extractor != nullptr) {
-    return Status::NotSupported("prefix_extractor", "keys of one prefix are not neighbours in hash order");
-  }
-  if (options->comparator != nullptr && options->comparator->timestamp_size() > 0) {
-    return Status::NotSupported("user-defined timestamps", "the hash order of a trie has none");
-  }
-  if (IsAskedFor(options->ttl) || IsAskedFor(options->periodic_compaction_seconds)) {
-    return Status::NotSupported("ttl and periodic_compaction_seconds",
-                                "a trie compacts by size only; use a compaction filter and cairn::CompactTrie");
-  }
-  options->ttl = 0;
-  options->periodic_compaction_seconds = 0;
+  s = PrepareForHashOrder(options);
+  if (!s.ok()) return s;
   HashKind kind = HashKind::kXxh3;
   s = ParseHashKind(trie.hash, &kind);
   if (!s.ok()) return s;

@@ -3,7 +3,12 @@
 #include "cairn/silt.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <unordered_map>
 
+#include "db/hash_order_options.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/utilities/options_type.h"
 #include "table/ect_table.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
@@ -16,19 +21,68 @@ namespace {
 
 // The last level takes everything, however much that is.
 constexpr uint64_t kNoLimit = uint64_t{1} << 60;
+constexpr int kLevels = 2;  // HashStores and the SortedStore
+
+using rocksdb::OptionType;
+using rocksdb::OptionTypeInfo;
+
+const std::unordered_map<std::string, OptionTypeInfo>& SiltOptionTypes() {
+  constexpr size_t kTable = offsetof(SiltOptions, table);
+  static const auto* types = new std::unordered_map<std::string, OptionTypeInfo>{
+      {"hash", {offsetof(SiltOptions, hash), OptionType::kString}},
+      {"seed", {offsetof(SiltOptions, seed), OptionType::kUInt64T}},
+      {"merge_trigger", {offsetof(SiltOptions, merge_trigger), OptionType::kInt}},
+      {"merge_threads", {offsetof(SiltOptions, merge_threads), OptionType::kUInt32T}},
+      {"group", {kTable + offsetof(EctTableOptions, group), OptionType::kUInt32T}},
+      {"hmax", {kTable + offsetof(EctTableOptions, hmax), OptionType::kUInt32T}},
+      {"filter_tag_bits", {kTable + offsetof(EctTableOptions, filter_tag_bits), OptionType::kUInt32T}},
+  };
+  return *types;
+}
 
 }  // namespace
 
-Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
-  if (silt.merge_trigger < 1 || silt.merge_trigger > 1000) {
-    return Status::InvalidArgument("merge_trigger must be within 1 ... 1000");
-  }
-  if (silt.merge_threads < 1) return Status::InvalidArgument("merge_threads must be at least 1");
-  if (options->prefix_extractor != nullptr) {
-    return Status::NotSupported("prefix_extractor", "keys of one prefix are not neighbours in hash order");
-  }
-  HashKind kind = HashKind::kXxh3;
+Status SiltOptionsFromString(const std::string& text, SiltOptions* options) {
+  SiltOptions parsed = *options;
+  rocksdb::ConfigOptions config;
+  config.ignore_unknown_options = false;
+  Status s = OptionTypeInfo::ParseType(config, text, SiltOptionTypes(), &parsed);
+  if (!s.ok()) return Status::InvalidArgument("silt options \"" + text + "\"", s.ToString());
+  s = ValidateSiltOptions(parsed);
+  if (s.ok()) *options = parsed;
+  return s;
+}
+
+std::string SiltOptionsToString(const SiltOptions& options) {
+  rocksdb::ConfigOptions config;
+  config.delimiter = ";";
+  std::string text;
+  OptionTypeInfo::SerializeType(config, SiltOptionTypes(), &options, &text).PermitUncheckedError();
+  return text;
+}
+
+Status ValidateSiltOptions(const SiltOptions& silt) {
+  HashKind kind;
   Status s = ParseHashKind(silt.hash, &kind);
+  if (!s.ok()) return s;
+  if (silt.merge_trigger < 1 || silt.merge_trigger > 1000) {
+    return Status::InvalidArgument("silt option merge_trigger is " + std::to_string(silt.merge_trigger),
+                                   "it may be 1 to 1000");
+  }
+  if (silt.merge_threads < 1 || silt.merge_threads > 1000) {
+    return Status::InvalidArgument("silt option merge_threads is " + std::to_string(silt.merge_threads),
+                                   "it may be 1 to 1000");
+  }
+  return ValidateEctTableOptions(silt.table);
+}
+
+Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
+  Status s = ValidateSiltOptions(silt);
+  if (!s.ok()) return s;
+  s = PrepareForHashOrder(options);
+  if (!s.ok()) return s;
+  HashKind kind = HashKind::kXxh3;
+  s = ParseHashKind(silt.hash, &kind);
   if (!s.ok()) return s;
 
   EctTableOptions table = silt.table;
@@ -45,7 +99,7 @@ Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
   options->table_factory =
       std::make_shared<HashOrderTableFactory>(std::shared_ptr<rocksdb::TableFactory>(NewEctTableFactory(table)));
   options->compaction_style = rocksdb::kCompactionStyleLevel;
-  options->num_levels = 2;
+  options->num_levels = kLevels;
   options->level_compaction_dynamic_level_bytes = false;
   options->max_bytes_for_level_base = kNoLimit;
   options->max_compaction_bytes = kNoLimit;
@@ -55,10 +109,32 @@ Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
   return Status::OK();
 }
 
-Status UseSilt(rocksdb::Options* options, const SiltOptions& silt) {
-  const Status s = UseSilt(static_cast<rocksdb::ColumnFamilyOptions*>(options), silt);
+Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt) {
+  const Status s = ValidateSiltOptions(silt);
   if (s.ok()) options->max_subcompactions = std::max(options->max_subcompactions, silt.merge_threads);
   return s;
+}
+
+Status UseSilt(rocksdb::Options* options, const SiltOptions& silt) {
+  const Status s = UseSilt(static_cast<rocksdb::ColumnFamilyOptions*>(options), silt);
+  return s.ok() ? UseSiltMerges(options, silt) : s;
+}
+
+bool IsSilt(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt) {
+  const KeyHash* const hash = HashOfComparator(options.comparator);
+  if (hash == nullptr || options.table_factory == nullptr || options.num_levels != kLevels ||
+      options.compaction_style != rocksdb::kCompactionStyleLevel) {
+    return false;
+  }
+  const auto* factory = options.table_factory->CheckedCast<EctTableFactory>();
+  if (factory == nullptr) return false;
+  if (silt != nullptr) {
+    silt->hash = HashKindName(hash->kind());
+    silt->seed = hash->seed();
+    silt->merge_trigger = options.level0_file_num_compaction_trigger;
+    silt->table = factory->options();
+  }
+  return true;
 }
 
 }  // namespace cairn

@@ -148,6 +148,27 @@ TEST_F(SiltTest, RefusesWhatItCannotDo) {
   EXPECT_FALSE(UseSilt(&options_, silt).ok());
   options_.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(3));
   EXPECT_TRUE(UseSilt(&options_).IsNotSupported());
+  options_ = rocksdb::Options();
+  options_.ttl = 1000;
+  EXPECT_TRUE(UseSilt(&options_).IsNotSupported());
+}
+
+TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
+  SiltOptions silt;
+  ASSERT_TRUE(SiltOptionsFromString("hash=sha1;seed=3;merge_trigger=5;group=64;hmax=32;filter_tag_bits=9", &silt).ok());
+  SiltOptions copy;
+  ASSERT_TRUE(SiltOptionsFromString(SiltOptionsToString(silt), &copy).ok());
+  EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(copy));
+  EXPECT_FALSE(IsSilt(options_, nullptr));
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  SiltOptions found;
+  ASSERT_TRUE(IsSilt(options_, &found));
+  EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(found));
+  for (const char* bad : {"no_such=1", "merge_trigger=0", "merge_threads=0", "group=8", "hmax=1", "filter_tag_bits=3",
+                          "hash=md5", "merge_trigger"}) {
+    EXPECT_TRUE(SiltOptionsFromString(bad, &copy).IsInvalidArgument()) << bad;
+  }
+  EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(copy));
 }
 
 }  // namespace

@@ -1,6 +1,10 @@
 #include "db_bench/engines.h"
 
+#include <algorithm>
+#include <cmath>
+
 #include "cairn/db.h"
+#include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/filter_policy.h"
@@ -98,6 +102,37 @@ Status ConfigureTrie(const EngineSettings& settings, Options* options) {
   return s;
 }
 
+// Of a cuckoo filter's tags, which take 95 % of its bits.
+uint32_t TagBits(double filter_bits) {
+  if (filter_bits <= 0) return 0;
+  return static_cast<uint32_t>(std::lround(std::clamp(0.95 * filter_bits, 4.0, 25.0)));
+}
+
+Status OverlaySilt(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+  SiltOptions silt;
+  if (settings.filter_bits >= 0) {
+    silt.table.filter_tag_bits = TagBits(settings.filter_bits);
+  }
+  if (settings.level0_trigger >= 0) {
+    silt.merge_trigger = settings.level0_trigger;
+  }
+  Status s = SiltOptionsFromString(settings.engine_options, &silt);
+  if (s.ok()) {
+    s = UseSilt(column_family, silt);
+  }
+  return s.ok() ? UseSiltMerges(database, silt) : s;
+}
+
+Status ConfigureSilt(const EngineSettings& settings, Options* options) {
+  ConfigureCommon(settings, 0, options);
+  options->target_file_size_base = settings.write_buffer_size;
+  DBOptions database(*options);
+  ColumnFamilyOptions column_family(*options);
+  Status s = OverlaySilt(settings, &database, &column_family);
+  *options = Options(database, column_family);
+  return s;
+}
+
 Status OpenPlain(const Options& options, const std::string& path, DB** db) { return DB::Open(options, path, db); }
 
 Status OpenCairn(const Options& options, const std::string& path, DB** db) { return cairn::Open(options, path, db); }
@@ -120,6 +155,62 @@ const char kEngineDecides[] = "contradicts --engine, which decides it; leave one
 const char kByTrie[] =
     "has no meaning in a trie: its levels and files follow from its shape (--engine_options=fan_out=..;slots=..;...)";
 const char kHashOrder[] = "needs key order, and a trie keeps hash order";
+
+const char kBySilt[] =
+    "has no meaning in a SILT store, which has level 0 and one sorted level (--engine_options=merge_trigger=..;...)";
+const char kNotSilt[] = "contradicts --engine=silt, whose tables are cairn.EctTable over block-based ones";
+const char kHashOrderOfSilt[] = "needs key order, and a SILT store keeps hash order";
+const char kDeletesRanges[] = "uses DeleteRange, and a SILT store keeps hash order";
+
+Engine MakeSilt() {
+  Engine silt{};
+  silt.name = "silt";
+  silt.summary =
+      "Cairn's SILT store, in hash order: level 0 and one sorted level with an index of about a bit a key, no filter.";
+  silt.key_order = KeyOrder::kHash;
+  silt.configure = ConfigureSilt;
+  silt.open = OpenCairn;
+  silt.settle = SettlePlain;
+  silt.overlay = OverlaySilt;
+  silt.refused_flags = {
+      {"options_file", kEngineDecides},
+      {"compaction_style", kEngineDecides},
+      {"num_levels", kBySilt},
+      {"level_compaction_dynamic_level_bytes", kBySilt},
+      {"max_bytes_for_level_base", kBySilt},
+      {"max_bytes_for_level_multiplier", kBySilt},
+      {"max_bytes_for_level_multiplier_additional", kBySilt},
+      {"max_compaction_bytes", kBySilt},
+      {"min_level_to_compress", kBySilt},
+      {"compaction_pri", kBySilt},
+      {"use_uint64_comparator", "contradicts --engine=silt, which brings its own comparator"},
+      {"user_timestamp_size", "contradicts --engine=silt, which brings its own comparator"},
+      {"use_plain_table", kNotSilt},
+      {"use_cuckoo_table", kNotSilt},
+      {"use_hash_search", "needs a key prefix, and a SILT store keeps hash order"},
+      {"use_ribbon_filter", "contradicts --engine=silt, whose filters are cuckoo filters"},
+      {"prefix_size", kHashOrderOfSilt},
+      {"auto_prefix_mode", kHashOrderOfSilt},
+      {"max_scan_distance", kHashOrderOfSilt},
+      {"writes_before_delete_range", kDeletesRanges},
+      {"writes_per_range_tombstone", kDeletesRanges},
+      {"use_blob_db", "opens a BlobDB, and a SILT store is opened by cairn::Open"},
+      {"use_secondary_db", "opens a secondary instance, which db_bench offers for RocksDB's own engines only"},
+      {"open_as_follower", "opens a follower, which db_bench offers for RocksDB's own engines only"},
+  };
+  silt.refused_benchmarks = {
+      {"fillseqdeterministic", nullptr, "shapes RocksDB's levels, of which a SILT store has two"},
+      {"filluniquerandomdeterministic", nullptr, "shapes RocksDB's levels, of which a SILT store has two"},
+      {"approximatesizerandom", nullptr, kHashOrderOfSilt},
+      {"timeseries", nullptr, kHashOrderOfSilt},
+      {"seekrandom", "seek_nexts", kHashOrderOfSilt},
+      {"seekrandomwhilewriting", "seek_nexts", kHashOrderOfSilt},
+      {"seekrandomwhilemerging", "seek_nexts", kHashOrderOfSilt},
+      {"fillseekseq", "seek_nexts", kHashOrderOfSilt},
+      {"mixgraph", "mix_seek_ratio", kHashOrderOfSilt},
+  };
+  return silt;
+}
 
 std::vector<Engine> MakeEngines() {
   std::vector<Engine> engines;
@@ -218,6 +309,7 @@ std::vector<Engine> MakeEngines() {
       {"compactall", "optimistic_transaction_db", "does nothing on a trie through --optimistic_transaction_db"},
   };
   engines.push_back(trie);
+  engines.push_back(MakeSilt());
   return engines;
 }
 

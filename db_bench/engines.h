@@ -31,7 +31,8 @@ struct EngineSettings {
   // Files of level 0 that start a compaction. Negative: what the engine's row chooses.
   int level0_trigger = -1;
 
-  // The engine's own options as an option string; empty: its defaults. A trie reads cairn::TrieOptions.
+  // The engine's own options as an option string; empty: its defaults. trie_sst reads cairn::TrieOptions, silt
+  // cairn::SiltOptions.
   std::string engine_options;
 };
 

@@ -7,7 +7,8 @@ import tempfile
 import unittest
 
 BIN = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bin")
-ENGINES = ["leveled", "universal", "trie_sst"]
+ENGINES = ["leveled", "universal", "trie_sst", "silt"]
+DEMO_ENGINES = ENGINES[:3]
 
 
 class ProgramTest(unittest.TestCase):
@@ -50,8 +51,8 @@ class DbBenchTest(ProgramTest):
 
     def test_contradictions(self):
         for text, arguments in [
-            ("it may be leveled, universal, trie_sst", ["--engine=nothing"]),
-            ("it may be leveled, universal, trie_sst", ["--engine="]),
+            ("it may be leveled, universal, trie_sst, silt", ["--engine=nothing"]),
+            ("it may be leveled, universal, trie_sst, silt", ["--engine="]),
             ("--engine_options needs --engine", ["--engine_options=trigger=4"]),
             ("--options_file", ["--engine=leveled", "--options_file=x"]),
             ("--compaction_style", ["--engine=universal", "--compaction_style=0"]),
@@ -66,6 +67,10 @@ class DbBenchTest(ProgramTest):
             ("compact0", ["--engine=trie_sst", "--benchmarks=fillrandom,compact0[X2]"]),
             ("no_such", ["--engine=trie_sst", "--engine_options=no_such=1"]),
             ("fan_out", ["--engine=trie_sst", "--engine_options=fan_out=7"]),
+            ("--num_levels", ["--engine=silt", "--num_levels=7"]),
+            ("--use_ribbon_filter", ["--engine=silt", "--use_ribbon_filter"]),
+            ("seekrandom", ["--engine=silt", "--benchmarks=fillrandom,seekrandom", "--seek_nexts=10"]),
+            ("merge_trigger", ["--engine=silt", "--engine_options=merge_trigger=0"]),
         ]:
             with self.subTest(arguments):
                 self.expect_refusal("db_bench", text, *arguments)
@@ -141,6 +146,24 @@ class DbBenchTest(ProgramTest):
         output, _ = self.bench("trie_sst", "--benchmarks=readrandom", "--readonly", *small)
         self.assertRegex(output, r"readrandom .* of 20000 found\)")
 
+    def test_silt_keeps_other_flags_and_merges(self):
+        output, options = self.bench(
+            "silt",
+            "--benchmarks=fillrandom,flush,waitforcompaction,readrandom,compact,readrandom,readseq,stats,levelstats",
+            "--write_buffer_size=65536",
+            "--block_size=8192",
+            "--subcompactions=3",
+            "--engine_options=merge_trigger=4;group=128",
+        )
+        self.assertRegex(output, r"readrandom .*\(12\d\d\d of 20000 found\)")
+        self.assertRegex(output, r"readseq .* ops/sec")
+        self.assertEqual(options["num_levels"], "2")
+        self.assertEqual(options["level0_file_num_compaction_trigger"], "4")
+        self.assertEqual(options["max_subcompactions"], "3")
+        self.assertIn("group=128;", options["table"])
+        self.assertIn("block_size=8192;", options["table"])
+        self.bench("silt", "--benchmarks=readrandom", "--readonly")
+
     def test_without_an_engine_it_is_rocksdbs(self):
         path = os.path.join(self.folder, "db")
         self.expect_success("db_bench", "--db=" + path, "--num=1000", "--benchmarks=fillrandom,seekrandom")
@@ -209,14 +232,14 @@ class DemoTest(ProgramTest):
             file.write("a\tb\nno tab\n")
         self.expect_demo_error("line 2", "--file=" + tsv)
 
-    def expect_table(self, *arguments, env=None):
+    def expect_table(self, *arguments, env=None, engines=DEMO_ENGINES):
         result = os.path.join(self.folder, "result.json")
         done = self.run_program("cairn_demo", "--json=" + result, "--write_buffer_size=65536", *arguments, env=env)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, "leveled +universal +trie_sst")
+        self.assertRegex(done.stdout, " +".join(engines))
         with open(result, encoding="utf-8") as file:
             written = json.load(file)
-        self.assertEqual(list(written["engines"]), ENGINES)
+        self.assertEqual(list(written["engines"]), engines)
         for engine in written["engines"].values():
             self.assertEqual(engine["keys_compared"] + engine["deleted_keys_absent"], written["items"])
             self.assertGreater(engine["deleted_keys_absent"], 0)
@@ -224,6 +247,7 @@ class DemoTest(ProgramTest):
 
     def test_made_up_items(self):
         self.assertEqual(self.expect_table("--items=20000")["items"], 20000)
+        self.expect_table("--items=20000", "--engines=leveled,silt", engines=["leveled", "silt"])
 
     def test_file(self):
         tsv = os.path.join(self.folder, "x.tsv")

@@ -148,6 +148,18 @@ bool WritesBlocksAtOnce(const rocksdb::CompressionType type, const rocksdb::Comp
 
 }  // namespace
 
+rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options) {
+  const auto bad = [](const char* field, uint32_t value, const char* allowed) {
+    return rocksdb::Status::InvalidArgument(
+        "option " + std::string(field) + " of cairn.EctTable is " + std::to_string(value), allowed);
+  };
+  if (options.group < 16 || options.group > 65536) return bad("group", options.group, "it may be 16 to 65536");
+  if (options.hmax < 2 || options.hmax > 120) return bad("hmax", options.hmax, "it may be 2 to 120");
+  const uint32_t bits = options.filter_tag_bits;
+  if (bits != 0 && (bits < 4 || bits > 25)) return bad("filter_tag_bits", bits, "it may be 4 to 25, or 0");
+  return rocksdb::Status::OK();
+}
+
 EctTableFactory::EctTableFactory(const EctTableOptions& options) : options_(options) {
   if (options_.table == nullptr) {
     rocksdb::BlockBasedTableOptions table_options;
@@ -175,12 +187,8 @@ rocksdb::Status EctTableFactory::ValidateOptions(const rocksdb::DBOptions& db_op
     return rocksdb::Status::InvalidArgument("cairn.EctTable needs a block-based table",
                                             "set table={id=BlockBasedTable}");
   }
-  if (options_.group < 16 || options_.group > 65536 || options_.hmax < 2 || options_.hmax > 120) {
-    return rocksdb::Status::InvalidArgument("cairn.EctTable: group must be within 16 ... 65536, hmax within 2 ... 120");
-  }
-  if (options_.filter_tag_bits != 0 && (options_.filter_tag_bits < 4 || options_.filter_tag_bits > 25)) {
-    return rocksdb::Status::InvalidArgument("cairn.EctTable: filter_tag_bits must be 0 or within 4 ... 25");
-  }
+  const rocksdb::Status status = ValidateEctTableOptions(options_);
+  if (!status.ok()) return status;
   if (block_options->block_align) {
     return rocksdb::Status::NotSupported("cairn.EctTable with block_align", "set block_align=false");
   }

@@ -16,6 +16,9 @@ namespace cairn {
 constexpr char kEctProperty[] = "cairn.ect";
 constexpr char kCuckooProperty[] = "cairn.cuckoo";
 
+// InvalidArgument that names the field and what it may be, or OK.
+rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options);
+
 class EctTableFactory : public rocksdb::TableFactory {
  public:
   static const char* kClassName() { return "cairn.EctTable"; }
@@ -38,6 +41,8 @@ class EctTableFactory : public rocksdb::TableFactory {
                                          rocksdb::WritableFileWriter* file) const override;
   std::unique_ptr<rocksdb::TableFactory> Clone() const override;
   bool IsDeleteRangeSupported() const override { return false; }
+
+  const EctTableOptions& options() const { return options_; }
 
  private:
   EctTableOptions options_;

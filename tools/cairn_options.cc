@@ -46,7 +46,7 @@ Status MakeOptions(const std::string& engine, const std::vector<std::string>& en
   OptionMap after;
   Status s = ColumnFamilyMap(config, *options, &before);
   if (s.ok()) s = UseEngine(engine, engine_options, options);
-  if (s.ok()) s = UseEngineInDatabase(engine, options);
+  if (s.ok()) s = UseEngineInDatabase(engine, engine_options, options);
   if (s.ok()) s = ColumnFamilyMap(config, *options, &after);
   if (!s.ok()) return s;
   for (const auto& [name, value] : wanted) {

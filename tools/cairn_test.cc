@@ -256,6 +256,40 @@ double NumberIn(const std::string& json, const std::string& name) {
   return at == std::string::npos ? -1 : std::strtod(json.c_str() + at + name.size() + 3, nullptr);
 }
 
+TEST_F(CairnTest, SiltByOptionsAndConversion) {
+  ProgramResult result = Cairn({"options", "silt", "--option", "merge_trigger=5;merge_threads=3;seed=7",
+                                "--rocksdb-option", "write_buffer_size=1000000"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "cairn.EctTable");
+  EXPECT_CONTAINS(result.out, "cairn.HashOrder:xxh3:7");
+  EXPECT_CONTAINS(result.out, "level0_file_num_compaction_trigger=5");
+  EXPECT_CONTAINS(result.out, "max_subcompactions=3");
+  EXPECT_CONTAINS(result.out, "write_buffer_size=1000000");
+  result = Cairn({"options", "silt", "--rocksdb-option", "num_levels=3"});
+  EXPECT_EQ(2, result.exit_code);
+  EXPECT_CONTAINS(result.err, "sets num_levels");
+
+  MakeStock(Path("stock"), 20000);
+  const auto expected = ReadAll(Path("stock"));
+  const std::string steps[][2] = {
+      {"stock", "silt"}, {"silt", "trie_sst"}, {"trie_sst", "silt_again"}, {"silt_again", "stock_again"}};
+  for (const auto& [from, to] : steps) {
+    const std::string engine = to.substr(0, to.find("_again"));
+    result = Cairn({"convert", Path(from), Path(to), "--to", engine, "--compact"});
+    ASSERT_EQ(0, result.exit_code) << result.err;
+    EXPECT_TRUE(expected == ReadAll(Path(to))) << to;
+  }
+  std::vector<std::string> texts;
+  for (const char* name : {"stock", "stock_again"}) {
+    rocksdb::DBOptions options;
+    std::vector<ColumnFamilyDescriptor> families;
+    ASSERT_TRUE(Load(Path(name), &options, &families).ok());
+    texts.emplace_back();
+    ASSERT_TRUE(rocksdb::GetStringFromColumnFamilyOptions(&texts.back(), families[0].options).ok());
+  }
+  EXPECT_EQ(texts[0], texts[1]);
+}
+
 TEST_F(CairnTest, StatsAndCompact) {
   MakeStock(Path("stock"), 20000);
   ASSERT_EQ(

@@ -1,6 +1,5 @@
 #include "tools/convert_source.h"
 
-#include <cairn/trie.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_util.h"
 #include "tools/convert_state.h"
+#include "tools/engines.h"
 
 namespace cairn {
 namespace {
@@ -110,7 +110,7 @@ Status ConvertSource::CheckOptions(const SourceFamily& family, const OptionMap& 
   const bool is_known = comparator.empty() || comparator == loaded;
   const bool is_plain =
       options.comparator == rocksdb::BytewiseComparator() || options.comparator == rocksdb::ReverseBytewiseComparator();
-  if (!is_known || (!is_plain && !IsTrie(options, nullptr))) {
+  if (!is_known || (!is_plain && !IsOfCairn(options))) {
     return Refusal(family, "is ordered by the comparator " + comparator +
                                ", which this program cannot carry over: its order, and what it takes for equal keys, " +
                                "would be lost. Only bytewise and reverse bytewise order can be left and returned to");

@@ -22,14 +22,16 @@ using rocksdb::ColumnFamilyOptions;
 using rocksdb::DBOptions;
 using rocksdb::Status;
 
-// Undoes UseTrie and DropWhatHasNoMeaning: what they set comes from `before`.
-void LeaveTrie(const ColumnFamilyOptions& before, ColumnFamilyOptions* options) {
+// Undoes UseTrie or UseSilt, and DropWhatHasNoMeaning: what they set comes from `before`.
+void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options) {
   options->comparator = before.comparator;
   options->sst_partitioner_factory = before.sst_partitioner_factory;
   options->table_factory = before.table_factory;
   options->num_levels = before.num_levels;
   options->compaction_style = before.compaction_style;
   options->level_compaction_dynamic_level_bytes = before.level_compaction_dynamic_level_bytes;
+  options->max_bytes_for_level_base = before.max_bytes_for_level_base;
+  options->max_compaction_bytes = before.max_compaction_bytes;
   options->disable_auto_compactions = before.disable_auto_compactions;
   options->level0_file_num_compaction_trigger = before.level0_file_num_compaction_trigger;
   options->level0_slowdown_writes_trigger = before.level0_slowdown_writes_trigger;
@@ -47,7 +49,7 @@ void DropWhatHasNoMeaning(const std::string& family, ColumnFamilyOptions* option
     if (*seconds != 0 && *seconds < kDefaultSeconds * 1000 && *seconds != kDefaultSeconds) {
       notes->push_back("column family \"" + family +
                        "\": " + (seconds == &options->ttl ? "ttl" : "periodic_compaction_seconds") + " (" +
-                       std::to_string(*seconds) + " s) is left behind: a trie compacts by size only");
+                       std::to_string(*seconds) + " s) is left behind: a store in hash order compacts by size only");
     }
     *seconds = 0;
   }
@@ -58,8 +60,8 @@ void DropWhatHasNoMeaning(const std::string& family, ColumnFamilyOptions* option
   options->prefix_extractor.reset();
 }
 
-// What a trie was before it was one, as far as that is known: the options remembered under its name, or RocksDB's
-// defaults.
+// What a column family was before it was of Cairn, as far as that is known: the options remembered under its name, or
+// RocksDB's defaults.
 Status LoadRememberedOptions(const std::string& directory, std::vector<ColumnFamilyDescriptor>* remembered) {
   const std::string file = directory + "/" + kConvertStockOptionsFile;
   Status s = rocksdb::Env::Default()->FileExists(file);
@@ -71,7 +73,7 @@ Status LoadRememberedOptions(const std::string& directory, std::vector<ColumnFam
 
 ColumnFamilyOptions OptionsBefore(const std::vector<ColumnFamilyDescriptor>& remembered, const SourceFamily& family) {
   for (const ColumnFamilyDescriptor& descriptor : remembered) {
-    const bool usable = !IsTrie(descriptor.options, nullptr) && descriptor.options.table_factory != nullptr;
+    const bool usable = !IsOfCairn(descriptor.options) && descriptor.options.table_factory != nullptr;
     if (descriptor.name == family.name && usable) return descriptor.options;
   }
   ColumnFamilyOptions before;
@@ -111,7 +113,7 @@ Status PlanConvertTarget(const ConvertSource& source, const std::string& engine,
   if (!s.ok()) return s;
   *target = ConvertTarget();
   target->db_options = DatabaseOptions(source);
-  s = UseEngineInDatabase(engine, &target->db_options);
+  s = UseEngineInDatabase(engine, engine_options, &target->db_options);
   for (const SourceFamily& family : source.families()) {
     if (!s.ok()) return s;
     TargetFamily result;
@@ -119,12 +121,11 @@ Status PlanConvertTarget(const ConvertSource& source, const std::string& engine,
     result.options = family.options;
     result.options.cf_paths.clear();
     result.converted = only.empty() || std::find(only.begin(), only.end(), family.name) != only.end();
-    const bool was_trie = IsTrie(family.options, nullptr);
     if (result.converted) {
-      if (was_trie) LeaveTrie(OptionsBefore(remembered, family), &result.options);
+      if (IsOfCairn(family.options)) LeaveEngine(OptionsBefore(remembered, family), &result.options);
       if (engine != kStockEngine) DropWhatHasNoMeaning(family.name, &result.options, &target->notes);
       s = UseEngine(engine, engine_options, &result.options);
-    } else if (was_trie) {
+    } else if (IsTrie(family.options, nullptr)) {
       s = UseTrieCompaction(&target->db_options);
     }
     target->families.push_back(std::move(result));

@@ -1,5 +1,6 @@
 #include "tools/engines.h"
 
+#include <cairn/silt.h>
 #include <cairn/trie.h>
 
 #include <algorithm>
@@ -14,7 +15,7 @@ using rocksdb::Status;
 struct Engine {
   const char* name;
   Status (*use)(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options);
-  Status (*use_in_database)(DBOptions* options);
+  Status (*use_in_database)(const std::vector<std::string>& engine_options, DBOptions* options);
 };
 
 Status UseStock(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
@@ -31,9 +32,31 @@ Status UseTrieSst(const std::vector<std::string>& engine_options, ColumnFamilyOp
   return UseTrie(options, trie);
 }
 
+Status ParseSilt(const std::vector<std::string>& engine_options, SiltOptions* silt) {
+  for (const std::string& text : engine_options) {
+    Status s = SiltOptionsFromString(text, silt);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+Status UseSiltStore(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  SiltOptions silt;
+  Status s = ParseSilt(engine_options, &silt);
+  return s.ok() ? UseSilt(options, silt) : s;
+}
+
+Status UseSiltInDatabase(const std::vector<std::string>& engine_options, DBOptions* options) {
+  SiltOptions silt;
+  Status s = ParseSilt(engine_options, &silt);
+  return s.ok() ? UseSiltMerges(options, silt) : s;
+}
+
 const Engine kEngines[] = {
-    {kStockEngine, UseStock, [](DBOptions*) { return Status::OK(); }},
-    {"trie_sst", UseTrieSst, [](DBOptions* options) { return UseTrieCompaction(options); }},
+    {kStockEngine, UseStock, [](const std::vector<std::string>&, DBOptions*) { return Status::OK(); }},
+    {"trie_sst", UseTrieSst,
+     [](const std::vector<std::string>&, DBOptions* options) { return UseTrieCompaction(options); }},
+    {"silt", UseSiltStore, UseSiltInDatabase},
 };
 
 Status Find(const std::string& name, const Engine** found) {
@@ -56,6 +79,8 @@ std::vector<std::string> EngineNames() {
   return names;
 }
 
+bool IsOfCairn(const ColumnFamilyOptions& options) { return IsTrie(options, nullptr) || IsSilt(options, nullptr); }
+
 Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,
                  ColumnFamilyOptions* options) {
   const Engine* found = nullptr;
@@ -63,10 +88,11 @@ Status UseEngine(const std::string& engine, const std::vector<std::string>& engi
   return s.ok() ? found->use(engine_options, options) : s;
 }
 
-Status UseEngineInDatabase(const std::string& engine, DBOptions* options) {
+Status UseEngineInDatabase(const std::string& engine, const std::vector<std::string>& engine_options,
+                           DBOptions* options) {
   const Engine* found = nullptr;
   Status s = Find(engine, &found);
-  return s.ok() ? found->use_in_database(options) : s;
+  return s.ok() ? found->use_in_database(engine_options, options) : s;
 }
 
 }  // namespace cairn

@@ -16,12 +16,16 @@ inline constexpr char kStockEngine[] = "stock";
 // All names, the stock engine first.
 std::vector<std::string> EngineNames();
 
+// Whether a column family is of an engine of Cairn's: in hash order, with what its preset sets.
+bool IsOfCairn(const rocksdb::ColumnFamilyOptions& options);
+
 // Makes a column family one of `engine`. `engine_options`: option strings of the engine ("fan_out=8;slots=12"), applied
 // in order. The stock engine leaves `options` alone and takes no option strings. InvalidArgument names what is wrong.
 rocksdb::Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,
                           rocksdb::ColumnFamilyOptions* options);
 
-// Adds what the engine needs of the database as a whole.
-rocksdb::Status UseEngineInDatabase(const std::string& engine, rocksdb::DBOptions* options);
+// Adds what the engine needs of the database as a whole. `engine_options` as above.
+rocksdb::Status UseEngineInDatabase(const std::string& engine, const std::vector<std::string>& engine_options,
+                                    rocksdb::DBOptions* options);
 
 }  // namespace cairn

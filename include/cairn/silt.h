@@ -66,11 +66,29 @@ struct SiltOptions {
   EctTableOptions table;
 };
 
+// Parses "merge_trigger=8;filter_tag_bits=12;...": fields not named keep their value in *options. The fields of `table`
+// are named like those of SiltOptions itself, but for `table` within it. Unknown names and bad values are
+// InvalidArgument and leave *options unchanged.
+rocksdb::Status SiltOptionsFromString(const std::string& text, SiltOptions* options);
+
+// All fields, in the form that SiltOptionsFromString reads.
+std::string SiltOptionsToString(const SiltOptions& options);
+
+// InvalidArgument that names the field and what it may be, or OK.
+rocksdb::Status ValidateSiltOptions(const SiltOptions& options);
+
 // Makes a column family a SILT store: comparator, table factory, two levels and their triggers. What else the options
-// hold (write buffer, compression, merge operator ...) stays.
+// hold (write buffer, compression, merge operator ...) stays. The database needs UseSiltMerges as well, or a merge runs
+// on one thread.
 rocksdb::Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt = SiltOptions());
 
-// And the database's max_subcompactions, so that a merge runs on SiltOptions::merge_threads threads.
+// Raises the database's max_subcompactions to SiltOptions::merge_threads.
+rocksdb::Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt = SiltOptions());
+
+// Both of the above.
 rocksdb::Status UseSilt(rocksdb::Options* options, const SiltOptions& silt = SiltOptions());
+
+// True if `options` describe a SILT store; *silt (may be null) gets what they say of it, all but merge_threads.
+bool IsSilt(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt);
 
 }  // namespace cairn

@@ -1,0 +1,39 @@
+#include "db/hash_order_options.h"
+
+#include <cstdint>
+
+#include "rocksdb/comparator.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+// Neither set, nor what RocksDB writes into OPTIONS files when it is not set (30 days).
+bool IsAskedFor(uint64_t seconds) {
+  constexpr uint64_t kUnset = 0xfffffffffffffffe;
+  constexpr uint64_t kWhenUnset = 30 * 24 * 60 * 60;
+  return seconds != 0 && seconds != kUnset && seconds != kWhenUnset;
+}
+
+}  // namespace
+
+Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
+  if (options->prefix_extractor != nullptr) {
+    return Status::NotSupported("prefix_extractor", "keys of one prefix are not neighbours in hash order");
+  }
+  if (options->comparator != nullptr && options->comparator->timestamp_size() > 0) {
+    return Status::NotSupported("user-defined timestamps", "a store in hash order has none");
+  }
+  if (IsAskedFor(options->ttl) || IsAskedFor(options->periodic_compaction_seconds)) {
+    return Status::NotSupported(
+        "ttl and periodic_compaction_seconds",
+        "a store in hash order compacts by size only; use a compaction filter and a compaction by hand");
+  }
+  options->ttl = 0;
+  options->periodic_compaction_seconds = 0;
+  return Status::OK();
+}
+
+}  // namespace cairn
