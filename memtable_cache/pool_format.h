@@ -1,0 +1,98 @@
+// The bytes of a pool file (docs/durable_memtable.md): superblock, sequence cells, header lines of pieces, entries. One
+// encode and one decode function a structure; nothing here knows files or threads.
+//
+// Thread-safety: the functions touch only what they are given.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "rocksdb/slice.h"
+
+namespace cairn {
+
+constexpr size_t kPoolPageBytes = 4096;
+constexpr size_t kSuperblockBytes = 512;
+constexpr size_t kCountersOffset = 2 * kPoolPageBytes;
+constexpr size_t kPiecesOffset = 4 * kPoolPageBytes;
+constexpr size_t kMaxDatabaseIdBytes = 128;
+
+// The counters' places in their page; a cache line each.
+constexpr size_t kPublishedOffset = kCountersOffset;
+constexpr size_t kPublishedAgainOffset = kCountersOffset + 64;
+constexpr size_t kFlushedOffset = kCountersOffset + 128;
+
+enum class PoolPhase : uint32_t { kIdle = 0, kLive = 1, kRecovering = 2 };
+
+struct Superblock {
+  uint64_t edition = 0;
+  uint64_t file_bytes = 0;
+  uint64_t pool = 0;     // random, at formatting
+  uint64_t session = 0;  // random, one an open database
+  PoolPhase phase = PoolPhase::kIdle;
+  uint64_t session_wal = 0;   // number of the WAL file that stays empty while the session lasts
+  uint64_t recovery_wal = 0;  // number of the WAL file that recovery makes; in phase kRecovering
+  uint64_t first_sequence = 0;
+  std::string database;  // its id; at most kMaxDatabaseIdBytes
+};
+
+// `to` has kSuperblockBytes.
+void EncodeSuperblock(const Superblock& superblock, char* to);
+// False when magic or checksum are wrong.
+bool DecodeSuperblock(const char* from, Superblock* superblock);
+
+// A sequence number with a check of its own, in one word.
+uint64_t EncodeSequenceCell(uint64_t sequence);
+bool DecodeSequenceCell(uint64_t cell, uint64_t* sequence);
+
+constexpr size_t kHeaderLineBytes = 64;
+constexpr size_t kTailWordOffset = 2 * kHeaderLineBytes;
+constexpr size_t kFlushMarkOffset = kTailWordOffset + 8;
+constexpr size_t kPieceHeaderBytes = 256;
+
+enum class PieceKind : uint32_t { kFree = 1, kLive = 2 };
+
+struct PieceHeader {
+  uint64_t version = 0;
+  uint64_t session = 0;
+  uint64_t birth = 0;     // unique in a session; never 0 for a live piece
+  uint64_t memtable = 0;  // unique in a session
+  uint64_t bytes = 0;     // of the piece, header included
+  uint32_t column_family = 0;
+  PieceKind kind = PieceKind::kFree;
+  uint32_t ordinal = 0;
+};
+
+// `to` has kHeaderLineBytes.
+void EncodeHeaderLine(const PieceHeader& header, char* to);
+bool DecodeHeaderLine(const char* from, PieceHeader* header);
+
+// The valid line of the higher version; `line` says which (0 or 1). False when both are damaged.
+bool DecodePieceHeader(const char* piece, PieceHeader* header, int* line);
+
+// What the flush mark of a piece holds when its memtable is in a table. Never 0.
+uint64_t FlushMark(uint64_t session, uint64_t birth);
+
+constexpr size_t kEntryHeaderBytes = 8;
+
+// Bytes that an entry of `length` bytes takes in a piece.
+constexpr size_t EntryBytes(size_t length) { return (kEntryHeaderBytes + length + 7) / 8 * 8; }
+
+// Writes the header in front of the `length` bytes at `to + kEntryHeaderBytes`, and the zeros behind them.
+void FinishEntry(uint64_t birth, uint32_t length, char* to);
+
+// The entry at `from`, of which `limit` bytes may be looked at. False when there is no valid one.
+bool DecodeEntry(uint64_t birth, const char* from, size_t limit, rocksdb::Slice* entry);
+
+// RocksDB's memtable entry taken apart. False when it is none.
+struct EntryParts {
+  rocksdb::Slice user_key;
+  rocksdb::Slice value;
+  uint64_t sequence = 0;
+  unsigned char type = 0;
+};
+bool SplitEntry(const rocksdb::Slice& entry, EntryParts* parts);
+
+}  // namespace cairn

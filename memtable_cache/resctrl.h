@@ -1,0 +1,130 @@
+// Keeps a part of the last-level cache for this process, through the kernel's resctrl file system: a pseudo-locked
+// region where the kernel and the processor offer that, else a class of service (CAT) for the process's cores, with
+// ways that no other class may fill.
+//
+// Invariants
+//   (1) Nothing that somebody else has configured changes: existing groups are read, never written. The one exception
+//   is
+//       asked for by name (take_from_default), and is given back.
+//   (2) Every group made here carries the process in its name, so that one left by a dead process is known as such.
+//       Groups of other names, and of processes in other PID namespaces, are never touched.
+//   (3) What was made is removed when the CacheReservation dies.
+//
+// A machine that lacks any of this is no error: the reservation is then kNone, and its report says what was missing.
+//
+// Thread-safety: a CacheReservation is immutable once acquired. Two processes may acquire at the same time.
+//
+// Source: Linux Documentation/arch/x86/resctrl.rst; CacheKV (ICDCS 2023), section III-A, which resets the machine's
+// allocation where this does not.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// How resctrl's files are reached; tests put the rules of a kernel behind it. Paths are relative to the root.
+class ResctrlTree {
+ public:
+  virtual ~ResctrlTree() = default;
+  virtual bool Exists(const std::string& path) = 0;
+  virtual rocksdb::Status Read(const std::string& path, std::string* text) = 0;
+  // One write(2) of the whole text, as the kernel wants it.
+  virtual rocksdb::Status Write(const std::string& path, const std::string& text) = 0;
+  virtual rocksdb::Status MakeGroup(const std::string& name) = 0;
+  virtual rocksdb::Status RemoveGroup(const std::string& name) = 0;
+  virtual std::vector<std::string> Groups() = 0;
+};
+
+// The file system mounted at `root`.
+std::unique_ptr<ResctrlTree> OpenResctrlTree(const std::string& root);
+
+struct ResctrlOptions {
+  // Where the resctrl file system is mounted.
+  std::string root = "/sys/fs/resctrl";
+  // The folder of pseudo-lock devices.
+  std::string devices = "/dev/pseudo_lock";
+  // Where processes are looked up, to tell stale groups.
+  std::string proc = "/proc";
+  // Cache to keep, in bytes; rounded up to whole ways, and to the fewest that the processor accepts.
+  uint64_t bytes = 12 << 20;
+  // Try pseudo-locking first.
+  bool pseudo_lock = true;
+  // Ways may be taken from the default class, if nobody else has configured any class and its ways are all there are;
+  // they are given back on close. Off: only ways that belong to no class are used, and a freshly booted machine has
+  // none.
+  bool take_from_default = false;
+  // The cores for a class of service; empty: those the process may run on.
+  std::string cores;
+  // The cache (resctrl's domain) to use; -1: that of the first core.
+  int domain = -1;
+};
+
+enum class CacheReservationKind { kNone, kClass, kPseudoLocked };
+
+class CacheReservation {
+ public:
+  // Never null. `tree` null: OpenResctrlTree(options.root).
+  static std::unique_ptr<CacheReservation> Acquire(const ResctrlOptions& options,
+                                                   std::unique_ptr<ResctrlTree> tree = nullptr);
+  ~CacheReservation();
+
+  CacheReservation(const CacheReservation&) = delete;
+  CacheReservation& operator=(const CacheReservation&) = delete;
+
+  CacheReservationKind kind() const { return kind_; }
+  // Of the pseudo-locked region or of the class's ways in its domain; 0 for kNone.
+  uint64_t bytes() const { return bytes_; }
+  // The device to mmap (MAP_SHARED, by a thread bound to the region's cores); empty unless kPseudoLocked.
+  const std::string& device() const { return device_; }
+  // What was had and what was not, one fact a line, for the log and `cairn stats`.
+  const std::string& report() const { return report_; }
+
+ private:
+  CacheReservation() = default;
+
+  struct Cache {
+    uint64_t all_ways = 0;
+    int ways = 0;
+    int min_ways = 1;
+    uint64_t unused = 0;
+    uint64_t way_bytes = 0;
+    int domain = 0;
+  };
+
+  void Say(const std::string& fact);
+  void RemoveStaleGroups(const ResctrlOptions& options);
+  bool ReadCache(const ResctrlOptions& options, Cache* cache);
+  bool PlanToTake(int ways, const Cache& cache);
+  bool TakeFromDefault(Cache* cache);
+  bool MakeGroup();
+  bool PseudoLock(const ResctrlOptions& options, const Cache& cache, int ways);
+  bool MakeClass(const ResctrlOptions& options, const Cache& cache, int ways);
+  std::string LastError();
+  void Release();
+
+  std::unique_ptr<ResctrlTree> tree_;
+  CacheReservationKind kind_ = CacheReservationKind::kNone;
+  uint64_t bytes_ = 0;
+  std::string device_;
+  std::string report_;
+  std::string name_;         // this process's group, without what was taken
+  std::string group_;        // as made; empty: none
+  int taken_domain_ = -1;    // of the default class
+  uint64_t taken_from_ = 0;  // the default class's mask before
+  uint64_t left_ = 0;        // and after
+};
+
+// The masks of a schemata file's L3 line ("L3:0=ff;1=ff"), by domain in `domains` order. False when there is none.
+bool ParseL3Schemata(const std::string& schemata, std::vector<std::pair<int, uint64_t>>* masks);
+
+// The unused ways of a domain in a bit_usage file ("0=SSSS0000;1=..."), as a mask. False when the domain is not in it.
+bool ParseUnusedWays(const std::string& bit_usage, int domain, uint64_t* unused);
+
+}  // namespace cairn
