@@ -275,7 +275,7 @@ Status FilterBlock::Probe(const rocksdb::ReadOptions& read_options, uint64_t has
     if (bytes != read->bytes()) memcpy(read->scratch(), bytes, kFilterPageBytes);
     // The cache owns the page once it has taken it; a full one refuses, and the next lookup reads again.
     if (cache.Insert(key.AsSlice(), read.get(), sizeof(FilterPage), nullptr, rocksdb::Cache::Priority::HIGH).ok()) {
-      read.release();
+      static_cast<void>(read.release());
       RecordTick(statistics_, rocksdb::BLOCK_CACHE_ADD);
       RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_ADD);
       RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_BYTES_INSERT, sizeof(FilterPage));
