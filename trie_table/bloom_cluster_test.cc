@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <random>
 #include <thread>
@@ -55,6 +56,7 @@ class BloomClusterTest : public ::testing::Test {
     table.name = "/table" + std::to_string(++tables_);
     table.context.table_id = 1000 + tables_;
     table.context.level = level;
+    table.context.depth = depth_;
     table.context.container_of = [container](uint64_t) { return container; };
     table.context.block_cache = cache_;
     table.context.cache_key = rocksdb::OffsetableCacheKey("db", "session", tables_);
@@ -128,6 +130,7 @@ class BloomClusterTest : public ::testing::Test {
   rocksdb::ReadOptions read_options_;
   std::shared_ptr<FilterDirectory> directory_;
   uint64_t tables_ = 0;
+  int depth_ = -1;
   std::vector<std::unique_ptr<Table>> open_;
 };
 
@@ -148,7 +151,7 @@ INSTANTIATE_TEST_SUITE_P(All, ResidencyTest,
 TEST_P(ResidencyTest, AColumnFillsAndAnswers) {
   for (int level = 16; level > 4; --level) Add(Hashes(2000 + random_() % 2000), level);
   ExpectNoWrongNo();
-  EXPECT_LT(LetThrough(20000), 0.0006) << "more than an ideal Bloom filter of 16 bits";
+  EXPECT_LT(LetThrough(4000), 0.0006) << "more than an ideal Bloom filter of 16 bits";
   for (const auto& table : open_) {
     EXPECT_TRUE(table->filter->Verify(read_options_).ok());
     EXPECT_GT(table->filter->ApproximateMemoryUsage(), 0u);
@@ -178,7 +181,7 @@ TEST_P(ResidencyTest, ReopenedTablesAnswerTheSame) {
   directory_ = NewFilterDirectory(directory_->options());
   for (size_t i : order) ASSERT_TRUE(Open(open_[i].get()).ok());
   ExpectNoWrongNo();
-  EXPECT_LT(LetThrough(10000), 0.0006);
+  EXPECT_LT(LetThrough(4000), 0.0006);
 }
 
 TEST_P(ResidencyTest, OneTableOpenedTwice) {
@@ -232,7 +235,7 @@ TEST_P(ResidencyTest, DamageNeverLosesAKey) {
   Table* const newest = open_.back().get();
   const std::string good = Read(newest->name);
   int refused = 0, opened = 0;
-  for (int round = 0; round < 300; ++round) {
+  for (int round = 0; round < 150; ++round) {
     newest->filter.reset();
     std::string bad = good;
     const size_t at = kOffset + (round % 3 == 0 ? random_() % 200 : random_() % newest->size);
@@ -254,9 +257,9 @@ TEST_P(ResidencyTest, DamageNeverLosesAKey) {
     cache_->EraseUnRefEntries();
     ExpectNoWrongNo();
   }
-  EXPECT_GT(refused, 20);
+  EXPECT_GT(refused, 10);
   if (GetParam().first != FilterResidency::kPinned) {
-    EXPECT_GT(opened, 20);
+    EXPECT_GT(opened, 10);
   }
 }
 
@@ -403,10 +406,17 @@ TEST_P(ResidencyTest, TablesComeAndGoWhileReadersAsk) {
   for (int i = 0; i < 120; ++i) {
     auto table = std::make_shared<Table>(Build(Hashes(300), 20 - i % 20));
     ASSERT_TRUE(Open(table.get()).ok());
-    std::lock_guard<std::mutex> lock(mutex);
-    tables.push_back(std::move(table));
-    if (tables.size() > 10) tables.erase(tables.begin() + static_cast<ptrdiff_t>(random_() % tables.size()));
-    if (i % 40 == 39) tables.clear();
+    const uint64_t before = asked;
+    {
+      std::lock_guard<std::mutex> lock(mutex);
+      tables.push_back(std::move(table));
+      if (tables.size() > 10) tables.erase(tables.begin() + static_cast<ptrdiff_t>(random_() % tables.size()));
+      if (i % 40 == 39) tables.clear();
+    }
+    // A busy machine must not let the writer run alone.
+    for (int wait = 0; wait < 1000 && asked == before && i % 40 != 39; ++wait) {
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    }
   }
   stop = true;
   for (std::thread& reader : readers) reader.join();
@@ -420,6 +430,44 @@ TEST(FilterOptionsTest, BadBitsAreRefused) {
     options.bits_per_key = bits;
     EXPECT_TRUE(ValidateFilterOptions(options).IsInvalidArgument()) << bits;
   }
+}
+
+TEST(FilterOptionsTest, ReadsAndWritesStrings) {
+  rocksdb::ConfigOptions config;
+  config.ignore_unknown_options = false;
+  FilterOptions options;
+  ASSERT_TRUE(rocksdb::OptionTypeInfo::ParseType(
+                  config, "filter_bits=12;filter_bits_per_depth=1.5;filter_residency=disk;filter_clusters=never",
+                  FilterOptionTypes(), &options)
+                  .ok());
+  EXPECT_EQ(options.bits_per_key, 12);
+  EXPECT_EQ(options.bits_per_depth, 1.5);
+  EXPECT_EQ(options.residency, FilterResidency::kDisk);
+  EXPECT_EQ(options.clusters, FilterClusters::kNever);
+  std::string text;
+  ASSERT_TRUE(rocksdb::OptionTypeInfo::SerializeType(config, FilterOptionTypes(), &options, &text).ok());
+  EXPECT_NE(text.find("filter_residency=disk"), std::string::npos) << text;
+  EXPECT_FALSE(rocksdb::OptionTypeInfo::ParseType(config, "filter_residency=tape", FilterOptionTypes(), &options).ok());
+}
+
+// The deepest depth has the bits that were asked for, those above it more.
+TEST_F(BloomClusterTest, DepthsAboveGetMoreBits) {
+  Use(FilterResidency::kPinned, FilterClusters::kAuto, 12);
+  EXPECT_EQ(directory_->BitsAt(-1), 12);
+  EXPECT_EQ(directory_->BitsAt(2), 12);
+  depth_ = 2;
+  Add(Hashes(20000), 20);
+  EXPECT_EQ(directory_->BitsAt(2), 12);
+  EXPECT_EQ(directory_->BitsAt(1), 15);
+  EXPECT_EQ(directory_->BitsAt(0), 18);
+  depth_ = 4;
+  Add(Hashes(20000), 40);
+  EXPECT_EQ(directory_->BitsAt(0), 20) << "as many as there can be";
+  depth_ = 2;
+  const Table* const above = Add(Hashes(20000, 7), 20, 7);
+  EXPECT_GT(above->size, open_[1]->size * 5 / 4);
+  open_.clear();
+  EXPECT_EQ(directory_->BitsAt(0), 12);
 }
 
 TEST(FilterTableIdTest, DiffersByEveryPart) {

@@ -52,6 +52,21 @@ unsigned Count(uint64_t bits) { return static_cast<unsigned>(__builtin_popcountl
 
 }  // namespace
 
+double FilterDirectory::BitsAt(int depth) const {
+  if (depth < 0 || depth >= kMaxDepths || options_.bits_per_key == 0) return options_.bits_per_key;
+  int deepest = kMaxDepths - 1;
+  while (deepest > depth && tables_at_depth_[static_cast<size_t>(deepest)].load(std::memory_order_relaxed) == 0) {
+    --deepest;
+  }
+  return std::min(options_.bits_per_key + options_.bits_per_depth * (deepest - depth),
+                  std::max(options_.bits_per_key, kMaxBitsPerKey));
+}
+
+void FilterDirectory::CountTable(int depth, int change) {
+  if (depth < 0 || depth >= kMaxDepths) return;
+  tables_at_depth_[static_cast<size_t>(depth)].fetch_add(change, std::memory_order_relaxed);
+}
+
 std::shared_ptr<FilterContainer> FilterDirectory::Find(uint64_t name) {
   if (name == 0) return std::make_shared<FilterContainer>(this);
   std::lock_guard<std::mutex> lock(mutex_);
@@ -99,6 +114,7 @@ Status FilterContainer::Join(const FilterContext& context, const rocksdb::ReadOp
     if (members_[LowestBit(left)].table_id == context.table_id) return Status::OK();
   }
   if (~live_ == 0) return Status::OK();
+  depth_ = context.depth;
   uint64_t used = live_;
   for (const Image& image : images_) used |= image.members;
   // A number that no image knows, or else one of a table that is gone, by (3).
@@ -153,7 +169,7 @@ Status FilterContainer::AddImage(const FilterContext& context, const rocksdb::Re
     const unsigned shift = 64 - shape.precision;
     const uint64_t high = shape.columns == 0 ? shape.low : shape.low + (shape.columns << shape.column_shift()) - 1;
     shape = ChooseFilterShape(block->members()[0].pairs, shape.low << shift,
-                              std::min(high, LowMask(shape.precision)) << shift, 0, directory_->options().bits_per_key,
+                              std::min(high, LowMask(shape.precision)) << shift, 0, directory_->BitsAt(depth_),
                               shape.precision);
     FilterImage::Builder builder(shape, block->members()[0].pairs);
     ColumnWriter writer(shape, &builder);
@@ -178,7 +194,7 @@ void FilterContainer::MergeImages() {
     live |= image.members & live_;
   }
   const unsigned slot_bits = BitWidth(63 - static_cast<unsigned>(__builtin_clzll(live)));
-  const double bits = directory_->options().bits_per_key;
+  const double bits = directory_->BitsAt(depth_);
   const unsigned wanted = ChooseFilterShape(pairs, low, high, slot_bits, bits).precision;
   unsigned precision = kMaxPrecision;
   std::vector<Image> merged, kept;

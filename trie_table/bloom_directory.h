@@ -36,6 +36,8 @@ namespace cairn {
 
 class FilterContainer;
 
+constexpr double kMaxBitsPerKey = 20;
+
 class FilterDirectory {
  public:
   explicit FilterDirectory(const FilterOptions& options) : options_(options) {}
@@ -48,6 +50,11 @@ class FilterDirectory {
            (options_.clusters == FilterClusters::kAuto && options_.residency != FilterResidency::kPinned);
   }
 
+  // What a key at this depth of the trie gets now (-1: no trie).
+  double BitsAt(int depth) const;
+  // A table at this depth was opened (1) or closed (-1).
+  void CountTable(int depth, int change);
+
   // The container with this name; a new one, that nobody else will find, for 0.
   std::shared_ptr<FilterContainer> Find(uint64_t name);
   // The same, or null if no table of it is open.
@@ -57,10 +64,12 @@ class FilterDirectory {
   void ChangeMemory(int64_t bytes, const std::shared_ptr<rocksdb::Cache>& cache);
 
  private:
+  static constexpr int kMaxDepths = 64;
   using Charge = rocksdb::CacheReservationManagerImpl<rocksdb::CacheEntryRole::kMisc>;
 
   const FilterOptions options_;
   FilterCounters counters_;
+  std::array<std::atomic<int>, kMaxDepths> tables_at_depth_{};
   std::mutex mutex_;
   std::unordered_map<uint64_t, std::weak_ptr<FilterContainer>> containers_;  // guarded by mutex_
   size_t sweep_at_ = 64;                                                     // guarded by mutex_
@@ -144,6 +153,7 @@ class FilterContainer {
   std::array<Member, kMaxFilterSlots> members_;
   std::vector<Image> images_;
   std::shared_ptr<rocksdb::Cache> cache_;
+  int depth_ = -1;
 };
 
 }  // namespace cairn

@@ -27,24 +27,26 @@ using rocksdb::Status;
 namespace {
 
 constexpr double kMinBits = 6;
-constexpr double kMaxBits = 20;
+constexpr double kMostBitsPerDepth = 10;
 // A small table takes up to this many more bits of precision, so that its filter merges with those of larger ones.
 constexpr unsigned kMostExtraPrecision = 8;
 
 // 0 means unknown to our callers.
 uint64_t NotZero(uint64_t v) { return v == 0 ? 1 : v; }
 
-// Containers of other databases, sessions and column families have other names.
-std::function<uint64_t(uint64_t)> ContainerOf(const std::shared_ptr<rocksdb::SstPartitionerFactory>& partitioner,
-                                              const std::string& db_session_id, uint32_t column_family_id, int level) {
-  if (partitioner == nullptr || db_session_id.empty() || level < 0) return nullptr;
+// Sets depth and container, if the column family is a trie. Containers of other databases, sessions and column families
+// have other names.
+void SetContainer(const std::shared_ptr<rocksdb::SstPartitionerFactory>& partitioner, const std::string& db_session_id,
+                  uint32_t column_family_id, FilterContext* context) {
+  if (partitioner == nullptr || db_session_id.empty() || context->level < 0) return;
   const auto* of_trie = partitioner->CheckedCast<TriePartitionerFactory>();
-  if (of_trie == nullptr) return nullptr;
-  const int depth = DepthOfLevel(of_trie->trie(), level);
-  if (depth > of_trie->trie().depth) return nullptr;
+  if (of_trie == nullptr) return;
+  const int depth = DepthOfLevel(of_trie->trie(), context->level);
+  if (depth > of_trie->trie().depth) return;
+  context->depth = depth;
   const HashPrefixMap map = ContainerMapOf(of_trie->trie());
   const std::string owner = db_session_id + '/' + std::to_string(column_family_id) + '/' + std::to_string(depth) + '/';
-  return [map, depth, owner](uint64_t position) {
+  context->container_of = [map, depth, owner](uint64_t position) {
     return NotZero(rocksdb::GetSliceHash64(owner + std::to_string(map.ContainerAt(position, depth))));
   };
 }
@@ -107,7 +109,7 @@ class BlockBuilder : public TableFilterBuilder {
   }
 
  private:
-  double bits() const { return directory_->options().bits_per_key; }
+  double bits() const { return directory_->BitsAt(context_.depth); }
 
   FilterShape OwnShape(unsigned wanted_precision) const {
     FilterShape shape = ChooseFilterShape(hashes_.size(), hashes_.front(), hashes_.back(), 0, bits());
@@ -172,6 +174,7 @@ class ClusteredFilter : public TableFilter {
 
   ~ClusteredFilter() override {
     if (container_ == nullptr) return;
+    directory_->CountTable(context_.depth, -1);
     container_->Leave(member_);
     directory_->ChangeMemory(-static_cast<int64_t>(block_->bytes()), nullptr);
   }
@@ -190,6 +193,7 @@ class ClusteredFilter : public TableFilter {
     }
     if (!s.ok()) return s;
     container_ = std::move(container);
+    directory_->CountTable(context_.depth, 1);
     directory_->ChangeMemory(static_cast<int64_t>(block_->bytes()), context_.block_cache);
     return s;
   }
@@ -246,12 +250,34 @@ class ClusteredFilter : public TableFilter {
 
 }  // namespace
 
+const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionTypes() {
+  using rocksdb::OptionType;
+  using rocksdb::OptionTypeInfo;
+  static const auto* residencies = new std::unordered_map<std::string, FilterResidency>{
+      {"pinned", FilterResidency::kPinned}, {"cache", FilterResidency::kCache}, {"disk", FilterResidency::kDisk}};
+  static const auto* clusters = new std::unordered_map<std::string, FilterClusters>{
+      {"auto", FilterClusters::kAuto}, {"never", FilterClusters::kNever}, {"always", FilterClusters::kAlways}};
+  static const auto* types = new std::unordered_map<std::string, OptionTypeInfo>{
+      {"filter_bits", {offsetof(FilterOptions, bits_per_key), OptionType::kDouble}},
+      {"filter_bits_per_depth", {offsetof(FilterOptions, bits_per_depth), OptionType::kDouble}},
+      {"filter_residency",
+       OptionTypeInfo::Enum<FilterResidency>(static_cast<int>(offsetof(FilterOptions, residency)), residencies)},
+      {"filter_clusters",
+       OptionTypeInfo::Enum<FilterClusters>(static_cast<int>(offsetof(FilterOptions, clusters)), clusters)},
+  };
+  return *types;
+}
+
 Status ValidateFilterOptions(const FilterOptions& options) {
-  if (options.bits_per_key == 0 || (options.bits_per_key >= kMinBits && options.bits_per_key <= kMaxBits)) {
-    return Status::OK();
+  const double bits = options.bits_per_key;
+  if (bits != 0 && !(bits >= kMinBits && bits <= kMaxBitsPerKey)) {
+    return Status::InvalidArgument("filter_bits is " + std::to_string(bits), "it may be 6 to 20, or 0 for no filters");
   }
-  return Status::InvalidArgument("filter bits per key are " + std::to_string(options.bits_per_key),
-                                 "they may be 6 to 20, or 0 for no filters");
+  if (!(options.bits_per_depth >= 0 && options.bits_per_depth <= kMostBitsPerDepth)) {
+    return Status::InvalidArgument("filter_bits_per_depth is " + std::to_string(options.bits_per_depth),
+                                   "it may be 0 to 10");
+  }
+  return Status::OK();
 }
 
 uint64_t FilterTableId(const std::string& db_id, const std::string& db_session_id, uint64_t orig_file_number) {
@@ -264,8 +290,7 @@ FilterContext FilterContextOf(const rocksdb::TableBuilderOptions& options) {
   FilterContext context;
   context.table_id = FilterTableId(options.db_id, options.db_session_id, options.cur_file_num);
   context.level = options.level_at_creation;
-  context.container_of = ContainerOf(options.ioptions.sst_partitioner_factory, options.db_session_id,
-                                     options.column_family_id, context.level);
+  SetContainer(options.ioptions.sst_partitioner_factory, options.db_session_id, options.column_family_id, &context);
   context.statistics = options.ioptions.stats;
   return context;
 }
@@ -274,8 +299,8 @@ FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const 
   FilterContext context;
   context.table_id = FilterTableId(properties.db_id, properties.db_session_id, properties.orig_file_number);
   context.level = options.level;
-  context.container_of = ContainerOf(options.ioptions.sst_partitioner_factory, options.cur_db_session_id,
-                                     static_cast<uint32_t>(properties.column_family_id), context.level);
+  SetContainer(options.ioptions.sst_partitioner_factory, options.cur_db_session_id,
+               static_cast<uint32_t>(properties.column_family_id), &context);
   context.statistics = options.ioptions.stats;
   return context;
 }
@@ -298,7 +323,8 @@ Status TableFilter::Open(const std::shared_ptr<FilterDirectory>& directory, cons
                          std::shared_ptr<rocksdb::RandomAccessFileReader> file, uint64_t offset, uint64_t size,
                          std::unique_ptr<TableFilter>* filter) {
   std::shared_ptr<const FilterBlock> block;
-  Status s = FilterBlock::Open(context, read_options, std::move(file), offset, size, directory->mutable_counters(), &block);
+  Status s =
+      FilterBlock::Open(context, read_options, std::move(file), offset, size, directory->mutable_counters(), &block);
   if (!s.ok()) return s;
   auto opened = std::make_unique<ClusteredFilter>(directory, context, std::move(block));
   s = opened->Join(read_options);

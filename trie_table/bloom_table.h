@@ -20,6 +20,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "cache/cache_key.h"
 #include "file/random_access_file_reader.h"
@@ -28,6 +29,7 @@
 #include "rocksdb/slice.h"
 #include "rocksdb/status.h"
 #include "rocksdb/table_properties.h"
+#include "rocksdb/utilities/options_type.h"
 #include "table/table_builder.h"
 
 namespace cairn {
@@ -57,6 +59,12 @@ struct FilterOptions {
   // Bits of filter a key, 6 to 20; 0: no filters. 16 lets through 0.01 % a table, 0.15 % a column of 16 slots.
   double bits_per_key = 16;
 
+  // More bits a key for each depth above the deepest one that has tables, 0 to 10, up to 20 bits in all. A false
+  // positive costs a read at any depth, but bits are cheap where keys are few: log2(fan_out) is the optimum (Monkey,
+  // SIGMOD 2017). At 3 and a fan-out of 8 it is half a bit a key on average, and a trie of three depths lets through a
+  // third.
+  double bits_per_depth = 3;
+
   // kPinned takes bits_per_key of memory for every key of the database.
   FilterResidency residency = FilterResidency::kPinned;
 
@@ -64,6 +72,10 @@ struct FilterOptions {
   // bytes written, and saves all but one of the page reads of a depth when filters are not pinned.
   FilterClusters clusters = FilterClusters::kAuto;
 };
+
+// Describes the fields to RocksDB's option parser: filter_bits, filter_bits_per_depth, filter_residency (pinned, cache,
+// disk), filter_clusters (auto, never, always).
+const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionTypes();
 
 // InvalidArgument that names the field and what it may be, or OK.
 rocksdb::Status ValidateFilterOptions(const FilterOptions& options);
@@ -78,6 +90,8 @@ struct FilterContext {
   std::function<uint64_t(uint64_t position)> container_of;
   // RocksDB's level, -1 if not known. Lower is newer.
   int level = -1;
+  // Of the trie, -1 if there is none.
+  int depth = -1;
   // For charges and cached pages; may be null.
   std::shared_ptr<rocksdb::Cache> block_cache;
   // Keys of this table's cached pages; only needed with block_cache and kCache.
