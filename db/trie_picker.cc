@@ -166,10 +166,17 @@ bool TriePicker::IsFutile(const ContainerId& id, const Column& column) const {
          found->second.oldest_snapshot == oldest_snapshot_;
 }
 
+// A write buffer's worth, for what is flushed while the compaction runs.
+double TriePicker::NextFlush() const {
+  const Column& root = shape_->root();
+  return root.files == 0 ? 0 : static_cast<double>(root.bytes) / static_cast<double>(root.files);
+}
+
 bool TriePicker::PickForSpace(TrieJob* best) {
   const TrieSpace& space = Space();
   const double bytes = static_cast<double>(space.bytes - std::min(space.bytes, space_being_freed_));
-  const double allowed = (1 + (shape_->trie().space_bound - 1) * kHeadStart) * static_cast<double>(space.live);
+  const double allowed =
+      (1 + (shape_->trie().space_bound - 1) * kHeadStart) * static_cast<double>(space.live) - NextFlush();
   if (bytes <= allowed + static_cast<double>(slack_bytes_)) return false;
 
   double best_ratio = 0;

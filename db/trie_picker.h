@@ -83,6 +83,7 @@ class TriePicker {
   bool WaitsForChildren(const ContainerId& parent, const Column& column) const;
   bool MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const;
   bool PickForSpace(TrieJob* job);
+  double NextFlush() const;
   bool IsFutile(const ContainerId& id, const Column& column) const;
   double CachedMergedShare(const ContainerId& id, const Column& column);
 

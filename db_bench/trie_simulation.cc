@@ -1,6 +1,6 @@
 // What a trie would write: the real picker over a model of the files, in seconds instead of hours. Puts and compactions
 // take the time that their bytes take at the given rates, so that compactions overlap with each other and with flushes
-// as they do in a database.
+// and slow puts down as they do in a database.
 //
 //   trie_simulation --puts=1000000 --keys=1000000 --flush=4500 --trie="fan_out=8;slots=16"
 
@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "db/simulated_trie.h"
+#include "db/write_brake.h"
 #include "db_bench/keys.h"
 
 DEFINE_uint64(puts, 1000000, "puts");
@@ -23,12 +24,13 @@ DEFINE_uint64(keys, 1000000, "distinct keys");
 DEFINE_string(distribution, "uniform", "uniform, or zipf");
 DEFINE_double(theta, 0.99, "of Zipf's law");
 DEFINE_uint64(seed, 1, "of the keys");
-DEFINE_uint64(flush, 4500, "puts in a write buffer");
+DEFINE_uint64(flush, 4600, "puts in a write buffer");
 DEFINE_uint64(data_bytes, 117, "key and value");
-DEFINE_uint64(table_bytes, 127, "the same in a table");
+DEFINE_uint64(table_bytes, 131, "the same in a table");
 DEFINE_string(trie, "", "option string of the trie");
 DEFINE_int32(threads, 2, "compactions at once; 0: each is done at once");
-DEFINE_double(compaction_rate, 3, "bytes that a compaction writes while one byte is put");
+DEFINE_double(compaction_rate, 3.5, "bytes that a compaction writes while one byte is put");
+DEFINE_double(delayed_rate, 0.6, "rate of puts when they begin to be slowed down, of the full rate");
 DEFINE_bool(jobs, false, "a line for every compaction");
 DEFINE_uint64(every, 0, "puts between lines of progress; 0: a tenth of all");
 
@@ -67,11 +69,13 @@ class Simulation {
       if (line) next_line += every;
       Report(puts, line);
     }
+    const double end = now_;
     while (!running_.empty()) Advance(running_.begin()->first);
     Report(FLAGS_puts, true);
     for (const auto& [name, bytes] : written_) {
       printf("  %-24s %6.3f  in %" PRIu64 "\n", name.c_str(), PerByte(bytes), jobs_[name]);
     }
+    printf("  held back: %.1f %% of the time\n", 100 - 100 * static_cast<double>(put_ * FLAGS_data_bytes) / end);
     if (trie_.violations != 0) printf("%" PRIu64 " compactions broke an invariant\n", trie_.violations);
   }
 
@@ -94,15 +98,27 @@ class Simulation {
       seen_[key] = true;
     }
     put_ += puts;
-    const double end = now_ + static_cast<double>(puts * FLAGS_data_bytes);
-    while (!running_.empty() && running_.begin()->first <= end) Advance(running_.begin()->first);
-    now_ = end;
+    Wait(static_cast<double>(puts * FLAGS_data_bytes));
     const uint64_t before = trie_.written;
     trie_.Flush(operations);
     written_["flush"] += trie_.written - before;
     ++jobs_["flush"];
     Schedule();
   }
+
+  // Lets time pass for the puts of `bytes`, in steps between which the rate of puts is set anew.
+  void Wait(double bytes) {
+    constexpr int kSteps = 16;
+    for (int step = 0; step < kSteps; ++step) {
+      const double pressure = std::max(trie_.picker.SpacePressure(), RootPressure());
+      const double rate = pressure == 0 ? 1 : FLAGS_delayed_rate * (1 - 0.99 * pressure);
+      const double end = now_ + bytes / kSteps / rate;
+      while (!running_.empty() && running_.begin()->first <= end) Advance(running_.begin()->first);
+      now_ = end;
+    }
+  }
+
+  double RootPressure() const { return cairn::RootPressure(trie_.shape.root().files, trie_.shape.trie().root_trigger); }
 
   void Schedule() {
     TrieJob job;

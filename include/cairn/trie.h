@@ -40,19 +40,18 @@ struct TrieOptions {
 
   // RocksDB levels that one depth takes. Those beyond `trigger` are headroom: a parent can go on writing while its
   // children wait for their own compaction.
-  int slots = 16;
+  int slots = 20;
 
   // Occupied slots at which a column is compacted into the depth below. Fewer: fewer files to search; more: fewer
-  // writes, because more duplicates meet before they move. 2 to `slots`; 0: three quarters of
-  // `slots`.
+  // writes, because more duplicates meet before they move. 2 to `slots`; 0: three quarters of `slots`.
   int trigger = 0;
 
-  // Depths below the root. 4 depths of 12 slots hold 13 TB at a 64 MiB write buffer. Opening with
-  // fewer levels than hold data fails.
+  // Depths below the root. 4 depths of 15 full slots hold 45 TB at a 64 MiB write buffer. Opening with fewer levels
+  // than hold data fails.
   int depth = 4;
 
   // Files of level 0 at which the root is compacted.
-  int root_trigger = 12;
+  int root_trigger = 16;
 
   // Bloom filter bits a key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
   double filter_bits = 16;
@@ -62,7 +61,7 @@ struct TrieOptions {
   double space_bound = 1.5;
 
   // A full column at the deepest populated depth goes one depth deeper when at least this share of its bytes is live,
-  // and is merged in place when not. 0.52 is where both cost the same at 12 slots under uniform updates (docs/trie.md).
+  // and is merged in place when not. 0.52 is where both cost the same at 15 slots under uniform updates (docs/trie.md).
   double grow_liveness = 0.52;
 };
 
