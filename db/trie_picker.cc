@@ -11,7 +11,7 @@ constexpr double kWorthwhile = 0.02;
 
 // Share of the garbage that the bound allows at which compaction for space begins, so that the bound itself is kept
 // while the compactions run.
-constexpr double kHeadStart = 0.95;
+constexpr double kHeadStart = 0.92;
 
 }  // namespace
 
