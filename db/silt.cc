@@ -27,16 +27,15 @@ using rocksdb::OptionType;
 using rocksdb::OptionTypeInfo;
 
 const std::unordered_map<std::string, OptionTypeInfo>& SiltOptionTypes() {
-  constexpr size_t kTable = offsetof(SiltOptions, table);
-  static const auto* types = new std::unordered_map<std::string, OptionTypeInfo>{
-      {"hash", {offsetof(SiltOptions, hash), OptionType::kString}},
-      {"seed", {offsetof(SiltOptions, seed), OptionType::kUInt64T}},
-      {"merge_trigger", {offsetof(SiltOptions, merge_trigger), OptionType::kInt}},
-      {"merge_threads", {offsetof(SiltOptions, merge_threads), OptionType::kUInt32T}},
-      {"group", {kTable + offsetof(EctTableOptions, group), OptionType::kUInt32T}},
-      {"hmax", {kTable + offsetof(EctTableOptions, hmax), OptionType::kUInt32T}},
-      {"filter_tag_bits", {kTable + offsetof(EctTableOptions, filter_tag_bits), OptionType::kUInt32T}},
-  };
+  static const auto* types = [] {
+    auto* made =
+        new std::unordered_map<std::string, OptionTypeInfo>(EctTableOptionTypesAt(offsetof(SiltOptions, table)));
+    made->insert({{"hash", {offsetof(SiltOptions, hash), OptionType::kString}},
+                  {"seed", {offsetof(SiltOptions, seed), OptionType::kUInt64T}},
+                  {"merge_trigger", {offsetof(SiltOptions, merge_trigger), OptionType::kInt}},
+                  {"merge_threads", {offsetof(SiltOptions, merge_threads), OptionType::kUInt32T}}});
+    return made;
+  }();
   return *types;
 }
 

@@ -25,6 +25,7 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/statistics.h"
+#include "table/ect_table_index.h"
 
 namespace {
 
@@ -120,9 +121,9 @@ class Run {
     double bytes = 0;
     for (const auto& [file, table] : tables) {
       if (engine_ != Engine::kSilt) bytes += static_cast<double>(table->index_size + table->filter_size);
-      for (const char* name : {"cairn.ect", "cairn.cuckoo"}) {
-        const auto property = table->user_collected_properties.find(name);
-        if (property != table->user_collected_properties.end()) bytes += static_cast<double>(property->second.size());
+      cairn::EctTableFacts facts;
+      if (cairn::ReadEctTableFacts(*table, &facts).ok()) {
+        bytes += static_cast<double>(facts.layout_bytes + facts.index_bytes + facts.filter_bytes);
       }
     }
     printf("%-12s %-10s %3zu files  %6.2f bits/key", name_, when, tables.size(),

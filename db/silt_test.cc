@@ -13,6 +13,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/utilities/options_util.h"
 #include "table/ect_table.h"
+#include "table/ect_table_index.h"
 
 namespace cairn {
 namespace {
@@ -76,8 +77,9 @@ TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
   ASSERT_TRUE(db_->GetPropertiesOfAllTables(&properties).ok());
   int filters = 0;
   for (const auto& [name, table] : properties) {
-    EXPECT_EQ(1u, table->user_collected_properties.count(kEctProperty));
-    filters += static_cast<int>(table->user_collected_properties.count(kCuckooProperty));
+    EctTableFacts facts;
+    ASSERT_TRUE(ReadEctTableFacts(*table, &facts).ok());
+    filters += facts.filter_bytes > 0 ? 1 : 0;
   }
   EXPECT_EQ(Files(0), filters) << "HashStores have a filter, the SortedStore has none";
   for (int i = 0; i < 5000; ++i) {
@@ -155,7 +157,10 @@ TEST_F(SiltTest, RefusesWhatItCannotDo) {
 
 TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
   SiltOptions silt;
-  ASSERT_TRUE(SiltOptionsFromString("hash=sha1;seed=3;merge_trigger=5;group=64;hmax=32;filter_tag_bits=9", &silt).ok());
+  ASSERT_TRUE(SiltOptionsFromString("hash=sha1;seed=3;merge_trigger=5;group=64;hmax=32;filter_tag_bits=9;"
+                                    "index_residency=cache",
+                                    &silt)
+                  .ok());
   SiltOptions copy;
   ASSERT_TRUE(SiltOptionsFromString(SiltOptionsToString(silt), &copy).ok());
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(copy));
@@ -165,7 +170,7 @@ TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
   ASSERT_TRUE(IsSilt(options_, &found));
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(found));
   for (const char* bad : {"no_such=1", "merge_trigger=0", "merge_threads=0", "group=8", "hmax=1", "filter_tag_bits=3",
-                          "hash=md5", "merge_trigger"}) {
+                          "hash=md5", "merge_trigger", "index_residency=no"}) {
     EXPECT_TRUE(SiltOptionsFromString(bad, &copy).IsInvalidArgument()) << bad;
   }
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(copy));

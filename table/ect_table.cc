@@ -3,12 +3,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_type.h"
 #include "table/block_based/block_based_table_reader.h"
-#include "table/block_based/block_based_table_reader_impl.h"
 #include "table/ect_table_index.h"
+#include "table/ect_table_reader.h"
 #include "table/table_facts.h"
 
 namespace cairn {
@@ -16,137 +15,45 @@ namespace cairn {
 namespace {
 
 const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& EctTableOptionTypes() {
-  static const auto* types = new std::unordered_map<std::string, rocksdb::OptionTypeInfo>{
-      {"table", rocksdb::OptionTypeInfo::AsCustomSharedPtr<rocksdb::TableFactory>(
-                    offsetof(EctTableOptions, table), rocksdb::OptionVerificationType::kByName,
-                    rocksdb::OptionTypeFlags::kNone)},
-      {"group", {offsetof(EctTableOptions, group), rocksdb::OptionType::kUInt32T}},
-      {"hmax", {offsetof(EctTableOptions, hmax), rocksdb::OptionType::kUInt32T}},
-      {"filter_tag_bits", {offsetof(EctTableOptions, filter_tag_bits), rocksdb::OptionType::kUInt32T}}};
+  static const auto* types = [] {
+    auto* made = new std::unordered_map<std::string, rocksdb::OptionTypeInfo>(EctTableOptionTypesAt(0));
+    made->emplace("table", rocksdb::OptionTypeInfo::AsCustomSharedPtr<rocksdb::TableFactory>(
+                               offsetof(EctTableOptions, table), rocksdb::OptionVerificationType::kByName,
+                               rocksdb::OptionTypeFlags::kNone));
+    return made;
+  }();
   return *types;
 }
 
-// Answers Get by the ECT index and leaves everything else to the block-based table.
-class EctTableReader : public rocksdb::TableReader {
- public:
-  EctTableReader(std::unique_ptr<rocksdb::TableReader> reader, rocksdb::BlockBasedTable* table,
-                 std::unique_ptr<EctTableIndex> index, const KeyHash& hash)
-      : reader_(std::move(reader)), table_(table), index_(std::move(index)), hash_(hash) {}
-
-  rocksdb::Status Get(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key,
-                      rocksdb::GetContext* get_context, const rocksdb::SliceTransform* /*prefix_extractor*/,
-                      bool skip_filters) override {
-    const uint64_t hash = hash_(rocksdb::ExtractUserKey(key));
-    if (!skip_filters && index_->has_filter()) {
-      if (!index_->MayContain(hash)) {
-        RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_USEFUL);
-        return rocksdb::Status::OK();
-      }
-      RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_POSITIVE);
-    }
-    const BlockRun run = index_->Find(hash);
-    bool matched = false;
-    for (uint64_t block = run.first; block <= run.last; ++block) {
-      bool done = false;
-      const rocksdb::Status status = SearchBlock(read_options, block, key, get_context, &matched, &done);
-      if (!status.ok()) return status;
-      if (done) break;
-    }
-    if (matched && !skip_filters && index_->has_filter()) {
-      RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
-    }
-    return rocksdb::Status::OK();
+std::string ResidencyName(EctIndexResidency residency) {
+  for (const auto& [name, value] : EctIndexResidencyNames()) {
+    if (value == residency) return name;
   }
-
-  rocksdb::InternalIterator* NewIterator(const rocksdb::ReadOptions& read_options,
-                                         const rocksdb::SliceTransform* prefix_extractor, rocksdb::Arena* arena,
-                                         bool skip_filters, rocksdb::TableReaderCaller caller,
-                                         size_t compaction_readahead_size, bool allow_unprepared_value) override {
-    return reader_->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller, compaction_readahead_size,
-                                allow_unprepared_value);
-  }
-  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(
-      const rocksdb::ReadOptions& read_options) override {
-    return reader_->NewRangeTombstoneIterator(read_options);
-  }
-  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(rocksdb::SequenceNumber read_seqno,
-                                                                       const rocksdb::Slice* timestamp) override {
-    return reader_->NewRangeTombstoneIterator(read_seqno, timestamp);
-  }
-  rocksdb::Status Prefetch(const rocksdb::ReadOptions& read_options, const rocksdb::Slice* begin,
-                           const rocksdb::Slice* end) override {
-    return reader_->Prefetch(read_options, begin, end);
-  }
-  uint64_t ApproximateOffsetOf(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key,
-                               rocksdb::TableReaderCaller caller) override {
-    return reader_->ApproximateOffsetOf(read_options, key, caller);
-  }
-  uint64_t ApproximateSize(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& start,
-                           const rocksdb::Slice& end, rocksdb::TableReaderCaller caller) override {
-    return reader_->ApproximateSize(read_options, start, end, caller);
-  }
-  rocksdb::Status ApproximateKeyAnchors(const rocksdb::ReadOptions& read_options,
-                                        std::vector<Anchor>& anchors) override {
-    return reader_->ApproximateKeyAnchors(read_options, anchors);
-  }
-  void SetupForCompaction() override { reader_->SetupForCompaction(); }
-  std::shared_ptr<const rocksdb::TableProperties> GetTableProperties() const override {
-    return reader_->GetTableProperties();
-  }
-  size_t ApproximateMemoryUsage() const override { return reader_->ApproximateMemoryUsage() + index_->bytes(); }
-  rocksdb::Status DumpTable(rocksdb::WritableFile* out_file) override { return reader_->DumpTable(out_file); }
-  rocksdb::Status VerifyChecksum(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller caller) override {
-    return reader_->VerifyChecksum(read_options, caller);
-  }
-  void MarkObsolete(uint32_t uncache_aggressiveness) override { reader_->MarkObsolete(uncache_aggressiveness); }
-
- private:
-  // Hands the block's entries of the key to get_context. *done: it wants no more, or the key's entries end before the
-  // block does.
-  rocksdb::Status SearchBlock(const rocksdb::ReadOptions& read_options, uint64_t block, const rocksdb::Slice& key,
-                              rocksdb::GetContext* get_context, bool* matched, bool* done) const {
-    uint64_t offset, size;
-    index_->Locate(block, &offset, &size);
-    rocksdb::BlockCacheLookupContext lookup_context(
-        rocksdb::TableReaderCaller::kUserGet, get_context->get_tracing_get_id(), read_options.snapshot != nullptr);
-    rocksdb::DataBlockIter entries;
-    rocksdb::Status status;
-    table_->NewDataBlockIterator<rocksdb::DataBlockIter>(read_options, rocksdb::BlockHandle(offset, size), &entries,
-                                                         rocksdb::BlockType::kData, get_context, &lookup_context,
-                                                         nullptr, false, false, status, true);
-    if (status.ok()) status = entries.status();
-    if (status.IsIncomplete() && read_options.read_tier == rocksdb::kBlockCacheTier) {
-      // Without I/O nobody can say that the key is absent.
-      get_context->MarkKeyMayExist();
-    }
-    if (!status.ok()) return status;
-    for (entries.Seek(key); entries.Valid(); entries.Next()) {
-      rocksdb::ParsedInternalKey parsed;
-      status = rocksdb::ParseInternalKey(entries.key(), &parsed, false);
-      if (!status.ok()) return status;
-      rocksdb::Status merge_status;
-      const bool more = get_context->SaveValue(parsed, entries.value(), matched, &merge_status,
-                                               entries.IsValuePinned() ? &entries : nullptr);
-      if (!merge_status.ok()) return merge_status;
-      if (!more) {
-        *done = true;
-        return rocksdb::Status::OK();
-      }
-    }
-    return entries.status();
-  }
-
-  const std::unique_ptr<rocksdb::TableReader> reader_;
-  rocksdb::BlockBasedTable* const table_;  // reader_ itself
-  const std::unique_ptr<EctTableIndex> index_;
-  const KeyHash hash_;
-};
+  return "unknown";
+}
 
 bool WritesBlocksAtOnce(const rocksdb::CompressionType type, const rocksdb::CompressionOptions& options) {
   return type == rocksdb::kNoCompression || (options.parallel_threads <= 1 && options.max_dict_bytes == 0);
 }
 
 }  // namespace
+
+const std::unordered_map<std::string, EctIndexResidency>& EctIndexResidencyNames() {
+  static const auto* names =
+      new std::unordered_map<std::string, EctIndexResidency>{{"pinned", EctIndexResidency::kPinned},
+                                                             {"cache", EctIndexResidency::kCache},
+                                                             {"dropped", EctIndexResidency::kDropped}};
+  return *names;
+}
+
+std::unordered_map<std::string, rocksdb::OptionTypeInfo> EctTableOptionTypesAt(int offset) {
+  const auto at = [offset](size_t field) { return offset + static_cast<int>(field); };
+  return {{"group", {at(offsetof(EctTableOptions, group)), rocksdb::OptionType::kUInt32T}},
+          {"hmax", {at(offsetof(EctTableOptions, hmax)), rocksdb::OptionType::kUInt32T}},
+          {"filter_tag_bits", {at(offsetof(EctTableOptions, filter_tag_bits)), rocksdb::OptionType::kUInt32T}},
+          {"index_residency", rocksdb::OptionTypeInfo::Enum<EctIndexResidency>(
+                                  at(offsetof(EctTableOptions, index_residency)), &EctIndexResidencyNames())}};
+}
 
 rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options) {
   const auto bad = [](const char* field, uint32_t value, const char* allowed) {
@@ -160,7 +67,8 @@ rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options) {
   return rocksdb::Status::OK();
 }
 
-EctTableFactory::EctTableFactory(const EctTableOptions& options) : options_(options) {
+EctTableFactory::EctTableFactory(const EctTableOptions& options)
+    : options_(options), counters_(std::make_shared<EctTableCounters>()) {
   if (options_.table == nullptr) {
     rocksdb::BlockBasedTableOptions table_options;
     table_options.block_size = 4096;
@@ -172,7 +80,8 @@ EctTableFactory::EctTableFactory(const EctTableOptions& options) : options_(opti
 
 std::string EctTableFactory::GetPrintableOptions() const {
   return "  group: " + std::to_string(options_.group) + "\n  hmax: " + std::to_string(options_.hmax) +
-         "\n  filter_tag_bits: " + std::to_string(options_.filter_tag_bits) + "\n  table: " + options_.table->Name() +
+         "\n  filter_tag_bits: " + std::to_string(options_.filter_tag_bits) +
+         "\n  index_residency: " + ResidencyName(options_.index_residency) + "\n  table: " + options_.table->Name() +
          "\n" + options_.table->GetPrintableOptions();
 }
 
@@ -189,6 +98,10 @@ rocksdb::Status EctTableFactory::ValidateOptions(const rocksdb::DBOptions& db_op
   }
   const rocksdb::Status status = ValidateEctTableOptions(options_);
   if (!status.ok()) return status;
+  if (options_.index_residency == EctIndexResidency::kCache && block_options->no_block_cache) {
+    return rocksdb::Status::InvalidArgument("cairn.EctTable: index_residency=cache needs a block cache",
+                                            "use index_residency=pinned or dropped, or no_block_cache=false");
+  }
   if (block_options->block_align) {
     return rocksdb::Status::NotSupported("cairn.EctTable with block_align", "set block_align=false");
   }
@@ -220,15 +133,12 @@ rocksdb::Status EctTableFactory::NewTableReader(const rocksdb::ReadOptions& read
     *reader = std::move(inner);
     return status;
   }
-  std::unique_ptr<EctTableIndex> index;
-  status = EctTableIndex::Open(inner->GetTableProperties(), &index);
+  status = OpenEctTableReader(options_, *hash, file_size, counters_, table, &inner);
   if (!status.ok()) {
     rocksdb::Warn(options.ioptions.logger, "cairn.EctTable: %s is read through RocksDB's own index: %s",
                   file_name.c_str(), status.ToString().c_str());
-    *reader = std::move(inner);
-    return rocksdb::Status::OK();
   }
-  *reader = std::make_unique<EctTableReader>(std::move(inner), table, std::move(index), *hash);
+  *reader = std::move(inner);
   return rocksdb::Status::OK();
 }
 

@@ -7,9 +7,11 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 
 #include "cairn/silt.h"
 #include "rocksdb/table.h"
+#include "rocksdb/utilities/options_type.h"
 
 namespace cairn {
 
@@ -18,6 +20,12 @@ constexpr char kCuckooProperty[] = "cairn.cuckoo";
 
 // InvalidArgument that names the field and what it may be, or OK.
 rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options);
+
+// The names of EctIndexResidency, and the option types of EctTableOptions but for `table`, at `offset` within a struct.
+const std::unordered_map<std::string, EctIndexResidency>& EctIndexResidencyNames();
+std::unordered_map<std::string, rocksdb::OptionTypeInfo> EctTableOptionTypesAt(int offset);
+
+struct EctTableCounters;
 
 class EctTableFactory : public rocksdb::TableFactory {
  public:
@@ -43,9 +51,11 @@ class EctTableFactory : public rocksdb::TableFactory {
   bool IsDeleteRangeSupported() const override { return false; }
 
   const EctTableOptions& options() const { return options_; }
+  const EctTableCounters& counters() const { return *counters_; }
 
  private:
   EctTableOptions options_;
+  const std::shared_ptr<EctTableCounters> counters_;  // shared by all readers
 };
 
 }  // namespace cairn

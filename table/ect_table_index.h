@@ -1,8 +1,9 @@
-// The two properties of a cairn.EctTable: collected while the table is written, and looked up in when it is read.
+// The properties of a cairn.EctTable: collected while the table is written, and taken apart when it is opened.
 // docs/ect_table_format.md has their bytes.
 
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,40 +25,108 @@ enum class EctTableFilter { kNone, kCuckoo };
 std::unique_ptr<rocksdb::InternalTblPropCollFactory> NewEctCollectorFactory(const EctTableOptions& options,
                                                                             const KeyHash& hash, EctTableFilter filter);
 
+// What a table's properties say of its index without the index itself. NotFound if the table has none, Corruption or
+// NotSupported (a newer version) if it cannot be read.
+struct EctTableFacts {
+  uint64_t keys = 0;          // user keys
+  uint64_t blocks = 0;        // data blocks
+  uint64_t layout_bytes = 0;  // where blocks lie
+  uint64_t index_bytes = 0;   // ECT
+  uint64_t filter_bytes = 0;  // 0: no filter
+};
+rocksdb::Status ReadEctTableFacts(const rocksdb::TableProperties& properties, EctTableFacts* facts);
+
+// Cuts the properties down to what ReadEctTableFacts needs.
+void DropEctTableBytes(rocksdb::TableProperties* properties);
+
+// What the open tables of one factory hold in memory, and what lookups without an index cost. Counters of their own,
+// no order among them.
+struct EctTableCounters {
+  std::atomic<uint64_t> layout_bytes{0};
+  std::atomic<uint64_t> index_bytes{0};
+  std::atomic<uint64_t> filter_bytes{0};
+  std::atomic<uint64_t> searches{0};       // lookups by interpolation
+  std::atomic<uint64_t> search_blocks{0};  // data blocks that they asked for
+  std::atomic<uint64_t> index_loads{0};    // indexes read again after they were evicted
+};
+
 // A run of data blocks: first ... last, none if first > last.
 struct BlockRun {
   uint64_t first;
   uint64_t last;
 };
 
-// What a reader keeps of the properties. Immutable; any number of threads may look up at once.
-class EctTableIndex {
+// Where data blocks lie in the file and in hash order: what a reader always keeps, about 16 bits a block. Immutable.
+class EctBlockLayout {
  public:
-  // Views the properties' bytes in place and keeps them alive. NotFound if the table has no index, Corruption if it
-  // does not fit.
-  static rocksdb::Status Open(std::shared_ptr<const rocksdb::TableProperties> properties,
-                              std::unique_ptr<EctTableIndex>* index);
+  static rocksdb::Status Open(const rocksdb::TableProperties& properties, std::unique_ptr<EctBlockLayout>* layout);
 
-  bool has_filter() const { return has_filter_; }
-  bool MayContain(uint64_t hash) const { return filter_.MayContain(hash); }
-  // All data blocks that can hold entries of a key with this hash.
-  BlockRun Find(uint64_t hash) const;
+  uint64_t blocks() const { return offsets_.count(); }
   // Where a block lies in the file, and its size without RocksDB's trailer.
   void Locate(uint64_t block, uint64_t* offset, uint64_t* size) const;
 
-  // Bytes of index and filter.
-  size_t bytes() const { return bytes_; }
+  // The block that most likely holds a key with this hash.
+  uint64_t Guess(uint64_t hash) const;
+  // The number of blocks, at least 1, that a distance in hashes is likely to take.
+  uint64_t BlocksWithin(uint64_t distance) const;
+  // Whether all entries of each key lie in one block.
+  bool keys_in_one_block() const { return keys_in_one_block_; }
+
+  size_t bytes() const { return bytes_.size(); }
 
  private:
-  EctTableIndex() = default;
+  uint32_t Sample(uint64_t index) const;
 
-  std::shared_ptr<const rocksdb::TableProperties> properties_;
-  EctIndex index_;
-  EliasFano offsets_;
-  CuckooFilter filter_;
-  bool has_filter_ = false;
+  std::string bytes_;
+  EliasFano offsets_;                 // views bytes_
+  const uint8_t* samples_ = nullptr;  // in bytes_
+  uint64_t sample_count_ = 0;
+  uint64_t first_hash_ = 0;
+  uint64_t last_hash_ = 0;
   uint64_t data_end_ = 0;
-  size_t bytes_ = 0;
+  bool keys_in_one_block_ = false;
+};
+
+// The ECT index of one table in memory. Immutable; any number of threads may look up at once.
+class EctTries {
+ public:
+  // Copies the index out of the properties. `counters` (may be null) knows of it while it lives.
+  static rocksdb::Status Open(const rocksdb::TableProperties& properties, std::shared_ptr<EctTableCounters> counters,
+                              std::unique_ptr<EctTries>* tries);
+  ~EctTries();
+  EctTries(const EctTries&) = delete;
+  EctTries& operator=(const EctTries&) = delete;
+
+  // All data blocks that can hold entries of a key with this hash.
+  BlockRun Find(uint64_t hash) const;
+  // The same for many.
+  void FindBatch(const std::vector<uint64_t>& hashes, std::vector<BlockRun>* runs) const;
+
+  uint64_t blocks() const { return index_.blocks(); }
+  size_t bytes() const { return bytes_.size(); }
+
+ private:
+  EctTries() = default;
+  BlockRun BlocksOf(const EctMatch& match) const;
+
+  std::string bytes_;
+  EctIndex index_;  // views bytes_
+  std::shared_ptr<EctTableCounters> counters_;
+};
+
+// The filter of one table in memory. Immutable.
+class EctTableFilterInMemory {
+ public:
+  // OK and no filter (it then lets everything pass) if the table has none.
+  static rocksdb::Status Open(const rocksdb::TableProperties& properties,
+                              std::unique_ptr<EctTableFilterInMemory>* filter);
+  bool exists() const { return !bytes_.empty(); }
+  bool MayContain(uint64_t hash) const { return bytes_.empty() || filter_.MayContain(hash); }
+  size_t bytes() const { return bytes_.size(); }
+
+ private:
+  std::string bytes_;
+  CuckooFilter filter_;  // views bytes_
 };
 
 }  // namespace cairn

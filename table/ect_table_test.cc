@@ -6,7 +6,9 @@
 #include <map>
 #include <random>
 
+#include "file/random_access_file_reader.h"
 #include "gtest/gtest.h"
+#include "options/cf_options.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -16,7 +18,9 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/utilities/options_util.h"
 #include "table/ect_table_index.h"
+#include "table/format.h"
 #include "table/hash_order.h"
+#include "table/meta_blocks.h"
 #include "table/test_seed.h"
 #include "utilities/merge_operators.h"
 
@@ -25,21 +29,47 @@ namespace {
 
 std::string Key(uint64_t i) { return "key" + std::to_string(i); }
 
+void ReadPropertiesOf(const std::string& file, rocksdb::TableProperties* properties) {
+  rocksdb::Options options;
+  std::unique_ptr<rocksdb::RandomAccessFileReader> reader;
+  ASSERT_TRUE(rocksdb::RandomAccessFileReader::Create(options.env->GetFileSystem(), file, rocksdb::FileOptions(),
+                                                      &reader, nullptr)
+                  .ok());
+  std::unique_ptr<rocksdb::TableProperties> found;
+  const rocksdb::ImmutableOptions immutable(options);
+  const rocksdb::Status status =
+      rocksdb::ReadTableProperties(reader.get(), std::filesystem::file_size(file),
+                                   rocksdb::Footer::kNullTableMagicNumber, immutable, rocksdb::ReadOptions(), &found);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  *properties = *found;
+}
+
 class EctTableTest : public testing::Test {
  protected:
+  // Without a block cache if that is null.
+  static rocksdb::TableFactory* NewFactory(EctIndexResidency residency,
+                                           std::shared_ptr<rocksdb::Cache> cache = nullptr) {
+    rocksdb::BlockBasedTableOptions block_options;
+    block_options.no_block_cache = cache == nullptr;
+    block_options.block_cache = std::move(cache);
+    EctTableOptions table_options;
+    table_options.table.reset(rocksdb::NewBlockBasedTableFactory(block_options));
+    table_options.index_residency = residency;
+    return NewEctTableFactory(table_options);
+  }
+  const EctTableCounters& Counters() const {
+    return options_.table_factory->CheckedCast<EctTableFactory>()->counters();
+  }
+
   EctTableTest() {
     path_ = testing::TempDir() + "ect_table_test." + std::to_string(getpid());
     std::filesystem::remove_all(path_);
-    rocksdb::BlockBasedTableOptions block_options;
-    block_options.no_block_cache = true;
-    EctTableOptions table_options;
-    table_options.table.reset(rocksdb::NewBlockBasedTableFactory(block_options));
     options_.create_if_missing = true;
     options_.comparator = HashOrderComparator(HashKind::kXxh3, 7);
     options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
     options_.compression = rocksdb::kNoCompression;
     options_.statistics = rocksdb::CreateDBStatistics();
-    options_.table_factory.reset(NewEctTableFactory(table_options));
+    options_.table_factory.reset(NewFactory(EctIndexResidency::kPinned));
   }
   ~EctTableTest() override {
     Close();
@@ -82,6 +112,8 @@ class EctTableTest : public testing::Test {
     return properties;
   }
 
+  void TestVersionsThatRunOverManyBlocks();
+
   std::string path_;
   rocksdb::Options options_;
   std::unique_ptr<rocksdb::DB> db_;
@@ -89,14 +121,21 @@ class EctTableTest : public testing::Test {
 
 TEST_F(EctTableTest, AgreesWithAModel) {
   std::mt19937_64 random(Seed());
-  for (const rocksdb::CompressionType compression : {rocksdb::kNoCompression, rocksdb::kSnappyCompression}) {
+  const std::pair<rocksdb::CompressionType, EctIndexResidency> variants[] = {
+      {rocksdb::kNoCompression, EctIndexResidency::kPinned},
+      {rocksdb::kSnappyCompression, EctIndexResidency::kPinned},
+      {rocksdb::kNoCompression, EctIndexResidency::kDropped},
+      {rocksdb::kSnappyCompression, EctIndexResidency::kCache}};
+  for (const auto& [compression, residency] : variants) {
     options_.compression = compression;
+    options_.table_factory.reset(
+        NewFactory(residency, residency == EctIndexResidency::kCache ? rocksdb::NewLRUCache(64 << 10, 0) : nullptr));
     options_.write_buffer_size = 256 << 10;
     Close();
     std::filesystem::remove_all(path_);
     OpenGood();
     std::map<std::string, std::string> model;
-    for (int step = 0; step < 30000; ++step) {
+    for (int step = 0; step < 15000; ++step) {
       const std::string key = Key(random() % 5000);
       switch (random() % 8) {
         case 0:
@@ -160,6 +199,15 @@ TEST_F(EctTableTest, AgreesWithAModel) {
 }
 
 TEST_F(EctTableTest, VersionsThatRunOverManyBlocks) {
+  for (const EctIndexResidency residency : {EctIndexResidency::kPinned, EctIndexResidency::kDropped}) {
+    options_.table_factory.reset(NewFactory(residency));
+    TestVersionsThatRunOverManyBlocks();
+    Close();
+    std::filesystem::remove_all(path_);
+  }
+}
+
+void EctTableTest::TestVersionsThatRunOverManyBlocks() {
   options_.level0_file_num_compaction_trigger = 100;
   OpenGood();
   std::mt19937_64 random(Seed());
@@ -211,12 +259,149 @@ TEST_F(EctTableTest, ReadsOneBlockForAHitAndForAMiss) {
   EXPECT_EQ(keys, reads(0));
   EXPECT_LE(reads(keys), keys);
   for (const auto& [name, properties] : Properties()) {
-    EXPECT_EQ(1u, properties->user_collected_properties.count(kEctProperty));
-    EXPECT_EQ(0u, properties->user_collected_properties.count(kCuckooProperty)) << "a filter in the last level";
-    const double bits = 8.0 * static_cast<double>(properties->user_collected_properties.at(kEctProperty).size()) /
-                        static_cast<double>(properties->num_entries);
-    EXPECT_LT(bits, 2.0);
+    EctTableFacts facts;
+    ASSERT_TRUE(ReadEctTableFacts(*properties, &facts).ok());
+    EXPECT_EQ(0u, facts.filter_bytes) << "a filter in the last level";
+    EXPECT_EQ(properties->num_entries, facts.keys);
+    EXPECT_EQ(properties->num_data_blocks, facts.blocks);
+    const double bytes = static_cast<double>(facts.layout_bytes + facts.index_bytes);
+    EXPECT_LT(8.0 * bytes / static_cast<double>(facts.keys), 2.0);
   }
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+}
+
+// 60 items a block, and 4: how far from the guess the block is depends on it.
+TEST_F(EctTableTest, FindsTheBlockByInterpolation) {
+  struct Case {
+    uint64_t keys;
+    size_t value;
+    double most_blocks;  // a lookup
+  };
+  for (const Case& c : {Case{100000, 48, 1.35}, Case{10000, 1000, 2.0}}) {
+    Close();
+    std::filesystem::remove_all(path_);
+    // A cache that holds nothing, so that every read is counted.
+    options_.table_factory.reset(NewFactory(EctIndexResidency::kDropped, rocksdb::NewLRUCache(0, 0)));
+    OpenGood();
+    for (uint64_t i = 0; i < c.keys; ++i) Put(Key(i), std::string(c.value, 'v'));
+    CompactAll();
+    ASSERT_EQ(1u, Properties().size());
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+    for (const uint64_t begin : {uint64_t{0}, c.keys}) {
+      rocksdb::get_perf_context()->Reset();
+      const uint64_t searched = Counters().searches, asked = Counters().search_blocks;
+      for (uint64_t i = begin; i < begin + 5000; ++i) {
+        ASSERT_EQ(begin == 0 ? std::string(c.value, 'v') : "-", Get(Key(i)));
+      }
+      const uint64_t reads = rocksdb::get_perf_context()->block_read_count;
+      printf("%zu bytes a value, %s: %.3f blocks a lookup\n", c.value, begin == 0 ? "hits" : "misses",
+             static_cast<double>(reads) / 5000);
+      EXPECT_LE(static_cast<double>(reads) / 5000, c.most_blocks);
+      // RocksDB answers for keys beyond the ends of the file.
+      EXPECT_NEAR(5000, static_cast<double>(Counters().searches - searched), 10);
+      EXPECT_EQ(reads, Counters().search_blocks - asked);
+    }
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+  }
+}
+
+TEST_F(EctTableTest, MemoryIsChargedAndCounted) {
+  for (const EctIndexResidency residency :
+       {EctIndexResidency::kPinned, EctIndexResidency::kCache, EctIndexResidency::kDropped}) {
+    Close();
+    std::filesystem::remove_all(path_);
+    const auto cache = rocksdb::NewLRUCache(8 << 20, 0);
+    options_.table_factory.reset(NewFactory(residency, cache));
+    OpenGood();
+    for (uint64_t i = 0; i < 50000; ++i) Put(Key(i), std::string(50, 'v'));
+    Flush();
+    EctTableFacts facts;
+    ASSERT_TRUE(ReadEctTableFacts(*Properties().begin()->second, &facts).ok());
+    EXPECT_GT(facts.filter_bytes, 90000u);
+    EXPECT_GT(facts.index_bytes, 1000u);
+    EXPECT_NEAR(static_cast<double>(facts.layout_bytes), static_cast<double>(Counters().layout_bytes), 100);
+    EXPECT_EQ(facts.filter_bytes, Counters().filter_bytes);
+    EXPECT_EQ(residency == EctIndexResidency::kDropped ? 0 : facts.index_bytes, Counters().index_bytes);
+    const size_t always = Counters().layout_bytes + facts.filter_bytes;
+    EXPECT_GE(cache->GetPinnedUsage(), always + (residency == EctIndexResidency::kPinned ? facts.index_bytes : 0));
+    EXPECT_GE(cache->GetUsage(), always + (residency == EctIndexResidency::kDropped ? 0 : facts.index_bytes));
+    EXPECT_LT(cache->GetPinnedUsage(), always + 2 * facts.index_bytes) << "or the properties are still there";
+    std::string memory;
+    ASSERT_TRUE(db_->GetProperty("rocksdb.estimate-table-readers-mem", &memory));
+    EXPECT_LT(std::stoull(memory), always + facts.index_bytes + 100000) << "or the index is counted twice";
+    Close();
+    EXPECT_EQ(0u, Counters().layout_bytes + Counters().filter_bytes);
+    EXPECT_EQ(0u, Counters().index_bytes) << "a closed table's index stays in the cache";
+    EXPECT_EQ(0u, cache->GetPinnedUsage());
+  }
+}
+
+TEST_F(EctTableTest, MemoryPressureDropsTheIndexUntilItPaysToReadItAgain) {
+  const auto cache = rocksdb::NewLRUCache(1 << 20, 0);
+  options_.table_factory.reset(NewFactory(EctIndexResidency::kCache, cache));
+  OpenGood();
+  for (uint64_t i = 0; i < 50000; ++i) Put(Key(i), std::string(50, 'v'));
+  CompactAll();
+  ASSERT_EQ("-", Get(Key(50000)));
+  EXPECT_EQ(0u, Counters().searches);
+  ASSERT_GT(Counters().index_bytes, 0u);
+  // Other users of the cache take the room.
+  cache->SetCapacity(0);
+  EXPECT_EQ(0u, Counters().index_bytes) << "evicted";
+  for (uint64_t i = 0; i < 100; ++i) ASSERT_EQ(std::string(50, 'v'), Get(Key(i)));
+  EXPECT_GE(Counters().searches, 80u) << "it is tried again now and then";
+  cache->SetCapacity(1 << 20);
+  const uint64_t loads = Counters().index_loads;
+  rocksdb::ReadOptions cache_only;
+  cache_only.read_tier = rocksdb::kBlockCacheTier;
+  uint64_t i = 100;
+  std::string value;
+  for (; i < 50000 && Counters().index_bytes == 0; ++i) {
+    ASSERT_TRUE(i % 16 != 0 || db_->Get(cache_only, Key(40000), &value).IsIncomplete());
+    ASSERT_EQ(std::string(50, 'v'), Get(Key(i)));
+  }
+  EXPECT_LT(i, 5000u);
+  EXPECT_EQ(loads + 1, Counters().index_loads);
+  const uint64_t searches = Counters().searches;
+  for (uint64_t k = 0; k < 1000; ++k) ASSERT_EQ(std::string(50, 'v'), Get(Key(k)));
+  EXPECT_EQ(searches, Counters().searches);
+  options_.table_factory.reset(NewFactory(EctIndexResidency::kCache));
+  EXPECT_TRUE(Open().IsInvalidArgument()) << "index_residency=cache without a cache";
+}
+
+TEST_F(EctTableTest, MultiGetAsksABlockOnceForNeighbours) {
+  options_.table_factory.reset(NewFactory(EctIndexResidency::kPinned, rocksdb::NewLRUCache(0, 0)));
+  OpenGood();
+  const uint64_t keys = 3000;
+  std::vector<std::string> names;
+  for (uint64_t i = 0; i < keys; ++i) {
+    names.push_back(Key(i));
+    Put(names.back(), Key(i) + std::string(20, 'v'));
+    if (i % 3 != 0) continue;
+    ASSERT_TRUE(db_->Merge(rocksdb::WriteOptions(), names.back(), "more").ok());
+  }
+  CompactAll();
+  std::sort(names.begin(), names.end(),
+            [&](const std::string& a, const std::string& b) { return options_.comparator->Compare(a, b) < 0; });
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+  rocksdb::get_perf_context()->Reset();
+  for (size_t at = 0; at < keys; at += 30) {
+    std::vector<rocksdb::Slice> asked(names.begin() + static_cast<ptrdiff_t>(at),
+                                      names.begin() + static_cast<ptrdiff_t>(at + 30));
+    asked.emplace_back("absent");
+    std::vector<rocksdb::PinnableSlice> values(asked.size());
+    std::vector<rocksdb::Status> statuses(asked.size());
+    db_->MultiGet(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), asked.size(), asked.data(), values.data(),
+                  statuses.data());
+    for (size_t i = 0; i < 30; ++i) {
+      ASSERT_TRUE(statuses[i].ok()) << statuses[i].ToString();
+      const uint64_t number = std::stoull(names[at + i].substr(3));
+      ASSERT_EQ(names[at + i] + std::string(20, 'v') + (number % 3 == 0 ? ",more" : ""), values[i].ToString());
+    }
+    EXPECT_TRUE(statuses[30].IsNotFound());
+  }
+  // 30 neighbours lie in one block or two; the absent key is in one of its own.
+  EXPECT_LT(rocksdb::get_perf_context()->block_read_count, keys / 30 * 4);
   rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
 }
 
@@ -327,38 +512,55 @@ TEST_F(EctTableTest, DamagedPropertiesAreRefusedOrHarmless) {
   OpenGood();
   for (uint64_t i = 0; i < 3000; ++i) Put(Key(i), std::string(50, 'v'));
   Flush();
-  const auto collection = Properties();
-  const rocksdb::TableProperties& good = *collection.begin()->second;
-  std::unique_ptr<EctTableIndex> index;
-  ASSERT_TRUE(EctTableIndex::Open(collection.begin()->second, &index).ok());
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  // Of the file, since those of the open table hold no index any more.
+  rocksdb::TableProperties good;
+  ReadPropertiesOf(path_ + files.at(0).name, &good);
+  std::unique_ptr<EctBlockLayout> layout;
+  std::unique_ptr<EctTries> tries;
+  std::unique_ptr<EctTableFilterInMemory> filter;
+  EctTableFacts facts;
+  ASSERT_TRUE(EctBlockLayout::Open(good, &layout).ok());
+  ASSERT_TRUE(EctTries::Open(good, nullptr, &tries).ok());
+  ASSERT_TRUE(EctTableFilterInMemory::Open(good, &filter).ok());
+  ASSERT_TRUE(filter->exists());
   std::mt19937_64 random(Seed());
+  int refused = 0;
   for (const char* name : {kEctProperty, kCuckooProperty}) {
     const std::string& bytes = good.user_collected_properties.at(name);
     for (size_t at = 0; at < bytes.size(); ++at) {
-      const auto damaged = std::make_shared<rocksdb::TableProperties>(good);
-      std::string& changed = damaged->user_collected_properties[name];
+      rocksdb::TableProperties damaged = good;
+      std::string& changed = damaged.user_collected_properties[name];
       if (at % 2 == 0) {
         changed[at] = static_cast<char>(changed[at] ^ (1 << random() % 8));
       } else {
         changed.resize(at);
       }
-      if (!EctTableIndex::Open(damaged, &index).ok()) {
-        ASSERT_EQ(nullptr, index);
-        continue;
+      ReadEctTableFacts(damaged, &facts).PermitUncheckedError();
+      const bool opened = EctBlockLayout::Open(damaged, &layout).ok();
+      ASSERT_EQ(opened, layout != nullptr);
+      for (int i = 0; opened && i < 100; ++i) {
+        uint64_t offset, size;
+        const uint64_t block = layout->Guess(random());
+        ASSERT_LT(block, layout->blocks());
+        layout->Locate(block, &offset, &size);
+        ASSERT_LE(offset + size, good.data_size);
+        ASSERT_GE(layout->BlocksWithin(random()), 1u);
       }
-      for (int i = 0; i < 100; ++i) {
-        const BlockRun run = index->Find(random());
-        for (uint64_t block = run.first; block <= run.last; ++block) {
-          uint64_t offset, size;
-          index->Locate(block, &offset, &size);
-          ASSERT_LE(offset + size, good.data_size);
-        }
-      }
+      const bool has_tries = EctTries::Open(damaged, nullptr, &tries).ok();
+      ASSERT_EQ(has_tries, tries != nullptr);
+      for (int i = 0; has_tries && i < 100; ++i) tries->Find(random());
+      const bool has_filter = EctTableFilterInMemory::Open(damaged, &filter).ok();
+      refused += opened && has_tries && has_filter ? 0 : 1;
     }
   }
+  // Wrong hashes and samples cost only speed; everything else is noticed.
+  EXPECT_GT(refused, 1000);
   rocksdb::TableProperties without = good;
   without.user_collected_properties.clear();
-  EXPECT_TRUE(EctTableIndex::Open(std::make_shared<rocksdb::TableProperties>(without), &index).IsNotFound());
+  EXPECT_TRUE(EctTries::Open(without, nullptr, &tries).IsNotFound());
+  EXPECT_TRUE(EctBlockLayout::Open(without, &layout).IsNotFound());
 }
 
 TEST_F(EctTableTest, DamagedBlocksFailTheirOwnReadsOnly) {
