@@ -8,6 +8,7 @@
 #include "cairn/db.h"
 #include "cairn/trie.h"
 #include "db/db_impl/db_impl.h"
+#include "db/durable_db.h"
 #include "db/range_deletion_filter.h"
 #include "db/trie_files.h"
 #include "db/trie_scheduler.h"
@@ -171,6 +172,17 @@ Status TakeRangeDeletionsOutOfTheWal(const rocksdb::DBOptions& options, const st
   return s;
 }
 
+Status OpenRocksDB(const rocksdb::DBOptions& options, const std::string& path,
+                   const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families,
+                   std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  Status s = rocksdb::DB::Open(options, path, column_families, handles, db);
+  if (s.IsNotSupported() && options.wal_filter == nullptr && s.ToString().find("DeleteRange") != std::string::npos) {
+    s = TakeRangeDeletionsOutOfTheWal(options, path, column_families);
+    if (s.ok()) s = rocksdb::DB::Open(options, path, column_families, handles, db);
+  }
+  return s;
+}
+
 }  // namespace
 
 Status Open(const rocksdb::DBOptions& options, const std::string& path,
@@ -180,10 +192,14 @@ Status Open(const rocksdb::DBOptions& options, const std::string& path,
   Status s = CheckDescriptors(options, column_families);
   if (!s.ok()) return s;
   rocksdb::DB* opened = nullptr;
-  s = rocksdb::DB::Open(options, path, column_families, handles, &opened);
-  if (s.IsNotSupported() && options.wal_filter == nullptr && s.ToString().find("DeleteRange") != std::string::npos) {
-    s = TakeRangeDeletionsOutOfTheWal(options, path, column_families);
-    if (s.ok()) s = rocksdb::DB::Open(options, path, column_families, handles, &opened);
+  if (IsDurable(column_families)) {
+    const auto open = [&](const rocksdb::DBOptions& durable_options, std::vector<rocksdb::ColumnFamilyHandle*>* given,
+                          rocksdb::DB** inner) {
+      return OpenRocksDB(durable_options, path, column_families, given, inner);
+    };
+    s = OpenDurable(options, path, column_families, open, handles, &opened);
+  } else {
+    s = OpenRocksDB(options, path, column_families, handles, &opened);
   }
   if (!s.ok()) return s;
   auto wrapped = std::make_unique<CairnDB>(opened);

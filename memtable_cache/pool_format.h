@@ -22,7 +22,7 @@ constexpr size_t kMaxDatabaseIdBytes = 128;
 // The counters' places in their page; a cache line each.
 constexpr size_t kPublishedOffset = kCountersOffset;
 constexpr size_t kPublishedAgainOffset = kCountersOffset + 64;
-constexpr size_t kFlushedOffset = kCountersOffset + 128;
+constexpr size_t kNewestTableOffset = kCountersOffset + 128;
 
 enum class PoolPhase : uint32_t { kIdle = 0, kLive = 1, kRecovering = 2 };
 
@@ -43,7 +43,7 @@ void EncodeSuperblock(const Superblock& superblock, char* to);
 // False when magic or checksum are wrong.
 bool DecodeSuperblock(const char* from, Superblock* superblock);
 
-// A sequence number with a check of its own, in one word.
+// A sequence or file number with a check of its own, in one word.
 uint64_t EncodeSequenceCell(uint64_t sequence);
 bool DecodeSequenceCell(uint64_t cell, uint64_t* sequence);
 

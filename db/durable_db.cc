@@ -1,0 +1,332 @@
+#include "db/durable_db.h"
+
+#include <mutex>
+#include <utility>
+
+#include "file/filename.h"
+#include "rocksdb/env.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/transaction_log.h"
+#include "rocksdb/utilities/stackable_db.h"
+#include "rocksdb/write_batch.h"
+
+namespace cairn {
+
+using rocksdb::ColumnFamilyDescriptor;
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::ColumnFamilyOptions;
+using rocksdb::Slice;
+using rocksdb::Status;
+using rocksdb::WriteOptions;
+
+namespace {
+
+constexpr char kDefaultName[] = "/CAIRN_POOL";
+
+DurableMemTableFactory* DurableFactoryOf(const ColumnFamilyOptions& options, DurableSettings* settings) {
+  auto* const factory = dynamic_cast<DurableMemTableFactory*>(options.memtable_factory.get());
+  return factory != nullptr && factory->GetDurableSettings(settings) ? factory : nullptr;
+}
+
+Status Refused(const std::string& what, const std::string& why) {
+  return Status::NotSupported(what + " with durable memtables", why);
+}
+
+Status CheckDatabaseOptions(const rocksdb::DBOptions& options) {
+  if (options.unordered_write) return Refused("unordered_write", "it publishes writes before they are in the memtable");
+  if (options.allow_2pc) return Refused("allow_2pc", "prepared transactions live in the WAL, which is off");
+  if (options.two_write_queues) return Refused("two_write_queues", "sequences are published before they are written");
+  if (options.persist_stats_to_disk) return Refused("persist_stats_to_disk", "RocksDB writes them through the WAL");
+  if (options.recycle_log_file_num > 0)
+    return Refused("recycle_log_file_num", "RocksDB then refuses writes without WAL");
+  if (options.best_efforts_recovery) return Refused("best_efforts_recovery", "it ignores the WAL that recovery makes");
+  return Status::OK();
+}
+
+Status CheckFamilyOptions(const ColumnFamilyOptions& options, const std::string& name) {
+  const std::string where = " of column family " + name;
+  if (options.inplace_update_support) return Refused("inplace_update_support" + where, "entries must not change");
+  if (options.experimental_mempurge_threshold > 0) {
+    return Refused("experimental_mempurge_threshold" + where, "it counts memtables as flushed that are in no table");
+  }
+  if (options.comparator != nullptr && options.comparator->timestamp_size() > 0) {
+    return Refused("user-defined timestamps" + where, "use a WAL");
+  }
+  return Status::OK();
+}
+
+bool IsSame(const DurableSettings& a, const DurableSettings& b) {
+  return a.path == b.path && a.bytes == b.bytes && a.require_persistent_memory == b.require_persistent_memory;
+}
+
+// Tells the pool of tables that the MANIFEST holds. Without a name, so that no OPTIONS file mentions it.
+class TableListener : public rocksdb::EventListener {
+ public:
+  explicit TableListener(std::shared_ptr<DurablePool> pool) : pool_(std::move(pool)) {}
+  void OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& info) override {
+    pool_->NoteTable(info.file_number);
+  }
+
+ private:
+  const std::shared_ptr<DurablePool> pool_;
+};
+
+// A durable database while it is open.
+class DurableDB : public rocksdb::StackableDB {
+ public:
+  DurableDB(rocksdb::DB* db, std::shared_ptr<DurablePool> pool, DurableSettings settings,
+            std::vector<std::shared_ptr<rocksdb::MemTableRepFactory>> factories)
+      : StackableDB(db), pool_(std::move(pool)), settings_(std::move(settings)), factories_(std::move(factories)) {}
+
+  ~DurableDB() override { Close().PermitUncheckedError(); }
+
+  Status Close() override {
+    if (closed_) return Status::OK();
+    closed_ = true;
+    // RocksDB flushes what is in memory, unless told otherwise; what has not been flushed must not be freed.
+    pool_->Freeze();
+    const Status s = StackableDB::Close();
+    const Status finished = pool_->Finish();
+    for (const auto& factory : factories_) dynamic_cast<DurableMemTableFactory&>(*factory).UsePool(nullptr);
+    return s.ok() ? finished : s;
+  }
+
+  using StackableDB::Put;
+  Status Put(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key, const Slice& value) override {
+    return Acknowledge(options, StackableDB::Put(WithoutWal(options), family, key, value));
+  }
+  using StackableDB::PutEntity;
+  Status PutEntity(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key,
+                   const rocksdb::WideColumns& columns) override {
+    return Acknowledge(options, StackableDB::PutEntity(WithoutWal(options), family, key, columns));
+  }
+  Status PutEntity(const WriteOptions& options, const Slice& key, const rocksdb::AttributeGroups& groups) override {
+    return Acknowledge(options, StackableDB::PutEntity(WithoutWal(options), key, groups));
+  }
+  using StackableDB::Delete;
+  Status Delete(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key) override {
+    return Acknowledge(options, StackableDB::Delete(WithoutWal(options), family, key));
+  }
+  using StackableDB::SingleDelete;
+  Status SingleDelete(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key) override {
+    return Acknowledge(options, StackableDB::SingleDelete(WithoutWal(options), family, key));
+  }
+  using StackableDB::Merge;
+  Status Merge(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key, const Slice& value) override {
+    return Acknowledge(options, StackableDB::Merge(WithoutWal(options), family, key, value));
+  }
+  using StackableDB::DeleteRange;
+  Status DeleteRange(const WriteOptions& /*options*/, ColumnFamilyHandle* /*family*/, const Slice& /*begin*/,
+                     const Slice& /*end*/) override {
+    return Refused("DeleteRange", "range deletions bypass the pool; delete the keys one by one");
+  }
+  Status Write(const WriteOptions& options, rocksdb::WriteBatch* batch) override {
+    if (batch != nullptr && batch->HasDeleteRange()) {
+      return Refused("a batch with DeleteRange", "range deletions bypass the pool; delete the keys one by one");
+    }
+    if (batch != nullptr && batch->HasTimedPut()) {
+      return Refused("a batch with TimedPut", "its write time is not kept; use Put");
+    }
+    return Acknowledge(options, StackableDB::Write(WithoutWal(options), batch));
+  }
+
+  Status SyncWAL() override { return pool_->file()->Sync(); }
+  Status FlushWAL(bool sync) override { return sync ? pool_->file()->Sync() : Status::OK(); }
+
+  Status CreateColumnFamily(const ColumnFamilyOptions& options, const std::string& name,
+                            ColumnFamilyHandle** handle) override {
+    const Status s = Adopt({{name, options}});
+    return s.ok() ? StackableDB::CreateColumnFamily(options, name, handle) : s;
+  }
+  Status CreateColumnFamilies(const ColumnFamilyOptions& options, const std::vector<std::string>& names,
+                              std::vector<ColumnFamilyHandle*>* handles) override {
+    std::vector<ColumnFamilyDescriptor> families;
+    for (const std::string& name : names) families.emplace_back(name, options);
+    const Status s = Adopt(families);
+    return s.ok() ? StackableDB::CreateColumnFamilies(options, names, handles) : s;
+  }
+  Status CreateColumnFamilies(const std::vector<ColumnFamilyDescriptor>& families,
+                              std::vector<ColumnFamilyHandle*>* handles) override {
+    const Status s = Adopt(families);
+    return s.ok() ? StackableDB::CreateColumnFamilies(families, handles) : s;
+  }
+  using StackableDB::CreateColumnFamilyWithImport;
+  Status CreateColumnFamilyWithImport(const ColumnFamilyOptions& options, const std::string& name,
+                                      const rocksdb::ImportColumnFamilyOptions& import_options,
+                                      const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
+                                      ColumnFamilyHandle** handle) override {
+    const Status s = Adopt({{name, options}});
+    return s.ok() ? StackableDB::CreateColumnFamilyWithImport(options, name, import_options, files, handle) : s;
+  }
+
+ private:
+  static WriteOptions WithoutWal(WriteOptions options) {
+    options.disableWAL = true;
+    options.sync = false;
+    return options;
+  }
+
+  // A write has returned: its group is complete, and so are all before it.
+  Status Acknowledge(const WriteOptions& options, const Status& s) {
+    if (!s.ok()) return s;
+    pool_->AcknowledgeAll();
+    return options.sync ? pool_->file()->Sync() : s;
+  }
+
+  Status Adopt(const std::vector<ColumnFamilyDescriptor>& families) {
+    for (const auto& family : families) {
+      DurableSettings settings;
+      auto* const factory = DurableFactoryOf(family.options, &settings);
+      if (factory == nullptr || !IsSame(settings, settings_)) {
+        return Status::InvalidArgument("column family " + family.name,
+                                       "needs the durable memtables of the database's other column families");
+      }
+      const Status s = CheckFamilyOptions(family.options, family.name);
+      if (!s.ok()) return s;
+    }
+    const std::lock_guard<std::mutex> lock(factories_mutex_);
+    for (const auto& family : families) {
+      factories_.push_back(family.options.memtable_factory);
+      dynamic_cast<DurableMemTableFactory&>(*family.options.memtable_factory).UsePool(pool_);
+    }
+    return Status::OK();
+  }
+
+  const std::shared_ptr<DurablePool> pool_;
+  const DurableSettings settings_;
+  std::mutex factories_mutex_;
+  std::vector<std::shared_ptr<rocksdb::MemTableRepFactory>> factories_;
+  bool closed_ = false;
+};
+
+// The LOCK of a database that may not be there yet.
+class DatabaseLock {
+ public:
+  DatabaseLock(rocksdb::Env* env, const std::string& path) : env_(env) {
+    if (!env->FileExists(path).ok()) return;
+    status_ = env->LockFile(rocksdb::LockFileName(path), &lock_);
+    if (!status_.ok()) status_ = Status::Busy(path, "is open already; close it there first");
+  }
+  ~DatabaseLock() {
+    if (lock_ != nullptr) env_->UnlockFile(lock_).PermitUncheckedError();
+  }
+  DatabaseLock(const DatabaseLock&) = delete;
+  DatabaseLock& operator=(const DatabaseLock&) = delete;
+  const Status& status() const { return status_; }
+
+ private:
+  rocksdb::Env* const env_;
+  rocksdb::FileLock* lock_ = nullptr;
+  Status status_;
+};
+
+Status PreparePool(const rocksdb::DBOptions& options, const std::string& path, const DurableSettings& settings,
+                   RecoveryReport* report, std::shared_ptr<DurablePool>* pool) {
+  if (options.create_if_missing) options.env->CreateDirIfMissing(path).PermitUncheckedError();
+  const DatabaseLock lock(options.env, path);
+  Status s = lock.status();
+  PmemFileOptions file_options;
+  file_options.path = settings.path;
+  file_options.bytes = settings.bytes;
+  file_options.require_persistent_memory = settings.require_persistent_memory;
+  std::unique_ptr<PmemFile> file;
+  if (s.ok()) s = PmemFile::Open(file_options, &file);
+  if (s.ok()) s = RecoverPoolFile(options, path, file.get(), report);
+  std::unique_ptr<DurablePool> started;
+  if (s.ok()) s = DurablePool::Start(std::move(file), settings.bytes, &started);
+  if (s.ok()) *pool = std::move(started);
+  return s;
+}
+
+// Memtables must be empty when the pool is armed: what they hold was replayed from WALs that nobody keeps.
+Status FlushReplayed(rocksdb::DB* db, const std::vector<ColumnFamilyHandle*>& handles) {
+  for (ColumnFamilyHandle* handle : handles) {
+    uint64_t active = 0;
+    uint64_t immutable = 0;
+    db->GetIntProperty(handle, rocksdb::DB::Properties::kNumEntriesActiveMemTable, &active);
+    db->GetIntProperty(handle, rocksdb::DB::Properties::kNumImmutableMemTable, &immutable);
+    if (active == 0 && immutable == 0) continue;
+    const Status s = db->Flush(rocksdb::FlushOptions(), handle);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+Status ArmPool(rocksdb::DB* db, const std::vector<ColumnFamilyHandle*>& handles, DurablePool* pool) {
+  Status s = FlushReplayed(db, handles);
+  std::string database;
+  if (s.ok()) s = db->GetDbIdentity(database);
+  std::unique_ptr<rocksdb::LogFile> wal;
+  if (s.ok()) s = db->GetCurrentWalFile(&wal);
+  return s.ok() ? pool->Arm(database, wal->LogNumber(), [db] { return db->GetLatestSequenceNumber(); }) : s;
+}
+
+}  // namespace
+
+bool IsDurable(const std::vector<ColumnFamilyDescriptor>& column_families) {
+  DurableSettings settings;
+  for (const auto& family : column_families) {
+    if (DurableFactoryOf(family.options, &settings) != nullptr) return true;
+  }
+  return false;
+}
+
+Status CheckDurable(const rocksdb::DBOptions& options, const std::string& path,
+                    const std::vector<ColumnFamilyDescriptor>& column_families, DurableSettings* settings) {
+  Status s = CheckDatabaseOptions(options);
+  for (size_t i = 0; s.ok() && i < column_families.size(); ++i) {
+    const auto& family = column_families[i];
+    DurableSettings own;
+    if (DurableFactoryOf(family.options, &own) == nullptr) {
+      return Status::InvalidArgument("column family " + family.name,
+                                     "has no durable memtables, others of the database do: all or none");
+    }
+    if (i == 0) *settings = own;
+    if (!IsSame(own, *settings)) {
+      return Status::InvalidArgument("column family " + family.name,
+                                     "has another pool file than the database's others");
+    }
+    s = CheckFamilyOptions(family.options, family.name);
+  }
+  if (settings->path.empty()) settings->path = path + kDefaultName;
+  return s;
+}
+
+Status OpenDurable(const rocksdb::DBOptions& options, const std::string& path,
+                   const std::vector<ColumnFamilyDescriptor>& column_families, const OpenFunction& open,
+                   std::vector<ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  DurableSettings settings;
+  Status s = CheckDurable(options, path, column_families, &settings);
+  RecoveryReport report;
+  std::shared_ptr<DurablePool> pool;
+  if (s.ok()) s = PreparePool(options, path, settings, &report, &pool);
+  if (!s.ok()) return s;
+  std::vector<std::shared_ptr<rocksdb::MemTableRepFactory>> factories;
+  for (const auto& family : column_families) {
+    factories.push_back(family.options.memtable_factory);
+    dynamic_cast<DurableMemTableFactory&>(*family.options.memtable_factory).UsePool(pool);
+  }
+  rocksdb::DBOptions flushing = options;
+  flushing.avoid_flush_during_recovery = false;
+  flushing.listeners.push_back(std::make_shared<TableListener>(pool));
+  rocksdb::DB* opened = nullptr;
+  s = open(flushing, handles, &opened);
+  if (s.ok()) s = ArmPool(opened, *handles, pool.get());
+  if (s.ok()) {
+    const auto& log = opened->GetDBOptions().info_log;
+    rocksdb::Info(log, "[cairn] %s", pool->file()->Report().c_str());
+    rocksdb::Info(log, "[cairn] recovery of the pool file: %s", report.ToString().c_str());
+    DurableSettings as_given;
+    DurableFactoryOf(column_families[0].options, &as_given);
+    *db = new DurableDB(opened, std::move(pool), as_given, std::move(factories));
+    return s;
+  }
+  for (const auto& factory : factories) dynamic_cast<DurableMemTableFactory&>(*factory).UsePool(nullptr);
+  if (opened == nullptr) return s;
+  for (ColumnFamilyHandle* handle : *handles) opened->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  handles->clear();
+  delete opened;
+  return s;
+}
+
+}  // namespace cairn

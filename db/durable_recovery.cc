@@ -1,0 +1,335 @@
+#include "db/durable_recovery.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "db/dbformat.h"
+#include "db/log_reader.h"
+#include "db/log_writer.h"
+#include "db/version_edit.h"
+#include "db/write_batch_internal.h"
+#include "file/filename.h"
+#include "file/sequence_file_reader.h"
+#include "file/writable_file_writer.h"
+#include "memtable_cache/durable.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+#include "util/coding.h"
+
+namespace cairn {
+
+using rocksdb::Slice;
+using rocksdb::Status;
+
+namespace {
+
+// Records of the WAL are batches of about this many bytes.
+constexpr size_t kRecordBytes = 1 << 20;
+
+struct Stop : rocksdb::log::Reader::Reporter {
+  void Corruption(size_t /*bytes*/, const Status& s) override {
+    if (status.ok()) status = s;
+  }
+  Status status;
+};
+
+class ManifestFacts : public DatabaseFacts {
+ public:
+  Status Read(const rocksdb::DBOptions& options, const std::string& path) {
+    const auto& fs = options.env->GetFileSystem();
+    std::string current;
+    Status s = rocksdb::ReadFileToString(fs.get(), rocksdb::CurrentFileName(path), &current);
+    if (!s.ok()) return s;
+    while (!current.empty() && current.back() == '\n') current.pop_back();
+    std::unique_ptr<rocksdb::SequentialFileReader> file;
+    s = rocksdb::SequentialFileReader::Create(fs, path + "/" + current, rocksdb::FileOptions(), &file, nullptr,
+                                              nullptr);
+    if (!s.ok()) return s;
+    Stop stop;
+    rocksdb::log::Reader reader(nullptr, std::move(file), &stop, true, 0);
+    families_ = {0};
+    Slice record;
+    std::string scratch;
+    std::vector<rocksdb::VersionEdit> group;
+    while (s.ok() && stop.status.ok() && reader.ReadRecord(&record, &scratch)) {
+      rocksdb::VersionEdit edit;
+      s = edit.DecodeFrom(record);
+      if (!s.ok()) break;
+      // An atomic group counts when its last edit is there.
+      const bool more = edit.IsInAtomicGroup() && edit.GetRemainingEntries() > 0;
+      group.push_back(std::move(edit));
+      if (more) continue;
+      for (const auto& each : group) Apply(each);
+      group.clear();
+    }
+    if (s.ok()) s = stop.status;
+    if (s.ok() && database_.empty()) {
+      s = rocksdb::ReadFileToString(fs.get(), rocksdb::IdentityFileName(path), &database_);
+      while (!database_.empty() && database_.back() == '\n') database_.pop_back();
+    }
+    return s;
+  }
+
+  bool HasColumnFamily(uint32_t id) const override { return families_.count(id) != 0; }
+  bool TableEndsWith(uint32_t column_family, uint64_t sequence) const override {
+    return ends_.count({column_family, sequence}) != 0;
+  }
+  const std::string& database() const { return database_; }
+  uint64_t next_file() const { return next_file_; }
+
+ private:
+  void Apply(const rocksdb::VersionEdit& edit) {
+    const uint32_t family = edit.GetColumnFamily();
+    if (edit.IsColumnFamilyAdd()) families_.insert(family);
+    if (edit.IsColumnFamilyDrop()) families_.erase(family);
+    if (edit.HasDbId()) database_ = edit.GetDbId();
+    if (edit.HasNextFile()) next_file_ = std::max(next_file_, edit.GetNextFile());
+    for (const auto& [level, table] : edit.GetNewFiles()) {
+      ends_.insert({family, table.fd.smallest_seqno});
+      ends_.insert({family, table.fd.largest_seqno});
+    }
+  }
+
+  std::set<uint32_t> families_;
+  std::set<std::pair<uint32_t, uint64_t>> ends_;
+  std::string database_;
+  uint64_t next_file_ = 0;
+};
+
+std::string WalDirectory(const rocksdb::DBOptions& options, const std::string& path) {
+  return options.wal_dir.empty() ? path : options.wal_dir;
+}
+
+// Above the number of every file that is there, whatever the MANIFEST says.
+Status FreeFileNumber(const rocksdb::DBOptions& options, const std::string& path, uint64_t next_file,
+                      uint64_t* number) {
+  *number = std::max<uint64_t>(next_file, 1);
+  for (const std::string& folder : {path, WalDirectory(options, path)}) {
+    std::vector<std::string> names;
+    const Status s = options.env->GetChildren(folder, &names);
+    if (!s.ok()) return s;
+    for (const std::string& name : names) {
+      uint64_t used = 0;
+      rocksdb::FileType type = rocksdb::kTempFile;
+      if (rocksdb::ParseFileName(name, &used, &type) && type != rocksdb::kInfoLogFile) {
+        *number = std::max(*number, used + 1);
+      }
+    }
+  }
+  return Status::OK();
+}
+
+// What the WAL calls an entry of a memtable of a column family. False: it has no place there.
+bool WalTypeOf(unsigned char type, char* wal_type) {
+  switch (type) {
+    case rocksdb::kTypeValue:
+      *wal_type = rocksdb::kTypeColumnFamilyValue;
+      return true;
+    case rocksdb::kTypeDeletion:
+      *wal_type = rocksdb::kTypeColumnFamilyDeletion;
+      return true;
+    case rocksdb::kTypeSingleDeletion:
+      *wal_type = rocksdb::kTypeColumnFamilySingleDeletion;
+      return true;
+    case rocksdb::kTypeMerge:
+      *wal_type = rocksdb::kTypeColumnFamilyMerge;
+      return true;
+    case rocksdb::kTypeBlobIndex:
+      *wal_type = rocksdb::kTypeColumnFamilyBlobIndex;
+      return true;
+    case rocksdb::kTypeWideColumnEntity:
+      *wal_type = rocksdb::kTypeColumnFamilyWideColumnEntity;
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Entries of consecutive sequences as one batch of RocksDB's WAL.
+class WalRecord {
+ public:
+  bool empty() const { return count_ == 0; }
+  size_t bytes() const { return bytes_.size(); }
+  bool Continues(uint64_t sequence) const { return sequence == sequence_ + count_; }
+
+  Status Add(const PoolEntry& entry) {
+    char type = 0;
+    if (!WalTypeOf(entry.type, &type)) {
+      return Status::NotSupported("an entry of type " + std::to_string(entry.type) + " in a pool file",
+                                  "it was written by another version");
+    }
+    if (count_ == 0) {
+      sequence_ = entry.sequence;
+      bytes_.assign(rocksdb::WriteBatchInternal::kHeader, '\0');
+    }
+    bytes_.push_back(type);
+    rocksdb::PutVarint32(&bytes_, entry.column_family);
+    rocksdb::PutLengthPrefixedSlice(&bytes_, entry.key);
+    const bool has_value = entry.type != rocksdb::kTypeDeletion && entry.type != rocksdb::kTypeSingleDeletion;
+    if (has_value) rocksdb::PutLengthPrefixedSlice(&bytes_, entry.value);
+    ++count_;
+    return Status::OK();
+  }
+
+  Status WriteTo(rocksdb::log::Writer* log) {
+    if (count_ == 0) return Status::OK();
+    rocksdb::EncodeFixed64(bytes_.data(), sequence_);
+    rocksdb::EncodeFixed32(bytes_.data() + 8, count_);
+    count_ = 0;
+    return log->AddRecord(rocksdb::WriteOptions(), bytes_);
+  }
+
+ private:
+  std::string bytes_;
+  uint64_t sequence_ = 0;
+  uint32_t count_ = 0;
+};
+
+Status WriteWal(const rocksdb::DBOptions& options, const std::string& name, uint64_t number,
+                const std::vector<PoolEntry>& entries) {
+  std::unique_ptr<rocksdb::WritableFileWriter> file;
+  Status s =
+      rocksdb::WritableFileWriter::Create(options.env->GetFileSystem(), name, rocksdb::FileOptions(), &file, nullptr);
+  if (!s.ok()) return s;
+  rocksdb::WritableFileWriter* const writer = file.get();
+  rocksdb::log::Writer log(std::move(file), number, false, true);
+  WalRecord record;
+  for (const PoolEntry& entry : entries) {
+    if (!record.empty() && (!record.Continues(entry.sequence) || record.bytes() >= kRecordBytes)) {
+      s = record.WriteTo(&log);
+    }
+    if (s.ok()) s = record.Add(entry);
+    if (!s.ok()) return s;
+  }
+  s = record.WriteTo(&log);
+  if (s.ok()) s = log.WriteBuffer(rocksdb::WriteOptions());
+  if (s.ok()) s = writer->Sync(rocksdb::IOOptions(), true);
+  return s.ok() ? Status(log.Close(rocksdb::WriteOptions())) : s;
+}
+
+Status SyncDirectory(const rocksdb::DBOptions& options, const std::string& path) {
+  std::unique_ptr<rocksdb::Directory> directory;
+  const Status s = options.env->NewDirectory(path, &directory);
+  return s.ok() ? directory->Fsync() : s;
+}
+
+class Recovery {
+ public:
+  Recovery(const rocksdb::DBOptions& options, std::string path, PmemFile* file, RecoveryReport* report,
+           const std::function<bool(RecoveryStep)>& reached)
+      : options_(options), path_(std::move(path)), file_(file), report_(report), reached_(reached) {}
+
+  Status Run() {
+    *report_ = RecoveryReport();
+    Status s = ReadSuperblock(*file_, &superblock_);
+    if (s.IsNotFound()) return Status::OK();
+    if (!s.ok() || superblock_.phase == PoolPhase::kIdle) return s;
+    report_->had_work = true;
+    const std::string directory = WalDirectory(options_, path_);
+    if (superblock_.phase == PoolPhase::kRecovering &&
+        options_.env->FileExists(rocksdb::LogFileName(directory, superblock_.recovery_wal)).ok()) {
+      report_->wal = superblock_.recovery_wal;
+      return Finish();
+    }
+    s = facts_.Read(options_, path_);
+    if (!s.ok()) return Foreign("there is no database that it could belong to (" + s.ToString() + ")");
+    s = CheckState(directory);
+    std::vector<PoolEntry> entries;
+    if (s.ok()) s = ReadPool(*file_, superblock_, facts_, &entries, &report_->counts);
+    if (s.ok()) s = Reach(RecoveryStep::kChecked);
+    if (s.ok() && !entries.empty()) s = MakeWal(directory, entries);
+    return s.ok() ? Finish() : s;
+  }
+
+ private:
+  Status Reach(RecoveryStep step) {
+    return reached_ == nullptr || reached_(step) ? Status::OK() : Status::Aborted("stopped by the test");
+  }
+
+  Status Foreign(const std::string& why) {
+    return Status::InvalidArgument(
+        file_->path(), "holds writes of database " + superblock_.database + " that are in no table, but " + why +
+                           "; `cairn recover --discard` gives them up, another path makes another pool file");
+  }
+
+  Status CheckState(const std::string& directory) {
+    if (facts_.database() != superblock_.database) return Foreign("this is database " + facts_.database());
+    uint64_t newest_table = 0;
+    Status s = ReadNewestTable(*file_, &newest_table);
+    if (!s.ok()) return s;
+    // Every opening makes a WAL of its own and removes those of before.
+    if (!options_.env->FileExists(rocksdb::LogFileName(directory, superblock_.session_wal)).ok()) {
+      return Foreign("the database has been opened without the pool file since");
+    }
+    if (facts_.next_file() <= newest_table) return Foreign("the database is an earlier state, restored since");
+    return Status::OK();
+  }
+
+  Status MakeWal(const std::string& directory, const std::vector<PoolEntry>& entries) {
+    uint64_t number = 0;
+    Status s = FreeFileNumber(options_, path_, facts_.next_file(), &number);
+    if (!s.ok()) return s;
+    superblock_.phase = PoolPhase::kRecovering;
+    superblock_.recovery_wal = number;
+    StoreSuperblock(file_, &superblock_);
+    s = file_->Sync();
+    if (s.ok()) s = Reach(RecoveryStep::kPhaseStored);
+    const std::string name = rocksdb::LogFileName(directory, number);
+    const std::string unfinished = name + ".dbtmp";
+    if (s.ok()) s = WriteWal(options_, unfinished, number, entries);
+    if (s.ok()) s = Reach(RecoveryStep::kWalWritten);
+    if (s.ok()) s = options_.env->RenameFile(unfinished, name);
+    if (s.ok()) s = SyncDirectory(options_, directory);
+    if (s.ok()) s = Reach(RecoveryStep::kWalNamed);
+    if (s.ok()) report_->wal = number;
+    return s;
+  }
+
+  Status Finish() {
+    superblock_.phase = PoolPhase::kIdle;
+    StoreSuperblock(file_, &superblock_);
+    const Status s = file_->Sync();
+    return s.ok() ? Reach(RecoveryStep::kDone) : s;
+  }
+
+  const rocksdb::DBOptions& options_;
+  const std::string path_;
+  PmemFile* const file_;
+  RecoveryReport* const report_;
+  const std::function<bool(RecoveryStep)>& reached_;
+  Superblock superblock_;
+  ManifestFacts facts_;
+};
+
+}  // namespace
+
+std::string RecoveryReport::ToString() const {
+  if (!had_work) return "nothing to recover";
+  return wal == 0 ? counts.ToString() : counts.ToString() + "; WAL " + std::to_string(wal);
+}
+
+Status RecoverPoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
+                       RecoveryReport* report, const std::function<bool(RecoveryStep)>& reached) {
+  return Recovery(options, path, file, report, reached).Run();
+}
+
+Status DiscardPoolFile(PmemFile* file) {
+  Superblock idle;
+  Superblock old;
+  for (int copy = 0; copy < 2 && file->bytes() >= kPiecesOffset; ++copy) {
+    if (DecodeSuperblock(file->base() + copy * kPoolPageBytes, &old))
+      idle.edition = std::max(idle.edition, old.edition);
+  }
+  if (file->bytes() < kPiecesOffset) {
+    const Status s = file->Resize(kPiecesOffset + kPoolPageBytes);
+    if (!s.ok()) return s;
+  }
+  idle.file_bytes = file->bytes();
+  StoreSuperblock(file, &idle);
+  return file->Sync();
+}
+
+}  // namespace cairn

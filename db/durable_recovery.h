@@ -1,0 +1,35 @@
+// Turns what a pool file holds into a WAL file of its database, before that is opened (docs/durable_memtable.md,
+// Recovery).
+//
+// Thread-safety: none. The caller holds the pool file and the database's LOCK.
+
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "memtable_cache/recovery.h"
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+struct RecoveryReport {
+  bool had_work = false;
+  uint64_t wal = 0;  // number of the WAL file made; 0: nothing was left to replay
+  PoolCounts counts;
+  std::string ToString() const;
+};
+
+// The moments after which a crash must be survived; for tests.
+enum class RecoveryStep { kChecked, kPhaseStored, kWalWritten, kWalNamed, kDone };
+
+// `reached` returns whether to go on; tests stop there as a crash would.
+rocksdb::Status RecoverPoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
+                                RecoveryReport* report, const std::function<bool(RecoveryStep)>& reached = nullptr);
+
+// Gives up what the pool file holds, whatever that is.
+rocksdb::Status DiscardPoolFile(PmemFile* file);
+
+}  // namespace cairn

@@ -1,0 +1,266 @@
+#include "memtable_cache/durable.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "util/coding.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+uint64_t RandomNumber() {
+  std::random_device source;
+  const uint64_t number = static_cast<uint64_t>(source()) << 32 | source();
+  return number != 0 ? number : 1;
+}
+
+std::atomic<uint64_t>* WordAt(char* address) { return reinterpret_cast<std::atomic<uint64_t>*>(address); }
+
+}  // namespace
+
+void StoreSuperblock(PmemFile* file, Superblock* superblock) {
+  // The older copy first; then the other, so that either of them alone says what counts.
+  for (int copy = 0; copy < 2; ++copy) {
+    ++superblock->edition;
+    char bytes[kSuperblockBytes];
+    EncodeSuperblock(*superblock, bytes);
+    char* const to = file->base() + (superblock->edition % 2) * kPoolPageBytes;
+    memcpy(to, bytes, sizeof(bytes));
+    file->Persist(to, sizeof(bytes));
+  }
+}
+
+Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::unique_ptr<DurablePool>* pool) {
+  if (bytes != 0 && bytes != file->bytes()) {
+    const Status s = file->Resize(bytes);
+    if (!s.ok()) return s;
+  }
+  if (file->bytes() < kPiecesOffset + kPoolPageBytes || file->bytes() % kPoolPageBytes != 0) {
+    return Status::InvalidArgument(file->path(), "is too small for a pool, or no multiple of 4096 bytes");
+  }
+  std::unique_ptr<DurablePool> result(new DurablePool());
+  result->file_ = std::move(file);
+  // Whatever else is done here is hidden by a superblock that says idle.
+  Superblock old[2];
+  for (int copy = 0; copy < 2; ++copy) {
+    if (DecodeSuperblock(result->file_->base() + copy * kPoolPageBytes, &old[copy])) {
+      result->superblock_.edition = std::max(result->superblock_.edition, old[copy].edition);
+    }
+  }
+  result->superblock_.file_bytes = result->file_->bytes();
+  result->superblock_.pool = RandomNumber();
+  result->superblock_.session = RandomNumber();
+  StoreSuperblock(result->file_.get(), &result->superblock_);
+  char* const counters = result->file_->base() + kCountersOffset;
+  memset(counters, 0, 2 * kPoolPageBytes);
+  for (const size_t cell : {kPublishedOffset, kPublishedAgainOffset, kNewestTableOffset}) {
+    WordAt(result->file_->base() + cell)->store(EncodeSequenceCell(0), std::memory_order_release);
+  }
+  result->file_->Persist(counters, 2 * kPoolPageBytes);
+  PieceHeader all;
+  all.session = result->superblock_.session;
+  all.bytes = result->pieces_bytes();
+  char* const first = result->pieces();
+  result->ResetTail(first);
+  EncodeHeaderLine(all, first);
+  EncodeHeaderLine(all, first + kHeaderLineBytes);
+  result->file_->Persist(first, kPieceHeaderBytes);
+  *pool = std::move(result);
+  return Status::OK();
+}
+
+Status DurablePool::Arm(const std::string& database, uint64_t wal, std::function<uint64_t()> latest) {
+  if (database.size() > kMaxDatabaseIdBytes) {
+    return Status::InvalidArgument("the database's id is longer than " + std::to_string(kMaxDatabaseIdBytes), database);
+  }
+  superblock_.phase = PoolPhase::kLive;
+  superblock_.database = database;
+  superblock_.session_wal = wal;
+  superblock_.first_sequence = latest();
+  latest_ = std::move(latest);
+  Acknowledge(superblock_.first_sequence);
+  armed_.store(true, std::memory_order_release);
+  StoreSuperblock(file_.get(), &superblock_);
+  return file_->Sync();
+}
+
+bool DurablePool::EverythingFlushed() const {
+  PieceHeader header;
+  int line = 0;
+  for (uint64_t offset = kPiecesOffset; offset < file_->bytes(); offset += header.bytes) {
+    char* const piece = file_->base() + offset;
+    if (!DecodePieceHeader(piece, &header, &line)) return false;
+    if (header.kind == PieceKind::kLive && EntriesOf(TailWord(piece)->load(std::memory_order_acquire)) > 0 &&
+        WordAt(piece + kFlushMarkOffset)->load(std::memory_order_acquire) == 0) {
+      return false;
+    }
+  }
+  return true;
+}
+
+Status DurablePool::Finish() {
+  assert(frozen_.load(std::memory_order_acquire));
+  const Status s = file_->Sync();
+  if (!s.ok() || !armed_.exchange(false) || !EverythingFlushed()) return s;
+  superblock_.phase = PoolPhase::kIdle;
+  StoreSuperblock(file_.get(), &superblock_);
+  return file_->Sync();
+}
+
+void DurablePool::StoreCell(size_t offset, uint64_t sequence) {
+  // Several threads store; the largest stays.
+  std::atomic<uint64_t>* const cell = WordAt(file_->base() + offset);
+  uint64_t seen = cell->load(std::memory_order_relaxed);
+  uint64_t stored = 0;
+  while (!DecodeSequenceCell(seen, &stored) || stored < sequence) {
+    if (cell->compare_exchange_weak(seen, EncodeSequenceCell(sequence), std::memory_order_release,
+                                    std::memory_order_relaxed)) {
+      break;
+    }
+  }
+  file_->Persist(cell, sizeof(*cell));
+}
+
+void DurablePool::Acknowledge(uint64_t sequence) {
+  if (acknowledged_.load(std::memory_order_acquire) >= sequence) return;
+  StoreCell(kPublishedOffset, sequence);
+  StoreCell(kPublishedAgainOffset, sequence);
+  uint64_t seen = acknowledged_.load(std::memory_order_relaxed);
+  while (seen < sequence && !acknowledged_.compare_exchange_weak(seen, sequence, std::memory_order_acq_rel)) {
+  }
+}
+
+uint64_t DurablePool::AcknowledgeAll() {
+  if (!armed_.load(std::memory_order_acquire)) return 0;
+  const uint64_t sequence = latest_();
+  Acknowledge(sequence);
+  return sequence;
+}
+
+PieceHeader DurablePool::HeaderOf(const char* piece) const {
+  PieceHeader header;
+  int line = 0;
+  const bool valid = DecodePieceHeader(piece, &header, &line);
+  assert(valid);
+  (void)valid;
+  return header;
+}
+
+// Into the line that does not count, so that one is whole at every moment.
+void DurablePool::WriteHeader(char* piece, PieceHeader header) {
+  PieceHeader current;
+  int line = 0;
+  const bool valid = DecodePieceHeader(piece, &current, &line);
+  assert(valid);
+  (void)valid;
+  header.version = current.version + 1;
+  header.session = superblock_.session;
+  char* const to = piece + (1 - line) * kHeaderLineBytes;
+  char bytes[kHeaderLineBytes];
+  EncodeHeaderLine(header, bytes);
+  memcpy(to, bytes, sizeof(bytes));
+  file_->Persist(to, sizeof(bytes));
+}
+
+void DurablePool::ResetTail(char* piece) {
+  TailWord(piece)->store(PackTail(0, 0, kPieceHeaderBytes), std::memory_order_release);
+  WordAt(piece + kFlushMarkOffset)->store(0, std::memory_order_release);
+  file_->Persist(piece + kTailWordOffset, 2 * sizeof(uint64_t));
+}
+
+char* DurablePool::Split(char* piece, uint64_t bytes) {
+  PieceHeader header = HeaderOf(piece);
+  assert(header.kind == PieceKind::kFree && bytes % kPoolPageBytes == 0 && bytes > 0 && bytes < header.bytes);
+  char* const second = piece + bytes;
+  PieceHeader rest;
+  rest.session = superblock_.session;
+  rest.bytes = header.bytes - bytes;
+  // Inside a free piece, until the first header says otherwise.
+  ResetTail(second);
+  EncodeHeaderLine(rest, second);
+  EncodeHeaderLine(rest, second + kHeaderLineBytes);
+  file_->Persist(second, kPieceHeaderBytes);
+  header.bytes = bytes;
+  WriteHeader(piece, header);
+  return second;
+}
+
+void DurablePool::Join(char* piece) {
+  PieceHeader header = HeaderOf(piece);
+  const PieceHeader next = HeaderOf(piece + header.bytes);
+  assert(header.kind == PieceKind::kFree && next.kind == PieceKind::kFree);
+  header.bytes += next.bytes;
+  WriteHeader(piece, header);
+}
+
+void DurablePool::Claim(char* piece, uint64_t memtable, uint32_t column_family, uint32_t ordinal) {
+  PieceHeader header = HeaderOf(piece);
+  assert(header.kind == PieceKind::kFree && header.bytes <= kMaxPieceBytes);
+  ResetTail(piece);
+  header.kind = PieceKind::kLive;
+  header.birth = births_.fetch_add(1, std::memory_order_relaxed) + 1;
+  header.memtable = memtable;
+  header.column_family = column_family;
+  header.ordinal = ordinal;
+  WriteHeader(piece, header);
+}
+
+void DurablePool::FinishEntry(char* piece, char* entry, uint32_t length) {
+  // The birth is the same in every line of a live piece; decoding it each time would cost a checksum.
+  uint64_t birth = rocksdb::DecodeFixed64(piece + 16);
+  const uint64_t other = rocksdb::DecodeFixed64(piece + kHeaderLineBytes + 16);
+  if (other > birth) birth = other;
+  char* const at = entry - kEntryHeaderBytes;
+  cairn::FinishEntry(birth, length, at);
+  file_->Persist(at, EntryBytes(length));
+}
+
+void DurablePool::MoveTo(char* from, char* to) {
+  const PieceHeader source = HeaderOf(from);
+  const uint64_t word = TailWord(from)->load(std::memory_order_acquire);
+  ResetTail(to);
+  file_->Copy(to + kPieceHeaderBytes, from + kPieceHeaderBytes, TailOf(word) - kPieceHeaderBytes);
+  TailWord(to)->store(word, std::memory_order_release);
+  PersistTail(to);
+  PieceHeader target = HeaderOf(to);
+  assert(target.kind == PieceKind::kFree && TailOf(word) <= target.bytes);
+  const uint64_t bytes = target.bytes;
+  target = source;
+  target.bytes = bytes;
+  WriteHeader(to, target);
+  Free(from);
+}
+
+void DurablePool::MarkFlushed(const std::vector<char*>& pieces) {
+  for (char* piece : pieces) {
+    const PieceHeader header = HeaderOf(piece);
+    WordAt(piece + kFlushMarkOffset)->store(FlushMark(header.session, header.birth), std::memory_order_release);
+    file_->Persist(piece + kFlushMarkOffset, sizeof(uint64_t));
+  }
+}
+
+bool DurablePool::Free(char* piece) {
+  if (frozen_.load(std::memory_order_acquire)) return false;
+  PieceHeader header = HeaderOf(piece);
+  header.kind = PieceKind::kFree;
+  header.memtable = 0;
+  header.column_family = 0;
+  header.ordinal = 0;
+  WriteHeader(piece, header);
+  ResetTail(piece);
+  return true;
+}
+
+bool DurablePool::IsLive(const char* piece) {
+  PieceHeader header;
+  int line = 0;
+  return DecodePieceHeader(piece, &header, &line) && header.kind == PieceKind::kLive;
+}
+
+}  // namespace cairn

@@ -1,0 +1,118 @@
+// The writing side of a pool file (docs/durable_memtable.md): what the pool tells it makes the file recoverable at
+// every moment. The reading side is recovery.h.
+//
+// Life: Start (formats the file; nothing in it counts yet) -> the database is opened, its WALs are replayed and flushed
+// -> Arm (from now on every published entry counts) -> writes -> Freeze -> the database is closed -> Finish.
+//
+// Invariants: those of docs/durable_memtable.md, cited as (1) to (7). A piece is named by the address of its header in
+// the file's first mapping, or in another mapping of the same bytes.
+//
+// Thread-safety: AcknowledgeAll and the const functions may be called by all threads. Of the others, calls about
+// different pieces may run in parallel; those about one piece may not.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memtable_cache/pmem_backing.h"
+#include "memtable_cache/pool_format.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+class DurablePool {
+ public:
+  // Takes the file, which must hold nothing to recover, gives it `bytes` (0: as it is), formats it as one free piece and
+  // begins a session.
+  static rocksdb::Status Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::unique_ptr<DurablePool>* pool);
+
+  // From now on what is published counts; what is in the database by now is in tables. `database` is its id, `wal` the
+  // number of its empty WAL file; `latest` gives the last sequence of the last complete write group, as
+  // GetLatestSequenceNumber does, until the pool is finished.
+  rocksdb::Status Arm(const std::string& database, uint64_t wal, std::function<uint64_t()> latest);
+
+  // No piece will be freed any more: the database is being closed.
+  void Freeze() { frozen_.store(true, std::memory_order_release); }
+
+  // The database is closed, the pool frozen. If all of its memtables are in tables, nothing is left to recover.
+  rocksdb::Status Finish();
+
+  // The space for pieces, one free piece at first.
+  char* pieces() const { return file_->base() + kPiecesOffset; }
+  uint64_t pieces_bytes() const { return file_->bytes() - kPiecesOffset; }
+  PmemFile* file() const { return file_.get(); }
+
+  // Cuts a free piece in two; the first has `bytes`, a multiple of 4,096. Returns the second.
+  char* Split(char* piece, uint64_t bytes);
+  // Makes a free piece and the free one behind it one.
+  void Join(char* piece);
+
+  // A free piece becomes one of a memtable, empty. Its tail word is {0 entries, state 0, kPieceHeaderBytes}.
+  void Claim(char* piece, uint64_t memtable, uint32_t column_family, uint32_t ordinal);
+  // The piece's tail word, which the pool changes; see PackTail.
+  static std::atomic<uint64_t>* TailWord(char* piece) {
+    return reinterpret_cast<std::atomic<uint64_t>*>(piece + kTailWordOffset);
+  }
+  // The entry's `length` bytes are at `entry`, kEntryHeaderBytes behind the piece's tail: completes and persists it
+  // (2). The caller then moves the tail by EntryBytes(length) and calls PersistTail.
+  void FinishEntry(char* piece, char* entry, uint32_t length);
+  void PersistTail(char* piece) { file_->Persist(piece + kTailWordOffset, sizeof(uint64_t)); }
+
+  // `to`, a free piece of at least the size up to the tail, becomes the copy of the live `from`, which becomes free.
+  // The entries are copied past the cache.
+  void MoveTo(char* from, char* to);
+
+  // The memtable of all these pieces is in a table that the MANIFEST holds (6).
+  void MarkFlushed(const std::vector<char*>& pieces);
+  // A live piece becomes free, unless the pool is frozen (7); whether it did.
+  bool Free(char* piece);
+
+  // Everything up to the sequence returned is published, and may be acknowledged when this returns (3). To be called
+  // when a write has returned, and by a memtable that becomes read-only (5).
+  uint64_t AcknowledgeAll();
+  // The MANIFEST holds the table of this file number: tells an older state of the database, restored since.
+  void NoteTable(uint64_t file_number) { StoreCell(kNewestTableOffset, file_number); }
+  uint64_t published() const { return acknowledged_.load(std::memory_order_acquire); }
+
+  // Whether the pool's header of this piece says that it is live; for tests and statistics.
+  static bool IsLive(const char* piece);
+
+ private:
+  DurablePool() = default;
+
+  void Acknowledge(uint64_t sequence);
+  bool EverythingFlushed() const;
+  void WriteHeader(char* piece, PieceHeader header);
+  PieceHeader HeaderOf(const char* piece) const;
+  void ResetTail(char* piece);
+  void StoreCell(size_t offset, uint64_t sequence);
+
+  std::unique_ptr<PmemFile> file_;
+  Superblock superblock_;
+  std::function<uint64_t()> latest_;
+  std::atomic<uint64_t> births_{0};
+  std::atomic<uint64_t> acknowledged_{0};
+  std::atomic<bool> armed_{false};
+  std::atomic<bool> frozen_{false};
+};
+
+// The pool's tail word: a counter of entries, a state that is the pool's own business, and the offset in the piece
+// behind the last entry.
+constexpr int kTailBits = 24;
+constexpr int kStateBits = 2;
+constexpr uint64_t PackTail(uint64_t entries, uint64_t state, uint64_t tail) {
+  return entries << (kTailBits + kStateBits) | state << kTailBits | tail;
+}
+constexpr uint64_t TailOf(uint64_t word) { return word & ((uint64_t{1} << kTailBits) - 1); }
+constexpr uint64_t EntriesOf(uint64_t word) { return word >> (kTailBits + kStateBits); }
+constexpr uint64_t kMaxPieceBytes = (uint64_t{1} << kTailBits) - 1;
+
+// Rewrites the superblock of a file into its older copy. `superblock->edition` counts up.
+void StoreSuperblock(PmemFile* file, Superblock* superblock);
+
+}  // namespace cairn

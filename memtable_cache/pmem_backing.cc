@@ -1,0 +1,172 @@
+#include "memtable_cache/pmem_backing.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+// The distribution's libpmem is wanted, not needed: without it no file counts as persistent memory.
+#if __has_include(<libpmem.h>)
+#include <libpmem.h>
+#define CAIRN_HAVE_PMEM 1
+#endif
+
+#ifndef MAP_SHARED_VALIDATE
+#define MAP_SHARED_VALIDATE 0x03
+#endif
+#ifndef MAP_SYNC
+#define MAP_SYNC 0x80000
+#endif
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+constexpr uint64_t kPageBytes = 4096;
+constexpr long kTmpfsMagic = 0x01021994;
+constexpr long kRamfsMagic = static_cast<long>(0x858458f6);
+constexpr long kHugetlbfsMagic = static_cast<long>(0x958458f6);
+
+Status ErrorOf(const std::string& what, const std::string& path) {
+  return Status::IOError(what + " " + path, strerror(errno));
+}
+
+}  // namespace
+
+Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>* file) {
+  std::unique_ptr<PmemFile> result(new PmemFile());
+  result->path_ = options.path;
+  struct stat facts = {};
+  const bool exists = stat(options.path.c_str(), &facts) == 0;
+  result->is_device_ = exists && S_ISCHR(facts.st_mode);
+  if (exists && !S_ISCHR(facts.st_mode) && !S_ISREG(facts.st_mode)) {
+    return Status::InvalidArgument(options.path, "is neither a file nor a device of persistent memory");
+  }
+  result->fd_ = open(options.path.c_str(), O_RDWR | O_CLOEXEC | (exists ? 0 : O_CREAT), 0600);
+  if (result->fd_ < 0) return ErrorOf("open", options.path);
+  if (flock(result->fd_, LOCK_EX | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? Status::Busy(options.path, "is in use by another process or database")
+                                : ErrorOf("lock", options.path);
+  }
+  if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", options.path);
+  result->bytes_ = static_cast<uint64_t>(facts.st_size);
+  result->is_new_ = !result->is_device_ && result->bytes_ == 0;
+  Status s = result->is_new_ ? result->Resize(options.bytes) : result->Map();
+  if (!s.ok() && result->is_new_) unlink(options.path.c_str());
+  if (!s.ok()) return s;
+  if (options.require_persistent_memory && !result->on_persistent_memory_) {
+    if (result->is_new_) unlink(options.path.c_str());
+    return Status::NotSupported(options.path,
+                                "is not on persistent memory; mount its file system with dax, or turn "
+                                "require_persistent_memory off to rely on the page cache");
+  }
+  *file = std::move(result);
+  return Status::OK();
+}
+
+PmemFile::~PmemFile() {
+  Unmap();
+  if (fd_ >= 0) close(fd_);
+}
+
+Status PmemFile::Map() {
+#ifdef CAIRN_HAVE_PMEM
+  size_t mapped = 0;
+  int is_pmem = 0;
+  void* const at = pmem_map_file(path_.c_str(), 0, 0, 0, &mapped, &is_pmem);
+  if (at == nullptr) return ErrorOf("map", path_);
+  bytes_ = mapped;
+  on_persistent_memory_ = is_pmem != 0;
+  needs_flush_ = on_persistent_memory_ && pmem_has_auto_flush() != 1;
+#else
+  if (is_device_) return Status::NotSupported(path_, "is a device, which this build without libpmem cannot map");
+  void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (at == MAP_FAILED) return ErrorOf("map", path_);
+#endif
+  base_ = static_cast<char*>(at);
+  return Status::OK();
+}
+
+void PmemFile::Unmap() {
+  if (base_ != nullptr) munmap(base_, bytes_);
+  base_ = nullptr;
+}
+
+Status PmemFile::Resize(uint64_t bytes) {
+  if (is_device_) return Status::NotSupported(path_, "is a device and keeps its size");
+  if (bytes == 0 || bytes % kPageBytes != 0) {
+    return Status::InvalidArgument(path_, "the size must be a multiple of 4096, not " + std::to_string(bytes));
+  }
+  Unmap();
+  if (ftruncate(fd_, static_cast<off_t>(bytes)) != 0) return ErrorOf("resize", path_);
+  // The pages are asked for now: a store into a page that a full file system cannot give would be a SIGBUS.
+  const int error = posix_fallocate(fd_, 0, static_cast<off_t>(bytes));
+  if (error != 0) {
+    errno = error;
+    return ErrorOf("allocate " + std::to_string(bytes) + " bytes for", path_);
+  }
+  bytes_ = bytes;
+  return Map();
+}
+
+Status PmemFile::MapAt(void* address, uint64_t offset, uint64_t length) {
+  const int flags = on_persistent_memory_ ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+  void* at = mmap(address, length, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd_, static_cast<off_t>(offset));
+  if (at == MAP_FAILED && on_persistent_memory_) {
+    // libpmem also believes what PMEM_IS_PMEM_FORCE says, of a file that cannot be mapped so.
+    at = mmap(address, length, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(offset));
+  }
+  return at == MAP_FAILED ? ErrorOf("map", path_) : Status::OK();
+}
+
+void PmemFile::Persist(const void* address, size_t length) {
+#ifdef CAIRN_HAVE_PMEM
+  if (needs_flush_) {
+    pmem_persist(address, length);
+    return;
+  }
+#endif
+  (void)address;
+  (void)length;
+  // Another process sees stores in the order of the program (x86), so does the cache that eADR writes back.
+  std::atomic_thread_fence(std::memory_order_release);
+}
+
+void PmemFile::Copy(void* to, const void* from, size_t length) {
+#ifdef CAIRN_HAVE_PMEM
+  pmem_memcpy(to, from, length, PMEM_F_MEM_NONTEMPORAL);
+#else
+  memcpy(to, from, length);
+#endif
+  Persist(to, length);
+}
+
+Status PmemFile::Sync() {
+  if (on_persistent_memory_) return Status::OK();
+  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  return fdatasync(fd_) == 0 ? Status::OK() : ErrorOf("sync", path_);
+}
+
+std::string PmemFile::Report() const {
+  std::string text = "pool file " + path_ + ", " + std::to_string(bytes_) + " bytes, ";
+  if (on_persistent_memory_) {
+    return text + "on persistent memory" +
+           (needs_flush_ ? ", each write flushed (the platform has no eADR)" : " with eADR, nothing flushed");
+  }
+  struct statfs facts = {};
+  const bool known = fstatfs(fd_, &facts) == 0;
+  const auto type = static_cast<long>(facts.f_type);
+  if (known && (type == kTmpfsMagic || type == kRamfsMagic || type == kHugetlbfsMagic)) {
+    return text + "in memory: safe from a crash of the process, not of the machine";
+  }
+  return text + "not on persistent memory: safe from a crash of the process; from one of the machine with sync only";
+}
+
+}  // namespace cairn

@@ -1,0 +1,88 @@
+// A file mapped as memory, for pool files: on persistent memory (a file of a DAX file system, or a device-DAX path)
+// through libpmem, else on the page cache of any file system.
+//
+// What survives what
+//                              the process dies     the machine loses power
+//   persistent memory, eADR    every store          every store
+//   persistent memory          every store          what was flushed and fenced (Persist)
+//   any other file             every store          what was synced (Sync: msync)
+//
+// Thread-safety: Persist, Copy and Sync may be called by any thread; Sync serialises itself.
+//
+// One process at a time has a file open: an advisory lock that the kernel drops when the process dies.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+struct PmemFileOptions {
+  // A file, made if it is not there, or a device-DAX path.
+  std::string path;
+  // Size of a file that is made. A file that is there keeps its size, a device has its own.
+  uint64_t bytes = 0;
+  // Refuse what is not on persistent memory, instead of relying on the page cache.
+  bool require_persistent_memory = false;
+};
+
+class PmemFile {
+ public:
+  static rocksdb::Status Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>* file);
+  ~PmemFile();
+  PmemFile(const PmemFile&) = delete;
+  PmemFile& operator=(const PmemFile&) = delete;
+
+  char* base() const { return base_; }
+  uint64_t bytes() const { return bytes_; }
+  const std::string& path() const { return path_; }
+  // Made by this Open: it holds zeros.
+  bool is_new() const { return is_new_; }
+  bool on_persistent_memory() const { return on_persistent_memory_; }
+  // Stores must be flushed to be safe from a loss of power, and flushing them is cheap enough to be done for each.
+  bool needs_flush() const { return needs_flush_; }
+
+  // Gives the file another size and a new mapping; pointers into the old one are void. Not for devices.
+  rocksdb::Status Resize(uint64_t bytes);
+
+  // Maps `length` bytes of the file at `offset` over `address` as well; both multiples of the page size.
+  rocksdb::Status MapAt(void* address, uint64_t offset, uint64_t length);
+
+  // After it returns, earlier stores of this thread to the range are safe from a loss of power on persistent memory,
+  // and come before its later ones. Elsewhere it only keeps the compiler from reordering. A range of any mapping of the
+  // file.
+  void Persist(const void* address, size_t length);
+
+  // Copies with stores that bypass the cache, and persists.
+  void Copy(void* to, const void* from, size_t length);
+
+  // Makes all stores so far safe from a loss of power, where that needs a system call; nothing on persistent memory.
+  rocksdb::Status Sync();
+
+  // One line for the log and `cairn stats`.
+  std::string Report() const;
+
+ private:
+  PmemFile() = default;
+  rocksdb::Status Map();
+  void Unmap();
+
+  std::string path_;
+  int fd_ = -1;
+  char* base_ = nullptr;
+  uint64_t bytes_ = 0;
+  bool is_new_ = false;
+  bool is_device_ = false;
+  bool on_persistent_memory_ = false;
+  bool needs_flush_ = false;
+  std::mutex sync_mutex_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,247 @@
+#include "memtable_cache/recovery.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include "memtable_cache/durable.h"
+#include "util/coding.h"
+
+namespace cairn {
+
+using rocksdb::Slice;
+using rocksdb::Status;
+
+namespace {
+
+Status Damaged(const PmemFile& file, uint64_t offset, const std::string& what) {
+  return Status::Corruption(file.path() + " at offset " + std::to_string(offset),
+                            what + "; `cairn recover --discard` gives up what the pool file holds");
+}
+
+uint64_t WordAt(const PmemFile& file, uint64_t offset) { return rocksdb::DecodeFixed64(file.base() + offset); }
+
+// A live piece whose entries have all been checked.
+struct Piece {
+  PieceHeader header;
+  uint64_t offset = 0;
+  bool marked = false;
+  std::vector<PoolEntry> entries;
+};
+
+class PoolReader {
+ public:
+  PoolReader(const PmemFile& file, const Superblock& superblock) : file_(file), superblock_(superblock) {}
+
+  Status Read() {
+    Status s = ReadPublished();
+    uint64_t offset = kPiecesOffset;
+    while (s.ok() && offset < file_.bytes()) {
+      uint64_t bytes = 0;
+      s = ReadPiece(offset, &bytes);
+      offset += bytes;
+    }
+    return s;
+  }
+
+  uint64_t published() const { return published_; }
+  std::vector<Piece>& pieces() { return pieces_; }
+
+ private:
+  Status ReadPublished() {
+    uint64_t both[2] = {0, 0};
+    const size_t offsets[2] = {kPublishedOffset, kPublishedAgainOffset};
+    for (int i = 0; i < 2; ++i) {
+      if (!DecodeSequenceCell(WordAt(file_, offsets[i]), &both[i])) {
+        return Damaged(file_, offsets[i], "the published sequence is damaged");
+      }
+    }
+    // Killed between the two: both are ends of write groups.
+    published_ = std::max(both[0], both[1]);
+    if (published_ < superblock_.first_sequence) {
+      return Damaged(file_, kPublishedOffset, "the published sequence lies before the session's first");
+    }
+    return Status::OK();
+  }
+
+  Status ReadPiece(uint64_t offset, uint64_t* bytes) {
+    if (file_.bytes() - offset < kPieceHeaderBytes) return Damaged(file_, offset, "the pieces do not tile the file");
+    const char* const at = file_.base() + offset;
+    PieceHeader header;
+    int line = 0;
+    if (!DecodePieceHeader(at, &header, &line)) return Damaged(file_, offset, "a piece's header is damaged");
+    if (header.session != superblock_.session) return Damaged(file_, offset, "a piece belongs to another session");
+    if (header.bytes < kPieceHeaderBytes || header.bytes % kPoolPageBytes != 0 ||
+        header.bytes > file_.bytes() - offset) {
+      return Damaged(file_, offset, "a piece's size cannot be");
+    }
+    *bytes = header.bytes;
+    if (header.kind == PieceKind::kFree) return CheckFree(offset, line);
+    return ReadEntries(offset, header);
+  }
+
+  // The line that counted before may be torn, by the crash that hit its rewriting, and the piece free nevertheless: but
+  // then it has no entries yet, for they come after the line.
+  Status CheckFree(uint64_t offset, int line) {
+    PieceHeader other;
+    const bool whole = DecodeHeaderLine(file_.base() + offset + (1 - line) * kHeaderLineBytes, &other);
+    if (whole || EntriesOf(WordAt(file_, offset + kTailWordOffset)) == 0) return Status::OK();
+    return Damaged(file_, offset, "a piece's header is damaged");
+  }
+
+  Status ReadEntries(uint64_t offset, const PieceHeader& header) {
+    const uint64_t word = WordAt(file_, offset + kTailWordOffset);
+    const uint64_t tail = TailOf(word);
+    if (tail < kPieceHeaderBytes || tail > header.bytes || tail % 8 != 0) {
+      return Damaged(file_, offset + kTailWordOffset, "a piece's tail cannot be");
+    }
+    Piece piece;
+    piece.header = header;
+    piece.offset = offset;
+    const uint64_t mark = WordAt(file_, offset + kFlushMarkOffset);
+    piece.marked = mark == FlushMark(header.session, header.birth);
+    if (!piece.marked && mark != 0) return Damaged(file_, offset + kFlushMarkOffset, "a flush mark is damaged");
+    uint64_t at = kPieceHeaderBytes;
+    while (at < tail) {
+      PoolEntry entry;
+      uint64_t length = 0;
+      if (!ReadEntry(offset, header, at, tail, &entry, &length)) {
+        return Damaged(file_, offset + at, "an entry of the pool is damaged");
+      }
+      piece.entries.push_back(entry);
+      at += length;
+    }
+    if (piece.entries.size() != EntriesOf(word)) {
+      return Damaged(file_, offset + kTailWordOffset,
+                     "a piece counts " + std::to_string(EntriesOf(word)) + " entries and holds " +
+                         std::to_string(piece.entries.size()));
+    }
+    // What is published lies below the tail: such an entry above it means that the tail is not what it was.
+    PoolEntry next;
+    uint64_t length = 0;
+    if (ReadEntry(offset, header, tail, header.bytes, &next, &length) && next.sequence <= published_) {
+      return Damaged(file_, offset + kTailWordOffset, "a published entry lies behind a piece's tail");
+    }
+    pieces_.push_back(std::move(piece));
+    return Status::OK();
+  }
+
+  bool ReadEntry(uint64_t offset, const PieceHeader& header, uint64_t at, uint64_t end, PoolEntry* entry,
+                 uint64_t* bytes) {
+    Slice encoded;
+    EntryParts parts;
+    if (!DecodeEntry(header.birth, file_.base() + offset + at, end - at, &encoded) || !SplitEntry(encoded, &parts)) {
+      return false;
+    }
+    entry->sequence = parts.sequence;
+    entry->column_family = header.column_family;
+    entry->type = parts.type;
+    entry->key = parts.user_key;
+    entry->value = parts.value;
+    *bytes = EntryBytes(encoded.size());
+    return true;
+  }
+
+  const PmemFile& file_;
+  const Superblock& superblock_;
+  uint64_t published_ = 0;
+  std::vector<Piece> pieces_;
+};
+
+}  // namespace
+
+std::string PoolCounts::ToString() const {
+  return std::to_string(replayed) + " writes (" + std::to_string(replayed_bytes) + " bytes) recovered from " +
+         std::to_string(pieces) + " pieces; left out: " + std::to_string(flushed) + " already in tables, " +
+         std::to_string(unacknowledged) + " never acknowledged, " + std::to_string(dropped_family) +
+         " of dropped column families, " + std::to_string(older) + " of before";
+}
+
+Status ReadSuperblock(const PmemFile& file, Superblock* superblock) {
+  if (file.bytes() >= kPiecesOffset) {
+    Superblock copies[2];
+    bool valid[2];
+    for (int i = 0; i < 2; ++i) valid[i] = DecodeSuperblock(file.base() + i * kPoolPageBytes, &copies[i]);
+    if (valid[0] || valid[1]) {
+      *superblock = copies[!valid[0] || (valid[1] && copies[1].edition > copies[0].edition) ? 1 : 0];
+      if (superblock->file_bytes == file.bytes() || superblock->phase == PoolPhase::kIdle) return Status::OK();
+      return Damaged(file, file.bytes(),
+                     "the pool file has " + std::to_string(file.bytes()) + " bytes instead of " +
+                         std::to_string(superblock->file_bytes));
+    }
+  }
+  const char* const begin = file.base();
+  const char* const end = begin + std::min<uint64_t>(file.bytes(), kPiecesOffset);
+  if (std::all_of(begin, end, [](char c) { return c == 0; })) {
+    if (file.is_new()) return Status::NotFound(file.path(), "is new");
+    // A pool file whose making was interrupted is all zeros; one that has lost its first pages is not.
+    const char* const rest_end = begin + file.bytes();
+    if (std::all_of(end, rest_end, [](char c) { return c == 0; })) return Status::NotFound(file.path(), "is empty");
+  }
+  return Damaged(file, 0, "this is no pool file, or its first pages are damaged");
+}
+
+Status ReadNewestTable(const PmemFile& file, uint64_t* number) {
+  return DecodeSequenceCell(WordAt(file, kNewestTableOffset), number)
+             ? Status::OK()
+             : Damaged(file, kNewestTableOffset, "the newest table's number is damaged");
+}
+
+Status ReadPool(const PmemFile& file, const Superblock& superblock, const DatabaseFacts& database,
+                std::vector<PoolEntry>* entries, PoolCounts* counts) {
+  entries->clear();
+  *counts = PoolCounts();
+  PoolReader reader(file, superblock);
+  const Status s = reader.Read();
+  if (!s.ok()) return s;
+
+  std::set<uint64_t> births;
+  std::set<uint64_t> flushed_memtables;
+  std::vector<const Piece*> pieces;
+  for (const Piece& piece : reader.pieces()) {
+    // A sealed copy and its original are one.
+    const bool copy = !births.insert(piece.header.birth).second;
+    if (piece.marked) flushed_memtables.insert(piece.header.memtable);
+    if (copy) continue;
+    pieces.push_back(&piece);
+    for (const PoolEntry& entry : piece.entries) {
+      if (entry.sequence > superblock.first_sequence &&
+          database.TableEndsWith(piece.header.column_family, entry.sequence)) {
+        flushed_memtables.insert(piece.header.memtable);
+      }
+    }
+  }
+  counts->pieces = pieces.size();
+  for (const Piece* piece : pieces) {
+    const bool in_table = flushed_memtables.count(piece->header.memtable) != 0;
+    const bool dropped = !database.HasColumnFamily(piece->header.column_family);
+    for (const PoolEntry& entry : piece->entries) {
+      if (entry.sequence <= superblock.first_sequence) {
+        ++counts->older;
+      } else if (entry.sequence > reader.published()) {
+        ++counts->unacknowledged;
+      } else if (in_table) {
+        ++counts->flushed;
+      } else if (dropped) {
+        ++counts->dropped_family;
+      } else {
+        ++counts->replayed;
+        counts->replayed_bytes += entry.key.size() + entry.value.size();
+        entries->push_back(entry);
+      }
+    }
+  }
+  std::sort(entries->begin(), entries->end(),
+            [](const PoolEntry& a, const PoolEntry& b) { return a.sequence < b.sequence; });
+  for (size_t i = 1; i < entries->size(); ++i) {
+    if ((*entries)[i].sequence != (*entries)[i - 1].sequence) continue;
+    const uint64_t offset = static_cast<uint64_t>((*entries)[i].key.data() - file.base());
+    const uint64_t sequence = (*entries)[i].sequence;
+    entries->clear();
+    return Damaged(file, offset, "two entries have the sequence " + std::to_string(sequence));
+  }
+  return Status::OK();
+}
+
+}  // namespace cairn
