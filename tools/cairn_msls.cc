@@ -134,7 +134,7 @@ class StoreFlags {
          grow_liveness_ = 0.53, space_bound_ = 1.5;
   bool log_ = true, dynamic_ = true;
   int level0_trigger_ = 4, size_ratio_ = 1, min_merge_width_ = 2, max_size_amplification_ = 200, growth_ = 4,
-      levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 8, column_trigger_ = 8, fan_out_ = 8;
+      levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 16, column_trigger_ = 15, fan_out_ = 8;
 };
 
 class Clock {

@@ -177,8 +177,8 @@ struct Store {
   int instances = 4;
 
   // kTrie: as in cairn::TrieOptions.
-  int root_trigger = 8;
-  int column_trigger = 8;
+  int root_trigger = 16;
+  int column_trigger = 15;
   int fan_out = 8;
   double grow_liveness = 0.53;
   double space_bound = 1.5;
