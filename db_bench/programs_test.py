@@ -2,10 +2,13 @@
 
 import json
 import os
+import re
+import shlex
 import subprocess
 import tempfile
 import unittest
 
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BIN = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bin")
 ENGINES = ["leveled", "universal", "trie_sst", "silt"]
 DEMO_ENGINES = ENGINES[:3]
@@ -261,6 +264,31 @@ class DemoTest(ProgramTest):
             "for i in $(seq 500); do printf 'Package: p%d\\nVersion: 1\\nTag: a,\\n b\\n\\n' $i; done\n"
         )
         self.assertEqual(self.expect_table(env=env)["items"], 1500)
+
+
+class TrieSimulationTest(ProgramTest):
+    """The command that docs/trie.md shows, and the figure that it gives for it."""
+
+    def test_what_the_documentation_says(self):
+        program = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
+        if not os.path.exists(program):
+            self.skipTest("built without benchmarks")
+        with open(os.path.join(SOURCE, "docs", "trie.md"), encoding="utf-8") as file:
+            page = file.read()
+        command = re.search(r"^build/bench/trie_simulation (.*)$", page, re.MULTILINE).group(1)
+        claimed = re.search(r"^\| 16, 15 \(20\) \| ([\d.]+) \|", page, re.MULTILINE).group(1)
+        done = subprocess.run([program, *shlex.split(command)], capture_output=True, text=True, check=True)
+        last = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ ", line)][-1]
+        self.assertAlmostEqual(float(last[1]), float(claimed), delta=0.02)
+
+    def test_refuses_what_it_cannot_do(self):
+        program = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
+        if not os.path.exists(program):
+            self.skipTest("built without benchmarks")
+        for flag, text in (("--trie=slots=1", "slots"), ("--puts=0", "out of range")):
+            done = subprocess.run([program, flag], capture_output=True, text=True, check=False)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(text, done.stderr)
 
 
 if __name__ == "__main__":
