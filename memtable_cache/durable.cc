@@ -56,6 +56,8 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
   result->superblock_.file_bytes = result->file_->bytes();
   result->superblock_.pool = RandomNumber();
   result->superblock_.session = RandomNumber();
+  // No birth of an earlier session comes again: its entries may still lie in the file.
+  result->births_.store(RandomNumber());
   StoreSuperblock(result->file_.get(), &result->superblock_);
   char* const counters = result->file_->base() + kCountersOffset;
   memset(counters, 0, 2 * kPoolPageBytes);
@@ -152,20 +154,23 @@ PieceHeader DurablePool::HeaderOf(const char* piece) const {
   return header;
 }
 
-// Into the line that does not count, so that one is whole at every moment.
+// First into the line that does not count, so that one is whole at every moment; then into the other, so that either
+// alone says what the piece is.
 void DurablePool::WriteHeader(char* piece, PieceHeader header) {
   PieceHeader current;
   int line = 0;
   const bool valid = DecodePieceHeader(piece, &current, &line);
   assert(valid);
   (void)valid;
-  header.version = current.version + 1;
+  header.version = current.version;
   header.session = superblock_.session;
-  char* const to = piece + (1 - line) * kHeaderLineBytes;
-  char bytes[kHeaderLineBytes];
-  EncodeHeaderLine(header, bytes);
-  memcpy(to, bytes, sizeof(bytes));
-  file_->Persist(to, sizeof(bytes));
+  for (const int to : {1 - line, line}) {
+    ++header.version;
+    char bytes[kHeaderLineBytes];
+    EncodeHeaderLine(header, bytes);
+    memcpy(piece + to * kHeaderLineBytes, bytes, sizeof(bytes));
+    file_->Persist(piece + to * kHeaderLineBytes, sizeof(bytes));
+  }
 }
 
 void DurablePool::ResetTail(char* piece) {
@@ -201,7 +206,7 @@ void DurablePool::Join(char* piece) {
 
 void DurablePool::Claim(char* piece, uint64_t memtable, uint32_t column_family, uint32_t ordinal) {
   PieceHeader header = HeaderOf(piece);
-  assert(header.kind == PieceKind::kFree && header.bytes <= kMaxPieceBytes);
+  assert(header.kind == PieceKind::kFree);
   ResetTail(piece);
   header.kind = PieceKind::kLive;
   header.birth = births_.fetch_add(1, std::memory_order_relaxed) + 1;
@@ -212,10 +217,8 @@ void DurablePool::Claim(char* piece, uint64_t memtable, uint32_t column_family, 
 }
 
 void DurablePool::FinishEntry(char* piece, char* entry, uint32_t length) {
-  // The birth is the same in every line of a live piece; decoding it each time would cost a checksum.
-  uint64_t birth = rocksdb::DecodeFixed64(piece + 16);
-  const uint64_t other = rocksdb::DecodeFixed64(piece + kHeaderLineBytes + 16);
-  if (other > birth) birth = other;
+  // Both lines hold it; to decode one each time would cost a checksum.
+  const uint64_t birth = rocksdb::DecodeFixed64(piece + kBirthOffset);
   char* const at = entry - kEntryHeaderBytes;
   cairn::FinishEntry(birth, length, at);
   file_->Persist(at, EntryBytes(length));
@@ -226,14 +229,13 @@ void DurablePool::MoveTo(char* from, char* to) {
   const uint64_t word = TailWord(from)->load(std::memory_order_acquire);
   ResetTail(to);
   file_->Copy(to + kPieceHeaderBytes, from + kPieceHeaderBytes, TailOf(word) - kPieceHeaderBytes);
+  const PieceHeader free_piece = HeaderOf(to);
+  assert(free_piece.kind == PieceKind::kFree && TailOf(word) <= free_piece.bytes);
+  PieceHeader copy = source;
+  copy.bytes = free_piece.bytes;
+  WriteHeader(to, copy);
   TailWord(to)->store(word, std::memory_order_release);
   PersistTail(to);
-  PieceHeader target = HeaderOf(to);
-  assert(target.kind == PieceKind::kFree && TailOf(word) <= target.bytes);
-  const uint64_t bytes = target.bytes;
-  target = source;
-  target.bytes = bytes;
-  WriteHeader(to, target);
   Free(from);
 }
 

@@ -27,8 +27,8 @@ namespace cairn {
 
 class DurablePool {
  public:
-  // Takes the file, which must hold nothing to recover, gives it `bytes` (0: as it is), formats it as one free piece and
-  // begins a session.
+  // Takes the file, which must hold nothing to recover, gives it `bytes` (0: as it is), formats it as one free piece
+  // and begins a session.
   static rocksdb::Status Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::unique_ptr<DurablePool>* pool);
 
   // From now on what is published counts; what is in the database by now is in tables. `database` is its id, `wal` the

@@ -127,14 +127,13 @@ Status PmemFile::MapAt(void* address, uint64_t offset, uint64_t length) {
 }
 
 void PmemFile::Persist(const void* address, size_t length) {
+  if (observer_) observer_(address, length);
 #ifdef CAIRN_HAVE_PMEM
   if (needs_flush_) {
     pmem_persist(address, length);
     return;
   }
 #endif
-  (void)address;
-  (void)length;
   // Another process sees stores in the order of the program (x86), so does the cache that eADR writes back.
   std::atomic_thread_fence(std::memory_order_release);
 }

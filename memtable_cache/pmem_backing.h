@@ -16,9 +16,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 
 #include "rocksdb/status.h"
 
@@ -60,6 +62,12 @@ class PmemFile {
   // file.
   void Persist(const void* address, size_t length);
 
+  // Called with each range that is about to be persisted, before it is; for tests of what a loss of power leaves. Set
+  // before any other thread knows the file.
+  void SetPersistObserver(std::function<void(const void* address, size_t length)> observer) {
+    observer_ = std::move(observer);
+  }
+
   // Copies with stores that bypass the cache, and persists.
   void Copy(void* to, const void* from, size_t length);
 
@@ -82,6 +90,7 @@ class PmemFile {
   bool is_device_ = false;
   bool on_persistent_memory_ = false;
   bool needs_flush_ = false;
+  std::function<void(const void*, size_t)> observer_;
   std::mutex sync_mutex_;
 };
 

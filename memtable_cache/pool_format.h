@@ -48,6 +48,7 @@ uint64_t EncodeSequenceCell(uint64_t sequence);
 bool DecodeSequenceCell(uint64_t cell, uint64_t* sequence);
 
 constexpr size_t kHeaderLineBytes = 64;
+constexpr size_t kBirthOffset = 16;  // in a header line
 constexpr size_t kTailWordOffset = 2 * kHeaderLineBytes;
 constexpr size_t kFlushMarkOffset = kTailWordOffset + 8;
 constexpr size_t kPieceHeaderBytes = 256;

@@ -27,6 +27,7 @@ struct Piece {
   PieceHeader header;
   uint64_t offset = 0;
   bool marked = false;
+  bool has_more = false;  // a published entry lies behind the tail
   std::vector<PoolEntry> entries;
 };
 
@@ -37,7 +38,7 @@ class PoolReader {
   Status Read() {
     Status s = ReadPublished();
     uint64_t offset = kPiecesOffset;
-    while (s.ok() && offset < file_.bytes()) {
+    while (s.ok() && offset < superblock_.file_bytes) {
       uint64_t bytes = 0;
       s = ReadPiece(offset, &bytes);
       offset += bytes;
@@ -66,33 +67,27 @@ class PoolReader {
   }
 
   Status ReadPiece(uint64_t offset, uint64_t* bytes) {
-    if (file_.bytes() - offset < kPieceHeaderBytes) return Damaged(file_, offset, "the pieces do not tile the file");
+    if (superblock_.file_bytes - offset < kPieceHeaderBytes)
+      return Damaged(file_, offset, "the pieces do not tile the file");
     const char* const at = file_.base() + offset;
     PieceHeader header;
     int line = 0;
     if (!DecodePieceHeader(at, &header, &line)) return Damaged(file_, offset, "a piece's header is damaged");
     if (header.session != superblock_.session) return Damaged(file_, offset, "a piece belongs to another session");
     if (header.bytes < kPieceHeaderBytes || header.bytes % kPoolPageBytes != 0 ||
-        header.bytes > file_.bytes() - offset) {
+        header.bytes > superblock_.file_bytes - offset) {
       return Damaged(file_, offset, "a piece's size cannot be");
     }
     *bytes = header.bytes;
-    if (header.kind == PieceKind::kFree) return CheckFree(offset, line);
-    return ReadEntries(offset, header);
-  }
-
-  // The line that counted before may be torn, by the crash that hit its rewriting, and the piece free nevertheless: but
-  // then it has no entries yet, for they come after the line.
-  Status CheckFree(uint64_t offset, int line) {
-    PieceHeader other;
-    const bool whole = DecodeHeaderLine(file_.base() + offset + (1 - line) * kHeaderLineBytes, &other);
-    if (whole || EntriesOf(WordAt(file_, offset + kTailWordOffset)) == 0) return Status::OK();
-    return Damaged(file_, offset, "a piece's header is damaged");
+    return header.kind == PieceKind::kFree ? Status::OK() : ReadEntries(offset, header);
   }
 
   Status ReadEntries(uint64_t offset, const PieceHeader& header) {
     const uint64_t word = WordAt(file_, offset + kTailWordOffset);
-    const uint64_t tail = TailOf(word);
+    // A piece of one entry that is longer than a tail can say.
+    const bool oversize = TailOf(word) == kMaxPieceBytes && EntriesOf(word) == 1;
+    uint64_t tail = TailOf(word);
+    if (oversize) tail = std::min<uint64_t>(header.bytes, kPieceHeaderBytes + OversizeBytes(offset));
     if (tail < kPieceHeaderBytes || tail > header.bytes || tail % 8 != 0) {
       return Damaged(file_, offset + kTailWordOffset, "a piece's tail cannot be");
     }
@@ -120,11 +115,14 @@ class PoolReader {
     // What is published lies below the tail: such an entry above it means that the tail is not what it was.
     PoolEntry next;
     uint64_t length = 0;
-    if (ReadEntry(offset, header, tail, header.bytes, &next, &length) && next.sequence <= published_) {
-      return Damaged(file_, offset + kTailWordOffset, "a published entry lies behind a piece's tail");
-    }
+    piece.has_more = ReadEntry(offset, header, tail, header.bytes, &next, &length) && next.sequence <= published_;
     pieces_.push_back(std::move(piece));
     return Status::OK();
+  }
+
+  // What an oversize piece's entry takes; damage shows when it is read.
+  uint64_t OversizeBytes(uint64_t offset) {
+    return EntryBytes(rocksdb::DecodeFixed32(file_.base() + offset + kPieceHeaderBytes));
   }
 
   bool ReadEntry(uint64_t offset, const PieceHeader& header, uint64_t at, uint64_t end, PoolEntry* entry,
@@ -165,7 +163,8 @@ Status ReadSuperblock(const PmemFile& file, Superblock* superblock) {
     for (int i = 0; i < 2; ++i) valid[i] = DecodeSuperblock(file.base() + i * kPoolPageBytes, &copies[i]);
     if (valid[0] || valid[1]) {
       *superblock = copies[!valid[0] || (valid[1] && copies[1].edition > copies[0].edition) ? 1 : 0];
-      if (superblock->file_bytes == file.bytes() || superblock->phase == PoolPhase::kIdle) return Status::OK();
+      // A file may be longer: it grows before the superblock says so.
+      if (superblock->file_bytes <= file.bytes() || superblock->phase == PoolPhase::kIdle) return Status::OK();
       return Damaged(file, file.bytes(),
                      "the pool file has " + std::to_string(file.bytes()) + " bytes instead of " +
                          std::to_string(superblock->file_bytes));
@@ -196,15 +195,13 @@ Status ReadPool(const PmemFile& file, const Superblock& superblock, const Databa
   const Status s = reader.Read();
   if (!s.ok()) return s;
 
-  std::set<uint64_t> births;
+  std::map<uint64_t, const Piece*> pieces;  // by birth
   std::set<uint64_t> flushed_memtables;
-  std::vector<const Piece*> pieces;
   for (const Piece& piece : reader.pieces()) {
-    // A sealed copy and its original are one.
-    const bool copy = !births.insert(piece.header.birth).second;
     if (piece.marked) flushed_memtables.insert(piece.header.memtable);
-    if (copy) continue;
-    pieces.push_back(&piece);
+    // A sealed copy and its original are one; the copy may not have its tail yet.
+    const Piece*& known = pieces[piece.header.birth];
+    if (known == nullptr || known->entries.size() < piece.entries.size()) known = &piece;
     for (const PoolEntry& entry : piece.entries) {
       if (entry.sequence > superblock.first_sequence &&
           database.TableEndsWith(piece.header.column_family, entry.sequence)) {
@@ -213,7 +210,11 @@ Status ReadPool(const PmemFile& file, const Superblock& superblock, const Databa
     }
   }
   counts->pieces = pieces.size();
-  for (const Piece* piece : pieces) {
+  for (const auto& [birth, piece] : pieces) {
+    if (piece->has_more) {
+      entries->clear();
+      return Damaged(file, piece->offset + kTailWordOffset, "a published entry lies behind a piece's tail");
+    }
     const bool in_table = flushed_memtables.count(piece->header.memtable) != 0;
     const bool dropped = !database.HasColumnFamily(piece->header.column_family);
     for (const PoolEntry& entry : piece->entries) {

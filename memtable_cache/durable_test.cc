@@ -1,0 +1,416 @@
+// The pool file below the database: what a loss of power leaves at any moment, and what damage does to it.
+
+#include "memtable_cache/durable.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+
+#include "db/dbformat.h"
+#include "gtest/gtest.h"
+#include "memtable_cache/huge_page.h"
+#include "memtable_cache/recovery.h"
+#include "table/test_seed.h"
+#include "util/coding.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Status;
+
+#define ASSERT_OK(s) ASSERT_TRUE((s).ok())
+
+std::string NewPath() {
+  const char* const folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+  static int count = 0;
+  return std::string(folder) + "/cairn_durable_test." + std::to_string(getpid()) + "." + std::to_string(count++);
+}
+
+std::unique_ptr<PmemFile> OpenFile(const std::string& path, uint64_t bytes) {
+  PmemFileOptions options;
+  options.path = path;
+  options.bytes = bytes;
+  std::unique_ptr<PmemFile> file;
+  const Status s = PmemFile::Open(options, &file);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  return file;
+}
+
+std::string EntryOf(uint64_t sequence, const std::string& key, const std::string& value) {
+  std::string entry;
+  rocksdb::PutVarint32(&entry, static_cast<uint32_t>(key.size() + 8));
+  entry += key;
+  rocksdb::PutFixed64(&entry, sequence << 8 | rocksdb::kTypeValue);
+  rocksdb::PutLengthPrefixedSlice(&entry, value);
+  return entry;
+}
+
+// Column families 0 and 1; tables as the test says.
+struct Facts : DatabaseFacts {
+  bool HasColumnFamily(uint32_t id) const override { return id < 2; }
+  bool TableEndsWith(uint32_t family, uint64_t sequence) const override { return ends.count({family, sequence}) != 0; }
+  std::set<std::pair<uint32_t, uint64_t>> ends;
+};
+
+// What a database would do with a pool: memtables of two column families, batches over both, flushes, sealed copies.
+class Workload {
+ public:
+  static constexpr uint64_t kPieceBytes = 8192;
+  static constexpr uint64_t kFileBytes = kPiecesOffset + 16 * kPieceBytes;
+
+  explicit Workload(uint64_t seed) : random_(seed), path_(NewPath()) {
+    std::unique_ptr<PmemFile> file = OpenFile(path_, kFileBytes);
+    file_ = file.get();
+    EXPECT_TRUE(DurablePool::Start(std::move(file), 0, &pool_).ok());
+    char* rest = pool_->pieces();
+    for (int i = 0; i < 15; ++i) {
+      char* const next = pool_->Split(rest, kPieceBytes);
+      free_.push_back(rest);
+      rest = next;
+    }
+    free_.push_back(rest);
+    for (int family = 0; family < 2; ++family) NewMemtable(family);
+  }
+  ~Workload() {
+    pool_.reset();
+    unlink(path_.c_str());
+  }
+
+  Status Arm() {
+    return pool_->Arm("a database", 7, [this] { return complete_; });
+  }
+
+  void Step() {
+    const uint64_t dice = random_() % 20;
+    if (dice == 0) {
+      Flush(random_() % 2);
+    } else if (dice == 1) {
+      MoveOne();
+    } else if (dice == 2) {
+      JoinAndSplit();
+    } else {
+      WriteGroup();
+    }
+  }
+
+  PmemFile* file() const { return file_; }
+  const std::string& path() const { return path_; }
+  const Facts& facts() const { return facts_; }
+  uint64_t acknowledged() const { return acknowledged_; }
+  uint64_t complete() const { return complete_; }
+  // What must be recovered if everything up to `published` counts.
+  std::map<uint64_t, std::string> Expected(uint64_t published) const {
+    return std::map<uint64_t, std::string>(alive_.begin(), alive_.upper_bound(published));
+  }
+
+ private:
+  struct Memtable {
+    uint64_t id = 0;
+    std::vector<char*> pieces;
+    std::vector<uint64_t> sequences;
+  };
+
+  void NewMemtable(int family) {
+    memtables_[family] = Memtable();
+    memtables_[family].id = ++last_memtable_;
+  }
+
+  char* Claim(int family) {
+    char* const piece = free_.back();
+    free_.pop_back();
+    Memtable& memtable = memtables_[family];
+    pool_->Claim(piece, memtable.id, family, static_cast<uint32_t>(memtable.pieces.size()));
+    memtable.pieces.push_back(piece);
+    return piece;
+  }
+
+  void Append(int family, uint64_t sequence) {
+    Memtable& memtable = memtables_[family];
+    const std::string value(random_() % 200, static_cast<char>('a' + sequence % 26));
+    const std::string entry = EntryOf(sequence, "key" + std::to_string(random_() % 50), value);
+    char* piece = memtable.pieces.empty() ? Claim(family) : memtable.pieces.back();
+    uint64_t word = DurablePool::TailWord(piece)->load();
+    if (TailOf(word) + EntryBytes(entry.size()) > kPieceBytes) {
+      piece = Claim(family);
+      word = DurablePool::TailWord(piece)->load();
+    }
+    char* const at = piece + TailOf(word) + kEntryHeaderBytes;
+    memcpy(at, entry.data(), entry.size());
+    pool_->FinishEntry(piece, at, static_cast<uint32_t>(entry.size()));
+    DurablePool::TailWord(piece)->store(PackTail(EntriesOf(word) + 1, 1, TailOf(word) + EntryBytes(entry.size())));
+    pool_->PersistTail(piece);
+    memtable.sequences.push_back(sequence);
+    alive_[sequence] = value;
+  }
+
+  void WriteGroup() {
+    if (free_.size() < 4) Flush(0);
+    if (free_.size() < 4) Flush(1);
+    const uint64_t count = 1 + random_() % 6;
+    for (uint64_t i = 1; i <= count; ++i) Append(random_() % 2, complete_ + i);
+    complete_ += count;
+    pool_->AcknowledgeAll();
+    acknowledged_ = complete_;
+  }
+
+  void Flush(int family) {
+    Memtable flushed = memtables_[family];
+    if (flushed.sequences.empty()) return;
+    pool_->AcknowledgeAll();
+    NewMemtable(family);
+    facts_.ends.insert({family, flushed.sequences.front()});
+    for (const uint64_t sequence : flushed.sequences) alive_.erase(sequence);
+    pool_->MarkFlushed(flushed.pieces);
+    pool_->NoteTable(++last_table_);
+    for (char* piece : flushed.pieces) {
+      EXPECT_TRUE(pool_->Free(piece));
+      free_.insert(free_.begin() + random_() % (free_.size() + 1), piece);
+    }
+  }
+
+  void MoveOne() {
+    Memtable& memtable = memtables_[random_() % 2];
+    if (memtable.pieces.size() < 2 || free_.empty()) return;
+    char* const to = free_.back();
+    free_.pop_back();
+    char*& from = memtable.pieces[random_() % (memtable.pieces.size() - 1)];
+    pool_->MoveTo(from, to);
+    free_.push_back(from);
+    from = to;
+  }
+
+  void JoinAndSplit() {
+    std::sort(free_.begin(), free_.end());
+    for (size_t i = 0; i + 1 < free_.size(); ++i) {
+      if (free_[i] + kPieceBytes != free_[i + 1]) continue;
+      pool_->Join(free_[i]);
+      pool_->Split(free_[i], kPieceBytes);
+      break;
+    }
+    std::shuffle(free_.begin(), free_.end(), random_);
+  }
+
+  std::mt19937_64 random_;
+  const std::string path_;
+  PmemFile* file_ = nullptr;
+  std::unique_ptr<DurablePool> pool_;
+  std::vector<char*> free_;
+  Memtable memtables_[2];
+  uint64_t last_memtable_ = 0;
+  uint64_t last_table_ = 0;
+  uint64_t complete_ = 0;
+  uint64_t acknowledged_ = 0;
+  std::map<uint64_t, std::string> alive_;
+  Facts facts_;
+};
+
+Status Recovered(const PmemFile& file, const Facts& facts, std::map<uint64_t, std::string>* found) {
+  found->clear();
+  Superblock superblock;
+  Status s = ReadSuperblock(file, &superblock);
+  if (!s.ok() || superblock.phase == PoolPhase::kIdle) return s;
+  std::vector<PoolEntry> entries;
+  PoolCounts counts;
+  s = ReadPool(file, superblock, facts, &entries, &counts);
+  for (const PoolEntry& entry : entries) (*found)[entry.sequence] = entry.value.ToString();
+  return s;
+}
+
+// The medium: what has been persisted. Of the lines that were stored to since, a loss of power keeps any subset of
+// their 8-byte words.
+class Medium {
+ public:
+  Medium(const PmemFile& live, const std::string& path) : live_(live), image_(live.base(), live.bytes()), path_(path) {
+    after_ = OpenFile(path, live.bytes());
+  }
+  ~Medium() { unlink(path_.c_str()); }
+
+  void Persisted(const void* address, size_t length) {
+    const size_t begin = (static_cast<const char*>(address) - live_.base()) / 64 * 64;
+    const size_t end = (static_cast<const char*>(address) - live_.base() + length + 63) / 64 * 64;
+    memcpy(image_.data() + begin, live_.base() + begin, end - begin);
+  }
+
+  const PmemFile& AfterPowerLoss(std::mt19937_64* random) {
+    memcpy(after_->base(), image_.data(), image_.size());
+    // Sometimes all, sometimes none: the ends of the range are the likeliest to be thought of wrongly.
+    const uint64_t kept = (*random)() % 5;
+    for (size_t at = 0; at < image_.size(); at += 8) {
+      if (memcmp(image_.data() + at, live_.base() + at, 8) == 0) continue;
+      if (kept == 4 || (kept > 0 && (*random)() % 4 < kept)) memcpy(after_->base() + at, live_.base() + at, 8);
+    }
+    return *after_;
+  }
+
+ private:
+  const PmemFile& live_;
+  std::string image_;
+  const std::string path_;
+  std::unique_ptr<PmemFile> after_;
+};
+
+TEST(DurablePoolTest, SurvivesALossOfPowerAtAnyMoment) {
+  std::mt19937_64 random(Seed());
+  uint64_t losses = 0;
+  for (int run = 0; run < 12; ++run) {
+    Workload workload(random());
+    Medium medium(*workload.file(), NewPath());
+    const auto check = [&] {
+      std::map<uint64_t, std::string> found;
+      const Status s = Recovered(medium.AfterPowerLoss(&random), workload.facts(), &found);
+      ASSERT_TRUE(s.ok()) << s.ToString() << " after " << losses << " losses";
+      ++losses;
+      // The group that is being acknowledged may count already; half of one never does.
+      if (found == workload.Expected(workload.acknowledged())) return;
+      ASSERT_EQ(found, workload.Expected(workload.complete())) << "acknowledged: " << workload.acknowledged();
+    };
+    workload.file()->SetPersistObserver([&](const void* address, size_t length) {
+      if (random() % 3 == 0 && !::testing::Test::HasFatalFailure()) check();
+      medium.Persisted(address, length);
+    });
+    ASSERT_OK(workload.Arm());
+    for (int step = 0; step < 150 && !HasFatalFailure(); ++step) workload.Step();
+    workload.file()->SetPersistObserver(nullptr);
+    if (HasFatalFailure()) return;
+  }
+  printf("%llu losses of power\n", static_cast<unsigned long long>(losses));
+  EXPECT_GT(losses, 1000u);
+}
+
+// The proof that the test above can fail: entries that are persisted after the tail that covers them.
+TEST(DurablePoolTest, AMediumThatForgetsEntriesIsSeen) {
+  std::mt19937_64 random(Seed());
+  Workload workload(random());
+  Medium medium(*workload.file(), NewPath());
+  int wrong = 0;
+  workload.file()->SetPersistObserver([&](const void* address, size_t length) {
+    const size_t at = (static_cast<const char*>(address) - workload.file()->base() - kPiecesOffset) % 8192;
+    const bool entry = address > workload.file()->base() + kPiecesOffset && at >= kPieceHeaderBytes;
+    if (!entry) medium.Persisted(address, length);
+  });
+  ASSERT_OK(workload.Arm());
+  for (int step = 0; step < 50; ++step) {
+    workload.Step();
+    std::map<uint64_t, std::string> found;
+    const Status s = Recovered(medium.AfterPowerLoss(&random), workload.facts(), &found);
+    wrong += !s.ok() || found != workload.Expected(workload.acknowledged()) ? 1 : 0;
+  }
+  workload.file()->SetPersistObserver(nullptr);
+  EXPECT_GT(wrong, 10);
+}
+
+TEST(DurablePoolTest, DamageIsSeenOrHarmless) {
+  std::mt19937_64 random(Seed());
+  Workload workload(random());
+  ASSERT_OK(workload.Arm());
+  for (int step = 0; step < 60; ++step) workload.Step();
+  const auto expected = workload.Expected(workload.acknowledged());
+  ASSERT_FALSE(expected.empty());
+  char* const base = workload.file()->base();
+  int seen = 0;
+  int harmless = 0;
+  const auto check = [&](const std::string& what) {
+    std::map<uint64_t, std::string> found;
+    const Status s = Recovered(*workload.file(), workload.facts(), &found);
+    if (s.ok()) {
+      ASSERT_EQ(found, expected) << what;
+      ++harmless;
+    } else {
+      ASSERT_TRUE(s.IsCorruption()) << s.ToString();
+      ASSERT_TRUE(found.empty());
+      ++seen;
+    }
+  };
+  // One bit of every 8th byte, then each word of zeros or ones, each line, each page.
+  for (uint64_t at = 0; at < workload.file()->bytes() && !HasFatalFailure(); at += 1 + random() % 8) {
+    const auto bit = static_cast<char>(1 << random() % 8);
+    base[at] ^= bit;
+    check("bit at " + std::to_string(at));
+    base[at] ^= bit;
+  }
+  for (const size_t size : {size_t{8}, size_t{64}, size_t{4096}}) {
+    for (uint64_t at = 0; at < workload.file()->bytes() && !HasFatalFailure(); at += size * (size == 8 ? 5 : 1)) {
+      const std::string before(base + at, size);
+      memset(base + at, random() % 2 == 0 ? 0 : 0xff, size);
+      if (before != std::string(base + at, size)) check(std::to_string(size) + " bytes at " + std::to_string(at));
+      memcpy(base + at, before.data(), size);
+    }
+  }
+  printf("damage seen %d times, harmless %d times\n", seen, harmless);
+  EXPECT_GT(seen, 100);
+}
+
+TEST(DurablePoolTest, TruncationIsSeen) {
+  std::mt19937_64 random(Seed());
+  Workload workload(random());
+  ASSERT_OK(workload.Arm());
+  for (int step = 0; step < 30; ++step) workload.Step();
+  const std::string whole(workload.file()->base(), workload.file()->bytes());
+  const std::string path = NewPath();
+  for (const uint64_t bytes : {uint64_t{4096}, uint64_t{8192}, uint64_t{12288}, uint64_t{16384}, uint64_t{65536},
+                               whole.size() - 4096, whole.size() - 1}) {
+    std::ofstream(path, std::ios::trunc) << whole.substr(0, bytes);
+    std::map<uint64_t, std::string> found;
+    const Status s = Recovered(*OpenFile(path, 0), workload.facts(), &found);
+    EXPECT_TRUE(s.IsCorruption()) << bytes << ": " << s.ToString();
+  }
+  unlink(path.c_str());
+}
+
+TEST(DurablePoolTest, OneOwnerAtATime) {
+  const std::string path = NewPath();
+  const auto file = OpenFile(path, 65536);
+  PmemFileOptions options;
+  options.path = path;
+  std::unique_ptr<PmemFile> second;
+  EXPECT_TRUE(PmemFile::Open(options, &second).IsBusy());
+  unlink(path.c_str());
+}
+
+TEST(PmemFileTest, RefusesWhatIsNotOnPersistentMemory) {
+  PmemFileOptions options;
+  options.path = NewPath();
+  options.bytes = 65536;
+  options.require_persistent_memory = true;
+  std::unique_ptr<PmemFile> file;
+  const Status s = PmemFile::Open(options, &file);
+  if (s.ok()) GTEST_SKIP() << "the machine has persistent memory at " << options.path;
+  EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+  EXPECT_NE(access(options.path.c_str(), F_OK), 0) << "it must not stay";
+}
+
+TEST(PmemFileTest, SecondMappingIsTheSameBytes) {
+  const std::string path = NewPath();
+  auto file = OpenFile(path, 65536);
+  EXPECT_NE(file->Report().find(path), std::string::npos);
+  ASSERT_OK(file->MapAt(file->base() + 8192, 4096, 4096));
+  file->Copy(file->base() + 4096, "hello", 6);
+  EXPECT_STREQ(file->base() + 8192, "hello");
+  EXPECT_TRUE(file->Sync().ok());
+  unlink(path.c_str());
+}
+
+TEST(MemoryRegionTest, BothSharingsWork) {
+  for (const auto sharing : {MemoryRegion::Sharing::kAnonymous, MemoryRegion::Sharing::kRemappable}) {
+    std::unique_ptr<MemoryRegion> region;
+    ASSERT_OK(MemoryRegion::Create(3 << 20, sharing, &region));
+    EXPECT_EQ(region->bytes(), size_t{4} << 20);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(region->base()) % (2 << 20), 0u);
+    region->base()[0] = 1;
+    region->base()[region->bytes() - 1] = 2;
+    EXPECT_NE(region->Report().find("pages"), std::string::npos) << region->Report();
+    const Status s = region->MapAt(region->base() + (2 << 20), 0, 2 << 20);
+    EXPECT_EQ(s.ok(), sharing == MemoryRegion::Sharing::kRemappable) << s.ToString();
+    if (s.ok()) {
+      EXPECT_EQ(region->base()[2 << 20], 1);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace cairn
