@@ -6,7 +6,9 @@
 #include "cmake/processor/processor_check.h"
 #include "db/trie_listener.h"
 #include "db/tuner.h"
+#include "memtable_cache/sub_memtable_factory.h"
 #include "rocksdb/comparator.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/sst_partitioner.h"
 #include "rocksdb/table.h"
@@ -48,6 +50,20 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       cairn::EctTableFactory::kClassName(),
       [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
         guard->reset(new cairn::EctTableFactory());
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::MemTableRepFactory>(
+      NamedWithSuffix(cairn::SubMemTableFactory::kClassName()),
+      [](const std::string& name, std::unique_ptr<rocksdb::MemTableRepFactory>* guard, std::string* message) {
+        guard->reset(new cairn::SubMemTableFactory());
+        const size_t colon = name.find(':');
+        if (colon != std::string::npos) {
+          const rocksdb::Status s = (*guard)->ConfigureFromString(rocksdb::ConfigOptions(), name.substr(colon + 1));
+          if (!s.ok()) {
+            *message = s.ToString();
+            guard->reset();
+          }
+        }
         return guard->get();
       });
   library.AddFactory<rocksdb::SstPartitionerFactory>(

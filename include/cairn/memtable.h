@@ -1,0 +1,69 @@
+// A memtable for write-heavy stores: writes append to small per-core tables that stay in the processor's cache, and
+// nothing else; the indexes are built by the reads that need them, and by the flush.
+//
+//   rocksdb::Options options;
+//   options.memtable_factory = cairn::NewSubMemTableFactory();
+//
+// or "memtable_factory=cairn.SubMemTable" in an OPTIONS file, "--memtablerep=cairn.SubMemTable:piece_size=1M" in
+// db_bench. Any comparator; bytewise, reverse bytewise and Cairn's hash order are fast. What it does not offer:
+// WritePrepared and WriteUnprepared transactions (RocksDB refuses them at open), paranoid_memory_checks.
+//
+// Thread-safety: a factory may be shared by any number of column families and databases; they then share its pool.
+//
+// Source: CacheKV (ICDE 2023). docs/sub_memtable.md tells what differs and why.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "rocksdb/memtablerep.h"
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+struct SubMemTableOptions {
+  // Bytes of a piece (a sub-MemTable) when nothing speaks for a smaller one; a power of two, 4 KiB to 2 MiB. Larger:
+  // fewer seals; smaller: less memory that is claimed and not yet written. A memtable takes no piece larger than a
+  // 32nd of its write buffer.
+  uint64_t piece_size = uint64_t{1} << 20;
+
+  // Bytes of free pieces that stay mapped for the next memtables. About what dies at a flush; less costs page faults,
+  // more costs memory.
+  uint64_t pool_size = uint64_t{64} << 20;
+
+  // Copies a full piece out of the pool's pages, which are then used again while they are warm in the cache. For
+  // backings that have a store of their own; on plain memory it costs 5 to 10 % of the writes and gains nothing.
+  bool copy_on_seal = false;
+
+  // Off: every write brings the point-lookup index up to date itself. Only to measure what laziness is worth.
+  bool lazy_index = true;
+
+  // Off: sorted runs are never merged while a memtable is written. Only to measure what that is worth.
+  bool compact_index = true;
+};
+
+// Its name is "cairn.SubMemTable"; the fields above are its options.
+std::shared_ptr<rocksdb::MemTableRepFactory> NewSubMemTableFactory(
+    const SubMemTableOptions& options = SubMemTableOptions());
+
+// InvalidArgument that names the field and what it may be, or OK.
+rocksdb::Status ValidateSubMemTableOptions(const SubMemTableOptions& options);
+
+// What the pool of a factory holds, in bytes.
+struct SubMemTableStats {
+  uint64_t claimed_bytes = 0;  // in memtables
+  uint64_t copied_bytes = 0;   // in memtables, sealed by copy
+  uint64_t free_bytes = 0;     // kept for the next ones
+  uint64_t claims = 0;         // pieces given to memtables so far
+  uint64_t misses = 0;         // writers that found their core's piece taken
+  uint64_t halvings = 0;       // of the piece size, for misses
+  uint64_t piece_bytes = 0;    // at present
+};
+
+// NotSupported if the factory is another.
+rocksdb::Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTableStats* stats);
+
+}  // namespace cairn

@@ -1,0 +1,89 @@
+// Where the bytes of a pool lie: the seam between the pool, which knows pieces, and a kind of memory.
+//
+// Plain memory is here; persistent memory and locked cache are other implementations. A backing that is durable also
+// sees each step of a piece's life, in the order in which they happen.
+//
+// Thread-safety: Map, Unmap, CopyOut, Split, Join, Claim and Free are called under the pool's mutex or about a piece
+// that only the caller knows. FinishEntry and Publish are called by the one writer that has claimed the piece.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// The bytes of a piece: a header, in it a 64-bit word (see piece.h), then entries without a gap, each a header that
+// begins with its length (u32) and the bytes themselves, padded.
+struct PieceLayout {
+  size_t header_bytes = 64;
+  size_t word_offset = 0;
+  size_t entry_header_bytes = 4;
+  size_t entry_alignment = 1;
+
+  size_t EntryBytes(size_t length) const {
+    return (entry_header_bytes + length + entry_alignment - 1) / entry_alignment * entry_alignment;
+  }
+};
+
+// Whose piece it is.
+struct PieceOwner {
+  uint64_t memtable = 0;  // unique in the pool
+  uint32_t column_family = 0;
+};
+
+class Backing {
+ public:
+  virtual ~Backing() = default;
+
+  const PieceLayout& layout() const { return layout_; }
+
+  // A region for pieces: `bytes`, a multiple of `kRegionBytes`, aligned to it. NoSpace when there is no more; then the
+  // pool waits for memtables to die, or takes plain memory, if nothing is promised about the bytes.
+  virtual rocksdb::Status Map(size_t bytes, char** region) = 0;
+  virtual void Unmap(char* region, size_t bytes) = 0;
+
+  // Whether sealed pieces are copied to a store of their own, so that the pool's pages are used again at once.
+  virtual bool copies_out() const { return false; }
+  // The piece's first `used` bytes are copied past the cache, and then the same addresses are mapped to the copy: readers
+  // do not notice. *fresh: other addresses, of the same length, with the pages that the piece had.
+  virtual rocksdb::Status CopyOut(char* piece, size_t used, size_t bytes, char** fresh);
+  // Nobody reads the copy at these addresses any more.
+  virtual void DropCopy(char* piece, size_t bytes) {}
+
+  // The hooks of a durable backing, called only if durable().
+  virtual bool durable() const { return false; }
+  // A free piece becomes two, of which the first has `bytes`; a free piece and the free one behind it become one.
+  virtual void Split(char* piece, size_t bytes) {}
+  virtual void Join(char* piece) {}
+  virtual void Claim(char* piece, const PieceOwner& owner) {}
+  virtual void Free(char* piece) {}
+  // `length` bytes at `entry` are about to be published; then they have been.
+  virtual void FinishEntry(char* piece, char* entry, uint32_t length) {}
+  virtual void Publish(char* piece) {}
+  // No entry will be added to the memtable; it is in a table that the MANIFEST holds.
+  virtual void MemTableSealed(const PieceOwner& owner) {}
+  virtual void MemTableFlushed(const PieceOwner& owner, const std::vector<char*>& pieces) {}
+
+  // One line for the log and for statistics.
+  virtual std::string Report() const = 0;
+
+  static constexpr size_t kRegionBytes = size_t{2} << 20;
+
+ protected:
+  PieceLayout layout_;
+};
+
+// Ordinary memory, on huge pages where the machine gives them. `copy_out`: sealed pieces are copied to another memory
+// file, as a backing does that has a store of its own; costs a copy, gains nothing on plain memory (docs/sub_memtable.md).
+rocksdb::Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing);
+
+// memcpy with stores that do not fill the cache; complete (fenced) when it returns.
+void CopyPastCache(char* to, const char* from, size_t length);
+
+}  // namespace cairn

@@ -1,0 +1,89 @@
+// A piece (the paper's sub-MemTable): bytes of the pool that one memtable fills from the front, one writer at a time.
+//
+// Its header has one 64-bit word: a counter of entries (38 bits), a state (2), the tail (24, the offset behind the last
+// entry). A writer claims a piece by one compare-and-swap of the word (kOpen -> kBusy), writes behind the tail, and
+// publishes by one store of the word: new counter, new tail, kOpen.
+//
+// Invariants
+//   (1) Only the thread that made a piece kBusy changes the word until it is kBusy no more.
+//   (2) What lies below the tail never changes and never moves until the memtable dies.
+//   (3) A word is stored (release) after the bytes that its tail covers: who loads it (acquire) may read them.
+//
+// Source: CacheKV (ICDE 2023), section III-A.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+
+#include "memtable_cache/backing.h"
+
+namespace cairn {
+
+enum class PieceState : uint64_t { kFree = 0, kOpen = 1, kBusy = 2, kSealed = 3 };
+
+constexpr int kPieceTailBits = 24;
+constexpr int kPieceStateBits = 2;
+constexpr size_t kMaxPieceTail = (size_t{1} << kPieceTailBits) - 1;
+
+struct PieceWord {
+  uint64_t entries = 0;
+  PieceState state = PieceState::kFree;
+  size_t tail = 0;
+
+  static PieceWord Decode(uint64_t word) {
+    return {word >> (kPieceTailBits + kPieceStateBits),
+            static_cast<PieceState>(word >> kPieceTailBits & ((1U << kPieceStateBits) - 1)), word & kMaxPieceTail};
+  }
+  uint64_t Encode() const {
+    return entries << (kPieceTailBits + kPieceStateBits) | static_cast<uint64_t>(state) << kPieceTailBits | tail;
+  }
+};
+
+// What memory knows of a piece. An oversize piece holds one entry that may be longer than a tail can say; its tail is
+// then kMaxPieceTail, and the length of the entry is in the entry.
+struct alignas(64) Piece {
+  char* base = nullptr;
+  size_t bytes = 0;
+  std::atomic<uint64_t>* word = nullptr;
+  uint32_t pending = 0;               // length of the entry that is being written; the writer's
+  bool oversize = false;
+  bool on_heap = false;     // the pool had nothing
+  bool copied_out = false;  // the addresses are backed by a copy
+
+  // How far an index is: bytes from the piece's beginning, and the next piece that it is not done with.
+  struct Progress {
+    std::atomic<size_t> tail{0};
+    std::atomic<Piece*> next{nullptr};
+  };
+  alignas(64) Progress hashed;
+  Progress sorted;
+
+  PieceWord Load() const { return PieceWord::Decode(word->load(std::memory_order_acquire)); }
+};
+
+// Walks the entries of a piece from offset to offset.
+class PieceWalk {
+ public:
+  PieceWalk(const Piece& piece, const PieceLayout& layout, size_t from, size_t to)
+      : layout_(layout), at_(piece.base + from), end_(piece.base + to), single_(piece.oversize) {}
+
+  // The next entry, or null at the end.
+  const char* Next() {
+    if (at_ >= end_) return nullptr;
+    const char* entry = at_ + layout_.entry_header_bytes;
+    uint32_t length;
+    memcpy(&length, at_, sizeof(length));
+    at_ = single_ ? end_ : at_ + layout_.EntryBytes(length);
+    return entry;
+  }
+
+ private:
+  const PieceLayout layout_;
+  const char* at_;
+  const char* const end_;
+  const bool single_;
+};
+
+}  // namespace cairn

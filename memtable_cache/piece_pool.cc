@@ -1,0 +1,219 @@
+#include "memtable_cache/piece_pool.h"
+
+#include <algorithm>
+#include <cassert>
+
+namespace cairn {
+
+namespace {
+
+// Misses after which pieces are halved, and claims without a halving after which they are doubled again.
+constexpr uint64_t kMissesToHalve = 64;
+constexpr uint64_t kClaimsToDouble = 256;
+constexpr size_t kSmallestElastic = size_t{64} << 10;
+
+size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+}  // namespace
+
+PiecePool::PiecePool(std::unique_ptr<Backing> backing, size_t piece_bytes, size_t keep_bytes)
+    : backing_(std::move(backing)), piece_bytes_(piece_bytes), keep_bytes_(keep_bytes), elastic_bytes_(piece_bytes) {}
+
+PiecePool::~PiecePool() {
+  for (const auto& region : regions_) backing_->Unmap(const_cast<char*>(region.first), region.second);
+}
+
+int PiecePool::OrderOf(size_t bytes) {
+  int order = 0;
+  while (OrderBytes(order) < bytes) ++order;
+  return order;
+}
+
+rocksdb::Status PiecePool::Claim(size_t at_least, size_t wanted, const PieceOwner& owner, char** base, size_t* bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  const size_t size = std::max(RoundUp(at_least, kGrain), ElasticBytes(wanted));
+  if (size > Backing::kRegionBytes) {
+    const size_t region_bytes = RoundUp(size, Backing::kRegionBytes);
+    char* region = nullptr;
+    const rocksdb::Status s = backing_->Map(region_bytes, &region);
+    if (!s.ok()) return s;
+    // Each unit is a region of its own, so that it can go when it is free.
+    for (size_t at = 0; at < region_bytes; at += Backing::kRegionBytes) regions_[region + at] = Backing::kRegionBytes;
+    *base = region;
+    *bytes = size;
+    CutBehind(region, size, region_bytes);
+  } else {
+    const int order = OrderOf(size);
+    char* block = TakeBlock(order);
+    if (block == nullptr) {
+      const rocksdb::Status s = MapRegion(Backing::kRegionBytes);
+      if (!s.ok()) return s;
+      block = TakeBlock(order);
+    }
+    *base = block;
+    *bytes = size;
+    CutBehind(block, size, OrderBytes(order));
+  }
+  stats_.claimed_bytes += size;
+  ++stats_.claims;
+  if (backing_->durable()) backing_->Claim(*base, owner);
+  return rocksdb::Status::OK();
+}
+
+bool PiecePool::Seal(char* base, size_t used, size_t bytes) {
+  if (!backing_->copies_out()) return false;
+  std::lock_guard<std::mutex> lock(mutex_);
+  char* fresh = nullptr;
+  if (!backing_->CopyOut(base, used, bytes, &fresh).ok()) return false;
+  // The addresses of the piece leave the pool, the fresh ones, with its pages, enter it.
+  char* const region = RegionOf(base);
+  auto it = regions_.find(region);
+  const size_t before = static_cast<size_t>(base - region);
+  const size_t after = it->second - before - bytes;
+  regions_.erase(it);
+  if (before > 0) regions_[region] = before;
+  if (after > 0) regions_[base + bytes] = after;
+  regions_[fresh] = bytes;
+  stats_.claimed_bytes -= bytes;
+  stats_.copied_bytes += bytes;
+  ++stats_.copies;
+  FreeRange(fresh, bytes);
+  return true;
+}
+
+void PiecePool::Release(char* base, size_t bytes, bool copied) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (copied) {
+    backing_->DropCopy(base, bytes);
+    stats_.copied_bytes -= bytes;
+    return;
+  }
+  if (backing_->durable()) backing_->Free(base);
+  stats_.claimed_bytes -= bytes;
+  FreeRange(base, bytes);
+  TrimFreeRegions();
+}
+
+void PiecePool::CountMiss() {
+  misses_.fetch_add(1, std::memory_order_relaxed);
+  recent_misses_.fetch_add(1, std::memory_order_relaxed);
+}
+
+PiecePool::Stats PiecePool::GetStats() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  Stats stats = stats_;
+  stats.misses = misses_.load(std::memory_order_relaxed);
+  stats.piece_bytes = elastic_bytes_;
+  return stats;
+}
+
+rocksdb::Status PiecePool::MapRegion(size_t bytes) {
+  char* region = nullptr;
+  const rocksdb::Status s = backing_->Map(bytes, &region);
+  if (!s.ok()) return s;
+  regions_[region] = bytes;
+  FreeRange(region, bytes);
+  return s;
+}
+
+size_t PiecePool::ElasticBytes(size_t wanted) {
+  if (recent_misses_.load(std::memory_order_relaxed) >= kMissesToHalve) {
+    recent_misses_.store(0, std::memory_order_relaxed);
+    claims_since_change_ = 0;
+    if (elastic_bytes_ > kSmallestElastic) {
+      elastic_bytes_ /= 2;
+      ++stats_.halvings;
+    }
+  } else if (++claims_since_change_ >= kClaimsToDouble) {
+    recent_misses_.store(0, std::memory_order_relaxed);
+    claims_since_change_ = 0;
+    elastic_bytes_ = std::min(elastic_bytes_ * 2, piece_bytes_);
+  }
+  return std::min(RoundUp(wanted, kGrain), elastic_bytes_);
+}
+
+char* PiecePool::TakeBlock(int order) {
+  int from = order;
+  while (from < kOrders && free_[from].empty()) ++from;
+  if (from == kOrders) return nullptr;
+  char* block = free_[from].front();
+  free_[from].pop_front();
+  free_blocks_.erase(block);
+  stats_.free_bytes -= OrderBytes(from);
+  while (from > order) {
+    --from;
+    if (backing_->durable()) backing_->Split(block, OrderBytes(from));
+    PutBlock(block + OrderBytes(from), from);
+  }
+  return block;
+}
+
+void PiecePool::PutBlock(char* block, int order) {
+  free_[order].push_front(block);
+  free_blocks_[block] = {order, free_[order].begin()};
+  stats_.free_bytes += OrderBytes(order);
+}
+
+// Of a free block of `bytes`, keeps the first `keep` out of the pool.
+void PiecePool::CutBehind(char* block, size_t keep, size_t bytes) {
+  if (keep == bytes) return;
+  if (backing_->durable()) backing_->Split(block, keep);
+  FreeRange(block + keep, bytes - keep);
+}
+
+// Puts any range of whole grains back, in the largest blocks that fit at its places.
+void PiecePool::FreeRange(char* base, size_t bytes) {
+  while (bytes > 0) {
+    const size_t offset = static_cast<size_t>(base - RegionOf(base));
+    int order = kOrders - 1;
+    while (OrderBytes(order) > bytes || offset % OrderBytes(order) != 0) --order;
+    const size_t here = OrderBytes(order);
+    if (backing_->durable() && here < bytes) backing_->Split(base, here);
+    FreeBlockAndJoin(base, order);
+    base += here;
+    bytes -= here;
+  }
+}
+
+void PiecePool::FreeBlockAndJoin(char* block, int order) {
+  char* const region = RegionOf(block);
+  const size_t region_bytes = regions_.at(region);
+  while (order + 1 < kOrders) {
+    const size_t offset = static_cast<size_t>(block - region);
+    const size_t buddy_offset = offset ^ OrderBytes(order);
+    if (buddy_offset + OrderBytes(order) > region_bytes) break;
+    const auto buddy = free_blocks_.find(region + buddy_offset);
+    if (buddy == free_blocks_.end() || buddy->second.order != order) break;
+    free_[order].erase(buddy->second.place);
+    free_blocks_.erase(buddy);
+    stats_.free_bytes -= OrderBytes(order);
+    block = region + std::min(offset, buddy_offset);
+    if (backing_->durable()) backing_->Join(block);
+    ++order;
+  }
+  PutBlock(block, order);
+}
+
+char* PiecePool::RegionOf(const char* at) const {
+  auto it = regions_.upper_bound(at);
+  assert(it != regions_.begin());
+  return const_cast<char*>((--it)->first);
+}
+
+// Regions of several sizes come from Seal; only whole free blocks of the largest order go back to the backing.
+void PiecePool::TrimFreeRegions() {
+  std::list<char*>& whole = free_[kOrders - 1];
+  const size_t bytes = OrderBytes(kOrders - 1);
+  while (stats_.free_bytes > keep_bytes_ && !whole.empty() && !backing_->durable()) {
+    char* block = whole.back();
+    const auto region = regions_.find(block);
+    if (region == regions_.end() || region->second != bytes) break;
+    whole.pop_back();
+    free_blocks_.erase(block);
+    stats_.free_bytes -= bytes;
+    regions_.erase(region);
+    backing_->Unmap(block, bytes);
+  }
+}
+
+}  // namespace cairn

@@ -1,0 +1,512 @@
+#include "memtable_cache/sub_memtable.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <new>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "db/lookup_key.h"
+#include "memory/arena.h"
+
+namespace cairn {
+
+namespace {
+
+// A memtable takes no piece larger than this part of its write buffer, shared by the cores that write.
+constexpr size_t kPiecesInBuffer = 32;
+// An entry that needs more than this part of a piece gets a piece of its own.
+constexpr size_t kOversizePart = 4;
+constexpr size_t kMaxSlots = 256;
+// A run is merged into the one before unless that is so many times as large.
+constexpr size_t kRunRatio = 4;
+constexpr size_t kHashBatch = 64;
+// What the final run will take for an entry: charged while the memtable grows, because later it must not be.
+constexpr size_t kFinalRunBytes = 9;
+
+size_t PowerOfTwoUpTo(size_t n) {
+  size_t power = 1;
+  while (power * 2 <= n) power *= 2;
+  return power;
+}
+
+}  // namespace
+
+// Goes over runs in both directions.
+//
+// Invariants: forward, every position but the current one is that of the run's first entry behind the current one;
+// backward, of its last entry before it.
+class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
+ public:
+  explicit SubMemTableIterator(const SubMemTable* table) : table_(table) {}
+
+  bool Valid() const override { return current_ < positions_.size(); }
+  const char* key() const override { return EntryAt(current_); }
+
+  void Next() override {
+    if (!forward_) Turn(+1);
+    ++positions_[current_];
+    if (positions_.size() > 1) {
+      PickFirst();
+    } else {
+      Settle();
+    }
+  }
+
+  void Prev() override {
+    if (forward_) Turn(-1);
+    --positions_[current_];
+    PickLast();
+  }
+
+  void Seek(const rocksdb::Slice& internal_key, const char* memtable_key) override {
+    Position(memtable_key != nullptr ? rocksdb::GetLengthPrefixedSlice(memtable_key) : internal_key);
+    forward_ = true;
+    PickFirst();
+  }
+
+  void SeekForPrev(const rocksdb::Slice& internal_key, const char* memtable_key) override {
+    const rocksdb::Slice key =
+        memtable_key != nullptr ? rocksdb::GetLengthPrefixedSlice(memtable_key) : internal_key;
+    Position(key);
+    forward_ = true;
+    PickFirst();
+    const EntryKey target = SplitInternalKey(key);
+    if (Valid()) {
+      const EntryKey here = KeyOf(this->key());
+      if (here.user_key == target.user_key && here.tag == target.tag) return;
+    }
+    for (ptrdiff_t& position : positions_) --position;
+    forward_ = false;
+    PickLast();
+  }
+
+  void SeekToFirst() override {
+    Refresh();
+    positions_.assign(runs_->size(), 0);
+    forward_ = true;
+    PickFirst();
+  }
+
+  void SeekToLast() override {
+    Refresh();
+    positions_.resize(runs_->size());
+    for (size_t i = 0; i < positions_.size(); ++i) positions_[i] = static_cast<ptrdiff_t>(Run(i).size()) - 1;
+    forward_ = false;
+    PickLast();
+  }
+
+ private:
+  static constexpr size_t kAhead = 8;  // entries whose cache lines are fetched in advance
+
+  const SortedRun& Run(size_t i) const { return *(*runs_)[i]; }
+  const char* EntryAt(size_t i) const { return Run(i).entry(static_cast<size_t>(positions_[i])); }
+  bool InRun(size_t i) const {
+    return positions_[i] >= 0 && static_cast<size_t>(positions_[i]) < Run(i).size();
+  }
+
+  // Each positioning sees what was published before it, as in a skip list; tailing iterators rely on that.
+  void Refresh() { runs_ = table_->SortedRuns(); }
+
+  void Position(const rocksdb::Slice& internal_key) {
+    Refresh();
+    positions_.resize(runs_->size());
+    for (size_t i = 0; i < positions_.size(); ++i) {
+      positions_[i] = static_cast<ptrdiff_t>(Run(i).LowerBound(table_->order(), internal_key));
+    }
+  }
+
+  void Turn(ptrdiff_t step) {
+    for (size_t i = 0; i < positions_.size(); ++i) {
+      if (i != current_) positions_[i] += step;
+    }
+    forward_ = step > 0;
+  }
+
+  bool Before(size_t a, size_t b) const {
+    const uint64_t prefix_a = Run(a).prefix(static_cast<size_t>(positions_[a]));
+    const uint64_t prefix_b = Run(b).prefix(static_cast<size_t>(positions_[b]));
+    if (prefix_a != prefix_b) return prefix_a < prefix_b;
+    return table_->order().CompareRest(EntryAt(a), EntryAt(b)) < 0;
+  }
+
+  // The only run's position is the current one, while it is in the run.
+  void Settle() {
+    current_ = !positions_.empty() && InRun(0) ? 0 : positions_.size();
+    if (Valid()) Run(0).Prefetch(static_cast<size_t>(positions_[0]) + kAhead);
+  }
+
+  void PickFirst() { Pick(true); }
+  void PickLast() { Pick(false); }
+  void Pick(bool first) {
+    if (positions_.size() <= 1) return Settle();
+    current_ = positions_.size();
+    for (size_t i = 0; i < positions_.size(); ++i) {
+      if (InRun(i) && (!Valid() || Before(i, current_) == first)) current_ = i;
+    }
+  }
+
+  const SubMemTable* const table_;
+  std::shared_ptr<const RunSet> runs_;
+  std::vector<ptrdiff_t> positions_;
+  size_t current_ = 0;
+  bool forward_ = true;
+};
+
+SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<PiecePool> pool,
+                         const KeyComparator& comparator, rocksdb::Allocator* allocator, uint32_t column_family)
+    : MemTableRep(allocator),
+      options_(options),
+      pool_(std::move(pool)),
+      layout_(pool_->layout()),
+      owner_{pool_->NextMemTable(), column_family},
+      order_(comparator),
+      block_bytes_(allocator->BlockSize()),
+      arena_charge_(allocator),
+      runs_(std::make_shared<RunSet>()) {
+  const size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  size_t slots = 2;
+  while (slots < 2 * cores && slots < kMaxSlots) slots *= 2;
+  slot_mask_ = slots - 1;
+  slots_.reset(new Slot[slots]);
+}
+
+SubMemTable::~SubMemTable() {
+  for (const auto& piece : pieces_) {
+    if (piece->on_heap) {
+      ::operator delete(piece->base, std::align_val_t{64});
+    } else {
+      pool_->Release(piece->base, piece->bytes, piece->copied_out);
+    }
+  }
+}
+
+rocksdb::KeyHandle SubMemTable::Allocate(size_t length, char** buffer) {
+  Piece* piece = ClaimForWriting(layout_.EntryBytes(length));
+  const size_t tail = PieceWord::Decode(piece->word->load(std::memory_order_relaxed)).tail;
+  char* entry = piece->base + tail;
+  const auto stored = static_cast<uint32_t>(length);
+  memcpy(entry, &stored, sizeof(stored));
+  piece->pending = stored;
+  *buffer = entry + layout_.entry_header_bytes;
+  return piece;
+}
+
+void SubMemTable::Insert(rocksdb::KeyHandle handle) {
+  auto* piece = static_cast<Piece*>(handle);
+  PieceWord word = PieceWord::Decode(piece->word->load(std::memory_order_relaxed));
+  const bool durable = pool_->backing()->durable() && !piece->on_heap;
+  if (durable) {
+    pool_->backing()->FinishEntry(piece->base, piece->base + word.tail + layout_.entry_header_bytes, piece->pending);
+  }
+  ++word.entries;
+  word.tail = std::min(word.tail + layout_.EntryBytes(piece->pending), kMaxPieceTail);
+  word.state = piece->oversize ? PieceState::kSealed : PieceState::kOpen;
+  piece->word->store(word.Encode(), std::memory_order_release);
+  if (durable) pool_->backing()->Publish(piece->base);
+  if (!options_.lazy_index) UpdateHash();
+}
+
+Piece* SubMemTable::ClaimForWriting(size_t entry_bytes) {
+  const auto core = static_cast<size_t>(std::max(0, sched_getcpu()));
+  for (size_t probe = 0;; ++probe) {
+    Slot* slot = &slots_[(core + probe) & slot_mask_];
+    bool busy = false;
+    Piece* piece = TryClaim(slot, entry_bytes, &busy);
+    if (piece != nullptr) return piece;
+    if (busy) {
+      pool_->CountMiss();
+      if (probe > slot_mask_) std::this_thread::yield();
+      continue;
+    }
+    if (entry_bytes > WantedPieceBytes() / kOversizePart) return OversizePiece(entry_bytes);
+    piece = FillSlot(slot, entry_bytes);
+    if (piece != nullptr) return piece;
+  }
+}
+
+Piece* SubMemTable::TryClaim(Slot* slot, size_t entry_bytes, bool* busy) {
+  Piece* piece = slot->piece.load(std::memory_order_acquire);
+  if (piece == nullptr) return nullptr;
+  uint64_t old = piece->word->load(std::memory_order_relaxed);
+  PieceWord word = PieceWord::Decode(old);
+  if (word.state == PieceState::kOpen) {
+    const bool fits = word.tail + entry_bytes <= piece->bytes;
+    // A large entry goes elsewhere and leaves the piece to smaller ones.
+    if (!fits && entry_bytes > piece->bytes / kOversizePart) return nullptr;
+    word.state = fits ? PieceState::kBusy : PieceState::kSealed;
+    if (piece->word->compare_exchange_strong(old, word.Encode(), std::memory_order_acquire)) {
+      if (fits) return piece;
+      slot->piece.store(nullptr, std::memory_order_release);
+      SealPiece(piece);
+      return nullptr;
+    }
+  }
+  *busy = word.state != PieceState::kSealed;
+  return nullptr;
+}
+
+Piece* SubMemTable::FillSlot(Slot* slot, size_t entry_bytes) {
+  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  if (slot->piece.load(std::memory_order_relaxed) != nullptr) return nullptr;
+  Piece* piece = AddPiece(layout_.header_bytes + entry_bytes, false);
+  slot->piece.store(piece, std::memory_order_release);
+  ++slots_in_use_;
+  return piece;
+}
+
+Piece* SubMemTable::OversizePiece(size_t entry_bytes) {
+  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  return AddPiece(layout_.header_bytes + entry_bytes, true);
+}
+
+size_t SubMemTable::WantedPieceBytes() const {
+  const size_t buffer = std::max(8 * block_bytes_, 2 * charged_.load(std::memory_order_relaxed));
+  return PowerOfTwoUpTo(std::clamp(buffer / kPiecesInBuffer, PiecePool::kGrain, size_t{options_.piece_size}));
+}
+
+// A piece that the caller has claimed already. pieces_mutex_ is held.
+Piece* SubMemTable::AddPiece(size_t at_least, bool oversize) {
+  auto owned = std::make_unique<Piece>();
+  Piece* piece = owned.get();
+  piece->oversize = oversize;
+  const size_t wanted = oversize ? at_least : std::max(PiecePool::kGrain, WantedPieceBytes() / PowerOfTwoUpTo(slots_in_use_ + 1));
+  if (!pool_->Claim(at_least, wanted, owner_, &piece->base, &piece->bytes).ok()) {
+    // RocksDB has no way to refuse an entry here. Its own memtables take from the heap, too.
+    piece->bytes = std::max(at_least, wanted);
+    piece->base = static_cast<char*>(::operator new(piece->bytes, std::align_val_t{64}));
+    piece->on_heap = true;
+  }
+  piece->word = reinterpret_cast<std::atomic<uint64_t>*>(piece->base + layout_.word_offset);
+  piece->word->store(PieceWord{0, PieceState::kBusy, layout_.header_bytes}.Encode(), std::memory_order_relaxed);
+  piece->hashed.tail.store(layout_.header_bytes, std::memory_order_relaxed);
+  piece->sorted.tail.store(layout_.header_bytes, std::memory_order_relaxed);
+  if (pieces_.empty()) {
+    first_to_hash_.store(piece, std::memory_order_release);
+    first_to_sort_.store(piece, std::memory_order_release);
+  } else {
+    pieces_.back()->hashed.next.store(piece, std::memory_order_release);
+    pieces_.back()->sorted.next.store(piece, std::memory_order_release);
+  }
+  pieces_.push_back(std::move(owned));
+  ChargeLocked(piece->bytes);
+  return piece;
+}
+
+void SubMemTable::SealPiece(Piece* piece) {
+  const PieceWord word = piece->Load();
+  if (!piece->on_heap) piece->copied_out = pool_->Seal(piece->base, word.tail, piece->bytes);
+  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  --slots_in_use_;
+  ChargeLocked(word.entries * kFinalRunBytes);
+}
+
+void SubMemTable::ChargeLocked(size_t bytes) const {
+  if (read_only_.load(std::memory_order_relaxed)) return;
+  charged_.fetch_add(bytes, std::memory_order_relaxed);
+  arena_charge_.Charge(bytes);
+}
+
+void SubMemTable::ChargeIndex(size_t bytes) const {
+  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  ChargeLocked(bytes);
+}
+
+void SubMemTable::MarkReadOnly() {
+  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  for (size_t i = 0; i <= slot_mask_; ++i) {
+    Piece* piece = slots_[i].piece.exchange(nullptr, std::memory_order_acq_rel);
+    if (piece == nullptr) continue;
+    PieceWord word = piece->Load();
+    word.state = PieceState::kSealed;
+    piece->word->store(word.Encode(), std::memory_order_release);
+    ChargeLocked(word.entries * kFinalRunBytes);
+  }
+  read_only_.store(true, std::memory_order_release);
+  if (pool_->backing()->durable()) pool_->backing()->MemTableSealed(owner_);
+}
+
+void SubMemTable::MarkFlushed() {
+  if (!pool_->backing()->durable()) return;
+  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  std::vector<char*> bases;
+  for (const auto& piece : pieces_) {
+    if (!piece->on_heap) bases.push_back(piece->base);
+  }
+  pool_->backing()->MemTableFlushed(owner_, bases);
+}
+
+bool SubMemTable::UsesHash() const {
+  return order_.equal_means_same_bytes() &&
+         (!read_only_.load(std::memory_order_relaxed) || hash_.load(std::memory_order_acquire) != nullptr);
+}
+
+bool SubMemTable::IsStale(Piece::Progress Piece::*progress, const std::atomic<Piece*>& first) const {
+  for (const Piece* piece = first.load(std::memory_order_acquire); piece != nullptr;
+       piece = (piece->*progress).next.load(std::memory_order_acquire)) {
+    if (piece->Load().tail != (piece->*progress).tail.load(std::memory_order_acquire)) return true;
+  }
+  return false;
+}
+
+template <class Visitor>
+void SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit) const {
+  std::atomic<Piece*>* link = first;
+  for (Piece* piece = first->load(std::memory_order_acquire); piece != nullptr;) {
+    Piece::Progress& mine = piece->*progress;
+    Piece* next = mine.next.load(std::memory_order_acquire);
+    const PieceWord word = piece->Load();
+    const size_t from = mine.tail.load(std::memory_order_relaxed);
+    PieceWalk walk(*piece, layout_, from, word.tail);
+    for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) visit(entry);
+    if (word.tail != from) mine.tail.store(word.tail, std::memory_order_release);
+    // The last piece stays in the list: the next one will be linked to it.
+    if (word.state == PieceState::kSealed && next != nullptr) {
+      link->store(next, std::memory_order_release);
+    } else {
+      link = &mine.next;
+    }
+    piece = next;
+  }
+}
+
+size_t SubMemTable::CountEntries() const {
+  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  size_t entries = 0;
+  for (const auto& piece : pieces_) entries += piece->Load().entries;
+  return entries;
+}
+
+void SubMemTable::UpdateHash() const {
+  std::lock_guard<std::mutex> lock(hash_mutex_);
+  HashIndex* hash = hash_owner_.get();
+  if (hash == nullptr) {
+    hash_owner_ = std::make_unique<HashIndex>(order_);
+    hash = hash_owner_.get();
+    // Room for what a full write buffer will hold, if its entries are like those so far.
+    const size_t entries = CountEntries();
+    const size_t charged = std::max<size_t>(1, charged_.load(std::memory_order_relaxed));
+    hash->Reserve(std::max(entries, entries * std::min<size_t>(8 * block_bytes_ / charged, 64)));
+  }
+  const char* batch[kHashBatch];
+  size_t count = 0;
+  CatchUp(&Piece::hashed, &first_to_hash_, [&](const char* entry) {
+    batch[count++] = entry;
+    if (count == kHashBatch) {
+      hash->AddAll(batch, count);
+      count = 0;
+    }
+  });
+  hash->AddAll(batch, count);
+  hash_.store(hash, std::memory_order_release);
+  if (hash->MemoryBytes() != hash_charged_) {
+    ChargeIndex(hash->MemoryBytes() - hash_charged_);
+    hash_charged_ = hash->MemoryBytes();
+  }
+}
+
+void SubMemTable::Get(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) {
+  if (UsesHash()) {
+    const HashIndex* hash = hash_.load(std::memory_order_acquire);
+    if (hash == nullptr || IsStale(&Piece::hashed, first_to_hash_)) {
+      UpdateHash();
+      hash = hash_.load(std::memory_order_acquire);
+    }
+    auto versions = hash->Find(SplitInternalKey(key.internal_key()));
+    while (versions.Valid() && callback(argument, versions.entry())) versions.Next();
+    return;
+  }
+  SubMemTableIterator iterator(this);
+  iterator.Seek(key.internal_key(), nullptr);
+  while (iterator.Valid() && callback(argument, iterator.key())) iterator.Next();
+}
+
+bool SubMemTable::Contains(const char* entry) const {
+  SubMemTableIterator iterator(this);
+  const rocksdb::Slice internal_key = rocksdb::GetLengthPrefixedSlice(entry);
+  iterator.Seek(internal_key, nullptr);
+  return iterator.Valid() && rocksdb::GetLengthPrefixedSlice(iterator.key()) == internal_key;
+}
+
+std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
+  std::lock_guard<std::mutex> lock(sort_mutex_);
+  if (runs_are_final_) return runs_;
+  if (read_only_.load(std::memory_order_acquire)) {
+    runs_ = std::make_shared<RunSet>(1, SortAll());
+    runs_are_final_ = true;
+    return runs_;
+  }
+  if (!IsStale(&Piece::sorted, first_to_sort_)) return runs_;
+  std::vector<SortItem> items;
+  CatchUp(&Piece::sorted, &first_to_sort_,
+          [&](const char* entry) { items.push_back({order_.Prefix(KeyOf(entry).user_key), entry}); });
+  if (!items.empty()) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));
+  return runs_;
+}
+
+std::shared_ptr<const SortedRun> SubMemTable::SortAll() const {
+  std::vector<SortItem> items;
+  items.reserve(CountEntries());
+  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  for (const auto& piece : pieces_) {
+    PieceWalk walk(*piece, layout_, layout_.header_bytes, piece->Load().tail);
+    for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) {
+      items.push_back({order_.Prefix(KeyOf(entry).user_key), entry});
+    }
+  }
+  return SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kSparse);
+}
+
+// Runs shrink by kRunRatio or more from the first to the last.
+void SubMemTable::AddRun(std::shared_ptr<const SortedRun> run) const {
+  auto runs = std::make_shared<RunSet>(*runs_);
+  while (options_.compact_index && !runs->empty() && runs->back()->size() < kRunRatio * run->size()) {
+    run = SortedRun::Merge(order_, *runs->back(), *run);
+    runs->pop_back();
+  }
+  runs->push_back(std::move(run));
+  size_t bytes = 0;
+  for (const auto& each : *runs) bytes += each->MemoryBytes();
+  if (bytes > runs_charged_) {
+    ChargeIndex(bytes - runs_charged_);
+    runs_charged_ = bytes;
+  }
+  runs_ = std::move(runs);
+}
+
+uint64_t SubMemTable::ApproximateNumEntries(const rocksdb::Slice& start, const rocksdb::Slice& end) {
+  uint64_t entries = 0;
+  const std::shared_ptr<const RunSet> runs = SortedRuns();
+  for (const auto& run : *runs) {
+    const size_t from = run->LowerBound(order_, start);
+    const size_t to = run->LowerBound(order_, end);
+    entries += to > from ? to - from : 0;
+  }
+  return entries;
+}
+
+void SubMemTable::UniqueRandomSample(uint64_t /*num_entries*/, uint64_t target_sample_size,
+                                     std::unordered_set<const char*>* entries) {
+  const std::shared_ptr<const RunSet> runs = SortedRuns();
+  std::mt19937_64 random(owner_.memtable);
+  uint64_t left = 0;
+  for (const auto& run : *runs) left += run->size();
+  // Selection sampling: each entry with the chance that what is wanted bears to what is left (Knuth, 3.4.2, S).
+  for (const auto& run : *runs) {
+    for (size_t i = 0; i < run->size() && target_sample_size > 0; ++i, --left) {
+      if (random() % left < target_sample_size) {
+        entries->insert(run->entry(i));
+        --target_sample_size;
+      }
+    }
+  }
+}
+
+rocksdb::MemTableRep::Iterator* SubMemTable::GetIterator(rocksdb::Arena* arena) {
+  if (arena == nullptr) return new SubMemTableIterator(this);
+  return new (arena->AllocateAligned(sizeof(SubMemTableIterator))) SubMemTableIterator(this);
+}
+
+}  // namespace cairn

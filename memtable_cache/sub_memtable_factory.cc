@@ -1,0 +1,99 @@
+#include "memtable_cache/sub_memtable_factory.h"
+
+#include <unordered_map>
+#include <utility>
+
+
+#include "memtable_cache/sub_memtable.h"
+#include "rocksdb/env.h"
+#include "rocksdb/utilities/options_type.h"
+
+namespace cairn {
+
+namespace {
+
+using rocksdb::OptionType;
+using rocksdb::OptionTypeInfo;
+using rocksdb::Status;
+
+const std::unordered_map<std::string, OptionTypeInfo>& SubMemTableOptionTypes() {
+  static const auto* types = new std::unordered_map<std::string, OptionTypeInfo>{
+      {"piece_size", {offsetof(SubMemTableOptions, piece_size), OptionType::kUInt64T}},
+      {"pool_size", {offsetof(SubMemTableOptions, pool_size), OptionType::kUInt64T}},
+      {"copy_on_seal", {offsetof(SubMemTableOptions, copy_on_seal), OptionType::kBoolean}},
+      {"lazy_index", {offsetof(SubMemTableOptions, lazy_index), OptionType::kBoolean}},
+      {"compact_index", {offsetof(SubMemTableOptions, compact_index), OptionType::kBoolean}}};
+  return *types;
+}
+
+}  // namespace
+
+Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
+  const uint64_t size = options.piece_size;
+  if (size < PiecePool::kGrain || size > Backing::kRegionBytes || (size & (size - 1)) != 0) {
+    return Status::InvalidArgument("sub-MemTable option piece_size is " + std::to_string(size),
+                                   "it may be a power of two from 4K to 2M");
+  }
+  return Status::OK();
+}
+
+std::shared_ptr<rocksdb::MemTableRepFactory> NewSubMemTableFactory(const SubMemTableOptions& options) {
+  return std::make_shared<SubMemTableFactory>(options);
+}
+
+Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTableStats* stats) {
+  const auto* ours = factory.CheckedCast<SubMemTableFactory>();
+  if (ours == nullptr) {
+    return Status::NotSupported(std::string("memtables of ") + factory.Name(), "have no pool of sub-MemTables");
+  }
+  const PiecePool::Stats pool = ours->pool(nullptr)->GetStats();
+  stats->claimed_bytes = pool.claimed_bytes;
+  stats->copied_bytes = pool.copied_bytes;
+  stats->free_bytes = pool.free_bytes;
+  stats->claims = pool.claims;
+  stats->misses = pool.misses;
+  stats->halvings = pool.halvings;
+  stats->piece_bytes = pool.piece_bytes;
+  return Status::OK();
+}
+
+SubMemTableFactory::SubMemTableFactory(const SubMemTableOptions& options) : options_(options) {
+  RegisterOptions("cairn.SubMemTableOptions", &options_, &SubMemTableOptionTypes());
+}
+
+Status SubMemTableFactory::PrepareOptions(const rocksdb::ConfigOptions& config) {
+  const Status s = ValidateSubMemTableOptions(options_);
+  return s.ok() ? MemTableRepFactory::PrepareOptions(config) : s;
+}
+
+rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& comparator,
+                                                            rocksdb::Allocator* allocator,
+                                                            const rocksdb::SliceTransform* transform,
+                                                            rocksdb::Logger* logger) {
+  return CreateMemTableRep(comparator, allocator, transform, logger, 0);
+}
+
+rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& comparator,
+                                                            rocksdb::Allocator* allocator,
+                                                            const rocksdb::SliceTransform* /*transform*/,
+                                                            rocksdb::Logger* logger, uint32_t column_family) {
+  return new SubMemTable(options_, pool(logger), comparator, allocator, column_family);
+}
+
+std::shared_ptr<PiecePool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (pool_ == nullptr) {
+    std::unique_ptr<Backing> backing;
+    Status s = NewPlainBacking(options_.copy_on_seal, &backing);
+    if (!s.ok()) {
+      rocksdb::Warn(logger, "cairn.SubMemTable: pieces are sealed in place: %s", s.ToString().c_str());
+      s = NewPlainBacking(false, &backing);
+    }
+    rocksdb::Info(logger, "cairn.SubMemTable: pieces of %llu bytes in %s",
+                   static_cast<unsigned long long>(options_.piece_size), backing->Report().c_str());
+    pool_ = std::make_shared<PiecePool>(std::move(backing), options_.piece_size, options_.pool_size);
+  }
+  return pool_;
+}
+
+}  // namespace cairn
