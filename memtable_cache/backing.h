@@ -50,8 +50,8 @@ class Backing {
 
   // Whether sealed pieces are copied to a store of their own, so that the pool's pages are used again at once.
   virtual bool copies_out() const { return false; }
-  // The piece's first `used` bytes are copied past the cache, and then the same addresses are mapped to the copy: readers
-  // do not notice. *fresh: other addresses, of the same length, with the pages that the piece had.
+  // The piece's first `used` bytes are copied past the cache, and then the same addresses are mapped to the copy:
+  // readers do not notice. *fresh: other addresses, of the same length, with the pages that the piece had.
   virtual rocksdb::Status CopyOut(char* piece, size_t used, size_t bytes, char** fresh);
   // Nobody reads the copy at these addresses any more.
   virtual void DropCopy(char* piece, size_t bytes) {}
@@ -80,7 +80,8 @@ class Backing {
 };
 
 // Ordinary memory, on huge pages where the machine gives them. `copy_out`: sealed pieces are copied to another memory
-// file, as a backing does that has a store of its own; costs a copy, gains nothing on plain memory (docs/sub_memtable.md).
+// file, as a backing does that has a store of its own; costs a copy, gains nothing on plain memory
+// (docs/sub_memtable.md).
 rocksdb::Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing);
 
 // memcpy with stores that do not fill the cache; complete (fenced) when it returns.

@@ -1,5 +1,5 @@
-// The order of a memtable's entries (user key ascending, newest first), made fast where the comparator allows: an 8-byte
-// prefix of a key decides most comparisons, computed once per entry.
+// The order of a memtable's entries (user key ascending, newest first), made fast where the comparator allows: an
+// 8-byte prefix of a key decides most comparisons, computed once per entry.
 //
 // Thread-safety: immutable.
 

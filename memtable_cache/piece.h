@@ -47,7 +47,7 @@ struct alignas(64) Piece {
   char* base = nullptr;
   size_t bytes = 0;
   std::atomic<uint64_t>* word = nullptr;
-  uint32_t pending = 0;               // length of the entry that is being written; the writer's
+  uint32_t pending = 0;  // length of the entry that is being written; the writer's
   bool oversize = false;
   bool on_heap = false;     // the pool had nothing
   bool copied_out = false;  // the addresses are backed by a copy

@@ -1,5 +1,6 @@
-// The pool: memory in pieces, shared by the memtables and column families of a database. Sizes are elastic: any multiple
-// of 4 KiB can be claimed; blocks are halved to serve a smaller claim, and halves that are both free become one again.
+// The pool: memory in pieces, shared by the memtables and column families of a database. Sizes are elastic: any
+// multiple of 4 KiB can be claimed; blocks are halved to serve a smaller claim, and halves that are both free become
+// one again.
 //
 // Invariants
 //   (1) Every byte of a region is in one free block or one claimed piece.

@@ -72,8 +72,8 @@ class Sorter {
     }
   }
 
-  // The prefixes say nothing more. Keys that go on get prefixes of their next eight bytes; without such (versions of one
-  // key, a foreign comparator) comparisons decide.
+  // The prefixes say nothing more. Keys that go on get prefixes of their next eight bytes; without such (versions of
+  // one key, a foreign comparator) comparisons decide.
   void SortEqualPrefixes(size_t begin, size_t end, size_t depth) {
     bool deeper = order_.can_deepen() && depth < kDeepest;
     for (size_t i = begin; deeper && i < end; ++i) deeper = KeyOf(items_[i].entry).user_key.size() >= depth + 8;
@@ -83,9 +83,8 @@ class Sorter {
       }
       return Sort(begin, end, depth + 8);
     }
-    std::sort(items_ + begin, items_ + end, [this](const SortItem& a, const SortItem& b) {
-      return order_.CompareRest(a.entry, b.entry) < 0;
-    });
+    std::sort(items_ + begin, items_ + end,
+              [this](const SortItem& a, const SortItem& b) { return order_.CompareRest(a.entry, b.entry) < 0; });
   }
 
   const KeyOrder& order_;

@@ -68,8 +68,7 @@ class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
   }
 
   void SeekForPrev(const rocksdb::Slice& internal_key, const char* memtable_key) override {
-    const rocksdb::Slice key =
-        memtable_key != nullptr ? rocksdb::GetLengthPrefixedSlice(memtable_key) : internal_key;
+    const rocksdb::Slice key = memtable_key != nullptr ? rocksdb::GetLengthPrefixedSlice(memtable_key) : internal_key;
     Position(key);
     forward_ = true;
     PickFirst();
@@ -103,9 +102,7 @@ class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
 
   const SortedRun& Run(size_t i) const { return *(*runs_)[i]; }
   const char* EntryAt(size_t i) const { return Run(i).entry(static_cast<size_t>(positions_[i])); }
-  bool InRun(size_t i) const {
-    return positions_[i] >= 0 && static_cast<size_t>(positions_[i]) < Run(i).size();
-  }
+  bool InRun(size_t i) const { return positions_[i] >= 0 && static_cast<size_t>(positions_[i]) < Run(i).size(); }
 
   // Each positioning sees what was published before it, as in a skip list; tailing iterators rely on that.
   void Refresh() { runs_ = table_->SortedRuns(); }
@@ -176,7 +173,7 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Piec
 SubMemTable::~SubMemTable() {
   for (const auto& piece : pieces_) {
     if (piece->on_heap) {
-      ::operator delete(piece->base, std::align_val_t{64});
+      ::operator delete (piece->base, std::align_val_t{64});
     } else {
       pool_->Release(piece->base, piece->bytes, piece->copied_out);
     }
@@ -272,11 +269,12 @@ Piece* SubMemTable::AddPiece(size_t at_least, bool oversize) {
   auto owned = std::make_unique<Piece>();
   Piece* piece = owned.get();
   piece->oversize = oversize;
-  const size_t wanted = oversize ? at_least : std::max(PiecePool::kGrain, WantedPieceBytes() / PowerOfTwoUpTo(slots_in_use_ + 1));
+  const size_t wanted =
+      oversize ? at_least : std::max(PiecePool::kGrain, WantedPieceBytes() / PowerOfTwoUpTo(slots_in_use_ + 1));
   if (!pool_->Claim(at_least, wanted, owner_, &piece->base, &piece->bytes).ok()) {
     // RocksDB has no way to refuse an entry here. Its own memtables take from the heap, too.
     piece->bytes = std::max(at_least, wanted);
-    piece->base = static_cast<char*>(::operator new(piece->bytes, std::align_val_t{64}));
+    piece->base = static_cast<char*>(::operator new (piece->bytes, std::align_val_t{64}));
     piece->on_heap = true;
   }
   piece->word = reinterpret_cast<std::atomic<uint64_t>*>(piece->base + layout_.word_offset);
@@ -440,8 +438,9 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
   }
   if (!IsStale(&Piece::sorted, first_to_sort_)) return runs_;
   std::vector<SortItem> items;
-  CatchUp(&Piece::sorted, &first_to_sort_,
-          [&](const char* entry) { items.push_back({order_.Prefix(KeyOf(entry).user_key), entry}); });
+  CatchUp(&Piece::sorted, &first_to_sort_, [&](const char* entry) {
+    items.push_back({order_.Prefix(KeyOf(entry).user_key), entry});
+  });
   if (!items.empty()) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));
   return runs_;
 }

@@ -3,7 +3,6 @@
 #include <unordered_map>
 #include <utility>
 
-
 #include "memtable_cache/sub_memtable.h"
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_type.h"
@@ -90,7 +89,7 @@ std::shared_ptr<PiecePool> SubMemTableFactory::pool(rocksdb::Logger* logger) con
       s = NewPlainBacking(false, &backing);
     }
     rocksdb::Info(logger, "cairn.SubMemTable: pieces of %llu bytes in %s",
-                   static_cast<unsigned long long>(options_.piece_size), backing->Report().c_str());
+                  static_cast<unsigned long long>(options_.piece_size), backing->Report().c_str());
     pool_ = std::make_shared<PiecePool>(std::move(backing), options_.piece_size, options_.pool_size);
   }
   return pool_;

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cairn/db.h"
+#include "cairn/memtable.h"
 #include "cairn/trie.h"
 #include "rocksdb/table.h"
 
@@ -103,13 +104,28 @@ Status FillTrieSha1(Options* options) {
 
 Status FillTrieDefault(Options* options) { return UseTrie(options, TrieOptions()); }
 
+// Sub-MemTables beside another engine; pieces sealed in place, or by copy.
+Status FillLeveledSub(Options* options) {
+  options->memtable_factory = NewSubMemTableFactory();
+  return FillLeveled(options);
+}
+
+Status FillTrieSubCopy(Options* options) {
+  SubMemTableOptions memtable;
+  memtable.copy_on_seal = true;
+  memtable.pool_size = 0;
+  options->memtable_factory = NewSubMemTableFactory(memtable);
+  return FillTrieTight(options);
+}
+
 }  // namespace
 
 const std::vector<Engine>& Engines() {
   static const std::vector<Engine> engines = {
-      {"leveled", FillLeveled, false, 2},   {"universal", FillUniversal, false, 0},
-      {"trie_tiny", FillTrieTiny, true, 3}, {"trie_tight", FillTrieTight, true, 1},
-      {"trie_sha1", FillTrieSha1, true, 3}, {"trie_default", FillTrieDefault, true, 1},
+      {"leveled", FillLeveled, false, 2},        {"universal", FillUniversal, false, 0},
+      {"trie_tiny", FillTrieTiny, true, 3},      {"trie_tight", FillTrieTight, true, 1},
+      {"trie_sha1", FillTrieSha1, true, 3},      {"trie_default", FillTrieDefault, true, 1},
+      {"leveled_sub", FillLeveledSub, false, 2}, {"trie_sub_copy", FillTrieSubCopy, true, 1},
   };
   return engines;
 }
