@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "monitoring/perf_context_imp.h"
 #include "table/bits.h"
 #include "trie_table/bloom_hazard.h"
 
@@ -37,13 +38,38 @@ struct ThreadState {
   ~ThreadState() { GiveBack(hazard); }
   ThreadState(const ThreadState&) = delete;
   ThreadState& operator=(const ThreadState&) = delete;
+
+  void Count(int level, bool may) {
+    if (*perf_level < rocksdb::PerfLevel::kEnableCount) return;
+    if (may) {
+      ++perf_context->bloom_sst_hit_count;
+      return;
+    }
+    ++perf_context->bloom_sst_miss_count;
+    if (perf_context->per_level_perf_context_enabled && perf_context->level_to_perf_context != nullptr) {
+      ++(*perf_context->level_to_perf_context)[static_cast<uint32_t>(std::max(0, level))].bloom_filter_useful;
+    }
+  }
+
   HazardRecord* const hazard;
+  // The thread's own, found once: finding them takes longer than a lookup that the memos answer.
+  const rocksdb::PerfLevel* const perf_level = &rocksdb::perf_level;
+  rocksdb::PerfContext* const perf_context = rocksdb::get_perf_context();
   Memo memos[kMemos];
 };
 
-ThreadState& ThisThread() {
+ThreadState* NewThreadState() {
   static thread_local ThreadState state;
-  return state;
+  return &state;
+}
+
+// A lookup asks for this once a table. So it is a plain pointer at a place that the loader fixes: 8 bytes of the few
+// that libraries may have there.
+thread_local ThreadState* this_thread __attribute__((tls_model("initial-exec"))) = nullptr;
+
+ThreadState& ThisThread() {
+  if (__builtin_expect(this_thread == nullptr, 0)) this_thread = NewThreadState();
+  return *this_thread;
 }
 
 uint64_t Bit(unsigned i) { return uint64_t{1} << i; }
@@ -296,7 +322,8 @@ void FilterContainer::Publish() {
   if (last != nullptr) Retire(last, [last] { delete last; });
 }
 
-bool FilterContainer::MayContain(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash) const {
+bool FilterContainer::MayContain(const rocksdb::ReadOptions& read_options, unsigned member, int level,
+                                 uint64_t hash) const {
   ThreadState& thread = ThisThread();
   Memo& memo = thread.memos[hash % kMemos];
   const uint64_t version = version_.load(std::memory_order_acquire);
@@ -306,14 +333,23 @@ bool FilterContainer::MayContain(const rocksdb::ReadOptions& read_options, unsig
     if (memo.hash != hash || memo.version != snapshot->version) memo = {snapshot->version, hash, 0, 0};
     Ask(read_options, member, hash, *snapshot, &memo.known, &memo.may);
     // What could not be found out now is not remembered as known; it may be there.
-    if ((memo.known >> member & 1) == 0) return true;
+    if ((memo.known >> member & 1) == 0) {
+      thread.Count(level, true);
+      return true;
+    }
   }
-  return (memo.may >> member & 1) != 0;
+  const bool may = (memo.may >> member & 1) != 0;
+  thread.Count(level, may);
+  return may;
 }
 
 void FilterContainer::Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash,
                           const Snapshot& snapshot, uint64_t* known, uint64_t* may) const {
   if (pinned()) {
+    if (snapshot.images.size() > 1) {
+      for (const Image& image : snapshot.images) image.image->PrefetchDirectory(hash);
+      for (const Image& image : snapshot.images) image.image->PrefetchColumn(hash);
+    }
     for (const Image& image : snapshot.images) *may |= image.image->Probe(hash) << image.shift;
     *known = ~uint64_t{0};
     return;

@@ -100,7 +100,8 @@ class FilterContainer {
                        const std::shared_ptr<const FilterBlock>& block, unsigned* member);
   void Leave(unsigned member);
 
-  bool MayContain(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash) const;
+  // Counts in RocksDB's perf context, by `level` as well.
+  bool MayContain(const rocksdb::ReadOptions& read_options, unsigned member, int level, uint64_t hash) const;
   // Overlaps the cache misses of the lookups that follow.
   void Prefetch(const uint64_t* hashes, size_t count) const;
 

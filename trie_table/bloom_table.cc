@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/sst_partitioner.h"
 #include "table/hash_order.h"
@@ -18,10 +17,6 @@
 
 namespace cairn {
 
-using rocksdb::perf_context;
-using rocksdb::perf_level;
-using rocksdb::PerfContextByLevel;
-using rocksdb::PerfLevel;
 using rocksdb::Status;
 
 namespace {
@@ -199,14 +194,9 @@ class ClusteredFilter : public TableFilter {
   }
 
   bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const override {
-    const bool may = container_->MayContain(read_options, member_, hash);
-    if (may) {
-      RecordTick(context_.statistics, rocksdb::BLOOM_FILTER_FULL_POSITIVE);
-      PERF_COUNTER_ADD(bloom_sst_hit_count, 1);
-    } else {
-      RecordTick(context_.statistics, rocksdb::BLOOM_FILTER_USEFUL);
-      PERF_COUNTER_ADD(bloom_sst_miss_count, 1);
-      PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, 1, static_cast<uint32_t>(std::max(0, context_.level)));
+    const bool may = container_->MayContain(read_options, member_, context_.level, hash);
+    if (context_.statistics != nullptr) {
+      RecordTick(context_.statistics, may ? rocksdb::BLOOM_FILTER_FULL_POSITIVE : rocksdb::BLOOM_FILTER_USEFUL);
     }
     return may;
   }

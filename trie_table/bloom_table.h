@@ -23,6 +23,7 @@
 #include <unordered_map>
 
 #include "cache/cache_key.h"
+#include "cairn/filter.h"
 #include "file/random_access_file_reader.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/options.h"
@@ -42,43 +43,9 @@ constexpr char kFilterBlockName[] = "cairn.filter";
 // A filter block begins at a multiple of this in its file, so that one read of one page answers a lookup.
 constexpr size_t kFilterPageBytes = 4096;
 
-// Where filters are when they are asked. Fewer bytes of memory, more reads, from first to last.
-enum class FilterResidency {
-  kPinned,  // all in memory, charged to the block cache; tables in other slots are asked along, without I/O
-  kCache,   // pages in the block cache: at most one page read for all slots of a depth
-  kDisk,    // pages are read whenever they are asked: one read for all slots of a depth
-};
-
-enum class FilterClusters {
-  kAuto,  // kAlways unless filters are pinned
-  kNever,
-  kAlways,
-};
-
-struct FilterOptions {
-  // Bits of filter a key, 6 to 20; 0: no filters. 16 lets through 0.01 % a table, 0.15 % a column of 16 slots.
-  double bits_per_key = 16;
-
-  // More bits a key for each depth above the deepest one that has tables, 0 to 10, up to 20 bits in all. A false
-  // positive costs a read at any depth, but bits are cheap where keys are few: log2(fan_out) is the optimum (Monkey,
-  // SIGMOD 2017). At 3 and a fan-out of 8 it is half a bit a key on average, and a trie of three depths lets through a
-  // third.
-  double bits_per_depth = 3;
-
-  // kPinned takes bits_per_key of memory for every key of the database.
-  FilterResidency residency = FilterResidency::kPinned;
-
-  // Whether a new table's filter block also holds the filters of the slots beneath it. It costs up to a tenth more
-  // bytes written, and saves all but one of the page reads of a depth when filters are not pinned.
-  FilterClusters clusters = FilterClusters::kAuto;
-};
-
 // Describes the fields to RocksDB's option parser: filter_bits, filter_bits_per_depth, filter_residency (pinned, cache,
 // disk), filter_clusters (auto, never, always).
 const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionTypes();
-
-// InvalidArgument that names the field and what it may be, or OK.
-rocksdb::Status ValidateFilterOptions(const FilterOptions& options);
 
 // What a filter must know of its table.
 struct FilterContext {

@@ -1,0 +1,50 @@
+// Filters of the tables of a trie: how many bits, and where they are kept. Part of HTableOptions; in option strings the
+// fields are named filter_bits, filter_bits_per_depth, filter_residency (pinned, cache, disk) and filter_clusters
+// (auto, never, always).
+//
+// The filters of all tables that a lookup may have to ask at one depth lie side by side and answer together: by one or
+// two cache lines where they are pinned in memory, by at most one page read where they are not.
+//
+// Source: LSM-trie (USENIX ATC 2015), "Clustering Bloom filters"; docs/bloom_cluster.md.
+
+#pragma once
+
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// Where filters are when they are asked. Fewer bytes of memory, more reads, from first to last.
+enum class FilterResidency {
+  kPinned,  // all in memory, charged to the block cache; tables in other slots are asked along, without I/O
+  kCache,   // pages in the block cache: at most one page read for all slots of a depth
+  kDisk,    // pages are read whenever they are asked: one read for all slots of a depth
+};
+
+enum class FilterClusters {
+  kAuto,  // kAlways unless filters are pinned
+  kNever,
+  kAlways,
+};
+
+struct FilterOptions {
+  // Bits of filter a key, 6 to 20; 0: no filters. 16 lets through 0.01 % a table, 0.15 % a column of 16 slots.
+  double bits_per_key = 16;
+
+  // More bits a key for each depth above the deepest one that has tables, 0 to 10, up to 20 bits in all. A false
+  // positive costs a read at any depth, but bits are cheap where keys are few: log2(fan_out) is the optimum (Monkey,
+  // SIGMOD 2017). At 3 and a fan-out of 8 it is half a bit a key on average, and a trie of three depths lets through a
+  // third.
+  double bits_per_depth = 3;
+
+  // kPinned takes bits_per_key of memory for every key of the database.
+  FilterResidency residency = FilterResidency::kPinned;
+
+  // Whether a new table's filter block also holds the filters of the slots beneath it. It costs up to a tenth more
+  // bytes written, and saves all but one of the page reads of a depth when filters are not pinned.
+  FilterClusters clusters = FilterClusters::kAuto;
+};
+
+// InvalidArgument that names the field and what it may be, or OK.
+rocksdb::Status ValidateFilterOptions(const FilterOptions& options);
+
+}  // namespace cairn
