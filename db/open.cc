@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cairn/db.h"
+#include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "db/db_impl/db_impl.h"
 #include "db/durable_db.h"
@@ -125,9 +126,14 @@ class CairnDB : public rocksdb::StackableDB {
   bool GetProperty(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& property, std::string* value) override {
     const bool table = property == "cairn.stats";
     if (!table && property != "cairn.stats.json") return StackableDB::GetProperty(handle, property, value);
-    TrieStats stats;
-    if (!GetTrieStats(this, handle, &stats).ok()) return false;
-    *value = table ? TrieStatsToTable(stats) : TrieStatsToJson(stats);
+    TrieStats trie;
+    if (GetTrieStats(this, handle, &trie).ok()) {
+      *value = table ? TrieStatsToTable(trie) : TrieStatsToJson(trie);
+      return true;
+    }
+    SiltStats silt;
+    if (!GetSiltStats(this, handle, &silt).ok()) return false;
+    *value = table ? SiltStatsToTable(silt) : SiltStatsToJson(silt);
     return true;
   }
 };

@@ -93,6 +93,83 @@ TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
   }
 }
 
+// The example that the thesis computes: table 2.4 and what follows from it.
+TEST(SiltModelTest, GivesTheNumbersOfTheThesis) {
+  SiltModelInput input;
+  input.keys = 100e6;
+  input.merge_keys = 7.5e6;
+  input.tag_bits = 15;
+  input.hash_store_keys = 0.93 * (1 << 17);
+  input.instances = 4;
+  input.hash_store_occupancy = 0.93;
+  input.filter_occupancy = 0.93;
+  input.log_store_in_memory = false;
+  input.sorted_store_bytes = 0.4;
+  const SiltModel model = PredictSilt(input);
+  EXPECT_NEAR(5.4, model.write_amplification, 0.01);
+  EXPECT_NEAR(31, model.hash_stores, 0.5);
+  EXPECT_NEAR(1.008, model.read_amplification, 0.0005);
+  EXPECT_NEAR(0.73, model.memory_bytes_per_key, 0.01);
+  EXPECT_EQ(0, PredictSilt(SiltModelInput()).write_amplification);
+}
+
+TEST_F(SiltTest, StatsSetTheMeasuredBesideThePredicted) {
+  options_.write_buffer_size = 128 << 10;
+  SiltOptions silt;
+  silt.merge_trigger = 4;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  rocksdb::DB* db = nullptr;
+  ASSERT_TRUE(cairn::Open(options_, path_, &db).ok());
+  db_.reset(db);
+  constexpr uint64_t kKeys = 20000;
+  std::mt19937_64 random(1);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), std::string(100, 'v')).ok());
+  }
+  for (uint64_t i = 0; i < 5 * kKeys; ++i) {
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(random() % kKeys), std::string(100, 'w')).ok());
+  }
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  std::string value;
+  for (uint64_t i = 0; i < 2 * kKeys; ++i) {
+    ASSERT_EQ(i >= kKeys, db_->Get(rocksdb::ReadOptions(), Key(i), &value).IsNotFound());
+  }
+  SiltStats stats;
+  ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
+  printf("%s", SiltStatsToTable(stats).c_str());
+  EXPECT_NEAR(kKeys, static_cast<double>(stats.sorted_store.keys), kKeys / 50.0);
+  EXPECT_LT(stats.hash_stores.files, 4u);
+  EXPECT_GT(stats.predicted.write_amplification, 3);
+  EXPECT_NEAR(1, stats.measured.write_amplification / stats.predicted.write_amplification, 0.35);
+  EXPECT_GE(stats.measured.read_amplification, 0.9);
+  EXPECT_LT(stats.measured.read_amplification, 1.01);
+  EXPECT_GT(stats.lookups, kKeys);
+  EXPECT_LT(stats.measured.memory_bytes_per_key, 2);
+  EXPECT_EQ(0u, stats.searches);
+  EXPECT_GT(stats.resident_bytes, kKeys / 10);
+  ASSERT_TRUE(db_->GetProperty("cairn.stats", &value));
+  EXPECT_NE(std::string::npos, value.find("written per byte put"));
+  ASSERT_TRUE(db_->GetProperty("cairn.stats.json", &value));
+  EXPECT_NE(std::string::npos, value.find("\"predicted\""));
+  // What was written is known after a restart, too.
+  Open();
+  SiltStats again;
+  ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &again).ok());
+  EXPECT_GE(again.flushed_bytes, stats.flushed_bytes);
+  EXPECT_GE(again.compacted_bytes, stats.compacted_bytes);
+  ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), "one", "more").ok());
+  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+  ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
+  EXPECT_GT(stats.flushed_bytes, again.flushed_bytes);
+  EXPECT_LT(stats.flushed_bytes, again.flushed_bytes + again.flushed_bytes / 4);
+  db_.reset();
+  options_ = rocksdb::Options();
+  options_.create_if_missing = true;
+  std::filesystem::remove_all(path_);
+  Open();
+  EXPECT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).IsNotSupported());
+}
+
 TEST_F(SiltTest, OpensFromItsOptionsFile) {
   ASSERT_TRUE(UseSilt(&options_).ok());
   Open();

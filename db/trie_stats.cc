@@ -1,62 +1,37 @@
 // The statistics of a trie as text.
 
 #include <cinttypes>
-#include <cstdarg>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "cairn/db.h"
+#include "db/stats_text.h"
 
 namespace cairn {
 
-namespace {
-
-std::string Bytes(uint64_t bytes) {
-  static const char* const kUnits[] = {"B", "KiB", "MiB", "GiB", "TiB"};
-  double value = static_cast<double>(bytes);
-  int unit = 0;
-  while (value >= 1024 && unit < 4) {
-    value /= 1024;
-    ++unit;
-  }
-  char text[32];
-  snprintf(text, sizeof(text), unit == 0 ? "%.0f %s" : "%.1f %s", value, kUnits[unit]);
-  return text;
-}
-
-std::string Format(const char* format, ...) __attribute__((format(printf, 1, 2)));
-std::string Format(const char* format, ...) {
-  char line[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  return line;
-}
-
-}  // namespace
-
 std::string TrieStatsToTable(const TrieStats& stats) {
-  std::string table = Format("trie %s\n", stats.column_family.c_str());
+  std::string table = FormatText("trie %s\n", stats.column_family.c_str());
   table += "depth  columns  slots    files        bytes    live  pending  pending bytes      written\n";
   for (const TrieDepthStats& depth : stats.depths) {
     const double live =
         depth.bytes == 0 ? 0 : 100 * static_cast<double>(depth.live_bytes) / static_cast<double>(depth.bytes);
-    table += Format("%5d %8d %3d-%-3d %7" PRIu64 " %12s %6.1f%% %8" PRIu64 " %14s %12s\n", depth.depth, depth.columns,
-                    depth.slots_min, depth.slots_max, depth.files, Bytes(depth.bytes).c_str(), live,
-                    depth.pending_columns, Bytes(depth.pending_bytes).c_str(), Bytes(depth.written_bytes).c_str());
+    table += FormatText("%5d %8d %3d-%-3d %7" PRIu64 " %12s %6.1f%% %8" PRIu64 " %14s %12s\n", depth.depth,
+                        depth.columns, depth.slots_min, depth.slots_max, depth.files, BytesText(depth.bytes).c_str(),
+                        live, depth.pending_columns, BytesText(depth.pending_bytes).c_str(),
+                        BytesText(depth.written_bytes).c_str());
   }
-  table += Format("space: %s for %s live, %.2f times (bound %.2f)\n", Bytes(stats.bytes).c_str(),
-                  Bytes(stats.live_bytes).c_str(), stats.space_amplification, stats.space_bound);
-  table += Format("written since creation: %s flushed, %s compacted, write amplification %.2f\n",
-                  Bytes(stats.flushed_bytes).c_str(), Bytes(stats.compacted_bytes).c_str(), stats.write_amplification);
-  table += Format("compactions since open: %" PRIu64 " root, %" PRIu64 " push, %" PRIu64 " merge, %" PRIu64
-                  " split, %" PRIu64 " failed, %" PRIu64 " running; picking took %.3f s\n",
-                  stats.root_compactions, stats.push_compactions, stats.merge_compactions, stats.split_compactions,
-                  stats.failed_compactions, stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
+  table += FormatText("space: %s for %s live, %.2f times (bound %.2f)\n", BytesText(stats.bytes).c_str(),
+                      BytesText(stats.live_bytes).c_str(), stats.space_amplification, stats.space_bound);
+  table += FormatText("written since creation: %s flushed, %s compacted, write amplification %.2f\n",
+                      BytesText(stats.flushed_bytes).c_str(), BytesText(stats.compacted_bytes).c_str(),
+                      stats.write_amplification);
+  table +=
+      FormatText("compactions since open: %" PRIu64 " root, %" PRIu64 " push, %" PRIu64 " merge, %" PRIu64
+                 " split, %" PRIu64 " failed, %" PRIu64 " running; picking took %.3f s\n",
+                 stats.root_compactions, stats.push_compactions, stats.merge_compactions, stats.split_compactions,
+                 stats.failed_compactions, stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
   if (stats.delayed_write_rate > 0) {
-    table += Format("writers are held to %s a second: the root has fallen behind\n",
-                    Bytes(stats.delayed_write_rate).c_str());
+    table += FormatText("writers are held to %s a second: the root has fallen behind\n",
+                        BytesText(stats.delayed_write_rate).c_str());
   }
   if (!stats.last_error.empty()) table += "last error: " + stats.last_error + "\n";
   return table;

@@ -15,6 +15,7 @@
 #include "rocksdb/table_properties.h"
 #include "table/elias_fano.h"
 #include "table/hash_order.h"
+#include "util/core_local.h"
 
 namespace cairn {
 
@@ -39,9 +40,18 @@ rocksdb::Status ReadEctTableFacts(const rocksdb::TableProperties& properties, Ec
 // Cuts the properties down to what ReadEctTableFacts needs.
 void DropEctTableBytes(rocksdb::TableProperties* properties);
 
-// What the open tables of one factory hold in memory, and what lookups without an index cost. Counters of their own,
-// no order among them.
+// What lookups found and read, counted by the core that they ran on.
+struct EctLookupCounts {
+  std::atomic<uint64_t> filtered_lookups{0};  // of tables with a filter (HashStores): asked
+  std::atomic<uint64_t> filtered_hits{0};     // ... and had entries of the key
+  std::atomic<uint64_t> last_lookups{0};      // of tables without
+  std::atomic<uint64_t> blocks{0};            // data blocks asked for, in the cache or not
+};
+
+// What the open tables of one factory hold in memory, and what lookups cost. Counters of their own, no order among
+// them.
 struct EctTableCounters {
+  rocksdb::CoreLocalArray<EctLookupCounts> lookups;
   std::atomic<uint64_t> layout_bytes{0};
   std::atomic<uint64_t> index_bytes{0};
   std::atomic<uint64_t> filter_bytes{0};

@@ -139,19 +139,24 @@ class EctTableReader : public rocksdb::TableReader {
   };
 
   bool PassesFilter(uint64_t hash) const {
+    EctLookupCounts* const counts = counters_->lookups.Access();
+    (filter_->exists() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
     if (!filter_->exists()) return true;
     const bool passes = filter_->MayContain(hash);
     RecordTick(table_->GetStatistics(), passes ? rocksdb::BLOOM_FILTER_FULL_POSITIVE : rocksdb::BLOOM_FILTER_USEFUL);
     return passes;
   }
   void CountTruePositive() const {
-    if (filter_->exists()) RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
+    if (!filter_->exists()) return;
+    counters_->lookups.Access()->filtered_hits.fetch_add(1, std::memory_order_relaxed);
+    RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
   }
 
   Status OpenBlock(const ReadOptions& read_options, uint64_t block, GetContext* get_context,
                    DataBlockIter* entries) const {
     uint64_t offset, size;
     layout_->Locate(block, &offset, &size);
+    counters_->lookups.Access()->blocks.fetch_add(1, std::memory_order_relaxed);
     rocksdb::BlockCacheLookupContext lookup_context(
         rocksdb::TableReaderCaller::kUserGet, get_context->get_tracing_get_id(), read_options.snapshot != nullptr);
     Status status;

@@ -6,6 +6,8 @@
 #include "rocksdb/utilities/options_type.h"
 #include "table/hash_order.h"
 #include "table/table_facts.h"
+#include "table/table_reader.h"
+#include "table/written_totals.h"
 
 namespace cairn {
 
@@ -16,6 +18,17 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& TableOption() {
       {"table", rocksdb::OptionTypeInfo::AsCustomSharedPtr<rocksdb::TableFactory>(
                     0, rocksdb::OptionVerificationType::kByName, rocksdb::OptionTypeFlags::kNone)}};
   return *info;
+}
+
+// Where tables count themselves, a new process goes on from the totals of the tables that it opens.
+void GoOnFromTotals(const rocksdb::TableReaderOptions& options, const rocksdb::TableReader& reader) {
+  if (options.ioptions.compaction_style == rocksdb::kCompactionStyleNone || options.cur_db_session_id.empty()) return;
+  const auto properties = reader.GetTableProperties();
+  uint64_t flushed = 0, compacted = 0;
+  if (properties == nullptr || !DecodeWrittenTotals(properties->user_collected_properties, &flushed, &compacted))
+    return;
+  WrittenTotalsOf(options.cur_db_session_id, static_cast<uint32_t>(properties->column_family_id))
+      ->RaiseTo(flushed, compacted);
 }
 
 }  // namespace
@@ -34,8 +47,10 @@ rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions
                                                       std::unique_ptr<rocksdb::RandomAccessFileReader>&& file,
                                                       uint64_t file_size, std::unique_ptr<rocksdb::TableReader>* reader,
                                                       bool prefetch_index_and_filter_in_cache) const {
-  return table_->NewTableReader(read_options, options, std::move(file), file_size, reader,
-                                prefetch_index_and_filter_in_cache);
+  const rocksdb::Status status = table_->NewTableReader(read_options, options, std::move(file), file_size, reader,
+                                                        prefetch_index_and_filter_in_cache);
+  if (status.ok()) GoOnFromTotals(options, **reader);
+  return status;
 }
 
 rocksdb::TableBuilder* HashOrderTableFactory::NewTableBuilder(const rocksdb::TableBuilderOptions& options,

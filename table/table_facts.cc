@@ -10,13 +10,16 @@ namespace {
 
 class FactsCollector : public rocksdb::InternalTblPropColl {
  public:
-  FactsCollector(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals)
-      : hash_(hash), totals_(std::move(totals)) {}
+  FactsCollector(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals, WrittenBy counted_as)
+      : hash_(hash), totals_(std::move(totals)), counted_as_(counted_as) {}
 
   const char* Name() const override { return "cairn.TableFacts"; }
 
   // Versions of one key arrive side by side, newest first; two keys with one hash count as one, once in 2^64 pairs.
-  rocksdb::Status InternalAdd(const rocksdb::Slice& key, const rocksdb::Slice& /*value*/, uint64_t /*size*/) override {
+  rocksdb::Status InternalAdd(const rocksdb::Slice& key, const rocksdb::Slice& value, uint64_t blocks_bytes) override {
+    if (blocks_bytes != blocks_bytes_) open_block_bytes_ = 0;
+    blocks_bytes_ = blocks_bytes;
+    open_block_bytes_ += key.size() + value.size();
     const rocksdb::ValueType type = rocksdb::ExtractValueType(key);
     if (type == rocksdb::kTypeRangeDeletion) return rocksdb::Status::OK();
     const uint64_t position = hash_(rocksdb::ExtractUserKey(key));
@@ -35,6 +38,7 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
     sketch_.Sort();
     sketch_.EncodeTo(&encoded);
     properties->emplace(kSketchProperty, std::move(encoded));
+    if (totals_ != nullptr) totals_->Add(counted_as_, blocks_bytes_ + open_block_bytes_);
     if (totals_ != nullptr) properties->emplace(kWrittenProperty, EncodeWrittenTotals(*totals_));
     return rocksdb::Status::OK();
   }
@@ -46,6 +50,9 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
  private:
   const KeyHash hash_;
   const std::shared_ptr<WrittenTotals> totals_;
+  const WrittenBy counted_as_;
+  uint64_t blocks_bytes_ = 0;      // of the data blocks written so far
+  uint64_t open_block_bytes_ = 0;  // keys and values of the one that fills up
   KeySketch sketch_;
   uint64_t previous_ = 0;
   bool has_previous_ = false;
@@ -53,17 +60,24 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
 
 class FactsCollectorFactory : public rocksdb::InternalTblPropCollFactory {
  public:
-  FactsCollectorFactory(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals)
-      : hash_(hash), totals_(std::move(totals)) {}
+  FactsCollectorFactory(const KeyHash& hash, std::shared_ptr<WrittenTotals> totals, WrittenBy counted_as)
+      : hash_(hash), totals_(std::move(totals)), counted_as_(counted_as) {}
   const char* Name() const override { return "cairn.TableFacts"; }
   rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t, int, int, rocksdb::SequenceNumber) override {
-    return new FactsCollector(hash_, totals_);
+    return new FactsCollector(hash_, totals_, counted_as_);
   }
 
  private:
   const KeyHash hash_;
   const std::shared_ptr<WrittenTotals> totals_;
+  const WrittenBy counted_as_;
 };
+
+// A trie's scheduler counts whole files; other column families' tables count themselves.
+WrittenBy CountedAs(const rocksdb::TableBuilderOptions& options) {
+  if (options.ioptions.compaction_style == rocksdb::kCompactionStyleNone) return WrittenBy::kCountedElsewhere;
+  return options.reason == rocksdb::TableFileCreationReason::kCompaction ? WrittenBy::kCompaction : WrittenBy::kFlush;
+}
 
 // The list owns its factories, and those that RocksDB made are not ours to own.
 class BorrowedCollectorFactory : public rocksdb::InternalTblPropCollFactory {
@@ -98,7 +112,7 @@ std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(
   if (hash != nullptr) {
     std::shared_ptr<WrittenTotals> totals;
     if (!options.db_session_id.empty()) totals = WrittenTotalsOf(options.db_session_id, options.column_family_id);
-    collectors->push_back(std::make_unique<FactsCollectorFactory>(*hash, std::move(totals)));
+    collectors->push_back(std::make_unique<FactsCollectorFactory>(*hash, std::move(totals), CountedAs(options)));
   }
   return collectors;
 }

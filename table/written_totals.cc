@@ -24,13 +24,22 @@ void WrittenTotals::RaiseTo(uint64_t flushed, uint64_t compacted) {
   Raise(&compacted_bytes, compacted);
 }
 
-void WrittenTotalsReader::Add(const rocksdb::UserCollectedProperties& properties, uint64_t file_size, bool flushed) {
+void WrittenTotals::Add(WrittenBy by, uint64_t bytes) {
+  if (by == WrittenBy::kFlush) flushed_bytes.fetch_add(bytes, std::memory_order_relaxed);
+  if (by == WrittenBy::kCompaction) compacted_bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+bool DecodeWrittenTotals(const rocksdb::UserCollectedProperties& properties, uint64_t* flushed, uint64_t* compacted) {
   const auto found = properties.find(kWrittenProperty);
-  if (found == properties.end()) return;
+  if (found == properties.end()) return false;
   rocksdb::Slice input(found->second);
+  return rocksdb::GetVarint64(&input, flushed) && rocksdb::GetVarint64(&input, compacted);
+}
+
+void WrittenTotalsReader::Add(const rocksdb::UserCollectedProperties& properties, uint64_t file_size, bool flushed) {
   uint64_t flushed_before = 0;
   uint64_t compacted_before = 0;
-  if (!rocksdb::GetVarint64(&input, &flushed_before) || !rocksdb::GetVarint64(&input, &compacted_before)) return;
+  if (!DecodeWrittenTotals(properties, &flushed_before, &compacted_before)) return;
   flushed_ = std::max(flushed_, flushed_before + (flushed ? file_size : 0));
   compacted_since_[compacted_before] += flushed ? 0 : file_size;
 }

@@ -3,6 +3,9 @@
 // largest totals among the live tables are where a new process goes on from. Of the last compactions before a restart,
 // those that began at the same total count as far as their tables are still there.
 //
+// Where no scheduler of ours sees whole files (SILT stores), a table counts its own data blocks when it is finished,
+// and carries totals with itself.
+//
 // Thread-safety: safe.
 
 #pragma once
@@ -18,9 +21,13 @@
 
 namespace cairn {
 
+enum class WrittenBy { kFlush, kCompaction, kCountedElsewhere };
+
 struct WrittenTotals {
   std::atomic<uint64_t> flushed_bytes{0};    // by flushes and ingestion: what entered the column family
   std::atomic<uint64_t> compacted_bytes{0};  // by compactions
+
+  void Add(WrittenBy by, uint64_t bytes);
 
   // Raises both to at least what the live tables record.
   void RaiseTo(uint64_t flushed, uint64_t compacted);
@@ -28,6 +35,9 @@ struct WrittenTotals {
 
 // The totals of one column family of one open database; made at first use, kept while the process lives.
 std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id, uint32_t column_family_id);
+
+// What a table carries; false if it carries nothing readable.
+bool DecodeWrittenTotals(const rocksdb::UserCollectedProperties& properties, uint64_t* flushed, uint64_t* compacted);
 
 // Gathers what live tables record. Tables of one compaction were born with the same totals: all that are left of them
 // count.

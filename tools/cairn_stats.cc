@@ -1,6 +1,7 @@
-// cairn stats: what the tries of a database hold, depth by depth.
+// cairn stats: what the tries and SILT stores of a database hold.
 
 #include <cairn/db.h>
+#include <cairn/silt.h>
 #include <cairn/trie.h>
 
 #include <cstdio>
@@ -30,6 +31,15 @@ Status DescribeTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output
   return s;
 }
 
+Status DescribeSilt(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
+  SiltStats stats;
+  Status s = GetSiltStats(db, handle, &stats);
+  if (!s.ok()) return s;
+  output->table += SiltStatsToTable(stats);
+  output->json += SiltStatsToJson(stats);
+  return s;
+}
+
 void DescribeOther(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
   rocksdb::ColumnFamilyMetaData meta;
   db->GetColumnFamilyMetaData(handle, &meta);
@@ -55,6 +65,9 @@ Status Describe(const Database& database, const std::vector<std::string>& names,
     if (IsTrie(database.db()->GetOptions(handle), nullptr)) {
       Status s = DescribeTrie(database.db(), handle, output);
       if (!s.ok()) return s;
+    } else if (IsSilt(database.db()->GetOptions(handle), nullptr)) {
+      Status s = DescribeSilt(database.db(), handle, output);
+      if (!s.ok()) return s;
     } else {
       DescribeOther(database.db(), handle, output);
     }
@@ -69,7 +82,8 @@ int RunStats(int argc, char** argv) {
   Arguments arguments(
       "stats",
       "Prints for each depth of each trie: columns, slots, files, bytes, live share and pending work,\n"
-      "and the write amplification since creation. Only reads, and works while another process has the\n"
+      "and the write amplification since creation; for each SILT store its two levels, and memory, reads and\n"
+      "writes as the model predicts them and as measured. Only reads, and works while another process has the\n"
       "database open; what that process counts since it opened the database is not seen then.");
   arguments.Positional("DB", &path, "the database's directory");
   arguments.Texts("column-family", &names, "NAME", "this column family only");
@@ -91,7 +105,7 @@ int RunStats(int argc, char** argv) {
   return kExitOk;
 }
 
-const CommandRegistration kStats("stats", "Prints what the tries of a database hold, depth by depth", RunStats);
+const CommandRegistration kStats("stats", "Prints what the tries and SILT stores of a database hold", RunStats);
 
 }  // namespace
 }  // namespace cairn

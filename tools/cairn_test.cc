@@ -279,6 +279,12 @@ TEST_F(CairnTest, SiltByOptionsAndConversion) {
     ASSERT_EQ(0, result.exit_code) << result.err;
     EXPECT_TRUE(expected == ReadAll(Path(to))) << to;
   }
+  result = Cairn({"stats", Path("silt"), "--column-family", "default"});
+  EXPECT_CONTAINS(result.out, "SortedStore");
+  EXPECT_CONTAINS(result.out, "block reads a lookup");
+  result = Cairn({"stats", Path("silt"), "--json", "--column-family", "default"});
+  EXPECT_GT(NumberIn(result.out, "memory_bytes_per_key"), 0);
+  EXPECT_CONTAINS(result.out, "\"predicted\"");
   std::vector<std::string> texts;
   for (const char* name : {"stock", "stock_again"}) {
     rocksdb::DBOptions options;

@@ -22,7 +22,8 @@ namespace cairn {
 //   hands out no DB pointer earlier.
 // - CompactRange on a trie returns NotSupported instead of doing nothing, and PauseBackgroundWork pauses the trie's
 //   compactions, too.
-// - GetProperty("cairn.stats") and ("cairn.stats.json") give the text of GetTrieStats.
+// - GetProperty("cairn.stats") and ("cairn.stats.json") give the text of GetTrieStats, or of GetSiltStats
+// (cairn/silt.h).
 // - A trie column family without the compaction scheduler, or with a partitioner that does not fit its comparator or
 // its
 //   files, is an InvalidArgument that says what to change.

@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 
+#include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 #include "rocksdb/table.h"
@@ -103,5 +104,71 @@ rocksdb::Status UseSilt(rocksdb::Options* options, const SiltOptions& silt = Sil
 
 // True if `options` describe a SILT store; *silt (may be null) gets what they say of it, all but merge_threads.
 bool IsSilt(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt);
+
+// What a SILT store of this shape is predicted to cost, for updates of keys that are all as popular. Source: H. Lim's
+// thesis (2015), equations 2.4 to 2.7; `hash_store_keys` is there 0.93 * 2^(tag_bits + 2), here what a write buffer
+// holds.
+struct SiltModelInput {
+  double keys = 0;             // N, of all stores
+  double merge_keys = 0;       // d, of the HashStores that one merge takes
+  double hash_store_keys = 0;  // of one HashStore
+  double tag_bits = 15;        // k
+  double instances = 1;        // P, stores that share the keys
+  // Where Cairn's store differs from the paper's: its HashStores have no empty slots (there: 0.93), its filters are
+  // fuller (0.93), the LogStore is the memtable (there an index of (k + 1) / 8 + 4 bytes over a log on flash, and a tag
+  // to fail), and the index of its SortedStore is smaller (0.4).
+  double hash_store_occupancy = 1;
+  double filter_occupancy = 0.95;
+  bool log_store_in_memory = true;
+  double sorted_store_bytes = 0.11;  // of memory for a key in the SortedStore
+};
+
+struct SiltModel {
+  double write_amplification = 0;   // bytes written per byte put: log, HashStore, merges
+  double hash_stores = 0;           // H, on average
+  double read_amplification = 0;    // block reads of a lookup that no HashStore answers
+  double memory_bytes_per_key = 0;  // indexes and filters
+};
+
+SiltModel PredictSilt(const SiltModelInput& input);
+
+// One of the two levels.
+struct SiltLevelStats {
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+  uint64_t keys = 0;          // user keys, one file by one
+  uint64_t layout_bytes = 0;  // of memory: where blocks lie,
+  uint64_t index_bytes = 0;   // the ECT indexes, if resident,
+  uint64_t filter_bytes = 0;  // the filters
+};
+
+struct SiltStats {
+  std::string column_family;
+  SiltOptions options;
+  SiltLevelStats hash_stores;
+  SiltLevelStats sorted_store;
+  // Since the column family was created, as far as its tables tell: data blocks, without indexes and filters.
+  uint64_t flushed_bytes = 0;
+  uint64_t compacted_bytes = 0;
+  // In this process, of all column families that share the table factory.
+  uint64_t resident_bytes = 0;  // of layouts, indexes and filters
+  uint64_t lookups = 0;         // that a HashStore answered or that reached the SortedStore
+  uint64_t blocks_read = 0;     // data blocks asked for by them, from the block cache or not
+  uint64_t searches = 0;        // lookups without an index in memory
+  uint64_t search_blocks = 0;   // data blocks asked for by these
+  uint64_t index_loads = 0;     // evicted indexes read again
+
+  SiltModelInput model_input;  // this store's shape
+  SiltModel predicted;
+  SiltModel measured;  // a field is 0 where nothing was measured yet; the log is counted as 1
+};
+
+// NotSupported for a column family that is no SILT store. Also the property "cairn.stats" ("cairn.stats.json") of a
+// database that cairn::Open opened.
+rocksdb::Status GetSiltStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, SiltStats* stats);
+
+// As a table for people, and as JSON for programs.
+std::string SiltStatsToTable(const SiltStats& stats);
+std::string SiltStatsToJson(const SiltStats& stats);
 
 }  // namespace cairn
