@@ -725,7 +725,7 @@ class Model {
       return;
     }
     std::string from = KeyOf(random_.Uniform(kKeys)), to = KeyOf(random_.Uniform(kKeys));
-    if (to < from) from.swap(to);
+    if (Less{family.options.comparator}(to, from)) from.swap(to);
     const Slice begin(from), end(to);
     const bool whole = random_.OneIn(3);
     Log() << family.name << " CompactRange " << (whole ? "" : Show(from) + " " + Show(to));

@@ -7,7 +7,9 @@
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
+#include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "rocksdb/cache.h"
 #include "rocksdb/table.h"
 
 namespace cairn {
@@ -102,6 +104,37 @@ Status FillTrieSha1(Options* options) {
   return UseTrie(options, trie);
 }
 
+Status FillSiltPinned(Options* options) {
+  SiltOptions silt;
+  silt.merge_trigger = 2;
+  options->target_file_size_base = 16 << 10;
+  return UseSilt(options, silt);
+}
+
+// Indexes that the block cache has seldom room for, small groups and filters that often err.
+Status FillSiltCache(Options* options) {
+  rocksdb::BlockBasedTableOptions table = *options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  table.block_cache = rocksdb::NewLRUCache(32 << 10, 0);
+  options->table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  SiltOptions silt;
+  silt.seed = 7;
+  silt.merge_trigger = 3;
+  silt.table.group = 16;
+  silt.table.hmax = 4;
+  silt.table.filter_tag_bits = 4;
+  silt.table.index_residency = EctIndexResidency::kCache;
+  return UseSilt(options, silt);
+}
+
+// No index in memory and no filters.
+Status FillSiltDropped(Options* options) {
+  SiltOptions silt;
+  silt.merge_trigger = 4;
+  silt.table.filter_tag_bits = 0;
+  silt.table.index_residency = EctIndexResidency::kDropped;
+  return UseSilt(options, silt);
+}
+
 Status FillTrieDefault(Options* options) { return UseTrie(options, TrieOptions()); }
 
 // Sub-MemTables beside another engine; pieces sealed in place, or by copy.
@@ -122,10 +155,12 @@ Status FillTrieSubCopy(Options* options) {
 
 const std::vector<Engine>& Engines() {
   static const std::vector<Engine> engines = {
-      {"leveled", FillLeveled, false, 2},        {"universal", FillUniversal, false, 0},
-      {"trie_tiny", FillTrieTiny, true, 3},      {"trie_tight", FillTrieTight, true, 1},
-      {"trie_sha1", FillTrieSha1, true, 3},      {"trie_default", FillTrieDefault, true, 1},
-      {"leveled_sub", FillLeveledSub, false, 2}, {"trie_sub_copy", FillTrieSubCopy, true, 1},
+      {"leveled", FillLeveled, false, 2},          {"universal", FillUniversal, false, 0},
+      {"trie_tiny", FillTrieTiny, true, 3},        {"trie_tight", FillTrieTight, true, 1},
+      {"trie_sha1", FillTrieSha1, true, 3},        {"trie_default", FillTrieDefault, true, 1},
+      {"silt_pinned", FillSiltPinned, false, 1},   {"silt_cache", FillSiltCache, false, 1},
+      {"silt_dropped", FillSiltDropped, false, 1}, {"leveled_sub", FillLeveledSub, false, 2},
+      {"trie_sub_copy", FillTrieSubCopy, true, 1},
   };
   return engines;
 }
