@@ -1,0 +1,319 @@
+// Durable memtables under a database: what recovery brings back, what it refuses, and that it may be killed itself.
+//
+// A crash is a copy of the database's directory, pool file included, taken while the database is open.
+
+#include "db/durable_db.h"
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <memory>
+
+#include "cairn/db.h"
+#include "file/filename.h"
+#include "gtest/gtest.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/merge_operator.h"
+#include "rocksdb/write_batch.h"
+#include "test/simple_durable_rep.h"
+#include "test/support.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::Options;
+using rocksdb::Status;
+using test::TempDir;
+
+Options DurableOptions() {
+  Options options = test::BaseOptions();
+  options.create_missing_column_families = true;
+  options.write_buffer_size = 1 << 20;
+  options.disable_auto_compactions = true;
+  DurableSettings settings;
+  settings.bytes = 4 << 20;
+  options.memtable_factory = test::NewSimpleDurableFactory(settings);
+  EXPECT_OK(
+      rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend", &options.merge_operator));
+  return options;
+}
+
+using Contents = std::map<std::string, std::string>;
+
+struct Opened {
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<ColumnFamilyHandle*> handles;
+  ~Opened() { Close(); }
+  void Close() {
+    for (ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+    handles.clear();
+    db.reset();
+  }
+  Status Open(const Options& options, const std::string& path) {
+    rocksdb::DB* opened = nullptr;
+    const Status s = cairn::Open(options, path, {{"default", options}, {"second", options}}, &handles, &opened);
+    db.reset(opened);
+    return s;
+  }
+  Contents Read(int family) {
+    Contents found;
+    const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator(rocksdb::ReadOptions(), handles[family]));
+    for (at->SeekToFirst(); at->Valid(); at->Next()) found[at->key().ToString()] = at->value().ToString();
+    EXPECT_OK(at->status());
+    return found;
+  }
+};
+
+class DurableDbTest : public ::testing::Test {
+ protected:
+  // A copy of the database as a crash would leave it.
+  std::string Crash() {
+    const std::string copy = dir_ / ("copy" + std::to_string(copies_++));
+    fs::copy(dir_ / "db", copy, fs::copy_options::recursive);
+    return copy;
+  }
+
+  // Everything that an entry can be, over two column families; one of them has been flushed in between.
+  void Fill(Opened* opened) {
+    rocksdb::DB* const db = opened->db.get();
+    const rocksdb::WriteOptions write;
+    for (int i = 0; i < 50; ++i) ASSERT_OK(db->Merge(write, opened->handles[0], "m" + std::to_string(i % 5), "x"));
+    ASSERT_OK(db->Put(write, opened->handles[0], "single", "1"));
+    ASSERT_OK(db->Put(write, opened->handles[1], "a", "old"));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions(), opened->handles[0]));
+    for (int i = 0; i < 50; ++i) {
+      rocksdb::WriteBatch batch;
+      ASSERT_OK(batch.Merge(opened->handles[0], "m" + std::to_string(i % 5), "y"));
+      ASSERT_OK(batch.Put(opened->handles[1], "b" + std::to_string(i), std::string(i * 10, 'v')));
+      if (i % 7 == 0) ASSERT_OK(batch.Delete(opened->handles[1], "b" + std::to_string(i / 2)));
+      ASSERT_OK(db->Write(write, &batch));
+    }
+    ASSERT_OK(db->SingleDelete(write, opened->handles[0], "single"));
+    ASSERT_OK(db->Put(write, opened->handles[1], "a", "new"));
+    ASSERT_OK(db->PutEntity(write, opened->handles[1], "entity", rocksdb::WideColumns{{"", "d"}, {"c", "1"}}));
+    for (int family = 0; family < 2; ++family) expected_[family] = opened->Read(family);
+    ASSERT_EQ(expected_[0].at("m0").size(), 39u);
+    sequence_ = db->GetLatestSequenceNumber();
+  }
+
+  void CheckContents(const std::string& path) {
+    Opened again;
+    ASSERT_OK(again.Open(DurableOptions(), path));
+    for (int family = 0; family < 2; ++family) EXPECT_EQ(again.Read(family), expected_[family]) << "family " << family;
+    EXPECT_EQ(again.db->GetLatestSequenceNumber(), sequence_);
+    rocksdb::PinnableWideColumns columns;
+    ASSERT_OK(again.db->GetEntity(rocksdb::ReadOptions(), again.handles[1], "entity", &columns));
+    EXPECT_EQ(columns.columns().size(), 2u);
+  }
+
+  Status Recover(const std::string& path, RecoveryReport* report,
+                 const std::function<bool(RecoveryStep)>& reached = nullptr) {
+    PmemFileOptions options;
+    options.path = path + "/CAIRN_POOL";
+    std::unique_ptr<PmemFile> file;
+    const Status s = PmemFile::Open(options, &file);
+    return s.ok() ? RecoverPoolFile(DurableOptions(), path, file.get(), report, reached) : s;
+  }
+
+  TempDir dir_;
+  int copies_ = 0;
+  Contents expected_[2];
+  uint64_t sequence_ = 0;
+};
+
+TEST_F(DurableDbTest, BringsEverythingBackOnce) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  const std::string copy = Crash();
+  RecoveryReport report;
+  ASSERT_OK(Recover(copy, &report));
+  EXPECT_TRUE(report.had_work);
+  EXPECT_EQ(report.counts.replayed, 50u + 50 + 8 + 1 + 3) << report.ToString();
+  EXPECT_GT(report.wal, 0u);
+  RecoveryReport again;
+  ASSERT_OK(Recover(copy, &again));
+  EXPECT_FALSE(again.had_work);
+  CheckContents(copy);
+  CheckContents(copy);
+}
+
+TEST_F(DurableDbTest, ClosingLeavesNothingToRecover) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  opened.Close();
+  RecoveryReport report;
+  ASSERT_OK(Recover(dir_ / "db", &report));
+  EXPECT_FALSE(report.had_work);
+  CheckContents(dir_ / "db");
+}
+
+TEST_F(DurableDbTest, ClosingWithoutFlushKeepsThePool) {
+  Options options = DurableOptions();
+  options.avoid_flush_during_shutdown = true;
+  Opened opened;
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  Fill(&opened);
+  opened.Close();
+  CheckContents(dir_ / "db");
+}
+
+TEST_F(DurableDbTest, RecoveryMayBeKilledAnywhere) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  for (const RecoveryStep last : {RecoveryStep::kChecked, RecoveryStep::kPhaseStored, RecoveryStep::kWalWritten,
+                                  RecoveryStep::kWalNamed, RecoveryStep::kDone}) {
+    SCOPED_TRACE(static_cast<int>(last));
+    const std::string copy = Crash();
+    RecoveryReport report;
+    EXPECT_TRUE(Recover(copy, &report, [&](RecoveryStep step) { return step != last; }).IsAborted());
+    CheckContents(copy);
+  }
+}
+
+// The crash between the MANIFEST's record of a flush and the mark in the pool: merges must not be applied twice.
+TEST_F(DurableDbTest, FlushThatThePoolDoesNotKnow) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  const std::string before = Crash();
+  for (const int family : {0, 1}) {
+    ASSERT_OK(opened.db->Flush(rocksdb::FlushOptions(), opened.handles[family]));
+    const std::string copy = Crash();
+    fs::copy(before + "/CAIRN_POOL", copy + "/CAIRN_POOL", fs::copy_options::overwrite_existing);
+    RecoveryReport report;
+    ASSERT_OK(Recover(copy, &report));
+    EXPECT_EQ(report.counts.flushed, family == 0 ? 51u : 112u) << report.ToString();
+    CheckContents(copy);
+  }
+}
+
+TEST_F(DurableDbTest, DroppedColumnFamily) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  ASSERT_OK(opened.db->DropColumnFamily(opened.handles[1]));
+  const std::string copy = Crash();
+  RecoveryReport report;
+  ASSERT_OK(Recover(copy, &report));
+  EXPECT_EQ(report.counts.dropped_family, 61u) << report.ToString();
+}
+
+TEST_F(DurableDbTest, PoolOfAnotherDatabase) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  const std::string copy = Crash();
+  const std::string other = dir_ / "other";
+  {
+    Opened second;
+    ASSERT_OK(second.Open(DurableOptions(), other));
+  }
+  fs::copy(copy + "/CAIRN_POOL", other + "/CAIRN_POOL", fs::copy_options::overwrite_existing);
+  Opened again;
+  const Status s = again.Open(DurableOptions(), other);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_NE(s.ToString().find("this is database"), std::string::npos) << s.ToString();
+}
+
+TEST_F(DurableDbTest, OpenedWithoutThePoolSince) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  const std::string copy = Crash();
+  Options plain = DurableOptions();
+  plain.memtable_factory = Options().memtable_factory;
+  {
+    Opened without;
+    ASSERT_OK(without.Open(plain, copy));
+    ASSERT_OK(without.db->Put(rocksdb::WriteOptions(), "between", "1"));
+  }
+  Opened again;
+  const Status s = again.Open(DurableOptions(), copy);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_NE(s.ToString().find("opened without the pool file"), std::string::npos) << s.ToString();
+  // Asking again changes nothing; giving up does.
+  EXPECT_TRUE(again.Open(DurableOptions(), copy).IsInvalidArgument());
+  {
+    PmemFileOptions options;
+    options.path = copy + "/CAIRN_POOL";
+    std::unique_ptr<PmemFile> file;
+    ASSERT_OK(PmemFile::Open(options, &file));
+    ASSERT_OK(DiscardPoolFile(file.get()));
+  }
+  ASSERT_OK(again.Open(DurableOptions(), copy));
+}
+
+TEST_F(DurableDbTest, EarlierStateRestoredSince) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  const std::string before = Crash();
+  Fill(&opened);
+  ASSERT_OK(opened.db->Flush(rocksdb::FlushOptions(), opened.handles[1]));
+  rocksdb::CancelAllBackgroundWork(opened.db.get(), true);  // OnFlushCompleted has run
+  ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), "late", "1"));
+  fs::copy(dir_ / "db/CAIRN_POOL", before + "/CAIRN_POOL", fs::copy_options::overwrite_existing);
+  Opened again;
+  const Status s = again.Open(DurableOptions(), before);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_NE(s.ToString().find("earlier state"), std::string::npos) << s.ToString();
+}
+
+TEST_F(DurableDbTest, TruncatedPoolFile) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  const std::string copy = Crash();
+  fs::resize_file(copy + "/CAIRN_POOL", 2 << 20);
+  Opened again;
+  const Status s = again.Open(DurableOptions(), copy);
+  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+  EXPECT_EQ(fs::file_size(copy + "/CAIRN_POOL"), uint64_t{2} << 20);
+}
+
+TEST_F(DurableDbTest, RefusesWhatCannotBeDurable) {
+  const auto refused = [&](const std::function<void(Options*)>& change) {
+    Options options = DurableOptions();
+    change(&options);
+    Opened opened;
+    const Status s = opened.Open(options, dir_ / "refused");
+    return s.IsNotSupported() && s.ToString().find("durable memtables") != std::string::npos;
+  };
+  EXPECT_TRUE(refused([](Options* o) { o->unordered_write = true; }));
+  EXPECT_TRUE(refused([](Options* o) { o->allow_2pc = true; }));
+  EXPECT_TRUE(refused([](Options* o) { o->two_write_queues = true; }));
+  EXPECT_TRUE(refused([](Options* o) { o->persist_stats_to_disk = true; }));
+  EXPECT_TRUE(refused([](Options* o) { o->recycle_log_file_num = 1; }));
+  EXPECT_TRUE(refused([](Options* o) { o->inplace_update_support = true; }));
+  EXPECT_TRUE(refused([](Options* o) { o->experimental_mempurge_threshold = 1; }));
+
+  Options options = DurableOptions();
+  Options plain = test::BaseOptions();
+  std::vector<ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  EXPECT_TRUE(cairn::Open(options, dir_ / "refused", {{"default", options}, {"second", plain}}, &handles, &db)
+                  .IsInvalidArgument());
+  EXPECT_TRUE(rocksdb::DB::Open(options, dir_ / "refused", &db).IsInvalidArgument());
+
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  const rocksdb::WriteOptions write;
+  EXPECT_TRUE(opened.db->DeleteRange(write, opened.handles[0], "a", "b").IsNotSupported());
+  rocksdb::WriteBatch batch;
+  ASSERT_OK(batch.DeleteRange("a", "b"));
+  EXPECT_TRUE(opened.db->Write(write, &batch).IsNotSupported());
+  ColumnFamilyHandle* third = nullptr;
+  EXPECT_TRUE(opened.db->CreateColumnFamily(plain, "third", &third).IsInvalidArgument());
+  rocksdb::WriteOptions sync;
+  sync.sync = true;
+  EXPECT_OK(opened.db->Put(sync, "still", "works"));
+  Opened second;
+  EXPECT_TRUE(second.Open(DurableOptions(), dir_ / "db").IsBusy());
+}
+
+}  // namespace
+}  // namespace cairn
