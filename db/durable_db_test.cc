@@ -4,10 +4,16 @@
 
 #include "db/durable_db.h"
 
+#include <sys/wait.h>
+
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <tuple>
+#include <utility>
 
 #include "cairn/db.h"
 #include "file/filename.h"
@@ -313,6 +319,41 @@ TEST_F(DurableDbTest, RefusesWhatCannotBeDurable) {
   EXPECT_OK(opened.db->Put(sync, "still", "works"));
   Opened second;
   EXPECT_TRUE(second.Open(DurableOptions(), dir_ / "db").IsBusy());
+}
+
+// The program does what cairn::Open does.
+TEST_F(DurableDbTest, CairnRecover) {
+  const char* const build = std::getenv("CAIRN_BUILD_DIR");
+  if (build == nullptr) GTEST_SKIP() << "run by ctest, which says where the program is";
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  const std::string copy = Crash();
+  const auto run = [&](const std::string& flags) {
+    const std::string command = std::string(build) + "/bin/cairn recover " + flags + " 2>&1";
+    FILE* const pipe = popen(command.c_str(), "r");
+    std::string output;
+    char buffer[512];
+    while (fgets(buffer, sizeof(buffer), pipe) != nullptr) output += buffer;
+    return std::make_pair(WEXITSTATUS(pclose(pipe)), output);
+  };
+  auto [code, output] = run(copy + " --json");
+  EXPECT_EQ(code, 0) << output;
+  EXPECT_NE(output.find("\"replayed\":112"), std::string::npos) << output;
+  std::tie(code, output) = run(copy);
+  EXPECT_EQ(code, 0);
+  EXPECT_NE(output.find("nothing to recover"), std::string::npos) << output;
+  CheckContents(copy);
+  // While the database is open.
+  std::tie(code, output) = run(dir_ / "db");
+  EXPECT_EQ(code, 1);
+  EXPECT_NE(output.find("is open in another process"), std::string::npos) << output;
+  // Damaged, then given up.
+  const std::string damaged = Crash();
+  fs::resize_file(damaged + "/CAIRN_POOL", 1 << 20);
+  EXPECT_EQ(run(damaged).first, 1);
+  EXPECT_EQ(run(damaged + " --discard").first, 0);
+  EXPECT_EQ(run(damaged).first, 0);
 }
 
 }  // namespace

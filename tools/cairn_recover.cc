@@ -1,0 +1,93 @@
+// cairn recover: turns what the pool file of durable memtables holds into a WAL file, without opening the database.
+
+#include <cstdio>
+#include <memory>
+
+#include "db/durable_db.h"
+#include "db/durable_recovery.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/utilities/options_util.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Status;
+
+// The pool file that the stored options name, unless `pool` does; and where the WAL goes.
+Status FindPool(const std::string& path, rocksdb::DBOptions* options, std::string* pool) {
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  const Status s = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path, options, &families);
+  DurableSettings settings;
+  if (pool->empty() && s.ok() && IsDurable(families)) {
+    const Status checked = CheckDurable(*options, path, families, &settings);
+    if (!checked.ok()) return checked;
+    *pool = settings.path;
+  }
+  if (pool->empty()) *pool = path + "/CAIRN_POOL";
+  if (rocksdb::Env::Default()->FileExists(*pool).ok()) return Status::OK();
+  return Status::NotFound(*pool, "is not there; --pool names the pool file of the database");
+}
+
+Status Recover(const std::string& path, std::string pool, bool discard, RecoveryReport* report) {
+  rocksdb::DBOptions options;
+  Status s = rocksdb::Env::Default()->FileExists(path + "/CURRENT");
+  if (!s.ok()) return Status::NotFound(path, "is no RocksDB database (it has no file CURRENT)");
+  s = FindPool(path, &options, &pool);
+  if (!s.ok()) return s;
+  rocksdb::FileLock* lock = nullptr;
+  s = rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock);
+  if (!s.ok()) return Status::Busy(path, "is open in another process; close it there first");
+  PmemFileOptions file_options;
+  file_options.path = pool;
+  std::unique_ptr<PmemFile> file;
+  s = PmemFile::Open(file_options, &file);
+  if (s.ok()) s = discard ? DiscardPoolFile(file.get()) : RecoverPoolFile(options, path, file.get(), report);
+  rocksdb::Env::Default()->UnlockFile(lock).PermitUncheckedError();
+  return s;
+}
+
+void PrintJson(const RecoveryReport& report) {
+  const PoolCounts& counts = report.counts;
+  std::printf(
+      "{\"had_work\":%s,\"wal\":%llu,\"replayed\":%llu,\"replayed_bytes\":%llu,\"flushed\":%llu,"
+      "\"unacknowledged\":%llu,\"dropped_column_family\":%llu,\"older\":%llu,\"pieces\":%llu}\n",
+      report.had_work ? "true" : "false", static_cast<unsigned long long>(report.wal),
+      static_cast<unsigned long long>(counts.replayed), static_cast<unsigned long long>(counts.replayed_bytes),
+      static_cast<unsigned long long>(counts.flushed), static_cast<unsigned long long>(counts.unacknowledged),
+      static_cast<unsigned long long>(counts.dropped_family), static_cast<unsigned long long>(counts.older),
+      static_cast<unsigned long long>(counts.pieces));
+}
+
+int RunRecover(int argc, char** argv) {
+  std::string path;
+  std::string pool;
+  bool discard = false;
+  bool json = false;
+  Arguments arguments("recover",
+                      "Turns what the pool file of durable memtables holds into a WAL file of the database, which the\n"
+                      "next opening replays; after that the database needs the pool file no more. May be run again,\n"
+                      "and killed, at any time. A pool file that is damaged, of another database or of an earlier\n"
+                      "state of this one is an error, and nothing of it is replayed.");
+  arguments.Positional("DB", &path, "the database's directory; no other process may have it open");
+  arguments.Text("pool", &pool, "FILE", "the pool file; default: what the stored options say, or DB/CAIRN_POOL");
+  arguments.Switch("discard", &discard, "gives up what the pool file holds, for good");
+  arguments.Switch("json", &json, "prints JSON");
+  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+  RecoveryReport report;
+  const Status s = Recover(path, pool, discard, &report);
+  if (!s.ok()) return Fail("recover", s);
+  if (json) {
+    PrintJson(report);
+  } else {
+    std::printf("%s: %s.\n", path.c_str(), discard ? "the pool file holds nothing now" : report.ToString().c_str());
+  }
+  return kExitOk;
+}
+
+const CommandRegistration kRecover("recover", "Brings what durable memtables held back after a crash", RunRecover);
+
+}  // namespace
+}  // namespace cairn
