@@ -2,12 +2,15 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <filesystem>
 #include <map>
 #include <random>
+#include <thread>
 
 #include "cairn/db.h"
 #include "gtest/gtest.h"
+#include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/slice_transform.h"
@@ -168,6 +171,74 @@ TEST_F(SiltTest, StatsSetTheMeasuredBesideThePredicted) {
   std::filesystem::remove_all(path_);
   Open();
   EXPECT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).IsNotSupported());
+}
+
+// Readers against merges, with a block cache from which the indexes are evicted and read again all the time.
+TEST_F(SiltTest, LookupsAndMergesAtOnce) {
+  constexpr uint64_t kKeys = 4000;
+  rocksdb::BlockBasedTableOptions block_options;
+  block_options.block_cache = rocksdb::NewLRUCache(64 << 10, 0);
+  block_options.block_size = 1024;
+  options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(block_options));
+  options_.write_buffer_size = 64 << 10;
+  SiltOptions silt;
+  silt.merge_trigger = 3;
+  silt.table.index_residency = EctIndexResidency::kCache;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  options_.target_file_size_base = 64 << 10;
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), "0").ok());
+  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+  std::atomic<bool> stop{false};
+  std::atomic<uint64_t> wrong{0}, lookups{0};
+  // A value is a number and never becomes smaller.
+  const auto read = [&](uint64_t seed) {
+    std::mt19937_64 random(seed);
+    std::vector<uint64_t> seen(kKeys, 0);
+    while (!stop.load()) {
+      std::vector<uint64_t> numbers;
+      for (int i = 0; i < 8; ++i) numbers.push_back(random() % (kKeys + kKeys / 4));
+      std::vector<std::string> names, values;
+      for (const uint64_t number : numbers) names.push_back(Key(number));
+      std::vector<rocksdb::Status> statuses;
+      if (random() % 2 == 0) {
+        statuses =
+            db_->MultiGet(rocksdb::ReadOptions(), std::vector<rocksdb::Slice>(names.begin(), names.end()), &values);
+      } else {
+        values.resize(names.size());
+        for (size_t i = 0; i < names.size(); ++i) {
+          statuses.push_back(db_->Get(rocksdb::ReadOptions(), names[i], &values[i]));
+        }
+      }
+      for (size_t i = 0; i < names.size(); ++i) {
+        if (numbers[i] >= kKeys) {
+          wrong += statuses[i].IsNotFound() ? 0 : 1;
+          continue;
+        }
+        const uint64_t value = statuses[i].ok() ? std::stoull(values[i]) : 0;
+        wrong += statuses[i].ok() && value >= seen[numbers[i]] ? 0 : 1;
+        seen[numbers[i]] = value;
+      }
+      lookups += names.size();
+    }
+  };
+  std::vector<std::thread> readers;
+  for (uint64_t seed = 1; seed <= 3; ++seed) readers.emplace_back(read, seed);
+  std::mt19937_64 random(99);
+  for (uint64_t i = 1; i <= 30000; ++i) {
+    const std::string value = std::to_string(i) + std::string(30, ' ');
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(random() % kKeys), value).ok());
+  }
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  SiltStats stats;
+  ASSERT_TRUE(GetSiltStats(db_.get(), db_->DefaultColumnFamily(), &stats).ok());
+  printf("%s", SiltStatsToTable(stats).c_str());
+  EXPECT_EQ(0u, wrong.load());
+  EXPECT_GT(lookups.load(), 0u);
+  EXPECT_GT(stats.searches, 0u);
+  EXPECT_GT(stats.index_loads, 0u);
 }
 
 TEST_F(SiltTest, OpensFromItsOptionsFile) {

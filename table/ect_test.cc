@@ -15,6 +15,7 @@
 #include "table/checksum.h"
 #include "table/ect_codes.h"
 #include "table/ect_layout.h"
+#include "table/golden_file.h"
 #include "table/test_seed.h"
 
 namespace cairn {
@@ -375,30 +376,9 @@ std::vector<std::pair<std::string, std::string>> Specimens() {
   return specimens;
 }
 
-std::string Hex(const std::string& bytes) {
-  std::string hex;
-  for (size_t i = 0; i < bytes.size(); ++i) {
-    char digits[4];
-    snprintf(digits, sizeof(digits), "%02x%c", static_cast<uint8_t>(bytes[i]), i % 32 == 31 ? '\n' : ' ');
-    hex += digits;
-  }
-  hex.back() = '\n';
-  return hex;
-}
-
-// The format may not change unnoticed. After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1
-// table/ect_test.
+// After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1 table/ect_test.
 TEST(Ect, GoldenFiles) {
-  const char* source = getenv("CAIRN_SOURCE_DIR");
-  const std::string folder = (source != nullptr ? std::string(source) : ".") + "/table/testdata/";
-  for (const auto& [name, bytes] : Specimens()) {
-    const std::string path = folder + "ect_" + name + ".hex";
-    if (getenv("CAIRN_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << Hex(bytes);
-    std::ifstream file(path);
-    ASSERT_TRUE(file.good()) << path << " is missing; run ctest, or set CAIRN_SOURCE_DIR to the source tree";
-    const std::string golden((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-    EXPECT_EQ(golden, Hex(bytes)) << path;
-  }
+  for (const auto& [name, bytes] : Specimens()) ExpectGolden("ect_" + name, bytes);
   // One that has all buckets, nodes and codes of a large index.
   const std::string large = Build(Uniform(200000, 7), EctOptions());
   EXPECT_EQ(1084696306u, Crc32c(large.data(), large.size() - 4));
