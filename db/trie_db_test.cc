@@ -185,7 +185,7 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
   ASSERT_TRUE(db_->PauseBackgroundWork().ok());
   ASSERT_TRUE(db_->ContinueBackgroundWork().ok());
   db_->DisableManualCompaction();  // CompactFiles is refused, flushes go on
-  for (int file = 0; file < 3 * trie_.root_trigger + 1; ++file) {
+  for (int file = 0; file < 4 * trie_.root_trigger; ++file) {
     Load(10, file);
     ASSERT_TRUE(db_->Flush({}).ok());
   }

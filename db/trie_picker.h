@@ -5,7 +5,8 @@
 //   - the root, when level 0 has root_trigger files: score = files / root_trigger
 //   - a full column (`trigger` occupied slots): score = slots / trigger
 //   - a column without a free slot that keeps its parent from moving: 10 more
-//   - columns that lie so high that their parent would run out of slots before they are full: 10 more; they sink, merged
+//   - columns that lie so high that their parent would run out of slots before they are full: 10 more; they sink,
+//   merged
 //     in place into the oldest slot, and their parent waits for that
 //   - a file that straddles containers, before everything else: it is split where it lies
 //   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it
