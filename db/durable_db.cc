@@ -170,6 +170,8 @@ class DurableDB : public rocksdb::StackableDB {
   Status Acknowledge(const WriteOptions& options, const Status& s) {
     if (!s.ok()) return s;
     pool_->AcknowledgeAll();
+    const Status pool_status = pool_->status();
+    if (!pool_status.ok()) return pool_status;
     return options.sync ? pool_->file()->Sync() : s;
   }
 

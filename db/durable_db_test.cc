@@ -16,12 +16,12 @@
 #include <utility>
 
 #include "cairn/db.h"
+#include "cairn/memtable.h"
 #include "file/filename.h"
 #include "gtest/gtest.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/write_batch.h"
-#include "test/simple_durable_rep.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -38,9 +38,9 @@ Options DurableOptions() {
   options.create_missing_column_families = true;
   options.write_buffer_size = 1 << 20;
   options.disable_auto_compactions = true;
-  DurableSettings settings;
-  settings.bytes = 4 << 20;
-  options.memtable_factory = test::NewSimpleDurableFactory(settings);
+  SubMemTableOptions memtable;
+  memtable.durable = true;
+  options.memtable_factory = NewSubMemTableFactory(memtable);
   EXPECT_OK(
       rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend", &options.merge_operator));
   return options;
@@ -344,10 +344,10 @@ TEST_F(DurableDbTest, CairnRecover) {
   EXPECT_EQ(code, 0);
   EXPECT_NE(output.find("nothing to recover"), std::string::npos) << output;
   CheckContents(copy);
-  // While the database is open.
+  // While the database is open. (Its LOCK may be free: copying the file has given it up. The pool file's is not.)
   std::tie(code, output) = run(dir_ / "db");
   EXPECT_EQ(code, 1);
-  EXPECT_NE(output.find("is open in another process"), std::string::npos) << output;
+  EXPECT_NE(output.find("another process"), std::string::npos) << output;
   // Damaged, then given up.
   const std::string damaged = Crash();
   fs::resize_file(damaged + "/CAIRN_POOL", 1 << 20);

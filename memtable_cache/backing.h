@@ -84,6 +84,10 @@ class Backing {
 // (docs/sub_memtable.md).
 rocksdb::Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing);
 
+// Addresses without memory, `bytes` of them, aligned to Backing::kRegionBytes; null when there are none. munmap gives
+// them back.
+char* ReserveAligned(size_t bytes);
+
 // memcpy with stores that do not fill the cache; complete (fenced) when it returns.
 void CopyPastCache(char* to, const char* from, size_t length);
 

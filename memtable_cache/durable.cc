@@ -65,14 +65,8 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
     WordAt(result->file_->base() + cell)->store(EncodeSequenceCell(0), std::memory_order_release);
   }
   result->file_->Persist(counters, 2 * kPoolPageBytes);
-  PieceHeader all;
-  all.session = result->superblock_.session;
-  all.bytes = result->pieces_bytes();
-  char* const first = result->pieces();
-  result->ResetTail(first);
-  EncodeHeaderLine(all, first);
-  EncodeHeaderLine(all, first + kHeaderLineBytes);
-  result->file_->Persist(first, kPieceHeaderBytes);
+  result->FormatFree(result->pieces(), result->pieces_bytes());
+  result->regions_.push_back({result->pieces(), result->pieces_bytes()});
   *pool = std::move(result);
   return Status::OK();
 }
@@ -81,6 +75,7 @@ Status DurablePool::Arm(const std::string& database, uint64_t wal, std::function
   if (database.size() > kMaxDatabaseIdBytes) {
     return Status::InvalidArgument("the database's id is longer than " + std::to_string(kMaxDatabaseIdBytes), database);
   }
+  const std::lock_guard<std::mutex> lock(mutex_);
   superblock_.phase = PoolPhase::kLive;
   superblock_.database = database;
   superblock_.session_wal = wal;
@@ -92,15 +87,55 @@ Status DurablePool::Arm(const std::string& database, uint64_t wal, std::function
   return file_->Sync();
 }
 
+// A free piece, none of whose bytes mean anything yet.
+void DurablePool::FormatFree(char* piece, uint64_t bytes) {
+  PieceHeader header;
+  header.session = superblock_.session;
+  header.bytes = bytes;
+  ResetTail(piece);
+  EncodeHeaderLine(header, piece);
+  EncodeHeaderLine(header, piece + kHeaderLineBytes);
+  file_->Persist(piece, kPieceHeaderBytes);
+}
+
+Status DurablePool::Grow(uint64_t bytes, char* at) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  const uint64_t offset = superblock_.file_bytes;
+  Status s = file_->Extend(offset + bytes);
+  if (s.ok()) s = file_->MapAt(at, offset, bytes);
+  if (!s.ok()) return s;
+  FormatFree(at, bytes);
+  regions_.push_back({at, bytes});
+  // From here on the new piece must be whole.
+  superblock_.file_bytes = offset + bytes;
+  StoreSuperblock(file_.get(), &superblock_);
+  return s;
+}
+
+void DurablePool::Fail(const Status& s) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (failed_.load(std::memory_order_relaxed)) return;
+  failure_ = Status::NoSpace("the pool file " + file_->path() + " cannot take more; writes are not durable any more",
+                             s.ToString() + "; make room, then close and open the database");
+  failed_.store(true, std::memory_order_release);
+}
+
+Status DurablePool::status() const {
+  if (!failed_.load(std::memory_order_acquire)) return Status::OK();
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return failure_;
+}
+
 bool DurablePool::EverythingFlushed() const {
   PieceHeader header;
   int line = 0;
-  for (uint64_t offset = kPiecesOffset; offset < file_->bytes(); offset += header.bytes) {
-    char* const piece = file_->base() + offset;
-    if (!DecodePieceHeader(piece, &header, &line)) return false;
-    if (header.kind == PieceKind::kLive && EntriesOf(TailWord(piece)->load(std::memory_order_acquire)) > 0 &&
-        WordAt(piece + kFlushMarkOffset)->load(std::memory_order_acquire) == 0) {
-      return false;
+  for (const Region& region : regions_) {
+    for (char* piece = region.at; piece < region.at + region.bytes; piece += header.bytes) {
+      if (!DecodePieceHeader(piece, &header, &line)) return false;
+      if (header.kind == PieceKind::kLive && EntriesOf(TailWord(piece)->load(std::memory_order_acquire)) > 0 &&
+          WordAt(piece + kFlushMarkOffset)->load(std::memory_order_acquire) == 0) {
+        return false;
+      }
     }
   }
   return true;
@@ -108,8 +143,9 @@ bool DurablePool::EverythingFlushed() const {
 
 Status DurablePool::Finish() {
   assert(frozen_.load(std::memory_order_acquire));
+  const std::lock_guard<std::mutex> lock(mutex_);
   const Status s = file_->Sync();
-  if (!s.ok() || !armed_.exchange(false) || !EverythingFlushed()) return s;
+  if (!s.ok() || !armed_.exchange(false) || failed_.load(std::memory_order_acquire) || !EverythingFlushed()) return s;
   superblock_.phase = PoolPhase::kIdle;
   StoreSuperblock(file_.get(), &superblock_);
   return file_->Sync();
@@ -139,8 +175,10 @@ void DurablePool::Acknowledge(uint64_t sequence) {
 }
 
 uint64_t DurablePool::AcknowledgeAll() {
-  if (!armed_.load(std::memory_order_acquire)) return 0;
+  if (!armed_.load(std::memory_order_acquire) || failed_.load(std::memory_order_acquire)) return 0;
   const uint64_t sequence = latest_();
+  // Seen by whoever was in that group: a failure comes before the entry's insertion, the sequence after it.
+  if (failed_.load(std::memory_order_acquire)) return 0;
   Acknowledge(sequence);
   return sequence;
 }
@@ -180,23 +218,19 @@ void DurablePool::ResetTail(char* piece) {
 }
 
 char* DurablePool::Split(char* piece, uint64_t bytes) {
+  if (frozen_.load(std::memory_order_acquire)) return piece + bytes;
   PieceHeader header = HeaderOf(piece);
   assert(header.kind == PieceKind::kFree && bytes % kPoolPageBytes == 0 && bytes > 0 && bytes < header.bytes);
   char* const second = piece + bytes;
-  PieceHeader rest;
-  rest.session = superblock_.session;
-  rest.bytes = header.bytes - bytes;
   // Inside a free piece, until the first header says otherwise.
-  ResetTail(second);
-  EncodeHeaderLine(rest, second);
-  EncodeHeaderLine(rest, second + kHeaderLineBytes);
-  file_->Persist(second, kPieceHeaderBytes);
+  FormatFree(second, header.bytes - bytes);
   header.bytes = bytes;
   WriteHeader(piece, header);
   return second;
 }
 
 void DurablePool::Join(char* piece) {
+  if (frozen_.load(std::memory_order_acquire)) return;
   PieceHeader header = HeaderOf(piece);
   const PieceHeader next = HeaderOf(piece + header.bytes);
   assert(header.kind == PieceKind::kFree && next.kind == PieceKind::kFree);

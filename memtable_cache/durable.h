@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -42,10 +43,20 @@ class DurablePool {
   // The database is closed, the pool frozen. If all of its memtables are in tables, nothing is left to recover.
   rocksdb::Status Finish();
 
-  // The space for pieces, one free piece at first.
+  // The space for pieces that Start has formatted, one free piece at first.
   char* pieces() const { return file_->base() + kPiecesOffset; }
-  uint64_t pieces_bytes() const { return file_->bytes() - kPiecesOffset; }
+  uint64_t pieces_bytes() const { return superblock_.file_bytes - kPiecesOffset; }
   PmemFile* file() const { return file_.get(); }
+
+  // Adds `bytes` (a multiple of 4,096) to the file, maps them at `at` and makes them one free piece.
+  rocksdb::Status Grow(uint64_t bytes, char* at);
+  // A number that no other user of this pool has, for those that count memtables on their own.
+  uint64_t NextUser() { return users_.fetch_add(1) + 1; }
+
+  // The pool could not take an entry: it lies elsewhere, and nothing that comes after it can be durable. status() says
+  // so from now on, and nothing is acknowledged any more.
+  void Fail(const rocksdb::Status& s);
+  rocksdb::Status status() const;
 
   // Cuts a free piece in two; the first has `bytes`, a multiple of 4,096. Returns the second.
   char* Split(char* piece, uint64_t bytes);
@@ -90,10 +101,21 @@ class DurablePool {
   void WriteHeader(char* piece, PieceHeader header);
   PieceHeader HeaderOf(const char* piece) const;
   void ResetTail(char* piece);
+  void FormatFree(char* piece, uint64_t bytes);
   void StoreCell(size_t offset, uint64_t sequence);
 
+  struct Region {
+    char* at;
+    uint64_t bytes;
+  };
+
   std::unique_ptr<PmemFile> file_;
+  mutable std::mutex mutex_;  // guards superblock_, regions_ and failure_
   Superblock superblock_;
+  std::vector<Region> regions_;  // tile the file from kPiecesOffset on
+  rocksdb::Status failure_;
+  std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> users_{0};
   std::function<uint64_t()> latest_;
   std::atomic<uint64_t> births_{0};
   std::atomic<uint64_t> acknowledged_{0};

@@ -26,19 +26,6 @@ Status OutOfMemory(const char* what, size_t bytes) {
                              strerror(errno));
 }
 
-// Reserves `bytes` of addresses, aligned to kRegionBytes.
-char* ReserveAligned(size_t bytes) {
-  const size_t slack = Backing::kRegionBytes;
-  void* got = mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (got == MAP_FAILED) return nullptr;
-  char* begin = static_cast<char*>(got);
-  char* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(begin) + slack - 1) / slack * slack);
-  if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
-  const size_t tail = static_cast<size_t>(begin + bytes + slack - (aligned + bytes));
-  if (tail > 0) munmap(aligned + bytes, tail);
-  return aligned;
-}
-
 class AnonymousBacking : public Backing {
  public:
   Status Map(size_t bytes, char** region) override {
@@ -171,6 +158,18 @@ class CopyingBacking : public Backing {
 };
 
 }  // namespace
+
+char* ReserveAligned(size_t bytes) {
+  const size_t slack = Backing::kRegionBytes;
+  void* got = mmap(nullptr, bytes + slack, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (got == MAP_FAILED) return nullptr;
+  char* begin = static_cast<char*>(got);
+  char* aligned = reinterpret_cast<char*>((reinterpret_cast<uintptr_t>(begin) + slack - 1) / slack * slack);
+  if (aligned > begin) munmap(begin, static_cast<size_t>(aligned - begin));
+  const size_t tail = static_cast<size_t>(begin + bytes + slack - (aligned + bytes));
+  if (tail > 0) munmap(aligned + bytes, tail);
+  return aligned;
+}
 
 Status Backing::CopyOut(char* /*piece*/, size_t /*used*/, size_t /*bytes*/, char** /*fresh*/) {
   return Status::NotSupported("this backing seals pieces in place");

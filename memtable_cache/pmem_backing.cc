@@ -91,11 +91,12 @@ Status PmemFile::Map() {
   if (at == MAP_FAILED) return ErrorOf("map", path_);
 #endif
   base_ = static_cast<char*>(at);
+  mapped_bytes_ = bytes_;
   return Status::OK();
 }
 
 void PmemFile::Unmap() {
-  if (base_ != nullptr) munmap(base_, bytes_);
+  if (base_ != nullptr) munmap(base_, mapped_bytes_);
   base_ = nullptr;
 }
 
@@ -116,8 +117,19 @@ Status PmemFile::Resize(uint64_t bytes) {
   return Map();
 }
 
+Status PmemFile::Extend(uint64_t bytes) {
+  if (bytes <= bytes_) return Status::OK();
+  const int error =
+      is_device_ ? ENOSPC : posix_fallocate(fd_, static_cast<off_t>(bytes_), static_cast<off_t>(bytes - bytes_));
+  if (error != 0)
+    return Status::NoSpace("extending " + path_ + " to " + std::to_string(bytes) + " bytes", strerror(error));
+  bytes_ = bytes;
+  return Status::OK();
+}
+
 Status PmemFile::MapAt(void* address, uint64_t offset, uint64_t length) {
-  const int flags = on_persistent_memory_ ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED;
+  // Populated: one call instead of a fault a page.
+  const int flags = (on_persistent_memory_ ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED) | MAP_POPULATE;
   void* at = mmap(address, length, PROT_READ | PROT_WRITE, flags | MAP_FIXED, fd_, static_cast<off_t>(offset));
   if (at == MAP_FAILED && on_persistent_memory_) {
     // libpmem also believes what PMEM_IS_PMEM_FORCE says, of a file that cannot be mapped so.

@@ -54,6 +54,9 @@ class PmemFile {
   // Gives the file another size and a new mapping; pointers into the old one are void. Not for devices.
   rocksdb::Status Resize(uint64_t bytes);
 
+  // Makes the file at least this long; base() stays, and does not reach what is new. NoSpace when that cannot be had.
+  rocksdb::Status Extend(uint64_t bytes);
+
   // Maps `length` bytes of the file at `offset` over `address` as well; both multiples of the page size.
   rocksdb::Status MapAt(void* address, uint64_t offset, uint64_t length);
 
@@ -86,6 +89,7 @@ class PmemFile {
   int fd_ = -1;
   char* base_ = nullptr;
   uint64_t bytes_ = 0;
+  uint64_t mapped_bytes_ = 0;  // at base_
   bool is_new_ = false;
   bool is_device_ = false;
   bool on_persistent_memory_ = false;

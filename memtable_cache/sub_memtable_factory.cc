@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "memtable_cache/durable_backing.h"
 #include "memtable_cache/sub_memtable.h"
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_type.h"
@@ -20,6 +21,10 @@ const std::unordered_map<std::string, OptionTypeInfo>& SubMemTableOptionTypes() 
       {"piece_size", {offsetof(SubMemTableOptions, piece_size), OptionType::kUInt64T}},
       {"pool_size", {offsetof(SubMemTableOptions, pool_size), OptionType::kUInt64T}},
       {"copy_on_seal", {offsetof(SubMemTableOptions, copy_on_seal), OptionType::kBoolean}},
+      {"durable", {offsetof(SubMemTableOptions, durable), OptionType::kBoolean}},
+      {"pool_file", {offsetof(SubMemTableOptions, pool_file), OptionType::kString}},
+      {"pool_file_limit", {offsetof(SubMemTableOptions, pool_file_limit), OptionType::kUInt64T}},
+      {"require_persistent_memory", {offsetof(SubMemTableOptions, require_persistent_memory), OptionType::kBoolean}},
       {"lazy_index", {offsetof(SubMemTableOptions, lazy_index), OptionType::kBoolean}},
       {"compact_index", {offsetof(SubMemTableOptions, compact_index), OptionType::kBoolean}}};
   return *types;
@@ -65,6 +70,32 @@ Status SubMemTableFactory::PrepareOptions(const rocksdb::ConfigOptions& config) 
   return s.ok() ? MemTableRepFactory::PrepareOptions(config) : s;
 }
 
+Status SubMemTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
+                                           const rocksdb::ColumnFamilyOptions& family_options) const {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (options_.durable && durable_pool_ == nullptr) {
+      return Status::InvalidArgument("cairn.SubMemTable with durable=true",
+                                     "needs cairn::Open, which recovers the pool file; or turn durable off");
+    }
+  }
+  return MemTableRepFactory::ValidateOptions(db_options, family_options);
+}
+
+bool SubMemTableFactory::GetDurableSettings(DurableSettings* settings) const {
+  settings->path = options_.pool_file;
+  settings->bytes = Backing::kRegionBytes;
+  settings->require_persistent_memory = options_.require_persistent_memory;
+  return options_.durable;
+}
+
+void SubMemTableFactory::UsePool(std::shared_ptr<DurablePool> pool) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (durable_pool_ == pool) return;
+  durable_pool_ = std::move(pool);
+  pool_ = nullptr;
+}
+
 rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& comparator,
                                                             rocksdb::Allocator* allocator,
                                                             const rocksdb::SliceTransform* transform,
@@ -79,15 +110,22 @@ rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTa
   return new SubMemTable(options_, pool(logger), comparator, allocator, column_family);
 }
 
+// mutex_ is held.
+std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger) const {
+  if (durable_pool_ != nullptr) return NewDurableBacking(durable_pool_, options_.pool_file_limit);
+  std::unique_ptr<Backing> backing;
+  Status s = NewPlainBacking(options_.copy_on_seal, &backing);
+  if (!s.ok()) {
+    rocksdb::Warn(logger, "cairn.SubMemTable: pieces are sealed in place: %s", s.ToString().c_str());
+    s = NewPlainBacking(false, &backing);
+  }
+  return backing;
+}
+
 std::shared_ptr<PiecePool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
   std::lock_guard<std::mutex> lock(mutex_);
   if (pool_ == nullptr) {
-    std::unique_ptr<Backing> backing;
-    Status s = NewPlainBacking(options_.copy_on_seal, &backing);
-    if (!s.ok()) {
-      rocksdb::Warn(logger, "cairn.SubMemTable: pieces are sealed in place: %s", s.ToString().c_str());
-      s = NewPlainBacking(false, &backing);
-    }
+    std::unique_ptr<Backing> backing = MakeBacking(logger);
     rocksdb::Info(logger, "cairn.SubMemTable: pieces of %llu bytes in %s",
                   static_cast<unsigned long long>(options_.piece_size), backing->Report().c_str());
     pool_ = std::make_shared<PiecePool>(std::move(backing), options_.piece_size, options_.pool_size);

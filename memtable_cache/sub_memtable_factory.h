@@ -7,12 +7,13 @@
 #include <string>
 
 #include "cairn/memtable.h"
+#include "memtable_cache/durable_factory.h"
 #include "memtable_cache/piece_pool.h"
 #include "rocksdb/memtablerep.h"
 
 namespace cairn {
 
-class SubMemTableFactory : public rocksdb::MemTableRepFactory {
+class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMemTableFactory {
  public:
   explicit SubMemTableFactory(const SubMemTableOptions& options = SubMemTableOptions());
 
@@ -31,13 +32,22 @@ class SubMemTableFactory : public rocksdb::MemTableRepFactory {
 
   bool IsInsertConcurrentlySupported() const override { return true; }
 
+  // Durable memtables outside cairn::Open would not be durable.
+  rocksdb::Status ValidateOptions(const rocksdb::DBOptions& db_options,
+                                  const rocksdb::ColumnFamilyOptions& family_options) const override;
+  bool GetDurableSettings(DurableSettings* settings) const override;
+  void UsePool(std::shared_ptr<DurablePool> pool) override;
+
   // Made at the first use.
   std::shared_ptr<PiecePool> pool(rocksdb::Logger* logger) const;
 
  private:
+  std::unique_ptr<Backing> MakeBacking(rocksdb::Logger* logger) const;
+
   SubMemTableOptions options_;
-  mutable std::mutex mutex_;  // guards pool_
+  mutable std::mutex mutex_;  // guards pool_ and durable_pool_
   mutable std::shared_ptr<PiecePool> pool_;
+  std::shared_ptr<DurablePool> durable_pool_;  // null: the pool is in plain memory
 };
 
 }  // namespace cairn

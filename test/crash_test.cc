@@ -29,6 +29,7 @@
 #include <thread>
 
 #include "cairn/db.h"
+#include "cairn/memtable.h"
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
@@ -86,12 +87,31 @@ Status FillDurable(rocksdb::Options* options) {
 }
 const Engine kDurable = {"durable", FillDurable, false, 1};
 
-const Engine* EngineCalled(const std::string& name) { return name == kDurable.name ? &kDurable : FindEngine(name); }
+Status FillDurableSubMemTable(rocksdb::Options* options) {
+  SubMemTableOptions memtable;
+  memtable.durable = true;
+  memtable.piece_size = 16 << 10;
+  static const std::shared_ptr<rocksdb::MemTableRepFactory> factory = NewSubMemTableFactory(memtable);
+  options->memtable_factory = factory;
+  return FindEngine("leveled")->fill(options);
+}
+const Engine kDurableSubMemTable = {"durable_sub_memtable", FillDurableSubMemTable, false, 1};
+
+bool IsDurableEngine(const Engine& engine) {
+  return engine.name == std::string(kDurable.name) || engine.name == std::string(kDurableSubMemTable.name);
+}
+
+const Engine* EngineCalled(const std::string& name) {
+  for (const Engine* engine : {&kDurable, &kDurableSubMemTable}) {
+    if (name == engine->name) return engine;
+  }
+  return FindEngine(name);
+}
 
 // cairn::Open alone recovers a pool file.
 Way ChooseWay(const Engine& engine, Random* random, uint64_t ways) {
   const uint64_t chosen = random->Uniform(ways);
-  return engine.name == std::string(kDurable.name) ? Way::kCairn : static_cast<Way>(chosen);
+  return IsDurableEngine(engine) ? Way::kCairn : static_cast<Way>(chosen);
 }
 
 Status OpenDatabase(const Engine& engine, const std::string& path, Way way, Database* database) {
@@ -494,7 +514,7 @@ class CrashTest : public ::testing::TestWithParam<Engine> {
 TEST_P(CrashTest, LosesNothing) {
   const Engine& engine = GetParam();
   const bool chief = engine.name == std::string("leveled") || engine.name == std::string("trie_tiny");
-  const bool durable = engine.name == std::string(kDurable.name);
+  const bool durable = IsDurableEngine(engine);
   const uint64_t cycles = NumberFromEnvironment("CAIRN_CRASH_CYCLES", chief ? 50 : durable ? 20 : 10);
   Random random(seed_);
   int deepest = 0;
@@ -530,7 +550,7 @@ TEST_P(CrashTest, LosesNothing) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, CrashTest, ::testing::ValuesIn(Engines()), EngineName);
-INSTANTIATE_TEST_SUITE_P(Durable, CrashTest, ::testing::Values(kDurable), EngineName);
+INSTANTIATE_TEST_SUITE_P(Durable, CrashTest, ::testing::Values(kDurable, kDurableSubMemTable), EngineName);
 
 }  // namespace
 }  // namespace test

@@ -38,6 +38,24 @@ struct SubMemTableOptions {
   // backings that have a store of their own; on plain memory it costs 5 to 10 % of the writes and gains nothing.
   bool copy_on_seal = false;
 
+  // Keeps the pool in a file, so that every acknowledged write survives the death of the process without a WAL, batches
+  // as a whole (docs/durable_memtable.md). cairn::Open alone opens such a database: it recovers what the file holds,
+  // writes without a WAL from then on, and refuses what cannot be durable. All column families must have the same
+  // settings. On a file system in memory or on a disk it is safe from a crash of the process; on persistent memory, or
+  // with WriteOptions::sync, also from one of the machine.
+  bool durable = false;
+
+  // The pool file, or a device-DAX path; empty: CAIRN_POOL in the database's directory.
+  std::string pool_file;
+
+  // The pool file does not grow beyond this; 0: as far as its file system allows. A pool that is full makes writes fail
+  // until the database is opened again; it needs max_write_buffer_number times write_buffer_size for each column
+  // family, and a tenth more.
+  uint64_t pool_file_limit = 0;
+
+  // Refuses a pool file that is not on persistent memory.
+  bool require_persistent_memory = false;
+
   // Off: every write brings the point-lookup index up to date itself. Only to measure what laziness is worth.
   bool lazy_index = true;
 

@@ -1,0 +1,74 @@
+#include "memtable_cache/durable_backing.h"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+class DurableBacking : public Backing {
+ public:
+  DurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit)
+      : pool_(std::move(pool)), limit_(limit), user_(pool_->NextUser()) {
+    layout_.header_bytes = kPieceHeaderBytes;
+    layout_.word_offset = kTailWordOffset;
+    layout_.entry_header_bytes = kEntryHeaderBytes;
+    layout_.entry_alignment = 8;
+  }
+
+  Status Map(size_t bytes, char** region) override {
+    Status s;
+    char* at = nullptr;
+    if (limit_ != 0 && pool_->pieces_bytes() + bytes > limit_) {
+      s = Status::NoSpace("the limit is " + std::to_string(limit_) + " bytes (pool_file_limit)");
+    } else if ((at = ReserveAligned(bytes)) == nullptr) {
+      s = Status::MemoryLimit("address space for a pool file", strerror(errno));
+    } else {
+      s = pool_->Grow(bytes, at);
+    }
+    if (s.ok()) {
+      *region = at;
+      return s;
+    }
+    if (at != nullptr) munmap(at, bytes);
+    pool_->Fail(s);
+    return s;
+  }
+
+  void Unmap(char* region, size_t bytes) override { munmap(region, bytes); }
+
+  bool durable() const override { return true; }
+  void Split(char* piece, size_t bytes) override { pool_->Split(piece, bytes); }
+  void Join(char* piece) override { pool_->Join(piece); }
+  void Claim(char* piece, const PieceOwner& owner) override {
+    pool_->Claim(piece, user_ << 48 | owner.memtable, owner.column_family, 0);
+  }
+  void Free(char* piece) override { pool_->Free(piece); }
+  void FinishEntry(char* piece, char* entry, uint32_t length) override { pool_->FinishEntry(piece, entry, length); }
+  void Publish(char* piece) override { pool_->PersistTail(piece); }
+  void MemTableSealed(const PieceOwner& /*owner*/) override { pool_->AcknowledgeAll(); }
+  void MemTableFlushed(const PieceOwner& /*owner*/, const std::vector<char*>& pieces) override {
+    pool_->MarkFlushed(pieces);
+  }
+
+  std::string Report() const override { return pool_->file()->Report(); }
+
+ private:
+  const std::shared_ptr<DurablePool> pool_;
+  const uint64_t limit_;
+  const uint64_t user_;  // several factories may share the pool, each with its own count of memtables
+};
+
+}  // namespace
+
+std::unique_ptr<Backing> NewDurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit) {
+  return std::make_unique<DurableBacking>(std::move(pool), limit);
+}
+
+}  // namespace cairn

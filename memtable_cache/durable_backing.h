@@ -1,0 +1,19 @@
+// The pool of sub-MemTables in a pool file: tells a DurablePool each step of a piece's life.
+//
+// Thread-safety: as Backing.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "memtable_cache/backing.h"
+#include "memtable_cache/durable.h"
+
+namespace cairn {
+
+// Sealed pieces stay where they are; on persistent memory without eADR they have been flushed entry by entry, in order.
+// `limit`: largest size of the file, 0: none.
+std::unique_ptr<Backing> NewDurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit);
+
+}  // namespace cairn
