@@ -7,12 +7,15 @@
 
 #include <gflags/gflags.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
 #include <memory>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "db_bench/engines.h"
@@ -25,16 +28,20 @@ DEFINE_string(engine, "", "The engine to measure; unknown names are answered wit
 DEFINE_string(engine_options, "", "The engine's own options as an option string, for example \"trigger=6\"");
 DEFINE_uint64(puts, 2000000, "Puts, each of a key chosen anew");
 DEFINE_uint64(keys, 0, "Key numbers to choose from; 0: as many as puts");
+DEFINE_bool(fill, false, "The first puts store each key once, in random order; the others choose");
 DEFINE_string(distribution, "uniform", "How keys are chosen, in puts and in gets of present keys: uniform or zipf");
 DEFINE_double(theta, 0.99, "Exponent of the Zipf distribution, above 0 and not 1");
 DEFINE_uint64(value_min, 1, "Smallest value, bytes");
-DEFINE_uint64(value_max, 200, "Largest value, bytes, at most 255; sizes are uniform");
+DEFINE_uint64(value_max, 200, "Largest value, bytes, at most 65535; sizes are uniform");
 DEFINE_uint64(deletes_percent, 0, "Share of the puts that are deletes of the chosen key instead");
 DEFINE_uint64(gets, 500000, "Gets of present keys in each of two passes over the same sequence; 0: none");
 DEFINE_uint64(missing_gets, 200000, "Gets of absent keys, after them");
+DEFINE_uint64(mixed_gets, 0,
+              "After them, gets of present keys while another thread overwrites; latencies are measured");
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
 DEFINE_int32(background_jobs, 2, "Flushes and compactions at once");
 DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
+DEFINE_bool(index_in_cache, false, "Keep indexes and filters in the block cache, so that engines have equal memory");
 DEFINE_double(bloom_bits, -1, "Filter bits a key; negative: what the engine's preset has");
 DEFINE_int32(
     level0_trigger, -1,
@@ -82,8 +89,28 @@ struct ReadResult {
   LookupCounters counters;
 };
 
-// The newest value size of every key number, 0: absent. Values are at most 255 bytes for its sake.
-using SizeTable = std::vector<uint8_t>;
+// The newest value size of every key number, 0: absent.
+using SizeTable = std::vector<uint16_t>;
+
+struct MixedResult {
+  ReadResult reads;
+  uint64_t puts = 0;
+  double p50_micros = 0;
+  double p99_micros = 0;
+  double p999_micros = 0;
+};
+
+// Each key once, and then as another chooser says.
+class FillFirst : public KeyChooser {
+ public:
+  FillFirst(uint64_t keys, std::unique_ptr<KeyChooser> then) : keys_(keys), then_(std::move(then)) {}
+  uint64_t Next() override { return filled_ < keys_ ? filled_++ : then_->Next(); }
+
+ private:
+  const uint64_t keys_;
+  const std::unique_ptr<KeyChooser> then_;
+  uint64_t filled_ = 0;
+};
 
 class Workload {
  public:
@@ -97,6 +124,7 @@ class Workload {
   Status Load(const Engine& engine, const std::string& path, LoadResult* result);
   Status ReadPresent(const std::string& step, ReadResult* result);
   Status ReadMissing(ReadResult* result);
+  Status ReadWhileWriting(const std::string& step, MixedResult* result);
 
  private:
   std::unique_ptr<KeyChooser> NewChooser(uint64_t seed) const {
@@ -106,6 +134,9 @@ class Workload {
     return std::make_unique<UniformKeys>(keys_, seed);
   }
 
+  Status GetPresent(uint64_t number, rocksdb::PinnableSlice* value);
+  // Overwrites keys by what they hold, so that gets know what to expect.
+  Status Overwrite(const std::atomic<bool>& stop, uint64_t* puts);
   Status PutOne(uint64_t number, size_t size, LoadResult* result);
 
   DB* const db_;
@@ -131,13 +162,14 @@ Status Workload::PutOne(uint64_t number, size_t size, LoadResult* result) {
   uint64_t after = size == 0 ? 0 : kKeyBytes + size;
   result->distinct_keys += static_cast<uint64_t>(after > 0) - static_cast<uint64_t>(before > 0);
   result->ingested_bytes += kKeyBytes + size;
-  sizes_[number] = static_cast<uint8_t>(size);
+  sizes_[number] = static_cast<uint16_t>(size);
   live_bytes_.store(live_bytes_.load(std::memory_order_relaxed) + after - before, std::memory_order_relaxed);
   return Status::OK();
 }
 
 Status Workload::Load(const Engine& engine, const std::string& path, LoadResult* result) {
   std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed);
+  if (FLAGS_fill) chooser = std::make_unique<FillFirst>(keys_, std::move(chooser));
   Random64 sizes(FLAGS_seed + 1);
   CpuSeconds cpu_start = ReadCpu();
   SpaceSampler sampler(db_, &live_bytes_, 4 * FLAGS_write_buffer_size);
@@ -190,6 +222,77 @@ Status Workload::Load(const Engine& engine, const std::string& path, LoadResult*
   return s;
 }
 
+Status Workload::GetPresent(uint64_t number, rocksdb::PinnableSlice* value) {
+  char key[kKeyBytes];
+  EncodeKey(number, key);
+  Status s = db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), rocksdb::Slice(key, kKeyBytes), value);
+  if (!s.ok()) {
+    return s.IsNotFound() ? Status::Corruption("a key that was put is missing", std::to_string(number)) : s;
+  }
+  if (*value != values_.Value(number, sizes_[number])) {
+    return Status::Corruption("a key has another value than its newest", std::to_string(number));
+  }
+  return s;
+}
+
+Status Workload::Overwrite(const std::atomic<bool>& stop, uint64_t* puts) {
+  std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed + 4);
+  rocksdb::WriteOptions write;
+  write.disableWAL = FLAGS_disable_wal;
+  Status s;
+  while (s.ok() && !stop.load(std::memory_order_relaxed)) {
+    uint64_t number = chooser->Next();
+    if (sizes_[number] == 0) {
+      continue;
+    }
+    char key[kKeyBytes];
+    EncodeKey(number, key);
+    s = db_->Put(write, rocksdb::Slice(key, kKeyBytes), values_.Value(number, sizes_[number]));
+    ++*puts;
+  }
+  return s;
+}
+
+Status Workload::ReadWhileWriting(const std::string& step, MixedResult* result) {
+  std::atomic<bool> stop{false};
+  Status written;
+  std::thread writer([&] { written = Overwrite(stop, &result->puts); });
+  std::vector<uint32_t> nanos;
+  nanos.reserve(FLAGS_mixed_gets);
+  std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed + 5);
+  Status s;
+  {
+    ProgressBar bar(step, FLAGS_mixed_gets);
+    ResetLookupCounters();
+    Clock::time_point start = Clock::now();
+    rocksdb::PinnableSlice value;
+    while (s.ok() && nanos.size() < FLAGS_mixed_gets) {
+      uint64_t number = chooser->Next();
+      if (sizes_[number] == 0) {
+        continue;
+      }
+      Clock::time_point before = Clock::now();
+      s = GetPresent(number, &value);
+      nanos.push_back(static_cast<uint32_t>(std::min(4.0, SecondsSince(before)) * 1e9));
+      value.Reset();
+      bar.Update(nanos.size());
+    }
+    result->reads.seconds = SecondsSince(start);
+    result->reads.counters = ReadLookupCounters();
+  }
+  stop.store(true, std::memory_order_relaxed);
+  writer.join();
+  result->reads.gets = nanos.size();
+  std::sort(nanos.begin(), nanos.end());
+  auto percentile = [&](double share) {
+    return 1e-3 * nanos[static_cast<size_t>(share * static_cast<double>(nanos.size() - 1))];
+  };
+  result->p50_micros = percentile(0.5);
+  result->p99_micros = percentile(0.99);
+  result->p999_micros = percentile(0.999);
+  return s.ok() ? written : s;
+}
+
 Status Workload::ReadPresent(const std::string& step, ReadResult* result) {
   std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed + 2);
   ProgressBar bar(step, FLAGS_gets);
@@ -201,14 +304,9 @@ Status Workload::ReadPresent(const std::string& step, ReadResult* result) {
     if (sizes_[number] == 0) {
       continue;
     }
-    char key[kKeyBytes];
-    EncodeKey(number, key);
-    Status s = db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), rocksdb::Slice(key, kKeyBytes), &value);
+    Status s = GetPresent(number, &value);
     if (!s.ok()) {
-      return s.IsNotFound() ? Status::Corruption("a key that was put is missing", std::to_string(number)) : s;
-    }
-    if (value != values_.Value(number, sizes_[number])) {
-      return Status::Corruption("a key has another value than its newest", std::to_string(number));
+      return s;
     }
     value.Reset();
     bar.Update(++result->gets);
@@ -242,22 +340,40 @@ double PerByte(uint64_t bytes, uint64_t of) {
 
 double PerSecond(uint64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
 
-void AddReads(const char* name, const ReadResult& r, JsonWriter* json) {
-  if (r.gets == 0) {
-    return;
-  }
-  json->BeginObject(name)
-      .Add("gets", r.gets)
+void AddReadFields(const ReadResult& r, JsonWriter* json) {
+  json->Add("gets", r.gets)
       .Add("per_second", PerSecond(r.gets, r.seconds))
       .Add("blocks_read_per_get", PerByte(r.counters.blocks_read, r.gets))
       .Add("blocks_cached_per_get", PerByte(r.counters.blocks_cached, r.gets))
       .Add("filters_asked_per_get", PerByte(r.counters.filter_passes + r.counters.filter_stops, r.gets))
-      .Add("filters_passed_per_get", PerByte(r.counters.filter_passes, r.gets))
+      .Add("filters_passed_per_get", PerByte(r.counters.filter_passes, r.gets));
+}
+
+void AddReads(const char* name, const ReadResult& r, JsonWriter* json) {
+  if (r.gets == 0) {
+    return;
+  }
+  json->BeginObject(name);
+  AddReadFields(r, json);
+  json->EndObject();
+}
+
+void AddMixed(const MixedResult& r, JsonWriter* json) {
+  if (r.reads.gets == 0) {
+    return;
+  }
+  json->BeginObject("mixed");
+  AddReadFields(r.reads, json);
+  json->Add("puts", r.puts)
+      .Add("puts_per_second", PerSecond(r.puts, r.reads.seconds))
+      .Add("p50_micros", r.p50_micros)
+      .Add("p99_micros", r.p99_micros)
+      .Add("p999_micros", r.p999_micros)
       .EndObject();
 }
 
 std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const ReadResult& first,
-                          const ReadResult& second, const ReadResult& missing) {
+                          const ReadResult& second, const ReadResult& missing, const MixedResult& mixed) {
   JsonWriter json;
   json.BeginObject();
   json.Add("program", "engine_bench").Add("engine", engine.name);
@@ -275,6 +391,8 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("level0_trigger", FLAGS_level0_trigger)
       .Add("wal", FLAGS_disable_wal ? "off" : "on")
       .Add("engine_options", FLAGS_engine_options)
+      .Add("fill", FLAGS_fill ? "yes" : "no")
+      .Add("index_in_cache", FLAGS_index_in_cache ? "yes" : "no")
       .Add("seed", FLAGS_seed)
       .EndObject();
   json.Add("ingested_bytes", load.ingested_bytes)
@@ -310,6 +428,7 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
   AddReads("first_pass", first, &json);
   AddReads("second_pass", second, &json);
   AddReads("missing", missing, &json);
+  AddMixed(mixed, &json);
   json.EndObject();
   return json.text();
 }
@@ -320,7 +439,7 @@ std::string ReadLine(const ReadResult& r) {
 }
 
 void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResult& first, const ReadResult& second,
-                    const ReadResult& missing) {
+                    const ReadResult& missing, const MixedResult& mixed) {
   std::string tenths;
   for (double rate : load.tenths) {
     tenths += (tenths.empty() ? "" : " ") + Fixed(rate / 1000, 0);
@@ -351,6 +470,11 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
   if (missing.gets > 0) {
     rows.push_back({"Get, absent keys", ReadLine(missing)});
   }
+  if (mixed.reads.gets > 0) {
+    rows.push_back({"Get during overwrites", ReadLine(mixed.reads)});
+    rows.push_back({"  p50, p99, p99.9 us", Fixed(mixed.p50_micros, 1) + ", " + Fixed(mixed.p99_micros, 1) + ", " +
+                                                Fixed(mixed.p999_micros, 1)});
+  }
   fputs(AlignTable(rows).c_str(), stdout);
 }
 
@@ -371,8 +495,11 @@ std::string CheckFlags() {
   if (FLAGS_puts == 0) {
     return "--puts must be at least 1";
   }
-  if (FLAGS_value_min < 1 || FLAGS_value_max > 255 || FLAGS_value_min > FLAGS_value_max) {
-    return "value sizes must be 1 <= --value_min <= --value_max <= 255";
+  if (FLAGS_fill && FLAGS_keys > FLAGS_puts) {
+    return "--fill needs at least as many --puts as --keys";
+  }
+  if (FLAGS_value_min < 1 || FLAGS_value_max > 65535 || FLAGS_value_min > FLAGS_value_max) {
+    return "value sizes must be 1 <= --value_min <= --value_max <= 65535";
   }
   if (FLAGS_deletes_percent > 99) {
     return "--deletes_percent must be at most 99";
@@ -389,6 +516,7 @@ Status Run(const Engine& engine) {
   settings.background_jobs = FLAGS_background_jobs;
   settings.filter_bits = FLAGS_bloom_bits;
   settings.level0_trigger = FLAGS_level0_trigger;
+  settings.index_in_cache = FLAGS_index_in_cache;
   settings.engine_options = FLAGS_engine_options;
   rocksdb::Options options;
   if (s.ok()) {
@@ -407,6 +535,7 @@ Status Run(const Engine& engine) {
   ReadResult first;
   ReadResult second;
   ReadResult missing;
+  MixedResult mixed;
   s = workload.Load(engine, folder.path(), &load);
   if (s.ok() && FLAGS_gets > 0) {
     s = workload.ReadPresent(std::string(engine.name) + ": first pass", &first);
@@ -417,11 +546,14 @@ Status Run(const Engine& engine) {
   if (s.ok() && FLAGS_missing_gets > 0) {
     s = workload.ReadMissing(&missing);
   }
+  if (s.ok() && FLAGS_mixed_gets > 0) {
+    s = workload.ReadWhileWriting(std::string(engine.name) + ": gets during overwrites", &mixed);
+  }
   if (s.ok() && FLAGS_json != "-") {
-    PrintForPeople(engine, load, first, second, missing);
+    PrintForPeople(engine, load, first, second, missing, mixed);
   }
   if (s.ok() && !FLAGS_json.empty()) {
-    s = WriteTextFile(FLAGS_json, ResultsAsJson(engine, load, first, second, missing));
+    s = WriteTextFile(FLAGS_json, ResultsAsJson(engine, load, first, second, missing, mixed));
   }
   Status closed = db->Close();
   return s.ok() ? closed : s;

@@ -25,6 +25,10 @@ struct EngineSettings {
   uint64_t block_cache_size = uint64_t{32} << 20;   // bytes
   int background_jobs = 2;
 
+  // Whether RocksDB's indexes and filters live in the block cache, so that its size is what an engine has of memory. A
+  // SILT store's always count there.
+  bool index_in_cache = false;
+
   // Bits a key. Negative: what the engine's row chooses.
   double filter_bits = -1;
 

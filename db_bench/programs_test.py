@@ -10,8 +10,8 @@ import unittest
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BIN = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bin")
-ENGINES = ["leveled", "universal", "trie_sst", "silt"]
-DEMO_ENGINES = ENGINES[:3]
+ENGINES = ["leveled", "partitioned", "universal", "trie_sst", "silt"]
+DEMO_ENGINES = ["leveled", "universal", "trie_sst"]
 
 
 class ProgramTest(unittest.TestCase):
@@ -54,8 +54,8 @@ class DbBenchTest(ProgramTest):
 
     def test_contradictions(self):
         for text, arguments in [
-            ("it may be leveled, universal, trie_sst, silt", ["--engine=nothing"]),
-            ("it may be leveled, universal, trie_sst, silt", ["--engine="]),
+            ("it may be leveled, partitioned, universal, trie_sst, silt", ["--engine=nothing"]),
+            ("it may be leveled, partitioned, universal, trie_sst, silt", ["--engine="]),
             ("--engine_options needs --engine", ["--engine_options=trigger=4"]),
             ("--options_file", ["--engine=leveled", "--options_file=x"]),
             ("--compaction_style", ["--engine=universal", "--compaction_style=0"]),
@@ -179,7 +179,7 @@ class EngineBenchTest(ProgramTest):
     def test_refusals(self):
         self.expect_refusal("engine_bench", "--engine is missing")
         self.expect_refusal("engine_bench", "unknown --engine=nothing", "--engine=nothing")
-        self.expect_refusal("engine_bench", "--value_max", "--engine=leveled", "--value_max=256")
+        self.expect_refusal("engine_bench", "--value_max", "--engine=leveled", "--value_max=65536")
         self.expect_refusal("engine_bench", "--theta", "--engine=leveled", "--theta=1")
         self.expect_refusal("engine_bench", "uniform or zipf", "--engine=leveled", "--distribution=normal")
         self.expect_refusal("engine_bench", "unexpected argument x", "--engine=leveled", "x")
@@ -195,6 +195,9 @@ class EngineBenchTest(ProgramTest):
                         "--distribution=" + distribution,
                         "--puts=60000",
                         "--keys=20000",
+                        "--fill",
+                        "--index_in_cache",
+                        "--mixed_gets=3000",
                         "--deletes_percent=10",
                         "--write_buffer_size=262144",
                         "--gets=10000",
@@ -207,6 +210,8 @@ class EngineBenchTest(ProgramTest):
                     self.assertGreater(result["compaction_bytes"], 0)
                     self.assertGreater(result["space_amplification"], 0.9)
                     self.assertLess(result["distinct_keys"], 20000)
+                    self.assertEqual(result["mixed"]["gets"], 3000)
+                    self.assertGreaterEqual(result["mixed"]["p99_micros"], result["mixed"]["p50_micros"])
                     self.assertEqual(result["first_pass"]["gets"], 10000)
         self.assertEqual(os.listdir(self.folder), [], "the scratch folders are removed")
 
