@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "cairn/trie.h"
 #include "db/hash_order_options.h"
@@ -10,6 +11,7 @@
 #include "rocksdb/table.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
+#include "trie_table/htable_table.h"
 #include "trie_table/trie_options.h"
 #include "trie_table/trie_partitioner.h"
 
@@ -21,15 +23,30 @@ namespace {
 
 constexpr int kNoTrigger = 1 << 20;
 
-// The format to write: what the options hold, with the trie's filter if it is block-based.
+// The format that options hold below the wrapper that UseTrie puts around it; null: RocksDB's default.
+std::shared_ptr<rocksdb::TableFactory> FormatOf(const rocksdb::ColumnFamilyOptions& options) {
+  const auto* wrapper = dynamic_cast<const HashOrderTableFactory*>(options.table_factory.get());
+  return wrapper == nullptr ? options.table_factory : wrapper->table();
+}
+
+// The format to write: the trie's choice, with what the options hold of block-based tables, or a foreign format that they
+// hold.
 std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
-  const auto* table =
-      options.table_factory == nullptr ? nullptr : options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
-  if (options.table_factory != nullptr && table == nullptr) return options.table_factory;
-  rocksdb::BlockBasedTableOptions block_based;
-  if (table != nullptr) block_based = *table;
-  block_based.filter_policy.reset(trie.filter_bits > 0 ? rocksdb::NewBloomFilterPolicy(trie.filter_bits) : nullptr);
-  return std::shared_ptr<rocksdb::TableFactory>(rocksdb::NewBlockBasedTableFactory(block_based));
+  const std::shared_ptr<rocksdb::TableFactory> format = FormatOf(options);
+  const auto* htable = dynamic_cast<const HTableFactory*>(format.get());
+  const bool block_based =
+      format == nullptr || format->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName());
+  if (htable == nullptr && !block_based) return format;
+  const auto* table = format == nullptr ? nullptr : format->GetOptions<rocksdb::BlockBasedTableOptions>();
+  rocksdb::BlockBasedTableOptions block_options;
+  if (table != nullptr) block_options = *table;
+  block_options.filter_policy.reset(trie.filter_bits > 0 ? rocksdb::NewBloomFilterPolicy(trie.filter_bits) : nullptr);
+  std::shared_ptr<rocksdb::TableFactory> blocks(rocksdb::NewBlockBasedTableFactory(block_options));
+  if (trie.format == kTrieFormatSst) return blocks;
+  HTableOptions htable_options;
+  if (htable != nullptr) htable_options = htable->options();
+  htable_options.table = std::move(blocks);
+  return std::make_shared<HTableFactory>(htable_options);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "table/ect_table.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
+#include "trie_table/htable_table.h"
 #include "trie_table/trie_partitioner.h"
 
 namespace {
@@ -64,6 +65,12 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
             guard->reset();
           }
         }
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::TableFactory>(
+      cairn::HTableFactory::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
+        guard->reset(new cairn::HTableFactory());
         return guard->get();
       });
   library.AddFactory<rocksdb::SstPartitionerFactory>(

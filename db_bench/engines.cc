@@ -88,8 +88,10 @@ Status ConfigureUniversal(const EngineSettings& settings, Options* options) {
   return RefuseEngineOptions(settings, "universal");
 }
 
-Status OverlayTrie(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+Status OverlayTrieOf(const char* format, const EngineSettings& settings, DBOptions* database,
+                     ColumnFamilyOptions* column_family) {
   TrieOptions trie;
+  trie.format = format;
   if (settings.filter_bits >= 0) {
     trie.filter_bits = settings.filter_bits;
   }
@@ -103,13 +105,29 @@ Status OverlayTrie(const EngineSettings& settings, DBOptions* database, ColumnFa
   return s.ok() ? UseTrieCompaction(database) : s;
 }
 
-Status ConfigureTrie(const EngineSettings& settings, Options* options) {
+Status OverlayTrieSst(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+  return OverlayTrieOf("sst", settings, database, column_family);
+}
+
+Status OverlayTrie(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+  return OverlayTrieOf("htable", settings, database, column_family);
+}
+
+Status ConfigureTrieOf(const char* format, const EngineSettings& settings, Options* options) {
   ConfigureCommon(settings, 0, options);
   DBOptions database(*options);
   ColumnFamilyOptions column_family(*options);
-  Status s = OverlayTrie(settings, &database, &column_family);
+  Status s = OverlayTrieOf(format, settings, &database, &column_family);
   *options = Options(database, column_family);
   return s;
+}
+
+Status ConfigureTrieSst(const EngineSettings& settings, Options* options) {
+  return ConfigureTrieOf("sst", settings, options);
+}
+
+Status ConfigureTrie(const EngineSettings& settings, Options* options) {
+  return ConfigureTrieOf("htable", settings, options);
 }
 
 // Of a cuckoo filter's tags, which take 95 % of its bits.
@@ -259,10 +277,10 @@ std::vector<Engine> MakeEngines() {
   trie.summary =
       "Cairn's trie over block-based tables, in hash order: each byte written once per depth. For point lookups only.";
   trie.key_order = KeyOrder::kHash;
-  trie.configure = ConfigureTrie;
+  trie.configure = ConfigureTrieSst;
   trie.open = OpenCairn;
   trie.settle = SettleTrie;
-  trie.overlay = OverlayTrie;
+  trie.overlay = OverlayTrieSst;
   trie.refused_flags = {
       {"options_file", kEngineDecides},
       {"compaction_style", kEngineDecides},
@@ -292,12 +310,12 @@ std::vector<Engine> MakeEngines() {
       {"fifo_age_for_warm", "belongs to FIFO compaction"},
       {"periodic_compaction_seconds", "has no meaning in a trie"},
       {"ttl_seconds", "has no meaning in a trie"},
-      {"use_uint64_comparator", "contradicts --engine=trie_sst, which brings its own comparator"},
-      {"user_timestamp_size", "contradicts --engine=trie_sst, which brings its own comparator"},
-      {"use_plain_table", "contradicts --engine=trie_sst, whose tables are block-based"},
-      {"use_cuckoo_table", "contradicts --engine=trie_sst, whose tables are block-based"},
+      {"use_uint64_comparator", "contradicts --engine, which brings its own comparator"},
+      {"user_timestamp_size", "contradicts --engine, which brings its own comparator"},
+      {"use_plain_table", "contradicts --engine, which decides the tables"},
+      {"use_cuckoo_table", "contradicts --engine, which decides the tables"},
       {"use_hash_search", "needs a key prefix, and a trie keeps hash order"},
-      {"use_ribbon_filter", "contradicts --engine=trie_sst, whose filters are Bloom filters of --bloom_bits"},
+      {"use_ribbon_filter", "contradicts --engine, whose filters are Bloom filters of --bloom_bits"},
       {"prefix_size", kHashOrder},
       {"auto_prefix_mode", kHashOrder},
       {"max_scan_distance", kHashOrder},
@@ -327,6 +345,12 @@ std::vector<Engine> MakeEngines() {
       {"compactall", "transaction_db", "does nothing on a trie through --transaction_db"},
       {"compactall", "optimistic_transaction_db", "does nothing on a trie through --optimistic_transaction_db"},
   };
+  engines.push_back(trie);
+
+  trie.name = "trie";
+  trie.summary = "The same over HTables: a lookup reads one page, and no index is kept in memory.";
+  trie.configure = ConfigureTrie;
+  trie.overlay = OverlayTrie;
   engines.push_back(trie);
   engines.push_back(MakeSilt());
   return engines;

@@ -27,6 +27,8 @@ class HashOrderTableFactory : public rocksdb::TableFactory {
   const char* Name() const override { return kClassName(); }
   // The format's own options (its block cache, say) are found through this factory.
   const rocksdb::Customizable* Inner() const override { return table_.get(); }
+  // The format.
+  const std::shared_ptr<rocksdb::TableFactory>& table() const { return table_; }
   std::string GetPrintableOptions() const override;
 
   using rocksdb::TableFactory::NewTableReader;

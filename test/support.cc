@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "cairn/db.h"
+#include "cairn/htable.h"
 #include "cairn/memtable.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
@@ -135,6 +136,41 @@ Status FillSiltDropped(Options* options) {
   return UseSilt(options, silt);
 }
 
+// The same shapes over HTables, with small groups, so that a table has several.
+Status UseSmallHTables(Options* options, TrieOptions trie) {
+  trie.format = "htable";
+  HTableOptions htable;
+  htable.table = options->table_factory;
+  htable.group_buckets = 8;
+  options->table_factory.reset(NewHTableFactory(htable));
+  return UseTrie(options, trie);
+}
+
+Status FillTrieHTable(Options* options) {
+  TrieOptions trie;
+  trie.fan_out = 2;
+  trie.slots = 3;
+  trie.trigger = 2;
+  trie.root_trigger = 2;
+  trie.depth = 5;
+  trie.grow_liveness = 0.1;
+  return UseSmallHTables(options, trie);
+}
+
+Status FillTrieZstd(Options* options) {
+  options->compression = rocksdb::kZSTD;
+  options->compression_opts.max_dict_bytes = 2048;
+  options->compression_opts.zstd_max_train_bytes = 32 << 10;
+  TrieOptions trie;
+  trie.fan_out = 4;
+  trie.slots = 4;
+  trie.trigger = 3;
+  trie.root_trigger = 3;
+  trie.depth = 3;
+  trie.seed = 3;
+  return UseSmallHTables(options, trie);
+}
+
 Status FillTrieDefault(Options* options) { return UseTrie(options, TrieOptions()); }
 
 // Sub-MemTables beside another engine; pieces sealed in place, or by copy.
@@ -160,7 +196,8 @@ const std::vector<Engine>& Engines() {
       {"trie_sha1", FillTrieSha1, true, 3},        {"trie_default", FillTrieDefault, true, 1},
       {"silt_pinned", FillSiltPinned, false, 1},   {"silt_cache", FillSiltCache, false, 1},
       {"silt_dropped", FillSiltDropped, false, 1}, {"leveled_sub", FillLeveledSub, false, 2},
-      {"trie_sub_copy", FillTrieSubCopy, true, 1},
+      {"trie_sub_copy", FillTrieSubCopy, true, 1}, {"trie_htable", FillTrieHTable, true, 3},
+      {"trie_zstd", FillTrieZstd, true, 1},
   };
   return engines;
 }

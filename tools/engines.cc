@@ -23,14 +23,25 @@ Status UseStock(const std::vector<std::string>& engine_options, ColumnFamilyOpti
   return Status::InvalidArgument("the engine \"stock\" has no options of its own: " + engine_options.front());
 }
 
-Status UseTrieSst(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+Status UseTrieOf(const char* format, const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   TrieOptions trie;
+  trie.format = format;
   for (const std::string& text : engine_options) {
     Status s = TrieOptionsFromString(text, &trie);
     if (!s.ok()) return s;
   }
   return UseTrie(options, trie);
 }
+
+Status UseTrieSst(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  return UseTrieOf("sst", engine_options, options);
+}
+
+Status UseTrieHTable(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  return UseTrieOf("htable", engine_options, options);
+}
+
+Status UseTrieInDatabase(const std::vector<std::string>&, DBOptions* options) { return UseTrieCompaction(options); }
 
 Status ParseSilt(const std::vector<std::string>& engine_options, SiltOptions* silt) {
   for (const std::string& text : engine_options) {
@@ -54,8 +65,8 @@ Status UseSiltInDatabase(const std::vector<std::string>& engine_options, DBOptio
 
 const Engine kEngines[] = {
     {kStockEngine, UseStock, [](const std::vector<std::string>&, DBOptions*) { return Status::OK(); }},
-    {"trie_sst", UseTrieSst,
-     [](const std::vector<std::string>&, DBOptions* options) { return UseTrieCompaction(options); }},
+    {"trie_sst", UseTrieSst, UseTrieInDatabase},
+    {"trie", UseTrieHTable, UseTrieInDatabase},
     {"silt", UseSiltStore, UseSiltInDatabase},
 };
 

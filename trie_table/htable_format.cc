@@ -215,14 +215,26 @@ uint32_t UnitView::FindTag(uint64_t hash, uint32_t from) const {
   return entries_;
 }
 
+uint32_t PropertiesChecksum(std::string_view properties) {
+  // What RocksDB's name "rocksdb.external_sst_file.global_seqno" does not share with that of the property before it.
+  // The value follows.
+  constexpr std::string_view kName = "global_seqno";
+  const size_t at = properties.find(kName);
+  std::string copy(properties);
+  if (at != std::string_view::npos && at + kName.size() + 8 <= copy.size()) copy.replace(at + kName.size(), 8, 8, '\0');
+  return Crc32c(copy.data(), copy.size());
+}
+
 void HTableHeader::AppendTo(std::string* out) const {
   const size_t start = out->size();
   PutU32(out, kHTableVersion);
   PutU32(out, bucket_size);
-  for (uint64_t v : {entries, cells, first_hash, last_hash, groups, homes, spill_buckets, spills, extents, used_bytes}) {
+  for (uint64_t v :
+       {entries, cells, first_hash, last_hash, groups, homes, spill_buckets, spills, extents, used_bytes}) {
     PutU64(out, v);
   }
-  for (const FilePart& part : {group_index, extent_index, dictionary, metaindex, properties}) PutPart(out, part);
+  for (const FilePart& part : {group_index, extent_index, dictionary, filter, metaindex, properties})
+    PutPart(out, part);
   PutU32(out, Crc32c(out->data() + start, out->size() - start));
 }
 
@@ -240,7 +252,7 @@ IndexStatus HTableHeader::Decode(std::string_view bytes, uint64_t file_size, HTa
     p += 8;
   }
   for (FilePart* part :
-       {&read.group_index, &read.extent_index, &read.dictionary, &read.metaindex, &read.properties}) {
+       {&read.group_index, &read.extent_index, &read.dictionary, &read.filter, &read.metaindex, &read.properties}) {
     part->offset = LoadU64(p);
     part->size = LoadU64(p + 8);
     part->crc = LoadU32(p + 16);
@@ -292,8 +304,7 @@ IndexStatus HTableIndex::Open(const HTableHeader& header, std::string_view group
   if (Crc32c(group_index.data(), group_index.size() - 4) != LoadU32(group_index.data() + group_index.size() - 4)) {
     return Bad("group index's checksum does not match");
   }
-  if (Crc32c(extent_index.data(), extent_index.size() - 4) !=
-      LoadU32(extent_index.data() + extent_index.size() - 4)) {
+  if (Crc32c(extent_index.data(), extent_index.size() - 4) != LoadU32(extent_index.data() + extent_index.size() - 4)) {
     return Bad("extent index's checksum does not match");
   }
   const uint64_t groups = header.groups;
@@ -349,7 +360,8 @@ IndexStatus HTableIndex::Open(const HTableHeader& header, std::string_view group
       }
     }
     const uint32_t last_bound = std::max<uint32_t>(previous, 1);
-    group.guess = static_cast<uint32_t>((uint64_t{group.homes} << kGuessBits) / (last_bound + last_bound / group.homes + 1));
+    group.guess =
+        static_cast<uint32_t>((uint64_t{group.homes} << kGuessBits) / (last_bound + last_bound / group.homes + 1));
     opened.groups_.push_back(group);
   }
   if (homes != header.homes || spills != header.spills || spill_buckets != header.spill_buckets) {
@@ -443,6 +455,16 @@ HTableIndex::Place HTableIndex::PlaceOf(uint32_t bucket) const {
   return place;
 }
 
+HTableIndex::Place HTableIndex::After(const Place& place) const {
+  Place next = place;
+  ++next.bucket;
+  if (next.bucket == groups_[place.group].first_bound + groups_[place.group].homes) ++next.group;
+  const Group& group = groups_[next.group];
+  next.step = bounds_[next.bucket];
+  next.offset = (uint64_t{group.page} + (next.bucket - group.first_bound)) * bucket_size_;
+  return next;
+}
+
 uint64_t HTableIndex::FirstHash(uint32_t group, uint32_t bucket) const {
   return groups_[group].first + (uint64_t{bounds_[bucket]} << groups_[group].shift);
 }
@@ -486,8 +508,7 @@ void HTableIndex::SpillsOf(const Place& place, uint32_t* first, uint32_t* last) 
 HTableIndex::Spill HTableIndex::SpillAt(uint32_t group, uint32_t i) const {
   const Group& g = groups_[group];
   const uint32_t spill = spills_[g.first_spill + i];
-  return {spill >> 16, static_cast<uint8_t>(spill >> 8),
-          (uint64_t{g.page} + g.homes + (spill & 0xff)) * bucket_size_};
+  return {spill >> 16, static_cast<uint8_t>(spill >> 8), (uint64_t{g.page} + g.homes + (spill & 0xff)) * bucket_size_};
 }
 
 void HTableIndex::ExtentsOf(uint64_t hash, uint32_t* first, uint32_t* last) const {

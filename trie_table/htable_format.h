@@ -43,7 +43,7 @@ struct UnitEntry {
 size_t UnitEntrySize(const UnitEntry& entry, uint64_t base_seq);
 
 // Bytes that `size` bytes of entries (by UnitEntrySize) may take in a bucket, before compression.
-inline size_t BucketCapacity(size_t bucket_size) { return bucket_size - kUnitHeaderSize - kUnitPrefixSize; }
+constexpr size_t BucketCapacity(size_t bucket_size) { return bucket_size - kUnitHeaderSize - kUnitPrefixSize; }
 
 // Lays out the payload of one unit, entries in order.
 class UnitBuilder {
@@ -123,8 +123,12 @@ struct FilePart {
   uint32_t crc = 0;
 };
 
+// The checksum of a properties block, in which a global sequence number counts as zeros: RocksDB may write it into the
+// file of an ingested table.
+uint32_t PropertiesChecksum(std::string_view properties);
+
 struct HTableHeader {
-  static constexpr size_t kSize = 8 + 10 * 8 + 5 * 20 + 4;
+  static constexpr size_t kSize = 8 + 10 * 8 + 6 * 20 + 4;
 
   uint32_t bucket_size = 0;
   uint64_t entries = 0;
@@ -140,6 +144,7 @@ struct HTableHeader {
   FilePart group_index;
   FilePart extent_index;
   FilePart dictionary;
+  FilePart filter;  // trie_table/bloom_table.h; size 0: none
   FilePart metaindex;
   FilePart properties;
 
@@ -202,14 +207,19 @@ class HTableIndex {
 
   // REQUIRES: !empty().
   Place Find(uint64_t hash) const;
+  uint32_t StepIn(uint32_t group, uint64_t hash) const {
+    return StepOf(hash, groups_[group].first, groups_[group].shift);
+  }
   // The place of home bucket `bucket`; step is its bound.
   Place PlaceOf(uint32_t bucket) const;
+  // The next home bucket's. REQUIRES: there is one.
+  Place After(const Place& place) const;
   // Smallest hash of the bucket behind `place`'s; false if it is the last one.
   bool NextFirstHash(const Place& place, uint64_t* hash) const;
 
   bool HasSpills(uint32_t group) const { return groups_[group].spills > 0; }
-  // The spill bucket that may hold a cell of this hash, from entry *cursor of the group's spills on; *cursor starts at 0.
-  // False: no more.
+  // The spill bucket that may hold a cell of this hash, from entry *cursor of the group's spills on; *cursor starts at
+  // 0. False: no more.
   bool FindSpill(const Place& place, uint64_t hash, uint32_t* cursor, uint64_t* offset) const;
   // The group's spills with steps from those of `place`'s bucket: first ... last, exclusive, for SpillAt.
   void SpillsOf(const Place& place, uint32_t* first, uint32_t* last) const;

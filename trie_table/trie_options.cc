@@ -21,6 +21,7 @@ const std::unordered_map<std::string, OptionTypeInfo>& TrieOptionTypes() {
       {"depth", {offsetof(TrieOptions, depth), OptionType::kInt}},
       {"root_trigger", {offsetof(TrieOptions, root_trigger), OptionType::kInt}},
       {"filter_bits", {offsetof(TrieOptions, filter_bits), OptionType::kDouble}},
+      {"format", {offsetof(TrieOptions, format), OptionType::kString}},
       {"space_bound", {offsetof(TrieOptions, space_bound), OptionType::kDouble}},
       {"grow_liveness", {offsetof(TrieOptions, grow_liveness), OptionType::kDouble}},
   };
@@ -83,6 +84,9 @@ Status ValidateTrieOptions(const TrieOptions& trie) {
   }
   if (!(trie.filter_bits >= 0 && trie.filter_bits <= 100)) {
     return bad("filter_bits", std::to_string(trie.filter_bits), "it may be 0 to 100");
+  }
+  if (trie.format != kTrieFormatSst && trie.format != kTrieFormatHTable) {
+    return bad("format", "\"" + trie.format + "\"", "it may be sst or htable");
   }
   if (!(trie.space_bound >= 1.1 && trie.space_bound <= 1000)) {
     return bad("space_bound", std::to_string(trie.space_bound), "it may be 1.1 to 1000");

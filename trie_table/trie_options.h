@@ -16,6 +16,10 @@ namespace cairn {
 
 constexpr int kMaxTrieLevels = 512;
 
+// What TrieOptions::format may be.
+constexpr char kTrieFormatSst[] = "sst";
+constexpr char kTrieFormatHTable[] = "htable";
+
 inline int TrieLevels(const TrieOptions& trie) { return 1 + trie.depth * trie.slots; }
 inline int DepthOfLevel(const TrieOptions& trie, int level) { return level == 0 ? 0 : (level - 1) / trie.slots + 1; }
 // The newest and the oldest slot of a depth. REQUIRES: depth >= 1.

@@ -24,6 +24,7 @@ TEST(TrieOptionsTest, RoundTripsThroughAString) {
   trie.depth = 3;
   trie.root_trigger = 2;
   trie.filter_bits = 12.5;
+  trie.format = "htable";
   trie.space_bound = 1.25;
   trie.grow_liveness = 0.75;
   TrieOptions parsed;
@@ -35,9 +36,9 @@ TEST(TrieOptionsTest, RoundTripsThroughAString) {
 }
 
 TEST(TrieOptionsTest, BadValuesAreNamedAndChangeNothing) {
-  for (const char* text : {"fan_out=7", "fan_out=128", "slots=1", "trigger=1", "trigger=17", "depth=0", "depth=100",
+  for (const char* text : {"fan_out=7", "fan_out=128", "slots=1", "trigger=1", "trigger=65", "depth=0", "depth=100",
                            "root_trigger=0", "filter_bits=-1", "filter_bits=nan", "space_bound=1", "grow_liveness=2",
-                           "hash=md5", "fan_outs=8", "fan_out=eight", "slots"}) {
+                           "hash=md5", "format=html", "fan_outs=8", "fan_out=eight", "slots"}) {
     TrieOptions trie;
     const rocksdb::Status s = TrieOptionsFromString(text, &trie);
     EXPECT_TRUE(s.IsInvalidArgument()) << text;

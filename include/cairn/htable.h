@@ -1,0 +1,40 @@
+// cairn.HTable: the table of a trie, for column families in hash order. Pages of 4 KiB that a key's hash addresses, so
+// that a Get reads one page, hit or miss, and keeps 2 bytes a page in memory instead of an index of keys.
+//
+//   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3:0"
+//   options.table_factory.reset(cairn::NewHTableFactory(cairn::HTableOptions()));
+//
+// or as an option string: table_factory={id=cairn.HTable;bucket_size=4096;table={id=BlockBasedTable;...}}
+//
+// The factory writes HTables and reads whatever a column family holds: HTables, tables of cairn.EctTable and RocksDB's
+// block-based tables, told apart by their magic number. So a database moves into HTable and out of it by compaction.
+//
+// Thread-safety: as rocksdb::TableFactory. Bytes: docs/htable_format.md. Source: X. Wu et al., LSM-trie (USENIX ATC
+// 2015), section 3.3.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "rocksdb/table.h"
+
+namespace cairn {
+
+struct HTableOptions {
+  // Reads block-based tables; its block cache (or no_block_cache) serves HTable's pages, too. Null: RocksDB's defaults.
+  std::shared_ptr<rocksdb::TableFactory> table;
+
+  // Bytes of a page: 4096, 8192, 16384 or 32768. Larger pages waste less where values have several hundred bytes, and
+  // compress better; a lookup reads more.
+  uint32_t bucket_size = 4096;
+
+  // Pages that are laid out together, 8 to 256. A page costs 2 bytes of memory, a group 36 more; a table that is being
+  // written holds one group in memory.
+  uint32_t group_buckets = 128;
+};
+
+// The caller owns the factory.
+rocksdb::TableFactory* NewHTableFactory(const HTableOptions& options);
+
+}  // namespace cairn

@@ -1,0 +1,250 @@
+#include "trie_table/htable_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "db/dbformat.h"
+#include "memory/arena.h"
+#include "monitoring/perf_context_imp.h"
+#include "monitoring/statistics_impl.h"
+#include "trie_table/htable_dump.h"
+#include "trie_table/htable_iterator.h"
+
+namespace cairn {
+
+// What RocksDB's macros for its counters refer to.
+using rocksdb::perf_context;
+using rocksdb::perf_level;
+using rocksdb::PerfLevel;
+using rocksdb::PerfStepTimer;
+
+using rocksdb::Slice;
+using rocksdb::Status;
+
+namespace {
+
+constexpr size_t kDefaultCompactionReadahead = 2 << 20;
+constexpr size_t kMaxAutoReadahead = 256 << 10;
+constexpr uint64_t kAnchors = 128;
+
+Slice ToSlice(std::string_view bytes) { return Slice(bytes.data(), bytes.size()); }
+
+}  // namespace
+
+struct HTableReader::PendingRead {
+  Lookup lookup;
+  Status* status = nullptr;
+};
+
+HTableReader::HTableReader(std::unique_ptr<HTableFile> file, const KeyHash& hash)
+    : file_(std::move(file)), hash_(hash) {}
+
+rocksdb::InternalIterator* HTableReader::NewIterator(const rocksdb::ReadOptions& read_options,
+                                                     const rocksdb::SliceTransform* /*prefix_extractor*/,
+                                                     rocksdb::Arena* arena, bool /*skip_filters*/,
+                                                     rocksdb::TableReaderCaller caller,
+                                                     size_t compaction_readahead_size,
+                                                     bool /*allow_unprepared_value*/) {
+  ScanOptions scan;
+  if (caller == rocksdb::TableReaderCaller::kCompaction) {
+    scan.use_cache = false;
+    scan.readahead = compaction_readahead_size > 0 ? compaction_readahead_size : kDefaultCompactionReadahead;
+  } else {
+    scan.readahead = read_options.readahead_size;
+    scan.max_readahead = kMaxAutoReadahead;
+  }
+  if (arena == nullptr) return new HTableIterator(file_.get(), hash_, read_options, scan);
+  return new (arena->AllocateAligned(sizeof(HTableIterator))) HTableIterator(file_.get(), hash_, read_options, scan);
+}
+
+HTableReader::Lookup HTableReader::StartLookup(const Slice& internal_key, rocksdb::GetContext* get_context) const {
+  Lookup lookup;
+  lookup.user_key = rocksdb::ExtractUserKey(internal_key);
+  lookup.seq = rocksdb::GetInternalKeySeqno(internal_key);
+  lookup.hash = hash_(lookup.user_key);
+  lookup.place = file_->index().Find(lookup.hash);
+  lookup.get_context = get_context;
+  return lookup;
+}
+
+Status HTableReader::SearchUnit(UnitRef unit, Lookup* lookup) const {
+  const UnitView view = unit.view();
+  rocksdb::Cleanable pinner;
+  unit.MoveTo(&pinner);
+  const bool global = file_->global_seqno() != rocksdb::kDisableGlobalSequenceNumber;
+  for (uint32_t i = view.FindTag(lookup->hash, 0); i < view.entries(); i = view.FindTag(lookup->hash, i + 1)) {
+    const UnitEntry entry = view.Entry(i);
+    if (ToSlice(entry.key) != lookup->user_key) continue;
+    const uint64_t seq = global ? file_->global_seqno() : entry.seq;
+    if (seq > lookup->seq) continue;
+    const rocksdb::ParsedInternalKey parsed(lookup->user_key, seq, static_cast<rocksdb::ValueType>(entry.type));
+    Status merge_status;
+    const bool more =
+        lookup->get_context->SaveValue(parsed, ToSlice(entry.value), &lookup->matched, &merge_status, &pinner);
+    if (!merge_status.ok()) return merge_status;
+    if (!more) {
+      lookup->done = true;
+      break;
+    }
+  }
+  return Status::OK();
+}
+
+Status HTableReader::SearchAt(const rocksdb::ReadOptions& read_options, const UnitPlace& place, Lookup* lookup) const {
+  UnitRef unit;
+  const Status s = file_->Read(read_options, place, lookup->get_context, &unit);
+  if (s.ok()) return SearchUnit(std::move(unit), lookup);
+  // Without I/O nobody can say that the key is absent.
+  if (s.IsIncomplete()) lookup->get_context->MarkKeyMayExist();
+  return s;
+}
+
+Status HTableReader::SearchElsewhere(const rocksdb::ReadOptions& read_options, Lookup* lookup, bool* home) const {
+  *home = true;
+  const HTableIndex& index = file_->index();
+  if (!index.extents().empty()) {
+    uint32_t first = 0, last = 0;
+    index.ExtentsOf(lookup->hash, &first, &last);
+    *home = first == last;
+    for (uint32_t e = first; e < last && !lookup->done; ++e) {
+      const ExtentPlan& extent = index.extents()[e];
+      if (extent.min_seq > lookup->seq) continue;  // all of it is newer
+      const Status s = SearchAt(read_options, {extent.offset, extent.size}, lookup);
+      if (!s.ok()) return s;
+    }
+  }
+  if (!*home || !index.HasSpills(lookup->place.group)) return Status::OK();
+  uint32_t cursor = 0;
+  uint64_t offset = 0;
+  while (index.FindSpill(lookup->place, lookup->hash, &cursor, &offset)) {
+    const Status s = SearchAt(read_options, {offset, index.bucket_size()}, lookup);
+    if (!s.ok()) return s;
+    if (lookup->matched) {
+      *home = false;
+      break;
+    }
+  }
+  return Status::OK();
+}
+
+Status HTableReader::Get(const rocksdb::ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
+                         const rocksdb::SliceTransform* /*prefix_extractor*/, bool /*skip_filters*/) {
+  if (file_->index().empty()) return Status::OK();
+  Lookup lookup = StartLookup(key, get_context);
+  bool home = true;
+  const Status s = SearchElsewhere(read_options, &lookup, &home);
+  if (!s.ok() || !home) return s;
+  return SearchAt(read_options, HomeOf(lookup), &lookup);
+}
+
+void HTableReader::MultiGet(const rocksdb::ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
+                            const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) {
+  if (file_->index().empty()) return;
+  std::vector<PendingRead> reads;
+  for (auto key = range->begin(); key != range->end(); ++key) {
+    Lookup lookup = StartLookup(key->ikey, key->get_context);
+    bool home = true;
+    *key->s = SearchElsewhere(read_options, &lookup, &home);
+    if (!key->s->ok() || !home) continue;
+    UnitRef unit;
+    if (file_->FindCached(HomeOf(lookup), lookup.get_context, &unit)) {
+      *key->s = SearchUnit(std::move(unit), &lookup);
+    } else if (read_options.read_tier == rocksdb::kBlockCacheTier) {
+      key->get_context->MarkKeyMayExist();
+      *key->s = Status::Incomplete("no blocking io");
+    } else {
+      reads.push_back({lookup, key->s});
+    }
+  }
+  ReadTogether(read_options, &reads);
+}
+
+void HTableReader::ReadTogether(const rocksdb::ReadOptions& read_options, std::vector<PendingRead>* reads) const {
+  if (reads->empty()) return;
+  std::sort(reads->begin(), reads->end(),
+            [](const PendingRead& a, const PendingRead& b) { return a.lookup.place.offset < b.lookup.place.offset; });
+  // One request for each page.
+  std::vector<rocksdb::FSReadRequest> requests;
+  std::vector<std::unique_ptr<HTableUnit>> units;
+  const size_t size = file_->index().bucket_size();
+  const bool direct = file_->file()->use_direct_io();
+  for (const PendingRead& read : *reads) {
+    const uint64_t offset = read.lookup.place.offset;
+    if (!requests.empty() && requests.back().offset == offset) continue;
+    units.push_back(HTableUnit::New(size));
+    rocksdb::FSReadRequest request;
+    request.offset = offset;
+    request.len = size;
+    request.scratch = direct ? nullptr : units.back()->bytes();
+    requests.push_back(std::move(request));
+  }
+  rocksdb::IOOptions io_options;
+  rocksdb::IOStatus io_status = file_->file()->PrepareIOOptions(read_options, io_options);
+  rocksdb::AlignedBuf aligned;
+  if (io_status.ok()) {
+    PERF_TIMER_GUARD(block_read_time);
+    io_status = file_->file()->MultiRead(io_options, requests.data(), requests.size(), direct ? &aligned : nullptr);
+  }
+  size_t read = 0;
+  for (size_t r = 0; r < requests.size(); ++r) {
+    const rocksdb::FSReadRequest& request = requests[r];
+    Status s = io_status.ok() ? request.status : io_status;
+    if (s.ok() && request.result.size() != size) s = file_->Corruption("the file ends early", request.offset);
+    if (s.ok() && request.result.data() != units[r]->bytes()) {
+      memcpy(units[r]->bytes(), request.result.data(), size);
+    }
+    for (bool first = true; read < reads->size() && (*reads)[read].lookup.place.offset == request.offset; ++read) {
+      PendingRead& pending = (*reads)[read];
+      UnitRef unit;
+      if (s.ok()) {
+        // Others that want the page find it in the cache, or read it again where there is none.
+        s = first ? file_->Admit(read_options, {request.offset, size}, std::move(units[r]), pending.lookup.get_context,
+                                 &unit)
+                  : file_->Read(read_options, {request.offset, size}, pending.lookup.get_context, &unit);
+      }
+      first = false;
+      *pending.status = s.ok() ? SearchUnit(std::move(unit), &pending.lookup) : s;
+    }
+  }
+}
+
+uint64_t HTableReader::ApproximateOffsetOf(const rocksdb::ReadOptions& /*read_options*/, const Slice& key,
+                                           rocksdb::TableReaderCaller /*caller*/) {
+  if (file_->index().empty()) return 0;
+  const uint64_t hash = hash_(rocksdb::ExtractUserKey(key));
+  if (hash > file_->header().last_hash) return file_->data_end();
+  return file_->index().Find(hash).offset;
+}
+
+uint64_t HTableReader::ApproximateSize(const rocksdb::ReadOptions& read_options, const Slice& start, const Slice& end,
+                                       rocksdb::TableReaderCaller caller) {
+  const uint64_t from = start.data() == nullptr ? 0 : ApproximateOffsetOf(read_options, start, caller);
+  const uint64_t to = end.data() == nullptr ? file_->data_end() : ApproximateOffsetOf(read_options, end, caller);
+  return to > from ? to - from : 0;
+}
+
+Status HTableReader::ApproximateKeyAnchors(const rocksdb::ReadOptions& read_options, std::vector<Anchor>& anchors) {
+  const HTableIndex& index = file_->index();
+  const uint64_t count = std::min<uint64_t>(kAnchors, index.homes());
+  uint64_t covered = 0;
+  for (uint64_t i = 1; i <= count; ++i) {
+    const HTableIndex::Place place = index.PlaceOf(static_cast<uint32_t>(i * index.homes() / count - 1));
+    UnitRef unit;
+    const Status s = file_->Read(read_options, {place.offset, index.bucket_size()}, nullptr, &unit);
+    if (!s.ok()) return s;
+    if (unit.view().entries() == 0) continue;
+    const uint64_t end = i == count ? file_->data_end() : place.offset + index.bucket_size();
+    anchors.emplace_back(ToSlice(unit.view().Key(unit.view().entries() - 1)), end - covered);
+    covered = end;
+  }
+  return Status::OK();
+}
+
+Status HTableReader::VerifyChecksum(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller /*caller*/) {
+  return file_->Verify(read_options);
+}
+
+Status HTableReader::DumpTable(rocksdb::WritableFile* out_file) { return DumpHTable(*file_, hash_, out_file); }
+
+}  // namespace cairn

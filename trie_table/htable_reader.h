@@ -1,0 +1,70 @@
+// Answers questions of one HTable.
+//
+// Thread-safety: as rocksdb::TableReader: any number of threads.
+
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "table/hash_order.h"
+#include "table/table_reader.h"
+#include "trie_table/htable_file.h"
+
+namespace cairn {
+
+class HTableReader : public rocksdb::TableReader {
+ public:
+  HTableReader(std::unique_ptr<HTableFile> file, const KeyHash& hash);
+
+  const HTableFile& file() const { return *file_; }
+  const KeyHash& hash() const { return hash_; }
+
+  rocksdb::InternalIterator* NewIterator(const rocksdb::ReadOptions& read_options,
+                                         const rocksdb::SliceTransform* prefix_extractor, rocksdb::Arena* arena,
+                                         bool skip_filters, rocksdb::TableReaderCaller caller,
+                                         size_t compaction_readahead_size, bool allow_unprepared_value) override;
+  rocksdb::Status Get(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key,
+                      rocksdb::GetContext* get_context, const rocksdb::SliceTransform* prefix_extractor,
+                      bool skip_filters) override;
+  void MultiGet(const rocksdb::ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
+                const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override;
+
+  uint64_t ApproximateOffsetOf(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key,
+                               rocksdb::TableReaderCaller caller) override;
+  uint64_t ApproximateSize(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& start,
+                           const rocksdb::Slice& end, rocksdb::TableReaderCaller caller) override;
+  rocksdb::Status ApproximateKeyAnchors(const rocksdb::ReadOptions& read_options,
+                                        std::vector<Anchor>& anchors) override;
+  void SetupForCompaction() override {}
+  std::shared_ptr<const rocksdb::TableProperties> GetTableProperties() const override { return file_->properties(); }
+  size_t ApproximateMemoryUsage() const override { return file_->bytes_in_memory(); }
+  rocksdb::Status DumpTable(rocksdb::WritableFile* out_file) override;
+  rocksdb::Status VerifyChecksum(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller caller) override;
+
+ private:
+  // A lookup under way.
+  struct Lookup {
+    rocksdb::Slice user_key;
+    uint64_t seq = 0;
+    uint64_t hash = 0;
+    HTableIndex::Place place;
+    rocksdb::GetContext* get_context = nullptr;
+    bool matched = false;  // an entry of the key was found
+    bool done = false;     // no more is wanted
+  };
+  struct PendingRead;
+
+  Lookup StartLookup(const rocksdb::Slice& internal_key, rocksdb::GetContext* get_context) const;
+  UnitPlace HomeOf(const Lookup& lookup) const { return {lookup.place.offset, file_->index().bucket_size()}; }
+  // Looks into extents and spill buckets. *home: the home bucket remains to be asked.
+  rocksdb::Status SearchElsewhere(const rocksdb::ReadOptions& read_options, Lookup* lookup, bool* home) const;
+  rocksdb::Status SearchAt(const rocksdb::ReadOptions& read_options, const UnitPlace& place, Lookup* lookup) const;
+  rocksdb::Status SearchUnit(UnitRef unit, Lookup* lookup) const;
+  void ReadTogether(const rocksdb::ReadOptions& read_options, std::vector<PendingRead>* reads) const;
+
+  const std::unique_ptr<HTableFile> file_;
+  const KeyHash hash_;
+};
+
+}  // namespace cairn
