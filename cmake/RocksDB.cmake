@@ -62,6 +62,12 @@ file(GLOB recipe "${CMAKE_CURRENT_LIST_DIR}/substrate/*" "${CMAKE_CURRENT_LIST_D
 list(FILTER recipe EXCLUDE REGEX "/plugin$")
 set(key "${ROCKSDB_VERSION}|${cairn_rocksdb_source}|${CMAKE_BUILD_TYPE}|${CAIRN_SANITIZE}|${CAIRN_PORTABLE}")
 string(APPEND key "|${CMAKE_CXX_COMPILER}|${CMAKE_CXX_COMPILER_VERSION}|${CMAKE_CXX_FLAGS}|${cairn_target_macros}")
+set(cairn_debug_flags)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT CAIRN_SANITIZE)
+  # xxHash demands inlining that gcc does not do at -Og.
+  set(cairn_debug_flags "-DXXH_NO_INLINE_HINTS=1")
+  string(APPEND key "|${cairn_debug_flags}")
+endif()
 foreach(file ${recipe})
   file(SHA256 "${file}" sum)
   string(APPEND key "|${sum}")
@@ -103,7 +109,7 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
     execute_process(
       COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
               -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
-              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march} -w"
+              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march} ${cairn_debug_flags} -w"
               -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${CAIRN_SANITIZE} -DPORTABLE=1
       OUTPUT_FILE "${cairn_substrate}/configure.log" ERROR_FILE "${cairn_substrate}/configure.log"
       RESULT_VARIABLE failed)
