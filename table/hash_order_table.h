@@ -4,7 +4,7 @@
 //
 // Option string: {id=cairn.HashOrderTable;table={id=BlockBasedTable;block_size=4096;...}}
 //
-// Added properties: "cairn.sketch" (key_sketch.h) and "cairn.written" (written_totals.h).
+// Added properties: "cairn.sketch" (key_sketch.h; in tries only) and "cairn.written" (written_totals.h).
 //
 // Thread-safety: as rocksdb::TableFactory: const methods may run in parallel.
 

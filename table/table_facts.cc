@@ -20,6 +20,7 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
     if (blocks_bytes != blocks_bytes_) open_block_bytes_ = 0;
     blocks_bytes_ = blocks_bytes;
     open_block_bytes_ += key.size() + value.size();
+    if (!HasSketch()) return rocksdb::Status::OK();
     const rocksdb::ValueType type = rocksdb::ExtractValueType(key);
     if (type == rocksdb::kTypeRangeDeletion) return rocksdb::Status::OK();
     const uint64_t position = hash_(rocksdb::ExtractUserKey(key));
@@ -34,20 +35,26 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
   void BlockAdd(uint64_t, uint64_t, uint64_t) override {}
 
   rocksdb::Status Finish(rocksdb::UserCollectedProperties* properties) override {
-    std::string encoded;
-    sketch_.Sort();
-    sketch_.EncodeTo(&encoded);
-    properties->emplace(kSketchProperty, std::move(encoded));
+    if (HasSketch()) {
+      std::string encoded;
+      sketch_.Sort();
+      sketch_.EncodeTo(&encoded);
+      properties->emplace(kSketchProperty, std::move(encoded));
+    }
     if (totals_ != nullptr) totals_->Add(counted_as_, blocks_bytes_ + open_block_bytes_);
     if (totals_ != nullptr) properties->emplace(kWrittenProperty, EncodeWrittenTotals(*totals_));
     return rocksdb::Status::OK();
   }
 
   rocksdb::UserCollectedProperties GetReadableProperties() const override {
+    if (!HasSketch()) return {};
     return {{kSketchProperty, std::to_string(sketch_.samples().size()) + " of " + std::to_string(sketch_.keys())}};
   }
 
  private:
+  // Only a trie's scheduler asks for it, and it would take four times the memory of a SILT store's index.
+  bool HasSketch() const { return counted_as_ == WrittenBy::kCountedElsewhere; }
+
   const KeyHash hash_;
   const std::shared_ptr<WrittenTotals> totals_;
   const WrittenBy counted_as_;

@@ -1,4 +1,5 @@
-// The properties that engines in hash order add to every table: a sketch of its keys and the column family's totals.
+// The properties that engines in hash order add to every table: the column family's totals and, in tries, a sketch of
+// its keys.
 //
 // Thread-safety: a TableFacts serves one table builder.
 

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "cairn/db.h"
+#include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/compaction_filter.h"
@@ -916,6 +917,128 @@ TEST_F(CompatibilityTest, UserTimestampsAreRefused) {
   const std::string timestamp(8, '\0');
   EXPECT_FALSE(db->Put(WriteOptions(), Key(1), timestamp, "v").ok());
   Refused("user-defined timestamps", "NotSupported at UseTrie: the hash order has no timestamps");
+}
+
+// ---- SILT stores, whose tables and levels are others
+
+class SiltCompatibilityTest : public CompatibilityTest {
+ protected:
+  static Options SiltOptionsOf() { return OptionsOf(*FindEngine("silt_pinned")); }
+  static Status Merge(rocksdb::DB* db) { return CompactAll(db, db->DefaultColumnFamily(), false); }
+};
+
+TEST_F(SiltCompatibilityTest, BackupCheckpointExport) {
+  auto db = Open(SiltOptionsOf());
+  Fill(db.get());
+  rocksdb::BackupEngine* raw_engine = nullptr;
+  ASSERT_OK(
+      rocksdb::BackupEngine::Open(rocksdb::Env::Default(), rocksdb::BackupEngineOptions(dir_ / "backup"), &raw_engine));
+  std::unique_ptr<rocksdb::BackupEngine> engine(raw_engine);
+  ASSERT_OK(engine->CreateNewBackup(db.get(), true));
+  rocksdb::Checkpoint* raw = nullptr;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), &raw));
+  std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  ASSERT_OK(checkpoint->CreateCheckpoint(dir_ / "copy"));
+  rocksdb::ExportImportFilesMetaData* metadata = nullptr;
+  ASSERT_OK(checkpoint->ExportColumnFamily(db->DefaultColumnFamily(), dir_ / "export", &metadata));
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> owned(metadata);
+  ASSERT_OK(db->Put(WriteOptions(), Key(1), "changed later"));
+  ASSERT_OK(Merge(db.get()));
+  ASSERT_OK(engine->VerifyBackup(1, true));
+  ASSERT_OK(engine->RestoreDBFromLatestBackup(dir_ / "restored", dir_ / "restored"));
+  for (const char* name : {"copy", "restored"}) {
+    auto other = Open(SiltOptionsOf(), dir_ / name);
+    Check(other.get());
+    ASSERT_OK(Merge(other.get()));
+    Check(other.get());
+  }
+  auto other = Open(SiltOptionsOf(), dir_ / "other");
+  ColumnFamilyHandle* imported = nullptr;
+  ASSERT_OK(other->CreateColumnFamilyWithImport(SiltOptionsOf(), "imported", rocksdb::ImportColumnFamilyOptions(),
+                                                *metadata, &imported));
+  Check(other.get(), imported);
+  ASSERT_OK(other->DestroyColumnFamilyHandle(imported));
+  Works("SILT store: BackupEngine, Checkpoint, ExportColumnFamily, CreateColumnFamilyWithImport");
+}
+
+TEST_F(SiltCompatibilityTest, OtherOpenings) {
+  auto db = Open(SiltOptionsOf());
+  Fill(db.get());
+  rocksdb::DB* raw = nullptr;
+  ASSERT_OK(rocksdb::DB::OpenAsSecondary(SiltOptionsOf(), DbPath(), dir_ / "secondary", &raw));
+  std::unique_ptr<rocksdb::DB> secondary(raw);
+  ASSERT_OK(Merge(db.get()));
+  ASSERT_OK(secondary->TryCatchUpWithPrimary());
+  Check(secondary.get());
+  secondary.reset();
+  db.reset();
+  ASSERT_OK(rocksdb::DB::OpenForReadOnly(SiltOptionsOf(), DbPath(), &raw));
+  Check(std::unique_ptr<rocksdb::DB>(raw).get());
+  rocksdb::DBWithTTL* with_ttl = nullptr;
+  ASSERT_OK(rocksdb::DBWithTTL::Open(SiltOptionsOf(), dir_ / "ttl", &with_ttl, 100000));
+  std::unique_ptr<rocksdb::DB> ttl(with_ttl);
+  Fill(ttl.get());
+  ASSERT_OK(Merge(ttl.get()));
+  Check(ttl.get());
+  std::filesystem::remove(DbPath() + "/CURRENT");
+  ASSERT_OK(rocksdb::RepairDB(DbPath(), SiltOptionsOf()));
+  db = Open(SiltOptionsOf());
+  ASSERT_OK(Merge(db.get()));
+  Check(db.get());
+  Works("SILT store: secondary instance, OpenForReadOnly, DBWithTTL, RepairDB");
+}
+
+TEST_F(SiltCompatibilityTest, BlobsFiltersChecksumsCompression) {
+  DropOdd filter;
+  Options options = SiltOptionsOf();
+  options.enable_blob_files = true;
+  options.min_blob_size = 20;
+  options.blob_file_size = 64 << 10;
+  options.enable_blob_garbage_collection = true;
+  options.file_checksum_gen_factory = rocksdb::GetFileChecksumGenCrc32cFactory();
+  options.compression = rocksdb::kSnappyCompression;
+  auto db = Open(options);
+  Fill(db.get());
+  ASSERT_OK(Merge(db.get()));
+  Check(db.get());
+  rocksdb::ColumnFamilyMetaData metadata;
+  db->GetColumnFamilyMetaData(&metadata);
+  EXPECT_GT(metadata.blob_file_count, 0u);
+  ASSERT_OK(db->VerifyFileChecksums(ReadOptions()));
+  ASSERT_OK(db->VerifyChecksum());
+  db.reset();
+  options.compaction_filter = &filter;
+  db = Open(options);
+  ASSERT_OK(Merge(db.get()));
+  for (int i = 0; i < kKeys; ++i) {
+    std::string value;
+    EXPECT_EQ(db->Get(ReadOptions(), Key(i), &value).ok(), i % 2 == 0 && i % 10 != 0) << i;
+  }
+  Works("SILT store: blob files, compaction filters, file checksums, compression");
+}
+
+TEST_F(SiltCompatibilityTest, CompactsAndRefuses) {
+  auto db = Open(SiltOptionsOf());
+  Fill(db.get());
+  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  Check(db.get());
+  Works("SILT store: CompactRange", "RocksDB's own compactions");
+  ASSERT_SAYS(db->DeleteRange(WriteOptions(), db->DefaultColumnFamily(), "a", "b"), IsNotSupported(), "hash order");
+  SiltStats stats;
+  ASSERT_OK(GetSiltStats(db.get(), db->DefaultColumnFamily(), &stats));
+  TrieStats no_trie;
+  EXPECT_FALSE(GetTrieStats(db.get(), db->DefaultColumnFamily(), &no_trie).ok());
+  ASSERT_SAYS(CompactTrie(db.get(), db->DefaultColumnFamily()), IsNotSupported(), "CompactRange");
+  Refused("SILT store: DeleteRange", "NotSupported, opened by cairn::Open before it is logged");
+  db.reset();
+  Options options = SiltOptionsOf();
+  options.compression_opts.max_dict_bytes = 1000;
+  rocksdb::DB* raw = nullptr;
+  ASSERT_SAYS(cairn::Open(options, DbPath(), &raw), IsNotSupported(), "max_dict_bytes");
+  options.compression_opts.max_dict_bytes = 0;
+  options.compression_opts.parallel_threads = 2;
+  ASSERT_SAYS(cairn::Open(options, DbPath(), &raw), IsNotSupported(), "parallel_threads");
+  Refused("SILT store: dictionary and parallel compression", "NotSupported, names the option");
 }
 
 // ---- Bad configurations: each is an error that says what is wrong
