@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <memory>
 #include <set>
+#include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -75,7 +77,8 @@ class ManifestFacts : public DatabaseFacts {
 
   bool HasColumnFamily(uint32_t id) const override { return families_.count(id) != 0; }
   bool TableEndsWith(uint32_t column_family, uint64_t sequence) const override {
-    return ends_.count({column_family, sequence}) != 0;
+    const auto family = ends_.find(column_family);
+    return family != ends_.end() && family->second.count(sequence) != 0;
   }
   const std::string& database() const { return database_; }
   uint64_t next_file() const { return next_file_; }
@@ -88,13 +91,13 @@ class ManifestFacts : public DatabaseFacts {
     if (edit.HasDbId()) database_ = edit.GetDbId();
     if (edit.HasNextFile()) next_file_ = std::max(next_file_, edit.GetNextFile());
     for (const auto& [level, table] : edit.GetNewFiles()) {
-      ends_.insert({family, table.fd.smallest_seqno});
-      ends_.insert({family, table.fd.largest_seqno});
+      ends_[family].insert(table.fd.smallest_seqno);
+      ends_[family].insert(table.fd.largest_seqno);
     }
   }
 
   std::set<uint32_t> families_;
-  std::set<std::pair<uint32_t, uint64_t>> ends_;
+  std::unordered_map<uint32_t, std::unordered_set<uint64_t>> ends_;  // of tables, by column family
   std::string database_;
   uint64_t next_file_ = 0;
 };

@@ -43,6 +43,14 @@ class DurableBacking : public Backing {
 
   void Unmap(char* region, size_t bytes) override { munmap(region, bytes); }
 
+  // With eADR nothing has been flushed: left to the cache, a sealed piece would reach the medium in scattered lines,
+  // each of which costs a block. It is written back where it is, in order, and not copied.
+  bool copies_out() const override { return pool_->file()->on_persistent_memory() && !pool_->file()->needs_flush(); }
+  Status CopyOut(char* piece, size_t used, size_t bytes, char** fresh) override {
+    pool_->file()->WriteBack(piece, used);
+    return Backing::CopyOut(piece, used, bytes, fresh);
+  }
+
   bool durable() const override { return true; }
   void Split(char* piece, size_t bytes) override { pool_->Split(piece, bytes); }
   void Join(char* piece) override { pool_->Join(piece); }

@@ -12,7 +12,8 @@
 
 namespace cairn {
 
-// Sealed pieces stay where they are; on persistent memory without eADR they have been flushed entry by entry, in order.
+// Sealed pieces stay where they are; on persistent memory they are written back line after line, at the seal with eADR,
+// entry by entry without.
 // `limit`: largest size of the file, 0: none.
 std::unique_ptr<Backing> NewDurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit);
 

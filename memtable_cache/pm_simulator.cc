@@ -49,6 +49,7 @@ PmSimulator::Line* PmSimulator::Allocate(uint64_t number) {
 }
 
 void PmSimulator::Touch(uint64_t address, size_t length, bool store) {
+  if (address >= locked_begin_ && address < locked_end_) return;
   for (uint64_t number = FirstLine(address); number < EndLine(address, length); ++number) {
     Line* line = Find(number);
     if (line == nullptr) line = Allocate(number);

@@ -40,6 +40,12 @@ class PmSimulator {
  public:
   explicit PmSimulator(const PmSimulatorOptions& options = PmSimulatorOptions());
 
+  // Addresses from `begin` to `end` are in locked cache: they are never evicted. The caller makes the cache smaller.
+  void Lock(uint64_t begin, uint64_t end) {
+    locked_begin_ = begin;
+    locked_end_ = end;
+  }
+
   // Addresses below kMemory are persistent memory; above, they are ordinary memory, whose lines compete for the cache
   // and cost the device nothing.
   static constexpr uint64_t kMemory = uint64_t{1} << 46;
@@ -78,6 +84,8 @@ class PmSimulator {
   const size_t ways_;
   const size_t buffer_blocks_;
   std::vector<Line> lines_;
+  uint64_t locked_begin_ = 0;
+  uint64_t locked_end_ = 0;
   uint64_t clock_ = 0;
   std::unordered_map<uint64_t, Block> buffer_;
   std::list<uint64_t> order_;  // most recently used first

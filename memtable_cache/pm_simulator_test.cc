@@ -46,6 +46,16 @@ TEST(PmSimulatorTest, TheCacheKeepsWhatIsUsedAgain) {
   EXPECT_EQ(pm.counts().lines, 64u);
 }
 
+TEST(PmSimulatorTest, LockedCacheIsNeverEvicted) {
+  PmSimulatorOptions options;
+  options.cache_bytes = 64 << 10;
+  PmSimulator pm(options);
+  pm.Lock(0, 1 << 20);
+  pm.Store(0, 1 << 20);
+  pm.Finish();
+  EXPECT_EQ(pm.counts().lines, 0u);
+}
+
 TEST(PmSimulatorTest, OrdinaryMemoryEvictsButCostsNothing) {
   PmSimulatorOptions options;
   options.cache_bytes = 64 << 10;

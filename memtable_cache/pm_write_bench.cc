@@ -66,7 +66,7 @@ class SkipList : public Memtable {
   std::mt19937_64 random_{1};
 };
 
-enum class Seal { kNothing, kCopy, kFlush, kEachEntry };
+enum class Seal { kNothing, kCopy, kLockedCopy, kFlush, kEachEntry };
 
 // Pieces, a word in the header of each, the published sequence. Sealed pieces stay where the cache puts them, are
 // copied to the store while their addresses are used again, or are flushed where they are.
@@ -94,13 +94,14 @@ class Pieces : public Memtable {
     pm_.Store(address, bytes);
     if (seal_ == Seal::kEachEntry) pm_.Flush(address, bytes);
   }
+  bool Copies() const { return seal_ == Seal::kCopy || seal_ == Seal::kLockedCopy; }
   uint64_t Next() {
     const uint64_t piece = next_++;
-    return (seal_ == Seal::kCopy ? piece % kPoolPieces : piece) * kPieceBytes;
+    return (Copies() ? piece % kPoolPieces : piece) * kPieceBytes;
   }
   void End(uint64_t piece, uint64_t used) {
     if (seal_ == Seal::kFlush) pm_.Flush(piece, used);
-    if (seal_ != Seal::kCopy) return;
+    if (!Copies()) return;
     pm_.Load(piece, used);
     pm_.StoreNonTemporal(kStore + copied_, used);
     copied_ += kPieceBytes;
@@ -148,9 +149,13 @@ int Main(int argc, char** argv) {
     } ways[] = {{Seal::kEachEntry, "pieces, each entry flushed (no eADR)"},
                 {Seal::kNothing, "pieces, nothing flushed (eADR)"},
                 {Seal::kFlush, "pieces, flushed where they are when sealed"},
-                {Seal::kCopy, "pieces, copied when sealed, used again"}};
+                {Seal::kCopy, "pieces, copied when sealed, used again"},
+                {Seal::kLockedCopy, "the same, pool in locked cache"}};
     for (const auto& way : ways) {
-      PmSimulator pm(options);
+      PmSimulatorOptions left = options;
+      if (way.seal == Seal::kLockedCopy) left.cache_bytes -= kPoolPieces * kPieceBytes;
+      PmSimulator pm(left);
+      if (way.seal == Seal::kLockedCopy) pm.Lock(0, kPoolPieces * kPieceBytes);
       Pieces pieces(&pm, way.seal);
       Run(way.name, &pieces, &pm, megabytes, value_bytes);
     }

@@ -150,6 +150,15 @@ void PmemFile::Persist(const void* address, size_t length) {
   std::atomic_thread_fence(std::memory_order_release);
 }
 
+void PmemFile::WriteBack(const void* address, size_t length) {
+#ifdef CAIRN_HAVE_PMEM
+  if (on_persistent_memory_) pmem_deep_flush(address, length);
+#else
+  (void)address;
+  (void)length;
+#endif
+}
+
 void PmemFile::Copy(void* to, const void* from, size_t length) {
 #ifdef CAIRN_HAVE_PMEM
   pmem_memcpy(to, from, length, PMEM_F_MEM_NONTEMPORAL);

@@ -71,6 +71,10 @@ class PmemFile {
     observer_ = std::move(observer);
   }
 
+  // Pushes a range out of the cache towards persistent memory, line after line, whatever the platform needs: whole
+  // blocks of the medium in a row (docs/pm_simulator.md). Nothing elsewhere.
+  void WriteBack(const void* address, size_t length);
+
   // Copies with stores that bypass the cache, and persists.
   void Copy(void* to, const void* from, size_t length);
 

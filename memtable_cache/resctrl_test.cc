@@ -13,6 +13,7 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "memtable_cache/locked_backing.h"
 
 namespace cairn {
 namespace {
@@ -266,6 +267,39 @@ TEST(ResctrlTest, PseudoLocksUnusedWays) {
   }
   EXPECT_TRUE(kernel.Groups().empty());
   EXPECT_EQ(kernel.MaskOf("", 0), 0xffu);
+}
+
+// The device is a file here; the pool takes its pages first, and again when they are free.
+TEST(ResctrlTest, ThePoolLiesInTheLockedRegion) {
+  FakeKernel kernel((Machine()));
+  ASSERT_TRUE(kernel.Write("schemata", "L3:0=ff\n").ok());
+  ResctrlOptions options = Wanting(4);
+  options.devices = kernel.root().string();
+  for (const bool device : {true, false}) {
+    auto reservation = Acquire(&kernel, options);
+    ASSERT_EQ(reservation->kind(), CacheReservationKind::kPseudoLocked) << reservation->report();
+    const std::string path = (kernel.root() / "device").string();
+    if (device) {
+      Put(path, std::string(reservation->bytes(), '\0'));
+      fs::remove_all(reservation->device());
+      fs::create_symlink(path, reservation->device());
+    }
+    std::unique_ptr<Backing> rest;
+    ASSERT_TRUE(NewPlainBacking(false, &rest).ok());
+    const auto backing = NewLockedBacking(std::move(reservation), std::move(rest));
+    EXPECT_EQ(backing->Report().find("cannot be mapped") == std::string::npos, device) << backing->Report();
+    char* regions[3];
+    for (char*& region : regions) {
+      ASSERT_TRUE(backing->Map(Backing::kRegionBytes, &region).ok());
+      region[5] = 'x';
+    }
+    EXPECT_EQ(Take(path)[5] == 'x' && Take(path)[Backing::kRegionBytes + 5] == 'x', true);
+    backing->Unmap(regions[1], Backing::kRegionBytes);
+    char* again = nullptr;
+    ASSERT_TRUE(backing->Map(Backing::kRegionBytes, &again).ok());
+    EXPECT_EQ(again == regions[1] || !device, true);
+    for (char* region : {regions[0], again, regions[2]}) backing->Unmap(region, Backing::kRegionBytes);
+  }
 }
 
 TEST(ResctrlTest, ClassWherePseudoLockingIsMissing) {

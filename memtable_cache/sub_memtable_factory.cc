@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "memtable_cache/durable_backing.h"
+#include "memtable_cache/locked_backing.h"
 #include "memtable_cache/sub_memtable.h"
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_type.h"
@@ -24,6 +25,9 @@ const std::unordered_map<std::string, OptionTypeInfo>& SubMemTableOptionTypes() 
       {"durable", {offsetof(SubMemTableOptions, durable), OptionType::kBoolean}},
       {"pool_file", {offsetof(SubMemTableOptions, pool_file), OptionType::kString}},
       {"pool_file_limit", {offsetof(SubMemTableOptions, pool_file_limit), OptionType::kUInt64T}},
+      {"locked_cache", {offsetof(SubMemTableOptions, locked_cache), OptionType::kUInt64T}},
+      {"resctrl_root", {offsetof(SubMemTableOptions, resctrl_root), OptionType::kString}},
+      {"take_default_ways", {offsetof(SubMemTableOptions, take_default_ways), OptionType::kBoolean}},
       {"require_persistent_memory", {offsetof(SubMemTableOptions, require_persistent_memory), OptionType::kBoolean}},
       {"lazy_index", {offsetof(SubMemTableOptions, lazy_index), OptionType::kBoolean}},
       {"compact_index", {offsetof(SubMemTableOptions, compact_index), OptionType::kBoolean}}};
@@ -37,6 +41,10 @@ Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
   if (size < PiecePool::kGrain || size > Backing::kRegionBytes || (size & (size - 1)) != 0) {
     return Status::InvalidArgument("sub-MemTable option piece_size is " + std::to_string(size),
                                    "it may be a power of two from 4K to 2M");
+  }
+  if (options.locked_cache != 0 && (options.durable || options.copy_on_seal)) {
+    return Status::NotSupported("sub-MemTable option locked_cache with durable or copy_on_seal",
+                                "the pool's pages are then those of a file");
   }
   return Status::OK();
 }
@@ -119,7 +127,12 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger
     rocksdb::Warn(logger, "cairn.SubMemTable: pieces are sealed in place: %s", s.ToString().c_str());
     s = NewPlainBacking(false, &backing);
   }
-  return backing;
+  if (options_.locked_cache == 0) return backing;
+  ResctrlOptions cache;
+  cache.root = options_.resctrl_root;
+  cache.bytes = options_.locked_cache;
+  cache.take_from_default = options_.take_default_ways;
+  return NewLockedBacking(CacheReservation::Acquire(cache), std::move(backing));
 }
 
 std::shared_ptr<PiecePool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
