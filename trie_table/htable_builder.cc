@@ -378,7 +378,8 @@ void HTableBuilder::FillProperties() {
   props_.compression_name = rocksdb::CompressionTypeToString(compressor_.type());
   rocksdb::CompressionOptions compression_options = compressor_.options();
   props_.compression_options = rocksdb::CompressionOptionsToString(compression_options);
-  props_.prefix_extractor_name = "nullptr";
+  // Keeps RocksDB's plain table from taking the file for its own.
+  props_.prefix_extractor_name = "cairn.HTable";
   std::string names = "[";
   for (const auto& factory : ioptions_.table_properties_collector_factories) {
     if (names.size() > 1) names += ",";
@@ -421,7 +422,7 @@ Status HTableBuilder::WriteTail() {
   const FilePart header = AppendPart(bytes);
 
   rocksdb::FooterBuilder footer;
-  const Status s = footer.Build(kHTableMagic, kFooterVersion, offset_, rocksdb::kNoChecksum, handle(header_.metaindex),
+  const Status s = footer.Build(kHTableFooterMagic, kFooterVersion, offset_, rocksdb::kNoChecksum, handle(header_.metaindex),
                                 handle(header));
   if (!s.ok()) return s;
   Append(footer.GetSlice());

@@ -11,6 +11,7 @@
 #include "db/dbformat.h"
 #include "options/cf_options.h"
 #include "rocksdb/options.h"
+#include "table/format.h"
 #include "trie_table/htable_iterator.h"
 
 namespace cairn {
@@ -106,17 +107,23 @@ Status OpenHTable(const std::string& path, std::unique_ptr<HTableFile>* file, Ke
 }
 
 bool IsHTable(const std::string& path) {
-  std::unique_ptr<rocksdb::SequentialFile> file;
   rocksdb::Env* const env = rocksdb::Env::Default();
   uint64_t size = 0;
-  char bytes[8];
-  Slice magic;
-  if (!env->GetFileSize(path, &size).ok() || size < sizeof(bytes) ||
-      !env->NewSequentialFile(path, &file, rocksdb::EnvOptions()).ok() || !file->Skip(size - sizeof(bytes)).ok() ||
-      !file->Read(sizeof(bytes), &magic, bytes).ok()) {
+  std::unique_ptr<rocksdb::RandomAccessFile> file;
+  if (!env->GetFileSize(path, &size).ok() || size < rocksdb::Footer::kMaxEncodedLength ||
+      !env->NewRandomAccessFile(path, &file, rocksdb::EnvOptions()).ok()) {
     return false;
   }
-  return magic.size() == sizeof(bytes) && LoadU64(magic.data()) == kHTableMagic;
+  char bytes[rocksdb::Footer::kMaxEncodedLength];
+  Slice read;
+  rocksdb::Footer footer;
+  const uint64_t at = size - sizeof(bytes);
+  if (!file->Read(at, sizeof(bytes), &read, bytes).ok() || read.size() != sizeof(bytes) ||
+      !footer.DecodeFrom(read, at, kHTableFooterMagic).ok()) {
+    return false;
+  }
+  return file->Read(footer.index_handle().offset(), sizeof(kHTableMagic), &read, bytes).ok() &&
+         read.size() == sizeof(kHTableMagic) && LoadU64(read.data()) == kHTableMagic;
 }
 
 Status DumpHTableEntries(const HTableFile& file, const KeyHash& hash, rocksdb::WritableFile* out) {

@@ -135,7 +135,7 @@ Status HTableFile::ReadTail(const rocksdb::ReadOptions& read_options, const rock
   if (!s.ok() && !s.IsNotSupported()) return s;
   rocksdb::Footer footer;
   s = rocksdb::ReadFooterFromFile(io_options, file_.get(), *options.ioptions.fs, &prefetched, file_size_, &footer,
-                                  kHTableMagic);
+                                  kHTableFooterMagic);
   if (!s.ok()) return s;
 
   std::string scratch;

@@ -227,6 +227,7 @@ uint32_t PropertiesChecksum(std::string_view properties) {
 
 void HTableHeader::AppendTo(std::string* out) const {
   const size_t start = out->size();
+  PutU64(out, kHTableMagic);
   PutU32(out, kHTableVersion);
   PutU32(out, bucket_size);
   for (uint64_t v :
@@ -242,6 +243,8 @@ IndexStatus HTableHeader::Decode(std::string_view bytes, uint64_t file_size, HTa
   if (bytes.size() != kSize) return Bad("header has a wrong size");
   const char* p = bytes.data();
   if (Crc32c(p, kSize - 4) != LoadU32(p + kSize - 4)) return Bad("header's checksum does not match");
+  if (LoadU64(p) != kHTableMagic) return Bad("no HTable");
+  p += 8;
   if (LoadU32(p) != kHTableVersion) return IndexStatus::NotSupported("written by a newer version of Cairn");
   HTableHeader read;
   read.bucket_size = LoadU32(p + 4);

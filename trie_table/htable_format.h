@@ -18,7 +18,10 @@
 
 namespace cairn {
 
+// Begins the header, and with it says that a file is an HTable.
 constexpr uint64_t kHTableMagic = 0x9c41b7e25d0f8a63u;
+// Ends the file: the number of RocksDB's plain table (format page, "Header, properties, footer").
+constexpr uint64_t kHTableFooterMagic = 0x8242229663bf9564u;
 constexpr uint32_t kHTableVersion = 1;
 constexpr size_t kUnitHeaderSize = 16;
 constexpr size_t kUnitPrefixSize = 8;  // base_seq
@@ -128,7 +131,7 @@ struct FilePart {
 uint32_t PropertiesChecksum(std::string_view properties);
 
 struct HTableHeader {
-  static constexpr size_t kSize = 8 + 10 * 8 + 6 * 20 + 4;
+  static constexpr size_t kSize = 16 + 10 * 8 + 6 * 20 + 4;
 
   uint32_t bucket_size = 0;
   uint64_t entries = 0;

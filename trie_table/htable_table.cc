@@ -74,7 +74,7 @@ Status HTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
                                     options.ioptions.stats);
   }
   if (!s.ok()) return s;
-  if (footer.table_magic_number() != kHTableMagic) {
+  if (footer.table_magic_number() != kHTableFooterMagic) {
     EctTableOptions others;
     others.table = options_.table;
     return EctTableFactory(others).NewTableReader(read_options, options, std::move(file), file_size, reader,

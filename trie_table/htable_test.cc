@@ -365,6 +365,22 @@ TEST_F(HTableTest, ReadsOtherFormatsAndIsLeftByCompaction) {
   EXPECT_FALSE(Open().ok() && Get(Key(next - 1)) != "-");
 }
 
+// They share a magic number (docs/htable_format.md), and nothing else.
+TEST_F(HTableTest, PlainTablesRefuseIt) {
+  OpenGood();
+  Put("a", "1");
+  Flush();
+  for (rocksdb::TableFactory* other :
+       {rocksdb::NewPlainTableFactory(), rocksdb::NewAdaptiveTableFactory(), rocksdb::NewBlockBasedTableFactory()}) {
+    options_.table_factory.reset(other);
+    options_.allow_mmap_reads = true;
+    const rocksdb::Status opened = Open();
+    std::string value;
+    EXPECT_FALSE(opened.ok() && db_->Get(rocksdb::ReadOptions(), "a", &value).ok());
+    EXPECT_FALSE(opened.ok() && db_->Get(rocksdb::ReadOptions(), "a", &value).IsNotFound());
+  }
+}
+
 TEST_F(HTableTest, IngestsFiles) {
   for (const bool write_global_seqno : {false, true}) {
     OpenEmpty();
