@@ -53,7 +53,7 @@ void EctResidency::Insert(std::unique_ptr<EctTries> tries) const {
   if (IndexCache(cache_.get())
           .Insert(key_.AsSlice(), tries.get(), charge, nullptr, rocksdb::Cache::Priority::HIGH)
           .ok()) {
-    tries.release();
+    static_cast<void>(tries.release());  // the cache owns it now
   }
 }
 
