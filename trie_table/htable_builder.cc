@@ -211,13 +211,14 @@ size_t HTableBuilder::FitCompressed(const std::vector<Cell>& cells, uint64_t bas
     if (at == first || at <= best) break;
     unit_.Start(base_seq, UnitBuilder::Offsets::kNarrow);
     for (size_t i = first; i < at; ++i) AddCell(first_cell_ + home_cells[i], &unit_);
-    payload_.clear();
-    unit_.AppendPayload(&payload_);
-    const size_t stored = compressor_.Compress(payload_, &compressed_) ? compressed_.size() : payload_.size();
+    UnitHeader fields;
+    const std::string& bytes_stored = CompressPayload(unit_, &fields);
+    const size_t stored = bytes_stored.size();
     const double ratio = static_cast<double>(payload_.size()) / static_cast<double>(stored);
     if (stored <= room) {
       best = at;
       best_ratio = ratio;
+      fitted_[home_cells[first]] = {at - first, fields, bytes_stored};
       if (end + 1 == ends.size() || static_cast<double>(stored) >= kGoodFit * static_cast<double>(room)) break;
       goal = static_cast<size_t>(static_cast<double>(room) * ratio * 0.99);
     } else {
@@ -235,6 +236,7 @@ void HTableBuilder::AddCell(size_t pending_cell, UnitBuilder* unit) const {
 }
 
 void HTableBuilder::WriteGroup(GroupEnd end) {
+  fitted_.clear();
   uint64_t base_seq = 0;
   const std::vector<Cell> cells = TakeCells(&base_seq);
   const GroupEnd group_end =
@@ -270,6 +272,11 @@ void HTableBuilder::WriteGroup(GroupEnd end) {
 }
 
 void HTableBuilder::AppendBucket(const std::vector<uint32_t>& cells, uint64_t base_seq) {
+  const auto fitted = cells.empty() ? fitted_.end() : fitted_.find(cells.front());
+  if (fitted != fitted_.end() && fitted->second.cells == cells.size()) {
+    AppendStored(fitted->second.fields, fitted->second.stored, table_options_.bucket_size);
+    return;
+  }
   unit_.Start(base_seq, UnitBuilder::Offsets::kNarrow);
   for (uint32_t cell : cells) AddCell(first_cell_ + cell, &unit_);
   AppendUnitOf(unit_, table_options_.bucket_size);
@@ -302,15 +309,23 @@ void HTableBuilder::AppendExtents(uint32_t cell) {
 }
 
 void HTableBuilder::AppendUnitOf(const UnitBuilder& unit, size_t size) {
+  UnitHeader fields;
+  const std::string& stored = CompressPayload(unit, &fields);
+  AppendStored(fields, stored, size);
+}
+
+const std::string& HTableBuilder::CompressPayload(const UnitBuilder& unit, UnitHeader* fields) {
   payload_.clear();
   unit.AppendPayload(&payload_);
-  UnitHeader fields;
-  fields.wide = unit.offsets() == UnitBuilder::Offsets::kWide;
-  fields.entries = static_cast<uint16_t>(unit.entries());
-  fields.raw = static_cast<uint32_t>(payload_.size());
-  const bool compressed = compressor_.Compress(payload_, &compressed_);
-  if (compressed) fields.compression = compressor_.type();
-  const std::string& stored = compressed ? compressed_ : payload_;
+  fields->wide = unit.offsets() == UnitBuilder::Offsets::kWide;
+  fields->entries = static_cast<uint16_t>(unit.entries());
+  fields->raw = static_cast<uint32_t>(payload_.size());
+  if (!compressor_.Compress(payload_, &compressed_)) return payload_;
+  fields->compression = compressor_.type();
+  return compressed_;
+}
+
+void HTableBuilder::AppendStored(const UnitHeader& fields, const std::string& stored, size_t size) {
   AppendUnit(fields, stored, offset_ + out_.size(), size, &out_);
   header_.used_bytes += kUnitHeaderSize + stored.size();
 }
@@ -422,8 +437,8 @@ Status HTableBuilder::WriteTail() {
   const FilePart header = AppendPart(bytes);
 
   rocksdb::FooterBuilder footer;
-  const Status s = footer.Build(kHTableFooterMagic, kFooterVersion, offset_, rocksdb::kNoChecksum, handle(header_.metaindex),
-                                handle(header));
+  const Status s = footer.Build(kHTableFooterMagic, kFooterVersion, offset_, rocksdb::kNoChecksum,
+                                handle(header_.metaindex), handle(header));
   if (!s.ok()) return s;
   Append(footer.GetSlice());
   return status_;

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "cairn/htable.h"
@@ -59,6 +60,13 @@ class HTableBuilder : public rocksdb::TableBuilder {
     size_t bytes = 0;  // about
   };
 
+  // A bucket that FitCompressed has compressed.
+  struct FittedBucket {
+    size_t cells = 0;
+    UnitHeader fields;
+    std::string stored;
+  };
+
   UnitEntry EntryAt(size_t i) const;
   bool IsTraining() const { return train_limit_ > 0; }
   void CountEntry(const rocksdb::Slice& key, const rocksdb::Slice& value, const rocksdb::ParsedInternalKey& parsed);
@@ -74,6 +82,9 @@ class HTableBuilder : public rocksdb::TableBuilder {
   void AppendBucket(const std::vector<uint32_t>& cells, uint64_t base_seq);
   void AppendExtents(uint32_t cell);
   void AppendUnitOf(const UnitBuilder& unit, size_t size);
+  // The payload as it is to be stored; valid until the next call.
+  const std::string& CompressPayload(const UnitBuilder& unit, UnitHeader* fields);
+  void AppendStored(const UnitHeader& fields, const std::string& stored, size_t size);
   void DropPending(size_t cells);
   void TrainDictionary();
   void Append(const rocksdb::Slice& bytes);
@@ -107,6 +118,7 @@ class HTableBuilder : public rocksdb::TableBuilder {
   std::vector<GroupPlan> groups_;
   std::vector<ExtentPlan> extents_;
   HTableHeader header_;
+  std::unordered_map<uint32_t, FittedBucket> fitted_;  // of the group, by first cell
   UnitBuilder unit_;
   std::string out_;  // of the group that is being written
   std::string payload_;
