@@ -29,13 +29,12 @@ std::shared_ptr<rocksdb::TableFactory> FormatOf(const rocksdb::ColumnFamilyOptio
   return wrapper == nullptr ? options.table_factory : wrapper->table();
 }
 
-// The format to write: the trie's choice, with what the options hold of block-based tables, or a foreign format that they
-// hold.
+// The format to write: the trie's choice, with what the options hold of block-based tables, or a foreign format that
+// they hold.
 std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
   const std::shared_ptr<rocksdb::TableFactory> format = FormatOf(options);
   const auto* htable = dynamic_cast<const HTableFactory*>(format.get());
-  const bool block_based =
-      format == nullptr || format->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName());
+  const bool block_based = format == nullptr || format->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName());
   if (htable == nullptr && !block_based) return format;
   const auto* table = format == nullptr ? nullptr : format->GetOptions<rocksdb::BlockBasedTableOptions>();
   rocksdb::BlockBasedTableOptions block_options;

@@ -56,8 +56,8 @@ struct TrieOptions {
   // Bloom filter bits a key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
   double filter_bits = 16;
 
-  // The tables that are written: "sst", block-based ones, or "htable" (htable.h), whose lookups read one page and need no
-  // index. A trie of HTables reads both. A table factory of the options that is neither is left as it is.
+  // The tables that are written: "sst", block-based ones, or "htable" (htable.h), whose lookups read one page and need
+  // no index. A trie of HTables reads both. A table factory of the options that is neither is left as it is.
   std::string format = "sst";
 
   // Bytes of tables per byte of live data (keys and values, newest versions, not deleted) that are tolerated, 1.1 or
