@@ -81,9 +81,12 @@ const UnitView& HTableIterator::ViewOf(const Segment& segment) const {
 
 bool HTableIterator::FillBuffer(const UnitPlace& place) {
   const size_t size = std::max(place.size, std::min<uint64_t>(readahead_, file_->data_end() - place.offset));
-  buffer_.resize(size + kUnitSlack);
+  if (size > buffer_size_) {
+    buffer_.reset(new char[size + kUnitSlack]);
+    buffer_size_ = size;
+  }
   ahead_ = Slice();
-  const Status s = file_->ReadBytes(read_options_, place.offset, size, buffer_.data(), &ahead_);
+  const Status s = file_->ReadBytes(read_options_, place.offset, size, buffer_.get(), &ahead_);
   if (!s.ok()) return Fail(s);
   ahead_offset_ = place.offset;
   readahead_ = std::min(std::max(readahead_ * 2, kFirstReadahead), std::max(scan_.max_readahead, scan_.readahead));
@@ -100,7 +103,7 @@ bool HTableIterator::LoadHome(const UnitPlace& place) {
     return true;
   }
   if (read_options_.read_tier == rocksdb::kBlockCacheTier) return Fail(Status::Incomplete("no blocking io"));
-  bool buffered = ahead_offset_ <= place.offset && place.offset + place.size <= ahead_offset_ + ahead_.size();
+  bool buffered = IsAhead(place);
   if (!buffered && (scan_.readahead > 0 || (scan_.max_readahead > 0 && in_a_row_ >= kBucketsBeforeReadahead))) {
     if (readahead_ == 0) readahead_ = kFirstReadahead;
     if (!FillBuffer(place)) return false;
@@ -134,8 +137,17 @@ bool HTableIterator::LoadSpill(uint64_t offset, uint32_t* index) {
   for (*index = 0; *index < spills_.size(); ++*index) {
     if (spills_[*index].first == offset) return true;
   }
+  const UnitPlace place{offset, file_->index().bucket_size()};
   UnitRef ref;
-  const Status s = file_->Read(read_options_, {offset, file_->index().bucket_size()}, nullptr, &ref);
+  Status s;
+  if (IsAhead(place)) {
+    // It follows the group's home buckets.
+    std::unique_ptr<HTableUnit> unit = HTableUnit::New(place.size);
+    memcpy(unit->bytes(), ahead_.data() + (offset - ahead_offset_), place.size);
+    s = file_->Admit(read_options_, place, std::move(unit), nullptr, &ref);
+  } else {
+    s = file_->Read(read_options_, place, nullptr, &ref);
+  }
   if (!s.ok()) return Fail(s);
   spills_.emplace_back(offset, std::move(ref));
   return true;

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -73,6 +74,9 @@ class HTableIterator : public rocksdb::InternalIterator {
   bool LoadBucket(const HTableIndex::Place& place);
   bool LoadHome(const UnitPlace& place);
   bool FillBuffer(const UnitPlace& place);
+  bool IsAhead(const UnitPlace& place) const {
+    return ahead_offset_ <= place.offset && place.offset + place.size <= ahead_offset_ + ahead_.size();
+  }
   bool FindSegments();
   bool LoadSpill(uint64_t offset, uint32_t* index);
   bool AddSpill(const HTableIndex::Spill& spill);
@@ -118,7 +122,8 @@ class HTableIterator : public rocksdb::InternalIterator {
   uint64_t extent_index_ = UINT64_MAX;  // that extent_ holds
 
   // Bytes read ahead, and what leads to it.
-  std::vector<char> buffer_;
+  std::unique_ptr<char[]> buffer_;
+  size_t buffer_size_ = 0;
   rocksdb::Slice ahead_;
   uint64_t ahead_offset_ = 0;
   size_t readahead_ = 0;
