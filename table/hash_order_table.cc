@@ -6,6 +6,7 @@
 #include "rocksdb/utilities/options_type.h"
 #include "table/hash_order.h"
 #include "table/table_facts.h"
+#include "table/table_formats.h"
 #include "table/table_reader.h"
 #include "table/written_totals.h"
 
@@ -47,8 +48,12 @@ rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions
                                                       std::unique_ptr<rocksdb::RandomAccessFileReader>&& file,
                                                       uint64_t file_size, std::unique_ptr<rocksdb::TableReader>* reader,
                                                       bool prefetch_index_and_filter_in_cache) const {
-  const rocksdb::Status status = table_->NewTableReader(read_options, options, std::move(file), file_size, reader,
-                                                        prefetch_index_and_filter_in_cache);
+  OpenTableFunction open = nullptr;
+  rocksdb::Status status = FindTableFormat(*table_, read_options, options, file.get(), file_size, &open);
+  if (!status.ok()) return status;
+  status = open != nullptr ? open(table_, read_options, options, std::move(file), file_size, reader)
+                           : table_->NewTableReader(read_options, options, std::move(file), file_size, reader,
+                                                    prefetch_index_and_filter_in_cache);
   if (status.ok()) GoOnFromTotals(options, **reader);
   return status;
 }

@@ -2,6 +2,8 @@
 // default), adds to every table what the engines need to know about it, and refuses range deletions, which have no
 // meaning in hash order.
 //
+// It reads the formats of table_formats.h, too, whichever it writes.
+//
 // Option string: {id=cairn.HashOrderTable;table={id=BlockBasedTable;block_size=4096;...}}
 //
 // Added properties: "cairn.sketch" (key_sketch.h; in tries only) and "cairn.written" (written_totals.h).

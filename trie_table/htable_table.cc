@@ -7,6 +7,7 @@
 #include "table/ect_table.h"
 #include "table/format.h"
 #include "table/hash_order.h"
+#include "table/table_formats.h"
 #include "trie_table/htable_builder.h"
 #include "trie_table/htable_reader.h"
 
@@ -25,6 +26,17 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& HTableOptionType
       {"group_buckets", {offsetof(HTableOptions, group_buckets), rocksdb::OptionType::kUInt32T}}};
   return *types;
 }
+
+Status OpenForOthers(const std::shared_ptr<rocksdb::TableFactory>& blocks, const rocksdb::ReadOptions& read_options,
+                     const rocksdb::TableReaderOptions& options,
+                     std::unique_ptr<rocksdb::RandomAccessFileReader>&& file, uint64_t file_size,
+                     std::unique_ptr<rocksdb::TableReader>* reader) {
+  HTableOptions table_options;
+  table_options.table = blocks;
+  return HTableFactory(table_options).NewTableReader(read_options, options, std::move(file), file_size, reader, true);
+}
+
+const TableFormatRegistration kFormat(kHTableFooterMagic, HTableFactory::kClassName(), OpenForOthers);
 
 }  // namespace
 

@@ -57,7 +57,8 @@ struct TrieOptions {
   double filter_bits = 16;
 
   // The tables that are written: "sst", block-based ones, or "htable" (htable.h), whose lookups read one page and need
-  // no index. A trie of HTables reads both. A table factory of the options that is neither is left as it is.
+  // no index. Both are read, so it can be changed at any open. A table factory of the options that is neither is left
+  // as it is.
   std::string format = "sst";
 
   // Bytes of tables per byte of live data (keys and values, newest versions, not deleted) that are tolerated, 1.1 or
