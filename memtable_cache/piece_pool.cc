@@ -66,13 +66,7 @@ bool PiecePool::Seal(char* base, size_t used, size_t bytes) {
   char* fresh = nullptr;
   if (!backing_->CopyOut(base, used, bytes, &fresh).ok()) return false;
   // The addresses of the piece leave the pool, the fresh ones, with its pages, enter it.
-  char* const region = RegionOf(base);
-  auto it = regions_.find(region);
-  const size_t before = static_cast<size_t>(base - region);
-  const size_t after = it->second - before - bytes;
-  regions_.erase(it);
-  if (before > 0) regions_[region] = before;
-  if (after > 0) regions_[base + bytes] = after;
+  ForgetRange(base, bytes);
   regions_[fresh] = bytes;
   stats_.claimed_bytes -= bytes;
   stats_.copied_bytes += bytes;
@@ -192,6 +186,22 @@ void PiecePool::FreeBlockAndJoin(char* block, int order) {
     ++order;
   }
   PutBlock(block, order);
+}
+
+// Cuts a range out of the regions that it lies in; what is left of them become regions.
+void PiecePool::ForgetRange(char* base, size_t bytes) {
+  while (bytes > 0) {
+    char* const region = RegionOf(base);
+    const auto it = regions_.find(region);
+    const size_t before = static_cast<size_t>(base - region);
+    const size_t here = std::min(bytes, it->second - before);
+    const size_t after = it->second - before - here;
+    regions_.erase(it);
+    if (before > 0) regions_[region] = before;
+    if (after > 0) regions_[base + here] = after;
+    base += here;
+    bytes -= here;
+  }
 }
 
 char* PiecePool::RegionOf(const char* at) const {

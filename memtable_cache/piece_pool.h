@@ -86,6 +86,7 @@ class PiecePool {
   void CutBehind(char* block, size_t keep, size_t bytes);
   void FreeRange(char* base, size_t bytes);
   void FreeBlockAndJoin(char* block, int order);
+  void ForgetRange(char* base, size_t bytes);
   char* RegionOf(const char* at) const;
   size_t ElasticBytes(size_t wanted);
   void TrimFreeRegions();

@@ -1,0 +1,538 @@
+// Sub-MemTables against an ordered map, under several comparators and settings, and under concurrent writers, readers
+// and long-lived iterators. CAIRN_SEED=n replays a run.
+
+#include "memtable_cache/sub_memtable.h"
+
+#include <atomic>
+#include <map>
+#include <random>
+#include <set>
+#include <thread>
+
+#include "db/dbformat.h"
+#include "db/lookup_key.h"
+#include "db/memtable.h"
+#include "gtest/gtest.h"
+#include "memory/concurrent_arena.h"
+#include "memtable_cache/sub_memtable_factory.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/write_buffer_manager.h"
+#include "table/hash_order.h"
+#include "table/test_seed.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Comparator;
+using rocksdb::KeyHandle;
+using rocksdb::MemTableRep;
+using rocksdb::Slice;
+
+constexpr size_t kArenaBlock = 32 << 10;  // of a write buffer of 256 KiB
+
+// Shorter keys first, and case does not count: neither prefixes nor hashes of the bytes mean anything.
+class ForeignComparator : public Comparator {
+ public:
+  const char* Name() const override { return "test.Foreign"; }
+  int Compare(const Slice& a, const Slice& b) const override {
+    if (a.size() != b.size()) return a.size() < b.size() ? -1 : 1;
+    for (size_t i = 0; i < a.size(); ++i) {
+      const int difference = tolower(a[i]) - tolower(b[i]);
+      if (difference != 0) return difference;
+    }
+    return 0;
+  }
+  bool CanKeysWithDifferentByteContentsBeEqual() const override { return true; }
+  void FindShortestSeparator(std::string* /*start*/, const Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+};
+
+const Comparator* const kComparators[] = {rocksdb::BytewiseComparator(), rocksdb::ReverseBytewiseComparator(),
+                                          HashOrderComparator(HashKind::kXxh3, 7), new ForeignComparator};
+
+// A memtable as RocksDB would make it.
+class Table {
+ public:
+  Table(const Comparator* comparator, const std::shared_ptr<SubMemTableFactory>& factory,
+        size_t arena_block = kArenaBlock, rocksdb::AllocTracker* tracker = nullptr)
+      : internal_(comparator),
+        key_comparator_(internal_),
+        arena_(arena_block, tracker),
+        rep_(factory->CreateMemTableRep(key_comparator_, &arena_, nullptr, nullptr, 0)) {}
+
+  static size_t EncodedBytes(const Slice& key, const Slice& value) {
+    const auto internal_bytes = static_cast<uint32_t>(key.size() + 8);
+    return rocksdb::VarintLength(internal_bytes) + internal_bytes + rocksdb::VarintLength(value.size()) + value.size();
+  }
+
+  KeyHandle Prepare(const Slice& key, uint64_t sequence, const Slice& value) {
+    char* to = nullptr;
+    KeyHandle handle = rep_->Allocate(EncodedBytes(key, value), &to);
+    to = rocksdb::EncodeVarint32(to, static_cast<uint32_t>(key.size() + 8));
+    memcpy(to, key.data(), key.size());
+    rocksdb::EncodeFixed64(to + key.size(), rocksdb::PackSequenceAndType(sequence, rocksdb::kTypeValue));
+    to = rocksdb::EncodeVarint32(to + key.size() + 8, static_cast<uint32_t>(value.size()));
+    memcpy(to, value.data(), value.size());
+    return handle;
+  }
+
+  void Add(const Slice& key, uint64_t sequence, const Slice& value) {
+    rep_->InsertConcurrently(Prepare(key, sequence, value));
+  }
+
+  static uint64_t SequenceOf(const char* entry) { return KeyOf(entry).tag >> 8; }
+  static std::string ValueOf(const char* entry) {
+    const Slice key = rocksdb::GetLengthPrefixedSlice(entry);
+    return rocksdb::GetLengthPrefixedSlice(key.data() + key.size()).ToString();
+  }
+
+  // The sequences of the key's versions up to `snapshot`, at most `limit`, as Get presents them.
+  std::vector<uint64_t> Versions(const Slice& key, uint64_t snapshot, size_t limit) const {
+    struct Collector {
+      const Comparator* comparator;
+      Slice key;
+      size_t limit;
+      std::vector<uint64_t> sequences;
+    } collector{internal_.user_comparator(), key, limit, {}};
+    const rocksdb::LookupKey lookup(key, snapshot);
+    rep_->Get(lookup, &collector, [](void* argument, const char* entry) {
+      auto* all = static_cast<Collector*>(argument);
+      if (all->comparator->Compare(KeyOf(entry).user_key, all->key) != 0) return false;
+      all->sequences.push_back(SequenceOf(entry));
+      return all->sequences.size() < all->limit;
+    });
+    return collector.sequences;
+  }
+
+  MemTableRep* rep() const { return rep_.get(); }
+  const rocksdb::InternalKeyComparator& internal() const { return internal_; }
+
+ private:
+  const rocksdb::InternalKeyComparator internal_;
+  const rocksdb::MemTable::KeyComparator key_comparator_;
+  rocksdb::ConcurrentArena arena_;
+  const std::unique_ptr<MemTableRep> rep_;
+};
+
+std::shared_ptr<SubMemTableFactory> FactoryOf(const std::string& options) {
+  auto factory = std::make_shared<SubMemTableFactory>();
+  const rocksdb::Status s = factory->ConfigureFromString(rocksdb::ConfigOptions(), options);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  return factory;
+}
+
+std::string InternalKey(const Slice& key, uint64_t sequence) {
+  std::string bytes = key.ToString();
+  rocksdb::PutFixed64(&bytes, rocksdb::PackSequenceAndType(sequence, rocksdb::kValueTypeForSeek));
+  return bytes;
+}
+
+// Keys that are prefixes of each other, agree in many bytes, and differ in case only.
+std::string RandomKey(std::mt19937_64* random) {
+  const uint64_t number = (*random)() % 300;
+  switch (number % 5) {
+    case 0:
+      return std::string(number / 5 % 20, '\0');
+    case 1:
+      return "a common beginning of many bytes " + std::to_string(number);
+    case 2:
+      return std::string(number % 2 == 0 ? "K" : "k") + std::to_string(number / 10);
+    case 3:
+      return std::string(8, static_cast<char>(number * 7)) + std::to_string(number % 3);
+    default:
+      return std::to_string(number * 2654435761U);
+  }
+}
+
+class SubMemTableModelTest : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
+
+struct Before {
+  const rocksdb::InternalKeyComparator* comparator;
+  bool operator()(const std::string& a, const std::string& b) const { return comparator->Compare(a, b) < 0; }
+};
+using Model = std::map<std::string, std::string, Before>;
+
+void CheckScans(const Table& table, const Model& model, const std::string& target) {
+  std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+  auto expect_at = [&](Model::const_iterator expected) {
+    ASSERT_EQ(iterator->Valid(), expected != model.end());
+    if (!iterator->Valid()) return;
+    ASSERT_EQ(rocksdb::GetLengthPrefixedSlice(iterator->key()).ToString(true), Slice(expected->first).ToString(true));
+    ASSERT_EQ(Table::ValueOf(iterator->key()), expected->second);
+  };
+  auto it = model.begin();
+  for (iterator->SeekToFirst(); it != model.end(); ++it, iterator->Next()) expect_at(it);
+  ASSERT_FALSE(iterator->Valid());
+  auto back = model.rbegin();
+  for (iterator->SeekToLast(); back != model.rend(); ++back, iterator->Prev()) expect_at(std::prev(back.base()));
+  ASSERT_FALSE(iterator->Valid());
+  // There and back again, from somewhere.
+  it = model.lower_bound(target);
+  iterator->Seek(target, nullptr);
+  expect_at(it);
+  for (int step = 0; it != model.end() && step < 40; ++step) {
+    if (step % 5 < 3) {
+      ++it;
+      iterator->Next();
+    } else if (it != model.begin()) {
+      --it;
+      iterator->Prev();
+    }
+    expect_at(it);
+  }
+  it = model.upper_bound(target);
+  iterator->SeekForPrev(target, nullptr);
+  expect_at(it == model.begin() ? model.end() : std::prev(it));
+}
+
+TEST_P(SubMemTableModelTest, AgreesWithAnOrderedMap) {
+  std::mt19937_64 random(Seed() + static_cast<uint64_t>(std::get<0>(GetParam())));
+  const Comparator* comparator = kComparators[std::get<0>(GetParam())];
+  Table table(comparator, FactoryOf(std::get<1>(GetParam())));
+  Model model(Before{&table.internal()});
+  std::vector<uint64_t> sequences(4000);
+  for (size_t i = 0; i < sequences.size(); ++i) sequences[i] = i + 1;
+  // Writers of other cores publish in another order.
+  for (size_t i = 0; i + 1 < sequences.size(); ++i) {
+    std::swap(sequences[i], sequences[i + random() % std::min<size_t>(20, sequences.size() - i)]);
+  }
+  // The first half is not read, so that the indexes begin with many entries.
+  for (size_t i = 0; i < sequences.size(); ++i) {
+    const std::string key = RandomKey(&random);
+    const size_t value_bytes = random() % 500 == 0 ? random() % 100000 : random() % 60;
+    const std::string value(value_bytes, static_cast<char>('a' + i % 26));
+    table.Add(key, sequences[i], value);
+    std::string internal_key = key;
+    rocksdb::PutFixed64(&internal_key, rocksdb::PackSequenceAndType(sequences[i], rocksdb::kTypeValue));
+    model[internal_key] = value;
+    if (i > sequences.size() / 2 && random() % 8 == 0) {
+      const std::string wanted = RandomKey(&random);
+      const uint64_t snapshot = random() % 3 == 0 ? random() % sequences.size() : sequences.size();
+      const size_t limit = 1 + random() % 6;
+      std::vector<uint64_t> expected;
+      for (auto it = model.lower_bound(InternalKey(wanted, snapshot));
+           it != model.end() && expected.size() < limit &&
+           comparator->Compare(rocksdb::ExtractUserKey(it->first), wanted) == 0;
+           ++it) {
+        expected.push_back(rocksdb::GetInternalKeySeqno(it->first));
+      }
+      ASSERT_EQ(table.Versions(wanted, snapshot, limit), expected)
+          << Slice(wanted).ToString(true) << " at " << snapshot;
+    }
+    if (i > sequences.size() / 2 && random() % 200 == 0) {
+      CheckScans(table, model, InternalKey(RandomKey(&random), random() % sequences.size()));
+      if (HasFatalFailure()) return;
+    }
+  }
+  const size_t before = table.rep()->ApproximateMemoryUsage();
+  table.rep()->MarkReadOnly();
+  const size_t frozen = table.rep()->ApproximateMemoryUsage();
+  EXPECT_GE(frozen, before);
+  for (int i = 0; i < 20; ++i) {
+    CheckScans(table, model, InternalKey(RandomKey(&random), random() % sequences.size()));
+    if (HasFatalFailure()) return;
+    const std::string wanted = RandomKey(&random);
+    size_t versions = 0;
+    for (const auto& entry : model) {
+      versions += comparator->Compare(rocksdb::ExtractUserKey(entry.first), wanted) == 0 ? 1 : 0;
+    }
+    EXPECT_EQ(table.Versions(wanted, sequences.size(), SIZE_MAX).size(), versions);
+  }
+  EXPECT_EQ(table.rep()->ApproximateMemoryUsage(), frozen);
+  EXPECT_EQ(table.rep()->ApproximateNumEntries(model.begin()->first, std::prev(model.end())->first), model.size() - 1);
+  std::unordered_set<const char*> sample;
+  table.rep()->UniqueRandomSample(model.size(), 100, &sample);
+  EXPECT_EQ(sample.size(), 100u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableModelTest,
+                         ::testing::Combine(::testing::Values(0, 1, 2, 3),
+                                            ::testing::Values("piece_size=64K", "piece_size=4K;copy_on_seal=true",
+                                                              "lazy_index=false;compact_index=false")));
+
+// A read-only memtable that nobody has read: lookups go to the final run.
+TEST(SubMemTableTest, LooksUpWithoutAHash) {
+  for (const Comparator* comparator : kComparators) {
+    Table table(comparator, FactoryOf(""));
+    for (uint64_t i = 1; i <= 5000; ++i) table.Add(std::to_string(i % 1000), i, "v");
+    table.rep()->MarkReadOnly();
+    for (uint64_t i = 0; i < 1000; i += 37) {
+      EXPECT_EQ(table.Versions(std::to_string(i), 3000 + i, 2), (std::vector<uint64_t>{3000 + i, 2000 + i}));
+    }
+    EXPECT_TRUE(table.Versions("none", 5000, 1).empty());
+  }
+}
+
+TEST(SubMemTableTest, SortsAsTheComparatorSays) {
+  std::mt19937_64 random(Seed());
+  for (const Comparator* comparator : kComparators) {
+    for (size_t count : {0, 1, 2, 40, 1000, 20000}) {
+      Table table(comparator, FactoryOf(""));
+      for (uint64_t i = 1; i <= count; ++i)
+        table.Add(RandomKey(&random) + (i % 3 == 0 ? RandomKey(&random) : ""), i, "");
+      table.rep()->MarkReadOnly();
+      std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+      size_t seen = 0;
+      std::string last;
+      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++seen) {
+        const Slice key = rocksdb::GetLengthPrefixedSlice(iterator->key());
+        if (seen > 0) {
+          ASSERT_LT(table.internal().Compare(last, key), 0);
+        }
+        last = key.ToString();
+      }
+      EXPECT_EQ(seen, count);
+    }
+  }
+}
+
+TEST(SubMemTableTest, FindsAnOldVersionOfAHotKeyInFewSteps) {
+  Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
+  constexpr uint64_t kVersions = 200000;
+  table.Versions("hot", 1, 1);
+  for (uint64_t i = 2; i <= kVersions; ++i) table.Add("hot", i ^ 1, "");
+  const auto start = std::chrono::steady_clock::now();
+  for (uint64_t i = 10; i < kVersions; i += 97) ASSERT_EQ(table.Versions("hot", i, 1), std::vector<uint64_t>{i});
+  // 2,000 lookups: some 30 steps each take a few milliseconds, 100,000 steps each took a minute.
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+}
+
+TEST(SubMemTableTest, AnAbandonedEntryIsNotThere) {
+  Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
+  table.Add("a", 1, "x");
+  table.Prepare("b", 2, "never published");
+  for (uint64_t i = 3; i < 3000; ++i) table.Add("c", i, "y");
+  EXPECT_EQ(table.Versions("a", 5000, 9), std::vector<uint64_t>{1});
+  EXPECT_TRUE(table.Versions("b", 5000, 9).empty());
+  table.rep()->MarkReadOnly();
+  EXPECT_TRUE(table.Versions("b", 5000, 9).empty());
+  EXPECT_EQ(table.Versions("c", 5000, SIZE_MAX).size(), 2997u);
+}
+
+// Writers with sequences of their own; `acknowledged[i]`: the writer's last sequence that was published.
+struct Writers {
+  static constexpr int kCount = 3;
+  static constexpr uint64_t kKeys = 500;
+
+  static std::string Key(int writer, uint64_t i) { return std::to_string(i % kKeys) + "/" + std::to_string(writer); }
+  static uint64_t Sequence(int writer, uint64_t i) { return i * kCount + static_cast<uint64_t>(writer); }
+
+  void Run(Table* table, int writer, uint64_t entries) {
+    for (uint64_t i = 1; i <= entries; ++i) {
+      const std::string value(i % 90, static_cast<char>('a' + i % 26));
+      table->Add(Key(writer, i), Sequence(writer, i), i % 4001 == 0 ? std::string(30000, 'L') : value);
+      acknowledged[writer].store(i, std::memory_order_release);
+    }
+    running.fetch_sub(1, std::memory_order_release);
+  }
+
+  std::atomic<uint64_t> acknowledged[kCount] = {};
+  std::atomic<int> running{kCount};
+};
+
+class SubMemTableStressTest : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(SubMemTableStressTest, ReadersAndLongIteratorsDuringWrites) {
+  constexpr uint64_t kEntries = 40000;
+  const std::shared_ptr<SubMemTableFactory> factory = FactoryOf(GetParam());
+  Table table(HashOrderComparator(HashKind::kXxh3, 0), factory);
+  Writers writers;
+  std::vector<std::thread> threads;
+  for (int w = 0; w < Writers::kCount; ++w) threads.emplace_back([&, w] { writers.Run(&table, w, kEntries); });
+  // Point reads: what was acknowledged is found, newest first.
+  threads.emplace_back([&] {
+    std::mt19937_64 random(Seed());
+    while (writers.running.load(std::memory_order_acquire) > 0) {
+      const int w = static_cast<int>(random() % Writers::kCount);
+      const uint64_t last = writers.acknowledged[w].load(std::memory_order_acquire);
+      if (last == 0) continue;
+      const uint64_t i = last - random() % std::min<uint64_t>(last, Writers::kKeys);
+      const std::vector<uint64_t> found = table.Versions(Writers::Key(w, i), Writers::Sequence(w, i), 2);
+      ASSERT_FALSE(found.empty());
+      ASSERT_EQ(found[0], Writers::Sequence(w, i));
+      if (found.size() == 2) {
+        ASSERT_EQ(found[1], Writers::Sequence(w, i - Writers::kKeys));
+      }
+    }
+  });
+  // Long-lived iterators: they keep seeing whole, ordered entries, at least those acknowledged before.
+  threads.emplace_back([&] {
+    while (writers.running.load(std::memory_order_acquire) > 0) {
+      uint64_t acknowledged = 0;
+      for (const auto& each : writers.acknowledged) acknowledged += each.load(std::memory_order_acquire);
+      std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+      std::vector<const char*> entries;
+      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) entries.push_back(iterator->key());
+      ASSERT_GE(entries.size(), acknowledged);
+      for (int round = 0; round < 3; ++round) {
+        iterator->SeekToLast();
+        for (int step = 0; step < 200 && iterator->Valid(); ++step) iterator->Prev();
+        for (size_t i = 0; i < entries.size(); i += 17) {
+          const std::string value = Table::ValueOf(entries[i]);
+          ASSERT_TRUE(value.empty() || value.find_first_not_of(value[0]) == std::string::npos);
+        }
+        std::this_thread::yield();
+      }
+    }
+  });
+  for (std::thread& thread : threads) thread.join();
+  table.rep()->MarkReadOnly();
+  std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+  std::set<uint64_t> sequences;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
+    sequences.insert(Table::SequenceOf(iterator->key()));
+  }
+  EXPECT_EQ(sequences.size(), kEntries * Writers::kCount);
+}
+
+INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableStressTest,
+                         ::testing::Values("piece_size=64K", "piece_size=4K;copy_on_seal=true", "lazy_index=false"));
+
+TEST(SubMemTableAccountingTest, CountsThePiecesThatAreHeld) {
+  for (const char* options : {"", "copy_on_seal=true"}) {
+    const std::shared_ptr<SubMemTableFactory> factory = FactoryOf(options);
+    rocksdb::WriteBufferManager manager(size_t{1} << 30);
+    {
+      rocksdb::AllocTracker tracker(&manager);
+      Table table(rocksdb::BytewiseComparator(), factory, 1 << 20, &tracker);
+      Writers writers;
+      std::vector<std::thread> threads;
+      for (int w = 0; w < Writers::kCount; ++w) threads.emplace_back([&, w] { writers.Run(&table, w, 20000); });
+      for (int sample = 0; sample < 20; ++sample) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        // The memtable's figure lies between what the pool counted before it and after it.
+        const PiecePool::Stats before = factory->pool(nullptr)->GetStats();
+        const size_t usage = table.rep()->ApproximateMemoryUsage();
+        const PiecePool::Stats after = factory->pool(nullptr)->GetStats();
+        EXPECT_GE(usage * 1.05 + (2 << 20), before.claimed_bytes + before.copied_bytes);
+        EXPECT_LE(usage, (after.claimed_bytes + after.copied_bytes) * 1.25 + (2 << 20));
+      }
+      for (std::thread& thread : threads) thread.join();
+      table.rep()->MarkReadOnly();
+      const PiecePool::Stats pool = factory->pool(nullptr)->GetStats();
+      const size_t usage = table.rep()->ApproximateMemoryUsage();
+      EXPECT_EQ(usage, pool.claimed_bytes + pool.copied_bytes + 9 * 60000);
+      EXPECT_EQ(manager.memory_usage(), usage + rocksdb::Arena::kInlineSize);
+      // The final run takes what was counted in advance.
+      const auto* sub = static_cast<const SubMemTable*>(table.rep());
+      const std::shared_ptr<const RunSet> runs = sub->SortedRuns();
+      ASSERT_EQ(runs->size(), 1u);
+      EXPECT_LE((*runs)[0]->MemoryBytes(), 9u * 60000);
+      EXPECT_GE((*runs)[0]->MemoryBytes(), 8u * 60000);
+      // No more than 5 % of what is claimed is room that nobody used.
+      size_t entries_bytes = 0;
+      for (size_t i = 0; i < (*runs)[0]->size(); ++i) {
+        const char* entry = (*runs)[0]->entry(i);
+        entries_bytes += Table::EncodedBytes(KeyOf(entry).user_key, Table::ValueOf(entry)) + 4;
+      }
+      EXPECT_LE(pool.claimed_bytes + pool.copied_bytes, entries_bytes * 1.05 + Writers::kCount * (256 << 10));
+      tracker.FreeMem();
+    }
+    EXPECT_EQ(manager.memory_usage(), 0u);
+    const PiecePool::Stats pool = factory->pool(nullptr)->GetStats();
+    EXPECT_EQ(pool.claimed_bytes, 0u);
+    EXPECT_EQ(pool.copied_bytes, 0u);
+    EXPECT_EQ(pool.copies > 0, std::string(options) == "copy_on_seal=true");
+  }
+}
+
+TEST(PiecePoolTest, KeepsEveryByteInOnePlace) {
+  for (bool copy : {false, true}) {
+    std::mt19937_64 random(Seed());
+    std::unique_ptr<Backing> backing;
+    ASSERT_TRUE(NewPlainBacking(copy, &backing).ok());
+    PiecePool pool(std::move(backing), 256 << 10, 4 << 20);
+    struct Held {
+      char* base;
+      size_t bytes;
+      bool copied;
+      char mark;
+    };
+    std::vector<Held> held;
+    for (int i = 0; i < 3000; ++i) {
+      if (held.size() < 60 && random() % 2 == 0) {
+        Held piece{};
+        const bool large = random() % 50 == 0;
+        ASSERT_TRUE(pool.Claim(large ? random() % (5 << 20) : 100, 4096 << random() % 8, PieceOwner(), &piece.base,
+                               &piece.bytes)
+                        .ok());
+        piece.mark = static_cast<char>(i);
+        memset(piece.base, piece.mark, piece.bytes);
+        held.push_back(piece);
+      } else if (!held.empty()) {
+        const size_t victim = random() % held.size();
+        Held& piece = held[victim];
+        for (size_t at = 0; at < piece.bytes; at += 509) ASSERT_EQ(piece.base[at], piece.mark);
+        if (!piece.copied && random() % 2 == 0) {
+          piece.copied = pool.Seal(piece.base, piece.bytes, piece.bytes);
+          ASSERT_EQ(piece.copied, copy);
+          for (size_t at = 0; at < piece.bytes; at += 509) ASSERT_EQ(piece.base[at], piece.mark);
+        } else {
+          pool.Release(piece.base, piece.bytes, piece.copied);
+          held.erase(held.begin() + static_cast<ptrdiff_t>(victim));
+        }
+      }
+    }
+    size_t claimed = 0;
+    size_t copied = 0;
+    for (const Held& piece : held) (piece.copied ? copied : claimed) += piece.bytes;
+    EXPECT_EQ(pool.GetStats().claimed_bytes, claimed);
+    EXPECT_EQ(pool.GetStats().copied_bytes, copied);
+    for (const Held& piece : held) pool.Release(piece.base, piece.bytes, piece.copied);
+    EXPECT_EQ(pool.GetStats().claimed_bytes, 0u);
+    if (!copy) {
+      EXPECT_LE(pool.GetStats().free_bytes, size_t{4} << 20);
+    }
+  }
+}
+
+TEST(PiecePoolTest, MissesHalveThePiecesAndQuietDoublesThem) {
+  std::unique_ptr<Backing> backing;
+  ASSERT_TRUE(NewPlainBacking(false, &backing).ok());
+  PiecePool pool(std::move(backing), 1 << 20, 64 << 20);
+  auto claimed_bytes = [&] {
+    char* base = nullptr;
+    size_t bytes = 0;
+    EXPECT_TRUE(pool.Claim(100, 1 << 20, PieceOwner(), &base, &bytes).ok());
+    pool.Release(base, bytes, false);
+    return bytes;
+  };
+  EXPECT_EQ(claimed_bytes(), size_t{1} << 20);
+  for (int i = 0; i < 64; ++i) pool.CountMiss();
+  EXPECT_EQ(claimed_bytes(), size_t{512} << 10);
+  for (int round = 0; round < 20; ++round) {
+    for (int i = 0; i < 64; ++i) pool.CountMiss();
+    claimed_bytes();
+  }
+  EXPECT_EQ(claimed_bytes(), size_t{64} << 10);
+  for (int i = 0; i < 256 * 5; ++i) claimed_bytes();
+  EXPECT_EQ(claimed_bytes(), size_t{1} << 20);
+  EXPECT_EQ(pool.GetStats().misses, 64u * 21);
+}
+
+TEST(SubMemTableFactoryTest, IsMadeFromAStringAndComesBack) {
+  std::shared_ptr<rocksdb::MemTableRepFactory> factory;
+  rocksdb::ConfigOptions config;
+  for (const char* text : {"cairn.SubMemTable:piece_size=64K;copy_on_seal=true",
+                           "{id=cairn.SubMemTable;piece_size=65536;copy_on_seal=true}"}) {
+    const rocksdb::Status s = rocksdb::MemTableRepFactory::CreateFromString(config, text, &factory);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(factory->IsInstanceOf("cairn.SubMemTable"));
+    const auto* options = factory->GetOptions<SubMemTableOptions>("cairn.SubMemTableOptions");
+    ASSERT_NE(options, nullptr);
+    EXPECT_EQ(options->piece_size, uint64_t{64} << 10);
+    EXPECT_TRUE(options->copy_on_seal);
+  }
+  std::shared_ptr<rocksdb::MemTableRepFactory> again;
+  ASSERT_TRUE(rocksdb::MemTableRepFactory::CreateFromString(config, factory->ToString(config), &again).ok());
+  std::string mismatch;
+  EXPECT_TRUE(factory->AreEquivalent(config, again.get(), &mismatch)) << mismatch;
+  EXPECT_FALSE(rocksdb::MemTableRepFactory::CreateFromString(config, "cairn.SubMemTable:piece_size=5000", &again).ok());
+  EXPECT_FALSE(rocksdb::MemTableRepFactory::CreateFromString(config, "cairn.SubMemTable:none=1", &again).ok());
+  SubMemTableStats stats;
+  EXPECT_TRUE(GetSubMemTableStats(*factory, &stats).ok());
+  EXPECT_TRUE(GetSubMemTableStats(rocksdb::SkipListFactory(), &stats).IsNotSupported());
+}
+
+}  // namespace
+}  // namespace cairn
