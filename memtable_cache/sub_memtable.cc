@@ -210,39 +210,42 @@ Piece* SubMemTable::ClaimForWriting(size_t entry_bytes) {
   const auto core = static_cast<size_t>(std::max(0, sched_getcpu()));
   for (size_t probe = 0;; ++probe) {
     Slot* slot = &slots_[(core + probe) & slot_mask_];
-    bool busy = false;
-    Piece* piece = TryClaim(slot, entry_bytes, &busy);
-    if (piece != nullptr) return piece;
-    if (busy) {
-      pool_->CountMiss();
-      if (probe > slot_mask_) std::this_thread::yield();
-      continue;
+    Piece* piece = nullptr;
+    switch (TryClaim(slot, entry_bytes, &piece)) {
+      case Answer::kClaimed:
+        return piece;
+      case Answer::kTooLarge:
+        return OversizePiece(entry_bytes);
+      case Answer::kEmpty:
+        if (entry_bytes > WantedPieceBytes() / kOversizePart) return OversizePiece(entry_bytes);
+        piece = FillSlot(slot, entry_bytes);
+        if (piece != nullptr) return piece;
+        break;
+      case Answer::kBusy:
+        pool_->CountMiss();
+        if (probe > slot_mask_) std::this_thread::yield();
+        break;
     }
-    if (entry_bytes > WantedPieceBytes() / kOversizePart) return OversizePiece(entry_bytes);
-    piece = FillSlot(slot, entry_bytes);
-    if (piece != nullptr) return piece;
   }
 }
 
-Piece* SubMemTable::TryClaim(Slot* slot, size_t entry_bytes, bool* busy) {
+SubMemTable::Answer SubMemTable::TryClaim(Slot* slot, size_t entry_bytes, Piece** claimed) {
   Piece* piece = slot->piece.load(std::memory_order_acquire);
-  if (piece == nullptr) return nullptr;
+  if (piece == nullptr) return Answer::kEmpty;
   uint64_t old = piece->word->load(std::memory_order_relaxed);
   PieceWord word = PieceWord::Decode(old);
-  if (word.state == PieceState::kOpen) {
-    const bool fits = word.tail + entry_bytes <= piece->bytes;
-    // A large entry goes elsewhere and leaves the piece to smaller ones.
-    if (!fits && entry_bytes > piece->bytes / kOversizePart) return nullptr;
-    word.state = fits ? PieceState::kBusy : PieceState::kSealed;
-    if (piece->word->compare_exchange_strong(old, word.Encode(), std::memory_order_acquire)) {
-      if (fits) return piece;
-      slot->piece.store(nullptr, std::memory_order_release);
-      SealPiece(piece);
-      return nullptr;
-    }
+  if (word.state != PieceState::kOpen) return Answer::kBusy;
+  const bool fits = word.tail + entry_bytes <= piece->bytes;
+  if (!fits && entry_bytes > piece->bytes / kOversizePart) return Answer::kTooLarge;
+  word.state = fits ? PieceState::kBusy : PieceState::kSealed;
+  if (!piece->word->compare_exchange_strong(old, word.Encode(), std::memory_order_acquire)) return Answer::kBusy;
+  if (fits) {
+    *claimed = piece;
+    return Answer::kClaimed;
   }
-  *busy = word.state != PieceState::kSealed;
-  return nullptr;
+  slot->piece.store(nullptr, std::memory_order_release);
+  SealPiece(piece);
+  return Answer::kEmpty;
 }
 
 Piece* SubMemTable::FillSlot(Slot* slot, size_t entry_bytes) {

@@ -66,8 +66,10 @@ class SubMemTable : public rocksdb::MemTableRep {
   };
 
   Piece* ClaimForWriting(size_t entry_bytes);
-  // Null: the slot has no piece with room that is free to be claimed. *busy: because another thread is in it.
-  Piece* TryClaim(Slot* slot, size_t entry_bytes, bool* busy);
+  // What a slot answers to a writer: its piece is the writer's now; it has no piece; another thread is in its piece;
+  // its piece has no room, but is too good to be sealed for one large entry.
+  enum class Answer { kClaimed, kEmpty, kBusy, kTooLarge };
+  Answer TryClaim(Slot* slot, size_t entry_bytes, Piece** claimed);
   // A new piece, claimed, for a slot that has none; null if it has got one meanwhile.
   Piece* FillSlot(Slot* slot, size_t entry_bytes);
   Piece* OversizePiece(size_t entry_bytes);

@@ -309,6 +309,19 @@ TEST(SubMemTableTest, AnAbandonedEntryIsNotThere) {
   EXPECT_EQ(table.Versions("c", 5000, SIZE_MAX).size(), 2997u);
 }
 
+// An entry may be too large for the piece in the slot and not for the next one, which would be larger.
+TEST(SubMemTableTest, TakesEntriesOfEverySizeAsPiecesGrow) {
+  std::mt19937_64 random(Seed());
+  for (int round = 0; round < 60; ++round) {
+    Table table(rocksdb::BytewiseComparator(), FactoryOf(""), 4096);
+    constexpr uint64_t kEntries = 1500;
+    for (uint64_t i = 1; i <= kEntries; ++i)
+      table.Add("k", i, std::string(random() % (size_t{8} << random() % 15), 'v'));
+    table.rep()->MarkReadOnly();
+    EXPECT_EQ(table.Versions("k", kEntries, SIZE_MAX).size(), kEntries);
+  }
+}
+
 // Writers with sequences of their own; `acknowledged[i]`: the writer's last sequence that was published.
 struct Writers {
   static constexpr int kCount = 3;
