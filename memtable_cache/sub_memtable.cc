@@ -259,6 +259,7 @@ Piece* SubMemTable::FillSlot(Slot* slot, size_t entry_bytes) {
 
 Piece* SubMemTable::OversizePiece(size_t entry_bytes) {
   std::lock_guard<std::mutex> lock(pieces_mutex_);
+  ChargeLocked(kFinalRunBytes);
   return AddPiece(layout_.header_bytes + entry_bytes, true);
 }
 
