@@ -93,6 +93,7 @@ Status FillDurableSubMemTable(rocksdb::Options* options) {
   memtable.piece_size = 16 << 10;
   static const std::shared_ptr<rocksdb::MemTableRepFactory> factory = NewSubMemTableFactory(memtable);
   options->memtable_factory = factory;
+  options->enable_pipelined_write = true;  // the other durable engine writes group after group
   return FindEngine("leveled")->fill(options);
 }
 const Engine kDurableSubMemTable = {"durable_sub_memtable", FillDurableSubMemTable, false, 1};
