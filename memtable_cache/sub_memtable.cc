@@ -324,7 +324,9 @@ void SubMemTable::MarkReadOnly() {
     PieceWord word = piece->Load();
     word.state = PieceState::kSealed;
     piece->word->store(word.Encode(), std::memory_order_release);
-    ChargeLocked(word.entries * kFinalRunBytes);
+    // Not in charged_: RocksDB has added ApproximateMemoryUsage to the sum of its read-only memtables before it calls
+    // this, and will take away what it is then.
+    arena_charge_.Charge(word.entries * kFinalRunBytes);
   }
   read_only_.store(true, std::memory_order_release);
   if (pool_->backing()->durable()) pool_->backing()->MemTableSealed(owner_);

@@ -227,7 +227,7 @@ TEST_P(SubMemTableModelTest, AgreesWithAnOrderedMap) {
   const size_t before = table.rep()->ApproximateMemoryUsage();
   table.rep()->MarkReadOnly();
   const size_t frozen = table.rep()->ApproximateMemoryUsage();
-  EXPECT_GE(frozen, before);
+  EXPECT_EQ(frozen, before);
   for (int i = 0; i < 20; ++i) {
     CheckScans(table, model, InternalKey(RandomKey(&random), random() % sequences.size()));
     if (HasFatalFailure()) return;
@@ -424,8 +424,11 @@ TEST(SubMemTableAccountingTest, CountsThePiecesThatAreHeld) {
       table.rep()->MarkReadOnly();
       const PiecePool::Stats pool = factory->pool(nullptr)->GetStats();
       const size_t usage = table.rep()->ApproximateMemoryUsage();
-      EXPECT_EQ(usage, pool.claimed_bytes + pool.copied_bytes + 9 * 60000);
-      EXPECT_EQ(manager.memory_usage(), usage + rocksdb::Arena::kInlineSize);
+      // The final run's part of pieces that were open at the end is not in the usage, which may not change any more.
+      EXPECT_GE(usage, pool.claimed_bytes + pool.copied_bytes);
+      EXPECT_LE(usage, pool.claimed_bytes + pool.copied_bytes + 9 * 60000);
+      EXPECT_EQ(manager.memory_usage(),
+                pool.claimed_bytes + pool.copied_bytes + 9 * 60000 + rocksdb::Arena::kInlineSize);
       // The final run takes what was counted in advance.
       const auto* sub = static_cast<const SubMemTable*>(table.rep());
       const std::shared_ptr<const RunSet> runs = sub->SortedRuns();
