@@ -167,7 +167,7 @@ class Bench {
     Check(options_.env->GetFileSize(path_, &size));
     Check(options_.table_factory->NewTableReader(
         rocksdb::ReadOptions(),
-        rocksdb::TableReaderOptions(*ioptions_, moptions_->prefix_extractor, rocksdb::EnvOptions(), *comparator_, 0),
+        rocksdb::TableReaderOptions(*ioptions_, moptions_->prefix_extractor, env_options_, *comparator_, 0),
         std::move(file), size, &table_, true));
     file_size_ = size;
   }
@@ -249,6 +249,7 @@ class Bench {
 
   const std::string path_;
   rocksdb::Options options_;
+  const rocksdb::EnvOptions env_options_;
   std::unique_ptr<rocksdb::ImmutableOptions> ioptions_;
   std::unique_ptr<rocksdb::MutableCFOptions> moptions_;
   std::unique_ptr<rocksdb::InternalKeyComparator> comparator_;

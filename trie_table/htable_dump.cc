@@ -95,9 +95,10 @@ Status OpenHTable(const std::string& path, std::unique_ptr<HTableFile>* file, Ke
   s = rocksdb::RandomAccessFileReader::Create(options.env->GetFileSystem(), path, rocksdb::FileOptions(), &reader,
                                               nullptr);
   if (!s.ok()) return s;
-  const rocksdb::TableReaderOptions reader_options(immutable_options, mutable_options.prefix_extractor,
-                                                   rocksdb::EnvOptions(), comparator, 0, false, false, false, -1,
-                                                   nullptr, 0, "", 0, {}, rocksdb::kMaxSequenceNumber);
+  const rocksdb::EnvOptions env_options;
+  const rocksdb::TableReaderOptions reader_options(immutable_options, mutable_options.prefix_extractor, env_options,
+                                                   comparator, 0, false, false, false, -1, nullptr, 0, "", 0, {},
+                                                   rocksdb::kMaxSequenceNumber);
   s = HTableFile::Open(rocksdb::ReadOptions(), reader_options, nullptr, std::move(reader), size, file);
   if (!s.ok()) return s;
   const rocksdb::Comparator* order = nullptr;

@@ -517,8 +517,8 @@ class DamagedTable {
 
   // Asks for one key in `every`, and scans. Returns whether nothing was refused.
   bool Ask(const std::string& bytes, size_t every) {
-    const rocksdb::TableReaderOptions reader_options(ioptions_, moptions_.prefix_extractor, rocksdb::EnvOptions(),
-                                                     comparator_, 0);
+    const rocksdb::TableReaderOptions reader_options(ioptions_, moptions_.prefix_extractor, env_options_, comparator_,
+                                                     0);
     auto file = std::make_unique<rocksdb::RandomAccessFileReader>(std::make_unique<StringFile>(&bytes), "damaged.sst");
     std::unique_ptr<rocksdb::TableReader> table;
     rocksdb::Status s = options_.table_factory->NewTableReader(rocksdb::ReadOptions(), reader_options, std::move(file),
@@ -574,6 +574,7 @@ class DamagedTable {
   const std::map<std::string, std::string>& model_;
   const rocksdb::ImmutableOptions ioptions_;
   const rocksdb::MutableCFOptions moptions_;
+  const rocksdb::EnvOptions env_options_;
   const rocksdb::InternalKeyComparator comparator_;
   std::vector<std::string> keys_;
 };
