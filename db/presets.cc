@@ -43,6 +43,8 @@ std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOpti
   std::shared_ptr<rocksdb::TableFactory> blocks(rocksdb::NewBlockBasedTableFactory(block_options));
   if (trie.format == kTrieFormatSst) return blocks;
   HTableOptions htable_options;
+  // Its filters have 6 to 20 bits a key, or none.
+  htable_options.filter.bits_per_key = trie.filter_bits == 0 ? 0 : std::clamp(trie.filter_bits, 6.0, 20.0);
   if (htable != nullptr) htable_options = htable->options();
   htable_options.table = std::move(blocks);
   return std::make_shared<HTableFactory>(htable_options);

@@ -27,12 +27,14 @@ constexpr size_t kMaxUnitBytes = UINT32_MAX - (1 << 20);
 }  // namespace
 
 HTableBuilder::HTableBuilder(const HTableOptions& table_options, const KeyHash& hash,
-                             const rocksdb::TableBuilderOptions& options, rocksdb::WritableFileWriter* file)
+                             const rocksdb::TableBuilderOptions& options, std::unique_ptr<TableFilterBuilder> filter,
+                             rocksdb::WritableFileWriter* file)
     : table_options_(table_options),
       hash_(hash),
       ioptions_(options.ioptions),
       write_options_(options.write_options),
       file_(file),
+      filter_(std::move(filter)),
       compressor_(options.compression_type, options.compression_opts) {
   if (options.internal_tbl_prop_coll_factories != nullptr) {
     for (const auto& factory : *options.internal_tbl_prop_coll_factories) {
@@ -106,6 +108,7 @@ void HTableBuilder::Add(const Slice& key, const Slice& value) {
   if (cells_.size() == first_cell_ || hash != last_hash_) {
     WriteGroups(GroupEnd::kMoreFollows);
     if (header_.cells++ == 0) header_.first_hash = hash;
+    filter_->Add(hash);
     cells_.push_back({hash, entries_.size(), 0, 0});
     last_hash_ = hash;
   }
@@ -128,7 +131,7 @@ void HTableBuilder::Add(const Slice& key, const Slice& value) {
 uint64_t HTableBuilder::EstimatedFileSize() const {
   // A 16th for what pages leave empty and for what lies behind them.
   const double pending = static_cast<double>(pending_bytes_) / ratio_;
-  return offset_ + static_cast<uint64_t>(pending * 17 / 16);
+  return offset_ + static_cast<uint64_t>(pending * 17 / 16) + filter_->EstimatedBytes();
 }
 
 UnitEntry HTableBuilder::EntryAt(size_t i) const {
@@ -384,7 +387,6 @@ FilePart HTableBuilder::AppendPart(const std::string& bytes) {
 }
 
 void HTableBuilder::FillProperties() {
-  props_.data_size = tail_start_;
   props_.num_data_blocks = header_.homes + header_.spill_buckets + extents_.size();
   props_.index_size = header_.group_index.size + header_.extent_index.size;
   props_.tail_start_offset = tail_start_;
@@ -403,7 +405,21 @@ void HTableBuilder::FillProperties() {
   props_.property_collectors_names = names + "]";
 }
 
+// The block is whole pages and the data before it whole buckets, so it begins at a page.
+Status HTableBuilder::WriteFilter() {
+  std::string block;
+  const Status s = filter_->Finish(&block);
+  if (s.ok() && !block.empty()) header_.filter = AppendPart(block);
+  return s.ok() ? status_ : s;
+}
+
 Status HTableBuilder::WriteTail() {
+  props_.data_size = offset_;
+  const Status filter_status = WriteFilter();
+  if (!filter_status.ok()) return filter_status;
+  props_.filter_size = header_.filter.size;
+  props_.num_filter_entries = header_.filter.size == 0 ? 0 : filter_->keys();
+  props_.filter_policy_name = header_.filter.size == 0 ? "" : kFilterBlockName;
   tail_start_ = offset_;
   header_.entries = props_.num_entries;
   header_.last_hash = last_hash_;
@@ -431,6 +447,7 @@ Status HTableBuilder::WriteTail() {
   rocksdb::MetaIndexBuilder metaindex;
   metaindex.Add(rocksdb::kPropertiesBlockName, handle(header_.properties));
   metaindex.Add(kHTableGroupsName, handle(header_.group_index));
+  if (header_.filter.size > 0) metaindex.Add(kFilterBlockName, handle(header_.filter));
   header_.metaindex = AppendPart(metaindex.Finish().ToString());
   bytes.clear();
   header_.AppendTo(&bytes);

@@ -15,6 +15,7 @@
 #include "table/hash_order.h"
 #include "table/meta_blocks.h"
 #include "table/table_builder.h"
+#include "trie_table/bloom_table.h"
 #include "trie_table/htable_compression.h"
 #include "trie_table/htable_format.h"
 #include "trie_table/htable_layout.h"
@@ -26,7 +27,7 @@ constexpr char kHTableGroupsName[] = "cairn.htable.groups";
 class HTableBuilder : public rocksdb::TableBuilder {
  public:
   HTableBuilder(const HTableOptions& table_options, const KeyHash& hash, const rocksdb::TableBuilderOptions& options,
-                rocksdb::WritableFileWriter* file);
+                std::unique_ptr<TableFilterBuilder> filter, rocksdb::WritableFileWriter* file);
   ~HTableBuilder() override;
 
   void Add(const rocksdb::Slice& key, const rocksdb::Slice& value) override;
@@ -91,12 +92,14 @@ class HTableBuilder : public rocksdb::TableBuilder {
   FilePart AppendPart(const std::string& bytes);
   void FillProperties();
   rocksdb::Status WriteTail();
+  rocksdb::Status WriteFilter();
 
   const HTableOptions table_options_;
   const KeyHash hash_;
   const rocksdb::ImmutableOptions& ioptions_;
   const rocksdb::WriteOptions write_options_;
   rocksdb::WritableFileWriter* const file_;
+  const std::unique_ptr<TableFilterBuilder> filter_;
   std::vector<std::unique_ptr<rocksdb::InternalTblPropColl>> collectors_;
   rocksdb::TableProperties props_;
   UnitCompressor compressor_;

@@ -37,9 +37,13 @@ class HTableFile {
   const std::shared_ptr<const rocksdb::TableProperties>& properties() const { return properties_; }
   const std::string& name() const { return file_->file_name(); }
   const std::shared_ptr<rocksdb::RandomAccessFileReader>& file() const { return file_; }
+  const std::shared_ptr<rocksdb::Cache>& cache() const { return cache_; }
+  const rocksdb::OffsetableCacheKey& cache_key() const { return cache_key_; }
+  // Of size 0 if there is none. The filter block has checksums of its own.
+  const FilePart& filter_part() const { return header_.filter; }
   uint64_t file_size() const { return file_size_; }
   // Units lie before this.
-  uint64_t data_end() const { return header_.group_index.offset; }
+  uint64_t data_end() const { return header_.filter.size > 0 ? header_.filter.offset : header_.group_index.offset; }
   rocksdb::Statistics* statistics() const { return statistics_; }
   size_t bytes_in_memory() const { return sizeof(*this) + index_.bytes() + properties_->ApproximateMemoryUsage(); }
   // What replaces every sequence number; kDisableGlobalSequenceNumber: nothing.

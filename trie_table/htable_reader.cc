@@ -1,6 +1,7 @@
 #include "trie_table/htable_reader.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -37,8 +38,8 @@ struct HTableReader::PendingRead {
   Status* status = nullptr;
 };
 
-HTableReader::HTableReader(std::unique_ptr<HTableFile> file, const KeyHash& hash)
-    : file_(std::move(file)), hash_(hash) {}
+HTableReader::HTableReader(std::unique_ptr<HTableFile> file, const KeyHash& hash, std::unique_ptr<TableFilter> filter)
+    : file_(std::move(file)), hash_(hash), filter_(std::move(filter)) {}
 
 rocksdb::InternalIterator* HTableReader::NewIterator(const rocksdb::ReadOptions& read_options,
                                                      const rocksdb::SliceTransform* /*prefix_extractor*/,
@@ -58,14 +59,20 @@ rocksdb::InternalIterator* HTableReader::NewIterator(const rocksdb::ReadOptions&
   return new (arena->AllocateAligned(sizeof(HTableIterator))) HTableIterator(file_.get(), hash_, read_options, scan);
 }
 
-HTableReader::Lookup HTableReader::StartLookup(const Slice& internal_key, rocksdb::GetContext* get_context) const {
+HTableReader::Lookup HTableReader::StartLookup(const Slice& internal_key, uint64_t hash,
+                                               rocksdb::GetContext* get_context) const {
   Lookup lookup;
   lookup.user_key = rocksdb::ExtractUserKey(internal_key);
   lookup.seq = rocksdb::GetInternalKeySeqno(internal_key);
-  lookup.hash = hash_(lookup.user_key);
-  lookup.place = file_->index().Find(lookup.hash);
+  lookup.hash = hash;
   lookup.get_context = get_context;
   return lookup;
+}
+
+void HTableReader::CountTruePositive(const Lookup& lookup) const {
+  if (filter_ != nullptr && lookup.matched) {
+    RecordTick(file_->statistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
+  }
 }
 
 Status HTableReader::SearchUnit(UnitRef unit, Lookup* lookup) const {
@@ -129,21 +136,37 @@ Status HTableReader::SearchElsewhere(const rocksdb::ReadOptions& read_options, L
 }
 
 Status HTableReader::Get(const rocksdb::ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
-                         const rocksdb::SliceTransform* /*prefix_extractor*/, bool /*skip_filters*/) {
+                         const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) {
   if (file_->index().empty()) return Status::OK();
-  Lookup lookup = StartLookup(key, get_context);
+  Lookup lookup = StartLookup(key, hash_(rocksdb::ExtractUserKey(key)), get_context);
+  if (filter_ != nullptr && !skip_filters && !filter_->MayContain(read_options, lookup.hash)) return Status::OK();
+  lookup.place = file_->index().Find(lookup.hash);
   bool home = true;
-  const Status s = SearchElsewhere(read_options, &lookup, &home);
-  if (!s.ok() || !home) return s;
-  return SearchAt(read_options, HomeOf(lookup), &lookup);
+  Status s = SearchElsewhere(read_options, &lookup, &home);
+  if (s.ok() && home) s = SearchAt(read_options, HomeOf(lookup), &lookup);
+  CountTruePositive(lookup);
+  return s;
 }
 
 void HTableReader::MultiGet(const rocksdb::ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
-                            const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) {
+                            const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) {
   if (file_->index().empty()) return;
   std::vector<PendingRead> reads;
+  std::array<uint64_t, rocksdb::MultiGetContext::MAX_BATCH_SIZE> hashes;
+  std::array<bool, rocksdb::MultiGetContext::MAX_BATCH_SIZE> may_contain;
+  size_t count = 0;
   for (auto key = range->begin(); key != range->end(); ++key) {
-    Lookup lookup = StartLookup(key->ikey, key->get_context);
+    hashes[count] = hash_(rocksdb::ExtractUserKey(key->ikey));
+    may_contain[count++] = true;
+  }
+  if (filter_ != nullptr && !skip_filters) {
+    filter_->MayContainBatch(read_options, hashes.data(), count, may_contain.data());
+  }
+  size_t i = 0;
+  for (auto key = range->begin(); key != range->end(); ++key, ++i) {
+    if (!may_contain[i]) continue;
+    Lookup lookup = StartLookup(key->ikey, hashes[i], key->get_context);
+    lookup.place = file_->index().Find(lookup.hash);
     bool home = true;
     *key->s = SearchElsewhere(read_options, &lookup, &home);
     if (!key->s->ok() || !home) continue;
@@ -242,7 +265,8 @@ Status HTableReader::ApproximateKeyAnchors(const rocksdb::ReadOptions& read_opti
 }
 
 Status HTableReader::VerifyChecksum(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller /*caller*/) {
-  return file_->Verify(read_options);
+  const Status s = file_->Verify(read_options);
+  return s.ok() && filter_ != nullptr ? filter_->Verify(read_options) : s;
 }
 
 Status HTableReader::DumpTable(rocksdb::WritableFile* out_file) { return DumpHTable(*file_, hash_, out_file); }

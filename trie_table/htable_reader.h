@@ -9,13 +9,15 @@
 
 #include "table/hash_order.h"
 #include "table/table_reader.h"
+#include "trie_table/bloom_table.h"
 #include "trie_table/htable_file.h"
 
 namespace cairn {
 
 class HTableReader : public rocksdb::TableReader {
  public:
-  HTableReader(std::unique_ptr<HTableFile> file, const KeyHash& hash);
+  // Without a filter every lookup reads a page.
+  HTableReader(std::unique_ptr<HTableFile> file, const KeyHash& hash, std::unique_ptr<TableFilter> filter);
 
   const HTableFile& file() const { return *file_; }
   const KeyHash& hash() const { return hash_; }
@@ -38,7 +40,9 @@ class HTableReader : public rocksdb::TableReader {
                                         std::vector<Anchor>& anchors) override;
   void SetupForCompaction() override {}
   std::shared_ptr<const rocksdb::TableProperties> GetTableProperties() const override { return file_->properties(); }
-  size_t ApproximateMemoryUsage() const override { return file_->bytes_in_memory(); }
+  size_t ApproximateMemoryUsage() const override {
+    return file_->bytes_in_memory() + (filter_ == nullptr ? 0 : filter_->ApproximateMemoryUsage());
+  }
   rocksdb::Status DumpTable(rocksdb::WritableFile* out_file) override;
   rocksdb::Status VerifyChecksum(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller caller) override;
 
@@ -55,7 +59,9 @@ class HTableReader : public rocksdb::TableReader {
   };
   struct PendingRead;
 
-  Lookup StartLookup(const rocksdb::Slice& internal_key, rocksdb::GetContext* get_context) const;
+  Lookup StartLookup(const rocksdb::Slice& internal_key, uint64_t hash, rocksdb::GetContext* get_context) const;
+  // Lookups that got through a filter and found their key.
+  void CountTruePositive(const Lookup& lookup) const;
   UnitPlace HomeOf(const Lookup& lookup) const { return {lookup.place.offset, file_->index().bucket_size()}; }
   // Looks into extents and spill buckets. *home: the home bucket remains to be asked.
   rocksdb::Status SearchElsewhere(const rocksdb::ReadOptions& read_options, Lookup* lookup, bool* home) const;
@@ -65,6 +71,7 @@ class HTableReader : public rocksdb::TableReader {
 
   const std::unique_ptr<HTableFile> file_;
   const KeyHash hash_;
+  const std::unique_ptr<TableFilter> filter_;
 };
 
 }  // namespace cairn

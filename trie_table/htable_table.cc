@@ -43,6 +43,12 @@ const TableFormatRegistration kFormat(kHTableFooterMagic, HTableFactory::kClassN
 HTableFactory::HTableFactory(const HTableOptions& options) : options_(options) {
   if (options_.table == nullptr) options_.table.reset(rocksdb::NewBlockBasedTableFactory());
   RegisterOptions("cairn.HTable", &options_, &HTableOptionTypes());
+  RegisterOptions("cairn.HTable.filter", &options_.filter, &FilterOptionTypes());
+}
+
+const std::shared_ptr<FilterDirectory>& HTableFactory::filters() const {
+  std::call_once(filters_made_, [this] { filters_ = NewFilterDirectory(options_.filter); });
+  return filters_;
 }
 
 std::string HTableFactory::GetPrintableOptions() const {
@@ -70,7 +76,8 @@ Status HTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
     return Status::InvalidArgument("cairn.HTable: group_buckets is " + std::to_string(options_.group_buckets),
                                    "it may be 8 to 256");
   }
-  return rocksdb::TableFactory::ValidateOptions(db_options, cf_options);
+  const Status s = ValidateFilterOptions(options_.filter);
+  return s.ok() ? rocksdb::TableFactory::ValidateOptions(db_options, cf_options) : s;
 }
 
 Status HTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
@@ -107,7 +114,16 @@ Status HTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
     return Status::InvalidArgument("the HTable " + opened->name() + " is in the order " + comparator,
                                    "open it with this comparator");
   }
-  *reader = std::make_unique<HTableReader>(std::move(opened), *hash);
+  std::unique_ptr<TableFilter> filter;
+  if (!options.skip_filters && opened->filter_part().size > 0) {
+    FilterContext context = FilterContextOf(options, *opened->properties());
+    context.block_cache = opened->cache();
+    context.cache_key = opened->cache_key();
+    s = TableFilter::Open(filters(), context, read_options, opened->file(), opened->filter_part().offset,
+                          opened->filter_part().size, &filter);
+    if (!s.ok()) return s;
+  }
+  *reader = std::make_unique<HTableReader>(std::move(opened), *hash, std::move(filter));
   return s;
 }
 
@@ -115,7 +131,8 @@ rocksdb::TableBuilder* HTableFactory::NewTableBuilder(const rocksdb::TableBuilde
                                                       rocksdb::WritableFileWriter* file) const {
   const KeyHash* const hash = HashOfComparator(options.internal_comparator.user_comparator());
   if (hash == nullptr) return options_.table->NewTableBuilder(options, file);
-  return new HTableBuilder(options_, *hash, options, file);
+  auto filter = NewTableFilterBuilder(filters(), FilterContextOf(options));
+  return new HTableBuilder(options_, *hash, options, std::move(filter), file);
 }
 
 std::unique_ptr<rocksdb::TableFactory> HTableFactory::Clone() const {

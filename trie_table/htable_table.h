@@ -5,10 +5,12 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "cairn/htable.h"
 #include "rocksdb/table.h"
+#include "trie_table/bloom_table.h"
 
 namespace cairn {
 
@@ -37,7 +39,12 @@ class HTableFactory : public rocksdb::TableFactory {
   bool IsDeleteRangeSupported() const override { return false; }
 
  private:
+  // Made when it is first needed, because options are read into a factory that exists.
+  const std::shared_ptr<FilterDirectory>& filters() const;
+
   HTableOptions options_;
+  mutable std::once_flag filters_made_;
+  mutable std::shared_ptr<FilterDirectory> filters_;
 };
 
 }  // namespace cairn

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "cairn/filter.h"
 #include "rocksdb/table.h"
 
 namespace cairn {
@@ -32,6 +33,10 @@ struct HTableOptions {
   // Pages that are laid out together, 8 to 256. A page costs 2 bytes of memory, a group 36 more; a table that is being
   // written holds one group in memory.
   uint32_t group_buckets = 128;
+
+  // Filters spare a lookup the pages of tables that have not got the key. The tables of all column families that share
+  // the factory share the memory that is reported.
+  FilterOptions filter;
 };
 
 // The caller owns the factory.
