@@ -13,7 +13,8 @@ constexpr uint64_t kHasVersions = uint64_t{1} << kAddressBits;
 constexpr uint64_t kTag = ~uint64_t{0} << 48;
 
 constexpr size_t kFirstSlots = 1024;
-constexpr size_t kVersionsAtOnce = 256;
+constexpr size_t kMostVersionsAtOnce = 16384;
+constexpr uint64_t kMilestone = 16;
 constexpr size_t kBatch = 16;
 
 HashIndex::Version* VersionOf(uint64_t word) { return reinterpret_cast<HashIndex::Version*>(word & kAddress); }
@@ -75,6 +76,11 @@ void HashIndex::AddAll(const char* const* entries, size_t count) {
       hashes[i] = order_.Hash(KeyOf(entries[done + i]).user_key);
       __builtin_prefetch(&table->words[table->Home(hashes[i])], 1);
     }
+    // What is in the key's slot already, most likely an older version of it.
+    for (size_t i = 0; i < here; ++i) {
+      const uint64_t word = table->words[table->Home(hashes[i])].load(std::memory_order_relaxed);
+      if (((word ^ hashes[i]) & kTag) == 0) __builtin_prefetch(reinterpret_cast<const void*>(word & kAddress));
+    }
     for (size_t i = 0; i < here; ++i) AddHashed(entries[done + i], hashes[i]);
   }
 }
@@ -122,19 +128,24 @@ void HashIndex::AddVersion(std::atomic<uint64_t>* slot, uint64_t word, const cha
 
 HashIndex::Version* HashIndex::NewVersion(const char* entry, uint64_t tag, Version* older) {
   if (versions_left_ == 0) {
-    versions_.emplace_back(new Version[kVersionsAtOnce]);
-    versions_left_ = kVersionsAtOnce;
-    memory_bytes_.fetch_add(kVersionsAtOnce * sizeof(Version), std::memory_order_relaxed);
+    versions_left_ = std::min(kMostVersionsAtOnce, size_t{64} << std::min<size_t>(versions_.size(), 16));
+    versions_.emplace_back(new Version[versions_left_]);
+    memory_bytes_.fetch_add(versions_left_ * sizeof(Version), std::memory_order_relaxed);
   }
   Version* version = &versions_.back()[--versions_left_];
   version->entry = entry;
   version->tag = tag;
   version->older.store(older, std::memory_order_relaxed);
-  version->jump = older;
   version->depth = older == nullptr ? 1 : older->depth + 1;
-  if (older != nullptr && older->jump != nullptr && older->jump->jump != nullptr) {
-    const Version* jump = older->jump;
-    if (older->depth - jump->depth == jump->depth - jump->jump->depth) version->jump = jump->jump;
+  // Every kMilestone-th version jumps over milestones, the others to the milestone below them: so the usual new version
+  // touches no other than the one below.
+  const Version* milestone = older == nullptr || older->depth % kMilestone == 0 ? older : older->jump;
+  version->jump = milestone;
+  if (version->depth % kMilestone == 0 && milestone != nullptr && milestone->jump != nullptr) {
+    const Version* jump = milestone->jump;
+    const uint64_t next_depth = jump->jump == nullptr ? 0 : jump->jump->depth;
+    if (milestone->depth - jump->depth == jump->depth - next_depth)
+      version->jump = jump->jump == nullptr ? jump : jump->jump;
   }
   return version;
 }

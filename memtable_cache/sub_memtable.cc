@@ -10,6 +10,7 @@
 
 #include "db/lookup_key.h"
 #include "memory/arena.h"
+#include "port/port.h"
 
 namespace cairn {
 
@@ -25,6 +26,26 @@ constexpr size_t kRunRatio = 4;
 constexpr size_t kHashBatch = 64;
 // What the final run will take for an entry: charged while the memtable grows, because later it must not be.
 constexpr size_t kFinalRunBytes = 9;
+
+// While there are lookups, a writer indexes what is new after so many entries, waits for its turn to do so after as
+// many as the second, and looks whether there still are lookups after as many as the third. Otherwise a writer that is
+// faster than a reader can index would leave it ever more to do.
+constexpr uint64_t kHelpEvery = 8;
+constexpr uint64_t kHelpForSure = 1024;
+constexpr uint64_t kForgetLookups = 4096;
+
+constexpr int kSpins = 1000;
+
+// Takes a mutex that is mostly held for a few microseconds: to sleep would take longer.
+std::unique_lock<std::mutex> LockSoon(std::mutex* mutex) {
+  std::unique_lock<std::mutex> lock(*mutex, std::try_to_lock);
+  for (int i = 0; i < kSpins && !lock.owns_lock(); ++i) {
+    rocksdb::port::AsmVolatilePause();
+    lock.try_lock();
+  }
+  if (!lock.owns_lock()) lock.lock();
+  return lock;
+}
 
 size_t PowerOfTwoUpTo(size_t n) {
   size_t power = 1;
@@ -203,7 +224,11 @@ void SubMemTable::Insert(rocksdb::KeyHandle handle) {
   word.state = piece->oversize ? PieceState::kSealed : PieceState::kOpen;
   piece->word->store(word.Encode(), std::memory_order_release);
   if (durable) pool_->backing()->Publish(piece->base);
-  if (!options_.lazy_index) UpdateHash();
+  if (!options_.lazy_index) {
+    UpdateHash();
+  } else if (word.entries % kHelpEvery == 0 && looked_up_.load(std::memory_order_relaxed)) {
+    HelpReaders(word.entries);
+  }
 }
 
 Piece* SubMemTable::ClaimForWriting(size_t entry_bytes) {
@@ -293,6 +318,7 @@ Piece* SubMemTable::AddPiece(size_t at_least, bool oversize) {
     pieces_.back()->sorted.next.store(piece, std::memory_order_release);
   }
   pieces_.push_back(std::move(owned));
+  last_piece_.store(piece, std::memory_order_release);
   ChargeLocked(piece->bytes);
   return piece;
 }
@@ -357,8 +383,10 @@ bool SubMemTable::IsStale(Piece::Progress Piece::*progress, const std::atomic<Pi
 
 template <class Visitor>
 void SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit) const {
+  const Piece* const last = last_piece_.load(std::memory_order_acquire);
   std::atomic<Piece*>* link = first;
   for (Piece* piece = first->load(std::memory_order_acquire); piece != nullptr;) {
+    const bool is_last = piece == last;
     Piece::Progress& mine = piece->*progress;
     Piece* next = mine.next.load(std::memory_order_acquire);
     const PieceWord word = piece->Load();
@@ -372,7 +400,7 @@ void SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>*
     } else {
       link = &mine.next;
     }
-    piece = next;
+    piece = is_last ? nullptr : next;
   }
 }
 
@@ -383,8 +411,41 @@ size_t SubMemTable::CountEntries() const {
   return entries;
 }
 
+void SubMemTable::HelpReaders(uint64_t entries) const {
+  std::unique_lock<std::mutex> lock(hash_mutex_, std::defer_lock);
+  if (entries % kHelpForSure == 0) {
+    lock = LockSoon(&hash_mutex_);
+  } else if (!lock.try_lock()) {
+    return;
+  }
+  UpdateHashLocked();
+  if (entries % kForgetLookups == 0) looked_up_.store(false, std::memory_order_relaxed);
+}
+
+void SubMemTable::CatchUpHash() const {
+  if (hash_.load(std::memory_order_acquire) == nullptr) return UpdateHash();
+  for (const Piece* piece = first_to_hash_.load(std::memory_order_acquire); piece != nullptr;
+       piece = piece->hashed.next.load(std::memory_order_acquire)) {
+    const size_t tail = piece->Load().tail;
+    for (int spins = 0; piece->hashed.tail.load(std::memory_order_acquire) < tail; ++spins) {
+      // Whoever is at it may get there before this thread gets the mutex.
+      if (spins == kSpins) return UpdateHash();
+      std::unique_lock<std::mutex> lock(hash_mutex_, std::try_to_lock);
+      if (lock.owns_lock()) {
+        UpdateHashLocked();
+      } else {
+        rocksdb::port::AsmVolatilePause();
+      }
+    }
+  }
+}
+
 void SubMemTable::UpdateHash() const {
-  std::lock_guard<std::mutex> lock(hash_mutex_);
+  const std::unique_lock<std::mutex> lock = LockSoon(&hash_mutex_);
+  UpdateHashLocked();
+}
+
+void SubMemTable::UpdateHashLocked() const {
   HashIndex* hash = hash_owner_.get();
   if (hash == nullptr) {
     hash_owner_ = std::make_unique<HashIndex>(order_);
@@ -413,11 +474,9 @@ void SubMemTable::UpdateHash() const {
 
 void SubMemTable::Get(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) {
   if (UsesHash()) {
+    if (!looked_up_.load(std::memory_order_relaxed)) looked_up_.store(true, std::memory_order_relaxed);
+    CatchUpHash();
     const HashIndex* hash = hash_.load(std::memory_order_acquire);
-    if (hash == nullptr || IsStale(&Piece::hashed, first_to_hash_)) {
-      UpdateHash();
-      hash = hash_.load(std::memory_order_acquire);
-    }
     auto versions = hash->Find(SplitInternalKey(key.internal_key()));
     while (versions.Valid() && callback(argument, versions.entry())) versions.Next();
     return;

@@ -80,9 +80,15 @@ class SubMemTable : public rocksdb::MemTableRep {
   void ChargeIndex(size_t bytes) const;
 
   bool UsesHash() const;
+  // After a writer's `entries`-th entry in a piece: its part of the indexing, if there are lookups.
+  void HelpReaders(uint64_t entries) const;
+  // Returns when the hash has every entry that was published before the call, through whomever.
+  void CatchUpHash() const;
   void UpdateHash() const;
+  void UpdateHashLocked() const;
   bool IsStale(Piece::Progress Piece::*progress, const std::atomic<Piece*>& first) const;
-  // Calls visit(entry) for every entry that is new to an index. The caller holds the index's mutex.
+  // Calls visit(entry) for every entry that is new to an index and was published before. The caller holds the index's
+  // mutex. Writers may be as fast as this is: what they publish meanwhile is left to the next call.
   template <class Visitor>
   void CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit) const;
   size_t CountEntries() const;
@@ -102,6 +108,7 @@ class SubMemTable : public rocksdb::MemTableRep {
   size_t slot_mask_;
   std::unique_ptr<Slot[]> slots_;
 
+  std::atomic<Piece*> last_piece_{nullptr};
   mutable std::mutex pieces_mutex_;  // guards what follows, and charges
   std::vector<std::unique_ptr<Piece>> pieces_;
   size_t slots_in_use_ = 0;
@@ -111,6 +118,7 @@ class SubMemTable : public rocksdb::MemTableRep {
   mutable std::atomic<HashIndex*> hash_{nullptr};       // null: nobody has looked anything up
   mutable std::unique_ptr<HashIndex> hash_owner_;
   mutable size_t hash_charged_ = 0;
+  mutable std::atomic<bool> looked_up_{false};  // lately; writers reset it
 
   mutable std::mutex sort_mutex_;                       // guards what follows
   mutable std::atomic<Piece*> first_to_sort_{nullptr};  // the list of pieces that the runs are not done with
