@@ -381,8 +381,9 @@ bool SubMemTable::IsStale(Piece::Progress Piece::*progress, const std::atomic<Pi
   return false;
 }
 
-template <class Visitor>
-void SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit) const {
+template <class Visitor, class Finish>
+void SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit,
+                          Finish&& finish) const {
   const Piece* const last = last_piece_.load(std::memory_order_acquire);
   std::atomic<Piece*>* link = first;
   for (Piece* piece = first->load(std::memory_order_acquire); piece != nullptr;) {
@@ -393,7 +394,10 @@ void SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>*
     const size_t from = mine.tail.load(std::memory_order_relaxed);
     PieceWalk walk(*piece, layout_, from, word.tail);
     for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) visit(entry);
-    if (word.tail != from) mine.tail.store(word.tail, std::memory_order_release);
+    if (word.tail != from) {
+      finish();
+      mine.tail.store(word.tail, std::memory_order_release);
+    }
     // The last piece stays in the list: the next one will be linked to it.
     if (word.state == PieceState::kSealed && next != nullptr) {
       link->store(next, std::memory_order_release);
@@ -457,14 +461,17 @@ void SubMemTable::UpdateHashLocked() const {
   }
   const char* batch[kHashBatch];
   size_t count = 0;
-  CatchUp(&Piece::hashed, &first_to_hash_, [&](const char* entry) {
-    batch[count++] = entry;
-    if (count == kHashBatch) {
-      hash->AddAll(batch, count);
-      count = 0;
-    }
-  });
-  hash->AddAll(batch, count);
+  auto finish = [&] {
+    hash->AddAll(batch, count);
+    count = 0;
+  };
+  CatchUp(
+      &Piece::hashed, &first_to_hash_,
+      [&](const char* entry) {
+        batch[count++] = entry;
+        if (count == kHashBatch) finish();
+      },
+      finish);
   hash_.store(hash, std::memory_order_release);
   if (hash->MemoryBytes() != hash_charged_) {
     ChargeIndex(hash->MemoryBytes() - hash_charged_);
@@ -503,9 +510,12 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
   }
   if (!IsStale(&Piece::sorted, first_to_sort_)) return runs_;
   std::vector<SortItem> items;
-  CatchUp(&Piece::sorted, &first_to_sort_, [&](const char* entry) {
-    items.push_back({order_.Prefix(KeyOf(entry).user_key), entry});
-  });
+  CatchUp(
+      &Piece::sorted, &first_to_sort_,
+      [&](const char* entry) {
+        items.push_back({order_.Prefix(KeyOf(entry).user_key), entry});
+      },
+      [] {});
   if (!items.empty()) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));
   return runs_;
 }

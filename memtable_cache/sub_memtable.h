@@ -89,8 +89,9 @@ class SubMemTable : public rocksdb::MemTableRep {
   bool IsStale(Piece::Progress Piece::*progress, const std::atomic<Piece*>& first) const;
   // Calls visit(entry) for every entry that is new to an index and was published before. The caller holds the index's
   // mutex. Writers may be as fast as this is: what they publish meanwhile is left to the next call.
-  template <class Visitor>
-  void CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit) const;
+  // finish() is called before a piece's progress is stored: from then on, readers rely on the index.
+  template <class Visitor, class Finish>
+  void CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit, Finish&& finish) const;
   size_t CountEntries() const;
   std::shared_ptr<const SortedRun> SortAll() const;
   void AddRun(std::shared_ptr<const SortedRun> run) const;
