@@ -16,8 +16,6 @@ namespace cairn {
 
 // What RocksDB's macros for its counters refer to.
 using rocksdb::perf_context;
-using rocksdb::perf_level;
-using rocksdb::PerfLevel;
 using rocksdb::PerfStepTimer;
 
 using rocksdb::Slice;
