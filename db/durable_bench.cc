@@ -94,8 +94,10 @@ double Rate(const std::string& directory, const Way& way, int threads, uint64_t 
     const auto begin = Clock::now();
     std::vector<std::thread> writers;
     for (int t = 0; t < threads; ++t) {
-      writers.emplace_back(
-          [&, t] { Put(db, way, puts / threads, value_bytes, batch_size, static_cast<uint64_t>(run * 8 + t + 1)); });
+      writers.emplace_back([&, t] {
+        Put(db, way, puts / threads, value_bytes, batch_size,
+            static_cast<uint64_t>(run) * 8 + static_cast<uint64_t>(t) + 1);
+      });
     }
     for (auto& writer : writers) writer.join();
     rates.push_back(static_cast<double>(puts) / Seconds(begin) / 1000);

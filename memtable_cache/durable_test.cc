@@ -140,7 +140,7 @@ class Workload {
       word = DurablePool::TailWord(piece)->load();
     }
     char* const at = piece + TailOf(word) + kEntryHeaderBytes;
-    memcpy(at, entry.data(), entry.size());
+    std::copy_n(entry.data(), entry.size(), at);
     pool_->FinishEntry(piece, at, static_cast<uint32_t>(entry.size()));
     DurablePool::TailWord(piece)->store(PackTail(EntriesOf(word) + 1, 1, TailOf(word) + EntryBytes(entry.size())));
     pool_->PersistTail(piece);

@@ -1,5 +1,6 @@
 #include "memtable_cache/pool_format.h"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 
@@ -64,7 +65,7 @@ void EncodeSuperblock(const Superblock& superblock, char* to) {
   EncodeFixed64(to + 48, superblock.session_wal);
   EncodeFixed64(to + 56, superblock.recovery_wal);
   EncodeFixed64(to + 64, superblock.first_sequence);
-  memcpy(to + kDatabaseOffset, superblock.database.data(), database_bytes);
+  std::copy_n(superblock.database.data(), database_bytes, to + kDatabaseOffset);
   EncodeFixed32(to + kSuperblockBytes - 4, rocksdb::crc32c::Value(to, kSuperblockBytes - 4));
 }
 

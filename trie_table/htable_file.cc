@@ -294,7 +294,7 @@ Status HTableFile::Admit(const rocksdb::ReadOptions& read_options, const UnitPla
   const Status inserted =
       cache.InsertFull(key.AsSlice(), plain.get(), charge, &handle, rocksdb::Cache::Priority::LOW, lowest_cache_tier_);
   if (inserted.ok()) {
-    plain.release();
+    static_cast<void>(plain.release());
     CountInsert(get_context, statistics_, charge);
     ref->SetCached(cache_.get(), handle);
   } else {
