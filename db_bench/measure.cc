@@ -127,17 +127,22 @@ void SpaceSampler::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
     lock.unlock();
-    uint64_t live = live_bytes_->load(std::memory_order_relaxed);
-    SpaceUse use = ReadSpace(db_);
-    max_all_tables_bytes_ = std::max(max_all_tables_bytes_, use.all_tables);
-    if (live >= from_bytes_ && live > 0) {
-      max_live_tables_ = std::max(max_live_tables_, static_cast<double>(use.live_tables) / static_cast<double>(live));
-      max_all_tables_ = std::max(max_all_tables_, static_cast<double>(use.all_tables) / static_cast<double>(live));
-    }
+    Sample();
     lock.lock();
     wake_.wait_for(lock, kSampleInterval, [this] { return stop_; });
   }
+  Sample();  // however short the load was, its end counts
   cpu_seconds_ = Used(RUSAGE_THREAD);
+}
+
+void SpaceSampler::Sample() {
+  uint64_t live = live_bytes_->load(std::memory_order_relaxed);
+  SpaceUse use = ReadSpace(db_);
+  max_all_tables_bytes_ = std::max(max_all_tables_bytes_, use.all_tables);
+  if (live >= from_bytes_ && live > 0) {
+    max_live_tables_ = std::max(max_live_tables_, static_cast<double>(use.live_tables) / static_cast<double>(live));
+    max_all_tables_ = std::max(max_all_tables_, static_cast<double>(use.all_tables) / static_cast<double>(live));
+  }
 }
 
 ScratchFolder::~ScratchFolder() {

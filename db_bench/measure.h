@@ -84,6 +84,7 @@ class SpaceSampler {
 
  private:
   void Run();
+  void Sample();
 
   rocksdb::DB* const db_;
   const std::atomic<uint64_t>* const live_bytes_;
