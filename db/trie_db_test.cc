@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cairn/db.h"
@@ -147,6 +149,30 @@ TEST_F(TrieDbTest, CompactTrieLeavesEachKeyInOneTable) {
   uint64_t entries = 0;
   for (const auto& [name, table] : properties) entries += table->num_entries;
   EXPECT_EQ(entries, 20000u);
+}
+
+// Holds the events of flushes back from the listeners behind it.
+class LateFlushEvents : public rocksdb::EventListener {
+ public:
+  void OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& /*info*/) override {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  }
+};
+
+TEST_F(TrieDbTest, CompactTrieSeesTheFlushBeforeItsEvent) {
+  options_.listeners.push_back(std::make_shared<LateFlushEvents>());
+  Open();
+  ASSERT_TRUE(db_->Put({}, "key", "value").ok());
+  ASSERT_TRUE(db_->Delete({}, "key").ok());
+  rocksdb::FlushOptions do_not_wait;
+  do_not_wait.wait = false;
+  ASSERT_TRUE(db_->Flush(do_not_wait).ok());
+  std::string files = "0";
+  while (files == "0") ASSERT_TRUE(db_->GetProperty("rocksdb.num-files-at-level0", &files));
+  ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
+  rocksdb::TablePropertiesCollection tables;
+  ASSERT_TRUE(db_->GetPropertiesOfAllTables(&tables).ok());
+  EXPECT_TRUE(tables.empty());
 }
 
 TEST_F(TrieDbTest, ClosesPromptlyWhileCompactionsRun) {

@@ -19,6 +19,7 @@ namespace {
 constexpr uint64_t kConflictRetryMicros = 50 * 1000;
 constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
 constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
+constexpr uint64_t kFlushEventMicros = 5 * 1000 * 1000;  // how late the event of a flush may be
 
 // The most that a trie over its space bound slows writers down: to a hundredth. It never stops them, because more space
 // is better than no service.
@@ -582,6 +583,29 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
   }
 }
 
+// RocksDB installs a flushed table, and lets DB::Flush return, before it tells its listeners. A compaction by hand that
+// begins in between must not overlook the table.
+Status TrieScheduler::AwaitFlushEvents(Lock* lock, const FamilyPtr& family) {
+  const uint64_t deadline = NowMicros() + kFlushEventMicros;
+  while (family->state == State::kReady) {
+    if (stopping_) return Status::ShutdownInProgress("the database is being closed");
+    lock->unlock();
+    rocksdb::ColumnFamilyMetaData metadata;
+    auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(family->id);
+    if (handle != nullptr) db_->GetColumnFamilyMetaData(handle.get(), &metadata);
+    handle.reset();
+    lock->lock();
+    const bool all_known =
+        metadata.levels.empty() ||
+        std::all_of(metadata.levels[0].files.begin(), metadata.levels[0].files.end(),
+                    [&](const rocksdb::SstFileMetaData& file) { return family->shape.Contains(file.file_number); });
+    if (all_known) return Status::OK();
+    if (NowMicros() >= deadline) family->state = State::kUnloaded;  // no event will come: read the Version
+    changed_.wait_for(*lock, std::chrono::milliseconds(1));
+  }
+  return Load(lock, family);
+}
+
 Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family) {
   Status s;
   while (s.ok() && !family->shape.straddlers().empty()) {
@@ -621,6 +645,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     }
     ++manual_;
     if (s.ok()) s = Load(&lock, family);
+    if (s.ok()) s = AwaitFlushEvents(&lock, family);
     if (s.ok()) s = SplitStraddlers(&lock, family);
     for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
       std::vector<ContainerId> columns;
@@ -648,6 +673,9 @@ Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
   const uint64_t deadline = timeout_micros == 0 ? UINT64_MAX : NowMicros() + timeout_micros;
   Lock lock(mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
+    if (family != nullptr && family->state == State::kReady) AwaitFlushEvents(&lock, family).PermitUncheckedError();
+  }
   Status s;
   while (true) {
     if (stopping_) {

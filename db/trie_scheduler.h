@@ -127,6 +127,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
                                    std::vector<TrieFile>* added);
   void HandleFailureLocked(const FamilyPtr& family, const rocksdb::Status& status);
   void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy);
+  rocksdb::Status AwaitFlushEvents(Lock* lock, const FamilyPtr& family);
   rocksdb::Status SplitStraddlers(Lock* lock, const FamilyPtr& family);
   rocksdb::Status CompactColumn(Lock* lock, const FamilyPtr& family, const ContainerId& id);
 
