@@ -497,7 +497,7 @@ class FaultTest : public ShutdownTest {
     ASSERT_NE(db_, nullptr);
     writer_ = std::make_unique<Writer>(db_.get(), db_->DefaultColumnFamily(), seed_, 0);
     for (int i = 0; i < 4000; ++i) ASSERT_OK(writer_->WriteOne());
-    ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+    ASSERT_OK(Flush());
   }
 
   void Reopen() {
@@ -528,13 +528,20 @@ class FaultTest : public ShutdownTest {
     EXPECT_GT(file_system_->failures(), before) << "no write met the fault";
   }
 
+  // After a failed compaction RocksDB may not start the next one before a flush, which by default would wait for it.
+  Status Flush() {
+    rocksdb::FlushOptions options;
+    options.allow_write_stall = true;
+    return db_->Flush(options);
+  }
+
   // After healing: the database recovers by itself or by Resume.
   void Recover() {
     Status status;
     for (int i = 0; i < 500; ++i) {
       status = db_->Resume();
       if (status.ok()) status = writer_->WriteOne();
-      if (status.ok()) status = db_->Flush(rocksdb::FlushOptions());
+      if (status.ok()) status = Flush();
       if (status.ok()) break;
       Nap(10);
     }
@@ -544,7 +551,7 @@ class FaultTest : public ShutdownTest {
   void CheckWorks() {
     writer_->Check();
     for (int i = 0; i < 4000; ++i) ASSERT_OK(writer_->WriteOne());
-    ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+    ASSERT_OK(Flush());
     if (trie()) ASSERT_OK(WaitForTrieCompaction(db_.get()));
     ASSERT_OK(CompactAll(db_.get(), db_->DefaultColumnFamily(), trie()));
     writer_->Check();
@@ -602,13 +609,16 @@ TEST_P(FaultTest, FailedCompactions) {
     // An automatic compaction may have left nothing to do before the fault set in.
     for (int i = 0; i < 50 && status.ok(); ++i) {
       for (int j = 0; j < 300; ++j) ASSERT_OK(writer_->WriteOne());
-      ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+      ASSERT_OK(Flush());
       file_system_->Break(fault, ".sst");
       status = CompactAll(db_.get(), db_->DefaultColumnFamily(), trie());
       if (status.ok()) file_system_->Heal();
     }
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
-    EXPECT_NE(status.ToString().find("injected"), std::string::npos) << status.ToString();
+    // A background compaction that met the full disk first keeps RocksDB from starting another.
+    if (fault != Fault::kNoSpace || !status.IsCompactionTooLarge()) {
+      EXPECT_TRUE(status.IsIOError()) << status.ToString();
+      EXPECT_NE(status.ToString().find("injected"), std::string::npos) << status.ToString();
+    }
     if (trie()) {
       TrieStats stats;
       ASSERT_OK(GetTrieStats(db_.get(), db_->DefaultColumnFamily(), &stats));

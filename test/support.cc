@@ -238,6 +238,8 @@ Status CompactAll(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, b
   if (trie) return CompactTrie(db, column_family);
   rocksdb::CompactRangeOptions options;
   options.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForceOptimized;
+  // Under faults RocksDB would wait for compactions that it does not start.
+  options.allow_write_stall = true;
   return db->CompactRange(options, column_family, nullptr, nullptr);
 }
 
