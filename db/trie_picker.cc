@@ -13,6 +13,9 @@ constexpr double kWorthwhile = 0.02;
 // while the compactions run.
 constexpr double kHeadStart = 0.92;
 
+// Small flushes are slowed down over the last part in 100 of the space that the bound allows.
+constexpr double kFinestBrake = 100;
+
 }  // namespace
 
 bool TriePicker::IsFull(const ContainerId& id, const Column& column) const {
@@ -177,6 +180,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
   const double bytes = static_cast<double>(space.bytes - std::min(space.bytes, space_being_freed_));
   const double allowed =
       (1 + (shape_->trie().space_bound - 1) * kHeadStart) * static_cast<double>(space.live) - NextFlush();
+  more_for_space_ = false;
   if (bytes <= allowed + static_cast<double>(slack_bytes_)) return false;
 
   double best_ratio = 0;
@@ -236,6 +240,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
     }
   }
   if (!found) return false;
+  more_for_space_ = true;
   const double excess = allowed > 0 ? bytes / allowed - 1 : 1;
   best->score = 1 + 4 * std::min(excess, 2.0);
   best->for_space = true;
@@ -260,19 +265,21 @@ bool TriePicker::PickColumn(const ContainerId& id, TrieJob* job) {
 
 void TriePicker::Started(const TrieJob& job) {
   space_being_freed_ += job.input_bytes - job.expected_bytes;
-  if (job.for_space) ++space_jobs_;
+  ++running_;
 }
 
 double TriePicker::SpacePressure() const {
-  if (space_jobs_ == 0 || space_.live == 0) return 0;
-  const double allowed = shape_->trie().space_bound * static_cast<double>(space_.live);
-  return std::clamp(20 * (static_cast<double>(shape_->bytes()) / allowed - 1), 0.0, 1.0);
+  if (space_.live == 0 || (running_ == 0 && !more_for_space_)) return 0;
+  const double bound =
+      shape_->trie().space_bound * static_cast<double>(space_.live) + static_cast<double>(slack_bytes_);
+  const double flushes = std::max(2 * NextFlush(), bound / kFinestBrake);
+  return std::clamp((static_cast<double>(shape_->bytes()) + flushes - bound) / flushes, 0.0, 1.0);
 }
 
 void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
   const uint64_t expected = job.input_bytes - job.expected_bytes;
   space_being_freed_ -= std::min(space_being_freed_, expected);
-  if (job.for_space) --space_jobs_;
+  --running_;
   shares_.erase(job.id);
   oldest_snapshot_ = oldest_snapshot;
   if (!ok || !job.for_space) return;

@@ -62,8 +62,8 @@ class TriePicker {
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
   void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
 
-  // How far the trie is over its space bound while a compaction for space is under way: 0 within the bound, 1 from a
-  // twentieth above it on. By the latest estimate of what is live.
+  // 0 while the write buffer that is being flushed and the one that is being filled keep the space bound, 1 if the trie
+  // has reached it; and 0 when no compaction runs nor could free space. By the latest estimate of what is live.
   double SpacePressure() const;
 
   // Columns that are due, and their bytes, by depth.
@@ -95,7 +95,8 @@ class TriePicker {
   uint64_t space_version_ = UINT64_MAX;  // of the shape when space_ was made
   uint64_t space_at_bytes_ = 0;
   uint64_t space_being_freed_ = 0;  // by compactions under way
-  int space_jobs_ = 0;              // compactions for space under way
+  int running_ = 0;                 // compactions under way
+  bool more_for_space_ = false;     // there was one for space to choose at the latest estimate
 
   struct Share {
     uint64_t version;

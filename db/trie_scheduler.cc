@@ -412,7 +412,7 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
     HandleFailureLocked(family, s);
   }
   changed_.notify_all();
-  if (job.kind == TrieJob::Kind::kRoot || job.for_space) {
+  if (job.kind == TrieJob::Kind::kRoot || job.for_space || brake_->rate() > 0) {
     lock->unlock();
     UpdateBrake();
     lock->lock();

@@ -286,6 +286,17 @@ class TrieSimulationTest(ProgramTest):
         last = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ ", line)][-1]
         self.assertAlmostEqual(float(last[1]), float(claimed), delta=0.02)
 
+    def test_keeps_the_space_bound_under_updates_of_a_fixed_key_set(self):
+        program = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
+        if not os.path.exists(program):
+            self.skipTest("built without benchmarks")
+        flags = ["--puts=1000000", "--keys=200000", "--flush=2000", "--threads=1"]
+        done = subprocess.run([program, *flags], capture_output=True, text=True, check=True)
+        lines = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ ", line)]
+        worst = max(float(line[3]) for line in lines)
+        self.assertGreater(worst, 1.3)
+        self.assertLess(worst, 1.51)
+
     def test_refuses_what_it_cannot_do(self):
         program = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
         if not os.path.exists(program):
