@@ -293,7 +293,8 @@ Status TrieContainerOf(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice
 
 Status GetTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
   const auto scheduler = TrieScheduler::Find(db);
-  return scheduler == nullptr ? ReadTrieStats(db, handle, stats) : scheduler->GetStats(handle, stats);
+  const Status s = scheduler == nullptr ? ReadTrieStats(db, handle, stats) : scheduler->GetStats(handle, stats);
+  return s.ok() ? AddEctTables(db, handle, stats) : s;
 }
 
 }  // namespace cairn

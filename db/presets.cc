@@ -9,6 +9,7 @@
 #include "db/trie_listener.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
+#include "table/ect_table.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
 #include "trie_table/htable_table.h"
@@ -50,6 +51,23 @@ std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOpti
   return std::make_shared<HTableFactory>(htable_options);
 }
 
+// What tables with nothing older below them are written in; null: the same format.
+Status BottommostFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie,
+                     const rocksdb::TableFactory& format, std::shared_ptr<rocksdb::TableFactory>* bottommost) {
+  if (trie.bottommost_format == kTrieFormatSame) return Status::OK();
+  const auto* blocks = format.GetOptions<rocksdb::BlockBasedTableOptions>();
+  if (blocks == nullptr) {
+    return Status::NotSupported("bottommost_format=ect with the table factory " + std::string(format.Name()),
+                                "set a block-based table or a cairn.HTable, or bottommost_format=same");
+  }
+  EctTableOptions table;
+  const auto* wrapper = dynamic_cast<const HashOrderTableFactory*>(options.table_factory.get());
+  const auto* before = wrapper == nullptr ? nullptr : dynamic_cast<const EctTableFactory*>(wrapper->bottommost().get());
+  if (before != nullptr) table = before->options();
+  *bottommost = NewEctTableFactoryLike(*blocks, table);
+  return Status::OK();
+}
+
 }  // namespace
 
 Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
@@ -60,9 +78,13 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   HashKind kind = HashKind::kXxh3;
   s = ParseHashKind(trie.hash, &kind);
   if (!s.ok()) return s;
+  std::shared_ptr<rocksdb::TableFactory> format = FormatFor(*options, trie);
+  std::shared_ptr<rocksdb::TableFactory> bottommost;
+  s = BottommostFor(*options, trie, *format, &bottommost);
+  if (!s.ok()) return s;
   options->comparator = HashOrderComparator(kind, trie.seed);
   options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
-  options->table_factory = std::make_shared<HashOrderTableFactory>(FormatFor(*options, trie));
+  options->table_factory = std::make_shared<HashOrderTableFactory>(std::move(format), std::move(bottommost));
   options->num_levels = TrieLevels(trie);
   options->compaction_style = rocksdb::kCompactionStyleNone;
   options->level_compaction_dynamic_level_bytes = false;

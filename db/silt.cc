@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 #include <unordered_map>
 
 #include "db/hash_order_options.h"
@@ -84,19 +85,15 @@ Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
   s = ParseHashKind(silt.hash, &kind);
   if (!s.ok()) return s;
 
-  EctTableOptions table = silt.table;
-  if (table.table == nullptr && options->table_factory != nullptr &&
+  const rocksdb::BlockBasedTableOptions* blocks = nullptr;
+  if (silt.table.table == nullptr && options->table_factory != nullptr &&
       options->table_factory->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName())) {
-    rocksdb::BlockBasedTableOptions block_options =
-        *options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
-    // Gets need neither RocksDB's index nor its filter, so only iterators should pay for them.
-    block_options.filter_policy = nullptr;
-    block_options.cache_index_and_filter_blocks = !block_options.no_block_cache;
-    table.table.reset(rocksdb::NewBlockBasedTableFactory(block_options));
+    blocks = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
   }
+  const std::shared_ptr<rocksdb::TableFactory> table =
+      blocks != nullptr ? NewEctTableFactoryLike(*blocks, silt.table) : std::make_shared<EctTableFactory>(silt.table);
   options->comparator = HashOrderComparator(kind, silt.seed);
-  options->table_factory =
-      std::make_shared<HashOrderTableFactory>(std::shared_ptr<rocksdb::TableFactory>(NewEctTableFactory(table)));
+  options->table_factory = std::make_shared<HashOrderTableFactory>(table);
   options->compaction_style = rocksdb::kCompactionStyleLevel;
   options->num_levels = kLevels;
   options->level_compaction_dynamic_level_bytes = false;

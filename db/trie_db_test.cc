@@ -19,7 +19,9 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/sst_file_writer.h"
+#include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
+#include "table/ect_table_index.h"
 
 namespace cairn {
 namespace {
@@ -123,6 +125,102 @@ TEST_F(TrieDbTest, KeepsTheSpaceBoundUnderUpdates) {
   uint64_t bytes = 0;
   ASSERT_TRUE(db_->GetIntProperty("rocksdb.live-sst-files-size", &bytes));
   EXPECT_LT(static_cast<double>(bytes), 1.6 * 20000 * 100) << TrieStatsToTable(stats);
+}
+
+// Tables by whether they have an ECT index, and the Bloom filters' bytes of those that have.
+struct TablesByIndex {
+  int ect = 0;
+  int others = 0;
+  uint64_t filter_bytes_of_ect = 0;
+};
+
+TablesByIndex CountTables(rocksdb::DB* db) {
+  TablesByIndex counts;
+  rocksdb::TablePropertiesCollection tables;
+  EXPECT_TRUE(db->GetPropertiesOfAllTables(&tables).ok());
+  for (const auto& [name, properties] : tables) {
+    EctTableFacts facts;
+    const bool ect = ReadEctTableFacts(*properties, &facts).ok();
+    ++(ect ? counts.ect : counts.others);
+    if (ect) counts.filter_bytes_of_ect += properties->filter_size + facts.filter_bytes;
+  }
+  return counts;
+}
+
+TEST_F(TrieDbTest, BottommostTablesHaveAnEctIndex) {
+  for (const char* format : {"sst", "htable"}) {
+    SCOPED_TRACE(format);
+    trie_.format = format;
+    trie_.bottommost_format = "ect";
+    Open();
+    Load(8000, 0);
+    Load(4000, 1);
+    Settle();
+    const TrieStats stats = Stats();
+    TablesByIndex tables = CountTables(db_.get());
+    EXPECT_GT(tables.ect, 0);
+    EXPECT_GT(tables.others, 0) << TrieStatsToTable(stats);
+    EXPECT_EQ(tables.filter_bytes_of_ect, 0u);
+    EXPECT_EQ(stats.ect_files, static_cast<uint64_t>(tables.ect));
+    EXPECT_GE(stats.ect_keys, 4000u);
+    EXPECT_LT(8.0 * static_cast<double>(stats.ect_memory_bytes), 32.0 * static_cast<double>(stats.ect_keys));
+    Check(4000, 1);
+
+    // By the OPTIONS file alone.
+    const std::string bottommost = options_.table_factory->ToString(rocksdb::ConfigOptions());
+    EXPECT_NE(bottommost.find("bottommost_table={"), std::string::npos) << bottommost;
+    db_.reset();
+    rocksdb::Options stored;
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    rocksdb::Status s = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path_.string(), &stored, &families);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    TrieOptions read;
+    ASSERT_TRUE(IsTrie(families[0].options, &read));
+    EXPECT_EQ(read.bottommost_format, "ect");
+    const auto options = options_;
+    options_ = rocksdb::Options(rocksdb::DBOptions(stored), families[0].options);
+    options_.create_if_missing = true;
+    rocksdb::DB* db = nullptr;
+    s = cairn::Open(options_, path_.string(), &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    db_.reset(db);
+    Check(4000, 1);
+    Load(4000, 2);
+    ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
+    Check(4000, 2);
+    tables = CountTables(db_.get());
+    EXPECT_GT(tables.ect, 0);
+    // Whether something lies below is asked for a compaction as a whole, which may write several columns.
+    EXPECT_LT(tables.others, tables.ect) << "after a full compaction nothing lies below any table";
+    options_ = options;
+
+    // Tables with an index are read without the option, and give way to others when they are compacted.
+    trie_.bottommost_format = "same";
+    Open();
+    Check(4000, 2);
+    Load(4000, 3);
+    ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
+    Check(4000, 3);
+    EXPECT_EQ(CountTables(db_.get()).ect, 0);
+    EXPECT_EQ(Stats().ect_files, 0u);
+    db_.reset();
+    fs::remove_all(path_);
+  }
+}
+
+TEST_F(TrieDbTest, BottommostEctRefusesWhatItCannotWrite) {
+  trie_.bottommost_format = "ect";
+  rocksdb::Options plain;
+  plain.table_factory.reset(rocksdb::NewPlainTableFactory());
+  EXPECT_TRUE(UseTrie(&plain, trie_).IsNotSupported());
+  // Offsets of blocks would not be known while they are written.
+  options_.compression_opts.max_dict_bytes = 1024;
+  rocksdb::Options dictionary = options_;
+  ASSERT_TRUE(UseTrie(&dictionary, trie_).ok());
+  rocksdb::DB* db = nullptr;
+  const Status s = cairn::Open(dictionary, path_.string(), &db);
+  EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+  delete db;
 }
 
 TEST_F(TrieDbTest, DeletesGiveTheirSpaceBack) {

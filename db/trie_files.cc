@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "file/filename.h"
+#include "table/ect_table_index.h"
 #include "table/hash_order.h"
 #include "trie_table/trie_options.h"
 
@@ -120,6 +121,24 @@ void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTota
     stats->write_amplification =
         static_cast<double>(stats->flushed_bytes + stats->compacted_bytes) / static_cast<double>(stats->flushed_bytes);
   }
+}
+
+Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  TrieOptions trie;
+  Status s = handle->GetDescriptor(&descriptor);
+  if (!s.ok() || !IsTrie(descriptor.options, &trie) || trie.bottommost_format == kTrieFormatSame) return s;
+  rocksdb::TablePropertiesCollection tables;
+  s = db->GetPropertiesOfAllTables(handle, &tables);
+  for (const auto& [file, properties] : tables) {
+    EctTableFacts facts;
+    if (!ReadEctTableFacts(*properties, &facts).ok()) continue;
+    ++stats->ect_files;
+    stats->ect_keys += facts.keys;
+    stats->ect_bytes += properties->data_size + properties->index_size;
+    stats->ect_memory_bytes += facts.layout_bytes + facts.index_bytes;
+  }
+  return s;
 }
 
 Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {

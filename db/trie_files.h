@@ -30,6 +30,9 @@ rocksdb::Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* hand
 // Fills what follows from the files.
 void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats);
 
+// Sets the fields of tables with an ECT index, which need the tables' properties, if the trie writes such.
+rocksdb::Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);
+
 // For a DB without a scheduler (read-only, or none attached yet). NotFound when the column family is no trie.
 rocksdb::Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);
 

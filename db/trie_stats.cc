@@ -24,6 +24,12 @@ std::string TrieStatsToTable(const TrieStats& stats) {
   table += FormatText("written since creation: %s flushed, %s compacted, write amplification %.2f\n",
                       BytesText(stats.flushed_bytes).c_str(), BytesText(stats.compacted_bytes).c_str(),
                       stats.write_amplification);
+  if (stats.ect_files > 0) {
+    table +=
+        FormatText("tables with an ECT index: %" PRIu64 " files, %s, %" PRIu64 " keys, %.2f bits a key in memory\n",
+                   stats.ect_files, BytesText(stats.ect_bytes).c_str(), stats.ect_keys,
+                   8.0 * static_cast<double>(stats.ect_memory_bytes) / static_cast<double>(stats.ect_keys));
+  }
   table +=
       FormatText("compactions since open: %" PRIu64 " root, %" PRIu64 " push, %" PRIu64 " merge, %" PRIu64
                  " split, %" PRIu64 " failed, %" PRIu64 " running; picking took %.3f s\n",
@@ -60,6 +66,10 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                                        {"flushed_bytes", stats.flushed_bytes},
                                        {"compacted_bytes", stats.compacted_bytes},
                                        {"write_amplification", stats.write_amplification},
+                                       {"ect_files", stats.ect_files},
+                                       {"ect_keys", stats.ect_keys},
+                                       {"ect_bytes", stats.ect_bytes},
+                                       {"ect_memory_bytes", stats.ect_memory_bytes},
                                        {"running_compactions", stats.running_compactions},
                                        {"root_compactions", stats.root_compactions},
                                        {"push_compactions", stats.push_compactions},

@@ -70,6 +70,8 @@ struct LoadResult {
   uint64_t ingested_bytes = 0;
   uint64_t distinct_keys = 0;
   uint64_t live_bytes = 0;
+  uint64_t filled_bytes = 0;  // ingested when --fill had stored every key; 0 without it
+  WriteCounters filled;
   WriteCounters at_load_end;
   WriteCounters settled;
   SpaceUse space;
@@ -80,6 +82,7 @@ struct LoadResult {
   double writer_cpu_seconds = 0;
   double background_cpu_seconds = 0;  // to the end of settling
   uint64_t table_memory = 0;
+  uint64_t index_filter_blocks = 0;
   TreeShape shape;
 };
 
@@ -190,6 +193,10 @@ Status Workload::Load(const Engine& engine, const std::string& path, LoadResult*
         if (!s.ok()) {
           return s;
         }
+        if (FLAGS_fill && done + 1 == keys_) {
+          result->filled_bytes = result->ingested_bytes;
+          result->filled = ReadWriteCounters(*statistics_);
+        }
         bar.Update(done);
       }
       result->tenths[tenth] = static_cast<double>(count) / SecondsSince(tenth_start);
@@ -218,6 +225,7 @@ Status Workload::Load(const Engine& engine, const std::string& path, LoadResult*
   result->max_all_tables = sampler.max_all_tables();
   result->max_all_tables_bytes = sampler.max_all_tables_bytes();
   result->table_memory = TableReaderMemory(db_);
+  result->index_filter_blocks = IndexFilterBlocks(db_);
   result->shape = ReadShape(db_);
   return s;
 }
@@ -340,6 +348,14 @@ double PerByte(uint64_t bytes, uint64_t of) {
 
 double PerSecond(uint64_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
 
+// From the end of --fill on; 0 without it.
+double WrittenPerByteOfUpdates(const LoadResult& load) {
+  if (load.filled_bytes == 0) return 0;
+  const uint64_t written = load.settled.flush_bytes + load.settled.compaction_bytes;
+  const uint64_t before = load.filled.flush_bytes + load.filled.compaction_bytes;
+  return PerByte(written - before, load.ingested_bytes - load.filled_bytes);
+}
+
 void AddReadFields(const ReadResult& r, JsonWriter* json) {
   json->Add("gets", r.gets)
       .Add("per_second", PerSecond(r.gets, r.seconds))
@@ -403,6 +419,7 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("written_per_byte", PerByte(load.settled.flush_bytes + load.settled.compaction_bytes, load.ingested_bytes))
       .Add("written_per_byte_at_load_end",
            PerByte(load.at_load_end.flush_bytes + load.at_load_end.compaction_bytes, load.ingested_bytes))
+      .Add("written_per_byte_of_updates", WrittenPerByteOfUpdates(load))
       .Add("load_seconds", load.seconds)
       .Add("puts_per_second", PerSecond(FLAGS_puts, load.seconds));
   json.BeginArray("puts_per_second_by_tenth");
@@ -424,7 +441,8 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("max_table_bytes_with_outputs", load.max_all_tables_bytes)
       .Add("files", load.shape.files)
       .Add("sorted_runs", load.shape.sorted_runs)
-      .Add("index_filter_memory_bytes", load.table_memory);
+      .Add("index_filter_memory_bytes", load.table_memory)
+      .Add("index_filter_block_bytes", load.index_filter_blocks);
   AddReads("first_pass", first, &json);
   AddReads("second_pass", second, &json);
   AddReads("missing", missing, &json);

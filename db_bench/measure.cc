@@ -12,6 +12,7 @@
 #include "rocksdb/metadata.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/perf_level.h"
+#include "rocksdb/table_properties.h"
 
 namespace cairn {
 namespace bench {
@@ -95,6 +96,14 @@ uint64_t DirectoryBytes(const std::string& path) {
 }
 
 uint64_t TableReaderMemory(DB* db) { return Property(db, DB::Properties::kEstimateTableReadersMem); }
+
+uint64_t IndexFilterBlocks(DB* db) {
+  rocksdb::TablePropertiesCollection tables;
+  uint64_t bytes = 0;
+  if (!db->GetPropertiesOfAllTables(&tables).ok()) return 0;
+  for (const auto& [file, properties] : tables) bytes += properties->index_size + properties->filter_size;
+  return bytes;
+}
 
 TreeShape ReadShape(DB* db) {
   rocksdb::ColumnFamilyMetaData metadata;

@@ -57,6 +57,9 @@ uint64_t DirectoryBytes(const std::string& path);
 // Index and filter blocks that the open tables hold in memory, outside the block cache.
 uint64_t TableReaderMemory(rocksdb::DB* db);
 
+// Index and filter blocks of all tables as they are in the files, partitions included.
+uint64_t IndexFilterBlocks(rocksdb::DB* db);
+
 // Files of the newest version, and how many of RocksDB's levels hold any (each file of level 0 counts as one).
 struct TreeShape {
   uint64_t files = 0;

@@ -8,6 +8,7 @@
 #include "table/block_based/block_based_table_reader.h"
 #include "table/ect_table_index.h"
 #include "table/ect_table_reader.h"
+#include "table/meta_blocks.h"
 #include "table/table_facts.h"
 
 namespace cairn {
@@ -65,6 +66,25 @@ rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options) {
   const uint32_t bits = options.filter_tag_bits;
   if (bits != 0 && (bits < 4 || bits > 25)) return bad("filter_tag_bits", bits, "it may be 4 to 25, or 0");
   return rocksdb::Status::OK();
+}
+
+bool HasEctIndex(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options,
+                 rocksdb::RandomAccessFileReader* file, uint64_t file_size) {
+  constexpr uint64_t kAnyMagicNumber = 0;
+  std::unique_ptr<rocksdb::TableProperties> properties;
+  const rocksdb::Status status =
+      rocksdb::ReadTableProperties(file, file_size, kAnyMagicNumber, options.ioptions, read_options, &properties);
+  return status.ok() && properties->user_collected_properties.count(kEctProperty) > 0;
+}
+
+std::shared_ptr<rocksdb::TableFactory> NewEctTableFactoryLike(const rocksdb::BlockBasedTableOptions& blocks,
+                                                              const EctTableOptions& options) {
+  rocksdb::BlockBasedTableOptions block_options = blocks;
+  block_options.filter_policy = nullptr;
+  block_options.cache_index_and_filter_blocks = !block_options.no_block_cache;
+  EctTableOptions table = options;
+  table.table.reset(rocksdb::NewBlockBasedTableFactory(block_options));
+  return std::make_shared<EctTableFactory>(table);
 }
 
 EctTableFactory::EctTableFactory(const EctTableOptions& options)

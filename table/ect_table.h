@@ -25,6 +25,16 @@ rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options);
 const std::unordered_map<std::string, EctIndexResidency>& EctIndexResidencyNames();
 std::unordered_map<std::string, rocksdb::OptionTypeInfo> EctTableOptionTypesAt(int offset);
 
+// Whether the file is a table with an ECT index, of whatever version. Reads footer and properties; false as well if
+// they cannot be read, which whoever opens the file will find.
+bool HasEctIndex(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options,
+                 rocksdb::RandomAccessFileReader* file, uint64_t file_size);
+
+// A factory of EctTables whose blocks are kept as `blocks` says: its block size, cache and checksums. Only iterators
+// need RocksDB's own index, so it is kept in the block cache, and there is no Bloom filter.
+std::shared_ptr<rocksdb::TableFactory> NewEctTableFactoryLike(const rocksdb::BlockBasedTableOptions& blocks,
+                                                              const EctTableOptions& options);
+
 struct EctTableCounters;
 
 class EctTableFactory : public rocksdb::TableFactory {

@@ -1,9 +1,9 @@
 #include "table/hash_order_table.h"
 
-#include <unordered_map>
+#include <cstddef>
 #include <utility>
 
-#include "rocksdb/utilities/options_type.h"
+#include "table/ect_table.h"
 #include "table/hash_order.h"
 #include "table/table_facts.h"
 #include "table/table_formats.h"
@@ -13,13 +13,6 @@
 namespace cairn {
 
 namespace {
-
-const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& TableOption() {
-  static const auto* info = new std::unordered_map<std::string, rocksdb::OptionTypeInfo>{
-      {"table", rocksdb::OptionTypeInfo::AsCustomSharedPtr<rocksdb::TableFactory>(
-                    0, rocksdb::OptionVerificationType::kByName, rocksdb::OptionTypeFlags::kNone)}};
-  return *info;
-}
 
 // Where tables count themselves, a new process goes on from the totals of the tables that it opens.
 void GoOnFromTotals(const rocksdb::TableReaderOptions& options, const rocksdb::TableReader& reader) {
@@ -34,13 +27,43 @@ void GoOnFromTotals(const rocksdb::TableReaderOptions& options, const rocksdb::T
 
 }  // namespace
 
-HashOrderTableFactory::HashOrderTableFactory(std::shared_ptr<rocksdb::TableFactory> table) : table_(std::move(table)) {
-  if (table_ == nullptr) table_.reset(rocksdb::NewBlockBasedTableFactory());
-  RegisterOptions("cairn.HashOrderTable", &table_, &TableOption());
+const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& HashOrderTableFactory::FormatOptions() {
+  using rocksdb::OptionTypeFlags;
+  using rocksdb::OptionTypeInfo;
+  using rocksdb::OptionVerificationType;
+  static const auto* options = new std::unordered_map<std::string, OptionTypeInfo>{
+      {"table", OptionTypeInfo::AsCustomSharedPtr<rocksdb::TableFactory>(
+                    offsetof(Formats, table), OptionVerificationType::kByName, OptionTypeFlags::kNone)},
+      {"bottommost_table",
+       OptionTypeInfo::AsCustomSharedPtr<rocksdb::TableFactory>(
+           offsetof(Formats, bottommost), OptionVerificationType::kByNameAllowNull, OptionTypeFlags::kAllowNull)}};
+  return *options;
+}
+
+HashOrderTableFactory::HashOrderTableFactory(std::shared_ptr<rocksdb::TableFactory> table,
+                                             std::shared_ptr<rocksdb::TableFactory> bottommost)
+    : formats_{std::move(table), std::move(bottommost)} {
+  if (formats_.table == nullptr) formats_.table.reset(rocksdb::NewBlockBasedTableFactory());
+  RegisterOptions("cairn.HashOrderTable", &formats_, &FormatOptions());
 }
 
 std::string HashOrderTableFactory::GetPrintableOptions() const {
-  return std::string("  table: ") + table_->Name() + "\n" + table_->GetPrintableOptions();
+  std::string text = std::string("  table: ") + formats_.table->Name() + "\n" + formats_.table->GetPrintableOptions();
+  if (formats_.bottommost != nullptr) {
+    text += std::string("  bottommost_table: ") + formats_.bottommost->Name() + "\n" +
+            formats_.bottommost->GetPrintableOptions();
+  }
+  return text;
+}
+
+rocksdb::Status HashOrderTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
+                                                       const rocksdb::ColumnFamilyOptions& cf_options) const {
+  if (formats_.bottommost != nullptr && !formats_.bottommost->IsInstanceOf(EctTableFactory::kClassName())) {
+    return rocksdb::Status::NotSupported(
+        "bottommost_table of cairn.HashOrderTable is " + std::string(formats_.bottommost->Name()),
+        "it may be cairn.EctTable");
+  }
+  return rocksdb::TableFactory::ValidateOptions(db_options, cf_options);
 }
 
 rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
@@ -48,12 +71,20 @@ rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions
                                                       std::unique_ptr<rocksdb::RandomAccessFileReader>&& file,
                                                       uint64_t file_size, std::unique_ptr<rocksdb::TableReader>* reader,
                                                       bool prefetch_index_and_filter_in_cache) const {
+  const std::shared_ptr<rocksdb::TableFactory>& table = formats_.table;
   OpenTableFunction open = nullptr;
-  rocksdb::Status status = FindTableFormat(*table_, read_options, options, file.get(), file_size, &open);
+  rocksdb::Status status;
+  if (formats_.bottommost != nullptr && HasEctIndex(read_options, options, file.get(), file_size)) {
+    status = formats_.bottommost->NewTableReader(read_options, options, std::move(file), file_size, reader,
+                                                 prefetch_index_and_filter_in_cache);
+    if (status.ok()) GoOnFromTotals(options, **reader);
+    return status;
+  }
+  status = FindTableFormat(*table, read_options, options, file.get(), file_size, &open);
   if (!status.ok()) return status;
-  status = open != nullptr ? open(table_, read_options, options, std::move(file), file_size, reader)
-                           : table_->NewTableReader(read_options, options, std::move(file), file_size, reader,
-                                                    prefetch_index_and_filter_in_cache);
+  status = open != nullptr ? open(table, read_options, options, std::move(file), file_size, reader)
+                           : table->NewTableReader(read_options, options, std::move(file), file_size, reader,
+                                                   prefetch_index_and_filter_in_cache);
   if (status.ok()) GoOnFromTotals(options, **reader);
   return status;
 }
@@ -63,11 +94,15 @@ rocksdb::TableBuilder* HashOrderTableFactory::NewTableBuilder(const rocksdb::Tab
   rocksdb::TableBuilderOptions with_facts(options);
   const auto collectors = CollectorsWithFacts(options);
   with_facts.internal_tbl_prop_coll_factories = collectors.get();
-  return table_->NewTableBuilder(with_facts, file);
+  const bool bottommost = formats_.bottommost != nullptr && options.is_bottommost && options.level_at_creation > 0;
+  return (bottommost ? formats_.bottommost : formats_.table)->NewTableBuilder(with_facts, file);
 }
 
 std::unique_ptr<rocksdb::TableFactory> HashOrderTableFactory::Clone() const {
-  return std::make_unique<HashOrderTableFactory>(std::shared_ptr<rocksdb::TableFactory>(table_->Clone()));
+  std::shared_ptr<rocksdb::TableFactory> table(formats_.table->Clone());
+  std::shared_ptr<rocksdb::TableFactory> bottommost;
+  if (formats_.bottommost != nullptr) bottommost = formats_.bottommost->Clone();
+  return std::make_unique<HashOrderTableFactory>(std::move(table), std::move(bottommost));
 }
 
 }  // namespace cairn

@@ -171,6 +171,32 @@ Status FillTrieZstd(Options* options) {
   return UseSmallHTables(options, trie);
 }
 
+// Tables with nothing older below them have an ECT index, beside block-based ones with Bloom filters, or HTables.
+Status FillTrieEct(Options* options) {
+  TrieOptions trie;
+  trie.fan_out = 2;
+  trie.slots = 3;
+  trie.trigger = 2;
+  trie.root_trigger = 2;
+  trie.depth = 5;
+  trie.space_bound = 1.2;
+  trie.grow_liveness = 0.5;
+  trie.bottommost_format = "ect";
+  return UseTrie(options, trie);
+}
+
+Status FillTrieHTableEct(Options* options) {
+  TrieOptions trie;
+  trie.fan_out = 4;
+  trie.slots = 4;
+  trie.trigger = 2;
+  trie.root_trigger = 2;
+  trie.depth = 3;
+  trie.grow_liveness = 0.1;
+  trie.bottommost_format = "ect";
+  return UseSmallHTables(options, trie);
+}
+
 Status FillTrieDefault(Options* options) { return UseTrie(options, TrieOptions()); }
 
 // Sub-MemTables beside another engine; pieces sealed in place, or by copy.
@@ -191,13 +217,21 @@ Status FillTrieSubCopy(Options* options) {
 
 const std::vector<Engine>& Engines() {
   static const std::vector<Engine> engines = {
-      {"leveled", FillLeveled, false, 2},          {"universal", FillUniversal, false, 0},
-      {"trie_tiny", FillTrieTiny, true, 3},        {"trie_tight", FillTrieTight, true, 1},
-      {"trie_sha1", FillTrieSha1, true, 3},        {"trie_default", FillTrieDefault, true, 1},
-      {"silt_pinned", FillSiltPinned, false, 1},   {"silt_cache", FillSiltCache, false, 1},
-      {"silt_dropped", FillSiltDropped, false, 1}, {"leveled_sub", FillLeveledSub, false, 2},
-      {"trie_sub_copy", FillTrieSubCopy, true, 1}, {"trie_htable", FillTrieHTable, true, 3},
+      {"leveled", FillLeveled, false, 2},
+      {"universal", FillUniversal, false, 0},
+      {"trie_tiny", FillTrieTiny, true, 3},
+      {"trie_tight", FillTrieTight, true, 1},
+      {"trie_sha1", FillTrieSha1, true, 3},
+      {"trie_default", FillTrieDefault, true, 1},
+      {"silt_pinned", FillSiltPinned, false, 1},
+      {"silt_cache", FillSiltCache, false, 1},
+      {"silt_dropped", FillSiltDropped, false, 1},
+      {"leveled_sub", FillLeveledSub, false, 2},
+      {"trie_sub_copy", FillTrieSubCopy, true, 1},
+      {"trie_htable", FillTrieHTable, true, 3},
       {"trie_zstd", FillTrieZstd, true, 1},
+      {"trie_ect", FillTrieEct, true, 1},
+      {"trie_htable_ect", FillTrieHTableEct, true, 1},
   };
   return engines;
 }

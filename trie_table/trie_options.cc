@@ -22,6 +22,7 @@ const std::unordered_map<std::string, OptionTypeInfo>& TrieOptionTypes() {
       {"root_trigger", {offsetof(TrieOptions, root_trigger), OptionType::kInt}},
       {"filter_bits", {offsetof(TrieOptions, filter_bits), OptionType::kDouble}},
       {"format", {offsetof(TrieOptions, format), OptionType::kString}},
+      {"bottommost_format", {offsetof(TrieOptions, bottommost_format), OptionType::kString}},
       {"space_bound", {offsetof(TrieOptions, space_bound), OptionType::kDouble}},
       {"grow_liveness", {offsetof(TrieOptions, grow_liveness), OptionType::kDouble}},
   };
@@ -87,6 +88,9 @@ Status ValidateTrieOptions(const TrieOptions& trie) {
   }
   if (trie.format != kTrieFormatSst && trie.format != kTrieFormatHTable) {
     return bad("format", "\"" + trie.format + "\"", "it may be sst or htable");
+  }
+  if (trie.bottommost_format != kTrieFormatSame && trie.bottommost_format != kTrieFormatEct) {
+    return bad("bottommost_format", "\"" + trie.bottommost_format + "\"", "it may be same or ect");
   }
   if (!(trie.space_bound >= 1.1 && trie.space_bound <= 1000)) {
     return bad("space_bound", std::to_string(trie.space_bound), "it may be 1.1 to 1000");

@@ -19,6 +19,9 @@ constexpr int kMaxTrieLevels = 512;
 // What TrieOptions::format may be.
 constexpr char kTrieFormatSst[] = "sst";
 constexpr char kTrieFormatHTable[] = "htable";
+// ... and TrieOptions::bottommost_format.
+constexpr char kTrieFormatSame[] = "same";
+constexpr char kTrieFormatEct[] = "ect";
 
 inline int TrieLevels(const TrieOptions& trie) { return 1 + trie.depth * trie.slots; }
 inline int DepthOfLevel(const TrieOptions& trie, int level) { return level == 0 ? 0 : (level - 1) / trie.slots + 1; }

@@ -25,20 +25,23 @@ TEST(TrieOptionsTest, RoundTripsThroughAString) {
   trie.root_trigger = 2;
   trie.filter_bits = 12.5;
   trie.format = "htable";
+  trie.bottommost_format = "ect";
   trie.space_bound = 1.25;
   trie.grow_liveness = 0.75;
   TrieOptions parsed;
   ASSERT_TRUE(TrieOptionsFromString(TrieOptionsToString(trie), &parsed).ok());
   EXPECT_EQ(TrieOptionsToString(parsed), TrieOptionsToString(trie));
   EXPECT_EQ(parsed.hash, "sha1");
+  EXPECT_EQ(parsed.bottommost_format, "ect");
   EXPECT_EQ(parsed.seed, 99u);
   EXPECT_EQ(parsed.filter_bits, 12.5);
 }
 
 TEST(TrieOptionsTest, BadValuesAreNamedAndChangeNothing) {
-  for (const char* text : {"fan_out=7", "fan_out=128", "slots=1", "trigger=1", "trigger=65", "depth=0", "depth=100",
-                           "root_trigger=0", "filter_bits=-1", "filter_bits=nan", "space_bound=1", "grow_liveness=2",
-                           "hash=md5", "format=html", "fan_outs=8", "fan_out=eight", "slots"}) {
+  for (const char* text :
+       {"fan_out=7", "fan_out=128", "slots=1", "trigger=1", "trigger=65", "depth=0", "depth=100", "root_trigger=0",
+        "filter_bits=-1", "filter_bits=nan", "space_bound=1", "grow_liveness=2", "hash=md5", "format=html",
+        "bottommost_format=sst", "fan_outs=8", "fan_out=eight", "slots"}) {
     TrieOptions trie;
     const rocksdb::Status s = TrieOptionsFromString(text, &trie);
     EXPECT_TRUE(s.IsInvalidArgument()) << text;

@@ -89,6 +89,11 @@ struct TrieStats {
   uint64_t flushed_bytes = 0;
   uint64_t compacted_bytes = 0;
   double write_amplification = 0;  // (flushed + compacted) / flushed
+  // Of the tables with an ECT index (TrieOptions::bottommost_format); all 0 while the option is "same".
+  uint64_t ect_files = 0;
+  uint64_t ect_keys = 0;
+  uint64_t ect_bytes = 0;         // of the files
+  uint64_t ect_memory_bytes = 0;  // where their blocks lie, and their indexes
   // Since the database was opened.
   uint64_t running_compactions = 0;
   uint64_t root_compactions = 0;  // finished, by kind

@@ -61,6 +61,11 @@ struct TrieOptions {
   // as it is.
   std::string format = "sst";
 
+  // The format of tables below which the trie holds nothing older: "same" as the others, or "ect" (silt.h), which have
+  // an index of about a bit a key and no filter, so that looking for an absent key reads a block of each. Tables that
+  // were written before are read either way.
+  std::string bottommost_format = "same";
+
   // Bytes of tables per byte of live data (keys and values, newest versions, not deleted) that are tolerated, 1.1 or
   // more. Lower: more rewriting. The deepest containers are merged in place when it is passed.
   double space_bound = 1.5;
