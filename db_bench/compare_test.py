@@ -51,6 +51,28 @@ class ParseTest(unittest.TestCase):
         self.assertEqual(metrics["put_bytes"], 13100000)
         self.assertAlmostEqual(metrics["written_per_byte"], (11689891 + 15272576) / 13100000)
 
+    def test_db_bench_histogram(self):
+        metrics = compare.DbBench.parse(
+            "readwhilewriting :  2.000 micros/op 500000 ops/sec 1.000 seconds 500000 operations;   20.5 MB/s\n"
+            "Microseconds per read:\nCount: 5 Average: 2.0  StdDev: 1.0\n"
+            "Percentiles: P50: 1.63 P75: 2.21 P99: 9.87 P99.9: 21.10 P99.99: 48.00\n"
+        )
+        self.assertEqual(metrics["readwhilewriting.read.p50_micros"], 1.63)
+        self.assertEqual(metrics["readwhilewriting.read.p99.9_micros"], 21.1)
+
+    def test_memtablerep_bench(self):
+        bench = compare.MemtableRepBench("", 1000000)
+        metrics = bench.parse(
+            "Running fillrandom\nNumber of threads: 1\nElapsed time: 250000 us\nTotal bytes written: 111.58 MiB\n"
+            "Write throughput: 446.3 MiB/s\nwrite us/op: 0.25\n"
+            "Running readseq\nNumber of threads: 1\nElapsed time: 750000 us\n"
+        )
+        self.assertEqual(metrics["fillrandom.per_second"], 4e6)
+        self.assertEqual(metrics["flushable_per_second"], 1e6)
+        self.assertEqual(metrics["fillrandom.written_mib_per_second"], 446.3)
+        with self.assertRaises(ValueError):
+            bench.parse("no memtablerep of that name\n")
+
     def test_output_that_is_none(self):
         with self.assertRaises(ValueError):
             compare.EngineBench.parse("Segmentation fault")
@@ -110,11 +132,27 @@ class ScheduleTest(unittest.TestCase):
 class WorkloadTest(unittest.TestCase):
     def test_each_names_its_command(self):
         for name, workload in compare.WORKLOADS.items():
-            for engine in compare.ENGINES:
+            for engine in workload.engines:
                 command = workload.command(engine, "DIR")
-                self.assertIn("--engine=" + engine, command, name)
-                self.assertTrue(any(part.startswith("--db=DIR") for part in command), name)
+                if engine in compare.ENGINES:
+                    self.assertIn("--engine=" + engine, command, name)
+                else:
+                    self.assertTrue({"--memtablerep=" + engine, "--memtablerep=skiplist"} & set(command), name)
+                in_folder = any(part.startswith("--db=DIR") for part in command)
+                self.assertEqual(in_folder, workload.program != "memtablerep_bench", name)
             self.assertTrue(workload.summary)
+
+    def test_groups_hold_workloads_and_compare_with_the_first_engine(self):
+        for name, (summary, workloads) in compare.GROUPS.items():
+            self.assertTrue(summary)
+            self.assertNotIn(name, compare.WORKLOADS)
+            self.assertEqual(len({compare.WORKLOADS[workload].engines[0] for workload in workloads}), 1)
+
+    def test_columns_of_a_group(self):
+        rows = [["rate", "1", "2", "2.00"]]
+        self.assertEqual(
+            compare.fit_columns(rows, ["a", "c"], ["a", "b", "c"]), [["rate", "1", "-", "-", "2", "2.00"]]
+        )
 
 
 FAKE_PROGRAM = """#!/bin/sh

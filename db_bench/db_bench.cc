@@ -74,6 +74,9 @@ EngineSettings SettingsFromFlags() {
   if (UserSet("level0_file_num_compaction_trigger")) {
     settings.level0_trigger = std::stoi(FlagText("level0_file_num_compaction_trigger"));
   }
+  if (UserSet("memtablerep")) {
+    settings.memtable = FlagText("memtablerep");
+  }
   settings.engine_options = FLAGS_engine_options;
   return settings;
 }

@@ -28,6 +28,7 @@ DEFINE_string(engine, "", "The engine to measure; unknown names are answered wit
 DEFINE_string(engine_options, "", "The engine's own options as an option string, for example \"trigger=6\"");
 DEFINE_uint64(puts, 2000000, "Puts, each of a key chosen anew");
 DEFINE_uint64(keys, 0, "Key numbers to choose from; 0: as many as puts");
+DEFINE_uint64(writers, 1, "Threads that put, each its share of the keys");
 DEFINE_bool(fill, false, "The first puts store each key once, in random order; the others choose");
 DEFINE_string(distribution, "uniform", "How keys are chosen, in puts and in gets of present keys: uniform or zipf");
 DEFINE_double(theta, 0.99, "Exponent of the Zipf distribution, above 0 and not 1");
@@ -46,6 +47,7 @@ DEFINE_double(bloom_bits, -1, "Filter bits a key; negative: what the engine's pr
 DEFINE_int32(
     level0_trigger, -1,
     "Files of level 0 (universal: sorted runs) that start a compaction; negative: what the engine's preset has");
+DEFINE_string(memtable, "", "RocksDB's name of a memtable, with options or without; empty: the engine's preset");
 DEFINE_bool(disable_wal, false, "Write no write-ahead log");
 DEFINE_uint64(seed, 1, "Seeds keys and sizes");
 DEFINE_string(db, "", "Folder to make the database's scratch folder in; empty: $TMPDIR, or /tmp");
@@ -130,12 +132,15 @@ class Workload {
   Status ReadWhileWriting(const std::string& step, MixedResult* result);
 
  private:
-  std::unique_ptr<KeyChooser> NewChooser(uint64_t seed) const {
+  static std::unique_ptr<KeyChooser> NewChooser(uint64_t keys, uint64_t seed) {
     if (FLAGS_distribution == "zipf") {
-      return std::make_unique<ZipfKeys>(keys_, FLAGS_theta, seed);
+      return std::make_unique<ZipfKeys>(keys, FLAGS_theta, seed);
     }
-    return std::make_unique<UniformKeys>(keys_, seed);
+    return std::make_unique<UniformKeys>(keys, seed);
   }
+
+  Status LoadShare(const Engine& engine, uint64_t writer, LoadResult* result);
+  Status LoadAll(const Engine& engine, LoadResult* result);
 
   Status GetPresent(uint64_t number, rocksdb::PinnableSlice* value);
   // Overwrites keys by what they hold, so that gets know what to expect.
@@ -166,49 +171,80 @@ Status Workload::PutOne(uint64_t number, size_t size, LoadResult* result) {
   result->distinct_keys += static_cast<uint64_t>(after > 0) - static_cast<uint64_t>(before > 0);
   result->ingested_bytes += kKeyBytes + size;
   sizes_[number] = static_cast<uint16_t>(size);
-  live_bytes_.store(live_bytes_.load(std::memory_order_relaxed) + after - before, std::memory_order_relaxed);
+  live_bytes_.fetch_add(after - before, std::memory_order_relaxed);
+  return Status::OK();
+}
+
+// Writer `writer` of FLAGS_writers: its share of the puts, of its own keys.
+Status Workload::LoadShare(const Engine& engine, uint64_t writer, LoadResult* result) {
+  const uint64_t writers = FLAGS_writers;
+  std::unique_ptr<KeyChooser> chooser = NewChooser(keys_ / writers, FLAGS_seed + 16 * writer);
+  if (FLAGS_fill) chooser = std::make_unique<FillFirst>(keys_, std::move(chooser));
+  Random64 sizes(FLAGS_seed + 16 * writer + 1);
+  const uint64_t puts = FLAGS_puts / writers;
+  CpuSeconds cpu_start = ReadCpu();
+  std::unique_ptr<ProgressBar> bar;
+  if (writer == 0) bar = std::make_unique<ProgressBar>(std::string(engine.name) + ": load", FLAGS_puts);
+  uint64_t done = 0;
+  for (int tenth = 0; tenth < kTenths; tenth++) {
+    uint64_t end = puts / kTenths * (tenth + 1) + (tenth == kTenths - 1 ? puts % kTenths : 0);
+    uint64_t count = end - done;
+    Clock::time_point tenth_start = Clock::now();
+    for (; done < end; done++) {
+      size_t size = FLAGS_value_min + sizes.Uniform(FLAGS_value_max - FLAGS_value_min + 1);
+      if (FLAGS_deletes_percent > 0 && sizes.Uniform(100) < FLAGS_deletes_percent) {
+        size = 0;
+      }
+      Status s = PutOne(chooser->Next() * writers + writer, size, result);
+      if (!s.ok()) {
+        return s;
+      }
+      if (FLAGS_fill && done + 1 == keys_) {
+        result->filled_bytes = result->ingested_bytes;
+        result->filled = ReadWriteCounters(*statistics_);
+      }
+      if (bar != nullptr) bar->Update(done * writers);
+    }
+    result->tenths[tenth] = static_cast<double>(count * writers) / SecondsSince(tenth_start);
+  }
+  result->writer_cpu_seconds = ReadCpu().thread - cpu_start.thread;
+  return Status::OK();
+}
+
+// The tenths are those of the first writer.
+Status Workload::LoadAll(const Engine& engine, LoadResult* result) {
+  std::vector<LoadResult> results(FLAGS_writers);
+  std::vector<Status> statuses(FLAGS_writers);
+  std::vector<std::thread> writers;
+  for (uint64_t i = 1; i < FLAGS_writers; i++) {
+    writers.emplace_back([&, i] { statuses[i] = LoadShare(engine, i, &results[i]); });
+  }
+  statuses[0] = LoadShare(engine, 0, result);
+  for (std::thread& writer : writers) writer.join();
+  for (uint64_t i = 1; i < FLAGS_writers; i++) {
+    result->distinct_keys += results[i].distinct_keys;
+    result->ingested_bytes += results[i].ingested_bytes;
+    result->writer_cpu_seconds += results[i].writer_cpu_seconds;
+  }
+  for (const Status& s : statuses) {
+    if (!s.ok()) return s;
+  }
   return Status::OK();
 }
 
 Status Workload::Load(const Engine& engine, const std::string& path, LoadResult* result) {
-  std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed);
-  if (FLAGS_fill) chooser = std::make_unique<FillFirst>(keys_, std::move(chooser));
-  Random64 sizes(FLAGS_seed + 1);
   CpuSeconds cpu_start = ReadCpu();
   SpaceSampler sampler(db_, &live_bytes_, 4 * FLAGS_write_buffer_size);
   Clock::time_point start = Clock::now();
-  {
-    ProgressBar bar(std::string(engine.name) + ": load", FLAGS_puts);
-    uint64_t done = 0;
-    for (int tenth = 0; tenth < kTenths; tenth++) {
-      uint64_t end = FLAGS_puts / kTenths * (tenth + 1) + (tenth == kTenths - 1 ? FLAGS_puts % kTenths : 0);
-      uint64_t count = end - done;
-      Clock::time_point tenth_start = Clock::now();
-      for (; done < end; done++) {
-        size_t size = FLAGS_value_min + sizes.Uniform(FLAGS_value_max - FLAGS_value_min + 1);
-        if (FLAGS_deletes_percent > 0 && sizes.Uniform(100) < FLAGS_deletes_percent) {
-          size = 0;
-        }
-        Status s = PutOne(chooser->Next(), size, result);
-        if (!s.ok()) {
-          return s;
-        }
-        if (FLAGS_fill && done + 1 == keys_) {
-          result->filled_bytes = result->ingested_bytes;
-          result->filled = ReadWriteCounters(*statistics_);
-        }
-        bar.Update(done);
-      }
-      result->tenths[tenth] = static_cast<double>(count) / SecondsSince(tenth_start);
-    }
+  Status s = LoadAll(engine, result);
+  if (!s.ok()) {
+    return s;
   }
   result->seconds = SecondsSince(start);
   result->at_load_end = ReadWriteCounters(*statistics_);
-  CpuSeconds cpu_loaded = ReadCpu();
-  result->writer_cpu_seconds = cpu_loaded.thread - cpu_start.thread;
 
   Clock::time_point settle_start = Clock::now();
-  Status s = engine.settle(db_);
+  s = engine.settle(db_);
   if (!s.ok()) {
     return s;
   }
@@ -216,7 +252,7 @@ Status Workload::Load(const Engine& engine, const std::string& path, LoadResult*
   sampler.Stop();
   CpuSeconds cpu_end = ReadCpu();
   result->background_cpu_seconds =
-      (cpu_end.process - cpu_start.process) - (cpu_end.thread - cpu_start.thread) - sampler.cpu_seconds();
+      (cpu_end.process - cpu_start.process) - result->writer_cpu_seconds - sampler.cpu_seconds();
   result->settled = ReadWriteCounters(*statistics_);
   result->live_bytes = live_bytes_.load(std::memory_order_relaxed);
   result->space = ReadSpace(db_);
@@ -244,7 +280,7 @@ Status Workload::GetPresent(uint64_t number, rocksdb::PinnableSlice* value) {
 }
 
 Status Workload::Overwrite(const std::atomic<bool>& stop, uint64_t* puts) {
-  std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed + 4);
+  std::unique_ptr<KeyChooser> chooser = NewChooser(keys_, FLAGS_seed + 4);
   rocksdb::WriteOptions write;
   write.disableWAL = FLAGS_disable_wal;
   Status s;
@@ -267,7 +303,7 @@ Status Workload::ReadWhileWriting(const std::string& step, MixedResult* result) 
   std::thread writer([&] { written = Overwrite(stop, &result->puts); });
   std::vector<uint32_t> nanos;
   nanos.reserve(FLAGS_mixed_gets);
-  std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed + 5);
+  std::unique_ptr<KeyChooser> chooser = NewChooser(keys_, FLAGS_seed + 5);
   Status s;
   {
     ProgressBar bar(step, FLAGS_mixed_gets);
@@ -302,7 +338,7 @@ Status Workload::ReadWhileWriting(const std::string& step, MixedResult* result) 
 }
 
 Status Workload::ReadPresent(const std::string& step, ReadResult* result) {
-  std::unique_ptr<KeyChooser> chooser = NewChooser(FLAGS_seed + 2);
+  std::unique_ptr<KeyChooser> chooser = NewChooser(keys_, FLAGS_seed + 2);
   ProgressBar bar(step, FLAGS_gets);
   ResetLookupCounters();
   Clock::time_point start = Clock::now();
@@ -421,7 +457,8 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
            PerByte(load.at_load_end.flush_bytes + load.at_load_end.compaction_bytes, load.ingested_bytes))
       .Add("written_per_byte_of_updates", WrittenPerByteOfUpdates(load))
       .Add("load_seconds", load.seconds)
-      .Add("puts_per_second", PerSecond(FLAGS_puts, load.seconds));
+      .Add("puts_per_second", PerSecond(FLAGS_puts, load.seconds))
+      .Add("puts_per_second_until_settled", PerSecond(FLAGS_puts, load.seconds + load.settle_seconds));
   json.BeginArray("puts_per_second_by_tenth");
   for (double rate : load.tenths) {
     json.AddElement(rate);
@@ -513,6 +550,12 @@ std::string CheckFlags() {
   if (FLAGS_puts == 0) {
     return "--puts must be at least 1";
   }
+  if (FLAGS_writers < 1 || FLAGS_writers > 64 || FLAGS_writers > FLAGS_puts) {
+    return "--writers must be from 1 to 64, and at most --puts";
+  }
+  if (FLAGS_fill && FLAGS_writers > 1) {
+    return "--fill needs one writer";
+  }
   if (FLAGS_fill && FLAGS_keys > FLAGS_puts) {
     return "--fill needs at least as many --puts as --keys";
   }
@@ -535,10 +578,14 @@ Status Run(const Engine& engine) {
   settings.filter_bits = FLAGS_bloom_bits;
   settings.level0_trigger = FLAGS_level0_trigger;
   settings.index_in_cache = FLAGS_index_in_cache;
+  settings.memtable = FLAGS_memtable;
   settings.engine_options = FLAGS_engine_options;
   rocksdb::Options options;
   if (s.ok()) {
     s = engine.configure(settings, &options);
+  }
+  if (s.ok()) {
+    s = UseMemtable(settings, &options);
   }
   DB* raw = nullptr;
   if (s.ok()) {

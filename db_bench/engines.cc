@@ -4,9 +4,11 @@
 #include <cmath>
 
 #include "cairn/db.h"
+#include "cairn/memtable.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
@@ -110,24 +112,27 @@ Status OverlayTrieSst(const EngineSettings& settings, DBOptions* database, Colum
 }
 
 Status OverlayTrie(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+  if (settings.memtable.empty()) PreferSubMemTables(column_family);
   return OverlayTrieOf("htable", settings, database, column_family);
 }
 
-Status ConfigureTrieOf(const char* format, const EngineSettings& settings, Options* options) {
+using OverlayFunction = Status (*)(const EngineSettings&, DBOptions*, ColumnFamilyOptions*);
+
+Status ConfigureOverlaid(OverlayFunction overlay, const EngineSettings& settings, Options* options) {
   ConfigureCommon(settings, 0, options);
   DBOptions database(*options);
   ColumnFamilyOptions column_family(*options);
-  Status s = OverlayTrieOf(format, settings, &database, &column_family);
+  Status s = overlay(settings, &database, &column_family);
   *options = Options(database, column_family);
   return s;
 }
 
 Status ConfigureTrieSst(const EngineSettings& settings, Options* options) {
-  return ConfigureTrieOf("sst", settings, options);
+  return ConfigureOverlaid(OverlayTrieSst, settings, options);
 }
 
 Status ConfigureTrie(const EngineSettings& settings, Options* options) {
-  return ConfigureTrieOf("htable", settings, options);
+  return ConfigureOverlaid(OverlayTrie, settings, options);
 }
 
 // Of a cuckoo filter's tags, which take 95 % of its bits.
@@ -357,6 +362,15 @@ std::vector<Engine> MakeEngines() {
 }
 
 }  // namespace
+
+Status UseMemtable(const EngineSettings& settings, ColumnFamilyOptions* options) {
+  if (settings.memtable.empty()) {
+    return Status::OK();
+  }
+  rocksdb::ConfigOptions config;
+  config.ignore_unsupported_options = false;
+  return rocksdb::MemTableRepFactory::CreateFromString(config, settings.memtable, &options->memtable_factory);
+}
 
 const std::vector<Engine>& Engines() {
   static const std::vector<Engine>* engines = new std::vector<Engine>(MakeEngines());

@@ -35,6 +35,9 @@ struct EngineSettings {
   // Files of level 0 that start a compaction. Negative: what the engine's row chooses.
   int level0_trigger = -1;
 
+  // RocksDB's name of a memtable, with options or without; empty: what the engine's row chooses.
+  std::string memtable;
+
   // The engine's own options as an option string; empty: its defaults. trie_sst reads cairn::TrieOptions, silt
   // cairn::SiltOptions.
   std::string engine_options;
@@ -89,6 +92,9 @@ struct Engine {
 };
 
 const std::vector<Engine>& Engines();
+
+// Puts the memtable of the settings, if they name one, into the options that `configure` has filled.
+rocksdb::Status UseMemtable(const EngineSettings& settings, rocksdb::ColumnFamilyOptions* options);
 
 // Null for an unknown name.
 const Engine* FindEngine(const std::string& name);

@@ -62,6 +62,22 @@ TEST(Engines, TheTrieTakesItsShapeFromTheSettings) {
   EXPECT_EQ(trie.filter_bits, 12);
 }
 
+TEST(Engines, TheTrieHasSubMemTablesUnlessToldOtherwise) {
+  EngineSettings settings;
+  Options options;
+  const Engine* trie = FindEngine("trie");
+  ASSERT_TRUE(trie->configure(settings, &options).ok());
+  EXPECT_STREQ(options.memtable_factory->Name(), "cairn.SubMemTable");
+  for (const char* name : {"skip_list", "vector"}) {
+    settings.memtable = name;
+    ASSERT_TRUE(trie->configure(settings, &options).ok());
+    ASSERT_TRUE(UseMemtable(settings, &options).ok());
+    EXPECT_TRUE(options.memtable_factory->IsInstanceOf(name));
+  }
+  settings.memtable = "no_such";
+  EXPECT_FALSE(UseMemtable(settings, &options).ok());
+}
+
 TEST(Engines, TheSiltStoreTakesItsShapeFromTheSettings) {
   EngineSettings settings;
   settings.filter_bits = 12;

@@ -28,24 +28,42 @@ constexpr size_t kHashBatch = 64;
 constexpr size_t kFinalRunBytes = 9;
 
 // While there are lookups, a writer indexes what is new after so many entries, waits for its turn to do so after as
-// many as the second, and looks whether there still are lookups after as many as the third. Otherwise a writer that is
-// faster than a reader can index would leave it ever more to do.
+// many as the second, and looks whether there still are lookups after as many as the third. A writer that is faster
+// than a reader can index would leave it ever more to do: so while a reader is behind, writers wait a little at the
+// first.
 constexpr uint64_t kHelpEvery = 8;
 constexpr uint64_t kHelpForSure = 1024;
 constexpr uint64_t kForgetLookups = 4096;
 
 constexpr int kSpins = 1000;
 
-// Takes a mutex that is mostly held for a few microseconds: to sleep would take longer.
-std::unique_lock<std::mutex> LockSoon(std::mutex* mutex) {
+// A mutex that is mostly held for a few microseconds, if it can be had in that time.
+std::unique_lock<std::mutex> TryLockSoon(std::mutex* mutex) {
   std::unique_lock<std::mutex> lock(*mutex, std::try_to_lock);
   for (int i = 0; i < kSpins && !lock.owns_lock(); ++i) {
     rocksdb::port::AsmVolatilePause();
     lock.try_lock();
   }
+  return lock;
+}
+
+// The same for certain: to sleep at once would take longer.
+std::unique_lock<std::mutex> LockSoon(std::mutex* mutex) {
+  std::unique_lock<std::mutex> lock = TryLockSoon(mutex);
   if (!lock.owns_lock()) lock.lock();
   return lock;
 }
+
+class CountHere {
+ public:
+  explicit CountHere(std::atomic<int>* count) : count_(count) { count_->fetch_add(1, std::memory_order_relaxed); }
+  ~CountHere() { count_->fetch_sub(1, std::memory_order_relaxed); }
+  CountHere(const CountHere&) = delete;
+  CountHere& operator=(const CountHere&) = delete;
+
+ private:
+  std::atomic<int>* const count_;
+};
 
 size_t PowerOfTwoUpTo(size_t n) {
   size_t power = 1;
@@ -416,21 +434,30 @@ size_t SubMemTable::CountEntries() const {
 }
 
 void SubMemTable::HelpReaders(uint64_t entries) const {
+  const bool behind = readers_behind_.load(std::memory_order_relaxed) > 0;
   std::unique_lock<std::mutex> lock(hash_mutex_, std::defer_lock);
   if (entries % kHelpForSure == 0) {
     lock = LockSoon(&hash_mutex_);
-  } else if (!lock.try_lock()) {
-    return;
+  } else if (behind) {
+    lock = TryLockSoon(&hash_mutex_);
+  } else {
+    lock.try_lock();
   }
+  if (!lock.owns_lock()) return;
   UpdateHashLocked();
-  if (entries % kForgetLookups == 0) looked_up_.store(false, std::memory_order_relaxed);
+  if (!behind && entries % kForgetLookups == 0) looked_up_.store(false, std::memory_order_relaxed);
 }
 
 void SubMemTable::CatchUpHash() const {
-  if (hash_.load(std::memory_order_acquire) == nullptr) return UpdateHash();
+  if (hash_.load(std::memory_order_acquire) == nullptr) {
+    const CountHere behind(&readers_behind_);
+    return UpdateHash();
+  }
   for (const Piece* piece = first_to_hash_.load(std::memory_order_acquire); piece != nullptr;
        piece = piece->hashed.next.load(std::memory_order_acquire)) {
     const size_t tail = piece->Load().tail;
+    if (piece->hashed.tail.load(std::memory_order_acquire) >= tail) continue;
+    const CountHere behind(&readers_behind_);
     for (int spins = 0; piece->hashed.tail.load(std::memory_order_acquire) < tail; ++spins) {
       // Whoever is at it may get there before this thread gets the mutex.
       if (spins == kSpins) return UpdateHash();

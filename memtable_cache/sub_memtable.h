@@ -120,6 +120,7 @@ class SubMemTable : public rocksdb::MemTableRep {
   mutable std::unique_ptr<HashIndex> hash_owner_;
   mutable size_t hash_charged_ = 0;
   mutable std::atomic<bool> looked_up_{false};  // lately; writers reset it
+  mutable std::atomic<int> readers_behind_{0};  // readers that wait for the hash or work on it
 
   mutable std::mutex sort_mutex_;                       // guards what follows
   mutable std::atomic<Piece*> first_to_sort_{nullptr};  // the list of pieces that the runs are not done with

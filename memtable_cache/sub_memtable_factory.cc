@@ -53,6 +53,12 @@ std::shared_ptr<rocksdb::MemTableRepFactory> NewSubMemTableFactory(const SubMemT
   return std::make_shared<SubMemTableFactory>(options);
 }
 
+void PreferSubMemTables(rocksdb::ColumnFamilyOptions* options, const SubMemTableOptions& sub) {
+  const auto& chosen = options->memtable_factory;
+  if (chosen == nullptr || !chosen->IsInstanceOf(rocksdb::SkipListFactory::kClassName())) return;
+  options->memtable_factory = NewSubMemTableFactory(sub);
+}
+
 Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTableStats* stats) {
   const auto* ours = factory.CheckedCast<SubMemTableFactory>();
   if (ours == nullptr) {

@@ -401,6 +401,32 @@ TEST_P(SubMemTableStressTest, ReadersAndLongIteratorsDuringWrites) {
 INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableStressTest,
                          ::testing::Values("piece_size=64K", "piece_size=4K;copy_on_seal=true", "lazy_index=false"));
 
+// A writer that only appends is faster than a reader that indexes. Once behind, a reader must not stay behind: each of
+// its lookups would then find more to do than the one before.
+TEST(SubMemTableTest, LookupsCatchUpWithAFastWriter) {
+  constexpr uint64_t kBefore = 200000;
+  constexpr uint64_t kLookups = 20000;
+  const std::shared_ptr<SubMemTableFactory> factory = FactoryOf("");
+  Table table(rocksdb::BytewiseComparator(), factory, 8 << 20);
+  auto key = [](uint64_t i) { return std::to_string(i * 2654435761U % 30000); };
+  std::atomic<uint64_t> written{0};
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    for (uint64_t i = 1; !done.load(std::memory_order_relaxed); ++i) {
+      table.Add(key(i), i, "value");
+      written.store(i, std::memory_order_release);
+    }
+  });
+  while (written.load(std::memory_order_acquire) < kBefore) std::this_thread::yield();
+  table.Versions(key(1), rocksdb::kMaxSequenceNumber, 1);
+  const uint64_t begin = written.load(std::memory_order_acquire);
+  for (uint64_t i = 0; i < kLookups; ++i) table.Versions(key(i), rocksdb::kMaxSequenceNumber, 1);
+  const uint64_t meanwhile = written.load(std::memory_order_acquire) - begin;
+  done.store(true, std::memory_order_relaxed);
+  writer.join();
+  EXPECT_LT(meanwhile, kLookups * 64);
+}
+
 TEST(SubMemTableAccountingTest, CountsThePiecesThatAreHeld) {
   for (const char* options : {"", "copy_on_seal=true"}) {
     const std::shared_ptr<SubMemTableFactory> factory = FactoryOf(options);

@@ -45,7 +45,10 @@ Status MakeOptions(const std::string& engine, const std::vector<std::string>& en
   OptionMap before;
   OptionMap after;
   Status s = ColumnFamilyMap(config, *options, &before);
+  const std::shared_ptr<rocksdb::MemTableRepFactory> memtable = options->memtable_factory;
   if (s.ok()) s = UseEngine(engine, engine_options, options);
+  // Every engine runs on every memtable.
+  if (wanted.count("memtable_factory") + wanted.count("memtable") > 0) options->memtable_factory = memtable;
   if (s.ok()) s = UseEngineInDatabase(engine, engine_options, options);
   if (s.ok()) s = ColumnFamilyMap(config, *options, &after);
   if (!s.ok()) return s;

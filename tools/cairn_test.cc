@@ -229,6 +229,29 @@ TEST_F(CairnTest, OptionsAreACompleteOptionsFile) {
   delete db;
 }
 
+// The trie's memtables are sub-MemTables, unless the user names others; a way back to stock has none.
+TEST_F(CairnTest, MemtablesOfTheTrie) {
+  ProgramResult result = Cairn({"options", "trie"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "cairn.SubMemTable");
+  for (const char* name : {"skip_list", "vector"}) {
+    result = Cairn({"options", "trie", "--rocksdb-option", std::string("memtable=") + name});
+    ASSERT_EQ(0, result.exit_code) << result.err;
+    EXPECT_EQ(std::string::npos, result.out.find("cairn.SubMemTable")) << name;
+  }
+  MakeStock(Path("stock"), 100);
+  result = Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  result = Cairn({"convert", Path("trie"), Path("back"), "--to", "stock"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  for (const auto& [place, memtable] : {std::make_pair("trie", "cairn.SubMemTable"), {"back", "SkipListFactory"}}) {
+    rocksdb::DBOptions options;
+    std::vector<ColumnFamilyDescriptor> families;
+    ASSERT_TRUE(Load(Path(place), &options, &families).ok());
+    for (const auto& family : families) EXPECT_STREQ(memtable, family.options.memtable_factory->Name());
+  }
+}
+
 TEST_F(CairnTest, OptionsErrors) {
   const struct {
     std::vector<std::string> words;

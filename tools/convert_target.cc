@@ -22,7 +22,9 @@ using rocksdb::ColumnFamilyOptions;
 using rocksdb::DBOptions;
 using rocksdb::Status;
 
-// Undoes UseTrie or UseSilt, and DropWhatHasNoMeaning: what they set comes from `before`.
+constexpr char kSubMemTableName[] = "cairn.SubMemTable";  // the engine "trie" brings them
+
+// Undoes UseEngine, and DropWhatHasNoMeaning: what they set comes from `before`.
 void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options) {
   options->comparator = before.comparator;
   options->sst_partitioner_factory = before.sst_partitioner_factory;
@@ -37,6 +39,9 @@ void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options
   options->level0_slowdown_writes_trigger = before.level0_slowdown_writes_trigger;
   options->level0_stop_writes_trigger = before.level0_stop_writes_trigger;
   options->prefix_extractor = before.prefix_extractor;
+  if (options->memtable_factory != nullptr && options->memtable_factory->IsInstanceOf(kSubMemTableName)) {
+    options->memtable_factory = before.memtable_factory;
+  }
   options->ttl = before.ttl;
   options->periodic_compaction_seconds = before.periodic_compaction_seconds;
 }

@@ -1,5 +1,6 @@
 #include "tools/engines.h"
 
+#include <cairn/memtable.h>
 #include <cairn/silt.h>
 #include <cairn/trie.h>
 
@@ -38,6 +39,7 @@ Status UseTrieSst(const std::vector<std::string>& engine_options, ColumnFamilyOp
 }
 
 Status UseTrieHTable(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  PreferSubMemTables(options);
   return UseTrieOf("htable", engine_options, options);
 }
 

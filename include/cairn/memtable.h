@@ -78,6 +78,9 @@ struct SubMemTableOptions {
 std::shared_ptr<rocksdb::MemTableRepFactory> NewSubMemTableFactory(
     const SubMemTableOptions& options = SubMemTableOptions());
 
+// Gives a column family sub-MemTables in place of RocksDB's default, the skip list; another choice is left as it is.
+void PreferSubMemTables(rocksdb::ColumnFamilyOptions* options, const SubMemTableOptions& sub = SubMemTableOptions());
+
 // InvalidArgument that names the field and what it may be, or OK.
 rocksdb::Status ValidateSubMemTableOptions(const SubMemTableOptions& options);
 
