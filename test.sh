@@ -2,7 +2,7 @@
 # Installs what is missing, builds everything and runs every test and check.
 #
 #   ./test.sh                everything but the sanitizers
-#   ./test.sh --quick        leaves out the tests labelled "long" and clang-tidy
+#   ./test.sh --quick        leaves out the tests labelled "long", clang-tidy and the fuzzers
 #   ./test.sh --sanitizers   also builds and runs under address, undefined-behaviour and thread sanitizers; each takes a RocksDB
 #                            of its own, about 6 minutes on two cores the first time
 #   ./test.sh --tidy-all     clang-tidy over every file, without the time limit
@@ -69,6 +69,9 @@ part "clang-format" scripts/check_format
 build_and_test release
 if [ -f build/compile_commands.json ] && ! $quick; then
   part "clang-tidy" scripts/check_tidy "${tidy[@]}" build
+fi
+if ! $quick && { command -v clang++ || command -v clang++-14; } >/dev/null; then
+  part "fuzz" test/fuzz/run 10
 fi
 if $sanitizers; then
   build_and_test asan

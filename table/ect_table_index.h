@@ -13,7 +13,7 @@
 #include "cairn/silt.h"
 #include "db/table_properties_collector.h"
 #include "rocksdb/table_properties.h"
-#include "table/elias_fano.h"
+#include "table/ect_block_layout.h"
 #include "table/hash_order.h"
 #include "util/core_local.h"
 
@@ -66,36 +66,8 @@ struct BlockRun {
   uint64_t last;
 };
 
-// Where data blocks lie in the file and in hash order: what a reader always keeps, about 16 bits a block. Immutable.
-class EctBlockLayout {
- public:
-  static rocksdb::Status Open(const rocksdb::TableProperties& properties, std::unique_ptr<EctBlockLayout>* layout);
-
-  uint64_t blocks() const { return offsets_.count(); }
-  // Where a block lies in the file, and its size without RocksDB's trailer.
-  void Locate(uint64_t block, uint64_t* offset, uint64_t* size) const;
-
-  // The block that most likely holds a key with this hash.
-  uint64_t Guess(uint64_t hash) const;
-  // The number of blocks, at least 1, that a distance in hashes is likely to take.
-  uint64_t BlocksWithin(uint64_t distance) const;
-  // Whether all entries of each key lie in one block.
-  bool keys_in_one_block() const { return keys_in_one_block_; }
-
-  size_t bytes() const { return bytes_.size(); }
-
- private:
-  uint32_t Sample(uint64_t index) const;
-
-  std::string bytes_;
-  EliasFano offsets_;                 // views bytes_
-  const uint8_t* samples_ = nullptr;  // in bytes_
-  uint64_t sample_count_ = 0;
-  uint64_t first_hash_ = 0;
-  uint64_t last_hash_ = 0;
-  uint64_t data_end_ = 0;
-  bool keys_in_one_block_ = false;
-};
+// Takes the layout out of the properties; errors as those of ReadEctTableFacts.
+rocksdb::Status OpenEctBlockLayout(const rocksdb::TableProperties& properties, std::unique_ptr<EctBlockLayout>* layout);
 
 // The ECT index of one table in memory. Immutable; any number of threads may look up at once.
 class EctTries {

@@ -312,7 +312,7 @@ Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, u
   std::unique_ptr<EctBlockLayout> layout;
   std::unique_ptr<EctTableFilterInMemory> filter;
   std::unique_ptr<EctTries> tries;
-  Status status = EctBlockLayout::Open(properties, &layout);
+  Status status = OpenEctBlockLayout(properties, &layout);
   if (status.ok()) status = EctTableFilterInMemory::Open(properties, &filter);
   if (status.ok()) status = EctTries::Open(properties, counters, &tries);
   if (!status.ok()) return status;

@@ -522,7 +522,7 @@ TEST_F(EctTableTest, DamagedPropertiesAreRefusedOrHarmless) {
   std::unique_ptr<EctTries> tries;
   std::unique_ptr<EctTableFilterInMemory> filter;
   EctTableFacts facts;
-  ASSERT_TRUE(EctBlockLayout::Open(good, &layout).ok());
+  ASSERT_TRUE(OpenEctBlockLayout(good, &layout).ok());
   ASSERT_TRUE(EctTries::Open(good, nullptr, &tries).ok());
   ASSERT_TRUE(EctTableFilterInMemory::Open(good, &filter).ok());
   ASSERT_TRUE(filter->exists());
@@ -539,7 +539,7 @@ TEST_F(EctTableTest, DamagedPropertiesAreRefusedOrHarmless) {
         changed.resize(at);
       }
       ReadEctTableFacts(damaged, &facts).PermitUncheckedError();
-      const bool opened = EctBlockLayout::Open(damaged, &layout).ok();
+      const bool opened = OpenEctBlockLayout(damaged, &layout).ok();
       ASSERT_EQ(opened, layout != nullptr);
       for (int i = 0; opened && i < 100; ++i) {
         uint64_t offset, size;
@@ -561,7 +561,7 @@ TEST_F(EctTableTest, DamagedPropertiesAreRefusedOrHarmless) {
   rocksdb::TableProperties without = good;
   without.user_collected_properties.clear();
   EXPECT_TRUE(EctTries::Open(without, nullptr, &tries).IsNotFound());
-  EXPECT_TRUE(EctBlockLayout::Open(without, &layout).IsNotFound());
+  EXPECT_TRUE(OpenEctBlockLayout(without, &layout).IsNotFound());
 }
 
 // Written in hash order by RocksDB's own writer, so nothing of it depends on time or place.
