@@ -1,6 +1,8 @@
 #include "db/durable_db.h"
 
+#include <chrono>
 #include <mutex>
+#include <thread>
 #include <utility>
 
 #include "file/filename.h"
@@ -93,27 +95,40 @@ class DurableDB : public rocksdb::StackableDB {
 
   using StackableDB::Put;
   Status Put(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key, const Slice& value) override {
-    return Acknowledge(options, StackableDB::Put(WithoutWal(options), family, key, value));
+    return Admitted(options, key.size() + value.size(),
+                    [&](const WriteOptions& without) { return StackableDB::Put(without, family, key, value); });
   }
   using StackableDB::PutEntity;
   Status PutEntity(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key,
                    const rocksdb::WideColumns& columns) override {
-    return Acknowledge(options, StackableDB::PutEntity(WithoutWal(options), family, key, columns));
+    size_t bytes = key.size();
+    for (const auto& column : columns) bytes += BytesOf(column);
+    return Admitted(options, bytes,
+                    [&](const WriteOptions& without) { return StackableDB::PutEntity(without, family, key, columns); });
   }
   Status PutEntity(const WriteOptions& options, const Slice& key, const rocksdb::AttributeGroups& groups) override {
-    return Acknowledge(options, StackableDB::PutEntity(WithoutWal(options), key, groups));
+    size_t bytes = 0;
+    for (const auto& group : groups) {
+      bytes += key.size() + kEntryOverhead;
+      for (const auto& column : group.columns()) bytes += BytesOf(column);
+    }
+    return Admitted(options, bytes,
+                    [&](const WriteOptions& without) { return StackableDB::PutEntity(without, key, groups); });
   }
   using StackableDB::Delete;
   Status Delete(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key) override {
-    return Acknowledge(options, StackableDB::Delete(WithoutWal(options), family, key));
+    return Admitted(options, key.size(),
+                    [&](const WriteOptions& without) { return StackableDB::Delete(without, family, key); });
   }
   using StackableDB::SingleDelete;
   Status SingleDelete(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key) override {
-    return Acknowledge(options, StackableDB::SingleDelete(WithoutWal(options), family, key));
+    return Admitted(options, key.size(),
+                    [&](const WriteOptions& without) { return StackableDB::SingleDelete(without, family, key); });
   }
   using StackableDB::Merge;
   Status Merge(const WriteOptions& options, ColumnFamilyHandle* family, const Slice& key, const Slice& value) override {
-    return Acknowledge(options, StackableDB::Merge(WithoutWal(options), family, key, value));
+    return Admitted(options, key.size() + value.size(),
+                    [&](const WriteOptions& without) { return StackableDB::Merge(without, family, key, value); });
   }
   using StackableDB::DeleteRange;
   Status DeleteRange(const WriteOptions& /*options*/, ColumnFamilyHandle* /*family*/, const Slice& /*begin*/,
@@ -127,7 +142,8 @@ class DurableDB : public rocksdb::StackableDB {
     if (batch != nullptr && batch->HasTimedPut()) {
       return Refused("a batch with TimedPut", "its write time is not kept; use Put");
     }
-    return Acknowledge(options, StackableDB::Write(WithoutWal(options), batch));
+    const size_t bytes = batch == nullptr ? 0 : batch->GetDataSize() + batch->Count() * kEntryOverhead;
+    return Admitted(options, bytes, [&](const WriteOptions& without) { return StackableDB::Write(without, batch); });
   }
 
   Status SyncWAL() override { return pool_->file()->Sync(); }
@@ -160,6 +176,38 @@ class DurableDB : public rocksdb::StackableDB {
   }
 
  private:
+  // What an entry takes in the pool file beyond its key and value, at most.
+  static constexpr size_t kEntryOverhead = 48;
+  static size_t BytesOf(const rocksdb::WideColumn& column) {
+    return column.name().size() + column.value().size() + kEntryOverhead;
+  }
+
+  // A write of about `bytes`: refused before it has done anything if the pool file has no room for it.
+  template <class Write>
+  Status Admitted(const WriteOptions& options, size_t bytes, const Write& write) {
+    Status s = pool_->CheckRoom(bytes + kEntryOverhead);
+    if (!s.ok()) s = MakeRoom(bytes + kEntryOverhead);
+    return s.ok() ? Acknowledge(options, write(WithoutWal(options))) : s;
+  }
+
+  // The pool file is full: flushes what is in it, as if the write buffers were, and waits for the memtables to go.
+  Status MakeRoom(uint64_t bytes) {
+    const std::lock_guard<std::mutex> lock(room_mutex_);
+    Status s = pool_->CheckRoom(bytes);
+    if (s.ok()) return s;
+    // Flushes every column family; what it lists is of no interest.
+    std::vector<std::string> files;
+    uint64_t manifest_bytes = 0;
+    const Status flushed = StackableDB::GetLiveFiles(files, &manifest_bytes, true);
+    if (!flushed.ok()) return flushed;
+    // Memtables die a little after their flush has been reported.
+    constexpr int kMilliseconds = 500;
+    for (int i = 0; i < kMilliseconds && !(s = pool_->CheckRoom(bytes)).ok(); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return s;
+  }
+
   static WriteOptions WithoutWal(WriteOptions options) {
     options.disableWAL = true;
     options.sync = false;
@@ -196,6 +244,7 @@ class DurableDB : public rocksdb::StackableDB {
 
   const std::shared_ptr<DurablePool> pool_;
   const DurableSettings settings_;
+  std::mutex room_mutex_;
   std::mutex factories_mutex_;
   std::vector<std::shared_ptr<rocksdb::MemTableRepFactory>> factories_;
   bool closed_ = false;
@@ -299,6 +348,12 @@ Status OpenDurable(const rocksdb::DBOptions& options, const std::string& path,
                    std::vector<ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
   DurableSettings settings;
   Status s = CheckDurable(options, path, column_families, &settings);
+  for (const auto& family : column_families) {
+    if (s.ok() && dynamic_cast<DurableMemTableFactory&>(*family.options.memtable_factory).HasPool()) {
+      s = Status::Busy("the durable memtables of column family " + family.name,
+                       "serve an open database already; give each database a memtable_factory of its own");
+    }
+  }
   RecoveryReport report;
   std::shared_ptr<DurablePool> pool;
   if (s.ok()) s = PreparePool(options, path, settings, &report, &pool);

@@ -6,12 +6,14 @@
 
 #include <sys/wait.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
+#include <thread>
 #include <tuple>
 #include <utility>
 
@@ -33,13 +35,14 @@ using rocksdb::Options;
 using rocksdb::Status;
 using test::TempDir;
 
-Options DurableOptions() {
+Options DurableOptions(uint64_t pool_file_limit = 0) {
   Options options = test::BaseOptions();
   options.create_missing_column_families = true;
   options.write_buffer_size = 1 << 20;
   options.disable_auto_compactions = true;
   SubMemTableOptions memtable;
   memtable.durable = true;
+  memtable.pool_file_limit = pool_file_limit;
   options.memtable_factory = NewSubMemTableFactory(memtable);
   EXPECT_OK(
       rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend", &options.merge_operator));
@@ -322,6 +325,78 @@ TEST_F(DurableDbTest, RefusesWhatCannotBeDurable) {
 }
 
 // The program does what cairn::Open does.
+constexpr uint64_t kSmallPool = 12 << 20;
+
+// Memtables would be flushed at 64 MiB, the pool holds 12: writes wait for it, and none fails.
+TEST_F(DurableDbTest, AFullPoolFileIsFlushed) {
+  Options options = DurableOptions(kSmallPool);
+  options.write_buffer_size = 64 << 20;
+  Opened opened;
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  constexpr int kPuts = 15000;
+  std::atomic<int> failed{0};
+  std::vector<std::thread> writers;
+  for (int w = 0; w < 2; ++w) {
+    writers.emplace_back([&, w] {
+      for (int i = 0; i < kPuts; ++i) {
+        const std::string key = std::to_string(w) + "/" + std::to_string(i);
+        const Status s = opened.db->Put(rocksdb::WriteOptions(), opened.handles[i % 2], key, std::string(1000, 'v'));
+        if (!s.ok() && failed.fetch_add(1) == 0) ADD_FAILURE() << s.ToString();
+      }
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  EXPECT_EQ(failed.load(), 0);
+  EXPECT_LE(fs::file_size(dir_ / "db/CAIRN_POOL"), kSmallPool + (16 << 10));
+  for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
+  EXPECT_EQ(expected_[0].size() + expected_[1].size(), 2u * kPuts);
+  sequence_ = opened.db->GetLatestSequenceNumber();
+  const std::string copy = Crash();
+  Opened again;
+  EXPECT_TRUE(again.Open(options, copy).IsBusy()) << "the factory is in use";
+  ASSERT_OK(again.Open(DurableOptions(kSmallPool), copy));
+  for (int family = 0; family < 2; ++family) EXPECT_TRUE(again.Read(family) == expected_[family]);
+}
+
+// An iterator keeps flushed memtables in the pool: writes fail before they do anything, until it is gone.
+TEST_F(DurableDbTest, AFullPoolFileRefusesWritesUntilThereIsRoom) {
+  Options options = DurableOptions(kSmallPool);
+  options.write_buffer_size = 64 << 20;
+  Opened opened;
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  const rocksdb::WriteOptions write;
+  const std::string value(10000, 'v');
+  for (int i = 0; i < 300; ++i) ASSERT_OK(opened.db->Put(write, opened.handles[0], "early" + std::to_string(i), value));
+  std::unique_ptr<rocksdb::Iterator> holder(opened.db->NewIterator(rocksdb::ReadOptions(), opened.handles[0]));
+  Status s;
+  int count = 0;
+  std::vector<std::unique_ptr<rocksdb::Iterator>> holders;
+  for (; s.ok() && count < 3000; ++count) {
+    if (count % 50 == 0) holders.emplace_back(opened.db->NewIterator(rocksdb::ReadOptions(), opened.handles[0]));
+    s = opened.db->Put(write, opened.handles[0], "held" + std::to_string(count), value);
+  }
+  ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+  EXPECT_NE(s.ToString().find("CAIRN_POOL is full"), std::string::npos) << s.ToString();
+  std::string found;
+  EXPECT_TRUE(opened.db->Get(rocksdb::ReadOptions(), opened.handles[0], "held" + std::to_string(count - 1), &found)
+                  .IsNotFound());
+  holder.reset();
+  holders.clear();
+  for (int i = 0; i < 1000; ++i) ASSERT_OK(opened.db->Put(write, opened.handles[1], "late" + std::to_string(i), value));
+  rocksdb::WriteBatch batch;
+  ASSERT_OK(batch.Put(opened.handles[1], "large", std::string(2 * kSmallPool, 'x')));
+  EXPECT_TRUE(opened.db->Write(write, &batch).IsNoSpace());
+  ASSERT_OK(opened.db->Put(write, opened.handles[1], "last", "1"));
+  for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
+  EXPECT_EQ(expected_[0].size(), 300u + static_cast<size_t>(count) - 1);
+  EXPECT_EQ(expected_[1].size(), 1001u);
+  const std::string copy = Crash();
+  Opened again;
+  EXPECT_TRUE(again.Open(options, copy).IsBusy()) << "the factory is in use";
+  ASSERT_OK(again.Open(DurableOptions(kSmallPool), copy));
+  for (int family = 0; family < 2; ++family) EXPECT_TRUE(again.Read(family) == expected_[family]);
+}
+
 TEST_F(DurableDbTest, CairnRecover) {
   const char* const build = std::getenv("CAIRN_BUILD_DIR");
   if (build == nullptr) GTEST_SKIP() << "run by ctest, which says where the program is";

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cairn/db.h"
+#include "cairn/memtable.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "db/db_impl/db_impl.h"
@@ -127,13 +128,18 @@ class CairnDB : public rocksdb::StackableDB {
     const bool table = property == "cairn.stats";
     if (!table && property != "cairn.stats.json") return StackableDB::GetProperty(handle, property, value);
     TrieStats trie;
+    SiltStats silt;
     if (GetTrieStats(this, handle, &trie).ok()) {
       *value = table ? TrieStatsToTable(trie) : TrieStatsToJson(trie);
-      return true;
+    } else if (GetSiltStats(this, handle, &silt).ok()) {
+      *value = table ? SiltStatsToTable(silt) : SiltStatsToJson(silt);
+    } else {
+      return false;
     }
-    SiltStats silt;
-    if (!GetSiltStats(this, handle, &silt).ok()) return false;
-    *value = table ? SiltStatsToTable(silt) : SiltStatsToJson(silt);
+    SubMemTableStats memtable;
+    if (table && GetSubMemTableStats(*GetOptions(handle).memtable_factory, &memtable).ok()) {
+      *value += SubMemTableStatsToTable(memtable);
+    }
     return true;
   }
 };

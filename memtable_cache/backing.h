@@ -66,6 +66,12 @@ class Backing {
   // `length` bytes at `entry` are about to be published; then they have been.
   virtual void FinishEntry(char* piece, char* entry, uint32_t length) {}
   virtual void Publish(char* piece) {}
+  // An entry lies in plain memory instead, because Map said `why`; then all entries of one such piece are in tables, or
+  // of no interest any more.
+  virtual void Spilled(const rocksdb::Status& why) {}
+  virtual void SpillEnded() {}
+  // What the pool has free now, and whether Map has refused to add to it.
+  virtual void ReportFree(size_t bytes, bool full) {}
   // No entry will be added to the memtable; it is in a table that the MANIFEST holds.
   virtual void MemTableSealed(const PieceOwner& owner) {}
   virtual void MemTableFlushed(const PieceOwner& owner, const std::vector<char*>& pieces) {}
@@ -74,6 +80,8 @@ class Backing {
   virtual std::string Report() const = 0;
 
   static constexpr size_t kRegionBytes = size_t{2} << 20;
+  // What a durable pool keeps free, so that the writes that are under way when it becomes full find room.
+  static constexpr size_t kSpareBytes = 2 * kRegionBytes;
 
  protected:
   PieceLayout layout_;

@@ -6,6 +6,7 @@
 #include <random>
 #include <utility>
 
+#include "memtable_cache/backing.h"
 #include "util/coding.h"
 
 namespace cairn {
@@ -101,7 +102,8 @@ void DurablePool::FormatFree(char* piece, uint64_t bytes) {
 Status DurablePool::Grow(uint64_t bytes, char* at) {
   const std::lock_guard<std::mutex> lock(mutex_);
   const uint64_t offset = superblock_.file_bytes;
-  Status s = file_->Extend(offset + bytes);
+  Status s = CheckGrowth(bytes);
+  if (s.ok()) s = file_->Extend(offset + bytes);
   if (s.ok()) s = file_->MapAt(at, offset, bytes);
   if (!s.ok()) return s;
   FormatFree(at, bytes);
@@ -112,12 +114,50 @@ Status DurablePool::Grow(uint64_t bytes, char* at) {
   return s;
 }
 
+// mutex_ is held.
+Status DurablePool::CheckGrowth(uint64_t bytes) const {
+  const uint64_t limit = limit_.load(std::memory_order_relaxed);
+  if (limit == 0 || superblock_.file_bytes - kPiecesOffset + bytes <= limit) return Status::OK();
+  return Status::NoSpace("the limit is " + std::to_string(limit) + " bytes (pool_file_limit)");
+}
+
 void DurablePool::Fail(const Status& s) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  ++failures_;
   if (failed_.load(std::memory_order_relaxed)) return;
-  failure_ = Status::NoSpace("the pool file " + file_->path() + " cannot take more; writes are not durable any more",
-                             s.ToString() + "; make room, then close and open the database");
+  failure_ = Status::NoSpace("the pool file " + file_->path() + " could not take a write, which is not durable yet",
+                             s.ToString() + "; it takes writes again when the memtables have been flushed");
   failed_.store(true, std::memory_order_release);
+}
+
+void DurablePool::FailureEnded() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (--failures_ == 0) failed_.store(false, std::memory_order_release);
+}
+
+void DurablePool::CountFree(int64_t bytes, int full) {
+  free_bytes_.fetch_add(bytes, std::memory_order_relaxed);
+  full_users_.fetch_add(full, std::memory_order_release);
+}
+
+Status DurablePool::CheckRoom(uint64_t bytes) const {
+  // Within what is kept free for such writes.
+  constexpr uint64_t kSmall = 64 << 10;
+  Status s = status();
+  if (!s.ok()) return s;
+  const bool full = full_users_.load(std::memory_order_acquire) > 0;
+  if (!full && bytes <= kSmall) return s;
+  const uint64_t wanted = 2 * bytes + Backing::kSpareBytes;
+  if (free_bytes_.load(std::memory_order_relaxed) >= static_cast<int64_t>(wanted)) return s;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    s = full ? Status::NoSpace("it cannot grow") : CheckGrowth(wanted);
+  }
+  if (s.ok()) return s;
+  return Status::NoSpace("the pool file " + file_->path() + " is full",
+                         "make it or its file system larger, or see what keeps flushed memtables in memory (iterators, "
+                         "snapshots of transactions): " +
+                             std::string(s.getState() == nullptr ? "" : s.getState()));
 }
 
 Status DurablePool::status() const {

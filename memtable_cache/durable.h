@@ -48,15 +48,25 @@ class DurablePool {
   uint64_t pieces_bytes() const { return superblock_.file_bytes - kPiecesOffset; }
   PmemFile* file() const { return file_.get(); }
 
-  // Adds `bytes` (a multiple of 4,096) to the file, maps them at `at` and makes them one free piece.
+  // The space for pieces does not grow beyond `bytes`; 0: as far as the file system allows.
+  void LimitTo(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
+  // Adds `bytes` (a multiple of 4,096) to the file, maps them at `at` and makes them one free piece. NoSpace when that
+  // cannot be had.
   rocksdb::Status Grow(uint64_t bytes, char* at);
   // A number that no other user of this pool has, for those that count memtables on their own.
   uint64_t NextUser() { return users_.fetch_add(1) + 1; }
 
   // The pool could not take an entry: it lies elsewhere, and nothing that comes after it can be durable. status() says
-  // so from now on, and nothing is acknowledged any more.
+  // so, and nothing is acknowledged, until FailureEnded has been called as often as Fail: what lay elsewhere is in
+  // tables by then.
   void Fail(const rocksdb::Status& s);
+  void FailureEnded();
   rocksdb::Status status() const;
+
+  // Those who cut pieces say how much more (or less) they have free, and whether they could not add to it.
+  void CountFree(int64_t bytes, int full);
+  // NoSpace if a write of about `bytes` might not find room. Cheap, if the write is small and there is room.
+  rocksdb::Status CheckRoom(uint64_t bytes) const;
 
   // Cuts a free piece in two; the first has `bytes`, a multiple of 4,096. Returns the second.
   char* Split(char* piece, uint64_t bytes);
@@ -110,11 +120,17 @@ class DurablePool {
   };
 
   std::unique_ptr<PmemFile> file_;
-  mutable std::mutex mutex_;  // guards superblock_, regions_ and failure_
+  rocksdb::Status CheckGrowth(uint64_t bytes) const;
+
+  mutable std::mutex mutex_;  // guards superblock_, regions_, failure_ and failures_
   Superblock superblock_;
   std::vector<Region> regions_;  // tile the file from kPiecesOffset on
   rocksdb::Status failure_;
+  int failures_ = 0;  // that have not ended
   std::atomic<bool> failed_{false};
+  std::atomic<uint64_t> limit_{0};
+  std::atomic<int64_t> free_bytes_{0};
+  std::atomic<int> full_users_{0};
   std::atomic<uint64_t> users_{0};
   std::function<uint64_t()> latest_;
   std::atomic<uint64_t> births_{0};

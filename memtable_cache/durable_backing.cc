@@ -14,30 +14,25 @@ namespace {
 
 class DurableBacking : public Backing {
  public:
-  DurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit)
-      : pool_(std::move(pool)), limit_(limit), user_(pool_->NextUser()) {
+  DurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit) : pool_(std::move(pool)), user_(pool_->NextUser()) {
+    pool_->LimitTo(limit);
     layout_.header_bytes = kPieceHeaderBytes;
     layout_.word_offset = kTailWordOffset;
     layout_.entry_header_bytes = kEntryHeaderBytes;
     layout_.entry_alignment = 8;
   }
 
+  ~DurableBacking() override { ReportFree(0, false); }
+
   Status Map(size_t bytes, char** region) override {
-    Status s;
-    char* at = nullptr;
-    if (limit_ != 0 && pool_->pieces_bytes() + bytes > limit_) {
-      s = Status::NoSpace("the limit is " + std::to_string(limit_) + " bytes (pool_file_limit)");
-    } else if ((at = ReserveAligned(bytes)) == nullptr) {
-      s = Status::MemoryLimit("address space for a pool file", strerror(errno));
-    } else {
-      s = pool_->Grow(bytes, at);
-    }
+    char* const at = ReserveAligned(bytes);
+    if (at == nullptr) return Status::MemoryLimit("address space for a pool file", strerror(errno));
+    const Status s = pool_->Grow(bytes, at);
     if (s.ok()) {
       *region = at;
-      return s;
+    } else {
+      munmap(at, bytes);
     }
-    if (at != nullptr) munmap(at, bytes);
-    pool_->Fail(s);
     return s;
   }
 
@@ -60,6 +55,13 @@ class DurableBacking : public Backing {
   void Free(char* piece) override { pool_->Free(piece); }
   void FinishEntry(char* piece, char* entry, uint32_t length) override { pool_->FinishEntry(piece, entry, length); }
   void Publish(char* piece) override { pool_->PersistTail(piece); }
+  void Spilled(const Status& why) override { pool_->Fail(why); }
+  void SpillEnded() override { pool_->FailureEnded(); }
+  void ReportFree(size_t bytes, bool full) override {
+    pool_->CountFree(static_cast<int64_t>(bytes) - static_cast<int64_t>(free_), static_cast<int>(full) - full_);
+    free_ = bytes;
+    full_ = static_cast<int>(full);
+  }
   void MemTableSealed(const PieceOwner& /*owner*/) override { pool_->AcknowledgeAll(); }
   void MemTableFlushed(const PieceOwner& /*owner*/, const std::vector<char*>& pieces) override {
     pool_->MarkFlushed(pieces);
@@ -69,7 +71,8 @@ class DurableBacking : public Backing {
 
  private:
   const std::shared_ptr<DurablePool> pool_;
-  const uint64_t limit_;
+  size_t free_ = 0;  // as reported last
+  int full_ = 0;
   const uint64_t user_;  // several factories may share the pool, each with its own count of memtables
 };
 

@@ -25,6 +25,8 @@ class DurableMemTableFactory {
   virtual ~DurableMemTableFactory() = default;
   // False: not durable.
   virtual bool GetDurableSettings(DurableSettings* settings) const = 0;
+  // Whether it serves an open database. It cannot serve a second one.
+  virtual bool HasPool() const = 0;
   // Null: no more.
   virtual void UsePool(std::shared_ptr<DurablePool> pool) = 0;
 };

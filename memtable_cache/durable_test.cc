@@ -13,7 +13,6 @@
 
 #include "db/dbformat.h"
 #include "gtest/gtest.h"
-#include "memtable_cache/huge_page.h"
 #include "memtable_cache/recovery.h"
 #include "table/test_seed.h"
 #include "util/coding.h"
@@ -393,23 +392,6 @@ TEST(PmemFileTest, SecondMappingIsTheSameBytes) {
   EXPECT_STREQ(file->base() + 8192, "hello");
   EXPECT_TRUE(file->Sync().ok());
   unlink(path.c_str());
-}
-
-TEST(MemoryRegionTest, BothSharingsWork) {
-  for (const auto sharing : {MemoryRegion::Sharing::kAnonymous, MemoryRegion::Sharing::kRemappable}) {
-    std::unique_ptr<MemoryRegion> region;
-    ASSERT_OK(MemoryRegion::Create(3 << 20, sharing, &region));
-    EXPECT_EQ(region->bytes(), size_t{4} << 20);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(region->base()) % (2 << 20), 0u);
-    region->base()[0] = 1;
-    region->base()[region->bytes() - 1] = 2;
-    EXPECT_NE(region->Report().find("pages"), std::string::npos) << region->Report();
-    const Status s = region->MapAt(region->base() + (2 << 20), 0, 2 << 20);
-    EXPECT_EQ(s.ok(), sharing == MemoryRegion::Sharing::kRemappable) << s.ToString();
-    if (s.ok()) {
-      EXPECT_EQ(region->base()[2 << 20], 1);
-    }
-  }
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ int PiecePool::OrderOf(size_t bytes) {
 
 rocksdb::Status PiecePool::Claim(size_t at_least, size_t wanted, const PieceOwner& owner, char** base, size_t* bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
-  const size_t size = std::max(RoundUp(at_least, kGrain), ElasticBytes(wanted));
+  size_t size = std::max(RoundUp(at_least, kGrain), ElasticBytes(wanted));
   if (size > Backing::kRegionBytes) {
     const size_t region_bytes = RoundUp(size, Backing::kRegionBytes);
     char* region = nullptr;
@@ -43,21 +43,47 @@ rocksdb::Status PiecePool::Claim(size_t at_least, size_t wanted, const PieceOwne
     *bytes = size;
     CutBehind(region, size, region_bytes);
   } else {
-    const int order = OrderOf(size);
-    char* block = TakeBlock(order);
-    if (block == nullptr) {
-      const rocksdb::Status s = MapRegion(Backing::kRegionBytes);
-      if (!s.ok()) return s;
-      block = TakeBlock(order);
-    }
+    char* block = nullptr;
+    int order = 0;
+    const rocksdb::Status s = TakeOrMapBlock(at_least, &size, &block, &order);
+    if (!s.ok()) return s;
     *base = block;
     *bytes = size;
     CutBehind(block, size, OrderBytes(order));
   }
   stats_.claimed_bytes += size;
   ++stats_.claims;
-  if (backing_->durable()) backing_->Claim(*base, owner);
+  if (backing_->durable()) {
+    backing_->Claim(*base, owner);
+    KeepSpare();
+  }
   return rocksdb::Status::OK();
+}
+
+// A free block for *size bytes; if there is none and the backing gives no more, the largest that has `at_least`.
+rocksdb::Status PiecePool::TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order) {
+  *order = OrderOf(*size);
+  *block = TakeBlock(*order);
+  if (*block != nullptr) return rocksdb::Status::OK();
+  const rocksdb::Status s = MapRegion(Backing::kRegionBytes);
+  if (s.ok()) {
+    *block = TakeBlock(*order);
+    return s;
+  }
+  const int least = OrderOf(RoundUp(at_least, kGrain));
+  while (*order > least && free_[*order].empty()) --*order;
+  if (free_[*order].empty()) return s;
+  *block = TakeBlock(*order);
+  *size = std::min(*size, OrderBytes(*order));
+  return rocksdb::Status::OK();
+}
+
+// Of a durable pool: regions are added before they are needed, so that a pool that cannot grow is known before a write
+// finds no room in it.
+void PiecePool::KeepSpare() {
+  full_ = false;
+  while (stats_.free_bytes < Backing::kSpareBytes && !full_) full_ = !MapRegion(Backing::kRegionBytes).ok();
+  backing_->ReportFree(stats_.free_bytes, full_);
 }
 
 bool PiecePool::Seal(char* base, size_t used, size_t bytes) {
@@ -85,6 +111,10 @@ void PiecePool::Release(char* base, size_t bytes, bool copied) {
   if (backing_->durable()) backing_->Free(base);
   stats_.claimed_bytes -= bytes;
   FreeRange(base, bytes);
+  if (backing_->durable()) {
+    full_ = full_ && stats_.free_bytes < Backing::kSpareBytes;
+    backing_->ReportFree(stats_.free_bytes, full_);
+  }
   TrimFreeRegions();
 }
 

@@ -90,6 +90,8 @@ class PiecePool {
   char* RegionOf(const char* at) const;
   size_t ElasticBytes(size_t wanted);
   void TrimFreeRegions();
+  rocksdb::Status TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order);
+  void KeepSpare();
 
   const std::unique_ptr<Backing> backing_;
   const size_t piece_bytes_;
@@ -104,6 +106,7 @@ class PiecePool {
   std::unordered_map<char*, FreeBlock> free_blocks_;
   size_t elastic_bytes_;
   uint64_t claims_since_change_ = 0;
+  bool full_ = false;  // the backing refused to keep kSpareBytes free
   Stats stats_;
 };
 

@@ -38,15 +38,22 @@ class AnonymousBacking : public Backing {
       munmap(at, bytes);
       return s;
     }
-    // Only advice: without huge pages the pool is a little slower.
-    madvise(at, bytes, MADV_HUGEPAGE);
+    // Only advice: without huge pages the first fill of a piece takes a fault every 4 KiB (docs/sub_memtable.md).
+    if (madvise(at, bytes, MADV_HUGEPAGE) != 0) no_huge_pages_ = errno;
     *region = at;
     return Status::OK();
   }
 
   void Unmap(char* region, size_t bytes) override { munmap(region, bytes); }
 
-  std::string Report() const override { return "plain memory, sealed in place"; }
+  std::string Report() const override {
+    const int refused = no_huge_pages_.load(std::memory_order_relaxed);
+    return std::string("plain memory, sealed in place, ") +
+           (refused == 0 ? "huge pages advised" : std::string("no huge pages (") + strerror(refused) + ")");
+  }
+
+ private:
+  std::atomic<int> no_huge_pages_{0};  // errno of the kernel's refusal
 };
 
 // Pages of a memory file: frames by offset, which can be mapped anywhere. The file of the pool's frames and the file of

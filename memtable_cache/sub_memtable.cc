@@ -212,6 +212,7 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Piec
 SubMemTable::~SubMemTable() {
   for (const auto& piece : pieces_) {
     if (piece->on_heap) {
+      pool_->backing()->SpillEnded();
       ::operator delete (piece->base, std::align_val_t{64});
     } else {
       pool_->Release(piece->base, piece->bytes, piece->copied_out);
@@ -318,8 +319,10 @@ Piece* SubMemTable::AddPiece(size_t at_least, bool oversize) {
   piece->oversize = oversize;
   const size_t wanted =
       oversize ? at_least : std::max(PiecePool::kGrain, WantedPieceBytes() / PowerOfTwoUpTo(slots_in_use_ + 1));
-  if (!pool_->Claim(at_least, wanted, owner_, &piece->base, &piece->bytes).ok()) {
+  const rocksdb::Status claimed = pool_->Claim(at_least, wanted, owner_, &piece->base, &piece->bytes);
+  if (!claimed.ok()) {
     // RocksDB has no way to refuse an entry here. Its own memtables take from the heap, too.
+    pool_->backing()->Spilled(claimed);
     piece->bytes = std::max(at_least, wanted);
     piece->base = static_cast<char*>(::operator new (piece->bytes, std::align_val_t{64}));
     piece->on_heap = true;

@@ -3,6 +3,7 @@
 #include <unordered_map>
 #include <utility>
 
+#include "db/stats_text.h"
 #include "memtable_cache/durable_backing.h"
 #include "memtable_cache/locked_backing.h"
 #include "memtable_cache/sub_memtable.h"
@@ -44,7 +45,13 @@ Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
   }
   if (options.locked_cache != 0 && (options.durable || options.copy_on_seal)) {
     return Status::NotSupported("sub-MemTable option locked_cache with durable or copy_on_seal",
-                                "the pool's pages are then those of a file");
+                                "the pool's pages are then those of a file, and other pages after each seal; a pool "
+                                "file gains nothing from it (docs/durable_memtable.md)");
+  }
+  const uint64_t least = 2 * Backing::kSpareBytes;
+  if (options.pool_file_limit != 0 && options.pool_file_limit < least) {
+    return Status::InvalidArgument("sub-MemTable option pool_file_limit is " + std::to_string(options.pool_file_limit),
+                                   "it may be 0, or at least " + std::to_string(least));
   }
   return Status::OK();
 }
@@ -64,7 +71,9 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
   if (ours == nullptr) {
     return Status::NotSupported(std::string("memtables of ") + factory.Name(), "have no pool of sub-MemTables");
   }
-  const PiecePool::Stats pool = ours->pool(nullptr)->GetStats();
+  const std::shared_ptr<PiecePool> shared = ours->pool(nullptr);
+  const PiecePool::Stats pool = shared->GetStats();
+  stats->backing = shared->backing()->Report();
   stats->claimed_bytes = pool.claimed_bytes;
   stats->copied_bytes = pool.copied_bytes;
   stats->free_bytes = pool.free_bytes;
@@ -73,6 +82,13 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
   stats->halvings = pool.halvings;
   stats->piece_bytes = pool.piece_bytes;
   return Status::OK();
+}
+
+std::string SubMemTableStatsToTable(const SubMemTableStats& stats) {
+  return "memtables: " + BytesText(stats.claimed_bytes + stats.copied_bytes) + " in use, " +
+         BytesText(stats.free_bytes) + " free, pieces of " + BytesText(stats.piece_bytes) + ", " +
+         std::to_string(stats.claims) + " claimed, " + std::to_string(stats.misses) + " misses, " +
+         std::to_string(stats.halvings) + " halvings; " + stats.backing + "\n";
 }
 
 SubMemTableFactory::SubMemTableFactory(const SubMemTableOptions& options) : options_(options) {
@@ -101,6 +117,11 @@ bool SubMemTableFactory::GetDurableSettings(DurableSettings* settings) const {
   settings->bytes = Backing::kRegionBytes;
   settings->require_persistent_memory = options_.require_persistent_memory;
   return options_.durable;
+}
+
+bool SubMemTableFactory::HasPool() const {
+  std::lock_guard<std::mutex> lock(mutex_);
+  return durable_pool_ != nullptr;
 }
 
 void SubMemTableFactory::UsePool(std::shared_ptr<DurablePool> pool) {

@@ -36,6 +36,7 @@ class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMem
   rocksdb::Status ValidateOptions(const rocksdb::DBOptions& db_options,
                                   const rocksdb::ColumnFamilyOptions& family_options) const override;
   bool GetDurableSettings(DurableSettings* settings) const override;
+  bool HasPool() const override;
   void UsePool(std::shared_ptr<DurablePool> pool) override;
 
   // Made at the first use.

@@ -573,6 +573,8 @@ TEST(SubMemTableFactoryTest, IsMadeFromAStringAndComesBack) {
   EXPECT_FALSE(rocksdb::MemTableRepFactory::CreateFromString(config, "cairn.SubMemTable:none=1", &again).ok());
   SubMemTableStats stats;
   EXPECT_TRUE(GetSubMemTableStats(*factory, &stats).ok());
+  EXPECT_NE(stats.backing.find("plain memory"), std::string::npos);
+  EXPECT_NE(SubMemTableStatsToTable(stats).find(stats.backing), std::string::npos);
   EXPECT_TRUE(GetSubMemTableStats(rocksdb::SkipListFactory(), &stats).IsNotSupported());
 }
 

@@ -203,6 +203,7 @@ class SimpleDurableFactory : public rocksdb::MemTableRepFactory, public DurableM
     *settings = settings_;
     return true;
   }
+  bool HasPool() const override { return pieces() != nullptr; }
   void UsePool(std::shared_ptr<DurablePool> pool) override {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (pool != nullptr && pieces_ != nullptr && pieces_->pool() == pool.get()) return;

@@ -1,6 +1,7 @@
 // cairn stats: what the tries and SILT stores of a database hold.
 
 #include <cairn/db.h>
+#include <cairn/memtable.h>
 #include <cairn/silt.h>
 #include <cairn/trie.h>
 
@@ -70,6 +71,10 @@ Status Describe(const Database& database, const std::vector<std::string>& names,
       if (!s.ok()) return s;
     } else {
       DescribeOther(database.db(), handle, output);
+    }
+    SubMemTableStats memtable;
+    if (GetSubMemTableStats(*database.db()->GetOptions(handle).memtable_factory, &memtable).ok()) {
+      output->table += SubMemTableStatsToTable(memtable);
     }
   }
   return Status::OK();

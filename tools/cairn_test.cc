@@ -244,6 +244,10 @@ TEST_F(CairnTest, MemtablesOfTheTrie) {
   ASSERT_EQ(0, result.exit_code) << result.err;
   result = Cairn({"convert", Path("trie"), Path("back"), "--to", "stock"});
   ASSERT_EQ(0, result.exit_code) << result.err;
+  result = Cairn({"stats", Path("trie")});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "memtables: ");
+  EXPECT_CONTAINS(result.out, "plain memory, sealed in place");
   for (const auto& [place, memtable] : {std::make_pair("trie", "cairn.SubMemTable"), {"back", "SkipListFactory"}}) {
     rocksdb::DBOptions options;
     std::vector<ColumnFamilyDescriptor> families;

@@ -48,9 +48,10 @@ struct SubMemTableOptions {
   // The pool file, or a device-DAX path; empty: CAIRN_POOL in the database's directory.
   std::string pool_file;
 
-  // The pool file does not grow beyond this; 0: as far as its file system allows. A pool that is full makes writes fail
-  // until the database is opened again; it needs max_write_buffer_number times write_buffer_size for each column
-  // family, and a tenth more.
+  // The pool file does not grow beyond this (8 MiB at least); 0: as far as its file system allows. A write that finds
+  // the pool full waits while what is in it is flushed, also with no_slowdown; if that made no room, the write fails
+  // with NoSpace and has done nothing. So that this is rare, a pool needs max_write_buffer_number times
+  // write_buffer_size for each column family, a tenth more, and 4 MiB.
   uint64_t pool_file_limit = 0;
 
   // Bytes of the last-level cache to keep for the pool through the kernel's resctrl file system: a pseudo-locked region
@@ -93,9 +94,14 @@ struct SubMemTableStats {
   uint64_t misses = 0;         // writers that found their core's piece taken
   uint64_t halvings = 0;       // of the piece size, for misses
   uint64_t piece_bytes = 0;    // at present
+  std::string backing;         // where the pool lies, and what of huge pages and locked cache could not be had, and why
 };
 
-// NotSupported if the factory is another.
+// NotSupported if the factory is another. Also a line of the property "cairn.stats", and of `cairn stats`, which sees
+// the settings and the machine but not the memtables of another process.
 rocksdb::Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTableStats* stats);
+
+// One line for people.
+std::string SubMemTableStatsToTable(const SubMemTableStats& stats);
 
 }  // namespace cairn
