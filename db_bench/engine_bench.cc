@@ -12,7 +12,10 @@
 #include <chrono>
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
+#include <filesystem>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +23,7 @@
 
 #include "db_bench/engines.h"
 #include "db_bench/keys.h"
+#include "db_bench/lookups.h"
 #include "db_bench/measure.h"
 #include "db_bench/report.h"
 #include "rocksdb/db.h"
@@ -37,6 +41,8 @@ DEFINE_uint64(value_max, 200, "Largest value, bytes, at most 65535; sizes are un
 DEFINE_uint64(deletes_percent, 0, "Share of the puts that are deletes of the chosen key instead");
 DEFINE_uint64(gets, 500000, "Gets of present keys in each of two passes over the same sequence; 0: none");
 DEFINE_uint64(missing_gets, 200000, "Gets of absent keys, after them");
+DEFINE_int32(threads, 0, "After them, this many threads do --gets and --missing_gets each; 0: none");
+DEFINE_bool(scan, false, "After them, iterate over everything once");
 DEFINE_uint64(mixed_gets, 0,
               "After them, gets of present keys while another thread overwrites; latencies are measured");
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
@@ -48,9 +54,19 @@ DEFINE_int32(
     level0_trigger, -1,
     "Files of level 0 (universal: sorted runs) that start a compaction; negative: what the engine's preset has");
 DEFINE_string(memtable, "", "RocksDB's name of a memtable, with options or without; empty: the engine's preset");
+DEFINE_string(
+    memory, "",
+    "At last, open the database anew with direct reads and a block cache of so many bytes, indexes and filters "
+    "in it, and get again: sizes, separated by commas");
+DEFINE_uint64(memory_gets, 200000,
+              "Then: gets of present keys in each of two passes, of absent keys, and of present keys in batches of 32");
 DEFINE_bool(disable_wal, false, "Write no write-ahead log");
 DEFINE_uint64(seed, 1, "Seeds keys and sizes");
 DEFINE_string(db, "", "Folder to make the database's scratch folder in; empty: $TMPDIR, or /tmp");
+DEFINE_string(
+    path, "",
+    "Folder that keeps the database: filled if it is not there, else taken for what a run with the same flags "
+    "has filled; empty: a scratch folder, removed at the end");
 DEFINE_string(json, "", "File for the results; - is standard output, which then holds nothing else");
 
 namespace cairn {
@@ -62,6 +78,7 @@ using rocksdb::DB;
 using rocksdb::Status;
 
 constexpr int kTenths = 10;
+constexpr size_t kBatch = 32;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -88,21 +105,31 @@ struct LoadResult {
   TreeShape shape;
 };
 
-struct ReadResult {
-  uint64_t gets = 0;
-  double seconds = 0;
-  LookupCounters counters;
-};
-
-// The newest value size of every key number, 0: absent.
-using SizeTable = std::vector<uint16_t>;
-
 struct MixedResult {
-  ReadResult reads;
+  LookupResult reads;
   uint64_t puts = 0;
   double p50_micros = 0;
   double p99_micros = 0;
   double p999_micros = 0;
+};
+
+// Lookups with a block cache of `bytes`.
+struct MemoryResult {
+  uint64_t bytes = 0;
+  LookupResult present;
+  LookupResult missing;
+  LookupResult batches;
+};
+
+struct ReadResults {
+  LookupResult first;
+  LookupResult second;
+  LookupResult missing;
+  LookupResult threads_present;
+  LookupResult threads_missing;
+  LookupResult scan;
+  MixedResult mixed;
+  std::vector<MemoryResult> memory;
 };
 
 // Each key once, and then as another chooser says.
@@ -119,67 +146,65 @@ class FillFirst : public KeyChooser {
 
 class Workload {
  public:
-  explicit Workload(DB* db, rocksdb::Statistics* statistics)
-      : db_(db),
-        statistics_(statistics),
-        values_(FLAGS_seed),
-        keys_(FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys),
-        sizes_(keys_, 0) {}
+  Workload()
+      : values_(FLAGS_seed),
+        keys_{FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys, FLAGS_distribution == "zipf", FLAGS_theta, FLAGS_seed},
+        sizes_(keys_.keys, 0) {}
 
-  Status Load(const Engine& engine, const std::string& path, LoadResult* result);
-  Status ReadPresent(const std::string& step, ReadResult* result);
-  Status ReadMissing(ReadResult* result);
-  Status ReadWhileWriting(const std::string& step, MixedResult* result);
+  Status Load(const Engine& engine, DB* db, const std::string& path, rocksdb::Statistics* statistics,
+              LoadResult* result);
+  // What a load with the same flags has stored.
+  Status Replay(const Engine& engine, LoadResult* result);
+  Status Read(const Engine& engine, DB* db, ReadResults* results);
+  Status ReadWithMemory(const Engine& engine, DB* db, MemoryResult* result);
 
  private:
-  static std::unique_ptr<KeyChooser> NewChooser(uint64_t keys, uint64_t seed) {
-    if (FLAGS_distribution == "zipf") {
-      return std::make_unique<ZipfKeys>(keys, FLAGS_theta, seed);
-    }
-    return std::make_unique<UniformKeys>(keys, seed);
+  // The key numbers of one of `writers` threads.
+  KeySpace ShareOf(uint64_t writers) const {
+    KeySpace share = keys_;
+    share.keys /= writers;
+    return share;
   }
-
-  Status LoadShare(const Engine& engine, uint64_t writer, LoadResult* result);
-  Status LoadAll(const Engine& engine, LoadResult* result);
-
-  Status GetPresent(uint64_t number, rocksdb::PinnableSlice* value);
+  Lookups LookupsOf(DB* db) const { return Lookups(db, keys_, sizes_, values_); }
+  // A null database: only remembers what the puts store.
+  Status LoadShare(const Engine& engine, uint64_t writer, DB* db, rocksdb::Statistics* statistics, LoadResult* result);
+  Status LoadAll(const Engine& engine, DB* db, rocksdb::Statistics* statistics, LoadResult* result);
+  Status ReadWhileWriting(const std::string& step, DB* db, MixedResult* result);
   // Overwrites keys by what they hold, so that gets know what to expect.
-  Status Overwrite(const std::atomic<bool>& stop, uint64_t* puts);
-  Status PutOne(uint64_t number, size_t size, LoadResult* result);
+  Status Overwrite(DB* db, const std::atomic<bool>& stop, uint64_t* puts);
+  Status PutOne(DB* db, uint64_t number, size_t size);
+  void Remember(uint64_t number, size_t size, LoadResult* result);
 
-  DB* const db_;
-  rocksdb::Statistics* const statistics_;
   const ValueSource values_;
-  const uint64_t keys_;
+  const KeySpace keys_;
   SizeTable sizes_;
   std::atomic<uint64_t> live_bytes_{0};
 };
 
-// size 0: a delete.
-Status Workload::PutOne(uint64_t number, size_t size, LoadResult* result) {
+Status Workload::PutOne(DB* db, uint64_t number, size_t size) {
   rocksdb::WriteOptions write;
   write.disableWAL = FLAGS_disable_wal;
   char key[kKeyBytes];
   EncodeKey(number, key);
   rocksdb::Slice key_slice(key, kKeyBytes);
-  Status s = size == 0 ? db_->Delete(write, key_slice) : db_->Put(write, key_slice, values_.Value(number, size));
-  if (!s.ok()) {
-    return s;
-  }
+  return size == 0 ? db->Delete(write, key_slice) : db->Put(write, key_slice, values_.Value(number, size));
+}
+
+void Workload::Remember(uint64_t number, size_t size, LoadResult* result) {
   uint64_t before = sizes_[number] == 0 ? 0 : kKeyBytes + sizes_[number];
   uint64_t after = size == 0 ? 0 : kKeyBytes + size;
   result->distinct_keys += static_cast<uint64_t>(after > 0) - static_cast<uint64_t>(before > 0);
   result->ingested_bytes += kKeyBytes + size;
   sizes_[number] = static_cast<uint16_t>(size);
   live_bytes_.fetch_add(after - before, std::memory_order_relaxed);
-  return Status::OK();
 }
 
 // Writer `writer` of FLAGS_writers: its share of the puts, of its own keys.
-Status Workload::LoadShare(const Engine& engine, uint64_t writer, LoadResult* result) {
+Status Workload::LoadShare(const Engine& engine, uint64_t writer, DB* db, rocksdb::Statistics* statistics,
+                           LoadResult* result) {
   const uint64_t writers = FLAGS_writers;
-  std::unique_ptr<KeyChooser> chooser = NewChooser(keys_ / writers, FLAGS_seed + 16 * writer);
-  if (FLAGS_fill) chooser = std::make_unique<FillFirst>(keys_, std::move(chooser));
+  std::unique_ptr<KeyChooser> chooser = ShareOf(writers).NewChooser(16 * writer);
+  if (FLAGS_fill) chooser = std::make_unique<FillFirst>(keys_.keys, std::move(chooser));
   Random64 sizes(FLAGS_seed + 16 * writer + 1);
   const uint64_t puts = FLAGS_puts / writers;
   CpuSeconds cpu_start = ReadCpu();
@@ -195,13 +220,15 @@ Status Workload::LoadShare(const Engine& engine, uint64_t writer, LoadResult* re
       if (FLAGS_deletes_percent > 0 && sizes.Uniform(100) < FLAGS_deletes_percent) {
         size = 0;
       }
-      Status s = PutOne(chooser->Next() * writers + writer, size, result);
+      const uint64_t number = chooser->Next() * writers + writer;
+      Status s = db == nullptr ? Status::OK() : PutOne(db, number, size);
       if (!s.ok()) {
         return s;
       }
-      if (FLAGS_fill && done + 1 == keys_) {
+      Remember(number, size, result);
+      if (FLAGS_fill && done + 1 == keys_.keys) {
         result->filled_bytes = result->ingested_bytes;
-        result->filled = ReadWriteCounters(*statistics_);
+        if (statistics != nullptr) result->filled = ReadWriteCounters(*statistics);
       }
       if (bar != nullptr) bar->Update(done * writers);
     }
@@ -212,14 +239,14 @@ Status Workload::LoadShare(const Engine& engine, uint64_t writer, LoadResult* re
 }
 
 // The tenths are those of the first writer.
-Status Workload::LoadAll(const Engine& engine, LoadResult* result) {
+Status Workload::LoadAll(const Engine& engine, DB* db, rocksdb::Statistics* statistics, LoadResult* result) {
   std::vector<LoadResult> results(FLAGS_writers);
   std::vector<Status> statuses(FLAGS_writers);
   std::vector<std::thread> writers;
   for (uint64_t i = 1; i < FLAGS_writers; i++) {
-    writers.emplace_back([&, i] { statuses[i] = LoadShare(engine, i, &results[i]); });
+    writers.emplace_back([&, i] { statuses[i] = LoadShare(engine, i, db, statistics, &results[i]); });
   }
-  statuses[0] = LoadShare(engine, 0, result);
+  statuses[0] = LoadShare(engine, 0, db, statistics, result);
   for (std::thread& writer : writers) writer.join();
   for (uint64_t i = 1; i < FLAGS_writers; i++) {
     result->distinct_keys += results[i].distinct_keys;
@@ -232,19 +259,26 @@ Status Workload::LoadAll(const Engine& engine, LoadResult* result) {
   return Status::OK();
 }
 
-Status Workload::Load(const Engine& engine, const std::string& path, LoadResult* result) {
+Status Workload::Replay(const Engine& engine, LoadResult* result) {
+  Status s = LoadAll(engine, nullptr, nullptr, result);
+  result->live_bytes = live_bytes_.load(std::memory_order_relaxed);
+  return s;
+}
+
+Status Workload::Load(const Engine& engine, DB* db, const std::string& path, rocksdb::Statistics* statistics,
+                      LoadResult* result) {
   CpuSeconds cpu_start = ReadCpu();
-  SpaceSampler sampler(db_, &live_bytes_, 4 * FLAGS_write_buffer_size);
+  SpaceSampler sampler(db, &live_bytes_, 4 * FLAGS_write_buffer_size);
   Clock::time_point start = Clock::now();
-  Status s = LoadAll(engine, result);
+  Status s = LoadAll(engine, db, statistics, result);
   if (!s.ok()) {
     return s;
   }
   result->seconds = SecondsSince(start);
-  result->at_load_end = ReadWriteCounters(*statistics_);
+  result->at_load_end = ReadWriteCounters(*statistics);
 
   Clock::time_point settle_start = Clock::now();
-  s = engine.settle(db_);
+  s = engine.settle(db);
   if (!s.ok()) {
     return s;
   }
@@ -253,34 +287,21 @@ Status Workload::Load(const Engine& engine, const std::string& path, LoadResult*
   CpuSeconds cpu_end = ReadCpu();
   result->background_cpu_seconds =
       (cpu_end.process - cpu_start.process) - result->writer_cpu_seconds - sampler.cpu_seconds();
-  result->settled = ReadWriteCounters(*statistics_);
+  result->settled = ReadWriteCounters(*statistics);
   result->live_bytes = live_bytes_.load(std::memory_order_relaxed);
-  result->space = ReadSpace(db_);
+  result->space = ReadSpace(db);
   result->directory_bytes = DirectoryBytes(path);
   result->max_live_tables = sampler.max_live_tables();
   result->max_all_tables = sampler.max_all_tables();
   result->max_all_tables_bytes = sampler.max_all_tables_bytes();
-  result->table_memory = TableReaderMemory(db_);
-  result->index_filter_blocks = IndexFilterBlocks(db_);
-  result->shape = ReadShape(db_);
+  result->table_memory = TableReaderMemory(db);
+  result->index_filter_blocks = IndexFilterBlocks(db);
+  result->shape = ReadShape(db);
   return s;
 }
 
-Status Workload::GetPresent(uint64_t number, rocksdb::PinnableSlice* value) {
-  char key[kKeyBytes];
-  EncodeKey(number, key);
-  Status s = db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), rocksdb::Slice(key, kKeyBytes), value);
-  if (!s.ok()) {
-    return s.IsNotFound() ? Status::Corruption("a key that was put is missing", std::to_string(number)) : s;
-  }
-  if (*value != values_.Value(number, sizes_[number])) {
-    return Status::Corruption("a key has another value than its newest", std::to_string(number));
-  }
-  return s;
-}
-
-Status Workload::Overwrite(const std::atomic<bool>& stop, uint64_t* puts) {
-  std::unique_ptr<KeyChooser> chooser = NewChooser(keys_, FLAGS_seed + 4);
+Status Workload::Overwrite(DB* db, const std::atomic<bool>& stop, uint64_t* puts) {
+  std::unique_ptr<KeyChooser> chooser = keys_.NewChooser(4);
   rocksdb::WriteOptions write;
   write.disableWAL = FLAGS_disable_wal;
   Status s;
@@ -291,19 +312,20 @@ Status Workload::Overwrite(const std::atomic<bool>& stop, uint64_t* puts) {
     }
     char key[kKeyBytes];
     EncodeKey(number, key);
-    s = db_->Put(write, rocksdb::Slice(key, kKeyBytes), values_.Value(number, sizes_[number]));
+    s = db->Put(write, rocksdb::Slice(key, kKeyBytes), values_.Value(number, sizes_[number]));
     ++*puts;
   }
   return s;
 }
 
-Status Workload::ReadWhileWriting(const std::string& step, MixedResult* result) {
+Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* result) {
   std::atomic<bool> stop{false};
   Status written;
-  std::thread writer([&] { written = Overwrite(stop, &result->puts); });
+  const Lookups lookups = LookupsOf(db);
+  std::thread writer([&] { written = Overwrite(db, stop, &result->puts); });
   std::vector<uint32_t> nanos;
   nanos.reserve(FLAGS_mixed_gets);
-  std::unique_ptr<KeyChooser> chooser = NewChooser(keys_, FLAGS_seed + 5);
+  std::unique_ptr<KeyChooser> chooser = keys_.NewChooser(5);
   Status s;
   {
     ProgressBar bar(step, FLAGS_mixed_gets);
@@ -316,7 +338,7 @@ Status Workload::ReadWhileWriting(const std::string& step, MixedResult* result) 
         continue;
       }
       Clock::time_point before = Clock::now();
-      s = GetPresent(number, &value);
+      s = lookups.GetPresent(number, &value);
       nanos.push_back(static_cast<uint32_t>(std::min(4.0, SecondsSince(before)) * 1e9));
       value.Reset();
       bar.Update(nanos.size());
@@ -337,45 +359,34 @@ Status Workload::ReadWhileWriting(const std::string& step, MixedResult* result) 
   return s.ok() ? written : s;
 }
 
-Status Workload::ReadPresent(const std::string& step, ReadResult* result) {
-  std::unique_ptr<KeyChooser> chooser = NewChooser(keys_, FLAGS_seed + 2);
-  ProgressBar bar(step, FLAGS_gets);
-  ResetLookupCounters();
-  Clock::time_point start = Clock::now();
-  rocksdb::PinnableSlice value;
-  while (result->gets < FLAGS_gets) {
-    uint64_t number = chooser->Next();
-    if (sizes_[number] == 0) {
-      continue;
-    }
-    Status s = GetPresent(number, &value);
-    if (!s.ok()) {
-      return s;
-    }
-    value.Reset();
-    bar.Update(++result->gets);
+Status Workload::Read(const Engine& engine, DB* db, ReadResults* results) {
+  const Lookups lookups = LookupsOf(db);
+  const std::string name = engine.name;
+  Status s;
+  if (FLAGS_gets > 0) s = lookups.Present(name + ": first pass", FLAGS_gets, &results->first);
+  if (s.ok() && FLAGS_gets > 0) s = lookups.Present(name + ": second pass", FLAGS_gets, &results->second);
+  if (s.ok() && FLAGS_missing_gets > 0) s = lookups.Missing(FLAGS_missing_gets, &results->missing);
+  if (s.ok() && FLAGS_threads > 0 && FLAGS_gets > 0) {
+    s = lookups.InThreads(FLAGS_threads, FLAGS_gets, true, &results->threads_present);
   }
-  result->seconds = SecondsSince(start);
-  result->counters = ReadLookupCounters();
-  return Status::OK();
+  if (s.ok() && FLAGS_threads > 0 && FLAGS_missing_gets > 0) {
+    s = lookups.InThreads(FLAGS_threads, FLAGS_missing_gets, false, &results->threads_missing);
+  }
+  if (s.ok() && FLAGS_scan) s = lookups.Scan(&results->scan);
+  if (s.ok() && FLAGS_mixed_gets > 0) s = ReadWhileWriting(name + ": gets during overwrites", db, &results->mixed);
+  return s;
 }
 
-Status Workload::ReadMissing(ReadResult* result) {
-  Random64 random(FLAGS_seed + 3);
-  ResetLookupCounters();
-  Clock::time_point start = Clock::now();
-  rocksdb::PinnableSlice value;
-  for (; result->gets < FLAGS_missing_gets; result->gets++) {
-    char key[kKeyBytes];
-    EncodeKey(keys_ + random.Uniform(uint64_t{1} << 62), key);
-    Status s = db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), rocksdb::Slice(key, kKeyBytes), &value);
-    if (!s.IsNotFound()) {
-      return s.ok() ? Status::Corruption("a key that was never put is there") : s;
-    }
-  }
-  result->seconds = SecondsSince(start);
-  result->counters = ReadLookupCounters();
-  return Status::OK();
+Status Workload::ReadWithMemory(const Engine& engine, DB* db, MemoryResult* result) {
+  const Lookups lookups = LookupsOf(db);
+  const std::string name = std::string(engine.name) + ", " + HumanBytes(static_cast<double>(result->bytes));
+  // The first pass fills the cache.
+  LookupResult first;
+  Status s = lookups.Present(name + ": first pass", FLAGS_memory_gets, &first);
+  if (s.ok()) s = lookups.InBatches(name + ": batches", FLAGS_memory_gets, kBatch, &result->batches);
+  if (s.ok()) s = lookups.Present(name + ": second pass", FLAGS_memory_gets, &result->present);
+  if (s.ok()) s = lookups.Missing(FLAGS_memory_gets, &result->missing);
+  return s;
 }
 
 double PerByte(uint64_t bytes, uint64_t of) {
@@ -392,16 +403,19 @@ double WrittenPerByteOfUpdates(const LoadResult& load) {
   return PerByte(written - before, load.ingested_bytes - load.filled_bytes);
 }
 
-void AddReadFields(const ReadResult& r, JsonWriter* json) {
+void AddReadFields(const LookupResult& r, JsonWriter* json) {
   json->Add("gets", r.gets)
       .Add("per_second", PerSecond(r.gets, r.seconds))
       .Add("blocks_read_per_get", PerByte(r.counters.blocks_read, r.gets))
+      .Add("filter_blocks_read_per_get", PerByte(r.counters.filter_blocks_read, r.gets))
+      .Add("index_blocks_read_per_get", PerByte(r.counters.index_blocks_read, r.gets))
+      .Add("data_blocks_read_per_get", PerByte(r.counters.data_blocks_read(), r.gets))
       .Add("blocks_cached_per_get", PerByte(r.counters.blocks_cached, r.gets))
       .Add("filters_asked_per_get", PerByte(r.counters.filter_passes + r.counters.filter_stops, r.gets))
       .Add("filters_passed_per_get", PerByte(r.counters.filter_passes, r.gets));
 }
 
-void AddReads(const char* name, const ReadResult& r, JsonWriter* json) {
+void AddReads(const char* name, const LookupResult& r, JsonWriter* json) {
   if (r.gets == 0) {
     return;
   }
@@ -424,8 +438,21 @@ void AddMixed(const MixedResult& r, JsonWriter* json) {
       .EndObject();
 }
 
-std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const ReadResult& first,
-                          const ReadResult& second, const ReadResult& missing, const MixedResult& mixed) {
+void AddMemory(const std::vector<MemoryResult>& memory, JsonWriter* json) {
+  if (memory.empty()) return;
+  // By the order of --memory: "0", "1", ...
+  json->BeginObject("memory");
+  for (size_t i = 0; i < memory.size(); ++i) {
+    json->BeginObject(std::to_string(i)).Add("bytes", memory[i].bytes);
+    AddReads("present", memory[i].present, json);
+    AddReads("missing", memory[i].missing, json);
+    AddReads("batches", memory[i].batches, json);
+    json->EndObject();
+  }
+  json->EndObject();
+}
+
+std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const ReadResults& reads) {
   JsonWriter json;
   json.BeginObject();
   json.Add("program", "engine_bench").Add("engine", engine.name);
@@ -480,21 +507,24 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("sorted_runs", load.shape.sorted_runs)
       .Add("index_filter_memory_bytes", load.table_memory)
       .Add("index_filter_block_bytes", load.index_filter_blocks);
-  AddReads("first_pass", first, &json);
-  AddReads("second_pass", second, &json);
-  AddReads("missing", missing, &json);
-  AddMixed(mixed, &json);
+  AddReads("first_pass", reads.first, &json);
+  AddReads("second_pass", reads.second, &json);
+  AddReads("missing", reads.missing, &json);
+  AddReads("threads_present", reads.threads_present, &json);
+  AddReads("threads_missing", reads.threads_missing, &json);
+  AddReads("scan", reads.scan, &json);
+  AddMixed(reads.mixed, &json);
+  AddMemory(reads.memory, &json);
   json.EndObject();
   return json.text();
 }
 
-std::string ReadLine(const ReadResult& r) {
+std::string ReadLine(const LookupResult& r) {
   return HumanNumber(PerSecond(r.gets, r.seconds)) + "/s, " + Fixed(PerByte(r.counters.blocks_read, r.gets), 3) +
          " blocks read";
 }
 
-void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResult& first, const ReadResult& second,
-                    const ReadResult& missing, const MixedResult& mixed) {
+void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResults& reads) {
   std::string tenths;
   for (double rate : load.tenths) {
     tenths += (tenths.empty() ? "" : " ") + Fixed(rate / 1000, 0);
@@ -518,19 +548,36 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
       {"files, sorted runs", std::to_string(load.shape.files) + ", " + std::to_string(load.shape.sorted_runs)},
       {"index and filter memory", HumanBytes(static_cast<double>(load.table_memory))},
   };
-  if (first.gets > 0) {
-    rows.push_back({"Get, first pass", ReadLine(first)});
-    rows.push_back({"Get, second pass", ReadLine(second)});
+  const auto add = [&rows](const std::string& label, const LookupResult& r) {
+    if (r.gets > 0) rows.push_back({label, ReadLine(r)});
+  };
+  add("Get, first pass", reads.first);
+  add("Get, second pass", reads.second);
+  add("Get, absent keys", reads.missing);
+  add("Get by threads", reads.threads_present);
+  add("Get by threads, absent keys", reads.threads_missing);
+  add("scan, entries", reads.scan);
+  add("Get during overwrites", reads.mixed.reads);
+  if (reads.mixed.reads.gets > 0) {
+    rows.push_back({"  p50, p99, p99.9 us", Fixed(reads.mixed.p50_micros, 1) + ", " + Fixed(reads.mixed.p99_micros, 1) +
+                                                ", " + Fixed(reads.mixed.p999_micros, 1)});
   }
-  if (missing.gets > 0) {
-    rows.push_back({"Get, absent keys", ReadLine(missing)});
-  }
-  if (mixed.reads.gets > 0) {
-    rows.push_back({"Get during overwrites", ReadLine(mixed.reads)});
-    rows.push_back({"  p50, p99, p99.9 us", Fixed(mixed.p50_micros, 1) + ", " + Fixed(mixed.p99_micros, 1) + ", " +
-                                                Fixed(mixed.p999_micros, 1)});
+  for (const MemoryResult& memory : reads.memory) {
+    rows.push_back({"with memory", HumanBytes(static_cast<double>(memory.bytes))});
+    add("  Get", memory.present);
+    add("  Get, absent keys", memory.missing);
+    add("  MultiGet of " + std::to_string(kBatch), memory.batches);
   }
   fputs(AlignTable(rows).c_str(), stdout);
+}
+
+std::vector<uint64_t> MemorySizes() {
+  std::vector<uint64_t> sizes;
+  std::stringstream text(FLAGS_memory);
+  for (std::string size; std::getline(text, size, ',');) {
+    sizes.push_back(strtoull(size.c_str(), nullptr, 10));
+  }
+  return sizes;
 }
 
 // Empty, or what is wrong with the flags.
@@ -562,15 +609,17 @@ std::string CheckFlags() {
   if (FLAGS_value_min < 1 || FLAGS_value_max > 65535 || FLAGS_value_min > FLAGS_value_max) {
     return "value sizes must be 1 <= --value_min <= --value_max <= 65535";
   }
+  const std::vector<uint64_t> sizes = MemorySizes();
+  if (std::find(sizes.begin(), sizes.end(), 0) != sizes.end()) {
+    return "--memory must be numbers of bytes, separated by commas: \"" + FLAGS_memory + "\"";
+  }
   if (FLAGS_deletes_percent > 99) {
     return "--deletes_percent must be at most 99";
   }
   return "";
 }
 
-Status Run(const Engine& engine) {
-  ScratchFolder folder;
-  Status s = folder.Create(FLAGS_db, std::string("engine_bench_") + engine.name + "_");
+EngineSettings SettingsOfFlags() {
   EngineSettings settings;
   settings.write_buffer_size = FLAGS_write_buffer_size;
   settings.block_cache_size = FLAGS_cache_size;
@@ -580,53 +629,97 @@ Status Run(const Engine& engine) {
   settings.index_in_cache = FLAGS_index_in_cache;
   settings.memtable = FLAGS_memtable;
   settings.engine_options = FLAGS_engine_options;
-  rocksdb::Options options;
+  return settings;
+}
+
+Status OpenEngine(const Engine& engine, const EngineSettings& settings, bool direct_reads, const std::string& path,
+                  rocksdb::Options* options, std::unique_ptr<DB>* db) {
+  Status s = engine.configure(settings, options);
   if (s.ok()) {
-    s = engine.configure(settings, &options);
+    s = UseMemtable(settings, options);
   }
-  if (s.ok()) {
-    s = UseMemtable(settings, &options);
-  }
+  options->use_direct_reads = direct_reads;
   DB* raw = nullptr;
   if (s.ok()) {
-    s = engine.open(options, folder.path() + "/db", &raw);
+    s = engine.open(*options, path + "/db", &raw);
+  }
+  db->reset(raw);
+  return s;
+}
+
+Status ReadWithEachMemory(const Engine& engine, const std::string& path, Workload* workload, ReadResults* reads) {
+  Status s;
+  for (const uint64_t bytes : MemorySizes()) {
+    EngineSettings settings = SettingsOfFlags();
+    settings.block_cache_size = bytes;
+    settings.index_in_cache = true;
+    rocksdb::Options options;
+    std::unique_ptr<DB> db;
+    s = OpenEngine(engine, settings, /*direct_reads=*/true, path, &options, &db);
+    if (!s.ok()) break;
+    reads->memory.emplace_back();
+    reads->memory.back().bytes = bytes;
+    s = workload->ReadWithMemory(engine, db.get(), &reads->memory.back());
+    const Status closed = db->Close();
+    if (s.ok()) s = closed;
+    if (!s.ok()) break;
+  }
+  return s;
+}
+
+Status Run(const Engine& engine) {
+  ScratchFolder folder;
+  Status s;
+  std::string path = FLAGS_path;
+  bool filled = false;
+  if (path.empty()) {
+    s = folder.Create(FLAGS_db, std::string("engine_bench_") + engine.name + "_");
+    path = folder.path();
+  } else {
+    std::error_code error;
+    filled = std::filesystem::exists(path + "/db/CURRENT", error);
+    std::filesystem::create_directories(path, error);
+  }
+  rocksdb::Options options;
+  std::unique_ptr<DB> db;
+  if (s.ok()) {
+    s = OpenEngine(engine, SettingsOfFlags(), /*direct_reads=*/false, path, &options, &db);
   }
   if (!s.ok()) {
     return s;
   }
-  std::unique_ptr<DB> db(raw);
-  Workload workload(raw, options.statistics.get());
+  Workload workload;
   LoadResult load;
-  ReadResult first;
-  ReadResult second;
-  ReadResult missing;
-  MixedResult mixed;
-  s = workload.Load(engine, folder.path(), &load);
-  if (s.ok() && FLAGS_gets > 0) {
-    s = workload.ReadPresent(std::string(engine.name) + ": first pass", &first);
+  ReadResults reads;
+  if (filled) {
+    s = workload.Replay(engine, &load);
+  } else {
+    s = workload.Load(engine, db.get(), path, options.statistics.get(), &load);
   }
-  if (s.ok() && FLAGS_gets > 0) {
-    s = workload.ReadPresent(std::string(engine.name) + ": second pass", &second);
+  if (s.ok()) {
+    s = workload.Read(engine, db.get(), &reads);
   }
-  if (s.ok() && FLAGS_missing_gets > 0) {
-    s = workload.ReadMissing(&missing);
-  }
-  if (s.ok() && FLAGS_mixed_gets > 0) {
-    s = workload.ReadWhileWriting(std::string(engine.name) + ": gets during overwrites", &mixed);
+  const Status closed = db->Close();
+  db.reset();
+  if (s.ok()) s = closed;
+  if (s.ok()) {
+    s = ReadWithEachMemory(engine, path, &workload, &reads);
   }
   if (s.ok() && FLAGS_json != "-") {
-    PrintForPeople(engine, load, first, second, missing, mixed);
+    PrintForPeople(engine, load, reads);
   }
   if (s.ok() && !FLAGS_json.empty()) {
-    s = WriteTextFile(FLAGS_json, ResultsAsJson(engine, load, first, second, missing, mixed));
+    s = WriteTextFile(FLAGS_json, ResultsAsJson(engine, load, reads));
   }
-  Status closed = db->Close();
-  return s.ok() ? closed : s;
+  return s;
 }
 
 }  // namespace
 }  // namespace bench
 }  // namespace cairn
+
+// Lets RocksDB read by io_uring, which MultiGet needs to read pages together with direct I/O.
+extern "C" bool RocksDbIOUringEnable() { return true; }
 
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("measures one engine under a load of small items\n\n  engine_bench --engine=NAME [flags]");

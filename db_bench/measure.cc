@@ -61,10 +61,22 @@ LookupCounters ReadLookupCounters() {
   const rocksdb::PerfContext& context = *rocksdb::get_perf_context();
   LookupCounters counters;
   counters.blocks_read = context.block_read_count;
+  counters.filter_blocks_read = context.filter_block_read_count;
+  counters.index_blocks_read = context.index_block_read_count;
   counters.blocks_cached = context.block_cache_hit_count;
   counters.filter_passes = context.bloom_sst_hit_count;
   counters.filter_stops = context.bloom_sst_miss_count;
   return counters;
+}
+
+LookupCounters& LookupCounters::operator+=(const LookupCounters& other) {
+  blocks_read += other.blocks_read;
+  filter_blocks_read += other.filter_blocks_read;
+  index_blocks_read += other.index_blocks_read;
+  blocks_cached += other.blocks_cached;
+  filter_passes += other.filter_passes;
+  filter_stops += other.filter_stops;
+  return *this;
 }
 
 CpuSeconds ReadCpu() {

@@ -30,10 +30,15 @@ WriteCounters ReadWriteCounters(const rocksdb::Statistics& statistics);
 
 // Of a calling thread's lookups, since the last ResetLookupCounters in the same thread.
 struct LookupCounters {
-  uint64_t blocks_read = 0;    // from files: not in the block cache
+  uint64_t blocks_read = 0;         // from files: not in the block cache
+  uint64_t filter_blocks_read = 0;  // of these
+  uint64_t index_blocks_read = 0;
   uint64_t blocks_cached = 0;  // found there
   uint64_t filter_passes = 0;  // tables whose filter could not rule the key out
   uint64_t filter_stops = 0;   // tables whose filter could
+
+  uint64_t data_blocks_read() const { return blocks_read - filter_blocks_read - index_blocks_read; }
+  LookupCounters& operator+=(const LookupCounters& other);
 };
 void ResetLookupCounters();  // also turns counting on
 LookupCounters ReadLookupCounters();

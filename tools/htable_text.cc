@@ -30,7 +30,7 @@ class StandardOutput : public rocksdb::WritableFile {
 }  // namespace
 
 Status PrintHTable(const std::string& path, const HTableText& what) {
-  std::unique_ptr<HTableFile> file;
+  std::shared_ptr<HTableFile> file;
   KeyHash hash;
   Status s = OpenHTable(path, &file, &hash);
   if (!s.ok()) return s;

@@ -265,6 +265,8 @@ Status FilterBlock::Probe(const rocksdb::ReadOptions& read_options, uint64_t has
   const uint8_t* bytes = nullptr;
   counters_->page_reads.fetch_add(1, std::memory_order_relaxed);
   PERF_COUNTER_ADD(filter_block_read_count, 1);
+  PERF_COUNTER_ADD(block_read_count, 1);
+  PERF_COUNTER_ADD(block_read_byte, kFilterPageBytes);
   Status s = ReadPages(read_options, page, 1, read->scratch(), &aligned, &bytes);
   if (!s.ok()) {
     counters_->bad_pages.fetch_add(1, std::memory_order_relaxed);

@@ -168,7 +168,7 @@ class Tables {
       FilterContext context;
       context.table_id = i + 1;
       context.level = static_cast<int>(column.hashes.size() - i);
-      if (one_container) context.container_of = [](uint64_t) { return uint64_t{1}; };
+      if (one_container) context.container_of = [](uint64_t, int) { return uint64_t{1}; };
       context.block_cache = block_cache;
       context.cache_key = rocksdb::OffsetableCacheKey("db", "session", i + 1);
       const auto builder = NewTableFilterBuilder(directory_, context);

@@ -57,7 +57,7 @@ class BloomClusterTest : public ::testing::Test {
     table.context.table_id = 1000 + tables_;
     table.context.level = level;
     table.context.depth = depth_;
-    table.context.container_of = [container](uint64_t) { return container; };
+    table.context.container_of = [container](uint64_t, int) { return container; };
     table.context.block_cache = cache_;
     table.context.cache_key = rocksdb::OffsetableCacheKey("db", "session", tables_);
     table.hashes = std::move(hashes);

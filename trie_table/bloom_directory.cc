@@ -74,6 +74,8 @@ ThreadState& ThisThread() {
 
 uint64_t Bit(unsigned i) { return uint64_t{1} << i; }
 unsigned LowestBit(uint64_t bits) { return static_cast<unsigned>(__builtin_ctzll(bits)); }
+// REQUIRES: bits != 0.
+unsigned HighestBit(uint64_t bits) { return 63 - static_cast<unsigned>(__builtin_clzll(bits)); }
 unsigned Count(uint64_t bits) { return static_cast<unsigned>(__builtin_popcountll(bits)); }
 
 }  // namespace
@@ -150,7 +152,7 @@ Status FilterContainer::Join(const FilterContext& context, const rocksdb::ReadOp
     const Status s = AddImage(context, read_options, block, number);
     if (!s.ok()) return s;
   }
-  members_[number] = {context.table_id, context.level, block};
+  members_[number] = {context.table_id, {context.level, context.newest, context.table}, block};
   live_ |= Bit(number);
   if (pinned()) MergeImages();
   Publish();
@@ -219,7 +221,7 @@ void FilterContainer::MergeImages() {
     high = std::max(high, std::min(last, LowMask(shape.precision)) << shift | LowMask(shift));
     live |= image.members & live_;
   }
-  const unsigned slot_bits = BitWidth(63 - static_cast<unsigned>(__builtin_clzll(live)));
+  const unsigned slot_bits = BitWidth(HighestBit(live));
   const double bits = directory_->BitsAt(depth_);
   const unsigned wanted = ChooseFilterShape(pairs, low, high, slot_bits, bits).precision;
   unsigned precision = kMaxPrecision;
@@ -297,7 +299,7 @@ std::vector<FilterCover> FilterContainer::Beneath(int level, unsigned* precision
   for (uint64_t left = live_; left != 0; left &= left - 1) {
     const Member& member = members_[LowestBit(left)];
     // Level 0 is a column of its own, where whatever is open is older than what is being written.
-    if (level < 0 || member.level < 0 || (level > 0 && member.level <= level)) continue;
+    if (level < 0 || member.peer.level < 0 || (level > 0 && member.peer.level <= level)) continue;
     beneath |= Bit(LowestBit(left));
     *precision = std::max(*precision, member.block->shape().precision);
   }
@@ -307,6 +309,9 @@ std::vector<FilterCover> FilterContainer::Beneath(int level, unsigned* precision
 void FilterContainer::Publish() {
   auto* next = new Snapshot();
   next->version = NextVersion();
+  next->live = live_;
+  if (live_ != 0) next->peers.resize(HighestBit(live_) + 1);
+  for (size_t i = 0; i < next->peers.size(); ++i) next->peers[i] = members_[i].peer;
   if (pinned()) {
     next->images = images_;
   } else {
@@ -374,6 +379,28 @@ void FilterContainer::Prefetch(const uint64_t* hashes, size_t count) const {
   for (const Image& image : snapshot->images) {
     for (size_t i = 0; i < count; ++i) image.image->PrefetchColumn(hashes[i]);
   }
+}
+
+FilterContainer::Found FilterContainer::FindNewest(uint64_t hash, std::shared_ptr<const HTableFile>* table) const {
+  rocksdb::ReadOptions in_memory;
+  in_memory.read_tier = rocksdb::kBlockCacheTier;
+  const Protected<Snapshot> snapshot(ThisThread().hazard, snapshot_);
+  uint64_t known = 0, may = 0;
+  for (uint64_t unknown = snapshot->live; unknown != 0; unknown &= ~known) {
+    Ask(in_memory, LowestBit(unknown), hash, *snapshot, &known, &may);
+    if ((known >> LowestBit(unknown) & 1) == 0) return Found::kUnknown;
+  }
+  const Peer* newest = nullptr;
+  for (uint64_t left = may & snapshot->live; left != 0; left &= left - 1) {
+    const Peer& peer = snapshot->peers[LowestBit(left)];
+    if (newest == nullptr || peer.level < newest->level ||
+        (peer.level == newest->level && peer.newest > newest->newest)) {
+      newest = &peer;
+    }
+  }
+  if (newest == nullptr) return Found::kNone;
+  *table = newest->table.lock();
+  return *table == nullptr ? Found::kUnknown : Found::kTable;
 }
 
 size_t FilterContainer::MemoryOf(unsigned member) const {

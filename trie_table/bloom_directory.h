@@ -54,6 +54,9 @@ class FilterDirectory {
   double BitsAt(int depth) const;
   // A table at this depth was opened (1) or closed (-1).
   void CountTable(int depth, int change);
+  bool HasTablesAt(int depth) const {
+    return depth < kMaxDepths && tables_at_depth_[static_cast<size_t>(depth)].load(std::memory_order_relaxed) > 0;
+  }
 
   // The container with this name; a new one, that nobody else will find, for 0.
   std::shared_ptr<FilterContainer> Find(uint64_t name);
@@ -105,6 +108,13 @@ class FilterContainer {
   // Overlaps the cache misses of the lookups that follow.
   void Prefetch(const uint64_t* hashes, size_t count) const;
 
+  enum class Found {
+    kNone,     // no open table here has the key
+    kTable,    // *table may have it, and no newer one has
+    kUnknown,  // a filter is not in memory, or the table is being closed
+  };
+  Found FindNewest(uint64_t hash, std::shared_ptr<const HTableFile>* table) const;
+
   // What a new table at `level` may carry along: the blocks of the tables beneath it, each table in one of them.
   // *precision: the most precise of them.
   std::vector<FilterCover> Beneath(int level, unsigned* precision) const;
@@ -122,15 +132,23 @@ class FilterContainer {
     unsigned shift = 0;    // member of slot 0
     uint64_t members = 0;  // that it knows of, open or not
   };
+  struct Peer {
+    int level = -1;
+    uint64_t newest = 0;
+    // Weak: a snapshot that is out of date must not keep a file open.
+    std::weak_ptr<const HTableFile> table;
+  };
   struct Snapshot {
     uint64_t version = 0;
     std::vector<Image> images;
     std::vector<FilterCover> covers;
     std::array<uint8_t, kMaxFilterSlots> cover_of_member{};
+    uint64_t live = 0;
+    std::vector<Peer> peers;  // by member
   };
   struct Member {
     uint64_t table_id = 0;
-    int level = -1;
+    Peer peer;
     std::shared_ptr<const FilterBlock> block;
   };
 

@@ -29,6 +29,11 @@ constexpr unsigned kMostExtraPrecision = 8;
 // 0 means unknown to our callers.
 uint64_t NotZero(uint64_t v) { return v == 0 ? 1 : v; }
 
+// 0: none.
+uint64_t ContainerOf(const FilterContext& context, uint64_t position) {
+  return context.container_of == nullptr ? 0 : context.container_of(position, context.depth);
+}
+
 // Sets depth and container, if the column family is a trie. Containers of other databases, sessions and column families
 // have other names.
 void SetContainer(const std::shared_ptr<rocksdb::SstPartitionerFactory>& partitioner, const std::string& db_session_id,
@@ -39,10 +44,12 @@ void SetContainer(const std::shared_ptr<rocksdb::SstPartitionerFactory>& partiti
   const int depth = DepthOfLevel(of_trie->trie(), context->level);
   if (depth > of_trie->trie().depth) return;
   context->depth = depth;
+  context->depths = of_trie->trie().depth + 1;
   const HashPrefixMap map = ContainerMapOf(of_trie->trie());
-  const std::string owner = db_session_id + '/' + std::to_string(column_family_id) + '/' + std::to_string(depth) + '/';
-  context->container_of = [map, depth, owner](uint64_t position) {
-    return NotZero(rocksdb::GetSliceHash64(owner + std::to_string(map.ContainerAt(position, depth))));
+  const uint64_t owner = rocksdb::GetSliceHash64(db_session_id + '/' + std::to_string(column_family_id));
+  context->container_of = [map, owner](uint64_t position, int at_depth) {
+    const uint64_t name[] = {owner, static_cast<uint64_t>(at_depth), map.ContainerAt(position, at_depth)};
+    return NotZero(rocksdb::GetSliceHash64(rocksdb::Slice(reinterpret_cast<const char*>(name), sizeof(name))));
   };
 }
 
@@ -93,7 +100,7 @@ class BlockBuilder : public TableFilterBuilder {
     }
     unsigned precision = 0;
     std::vector<FilterCover> beneath;
-    const uint64_t name = context_.container_of == nullptr ? 0 : context_.container_of(hashes_.front());
+    const uint64_t name = ContainerOf(context_, hashes_.front());
     const auto container = name == 0 ? nullptr : directory_->FindOpen(name);
     if (container != nullptr) beneath = container->Beneath(context_.level, &precision);
     if (!directory_->writes_clusters()) beneath.clear();
@@ -175,11 +182,9 @@ class ClusteredFilter : public TableFilter {
   }
 
   Status Join(const rocksdb::ReadOptions& read_options) {
-    uint64_t name = 0;
-    if (context_.table_id != 0 && context_.container_of != nullptr) {
-      // The lowest fingerprint stands for all keys: a container is a prefix of hashes, and a shorter one.
-      name = context_.container_of(block_->shape().low << (64 - block_->shape().precision));
-    }
+    // The lowest fingerprint stands for all keys: a container is a prefix of hashes, and a shorter one.
+    const uint64_t lowest = block_->shape().low << (64 - block_->shape().precision);
+    const uint64_t name = context_.table_id == 0 ? 0 : ContainerOf(context_, lowest);
     auto container = directory_->Find(name);
     Status s = container->Join(context_, read_options, block_, &member_);
     if (s.ok() && member_ == FilterContainer::kNoMember) {
@@ -209,6 +214,17 @@ class ClusteredFilter : public TableFilter {
     for (size_t i = 0; i < count; ++i) {
       if (may_contain[i]) may_contain[i] = MayContain(read_options, hashes[i]);
     }
+  }
+
+  std::shared_ptr<const HTableFile> FindNewest(uint64_t hash) const override {
+    for (int depth = 0; depth < context_.depths; ++depth) {
+      if (!directory_->HasTablesAt(depth)) continue;
+      const auto container = directory_->FindOpen(context_.container_of(hash, depth));
+      if (container == nullptr) continue;
+      std::shared_ptr<const HTableFile> table;
+      if (container->FindNewest(hash, &table) != FilterContainer::Found::kNone) return table;
+    }
+    return nullptr;
   }
 
   Status Verify(const rocksdb::ReadOptions& read_options) const override { return block_->Verify(read_options); }
@@ -289,6 +305,7 @@ FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const 
   FilterContext context;
   context.table_id = FilterTableId(properties.db_id, properties.db_session_id, properties.orig_file_number);
   context.level = options.level;
+  context.newest = options.largest_seqno;
   SetContainer(options.ioptions.sst_partitioner_factory, options.cur_db_session_id,
                static_cast<uint32_t>(properties.column_family_id), &context);
   context.statistics = options.ioptions.stats;

@@ -36,6 +36,7 @@
 namespace cairn {
 
 class FilterDirectory;
+class HTableFile;
 
 // The name of the filter block in the metaindex.
 constexpr char kFilterBlockName[] = "cairn.filter";
@@ -52,9 +53,11 @@ struct FilterContext {
   // Names the table and its content for ever: never the same for another table, not even after a restore or an import.
   // 0: unknown; the table's filter stays on its own.
   uint64_t table_id = 0;
-  // The container of a table one of whose keys has this position. Tables of one container share their probes. A wrong
-  // one costs speed, never answers. Empty or 0: none.
-  std::function<uint64_t(uint64_t position)> container_of;
+  // The container at a depth of the trie that holds a key of this position. Tables of one container share their
+  // probes. A wrong one costs speed, never answers. Empty or 0: none.
+  std::function<uint64_t(uint64_t position, int depth)> container_of;
+  // Of the trie, the root included.
+  int depths = 0;
   // RocksDB's level, -1 if not known. Lower is newer.
   int level = -1;
   // Of the trie, -1 if there is none.
@@ -64,6 +67,9 @@ struct FilterContext {
   // Keys of this table's cached pages; only needed with block_cache and kCache.
   rocksdb::OffsetableCacheKey cache_key;
   rocksdb::Statistics* statistics = nullptr;
+  // The open table, and its largest sequence number, for FindNewest.
+  std::weak_ptr<const HTableFile> table;
+  uint64_t newest = 0;
 };
 
 // The identity of a table; 0 if a part is missing.
@@ -117,6 +123,10 @@ class TableFilter {
   // For MultiGet: clears *may_contain[i] where hashes[i] is certainly not in the table; overlaps the cache misses.
   virtual void MayContainBatch(const rocksdb::ReadOptions& read_options, const uint64_t* hashes, size_t count,
                                bool* may_contain) const = 0;
+
+  // The newest open table of the whole trie that may hold a key with this hash, by what is in memory. Null: none, or a
+  // filter that would have to be asked is not in memory.
+  virtual std::shared_ptr<const HTableFile> FindNewest(uint64_t hash) const = 0;
 
   // Reads every page and compares its checksum.
   virtual rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const = 0;

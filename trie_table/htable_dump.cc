@@ -82,7 +82,7 @@ Status DescribeHTable(const HTableFile& file, std::string* text) {
   return Status::OK();
 }
 
-Status OpenHTable(const std::string& path, std::unique_ptr<HTableFile>* file, KeyHash* hash) {
+Status OpenHTable(const std::string& path, std::shared_ptr<HTableFile>* file, KeyHash* hash) {
   const rocksdb::Options options;
   const rocksdb::ImmutableOptions immutable_options(options);
   const rocksdb::MutableCFOptions mutable_options(options);

@@ -14,7 +14,7 @@
 namespace cairn {
 
 // Opens a table on its own, without a database. *hash is that of its comparator. InvalidArgument if it is no HTable.
-rocksdb::Status OpenHTable(const std::string& path, std::unique_ptr<HTableFile>* file, KeyHash* hash);
+rocksdb::Status OpenHTable(const std::string& path, std::shared_ptr<HTableFile>* file, KeyHash* hash);
 
 // Whether the file ends as an HTable does.
 bool IsHTable(const std::string& path);

@@ -1,6 +1,7 @@
 #include "trie_table/htable_file.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -30,6 +31,11 @@ namespace {
 
 constexpr size_t kTailGuess = 64 << 10;
 constexpr size_t kVerifyChunk = 1 << 20;
+
+uint64_t NextId() {
+  static std::atomic<uint64_t> next{1};
+  return next.fetch_add(1, std::memory_order_relaxed);
+}
 
 bool SamePart(const FilePart& part, const rocksdb::BlockHandle& handle) {
   return part.offset == handle.offset() && part.size == handle.size();
@@ -101,16 +107,19 @@ void CountInsert(rocksdb::GetContext* get_context, rocksdb::Statistics* statisti
 
 }  // namespace
 
+HTableFile::HTableFile() : id_(NextId()) {}
+
 Status HTableFile::Corruption(const std::string& what, uint64_t offset) const {
   return Status::Corruption("HTable: " + what, file_->file_name() + " offset " + std::to_string(offset));
 }
 
 Status HTableFile::Open(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options,
                         std::shared_ptr<rocksdb::Cache> cache, std::unique_ptr<rocksdb::RandomAccessFileReader> file,
-                        uint64_t file_size, std::unique_ptr<HTableFile>* result) {
-  std::unique_ptr<HTableFile> opened(new HTableFile());
+                        uint64_t file_size, std::shared_ptr<HTableFile>* result) {
+  std::shared_ptr<HTableFile> opened(new HTableFile());
   opened->file_ = std::move(file);
   opened->file_size_ = file_size;
+  opened->fs_ = options.ioptions.fs;
   opened->cache_ = std::move(cache);
   opened->statistics_ = options.ioptions.stats;
   opened->lowest_cache_tier_ = options.ioptions.lowest_used_cache_tier;
@@ -204,6 +213,27 @@ Status HTableFile::ReadBytes(const rocksdb::ReadOptions& read_options, uint64_t 
   if (s.ok()) s = file_->Read(io_options, offset, size, result, scratch, nullptr);
   if (!s.ok()) return s;
   return result->size() == size ? Status::OK() : Corruption("the file ends early", offset);
+}
+
+UnitPlace HTableFile::FirstUnitOf(uint64_t hash) const {
+  if (!index_.extents().empty()) {
+    uint32_t first = 0, last = 0;
+    index_.ExtentsOf(hash, &first, &last);
+    if (first != last) return {index_.extents()[first].offset, index_.extents()[first].size};
+  }
+  const HTableIndex::Place place = index_.Find(hash);
+  uint32_t cursor = 0;
+  uint64_t offset = 0;
+  const bool spilled = index_.HasSpills(place.group) && index_.FindSpill(place, hash, &cursor, &offset);
+  return {spilled ? offset : place.offset, index_.bucket_size()};
+}
+
+bool HTableFile::IsCached(const UnitPlace& place) const {
+  if (cache_ == nullptr) return false;
+  const rocksdb::CacheKey key = KeyOf(place.offset);
+  rocksdb::Cache::Handle* const handle = cache_->Lookup(key.AsSlice());
+  if (handle != nullptr) cache_->Release(handle);
+  return handle != nullptr;
 }
 
 bool HTableFile::FindCached(const UnitPlace& place, rocksdb::GetContext* get_context, UnitRef* ref) const {

@@ -9,6 +9,7 @@
 
 #include "cache/cache_key.h"
 #include "file/random_access_file_reader.h"
+#include "rocksdb/file_system.h"
 #include "rocksdb/table_properties.h"
 #include "table/get_context.h"
 #include "table/table_builder.h"
@@ -30,7 +31,7 @@ class HTableFile {
   static rocksdb::Status Open(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options,
                               std::shared_ptr<rocksdb::Cache> cache,
                               std::unique_ptr<rocksdb::RandomAccessFileReader> file, uint64_t file_size,
-                              std::unique_ptr<HTableFile>* result);
+                              std::shared_ptr<HTableFile>* result);
 
   const HTableHeader& header() const { return header_; }
   const HTableIndex& index() const { return index_; }
@@ -42,6 +43,9 @@ class HTableFile {
   // Of size 0 if there is none. The filter block has checksums of its own.
   const FilePart& filter_part() const { return header_.filter; }
   uint64_t file_size() const { return file_size_; }
+  const std::shared_ptr<rocksdb::FileSystem>& fs() const { return fs_; }
+  // Never that of another file that is or was open in this process.
+  uint64_t id() const { return id_; }
   // Units lie before this.
   uint64_t data_end() const { return header_.filter.size > 0 ? header_.filter.offset : header_.group_index.offset; }
   rocksdb::Statistics* statistics() const { return statistics_; }
@@ -49,6 +53,11 @@ class HTableFile {
   // What replaces every sequence number; kDisableGlobalSequenceNumber: nothing.
   rocksdb::SequenceNumber global_seqno() const { return global_seqno_; }
 
+  // What a lookup of this hash reads first. REQUIRES: !index().empty().
+  UnitPlace FirstUnitOf(uint64_t hash) const;
+
+  // Whether a unit is in the cache; counts nothing.
+  bool IsCached(const UnitPlace& place) const;
   // Looks a unit up in the cache. False: it is not there.
   bool FindCached(const UnitPlace& place, rocksdb::GetContext* get_context, UnitRef* ref) const;
   // From the cache, else from the file and, with fill_cache, into the cache. Incomplete if the file may not be read.
@@ -70,13 +79,15 @@ class HTableFile {
   rocksdb::Status Corruption(const std::string& what, uint64_t offset) const;
 
  private:
-  HTableFile() = default;
+  HTableFile();
   rocksdb::Status ReadTail(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options);
   rocksdb::Status VerifyUnits(const rocksdb::ReadOptions& read_options, uint64_t offset, uint64_t units) const;
   rocksdb::CacheKey KeyOf(uint64_t offset) const { return cache_key_.WithOffset(offset >> 2); }
 
   std::shared_ptr<rocksdb::RandomAccessFileReader> file_;
   uint64_t file_size_ = 0;
+  const uint64_t id_;
+  std::shared_ptr<rocksdb::FileSystem> fs_;
   std::shared_ptr<rocksdb::Cache> cache_;
   rocksdb::OffsetableCacheKey cache_key_;
   rocksdb::Statistics* statistics_ = nullptr;

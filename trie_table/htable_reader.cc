@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "monitoring/statistics_impl.h"
 #include "trie_table/htable_dump.h"
 #include "trie_table/htable_iterator.h"
+#include "trie_table/htable_read_ahead.h"
 
 namespace cairn {
 
@@ -26,6 +28,8 @@ namespace {
 constexpr size_t kDefaultCompactionReadahead = 2 << 20;
 constexpr size_t kMaxAutoReadahead = 256 << 10;
 constexpr uint64_t kAnchors = 128;
+// A page that takes longer was not in the operating system's cache.
+constexpr std::chrono::microseconds kSlowRead(10);
 
 Slice ToSlice(std::string_view bytes) { return Slice(bytes.data(), bytes.size()); }
 
@@ -36,7 +40,8 @@ struct HTableReader::PendingRead {
   Status* status = nullptr;
 };
 
-HTableReader::HTableReader(std::unique_ptr<HTableFile> file, const KeyHash& hash, std::unique_ptr<TableFilter> filter)
+HTableReader::HTableReader(std::shared_ptr<const HTableFile> file, const KeyHash& hash,
+                           std::unique_ptr<TableFilter> filter)
     : file_(std::move(file)), hash_(hash), filter_(std::move(filter)) {}
 
 rocksdb::InternalIterator* HTableReader::NewIterator(const rocksdb::ReadOptions& read_options,
@@ -178,7 +183,38 @@ void HTableReader::MultiGet(const rocksdb::ReadOptions& read_options, const rock
       reads.push_back({lookup, key->s});
     }
   }
-  ReadTogether(read_options, &reads);
+  SearchReadAhead(read_options, &reads);
+  if (reads.empty()) return;
+  const BatchOfTable batch{file_.get(), filter_.get(), &hash_, &read_options, range};
+  if (filter_ == nullptr) {
+    ReadTogether(read_options, &reads);
+  } else if (CanReadBatch(*file_, read_options)) {
+    ReadBatch(batch);
+    SearchReadAhead(read_options, &reads);
+    ReadTogether(read_options, &reads);
+  } else {
+    const size_t pages = reads.size();
+    const auto start = std::chrono::steady_clock::now();
+    ReadTogether(read_options, &reads);
+    if (std::chrono::steady_clock::now() - start > pages * kSlowRead) HintBatch(batch);
+  }
+}
+
+void HTableReader::SearchReadAhead(const rocksdb::ReadOptions& read_options, std::vector<PendingRead>* reads) const {
+  const auto found = [&](PendingRead& read) {
+    const UnitPlace place = HomeOf(read.lookup);
+    std::unique_ptr<HTableUnit> unit = CopyReadAhead(*file_, place);
+    if (unit == nullptr) return false;
+    UnitRef ref;
+    // Another key of the batch may have put the page into the cache.
+    if (!file_->IsCached(place) || !file_->FindCached(place, read.lookup.get_context, &ref)) {
+      // A damaged page is read once more, and reported then.
+      if (!file_->Admit(read_options, place, std::move(unit), read.lookup.get_context, &ref).ok()) return false;
+    }
+    *read.status = SearchUnit(std::move(ref), &read.lookup);
+    return true;
+  };
+  reads->erase(std::remove_if(reads->begin(), reads->end(), found), reads->end());
 }
 
 void HTableReader::ReadTogether(const rocksdb::ReadOptions& read_options, std::vector<PendingRead>* reads) const {

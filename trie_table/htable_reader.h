@@ -17,7 +17,7 @@ namespace cairn {
 class HTableReader : public rocksdb::TableReader {
  public:
   // Without a filter every lookup reads a page.
-  HTableReader(std::unique_ptr<HTableFile> file, const KeyHash& hash, std::unique_ptr<TableFilter> filter);
+  HTableReader(std::shared_ptr<const HTableFile> file, const KeyHash& hash, std::unique_ptr<TableFilter> filter);
 
   const HTableFile& file() const { return *file_; }
   const KeyHash& hash() const { return hash_; }
@@ -68,8 +68,10 @@ class HTableReader : public rocksdb::TableReader {
   rocksdb::Status SearchAt(const rocksdb::ReadOptions& read_options, const UnitPlace& place, Lookup* lookup) const;
   rocksdb::Status SearchUnit(UnitRef unit, Lookup* lookup) const;
   void ReadTogether(const rocksdb::ReadOptions& read_options, std::vector<PendingRead>* reads) const;
+  // Looks up what has been read ahead for this thread's batch, and takes it out of *reads.
+  void SearchReadAhead(const rocksdb::ReadOptions& read_options, std::vector<PendingRead>* reads) const;
 
-  const std::unique_ptr<HTableFile> file_;
+  const std::shared_ptr<const HTableFile> file_;
   const KeyHash hash_;
   const std::unique_ptr<TableFilter> filter_;
 };

@@ -106,7 +106,7 @@ Status HTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
   const auto* block_based = options_.table->GetOptions<rocksdb::BlockBasedTableOptions>();
   std::shared_ptr<rocksdb::Cache> cache;
   if (block_based != nullptr && !block_based->no_block_cache) cache = block_based->block_cache;
-  std::unique_ptr<HTableFile> opened;
+  std::shared_ptr<HTableFile> opened;
   s = HTableFile::Open(read_options, options, std::move(cache), std::move(file), file_size, &opened);
   if (!s.ok()) return s;
   const std::string& comparator = opened->properties()->comparator_name;
@@ -119,6 +119,7 @@ Status HTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
     FilterContext context = FilterContextOf(options, *opened->properties());
     context.block_cache = opened->cache();
     context.cache_key = opened->cache_key();
+    context.table = opened;
     s = TableFilter::Open(filters(), context, read_options, opened->file(), opened->filter_part().offset,
                           opened->filter_part().size, &filter);
     if (!s.ok()) return s;

@@ -1,0 +1,268 @@
+// MultiGet over several tables: what is read together, what is hinted at, and that it changes no answer.
+
+#include "trie_table/htable_read_ahead.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "cairn/db.h"
+#include "cairn/htable.h"
+#include "cairn/trie.h"
+#include "env/composite_env_wrapper.h"
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/table.h"
+#include "table/hash_order_table.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::FSReadRequest;
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+enum class Reads { kDirect, kBuffered };
+enum class Fault { kNone, kError, kShort, kWrong, kRefused };
+
+// What the file system below is asked to do, and has done.
+struct Control {
+  Reads reads = Reads::kDirect;
+  bool slow = false;
+  Fault fault = Fault::kNone;
+  size_t plain_reads = 0;
+  size_t hints = 0;
+  size_t started = 0;
+  size_t most_at_once = 0;
+  std::vector<std::function<void()>> under_way;
+};
+
+class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
+ public:
+  ControlledFile(std::unique_ptr<rocksdb::FSRandomAccessFile>&& file, Control* control)
+      : FSRandomAccessFileOwnerWrapper(std::move(file)), control_(control) {}
+
+  bool use_direct_io() const override { return control_->reads == Reads::kDirect; }
+
+  IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
+                IODebugContext* dbg) const override {
+    ++control_->plain_reads;
+    if (control_->slow) std::this_thread::sleep_for(std::chrono::microseconds(100));
+    return target()->Read(offset, n, options, result, scratch, dbg);
+  }
+
+  IOStatus MultiRead(FSReadRequest* requests, size_t count, const IOOptions& options, IODebugContext* dbg) override {
+    for (size_t i = 0; i < count; ++i) {
+      FSReadRequest& request = requests[i];
+      request.status = Read(request.offset, request.len, options, &request.result, request.scratch, dbg);
+    }
+    return IOStatus::OK();
+  }
+
+  IOStatus Prefetch(uint64_t /*offset*/, size_t /*n*/, const IOOptions& /*options*/, IODebugContext* /*dbg*/) override {
+    ++control_->hints;
+    return IOStatus::OK();
+  }
+
+  // Reads nothing before Poll.
+  IOStatus ReadAsync(FSReadRequest& request, const IOOptions& options, std::function<void(FSReadRequest&, void*)> done,
+                     void* arg, void** handle, rocksdb::IOHandleDeleter* delete_handle, IODebugContext* dbg) override {
+    if (control_->fault == Fault::kRefused) return IOStatus::NotSupported("ReadAsync");
+    ++control_->started;
+    *handle = new int(0);
+    *delete_handle = [](void* p) { delete static_cast<int*>(p); };
+    const uint64_t offset = request.offset;
+    const size_t size = request.len;
+    char* const scratch = request.scratch;
+    control_->under_way.emplace_back([this, offset, size, scratch, options, done, arg, dbg] {
+      FSReadRequest finished;
+      finished.offset = offset;
+      finished.len = size;
+      finished.scratch = scratch;
+      finished.status = target()->Read(offset, size, options, &finished.result, scratch, dbg);
+      if (finished.result.data() != scratch) {
+        memcpy(scratch, finished.result.data(), finished.result.size());
+        finished.result = Slice(scratch, finished.result.size());
+      }
+      if (control_->fault == Fault::kError) finished.status = IOStatus::IOError("as ordered");
+      if (control_->fault == Fault::kShort) finished.result.remove_suffix(100);
+      if (control_->fault == Fault::kWrong) scratch[50] ^= 1;
+      done(finished, arg);
+    });
+    control_->most_at_once = std::max(control_->most_at_once, control_->under_way.size());
+    return IOStatus::OK();
+  }
+
+ private:
+  Control* const control_;
+};
+
+class ControlledFileSystem : public rocksdb::FileSystemWrapper {
+ public:
+  ControlledFileSystem(const std::shared_ptr<rocksdb::FileSystem>& base, Control* control)
+      : FileSystemWrapper(base), control_(control) {}
+  const char* Name() const override { return "ControlledFileSystem"; }
+
+  IOStatus NewRandomAccessFile(const std::string& name, const rocksdb::FileOptions& options,
+                               std::unique_ptr<rocksdb::FSRandomAccessFile>* result, IODebugContext* dbg) override {
+    std::unique_ptr<rocksdb::FSRandomAccessFile> file;
+    IOStatus s = target()->NewRandomAccessFile(name, options, &file, dbg);
+    if (s.ok()) *result = std::make_unique<ControlledFile>(std::move(file), control_);
+    return s;
+  }
+
+  IOStatus Poll(std::vector<void*>& /*handles*/, size_t /*least*/) override {
+    for (const auto& read : control_->under_way) read();
+    control_->under_way.clear();
+    return IOStatus::OK();
+  }
+
+  void SupportedOps(int64_t& ops) override { ops = 1 << rocksdb::FSSupportedOps::kAsyncIO; }
+
+ private:
+  Control* const control_;
+};
+
+class ReadAheadTest : public ::testing::Test {
+ protected:
+  static constexpr int kKeys = 20000;
+  static constexpr int kBatch = 32;
+
+  ReadAheadTest()
+      : memory_(rocksdb::NewMemEnv(rocksdb::Env::Default())),
+        env_(memory_.get(), std::make_shared<ControlledFileSystem>(memory_->GetFileSystem(), &control_)) {}
+  ~ReadAheadTest() override { db_.reset(); }
+
+  // A trie of small tables, all pages cold. A cache of 0 bytes: none.
+  void Open(size_t cache_bytes) {
+    rocksdb::Options options;
+    options.env = &env_;
+    options.create_if_missing = true;
+    options.write_buffer_size = 128 << 10;
+    options.compression = rocksdb::kNoCompression;
+    TrieOptions trie;
+    trie.fan_out = 4;
+    trie.slots = 6;
+    trie.root_trigger = 3;
+    ASSERT_TRUE(UseTrie(&options, trie).ok());
+    rocksdb::BlockBasedTableOptions block_based;
+    block_based.no_block_cache = cache_bytes == 0;
+    if (cache_bytes > 0) block_based.block_cache = rocksdb::NewLRUCache(cache_bytes, 0);
+    HTableOptions table;
+    table.table.reset(rocksdb::NewBlockBasedTableFactory(block_based));
+    options.table_factory =
+        std::make_shared<HashOrderTableFactory>(std::shared_ptr<rocksdb::TableFactory>(NewHTableFactory(table)));
+    rocksdb::DB* db = nullptr;
+    ASSERT_TRUE(rocksdb::DB::Open(options, "/db", &db).ok());
+    db_.reset(db);
+    for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), Value(i)).ok());
+    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+    ASSERT_TRUE(WaitForTrieCompaction(db_.get()).ok());
+    rocksdb::ColumnFamilyMetaData data;
+    db_->GetColumnFamilyMetaData(&data);
+    ASSERT_GT(data.file_count, 8u);
+    control_ = Control();
+  }
+
+  void Close() {
+    db_.reset();
+    control_ = Control();
+    rocksdb::Options options;
+    options.env = &env_;
+    ASSERT_TRUE(rocksdb::DestroyDB("/db", options).ok());
+  }
+
+  static std::string Key(int i) { return "key" + std::to_string(i); }
+  static std::string Value(int i) { return std::string(50, static_cast<char>('a' + i % 26)) + std::to_string(i); }
+
+  static size_t At(int i) { return static_cast<size_t>(i); }
+
+  // Every key of a batch, of which one in four is absent, has its answer.
+  void ExpectBatch(int first, const rocksdb::ReadOptions& read = rocksdb::ReadOptions()) {
+    std::vector<std::string> keys(kBatch);
+    std::vector<Slice> slices;
+    for (int i = 0; i < kBatch; ++i) {
+      keys[At(i)] = i % 4 == 3 ? "absent" + std::to_string(first + i) : Key(first + i * 137);
+      slices.emplace_back(keys[At(i)]);
+    }
+    std::vector<rocksdb::PinnableSlice> values(kBatch);
+    std::vector<Status> statuses(kBatch);
+    db_->MultiGet(read, db_->DefaultColumnFamily(), kBatch, slices.data(), values.data(), statuses.data());
+    for (int i = 0; i < kBatch; ++i) {
+      if (i % 4 == 3) {
+        EXPECT_TRUE(statuses[At(i)].IsNotFound()) << statuses[At(i)].ToString();
+      } else {
+        ASSERT_TRUE(statuses[At(i)].ok()) << keys[At(i)] << ": " << statuses[At(i)].ToString();
+        EXPECT_EQ(values[At(i)], Value(first + i * 137));
+      }
+    }
+  }
+
+  Control control_;
+  std::unique_ptr<rocksdb::Env> memory_;
+  rocksdb::CompositeEnvWrapper env_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+TEST_F(ReadAheadTest, DirectReadsOfABatchAreUnderWayTogether) {
+  for (const size_t cache : {size_t{0}, size_t{16} << 10, size_t{64} << 20}) {
+    SCOPED_TRACE(cache);
+    Close();
+    Open(cache);
+    ExpectBatch(0);
+    EXPECT_GE(control_.most_at_once, 16u);
+    // No page is read twice, and none alone.
+    EXPECT_LE(control_.started, 24u);
+    EXPECT_EQ(control_.plain_reads, 0u);
+    // What is cached is not read again.
+    const size_t before = control_.started;
+    ExpectBatch(0);
+    if (cache == size_t{64} << 20) {
+      EXPECT_EQ(control_.started, before);
+    }
+    ExpectBatch(1);
+    EXPECT_EQ(control_.hints, 0u);
+  }
+}
+
+TEST_F(ReadAheadTest, AnswersDoNotDependOnIt) {
+  Open(64 << 20);
+  int first = 0;
+  for (const Fault fault : {Fault::kError, Fault::kShort, Fault::kWrong, Fault::kRefused}) {
+    SCOPED_TRACE(static_cast<int>(fault));
+    control_.fault = fault;
+    const size_t before = control_.plain_reads;
+    ExpectBatch(first);
+    first += 5;
+    EXPECT_GT(control_.plain_reads, before);
+  }
+}
+
+TEST_F(ReadAheadTest, BufferedReadsAreHintedAtWhenTheyAreSlow) {
+  Open(64 << 20);
+  control_.reads = Reads::kBuffered;
+  control_.slow = true;
+  ExpectBatch(0);
+  EXPECT_GE(control_.hints, 10u);
+  EXPECT_LE(control_.hints, 24u);
+  EXPECT_EQ(control_.started, 0u);
+  rocksdb::ReadOptions no_fill;
+  no_fill.fill_cache = false;
+  control_.hints = 0;
+  ExpectBatch(2, no_fill);
+  EXPECT_GE(control_.hints, 10u);
+  EXPECT_LE(control_.hints, 24u);
+}
+
+}  // namespace
+}  // namespace cairn
