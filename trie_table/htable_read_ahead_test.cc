@@ -170,7 +170,7 @@ class ReadAheadTest : public ::testing::Test {
     ASSERT_TRUE(WaitForTrieCompaction(db_.get()).ok());
     rocksdb::ColumnFamilyMetaData data;
     db_->GetColumnFamilyMetaData(&data);
-    ASSERT_GT(data.file_count, 8u);
+    ASSERT_GE(data.file_count, 4u);
     control_ = Control();
   }
 
