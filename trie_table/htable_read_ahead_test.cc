@@ -3,6 +3,7 @@
 #include "trie_table/htable_read_ahead.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -35,17 +36,32 @@ using rocksdb::Status;
 enum class Reads { kDirect, kBuffered };
 enum class Fault { kNone, kError, kShort, kWrong, kRefused };
 
-// What the file system below is asked to do, and has done.
+// What the file system below is asked to do, and has done. Tables are opened in the background, too.
 struct Control {
-  Reads reads = Reads::kDirect;
-  bool slow = false;
-  Fault fault = Fault::kNone;
-  size_t plain_reads = 0;
-  size_t hints = 0;
-  size_t started = 0;
-  size_t most_at_once = 0;
-  std::vector<std::function<void()>> under_way;
+  void Reset() {
+    reads = Reads::kDirect;
+    slow = false;
+    fault = Fault::kNone;
+    plain_reads = 0;
+    hints = 0;
+    started = 0;
+    most_at_once = 0;
+  }
+
+  std::atomic<Reads> reads{Reads::kDirect};
+  std::atomic<bool> slow{false};
+  std::atomic<Fault> fault{Fault::kNone};
+  std::atomic<size_t> plain_reads{0};
+  std::atomic<size_t> hints{0};
+  std::atomic<size_t> started{0};
+  std::atomic<size_t> most_at_once{0};
 };
+
+// The reads that this thread has started; it polls them itself.
+std::vector<std::function<void()>>& UnderWay() {
+  static thread_local std::vector<std::function<void()>> reads;
+  return reads;
+}
 
 class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
  public:
@@ -84,7 +100,7 @@ class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
     const uint64_t offset = request.offset;
     const size_t size = request.len;
     char* const scratch = request.scratch;
-    control_->under_way.emplace_back([this, offset, size, scratch, options, done, arg, dbg] {
+    UnderWay().emplace_back([this, offset, size, scratch, options, done, arg, dbg] {
       FSReadRequest finished;
       finished.offset = offset;
       finished.len = size;
@@ -99,7 +115,7 @@ class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
       if (control_->fault == Fault::kWrong) scratch[50] ^= 1;
       done(finished, arg);
     });
-    control_->most_at_once = std::max(control_->most_at_once, control_->under_way.size());
+    control_->most_at_once = std::max(control_->most_at_once.load(), UnderWay().size());
     return IOStatus::OK();
   }
 
@@ -122,8 +138,8 @@ class ControlledFileSystem : public rocksdb::FileSystemWrapper {
   }
 
   IOStatus Poll(std::vector<void*>& /*handles*/, size_t /*least*/) override {
-    for (const auto& read : control_->under_way) read();
-    control_->under_way.clear();
+    for (const auto& read : UnderWay()) read();
+    UnderWay().clear();
     return IOStatus::OK();
   }
 
@@ -171,12 +187,12 @@ class ReadAheadTest : public ::testing::Test {
     rocksdb::ColumnFamilyMetaData data;
     db_->GetColumnFamilyMetaData(&data);
     ASSERT_GE(data.file_count, 4u);
-    control_ = Control();
+    control_.Reset();
   }
 
   void Close() {
     db_.reset();
-    control_ = Control();
+    control_.Reset();
     rocksdb::Options options;
     options.env = &env_;
     ASSERT_TRUE(rocksdb::DestroyDB("/db", options).ok());
@@ -220,18 +236,18 @@ TEST_F(ReadAheadTest, DirectReadsOfABatchAreUnderWayTogether) {
     Close();
     Open(cache);
     ExpectBatch(0);
-    EXPECT_GE(control_.most_at_once, 16u);
+    EXPECT_GE(control_.most_at_once.load(), 16u);
     // No page is read twice, and none alone.
-    EXPECT_LE(control_.started, 24u);
-    EXPECT_EQ(control_.plain_reads, 0u);
+    EXPECT_LE(control_.started.load(), 24u);
+    EXPECT_EQ(control_.plain_reads.load(), 0u);
     // What is cached is not read again.
     const size_t before = control_.started;
     ExpectBatch(0);
     if (cache == size_t{64} << 20) {
-      EXPECT_EQ(control_.started, before);
+      EXPECT_EQ(control_.started.load(), before);
     }
     ExpectBatch(1);
-    EXPECT_EQ(control_.hints, 0u);
+    EXPECT_EQ(control_.hints.load(), 0u);
   }
 }
 
@@ -244,7 +260,7 @@ TEST_F(ReadAheadTest, AnswersDoNotDependOnIt) {
     const size_t before = control_.plain_reads;
     ExpectBatch(first);
     first += 5;
-    EXPECT_GT(control_.plain_reads, before);
+    EXPECT_GT(control_.plain_reads.load(), before);
   }
 }
 
@@ -253,15 +269,32 @@ TEST_F(ReadAheadTest, BufferedReadsAreHintedAtWhenTheyAreSlow) {
   control_.reads = Reads::kBuffered;
   control_.slow = true;
   ExpectBatch(0);
-  EXPECT_GE(control_.hints, 10u);
-  EXPECT_LE(control_.hints, 24u);
-  EXPECT_EQ(control_.started, 0u);
+  EXPECT_GE(control_.hints.load(), 10u);
+  EXPECT_LE(control_.hints.load(), 24u);
+  EXPECT_EQ(control_.started.load(), 0u);
   rocksdb::ReadOptions no_fill;
   no_fill.fill_cache = false;
   control_.hints = 0;
   ExpectBatch(2, no_fill);
-  EXPECT_GE(control_.hints, 10u);
-  EXPECT_LE(control_.hints, 24u);
+  EXPECT_GE(control_.hints.load(), 10u);
+  EXPECT_LE(control_.hints.load(), 24u);
+}
+
+// Tables come and go while batches read ahead in them.
+TEST_F(ReadAheadTest, BatchesAmongCompactions) {
+  Open(0);
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 3; ++reader) {
+    readers.emplace_back([this, reader, &stop] {
+      for (int first = reader; !stop; first = (first + 7) % 5000) ExpectBatch(first);
+    });
+  }
+  for (int i = 0; i < kKeys; ++i) EXPECT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), Value(i)).ok());
+  EXPECT_TRUE(WaitForTrieCompaction(db_.get()).ok());
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+  EXPECT_GT(control_.started.load(), 0u);
 }
 
 }  // namespace
