@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <random>
@@ -172,7 +173,9 @@ TEST(SimulatorTest, DrawsFollowThePopularity) {
     std::set<uint32_t> seen;
     const int kRequests = 50000;
     for (int i = 0; i < kRequests; i++) seen.insert(workload.Draw());
-    EXPECT_NEAR(static_cast<double>(seen.size()) / p.Unique(kRequests), 1, 0.03) << p.name();
+    // Keys are seen or not nearly independently of each other, so the variance is below the mean.
+    const double expected = p.Unique(kRequests);
+    EXPECT_NEAR(static_cast<double>(seen.size()), expected, 5 * std::sqrt(expected)) << p.name();
   }
 }
 
