@@ -75,6 +75,8 @@ struct Opened {
   }
 };
 
+constexpr uint64_t kSmallPool = 12 << 20;
+
 class DurableDbTest : public ::testing::Test {
  protected:
   // A copy of the database as a crash would leave it.
@@ -115,6 +117,15 @@ class DurableDbTest : public ::testing::Test {
     rocksdb::PinnableWideColumns columns;
     ASSERT_OK(again.db->GetEntity(rocksdb::ReadOptions(), again.handles[1], "entity", &columns));
     EXPECT_EQ(columns.columns().size(), 2u);
+  }
+
+  // That a copy made now holds expected_, once it is opened with a factory of its own, not with the one of `in_use`.
+  void CheckAfterCrash(const Options& in_use) {
+    const std::string copy = Crash();
+    Opened again;
+    EXPECT_TRUE(again.Open(in_use, copy).IsBusy()) << "the factory is in use";
+    ASSERT_OK(again.Open(DurableOptions(kSmallPool), copy));
+    for (int family = 0; family < 2; ++family) EXPECT_TRUE(again.Read(family) == expected_[family]);
   }
 
   Status Recover(const std::string& path, RecoveryReport* report,
@@ -324,9 +335,6 @@ TEST_F(DurableDbTest, RefusesWhatCannotBeDurable) {
   EXPECT_TRUE(second.Open(DurableOptions(), dir_ / "db").IsBusy());
 }
 
-// The program does what cairn::Open does.
-constexpr uint64_t kSmallPool = 12 << 20;
-
 // Memtables would be flushed at 64 MiB, the pool holds 12: writes wait for it, and none fails.
 TEST_F(DurableDbTest, AFullPoolFileIsFlushed) {
   Options options = DurableOptions(kSmallPool);
@@ -350,12 +358,7 @@ TEST_F(DurableDbTest, AFullPoolFileIsFlushed) {
   EXPECT_LE(fs::file_size(dir_ / "db/CAIRN_POOL"), kSmallPool + (16 << 10));
   for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
   EXPECT_EQ(expected_[0].size() + expected_[1].size(), 2u * kPuts);
-  sequence_ = opened.db->GetLatestSequenceNumber();
-  const std::string copy = Crash();
-  Opened again;
-  EXPECT_TRUE(again.Open(options, copy).IsBusy()) << "the factory is in use";
-  ASSERT_OK(again.Open(DurableOptions(kSmallPool), copy));
-  for (int family = 0; family < 2; ++family) EXPECT_TRUE(again.Read(family) == expected_[family]);
+  CheckAfterCrash(options);
 }
 
 // An iterator keeps flushed memtables in the pool: writes fail before they do anything, until it is gone.
@@ -390,13 +393,10 @@ TEST_F(DurableDbTest, AFullPoolFileRefusesWritesUntilThereIsRoom) {
   for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
   EXPECT_EQ(expected_[0].size(), 300u + static_cast<size_t>(count) - 1);
   EXPECT_EQ(expected_[1].size(), 1001u);
-  const std::string copy = Crash();
-  Opened again;
-  EXPECT_TRUE(again.Open(options, copy).IsBusy()) << "the factory is in use";
-  ASSERT_OK(again.Open(DurableOptions(kSmallPool), copy));
-  for (int family = 0; family < 2; ++family) EXPECT_TRUE(again.Read(family) == expected_[family]);
+  CheckAfterCrash(options);
 }
 
+// The program does what cairn::Open does.
 TEST_F(DurableDbTest, CairnRecover) {
   const char* const build = std::getenv("CAIRN_BUILD_DIR");
   if (build == nullptr) GTEST_SKIP() << "run by ctest, which says where the program is";

@@ -120,6 +120,10 @@ void TrieScheduler::LeaveLocked() {
 
 // --- Column families -------------------------------------------------------------------------------------------------
 
+std::unique_ptr<rocksdb::ColumnFamilyHandle> TrieScheduler::HandleOf(uint32_t id) const {
+  return static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
+}
+
 TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle) {
   const uint32_t id = handle->GetID();
   const auto found = families_.find(id);
@@ -148,7 +152,7 @@ TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, uint32_t id) {
   const auto found = families_.find(id);
   if (found != families_.end()) return found->second;
   lock->unlock();
-  auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
+  auto handle = HandleOf(id);
   lock->lock();
   if (handle == nullptr) return nullptr;
   FamilyPtr family = FamilyOf(lock, handle.get());
@@ -187,7 +191,7 @@ Status TrieScheduler::LoadAllFamilies() {
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   constexpr uint32_t kMostIds = 1 << 20;
   for (uint32_t id = 0; handles.size() < all.size() && id < kMostIds; ++id) {
-    auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
+    auto handle = HandleOf(id);
     if (handle == nullptr) continue;
     handles.push_back(handle.get());
     owned.push_back(std::move(handle));
@@ -207,7 +211,7 @@ Status TrieScheduler::Load(Lock* lock, const FamilyPtr& family) {
   lock->unlock();
   std::vector<TrieFile> files;
   Status s;
-  auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(family->id);
+  auto handle = HandleOf(family->id);
   if (handle == nullptr) {
     s = Status::ColumnFamilyDropped(family->name);
   } else {
@@ -435,7 +439,7 @@ void TrieScheduler::UpdateBrake() {
 
 Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, std::vector<uint64_t>* removed,
                                        std::vector<TrieFile>* added) {
-  auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(family->id);
+  auto handle = HandleOf(family->id);
   if (handle == nullptr) return Status::ColumnFamilyDropped(family->name);
   std::vector<std::string> names;
   names.reserve(job.inputs.size());
@@ -591,7 +595,7 @@ Status TrieScheduler::AwaitFlushEvents(Lock* lock, const FamilyPtr& family) {
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     lock->unlock();
     rocksdb::ColumnFamilyMetaData metadata;
-    auto handle = static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(family->id);
+    auto handle = HandleOf(family->id);
     if (handle != nullptr) db_->GetColumnFamilyMetaData(handle.get(), &metadata);
     handle.reset();
     lock->lock();

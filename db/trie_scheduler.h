@@ -115,6 +115,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   bool EnterLocked();  // counts a user of the DB; false once Shutdown has begun
   void LeaveLocked();
 
+  // Of a column family that the DB has open, else null. REQUIRES: mutex_ is not held.
+  std::unique_ptr<rocksdb::ColumnFamilyHandle> HandleOf(uint32_t id) const;
+
   // Keeps as many thread-pool items under way as there may be compactions, while there is work.
   void ScheduleLocked();
   void Work();

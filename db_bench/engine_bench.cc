@@ -82,6 +82,8 @@ constexpr size_t kBatch = 32;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
+uint64_t KeysOfFlags() { return FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys; }
+
 struct LoadResult {
   double seconds = 0;
   double settle_seconds = 0;
@@ -148,7 +150,7 @@ class Workload {
  public:
   Workload()
       : values_(FLAGS_seed),
-        keys_{FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys, FLAGS_distribution == "zipf", FLAGS_theta, FLAGS_seed},
+        keys_{KeysOfFlags(), FLAGS_distribution == "zipf", FLAGS_theta, FLAGS_seed},
         sizes_(keys_.keys, 0) {}
 
   Status Load(const Engine& engine, DB* db, const std::string& path, rocksdb::Statistics* statistics,
@@ -302,17 +304,13 @@ Status Workload::Load(const Engine& engine, DB* db, const std::string& path, roc
 
 Status Workload::Overwrite(DB* db, const std::atomic<bool>& stop, uint64_t* puts) {
   std::unique_ptr<KeyChooser> chooser = keys_.NewChooser(4);
-  rocksdb::WriteOptions write;
-  write.disableWAL = FLAGS_disable_wal;
   Status s;
   while (s.ok() && !stop.load(std::memory_order_relaxed)) {
     uint64_t number = chooser->Next();
     if (sizes_[number] == 0) {
       continue;
     }
-    char key[kKeyBytes];
-    EncodeKey(number, key);
-    s = db->Put(write, rocksdb::Slice(key, kKeyBytes), values_.Value(number, sizes_[number]));
+    s = PutOne(db, number, sizes_[number]);
     ++*puts;
   }
   return s;
@@ -458,7 +456,7 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
   json.Add("program", "engine_bench").Add("engine", engine.name);
   json.BeginObject("workload")
       .Add("puts", FLAGS_puts)
-      .Add("keys", FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys)
+      .Add("keys", KeysOfFlags())
       .Add("distribution", FLAGS_distribution)
       .Add("theta", FLAGS_distribution == "zipf" ? FLAGS_theta : 0.0)
       .Add("value_min", FLAGS_value_min)

@@ -274,35 +274,33 @@ class DemoTest(ProgramTest):
 class TrieSimulationTest(ProgramTest):
     """The command that docs/trie.md shows, and the figure that it gives for it."""
 
-    def test_what_the_documentation_says(self):
-        program = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
-        if not os.path.exists(program):
+    PROGRAM = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(self.PROGRAM):
             self.skipTest("built without benchmarks")
+
+    def test_what_the_documentation_says(self):
         with open(os.path.join(SOURCE, "docs", "trie.md"), encoding="utf-8") as file:
             page = file.read()
         command = re.search(r"^build/bench/trie_simulation (.*)$", page, re.MULTILINE).group(1)
         claimed = re.search(r"^\| 16, 15 \(20\) \| ([\d.]+) \|", page, re.MULTILINE).group(1)
-        done = subprocess.run([program, *shlex.split(command)], capture_output=True, text=True, check=True)
+        done = subprocess.run([self.PROGRAM, *shlex.split(command)], capture_output=True, text=True, check=True)
         last = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ ", line)][-1]
         self.assertAlmostEqual(float(last[1]), float(claimed), delta=0.02)
 
     def test_keeps_the_space_bound_under_updates_of_a_fixed_key_set(self):
-        program = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
-        if not os.path.exists(program):
-            self.skipTest("built without benchmarks")
         flags = ["--puts=1000000", "--keys=200000", "--flush=2000", "--threads=1"]
-        done = subprocess.run([program, *flags], capture_output=True, text=True, check=True)
+        done = subprocess.run([self.PROGRAM, *flags], capture_output=True, text=True, check=True)
         lines = [line.split() for line in done.stdout.splitlines() if re.match(r" +\d+ ", line)]
         worst = max(float(line[3]) for line in lines)
         self.assertGreater(worst, 1.3)
         self.assertLess(worst, 1.51)
 
     def test_refuses_what_it_cannot_do(self):
-        program = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
-        if not os.path.exists(program):
-            self.skipTest("built without benchmarks")
         for flag, text in (("--trie=slots=1", "slots"), ("--puts=0", "out of range")):
-            done = subprocess.run([program, flag], capture_output=True, text=True, check=False)
+            done = subprocess.run([self.PROGRAM, flag], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn(text, done.stderr)
 

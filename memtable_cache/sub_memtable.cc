@@ -394,10 +394,10 @@ bool SubMemTable::UsesHash() const {
          (!read_only_.load(std::memory_order_relaxed) || hash_.load(std::memory_order_acquire) != nullptr);
 }
 
-bool SubMemTable::IsStale(Piece::Progress Piece::*progress, const std::atomic<Piece*>& first) const {
-  for (const Piece* piece = first.load(std::memory_order_acquire); piece != nullptr;
-       piece = (piece->*progress).next.load(std::memory_order_acquire)) {
-    if (piece->Load().tail != (piece->*progress).tail.load(std::memory_order_acquire)) return true;
+bool SubMemTable::RunsAreStale() const {
+  for (const Piece* piece = first_to_sort_.load(std::memory_order_acquire); piece != nullptr;
+       piece = piece->sorted.next.load(std::memory_order_acquire)) {
+    if (piece->Load().tail != piece->sorted.tail.load(std::memory_order_acquire)) return true;
   }
   return false;
 }
@@ -538,7 +538,7 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
     runs_are_final_ = true;
     return runs_;
   }
-  if (!IsStale(&Piece::sorted, first_to_sort_)) return runs_;
+  if (!RunsAreStale()) return runs_;
   std::vector<SortItem> items;
   CatchUp(
       &Piece::sorted, &first_to_sort_,

@@ -86,7 +86,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   void CatchUpHash() const;
   void UpdateHash() const;
   void UpdateHashLocked() const;
-  bool IsStale(Piece::Progress Piece::*progress, const std::atomic<Piece*>& first) const;
+  // Whether the runs lack entries that have been published.
+  bool RunsAreStale() const;
   // Calls visit(entry) for every entry that is new to an index and was published before. The caller holds the index's
   // mutex. Writers may be as fast as this is: what they publish meanwhile is left to the next call.
   // finish() is called before a piece's progress is stored: from then on, readers rely on the index.

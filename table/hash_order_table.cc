@@ -71,16 +71,11 @@ rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions
                                                       std::unique_ptr<rocksdb::RandomAccessFileReader>&& file,
                                                       uint64_t file_size, std::unique_ptr<rocksdb::TableReader>* reader,
                                                       bool prefetch_index_and_filter_in_cache) const {
-  const std::shared_ptr<rocksdb::TableFactory>& table = formats_.table;
+  const bool bottommost = formats_.bottommost != nullptr && HasEctIndex(read_options, options, file.get(), file_size);
+  const std::shared_ptr<rocksdb::TableFactory>& table = bottommost ? formats_.bottommost : formats_.table;
   OpenTableFunction open = nullptr;
   rocksdb::Status status;
-  if (formats_.bottommost != nullptr && HasEctIndex(read_options, options, file.get(), file_size)) {
-    status = formats_.bottommost->NewTableReader(read_options, options, std::move(file), file_size, reader,
-                                                 prefetch_index_and_filter_in_cache);
-    if (status.ok()) GoOnFromTotals(options, **reader);
-    return status;
-  }
-  status = FindTableFormat(*table, read_options, options, file.get(), file_size, &open);
+  if (!bottommost) status = FindTableFormat(*table, read_options, options, file.get(), file_size, &open);
   if (!status.ok()) return status;
   status = open != nullptr ? open(table, read_options, options, std::move(file), file_size, reader)
                            : table->NewTableReader(read_options, options, std::move(file), file_size, reader,

@@ -66,7 +66,7 @@ Status FillUniversal(Options* options) {
 }
 
 // Two children, so that a key's path is long; pushes deeper whenever it may.
-Status FillTrieTiny(Options* options) {
+TrieOptions TinyTrie() {
   TrieOptions trie;
   trie.fan_out = 2;
   trie.slots = 3;
@@ -74,17 +74,25 @@ Status FillTrieTiny(Options* options) {
   trie.root_trigger = 2;
   trie.depth = 5;
   trie.grow_liveness = 0.1;
-  return UseTrie(options, trie);
+  return trie;
 }
 
-// Merges in place at the deepest depth rather than growing, under a tight space bound.
-Status FillTrieTight(Options* options) {
+// Four children and few slots; a column and the root are due at `trigger`.
+TrieOptions SmallTrie(int trigger, int depth) {
   TrieOptions trie;
   trie.fan_out = 4;
   trie.slots = 4;
-  trie.trigger = 3;
-  trie.root_trigger = 3;
-  trie.depth = 3;
+  trie.trigger = trigger;
+  trie.root_trigger = trigger;
+  trie.depth = depth;
+  return trie;
+}
+
+Status FillTrieTiny(Options* options) { return UseTrie(options, TinyTrie()); }
+
+// Merges in place at the deepest depth rather than growing, under a tight space bound.
+Status FillTrieTight(Options* options) {
+  TrieOptions trie = SmallTrie(3, 3);
   trie.space_bound = 1.1;
   trie.grow_liveness = 0.9;
   trie.seed = 0x9e3779b97f4a7c15u;
@@ -92,14 +100,9 @@ Status FillTrieTight(Options* options) {
 }
 
 Status FillTrieSha1(Options* options) {
-  TrieOptions trie;
+  TrieOptions trie = SmallTrie(2, 4);
   trie.hash = "sha1";
   trie.seed = 7;
-  trie.fan_out = 4;
-  trie.slots = 4;
-  trie.trigger = 2;
-  trie.root_trigger = 2;
-  trie.depth = 4;
   trie.filter_bits = 0;
   trie.grow_liveness = 0.1;
   return UseTrie(options, trie);
@@ -146,39 +149,20 @@ Status UseSmallHTables(Options* options, TrieOptions trie) {
   return UseTrie(options, trie);
 }
 
-Status FillTrieHTable(Options* options) {
-  TrieOptions trie;
-  trie.fan_out = 2;
-  trie.slots = 3;
-  trie.trigger = 2;
-  trie.root_trigger = 2;
-  trie.depth = 5;
-  trie.grow_liveness = 0.1;
-  return UseSmallHTables(options, trie);
-}
+Status FillTrieHTable(Options* options) { return UseSmallHTables(options, TinyTrie()); }
 
 Status FillTrieZstd(Options* options) {
   options->compression = rocksdb::kZSTD;
   options->compression_opts.max_dict_bytes = 2048;
   options->compression_opts.zstd_max_train_bytes = 32 << 10;
-  TrieOptions trie;
-  trie.fan_out = 4;
-  trie.slots = 4;
-  trie.trigger = 3;
-  trie.root_trigger = 3;
-  trie.depth = 3;
+  TrieOptions trie = SmallTrie(3, 3);
   trie.seed = 3;
   return UseSmallHTables(options, trie);
 }
 
 // Tables with nothing older below them have an ECT index, beside block-based ones with Bloom filters, or HTables.
 Status FillTrieEct(Options* options) {
-  TrieOptions trie;
-  trie.fan_out = 2;
-  trie.slots = 3;
-  trie.trigger = 2;
-  trie.root_trigger = 2;
-  trie.depth = 5;
+  TrieOptions trie = TinyTrie();
   trie.space_bound = 1.2;
   trie.grow_liveness = 0.5;
   trie.bottommost_format = "ect";
@@ -186,12 +170,7 @@ Status FillTrieEct(Options* options) {
 }
 
 Status FillTrieHTableEct(Options* options) {
-  TrieOptions trie;
-  trie.fan_out = 4;
-  trie.slots = 4;
-  trie.trigger = 2;
-  trie.root_trigger = 2;
-  trie.depth = 3;
+  TrieOptions trie = SmallTrie(2, 3);
   trie.grow_liveness = 0.1;
   trie.bottommost_format = "ect";
   return UseSmallHTables(options, trie);

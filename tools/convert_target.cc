@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "memtable_cache/sub_memtable_factory.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/memtablerep.h"
@@ -22,8 +23,6 @@ using rocksdb::ColumnFamilyOptions;
 using rocksdb::DBOptions;
 using rocksdb::Status;
 
-constexpr char kSubMemTableName[] = "cairn.SubMemTable";  // the engine "trie" brings them
-
 // Undoes UseEngine, and DropWhatHasNoMeaning: what they set comes from `before`.
 void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options) {
   options->comparator = before.comparator;
@@ -39,7 +38,9 @@ void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options
   options->level0_slowdown_writes_trigger = before.level0_slowdown_writes_trigger;
   options->level0_stop_writes_trigger = before.level0_stop_writes_trigger;
   options->prefix_extractor = before.prefix_extractor;
-  if (options->memtable_factory != nullptr && options->memtable_factory->IsInstanceOf(kSubMemTableName)) {
+  // The engine "trie" brings them.
+  if (options->memtable_factory != nullptr &&
+      options->memtable_factory->IsInstanceOf(SubMemTableFactory::kClassName())) {
     options->memtable_factory = before.memtable_factory;
   }
   options->ttl = before.ttl;
