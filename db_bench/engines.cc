@@ -102,6 +102,7 @@ Status ConfigureUniversal(const EngineSettings& settings, Options* options) {
 
 Status OverlayTrieOf(const char* format, const EngineSettings& settings, DBOptions* database,
                      ColumnFamilyOptions* column_family) {
+  if (settings.memtable.empty()) PreferSubMemTables(column_family);
   TrieOptions trie;
   trie.format = format;
   if (settings.filter_bits >= 0) {
@@ -122,7 +123,6 @@ Status OverlayTrieSst(const EngineSettings& settings, DBOptions* database, Colum
 }
 
 Status OverlayTrie(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
-  if (settings.memtable.empty()) PreferSubMemTables(column_family);
   return OverlayTrieOf("htable", settings, database, column_family);
 }
 

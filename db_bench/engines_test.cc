@@ -62,20 +62,22 @@ TEST(Engines, TheTrieTakesItsShapeFromTheSettings) {
   EXPECT_EQ(trie.filter_bits, 12);
 }
 
-TEST(Engines, TheTrieHasSubMemTablesUnlessToldOtherwise) {
-  EngineSettings settings;
-  Options options;
-  const Engine* trie = FindEngine("trie");
-  ASSERT_TRUE(trie->configure(settings, &options).ok());
-  EXPECT_STREQ(options.memtable_factory->Name(), "cairn.SubMemTable");
-  for (const char* name : {"skip_list", "vector"}) {
-    settings.memtable = name;
+TEST(Engines, TriesHaveSubMemTablesUnlessToldOtherwise) {
+  for (const char* engine : {"trie", "trie_sst", "trie_cached", "trie_ect"}) {
+    EngineSettings settings;
+    Options options;
+    const Engine* trie = FindEngine(engine);
     ASSERT_TRUE(trie->configure(settings, &options).ok());
-    ASSERT_TRUE(UseMemtable(settings, &options).ok());
-    EXPECT_TRUE(options.memtable_factory->IsInstanceOf(name));
+    EXPECT_STREQ(options.memtable_factory->Name(), "cairn.SubMemTable") << engine;
+    for (const char* name : {"skip_list", "vector"}) {
+      settings.memtable = name;
+      ASSERT_TRUE(trie->configure(settings, &options).ok());
+      ASSERT_TRUE(UseMemtable(settings, &options).ok());
+      EXPECT_TRUE(options.memtable_factory->IsInstanceOf(name)) << engine;
+    }
+    settings.memtable = "no_such";
+    EXPECT_FALSE(UseMemtable(settings, &options).ok()) << engine;
   }
-  settings.memtable = "no_such";
-  EXPECT_FALSE(UseMemtable(settings, &options).ok());
 }
 
 TEST(Engines, TheSiltStoreTakesItsShapeFromTheSettings) {

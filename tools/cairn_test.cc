@@ -231,13 +231,16 @@ TEST_F(CairnTest, OptionsAreACompleteOptionsFile) {
 
 // The trie's memtables are sub-MemTables, unless the user names others; a way back to stock has none.
 TEST_F(CairnTest, MemtablesOfTheTrie) {
-  ProgramResult result = Cairn({"options", "trie"});
-  ASSERT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "cairn.SubMemTable");
-  for (const char* name : {"skip_list", "vector"}) {
-    result = Cairn({"options", "trie", "--rocksdb-option", std::string("memtable=") + name});
+  ProgramResult result;
+  for (const char* engine : {"trie", "trie_sst"}) {
+    result = Cairn({"options", engine});
     ASSERT_EQ(0, result.exit_code) << result.err;
-    EXPECT_EQ(std::string::npos, result.out.find("cairn.SubMemTable")) << name;
+    EXPECT_CONTAINS(result.out, "cairn.SubMemTable");
+    for (const char* name : {"skip_list", "vector"}) {
+      result = Cairn({"options", engine, "--rocksdb-option", std::string("memtable=") + name});
+      ASSERT_EQ(0, result.exit_code) << result.err;
+      EXPECT_EQ(std::string::npos, result.out.find("cairn.SubMemTable")) << name;
+    }
   }
   MakeStock(Path("stock"), 100);
   result = Cairn({"convert", Path("stock"), Path("trie"), "--to", "trie"});

@@ -25,6 +25,7 @@ Status UseStock(const std::vector<std::string>& engine_options, ColumnFamilyOpti
 }
 
 Status UseTrieOf(const char* format, const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  PreferSubMemTables(options);
   TrieOptions trie;
   trie.format = format;
   for (const std::string& text : engine_options) {
@@ -39,7 +40,6 @@ Status UseTrieSst(const std::vector<std::string>& engine_options, ColumnFamilyOp
 }
 
 Status UseTrieHTable(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
-  PreferSubMemTables(options);
   return UseTrieOf("htable", engine_options, options);
 }
 
