@@ -63,7 +63,7 @@ TEST(Engines, TheTrieTakesItsShapeFromTheSettings) {
 }
 
 TEST(Engines, TriesHaveSubMemTablesUnlessToldOtherwise) {
-  for (const char* engine : {"trie", "trie_sst", "trie_cached", "trie_ect"}) {
+  for (const char* engine : {"trie", "trie_sst", "trie_cached"}) {
     EngineSettings settings;
     Options options;
     const Engine* trie = FindEngine(engine);

@@ -457,7 +457,7 @@ TEST_F(CairnTest, ConvertThereAndBack) {
     EXPECT_TRUE(IsTrie(family.options, &trie)) << family.name;
     EXPECT_EQ(4, trie.fan_out);
     EXPECT_EQ(family.name == "wide", family.options.merge_operator != nullptr);
-    EXPECT_STREQ("SkipListFactory", family.options.memtable_factory->Name());
+    EXPECT_STREQ("cairn.SubMemTable", family.options.memtable_factory->Name());
   }
 
   result = Cairn({"convert", Path("trie"), Path("back"), "--to", "stock"});
