@@ -6,9 +6,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -317,6 +319,57 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
   EXPECT_LT(Stats().delayed_write_rate, 32u << 20);
   db_->EnableManualCompaction();
   Settle();
+  EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
+}
+
+// Keeps the first compaction from going on until it is told to.
+class HeldCompaction : public rocksdb::EventListener {
+ public:
+  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
+    if (info.reason != rocksdb::TableFileCreationReason::kCompaction) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    begun_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return released_; });
+  }
+  bool AwaitBegin() {
+    std::unique_lock<std::mutex> lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(20), [this] { return begun_; });
+  }
+  void Release() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool begun_ = false;
+  bool released_ = false;
+};
+
+// A compaction for space ends while writers are held back for it, and nothing more is due: no other compaction comes
+// that could let them go.
+TEST_F(TrieDbTest, LetsWritersGoWhenNothingIsLeftToDo) {
+  auto held = std::make_shared<HeldCompaction>();
+  options_.listeners.push_back(held);
+  options_.write_buffer_size = 4 << 20;
+  options_.max_background_jobs = 2;  // one compaction at a time
+  trie_.root_trigger = 16;
+  Open();
+  const auto load = [&](int from, int to, int round) {
+    for (int i = from; i < to; ++i) ASSERT_TRUE(db_->Put({}, Key(i), Value(i, round)).ok());
+    ASSERT_TRUE(db_->Flush({}).ok());
+  };
+  const int keys = 5000;  // in a flush
+  for (int flush = 0; flush < 3; ++flush) load(flush * keys, (flush + 1) * keys, 0);
+  load(0, keys, 1);
+  ASSERT_TRUE(held->AwaitBegin()) << TrieStatsToTable(Stats());
+  load(3 * keys, 4 * keys, 0);
+  held->Release();
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 60'000'000).ok());
+  EXPECT_EQ(Stats().root_compactions, 1u) << TrieStatsToTable(Stats());
   EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
 }
 

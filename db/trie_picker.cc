@@ -13,6 +13,10 @@ constexpr double kWorthwhile = 0.02;
 // while the compactions run.
 constexpr double kHeadStart = 0.92;
 
+// Garbage below this share of what the bound allows is left alone, and slows nobody down, however near the bound the
+// next write buffer may bring a trie that holds a few of them.
+constexpr double kLittleGarbage = 0.25;
+
 // Small flushes are slowed down over the last part in 100 of the space that the bound allows.
 constexpr double kFinestBrake = 100;
 
@@ -145,13 +149,17 @@ bool TriePicker::Pick(TrieJob* best) {
       }
     }
   }
-  // A fresh estimate costs tens of milliseconds: wanted when the trie has changed by a part in 64, or nothing else is
-  // due.
+  TrieJob for_space;
+  if ((!found || SpaceHasChanged()) && PickForSpace(&for_space)) consider(for_space);
+  return found;
+}
+
+// A fresh estimate costs tens of milliseconds: wanted when the trie has changed by a part in 64, or nothing else is
+// due.
+bool TriePicker::SpaceHasChanged() const {
   const uint64_t bytes = shape_->bytes();
   const uint64_t changed = bytes > space_at_bytes_ ? bytes - space_at_bytes_ : space_at_bytes_ - bytes;
-  TrieJob for_space;
-  if ((!found || changed >= bytes / 64) && PickForSpace(&for_space)) consider(for_space);
-  return found;
+  return changed >= bytes / 64;
 }
 
 const TrieSpace& TriePicker::Space() {
@@ -175,11 +183,15 @@ double TriePicker::NextFlush() const {
   return root.files == 0 ? 0 : static_cast<double>(root.bytes) / static_cast<double>(root.files);
 }
 
+// Bytes of a trie with this share of the garbage that the bound allows, by the latest estimate.
+double TriePicker::Allowed(double share) const {
+  return (1 + (shape_->trie().space_bound - 1) * share) * static_cast<double>(space_.live);
+}
+
 bool TriePicker::PickForSpace(TrieJob* best) {
   const TrieSpace& space = Space();
   const double bytes = static_cast<double>(space.bytes - std::min(space.bytes, space_being_freed_));
-  const double allowed =
-      (1 + (shape_->trie().space_bound - 1) * kHeadStart) * static_cast<double>(space.live) - NextFlush();
+  const double allowed = std::max(Allowed(kHeadStart) - NextFlush(), Allowed(kLittleGarbage));
   more_for_space_ = false;
   if (bytes <= allowed + static_cast<double>(slack_bytes_)) return false;
 
@@ -268,12 +280,16 @@ void TriePicker::Started(const TrieJob& job) {
   ++running_;
 }
 
-double TriePicker::SpacePressure() const {
-  if (space_.live == 0 || (running_ == 0 && !more_for_space_)) return 0;
-  const double bound =
-      shape_->trie().space_bound * static_cast<double>(space_.live) + static_cast<double>(slack_bytes_);
-  const double flushes = std::max(2 * NextFlush(), bound / kFinestBrake);
-  return std::clamp((static_cast<double>(shape_->bytes()) + flushes - bound) / flushes, 0.0, 1.0);
+double TriePicker::SpacePressure() {
+  if (running_ == 0 && !more_for_space_) return 0;
+  // What has been flushed since the latest estimate may be live.
+  if (SpaceHasChanged()) Space();
+  if (space_.live == 0) return 0;
+  const double slack = static_cast<double>(slack_bytes_);
+  const double bound = Allowed(1) + slack;
+  const double begin =
+      std::min(std::max(bound - 2 * NextFlush(), Allowed(kLittleGarbage) + slack), bound * (1 - 1 / kFinestBrake));
+  return std::clamp((static_cast<double>(shape_->bytes()) - begin) / (bound - begin), 0.0, 1.0);
 }
 
 void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {

@@ -63,8 +63,8 @@ class TriePicker {
   void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
 
   // 0 while the write buffer that is being flushed and the one that is being filled keep the space bound, 1 if the trie
-  // has reached it; and 0 when no compaction runs nor could free space. By the latest estimate of what is live.
-  double SpacePressure() const;
+  // has reached it; and 0 when no compaction runs nor could free space.
+  double SpacePressure();
 
   // Columns that are due, and their bytes, by depth.
   struct Due {
@@ -83,6 +83,8 @@ class TriePicker {
   std::vector<ContainerId> SinkingChildren(const ContainerId& parent) const;
   bool WaitsForChildren(const ContainerId& parent, const Column& column) const;
   bool MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const;
+  bool SpaceHasChanged() const;
+  double Allowed(double share) const;
   bool PickForSpace(TrieJob* job);
   double NextFlush() const;
   bool IsFutile(const ContainerId& id, const Column& column) const;

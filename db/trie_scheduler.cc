@@ -345,6 +345,8 @@ void TrieScheduler::Work() {
       dirty_ = false;
     }
     lock.unlock();
+    // If there was nothing to do, nothing is to be waited for.
+    if (brake_->rate() > 0) UpdateBrake();
     const int limit = CompactionLimit(db_->GetDBOptions());
     lock.lock();
     max_running_ = limit;
@@ -431,7 +433,8 @@ void TrieScheduler::UpdateBrake() {
     for (const auto& [id, family] : families_) {
       if (family == nullptr || family->state != State::kReady) continue;
       pressure = std::max(pressure, RootPressure(family->shape.root().files, family->shape.trie().root_trigger));
-      pressure = std::max(pressure, kMostForSpace * family->picker.SpacePressure());
+      // While nothing may run, there is nothing to wait for.
+      if (paused_ == 0) pressure = std::max(pressure, kMostForSpace * family->picker.SpacePressure());
     }
     return pressure;
   });
