@@ -31,9 +31,14 @@ constexpr size_t kFinalRunBytes = 9;
 // many as the second, and looks whether there still are lookups after as many as the third. A writer that is faster
 // than a reader can index would leave it ever more to do: so while a reader is behind, writers wait a little at the
 // first.
-constexpr uint64_t kHelpEvery = 8;
+constexpr uint64_t kHelpEvery = 2;
 constexpr uint64_t kHelpForSure = 1024;
 constexpr uint64_t kForgetLookups = 4096;
+
+// A lookup looks at no more entries than this that the hash lacks; and every so many lookups that did, the reader
+// brings the hash up to date, because writers may have stopped.
+constexpr size_t kMostUnhashed = 64;
+constexpr uint32_t kReaderHelpsEvery = 16;
 
 constexpr int kSpins = 1000;
 
@@ -509,15 +514,81 @@ void SubMemTable::UpdateHashLocked() const {
   }
 }
 
-void SubMemTable::Get(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) {
-  if (UsesHash()) {
-    if (!looked_up_.load(std::memory_order_relaxed)) looked_up_.store(true, std::memory_order_relaxed);
-    CatchUpHash();
-    const HashIndex* hash = hash_.load(std::memory_order_acquire);
-    auto versions = hash->Find(SplitInternalKey(key.internal_key()));
-    while (versions.Valid() && callback(argument, versions.entry())) versions.Next();
-    return;
+// Versions that a snapshot sees, newest first. Sees every entry that was published before the search and is not in the
+// hash; may see such as have got there meanwhile.
+class SubMemTable::Unhashed {
+ public:
+  // False if there are too many to look at.
+  bool Search(const SubMemTable& table, const EntryKey& key) {
+    for (const Piece* piece = table.first_to_hash_.load(std::memory_order_acquire); piece != nullptr;
+         piece = piece->hashed.next.load(std::memory_order_acquire)) {
+      const size_t from = piece->hashed.tail.load(std::memory_order_acquire);
+      PieceWalk walk(*piece, table.layout_, from, piece->Load().tail);
+      for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) {
+        if (++seen_ > kMostUnhashed) return false;
+        const EntryKey here = KeyOf(entry);
+        if (here.tag <= key.tag && here.user_key == key.user_key) Add({here.tag, entry});
+      }
+    }
+    return true;
   }
+
+  // Entries that were looked at.
+  size_t seen() const { return seen_; }
+
+  bool Valid() const { return at_ < count_; }
+  const char* entry() const { return found_[at_].entry; }
+  uint64_t tag() const { return found_[at_].tag; }
+  void Next() { ++at_; }
+
+ private:
+  struct Found {
+    uint64_t tag;
+    const char* entry;
+  };
+
+  void Add(const Found& found) {
+    size_t i = count_++;
+    for (; i > 0 && found_[i - 1].tag < found.tag; --i) found_[i] = found_[i - 1];
+    found_[i] = found;
+  }
+
+  Found found_[kMostUnhashed];
+  size_t count_ = 0;
+  size_t at_ = 0;
+  size_t seen_ = 0;
+};
+
+void SubMemTable::GetHashed(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) {
+  const EntryKey wanted = SplitInternalKey(key.internal_key());
+  if (!looked_up_.load(std::memory_order_relaxed)) looked_up_.store(true, std::memory_order_relaxed);
+  Unhashed fresh;
+  if (hash_.load(std::memory_order_acquire) == nullptr || !fresh.Search(*this, wanted)) {
+    CatchUpHash();
+    fresh = Unhashed();
+  }
+  // After the search: what has left the pieces' ends meanwhile is in the hash.
+  auto versions = hash_.load(std::memory_order_acquire)->Find(wanted);
+  while (fresh.Valid() || versions.Valid()) {
+    const char* entry = versions.Valid() ? versions.entry() : nullptr;
+    if (fresh.Valid() && (entry == nullptr || fresh.tag() >= KeyOf(entry).tag)) {
+      if (entry == fresh.entry()) versions.Next();
+      entry = fresh.entry();
+      fresh.Next();
+    } else {
+      versions.Next();
+    }
+    if (!callback(argument, entry)) break;
+  }
+  if (fresh.seen() == 0) return;
+  thread_local uint32_t searches = 0;
+  if (++searches % kReaderHelpsEvery != 0) return;
+  std::unique_lock<std::mutex> lock(hash_mutex_, std::try_to_lock);
+  if (lock.owns_lock()) UpdateHashLocked();
+}
+
+void SubMemTable::Get(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) {
+  if (UsesHash()) return GetHashed(key, argument, callback);
   SubMemTableIterator iterator(this);
   iterator.Seek(key.internal_key(), nullptr);
   while (iterator.Valid() && callback(argument, iterator.key())) iterator.Next();

@@ -5,7 +5,8 @@
 //   - one sorted run of all entries, once it is read-only: for the flush, iterators, and lookups if there is no hash.
 //
 // Invariants
-//   (1) An entry that was published before a lookup or an iterator began is in the index that it uses.
+//   (1) An entry that was published before a lookup or an iterator began is in the index that it uses, or it is one of
+//       the few behind the hash that a lookup looks at one by one.
 //   (2) Every index reaches every entry, superseded or not: a snapshot may need it, and the flush counts them.
 //   (3) ApproximateMemoryUsage does not change after MarkReadOnly.
 //
@@ -79,7 +80,12 @@ class SubMemTable : public rocksdb::MemTableRep {
   void ChargeLocked(size_t bytes) const;
   void ChargeIndex(size_t bytes) const;
 
+  // The entries of a key that were published, but are not in the hash.
+  class Unhashed;
+
   bool UsesHash() const;
+  // Calls callback(argument, entry) for the versions of the key, newest first, until it returns false.
+  void GetHashed(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*));
   // After a writer's `entries`-th entry in a piece: its part of the indexing, if there are lookups.
   void HelpReaders(uint64_t entries) const;
   // Returns when the hash has every entry that was published before the call, through whomever.
