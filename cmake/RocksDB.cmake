@@ -53,11 +53,21 @@ endif()
 set(cairn_march "-march=${CAIRN_PORTABLE}")
 
 # What -march=native means differs from machine to machine, and a cache folder may be shared: the macros tell them apart.
-execute_process(COMMAND "${CMAKE_CXX_COMPILER}" ${cairn_march} -dM -E -x c++ /dev/null
-                OUTPUT_VARIABLE cairn_target_macros RESULT_VARIABLE failed ERROR_VARIABLE why)
-if(failed)
-  message(FATAL_ERROR "The compiler does not know the processor -DCAIRN_PORTABLE=${CAIRN_PORTABLE}: ${why}")
+function(cairn_find_target_macros)
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" ${cairn_march} -dM -E -x c++ /dev/null
+                  OUTPUT_VARIABLE macros RESULT_VARIABLE failed ERROR_VARIABLE why)
+  if(failed)
+    message(FATAL_ERROR "The compiler does not know the processor -DCAIRN_PORTABLE=${CAIRN_PORTABLE}: ${why}")
+  endif()
+  set(cairn_target_macros "${macros}" PARENT_SCOPE)
+endfunction()
+cairn_find_target_macros()
+# RocksDB takes it for granted that AVX comes with carry-less multiplication. Every such processor has both; -march=x86-64-v3 leaves it out.
+if(cairn_target_macros MATCHES "#define __AVX__ 1" AND NOT cairn_target_macros MATCHES "#define __PCLMUL__ 1")
+  list(APPEND cairn_march -mpclmul)
+  cairn_find_target_macros()
 endif()
+string(REPLACE ";" " " cairn_march_flags "${cairn_march}")
 file(GLOB recipe "${CMAKE_CURRENT_LIST_DIR}/substrate/*" "${CMAKE_CURRENT_LIST_DIR}/substrate/plugin/*")
 list(FILTER recipe EXCLUDE REGEX "/plugin$")
 set(key "${ROCKSDB_VERSION}|${cairn_rocksdb_source}|${CMAKE_BUILD_TYPE}|${CAIRN_SANITIZE}|${CAIRN_PORTABLE}")
@@ -109,7 +119,7 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
     execute_process(
       COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
               -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
-              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march} ${cairn_debug_flags} -w"
+              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march_flags} ${cairn_debug_flags} -w"
               -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${CAIRN_SANITIZE} -DPORTABLE=1
       OUTPUT_FILE "${cairn_substrate}/configure.log" ERROR_FILE "${cairn_substrate}/configure.log"
       RESULT_VARIABLE failed)

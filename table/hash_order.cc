@@ -18,7 +18,7 @@ namespace cairn {
 namespace {
 
 // RFC 3174's digest, its first eight bytes as a big-endian number, so that prefix bits are the digest's first bits.
-uint64_t Sha1Position(const rocksdb::Slice& key, uint64_t seed) {
+__attribute__((noinline)) uint64_t Sha1Position(const rocksdb::Slice& key, uint64_t seed) {
   SHA1_CTX context;
   SHA1Init(&context);
   if (seed != 0) {
@@ -34,21 +34,43 @@ uint64_t Sha1Position(const rocksdb::Slice& key, uint64_t seed) {
   return position;
 }
 
-class HashComparator : public rocksdb::Comparator {
+__attribute__((noinline)) uint64_t Xxh3PositionOfAny(const rocksdb::Slice& key, uint64_t seed) {
+  return XXH3_64bits_withSeed(key.data(), key.size(), seed);
+}
+
+// RocksDB compares a key with both ends of every table that may have it, so the common sizes are hashed without a call:
+// callers are compiled with "flatten".
+inline uint64_t Xxh3Position(const rocksdb::Slice& key, uint64_t seed) {
+  const size_t size = key.size();
+  if (__builtin_expect(size < 9 || size > 16, 0)) return Xxh3PositionOfAny(key, seed);
+  return XXH3_64bits_withSeed(key.data(), size, seed);
+}
+
+class HashComparator final : public rocksdb::Comparator {
  public:
   HashComparator(HashKind kind, uint64_t seed)
       : hash_(kind, seed), name_(std::string(kHashOrderName) + ":" + HashKindName(kind) + ":" + std::to_string(seed)) {}
 
   const char* Name() const override { return name_.c_str(); }
 
-  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
-    const uint64_t hash_a = hash_(a);
-    const uint64_t hash_b = hash_(b);
+  __attribute__((flatten)) int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
+    const uint64_t seed = hash_.seed();
+    const bool sha1 = hash_.kind() == HashKind::kSha1;
+    const uint64_t hash_a = sha1 ? Sha1Position(a, seed) : Xxh3Position(a, seed);
+    const uint64_t hash_b = sha1 ? Sha1Position(b, seed) : Xxh3Position(b, seed);
     if (hash_a != hash_b) return hash_a < hash_b ? -1 : 1;
     return a.compare(b);
   }
 
+  // Hash order has no timestamps. What RocksDB calls for each table of a lookup and each entry that it finds.
+  using rocksdb::Comparator::CompareWithoutTimestamp;
+  int CompareWithoutTimestamp(const rocksdb::Slice& a, bool /*a_has_ts*/, const rocksdb::Slice& b,
+                              bool /*b_has_ts*/) const override {
+    return Compare(a, b);
+  }
+
   bool Equal(const rocksdb::Slice& a, const rocksdb::Slice& b) const override { return a == b; }
+  bool EqualWithoutTimestamp(const rocksdb::Slice& a, const rocksdb::Slice& b) const override { return a == b; }
 
   // A shorter key has another hash: no key can stand for a range of others.
   void FindShortestSeparator(std::string* /*start*/, const rocksdb::Slice& /*limit*/) const override {}
@@ -77,9 +99,9 @@ rocksdb::Status ParseHashKind(const std::string& name, HashKind* kind) {
   return rocksdb::Status::InvalidArgument("hash is \"" + name + "\"", "it may be xxh3 or sha1");
 }
 
-uint64_t KeyHash::operator()(const rocksdb::Slice& user_key) const {
+__attribute__((flatten)) uint64_t KeyHash::operator()(const rocksdb::Slice& user_key) const {
   if (kind_ == HashKind::kSha1) return Sha1Position(user_key, seed_);
-  return XXH3_64bits_withSeed(user_key.data(), user_key.size(), seed_);
+  return Xxh3Position(user_key, seed_);
 }
 
 const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed) {

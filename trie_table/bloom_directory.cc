@@ -2,9 +2,10 @@
 
 #include <algorithm>
 
-#include "monitoring/perf_context_imp.h"
+#include "monitoring/statistics_impl.h"
 #include "table/bits.h"
 #include "trie_table/bloom_hazard.h"
+#include "trie_table/bloom_thread.h"
 
 namespace cairn {
 
@@ -21,55 +22,6 @@ constexpr unsigned kPrecisionLoss = 2;
 uint64_t NextVersion() {
   static std::atomic<uint64_t> next{1};
   return next.fetch_add(1, std::memory_order_relaxed);
-}
-
-// What a thread has found out about recent hashes: the files in the other slots of a container are asked about the same
-// hash next, and those of a MultiGet about the same batch.
-struct Memo {
-  uint64_t version = 0;
-  uint64_t hash = 0;
-  uint64_t known = 0;
-  uint64_t may = 0;
-};
-constexpr size_t kMemos = 64;
-
-struct ThreadState {
-  ThreadState() : hazard(TakeHazardRecord()) {}
-  ~ThreadState() { GiveBack(hazard); }
-  ThreadState(const ThreadState&) = delete;
-  ThreadState& operator=(const ThreadState&) = delete;
-
-  void Count(int level, bool may) {
-    if (*perf_level < rocksdb::PerfLevel::kEnableCount) return;
-    if (may) {
-      ++perf_context->bloom_sst_hit_count;
-      return;
-    }
-    ++perf_context->bloom_sst_miss_count;
-    if (perf_context->per_level_perf_context_enabled && perf_context->level_to_perf_context != nullptr) {
-      ++(*perf_context->level_to_perf_context)[static_cast<uint32_t>(std::max(0, level))].bloom_filter_useful;
-    }
-  }
-
-  HazardRecord* const hazard;
-  // The thread's own, found once: finding them takes longer than a lookup that the memos answer.
-  const rocksdb::PerfLevel* const perf_level = &rocksdb::perf_level;
-  rocksdb::PerfContext* const perf_context = rocksdb::get_perf_context();
-  Memo memos[kMemos];
-};
-
-ThreadState* NewThreadState() {
-  static thread_local ThreadState state;
-  return &state;
-}
-
-// A lookup asks for this once a table. So it is a plain pointer at a place that the loader fixes: 8 bytes of the few
-// that libraries may have there.
-thread_local ThreadState* this_thread __attribute__((tls_model("initial-exec"))) = nullptr;
-
-ThreadState& ThisThread() {
-  if (__builtin_expect(this_thread == nullptr, 0)) this_thread = NewThreadState();
-  return *this_thread;
 }
 
 uint64_t Bit(unsigned i) { return uint64_t{1} << i; }
@@ -312,6 +264,10 @@ void FilterContainer::Publish() {
   next->live = live_;
   if (live_ != 0) next->peers.resize(HighestBit(live_) + 1);
   for (size_t i = 0; i < next->peers.size(); ++i) next->peers[i] = members_[i].peer;
+  if (live_ != 0) next->last = HighestBit(live_);
+  for (uint64_t left = live_; left != 0; left &= left - 1) {
+    if (next->peers[next->last].IsNewerThan(next->peers[LowestBit(left)])) next->last = LowestBit(left);
+  }
   if (pinned()) {
     next->images = images_;
   } else {
@@ -327,25 +283,44 @@ void FilterContainer::Publish() {
   if (last != nullptr) Retire(last, [last] { delete last; });
 }
 
-bool FilterContainer::MayContain(const rocksdb::ReadOptions& read_options, unsigned member, int level,
-                                 uint64_t hash) const {
-  ThreadState& thread = ThisThread();
-  Memo& memo = thread.memos[hash % kMemos];
-  const uint64_t version = version_.load(std::memory_order_acquire);
-  if (memo.hash != hash || memo.version != version || (memo.known >> member & 1) == 0) {
-    directory_->mutable_counters()->probes.fetch_add(1, std::memory_order_relaxed);
-    const Protected<Snapshot> snapshot(thread.hazard, snapshot_);
-    if (memo.hash != hash || memo.version != snapshot->version) memo = {snapshot->version, hash, 0, 0};
-    Ask(read_options, member, hash, *snapshot, &memo.known, &memo.may);
-    // What could not be found out now is not remembered as known; it may be there.
-    if ((memo.known >> member & 1) == 0) {
-      thread.Count(level, true);
-      return true;
-    }
-  }
-  const bool may = (memo.may >> member & 1) != 0;
-  thread.Count(level, may);
+bool FilterContainer::MayContain(const rocksdb::ReadOptions& read_options, unsigned member,
+                                 const FilterContext& context, uint64_t hash) const {
+  FilterThread* const thread = ThisFilterThread();
+  const FilterMemo* const memo = FindOut(read_options, member, hash, thread);
+  // What could not be found out now may be there.
+  const bool may = ((memo->may | ~memo->known) >> member & 1) != 0;
+  thread->Count(context.level, may);
+  if (context.statistics != nullptr) thread->Tick(context.statistics, hash, may, member == memo->last);
   return may;
+}
+
+void FilterContainer::MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member,
+                                      const FilterContext& context, const uint64_t* hashes, size_t count,
+                                      bool* may_contain) const {
+  Prefetch(hashes, count);
+  FilterThread* const thread = ThisFilterThread();
+  uint64_t useful = 0, positive = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (!may_contain[i]) continue;
+    const FilterMemo* const memo = FindOut(read_options, member, hashes[i], thread);
+    may_contain[i] = ((memo->may | ~memo->known) >> member & 1) != 0;
+    thread->Count(context.level, may_contain[i]);
+    ++(may_contain[i] ? positive : useful);
+  }
+  if (useful > 0) RecordTick(context.statistics, rocksdb::BLOOM_FILTER_USEFUL, useful);
+  if (positive > 0) RecordTick(context.statistics, rocksdb::BLOOM_FILTER_FULL_POSITIVE, positive);
+}
+
+inline const FilterMemo* FilterContainer::FindOut(const rocksdb::ReadOptions& read_options, unsigned member,
+                                                  uint64_t hash, FilterThread* thread) const {
+  FilterMemo* const memo = thread->MemoOf(hash);
+  const uint64_t version = version_.load(std::memory_order_acquire);
+  if (memo->hash == hash && memo->version == version && (memo->known >> member & 1) != 0) return memo;
+  directory_->mutable_counters()->probes.fetch_add(1, std::memory_order_relaxed);
+  const Protected<Snapshot> snapshot(thread->hazard(), snapshot_);
+  if (memo->hash != hash || memo->version != snapshot->version) *memo = {snapshot->version, hash, 0, 0, snapshot->last};
+  Ask(read_options, member, hash, *snapshot, &memo->known, &memo->may);
+  return memo;
 }
 
 void FilterContainer::Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash,
@@ -372,7 +347,7 @@ void FilterContainer::Ask(const rocksdb::ReadOptions& read_options, unsigned mem
 
 void FilterContainer::Prefetch(const uint64_t* hashes, size_t count) const {
   if (!pinned()) return;
-  const Protected<Snapshot> snapshot(ThisThread().hazard, snapshot_);
+  const Protected<Snapshot> snapshot(ThisFilterThread()->hazard(), snapshot_);
   for (const Image& image : snapshot->images) {
     for (size_t i = 0; i < count; ++i) image.image->PrefetchDirectory(hashes[i]);
   }
@@ -384,7 +359,7 @@ void FilterContainer::Prefetch(const uint64_t* hashes, size_t count) const {
 FilterContainer::Found FilterContainer::FindNewest(uint64_t hash, std::shared_ptr<const HTableFile>* table) const {
   rocksdb::ReadOptions in_memory;
   in_memory.read_tier = rocksdb::kBlockCacheTier;
-  const Protected<Snapshot> snapshot(ThisThread().hazard, snapshot_);
+  const Protected<Snapshot> snapshot(ThisFilterThread()->hazard(), snapshot_);
   uint64_t known = 0, may = 0;
   for (uint64_t unknown = snapshot->live; unknown != 0; unknown &= ~known) {
     Ask(in_memory, LowestBit(unknown), hash, *snapshot, &known, &may);
@@ -393,10 +368,7 @@ FilterContainer::Found FilterContainer::FindNewest(uint64_t hash, std::shared_pt
   const Peer* newest = nullptr;
   for (uint64_t left = may & snapshot->live; left != 0; left &= left - 1) {
     const Peer& peer = snapshot->peers[LowestBit(left)];
-    if (newest == nullptr || peer.level < newest->level ||
-        (peer.level == newest->level && peer.newest > newest->newest)) {
-      newest = &peer;
-    }
+    if (newest == nullptr || peer.IsNewerThan(*newest)) newest = &peer;
   }
   if (newest == nullptr) return Found::kNone;
   *table = newest->table.lock();
@@ -422,7 +394,7 @@ unsigned FilterContainer::members() const {
 }
 
 size_t FilterContainer::sources() const {
-  const Protected<Snapshot> snapshot(ThisThread().hazard, snapshot_);
+  const Protected<Snapshot> snapshot(ThisFilterThread()->hazard(), snapshot_);
   return snapshot->images.size() + snapshot->covers.size();
 }
 

@@ -35,6 +35,8 @@
 namespace cairn {
 
 class FilterContainer;
+class FilterThread;
+struct FilterMemo;
 
 constexpr double kMaxBitsPerKey = 20;
 
@@ -103,8 +105,12 @@ class FilterContainer {
                        const std::shared_ptr<const FilterBlock>& block, unsigned* member);
   void Leave(unsigned member);
 
-  // Counts in RocksDB's perf context, by `level` as well.
-  bool MayContain(const rocksdb::ReadOptions& read_options, unsigned member, int level, uint64_t hash) const;
+  // Counts in RocksDB's perf context and statistics, for the table of `context`.
+  bool MayContain(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
+                  uint64_t hash) const;
+  // The same for those hashes whose may_contain is set; cleared where the table has no such key.
+  void MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
+                       const uint64_t* hashes, size_t count, bool* may_contain) const;
   // Overlaps the cache misses of the lookups that follow.
   void Prefetch(const uint64_t* hashes, size_t count) const;
 
@@ -137,6 +143,9 @@ class FilterContainer {
     uint64_t newest = 0;
     // Weak: a snapshot that is out of date must not keep a file open.
     std::weak_ptr<const HTableFile> table;
+    bool IsNewerThan(const Peer& other) const {
+      return level < other.level || (level == other.level && newest > other.newest);
+    }
   };
   struct Snapshot {
     uint64_t version = 0;
@@ -145,6 +154,7 @@ class FilterContainer {
     std::array<uint8_t, kMaxFilterSlots> cover_of_member{};
     uint64_t live = 0;
     std::vector<Peer> peers;  // by member
+    unsigned last = 0;        // the oldest member
   };
   struct Member {
     uint64_t table_id = 0;
@@ -153,6 +163,9 @@ class FilterContainer {
   };
 
   bool pinned() const { return directory_->options().residency == FilterResidency::kPinned; }
+  // What is known of `hash` and `member`, valid until the thread's next question.
+  const FilterMemo* FindOut(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash,
+                            FilterThread* thread) const;
   // Answers for `member`, and for all others that the same pages know of: sets *known and, where a key may be, *may.
   void Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash, const Snapshot& snapshot,
            uint64_t* known, uint64_t* may) const;

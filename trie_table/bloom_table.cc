@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "monitoring/statistics_impl.h"
 #include "rocksdb/sst_partitioner.h"
 #include "table/hash_order.h"
 #include "trie_table/bloom_block.h"
@@ -199,21 +198,14 @@ class ClusteredFilter : public TableFilter {
   }
 
   bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const override {
-    const bool may = container_->MayContain(read_options, member_, context_.level, hash);
-    if (context_.statistics != nullptr) {
-      RecordTick(context_.statistics, may ? rocksdb::BLOOM_FILTER_FULL_POSITIVE : rocksdb::BLOOM_FILTER_USEFUL);
-    }
-    return may;
+    return container_->MayContain(read_options, member_, context_, hash);
   }
 
   void Prefetch(uint64_t hash) const override { container_->Prefetch(&hash, 1); }
 
   void MayContainBatch(const rocksdb::ReadOptions& read_options, const uint64_t* hashes, size_t count,
                        bool* may_contain) const override {
-    container_->Prefetch(hashes, count);
-    for (size_t i = 0; i < count; ++i) {
-      if (may_contain[i]) may_contain[i] = MayContain(read_options, hashes[i]);
-    }
+    container_->MayContainBatch(read_options, member_, context_, hashes, count, may_contain);
   }
 
   std::shared_ptr<const HTableFile> FindNewest(uint64_t hash) const override {

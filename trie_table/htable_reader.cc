@@ -140,9 +140,10 @@ Status HTableReader::SearchElsewhere(const rocksdb::ReadOptions& read_options, L
 
 Status HTableReader::Get(const rocksdb::ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
                          const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) {
+  const uint64_t hash = hash_(rocksdb::ExtractUserKey(key));
+  if (filter_ != nullptr && !skip_filters && !filter_->MayContain(read_options, hash)) return Status::OK();
   if (file_->index().empty()) return Status::OK();
-  Lookup lookup = StartLookup(key, hash_(rocksdb::ExtractUserKey(key)), get_context);
-  if (filter_ != nullptr && !skip_filters && !filter_->MayContain(read_options, lookup.hash)) return Status::OK();
+  Lookup lookup = StartLookup(key, hash, get_context);
   lookup.place = file_->index().Find(lookup.hash);
   bool home = true;
   Status s = SearchElsewhere(read_options, &lookup, &home);

@@ -1,0 +1,98 @@
+// What a thread remembers between the tables of a lookup: what it has found out about recent hashes, and what it has
+// still to count.
+//
+// Thread-safety: an object belongs to its thread.
+
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "monitoring/perf_context_imp.h"
+#include "monitoring/statistics_impl.h"
+#include "trie_table/bloom_hazard.h"
+
+namespace cairn {
+
+// The files in the other slots of a container are asked about the same hash next, and those of a MultiGet about the
+// same batch.
+struct FilterMemo {
+  uint64_t version = 0;  // of the container's snapshot
+  uint64_t hash = 0;
+  uint64_t known = 0;  // members that the answer is about
+  uint64_t may = 0;
+  unsigned last = 0;  // the member that lookups ask last
+};
+
+class FilterThread {
+ public:
+  FilterThread() : hazard_(TakeHazardRecord()) {}
+  ~FilterThread() { GiveBack(hazard_); }
+  FilterThread(const FilterThread&) = delete;
+  FilterThread& operator=(const FilterThread&) = delete;
+
+  HazardRecord* hazard() const { return hazard_; }
+  FilterMemo* MemoOf(uint64_t hash) { return &memos_[hash % kMemos]; }
+
+  // An answer, in RocksDB's perf context.
+  void Count(int level, bool may) {
+    if (*perf_level_ < rocksdb::PerfLevel::kEnableCount) return;
+    if (may) {
+      ++perf_context_->bloom_sst_hit_count;
+      return;
+    }
+    ++perf_context_->bloom_sst_miss_count;
+    if (perf_context_->per_level_perf_context_enabled && perf_context_->level_to_perf_context != nullptr) {
+      ++(*perf_context_->level_to_perf_context)[static_cast<uint32_t>(std::max(0, level))].bloom_filter_useful;
+    }
+  }
+
+  // An answer, in RocksDB's statistics, whose tickers are dear at once a table: the tables that a lookup is kept from
+  // are added up, and ticked when it is let pass or asks the last table of a container.
+  void Tick(rocksdb::Statistics* statistics, uint64_t hash, bool may, bool is_last) {
+    if (ticked_hash_ != hash || statistics_ != statistics) {
+      // The lookup before ended before a last table. Statistics other than the caller's may be gone.
+      if (statistics_ == statistics) TickUseful();
+      useful_ = 0;
+      ticked_hash_ = hash;
+      statistics_ = statistics;
+    }
+    if (may) {
+      RecordTick(statistics, rocksdb::BLOOM_FILTER_FULL_POSITIVE);
+    } else {
+      ++useful_;
+    }
+    if (may || is_last) TickUseful();
+  }
+
+ private:
+  static constexpr size_t kMemos = 64;
+
+  void TickUseful() {
+    if (useful_ != 0) RecordTick(statistics_, rocksdb::BLOOM_FILTER_USEFUL, useful_);
+    useful_ = 0;
+  }
+
+  HazardRecord* const hazard_;
+  // The thread's own, found once: finding them takes longer than a lookup that the memos answer.
+  const rocksdb::PerfLevel* const perf_level_ = &rocksdb::perf_level;
+  rocksdb::PerfContext* const perf_context_ = rocksdb::get_perf_context();
+  rocksdb::Statistics* statistics_ = nullptr;
+  uint64_t ticked_hash_ = 0;
+  uint64_t useful_ = 0;  // tables that a filter kept that hash from, not yet ticked
+  FilterMemo memos_[kMemos];
+};
+
+FilterThread* NewFilterThread();
+
+// A lookup asks for this once a table. So it is a plain pointer at a place that the loader fixes: 8 bytes of the few
+// that libraries may have there.
+extern thread_local FilterThread* this_filter_thread __attribute__((tls_model("initial-exec")));
+
+inline FilterThread* ThisFilterThread() {
+  if (__builtin_expect(this_filter_thread == nullptr, 0)) this_filter_thread = NewFilterThread();
+  return this_filter_thread;
+}
+
+}  // namespace cairn
