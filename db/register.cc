@@ -4,6 +4,7 @@
 #include <string>
 
 #include "cmake/processor/processor_check.h"
+#include "db/key_sample.h"
 #include "db/trie_listener.h"
 #include "db/tuner.h"
 #include "memtable_cache/sub_memtable_factory.h"
@@ -12,6 +13,7 @@
 #include "rocksdb/listener.h"
 #include "rocksdb/sst_partitioner.h"
 #include "rocksdb/table.h"
+#include "rocksdb/table_properties.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "table/ect_table.h"
 #include "table/hash_order.h"
@@ -90,6 +92,13 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       cairn::TunerListener::kClassName(),
       [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
         guard->reset(new cairn::TunerListener(cairn::TunerOptions()));
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::TablePropertiesCollectorFactory>(
+      cairn::KeySampleFactory::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TablePropertiesCollectorFactory>* guard,
+         std::string* /*message*/) {
+        guard->reset(new cairn::KeySampleFactory());
         return guard->get();
       });
   size_t types = 0;

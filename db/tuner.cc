@@ -9,12 +9,17 @@
 #include <thread>
 #include <unordered_map>
 
+#include "db/db_impl/db_impl.h"
+#include "db/key_sample.h"
 #include "db/tuner.h"
 #include "db/tuner_logic.h"
 
 namespace cairn {
 
 namespace {
+
+// Memtables of a column family of which it is not known that they were flushed.
+constexpr size_t kMostSealed = 1000;
 
 double Now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -51,27 +56,49 @@ msls::FilePick PickOf(rocksdb::CompactionPri pri) {
 
 }  // namespace
 
+// What is known of one column family.
+struct TunedFamily {
+  TunedFamily(uint32_t family_id, const TunerOptions& options) : id(family_id), logic(options) {}
+
+  const uint32_t id;
+  TunerWindow window;  // guarded by TunedDatabase::mutex_, as are the next two
+  KeySampleWindow sample;
+  TunerReport report;
+  TunerLogic logic;  // only on the thread
+  OptionMap before;  // only on the thread: what a rollback restores
+};
+
 // The tuner of one database: counters that listeners fill, and a thread that looks when a window is full.
 class TunedDatabase {
  public:
-  TunedDatabase(rocksdb::DB* db, const TunerOptions& options)
-      : db_(db), handle_(db->DefaultColumnFamily()), options_(options), logic_(options), thread_([this] { Work(); }) {}
+  TunedDatabase(rocksdb::DB* db, const TunerOptions& options, TunerHook hook)
+      : db_(static_cast<rocksdb::DBImpl*>(db)),
+        default_handle_(db->DefaultColumnFamily()),
+        options_(options),
+        hook_(std::move(hook)),
+        thread_([this] { Work(); }) {}
   ~TunedDatabase() { Stop(); }
 
-  rocksdb::ColumnFamilyHandle* handle() const { return handle_; }
+  rocksdb::ColumnFamilyHandle* default_handle() const { return default_handle_; }
 
-  void Flushed(uint64_t writes, uint64_t distinct, uint64_t bytes) {
+  void Flushed(const rocksdb::FlushJobInfo& info, uint64_t writes) {
+    const rocksdb::TableProperties& table = info.table_properties;
     std::lock_guard<std::mutex> lock(mutex_);
-    window_.flushes++;
-    window_.writes += writes;
-    window_.distinct += distinct;
-    window_.flush_bytes += bytes;
-    if (window_.flushes >= options_.window_flushes) wake_.notify_one();
+    std::shared_ptr<TunedFamily>& family = families_[info.cf_id];
+    if (family == nullptr) family = std::make_shared<TunedFamily>(info.cf_id, options_);
+    family->window.flushes++;
+    family->window.writes += writes;
+    family->window.distinct += table.num_entries;
+    family->window.flush_bytes += table.data_size + table.index_size + table.filter_size;
+    const auto sample = table.user_collected_properties.find(KeySampleFactory::PropertyName());
+    if (sample != table.user_collected_properties.end()) family->sample.Add(sample->second);
+    if (family->window.flushes >= options_.window_flushes) wake_.notify_one();
   }
 
-  void Compacted(uint64_t bytes) {
+  void Compacted(uint32_t family_id, uint64_t bytes) {
     std::lock_guard<std::mutex> lock(mutex_);
-    window_.compaction_bytes += bytes;
+    const auto found = families_.find(family_id);
+    if (found != families_.end()) found->second->window.compaction_bytes += bytes;
   }
 
   void Stop() {
@@ -83,32 +110,87 @@ class TunedDatabase {
     if (thread_.joinable()) thread_.join();
   }
 
-  TunerReport report() {
+  bool GetReport(uint32_t family_id, TunerReport* report) {
     std::lock_guard<std::mutex> lock(mutex_);
-    return report_;
+    const auto found = families_.find(family_id);
+    if (found == families_.end()) return false;
+    *report = found->second->report;
+    return true;
   }
 
  private:
+  // Null if no window is full. REQUIRES: mutex_ is held.
+  std::shared_ptr<TunedFamily> Full() const {
+    for (const auto& [id, family] : families_) {
+      if (family->window.flushes >= options_.window_flushes) return family;
+    }
+    return nullptr;
+  }
+
   void Work() {
     std::unique_lock<std::mutex> lock(mutex_);
-    while (!stop_) {
-      wake_.wait(lock, [this] { return stop_ || window_.flushes >= options_.window_flushes; });
+    std::shared_ptr<TunedFamily> family;
+    for (;;) {
+      wake_.wait(lock, [&] { return stop_ || (family = Full()) != nullptr; });
       if (stop_) return;
-      const TunerWindow window = window_;
-      window_ = TunerWindow();
+      TunerWindow window = family->window;
+      window.sampled_tables = family->sample.tables();
+      window.sampled_keys = family->sample.keys();
+      window.sampled_keys_by_flushes = family->sample.KeysByTables();
+      window.sampled_share = family->sample.share();
+      family->window = TunerWindow();
+      family->sample = KeySampleWindow();
       lock.unlock();
-      Look(window);
+      const bool exists = Look(family.get(), window);
       lock.lock();
-      report_ = logic_.report();
+      if (exists) {
+        family->report = family->logic.report();
+      } else {
+        families_.erase(family->id);
+      }
     }
   }
 
-  // Only on the thread.
-  void Look(const TunerWindow& window) {
-    const rocksdb::Options options = db_->GetOptions(handle_);
+  bool stopping() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return stop_;
+  }
+
+  // Only on the thread. False if the column family was dropped.
+  bool Look(TunedFamily* family, const TunerWindow& window) {
+    const auto handle = db_->GetColumnFamilyHandleUnlocked(family->id);
+    if (handle == nullptr) return false;
+    const rocksdb::Options options = db_->GetOptions(handle.get());
+    if (hook_ != nullptr) hook_(TunerPoint::kBeforeSolving).PermitUncheckedError();
+    const TunerAction action = family->logic.Look(window, View(handle.get(), options), Now());
+    if (action.kind == TunerAction::Kind::kNone || stopping()) return true;
+    if (action.kind == TunerAction::Kind::kApply) family->before = LevelOptions(options);
+    OptionMap wanted = family->before;
+    if (action.kind == TunerAction::Kind::kApply) {
+      std::vector<std::pair<std::string, std::string>> named;
+      const msls::Status s = msls::RocksDBOptions(action.store, action.popularity, &named);
+      if (!s.ok()) {
+        family->logic.Done(action, s.message(), Now());
+        return true;
+      }
+      const OptionMap all(named.begin(), named.end());
+      for (auto& [name, value] : wanted) {
+        const auto found = all.find(name);
+        value = found == all.end() ? "1" : found->second;  // no extra multipliers
+      }
+    }
+    rocksdb::Status set = hook_ != nullptr ? hook_(TunerPoint::kBeforeSetOptions) : rocksdb::Status::OK();
+    if (set.ok()) set = db_->SetOptions(handle.get(), wanted);
+    // The options can be in force although SetOptions failed: when only the OPTIONS file could not be written.
+    const bool in_force = set.ok() || LevelOptions(db_->GetOptions(handle.get())) != LevelOptions(options);
+    family->logic.Done(action, in_force ? "" : set.ToString(), Now());
+    return true;
+  }
+
+  TunerView View(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Options& options) {
     TunerView view;
     rocksdb::ColumnFamilyMetaData metadata;
-    db_->GetColumnFamilyMetaData(handle_, &metadata);
+    db_->GetColumnFamilyMetaData(handle, &metadata);
     for (const rocksdb::LevelMetaData& level : metadata.levels) {
       if (level.level > 0) view.data_bytes = std::max(view.data_bytes, static_cast<double>(level.size));
     }
@@ -131,44 +213,19 @@ class TunedDatabase {
         bytes *= options.max_bytes_for_level_multiplier * (level < additional.size() ? additional[level] : 1);
       }
     }
-    const TunerAction action = logic_.Look(window, view, Now());
-    if (action.kind == TunerAction::Kind::kNone) return;
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (stop_) return;
-    }
-    OptionMap wanted = before_;
-    if (action.kind == TunerAction::Kind::kApply) {
-      std::vector<std::pair<std::string, std::string>> named;
-      const msls::Status s = msls::RocksDBOptions(action.store, action.popularity, &named);
-      if (!s.ok()) {
-        logic_.Done(action, s.message(), Now());
-        return;
-      }
-      const OptionMap all(named.begin(), named.end());
-      before_ = LevelOptions(options);
-      wanted.clear();
-      for (const auto& [name, value] : before_) {
-        const auto found = all.find(name);
-        wanted[name] = found == all.end() ? "1" : found->second;  // no extra multipliers
-      }
-    }
-    const rocksdb::Status set = db_->SetOptions(handle_, wanted);
-    logic_.Done(action, set.ok() ? "" : set.ToString(), Now());
+    return view;
   }
 
-  rocksdb::DB* const db_;
-  rocksdb::ColumnFamilyHandle* const handle_;
+  rocksdb::DBImpl* const db_;
+  rocksdb::ColumnFamilyHandle* const default_handle_;
   const TunerOptions options_;
-  TunerLogic logic_;  // only on the thread
-  OptionMap before_;  // only on the thread: what a rollback restores
+  const TunerHook hook_;
 
   std::mutex mutex_;
   std::condition_variable wake_;
-  bool stop_ = false;   // guarded by mutex_
-  TunerWindow window_;  // guarded by mutex_
-  TunerReport report_;  // guarded by mutex_
-  std::thread thread_;  // last: starts when all else is there
+  bool stop_ = false;                                          // guarded by mutex_
+  std::map<uint32_t, std::shared_ptr<TunedFamily>> families_;  // guarded by mutex_; by id
+  std::thread thread_;                                         // last: starts when all else is there
 };
 
 namespace {
@@ -188,40 +245,41 @@ std::shared_ptr<TunedDatabase> Find(rocksdb::DB* db) {
 
 }  // namespace
 
-TunerListener::TunerListener(const TunerOptions& options) : options_(options) {}
+TunerListener::TunerListener(const TunerOptions& options, TunerHook hook) : options_(options), hook_(std::move(hook)) {}
 
 void TunerListener::OnMemTableSealed(const rocksdb::MemTableInfo& info) {
-  if (info.cf_name != rocksdb::kDefaultColumnFamilyName) return;
   std::lock_guard<std::mutex> lock(mutex_);
-  sealed_.emplace_back(info.first_seqno, info.num_entries);
+  Memtables& memtables = sealed_[info.cf_name];
+  memtables.emplace_back(info.first_seqno, info.num_entries);
+  // A dropped column family never flushes its own.
+  if (memtables.size() > kMostSealed) memtables.pop_front();
 }
 
 void TunerListener::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) {
-  if (info.cf_name != rocksdb::kDefaultColumnFamilyName || db->DefaultColumnFamily() == nullptr) return;
+  if (db->DefaultColumnFamily() == nullptr) return;
   uint64_t writes = 0;
   {
     std::lock_guard<std::mutex> lock(mutex_);
     // The flush wrote every memtable that begins at or below its largest sequence number.
-    while (!sealed_.empty() && sealed_.front().first <= info.largest_seqno) {
-      writes += sealed_.front().second;
-      sealed_.pop_front();
+    Memtables& memtables = sealed_[info.cf_name];
+    while (!memtables.empty() && memtables.front().first <= info.largest_seqno) {
+      writes += memtables.front().second;
+      memtables.pop_front();
     }
   }
   std::shared_ptr<TunedDatabase> tuned;
   {
     std::lock_guard<std::mutex> lock(registry_mutex);
     std::shared_ptr<TunedDatabase>& entry = Registry()[db];
-    if (entry == nullptr) entry = std::make_shared<TunedDatabase>(db, options_);
+    if (entry == nullptr) entry = std::make_shared<TunedDatabase>(db, options_, hook_);
     tuned = entry;
   }
-  const rocksdb::TableProperties& table = info.table_properties;
-  tuned->Flushed(writes, table.num_entries, table.data_size + table.index_size + table.filter_size);
+  tuned->Flushed(info, writes);
 }
 
 void TunerListener::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
-  if (info.cf_name != rocksdb::kDefaultColumnFamilyName) return;
   const auto tuned = Find(db);
-  if (tuned != nullptr) tuned->Compacted(info.stats.total_output_bytes);
+  if (tuned != nullptr) tuned->Compacted(info.cf_id, info.stats.total_output_bytes);
 }
 
 // A database destroys its handle of the default column family when it closes, before it frees anything and without its
@@ -231,7 +289,7 @@ void TunerListener::OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHan
   {
     std::lock_guard<std::mutex> lock(registry_mutex);
     for (auto it = Registry().begin(); it != Registry().end(); ++it) {
-      if (it->second->handle() != handle) continue;
+      if (it->second->default_handle() != handle) continue;
       closing = it->second;
       Registry().erase(it);
       break;
@@ -241,12 +299,17 @@ void TunerListener::OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHan
 }
 
 std::string TunerReport::ToString() const {
-  char text[400];
+  char sampled[120] = "";
+  if (sampled_keys > 0) {
+    snprintf(sampled, sizeof(sampled), " (%llu keys sampled: a tenth of the keys gets %.0f %% of the writes)",
+             static_cast<unsigned long long>(sampled_keys), 100 * writes_of_top_tenth);
+  }
+  char text[500];
   snprintf(text, sizeof(text),
-           "%.0f keys of %.0f B, %.0f to a flush, Zipf %.2f\n"
+           "%.0f keys of %.0f B, %.0f to a flush, as uneven as Zipf %.2f%s\n"
            "written for each byte put in: measured %.2f, predicted %.2f, at best %.2f\n"
            "%llu looks, %llu changes, %llu taken back, %llu failed\n",
-           keys, item_bytes, items_per_flush, skew, measured, predicted, predicted_best,
+           keys, item_bytes, items_per_flush, skew, sampled, measured, predicted, predicted_best,
            static_cast<unsigned long long>(looks), static_cast<unsigned long long>(changes),
            static_cast<unsigned long long>(rollbacks), static_cast<unsigned long long>(failures));
   std::string out = text;
@@ -275,11 +338,26 @@ rocksdb::Status UseTuner(rocksdb::DBOptions* options, const TunerOptions& tuner)
   return rocksdb::Status::OK();
 }
 
-bool GetTunerReport(rocksdb::DB* db, TunerReport* report) {
+void SampleKeys(rocksdb::ColumnFamilyOptions* options) {
+  for (const auto& factory : options->table_properties_collector_factories) {
+    if (factory != nullptr && factory->Name() == std::string(KeySampleFactory::kClassName())) return;
+  }
+  options->table_properties_collector_factories.push_back(std::make_shared<KeySampleFactory>());
+}
+
+rocksdb::Status UseTuner(rocksdb::Options* options, const TunerOptions& tuner) {
+  rocksdb::Status s = UseTuner(static_cast<rocksdb::DBOptions*>(options), tuner);
+  if (s.ok()) SampleKeys(options);
+  return s;
+}
+
+bool GetTunerReport(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, TunerReport* report) {
   const auto tuned = Find(db->GetRootDB());  // listeners see the database itself, callers perhaps a wrapper
-  if (tuned == nullptr) return false;
-  *report = tuned->report();
-  return true;
+  return tuned != nullptr && tuned->GetReport(family->GetID(), report);
+}
+
+bool GetTunerReport(rocksdb::DB* db, TunerReport* report) {
+  return GetTunerReport(db, db->DefaultColumnFamily(), report);
 }
 
 }  // namespace cairn

@@ -1,4 +1,5 @@
-// The part of the tuner that RocksDB knows. It counts; a thread for each database decides (db/tuner_logic.h).
+// The part of the tuner that RocksDB knows. It counts; a thread for each database decides (db/tuner_logic.h), one
+// column family after the other.
 //
 // Option string: cairn.Tuner (with the default options, which only advise)
 // Thread-safety: safe.
@@ -6,7 +7,10 @@
 #pragma once
 
 #include <deque>
+#include <functional>
+#include <map>
 #include <mutex>
+#include <string>
 #include <utility>
 
 #include "cairn/tuner.h"
@@ -14,9 +18,14 @@
 
 namespace cairn {
 
+// Where a test may step in, on the tuner's thread. An error that it returns before SetOptions stands for a SetOptions
+// that failed.
+enum class TunerPoint { kBeforeSolving, kBeforeSetOptions };
+using TunerHook = std::function<rocksdb::Status(TunerPoint)>;
+
 class TunerListener : public rocksdb::EventListener {
  public:
-  explicit TunerListener(const TunerOptions& options);
+  explicit TunerListener(const TunerOptions& options, TunerHook hook = nullptr);
   static const char* kClassName() { return "cairn.Tuner"; }
   const char* Name() const override { return kClassName(); }
 
@@ -26,10 +35,14 @@ class TunerListener : public rocksdb::EventListener {
   void OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) override;
 
  private:
+  // First sequence number and number of entries.
+  using Memtables = std::deque<std::pair<rocksdb::SequenceNumber, uint64_t>>;
+
   const TunerOptions options_;
+  const TunerHook hook_;
   std::mutex mutex_;
-  // Memtables sealed and not yet flushed, oldest first: their first sequence number and number of entries.
-  std::deque<std::pair<rocksdb::SequenceNumber, uint64_t>> sealed_;  // guarded by mutex_
+  // Memtables sealed and not yet flushed, oldest first, by the name of the column family.
+  std::map<std::string, Memtables> sealed_;  // guarded by mutex_
 };
 
 }  // namespace cairn

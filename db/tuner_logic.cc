@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "db/popularity_estimate.h"
+
 namespace cairn {
 
 namespace {
@@ -41,6 +43,24 @@ void TunerLogic::Log(const std::string& line) {
   if (report_.log.size() > kMostLines) report_.log.erase(report_.log.begin());
 }
 
+// What the sample says, or the Zipf law through the one point that the counters give if there is no sample of most
+// flushes.
+msls::Status TunerLogic::Believe(const TunerWindow& window, msls::Popularity* popularity) {
+  const double flushes = static_cast<double>(window.flushes);
+  report_.skew = EstimateSkew(report_.keys, report_.items_per_flush, static_cast<double>(window.distinct) / flushes);
+  report_.sampled_keys = 0;
+  if (2 * window.sampled_tables > window.flushes) {
+    const std::vector<msls::HistogramBin> bins =
+        EstimatePopularity(report_.keys, report_.items_per_flush, window.sampled_keys_by_flushes, window.sampled_share);
+    if (msls::Popularity::Histogram(bins, popularity).ok()) {
+      report_.sampled_keys = window.sampled_keys;
+      report_.writes_of_top_tenth = WritesOfMostPopular(bins, 0.1);
+      return msls::Status::OK();
+    }
+  }
+  return msls::Popularity::Zipf(report_.keys, report_.skew, popularity);
+}
+
 TunerAction TunerLogic::Look(const TunerWindow& window, const TunerView& view, double now) {
   TunerAction action;
   report_.looks++;
@@ -57,9 +77,6 @@ TunerAction TunerLogic::Look(const TunerWindow& window, const TunerView& view, d
     Log("The database is smaller than two flushes; nothing to tune.");
     return action;
   }
-  report_.skew = EstimateSkew(report_.keys, report_.items_per_flush,
-                              static_cast<double>(window.distinct) / static_cast<double>(window.flushes));
-
   msls::Store store = view.store;
   store.log = false;
   store.item_bytes = report_.item_bytes;
@@ -69,7 +86,7 @@ TunerAction TunerLogic::Look(const TunerWindow& window, const TunerView& view, d
   msls::OptimizeOptions limits;
   limits.max_space_amplification = options_.max_space_amplification;
   msls::Optimum optimum;
-  msls::Status s = msls::Popularity::Zipf(report_.keys, report_.skew, &action.popularity);
+  msls::Status s = Believe(window, &action.popularity);
   if (s.ok()) s = msls::Optimize(store, action.popularity, limits, &optimum);
   if (!s.ok()) {
     Log(s.message());

@@ -23,6 +23,11 @@ struct TunerWindow {
   uint64_t distinct = 0;  // entries of the tables flushed
   uint64_t flush_bytes = 0;
   uint64_t compaction_bytes = 0;
+  // Of the tables flushed (db/key_sample.h).
+  uint64_t sampled_tables = 0;
+  uint64_t sampled_keys = 0;
+  std::vector<double> sampled_keys_by_flushes;
+  double sampled_share = 0;
 };
 
 // What the database is, at a look.
@@ -57,6 +62,7 @@ class TunerLogic {
   enum class State { kIdle, kSettling, kJudging };
 
   void Log(const std::string& line);
+  msls::Status Believe(const TunerWindow& window, msls::Popularity* popularity);
 
   const TunerOptions options_;
   TunerReport report_;

@@ -4,11 +4,19 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
+#include <functional>
 #include <random>
+#include <thread>
 
+#include "db/key_sample.h"
+#include "db/tuner.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/table_properties.h"
 
 namespace cairn {
 namespace {
@@ -38,31 +46,57 @@ class TunerTest : public ::testing::Test {
   void Open() {
     options_.listeners.clear();
     ASSERT_TRUE(UseTuner(&options_, tuner_).ok());
+    OpenWithListeners();
+  }
+  void Open(TunerHook hook) {
+    options_.listeners = {std::make_shared<TunerListener>(tuner_, std::move(hook))};
+    OpenWithListeners();
+  }
+  void OpenWithListeners() {
     rocksdb::DB* db = nullptr;
     const rocksdb::Status s = rocksdb::DB::Open(options_, path_, &db);
     ASSERT_TRUE(s.ok()) << s.ToString();
     db_.reset(db);
   }
 
-  void Write(int count) {
+  void Write(int count, rocksdb::ColumnFamilyHandle* family = nullptr) {
     rocksdb::WriteOptions write;
     write.disableWAL = true;
+    if (family == nullptr) family = db_->DefaultColumnFamily();
     for (int i = 0; i < count; i++) {
       char key[17];
-      snprintf(key, sizeof(key), "%016llx", static_cast<unsigned long long>(random_() % 20000) << 20);
-      ASSERT_TRUE(db_->Put(write, key, std::string(84, static_cast<char>(i))).ok());
+      snprintf(key, sizeof(key), "%016llx", static_cast<unsigned long long>(draw_()) << 20);
+      const rocksdb::Status s = db_->Put(write, family, key, std::string(84, static_cast<char>(i)));
+      ASSERT_TRUE(s.ok()) << s.ToString();
     }
   }
 
+  // Every key once, so that the number of keys is right from then on.
+  void Load() {
+    const std::function<uint64_t()> draw = draw_;
+    uint64_t next = 0;
+    draw_ = [&next] { return next++ * 7919 % 20000; };
+    Write(20000);
+    draw_ = draw;
+    EXPECT_TRUE(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
+  }
+
   // Writes until the tuner has looked `looks` times; a window is 8 flushes of about 1,000 items.
-  TunerReport WriteUntil(uint64_t looks) {
+  TunerReport WriteUntil(uint64_t looks, rocksdb::ColumnFamilyHandle* family = nullptr) {
+    return WriteUntil([looks](const TunerReport& report) { return report.looks >= looks; }, family);
+  }
+  TunerReport WriteUntil(const std::function<bool(const TunerReport&)>& enough,
+                         rocksdb::ColumnFamilyHandle* family = nullptr) {
     TunerReport report;
+    if (family == nullptr) family = db_->DefaultColumnFamily();
     for (int i = 0; i < 400; i++) {
-      Write(2000);
-      EXPECT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
-      if (GetTunerReport(db_.get(), &report) && report.looks >= looks) return report;
+      Write(2000, family);
+      const rocksdb::Status s = db_->WaitForCompact(rocksdb::WaitForCompactOptions());
+      EXPECT_TRUE(s.ok()) << s.ToString();
+      if (HasFatalFailure() || !s.ok()) return report;
+      if (GetTunerReport(db_.get(), family, &report) && enough(report)) return report;
     }
-    ADD_FAILURE() << "only " << report.looks << " looks";
+    ADD_FAILURE() << "after " << report.looks << " looks:\n" << report.ToString();
     return report;
   }
 
@@ -71,6 +105,7 @@ class TunerTest : public ::testing::Test {
   TunerOptions tuner_;
   std::unique_ptr<rocksdb::DB> db_;
   std::mt19937_64 random_{1};
+  std::function<uint64_t()> draw_ = [this] { return random_() % 20000; };
 };
 
 TEST_F(TunerTest, BelievesAndApplies) {
@@ -130,6 +165,160 @@ TEST_F(TunerTest, ClosesWhileItWorks) {
   }
 }
 
+TEST_F(TunerTest, BelievesWhatNoZipfLawDescribes) {
+  draw_ = [this] { return random_() % 10 == 0 ? 2000 + random_() % 18000 : random_() % 2000; };
+  Open();
+  Load();
+  TunerReport report = WriteUntil(6);
+  EXPECT_GT(report.sampled_keys, 1000u);
+  EXPECT_NEAR(report.writes_of_top_tenth, 0.9, 0.06) << report.ToString();
+  // Then every key alike.
+  draw_ = [this] { return random_() % 20000; };
+  report = WriteUntil(report.looks + 3);
+  EXPECT_NEAR(report.writes_of_top_tenth, 0.1, 0.15) << report.ToString();
+}
+
+TEST_F(TunerTest, WithoutASampleItBelievesALaw) {
+  Open(nullptr);
+  options_.table_properties_collector_factories.clear();
+  const TunerReport report = WriteUntil(3);
+  EXPECT_EQ(report.sampled_keys, 0u);
+  EXPECT_LT(report.skew, 0.4);
+  EXPECT_GT(report.predicted, 1);
+}
+
+TEST_F(TunerTest, EachColumnFamilyByItself) {
+  Open();
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE(db_->CreateColumnFamily(options_, "second", &family).ok());
+  TunerReport report;
+  EXPECT_FALSE(GetTunerReport(db_.get(), family, &report));
+  const uint64_t base = options_.max_bytes_for_level_base;
+  report = WriteUntil([](const TunerReport& now) { return now.changes > 0; }, family);
+  EXPECT_NE(db_->GetOptions(family).max_bytes_for_level_base, base) << report.ToString();
+  EXPECT_EQ(db_->GetOptions().max_bytes_for_level_base, base);  // nothing was written there
+  EXPECT_FALSE(GetTunerReport(db_.get(), &report));
+  WriteUntil(3);
+  ASSERT_TRUE(db_->DropColumnFamily(family).ok());
+  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(family).ok());
+  WriteUntil([](const TunerReport& now) { return now.changes > 0; });
+}
+
+TEST_F(TunerTest, ASetOptionsThatFailsIsReportedAndTriedAgain) {
+  std::atomic<int> calls{0};
+  SampleKeys(&options_);
+  Open([&calls](TunerPoint point) {
+    if (point != TunerPoint::kBeforeSetOptions || calls++ > 0) return rocksdb::Status::OK();
+    return rocksdb::Status::IOError("injected");
+  });
+  const uint64_t base = options_.max_bytes_for_level_base;
+  TunerReport report = WriteUntil([](const TunerReport& now) { return now.failures > 0; });
+  EXPECT_EQ(report.changes, 0u);
+  EXPECT_NE(report.ToString().find("injected"), std::string::npos);
+  report = WriteUntil([](const TunerReport& now) { return now.changes > 0; });
+  EXPECT_EQ(report.failures, 1u) << report.ToString();
+  EXPECT_NE(db_->GetOptions().max_bytes_for_level_base, base);
+}
+
+// Lets no OPTIONS file be written while it is told so.
+class NoOptionsFileEnv : public rocksdb::EnvWrapper {
+ public:
+  NoOptionsFileEnv() : EnvWrapper(rocksdb::Env::Default()) {}
+  const char* Name() const override { return "NoOptionsFileEnv"; }
+  rocksdb::Status NewWritableFile(const std::string& name, std::unique_ptr<rocksdb::WritableFile>* file,
+                                  const rocksdb::EnvOptions& options) override {
+    if (fail && name.find("OPTIONS-") != std::string::npos) return rocksdb::Status::IOError(name, "injected");
+    return target()->NewWritableFile(name, file, options);
+  }
+  std::atomic<bool> fail{false};
+};
+
+TEST_F(TunerTest, LevelSizesInForceAreAChangeThoughTheOptionsFileFailed) {
+  NoOptionsFileEnv env;
+  options_.env = &env;
+  options_.fail_if_options_file_error = true;
+  Open();
+  env.fail = true;
+  const TunerReport report = WriteUntil([](const TunerReport& now) { return now.changes + now.failures > 0; });
+  env.fail = false;
+  EXPECT_EQ(report.changes, 1u) << report.ToString();
+  EXPECT_EQ(report.failures, 0u) << report.ToString();
+  EXPECT_NE(db_->GetOptions().max_bytes_for_level_base, options_.max_bytes_for_level_base);
+  db_.reset();
+  EXPECT_TRUE(rocksdb::DestroyDB(path_, options_).ok());
+  options_.env = rocksdb::Env::Default();
+}
+
+TEST_F(TunerTest, TheDatabaseClosesWhileItSolves) {
+  for (const TunerPoint stop_at : {TunerPoint::kBeforeSolving, TunerPoint::kBeforeSetOptions}) {
+    std::atomic<bool> reached{false}, closing{false}, passed{false};
+    Open([&](TunerPoint point) {
+      if (point != stop_at) return rocksdb::Status::OK();
+      reached = true;
+      while (!closing) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // Close has got as far as it can
+      passed = true;
+      return rocksdb::Status::OK();
+    });
+    for (int i = 0; i < 400 && !reached; i++) Write(2000);
+    ASSERT_TRUE(reached);
+    closing = true;
+    EXPECT_TRUE(db_->Close().ok());
+    EXPECT_TRUE(passed) << "Close did not wait";
+    TunerReport report;
+    EXPECT_FALSE(GetTunerReport(db_.get(), &report));
+    db_.reset();
+  }
+}
+
+TEST_F(TunerTest, TheColumnFamilyIsDroppedWhileItSolves) {
+  for (const TunerPoint drop_at : {TunerPoint::kBeforeSolving, TunerPoint::kBeforeSetOptions}) {
+    std::atomic<rocksdb::ColumnFamilyHandle*> family{nullptr};
+    std::atomic<bool> dropping{false}, dropped{false};
+    Open([&](TunerPoint point) {
+      if (point == drop_at && family != nullptr && !dropped) {
+        dropping = true;
+        EXPECT_TRUE(db_->DropColumnFamily(family).ok());
+        dropped = true;
+      }
+      return rocksdb::Status::OK();
+    });
+    rocksdb::ColumnFamilyHandle* handle = nullptr;
+    ASSERT_TRUE(db_->CreateColumnFamily(options_, "second", &handle).ok());
+    family = handle;
+    rocksdb::WriteOptions write;
+    write.disableWAL = true;
+    write.ignore_missing_column_families = true;  // or the write that comes after the drop stops the database
+    for (int i = 0; i < 800000 && !dropped; i++) {
+      char key[17];
+      snprintf(key, sizeof(key), "%016llx", static_cast<unsigned long long>(draw_()) << 20);
+      const rocksdb::Status s = db_->Put(write, handle, key, std::string(84, static_cast<char>(i)));
+      ASSERT_TRUE(s.ok() || dropping) << s.ToString();
+    }
+    EXPECT_TRUE(dropped);
+    ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
+    WriteUntil([](const TunerReport& now) { return now.changes > 0; });  // the rest is tuned on
+    db_.reset();
+    EXPECT_TRUE(rocksdb::DestroyDB(path_, options_).ok());
+  }
+}
+
+// The believed popularity follows the workload.
+TEST_F(TunerTest, TheWorkloadShifts) {
+  Open();
+  Load();
+  TunerReport report = WriteUntil(5);
+  EXPECT_GT(report.changes, 0u) << report.ToString();
+  EXPECT_LT(report.skew, 0.4) << report.ToString();
+  const double uniform = report.predicted_best;
+  draw_ = [this] { return random_() % 10 == 0 ? random_() % 20000 : random_() % 500; };
+  report = WriteUntil(report.looks + 4);
+  EXPECT_GT(report.skew, 0.5) << report.ToString();
+  EXPECT_GT(report.writes_of_top_tenth, 0.6) << report.ToString();
+  EXPECT_LT(report.predicted_best, uniform) << report.ToString();
+  EXPECT_LE(report.rollbacks, 2u) << report.ToString();
+}
+
 TEST_F(TunerTest, BadOptionsAreRefused) {
   rocksdb::DBOptions options;
   TunerOptions tuner;
@@ -142,6 +331,16 @@ TEST_F(TunerTest, BadOptionsAreRefused) {
   tuner.tolerance = 0.5;
   EXPECT_TRUE(UseTuner(&options, tuner).IsInvalidArgument());
   EXPECT_TRUE(options.listeners.empty());
+  rocksdb::Options all;
+  EXPECT_TRUE(UseTuner(&all, tuner).IsInvalidArgument());
+  EXPECT_TRUE(all.table_properties_collector_factories.empty());
+}
+
+TEST_F(TunerTest, SamplingTwiceIsSamplingOnce) {
+  rocksdb::ColumnFamilyOptions family;
+  SampleKeys(&family);
+  SampleKeys(&family);
+  EXPECT_EQ(family.table_properties_collector_factories.size(), 1u);
 }
 
 TEST_F(TunerTest, ComesFromItsName) {
@@ -150,6 +349,11 @@ TEST_F(TunerTest, ComesFromItsName) {
       rocksdb::EventListener::CreateFromString(rocksdb::ConfigOptions(), "cairn.Tuner", &listener);
   ASSERT_TRUE(s.ok()) << s.ToString();
   EXPECT_STREQ(listener->Name(), "cairn.Tuner");
+  std::shared_ptr<rocksdb::TablePropertiesCollectorFactory> sample;
+  const rocksdb::Status found =
+      rocksdb::TablePropertiesCollectorFactory::CreateFromString(rocksdb::ConfigOptions(), "cairn.KeySample", &sample);
+  ASSERT_TRUE(found.ok()) << found.ToString();
+  EXPECT_STREQ(sample->Name(), "cairn.KeySample");
 }
 
 }  // namespace

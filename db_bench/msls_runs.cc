@@ -13,7 +13,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
+#include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -52,9 +55,19 @@ void WriteKey(uint32_t key, char* out) {
   snprintf(out, kKeyBytes + 1, "%016llx", static_cast<unsigned long long>(key) << 16);
 }
 
-// Counts items of flushes, which the model must be told.
-class FlushCounter : public rocksdb::EventListener {
+using Bytes = std::map<std::pair<int, int>, uint64_t>;
+
+// Counts items of flushes, which the model must be told, and what compactions write from level to level.
+class Counter : public rocksdb::EventListener {
  public:
+  void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
+    std::lock_guard<std::mutex> lock(mutex_);
+    compacted_[{info.base_input_level, info.output_level}] += info.stats.total_output_bytes;
+  }
+  Bytes compacted() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return compacted_;
+  }
   void OnMemTableSealed(const rocksdb::MemTableInfo& info) override {
     entries_ += info.num_entries;
     memtables_++;
@@ -66,13 +79,39 @@ class FlushCounter : public rocksdb::EventListener {
 
  private:
   std::atomic<uint64_t> entries_{0}, memtables_{0};
+  std::mutex mutex_;
+  Bytes compacted_;  // guarded by mutex_; from level, to level
 };
+
+// Bytes by step for each byte put in. Depths of a trie stand for its levels; a compaction within a depth is a merge in
+// place.
+nlohmann::ordered_json Steps(const Bytes& before, const Bytes& after, double ingested, const TrieOptions* trie) {
+  std::map<std::pair<int, int>, double> steps;
+  for (const auto& [step, bytes] : after) {
+    const auto found = before.find(step);
+    const uint64_t written = bytes - (found == before.end() ? 0 : found->second);
+    if (written == 0) continue;
+    std::pair<int, int> from_to = step;
+    if (trie != nullptr) from_to = {DepthOfLevel(*trie, step.first), DepthOfLevel(*trie, step.second)};
+    steps[from_to] += static_cast<double>(written) / ingested;
+  }
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [step, value] : steps)
+    json[std::to_string(step.first) + " to " + std::to_string(step.second)] = value;
+  return json;
+}
+
+nlohmann::ordered_json Steps(const Report& report) {
+  nlohmann::ordered_json json;
+  for (const msls::Step& step : report.breakdown) json[step.name] = step.value;
+  return json;
+}
 
 class Run {
  public:
   // With `pace` Put waits for compactions whenever a memtable has been sealed.
-  Run(rocksdb::DB* db, rocksdb::Statistics* statistics, size_t value_bytes, const FlushCounter* pace)
-      : db_(db), statistics_(statistics), value_bytes_(value_bytes), pace_(pace), noise_(1 << 20, 0) {
+  Run(rocksdb::DB* db, rocksdb::Statistics* statistics, size_t value_bytes, const Counter* pace, bool trie)
+      : db_(db), statistics_(statistics), value_bytes_(value_bytes), pace_(pace), trie_(trie), noise_(1 << 20, 0) {
     std::mt19937_64 random(1);
     for (char& c : noise_) c = static_cast<char>(random());
     write_.disableWAL = true;
@@ -81,17 +120,35 @@ class Run {
   rocksdb::Status Put(uint32_t key) {
     char text[kKeyBytes + 1];
     WriteKey(key, text);
-    if (pace_ != nullptr && pace_->memtables() != seen_) {
-      seen_ = pace_->memtables();
-      const rocksdb::Status s = Settle();
-      if (!s.ok()) return s;
-    }
     at_ = (at_ + 61) % (noise_.size() - value_bytes_);
-    return db_->Put(write_, rocksdb::Slice(text, kKeyBytes), rocksdb::Slice(noise_.data() + at_, value_bytes_));
+    const rocksdb::Status s =
+        db_->Put(write_, rocksdb::Slice(text, kKeyBytes), rocksdb::Slice(noise_.data() + at_, value_bytes_));
+    if (!s.ok() || pace_ == nullptr || pace_->memtables() == seen_) return s;
+    seen_ = pace_->memtables();
+    return Settle();
+  }
+
+  // Requests, at least `count`, until level 0 has just been emptied: what is counted begins and ends there, or a part
+  // of a compaction that is a good part of all would be counted or not. *done: how many. Without pace exactly `count`.
+  rocksdb::Status Requests(msls::Workload* workload, uint64_t count, uint64_t* done) {
+    rocksdb::Status s;
+    for (*done = 0; *done < count && s.ok(); ++*done) s = Put(workload->Draw());
+    emptied_ = false;
+    for (; s.ok() && pace_ != nullptr && !emptied_; ++*done) s = Put(workload->Draw());
+    return s;
   }
 
   // Waits until nothing is left to flush or compact.
-  rocksdb::Status Settle() { return db_->WaitForCompact(rocksdb::WaitForCompactOptions()); }
+  rocksdb::Status Settle() {
+    rocksdb::Status s = db_->WaitForCompact(rocksdb::WaitForCompactOptions());
+    if (s.ok() && trie_) s = WaitForTrieCompaction(db_);
+    std::string files = "0";
+    db_->GetProperty("rocksdb.num-files-at-level0", &files);
+    const int level0 = atoi(files.c_str());
+    emptied_ = emptied_ || level0 < level0_;
+    level0_ = level0;
+    return s;
+  }
 
   uint64_t Flushed() const { return statistics_->getTickerCount(rocksdb::FLUSH_WRITE_BYTES); }
   uint64_t Compacted() const { return statistics_->getTickerCount(rocksdb::COMPACT_WRITE_BYTES); }
@@ -100,7 +157,10 @@ class Run {
   rocksdb::DB* const db_;
   rocksdb::Statistics* const statistics_;
   const size_t value_bytes_;
-  const FlushCounter* const pace_;
+  const Counter* const pace_;
+  const bool trie_;
+  int level0_ = 0;        // files there, at the last look
+  bool emptied_ = false;  // fewer than at the look before, at one of them
   uint64_t seen_ = 0;
   std::string noise_;
   size_t at_ = 0;
@@ -114,7 +174,7 @@ int Main(int argc, char** argv) {
            requests = 0, seed = 1;
   double zipf = 0, space = 0;
   int threads = 2, level0 = 4;
-  bool optimize = false, static_levels = false, unpaced = false;
+  bool optimize = false, static_levels = false, unpaced = false, simulate = false;
   arguments.Text("db", &path, "DIR", "where the database is put; emptied first");
   arguments.Choice("engine", &engine, {"leveled", "trie"}, "what is run");
   arguments.Count("keys", &keys, "distinct keys", 2, 2000000000);
@@ -128,6 +188,7 @@ int Main(int argc, char** argv) {
   arguments.Switch("optimize", &optimize, "leveled: with the level sizes that the optimizer finds");
   arguments.Number("max-space", &space, "with --optimize: bytes kept for each live byte; 0: no limit", 0, 1e6);
   arguments.Switch("unpaced", &unpaced, "do not wait for compactions after each memtable");
+  arguments.Switch("simulate", &simulate, "play the same store in the simulator as well");
   arguments.Bytes("write-buffer", &write_buffer, "write_buffer_size", 65536);
   arguments.Bytes("level-base", &base, "max_bytes_for_level_base", 65536);
   arguments.Bytes("file-size", &file, "target_file_size_base", 65536);
@@ -170,12 +231,12 @@ int Main(int argc, char** argv) {
   options.max_background_jobs = threads;
   options.statistics = rocksdb::CreateDBStatistics();
   options.write_buffer_size = write_buffer;
-  auto flushes = std::make_shared<FlushCounter>();
-  options.listeners.push_back(flushes);
+  auto counter = std::make_shared<Counter>();
+  options.listeners.push_back(counter);
   rocksdb::Status status;
+  TrieOptions shape;
   if (trie) {
     status = UseTrie(&options);
-    TrieOptions shape;
     if (status.ok() && IsTrie(options, &shape)) {
       store.root_trigger = shape.root_trigger;
       store.column_trigger = TriggerOf(shape);
@@ -199,14 +260,16 @@ int Main(int argc, char** argv) {
   if (!status.ok()) return Fail(path + ": " + status.ToString());
   std::unique_ptr<rocksdb::DB> db(raw);
 
-  Run run(db.get(), options.statistics.get(), value, unpaced ? nullptr : flushes.get());
+  Run run(db.get(), options.statistics.get(), value, unpaced ? nullptr : counter.get(), trie);
   msls::Workload workload(popularity, seed);
   for (uint64_t i = 0; i < keys && status.ok(); i++) status = run.Put(workload.Load(i));
-  for (uint64_t i = 0; i < warm && status.ok(); i++) status = run.Put(workload.Draw());
+  uint64_t done = 0;
+  if (status.ok()) status = run.Requests(&workload, warm, &done);
   if (status.ok()) status = run.Settle();
   const uint64_t flushed = run.Flushed(), compacted = run.Compacted();
+  const Bytes steps = counter->compacted();
   const double start = Seconds();
-  for (uint64_t i = 0; i < requests && status.ok(); i++) status = run.Put(workload.Draw());
+  if (status.ok()) status = run.Requests(&workload, requests, &requests);
   const double load_seconds = Seconds() - start;
   if (status.ok()) status = run.Settle();
   const double seconds = Seconds() - start;
@@ -222,7 +285,7 @@ int Main(int argc, char** argv) {
   for (const auto& table : tables) entries += static_cast<double>(table.second->num_entries);
   if (!status.ok() || entries == 0) return Fail("The tables cannot be read: " + status.ToString());
   store.item_bytes = static_cast<double>(metadata.size) / entries;
-  store.write_buffer_bytes = std::max(1.0, flushes->EntriesPerFlush()) * store.item_bytes;
+  store.write_buffer_bytes = std::max(1.0, counter->EntriesPerFlush()) * store.item_bytes;
   Report model;
   s = Model(store, popularity, &model);
   if (!s.ok()) return Fail(s.message());
@@ -236,7 +299,7 @@ int Main(int argc, char** argv) {
   json["compaction_pri"] = trie ? "" : pick;
   json["optimized"] = optimize;
   json["item_bytes_on_disk"] = store.item_bytes;
-  json["items_per_flush"] = flushes->EntriesPerFlush();
+  json["items_per_flush"] = counter->EntriesPerFlush();
   json["level_targets"] = store.level_bytes;
   json["measured"] = measured;
   json["measured_flush"] = flush_bytes / ingested;
@@ -244,6 +307,20 @@ int Main(int argc, char** argv) {
   json["error_percent"] = 100 * (model.write_amplification / measured - 1);
   json["measured_space"] = entries / static_cast<double>(keys);
   json["model_space"] = model.space_amplification;
+  json["measured_steps"] = Steps(steps, counter->compacted(), ingested, trie ? &shape : nullptr);
+  json["model_steps"] = Steps(model);
+  if (simulate) {
+    Report simulation;
+    msls::SimulationOptions play;
+    play.seed = seed;
+    play.warm_requests = static_cast<double>(warm);
+    play.requests = std::max(static_cast<double>(requests), 200 * store.write_buffer_bytes / store.item_bytes);
+    s = Simulate(store, popularity, play, &simulation);
+    if (!s.ok()) return Fail(s.message());
+    json["simulation"] = simulation.write_amplification;
+    json["simulation_space"] = simulation.space_amplification;
+    json["simulation_steps"] = Steps(simulation);
+  }
   json["puts_per_second"] = static_cast<double>(requests) / load_seconds;
   json["seconds"] = seconds;
   printf("%s\n", json.dump().c_str());

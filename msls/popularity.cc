@@ -15,6 +15,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kMaxKeys = 1e15;
+constexpr double kMostProbable = 1 - 1e-12;  // of one key; keeps the logarithm of the probability to miss it finite
 constexpr double kMaxSkew = 8;
 constexpr double kTableStep = 0.1;  // in t = log(requests); the quintic's error is below step^6 / 46080 of the function
 constexpr double kTableMissing = 30;  // the table ends where the rarest key is missing with probability e^-30
@@ -97,8 +98,8 @@ void AddRankNodes(double first, double count, double s, std::vector<HistogramBin
 }
 
 Status CheckKeys(double keys) {
-  if (!(keys >= 2 && keys <= kMaxKeys)) {
-    return Status::InvalidArgument("keys is " + Number(keys) + "; it must be a number from 2 to 1e15.");
+  if (!(keys >= 1 && keys <= kMaxKeys)) {
+    return Status::InvalidArgument("keys is " + Number(keys) + "; it must be a number from 1 to 1e15.");
   }
   return Status::OK();
 }
@@ -148,7 +149,7 @@ Popularity::Impl::Impl(Kind kind, std::string name, double keys, double skew, co
   for (const HistogramBin& node : nodes) total += node.weight * node.keys;
   double rarest = 1;
   for (const HistogramBin& node : nodes) {
-    const double probability = node.weight / total;
+    const double probability = std::min(kMostProbable, node.weight / total);
     rarest = std::min(rarest, probability);
     nodes_.push_back({node.keys, std::log1p(-probability)});
     probability_.push_back(probability);
@@ -363,9 +364,9 @@ Status Popularity::Histogram(std::vector<HistogramBin> bins, Popularity* out) {
   bins.erase(std::remove_if(bins.begin(), bins.end(),
                             [](const HistogramBin& bin) { return bin.weight == 0 || bin.keys == 0; }),
              bins.end());
-  if (!(keys >= 2 && keys <= kMaxKeys)) {
+  if (!(keys >= 1 && keys <= kMaxKeys)) {
     return Status::InvalidArgument("The histogram has " + Number(keys) +
-                                   " keys of positive weight; it must have from 2 to 1e15.");
+                                   " keys of positive weight; it must have from 1 to 1e15.");
   }
   std::vector<HistogramBin> nodes = CompressBins(bins);
   out->impl_ = std::make_shared<Impl>(Impl::Kind::kHistogram, "histogram", keys, 0, std::move(nodes), std::move(bins));
@@ -374,7 +375,9 @@ Status Popularity::Histogram(std::vector<HistogramBin> bins, Popularity* out) {
 
 Status Popularity::HistogramFromFile(const std::string& path, Popularity* out) {
   std::ifstream file(path);
-  if (!file) return Status::InvalidArgument("Histogram file " + path + " cannot be opened.");
+  if (!file || file.peek() == std::ifstream::traits_type::eof()) {
+    return Status::InvalidArgument("Histogram file " + path + " cannot be opened or is empty.");
+  }
   std::vector<HistogramBin> bins;
   std::string line;
   for (int number = 1; std::getline(file, line); number++) {

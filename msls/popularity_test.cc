@@ -184,17 +184,43 @@ TEST(PopularityTest, MissProbabilityIsTheRateOfNewKeys) {
   }
 }
 
+TEST(PopularityTest, OneKey) {
+  Popularity histogram;
+  ASSERT_TRUE(Popularity::Histogram({{5, 1}}, &histogram).ok());
+  for (const Popularity& p : {Uniform(1), Zipf(1, 0.99), histogram}) {
+    EXPECT_EQ(p.keys(), 1);
+    for (double requests : {1.0, 2.0, 1e9}) {
+      EXPECT_NEAR(p.Unique(requests), 1, 1e-9);
+      EXPECT_NEAR(p.MissProbability(requests), 0, 1e-9);
+    }
+    EXPECT_NEAR(p.Merge(1, 1), 1, 1e-9);
+    EXPECT_TRUE(std::isfinite(p.DInterval(0.5)));
+  }
+}
+
+// A bin may hold a part of a key; no probability exceeds 1 for that.
+TEST(PopularityTest, PartOfAVeryPopularKey) {
+  Popularity p;
+  ASSERT_TRUE(Popularity::Histogram({{1.26, 0.02}, {0.002, 500}, {1e-6, 20000}}, &p).ok());
+  double last = 0;
+  for (double requests = 1; requests < 1e6; requests *= 3) {
+    EXPECT_GE(p.Unique(requests), last) << requests;
+    EXPECT_TRUE(std::isfinite(p.DInterval(p.Unique(requests) * 0.9))) << requests;
+    last = p.Unique(requests);
+  }
+}
+
 TEST(PopularityTest, BadInputIsRefused) {
   Popularity p;
   const double nan = std::nan("");
-  for (double keys : {0.0, 1.0, -5.0, 1e16, nan, kInfinity}) {
+  for (double keys : {0.0, 0.5, -5.0, 1e16, nan, kInfinity}) {
     EXPECT_FALSE(Popularity::Uniform(keys, &p).ok()) << keys;
     EXPECT_FALSE(Popularity::Zipf(keys, 0.99, &p).ok()) << keys;
   }
   for (double skew : {-0.1, 9.0, nan, kInfinity}) EXPECT_FALSE(Popularity::Zipf(100, skew, &p).ok()) << skew;
   EXPECT_NE(Popularity::Zipf(100, -0.1, &p).message().find("-0.1"), std::string::npos);
   EXPECT_FALSE(Popularity::Histogram({}, &p).ok());
-  EXPECT_FALSE(Popularity::Histogram({{1, 1}}, &p).ok());
+  EXPECT_FALSE(Popularity::Histogram({{1, 0.5}}, &p).ok());
   EXPECT_FALSE(Popularity::Histogram({{-1, 10}}, &p).ok());
   EXPECT_FALSE(Popularity::Histogram({{nan, 10}}, &p).ok());
   EXPECT_FALSE(Popularity::HistogramFromFile("no such file", &p).ok());

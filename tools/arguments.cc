@@ -24,7 +24,7 @@ struct Suffix {
 };
 
 constexpr double kKi = 1024.0;
-constexpr Suffix kCountSuffixes[] = {{"K", 1e3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}};
+constexpr Suffix kCountSuffixes[] = {{"K", 1e3}, {"k", 1e3}, {"M", 1e6}, {"G", 1e9}, {"T", 1e12}};
 constexpr Suffix kByteSuffixes[] = {
     {"KiB", kKi},
     {"MiB", kKi* kKi},

@@ -30,7 +30,7 @@ class StoreFlags {
   explicit StoreFlags(Arguments* arguments) : arguments_(*arguments) {
     arguments->Choice("design", &design_, {"leveldb", "rocksdb", "universal", "cola", "samt", "silt", "trie"},
                       "the kind of store");
-    arguments->Count("keys", &keys_, "distinct keys that are written", 2, uint64_t{1000000000000000});
+    arguments->Count("keys", &keys_, "distinct keys that are written", 1, uint64_t{1000000000000000});
     arguments->Number("item-bytes", &item_bytes_, "key and value of one item", 1, 1e9);
     arguments->Number("zipf", &zipf_, "skew of the keys' popularity; 0: uniform", 0, 8);
     arguments->Text("histogram", &histogram_, "FILE",

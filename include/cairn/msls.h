@@ -55,7 +55,7 @@ struct HistogramBin {
 // (measured: msls/popularity_test.cc) and costs the same for 10^3 keys as for 10^12.
 class Popularity {
  public:
-  // All `keys` equally likely. 2 <= keys <= 10^15.
+  // All `keys` equally likely. 1 <= keys <= 10^15.
   static Status Uniform(double keys, Popularity* out);
   // The key of rank i (from 1) has probability proportional to i^-s. 0 <= s <= 8; s = 0 is uniform.
   static Status Zipf(double keys, double s, Popularity* out);

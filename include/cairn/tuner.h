@@ -11,10 +11,13 @@
 //   cairn::TunerReport report;
 //   if (cairn::GetTunerReport(db, &report)) puts(report.ToString().c_str());
 //
-// What it sees costs the writer nothing: a sealed memtable's number of writes and the number of distinct keys that its
-// flush leaves are one point of Unique, and the popularity is taken to be the Zipf law through that point. A snapshot
-// that keeps old versions alive makes keys look more evenly popular than they are. Only the default column family is
-// watched.
+// What it believes comes from flushes: a sealed memtable's number of writes, the number of distinct keys that its flush
+// left, and, with SampleKeys, a bounded sample of those keys (8 KiB a table, stored in its properties): which keys come
+// again from flush to flush gives the popularity as a histogram, whatever its law. Without the sample it is taken to be
+// the Zipf law through the one point that the counters give. Writers do nothing for it; the thread that flushes hashes
+// each key once. A snapshot that keeps old versions alive makes keys look more evenly popular than they are.
+//
+// Each column family with leveled compaction is watched and tuned by itself.
 //
 // Thread-safety: safe. One tuner serves one database, on a thread that runs from the first flush to Close.
 
@@ -60,7 +63,9 @@ struct TunerReport {
   double keys = 0;
   double item_bytes = 0;
   double items_per_flush = 0;
-  double skew = 0;  // Zipf; 0 is uniform
+  double skew = 0;                 // of the Zipf law with as many distinct keys in a flush; 0 is uniform
+  uint64_t sampled_keys = 0;       // 0: no sample, and the law is believed
+  double writes_of_top_tenth = 0;  // part of the writes that go to the most popular tenth of the keys, by the sample
   // Bytes written by flush and compaction for each byte put in, the log left out.
   double measured = 0;
   double predicted = 0;       // for the shape as it is
@@ -78,7 +83,16 @@ std::shared_ptr<rocksdb::EventListener> NewTuner(const TunerOptions& options = T
 // Adds a tuner to the listeners. InvalidArgument if a field is out of range.
 rocksdb::Status UseTuner(rocksdb::DBOptions* options, const TunerOptions& tuner = TunerOptions());
 
-// What the tuner of an open database knows; false when it has none or nothing was flushed yet.
+// Lets flushes of a column family sample their keys, for the tuner; can be turned on and off at any open. Option string
+// of the collector: cairn.KeySample.
+void SampleKeys(rocksdb::ColumnFamilyOptions* options);
+
+// Both of the above.
+rocksdb::Status UseTuner(rocksdb::Options* options, const TunerOptions& tuner = TunerOptions());
+
+// What the tuner of an open database knows of a column family (the default one, if none is named); false when there is
+// no tuner or nothing was flushed yet.
 bool GetTunerReport(rocksdb::DB* db, TunerReport* report);
+bool GetTunerReport(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, TunerReport* report);
 
 }  // namespace cairn
