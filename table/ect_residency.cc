@@ -13,7 +13,6 @@ namespace cairn {
 namespace {
 
 using IndexCache = rocksdb::BasicTypedCacheInterface<EctTries, rocksdb::CacheEntryRole::kIndexBlock>;
-using Charge = rocksdb::PlaceholderCacheInterface<rocksdb::CacheEntryRole::kBlockBasedTableReader>;
 
 // No block has the file's end as its offset.
 rocksdb::CacheKey KeyOf(const rocksdb::BlockBasedTable& table, uint64_t file_size) {
@@ -35,16 +34,16 @@ EctResidency::EctResidency(EctIndexResidency residency, rocksdb::BlockBasedTable
   if (cache_ != nullptr) key_ = KeyOf(*table, file_size);
   if (residency == EctIndexResidency::kPinned) pinned_ = std::move(tries);
   if (residency == EctIndexResidency::kCache && cache_ != nullptr) Insert(std::move(tries));
-  if (cache_ != nullptr) {
-    // Never fails: it is charged as far as there is room.
-    charge_ = cache_->CreateStandalone(key_.AsSlice(), nullptr, Charge::GetHelper(), always_bytes + bytes(), true);
-  }
+  // RocksDB's reader has been charged and kept to a strict limit: what it holds without the index is less.
+  using Decision = rocksdb::CacheEntryRoleOptions::Decision;
+  const bool charged = ReaderChargeDecision(table->get_rep()->table_options) != Decision::kDisabled;
+  charge_.Take(cache_, key_.AsSlice(), always_bytes + bytes(), charged ? Decision::kFallback : Decision::kDisabled)
+      .PermitUncheckedError();
 }
 
 EctResidency::~EctResidency() {
   // The table is closed, and often because its file is gone.
   if (residency_ == EctIndexResidency::kCache && cache_ != nullptr) cache_->Erase(key_.AsSlice());
-  if (charge_ != nullptr) cache_->Release(charge_, true);
 }
 
 void EctResidency::Insert(std::unique_ptr<EctTries> tries) const {

@@ -13,6 +13,7 @@
 #include "rocksdb/table.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/ect_table_index.h"
+#include "table/reader_charge.h"
 
 namespace cairn {
 
@@ -73,8 +74,8 @@ class EctResidency {
   const std::shared_ptr<rocksdb::Cache> cache_;  // may be null
   rocksdb::CacheKey key_;
   std::unique_ptr<EctTries> pinned_;
-  rocksdb::Cache::Handle* charge_ = nullptr;  // for what is held outside the cache
-  std::atomic<uint64_t> excess_bytes_{0};     // read by lookups since the index was last in memory
+  ReaderCharge charge_;                    // for what is held outside the cache
+  std::atomic<uint64_t> excess_bytes_{0};  // read by lookups since the index was last in memory
 };
 
 }  // namespace cairn

@@ -29,8 +29,7 @@ class EctTableReader : public rocksdb::TableReader {
         table_(table),
         layout_(std::move(layout)),
         filter_(std::move(filter)),
-        residency_(options.index_residency, table, file_size, std::move(tries), layout_->bytes() + filter_->bytes(),
-                   load_bytes, counters),
+        residency_(options.index_residency, table, file_size, std::move(tries), AlwaysInMemory(), load_bytes, counters),
         hash_(hash),
         counters_(std::move(counters)) {
     counters_->layout_bytes.fetch_add(layout_->bytes(), std::memory_order_relaxed);
@@ -137,6 +136,15 @@ class EctTableReader : public rocksdb::TableReader {
     uint64_t block = 0;
     bool Holds(uint64_t wanted) const { return entries != nullptr && block == wanted; }
   };
+
+  // RocksDB's reader counts only where it is charged: then with its properties, which held the index, so it is charged
+  // anew.
+  size_t AlwaysInMemory() const {
+    auto& charged = table_->get_rep()->table_reader_cache_res_handle;
+    const size_t of_rocksdb = charged == nullptr ? 0 : reader_->ApproximateMemoryUsage();
+    charged.reset();
+    return of_rocksdb + layout_->bytes() + filter_->bytes();
+  }
 
   bool PassesFilter(uint64_t hash) const {
     EctLookupCounts* const counts = counters_->lookups.Access();

@@ -337,6 +337,40 @@ TEST_F(EctTableTest, MemoryIsChargedAndCounted) {
   }
 }
 
+// RocksDB charges what its reader holds while it opens a table, and ours holds less and other things.
+TEST_F(EctTableTest, ReadersAreChargedOnceWhereRocksDbChargesThem) {
+  using Decision = rocksdb::CacheEntryRoleOptions::Decision;
+  for (const Decision decision : {Decision::kFallback, Decision::kEnabled, Decision::kDisabled}) {
+    Close();
+    std::filesystem::remove_all(path_);
+    rocksdb::LRUCacheOptions cache_options(64 << 20, 0, false, 0);
+    cache_options.metadata_charge_policy = rocksdb::kDontChargeCacheMetadata;
+    const std::shared_ptr<rocksdb::Cache> cache = cache_options.MakeSharedCache();
+    rocksdb::BlockBasedTableOptions blocks;
+    blocks.block_cache = cache;
+    blocks.cache_usage_options.options_overrides[rocksdb::CacheEntryRole::kBlockBasedTableReader].charged = decision;
+    EctTableOptions table;
+    table.table.reset(rocksdb::NewBlockBasedTableFactory(blocks));
+    options_.table_factory.reset(NewEctTableFactory(table));
+    OpenGood();
+    for (uint64_t i = 0; i < 300000; ++i) Put(Key(i), "v");
+    Flush();
+    OpenGood();
+    uint64_t memory = 0;
+    ASSERT_TRUE(db_->GetIntProperty("rocksdb.estimate-table-readers-mem", &memory));
+    const double ours = static_cast<double>(Counters().layout_bytes + Counters().filter_bytes + Counters().index_bytes);
+    EXPECT_GT(ours, 500000);
+    EXPECT_GT(static_cast<double>(memory), ours);
+    const double expected = decision == Decision::kEnabled    ? static_cast<double>(memory)
+                            : decision == Decision::kFallback ? ours
+                                                              : 0;
+    // RocksDB's own charge comes in steps of 256 KiB, and goes down late.
+    const double pinned = static_cast<double>(cache->GetPinnedUsage());
+    EXPECT_GE(pinned, 0.97 * expected);
+    EXPECT_LE(pinned, 1.03 * expected + 5000);
+  }
+}
+
 TEST_F(EctTableTest, MemoryPressureDropsTheIndexUntilItPaysToReadItAgain) {
   const auto cache = rocksdb::NewLRUCache(1 << 20, 0);
   options_.table_factory.reset(NewFactory(EctIndexResidency::kCache, cache));

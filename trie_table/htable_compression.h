@@ -42,6 +42,7 @@ class UnitDecompressor {
   // Writes `raw` bytes to `output`. Corruption if there are not as many.
   rocksdb::Status Decompress(rocksdb::CompressionType type, const rocksdb::Slice& stored, size_t raw,
                              char* output) const;
+  size_t bytes_in_memory() const { return dict_.ApproximateMemoryUsage(); }
 
  private:
   const rocksdb::UncompressionDict dict_;

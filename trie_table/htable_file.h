@@ -12,6 +12,7 @@
 #include "rocksdb/file_system.h"
 #include "rocksdb/table_properties.h"
 #include "table/get_context.h"
+#include "table/reader_charge.h"
 #include "table/table_builder.h"
 #include "trie_table/htable_compression.h"
 #include "trie_table/htable_format.h"
@@ -49,7 +50,14 @@ class HTableFile {
   // Units lie before this.
   uint64_t data_end() const { return header_.filter.size > 0 ? header_.filter.offset : header_.group_index.offset; }
   rocksdb::Statistics* statistics() const { return statistics_; }
-  size_t bytes_in_memory() const { return sizeof(*this) + index_.bytes() + properties_->ApproximateMemoryUsage(); }
+  size_t bytes_in_memory() const {
+    return sizeof(*this) + index_.bytes() + properties_->ApproximateMemoryUsage() + decompressor_->bytes_in_memory();
+  }
+  // Charges that to the block cache; MemoryLimit if a strict one has no room.
+  rocksdb::Status Charge(rocksdb::CacheEntryRoleOptions::Decision decision) {
+    // No unit lies at the file's end.
+    return charge_.Take(cache_, KeyOf(file_size_).AsSlice(), bytes_in_memory(), decision);
+  }
   // What replaces every sequence number; kDisableGlobalSequenceNumber: nothing.
   rocksdb::SequenceNumber global_seqno() const { return global_seqno_; }
 
@@ -97,6 +105,7 @@ class HTableFile {
   std::shared_ptr<const rocksdb::TableProperties> properties_;
   std::unique_ptr<UnitDecompressor> decompressor_;
   rocksdb::SequenceNumber global_seqno_ = 0;
+  ReaderCharge charge_;
 };
 
 }  // namespace cairn

@@ -247,8 +247,9 @@ class HTableIndex {
 
   // Bytes in memory.
   size_t bytes() const {
-    return groups_.size() * sizeof(Group) + bounds_.size() * sizeof(uint16_t) + spills_.size() * sizeof(uint32_t) +
-           extents_.size() * sizeof(ExtentPlan);
+    return group_guess_.capacity() * sizeof(uint32_t) + groups_.capacity() * sizeof(Group) +
+           bounds_.capacity() * sizeof(uint16_t) + spills_.capacity() * sizeof(uint32_t) +
+           extents_.capacity() * sizeof(ExtentPlan);
   }
 
  private:

@@ -108,6 +108,7 @@ Status HTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
   if (block_based != nullptr && !block_based->no_block_cache) cache = block_based->block_cache;
   std::shared_ptr<HTableFile> opened;
   s = HTableFile::Open(read_options, options, std::move(cache), std::move(file), file_size, &opened);
+  if (s.ok() && block_based != nullptr) s = opened->Charge(ReaderChargeDecision(*block_based));
   if (!s.ok()) return s;
   const std::string& comparator = opened->properties()->comparator_name;
   if (comparator != options.internal_comparator.user_comparator()->Name()) {

@@ -2,6 +2,8 @@
 
 #include "cairn/htable.h"
 
+#include <malloc.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <map>
@@ -487,6 +489,101 @@ TEST_F(HTableTest, DirectReadsAndManyThreads) {
   }
   for (auto& thread : threads) thread.join();
   Check(model, {"absent"});
+}
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kCountsAllocations = false;
+#else
+constexpr bool kCountsAllocations = true;
+#endif
+
+size_t Allocated() {
+  const struct mallinfo2 info = mallinfo2();
+  return info.uordblks + info.hblkhd;
+}
+
+// What an open table says that it takes is what it allocates, and is charged to the block cache as RocksDB's option
+// has it.
+TEST_F(HTableTest, MemoryIsChargedAndCounted) {
+  using Decision = rocksdb::CacheEntryRoleOptions::Decision;
+  options_.compression = rocksdb::kZSTD;
+  options_.compression_opts.max_dict_bytes = 16 << 10;
+  rocksdb::BlockBasedTableOptions block_options;
+  for (const double filter_bits : {0.0, 16.0}) {
+    for (const Decision decision : {Decision::kFallback, Decision::kEnabled, Decision::kDisabled}) {
+      rocksdb::LRUCacheOptions cache_options(8 << 20, 0, false, 0);
+      cache_options.metadata_charge_policy = rocksdb::kDontChargeCacheMetadata;
+      const std::shared_ptr<rocksdb::Cache> cache = cache_options.MakeSharedCache();
+      block_options.block_cache = cache;
+      block_options.cache_usage_options.options_overrides[rocksdb::CacheEntryRole::kBlockBasedTableReader].charged =
+          decision;
+      HTableOptions table;
+      table.table.reset(rocksdb::NewBlockBasedTableFactory(block_options));
+      table.filter.bits_per_key = filter_bits;
+      options_.table_factory.reset(NewHTableFactory(table));
+      OpenEmpty();
+      for (uint64_t i = 0; i < 60000; ++i) Put(Key(i), std::string(random_() % 100, 'v'));
+      Flush();
+      OpenGood();
+      uint64_t memory = 0;
+      ASSERT_TRUE(db_->GetIntProperty("rocksdb.estimate-table-readers-mem", &memory));
+      EXPECT_GT(memory, filter_bits == 0 ? 10000u : 120000u);
+      const double in_dummies = filter_bits == 0 ? 0 : 256 << 10;  // what filters are charged in
+      if (decision == Decision::kDisabled) {
+        EXPECT_LE(static_cast<double>(cache->GetPinnedUsage()), filter_bits / 8 * 66000 + in_dummies);
+      } else {
+        EXPECT_GE(static_cast<double>(cache->GetPinnedUsage()), 0.97 * static_cast<double>(memory));
+        EXPECT_LE(static_cast<double>(cache->GetPinnedUsage()), 1.03 * static_cast<double>(memory) + in_dummies);
+      }
+      std::vector<rocksdb::LiveFileMetaData> files;
+      db_->GetLiveFilesMetaData(&files);
+      ASSERT_EQ(1u, files.size());
+      const std::string path = files[0].directory + "/" + files[0].relative_filename;
+      Close();
+      EXPECT_EQ(0u, cache->GetPinnedUsage()) << "a closed table is still charged";
+      if (!kCountsAllocations) continue;
+      std::unique_ptr<rocksdb::RandomAccessFileReader> file;
+      ASSERT_TRUE(rocksdb::RandomAccessFileReader::Create(rocksdb::FileSystem::Default(), path, rocksdb::FileOptions(),
+                                                          &file, nullptr)
+                      .ok());
+      const rocksdb::ImmutableOptions immutable(options_);
+      const rocksdb::InternalKeyComparator comparator(options_.comparator);
+      const rocksdb::TableReaderOptions reader_options(immutable, nullptr, rocksdb::EnvOptions(), comparator, 0);
+      std::unique_ptr<rocksdb::TableReader> reader;
+      const size_t before = Allocated();
+      ASSERT_TRUE(
+          options_.table_factory
+              ->NewTableReader(rocksdb::ReadOptions(), reader_options, std::move(file), files[0].size, &reader, false)
+              .ok());
+      const double allocated = static_cast<double>(Allocated() - before);
+      EXPECT_NEAR(allocated, static_cast<double>(reader->ApproximateMemoryUsage()), 0.04 * allocated + 6000);
+    }
+  }
+}
+
+TEST_F(HTableTest, AFullCacheWithAStrictLimitRefusesTables) {
+  rocksdb::BlockBasedTableOptions block_options;
+  block_options.block_cache = rocksdb::NewLRUCache(512, 0, /*strict_capacity_limit=*/true);
+  HTableOptions table;
+  table.filter.bits_per_key = 0;
+  for (const auto decision :
+       {rocksdb::CacheEntryRoleOptions::Decision::kFallback, rocksdb::CacheEntryRoleOptions::Decision::kEnabled}) {
+    block_options.cache_usage_options.options_overrides[rocksdb::CacheEntryRole::kBlockBasedTableReader].charged =
+        decision;
+    table.table.reset(rocksdb::NewBlockBasedTableFactory(block_options));
+    options_.table_factory = Factory(BlockCache::kNone);
+    OpenEmpty();
+    for (uint64_t i = 0; i < 20000; ++i) Put(Key(i), std::string(100, 'v'));
+    Flush();
+    options_.table_factory.reset(NewHTableFactory(table));
+    const rocksdb::Status status = Open();
+    if (decision == rocksdb::CacheEntryRoleOptions::Decision::kEnabled) {
+      EXPECT_TRUE(status.IsMemoryLimit()) << status.ToString();
+    } else {
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      EXPECT_EQ(std::string(100, 'v'), Get(Key(17)));
+    }
+  }
 }
 
 // A file in memory.
