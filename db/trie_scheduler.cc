@@ -251,6 +251,7 @@ void TrieScheduler::OnFlush(const rocksdb::FlushJobInfo& info) {
     file.number = info.file_number;
     if (!env_->GetFileSize(info.file_path, &file.bytes).ok()) file.bytes = info.table_properties.data_size;
     DescribeFile(info.table_properties, &file);
+    brake_->Flushed(file.bytes, NowMicros());
     lock.lock();
     family->totals->flushed_bytes += file.bytes;
     family->written_bytes[0] += file.bytes;

@@ -9,7 +9,26 @@ namespace {
 // A handful of small writes a second: the database stays alive, and a batch that was under way comes to its end.
 constexpr uint64_t kCrawl = 4 << 10;
 
+// A rate is taken over at least this time.
+constexpr uint64_t kRateMicros = 500 * 1000;
+
 }  // namespace
+
+void WriteBrake::Flushed(uint64_t bytes, uint64_t now_micros) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (rate_ > 0 || free_since_micros_ == 0) {
+    free_since_micros_ = rate_ > 0 ? 0 : now_micros;
+    free_bytes_ = 0;
+    return;
+  }
+  free_bytes_ += bytes;
+  const uint64_t micros = now_micros - free_since_micros_;
+  if (micros < kRateMicros) return;
+  full_rate_ = std::max(least_full_rate_,
+                        static_cast<uint64_t>(1e6 * static_cast<double>(free_bytes_) / static_cast<double>(micros)));
+  free_since_micros_ = now_micros;
+  free_bytes_ = 0;
+}
 
 void WriteBrake::Update(const std::function<double()>& pressure) {
   std::lock_guard<std::mutex> lock(mutex_);

@@ -21,8 +21,12 @@ namespace cairn {
 
 class WriteBrake {
  public:
-  // `full_rate`, in bytes a second, is what writers get when the brake begins to act.
-  WriteBrake(rocksdb::DBImpl* db, uint64_t full_rate) : db_(db), full_rate_(full_rate) {}
+  // Writers get what they took of late, and at least `least_full_rate` bytes a second, when the brake begins to act.
+  WriteBrake(rocksdb::DBImpl* db, uint64_t least_full_rate)
+      : db_(db), least_full_rate_(least_full_rate), full_rate_(least_full_rate) {}
+
+  // Tells of a flush: how fast writers are while nobody holds them.
+  void Flushed(uint64_t bytes, uint64_t now_micros);
 
   // Sets the brake to what `pressure` returns: 0 lets go, 1 all but stops writers. Calls of Update are one after
   // another, so the last one to ask is the last one to act.
@@ -33,8 +37,11 @@ class WriteBrake {
 
  private:
   rocksdb::DBImpl* const db_;
-  const uint64_t full_rate_;
+  const uint64_t least_full_rate_;
   std::mutex mutex_;
+  uint64_t full_rate_;
+  uint64_t free_since_micros_ = 0;  // begin of a time without the brake; 0: none
+  uint64_t free_bytes_ = 0;         // flushed since then
   std::unique_ptr<rocksdb::WriteControllerToken> token_;
   std::atomic<uint64_t> rate_{0};
 };
