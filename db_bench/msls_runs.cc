@@ -286,6 +286,10 @@ int Main(int argc, char** argv) {
   if (!status.ok() || entries == 0) return Fail("The tables cannot be read: " + status.ToString());
   store.item_bytes = static_cast<double>(metadata.size) / entries;
   store.write_buffer_bytes = std::max(1.0, counter->EntriesPerFlush()) * store.item_bytes;
+  if (trie) {
+    // The bound is on bytes of files for bytes of live keys and values; the model counts items.
+    store.space_bound = std::max(1.01, shape.space_bound * static_cast<double>(kKeyBytes + value) / store.item_bytes);
+  }
   Report model;
   s = Model(store, popularity, &model);
   if (!s.ok()) return Fail(s.message());

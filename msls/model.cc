@@ -13,39 +13,20 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-void Add(Report* report, const std::string& name, double value) {
-  report->breakdown.push_back({name, value});
-  report->write_amplification += value;
-}
-
 std::string LevelStep(size_t level) { return "level-" + std::to_string(level) + " to " + std::to_string(level + 1); }
 
 // The thesis' Algorithm 3.
 void ModelLevelDB(const Store& store, const Popularity& p, const std::vector<double>& size, Report* report) {
   const double wal = MemtableRequests(store);
-  Add(report, "level-0", p.Unique(wal) / wal);
+  AddStep(report, "level-0", p.Unique(wal) / wal);
   double interval = wal * store.level0_trigger;
-  Add(report, LevelStep(0), p.Merge(p.Unique(interval), size[0]) / interval);
+  AddStep(report, LevelStep(0), p.Merge(p.Unique(interval), size[0]) / interval);
   for (size_t l = 0; l + 1 < size.size(); l++) {
     interval += p.DInterval(size[l]);
     const double moved = p.Unique(interval);
-    Add(report, LevelStep(l + 1), (p.Merge(moved, size[l + 1]) + moved) / interval);
+    AddStep(report, LevelStep(l + 1), (p.Merge(moved, size[l + 1]) + moved) / interval);
   }
 }
-
-// States of a store drawn evenly, always the same ones: which of the runs that fill and empty in turn are there.
-class States {
- public:
-  static constexpr int kCount = 64;
-  double Next() {  // in [0, 1)
-    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
-    return static_cast<double>(state_ >> 11) / 9007199254740992.0;
-  }
-  int Below(int limit) { return std::min(limit - 1, static_cast<int>(Next() * limit)); }
-
- private:
-  uint64_t state_ = 1;
-};
 
 // A lookup visits a run if no newer run has its key: if the key was not asked for in the requests that those cover.
 // Level l, of which the lookup sees one place, covers the requests since the sweep left that place.
@@ -153,7 +134,7 @@ void ModelUniversal(const Store& store, const Popularity& p, Report* report) {
   const double counted = stop.flushes - start.flushes;
   for (size_t i = 0; i < stop.written.size(); i++) {
     const double before = i < start.written.size() ? start.written[i].value : 0;
-    Add(report, stop.written[i].name, (stop.written[i].value - before) / (counted * wal));
+    AddStep(report, stop.written[i].name, (stop.written[i].value - before) / (counted * wal));
   }
   report->space_amplification = (stop.items - start.items) / counted / p.keys();
   report->sorted_runs = (stop.runs - start.runs) / counted;
@@ -179,7 +160,7 @@ void ModelGrowth(const Store& store, const Popularity& p, Report* report) {
     } else {
       written = r * p.Unique(interval);
     }
-    Add(report, "level-" + std::to_string(l + 1), written / (interval * r));
+    AddStep(report, "level-" + std::to_string(l + 1), written / (interval * r));
     double held = 0;
     for (int j = 0; j < r; j++) held += (cola ? p.Unique(interval * j) : j * p.Unique(interval)) / r;
     runs += cola ? (r - 1.0) / r : (r - 1) / 2.0;
@@ -187,7 +168,7 @@ void ModelGrowth(const Store& store, const Popularity& p, Report* report) {
     report->level_items.push_back(held);
     interval *= r;
   }
-  Add(report, "level-" + std::to_string(levels), p.keys() / interval);
+  AddStep(report, "level-" + std::to_string(levels), p.keys() / interval);
   report->level_items.push_back(p.keys());
   report->space_amplification = items / p.keys();
   report->sorted_runs = runs;
@@ -212,9 +193,9 @@ void ModelSilt(const Store& store, const Popularity& p, Report* report) {
   const double keys = p.keys() / store.instances;
   report->breakdown.clear();
   report->write_amplification = 0;
-  Add(report, "LogStore", 1);
-  Add(report, "HashStores", store.hash_store_slots / interval);
-  Add(report, "SortedStore", keys / (interval * store.hash_stores));
+  AddStep(report, "LogStore", 1);
+  AddStep(report, "HashStores", store.hash_store_slots / interval);
+  AddStep(report, "SortedStore", keys / (interval * store.hash_stores));
   const double mean_stores = (store.hash_stores - 1) / 2.0;
   report->space_amplification = (keys + mean_stores * store.hash_store_slots) / keys;
   report->sorted_runs = 2 + mean_stores;
@@ -227,74 +208,11 @@ void ModelSilt(const Store& store, const Popularity& p, Report* report) {
   report->runs_to_hit = runs;
 }
 
-// Each depth receives one slot per `interval` requests and writes it once. The deepest keeps everything in its lowest
-// slot and merges in place when the slots above it are too much garbage; a depth where that never happens before the
-// column is full of mostly live data passes everything on and is not the deepest.
-void ModelTrie(const Store& store, const Popularity& p, Report* report) {
-  const double wal = MemtableRequests(store);
-  const double flush_size = p.Unique(wal);
-  const double keys = p.keys();
-  const int trigger = store.column_trigger;
-  Add(report, "level-0", flush_size / wal);
-  double interval = wal * store.root_trigger;
-  double items = (store.root_trigger - 1) / 2.0 * flush_size;
-  // Arrivals at the root and at each depth, and how many of them lie there on average.
-  const double allowed = (1 + (store.space_bound - 1) * kSpaceHeadStart) * keys;
-  std::vector<std::pair<double, double>> arrivals = {{wal, (store.root_trigger - 1) / 2.0}};
-  for (int depth = 1;; depth++) {
-    const double slot = p.Unique(interval);
-    Add(report, "depth-" + std::to_string(depth), slot / interval);
-    // What the bound leaves for this depth, if it is the deepest, when the depths above are about to move: columns of a
-    // depth gain slots together, so that they are all nearly full then.
-    const double room = allowed - 2 * items;
-    // Loading every key once fills columns with live data, which moves down, unless enough is overwritten before the
-    // column is full.
-    const bool loaded_deeper =
-        keys + std::max(0.0, trigger - keys / interval) * slot <= std::min(room, keys / store.grow_liveness);
-    // Slots above the lowest when a column is merged in place: the space bound picks the fullest column of the trie, so
-    // they are 0 ... in_place - 1 in turn and fill the room on average.
-    double in_place = 0;
-    if (!loaded_deeper) {
-      in_place = std::max(1.0, 1 + 2 * (room - keys) / slot);
-      if (in_place >= trigger - 1)
-        in_place = keys < store.grow_liveness * (keys + (trigger - 1) * slot) ? trigger - 1 : 0;
-    }
-    // Slots above the lowest, on average. Under the space bound garbage fills what the depths above leave free at any
-    // time.
-    double above = ((in_place > 0 ? in_place : trigger) - 1) / 2;
-    if (in_place > 0 && in_place < trigger - 1) above = std::max(above, (allowed - items - keys) / slot);
-    arrivals.push_back({interval, above});
-    const double held = above * slot;
-    items += held;
-    if (in_place > 0) {
-      Add(report, "depth-" + std::to_string(depth) + " in place", keys / (in_place * interval));
-      items += keys;
-      report->level_items.push_back(held + keys);
-      break;
-    }
-    report->level_items.push_back(held);
-    interval *= trigger;
-  }
-  report->space_amplification = items / keys;
-  report->sorted_runs = 1;
-  for (const auto& arrival : arrivals) report->sorted_runs += arrival.second;
-  States states;
-  for (int i = 0; i < States::kCount; i++) {
-    double age = 0, visited = 0;
-    for (const auto& arrival : arrivals) {
-      const int held = states.Below(static_cast<int>(std::lround(2 * arrival.second)) + 1);
-      for (int j = 0; j < held; j++) visited += p.MissProbability(age + arrival.first * j);
-      age += arrival.first * held;
-    }
-    report->runs_to_hit += (visited + p.MissProbability(age)) / States::kCount;
-  }
-}
-
 }  // namespace
 
 double LeveledWriteAmplification(const Store& store, const Popularity& p, const std::vector<double>& size) {
   Report report;
-  if (store.log) Add(&report, "log", 1);
+  if (store.log) AddStep(&report, "log", 1);
   if (store.design == Design::kLevelDB) {
     ModelLevelDB(store, p, size, &report);
   } else {
@@ -314,7 +232,7 @@ Status Model(const Store& store, const Popularity& popularity, Report* report) {
   Status s = Validate(store, popularity);
   if (!s.ok()) return s;
   *report = Report();
-  if (store.log) Add(report, "log", 1);
+  if (store.log) AddStep(report, "log", 1);
   switch (store.design) {
     case Design::kLevelDB:
     case Design::kRocksDB:

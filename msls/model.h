@@ -2,6 +2,9 @@
 
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cairn/msls.h"
@@ -11,7 +14,26 @@ namespace msls {
 
 // Part of the garbage that TrieOptions::space_bound allows at which the trie begins to compact for space
 // (db/trie_picker.cc).
-constexpr double kSpaceHeadStart = 0.95;
+constexpr double kSpaceHeadStart = 0.92;
+
+inline void AddStep(Report* report, const std::string& name, double value) {
+  report->breakdown.push_back({name, value});
+  report->write_amplification += value;
+}
+
+// States of a store drawn evenly, always the same ones: which of the runs that fill and empty in turn are there.
+class States {
+ public:
+  static constexpr int kCount = 64;
+  double Next() {  // in [0, 1)
+    state_ = state_ * 6364136223846793005ull + 1442695040888963407ull;
+    return static_cast<double>(state_ >> 11) / 9007199254740992.0;
+  }
+  int Below(int limit) { return std::min(limit - 1, static_cast<int>(Next() * limit)); }
+
+ private:
+  uint64_t state_ = 1;
+};
 
 // Requests that one memtable holds.
 inline double MemtableRequests(const Store& store) { return store.write_buffer_bytes / store.item_bytes; }
@@ -21,6 +43,9 @@ void ModelRocksDB(const Store& store, const Popularity& p, const std::vector<dou
 
 // The log and everything below, for levels of given sizes (items, the last entry all keys); nothing is checked.
 double LeveledWriteAmplification(const Store& store, const Popularity& p, const std::vector<double>& size);
+
+// Fills the report of a kTrie store, log left out.
+void ModelTrie(const Store& store, const Popularity& p, Report* report);
 
 // Levels of a kSamt or kCola store.
 int GrowthLevels(const Store& store, const Popularity& popularity);

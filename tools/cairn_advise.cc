@@ -82,7 +82,8 @@ std::string Describe(const rocksdb::Options& options, const Found& found, Store*
     store->column_trigger = TriggerOf(trie);
     store->fan_out = trie.fan_out;
     store->grow_liveness = trie.grow_liveness;
-    store->space_bound = std::max(1.1, trie.space_bound);
+    // The bound is on bytes of files for bytes of live keys and values; the model counts items.
+    store->space_bound = std::max(1.1, trie.space_bound * found.raw_bytes / found.table_bytes);
   } else if (options.compaction_style == rocksdb::kCompactionStyleUniversal) {
     *store = Store::Default(Design::kUniversal);
     store->size_ratio_percent = static_cast<int>(options.compaction_options_universal.size_ratio);
@@ -215,7 +216,7 @@ int RunAdvise(int argc, char** argv) {
          optimum.after.space_amplification);
   if (store.design == Design::kTrie) {
     printf("  root_trigger=%d;trigger=%d;space_bound=%g\n", optimum.store.root_trigger, optimum.store.column_trigger,
-           optimum.store.space_bound);
+           optimum.store.space_bound * found.table_bytes / found.raw_bytes);
   }
   for (const auto& option : options) {
     if (option.first != "write_buffer_size" && option.first != "num_levels")

@@ -131,7 +131,7 @@ class StoreFlags {
   std::string design_ = "rocksdb", histogram_, level_sizes_, pick_ = "kMinOverlappingRatio";
   uint64_t keys_ = 100000000, write_buffer_ = 64 << 20, level_base_ = 256 << 20, file_size_ = 64 << 20;
   double item_bytes_ = 100, zipf_ = 0, level_multiplier_ = 10, hash_store_slots_ = 131072, hash_store_occupancy_ = 0.93,
-         grow_liveness_ = 0.53, space_bound_ = 1.5;
+         grow_liveness_ = 0.52, space_bound_ = 1.5;
   bool log_ = true, dynamic_ = true;
   int level0_trigger_ = 4, size_ratio_ = 1, min_merge_width_ = 2, max_size_amplification_ = 200, growth_ = 4,
       levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 16, column_trigger_ = 15, fan_out_ = 8;
