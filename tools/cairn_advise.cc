@@ -1,13 +1,17 @@
 // cairn advise: reads the shape of a database and says which level sizes would write less.
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "cairn/msls.h"
 #include "cairn/trie.h"
+#include "db/tuner_logic.h"
 #include "rocksdb/db.h"
 #include "rocksdb/metadata.h"
 #include "rocksdb/table_properties.h"
@@ -31,6 +35,8 @@ constexpr double kMemtableEntryOverhead = 48;
 struct Found {
   double entries = 0, table_bytes = 0, raw_bytes = 0, keys = 0;
   std::vector<double> level_bytes;  // from level 1
+  // Of the tables of level 0 but the oldest: the writes that went into them, and the keys that were left of those.
+  double level0_tables = 0, level0_writes = 0, level0_keys = 0;
 };
 
 FilePick PickOf(rocksdb::CompactionPri pri) {
@@ -48,6 +54,19 @@ FilePick PickOf(rocksdb::CompactionPri pri) {
   }
 }
 
+// Every write took a sequence number, also those of which nothing is left: a table stands for those from the last of
+// the table before it, which the oldest has not.
+void LookAtLevel0(const rocksdb::LevelMetaData& level, Found* found) {
+  std::vector<std::pair<uint64_t, uint64_t>> tables;
+  for (const rocksdb::SstFileMetaData& file : level.files) tables.emplace_back(file.largest_seqno, file.num_entries);
+  std::sort(tables.begin(), tables.end());
+  for (size_t i = 1; i < tables.size(); i++) {
+    found->level0_tables++;
+    found->level0_writes += static_cast<double>(tables[i].first - tables[i - 1].first);
+    found->level0_keys += static_cast<double>(tables[i].second);
+  }
+}
+
 rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found* found) {
   rocksdb::TablePropertiesCollection tables;
   rocksdb::Status s = db->GetPropertiesOfAllTables(family, &tables);
@@ -60,6 +79,7 @@ rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found
   db->GetColumnFamilyMetaData(family, &metadata);
   for (const rocksdb::LevelMetaData& level : metadata.levels) {
     found->table_bytes += static_cast<double>(level.size);
+    if (level.level == 0) LookAtLevel0(level, found);
     if (level.level > 0) found->level_bytes.push_back(static_cast<double>(level.size));
   }
   while (!found->level_bytes.empty() && found->level_bytes.back() == 0) found->level_bytes.pop_back();
@@ -133,7 +153,8 @@ int RunAdvise(int argc, char** argv) {
       "advise",
       "Reads the shape of a database (options, level sizes, item size, number of keys) and says by the model how much\n"
       "it writes and which options would make it write less. Changes nothing; the database may be in use. How popular\n"
-      "keys are cannot be seen in the tables: say it with --zipf or --histogram.");
+      "keys are is read off the tables of level 0, if there are two or more and no other column family; say it better\n"
+      "with --zipf or --histogram.");
   std::string path, family_name = "default", histogram;
   double zipf = 0;
   msls::OptimizeOptions limits;
@@ -165,7 +186,18 @@ int RunAdvise(int argc, char** argv) {
   const std::string unknown = Describe(database->db()->GetOptions(family), found, &store);
   if (!unknown.empty()) return fail("There is no model for it: " + unknown + ".");
 
+  const auto start = std::chrono::steady_clock::now();
   Popularity popularity;
+  std::string source = "given";
+  if (histogram.empty() && !arguments.Given("zipf")) {
+    // Other column families take sequence numbers, too, and would make keys look popular.
+    const bool seen = found.level0_tables > 0 && database->families().size() == 1;
+    source = seen ? "level 0" : "assumed";
+    if (seen) {
+      zipf =
+          EstimateSkew(found.keys, found.level0_writes / found.level0_tables, found.level0_keys / found.level0_tables);
+    }
+  }
   msls::Status s = histogram.empty() ? Popularity::Zipf(found.keys, zipf, &popularity)
                                      : Popularity::HistogramFromFile(histogram, &popularity);
   msls::Optimum optimum;
@@ -189,18 +221,29 @@ int RunAdvise(int argc, char** argv) {
     out["items_per_flush"] = store.write_buffer_bytes / store.item_bytes;
     out["level_bytes"] = found.level_bytes;
     out["popularity"] = popularity.name();
+    out["popularity_source"] = source;
     out["write_amplification"] = optimum.before.write_amplification;
     out["advised_write_amplification"] = optimum.after.write_amplification;
     out["space_amplification"] = optimum.before.space_amplification;
     out["advised_space_amplification"] = optimum.after.space_amplification;
+    out["breakdown"] = nlohmann::ordered_json::array();
+    for (const msls::Step& step : optimum.before.breakdown) {
+      out["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
+    }
+    for (double items : optimum.before.level_items)
+      out["level_sizes"].push_back(std::llround(items * store.item_bytes));
+    for (double items : optimum.after.level_items) {
+      out["advised_level_sizes"].push_back(std::llround(items * store.item_bytes));
+    }
+    out["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     out["options"] = nlohmann::ordered_json::object();
     for (const auto& option : options) out["options"][option.first] = option.second;
     printf("%s\n", out.dump(2).c_str());
     return kExitOk;
   }
-  printf("%s, %s: about %.0f keys of %.0f B in tables, %.0f to a flush, popularity %s\n", path.c_str(),
+  printf("%s, %s: about %.0f keys of %.0f B in tables, %.0f to a flush, popularity %s (%s)\n", path.c_str(),
          msls::DesignName(store.design), found.keys, store.item_bytes, store.write_buffer_bytes / store.item_bytes,
-         popularity.name().c_str());
+         popularity.name().c_str(), source == "level 0" ? "by the tables of level 0" : source.c_str());
   for (size_t l = 0; l < found.level_bytes.size(); l++) {
     if (found.level_bytes[l] > 0) printf("  level %zu holds %s\n", l + 1, Mega(found.level_bytes[l]).c_str());
   }

@@ -51,6 +51,25 @@ TEST(CairnMslsTest, EveryDesignAndAHistogram) {
   remove(path.c_str());
 }
 
+TEST(CairnMslsTest, UnusualButLegal) {
+  for (const char* keys : {"1", "2", "1000000000000", "1T"}) {
+    const nlohmann::json json = CairnJson({"model", std::string("--keys=") + keys});
+    EXPECT_GE(json["write_amplification"], 1) << keys;
+  }
+  EXPECT_EQ(CairnJson({"model", "--keys=1T"})["keys"], 1e12);
+  double last = 100;
+  for (const char* skew : {"0.999999", "1", "1.000001", "1.5", "8"}) {
+    const double now = CairnJson({"model", std::string("--zipf=") + skew})["write_amplification"];
+    EXPECT_LE(now, last + 1e-6) << skew;
+    last = now;
+  }
+  const std::string path = ::testing::TempDir() + "/cairn_msls_test_one_bin";
+  std::ofstream(path) << "# one bin\n7 1000000\n";
+  EXPECT_NEAR(CairnJson({"model", "--histogram", path})["write_amplification"].get<double>(),
+              CairnJson({"model", "--keys=1M"})["write_amplification"].get<double>(), 1e-6);
+  remove(path.c_str());
+}
+
 TEST(CairnMslsTest, PlotIsAnSvg) {
   const std::string path = ::testing::TempDir() + "/cairn_msls_test.svg";
   ASSERT_EQ(Cairn({"model", "--plot", path}).exit_code, 0);
@@ -125,7 +144,37 @@ TEST(CairnMslsTest, AdviseReadsADatabase) {
   EXPECT_LE(json["advised_write_amplification"], json["write_amplification"]);
   EXPECT_LE(json["advised_space_amplification"], 1.2501);
   EXPECT_LT(CairnJson({"advise", path, "--zipf=0.99"})["write_amplification"], json["write_amplification"]);
+  double sum = 0;
+  for (const auto& step : json["breakdown"]) sum += step["value"].get<double>();
+  EXPECT_NEAR(sum, json["write_amplification"].get<double>(), 1e-6);
+  EXPECT_FALSE(json["level_sizes"].empty());
+  EXPECT_GE(json["seconds"].get<double>(), 0);
+  EXPECT_EQ(json["popularity_source"], "assumed");  // level 0 is empty
+  EXPECT_EQ(CairnJson({"advise", path, "--zipf=0.5"})["popularity_source"], "given");
   EXPECT_EQ(Cairn({"advise", path}).exit_code, 0);
+  for (const char* bad : {"--zipf=nan", "--zipf=-1", "--max-space=nan", "--min-levels=-1"}) {
+    const ProgramResult result = Cairn({"advise", path, bad});
+    EXPECT_EQ(result.exit_code, 2) << bad;
+    EXPECT_NE(result.err.find(std::string(bad).substr(2, 4)), std::string::npos) << result.err;
+  }
+  const ProgramResult no_file = Cairn({"advise", path, "--histogram=/no/such/file"});
+  EXPECT_NE(no_file.exit_code, 0);
+  EXPECT_NE(no_file.err.find("/no/such/file"), std::string::npos) << no_file.err;
+
+  // In use, by this process, with updates of few keys lying in level 0: they are seen to be popular.
+  options.level0_file_num_compaction_trigger = 100;
+  ASSERT_TRUE(rocksdb::DB::Open(options, path, &db).ok());
+  for (int i = 0; i < 60000; i++) {
+    char key[20];
+    snprintf(key, sizeof(key), "%016x", static_cast<unsigned>(i % 1000) * 2654435761u);
+    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, std::string(84, static_cast<char>(i))).ok());
+  }
+  ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
+  const nlohmann::json live = CairnJson({"advise", path});
+  EXPECT_EQ(live["popularity_source"], "level 0");
+  EXPECT_NE(live["popularity"], "uniform");
+  EXPECT_LT(live["write_amplification"], json["write_amplification"]);
+  delete db;
   EXPECT_EQ(Cairn({"advise", path, "--column-family=none"}).exit_code, 1);
   ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
 }
@@ -134,6 +183,14 @@ TEST(CairnMslsTest, BadInputIsRefused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--keys=0"}, "keys"},
       {{"--keys=nan"}, "keys"},
+      {{"--keys=-3"}, "keys"},
+      {{"--keys=10^12"}, "keys"},
+      {{"--item-bytes=nan"}, "item-bytes"},
+      {{"--item-bytes=1e300"}, "item-bytes"},
+      {{"--zipf=inf"}, "zipf"},
+      {{"--level-sizes=nan"}, "level-sizes"},
+      {{"--level-sizes=256M,256M"}, "level 2"},
+      {{"--histogram=/"}, "Histogram file /"},
       {{"--zipf=-0.5"}, "zipf"},
       {{"--zipf=nan"}, "zipf"},
       {{"--item-bytes=0"}, "item-bytes"},
