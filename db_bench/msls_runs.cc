@@ -5,6 +5,7 @@
 //
 //   build/bin/msls_runs --db=DIR --keys=5M --zipf=0.99 --compaction-pri=kRoundRobin
 //   build/bin/msls_runs --db=DIR --keys=5M --optimize
+//   build/bin/msls_runs --db=DIR --keys=5M --shift-to=0.99 --tune   # the workload shifts, and the tuner follows
 //
 // db_bench/msls_grid runs the whole table of docs/msls.md. The directory is emptied first.
 
@@ -25,6 +26,7 @@
 #include "cairn/db.h"
 #include "cairn/msls.h"
 #include "cairn/trie.h"
+#include "cairn/tuner.h"
 #include "msls/workload.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -120,6 +122,7 @@ class Run {
   rocksdb::Status Put(uint32_t key) {
     char text[kKeyBytes + 1];
     WriteKey(key, text);
+    puts_++;
     at_ = (at_ + 61) % (noise_.size() - value_bytes_);
     const rocksdb::Status s =
         db_->Put(write_, rocksdb::Slice(text, kKeyBytes), rocksdb::Slice(noise_.data() + at_, value_bytes_));
@@ -127,6 +130,10 @@ class Run {
     seen_ = pace_->memtables();
     return Settle();
   }
+
+  // Lets what the tuner reports be noted after each of its looks.
+  void Watch() { watch_ = true; }
+  const nlohmann::ordered_json& looks() const { return looks_; }
 
   // Requests, at least `count`, until level 0 has just been emptied: what is counted begins and ends there, or a part
   // of a compaction that is a good part of all would be counted or not. *done: how many. Without pace exactly `count`.
@@ -147,6 +154,7 @@ class Run {
     const int level0 = atoi(files.c_str());
     emptied_ = emptied_ || level0 < level0_;
     level0_ = level0;
+    if (watch_) Note();
     return s;
   }
 
@@ -154,11 +162,37 @@ class Run {
   uint64_t Compacted() const { return statistics_->getTickerCount(rocksdb::COMPACT_WRITE_BYTES); }
 
  private:
+  void Note() {
+    TunerReport report;
+    if (!GetTunerReport(db_, &report) || report.looks == seen_looks_) return;
+    seen_looks_ = report.looks;
+    nlohmann::ordered_json look;
+    look["puts"] = puts_;
+    look["keys"] = std::llround(report.keys);
+    look["skew"] = report.skew;
+    look["sampled_keys"] = report.sampled_keys;
+    look["writes_of_top_tenth"] = report.writes_of_top_tenth;
+    look["measured"] = report.measured;
+    look["predicted"] = report.predicted;
+    look["predicted_best"] = report.predicted_best;
+    look["changes"] = report.changes;
+    look["rollbacks"] = report.rollbacks;
+    look["did"] = report.log.empty() || report.log.back() == seen_line_ ? "" : report.log.back();
+    if (!report.log.empty()) seen_line_ = report.log.back();
+    fprintf(stderr, "%s\n", look.dump().c_str());
+    looks_.push_back(std::move(look));
+  }
+
   rocksdb::DB* const db_;
   rocksdb::Statistics* const statistics_;
   const size_t value_bytes_;
   const Counter* const pace_;
   const bool trie_;
+  bool watch_ = false;
+  uint64_t puts_ = 0;
+  uint64_t seen_looks_ = 0;
+  std::string seen_line_;
+  nlohmann::ordered_json looks_ = nlohmann::ordered_json::array();
   int level0_ = 0;        // files there, at the last look
   bool emptied_ = false;  // fewer than at the look before, at one of them
   uint64_t seen_ = 0;
@@ -170,11 +204,11 @@ class Run {
 int Main(int argc, char** argv) {
   Arguments arguments("msls_runs", "Measures the write amplification of RocksDB and compares it with the model.");
   std::string path, pick = "kMinOverlappingRatio", engine = "leveled";
-  uint64_t keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20, warm = 0,
-           requests = 0, seed = 1;
-  double zipf = 0, space = 0;
+  uint64_t window = 32, keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20,
+           warm = 0, requests = 0, seed = 1;
+  double zipf = 0, space = 0, shift_to = 0;
   int threads = 2, level0 = 4;
-  bool optimize = false, static_levels = false, unpaced = false, simulate = false;
+  bool optimize = false, static_levels = false, unpaced = false, simulate = false, tune = false;
   arguments.Text("db", &path, "DIR", "where the database is put; emptied first");
   arguments.Choice("engine", &engine, {"leveled", "trie"}, "what is run");
   arguments.Count("keys", &keys, "distinct keys", 2, 2000000000);
@@ -188,6 +222,9 @@ int Main(int argc, char** argv) {
   arguments.Switch("optimize", &optimize, "leveled: with the level sizes that the optimizer finds");
   arguments.Number("max-space", &space, "with --optimize: bytes kept for each live byte; 0: no limit", 0, 1e6);
   arguments.Switch("unpaced", &unpaced, "do not wait for compactions after each memtable");
+  arguments.Number("shift-to", &shift_to, "as many requests again with this skew of the popularity", 0, 8);
+  arguments.Switch("tune", &tune, "leveled: with the tuner, which may change level sizes; implies --static-levels");
+  arguments.Count("window", &window, "with --tune: flushes between two looks of the tuner", 1);
   arguments.Switch("simulate", &simulate, "play the same store in the simulator as well");
   arguments.Bytes("write-buffer", &write_buffer, "write_buffer_size", 65536);
   arguments.Bytes("level-base", &base, "max_bytes_for_level_base", 65536);
@@ -202,6 +239,7 @@ int Main(int argc, char** argv) {
   if (!arguments.Given("warm")) warm = keys;
   if (!arguments.Given("requests")) requests = 3 * keys;
   const bool trie = engine == "trie";
+  if (tune && (trie || unpaced)) return arguments.UsageError("--tune is for the leveled engine, without --unpaced");
 
   Popularity popularity;
   msls::Status s = Popularity::Zipf(static_cast<double>(keys), zipf, &popularity);
@@ -214,7 +252,7 @@ int Main(int argc, char** argv) {
   store.level0_trigger = level0;
   store.file_bytes = static_cast<double>(file);
   store.level_base_bytes = static_cast<double>(base);
-  store.dynamic_level_bytes = !static_levels;
+  store.dynamic_level_bytes = !static_levels && !tune;
   s = msls::FilePickFromName(pick, &store.pick);
   if (s.ok() && optimize && !trie) {
     msls::Optimum optimum;
@@ -254,6 +292,13 @@ int Main(int argc, char** argv) {
     status = rocksdb::GetColumnFamilyOptionsFromMap(rocksdb::ConfigOptions(), options, map, &family);
     options = rocksdb::Options(options, family);
   }
+  if (tune && status.ok()) {
+    TunerOptions tuner;
+    tuner.advisory = false;
+    tuner.window_flushes = window;
+    tuner.min_seconds_between_changes = 0;
+    status = UseTuner(&options, tuner);
+  }
   rocksdb::DB* raw = nullptr;
   if (status.ok()) status = rocksdb::DestroyDB(path, options);
   if (status.ok()) status = Open(options, path, &raw);
@@ -261,6 +306,7 @@ int Main(int argc, char** argv) {
   std::unique_ptr<rocksdb::DB> db(raw);
 
   Run run(db.get(), options.statistics.get(), value, unpaced ? nullptr : counter.get(), trie);
+  if (tune) run.Watch();
   msls::Workload workload(popularity, seed);
   for (uint64_t i = 0; i < keys && status.ok(); i++) status = run.Put(workload.Load(i));
   uint64_t done = 0;
@@ -276,6 +322,17 @@ int Main(int argc, char** argv) {
   if (!status.ok()) return Fail(status.ToString());
   const double flush_bytes = static_cast<double>(run.Flushed() - flushed);
   const double compaction_bytes = static_cast<double>(run.Compacted() - compacted);
+
+  uint64_t shifted = requests;
+  Popularity popularity_after;
+  if (arguments.Given("shift-to") && status.ok()) {
+    s = Popularity::Zipf(static_cast<double>(keys), shift_to, &popularity_after);
+    if (!s.ok()) return Fail(s.message());
+    msls::Workload after(popularity_after, seed);
+    status = run.Requests(&after, requests, &shifted);
+  }
+  const double shifted_bytes =
+      static_cast<double>(run.Flushed() + run.Compacted() - flushed - compacted) - flush_bytes - compaction_bytes;
 
   rocksdb::TablePropertiesCollection tables;
   status = db->GetPropertiesOfAllTables(&tables);
@@ -325,6 +382,11 @@ int Main(int argc, char** argv) {
     json["simulation_space"] = simulation.space_amplification;
     json["simulation_steps"] = Steps(simulation);
   }
+  if (arguments.Given("shift-to")) {
+    json["shifted_to"] = popularity_after.name();
+    json["measured_after_shift"] = shifted_bytes / (static_cast<double>(shifted) * store.item_bytes);
+  }
+  if (tune) json["looks"] = run.looks();
   json["puts_per_second"] = static_cast<double>(requests) / load_seconds;
   json["seconds"] = seconds;
   printf("%s\n", json.dump().c_str());

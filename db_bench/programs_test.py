@@ -1,4 +1,4 @@
-"""Tests of the programs db_bench, engine_bench and cairn_demo from outside: what they refuse, and small runs on each engine."""
+"""Tests of the programs db_bench, engine_bench, msls_runs and cairn_demo from outside: what they refuse, and small runs on each engine."""
 
 import json
 import os
@@ -303,6 +303,36 @@ class TrieSimulationTest(ProgramTest):
             done = subprocess.run([self.PROGRAM, flag], capture_output=True, text=True, check=False)
             self.assertEqual(done.returncode, 2)
             self.assertIn(text, done.stderr)
+
+
+
+class MslsRunsTest(ProgramTest):
+    def run_small(self, *arguments):
+        done = self.expect_success(
+            "msls_runs", "--db=" + os.path.join(self.folder, "db"), "--keys=50K", "--write-buffer=512K",
+            "--level-base=1M", "--file-size=512K", *arguments)
+        return json.loads(done.stdout)
+
+    def test_model_and_measurement(self):
+        for engine in ["leveled", "trie"]:
+            run = self.run_small("--engine=" + engine, "--requests=100K")
+            self.assertGreater(run["measured"], 1, engine)
+            self.assertLess(abs(run["error_percent"]), 30, run)
+
+    def test_the_tuner_follows_a_shift(self):
+        run = self.run_small("--requests=200K", "--shift-to=1.2", "--tune", "--window=8")
+        looks = run["looks"]
+        self.assertGreater(len(looks), 4, looks)
+        settled = [look for look in looks if 90000 < look["puts"] < 300000]
+        self.assertLess(max(look["skew"] for look in settled), 0.5, looks)
+        self.assertGreater(looks[-1]["skew"], 0.9, looks)
+        self.assertGreater(looks[-1]["writes_of_top_tenth"], 0.7, looks)
+        self.assertLess(run["measured_after_shift"], run["measured"])
+        self.assertLessEqual(looks[-1]["rollbacks"], 2)
+
+    def test_refusals(self):
+        self.expect_refusal("msls_runs", "--db")
+        self.expect_refusal("msls_runs", "--tune", "--db=" + self.folder, "--tune", "--engine=trie")
 
 
 if __name__ == "__main__":
