@@ -9,10 +9,9 @@
 //   input files as
 //     long as the output side stays the same; in the simulator a compaction's output range is 0 to 3 % wider than its
 //     input range.
-//   - Levels overflow by bursts. Every compaction of level 0 sends one burst down all levels, and a level is compacted
-//   while the
-//     burst is above its target: on average with half of it. (The thesis adds up the intervals of the levels above
-//     instead.)
+//   - Levels overflow by bursts. Every compaction of level 0 sends one burst down all levels, and a level holds its
+//     target and, on average, half of what leaves it for a burst that arrives, which is less by the duplicates that
+//     met. (The thesis adds up the intervals of the levels above instead.)
 //   - The pick decides how much of the density contrast is used. The best sweep takes the densest place always:
 //   DInterval(size).
 //     Picking at random takes the mean: UniqueInverse(size). `gain` is the position between the two (1 is the sweep's).
@@ -55,16 +54,16 @@ double Gain(FilePick pick, const Place& place) {
       steady = (place.above_last ? std::min(1.1, 0.93 + 0.5 * r) : std::min(1.0, 0.66 + 1.3 * r)) - 0.04 * place.skew;
       break;
     case FilePick::kByCompensatedSize:
-      burst = Mix(0.37, 0.26, place.skew);
-      steady = Mix(place.above_last ? std::max(-0.07, 0.26 - 2.2 * (r - 0.1)) : 0.24, 0.24, place.skew);
+      burst = Mix(0.37, 0.36, place.skew);
+      steady = Mix(place.above_last ? std::max(-0.07, 0.26 - 2.2 * (r - 0.1)) : 0.24, 0.31, place.skew);
       break;
     case FilePick::kOldestSmallestSeqFirst:
       burst = 0.75 - 0.2 * place.skew + 1.2 * std::max(0.0, std::min(0.2, r) - 0.1);
       steady = (place.above_last ? std::min(0.8, 0.58 + 0.8 * r) : std::min(0.9, 0.46 + 2 * r)) - 0.12 * place.skew;
       break;
     case FilePick::kOldestLargestSeqFirst:
-      burst = 0.56 - 0.1 * place.skew;
-      steady = 0.22 - 0.14 * place.skew;
+      burst = 0.56 - 0.04 * place.skew;
+      steady = 0.22 - 0.09 * place.skew;
       if (!place.above_last) {
         burst += 1.8 * std::max(0.0, r - 0.1);
         steady += 1.8 * std::max(0.0, r - 0.1);
@@ -114,12 +113,20 @@ void ModelRocksDB(const Store& store, const Popularity& p, const std::vector<dou
   double burst = burst_items;
   for (size_t l = 0; l + 1 < size.size(); l++) {
     const double part = store.pick == FilePick::kRoundRobin ? 0.33 : 0.5;
-    const double held = std::min(0.999 * keys, size[l] + burst / 2 - std::min(files, 0.5 * size[l]) * part);
-    const double least = p.UniqueInverse(held), most = p.DInterval(held);
-    const double unique_reads = p.Missing(most) / keys;
-    skew[l] = std::min(1.0, std::max(0.0, (1 - p.MissProbability(most) / unique_reads) / 0.65));
-    Place place = {size[l + 1] / size[l], std::min(1.0, burst / size[l]), skew[l], l + 2 == size.size()};
-    interval[l] = std::max(burst_requests, least + Gain(store.pick, place) * (most - least));
+    const double left_below = std::min(files, 0.5 * size[l]) * part;
+    // What leaves is less than what arrives by the duplicates, and how much less depends on the interval.
+    double leaving = burst;
+    for (int round = 0; round < 30; round++) {
+      const double held = std::min(0.999 * keys, size[l] + leaving / 2 - left_below);
+      const double least = p.UniqueInverse(held), most = p.DInterval(held);
+      const double unique_reads = p.Missing(most) / keys;
+      skew[l] = std::min(1.0, std::max(0.0, (1 - p.MissProbability(most) / unique_reads) / 0.65));
+      Place place = {size[l + 1] / size[l], std::min(1.0, burst / size[l]), skew[l], l + 2 == size.size()};
+      interval[l] = std::max(burst_requests, least + Gain(store.pick, place) * (most - least));
+      const double next = burst_requests * p.Unique(interval[l]) / interval[l];
+      if (std::fabs(next - leaving) < 1e-7 * leaving) break;
+      leaving = (leaving + next) / 2;
+    }
     burst = burst_requests * p.Unique(interval[l]) / interval[l];
   }
   for (size_t l = 0; l + 1 < size.size(); l++) {
