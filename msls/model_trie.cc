@@ -92,7 +92,7 @@ struct TrieTotals {
   }
 };
 
-constexpr double kMostColumns = 64;          // of a depth: enough for its columns to be in different states
+constexpr double kMostColumns = 16;          // of a depth: enough for its columns to be in different states
 constexpr double kMostPlayedFlushes = 1000;  // of keys
 constexpr int kHitStride = 7;                // hits are the slow part and are sampled
 
@@ -116,10 +116,10 @@ void ModelPlayedTrie(const Store& store, const Popularity& p, Report* report) {
       if (totals != nullptr) totals->Add(trie, p, std::fmod(i, kHitStride) == 0);
     }
   };
-  play(2 * flushes, nullptr);
+  play(3 * flushes, nullptr);
   written.clear();
   TrieTotals totals;
-  const double counted = 5 * flushes;
+  const double counted = 12 * flushes;
   play(counted, &totals);
 
   AddStep(report, "level-0", written["level-0"] / (counted * wal));
