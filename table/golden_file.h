@@ -1,4 +1,4 @@
-// Golden files of the tests of formats, table/testdata/NAME.hex: bytes that may not change unnoticed.
+// Golden files of the tests of formats, FOLDER/testdata/NAME.hex: bytes that may not change unnoticed.
 
 #pragma once
 
@@ -25,9 +25,10 @@ inline std::string Hex(const std::string& bytes) {
 }
 
 // Fails unless the bytes are those of the file; with CAIRN_UPDATE_GOLDEN set, makes them those of the file.
-inline void ExpectGolden(const std::string& name, const std::string& bytes) {
+inline void ExpectGolden(const std::string& name, const std::string& bytes, const std::string& folder = "table") {
   const char* source = getenv("CAIRN_SOURCE_DIR");
-  const std::string path = (source != nullptr ? std::string(source) : ".") + "/table/testdata/" + name + ".hex";
+  const std::string path =
+      (source != nullptr ? std::string(source) : ".") + "/" + folder + "/testdata/" + name + ".hex";
   if (getenv("CAIRN_UPDATE_GOLDEN") != nullptr) std::ofstream(path) << Hex(bytes);
   std::ifstream file(path);
   ASSERT_TRUE(file.good()) << path << " is missing; run ctest, or set CAIRN_SOURCE_DIR to the source tree";

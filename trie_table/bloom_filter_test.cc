@@ -7,7 +7,9 @@
 #include <set>
 
 #include "gtest/gtest.h"
+#include "table/golden_file.h"
 #include "table/test_seed.h"
+#include "trie_table/bloom_block.h"
 
 namespace cairn {
 namespace {
@@ -246,6 +248,31 @@ TEST(BloomFilterTest, DamagedColumnsAreNoColumns) {
       column[bit / 8] = static_cast<uint8_t>(column[bit / 8] ^ 1 << bit % 8);
     }
   }
+}
+
+// After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1 trie_table/bloom_filter_test.
+TEST(BloomFilterTest, GoldenBlock) {
+  FilterShape shape;
+  shape.precision = 20;
+  shape.remainder_bits = 4;
+  shape.slot_bits = 1;
+  shape.low = 0x12340;
+  shape.columns = 60;
+  ASSERT_TRUE(shape.Valid());
+  FilterBlockWriter blocks(shape, {{0x1111222233334444u, 900}, {0x5555666677778888u, 600}});
+  ColumnWriter writer(shape, &blocks);
+  uint64_t fingerprint = shape.low;
+  for (unsigned i = 0; i < 1500; ++i) {
+    fingerprint += i * i % 71;
+    writer.Add(fingerprint, i % 5 < 3 ? 0 : 1);
+  }
+  ASSERT_TRUE(writer.Finish());
+  std::string block;
+  blocks.Finish(writer.pairs(), &block);
+  ASSERT_EQ(2 * kFilterPageBytes, block.size());
+  ExpectGolden("bloom_block_index", block.substr(0, 128), "trie_table");
+  ExpectGolden("bloom_block_page", block.substr(kFilterPageBytes, 512) + block.substr(block.size() - 128),
+               "trie_table");
 }
 
 }  // namespace

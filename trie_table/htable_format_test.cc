@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "table/golden_file.h"
 #include "table/test_seed.h"
 #include "trie_table/htable_layout.h"
 
@@ -284,6 +285,53 @@ TEST(IndexTest, FindsEveryBucketOfManyGroups) {
       }
     }
   }
+}
+
+// After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1 trie_table/htable_format_test.
+TEST(FormatTest, GoldenFiles) {
+  const UnitEntry entries[] = {{"", "empty key", 9, 1},
+                               {"key", std::string_view(), 1000, 0},
+                               {"key", "older", 7, 1},
+                               {"longer key", "merged", uint64_t{1} << 40, 2}};
+  const uint64_t hashes[] = {0, 0x123456789abcdef0u, 0x123456789abcdef0u, 0xffffffffffffffffu};
+  for (const bool wide : {false, true}) {
+    UnitBuilder builder;
+    builder.Start(7, wide ? UnitBuilder::Offsets::kWide : UnitBuilder::Offsets::kNarrow);
+    for (size_t i = 0; i < std::size(entries); ++i) builder.Add(hashes[i], entries[i]);
+    std::string payload, unit;
+    builder.AppendPayload(&payload);
+    UnitHeader header;
+    header.wide = wide;
+    header.entries = static_cast<uint16_t>(builder.entries());
+    header.stored = header.raw = static_cast<uint32_t>(payload.size());
+    AppendUnit(header, payload, 5 * 4096, 256, &unit);
+    ExpectGolden(wide ? "htable_format_wide_unit" : "htable_format_unit", unit, "trie_table");
+  }
+
+  std::vector<GroupPlan> groups(2);
+  groups[0] = {0x100, 0, 1, 40, {0, 300, 65000}, {17u << 16 | 0xabu << 8, 300u << 16}};
+  groups[1] = {uint64_t{1} << 63, 4, 0, 47, {0}, {}};
+  std::string groups_bytes, extents_bytes, header_bytes;
+  AppendGroupIndex(groups, &groups_bytes);
+  ExpectGolden("htable_format_groups", groups_bytes, "trie_table");
+  AppendExtentIndex({{0x200, 5 * 4096, 12, 40000}, {0x200, 5 * 4096 + 40000, 0, 77}}, &extents_bytes);
+  ExpectGolden("htable_format_extents", extents_bytes, "trie_table");
+
+  HTableHeader header;
+  header.bucket_size = 4096;
+  uint64_t number = 1;
+  for (uint64_t* field : {&header.entries, &header.cells, &header.first_hash, &header.last_hash, &header.groups,
+                          &header.homes, &header.spill_buckets, &header.spills, &header.extents, &header.used_bytes}) {
+    *field = number << 33 | number;
+    ++number;
+  }
+  for (FilePart* part : {&header.group_index, &header.extent_index, &header.dictionary, &header.filter,
+                         &header.metaindex, &header.properties}) {
+    *part = {number << 20, number << 10, static_cast<uint32_t>(0xdead0000u + number)};
+    ++number;
+  }
+  header.AppendTo(&header_bytes);
+  ExpectGolden("htable_format_header", header_bytes, "trie_table");
 }
 
 }  // namespace
