@@ -45,10 +45,10 @@ class HTableToolsTest : public ::testing::Test {
     ASSERT_FALSE(file_.empty());
   }
 
-  // Changes a byte of the first page.
-  void Damage() const {
+  // Changes a byte; of the first page if nothing else is said.
+  void Damage(long offset = 1000) const {
     std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(1000);
+    file.seekp(offset);
     file.put('\x7f');
   }
 
@@ -67,6 +67,27 @@ TEST_F(HTableToolsTest, DumpDescribesVerifiesAndLists) {
   result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"});
   EXPECT_EQ(1, result.exit_code);
   EXPECT_NE(std::string::npos, result.err.find("offset 0")) << result.err;
+}
+
+TEST_F(HTableToolsTest, DumpDescribesAndVerifiesTheFilter) {
+  ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  const size_t at = result.out.find("  filter ");
+  ASSERT_NE(std::string::npos, at) << result.out;
+  const std::string line = result.out.substr(at, result.out.find('\n', at) - at);
+  EXPECT_NE(std::string::npos, line.find(std::to_string(kRecords) + " pairs")) << line;
+  EXPECT_NE(std::string::npos, result.out.find("(this one), " + std::to_string(kRecords) + " keys")) << result.out;
+  const long offset = std::stol(line.substr(line.find("offset ") + 7));
+  // A byte of a page of columns; then the index.
+  Damage(offset + 4096 + 700);
+  result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"});
+  EXPECT_EQ(1, result.exit_code);
+  EXPECT_NE(std::string::npos, result.err.find("filter block at offset " + std::to_string(offset + 4096)))
+      << result.err;
+  Damage(offset + 40);
+  result = RunProgram({ProgramPath("cairn"), "dump", file_});
+  EXPECT_EQ(1, result.exit_code);
+  EXPECT_NE(std::string::npos, result.err.find("filter block")) << result.err;
 }
 
 TEST_F(HTableToolsTest, DumpRefusesOtherFiles) {

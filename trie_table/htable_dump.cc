@@ -12,6 +12,7 @@
 #include "options/cf_options.h"
 #include "rocksdb/options.h"
 #include "table/format.h"
+#include "trie_table/bloom_block.h"
 #include "trie_table/htable_iterator.h"
 
 namespace cairn {
@@ -32,6 +33,46 @@ void Append(std::string* text, const char* format, ...) {
   const int size = vsnprintf(line, sizeof(line), format, arguments);
   va_end(arguments);
   text->append(line, std::min(static_cast<size_t>(std::max(size, 0)), sizeof(line) - 1));
+}
+
+// The file's filter block; null if it has none. `counters` outlive it.
+Status OpenFilter(const HTableFile& file, FilterCounters* counters, std::shared_ptr<const FilterBlock>* block) {
+  const FilePart& part = file.filter_part();
+  if (part.size == 0) return Status::OK();
+  const rocksdb::TableProperties& properties = *file.properties();
+  FilterContext context;
+  context.table_id = FilterTableId(properties.db_id, properties.db_session_id, properties.orig_file_number);
+  return FilterBlock::Open(context, rocksdb::ReadOptions(), file.file(), part.offset, part.size, counters, block);
+}
+
+Status DescribeFilter(const HTableFile& file, std::string* text) {
+  FilterCounters counters;
+  std::shared_ptr<const FilterBlock> block;
+  const Status s = OpenFilter(file, &counters, &block);
+  if (!s.ok()) return s;
+  if (block == nullptr) {
+    Append(text, "  filter             none\n");
+    return s;
+  }
+  const FilterShape& shape = block->shape();
+  const double pairs = static_cast<double>(std::max<uint64_t>(block->pairs(), 1));
+  Append(text,
+         "  filter             %" PRIu64 " bytes at offset %" PRIu64 ": %zu pages, %" PRIu64
+         " pairs, %.2f bits a pair\n",
+         file.filter_part().size, file.filter_part().offset, block->pages(), block->pairs(),
+         8.0 * kFilterPageBytes * static_cast<double>(block->pages()) / pairs);
+  Append(text, "  fingerprints       %u bits, in %" PRIu64 " columns; of a pair %u bits of remainder, %u of slot\n",
+         shape.precision, shape.columns, shape.remainder_bits, shape.slot_bits);
+  // What a strange hash between the first and the last finds by chance.
+  const double fingerprints = std::max(1.0, static_cast<double>(shape.columns) * static_cast<double>(kBuckets) *
+                                                static_cast<double>(uint64_t{1} << shape.remainder_bits));
+  for (size_t slot = 0; slot < block->members().size(); ++slot) {
+    const FilterMember& member = block->members()[slot];
+    Append(text, "    slot %2zu          table %016" PRIx64 "%s, %" PRIu64 " keys, lets %.4f %% through\n", slot,
+           member.table_id, slot == 0 ? " (this one)" : "", member.pairs,
+           100 * static_cast<double>(member.pairs) / fingerprints);
+  }
+  return s;
 }
 
 }  // namespace
@@ -58,6 +99,8 @@ Status DescribeHTable(const HTableFile& file, std::string* text) {
          8 * static_cast<double>(index.bytes()) / cells);
   Append(text, "  compression        %s, dictionary of %" PRIu64 " bytes\n",
          file.properties()->compression_name.c_str(), header.dictionary.size);
+  const Status filter_status = DescribeFilter(file, text);
+  if (!filter_status.ok()) return filter_status;
 
   std::array<uint64_t, kSteps + 1> filled{};
   std::vector<char> bytes(header.bucket_size);
@@ -147,6 +190,11 @@ Status DumpHTableEntries(const HTableFile& file, const KeyHash& hash, rocksdb::W
 
 Status VerifyHTable(const HTableFile& file, const KeyHash& hash) {
   Status s = file.Verify(rocksdb::ReadOptions());
+  FilterCounters counters;
+  std::shared_ptr<const FilterBlock> block;
+  if (s.ok()) s = OpenFilter(file, &counters, &block);
+  std::shared_ptr<const FilterImage> filter;
+  if (s.ok() && block != nullptr) s = block->LoadImage(rocksdb::ReadOptions(), &filter);
   if (!s.ok()) return s;
   ScanOptions scan;
   scan.use_cache = false;
@@ -158,6 +206,10 @@ Status VerifyHTable(const HTableFile& file, const KeyHash& hash) {
     const uint64_t now = hash(it.user_key());
     if (now < previous) return file.Corruption("entries are out of order", file.data_end());
     previous = now;
+    if (filter != nullptr && (filter->Probe(now) & 1) == 0) {
+      return file.Corruption("its filter does not know a key of hash " + std::to_string(now),
+                             file.filter_part().offset);
+    }
   }
   if (it.status().ok() && entries != file.header().entries) {
     return file.Corruption(

@@ -19,13 +19,13 @@ rocksdb::Status OpenHTable(const std::string& path, std::shared_ptr<HTableFile>*
 // Whether the file ends as an HTable does.
 bool IsHTable(const std::string& path);
 
-// Header, memory, and how full home and spill buckets are. Reads all buckets.
+// Header, memory, filter, and how full home and spill buckets are. Reads all buckets.
 rocksdb::Status DescribeHTable(const HTableFile& file, std::string* text);
 
 // All entries in order, a line each.
 rocksdb::Status DumpHTableEntries(const HTableFile& file, const KeyHash& hash, rocksdb::WritableFile* out);
 
-// Reads all of it, checks it, and counts its entries.
+// Reads all of it, the filter included, checks it, and counts its entries.
 rocksdb::Status VerifyHTable(const HTableFile& file, const KeyHash& hash);
 
 // Description, properties and entries.
