@@ -38,7 +38,7 @@ void StoreSuperblock(PmemFile* file, Superblock* superblock) {
 }
 
 Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::unique_ptr<DurablePool>* pool) {
-  if (bytes != 0 && bytes != file->bytes()) {
+  if (bytes != 0 && bytes != file->bytes() && !file->keeps_size()) {
     const Status s = file->Resize(bytes);
     if (!s.ok()) return s;
   }
@@ -54,7 +54,10 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
       result->superblock_.edition = std::max(result->superblock_.edition, old[copy].edition);
     }
   }
-  result->superblock_.file_bytes = result->file_->bytes();
+  // Of a device as well, one region after the other is taken, as a file would grow.
+  result->superblock_.file_bytes = result->file_->keeps_size()
+                                       ? std::min(result->file_->bytes(), PmemFile::kDeviceUnitBytes)
+                                       : result->file_->bytes();
   result->superblock_.pool = RandomNumber();
   result->superblock_.session = RandomNumber();
   // No birth of an earlier session comes again: its entries may still lie in the file.

@@ -2,6 +2,7 @@
 
 #include "memtable_cache/durable.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -252,6 +253,37 @@ class Medium {
   const std::string path_;
   std::unique_ptr<PmemFile> after_;
 };
+
+// As on device-DAX: regions come out of what is there, at multiples of 2 MiB, until nothing is left.
+TEST(DurablePoolTest, ADeviceKeepsItsSizeAndGivesItsRegions) {
+  constexpr uint64_t kUnit = PmemFile::kDeviceUnitBytes;
+  const std::string path = NewPath();
+  OpenFile(path, 4 * kUnit).reset();
+  PmemFileOptions options;
+  options.path = path;
+  options.keep_size = true;
+  std::unique_ptr<PmemFile> file;
+  ASSERT_OK(PmemFile::Open(options, &file));
+  EXPECT_TRUE(file->Resize(kUnit).IsNotSupported());
+  PmemFile* const device = file.get();
+  std::unique_ptr<DurablePool> pool;
+  ASSERT_OK(DurablePool::Start(std::move(file), kPiecesOffset + kPoolPageBytes, &pool));
+  char* const room =
+      static_cast<char*>(mmap(nullptr, 5 * kUnit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+  ASSERT_NE(room, MAP_FAILED);
+  char* const at = room + (kUnit - reinterpret_cast<uintptr_t>(room) % kUnit) % kUnit;
+  for (uint64_t region = 0; region < 3; ++region) {
+    ASSERT_OK(pool->Grow(kUnit, at + region * kUnit));
+    // The same bytes, through the region and through the device.
+    at[region * kUnit + kUnit - 1] = static_cast<char>('a' + region);
+    EXPECT_EQ(device->base()[(region + 2) * kUnit - 1], static_cast<char>('a' + region));
+  }
+  EXPECT_TRUE(pool->Grow(kUnit, at + 3 * kUnit).IsNoSpace());
+  EXPECT_EQ(device->bytes(), 4 * kUnit);
+  pool.reset();
+  munmap(room, 5 * kUnit);
+  unlink(path.c_str());
+}
 
 TEST(DurablePoolTest, SurvivesALossOfPowerAtAnyMoment) {
   std::mt19937_64 random(Seed());

@@ -45,7 +45,8 @@ Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>*
   result->path_ = options.path;
   struct stat facts = {};
   const bool exists = stat(options.path.c_str(), &facts) == 0;
-  result->is_device_ = exists && S_ISCHR(facts.st_mode);
+  const bool is_device = exists && S_ISCHR(facts.st_mode);
+  result->keeps_size_ = is_device || (exists && options.keep_size);
   if (exists && !S_ISCHR(facts.st_mode) && !S_ISREG(facts.st_mode)) {
     return Status::InvalidArgument(options.path, "is neither a file nor a device of persistent memory");
   }
@@ -57,7 +58,7 @@ Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>*
   }
   if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", options.path);
   result->bytes_ = static_cast<uint64_t>(facts.st_size);
-  result->is_new_ = !result->is_device_ && result->bytes_ == 0;
+  result->is_new_ = !is_device && result->bytes_ == 0;
   Status s = result->is_new_ ? result->Resize(options.bytes) : result->Map();
   if (!s.ok() && result->is_new_) unlink(options.path.c_str());
   if (!s.ok()) return s;
@@ -86,7 +87,7 @@ Status PmemFile::Map() {
   on_persistent_memory_ = is_pmem != 0;
   needs_flush_ = on_persistent_memory_ && pmem_has_auto_flush() != 1;
 #else
-  if (is_device_) return Status::NotSupported(path_, "is a device, which this build without libpmem cannot map");
+  if (bytes_ == 0) return Status::NotSupported(path_, "is a device, which this build without libpmem cannot map");
   void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (at == MAP_FAILED) return ErrorOf("map", path_);
 #endif
@@ -101,7 +102,7 @@ void PmemFile::Unmap() {
 }
 
 Status PmemFile::Resize(uint64_t bytes) {
-  if (is_device_) return Status::NotSupported(path_, "is a device and keeps its size");
+  if (keeps_size_) return Status::NotSupported(path_, "is a device and keeps its size");
   if (bytes == 0 || bytes % kPageBytes != 0) {
     return Status::InvalidArgument(path_, "the size must be a multiple of 4096, not " + std::to_string(bytes));
   }
@@ -120,7 +121,7 @@ Status PmemFile::Resize(uint64_t bytes) {
 Status PmemFile::Extend(uint64_t bytes) {
   if (bytes <= bytes_) return Status::OK();
   const int error =
-      is_device_ ? ENOSPC : posix_fallocate(fd_, static_cast<off_t>(bytes_), static_cast<off_t>(bytes - bytes_));
+      keeps_size_ ? ENOSPC : posix_fallocate(fd_, static_cast<off_t>(bytes_), static_cast<off_t>(bytes - bytes_));
   if (error != 0)
     return Status::NoSpace("extending " + path_ + " to " + std::to_string(bytes) + " bytes", strerror(error));
   bytes_ = bytes;

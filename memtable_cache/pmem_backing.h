@@ -31,12 +31,17 @@ struct PmemFileOptions {
   std::string path;
   // Size of a file that is made. A file that is there keeps its size, a device has its own.
   uint64_t bytes = 0;
+  // Treat a file as a device: it keeps its size, and its memory is mapped in units of kDeviceUnitBytes.
+  bool keep_size = false;
   // Refuse what is not on persistent memory, instead of relying on the page cache.
   bool require_persistent_memory = false;
 };
 
 class PmemFile {
  public:
+  // What device-DAX maps, addresses and offsets, are multiples of this.
+  static constexpr uint64_t kDeviceUnitBytes = 2 << 20;
+
   static rocksdb::Status Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>* file);
   ~PmemFile();
   PmemFile(const PmemFile&) = delete;
@@ -48,6 +53,8 @@ class PmemFile {
   // Made by this Open: it holds zeros.
   bool is_new() const { return is_new_; }
   bool on_persistent_memory() const { return on_persistent_memory_; }
+  // A device, or a file that was opened as one: Resize is refused, Extend gives what is there.
+  bool keeps_size() const { return keeps_size_; }
   // Stores must be flushed to be safe from a loss of power, and flushing them is cheap enough to be done for each.
   bool needs_flush() const { return needs_flush_; }
 
@@ -95,7 +102,7 @@ class PmemFile {
   uint64_t bytes_ = 0;
   uint64_t mapped_bytes_ = 0;  // at base_
   bool is_new_ = false;
-  bool is_device_ = false;
+  bool keeps_size_ = false;
   bool on_persistent_memory_ = false;
   bool needs_flush_ = false;
   std::function<void(const void*, size_t)> observer_;

@@ -140,7 +140,8 @@ Status HTableFile::ReadTail(const rocksdb::ReadOptions& read_options, const rock
   const uint64_t wanted = options.tail_size > 0 ? options.tail_size : kTailGuess;
   const uint64_t tail = std::min(wanted, file_size_);
   // A mapped file hands out its own memory and fills no buffer.
-  rocksdb::FilePrefetchBuffer prefetched(rocksdb::ReadaheadParams(), !options.ioptions.allow_mmap_reads && !options.env_options.use_mmap_reads);
+  rocksdb::FilePrefetchBuffer prefetched(rocksdb::ReadaheadParams(),
+                                         !options.ioptions.allow_mmap_reads && !options.env_options.use_mmap_reads);
   s = prefetched.Prefetch(io_options, file_.get(), file_size_ - tail, tail);
   if (!s.ok() && !s.IsNotSupported()) return s;
   rocksdb::Footer footer;
