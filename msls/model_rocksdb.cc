@@ -37,6 +37,7 @@ struct Place {
   double burst;     // 0 to 1: a burst's part of the level's size
   double skew;      // 0: uniform, 1: Zipf 0.99 and steeper
   bool above_last;  // the next level is the last
+  bool first;       // bursts come from level 0, all over the key space, not from a part of the level above
 };
 
 double Mix(double a, double b, double share) { return a + (b - a) * share; }
@@ -50,7 +51,8 @@ double Gain(FilePick pick, const Place& place) {
       steady = place.above_last ? 0.96 : std::min(1.2, 0.8 + 2 * r);
       break;
     case FilePick::kMinOverlappingRatio:
-      burst = 0.76 - 0.03 * place.skew;
+      // What comes from a part of the level above lies dense where it came, and is picked there.
+      burst = place.first ? 0.76 - 0.03 * place.skew : 1.3 + 0.6 * place.skew;
       steady = (place.above_last ? std::min(1.1, 0.93 + 0.5 * r) : std::min(1.0, 0.66 + 1.3 * r)) - 0.04 * place.skew;
       break;
     case FilePick::kByCompensatedSize:
@@ -79,7 +81,7 @@ double Below(FilePick pick, double step, double skew) {
     case FilePick::kRoundRobin:
       return 1 - 0.36 * step;
     case FilePick::kMinOverlappingRatio:
-      return 0.95 - 0.36 * step;
+      return 0.95 - 0.36 * step - 0.9 * step * step;
     case FilePick::kByCompensatedSize:
       return 0.96;
     case FilePick::kOldestSmallestSeqFirst:
@@ -121,7 +123,7 @@ void ModelRocksDB(const Store& store, const Popularity& p, const std::vector<dou
       const double least = p.UniqueInverse(held), most = p.DInterval(held);
       const double unique_reads = p.Missing(most) / keys;
       skew[l] = std::min(1.0, std::max(0.0, (1 - p.MissProbability(most) / unique_reads) / 0.65));
-      Place place = {size[l + 1] / size[l], std::min(1.0, burst / size[l]), skew[l], l + 2 == size.size()};
+      Place place = {size[l + 1] / size[l], std::min(1.0, burst / size[l]), skew[l], l + 2 == size.size(), l == 0};
       interval[l] = std::max(burst_requests, least + Gain(store.pick, place) * (most - least));
       const double next = burst_requests * p.Unique(interval[l]) / interval[l];
       if (std::fabs(next - leaving) < 1e-7 * leaving) break;
