@@ -16,6 +16,7 @@
 #include "db/simulated_trie.h"
 #include "db/trie_shape.h"
 #include "db/trie_space.h"
+#include "table/test_seed.h"
 #include "trie_table/trie_options.h"
 
 namespace cairn {
@@ -31,13 +32,6 @@ TrieOptions SmallTrie() {
   trie.depth = 3;
   trie.root_trigger = 4;
   return trie;
-}
-
-uint64_t Seed() {
-  const char* text = getenv("CAIRN_SEED");
-  const uint64_t seed = text == nullptr ? std::random_device()() : strtoull(text, nullptr, 10);
-  printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(seed));
-  return seed;
 }
 
 TEST(TrieShapeTest, CountsWhatComesAndGoes) {

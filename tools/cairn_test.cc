@@ -20,6 +20,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "table/test_seed.h"
 #include "tools/convert_state.h"
 #include "tools/run_program.h"
 
@@ -50,11 +51,8 @@ using Contents = std::map<std::string, std::vector<std::pair<std::string, std::s
 class CairnTest : public ::testing::Test {
  protected:
   CairnTest() {
-    const char* seed = std::getenv("CAIRN_SEED");
-    const uint64_t number = seed != nullptr ? std::strtoull(seed, nullptr, 10) : std::random_device()();
-    random_.seed(number);
-    RecordProperty("seed", std::to_string(number));
-    std::printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(number));
+    random_.seed(Seed());
+    RecordProperty("seed", std::to_string(Seed()));
     std::string pattern = (fs::temp_directory_path() / "cairn_test_XXXXXX").string();
     directory_ = mkdtemp(pattern.data());
   }
