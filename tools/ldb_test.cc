@@ -1,4 +1,5 @@
-// RocksDB's own ldb and sst_dump on a trie database, as they come: with nothing on the command line about the engine.
+// RocksDB's own ldb and sst_dump on trie databases of all formats, as they come: with nothing on the command line about
+// the engine.
 
 #include <cairn/db.h>
 #include <cairn/trie.h>
@@ -36,8 +37,14 @@ std::set<std::string> Lines(const std::string& text) {
   return lines;
 }
 
+struct Format {
+  const char* name;
+  const char* format;
+  const char* bottommost;
+};
+
 // A trie "default" with files at several depths, an ordinary column family "plain" and a trie "second".
-class LdbTest : public ::testing::Test {
+class LdbTest : public ::testing::TestWithParam<Format> {
  protected:
   LdbTest() {
     std::string pattern = (fs::temp_directory_path() / "cairn_ldb_test_XXXXXX").string();
@@ -57,6 +64,8 @@ class LdbTest : public ::testing::Test {
     trie.slots = 4;
     trie.trigger = 2;
     trie.root_trigger = 2;
+    trie.format = GetParam().format;
+    trie.bottommost_format = GetParam().bottommost;
     ASSERT_TRUE(UseTrie(&options, trie).ok());
     std::vector<ColumnFamilyHandle*> handles;
     DB* db = nullptr;
@@ -95,7 +104,7 @@ class LdbTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(LdbTest, ScanGetPutDelete) {
+TEST_P(LdbTest, ScanGetPutDelete) {
   for (const char* family : {"default", "plain", "second"}) {
     const std::string flag = std::string("--column_family=") + family;
     ProgramResult result = Ldb({"scan", flag});
@@ -117,7 +126,7 @@ TEST_F(LdbTest, ScanGetPutDelete) {
   }
 }
 
-TEST_F(LdbTest, DeleteRange) {
+TEST_P(LdbTest, DeleteRange) {
   EXPECT_EQ("OK\n", Ldb({"deleterange", "a", "b", "--column_family=plain"}).out);
   ProgramResult result = Ldb({"deleterange", "a", "b"});
   EXPECT_EQ(1, result.exit_code);
@@ -140,7 +149,7 @@ TEST_F(LdbTest, DeleteRange) {
   EXPECT_EQ(Value(1) + "\n", Ldb({"get", Key(1)}).out);
 }
 
-TEST_F(LdbTest, Metadata) {
+TEST_P(LdbTest, Metadata) {
   ProgramResult result = Ldb({"list_column_families"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.out, "{default, plain, second}");
@@ -170,7 +179,7 @@ TEST_F(LdbTest, Metadata) {
   EXPECT_CONTAINS(result.out, "seq:");
 }
 
-TEST_F(LdbTest, CheckpointBackupAndRestore) {
+TEST_P(LdbTest, CheckpointBackupAndRestore) {
   const std::string expected = Ldb({"scan"}).out;
   const std::string checkpoint = directory_ + "/checkpoint";
   EXPECT_EQ("OK\n", Ldb({"checkpoint", "--checkpoint_dir=" + checkpoint}).out);
@@ -184,7 +193,7 @@ TEST_F(LdbTest, CheckpointBackupAndRestore) {
   EXPECT_EQ(expected, RunProgram({ProgramPath("ldb"), restored, "scan"}).out);
 }
 
-TEST_F(LdbTest, SstDumpReadsEveryTable) {
+TEST_P(LdbTest, SstDumpReadsEveryTable) {
   const std::vector<std::string> tables = Tables();
   ASSERT_GT(tables.size(), 6u);
   auto dump = [this](const std::string& command) {
@@ -208,6 +217,10 @@ TEST_F(LdbTest, SstDumpReadsEveryTable) {
   const ProgramResult one = RunProgram({ProgramPath("sst_dump"), "--file=" + tables[0], "--command=verify"});
   EXPECT_CONTAINS(one.out, "The file is ok");
 }
+
+INSTANTIATE_TEST_SUITE_P(Formats, LdbTest,
+                         ::testing::Values(Format{"sst", "sst", "same"}, Format{"htable_ect", "htable", "ect"}),
+                         [](const ::testing::TestParamInfo<Format>& format) { return format.param.name; });
 
 }  // namespace
 }  // namespace cairn
