@@ -209,7 +209,8 @@ TEST_P(LdbTest, SstDumpReadsEveryTable) {
       records += Contains(line, " => value") ? 1 : 0;
       properties += Contains(line, "# entries: ") ? 1 : 0;
     }
-    if (std::string(command) == "scan") {
+    // Of HTables it prints entries in a form of its own (htable_tools_test).
+    if (std::string(command) == "scan" && std::string(GetParam().format) == "sst") {
       EXPECT_EQ(3u * kRecords, records);
       EXPECT_EQ(tables.size(), properties);
     }
