@@ -329,6 +329,9 @@ rocksdb::Status UseTuner(rocksdb::DBOptions* options, const TunerOptions& tuner)
   if (!(tuner.min_seconds_between_changes >= 0)) {
     return rocksdb::Status::InvalidArgument("min_seconds_between_changes must not be negative.");
   }
+  if (!(tuner.max_error >= 0)) {
+    return rocksdb::Status::InvalidArgument("max_error must be 0 (no limit) or positive.");
+  }
   if (tuner.settle_windows < 0) return rocksdb::Status::InvalidArgument("settle_windows must not be negative.");
   if (!(tuner.tolerance >= 1)) return rocksdb::Status::InvalidArgument("tolerance must be at least 1.");
   if (!(tuner.max_space_amplification >= 0)) {

@@ -126,6 +126,8 @@ TunerAction TunerLogic::Look(const TunerWindow& window, const TunerView& view, d
     Log(prediction + "only advising.");
   } else if (!view.obstacle.empty()) {
     Log(prediction + view.obstacle);
+  } else if (options_.max_error > 0 && std::fabs(report_.measured / report_.predicted - 1) > options_.max_error) {
+    Log(prediction + Text("but %.2f was measured; the model does not describe this state.", report_.measured));
   } else if (report_.rollbacks >= 2) {
     Log(prediction + "but two changes were taken back, so no more are made.");
   } else if (bad_skew_ >= 0 && !Differs(report_.skew, report_.keys, bad_skew_, bad_keys_)) {

@@ -12,6 +12,7 @@ TunerOptions Active() {
   options.advisory = false;
   options.min_seconds_between_changes = 100;
   options.settle_windows = 1;
+  options.max_error = 0;
   return options;
 }
 
@@ -78,6 +79,17 @@ TEST(TunerLogicTest, AnObstacleIsNamed) {
   EXPECT_EQ(logic.Look(Window(0, 5), view, 0).kind, TunerAction::Kind::kNone);
   ASSERT_FALSE(logic.report().log.empty());
   EXPECT_NE(logic.report().log.back().find("moon"), std::string::npos);
+}
+
+TEST(TunerLogicTest, WaitsUntilTheModelDescribesWhatIsMeasured) {
+  TunerOptions options = Active();
+  options.max_error = 0.15;
+  TunerLogic logic(options);
+  EXPECT_EQ(logic.Look(Window(0, 1.5), View(), 0).kind, TunerAction::Kind::kNone);
+  ASSERT_FALSE(logic.report().log.empty());
+  EXPECT_NE(logic.report().log.back().find("1.50 was measured"), std::string::npos) << logic.report().ToString();
+  const double predicted = logic.report().predicted;
+  EXPECT_EQ(logic.Look(Window(0, 0.9 * predicted), View(), 200).kind, TunerAction::Kind::kApply);
 }
 
 TEST(TunerLogicTest, KeepsAChangeThatHelps) {

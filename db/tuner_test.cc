@@ -34,6 +34,7 @@ class TunerTest : public ::testing::Test {
     tuner_.advisory = false;
     tuner_.window_flushes = 8;
     tuner_.min_gain = 0.01;
+    tuner_.max_error = 0;  // so small a database is never steady
     tuner_.min_seconds_between_changes = 0;
     tuner_.max_space_amplification = 0;
     ASSERT_TRUE(rocksdb::DestroyDB(path_, options_).ok());
@@ -326,6 +327,9 @@ TEST_F(TunerTest, BadOptionsAreRefused) {
   EXPECT_TRUE(UseTuner(&options, tuner).IsInvalidArgument());
   tuner = TunerOptions();
   tuner.min_gain = -1;
+  EXPECT_TRUE(UseTuner(&options, tuner).IsInvalidArgument());
+  tuner = TunerOptions();
+  tuner.max_error = -1;
   EXPECT_TRUE(UseTuner(&options, tuner).IsInvalidArgument());
   tuner = TunerOptions();
   tuner.tolerance = 0.5;

@@ -45,6 +45,11 @@ struct TunerOptions {
   // Predicted part of the written bytes that must be saved for a change. 0.05 is about the error of the model.
   double min_gain = 0.05;
 
+  // No change is made while what is measured differs from what the model predicts for the sizes as they are by more
+  // than this part: the database is still being filled, say, or the writer runs ahead of compactions, and what would be
+  // gained is as uncertain. 0: no limit.
+  double max_error = 0.15;
+
   // Least seconds between two changes. Each writes the MANIFEST and an OPTIONS file.
   double min_seconds_between_changes = 3600;
 
