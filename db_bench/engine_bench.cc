@@ -48,6 +48,7 @@ DEFINE_uint64(mixed_gets, 0,
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
 DEFINE_int32(background_jobs, 2, "Flushes and compactions at once");
 DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
+DEFINE_bool(hyper_clock_cache, false, "RocksDB's HyperClockCache as block cache, in place of its default, the LRU cache");
 DEFINE_bool(index_in_cache, false, "Keep indexes and filters in the block cache, so that engines have equal memory");
 DEFINE_double(bloom_bits, -1, "Filter bits a key; negative: what the engine's preset has");
 DEFINE_int32(
@@ -469,6 +470,7 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("wal", FLAGS_disable_wal ? "off" : "on")
       .Add("engine_options", FLAGS_engine_options)
       .Add("fill", FLAGS_fill ? "yes" : "no")
+      .Add("hyper_clock_cache", FLAGS_hyper_clock_cache ? "yes" : "no")
       .Add("index_in_cache", FLAGS_index_in_cache ? "yes" : "no")
       .Add("seed", FLAGS_seed)
       .EndObject();
@@ -624,6 +626,7 @@ EngineSettings SettingsOfFlags() {
   settings.background_jobs = FLAGS_background_jobs;
   settings.filter_bits = FLAGS_bloom_bits;
   settings.level0_trigger = FLAGS_level0_trigger;
+  settings.hyper_clock_cache = FLAGS_hyper_clock_cache;
   settings.index_in_cache = FLAGS_index_in_cache;
   settings.memtable = FLAGS_memtable;
   settings.engine_options = FLAGS_engine_options;
