@@ -48,7 +48,8 @@ DEFINE_uint64(mixed_gets, 0,
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
 DEFINE_int32(background_jobs, 2, "Flushes and compactions at once");
 DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
-DEFINE_bool(hyper_clock_cache, false, "RocksDB's HyperClockCache as block cache, in place of its default, the LRU cache");
+DEFINE_bool(hyper_clock_cache, false,
+            "RocksDB's HyperClockCache as block cache, in place of its default, the LRU cache");
 DEFINE_bool(index_in_cache, false, "Keep indexes and filters in the block cache, so that engines have equal memory");
 DEFINE_double(bloom_bits, -1, "Filter bits a key; negative: what the engine's preset has");
 DEFINE_int32(
