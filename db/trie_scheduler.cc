@@ -21,10 +21,6 @@ constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
 constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
 constexpr uint64_t kFlushEventMicros = 5 * 1000 * 1000;  // how late the event of a flush may be
 
-// The most that a trie over its space bound slows writers down: to a hundredth. It never stops them, because more space
-// is better than no service.
-constexpr double kMostForSpace = 0.9;
-
 struct Registry {
   std::mutex mutex;
   std::map<rocksdb::DB*, std::shared_ptr<TrieScheduler>> schedulers;  // by root DB
@@ -338,7 +334,8 @@ void TrieScheduler::Work() {
         Load(&lock, candidate).PermitUncheckedError();
       }
     }
-    if (paused_ == 0 && manual_ == 0 && !BackingOffLocked() && PickLocked(&family, &job)) {
+    const bool found = paused_ == 0 && manual_ == 0 && !BackingOffLocked() && PickLocked(&family, &job);
+    if (found) {
       // Another thread may find more to do; it finds out by picking.
       ScheduleLocked();
       RunJob(&lock, family, job).PermitUncheckedError();
@@ -346,8 +343,8 @@ void TrieScheduler::Work() {
       dirty_ = false;
     }
     lock.unlock();
-    // If there was nothing to do, nothing is to be waited for.
-    if (brake_->rate() > 0) UpdateBrake();
+    // Where there was nothing to do, nothing is to be waited for. After a job the brake has been set.
+    if (!found && brake_->rate() > 0) UpdateBrake();
     const int limit = CompactionLimit(db_->GetDBOptions());
     lock.lock();
     max_running_ = limit;
@@ -435,7 +432,7 @@ void TrieScheduler::UpdateBrake() {
       if (family == nullptr || family->state != State::kReady) continue;
       pressure = std::max(pressure, RootPressure(family->shape.root().files, family->shape.trie().root_trigger));
       // While nothing may run, there is nothing to wait for.
-      if (paused_ == 0) pressure = std::max(pressure, kMostForSpace * family->picker.SpacePressure());
+      if (paused_ == 0) pressure = std::max(pressure, kMostPressureForSpace * family->picker.SpacePressure());
     }
     return pressure;
   });

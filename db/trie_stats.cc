@@ -36,7 +36,7 @@ std::string TrieStatsToTable(const TrieStats& stats) {
                  stats.root_compactions, stats.push_compactions, stats.merge_compactions, stats.split_compactions,
                  stats.failed_compactions, stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
   if (stats.delayed_write_rate > 0) {
-    table += FormatText("writers are held to %s a second: until compaction has caught up\n",
+    table += FormatText("writers are held to %s a second until compaction has caught up\n",
                         BytesText(stats.delayed_write_rate).c_str());
   }
   if (!stats.last_error.empty()) table += "last error: " + stats.last_error + "\n";

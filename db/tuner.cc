@@ -11,6 +11,7 @@
 
 #include "db/db_impl/db_impl.h"
 #include "db/key_sample.h"
+#include "db/leveled_options.h"
 #include "db/tuner.h"
 #include "db/tuner_logic.h"
 
@@ -36,22 +37,6 @@ OptionMap LevelOptions(const rocksdb::Options& options) {
   return {{"max_bytes_for_level_base", std::to_string(options.max_bytes_for_level_base)},
           {"max_bytes_for_level_multiplier", multiplier},
           {"max_bytes_for_level_multiplier_additional", additional}};
-}
-
-msls::FilePick PickOf(rocksdb::CompactionPri pri) {
-  msls::FilePick pick = msls::FilePick::kMinOverlappingRatio;
-  switch (pri) {
-    case rocksdb::kByCompensatedSize:
-      return msls::FilePick::kByCompensatedSize;
-    case rocksdb::kOldestLargestSeqFirst:
-      return msls::FilePick::kOldestLargestSeqFirst;
-    case rocksdb::kOldestSmallestSeqFirst:
-      return msls::FilePick::kOldestSmallestSeqFirst;
-    case rocksdb::kRoundRobin:
-      return msls::FilePick::kRoundRobin;
-    default:
-      return pick;
-  }
 }
 
 }  // namespace
@@ -205,13 +190,7 @@ class TunedDatabase {
     } else if (options.level_compaction_dynamic_level_bytes) {
       view.obstacle = "but level_compaction_dynamic_level_bytes is on; reopen without it.";
     } else {
-      double bytes = view.store.level_base_bytes;
-      const std::vector<int>& additional = options.max_bytes_for_level_multiplier_additional;
-      for (size_t level = 1; level < static_cast<size_t>(options.num_levels) && bytes < view.data_bytes; level++) {
-        if (!view.store.level_bytes.empty() && bytes <= view.store.level_bytes.back()) break;
-        view.store.level_bytes.push_back(bytes);
-        bytes *= options.max_bytes_for_level_multiplier * (level < additional.size() ? additional[level] : 1);
-      }
+      AppendLevelTargets(options, view.data_bytes, &view.store.level_bytes);
     }
     return view;
   }

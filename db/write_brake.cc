@@ -35,8 +35,8 @@ void WriteBrake::Update(const std::function<double()>& pressure) {
   const double wanted = pressure();
   uint64_t rate = 0;
   if (wanted > 0) {
-    const double left = 1 - std::min(wanted, 1.0);
-    rate = std::max(kCrawl, static_cast<uint64_t>(static_cast<double>(full_rate_) * left * left));
+    const double share = ShareOfFullRate(std::min(wanted, 1.0));
+    rate = std::max(kCrawl, static_cast<uint64_t>(static_cast<double>(full_rate_) * share));
   }
   if (rate == rate_) return;
   rate_ = rate;

@@ -46,6 +46,13 @@ class WriteBrake {
   std::atomic<uint64_t> rate_{0};
 };
 
+// What writers get of the rate that they begin with, under a pressure from 0 to 1.
+inline double ShareOfFullRate(double pressure) { return (1 - pressure) * (1 - pressure); }
+
+// The most pressure of a trie at its space bound: it slows writers down to a hundredth. It never stops them, because
+// more space is better than no service.
+constexpr double kMostPressureForSpace = 0.9;
+
 // The pressure of a root with `files` files that is due at `trigger`: 0 up to 3 times the trigger, 1 from 5 times on.
 double RootPressure(uint64_t files, int trigger);
 

@@ -25,9 +25,11 @@ struct EngineSettings {
   uint64_t block_cache_size = uint64_t{32} << 20;   // bytes
   int background_jobs = 2;
 
+  // RocksDB's block cache without locks, in place of its default, the LRU cache.
+  bool hyper_clock_cache = false;
+
   // Whether RocksDB's indexes and filters live in the block cache, so that its size is what an engine has of memory. A
   // SILT store's always count there.
-  bool hyper_clock_cache = false;  // RocksDB's cache without locks, in place of its default, the LRU cache
   bool index_in_cache = false;
 
   // Bits a key. Negative: what the engine's row chooses.

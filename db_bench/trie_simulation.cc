@@ -110,9 +110,9 @@ class Simulation {
   void Wait(double bytes) {
     constexpr int kSteps = 16;
     for (int step = 0; step < kSteps; ++step) {
-      const double pressure = std::max(0.9 * trie_.picker.SpacePressure(), RootPressure());
-      const double left = std::max(1 - pressure, 0.01);
-      const double rate = pressure == 0 ? 1 : FLAGS_delayed_rate * left * left;
+      constexpr double kCrawl = 1e-4;
+      const double pressure = std::max(cairn::kMostPressureForSpace * trie_.picker.SpacePressure(), RootPressure());
+      const double rate = pressure == 0 ? 1 : FLAGS_delayed_rate * std::max(kCrawl, cairn::ShareOfFullRate(pressure));
       const double end = now_ + bytes / kSteps / rate;
       while (!running_.empty() && running_.begin()->first <= end) Advance(running_.begin()->first);
       now_ = end;

@@ -37,6 +37,8 @@ void StoreSuperblock(PmemFile* file, Superblock* superblock) {
   }
 }
 
+static_assert(Backing::kRegionBytes % PmemFile::kDeviceUnitBytes == 0, "regions begin where a device can be mapped");
+
 Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::unique_ptr<DurablePool>* pool) {
   if (bytes != 0 && bytes != file->bytes() && !file->keeps_size()) {
     const Status s = file->Resize(bytes);

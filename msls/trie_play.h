@@ -3,8 +3,8 @@
 // what it writes comes first. `Tables` says what a table is: real keys for the simulator, the expected number of them
 // for the model.
 //
-// Left out against the picker: slots are never scarce (it keeps headroom and lets columns sink), and compactions take
-// no time.
+// Left out against the picker: slots are never scarce (it keeps headroom and lets columns sink), little garbage is not
+// left alone (which concerns tries of a few write buffers), and compactions take no time.
 //
 //   struct Tables {
 //     using Table = ...;                                          // keys of a part of the key space

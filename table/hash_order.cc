@@ -46,6 +46,10 @@ inline uint64_t Xxh3Position(const rocksdb::Slice& key, uint64_t seed) {
   return XXH3_64bits_withSeed(key.data(), size, seed);
 }
 
+inline uint64_t Position(HashKind kind, const rocksdb::Slice& key, uint64_t seed) {
+  return kind == HashKind::kSha1 ? Sha1Position(key, seed) : Xxh3Position(key, seed);
+}
+
 class HashComparator final : public rocksdb::Comparator {
  public:
   HashComparator(HashKind kind, uint64_t seed)
@@ -54,10 +58,8 @@ class HashComparator final : public rocksdb::Comparator {
   const char* Name() const override { return name_.c_str(); }
 
   __attribute__((flatten)) int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
-    const uint64_t seed = hash_.seed();
-    const bool sha1 = hash_.kind() == HashKind::kSha1;
-    const uint64_t hash_a = sha1 ? Sha1Position(a, seed) : Xxh3Position(a, seed);
-    const uint64_t hash_b = sha1 ? Sha1Position(b, seed) : Xxh3Position(b, seed);
+    const uint64_t hash_a = Position(hash_.kind(), a, hash_.seed());
+    const uint64_t hash_b = Position(hash_.kind(), b, hash_.seed());
     if (hash_a != hash_b) return hash_a < hash_b ? -1 : 1;
     return a.compare(b);
   }
@@ -100,8 +102,7 @@ rocksdb::Status ParseHashKind(const std::string& name, HashKind* kind) {
 }
 
 __attribute__((flatten)) uint64_t KeyHash::operator()(const rocksdb::Slice& user_key) const {
-  if (kind_ == HashKind::kSha1) return Sha1Position(user_key, seed_);
-  return Xxh3Position(user_key, seed_);
+  return Position(kind_, user_key, seed_);
 }
 
 const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed) {

@@ -11,6 +11,7 @@
 
 #include "cairn/msls.h"
 #include "cairn/trie.h"
+#include "db/leveled_options.h"
 #include "db/tuner_logic.h"
 #include "rocksdb/db.h"
 #include "rocksdb/metadata.h"
@@ -38,21 +39,6 @@ struct Found {
   // Of the tables of level 0 but the oldest: the writes that went into them, and the keys that were left of those.
   double level0_tables = 0, level0_writes = 0, level0_keys = 0;
 };
-
-FilePick PickOf(rocksdb::CompactionPri pri) {
-  switch (pri) {
-    case rocksdb::kByCompensatedSize:
-      return FilePick::kByCompensatedSize;
-    case rocksdb::kOldestLargestSeqFirst:
-      return FilePick::kOldestLargestSeqFirst;
-    case rocksdb::kOldestSmallestSeqFirst:
-      return FilePick::kOldestSmallestSeqFirst;
-    case rocksdb::kRoundRobin:
-      return FilePick::kRoundRobin;
-    default:
-      return FilePick::kMinOverlappingRatio;
-  }
-}
 
 // Every write took a sequence number, also those of which nothing is left: a table stands for those from the last of
 // the table before it, which the oldest has not.
@@ -119,17 +105,8 @@ std::string Describe(const rocksdb::Options& options, const Found& found, Store*
     store->dynamic_level_bytes = options.level_compaction_dynamic_level_bytes;
     store->level_base_bytes = static_cast<double>(options.max_bytes_for_level_base);
     store->level_multiplier = std::max(1.01, options.max_bytes_for_level_multiplier);
-    if (!store->dynamic_level_bytes) {
-      double bytes = store->level_base_bytes;
-      const double data = found.keys * item_bytes;
-      const std::vector<int>& additional = options.max_bytes_for_level_multiplier_additional;
-      for (int level = 1; level < options.num_levels && bytes < data; level++) {
-        if (!store->level_bytes.empty() && bytes <= store->level_bytes.back())
-          return "its level sizes do not grow from level to level";
-        store->level_bytes.push_back(bytes);
-        const size_t i = static_cast<size_t>(level);
-        bytes *= options.max_bytes_for_level_multiplier * (i < additional.size() ? additional[i] : 1);
-      }
+    if (!store->dynamic_level_bytes && !AppendLevelTargets(options, found.keys * item_bytes, &store->level_bytes)) {
+      return "its level sizes do not grow from level to level";
     }
   } else {
     return "its compaction style is neither level nor universal, and it is no trie";

@@ -75,6 +75,9 @@ class FilterBlock {
   const std::vector<FilterMember>& members() const { return members_; }
   uint64_t pairs() const { return pairs_; }
   size_t pages() const { return first_columns_.size(); }
+  double BitsPerPair() const {
+    return 8.0 * kFilterPageBytes * static_cast<double>(pages()) / static_cast<double>(pairs_ == 0 ? 1 : pairs_);
+  }
   // Of memory.
   size_t bytes() const { return first_columns_.capacity() * 4 + members_.capacity() * sizeof(FilterMember); }
 

@@ -287,8 +287,7 @@ bool FilterContainer::MayContain(const rocksdb::ReadOptions& read_options, unsig
                                  const FilterContext& context, uint64_t hash) const {
   FilterThread* const thread = ThisFilterThread();
   const FilterMemo* const memo = FindOut(read_options, member, hash, thread);
-  // What could not be found out now may be there.
-  const bool may = ((memo->may | ~memo->known) >> member & 1) != 0;
+  const bool may = memo->MayHold(member);
   thread->Count(context.level, may);
   if (context.statistics != nullptr) thread->Tick(context.statistics, hash, may, member == memo->last);
   return may;
@@ -302,8 +301,7 @@ void FilterContainer::MayContainBatch(const rocksdb::ReadOptions& read_options, 
   uint64_t useful = 0, positive = 0;
   for (size_t i = 0; i < count; ++i) {
     if (!may_contain[i]) continue;
-    const FilterMemo* const memo = FindOut(read_options, member, hashes[i], thread);
-    may_contain[i] = ((memo->may | ~memo->known) >> member & 1) != 0;
+    may_contain[i] = FindOut(read_options, member, hashes[i], thread)->MayHold(member);
     thread->Count(context.level, may_contain[i]);
     ++(may_contain[i] ? positive : useful);
   }

@@ -225,16 +225,14 @@ class ClusteredFilter : public TableFilter {
 
   std::string Describe() const override {
     const FilterShape& shape = block_->shape();
-    const double pairs = static_cast<double>(std::max<uint64_t>(block_->pairs(), 1));
     char text[256];
     snprintf(
         text, sizeof(text),
         "%llu keys, %llu pairs of %zu tables, %.2f bits a pair in %zu pages, precision %u, remainder %u, slot %u bits; "
         "container: %u open tables, %zu filters",
         static_cast<unsigned long long>(block_->members()[0].pairs), static_cast<unsigned long long>(block_->pairs()),
-        block_->members().size(), 8.0 * kFilterPageBytes * static_cast<double>(block_->pages()) / pairs,
-        block_->pages(), shape.precision, shape.remainder_bits, shape.slot_bits, container_->members(),
-        container_->sources());
+        block_->members().size(), block_->BitsPerPair(), block_->pages(), shape.precision, shape.remainder_bits,
+        shape.slot_bits, container_->members(), container_->sources());
     return text;
   }
 

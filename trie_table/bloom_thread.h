@@ -23,6 +23,9 @@ struct FilterMemo {
   uint64_t known = 0;  // members that the answer is about
   uint64_t may = 0;
   unsigned last = 0;  // the member that lookups ask last
+
+  // What could not be found out may be there.
+  bool MayHold(unsigned member) const { return ((may | ~known) >> member & 1) != 0; }
 };
 
 class FilterThread {

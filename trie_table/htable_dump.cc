@@ -55,12 +55,10 @@ Status DescribeFilter(const HTableFile& file, std::string* text) {
     return s;
   }
   const FilterShape& shape = block->shape();
-  const double pairs = static_cast<double>(std::max<uint64_t>(block->pairs(), 1));
   Append(text,
          "  filter             %" PRIu64 " bytes at offset %" PRIu64 ": %zu pages, %" PRIu64
          " pairs, %.2f bits a pair\n",
-         file.filter_part().size, file.filter_part().offset, block->pages(), block->pairs(),
-         8.0 * kFilterPageBytes * static_cast<double>(block->pages()) / pairs);
+         file.filter_part().size, file.filter_part().offset, block->pages(), block->pairs(), block->BitsPerPair());
   Append(text, "  fingerprints       %u bits, in %" PRIu64 " columns; of a pair %u bits of remainder, %u of slot\n",
          shape.precision, shape.columns, shape.remainder_bits, shape.slot_bits);
   // What a strange hash between the first and the last finds by chance.

@@ -1,0 +1,31 @@
+#include "db/leveled_options.h"
+
+namespace cairn {
+
+msls::FilePick PickOf(rocksdb::CompactionPri pri) {
+  switch (pri) {
+    case rocksdb::kByCompensatedSize:
+      return msls::FilePick::kByCompensatedSize;
+    case rocksdb::kOldestLargestSeqFirst:
+      return msls::FilePick::kOldestLargestSeqFirst;
+    case rocksdb::kOldestSmallestSeqFirst:
+      return msls::FilePick::kOldestSmallestSeqFirst;
+    case rocksdb::kRoundRobin:
+      return msls::FilePick::kRoundRobin;
+    default:
+      return msls::FilePick::kMinOverlappingRatio;
+  }
+}
+
+bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data_bytes, std::vector<double>* targets) {
+  const std::vector<int>& additional = options.max_bytes_for_level_multiplier_additional;
+  auto bytes = static_cast<double>(options.max_bytes_for_level_base);
+  for (size_t level = 1; level < static_cast<size_t>(options.num_levels) && bytes < data_bytes; level++) {
+    if (!targets->empty() && bytes <= targets->back()) return false;
+    targets->push_back(bytes);
+    bytes *= options.max_bytes_for_level_multiplier * (level < additional.size() ? additional[level] : 1);
+  }
+  return true;
+}
+
+}  // namespace cairn

@@ -1,0 +1,21 @@
+// What RocksDB's options of a column family with leveled compaction mean to the model of cairn/msls.h.
+//
+// Thread-safety: functions without state.
+
+#pragma once
+
+#include <vector>
+
+#include "cairn/msls.h"
+#include "rocksdb/options.h"
+
+namespace cairn {
+
+msls::FilePick PickOf(rocksdb::CompactionPri pri);
+
+// Appends the targets in bytes of the levels from 1 on that lie above the one that holds `data_bytes`, as the options
+// have them without level_compaction_dynamic_level_bytes. False if they do not grow from level to level: those that do
+// are appended.
+bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data_bytes, std::vector<double>* targets);
+
+}  // namespace cairn
