@@ -26,6 +26,7 @@
 #include "db_bench/lookups.h"
 #include "db_bench/measure.h"
 #include "db_bench/report.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 
 DEFINE_string(engine, "", "The engine to measure; unknown names are answered with the list");
@@ -56,6 +57,8 @@ DEFINE_int32(
     level0_trigger, -1,
     "Files of level 0 (universal: sorted runs) that start a compaction; negative: what the engine's preset has");
 DEFINE_string(memtable, "", "RocksDB's name of a memtable, with options or without; empty: the engine's preset");
+DEFINE_string(db_options, "",
+              "RocksDB's options of the database, over the engine's own, for example \"enable_pipelined_write=true\"");
 DEFINE_string(
     memory, "",
     "At last, open the database anew with direct reads and a block cache of so many bytes, indexes and filters "
@@ -469,7 +472,10 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("cache_size", FLAGS_cache_size)
       .Add("level0_trigger", FLAGS_level0_trigger)
       .Add("wal", FLAGS_disable_wal ? "off" : "on")
+      .Add("writers", FLAGS_writers)
+      .Add("memtable", FLAGS_memtable)
       .Add("engine_options", FLAGS_engine_options)
+      .Add("db_options", FLAGS_db_options)
       .Add("fill", FLAGS_fill ? "yes" : "no")
       .Add("hyper_clock_cache", FLAGS_hyper_clock_cache ? "yes" : "no")
       .Add("index_in_cache", FLAGS_index_in_cache ? "yes" : "no")
@@ -634,11 +640,23 @@ EngineSettings SettingsOfFlags() {
   return settings;
 }
 
+Status UseDBOptions(rocksdb::Options* options) {
+  rocksdb::ConfigOptions config;
+  config.ignore_unsupported_options = false;
+  rocksdb::DBOptions database;
+  const Status s = rocksdb::GetDBOptionsFromString(config, rocksdb::DBOptions(*options), FLAGS_db_options, &database);
+  if (s.ok()) *options = rocksdb::Options(database, *options);
+  return s;
+}
+
 Status OpenEngine(const Engine& engine, const EngineSettings& settings, bool direct_reads, const std::string& path,
                   rocksdb::Options* options, std::unique_ptr<DB>* db) {
   Status s = engine.configure(settings, options);
   if (s.ok()) {
     s = UseMemtable(settings, options);
+  }
+  if (s.ok()) {
+    s = UseDBOptions(options);
   }
   options->use_direct_reads = direct_reads;
   DB* raw = nullptr;

@@ -182,6 +182,7 @@ class EngineBenchTest(ProgramTest):
         self.expect_refusal("engine_bench", "--value_max", "--engine=leveled", "--value_max=65536")
         self.expect_refusal("engine_bench", "--theta", "--engine=leveled", "--theta=1")
         self.expect_refusal("engine_bench", "uniform or zipf", "--engine=leveled", "--distribution=normal")
+        self.expect_refusal("engine_bench", "no_such_option", "--engine=leveled", "--db_options=no_such_option=1")
         self.expect_refusal("engine_bench", "unexpected argument x", "--engine=leveled", "x")
         self.expect_refusal("engine_bench", "/nonexistent", "--engine=leveled", "--db=/nonexistent")
 

@@ -25,7 +25,6 @@ namespace cairn {
 namespace {
 
 using msls::Design;
-using msls::FilePick;
 using msls::Popularity;
 using msls::Store;
 
