@@ -175,6 +175,53 @@ class DbBenchTest(ProgramTest):
         self.assertEqual(options["comparator"], "leveldb.BytewiseComparator")
 
 
+class EveryBenchmarkTest(ProgramTest):
+    """db_bench's own benchmarks that write or read memtables, all over one database."""
+
+    WRITES = (
+        "fillseq,fillrandom,fillbatch,fill100K,overwrite,updaterandom,xorupdaterandom,appendrandom,mergerandom,deleteseq,deleterandom,"
+        "filluniquerandom,fillanddeleteuniquerandom,fillrandom,randomreplacekeys"
+    ).split(",")
+    READS = (
+        "readrandom,readmissing,readrandomfast,readrandomsmall,multireadrandom,readseq,readreverse,newiterator,seekrandom,fillseekseq,"
+        "readrandomwriterandom,readrandommergerandom,randomwithverify,mixgraph,verifychecksum"
+    ).split(",")
+    BESIDE_A_WRITER = (
+        "readwhilewriting,readwhilemerging,readwhilescanning,multireadwhilewriting,seekrandomwhilewriting,seekrandomwhilemerging,"
+        "newiteratorwhilewriting"
+    ).split(",")
+
+    def expect_every_benchmark(self, *arguments):
+        benchmarks = self.WRITES + self.READS + self.BESIDE_A_WRITER
+        done = self.expect_success(
+            "db_bench",
+            "--db=" + os.path.join(self.folder, "db"),
+            "--benchmarks=" + ",".join(benchmarks),
+            "--num=3000",
+            "--reads=500",
+            "--threads=2",
+            "--write_buffer_size=65536",
+            "--merge_operator=uint64add",
+            *arguments,
+        )
+        for name in benchmarks:
+            self.assertRegex(done.stdout, r"(?m)^" + name + r" +: .* ops/sec", name)
+
+    def test_sub_memtables_below_leveled(self):
+        self.expect_every_benchmark("--engine=leveled", "--memtablerep=cairn.SubMemTable")
+
+    def test_sub_memtables_with_pipelined_writes(self):
+        self.expect_every_benchmark(
+            "--engine=leveled", "--memtablerep=cairn.SubMemTable:piece_size=32768", "--enable_pipelined_write"
+        )
+
+    def test_trie(self):
+        self.expect_every_benchmark("--engine=trie")
+
+    def test_silt(self):
+        self.expect_every_benchmark("--engine=silt")
+
+
 class EngineBenchTest(ProgramTest):
     def test_refusals(self):
         self.expect_refusal("engine_bench", "--engine is missing")
