@@ -217,7 +217,7 @@ Status FilterBlock::CheckPage(size_t page, const uint8_t* bytes) const {
   return used == end ? Status::OK() : Damaged(at, "impossible columns");
 }
 
-Status FilterBlock::ReadPages(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
+Status FilterBlock::ReadBytes(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
                               rocksdb::AlignedBuf* aligned, const uint8_t** bytes) const {
   rocksdb::IOOptions io;
   Status s = file_->PrepareIOOptions(read_options, io);
@@ -226,64 +226,109 @@ Status FilterBlock::ReadPages(const rocksdb::ReadOptions& read_options, size_t f
   if (!s.ok()) return s;
   if (read.size() != count * kFilterPageBytes) return Damaged(PageOffset(first), "the file ends in it");
   *bytes = reinterpret_cast<const uint8_t*>(read.data());
+  return s;
+}
+
+Status FilterBlock::ReadPages(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
+                              rocksdb::AlignedBuf* aligned, const uint8_t** bytes) const {
+  Status s = ReadBytes(read_options, first, count, scratch, aligned, bytes);
   for (size_t i = 0; i < count && s.ok(); ++i) s = CheckPage(first + i, *bytes + i * kFilterPageBytes);
   return s;
 }
 
-uint64_t FilterBlock::ProbePage(size_t page, const uint8_t* bytes, uint64_t offset_in_range) const {
-  const uint64_t column = offset_in_range >> shape_.column_shift();
-  return ProbeColumn(bytes + HeaderAt(bytes, column - first_columns_[page]), shape_, offset_in_range);
+size_t FilterBlock::PageOf(uint64_t hash) const {
+  const uint64_t column = OffsetOf(hash) >> shape_.column_shift();
+  if (column >= shape_.columns) return kNoPage;
+  return static_cast<size_t>(
+      std::upper_bound(first_columns_.begin(), first_columns_.end(), static_cast<uint32_t>(column)) -
+      first_columns_.begin() - 1);
+}
+
+void FilterBlock::Answer(size_t page, const uint8_t* bytes, FilterQuestion* questions, size_t count) const {
+  for (size_t i = 0; i < count; ++i) {
+    const uint64_t offset = OffsetOf(questions[i].hash);
+    const uint64_t column = offset >> shape_.column_shift();
+    questions[i].members = ProbeColumn(bytes + HeaderAt(bytes, column - first_columns_[page]), shape_, offset);
+    questions[i].answered = true;
+  }
+}
+
+rocksdb::CacheKey FilterBlock::PageKey(size_t page) const {
+  return cache_key_.WithOffset(PageOffset(page) | kPageKeyBit);
+}
+
+bool FilterBlock::AskCache(FilterResidency residency, size_t page, FilterQuestion* questions, size_t count) const {
+  if (!Caches(residency)) return false;
+  PageCache cache(cache_.get());
+  const rocksdb::CacheKey key = PageKey(page);
+  auto guard = cache.Guard(cache.Lookup(key.AsSlice(), statistics_));
+  if (guard.GetValue() == nullptr) {
+    RecordTick(statistics_, rocksdb::BLOCK_CACHE_MISS);
+    RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_MISS);
+    return false;
+  }
+  counters_->page_hits.fetch_add(1, std::memory_order_relaxed);
+  RecordTick(statistics_, rocksdb::BLOCK_CACHE_HIT);
+  RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_HIT);
+  Answer(page, guard.GetValue()->bytes(), questions, count);
+  return true;
+}
+
+void FilterBlock::CountRead() const {
+  counters_->page_reads.fetch_add(1, std::memory_order_relaxed);
+  PERF_COUNTER_ADD(filter_block_read_count, 1);
+  PERF_COUNTER_ADD(block_read_count, 1);
+  PERF_COUNTER_ADD(block_read_byte, kFilterPageBytes);
+}
+
+Status FilterBlock::Admit(const rocksdb::ReadOptions& read_options, FilterResidency residency, size_t page,
+                          const uint8_t* page_bytes, std::unique_ptr<FilterPage> own, FilterQuestion* questions,
+                          size_t count) const {
+  const Status s = CheckPage(page, page_bytes);
+  if (!s.ok()) {
+    CountBad();
+    return s;
+  }
+  Answer(page, page_bytes, questions, count);
+  if (!Caches(residency) || !read_options.fill_cache) return s;
+  if (own == nullptr) own = std::make_unique<FilterPage>();
+  if (page_bytes != own->bytes()) memcpy(own->scratch(), page_bytes, kFilterPageBytes);
+  PageCache cache(cache_.get());
+  const rocksdb::CacheKey key = PageKey(page);
+  // The cache owns the page once it has taken it; a full one refuses, and the next lookup reads again.
+  if (cache.Insert(key.AsSlice(), own.get(), sizeof(FilterPage), nullptr, rocksdb::Cache::Priority::HIGH).ok()) {
+    static_cast<void>(own.release());
+    RecordTick(statistics_, rocksdb::BLOCK_CACHE_ADD);
+    RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_ADD);
+    RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_BYTES_INSERT, sizeof(FilterPage));
+  }
+  return s;
 }
 
 Status FilterBlock::Probe(const rocksdb::ReadOptions& read_options, uint64_t hash, FilterResidency residency,
                           uint64_t* members) const {
   *members = 0;
-  const uint64_t offset = shape_.FingerprintOfHash(hash) - shape_.low;
-  const uint64_t column = offset >> shape_.column_shift();
-  if (column >= shape_.columns) return Status::OK();
-  const size_t page = static_cast<size_t>(
-      std::upper_bound(first_columns_.begin(), first_columns_.end(), static_cast<uint32_t>(column)) -
-      first_columns_.begin() - 1);
-  const bool cached = residency == FilterResidency::kCache && cache_ != nullptr && !cache_key_.IsEmpty();
-  PageCache cache(cache_.get());
-  const rocksdb::CacheKey key = cached ? cache_key_.WithOffset(PageOffset(page) | kPageKeyBit) : rocksdb::CacheKey();
-  if (cached) {
-    auto guard = cache.Guard(cache.Lookup(key.AsSlice(), statistics_));
-    if (guard.GetValue() != nullptr) {
-      counters_->page_hits.fetch_add(1, std::memory_order_relaxed);
-      RecordTick(statistics_, rocksdb::BLOCK_CACHE_HIT);
-      RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_HIT);
-      *members = ProbePage(page, guard.GetValue()->bytes(), offset);
-      return Status::OK();
-    }
-    RecordTick(statistics_, rocksdb::BLOCK_CACHE_MISS);
-    RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_MISS);
+  const size_t page = PageOf(hash);
+  if (page == kNoPage) return Status::OK();
+  FilterQuestion question;
+  question.hash = hash;
+  if (AskCache(residency, page, &question, 1)) {
+    *members = question.members;
+    return Status::OK();
   }
   if (read_options.read_tier == rocksdb::kBlockCacheTier) return Status::Incomplete("no I/O allowed");
-  auto read = std::make_unique<FilterPage>();
+  auto own = std::make_unique<FilterPage>();
   rocksdb::AlignedBuf aligned;
   const uint8_t* bytes = nullptr;
-  counters_->page_reads.fetch_add(1, std::memory_order_relaxed);
-  PERF_COUNTER_ADD(filter_block_read_count, 1);
-  PERF_COUNTER_ADD(block_read_count, 1);
-  PERF_COUNTER_ADD(block_read_byte, kFilterPageBytes);
-  Status s = ReadPages(read_options, page, 1, read->scratch(), &aligned, &bytes);
+  CountRead();
+  Status s = ReadBytes(read_options, page, 1, own->scratch(), &aligned, &bytes);
   if (!s.ok()) {
-    counters_->bad_pages.fetch_add(1, std::memory_order_relaxed);
+    CountBad();
     return s;
   }
-  *members = ProbePage(page, bytes, offset);
-  if (cached && read_options.fill_cache) {
-    if (bytes != read->bytes()) memcpy(read->scratch(), bytes, kFilterPageBytes);
-    // The cache owns the page once it has taken it; a full one refuses, and the next lookup reads again.
-    if (cache.Insert(key.AsSlice(), read.get(), sizeof(FilterPage), nullptr, rocksdb::Cache::Priority::HIGH).ok()) {
-      static_cast<void>(read.release());
-      RecordTick(statistics_, rocksdb::BLOCK_CACHE_ADD);
-      RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_ADD);
-      RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_BYTES_INSERT, sizeof(FilterPage));
-    }
-  }
-  return Status::OK();
+  s = Admit(read_options, residency, page, bytes, std::move(own), &question, 1);
+  *members = question.members;
+  return s;
 }
 
 // Decodes pages as it goes.

@@ -64,8 +64,22 @@ class FilterPage {
   alignas(64) uint8_t bytes_[kFilterPageBytes];
 };
 
+class FilterBlock;
+
+// A hash that a block is asked about.
+struct FilterQuestion {
+  std::shared_ptr<const FilterBlock> block;
+  uint64_t hash = 0;
+  size_t page = 0;        // of the block, that has the answer
+  bool answered = false;  // otherwise any member may have such a key
+  uint64_t members = 0;   // that may have one
+  size_t number = 0;      // whoever asks knows the question by it
+};
+
 class FilterBlock {
  public:
+  static constexpr size_t kNoPage = ~size_t{0};
+
   // Reads the index. Corruption names file and offset.
   static rocksdb::Status Open(const FilterContext& context, const rocksdb::ReadOptions& read_options,
                               std::shared_ptr<rocksdb::RandomAccessFileReader> file, uint64_t offset, uint64_t size,
@@ -86,6 +100,24 @@ class FilterBlock {
   rocksdb::Status Probe(const rocksdb::ReadOptions& read_options, uint64_t hash, FilterResidency residency,
                         uint64_t* members) const;
 
+  // The steps of Probe, for several hashes (bloom_batch.h).
+  //
+  // The page that knows of a hash; kNoPage: no member has such a key.
+  size_t PageOf(uint64_t hash) const;
+  // Answers questions about one page by the block cache. False: it has not got the page, which is then to be read.
+  bool AskCache(FilterResidency residency, size_t page, FilterQuestion* questions, size_t count) const;
+  // Counts that a page is read for a lookup.
+  void CountRead() const;
+  // Answers questions about one page by its bytes as read, and puts it into the block cache. `page_bytes` lie in
+  // *own if that is not null. Not if they are damaged, which is counted.
+  rocksdb::Status Admit(const rocksdb::ReadOptions& read_options, FilterResidency residency, size_t page,
+                        const uint8_t* page_bytes, std::unique_ptr<FilterPage> own, FilterQuestion* questions,
+                        size_t count) const;
+  // A page could not be read.
+  void CountBad() const { counters_->bad_pages.fetch_add(1, std::memory_order_relaxed); }
+  uint64_t PageOffset(size_t page) const { return pages_at_ + page * kFilterPageBytes; }
+  const std::shared_ptr<rocksdb::RandomAccessFileReader>& file() const { return file_; }
+
   rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const;
 
   // Reads all pages. Null if memory is short.
@@ -100,13 +132,21 @@ class FilterBlock {
 
   FilterBlock() = default;
   rocksdb::Status Decode(const std::string& index, uint64_t size);
-  // Reads pages [first, first + count) one after the other and checks them; *bytes is set to them.
+  // Reads pages [first, first + count) one after the other; *bytes is set to them.
+  rocksdb::Status ReadBytes(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
+                            rocksdb::AlignedBuf* aligned, const uint8_t** bytes) const;
+  // The same, and checks them.
   rocksdb::Status ReadPages(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
                             rocksdb::AlignedBuf* aligned, const uint8_t** bytes) const;
   rocksdb::Status CheckPage(size_t page, const uint8_t* bytes) const;
   rocksdb::Status Damaged(uint64_t offset, const std::string& what) const;
-  uint64_t ProbePage(size_t page, const uint8_t* bytes, uint64_t offset_in_range) const;
-  uint64_t PageOffset(size_t page) const { return pages_at_ + page * kFilterPageBytes; }
+  void Answer(size_t page, const uint8_t* bytes, FilterQuestion* questions, size_t count) const;
+  uint64_t OffsetOf(uint64_t hash) const { return shape_.FingerprintOfHash(hash) - shape_.low; }
+  // Pages are looked up in the block cache and put there.
+  bool Caches(FilterResidency residency) const {
+    return residency == FilterResidency::kCache && cache_ != nullptr && !cache_key_.IsEmpty();
+  }
+  rocksdb::CacheKey PageKey(size_t page) const;
 
   std::shared_ptr<rocksdb::RandomAccessFileReader> file_;
   std::shared_ptr<rocksdb::Cache> cache_;

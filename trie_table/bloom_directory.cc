@@ -4,6 +4,7 @@
 
 #include "monitoring/statistics_impl.h"
 #include "table/bits.h"
+#include "trie_table/bloom_batch.h"
 #include "trie_table/bloom_hazard.h"
 #include "trie_table/bloom_thread.h"
 
@@ -29,6 +30,15 @@ unsigned LowestBit(uint64_t bits) { return static_cast<unsigned>(__builtin_ctzll
 // REQUIRES: bits != 0.
 unsigned HighestBit(uint64_t bits) { return 63 - static_cast<unsigned>(__builtin_clzll(bits)); }
 unsigned Count(uint64_t bits) { return static_cast<unsigned>(__builtin_popcountll(bits)); }
+
+uint64_t MembersOf(const FilterCover& cover, uint64_t slots) {
+  uint64_t members = 0;
+  for (; slots != 0; slots &= slots - 1) {
+    const uint8_t member = cover.member_of_slot[LowestBit(slots)];
+    if (member != FilterCover::kGone) members |= Bit(member);
+  }
+  return members;
+}
 
 }  // namespace
 
@@ -264,9 +274,10 @@ void FilterContainer::Publish() {
   next->live = live_;
   if (live_ != 0) next->peers.resize(HighestBit(live_) + 1);
   for (size_t i = 0; i < next->peers.size(); ++i) next->peers[i] = members_[i].peer;
-  if (live_ != 0) next->last = HighestBit(live_);
+  if (live_ != 0) next->first = next->last = HighestBit(live_);
   for (uint64_t left = live_; left != 0; left &= left - 1) {
     if (next->peers[next->last].IsNewerThan(next->peers[LowestBit(left)])) next->last = LowestBit(left);
+    if (next->peers[LowestBit(left)].IsNewerThan(next->peers[next->first])) next->first = LowestBit(left);
   }
   if (pinned()) {
     next->images = images_;
@@ -293,27 +304,37 @@ bool FilterContainer::MayContain(const rocksdb::ReadOptions& read_options, unsig
   return may;
 }
 
-void FilterContainer::MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member,
-                                      const FilterContext& context, const uint64_t* hashes, size_t count,
-                                      bool* may_contain) const {
-  Prefetch(hashes, count);
+uint64_t FilterContainer::MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member,
+                                          const FilterContext& context, FilterBatch* batch) const {
   FilterThread* const thread = ThisFilterThread();
-  uint64_t useful = 0, positive = 0;
-  for (size_t i = 0; i < count; ++i) {
-    if (!may_contain[i]) continue;
-    may_contain[i] = FindOut(read_options, member, hashes[i], thread)->MayHold(member);
-    thread->Count(context.level, may_contain[i]);
-    ++(may_contain[i] ? positive : useful);
+  const uint64_t version = version_.load(std::memory_order_acquire);
+  uint64_t unknown = 0;
+  for (uint64_t left = batch->wanted; left != 0; left &= left - 1) {
+    const unsigned place = LowestBit(left);
+    if (!thread->MemoAt(place)->Knows(version, batch->hashes[place], member)) unknown |= Bit(place);
   }
+  if (unknown != 0 && pinned()) {
+    ProbeBatch(*batch, unknown, thread);
+  } else if (unknown != 0) {
+    ReadBatch(read_options, member, context, batch, unknown, thread);
+  }
+  uint64_t may = 0;
+  for (uint64_t left = batch->wanted; left != 0; left &= left - 1) {
+    const bool may_hold = thread->MemoAt(LowestBit(left))->MayHold(member);
+    thread->Count(context.level, may_hold);
+    if (may_hold) may |= Bit(LowestBit(left));
+  }
+  const unsigned positive = Count(may), useful = Count(batch->wanted) - positive;
   if (useful > 0) RecordTick(context.statistics, rocksdb::BLOOM_FILTER_USEFUL, useful);
   if (positive > 0) RecordTick(context.statistics, rocksdb::BLOOM_FILTER_FULL_POSITIVE, positive);
+  return may;
 }
 
 inline const FilterMemo* FilterContainer::FindOut(const rocksdb::ReadOptions& read_options, unsigned member,
                                                   uint64_t hash, FilterThread* thread) const {
   FilterMemo* const memo = thread->MemoOf(hash);
   const uint64_t version = version_.load(std::memory_order_acquire);
-  if (memo->hash == hash && memo->version == version && (memo->known >> member & 1) != 0) return memo;
+  if (memo->Knows(version, hash, member)) return memo;
   directory_->mutable_counters()->probes.fetch_add(1, std::memory_order_relaxed);
   const Protected<Snapshot> snapshot(thread->hazard(), snapshot_);
   if (memo->hash != hash || memo->version != snapshot->version) *memo = {snapshot->version, hash, 0, 0, snapshot->last};
@@ -332,15 +353,78 @@ void FilterContainer::Ask(const rocksdb::ReadOptions& read_options, unsigned mem
     *known = ~uint64_t{0};
     return;
   }
-  const FilterCover& cover = snapshot.covers[snapshot.cover_of_member[member]];
+  const FilterCover& cover = snapshot.CoverOf(member);
   uint64_t slots = 0;
   // A page that cannot be read or is damaged answers nothing.
   if (!cover.block->Probe(read_options, hash, directory_->options().residency, &slots).ok()) return;
-  for (; slots != 0; slots &= slots - 1) {
-    const uint8_t found = cover.member_of_slot[LowestBit(slots)];
-    if (found != FilterCover::kGone) *may |= Bit(found);
-  }
+  *may |= MembersOf(cover, slots);
   *known |= cover.members;
+}
+
+struct FilterContainer::BatchQuestions {
+  struct Asked {
+    FilterMemo* memo;
+    FilterCover cover;
+  };
+  std::vector<FilterQuestion> questions;  // number: of `asked`
+  std::vector<Asked> asked;
+};
+
+void FilterContainer::ProbeBatch(const FilterBatch& batch, uint64_t places, FilterThread* thread) const {
+  uint64_t hashes[FilterBatch::kMaxKeys];
+  size_t count = 0;
+  for (uint64_t left = places; left != 0; left &= left - 1) hashes[count++] = batch.hashes[LowestBit(left)];
+  Prefetch(hashes, count);
+  directory_->mutable_counters()->probes.fetch_add(count, std::memory_order_relaxed);
+  const Protected<Snapshot> snapshot(thread->hazard(), snapshot_);
+  for (uint64_t left = places; left != 0; left &= left - 1) {
+    FilterMemo* const memo = thread->MemoAt(LowestBit(left));
+    *memo = {snapshot->version, batch.hashes[LowestBit(left)], ~uint64_t{0}, 0, snapshot->last};
+    for (const Image& image : snapshot->images) memo->may |= image.image->Probe(memo->hash) << image.shift;
+  }
+}
+
+void FilterContainer::AddQuestions(unsigned member, const FilterBatch& batch, uint64_t places, FilterThread* thread,
+                                   BatchQuestions* questions) const {
+  const Protected<Snapshot> snapshot(thread->hazard(), snapshot_);
+  if (snapshot->live == 0) return;
+  if (member == kNoMember) member = snapshot->first;
+  for (; places != 0; places &= places - 1) {
+    const uint64_t hash = batch.hashes[LowestBit(places)];
+    FilterMemo* const memo = thread->MemoAt(LowestBit(places));
+    if (memo->Knows(snapshot->version, hash, member)) continue;
+    if (memo->hash != hash || memo->version != snapshot->version) {
+      *memo = {snapshot->version, hash, 0, 0, snapshot->last};
+    }
+    const FilterCover& cover = snapshot->CoverOf(member);
+    FilterQuestion question;
+    question.block = cover.block;
+    question.hash = hash;
+    question.number = questions->asked.size();
+    questions->questions.push_back(std::move(question));
+    questions->asked.push_back({memo, cover});
+  }
+}
+
+void FilterContainer::ReadBatch(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
+                                FilterBatch* batch, uint64_t places, FilterThread* thread) const {
+  BatchQuestions all;
+  AddQuestions(member, *batch, places, thread, &all);
+  if (batch->async_reads != nullptr && batch->add_others != nullptr && context.container_of != nullptr) {
+    for (uint64_t left = batch->add_others(&batch->hashes) & ~batch->wanted; left != 0; left &= left - 1) {
+      const unsigned place = LowestBit(left);
+      const auto other = directory_->FindOpen(context.container_of(batch->hashes[place], context.depth));
+      if (other != nullptr && other.get() != this) other->AddQuestions(kNoMember, *batch, Bit(place), thread, &all);
+    }
+  }
+  directory_->mutable_counters()->probes.fetch_add(all.questions.size(), std::memory_order_relaxed);
+  AskTogether(read_options, directory_->options().residency, batch->async_reads, &all.questions);
+  for (const FilterQuestion& question : all.questions) {
+    if (!question.answered) continue;
+    const BatchQuestions::Asked& asked = all.asked[question.number];
+    asked.memo->may |= MembersOf(asked.cover, question.members);
+    asked.memo->known |= asked.cover.members;
+  }
 }
 
 void FilterContainer::Prefetch(const uint64_t* hashes, size_t count) const {
@@ -354,12 +438,19 @@ void FilterContainer::Prefetch(const uint64_t* hashes, size_t count) const {
   }
 }
 
-FilterContainer::Found FilterContainer::FindNewest(uint64_t hash, std::shared_ptr<const HTableFile>* table) const {
+FilterContainer::Found FilterContainer::FindNewest(size_t place, uint64_t hash,
+                                                   std::shared_ptr<const HTableFile>* table) const {
   rocksdb::ReadOptions in_memory;
   in_memory.read_tier = rocksdb::kBlockCacheTier;
-  const Protected<Snapshot> snapshot(ThisFilterThread()->hazard(), snapshot_);
+  FilterThread* const thread = ThisFilterThread();
+  const Protected<Snapshot> snapshot(thread->hazard(), snapshot_);
   uint64_t known = 0, may = 0;
-  for (uint64_t unknown = snapshot->live; unknown != 0; unknown &= ~known) {
+  const FilterMemo& memo = *thread->MemoAt(place);
+  if (memo.hash == hash && memo.version == snapshot->version) {
+    known = memo.known;
+    may = memo.may;
+  }
+  for (uint64_t unknown = snapshot->live & ~known; unknown != 0; unknown &= ~known) {
     Ask(in_memory, LowestBit(unknown), hash, *snapshot, &known, &may);
     if ((known >> LowestBit(unknown) & 1) == 0) return Found::kUnknown;
   }

@@ -108,9 +108,9 @@ class FilterContainer {
   // Counts in RocksDB's perf context and statistics, for the table of `context`.
   bool MayContain(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
                   uint64_t hash) const;
-  // The same for those hashes whose may_contain is set; cleared where the table has no such key.
-  void MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
-                       const uint64_t* hashes, size_t count, bool* may_contain) const;
+  // The same for the wanted places of a batch; returns those that may be there.
+  uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
+                           FilterBatch* batch) const;
   // Overlaps the cache misses of the lookups that follow.
   void Prefetch(const uint64_t* hashes, size_t count) const;
 
@@ -119,7 +119,7 @@ class FilterContainer {
     kTable,    // *table may have it, and no newer one has
     kUnknown,  // a filter is not in memory, or the table is being closed
   };
-  Found FindNewest(uint64_t hash, std::shared_ptr<const HTableFile>* table) const;
+  Found FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const;
 
   // What a new table at `level` may carry along: the blocks of the tables beneath it, each table in one of them.
   // *precision: the most precise of them.
@@ -154,7 +154,10 @@ class FilterContainer {
     std::array<uint8_t, kMaxFilterSlots> cover_of_member{};
     uint64_t live = 0;
     std::vector<Peer> peers;  // by member
-    unsigned last = 0;        // the oldest member
+    unsigned first = 0;       // the newest member
+    unsigned last = 0;        // the oldest one
+
+    const FilterCover& CoverOf(unsigned member) const { return covers[cover_of_member[member]]; }
   };
   struct Member {
     uint64_t table_id = 0;
@@ -169,6 +172,15 @@ class FilterContainer {
   // Answers for `member`, and for all others that the same pages know of: sets *known and, where a key may be, *may.
   void Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash, const Snapshot& snapshot,
            uint64_t* known, uint64_t* may) const;
+  // The batch's questions to members of this container and others that are to be asked together.
+  struct BatchQuestions;
+  // Answers from memory. `places` are those that the batch's memos do not know.
+  void ProbeBatch(const FilterBatch& batch, uint64_t places, FilterThread* thread) const;
+  void ReadBatch(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
+                 FilterBatch* batch, uint64_t places, FilterThread* thread) const;
+  // Adds the questions that the memos do not answer; for the newest member if it is kNoMember.
+  void AddQuestions(unsigned member, const FilterBatch& batch, uint64_t places, FilterThread* thread,
+                    BatchQuestions* questions) const;
   rocksdb::Status AddImage(const FilterContext& context, const rocksdb::ReadOptions& read_options,
                            const std::shared_ptr<const FilterBlock>& block, unsigned member);
   void MergeImages();

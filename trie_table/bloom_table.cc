@@ -203,20 +203,20 @@ class ClusteredFilter : public TableFilter {
 
   void Prefetch(uint64_t hash) const override { container_->Prefetch(&hash, 1); }
 
-  void MayContainBatch(const rocksdb::ReadOptions& read_options, const uint64_t* hashes, size_t count,
-                       bool* may_contain) const override {
-    container_->MayContainBatch(read_options, member_, context_, hashes, count, may_contain);
+  uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, FilterBatch* batch) const override {
+    return container_->MayContainBatch(read_options, member_, context_, batch);
   }
 
-  std::shared_ptr<const HTableFile> FindNewest(uint64_t hash) const override {
-    for (int depth = 0; depth < context_.depths; ++depth) {
+  bool FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const override {
+    // Lookups have been through the depths above.
+    for (int depth = std::max(0, context_.depth); depth < context_.depths; ++depth) {
       if (!directory_->HasTablesAt(depth)) continue;
       const auto container = directory_->FindOpen(context_.container_of(hash, depth));
       if (container == nullptr) continue;
-      std::shared_ptr<const HTableFile> table;
-      if (container->FindNewest(hash, &table) != FilterContainer::Found::kNone) return table;
+      const FilterContainer::Found found = container->FindNewest(place, hash, table);
+      if (found != FilterContainer::Found::kNone) return found == FilterContainer::Found::kTable;
     }
-    return nullptr;
+    return true;
   }
 
   Status Verify(const rocksdb::ReadOptions& read_options) const override { return block_->Verify(read_options); }

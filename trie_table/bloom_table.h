@@ -15,6 +15,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,6 +27,7 @@
 #include "cairn/filter.h"
 #include "file/random_access_file_reader.h"
 #include "rocksdb/cache.h"
+#include "rocksdb/file_system.h"
 #include "rocksdb/options.h"
 #include "rocksdb/slice.h"
 #include "rocksdb/status.h"
@@ -87,6 +89,22 @@ std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options
 // Bytes of filters in memory.
 size_t FilterMemoryUsage(const FilterDirectory& directory);
 
+using FilterHashes = std::array<uint64_t, 32>;
+
+// The keys of a MultiGet, by their places in it, of which a table is asked about some.
+struct FilterBatch {
+  static constexpr size_t kMaxKeys = std::tuple_size<FilterHashes>::value;
+
+  FilterHashes hashes;
+  // The set of places that the table is asked about.
+  uint64_t wanted = 0;
+  // Called when pages have to be read: fills in the hashes of all keys that have not been found yet, and returns their
+  // places. Empty: only those that are wanted are read for.
+  std::function<uint64_t(FilterHashes* hashes)> add_others;
+  // Reads pages of several files at the same time; null if it cannot (CanReadTogether).
+  rocksdb::FileSystem* async_reads = nullptr;
+};
+
 class TableFilterBuilder {
  public:
   virtual ~TableFilterBuilder() = default;
@@ -120,13 +138,15 @@ class TableFilter {
   // Starts loading what MayContain(hash) will touch; for batches of keys.
   virtual void Prefetch(uint64_t hash) const = 0;
 
-  // For MultiGet: clears *may_contain[i] where hashes[i] is certainly not in the table; overlaps the cache misses.
-  virtual void MayContainBatch(const rocksdb::ReadOptions& read_options, const uint64_t* hashes, size_t count,
-                               bool* may_contain) const = 0;
+  // The same for a MultiGet: the wanted places whose keys may be in the table. Overlaps the cache misses of pinned
+  // filters, and reads pages of others together: those that the table's keys need and, with async_reads, those that the
+  // other keys will need at this depth of the trie. What they say the thread remembers until its next batch.
+  virtual uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, FilterBatch* batch) const = 0;
 
-  // The newest open table of the whole trie that may hold a key with this hash, by what is in memory. Null: none, or a
-  // filter that would have to be asked is not in memory.
-  virtual std::shared_ptr<const HTableFile> FindNewest(uint64_t hash) const = 0;
+  // The newest open table, at this depth of the trie or below, that may hold the key with this hash and place in the
+  // thread's MultiGet, by what is in memory. False: a filter that would have to be asked is not in memory. *table is
+  // null if there is none.
+  virtual bool FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const = 0;
 
   // Reads every page and compares its checksum.
   virtual rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const = 0;

@@ -12,6 +12,7 @@
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "trie_table/bloom_hazard.h"
+#include "trie_table/bloom_table.h"
 
 namespace cairn {
 
@@ -24,6 +25,9 @@ struct FilterMemo {
   uint64_t may = 0;
   unsigned last = 0;  // the member that lookups ask last
 
+  bool Knows(uint64_t of_version, uint64_t of_hash, unsigned member) const {
+    return hash == of_hash && version == of_version && (known >> member & 1) != 0;
+  }
   // What could not be found out may be there.
   bool MayHold(unsigned member) const { return ((may | ~known) >> member & 1) != 0; }
 };
@@ -37,6 +41,8 @@ class FilterThread {
 
   HazardRecord* hazard() const { return hazard_; }
   FilterMemo* MemoOf(uint64_t hash) { return &memos_[hash % kMemos]; }
+  // Of the key at a place in the thread's MultiGet.
+  FilterMemo* MemoAt(size_t place) { return &batch_memos_[place]; }
 
   // An answer, in RocksDB's perf context.
   void Count(int level, bool may) {
@@ -85,6 +91,7 @@ class FilterThread {
   uint64_t ticked_hash_ = 0;
   uint64_t useful_ = 0;  // tables that a filter kept that hash from, not yet ticked
   FilterMemo memos_[kMemos];
+  FilterMemo batch_memos_[FilterBatch::kMaxKeys];
 };
 
 FilterThread* NewFilterThread();

@@ -6,17 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "file/file_util.h"
-#include "monitoring/perf_context_imp.h"
-#include "monitoring/statistics_impl.h"
+#include "trie_table/async_read.h"
 
 namespace cairn {
 
-// What RocksDB's macros for its counters refer to.
-using rocksdb::perf_context;
-using rocksdb::PerfStepTimer;
-
-using rocksdb::FSReadRequest;
 using rocksdb::IOStatus;
 using rocksdb::MultiGetContext;
 
@@ -30,7 +23,7 @@ struct Page {
   UnitPlace place;
 };
 
-// Which keys of the current batch have been looked at. Batches have no number, so a batch is told from the one before
+// Whose pages of the current batch have been found. Batches have no number, so a batch is told from the one before
 // by its address and the hashes of its keys; the same keys once more in the same places are taken for the same batch,
 // and their pages have just been read.
 struct RecentBatch {
@@ -38,16 +31,13 @@ struct RecentBatch {
   std::array<uint64_t, MultiGetContext::MAX_BATCH_SIZE> hashes{};
 };
 
-// True once for each key of a batch.
-bool IsNew(const MultiGetContext* context, size_t index, uint64_t hash) {
+RecentBatch* RecentBatchOf(const MultiGetContext* context) {
   thread_local RecentBatch recent;
   if (recent.context != context) {
     recent = RecentBatch();
     recent.context = context;
   }
-  if (recent.hashes[index] == hash) return false;
-  recent.hashes[index] = hash;
-  return true;
+  return &recent;
 }
 
 // The pages that lookups of the batch's remaining keys will read first, without those in the block cache.
@@ -56,15 +46,18 @@ std::vector<Page> PagesOf(const BatchOfTable& batch, bool* is_new) {
   std::vector<Page> pages;
   *is_new = true;
   MultiGetContext* const context = batch.range->context();
+  RecentBatch* const recent = RecentBatchOf(context);
   const MultiGetContext::Range whole = context->GetMultiGetRange();
   for (auto key = whole.begin(); key != whole.end(); ++key) {
     const uint64_t hash = (*batch.hash)(rocksdb::ExtractUserKey(key->ikey));
-    if (!IsNew(context, key.index(), hash)) {
+    if (recent->hashes[key.index()] == hash) {
       *is_new = false;
       continue;
     }
     Page page;
-    page.file = batch.filter->FindNewest(hash);
+    // A filter that is not in memory may be when the batch has come to it.
+    if (!batch.filter->FindNewest(key.index(), hash, &page.file)) continue;
+    recent->hashes[key.index()] = hash;
     if (page.file == nullptr || page.file->index().empty()) continue;
     page.place = page.file->FirstUnitOf(hash);
     if (page.place.size <= kLargestUnit && !page.file->IsCached(page.place)) pages.push_back(std::move(page));
@@ -80,7 +73,7 @@ std::vector<Page> PagesOf(const BatchOfTable& batch, bool* is_new) {
 struct ReadPage {
   uint64_t file;
   uint64_t offset;
-  std::unique_ptr<HTableUnit> unit;
+  std::unique_ptr<AsyncRead> read;
 };
 
 std::vector<ReadPage>& ReadPagesOfThread() {
@@ -88,59 +81,10 @@ std::vector<ReadPage>& ReadPagesOfThread() {
   return pages;
 }
 
-// A read under way.
-class Read {
- public:
-  explicit Read(Page page) : page_(std::move(page)), unit_(HTableUnit::New(page_.place.size)) {}
-  ~Read() {
-    if (handle_ != nullptr && delete_handle_ != nullptr) delete_handle_(handle_);
-  }
-  Read(const Read&) = delete;
-  Read& operator=(const Read&) = delete;
-
-  // The handle to wait for; null if there is nothing to wait for.
-  void* handle() const { return handle_; }
-
-  // False: the file system cannot say whether the read goes on.
-  bool Start(const rocksdb::ReadOptions& read_options) {
-    rocksdb::IOOptions io_options;
-    IOStatus s = page_.file->file()->PrepareIOOptions(read_options, io_options);
-    if (!s.ok()) return true;
-    FSReadRequest request;
-    request.offset = page_.place.offset;
-    request.len = page_.place.size;
-    request.scratch = unit_->bytes();
-    s = page_.file->file()->ReadAsync(request, io_options, &Read::Done, this, &handle_, &delete_handle_, nullptr);
-    request.status.PermitUncheckedError();
-    return s.ok() || handle_ == nullptr;
-  }
-
-  // REQUIRES: the read is over.
-  void Finish(std::vector<ReadPage>* pages) {
-    if (complete_) pages->push_back({page_.file->id(), page_.place.offset, std::move(unit_)});
-  }
-
- private:
-  static void Done(FSReadRequest& request, void* arg) {
-    Read* const read = static_cast<Read*>(arg);
-    read->complete_ = request.status.ok() && request.result.size() == read->page_.place.size;
-    if (read->complete_ && request.result.data() != read->unit_->bytes()) {
-      memcpy(read->unit_->bytes(), request.result.data(), request.result.size());
-    }
-  }
-
-  const Page page_;
-  std::unique_ptr<HTableUnit> unit_;
-  void* handle_ = nullptr;
-  rocksdb::IOHandleDeleter delete_handle_;
-  bool complete_ = false;
-};
-
 }  // namespace
 
 bool CanReadBatch(const HTableFile& file, const rocksdb::ReadOptions& read_options) {
-  return file.file()->use_direct_io() && read_options.rate_limiter_priority == rocksdb::Env::IO_TOTAL &&
-         rocksdb::CheckFSFeatureSupport(file.fs().get(), rocksdb::FSSupportedOps::kAsyncIO);
+  return CanReadTogether(file.fs().get(), *file.file(), read_options);
 }
 
 void ReadBatch(const BatchOfTable& batch) {
@@ -149,32 +93,22 @@ void ReadBatch(const BatchOfTable& batch) {
   if (is_new) ReadPagesOfThread().clear();
   // One page alone is the lookup's own.
   if (pages.size() < 2) return;
-  PERF_TIMER_GUARD(block_read_time);
-  std::vector<std::unique_ptr<Read>> reads;
-  std::vector<void*> handles;
-  bool certain = true;
-  for (Page& page : pages) {
-    reads.push_back(std::make_unique<Read>(std::move(page)));
-    certain = reads.back()->Start(*batch.read_options);
-    if (!certain) break;
-    if (reads.back()->handle() != nullptr) handles.push_back(reads.back()->handle());
+  std::vector<std::unique_ptr<AsyncRead>> reads;
+  for (const Page& page : pages) {
+    reads.push_back(std::make_unique<AsyncRead>(page.file->file(), page.place.offset, page.place.size));
   }
-  rocksdb::FileSystem* const fs = batch.file->fs().get();
-  bool over = fs->Poll(handles, handles.size()).ok();
-  if (!over) over = fs->AbortIO(handles).ok();
-  if (!over || !certain) {
-    // Somebody may still write there: better to lose the memory.
-    for (auto& read : reads) static_cast<void>(read.release());
-    return;
+  if (!ReadTogether(batch.file->fs().get(), *batch.read_options, &reads)) return;
+  for (size_t i = 0; i < reads.size(); ++i) {
+    if (!reads[i]->complete()) continue;
+    ReadPagesOfThread().push_back({pages[i].file->id(), pages[i].place.offset, std::move(reads[i])});
   }
-  for (const auto& read : reads) read->Finish(&ReadPagesOfThread());
 }
 
 std::unique_ptr<HTableUnit> CopyReadAhead(const HTableFile& file, const UnitPlace& place) {
   for (const ReadPage& page : ReadPagesOfThread()) {
     if (page.file != file.id() || page.offset != place.offset) continue;
     std::unique_ptr<HTableUnit> copy = HTableUnit::New(place.size);
-    memcpy(copy->bytes(), page.unit->bytes(), place.size);
+    memcpy(copy->bytes(), page.read->bytes(), place.size);
     return copy;
   }
   return nullptr;

@@ -2,7 +2,7 @@
 //
 // RocksDB asks one table after the other for the keys of a batch, and 32 keys of a trie lie in nearly as many tables:
 // 32 reads would follow each other. So the first table that has to read a page looks at the whole batch. It finds the
-// tables of the other keys by the filters in memory, and
+// tables of the other keys by the filters in memory, pages that the batch has just asked among them, and
 //
 //   - with direct I/O reads the pages of all keys together and keeps them for this thread's next tables (ReadBatch,
 //     CopyReadAhead), if the file system reads asynchronously. RocksDB's does where there is io_uring and the program

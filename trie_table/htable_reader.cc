@@ -1,7 +1,6 @@
 #include "trie_table/htable_reader.h"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -31,7 +30,19 @@ constexpr uint64_t kAnchors = 128;
 // A page that takes longer was not in the operating system's cache.
 constexpr std::chrono::microseconds kSlowRead(10);
 
+static_assert(rocksdb::MultiGetContext::MAX_BATCH_SIZE <= FilterBatch::kMaxKeys);
+
 Slice ToSlice(std::string_view bytes) { return Slice(bytes.data(), bytes.size()); }
+
+// Of the keys that have not been found yet; returns their places.
+uint64_t HashesOf(const KeyHash& hash, const rocksdb::MultiGetContext::Range& range, FilterHashes* hashes) {
+  uint64_t places = 0;
+  for (auto key = range.begin(); key != range.end(); ++key) {
+    (*hashes)[key.index()] = hash(rocksdb::ExtractUserKey(key->ikey));
+    places |= uint64_t{1} << key.index();
+  }
+  return places;
+}
 
 }  // namespace
 
@@ -156,20 +167,19 @@ void HTableReader::MultiGet(const rocksdb::ReadOptions& read_options, const rock
                             const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) {
   if (file_->index().empty()) return;
   std::vector<PendingRead> reads;
-  std::array<uint64_t, rocksdb::MultiGetContext::MAX_BATCH_SIZE> hashes;
-  std::array<bool, rocksdb::MultiGetContext::MAX_BATCH_SIZE> may_contain;
-  size_t count = 0;
-  for (auto key = range->begin(); key != range->end(); ++key) {
-    hashes[count] = hash_(rocksdb::ExtractUserKey(key->ikey));
-    may_contain[count++] = true;
-  }
+  FilterBatch asked;
+  asked.wanted = HashesOf(hash_, *range, &asked.hashes);
+  uint64_t may_contain = asked.wanted;
   if (filter_ != nullptr && !skip_filters) {
-    filter_->MayContainBatch(read_options, hashes.data(), count, may_contain.data());
+    asked.add_others = [&](FilterHashes* hashes) {
+      return HashesOf(hash_, range->context()->GetMultiGetRange(), hashes);
+    };
+    if (CanReadBatch(*file_, read_options)) asked.async_reads = file_->fs().get();
+    may_contain = filter_->MayContainBatch(read_options, &asked);
   }
-  size_t i = 0;
-  for (auto key = range->begin(); key != range->end(); ++key, ++i) {
-    if (!may_contain[i]) continue;
-    Lookup lookup = StartLookup(key->ikey, hashes[i], key->get_context);
+  for (auto key = range->begin(); key != range->end(); ++key) {
+    if ((may_contain >> key.index() & 1) == 0) continue;
+    Lookup lookup = StartLookup(key->ikey, asked.hashes[key.index()], key->get_context);
     lookup.place = file_->index().Find(lookup.hash);
     bool home = true;
     *key->s = SearchElsewhere(read_options, &lookup, &home);
