@@ -85,21 +85,27 @@ class Counter : public rocksdb::EventListener {
   Bytes compacted_;  // guarded by mutex_; from level, to level
 };
 
-// Bytes by step for each byte put in. Depths of a trie stand for its levels; a compaction within a depth is a merge in
-// place.
-nlohmann::ordered_json Steps(const Bytes& before, const Bytes& after, double ingested, const TrieOptions* trie) {
-  std::map<std::pair<int, int>, double> steps;
+// What has been written into each depth of a trie, by compactions within the depth as well: RocksDB tells its listeners
+// nothing of compactions that are asked for.
+Bytes TrieBytes(rocksdb::DB* db) {
+  Bytes bytes;
+  TrieStats stats;
+  if (!GetTrieStats(db, db->DefaultColumnFamily(), &stats).ok()) return bytes;
+  for (const TrieDepthStats& depth : stats.depths) bytes[{-1, depth.depth}] = depth.written_bytes;
+  return bytes;
+}
+
+// Bytes by step for each byte put in.
+nlohmann::ordered_json Steps(const Bytes& before, const Bytes& after, double ingested) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const auto& [step, bytes] : after) {
     const auto found = before.find(step);
     const uint64_t written = bytes - (found == before.end() ? 0 : found->second);
     if (written == 0) continue;
-    std::pair<int, int> from_to = step;
-    if (trie != nullptr) from_to = {DepthOfLevel(*trie, step.first), DepthOfLevel(*trie, step.second)};
-    steps[from_to] += static_cast<double>(written) / ingested;
+    const std::string to = std::to_string(step.second);
+    json[step.first < 0 ? "into depth " + to : std::to_string(step.first) + " to " + to] =
+        static_cast<double>(written) / ingested;
   }
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
-  for (const auto& [step, value] : steps)
-    json[std::to_string(step.first) + " to " + std::to_string(step.second)] = value;
   return json;
 }
 
@@ -278,6 +284,7 @@ int Main(int argc, char** argv) {
     if (status.ok() && IsTrie(options, &shape)) {
       store.root_trigger = shape.root_trigger;
       store.column_trigger = TriggerOf(shape);
+      store.slots = shape.slots;
       store.fan_out = shape.fan_out;
       store.grow_liveness = shape.grow_liveness;
       store.space_bound = shape.space_bound;
@@ -313,7 +320,8 @@ int Main(int argc, char** argv) {
   if (status.ok()) status = run.Requests(&workload, warm, &done);
   if (status.ok()) status = run.Settle();
   const uint64_t flushed = run.Flushed(), compacted = run.Compacted();
-  const Bytes steps = counter->compacted();
+  auto compacted_by_step = [&] { return trie ? TrieBytes(db.get()) : counter->compacted(); };
+  const Bytes steps = compacted_by_step();
   const double start = Seconds();
   if (status.ok()) status = run.Requests(&workload, requests, &requests);
   const double load_seconds = Seconds() - start;
@@ -344,8 +352,8 @@ int Main(int argc, char** argv) {
   store.item_bytes = static_cast<double>(metadata.size) / entries;
   store.write_buffer_bytes = std::max(1.0, counter->EntriesPerFlush()) * store.item_bytes;
   if (trie) {
-    // The bound is on bytes of files for bytes of live keys and values; the model counts items.
-    store.space_bound = std::max(1.01, shape.space_bound * static_cast<double>(kKeyBytes + value) / store.item_bytes);
+    store.space_bound =
+        msls::SpaceBoundInItems(shape.space_bound, static_cast<double>(kKeyBytes + value), store.item_bytes);
   }
   Report model;
   s = Model(store, popularity, &model);
@@ -368,7 +376,7 @@ int Main(int argc, char** argv) {
   json["error_percent"] = 100 * (model.write_amplification / measured - 1);
   json["measured_space"] = entries / static_cast<double>(keys);
   json["model_space"] = model.space_amplification;
-  json["measured_steps"] = Steps(steps, counter->compacted(), ingested, trie ? &shape : nullptr);
+  json["measured_steps"] = Steps(steps, compacted_by_step(), ingested);
   json["model_steps"] = Steps(model);
   if (simulate) {
     Report simulation;

@@ -105,6 +105,42 @@ TEST(ModelTest, EveryDesignAtEveryScale) {
   }
 }
 
+// Where one depth more is not played any longer.
+TEST(ModelTest, TrieHasNoStep) {
+  const Store store = Store::Default(Design::kTrie);
+  const double buffer = store.write_buffer_bytes / store.item_bytes;
+  for (double skew : {0.0, 0.99}) {
+    for (double buffers : {1000.0, 2520.0, 37600.0}) {
+      const Report below = RunModel(store, Keys(0.99 * buffers * buffer, skew));
+      const Report above = RunModel(store, Keys(1.01 * buffers * buffer, skew));
+      EXPECT_NEAR(above.write_amplification / below.write_amplification, 1, 0.03) << skew << " " << buffers;
+      EXPECT_NEAR(above.space_amplification / below.space_amplification, 1, 0.03) << skew << " " << buffers;
+      EXPECT_NEAR(above.sorted_runs / below.sorted_runs, 1, 0.1) << skew << " " << buffers;
+    }
+  }
+}
+
+// The headroom above the trigger is used up by merges of one column after the other: less of it, more sinking.
+TEST(ModelTest, TrieHeadroomSavesWrites) {
+  Store store = Store::Default(Design::kTrie);
+  const Popularity p = Keys(4.5e7, 0);
+  double last = HUGE_VAL;
+  for (int slots : {15, 20, 30, 60}) {
+    store.slots = slots;
+    const double now = RunModel(store, p).write_amplification;
+    EXPECT_LT(now, 0.99 * last) << slots;
+    last = now;
+  }
+}
+
+TEST(ModelTest, SpaceBoundInItemsAndBack) {
+  EXPECT_DOUBLE_EQ(SpaceBoundInItems(1.5, 100, 100), 1.5);
+  const double items = SpaceBoundInItems(1.5, 100, 108);
+  EXPECT_LT(items, 1.5);
+  EXPECT_NEAR(SpaceBoundInItems(items, 108, 100), 1.5, 1e-12);
+  EXPECT_EQ(SpaceBoundInItems(1.1, 100, 200), 1.1);
+}
+
 TEST(ModelTest, LevelSizesFollowRocksDB) {
   Store store = Store::Default(Design::kRocksDB);
   std::vector<double> items;
@@ -172,6 +208,9 @@ TEST(ModelTest, BadInputIsRefused) {
   store = Store::Default(Design::kTrie);
   store.fan_out = 1;
   refused(store, "fan_out");
+  store = Store::Default(Design::kTrie);
+  store.slots = store.column_trigger - 1;
+  refused(store, "slots");
   store = Store::Default(Design::kTrie);
   store.space_bound = nan;
   refused(store, "space_bound");

@@ -1,10 +1,10 @@
-// Cairn's trie in its steady state.
+// Cairn's trie in its steady state: the rules of its picker are played on the numbers of keys that its tables are
+// expected to hold, from the first load on. Its space bound is met by merges in place and by moving the root down
+// early, whichever frees more for what it writes, and that depends on the state of all columns; and what a merge in
+// place leaves free of levels decides when siblings have to sink.
 //
-// A small trie is played: the rules of its picker on the numbers of keys that its tables are expected to hold, from the
-// first load on. Its space bound is met by merges in place and by moving the root down early, whichever frees more for
-// what it writes, and that depends on the state of all columns. A trie of very many write buffers has no such states:
-// its root is a small part of it, and only the deepest columns are merged for space, the fullest first. For that there
-// is a formula.
+// Of a trie of very many write buffers only the deepest depths are played. Those above move everything on at fixed
+// intervals and hold little.
 
 #include <algorithm>
 #include <cmath>
@@ -62,6 +62,13 @@ class ExpectedTables {
 
 using ExpectedTrie = TriePlay<ExpectedTables>;
 
+constexpr int kMostChildren = 8;                      // of a column: enough for siblings to be in different states
+constexpr double kMostColumns = 64;                   // of a depth
+constexpr double kMostPlayedSlots = 2500;             // of all keys, arriving at the top of what is played
+constexpr double kMostSlots = 0.7;                    // of the trigger, that hold all keys at the deepest depth
+constexpr double kWarmSlots = 3, kCountedSlots = 12;  // for each of those
+constexpr double kHitSamples = 100;                   // hits are the slow part
+
 // Runs visited until a key is found, for reads that follow the popularity of writes.
 double RunsToHit(const ExpectedTrie::Column& column, const Popularity& p, double age) {
   double runs = 0;
@@ -73,12 +80,34 @@ double RunsToHit(const ExpectedTrie::Column& column, const Popularity& p, double
   return runs;
 }
 
-// Averages over flushes.
+// The depths above those that are played. Each receives a slot of all keys written in its interval, and passes
+// everything on: it is too small a part of the trie to be compacted for space.
+struct DepthAbove {
+  double interval = 0;  // writes
+  int trigger = 0;      // slots
+};
+
+// As many as leave two depths of columns to be played, of which the deeper keeps most of the keys: only these have all
+// the siblings that wait for each other and sink together.
+std::vector<DepthAbove> DepthsAbove(const Store& store, const Popularity& p) {
+  std::vector<DepthAbove> depths;
+  double interval = MemtableRequests(store);
+  double deeper = interval * store.root_trigger * store.column_trigger;  // interval of the second depth of columns
+  while (p.keys() / interval > kMostPlayedSlots || p.keys() / p.Unique(deeper) > kMostSlots * store.column_trigger) {
+    if (!depths.empty()) deeper *= store.column_trigger;
+    depths.push_back({interval, depths.empty() ? store.root_trigger : store.column_trigger});
+    interval *= depths.back().trigger;
+  }
+  return depths;
+}
+
+// Averages over slots that arrive at the top.
 struct TrieTotals {
   double items = 0, runs = 0, hits = 0, hit_samples = 0;
   std::vector<double> depths;
+  States states;
 
-  void Add(const ExpectedTrie& trie, const Popularity& p, bool with_hits) {
+  void Add(const ExpectedTrie& trie) {
     items += trie.items();
     ExpectedTrie::Visit(trie.root(), [this](const ExpectedTrie::Column& column) {
       runs += static_cast<double>(column.slots.size()) * (column.end - column.begin);
@@ -86,123 +115,82 @@ struct TrieTotals {
       depths.resize(std::max(depths.size(), static_cast<size_t>(column.depth)));
       depths[static_cast<size_t>(column.depth) - 1] += column.stored;
     });
-    if (!with_hits) return;
-    hits += RunsToHit(trie.root(), p, 0);
+  }
+
+  void AddHits(const ExpectedTrie& trie, const Popularity& p, const std::vector<DepthAbove>& above) {
+    double age = 0;
+    for (const DepthAbove& depth : above) {
+      const int held = states.Below(depth.trigger);
+      for (int i = 0; i < held; i++) hits += p.MissProbability(age + depth.interval * i);
+      age += depth.interval * held;
+    }
+    hits += RunsToHit(trie.root(), p, age);
     hit_samples++;
   }
 };
 
-constexpr double kMostColumns = 16;          // of a depth: enough for its columns to be in different states
-constexpr double kMostPlayedFlushes = 1000;  // of keys
-constexpr int kHitStride = 7;                // hits are the slow part and are sampled
-
-void ModelPlayedTrie(const Store& store, const Popularity& p, Report* report) {
-  const double wal = MemtableRequests(store);
-  ExpectedTables tables(p);
-  ExpectedTrie trie(store, &tables, kMostColumns);
-  std::map<std::string, double> written;
-  auto write = [&written](const std::string& step, double keys) { written[step] += keys; };
-  while (tables.loaded < p.keys()) {
-    const double some = std::min(wal, p.keys() - tables.loaded);
-    tables.loaded += some;
-    trie.Flush({1, some, 0}, write);
-  }
-  // Long against the times between two compactions of the root and of a column.
-  const double flushes = std::max(4.0 * store.root_trigger, std::ceil(p.keys() / wal));
-  auto play = [&](double count, TrieTotals* totals) {
-    for (double i = 0; i < count; i++) {
-      tables.requests += wal;
-      trie.Flush({1, 0, wal}, write);
-      if (totals != nullptr) totals->Add(trie, p, std::fmod(i, kHitStride) == 0);
-    }
-  };
-  play(3 * flushes, nullptr);
-  written.clear();
-  TrieTotals totals;
-  const double counted = 12 * flushes;
-  play(counted, &totals);
-
-  AddStep(report, "level-0", written["level-0"] / (counted * wal));
-  for (const auto& [step, keys] : written) {
-    if (step != "level-0") AddStep(report, step, keys / (counted * wal));
-  }
-  for (double items : totals.depths) report->level_items.push_back(items / counted);
-  report->space_amplification = totals.items / counted / p.keys();
-  report->sorted_runs = totals.runs / counted;
-  report->runs_to_hit = totals.hits / totals.hit_samples;
-}
-
-// Each depth receives one slot per `interval` requests and writes it once. The deepest keeps everything in its lowest
-// slot and merges in place when the slots above it are too much garbage; a depth where that never happens before the
-// column is full of mostly live data passes everything on and is not the deepest.
-void ModelSteadyTrie(const Store& store, const Popularity& p, Report* report) {
-  const double wal = MemtableRequests(store);
-  const double flush_size = p.Unique(wal);
-  const double keys = p.keys();
-  const int trigger = store.column_trigger;
-  AddStep(report, "level-0", flush_size / wal);
-  double interval = wal * store.root_trigger;
-  double items = (store.root_trigger - 1) / 2.0 * flush_size;
-  // Arrivals at the root and at each depth, and how many of them lie there on average.
-  const double allowed = (1 + (store.space_bound - 1) * kSpaceHeadStart) * keys;
-  std::vector<std::pair<double, double>> arrivals = {{wal, (store.root_trigger - 1) / 2.0}};
-  for (int depth = 1;; depth++) {
-    const double slot = p.Unique(interval);
-    AddStep(report, "depth-" + std::to_string(depth), slot / interval);
-    // What the bound leaves for this depth, if it is the deepest, when the depths above are about to move: columns of a
-    // depth gain slots together, so that they are all nearly full then.
-    const double room = allowed - 2 * items;
-    // Loading every key once fills columns with live data, which moves down, unless enough is overwritten before the
-    // column is full.
-    const bool loaded_deeper =
-        keys + std::max(0.0, trigger - keys / interval) * slot <= std::min(room, keys / store.grow_liveness);
-    // Slots above the lowest when a column is merged in place: the space bound picks the fullest column of the trie, so
-    // they are 0 ... in_place - 1 in turn and fill the room on average.
-    double in_place = 0;
-    if (!loaded_deeper) {
-      in_place = std::max(1.0, 1 + 2 * (room - keys) / slot);
-      if (in_place >= trigger - 1)
-        in_place = keys < store.grow_liveness * (keys + (trigger - 1) * slot) ? trigger - 1 : 0;
-    }
-    // Slots above the lowest, on average. Under the space bound garbage fills what the depths above leave free at any
-    // time.
-    double above = ((in_place > 0 ? in_place : trigger) - 1) / 2;
-    if (in_place > 0 && in_place < trigger - 1) above = std::max(above, (allowed - items - keys) / slot);
-    arrivals.push_back({interval, above});
-    const double held = above * slot;
-    items += held;
-    if (in_place > 0) {
-      AddStep(report, "depth-" + std::to_string(depth) + " in place", keys / (in_place * interval));
-      items += keys;
-      report->level_items.push_back(held + keys);
-      break;
-    }
-    report->level_items.push_back(held);
-    interval *= trigger;
-  }
-  report->space_amplification = items / keys;
-  report->sorted_runs = 1;
-  for (const auto& arrival : arrivals) report->sorted_runs += arrival.second;
-  States states;
-  for (int i = 0; i < States::kCount; i++) {
-    double age = 0, visited = 0;
-    for (const auto& arrival : arrivals) {
-      const int held = states.Below(static_cast<int>(std::lround(2 * arrival.second)) + 1);
-      for (int j = 0; j < held; j++) visited += p.MissProbability(age + arrival.first * j);
-      age += arrival.first * held;
-    }
-    report->runs_to_hit += (visited + p.MissProbability(age)) / States::kCount;
-  }
-}
-
 }  // namespace
 
 void ModelTrie(const Store& store, const Popularity& p, Report* report) {
-  if (p.keys() / MemtableRequests(store) <= kMostPlayedFlushes) {
-    ModelPlayedTrie(store, p, report);
-  } else {
-    ModelSteadyTrie(store, p, report);
+  const std::vector<DepthAbove> above = DepthsAbove(store, p);
+  double interval = MemtableRequests(store);
+  ExpectedTrie::Top top;
+  for (const DepthAbove& depth : above) {
+    const double slot = p.Unique(interval);
+    const double held = slot * (depth.trigger - 1) / 2;
+    AddStep(report, top.first_depth == 0 ? "level-0" : "depth-" + std::to_string(top.first_depth), slot / interval);
+    if (top.first_depth > 0) report->level_items.push_back(held);
+    report->sorted_runs += (depth.trigger - 1) / 2.0;
+    top.held_above += held;
+    top.first_depth++;
+    interval *= depth.trigger;
   }
+
+  ExpectedTables tables(p);
+  ExpectedTrie trie(store, &tables, top, kMostChildren, kMostColumns);
+  std::map<std::string, double> written;
+  auto write = [&written](const std::string& step, double keys) { written[step] += keys; };
+  while (tables.loaded < p.keys()) {
+    const double some = std::min(interval, p.keys() - tables.loaded);
+    tables.loaded += some;
+    trie.Flush({1, some, 0}, write);
+  }
+  auto play = [&](double count, TrieTotals* totals) {
+    const double stride = std::max(1.0, std::floor(count / kHitSamples));
+    for (double i = 0; i < count; i++) {
+      tables.requests += interval;
+      trie.Flush({1, 0, interval}, write);
+      if (totals == nullptr) continue;
+      totals->Add(trie);
+      if (std::fmod(i, stride) == 0) totals->AddHits(trie, p, above);
+    }
+  };
+  // Long against the times between two compactions of the root and of a column.
+  const double slots = std::max(4.0 * store.root_trigger, std::ceil(p.keys() / interval));
+  play(kWarmSlots * slots, nullptr);
+  written.clear();
+  TrieTotals totals;
+  const double counted = kCountedSlots * slots;
+  play(counted, &totals);
+
+  for (const auto& [step, keys] : written) {
+    if (step == "level-0") AddStep(report, step, keys / (counted * interval));
+  }
+  for (const auto& [step, keys] : written) {
+    if (step != "level-0") AddStep(report, step, keys / (counted * interval));
+  }
+  totals.depths.resize(std::max(totals.depths.size(), report->level_items.size()));
+  for (size_t i = report->level_items.size(); i < totals.depths.size(); i++) {
+    report->level_items.push_back(totals.depths[i] / counted);
+  }
+  report->space_amplification = (top.held_above + totals.items / counted) / p.keys();
+  report->sorted_runs += totals.runs / counted;
+  report->runs_to_hit = totals.hits / totals.hit_samples;
+}
+
+double SpaceBoundInItems(double space_bound, double data_bytes, double table_bytes) {
+  const double begins_at = (1 + kSpaceHeadStart * (space_bound - 1)) * data_bytes / table_bytes;
+  return std::max(1.1, 1 + (begins_at - 1) / kSpaceHeadStart);
 }
 
 }  // namespace msls

@@ -184,6 +184,7 @@ void OptimizeTrie(const Store& store, const Popularity& p, const OptimizeOptions
         Store candidate = store;
         candidate.root_trigger = root;
         candidate.column_trigger = column;
+        candidate.slots = TrieSlotsFor(column);
         candidate.space_bound = bound;
         Consider(candidate, p, options, optimum, found);
       }

@@ -46,7 +46,8 @@ class TrieStore : public SimulatedStore {
  public:
   using Play = TriePlay<KeyTables>;
 
-  TrieStore(const Store& store, uint64_t keys) : play_(store, &tables_, kEveryColumn), seen_(keys) {
+  TrieStore(const Store& store, uint64_t keys)
+      : play_(store, &tables_, Play::Top(), store.fan_out, kEveryColumn), seen_(keys) {
     tables_.keys = static_cast<double>(keys);
   }
 

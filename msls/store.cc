@@ -177,6 +177,9 @@ Status Validate(const Store& store, const Popularity& popularity) {
       if (store.column_trigger < 2 || store.column_trigger > 1000) {
         return Bad("column_trigger", store.column_trigger, "from 2 to 1000");
       }
+      if (store.slots != 0 && (store.slots < store.column_trigger || store.slots > 2000)) {
+        return Bad("slots", store.slots, "0, or from column_trigger to 2000");
+      }
       if (store.fan_out < 2 || store.fan_out > 64) return Bad("fan_out", store.fan_out, "from 2 to 64");
       if (!(store.grow_liveness > 0 && store.grow_liveness <= 1)) {
         return Bad("grow_liveness", store.grow_liveness, "more than 0 and at most 1");

@@ -3,8 +3,8 @@
 // what it writes comes first. `Tables` says what a table is: real keys for the simulator, the expected number of them
 // for the model.
 //
-// Left out against the picker: slots are never scarce (it keeps headroom and lets columns sink), little garbage is not
-// left alone (which concerns tries of a few write buffers), and compactions take no time.
+// Left out against the picker: what it does when no compaction of a column with its children frees anything worth its
+// writes, a limit to the depths, and that compactions take time.
 //
 //   struct Tables {
 //     using Table = ...;                                          // keys of a part of the key space
@@ -18,6 +18,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,6 +28,25 @@
 
 namespace cairn {
 namespace msls {
+
+// Part of the keys of a table of so many that its sketch holds (table/key_sketch.h).
+inline double KeySketchShare(double keys) { return std::min(0.25, 4096 / keys); }
+
+// Of all tables together the picker looks at no more samples than this (db/trie_space.cc).
+constexpr double kMostSamples = 1 << 18;
+
+// A number of the standard normal distribution, always the same for the same two numbers.
+inline double StandardNormal(uint64_t a, uint64_t b) {
+  uint64_t x = a * 0x9e3779b97f4a7c15u + b;
+  for (int i = 0; i < 2; i++) {
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
+    x ^= x >> 31;
+  }
+  const double u = (static_cast<double>(x >> 32) + 0.5) / 4294967296.0;
+  const double v = static_cast<double>(x & 0xffffffffu) / 4294967296.0;
+  return std::sqrt(-2 * std::log(u)) * std::cos(2 * 3.14159265358979323846 * v);
+}
 
 template <class Tables>
 class TriePlay {
@@ -38,28 +58,53 @@ class TriePlay {
     int depth = 0;
     double begin = 0, end = 1;
     std::vector<Table> slots;
+    int levels = 0;  // from the oldest slot to the newest, those between them that hold nothing counted
     std::vector<std::unique_ptr<Column>> children;
-    double stored = 0;  // keys of the slots
-    bool merged_known = false;
-    Table merged;  // of all slots
+    double stored = 0;      // keys of the slots
+    double largest = 0;     // keys of the largest of them
+    double stands_for = 1;  // this many columns of its depth, all alike
+    uint64_t id = 0;
+    uint64_t version = 1;  // of the slots
+    uint64_t merged_version = 0;
+    Table merged;  // of all slots, when they had merged_version
+    double merged_size = 0;
+    uint64_t walked_version = 0;
+    double walked = 0, walk = 0;  // garbage when it had that version, and the error of sampling it at a rate of 1
+    uint64_t kept_version = 0, kept_parent_version = 0;
+    double kept = 0;  // keys of `merged` that the parent had not, when both had these versions
   };
 
-  // No depth gets more than `most_columns`: below that each column has one child that stands for its whole fan-out.
-  TriePlay(const Store& store, Tables* tables, double most_columns)
-      : store_(store), tables_(*tables), most_columns_(most_columns) {}
+  // What the root stands for.
+  struct Top {
+    // 0: the root of a trie. Else the columns of this depth - 1, which move down together and at once whatever they
+    // receive; what they hold until then and what is written to bring it there is not played.
+    int first_depth = 0;
+    double held_above = 0;  // keys in the depths above first_depth
+  };
 
-  // Calls written(step, keys) for everything that is written.
+  // No column gets more than `most_children`, and no depth more than `most_columns`: below that each column has one
+  // child that stands for its whole fan-out.
+  TriePlay(const Store& store, Tables* tables, const Top& top, int most_children, double most_columns)
+      : store_(store),
+        tables_(*tables),
+        top_(top),
+        most_children_(std::min(store.fan_out, most_children)),
+        most_columns_(most_columns),
+        columns_(1, &root_) {
+    root_.depth = std::max(0, top.first_depth - 1);
+  }
+
+  // One more slot of the root. Calls written(step, keys) for everything that is written.
   template <class Written>
   void Flush(Table table, const Written& written) {
     const double size = tables_.Size(table);
-    written("level-0", size);
-    AddSlot(&root_, std::move(table), size);
-    Column* column = nullptr;
-    bool down = false;
-    while (Pick(&column, &down)) {
-      const int depth = column->depth + (down ? 1 : 0);
-      const double moved = down ? MoveDown(column) : MergeInPlace(column);
-      written("depth-" + std::to_string(depth) + (down ? "" : " in place"), moved);
+    if (top_.first_depth == 0) written("level-0", size);
+    AddSlot(&root_, std::move(table), size, root_.levels);
+    Job job;
+    while (Pick(&job)) {
+      const int depth = job.column->depth + (job.down ? 1 : 0);
+      const double moved = job.down ? MoveDown(job.column) : MergeInPlace(job.column);
+      written("depth-" + std::to_string(depth) + (job.down ? "" : " in place"), moved);
     }
   }
 
@@ -73,88 +118,192 @@ class TriePlay {
   }
 
  private:
+  struct Job {
+    Column* column = nullptr;
+    bool down = false;  // else merged in place
+    double score = 0;
+  };
+
+  // What their parents have found out about columns, while one is picked.
+  struct Urgent {
+    std::vector<Column*> blocking;  // without a free level, so that the parent cannot move
+    std::vector<Column*> sinking;   // too high for the parent to fill them
+    static bool Has(const std::vector<Column*>& columns, const Column* column) {
+      return std::find(columns.begin(), columns.end(), column) != columns.end();
+    }
+  };
+
   // A compaction for space must free this part of what it reads.
   static constexpr double kWorthwhile = 0.02;
 
-  void AddSlot(Column* column, Table table, double size) {
+  void AddSlot(Column* column, Table table, double size, int level) {
     column->slots.push_back(std::move(table));
+    column->levels = level + 1;
     column->stored += size;
-    column->merged_known = false;
+    column->largest = std::max(column->largest, size);
+    column->version++;
     items_ += size;
   }
 
   const Table& Merged(Column* column) {
-    if (!column->merged_known) {
+    if (column->merged_version != column->version) {
       column->merged = tables_.Merge(column->slots);
-      column->merged_known = true;
+      column->merged_size = tables_.Size(column->merged);
+      column->merged_version = column->version;
     }
     return column->merged;
   }
+  double MergedSize(Column* column) {
+    Merged(column);
+    return column->merged_size;
+  }
 
-  int Trigger(const Column& column) const { return column.depth == 0 ? store_.root_trigger : store_.column_trigger; }
+  // Keys that a merge of the child's slots would keep after the parent has moved down.
+  double KeptUnder(Column* parent, Column* child) {
+    if (child->kept_version != child->version || child->kept_parent_version != parent->version) {
+      child->kept = tables_.NotIn(Merged(child), Merged(parent));
+      child->kept_version = child->version;
+      child->kept_parent_version = parent->version;
+    }
+    return child->kept;
+  }
+
+  static int Occupied(const Column& column) { return static_cast<int>(column.slots.size()); }
+  int Trigger(const Column& column) const {
+    if (&column != &root_) return store_.column_trigger;
+    return top_.first_depth == 0 ? store_.root_trigger : 1;
+  }
 
   // Whether a column moves down; else it is merged in place.
   bool GoesDown(Column* column) {
-    if (column->depth == 0 || !column->children.empty()) return true;
-    return tables_.Size(Merged(column)) >= store_.grow_liveness * column->stored;
+    if (column == &root_ || !column->children.empty()) return true;
+    return MergedSize(column) >= store_.grow_liveness * column->stored;
   }
 
-  bool Pick(Column** best, bool* down) {
-    double best_score = 0;
-    PickFull(&root_, &best_score, best, down);
-    const double next_flush = root_.slots.empty() ? 0 : root_.stored / static_cast<double>(root_.slots.size());
-    const double allowed = (1 + (store_.space_bound - 1) * kSpaceHeadStart) * tables_.Live() - next_flush;
-    if (items_ > allowed) {
-      const double excess = allowed > 0 ? items_ / allowed - 1 : 1;
-      const double score = 1 + 4 * std::min(excess, 2.0);
-      double best_ratio = 0;
-      if (score > best_score) PickForSpace(&root_, &best_ratio, best, down);
-      if (best_ratio > 0) return true;
-    }
-    return best_score > 0;
+  // Levels above the newest slot of all children, which gain slots together.
+  int FreeLevels(const Column& parent) const {
+    int taken = 0;
+    for (const auto& child : parent.children) taken = std::max(taken, child->levels);
+    return TrieSlots(store_) - taken;
   }
 
-  void PickFull(Column* column, double* best_score, Column** best, bool* down) {
-    const double score = static_cast<double>(column->slots.size()) / Trigger(*column);
-    if (score >= 1 && score > *best_score) {
-      *best_score = score;
-      *best = column;
-      *down = GoesDown(column);
+  // Not before the last of several full children has moved.
+  bool WaitsForChildren(const Column& parent) const {
+    bool some_full = false, some_empty = false;
+    for (const auto& child : parent.children) {
+      some_full |= Occupied(*child) >= store_.column_trigger;
+      some_empty |= child->slots.empty() && !child->children.empty();
     }
-    for (const auto& child : column->children) PickFull(child.get(), best_score, best, down);
+    if (!some_full || !some_empty || (&parent == &root_ && top_.first_depth > 0)) return false;
+    const int most = parent.depth == 0 ? 5 * store_.root_trigger / 2
+                                       : store_.column_trigger + (TrieSlots(store_) - store_.column_trigger) / 2;
+    return Occupied(parent) < most;
+  }
+
+  // All children are nearly empty, but lie too high to be filled: those that would lie lower if merged.
+  std::vector<Column*> SinkingChildren(const Column& parent) const {
+    std::vector<Column*> sinking;
+    int most = 0;
+    for (const auto& child : parent.children) {
+      most = std::max(most, Occupied(*child));
+      if (!child->slots.empty() && child->levels > Occupied(*child)) sinking.push_back(child.get());
+    }
+    if (most > store_.column_trigger / 4 || most + FreeLevels(parent) >= store_.column_trigger) sinking.clear();
+    return sinking;
+  }
+
+  // The most overdue; of equal ones the first.
+  bool Pick(Job* best) {
+    *best = Job();
+    Urgent urgent;
+    for (Column* column : columns_) PickFull(column, &urgent, best);
+    if (best->column == nullptr || SpaceHasChanged()) PickForSpace(best);
+    return best->column != nullptr;
+  }
+
+  void PickFull(Column* column, Urgent* urgent, Job* best) {
+    const bool blocks = Urgent::Has(urgent->blocking, column);
+    const bool sinks = Urgent::Has(urgent->sinking, column);
+    if (column->slots.empty() || (!blocks && !sinks && Occupied(*column) < Trigger(*column))) return;
+    if (!blocks && !sinks && WaitsForChildren(*column)) return;
+    if (!sinks) {
+      const std::vector<Column*> below = SinkingChildren(*column);
+      urgent->sinking.insert(urgent->sinking.end(), below.begin(), below.end());
+      if (!below.empty()) return;
+    }
+    const bool down = !sinks && GoesDown(column);
+    if (down && FreeLevels(*column) <= 0) {
+      for (const auto& child : column->children) {
+        if (child->levels >= TrieSlots(store_)) urgent->blocking.push_back(child.get());
+      }
+      return;
+    }
+    const double score = static_cast<double>(Occupied(*column)) / Trigger(*column) + (blocks || sinks ? 10 : 0);
+    if (score > best->score) *best = {column, down, score};
+  }
+
+  // The picker looks at space when nothing else is due or much has changed since it last did.
+  bool SpaceHasChanged() const { return std::abs(items_ - items_at_look_) >= items_ / 64; }
+
+  void PickForSpace(Job* best) {
+    items_at_look_ = items_;
+    const bool flushes = top_.first_depth == 0 && !root_.slots.empty();
+    const double next_flush = flushes ? root_.stored / static_cast<double>(root_.slots.size()) : 0;
+    const double garbage = (store_.space_bound - 1) * tables_.Live();
+    const double allowed = tables_.Live() + std::max(kSpaceHeadStart * garbage - next_flush, kLittleGarbage * garbage);
+    const double items = items_ + top_.held_above;
+    if (items <= allowed) return;
+    const double score = 1 + 4 * std::min(items / allowed - 1, 2.0);
+    if (score <= best->score) return;
+    double largest = 1;
+    for (const Column* column : columns_) largest = std::max(largest, column->largest / column->stands_for);
+    sampled_ = std::min(KeySketchShare(largest), kMostSamples / items_);
+    double best_ratio = 0;
+    for (Column* column : columns_) PickForSpace(column, score, &best_ratio, best);
+  }
+
+  // The picker knows garbage from sketches only, of which it counts the part that the largest table's has. What it sees
+  // strays as random samples do; what is already there is sampled already, so that the error walks on with each slot.
+  double EstimatedGarbage(Column* column) {
+    const double garbage = column->stored - MergedSize(column);
+    if (column->walked_version != column->version) {
+      column->walk += std::sqrt(std::max(0.0, garbage - column->walked)) * StandardNormal(column->id, column->version);
+      column->walked = garbage;
+      column->walked_version = column->version;
+    }
+    return std::max(0.0, garbage + column->walk * std::sqrt(column->stands_for / sampled_));
   }
 
   // What is freed for each key written: by a leaf's merge in place, or by a column that moves down together with the
   // merges that this lets its children do.
-  void PickForSpace(Column* column, double* best_ratio, Column** best, bool* down) {
-    for (const auto& child : column->children) PickForSpace(child.get(), best_ratio, best, down);
+  void PickForSpace(Column* column, double score, double* best_ratio, Job* best) {
     if (column->slots.empty()) return;
-    const bool leaf = column->children.empty() && column->depth > 0;
-    const Table& merged = Merged(column);
+    const bool leaf = column->children.empty() && column != &root_;
     double before = column->stored;
-    double after = tables_.Size(merged);
-    double written = after;
+    double freed = EstimatedGarbage(column);
+    double written = before - freed;
     if (!leaf) {
       for (const auto& child : column->children) {
         if (child->slots.empty()) continue;
         before += child->stored;
-        after += tables_.NotIn(Merged(child.get()), merged);
+        freed += EstimatedGarbage(child.get()) + MergedSize(child.get()) - KeptUnder(column, child.get());
       }
-      written += after;
+      written += before - freed;
     }
-    const double ratio = (before - after) / std::max(1.0, written);
-    if (before - after < kWorthwhile * before || ratio <= *best_ratio) return;
+    const double ratio = freed / std::max(1.0, written);
+    if (freed < kWorthwhile * before || ratio <= *best_ratio) return;
+    const bool nearly_full = 4 * Occupied(*column) >= 3 * Trigger(*column);
+    const bool down = !leaf || (nearly_full && GoesDown(column));
+    if (down && FreeLevels(*column) <= 0) return;
     *best_ratio = ratio;
-    *best = column;
-    const bool nearly_full = 4 * static_cast<int>(column->slots.size()) >= 3 * Trigger(*column);
-    *down = !leaf || (nearly_full && GoesDown(column));
+    *best = {column, down, score};
   }
 
   double MergeInPlace(Column* column) {
     Table merged = Merged(column);
-    const double size = tables_.Size(merged);
+    const double size = MergedSize(column);
     Clear(column);
-    AddSlot(column, std::move(merged), size);
+    AddSlot(column, std::move(merged), size, 0);
     return size;
   }
 
@@ -162,43 +311,58 @@ class TriePlay {
     if (column->children.empty()) AddChildren(column);
     const Table merged = Merged(column);
     Clear(column);
+    const int level = TrieSlots(store_) - FreeLevels(*column);
     double moved = 0;
     for (const auto& child : column->children) {
       Table part = tables_.Part(merged, child->begin, child->end);
       const double size = tables_.Size(part);
       if (size == 0) continue;
       moved += size;
-      AddSlot(child.get(), std::move(part), size);
+      AddSlot(child.get(), std::move(part), size, level);
     }
     return moved;
   }
 
   void AddChildren(Column* column) {
     double columns = 1;  // of the depth below, if all fan out
-    for (int depth = 0; depth <= column->depth; depth++) columns *= store_.fan_out;
-    const int children = columns <= most_columns_ ? store_.fan_out : 1;
+    for (int depth = root_.depth; depth <= column->depth; depth++) columns *= most_children_;
+    const int children = columns <= most_columns_ ? most_children_ : 1;
     const double width = (column->end - column->begin) / children;
     for (int i = 0; i < children; i++) {
       auto child = std::make_unique<Column>();
       child->depth = column->depth + 1;
       child->begin = column->begin + width * i;
       child->end = i + 1 == children ? column->end : column->begin + width * (i + 1);
+      child->stands_for = std::max(1.0, (child->end - child->begin) * std::pow(store_.fan_out, child->depth));
+      child->id = columns_.size();
+      columns_.push_back(child.get());
       column->children.push_back(std::move(child));
     }
+    std::stable_sort(columns_.begin(), columns_.end(), [](const Column* a, const Column* b) {
+      return a->depth != b->depth ? a->depth < b->depth : a->begin < b->begin;
+    });
   }
 
   void Clear(Column* column) {
     items_ -= column->stored;
     column->slots.clear();
+    column->levels = 0;
     column->stored = 0;
-    column->merged_known = false;
+    column->largest = 0;
+    column->walk = column->walked = 0;
+    column->version++;
   }
 
   const Store store_;
   Tables& tables_;
+  const Top top_;
+  const int most_children_;
   const double most_columns_;
   Column root_;
+  std::vector<Column*> columns_;  // all, parents before their children
   double items_ = 0;
+  double sampled_ = 1;        // part of the keys that sketches let the picker see
+  double items_at_look_ = 0;  // when it was last asked how much space is taken
 };
 
 }  // namespace msls

@@ -85,10 +85,10 @@ std::string Describe(const rocksdb::Options& options, const Found& found, Store*
     *store = Store::Default(Design::kTrie);
     store->root_trigger = trie.root_trigger;
     store->column_trigger = TriggerOf(trie);
+    store->slots = trie.slots;
     store->fan_out = trie.fan_out;
     store->grow_liveness = trie.grow_liveness;
-    // The bound is on bytes of files for bytes of live keys and values; the model counts items.
-    store->space_bound = std::max(1.1, trie.space_bound * found.raw_bytes / found.table_bytes);
+    store->space_bound = msls::SpaceBoundInItems(trie.space_bound, found.raw_bytes, found.table_bytes);
   } else if (options.compaction_style == rocksdb::kCompactionStyleUniversal) {
     *store = Store::Default(Design::kUniversal);
     store->size_ratio_percent = static_cast<int>(options.compaction_options_universal.size_ratio);
@@ -234,8 +234,9 @@ int RunAdvise(int argc, char** argv) {
   printf("This would write %.2f (%.1f %% less) and keep %.2f:\n", optimum.after.write_amplification, 100 * gain,
          optimum.after.space_amplification);
   if (store.design == Design::kTrie) {
-    printf("  root_trigger=%d;trigger=%d;space_bound=%g\n", optimum.store.root_trigger, optimum.store.column_trigger,
-           optimum.store.space_bound * found.table_bytes / found.raw_bytes);
+    printf("  root_trigger=%d;slots=%d;trigger=%d;space_bound=%g\n", optimum.store.root_trigger, optimum.store.slots,
+           optimum.store.column_trigger,
+           msls::SpaceBoundInItems(optimum.store.space_bound, found.table_bytes, found.raw_bytes));
   }
   for (const auto& option : options) {
     if (option.first != "write_buffer_size" && option.first != "num_levels")

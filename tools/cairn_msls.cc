@@ -63,6 +63,7 @@ class StoreFlags {
     arguments->Integer("instances", &instances_, "silt: stores that share the keys", 1);
     arguments->Integer("root-trigger", &root_trigger_, "trie: level-0 files that are moved down together", 1, 1000);
     arguments->Integer("trigger", &column_trigger_, "trie: slots of a column that are moved down together", 2, 1000);
+    arguments->Integer("slots", &slots_, "trie: levels of a depth (default: a third more than the trigger)", 0, 2000);
     arguments->Integer("fan-out", &fan_out_, "trie: children of a container", 2, 64);
     arguments->Number("grow-liveness", &grow_liveness_, "trie: live part at which a full column goes deeper", 0, 1);
     arguments->Number("space-bound", &space_bound_, "trie: bytes for each live byte that are tolerated", 1.1, 1e9);
@@ -110,6 +111,7 @@ class StoreFlags {
     if (given("instances")) store.instances = instances_;
     if (given("root-trigger")) store.root_trigger = root_trigger_;
     if (given("trigger")) store.column_trigger = column_trigger_;
+    if (given("slots")) store.slots = slots_;
     if (given("fan-out")) store.fan_out = fan_out_;
     if (given("grow-liveness")) store.grow_liveness = grow_liveness_;
     if (given("space-bound")) store.space_bound = space_bound_;
@@ -134,7 +136,8 @@ class StoreFlags {
          grow_liveness_ = 0.52, space_bound_ = 1.5;
   bool log_ = true, dynamic_ = true;
   int level0_trigger_ = 4, size_ratio_ = 1, min_merge_width_ = 2, max_size_amplification_ = 200, growth_ = 4,
-      levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 16, column_trigger_ = 15, fan_out_ = 8;
+      levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 16, column_trigger_ = 15, slots_ = 0,
+      fan_out_ = 8;
 };
 
 class Clock {
@@ -375,8 +378,8 @@ int RunOptimize(int argc, char** argv) {
       printf("  hash_stores=%d\n", optimum.store.hash_stores);
       break;
     case Design::kTrie:
-      printf("  root_trigger=%d;trigger=%d;space_bound=%g\n", optimum.store.root_trigger, optimum.store.column_trigger,
-             optimum.store.space_bound);
+      printf("  root_trigger=%d;slots=%d;trigger=%d;space_bound=%g\n", optimum.store.root_trigger, optimum.store.slots,
+             optimum.store.column_trigger, optimum.store.space_bound);
       break;
     default:
       for (const auto& option : rocksdb) printf("  %s=%s\n", option.first.c_str(), option.second.c_str());

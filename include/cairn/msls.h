@@ -176,10 +176,11 @@ struct Store {
   int hash_stores = 62;
   int instances = 4;
 
-  // kTrie: as in cairn::TrieOptions, but space_bound counts items: TrieOptions' bound is on bytes of files for bytes of
-  // live keys and values, which is less by the tables' overhead (8 % with filters of 16 bits and items of 100 B).
+  // kTrie: as in cairn::TrieOptions, but space_bound counts items (see SpaceBoundInItems).
   int root_trigger = 16;
   int column_trigger = 15;
+  // Levels of a depth, at least column_trigger, the rest being headroom; 0: a third more than column_trigger.
+  int slots = 0;
   int fan_out = 8;
   double grow_liveness = 0.52;
   double space_bound = 1.5;
@@ -256,11 +257,18 @@ struct Optimum {
 // The shape with the least write amplification by the model. What it changes:
 //   kLevelDB, kRocksDB: level_bytes (and their number); for kRocksDB dynamic_level_bytes is turned off.
 //   kUniversal: level0_trigger, max_size_amplification_percent.  kSamt, kCola: growth.  kSilt: hash_stores.
-//   kTrie: root_trigger, column_trigger, space_bound.  (Fan-out changes the size of files, not what is written.)
+//   kTrie: root_trigger, column_trigger with slots, space_bound.  (Fan-out changes the size of files, not what is
+//   written.)
 // Without a limit the last four trade reads and space for writes up to the ends of the ranges searched: set limits.
 // InvalidArgument if no shape keeps the limits. Source: thesis, section 4.6; the solver is NLopt's Sbplx over the
 // logarithms of the level sizes, from several starts.
 Status Optimize(const Store& store, const Popularity& popularity, const OptimizeOptions& options, Optimum* optimum);
+
+// A kTrie store's space_bound for TrieOptions::space_bound, which is on bytes of files for bytes of live keys and
+// values, where tables take `table_bytes` for `data_bytes` of keys and values: so that compaction for space begins at
+// as many items (8 % less with filters of 16 bits and items of 100 B). With the bytes swapped, the way back. Never
+// below 1.1.
+double SpaceBoundInItems(double space_bound, double data_bytes, double table_bytes);
 
 // The store's shape as RocksDB options of a column family, name and value, in the form that an OPTIONS file and
 // SetOptions take; only for kRocksDB, kLevelDB (as RocksDB with kRoundRobin) and kUniversal. Level sizes are reached
