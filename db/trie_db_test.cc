@@ -373,6 +373,61 @@ TEST_F(TrieDbTest, LetsWritersGoWhenNothingIsLeftToDo) {
   EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
 }
 
+// Holds the event of the first flush back from the listeners behind it until it is told to let it go.
+class HeldFlushEvent : public rocksdb::EventListener {
+ public:
+  void OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& /*info*/) override {
+    std::unique_lock<std::mutex> lock(mutex_);
+    if (++flushes_ == 1) changed_.wait(lock, [this] { return released_; });
+  }
+  void Release() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int flushes_ = 0;
+  bool released_ = false;
+};
+
+// The table of a flush is read from the Version and compacted away; only then its event arrives, and the table's
+// deletion while another compaction runs.
+TEST_F(TrieDbTest, TheEventOfATableThatIsGoneBringsNothingBack) {
+  auto held = std::make_shared<HeldFlushEvent>();
+  auto held_compaction = std::make_shared<HeldCompaction>();
+  options_.listeners.push_back(held);
+  options_.listeners.push_back(held_compaction);
+  options_.max_background_jobs = 8;  // two flushes at once
+  Open();
+  const auto compact = [this] { return CompactTrie(db_.get(), db_->DefaultColumnFamily()); };
+  ASSERT_TRUE(db_->Put({}, "key", "value").ok());
+  ASSERT_TRUE(db_->Delete({}, "key").ok());
+  rocksdb::FlushOptions do_not_wait;
+  do_not_wait.wait = false;
+  ASSERT_TRUE(db_->Flush(do_not_wait).ok());
+  std::string files = "0";
+  while (files == "0") ASSERT_TRUE(db_->GetProperty("rocksdb.num-files-at-level0", &files));
+  ASSERT_TRUE(compact().ok());  // gives up waiting for the event, and reads the Version
+  for (const char* key : {"key", "other"}) {
+    ASSERT_TRUE(db_->Put({}, key, "newer").ok());
+    ASSERT_TRUE(db_->Flush({}).ok());
+  }
+  Status s;
+  std::thread by_hand([&] { s = compact(); });
+  EXPECT_TRUE(held_compaction->AwaitBegin());
+  held->Release();
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  held_compaction->Release();
+  by_hand.join();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  s = compact();
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(Stats().failed_compactions, 0u) << TrieStatsToTable(Stats());
+}
+
 // RocksDB logs a range deletion before it refuses it; cairn::Open gets over the log that it leaves.
 TEST_F(TrieDbTest, OpensAfterARangeDeletionThatRocksDBLogged) {
   Open();

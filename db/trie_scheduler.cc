@@ -217,8 +217,11 @@ Status TrieScheduler::Load(Lock* lock, const FamilyPtr& family) {
   lock->lock();
   if (s.ok()) {
     family->shape.Clear();
-    family->gone.clear();
-    for (const TrieFile& file : files) family->shape.Add(file);
+    family->unannounced.clear();
+    for (const TrieFile& file : files) {
+      family->shape.Add(file);
+      if (file.level == 0) family->unannounced.insert(file.number);
+    }
     for (const TrieFile& file : family->born) family->shape.Add(file);
     family->state = State::kReady;
     dirty_ = true;
@@ -251,11 +254,10 @@ void TrieScheduler::OnFlush(const rocksdb::FlushJobInfo& info) {
     lock.lock();
     family->totals->flushed_bytes += file.bytes;
     family->written_bytes[0] += file.bytes;
-    if (family->state == State::kLoading) {
-      family->born.push_back(file);
-    } else if (family->state == State::kReady && family->gone.erase(file.number) == 0) {
-      family->shape.Add(file);
-    }
+    const bool is_gone = family->gone.erase(file.number) != 0;
+    if (!is_gone && family->state == State::kLoading) family->born.push_back(file);
+    if (!is_gone && family->state == State::kReady) family->shape.Add(file);
+    family->unannounced.erase(file.number);
     dirty_ = true;
     ScheduleLocked();
     lock.unlock();
@@ -395,7 +397,8 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
   lock->lock();
   uint64_t output_bytes = 0;
   for (uint64_t number : removed) {
-    if (!family->shape.Contains(number)) family->gone.insert(number);
+    const bool announced = family->unannounced.erase(number) == 0;
+    if (!announced || !family->shape.Contains(number)) family->gone.insert(number);
     family->shape.Remove(number);
   }
   for (const TrieFile& file : added) {

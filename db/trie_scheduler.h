@@ -97,7 +97,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
     rocksdb::Status error;  // why it is kRefused, or the last compaction's failure
     TrieShape shape;
     TriePicker picker;
-    std::set<uint64_t> gone;     // files compacted away before the event of their birth arrived
+    // Flushed files that were read from the Version: the event of their birth may have come, or may still come.
+    std::set<uint64_t> unannounced;
+    std::set<uint64_t> gone;     // files compacted away before the event of their birth arrived, if it ever does
     std::vector<TrieFile> born;  // flushed while the shape was being loaded
     std::shared_ptr<WrittenTotals> totals;
     std::map<int, uint64_t> written_bytes;  // by depth
