@@ -393,6 +393,18 @@ class HeldFlushEvent : public rocksdb::EventListener {
   bool released_ = false;
 };
 
+TEST_F(TrieDbTest, ReadingAColumnFamilyForItsStatisticsLeavesNothingToWaitFor) {
+  Open();
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 60'000'000).ok());
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+  ASSERT_TRUE(db_->CreateColumnFamily(options_, "second", &handle).ok());
+  TrieStats stats;
+  EXPECT_TRUE(GetTrieStats(db_.get(), handle, &stats).ok());
+  const Status s = WaitForTrieCompaction(db_.get(), 20'000'000);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
+}
+
 // The table of a flush is read from the Version and compacted away; only then its event arrives, and the table's
 // deletion while another compaction runs.
 TEST_F(TrieDbTest, TheEventOfATableThatIsGoneBringsNothingBack) {

@@ -169,8 +169,7 @@ Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& h
     if (family->state != State::kRefused) s = Load(&lock, family);
     if (!s.ok() && result.ok()) result = s;
   }
-  dirty_ = true;
-  ScheduleLocked();
+  WakeLocked();
   lock.unlock();
   UpdateBrake();
   lock.lock();
@@ -224,7 +223,7 @@ Status TrieScheduler::Load(Lock* lock, const FamilyPtr& family) {
     }
     for (const TrieFile& file : family->born) family->shape.Add(file);
     family->state = State::kReady;
-    dirty_ = true;
+    WakeLocked();
   } else if (s.IsInvalidArgument()) {
     family->state = State::kRefused;
     family->error = s;
@@ -258,8 +257,7 @@ void TrieScheduler::OnFlush(const rocksdb::FlushJobInfo& info) {
     if (!is_gone && family->state == State::kLoading) family->born.push_back(file);
     if (!is_gone && family->state == State::kReady) family->shape.Add(file);
     family->unannounced.erase(file.number);
-    dirty_ = true;
-    ScheduleLocked();
+    WakeLocked();
     lock.unlock();
     UpdateBrake();
     lock.lock();
@@ -275,8 +273,7 @@ void TrieScheduler::OnFilesIngested(const std::string& column_family_name) {
       family->state = State::kUnloaded;
     }
   }
-  dirty_ = true;
-  ScheduleLocked();
+  WakeLocked();
 }
 
 void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string& file_path) {
@@ -289,8 +286,7 @@ void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string&
     // The inputs of a compaction of ours are deleted before it returns.
     if (family->running > 0) continue;
     family->state = State::kUnloaded;
-    dirty_ = true;
-    ScheduleLocked();
+    WakeLocked();
   }
 }
 
@@ -298,16 +294,23 @@ void TrieScheduler::OnRecovered() {
   Lock lock(mutex_);
   backoff_micros_ = 0;
   retry_at_micros_ = 0;
-  dirty_ = true;
-  if (!stopping_) ScheduleLocked();
+  WakeLocked();
 }
 
 // --- Scheduling ------------------------------------------------------------------------------------------------------
 
-bool TrieScheduler::BackingOffLocked() const { return retry_at_micros_ != 0 && NowMicros() < retry_at_micros_; }
+bool TrieScheduler::HoldingStillLocked() const {
+  const bool backing_off = retry_at_micros_ != 0 && NowMicros() < retry_at_micros_;
+  return stopping_ || paused_ > 0 || manual_ > 0 || backing_off;
+}
+
+void TrieScheduler::WakeLocked() {
+  dirty_ = true;
+  ScheduleLocked();
+}
 
 void TrieScheduler::ScheduleLocked() {
-  if (stopping_ || !dirty_ || paused_ > 0 || manual_ > 0 || scheduled_ >= max_running_ || BackingOffLocked()) return;
+  if (!dirty_ || scheduled_ >= max_running_ || HoldingStillLocked()) return;
   ++scheduled_;
   env_->Schedule(&TrieScheduler::RunScheduled, new Item{shared_from_this()}, rocksdb::Env::Priority::LOW, this,
                  &TrieScheduler::DropScheduled);
@@ -336,12 +339,13 @@ void TrieScheduler::Work() {
         Load(&lock, candidate).PermitUncheckedError();
       }
     }
-    const bool found = paused_ == 0 && manual_ == 0 && !BackingOffLocked() && PickLocked(&family, &job);
+    const bool may_pick = !HoldingStillLocked();
+    const bool found = may_pick && PickLocked(&family, &job);
     if (found) {
       // Another thread may find more to do; it finds out by picking.
       ScheduleLocked();
       RunJob(&lock, family, job).PermitUncheckedError();
-    } else {
+    } else if (may_pick) {
       dirty_ = false;
     }
     lock.unlock();
@@ -353,7 +357,7 @@ void TrieScheduler::Work() {
     LeaveLocked();
   }
   --scheduled_;
-  if (!stopping_) ScheduleLocked();
+  ScheduleLocked();
   changed_.notify_all();
 }
 
@@ -479,7 +483,7 @@ void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const Status& s
   }
   if (s.IsColumnFamilyDropped()) {
     families_.erase(family->id);
-    dirty_ = true;
+    WakeLocked();
     return;
   }
   if (s.IsAborted() || s.IsManualCompactionPaused()) {
@@ -547,8 +551,7 @@ void TrieScheduler::Pause() {
 void TrieScheduler::Continue() {
   Lock lock(mutex_);
   if (paused_ > 0) --paused_;
-  dirty_ = true;
-  if (!stopping_) ScheduleLocked();
+  WakeLocked();
 }
 
 // --- By hand ---------------------------------------------------------------------------------------------------------
@@ -557,10 +560,8 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
   while (true) {
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
-    if (family->state == State::kUnloaded) {
-      Status s = Load(lock, family);
-      if (!s.ok()) return s;
-    }
+    Status s = Load(lock, family);
+    if (!s.ok()) return s;
     const Column* column = family->shape.Find(id);
     if (column == nullptr || column->files == 0) return Status::OK();
     if (column->busy) {
@@ -573,7 +574,7 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
       if (!pushes) return Status::OK();  // one table of live keys
       // No free slot below: the children have to move first.
       for (const ContainerId& child : family->shape.Children(id)) {
-        Status s = CompactColumn(lock, family, child);
+        s = CompactColumn(lock, family, child);
         if (!s.ok()) return s;
       }
       if (!family->picker.PickColumn(id, &job)) {
@@ -582,7 +583,7 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
         return Status::Busy("trie compaction of depth " + std::to_string(id.depth), "its children have no free slot");
       }
     }
-    Status s = RunJob(lock, family, job);
+    s = RunJob(lock, family, job);
     if (s.IsAborted()) {
       changed_.wait_for(*lock, std::chrono::microseconds(kConflictRetryMicros));
       continue;
@@ -615,7 +616,7 @@ Status TrieScheduler::AwaitFlushEvents(Lock* lock, const FamilyPtr& family) {
 }
 
 Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family) {
-  Status s;
+  Status s = Load(lock, family);
   while (s.ok() && !family->shape.straddlers().empty()) {
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     TrieJob job;
@@ -624,6 +625,7 @@ Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family) {
     } else {
       changed_.wait(*lock);
     }
+    if (s.ok()) s = Load(lock, family);
   }
   return s;
 }
@@ -670,8 +672,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
       if (options.depth >= 0) break;
     }
     --manual_;
-    dirty_ = true;
-    ScheduleLocked();
+    WakeLocked();
   }
   LeaveLocked();
   return s;

@@ -120,6 +120,10 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Of a column family that the DB has open, else null. REQUIRES: mutex_ is not held.
   std::unique_ptr<rocksdb::ColumnFamilyHandle> HandleOf(uint32_t id) const;
 
+  // Whether no automatic compaction may start. Whoever ends such a time calls WakeLocked or ScheduleLocked.
+  bool HoldingStillLocked() const;
+  // Something may be due now: after every change of the shapes but those that a thread-pool item makes.
+  void WakeLocked();
   // Keeps as many thread-pool items under way as there may be compactions, while there is work.
   void ScheduleLocked();
   void Work();
@@ -140,7 +144,6 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   FamilyPtr FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle);
   FamilyPtr FamilyOf(Lock* lock, uint32_t id);
   rocksdb::Status Load(Lock* lock, const FamilyPtr& family);
-  bool BackingOffLocked() const;
   void RetryLaterLocked(uint64_t micros);
   void RetryLoop();
 
@@ -161,7 +164,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   int scheduled_ = 0;  // items in the thread pool's queue or running
   int running_ = 0;    // compactions
   int max_running_ = 1;
-  bool dirty_ = false;  // something has happened since the last pick that found nothing
+  // Something has happened since the last pick that found nothing. Where it is set, an item is scheduled or compactions
+  // hold still: else WaitUntilIdle would wait for nobody.
+  bool dirty_ = false;
   uint64_t backoff_micros_ = 0;
 
   std::unique_ptr<WriteBrake> brake_;
