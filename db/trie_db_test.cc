@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
@@ -85,6 +86,15 @@ class TrieDbTest : public testing::Test {
     ASSERT_TRUE(db_->Flush({}).ok());
     const Status s = WaitForTrieCompaction(db_.get(), 60'000'000);
     ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+
+  // Returns when level 0, which was empty, has the table; listeners may yet have to hear of it.
+  void FlushWithoutWaiting() {
+    rocksdb::FlushOptions do_not_wait;
+    do_not_wait.wait = false;
+    ASSERT_TRUE(db_->Flush(do_not_wait).ok());
+    std::string files = "0";
+    while (files == "0") ASSERT_TRUE(db_->GetProperty("rocksdb.num-files-at-level0", &files));
   }
 
   TrieStats Stats() {
@@ -264,11 +274,7 @@ TEST_F(TrieDbTest, CompactTrieSeesTheFlushBeforeItsEvent) {
   Open();
   ASSERT_TRUE(db_->Put({}, "key", "value").ok());
   ASSERT_TRUE(db_->Delete({}, "key").ok());
-  rocksdb::FlushOptions do_not_wait;
-  do_not_wait.wait = false;
-  ASSERT_TRUE(db_->Flush(do_not_wait).ok());
-  std::string files = "0";
-  while (files == "0") ASSERT_TRUE(db_->GetProperty("rocksdb.num-files-at-level0", &files));
+  FlushWithoutWaiting();
   ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
   rocksdb::TablePropertiesCollection tables;
   ASSERT_TRUE(db_->GetPropertiesOfAllTables(&tables).ok());
@@ -322,19 +328,19 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
   EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
 }
 
-// Keeps the first compaction from going on until it is told to.
-class HeldCompaction : public rocksdb::EventListener {
+// What listeners wait at until a test lets them through.
+class Gate {
  public:
-  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
-    if (info.reason != rocksdb::TableFileCreationReason::kCompaction) return;
+  void Wait() {
     std::unique_lock<std::mutex> lock(mutex_);
-    begun_ = true;
+    reached_ = true;
     changed_.notify_all();
     changed_.wait(lock, [this] { return released_; });
   }
-  bool AwaitBegin() {
+  // That somebody has come to wait.
+  bool AwaitWaiter() {
     std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [this] { return begun_; });
+    return changed_.wait_for(lock, std::chrono::seconds(20), [this] { return reached_; });
   }
   void Release() {
     std::lock_guard<std::mutex> lock(mutex_);
@@ -345,8 +351,18 @@ class HeldCompaction : public rocksdb::EventListener {
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
-  bool begun_ = false;
+  bool reached_ = false;
   bool released_ = false;
+};
+
+// Keeps the first compaction from going on until its gate is released.
+class HeldCompaction : public rocksdb::EventListener {
+ public:
+  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
+    if (info.reason == rocksdb::TableFileCreationReason::kCompaction) gate.Wait();
+  }
+
+  Gate gate;
 };
 
 // A compaction for space ends while writers are held back for it, and nothing more is due: no other compaction comes
@@ -365,32 +381,25 @@ TEST_F(TrieDbTest, LetsWritersGoWhenNothingIsLeftToDo) {
   const int keys = 5000;  // in a flush
   for (int flush = 0; flush < 3; ++flush) load(flush * keys, (flush + 1) * keys, 0);
   load(0, keys, 1);
-  ASSERT_TRUE(held->AwaitBegin()) << TrieStatsToTable(Stats());
+  ASSERT_TRUE(held->gate.AwaitWaiter()) << TrieStatsToTable(Stats());
   load(3 * keys, 4 * keys, 0);
-  held->Release();
+  held->gate.Release();
   ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 60'000'000).ok());
   EXPECT_EQ(Stats().root_compactions, 1u) << TrieStatsToTable(Stats());
   EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
 }
 
-// Holds the event of the first flush back from the listeners behind it until it is told to let it go.
+// Holds the event of the first flush back from the listeners behind it until its gate is released.
 class HeldFlushEvent : public rocksdb::EventListener {
  public:
   void OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& /*info*/) override {
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (++flushes_ == 1) changed_.wait(lock, [this] { return released_; });
-  }
-  void Release() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    released_ = true;
-    changed_.notify_all();
+    if (++flushes_ == 1) gate.Wait();
   }
 
+  Gate gate;
+
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int flushes_ = 0;
-  bool released_ = false;
+  std::atomic<int> flushes_{0};
 };
 
 TEST_F(TrieDbTest, ReadingAColumnFamilyForItsStatisticsLeavesNothingToWaitFor) {
@@ -417,11 +426,7 @@ TEST_F(TrieDbTest, TheEventOfATableThatIsGoneBringsNothingBack) {
   const auto compact = [this] { return CompactTrie(db_.get(), db_->DefaultColumnFamily()); };
   ASSERT_TRUE(db_->Put({}, "key", "value").ok());
   ASSERT_TRUE(db_->Delete({}, "key").ok());
-  rocksdb::FlushOptions do_not_wait;
-  do_not_wait.wait = false;
-  ASSERT_TRUE(db_->Flush(do_not_wait).ok());
-  std::string files = "0";
-  while (files == "0") ASSERT_TRUE(db_->GetProperty("rocksdb.num-files-at-level0", &files));
+  FlushWithoutWaiting();
   ASSERT_TRUE(compact().ok());  // gives up waiting for the event, and reads the Version
   for (const char* key : {"key", "other"}) {
     ASSERT_TRUE(db_->Put({}, key, "newer").ok());
@@ -429,10 +434,10 @@ TEST_F(TrieDbTest, TheEventOfATableThatIsGoneBringsNothingBack) {
   }
   Status s;
   std::thread by_hand([&] { s = compact(); });
-  EXPECT_TRUE(held_compaction->AwaitBegin());
-  held->Release();
+  EXPECT_TRUE(held_compaction->gate.AwaitWaiter());
+  held->gate.Release();
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
-  held_compaction->Release();
+  held_compaction->gate.Release();
   by_hand.join();
   EXPECT_TRUE(s.ok()) << s.ToString();
   s = compact();
