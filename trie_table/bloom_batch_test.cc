@@ -8,6 +8,7 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/statistics.h"
 #include "trie_table/bloom_cluster_fixture.h"
+#include "trie_table/controlled_file_system.h"
 
 namespace cairn {
 namespace {
@@ -32,10 +33,9 @@ struct Control {
   std::set<std::pair<const void*, uint64_t>> pages;
 };
 
-class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
+class BatchedFile : public ControlledFile<Control> {
  public:
-  ControlledFile(std::unique_ptr<rocksdb::FSRandomAccessFile>&& file, Control* control)
-      : FSRandomAccessFileOwnerWrapper(std::move(file)), control_(control) {}
+  using ControlledFile::ControlledFile;
 
   bool use_direct_io() const override { return control_->direct; }
   size_t GetRequiredBufferAlignment() const override { return kFilterPageBytes; }
@@ -57,11 +57,7 @@ class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
       for (uint64_t at = request.offset; at < request.offset + request.len; at += kFilterPageBytes) {
         EXPECT_TRUE(control_->pages.emplace(this, at).second) << "read twice";
       }
-      request.status = target()->Read(request.offset, request.len, options, &request.result, request.scratch, dbg);
-      if (request.result.data() != request.scratch) {
-        memcpy(request.scratch, request.result.data(), request.result.size());
-        request.result = Slice(request.scratch, request.result.size());
-      }
+      request.status = ReadIntoScratch(request.offset, request.len, options, &request.result, request.scratch, dbg);
       if (control_->fault == Fault::kError) request.status = IOStatus::IOError("as ordered");
       if (control_->fault == Fault::kSecondPage && i == 1) request.status = IOStatus::IOError("as ordered");
       if (control_->fault == Fault::kShort) request.result = Slice(request.scratch, 100);
@@ -71,34 +67,13 @@ class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
     }
     return IOStatus::OK();
   }
-
- private:
-  Control* const control_;
-};
-
-class ControlledFileSystem : public rocksdb::FileSystemWrapper {
- public:
-  ControlledFileSystem(const std::shared_ptr<rocksdb::FileSystem>& base, Control* control)
-      : FileSystemWrapper(base), control_(control) {}
-  const char* Name() const override { return "ControlledFileSystem"; }
-
-  IOStatus NewRandomAccessFile(const std::string& name, const rocksdb::FileOptions& options,
-                               std::unique_ptr<rocksdb::FSRandomAccessFile>* result, IODebugContext* dbg) override {
-    std::unique_ptr<rocksdb::FSRandomAccessFile> file;
-    IOStatus s = target()->NewRandomAccessFile(name, options, &file, dbg);
-    if (s.ok()) *result = std::make_unique<ControlledFile>(std::move(file), control_);
-    return s;
-  }
-
- private:
-  Control* const control_;
 };
 
 // Residency, and whether files are read directly.
 class BloomBatchTest : public BloomClusterTest, public ::testing::WithParamInterface<std::pair<FilterResidency, bool>> {
  protected:
   void SetUp() override {
-    fs_ = std::make_shared<ControlledFileSystem>(env_->GetFileSystem(), &control_);
+    fs_ = std::make_shared<ControlledFileSystem<BatchedFile, Control>>(env_->GetFileSystem(), &control_);
     control_.direct = GetParam().second;
   }
 

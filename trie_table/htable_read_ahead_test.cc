@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,6 +22,7 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/table.h"
 #include "table/hash_order_table.h"
+#include "trie_table/controlled_file_system.h"
 #include "trie_table/trie_options.h"
 
 namespace cairn {
@@ -69,10 +69,9 @@ std::vector<std::function<void()>>& UnderWay() {
   return reads;
 }
 
-class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
+class AsyncFile : public ControlledFile<Control> {
  public:
-  ControlledFile(std::unique_ptr<rocksdb::FSRandomAccessFile>&& file, Control* control)
-      : FSRandomAccessFileOwnerWrapper(std::move(file)), control_(control) {}
+  using ControlledFile::ControlledFile;
 
   bool use_direct_io() const override { return control_->reads == Reads::kDirect; }
 
@@ -112,11 +111,7 @@ class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
       finished.offset = offset;
       finished.len = size;
       finished.scratch = scratch;
-      finished.status = target()->Read(offset, size, options, &finished.result, scratch, dbg);
-      if (finished.result.data() != scratch) {
-        memcpy(scratch, finished.result.data(), finished.result.size());
-        finished.result = Slice(scratch, finished.result.size());
-      }
+      finished.status = ReadIntoScratch(offset, size, options, &finished.result, scratch, dbg);
       if (control_->fault == Fault::kError) finished.status = IOStatus::IOError("as ordered");
       if (control_->fault == Fault::kShort) finished.result.remove_suffix(100);
       if (control_->fault == Fault::kWrong) scratch[50] ^= 1;
@@ -125,24 +120,11 @@ class ControlledFile : public rocksdb::FSRandomAccessFileOwnerWrapper {
     control_->most_at_once = std::max(control_->most_at_once.load(), UnderWay().size());
     return IOStatus::OK();
   }
-
- private:
-  Control* const control_;
 };
 
-class ControlledFileSystem : public rocksdb::FileSystemWrapper {
+class AsyncFileSystem : public ControlledFileSystem<AsyncFile, Control> {
  public:
-  ControlledFileSystem(const std::shared_ptr<rocksdb::FileSystem>& base, Control* control)
-      : FileSystemWrapper(base), control_(control) {}
-  const char* Name() const override { return "ControlledFileSystem"; }
-
-  IOStatus NewRandomAccessFile(const std::string& name, const rocksdb::FileOptions& options,
-                               std::unique_ptr<rocksdb::FSRandomAccessFile>* result, IODebugContext* dbg) override {
-    std::unique_ptr<rocksdb::FSRandomAccessFile> file;
-    IOStatus s = target()->NewRandomAccessFile(name, options, &file, dbg);
-    if (s.ok()) *result = std::make_unique<ControlledFile>(std::move(file), control_);
-    return s;
-  }
+  using ControlledFileSystem::ControlledFileSystem;
 
   IOStatus Poll(std::vector<void*>& /*handles*/, size_t /*least*/) override {
     ++control_->polls;
@@ -152,9 +134,6 @@ class ControlledFileSystem : public rocksdb::FileSystemWrapper {
   }
 
   void SupportedOps(int64_t& ops) override { ops = 1 << rocksdb::FSSupportedOps::kAsyncIO; }
-
- private:
-  Control* const control_;
 };
 
 class ReadAheadTest : public ::testing::Test {
@@ -164,7 +143,7 @@ class ReadAheadTest : public ::testing::Test {
 
   ReadAheadTest()
       : memory_(rocksdb::NewMemEnv(rocksdb::Env::Default())),
-        env_(memory_.get(), std::make_shared<ControlledFileSystem>(memory_->GetFileSystem(), &control_)) {}
+        env_(memory_.get(), std::make_shared<AsyncFileSystem>(memory_->GetFileSystem(), &control_)) {}
   ~ReadAheadTest() override { db_.reset(); }
 
   // A trie of small tables, all pages cold. A cache of 0 bytes: none.
