@@ -111,8 +111,6 @@ class FilterContainer {
   // The same for the wanted places of a batch; returns those that may be there.
   uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
                            FilterBatch* batch) const;
-  // Overlaps the cache misses of the lookups that follow.
-  void Prefetch(const uint64_t* hashes, size_t count) const;
 
   enum class Found {
     kNone,     // no open table here has the key
@@ -172,6 +170,8 @@ class FilterContainer {
   // Answers for `member`, and for all others that the same pages know of: sets *known and, where a key may be, *may.
   void Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash, const Snapshot& snapshot,
            uint64_t* known, uint64_t* may) const;
+  // Overlaps the cache misses of the lookups that follow.
+  void Prefetch(const uint64_t* hashes, size_t count) const;
   // The batch's questions to members of this container and others that are to be asked together.
   struct BatchQuestions;
   // Answers from memory. `places` are those that the batch's memos do not know.

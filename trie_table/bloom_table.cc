@@ -201,8 +201,6 @@ class ClusteredFilter : public TableFilter {
     return container_->MayContain(read_options, member_, context_, hash);
   }
 
-  void Prefetch(uint64_t hash) const override { container_->Prefetch(&hash, 1); }
-
   uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, FilterBatch* batch) const override {
     return container_->MayContainBatch(read_options, member_, context_, batch);
   }

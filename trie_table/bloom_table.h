@@ -135,9 +135,6 @@ class TableFilter {
   // damaged, or kBlockCacheTier forbids to read it). Ticks RocksDB's BLOOM_FILTER_USEFUL and _FULL_POSITIVE.
   virtual bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const = 0;
 
-  // Starts loading what MayContain(hash) will touch; for batches of keys.
-  virtual void Prefetch(uint64_t hash) const = 0;
-
   // The same for a MultiGet: the wanted places whose keys may be in the table. Overlaps the cache misses of pinned
   // filters, and reads pages of others together: those that the table's keys need and, with async_reads, those that the
   // other keys will need at this depth of the trie. What they say the thread remembers until its next batch.

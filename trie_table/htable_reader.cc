@@ -170,11 +170,12 @@ void HTableReader::MultiGet(const rocksdb::ReadOptions& read_options, const rock
   FilterBatch asked;
   asked.wanted = HashesOf(hash_, *range, &asked.hashes);
   uint64_t may_contain = asked.wanted;
+  const bool can_read_batch = filter_ != nullptr && CanReadBatch(*file_, read_options);
   if (filter_ != nullptr && !skip_filters) {
     asked.add_others = [&](FilterHashes* hashes) {
       return HashesOf(hash_, range->context()->GetMultiGetRange(), hashes);
     };
-    if (CanReadBatch(*file_, read_options)) asked.async_reads = file_->fs().get();
+    if (can_read_batch) asked.async_reads = file_->fs().get();
     may_contain = filter_->MayContainBatch(read_options, &asked);
   }
   for (auto key = range->begin(); key != range->end(); ++key) {
@@ -199,7 +200,7 @@ void HTableReader::MultiGet(const rocksdb::ReadOptions& read_options, const rock
   const BatchOfTable batch{file_.get(), filter_.get(), &hash_, &read_options, range};
   if (filter_ == nullptr) {
     ReadTogether(read_options, &reads);
-  } else if (CanReadBatch(*file_, read_options)) {
+  } else if (can_read_batch) {
     ReadBatch(batch);
     SearchReadAhead(read_options, &reads);
     ReadTogether(read_options, &reads);
