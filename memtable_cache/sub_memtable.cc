@@ -45,9 +45,10 @@ constexpr int kSpins = 1000;
 // A mutex that is mostly held for a few microseconds, if it can be had in that time.
 std::unique_lock<std::mutex> TryLockSoon(std::mutex* mutex) {
   std::unique_lock<std::mutex> lock(*mutex, std::try_to_lock);
-  for (int i = 0; i < kSpins && !lock.owns_lock(); ++i) {
+  if (lock.owns_lock()) return lock;
+  for (int i = 0; i < kSpins; ++i) {
     rocksdb::port::AsmVolatilePause();
-    lock.try_lock();
+    if (lock.try_lock()) break;
   }
   return lock;
 }
@@ -443,13 +444,13 @@ size_t SubMemTable::CountEntries() const {
 
 void SubMemTable::HelpReaders(uint64_t entries) const {
   const bool behind = readers_behind_.load(std::memory_order_relaxed) > 0;
-  std::unique_lock<std::mutex> lock(hash_mutex_, std::defer_lock);
+  std::unique_lock<std::mutex> lock;
   if (entries % kHelpForSure == 0) {
     lock = LockSoon(&hash_mutex_);
   } else if (behind) {
     lock = TryLockSoon(&hash_mutex_);
   } else {
-    lock.try_lock();
+    lock = std::unique_lock<std::mutex>(hash_mutex_, std::try_to_lock);
   }
   if (!lock.owns_lock()) return;
   UpdateHashLocked();
