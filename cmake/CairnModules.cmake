@@ -14,7 +14,7 @@ target_include_directories(cairn_flags INTERFACE "${CMAKE_SOURCE_DIR}" "${CMAKE_
 target_include_directories(cairn_flags SYSTEM INTERFACE ${ROCKSDB_INCLUDE_DIRS})
 target_compile_definitions(cairn_flags INTERFACE ${ROCKSDB_DEFINITIONS} ROCKSDB_USE_RTTI)
 target_compile_options(cairn_flags INTERFACE
-  ${cairn_march} -Wall -Wextra -Werror -Wshadow -Wno-unused-parameter -fno-omit-frame-pointer)
+  ${cairn_march} -Wall -Wextra $<$<BOOL:${CAIRN_WERROR}>:-Werror> -Wshadow -Wno-unused-parameter -fno-omit-frame-pointer)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # What these see depends on what was inlined: gcc 14 finds faults in the standard library where gcc 12 finds none.
   target_compile_options(cairn_flags INTERFACE
