@@ -173,12 +173,9 @@ void ModelTrie(const Store& store, const Popularity& p, Report* report) {
   const double counted = kCountedSlots * slots;
   play(counted, &totals);
 
-  for (const auto& [step, keys] : written) {
-    if (step == "level-0") AddStep(report, step, keys / (counted * interval));
-  }
-  for (const auto& [step, keys] : written) {
-    if (step != "level-0") AddStep(report, step, keys / (counted * interval));
-  }
+  const auto level0 = written.extract("level-0");
+  if (!level0.empty()) AddStep(report, level0.key(), level0.mapped() / (counted * interval));
+  for (const auto& [step, keys] : written) AddStep(report, step, keys / (counted * interval));
   totals.depths.resize(std::max(totals.depths.size(), report->level_items.size()));
   for (size_t i = report->level_items.size(); i < totals.depths.size(); i++) {
     report->level_items.push_back(totals.depths[i] / counted);
