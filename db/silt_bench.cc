@@ -26,19 +26,15 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/statistics.h"
 #include "table/ect_table_index.h"
+#include "table/mix64.h"
 
 namespace {
 
-uint64_t Mix(uint64_t z) {
-  z += 0x9e3779b97f4a7c15u;
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
+using cairn::SplitMix64;
 
 std::string Key(uint64_t i) {
   char digits[17];
-  snprintf(digits, sizeof(digits), "%016" PRIx64, Mix(i));
+  snprintf(digits, sizeof(digits), "%016" PRIx64, SplitMix64(i));
   return digits;
 }
 
@@ -99,7 +95,7 @@ class Run {
 
   void Load() {
     for (uint64_t i = 0; i < items_; ++i) Put(i);
-    for (uint64_t i = 0; i < items_ / 4; ++i) Put(Mix(~i) % items_);
+    for (uint64_t i = 0; i < items_ / 4; ++i) Put(SplitMix64(~i) % items_);
     Check(db_->Flush(rocksdb::FlushOptions()));
     Check(db_->WaitForCompact(rocksdb::WaitForCompactOptions()));
     const uint64_t written = options_.statistics->getTickerCount(rocksdb::FLUSH_WRITE_BYTES) +
@@ -134,7 +130,7 @@ class Run {
       rocksdb::get_perf_context()->Reset();
       const double start = ThreadSeconds();
       for (uint64_t i = 0; i < kLookups; ++i) {
-        const uint64_t item = hits ? Mix(i) % items_ : items_ + i;
+        const uint64_t item = hits ? SplitMix64(i) % items_ : items_ + i;
         const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), Key(item), &value);
         Check(!hits && status.IsNotFound() ? rocksdb::Status::OK() : status);
       }
@@ -151,7 +147,7 @@ class Run {
     rocksdb::WriteOptions write;
     write.disableWAL = true;
     for (size_t at = 0; at < value_.size(); at += 8) {
-      const uint64_t noise = Mix(bytes_put_ + at);
+      const uint64_t noise = SplitMix64(bytes_put_ + at);
       memcpy(&value_[at], &noise, std::min<size_t>(8, value_.size() - at));
     }
     const std::string key = Key(item);

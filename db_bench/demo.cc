@@ -66,7 +66,7 @@ class Plan {
       uint64_t left = x >> half;
       uint64_t right = x & mask;
       for (uint64_t round = 0; round < 4; round++) {
-        uint64_t next = left ^ (Mix64(right + ((seed * 4 + round) << 48)) & mask);
+        uint64_t next = left ^ (SplitMix64(right + ((seed * 4 + round) << 48)) & mask);
         left = right;
         right = next;
       }

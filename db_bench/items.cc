@@ -55,7 +55,7 @@ class StoredItems : public ItemSource {
   void Key(uint64_t item, std::string* key) const override { key->assign(KeyOf(items_[item])); }
 
   void Value(uint64_t item, uint32_t version, std::string* value) const override {
-    const Item& from = items_[version == 0 ? item : Mix64(item + (uint64_t{version} << 40)) % items_.size()];
+    const Item& from = items_[version == 0 ? item : SplitMix64(item + (uint64_t{version} << 40)) % items_.size()];
     value->assign(bytes_, from.offset + from.key_size, from.value_size);
   }
 
@@ -105,7 +105,7 @@ class MadeUpItems : public ItemSource {
   // "lib<16 digits>/<version>/<field>": the digits are a bijection of the package's number. 38 bytes in the mean, as in
   // the package index.
   void Key(uint64_t item, std::string* key) const override {
-    uint64_t hash = Mix64(item / kFieldCount);
+    uint64_t hash = SplitMix64(item / kFieldCount);
     char package[64];
     int size =
         snprintf(package, sizeof(package), "lib%016llx/%u.%u-%u/", static_cast<unsigned long long>(hash),
@@ -116,7 +116,7 @@ class MadeUpItems : public ItemSource {
 
   void Value(uint64_t item, uint32_t version, std::string* value) const override {
     uint64_t from = item + (uint64_t{version} << 40);
-    size_t size = kValueSizes[Mix64(from) % sizeof(kValueSizes)];
+    size_t size = kValueSizes[SplitMix64(from) % sizeof(kValueSizes)];
     rocksdb::Slice text = texts_.Value(from, size);
     value->assign(text.data(), text.size());
   }

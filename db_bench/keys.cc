@@ -7,31 +7,19 @@ namespace cairn {
 namespace bench {
 
 namespace {
-constexpr uint64_t kGolden = 0x9e3779b97f4a7c15ull;
 constexpr size_t kBufferBytes = 1 << 20;
 }  // namespace
 
-uint64_t Mix64(uint64_t x) {
-  x += kGolden;
-  x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ull;
-  x = (x ^ (x >> 27)) * 0x94d049bb133111ebull;
-  return x ^ (x >> 31);
-}
-
 void EncodeKey(uint64_t number, char* key) {
   static const char kDigits[] = "0123456789abcdef";
-  uint64_t bits = Mix64(number);
+  uint64_t bits = SplitMix64(number);
   for (int i = kKeyBytes - 1; i >= 0; i--) {
     key[i] = kDigits[bits & 15];
     bits >>= 4;
   }
 }
 
-uint64_t Random64::Next() {
-  uint64_t result = Mix64(state_);
-  state_ += kGolden;
-  return result;
-}
+uint64_t Random64::Next() { return NextSplitMix64(&state_); }
 
 uint64_t Random64::Uniform(uint64_t n) {
   return static_cast<uint64_t>((static_cast<unsigned __int128>(Next()) * n) >> 64);
@@ -74,7 +62,7 @@ ValueSource::ValueSource(uint64_t seed) : buffer_(kBufferBytes + kMaxValueBytes)
 }
 
 rocksdb::Slice ValueSource::Value(uint64_t number, size_t size) const {
-  return rocksdb::Slice(&buffer_[Mix64(number * 257 + size) % kBufferBytes], size);
+  return rocksdb::Slice(&buffer_[SplitMix64(number * 257 + size) % kBufferBytes], size);
 }
 
 }  // namespace bench

@@ -1,8 +1,8 @@
 // Keys and values of the benchmark programs: reproducible from a seed, checkable when read back, cheap to make.
 //
-// A key is a number in [0, n), written as 16 hexadecimal digits of a bijection of 64-bit numbers (the finaliser of
-// SplitMix64), so that neighbouring numbers, and with them the popular ones of a Zipf distribution, lie scattered over
-// the key space and no two numbers share a key.
+// A key is a number in [0, n), written as 16 hexadecimal digits of SplitMix64, a bijection of 64-bit numbers, so that
+// neighbouring numbers, and with them the popular ones of a Zipf distribution, lie scattered over the key space and no
+// two numbers share a key.
 //
 // A value is a piece of a fixed pseudo-random buffer, chosen by key number and size; it does not compress. Whoever
 // remembers the size of a key's newest value (one byte a key) can check a value that was read byte by byte.
@@ -16,21 +16,20 @@
 #include <vector>
 
 #include "rocksdb/slice.h"
+#include "table/mix64.h"
 
 namespace cairn {
 namespace bench {
 
 constexpr size_t kKeyBytes = 16;
 
-uint64_t Mix64(uint64_t x);
-
 // Writes kKeyBytes bytes.
 void EncodeKey(uint64_t number, char* key);
 
-// SplitMix64 (Steele, Lea, Flood 2014): 64 random bits a call, equidistributed over its period of 2^64.
+// 64 random bits a call.
 class Random64 {
  public:
-  explicit Random64(uint64_t seed) : state_(Mix64(seed)) {}
+  explicit Random64(uint64_t seed) : state_(SplitMix64(seed)) {}
   uint64_t Next();
   uint64_t Uniform(uint64_t n);  // in [0, n); n > 0
   double NextDouble();           // in [0, 1)

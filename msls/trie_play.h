@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "msls/model.h"
+#include "table/mix64.h"
 
 namespace cairn {
 namespace msls {
@@ -37,12 +38,7 @@ constexpr double kMostSamples = 1 << 18;
 
 // A number of the standard normal distribution, always the same for the same two numbers.
 inline double StandardNormal(uint64_t a, uint64_t b) {
-  uint64_t x = a * 0x9e3779b97f4a7c15u + b;
-  for (int i = 0; i < 2; i++) {
-    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ x >> 27) * 0x94d049bb133111ebu;
-    x ^= x >> 31;
-  }
+  const uint64_t x = Mix64(Mix64(a * kSplitMixStep + b));
   const double u = (static_cast<double>(x >> 32) + 0.5) / 4294967296.0;
   const double v = static_cast<double>(x & 0xffffffffu) / 4294967296.0;
   return std::sqrt(-2 * std::log(u)) * std::cos(2 * 3.14159265358979323846 * v);

@@ -19,6 +19,7 @@
 
 #include "cairn/cuckoo_filter.h"
 #include "cairn/ect.h"
+#include "table/mix64.h"
 
 #ifdef CAIRN_HAVE_BBHASH
 #include <BooPHF.h>
@@ -33,19 +34,12 @@ namespace {
 // Fixed, so that each structure is built once.
 constexpr int64_t kLookups = 1 << 21;
 
-uint64_t SplitMix(uint64_t* state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 const std::vector<uint64_t>& Keys() {
   static const std::vector<uint64_t> keys = [] {
     const char* given = getenv("CAIRN_BENCH_KEYS");
     std::vector<uint64_t> hashes(given != nullptr ? strtoull(given, nullptr, 10) : 1000000);
     uint64_t state = 1;
-    for (uint64_t& hash : hashes) hash = SplitMix(&state);
+    for (uint64_t& hash : hashes) hash = NextSplitMix64(&state);
     std::sort(hashes.begin(), hashes.end());
     hashes.erase(std::unique(hashes.begin(), hashes.end()), hashes.end());
     return hashes;
@@ -58,7 +52,7 @@ const std::vector<uint64_t>& Questions() {
   static const std::vector<uint64_t> questions = [] {
     std::vector<uint64_t> asked(1 << 16);
     uint64_t state = 2;
-    for (uint64_t& hash : asked) hash = Keys()[SplitMix(&state) % Keys().size()];
+    for (uint64_t& hash : asked) hash = Keys()[NextSplitMix64(&state) % Keys().size()];
     return asked;
   }();
   return questions;
@@ -128,7 +122,7 @@ void BM_CuckooFilter(benchmark::State& state) {
       },
       [&](uint64_t hash) { return filter.MayContain(hash ^ 1); });
   uint64_t strangers = 3, yes = 0;
-  for (int i = 0; i < 10000000; ++i) yes += filter.MayContain(SplitMix(&strangers)) ? 1 : 0;
+  for (int i = 0; i < 10000000; ++i) yes += filter.MayContain(NextSplitMix64(&strangers)) ? 1 : 0;
   state.counters["false_positives"] = static_cast<double>(yes) / 1e7;
 }
 BENCHMARK(BM_CuckooFilter)->ArgName("tag_bits")->Arg(8)->Arg(12)->Arg(15)->Iterations(kLookups);

@@ -16,6 +16,7 @@
 #include "table/ect_codes.h"
 #include "table/ect_layout.h"
 #include "table/golden_file.h"
+#include "table/mix64.h"
 #include "table/test_seed.h"
 
 namespace cairn {
@@ -23,17 +24,9 @@ namespace {
 
 using Hashes = std::vector<uint64_t>;
 
-// Does not depend on the C++ library, for the golden files.
-uint64_t SplitMix(uint64_t* state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
-
 Hashes Uniform(size_t n, uint64_t seed) {
   Hashes hashes(n);
-  for (uint64_t& hash : hashes) hash = SplitMix(&seed);
+  for (uint64_t& hash : hashes) hash = NextSplitMix64(&seed);
   std::sort(hashes.begin(), hashes.end());
   return hashes;
 }
@@ -364,7 +357,7 @@ std::vector<std::pair<std::string, std::string>> Specimens() {
   specimens.push_back({"sparse16", Build(Uniform(1500, 3), options)});
   std::vector<uint64_t> starts = {0};
   uint64_t seed = 4;
-  while (starts.back() < 1100) starts.push_back(starts.back() + 1 + SplitMix(&seed) % 30);
+  while (starts.back() < 1100) starts.push_back(starts.back() + 1 + NextSplitMix64(&seed) % 30);
   options = EctOptions();
   options.prune_at_started_blocks = true;
   specimens.push_back({"started", Build(Uniform(1200, 5), options, starts)});
@@ -395,7 +388,7 @@ void AskEverything(const std::string& bytes, EctVerify verify) {
   }
   uint64_t seed = 99;
   for (int i = 0; i < 300; ++i) {
-    const EctMatch match = index.Lookup(SplitMix(&seed));
+    const EctMatch match = index.Lookup(NextSplitMix64(&seed));
     ASSERT_LE(match.rank, index.keys());
     ASSERT_LE(match.count, index.keys() - match.rank);
     if (match.count > 0) {
@@ -516,7 +509,7 @@ TEST(Checksum, KnownValuesAndLongInputs) {
   EXPECT_EQ(0x8a9136aau, Crc32c(std::string(32, '\0').data(), 32));
   std::string bytes(10000, '\0');
   uint64_t seed = 1;
-  for (char& c : bytes) c = static_cast<char>(SplitMix(&seed));
+  for (char& c : bytes) c = static_cast<char>(NextSplitMix64(&seed));
   for (size_t size : {1023, 3071, 3072, 3073, 10000}) {
     uint32_t crc = 0xffffffffu;  // bit by bit
     for (size_t i = 0; i < size; ++i) {

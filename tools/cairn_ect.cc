@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cairn/ect.h"
+#include "table/mix64.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 
@@ -17,13 +18,6 @@ namespace {
 constexpr char kDescription[] =
     "Builds an ECT index (entropy-coded tries) over random 64-bit hashes in memory, checks that every key is found,\n"
     "and times building and looking up. Times are processor time of the one thread that works.";
-
-uint64_t SplitMix(uint64_t* state) {
-  uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-  return z ^ (z >> 31);
-}
 
 double ThreadSeconds() {
   timespec now;
@@ -36,12 +30,12 @@ std::vector<uint64_t> SortedHashes(uint64_t n, uint64_t seed) {
   constexpr size_t kPieces = 1 << 16;
   std::vector<uint64_t> ends(kPieces + 1, 0);
   uint64_t state = seed;
-  for (uint64_t i = 0; i < n; ++i) ++ends[(SplitMix(&state) >> 48) + 1];
+  for (uint64_t i = 0; i < n; ++i) ++ends[(NextSplitMix64(&state) >> 48) + 1];
   for (size_t piece = 1; piece <= kPieces; ++piece) ends[piece] += ends[piece - 1];
   std::vector<uint64_t> hashes(n), next(ends.begin(), ends.end() - 1);
   state = seed;
   for (uint64_t i = 0; i < n; ++i) {
-    const uint64_t hash = SplitMix(&state);
+    const uint64_t hash = NextSplitMix64(&state);
     hashes[next[hash >> 48]++] = hash;
   }
   for (size_t piece = 0; piece < kPieces; ++piece) {
@@ -125,11 +119,11 @@ int RunEct(int argc, char** argv) {
   std::vector<EctMatch> matches(lookups);
   uint64_t state = ~seed, sum = 0;
   for (int round = 0; round < 5; ++round) {
-    for (uint64_t& question : questions) question = hashes[SplitMix(&state) % keys];
+    for (uint64_t& question : questions) question = hashes[NextSplitMix64(&state) % keys];
     double start = ThreadSeconds();
     for (uint64_t question : questions) sum += index.Lookup(question).rank;
     single.push_back(1e9 * (ThreadSeconds() - start) / static_cast<double>(lookups));
-    for (uint64_t& question : questions) question = hashes[SplitMix(&state) % keys];
+    for (uint64_t& question : questions) question = hashes[NextSplitMix64(&state) % keys];
     start = ThreadSeconds();
     index.LookupBatch(questions.data(), lookups, matches.data());
     batch.push_back(1e9 * (ThreadSeconds() - start) / static_cast<double>(lookups));
