@@ -2,20 +2,11 @@
 
 #include <algorithm>
 
+#include "table/trie_rules.h"
+
 namespace cairn {
 
 namespace {
-
-// A compaction for space must free at least this share of what it reads, or it is not worth its writes.
-constexpr double kWorthwhile = 0.02;
-
-// Share of the garbage that the bound allows at which compaction for space begins, so that the bound itself is kept
-// while the compactions run.
-constexpr double kHeadStart = 0.92;
-
-// Garbage below this share of what the bound allows is left alone, and slows nobody down, however near the bound the
-// next write buffer may bring a trie that holds a few of them.
-constexpr double kLittleGarbage = 0.25;
 
 // Small flushes are slowed down over the last part in 100 of the space that the bound allows.
 constexpr double kFinestBrake = 100;
@@ -191,7 +182,7 @@ double TriePicker::Allowed(double share) const {
 bool TriePicker::PickForSpace(TrieJob* best) {
   const TrieSpace& space = Space();
   const double bytes = static_cast<double>(space.bytes - std::min(space.bytes, space_being_freed_));
-  const double allowed = std::max(Allowed(kHeadStart) - NextFlush(), Allowed(kLittleGarbage));
+  const double allowed = std::max(Allowed(kSpaceHeadStart) - NextFlush(), Allowed(kSpaceLittleGarbage));
   more_for_space_ = false;
   if (bytes <= allowed + static_cast<double>(slack_bytes_)) return false;
 
@@ -200,7 +191,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
   auto consider = [&](const ContainerId& id, const Column& column, TrieJob::Kind kind, double before, double after,
                       double written, uint64_t expected) {
     const double freed = before - after;
-    if (freed < kWorthwhile * before) return;
+    if (freed < kSpaceWorthwhile * before) return;
     const double ratio = freed / std::max(written, 1.0);
     TrieJob job;
     if (ratio > best_ratio && MakeJob(id, column, kind, &job)) {
@@ -237,7 +228,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
   }
   // What is left over lies under columns more than one depth above it: they have to come closer.
   if (!found) {
-    double most = kWorthwhile;
+    double most = kSpaceWorthwhile;
     for (const auto& [id, column] : shape_->columns()) {
       const auto own = space.columns.find(id);
       if (column.busy || column.files == 0 || own == space.columns.end() || id.depth == shape_->trie().depth) continue;
@@ -288,7 +279,7 @@ double TriePicker::SpacePressure() {
   const double slack = static_cast<double>(slack_bytes_);
   const double bound = Allowed(1) + slack;
   const double begin =
-      std::min(std::max(bound - 2 * NextFlush(), Allowed(kLittleGarbage) + slack), bound * (1 - 1 / kFinestBrake));
+      std::min(std::max(bound - 2 * NextFlush(), Allowed(kSpaceLittleGarbage) + slack), bound * (1 - 1 / kFinestBrake));
   return std::clamp((static_cast<double>(shape_->bytes()) - begin) / (bound - begin), 0.0, 1.0);
 }
 

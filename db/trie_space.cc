@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "table/trie_rules.h"
+
 namespace cairn {
 
 namespace {
-
-constexpr uint64_t kMaxSamples = uint64_t{1} << 18;
 
 struct Sample {
   uint64_t position;  // bit 0 cleared
@@ -89,7 +89,7 @@ TrieSpace EstimateSpace(const TrieShape& shape) {
       for (const TrieFile& file : slot) files.push_back({&file, id});
     }
   }
-  const std::vector<Sample> samples = Gather(files, kMaxSamples);
+  const std::vector<Sample> samples = Gather(files, kMaxSpaceSamples);
   for (size_t begin = 0; begin < samples.size();) {
     size_t end = begin + 1;
     while (end < samples.size() && samples[end].position == samples[begin].position) ++end;

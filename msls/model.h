@@ -12,12 +12,6 @@
 namespace cairn {
 namespace msls {
 
-// Part of the garbage that TrieOptions::space_bound allows at which the trie begins to compact for space
-// (db/trie_picker.cc).
-constexpr double kSpaceHeadStart = 0.92;
-// Part of that garbage below which nothing is compacted for space, however large the next write buffer.
-constexpr double kLittleGarbage = 0.25;
-
 // Levels that a depth of the trie takes: as many that three quarters of them are the trigger (cairn/trie.h).
 inline int TrieSlotsFor(int column_trigger) { return (4 * column_trigger + 2) / 3; }
 inline int TrieSlots(const Store& store) { return store.slots > 0 ? store.slots : TrieSlotsFor(store.column_trigger); }

@@ -12,6 +12,7 @@
 
 #include "msls/model.h"
 #include "msls/trie_play.h"
+#include "table/trie_rules.h"
 
 namespace cairn {
 namespace msls {

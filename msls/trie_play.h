@@ -26,15 +26,13 @@
 
 #include "msls/model.h"
 #include "table/mix64.h"
+#include "table/trie_rules.h"
 
 namespace cairn {
 namespace msls {
 
-// Part of the keys of a table of so many that its sketch holds (table/key_sketch.h).
-inline double KeySketchShare(double keys) { return std::min(0.25, 4096 / keys); }
-
-// Of all tables together the picker looks at no more samples than this (db/trie_space.cc).
-constexpr double kMostSamples = 1 << 18;
+// Part of the keys of a table of so many that its sketch holds.
+inline double KeySketchShare(double keys) { return std::min(1.0 / kSketchOneOf, kSketchCapacity / keys); }
 
 // A number of the standard normal distribution, always the same for the same two numbers.
 inline double StandardNormal(uint64_t a, uint64_t b) {
@@ -128,9 +126,6 @@ class TriePlay {
       return std::find(columns.begin(), columns.end(), column) != columns.end();
     }
   };
-
-  // A compaction for space must free this part of what it reads.
-  static constexpr double kWorthwhile = 0.02;
 
   void AddSlot(Column* column, Table table, double size, int level) {
     column->slots.push_back(std::move(table));
@@ -246,14 +241,15 @@ class TriePlay {
     const bool flushes = top_.first_depth == 0 && !root_.slots.empty();
     const double next_flush = flushes ? root_.stored / static_cast<double>(root_.slots.size()) : 0;
     const double garbage = (store_.space_bound - 1) * tables_.Live();
-    const double allowed = tables_.Live() + std::max(kSpaceHeadStart * garbage - next_flush, kLittleGarbage * garbage);
+    const double allowed =
+        tables_.Live() + std::max(kSpaceHeadStart * garbage - next_flush, kSpaceLittleGarbage * garbage);
     const double items = items_ + top_.held_above;
     if (items <= allowed) return;
     const double score = 1 + 4 * std::min(items / allowed - 1, 2.0);
     if (score <= best->score) return;
     double largest = 1;
     for (const Column* column : columns_) largest = std::max(largest, column->largest / column->stands_for);
-    sampled_ = std::min(KeySketchShare(largest), kMostSamples / items_);
+    sampled_ = std::min(KeySketchShare(largest), kMaxSpaceSamples / items_);
     double best_ratio = 0;
     for (Column* column : columns_) PickForSpace(column, score, &best_ratio, best);
   }
@@ -287,7 +283,7 @@ class TriePlay {
       written += before - freed;
     }
     const double ratio = freed / std::max(1.0, written);
-    if (freed < kWorthwhile * before || ratio <= *best_ratio) return;
+    if (freed < kSpaceWorthwhile * before || ratio <= *best_ratio) return;
     const bool nearly_full = 4 * Occupied(*column) >= 3 * Trigger(*column);
     const bool down = !leaf || (nearly_full && GoesDown(column));
     if (down && FreeLevels(*column) <= 0) return;

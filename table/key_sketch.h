@@ -24,14 +24,15 @@
 
 #include "rocksdb/slice.h"
 #include "rocksdb/status.h"
+#include "table/trie_rules.h"
 
 namespace cairn {
 
 class KeySketch {
  public:
-  static constexpr size_t kCapacity = 4096;
+  static constexpr size_t kCapacity = kSketchCapacity;
   static constexpr uint64_t kRange = uint64_t{1} << 32;  // of the low bits that a threshold cuts
-  static constexpr uint64_t kMaxThreshold = kRange / 4;
+  static constexpr uint64_t kMaxThreshold = kRange / kSketchOneOf;
   static constexpr uint64_t kDeleted = 1;  // bit 0 of a sample
 
   // Adds one distinct key. `deleted`: its newest entry in the table is a deletion.
