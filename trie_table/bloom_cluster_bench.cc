@@ -93,7 +93,7 @@ void Run(benchmark::State& state, double bytes, const Probe& probe) {
   size_t i = 0;
   for (auto _ : state) {
     // As in a lookup, what comes after waits for the answer.
-    const uint64_t found = probe(questions[i]);
+    uint64_t found = probe(questions[i]);
     benchmark::DoNotOptimize(found);
     i = (i + 1 + (found >> 63)) & (kQuestions - 1);
   }
