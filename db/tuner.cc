@@ -11,7 +11,7 @@
 
 #include "db/db_impl/db_impl.h"
 #include "db/key_sample.h"
-#include "db/leveled_options.h"
+#include "db/model_options.h"
 #include "db/tuner.h"
 #include "db/tuner_logic.h"
 

@@ -27,6 +27,7 @@
 #include "cairn/msls.h"
 #include "cairn/trie.h"
 #include "cairn/tuner.h"
+#include "db/model_options.h"
 #include "msls/workload.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -34,7 +35,6 @@
 #include "rocksdb/table.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
-#include "trie_table/trie_options.h"
 
 namespace cairn {
 namespace {
@@ -278,17 +278,9 @@ int Main(int argc, char** argv) {
   auto counter = std::make_shared<Counter>();
   options.listeners.push_back(counter);
   rocksdb::Status status;
-  TrieOptions shape;
+  const TrieOptions shape;
   if (trie) {
-    status = UseTrie(&options);
-    if (status.ok() && IsTrie(options, &shape)) {
-      store.root_trigger = shape.root_trigger;
-      store.column_trigger = TriggerOf(shape);
-      store.slots = shape.slots;
-      store.fan_out = shape.fan_out;
-      store.grow_liveness = shape.grow_liveness;
-      store.space_bound = shape.space_bound;
-    }
+    status = UseTrie(&options, shape);
   } else {
     std::vector<std::pair<std::string, std::string>> named;
     s = RocksDBOptions(store, popularity, &named);
@@ -351,10 +343,7 @@ int Main(int argc, char** argv) {
   if (!status.ok() || entries == 0) return Fail("The tables cannot be read: " + status.ToString());
   store.item_bytes = static_cast<double>(metadata.size) / entries;
   store.write_buffer_bytes = std::max(1.0, counter->EntriesPerFlush()) * store.item_bytes;
-  if (trie) {
-    store.space_bound =
-        msls::SpaceBoundInItems(shape.space_bound, static_cast<double>(kKeyBytes + value), store.item_bytes);
-  }
+  if (trie) SetTrieShape(shape, static_cast<double>(kKeyBytes + value), store.item_bytes, &store);
   Report model;
   s = Model(store, popularity, &model);
   if (!s.ok()) return Fail(s.message());

@@ -6,10 +6,10 @@
 #include <cstdio>
 
 #include "cairn/msls.h"
+#include "db/model_options.h"
 #include "db/simulated_trie.h"
 #include "msls/workload.h"
 #include "table/test_seed.h"
-#include "trie_table/trie_options.h"
 
 namespace cairn {
 namespace msls {
@@ -57,12 +57,7 @@ Store StoreOf(const TrieOptions& options) {
   store.log = false;
   store.item_bytes = kTableBytes;
   store.write_buffer_bytes = static_cast<double>(kFlush) * kTableBytes;
-  store.root_trigger = options.root_trigger;
-  store.column_trigger = TriggerOf(options);
-  store.slots = options.slots;
-  store.fan_out = options.fan_out;
-  store.grow_liveness = options.grow_liveness;
-  store.space_bound = SpaceBoundInItems(options.space_bound, kDataBytes, kTableBytes);
+  SetTrieShape(options, kDataBytes, kTableBytes, &store);
   return store;
 }
 

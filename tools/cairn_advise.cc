@@ -11,7 +11,7 @@
 
 #include "cairn/msls.h"
 #include "cairn/trie.h"
-#include "db/leveled_options.h"
+#include "db/model_options.h"
 #include "db/tuner_logic.h"
 #include "rocksdb/db.h"
 #include "rocksdb/metadata.h"
@@ -19,7 +19,6 @@
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/database.h"
-#include "trie_table/trie_options.h"
 
 namespace cairn {
 namespace {
@@ -83,12 +82,7 @@ std::string Describe(const rocksdb::Options& options, const Found& found, Store*
   const double item_bytes = std::max(1.0, found.table_bytes / found.entries);
   if (IsTrie(options, &trie)) {
     *store = Store::Default(Design::kTrie);
-    store->root_trigger = trie.root_trigger;
-    store->column_trigger = TriggerOf(trie);
-    store->slots = trie.slots;
-    store->fan_out = trie.fan_out;
-    store->grow_liveness = trie.grow_liveness;
-    store->space_bound = msls::SpaceBoundInItems(trie.space_bound, found.raw_bytes, found.table_bytes);
+    SetTrieShape(trie, found.raw_bytes, found.table_bytes, store);
   } else if (options.compaction_style == rocksdb::kCompactionStyleUniversal) {
     *store = Store::Default(Design::kUniversal);
     store->size_ratio_percent = static_cast<int>(options.compaction_options_universal.size_ratio);

@@ -1,4 +1,5 @@
-// What RocksDB's options of a column family with leveled compaction mean to the model of cairn/msls.h.
+// What RocksDB's options of a column family with leveled compaction, and those of a trie, mean to the model of
+// cairn/msls.h.
 //
 // Thread-safety: functions without state.
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "cairn/msls.h"
+#include "cairn/trie.h"
 #include "rocksdb/options.h"
 
 namespace cairn {
@@ -17,5 +19,8 @@ msls::FilePick PickOf(rocksdb::CompactionPri pri);
 // have them without level_compaction_dynamic_level_bytes. False if they do not grow from level to level: those that do
 // are appended.
 bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data_bytes, std::vector<double>* targets);
+
+// Sets what a kTrie store has of the options. Tables take `table_bytes` for `data_bytes` of keys and values.
+void SetTrieShape(const TrieOptions& trie, double data_bytes, double table_bytes, msls::Store* store);
 
 }  // namespace cairn

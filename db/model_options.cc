@@ -1,4 +1,6 @@
-#include "db/leveled_options.h"
+#include "db/model_options.h"
+
+#include "trie_table/trie_options.h"
 
 namespace cairn {
 
@@ -26,6 +28,15 @@ bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data
     bytes *= options.max_bytes_for_level_multiplier * (level < additional.size() ? additional[level] : 1);
   }
   return true;
+}
+
+void SetTrieShape(const TrieOptions& trie, double data_bytes, double table_bytes, msls::Store* store) {
+  store->root_trigger = trie.root_trigger;
+  store->column_trigger = TriggerOf(trie);
+  store->slots = trie.slots;
+  store->fan_out = trie.fan_out;
+  store->grow_liveness = trie.grow_liveness;
+  store->space_bound = msls::SpaceBoundInItems(trie.space_bound, data_bytes, table_bytes);
 }
 
 }  // namespace cairn
