@@ -1,5 +1,7 @@
 #include "db/model_options.h"
 
+#include <cstdio>
+
 #include "trie_table/trie_options.h"
 
 namespace cairn {
@@ -37,6 +39,13 @@ void SetTrieShape(const TrieOptions& trie, double data_bytes, double table_bytes
   store->fan_out = trie.fan_out;
   store->grow_liveness = trie.grow_liveness;
   store->space_bound = msls::SpaceBoundInItems(trie.space_bound, data_bytes, table_bytes);
+}
+
+std::string TrieShapeText(const msls::Store& store, double space_bound) {
+  char text[128];
+  snprintf(text, sizeof(text), "root_trigger=%d;slots=%d;trigger=%d;space_bound=%g", store.root_trigger, store.slots,
+           store.column_trigger, space_bound);
+  return text;
 }
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "cairn/msls.h"
@@ -22,5 +23,9 @@ bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data
 
 // Sets what a kTrie store has of the options. Tables take `table_bytes` for `data_bytes` of keys and values.
 void SetTrieShape(const TrieOptions& trie, double data_bytes, double table_bytes, msls::Store* store);
+
+// What Optimize changes of a kTrie store, in the form that TrieOptionsFromString takes, with a space bound on bytes or
+// items.
+std::string TrieShapeText(const msls::Store& store, double space_bound);
 
 }  // namespace cairn

@@ -228,9 +228,8 @@ int RunAdvise(int argc, char** argv) {
   printf("This would write %.2f (%.1f %% less) and keep %.2f:\n", optimum.after.write_amplification, 100 * gain,
          optimum.after.space_amplification);
   if (store.design == Design::kTrie) {
-    printf("  root_trigger=%d;slots=%d;trigger=%d;space_bound=%g\n", optimum.store.root_trigger, optimum.store.slots,
-           optimum.store.column_trigger,
-           msls::SpaceBoundInItems(optimum.store.space_bound, found.table_bytes, found.raw_bytes));
+    const double space_bound = msls::SpaceBoundInItems(optimum.store.space_bound, found.table_bytes, found.raw_bytes);
+    printf("  %s\n", TrieShapeText(optimum.store, space_bound).c_str());
   }
   for (const auto& option : options) {
     if (option.first != "write_buffer_size" && option.first != "num_levels")

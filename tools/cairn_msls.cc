@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cairn/msls.h"
+#include "db/model_options.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/svg_plot.h"
@@ -378,8 +379,7 @@ int RunOptimize(int argc, char** argv) {
       printf("  hash_stores=%d\n", optimum.store.hash_stores);
       break;
     case Design::kTrie:
-      printf("  root_trigger=%d;slots=%d;trigger=%d;space_bound=%g\n", optimum.store.root_trigger, optimum.store.slots,
-             optimum.store.column_trigger, optimum.store.space_bound);
+      printf("  %s\n", TrieShapeText(optimum.store, optimum.store.space_bound).c_str());
       break;
     default:
       for (const auto& option : rocksdb) printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
