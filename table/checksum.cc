@@ -40,10 +40,10 @@ uint64_t Word(const uint8_t* p) {
 
 }  // namespace
 
-uint32_t Crc32c(const void* data, size_t size) {
+uint32_t Crc32c(const void* data, size_t size, uint32_t before) {
   static const ZeroStripe zero_stripe;
   const uint8_t* p = static_cast<const uint8_t*>(data);
-  uint64_t crc = 0xffffffffu;
+  uint64_t crc = static_cast<uint32_t>(~before);
   // Three stripes at once: the instruction takes three cycles, and one can start every cycle.
   for (; size >= 3 * kStripe; size -= 3 * kStripe, p += 3 * kStripe) {
     uint64_t b = 0, c = 0;
@@ -61,7 +61,7 @@ uint32_t Crc32c(const void* data, size_t size) {
 
 #else
 
-uint32_t Crc32c(const void* data, size_t size) {
+uint32_t Crc32c(const void* data, size_t size, uint32_t before) {
   static const std::array<uint32_t, 256> table = [] {
     std::array<uint32_t, 256> t{};
     for (uint32_t v = 0; v < 256; ++v) {
@@ -72,7 +72,7 @@ uint32_t Crc32c(const void* data, size_t size) {
     return t;
   }();
   const uint8_t* p = static_cast<const uint8_t*>(data);
-  uint32_t crc = 0xffffffffu;
+  uint32_t crc = ~before;
   for (; size > 0; --size) crc = (crc >> 8) ^ table[(crc ^ *p++) & 255];
   return ~crc;
 }

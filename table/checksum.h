@@ -7,6 +7,7 @@
 
 namespace cairn {
 
-uint32_t Crc32c(const void* data, size_t size);
+// `before`: the CRC of the bytes in front of these, if there are any.
+uint32_t Crc32c(const void* data, size_t size, uint32_t before = 0);
 
 }  // namespace cairn

@@ -11,10 +11,10 @@ constexpr uint32_t kCompressFormat = 2;  // RocksDB's: sizes are stored with the
 }  // namespace
 
 UnitCompressor::UnitCompressor(rocksdb::CompressionType type, const rocksdb::CompressionOptions& options)
-    : type_(type),
+    : type_(type == rocksdb::kZSTDNotFinalCompression ? rocksdb::kZSTD : type),  // other names of one format
       options_(options),
-      context_(type, options),
-      dict_(std::make_unique<rocksdb::CompressionDict>("", type, options.level)) {}
+      context_(type_, options),
+      dict_(std::make_unique<rocksdb::CompressionDict>("", type_, options.level)) {}
 
 size_t UnitCompressor::TrainingBytes() const {
   if (type_ == rocksdb::kNoCompression || options_.max_dict_bytes == 0) return 0;

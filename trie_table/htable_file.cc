@@ -276,7 +276,7 @@ Status HTableFile::View(const rocksdb::ReadOptions& read_options, const UnitPlac
   if (read_options.verify_checksums) {
     PERF_TIMER_GUARD(block_checksum_time);
     RecordTick(statistics_, rocksdb::BLOCK_CHECKSUM_COMPUTE_COUNT);
-    if (UnitChecksum(bytes, place.size, place.offset) != LoadU32(bytes)) {
+    if (UnitChecksum(bytes, place.size, place.offset) != header.crc) {
       RecordTick(statistics_, rocksdb::BLOCK_CHECKSUM_MISMATCH_COUNT);
       return Corruption("checksum does not match", place.offset);
     }

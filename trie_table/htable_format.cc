@@ -17,7 +17,11 @@ namespace {
 
 constexpr size_t kGroupSize = 20;
 constexpr size_t kExtentSize = 28;
+// A unit begins with kUnitMark and a byte with kUnitFlag: no key of RocksDB's plain table (format page, "Unit").
+constexpr uint8_t kUnitMark = 0;
+constexpr uint8_t kUnitFlag = 0x80;
 constexpr uint8_t kWideFlag = 1;
+constexpr size_t kUnitCrcOffset = 4;
 constexpr unsigned kGuessBits = 20;
 
 IndexStatus Bad(const char* what) { return IndexStatus::Corruption(what); }
@@ -101,34 +105,37 @@ void UnitBuilder::AppendPayload(std::string* out) const {
 }
 
 uint32_t UnitChecksum(const char* unit, size_t size, uint64_t offset) {
-  return Crc32c(unit + 4, size - 4) ^ (static_cast<uint32_t>(offset / kMinBucketSize) * 0x9e3779b1u);
+  const uint32_t before_crc = Crc32c(unit, kUnitCrcOffset);
+  const size_t behind_crc = kUnitCrcOffset + sizeof(uint32_t);
+  return Crc32c(unit + behind_crc, size - behind_crc, before_crc) ^
+         (static_cast<uint32_t>(offset / kMinBucketSize) * 0x9e3779b1u);
 }
 
 void AppendUnit(const UnitHeader& fields, std::string_view stored_payload, uint64_t offset, size_t size,
                 std::string* out) {
   const size_t start = out->size();
-  PutU32(out, 0);
-  out->push_back(static_cast<char>(fields.compression));
-  out->push_back(static_cast<char>(fields.wide ? kWideFlag : 0));
+  out->push_back(static_cast<char>(kUnitMark));
+  out->push_back(static_cast<char>(kUnitFlag | fields.compression << 1 | (fields.wide ? kWideFlag : 0)));
   PutU16(out, fields.entries);
+  PutU32(out, 0);
   PutU32(out, static_cast<uint32_t>(stored_payload.size()));
   PutU32(out, fields.raw);
   out->append(stored_payload);
   if (size != 0) out->resize(start + size, '\0');
   const uint32_t crc = UnitChecksum(out->data() + start, out->size() - start, offset);
-  memcpy(&(*out)[start], &crc, sizeof(crc));
+  memcpy(&(*out)[start + kUnitCrcOffset], &crc, sizeof(crc));
 }
 
 IndexStatus DecodeUnitHeader(const char* unit, size_t size, UnitHeader* header) {
   if (size < kUnitHeaderSize) return Bad("unit is shorter than its header");
-  header->crc = LoadU32(unit);
-  header->compression = static_cast<uint8_t>(unit[4]);
-  const uint8_t flags = static_cast<uint8_t>(unit[5]);
+  const uint8_t flags = static_cast<uint8_t>(unit[1]);
+  header->compression = (flags & ~kUnitFlag) >> 1;
   header->wide = (flags & kWideFlag) != 0;
-  header->entries = LoadU16(unit + 6);
+  header->entries = LoadU16(unit + 2);
+  header->crc = LoadU32(unit + kUnitCrcOffset);
   header->stored = LoadU32(unit + 8);
   header->raw = LoadU32(unit + 12);
-  if ((flags & ~kWideFlag) != 0) return IndexStatus::NotSupported("unit has unknown flags");
+  if (static_cast<uint8_t>(unit[0]) != kUnitMark || (flags & kUnitFlag) == 0) return Bad("no unit begins here");
   if (header->stored > size - kUnitHeaderSize) return Bad("unit's payload is longer than the unit");
   if (header->compression == 0 && header->stored != header->raw) return Bad("unit's sizes contradict each other");
   if (!header->wide && header->raw > UINT16_MAX) return Bad("unit is too large for its offsets");
@@ -245,7 +252,8 @@ IndexStatus HTableHeader::Decode(std::string_view bytes, uint64_t file_size, HTa
   if (Crc32c(p, kSize - 4) != LoadU32(p + kSize - 4)) return Bad("header's checksum does not match");
   if (LoadU64(p) != kHTableMagic) return Bad("no HTable");
   p += 8;
-  if (LoadU32(p) != kHTableVersion) return IndexStatus::NotSupported("written by a newer version of Cairn");
+  if (LoadU32(p) > kHTableVersion) return IndexStatus::NotSupported("written by a newer version of Cairn");
+  if (LoadU32(p) < kHTableVersion) return IndexStatus::NotSupported("written by a version of Cairn before its release");
   HTableHeader read;
   read.bucket_size = LoadU32(p + 4);
   p += 8;

@@ -22,8 +22,9 @@ namespace cairn {
 constexpr uint64_t kHTableMagic = 0x9c41b7e25d0f8a63u;
 // Ends the file: the number of RocksDB's plain table (format page, "Header, properties, footer").
 constexpr uint64_t kHTableFooterMagic = 0x8242229663bf9564u;
-constexpr uint32_t kHTableVersion = 1;
+constexpr uint32_t kHTableVersion = 2;
 constexpr size_t kUnitHeaderSize = 16;
+constexpr uint8_t kMaxUnitCompression = 63;
 constexpr size_t kUnitPrefixSize = 8;  // base_seq
 constexpr size_t kMaxUnitEntries = UINT16_MAX;
 constexpr uint32_t kMinBucketSize = 4096;
@@ -76,7 +77,7 @@ class UnitBuilder {
 // The fixed part of a unit.
 struct UnitHeader {
   uint32_t crc = 0;
-  uint8_t compression = 0;
+  uint8_t compression = 0;  // at most kMaxUnitCompression
   bool wide = false;
   uint16_t entries = 0;
   uint32_t stored = 0;

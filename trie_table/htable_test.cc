@@ -26,6 +26,7 @@
 #include "table/get_context.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
+#include "table/sst_file_dumper.h"
 #include "table/table_builder.h"
 #include "table/table_reader.h"
 #include "table/test_seed.h"
@@ -386,6 +387,32 @@ TEST_F(HTableTest, PlainTablesRefuseIt) {
     std::string value;
     EXPECT_FALSE(opened.ok() && db_->Get(rocksdb::ReadOptions(), "a", &value).ok());
     EXPECT_FALSE(opened.ok() && db_->Get(rocksdb::ReadOptions(), "a", &value).IsNotFound());
+  }
+}
+
+// As `ldb dump_live_files` does. Lengths that a plain table reads in pages could lead anywhere.
+TEST_F(HTableTest, AScanAsAPlainTableEndsAtTheFirstByte) {
+  OpenGood();
+  for (uint64_t i = 0; i < 20000; ++i) Put(Key(i), std::string(1 + i % 100, 'x'));
+  Flush();
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  ASSERT_FALSE(files.empty());
+  for (const rocksdb::LiveFileMetaData& file : files) {
+    const std::string path = file.db_path + file.name;
+    std::string bytes;
+    ASSERT_TRUE(rocksdb::ReadFileToString(rocksdb::Env::Default(), path, &bytes).ok());
+    for (size_t unit = 0; unit < 4; ++unit) {
+      EXPECT_EQ(0, bytes[unit * 4096]) << unit;
+      EXPECT_LE(0x80, static_cast<uint8_t>(bytes[unit * 4096 + 1])) << unit;
+    }
+    rocksdb::SstFileDumper dumper(options_, path, rocksdb::Temperature::kUnknown, 0, /*verify_checksum=*/false,
+                                  /*output_hex=*/false, /*decode_blob_index=*/false, rocksdb::EnvOptions(),
+                                  /*silent=*/true);
+    ASSERT_TRUE(dumper.getStatus().ok()) << dumper.getStatus().ToString();
+    const rocksdb::Status s = dumper.ReadSequential(/*print_kv=*/false, UINT64_MAX, false, "", false, "");
+    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+    EXPECT_EQ(0u, dumper.GetReadNumber());
   }
 }
 
