@@ -93,6 +93,8 @@ class Workload {
       MoveOne();
     } else if (dice == 2) {
       JoinAndSplit();
+    } else if (dice == 3) {
+      Seal(random_() % 2);
     } else {
       WriteGroup();
     }
@@ -158,18 +160,33 @@ class Workload {
     acknowledged_ = complete_;
   }
 
-  void Flush(int family) {
-    Memtable flushed = memtables_[family];
-    if (flushed.sequences.empty()) return;
+  // The memtable becomes read-only, and waits for its flush.
+  void Seal(int family) {
+    if (memtables_[family].sequences.empty()) return;
     pool_->AcknowledgeAll();
+    sealed_[family].push_back(memtables_[family]);
     NewMemtable(family);
-    facts_.ends.insert({family, flushed.sequences.front()});
-    for (const uint64_t sequence : flushed.sequences) alive_.erase(sequence);
-    pool_->MarkFlushed(flushed.pieces);
+  }
+
+  // One table of all sealed memtables, which tells its smallest and its largest sequence. What the table drops from an
+  // end, because something newer is in it, may leave one of the two only.
+  void Flush(int family) {
+    Seal(family);
+    std::vector<Memtable> flushed;
+    flushed.swap(sealed_[family]);
+    if (flushed.empty()) return;
+    facts_.ends.insert({family, flushed.back().sequences.back()});
+    if (random_() % 2 == 0) facts_.ends.insert({family, flushed.front().sequences.front()});
+    for (const Memtable& memtable : flushed) {
+      for (const uint64_t sequence : memtable.sequences) alive_.erase(sequence);
+    }
+    for (const Memtable& memtable : flushed) pool_->MarkFlushed(memtable.pieces);
     pool_->NoteTable(++last_table_);
-    for (char* piece : flushed.pieces) {
-      EXPECT_TRUE(pool_->Free(piece));
-      free_.insert(free_.begin() + random_() % (free_.size() + 1), piece);
+    for (const Memtable& memtable : flushed) {
+      for (char* piece : memtable.pieces) {
+        EXPECT_TRUE(pool_->Free(piece));
+        free_.insert(free_.begin() + random_() % (free_.size() + 1), piece);
+      }
     }
   }
 
@@ -201,6 +218,7 @@ class Workload {
   std::unique_ptr<DurablePool> pool_;
   std::vector<char*> free_;
   Memtable memtables_[2];
+  std::vector<Memtable> sealed_[2];  // oldest first
   uint64_t last_memtable_ = 0;
   uint64_t last_table_ = 0;
   uint64_t complete_ = 0;

@@ -147,6 +147,43 @@ class PoolReader {
   std::vector<Piece> pieces_;
 };
 
+// Which memtables are in tables: those with a flush mark, those that hold a sequence at which a table ends, and by
+// their order all that are older, because RocksDB records the flushes of a column family in the order of its memtables,
+// several as one table or each as its own.
+class FlushedMemtables {
+ public:
+  FlushedMemtables(const std::vector<Piece>& pieces, uint64_t first_sequence, const DatabaseFacts& database) {
+    std::map<uint64_t, uint64_t> oldest;  // smallest sequence, by memtable
+    for (const Piece& piece : pieces) {
+      bool flushed = piece.marked;
+      uint64_t& smallest = oldest.emplace(piece.header.memtable, UINT64_MAX).first->second;
+      for (const PoolEntry& entry : piece.entries) {
+        if (entry.sequence <= first_sequence) continue;
+        smallest = std::min(smallest, entry.sequence);
+        flushed = flushed || database.TableEndsWith(piece.header.column_family, entry.sequence);
+      }
+      if (flushed) memtables_.insert(piece.header.memtable);
+    }
+    std::map<uint32_t, uint64_t> newest_flushed;  // smallest sequence of that memtable, by column family
+    for (const Piece& piece : pieces) {
+      const uint64_t smallest = oldest.at(piece.header.memtable);
+      if (smallest == UINT64_MAX || memtables_.count(piece.header.memtable) == 0) continue;
+      uint64_t& newest = newest_flushed[piece.header.column_family];
+      newest = std::max(newest, smallest);
+    }
+    for (const Piece& piece : pieces) {
+      const auto newest = newest_flushed.find(piece.header.column_family);
+      if (newest == newest_flushed.end() || oldest.at(piece.header.memtable) > newest->second) continue;
+      memtables_.insert(piece.header.memtable);
+    }
+  }
+
+  bool Contains(uint64_t memtable) const { return memtables_.count(memtable) != 0; }
+
+ private:
+  std::set<uint64_t> memtables_;
+};
+
 }  // namespace
 
 std::string PoolCounts::ToString() const {
@@ -195,19 +232,12 @@ Status ReadPool(const PmemFile& file, const Superblock& superblock, const Databa
   const Status s = reader.Read();
   if (!s.ok()) return s;
 
+  const FlushedMemtables flushed(reader.pieces(), superblock.first_sequence, database);
   std::map<uint64_t, const Piece*> pieces;  // by birth
-  std::set<uint64_t> flushed_memtables;
   for (const Piece& piece : reader.pieces()) {
-    if (piece.marked) flushed_memtables.insert(piece.header.memtable);
     // A sealed copy and its original are one; the copy may not have its tail yet.
     const Piece*& known = pieces[piece.header.birth];
     if (known == nullptr || known->entries.size() < piece.entries.size()) known = &piece;
-    for (const PoolEntry& entry : piece.entries) {
-      if (entry.sequence > superblock.first_sequence &&
-          database.TableEndsWith(piece.header.column_family, entry.sequence)) {
-        flushed_memtables.insert(piece.header.memtable);
-      }
-    }
   }
   counts->pieces = pieces.size();
   for (const auto& [birth, piece] : pieces) {
@@ -215,7 +245,7 @@ Status ReadPool(const PmemFile& file, const Superblock& superblock, const Databa
       entries->clear();
       return Damaged(file, piece->offset + kTailWordOffset, "a published entry lies behind a piece's tail");
     }
-    const bool in_table = flushed_memtables.count(piece->header.memtable) != 0;
+    const bool in_table = flushed.Contains(piece->header.memtable);
     const bool dropped = !database.HasColumnFamily(piece->header.column_family);
     for (const PoolEntry& entry : piece->entries) {
       if (entry.sequence <= superblock.first_sequence) {
