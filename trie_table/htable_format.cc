@@ -17,9 +17,10 @@ namespace {
 
 constexpr size_t kGroupSize = 20;
 constexpr size_t kExtentSize = 28;
-// A unit begins with kUnitMark and a byte with kUnitFlag: no key of RocksDB's plain table (format page, "Unit").
+// A unit begins with kUnitMark and a byte of 0x40 to 0x5f: no key of RocksDB's plain table (format page, "Unit").
 constexpr uint8_t kUnitMark = 0;
-constexpr uint8_t kUnitFlag = 0x80;
+constexpr uint8_t kUnitFlag = 0x40;
+constexpr uint8_t kUnitFlagMask = 0xe0;
 constexpr uint8_t kWideFlag = 1;
 constexpr size_t kUnitCrcOffset = 4;
 constexpr unsigned kGuessBits = 20;
@@ -129,13 +130,15 @@ void AppendUnit(const UnitHeader& fields, std::string_view stored_payload, uint6
 IndexStatus DecodeUnitHeader(const char* unit, size_t size, UnitHeader* header) {
   if (size < kUnitHeaderSize) return Bad("unit is shorter than its header");
   const uint8_t flags = static_cast<uint8_t>(unit[1]);
-  header->compression = (flags & ~kUnitFlag) >> 1;
+  header->compression = (flags & ~kUnitFlagMask) >> 1;
   header->wide = (flags & kWideFlag) != 0;
   header->entries = LoadU16(unit + 2);
   header->crc = LoadU32(unit + kUnitCrcOffset);
   header->stored = LoadU32(unit + 8);
   header->raw = LoadU32(unit + 12);
-  if (static_cast<uint8_t>(unit[0]) != kUnitMark || (flags & kUnitFlag) == 0) return Bad("no unit begins here");
+  if (static_cast<uint8_t>(unit[0]) != kUnitMark || (flags & kUnitFlagMask) != kUnitFlag) {
+    return Bad("no unit begins here");
+  }
   if (header->stored > size - kUnitHeaderSize) return Bad("unit's payload is longer than the unit");
   if (header->compression == 0 && header->stored != header->raw) return Bad("unit's sizes contradict each other");
   if (!header->wide && header->raw > UINT16_MAX) return Bad("unit is too large for its offsets");
