@@ -390,6 +390,18 @@ TEST_F(TrieDbTest, LetsWritersGoWhenNothingIsLeftToDo) {
   EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
 }
 
+TEST_F(TrieDbTest, ReadingAColumnFamilyForItsStatisticsLeavesNothingToWaitFor) {
+  Open();
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 60'000'000).ok());
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+  ASSERT_TRUE(db_->CreateColumnFamily(options_, "second", &handle).ok());
+  TrieStats stats;
+  EXPECT_TRUE(GetTrieStats(db_.get(), handle, &stats).ok());
+  const Status s = WaitForTrieCompaction(db_.get(), 20'000'000);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
+}
+
 // Holds the event of the first flush back from the listeners behind it until its gate is released.
 class HeldFlushEvent : public rocksdb::EventListener {
  public:
@@ -402,18 +414,6 @@ class HeldFlushEvent : public rocksdb::EventListener {
  private:
   std::atomic<int> flushes_{0};
 };
-
-TEST_F(TrieDbTest, ReadingAColumnFamilyForItsStatisticsLeavesNothingToWaitFor) {
-  Open();
-  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 60'000'000).ok());
-  rocksdb::ColumnFamilyHandle* handle = nullptr;
-  ASSERT_TRUE(db_->CreateColumnFamily(options_, "second", &handle).ok());
-  TrieStats stats;
-  EXPECT_TRUE(GetTrieStats(db_.get(), handle, &stats).ok());
-  const Status s = WaitForTrieCompaction(db_.get(), 20'000'000);
-  EXPECT_TRUE(s.ok()) << s.ToString();
-  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
-}
 
 // The table of a flush is read from the Version and compacted away; only then its event arrives, and the table's
 // deletion while another compaction runs.

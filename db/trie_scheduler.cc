@@ -616,18 +616,18 @@ Status TrieScheduler::AwaitFlushEvents(Lock* lock, const FamilyPtr& family) {
 }
 
 Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family) {
-  Status s = Load(lock, family);
-  while (s.ok() && !family->shape.straddlers().empty()) {
+  while (true) {
+    Status s = Load(lock, family);
+    if (!s.ok() || family->shape.straddlers().empty()) return s;
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     TrieJob job;
     if (family->picker.PickSplit(&job)) {
       s = RunJob(lock, family, job);
+      if (!s.ok()) return s;
     } else {
       changed_.wait(*lock);
     }
-    if (s.ok()) s = Load(lock, family);
   }
-  return s;
 }
 
 Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options) {

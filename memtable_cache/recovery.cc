@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <unordered_map>
 
 #include "memtable_cache/durable.h"
@@ -153,35 +152,41 @@ class PoolReader {
 class FlushedMemtables {
  public:
   FlushedMemtables(const std::vector<Piece>& pieces, uint64_t first_sequence, const DatabaseFacts& database) {
-    std::map<uint64_t, uint64_t> oldest;  // smallest sequence, by memtable
     for (const Piece& piece : pieces) {
-      bool flushed = piece.marked;
-      uint64_t& smallest = oldest.emplace(piece.header.memtable, UINT64_MAX).first->second;
+      Memtable& memtable = memtables_[piece.header.memtable];
+      memtable.column_family = piece.header.column_family;
+      memtable.flushed = memtable.flushed || piece.marked;
       for (const PoolEntry& entry : piece.entries) {
         if (entry.sequence <= first_sequence) continue;
-        smallest = std::min(smallest, entry.sequence);
-        flushed = flushed || database.TableEndsWith(piece.header.column_family, entry.sequence);
+        memtable.smallest = std::min(memtable.smallest, entry.sequence);
+        memtable.flushed = memtable.flushed || database.TableEndsWith(memtable.column_family, entry.sequence);
       }
-      if (flushed) memtables_.insert(piece.header.memtable);
     }
-    std::map<uint32_t, uint64_t> newest_flushed;  // smallest sequence of that memtable, by column family
-    for (const Piece& piece : pieces) {
-      const uint64_t smallest = oldest.at(piece.header.memtable);
-      if (smallest == UINT64_MAX || memtables_.count(piece.header.memtable) == 0) continue;
-      uint64_t& newest = newest_flushed[piece.header.column_family];
-      newest = std::max(newest, smallest);
+    std::map<uint32_t, uint64_t> newest;  // smallest sequence of the newest that is flushed, by column family
+    for (const auto& [id, memtable] : memtables_) {
+      if (!memtable.flushed || memtable.smallest == kNoSequence) continue;
+      uint64_t& of_family = newest[memtable.column_family];
+      of_family = std::max(of_family, memtable.smallest);
     }
-    for (const Piece& piece : pieces) {
-      const auto newest = newest_flushed.find(piece.header.column_family);
-      if (newest == newest_flushed.end() || oldest.at(piece.header.memtable) > newest->second) continue;
-      memtables_.insert(piece.header.memtable);
+    for (auto& [id, memtable] : memtables_) {
+      const auto found = newest.find(memtable.column_family);
+      if (found != newest.end() && memtable.smallest <= found->second) memtable.flushed = true;
     }
   }
 
-  bool Contains(uint64_t memtable) const { return memtables_.count(memtable) != 0; }
+  // REQUIRES: one of the pieces is of this memtable.
+  bool Contains(uint64_t memtable) const { return memtables_.at(memtable).flushed; }
 
  private:
-  std::set<uint64_t> memtables_;
+  static constexpr uint64_t kNoSequence = UINT64_MAX;
+
+  struct Memtable {
+    uint32_t column_family = 0;
+    uint64_t smallest = kNoSequence;  // of its entries that are not of before the session
+    bool flushed = false;
+  };
+
+  std::map<uint64_t, Memtable> memtables_;
 };
 
 }  // namespace

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "trie_table/htable_format.h"
+
 namespace cairn {
 
 namespace {
@@ -9,6 +11,8 @@ namespace {
 constexpr uint32_t kCompressFormat = 2;  // RocksDB's: sizes are stored with the bytes
 
 }  // namespace
+
+static_assert(rocksdb::kZSTD <= kMaxUnitCompression, "the largest type that a unit may name");
 
 UnitCompressor::UnitCompressor(rocksdb::CompressionType type, const rocksdb::CompressionOptions& options)
     : type_(type == rocksdb::kZSTDNotFinalCompression ? rocksdb::kZSTD : type),  // other names of one format

@@ -21,6 +21,7 @@ constexpr size_t kExtentSize = 28;
 constexpr uint8_t kUnitMark = 0;
 constexpr uint8_t kUnitFlag = 0x40;
 constexpr uint8_t kUnitFlagMask = 0xe0;
+static_assert((kUnitFlagMask & (kMaxUnitCompression << 1 | 1)) == 0, "a compression type has no room");
 constexpr uint8_t kWideFlag = 1;
 constexpr size_t kUnitCrcOffset = 4;
 constexpr unsigned kGuessBits = 20;
