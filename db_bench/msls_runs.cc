@@ -28,9 +28,11 @@
 #include "cairn/trie.h"
 #include "cairn/tuner.h"
 #include "db/model_options.h"
+#include "db_bench/measure.h"
 #include "msls/workload.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/rate_limiter.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "tools/arguments.h"
@@ -59,16 +61,30 @@ void WriteKey(uint32_t key, char* out) {
 
 using Bytes = std::map<std::pair<int, int>, uint64_t>;
 
-// Counts items of flushes, which the model must be told, and what compactions write from level to level.
+// Work of compactions, all of them together.
+struct Work {
+  double compactions = 0, read_bytes = 0, records = 0, seconds = 0, processor_seconds = 0;
+};
+
+// Counts items of flushes, which the model must be told, and what compactions do and write from level to level.
 class Counter : public rocksdb::EventListener {
  public:
   void OnCompactionCompleted(rocksdb::DB*, const rocksdb::CompactionJobInfo& info) override {
     std::lock_guard<std::mutex> lock(mutex_);
     compacted_[{info.base_input_level, info.output_level}] += info.stats.total_output_bytes;
+    work_.compactions++;
+    work_.read_bytes += static_cast<double>(info.stats.total_input_bytes);
+    work_.records += static_cast<double>(info.stats.num_input_records);
+    work_.seconds += 1e-6 * static_cast<double>(info.stats.elapsed_micros);
+    work_.processor_seconds += 1e-6 * static_cast<double>(info.stats.cpu_micros);
   }
   Bytes compacted() {
     std::lock_guard<std::mutex> lock(mutex_);
     return compacted_;
+  }
+  Work work() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return work_;
   }
   void OnMemTableSealed(const rocksdb::MemTableInfo& info) override {
     entries_ += info.num_entries;
@@ -83,6 +99,7 @@ class Counter : public rocksdb::EventListener {
   std::atomic<uint64_t> entries_{0}, memtables_{0};
   std::mutex mutex_;
   Bytes compacted_;  // guarded by mutex_; from level, to level
+  Work work_;        // guarded by mutex_
 };
 
 // What has been written into each depth of a trie, by compactions within the depth as well: RocksDB tells its listeners
@@ -112,6 +129,29 @@ nlohmann::ordered_json Steps(const Bytes& before, const Bytes& after, double ing
 nlohmann::ordered_json Steps(const Report& report) {
   nlohmann::ordered_json json;
   for (const msls::Step& step : report.breakdown) json[step.name] = step.value;
+  return json;
+}
+
+// What requests cost besides bytes written. Compactions that are asked for, as the trie's, are not among those that
+// RocksDB tells its listeners of, nor are moves.
+struct Cost {
+  Work work;
+  bench::WriteCounters counters;
+  bench::CpuSeconds cpu;
+};
+
+nlohmann::ordered_json Spent(const Cost& before, const Cost& after, uint64_t puts) {
+  const double each = 1 / static_cast<double>(puts);
+  const uint64_t read = after.counters.compaction_read_bytes - before.counters.compaction_read_bytes;
+  nlohmann::ordered_json json;
+  json["compactions"] = after.work.compactions - before.work.compactions;
+  json["records_compacted_per_put"] = (after.work.records - before.work.records) * each;
+  json["bytes_read_per_put"] = static_cast<double>(read) * each;
+  json["compaction_seconds"] = after.work.seconds - before.work.seconds;
+  json["compaction_processor_seconds"] = after.work.processor_seconds - before.work.processor_seconds;
+  json["processor_seconds"] = after.cpu.process - before.cpu.process;
+  json["writer_processor_seconds"] = after.cpu.thread - before.cpu.thread;
+  json["stalled_seconds"] = 1e-6 * static_cast<double>(after.counters.stall_micros - before.counters.stall_micros);
   return json;
 }
 
@@ -211,7 +251,7 @@ int Main(int argc, char** argv) {
   Arguments arguments("msls_runs", "Measures the write amplification of RocksDB and compares it with the model.");
   std::string path, pick = "kMinOverlappingRatio", engine = "leveled";
   uint64_t window = 32, keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20,
-           warm = 0, requests = 0, seed = 1;
+           warm = 0, requests = 0, seed = 1, device = 0;
   double zipf = 0, space = 0, shift_to = 0;
   int threads = 2, level0 = 4;
   bool optimize = false, static_levels = false, unpaced = false, simulate = false, tune = false;
@@ -228,6 +268,7 @@ int Main(int argc, char** argv) {
   arguments.Switch("optimize", &optimize, "leveled: with the level sizes that the optimizer finds");
   arguments.Number("max-space", &space, "with --optimize: bytes kept for each live byte; 0: no limit", 0, 1e6);
   arguments.Switch("unpaced", &unpaced, "do not wait for compactions after each memtable");
+  arguments.Bytes("write-rate", &device, "bytes a second that flushes and compactions may write, as a slow device");
   arguments.Number("shift-to", &shift_to, "as many requests again with this skew of the popularity", 0, 8);
   arguments.Switch("tune", &tune, "leveled: with the tuner, which may change level sizes; implies --static-levels");
   arguments.Count("window", &window, "with --tune: flushes between two looks of the tuner", 1);
@@ -275,6 +316,7 @@ int Main(int argc, char** argv) {
   options.max_background_jobs = threads;
   options.statistics = rocksdb::CreateDBStatistics();
   options.write_buffer_size = write_buffer;
+  if (device != 0) options.rate_limiter.reset(rocksdb::NewGenericRateLimiter(static_cast<int64_t>(device)));
   auto counter = std::make_shared<Counter>();
   options.listeners.push_back(counter);
   rocksdb::Status status;
@@ -312,6 +354,8 @@ int Main(int argc, char** argv) {
   if (status.ok()) status = run.Requests(&workload, warm, &done);
   if (status.ok()) status = run.Settle();
   const uint64_t flushed = run.Flushed(), compacted = run.Compacted();
+  auto spent = [&] { return Cost{counter->work(), bench::ReadWriteCounters(*options.statistics), bench::ReadCpu()}; };
+  const Cost cost_before = spent();
   auto compacted_by_step = [&] { return trie ? TrieBytes(db.get()) : counter->compacted(); };
   const Bytes steps = compacted_by_step();
   const double start = Seconds();
@@ -322,6 +366,7 @@ int Main(int argc, char** argv) {
   if (!status.ok()) return Fail(status.ToString());
   const double flush_bytes = static_cast<double>(run.Flushed() - flushed);
   const double compaction_bytes = static_cast<double>(run.Compacted() - compacted);
+  const nlohmann::ordered_json cost = Spent(cost_before, spent(), requests);
 
   uint64_t shifted = requests;
   Popularity popularity_after;
@@ -384,7 +429,9 @@ int Main(int argc, char** argv) {
     json["measured_after_shift"] = shifted_bytes / (static_cast<double>(shifted) * store.item_bytes);
   }
   if (tune) json["looks"] = run.looks();
+  json["cost"] = cost;
   json["puts_per_second"] = static_cast<double>(requests) / load_seconds;
+  json["puts_per_second_settled"] = static_cast<double>(requests) / seconds;  // until nothing is left to compact
   json["seconds"] = seconds;
   printf("%s\n", json.dump().c_str());
   db.reset();
