@@ -47,15 +47,14 @@ bool TriePicker::WaitsForChildren(const ContainerId& parent, const Column& colum
     some_empty |= occupied == 0;
   }
   if (!some_full || !some_empty) return false;
-  return parent.depth == 0 ? column.files < 5u * static_cast<unsigned>(shape_->trie().root_trigger) / 2
-                           : column.occupied_slots() < trigger + (shape_->trie().slots - trigger) / 2;
+  return parent.depth == 0 ? static_cast<int>(column.files) < RootWaitsUntil(shape_->trie().root_trigger)
+                           : column.occupied_slots() < ColumnWaitsUntil(trigger, shape_->trie().slots);
 }
 
 std::vector<ContainerId> TriePicker::SinkingChildren(const ContainerId& parent) const {
   std::vector<ContainerId> sinking;
   if (parent.depth == shape_->trie().depth) return sinking;
   const int last = LastLevelOfDepth(shape_->trie(), parent.depth + 1);
-  const int trigger = TriggerOf(shape_->trie());
   int most = 0;
   for (const ContainerId& child : shape_->Children(parent)) {
     const Column* column = shape_->Find(child);
@@ -65,7 +64,7 @@ std::vector<ContainerId> TriePicker::SinkingChildren(const ContainerId& parent) 
   }
   const int next = shape_->NextFreeLevel(parent);
   const int free = next == 0 ? 0 : next - FirstLevelOfDepth(shape_->trie(), parent.depth + 1) + 1;
-  if (most > trigger / 4 || most + free >= trigger) sinking.clear();
+  if (!SiblingsSink(most, free, TriggerOf(shape_->trie()))) sinking.clear();
   return sinking;
 }
 
@@ -208,7 +207,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
     const double merged = static_cast<double>(own->second.merged);
     if (IsLeaf(column) && id.depth > 0) {
       // A column that would be pushed before long anyway is pushed now: that frees as much.
-      const bool nearly_full = 4 * column.occupied_slots() >= 3 * TriggerOf(shape_->trie());
+      const bool nearly_full = IsNearlyFull(column.occupied_slots(), TriggerOf(shape_->trie()));
       consider(id, column, nearly_full ? KindFor(id, column) : TrieJob::Kind::kMerge,
                static_cast<double>(own->second.bytes), merged, merged, own->second.merged);
       continue;
@@ -245,7 +244,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
   if (!found) return false;
   more_for_space_ = true;
   const double excess = allowed > 0 ? bytes / allowed - 1 : 1;
-  best->score = 1 + 4 * std::min(excess, 2.0);
+  best->score = SpaceScore(excess);
   best->for_space = true;
   return true;
 }

@@ -245,6 +245,21 @@ TEST(TriePickerTest, NearlyEmptyColumnsSinkBeforeTheirParentRunsOutOfSlots) {
   EXPECT_EQ(job.output_level, LastLevelOfDepth(options, 1) - 1);
 }
 
+// What arrives in the free slots is merged along when they sink at last.
+TEST(TriePickerTest, NearlyEmptyColumnsStayWhileTheirParentHasTwoSlotsForThem) {
+  const TrieOptions options = SmallTrie();
+  TrieShape shape(options);
+  TriePicker picker(&shape, 0);
+  const int level = FirstLevelOfDepth(options, 1) + 2;
+  shape.Add(FileAt(100, level, 1));
+  shape.Add(FileAt(101, level, 3));
+  for (uint64_t file = 1; file <= 4; ++file) shape.Add(FileAt(file, 0, 0));
+  TrieJob job;
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kRoot);
+  EXPECT_EQ(job.output_level, level - 1);
+}
+
 // A merge that frees nothing (a snapshot holds the old versions) is not tried for ever.
 TEST(TriePickerTest, AFutileMergeIsNotRepeated) {
   TrieOptions options = SmallTrie();

@@ -186,9 +186,8 @@ class TriePlay {
       some_empty |= child->slots.empty() && !child->children.empty();
     }
     if (!some_full || !some_empty || (&parent == &root_ && top_.first_depth > 0)) return false;
-    const int most = parent.depth == 0 ? 5 * store_.root_trigger / 2
-                                       : store_.column_trigger + (TrieSlots(store_) - store_.column_trigger) / 2;
-    return Occupied(parent) < most;
+    return Occupied(parent) < (parent.depth == 0 ? RootWaitsUntil(store_.root_trigger)
+                                                 : ColumnWaitsUntil(store_.column_trigger, TrieSlots(store_)));
   }
 
   // All children are nearly empty, but lie too high to be filled: those that would lie lower if merged.
@@ -199,7 +198,7 @@ class TriePlay {
       most = std::max(most, Occupied(*child));
       if (!child->slots.empty() && child->levels > Occupied(*child)) sinking.push_back(child.get());
     }
-    if (most > store_.column_trigger / 4 || most + FreeLevels(parent) >= store_.column_trigger) sinking.clear();
+    if (!SiblingsSink(most, FreeLevels(parent), store_.column_trigger)) sinking.clear();
     return sinking;
   }
 
@@ -245,7 +244,7 @@ class TriePlay {
         tables_.Live() + std::max(kSpaceHeadStart * garbage - next_flush, kSpaceLittleGarbage * garbage);
     const double items = items_ + top_.held_above;
     if (items <= allowed) return;
-    const double score = 1 + 4 * std::min(items / allowed - 1, 2.0);
+    const double score = SpaceScore(items / allowed - 1);
     if (score <= best->score) return;
     double largest = 1;
     for (const Column* column : columns_) largest = std::max(largest, column->largest / column->stands_for);
@@ -284,8 +283,7 @@ class TriePlay {
     }
     const double ratio = freed / std::max(1.0, written);
     if (freed < kSpaceWorthwhile * before || ratio <= *best_ratio) return;
-    const bool nearly_full = 4 * Occupied(*column) >= 3 * Trigger(*column);
-    const bool down = !leaf || (nearly_full && GoesDown(column));
+    const bool down = !leaf || (IsNearlyFull(Occupied(*column), Trigger(*column)) && GoesDown(column));
     if (down && FreeLevels(*column) <= 0) return;
     *best_ratio = ratio;
     *best = {column, down, score};
