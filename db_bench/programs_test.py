@@ -367,6 +367,18 @@ class MslsRunsTest(ProgramTest):
             self.assertGreater(run["measured"], 1, engine)
             self.assertLess(abs(run["error_percent"]), 30, run)
 
+    def test_a_slow_device_and_the_cost_of_compactions(self):
+        rate = 8 << 20
+        run = self.run_small("--requests=100K", "--unpaced", "--write-rate=%d" % rate)
+        written = run["measured"] * 100000 * run["item_bytes_on_disk"]
+        self.assertLess(written, rate * (run["seconds"] + 1), run)
+        self.assertLess(run["puts_per_second_settled"], run["puts_per_second"] * 1.001)
+        cost = run["cost"]
+        self.assertGreater(cost["compactions"], 0)
+        self.assertGreater(cost["records_compacted_per_put"], run["measured"] - run["measured_flush"])
+        self.assertGreater(cost["bytes_read_per_put"], 100)
+        self.assertGreater(cost["processor_seconds"], cost["compaction_processor_seconds"])
+
     def test_the_tuner_follows_a_shift(self):
         run = self.run_small("--requests=200K", "--shift-to=1.2", "--tune", "--window=8")
         looks = run["looks"]
