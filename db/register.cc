@@ -5,6 +5,7 @@
 
 #include "cmake/processor/processor_check.h"
 #include "db/key_sample.h"
+#include "db/silt_merges.h"
 #include "db/trie_listener.h"
 #include "db/tuner.h"
 #include "memtable_cache/sub_memtable_factory.h"
@@ -86,6 +87,12 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       cairn::TrieListener::kClassName(),
       [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
         guard->reset(new cairn::TrieListener());
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::EventListener>(
+      cairn::SiltMerges::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
+        guard->reset(new cairn::SiltMerges());
         return guard->get();
       });
   library.AddFactory<rocksdb::EventListener>(

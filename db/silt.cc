@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "db/hash_order_options.h"
+#include "db/silt_merges.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_type.h"
 #include "table/ect_table.h"
@@ -24,6 +25,22 @@ namespace {
 constexpr uint64_t kNoLimit = uint64_t{1} << 60;
 constexpr int kLevels = 2;  // HashStores and the SortedStore
 
+// RocksDB counts the HashStores; what merge_trigger is lies between its two triggers for writers that are too fast.
+void SetTriggers(const SiltOptions& silt, rocksdb::ColumnFamilyOptions* options) {
+  const int most = MaxHashStores(silt);
+  options->level0_file_num_compaction_trigger = most;
+  options->level0_slowdown_writes_trigger = most + 2 * silt.merge_trigger;
+  options->level0_stop_writes_trigger = options->level0_slowdown_writes_trigger + silt.merge_trigger;
+}
+
+void GetTriggers(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt) {
+  const int most = options.level0_file_num_compaction_trigger;
+  const int between = options.level0_stop_writes_trigger - options.level0_slowdown_writes_trigger;
+  silt->merge_trigger = between >= 1 && between <= most ? between : most;
+  silt->max_hash_stores = 0;
+  if (most != MaxHashStores(*silt)) silt->max_hash_stores = most;
+}
+
 using rocksdb::OptionType;
 using rocksdb::OptionTypeInfo;
 
@@ -34,6 +51,7 @@ const std::unordered_map<std::string, OptionTypeInfo>& SiltOptionTypes() {
     made->insert({{"hash", {offsetof(SiltOptions, hash), OptionType::kString}},
                   {"seed", {offsetof(SiltOptions, seed), OptionType::kUInt64T}},
                   {"merge_trigger", {offsetof(SiltOptions, merge_trigger), OptionType::kInt}},
+                  {"max_hash_stores", {offsetof(SiltOptions, max_hash_stores), OptionType::kInt}},
                   {"merge_threads", {offsetof(SiltOptions, merge_threads), OptionType::kUInt32T}}});
     return made;
   }();
@@ -69,6 +87,10 @@ Status ValidateSiltOptions(const SiltOptions& silt) {
     return Status::InvalidArgument("silt option merge_trigger is " + std::to_string(silt.merge_trigger),
                                    "it may be 1 to 1000");
   }
+  if (silt.max_hash_stores != 0 && (silt.max_hash_stores < silt.merge_trigger || silt.max_hash_stores > 3000)) {
+    return Status::InvalidArgument("silt option max_hash_stores is " + std::to_string(silt.max_hash_stores),
+                                   "it may be 0 or merge_trigger to 3000");
+  }
   if (silt.merge_threads < 1 || silt.merge_threads > 1000) {
     return Status::InvalidArgument("silt option merge_threads is " + std::to_string(silt.merge_threads),
                                    "it may be 1 to 1000");
@@ -99,15 +121,18 @@ Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
   options->level_compaction_dynamic_level_bytes = false;
   options->max_bytes_for_level_base = kNoLimit;
   options->max_compaction_bytes = kNoLimit;
-  options->level0_file_num_compaction_trigger = silt.merge_trigger;
-  options->level0_slowdown_writes_trigger = 3 * silt.merge_trigger;
-  options->level0_stop_writes_trigger = 4 * silt.merge_trigger;
+  SetTriggers(silt, options);
   return Status::OK();
 }
 
 Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt) {
   const Status s = ValidateSiltOptions(silt);
-  if (s.ok()) options->max_subcompactions = std::max(options->max_subcompactions, silt.merge_threads);
+  if (!s.ok()) return s;
+  options->max_subcompactions = std::max(options->max_subcompactions, silt.merge_threads);
+  for (const auto& listener : options->listeners) {
+    if (listener != nullptr && listener->IsInstanceOf(SiltMerges::kClassName())) return s;
+  }
+  options->listeners.push_back(std::make_shared<SiltMerges>());
   return s;
 }
 
@@ -127,7 +152,7 @@ bool IsSilt(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt) {
   if (silt != nullptr) {
     silt->hash = HashKindName(hash->kind());
     silt->seed = hash->seed();
-    silt->merge_trigger = options.level0_file_num_compaction_trigger;
+    GetTriggers(options, silt);
     silt->table = factory->options();
   }
   return true;

@@ -9,6 +9,7 @@
 #include <unordered_map>
 
 #include "cairn/silt.h"
+#include "db/silt_merges.h"
 #include "db/stats_text.h"
 #include "file/filename.h"
 #include "rocksdb/metadata.h"
@@ -67,6 +68,9 @@ Status ReadLevels(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, SiltStat
               level.level == 0 ? &stats->hash_stores : &stats->sorted_store);
     }
   }
+  if (stats->hash_stores.files > 0) {
+    stats->hash_store_weight = WeightOfHashStores(meta.levels[0]) / static_cast<double>(stats->hash_stores.files);
+  }
   return s;
 }
 
@@ -94,11 +98,15 @@ double KeysOfAHashStore(const SiltStats& stats, uint64_t write_buffer_size) {
   return Ratio(static_cast<double>(write_buffer_size), entry + kMemtableOverhead);
 }
 
+double HashStoresOfAMerge(const SiltStats& stats) {
+  return std::min<double>(MaxHashStores(stats.options), stats.options.merge_trigger / stats.hash_store_weight);
+}
+
 SiltModelInput ModelInputOf(const SiltStats& stats, uint64_t write_buffer_size) {
   SiltModelInput input;
   input.keys = static_cast<double>(stats.sorted_store.keys);
   input.hash_store_keys = KeysOfAHashStore(stats, write_buffer_size);
-  input.merge_keys = input.hash_store_keys * stats.options.merge_trigger;
+  input.merge_keys = input.hash_store_keys * HashStoresOfAMerge(stats);
   input.tag_bits = stats.options.table.filter_tag_bits;
   return input;
 }
@@ -174,8 +182,8 @@ std::string SiltStatsToTable(const SiltStats& stats) {
   row("block reads a lookup", stats.predicted.read_amplification, stats.measured.read_amplification);
   row("written per byte put", stats.predicted.write_amplification, stats.measured.write_amplification);
   row("HashStores (now)", stats.predicted.hash_stores, stats.measured.hash_stores);
-  table += FormatText("model: N = %.0f keys, d = %.0f keys a merge (%d HashStores), k = %.0f tag bits\n",
-                      stats.model_input.keys, stats.model_input.merge_keys, stats.options.merge_trigger,
+  table += FormatText("model: N = %.0f keys, d = %.0f keys a merge (%.0f HashStores), k = %.0f tag bits\n",
+                      stats.model_input.keys, stats.model_input.merge_keys, HashStoresOfAMerge(stats),
                       stats.model_input.tag_bits);
   table += FormatText("written since creation: %s flushed, %s by merges (data blocks), and the log\n",
                       BytesText(stats.flushed_bytes).c_str(), BytesText(stats.compacted_bytes).c_str());

@@ -183,6 +183,7 @@ Status OverlaySilt(const EngineSettings& settings, DBOptions* database, ColumnFa
   }
   if (settings.level0_trigger >= 0) {
     silt.merge_trigger = settings.level0_trigger;
+    silt.max_hash_stores = settings.level0_trigger;
   }
   Status s = SiltOptionsFromString(settings.engine_options, &silt);
   if (s.ok()) {

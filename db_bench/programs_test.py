@@ -156,12 +156,12 @@ class DbBenchTest(ProgramTest):
             "--write_buffer_size=65536",
             "--block_size=8192",
             "--subcompactions=3",
-            "--engine_options=merge_trigger=4;group=128",
+            "--engine_options=merge_trigger=4;max_hash_stores=6;group=128",
         )
         self.assertRegex(output, r"readrandom .*\(12\d\d\d of 20000 found\)")
         self.assertRegex(output, r"readseq .* ops/sec")
         self.assertEqual(options["num_levels"], "2")
-        self.assertEqual(options["level0_file_num_compaction_trigger"], "4")
+        self.assertEqual(options["level0_file_num_compaction_trigger"], "6")
         self.assertEqual(options["max_subcompactions"], "3")
         self.assertIn("group=128;", options["table"])
         self.assertIn("block_size=8192;", options["table"])

@@ -172,7 +172,9 @@ rocksdb::TableBuilder* EctTableFactory::NewTableBuilder(const rocksdb::TableBuil
   const EctTableFilter filter =
       last_level || options_.filter_tag_bits == 0 ? EctTableFilter::kNone : EctTableFilter::kCuckoo;
   const auto collectors = CollectorsOf(options);
-  collectors->push_back(NewEctCollectorFactory(options_, *hash, filter));
+  const bool compact = options.reason == rocksdb::TableFileCreationReason::kFlush &&
+                       compact_next_flush_.Take(options.db_session_id, options.column_family_id);
+  collectors->push_back(NewEctCollectorFactory(options_, *hash, filter, compact));
   rocksdb::TableBuilderOptions with_index(options);
   with_index.internal_tbl_prop_coll_factories = collectors.get();
   return options_.table->NewTableBuilder(with_index, file);

@@ -5,9 +5,13 @@
 
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "cairn/silt.h"
 #include "rocksdb/table.h"
@@ -37,6 +41,24 @@ std::shared_ptr<rocksdb::TableFactory> NewEctTableFactoryLike(const rocksdb::Blo
 
 struct EctTableCounters;
 
+// Column families, each named by its database's session and its number in there. Thread-safe.
+class FamilyMarks {
+ public:
+  void Set(const std::string& db_session_id, uint32_t family) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    marked_.emplace(db_session_id, family);
+  }
+  // Whether it was set; it no longer is.
+  bool Take(const std::string& db_session_id, uint32_t family) {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return marked_.erase({db_session_id, family}) != 0;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::pair<std::string, uint32_t>> marked_;  // guarded by mutex_
+};
+
 class EctTableFactory : public rocksdb::TableFactory {
  public:
   static const char* kClassName() { return "cairn.EctTable"; }
@@ -63,9 +85,15 @@ class EctTableFactory : public rocksdb::TableFactory {
   const EctTableOptions& options() const { return options_; }
   const EctTableCounters& counters() const { return *counters_; }
 
+  // The next flush of this column family writes a table that RocksDB is to compact.
+  void CompactNextFlush(const std::string& db_session_id, uint32_t family) const {
+    compact_next_flush_.Set(db_session_id, family);
+  }
+
  private:
   EctTableOptions options_;
   const std::shared_ptr<EctTableCounters> counters_;  // shared by all readers
+  mutable FamilyMarks compact_next_flush_;
 };
 
 }  // namespace cairn

@@ -38,11 +38,12 @@ EctOptions IndexOptions(const EctTableOptions& options) {
 
 class EctCollector : public rocksdb::InternalTblPropColl {
  public:
-  EctCollector(const EctTableOptions& options, const KeyHash& hash, EctTableFilter filter)
+  EctCollector(const EctTableOptions& options, const KeyHash& hash, EctTableFilter filter, bool compact)
       : hash_(hash),
         index_(IndexOptions(options)),
         filter_(CuckooFilterOptions{options.filter_tag_bits, 0.95}),
-        filter_kind_(filter) {}
+        filter_kind_(filter),
+        compact_(compact) {}
 
   const char* Name() const override { return "cairn.EctTable"; }
 
@@ -99,6 +100,8 @@ class EctCollector : public rocksdb::InternalTblPropColl {
     return rocksdb::Status::OK();
   }
 
+  bool NeedCompact() const override { return compact_; }
+
   rocksdb::UserCollectedProperties GetReadableProperties() const override {
     return {{kEctProperty, std::to_string(offsets_.size()) + " blocks"}};
   }
@@ -108,6 +111,7 @@ class EctCollector : public rocksdb::InternalTblPropColl {
   EctBuilder index_;
   CuckooFilterBuilder filter_;
   const EctTableFilter filter_kind_;
+  const bool compact_;
   std::vector<uint64_t> offsets_;  // of the data blocks so far
   std::vector<uint64_t> samples_;  // hashes of the first keys of every kEctSampleBlocks-th of them
   std::string user_key_;           // of the last entry
@@ -117,25 +121,26 @@ class EctCollector : public rocksdb::InternalTblPropColl {
 
 class EctCollectorFactory : public rocksdb::InternalTblPropCollFactory {
  public:
-  EctCollectorFactory(const EctTableOptions& options, const KeyHash& hash, EctTableFilter filter)
-      : options_(options), hash_(hash), filter_(filter) {}
+  EctCollectorFactory(const EctTableOptions& options, const KeyHash& hash, EctTableFilter filter, bool compact)
+      : options_(options), hash_(hash), filter_(filter), compact_(compact) {}
   const char* Name() const override { return "cairn.EctTable"; }
   rocksdb::InternalTblPropColl* CreateInternalTblPropColl(uint32_t, int, int, rocksdb::SequenceNumber) override {
-    return new EctCollector(options_, hash_, filter_);
+    return new EctCollector(options_, hash_, filter_, compact_);
   }
 
  private:
   const EctTableOptions options_;
   const KeyHash hash_;
   const EctTableFilter filter_;
+  const bool compact_;
 };
 
 }  // namespace
 
 std::unique_ptr<rocksdb::InternalTblPropCollFactory> NewEctCollectorFactory(const EctTableOptions& options,
-                                                                            const KeyHash& hash,
-                                                                            EctTableFilter filter) {
-  return std::make_unique<EctCollectorFactory>(options, hash, filter);
+                                                                            const KeyHash& hash, EctTableFilter filter,
+                                                                            bool compact) {
+  return std::make_unique<EctCollectorFactory>(options, hash, filter, compact);
 }
 
 rocksdb::Status ReadEctTableFacts(const rocksdb::TableProperties& properties, EctTableFacts* facts) {

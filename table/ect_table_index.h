@@ -21,10 +21,12 @@ namespace cairn {
 
 enum class EctTableFilter { kNone, kCuckoo };
 
-// Makes one collector for one table builder. RocksDB must write blocks as they fill up (no parallel or dictionary
-// compression), so that the offsets that the collector sees are exact.
+// Makes one collector for one table builder, which asks for the table's compaction if `compact`. RocksDB must write
+// blocks as they fill up (no parallel or dictionary compression), so that the offsets that the collector sees are
+// exact.
 std::unique_ptr<rocksdb::InternalTblPropCollFactory> NewEctCollectorFactory(const EctTableOptions& options,
-                                                                            const KeyHash& hash, EctTableFilter filter);
+                                                                            const KeyHash& hash, EctTableFilter filter,
+                                                                            bool compact);
 
 // What a table's properties say of its index without the index itself. NotFound if the table has none, Corruption or
 // NotSupported (a newer version) if it cannot be read.

@@ -290,7 +290,7 @@ TEST_F(CairnTest, SiltByOptionsAndConversion) {
   ASSERT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.out, "cairn.EctTable");
   EXPECT_CONTAINS(result.out, "cairn.HashOrder:xxh3:7");
-  EXPECT_CONTAINS(result.out, "level0_file_num_compaction_trigger=5");
+  EXPECT_CONTAINS(result.out, "level0_file_num_compaction_trigger=15");
   EXPECT_CONTAINS(result.out, "max_subcompactions=3");
   EXPECT_CONTAINS(result.out, "write_buffer_size=1000000");
   result = Cairn({"options", "silt", "--rocksdb-option", "num_levels=3"});

@@ -69,9 +69,14 @@ struct SiltOptions {
   std::string hash = "xxh3";
   uint64_t seed = 0;
 
-  // The number of HashStores whose merge into the SortedStore is due: SILT's d, in write buffers. More: fewer merges,
-  // but every lookup asks as many filters.
+  // HashStores whose merge into the SortedStore is due: SILT's d, in write buffers full of different keys. Of a write
+  // buffer in which each key was written twice the HashStore counts as half of one. More: fewer merges, but every
+  // lookup asks as many filters.
   int merge_trigger = 16;
+
+  // A merge is due as well when there are so many HashStores, however few keys they hold. 0: three times merge_trigger.
+  // This alone counts without the listener that UseSiltMerges adds.
+  int max_hash_stores = 0;
 
   // Threads that share one merge, each with its range of hashes.
   uint32_t merge_threads = 2;
@@ -92,11 +97,12 @@ std::string SiltOptionsToString(const SiltOptions& options);
 rocksdb::Status ValidateSiltOptions(const SiltOptions& options);
 
 // Makes a column family a SILT store: comparator, table factory, two levels and their triggers. What else the options
-// hold (write buffer, compression, merge operator ...) stays. The database needs UseSiltMerges as well, or a merge runs
-// on one thread.
+// hold (write buffer, compression, merge operator ...) stays. The database needs UseSiltMerges as well, or merges run
+// on one thread, and by the number of HashStores alone.
 rocksdb::Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt = SiltOptions());
 
-// Raises the database's max_subcompactions to SiltOptions::merge_threads.
+// Raises the database's max_subcompactions to SiltOptions::merge_threads and adds the listener `cairn.SiltMerges`,
+// which starts merges by what the HashStores hold.
 rocksdb::Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt = SiltOptions());
 
 // Both of the above.
@@ -147,6 +153,7 @@ struct SiltStats {
   SiltOptions options;
   SiltLevelStats hash_stores;
   SiltLevelStats sorted_store;
+  double hash_store_weight = 1;  // mean part of a HashStore's writes that were of different keys
   // Since the column family was created, as far as its tables tell: data blocks, without indexes and filters.
   uint64_t flushed_bytes = 0;
   uint64_t compacted_bytes = 0;

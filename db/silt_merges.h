@@ -1,0 +1,36 @@
+// Starts the merges of SILT stores by what the HashStores hold, where RocksDB by itself only counts them. Skewed
+// updates leave few different keys of a write buffer, and a merge costs the whole SortedStore however few keys it
+// brings.
+//
+// A merge is due when the HashStores weigh SiltOptions::merge_trigger or are SiltOptions::max_hash_stores; without this
+// listener, only then.
+//
+// Option string: cairn.SiltMerges
+// Thread-safety: safe. It holds no state, so one may serve any number of databases.
+
+#pragma once
+
+#include "cairn/silt.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/metadata.h"
+
+namespace cairn {
+
+// SiltOptions::max_hash_stores, or what it is by default.
+int MaxHashStores(const SiltOptions& silt);
+
+// Write buffers full of different keys that would hold as much as the HashStores of this level: each counts with the
+// part of its writes that were of different keys. Writes are counted by sequence numbers, so those to other column
+// families in between make it less. A table that no flush wrote counts as one.
+double WeightOfHashStores(const rocksdb::LevelMetaData& level);
+
+class SiltMerges : public rocksdb::EventListener {
+ public:
+  static const char* kClassName() { return "cairn.SiltMerges"; }
+  const char* Name() const override { return kClassName(); }
+
+  void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
+};
+
+}  // namespace cairn
