@@ -52,7 +52,8 @@ double Gain(FilePick pick, const Place& place) {
       break;
     case FilePick::kMinOverlappingRatio:
       // What comes from a part of the level above lies dense where it came, and is picked there.
-      burst = place.first ? 0.76 - 0.03 * place.skew : 1.3 + 0.6 * place.skew;
+      burst =
+          place.first ? 0.76 - 0.03 * place.skew : 1.3 + 0.35 * place.burst + (0.6 - 0.35 * place.burst) * place.skew;
       steady = (place.above_last ? std::min(1.1, 0.93 + 0.5 * r) : std::min(1.0, 0.66 + 1.3 * r)) - 0.04 * place.skew;
       break;
     case FilePick::kByCompensatedSize:
@@ -81,7 +82,7 @@ double Below(FilePick pick, double step, double skew) {
     case FilePick::kRoundRobin:
       return 1 - 0.36 * step;
     case FilePick::kMinOverlappingRatio:
-      return 0.95 - 0.36 * step - 0.9 * step * step;
+      return 0.95 - 0.36 * step - (1.1 - 0.2 * skew) * step * step;
     case FilePick::kByCompensatedSize:
       return 0.96;
     case FilePick::kOldestSmallestSeqFirst:

@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -124,13 +125,15 @@ TEST(ModelTest, TrieHasNoStep) {
 TEST(ModelTest, TrieHeadroomSavesWrites) {
   Store store = Store::Default(Design::kTrie);
   const Popularity p = Keys(4.5e7, 0);
-  double last = HUGE_VAL;
+  double least = HUGE_VAL, most = 0;
   for (int slots : {15, 20, 30, 60}) {
     store.slots = slots;
     const double now = RunModel(store, p).write_amplification;
-    EXPECT_LT(now, 0.99 * last) << slots;
-    last = now;
+    EXPECT_LT(now, least) << slots;
+    least = now;
+    most = std::max(most, now);
   }
+  EXPECT_LT(least, 0.99 * most);
 }
 
 TEST(ModelTest, SpaceBoundInItemsAndBack) {
