@@ -45,18 +45,17 @@ void MergeIfDue(rocksdb::DB* db, uint32_t family_id) {
       descriptor.options.disable_auto_compactions) {
     return;
   }
+  std::string session;
+  if (!db->GetDbSessionId(session).ok()) return;
   rocksdb::ColumnFamilyMetaData meta;
   db->GetColumnFamilyMetaData(handle.get(), &meta);
-  for (const rocksdb::SstFileMetaData& file : meta.levels[0].files) {
-    if (file.being_compacted) return;
-  }
+  const std::vector<rocksdb::SstFileMetaData>& stores = meta.levels[0].files;
+  const bool merging = std::any_of(stores.begin(), stores.end(), [](const auto& file) { return file.being_compacted; });
   const double weight = WeightOfHashStores(meta.levels[0]) + 0.5;
-  if (meta.levels[1].files.empty() && weight + 1 >= silt.merge_trigger) {
-    std::string session;
-    if (!db->GetDbSessionId(session).ok()) return;
-    descriptor.options.table_factory->CheckedCast<EctTableFactory>()->CompactNextFlush(session, family_id);
-  }
-  if (weight < silt.merge_trigger) return;
+  // A merge that was asked for may not have begun yet, so this may ask once too often: taken back when it begins.
+  const bool with_next = !merging && meta.levels[1].files.empty() && weight + 1 >= silt.merge_trigger;
+  descriptor.options.table_factory->CheckedCast<EctTableFactory>()->CompactNextFlush(session, family_id, with_next);
+  if (merging || weight < silt.merge_trigger) return;
   // What it cannot do now is tried again after the next flush.
   rocksdb::experimental::SuggestCompactRange(db, handle.get(), nullptr, nullptr).PermitUncheckedError();
 }
@@ -64,6 +63,10 @@ void MergeIfDue(rocksdb::DB* db, uint32_t family_id) {
 }  // namespace
 
 void SiltMerges::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) { MergeIfDue(db, info.cf_id); }
+
+void SiltMerges::OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
+  MergeIfDue(db, info.cf_id);
+}
 
 // While it ran, HashStores came.
 void SiltMerges::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {

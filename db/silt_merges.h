@@ -30,6 +30,7 @@ class SiltMerges : public rocksdb::EventListener {
   const char* Name() const override { return kClassName(); }
 
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
 };
 

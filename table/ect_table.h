@@ -44,9 +44,13 @@ struct EctTableCounters;
 // Column families, each named by its database's session and its number in there. Thread-safe.
 class FamilyMarks {
  public:
-  void Set(const std::string& db_session_id, uint32_t family) {
+  void Set(const std::string& db_session_id, uint32_t family, bool marked) {
     std::lock_guard<std::mutex> lock(mutex_);
-    marked_.emplace(db_session_id, family);
+    if (marked) {
+      marked_.emplace(db_session_id, family);
+    } else {
+      marked_.erase({db_session_id, family});
+    }
   }
   // Whether it was set; it no longer is.
   bool Take(const std::string& db_session_id, uint32_t family) {
@@ -85,9 +89,9 @@ class EctTableFactory : public rocksdb::TableFactory {
   const EctTableOptions& options() const { return options_; }
   const EctTableCounters& counters() const { return *counters_; }
 
-  // The next flush of this column family writes a table that RocksDB is to compact.
-  void CompactNextFlush(const std::string& db_session_id, uint32_t family) const {
-    compact_next_flush_.Set(db_session_id, family);
+  // Whether the next flush of this column family writes a table that RocksDB is to compact.
+  void CompactNextFlush(const std::string& db_session_id, uint32_t family, bool compact) const {
+    compact_next_flush_.Set(db_session_id, family, compact);
   }
 
  private:
