@@ -11,8 +11,10 @@
 #include "cairn/trie.h"
 #include "db/db_impl/db_impl.h"
 #include "db/durable_db.h"
+#include "db/listeners.h"
 #include "db/range_deletion_filter.h"
 #include "db/trie_files.h"
+#include "db/trie_listener.h"
 #include "db/trie_scheduler.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/stackable_db.h"
@@ -146,9 +148,8 @@ class CairnDB : public rocksdb::StackableDB {
 
 Status CheckDescriptors(const rocksdb::DBOptions& options,
                         const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families) {
-  rocksdb::DBOptions with_listener = options;
-  Status s = UseTrieCompaction(&with_listener);
-  const bool has_listener = with_listener.listeners.size() == options.listeners.size();
+  Status s;
+  const bool has_listener = HasListener<TrieListener>(options);
   for (const auto& descriptor : column_families) {
     if (!s.ok()) return s;
     if (!cairn::IsTrie(descriptor.options, nullptr)) continue;

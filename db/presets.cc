@@ -6,6 +6,7 @@
 
 #include "cairn/trie.h"
 #include "db/hash_order_options.h"
+#include "db/listeners.h"
 #include "db/trie_listener.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
@@ -97,10 +98,7 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
 }
 
 Status UseTrieCompaction(rocksdb::DBOptions* options) {
-  for (const auto& listener : options->listeners) {
-    if (listener != nullptr && listener->IsInstanceOf(TrieListener::kClassName())) return Status::OK();
-  }
-  options->listeners.push_back(std::make_shared<TrieListener>());
+  AddListener<TrieListener>(options);
   return Status::OK();
 }
 

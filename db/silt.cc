@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "db/hash_order_options.h"
+#include "db/listeners.h"
 #include "db/silt_merges.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_type.h"
@@ -129,10 +130,7 @@ Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt) {
   const Status s = ValidateSiltOptions(silt);
   if (!s.ok()) return s;
   options->max_subcompactions = std::max(options->max_subcompactions, silt.merge_threads);
-  for (const auto& listener : options->listeners) {
-    if (listener != nullptr && listener->IsInstanceOf(SiltMerges::kClassName())) return s;
-  }
-  options->listeners.push_back(std::make_shared<SiltMerges>());
+  AddListener<SiltMerges>(options);
   return s;
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "db/db_impl/db_impl.h"
+#include "db/listeners.h"
 #include "db/trie_files.h"
 #include "db/trie_listener.h"
 #include "file/filename.h"
@@ -48,12 +49,6 @@ int CompactionLimit(const rocksdb::DBOptions& options) {
   return std::max(1, options.max_background_jobs - std::max(1, options.max_background_jobs / 4));
 }
 
-bool HasListener(const rocksdb::DBOptions& options) {
-  return std::any_of(options.listeners.begin(), options.listeners.end(), [](const auto& listener) {
-    return listener != nullptr && listener->IsInstanceOf(TrieListener::kClassName());
-  });
-}
-
 }  // namespace
 
 std::shared_ptr<TrieScheduler> TrieScheduler::Find(rocksdb::DB* db) {
@@ -67,7 +62,7 @@ std::shared_ptr<TrieScheduler> TrieScheduler::Attach(rocksdb::DB* db) {
   std::shared_ptr<TrieScheduler> found = Find(db);
   if (found != nullptr) return found;
   // Made outside the registry's lock, because it asks the DB; of two that race, one stays.
-  if (!HasListener(db->GetDBOptions())) return nullptr;
+  if (!HasListener<TrieListener>(db->GetDBOptions())) return nullptr;
   auto made = std::make_shared<TrieScheduler>(db->GetRootDB());
   Registry& registry = GlobalRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);

@@ -158,8 +158,8 @@ nlohmann::ordered_json Spent(const Cost& before, const Cost& after, uint64_t put
 class Run {
  public:
   // With `pace` Put waits for compactions whenever a memtable has been sealed.
-  Run(rocksdb::DB* db, rocksdb::Statistics* statistics, size_t value_bytes, const Counter* pace, bool trie)
-      : db_(db), statistics_(statistics), value_bytes_(value_bytes), pace_(pace), trie_(trie), noise_(1 << 20, 0) {
+  Run(rocksdb::DB* db, size_t value_bytes, const Counter* pace, bool trie)
+      : db_(db), value_bytes_(value_bytes), pace_(pace), trie_(trie), noise_(1 << 20, 0) {
     std::mt19937_64 random(1);
     for (char& c : noise_) c = static_cast<char>(random());
     write_.disableWAL = true;
@@ -204,9 +204,6 @@ class Run {
     return s;
   }
 
-  uint64_t Flushed() const { return statistics_->getTickerCount(rocksdb::FLUSH_WRITE_BYTES); }
-  uint64_t Compacted() const { return statistics_->getTickerCount(rocksdb::COMPACT_WRITE_BYTES); }
-
  private:
   void Note() {
     TunerReport report;
@@ -230,7 +227,6 @@ class Run {
   }
 
   rocksdb::DB* const db_;
-  rocksdb::Statistics* const statistics_;
   const size_t value_bytes_;
   const Counter* const pace_;
   const bool trie_;
@@ -346,14 +342,13 @@ int Main(int argc, char** argv) {
   if (!status.ok()) return Fail(path + ": " + status.ToString());
   std::unique_ptr<rocksdb::DB> db(raw);
 
-  Run run(db.get(), options.statistics.get(), value, unpaced ? nullptr : counter.get(), trie);
+  Run run(db.get(), value, unpaced ? nullptr : counter.get(), trie);
   if (tune) run.Watch();
   msls::Workload workload(popularity, seed);
   for (uint64_t i = 0; i < keys && status.ok(); i++) status = run.Put(workload.Load(i));
   uint64_t done = 0;
   if (status.ok()) status = run.Requests(&workload, warm, &done);
   if (status.ok()) status = run.Settle();
-  const uint64_t flushed = run.Flushed(), compacted = run.Compacted();
   auto spent = [&] { return Cost{counter->work(), bench::ReadWriteCounters(*options.statistics), bench::ReadCpu()}; };
   const Cost cost_before = spent();
   auto compacted_by_step = [&] { return trie ? TrieBytes(db.get()) : counter->compacted(); };
@@ -364,20 +359,22 @@ int Main(int argc, char** argv) {
   if (status.ok()) status = run.Settle();
   const double seconds = Seconds() - start;
   if (!status.ok()) return Fail(status.ToString());
-  const double flush_bytes = static_cast<double>(run.Flushed() - flushed);
-  const double compaction_bytes = static_cast<double>(run.Compacted() - compacted);
-  const nlohmann::ordered_json cost = Spent(cost_before, spent(), requests);
+  const Cost cost_after = spent();
+  const bench::WriteCounters &before = cost_before.counters, &after = cost_after.counters;
+  const double flush_bytes = static_cast<double>(after.flush_bytes - before.flush_bytes);
+  const double compaction_bytes = static_cast<double>(after.compaction_bytes - before.compaction_bytes);
 
   uint64_t shifted = requests;
   Popularity popularity_after;
   if (arguments.Given("shift-to") && status.ok()) {
     s = Popularity::Zipf(static_cast<double>(keys), shift_to, &popularity_after);
     if (!s.ok()) return Fail(s.message());
-    msls::Workload after(popularity_after, seed);
-    status = run.Requests(&after, requests, &shifted);
+    msls::Workload workload_after(popularity_after, seed);
+    status = run.Requests(&workload_after, requests, &shifted);
   }
+  const bench::WriteCounters end = bench::ReadWriteCounters(*options.statistics);
   const double shifted_bytes =
-      static_cast<double>(run.Flushed() + run.Compacted() - flushed - compacted) - flush_bytes - compaction_bytes;
+      static_cast<double>(end.flush_bytes + end.compaction_bytes - after.flush_bytes - after.compaction_bytes);
 
   rocksdb::TablePropertiesCollection tables;
   status = db->GetPropertiesOfAllTables(&tables);
@@ -429,7 +426,7 @@ int Main(int argc, char** argv) {
     json["measured_after_shift"] = shifted_bytes / (static_cast<double>(shifted) * store.item_bytes);
   }
   if (tune) json["looks"] = run.looks();
-  json["cost"] = cost;
+  json["cost"] = Spent(cost_before, cost_after, requests);
   json["puts_per_second"] = static_cast<double>(requests) / load_seconds;
   json["puts_per_second_settled"] = static_cast<double>(requests) / seconds;  // until nothing is left to compact
   json["seconds"] = seconds;
