@@ -31,9 +31,10 @@ EctResidency::EctResidency(EctIndexResidency residency, rocksdb::BlockBasedTable
       load_bytes_(load_bytes),
       counters_(std::move(counters)),
       cache_(table->get_rep()->table_options.block_cache) {
-  if (cache_ != nullptr) key_ = KeyOf(*table, file_size);
   if (residency == EctIndexResidency::kPinned) pinned_ = std::move(tries);
-  if (residency == EctIndexResidency::kCache && cache_ != nullptr) Insert(std::move(tries));
+  if (cache_ == nullptr) return;
+  key_ = KeyOf(*table, file_size);
+  if (residency == EctIndexResidency::kCache) Insert(std::move(tries));
   // RocksDB's reader has been charged and kept to a strict limit: what it holds without the index is less.
   using Decision = rocksdb::CacheEntryRoleOptions::Decision;
   const bool charged = ReaderChargeDecision(table->get_rep()->table_options) != Decision::kDisabled;
