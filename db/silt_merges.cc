@@ -15,7 +15,7 @@ int MaxHashStores(const SiltOptions& silt) {
   return silt.max_hash_stores != 0 ? silt.max_hash_stores : 3 * silt.merge_trigger;
 }
 
-double WeightOfHashStores(const rocksdb::LevelMetaData& level) {
+double WeightOfHashStores(const rocksdb::LevelMetaData& level, uint64_t write_buffer_size) {
   std::vector<const rocksdb::SstFileMetaData*> files;
   for (const rocksdb::SstFileMetaData& file : level.files) files.push_back(&file);
   std::sort(files.begin(), files.end(),
@@ -26,7 +26,10 @@ double WeightOfHashStores(const rocksdb::LevelMetaData& level) {
   for (const rocksdb::SstFileMetaData* file : files) {
     const uint64_t end = file->largest_seqno + 1;
     const uint64_t writes = end - std::min({begin, file->smallest_seqno, end - 1});
-    weight += std::min(1.0, static_cast<double>(file->num_entries) / static_cast<double>(writes));
+    const auto entries = static_cast<double>(file->num_entries);
+    const double filled = (static_cast<double>(file->size) + kMemtableBytesBeyondTable * entries) /
+                          static_cast<double>(write_buffer_size);
+    weight += std::min(1.0, std::max(entries / static_cast<double>(writes), filled));
     begin = end;
   }
   return weight;
@@ -51,7 +54,7 @@ void MergeIfDue(rocksdb::DB* db, uint32_t family_id) {
   db->GetColumnFamilyMetaData(handle.get(), &meta);
   const std::vector<rocksdb::SstFileMetaData>& stores = meta.levels[0].files;
   const bool merging = std::any_of(stores.begin(), stores.end(), [](const auto& file) { return file.being_compacted; });
-  const double weight = WeightOfHashStores(meta.levels[0]) + 0.5;
+  const double weight = WeightOfHashStores(meta.levels[0], descriptor.options.write_buffer_size) + 0.5;
   // A merge that was asked for may not have begun yet, so this may ask once too often: taken back when it begins.
   const bool with_next = !merging && meta.levels[1].files.empty() && weight + 1 >= silt.merge_trigger;
   descriptor.options.table_factory->CheckedCast<EctTableFactory>()->CompactNextFlush(session, family_id, with_next);

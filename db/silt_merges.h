@@ -10,6 +10,8 @@
 
 #pragma once
 
+#include <cstdint>
+
 #include "cairn/silt.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/metadata.h"
@@ -19,10 +21,14 @@ namespace cairn {
 // SiltOptions::max_hash_stores, or what it is by default.
 int MaxHashStores(const SiltOptions& silt);
 
+// What an entry takes in a memtable of skip lists beyond what it takes in a HashStore, bytes.
+constexpr double kMemtableBytesBeyondTable = 20;
+
 // Write buffers full of different keys that would hold as much as the HashStores of this level: each counts with the
-// part of its writes that were of different keys. Writes are counted by sequence numbers, so those to other column
-// families in between make it less. A table that no flush wrote counts as one.
-double WeightOfHashStores(const rocksdb::LevelMetaData& level);
+// part of its writes that were of different keys, or with the part of a write buffer that its entries fill, if that is
+// more. Writes are counted by sequence numbers, so those to other column families in between make the first less;
+// compression, and a write buffer that was not full, the second. A table that no flush wrote counts as one.
+double WeightOfHashStores(const rocksdb::LevelMetaData& level, uint64_t write_buffer_size);
 
 class SiltMerges : public rocksdb::EventListener {
  public:

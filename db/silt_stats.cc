@@ -47,7 +47,7 @@ void AddFile(const rocksdb::SstFileMetaData& file, const rocksdb::TablePropertie
   level->filter_bytes += facts.filter_bytes;
 }
 
-Status ReadLevels(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, SiltStats* stats) {
+Status ReadLevels(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, uint64_t write_buffer_size, SiltStats* stats) {
   rocksdb::TablePropertiesCollection collection;
   const Status s = db->GetPropertiesOfAllTables(handle, &collection);
   if (!s.ok()) return s;
@@ -69,7 +69,8 @@ Status ReadLevels(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, SiltStat
     }
   }
   if (stats->hash_stores.files > 0) {
-    stats->hash_store_weight = WeightOfHashStores(meta.levels[0]) / static_cast<double>(stats->hash_stores.files);
+    stats->hash_store_weight =
+        WeightOfHashStores(meta.levels[0], write_buffer_size) / static_cast<double>(stats->hash_stores.files);
   }
   return s;
 }
@@ -93,9 +94,8 @@ void ReadCounters(const EctTableCounters& counters, SiltStats* stats) {
 // like those of the SortedStore.
 double KeysOfAHashStore(const SiltStats& stats, uint64_t write_buffer_size) {
   if (stats.hash_stores.files > 0) return Ratio(stats.hash_stores.keys, stats.hash_stores.files);
-  constexpr double kMemtableOverhead = 40;  // bytes an entry, of a skip list
   const double entry = Ratio(stats.sorted_store.bytes, stats.sorted_store.keys);
-  return Ratio(static_cast<double>(write_buffer_size), entry + kMemtableOverhead);
+  return Ratio(static_cast<double>(write_buffer_size), entry + kMemtableBytesBeyondTable);
 }
 
 double HashStoresOfAMerge(const SiltStats& stats) {
@@ -143,7 +143,7 @@ Status GetSiltStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, SiltSt
     return Status::NotSupported("column family " + handle->GetName(), "is no SILT store");
   }
   stats->column_family = handle->GetName();
-  s = ReadLevels(db, handle, stats);
+  s = ReadLevels(db, handle, descriptor.options.write_buffer_size, stats);
   if (!s.ok()) return s;
   ReadCounters(descriptor.options.table_factory->CheckedCast<EctTableFactory>()->counters(), stats);
 

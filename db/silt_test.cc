@@ -125,6 +125,32 @@ TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStores) {
   }
 }
 
+// What others write to the database in between makes no store's merges late.
+TEST_F(SiltTest, MergesAreDueByTheKeysOfHashStoresOfEachColumnFamily) {
+  SiltOptions silt;
+  silt.merge_trigger = 4;
+  options_.write_buffer_size = 256 << 10;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  Open();
+  rocksdb::ColumnFamilyHandle* other = nullptr;
+  ASSERT_TRUE(db_->CreateColumnFamily(options_, "other", &other).ok());
+  const std::unique_ptr<rocksdb::ColumnFamilyHandle> closes_first(other);
+  size_t stores = 0;
+  for (int i = 0; i < 30000; ++i) {
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), std::string(100, 'v')).ok());
+    for (int j = 0; j < 3; ++j) {
+      ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), other, Key(3 * i + j), std::string(100, 'v')).ok());
+    }
+    if (i % 500 == 499) {
+      ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+      stores = std::max<size_t>(stores, Files(0));
+    }
+  }
+  EXPECT_GE(stores, 3u);
+  EXPECT_LE(stores, 5u) << "by sequence numbers alone, a HashStore is a quarter of one";
+  EXPECT_GE(Files(1), 1);
+}
+
 // Without the listener, and in stores of which HashStores are merged by their number.
 TEST_F(SiltTest, AtMostMaxHashStoresWait) {
   SiltOptions silt;
