@@ -85,6 +85,7 @@ void BM_Ect(benchmark::State& state) {
   EctOptions options;
   options.block_items = static_cast<uint32_t>(state.range(0));
   options.skip_leaves = static_cast<uint32_t>(state.range(1));
+  options.expected_keys = Keys().size();
   std::string bytes;
   EctIndex index;
   Run(

@@ -203,6 +203,36 @@ void WriteDirectory(const std::vector<Boundary>& boundaries, EctHeader* header, 
   }
 }
 
+// Hashes in the order in which they came, in pieces: none is copied as more come, and each piece is freed as soon as it
+// has been handed on.
+class HashQueue {
+ public:
+  void Push(uint64_t hash) {
+    if (pieces_.empty() || pieces_.back().size() == pieces_.back().capacity()) AddPiece();
+    pieces_.back().push_back(hash);
+  }
+
+  // Hands all on, oldest first, and leaves none.
+  template <typename Take>
+  void Drain(const Take& take) {
+    for (std::vector<uint64_t>& piece : pieces_) {
+      for (uint64_t hash : piece) take(hash);
+      piece = {};
+    }
+    pieces_.clear();
+  }
+
+ private:
+  void AddPiece() {
+    constexpr size_t kFirst = 1 << 10, kLargest = 1 << 17;  // hashes
+    const size_t hashes = pieces_.empty() ? kFirst : std::min(2 * pieces_.back().capacity(), kLargest);
+    pieces_.emplace_back();
+    pieces_.back().reserve(hashes);
+  }
+
+  std::vector<std::vector<uint64_t>> pieces_;
+};
+
 }  // namespace
 
 class EctBuilder::Impl {
@@ -235,7 +265,8 @@ class EctBuilder::Impl {
     ++keys_;
     if (!status_.ok()) return;
     if (options_.expected_keys == 0) {
-      hashes_.push_back(hash);
+      if (keys_ == 1) first_ = hash;
+      hashes_.Push(hash);
     } else if (hash < header_.first_hash || hash > header_.last_hash) {
       Fail("the hash at position " + std::to_string(keys_ - 1) + " is not within first_hash ... last_hash");
     } else {
@@ -260,9 +291,8 @@ class EctBuilder::Impl {
     if (!status_.ok()) return status_;
 
     if (options_.expected_keys == 0) {
-      Begin(hashes_.size(), hashes_.empty() ? 0 : hashes_.front(), hashes_.empty() ? 0 : hashes_.back());
-      for (uint64_t hash : hashes_) AddToBucket(hash);
-      hashes_ = {};
+      Begin(keys_, first_, previous_);
+      hashes_.Drain([this](uint64_t hash) { AddToBucket(hash); });
     }
     EndBucket();
     header_.keys = keys_;
@@ -375,7 +405,8 @@ class EctBuilder::Impl {
   bool finished_ = false;
   uint64_t keys_ = 0;
   uint64_t previous_ = 0;
-  std::vector<uint64_t> hashes_;  // all of them, unless expected_keys says that they need not be kept
+  uint64_t first_ = 0;
+  HashQueue hashes_;              // all of them, unless expected_keys says that they need not be kept
   std::vector<uint64_t> starts_;  // ranks at which started blocks begin
 
   Boundaries pruning_;

@@ -59,7 +59,7 @@ double Median(std::vector<double> values) {
 
 int RunEct(int argc, char** argv) {
   uint64_t keys = 10000000, group = 256, hmax = 64, items = 0, skip = 160, lookups = 1000000, seed = 1;
-  bool stream = false, json = false;
+  bool uncounted = false, json = false;
   Arguments arguments("ect", kDescription);
   arguments.Count("keys", &keys, "random hashes to index", 1, uint64_t{1} << 36);
   arguments.Count("group", &group, "mean keys in a virtual bucket", 16, 65536);
@@ -69,8 +69,8 @@ int RunEct(int argc, char** argv) {
   arguments.Count("skip", &skip, "smallest trie that stores the length of its left part", 3, UINT32_MAX);
   arguments.Count("lookups", &lookups, "lookups in each of five timed rounds", 1, uint64_t{1} << 32);
   arguments.Count("seed", &seed, "of the hashes");
-  arguments.Switch("stream", &stream,
-                   "tell the builder the number of keys, so that it keeps only one bucket in memory");
+  arguments.Switch("uncounted", &uncounted,
+                   "leave it to the builder to count the keys: it keeps all hashes until the end");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   if (items == 1) return arguments.UsageError("--sparse=1 is a dense index; leave it out");
@@ -81,7 +81,7 @@ int RunEct(int argc, char** argv) {
   options.hmax = static_cast<uint32_t>(hmax);
   options.block_items = static_cast<uint32_t>(items);
   options.skip_leaves = static_cast<uint32_t>(skip);
-  if (stream) options.expected_keys = keys;
+  if (!uncounted) options.expected_keys = keys;
 
   std::string bytes;
   const double build_start = ThreadSeconds();

