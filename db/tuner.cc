@@ -165,6 +165,8 @@ class TunedDatabase {
       }
     }
     rocksdb::Status set = hook_ != nullptr ? hook_(TunerPoint::kBeforeSetOptions) : rocksdb::Status::OK();
+    // A database that has emptied its queues to close must not queue a compaction for new options.
+    if (stopping()) return true;
     if (set.ok()) set = db_->SetOptions(handle.get(), wanted);
     // The options can be in force although SetOptions failed: when only the OPTIONS file could not be written.
     const bool in_force = set.ok() || LevelOptions(db_->GetOptions(handle.get())) != LevelOptions(options);

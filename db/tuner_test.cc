@@ -113,6 +113,7 @@ TEST_F(TunerTest, BelievesAndApplies) {
   Open();
   TunerReport report;
   EXPECT_FALSE(GetTunerReport(db_.get(), &report));
+  Load();
   report = WriteUntil(6);
   EXPECT_NEAR(report.keys, 20000, 3000);
   EXPECT_NEAR(report.item_bytes, 104, 8);
