@@ -148,7 +148,7 @@ class TunedDatabase {
     const rocksdb::Options options = db_->GetOptions(handle.get());
     if (hook_ != nullptr) hook_(TunerPoint::kBeforeSolving).PermitUncheckedError();
     const TunerAction action = family->logic.Look(window, View(handle.get(), options), Now());
-    if (action.kind == TunerAction::Kind::kNone || stopping()) return true;
+    if (action.kind == TunerAction::Kind::kNone) return true;
     if (action.kind == TunerAction::Kind::kApply) family->before = LevelOptions(options);
     OptionMap wanted = family->before;
     if (action.kind == TunerAction::Kind::kApply) {
