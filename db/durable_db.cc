@@ -5,6 +5,8 @@
 #include <thread>
 #include <utility>
 
+#include "db/pool_note.h"
+#include "db/pool_presence.h"
 #include "file/filename.h"
 #include "rocksdb/env.h"
 #include "rocksdb/listener.h"
@@ -22,8 +24,6 @@ using rocksdb::Status;
 using rocksdb::WriteOptions;
 
 namespace {
-
-constexpr char kDefaultName[] = "/CAIRN_POOL";
 
 DurableMemTableFactory* DurableFactoryOf(const ColumnFamilyOptions& options, DurableSettings* settings) {
   auto* const factory = dynamic_cast<DurableMemTableFactory*>(options.memtable_factory.get());
@@ -87,8 +87,14 @@ class DurableDB : public rocksdb::StackableDB {
     closed_ = true;
     // RocksDB flushes what is in memory, unless told otherwise; what has not been flushed must not be freed.
     pool_->Freeze();
+    rocksdb::Env* const env = GetEnv();
+    const std::string name = GetName();
     const Status s = StackableDB::Close();
     const Status finished = pool_->Finish();
+    Superblock superblock;
+    if (finished.ok() && ReadSuperblock(*pool_->file(), &superblock).ok() && superblock.phase == PoolPhase::kIdle) {
+      NotePoolIdle(env, name).PermitUncheckedError();  // an idle pool alone says enough
+    }
     for (const auto& factory : factories_) dynamic_cast<DurableMemTableFactory&>(*factory).UsePool(nullptr);
     return s.ok() ? finished : s;
   }
@@ -281,8 +287,11 @@ Status PreparePool(const rocksdb::DBOptions& options, const std::string& path, c
   file_options.bytes = settings.bytes;
   file_options.require_persistent_memory = settings.require_persistent_memory;
   std::unique_ptr<PmemFile> file;
+  if (s.ok()) s = CheckPoolIsNoted(options.env, path, settings.path);
   if (s.ok()) s = PmemFile::Open(file_options, &file);
   if (s.ok()) s = RecoverPoolFile(options, path, file.get(), report);
+  // Before the pool gets another session: the note goes with the old one.
+  if (s.ok()) s = NotePoolIdle(options.env, path);
   std::unique_ptr<DurablePool> started;
   if (s.ok()) s = DurablePool::Start(std::move(file), settings.bytes, &started);
   if (s.ok()) *pool = std::move(started);
@@ -309,10 +318,18 @@ Status ArmPool(rocksdb::DB* db, const std::vector<ColumnFamilyHandle*>& handles,
   if (s.ok()) s = db->GetDbIdentity(database);
   std::unique_ptr<rocksdb::LogFile> wal;
   if (s.ok()) s = db->GetCurrentWalFile(&wal);
+  Superblock superblock;
+  if (s.ok()) s = ReadSuperblock(*pool->file(), &superblock);
+  // The note first: from the pool's phase on, writes may lie there.
+  if (s.ok()) s = NotePoolLive(db->GetEnv(), db->GetName(), pool->file()->path(), superblock.session);
   return s.ok() ? pool->Arm(database, wal->LogNumber(), [db] { return db->GetLatestSequenceNumber(); }) : s;
 }
 
 }  // namespace
+
+bool GetDurableSettings(const ColumnFamilyOptions& options, DurableSettings* settings) {
+  return DurableFactoryOf(options, settings) != nullptr;
+}
 
 bool IsDurable(const std::vector<ColumnFamilyDescriptor>& column_families) {
   DurableSettings settings;
@@ -339,7 +356,7 @@ Status CheckDurable(const rocksdb::DBOptions& options, const std::string& path,
     }
     s = CheckFamilyOptions(family.options, family.name);
   }
-  if (settings->path.empty()) settings->path = path + kDefaultName;
+  if (settings->path.empty()) settings->path = path + "/" + kPoolFileName;
   return s;
 }
 

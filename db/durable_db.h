@@ -16,6 +16,9 @@
 
 namespace cairn {
 
+// Whether the column family asks for durable memtables, and for which.
+bool GetDurableSettings(const rocksdb::ColumnFamilyOptions& options, DurableSettings* settings);
+
 // Whether any of the column families asks for durable memtables.
 bool IsDurable(const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families);
 

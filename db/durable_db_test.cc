@@ -19,6 +19,7 @@
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
+#include "db/pool_presence.h"
 #include "file/filename.h"
 #include "gtest/gtest.h"
 #include "rocksdb/convenience.h"
@@ -258,13 +259,7 @@ TEST_F(DurableDbTest, OpenedWithoutThePoolSince) {
   EXPECT_NE(s.ToString().find("opened without the pool file"), std::string::npos) << s.ToString();
   // Asking again changes nothing; giving up does.
   EXPECT_TRUE(again.Open(DurableOptions(), copy).IsInvalidArgument());
-  {
-    PmemFileOptions options;
-    options.path = copy + "/CAIRN_POOL";
-    std::unique_ptr<PmemFile> file;
-    ASSERT_OK(PmemFile::Open(options, &file));
-    ASSERT_OK(DiscardPoolFile(file.get()));
-  }
+  ASSERT_OK(DiscardPool(plain, copy, ""));
   ASSERT_OK(again.Open(DurableOptions(), copy));
 }
 

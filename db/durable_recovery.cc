@@ -11,6 +11,7 @@
 #include "db/dbformat.h"
 #include "db/log_reader.h"
 #include "db/log_writer.h"
+#include "db/pool_note.h"
 #include "db/version_edit.h"
 #include "db/write_batch_internal.h"
 #include "file/filename.h"
@@ -225,7 +226,9 @@ class Recovery {
            const std::function<bool(RecoveryStep)>& reached)
       : options_(options), path_(std::move(path)), file_(file), report_(report), reached_(reached) {}
 
-  Status Run() {
+  // What there is to do, doing none of it: *entries are to be replayed, unless report's wal is that of a file already
+  // there.
+  Status Examine(std::vector<PoolEntry>* entries) {
     *report_ = RecoveryReport();
     Status s = ReadSuperblock(*file_, &superblock_);
     if (s.IsNotFound()) return Status::OK();
@@ -235,15 +238,24 @@ class Recovery {
     if (superblock_.phase == PoolPhase::kRecovering &&
         options_.env->FileExists(rocksdb::LogFileName(directory, superblock_.recovery_wal)).ok()) {
       report_->wal = superblock_.recovery_wal;
-      return Finish();
+      return s;
     }
     s = facts_.Read(options_, path_);
-    if (!s.ok()) return Foreign("there is no database that it could belong to (" + s.ToString() + ")");
+    if (!s.ok()) {
+      report_->foreign = true;
+      return Foreign("there is no database that it could belong to (" + s.ToString() + ")");
+    }
     s = CheckState(directory);
+    return s.ok() ? ReadPool(*file_, superblock_, facts_, entries, &report_->counts) : s;
+  }
+
+  Status Run() {
     std::vector<PoolEntry> entries;
-    if (s.ok()) s = ReadPool(*file_, superblock_, facts_, &entries, &report_->counts);
-    if (s.ok()) s = Reach(RecoveryStep::kChecked);
-    if (s.ok() && !entries.empty()) s = MakeWal(directory, entries);
+    Status s = Examine(&entries);
+    if (!s.ok() || !report_->had_work) return s;
+    if (report_->wal != 0) return Finish();
+    s = Reach(RecoveryStep::kChecked);
+    if (s.ok() && !entries.empty()) s = MakeWal(WalDirectory(options_, path_), entries);
     return s.ok() ? Finish() : s;
   }
 
@@ -259,7 +271,10 @@ class Recovery {
   }
 
   Status CheckState(const std::string& directory) {
-    if (facts_.database() != superblock_.database) return Foreign("this is database " + facts_.database());
+    if (facts_.database() != superblock_.database) {
+      report_->foreign = true;
+      return Foreign("this is database " + facts_.database());
+    }
     uint64_t newest_table = 0;
     Status s = ReadNewestTable(*file_, &newest_table);
     if (!s.ok()) return s;
@@ -294,7 +309,8 @@ class Recovery {
   Status Finish() {
     superblock_.phase = PoolPhase::kIdle;
     StoreSuperblock(file_, &superblock_);
-    const Status s = file_->Sync();
+    Status s = file_->Sync();
+    if (s.ok()) s = NotePoolIdle(options_.env, path_);
     return s.ok() ? Reach(RecoveryStep::kDone) : s;
   }
 
@@ -317,6 +333,20 @@ std::string RecoveryReport::ToString() const {
 Status RecoverPoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
                        RecoveryReport* report, const std::function<bool(RecoveryStep)>& reached) {
   return Recovery(options, path, file, report, reached).Run();
+}
+
+Status ExaminePoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
+                       RecoveryReport* report) {
+  std::vector<PoolEntry> entries;
+  const std::function<bool(RecoveryStep)> unstopped;
+  return Recovery(options, path, file, report, unstopped).Examine(&entries);
+}
+
+Status ReadDatabaseId(const rocksdb::DBOptions& options, const std::string& path, std::string* id) {
+  ManifestFacts facts;
+  const Status s = facts.Read(options, path);
+  *id = facts.database();
+  return s;
 }
 
 Status DiscardPoolFile(PmemFile* file) {

@@ -17,7 +17,8 @@ namespace cairn {
 
 struct RecoveryReport {
   bool had_work = false;
-  uint64_t wal = 0;  // number of the WAL file made; 0: nothing was left to replay
+  bool foreign = false;  // refused, because it waits for another database
+  uint64_t wal = 0;      // number of the WAL file made; 0: nothing was left to replay
   PoolCounts counts;
   std::string ToString() const;
 };
@@ -28,6 +29,13 @@ enum class RecoveryStep { kChecked, kPhaseStored, kWalWritten, kWalNamed, kDone 
 // `reached` returns whether to go on; tests stop there as a crash would.
 rocksdb::Status RecoverPoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
                                 RecoveryReport* report, const std::function<bool(RecoveryStep)>& reached = nullptr);
+
+// What RecoverPoolFile would find, doing nothing. `file` may be open for reading only.
+rocksdb::Status ExaminePoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
+                                RecoveryReport* report);
+
+// The id of the database in a directory.
+rocksdb::Status ReadDatabaseId(const rocksdb::DBOptions& options, const std::string& path, std::string* id);
 
 // Gives up what the pool file holds, whatever that is.
 rocksdb::Status DiscardPoolFile(PmemFile* file);

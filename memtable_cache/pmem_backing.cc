@@ -30,6 +30,7 @@ using rocksdb::Status;
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
+constexpr char kInUse[] = "is in use by another process or database";
 constexpr long kTmpfsMagic = 0x01021994;
 constexpr long kRamfsMagic = static_cast<long>(0x858458f6);
 constexpr long kHugetlbfsMagic = static_cast<long>(0x958458f6);
@@ -52,14 +53,12 @@ Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>*
   }
   result->fd_ = open(options.path.c_str(), O_RDWR | O_CLOEXEC | (exists ? 0 : O_CREAT), 0600);
   if (result->fd_ < 0) return ErrorOf("open", options.path);
-  if (flock(result->fd_, LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? Status::Busy(options.path, "is in use by another process or database")
-                                : ErrorOf("lock", options.path);
-  }
+  Status s = result->Lock();
+  if (!s.ok()) return s;
   if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", options.path);
   result->bytes_ = static_cast<uint64_t>(facts.st_size);
   result->is_new_ = !is_device && result->bytes_ == 0;
-  Status s = result->is_new_ ? result->Resize(options.bytes) : result->Map();
+  s = result->is_new_ ? result->Resize(options.bytes) : result->Map();
   if (!s.ok() && result->is_new_) unlink(options.path.c_str());
   if (!s.ok()) return s;
   if (options.require_persistent_memory && !result->on_persistent_memory_) {
@@ -69,6 +68,47 @@ Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>*
                                 "require_persistent_memory off to rely on the page cache");
   }
   *file = std::move(result);
+  return Status::OK();
+}
+
+Status PmemFile::OpenForReading(const std::string& path, std::unique_ptr<PmemFile>* file) {
+  std::unique_ptr<PmemFile> result(new PmemFile());
+  result->path_ = path;
+  result->keeps_size_ = true;
+  result->fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (result->fd_ < 0) return errno == ENOENT ? Status::NotFound(path, "is not there") : ErrorOf("open", path);
+  struct stat facts = {};
+  if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", path);
+  if (flock(result->fd_, LOCK_SH | LOCK_NB) != 0) {
+    return errno == EWOULDBLOCK ? Status::Busy(path, kInUse) : ErrorOf("lock", path);
+  }
+  if (S_ISCHR(facts.st_mode)) {
+    const Status s = result->Map();
+    if (s.ok()) *file = std::move(result);
+    return s;
+  }
+  if (!S_ISREG(facts.st_mode)) return Status::InvalidArgument(path, "is no pool file");
+  result->bytes_ = static_cast<uint64_t>(facts.st_size);
+  result->is_new_ = result->bytes_ == 0;
+  if (result->bytes_ > 0) {
+    void* const at = mmap(nullptr, result->bytes_, PROT_READ, MAP_SHARED, result->fd_, 0);
+    if (at == MAP_FAILED) return ErrorOf("map", path);
+    result->base_ = static_cast<char*>(at);
+    result->mapped_bytes_ = result->bytes_;
+  }
+  *file = std::move(result);
+  return Status::OK();
+}
+
+// Whoever can share the lock knows that only readers have it, and waits for them.
+Status PmemFile::Lock() {
+  constexpr int kAttempts = 1000;
+  for (int i = 0; flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK) return ErrorOf("lock", path_);
+    if (i == kAttempts || flock(fd_, LOCK_SH | LOCK_NB) != 0) return Status::Busy(path_, kInUse);
+    flock(fd_, LOCK_UN);
+    usleep(10000);
+  }
   return Status::OK();
 }
 

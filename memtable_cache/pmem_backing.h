@@ -42,7 +42,11 @@ class PmemFile {
   // What device-DAX maps, addresses and offsets, are multiples of this.
   static constexpr uint64_t kDeviceUnitBytes = 2 << 20;
 
+  // Busy when another process, or another PmemFile of this one, has it open.
   static rocksdb::Status Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>* file);
+  // To look at what a file holds; nothing may be stored. Any number of readers, but none beside a writer: Busy then,
+  // and a writer waits for readers. NotFound when it is not there.
+  static rocksdb::Status OpenForReading(const std::string& path, std::unique_ptr<PmemFile>* file);
   ~PmemFile();
   PmemFile(const PmemFile&) = delete;
   PmemFile& operator=(const PmemFile&) = delete;
@@ -93,6 +97,7 @@ class PmemFile {
 
  private:
   PmemFile() = default;
+  rocksdb::Status Lock();
   rocksdb::Status Map();
   void Unmap();
 

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <memory>
 
-#include "db/durable_db.h"
 #include "db/durable_recovery.h"
+#include "db/pool_presence.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_util.h"
@@ -16,36 +16,42 @@ namespace {
 
 using rocksdb::Status;
 
-// The pool file that the stored options name, unless `pool` does; and where the WAL goes.
-Status FindPool(const std::string& path, rocksdb::DBOptions* options, std::string* pool) {
+// The options to read the database with, and its pool file unless `pool` is one. A database that is gone has none.
+Status FindDatabase(const std::string& path, rocksdb::DBOptions* options, std::string* pool) {
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  const Status s = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path, options, &families);
-  DurableSettings settings;
-  if (pool->empty() && s.ok() && IsDurable(families)) {
-    const Status checked = CheckDurable(*options, path, families, &settings);
-    if (!checked.ok()) return checked;
-    *pool = settings.path;
-  }
-  if (pool->empty()) *pool = path + "/CAIRN_POOL";
-  if (rocksdb::Env::Default()->FileExists(*pool).ok()) return Status::OK();
-  return Status::NotFound(*pool, "is not there; --pool names the pool file of the database");
+  rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path, options, &families).PermitUncheckedError();
+  PoolPresence found;
+  const Status s = FindPool(*options, path, families, &found);
+  if (pool->empty()) *pool = found.pool;
+  return s;
 }
 
-Status Recover(const std::string& path, std::string pool, bool discard, RecoveryReport* report) {
-  rocksdb::DBOptions options;
-  Status s = rocksdb::Env::Default()->FileExists(path + "/CURRENT");
-  if (!s.ok()) return Status::NotFound(path, "is no RocksDB database (it has no file CURRENT)");
-  s = FindPool(path, &options, &pool);
-  if (!s.ok()) return s;
-  rocksdb::FileLock* lock = nullptr;
-  s = rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock);
-  if (!s.ok()) return Status::Busy(path, "is open in another process; close it there first");
+Status RecoverFrom(const rocksdb::DBOptions& options, const std::string& path, const std::string& pool,
+                   RecoveryReport* report) {
+  if (pool.empty()) return Status::NotFound(path, "has no pool file; --pool names it if it was moved");
+  Status s = rocksdb::Env::Default()->FileExists(pool);
+  if (!s.ok()) return Status::NotFound(pool, "is not there; --pool names the pool file of the database");
   PmemFileOptions file_options;
   file_options.path = pool;
   std::unique_ptr<PmemFile> file;
   s = PmemFile::Open(file_options, &file);
-  if (s.ok()) s = discard ? DiscardPoolFile(file.get()) : RecoverPoolFile(options, path, file.get(), report);
-  rocksdb::Env::Default()->UnlockFile(lock).PermitUncheckedError();
+  return s.ok() ? RecoverPoolFile(options, path, file.get(), report) : s;
+}
+
+Status Recover(const std::string& path, std::string pool, bool discard, RecoveryReport* report) {
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  // The pool file of a database that is gone can be given up.
+  if (!env->FileExists(path + "/CURRENT").ok() && (!discard || pool.empty())) {
+    return Status::NotFound(path, "is no RocksDB database (it has no file CURRENT)");
+  }
+  rocksdb::FileLock* lock = nullptr;
+  Status s = env->FileExists(path).ok() ? env->LockFile(path + "/LOCK", &lock) : Status::OK();
+  if (!s.ok()) return Status::Busy(path, "is open in another process; close it there first");
+  rocksdb::DBOptions options;
+  const std::string named = pool;
+  s = FindDatabase(path, &options, &pool);
+  if (s.ok()) s = discard ? DiscardPool(options, path, named) : RecoverFrom(options, path, pool, report);
+  if (lock != nullptr) env->UnlockFile(lock).PermitUncheckedError();
   return s;
 }
 
@@ -72,7 +78,7 @@ int RunRecover(int argc, char** argv) {
                       "and killed, at any time. A pool file that is damaged, of another database or of an earlier\n"
                       "state of this one is an error, and nothing of it is replayed.");
   arguments.Positional("DB", &path, "the database's directory; no other process may have it open");
-  arguments.Text("pool", &pool, "FILE", "the pool file; default: what the stored options say, or DB/CAIRN_POOL");
+  arguments.Text("pool", &pool, "FILE", "the pool file; default: where the database left it");
   arguments.Switch("discard", &discard, "gives up what the pool file holds, for good");
   arguments.Switch("json", &json, "prints JSON");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
