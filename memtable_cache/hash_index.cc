@@ -7,24 +7,63 @@ namespace cairn {
 
 namespace {
 
-constexpr uint64_t kAddressBits = 47;  // of user space
+// User space: 47 bits on x86-64, 48 on arm64.
+constexpr uint64_t kAddressBits = 48;
 constexpr uint64_t kAddress = (uint64_t{1} << kAddressBits) - 1;
 constexpr uint64_t kHasVersions = uint64_t{1} << kAddressBits;
-constexpr uint64_t kTag = ~uint64_t{0} << 48;
+constexpr uint64_t kTag = ~uint64_t{0} << 49;
 
 constexpr size_t kFirstSlots = 1024;
-constexpr size_t kMostVersionsAtOnce = 16384;
-constexpr uint64_t kMilestone = 16;
+constexpr size_t kMostBytesAtOnce = 512 << 10;
 constexpr size_t kBatch = 16;
+constexpr uint64_t kMaxLevels = 16;
+constexpr uint64_t kFirstLevels = 1;
+constexpr int kBranchingBits = 2;  // one node in four goes a level higher
 
-HashIndex::Version* VersionOf(uint64_t word) { return reinterpret_cast<HashIndex::Version*>(word & kAddress); }
+HashIndex::Head* HeadOf(uint64_t word) { return reinterpret_cast<HashIndex::Head*>(word & kAddress); }
 
+// Any version of the word's key.
 const char* EntryOf(uint64_t word) {
-  return (word & kHasVersions) != 0 ? VersionOf(word)->entry : reinterpret_cast<const char*>(word & kAddress);
+  return (word & kHasVersions) != 0 ? HeadOf(word)->after(0)->entry : reinterpret_cast<const char*>(word & kAddress);
 }
 
 uint64_t WordOf(uint64_t hash, const void* address, uint64_t flag) {
   return (hash & kTag) | flag | reinterpret_cast<uint64_t>(address);
+}
+
+// Links a node of `height` in front of the first node that `before` does not hold for.
+template <class Before>
+void LinkInto(HashIndex::Head* head, HashIndex::Node* node, int height, const Before& before) {
+  HashIndex::Node* at = nullptr;  // null: the head
+  HashIndex::Node* previous[kMaxLevels];
+  for (int level = static_cast<int>(head->levels) - 1; level >= 0; --level) {
+    for (;;) {
+      HashIndex::Node* const next = at == nullptr ? head->after(level) : at->after(level);
+      if (next == nullptr || !before(next)) break;
+      at = next;
+    }
+    previous[level] = at;
+  }
+  // From the bottom: who sees the node on a level finds it on those below.
+  for (int level = 0; level < height; ++level) {
+    std::atomic<HashIndex::Node*>& link = previous[level] == nullptr ? head->next(level) : previous[level]->next(level);
+    node->next(level).store(link.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    link.store(node, std::memory_order_release);
+  }
+}
+
+template <class Before>
+const HashIndex::Node* FirstNotBefore(const HashIndex::Head* head, const Before& before) {
+  const HashIndex::Node* at = nullptr;
+  const HashIndex::Node* next = nullptr;
+  for (int level = static_cast<int>(head->levels) - 1; level >= 0; --level) {
+    for (;;) {
+      next = at == nullptr ? head->after(level) : at->after(level);
+      if (next == nullptr || !before(next)) break;
+      at = next;
+    }
+  }
+  return next;
 }
 
 }  // namespace
@@ -38,6 +77,13 @@ HashIndex::Table::Table(size_t slots)
 }
 
 HashIndex::~HashIndex() = default;
+
+void HashIndex::Versions::Next() {
+  const Node* const here = node_;
+  node_ = here == nullptr ? nullptr : here->after(0);
+  if (node_ != nullptr && among_keys_ && KeyOf(node_->entry).user_key != KeyOf(here->entry).user_key) node_ = nullptr;
+  entry_ = node_ == nullptr ? nullptr : node_->entry;
+}
 
 void HashIndex::Reserve(size_t keys) {
   size_t slots = kFirstSlots;
@@ -57,9 +103,23 @@ void HashIndex::Grow(size_t slots) {
     }
     const uint64_t word = old->words[i].load(std::memory_order_relaxed);
     if (word == 0) continue;
-    size_t at = bigger->Home(order_.Hash(KeyOf(EntryOf(word)).user_key));
-    while (bigger->words[at].load(std::memory_order_relaxed) != 0) at = (at + 1) & bigger->mask;
-    bigger->words[at].store(word, std::memory_order_relaxed);
+    size_t at = bigger->Home(HashOf(KeyOf(EntryOf(word)).user_key));
+    size_t probes = 0;
+    while (probes < kMaxProbe && bigger->words[at].load(std::memory_order_relaxed) != 0) {
+      at = (at + 1) & bigger->mask;
+      ++probes;
+    }
+    if (probes < kMaxProbe) {
+      bigger->words[at].store(word, std::memory_order_relaxed);
+      continue;
+    }
+    if ((word & kHasVersions) == 0) {
+      AddToKeys(EntryOf(word), KeyOf(EntryOf(word)).tag);
+    } else {
+      for (const Node* node = HeadOf(word)->after(0); node != nullptr; node = node->after(0)) {
+        AddToKeys(node->entry, node->tag);
+      }
+    }
   }
   memory_bytes_.fetch_add(slots * sizeof(uint64_t), std::memory_order_relaxed);
   table_.store(bigger.get(), std::memory_order_release);
@@ -73,7 +133,7 @@ void HashIndex::AddAll(const char* const* entries, size_t count) {
     Reserve(keys_ + here);
     const Table* table = table_.load(std::memory_order_relaxed);
     for (size_t i = 0; i < here; ++i) {
-      hashes[i] = order_.Hash(KeyOf(entries[done + i]).user_key);
+      hashes[i] = HashOf(KeyOf(entries[done + i]).user_key);
       __builtin_prefetch(&table->words[table->Home(hashes[i])], 1);
     }
     // What is in the key's slot already, most likely an older version of it.
@@ -88,9 +148,13 @@ void HashIndex::AddAll(const char* const* entries, size_t count) {
 void HashIndex::AddHashed(const char* entry, uint64_t hash) {
   Table* table = table_.load(std::memory_order_relaxed);
   const EntryKey key = KeyOf(entry);
-  for (size_t at = table->Home(hash);; at = (at + 1) & table->mask) {
+  size_t at = table->Home(hash);
+  for (size_t probes = 0; probes < kMaxProbe; ++probes, at = (at + 1) & table->mask) {
     const uint64_t word = table->words[at].load(std::memory_order_relaxed);
     if (word == 0) {
+      // By (4) it may be in the list, if the table was smaller when it came.
+      if (keys_head_.load(std::memory_order_relaxed) != nullptr && FindAmongKeys({key.user_key, UINT64_MAX}).Valid())
+        break;
       table->words[at].store(WordOf(hash, entry, 0), std::memory_order_release);
       ++keys_;
       return;
@@ -100,64 +164,107 @@ void HashIndex::AddHashed(const char* entry, uint64_t hash) {
       return;
     }
   }
+  AddToKeys(entry, key.tag);
 }
 
 void HashIndex::AddVersion(std::atomic<uint64_t>* slot, uint64_t word, const char* entry, uint64_t tag) {
-  Version* newest = nullptr;
+  const auto newer_than = [](uint64_t than) { return [than](const Node* node) { return node->tag > than; }; };
+  Head* head = nullptr;
   if ((word & kHasVersions) != 0) {
-    newest = VersionOf(word);
+    head = HeadOf(word);
   } else {
-    const char* first = reinterpret_cast<const char*>(word & kAddress);
-    newest = NewVersion(first, KeyOf(first).tag, nullptr);
-    slot->store((word & kTag) | kHasVersions | reinterpret_cast<uint64_t>(newest), std::memory_order_release);
+    head = NewHead(kFirstLevels);
+    const char* const first = reinterpret_cast<const char*>(word & kAddress);
+    head->next(0).store(NewNode(first, KeyOf(first).tag, 1), std::memory_order_relaxed);
+    head->nodes = 1;
   }
-  if (tag > newest->tag) {
-    Version* version = NewVersion(entry, tag, newest);
-    slot->store((word & kTag) | kHasVersions | reinterpret_cast<uint64_t>(version), std::memory_order_release);
-    return;
+  const bool full = head->levels < kMaxLevels && head->nodes >> (kBranchingBits * head->levels) != 0;
+  if (full) {
+    Head* const higher = NewHead(head->levels + 1);
+    for (uint64_t level = 0; level < head->levels; ++level) {
+      higher->next(level).store(head->after(level), std::memory_order_relaxed);
+    }
+    higher->nodes = head->nodes;
+    head = higher;
   }
-  // Late: a writer of another piece was faster. Jumps over its place stay right, by (2).
-  Version* newer = newest;
-  Version* older = newer->older.load(std::memory_order_relaxed);
-  while (older != nullptr && older->tag > tag) {
-    newer = older;
-    older = newer->older.load(std::memory_order_relaxed);
+  const int height = RandomHeight(head->levels);
+  LinkInto(head, NewNode(entry, tag, height), height, newer_than(tag));
+  ++head->nodes;
+  if (full || (word & kHasVersions) == 0) {
+    slot->store((word & kTag) | kHasVersions | reinterpret_cast<uint64_t>(head), std::memory_order_release);
   }
-  newer->older.store(NewVersion(entry, tag, older), std::memory_order_release);
 }
 
-HashIndex::Version* HashIndex::NewVersion(const char* entry, uint64_t tag, Version* older) {
-  if (versions_left_ == 0) {
-    versions_left_ = std::min(kMostVersionsAtOnce, size_t{64} << std::min<size_t>(versions_.size(), 16));
-    versions_.emplace_back(new Version[versions_left_]);
-    memory_bytes_.fetch_add(versions_left_ * sizeof(Version), std::memory_order_relaxed);
-  }
-  Version* version = &versions_.back()[--versions_left_];
-  version->entry = entry;
-  version->tag = tag;
-  version->older.store(older, std::memory_order_relaxed);
-  version->depth = older == nullptr ? 1 : older->depth + 1;
-  // Every kMilestone-th version jumps over milestones, the others to the milestone below them: so the usual new version
-  // touches no other than the one below.
-  const Version* milestone = older == nullptr || older->depth % kMilestone == 0 ? older : older->jump;
-  version->jump = milestone;
-  if (version->depth % kMilestone == 0 && milestone != nullptr && milestone->jump != nullptr) {
-    const Version* jump = milestone->jump;
-    const uint64_t next_depth = jump->jump == nullptr ? 0 : jump->jump->depth;
-    if (milestone->depth - jump->depth == jump->depth - next_depth)
-      version->jump = jump->jump == nullptr ? jump : jump->jump;
-  }
-  return version;
+bool HashIndex::KeyBefore(const Node* node, const EntryKey& key) {
+  const int order = KeyOf(node->entry).user_key.compare(key.user_key);
+  return order != 0 ? order < 0 : node->tag > key.tag;
 }
 
-HashIndex::Versions HashIndex::Find(const EntryKey& key) const {
+void HashIndex::AddToKeys(const char* entry, uint64_t tag) {
+  Head* head = keys_head_.load(std::memory_order_relaxed);
+  if (head == nullptr) head = NewHead(kMaxLevels);
+  const EntryKey key = KeyOf(entry);
+  const int height = RandomHeight(head->levels);
+  LinkInto(head, NewNode(entry, tag, height), height, [&](const Node* node) { return KeyBefore(node, key); });
+  keys_head_.store(head, std::memory_order_release);
+}
+
+HashIndex::Versions HashIndex::FindAmongKeys(const EntryKey& key) const {
+  Versions found;
+  const Head* const head = keys_head_.load(std::memory_order_acquire);
+  if (head == nullptr) return found;
+  const Node* const node = FirstNotBefore(head, [&](const Node* each) { return KeyBefore(each, key); });
+  if (node == nullptr || KeyOf(node->entry).user_key != key.user_key) return found;
+  found.node_ = node;
+  found.entry_ = node->entry;
+  found.among_keys_ = true;
+  return found;
+}
+
+// Nodes and heads; aligned to a pointer.
+char* HashIndex::AllocateBytes(size_t bytes) {
+  if (chunk_left_ < bytes) {
+    chunk_left_ = std::min(kMostBytesAtOnce, size_t{2048} << std::min<size_t>(chunks_.size(), 16));
+    chunks_.emplace_back(new char[chunk_left_]);
+    chunk_at_ = chunks_.back().get();
+    memory_bytes_.fetch_add(chunk_left_, std::memory_order_relaxed);
+  }
+  char* const at = chunk_at_;
+  chunk_at_ += bytes;
+  chunk_left_ -= bytes;
+  return at;
+}
+
+HashIndex::Head* HashIndex::NewHead(uint64_t levels) {
+  auto* const head = new (AllocateBytes(sizeof(Head) + levels * sizeof(std::atomic<Node*>))) Head{levels, 0};
+  for (uint64_t level = 0; level < levels; ++level) new (&head->next(level)) std::atomic<Node*>(nullptr);
+  return head;
+}
+
+HashIndex::Node* HashIndex::NewNode(const char* entry, uint64_t tag, int height) {
+  auto* const node =
+      new (AllocateBytes(sizeof(Node) + static_cast<size_t>(height) * sizeof(std::atomic<Node*>))) Node{entry, tag};
+  for (int level = 0; level < height; ++level) new (&node->next(level)) std::atomic<Node*>(nullptr);
+  return node;
+}
+
+int HashIndex::RandomHeight(uint64_t most) {
+  // Marsaglia's xorshift.
+  random_ ^= random_ << 13;
+  random_ ^= random_ >> 7;
+  random_ ^= random_ << 17;
+  const int ahead = __builtin_ctzll(random_ | uint64_t{1} << 62) / kBranchingBits;
+  return 1 + std::min(ahead, static_cast<int>(most) - 1);
+}
+
+HashIndex::Versions HashIndex::FindHashed(const EntryKey& key, uint64_t hash) const {
   Versions found;
   const Table* table = table_.load(std::memory_order_acquire);
   if (table == nullptr) return found;
-  const uint64_t hash = order_.Hash(key.user_key);
-  for (size_t at = table->Home(hash);; at = (at + 1) & table->mask) {
+  size_t at = table->Home(hash);
+  for (size_t probes = 0; probes < kMaxProbe; ++probes, at = (at + 1) & table->mask) {
     const uint64_t word = table->words[at].load(std::memory_order_acquire);
-    if (word == 0) return found;
+    if (word == 0) break;
     if (((word ^ hash) & kTag) != 0) continue;
     if ((word & kHasVersions) == 0) {
       const char* entry = reinterpret_cast<const char*>(word & kAddress);
@@ -166,16 +273,13 @@ HashIndex::Versions HashIndex::Find(const EntryKey& key) const {
       if (here.tag <= key.tag) found.entry_ = entry;
       return found;
     }
-    const Version* version = VersionOf(word);
-    if (KeyOf(version->entry).user_key != key.user_key) continue;
-    while (version != nullptr && version->tag > key.tag) {
-      const Version* jump = version->jump;
-      version = jump != nullptr && jump->tag > key.tag ? jump : version->older.load(std::memory_order_acquire);
-    }
-    found.version_ = version;
-    if (version != nullptr) found.entry_ = version->entry;
+    const Head* const head = HeadOf(word);
+    if (KeyOf(head->after(0)->entry).user_key != key.user_key) continue;
+    found.node_ = FirstNotBefore(head, [&](const Node* node) { return node->tag > key.tag; });
+    if (found.node_ != nullptr) found.entry_ = found.node_->entry;
     return found;
   }
+  return FindAmongKeys(key);
 }
 
 }  // namespace cairn

@@ -42,8 +42,6 @@ class KeyOrder {
   // Keys that are equal have equal bytes, and the other way round: a hash of the bytes finds them.
   bool equal_means_same_bytes() const { return equal_means_same_bytes_; }
 
-  uint64_t Hash(const rocksdb::Slice& user_key) const { return hash_(user_key); }
-
   // A smaller prefix means a smaller key; equal prefixes mean nothing. Bytes of the key up to `depth` are skipped: the
   // caller knows them to be the same (only where can_deepen()).
   uint64_t Prefix(const rocksdb::Slice& user_key, size_t depth = 0) const {

@@ -16,8 +16,10 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 
 #include "memtable_cache/backing.h"
+#include "memtable_cache/piece_marks.h"
 
 namespace cairn {
 
@@ -52,9 +54,14 @@ struct alignas(64) Piece {
   bool on_heap = false;     // the pool had nothing
   bool copied_out = false;  // the addresses are backed by a copy
 
-  // How far an index is: bytes from the piece's beginning, and the next piece that it is not done with.
+  // Of its entries; null where lookups use no hash.
+  std::unique_ptr<PieceMarks> marks;
+
+  // How far an index is: bytes from the piece's beginning, entries (stored before the bytes), and the next piece that
+  // it is not done with.
   struct Progress {
     std::atomic<size_t> tail{0};
+    std::atomic<uint64_t> entries{0};
     std::atomic<Piece*> next{nullptr};
   };
   alignas(64) Progress hashed;
@@ -67,11 +74,16 @@ struct alignas(64) Piece {
 class PieceWalk {
  public:
   PieceWalk(const Piece& piece, const PieceLayout& layout, size_t from, size_t to)
-      : layout_(layout), at_(piece.base + from), end_(piece.base + to), single_(piece.oversize) {}
+      : layout_(layout), base_(piece.base), at_(base_ + from), end_(base_ + to), single_(piece.oversize) {}
+
+  // Behind the last entry that it gave.
+  size_t offset() const { return static_cast<size_t>(at_ - base_); }
 
   // The next entry, or null at the end.
-  const char* Next() {
-    if (at_ >= end_) return nullptr;
+  const char* Next() { return at_ >= end_ ? nullptr : NextUnchecked(); }
+
+  // The next entry, wherever the end is. REQUIRES: there is one.
+  const char* NextUnchecked() {
     const char* entry = at_ + layout_.entry_header_bytes;
     uint32_t length;
     memcpy(&length, at_, sizeof(length));
@@ -81,6 +93,7 @@ class PieceWalk {
 
  private:
   const PieceLayout layout_;
+  const char* const base_;
   const char* at_;
   const char* const end_;
   const bool single_;

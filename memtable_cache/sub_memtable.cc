@@ -28,17 +28,25 @@ constexpr size_t kHashBatch = 64;
 constexpr size_t kFinalRunBytes = 9;
 
 // While there are lookups, a writer indexes what is new after so many entries, waits for its turn to do so after as
-// many as the second, and looks whether there still are lookups after as many as the third. A writer that is faster
-// than a reader can index would leave it ever more to do: so while a reader is behind, writers wait a little at the
-// first.
+// many as the second, and looks whether there still are lookups after as many as the third. Each time it may index more
+// than it has written, so that what is not indexed gets less. What is not indexed is counted by the second number, too.
 constexpr uint64_t kHelpEvery = 2;
 constexpr uint64_t kHelpForSure = 1024;
 constexpr uint64_t kForgetLookups = 4096;
+constexpr size_t kWriterHelps = 64;
 
-// A lookup looks at no more entries than this that the hash lacks; and every so many lookups that did, the reader
-// brings the hash up to date, because writers may have stopped.
-constexpr size_t kMostUnhashed = 64;
+// Every so many lookups that found entries behind the hash, the reader brings it up to date, because writers may have
+// stopped; each time if they were many. A reader does not let a larger table grow.
 constexpr uint32_t kReaderHelpsEvery = 16;
+constexpr size_t kSmallHash = 8192;
+
+// Versions that a search for unhashed ones collects, first and later; after so many searches the hash is cheaper.
+constexpr size_t kFirstVersions = 1;
+constexpr size_t kMostVersions = 64;
+constexpr int kMostSearches = 4;
+
+// RocksDB's entry of an empty key and value.
+constexpr size_t kLeastEntryBytes = 10;
 
 constexpr int kSpins = 1000;
 
@@ -60,16 +68,16 @@ std::unique_lock<std::mutex> LockSoon(std::mutex* mutex) {
   return lock;
 }
 
-class CountHere {
- public:
-  explicit CountHere(std::atomic<int>* count) : count_(count) { count_->fetch_add(1, std::memory_order_relaxed); }
-  ~CountHere() { count_->fetch_sub(1, std::memory_order_relaxed); }
-  CountHere(const CountHere&) = delete;
-  CountHere& operator=(const CountHere&) = delete;
-
- private:
-  std::atomic<int>* const count_;
-};
+// A number that nobody outside can know or choose.
+uint64_t SecretNumber() {
+  static const uint64_t secret = [] {
+    std::random_device source;
+    return static_cast<uint64_t>(source()) << 32 | source();
+  }();
+  static std::atomic<uint64_t> count{0};
+  const uint64_t number = count.fetch_add(1, std::memory_order_relaxed);
+  return KeyHash(HashKind::kXxh3, secret)(rocksdb::Slice(reinterpret_cast<const char*>(&number), sizeof(number)));
+}
 
 size_t PowerOfTwoUpTo(size_t n) {
   size_t power = 1;
@@ -205,6 +213,7 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Piec
       layout_(pool_->layout()),
       owner_{pool_->NextMemTable(), column_family},
       order_(comparator),
+      hash_function_(HashKind::kXxh3, SecretNumber()),
       block_bytes_(allocator->BlockSize()),
       arena_charge_(allocator),
       runs_(std::make_shared<RunSet>()) {
@@ -216,6 +225,7 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Piec
 }
 
 SubMemTable::~SubMemTable() {
+  if (sorter_.joinable()) sorter_.join();
   for (const auto& piece : pieces_) {
     if (piece->on_heap) {
       pool_->backing()->SpillEnded();
@@ -244,16 +254,28 @@ void SubMemTable::Insert(rocksdb::KeyHandle handle) {
   if (durable) {
     pool_->backing()->FinishEntry(piece->base, piece->base + word.tail + layout_.entry_header_bytes, piece->pending);
   }
+  if (piece->marks != nullptr) AddMark(piece, piece->base + word.tail + layout_.entry_header_bytes, word);
   ++word.entries;
   word.tail = std::min(word.tail + layout_.EntryBytes(piece->pending), kMaxPieceTail);
   word.state = piece->oversize ? PieceState::kSealed : PieceState::kOpen;
   piece->word->store(word.Encode(), std::memory_order_release);
   if (durable) pool_->backing()->Publish(piece->base);
+  if (piece->marks == nullptr) return;
   if (!options_.lazy_index) {
     UpdateHash();
-  } else if (word.entries % kHelpEvery == 0 && looked_up_.load(std::memory_order_relaxed)) {
-    HelpReaders(word.entries);
+  } else if (word.entries % kHelpEvery == 0) {
+    if (looked_up_.load(std::memory_order_relaxed)) HelpReaders(word.entries);
+    if (word.entries % kHelpForSure == 0) BoundUnhashed(kHelpForSure);
   }
+}
+
+void SubMemTable::AddMark(Piece* piece, const char* entry, const PieceWord& word) {
+  const EntryKey key = KeyOf(entry);
+  const size_t taken = piece->marks->Add(word.entries, static_cast<uint32_t>(word.tail),
+                                         static_cast<uint16_t>(HashOf(key.user_key)), key.tag);
+  if (taken == 0) return;
+  ChargeIndex(taken);
+  mark_bytes_.fetch_add(taken, std::memory_order_relaxed);
 }
 
 Piece* SubMemTable::ClaimForWriting(size_t entry_bytes) {
@@ -335,6 +357,9 @@ Piece* SubMemTable::AddPiece(size_t at_least, bool oversize) {
   }
   piece->word = reinterpret_cast<std::atomic<uint64_t>*>(piece->base + layout_.word_offset);
   piece->word->store(PieceWord{0, PieceState::kBusy, layout_.header_bytes}.Encode(), std::memory_order_relaxed);
+  if (UsesHash()) {
+    piece->marks = std::make_unique<PieceMarks>(oversize ? 1 : piece->bytes / layout_.EntryBytes(kLeastEntryBytes));
+  }
   piece->hashed.tail.store(layout_.header_bytes, std::memory_order_relaxed);
   piece->sorted.tail.store(layout_.header_bytes, std::memory_order_relaxed);
   if (pieces_.empty()) {
@@ -353,6 +378,8 @@ Piece* SubMemTable::AddPiece(size_t at_least, bool oversize) {
 void SubMemTable::SealPiece(Piece* piece) {
   const PieceWord word = piece->Load();
   if (!piece->on_heap) piece->copied_out = pool_->Seal(piece->base, word.tail, piece->bytes);
+  // A piece costs a lookup what a thousand entries do.
+  if (piece->marks != nullptr && options_.lazy_index) BoundUnhashed(kHelpForSure);
   std::lock_guard<std::mutex> lock(pieces_mutex_);
   --slots_in_use_;
   ChargeLocked(word.entries * kFinalRunBytes);
@@ -395,11 +422,6 @@ void SubMemTable::MarkFlushed() {
   pool_->backing()->MemTableFlushed(owner_, bases);
 }
 
-bool SubMemTable::UsesHash() const {
-  return order_.equal_means_same_bytes() &&
-         (!read_only_.load(std::memory_order_relaxed) || hash_.load(std::memory_order_acquire) != nullptr);
-}
-
 bool SubMemTable::RunsAreStale() const {
   for (const Piece* piece = first_to_sort_.load(std::memory_order_acquire); piece != nullptr;
        piece = piece->sorted.next.load(std::memory_order_acquire)) {
@@ -409,30 +431,38 @@ bool SubMemTable::RunsAreStale() const {
 }
 
 template <class Visitor, class Finish>
-void SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit,
-                          Finish&& finish) const {
+size_t SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, size_t limit, Visitor&& visit,
+                            Finish&& finish) const {
   const Piece* const last = last_piece_.load(std::memory_order_acquire);
   std::atomic<Piece*>* link = first;
-  for (Piece* piece = first->load(std::memory_order_acquire); piece != nullptr;) {
+  size_t visited = 0;
+  for (Piece* piece = first->load(std::memory_order_acquire); piece != nullptr && visited < limit;) {
     const bool is_last = piece == last;
     Piece::Progress& mine = piece->*progress;
     Piece* next = mine.next.load(std::memory_order_acquire);
     const PieceWord word = piece->Load();
-    const size_t from = mine.tail.load(std::memory_order_relaxed);
-    PieceWalk walk(*piece, layout_, from, word.tail);
-    for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) visit(entry);
-    if (word.tail != from) {
+    const size_t before = visited;
+    PieceWalk walk(*piece, layout_, mine.tail.load(std::memory_order_relaxed), word.tail);
+    while (visited < limit) {
+      const char* entry = walk.Next();
+      if (entry == nullptr) break;
+      visit(entry);
+      ++visited;
+    }
+    if (visited != before) {
       finish();
-      mine.tail.store(word.tail, std::memory_order_release);
+      mine.entries.store(mine.entries.load(std::memory_order_relaxed) + visited - before, std::memory_order_release);
+      mine.tail.store(walk.offset(), std::memory_order_release);
     }
     // The last piece stays in the list: the next one will be linked to it.
-    if (word.state == PieceState::kSealed && next != nullptr) {
+    if (word.state == PieceState::kSealed && next != nullptr && walk.offset() == word.tail) {
       link->store(next, std::memory_order_release);
     } else {
       link = &mine.next;
     }
     piece = is_last ? nullptr : next;
   }
+  return visited;
 }
 
 size_t SubMemTable::CountEntries() const {
@@ -443,99 +473,131 @@ size_t SubMemTable::CountEntries() const {
 }
 
 void SubMemTable::HelpReaders(uint64_t entries) const {
-  const bool behind = readers_behind_.load(std::memory_order_relaxed) > 0;
-  std::unique_lock<std::mutex> lock;
   if (entries % kHelpForSure == 0) {
-    lock = LockSoon(&hash_mutex_);
-  } else if (behind) {
-    lock = TryLockSoon(&hash_mutex_);
+    // As much as the piece may have got since the last time.
+    const std::unique_lock<std::mutex> lock = LockSoon(&hash_mutex_);
+    UpdateHashLocked(2 * kHelpForSure, Growth::kAny);
   } else {
-    lock = std::unique_lock<std::mutex>(hash_mutex_, std::try_to_lock);
+    const std::unique_lock<std::mutex> lock(hash_mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return;
+    UpdateHashLocked(kWriterHelps, Growth::kAny);
   }
-  if (!lock.owns_lock()) return;
-  UpdateHashLocked();
-  if (!behind && entries % kForgetLookups == 0) looked_up_.store(false, std::memory_order_relaxed);
+  if (entries % kForgetLookups == 0) looked_up_.store(false, std::memory_order_relaxed);
 }
 
-void SubMemTable::CatchUpHash() const {
-  if (hash_.load(std::memory_order_acquire) == nullptr) {
-    const CountHere behind(&readers_behind_);
-    return UpdateHash();
+void SubMemTable::BoundUnhashed(uint64_t entries) const {
+  if (unhashed_.fetch_add(entries, std::memory_order_relaxed) < kMostUnhashed) return;
+  const std::unique_lock<std::mutex> lock = LockSoon(&hash_mutex_);
+  UpdateHashLocked(2 * kHelpForSure, Growth::kAny);
+}
+
+void SubMemTable::HelpAsReader(uint64_t unhashed) const {
+  if (read_only_.load(std::memory_order_acquire)) {
+    if (unhashed > kManyUnhashed) SortInBackground();
+    return;
   }
-  for (const Piece* piece = first_to_hash_.load(std::memory_order_acquire); piece != nullptr;
-       piece = piece->hashed.next.load(std::memory_order_acquire)) {
-    const size_t tail = piece->Load().tail;
-    if (piece->hashed.tail.load(std::memory_order_acquire) >= tail) continue;
-    const CountHere behind(&readers_behind_);
-    for (int spins = 0; piece->hashed.tail.load(std::memory_order_acquire) < tail; ++spins) {
-      // Whoever is at it may get there before this thread gets the mutex.
-      if (spins == kSpins) return UpdateHash();
-      std::unique_lock<std::mutex> lock(hash_mutex_, std::try_to_lock);
-      if (lock.owns_lock()) {
-        UpdateHashLocked();
-      } else {
-        rocksdb::port::AsmVolatilePause();
-      }
-    }
+  thread_local uint32_t searches = 0;
+  if (unhashed <= kManyUnhashed && ++searches % kReaderHelpsEvery != 0) return;
+  const std::unique_lock<std::mutex> lock(hash_mutex_, std::try_to_lock);
+  if (lock.owns_lock()) UpdateHashLocked(kReaderHelps, Growth::kSmall);
+}
+
+void SubMemTable::SortInBackground() const {
+  if (sorting_.load(std::memory_order_relaxed) || sorting_.exchange(true)) return;
+  try {
+    sorter_ = std::thread([this] { SortedRuns(); });
+  } catch (const std::system_error&) {
+    // No thread can be had: the flush will sort.
   }
 }
 
 void SubMemTable::UpdateHash() const {
   const std::unique_lock<std::mutex> lock = LockSoon(&hash_mutex_);
-  UpdateHashLocked();
+  UpdateHashLocked(SIZE_MAX, Growth::kAny);
 }
 
-void SubMemTable::UpdateHashLocked() const {
+void SubMemTable::UpdateHashLocked(size_t limit, Growth growth) const {
   HashIndex* hash = hash_owner_.get();
   if (hash == nullptr) {
-    hash_owner_ = std::make_unique<HashIndex>(order_);
+    hash_owner_ = std::make_unique<HashIndex>(hash_function_);
     hash = hash_owner_.get();
     // Room for what a full write buffer will hold, if its entries are like those so far.
     const size_t entries = CountEntries();
     const size_t charged = std::max<size_t>(1, charged_.load(std::memory_order_relaxed));
     hash->Reserve(std::max(entries, entries * std::min<size_t>(8 * block_bytes_ / charged, 64)));
   }
+  if (growth == Growth::kSmall && hash->keys() > kSmallHash) limit = std::min(limit, hash->KeysBeforeGrowth());
   const char* batch[kHashBatch];
   size_t count = 0;
   auto finish = [&] {
     hash->AddAll(batch, count);
     count = 0;
   };
-  CatchUp(
-      &Piece::hashed, &first_to_hash_,
+  const size_t added = CatchUp(
+      &Piece::hashed, &first_to_hash_, limit,
       [&](const char* entry) {
         batch[count++] = entry;
         if (count == kHashBatch) finish();
       },
       finish);
   hash_.store(hash, std::memory_order_release);
+  if (added < limit) {
+    unhashed_.store(0, std::memory_order_relaxed);
+  } else {
+    // Never below zero: it is a count by the thousand, which lags.
+    uint64_t unhashed = unhashed_.load(std::memory_order_relaxed);
+    while (!unhashed_.compare_exchange_weak(unhashed, unhashed - std::min<uint64_t>(unhashed, added),
+                                            std::memory_order_relaxed)) {
+    }
+  }
   if (hash->MemoryBytes() != hash_charged_) {
     ChargeIndex(hash->MemoryBytes() - hash_charged_);
     hash_charged_ = hash->MemoryBytes();
   }
 }
 
-// Versions that a snapshot sees, newest first. Sees every entry that was published before the search and is not in the
-// hash; may see such as have got there meanwhile.
+uint64_t SubMemTable::UnhashedEntries(uint64_t enough) const {
+  uint64_t entries = 0;
+  for (const Piece* piece = first_to_hash_.load(std::memory_order_acquire); piece != nullptr && entries < enough;
+       piece = piece->hashed.next.load(std::memory_order_acquire)) {
+    const uint64_t hashed = piece->hashed.entries.load(std::memory_order_acquire);
+    entries += piece->Load().entries - hashed;
+  }
+  return entries;
+}
+
+// The newest versions of a key up to a tag. Sees every entry whose tag is not larger, that was published before the
+// search and is not in the hash; may see such as have got there meanwhile.
 class SubMemTable::Unhashed {
  public:
-  // False if there are too many to look at.
-  bool Search(const SubMemTable& table, const EntryKey& key) {
-    for (const Piece* piece = table.first_to_hash_.load(std::memory_order_acquire); piece != nullptr;
-         piece = piece->hashed.next.load(std::memory_order_acquire)) {
-      const size_t from = piece->hashed.tail.load(std::memory_order_acquire);
-      PieceWalk walk(*piece, table.layout_, from, piece->Load().tail);
-      for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) {
-        if (++seen_ > kMostUnhashed) return false;
-        const EntryKey here = KeyOf(entry);
-        if (here.tag <= key.tag && here.user_key == key.user_key) Add({here.tag, entry});
-      }
+  // Collects the newest `most` of them.
+  void Search(const SubMemTable& table, const EntryKey& key, uint64_t hash, size_t most) {
+    key_ = key;
+    mark_ = static_cast<uint16_t>(hash);
+    most_ = most;
+    count_ = at_ = 0;
+    seen_ = 0;
+    const Piece* const first = table.first_to_hash_.load(std::memory_order_acquire);
+    // The piece where the wanted version most likely is: what it holds leaves out most of the others, if the key has
+    // versions in all of them.
+    const Piece* best = nullptr;
+    uint64_t best_tag = 0;
+    for (const Piece* piece = first; piece != nullptr; piece = piece->hashed.next.load(std::memory_order_acquire)) {
+      const uint64_t tag = piece->marks->tags().smallest();
+      if (tag > key.tag || tag < best_tag) continue;
+      best = piece;
+      best_tag = tag;
     }
-    return true;
+    if (best != nullptr) SearchPiece(*best, table.layout_);
+    for (const Piece* piece = first; piece != nullptr; piece = piece->hashed.next.load(std::memory_order_acquire)) {
+      if (piece != best) SearchPiece(*piece, table.layout_);
+    }
   }
 
-  // Entries that were looked at.
-  size_t seen() const { return seen_; }
+  // Entries that had no hash.
+  uint64_t seen() const { return seen_; }
+  // There may be older ones than those collected.
+  bool full() const { return count_ == most_; }
 
   bool Valid() const { return at_ < count_; }
   const char* entry() const { return found_[at_].entry; }
@@ -543,56 +605,131 @@ class SubMemTable::Unhashed {
   void Next() { ++at_; }
 
  private:
+  static constexpr size_t kBlock = PieceMarks::kBlockEntries;
+
   struct Found {
     uint64_t tag;
     const char* entry;
   };
 
+  // Whether there may be wanted versions where tags are in this range.
+  bool MayHold(const PieceMarks::TagRange& tags) const {
+    return tags.smallest() <= key_.tag && !(full() && tags.largest() < found_[count_ - 1].tag);
+  }
+
+  void SearchPiece(const Piece& piece, const PieceLayout& layout) {
+    const uint64_t from = piece.hashed.entries.load(std::memory_order_acquire);
+    const uint64_t to = piece.Load().entries;
+    if (from >= to) return;
+    seen_ += to - from;
+    if (!MayHold(piece.marks->tags())) return;
+    const size_t first = from / kBlock;
+    const size_t last = (to - 1) / kBlock;
+    const auto search = [&](size_t block) {
+      SearchBlock(piece, layout, block, block == first ? from % kBlock : 0,
+                  block == last ? (to - 1) % kBlock + 1 : kBlock);
+    };
+    // The most likely block first, likewise.
+    size_t best = last;
+    uint64_t best_tag = 0;
+    for (size_t block = first; last - first > 1 && block <= last; ++block) {
+      const uint64_t tag = piece.marks->block(block).tags.smallest();
+      if (tag > key_.tag || tag < best_tag) continue;
+      best = block;
+      best_tag = tag;
+    }
+    search(best);
+    for (size_t block = last + 1; block-- > first;) {
+      if (block != best) search(block);
+    }
+  }
+
+  void SearchBlock(const Piece& piece, const PieceLayout& layout, size_t number, size_t from, size_t to) {
+    const PieceMarks::Block& block = piece.marks->block(number);
+    if (!MayHold(block.tags)) return;
+    uint64_t matches = block.Matches(mark_, from, to);
+    if (matches == 0) return;
+    PieceWalk walk(piece, layout, block.offset, block.offset + 1);
+    const char* entry = walk.NextUnchecked();
+    for (size_t at = 0; matches != 0; ++at, matches >>= 1, entry = walk.NextUnchecked()) {
+      if ((matches & 1) == 0) continue;
+      const EntryKey here = KeyOf(entry);
+      if (here.tag <= key_.tag && here.user_key == key_.user_key) Add({here.tag, entry});
+      if (matches == 1) break;
+    }
+  }
+
   void Add(const Found& found) {
-    size_t i = count_++;
+    if (full() && found.tag < found_[count_ - 1].tag) return;
+    size_t i = full() ? count_ - 1 : count_++;
     for (; i > 0 && found_[i - 1].tag < found.tag; --i) found_[i] = found_[i - 1];
     found_[i] = found;
   }
 
-  Found found_[kMostUnhashed];
+  EntryKey key_;
+  uint16_t mark_ = 0;
+  size_t most_ = 0;
+  Found found_[kMostVersions];
   size_t count_ = 0;
   size_t at_ = 0;
-  size_t seen_ = 0;
+  uint64_t seen_ = 0;
 };
 
 void SubMemTable::GetHashed(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) {
-  const EntryKey wanted = SplitInternalKey(key.internal_key());
+  EntryKey wanted = SplitInternalKey(key.internal_key());
+  const uint64_t hash = HashOf(wanted.user_key);
   if (!looked_up_.load(std::memory_order_relaxed)) looked_up_.store(true, std::memory_order_relaxed);
   Unhashed fresh;
-  if (hash_.load(std::memory_order_acquire) == nullptr || !fresh.Search(*this, wanted)) {
-    CatchUpHash();
-    fresh = Unhashed();
-  }
-  // After the search: what has left the pieces' ends meanwhile is in the hash.
-  auto versions = hash_.load(std::memory_order_acquire)->Find(wanted);
-  while (fresh.Valid() || versions.Valid()) {
+  HashIndex::Versions versions;
+  const auto search = [&](size_t most) {
+    fresh.Search(*this, wanted, hash, most);
+    // After the search: what has left the pieces' ends meanwhile is in the hash.
+    const HashIndex* const index = hash_.load(std::memory_order_acquire);
+    versions = index == nullptr ? HashIndex::Versions() : index->FindHashed(wanted, hash);
+  };
+  search(kFirstVersions);
+  const uint64_t unhashed = fresh.seen();
+  int searches = 1;
+  bool more = true;
+  while (more && (fresh.Valid() || versions.Valid())) {
     const char* entry = versions.Valid() ? versions.entry() : nullptr;
-    if (fresh.Valid() && (entry == nullptr || fresh.tag() >= KeyOf(entry).tag)) {
+    const bool from_fresh = fresh.Valid() && (entry == nullptr || fresh.tag() >= KeyOf(entry).tag);
+    if (from_fresh) {
       if (entry == fresh.entry()) versions.Next();
       entry = fresh.entry();
       fresh.Next();
     } else {
       versions.Next();
     }
-    if (!callback(argument, entry)) break;
+    more = callback(argument, entry);
+    if (!more || !from_fresh || fresh.Valid() || !fresh.full()) continue;
+    wanted.tag = KeyOf(entry).tag - 1;
+    if (++searches > kMostSearches) {
+      // A lookup that wants so many versions is not one that a hot key slows down.
+      if (read_only_.load(std::memory_order_acquire)) {
+        std::string rest = wanted.user_key.ToString();
+        rocksdb::PutFixed64(&rest, wanted.tag);
+        return GetSorted(rest, argument, callback);
+      }
+      UpdateHash();
+      searches = 0;
+    }
+    search(kMostVersions);
   }
-  if (fresh.seen() == 0) return;
-  thread_local uint32_t searches = 0;
-  if (++searches % kReaderHelpsEvery != 0) return;
-  std::unique_lock<std::mutex> lock(hash_mutex_, std::try_to_lock);
-  if (lock.owns_lock()) UpdateHashLocked();
+  if (unhashed != 0) HelpAsReader(unhashed);
+}
+
+void SubMemTable::GetSorted(const rocksdb::Slice& internal_key, void* argument, bool (*callback)(void*, const char*)) {
+  SubMemTableIterator iterator(this);
+  iterator.Seek(internal_key, nullptr);
+  while (iterator.Valid() && callback(argument, iterator.key())) iterator.Next();
 }
 
 void SubMemTable::Get(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) {
-  if (UsesHash()) return GetHashed(key, argument, callback);
-  SubMemTableIterator iterator(this);
-  iterator.Seek(key.internal_key(), nullptr);
-  while (iterator.Valid() && callback(argument, iterator.key())) iterator.Next();
+  if (!UsesHash() || run_is_better_.load(std::memory_order_acquire)) {
+    return GetSorted(key.internal_key(), argument, callback);
+  }
+  GetHashed(key, argument, callback);
 }
 
 bool SubMemTable::Contains(const char* entry) const {
@@ -603,17 +740,20 @@ bool SubMemTable::Contains(const char* entry) const {
 }
 
 std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
+  // The last ones do not change any more.
+  if (has_final_run_.load(std::memory_order_acquire)) return runs_;
   std::lock_guard<std::mutex> lock(sort_mutex_);
-  if (runs_are_final_) return runs_;
+  if (has_final_run_.load(std::memory_order_relaxed)) return runs_;
   if (read_only_.load(std::memory_order_acquire)) {
     runs_ = std::make_shared<RunSet>(1, SortAll());
-    runs_are_final_ = true;
+    has_final_run_.store(true, std::memory_order_release);
+    run_is_better_.store(UnhashedEntries(kManyUnhashed + 1) > kManyUnhashed, std::memory_order_release);
     return runs_;
   }
   if (!RunsAreStale()) return runs_;
   std::vector<SortItem> items;
   CatchUp(
-      &Piece::sorted, &first_to_sort_,
+      &Piece::sorted, &first_to_sort_, SIZE_MAX,
       [&](const char* entry) {
         items.push_back({order_.Prefix(KeyOf(entry).user_key), entry});
       },

@@ -6,9 +6,10 @@
 //
 // Invariants
 //   (1) An entry that was published before a lookup or an iterator began is in the index that it uses, or it is one of
-//       the few behind the hash that a lookup looks at one by one.
+//       those behind the hash that a lookup finds by their marks (piece_marks.h).
 //   (2) Every index reaches every entry, superseded or not: a snapshot may need it, and the flush counts them.
 //   (3) ApproximateMemoryUsage does not change after MarkReadOnly.
+//   (4) A lookup waits for nobody who brings an index up to date, and adds no more than kReaderHelps entries itself.
 //
 // Thread-safety: as RocksDB's MemTableRep: any number of writers (each its own Allocate, then Insert) and of readers.
 // Lock order: hash_mutex_ or sort_mutex_ -> pieces_mutex_ -> the pool's.
@@ -19,6 +20,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <unordered_set>
 #include <vector>
 
@@ -60,6 +62,18 @@ class SubMemTable : public rocksdb::MemTableRep {
   std::shared_ptr<const RunSet> SortedRuns() const;
   const KeyOrder& order() const { return order_; }
 
+  // Entries that no hash has and a lookup would look for by their marks; counted until there are `enough`.
+  uint64_t UnhashedEntries(uint64_t enough = UINT64_MAX) const;
+
+  // Taken by the marks.
+  size_t mark_bytes() const { return mark_bytes_.load(std::memory_order_relaxed); }
+
+  // So many entries without a hash are few enough for a lookup to go over their marks; what is more, writers index.
+  static constexpr uint64_t kMostUnhashed = uint64_t{1} << 20;
+  // What a lookup adds to the hash at most.
+  static constexpr size_t kReaderHelps = 256;
+  static constexpr uint64_t kManyUnhashed = 64;
+
  private:
   // The piece of a core; another thread of the same core may be in it.
   struct alignas(64) Slot {
@@ -80,25 +94,38 @@ class SubMemTable : public rocksdb::MemTableRep {
   void ChargeLocked(size_t bytes) const;
   void ChargeIndex(size_t bytes) const;
 
-  // The entries of a key that were published, but are not in the hash.
+  // The versions of a key that were published, but are not in the hash.
   class Unhashed;
 
-  bool UsesHash() const;
+  bool UsesHash() const { return order_.equal_means_same_bytes(); }
+  uint64_t HashOf(const rocksdb::Slice& user_key) const { return hash_function_(user_key); }
   // Calls callback(argument, entry) for the versions of the key, newest first, until it returns false.
   void GetHashed(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*));
+  void GetSorted(const rocksdb::Slice& internal_key, void* argument, bool (*callback)(void*, const char*));
+  void AddMark(Piece* piece, const char* entry, const PieceWord& word);
   // After a writer's `entries`-th entry in a piece: its part of the indexing, if there are lookups.
   void HelpReaders(uint64_t entries) const;
+  // A writer has published so many more entries: if those without a hash are too many, adds as many to it.
+  void BoundUnhashed(uint64_t entries) const;
+  // A reader's part, after it found `unhashed` entries that no hash has.
+  void HelpAsReader(uint64_t unhashed) const;
+  // Sorts the memtable, which is read-only, in a thread of its own, unless that has begun: a lookup must not wait for
+  // it.
+  void SortInBackground() const;
   // Returns when the hash has every entry that was published before the call, through whomever.
-  void CatchUpHash() const;
   void UpdateHash() const;
-  void UpdateHashLocked() const;
+  enum class Growth { kAny, kSmall };
+  // Adds at most `limit` entries. kSmall: none if a large hash table had to grow for them.
+  void UpdateHashLocked(size_t limit, Growth growth) const;
   // Whether the runs lack entries that have been published.
   bool RunsAreStale() const;
-  // Calls visit(entry) for every entry that is new to an index and was published before. The caller holds the index's
-  // mutex. Writers may be as fast as this is: what they publish meanwhile is left to the next call.
-  // finish() is called before a piece's progress is stored: from then on, readers rely on the index.
+  // Calls visit(entry) for every entry that is new to an index and was published before, at most `limit` of them; how
+  // many they were. The caller holds the index's mutex. Writers may be as fast as this is: what they publish meanwhile
+  // is left to the next call. finish() is called before a piece's progress is stored: from then on, readers rely on the
+  // index.
   template <class Visitor, class Finish>
-  void CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, Visitor&& visit, Finish&& finish) const;
+  size_t CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, size_t limit, Visitor&& visit,
+                 Finish&& finish) const;
   size_t CountEntries() const;
   std::shared_ptr<const SortedRun> SortAll() const;
   void AddRun(std::shared_ptr<const SortedRun> run) const;
@@ -108,10 +135,13 @@ class SubMemTable : public rocksdb::MemTableRep {
   const PieceLayout layout_;
   const PieceOwner owner_;
   const KeyOrder order_;
-  const size_t block_bytes_;  // of the arena: an eighth of the write buffer
+  const KeyHash hash_function_;  // of the hash and the marks; nobody knows its seed
+  const size_t block_bytes_;     // of the arena: an eighth of the write buffer
   mutable ArenaCharge arena_charge_;
   mutable std::atomic<size_t> charged_{0};
   std::atomic<bool> read_only_{false};
+
+  std::atomic<size_t> mark_bytes_{0};
 
   size_t slot_mask_;
   std::unique_ptr<Slot[]> slots_;
@@ -127,12 +157,16 @@ class SubMemTable : public rocksdb::MemTableRep {
   mutable std::unique_ptr<HashIndex> hash_owner_;
   mutable size_t hash_charged_ = 0;
   mutable std::atomic<bool> looked_up_{false};  // lately; writers reset it
-  mutable std::atomic<int> readers_behind_{0};  // readers that wait for the hash or work on it
+  mutable std::atomic<uint64_t> unhashed_{0};   // entries, counted by the thousand
+
+  mutable std::atomic<bool> has_final_run_{false};  // runs_ is that run, and does not change any more
+  mutable std::atomic<bool> run_is_better_{false};  // than a hash that lacks many entries: lookups use the run
+  mutable std::atomic<bool> sorting_{false};
+  mutable std::thread sorter_;
 
   mutable std::mutex sort_mutex_;                       // guards what follows
   mutable std::atomic<Piece*> first_to_sort_{nullptr};  // the list of pieces that the runs are not done with
   mutable std::shared_ptr<const RunSet> runs_;
-  mutable bool runs_are_final_ = false;
   mutable size_t runs_charged_ = 0;
 };
 
