@@ -40,8 +40,8 @@ Status RecoverFrom(const rocksdb::DBOptions& options, const std::string& path, c
 
 Status Recover(const std::string& path, std::string pool, bool discard, RecoveryReport* report) {
   rocksdb::Env* const env = rocksdb::Env::Default();
-  // The pool file of a database that is gone can be given up.
-  if (!env->FileExists(path + "/CURRENT").ok() && (!discard || pool.empty())) {
+  // The pool file of a database that is gone or damaged can be given up.
+  if (!env->FileExists(path + "/CURRENT").ok() && !discard) {
     return Status::NotFound(path, "is no RocksDB database (it has no file CURRENT)");
   }
   rocksdb::FileLock* lock = nullptr;

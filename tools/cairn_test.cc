@@ -384,7 +384,7 @@ TEST_F(CairnTest, RepairRebuildsTries) {
     const std::string name = entry.path().filename().string();
     if (name == "CURRENT" || Contains(name, "MANIFEST")) fs::remove(entry.path());
   }
-  result = Cairn({"repair", Path("db")});
+  result = Cairn({"repair", Path("db"), "--yes"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.out, "was rebuilt");
   EXPECT_TRUE(expected == ReadAll(Path("db")));
