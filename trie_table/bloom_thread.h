@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -94,15 +95,51 @@ class FilterThread {
   FilterMemo batch_memos_[FilterBatch::kMaxKeys];
 };
 
-FilterThread* NewFilterThread();
+// Where a thread finds its FilterThread by its own address, which is a register. A lookup asks once a table, and
+// thread-local storage is dearer: the library is loaded by dlopen, too, where its variables take a call each. (The
+// initial-exec model would take none, but put all of the library's into the loader's small reserve, and loading fails
+// where that is spent.)
+//
+// Invariants
+//   (1) A place that is taken belongs to the running thread at that address, which gives it back at its end.
+//   (2) `thread` is read and written by the owner only, and only while it owns the place.
+struct FilterThreadPlace {
+  std::atomic<const void*> owner{nullptr};
+  FilterThread* thread = nullptr;
+};
 
-// A lookup asks for this once a table. So it is a plain pointer at a place that the loader fixes: 8 bytes of the few
-// that libraries may have there.
-extern thread_local FilterThread* this_filter_thread __attribute__((tls_model("initial-exec")));
+constexpr unsigned kFilterThreadPlaceBits = 9;
+extern FilterThreadPlace filter_thread_places[1 << kFilterThreadPlaceBits];
+
+// Unique among the threads that are running.
+inline const void* AddressOfThread() {
+#if defined(__x86_64__) && !defined(__clang__)
+  return __builtin_thread_pointer();
+#elif defined(__x86_64__)
+  const void* address;
+  __asm__("mov %%fs:0, %0" : "=r"(address));
+  return address;
+#else
+  return __builtin_thread_pointer();
+#endif
+}
+
+inline FilterThreadPlace* PlaceOf(const void* address_of_thread) {
+  // Threads lie a multiple of the page size apart, often of a large power of two.
+  constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
+  return &filter_thread_places[reinterpret_cast<uintptr_t>(address_of_thread) * kGoldenRatio >>
+                               (64 - kFilterThreadPlaceBits)];
+}
+
+// The calling thread's, from thread-local storage; made when it first asks. Takes the place if that is free.
+FilterThread* FindFilterThread(FilterThreadPlace* place);
 
 inline FilterThread* ThisFilterThread() {
-  if (__builtin_expect(this_filter_thread == nullptr, 0)) this_filter_thread = NewFilterThread();
-  return this_filter_thread;
+  const void* const thread = AddressOfThread();
+  FilterThreadPlace* const place = PlaceOf(thread);
+  // Relaxed: what the owner reads here it has written itself (1).
+  if (__builtin_expect(place->owner.load(std::memory_order_relaxed) == thread, 1)) return place->thread;
+  return FindFilterThread(place);
 }
 
 }  // namespace cairn
