@@ -92,7 +92,7 @@ std::string SubMemTableStatsToTable(const SubMemTableStats& stats) {
 }
 
 SubMemTableFactory::SubMemTableFactory(const SubMemTableOptions& options) : options_(options) {
-  RegisterOptions("cairn.SubMemTableOptions", &options_, &SubMemTableOptionTypes());
+  RegisterOptions(kOptionsName(), &options_, &SubMemTableOptionTypes());
 }
 
 Status SubMemTableFactory::PrepareOptions(const rocksdb::ConfigOptions& config) {

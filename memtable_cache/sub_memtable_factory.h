@@ -18,6 +18,7 @@ class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMem
   explicit SubMemTableFactory(const SubMemTableOptions& options = SubMemTableOptions());
 
   static const char* kClassName() { return "cairn.SubMemTable"; }
+  static const char* kOptionsName() { return "cairn.SubMemTableOptions"; }  // GetOptions<SubMemTableOptions> takes it
   const char* Name() const override { return kClassName(); }
 
   rocksdb::Status PrepareOptions(const rocksdb::ConfigOptions& config) override;

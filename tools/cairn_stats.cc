@@ -103,9 +103,11 @@ int RunStats(int argc, char** argv) {
     return Fail("stats", s);
   }
   if (json) {
-    std::printf("{\"database\":%s,\"column_families\":[%s]}\n", JsonText(path).c_str(), output.json.c_str());
+    std::printf("{\"database\":%s,\"not_read\":%s,\"column_families\":[%s]}\n", JsonText(path).c_str(),
+                JsonText(database->pool_text()).c_str(), output.json.c_str());
   } else {
     std::fputs(output.table.c_str(), stdout);
+    if (!database->pool_text().empty()) std::printf("not read: %s\n", database->pool_text().c_str());
   }
   return kExitOk;
 }

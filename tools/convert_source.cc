@@ -1,10 +1,14 @@
 #include "tools/convert_source.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
 
 #include "db/db_impl/db_impl.h"
+#include "db/pool_presence.h"
 #include "options/options_parser.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/convenience.h"
@@ -49,6 +53,7 @@ Status ConvertSource::Open(const std::string& path, std::unique_ptr<ConvertSourc
   if (!s.ok() && !s.IsNotFound()) return s;
   s = result->Lock();
   if (s.ok()) s = result->LoadOptions();
+  if (s.ok()) s = CheckPool(PoolUse::kRead, result->db_options_, path, {});
   if (s.ok()) s = result->OpenReadOnly();
   if (s.ok()) s = result->CheckContents();
   if (s.ok()) *source = std::move(result);
@@ -60,16 +65,25 @@ ConvertSource::~ConvertSource() {
     for (SourceFamily& family : families_) db_->DestroyColumnFamilyHandle(family.handle).PermitUncheckedError();
     delete db_;
   }
-  if (lock_ != nullptr) rocksdb::Env::Default()->UnlockFile(lock_).PermitUncheckedError();
+  if (lock_ >= 0) close(lock_);
 }
 
+// A lock for reading: writers take the file for writing, and it takes no more than the right to read it.
 Status ConvertSource::Lock() {
   const std::string file = path_ + "/LOCK";
-  // Without the right to write there, no writer of ours can be there either; and the file is never created.
-  if (access(file.c_str(), W_OK) != 0) return Status::OK();
-  Status s = rocksdb::Env::Default()->LockFile(file, &lock_);
-  if (s.ok()) return s;
-  lock_ = nullptr;
+  lock_ = open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (lock_ < 0 && errno == ENOENT) return Status::OK();  // nobody has had it open here, and it is never created
+  if (lock_ < 0) {
+    return Status::IOError(file, std::string("cannot be read, so that a process which writes to the database would not "
+                                             "be noticed: ") +
+                                     strerror(errno));
+  }
+  struct flock lock = {};
+  lock.l_type = F_RDLCK;
+  lock.l_whence = SEEK_SET;
+  if (fcntl(lock_, F_SETLK, &lock) == 0) return Status::OK();
+  if (errno != EAGAIN && errno != EACCES)
+    return Status::IOError(file, std::string("cannot be locked: ") + strerror(errno));
   return Status::Busy(path_, "is open in another process; close it there, or convert a checkpoint of it (ldb --db=" +
                                  path_ + " checkpoint --checkpoint_dir=DIR)");
 }

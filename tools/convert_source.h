@@ -1,7 +1,8 @@
 // The database that `cairn convert` reads: opened read-only with the options stored in it, locked against writers while
 // it is read, and checked for everything that a copy could not carry over.
 //
-// Nothing in its directory is written or created. The lock is RocksDB's own LOCK file, taken when it can be written.
+// Nothing in its directory is written or created. The lock is RocksDB's own LOCK file, shared with other readers, so
+// that a writer is kept out also where only others may write.
 //
 // Thread-safety: as rocksdb::DB; the class itself has no mutable state after Open.
 
@@ -58,7 +59,7 @@ class ConvertSource {
 
   std::string path_;
   std::string identity_;
-  rocksdb::FileLock* lock_ = nullptr;
+  int lock_ = -1;  // descriptor of the LOCK file
   rocksdb::DBOptions db_options_;
   std::vector<SourceFamily> families_;
   std::vector<std::string> unknown_merge_operators_;  // one a family; empty: none or known

@@ -88,6 +88,38 @@ ColumnFamilyOptions OptionsBefore(const std::vector<ColumnFamilyDescriptor>& rem
   return before;
 }
 
+const SubMemTableOptions* SubMemTablesOf(const ColumnFamilyOptions& options) {
+  if (options.memtable_factory == nullptr ||
+      !options.memtable_factory->IsInstanceOf(SubMemTableFactory::kClassName())) {
+    return nullptr;
+  }
+  return options.memtable_factory->GetOptions<SubMemTableOptions>(SubMemTableFactory::kOptionsName());
+}
+
+// A pool file serves one database, and durable memtables all of its column families or none.
+void AdaptDurableMemtables(ConvertTarget* target) {
+  size_t durable = 0;
+  for (const TargetFamily& family : target->families) {
+    const SubMemTableOptions* sub = SubMemTablesOf(family.options);
+    durable += sub != nullptr && sub->durable ? 1 : 0;
+  }
+  for (TargetFamily& family : target->families) {
+    const SubMemTableOptions* sub = SubMemTablesOf(family.options);
+    if (sub == nullptr || !sub->durable) continue;
+    SubMemTableOptions own = *sub;
+    own.durable = durable == target->families.size();
+    if (!own.durable) {
+      target->notes.push_back("column family \"" + family.name +
+                              "\": its memtables are not durable in the copy, because those of others are not");
+    } else if (!own.pool_file.empty()) {
+      target->notes.push_back("column family \"" + family.name + "\": pool_file (" + own.pool_file +
+                              ") is left behind; the copy's pool file lies in its own directory");
+    }
+    own.pool_file.clear();
+    family.options.memtable_factory = NewSubMemTableFactory(own);
+  }
+}
+
 DBOptions DatabaseOptions(const ConvertSource& source) {
   DBOptions options = source.db_options();
   // Every place is the new directory's.
@@ -130,12 +162,16 @@ Status PlanConvertTarget(const ConvertSource& source, const std::string& engine,
     if (result.converted) {
       if (IsOfCairn(family.options)) LeaveEngine(OptionsBefore(remembered, family), &result.options);
       if (engine != kStockEngine) DropWhatHasNoMeaning(family.name, &result.options, &target->notes);
+      if (engine == kStockEngine && SubMemTablesOf(result.options) != nullptr) {
+        result.options.memtable_factory = ColumnFamilyOptions().memtable_factory;  // a stock RocksDB knows none of ours
+      }
       s = UseEngine(engine, engine_options, &result.options);
     } else if (IsTrie(family.options, nullptr)) {
       s = UseTrieCompaction(&target->db_options);
     }
     target->families.push_back(std::move(result));
   }
+  AdaptDurableMemtables(target);
   return s;
 }
 

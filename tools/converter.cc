@@ -4,10 +4,13 @@
 #include <cairn/trie.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <future>
+#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -41,8 +44,8 @@ constexpr size_t kChunkRecords = 16384;
 constexpr size_t kChunkBytes = 16 << 20;
 constexpr std::chrono::milliseconds kSaveInterval(200);
 
-// Tells how far the flushes of one column family have come. Flushes commit in order, and the copy is the only writer,
-// so everything up to the flushed sequence number is durable.
+// Tells how far the flushes of one column family have come, and what has failed in the background. Flushes commit in
+// order, and the copy is the only writer, so everything up to the flushed sequence number is durable.
 class FlushWatcher : public rocksdb::EventListener {
  public:
   const char* Name() const override { return "CairnConvertFlushWatcher"; }
@@ -51,6 +54,19 @@ class FlushWatcher : public rocksdb::EventListener {
     watched_.store(column_family_id, std::memory_order_release);
   }
   SequenceNumber flushed() const { return flushed_.load(std::memory_order_acquire); }
+  // The first error, although RocksDB may go on trying: a copy can be gone on with, so it need not wait for the disk.
+  Status error() const {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return error_;
+  }
+  void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/, Status* error) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (error_.ok()) error_ = *error;
+  }
+  // RocksDB would wait until there is room, and deadlocks if a second error comes meanwhile.
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/, Status /*error*/, bool* recover) override {
+    *recover = false;
+  }
   void OnFlushCompleted(DB*, const rocksdb::FlushJobInfo& info) override {
     if (info.cf_id != watched_.load(std::memory_order_acquire)) return;
     SequenceNumber seen = flushed_.load(std::memory_order_relaxed);
@@ -61,6 +77,8 @@ class FlushWatcher : public rocksdb::EventListener {
  private:
   std::atomic<uint32_t> watched_{0};
   std::atomic<SequenceNumber> flushed_{0};
+  mutable std::mutex mutex_;  // guards error_
+  Status error_;
 };
 
 ReadOptions ScanOptions() {
@@ -273,11 +291,36 @@ Status Converter::Run(ConvertReport* report) {
     if (s.ok()) s = Verify();
     CloseSession();
     if (s.ok()) s = Finish();
+    s = WithRemedy(s);
   }
   for (const ConvertFamily& family : state_.families) report->records += family.copied.records;
   report->column_families = state_.families.size();
   report->destination_bytes = BytesIn(options_.destination);
   return s;
+}
+
+Status Converter::WithRemedy(const Status& s) const {
+  if (s.ok() || s.IsIncomplete() || s.ToString().find(std::strerror(ENOSPC)) == std::string::npos) return s;
+  return Status::NoSpace(options_.destination, "its file system is full: " + s.ToString() +
+                                                   "; make room there, and the same command goes on from here");
+}
+
+// What keeps the session from going on; to be asked while it waits for something.
+Status Converter::WhyNotGoOn() const { return Stopped() ? StoppedStatus() : session_->watcher->error(); }
+
+// A write that RocksDB would hold back, perhaps for ever if compaction fails, is tried again instead.
+Status Converter::Write(rocksdb::WriteBatch* batch) {
+  constexpr std::chrono::milliseconds kPatience(10);
+  rocksdb::WriteOptions options;
+  options.disableWAL = true;
+  options.no_slowdown = true;
+  for (;;) {
+    Status s = session_->db->Write(options, batch);
+    if (!s.IsIncomplete()) return s;
+    s = WhyNotGoOn();
+    if (!s.ok()) return s;
+    std::this_thread::sleep_for(kPatience);
+  }
 }
 
 Status Converter::CheckPaths() {
@@ -427,8 +470,6 @@ Status Converter::CopyFamily(size_t index) {
 
   session_->watcher->Watch(to->GetID());
   Progress progress("copy " + from.name, "records", from.estimated_records, family.copied.records);
-  rocksdb::WriteOptions unlogged;
-  unlogged.disableWAL = true;
   rocksdb::WriteBatch batch;
   ConvertPosition position = family.copied;
   // Positions whose records are written, but perhaps not flushed, and the sequence number that tells.
@@ -438,7 +479,7 @@ Status Converter::CopyFamily(size_t index) {
 
   auto write = [&]() {
     const size_t bytes = batch.GetDataSize();
-    Status s = session_->db->Write(unlogged, &batch);
+    Status s = Write(&batch);
     batch.Clear();
     if (!s.ok()) return s;
     bytes_since_checkpoint += bytes;
@@ -468,7 +509,9 @@ Status Converter::CopyFamily(size_t index) {
   }
   if (s.ok()) s = it->status();
   if (s.ok()) s = write();
-  if (s.ok()) s = session_->db->Flush(rocksdb::FlushOptions(), to);
+  rocksdb::FlushOptions at_once;
+  at_once.allow_write_stall = true;  // nobody else writes
+  if (s.ok()) s = session_->db->Flush(at_once, to);
   if (!s.ok()) return s;
   family.copied = position;
   family.copied.finished = !Stopped();
@@ -501,7 +544,8 @@ Status Converter::Settle() {
     show();
     if (s.ok()) break;
     if (!s.IsTimedOut()) return s;
-    if (Stopped()) return StoppedStatus();
+    s = WhyNotGoOn();
+    if (!s.ok()) return s;
   }
   state_.step = ConvertStep::kVerify;
   return Save();
@@ -599,7 +643,7 @@ Status Converter::Finish() {
   for (const TargetFamily& family : target_.families) descriptors.emplace_back(family.name, family.options);
   std::vector<ColumnFamilyHandle*> handles;
   DB* db = nullptr;
-  Status s = DB::Open(target_.db_options, options_.destination, descriptors, &handles, &db);
+  Status s = Open(target_.db_options, options_.destination, descriptors, &handles, &db);
   if (!s.ok()) return s;
   for (ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   s = db->Close();

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "rocksdb/db.h"
+#include "rocksdb/write_batch.h"
 #include "tools/convert_source.h"
 #include "tools/convert_state.h"
 #include "tools/convert_target.h"
@@ -71,6 +72,9 @@ class Converter {
   rocksdb::Status CountFamily(size_t index);
   rocksdb::Status Finish();
   rocksdb::Status Save();
+  rocksdb::Status Write(rocksdb::WriteBatch* batch);
+  rocksdb::Status WhyNotGoOn() const;
+  rocksdb::Status WithRemedy(const rocksdb::Status& s) const;
   bool Stopped() const { return options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed); }
   rocksdb::Status StoppedStatus() const;
 

@@ -2,6 +2,7 @@
 
 #include <cairn/db.h>
 
+#include "db/pool_presence.h"
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_util.h"
 
@@ -18,7 +19,8 @@ Status CheckExists(const std::string& path) {
   return s.ok() ? s : Status::NotFound(path, "is no RocksDB database (it has no file CURRENT)");
 }
 
-Status OpenOnce(const std::string& path, std::vector<rocksdb::ColumnFamilyHandle*>* families, rocksdb::DB** db) {
+Status OpenOnce(const std::string& path, std::vector<rocksdb::ColumnFamilyHandle*>* families, rocksdb::DB** db,
+                std::string* pool_text) {
   rocksdb::DBOptions options;
   std::vector<rocksdb::ColumnFamilyDescriptor> descriptors;
   Status s = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path, &options, &descriptors);
@@ -26,6 +28,11 @@ Status OpenOnce(const std::string& path, std::vector<rocksdb::ColumnFamilyHandle
   if (!s.ok()) return s;
   options.create_if_missing = false;
   options.listeners.clear();
+  PoolPresence pool;
+  s = FindPool(options, path, descriptors, &pool);
+  if (!s.ok()) return s;
+  *pool_text = pool.state >= PoolState::kHoldsWrites ? pool.ToString() : "";
+  const TablesOnly tables_only;
   return rocksdb::DB::OpenForReadOnly(options, path, descriptors, families, db);
 }
 
@@ -35,7 +42,7 @@ Status Database::OpenForReading(const std::string& path, std::unique_ptr<Databas
   Status s = CheckExists(path);
   std::unique_ptr<Database> result(new Database());
   for (int attempt = 0; s.ok() && attempt < kReadAttempts; attempt++) {
-    Status opened = OpenOnce(path, &result->families_, &result->db_);
+    Status opened = OpenOnce(path, &result->families_, &result->db_, &result->pool_text_);
     if (opened.ok()) {
       *database = std::move(result);
       return opened;
