@@ -4,6 +4,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "db/column_family.h"
+#include "db/job_context.h"
 #include "file/filename.h"
 #include "table/ect_table_index.h"
 #include "table/hash_order.h"
@@ -84,6 +86,58 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
   }
   if (totals != nullptr) written.RaiseTotals(totals);
   return Status::OK();
+}
+
+std::unique_ptr<HeldVersion> HeldVersion::Current(rocksdb::DBImpl* db, uint32_t column_family_id) {
+  // The handle keeps the column family alive until its SuperVersion is held.
+  const auto handle = db->GetColumnFamilyHandleUnlocked(column_family_id);
+  if (handle == nullptr) return nullptr;
+  auto* family = static_cast<rocksdb::ColumnFamilyHandleImpl*>(handle.get())->cfd();
+  return std::unique_ptr<HeldVersion>(new HeldVersion(db, family->GetReferencedSuperVersion(db)));
+}
+
+// Whoever lets go of a Version last removes the files that only it had, as RocksDB's iterators do: a compaction that
+// ended meanwhile has left them.
+HeldVersion::~HeldVersion() {
+  if (!super_version_->Unref()) return;
+  rocksdb::JobContext job(0);
+  {
+    rocksdb::InstrumentedMutexLock lock(db_->mutex());
+    super_version_->Cleanup();
+    db_->FindObsoleteFiles(&job, false, true);
+  }
+  delete super_version_;
+  if (job.HaveSomethingToDelete()) db_->PurgeObsoleteFiles(job);
+  job.Clean();
+}
+
+uint64_t HeldVersion::number() const { return super_version_->current->GetVersionNumber(); }
+
+std::vector<HeldVersion::File> HeldVersion::Files() const {
+  const rocksdb::VersionStorageInfo* storage = super_version_->current->storage_info();
+  std::vector<File> files;
+  for (int level = 0; level < storage->num_levels(); ++level) {
+    for (const rocksdb::FileMetaData* meta : storage->LevelFiles(level)) files.push_back({level, meta});
+  }
+  return files;
+}
+
+Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile* described,
+                             WrittenTotalsReader* written) const {
+  const HashPrefixMap map = ContainerMapOf(trie);
+  const int depth = DepthOfLevel(trie, file.level);
+  described->number = file.number();
+  described->level = file.level;
+  described->bytes = file.meta->fd.GetFileSize();
+  described->data_bytes = described->bytes;
+  described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
+  described->straddles = described->container != map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
+  std::shared_ptr<const rocksdb::TableProperties> properties;
+  Status s = super_version_->current->GetTableProperties(rocksdb::ReadOptions(), &properties, file.meta);
+  if (!s.ok()) return s;
+  DescribeFile(*properties, described);
+  if (written != nullptr) written->Add(properties->user_collected_properties, described->bytes, file.level == 0);
+  return s;
 }
 
 void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats) {

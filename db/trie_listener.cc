@@ -6,7 +6,7 @@ namespace cairn {
 
 void TrieListener::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) {
   const auto scheduler = TrieScheduler::Attach(db);
-  if (scheduler != nullptr) scheduler->OnFlush(info);
+  if (scheduler != nullptr) scheduler->OnFlush(info.cf_id);
 }
 
 void TrieListener::OnExternalFileIngested(rocksdb::DB* db, const rocksdb::ExternalFileIngestionInfo& info) {

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cinttypes>
+#include <unordered_set>
 #include <utility>
 
 #include "db/db_impl/db_impl.h"
@@ -20,7 +22,8 @@ namespace {
 constexpr uint64_t kConflictRetryMicros = 50 * 1000;
 constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
 constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
-constexpr uint64_t kFlushEventMicros = 5 * 1000 * 1000;  // how late the event of a flush may be
+// So often must a column family's compactions fail, one after the other, for those who wait for them to be told.
+constexpr int kFailuresToTell = 2;
 
 struct Registry {
   std::mutex mutex;
@@ -42,6 +45,12 @@ uint64_t NowMicros() {
 struct Item {
   std::shared_ptr<TrieScheduler> scheduler;
 };
+
+std::string SessionIdOf(rocksdb::DB* db) {
+  std::string id;
+  db->GetDbSessionId(id).PermitUncheckedError();
+  return id;
+}
 
 int CompactionLimit(const rocksdb::DBOptions& options) {
   if (options.max_background_compactions >= 1) return options.max_background_compactions;
@@ -86,12 +95,15 @@ std::vector<std::shared_ptr<TrieScheduler>> TrieScheduler::All() {
 }
 
 TrieScheduler::TrieScheduler(rocksdb::DB* db)
-    : db_(db), env_(db->GetEnv()), default_handle_(db->DefaultColumnFamily()), path_(db->GetName()) {
+    : db_(db),
+      env_(db->GetEnv()),
+      default_handle_(db->DefaultColumnFamily()),
+      path_(db->GetName()),
+      session_id_(SessionIdOf(db)) {
   const rocksdb::DBOptions options = db->GetDBOptions();
   log_ = options.info_log;
   max_running_ = CompactionLimit(options);
   brake_ = std::make_unique<WriteBrake>(static_cast<rocksdb::DBImpl*>(db_), options.delayed_write_rate);
-  db->GetDbSessionId(const_cast<std::string&>(session_id_)).PermitUncheckedError();
 }
 
 TrieScheduler::~TrieScheduler() {
@@ -161,7 +173,7 @@ Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& h
     const FamilyPtr family = FamilyOf(&lock, handle);
     if (family == nullptr) continue;
     Status s = family->error;
-    if (family->state != State::kRefused) s = Load(&lock, family);
+    if (family->state != State::kRefused) s = Follow(&lock, family);
     if (!s.ok() && result.ok()) result = s;
   }
   WakeLocked();
@@ -189,70 +201,80 @@ Status TrieScheduler::LoadAllFamilies() {
   return LoadAll(handles);
 }
 
-// Reads the files of the current Version. Files that are born meanwhile are kept aside and added behind.
-Status TrieScheduler::Load(Lock* lock, const FamilyPtr& family) {
-  changed_.wait(*lock, [&] {
-    return family->state == State::kReady || (family->running == 0 && family->state != State::kLoading);
-  });
-  if (family->state == State::kReady) return Status::OK();
+Status TrieScheduler::Follow(Lock* lock, const FamilyPtr& family) {
   if (family->state == State::kRefused) return family->error;
-  family->state = State::kLoading;
-  family->born.clear();
+  family->stale = false;  // what is installed from here on makes it stale again
   lock->unlock();
-  std::vector<TrieFile> files;
-  Status s;
-  auto handle = HandleOf(family->id);
-  if (handle == nullptr) {
-    s = Status::ColumnFamilyDropped(family->name);
-  } else {
-    s = ReadTrieFiles(db_, handle.get(), family->shape.trie(), &files, family->totals.get());
-    handle.reset();
-  }
+  std::unique_ptr<HeldVersion> version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db_), family->id);
   lock->lock();
-  if (s.ok()) {
-    family->shape.Clear();
-    family->unannounced.clear();
-    for (const TrieFile& file : files) {
-      family->shape.Add(file);
-      if (file.level == 0) family->unannounced.insert(file.number);
-    }
-    for (const TrieFile& file : family->born) family->shape.Add(file);
-    family->state = State::kReady;
+  if (version == nullptr) {
+    families_.erase(family->id);
     WakeLocked();
-  } else if (s.IsInvalidArgument()) {
-    family->state = State::kRefused;
-    family->error = s;
-    rocksdb::Error(log_, "[%s] Cairn compacts nothing here: %s", family->name.c_str(), s.ToString().c_str());
-  } else {
-    family->state = State::kUnloaded;
-    HandleFailureLocked(family, s);
+    return Status::ColumnFamilyDropped(family->name);
   }
-  family->born.clear();
-  changed_.notify_all();
-  return s;
+  uint64_t flushed = 0;
+  std::vector<HeldVersion::File> unknown;
+  if (family->state == State::kUnread || version->number() > family->version) {
+    for (const HeldVersion::File& file : version->Files()) {
+      if (family->shape.LevelOf(file.number()) != file.level) unknown.push_back(file);
+    }
+    const bool first = family->state == State::kUnread;
+    lock->unlock();
+    WrittenTotalsReader written;
+    std::vector<TrieFile> born(unknown.size());
+    for (size_t i = 0; i < unknown.size(); ++i) {
+      const Status s = version->Describe(unknown[i], family->shape.trie(), &born[i], first ? &written : nullptr);
+      if (!s.ok()) {
+        rocksdb::Warn(log_, "[%s] Cairn takes all of table %" PRIu64 " for live: %s", family->name.c_str(),
+                      unknown[i].number(), s.ToString().c_str());
+      }
+    }
+    if (first) written.RaiseTotals(family->totals.get());
+    lock->lock();
+    // Another thread may have brought a later one.
+    if (family->state == State::kUnread || version->number() > family->version) {
+      flushed = MirrorLocked(family, *version, born);
+    }
+  }
+  lock->unlock();
+  if (flushed > 0) brake_->Flushed(flushed, NowMicros());
+  version.reset();
+  lock->lock();
+  return Status::OK();
+}
+
+uint64_t TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion& version,
+                                     const std::vector<TrieFile>& born) {
+  std::unordered_set<uint64_t> present;
+  for (const HeldVersion::File& file : version.Files()) present.insert(file.number());
+  for (uint64_t number : family->shape.Numbers()) {
+    if (present.count(number) == 0) family->shape.Remove(number);
+  }
+  uint64_t flushed = 0;
+  for (const TrieFile& file : born) {
+    family->shape.Remove(file.number);  // from another level
+    family->shape.Add(file);
+    if (file.level == 0) flushed += file.bytes;
+  }
+  if (family->state == State::kUnread) flushed = 0;
+  if (flushed > 0) {
+    family->totals->flushed_bytes += flushed;
+    family->written_bytes[0] += flushed;
+  }
+  family->version = version.number();
+  family->state = State::kReady;
+  WakeLocked();
+  return flushed;
 }
 
 // --- Events ----------------------------------------------------------------------------------------------------------
 
-void TrieScheduler::OnFlush(const rocksdb::FlushJobInfo& info) {
+void TrieScheduler::OnFlush(uint32_t column_family_id) {
   Lock lock(mutex_);
   if (!EnterLocked()) return;
-  const FamilyPtr family = FamilyOf(&lock, info.cf_id);
+  const FamilyPtr family = FamilyOf(&lock, column_family_id);
   if (family != nullptr && family->state != State::kRefused) {
-    lock.unlock();
-    TrieFile file;
-    file.number = info.file_number;
-    if (!env_->GetFileSize(info.file_path, &file.bytes).ok()) file.bytes = info.table_properties.data_size;
-    DescribeFile(info.table_properties, &file);
-    brake_->Flushed(file.bytes, NowMicros());
-    lock.lock();
-    family->totals->flushed_bytes += file.bytes;
-    family->written_bytes[0] += file.bytes;
-    const bool is_gone = family->gone.erase(file.number) != 0;
-    if (!is_gone && family->state == State::kLoading) family->born.push_back(file);
-    if (!is_gone && family->state == State::kReady) family->shape.Add(file);
-    family->unannounced.erase(file.number);
-    WakeLocked();
+    Follow(&lock, family).PermitUncheckedError();
     lock.unlock();
     UpdateBrake();
     lock.lock();
@@ -264,9 +286,7 @@ void TrieScheduler::OnFilesIngested(const std::string& column_family_name) {
   Lock lock(mutex_);
   if (stopping_) return;
   for (const auto& [id, family] : families_) {
-    if (family != nullptr && family->name == column_family_name && family->state == State::kReady) {
-      family->state = State::kUnloaded;
-    }
+    if (family != nullptr && family->name == column_family_name) family->stale = true;
   }
   WakeLocked();
 }
@@ -277,27 +297,26 @@ void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string&
   Lock lock(mutex_);
   if (stopping_) return;
   for (const auto& [id, family] : families_) {
-    if (family == nullptr || family->state != State::kReady || !family->shape.Contains(number)) continue;
-    // The inputs of a compaction of ours are deleted before it returns.
-    if (family->running > 0) continue;
-    family->state = State::kUnloaded;
+    if (family == nullptr || !family->shape.Contains(number)) continue;
+    family->stale = true;
     WakeLocked();
   }
 }
 
 void TrieScheduler::OnRecovered() {
   Lock lock(mutex_);
-  backoff_micros_ = 0;
-  retry_at_micros_ = 0;
+  for (const auto& [id, family] : families_) {
+    if (family == nullptr) continue;
+    family->backoff_micros = 0;
+    family->retry_at_micros = 0;
+    family->failures_in_a_row = 0;
+  }
   WakeLocked();
 }
 
 // --- Scheduling ------------------------------------------------------------------------------------------------------
 
-bool TrieScheduler::HoldingStillLocked() const {
-  const bool backing_off = retry_at_micros_ != 0 && NowMicros() < retry_at_micros_;
-  return stopping_ || paused_ > 0 || manual_ > 0 || backing_off;
-}
+bool TrieScheduler::HoldingStillLocked() const { return stopping_ || paused_ > 0; }
 
 void TrieScheduler::WakeLocked() {
   dirty_ = true;
@@ -330,9 +349,7 @@ void TrieScheduler::Work() {
     FamilyPtr family;
     TrieJob job;
     for (const auto& [id, candidate] : std::map<uint32_t, FamilyPtr>(families_)) {
-      if (candidate != nullptr && candidate->state == State::kUnloaded && candidate->running == 0) {
-        Load(&lock, candidate).PermitUncheckedError();
-      }
+      if (candidate != nullptr && candidate->stale) Follow(&lock, candidate).PermitUncheckedError();
     }
     const bool may_pick = !HoldingStillLocked();
     const bool found = may_pick && PickLocked(&family, &job);
@@ -359,7 +376,7 @@ void TrieScheduler::Work() {
 bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
   bool found = false;
   for (const auto& [id, candidate] : families_) {
-    if (candidate == nullptr || candidate->state != State::kReady) continue;
+    if (candidate == nullptr || candidate->state != State::kReady || candidate->retry_at_micros != 0) continue;
     const uint64_t begin = NowMicros();
     TrieJob picked;
     if (candidate->picker.Pick(&picked) && (!found || picked.score > job->score)) {
@@ -387,23 +404,13 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
   ++running_;
   lock->unlock();
 
-  std::vector<uint64_t> removed;
-  std::vector<TrieFile> added;
-  const Status s = CallCompactFiles(family, job, &removed, &added);
+  uint64_t output_bytes = 0;
+  const Status s = CallCompactFiles(family, job, &output_bytes);
   uint64_t oldest_snapshot = 0;
   db_->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest_snapshot);
 
   lock->lock();
-  uint64_t output_bytes = 0;
-  for (uint64_t number : removed) {
-    const bool announced = family->unannounced.erase(number) == 0;
-    if (!announced || !family->shape.Contains(number)) family->gone.insert(number);
-    family->shape.Remove(number);
-  }
-  for (const TrieFile& file : added) {
-    family->shape.Add(file);
-    output_bytes += file.bytes;
-  }
+  Follow(lock, family).PermitUncheckedError();
   SetBusyLocked(family, job, false);
   family->picker.Finished(job, s.ok(), output_bytes, oldest_snapshot);
   --family->running;
@@ -412,10 +419,12 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
     ++family->finished[static_cast<int>(job.kind)];
     family->totals->compacted_bytes += output_bytes;
     family->written_bytes[DepthOfLevel(family->shape.trie(), job.output_level)] += output_bytes;
-    backoff_micros_ = 0;
+    family->backoff_micros = 0;
+    family->retry_at_micros = 0;
+    family->failures_in_a_row = 0;
     dirty_ = true;
   } else {
-    HandleFailureLocked(family, s);
+    HandleFailureLocked(family, job, s);
   }
   changed_.notify_all();
   if (job.kind == TrieJob::Kind::kRoot || job.for_space || brake_->rate() > 0) {
@@ -440,8 +449,7 @@ void TrieScheduler::UpdateBrake() {
   });
 }
 
-Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, std::vector<uint64_t>* removed,
-                                       std::vector<TrieFile>* added) {
+Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) {
   auto handle = HandleOf(family->id);
   if (handle == nullptr) return Status::ColumnFamilyDropped(family->name);
   std::vector<std::string> names;
@@ -449,29 +457,11 @@ Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& j
   for (uint64_t number : job.inputs) names.push_back(rocksdb::MakeTableFileName(number));
   rocksdb::CompactionJobInfo info;
   Status s = db_->CompactFiles(rocksdb::CompactionOptions(), handle.get(), names, job.output_level, -1, nullptr, &info);
-  if (!s.ok()) return s;
-  for (const rocksdb::CompactionFileInfo& file : info.input_file_infos) removed->push_back(file.file_number);
-  for (size_t i = 0; i < info.output_files.size(); ++i) {
-    TrieFile file;
-    file.number = info.output_file_infos[i].file_number;
-    file.level = info.output_file_infos[i].level;
-    Status size = env_->GetFileSize(info.output_files[i], &file.bytes);
-    const auto properties = info.table_properties.find(info.output_files[i]);
-    if (properties != info.table_properties.end()) DescribeFile(*properties->second, &file);
-    if (!size.ok() || file.sketch == nullptr || file.sketch->keys() == 0) {
-      // A file that does not describe itself: read the Version anew.
-      Lock lock(mutex_);
-      family->state = State::kUnloaded;
-      continue;
-    }
-    file.container =
-        family->shape.map().ContainerAt(file.sketch->first(), DepthOfLevel(family->shape.trie(), file.level));
-    added->push_back(std::move(file));
-  }
+  if (s.ok()) *output_bytes = info.stats.total_output_bytes;
   return s;
 }
 
-void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const Status& s) {
+void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const Status& s) {
   if (s.IsShutdownInProgress()) {
     dirty_ = false;
     return;
@@ -481,22 +471,29 @@ void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const Status& s
     WakeLocked();
     return;
   }
+  family->paused_by_rocksdb = s.IsManualCompactionPaused();
   if (s.IsAborted() || s.IsManualCompactionPaused()) {
-    RetryLaterLocked(kConflictRetryMicros);
+    RetryLaterLocked(family, kConflictRetryMicros);
+    return;
+  }
+  // RocksDB refuses inputs that its Version does not hold any more. By (3) they are no longer in the shape either:
+  // there is nothing to be tried again.
+  const bool outdated = std::any_of(job.inputs.begin(), job.inputs.end(),
+                                    [&](uint64_t number) { return !family->shape.Contains(number); });
+  if (s.IsInvalidArgument() && outdated) {
+    WakeLocked();
     return;
   }
   ++family->failed;
+  ++family->failures_in_a_row;
   family->error = s;
   rocksdb::Error(log_, "[%s] Trie compaction failed: %s", family->name.c_str(), s.ToString().c_str());
-  // RocksDB refuses inputs that its Version does not hold: an event was missed.
-  if (s.IsInvalidArgument() && family->state == State::kReady) family->state = State::kUnloaded;
-  backoff_micros_ = std::min(kLastBackoffMicros, std::max(kFirstBackoffMicros, 2 * backoff_micros_));
-  RetryLaterLocked(backoff_micros_);
+  family->backoff_micros = std::min(kLastBackoffMicros, std::max(kFirstBackoffMicros, 2 * family->backoff_micros));
+  RetryLaterLocked(family, family->backoff_micros);
 }
 
-void TrieScheduler::RetryLaterLocked(uint64_t micros) {
-  retry_at_micros_ = NowMicros() + micros;
-  dirty_ = true;
+void TrieScheduler::RetryLaterLocked(const FamilyPtr& family, uint64_t micros) {
+  family->retry_at_micros = NowMicros() + micros;
   if (!stopping_ && !retry_thread_.joinable()) retry_thread_ = std::thread([this] { RetryLoop(); });
   changed_.notify_all();
 }
@@ -504,17 +501,24 @@ void TrieScheduler::RetryLaterLocked(uint64_t micros) {
 void TrieScheduler::RetryLoop() {
   Lock lock(mutex_);
   while (!stopping_) {
-    if (retry_at_micros_ == 0) {
-      changed_.wait(lock);
-      continue;
-    }
     const uint64_t now = NowMicros();
-    if (now < retry_at_micros_) {
-      changed_.wait_for(lock, std::chrono::microseconds(retry_at_micros_ - now));
-      continue;
+    uint64_t next = UINT64_MAX;
+    bool due = false;
+    for (const auto& [id, family] : families_) {
+      if (family == nullptr || family->retry_at_micros == 0) continue;
+      if (family->retry_at_micros > now) {
+        next = std::min(next, family->retry_at_micros);
+        continue;
+      }
+      family->retry_at_micros = 0;
+      due = true;
     }
-    retry_at_micros_ = 0;
-    ScheduleLocked();
+    if (due) WakeLocked();
+    if (next == UINT64_MAX) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, std::chrono::microseconds(next - now));
+    }
   }
 }
 
@@ -555,7 +559,7 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
   while (true) {
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
-    Status s = Load(lock, family);
+    Status s = family->stale ? Follow(lock, family) : Status::OK();
     if (!s.ok()) return s;
     const Column* column = family->shape.Find(id);
     if (column == nullptr || column->files == 0) return Status::OK();
@@ -572,11 +576,8 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
         s = CompactColumn(lock, family, child);
         if (!s.ok()) return s;
       }
-      if (!family->picker.PickColumn(id, &job)) {
-        const Column* after = family->shape.Find(id);
-        if (after != nullptr && after->busy) continue;
-        return Status::Busy("trie compaction of depth " + std::to_string(id.depth), "its children have no free slot");
-      }
+      // Other compactions may have filled the slots again, or have taken this column.
+      if (!family->picker.PickColumn(id, &job)) continue;
     }
     s = RunJob(lock, family, job);
     if (s.IsAborted()) {
@@ -587,32 +588,9 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
   }
 }
 
-// RocksDB installs a flushed table, and lets DB::Flush return, before it tells its listeners. A compaction by hand that
-// begins in between must not overlook the table.
-Status TrieScheduler::AwaitFlushEvents(Lock* lock, const FamilyPtr& family) {
-  const uint64_t deadline = NowMicros() + kFlushEventMicros;
-  while (family->state == State::kReady) {
-    if (stopping_) return Status::ShutdownInProgress("the database is being closed");
-    lock->unlock();
-    rocksdb::ColumnFamilyMetaData metadata;
-    auto handle = HandleOf(family->id);
-    if (handle != nullptr) db_->GetColumnFamilyMetaData(handle.get(), &metadata);
-    handle.reset();
-    lock->lock();
-    const bool all_known =
-        metadata.levels.empty() ||
-        std::all_of(metadata.levels[0].files.begin(), metadata.levels[0].files.end(),
-                    [&](const rocksdb::SstFileMetaData& file) { return family->shape.Contains(file.file_number); });
-    if (all_known) return Status::OK();
-    if (NowMicros() >= deadline) family->state = State::kUnloaded;  // no event will come: read the Version
-    changed_.wait_for(*lock, std::chrono::milliseconds(1));
-  }
-  return Load(lock, family);
-}
-
 Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family) {
   while (true) {
-    Status s = Load(lock, family);
+    Status s = family->stale ? Follow(lock, family) : Status::OK();
     if (!s.ok() || family->shape.straddlers().empty()) return s;
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     TrieJob job;
@@ -649,8 +627,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
       s = Status::InvalidArgument("depth of the compaction", "this trie has depths 0 to " + std::to_string(trie.depth));
     }
     ++manual_;
-    if (s.ok()) s = Load(&lock, family);
-    if (s.ok()) s = AwaitFlushEvents(&lock, family);
+    if (s.ok()) s = Follow(&lock, family);
     if (s.ok()) s = SplitStraddlers(&lock, family);
     for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
       std::vector<ContainerId> columns;
@@ -678,7 +655,13 @@ Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
   Lock lock(mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
   for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
-    if (family != nullptr && family->state == State::kReady) AwaitFlushEvents(&lock, family).PermitUncheckedError();
+    if (family == nullptr) continue;
+    Follow(&lock, family).PermitUncheckedError();
+    if (!family->paused_by_rocksdb) continue;
+    // Nobody tells when RocksDB is willing again.
+    family->paused_by_rocksdb = false;
+    family->retry_at_micros = 0;
+    WakeLocked();
   }
   Status s;
   while (true) {
@@ -686,7 +669,8 @@ Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
       s = Status::ShutdownInProgress("the database is being closed");
       break;
     }
-    if (running_ == 0 && scheduled_ == 0 && manual_ == 0 && (!dirty_ || paused_ > 0)) break;
+    s = StuckLocked();
+    if (!s.ok() || IdleLocked()) break;
     const uint64_t now = NowMicros();
     if (now >= deadline) {
       s = Status::TimedOut("trie compaction is still at work");
@@ -698,6 +682,25 @@ Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
   return s;
 }
 
+bool TrieScheduler::IdleLocked() const {
+  const bool waits = std::any_of(families_.begin(), families_.end(), [](const auto& item) {
+    return item.second != nullptr && item.second->retry_at_micros != 0;
+  });
+  return !waits && running_ == 0 && scheduled_ == 0 && manual_ == 0 && (!dirty_ || paused_ > 0);
+}
+
+Status TrieScheduler::StuckLocked() {
+  const Status paused = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+  for (const auto& [id, family] : families_) {
+    if (family == nullptr) continue;
+    if (family->failures_in_a_row >= kFailuresToTell) return family->error;
+    if (family->paused_by_rocksdb && family->retry_at_micros != 0) return paused;
+  }
+  FamilyPtr family;
+  TrieJob job;
+  return paused_ > 0 && running_ == 0 && PickLocked(&family, &job) ? paused : Status::OK();
+}
+
 Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
   Lock lock(mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
@@ -706,7 +709,7 @@ Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* s
   if (family == nullptr) {
     s = Status::NotFound("column family " + handle->GetName(), "is no trie");
   } else {
-    if (family->state != State::kRefused) s = Load(&lock, family);
+    if (family->state != State::kRefused) s = Follow(&lock, family);
     *stats = TrieStats();
     FillTrieStats(family->shape, &family->picker, *family->totals, stats);
     stats->column_family = family->name;

@@ -10,15 +10,16 @@
 // Invariants
 //   (1) Between Attach and Shutdown the DB is alive: whoever uses it is counted in users_, and Shutdown waits for zero.
 //   (2) At most one compaction of a column runs at a time (Column::busy); a column may gain files meanwhile.
-//   (3) The shape changes only by events that RocksDB has already committed to the MANIFEST. If an event was missed (a
-//   file
-//       deleted or ingested behind our back, an InvalidArgument from CompactFiles), the shape is loaded anew.
+//   (3) The shape is that of one Version of the column family, never an older one than before. RocksDB's events say
+//   only
+//       that there may be another: a flush can leave no file, and events come late or not at all.
+//   (4) What goes wrong in one column family (its compactions fail, or wait for RocksDB) delays no other.
 //
-// Column family states: kUnloaded -> kLoading -> kReady; kReady -> kUnloaded when an event was missed; kRefused when
-// the files do not fit the options (nothing is compacted, the reason is logged and in the statistics).
+// Column family states: kUnread -> kReady with the first Version; kRefused when the options do not fit together
+// (nothing is compacted, the reason is logged and in the statistics).
 //
-// Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex is taken, and is a leaf
-// for callbacks from RocksDB.
+// Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex or the brake's is taken,
+// and is a leaf for callbacks from RocksDB.
 
 #pragma once
 
@@ -28,13 +29,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "cairn/db.h"
+#include "db/trie_files.h"
 #include "db/trie_picker.h"
 #include "db/trie_shape.h"
 #include "db/write_brake.h"
@@ -56,13 +56,13 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   static std::shared_ptr<TrieScheduler> FindByDefaultHandle(rocksdb::ColumnFamilyHandle* handle);
   static std::vector<std::shared_ptr<TrieScheduler>> All();
 
-  // Loads the shape of every trie column family and starts what is due. InvalidArgument when one cannot be a trie as
+  // Reads the shape of every trie column family and starts what is due. InvalidArgument when one cannot be a trie as
   // its options describe it.
   rocksdb::Status LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
   // The same for every column family of the database.
   rocksdb::Status LoadAllFamilies();
 
-  void OnFlush(const rocksdb::FlushJobInfo& info);
+  void OnFlush(uint32_t column_family_id);
   void OnFilesIngested(const std::string& column_family_name);
   void OnFileDeleted(const std::string& db_path, const std::string& file_path);
   void OnRecovered();  // from a background error
@@ -75,6 +75,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   void Continue();
 
   rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options);
+  // The error when compactions keep failing, Incomplete when one is due but paused.
   rocksdb::Status WaitUntilIdle(uint64_t timeout_micros);
   // NotFound when the column family is no trie.
   rocksdb::Status GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);
@@ -85,7 +86,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   TrieScheduler& operator=(const TrieScheduler&) = delete;
 
  private:
-  enum class State { kUnloaded, kLoading, kReady, kRefused };
+  enum class State { kUnread, kReady, kRefused };
 
   struct Family {
     Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, uint64_t slack_bytes)
@@ -93,14 +94,17 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
 
     const uint32_t id;
     const std::string name;
-    State state = State::kUnloaded;
+    State state = State::kUnread;
     rocksdb::Status error;  // why it is kRefused, or the last compaction's failure
     TrieShape shape;
     TriePicker picker;
-    // Flushed files that were read from the Version: the event of their birth may have come, or may still come.
-    std::set<uint64_t> unannounced;
-    std::set<uint64_t> gone;     // files compacted away before the event of their birth arrived, if it ever does
-    std::vector<TrieFile> born;  // flushed while the shape was being loaded
+    uint64_t version = 0;  // number of the Version that the shape is of; nothing while kUnread
+    bool stale = true;     // there may be a later Version
+    // Nothing is compacted before `retry_at_micros` (0: no waiting): after a failure, or while RocksDB is not willing.
+    uint64_t retry_at_micros = 0;
+    uint64_t backoff_micros = 0;
+    int failures_in_a_row = 0;
+    bool paused_by_rocksdb = false;  // DisableManualCompaction
     std::shared_ptr<WrittenTotals> totals;
     std::map<int, uint64_t> written_bytes;  // by depth
     uint64_t running = 0;
@@ -120,7 +124,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Of a column family that the DB has open, else null. REQUIRES: mutex_ is not held.
   std::unique_ptr<rocksdb::ColumnFamilyHandle> HandleOf(uint32_t id) const;
 
-  // Whether no automatic compaction may start. Whoever ends such a time calls WakeLocked or ScheduleLocked.
+  // Whether no automatic compaction may start. A manual one keeps others from the containers that it is compacting, and
+  // from no more. Whoever ends such a time calls WakeLocked or ScheduleLocked.
   bool HoldingStillLocked() const;
   // Something may be due now: after every change of the shapes but those that a thread-pool item makes.
   void WakeLocked();
@@ -132,19 +137,23 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   bool PickLocked(FamilyPtr* family, TrieJob* job);
   // Runs a compaction that was picked, and its bookkeeping. Lets go of the lock meanwhile.
   rocksdb::Status RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job);
-  rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, std::vector<uint64_t>* removed,
-                                   std::vector<TrieFile>* added);
-  void HandleFailureLocked(const FamilyPtr& family, const rocksdb::Status& status);
+  rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes);
+  void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status);
   void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy);
-  rocksdb::Status AwaitFlushEvents(Lock* lock, const FamilyPtr& family);
   rocksdb::Status SplitStraddlers(Lock* lock, const FamilyPtr& family);
   rocksdb::Status CompactColumn(Lock* lock, const FamilyPtr& family, const ContainerId& id);
 
   // Null when the column family is no trie or is gone.
   FamilyPtr FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle);
   FamilyPtr FamilyOf(Lock* lock, uint32_t id);
-  rocksdb::Status Load(Lock* lock, const FamilyPtr& family);
-  void RetryLaterLocked(uint64_t micros);
+  bool IdleLocked() const;
+  // Why compaction will not come to an end by waiting, or OK.
+  rocksdb::Status StuckLocked();
+  // Brings the shape to the current Version. Lets go of the lock meanwhile.
+  rocksdb::Status Follow(Lock* lock, const FamilyPtr& family);
+  // Returns the bytes of newly flushed files.
+  uint64_t MirrorLocked(const FamilyPtr& family, const HeldVersion& version, const std::vector<TrieFile>& born);
+  void RetryLaterLocked(const FamilyPtr& family, uint64_t micros);
   void RetryLoop();
 
   rocksdb::DB* const db_;  // the root DB
@@ -159,7 +168,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   std::map<uint32_t, FamilyPtr> families_;
   bool stopping_ = false;
   int paused_ = 0;
-  int manual_ = 0;  // compactions by hand under way: automatic ones hold still
+  int manual_ = 0;  // calls of Compact under way
   int users_ = 0;
   int scheduled_ = 0;  // items in the thread pool's queue or running
   int running_ = 0;    // compactions
@@ -167,12 +176,10 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Something has happened since the last pick that found nothing. Where it is set, an item is scheduled or compactions
   // hold still: else WaitUntilIdle would wait for nobody.
   bool dirty_ = false;
-  uint64_t backoff_micros_ = 0;
 
   std::unique_ptr<WriteBrake> brake_;
 
   std::thread retry_thread_;
-  uint64_t retry_at_micros_ = 0;  // 0: nothing to retry
 };
 
 }  // namespace cairn

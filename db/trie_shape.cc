@@ -80,11 +80,19 @@ void TrieShape::CountBelow(const ContainerId& id, bool added) {
   }
 }
 
-void TrieShape::Clear() {
+int TrieShape::LevelOf(uint64_t number) const {
+  const auto found = levels_.find(number);
+  if (found != levels_.end()) return found->second.level;
+  const auto straddler = straddlers_.find(number);
+  return straddler == straddlers_.end() ? -1 : straddler->second.first.level;
+}
+
+std::vector<uint64_t> TrieShape::Numbers() const {
   std::vector<uint64_t> numbers;
+  numbers.reserve(files());
   for (const auto& [number, place] : levels_) numbers.push_back(number);
   for (const auto& [number, straddler] : straddlers_) numbers.push_back(number);
-  for (uint64_t number : numbers) Remove(number);
+  return numbers;
 }
 
 void TrieShape::SetBusy(const ContainerId& id, bool busy) {

@@ -84,10 +84,12 @@ class TrieShape {
   void SetStraddlerBusy(uint64_t number, bool busy);
 
   bool Contains(uint64_t number) const { return levels_.count(number) != 0 || straddlers_.count(number) != 0; }
+  // The level of a file; -1 when it is not here.
+  int LevelOf(uint64_t number) const;
+  std::vector<uint64_t> Numbers() const;  // of all files
   // Adding a file twice or removing one that is not there changes nothing.
   void Add(const TrieFile& file);
   void Remove(uint64_t number);
-  void Clear();
 
   // Null when the container holds no file and nothing lies below it.
   const Column* Find(const ContainerId& id) const;

@@ -48,7 +48,8 @@ struct TrieCompactOptions {
   int depth = -1;
 };
 
-// Compacts by hand and returns when it is done. Waits for compactions under way. NotSupported for a column family that
+// Compacts by hand and returns when it is done, or with the error of a compaction that failed. Other compactions go on
+// meanwhile, of this trie, too; it waits for those that have its containers. NotSupported for a column family that
 // is no trie; Incomplete when paused (DisableManualCompaction, PauseBackgroundWork); ShutdownInProgress when the
 // database is closed meanwhile.
 rocksdb::Status CompactTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family,
@@ -57,7 +58,9 @@ rocksdb::Status CompactTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column
 // Starts compaction of a database opened by rocksdb::DB::Open without waiting for its first flush.
 rocksdb::Status StartTrieCompaction(rocksdb::DB* db);
 
-// Returns when no trie compaction is due, running or queued; TimedOut after `timeout_micros` (0: no limit).
+// Returns when no trie compaction is due, running or queued; with the error when compactions of a column family keep
+// failing; Incomplete when one is due while compaction is paused (DisableManualCompaction, PauseBackgroundWork);
+// TimedOut after `timeout_micros` (0: no limit).
 rocksdb::Status WaitForTrieCompaction(rocksdb::DB* db, uint64_t timeout_micros = 0);
 
 // The container that holds `key` at `depth`, as a path from the root.

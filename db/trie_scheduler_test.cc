@@ -1,0 +1,287 @@
+// The scheduler beside what disturbs it: flushes that leave no file, column families whose compactions fail or are held
+// up, manual compactions.
+
+#include "db/trie_scheduler.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "rocksdb/db.h"
+#include "rocksdb/sst_file_manager.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using rocksdb::Status;
+
+constexpr uint64_t kPatienceMicros = 60'000'000;
+
+class TrieSchedulerTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* info = testing::UnitTest::GetInstance()->current_test_info();
+    path_ =
+        fs::temp_directory_path() / (std::string("cairn_trie_scheduler_") + info->name() + std::to_string(getpid()));
+    fs::remove_all(path_);
+    options_.create_if_missing = true;
+    options_.create_missing_column_families = true;
+    options_.write_buffer_size = 4 << 20;
+    options_.compression = rocksdb::kNoCompression;
+    options_.max_background_jobs = 4;
+    trie_.fan_out = 4;
+    trie_.slots = 4;
+    trie_.trigger = 3;
+    trie_.depth = 4;
+    trie_.root_trigger = 2;
+  }
+
+  void TearDown() override {
+    Close();
+    fs::remove_all(path_);
+  }
+
+  void Close() {
+    for (rocksdb::ColumnFamilyHandle* handle : handles_) {
+      EXPECT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
+    }
+    handles_.clear();
+    db_.reset();
+  }
+
+  void Open(const std::vector<std::string>& names) {
+    Close();
+    ASSERT_TRUE(UseTrie(&options_, trie_).ok());
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    families.reserve(names.size());
+    for (const std::string& name : names) families.emplace_back(name, options_);
+    rocksdb::DB* db = nullptr;
+    const Status s = cairn::Open(options_, path_, families, &handles_, &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    db_.reset(db);
+  }
+
+  static std::string Key(int i) { return "key" + std::to_string(i); }
+
+  // One flush of `keys` values of `bytes`.
+  void Flush(rocksdb::ColumnFamilyHandle* handle, int keys, size_t bytes) {
+    for (int i = 0; i < keys; ++i) ASSERT_TRUE(db_->Put({}, handle, Key(i), std::string(bytes, 'v')).ok());
+    const Status s = db_->Flush({}, handle);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+  }
+
+  TrieStats Stats(rocksdb::ColumnFamilyHandle* handle) {
+    TrieStats stats;
+    const Status s = GetTrieStats(db_.get(), handle, &stats);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    return stats;
+  }
+
+  // Whether `done` comes true while others work.
+  template <typename Done>
+  static bool Await(const Done& done) {
+    for (int i = 0; i < 6000; ++i) {
+      if (done()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return false;
+  }
+
+  fs::path path_;
+  rocksdb::Options options_;
+  TrieOptions trie_;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+// All of a memtable cancels out: RocksDB flushes no table, and tells of the flush all the same.
+TEST_F(TrieSchedulerTest, AFlushWithoutATableCountsNothing) {
+  Open({"default"});
+  for (int flush = 0; flush < 10 * trie_.root_trigger; ++flush) {
+    ASSERT_TRUE(db_->Put({}, "key", "value").ok());
+    ASSERT_TRUE(db_->SingleDelete({}, "key").ok());
+    ASSERT_TRUE(db_->Flush({}).ok());
+    const TrieStats stats = Stats(handles_[0]);
+    ASSERT_TRUE(stats.depths.empty()) << TrieStatsToTable(stats);
+    ASSERT_EQ(stats.delayed_write_rate, 0u);
+  }
+  const Status s = WaitForTrieCompaction(db_.get(), kPatienceMicros);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(Stats(handles_[0]).failed_compactions, 0u);
+  EXPECT_EQ(Stats(handles_[0]).flushed_bytes, 0u);
+}
+
+// Files that vanish without a compaction of ours: by DeleteFile, and with the whole column family.
+TEST_F(TrieSchedulerTest, FilesThatOthersRemoveAreForgotten) {
+  trie_.root_trigger = 8;
+  Open({"default", "dropped"});
+  for (int flush = 0; flush < 3; ++flush) Flush(handles_[0], 10, 100);
+  for (int flush = 0; flush < 3; ++flush) Flush(handles_[1], 10, 100);
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  uint64_t oldest = UINT64_MAX;
+  for (const auto& file : files) {
+    if (file.column_family_name == "default") oldest = std::min(oldest, file.file_number);
+  }
+  char name[32];
+  snprintf(name, sizeof(name), "/%06llu.sst", static_cast<unsigned long long>(oldest));
+  const Status s = db_->DeleteFile(name);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(Stats(handles_[0]).depths[0].files, 2u);
+  ASSERT_TRUE(db_->DropColumnFamily(handles_[1]).ok());
+  TrieStats stats;
+  EXPECT_TRUE(GetTrieStats(db_.get(), handles_[1], &stats).IsColumnFamilyDropped());
+  EXPECT_TRUE(CompactTrie(db_.get(), handles_[1]).IsColumnFamilyDropped());
+  EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+  EXPECT_TRUE(CompactTrie(db_.get(), handles_[0]).ok());
+}
+
+// No room for the compaction of one column family's large tables; another's small ones fit.
+TEST_F(TrieSchedulerTest, FailuresOfOneColumnFamilyDelayNoOther) {
+  std::shared_ptr<rocksdb::SstFileManager> manager(rocksdb::NewSstFileManager(rocksdb::Env::Default()));
+  manager->SetMaxAllowedSpaceUsage(5 << 20);
+  options_.sst_file_manager = manager;
+  trie_.space_bound = 1000;
+  Open({"default", "large"});
+  for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[1], 2000, 1000);
+  ASSERT_TRUE(Await([&] { return Stats(handles_[1]).failed_compactions > 0; }));
+  for (int i = 1; i <= 5; ++i) {
+    for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
+    ASSERT_TRUE(Await([&] { return Stats(handles_[0]).root_compactions >= static_cast<uint64_t>(i); }))
+        << TrieStatsToTable(Stats(handles_[0]));
+  }
+  // What was small enough went on at once, and did not make the other be tried again each time.
+  EXPECT_LE(Stats(handles_[1]).failed_compactions, 4u);
+  Status s = WaitForTrieCompaction(db_.get(), kPatienceMicros);
+  EXPECT_TRUE(s.IsCompactionTooLarge()) << s.ToString();
+  s = CompactTrie(db_.get(), handles_[1]);
+  EXPECT_TRUE(s.IsCompactionTooLarge()) << s.ToString();
+  // When there is room again, all goes on.
+  manager->SetMaxAllowedSpaceUsage(0);
+  ASSERT_TRUE(CompactTrie(db_.get(), handles_[1]).ok());
+  s = WaitForTrieCompaction(db_.get(), kPatienceMicros);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+}
+
+TEST_F(TrieSchedulerTest, WhoWaitsForADamagedTableIsTold) {
+  trie_.root_trigger = 4;
+  Open({"default"});
+  for (int flush = 0; flush < 3; ++flush) Flush(handles_[0], 100, 100);
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  ASSERT_EQ(files.size(), 3u);
+  Close();
+  {
+    std::fstream file(path_.string() + files[0].name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(100);
+    file.write("XXXXXXXX", 8);
+  }
+  Open({"default"});
+  // Its compaction fails, and RocksDB takes no more writes.
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(db_->Put({}, Key(i), "value").ok());
+  db_->Flush({}).PermitUncheckedError();
+  Status s = WaitForTrieCompaction(db_.get(), kPatienceMicros);
+  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+  s = CompactTrie(db_.get(), handles_[0]);
+  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+}
+
+TEST_F(TrieSchedulerTest, WhoWaitsForAPausedCompactionIsTold) {
+  Open({"default"});
+  EXPECT_TRUE(db_->PauseBackgroundWork().ok());
+  EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok()) << "nothing is due";
+  EXPECT_TRUE(db_->ContinueBackgroundWork().ok());
+  db_->DisableManualCompaction();
+  for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
+  Status s = WaitForTrieCompaction(db_.get(), kPatienceMicros);
+  EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
+  db_->EnableManualCompaction();
+  s = WaitForTrieCompaction(db_.get(), kPatienceMicros);
+  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_EQ(Stats(handles_[0]).root_compactions, 1u);
+}
+
+// Keeps the compactions of one column family from going on until it is let go.
+class HeldFamily : public rocksdb::EventListener {
+ public:
+  explicit HeldFamily(std::string name) : name_(std::move(name)) {}
+
+  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
+    if (info.reason != rocksdb::TableFileCreationReason::kCompaction || info.cf_name != name_) return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    held = true;
+    changed_.wait(lock, [this] { return released_; });
+  }
+
+  void Release() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+  std::atomic<bool> held{false};
+
+ private:
+  const std::string name_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool released_ = false;
+};
+
+TEST_F(TrieSchedulerTest, AManualCompactionHoldsUpNoOtherColumnFamily) {
+  auto listener = std::make_shared<HeldFamily>("slow");
+  options_.listeners.push_back(listener);
+  Open({"default", "slow"});
+  Flush(handles_[1], 100, 100);
+  Status manual;
+  std::thread thread([&] { manual = CompactTrie(db_.get(), handles_[1]); });
+  EXPECT_TRUE(Await([&] { return listener->held.load(); }));
+  for (int flush = 0; flush < 10 * trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
+  EXPECT_TRUE(Await([&] { return Stats(handles_[0]).root_compactions >= 2; })) << TrieStatsToTable(Stats(handles_[0]));
+  listener->Release();
+  thread.join();
+  EXPECT_TRUE(manual.ok()) << manual.ToString();
+  EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+}
+
+// A manual compaction of one container, below the root: the same trie's root goes on.
+TEST_F(TrieSchedulerTest, AManualCompactionHoldsUpNoOtherContainer) {
+  auto listener = std::make_shared<HeldFamily>("default");
+  Open({"default"});
+  for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[0], 100, 100);
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+  for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[0], 100, 100);
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+  ASSERT_EQ(Stats(handles_[0]).root_compactions, 2u);
+  options_.listeners.insert(options_.listeners.begin(), listener);
+  Open({"default"});
+  Status manual;
+  TrieCompactOptions one;
+  one.container = {1};
+  std::thread thread([&] { manual = CompactTrie(db_.get(), handles_[0], one); });
+  EXPECT_TRUE(Await([&] { return listener->held.load(); }));
+  for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
+  EXPECT_TRUE(Await([&] { return Stats(handles_[0]).running_compactions == 2; }))
+      << TrieStatsToTable(Stats(handles_[0]));
+  listener->Release();
+  thread.join();
+  EXPECT_TRUE(manual.ok()) << manual.ToString();
+  EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+}
+
+}  // namespace
+}  // namespace cairn
