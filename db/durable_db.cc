@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "db/background_error.h"
 #include "db/pool_note.h"
 #include "db/pool_presence.h"
 #include "file/filename.h"
@@ -152,8 +153,12 @@ class DurableDB : public rocksdb::StackableDB {
     return Admitted(options, bytes, [&](const WriteOptions& without) { return StackableDB::Write(without, batch); });
   }
 
-  Status SyncWAL() override { return pool_->file()->Sync(); }
-  Status FlushWAL(bool sync) override { return sync ? pool_->file()->Sync() : Status::OK(); }
+  Status SyncWAL() override { return Checked(pool_->Sync()); }
+  Status FlushWAL(bool sync) override { return sync ? SyncWAL() : Status::OK(); }
+  Status Resume() override {
+    const Status s = StackableDB::Resume();
+    return s.ok() ? Checked(pool_->Resume()) : s;
+  }
 
   Status CreateColumnFamily(const ColumnFamilyOptions& options, const std::string& name,
                             ColumnFamilyHandle** handle) override {
@@ -200,7 +205,7 @@ class DurableDB : public rocksdb::StackableDB {
   Status MakeRoom(uint64_t bytes) {
     const std::lock_guard<std::mutex> lock(room_mutex_);
     Status s = pool_->CheckRoom(bytes);
-    if (s.ok()) return s;
+    if (s.ok() || !s.IsNoSpace()) return Checked(s);
     // Flushes every column family; what it lists is of no interest.
     std::vector<std::string> files;
     uint64_t manifest_bytes = 0;
@@ -225,8 +230,14 @@ class DurableDB : public rocksdb::StackableDB {
     if (!s.ok()) return s;
     pool_->AcknowledgeAll();
     const Status pool_status = pool_->status();
-    if (!pool_status.ok()) return pool_status;
-    return options.sync ? pool_->file()->Sync() : s;
+    if (!pool_status.ok()) return Checked(pool_status);
+    return options.sync ? SyncWAL() : s;
+  }
+
+  // A sync that failed stops the database, as that of a WAL does.
+  Status Checked(const Status& s) {
+    if (!s.ok() && !s.IsNoSpace()) SetBackgroundError(this, s);
+    return s;
   }
 
   Status Adopt(const std::vector<ColumnFamilyDescriptor>& families) {
@@ -389,7 +400,8 @@ Status OpenDurable(const rocksdb::DBOptions& options, const std::string& path,
   if (s.ok()) {
     const auto& log = opened->GetDBOptions().info_log;
     rocksdb::Info(log, "[cairn] %s", pool->file()->Report().c_str());
-    rocksdb::Info(log, "[cairn] recovery of the pool file: %s", report.ToString().c_str());
+    const auto level = report.counts.reason.empty() ? rocksdb::INFO_LEVEL : rocksdb::WARN_LEVEL;
+    rocksdb::Log(level, log, "[cairn] recovery of the pool file: %s", report.ToString().c_str());
     DurableSettings as_given;
     DurableFactoryOf(column_families[0].options, &as_given);
     *db = new DurableDB(opened, std::move(pool), as_given, std::move(factories));

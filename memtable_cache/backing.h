@@ -75,6 +75,10 @@ class Backing {
   // No entry will be added to the memtable; it is in a table that the MANIFEST holds.
   virtual void MemTableSealed(const PieceOwner& owner) {}
   virtual void MemTableFlushed(const PieceOwner& owner, const std::vector<char*>& pieces) {}
+  // The memtable, to which nothing will be added, is about to be read for its flush; its pieces are about to be freed.
+  // Both may take as long as a disk does, and are called without the pool's mutex.
+  virtual void BeforeFlush() {}
+  virtual void BeforeFree(const std::vector<char*>& pieces) {}
 
   // One line for the log and for statistics.
   virtual std::string Report() const = 0;

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <fstream>
 #include <random>
 #include <utility>
 
 #include "memtable_cache/backing.h"
 #include "util/coding.h"
+#include "util/xxhash.h"
 
 namespace cairn {
 
@@ -23,7 +25,19 @@ uint64_t RandomNumber() {
 
 std::atomic<uint64_t>* WordAt(char* address) { return reinterpret_cast<std::atomic<uint64_t>*>(address); }
 
+// A sync waits for those who came to the last one for this part of the time that it takes.
+constexpr int kCompanyPart = 8;
+
 }  // namespace
+
+uint64_t BootNumber() {
+  static const uint64_t number = [] {
+    std::string id;
+    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
+    return id.empty() ? 0 : XXH3_64bits(id.data(), id.size());
+  }();
+  return number;
+}
 
 void StoreSuperblock(PmemFile* file, Superblock* superblock) {
   // The older copy first; then the other, so that either of them alone says what counts.
@@ -86,11 +100,12 @@ Status DurablePool::Arm(const std::string& database, uint64_t wal, std::function
   superblock_.database = database;
   superblock_.session_wal = wal;
   superblock_.first_sequence = latest();
+  superblock_.boot = BootNumber();
   latest_ = std::move(latest);
   Acknowledge(superblock_.first_sequence);
   armed_.store(true, std::memory_order_release);
   StoreSuperblock(file_.get(), &superblock_);
-  return file_->Sync();
+  return SyncOnce(false);
 }
 
 // A free piece, none of whose bytes mean anything yet.
@@ -99,6 +114,7 @@ void DurablePool::FormatFree(char* piece, uint64_t bytes) {
   header.session = superblock_.session;
   header.bytes = bytes;
   ResetTail(piece);
+  ClearSyncLines(piece);
   EncodeHeaderLine(header, piece);
   EncodeHeaderLine(header, piece + kHeaderLineBytes);
   file_->Persist(piece, kPieceHeaderBytes);
@@ -166,9 +182,164 @@ Status DurablePool::CheckRoom(uint64_t bytes) const {
 }
 
 Status DurablePool::status() const {
+  if (sync_failed_.load(std::memory_order_acquire)) {
+    const std::lock_guard<std::mutex> lock(sync_mutex_);
+    return sync_error_;
+  }
   if (!failed_.load(std::memory_order_acquire)) return Status::OK();
   const std::lock_guard<std::mutex> lock(mutex_);
   return failure_;
+}
+
+Status DurablePool::SyncTogether(bool asked) {
+  if (!NeedsSync()) return Status::OK();
+  std::unique_lock<std::mutex> lock(sync_mutex_);
+  client_asked_ = client_asked_ || asked;
+  const uint64_t mine = ++syncs_asked_;
+  ++syncs_waiting_;
+  if (syncs_waiting_ >= sync_company_) sync_asked_.notify_one();
+  while (sync_error_.ok() && syncs_covered_ < mine) {
+    if (sync_runs_) {
+      sync_ended_.wait(lock);
+      continue;
+    }
+    sync_runs_ = true;
+    WaitForCompany(&lock);
+    const uint64_t covers = syncs_asked_;
+    const bool by_client = client_asked_;
+    lock.unlock();
+    const auto start = std::chrono::steady_clock::now();
+    const Status s = SyncOnce(by_client);
+    const auto took = std::chrono::steady_clock::now() - start;
+    lock.lock();
+    sync_runs_ = false;
+    sync_takes_ = took;
+    sync_company_ = syncs_waiting_;
+    syncs_covered_ = covers;
+    if (!s.ok()) {
+      sync_error_ = s;
+      sync_failed_.store(true, std::memory_order_release);
+    }
+    sync_ended_.notify_all();
+  }
+  --syncs_waiting_;
+  return sync_error_;
+}
+
+// Those whom the last sync released will be back in a moment, if they write on: without waiting for them, those who
+// came meanwhile would be synced alone, and every sync would serve half of the writers.
+void DurablePool::WaitForCompany(std::unique_lock<std::mutex>* lock) {
+  const auto until = std::chrono::steady_clock::now() + sync_takes_ / kCompanyPart;
+  sync_asked_.wait_until(*lock, until, [this] { return syncs_waiting_ >= sync_company_; });
+}
+
+Status DurablePool::SyncOnce(bool asked) {
+  SyncRecord record;
+  record.number = sync_number_.fetch_add(1) + 1;
+  record.session = superblock_.session;
+  record.asked = asked;
+  // By (3), all up to here lies below the tails that are read next.
+  record.sequence = acknowledged_.load(std::memory_order_acquire);
+  const uint64_t marks = marks_stored_.load(std::memory_order_acquire);
+  record.lines = StoreSyncLines(record.number);
+  char* const to = file_->base() + kSyncRecordOffsets[record.number % 2];
+  EncodeSyncRecord(record, to);
+  file_->Persist(to, kSyncRecordBytes);
+  const Status s = file_->Sync();
+  if (s.ok()) {
+    marks_synced_.store(marks, std::memory_order_release);
+  } else {
+    // The kernel may take the pages for clean now, and give up what is in them.
+    TouchAllPages();
+  }
+  return s;
+}
+
+uint64_t DurablePool::StoreSyncLines(uint64_t number) {
+  uint64_t lines = 0;
+  const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+  for (auto it = unsynced_.begin(); it != unsynced_.end();) {
+    char* const piece = it->first;
+    const uint64_t word = TailWord(piece)->load(std::memory_order_acquire);
+    if (EntriesOf(word) != EntriesOf(it->second.word)) {
+      const PieceHeader header = HeaderOf(piece);
+      SyncLine line;
+      line.number = number;
+      line.session = header.session;
+      line.birth = header.birth;
+      line.memtable = header.memtable;
+      line.bytes = header.bytes;
+      line.column_family = header.column_family;
+      line.tail = static_cast<uint32_t>(TailOf(word));
+      line.entries = static_cast<uint32_t>(EntriesOf(word));
+      // Into the older line: the last sync that has returned may still be the one that counts.
+      char* const to = piece + kSyncLineOffsets[it->second.line];
+      EncodeSyncLine(line, to);
+      file_->Persist(to, kSyncLineBytes);
+      it->second = {word, 1 - it->second.line};
+      ++lines;
+    }
+    const bool sealed = (word >> kTailBits & ((1U << kStateBits) - 1)) == kSealedState;
+    it = sealed ? unsynced_.erase(it) : std::next(it);
+  }
+  return lines;
+}
+
+void DurablePool::ClearSyncLines(char* piece) {
+  for (const size_t offset : kSyncLineOffsets) memset(piece + offset, 0, kSyncLineBytes);
+  file_->Persist(piece + kSyncLineOffsets[0], 2 * kSyncLineBytes);
+}
+
+void DurablePool::TouchAllPages() {
+  const auto touch = [](char* begin, uint64_t bytes) {
+    for (uint64_t at = 0; at < bytes; at += kPoolPageBytes) WordAt(begin + at)->fetch_add(0, std::memory_order_relaxed);
+  };
+  const std::lock_guard<std::mutex> lock(mutex_);
+  touch(file_->base(), kPiecesOffset);
+  for (const Region& region : regions_) touch(region.at, region.bytes);
+}
+
+Status DurablePool::Resume() {
+  if (!sync_failed_.load(std::memory_order_acquire)) return Status::OK();
+  std::unique_lock<std::mutex> lock(sync_mutex_);
+  sync_ended_.wait(lock, [this] { return !sync_runs_; });
+  if (sync_error_.ok()) return Status::OK();
+  TouchAllPages();
+  const Status s = SyncOnce(true);
+  if (!s.ok()) return s;
+  sync_error_ = Status::OK();
+  sync_failed_.store(false, std::memory_order_release);
+  return s;
+}
+
+void DurablePool::SyncFlushMarks() {
+  if (frozen_.load(std::memory_order_acquire)) return;
+  if (marks_synced_.load(std::memory_order_acquire) >= marks_stored_.load(std::memory_order_acquire)) return;
+  // An error stays, and is found by the next write.
+  SyncTogether(false).PermitUncheckedError();
+}
+
+void DurablePool::BeforeFree(const std::vector<char*>& pieces) {
+  if (frozen_.load(std::memory_order_acquire) || !NeedsSync()) return;
+  bool unmarked = false;
+  {
+    const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+    for (char* piece : pieces) {
+      // Of a dropped column family: no sync line would tell.
+      unsynced_.erase(piece);
+      unmarked = unmarked || (EntriesOf(TailWord(piece)->load(std::memory_order_acquire)) > 0 &&
+                              WordAt(piece + kFlushMarkOffset)->load(std::memory_order_acquire) == 0);
+    }
+  }
+  if (!unmarked) return SyncFlushMarks();
+  SyncTogether(false).PermitUncheckedError();
+}
+
+void DurablePool::SyncForFlush() { SyncTogether(false).PermitUncheckedError(); }
+
+DurablePool::SyncCounts DurablePool::sync_counts() const {
+  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  return {syncs_asked_, sync_number_.load(), syncs_waiting_};
 }
 
 bool DurablePool::EverythingFlushed() const {
@@ -189,7 +360,7 @@ bool DurablePool::EverythingFlushed() const {
 Status DurablePool::Finish() {
   assert(frozen_.load(std::memory_order_acquire));
   const std::lock_guard<std::mutex> lock(mutex_);
-  const Status s = file_->Sync();
+  const Status s = armed_.load(std::memory_order_acquire) ? SyncOnce(false) : file_->Sync();
   if (!s.ok() || !armed_.exchange(false) || failed_.load(std::memory_order_acquire) || !EverythingFlushed()) return s;
   superblock_.phase = PoolPhase::kIdle;
   StoreSuperblock(file_.get(), &superblock_);
@@ -287,12 +458,15 @@ void DurablePool::Claim(char* piece, uint64_t memtable, uint32_t column_family, 
   PieceHeader header = HeaderOf(piece);
   assert(header.kind == PieceKind::kFree);
   ResetTail(piece);
+  ClearSyncLines(piece);
   header.kind = PieceKind::kLive;
   header.birth = births_.fetch_add(1, std::memory_order_relaxed) + 1;
   header.memtable = memtable;
   header.column_family = column_family;
   header.ordinal = ordinal;
   WriteHeader(piece, header);
+  const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+  unsynced_[piece] = Unsynced();
 }
 
 void DurablePool::FinishEntry(char* piece, char* entry, uint32_t length) {
@@ -312,9 +486,14 @@ void DurablePool::MoveTo(char* from, char* to) {
   assert(free_piece.kind == PieceKind::kFree && TailOf(word) <= free_piece.bytes);
   PieceHeader copy = source;
   copy.bytes = free_piece.bytes;
+  ClearSyncLines(to);
   WriteHeader(to, copy);
   TailWord(to)->store(word, std::memory_order_release);
   PersistTail(to);
+  {
+    const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+    unsynced_[to] = Unsynced();
+  }
   Free(from);
 }
 
@@ -324,10 +503,15 @@ void DurablePool::MarkFlushed(const std::vector<char*>& pieces) {
     WordAt(piece + kFlushMarkOffset)->store(FlushMark(header.session, header.birth), std::memory_order_release);
     file_->Persist(piece + kFlushMarkOffset, sizeof(uint64_t));
   }
+  marks_stored_.fetch_add(1, std::memory_order_release);
 }
 
 bool DurablePool::Free(char* piece) {
   if (frozen_.load(std::memory_order_acquire)) return false;
+  {
+    const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+    unsynced_.erase(piece);
+  }
   PieceHeader header = HeaderOf(piece);
   header.kind = PieceKind::kFree;
   header.memtable = 0;
@@ -335,6 +519,7 @@ bool DurablePool::Free(char* piece) {
   header.ordinal = 0;
   WriteHeader(piece, header);
   ResetTail(piece);
+  ClearSyncLines(piece);
   return true;
 }
 

@@ -7,17 +7,20 @@
 // Invariants: those of docs/durable_memtable.md, cited as (1) to (7). A piece is named by the address of its header in
 // the file's first mapping, or in another mapping of the same bytes.
 //
-// Thread-safety: AcknowledgeAll and the const functions may be called by all threads. Of the others, calls about
-// different pieces may run in parallel; those about one piece may not.
+// Thread-safety: AcknowledgeAll, Sync, SyncFlushMarks, Resume and the const functions may be called by all threads. Of
+// the others, calls about different pieces may run in parallel; those about one piece may not.
 
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "memtable_cache/pmem_backing.h"
@@ -61,7 +64,31 @@ class DurablePool {
   // tables by then.
   void Fail(const rocksdb::Status& s);
   void FailureEnded();
+  // Why nothing may be acknowledged: a failure as above, or a sync that failed, which stays until Resume.
   rocksdb::Status status() const;
+
+  // Everything published before the call is safe from a loss of power when this returns OK. Calls at the same time
+  // share a sync. After one has failed, this and status() return its error: nobody knows which pages the kernel gave
+  // up.
+  rocksdb::Status Sync() { return SyncTogether(true); }
+  // After a sync that failed: writes all pages again; OK when they are safe, and the pool takes writes again.
+  rocksdb::Status Resume();
+  // The same as Sync for the flush marks stored so far: does nothing if they are safe. Before the MANIFEST can forget
+  // the tables of flushed memtables.
+  void SyncFlushMarks();
+  // Before the pieces of a memtable are freed: what recovery would need of them is not needed any more when this
+  // returns, because a later sync has been told of all others.
+  void BeforeFree(const std::vector<char*>& pieces);
+  // Before a memtable is flushed: its table may be recorded only when all of its entries are safe, because recovery
+  // knows a flushed memtable by them.
+  void SyncForFlush();
+
+  struct SyncCounts {
+    uint64_t asked = 0;  // calls, the pool's own included
+    uint64_t syncs = 0;  // of the file
+    uint64_t waiting = 0;
+  };
+  SyncCounts sync_counts() const;
 
   // Those who cut pieces say how much more (or less) they have free, and whether they could not add to it.
   void CountFree(int64_t bytes, int full);
@@ -97,7 +124,10 @@ class DurablePool {
   // when a write has returned, and by a memtable that becomes read-only (5).
   uint64_t AcknowledgeAll();
   // The MANIFEST holds the table of this file number: tells an older state of the database, restored since.
-  void NoteTable(uint64_t file_number) { StoreCell(kNewestTableOffset, file_number); }
+  void NoteTable(uint64_t file_number) {
+    StoreCell(kNewestTableOffset, file_number);
+    SyncFlushMarks();
+  }
   uint64_t published() const { return acknowledged_.load(std::memory_order_acquire); }
 
   // Whether the pool's header of this piece says that it is live; for tests and statistics.
@@ -108,6 +138,16 @@ class DurablePool {
 
   void Acknowledge(uint64_t sequence);
   bool EverythingFlushed() const;
+  // One sync at a time for all who wait. `asked`: by a client.
+  rocksdb::Status SyncTogether(bool asked);
+  void WaitForCompany(std::unique_lock<std::mutex>* lock);
+  rocksdb::Status SyncOnce(bool asked);
+  // How many there were to store.
+  uint64_t StoreSyncLines(uint64_t number);
+  void ClearSyncLines(char* piece);
+  void TouchAllPages();
+  // Whether the medium keeps what was synced only.
+  bool NeedsSync() const { return !file_->on_persistent_memory() && armed_.load(std::memory_order_acquire); }
   void WriteHeader(char* piece, PieceHeader header);
   PieceHeader HeaderOf(const char* piece) const;
   void ResetTail(char* piece);
@@ -128,6 +168,32 @@ class DurablePool {
   rocksdb::Status failure_;
   int failures_ = 0;  // that have not ended
   std::atomic<bool> failed_{false};
+
+  // What a sync still has to tell of each live piece; those that are sealed and told of are left out.
+  struct Unsynced {
+    uint64_t word = 0;  // of the last line
+    int line = 0;       // the next to write
+  };
+  std::mutex unsynced_mutex_;  // guards unsynced_
+  std::unordered_map<char*, Unsynced> unsynced_;
+
+  mutable std::mutex sync_mutex_;  // guards what follows
+  std::condition_variable sync_ended_;
+  std::condition_variable sync_asked_;
+  uint64_t syncs_asked_ = 0;
+  uint64_t syncs_covered_ = 0;  // so many of those who asked
+  uint64_t syncs_waiting_ = 0;
+  uint64_t sync_company_ = 0;  // that the last sync had, with those who came meanwhile
+  std::chrono::nanoseconds sync_takes_{0};
+  bool sync_runs_ = false;
+  bool client_asked_ = false;
+  rocksdb::Status sync_error_;
+
+  std::atomic<bool> sync_failed_{false};
+  std::atomic<uint64_t> sync_number_{0};
+  std::atomic<uint64_t> marks_stored_{0};
+  std::atomic<uint64_t> marks_synced_{0};
+
   std::atomic<uint64_t> limit_{0};
   std::atomic<int64_t> free_bytes_{0};
   std::atomic<int> full_users_{0};
@@ -149,6 +215,12 @@ constexpr uint64_t PackTail(uint64_t entries, uint64_t state, uint64_t tail) {
 constexpr uint64_t TailOf(uint64_t word) { return word & ((uint64_t{1} << kTailBits) - 1); }
 constexpr uint64_t EntriesOf(uint64_t word) { return word >> (kTailBits + kStateBits); }
 constexpr uint64_t kMaxPieceBytes = (uint64_t{1} << kTailBits) - 1;
+
+// Of PackTail: nothing will be added.
+constexpr uint64_t kSealedState = 3;
+
+// This boot of the machine; 0 if it is unknown.
+uint64_t BootNumber();
 
 // Rewrites the superblock of a file into its older copy. `superblock->edition` counts up.
 void StoreSuperblock(PmemFile* file, Superblock* superblock);

@@ -67,6 +67,9 @@ class DurableBacking : public Backing {
     pool_->MarkFlushed(pieces);
   }
 
+  void BeforeFlush() override { pool_->SyncForFlush(); }
+  void BeforeFree(const std::vector<char*>& pieces) override { pool_->BeforeFree(pieces); }
+
   std::string Report() const override { return pool_->file()->Report(); }
 
  private:

@@ -6,11 +6,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <map>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "db/dbformat.h"
 #include "gtest/gtest.h"
@@ -24,6 +26,7 @@ namespace {
 using rocksdb::Status;
 
 #define ASSERT_OK(s) ASSERT_TRUE((s).ok())
+#define EXPECT_OK(s) EXPECT_TRUE((s).ok())
 
 std::string NewPath() {
   const char* const folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
@@ -105,6 +108,11 @@ class Workload {
   const Facts& facts() const { return facts_; }
   uint64_t acknowledged() const { return acknowledged_; }
   uint64_t complete() const { return complete_; }
+  DurablePool* pool() const { return pool_.get(); }
+  // The last sequences of write groups.
+  const std::set<uint64_t>& ends() const { return ends_; }
+  // Sealed copies are made on persistent memory only.
+  void StayInPlace() { moves_ = false; }
   // What must be recovered if everything up to `published` counts.
   std::map<uint64_t, std::string> Expected(uint64_t published) const {
     return std::map<uint64_t, std::string>(alive_.begin(), alive_.upper_bound(published));
@@ -156,6 +164,7 @@ class Workload {
     const uint64_t count = 1 + random_() % 6;
     for (uint64_t i = 1; i <= count; ++i) Append(random_() % 2, complete_ + i);
     complete_ += count;
+    ends_.insert(complete_);
     pool_->AcknowledgeAll();
     acknowledged_ = complete_;
   }
@@ -175,6 +184,7 @@ class Workload {
     std::vector<Memtable> flushed;
     flushed.swap(sealed_[family]);
     if (flushed.empty()) return;
+    pool_->SyncForFlush();
     facts_.ends.insert({family, flushed.back().sequences.back()});
     if (random_() % 2 == 0) facts_.ends.insert({family, flushed.front().sequences.front()});
     for (const Memtable& memtable : flushed) {
@@ -183,6 +193,7 @@ class Workload {
     for (const Memtable& memtable : flushed) pool_->MarkFlushed(memtable.pieces);
     pool_->NoteTable(++last_table_);
     for (const Memtable& memtable : flushed) {
+      pool_->BeforeFree(memtable.pieces);
       for (char* piece : memtable.pieces) {
         EXPECT_TRUE(pool_->Free(piece));
         free_.insert(free_.begin() + random_() % (free_.size() + 1), piece);
@@ -192,7 +203,7 @@ class Workload {
 
   void MoveOne() {
     Memtable& memtable = memtables_[random_() % 2];
-    if (memtable.pieces.size() < 2 || free_.empty()) return;
+    if (!moves_ || memtable.pieces.size() < 2 || free_.empty()) return;
     char* const to = free_.back();
     free_.pop_back();
     char*& from = memtable.pieces[random_() % (memtable.pieces.size() - 1)];
@@ -224,14 +235,20 @@ class Workload {
   uint64_t complete_ = 0;
   uint64_t acknowledged_ = 0;
   std::map<uint64_t, std::string> alive_;
+  std::set<uint64_t> ends_ = {0};
+  bool moves_ = true;
   Facts facts_;
 };
 
-Status Recovered(const PmemFile& file, const Facts& facts, std::map<uint64_t, std::string>* found) {
+enum class Boot { kSame, kAnother };
+
+Status Recovered(const PmemFile& file, const Facts& facts, std::map<uint64_t, std::string>* found,
+                 Boot boot = Boot::kSame) {
   found->clear();
   Superblock superblock;
   Status s = ReadSuperblock(file, &superblock);
   if (!s.ok() || superblock.phase == PoolPhase::kIdle) return s;
+  if (boot == Boot::kAnother) superblock.boot = 0;
   std::vector<PoolEntry> entries;
   PoolCounts counts;
   s = ReadPool(file, superblock, facts, &entries, &counts);
@@ -331,7 +348,133 @@ TEST(DurablePoolTest, SurvivesALossOfPowerAtAnyMoment) {
   EXPECT_GT(losses, 1000u);
 }
 
-// The proof that the test above can fail: entries that are persisted after the tail that covers them.
+// An ordinary disk: what was synced is there, and any subset of the pages that were written since.
+class Disk {
+ public:
+  Disk(const PmemFile& live, const std::string& path) : live_(live), image_(live.base(), live.bytes()), path_(path) {
+    after_ = OpenFile(path, live.bytes());
+  }
+  ~Disk() { unlink(path_.c_str()); }
+
+  void Synced() { memcpy(image_.data(), live_.base(), image_.size()); }
+
+  const PmemFile& AfterPowerLoss(std::mt19937_64* random) {
+    memcpy(after_->base(), image_.data(), image_.size());
+    const uint64_t kept = (*random)() % 9;
+    for (size_t at = 0; at < image_.size(); at += kPoolPageBytes) {
+      if (kept == 8 || (kept > 0 && (*random)() % 8 < kept)) {
+        memcpy(after_->base() + at, live_.base() + at, kPoolPageBytes);
+      }
+    }
+    return *after_;
+  }
+
+ private:
+  const PmemFile& live_;
+  std::string image_;
+  const std::string path_;
+  std::unique_ptr<PmemFile> after_;
+};
+
+// At least what was synced is there, and what is there is the database as it was after some write group.
+TEST(DurablePoolTest, ADiskThatLosesAnyPagesKeepsWhatWasSynced) {
+  std::mt19937_64 random(Seed());
+  uint64_t losses = 0;
+  uint64_t more = 0;
+  for (int run = 0; run < 25; ++run) {
+    Workload workload(random());
+    workload.StayInPlace();
+    Disk disk(*workload.file(), NewPath());
+    uint64_t synced = 0;
+    bool syncing = false;
+    const auto check = [&] {
+      std::map<uint64_t, std::string> found;
+      const Status s = Recovered(disk.AfterPowerLoss(&random), workload.facts(), &found, Boot::kAnother);
+      ++losses;
+      ASSERT_TRUE(s.ok()) << s.ToString() << " after " << losses << " losses";
+      uint64_t matches = UINT64_MAX;
+      for (const uint64_t end : workload.ends()) {
+        if (end >= synced && end <= workload.complete() && workload.Expected(end) == found) matches = end;
+      }
+      ASSERT_NE(matches, UINT64_MAX) << "synced: " << synced << ", found " << found.size();
+      more += matches > synced ? 1 : 0;
+    };
+    workload.file()->SetSyncFunction([&] {
+      syncing = true;
+      const uint64_t covers = workload.acknowledged();
+      for (int i = 0; i < 3 && !::testing::Test::HasFatalFailure(); ++i) check();
+      disk.Synced();
+      synced = std::max(synced, covers);
+      syncing = false;
+      return Status::OK();
+    });
+    ASSERT_OK(workload.Arm());
+    workload.file()->SetPersistObserver([&](const void*, size_t) {
+      if (!syncing && random() % 10 == 0 && !::testing::Test::HasFatalFailure()) check();
+    });
+    for (int step = 0; step < 150 && !HasFatalFailure(); ++step) {
+      workload.Step();
+      const Status s = random() % 6 == 0 ? workload.pool()->Sync() : Status::OK();
+      EXPECT_OK(s);
+    }
+    workload.file()->SetPersistObserver(nullptr);
+    workload.file()->SetSyncFunction(nullptr);
+    if (HasFatalFailure()) return;
+  }
+  printf("%llu losses of power, %llu of which left more than what was synced\n",
+         static_cast<unsigned long long>(losses), static_cast<unsigned long long>(more));
+  EXPECT_GT(losses, 1000u);
+  EXPECT_GT(more, 0u);
+}
+
+TEST(DurablePoolTest, AFailedSyncStaysUntilResume) {
+  Workload workload(1);
+  ASSERT_OK(workload.Arm());
+  for (int step = 0; step < 20; ++step) workload.Step();
+  bool fails = true;
+  workload.file()->SetSyncFunction([&] { return fails ? Status::IOError("the disk") : Status::OK(); });
+  EXPECT_TRUE(workload.pool()->Sync().IsIOError());
+  fails = false;
+  EXPECT_TRUE(workload.pool()->Sync().IsIOError());
+  EXPECT_TRUE(workload.pool()->status().IsIOError());
+  EXPECT_TRUE(workload.pool()->CheckRoom(10).IsIOError());
+  fails = true;
+  EXPECT_TRUE(workload.pool()->Resume().IsIOError());
+  EXPECT_TRUE(workload.pool()->status().IsIOError());
+  fails = false;
+  EXPECT_OK(workload.pool()->Resume());
+  EXPECT_OK(workload.pool()->status());
+  EXPECT_OK(workload.pool()->Sync());
+  workload.file()->SetSyncFunction(nullptr);
+}
+
+TEST(DurablePoolTest, SyncsAtTheSameTimeAreOne) {
+  constexpr int kThreads = 8;
+  constexpr int kCalls = 50;
+  Workload workload(1);
+  ASSERT_OK(workload.Arm());
+  DurablePool* const pool = workload.pool();
+  const uint64_t before = pool->sync_counts().syncs;
+  workload.file()->SetSyncFunction([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return Status::OK();
+  });
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < kCalls; ++i) EXPECT_OK(pool->Sync());
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  workload.file()->SetSyncFunction(nullptr);
+  EXPECT_EQ(pool->sync_counts().asked, kThreads * kCalls + 0u);
+  const uint64_t syncs = pool->sync_counts().syncs - before;
+  printf("%d calls, %llu syncs\n", kThreads * kCalls, static_cast<unsigned long long>(syncs));
+  EXPECT_GE(syncs, kCalls + 0u);
+  EXPECT_LE(syncs, 100u);
+}
+
+// The proof that SurvivesALossOfPowerAtAnyMoment can fail: entries that are persisted after the tail that covers them.
 TEST(DurablePoolTest, AMediumThatForgetsEntriesIsSeen) {
   std::mt19937_64 random(Seed());
   Workload workload(random());

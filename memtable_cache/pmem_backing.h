@@ -82,6 +82,10 @@ class PmemFile {
     observer_ = std::move(observer);
   }
 
+  // Called instead of the system's sync; for tests of disks that fail or lose power. Set before any other thread knows
+  // the file.
+  void SetSyncFunction(std::function<rocksdb::Status()> sync) { sync_ = std::move(sync); }
+
   // Pushes a range out of the cache towards persistent memory, line after line, whatever the platform needs: whole
   // blocks of the medium in a row (docs/pm_simulator.md). Nothing elsewhere.
   void WriteBack(const void* address, size_t length);
@@ -111,6 +115,7 @@ class PmemFile {
   bool on_persistent_memory_ = false;
   bool needs_flush_ = false;
   std::function<void(const void*, size_t)> observer_;
+  std::function<rocksdb::Status()> sync_;
   std::mutex sync_mutex_;
 };
 

@@ -19,7 +19,8 @@ using rocksdb::Slice;
 
 namespace {
 
-constexpr char kMagic[] = "CairnPL1";
+constexpr char kMagic[] = "CairnPL2";
+constexpr char kSyncMagic[] = "CairnSY1";
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kDatabaseOffset = 80;
 constexpr uint64_t kSequenceMask = (uint64_t{1} << 56) - 1;
@@ -65,6 +66,7 @@ void EncodeSuperblock(const Superblock& superblock, char* to) {
   EncodeFixed64(to + 48, superblock.session_wal);
   EncodeFixed64(to + 56, superblock.recovery_wal);
   EncodeFixed64(to + 64, superblock.first_sequence);
+  EncodeFixed64(to + 72, superblock.boot);
   std::copy_n(superblock.database.data(), database_bytes, to + kDatabaseOffset);
   EncodeFixed32(to + kSuperblockBytes - 4, rocksdb::crc32c::Value(to, kSuperblockBytes - 4));
 }
@@ -83,6 +85,7 @@ bool DecodeSuperblock(const char* from, Superblock* superblock) {
   superblock->session_wal = DecodeFixed64(from + 48);
   superblock->recovery_wal = DecodeFixed64(from + 56);
   superblock->first_sequence = DecodeFixed64(from + 64);
+  superblock->boot = DecodeFixed64(from + 72);
   superblock->database.assign(from + kDatabaseOffset, database_bytes);
   return true;
 }
@@ -95,6 +98,54 @@ uint64_t EncodeSequenceCell(uint64_t sequence) {
 bool DecodeSequenceCell(uint64_t cell, uint64_t* sequence) {
   *sequence = cell & kSequenceMask;
   return cell == EncodeSequenceCell(*sequence);
+}
+
+void EncodeSyncRecord(const SyncRecord& record, char* to) {
+  memset(to, 0, kSyncRecordBytes);
+  memcpy(to, kSyncMagic, kMagicBytes);
+  EncodeFixed64(to + 8, record.number);
+  EncodeFixed64(to + 16, record.session);
+  EncodeFixed64(to + 24, record.sequence);
+  EncodeFixed64(to + 32, record.lines);
+  EncodeFixed32(to + 40, record.asked ? 1 : 0);
+  EncodeFixed32(to + kSyncRecordBytes - 4, rocksdb::crc32c::Value(to, kSyncRecordBytes - 4));
+}
+
+bool DecodeSyncRecord(const char* from, SyncRecord* record) {
+  if (memcmp(from, kSyncMagic, kMagicBytes) != 0) return false;
+  if (DecodeFixed32(from + kSyncRecordBytes - 4) != rocksdb::crc32c::Value(from, kSyncRecordBytes - 4)) return false;
+  record->number = DecodeFixed64(from + 8);
+  record->session = DecodeFixed64(from + 16);
+  record->sequence = DecodeFixed64(from + 24);
+  record->lines = DecodeFixed64(from + 32);
+  record->asked = DecodeFixed32(from + 40) != 0;
+  return true;
+}
+
+void EncodeSyncLine(const SyncLine& line, char* to) {
+  EncodeFixed64(to, line.number);
+  EncodeFixed64(to + 8, line.session);
+  EncodeFixed64(to + 16, line.birth);
+  EncodeFixed64(to + 24, line.memtable);
+  EncodeFixed32(to + 32, static_cast<uint32_t>(line.bytes / kPoolPageBytes));
+  EncodeFixed32(to + 36, line.column_family);
+  EncodeFixed32(to + 40, line.tail);
+  EncodeFixed32(to + 44, line.entries);
+  EncodeFixed32(to + 48, 0);
+  EncodeFixed32(to + 52, rocksdb::crc32c::Value(to, kSyncLineBytes - 4));
+}
+
+bool DecodeSyncLine(const char* from, SyncLine* line) {
+  if (DecodeFixed32(from + 52) != rocksdb::crc32c::Value(from, kSyncLineBytes - 4)) return false;
+  line->number = DecodeFixed64(from);
+  line->session = DecodeFixed64(from + 8);
+  line->birth = DecodeFixed64(from + 16);
+  line->memtable = DecodeFixed64(from + 24);
+  line->bytes = uint64_t{DecodeFixed32(from + 32)} * kPoolPageBytes;
+  line->column_family = DecodeFixed32(from + 36);
+  line->tail = DecodeFixed32(from + 40);
+  line->entries = DecodeFixed32(from + 44);
+  return line->number != 0;
 }
 
 void EncodeHeaderLine(const PieceHeader& header, char* to) {

@@ -24,6 +24,9 @@ constexpr size_t kPublishedOffset = kCountersOffset;
 constexpr size_t kPublishedAgainOffset = kCountersOffset + 64;
 constexpr size_t kNewestTableOffset = kCountersOffset + 128;
 
+// The places of the two sync records: in a page each, so that one page is not both.
+constexpr size_t kSyncRecordOffsets[2] = {kCountersOffset + 1024, kCountersOffset + kPoolPageBytes};
+
 enum class PoolPhase : uint32_t { kIdle = 0, kLive = 1, kRecovering = 2 };
 
 struct Superblock {
@@ -35,6 +38,7 @@ struct Superblock {
   uint64_t session_wal = 0;   // number of the WAL file that stays empty while the session lasts
   uint64_t recovery_wal = 0;  // number of the WAL file that recovery makes; in phase kRecovering
   uint64_t first_sequence = 0;
+  uint64_t boot = 0;     // of the machine, when the session began; 0: unknown
   std::string database;  // its id; at most kMaxDatabaseIdBytes
 };
 
@@ -47,10 +51,24 @@ bool DecodeSuperblock(const char* from, Superblock* superblock);
 uint64_t EncodeSequenceCell(uint64_t sequence);
 bool DecodeSequenceCell(uint64_t cell, uint64_t* sequence);
 
+// What a sync that has begun will have made safe when it has returned: all entries up to `sequence`, each below the
+// synced tail of its piece.
+struct SyncRecord {
+  uint64_t number = 0;  // counts up in a session
+  uint64_t session = 0;
+  uint64_t sequence = 0;
+  uint64_t lines = 0;  // of pieces that this sync told of
+  bool asked = false;  // a client has asked for a sync in this session
+};
+constexpr size_t kSyncRecordBytes = 64;
+void EncodeSyncRecord(const SyncRecord& record, char* to);
+bool DecodeSyncRecord(const char* from, SyncRecord* record);
+
 constexpr size_t kHeaderLineBytes = 64;
 constexpr size_t kBirthOffset = 16;  // in a header line
 constexpr size_t kTailWordOffset = 2 * kHeaderLineBytes;
 constexpr size_t kFlushMarkOffset = kTailWordOffset + 8;
+constexpr size_t kSyncLineOffsets[2] = {kFlushMarkOffset + 8, kFlushMarkOffset + 64};
 constexpr size_t kPieceHeaderBytes = 256;
 
 enum class PieceKind : uint32_t { kFree = 1, kLive = 2 };
@@ -69,6 +87,22 @@ struct PieceHeader {
 // `to` has kHeaderLineBytes.
 void EncodeHeaderLine(const PieceHeader& header, char* to);
 bool DecodeHeaderLine(const char* from, PieceHeader* header);
+
+// How far a piece was when a sync began. It says all that is needed to read the entries, whatever became of the rest of
+// the header.
+struct SyncLine {
+  uint64_t number = 0;  // of the sync
+  uint64_t session = 0;
+  uint64_t birth = 0;
+  uint64_t memtable = 0;
+  uint64_t bytes = 0;  // of the piece
+  uint32_t column_family = 0;
+  uint32_t tail = 0;
+  uint32_t entries = 0;
+};
+constexpr size_t kSyncLineBytes = 56;
+void EncodeSyncLine(const SyncLine& line, char* to);
+bool DecodeSyncLine(const char* from, SyncLine* line);
 
 // The valid line of the higher version; `line` says which (0 or 1). False when both are damaged.
 bool DecodePieceHeader(const char* piece, PieceHeader* header, int* line);

@@ -30,12 +30,18 @@ struct Piece {
   std::vector<PoolEntry> entries;
 };
 
+// Reads the file as it is while its writer lives: everything must be there.
 class PoolReader {
  public:
   PoolReader(const PmemFile& file, const Superblock& superblock) : file_(file), superblock_(superblock) {}
 
   Status Read() {
     Status s = ReadPublished();
+    if (s.ok() && superblock_.file_bytes > file_.bytes()) {
+      s = Damaged(file_, file_.bytes(),
+                  "the pool file has " + std::to_string(file_.bytes()) + " bytes instead of " +
+                      std::to_string(superblock_.file_bytes));
+    }
     uint64_t offset = kPiecesOffset;
     while (s.ok() && offset < superblock_.file_bytes) {
       uint64_t bytes = 0;
@@ -78,11 +84,13 @@ class PoolReader {
       return Damaged(file_, offset, "a piece's size cannot be");
     }
     *bytes = header.bytes;
-    return header.kind == PieceKind::kFree ? Status::OK() : ReadEntries(offset, header);
+    if (header.kind == PieceKind::kFree) return Status::OK();
+    return ReadEntries(offset, header, WordAt(file_, offset + kTailWordOffset));
   }
 
-  Status ReadEntries(uint64_t offset, const PieceHeader& header) {
-    const uint64_t word = WordAt(file_, offset + kTailWordOffset);
+ protected:
+  // Of the piece at `offset`, up to the tail that `word` says.
+  Status ReadEntries(uint64_t offset, const PieceHeader& header, uint64_t word) {
     // A piece of one entry that is longer than a tail can say.
     const bool oversize = TailOf(word) == kMaxPieceBytes && EntriesOf(word) == 1;
     uint64_t tail = TailOf(word);
@@ -119,6 +127,12 @@ class PoolReader {
     return Status::OK();
   }
 
+  const PmemFile& file_;
+  const Superblock& superblock_;
+  uint64_t published_ = 0;
+  std::vector<Piece> pieces_;
+
+ private:
   // What an oversize piece's entry takes; damage shows when it is read.
   uint64_t OversizeBytes(uint64_t offset) {
     return EntryBytes(rocksdb::DecodeFixed32(file_.base() + offset + kPieceHeaderBytes));
@@ -139,11 +153,72 @@ class PoolReader {
     *bytes = EntryBytes(encoded.size());
     return true;
   }
+};
 
-  const PmemFile& file_;
-  const Superblock& superblock_;
-  uint64_t published_ = 0;
-  std::vector<Piece> pieces_;
+// Reads what a sync has covered, whatever reached the medium of what came after it: pieces are found by their sync
+// lines, not by those before them.
+class SyncedReader : public PoolReader {
+ public:
+  SyncedReader(const PmemFile& file, const Superblock& superblock, const DatabaseFacts& database)
+      : PoolReader(file, superblock), database_(database) {}
+
+  Status Read(const SyncRecord& record) {
+    published_ = record.sequence;
+    if (file_.bytes() < kPiecesOffset) return Damaged(file_, file_.bytes(), "the pool file is cut off");
+    Status s;
+    const uint64_t end = file_.bytes() - std::min<uint64_t>(file_.bytes(), kPoolPageBytes);
+    uint64_t lines = 0;
+    for (uint64_t offset = kPiecesOffset; s.ok() && offset <= end; offset += kPoolPageBytes) {
+      SyncLine line;
+      if (!FindLine(offset, record.number, &line)) continue;
+      lines += line.number == record.number ? 1 : 0;
+      s = ReadPieceOf(line, offset);
+    }
+    if (s.ok() && lines != record.lines) {
+      s = Damaged(file_, kSyncRecordOffsets[record.number % 2],
+                  "the last sync told of " + std::to_string(record.lines) + " pieces, of which " +
+                      std::to_string(lines) + " are there");
+    }
+    return s;
+  }
+
+ private:
+  // The newest line that is not newer than the sync.
+  bool FindLine(uint64_t offset, uint64_t number, SyncLine* line) const {
+    bool found = false;
+    for (const size_t at : kSyncLineOffsets) {
+      SyncLine candidate;
+      if (!DecodeSyncLine(file_.base() + offset + at, &candidate) || candidate.session != superblock_.session ||
+          candidate.number > number || (found && candidate.number < line->number)) {
+        continue;
+      }
+      *line = candidate;
+      found = true;
+    }
+    return found;
+  }
+
+  Status ReadPieceOf(const SyncLine& line, uint64_t offset) {
+    Piece piece;
+    piece.header.session = line.session;
+    piece.header.birth = line.birth;
+    piece.header.memtable = line.memtable;
+    piece.header.bytes = line.bytes;
+    piece.header.column_family = line.column_family;
+    piece.header.kind = PieceKind::kLive;
+    piece.offset = offset;
+    piece.marked = WordAt(file_, offset + kFlushMarkOffset) == FlushMark(line.session, line.birth);
+    // Its bytes may be of another piece by now: they were free to be used again.
+    if (piece.marked) pieces_.push_back(piece);
+    if (piece.marked || !database_.HasColumnFamily(line.column_family)) return Status::OK();
+    if (line.bytes > file_.bytes() - offset) return Damaged(file_, offset, "a synced piece is cut off");
+    const Status s = ReadEntries(offset, piece.header, PackTail(line.entries, 0, line.tail));
+    // What lies behind the synced tail was not covered.
+    if (s.ok()) pieces_.back().has_more = false;
+    return s;
+  }
+
+  const DatabaseFacts& database_;
 };
 
 // Which memtables are in tables: those with a flush mark, those that hold a sequence at which a table ends, and by
@@ -195,7 +270,10 @@ std::string PoolCounts::ToString() const {
   return std::to_string(replayed) + " writes (" + std::to_string(replayed_bytes) + " bytes) recovered from " +
          std::to_string(pieces) + " pieces; left out: " + std::to_string(flushed) + " already in tables, " +
          std::to_string(unacknowledged) + " never acknowledged, " + std::to_string(dropped_family) +
-         " of dropped column families, " + std::to_string(older) + " of before";
+         " of dropped column families, " + std::to_string(older) + " of before" +
+         (reason.empty() ? ""
+                         : "; this is the database as of its last sync, sequence " + std::to_string(synced) + ": " +
+                               std::to_string(given_up) + " later writes or more are lost, because " + reason);
 }
 
 Status ReadSuperblock(const PmemFile& file, Superblock* superblock) {
@@ -206,10 +284,7 @@ Status ReadSuperblock(const PmemFile& file, Superblock* superblock) {
     if (valid[0] || valid[1]) {
       *superblock = copies[!valid[0] || (valid[1] && copies[1].edition > copies[0].edition) ? 1 : 0];
       // A file may be longer: it grows before the superblock says so.
-      if (superblock->file_bytes <= file.bytes() || superblock->phase == PoolPhase::kIdle) return Status::OK();
-      return Damaged(file, file.bytes(),
-                     "the pool file has " + std::to_string(file.bytes()) + " bytes instead of " +
-                         std::to_string(superblock->file_bytes));
+      return Status::OK();
     }
   }
   const char* const begin = file.base();
@@ -229,17 +304,32 @@ Status ReadNewestTable(const PmemFile& file, uint64_t* number) {
              : Damaged(file, kNewestTableOffset, "the newest table's number is damaged");
 }
 
-Status ReadPool(const PmemFile& file, const Superblock& superblock, const DatabaseFacts& database,
-                std::vector<PoolEntry>* entries, PoolCounts* counts) {
+namespace {
+
+// The sync records of the session, the newer first.
+std::vector<SyncRecord> ReadSyncRecords(const PmemFile& file, const Superblock& superblock) {
+  std::vector<SyncRecord> records;
+  for (const size_t offset : kSyncRecordOffsets) {
+    SyncRecord record;
+    if (file.bytes() < kPiecesOffset || !DecodeSyncRecord(file.base() + offset, &record) ||
+        record.session != superblock.session) {
+      continue;
+    }
+    records.push_back(record);
+  }
+  std::sort(records.begin(), records.end(),
+            [](const SyncRecord& a, const SyncRecord& b) { return a.number > b.number; });
+  return records;
+}
+
+// Of what was read, what is to be replayed.
+Status Select(const PmemFile& file, const Superblock& superblock, const DatabaseFacts& database, PoolReader* reader,
+              std::vector<PoolEntry>* entries, PoolCounts* counts) {
   entries->clear();
   *counts = PoolCounts();
-  PoolReader reader(file, superblock);
-  const Status s = reader.Read();
-  if (!s.ok()) return s;
-
-  const FlushedMemtables flushed(reader.pieces(), superblock.first_sequence, database);
+  const FlushedMemtables flushed(reader->pieces(), superblock.first_sequence, database);
   std::map<uint64_t, const Piece*> pieces;  // by birth
-  for (const Piece& piece : reader.pieces()) {
+  for (const Piece& piece : reader->pieces()) {
     // A sealed copy and its original are one; the copy may not have its tail yet.
     const Piece*& known = pieces[piece.header.birth];
     if (known == nullptr || known->entries.size() < piece.entries.size()) known = &piece;
@@ -255,7 +345,7 @@ Status ReadPool(const PmemFile& file, const Superblock& superblock, const Databa
     for (const PoolEntry& entry : piece->entries) {
       if (entry.sequence <= superblock.first_sequence) {
         ++counts->older;
-      } else if (entry.sequence > reader.published()) {
+      } else if (entry.sequence > reader->published()) {
         ++counts->unacknowledged;
       } else if (in_table) {
         ++counts->flushed;
@@ -278,6 +368,54 @@ Status ReadPool(const PmemFile& file, const Superblock& superblock, const Databa
     return Damaged(file, offset, "two entries have the sequence " + std::to_string(sequence));
   }
   return Status::OK();
+}
+
+// Whether there is an entry for each sequence above `synced` that was published.
+bool IsComplete(PoolReader* reader, uint64_t synced) {
+  std::vector<uint64_t> sequences;
+  for (const Piece& piece : reader->pieces()) {
+    for (const PoolEntry& entry : piece.entries) {
+      if (entry.sequence > synced && entry.sequence <= reader->published()) sequences.push_back(entry.sequence);
+    }
+  }
+  std::sort(sequences.begin(), sequences.end());
+  const auto end = std::unique(sequences.begin(), sequences.end());
+  return static_cast<uint64_t>(end - sequences.begin()) == reader->published() - std::min(synced, reader->published());
+}
+
+}  // namespace
+
+Status ReadPool(const PmemFile& file, const Superblock& superblock, const DatabaseFacts& database,
+                std::vector<PoolEntry>* entries, PoolCounts* counts) {
+  PoolReader reader(file, superblock);
+  Status s = reader.Read();
+  if (s.ok()) s = Select(file, superblock, database, &reader, entries, counts);
+  if (!s.ok()) entries->clear();
+  if (file.on_persistent_memory()) return s;
+
+  const std::vector<SyncRecord> records = ReadSyncRecords(file, superblock);
+  if (records.empty()) return s;
+  // In the boot of the session, the page cache had everything, and only damage can be the reason.
+  const bool lost_power = superblock.boot == 0 || superblock.boot != BootNumber();
+  // Of the newer of two syncs nobody knows whether it has returned.
+  const uint64_t surely = records.size() == 2 ? records[1].sequence : superblock.first_sequence;
+  if (s.ok() && (!lost_power || IsComplete(&reader, surely))) return s;
+  if (!s.ok() && !lost_power && !records[0].asked) return s;
+  const std::string reason = s.ok() ? "the machine went down before they had all reached " + file.path() : s.ToString();
+  const uint64_t published = reader.published();
+  // Of a sync that had not returned, not all may be there. The one before had returned.
+  for (const SyncRecord& record : records) {
+    SyncedReader synced(file, superblock, database);
+    s = synced.Read(record);
+    if (s.ok()) s = Select(file, superblock, database, &synced, entries, counts);
+    if (!s.ok()) continue;
+    counts->reason = reason;
+    counts->synced = record.sequence;
+    counts->given_up = published - std::min(published, record.sequence);
+    return s;
+  }
+  entries->clear();
+  return s;
 }
 
 }  // namespace cairn

@@ -35,6 +35,11 @@ struct PoolCounts {
   uint64_t unacknowledged = 0;  // above the last published sequence
   uint64_t dropped_family = 0;  // of column families that are gone
   uint64_t older = 0;           // of before the session; in tables
+  // After a loss of power, or damage above the last sync: what was recovered is the database as of the sequence that
+  // the last sync covered. Why, and the sequences above it that had been acknowledged (without sync) and are given up.
+  std::string reason;
+  uint64_t synced = 0;
+  uint64_t given_up = 0;
   std::string ToString() const;
 };
 
@@ -54,8 +59,10 @@ rocksdb::Status ReadSuperblock(const PmemFile& file, Superblock* superblock);
 // Largest file number of a table that a MANIFEST of the database is known to hold.
 rocksdb::Status ReadNewestTable(const PmemFile& file, uint64_t* number);
 
-// Collects what is to be replayed, in the order of sequence. The superblock's phase is kLive or kRecovering.
-// Corruption, with the offset, when anything that counts is damaged: then nothing is given.
+// Collects what is to be replayed, in the order of sequence. The superblock's phase is kLive or kRecovering. If the
+// machine may have lost power since, and anything is missing, or if anything is damaged that a client's sync did not
+// cover: what the last sync covered, and counts->reason says so. Corruption, with the offset, when anything that counts
+// is damaged: then nothing is given.
 rocksdb::Status ReadPool(const PmemFile& file, const Superblock& superblock, const DatabaseFacts& database,
                          std::vector<PoolEntry>* entries, PoolCounts* counts);
 

@@ -226,6 +226,7 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Piec
 
 SubMemTable::~SubMemTable() {
   if (sorter_.joinable()) sorter_.join();
+  if (pool_->backing()->durable()) pool_->backing()->BeforeFree(PoolPieces());
   for (const auto& piece : pieces_) {
     if (piece->on_heap) {
       pool_->backing()->SpillEnded();
@@ -415,11 +416,15 @@ void SubMemTable::MarkReadOnly() {
 void SubMemTable::MarkFlushed() {
   if (!pool_->backing()->durable()) return;
   std::lock_guard<std::mutex> lock(pieces_mutex_);
+  pool_->backing()->MemTableFlushed(owner_, PoolPieces());
+}
+
+std::vector<char*> SubMemTable::PoolPieces() const {
   std::vector<char*> bases;
   for (const auto& piece : pieces_) {
     if (!piece->on_heap) bases.push_back(piece->base);
   }
-  pool_->backing()->MemTableFlushed(owner_, bases);
+  return bases;
 }
 
 bool SubMemTable::RunsAreStale() const {
@@ -745,6 +750,7 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
   std::lock_guard<std::mutex> lock(sort_mutex_);
   if (has_final_run_.load(std::memory_order_relaxed)) return runs_;
   if (read_only_.load(std::memory_order_acquire)) {
+    pool_->backing()->BeforeFlush();
     runs_ = std::make_shared<RunSet>(1, SortAll());
     has_final_run_.store(true, std::memory_order_release);
     run_is_better_.store(UnhashedEntries(kManyUnhashed + 1) > kManyUnhashed, std::memory_order_release);
