@@ -10,6 +10,7 @@
 #include "db/trie_listener.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
+#include "table/class_of.h"
 #include "table/ect_table.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
@@ -27,7 +28,7 @@ constexpr int kNoTrigger = 1 << 20;
 
 // The format that options hold below the wrapper that UseTrie puts around it; null: RocksDB's default.
 std::shared_ptr<rocksdb::TableFactory> FormatOf(const rocksdb::ColumnFamilyOptions& options) {
-  const auto* wrapper = dynamic_cast<const HashOrderTableFactory*>(options.table_factory.get());
+  const auto* wrapper = AsInstanceOf<HashOrderTableFactory>(options.table_factory.get());
   return wrapper == nullptr ? options.table_factory : wrapper->table();
 }
 
@@ -35,7 +36,7 @@ std::shared_ptr<rocksdb::TableFactory> FormatOf(const rocksdb::ColumnFamilyOptio
 // they hold.
 std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
   const std::shared_ptr<rocksdb::TableFactory> format = FormatOf(options);
-  const auto* htable = dynamic_cast<const HTableFactory*>(format.get());
+  const auto* htable = AsInstanceOf<HTableFactory>(format.get());
   const bool block_based = format == nullptr || format->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName());
   if (htable == nullptr && !block_based) return format;
   const auto* table = format == nullptr ? nullptr : format->GetOptions<rocksdb::BlockBasedTableOptions>();
@@ -62,8 +63,8 @@ Status BottommostFor(const rocksdb::ColumnFamilyOptions& options, const TrieOpti
                                 "set a block-based table or a cairn.HTable, or bottommost_format=same");
   }
   EctTableOptions table;
-  const auto* wrapper = dynamic_cast<const HashOrderTableFactory*>(options.table_factory.get());
-  const auto* before = wrapper == nullptr ? nullptr : dynamic_cast<const EctTableFactory*>(wrapper->bottommost().get());
+  const auto* wrapper = AsInstanceOf<HashOrderTableFactory>(options.table_factory.get());
+  const auto* before = wrapper == nullptr ? nullptr : AsInstanceOf<EctTableFactory>(wrapper->bottommost().get());
   if (before != nullptr) table = before->options();
   *bottommost = NewEctTableFactoryLike(*blocks, table);
   return Status::OK();

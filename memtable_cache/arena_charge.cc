@@ -2,6 +2,7 @@
 
 #include "memory/arena.h"
 #include "memory/concurrent_arena.h"
+#include "table/class_of.h"
 
 // The memtable's arena has the tracker that the WriteBufferManager counts with, and no function that gives it. The
 // language lets an explicit instantiation name private members; a RocksDB in which they are gone does not compile.
@@ -32,9 +33,11 @@ template struct TrackerOf<&Arena::tracker_>;
 }  // namespace
 
 ArenaCharge::ArenaCharge(rocksdb::Allocator* allocator) {
-  if (auto* concurrent = dynamic_cast<ConcurrentArena*>(allocator)) {
+  static auto* const concurrent_example = new ConcurrentArena();
+  static auto* const example = new Arena();
+  if (auto* concurrent = AsSameClassAs(concurrent_example, allocator)) {
     tracker_ = Tracker(InnerArena(*concurrent));
-  } else if (auto* arena = dynamic_cast<Arena*>(allocator)) {
+  } else if (auto* arena = AsSameClassAs(example, allocator)) {
     tracker_ = Tracker(*arena);
   }
 }

@@ -2,11 +2,13 @@
 
 #include "db/memtable.h"
 #include "rocksdb/comparator.h"
+#include "table/class_of.h"
 
 namespace cairn {
 
 KeyOrder::KeyOrder(const rocksdb::MemTableRep::KeyComparator& comparator) : comparator_(&comparator) {
-  const auto* known = dynamic_cast<const rocksdb::MemTable::KeyComparator*>(&comparator);
+  static const auto* const example = new rocksdb::MemTable::KeyComparator(rocksdb::InternalKeyComparator());
+  const auto* known = AsSameClassAs(example, &comparator);
   if (known == nullptr) return;
   const rocksdb::Comparator* user = known->comparator.user_comparator();
   equal_means_same_bytes_ = user->timestamp_size() == 0 && !user->CanKeysWithDifferentByteContentsBeEqual();

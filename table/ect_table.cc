@@ -5,7 +5,9 @@
 
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_type.h"
+#include "table/block_based/block_based_table_factory.h"
 #include "table/block_based/block_based_table_reader.h"
+#include "table/class_of.h"
 #include "table/ect_table_index.h"
 #include "table/ect_table_reader.h"
 #include "table/meta_blocks.h"
@@ -148,7 +150,9 @@ rocksdb::Status EctTableFactory::NewTableReader(const rocksdb::ReadOptions& read
                                                           prefetch_index_and_filter_in_cache);
   if (!status.ok()) return status;
   const KeyHash* const hash = HashOfComparator(options.internal_comparator.user_comparator());
-  auto* const table = dynamic_cast<rocksdb::BlockBasedTable*>(inner.get());
+  // Of another factory, which may be an application's, nothing is known.
+  const bool block_based = AsInstanceOf<rocksdb::BlockBasedTableFactory>(options_.table.get()) != nullptr;
+  auto* const table = block_based ? static_cast<rocksdb::BlockBasedTable*>(inner.get()) : nullptr;
   if (hash == nullptr || table == nullptr) {
     *reader = std::move(inner);
     return status;

@@ -2,6 +2,7 @@
 
 #include <sha1.h>
 
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -87,6 +88,17 @@ class HashComparator final : public rocksdb::Comparator {
   const std::string name_;
 };
 
+// All that were made; none is ever destroyed.
+struct Comparators {
+  std::mutex mutex;
+  std::map<std::pair<HashKind, uint64_t>, const HashComparator*> made;  // guarded by mutex
+};
+
+Comparators& TheComparators() {
+  static auto* const comparators = new Comparators();
+  return *comparators;
+}
+
 }  // namespace
 
 const char* HashKindName(HashKind kind) { return kind == HashKind::kSha1 ? "sha1" : "xxh3"; }
@@ -106,10 +118,9 @@ __attribute__((flatten)) uint64_t KeyHash::operator()(const rocksdb::Slice& user
 }
 
 const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed) {
-  static std::mutex mutex;
-  static auto* comparators = new std::map<std::pair<HashKind, uint64_t>, const HashComparator*>();
-  std::lock_guard<std::mutex> lock(mutex);
-  const HashComparator*& comparator = (*comparators)[{kind, seed}];
+  Comparators& comparators = TheComparators();
+  std::lock_guard<std::mutex> lock(comparators.mutex);
+  const HashComparator*& comparator = comparators.made[{kind, seed}];
   if (comparator == nullptr) comparator = new HashComparator(kind, seed);
   return comparator;
 }
@@ -146,8 +157,15 @@ rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocks
 
 const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator) {
   if (comparator == nullptr) return nullptr;
-  const auto* hash_order = dynamic_cast<const HashComparator*>(comparator->GetRootComparator());
-  return hash_order == nullptr ? nullptr : &hash_order->hash();
+  const rocksdb::Comparator* const root = comparator->GetRootComparator();
+  // Most others are told by their names. An application's may have any name, and no type information.
+  if (strncmp(root->Name(), kHashOrderName, strlen(kHashOrderName)) != 0) return nullptr;
+  Comparators& comparators = TheComparators();
+  std::lock_guard<std::mutex> lock(comparators.mutex);
+  for (const auto& [kind_and_seed, hash_order] : comparators.made) {
+    if (hash_order == root) return &hash_order->hash();
+  }
+  return nullptr;
 }
 
 }  // namespace cairn
