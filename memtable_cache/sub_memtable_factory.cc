@@ -1,6 +1,5 @@
 #include "memtable_cache/sub_memtable_factory.h"
 
-#include <unordered_map>
 #include <utility>
 
 #include "db/stats_text.h"
@@ -9,29 +8,31 @@
 #include "memtable_cache/sub_memtable.h"
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_type.h"
+#include "table/option_text.h"
 
 namespace cairn {
 
 namespace {
 
 using rocksdb::OptionType;
-using rocksdb::OptionTypeInfo;
 using rocksdb::Status;
 
-const std::unordered_map<std::string, OptionTypeInfo>& SubMemTableOptionTypes() {
-  static const auto* types = new std::unordered_map<std::string, OptionTypeInfo>{
+const OptionTypes& SubMemTableOptionTypes() {
+  static const SubMemTableOptions* const defaults = new SubMemTableOptions();
+  static const OptionTypes all = {
       {"piece_size", {offsetof(SubMemTableOptions, piece_size), OptionType::kUInt64T}},
       {"pool_size", {offsetof(SubMemTableOptions, pool_size), OptionType::kUInt64T}},
       {"copy_on_seal", {offsetof(SubMemTableOptions, copy_on_seal), OptionType::kBoolean}},
       {"durable", {offsetof(SubMemTableOptions, durable), OptionType::kBoolean}},
-      {"pool_file", {offsetof(SubMemTableOptions, pool_file), OptionType::kString}},
+      {"pool_file", AnyTextOption(offsetof(SubMemTableOptions, pool_file))},
       {"pool_file_limit", {offsetof(SubMemTableOptions, pool_file_limit), OptionType::kUInt64T}},
       {"locked_cache", {offsetof(SubMemTableOptions, locked_cache), OptionType::kUInt64T}},
-      {"resctrl_root", {offsetof(SubMemTableOptions, resctrl_root), OptionType::kString}},
+      {"resctrl_root", AnyTextOption(offsetof(SubMemTableOptions, resctrl_root))},
       {"take_default_ways", {offsetof(SubMemTableOptions, take_default_ways), OptionType::kBoolean}},
       {"require_persistent_memory", {offsetof(SubMemTableOptions, require_persistent_memory), OptionType::kBoolean}},
       {"lazy_index", {offsetof(SubMemTableOptions, lazy_index), OptionType::kBoolean}},
       {"compact_index", {offsetof(SubMemTableOptions, compact_index), OptionType::kBoolean}}};
+  static const auto* types = new OptionTypes(WithoutDefaults(all, defaults));
   return *types;
 }
 

@@ -11,6 +11,7 @@
 #include "table/ect_table_index.h"
 #include "table/ect_table_reader.h"
 #include "table/meta_blocks.h"
+#include "table/option_text.h"
 #include "table/table_facts.h"
 
 namespace cairn {
@@ -18,8 +19,9 @@ namespace cairn {
 namespace {
 
 const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& EctTableOptionTypes() {
+  static const EctTableOptions* const defaults = new EctTableOptions();
   static const auto* types = [] {
-    auto* made = new std::unordered_map<std::string, rocksdb::OptionTypeInfo>(EctTableOptionTypesAt(0));
+    auto* made = new OptionTypes(WithoutDefaults(EctTableOptionTypesAt(0), defaults));
     made->emplace("table", rocksdb::OptionTypeInfo::AsCustomSharedPtr<rocksdb::TableFactory>(
                                offsetof(EctTableOptions, table), rocksdb::OptionVerificationType::kByName,
                                rocksdb::OptionTypeFlags::kNone));

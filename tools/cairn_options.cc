@@ -1,4 +1,4 @@
-// cairn options: prints an OPTIONS file of an engine.
+// cairn options: prints an OPTIONS file of an engine, or writes it where programs look that load options from a folder.
 
 #include <cstdio>
 #include <memory>
@@ -20,6 +20,9 @@ using rocksdb::Options;
 using rocksdb::Status;
 
 using OptionMap = std::unordered_map<std::string, std::string>;
+
+// A number as RocksDB's own first file has; a database that is made in the folder counts on from there.
+constexpr char kFileName[] = "OPTIONS-000005";
 
 Status ColumnFamilyMap(const ConfigOptions& config, const ColumnFamilyOptions& options, OptionMap* map) {
   std::string text;
@@ -61,6 +64,25 @@ Status MakeOptions(const std::string& engine, const std::vector<std::string>& en
   return Status::OK();
 }
 
+// What LoadLatestOptions reads in `directory`, which is made if it is not there and may hold no database.
+Status WriteInto(const std::string& directory, const Options& options) {
+  rocksdb::Env* const env = rocksdb::Env::Default();
+  Status s = env->CreateDirIfMissing(directory);
+  if (!s.ok()) return s;
+  std::vector<std::string> names;
+  s = env->GetChildren(directory, &names);
+  for (const std::string& name : names) {
+    if (name != "CURRENT" && name.compare(0, 8, "OPTIONS-") != 0) continue;
+    return Status::InvalidArgument(directory, "holds " + name + " already; name another folder, or remove it");
+  }
+  if (!s.ok()) return s;
+  s = rocksdb::PersistRocksDBOptions(rocksdb::WriteOptions(), options, {rocksdb::kDefaultColumnFamilyName}, {options},
+                                     directory + "/" + kFileName, env->GetFileSystem().get());
+  std::unique_ptr<rocksdb::Directory> handle;
+  if (s.ok()) s = env->NewDirectory(directory, &handle);
+  return s.ok() ? handle->Fsync() : s;
+}
+
 Status OptionsFile(const Options& options, std::string* text) {
   std::unique_ptr<rocksdb::Env> env(rocksdb::NewMemEnv(rocksdb::Env::Default()));
   const std::string directory = "/options";
@@ -78,6 +100,7 @@ int RunOptions(int argc, char** argv) {
   std::string engine;
   std::vector<std::string> engine_options;
   std::vector<std::string> rocksdb_options;
+  std::string into;
   std::string names;
   for (const std::string& name : EngineNames()) names += (names.empty() ? "" : ", ") + name;
   Arguments arguments("options",
@@ -87,17 +110,22 @@ int RunOptions(int argc, char** argv) {
   arguments.Texts("option", &engine_options, "TEXT", "options of the engine, \"fan_out=8;slots=12\"");
   arguments.Texts("rocksdb-option", &rocksdb_options, "TEXT",
                   "options of RocksDB, \"write_buffer_size=134217728;max_background_jobs=4\"");
+  arguments.Text(
+      "into", &into, "DIR",
+      "writes the file into this folder, as OPTIONS-000005, for what loads options from a folder only (C, Rust, Go)");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
 
   Options options;
   options.create_if_missing = true;
   Status s = MakeOptions(engine, engine_options, rocksdb_options, &options);
   if (!s.ok()) return arguments.UsageError(ErrorText(s));
+  if (!into.empty()) {
+    s = WriteInto(into, options);
+    return s.ok() ? kExitOk : Fail("options", s);
+  }
   std::string text;
   s = OptionsFile(options, &text);
-  if (!s.ok()) {
-    return Fail("options", s);
-  }
+  if (!s.ok()) return Fail("options", s);
   std::printf("%s\n", text.c_str());
   return kExitOk;
 }

@@ -227,6 +227,39 @@ TEST_F(CairnTest, OptionsAreACompleteOptionsFile) {
   delete db;
 }
 
+// C, Rust and Go load options from a folder only.
+TEST_F(CairnTest, OptionsIntoAFolder) {
+  for (const char* engine : {"trie", "trie_sst", "silt", "stock"}) {
+    const std::string folder = Path(engine);
+    ProgramResult result = Cairn({"options", engine, "--into", folder, "--rocksdb-option", "write_buffer_size=1M"});
+    ASSERT_EQ(0, result.exit_code) << result.err;
+    EXPECT_EQ("", result.out);
+    ASSERT_TRUE(fs::exists(folder + "/OPTIONS-000005"));
+    rocksdb::DBOptions options;
+    std::vector<ColumnFamilyDescriptor> families;
+    ASSERT_TRUE(Load(folder, &options, &families).ok());
+    ASSERT_EQ(1u, families.size());
+    EXPECT_EQ(uint64_t{1} << 20, families[0].options.write_buffer_size);
+    result = Cairn({"options", engine, "--into", folder});
+    EXPECT_EQ(1, result.exit_code);
+    EXPECT_CONTAINS(result.err, "holds OPTIONS-000005 already");
+    // A database in the same folder replaces it by its own.
+    for (int i = 0; i < 2; i++) {
+      std::vector<ColumnFamilyHandle*> handles;
+      DB* db = nullptr;
+      const Status s = cairn::Open(options, folder, families, &handles, &db);
+      ASSERT_TRUE(s.ok()) << s.ToString();
+      ASSERT_TRUE(db->Put(WriteOptions(), "key", "value").ok());
+      delete handles[0];
+      delete db;
+      ASSERT_TRUE(Load(folder, &options, &families).ok());
+      EXPECT_EQ(uint64_t{1} << 20, families[0].options.write_buffer_size);
+    }
+    EXPECT_EQ(1, Cairn({"options", engine, "--into", folder}).exit_code);
+  }
+  EXPECT_EQ(1, Cairn({"options", "trie", "--into", Path("no/such/place")}).exit_code);
+}
+
 // The trie's memtables are sub-MemTables, unless the user names others; a way back to stock has none.
 TEST_F(CairnTest, MemtablesOfTheTrie) {
   ProgramResult result;

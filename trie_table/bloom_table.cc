@@ -7,6 +7,7 @@
 
 #include "rocksdb/sst_partitioner.h"
 #include "table/hash_order.h"
+#include "table/option_text.h"
 #include "trie_table/bloom_block.h"
 #include "trie_table/bloom_directory.h"
 #include "trie_table/bloom_filter.h"
@@ -251,7 +252,8 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionType
       {"pinned", FilterResidency::kPinned}, {"cache", FilterResidency::kCache}, {"disk", FilterResidency::kDisk}};
   static const auto* clusters = new std::unordered_map<std::string, FilterClusters>{
       {"auto", FilterClusters::kAuto}, {"never", FilterClusters::kNever}, {"always", FilterClusters::kAlways}};
-  static const auto* types = new std::unordered_map<std::string, OptionTypeInfo>{
+  static const FilterOptions* const defaults = new FilterOptions();
+  static const OptionTypes all = {
       {"filter_bits", {offsetof(FilterOptions, bits_per_key), OptionType::kDouble}},
       {"filter_bits_per_depth", {offsetof(FilterOptions, bits_per_depth), OptionType::kDouble}},
       {"filter_residency",
@@ -259,6 +261,7 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionType
       {"filter_clusters",
        OptionTypeInfo::Enum<FilterClusters>(static_cast<int>(offsetof(FilterOptions, clusters)), clusters)},
   };
+  static const auto* types = new OptionTypes(WithoutDefaults(all, defaults));
   return *types;
 }
 

@@ -7,6 +7,7 @@
 #include "table/ect_table.h"
 #include "table/format.h"
 #include "table/hash_order.h"
+#include "table/option_text.h"
 #include "table/table_formats.h"
 #include "trie_table/htable_builder.h"
 #include "trie_table/htable_reader.h"
@@ -17,13 +18,15 @@ using rocksdb::Status;
 
 namespace {
 
-const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& HTableOptionTypes() {
-  static const auto* types = new std::unordered_map<std::string, rocksdb::OptionTypeInfo>{
+const OptionTypes& HTableOptionTypes() {
+  static const HTableOptions* const defaults = new HTableOptions();
+  static const OptionTypes all = {
       {"table",
        rocksdb::OptionTypeInfo::AsCustomSharedPtr<rocksdb::TableFactory>(
            offsetof(HTableOptions, table), rocksdb::OptionVerificationType::kByName, rocksdb::OptionTypeFlags::kNone)},
       {"bucket_size", {offsetof(HTableOptions, bucket_size), rocksdb::OptionType::kUInt32T}},
       {"group_buckets", {offsetof(HTableOptions, group_buckets), rocksdb::OptionType::kUInt32T}}};
+  static const auto* types = new OptionTypes(WithoutDefaults(all, defaults));
   return *types;
 }
 

@@ -1,6 +1,7 @@
 #include "trie_table/trie_partitioner.h"
 
 #include "rocksdb/utilities/options_type.h"
+#include "table/option_text.h"
 #include "trie_table/trie_options.h"
 
 namespace cairn {
@@ -36,7 +37,11 @@ class TriePartitioner : public rocksdb::SstPartitioner {
 TriePartitionerFactory::TriePartitionerFactory() : TriePartitionerFactory(TrieOptions()) {}
 
 TriePartitionerFactory::TriePartitionerFactory(const TrieOptions& trie) : trie_(trie) {
-  RegisterOptions("cairn.TrieOptions", &trie_, &TrieOptionTypes());
+  static const TrieOptions* const defaults = new TrieOptions();
+  // Where the keys of a trie lie follows from some of them, whatever a later release prefers.
+  static const auto* types =
+      new OptionTypes(WithoutDefaults(TrieOptionTypes(), defaults, {"hash", "seed", "fan_out", "slots", "depth"}));
+  RegisterOptions("cairn.TrieOptions", &trie_, types);
 }
 
 rocksdb::Status TriePartitionerFactory::PrepareOptions(const rocksdb::ConfigOptions& config) {
