@@ -50,7 +50,22 @@ function(cairn_system_library)
   set_property(GLOBAL APPEND PROPERTY CAIRN_SYSTEM_LIBRARIES ${ARGN})
 endfunction()
 
+# RocksDB's archive with the functions that db/rocksdb_hooks.cc defines anew made weak.
+function(cairn_hooked_archive)
+  set(hooked "${CMAKE_BINARY_DIR}/rocksdb_hooked/librocksdb.a")
+  set(list "${CMAKE_SOURCE_DIR}/db/rocksdb_hooks.txt")
+  set(program "${CMAKE_SOURCE_DIR}/cmake/hook_symbols")
+  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/rocksdb_hooked")
+  add_custom_command(OUTPUT "${hooked}"
+    COMMAND "${CMAKE_COMMAND}" -E env "OBJCOPY=${CMAKE_OBJCOPY}" "OBJDUMP=${CMAKE_OBJDUMP}" "AR=${CMAKE_AR}"
+            "${program}" "${ROCKSDB_ARCHIVE}" "${list}" "${hooked}"
+    DEPENDS "${ROCKSDB_ARCHIVE}" "${list}" "${program}" VERBATIM)
+  add_custom_target(cairn_hooked_archive DEPENDS "${hooked}")
+  set(cairn_hooked_archive "${hooked}" PARENT_SCOPE)
+endfunction()
+
 function(cairn_link_libraries)
+  cairn_hooked_archive()
   get_property(sources GLOBAL PROPERTY CAIRN_SOURCES)
   get_property(more_libraries GLOBAL PROPERTY CAIRN_SYSTEM_LIBRARIES)
   set(libraries ${cairn_system_libraries} ${more_libraries})
@@ -60,9 +75,10 @@ function(cairn_link_libraries)
   add_library(rocksdb SHARED $<TARGET_OBJECTS:cairn_objects>)
   set_target_properties(rocksdb PROPERTIES
     VERSION ${ROCKSDB_VERSION} SOVERSION ${ROCKSDB_MAJOR} LINKER_LANGUAGE CXX
-    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib" LINK_DEPENDS "${ROCKSDB_ARCHIVE}")
+    LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib" LINK_DEPENDS "${cairn_hooked_archive}")
+  add_dependencies(rocksdb cairn_hooked_archive)
   target_link_libraries(rocksdb
-    PRIVATE cairn_flags -Wl,--whole-archive "${ROCKSDB_ARCHIVE}" -Wl,--no-whole-archive -Wl,--as-needed ${libraries})
+    PRIVATE cairn_flags -Wl,--whole-archive "${cairn_hooked_archive}" -Wl,--no-whole-archive -Wl,--as-needed ${libraries})
   # Consumers in this build get RocksDB's public headers from cairn_flags, those of an installed tree from the install.
   target_include_directories(rocksdb INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
   target_compile_features(rocksdb INTERFACE cxx_std_17)
@@ -73,9 +89,10 @@ function(cairn_link_libraries)
   # Cairn's objects and RocksDB's become members of one archive.
   file(WRITE "${CMAKE_BINARY_DIR}/merge_archives.sh"
 "set -e
-printf 'open %s\\naddlib %s\\nsave\\nend\\n' \"$1\" \"${ROCKSDB_ARCHIVE}\" | \"${CMAKE_AR}\" -M
+printf 'open %s\\naddlib %s\\nsave\\nend\\n' \"$1\" \"${cairn_hooked_archive}\" | \"${CMAKE_AR}\" -M
 \"${CMAKE_RANLIB}\" \"$1\"
 ")
+  add_dependencies(rocksdb_static cairn_hooked_archive)
   add_custom_command(TARGET rocksdb_static POST_BUILD
     COMMAND sh "${CMAKE_BINARY_DIR}/merge_archives.sh" "$<TARGET_FILE:rocksdb_static>" VERBATIM)
   target_link_libraries(rocksdb_static INTERFACE ${libraries})

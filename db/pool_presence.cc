@@ -8,7 +8,7 @@
 #include <memory>
 #include <utility>
 
-#include "db/durable_db.h"
+#include "db/durable_writes.h"
 #include "db/pool_note.h"
 #include "memtable_cache/durable_factory.h"
 #include "memtable_cache/pmem_backing.h"

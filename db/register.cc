@@ -33,9 +33,12 @@ ObjectLibrary::PatternEntry NamedWithSuffix(const char* name) {
 
 }  // namespace
 
+extern "C" const int cairn_rocksdb_hooks;  // db/rocksdb_hooks.cc
+
 extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/) {
-  // Every program that links the static library takes this file from it, and with it the check of the processor.
-  if (cairn_processor_check == 0) return 0;
+  // Every program that links the static library takes this file from it, and with it the check of the processor and
+  // what takes the place of functions of RocksDB.
+  if (cairn_processor_check == 0 || cairn_rocksdb_hooks == 0) return 0;
   library.AddFactory<const rocksdb::Comparator>(
       NamedWithSuffix(cairn::kHashOrderName),
       [](const std::string& name, std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {

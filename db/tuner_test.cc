@@ -37,11 +37,11 @@ class TunerTest : public ::testing::Test {
     tuner_.max_error = 0;  // so small a database is never steady
     tuner_.min_seconds_between_changes = 0;
     tuner_.max_space_amplification = 0;
-    ASSERT_TRUE(rocksdb::DestroyDB(path_, options_).ok());
+    ASSERT_EQ(rocksdb::DestroyDB(path_, options_).ToString(), "OK");
   }
   void TearDown() override {
     db_.reset();
-    EXPECT_TRUE(rocksdb::DestroyDB(path_, options_).ok());
+    EXPECT_EQ(rocksdb::DestroyDB(path_, options_).ToString(), "OK");
   }
 
   void Open() {
@@ -247,7 +247,7 @@ TEST_F(TunerTest, LevelSizesInForceAreAChangeThoughTheOptionsFileFailed) {
   EXPECT_EQ(report.failures, 0u) << report.ToString();
   EXPECT_NE(db_->GetOptions().max_bytes_for_level_base, options_.max_bytes_for_level_base);
   db_.reset();
-  EXPECT_TRUE(rocksdb::DestroyDB(path_, options_).ok());
+  EXPECT_EQ(rocksdb::DestroyDB(path_, options_).ToString(), "OK");
   options_.env = rocksdb::Env::Default();
 }
 
@@ -301,7 +301,7 @@ TEST_F(TunerTest, TheColumnFamilyIsDroppedWhileItSolves) {
     ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
     WriteUntil([](const TunerReport& now) { return now.changes > 0; });  // the rest is tuned on
     db_.reset();
-    EXPECT_TRUE(rocksdb::DestroyDB(path_, options_).ok());
+    EXPECT_EQ(rocksdb::DestroyDB(path_, options_).ToString(), "OK");
   }
 }
 

@@ -42,6 +42,8 @@ class DurablePool {
 
   // No piece will be freed any more: the database is being closed.
   void Freeze() { frozen_.store(true, std::memory_order_release); }
+  // It is not, after all. Pieces that were to be freed meanwhile stay until it is.
+  void Thaw() { frozen_.store(false, std::memory_order_release); }
 
   // The database is closed, the pool frozen. If all of its memtables are in tables, nothing is left to recover.
   rocksdb::Status Finish();

@@ -107,7 +107,7 @@ Status SubMemTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
     std::lock_guard<std::mutex> lock(mutex_);
     if (options_.durable && durable_pool_ == nullptr) {
       return Status::InvalidArgument("cairn.SubMemTable with durable=true",
-                                     "needs cairn::Open, which recovers the pool file; or turn durable off");
+                                     "needs a pool file, which opening the database gives it; or turn durable off");
     }
   }
   return MemTableRepFactory::ValidateOptions(db_options, family_options);

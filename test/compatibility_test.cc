@@ -426,29 +426,24 @@ TEST_F(CompatibilityTest, DeleteRangeIsRefused) {
   db.reset();
   db = Open();
   Check(db.get());
-  Refused("DeleteRange",
-          "NotSupported: a range of keys is no range of hashes; delete the keys, or drop the column family");
-  // RocksDB itself logs the batch before it finds out.
-  db.reset();
-  db = PlainOpen(TrieOptionsOf(), DbPath());
-  ASSERT_SAYS(db->DeleteRange(WriteOptions(), db->DefaultColumnFamily(), Key(1), Key(5)), IsNotSupported(),
-              "DeleteRange");
-  Check(db.get());
-  EXPECT_FALSE(db->Put(WriteOptions(), Key(1), "v").ok());
-  db.reset();
-  rocksdb::DB* raw = nullptr;
-  ASSERT_SAYS(rocksdb::DB::Open(TrieOptionsOf(), DbPath(), &raw), IsNotSupported(), "DeleteRange");
-  db = Open();
-  Check(db.get());
   CheckCompacts(db.get());
-  Refused("DeleteRange, opened by rocksdb::DB::Open",
-          "NotSupported, but RocksDB has logged it: it takes no more writes, and only cairn::Open opens it again");
+  Refused(
+      "DeleteRange",
+      "NotSupported, before it is logged: a range of keys is no range of hashes; delete the keys, or drop the column "
+      "family");
 }
 
 TEST_F(CompatibilityTest, CompactRange) {
   auto db = Open();
   Fill(db.get());
-  ASSERT_SAYS(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr), IsNotSupported(), "CompactTrie");
+  const rocksdb::Slice begin = Key(1);
+  ASSERT_SAYS(db->CompactRange(rocksdb::CompactRangeOptions(), &begin, nullptr), IsNotSupported(), "CompactTrie");
+  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  TrieStats stats;
+  ASSERT_OK(GetTrieStats(db.get(), db->DefaultColumnFamily(), &stats));
+  EXPECT_EQ(stats.depths[0].files, 0u);
+  Works("CompactRange of everything", "column families in key order compact as ever");
+  Refused("CompactRange from a key or up to one", "NotSupported, names CompactTrie");
   ColumnFamilyHandle* leveled = nullptr;
   ASSERT_OK(db->CreateColumnFamily(OptionsOf(*FindEngine("leveled")), "leveled", &leveled));
   ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), leveled, nullptr, nullptr));
@@ -456,16 +451,6 @@ TEST_F(CompatibilityTest, CompactRange) {
   ASSERT_OK(db->DestroyColumnFamilyHandle(leveled));
   CheckCompacts(db.get());
   Check(db.get());
-  Refused("CompactRange, opened by cairn::Open",
-          "NotSupported, names CompactTrie; ordinary column families compact as ever");
-  db.reset();
-  db = PlainOpen(TrieOptionsOf(), DbPath());
-#ifdef NDEBUG  // with assertions RocksDB stops: it asserts another compaction_style
-  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
-#endif
-  Check(db.get());
-  Differs("CompactRange, opened by rocksdb::DB::Open",
-          "does nothing and returns OK; cairn::CompactTrie and `cairn compact` do it");
   TrieCompactOptions one;
   ASSERT_OK(TrieContainerOf(db->DefaultColumnFamily(), Key(1), 2, &one.container));
   ASSERT_EQ(one.container.size(), 2u);
@@ -481,7 +466,7 @@ TEST_F(CompatibilityTest, PausesAndManualCompaction) {
   ASSERT_OK(db->PauseBackgroundWork());
   EXPECT_TRUE(CompactTrie(db.get(), db->DefaultColumnFamily()).IsIncomplete());
   ASSERT_OK(db->ContinueBackgroundWork());
-  Works("PauseBackgroundWork, ContinueBackgroundWork", "opened by cairn::Open; shutdown_test");
+  Works("PauseBackgroundWork, ContinueBackgroundWork", "shutdown_test");
   db->DisableManualCompaction();
   Fill(db.get());
   EXPECT_TRUE(CompactTrie(db.get(), db->DefaultColumnFamily()).IsIncomplete());
@@ -613,7 +598,7 @@ TEST_F(CompatibilityTest, OptionsFileAlone) {
   EXPECT_GE(stats.depths.back().depth, 1);
   db.reset();
   ASSERT_OK(rocksdb::CheckOptionsCompatibility(rocksdb::ConfigOptions(), DbPath(), db_options, descriptors));
-  Works("OPTIONS file", "LoadLatestOptions and rocksdb::DB::Open run the trie with no Cairn call in the program");
+  Works("OPTIONS file", "LoadLatestOptions and DB::Open run the trie with no Cairn call in the program");
 }
 
 TEST_F(CompatibilityTest, ReadOnlyAndSecondary) {
@@ -861,7 +846,7 @@ TEST_F(CompatibilityTest, SizesAndProperties) {
   EXPECT_GT(stats.flushed_bytes, 0u);
   EXPECT_GT(stats.write_amplification, 1.0);
   ASSERT_OK(db->EnableAutoCompaction({db->DefaultColumnFamily()}));
-  Works("cairn.stats, cairn.stats.json", "of a database opened by cairn::Open");
+  Works("cairn.stats, cairn.stats.json", "DB::GetProperty");
 }
 
 TEST_F(CompatibilityTest, SharedResources) {
@@ -1047,7 +1032,7 @@ TEST_F(SiltCompatibilityTest, CompactsAndRefuses) {
   TrieStats no_trie;
   EXPECT_FALSE(GetTrieStats(db.get(), db->DefaultColumnFamily(), &no_trie).ok());
   ASSERT_SAYS(CompactTrie(db.get(), db->DefaultColumnFamily()), IsNotSupported(), "CompactRange");
-  Refused("SILT store: DeleteRange", "NotSupported, opened by cairn::Open before it is logged");
+  Refused("SILT store: DeleteRange", "NotSupported, before it is logged");
   db.reset();
   Options options = SiltOptionsOf();
   options.compression_opts.max_dict_bytes = 1000;
@@ -1158,14 +1143,7 @@ TEST_F(BadConfigurationTest, PartitionerWithoutComparator) {
   rocksdb::DB* db = nullptr;
   ASSERT_SAYS(cairn::Open(options, dir_ / "new", &db), IsInvalidArgument(), "comparator");
   ASSERT_EQ(db, nullptr);
-  Refused("a trie's partitioner with another comparator", "InvalidArgument from cairn::Open");
-}
-
-TEST_F(BadConfigurationTest, MissingScheduler) {
-  Options options = TrieOptionsOf();
-  options.listeners.clear();
-  ASSERT_SAYS(TryOpen(options), IsInvalidArgument(), "UseTrieCompaction");
-  Refused("a trie without its compaction scheduler", "InvalidArgument from cairn::Open, names UseTrieCompaction");
+  Refused("a trie's partitioner with another comparator", "InvalidArgument, names both");
 }
 
 TEST_F(BadConfigurationTest, SeveralPaths) {

@@ -845,10 +845,6 @@ class Model {
       if (family->handle == nullptr) return Fail("column family " + family->name + " is missing after open");
     }
     if (handles.size() != families_.size()) return Fail("open gave column families that were dropped");
-    if (opening != Opening::kCairn && engine_.trie && random_.OneIn(2)) {
-      Log() << "StartTrieCompaction";
-      Ok(StartTrieCompaction(db_.get()), "StartTrieCompaction");
-    }
   }
 
   void Reopen() {

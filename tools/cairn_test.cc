@@ -425,22 +425,6 @@ TEST_F(CairnTest, RepairRebuildsTries) {
   EXPECT_TRUE(expected == ReadAll(Path("db")));
 }
 
-TEST_F(CairnTest, RepairLeavesOutARefusedDeleteRange) {
-  MakeStock(Path("stock"), 1000);
-  ASSERT_EQ(0, Cairn({"convert", Path("stock"), Path("db"), "--to", "trie_sst"}).exit_code);
-  const auto expected = ReadAll(Path("db"));
-  {
-    Opened opened;
-    OpenStored(Path("db"), &opened);
-    ASSERT_TRUE(opened.db->DeleteRange(WriteOptions(), opened.handles[0], "a", "z").IsNotSupported());
-  }
-  ASSERT_EQ(1, Cairn({"stats", Path("db")}).exit_code);
-  const ProgramResult result = Cairn({"repair", Path("db")});
-  EXPECT_EQ(0, result.exit_code) << result.err;
-  EXPECT_CONTAINS(result.out, "left out");
-  EXPECT_TRUE(expected == ReadAll(Path("db")));
-}
-
 TEST_F(CairnTest, StatsAndCompactErrors) {
   MakeStock(Path("stock"), 100);
   const struct {

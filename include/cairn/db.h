@@ -1,8 +1,7 @@
 // Opening a database with Cairn engines, and what RocksDB's own interface has no place for: compaction of a trie by
 // hand and its statistics.
 //
-// Every function is thread-safe. A `db` may be the one that cairn::Open gave, or one of rocksdb::DB::Open or a
-// StackableDB around it, opened for writing in this process.
+// Every function is thread-safe. A `db` is a database opened for writing in this process, or a StackableDB around it.
 
 #pragma once
 
@@ -16,17 +15,9 @@
 
 namespace cairn {
 
-// As rocksdb::DB::Open, and in addition:
-// - Trie column families start compacting at once. Opened by rocksdb::DB::Open, they start at the first flush, because
-// RocksDB
-//   hands out no DB pointer earlier.
-// - CompactRange on a trie returns NotSupported instead of doing nothing, and PauseBackgroundWork pauses the trie's
-//   compactions, too.
-// - GetProperty("cairn.stats") and ("cairn.stats.json") give the text of GetTrieStats, or of GetSiltStats
-// (cairn/silt.h).
-// - A trie column family without the compaction scheduler, or with a partitioner that does not fit its comparator or
-// its
-//   files, is an InvalidArgument that says what to change.
+// The same as rocksdb::DB::Open of this library, whose docs/opening.md says what a database with parts of Cairn does
+// otherwise: pool files are recovered, tries compact at once, CompactRange compacts a whole trie,
+// GetProperty("cairn.stats") and ("cairn.stats.json") give the text of GetTrieStats, or of GetSiltStats (cairn/silt.h).
 // The caller deletes *db.
 rocksdb::Status Open(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db);
 rocksdb::Status Open(const rocksdb::DBOptions& options, const std::string& path,
@@ -54,9 +45,6 @@ struct TrieCompactOptions {
 // database is closed meanwhile.
 rocksdb::Status CompactTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family,
                             const TrieCompactOptions& options = TrieCompactOptions());
-
-// Starts compaction of a database opened by rocksdb::DB::Open without waiting for its first flush.
-rocksdb::Status StartTrieCompaction(rocksdb::DB* db);
 
 // Returns when no trie compaction is due, running or queued; with the error when compactions of a column family keep
 // failing; Incomplete when one is due while compaction is paused (DisableManualCompaction, PauseBackgroundWork);

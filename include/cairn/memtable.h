@@ -39,8 +39,8 @@ struct SubMemTableOptions {
   bool copy_on_seal = false;
 
   // Keeps the pool in a file, so that every acknowledged write survives the death of the process without a WAL, batches
-  // as a whole (docs/durable_memtable.md). cairn::Open alone opens such a database: it recovers what the file holds,
-  // writes without a WAL from then on, and refuses what cannot be durable. All column families must have the same
+  // as a whole (docs/durable_memtable.md). Opening such a database recovers what the file holds; it is written
+  // without a WAL from then on, and refuses what cannot be durable. All column families must have the same
   // settings. On a file system in memory or on a disk it is safe from a crash of the process; on persistent memory, or
   // with WriteOptions::sync, also from one of the machine.
   bool durable = false;

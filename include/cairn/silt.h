@@ -171,7 +171,7 @@ struct SiltStats {
 };
 
 // NotSupported for a column family that is no SILT store. Also the property "cairn.stats" ("cairn.stats.json") of a
-// database that cairn::Open opened.
+// database of this library.
 rocksdb::Status GetSiltStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, SiltStats* stats);
 
 // As a table for people, and as JSON for programs.

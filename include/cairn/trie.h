@@ -9,7 +9,7 @@
 //   options.create_if_missing = true;
 //   rocksdb::Status s = cairn::UseTrie(&options);
 //   rocksdb::DB* db = nullptr;
-//   if (s.ok()) s = cairn::Open(options, "/path/to/db", &db);  // cairn/db.h; rocksdb::DB::Open works, too
+//   if (s.ok()) s = cairn::Open(options, "/path/to/db", &db);  // cairn/db.h; the same as rocksdb::DB::Open
 //
 // Source: LSM-trie (USENIX ATC 2015), "SSTable-trie"; docs/trie.md says how it lies on RocksDB's levels.
 

@@ -1,0 +1,131 @@
+#include "db/opening.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cairn/trie.h"
+#include "db/cairn_db.h"
+#include "db/cairn_parts.h"
+#include "db/durable_writes.h"
+#include "db/listeners.h"
+#include "db/pool_presence.h"
+#include "db/range_deletions.h"
+#include "db/rocksdb_hooks.h"
+#include "db/trie_files.h"
+#include "db/trie_listener.h"
+#include "db/trie_scheduler.h"
+#include "trie_table/trie_options.h"
+
+namespace cairn {
+
+using rocksdb::ColumnFamilyDescriptor;
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::DBOptions;
+using rocksdb::Status;
+
+namespace {
+
+bool HasTrie(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return IsTrie(family.options, nullptr); });
+}
+
+// The options as RocksDB gets them: with services of this opening first, and with what compacts tries.
+DBOptions WithServices(const DBOptions& given, const std::vector<ColumnFamilyDescriptor>& families,
+                       std::shared_ptr<DatabaseServices> services) {
+  DBOptions options = given;
+  auto& listeners = options.listeners;
+  listeners.erase(std::remove_if(listeners.begin(), listeners.end(),
+                                 [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
+                  listeners.end());
+  if (HasTrie(families)) AddListener<TrieListener>(&options);
+  listeners.insert(listeners.begin(), std::move(services));
+  return options;
+}
+
+// What an open database needs before its user gets it.
+Status StartServices(rocksdb::DBImpl* db, const DatabaseServices& services,
+                     const std::vector<ColumnFamilyHandle*>& handles) {
+  Status s;
+  if (services.durable() != nullptr) s = services.durable()->Arm(db, handles);
+  if (!s.ok()) return s;
+  const auto scheduler = TrieScheduler::Attach(db);
+  return scheduler == nullptr ? s : scheduler->LoadAll(handles);
+}
+
+}  // namespace
+
+Status CheckFamily(const DBOptions& options, const ColumnFamilyDescriptor& family) {
+  if (!IsTrie(family.options, nullptr)) return Status::OK();
+  const Status s = CheckTrieOptions(family.options);
+  if (!s.ok()) {
+    return Status::InvalidArgument("column family " + family.name, s.getState() == nullptr ? "" : s.getState());
+  }
+  if (HasListener<TrieListener>(options)) return s;
+  return Status::InvalidArgument("column family " + family.name + " is a trie, but nothing would compact it",
+                                 "open the database with the listener cairn.TrieCompaction: "
+                                 "cairn::UseTrieCompaction(&db_options)");
+}
+
+Status CheckFamilyOfStockDatabase(const ColumnFamilyDescriptor& family) {
+  if (!UsesCairn(family.options)) return Status::OK();
+  // Memtables and tables that need nothing from the database work in any.
+  std::vector<ColumnFamilyDescriptor> families = {family};
+  if (!IsTrie(family.options, nullptr) && !IsDurable(families) && !RefusesRangeDeletions(family.options)) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument(
+      "column family " + family.name + " uses parts of Cairn, and the database was opened without any",
+      "close it, and open it with this column family among its descriptors and create_missing_column_families");
+}
+
+Status OpenDatabase(const DBOptions& options, const std::string& path,
+                    const std::vector<ColumnFamilyDescriptor>& families, const OpenFunction& open,
+                    std::vector<ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  *db = nullptr;
+  if (!IsDurable(families)) {
+    const Status s = CheckPool(PoolUse::kWrite, options, path, families);
+    if (!s.ok()) return s;
+  }
+  if (!UsesCairn(options, families)) return open(options, families, handles, db);
+  const auto services = std::make_shared<DatabaseServices>();
+  const DBOptions with_services = WithServices(options, families, services);
+  Status s;
+  for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
+  if (s.ok() && IsDurable(families)) {
+    std::unique_ptr<DurableWrites> durable;
+    s = DurableWrites::Start(options, path, families, &durable);
+    if (s.ok()) services->SetDurable(std::move(durable));
+  }
+  if (!s.ok()) return s;
+  DBOptions final_options = with_services;
+  if (services->durable() != nullptr) final_options.avoid_flush_during_recovery = false;
+  rocksdb::DB* opened = nullptr;
+  s = open(final_options, families, handles, &opened);
+  if (!s.ok()) return s;
+  s = StartServices(rocksdb::static_cast_with_check<rocksdb::DBImpl>(opened), *services, *handles);
+  if (s.ok()) {
+    *db = opened;
+    return s;
+  }
+  for (ColumnFamilyHandle* handle : *handles) opened->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  handles->clear();
+  opened->Close().PermitUncheckedError();
+  delete opened;
+  return s;
+}
+
+Status CheckOpenForReading(const DBOptions& options, const std::string& path,
+                           const std::vector<ColumnFamilyDescriptor>& families) {
+  return CheckPool(PoolUse::kRead, options, path, families);
+}
+
+Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,
+                       const std::vector<ColumnFamilyDescriptor>& families) {
+  std::vector<ColumnFamilyDescriptor> all = families;
+  all.emplace_back(rocksdb::kDefaultColumnFamilyName, options);
+  return DestroyWithPool(options, path, all, [&] { return rocksdb_own::DestroyDB(path, options, families); });
+}
+
+}  // namespace cairn

@@ -1,0 +1,47 @@
+// What opening, creating, reading and destroying a database means in this library, whoever asks for it:
+// db/rocksdb_hooks.cc brings every such call here.
+//
+// A database that uses no part of Cairn gets RocksDB's own object and nothing else. One that does gets a CairnDB: its
+// options are checked as a whole, a pool file that a killed process has left is recovered first, tries start compacting
+// at once.
+//
+// Thread-safety: safe.
+
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// RocksDB's DBImpl::Open, of one seq_per_batch and batch_per_txn.
+using OpenFunction = std::function<rocksdb::Status(
+    const rocksdb::DBOptions& options, const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+    std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db)>;
+
+// For writing. The caller deletes *db.
+rocksdb::Status OpenDatabase(const rocksdb::DBOptions& options, const std::string& path,
+                             const std::vector<rocksdb::ColumnFamilyDescriptor>& families, const OpenFunction& open,
+                             std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
+
+// For reading only, as a secondary or as a follower: refused while a pool file holds writes that such an opening would
+// not see.
+rocksdb::Status CheckOpenForReading(const rocksdb::DBOptions& options, const std::string& path,
+                                    const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
+
+// A column family that is to be added to a database opened without a part of Cairn.
+rocksdb::Status CheckFamilyOfStockDatabase(const rocksdb::ColumnFamilyDescriptor& family);
+
+// What every column family must fulfil, at whichever door it comes in. `options`: the database's.
+rocksdb::Status CheckFamily(const rocksdb::DBOptions& options, const rocksdb::ColumnFamilyDescriptor& family);
+
+// RocksDB's DestroyDB, and the pool file.
+rocksdb::Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,
+                                const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
+
+}  // namespace cairn

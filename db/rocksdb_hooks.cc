@@ -1,0 +1,110 @@
+// The definitions that take the place of RocksDB's, and whose they are: a database that uses no part of Cairn gets
+// RocksDB's.
+
+#include "db/rocksdb_hooks.h"
+
+#include <utility>
+
+#include "db/cairn_db.h"
+#include "db/opening.h"
+
+// Nothing but the linker refers to what is defined here; db/register.cc does, so that the file is linked from an
+// archive, too.
+extern "C" {
+extern const int cairn_rocksdb_hooks;
+const int cairn_rocksdb_hooks = 1;
+
+// The constructor of a whole DBImpl object (its mangled name, of the standard library's present ABI). Only DBImpl::Open
+// and RepairDB construct one; derived classes use another symbol.
+void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn, bool read_only) asm(
+    "_ZN7rocksdb6DBImplC1ERKNS_9DBOptionsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbbb");
+
+__attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options,
+                                                                 const std::string& path, bool seq_per_batch,
+                                                                 bool batch_per_txn, bool read_only) {
+  if (cairn::DatabaseServices::In(options) != nullptr) {
+    new (at) cairn::CairnDB(options, path, seq_per_batch, batch_per_txn, read_only);
+  } else {
+    cairn::rocksdb_own::ConstructDBImpl(at, options, path, seq_per_batch, batch_per_txn, read_only);
+  }
+}
+}
+
+namespace rocksdb {
+
+namespace own = cairn::rocksdb_own;
+
+Status DBImpl::Open(const DBOptions& options, const std::string& path,
+                    const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
+                    DB** db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry, bool* can_retry) {
+  const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
+                                       std::vector<ColumnFamilyHandle*>* given, DB** opened) {
+    return own::DBImplOpen(with, path, resolved, given, opened, seq_per_batch, batch_per_txn, is_retry, can_retry);
+  };
+  return cairn::OpenDatabase(options, path, families, open, handles, db);
+}
+
+Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCallback* callback,
+                         UserWriteCallback* user_write_callback, uint64_t* log_used, uint64_t log_ref,
+                         bool disable_memtable, uint64_t* seq_used, size_t batch_count,
+                         PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
+                         std::shared_ptr<WriteBatchWithIndex> wbwi, uint64_t min_prep_log) {
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  if (ours == nullptr) {
+    return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
+                          seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                          min_prep_log);
+  }
+  return ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
+    return own::WriteImpl(this, with, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
+                          seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                          min_prep_log);
+  });
+}
+
+Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,
+                                      const ColumnFamilyOptions& options, const std::string& name,
+                                      ColumnFamilyHandle** handle) {
+  *handle = nullptr;
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  const Status s =
+      ours == nullptr ? cairn::CheckFamilyOfStockDatabase({name, options}) : ours->CheckNewFamily({name, options});
+  if (!s.ok()) return s;
+  return own::CreateColumnFamilyImpl(this, read_options, write_options, options, name, handle);
+}
+
+Status DB::OpenForReadOnly(const Options& options, const std::string& path, DB** db, bool error_if_wal_file_exists) {
+  *db = nullptr;
+  const Status s = cairn::CheckOpenForReading(options, path, {{kDefaultColumnFamilyName, options}});
+  return s.ok() ? own::OpenForReadOnly(options, path, db, error_if_wal_file_exists) : s;
+}
+
+Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
+                           const std::vector<ColumnFamilyDescriptor>& families,
+                           std::vector<ColumnFamilyHandle*>* handles, DB** db, bool error_if_wal_file_exists) {
+  *db = nullptr;
+  const Status s = cairn::CheckOpenForReading(options, path, families);
+  return s.ok() ? own::OpenForReadOnlyFamilies(options, path, families, handles, db, error_if_wal_file_exists) : s;
+}
+
+Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path, const std::string& secondary_path,
+                           const std::vector<ColumnFamilyDescriptor>& families,
+                           std::vector<ColumnFamilyHandle*>* handles, DB** db) {
+  *db = nullptr;
+  const Status s = cairn::CheckOpenForReading(options, path, families);
+  return s.ok() ? own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db) : s;
+}
+
+Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, const std::string& leader_path,
+                          const std::vector<ColumnFamilyDescriptor>& families,
+                          std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db) {
+  db->reset();
+  const Status s = cairn::CheckOpenForReading(options, leader_path, families);
+  return s.ok() ? own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db) : s;
+}
+
+Status DestroyDB(const std::string& path, const Options& options, const std::vector<ColumnFamilyDescriptor>& families) {
+  return cairn::DestroyDatabase(path, options, families);
+}
+
+}  // namespace rocksdb

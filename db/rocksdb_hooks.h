@@ -1,0 +1,73 @@
+// RocksDB's own functions behind those that this library puts in their place.
+//
+// Programs, the C API, JNI, and RocksDB's own openers (transactions, TTL, blobs, secondaries) all open a database
+// through a few functions. db/rocksdb_hooks.txt lists them; cmake/hook_symbols makes their definitions in RocksDB's
+// unmodified archive weak, and db/rocksdb_hooks.cc defines them anew, so whoever opens a database gets all of Cairn.
+// What is declared here calls RocksDB's definitions. A member function is called with its object first, as the C++ ABI
+// of all our platforms has it.
+//
+// Thread-safety, ownership, errors: those of the functions themselves.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "db/db_impl/db_impl.h"
+#include "rocksdb/db.h"
+
+namespace cairn::rocksdb_own {
+
+rocksdb::Status DBImplOpen(const rocksdb::DBOptions& options, const std::string& path,
+                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                           std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db, bool seq_per_batch,
+                           bool batch_per_txn, bool is_retry, bool* can_retry) asm("cairn_rocksdb_DBImplOpen");
+
+void ConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch,
+                     bool batch_per_txn, bool read_only) asm("cairn_rocksdb_ConstructDBImpl");
+
+rocksdb::Status WriteImpl(rocksdb::DBImpl* db, const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch,
+                          rocksdb::WriteCallback* callback, rocksdb::UserWriteCallback* user_write_callback,
+                          uint64_t* log_used, uint64_t log_ref, bool disable_memtable, uint64_t* seq_used,
+                          size_t batch_count, rocksdb::PreReleaseCallback* pre_release_callback,
+                          rocksdb::PostMemTableCallback* post_memtable_callback,
+                          std::shared_ptr<rocksdb::WriteBatchWithIndex> wbwi,
+                          uint64_t min_prep_log) asm("cairn_rocksdb_WriteImpl");
+
+rocksdb::Status CreateColumnFamilyImpl(
+    rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
+    const rocksdb::ColumnFamilyOptions& options, const std::string& name,
+    rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyImpl");
+
+rocksdb::Status OpenForReadOnly(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db,
+                                bool error_if_wal_file_exists) asm("cairn_rocksdb_OpenForReadOnly");
+
+rocksdb::Status OpenForReadOnlyFamilies(const rocksdb::DBOptions& options, const std::string& path,
+                                        const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db,
+                                        bool error_if_wal_file_exists) asm("cairn_rocksdb_OpenForReadOnlyFamilies");
+
+rocksdb::Status OpenAsSecondaryFamilies(const rocksdb::DBOptions& options, const std::string& path,
+                                        const std::string& secondary_path,
+                                        const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles,
+                                        rocksdb::DB** db) asm("cairn_rocksdb_OpenAsSecondaryFamilies");
+
+rocksdb::Status OpenAsFollowerFamilies(const rocksdb::DBOptions& options, const std::string& path,
+                                       const std::string& leader_path,
+                                       const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                                       std::vector<rocksdb::ColumnFamilyHandle*>* handles,
+                                       std::unique_ptr<rocksdb::DB>* db) asm("cairn_rocksdb_OpenAsFollowerFamilies");
+
+rocksdb::Status DestroyDB(const std::string& path, const rocksdb::Options& options,
+                          const std::vector<rocksdb::ColumnFamilyDescriptor>& families) asm("cairn_rocksdb_DestroyDB");
+
+// Puts the database into its background-error state, as after a write or sync of the WAL that failed.
+void WriteErrorToBackgroundError(rocksdb::DBImpl* db,
+                                 const rocksdb::IOStatus& error) asm("cairn_rocksdb_WriteErrorToBackgroundError");
+
+// Aborted while a snapshot lives: then Close refuses, too.
+rocksdb::Status CheckSnapshotsReleased(rocksdb::DBImpl* db) asm("cairn_rocksdb_CheckSnapshotsReleased");
+
+}  // namespace cairn::rocksdb_own

@@ -1,0 +1,20 @@
+// What SetOptions may change while a database with parts of Cairn is open.
+//
+// Thread-safety: safe.
+
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// NotSupported, with what to do instead, for a change that the column family's engine would not follow. What RocksDB
+// itself refuses is left to it.
+rocksdb::Status CheckSetOptions(const rocksdb::ColumnFamilyOptions& current, const std::string& family, bool durable,
+                                const std::unordered_map<std::string, std::string>& changes);
+
+}  // namespace cairn

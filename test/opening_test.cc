@@ -1,0 +1,510 @@
+// In this library opening is one thing: whichever door a program takes (rocksdb::DB::Open, the C API, transactions,
+// TTL, blobs), a database with parts of Cairn is whole, and one without any is RocksDB's own object.
+
+#include <atomic>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <set>
+#include <typeinfo>
+#include <utility>
+
+#include "cairn/db.h"
+#include "cairn/memtable.h"
+#include "cairn/trie.h"
+#include "db/cairn_db.h"
+#include "gtest/gtest.h"
+#include "rocksdb/c.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/utilities/backup_engine.h"
+#include "rocksdb/utilities/checkpoint.h"
+#include "rocksdb/utilities/db_ttl.h"
+#include "rocksdb/utilities/optimistic_transaction_db.h"
+#include "rocksdb/utilities/options_util.h"
+#include "rocksdb/utilities/transaction_db.h"
+#include "test/support.h"
+#include "utilities/blob_db/blob_db.h"
+
+namespace cairn {
+namespace test {
+namespace {
+
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::DB;
+using rocksdb::Options;
+using rocksdb::ReadOptions;
+using rocksdb::Status;
+using rocksdb::WriteOptions;
+
+bool IsStock(DB* db) { return typeid(*db->GetRootDB()) == typeid(rocksdb::DBImpl); }
+
+Options SubMemTables() {
+  Options options = BaseOptions();
+  options.memtable_factory = NewSubMemTableFactory(SubMemTableOptions());
+  return options;
+}
+
+Options Durable() {
+  Options options = BaseOptions();
+  SubMemTableOptions memtable;
+  memtable.durable = true;
+  options.memtable_factory = NewSubMemTableFactory(memtable);
+  return options;
+}
+
+Options Trie() { return OptionsOf(*FindEngine("trie_tiny")); }
+Options Leveled() { return OptionsOf(*FindEngine("leveled")); }
+
+class OpeningTest : public ::testing::Test {
+ protected:
+  static std::unique_ptr<DB> Open(const Options& options, const std::string& path) {
+    DB* db = nullptr;
+    EXPECT_OK(DB::Open(options, path, &db));
+    return std::unique_ptr<DB>(db);
+  }
+  std::unique_ptr<DB> Open(const Options& options) { return Open(options, dir_ / "db"); }
+  std::string DbPath() const { return dir_ / "db"; }
+
+  static void Fill(DB* db, int keys = 2000) {
+    for (int i = 0; i < keys; ++i) ASSERT_OK(db->Put(WriteOptions(), "key" + std::to_string(i), std::string(100, 'v')));
+  }
+  static void Check(DB* db, int keys = 2000) {
+    std::string value;
+    for (int i = 0; i < keys; ++i) ASSERT_OK(db->Get(ReadOptions(), "key" + std::to_string(i), &value));
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(OpeningTest, ADatabaseWithoutCairnIsRocksDBsOwn) {
+  auto db = Open(Leveled());
+  EXPECT_TRUE(IsStock(db.get()));
+  EXPECT_EQ(CairnDB::Of(db.get()), nullptr);
+  std::string value;
+  EXPECT_FALSE(db->GetProperty("cairn.stats", &value));
+  db.reset();
+  Options with_listener = Leveled();
+  class Listener : public rocksdb::EventListener {};
+  with_listener.listeners.push_back(std::make_shared<Listener>());
+  db = Open(with_listener);
+  EXPECT_TRUE(IsStock(db.get()));
+  EXPECT_EQ(db->GetDBOptions().listeners.size(), 1u);
+}
+
+TEST_F(OpeningTest, EveryDoorOpensTheWholeEngine) {
+  const auto is_whole = [](DB* db) {
+    ASSERT_NE(CairnDB::Of(db), nullptr);
+    std::string value;
+    EXPECT_TRUE(db->GetProperty("cairn.stats", &value));
+    EXPECT_TRUE(db->DeleteRange(WriteOptions(), db->DefaultColumnFamily(), "a", "b").IsNotSupported());
+    Fill(db);
+    EXPECT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+    TrieStats stats;
+    ASSERT_OK(GetTrieStats(db, db->DefaultColumnFamily(), &stats));
+    EXPECT_EQ(stats.depths[0].files, 0u);
+    Check(db);
+  };
+  {
+    SCOPED_TRACE("DB::Open");
+    auto db = Open(Trie());
+    is_whole(db.get());
+  }
+  {
+    SCOPED_TRACE("TransactionDB");
+    rocksdb::TransactionDB* db = nullptr;
+    ASSERT_OK(rocksdb::TransactionDB::Open(Trie(), rocksdb::TransactionDBOptions(), DbPath(), &db));
+    const std::unique_ptr<DB> guard(db);
+    is_whole(db);
+    std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(WriteOptions()));
+    ASSERT_OK(transaction->Put("in", "transaction"));
+    ASSERT_OK(transaction->Commit());
+    std::string value;
+    EXPECT_OK(db->Get(ReadOptions(), "in", &value));
+  }
+  {
+    SCOPED_TRACE("OptimisticTransactionDB");
+    rocksdb::OptimisticTransactionDB* db = nullptr;
+    ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(Trie(), DbPath(), &db));
+    const std::unique_ptr<DB> guard(db);
+    is_whole(db);
+  }
+  {
+    SCOPED_TRACE("cairn::Open");
+    DB* db = nullptr;
+    ASSERT_OK(cairn::Open(Trie(), DbPath(), &db));
+    const std::unique_ptr<DB> guard(db);
+    is_whole(db);
+  }
+  {
+    SCOPED_TRACE("DBWithTTL");
+    rocksdb::DBWithTTL* db = nullptr;
+    ASSERT_OK(rocksdb::DBWithTTL::Open(Trie(), dir_ / "ttl", &db));
+    const std::unique_ptr<DB> guard(db);
+    is_whole(db);
+  }
+  {
+    SCOPED_TRACE("BlobDB");
+    rocksdb::blob_db::BlobDB* db = nullptr;
+    ASSERT_OK(rocksdb::blob_db::BlobDB::Open(SubMemTables(), rocksdb::blob_db::BlobDBOptions(), dir_ / "blob", &db));
+    const std::unique_ptr<DB> guard(db);
+    EXPECT_NE(CairnDB::Of(db), nullptr);
+    ASSERT_OK(db->Put(WriteOptions(), "a", "b"));
+    std::string value;
+    ASSERT_OK(db->Get(ReadOptions(), "a", &value));
+  }
+}
+
+TEST_F(OpeningTest, TheTrieCompactsAtOnceAndWithoutTheListenerGiven) {
+  Options options = Trie();
+  options.listeners.clear();
+  auto db = Open(options);
+  Fill(db.get(), 20000);
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->WaitForCompact(rocksdb::WaitForCompactOptions()));
+  EXPECT_GT(DeepestDepth(db.get(), db->DefaultColumnFamily(), true), 0);
+  Check(db.get(), 20000);
+}
+
+TEST_F(OpeningTest, TheCApiOpensTheWholeEngine) {
+  rocksdb_options_t* const base = rocksdb_options_create();
+  rocksdb_options_set_create_if_missing(base, 1);
+  rocksdb_options_t* const options = rocksdb_options_create();
+  char* error = nullptr;
+  rocksdb_get_options_from_string(base, "memtable_factory=cairn.SubMemTable:{durable=true}", options, &error);
+  ASSERT_EQ(error, nullptr) << error;
+  rocksdb_t* db = rocksdb_open(options, DbPath().c_str(), &error);
+  ASSERT_EQ(error, nullptr) << error;
+  rocksdb_writeoptions_t* const write = rocksdb_writeoptions_create();
+  rocksdb_put(db, write, "key", 3, "value", 5, &error);
+  ASSERT_EQ(error, nullptr) << error;
+  // As if the process had been killed here.
+  rocksdb_close(db);
+  EXPECT_OK(rocksdb::Env::Default()->FileExists(DbPath() + "/CAIRN_POOL"));
+  db = rocksdb_open(options, DbPath().c_str(), &error);
+  ASSERT_EQ(error, nullptr) << error;
+  rocksdb_readoptions_t* const read = rocksdb_readoptions_create();
+  size_t length = 0;
+  char* const value = rocksdb_get(db, read, "key", 3, &length, &error);
+  ASSERT_EQ(error, nullptr) << error;
+  EXPECT_EQ(std::string(value, length), "value");
+  free(value);
+  rocksdb_close(db);
+  rocksdb_destroy_db(options, DbPath().c_str(), &error);
+  ASSERT_EQ(error, nullptr) << error;
+  EXPECT_FALSE(rocksdb::Env::Default()->FileExists(DbPath()).ok()) << "the pool file keeps the folder alive";
+  rocksdb_readoptions_destroy(read);
+  rocksdb_writeoptions_destroy(write);
+  rocksdb_options_destroy(options);
+  rocksdb_options_destroy(base);
+}
+
+TEST_F(OpeningTest, ATransactionsCommitIsChecked) {
+  rocksdb::TransactionDB* db = nullptr;
+  ASSERT_OK(rocksdb::TransactionDB::Open(Trie(), rocksdb::TransactionDBOptions(), DbPath(), &db));
+  const std::unique_ptr<DB> guard(db);
+  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(WriteOptions()));
+  // TransactionDB refuses range deletions; its batches can be rebuilt from one all the same.
+  rocksdb::WriteBatch batch;
+  ASSERT_OK(batch.DeleteRange("a", "b"));
+  EXPECT_TRUE(db->GetRootDB()->Write(WriteOptions(), &batch).IsNotSupported());
+  ASSERT_OK(transaction->Put("still", "works"));
+  ASSERT_OK(transaction->Commit());
+}
+
+TEST_F(OpeningTest, OptionsOfOneDatabaseOpenAnother) {
+  auto db = Open(Durable());
+  ASSERT_OK(db->Put(WriteOptions(), "a", "b"));
+  Options copied = db->GetOptions();
+  EXPECT_TRUE(copied.listeners.empty());
+  // They hold on to what the first database closes.
+  copied.info_log = nullptr;
+  copied.sst_file_manager = nullptr;
+  copied.memtable_factory = Durable().memtable_factory;
+  auto other = Open(copied, dir_ / "other");
+  ASSERT_OK(other->Put(WriteOptions(), "c", "d"));
+  db.reset();
+  ASSERT_OK(other->Put(WriteOptions(), "e", "f"));
+}
+
+// ---- Column families
+
+using CreateFamily = std::function<Status(DB*, const Options&, const std::string&, ColumnFamilyHandle**)>;
+
+std::vector<std::pair<const char*, CreateFamily>> WaysToCreate() {
+  return {
+      {"CreateColumnFamily", [](DB* db, const Options& options, const std::string& name,
+                                ColumnFamilyHandle** handle) { return db->CreateColumnFamily(options, name, handle); }},
+      {"CreateColumnFamilies of names",
+       [](DB* db, const Options& options, const std::string& name, ColumnFamilyHandle** handle) {
+         std::vector<ColumnFamilyHandle*> handles;
+         const Status s = db->CreateColumnFamilies(options, {name}, &handles);
+         *handle = handles.empty() ? nullptr : handles[0];
+         return s;
+       }},
+      {"CreateColumnFamilies of descriptors",
+       [](DB* db, const Options& options, const std::string& name, ColumnFamilyHandle** handle) {
+         std::vector<ColumnFamilyHandle*> handles;
+         const Status s = db->CreateColumnFamilies({{name, options}}, &handles);
+         *handle = handles.empty() ? nullptr : handles[0];
+         return s;
+       }},
+      {"CreateColumnFamilyWithImport",
+       [](DB* db, const Options& options, const std::string& name, ColumnFamilyHandle** handle) {
+         rocksdb::ExportImportFilesMetaData files;
+         files.db_comparator_name = options.comparator->Name();
+         return db->CreateColumnFamilyWithImport(options, name, rocksdb::ImportColumnFamilyOptions(), files, handle);
+       }},
+  };
+}
+
+TEST_F(OpeningTest, AColumnFamilyThatADatabaseCannotServeIsRefusedAtEveryDoor) {
+  Options broken = Trie();
+  broken.num_levels = 3;
+  const std::vector<std::pair<Options, Options>> refused = {
+      {Leveled(), Trie()},          // nothing would compact it
+      {SubMemTables(), Trie()},     // nor here
+      {Trie(), broken},             // no trie
+      {Leveled(), Durable()},       // no pool
+      {SubMemTables(), Durable()},  // no pool
+      {Durable(), Leveled()},       // its writes would be lost
+      {Durable(), SubMemTables()},  // so would these
+  };
+  for (size_t i = 0; i < refused.size(); ++i) {
+    auto db = Open(refused[i].first, dir_ / std::to_string(i));
+    for (const auto& [way, create] : WaysToCreate()) {
+      SCOPED_TRACE(std::to_string(i) + " " + way);
+      ColumnFamilyHandle* handle = nullptr;
+      const Status s = create(db.get(), refused[i].second, "added", &handle);
+      EXPECT_FALSE(s.ok());
+      EXPECT_NE(s.ToString().find("added"), std::string::npos) << s.ToString();
+      EXPECT_EQ(handle, nullptr);
+    }
+    Fill(db.get(), 100);
+    Check(db.get(), 100);
+  }
+}
+
+TEST_F(OpeningTest, AColumnFamilyThatFitsIsTakenAtEveryDoor) {
+  const std::vector<std::pair<Options, Options>> taken = {
+      {Trie(), Trie()}, {Trie(), Leveled()}, {Leveled(), SubMemTables()}, {Durable(), Durable()}};
+  for (size_t i = 0; i < taken.size(); ++i) {
+    auto db = Open(taken[i].first, dir_ / std::to_string(i));
+    for (const auto& [way, create] : WaysToCreate()) {
+      if (strcmp(way, "CreateColumnFamilyWithImport") == 0) continue;  // no files: RocksDB refuses it
+      SCOPED_TRACE(std::to_string(i) + " " + way);
+      Options options = taken[i].second;
+      if (i == 3) options.memtable_factory = taken[i].first.memtable_factory;
+      ColumnFamilyHandle* handle = nullptr;
+      ASSERT_OK(create(db.get(), options, "added", &handle));
+      ASSERT_OK(db->Put(WriteOptions(), handle, "a", "b"));
+      ASSERT_OK(db->DropColumnFamily(handle));
+      ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+    }
+  }
+}
+
+TEST_F(OpeningTest, SetOptionsThatTheEngineDoesNotFollowAreRefused) {
+  auto db = Open(Trie());
+  for (const char* option :
+       {"level0_file_num_compaction_trigger", "level0_slowdown_writes_trigger", "level0_stop_writes_trigger",
+        "max_bytes_for_level_base", "max_bytes_for_level_multiplier", "max_compaction_bytes", "ttl",
+        "periodic_compaction_seconds", "soft_pending_compaction_bytes_limit", "hard_pending_compaction_bytes_limit"}) {
+    const Status s = db->SetOptions({{option, "12"}});
+    EXPECT_TRUE(s.IsNotSupported()) << option << ": " << s.ToString();
+    EXPECT_NE(s.ToString().find(option), std::string::npos) << s.ToString();
+  }
+  EXPECT_TRUE(db->SetOptions({{"compaction_options_universal", "{size_ratio=5}"}}).IsNotSupported());
+  EXPECT_TRUE(db->SetOptions({{"no_such_option", "1"}}).IsInvalidArgument());
+  EXPECT_OK(db->SetOptions({{"write_buffer_size", "131072"}}));
+  db.reset();
+  db = Open(Durable(), dir_ / "durable");
+  EXPECT_TRUE(db->SetOptions({{"experimental_mempurge_threshold", "1.0"}}).IsNotSupported());
+  EXPECT_OK(db->SetOptions({{"write_buffer_size", "131072"}}));
+}
+
+// ---- Durable memtables
+
+class DurableOpeningTest : public OpeningTest {
+ protected:
+  void SetUp() override {
+    db_ = Open(Durable());
+    for (int i = 0; i < 1000; ++i) ASSERT_OK(db_->Put(WriteOptions(), "key" + std::to_string(i), "v"));
+  }
+  // What the process would leave if it were killed now.
+  static void CopyAsACrashWould(DB* db, const std::string& to) {
+    ASSERT_OK(db->DisableFileDeletions());
+    std::filesystem::copy(db->GetName(), to, std::filesystem::copy_options::recursive);
+    ASSERT_OK(db->EnableFileDeletions());
+  }
+  void CheckCopy(const std::string& path, const Options& options) {
+    DB* db = nullptr;
+    ASSERT_OK(DB::Open(options, path, &db));
+    const std::unique_ptr<DB> guard(db);
+    Check(db, 1000);
+  }
+
+  std::unique_ptr<DB> db_;
+};
+
+TEST_F(DurableOpeningTest, ABackupHoldsWhatThePoolHolds) {
+  for (const bool flush : {false, true}) {
+    SCOPED_TRACE(flush);
+    const std::string backup = dir_ / ("backup" + std::to_string(flush));
+    rocksdb::BackupEngine* raw = nullptr;
+    ASSERT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), rocksdb::BackupEngineOptions(backup), &raw));
+    const std::unique_ptr<rocksdb::BackupEngine> engine(raw);
+    ASSERT_OK(db_->Put(WriteOptions(), "key0", "after the last flush"));
+    ASSERT_OK(engine->CreateNewBackup(rocksdb::CreateBackupOptions(), db_.get()));
+    ASSERT_OK(engine->VerifyBackup(1));
+    const std::string restored = dir_ / ("restored" + std::to_string(flush));
+    ASSERT_OK(engine->RestoreDBFromLatestBackup(restored, restored));
+    CheckCopy(restored, Leveled());
+    CheckCopy(restored, Durable());
+  }
+}
+
+TEST_F(DurableOpeningTest, ACheckpointHoldsWhatThePoolHolds) {
+  rocksdb::Checkpoint* raw = nullptr;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), &raw));
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  for (const uint64_t limit : {uint64_t{0}, uint64_t{1} << 30, UINT64_MAX}) {
+    SCOPED_TRACE(limit);
+    ASSERT_OK(db_->Put(WriteOptions(), "key0", "after the last flush"));
+    const std::string copy = dir_ / ("copy" + std::to_string(limit));
+    ASSERT_OK(checkpoint->CreateCheckpoint(copy, limit));
+    CheckCopy(copy, Leveled());
+  }
+  rocksdb::ExportImportFilesMetaData* metadata = nullptr;
+  ASSERT_OK(db_->Put(WriteOptions(), "only", "here"));
+  ASSERT_OK(checkpoint->ExportColumnFamily(db_->DefaultColumnFamily(), dir_ / "export", &metadata));
+  const std::unique_ptr<rocksdb::ExportImportFilesMetaData> guard(metadata);
+  auto other = Open(Leveled(), dir_ / "other");
+  ColumnFamilyHandle* handle = nullptr;
+  ASSERT_OK(other->CreateColumnFamilyWithImport(Leveled(), "imported", rocksdb::ImportColumnFamilyOptions(), *metadata,
+                                                &handle));
+  std::string value;
+  EXPECT_OK(other->Get(ReadOptions(), handle, "only", &value));
+  EXPECT_OK(other->Get(ReadOptions(), handle, "key999", &value));
+  ASSERT_OK(other->DestroyColumnFamilyHandle(handle));
+}
+
+TEST_F(DurableOpeningTest, LiveFilesHoldWhatThePoolHoldsOrAreRefused) {
+  std::vector<std::string> files;
+  uint64_t manifest_bytes = 0;
+  for (const bool flush : {false, true}) {
+    ASSERT_OK(db_->Put(WriteOptions(), "key0", "after the last flush"));
+    ASSERT_OK(db_->GetLiveFiles(files, &manifest_bytes, flush));
+    uint64_t entries = 1;
+    ASSERT_TRUE(db_->GetIntProperty(DB::Properties::kNumEntriesActiveMemTable, &entries));
+    EXPECT_EQ(entries, 0u);
+  }
+  // RocksDB flushes nothing while the WAL is locked.
+  ASSERT_OK(db_->Put(WriteOptions(), "key0", "before the lock"));
+  ASSERT_OK(db_->LockWAL());
+  std::vector<rocksdb::LiveFileStorageInfo> infos;
+  EXPECT_TRUE(db_->GetLiveFilesStorageInfo(rocksdb::LiveFilesStorageInfoOptions(), &infos).IsTryAgain());
+  EXPECT_TRUE(db_->GetLiveFiles(files, &manifest_bytes, true).IsTryAgain());
+  ASSERT_OK(db_->UnlockWAL());
+  ASSERT_OK(db_->GetLiveFilesStorageInfo(rocksdb::LiveFilesStorageInfoOptions(), &infos));
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  const Status s = db_->GetUpdatesSince(1, &updates, rocksdb::TransactionLogIterator::ReadOptions());
+  EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+}
+
+TEST_F(DurableOpeningTest, ALivePoolIsNotReadWithoutIt) {
+  DB* raw = nullptr;
+  EXPECT_FALSE(DB::OpenForReadOnly(Durable(), DbPath(), &raw).ok());
+  EXPECT_FALSE(DB::OpenForReadOnly(Leveled(), DbPath(), &raw).ok());
+  std::vector<ColumnFamilyHandle*> handles;
+  EXPECT_FALSE(DB::OpenForReadOnly(Leveled(), DbPath(), {{"default", Leveled()}}, &handles, &raw).ok());
+  EXPECT_FALSE(DB::OpenAsSecondary(Leveled(), DbPath(), dir_ / "secondary", &raw).ok());
+  db_.reset();
+  ASSERT_OK(DB::OpenForReadOnly(Leveled(), DbPath(), &raw));
+  db_.reset(raw);
+  Check(raw, 1000);
+}
+
+TEST_F(DurableOpeningTest, PersistedReadsSeeThePool) {
+  ReadOptions options;
+  options.read_tier = rocksdb::kPersistedTier;
+  std::string value;
+  EXPECT_OK(db_->Get(options, "key1", &value));
+  rocksdb::PinnableWideColumns columns;
+  EXPECT_OK(db_->GetEntity(options, db_->DefaultColumnFamily(), "key1", &columns));
+  std::vector<std::string> values;
+  for (const Status& s : db_->MultiGet(options, {"key1", "key2"}, &values)) EXPECT_OK(s);
+  const rocksdb::Slice keys[] = {"key1", "key2"};
+  rocksdb::PinnableSlice results[2];
+  Status statuses[2];
+  db_->MultiGet(options, db_->DefaultColumnFamily(), 2, keys, results, statuses);
+  EXPECT_OK(statuses[1]);
+  rocksdb::PinnableWideColumns entities[2];
+  db_->MultiGetEntity(options, db_->DefaultColumnFamily(), 2, keys, entities, statuses);
+  EXPECT_OK(statuses[1]);
+}
+
+TEST_F(DurableOpeningTest, ARefusedCloseLeavesItDurable) {
+  const rocksdb::Snapshot* const snapshot = db_->GetSnapshot();
+  EXPECT_TRUE(db_->Close().IsAborted());
+  ASSERT_OK(db_->Put(WriteOptions(), "after", "the refusal"));
+  // Memtables that are flushed meanwhile give their space back, or the pool would fill up.
+  for (int round = 0; round < 60; ++round) {
+    for (int i = 0; i < 100; ++i)
+      ASSERT_OK(db_->Put(WriteOptions(), "key" + std::to_string(i), std::string(10000, 'v')));
+    ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+  }
+  ASSERT_OK(db_->Put(WriteOptions(), "last", "one"));
+  uint64_t bytes = 0;
+  ASSERT_OK(rocksdb::Env::Default()->GetFileSize(DbPath() + "/CAIRN_POOL", &bytes));
+  EXPECT_LT(bytes, 40u << 20);
+  // What a crash would leave.
+  const std::string copy = dir_ / "crash";
+  CopyAsACrashWould(db_.get(), copy);
+  {
+    auto again = Open(Durable(), copy);
+    std::string value;
+    EXPECT_OK(again->Get(ReadOptions(), "after", &value));
+    EXPECT_OK(again->Get(ReadOptions(), "last", &value));
+  }
+  db_->ReleaseSnapshot(snapshot);
+  ASSERT_OK(db_->Close());
+}
+
+TEST_F(DurableOpeningTest, TransactionsAreDurableOrRefused) {
+  db_.reset();
+  rocksdb::TransactionDB* pessimistic = nullptr;
+  EXPECT_TRUE(rocksdb::TransactionDB::Open(Durable(), rocksdb::TransactionDBOptions(), DbPath(), &pessimistic)
+                  .IsNotSupported());
+  rocksdb::OptimisticTransactionDB* raw = nullptr;
+  ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(Durable(), DbPath(), &raw));
+  std::unique_ptr<rocksdb::OptimisticTransactionDB> db(raw);
+  std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(WriteOptions()));
+  ASSERT_OK(transaction->Put("in", "transaction"));
+  ASSERT_OK(transaction->Commit());
+  const std::string copy = dir_ / "crash";
+  CopyAsACrashWould(db.get(), copy);
+  auto again = Open(Durable(), copy);
+  std::string value;
+  EXPECT_OK(again->Get(ReadOptions(), "in", &value));
+}
+
+TEST_F(DurableOpeningTest, WithoutDurabilityItIsRefusedWhileThePoolHoldsWrites) {
+  const std::string copy = dir_ / "crash";
+  CopyAsACrashWould(db_.get(), copy);
+  db_.reset();
+  DB* raw = nullptr;
+  for (const Options& options : {Leveled(), SubMemTables()}) {
+    const Status s = DB::Open(options, copy, &raw);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_NE(s.ToString().find("cairn recover"), std::string::npos) << s.ToString();
+  }
+  { auto again = Open(Durable(), copy); }
+  auto again = Open(Leveled(), copy);
+  Check(again.get(), 1000);
+}
+
+}  // namespace
+}  // namespace test
+}  // namespace cairn
