@@ -85,6 +85,8 @@ class Inspection {
         Unusable(Status::InvalidArgument(pool, "held writes that are in no table, and is gone" + Discard(path_)));
     } else if (s.IsBusy()) {
       OfOwner();
+    } else if (!s.ok() && IsSameFile(pool, note_.pool) && !note_.live) {
+      found_.state = PoolState::kIdle;  // somebody else's, who may not read it
     } else if (!s.ok()) {
       Unusable(Status::IOError(pool, "is the pool file of a durable database and cannot be read: " + s.ToString()));
     } else {
@@ -333,7 +335,9 @@ Status DestroyWithPool(const rocksdb::DBOptions& given, const std::string& path,
   PoolPresence inside;
   inside.pool = path + "/" + kPoolFileName;
   RemovePoolFile(inside);
-  env->DeleteFile(path + "/" + kPoolNoteName).PermitUncheckedError();
+  for (const char* suffix : {"", ".tmp"}) {
+    env->DeleteFile(path + "/" + kPoolNoteName + suffix).PermitUncheckedError();
+  }
   env->DeleteDir(path).PermitUncheckedError();  // if nothing else is in it, as RocksDB does
   return s;
 }

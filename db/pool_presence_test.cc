@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <spawn.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -300,6 +301,32 @@ TEST_F(PoolPresenceTest, DamageIsNamed) {
   ExpectRecovered();
   ASSERT_OK(Destroy());
   EXPECT_FALSE(fs::exists(path_));
+}
+
+// A pool file can be read by its owner only, the database perhaps by others.
+TEST_F(PoolPresenceTest, AnotherUser) {
+  if (geteuid() != 0) GTEST_SKIP() << "takes root, to become another user";
+  fs::permissions(dir_.path(), fs::perms::all);
+  for (const bool killed : {false, true}) {
+    StartAndKill();
+    if (!killed) ExpectRecovered();
+    ASSERT_EQ(seteuid(65534), 0);
+    const Status s = Check(PoolUse::kRead);
+    ASSERT_EQ(seteuid(0), 0);
+    EXPECT_EQ(s.ok(), !killed) << s.ToString();
+    EXPECT_EQ(s.IsIOError(), killed) << s.ToString();
+  }
+}
+
+// To find that there is no pool file takes no descriptor.
+TEST_F(PoolPresenceTest, NoDescriptorsLeft) {
+  struct rlimit limit = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+  const struct rlimit none = {0, limit.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  const Status s = Check(PoolUse::kWrite);
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+  EXPECT_OK(s);
 }
 
 // Readers and openers take turns.

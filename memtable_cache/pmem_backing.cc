@@ -75,9 +75,13 @@ Status PmemFile::OpenForReading(const std::string& path, std::unique_ptr<PmemFil
   std::unique_ptr<PmemFile> result(new PmemFile());
   result->path_ = path;
   result->keeps_size_ = true;
-  result->fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (result->fd_ < 0) return errno == ENOENT ? Status::NotFound(path, "is not there") : ErrorOf("open", path);
   struct stat facts = {};
+  // Asked first: to open what is not there fails otherwise when the process has no descriptors left.
+  if (stat(path.c_str(), &facts) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    return Status::NotFound(path, "is not there");
+  }
+  result->fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (result->fd_ < 0) return ErrorOf("open", path);
   if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", path);
   if (flock(result->fd_, LOCK_SH | LOCK_NB) != 0) {
     return errno == EWOULDBLOCK ? Status::Busy(path, kInUse) : ErrorOf("lock", path);
