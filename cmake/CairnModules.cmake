@@ -33,10 +33,25 @@ if(CAIRN_SANITIZE)
   target_link_options(cairn_flags INTERFACE ${cairn_sanitize_flags})
 endif()
 
-set(cairn_system_libraries gflags snappy z bz2 lz4 zstd md Threads::Threads ${CMAKE_DL_LIBS})
-find_library(URING uring)
-if(URING)
-  list(APPEND cairn_system_libraries uring)
+set(cairn_system_libraries gflags snappy z bz2 lz4 zstd Threads::Threads ${CMAKE_DL_LIBS})
+# What RocksDB of the distribution does not need, a program must not need because of Cairn: these are linked as archives (libmd
+# is of the ISC and BSD licences, liburing of MIT's), whose symbols stay inside. What only some options need is loaded when
+# they ask: libpmem (memtable_cache/pmem_library.h), NLopt (msls/nlopt_library.h).
+set(cairn_inside "")
+foreach(library md uring)
+  find_library(CAIRN_${library}_ARCHIVE lib${library}.a)
+  find_library(CAIRN_${library}_SHARED ${library})
+  mark_as_advanced(CAIRN_${library}_ARCHIVE CAIRN_${library}_SHARED)
+  if(CAIRN_${library}_ARCHIVE)
+    list(APPEND cairn_system_libraries -l:lib${library}.a)
+    list(APPEND cairn_inside lib${library}.a)
+  elseif(CAIRN_${library}_SHARED)
+    list(APPEND cairn_system_libraries ${library})
+  endif()
+endforeach()
+if(cairn_inside)
+  list(JOIN cairn_inside ":" cairn_inside)
+  set(cairn_inside "-Wl,--exclude-libs,${cairn_inside}")
 endif()
 
 function(cairn_sources)
@@ -74,14 +89,29 @@ function(cairn_link_libraries)
 
   add_library(rocksdb SHARED $<TARGET_OBJECTS:cairn_objects>)
   set_target_properties(rocksdb PROPERTIES
-    VERSION ${ROCKSDB_VERSION} SOVERSION ${ROCKSDB_MAJOR} LINKER_LANGUAGE CXX
+    VERSION ${ROCKSDB_VERSION} SOVERSION ${ROCKSDB_MAJOR}.${ROCKSDB_MINOR} LINKER_LANGUAGE CXX
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib" LINK_DEPENDS "${cairn_hooked_archive}")
   add_dependencies(rocksdb cairn_hooked_archive)
   target_link_libraries(rocksdb
-    PRIVATE cairn_flags -Wl,--whole-archive "${cairn_hooked_archive}" -Wl,--no-whole-archive -Wl,--as-needed ${libraries})
+    PRIVATE cairn_flags ${cairn_inside} -Wl,--whole-archive "${cairn_hooked_archive}" -Wl,--no-whole-archive
+            -Wl,--as-needed ${libraries})
   # Consumers in this build get RocksDB's public headers from cairn_flags, those of an installed tree from the install.
   target_include_directories(rocksdb INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
   target_compile_features(rocksdb INTERFACE cxx_std_17)
+
+  # Programs ask for RocksDB 9.10 as librocksdb.so.9.10 where it was built by its Makefile, as distributions' packages are, or as
+  # librocksdb.so.9, built by its CMake. The library has the first name, so that what is linked with it runs with theirs, too. A
+  # link would not do for the second: the loader's cache holds libraries by the one name that is inside them. So it is a
+  # library without content that needs the other, and a process that asks by both names has one RocksDB.
+  set(second_name "${CMAKE_BINARY_DIR}/lib/librocksdb${CMAKE_SHARED_LIBRARY_SUFFIX}.${ROCKSDB_MAJOR}")
+  if(IS_SYMLINK "${second_name}")
+    file(REMOVE "${second_name}")  # of an earlier build, where it led to the library itself
+  endif()
+  add_library(rocksdb_second_name SHARED "${CMAKE_SOURCE_DIR}/cmake/second_name.c")
+  set_target_properties(rocksdb_second_name PROPERTIES
+    OUTPUT_NAME rocksdb SUFFIX "${CMAKE_SHARED_LIBRARY_SUFFIX}.${ROCKSDB_MAJOR}" LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib"
+    BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
+  target_link_libraries(rocksdb_second_name PRIVATE -Wl,--no-as-needed rocksdb)
 
   add_library(rocksdb_static STATIC $<TARGET_OBJECTS:cairn_objects>)
   set_target_properties(rocksdb_static PROPERTIES

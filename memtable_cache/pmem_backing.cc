@@ -10,11 +10,7 @@
 #include <cerrno>
 #include <cstring>
 
-// The distribution's libpmem is wanted, not needed: without it no file counts as persistent memory.
-#if __has_include(<libpmem.h>)
-#include <libpmem.h>
-#define CAIRN_HAVE_PMEM 1
-#endif
+#include "memtable_cache/pmem_library.h"
 
 #ifndef MAP_SHARED_VALIDATE
 #define MAP_SHARED_VALIDATE 0x03
@@ -123,18 +119,23 @@ PmemFile::~PmemFile() {
 
 Status PmemFile::Map() {
 #ifdef CAIRN_HAVE_PMEM
-  size_t mapped = 0;
-  int is_pmem = 0;
-  void* const at = pmem_map_file(path_.c_str(), 0, 0, 0, &mapped, &is_pmem);
-  if (at == nullptr) return ErrorOf("map", path_);
-  bytes_ = mapped;
-  on_persistent_memory_ = is_pmem != 0;
-  needs_flush_ = on_persistent_memory_ && pmem_has_auto_flush() != 1;
-#else
-  if (bytes_ == 0) return Status::NotSupported(path_, "is a device, which this build without libpmem cannot map");
+  pmem_ = LoadPmemLibrary();
+  if (pmem_ != nullptr) {
+    size_t mapped = 0;
+    int is_pmem = 0;
+    void* const at = pmem_->map_file(path_.c_str(), 0, 0, 0, &mapped, &is_pmem);
+    if (at == nullptr) return ErrorOf("map", path_);
+    bytes_ = mapped;
+    on_persistent_memory_ = is_pmem != 0;
+    needs_flush_ = on_persistent_memory_ && pmem_->has_auto_flush() != 1;
+    base_ = static_cast<char*>(at);
+    mapped_bytes_ = bytes_;
+    return Status::OK();
+  }
+#endif
+  if (bytes_ == 0) return Status::NotSupported(path_, "is a device, which cannot be mapped: " + WhyNoPmemLibrary());
   void* const at = mmap(nullptr, bytes_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
   if (at == MAP_FAILED) return ErrorOf("map", path_);
-#endif
   base_ = static_cast<char*>(at);
   mapped_bytes_ = bytes_;
   return Status::OK();
@@ -187,7 +188,7 @@ void PmemFile::Persist(const void* address, size_t length) {
   if (observer_) observer_(address, length);
 #ifdef CAIRN_HAVE_PMEM
   if (needs_flush_) {
-    pmem_persist(address, length);
+    pmem_->persist(address, length);
     return;
   }
 #endif
@@ -197,19 +198,25 @@ void PmemFile::Persist(const void* address, size_t length) {
 
 void PmemFile::WriteBack(const void* address, size_t length) {
 #ifdef CAIRN_HAVE_PMEM
-  if (on_persistent_memory_) pmem_deep_flush(address, length);
+  if (on_persistent_memory_) pmem_->deep_flush(address, length);
 #else
   (void)address;
   (void)length;
 #endif
 }
 
-void PmemFile::Copy(void* to, const void* from, size_t length) {
+void PmemFile::CopyPastCache(void* to, const void* from, size_t length) const {
 #ifdef CAIRN_HAVE_PMEM
-  pmem_memcpy(to, from, length, PMEM_F_MEM_NONTEMPORAL);
-#else
-  memcpy(to, from, length);
+  if (pmem_ != nullptr) {
+    pmem_->copy(to, from, length, PMEM_F_MEM_NONTEMPORAL);
+    return;
+  }
 #endif
+  memcpy(to, from, length);
+}
+
+void PmemFile::Copy(void* to, const void* from, size_t length) {
+  CopyPastCache(to, from, length);
   Persist(to, length);
 }
 
@@ -232,7 +239,9 @@ std::string PmemFile::Report() const {
   if (known && (type == kTmpfsMagic || type == kRamfsMagic || type == kHugetlbfsMagic)) {
     return text + "in memory: safe from a crash of the process, not of the machine";
   }
-  return text + "not on persistent memory: safe from a crash of the process; from one of the machine with sync only";
+  const std::string why = WhyNoPmemLibrary();
+  return text + "not on persistent memory" + (why.empty() ? "" : " (" + why + ")") +
+         ": safe from a crash of the process; from one of the machine with sync only";
 }
 
 }  // namespace cairn

@@ -37,6 +37,8 @@ struct PmemFileOptions {
   bool require_persistent_memory = false;
 };
 
+struct PmemLibrary;
+
 class PmemFile {
  public:
   // What device-DAX maps, addresses and offsets, are multiples of this.
@@ -104,7 +106,10 @@ class PmemFile {
   rocksdb::Status Lock();
   rocksdb::Status Map();
   void Unmap();
+  // Elsewhere than on persistent memory it is an ordinary copy where there is no libpmem.
+  void CopyPastCache(void* to, const void* from, size_t length) const;
 
+  const PmemLibrary* pmem_ = nullptr;  // null: no file is on persistent memory
   std::string path_;
   int fd_ = -1;
   char* base_ = nullptr;

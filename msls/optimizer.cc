@@ -1,10 +1,9 @@
-#include <nlopt.h>
-
 #include <algorithm>
 #include <cmath>
 #include <functional>
 
 #include "msls/model.h"
+#include "msls/nlopt_library.h"
 #include "msls/numbers.h"
 
 namespace cairn {
@@ -19,8 +18,9 @@ double LeastRatio(Design design) { return design == Design::kRocksDB ? 2 : 1.05;
 // level, each takes a part of the room between the smallest first level and the level below, on a logarithmic scale.
 class LevelSearch {
  public:
-  LevelSearch(const Store& store, const Popularity& p, const OptimizeOptions& options, int levels)
-      : store_(store), p_(p), options_(options), levels_(levels) {
+  LevelSearch(const NloptLibrary& nlopt, const Store& store, const Popularity& p, const OptimizeOptions& options,
+              int levels)
+      : nlopt_(nlopt), store_(store), p_(p), options_(options), levels_(levels) {
     const double burst = MemtableRequests(store) * (store.design == Design::kRocksDB ? store.level0_trigger : 1);
     low_ = std::log(std::min(p.Unique(burst), p.keys() / std::pow(LeastRatio(store.design), levels)));
     gap_ = std::log(LeastRatio(store.design));
@@ -71,20 +71,20 @@ class LevelSearch {
     std::vector<double> x = Point(start);
     if (x.empty()) return Sizes(nullptr);
     const unsigned n = static_cast<unsigned>(x.size());
-    nlopt_opt opt = nlopt_create(NLOPT_LN_SBPLX, n);
+    nlopt_opt opt = nlopt_.create(NLOPT_LN_SBPLX, n);
     if (opt == nullptr) return Sizes(x.data());
-    nlopt_set_min_objective(
+    nlopt_.set_min_objective(
         opt, [](unsigned, const double* at, double*, void* self) { return static_cast<LevelSearch*>(self)->Value(at); },
         this);
-    nlopt_set_lower_bounds1(opt, 0);
-    nlopt_set_upper_bounds1(opt, 1);
-    nlopt_set_initial_step1(opt, 0.1);
-    nlopt_set_ftol_rel(opt, 1e-7);
-    nlopt_set_xtol_rel(opt, 1e-5);
-    nlopt_set_maxeval(opt, 600 * static_cast<int>(n));
+    nlopt_.set_lower_bounds(opt, 0);
+    nlopt_.set_upper_bounds(opt, 1);
+    nlopt_.set_initial_step(opt, 0.1);
+    nlopt_.set_ftol_rel(opt, 1e-7);
+    nlopt_.set_xtol_rel(opt, 1e-5);
+    nlopt_.set_maxeval(opt, 600 * static_cast<int>(n));
     double value = 0;
-    (void)nlopt_optimize(opt, x.data(), &value);  // x is the best point so far, whatever ended the search
-    nlopt_destroy(opt);
+    (void)nlopt_.optimize(opt, x.data(), &value);  // x is the best point so far, whatever ended the search
+    nlopt_.destroy(opt);
     return Sizes(x.data());
   }
 
@@ -106,6 +106,7 @@ class LevelSearch {
   int evaluations() const { return evaluations_; }
 
  private:
+  const NloptLibrary& nlopt_;
   const Store store_;
   const Popularity& p_;
   const OptimizeOptions options_;
@@ -133,8 +134,11 @@ void Consider(const Store& candidate, const Popularity& p, const OptimizeOptions
   optimum->after = report;
 }
 
-void OptimizeLeveled(const Store& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
-                     bool* found) {
+Status OptimizeLeveled(const Store& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
+                       bool* found) {
+  const NloptLibrary* nlopt = nullptr;
+  Status s = LoadNlopt(&nlopt);
+  if (!s.ok()) return s;
   std::vector<double> size;
   (void)LevelItems(store, p, &size);  // validated by the caller
   const int now = static_cast<int>(size.size());
@@ -143,7 +147,7 @@ void OptimizeLeveled(const Store& store, const Popularity& p, const OptimizeOpti
                                              : now;
   const int most = options.max_levels > 0 ? options.max_levels : std::max(now, least);
   for (int levels = least; levels <= most; levels++) {
-    LevelSearch search(store, p, options, levels);
+    LevelSearch search(*nlopt, store, p, options, levels);
     std::vector<std::vector<double>> starts;
     if (levels == now) starts.push_back(size);
     for (double bend : {1.0, 0.7, 1.4}) starts.push_back(search.Bent(bend));
@@ -162,6 +166,7 @@ void OptimizeLeveled(const Store& store, const Popularity& p, const OptimizeOpti
   }
   // The store as it is, when nothing better was found.
   if (now >= least && now <= most) Consider(store, p, options, optimum, found);
+  return s;
 }
 
 void OptimizeUniversal(const Store& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
@@ -242,7 +247,8 @@ Status Optimize(const Store& store, const Popularity& popularity, const Optimize
   switch (store.design) {
     case Design::kLevelDB:
     case Design::kRocksDB:
-      OptimizeLeveled(start, popularity, options, optimum, &found);
+      s = OptimizeLeveled(start, popularity, options, optimum, &found);
+      if (!s.ok()) return s;
       break;
     case Design::kUniversal:
       OptimizeUniversal(start, popularity, options, optimum, &found);
