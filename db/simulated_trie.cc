@@ -40,7 +40,7 @@ SimulatedTrie::Entries Merge(const std::vector<const SimulatedTrie::Entries*>& s
 void SimulatedTrie::AddFile(Entries entries, int level) {
   if (entries.empty()) return;
   auto sketch = std::make_shared<KeySketch>();
-  for (uint64_t entry : entries) sketch->Add(entry & ~kDeleted, (entry & kDeleted) != 0);
+  for (uint64_t entry : entries) sketch->Add(entry, KeySketch::EntryOf(entry));
   sketch->Sort();
   TrieFile file;
   file.number = next_number_++;

@@ -24,7 +24,7 @@ class SimulatedTrie {
     uint64_t table_bytes = 100;  // of an entry in a table: the above and the format's overhead
   };
 
-  // A key's hash; bit 0 tells a deletion. A file's are in order, and each key is in it once.
+  // A key's hash; the lowest bits tell a deletion. A file's are in order, and each key is in it once.
   using Entries = std::vector<uint64_t>;
   static constexpr uint64_t kDeleted = 1;
 
@@ -32,7 +32,7 @@ class SimulatedTrie {
   SimulatedTrie(const TrieOptions& trie, const Costs& costs)
       : shape(trie), picker(&shape, 0), costs_(costs), hash_(HashKind::kXxh3, trie.seed) {}
 
-  uint64_t PositionOf(uint64_t key) const { return hash_(std::to_string(key)) & ~kDeleted; }
+  uint64_t PositionOf(uint64_t key) const { return KeySketch::PositionOf(hash_(std::to_string(key))); }
 
   // (key, deleted?) in the order of writing: the newest of a key stays.
   void Flush(const std::vector<std::pair<uint64_t, bool>>& operations);

@@ -11,6 +11,10 @@ namespace {
 // Small flushes are slowed down over the last part in 100 of the space that the bound allows.
 constexpr double kFinestBrake = 100;
 
+// What one merge adds to what is known of merge operands; and the part of its input that they must be for it to tell.
+constexpr double kNewsOfOperands = 0.25;
+constexpr double kTellingOperands = 0.05;
+
 }  // namespace
 
 bool TriePicker::IsFull(const ContainerId& id, const Column& column) const {
@@ -22,7 +26,7 @@ bool TriePicker::IsFull(const ContainerId& id, const Column& column) const {
 double TriePicker::CachedMergedShare(const ContainerId& id, const Column& column) {
   const auto found = shares_.find(id);
   if (found != shares_.end() && found->second.version == column.version) return found->second.share;
-  const double share = MergedShare(column, IsLeaf(column));
+  const double share = MergedShare(column, IsLeaf(column), operand_share_);
   shares_[id] = {column.version, share};
   return share;
 }
@@ -154,7 +158,7 @@ bool TriePicker::SpaceHasChanged() const {
 
 const TrieSpace& TriePicker::Space() {
   if (space_version_ != shape_->version()) {
-    space_ = EstimateSpace(*shape_);
+    space_ = EstimateSpace(*shape_, operand_share_);
     space_version_ = shape_->version();
     space_at_bytes_ = shape_->bytes();
   }
@@ -188,7 +192,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
   double best_ratio = 0;
   bool found = false;
   auto consider = [&](const ContainerId& id, const Column& column, TrieJob::Kind kind, double before, double after,
-                      double written, uint64_t expected) {
+                      double written, const ColumnSpace& own) {
     const double freed = before - after;
     if (freed < kSpaceWorthwhile * before) return;
     const double ratio = freed / std::max(written, 1.0);
@@ -196,7 +200,9 @@ bool TriePicker::PickForSpace(TrieJob* best) {
     if (ratio > best_ratio && MakeJob(id, column, kind, &job)) {
       best_ratio = ratio;
       *best = job;
-      best->expected_bytes = expected;
+      best->expected_bytes = std::min(best->input_bytes, own.merged);
+      best->folded_bytes = own.folded;
+      best->operand_share = operand_share_;
       found = true;
     }
   };
@@ -209,13 +215,13 @@ bool TriePicker::PickForSpace(TrieJob* best) {
       // A column that would be pushed before long anyway is pushed now: that frees as much.
       const bool nearly_full = IsNearlyFull(column.occupied_slots(), TriggerOf(shape_->trie()));
       consider(id, column, nearly_full ? KindFor(id, column) : TrieJob::Kind::kMerge,
-               static_cast<double>(own->second.bytes), merged, merged, own->second.merged);
+               static_cast<double>(own->second.bytes), merged, merged, own->second);
       continue;
     }
     // A push frees little by itself: it lets the children's merges free what it shadows there.
     if (id.depth == shape_->trie().depth) continue;
     double before = static_cast<double>(own->second.bytes);
-    double after = merged;
+    double after = merged - static_cast<double>(own->second.folded_below);
     for (const ContainerId& child : shape_->Children(id)) {
       const auto below = space.columns.find(child);
       if (below == space.columns.end()) continue;
@@ -223,7 +229,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
       after += static_cast<double>(below->second.after_parent);
     }
     consider(id, column, id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush, before, after, merged + after,
-             own->second.merged);
+             own->second);
   }
   // What is left over lies under columns more than one depth above it: they have to come closer.
   if (!found) {
@@ -237,7 +243,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
       if (share <= most || !MakeJob(id, column, kind, &job)) continue;
       most = share;
       *best = job;
-      best->expected_bytes = own->second.merged;
+      best->expected_bytes = std::min(best->input_bytes, own->second.merged);
       found = true;
     }
   }
@@ -289,6 +295,7 @@ void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, ui
   shares_.erase(job.id);
   oldest_snapshot_ = oldest_snapshot;
   if (!ok || !job.for_space) return;
+  LearnOperandShare(job, output_bytes);
   const uint64_t freed = job.input_bytes > output_bytes ? job.input_bytes - output_bytes : 0;
   const Column* column = shape_->Find(job.id);
   if (freed < expected / 2 && column != nullptr) {
@@ -296,6 +303,16 @@ void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, ui
   } else {
     futile_.erase(job.id);
   }
+}
+
+void TriePicker::LearnOperandShare(const TrieJob& job, uint64_t output_bytes) {
+  const auto folded = static_cast<double>(job.folded_bytes);
+  if (job.kind != TrieJob::Kind::kMerge || folded < kTellingOperands * static_cast<double>(job.input_bytes)) return;
+  const double without = static_cast<double>(job.expected_bytes) - job.operand_share * folded;
+  const double share = std::clamp((static_cast<double>(output_bytes) - without) / folded, 0.0, 1.0);
+  operand_share_ += kNewsOfOperands * (share - operand_share_);
+  shares_.clear();
+  space_version_ = UINT64_MAX;
 }
 
 std::map<int, TriePicker::Due> TriePicker::PendingByDepth() const {

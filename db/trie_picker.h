@@ -38,7 +38,9 @@ struct TrieJob {
   int output_level = 0;
   uint64_t input_bytes = 0;
   uint64_t expected_bytes = 0;  // of output; input_bytes when unknown
-  bool for_space = false;       // chosen to free space
+  uint64_t folded_bytes = 0;    // of merge operands, of which expected_bytes counts operand_share
+  double operand_share = 0;
+  bool for_space = false;  // chosen to free space
   double score = 0;
 };
 
@@ -76,6 +78,9 @@ class TriePicker {
   // The latest estimate, made anew if the shape has changed.
   const TrieSpace& Space();
 
+  // What stays of merge operands that are folded, as merges for space have shown (trie_space.h).
+  double operand_share() const { return operand_share_; }
+
  private:
   bool IsLeaf(const Column& column) const { return column.files_below == 0; }
   bool IsFull(const ContainerId& id, const Column& column) const;
@@ -88,11 +93,14 @@ class TriePicker {
   bool PickForSpace(TrieJob* job);
   double NextFlush() const;
   bool IsFutile(const ContainerId& id, const Column& column) const;
+  void LearnOperandShare(const TrieJob& job, uint64_t output_bytes);
   double CachedMergedShare(const ContainerId& id, const Column& column);
 
   const TrieShape* const shape_;
   const uint64_t slack_bytes_;
 
+  // As for counters, until a merge shows that more stays.
+  double operand_share_ = 0;
   TrieSpace space_;
   uint64_t space_version_ = UINT64_MAX;  // of the shape when space_ was made
   uint64_t space_at_bytes_ = 0;

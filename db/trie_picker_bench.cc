@@ -26,7 +26,7 @@ void Fill(uint64_t files, TrieShape* shape) {
     file.bytes = 50 << 20;
     auto sketch = std::make_shared<KeySketch>();
     for (int key = 0; key < 500000; key += 8) {
-      sketch->Add(file.container << (64 - 12) | (random() >> 12), false);
+      sketch->Add(file.container << (64 - 12) | (random() >> 12), KeySketch::Entry::kValue);
     }
     sketch->Sort();
     file.sketch = sketch;
@@ -49,7 +49,7 @@ void BM_EstimateSpace(benchmark::State& state) {
   TrieOptions trie;
   TrieShape shape(trie);
   Fill(static_cast<uint64_t>(state.range(0)), &shape);
-  for (auto _ : state) benchmark::DoNotOptimize(EstimateSpace(shape).live);
+  for (auto _ : state) benchmark::DoNotOptimize(EstimateSpace(shape, 0).live);
 }
 BENCHMARK(BM_EstimateSpace)->Arg(1000)->Arg(20000)->Unit(benchmark::kMillisecond);
 
@@ -58,7 +58,7 @@ void BM_MergedShareOfAColumn(benchmark::State& state) {
   TrieShape shape(trie);
   Fill(4096, &shape);
   const Column& column = *shape.Find({4, 7});
-  for (auto _ : state) benchmark::DoNotOptimize(MergedShare(column, true));
+  for (auto _ : state) benchmark::DoNotOptimize(MergedShare(column, true, 0));
 }
 BENCHMARK(BM_MergedShareOfAColumn)->Unit(benchmark::kMicrosecond);
 

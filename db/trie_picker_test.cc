@@ -169,10 +169,82 @@ TEST(TrieSpaceTest, EstimatesWithinFivePercent) {
     TrieJob job;
     if (trie.picker.Pick(&job)) trie.Run(job);
   }
-  const TrieSpace space = EstimateSpace(trie.shape);
+  const TrieSpace space = EstimateSpace(trie.shape, 0);
   EXPECT_EQ(space.bytes, trie.shape.bytes());
   const double live = static_cast<double>(trie.LiveEntries() * kBytesPerEntry);
   EXPECT_NEAR(static_cast<double>(space.live) / live, 1.0, 0.05);
+}
+
+// Tables of `positions`, all of one container.
+class OperandsTest : public testing::Test {
+ protected:
+  OperandsTest() : shape_(SmallTrie()) {
+    std::mt19937_64 random(Seed());
+    // Of container 0 at all depths.
+    for (int i = 0; i < 20000; ++i) positions_.push_back(random() >> 6);
+    std::sort(positions_.begin(), positions_.end());
+  }
+
+  void Add(int level, size_t every, KeySketch::Entry entry, uint64_t bytes_per_entry) {
+    auto sketch = std::make_shared<KeySketch>();
+    for (size_t i = 0; i < positions_.size(); i += every) sketch->Add(positions_[i], entry);
+    sketch->Sort();
+    TrieFile file;
+    file.number = ++files_;
+    file.level = level;
+    file.bytes = sketch->keys() * bytes_per_entry;
+    file.data_bytes = file.bytes;
+    file.sketch = std::move(sketch);
+    shape_.Add(file);
+  }
+
+  static void ExpectNear(uint64_t estimate, double expected) {
+    EXPECT_NEAR(static_cast<double>(estimate), expected, 0.05 * expected + 1);
+  }
+
+  const int last_ = LastLevelOfDepth(SmallTrie(), 1);
+  const double keys_ = 20000;
+  TrieShape shape_;
+  std::vector<uint64_t> positions_;
+  uint64_t files_ = 0;
+};
+
+using Entry = KeySketch::Entry;
+
+TEST_F(OperandsTest, WhatLiesBelowOperandsIsLive) {
+  Add(last_, 1, Entry::kValue, 1000);
+  Add(last_ - 1, 1, Entry::kOperands, 20);
+  Add(last_ - 2, 1, Entry::kOperands, 20);
+  for (double share : {0.0, 0.5, 1.0}) {
+    const TrieSpace space = EstimateSpace(shape_, share);
+    const ColumnSpace& column = space.columns.at({1, 0});
+    ExpectNear(space.live, keys_ * (1000 + 40 * share));
+    ExpectNear(column.merged, keys_ * (1000 + 40 * share));
+    if (share < 1) ExpectNear(column.folded, keys_ * 40);
+    EXPECT_NEAR(MergedShare(*shape_.Find({1, 0}), true, share), (1000 + 40 * share) / 1040, 0.02);
+  }
+}
+
+TEST_F(OperandsTest, OperandsOnNothingComeToOne) {
+  Add(last_, 1, Entry::kOperands, 20);
+  Add(last_ - 1, 1, Entry::kOperands, 20);
+  Add(last_ - 2, 1, Entry::kDeletion, 10);
+  Add(last_ - 3, 2, Entry::kOperands, 20);
+  const TrieSpace space = EstimateSpace(shape_, 0);
+  ExpectNear(space.live, keys_ / 2 * 20);  // those of the newest table
+  ExpectNear(space.columns.at({1, 0}).merged, keys_ / 2 * 20);
+}
+
+TEST_F(OperandsTest, APushBringsOperandsToTheirValue) {
+  Add(last_, 1, Entry::kValue, 1000);
+  Add(0, 2, Entry::kOperands, 20);
+  const TrieSpace space = EstimateSpace(shape_, 0);
+  const ColumnSpace& root = space.columns.at({0, 0});
+  ExpectNear(space.live, keys_ * 1000);
+  ExpectNear(root.merged, keys_ / 2 * 20);
+  ExpectNear(root.folded_below, keys_ / 2 * 20);
+  ExpectNear(root.shadowing, keys_ / 2 * 20);
+  ExpectNear(space.columns.at({1, 0}).after_parent, keys_ * 1000);
 }
 
 TEST(TrieSpaceTest, ATableWithoutASketchCountsAsLive) {
@@ -183,10 +255,10 @@ TEST(TrieSpaceTest, ATableWithoutASketchCountsAsLive) {
   file.bytes = 1000;
   file.data_bytes = 900;
   shape.Add(file);
-  const TrieSpace space = EstimateSpace(shape);
+  const TrieSpace space = EstimateSpace(shape, 0);
   EXPECT_EQ(space.bytes, 1000u);
   EXPECT_EQ(space.live, 900u);
-  EXPECT_EQ(MergedShare(*shape.Find({1, 0}), true), 1.0);
+  EXPECT_EQ(MergedShare(*shape.Find({1, 0}), true, 0), 1.0);
 }
 
 TrieFile FileAt(uint64_t number, int level, uint64_t container) {

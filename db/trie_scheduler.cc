@@ -306,12 +306,16 @@ void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string&
 void TrieScheduler::OnRecovered() {
   Lock lock(mutex_);
   for (const auto& [id, family] : families_) {
-    if (family == nullptr) continue;
-    family->backoff_micros = 0;
-    family->retry_at_micros = 0;
-    family->failures_in_a_row = 0;
+    if (family != nullptr) TryAgainLocked(family);
   }
   WakeLocked();
+}
+
+void TrieScheduler::TryAgainLocked(const FamilyPtr& family) {
+  family->paused_by_rocksdb = false;
+  family->backoff_micros = 0;
+  family->retry_at_micros = 0;
+  family->failures_in_a_row = 0;
 }
 
 // --- Scheduling ------------------------------------------------------------------------------------------------------
@@ -419,9 +423,7 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
     ++family->finished[static_cast<int>(job.kind)];
     family->totals->compacted_bytes += output_bytes;
     family->written_bytes[DepthOfLevel(family->shape.trie(), job.output_level)] += output_bytes;
-    family->backoff_micros = 0;
-    family->retry_at_micros = 0;
-    family->failures_in_a_row = 0;
+    TryAgainLocked(family);
     dirty_ = true;
   } else {
     HandleFailureLocked(family, job, s);
@@ -657,10 +659,9 @@ Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
   for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
     if (family == nullptr) continue;
     Follow(&lock, family).PermitUncheckedError();
-    if (!family->paused_by_rocksdb) continue;
-    // Nobody tells when RocksDB is willing again.
-    family->paused_by_rocksdb = false;
-    family->retry_at_micros = 0;
+    if (family->retry_at_micros == 0) continue;
+    // What was in the way may be gone: nobody tells.
+    TryAgainLocked(family);
     WakeLocked();
   }
   Status s;

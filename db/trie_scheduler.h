@@ -153,6 +153,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   rocksdb::Status Follow(Lock* lock, const FamilyPtr& family);
   // Returns the bytes of newly flushed files.
   uint64_t MirrorLocked(const FamilyPtr& family, const HeldVersion& version, const std::vector<TrieFile>& born);
+  void TryAgainLocked(const FamilyPtr& family);  // without delay
   void RetryLaterLocked(const FamilyPtr& family, uint64_t micros);
   void RetryLoop();
 

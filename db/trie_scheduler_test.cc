@@ -20,7 +20,9 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/merge_operator.h"
 #include "rocksdb/sst_file_manager.h"
 
 namespace cairn {
@@ -281,6 +283,41 @@ TEST_F(TrieSchedulerTest, AManualCompactionHoldsUpNoOtherContainer) {
   thread.join();
   EXPECT_TRUE(manual.ok()) << manual.ToString();
   EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+}
+
+// Values of 1,000 bytes with merge operands of 8 bytes on top, which cost next to nothing to keep for a while.
+TEST_F(TrieSchedulerTest, MergeOperandsDoNotMakeTheirValuesGarbage) {
+  trie_ = TrieOptions();
+  options_.write_buffer_size = 128 << 10;
+  for (const size_t value_bytes : {size_t{1000}, size_t{8}}) {
+    SCOPED_TRACE(value_bytes);
+    const int keys = value_bytes == 8 ? 40000 : 5000;
+    const std::string one("\1\0\0\0\0\0\0\0", 8);
+    options_.merge_operator = nullptr;
+    ASSERT_TRUE(rocksdb::MergeOperator::CreateFromString(
+                    rocksdb::ConfigOptions(), value_bytes == 8 ? "uint64add" : "stringappend", &options_.merge_operator)
+                    .ok());
+    Open({"default"});
+    rocksdb::WriteOptions no_log;
+    no_log.disableWAL = true;
+    for (int i = 0; i < keys; ++i) {
+      ASSERT_TRUE(db_->Put(no_log, Key(i), value_bytes == 8 ? one : std::string(value_bytes, 'v')).ok());
+    }
+    ASSERT_TRUE(db_->Flush({}).ok());
+    ASSERT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+    const TrieStats before = Stats(handles_[0]);
+    for (int i = 0; i < 300000; ++i) ASSERT_TRUE(db_->Merge(no_log, Key(i % keys * 7919 % keys), one).ok());
+    ASSERT_TRUE(db_->Flush({}).ok());
+    ASSERT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+    const TrieStats after = Stats(handles_[0]);
+    const double compacted = static_cast<double>(after.compacted_bytes - before.compacted_bytes);
+    const double flushed = static_cast<double>(after.flushed_bytes - before.flushed_bytes);
+    EXPECT_LT(compacted / flushed, 6) << TrieStatsToTable(after);
+    std::string value;
+    ASSERT_TRUE(db_->Get({}, Key(0), &value).ok());
+    Close();
+    fs::remove_all(path_);
+  }
 }
 
 }  // namespace

@@ -9,25 +9,30 @@ namespace cairn {
 
 namespace {
 
+using Entry = KeySketch::Entry;
+
 struct Sample {
-  uint64_t position;  // bit 0 cleared
-  uint32_t file;      // index into the files, which are ordered newest first
-  bool deleted;
+  uint64_t position;
+  uint32_t file;  // index into the files, which are ordered newest first
+  Entry entry;
 };
 
 struct Counted {
   const TrieFile* file;
   ContainerId id;
   uint32_t samples = 0;
-  uint32_t live = 0;
-  uint32_t merged = 0;
-  uint32_t after_parent = 0;
-  uint32_t shadowing = 0;
+  // Of the samples. Fractions are operands that are folded.
+  double live = 0;
+  double merged = 0;
+  double after_parent = 0;
+  double shadowing = 0;
+  double folded = 0;
+  double folded_below = 0;
 
   // A file without samples (too small, or without a sketch) counts as live as a whole.
-  uint64_t Share(uint64_t bytes, uint32_t part) const {
-    if (samples == 0) return bytes;
-    return static_cast<uint64_t>(static_cast<double>(bytes) * part / samples);
+  uint64_t Share(uint64_t bytes, double part) const { return samples == 0 ? bytes : SharePresent(bytes, part); }
+  uint64_t SharePresent(uint64_t bytes, double part) const {
+    return samples == 0 ? 0 : static_cast<uint64_t>(static_cast<double>(bytes) * part / samples);
   }
 };
 
@@ -49,7 +54,7 @@ std::vector<Sample> Gather(const std::vector<Counted>& files, uint64_t max_sampl
     if (files[i].file->sketch == nullptr) continue;
     for (uint64_t sample : files[i].file->sketch->samples()) {
       if (KeySketch::LowBits(sample) >= threshold) break;
-      samples.push_back({sample & ~KeySketch::kDeleted, i, (sample & KeySketch::kDeleted) != 0});
+      samples.push_back({KeySketch::PositionOf(sample), i, KeySketch::EntryOf(sample)});
     }
   }
   std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) {
@@ -58,30 +63,62 @@ std::vector<Sample> Gather(const std::vector<Counted>& files, uint64_t max_sampl
   return samples;
 }
 
+// Calls keep(sample, part) for what stays of one key's samples when they are merged, newest first. nothing_below: they
+// are all there is of the key.
+template <typename Keep>
+void FoldSamples(const Sample* begin, const Sample* end, bool nothing_below, double operand_share, const Keep& keep) {
+  const Sample* base = std::find_if(begin, end, [](const Sample& sample) { return sample.entry != Entry::kOperands; });
+  const bool has_value = base != end && base->entry == Entry::kValue;
+  const bool folds = base != end || nothing_below;
+  for (const Sample* sample = begin; sample != base; ++sample) {
+    // Without a value to be folded into, the newest stands for the key.
+    const bool stands = sample == begin && !has_value;
+    keep(*sample, folds && !stands ? operand_share : 1.0);
+  }
+  if (has_value || (base == begin && base != end && !nothing_below)) keep(*base, 1.0);
+}
+
 // One key's samples, newest first. By TrieShape they lie on one path from the root.
-void CountKey(const Sample* begin, const Sample* end, std::vector<Counted>* files) {
+void CountKey(const Sample* begin, const Sample* end, double operand_share, std::vector<Counted>* files) {
+  const auto counted = [files](const Sample& sample) -> Counted& { return (*files)[sample.file]; };
+  for (const Sample* sample = begin; sample != end; ++sample) ++counted(*sample).samples;
+  FoldSamples(begin, end, true, operand_share,
+              [&](const Sample& sample, double part) { counted(sample).live += part; });
+
+  const int deepest = counted(*(end - 1)).id.depth;
   const int no_depth = -1;
-  int depth_before = no_depth;  // of the newest sample in the column above the current one
-  int depth = no_depth;
-  const int deepest = (*files)[(end - 1)->file].id.depth;
-  for (const Sample* sample = begin; sample != end; ++sample) {
-    Counted& counted = (*files)[sample->file];
-    ++counted.samples;
-    if (sample == begin && !sample->deleted) ++counted.live;
-    if (counted.id.depth == depth) continue;  // an older version within the column
-    depth_before = depth;
-    depth = counted.id.depth;
-    if (depth != deepest) ++counted.shadowing;
-    // A deletion goes away when nothing older lies below it.
-    if (sample->deleted && depth == deepest) continue;
-    ++counted.merged;
-    if (depth_before == no_depth || depth_before != depth - 1) ++counted.after_parent;
+  int shadowed_at = no_depth;        // the depth of a column right above that lets nothing of this one count
+  std::vector<const Sample*> above;  // operands alone, in the column right above
+  int above_depth = no_depth;
+  for (const Sample* group = begin; group != end;) {
+    const int depth = counted(*group).id.depth;
+    const Sample* next = std::find_if(group, end, [&](const Sample& s) { return counted(s).id.depth != depth; });
+    const bool operands = std::all_of(group, next, [](const Sample& s) { return s.entry == Entry::kOperands; });
+    const bool folds = !operands || depth == deepest;
+    FoldSamples(group, next, depth == deepest, operand_share, [&](const Sample& sample, double part) {
+      Counted& file = counted(sample);
+      file.merged += part;
+      if (shadowed_at != depth - 1) file.after_parent += part;
+      if (part < 1) file.folded += 1;
+      if (depth != deepest) file.shadowing += part;
+    });
+    if (folds && above_depth == depth - 1) {
+      for (const Sample* sample : above) counted(*sample).folded_below += 1 - operand_share;
+    }
+    above.clear();
+    above_depth = depth;
+    if (operands) {
+      for (const Sample* sample = group; sample != next; ++sample) above.push_back(sample);
+    } else {
+      shadowed_at = depth;
+    }
+    group = next;
   }
 }
 
 }  // namespace
 
-TrieSpace EstimateSpace(const TrieShape& shape) {
+TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
   std::vector<Counted> files;
   files.reserve(shape.files());
   for (const auto& [id, column] : shape.columns()) {
@@ -93,7 +130,7 @@ TrieSpace EstimateSpace(const TrieShape& shape) {
   for (size_t begin = 0; begin < samples.size();) {
     size_t end = begin + 1;
     while (end < samples.size() && samples[end].position == samples[begin].position) ++end;
-    CountKey(&samples[begin], &samples[begin] + (end - begin), &files);
+    CountKey(&samples[begin], &samples[begin] + (end - begin), operand_share, &files);
     begin = end;
   }
   TrieSpace space;
@@ -104,25 +141,29 @@ TrieSpace EstimateSpace(const TrieShape& shape) {
     column.live += live;
     column.merged += counted.Share(counted.file->bytes, counted.merged);
     column.after_parent += counted.Share(counted.file->bytes, counted.after_parent);
-    if (counted.samples > 0) column.shadowing += counted.Share(counted.file->bytes, counted.shadowing);
+    column.shadowing += counted.SharePresent(counted.file->bytes, counted.shadowing);
+    column.folded += counted.SharePresent(counted.file->bytes, counted.folded);
+    column.folded_below += counted.SharePresent(counted.file->bytes, counted.folded_below);
     space.bytes += counted.file->bytes;
     space.live += live;
   }
   return space;
 }
 
-double MergedShare(const Column& column, bool drops_deletions) {
+double MergedShare(const Column& column, bool nothing_below, double operand_share) {
   std::vector<Counted> files;
   for (const auto& [level, slot] : column.slots) {
     for (const TrieFile& file : slot) files.push_back({&file, {}});
   }
   const std::vector<Sample> samples = Gather(files, UINT64_MAX);
   if (samples.empty()) return 1.0;
-  for (size_t i = 0; i < samples.size(); ++i) {
-    Counted& counted = files[samples[i].file];
-    ++counted.samples;
-    const bool newest = i == 0 || samples[i - 1].position != samples[i].position;
-    if (newest && !(samples[i].deleted && drops_deletions)) ++counted.merged;
+  for (size_t begin = 0; begin < samples.size();) {
+    size_t end = begin;
+    while (end < samples.size() && samples[end].position == samples[begin].position)
+      ++files[samples[end++].file].samples;
+    FoldSamples(&samples[begin], &samples[begin] + (end - begin), nothing_below, operand_share,
+                [&](const Sample& sample, double part) { files[sample.file].merged += part; });
+    begin = end;
   }
   uint64_t merged = 0;
   for (const Counted& counted : files) merged += counted.Share(counted.file->bytes, counted.merged);

@@ -7,7 +7,7 @@
 namespace cairn {
 
 namespace {
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2;
 }  // namespace
 
 void KeySketch::Keep(uint64_t sample) {
@@ -15,8 +15,8 @@ void KeySketch::Keep(uint64_t sample) {
   if (samples_.size() > kCapacity) Shrink();
 }
 
-// Halves the sample: the new threshold is the median, so that by (1) what stays is exactly what lies below it. Bit 0 of
-// a position is lost to (2), hence thresholds are even.
+// Halves the sample: the new threshold is the median, so that by (1) what stays is exactly what lies below it. Two
+// bits of a position are lost to (2), hence thresholds are multiples of four.
 void KeySketch::Shrink() {
   auto middle = samples_.begin() + static_cast<ptrdiff_t>(kCapacity / 2);
   std::nth_element(samples_.begin(), middle, samples_.end(),
@@ -60,6 +60,9 @@ rocksdb::Status KeySketch::Decode(rocksdb::Slice input, KeySketch* sketch) {
     rocksdb::GetFixed64(&input, &sample);
     if (LowBits(sample) >= result.threshold_ || LowBits(sample) < previous) {
       return rocksdb::Status::Corruption("key sketch", "a sample lies above the threshold or out of order");
+    }
+    if ((sample & kEntryBits) > static_cast<uint64_t>(Entry::kOperands)) {
+      return rocksdb::Status::Corruption("key sketch", "a sample is neither value nor deletion nor operands");
     }
     previous = LowBits(sample);
   }

@@ -6,8 +6,9 @@
 // the whole position, so a sketch can also be restricted to a container.
 //
 // Invariants
-//   (1) A key is in the sketch if and only if the low 32 bits of its position are below threshold().
-//   (2) Samples are positions with bit 0 replaced: set if the table's newest entry of the key is a deletion.
+//   (1) A key is in the sketch if and only if the low 32 bits of its position, but for the two that (2) replaces, are
+//       below threshold().
+//   (2) Samples are positions with the lowest two bits replaced by what the table says of the key (Entry).
 //   (3) At most kCapacity samples, and at most one of four keys: 2 bytes a key in a small table, 32 KiB in a large one.
 //   (4) A decoded sketch holds its samples in ascending order of those low bits, so that a lower threshold is a prefix.
 //
@@ -33,19 +34,28 @@ class KeySketch {
   static constexpr size_t kCapacity = kSketchCapacity;
   static constexpr uint64_t kRange = uint64_t{1} << 32;  // of the low bits that a threshold cuts
   static constexpr uint64_t kMaxThreshold = kRange / kSketchOneOf;
-  static constexpr uint64_t kDeleted = 1;  // bit 0 of a sample
+  static constexpr uint64_t kEntryBits = 3;  // of a sample
 
-  // Adds one distinct key. `deleted`: its newest entry in the table is a deletion.
-  // REQUIRES: positions arrive in ascending order.
-  void Add(uint64_t position, bool deleted) {
+  // What a table's entries of a key come to.
+  enum class Entry : uint8_t {
+    kValue = 0,     // a value, with or without merge operands on top: nothing older counts
+    kDeletion = 1,  // the newest entry is a deletion
+    kOperands = 2,  // merge operands alone: what lies below them counts as well
+  };
+
+  // Adds one distinct key. REQUIRES: positions arrive in ascending order.
+  void Add(uint64_t position, Entry entry) {
     if (keys_ == 0) first_ = position;
     last_ = position;
     ++keys_;
-    if ((position & UINT32_MAX & ~kDeleted) < threshold_) Keep((position & ~kDeleted) | (deleted ? kDeleted : 0));
+    if (LowBits(position) < threshold_) Keep(PositionOf(position) | static_cast<uint64_t>(entry));
   }
 
+  static uint64_t PositionOf(uint64_t sample) { return sample & ~kEntryBits; }
+  static Entry EntryOf(uint64_t sample) { return static_cast<Entry>(sample & kEntryBits); }
+
   // What (1) and (4) speak of.
-  static uint32_t LowBits(uint64_t sample) { return static_cast<uint32_t>(sample & ~kDeleted); }
+  static uint32_t LowBits(uint64_t sample) { return static_cast<uint32_t>(PositionOf(sample)); }
 
   // Establishes (4) for a sketch that was built, not decoded.
   void Sort();

@@ -13,13 +13,15 @@
 namespace cairn {
 namespace {
 
-KeySketch SketchOf(uint64_t first, uint64_t count, bool deleted = false) {
+using Entry = KeySketch::Entry;
+
+KeySketch SketchOf(uint64_t first, uint64_t count, Entry entry = Entry::kValue) {
   std::vector<uint64_t> positions;
   const KeyHash hash;
   for (uint64_t i = first; i < first + count; ++i) positions.push_back(hash(std::to_string(i)));
   std::sort(positions.begin(), positions.end());
   KeySketch sketch;
-  for (uint64_t position : positions) sketch.Add(position, deleted);
+  for (uint64_t position : positions) sketch.Add(position, entry);
   sketch.Sort();
   return sketch;
 }
@@ -48,14 +50,18 @@ TEST(KeySketchTest, EstimatesWithinFivePercent) {
 
 TEST(KeySketchTest, KeepsExactlyWhatLiesBelowTheThreshold) {
   const uint64_t count = 50000;
-  const KeySketch sketch = SketchOf(0, count, true);
-  const KeyHash hash;
-  std::set<uint64_t> expected;
-  for (uint64_t i = 0; i < count; ++i) {
-    const uint64_t position = hash(std::to_string(i));
-    if ((position & UINT32_MAX & ~uint64_t{1}) < sketch.threshold()) expected.insert(position | KeySketch::kDeleted);
+  for (Entry entry : {Entry::kValue, Entry::kDeletion, Entry::kOperands}) {
+    const KeySketch sketch = SketchOf(0, count, entry);
+    const KeyHash hash;
+    std::set<uint64_t> expected;
+    for (uint64_t i = 0; i < count; ++i) {
+      const uint64_t position = hash(std::to_string(i));
+      const uint64_t sample = (position & ~uint64_t{3}) | static_cast<uint64_t>(entry);
+      if ((sample & UINT32_MAX & ~uint64_t{3}) < sketch.threshold()) expected.insert(sample);
+    }
+    EXPECT_EQ(std::set<uint64_t>(sketch.samples().begin(), sketch.samples().end()), expected);
+    for (uint64_t sample : sketch.samples()) EXPECT_EQ(KeySketch::EntryOf(sample), entry);
   }
-  EXPECT_EQ(std::set<uint64_t>(sketch.samples().begin(), sketch.samples().end()), expected);
 }
 
 TEST(KeySketchTest, RoundTripsAndRefusesEveryTruncation) {

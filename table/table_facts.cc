@@ -24,11 +24,16 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
     const rocksdb::ValueType type = rocksdb::ExtractValueType(key);
     if (type == rocksdb::kTypeRangeDeletion) return rocksdb::Status::OK();
     const uint64_t position = hash_(rocksdb::ExtractUserKey(key));
-    if (has_previous_ && position == previous_) return rocksdb::Status::OK();
-    previous_ = position;
-    has_previous_ = true;
-    sketch_.Add(position, type == rocksdb::kTypeDeletion || type == rocksdb::kTypeSingleDeletion ||
-                              type == rocksdb::kTypeDeletionWithTimestamp);
+    const bool older = has_current_ && position == current_;
+    // Only below operands does it matter what is older: there is a value then, be it of a deletion and the operands.
+    if (older) {
+      if (type != rocksdb::kTypeMerge && entry_ == KeySketch::Entry::kOperands) entry_ = KeySketch::Entry::kValue;
+      return rocksdb::Status::OK();
+    }
+    AddCurrent();
+    current_ = position;
+    has_current_ = true;
+    entry_ = EntryOf(type);
     return rocksdb::Status::OK();
   }
 
@@ -37,6 +42,8 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
   rocksdb::Status Finish(rocksdb::UserCollectedProperties* properties) override {
     if (HasSketch()) {
       std::string encoded;
+      AddCurrent();
+      has_current_ = false;
       sketch_.Sort();
       sketch_.EncodeTo(&encoded);
       properties->emplace(kSketchProperty, std::move(encoded));
@@ -55,14 +62,32 @@ class FactsCollector : public rocksdb::InternalTblPropColl {
   // Only a trie's scheduler asks for it, and it would take four times the memory of a SILT store's index.
   bool HasSketch() const { return counted_as_ == WrittenBy::kCountedElsewhere; }
 
+  static KeySketch::Entry EntryOf(rocksdb::ValueType newest) {
+    switch (newest) {
+      case rocksdb::kTypeDeletion:
+      case rocksdb::kTypeSingleDeletion:
+      case rocksdb::kTypeDeletionWithTimestamp:
+        return KeySketch::Entry::kDeletion;
+      case rocksdb::kTypeMerge:
+        return KeySketch::Entry::kOperands;
+      default:
+        return KeySketch::Entry::kValue;
+    }
+  }
+
+  void AddCurrent() {
+    if (has_current_) sketch_.Add(current_, entry_);
+  }
+
   const KeyHash hash_;
   const std::shared_ptr<WrittenTotals> totals_;
   const WrittenBy counted_as_;
   uint64_t blocks_bytes_ = 0;      // of the data blocks written so far
   uint64_t open_block_bytes_ = 0;  // keys and values of the one that fills up
   KeySketch sketch_;
-  uint64_t previous_ = 0;
-  bool has_previous_ = false;
+  uint64_t current_ = 0;  // the key whose entries arrive
+  bool has_current_ = false;
+  KeySketch::Entry entry_ = KeySketch::Entry::kValue;
 };
 
 class FactsCollectorFactory : public rocksdb::InternalTblPropCollFactory {

@@ -358,7 +358,8 @@ TEST_P(ShutdownTest, AllAtOnce) {
         EXPECT_OK(GetTrieStats(db.get(), db->DefaultColumnFamily(), &stats));
         EXPECT_TRUE(db->GetProperty("cairn.stats", &text));
         const Status status = WaitForTrieCompaction(db.get(), 1000);
-        EXPECT_TRUE(status.ok() || status.IsTimedOut()) << status.ToString();
+        // Incomplete: another thread has paused compaction.
+        EXPECT_TRUE(status.ok() || status.IsTimedOut() || status.IsIncomplete()) << status.ToString();
       }
       EXPECT_OK(db->SetOptions({{"write_buffer_size", std::to_string(65536 + random.Uniform(3) * 4096)}}));
       Nap(2);
@@ -615,7 +616,8 @@ TEST_P(FaultTest, FailedCompactions) {
       if (status.ok()) file_system_->Heal();
     }
     // A background compaction that met the full disk first keeps RocksDB from starting another.
-    if (fault != Fault::kNoSpace || !status.IsCompactionTooLarge()) {
+    const bool refused = fault == Fault::kNoSpace && status.IsCompactionTooLarge();
+    if (!refused) {
       EXPECT_TRUE(status.IsIOError()) << status.ToString();
       EXPECT_NE(status.ToString().find("injected"), std::string::npos) << status.ToString();
     }
@@ -623,7 +625,8 @@ TEST_P(FaultTest, FailedCompactions) {
       TrieStats stats;
       ASSERT_OK(GetTrieStats(db_.get(), db_->DefaultColumnFamily(), &stats));
       EXPECT_GT(stats.failed_compactions, 0u);
-      EXPECT_NE(stats.last_error.find("injected"), std::string::npos) << stats.last_error;
+      const bool last_was_refused = fault == Fault::kNoSpace && stats.last_error.find("too large") != std::string::npos;
+      EXPECT_TRUE(last_was_refused || stats.last_error.find("injected") != std::string::npos) << stats.last_error;
     }
     file_system_->Heal();
     Recover();
