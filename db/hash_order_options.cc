@@ -3,6 +3,8 @@
 #include <cstdint>
 
 #include "rocksdb/comparator.h"
+#include "rocksdb/slice_transform.h"
+#include "table/hash_order.h"
 
 namespace cairn {
 
@@ -34,6 +36,15 @@ Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
   options->ttl = 0;
   options->periodic_compaction_seconds = 0;
   return Status::OK();
+}
+
+Status CheckHashOrder(const rocksdb::ColumnFamilyOptions& options, const std::string& family) {
+  if (options.prefix_extractor == nullptr || HashOfComparator(options.comparator) == nullptr) return Status::OK();
+  return Status::NotSupported(
+      "prefix_extractor " + std::string(options.prefix_extractor->Name()) + " of column family " + family,
+      "its keys are in hash order, where those of one prefix are not neighbours, and scans of a prefix would miss "
+      "some: "
+      "set prefix_extractor=nullptr");
 }
 
 }  // namespace cairn

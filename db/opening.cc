@@ -8,13 +8,14 @@
 #include "db/cairn_db.h"
 #include "db/cairn_parts.h"
 #include "db/durable_writes.h"
+#include "db/hash_order_options.h"
 #include "db/listeners.h"
 #include "db/pool_presence.h"
-#include "db/range_deletions.h"
 #include "db/rocksdb_hooks.h"
 #include "db/trie_files.h"
 #include "db/trie_listener.h"
 #include "db/trie_scheduler.h"
+#include "table/hash_order.h"
 #include "trie_table/trie_options.h"
 
 namespace cairn {
@@ -57,8 +58,9 @@ Status StartServices(rocksdb::DBImpl* db, const DatabaseServices& services,
 }  // namespace
 
 Status CheckFamily(const DBOptions& options, const ColumnFamilyDescriptor& family) {
-  if (!IsTrie(family.options, nullptr)) return Status::OK();
-  const Status s = CheckTrieOptions(family.options);
+  Status s = CheckHashOrder(family.options, family.name);
+  if (!s.ok() || !IsTrie(family.options, nullptr)) return s;
+  s = CheckTrieOptions(family.options);
   if (!s.ok()) {
     return Status::InvalidArgument("column family " + family.name, s.getState() == nullptr ? "" : s.getState());
   }
@@ -70,11 +72,10 @@ Status CheckFamily(const DBOptions& options, const ColumnFamilyDescriptor& famil
 
 Status CheckFamilyOfStockDatabase(const ColumnFamilyDescriptor& family) {
   if (!UsesCairn(family.options)) return Status::OK();
-  // Memtables and tables that need nothing from the database work in any.
-  std::vector<ColumnFamilyDescriptor> families = {family};
-  if (!IsTrie(family.options, nullptr) && !IsDurable(families) && !RefusesRangeDeletions(family.options)) {
-    return Status::OK();
-  }
+  const Status s = CheckHashOrder(family.options, family.name);
+  if (!s.ok()) return s;
+  // Memtables and tables that need nothing from the database work in any. Hash order needs one that checks SetOptions.
+  if (HashOfComparator(family.options.comparator) == nullptr && !IsDurable({family})) return s;
   return Status::InvalidArgument(
       "column family " + family.name + " uses parts of Cairn, and the database was opened without any",
       "close it, and open it with this column family among its descriptors and create_missing_column_families");
@@ -118,6 +119,10 @@ Status OpenDatabase(const DBOptions& options, const std::string& path,
 
 Status CheckOpenForReading(const DBOptions& options, const std::string& path,
                            const std::vector<ColumnFamilyDescriptor>& families) {
+  for (const ColumnFamilyDescriptor& family : families) {
+    const Status s = CheckHashOrder(family.options, family.name);
+    if (!s.ok()) return s;
+  }
   return CheckPool(PoolUse::kRead, options, path, families);
 }
 

@@ -30,7 +30,7 @@ rocksdb::Status OpenDatabase(const rocksdb::DBOptions& options, const std::strin
                              std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
 
 // For reading only, as a secondary or as a follower: refused while a pool file holds writes that such an opening would
-// not see.
+// not see, and where options would give wrong answers.
 rocksdb::Status CheckOpenForReading(const rocksdb::DBOptions& options, const std::string& path,
                                     const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
 

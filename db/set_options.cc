@@ -2,6 +2,7 @@
 
 #include "cairn/trie.h"
 #include "db/cairn_parts.h"
+#include "db/hash_order_options.h"
 #include "rocksdb/convenience.h"
 
 namespace cairn {
@@ -54,6 +55,8 @@ Status CheckSetOptions(const rocksdb::ColumnFamilyOptions& current, const std::s
   rocksdb::ColumnFamilyOptions changed;
   const Status s = rocksdb::GetColumnFamilyOptionsFromMap(config, current, changes, &changed);
   if (!s.ok()) return Status::OK();  // RocksDB says it better
+  const Status order = CheckHashOrder(changed, family);
+  if (!order.ok()) return order;
   if (durable && changed.experimental_mempurge_threshold > 0) {
     return Status::NotSupported("SetOptions of experimental_mempurge_threshold with durable memtables",
                                 "it counts memtables as flushed that are in no table");

@@ -308,7 +308,9 @@ TEST_F(CompatibilityTest, OptionsWithoutMeaningAreRefused) {
   Options options = BaseOptions();
   options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(3));
   ASSERT_SAYS(UseTrie(&options), IsNotSupported(), "prefix");
-  Refused("prefix extractors", "NotSupported at UseTrie: keys of one prefix do not lie together in hash order");
+  Refused("prefix extractors",
+          "NotSupported at UseTrie, open, CreateColumnFamily and SetOptions: keys of one prefix do not lie together in "
+          "hash order");
   options = BaseOptions();
   options.ttl = 3600;
   ASSERT_SAYS(UseTrie(&options), IsNotSupported(), "ttl");
