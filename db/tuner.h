@@ -1,17 +1,13 @@
 // The part of the tuner that RocksDB knows. It counts; a thread for each database decides (db/tuner_logic.h), one
-// column family after the other.
+// column family after the other. One listener may serve several databases, of one Options object say: each is counted
+// and tuned by itself.
 //
 // Option string: cairn.Tuner (with the default options, which only advise)
 // Thread-safety: safe.
 
 #pragma once
 
-#include <deque>
 #include <functional>
-#include <map>
-#include <mutex>
-#include <string>
-#include <utility>
 
 #include "cairn/tuner.h"
 #include "rocksdb/listener.h"
@@ -30,19 +26,17 @@ class TunerListener : public rocksdb::EventListener {
   const char* Name() const override { return kClassName(); }
 
   void OnMemTableSealed(const rocksdb::MemTableInfo& info) override;
+  void OnFlushBegin(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
   void OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) override;
 
  private:
-  // First sequence number and number of entries.
-  using Memtables = std::deque<std::pair<rocksdb::SequenceNumber, uint64_t>>;
-
   const TunerOptions options_;
   const TunerHook hook_;
-  std::mutex mutex_;
-  // Memtables sealed and not yet flushed, oldest first, by the name of the column family.
-  std::map<std::string, Memtables> sealed_;  // guarded by mutex_
 };
+
+// Of how many column families of a database a tuner holds anything: for tests.
+size_t TunedColumnFamilies(rocksdb::DB* db);
 
 }  // namespace cairn

@@ -6,8 +6,11 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdarg>
 #include <cstdio>
+#include <cstring>
 #include <functional>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -169,6 +172,7 @@ TEST_F(TunerTest, ClosesWhileItWorks) {
 
 TEST_F(TunerTest, BelievesWhatNoZipfLawDescribes) {
   draw_ = [this] { return random_() % 10 == 0 ? 2000 + random_() % 18000 : random_() % 2000; };
+  tuner_.advisory = true;  // while levels take new sizes, the last one does not hold all keys
   Open();
   Load();
   TunerReport report = WriteUntil(6);
@@ -339,6 +343,179 @@ TEST_F(TunerTest, BadOptionsAreRefused) {
   rocksdb::Options all;
   EXPECT_TRUE(UseTuner(&all, tuner).IsInvalidArgument());
   EXPECT_TRUE(all.table_properties_collector_factories.empty());
+}
+
+// One Options object for two databases: each is counted by itself.
+TEST_F(TunerTest, TwoDatabasesShareAnOptionsObject) {
+  tuner_.advisory = true;
+  Open();
+  const std::string second_path = path_ + "_second";
+  ASSERT_TRUE(rocksdb::DestroyDB(second_path, options_).ok());
+  rocksdb::DB* second = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options_, second_path, &second).ok());
+  std::unique_ptr<rocksdb::DB> owner(second);
+  // The first gets ten times the writes of the second, and overwrites half of them within a memtable.
+  rocksdb::WriteOptions write;
+  write.disableWAL = true;
+  TunerReport first_report, second_report;
+  const std::string value(84, 'v');
+  for (uint64_t i = 0; first_report.looks < 3 || second_report.looks < 2; i++) {
+    ASSERT_LT(i, 400000u) << first_report.ToString() << second_report.ToString();
+    char key[17];
+    snprintf(key, sizeof(key), "%016llx", static_cast<unsigned long long>((i / 2) * 7919 % 20000) << 20);
+    ASSERT_TRUE(db_->Put(write, key, value).ok());
+    if (i % 10 == 0) {
+      snprintf(key, sizeof(key), "%016llx", static_cast<unsigned long long>((i / 10) * 7919 % 20000) << 20);
+      ASSERT_TRUE(second->Put(write, key, value).ok());
+    }
+    if (i % 2000 > 0) continue;
+    ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+    ASSERT_TRUE(second->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+    GetTunerReport(db_.get(), &first_report);
+    GetTunerReport(second, &second_report);
+  }
+  // Half of the writes to the first are gone at the flush; none of those to the second.
+  EXPECT_GT(first_report.skew, 0.1) << first_report.ToString();
+  EXPECT_LT(second_report.skew, 0.1) << second_report.ToString();
+  // Each goes on when the other is closed.
+  const uint64_t looks = first_report.looks;
+  owner.reset();
+  EXPECT_TRUE(rocksdb::DestroyDB(second_path, options_).ok());
+  WriteUntil(looks + 2);
+}
+
+TEST_F(TunerTest, ASecondTunerTakesThePlaceOfTheFirst) {
+  ASSERT_TRUE(UseTuner(&options_, tuner_).ok());
+  ASSERT_TRUE(UseTuner(&options_, tuner_).ok());
+  EXPECT_EQ(options_.listeners.size(), 1u);
+  // Two all the same: only one counts.
+  options_.listeners.push_back(NewTuner(tuner_));
+  OpenWithListeners();
+  Load();
+  const TunerReport report = WriteUntil(3);
+  EXPECT_LT(report.skew, 0.4) << report.ToString();  // twice as many writes to the same distinct keys would be uneven
+}
+
+TEST_F(TunerTest, ADatabaseThatIsReadOnlyHasNone) {
+  Open();
+  Load();
+  WriteUntil(1);
+  db_.reset();
+  rocksdb::DB* db = nullptr;
+  ASSERT_TRUE(rocksdb::DB::OpenForReadOnly(options_, path_, &db).ok());
+  db_.reset(db);
+  TunerReport report;
+  EXPECT_FALSE(GetTunerReport(db_.get(), &report));
+  std::string value;
+  for (int i = 0; i < 1000; i++) EXPECT_TRUE(db_->Get(rocksdb::ReadOptions(), "nothing", &value).IsNotFound());
+  db_.reset();
+  // Nor has one that is a secondary beside the database.
+  Open();
+  ASSERT_TRUE(rocksdb::DB::OpenAsSecondary(options_, path_, path_ + "_secondary", &db).ok());
+  std::unique_ptr<rocksdb::DB> secondary(db);
+  EXPECT_FALSE(GetTunerReport(secondary.get(), &report));
+  WriteUntil(1);
+  EXPECT_TRUE(secondary->TryCatchUpWithPrimary().ok());
+  EXPECT_FALSE(GetTunerReport(secondary.get(), &report));
+  secondary.reset();
+  EXPECT_TRUE(rocksdb::DestroyDB(path_ + "_secondary", options_).ok());
+}
+
+TEST_F(TunerTest, ADroppedColumnFamilyIsForgotten) {
+  Open();
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE(db_->CreateColumnFamily(options_, "second", &family).ok());
+  WriteUntil(1, family);
+  EXPECT_EQ(TunedColumnFamilies(db_.get()), 1u);
+  Write(3000);
+  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+  EXPECT_EQ(TunedColumnFamilies(db_.get()), 2u);
+  ASSERT_TRUE(db_->DropColumnFamily(family).ok());
+  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(family).ok());
+  EXPECT_EQ(TunedColumnFamilies(db_.get()), 1u);
+  // Its name may come back.
+  ASSERT_TRUE(db_->CreateColumnFamily(options_, "second", &family).ok());
+  TunerReport report;
+  EXPECT_FALSE(GetTunerReport(db_.get(), family, &report));
+  report = WriteUntil(1, family);
+  EXPECT_LT(report.skew, 0.4) << report.ToString();
+  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(family).ok());
+  EXPECT_EQ(TunedColumnFamilies(db_.get()), 2u);  // closing a handle is no drop
+  ASSERT_TRUE(db_->Close().ok());
+  EXPECT_EQ(TunedColumnFamilies(db_.get()), 0u);
+}
+
+// Keeps the LOG's lines.
+class LineLogger : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    char line[1000];
+    vsnprintf(line, sizeof(line), format, arguments);
+    std::lock_guard<std::mutex> lock(mutex_);
+    if (strstr(line, "cairn.Tuner") != nullptr) lines_ += std::string(line) + "\n";
+  }
+  std::string lines() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    return lines_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::string lines_;
+};
+
+TEST_F(TunerTest, WhatTheUserSetsMeanwhileStays) {
+  auto log = std::make_shared<LineLogger>();
+  options_.info_log = log;
+  tuner_.min_seconds_between_changes = 1e6;  // the first change, and no other
+  SampleKeys(&options_);
+  // At the moment when the tuner is about to set its own.
+  std::atomic<bool> set{false};
+  Open([&](TunerPoint point) {
+    if (point != TunerPoint::kBeforeSetOptions || set.exchange(true)) return rocksdb::Status::OK();
+    return db_->SetOptions({{"max_bytes_for_level_base", "300000"}, {"max_bytes_for_level_multiplier", "7"}});
+  });
+  Load();
+  TunerReport report = WriteUntil([&](const TunerReport&) { return set.load(); });
+  report = WriteUntil(report.looks + 4);
+  EXPECT_EQ(report.changes, 0u) << report.ToString();
+  EXPECT_EQ(report.failures, 0u) << report.ToString();
+  EXPECT_EQ(db_->GetOptions().max_bytes_for_level_base, 300000u);
+  EXPECT_EQ(db_->GetOptions().max_bytes_for_level_multiplier, 7);
+  EXPECT_NE(log->lines().find("set by SetOptions"), std::string::npos) << log->lines();
+}
+
+TEST_F(TunerTest, WhatTheUserSetsLaterIsTheNewBaseline) {
+  auto log = std::make_shared<LineLogger>();
+  options_.info_log = log;
+  tuner_.min_seconds_between_changes = 1e6;
+  Open();
+  Load();
+  TunerReport report = WriteUntil([](const TunerReport& now) { return now.changes > 0; });
+  EXPECT_NE(log->lines().find("[default] cairn.Tuner: Changed level sizes"), std::string::npos) << log->lines();
+  ASSERT_NE(db_->GetOptions().max_bytes_for_level_multiplier, 10);
+  // One of three: the tuner's other two go.
+  ASSERT_TRUE(db_->SetOptions({{"max_bytes_for_level_base", "300000"}}).ok());
+  report = WriteUntil(report.looks + 3);
+  EXPECT_EQ(db_->GetOptions().max_bytes_for_level_base, 300000u);
+  EXPECT_EQ(db_->GetOptions().max_bytes_for_level_multiplier, 10);
+  EXPECT_EQ(report.changes, 1u) << report.ToString();
+  EXPECT_EQ(report.rollbacks, 0u) << report.ToString();
+}
+
+TEST_F(TunerTest, NothingIsSetWhileCompactionIsOff) {
+  options_.disable_auto_compactions = true;
+  options_.level0_slowdown_writes_trigger = options_.level0_stop_writes_trigger = 1 << 20;
+  Open();
+  TunerReport report;
+  for (int i = 0; i < 100 && report.looks < 4; i++) {
+    Write(2000);
+    GetTunerReport(db_.get(), &report);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_GE(report.looks, 4u);
+  EXPECT_EQ(report.changes, 0u);
 }
 
 TEST_F(TunerTest, SamplingTwiceIsSamplingOnce) {

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <functional>
 
+#include "msls/level_options.h"
 #include "msls/model.h"
 #include "msls/nlopt_library.h"
 #include "msls/numbers.h"
@@ -13,6 +14,9 @@ namespace {
 
 // Neighbouring levels are at least this far apart. The constants of the RocksDB model were fitted from a ratio of 2 on.
 double LeastRatio(Design design) { return design == Design::kRocksDB ? 2 : 1.05; }
+
+// The last level of options for given data holds this many times the data before a level is added.
+constexpr double kRoomToGrow = 2;
 
 // Sizes of levels 1 ... L - 1 as points of the unit cube, so that every point is a valid store: going up from the last
 // level, each takes a part of the room between the smallest first level and the level below, on a logarithmic scale.
@@ -309,21 +313,14 @@ Status RocksDBOptions(const Store& store, const Popularity& popularity,
     options->push_back({"max_bytes_for_level_multiplier", Number(store.level_multiplier)});
     return s;
   }
-  // Level i + 1 is level i times the multiplier times additional[i]. The last level gets a hundred times the data, so
-  // that nothing ever leaves it.
-  constexpr double kUnit = 0.01;
-  std::string additional = "1";
-  double reached = std::floor(store.level_bytes[0]);
-  for (size_t i = 1; i <= store.level_bytes.size(); i++) {
-    const bool last = i == store.level_bytes.size();
-    const double wanted = last ? 100 * popularity.keys() * store.item_bytes : store.level_bytes[i];
-    const double units = std::min(2e9, std::max(1.0, std::round(wanted / (reached * kUnit))));
-    additional += ":" + std::to_string(static_cast<long long>(units));
-    reached = std::floor(std::floor(reached * kUnit) * units);
-  }
-  options->push_back({"num_levels", std::to_string(std::max<size_t>(7, store.level_bytes.size() + 2))});
-  options->push_back({"max_bytes_for_level_base", bytes(store.level_bytes[0])});
-  options->push_back({"max_bytes_for_level_multiplier", Number(kUnit)});
+  const size_t num_levels = std::max<size_t>(7, store.level_bytes.size() + 2);
+  const LevelOptions levels = LevelOptionsFor(store.level_bytes, kRoomToGrow * popularity.keys() * store.item_bytes,
+                                              store.level_multiplier, num_levels);
+  std::string additional;
+  for (int factor : levels.additional) additional += (additional.empty() ? "" : ":") + std::to_string(factor);
+  options->push_back({"num_levels", std::to_string(num_levels)});
+  options->push_back({"max_bytes_for_level_base", bytes(levels.base)});
+  options->push_back({"max_bytes_for_level_multiplier", Number(levels.multiplier)});
   options->push_back({"max_bytes_for_level_multiplier_additional", additional});
   return s;
 }

@@ -44,11 +44,12 @@ double Size(const Level& level, size_t begin, size_t end) {
   return size;
 }
 
-class LeveledStore : public SimulatedStore {
+class LeveledStore : public AdjustableStore {
  public:
-  LeveledStore(const Store& store, std::vector<double> targets)
+  LeveledStore(const Store& store, std::vector<double> targets, Deletions deletions = Deletions::kAllValues)
       : rocksdb_(store.design == Design::kRocksDB),
         dynamic_(rocksdb_ && store.dynamic_level_bytes),
+        deletions_(deletions),
         pick_(rocksdb_ ? store.pick : FilePick::kRoundRobin),
         trigger_(static_cast<size_t>(store.level0_trigger)),
         file_items_(std::max(1.0, store.file_bytes / store.item_bytes)),
@@ -61,6 +62,11 @@ class LeveledStore : public SimulatedStore {
       names_.push_back(i == 0 ? "level-0 to 1" : "level-" + std::to_string(i) + " to " + std::to_string(i + 1));
     }
     if (!store.level_bytes.empty()) base_items_ = targets_[0];
+  }
+
+  void SetTargets(const std::vector<double>& targets) override {
+    targets_ = targets;
+    base_items_ = targets_[0];
   }
 
   void Flush(Table table) override {
@@ -259,7 +265,8 @@ class LeveledStore : public SimulatedStore {
     older.reserve(static_cast<size_t>(Size(level, begin, end)));
     for (size_t i = begin; i < end; i++) older.insert(older.end(), level[i].items.begin(), level[i].items.end());
     sizes_[l] -= static_cast<double>(older.size());
-    const Table merged = MergeTables(newer, older);
+    Table merged = MergeTables(newer, older);
+    if (deletions_ == Deletions::kOddTimesDelete) DropDeletions(l, &merged);
     sizes_[l] += static_cast<double>(merged.size());
     accounts.Write(step, static_cast<double>(merged.size()));
     std::vector<File> outputs = Cut(merged, l);
@@ -268,8 +275,21 @@ class LeveledStore : public SimulatedStore {
                  std::make_move_iterator(outputs.end()));
   }
 
+  void DropDeletions(size_t l, Table* merged) const {
+    const auto gone = [&](Item item) {
+      if (item % 2 == 0) return false;
+      for (size_t deeper = l + 1; deeper < levels_.size(); deeper++) {
+        const auto range = Overlap(levels_[deeper], ItemKey(item), ItemKey(item));
+        if (range.first < range.second) return false;
+      }
+      return true;
+    };
+    merged->erase(std::remove_if(merged->begin(), merged->end(), gone), merged->end());
+  }
+
   std::vector<File> Cut(const Table& merged, size_t l) {
     std::vector<File> outputs;
+    if (merged.empty()) return outputs;
     const size_t target = static_cast<size_t>(std::llround(file_items_));
     std::pair<size_t, size_t> grandparents = {0, 0};
     if (l + 1 < levels_.size()) grandparents = Overlap(levels_[l + 1], ItemKey(merged.front()), ItemKey(merged.back()));
@@ -353,11 +373,12 @@ class LeveledStore : public SimulatedStore {
 
   const bool rocksdb_;
   const bool dynamic_;
+  const Deletions deletions_;
   const FilePick pick_;
   const size_t trigger_;
   const double file_items_;
   double base_items_;
-  const std::vector<double> targets_;
+  std::vector<double> targets_;
   std::vector<Table> level0_;  // oldest first
   double level0_size_ = 0;
   std::vector<Level> levels_;
@@ -368,6 +389,13 @@ class LeveledStore : public SimulatedStore {
 };
 
 }  // namespace
+
+std::unique_ptr<AdjustableStore> NewAdjustableStore(const Store& store, const std::vector<double>& targets,
+                                                    Deletions deletions) {
+  auto made = std::make_unique<LeveledStore>(store, targets, deletions);
+  made->SetTargets(targets);
+  return made;
+}
 
 Status SimulateLeveled(const Store& store, const Popularity& popularity, const SimulationOptions& options,
                        Report* report) {

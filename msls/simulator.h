@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,22 @@ class SimulatedStore {
 
   Accounts accounts;
 };
+
+// A leveled store whose level targets may change from one flush to the next, as SetOptions changes those of a database,
+// with as many levels as it is given targets; the last has none that matters.
+class AdjustableStore : public SimulatedStore {
+ public:
+  // In items, of levels 1, 2 ...; as many as the store was made with.
+  virtual void SetTargets(const std::vector<double>& targets) = 0;
+};
+
+// kAllValues: every item is a value. kOddTimesDelete: an item whose time is odd is a deletion, and goes when no deeper
+// level has a file that its key lies in.
+enum class Deletions { kAllValues, kOddTimesDelete };
+
+// A kLevelDB or kRocksDB store without dynamic_level_bytes.
+std::unique_ptr<AdjustableStore> NewAdjustableStore(const Store& store, const std::vector<double>& targets,
+                                                    Deletions deletions);
 
 Status SimulateLeveled(const Store& store, const Popularity& popularity, const SimulationOptions& options,
                        Report* report);

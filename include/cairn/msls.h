@@ -273,7 +273,8 @@ double SpaceBoundInItems(double space_bound, double data_bytes, double table_byt
 // The store's shape as RocksDB options of a column family, name and value, in the form that an OPTIONS file and
 // SetOptions take; only for kRocksDB, kLevelDB (as RocksDB with kRoundRobin) and kUniversal. Level sizes are reached
 // within 1 %: max_bytes_for_level_multiplier is 0.01 and max_bytes_for_level_multiplier_additional holds the ratios in
-// hundredths.
+// hundredths. The last level has room for twice the data, or for level_multiplier times the level before it if that is
+// more; levels that growing data adds below it are level_multiplier apart.
 Status RocksDBOptions(const Store& store, const Popularity& popularity,
                       std::vector<std::pair<std::string, std::string>>* options);
 

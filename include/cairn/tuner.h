@@ -1,6 +1,9 @@
 // cairn.Tuner watches a leveled RocksDB database, believes what its flushes say about the popularity of keys and the
 // size of items, and finds level sizes that write less (cairn/msls.h). In advisory mode, the default, it only reports;
-// otherwise it applies them through SetOptions, measures, and takes them back if more is written than before.
+// otherwise it applies them through SetOptions, measures, and takes them back if more is written than the sizes before
+// would have, or goes back to the user's sizes when data or workload have become others. What a user sets meanwhile
+// (max_bytes_for_level_*) stays: it is what the tuner compares with from then on. docs/tuner.md has the law. Each thing
+// done, and why another was not, is a line of the database's LOG.
 //
 //   rocksdb::Options options;
 //   options.level_compaction_dynamic_level_bytes = false;  // or the tuner can only advise
@@ -19,7 +22,8 @@
 //
 // Each column family with leveled compaction is watched and tuned by itself.
 //
-// Thread-safety: safe. One tuner serves one database, on a thread that runs from the first flush to Close.
+// Thread-safety: safe. One listener may serve several databases (one Options object opens two, say); each has a thread
+// that runs from its first flush to Close, and is counted by itself.
 
 #pragma once
 
@@ -56,7 +60,8 @@ struct TunerOptions {
   // Windows after a change that are not judged, while the levels take their new sizes.
   int settle_windows = 1;
 
-  // A change is taken back when more than this times the bytes before it are written.
+  // A change is taken back when more than this times what the sizes before it would have written is written: in one
+  // window by as much again, or in several by what adds up to that.
   double tolerance = 1.02;
 
   // Bytes kept for each live byte that new level sizes may cost, by the model. 0: no limit.
@@ -73,10 +78,12 @@ struct TunerReport {
   double writes_of_top_tenth = 0;  // part of the writes that go to the most popular tenth of the keys, by the sample
   // Bytes written by flush and compaction for each byte put in, the log left out.
   double measured = 0;
-  double predicted = 0;       // for the shape as it is
-  double predicted_best = 0;  // for the best shape
+  double predicted = 0;          // for the shape as it is
+  double predicted_untuned = 0;  // for the level sizes that the user set
+  double predicted_best = 0;     // for the best shape
   std::vector<double> best_level_bytes;
-  uint64_t looks = 0, changes = 0, rollbacks = 0, failures = 0;
+  // rollbacks: changes after which more was written than before; returns: those that were right once and are no longer.
+  uint64_t looks = 0, changes = 0, rollbacks = 0, returns = 0, failures = 0;
   // What was done and why not, newest last; the last hundred lines.
   std::vector<std::string> log;
 
