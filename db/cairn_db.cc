@@ -37,6 +37,26 @@ void RemoveServices(DBOptions* options) {
   if (!listeners.empty() && DatabaseServices::IsServices(listeners.front().get())) listeners.erase(listeners.begin());
 }
 
+// Properties by which RocksDB says what it compacts; it knows nothing of what tries do.
+bool IsOfTries(const Slice& property) {
+  return property == rocksdb::DB::Properties::kCompactionPending ||
+         property == rocksdb::DB::Properties::kNumRunningCompactions ||
+         property == rocksdb::DB::Properties::kEstimatePendingCompactionBytes;
+}
+
+void AddActivity(const Slice& property, TrieScheduler* scheduler, uint32_t family, uint64_t* value) {
+  if (property == rocksdb::DB::Properties::kNumRunningCompactions) {
+    *value += scheduler->GetActivity(TrieScheduler::kAllFamilies).running;
+    return;
+  }
+  const TrieScheduler::Activity activity = scheduler->GetActivity(family);
+  if (property == rocksdb::DB::Properties::kEstimatePendingCompactionBytes) {
+    *value += activity.due_bytes;
+  } else if (activity.due > 0) {
+    *value = 1;
+  }
+}
+
 }  // namespace
 
 const char DatabaseServices::kNoName[] = "";
@@ -135,7 +155,7 @@ void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, const Sli
   DBImpl::MultiGetEntity(ForMemTables(options), count, keys, results);
 }
 
-// As RocksDB's, with what is in memory.
+// As RocksDB's, that of what is in memory included.
 Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, ColumnFamilyHandle* family,
                              const Slice* begin, const Slice* end) {
   if (!IsTrie(family)) return DBImpl::CompactRange(options, family, begin, end);
@@ -159,7 +179,13 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
 Status CairnDB::SetOptions(ColumnFamilyHandle* family, const std::unordered_map<std::string, std::string>& options) {
   const Status s =
       CheckSetOptions(DBImpl::GetOptions(family), family->GetName(), services()->durable() != nullptr, options);
-  return s.ok() ? DBImpl::SetOptions(family, options) : s;
+  if (!s.ok()) return s;
+  const Status set = DBImpl::SetOptions(family, options);
+  const auto scheduler = TrieScheduler::Find(this);
+  if (set.ok() && scheduler != nullptr && options.count("disable_auto_compactions") > 0) {
+    scheduler->SetAutomatic(family->GetID(), !DBImpl::GetOptions(family).disable_auto_compactions);
+  }
+  return set;
 }
 
 Status CairnDB::PauseBackgroundWork() {
@@ -207,6 +233,12 @@ Status CairnDB::WaitForCompact(const rocksdb::WaitForCompactOptions& options) {
 }
 
 bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std::string* value) {
+  if (IsOfTries(property)) {
+    uint64_t number = 0;
+    const bool found = GetIntProperty(family, property, &number);
+    *value = std::to_string(number);
+    return found;
+  }
   const bool table = property == "cairn.stats";
   if (!table && property != "cairn.stats.json") return DBImpl::GetProperty(family, property, value);
   TrieStats trie;
@@ -222,6 +254,21 @@ bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std
   if (table && GetSubMemTableStats(*DBImpl::GetOptions(family).memtable_factory, &memtable).ok()) {
     *value += SubMemTableStatsToTable(memtable);
   }
+  return true;
+}
+
+bool CairnDB::GetIntProperty(ColumnFamilyHandle* family, const Slice& property, uint64_t* value) {
+  if (!DBImpl::GetIntProperty(family, property, value)) return false;
+  const auto scheduler = IsOfTries(property) ? TrieScheduler::Find(this) : nullptr;
+  if (scheduler != nullptr) AddActivity(property, scheduler.get(), family->GetID(), value);
+  return true;
+}
+
+bool CairnDB::GetAggregatedIntProperty(const Slice& property, uint64_t* value) {
+  if (!DBImpl::GetAggregatedIntProperty(property, value)) return false;
+  const auto scheduler = IsOfTries(property) ? TrieScheduler::Find(this) : nullptr;
+  // RocksDB adds a property of the database up over its column families; what tries do is counted once.
+  if (scheduler != nullptr) AddActivity(property, scheduler.get(), TrieScheduler::kAllFamilies, value);
   return true;
 }
 

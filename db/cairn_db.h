@@ -112,6 +112,9 @@ class CairnDB final : public rocksdb::DBImpl {
 
   using rocksdb::DBImpl::GetProperty;
   bool GetProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property, std::string* value) override;
+  using rocksdb::DBImpl::GetIntProperty;
+  bool GetIntProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property, uint64_t* value) override;
+  bool GetAggregatedIntProperty(const rocksdb::Slice& property, uint64_t* value) override;
   using rocksdb::DBImpl::GetOptions;
   rocksdb::Options GetOptions(rocksdb::ColumnFamilyHandle* family) const override;
   rocksdb::DBOptions GetDBOptions() const override;

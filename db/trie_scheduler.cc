@@ -139,6 +139,7 @@ TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, rocksdb::ColumnFami
   if (s.ok() && IsTrie(descriptor.options, &trie)) {
     const uint64_t slack = std::min<uint64_t>(descriptor.options.write_buffer_size / 8, 64 << 10);
     family = std::make_shared<Family>(id, descriptor.name, trie, slack);
+    family->automatic = !descriptor.options.disable_auto_compactions;
     family->error = CheckTrieOptions(descriptor.options);
     if (!family->error.ok()) {
       family->state = State::kRefused;
@@ -381,6 +382,7 @@ bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
   bool found = false;
   for (const auto& [id, candidate] : families_) {
     if (candidate == nullptr || candidate->state != State::kReady || candidate->retry_at_micros != 0) continue;
+    if (!candidate->automatic) continue;
     const uint64_t begin = NowMicros();
     TrieJob picked;
     if (candidate->picker.Pick(&picked) && (!found || picked.score > job->score)) {
@@ -442,7 +444,8 @@ void TrieScheduler::UpdateBrake() {
     Lock lock(mutex_);
     double pressure = 0;
     for (const auto& [id, family] : families_) {
-      if (family == nullptr || family->state != State::kReady) continue;
+      // As in RocksDB, nobody is slowed down for compactions that somebody has switched off.
+      if (family == nullptr || family->state != State::kReady || !family->automatic) continue;
       pressure = std::max(pressure, RootPressure(family->shape.root().files, family->shape.trie().root_trigger));
       // While nothing may run, there is nothing to wait for.
       if (paused_ == 0) pressure = std::max(pressure, kMostPressureForSpace * family->picker.SpacePressure());
@@ -700,6 +703,39 @@ Status TrieScheduler::StuckLocked() {
   FamilyPtr family;
   TrieJob job;
   return paused_ > 0 && running_ == 0 && PickLocked(&family, &job) ? paused : Status::OK();
+}
+
+void TrieScheduler::SetAutomatic(uint32_t family_id, bool automatic) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return;
+  const FamilyPtr family = FamilyOf(&lock, family_id);
+  const bool changes = family != nullptr && family->automatic != automatic;
+  if (changes) {
+    family->automatic = automatic;
+    WakeLocked();
+    lock.unlock();
+    UpdateBrake();
+    lock.lock();
+  }
+  LeaveLocked();
+}
+
+TrieScheduler::Activity TrieScheduler::GetActivity(uint32_t family_id) {
+  Activity activity;
+  Lock lock(mutex_);
+  if (!EnterLocked()) return activity;
+  for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
+    if (family == nullptr || family->state == State::kRefused || (family_id != kAllFamilies && id != family_id))
+      continue;
+    if (!Follow(&lock, family).ok()) continue;
+    activity.running += family->running;
+    for (const auto& [depth, due] : family->picker.PendingByDepth()) {
+      activity.due += due.columns;
+      activity.due_bytes += due.bytes;
+    }
+  }
+  LeaveLocked();
+  return activity;
 }
 
 Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {

@@ -77,6 +77,18 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options);
   // The error when compactions keep failing, Incomplete when one is due but paused.
   rocksdb::Status WaitUntilIdle(uint64_t timeout_micros);
+  // Whether the column family's compactions start by themselves (disable_auto_compactions); manual ones do in any case.
+  void SetAutomatic(uint32_t family_id, bool automatic);
+
+  // What runs and waits in one column family, or in all of them (kAllFamilies).
+  struct Activity {
+    uint64_t running = 0;  // compactions
+    uint64_t due = 0;      // containers that wait for one
+    uint64_t due_bytes = 0;
+  };
+  static constexpr uint32_t kAllFamilies = UINT32_MAX;
+  Activity GetActivity(uint32_t family_id);
+
   // NotFound when the column family is no trie.
   rocksdb::Status GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);
 
@@ -98,8 +110,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
     rocksdb::Status error;  // why it is kRefused, or the last compaction's failure
     TrieShape shape;
     TriePicker picker;
-    uint64_t version = 0;  // number of the Version that the shape is of; nothing while kUnread
-    bool stale = true;     // there may be a later Version
+    uint64_t version = 0;   // number of the Version that the shape is of; nothing while kUnread
+    bool stale = true;      // there may be a later Version
+    bool automatic = true;  // disable_auto_compactions is off
     // Nothing is compacted before `retry_at_micros` (0: no waiting): after a failure, or while RocksDB is not willing.
     uint64_t retry_at_micros = 0;
     uint64_t backoff_micros = 0;

@@ -324,6 +324,48 @@ TEST_F(OpeningTest, SetOptionsThatTheEngineDoesNotFollowAreRefused) {
   EXPECT_OK(db->SetOptions({{"write_buffer_size", "131072"}}));
 }
 
+TEST_F(OpeningTest, RocksDBsSignalsTellWhatATrieDoes) {
+  Options options = Trie();
+  options.disable_auto_compactions = true;
+  auto db = Open(options);
+  const auto property = [&](const std::string& name) {
+    uint64_t number = 0;
+    EXPECT_TRUE(db->GetIntProperty(name, &number));
+    std::string text;
+    EXPECT_TRUE(db->GetProperty(name, &text));
+    EXPECT_EQ(text, std::to_string(number));
+    return number;
+  };
+  for (int i = 0; i < 8; ++i) {
+    Fill(db.get());
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  // Due, and obeyed: nothing runs, and nobody is slowed down.
+  EXPECT_EQ(property(DB::Properties::kCompactionPending), 1u);
+  EXPECT_GT(property(DB::Properties::kEstimatePendingCompactionBytes), 0u);
+  EXPECT_EQ(property(DB::Properties::kNumRunningCompactions), 0u);
+  EXPECT_EQ(property(DB::Properties::kActualDelayedWriteRate), 0u);
+  EXPECT_OK(db->WaitForCompact(rocksdb::WaitForCompactOptions()));
+  EXPECT_EQ(DeepestDepth(db.get(), db->DefaultColumnFamily(), true), 0);
+  ASSERT_OK(db->EnableAutoCompaction({db->DefaultColumnFamily()}));
+  EXPECT_OK(db->WaitForCompact(rocksdb::WaitForCompactOptions()));
+  EXPECT_GT(DeepestDepth(db.get(), db->DefaultColumnFamily(), true), 0);
+  EXPECT_EQ(property(DB::Properties::kCompactionPending), 0u);
+  EXPECT_EQ(property(DB::Properties::kEstimatePendingCompactionBytes), 0u);
+  uint64_t all = 1;
+  ASSERT_TRUE(db->GetAggregatedIntProperty(DB::Properties::kEstimatePendingCompactionBytes, &all));
+  EXPECT_EQ(all, 0u);
+  ASSERT_OK(db->SetOptions({{"disable_auto_compactions", "true"}}));
+  for (int i = 0; i < 8; ++i) {
+    Fill(db.get());
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  EXPECT_EQ(property(DB::Properties::kCompactionPending), 1u);
+  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  EXPECT_EQ(property(DB::Properties::kCompactionPending), 0u);
+  Check(db.get());
+}
+
 // ---- Durable memtables
 
 class DurableOpeningTest : public OpeningTest {
