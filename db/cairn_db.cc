@@ -10,6 +10,7 @@
 #include "db/range_deletions.h"
 #include "db/rocksdb_hooks.h"
 #include "db/set_options.h"
+#include "db/stored_seed.h"
 #include "db/trie_scheduler.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/stackable_db.h"
@@ -186,6 +187,15 @@ Status CairnDB::SetOptions(ColumnFamilyHandle* family, const std::unordered_map<
     scheduler->SetAutomatic(family->GetID(), !DBImpl::GetOptions(family).disable_auto_compactions);
   }
   return set;
+}
+
+Status CairnDB::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& options, const std::string& name,
+                                             const rocksdb::ImportColumnFamilyOptions& import_options,
+                                             const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
+                                             ColumnFamilyHandle** handle) {
+  rocksdb::ColumnFamilyOptions with_seed = options;
+  if (!files.empty()) AdoptSeed(files[0]->db_comparator_name, &with_seed);
+  return DBImpl::CreateColumnFamilyWithImport(with_seed, name, import_options, files, handle);
 }
 
 Status CairnDB::PauseBackgroundWork() {

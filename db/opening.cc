@@ -12,6 +12,7 @@
 #include "db/listeners.h"
 #include "db/pool_presence.h"
 #include "db/rocksdb_hooks.h"
+#include "db/stored_seed.h"
 #include "db/trie_files.h"
 #include "db/trie_listener.h"
 #include "db/trie_scheduler.h"
@@ -81,10 +82,10 @@ Status CheckFamilyOfStockDatabase(const ColumnFamilyDescriptor& family) {
       "close it, and open it with this column family among its descriptors and create_missing_column_families");
 }
 
-Status OpenDatabase(const DBOptions& options, const std::string& path,
-                    const std::vector<ColumnFamilyDescriptor>& families, const OpenFunction& open,
-                    std::vector<ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+Status OpenDatabase(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& given,
+                    const OpenFunction& open, std::vector<ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
   *db = nullptr;
+  const std::vector<ColumnFamilyDescriptor> families = WithSeeds(options, path, given);
   if (!IsDurable(families)) {
     const Status s = CheckPool(PoolUse::kWrite, options, path, families);
     if (!s.ok()) return s;

@@ -84,7 +84,7 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   std::shared_ptr<rocksdb::TableFactory> bottommost;
   s = BottommostFor(*options, trie, *format, &bottommost);
   if (!s.ok()) return s;
-  options->comparator = HashOrderComparator(kind, trie.seed);
+  options->comparator = trie.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, trie.seed);
   options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
   options->table_factory = std::make_shared<HashOrderTableFactory>(std::move(format), std::move(bottommost));
   options->num_levels = TrieLevels(trie);

@@ -7,6 +7,7 @@
 
 #include "db/cairn_db.h"
 #include "db/opening.h"
+#include "db/stored_seed.h"
 
 // Nothing but the linker refers to what is defined here; db/register.cc does, so that the file is linked from an
 // archive, too.
@@ -70,35 +71,42 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   const Status s =
       ours == nullptr ? cairn::CheckFamilyOfStockDatabase({name, options}) : ours->CheckNewFamily({name, options});
   if (!s.ok()) return s;
-  return own::CreateColumnFamilyImpl(this, read_options, write_options, options, name, handle);
+  ColumnFamilyOptions with_seed = options;
+  cairn::DrawSeed(&with_seed);
+  return own::CreateColumnFamilyImpl(this, read_options, write_options, with_seed, name, handle);
 }
 
 Status DB::OpenForReadOnly(const Options& options, const std::string& path, DB** db, bool error_if_wal_file_exists) {
   *db = nullptr;
-  const Status s = cairn::CheckOpenForReading(options, path, {{kDefaultColumnFamilyName, options}});
-  return s.ok() ? own::OpenForReadOnly(options, path, db, error_if_wal_file_exists) : s;
+  const auto families = cairn::WithSeeds(options, path, {{kDefaultColumnFamilyName, options}});
+  const Status s = cairn::CheckOpenForReading(options, path, families);
+  const Options with_seed(options, families[0].options);
+  return s.ok() ? own::OpenForReadOnly(with_seed, path, db, error_if_wal_file_exists) : s;
 }
 
 Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
-                           const std::vector<ColumnFamilyDescriptor>& families,
-                           std::vector<ColumnFamilyHandle*>* handles, DB** db, bool error_if_wal_file_exists) {
+                           const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                           DB** db, bool error_if_wal_file_exists) {
   *db = nullptr;
+  const auto families = cairn::WithSeeds(options, path, given);
   const Status s = cairn::CheckOpenForReading(options, path, families);
   return s.ok() ? own::OpenForReadOnlyFamilies(options, path, families, handles, db, error_if_wal_file_exists) : s;
 }
 
 Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path, const std::string& secondary_path,
-                           const std::vector<ColumnFamilyDescriptor>& families,
-                           std::vector<ColumnFamilyHandle*>* handles, DB** db) {
+                           const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                           DB** db) {
   *db = nullptr;
+  const auto families = cairn::WithSeeds(options, path, given);
   const Status s = cairn::CheckOpenForReading(options, path, families);
   return s.ok() ? own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db) : s;
 }
 
 Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, const std::string& leader_path,
-                          const std::vector<ColumnFamilyDescriptor>& families,
-                          std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db) {
+                          const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                          std::unique_ptr<DB>* db) {
   db->reset();
+  const auto families = cairn::WithSeeds(options, leader_path, given);
   const Status s = cairn::CheckOpenForReading(options, leader_path, families);
   return s.ok() ? own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db) : s;
 }

@@ -115,7 +115,7 @@ Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
   }
   const std::shared_ptr<rocksdb::TableFactory> table =
       blocks != nullptr ? NewEctTableFactoryLike(*blocks, silt.table) : std::make_shared<EctTableFactory>(silt.table);
-  options->comparator = HashOrderComparator(kind, silt.seed);
+  options->comparator = silt.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, silt.seed);
   options->table_factory = std::make_shared<HashOrderTableFactory>(table);
   options->compaction_style = rocksdb::kCompactionStyleLevel;
   options->num_levels = kLevels;

@@ -34,8 +34,9 @@ Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
   Status s = ValidateTrieOptions(trie);
   if (!s.ok()) return s;
   const KeyHash* hash = HashOfComparator(options.comparator);
-  const std::string wanted = std::string(kHashOrderName) + ":" + trie.hash + ":" + std::to_string(trie.seed);
-  if (hash == nullptr || HashKindName(hash->kind()) != trie.hash || hash->seed() != trie.seed) {
+  const std::string wanted =
+      std::string(kHashOrderName) + ":" + trie.hash + ":" + std::to_string(SeedOrRandom(trie.seed));
+  if (hash == nullptr || HashKindName(hash->kind()) != trie.hash || hash->seed() != SeedOrRandom(trie.seed)) {
     return Status::InvalidArgument("the comparator is " + std::string(options.comparator->Name()),
                                    "the trie's partitioner wants " + wanted);
   }

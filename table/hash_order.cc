@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
+#include <unordered_map>
 #include <utility>
 
 #define XXH_INLINE_ALL
@@ -13,6 +15,8 @@
 #define XXH_VECTOR 2  // AVX2: keys are short, and GCC 12 warns of its own AVX-512 header
 #endif
 #include <xxhash.h>
+
+#include "cairn/hash_seed.h"
 
 namespace cairn {
 
@@ -91,12 +95,20 @@ class HashComparator final : public rocksdb::Comparator {
 // All that were made; none is ever destroyed.
 struct Comparators {
   std::mutex mutex;
-  std::map<std::pair<HashKind, uint64_t>, const HashComparator*> made;  // guarded by mutex
+  std::map<std::pair<HashKind, uint64_t>, const HashComparator*> made;        // guarded by mutex, by hash and seed
+  std::unordered_map<const rocksdb::Comparator*, const HashComparator*> all;  // guarded by mutex
 };
 
 Comparators& TheComparators() {
   static auto* const comparators = new Comparators();
   return *comparators;
+}
+
+// Its mutex is held.
+const HashComparator* NewComparator(Comparators* comparators, HashKind kind, uint64_t seed) {
+  const auto* const comparator = new HashComparator(kind, seed);
+  comparators->all[comparator] = comparator;
+  return comparator;
 }
 
 }  // namespace
@@ -121,16 +133,43 @@ const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed) {
   Comparators& comparators = TheComparators();
   std::lock_guard<std::mutex> lock(comparators.mutex);
   const HashComparator*& comparator = comparators.made[{kind, seed}];
-  if (comparator == nullptr) comparator = new HashComparator(kind, seed);
+  if (comparator == nullptr) comparator = NewComparator(&comparators, kind, seed);
   return comparator;
+}
+
+const rocksdb::Comparator* OpenSeedComparator(HashKind kind) {
+  const auto make = [](HashKind of) {
+    Comparators& comparators = TheComparators();
+    const std::lock_guard<std::mutex> lock(comparators.mutex);
+    return NewComparator(&comparators, of, SeedOrRandom(kRandomSeed));
+  };
+  static const HashComparator* const xxh3 = make(HashKind::kXxh3);
+  static const HashComparator* const sha1 = make(HashKind::kSha1);
+  return kind == HashKind::kSha1 ? sha1 : xxh3;
+}
+
+uint64_t DrawRandomSeed() {
+  std::random_device source;
+  for (;;) {
+    const uint64_t seed = static_cast<uint64_t>(source()) << 32 | source();
+    if (seed != kRandomSeed) return seed;
+  }
+}
+
+uint64_t SeedOrRandom(uint64_t seed) {
+  static const uint64_t random = DrawRandomSeed();
+  return seed == kRandomSeed ? random : seed;
 }
 
 rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocksdb::Comparator** comparator) {
   const rocksdb::Status malformed = rocksdb::Status::InvalidArgument(
-      "comparator \"" + name + "\"", "the hash order is written cairn.HashOrder:HASH:SEED, as cairn.HashOrder:xxh3:0");
+      "comparator \"" + name + "\"",
+      "the hash order is written cairn.HashOrder:HASH:SEED, as cairn.HashOrder:xxh3:42, or "
+      "cairn.HashOrder:HASH for the seed that the database has");
   std::string rest = name;
   HashKind kind = HashKind::kXxh3;
-  uint64_t seed = 0;
+  uint64_t seed = kDefaultSeed;
+  bool open = kDefaultSeed == kRandomSeed;
   const std::string prefix(kHashOrderName);
   if (rest.compare(0, prefix.size(), prefix) != 0) return malformed;
   rest.erase(0, prefix.size());
@@ -149,9 +188,10 @@ rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocks
       for (char digit : digits) value = value * 10 + static_cast<unsigned>(digit - '0');
       if (value > UINT64_MAX) return malformed;
       seed = static_cast<uint64_t>(value);
+      open = false;
     }
   }
-  *comparator = HashOrderComparator(kind, seed);
+  *comparator = open ? OpenSeedComparator(kind) : HashOrderComparator(kind, seed);
   return rocksdb::Status::OK();
 }
 
@@ -162,10 +202,12 @@ const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator) {
   if (strncmp(root->Name(), kHashOrderName, strlen(kHashOrderName)) != 0) return nullptr;
   Comparators& comparators = TheComparators();
   std::lock_guard<std::mutex> lock(comparators.mutex);
-  for (const auto& [kind_and_seed, hash_order] : comparators.made) {
-    if (hash_order == root) return &hash_order->hash();
-  }
-  return nullptr;
+  const auto found = comparators.all.find(root);
+  return found == comparators.all.end() ? nullptr : &found->second->hash();
+}
+
+bool SeedIsOpen(const rocksdb::Comparator* comparator) {
+  return comparator == OpenSeedComparator(HashKind::kXxh3) || comparator == OpenSeedComparator(HashKind::kSha1);
 }
 
 }  // namespace cairn

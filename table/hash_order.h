@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cairn/hash_seed.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/slice.h"
 #include "rocksdb/status.h"
@@ -40,9 +41,20 @@ class KeyHash {
 // The one comparator of this hash and seed; lives until the process ends, as RocksDB wants it.
 const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed);
 
+// The comparator of this hash whose seed is left open: it adopts the database's own when that is opened
+// (db/stored_seed.h). By itself it is a comparator like any other, of a random seed that the process keeps.
+const rocksdb::Comparator* OpenSeedComparator(HashKind kind);
+bool SeedIsOpen(const rocksdb::Comparator* comparator);
+
+// `seed`, or for kRandomSeed that of OpenSeedComparator.
+uint64_t SeedOrRandom(uint64_t seed);
+// A new one, never kRandomSeed.
+uint64_t DrawRandomSeed();
+
 constexpr char kHashOrderName[] = "cairn.HashOrder";
 
-// The comparator that a name of the form above describes; InvalidArgument for any other name.
+// The comparator that a name of the form above describes, or one without a seed (kDefaultSeed); InvalidArgument for any
+// other name.
 rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocksdb::Comparator** comparator);
 
 // Null unless `comparator` is (or wraps) one of the above.

@@ -14,6 +14,18 @@ namespace cairn {
 
 namespace {
 
+// Ingestion and import bring tables of other databases.
+rocksdb::Status CheckOrder(const rocksdb::TableReaderOptions& options, const rocksdb::TableReader& reader,
+                           const std::string& file) {
+  const auto properties = reader.GetTableProperties();
+  if (properties == nullptr || properties->comparator_name.empty()) return rocksdb::Status::OK();
+  const std::string wanted = options.internal_comparator.user_comparator()->Name();
+  if (properties->comparator_name == wanted) return rocksdb::Status::OK();
+  return rocksdb::Status::InvalidArgument(
+      file + " is in the order " + properties->comparator_name + ", the column family in the order " + wanted,
+      "write it with the column family's hash and seed (cairn/hash_seed.h)");
+}
+
 // Where tables count themselves, a new process goes on from the totals of the tables that it opens.
 void GoOnFromTotals(const rocksdb::TableReaderOptions& options, const rocksdb::TableReader& reader) {
   if (options.ioptions.compaction_style == rocksdb::kCompactionStyleNone || options.cur_db_session_id.empty()) return;
@@ -73,6 +85,7 @@ rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions
                                                       bool prefetch_index_and_filter_in_cache) const {
   const bool bottommost = formats_.bottommost != nullptr && HasEctIndex(read_options, options, file.get(), file_size);
   const std::shared_ptr<rocksdb::TableFactory>& table = bottommost ? formats_.bottommost : formats_.table;
+  const std::string name = file->file_name();
   OpenTableFunction open = nullptr;
   rocksdb::Status status;
   if (!bottommost) status = FindTableFormat(*table, read_options, options, file.get(), file_size, &open);
@@ -80,7 +93,12 @@ rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions
   status = open != nullptr ? open(table, read_options, options, std::move(file), file_size, reader)
                            : table->NewTableReader(read_options, options, std::move(file), file_size, reader,
                                                    prefetch_index_and_filter_in_cache);
-  if (status.ok()) GoOnFromTotals(options, **reader);
+  if (status.ok()) status = CheckOrder(options, **reader, name);
+  if (!status.ok()) {
+    reader->reset();
+    return status;
+  }
+  GoOnFromTotals(options, **reader);
   return status;
 }
 

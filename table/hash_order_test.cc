@@ -42,7 +42,9 @@ TEST(HashOrderTest, NameHoldsHashAndSeedAndRoundTrips) {
   ASSERT_TRUE(HashOrderComparatorFromName(comparator->Name(), &again).ok());
   EXPECT_EQ(again, comparator);
   ASSERT_TRUE(HashOrderComparatorFromName("cairn.HashOrder", &again).ok());
-  EXPECT_EQ(again, HashOrderComparator(HashKind::kXxh3, 0));
+  EXPECT_EQ(SeedIsOpen(again), kDefaultSeed == kRandomSeed);
+  EXPECT_TRUE(SeedIsOpen(OpenSeedComparator(HashKind::kXxh3)));
+  EXPECT_FALSE(SeedIsOpen(HashOrderComparator(HashKind::kXxh3, SeedOrRandom(kRandomSeed))));
 }
 
 TEST(HashOrderTest, RefusesMalformedNames) {

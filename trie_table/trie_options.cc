@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "rocksdb/convenience.h"
+#include "table/hash_order.h"
 
 namespace cairn {
 
@@ -38,7 +39,7 @@ int BitsPerDepth(const TrieOptions& trie) {
 HashPrefixMap ContainerMapOf(const TrieOptions& trie) {
   HashKind kind = HashKind::kXxh3;
   ParseHashKind(trie.hash, &kind).PermitUncheckedError();
-  return HashPrefixMap(KeyHash(kind, trie.seed), BitsPerDepth(trie));
+  return HashPrefixMap(KeyHash(kind, SeedOrRandom(trie.seed)), BitsPerDepth(trie));
 }
 
 Status TrieOptionsFromString(const std::string& text, TrieOptions* options) {

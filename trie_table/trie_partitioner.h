@@ -30,9 +30,14 @@ class TriePartitionerFactory : public rocksdb::SstPartitionerFactory {
       const rocksdb::SstPartitioner::Context& context) const override;
 
   const TrieOptions& trie() const { return trie_; }
+  // Its seed was not set: it is that of OpenSeedComparator, and may be replaced.
+  bool seed_is_open() const { return seed_is_open_; }
 
  private:
+  void SetSeed();
+
   TrieOptions trie_;
+  bool seed_is_open_ = false;
 };
 
 }  // namespace cairn

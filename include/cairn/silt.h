@@ -21,6 +21,7 @@
 #include <memory>
 #include <string>
 
+#include "cairn/hash_seed.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
@@ -67,7 +68,7 @@ rocksdb::TableFactory* NewEctTableFactory(const EctTableOptions& options);
 struct SiltOptions {
   // Hash and seed of the order, as in TrieOptions.
   std::string hash = "xxh3";
-  uint64_t seed = 0;
+  uint64_t seed = kDefaultSeed;
 
   // HashStores whose merge into the SortedStore is due: SILT's d, in write buffers full of different keys. Of a write
   // buffer in which each key was written twice the HashStore counts as half of one. More: fewer merges, but every

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <string>
 
+#include "cairn/hash_seed.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 
@@ -28,11 +29,12 @@ namespace cairn {
 // the partitioner ("cairn.TriePartitioner"), from where the compaction scheduler reads it.
 struct TrieOptions {
   // The hash that orders the keys: "xxh3", or "sha1" as in the paper (about 20 times the CPU). Opening with another
-  // hash or seed than the column family was created with fails: the comparator's name holds both.
+  // hash, or an explicit seed other than the column family was created with, fails: the comparator's name holds both.
   std::string hash = "xxh3";
 
-  // Seeds the hash, so that nobody can aim keys at one container.
-  uint64_t seed = 0;
+  // Seeds the hash, so that nobody can aim keys at one container. kRandomSeed: drawn when the column family is created,
+  // and that of the database when it is opened again.
+  uint64_t seed = kDefaultSeed;
 
   // Children of a container: 2, 4, 8, 16, 32 or 64. More: a shallower trie (fewer writes), but more files a compaction
   // writes at once.
