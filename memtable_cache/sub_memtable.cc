@@ -99,13 +99,11 @@ class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
   const char* key() const override { return EntryAt(current_); }
 
   void Next() override {
-    if (!forward_) Turn(+1);
-    ++positions_[current_];
-    if (positions_.size() > 1) {
-      PickFirst();
-    } else {
-      Settle();
-    }
+    const char* const last = key();
+    Advance();
+    // Tailing iterators go on from here when something has been written behind the last entry. RunsAreStale is cheap,
+    // and most often false.
+    if (!Valid() && table_->RunsAreStale()) GoOnBehind(last);
   }
 
   void Prev() override {
@@ -156,6 +154,24 @@ class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
   const SortedRun& Run(size_t i) const { return *(*runs_)[i]; }
   const char* EntryAt(size_t i) const { return Run(i).entry(static_cast<size_t>(positions_[i])); }
   bool InRun(size_t i) const { return positions_[i] >= 0 && static_cast<size_t>(positions_[i]) < Run(i).size(); }
+
+  void Advance() {
+    if (!forward_) Turn(+1);
+    ++positions_[current_];
+    if (positions_.size() > 1) {
+      PickFirst();
+    } else {
+      Settle();
+    }
+  }
+
+  // To the first entry behind this one, of what has been published by now.
+  void GoOnBehind(const char* entry) {
+    Position(rocksdb::GetLengthPrefixedSlice(entry));
+    forward_ = true;
+    PickFirst();
+    Advance();
+  }
 
   // Each positioning sees what was published before it, as in a skip list; tailing iterators rely on that.
   void Refresh() { runs_ = table_->SortedRuns(); }

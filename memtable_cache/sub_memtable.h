@@ -60,6 +60,8 @@ class SubMemTable : public rocksdb::MemTableRep {
 
   // Brings the runs up to date.
   std::shared_ptr<const RunSet> SortedRuns() const;
+  // Whether the runs lack entries that have been published.
+  bool RunsAreStale() const;
   const KeyOrder& order() const { return order_; }
 
   // Entries that no hash has and a lookup would look for by their marks; counted until there are `enough`.
@@ -117,8 +119,6 @@ class SubMemTable : public rocksdb::MemTableRep {
   enum class Growth { kAny, kSmall };
   // Adds at most `limit` entries. kSmall: none if a large hash table had to grow for them.
   void UpdateHashLocked(size_t limit, Growth growth) const;
-  // Whether the runs lack entries that have been published.
-  bool RunsAreStale() const;
   // Calls visit(entry) for every entry that is new to an index and was published before, at most `limit` of them; how
   // many they were. The caller holds the index's mutex. Writers may be as fast as this is: what they publish meanwhile
   // is left to the next call. finish() is called before a piece's progress is stored: from then on, readers rely on the

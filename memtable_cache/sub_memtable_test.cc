@@ -463,7 +463,30 @@ TEST(SubMemTableTest, FindsEveryVersionOfAHotKeyInAnyOrder) {
   }
 }
 
-// The same without an index, while the memtable is sorted.
+// As a tailing iterator does: what is written behind the last entry is seen from there, without a seek.
+TEST(SubMemTableTest, AnIteratorGoesOnWhenSomethingWasWrittenBehindItsLastEntry) {
+  for (const Comparator* comparator : {rocksdb::BytewiseComparator(), kComparators[3]}) {
+    Table table(comparator, FactoryOf(""));
+    const auto key = [](int i) { return std::to_string(1000 + i); };
+    for (int i = 0; i < 10; ++i) table.Add(key(i), i + 1, "");
+    std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+    iterator->Seek(InternalKey(key(9), rocksdb::kMaxSequenceNumber), nullptr);
+    for (int i = 9; i < 500; ++i) {
+      ASSERT_TRUE(iterator->Valid());
+      ASSERT_EQ(KeyOf(iterator->key()).user_key.ToString(), key(i));
+      if (i % 3 != 0) table.Add(key(i + 1), i + 2, "");
+      if (i % 3 == 0) {
+        table.Add(key(i + 1), i + 2, "");
+        table.Add(key(i - 1), 1000 + i, "");  // before it: of no interest
+      }
+      iterator->Next();
+    }
+    iterator->Next();
+    EXPECT_FALSE(iterator->Valid());
+  }
+}
+
+// Lookups without an index, while the memtable is sorted.
 TEST(SubMemTableTest, LooksUpWhileAReadOnlyMemtableIsSorted) {
   Table table(rocksdb::BytewiseComparator(), FactoryOf(""), 8 << 20);
   for (uint64_t i = 1; i <= 100000; ++i) table.Add(std::to_string(i % 1000), i, "v");
