@@ -242,10 +242,18 @@ bool HTableFile::FindCached(const UnitPlace& place, rocksdb::GetContext* get_con
   if (cache_ == nullptr) return false;
   const rocksdb::CacheKey key = KeyOf(place.offset);
   UnitCache cache(cache_.get());
-  HTableUnitContext context;
+  HTableUnitContext context(place.offset);
   UnitCache::TypedHandle* const handle =
       cache.LookupFull(key.AsSlice(), &context, rocksdb::Cache::Priority::LOW, statistics_, lowest_cache_tier_);
-  if (handle == nullptr) {
+  bool found = handle != nullptr;
+  if (found && !cache.Value(handle)->whole()) {
+    // Damaged in a secondary cache: the file has it.
+    RecordTick(statistics_, rocksdb::BLOCK_CHECKSUM_MISMATCH_COUNT);
+    cache.Release(handle);
+    cache_->Erase(key.AsSlice());
+    found = false;
+  }
+  if (!found) {
     CountMiss(get_context, statistics_);
     return false;
   }
@@ -311,7 +319,8 @@ Status HTableFile::Admit(const rocksdb::ReadOptions& read_options, const UnitPla
   UnitView view;
   const Status s = View(read_options, place, unit->bytes(), &plain, &view);
   if (!s.ok()) return s;
-  if (plain == nullptr) {
+  const bool decompressed = plain != nullptr;
+  if (!decompressed) {
     unit->Open();  // as View has found
     plain = std::move(unit);
   }
@@ -319,6 +328,8 @@ Status HTableFile::Admit(const rocksdb::ReadOptions& read_options, const UnitPla
     ref->SetOwned(std::move(plain));
     return s;
   }
+  // Of the bytes that a secondary cache may be given, and is to bring back.
+  if (decompressed) SetUnitChecksum(plain->bytes(), plain->size(), place.offset);
   const rocksdb::CacheKey key = KeyOf(place.offset);
   UnitCache cache(cache_.get());
   UnitCache::TypedHandle* handle = nullptr;

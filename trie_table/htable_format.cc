@@ -113,6 +113,11 @@ uint32_t UnitChecksum(const char* unit, size_t size, uint64_t offset) {
          (static_cast<uint32_t>(offset / kMinBucketSize) * 0x9e3779b1u);
 }
 
+void SetUnitChecksum(char* unit, size_t size, uint64_t offset) {
+  const uint32_t crc = UnitChecksum(unit, size, offset);
+  memcpy(unit + kUnitCrcOffset, &crc, sizeof(crc));
+}
+
 void AppendUnit(const UnitHeader& fields, std::string_view stored_payload, uint64_t offset, size_t size,
                 std::string* out) {
   const size_t start = out->size();
@@ -124,8 +129,7 @@ void AppendUnit(const UnitHeader& fields, std::string_view stored_payload, uint6
   PutU32(out, fields.raw);
   out->append(stored_payload);
   if (size != 0) out->resize(start + size, '\0');
-  const uint32_t crc = UnitChecksum(out->data() + start, out->size() - start, offset);
-  memcpy(&(*out)[start + kUnitCrcOffset], &crc, sizeof(crc));
+  SetUnitChecksum(&(*out)[start], out->size() - start, offset);
 }
 
 IndexStatus DecodeUnitHeader(const char* unit, size_t size, UnitHeader* header) {

@@ -91,6 +91,8 @@ void AppendUnit(const UnitHeader& fields, std::string_view stored_payload, uint6
 IndexStatus DecodeUnitHeader(const char* unit, size_t size, UnitHeader* header);
 // What AppendUnit stored as crc, computed from the bytes.
 uint32_t UnitChecksum(const char* unit, size_t size, uint64_t offset);
+// Stores it where AppendUnit does.
+void SetUnitChecksum(char* unit, size_t size, uint64_t offset);
 
 // A payload that is laid out in memory. kUnitSlack bytes behind it must be readable.
 class UnitView {

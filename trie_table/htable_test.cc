@@ -19,6 +19,7 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/perf_level.h"
+#include "rocksdb/secondary_cache.h"
 #include "rocksdb/sst_file_reader.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/statistics.h"
@@ -702,6 +703,128 @@ class DamagedTable {
   const rocksdb::InternalKeyComparator comparator_;
   std::vector<std::string> keys_;
 };
+
+// A secondary cache whose entries come back damaged.
+class DamagingCache : public rocksdb::SecondaryCache {
+ public:
+  enum class Damage { kNone, kFlippedBit, kCutOff, kZeros, kAnotherEntry, kEmpty };
+
+  explicit DamagingCache(Damage damage) : damage_(damage) {}
+  const char* Name() const override { return "DamagingCache"; }
+  rocksdb::Status Insert(const rocksdb::Slice& key, rocksdb::Cache::ObjectPtr object,
+                         const rocksdb::Cache::CacheItemHelper* helper, bool /*force*/) override {
+    std::string bytes(helper->size_cb(object), '\0');
+    const rocksdb::Status s = helper->saveto_cb(object, 0, bytes.size(), bytes.data());
+    entries_[key.ToString()] = bytes;
+    return s;
+  }
+  rocksdb::Status InsertSaved(const rocksdb::Slice& /*key*/, const rocksdb::Slice& /*saved*/,
+                              rocksdb::CompressionType /*type*/, rocksdb::CacheTier /*source*/) override {
+    return rocksdb::Status::OK();
+  }
+  std::unique_ptr<rocksdb::SecondaryCacheResultHandle> Lookup(const rocksdb::Slice& key,
+                                                              const rocksdb::Cache::CacheItemHelper* helper,
+                                                              rocksdb::Cache::CreateContext* context, bool /*wait*/,
+                                                              bool /*advise_erase*/, rocksdb::Statistics* /*stats*/,
+                                                              bool& kept) override {
+    kept = true;
+    const auto found = entries_.find(key.ToString());
+    if (found == entries_.end()) return nullptr;
+    auto handle = std::make_unique<Handle>();
+    const rocksdb::Status s =
+        helper->create_cb(Damaged(found->second), rocksdb::kNoCompression, rocksdb::CacheTier::kVolatileTier, context,
+                          nullptr, &handle->value, &handle->size);
+    if (!s.ok()) return nullptr;
+    hits++;
+    return handle;
+  }
+  bool SupportForceErase() const override { return false; }
+  void Erase(const rocksdb::Slice& key) override { entries_.erase(key.ToString()); }
+  void WaitAll(std::vector<rocksdb::SecondaryCacheResultHandle*> /*handles*/) override {}
+  std::string GetPrintableOptions() const override { return ""; }
+
+  uint64_t hits = 0;
+
+ private:
+  struct Handle : public rocksdb::SecondaryCacheResultHandle {
+    bool IsReady() override { return true; }
+    void Wait() override {}
+    rocksdb::Cache::ObjectPtr Value() override { return value; }
+    size_t Size() override { return size; }
+    rocksdb::Cache::ObjectPtr value = nullptr;
+    size_t size = 0;
+  };
+
+  std::string Damaged(const std::string& bytes) {
+    std::string damaged = bytes;
+    switch (damage_) {
+      case Damage::kNone:
+        break;
+      case Damage::kFlippedBit:
+        damaged[random_() % damaged.size()] ^= static_cast<char>(1 << random_() % 8);
+        break;
+      case Damage::kCutOff:
+        damaged.resize(random_() % damaged.size());
+        break;
+      case Damage::kZeros:
+        std::fill(damaged.begin(), damaged.end(), '\0');
+        break;
+      case Damage::kAnotherEntry:
+        damaged = entries_.begin()->second;
+        break;
+      case Damage::kEmpty:
+        damaged.clear();
+        break;
+    }
+    return damaged;
+  }
+
+  const Damage damage_;
+  std::mt19937_64 random_{1};
+  std::map<std::string, std::string> entries_;
+};
+
+TEST_F(HTableTest, DamageInASecondaryCacheIsReadFromTheFileAgain) {
+  using Damage = DamagingCache::Damage;
+  for (const rocksdb::CompressionType compression : {rocksdb::kNoCompression, rocksdb::kZSTD}) {
+    options_.compression = compression;
+    options_.table_factory = Factory(BlockCache::kNone);
+    OpenEmpty();
+    constexpr int kKeys = 8000;
+    const std::string tail(60, 'v');
+    for (int i = 0; i < kKeys; ++i) Put(Key(i), std::to_string(i) + tail);
+    Flush();
+    for (Damage damage :
+         {Damage::kNone, Damage::kFlippedBit, Damage::kCutOff, Damage::kZeros, Damage::kAnotherEntry, Damage::kEmpty}) {
+      Close();
+      auto damaging = std::make_shared<DamagingCache>(damage);
+      rocksdb::LRUCacheOptions primary(512 << 10, 0, false, 0.5);
+      primary.secondary_cache = damaging;
+      rocksdb::BlockBasedTableOptions block_options;
+      block_options.block_cache = primary.MakeSharedCache();
+      HTableOptions table;
+      table.table.reset(rocksdb::NewBlockBasedTableFactory(block_options));
+      options_.table_factory.reset(NewHTableFactory(table));
+      OpenGood();
+      for (int round = 0; round < 2; ++round) {
+        for (int i = 0; i < kKeys; ++i) ASSERT_EQ(std::to_string(i) + tail, Get(Key(i))) << static_cast<int>(damage);
+      }
+      std::vector<std::string> names;
+      for (int i = 0; i < kKeys; i += 50) names.push_back(Key(i));
+      const std::vector<rocksdb::Slice> keys(names.begin(), names.end());
+      std::vector<std::string> values;
+      for (const rocksdb::Status& s : db_->MultiGet(rocksdb::ReadOptions(), keys, &values)) {
+        ASSERT_TRUE(s.ok()) << s.ToString();
+      }
+      std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
+      int seen = 0;
+      for (it->SeekToFirst(); it->Valid(); it->Next()) seen++;
+      ASSERT_TRUE(it->status().ok()) << it->status().ToString();
+      EXPECT_EQ(kKeys, seen);
+      EXPECT_GT(damaging->hits, 100u);
+    }
+  }
+}
 
 TEST_F(HTableTest, DamageGivesTheRightAnswerOrCorruption) {
   for (const rocksdb::CompressionType compression : {rocksdb::kNoCompression, rocksdb::kZSTD}) {

@@ -34,6 +34,17 @@ class HTableUnit {
   const UnitView& view() const { return view_; }
   rocksdb::Slice ContentSlice() const { return rocksdb::Slice(bytes(), size_); }
 
+  // False for one that a secondary cache brought back otherwise than it was given: its view is empty.
+  bool whole() const { return whole_; }
+
+  // Opens bytes that came back from a secondary cache, of the unit at `offset` of its file.
+  void OpenAgain(uint64_t offset) {
+    UnitHeader header;
+    whole_ = DecodeUnitHeader(bytes(), size_, &header).ok() && UnitChecksum(bytes(), size_, offset) == header.crc &&
+             Open().ok();
+    if (!whole_) view_ = UnitView();
+  }
+
   // Makes view() of bytes that are not compressed.
   IndexStatus Open() {
     UnitHeader header;
@@ -46,19 +57,24 @@ class HTableUnit {
   explicit HTableUnit(size_t size) : size_(size) {}
 
   size_t size_;
+  bool whole_ = true;
   UnitView view_;
 };
 
 // Brings units back from a secondary cache.
 struct HTableUnitContext : public rocksdb::Cache::CreateContext {
+  explicit HTableUnitContext(uint64_t unit_offset) : offset(unit_offset) {}
+
   void Create(std::unique_ptr<HTableUnit>* unit, size_t* charge, const rocksdb::Slice& data,
               rocksdb::CompressionType /*type*/, rocksdb::MemoryAllocator* /*allocator*/) {
     *unit = HTableUnit::New(data.size());
-    memcpy((*unit)->bytes(), data.data(), data.size());
-    // Bytes that do not open leave an empty view, in which nothing is found; the cache gives back what it was given.
-    (*unit)->Open();
+    if (!data.empty()) memcpy((*unit)->bytes(), data.data(), data.size());
+    // The cache cannot be told that it is damaged; who asked for it looks at whole().
+    (*unit)->OpenAgain(offset);
     *charge = (*unit)->charge();
   }
+
+  const uint64_t offset;  // of the unit in its file, which is part of its checksum
 };
 
 using UnitCache = rocksdb::FullTypedCacheInterface<HTableUnit, HTableUnitContext>;
