@@ -9,6 +9,12 @@ void TrieListener::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo
   if (scheduler != nullptr) scheduler->OnFlush(info.cf_id);
 }
 
+void TrieListener::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
+  info.status.PermitUncheckedError();
+  const auto scheduler = TrieScheduler::Find(db);
+  if (scheduler != nullptr) scheduler->OnCompaction();
+}
+
 void TrieListener::OnExternalFileIngested(rocksdb::DB* db, const rocksdb::ExternalFileIngestionInfo& info) {
   const auto scheduler = TrieScheduler::Attach(db);
   if (scheduler != nullptr) scheduler->OnFilesIngested(info.cf_name);

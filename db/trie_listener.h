@@ -16,6 +16,7 @@ class TrieListener : public rocksdb::EventListener {
   const char* Name() const override { return kClassName(); }
 
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
   void OnExternalFileIngested(rocksdb::DB* db, const rocksdb::ExternalFileIngestionInfo& info) override;
   void OnTableFileDeleted(const rocksdb::TableFileDeletionInfo& info) override;
   void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override;

@@ -282,6 +282,10 @@ double TriePicker::SpacePressure() {
   if (SpaceHasChanged()) Space();
   if (space_.live == 0) return 0;
   const double slack = static_cast<double>(slack_bytes_);
+  // In a trie of a few write buffers, what the root gathers before it is due is more garbage than the bound allows. The
+  // root's own pressure limits that.
+  if (shape_->root().files > 0) flush_bytes_ = NextFlush();
+  if (Allowed(1) < static_cast<double>(space_.live) + shape_->trie().root_trigger * flush_bytes_) return 0;
   const double bound = Allowed(1) + slack;
   const double begin =
       std::min(std::max(bound - 2 * NextFlush(), Allowed(kSpaceLittleGarbage) + slack), bound * (1 - 1 / kFinestBrake));

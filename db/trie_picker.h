@@ -65,7 +65,8 @@ class TriePicker {
   void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
 
   // 0 while the write buffer that is being flushed and the one that is being filled keep the space bound, 1 if the trie
-  // has reached it; and 0 when no compaction runs nor could free space.
+  // has reached it; and 0 when no compaction runs nor could free space. Also 0 where the bound allows less garbage
+  // than root_trigger write buffers.
   double SpacePressure();
 
   // Columns that are due, and their bytes, by depth.
@@ -106,6 +107,7 @@ class TriePicker {
   uint64_t space_at_bytes_ = 0;
   uint64_t space_being_freed_ = 0;  // by compactions under way
   int running_ = 0;                 // compactions under way
+  double flush_bytes_ = 0;          // of a file in level 0, of late
   bool more_for_space_ = false;     // there was one for space to choose at the latest estimate
 
   struct Share {

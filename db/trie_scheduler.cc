@@ -103,7 +103,7 @@ TrieScheduler::TrieScheduler(rocksdb::DB* db)
   const rocksdb::DBOptions options = db->GetDBOptions();
   log_ = options.info_log;
   max_running_ = CompactionLimit(options);
-  brake_ = std::make_unique<WriteBrake>(static_cast<rocksdb::DBImpl*>(db_), options.delayed_write_rate);
+  brake_ = std::make_unique<WriteBrake>(static_cast<rocksdb::DBImpl*>(db_));
 }
 
 TrieScheduler::~TrieScheduler() {
@@ -213,7 +213,6 @@ Status TrieScheduler::Follow(Lock* lock, const FamilyPtr& family) {
     WakeLocked();
     return Status::ColumnFamilyDropped(family->name);
   }
-  uint64_t flushed = 0;
   std::vector<HeldVersion::File> unknown;
   if (family->state == State::kUnread || version->number() > family->version) {
     for (const HeldVersion::File& file : version->Files()) {
@@ -233,19 +232,16 @@ Status TrieScheduler::Follow(Lock* lock, const FamilyPtr& family) {
     if (first) written.RaiseTotals(family->totals.get());
     lock->lock();
     // Another thread may have brought a later one.
-    if (family->state == State::kUnread || version->number() > family->version) {
-      flushed = MirrorLocked(family, *version, born);
-    }
+    if (family->state == State::kUnread || version->number() > family->version) MirrorLocked(family, *version, born);
   }
   lock->unlock();
-  if (flushed > 0) brake_->Flushed(flushed, NowMicros());
   version.reset();
   lock->lock();
   return Status::OK();
 }
 
-uint64_t TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion& version,
-                                     const std::vector<TrieFile>& born) {
+void TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion& version,
+                                 const std::vector<TrieFile>& born) {
   std::unordered_set<uint64_t> present;
   for (const HeldVersion::File& file : version.Files()) present.insert(file.number());
   for (uint64_t number : family->shape.Numbers()) {
@@ -257,15 +253,14 @@ uint64_t TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion&
     family->shape.Add(file);
     if (file.level == 0) flushed += file.bytes;
   }
-  if (family->state == State::kUnread) flushed = 0;
-  if (flushed > 0) {
+  // Before the first Version, the tables' own records have counted all.
+  if (family->state == State::kReady) {
     family->totals->flushed_bytes += flushed;
     family->written_bytes[0] += flushed;
   }
   family->version = version.number();
   family->state = State::kReady;
   WakeLocked();
-  return flushed;
 }
 
 // --- Events ----------------------------------------------------------------------------------------------------------
@@ -276,10 +271,20 @@ void TrieScheduler::OnFlush(uint32_t column_family_id) {
   const FamilyPtr family = FamilyOf(&lock, column_family_id);
   if (family != nullptr && family->state != State::kRefused) {
     Follow(&lock, family).PermitUncheckedError();
-    lock.unlock();
-    UpdateBrake();
-    lock.lock();
   }
+  // A flush of any column family makes RocksDB raise the rate that writers are held to.
+  lock.unlock();
+  UpdateBrake();
+  lock.lock();
+  LeaveLocked();
+}
+
+void TrieScheduler::OnCompaction() {
+  Lock lock(mutex_);
+  if (brake_->rate() == 0 || !EnterLocked()) return;
+  lock.unlock();
+  UpdateBrake();
+  lock.lock();
   LeaveLocked();
 }
 
@@ -440,7 +445,7 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
 }
 
 void TrieScheduler::UpdateBrake() {
-  brake_->Update([this] {
+  brake_->Update(NowMicros(), [this] {
     Lock lock(mutex_);
     double pressure = 0;
     for (const auto& [id, family] : families_) {
@@ -539,7 +544,8 @@ void TrieScheduler::Shutdown() {
     changed_.wait(lock, [this] { return users_ == 0 && scheduled_ == 0; });
   }
   if (retry_thread_.joinable()) retry_thread_.join();
-  brake_->Update([] { return 0.0; });
+  brake_->Release();
+  ForgetWrittenTotals(session_id_);
   Registry& registry = GlobalRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
   const auto found = registry.schedulers.find(db_);
@@ -729,9 +735,16 @@ TrieScheduler::Activity TrieScheduler::GetActivity(uint32_t family_id) {
       continue;
     if (!Follow(&lock, family).ok()) continue;
     activity.running += family->running;
+    const uint64_t due_before = activity.due;
     for (const auto& [depth, due] : family->picker.PendingByDepth()) {
       activity.due += due.columns;
       activity.due_bytes += due.bytes;
+    }
+    // Files to be split, and compactions for space.
+    TrieJob job;
+    if (activity.due == due_before && family->picker.Pick(&job)) {
+      ++activity.due;
+      activity.due_bytes += job.input_bytes;
     }
   }
   LeaveLocked();

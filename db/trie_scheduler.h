@@ -63,6 +63,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   rocksdb::Status LoadAllFamilies();
 
   void OnFlush(uint32_t column_family_id);
+  void OnCompaction();  // of a column family that RocksDB compacts by itself
   void OnFilesIngested(const std::string& column_family_name);
   void OnFileDeleted(const std::string& db_path, const std::string& file_path);
   void OnRecovered();  // from a background error
@@ -164,8 +165,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   rocksdb::Status StuckLocked();
   // Brings the shape to the current Version. Lets go of the lock meanwhile.
   rocksdb::Status Follow(Lock* lock, const FamilyPtr& family);
-  // Returns the bytes of newly flushed files.
-  uint64_t MirrorLocked(const FamilyPtr& family, const HeldVersion& version, const std::vector<TrieFile>& born);
+  void MirrorLocked(const FamilyPtr& family, const HeldVersion& version, const std::vector<TrieFile>& born);
   void TryAgainLocked(const FamilyPtr& family);  // without delay
   void RetryLaterLocked(const FamilyPtr& family, uint64_t micros);
   void RetryLoop();

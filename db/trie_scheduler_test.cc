@@ -24,6 +24,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/sst_file_manager.h"
+#include "table/written_totals.h"
 
 namespace cairn {
 namespace {
@@ -283,6 +284,84 @@ TEST_F(TrieSchedulerTest, AManualCompactionHoldsUpNoOtherContainer) {
   thread.join();
   EXPECT_TRUE(manual.ok()) << manual.ToString();
   EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+}
+
+class WriteThrottleTest : public TrieSchedulerTest {
+ protected:
+  // A trie whose root cannot move, and a column family that RocksDB compacts by itself.
+  void OpenWithAFullRoot() {
+    ASSERT_TRUE(UseTrie(&options_, trie_).ok());
+    rocksdb::ColumnFamilyOptions other;
+    other.disable_auto_compactions = true;
+    rocksdb::DB* db = nullptr;
+    const Status s = cairn::Open(options_, path_, {{"default", options_}, {"other", other}}, &handles_, &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    db_.reset(db);
+    db_->DisableManualCompaction();
+    for (int flush = 0; flush < 4 * trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
+    ASSERT_TRUE(Await([&] { return Stats(handles_[0]).delayed_write_rate > 0; }));
+  }
+
+  uint64_t RateOfRocksDB() {
+    uint64_t rate = 0;
+    EXPECT_TRUE(db_->GetIntProperty("rocksdb.actual-delayed-write-rate", &rate));
+    return rate;
+  }
+};
+
+// RocksDB raises the rate with each flush of a column family that is not behind.
+TEST_F(WriteThrottleTest, FlushesOfOthersDoNotRaiseTheRate) {
+  OpenWithAFullRoot();
+  const uint64_t rate = Stats(handles_[0]).delayed_write_rate;
+  EXPECT_EQ(RateOfRocksDB(), rate);
+  for (int flush = 0; flush < 5; ++flush) {
+    Flush(handles_[1], 10, 100);
+    ASSERT_TRUE(Await([&] { return RateOfRocksDB() == rate; })) << RateOfRocksDB() << " instead of " << rate;
+  }
+  EXPECT_EQ(Stats(handles_[0]).delayed_write_rate, rate);
+}
+
+TEST_F(WriteThrottleTest, NoRateIsAboveDelayedWriteRate) {
+  options_.delayed_write_rate = 1 << 20;
+  // Writers are faster than that before.
+  Open({"default"});
+  const auto begin = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(1200)) Flush(handles_[0], 1000, 1000);
+  Close();
+  fs::remove_all(path_);
+  OpenWithAFullRoot();
+  EXPECT_LE(RateOfRocksDB(), 1u << 20);
+  EXPECT_EQ(Stats(handles_[0]).delayed_write_rate, RateOfRocksDB());
+  db_->EnableManualCompaction();
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+  EXPECT_TRUE(Await([&] { return RateOfRocksDB() == 0 && Stats(handles_[0]).delayed_write_rate == 0; }));
+}
+
+TEST_F(TrieSchedulerTest, TellsWhatThereIsToDo) {
+  Open({"default"});
+  const auto scheduler = TrieScheduler::Find(db_.get());
+  ASSERT_NE(scheduler, nullptr);
+  EXPECT_EQ(scheduler->GetActivity(0).due, 0u);
+  db_->DisableManualCompaction();
+  for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
+  EXPECT_TRUE(Await([&] { return scheduler->GetActivity(0).due > 0; }));
+  EXPECT_GT(scheduler->GetActivity(0).due_bytes, 0u);
+  db_->EnableManualCompaction();
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+  EXPECT_EQ(scheduler->GetActivity(0).due, 0u);
+  EXPECT_EQ(scheduler->GetActivity(0).due_bytes, 0u);
+  EXPECT_EQ(scheduler->GetActivity(0).running, 0u);
+}
+
+TEST_F(TrieSchedulerTest, AClosedDatabaseLeavesNoTotalsBehind) {
+  const size_t before = CountWrittenTotals();
+  for (int i = 0; i < 5; ++i) {
+    Open({"default", "second"});
+    Flush(handles_[0], 10, 100);
+    Flush(handles_[1], 10, 100);
+    Close();
+  }
+  EXPECT_EQ(CountWrittenTotals(), before);
 }
 
 // Values of 1,000 bytes with merge operands of 8 bytes on top, which cost next to nothing to keep for a while.

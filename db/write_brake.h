@@ -9,6 +9,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -19,29 +20,37 @@
 
 namespace cairn {
 
+// The law: under a pressure p, RocksDB's writers are held to
+//
+//   min(delayed_write_rate, full * (1 - p)^2) bytes of write batches a second, 4 KiB at least,
+//
+// where `full` is what writers took while nothing held them, or delayed_write_rate if that is more. RocksDB has one
+// rate for all its column families and changes it by itself: it caps it at delayed_write_rate, and multiplies it by 1.4
+// whenever one of them installs a flush or a compaction. So each Update sets it anew. It is left alone while it is
+// lower than what was set last: then a column family that is no trie holds writers back, too.
 class WriteBrake {
  public:
-  // Writers get what they took of late, and at least `least_full_rate` bytes a second, when the brake begins to act.
-  WriteBrake(rocksdb::DBImpl* db, uint64_t least_full_rate)
-      : db_(db), least_full_rate_(least_full_rate), full_rate_(least_full_rate) {}
-
-  // Tells of a flush: how fast writers are while nobody holds them.
-  void Flushed(uint64_t bytes, uint64_t now_micros);
+  explicit WriteBrake(rocksdb::DBImpl* db);
 
   // Sets the brake to what `pressure` returns: 0 lets go, 1 all but stops writers. Calls of Update are one after
   // another, so the last one to ask is the last one to act.
-  void Update(const std::function<double()>& pressure);
+  void Update(uint64_t now_micros, const std::function<double()>& pressure);
 
-  // Bytes a second that writers are held to; 0 when they are not.
+  // Lets go for good. The DB may be closing.
+  void Release();
+
+  // Bytes a second that writers were held to after the last Update, read back from RocksDB; 0 when they were not.
   uint64_t rate() const { return rate_; }
 
  private:
+  void MeasureFreeWriters(uint64_t now_micros);
+
   rocksdb::DBImpl* const db_;
-  const uint64_t least_full_rate_;
   std::mutex mutex_;
-  uint64_t full_rate_;
+  uint64_t free_rate_ = 0;          // what writers took of late while nothing held them
   uint64_t free_since_micros_ = 0;  // begin of a time without the brake; 0: none
-  uint64_t free_bytes_ = 0;         // flushed since then
+  uint64_t bytes_then_ = 0;         // written to the DB until then
+  uint64_t last_set_ = 0;
   std::unique_ptr<rocksdb::WriteControllerToken> token_;
   std::atomic<uint64_t> rate_{0};
 };

@@ -11,6 +11,16 @@ namespace cairn {
 
 namespace {
 
+struct Kept {
+  std::mutex mutex;
+  std::map<std::pair<std::string, uint32_t>, std::shared_ptr<WrittenTotals>> totals;  // by session and column family
+};
+
+Kept& KeptTotals() {
+  static auto* kept = new Kept();
+  return *kept;
+}
+
 void Raise(std::atomic<uint64_t>* total, uint64_t value) {
   uint64_t seen = total->load(std::memory_order_relaxed);
   while (seen < value && !total->compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
@@ -51,12 +61,26 @@ void WrittenTotalsReader::RaiseTotals(WrittenTotals* totals) const {
 }
 
 std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id, uint32_t column_family_id) {
-  static std::mutex mutex;
-  static auto* totals = new std::map<std::pair<std::string, uint32_t>, std::shared_ptr<WrittenTotals>>();
-  std::lock_guard<std::mutex> lock(mutex);
-  std::shared_ptr<WrittenTotals>& found = (*totals)[{db_session_id, column_family_id}];
+  Kept& kept = KeptTotals();
+  std::lock_guard<std::mutex> lock(kept.mutex);
+  std::shared_ptr<WrittenTotals>& found = kept.totals[{db_session_id, column_family_id}];
   if (found == nullptr) found = std::make_shared<WrittenTotals>();
   return found;
+}
+
+void ForgetWrittenTotals(const std::string& db_session_id) {
+  Kept& kept = KeptTotals();
+  std::lock_guard<std::mutex> lock(kept.mutex);
+  const auto begin = kept.totals.lower_bound({db_session_id, 0});
+  auto end = begin;
+  while (end != kept.totals.end() && end->first.first == db_session_id) ++end;
+  kept.totals.erase(begin, end);
+}
+
+size_t CountWrittenTotals() {
+  Kept& kept = KeptTotals();
+  std::lock_guard<std::mutex> lock(kept.mutex);
+  return kept.totals.size();
 }
 
 std::string EncodeWrittenTotals(const WrittenTotals& totals) {

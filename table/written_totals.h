@@ -11,6 +11,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -33,8 +34,14 @@ struct WrittenTotals {
   void RaiseTo(uint64_t flushed, uint64_t compacted);
 };
 
-// The totals of one column family of one open database; made at first use, kept while the process lives.
+// The totals of one column family of one open database; made at first use, kept until they are forgotten.
 std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id, uint32_t column_family_id);
+
+// For a database that is being closed. Whoever still has totals may go on with them.
+void ForgetWrittenTotals(const std::string& db_session_id);
+
+// Column families that are remembered.
+size_t CountWrittenTotals();
 
 // What a table carries; false if it carries nothing readable.
 bool DecodeWrittenTotals(const rocksdb::UserCollectedProperties& properties, uint64_t* flushed, uint64_t* compacted);
