@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "db/cairn_db.h"
 #include "db/cairn_parts.h"
@@ -12,10 +13,12 @@
 #include "db/listeners.h"
 #include "db/pool_presence.h"
 #include "db/rocksdb_hooks.h"
+#include "db/silt_merges.h"
 #include "db/stored_seed.h"
 #include "db/trie_files.h"
 #include "db/trie_listener.h"
 #include "db/trie_scheduler.h"
+#include "rocksdb/utilities/options_util.h"
 #include "table/hash_order.h"
 #include "trie_table/trie_options.h"
 
@@ -33,7 +36,13 @@ bool HasTrie(const std::vector<ColumnFamilyDescriptor>& families) {
                      [](const auto& family) { return IsTrie(family.options, nullptr); });
 }
 
-// The options as RocksDB gets them: with services of this opening first, and with what compacts tries.
+bool HasSilt(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return IsSilt(family.options, nullptr); });
+}
+
+// The options as RocksDB gets them: with services of this opening first, and with what compacts tries and merges SILT
+// stores.
 DBOptions WithServices(const DBOptions& given, const std::vector<ColumnFamilyDescriptor>& families,
                        std::shared_ptr<DatabaseServices> services) {
   DBOptions options = given;
@@ -42,6 +51,7 @@ DBOptions WithServices(const DBOptions& given, const std::vector<ColumnFamilyDes
                                  [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
                   listeners.end());
   if (HasTrie(families)) AddListener<TrieListener>(&options);
+  if (HasSilt(families)) AddListener<SiltMerges>(&options);
   listeners.insert(listeners.begin(), std::move(services));
   return options;
 }
@@ -125,6 +135,30 @@ Status CheckOpenForReading(const DBOptions& options, const std::string& path,
     if (!s.ok()) return s;
   }
   return CheckPool(PoolUse::kRead, options, path, families);
+}
+
+Status CheckRepair(const DBOptions& options, const std::string& path,
+                   const std::vector<ColumnFamilyDescriptor>& families, const rocksdb::ColumnFamilyOptions* unknown) {
+  const Status s = CheckPool(PoolUse::kRepair, options, path, families);
+  DBOptions ignored;
+  std::vector<ColumnFamilyDescriptor> stored;
+  rocksdb::ConfigOptions config;
+  if (options.env != nullptr) config.env = options.env;
+  if (!s.ok() || !rocksdb::LoadLatestOptions(config, path, &ignored, &stored).ok()) return s;
+  for (const ColumnFamilyDescriptor& family : stored) {
+    const rocksdb::ColumnFamilyOptions* given = unknown;
+    for (const ColumnFamilyDescriptor& one : families) {
+      if (one.name == family.name) given = &one.options;
+    }
+    const std::string order = family.options.comparator->Name();
+    if (!IsCairnName(order.c_str()) || (given != nullptr && order == given->comparator->Name())) continue;
+    return Status::InvalidArgument("RepairDB of " + path,
+                                   "column family " + family.name + " is in the order " + order +
+                                       ", which the options do not have: no table of it would be readable again; use "
+                                       "`cairn repair " +
+                                       path + "`");
+  }
+  return s;
 }
 
 Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,

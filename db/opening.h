@@ -40,6 +40,12 @@ rocksdb::Status CheckFamilyOfStockDatabase(const rocksdb::ColumnFamilyDescriptor
 // What every column family must fulfil, at whichever door it comes in. `options`: the database's.
 rocksdb::Status CheckFamily(const rocksdb::DBOptions& options, const rocksdb::ColumnFamilyDescriptor& family);
 
+// RepairDB makes a new MANIFEST: refused while a pool file holds writes, which would fit the old one only, and where a
+// column family in an order of Cairn's would get another. `unknown`: options of families that are not named, if any.
+rocksdb::Status CheckRepair(const rocksdb::DBOptions& options, const std::string& path,
+                            const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                            const rocksdb::ColumnFamilyOptions* unknown);
+
 // RocksDB's DestroyDB, and the pool file.
 rocksdb::Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,
                                 const std::vector<rocksdb::ColumnFamilyDescriptor>& families);

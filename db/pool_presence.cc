@@ -169,11 +169,11 @@ Status Recovered(const rocksdb::DBOptions& options, const std::string& path, con
 std::string Purpose(PoolUse use) {
   switch (use) {
     case PoolUse::kRead:
-      return "a reader would miss them";
+      return "which a reader would miss";
     case PoolUse::kWrite:
-      return "opened without durable memtables it would lose them";
+      return "which an opening without durable memtables would lose";
     case PoolUse::kRepair:
-      return "a repair would lose them";
+      return "which a repair would lose";
   }
   return "";
 }
@@ -219,8 +219,8 @@ std::string PoolPresence::ToString() const {
     case PoolState::kIdle:
       return pool + " holds nothing";
     case PoolState::kHoldsWrites:
-      return pool + " holds " + std::to_string(writes) + " writes (" + std::to_string(bytes) +
-             " bytes) that are in no table";
+      return pool + " holds " + std::to_string(writes) + (writes == 1 ? " write (" : " writes (") +
+             std::to_string(bytes) + " bytes) not in any table";
     case PoolState::kUnusable:
       return why.ToString();
     case PoolState::kInUse:
@@ -285,7 +285,7 @@ Status CheckPool(PoolUse use, const rocksdb::DBOptions& given, const std::string
                                     " only; ask the process that has it open, or close it there first");
     case PoolState::kHoldsWrites:
       return Status::InvalidArgument(path, found.ToString() + ", " + Purpose(use) + "; `cairn recover " + path +
-                                               "` puts them into a WAL, as an opening with durable memtables does" +
+                                               "` brings them back, as an opening with durable memtables does" +
                                                Discard(path));
     case PoolState::kUnusable:
       return found.why;

@@ -39,7 +39,7 @@ struct PoolPresence {
   uint64_t session = 0;     // of its superblock; 0 where that cannot be read
   rocksdb::Status why;      // kUnusable
 
-  // "<pool> holds 112 writes (13520 bytes) that are in no table".
+  // "<pool> holds 112 writes (13520 bytes) not in any table".
   std::string ToString() const;
 };
 

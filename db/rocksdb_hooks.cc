@@ -115,4 +115,21 @@ Status DestroyDB(const std::string& path, const Options& options, const std::vec
   return cairn::DestroyDatabase(path, options, families);
 }
 
+Status RepairDB(const std::string& path, const Options& options) {
+  const Status s = cairn::CheckRepair(options, path, {}, &options);
+  return s.ok() ? own::RepairDB(path, options) : s;
+}
+
+Status RepairDB(const std::string& path, const DBOptions& options,
+                const std::vector<ColumnFamilyDescriptor>& families) {
+  const Status s = cairn::CheckRepair(options, path, families, nullptr);
+  return s.ok() ? own::RepairDBFamilies(path, options, families) : s;
+}
+
+Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& families,
+                const ColumnFamilyOptions& unknown) {
+  const Status s = cairn::CheckRepair(options, path, families, &unknown);
+  return s.ok() ? own::RepairDBUnknownFamilies(path, options, families, unknown) : s;
+}
+
 }  // namespace rocksdb

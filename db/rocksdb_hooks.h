@@ -63,6 +63,17 @@ rocksdb::Status OpenAsFollowerFamilies(const rocksdb::DBOptions& options, const 
 rocksdb::Status DestroyDB(const std::string& path, const rocksdb::Options& options,
                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families) asm("cairn_rocksdb_DestroyDB");
 
+rocksdb::Status RepairDB(const std::string& path, const rocksdb::Options& options) asm("cairn_rocksdb_RepairDB");
+
+rocksdb::Status RepairDBFamilies(
+    const std::string& path, const rocksdb::DBOptions& options,
+    const std::vector<rocksdb::ColumnFamilyDescriptor>& families) asm("cairn_rocksdb_RepairDBFamilies");
+
+rocksdb::Status RepairDBUnknownFamilies(
+    const std::string& path, const rocksdb::DBOptions& options,
+    const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+    const rocksdb::ColumnFamilyOptions& unknown) asm("cairn_rocksdb_RepairDBUnknownFamilies");
+
 // Puts the database into its background-error state, as after a write or sync of the WAL that failed.
 void WriteErrorToBackgroundError(rocksdb::DBImpl* db,
                                  const rocksdb::IOStatus& error) asm("cairn_rocksdb_WriteErrorToBackgroundError");

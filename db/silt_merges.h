@@ -34,6 +34,9 @@ class SiltMerges : public rocksdb::EventListener {
  public:
   static const char* kClassName() { return "cairn.SiltMerges"; }
   const char* Name() const override { return kClassName(); }
+  // Not in OPTIONS files and option strings: every opening of a SILT store adds it (db/opening.cc), and RocksJava's
+  // parser takes no list of listeners.
+  std::string GetId() const override { return std::string(); }
 
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
   void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;

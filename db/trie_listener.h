@@ -6,6 +6,8 @@
 
 #pragma once
 
+#include <string>
+
 #include "rocksdb/listener.h"
 
 namespace cairn {
@@ -14,6 +16,9 @@ class TrieListener : public rocksdb::EventListener {
  public:
   static const char* kClassName() { return "cairn.TrieCompaction"; }
   const char* Name() const override { return kClassName(); }
+  // Not in OPTIONS files and option strings: every opening of a trie adds it (db/opening.cc), and RocksJava's parser
+  // takes no list of listeners.
+  std::string GetId() const override { return std::string(); }
 
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;

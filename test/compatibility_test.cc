@@ -584,7 +584,7 @@ TEST_F(CompatibilityTest, OptionsFileAlone) {
   EXPECT_STREQ(descriptors[0].options.comparator->Name(), TrieOptionsOf().comparator->Name());
   ASSERT_NE(descriptors[0].options.sst_partitioner_factory, nullptr);
   EXPECT_STREQ(descriptors[0].options.sst_partitioner_factory->Name(), "cairn.TriePartitioner");
-  ASSERT_EQ(db_options.listeners.size(), 1u);
+  EXPECT_TRUE(db_options.listeners.empty());  // every opening of a trie brings its own
   std::vector<ColumnFamilyHandle*> handles;
   rocksdb::DB* raw = nullptr;
   ASSERT_OK(rocksdb::DB::Open(db_options, DbPath(), descriptors, &handles, &raw));

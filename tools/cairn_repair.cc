@@ -46,7 +46,7 @@ Status Repair(const std::string& path, bool yes, bool* agreed, std::string* what
     for (const std::string& line : plan.lines) std::fprintf(stderr, "%s\n", line.c_str());
     if (plan.step == last) break;
     last = plan.step;
-    *agreed = plan.step == RepairStep::kLeaveOut || Agreed(yes);
+    *agreed = Agreed(yes);
     if (!*agreed) return s;
     s = repair->Do(plan);
     *what_was_done = plan.done;

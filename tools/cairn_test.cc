@@ -218,7 +218,7 @@ TEST_F(CairnTest, OptionsAreACompleteOptionsFile) {
   EXPECT_EQ(5, trie.trigger);
   EXPECT_EQ(1048576u, families[0].options.write_buffer_size);
   EXPECT_EQ(3, options.max_background_jobs);
-  EXPECT_EQ(1u, options.listeners.size());
+  EXPECT_TRUE(options.listeners.empty());
   std::vector<ColumnFamilyHandle*> handles;
   DB* db = nullptr;
   s = DB::Open(options, Path("db"), families, &handles, &db);

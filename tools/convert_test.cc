@@ -187,12 +187,12 @@ TEST_F(ConvertTest, DurableMemtables) {
 
     result = Convert(dir_ / "copy", {"--to", "trie"});
     EXPECT_EQ(result.exit_code, 1);
-    EXPECT_CONTAINS(result.err, "1 writes");
+    EXPECT_CONTAINS(result.err, "holds 1 write (");
     EXPECT_CONTAINS(result.err, "cairn recover " + source_);
     EXPECT_FALSE(fs::exists(dir_ / "copy"));
     result = RunProgram({ProgramPath("cairn"), "stats", source_, "--json"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
-    EXPECT_CONTAINS(result.out, "holds 1 writes");
+    EXPECT_CONTAINS(result.out, "holds 1 write (");
     EXPECT_EQ(RunProgram({ProgramPath("cairn"), "recover", source_}).exit_code, 0);
     for (const std::string engine : {"trie", "stock"}) {
       result = Convert(dir_ / engine, {"--to", engine});

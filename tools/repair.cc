@@ -42,10 +42,6 @@ bool IsOfTheMachine(const Status& s) {
 // Something in the database's files may be damaged or missing.
 bool MayBeDamage(const Status& s) { return (s.IsCorruption() || s.IsPathNotFound()) && !IsOfTheMachine(s); }
 
-bool IsRefusedRangeDeletion(const Status& s) {
-  return s.IsNotSupported() && s.ToString().find("DeleteRange") != std::string::npos;
-}
-
 Status NoDamage(const std::string& path, const Status& s) {
   return Status::Aborted(
       path, "does not open, but that is no damage that a repair mends: " + s.ToString() + "; " + kUnchanged);
@@ -217,13 +213,6 @@ Status DatabaseRepair::Plan(RepairPlan* plan) {
   const Status opened = TryToRead(options_);
   if (opened.ok()) return opened;
   plan->lines.push_back("It does not open: " + opened.ToString());
-  if (IsRefusedRangeDeletion(opened)) {
-    // Repairing would apply it, in hash order.
-    plan->step = RepairStep::kLeaveOut;
-    plan->lines.emplace_back("Write batches with a DeleteRange that was refused wait in the WAL; they are left out.");
-    plan->done = "opens again; the write batches with a refused DeleteRange are left out";
-    return Status::OK();
-  }
   if (!MayBeDamage(opened)) return NoDamage(path_, opened);
   Status s = PlanForCurrent(plan);
   if (s.ok() && plan->step == RepairStep::kNone) s = PlanForTables(plan);
@@ -400,10 +389,6 @@ Status DatabaseRepair::Do(const RepairPlan& plan) {
                                      rocksdb::Temperature::kUnknown, nullptr);
     case RepairStep::kDropTables:
       return DropTables(plan);
-    case RepairStep::kLeaveOut:
-      Unlock();
-      s = OpenOnce(options_);
-      break;
     case RepairStep::kSkipRecords:
       s = SkipRecords(plan);
       break;

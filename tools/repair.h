@@ -2,8 +2,6 @@
 //
 //   step               what is damaged                    what is lost
 //   kPointToManifest   CURRENT                            nothing
-//   kLeaveOut          nothing: a refused DeleteRange     nothing
-//                      waits in the WAL
 //   kDropTables        tables that the MANIFEST lists     what only they hold; what they hid may come back
 //   kSkipRecords       records of the WAL                 those records
 //   kRebuild           the MANIFEST                       the levels; what compactions had dropped may come back
@@ -26,7 +24,7 @@
 
 namespace cairn {
 
-enum class RepairStep { kNone, kPointToManifest, kLeaveOut, kDropTables, kSkipRecords, kRebuild };
+enum class RepairStep { kNone, kPointToManifest, kDropTables, kSkipRecords, kRebuild };
 
 struct RepairPlan {
   RepairStep step = RepairStep::kNone;

@@ -270,6 +270,19 @@ TEST_F(RepairTest, ALostManifestIsRebuiltWithItsIdentity) {
   }
 }
 
+// It would give every column family the bytewise comparator, with which no trie can be read again.
+TEST_F(RepairTest, NoRepairTakesATrieForSomethingElse) {
+  Options options = Stock();
+  ASSERT_OK(UseTrie(&options));
+  Make(options);
+  ExpectUntouched({ProgramPath("ldb"), "--db=" + path_, "repair"}, "cairn repair " + path_);
+  ASSERT_TRUE(rocksdb::RepairDB(path_, Stock()).IsInvalidArgument());
+  ASSERT_TRUE(rocksdb::RepairDB(path_, Stock(), {{"default", Stock()}}).IsInvalidArgument());
+  ASSERT_TRUE(rocksdb::RepairDB(path_, Stock(), {}, Stock()).IsInvalidArgument());
+  ExpectWhole();
+  ASSERT_OK(rocksdb::RepairDB(path_, options, {{"default", options}}));
+}
+
 TEST_F(RepairTest, ADamagedManifest) {
   Make(Stock());
   const std::string manifest = File("MANIFEST");

@@ -76,7 +76,6 @@ struct SiltOptions {
   int merge_trigger = 16;
 
   // A merge is due as well when there are so many HashStores, however few keys they hold. 0: three times merge_trigger.
-  // This alone counts without the listener that UseSiltMerges adds.
   int max_hash_stores = 0;
 
   // Threads that share one merge, each with its range of hashes.
@@ -98,12 +97,12 @@ std::string SiltOptionsToString(const SiltOptions& options);
 rocksdb::Status ValidateSiltOptions(const SiltOptions& options);
 
 // Makes a column family a SILT store: comparator, table factory, two levels and their triggers. What else the options
-// hold (write buffer, compression, merge operator ...) stays. The database needs UseSiltMerges as well, or merges run
-// on one thread, and by the number of HashStores alone.
+// hold (write buffer, compression, merge operator ...) stays. The database wants UseSiltMerges as well, or merges run
+// on one thread.
 rocksdb::Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt = SiltOptions());
 
 // Raises the database's max_subcompactions to SiltOptions::merge_threads and adds the listener `cairn.SiltMerges`,
-// which starts merges by what the HashStores hold.
+// which starts merges by what the HashStores hold; every opening of a SILT store adds it, too.
 rocksdb::Status UseSiltMerges(rocksdb::DBOptions* options, const SiltOptions& silt = SiltOptions());
 
 // Both of the above.
