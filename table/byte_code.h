@@ -1,6 +1,6 @@
-// A prefix code of bytes that keeps their order: a key becomes a string of bits, and of two keys the smaller one has the
-// smaller bits. Digits, letters and separators take as few bits as they are rare or frequent, so that what follows in a
-// key lies evenly in the numbers that its bits spell.
+// A prefix code of bytes that keeps their order: a key becomes a string of bits, and of two keys the smaller one has
+// the smaller bits. Digits, letters and separators take as few bits as they are rare or frequent, so that what follows
+// in a key lies evenly in the numbers that its bits spell.
 //
 // Invariant: with infinitely many 0 bits behind each, Encode(a) <= Encode(b) if a <= b. Keys that differ in trailing 0
 // bytes alone have equal bits.
@@ -15,7 +15,8 @@
 
 namespace cairn {
 
-// Bits that continue with 0 forever. Bit i is bit 7 - i % 8 of byte i / 8; behind the bytes lie kKeyBitsGuard bytes of 0.
+// Bits that continue with 0 forever. Bit i is bit 7 - i % 8 of byte i / 8; behind the bytes lie kKeyBitsGuard bytes of
+// 0.
 struct KeyBits {
   const uint8_t* data = nullptr;
   size_t bytes = 0;

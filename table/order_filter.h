@@ -1,16 +1,17 @@
-// The order filter: for any key, without I/O, a lower bound of the next key that a table holds. docs/ordered.md describes
-// the bytes and why the bound holds.
+// The order filter: for any key, without I/O, a lower bound of the next key that a table holds. docs/ordered.md
+// describes the bytes and why the bound holds.
 //
 // Keys become bits (byte_code.h), and a table's keys are cut into groups. A group keeps of its keys
 //   - code numbers: the bits below the group's common prefix, cut off where the neighbours are far enough away, as an
 //     Elias-Fano sequence, where keys lie evenly; or
-//   - branches: of every key the bits from where it leaves the key before it to where the key behind leaves it, and some
+//   - branches: of every key the bits from where it leaves the key before it to where the key behind leaves it, and
+//   some
 //     more, where keys lie unevenly.
 //
 // Invariants
-//   (1) The bits that a group keeps of a key are a prefix of the key's bits, so with 0 bits behind they are at or below it.
-//   (2) A group's anchor, its first key cut off, is above the last key of the group before.
-//   (3) A bound is above the target and at or below the table's next key: it is the smallest key with kept bits that are
+//   (1) The bits that a group keeps of a key are a prefix of the key's bits, so with 0 bits behind they are at or below
+//   it. (2) A group's anchor, its first key cut off, is above the last key of the group before. (3) A bound is above
+//   the target and at or below the table's next key: it is the smallest key with kept bits that are
 //       above the target's.
 //
 // Needs nothing of RocksDB. Keys are in bytewise order.
@@ -30,7 +31,8 @@ namespace cairn {
 
 class OrderFilterBuilder {
  public:
-  // About this many bits per key where keys lie evenly: 2 to 20. A bound is then too low for 2^(2 - bits) of the targets.
+  // About this many bits per key where keys lie evenly: 2 to 20. A bound is then too low for 2^(2 - bits) of the
+  // targets.
   explicit OrderFilterBuilder(double bits_per_key);
 
   // Keys in order; the key before may be repeated.
@@ -110,8 +112,8 @@ enum class OrderAnswer {
 
 class OrderFilter {
  public:
-  // A view of the bytes, which must outlive it. Null if all is well, otherwise what is wrong. Whatever the bytes are, no
-  // call of Find reads beyond them; only bytes that a builder made give right answers.
+  // A view of the bytes, which must outlive it. Null if all is well, otherwise what is wrong. Whatever the bytes are,
+  // no call of Find reads beyond them; only bytes that a builder made give right answers.
   const char* Open(const char* data, size_t size);
 
   // Replaces *bound if the answer is kBound.
@@ -146,7 +148,7 @@ class OrderFilter {
   ByteCode code_;
   bool has_first_key_ = false;
   std::string first_key_;
-  std::string prefix_;               // what all keys' bits begin with, in whole bytes
+  std::string prefix_;                // what all keys' bits begin with, in whole bytes
   const uint8_t* windows_ = nullptr;  // 64 bits of each anchor behind the prefix
   const uint8_t* offsets_ = nullptr;  // of each record
   const uint8_t* records_ = nullptr;

@@ -30,7 +30,8 @@ std::string Decimal(uint64_t v, int digits) {
 }
 
 std::string Word(Random* random, size_t longest) {
-  static const char* const kSyllables[] = {"lib", "py", "thon3", "-dev", "doc", "gtk", "perl", "data", "x", "java", "0", "qt5", "a", "sys", "net", "-", "ruby"};
+  static const char* const kSyllables[] = {"lib",  "py", "thon3", "-dev", "doc", "gtk", "perl", "data", "x",
+                                           "java", "0",  "qt5",   "a",    "sys", "net", "-",    "ruby"};
   std::string word;
   const size_t syllables = 1 + (*random)() % longest;
   for (size_t i = 0; i < syllables; ++i) {
@@ -71,19 +72,17 @@ const std::vector<KeySet>& KeySets() {
        [](Random* r) { return BigEndian((*r)() % 50, 4) + BigEndian((*r)() % 4, 2) + BigEndian((*r)() % 20000, 8); },
        0.12},
       {"windows", [](Random* r) { return "sensor" + Decimal((*r)() % 500, 6) + BigEndian((*r)() % 3600000); }, 0.12},
-      {"paths",
-       [](Random* r) {
-         return "/usr/share/doc/" + Word(r, 4) + "/" + Word(r, 2) + "/" + Word(r, 3) + ".gz";
-       },
+      {"paths", [](Random* r) { return "/usr/share/doc/" + Word(r, 4) + "/" + Word(r, 2) + "/" + Word(r, 3) + ".gz"; },
        0.65},
       {"urls",
        [](Random* r) {
-         return "https://www." + Word(r, 2) + ".org/" + Word(r, 3) + "/" + Decimal((*r)() % 100000, 1) + "?id=" + Word(r, 2);
+         return "https://www." + Word(r, 2) + ".org/" + Word(r, 3) + "/" + Decimal((*r)() % 100000, 1) +
+                "?id=" + Word(r, 2);
        },
        0.55},
       {"long_prefix", [](Random* r) { return std::string(1024, 'p') + BigEndian((*r)(), 4); }, 0.10},
-      {"two_prefixes",
-       [](Random* r) { return std::string(1024, (*r)() % 2 == 0 ? 'p' : 'q') + BigEndian((*r)(), 4); }, 0.10},
+      {"two_prefixes", [](Random* r) { return std::string(1024, (*r)() % 2 == 0 ? 'p' : 'q') + BigEndian((*r)(), 4); },
+       0.10},
       {"pairs",
        [](Random* r) {
          Random pair((*r)() % 3000);
@@ -92,7 +91,8 @@ const std::vector<KeySet>& KeySets() {
          return key + BigEndian((*r)(), 2);
        },
        1},
-      {"few_dense", [](Random* r) { return (*r)() % 2 == 0 ? BigEndian((*r)()) : "dense" + BigEndian((*r)() % 20000, 3); }, 0.15},
+      {"few_dense",
+       [](Random* r) { return (*r)() % 2 == 0 ? BigEndian((*r)()) : "dense" + BigEndian((*r)() % 20000, 3); }, 0.15},
       {"short", [](Random* r) { return std::string(BigEndian((*r)()).substr(0, (*r)() % 4)); }, 1},
       {"zeros",
        [](Random* r) {
@@ -254,7 +254,8 @@ TEST(OrderFilter, NoKeysNoFilter) {
 TEST(OrderFilter, GivesUpWhereItWouldBeLarge) {
   OrderFilterBuilder builder(6);
   for (int i = 0; i < 40; ++i) {
-    const std::string key = std::string(size_t{1} << 20, static_cast<char>('a' + i / 2)) + BigEndian(static_cast<uint64_t>(i));
+    const std::string key =
+        std::string(size_t{1} << 20, static_cast<char>('a' + i / 2)) + BigEndian(static_cast<uint64_t>(i));
     builder.Add(key.data(), key.size());
     EXPECT_LT(builder.memory(), size_t{64} << 20);
   }
