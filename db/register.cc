@@ -19,6 +19,7 @@
 #include "table/ect_table.h"
 #include "table/hash_order.h"
 #include "table/hash_order_table.h"
+#include "table/ordered_table.h"
 #include "trie_table/htable_table.h"
 #include "trie_table/trie_partitioner.h"
 
@@ -57,6 +58,12 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       cairn::EctTableFactory::kClassName(),
       [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
         guard->reset(new cairn::EctTableFactory());
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::TableFactory>(
+      cairn::OrderedTableFactory::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
+        guard->reset(new cairn::OrderedTableFactory());
         return guard->get();
       });
   library.AddFactory<rocksdb::MemTableRepFactory>(

@@ -1,0 +1,85 @@
+// cairn.OrderedTable: RocksDB's block-based table with an order filter, so that a seek reads the tables that hold what it
+// returns, and not a block of every sorted run.
+//
+//   options.table_factory.reset(cairn::NewOrderedTableFactory(block_based_options));
+//
+// or as an option string, which takes every field of BlockBasedTableOptions beside its own:
+// table_factory={id=cairn.OrderedTable;order_bits=6;filter_policy=bloomfilter:10:false;block_size=4096}
+//
+// It works under plain rocksdb::DB::Open, with every compaction style. Files stay RocksDB's own: a program without Cairn
+// reads them, Bloom filter and all, and passes over the order filter; changing back is another table factory, no
+// conversion.
+//
+// What it does not do: without the bytewise comparator, and with user timestamps, it is the block-based table. Iterators
+// that are tailing, pin their data, or count what they skip (max_skippable_internal_keys) seek as RocksDB's do, and so do
+// Prev, SeekForPrev and SeekToLast.
+//
+// Bytes and protocol: docs/ordered.md.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+#include "rocksdb/table.h"
+
+namespace cairn {
+
+struct OrderFilterOptions {
+  // Bits per key of the order filters of tables with nothing older below them, 2.5 to 20; 0: no order filters. Each bit
+  // halves the share of seeks that read a table in vain, 2^(2 - bits) of them where keys lie evenly. Uneven keys (paths,
+  // URLs) take up to three times as many.
+  double order_bits = 6;
+
+  // What the tables above those have in addition. They are the smaller part of the keys and the larger part of the runs,
+  // so that their bits save more.
+  double extra_order_bits = 3;
+};
+
+// `table`: how the blocks are kept; its filter policy answers point lookups as ever. The caller owns the factory.
+rocksdb::TableFactory* NewOrderedTableFactory(const rocksdb::BlockBasedTableOptions& table,
+                                              const OrderFilterOptions& filter = OrderFilterOptions());
+
+// What seeks of one factory's tables came to since it was made. Iterators add what they did when they are destroyed, and
+// every few hundred seeks.
+struct OrderedSeekStats {
+  uint64_t deferred = 0;          // answered without I/O by a lower bound of the table's next key
+  uint64_t resolved = 0;          // ... and read later, because the scan came there
+  uint64_t resolved_in_vain = 0;  // ... though nothing of it was returned
+  uint64_t past_end = 0;          // answered without I/O: no key at or above the target
+  uint64_t past_bound = 0;        // answered without I/O: the next key is at or above iterate_upper_bound
+  uint64_t direct = 0;            // read at once, because the filter could not tell the target from a key
+  uint64_t direct_in_vain = 0;    // ... though nothing of it was returned
+  uint64_t unfiltered = 0;        // read at once for another reason: no order filter, or no order filter in memory
+
+  // Seeks of tables that read no block.
+  uint64_t saved() const { return deferred - resolved + past_end + past_bound; }
+};
+
+// InvalidArgument if the column family's table factory is no cairn.OrderedTable.
+rocksdb::Status GetOrderedSeekStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family,
+                                    OrderedSeekStats* stats);
+
+struct OrderedOptions {
+  // Sorted runs at which universal compaction merges.
+  int runs = 16;
+  // Bits per key of the Bloom filters; negative: as the options have it.
+  double filter_bits = 10;
+  OrderFilterOptions order;
+};
+
+// For programs that scan: few bytes written per byte, as many runs as that takes, and seeks that do not pay for them.
+// Universal compaction at OrderedOptions::runs sorted runs, and cairn.OrderedTable with what the options hold of
+// block-based tables. Sub-MemTables (memtable.h) go well with it. NotSupported if the options hold another table format,
+// or a comparator that is not bytewise.
+rocksdb::Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered = OrderedOptions());
+
+// The table alone, with the compaction that the options have.
+rocksdb::Status UseOrderedTable(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered = OrderedOptions());
+
+// Parses "runs=8;order_bits=7;...": fields not named keep their value in *options.
+rocksdb::Status OrderedOptionsFromString(const std::string& text, OrderedOptions* options);
+
+}  // namespace cairn
