@@ -6,6 +6,7 @@
 #include "cairn/db.h"
 #include "cairn/htable.h"
 #include "cairn/memtable.h"
+#include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
@@ -145,6 +146,41 @@ Status OverlayTrieCached(const EngineSettings& settings, DBOptions* database, Co
   }
   column_family->table_factory.reset(NewHTableFactory(table));
   return OverlayTrie(settings, database, column_family);
+}
+
+// What the settings and the engine's options say of ordered tables.
+Status ParseOrdered(const EngineSettings& settings, OrderedOptions* ordered) {
+  if (settings.filter_bits >= 0) ordered->filter_bits = settings.filter_bits;
+  if (settings.level0_trigger >= 0) ordered->runs = settings.level0_trigger;
+  return OrderedOptionsFromString(settings.engine_options, ordered);
+}
+
+Status OverlayOrdered(const EngineSettings& settings, DBOptions* /*database*/, ColumnFamilyOptions* column_family) {
+  if (settings.memtable.empty()) PreferSubMemTables(column_family);
+  OrderedOptions ordered;
+  Status s = ParseOrdered(settings, &ordered);
+  return s.ok() ? UseOrdered(column_family, ordered) : s;
+}
+
+Status OverlayLeveledOrdered(const EngineSettings& settings, DBOptions* /*database*/,
+                             ColumnFamilyOptions* column_family) {
+  OrderedOptions ordered;
+  Status s = ParseOrdered(settings, &ordered);
+  return s.ok() ? UseOrderedTable(column_family, ordered) : s;
+}
+
+Status ConfigureOrdered(const EngineSettings& settings, Options* options) {
+  EngineSettings stock = settings;
+  stock.engine_options.clear();
+  Status s = ConfigureUniversal(stock, options);
+  return s.ok() ? OverlayOrdered(settings, options, options) : s;
+}
+
+Status ConfigureLeveledOrdered(const EngineSettings& settings, Options* options) {
+  EngineSettings stock = settings;
+  stock.engine_options.clear();
+  Status s = ConfigureLeveled(stock, options);
+  return s.ok() ? OverlayLeveledOrdered(settings, options, options) : s;
 }
 
 using OverlayFunction = Status (*)(const EngineSettings&, DBOptions*, ColumnFamilyOptions*);
@@ -312,6 +348,29 @@ std::vector<Engine> MakeEngines() {
   universal.configure = ConfigureUniversal;
   universal.flags = {{"compaction_style", "1"}, {"level0_file_num_compaction_trigger", "8"}, {"bloom_bits", "10"}};
   engines.push_back(universal);
+
+  const char* const kOrderedTables = "contradicts --engine, whose tables are block-based with an order filter";
+  Engine ordered = universal;
+  ordered.name = "ordered";
+  ordered.summary =
+      "Universal compaction at 16 sorted runs with Cairn's order filters: seeks read what they return, not every run.";
+  ordered.configure = ConfigureOrdered;
+  ordered.overlay = OverlayOrdered;
+  ordered.flags = {{"compaction_style", "1"}, {"level0_file_num_compaction_trigger", "16"}, {"bloom_bits", "10"}};
+  for (const char* flag : {"use_plain_table", "use_cuckoo_table", "use_uint64_comparator", "user_timestamp_size"}) {
+    ordered.refused_flags.push_back({flag, kOrderedTables});
+  }
+  engines.push_back(ordered);
+
+  Engine leveled_ordered = leveled;
+  leveled_ordered.name = "leveled_ordered";
+  leveled_ordered.summary = "RocksDB's leveled compaction with Cairn's order filters: seeks read what they return.";
+  leveled_ordered.configure = ConfigureLeveledOrdered;
+  leveled_ordered.overlay = OverlayLeveledOrdered;
+  leveled_ordered.refused_flags = leveled.refused_flags;
+  leveled_ordered.refused_flags.insert(leveled_ordered.refused_flags.end(), ordered.refused_flags.end() - 4,
+                                       ordered.refused_flags.end());
+  engines.push_back(leveled_ordered);
 
   Engine trie{};
   trie.name = "trie_sst";

@@ -77,7 +77,7 @@ bool OrderedIterator::Defer(const Slice& bound) {
   ++stats_.deferred;
   placeholder_.clear();
   rocksdb::AppendInternalKey(
-      &placeholder_, rocksdb::ParsedInternalKey(bound, rocksdb::kMaxSequenceNumber, rocksdb::kValueTypeForSeek));
+      &placeholder_, rocksdb::ParsedInternalKey(bound, rocksdb::kMaxSequenceNumber, rocksdb::kTypeValue));
   return true;
 }
 
@@ -115,13 +115,17 @@ void OrderedIterator::Seek(const Slice& target) {
   Inner()->Seek(target);
 }
 
+// A level's iterator, which has no arena, comes here from the file before, too, and that may end with a newer entry of
+// this file's first key: (1) would not hold.
 void OrderedIterator::SeekToFirst() {
   if (++unpublished_ >= kPublishEvery) Publish();
   Begin();
-  const OrderBlockPlace::Ref filter = place_->Acquire(*table_.read_options);
-  if (filter && filter->first_key() != nullptr) {
-    state_ = State::kFirst;
-    if (Defer(*filter->first_key())) return;
+  if (table_.arena != nullptr) {
+    const OrderBlockPlace::Ref filter = place_->Acquire(*table_.read_options);
+    if (filter && filter->first_key() != nullptr) {
+      state_ = State::kFirst;
+      if (Defer(*filter->first_key())) return;
+    }
   }
   ++stats_.unfiltered;
   state_ = State::kTable;

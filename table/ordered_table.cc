@@ -170,15 +170,4 @@ rocksdb::TableFactory* NewOrderedTableFactory(const rocksdb::BlockBasedTableOpti
   return new OrderedTableFactory(table, filter);
 }
 
-Status GetOrderedSeekStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, OrderedSeekStats* stats) {
-  const rocksdb::Options options = db->GetOptions(column_family);
-  const auto* factory = options.table_factory->CheckedCast<OrderedTableFactory>();
-  if (factory == nullptr) {
-    return Status::InvalidArgument("the table factory is " + std::string(options.table_factory->Name()),
-                                   "seeks are counted by cairn.OrderedTable");
-  }
-  *stats = factory->SeekStats();
-  return Status::OK();
-}
-
 }  // namespace cairn

@@ -179,9 +179,7 @@ class OrderedTest : public ::testing::Test {
   }
 
   OrderedSeekStats Seeks() {
-    OrderedSeekStats stats;
-    EXPECT_TRUE(GetOrderedSeekStats(ordered_.get(), ordered_->DefaultColumnFamily(), &stats).ok());
-    return stats;
+    return ordered_->GetOptions().table_factory->CheckedCast<OrderedTableFactory>()->SeekStats();
   }
 
   std::vector<std::string> TableFiles() const {

@@ -8,6 +8,7 @@
 #include "cairn/db.h"
 #include "cairn/htable.h"
 #include "cairn/memtable.h"
+#include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
@@ -192,6 +193,30 @@ Status FillTrieSubCopy(Options* options) {
   return FillTrieTight(options);
 }
 
+// Order filters that err often, over both compaction styles; in the cache, which has seldom room for them.
+Status FillOrdered(Options* options) {
+  options->memtable_factory = NewSubMemTableFactory();
+  OrderedOptions ordered;
+  ordered.runs = 8;
+  ordered.order.order_bits = 3;
+  ordered.order.extra_order_bits = 0;
+  Status s = FillUniversal(options);
+  return s.ok() ? UseOrdered(options, ordered) : s;
+}
+
+Status FillOrderedCache(Options* options) {
+  rocksdb::BlockBasedTableOptions table = *options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  table.block_cache = rocksdb::NewLRUCache(32 << 10, 0);
+  table.cache_index_and_filter_blocks = true;
+  options->table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  return FillOrdered(options);
+}
+
+Status FillLeveledOrdered(Options* options) {
+  Status s = FillLeveled(options);
+  return s.ok() ? UseOrderedTable(options) : s;
+}
+
 }  // namespace
 
 const std::vector<Engine>& Engines() {
@@ -206,6 +231,9 @@ const std::vector<Engine>& Engines() {
       {"silt_cache", FillSiltCache, false, 1},
       {"silt_dropped", FillSiltDropped, false, 1},
       {"leveled_sub", FillLeveledSub, false, 2},
+      {"ordered", FillOrdered, false, 0},
+      {"ordered_cache", FillOrderedCache, false, 0},
+      {"leveled_ordered", FillLeveledOrdered, false, 2},
       {"trie_sub_copy", FillTrieSubCopy, true, 1},
       {"trie_htable", FillTrieHTable, true, 3},
       {"trie_zstd", FillTrieZstd, true, 1},

@@ -1,7 +1,8 @@
-// cairn stats: what the tries and SILT stores of a database hold.
+// cairn stats: what the tries, SILT stores and ordered tables of a database hold.
 
 #include <cairn/db.h>
 #include <cairn/memtable.h>
+#include <cairn/ordered.h>
 #include <cairn/silt.h>
 #include <cairn/trie.h>
 
@@ -41,6 +42,15 @@ Status DescribeSilt(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output
   return s;
 }
 
+Status DescribeOrdered(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
+  OrderedStats stats;
+  Status s = GetOrderedStats(db, handle, &stats);
+  if (!s.ok()) return s;
+  output->table += OrderedStatsToTable(stats, handle->GetName());
+  output->json += OrderedStatsToJson(stats, handle->GetName());
+  return s;
+}
+
 void DescribeOther(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
   rocksdb::ColumnFamilyMetaData meta;
   db->GetColumnFamilyMetaData(handle, &meta);
@@ -69,6 +79,9 @@ Status Describe(const Database& database, const std::vector<std::string>& names,
     } else if (IsSilt(database.db()->GetOptions(handle), nullptr)) {
       Status s = DescribeSilt(database.db(), handle, output);
       if (!s.ok()) return s;
+    } else if (IsOrdered(database.db()->GetOptions(handle))) {
+      Status s = DescribeOrdered(database.db(), handle, output);
+      if (!s.ok()) return s;
     } else {
       DescribeOther(database.db(), handle, output);
     }
@@ -88,7 +101,7 @@ int RunStats(int argc, char** argv) {
       "stats",
       "Prints for each depth of each trie: columns, slots, files, bytes, live share and pending work,\n"
       "and the write amplification since creation; for each SILT store its two levels, and memory, reads and\n"
-      "writes as the model predicts them and as measured. Only reads, and works while another process has the\n"
+      "writes as the model predicts them and as measured; for ordered tables their runs and order filters. Only reads, and works while another process has the\n"
       "database open; what that process counts since it opened the database is not seen then.");
   arguments.Positional("DB", &path, "the database's directory");
   arguments.Texts("column-family", &names, "NAME", "this column family only");

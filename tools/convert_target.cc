@@ -161,7 +161,7 @@ Status PlanConvertTarget(const ConvertSource& source, const std::string& engine,
     result.converted = only.empty() || std::find(only.begin(), only.end(), family.name) != only.end();
     if (result.converted) {
       if (IsOfCairn(family.options)) LeaveEngine(OptionsBefore(remembered, family), &result.options);
-      if (engine != kStockEngine) DropWhatHasNoMeaning(family.name, &result.options, &target->notes);
+      if (!KeepsKeyOrder(engine)) DropWhatHasNoMeaning(family.name, &result.options, &target->notes);
       if (engine == kStockEngine && SubMemTablesOf(result.options) != nullptr) {
         result.options.memtable_factory = ColumnFamilyOptions().memtable_factory;  // a stock RocksDB knows none of ours
       }

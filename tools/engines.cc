@@ -1,6 +1,7 @@
 #include "tools/engines.h"
 
 #include <cairn/memtable.h>
+#include <cairn/ordered.h>
 #include <cairn/silt.h>
 #include <cairn/trie.h>
 
@@ -12,6 +13,9 @@ namespace {
 using rocksdb::ColumnFamilyOptions;
 using rocksdb::DBOptions;
 using rocksdb::Status;
+
+constexpr char kOrderedEngine[] = "ordered";
+constexpr char kLeveledOrderedEngine[] = "leveled_ordered";
 
 struct Engine {
   const char* name;
@@ -65,11 +69,36 @@ Status UseSiltInDatabase(const std::vector<std::string>& engine_options, DBOptio
   return s.ok() ? UseSiltMerges(options, silt) : s;
 }
 
+Status ParseOrdered(const std::vector<std::string>& engine_options, OrderedOptions* ordered) {
+  for (const std::string& text : engine_options) {
+    Status s = OrderedOptionsFromString(text, ordered);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+Status UseOrderedRuns(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  PreferSubMemTables(options);
+  OrderedOptions ordered;
+  Status s = ParseOrdered(engine_options, &ordered);
+  return s.ok() ? UseOrdered(options, ordered) : s;
+}
+
+Status UseLeveledOrdered(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  OrderedOptions ordered;
+  Status s = ParseOrdered(engine_options, &ordered);
+  return s.ok() ? UseOrderedTable(options, ordered) : s;
+}
+
+Status UseNothingInDatabase(const std::vector<std::string>&, DBOptions*) { return Status::OK(); }
+
 const Engine kEngines[] = {
-    {kStockEngine, UseStock, [](const std::vector<std::string>&, DBOptions*) { return Status::OK(); }},
+    {kStockEngine, UseStock, UseNothingInDatabase},
     {"trie_sst", UseTrieSst, UseTrieInDatabase},
     {"trie", UseTrieHTable, UseTrieInDatabase},
     {"silt", UseSiltStore, UseSiltInDatabase},
+    {kOrderedEngine, UseOrderedRuns, UseNothingInDatabase},
+    {kLeveledOrderedEngine, UseLeveledOrdered, UseNothingInDatabase},
 };
 
 Status Find(const std::string& name, const Engine** found) {
@@ -92,7 +121,13 @@ std::vector<std::string> EngineNames() {
   return names;
 }
 
-bool IsOfCairn(const ColumnFamilyOptions& options) { return IsTrie(options, nullptr) || IsSilt(options, nullptr); }
+bool IsOfCairn(const ColumnFamilyOptions& options) {
+  return IsTrie(options, nullptr) || IsSilt(options, nullptr) || IsOrdered(options);
+}
+
+bool KeepsKeyOrder(const std::string& engine) {
+  return engine == kStockEngine || engine == kOrderedEngine || engine == kLeveledOrderedEngine;
+}
 
 Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,
                  ColumnFamilyOptions* options) {

@@ -16,8 +16,11 @@ inline constexpr char kStockEngine[] = "stock";
 // All names, the stock engine first.
 std::vector<std::string> EngineNames();
 
-// Whether a column family is of an engine of Cairn's: in hash order, with what its preset sets.
+// Whether a column family is of an engine of Cairn's: in hash order, with what its preset sets, or of ordered tables.
 bool IsOfCairn(const rocksdb::ColumnFamilyOptions& options);
+
+// Whether the engine of this name keeps the order of keys, as the stock engine does.
+bool KeepsKeyOrder(const std::string& engine);
 
 // Makes a column family one of `engine`. `engine_options`: option strings of the engine ("fan_out=8;slots=12"), applied
 // in order. The stock engine leaves `options` alone and takes no option strings. InvalidArgument names what is wrong.

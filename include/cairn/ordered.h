@@ -58,9 +58,20 @@ struct OrderedSeekStats {
   uint64_t saved() const { return deferred - resolved + past_end + past_bound; }
 };
 
+struct OrderedStats {
+  uint64_t runs = 0;          // sorted runs that a seek goes through: files of level 0, and levels that are not empty
+  uint64_t files = 0;
+  uint64_t bytes = 0;
+  uint64_t filter_keys = 0;   // user keys of the tables that have an order filter, each table's on its own
+  uint64_t filter_bytes = 0;  // of the order filters
+  double filter_error = 0;    // estimated share of targets that an order filter cannot tell from a key
+  OrderedSeekStats seeks;     // since this process opened the database
+};
+
 // InvalidArgument if the column family's table factory is no cairn.OrderedTable.
-rocksdb::Status GetOrderedSeekStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family,
-                                    OrderedSeekStats* stats);
+rocksdb::Status GetOrderedStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, OrderedStats* stats);
+std::string OrderedStatsToTable(const OrderedStats& stats, const std::string& column_family);
+std::string OrderedStatsToJson(const OrderedStats& stats, const std::string& column_family);
 
 struct OrderedOptions {
   // Sorted runs at which universal compaction merges.
@@ -78,6 +89,9 @@ rocksdb::Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedO
 
 // The table alone, with the compaction that the options have.
 rocksdb::Status UseOrderedTable(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered = OrderedOptions());
+
+// True if the options' tables are ordered ones.
+bool IsOrdered(const rocksdb::ColumnFamilyOptions& options);
 
 // Parses "runs=8;order_bits=7;...": fields not named keep their value in *options.
 rocksdb::Status OrderedOptionsFromString(const std::string& text, OrderedOptions* options);
