@@ -132,14 +132,14 @@ std::string OrderedStatsToTable(const OrderedStats& stats, const std::string& co
            "column family %s: ordered tables\n"
            "  %llu sorted runs, %llu files, %s\n"
            "  order filters: %llu keys, %s, %.2f bits per key; %.1f %% of targets cannot be told from a key\n"
-           "  seeks of tables: %llu deferred, of which %llu were read later and %llu of those in vain;\n"
+           "  seeks of tables: %llu deferred, of which %llu were read later, %llu of those unused;\n"
            "    %llu past the table's end and %llu past the scan's bound without reading;\n"
-           "    %llu read at once, %llu of those in vain; %llu without an order filter\n",
+           "    %llu read at once, %llu of those unused; %llu without an order filter\n",
            column_family.c_str(), number(stats.runs), number(stats.files),
            BytesText(stats.bytes).c_str(), number(stats.filter_keys),
            BytesText(stats.filter_bytes).c_str(), bits, stats.filter_error * 100,
-           number(seeks.deferred), number(seeks.resolved), number(seeks.resolved_in_vain), number(seeks.past_end),
-           number(seeks.past_bound), number(seeks.direct), number(seeks.direct_in_vain), number(seeks.unfiltered));
+           number(seeks.deferred), number(seeks.resolved), number(seeks.resolved_unused), number(seeks.past_end),
+           number(seeks.past_bound), number(seeks.direct), number(seeks.direct_unused), number(seeks.unfiltered));
   return text;
 }
 
@@ -156,11 +156,11 @@ std::string OrderedStatsToJson(const OrderedStats& stats, const std::string& col
                                        {"seeks",
                                         {{"deferred", seeks.deferred},
                                          {"resolved", seeks.resolved},
-                                         {"resolved_in_vain", seeks.resolved_in_vain},
+                                         {"resolved_unused", seeks.resolved_unused},
                                          {"past_end", seeks.past_end},
                                          {"past_bound", seeks.past_bound},
                                          {"direct", seeks.direct},
-                                         {"direct_in_vain", seeks.direct_in_vain},
+                                         {"direct_unused", seeks.direct_unused},
                                          {"unfiltered", seeks.unfiltered}}}};
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }

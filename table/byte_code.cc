@@ -74,6 +74,11 @@ void ByteCode::SetLengths(const uint8_t lengths[256]) {
     next += 1u << (kMaxLength - lengths[i]);
     plain_ &= lengths[i] == 8;
   }
+  unsigned byte = 0;
+  for (unsigned i = 0; i < 256; ++i) {
+    while (byte < 255 && codes_[byte + 1] <= i << 8) ++byte;
+    decode_[i] = static_cast<uint8_t>(byte);
+  }
 }
 
 void ByteCode::EncodeTo(std::string* out) const {
@@ -124,25 +129,30 @@ KeyBits ByteCode::Encode(const char* key, size_t size, char* buffer) const {
   return {reinterpret_cast<const uint8_t*>(buffer), static_cast<size_t>(at - buffer)};
 }
 
-std::string ByteCode::Decode(const KeyBits& data, uint64_t bits) const {
-  std::string key;
+size_t ByteCode::BytesWithin(const char* key, size_t size, uint64_t bits, uint64_t* used) const {
   if (plain_) {
-    const size_t size = std::min<size_t>((bits + 7) / 8, data.bytes);
-    key.assign(reinterpret_cast<const char*>(data.data), size);
-    if (size * 8 > bits) key.back() = static_cast<char>(static_cast<uint8_t>(key.back()) & 0xff << (size * 8 - bits));
-  } else {
-    for (uint64_t at = 0; at < bits && at < data.bytes * 8;) {
-      uint64_t window = data.Window(at) >> 48;
-      if (bits - at < 16) window &= ~LowMask(static_cast<unsigned>(16 - (bits - at)));
-      const auto* const next = std::upper_bound(codes_, codes_ + 256, static_cast<uint16_t>(window));
-      const auto byte = static_cast<uint8_t>(next - codes_ - 1);
-      key.push_back(static_cast<char>(byte));
-      at += lengths_[byte];
-    }
+    const size_t bytes = std::min<size_t>(size, bits / 8);
+    *used = bytes * 8;
+    return bytes;
   }
-  // A key that ends here has the same bits, and is smaller.
-  while (!key.empty() && key.back() == '\0') key.pop_back();
-  return key;
+  *used = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const unsigned length = lengths_[static_cast<uint8_t>(key[i])];
+    if (*used + length > bits) return i;
+    *used += length;
+  }
+  return size;
+}
+
+void ByteCode::Decode(const KeyBits& data, uint64_t bits, std::string* out) const {
+  for (uint64_t at = 0; at < bits && at < data.bytes * 8;) {
+    uint64_t window = data.Window(at) >> 48;
+    if (bits - at < 16) window &= ~LowMask(static_cast<unsigned>(16 - (bits - at)));
+    unsigned byte = decode_[window >> 8];
+    while (byte < 255 && codes_[byte + 1] <= window) ++byte;
+    out->push_back(static_cast<char>(byte));
+    at += lengths_[byte];
+  }
 }
 
 }  // namespace cairn

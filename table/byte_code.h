@@ -50,8 +50,11 @@ class ByteCode {
   static size_t EncodedBytes(size_t size) { return 2 * size + 8 + kKeyBitsGuard; }
   KeyBits Encode(const char* key, size_t size, char* buffer) const;
 
-  // The smallest key whose bits are at or above the first `bits` bits of `data` and 0 behind them.
-  std::string Decode(const KeyBits& data, uint64_t bits) const;
+  // How many of the key's first bytes have all their bits within its first `bits` bits; *used: how many bits they have.
+  size_t BytesWithin(const char* key, size_t size, uint64_t bits, uint64_t* used) const;
+
+  // Appends the shortest bytes whose bits begin with the first `bits` bits of `data` and go on with 0.
+  void Decode(const KeyBits& data, uint64_t bits, std::string* out) const;
 
  private:
   static constexpr unsigned kMaxLength = 16;
@@ -60,7 +63,8 @@ class ByteCode {
 
   bool plain_ = true;
   uint8_t lengths_[256];
-  uint16_t codes_[256];  // the code's bits, the first one highest
+  uint16_t codes_[256];   // the code's bits, the first one highest
+  uint8_t decode_[256];   // by the next 8 bits, the smallest byte that it can be
 };
 
 }  // namespace cairn

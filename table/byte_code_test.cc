@@ -26,6 +26,12 @@ std::string WithoutZeros(std::string key) {
   return key;
 }
 
+std::string Decoded(const ByteCode& code, const KeyBits& bits, uint64_t size) {
+  std::string key;
+  code.Decode(bits, size, &key);
+  return WithoutZeros(key);
+}
+
 ByteCode RandomCode(std::mt19937_64* random) {
   uint64_t weights[256];
   const int kind = static_cast<int>((*random)() % 3);
@@ -69,10 +75,14 @@ TEST(ByteCode, KeepsOrderAndComesBack) {
       before = encoded;
       std::string guarded = Encoded(code, key) + std::string(kKeyBitsGuard, '\0');
       const KeyBits bits{reinterpret_cast<const uint8_t*>(guarded.data()), guarded.size() - kKeyBitsGuard};
-      EXPECT_EQ(WithoutZeros(key), code.Decode(bits, bits.bytes * 8));
+      EXPECT_EQ(WithoutZeros(key), Decoded(code, bits, bits.bytes * 8));
       // What is cut off decodes to the smallest key with at least these bits.
       const uint64_t cut = bits.bytes == 0 ? 0 : random() % (bits.bytes * 8);
-      const std::string least = code.Decode(bits, cut);
+      const std::string least = Decoded(code, bits, cut);
+      uint64_t used = 0;
+      const size_t within = code.BytesWithin(key.data(), key.size(), cut, &used);
+      EXPECT_LE(used, cut);
+      EXPECT_EQ(WithoutZeros(key.substr(0, within)), Decoded(code, bits, used));
       EXPECT_LE(least, key);
       const std::string again = PaddedTo(Encoded(code, least), 64);
       std::string expected = PaddedTo(encoded.substr(0, (cut + 7) / 8), 64);

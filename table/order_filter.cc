@@ -102,18 +102,29 @@ void PutLabel(BitWriter* out, const KeyBits& key, uint64_t from, uint64_t bits) 
   }
 }
 
-// Puts the `bits` (at most 64) high bits of v behind the first `at` bits of *out, which end there.
-void AppendBits(std::string* out, uint64_t at, uint64_t v, unsigned bits) {
-  out->resize(at / 8 + 9 + kKeyBitsGuard);
-  auto* const bytes = reinterpret_cast<uint8_t*>(out->data()) + at / 8;
-  const unsigned used = at % 8;
-  if (bits < 64) v &= ~(~uint64_t{0} >> bits);
-  const uint8_t first = static_cast<uint8_t>(used == 0 ? 0 : bytes[0] & (0xff << (8 - used)));
-  const uint64_t high = __builtin_bswap64(v >> used | uint64_t{first} << 56);
-  memcpy(bytes, &high, sizeof(high));
-  bytes[8] = static_cast<uint8_t>(used == 0 ? 0 : v << (8 - used));
-  memset(bytes + 9, 0, kKeyBitsGuard);
-}
+// A few bits that are put together: those of a bound that are not in its target's whole bytes.
+class ShortBits {
+ public:
+  // The `bits` (at most 64) high bits of v.
+  void Append(uint64_t v, unsigned bits) {
+    if (bits == 0) return;
+    if (bits < 64) v &= ~(~uint64_t{0} >> bits);
+    uint8_t* const at = bytes_ + size_ / 8;
+    const unsigned used = size_ % 8;
+    const uint64_t high = __builtin_bswap64(v >> used | uint64_t{at[0]} << 56);
+    memcpy(at, &high, sizeof(high));
+    at[8] = static_cast<uint8_t>(used == 0 ? 0 : v << (8 - used));
+    size_ += bits;
+  }
+  unsigned size() const { return size_; }
+  KeyBits bits() const { return {bytes_, size_ / 8 + 1}; }
+
+ private:
+  // A code's bits that are not in a whole byte, a branch's 1, cap and extra bits, and what is read beyond them.
+  static constexpr size_t kBytes = (16 + 1 + kMostBranchBits + 24) / 8 + 10 + kKeyBitsGuard;
+  uint8_t bytes_[kBytes] = {};
+  unsigned size_ = 0;
+};
 
 // A target's bits, on the stack if it is short.
 class EncodedKey {
@@ -495,6 +506,51 @@ struct OrderFilter::Record {
   const uint8_t* end = nullptr;
 };
 
+struct OrderFilter::Target {
+  const OrderFilter& filter;
+  const char* key;
+  size_t size;
+  KeyBits rest;  // behind the filter's prefix
+  std::string* bound;
+
+  // Begins the bound with the target's whole bytes within the first `bits` bits of rest, and *more with those of these
+  // bits that are left. False for what no builder makes.
+  bool BeginBound(uint64_t bits, ShortBits* more) const {
+    const uint64_t prefix_bits = filter.prefix_.size() * 8;
+    uint64_t used;
+    const size_t whole = filter.code_.BytesWithin(key, size, prefix_bits + bits, &used);
+    const uint64_t left = prefix_bits + bits - used;
+    // The target may end before its bits do, which go on with 0; so do bytes of 0, which are the shortest that can.
+    bound->assign(key, whole);
+    if (whole == size) {
+      const unsigned zero = filter.code_.length(0);
+      const uint64_t zeros = left / zero;
+      if (zeros > (uint64_t{1} << 20)) return false;
+      bound->append(zeros, '\0');
+      more->Append(0, static_cast<unsigned>(left % zero));
+      return true;
+    }
+    if (left > 16) return false;
+    uint64_t window = 0;
+    if (used >= prefix_bits) {
+      window = rest.Window(used - prefix_bits);
+    } else {
+      // Some bits of the prefix are left, since a byte's code may cross its end.
+      const unsigned crossing = static_cast<unsigned>(prefix_bits - used);
+      const KeyBits prefix{filter.windows_ - filter.prefix_.size(), filter.prefix_.size()};
+      window = prefix.Window(used) & ~(~uint64_t{0} >> crossing);
+      window |= rest.Window(0) >> crossing;
+    }
+    more->Append(window, static_cast<unsigned>(left));
+    return true;
+  }
+  OrderAnswer EndBound(const ShortBits& more) const {
+    filter.code_.Decode(more.bits(), more.size(), bound);
+    filter.Finish(bound);
+    return OrderAnswer::kBound;
+  }
+};
+
 const char* OrderFilter::Open(const char* data, size_t size) {
   data_ = reinterpret_cast<const uint8_t*>(data);
   size_ = size;
@@ -558,17 +614,18 @@ bool OrderFilter::ReadRecord(size_t group, Record* record) const {
   return record->shared_bytes <= restart.suffix_bytes;
 }
 
-// Negative if the group's anchor is above the target. *common: how many of the anchor's bits the target has.
-int OrderFilter::CompareAnchor(const KeyBits& target, size_t group, uint64_t* common) const {
+// How many of the anchor's bits, in whole bytes, the target has.
+uint64_t OrderFilter::CommonWithAnchor(const KeyBits& target, const Record& record) const {
+  const uint64_t common = CommonWith(target, 0, record.shared, record.shared_bytes);
+  if (common != record.shared_bytes * 8) return common;
+  return common + CommonWith(target, record.shared_bytes, record.suffix, record.suffix_bytes);
+}
+
+bool OrderFilter::AnchorIsAbove(const KeyBits& target, size_t group) const {
   Record record;
-  *common = 0;
-  if (!ReadRecord(group, &record)) return 1;
-  *common = CommonWith(target, 0, record.shared, record.shared_bytes);
-  if (*common == record.shared_bytes * 8) {
-    *common += CommonWith(target, record.shared_bytes, record.suffix, record.suffix_bytes);
-  }
-  if (*common == (record.shared_bytes + record.suffix_bytes) * 8) return 0;
-  return (target.Window(*common) >> 63) != 0 ? 1 : -1;
+  if (!ReadRecord(group, &record)) return false;
+  const uint64_t common = CommonWithAnchor(target, record);
+  return common < (record.shared_bytes + record.suffix_bytes) * 8 && target.Window(common) >> 63 == 0;
 }
 
 // The last group whose anchor is at or below the target; groups_ if there is none.
@@ -598,10 +655,9 @@ size_t OrderFilter::GroupOf(const KeyBits& target) const {
     }
   }
   high = end;
-  uint64_t common;
   while (low < high) {
     const size_t middle = (low + high) / 2;
-    if (CompareAnchor(target, middle, &common) < 0) {
+    if (AnchorIsAbove(target, middle)) {
       high = middle;
     } else {
       low = middle + 1;
@@ -610,16 +666,10 @@ size_t OrderFilter::GroupOf(const KeyBits& target) const {
   return high == 0 ? groups_ : high - 1;
 }
 
-void OrderFilter::AnchorBits(const Record& record, std::string* out) const {
-  out->assign(prefix_);
-  out->append(reinterpret_cast<const char*>(record.shared), record.shared_bytes);
-  out->append(reinterpret_cast<const char*>(record.suffix), record.suffix_bytes);
-  out->append(kKeyBitsGuard, '\0');
-}
-
-void OrderFilter::Answer(const KeyBits& bits, uint64_t size, std::string* bound) const {
-  *bound = code_.Decode(bits, size);
-  // No key is shorter, so none lies between; and RocksDB may look at a prefix of the bound.
+// A key that ends before its trailing bytes of 0 has the same bits and is smaller. But no key is shorter than the
+// shortest, so none lies between; and RocksDB may look at a prefix of the bound.
+void OrderFilter::Finish(std::string* bound) const {
+  while (!bound->empty() && bound->back() == '\0') bound->pop_back();
   if (bound->size() < least_key_bytes_) bound->resize(least_key_bytes_);
 }
 
@@ -627,10 +677,14 @@ OrderAnswer OrderFilter::BoundAt(size_t group, std::string* bound) const {
   if (group >= groups_) return OrderAnswer::kNone;
   Record record;
   if (!ReadRecord(group, &record)) return OrderAnswer::kHere;
-  std::string bits;
-  AnchorBits(record, &bits);
-  const KeyBits view{reinterpret_cast<const uint8_t*>(bits.data()), bits.size() - kKeyBitsGuard};
-  Answer(view, prefix_.size() * 8 + record.anchor_bits, bound);
+  std::string bits = prefix_;
+  bits.append(reinterpret_cast<const char*>(record.shared), record.shared_bytes);
+  bits.append(reinterpret_cast<const char*>(record.suffix), record.suffix_bytes);
+  const size_t size = bits.size();
+  bits.append(kKeyBitsGuard, '\0');
+  bound->clear();
+  code_.Decode({reinterpret_cast<const uint8_t*>(bits.data()), size}, prefix_.size() * 8 + record.anchor_bits, bound);
+  Finish(bound);
   return OrderAnswer::kBound;
 }
 
@@ -653,18 +707,17 @@ OrderAnswer OrderFilter::Find(const char* target, size_t size, std::string* boun
   if (whole.bytes > prefix_.size()) rest = {whole.data + prefix_.size(), whole.bytes - prefix_.size()};
   const size_t group = GroupOf(rest);
   if (group == groups_) return BoundAt(0, bound);
-  uint64_t common;
-  CompareAnchor(rest, group, &common);
   Record record;
   if (!ReadRecord(group, &record) || record.body == record.end) return OrderAnswer::kHere;
+  const uint64_t common = CommonWithAnchor(rest, record);
   bool beyond = false;
-  const OrderAnswer answer = *record.body == kNumbersBody ? FindNumber(rest, record, common, bound, &beyond)
-                                                          : FindBranch(rest, record, common, bound, &beyond);
+  const Target looked_for{*this, target, size, rest, bound};
+  const OrderAnswer answer = *record.body == kNumbersBody ? FindNumber(looked_for, record, common, &beyond)
+                                                          : FindBranch(looked_for, record, common, &beyond);
   return beyond ? BoundAt(group + 1, bound) : answer;
 }
 
-OrderAnswer OrderFilter::FindNumber(const KeyBits& target, const Record& record, uint64_t common, std::string* bound,
-                                    bool* beyond) const {
+OrderAnswer OrderFilter::FindNumber(const Target& target, const Record& record, uint64_t common, bool* beyond) const {
   Cursor cursor(record.body + 1, record.end);
   const uint64_t count = cursor.Varint();
   const uint64_t prefix = cursor.Varint() - prefix_.size() * 8;
@@ -682,8 +735,9 @@ OrderAnswer OrderFilter::FindNumber(const KeyBits& target, const Record& record,
     *beyond = true;
     return OrderAnswer::kHere;
   }
-  const uint64_t wanted = (target.Window(prefix) >> shift) - first;
-  if (wanted > (target.Window(prefix) >> shift)) return OrderAnswer::kHere;
+  const uint64_t number = target.rest.Window(prefix) >> shift;
+  const uint64_t wanted = number - first;
+  if (wanted > number) return OrderAnswer::kHere;
   const uint64_t wanted_high = wanted >> low_bits, wanted_low = wanted & LowMask(low_bits);
   if (high_bits < count || wanted_high > high_bits - count) {
     *beyond = true;
@@ -720,17 +774,13 @@ OrderAnswer OrderFilter::FindNumber(const KeyBits& target, const Record& record,
     return OrderAnswer::kHere;
   }
   const uint64_t found = first + ((at - index) << low_bits | low_of(index));
-  std::string bits = prefix_;
-  bits.append(reinterpret_cast<const char*>(target.data), std::min<size_t>(target.bytes, (prefix + 7) / 8));
-  bits.resize(prefix_.size() + (prefix + 7) / 8);
-  const uint64_t begin = prefix_.size() * 8 + prefix;
-  AppendBits(&bits, begin, found << shift, 64 - shift);
-  Answer({reinterpret_cast<const uint8_t*>(bits.data()), bits.size() - kKeyBitsGuard}, begin + 64 - shift, bound);
-  return OrderAnswer::kBound;
+  ShortBits more;
+  if (!target.BeginBound(prefix, &more)) return OrderAnswer::kHere;
+  more.Append(found << shift, 64 - shift);
+  return target.EndBound(more);
 }
 
-OrderAnswer OrderFilter::FindBranch(const KeyBits& target, const Record& record, uint64_t common, std::string* bound,
-                                    bool* beyond) const {
+OrderAnswer OrderFilter::FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const {
   Cursor cursor(record.body + 1, record.end);
   const uint64_t entries = cursor.Varint();
   uint64_t shares = cursor.Varint() - prefix_.size() * 8;  // with the entry before
@@ -770,7 +820,7 @@ OrderAnswer OrderFilter::FindBranch(const KeyBits& target, const Record& record,
     for (uint64_t done = 0; !above && done < label_bits;) {
       const unsigned take = static_cast<unsigned>(std::min<uint64_t>(32, label_bits - done));
       const uint64_t here = LoadBits(bits, label + done) & LowMask(take);
-      const uint64_t wanted = target.Window(shares + 1 + done) >> (64 - take);
+      const uint64_t wanted = target.rest.Window(shares + 1 + done) >> (64 - take);
       if (here == wanted) {
         done += take;
         common = shares + 1 + done;
@@ -784,20 +834,15 @@ OrderAnswer OrderFilter::FindBranch(const KeyBits& target, const Record& record,
     if (!above && common >= kept) return OrderAnswer::kHere;
     if (!above) continue;
     // The target's bits up to where the entry leaves it, a 1, and the entry's own.
-    std::string made = prefix_;
-    made.append(reinterpret_cast<const char*>(target.data), std::min<size_t>(target.bytes, (shares + 7) / 8));
-    made.resize(prefix_.size() + (shares + 7) / 8);
-    uint64_t end = prefix_.size() * 8 + shares;
-    AppendBits(&made, end, uint64_t{1} << 63, 1);
-    ++end;
+    ShortBits more;
+    if (!target.BeginBound(shares, &more)) return OrderAnswer::kHere;
+    more.Append(uint64_t{1} << 63, 1);
     for (uint64_t done = 0; done < label_bits;) {
       const unsigned take = static_cast<unsigned>(std::min<uint64_t>(32, label_bits - done));
-      AppendBits(&made, end, (LoadBits(bits, label + done) & LowMask(take)) << (64 - take), take);
-      end += take;
+      more.Append((LoadBits(bits, label + done) & LowMask(take)) << (64 - take), take);
       done += take;
     }
-    Answer({reinterpret_cast<const uint8_t*>(made.data()), made.size() - kKeyBitsGuard}, end, bound);
-    return OrderAnswer::kBound;
+    return target.EndBound(more);
   }
   *beyond = true;
   return OrderAnswer::kHere;

@@ -127,17 +127,16 @@ class OrderFilter {
 
  private:
   struct Record;
+  struct Target;
 
   bool ReadRecord(size_t group, Record* record) const;
-  int CompareAnchor(const KeyBits& target, size_t group, uint64_t* common) const;
+  uint64_t CommonWithAnchor(const KeyBits& target, const Record& record) const;
+  bool AnchorIsAbove(const KeyBits& target, size_t group) const;
   size_t GroupOf(const KeyBits& target) const;
-  OrderAnswer FindNumber(const KeyBits& target, const Record& record, uint64_t common, std::string* bound,
-                         bool* beyond) const;
-  OrderAnswer FindBranch(const KeyBits& target, const Record& record, uint64_t common, std::string* bound,
-                         bool* beyond) const;
+  OrderAnswer FindNumber(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
+  OrderAnswer FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
   OrderAnswer BoundAt(size_t group, std::string* bound) const;
-  void Answer(const KeyBits& bits, uint64_t size, std::string* bound) const;
-  void AnchorBits(const Record& record, std::string* out) const;
+  void Finish(std::string* bound) const;
 
   const uint8_t* data_ = nullptr;
   size_t size_ = 0;

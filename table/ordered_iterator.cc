@@ -53,8 +53,8 @@ rocksdb::InternalIterator* OrderedIterator::Inner() {
 
 // Counts what the seek before came to.
 void OrderedIterator::Begin() {
-  stats_.resolved_in_vain += read_ == Read::kResolved ? 1 : 0;
-  stats_.direct_in_vain += read_ == Read::kDirect ? 1 : 0;
+  stats_.resolved_unused += read_ == Read::kResolved ? 1 : 0;
+  stats_.direct_unused += read_ == Read::kDirect ? 1 : 0;
   read_ = Read::kUsed;
 }
 

@@ -16,14 +16,17 @@ class OrderedSeeks {
   void Add(const OrderedSeekStats& stats) {
     Counts* const counts = counts_.Access();
     // Sums only, in no order with anything else.
-    counts->deferred.fetch_add(stats.deferred, std::memory_order_relaxed);
-    counts->resolved.fetch_add(stats.resolved, std::memory_order_relaxed);
-    counts->resolved_in_vain.fetch_add(stats.resolved_in_vain, std::memory_order_relaxed);
-    counts->past_end.fetch_add(stats.past_end, std::memory_order_relaxed);
-    counts->past_bound.fetch_add(stats.past_bound, std::memory_order_relaxed);
-    counts->direct.fetch_add(stats.direct, std::memory_order_relaxed);
-    counts->direct_in_vain.fetch_add(stats.direct_in_vain, std::memory_order_relaxed);
-    counts->unfiltered.fetch_add(stats.unfiltered, std::memory_order_relaxed);
+    const auto add = [](std::atomic<uint64_t>* to, uint64_t n) {
+      if (n != 0) to->fetch_add(n, std::memory_order_relaxed);
+    };
+    add(&counts->deferred, stats.deferred);
+    add(&counts->resolved, stats.resolved);
+    add(&counts->resolved_unused, stats.resolved_unused);
+    add(&counts->past_end, stats.past_end);
+    add(&counts->past_bound, stats.past_bound);
+    add(&counts->direct, stats.direct);
+    add(&counts->direct_unused, stats.direct_unused);
+    add(&counts->unfiltered, stats.unfiltered);
   }
 
   OrderedSeekStats Sum() const {
@@ -32,11 +35,11 @@ class OrderedSeeks {
       const Counts& counts = *counts_.AccessAtCore(core);
       sum.deferred += counts.deferred.load(std::memory_order_relaxed);
       sum.resolved += counts.resolved.load(std::memory_order_relaxed);
-      sum.resolved_in_vain += counts.resolved_in_vain.load(std::memory_order_relaxed);
+      sum.resolved_unused += counts.resolved_unused.load(std::memory_order_relaxed);
       sum.past_end += counts.past_end.load(std::memory_order_relaxed);
       sum.past_bound += counts.past_bound.load(std::memory_order_relaxed);
       sum.direct += counts.direct.load(std::memory_order_relaxed);
-      sum.direct_in_vain += counts.direct_in_vain.load(std::memory_order_relaxed);
+      sum.direct_unused += counts.direct_unused.load(std::memory_order_relaxed);
       sum.unfiltered += counts.unfiltered.load(std::memory_order_relaxed);
     }
     return sum;
@@ -46,11 +49,11 @@ class OrderedSeeks {
   struct Counts {
     std::atomic<uint64_t> deferred{0};
     std::atomic<uint64_t> resolved{0};
-    std::atomic<uint64_t> resolved_in_vain{0};
+    std::atomic<uint64_t> resolved_unused{0};
     std::atomic<uint64_t> past_end{0};
     std::atomic<uint64_t> past_bound{0};
     std::atomic<uint64_t> direct{0};
-    std::atomic<uint64_t> direct_in_vain{0};
+    std::atomic<uint64_t> direct_unused{0};
     std::atomic<uint64_t> unfiltered{0};
   };
   rocksdb::CoreLocalArray<Counts> counts_;

@@ -45,14 +45,14 @@ rocksdb::TableFactory* NewOrderedTableFactory(const rocksdb::BlockBasedTableOpti
 // What seeks of one factory's tables came to since it was made. Iterators add what they did when they are destroyed, and
 // every few hundred seeks.
 struct OrderedSeekStats {
-  uint64_t deferred = 0;          // answered without I/O by a lower bound of the table's next key
-  uint64_t resolved = 0;          // ... and read later, because the scan came there
-  uint64_t resolved_in_vain = 0;  // ... though nothing of it was returned
-  uint64_t past_end = 0;          // answered without I/O: no key at or above the target
-  uint64_t past_bound = 0;        // answered without I/O: the next key is at or above iterate_upper_bound
-  uint64_t direct = 0;            // read at once, because the filter could not tell the target from a key
-  uint64_t direct_in_vain = 0;    // ... though nothing of it was returned
-  uint64_t unfiltered = 0;        // read at once for another reason: no order filter, or no order filter in memory
+  uint64_t deferred = 0;         // answered without I/O by a lower bound of the table's next key
+  uint64_t resolved = 0;         // ... and read later, because the scan came there
+  uint64_t resolved_unused = 0;  // ... and nobody asked for what was found: the filter's error, or an older entry
+  uint64_t past_end = 0;         // answered without I/O: no key at or above the target
+  uint64_t past_bound = 0;       // answered without I/O: the next key is at or above iterate_upper_bound
+  uint64_t direct = 0;           // read at once, because the filter could not tell the target from a key
+  uint64_t direct_unused = 0;    // ... and nobody asked for what was found, as above
+  uint64_t unfiltered = 0;       // read at once for another reason: no order filter, or no order filter in memory
 
   // Seeks of tables that read no block.
   uint64_t saved() const { return deferred - resolved + past_end + past_bound; }
