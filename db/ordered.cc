@@ -56,9 +56,9 @@ Status UseOrderedTable(rocksdb::ColumnFamilyOptions* options, const OrderedOptio
   if (options->table_factory != nullptr) {
     const auto* given = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
     if (given == nullptr) {
-      return Status::NotSupported("an order filter with the table factory " +
-                                      std::string(options->table_factory->Name()),
-                                  "set a block-based table");
+      return Status::NotSupported(
+          "an order filter with the table factory " + std::string(options->table_factory->Name()),
+          "set a block-based table");
     }
     table = *given;
   }
@@ -124,9 +124,8 @@ Status GetOrderedStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_fami
 std::string OrderedStatsToTable(const OrderedStats& stats, const std::string& column_family) {
   const OrderedSeekStats& seeks = stats.seeks;
   const auto number = [](uint64_t n) { return static_cast<unsigned long long>(n); };
-  const double bits = stats.filter_keys == 0
-                          ? 0
-                          : static_cast<double>(stats.filter_bytes) * 8 / static_cast<double>(stats.filter_keys);
+  const double bits =
+      stats.filter_keys == 0 ? 0 : static_cast<double>(stats.filter_bytes) * 8 / static_cast<double>(stats.filter_keys);
   char text[1024];
   snprintf(text, sizeof(text),
            "column family %s: ordered tables\n"
@@ -135,9 +134,8 @@ std::string OrderedStatsToTable(const OrderedStats& stats, const std::string& co
            "  seeks of tables: %llu deferred, of which %llu were read later, %llu of those unused;\n"
            "    %llu past the table's end and %llu past the scan's bound without reading;\n"
            "    %llu read at once, %llu of those unused; %llu without an order filter\n",
-           column_family.c_str(), number(stats.runs), number(stats.files),
-           BytesText(stats.bytes).c_str(), number(stats.filter_keys),
-           BytesText(stats.filter_bytes).c_str(), bits, stats.filter_error * 100,
+           column_family.c_str(), number(stats.runs), number(stats.files), BytesText(stats.bytes).c_str(),
+           number(stats.filter_keys), BytesText(stats.filter_bytes).c_str(), bits, stats.filter_error * 100,
            number(seeks.deferred), number(seeks.resolved), number(seeks.resolved_unused), number(seeks.past_end),
            number(seeks.past_bound), number(seeks.direct), number(seeks.direct_unused), number(seeks.unfiltered));
   return text;

@@ -194,7 +194,8 @@ class Bench {
     return stats.seeks;
   }
 
-  void Print(const char* name, Measured* measured, const cairn::OrderedSeekStats& before, double operations, int round) {
+  void Print(const char* name, Measured* measured, const cairn::OrderedSeekStats& before, double operations,
+             int round) {
     if (round < FLAGS_rounds) return;
     const cairn::OrderedSeekStats after = Seeks();
     for (int ordered = 0; ordered < 2; ++ordered) {

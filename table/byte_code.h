@@ -63,8 +63,8 @@ class ByteCode {
 
   bool plain_ = true;
   uint8_t lengths_[256];
-  uint16_t codes_[256];   // the code's bits, the first one highest
-  uint8_t decode_[256];   // by the next 8 bits, the smallest byte that it can be
+  uint16_t codes_[256];  // the code's bits, the first one highest
+  uint8_t decode_[256];  // by the next 8 bits, the smallest byte that it can be
 };
 
 }  // namespace cairn

@@ -53,9 +53,8 @@ Status OrderBlock::Make(rocksdb::BlockContents&& contents, std::unique_ptr<Order
 OrderBlockPlace::OrderBlockPlace(const rocksdb::ReadOptions& read_options, rocksdb::BlockBasedTable* table,
                                  uint64_t file_size, bool prefetch, size_t max_file_size_for_l0_meta_pin)
     : table_(table),
-      cache_(table->get_rep()->table_options.cache_index_and_filter_blocks
-                 ? table->get_rep()->table_options.block_cache
-                 : nullptr) {
+      cache_(table->get_rep()->table_options.cache_index_and_filter_blocks ? table->get_rep()->table_options.block_cache
+                                                                           : nullptr) {
   const rocksdb::BlockBasedTable::Rep& rep = *table->get_rep();
   const Status status = Find(read_options, file_size);
   if (!status.ok()) {
@@ -83,8 +82,7 @@ OrderBlockPlace::OrderBlockPlace(const rocksdb::ReadOptions& read_options, rocks
   const rocksdb::CacheKey key = rocksdb::BlockBasedTable::GetCacheKey(rep.base_cache_key, handle_);
   // RocksDB's reader has been charged and kept to a strict limit; what this adds to it is small.
   charge_
-      .Take(rep.table_options.block_cache, key.AsSlice(), bytes(),
-            charged ? Decision::kFallback : Decision::kDisabled)
+      .Take(rep.table_options.block_cache, key.AsSlice(), bytes(), charged ? Decision::kFallback : Decision::kDisabled)
       .PermitUncheckedError();
 }
 

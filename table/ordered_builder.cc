@@ -6,6 +6,7 @@
 
 #include "db/dbformat.h"
 #include "file/writable_file_writer.h"
+#include "rocksdb/iostats_context.h"
 #include "table/block_based/block.h"
 #include "table/meta_blocks.h"
 #include "table/order_block.h"
@@ -78,6 +79,8 @@ class TailFile : public rocksdb::FSWritableFile {
   using FSWritableFile::Append;
   IOStatus Append(const Slice& data, const IOOptions& options, rocksdb::IODebugContext*) override {
     size_ += data.size();
+    // RocksDB counts what the writer in front of this has written, and then what file_ writes.
+    rocksdb::get_iostats_context()->bytes_written -= data.size();
     if (data.size() < kTail) {
       tail_.append(data.data(), data.size());
       return tail_.size() < 2 * kTail ? IOStatus::OK() : PassOn(options, tail_.size() - kTail);
@@ -167,8 +170,8 @@ class OrderedTableBuilder : public rocksdb::TableBuilder {
       : file_(file), write_options_(options.write_options), order_(std::make_shared<OrderInMaking>(bits_per_key)) {
     auto tail = std::make_unique<TailFile>(file);
     tail_ = tail.get();
-    inner_file_ = std::make_unique<rocksdb::WritableFileWriter>(std::move(tail), file->file_name(),
-                                                                rocksdb::FileOptions());
+    inner_file_ =
+        std::make_unique<rocksdb::WritableFileWriter>(std::move(tail), file->file_name(), rocksdb::FileOptions());
   }
 
   std::unique_ptr<rocksdb::InternalTblPropCollFactory> NewCollector() const {

@@ -43,9 +43,9 @@ OrderedIterator::~OrderedIterator() {
 
 rocksdb::InternalIterator* OrderedIterator::Inner() {
   if (inner_ != nullptr) return inner_;
-  inner_ = table_.reader->NewIterator(*table_.read_options, table_.prefix_extractor, table_.arena, table_.skip_filters,
-                                      rocksdb::TableReaderCaller::kUserIterator, table_.compaction_readahead_size,
-                                      true);
+  inner_ =
+      table_.reader->NewIterator(*table_.read_options, table_.prefix_extractor, table_.arena, table_.skip_filters,
+                                 rocksdb::TableReaderCaller::kUserIterator, table_.compaction_readahead_size, true);
   if (pinned_ != nullptr) inner_->SetPinnedItersMgr(pinned_);
   if (has_readahead_) inner_->SetReadaheadState(&readahead_);
   return inner_;
@@ -76,8 +76,8 @@ bool OrderedIterator::Defer(const Slice& bound) {
   }
   ++stats_.deferred;
   placeholder_.clear();
-  rocksdb::AppendInternalKey(
-      &placeholder_, rocksdb::ParsedInternalKey(bound, rocksdb::kMaxSequenceNumber, rocksdb::kTypeValue));
+  rocksdb::AppendInternalKey(&placeholder_,
+                             rocksdb::ParsedInternalKey(bound, rocksdb::kMaxSequenceNumber, rocksdb::kTypeValue));
   return true;
 }
 

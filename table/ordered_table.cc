@@ -43,8 +43,8 @@ class OrderedTableReader : public rocksdb::TableReader {
                                          bool skip_filters, rocksdb::TableReaderCaller caller,
                                          size_t compaction_readahead_size, bool allow_unprepared_value) override {
     if (!place_.exists() || !MayDefer(read_options, comparator_, caller, allow_unprepared_value)) {
-      return inner_->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller,
-                                 compaction_readahead_size, allow_unprepared_value);
+      return inner_->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller, compaction_readahead_size,
+                                 allow_unprepared_value);
     }
     const OrderedIterator::Table table{inner_.get(), &read_options, prefix_extractor,
                                        arena,        skip_filters,  compaction_readahead_size};
@@ -109,8 +109,7 @@ class OrderedTableReader : public rocksdb::TableReader {
 
 }  // namespace
 
-OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table,
-                                         const OrderFilterOptions& filter)
+OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter)
     : BlockBasedTableFactory(table), filter_(filter), seeks_(std::make_shared<OrderedSeeks>()) {
   RegisterOptions("cairn.OrderFilter", &filter_, &OrderFilterOptionTypes());
 }

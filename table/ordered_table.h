@@ -35,9 +35,7 @@ class OrderedTableFactory : public rocksdb::BlockBasedTableFactory {
                                  bool prefetch_index_and_filter_in_cache) const override;
   rocksdb::TableBuilder* NewTableBuilder(const rocksdb::TableBuilderOptions& options,
                                          rocksdb::WritableFileWriter* file) const override;
-  std::unique_ptr<rocksdb::TableFactory> Clone() const override {
-    return std::make_unique<OrderedTableFactory>(*this);
-  }
+  std::unique_ptr<rocksdb::TableFactory> Clone() const override { return std::make_unique<OrderedTableFactory>(*this); }
 
   const OrderFilterOptions& filter() const { return filter_; }
   OrderedSeekStats SeekStats() const { return seeks_->Sum(); }

@@ -357,6 +357,42 @@ TEST_F(CairnTest, SiltByOptionsAndConversion) {
   EXPECT_EQ(texts[0], texts[1]);
 }
 
+TEST_F(CairnTest, OrderedByOptionsAndConversion) {
+  ProgramResult result = Cairn({"options", "ordered", "--option", "runs=12;order_bits=7"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "cairn.OrderedTable");
+  EXPECT_CONTAINS(result.out, "cairn.SubMemTable");
+  EXPECT_CONTAINS(result.out, "kCompactionStyleUniversal");
+  EXPECT_CONTAINS(result.out, "level0_file_num_compaction_trigger=12");
+  result = Cairn({"options", "leveled_ordered", "--rocksdb-option", "num_levels=5"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "cairn.OrderedTable");
+  EXPECT_CONTAINS(result.out, "kCompactionStyleLevel");
+  result = Cairn({"options", "ordered", "--option", "order_bits=1"});
+  EXPECT_EQ(2, result.exit_code);
+  EXPECT_CONTAINS(result.err, "it may be 2.5 to 20");
+
+  MakeStock(Path("stock"), 20000);
+  const auto expected = ReadAll(Path("stock"));
+  const std::string steps[][2] = {{"stock", "ordered"},
+                                  {"ordered", "trie_sst"},
+                                  {"trie_sst", "leveled_ordered"},
+                                  {"leveled_ordered", "ordered_again"},
+                                  {"ordered_again", "stock_again"}};
+  for (const auto& [from, to] : steps) {
+    const std::string engine = to.substr(0, to.find("_again"));
+    result = Cairn({"convert", Path(from), Path(to), "--to", engine, "--compact"});
+    ASSERT_EQ(0, result.exit_code) << result.err;
+    EXPECT_TRUE(expected == ReadAll(Path(to))) << to;
+  }
+  result = Cairn({"stats", Path("ordered"), "--column-family", "default"});
+  EXPECT_CONTAINS(result.out, "sorted runs");
+  EXPECT_CONTAINS(result.out, "bits per key");
+  result = Cairn({"stats", Path("ordered"), "--json", "--column-family", "default"});
+  EXPECT_GT(NumberIn(result.out, "filter_bytes"), 0);
+  EXPECT_CONTAINS(result.out, "\"deferred\"");
+}
+
 TEST_F(CairnTest, StatsAndCompact) {
   MakeStock(Path("stock"), 20000);
   ASSERT_EQ(

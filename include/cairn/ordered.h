@@ -1,18 +1,18 @@
-// cairn.OrderedTable: RocksDB's block-based table with an order filter, so that a seek reads the tables that hold what it
-// returns, and not a block of every sorted run.
+// cairn.OrderedTable: RocksDB's block-based table with an order filter, so that a seek reads the tables that hold what
+// it returns, and not a block of every sorted run.
 //
 //   options.table_factory.reset(cairn::NewOrderedTableFactory(block_based_options));
 //
 // or as an option string, which takes every field of BlockBasedTableOptions beside its own:
 // table_factory={id=cairn.OrderedTable;order_bits=6;filter_policy=bloomfilter:10:false;block_size=4096}
 //
-// It works under plain rocksdb::DB::Open, with every compaction style. Files stay RocksDB's own: a program without Cairn
-// reads them, Bloom filter and all, and passes over the order filter; changing back is another table factory, no
+// It works under plain rocksdb::DB::Open, with every compaction style. Files stay RocksDB's own: a program without
+// Cairn reads them, Bloom filter and all, and passes over the order filter; changing back is another table factory, no
 // conversion.
 //
-// What it does not do: without the bytewise comparator, and with user timestamps, it is the block-based table. Iterators
-// that are tailing, pin their data, or count what they skip (max_skippable_internal_keys) seek as RocksDB's do, and so do
-// Prev, SeekForPrev and SeekToLast.
+// What it does not do: without the bytewise comparator, and with user timestamps, it is the block-based table.
+// Iterators that are tailing, pin their data, or count what they skip (max_skippable_internal_keys) seek as RocksDB's
+// do, and so do Prev, SeekForPrev and SeekToLast.
 //
 // Bytes and protocol: docs/ordered.md.
 #pragma once
@@ -29,12 +29,12 @@ namespace cairn {
 
 struct OrderFilterOptions {
   // Bits per key of the order filters of tables with nothing older below them, 2.5 to 20; 0: no order filters. Each bit
-  // halves the share of seeks that read a table in vain, 2^(2 - bits) of them where keys lie evenly. Uneven keys (paths,
-  // URLs) take up to three times as many.
+  // halves the share of seeks that read a table in vain, 2^(2 - bits) of them where keys lie evenly. Uneven keys
+  // (paths, URLs) take up to three times as many.
   double order_bits = 6;
 
-  // What the tables above those have in addition. They are the smaller part of the keys and the larger part of the runs,
-  // so that their bits save more.
+  // What the tables above those have in addition. They are the smaller part of the keys and the larger part of the
+  // runs, so that their bits save more.
   double extra_order_bits = 3;
 };
 
@@ -42,8 +42,8 @@ struct OrderFilterOptions {
 rocksdb::TableFactory* NewOrderedTableFactory(const rocksdb::BlockBasedTableOptions& table,
                                               const OrderFilterOptions& filter = OrderFilterOptions());
 
-// What seeks of one factory's tables came to since it was made. Iterators add what they did when they are destroyed, and
-// every few hundred seeks.
+// What seeks of one factory's tables came to since it was made. Iterators add what they did when they are destroyed,
+// and every few hundred seeks.
 struct OrderedSeekStats {
   uint64_t deferred = 0;         // answered without I/O by a lower bound of the table's next key
   uint64_t resolved = 0;         // ... and read later, because the scan came there
@@ -59,7 +59,7 @@ struct OrderedSeekStats {
 };
 
 struct OrderedStats {
-  uint64_t runs = 0;          // sorted runs that a seek goes through: files of level 0, and levels that are not empty
+  uint64_t runs = 0;  // sorted runs that a seek goes through: files of level 0, and levels that are not empty
   uint64_t files = 0;
   uint64_t bytes = 0;
   uint64_t filter_keys = 0;   // user keys of the tables that have an order filter, each table's on its own
@@ -83,12 +83,13 @@ struct OrderedOptions {
 
 // For programs that scan: few bytes written per byte, as many runs as that takes, and seeks that do not pay for them.
 // Universal compaction at OrderedOptions::runs sorted runs, and cairn.OrderedTable with what the options hold of
-// block-based tables. Sub-MemTables (memtable.h) go well with it. NotSupported if the options hold another table format,
-// or a comparator that is not bytewise.
+// block-based tables. Sub-MemTables (memtable.h) go well with it. NotSupported if the options hold another table
+// format, or a comparator that is not bytewise.
 rocksdb::Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered = OrderedOptions());
 
 // The table alone, with the compaction that the options have.
-rocksdb::Status UseOrderedTable(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered = OrderedOptions());
+rocksdb::Status UseOrderedTable(rocksdb::ColumnFamilyOptions* options,
+                                const OrderedOptions& ordered = OrderedOptions());
 
 // True if the options' tables are ordered ones.
 bool IsOrdered(const rocksdb::ColumnFamilyOptions& options);

@@ -1,0 +1,70 @@
+// libFuzzer target: OrderFilter::Open and Find on any bytes, and, with the input taken as keys, that what is built
+// never gives a bound above the next key.
+
+#include <cstdint>
+#include <cstdlib>
+#include <set>
+#include <string>
+
+#include "table/order_filter.h"
+
+namespace {
+
+void OpenAnyBytes(const uint8_t* data, size_t size) {
+  // An allocation of its own, so that what is read beyond it is seen.
+  const std::string bytes(reinterpret_cast<const char*>(data), size);
+  cairn::OrderFilter filter;
+  if (filter.Open(bytes.data(), bytes.size()) != nullptr) return;
+  std::string bound;
+  for (size_t at = 0; at < size && at < 64; ++at) filter.Find(bytes.data() + at, (size - at) % 40, &bound);
+}
+
+// The first byte chooses the bits, the next the keys' length; a key shares the bytes of the one before that a byte
+// says.
+void BuildFromBytes(const uint8_t* data, size_t size) {
+  if (size < 4) return;
+  cairn::OrderFilterBuilder builder(2.5 + data[0] % 10);
+  const size_t length = 1 + data[1] % 12;
+  std::set<std::string> keys;
+  std::string key;
+  for (size_t at = 2; at + 1 + length <= size; at += 1 + length) {
+    key.resize(data[at] % (key.size() + 1));
+    key.append(reinterpret_cast<const char*>(data + at + 1), length);
+    keys.insert(key);
+  }
+  for (const std::string& each : keys) builder.Add(each.data(), each.size());
+  const std::string bytes = builder.Finish();
+  if (bytes.empty()) return;
+  cairn::OrderFilter filter;
+  if (filter.Open(bytes.data(), bytes.size()) != nullptr) abort();
+  const auto check = [&](const std::string& target) {
+    std::string bound;
+    const auto next = keys.lower_bound(target);
+    switch (filter.Find(target.data(), target.size(), &bound)) {
+      case cairn::OrderAnswer::kNone:
+        if (next != keys.end()) abort();
+        break;
+      case cairn::OrderAnswer::kBound:
+        if (bound <= target || (next != keys.end() && bound > *next)) abort();
+        break;
+      case cairn::OrderAnswer::kHere:
+        break;
+    }
+  };
+  for (const std::string& each : keys) {
+    check(each);
+    check(each + '\0');
+    check(each.substr(0, each.size() / 2));
+    std::string other = each;
+    other.back() = static_cast<char>(other.back() + 1);
+    check(other);
+  }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  OpenAnyBytes(data, size);
+  BuildFromBytes(data, size);
+  return 0;
+}
