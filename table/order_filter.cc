@@ -203,7 +203,7 @@ void OrderFilterBuilder::Add(const char* key, size_t size) {
 // Learns from the bytes in which a key begins to differ from the one before: the others are in the groups' prefixes.
 void OrderFilterBuilder::ChooseByteCode() {
   has_code_ = true;
-  constexpr size_t kLearnt = 8;
+  constexpr size_t kLearnt = 2;
   uint64_t weights[256] = {};
   uint64_t sum = 0;
   size_t begin = 0, end = raw_ends_[0];
@@ -269,15 +269,15 @@ bool OrderFilterBuilder::PlanNumbers(size_t begin, size_t end, Plan* plan) const
   std::vector<uint64_t> windows(n);
   for (size_t i = 0; i < n; ++i) windows[i] = BitsOf(begin + i).Window(prefix);
   const uint64_t range = windows.back() - windows.front();
-  // How many entries have a mean distance to their neighbours of about 2^i.
-  constexpr size_t kNear = 4;
+  // How many entries have a mean distance to their neighbours of about 2^i. Of evenly spread keys the mean of its
+  // inverse is 2 / distance, and a shift is right within a factor of sqrt(2).
   uint32_t distances[65] = {};
   for (size_t i = 0; i < n; ++i) {
-    const size_t low = i < kNear ? 0 : i - kNear, high = std::min(n - 1, i + kNear);
+    const size_t low = i == 0 ? 0 : i - 1, high = std::min(n - 1, i + 1);
     ++distances[BitWidth((windows[high] - windows[low]) / (high - low))];
   }
   const double count = static_cast<double>(n);
-  const double allowed = 1.7 * std::exp2(-precision_) * count;
+  const double allowed = 2 * 1.7 * std::exp2(-precision_) * count;
   const double least_range = count * std::exp2(precision_ - 0.5);
   int shift = 0;
   while (shift < 63 && static_cast<double>(range >> (shift + 1)) >= least_range) ++shift;
@@ -291,7 +291,7 @@ bool OrderFilterBuilder::PlanNumbers(size_t begin, size_t end, Plan* plan) const
     const double numbers = static_cast<double>(range >> shift);
     const double low_bits = std::max(0.0, std::floor(std::log2(numbers / count)));
     plan->bits = count * (low_bits + 1) + numbers / std::exp2(low_bits) + kNumbersOverhead;
-    plan->error = error;
+    plan->error = error / 2;
     plan->segments.assign(1, {begin, end, static_cast<unsigned>(shift)});
     return error <= allowed;
   }
