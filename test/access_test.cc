@@ -388,7 +388,8 @@ TEST_P(AccessTest, DeletesFilesInARangeOfTheOrder) {
 
 std::vector<Engine> EnginesHere() {
   std::vector<Engine> engines;
-  for (const char* name : {"leveled", "trie_htable", "trie_zstd", "trie_htable_ect", "silt_pinned", "silt_dropped"}) {
+  for (const char* name : {"leveled", "trie_htable", "trie_zstd", "trie_htable_ect", "silt_pinned", "silt_dropped",
+                           "ordered", "leveled_ordered"}) {
     engines.push_back(*FindEngine(name));
   }
   return engines;
