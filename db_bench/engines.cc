@@ -355,6 +355,7 @@ std::vector<Engine> MakeEngines() {
   ordered.summary =
       "Universal compaction at 16 sorted runs with Cairn's order filters: seeks read what they return, not every run.";
   ordered.configure = ConfigureOrdered;
+  ordered.open = OpenCairn;  // db_bench puts its overlay in front of DB::Open
   ordered.overlay = OverlayOrdered;
   ordered.flags = {{"compaction_style", "1"}, {"level0_file_num_compaction_trigger", "16"}, {"bloom_bits", "10"}};
   for (const char* flag : {"use_plain_table", "use_cuckoo_table", "use_uint64_comparator", "user_timestamp_size"}) {
@@ -366,6 +367,7 @@ std::vector<Engine> MakeEngines() {
   leveled_ordered.name = "leveled_ordered";
   leveled_ordered.summary = "RocksDB's leveled compaction with Cairn's order filters: seeks read what they return.";
   leveled_ordered.configure = ConfigureLeveledOrdered;
+  leveled_ordered.open = OpenCairn;
   leveled_ordered.overlay = OverlayLeveledOrdered;
   leveled_ordered.refused_flags = leveled.refused_flags;
   leveled_ordered.refused_flags.insert(leveled_ordered.refused_flags.end(), ordered.refused_flags.end() - 4,
