@@ -177,6 +177,16 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
   return s.ok() ? CompactTrie(this, family) : s;
 }
 
+// RocksDB deletes files before it deletes ranges, so half of it would be done before it is refused.
+Status CairnDB::ClipColumnFamily(ColumnFamilyHandle* family, const Slice& begin, const Slice& end) {
+  const Status s = CheckRangesMean("ClipColumnFamily", family);
+  if (!s.ok()) return s;
+  if (services()->durable() != nullptr) {
+    return Status::NotSupported("ClipColumnFamily with durable memtables", "range deletions bypass the pool");
+  }
+  return DBImpl::ClipColumnFamily(family, begin, end);
+}
+
 Status CairnDB::SetOptions(ColumnFamilyHandle* family, const std::unordered_map<std::string, std::string>& options) {
   const Status s =
       CheckSetOptions(DBImpl::GetOptions(family), family->GetName(), services()->durable() != nullptr, options);
@@ -193,6 +203,16 @@ Status CairnDB::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions&
                                              const rocksdb::ImportColumnFamilyOptions& import_options,
                                              const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
                                              ColumnFamilyHandle** handle) {
+  // RocksDB leaves out files of levels that the column family does not have.
+  for (const rocksdb::ExportImportFilesMetaData* metadata : files) {
+    for (const rocksdb::LiveFileMetaData& file : metadata->files) {
+      if (file.level < options.num_levels) continue;
+      *handle = nullptr;
+      return Status::InvalidArgument("import of " + file.name + " into column family " + name,
+                                     "the file is of level " + std::to_string(file.level) + ", and num_levels is " +
+                                         std::to_string(options.num_levels));
+    }
+  }
   rocksdb::ColumnFamilyOptions with_seed = options;
   if (!files.empty()) AdoptSeed(files[0]->db_comparator_name, &with_seed);
   return DBImpl::CreateColumnFamilyWithImport(with_seed, name, import_options, files, handle);

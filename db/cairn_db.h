@@ -103,15 +103,18 @@ class CairnDB final : public rocksdb::DBImpl {
   using rocksdb::DBImpl::CompactRange;
   rocksdb::Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family,
                                const rocksdb::Slice* begin, const rocksdb::Slice* end) override;
-  using rocksdb::DBImpl::SetOptions;
-  rocksdb::Status SetOptions(rocksdb::ColumnFamilyHandle* family,
-                             const std::unordered_map<std::string, std::string>& options) override;
+  using rocksdb::DBImpl::ClipColumnFamily;
+  rocksdb::Status ClipColumnFamily(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& begin,
+                                   const rocksdb::Slice& end) override;
   // A seed that the options leave open is that of the files.
   using rocksdb::DBImpl::CreateColumnFamilyWithImport;
   rocksdb::Status CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& options, const std::string& name,
                                                const rocksdb::ImportColumnFamilyOptions& import_options,
                                                const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
                                                rocksdb::ColumnFamilyHandle** handle) override;
+  using rocksdb::DBImpl::SetOptions;
+  rocksdb::Status SetOptions(rocksdb::ColumnFamilyHandle* family,
+                             const std::unordered_map<std::string, std::string>& options) override;
   rocksdb::Status PauseBackgroundWork() override;
   rocksdb::Status ContinueBackgroundWork() override;
   rocksdb::Status WaitForCompact(const rocksdb::WaitForCompactOptions& options) override;

@@ -173,6 +173,10 @@ Status DurableWrites::Start(const rocksdb::DBOptions& options, const std::string
                        "serve an open database already; give each database a memtable_factory of its own");
     }
   }
+  // RocksDB says the same, but the pool file would have been made by then.
+  if (s.ok() && !options.create_if_missing && options.env->FileExists(rocksdb::CurrentFileName(path)).IsNotFound()) {
+    s = Status::InvalidArgument(path, "does not exist (create_if_missing is false)");
+  }
   RecoveryReport report;
   std::shared_ptr<DurablePool> pool;
   if (s.ok()) s = PreparePool(options, path, settings, &report, &pool);

@@ -23,9 +23,7 @@ class RangeDeletionFinder : public rocksdb::WriteBatch::Handler {
 
   Status DeleteRangeCF(uint32_t id, const Slice&, const Slice&) override {
     const auto handle = db_->GetColumnFamilyHandleUnlocked(id);
-    if (handle == nullptr || !RefusesRangeDeletions(handle.get())) return Status::OK();
-    return Status::NotSupported("DeleteRange on column family " + handle->GetName(),
-                                "a range has no meaning in hash order; delete the keys one by one");
+    return handle == nullptr ? Status::OK() : CheckRangesMean("DeleteRange", handle.get());
   }
   Status PutCF(uint32_t, const Slice&, const Slice&) override { return Status::OK(); }
   Status TimedPutCF(uint32_t, const Slice&, const Slice&, uint64_t) override { return Status::OK(); }
@@ -49,8 +47,13 @@ class RangeDeletionFinder : public rocksdb::WriteBatch::Handler {
 }  // namespace
 
 bool RefusesRangeDeletions(const rocksdb::ColumnFamilyOptions& options) {
-  return options.table_factory != nullptr && !options.table_factory->IsDeleteRangeSupported() &&
-         HashOfComparator(options.comparator) != nullptr;
+  return HashOfComparator(options.comparator) != nullptr;
+}
+
+Status CheckRangesMean(const std::string& call, rocksdb::ColumnFamilyHandle* family) {
+  if (!RefusesRangeDeletions(family)) return Status::OK();
+  return Status::NotSupported(call + " on column family " + family->GetName(),
+                              "a range has no meaning in hash order; delete the keys one by one");
 }
 
 Status CheckRangeDeletions(rocksdb::DBImpl* db, const rocksdb::WriteBatch& batch) {

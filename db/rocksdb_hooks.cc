@@ -7,6 +7,7 @@
 
 #include "db/cairn_db.h"
 #include "db/opening.h"
+#include "db/range_deletions.h"
 #include "db/stored_seed.h"
 
 // Nothing but the linker refers to what is defined here; db/register.cc does, so that the file is linked from an
@@ -74,6 +75,12 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   ColumnFamilyOptions with_seed = options;
   cairn::DrawSeed(&with_seed);
   return own::CreateColumnFamilyImpl(this, read_options, write_options, with_seed, name, handle);
+}
+
+Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges, size_t count, bool include_end) {
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  const Status s = ours == nullptr ? Status::OK() : cairn::CheckRangesMean("DeleteFilesInRanges", family);
+  return s.ok() ? own::DeleteFilesInRanges(this, family, ranges, count, include_end) : s;
 }
 
 Status DB::OpenForReadOnly(const Options& options, const std::string& path, DB** db, bool error_if_wal_file_exists) {

@@ -40,6 +40,10 @@ rocksdb::Status CreateColumnFamilyImpl(
     const rocksdb::ColumnFamilyOptions& options, const std::string& name,
     rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyImpl");
 
+rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
+                                    const rocksdb::RangePtr* ranges, size_t count,
+                                    bool include_end) asm("cairn_rocksdb_DeleteFilesInRanges");
+
 rocksdb::Status OpenForReadOnly(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db,
                                 bool error_if_wal_file_exists) asm("cairn_rocksdb_OpenForReadOnly");
 

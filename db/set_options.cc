@@ -4,6 +4,7 @@
 #include "db/cairn_parts.h"
 #include "db/hash_order_options.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/table.h"
 
 namespace cairn {
 
@@ -35,6 +36,10 @@ bool Names(const std::string& option, const std::string& name) {
   return option == name || (option.compare(0, name.size(), name) == 0 && option[name.size()] == '.');
 }
 
+bool DeletesRanges(const rocksdb::ColumnFamilyOptions& options) {
+  return options.table_factory == nullptr || options.table_factory->IsDeleteRangeSupported();
+}
+
 }  // namespace
 
 Status CheckSetOptions(const rocksdb::ColumnFamilyOptions& current, const std::string& family, bool durable,
@@ -57,6 +62,12 @@ Status CheckSetOptions(const rocksdb::ColumnFamilyOptions& current, const std::s
   if (!s.ok()) return Status::OK();  // RocksDB says it better
   const Status order = CheckHashOrder(changed, family);
   if (!order.ok()) return order;
+  if (!DeletesRanges(current) && DeletesRanges(changed)) {
+    return Status::NotSupported(
+        "SetOptions of table_factory on column family " + family,
+        "tables in hash order are those of cairn.HashOrderTable; `cairn convert` moves a database "
+        "to other tables");
+  }
   if (durable && changed.experimental_mempurge_threshold > 0) {
     return Status::NotSupported("SetOptions of experimental_mempurge_threshold with durable memtables",
                                 "it counts memtables as flushed that are in no table");

@@ -26,6 +26,14 @@ rocksdb::Status CheckOrder(const rocksdb::TableReaderOptions& options, const roc
       "write it with the column family's hash and seed (cairn/hash_seed.h)");
 }
 
+// Ingestion might bring one of SstFileWriter, which writes range deletions in any order.
+rocksdb::Status CheckNoRangeDeletions(const rocksdb::TableReader& reader, const std::string& file) {
+  const auto properties = reader.GetTableProperties();
+  if (properties == nullptr || properties->num_range_deletions == 0) return rocksdb::Status::OK();
+  return rocksdb::Status::NotSupported(file + " deletes ranges of keys",
+                                       "a range has no meaning in hash order; delete the keys one by one");
+}
+
 // Where tables count themselves, a new process goes on from the totals of the tables that it opens.
 void GoOnFromTotals(const rocksdb::TableReaderOptions& options, const rocksdb::TableReader& reader) {
   if (options.ioptions.compaction_style == rocksdb::kCompactionStyleNone || options.cur_db_session_id.empty()) return;
@@ -94,6 +102,7 @@ rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions
                            : table->NewTableReader(read_options, options, std::move(file), file_size, reader,
                                                    prefetch_index_and_filter_in_cache);
   if (status.ok()) status = CheckOrder(options, **reader, name);
+  if (status.ok()) status = CheckNoRangeDeletions(**reader, name);
   if (!status.ok()) {
     reader->reset();
     return status;

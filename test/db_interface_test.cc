@@ -457,6 +457,7 @@ const std::map<std::pair<Kind, std::string>, Difference>& Differences() {
   static const auto* const differences = new std::map<std::pair<Kind, std::string>, Difference>{
       {{Kind::kTrie, "DeleteRange"}, {"Not implemented", "a range has no meaning in hash order"}},
       {{Kind::kTrie, "ClipColumnFamily"}, {"Not implemented", "it deletes ranges"}},
+      {{Kind::kDurable, "ClipColumnFamily"}, {"Not implemented", "it deletes ranges"}},
       {{Kind::kDurable, "DeleteRange"}, {"Not implemented", "range deletions bypass the pool"}},
       {{Kind::kDurable, "GetUpdatesSince"}, {"Not implemented", "there is no WAL"}},
   };

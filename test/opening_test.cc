@@ -1,6 +1,7 @@
 // In this library opening is one thing: whichever door a program takes (rocksdb::DB::Open, the C API, transactions,
 // TTL, blobs), a database with parts of Cairn is whole, and one without any is RocksDB's own object.
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <filesystem>
@@ -317,11 +318,78 @@ TEST_F(OpeningTest, SetOptionsThatTheEngineDoesNotFollowAreRefused) {
   }
   EXPECT_TRUE(db->SetOptions({{"compaction_options_universal", "{size_ratio=5}"}}).IsNotSupported());
   EXPECT_TRUE(db->SetOptions({{"no_such_option", "1"}}).IsInvalidArgument());
+  EXPECT_TRUE(db->SetOptions({{"table_factory", "BlockBasedTable"}}).IsNotSupported());
   EXPECT_OK(db->SetOptions({{"write_buffer_size", "131072"}}));
   db.reset();
   db = Open(Durable(), dir_ / "durable");
   EXPECT_TRUE(db->SetOptions({{"experimental_mempurge_threshold", "1.0"}}).IsNotSupported());
   EXPECT_OK(db->SetOptions({{"write_buffer_size", "131072"}}));
+}
+
+TEST_F(OpeningTest, WhatDeletesRangesLeavesHashOrderAlone) {
+  auto db = Open(Trie());
+  Fill(db.get());
+  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  ColumnFamilyHandle* const family = db->DefaultColumnFamily();
+  EXPECT_TRUE(db->ClipColumnFamily(family, "key100", "key1900").IsNotSupported());
+  const rocksdb::Slice begin = "key100";
+  const rocksdb::Slice end = "key1900";
+  EXPECT_TRUE(rocksdb::DeleteFilesInRange(db.get(), family, &begin, &end).IsNotSupported());
+  const rocksdb::RangePtr range(&begin, &end);
+  EXPECT_TRUE(rocksdb::DeleteFilesInRanges(db.get(), family, &range, 1).IsNotSupported());
+  const Options options = Trie();
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db->GetOptions());
+  const std::string file = dir_ / "ranges.sst";
+  ASSERT_OK(writer.Open(file));
+  if (writer.DeleteRange("key100", "key1900").ok() || writer.DeleteRange("key1900", "key100").ok()) {
+    ASSERT_OK(writer.Finish());
+    EXPECT_TRUE(db->IngestExternalFile({file}, rocksdb::IngestExternalFileOptions()).IsNotSupported());
+  }
+  Check(db.get());
+  // Column families in key order beside it are as ever.
+  ColumnFamilyHandle* leveled = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(Leveled(), "leveled", &leveled));
+  ASSERT_OK(db->Put(WriteOptions(), leveled, "b", "1"));
+  ASSERT_OK(db->ClipColumnFamily(leveled, "c", "d"));
+  std::string value;
+  EXPECT_TRUE(db->Get(ReadOptions(), leveled, "b", &value).IsNotFound());
+  ASSERT_OK(db->DestroyColumnFamilyHandle(leveled));
+}
+
+TEST_F(OpeningTest, AnImportOfMoreLevelsIsRefused) {
+  auto db = Open(Trie());
+  Fill(db.get(), 20000);
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->WaitForCompact(rocksdb::WaitForCompactOptions()));
+  rocksdb::Checkpoint* raw = nullptr;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), &raw));
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  rocksdb::ExportImportFilesMetaData* metadata = nullptr;
+  ASSERT_OK(checkpoint->ExportColumnFamily(db->DefaultColumnFamily(), dir_ / "export", &metadata));
+  const std::unique_ptr<rocksdb::ExportImportFilesMetaData> guard(metadata);
+  int deepest = 0;
+  for (const auto& file : metadata->files) deepest = std::max(deepest, file.level);
+  ASSERT_GT(deepest, 1);
+  Options flat = Trie();
+  flat.num_levels = deepest;
+  ColumnFamilyHandle* handle = nullptr;
+  const Status s =
+      db->CreateColumnFamilyWithImport(flat, "flat", rocksdb::ImportColumnFamilyOptions(), *metadata, &handle);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_EQ(handle, nullptr);
+}
+
+TEST_F(OpeningTest, ADurableDatabaseThatIsNotThereIsNotMade) {
+  Options options = Durable();
+  options.create_if_missing = false;
+  DB* raw = nullptr;
+  for (const bool folder : {false, true}) {
+    if (folder) ASSERT_OK(rocksdb::Env::Default()->CreateDir(DbPath()));
+    const Status s = DB::Open(options, DbPath(), &raw);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_NE(s.ToString().find("create_if_missing"), std::string::npos) << s.ToString();
+    EXPECT_TRUE(rocksdb::Env::Default()->FileExists(DbPath() + "/CAIRN_POOL").IsNotFound());
+  }
 }
 
 TEST_F(OpeningTest, RocksDBsSignalsTellWhatATrieDoes) {
