@@ -367,6 +367,56 @@ TEST_F(DurableDbTest, OpenedWithoutThePoolSince) {
   ASSERT_OK(again.Open(DurableOptions(), copy));
 }
 
+TEST_F(DurableDbTest, AnEmptyPoolFileWhereWritesWereIsRefused) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  for (const int64_t zeros : {0, 1000, 12288, 8 << 20}) {
+    SCOPED_TRACE(zeros);
+    const std::string copy = Crash();
+    const std::string pool = copy + "/CAIRN_POOL";
+    fs::resize_file(pool, 0);
+    fs::resize_file(pool, static_cast<uint64_t>(zeros));
+    Opened again;
+    Status s = again.Open(DurableOptions(), copy);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_NE(s.ToString().find("is empty now"), std::string::npos) << s.ToString();
+    Options plain = DurableOptions();
+    plain.memtable_factory = Options().memtable_factory;
+    s = again.Open(plain, copy);
+    EXPECT_NE(s.ToString().find("is empty now"), std::string::npos) << s.ToString();
+    ASSERT_OK(DiscardPool(DurableOptions(), copy, ""));
+    ASSERT_OK(again.Open(DurableOptions(), copy));
+  }
+}
+
+TEST_F(DurableDbTest, ACopyDoesNotTakeTheOriginalsPool) {
+  Options options = DurableOptions();
+  SubMemTableOptions memtable;
+  memtable.durable = true;
+  memtable.pool_file = dir_ / "db" + "/CAIRN_POOL";
+  const auto with_path = [&] {
+    options.memtable_factory = NewSubMemTableFactory(memtable);
+    return options;
+  };
+  std::string original;
+  {
+    Opened opened;
+    ASSERT_OK(opened.Open(with_path(), dir_ / "db"));
+    Fill(&opened);
+    original = Crash();
+  }
+  // As if killed: the original's directory in the state of the crash, and a copy of it.
+  fs::remove_all(dir_ / "db");
+  fs::copy(original, dir_ / "db", fs::copy_options::recursive);
+  Opened copy;
+  EXPECT_TRUE(copy.Open(with_path(), original).IsInvalidArgument());
+  Opened opened;
+  ASSERT_OK(opened.Open(with_path(), dir_ / "db"));
+  for (int family = 0; family < 2; ++family) EXPECT_EQ(opened.Read(family), expected_[family]);
+  CheckContents(original);
+}
+
 TEST_F(DurableDbTest, EarlierStateRestoredSince) {
   Opened opened;
   ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));

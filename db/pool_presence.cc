@@ -60,6 +60,16 @@ bool PeekSuperblock(const std::string& pool, Superblock* superblock) {
   return true;
 }
 
+// Whether where superblocks lie is nothing but zeros: somebody made the file anew.
+bool IsEmptyPool(const std::string& pool) {
+  const int fd = open(pool.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  std::string bytes(2 * kPoolPageBytes, '\0');
+  const ssize_t length = pread(fd, bytes.data(), bytes.size(), 0);
+  close(fd);
+  return length >= 0 && bytes.find_first_not_of('\0') == std::string::npos;
+}
+
 // The id of the database in a directory; empty: there is none.
 std::string DatabaseIn(const rocksdb::DBOptions& options, const std::string& path) {
   std::string id;
@@ -125,7 +135,7 @@ class Inspection {
     if (s.IsNotFound() || (s.ok() && superblock.phase == PoolPhase::kIdle)) {
       found_.state = PoolState::kIdle;
       if (expected_) {
-        if (found_.session != note_.session) Elsewhere("they were given up");
+        if (found_.session != note_.session) Elsewhere(s.ok() ? "they were given up" : "is empty now");
       } else if (!superblock.database.empty() && !LiesIn(found_.pool, path_) &&
                  superblock.database != DatabaseIn(options_, path_)) {
         found_.state = PoolState::kOfAnother;
@@ -308,8 +318,14 @@ Status CheckPoolIsNoted(rocksdb::Env* env, const std::string& path, const std::s
   Superblock superblock;
   std::error_code error;
   const bool readable = fs::is_regular_file(pool, error) && PeekSuperblock(pool, &superblock);
-  if (readable && superblock.session == note.session) return Status::OK();  // moved, perhaps
-  if (!IsSameFile(note.pool, pool)) {
+  const bool is_noted = IsSameFile(note.pool, pool);
+  const bool has_session = readable && superblock.session == note.session;
+  Superblock noted;
+  const bool noted_has_session = !is_noted && fs::is_regular_file(note.pool, error) &&
+                                 PeekSuperblock(note.pool, &noted) && noted.session == note.session;
+  // Moved, perhaps; but not if the file is where the note says: then the database is a copy, and `pool` the original's.
+  if (has_session && !noted_has_session) return Status::OK();
+  if (!is_noted) {
     return Status::InvalidArgument(path, "has writes in the pool file " + note.pool + ", not in " + pool +
                                              ": set pool_file to it, or use `cairn recover " + path + "` first");
   }
@@ -318,6 +334,10 @@ Status CheckPoolIsNoted(rocksdb::Env* env, const std::string& path, const std::s
   }
   if (readable) {
     return Status::InvalidArgument(pool, "held writes that are in no table, and has others now" + Discard(path));
+  }
+  // What recovery finds wrong with a damaged file, it says; an empty one it would take for new.
+  if (fs::is_regular_file(pool, error) && IsEmptyPool(pool)) {
+    return Status::InvalidArgument(pool, "held writes that are in no table, and is empty now" + Discard(path));
   }
   return Status::OK();
 }
@@ -357,7 +377,7 @@ Status DiscardPool(const rocksdb::DBOptions& options, const std::string& path, c
     return Status::InvalidArgument(pool, "is not the pool file of " + path + ", which is " + note.pool);
   }
   Status s;
-  if (!file_path.empty() && fs::exists(file_path, error)) {
+  if (!file_path.empty() && fs::exists(file_path, error) && !IsEmptyPool(file_path)) {
     PmemFileOptions file_options;
     file_options.path = file_path;
     std::unique_ptr<PmemFile> file;
