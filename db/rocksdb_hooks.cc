@@ -6,8 +6,10 @@
 #include <utility>
 
 #include "db/cairn_db.h"
+#include "db/cairn_parts.h"
 #include "db/opening.h"
 #include "db/range_deletions.h"
+#include "db/repair_tables.h"
 #include "db/stored_seed.h"
 
 // Nothing but the linker refers to what is defined here; db/register.cc does, so that the file is linked from an
@@ -130,13 +132,17 @@ Status RepairDB(const std::string& path, const Options& options) {
 Status RepairDB(const std::string& path, const DBOptions& options,
                 const std::vector<ColumnFamilyDescriptor>& families) {
   const Status s = cairn::CheckRepair(options, path, families, nullptr);
-  return s.ok() ? own::RepairDBFamilies(path, options, families) : s;
+  if (!s.ok()) return s;
+  const bool ours = cairn::UsesCairn(options, families);
+  return own::RepairDBFamilies(path, options, ours ? cairn::ForRepair(families) : families);
 }
 
 Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& families,
                 const ColumnFamilyOptions& unknown) {
   const Status s = cairn::CheckRepair(options, path, families, &unknown);
-  return s.ok() ? own::RepairDBUnknownFamilies(path, options, families, unknown) : s;
+  if (!s.ok()) return s;
+  const bool ours = cairn::UsesCairn(options, families);
+  return own::RepairDBUnknownFamilies(path, options, ours ? cairn::ForRepair(families) : families, unknown);
 }
 
 }  // namespace rocksdb

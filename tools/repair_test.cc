@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "rocksdb/comparator.h"
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "test/support.h"
@@ -281,6 +282,53 @@ TEST_F(RepairTest, NoRepairTakesATrieForSomethingElse) {
   ASSERT_TRUE(rocksdb::RepairDB(path_, Stock(), {}, Stock()).IsInvalidArgument());
   ExpectWhole();
   ASSERT_OK(rocksdb::RepairDB(path_, options, {{"default", options}}));
+}
+
+// RocksDB's repair opens all tables as those of the default column family, and takes what that cannot read for damaged.
+TEST_F(RepairTest, EachColumnFamilyIsReadInItsOwnOrderAndFormat) {
+  std::vector<Options> kinds(5, Stock());
+  TrieOptions trie;
+  for (int i = 1; i < 4; ++i) {
+    trie.format = i == 1 ? "sst" : "htable";
+    trie.seed = 1000 + i;  // no two have one order
+    if (i == 3) trie.bottommost_format = "ect";
+    ASSERT_OK(UseTrie(&kinds[i], trie));
+  }
+  kinds[4].comparator = rocksdb::ReverseBytewiseComparator();
+  for (size_t first = 0; first < kinds.size(); ++first) {
+    SCOPED_TRACE(first);
+    fs::remove_all(path_);
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      const Options& kind = kinds[(first + i) % kinds.size()];
+      families.emplace_back(i == 0 ? "default" : "family" + std::to_string(i), kind);
+    }
+    rocksdb::DBOptions options = kinds[1];
+    options.create_missing_column_families = true;
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    DB* db = nullptr;
+    ASSERT_OK(DB::Open(options, path_, families, &handles, &db));
+    for (rocksdb::ColumnFamilyHandle* handle : handles) {
+      ASSERT_OK(db->Put(WriteOptions(), handle, "table", "value"));
+      ASSERT_OK(db->Flush(rocksdb::FlushOptions(), handle));
+      ASSERT_OK(db->Put(WriteOptions(), handle, "wal", "value"));
+      ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+    }
+    delete db;
+    fs::remove(File("MANIFEST"));
+    const ProgramResult result = Repair({"--yes"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    handles.clear();
+    ASSERT_OK(DB::Open(options, path_, families, &handles, &db));
+    for (rocksdb::ColumnFamilyHandle* handle : handles) {
+      for (const char* key : {"table", "wal"}) {
+        std::string value;
+        EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), handle, key, &value).ok()) << handle->GetName() << " " << key;
+      }
+      ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+    }
+    delete db;
+  }
 }
 
 TEST_F(RepairTest, ADamagedManifest) {
