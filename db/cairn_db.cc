@@ -205,6 +205,7 @@ Status CairnDB::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions&
                                              ColumnFamilyHandle** handle) {
   // RocksDB leaves out files of levels that the column family does not have.
   for (const rocksdb::ExportImportFilesMetaData* metadata : files) {
+    if (metadata->db_comparator_name != options.comparator->Name()) continue;  // refused for that
     for (const rocksdb::LiveFileMetaData& file : metadata->files) {
       if (file.level < options.num_levels) continue;
       *handle = nullptr;

@@ -8,6 +8,7 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/utilities/options_type.h"
 #include "table/block_based/block_based_table_reader.h"
+#include "table/option_text.h"
 #include "table/order_block.h"
 #include "table/ordered_builder.h"
 #include "table/ordered_iterator.h"
@@ -21,9 +22,11 @@ using rocksdb::Slice;
 using rocksdb::Status;
 
 const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OrderFilterOptionTypes() {
-  static const auto* types = new std::unordered_map<std::string, rocksdb::OptionTypeInfo>{
-      {"order_bits", {offsetof(OrderFilterOptions, order_bits), rocksdb::OptionType::kDouble}},
-      {"extra_order_bits", {offsetof(OrderFilterOptions, extra_order_bits), rocksdb::OptionType::kDouble}}};
+  static const auto* defaults = new OrderFilterOptions();
+  static const auto* types = new OptionTypes(WithoutDefaults(
+      {{"order_bits", {offsetof(OrderFilterOptions, order_bits), rocksdb::OptionType::kDouble}},
+       {"extra_order_bits", {offsetof(OrderFilterOptions, extra_order_bits), rocksdb::OptionType::kDouble}}},
+      defaults));
   return *types;
 }
 
