@@ -11,6 +11,7 @@
 #include "db/rocksdb_hooks.h"
 #include "db/set_options.h"
 #include "db/stored_seed.h"
+#include "db/trie_files.h"
 #include "db/trie_scheduler.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/stackable_db.h"
@@ -27,11 +28,6 @@ using rocksdb::Status;
 static_assert(sizeof(CairnDB) == sizeof(DBImpl), "invariant (1)");
 
 namespace {
-
-bool IsTrie(ColumnFamilyHandle* handle) {
-  rocksdb::ColumnFamilyDescriptor descriptor;
-  return handle->GetDescriptor(&descriptor).ok() && cairn::IsTrie(descriptor.options, nullptr);
-}
 
 void RemoveServices(DBOptions* options) {
   auto& listeners = options->listeners;

@@ -14,15 +14,6 @@ namespace cairn {
 
 using rocksdb::Status;
 
-namespace {
-
-bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
-  rocksdb::ColumnFamilyDescriptor descriptor;
-  return handle->GetDescriptor(&descriptor).ok() && cairn::IsTrie(descriptor.options, nullptr);
-}
-
-}  // namespace
-
 Status Open(const rocksdb::DBOptions& options, const std::string& path,
             const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families,
             std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {

@@ -27,6 +27,11 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
   file->sketch = std::move(sketch);
 }
 
+bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  return handle->GetDescriptor(&descriptor).ok() && IsTrie(descriptor.options, nullptr);
+}
+
 Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
   TrieOptions trie;
   if (!IsTrie(options, &trie))

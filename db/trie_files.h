@@ -21,6 +21,9 @@ namespace cairn {
 // REQUIRES: file->bytes is set.
 void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file);
 
+// Whether an open column family is a trie.
+bool IsTrie(rocksdb::ColumnFamilyHandle* handle);
+
 // Whether the options of a column family with a trie partitioner fit together; InvalidArgument says what to change.
 rocksdb::Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options);
 

@@ -187,21 +187,6 @@ Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& h
 
 // RocksDB lists the names of its column families, but hands out handles by id only; ids count up from 0, with gaps
 // where column families were dropped.
-Status TrieScheduler::LoadAllFamilies() {
-  std::vector<rocksdb::ColumnFamilyMetaData> all;
-  db_->GetAllColumnFamilyMetaData(&all);
-  std::vector<std::unique_ptr<rocksdb::ColumnFamilyHandle>> owned;
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  constexpr uint32_t kMostIds = 1 << 20;
-  for (uint32_t id = 0; handles.size() < all.size() && id < kMostIds; ++id) {
-    auto handle = HandleOf(id);
-    if (handle == nullptr) continue;
-    handles.push_back(handle.get());
-    owned.push_back(std::move(handle));
-  }
-  return LoadAll(handles);
-}
-
 Status TrieScheduler::Follow(Lock* lock, const FamilyPtr& family) {
   if (family->state == State::kRefused) return family->error;
   family->stale = false;  // what is installed from here on makes it stale again

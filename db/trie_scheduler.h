@@ -59,8 +59,6 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Reads the shape of every trie column family and starts what is due. InvalidArgument when one cannot be a trie as
   // its options describe it.
   rocksdb::Status LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
-  // The same for every column family of the database.
-  rocksdb::Status LoadAllFamilies();
 
   void OnFlush(uint32_t column_family_id);
   void OnCompaction();  // of a column family that RocksDB compacts by itself
