@@ -84,6 +84,10 @@ using rocksdb::Status;
 
 constexpr int kTenths = 10;
 constexpr size_t kBatch = 32;
+constexpr uint64_t kTimedPut = 64;  // two looks at the clock, 50 ns together, for one put in so many
+
+// Where latencies are read off, percent.
+constexpr double kPercents[] = {1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 100};
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -93,6 +97,8 @@ struct LoadResult {
   double seconds = 0;
   double settle_seconds = 0;
   double tenths[kTenths] = {};  // puts a second
+  std::vector<LoadSample> course;
+  std::vector<uint32_t> put_nanos;  // of every kTimedPut-th put, sorted
   uint64_t ingested_bytes = 0;
   uint64_t distinct_keys = 0;
   uint64_t live_bytes = 0;
@@ -112,12 +118,18 @@ struct LoadResult {
   TreeShape shape;
 };
 
+// Of sorted latencies, at `percent` of them; 0 when there are none.
+double PercentileMicros(const std::vector<uint32_t>& sorted_nanos, double percent) {
+  if (sorted_nanos.empty()) return 0;
+  return 1e-3 * sorted_nanos[static_cast<size_t>(0.01 * percent * static_cast<double>(sorted_nanos.size() - 1))];
+}
+
+uint32_t NanosSince(Clock::time_point start) { return static_cast<uint32_t>(std::min(4.0, SecondsSince(start)) * 1e9); }
+
 struct MixedResult {
   LookupResult reads;
+  std::vector<uint32_t> nanos;  // of the gets, sorted
   uint64_t puts = 0;
-  double p50_micros = 0;
-  double p99_micros = 0;
-  double p999_micros = 0;
 };
 
 // Lookups with a block cache of `bytes`.
@@ -180,6 +192,8 @@ class Workload {
   // Overwrites keys by what they hold, so that gets know what to expect.
   Status Overwrite(DB* db, const std::atomic<bool>& stop, uint64_t* puts);
   Status PutOne(DB* db, uint64_t number, size_t size);
+  // The same, and takes the time of every kTimedPut-th.
+  Status TimedPut(DB* db, uint64_t number, size_t size, uint64_t puts_before, LoadResult* result);
   void Remember(uint64_t number, size_t size, LoadResult* result);
 
   const ValueSource values_;
@@ -195,6 +209,14 @@ Status Workload::PutOne(DB* db, uint64_t number, size_t size) {
   EncodeKey(number, key);
   rocksdb::Slice key_slice(key, kKeyBytes);
   return size == 0 ? db->Delete(write, key_slice) : db->Put(write, key_slice, values_.Value(number, size));
+}
+
+Status Workload::TimedPut(DB* db, uint64_t number, size_t size, uint64_t puts_before, LoadResult* result) {
+  if (puts_before % kTimedPut != 0) return PutOne(db, number, size);
+  const Clock::time_point start = Clock::now();
+  const Status s = PutOne(db, number, size);
+  result->put_nanos.push_back(NanosSince(start));
+  return s;
 }
 
 void Workload::Remember(uint64_t number, size_t size, LoadResult* result) {
@@ -228,7 +250,7 @@ Status Workload::LoadShare(const Engine& engine, uint64_t writer, DB* db, rocksd
         size = 0;
       }
       const uint64_t number = chooser->Next() * writers + writer;
-      Status s = db == nullptr ? Status::OK() : PutOne(db, number, size);
+      Status s = db == nullptr ? Status::OK() : TimedPut(db, number, size, done, result);
       if (!s.ok()) {
         return s;
       }
@@ -259,7 +281,9 @@ Status Workload::LoadAll(const Engine& engine, DB* db, rocksdb::Statistics* stat
     result->distinct_keys += results[i].distinct_keys;
     result->ingested_bytes += results[i].ingested_bytes;
     result->writer_cpu_seconds += results[i].writer_cpu_seconds;
+    result->put_nanos.insert(result->put_nanos.end(), results[i].put_nanos.begin(), results[i].put_nanos.end());
   }
+  std::sort(result->put_nanos.begin(), result->put_nanos.end());
   for (const Status& s : statuses) {
     if (!s.ok()) return s;
   }
@@ -275,7 +299,7 @@ Status Workload::Replay(const Engine& engine, LoadResult* result) {
 Status Workload::Load(const Engine& engine, DB* db, const std::string& path, rocksdb::Statistics* statistics,
                       LoadResult* result) {
   CpuSeconds cpu_start = ReadCpu();
-  SpaceSampler sampler(db, &live_bytes_, 4 * FLAGS_write_buffer_size);
+  SpaceSampler sampler(db, statistics, &live_bytes_, 4 * FLAGS_write_buffer_size);
   Clock::time_point start = Clock::now();
   Status s = LoadAll(engine, db, statistics, result);
   if (!s.ok()) {
@@ -301,6 +325,7 @@ Status Workload::Load(const Engine& engine, DB* db, const std::string& path, roc
   result->max_live_tables = sampler.max_live_tables();
   result->max_all_tables = sampler.max_all_tables();
   result->max_all_tables_bytes = sampler.max_all_tables_bytes();
+  result->course = sampler.course();
   result->table_memory = TableReaderMemory(db);
   result->index_filter_blocks = IndexFilterBlocks(db);
   result->shape = ReadShape(db);
@@ -326,7 +351,7 @@ Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* 
   Status written;
   const Lookups lookups = LookupsOf(db);
   std::thread writer([&] { written = Overwrite(db, stop, &result->puts); });
-  std::vector<uint32_t> nanos;
+  std::vector<uint32_t>& nanos = result->nanos;
   nanos.reserve(FLAGS_mixed_gets);
   std::unique_ptr<KeyChooser> chooser = keys_.NewChooser(5);
   Status s;
@@ -342,7 +367,7 @@ Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* 
       }
       Clock::time_point before = Clock::now();
       s = lookups.GetPresent(number, &value);
-      nanos.push_back(static_cast<uint32_t>(std::min(4.0, SecondsSince(before)) * 1e9));
+      nanos.push_back(NanosSince(before));
       value.Reset();
       bar.Update(nanos.size());
     }
@@ -353,12 +378,6 @@ Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* 
   writer.join();
   result->reads.gets = nanos.size();
   std::sort(nanos.begin(), nanos.end());
-  auto percentile = [&](double share) {
-    return 1e-3 * nanos[static_cast<size_t>(share * static_cast<double>(nanos.size() - 1))];
-  };
-  result->p50_micros = percentile(0.5);
-  result->p99_micros = percentile(0.99);
-  result->p999_micros = percentile(0.999);
   return s.ok() ? written : s;
 }
 
@@ -435,9 +454,9 @@ void AddMixed(const MixedResult& r, JsonWriter* json) {
   AddReadFields(r.reads, json);
   json->Add("puts", r.puts)
       .Add("puts_per_second", PerSecond(r.puts, r.reads.seconds))
-      .Add("p50_micros", r.p50_micros)
-      .Add("p99_micros", r.p99_micros)
-      .Add("p999_micros", r.p999_micros)
+      .Add("p50_micros", PercentileMicros(r.nanos, 50))
+      .Add("p99_micros", PercentileMicros(r.nanos, 99))
+      .Add("p999_micros", PercentileMicros(r.nanos, 99.9))
       .EndObject();
 }
 
@@ -452,6 +471,46 @@ void AddMemory(const std::vector<MemoryResult>& memory, JsonWriter* json) {
     AddReads("batches", memory[i].batches, json);
     json->EndObject();
   }
+  json->EndObject();
+}
+
+template <typename Value>
+void AddCurve(const char* name, const std::vector<LoadSample>& course, Value value, JsonWriter* json) {
+  json->BeginArray(name);
+  for (const LoadSample& sample : course) json->AddElement(static_cast<double>(value(sample)));
+  json->EndArray();
+}
+
+void AddLatencies(const char* name, const std::vector<uint32_t>& nanos, JsonWriter* json) {
+  if (nanos.empty()) return;
+  json->BeginObject(name).BeginArray("percent");
+  for (const double percent : kPercents) json->AddElement(percent);
+  json->EndArray().BeginArray("micros");
+  for (const double percent : kPercents) json->AddElement(PercentileMicros(nanos, percent));
+  json->EndArray().EndObject();
+}
+
+// What a picture shows: lists of equal length, point by point.
+void AddCurves(const LoadResult& load, const ReadResults& reads, JsonWriter* json) {
+  json->BeginObject("curves");
+  if (!load.course.empty()) {
+    json->BeginObject("load");
+    AddCurve(
+        "seconds", load.course, [](const LoadSample& s) { return s.seconds; }, json);
+    AddCurve(
+        "puts", load.course, [](const LoadSample& s) { return s.puts; }, json);
+    AddCurve(
+        "written_bytes", load.course, [](const LoadSample& s) { return s.written_bytes; }, json);
+    AddCurve(
+        "live_bytes", load.course, [](const LoadSample& s) { return s.live_bytes; }, json);
+    AddCurve(
+        "table_bytes", load.course, [](const LoadSample& s) { return s.table_bytes; }, json);
+    AddCurve(
+        "memory_bytes", load.course, [](const LoadSample& s) { return s.memory_bytes; }, json);
+    json->EndObject();
+  }
+  AddLatencies("put_latency", load.put_nanos, json);
+  AddLatencies("mixed_get_latency", reads.mixed.nanos, json);
   json->EndObject();
 }
 
@@ -498,6 +557,10 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
     json.AddElement(rate);
   }
   json.EndArray();
+  json.Add("put_p50_micros", PercentileMicros(load.put_nanos, 50))
+      .Add("put_p99_micros", PercentileMicros(load.put_nanos, 99))
+      .Add("put_p999_micros", PercentileMicros(load.put_nanos, 99.9))
+      .Add("put_max_micros", PercentileMicros(load.put_nanos, 100));
   json.Add("stall_seconds", 1e-6 * static_cast<double>(load.settled.stall_micros))
       .Add("settle_seconds", load.settle_seconds)
       .Add("writer_cpu_seconds", load.writer_cpu_seconds)
@@ -522,8 +585,14 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
   AddReads("scan", reads.scan, &json);
   AddMixed(reads.mixed, &json);
   AddMemory(reads.memory, &json);
+  AddCurves(load, reads, &json);
   json.EndObject();
   return json.text();
+}
+
+std::string Percentiles(const std::vector<uint32_t>& nanos) {
+  return Fixed(PercentileMicros(nanos, 50), 1) + ", " + Fixed(PercentileMicros(nanos, 99), 1) + ", " +
+         Fixed(PercentileMicros(nanos, 99.9), 1);
 }
 
 std::string ReadLine(const LookupResult& r) {
@@ -545,6 +614,7 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
        Fixed(PerByte(load.settled.flush_bytes + load.settled.compaction_bytes, load.ingested_bytes), 2)},
       {"load rate", HumanNumber(PerSecond(FLAGS_puts, load.seconds)) + "/s"},
       {"  by tenths, thousands/s", tenths},
+      {"  Put p50, p99, p99.9 us", Percentiles(load.put_nanos)},
       {"settle", Fixed(load.settle_seconds, 1) + " s"},
       {"processor, writer", Fixed(load.writer_cpu_seconds, 1) + " s"},
       {"processor, background", Fixed(load.background_cpu_seconds, 1) + " s"},
@@ -566,8 +636,7 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
   add("scan, entries", reads.scan);
   add("Get during overwrites", reads.mixed.reads);
   if (reads.mixed.reads.gets > 0) {
-    rows.push_back({"  p50, p99, p99.9 us", Fixed(reads.mixed.p50_micros, 1) + ", " + Fixed(reads.mixed.p99_micros, 1) +
-                                                ", " + Fixed(reads.mixed.p999_micros, 1)});
+    rows.push_back({"  p50, p99, p99.9 us", Percentiles(reads.mixed.nanos)});
   }
   for (const MemoryResult& memory : reads.memory) {
     rows.push_back({"with memory", HumanBytes(static_cast<double>(memory.bytes))});

@@ -112,7 +112,7 @@ TEST(Engines, EachStoresAndIsMeasured) {
     std::unique_ptr<DB> db(raw);
     ValueSource values(1);
     std::atomic<uint64_t> live{0};
-    SpaceSampler sampler(raw, &live, 1 << 20);
+    SpaceSampler sampler(raw, options.statistics.get(), &live, 1 << 20);
     for (uint64_t round = 0; round < 3; round++) {
       for (uint64_t i = 0; i < kKeys; i++) {
         char key[kKeyBytes];
@@ -125,6 +125,11 @@ TEST(Engines, EachStoresAndIsMeasured) {
     s = engine.settle(raw);
     ASSERT_TRUE(s.ok()) << s.ToString();
     sampler.Stop();
+    ASSERT_FALSE(sampler.course().empty());
+    EXPECT_LE(sampler.course().size(), SpaceSampler::kCourseSamples);
+    EXPECT_EQ(sampler.course().back().puts, 3 * kKeys);
+    EXPECT_EQ(sampler.course().back().live_bytes, live.load());
+    EXPECT_GT(sampler.course().back().memory_bytes, 0u);
 
     ResetLookupCounters();
     for (uint64_t i = 0; i < kKeys; i++) {

@@ -1,10 +1,12 @@
 #include "db_bench/measure.h"
 
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -32,6 +34,15 @@ double Used(int who) {
   rusage usage;
   getrusage(who, &usage);
   return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
+}
+
+uint64_t ResidentBytes() {
+  FILE* file = fopen("/proc/self/statm", "re");
+  if (file == nullptr) return 0;
+  unsigned long long all = 0, resident = 0;
+  const int fields = fscanf(file, "%llu %llu", &all, &resident);
+  fclose(file);
+  return fields == 2 ? resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
 }
 
 uint64_t Property(DB* db, const std::string& name) {
@@ -128,8 +139,14 @@ TreeShape ReadShape(DB* db) {
   return shape;
 }
 
-SpaceSampler::SpaceSampler(DB* db, const std::atomic<uint64_t>* live_bytes, uint64_t from_bytes)
-    : db_(db), live_bytes_(live_bytes), from_bytes_(from_bytes), thread_([this] { Run(); }) {}
+SpaceSampler::SpaceSampler(DB* db, rocksdb::Statistics* statistics, const std::atomic<uint64_t>* live_bytes,
+                           uint64_t from_bytes)
+    : db_(db),
+      statistics_(statistics),
+      live_bytes_(live_bytes),
+      from_bytes_(from_bytes),
+      start_(std::chrono::steady_clock::now()),
+      thread_([this] { Run(); }) {}
 
 SpaceSampler::~SpaceSampler() { Stop(); }
 
@@ -148,22 +165,41 @@ void SpaceSampler::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
     lock.unlock();
-    Sample();
+    Keep(Sample());
     lock.lock();
     wake_.wait_for(lock, kSampleInterval, [this] { return stop_; });
   }
-  Sample();  // however short the load was, its end counts
+  course_.push_back(Sample());  // however short the load was, its end counts
   cpu_seconds_ = Used(RUSAGE_THREAD);
 }
 
-void SpaceSampler::Sample() {
-  uint64_t live = live_bytes_->load(std::memory_order_relaxed);
-  SpaceUse use = ReadSpace(db_);
+LoadSample SpaceSampler::Sample() {
+  LoadSample sample;
+  sample.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  sample.puts = statistics_->getTickerCount(rocksdb::NUMBER_KEYS_WRITTEN);
+  const WriteCounters counters = ReadWriteCounters(*statistics_);
+  sample.written_bytes = counters.flush_bytes + counters.compaction_bytes;
+  sample.live_bytes = live_bytes_->load(std::memory_order_relaxed);
+  const SpaceUse use = ReadSpace(db_);
+  sample.table_bytes = use.live_tables;
+  sample.memory_bytes = ResidentBytes();
   max_all_tables_bytes_ = std::max(max_all_tables_bytes_, use.all_tables);
-  if (live >= from_bytes_ && live > 0) {
-    max_live_tables_ = std::max(max_live_tables_, static_cast<double>(use.live_tables) / static_cast<double>(live));
-    max_all_tables_ = std::max(max_all_tables_, static_cast<double>(use.all_tables) / static_cast<double>(live));
+  const double live = static_cast<double>(sample.live_bytes);
+  if (sample.live_bytes >= from_bytes_ && live > 0) {
+    max_live_tables_ = std::max(max_live_tables_, static_cast<double>(use.live_tables) / live);
+    max_all_tables_ = std::max(max_all_tables_, static_cast<double>(use.all_tables) / live);
   }
+  return sample;
+}
+
+// When the course is full, every other sample goes and the next ones are kept half as often.
+void SpaceSampler::Keep(const LoadSample& sample) {
+  if (samples_++ % stride_ != 0) return;
+  course_.push_back(sample);
+  if (course_.size() < kCourseSamples) return;
+  for (size_t i = 0; i < course_.size() / 2; ++i) course_[i] = course_[2 * i];
+  course_.resize(course_.size() / 2);
+  stride_ *= 2;
 }
 
 ScratchFolder::~ScratchFolder() {

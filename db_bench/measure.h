@@ -5,12 +5,14 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "rocksdb/db.h"
 #include "rocksdb/statistics.h"
@@ -72,12 +74,23 @@ struct TreeShape {
 };
 TreeShape ReadShape(rocksdb::DB* db);
 
-// Samples a database's space while it is loaded, and keeps the worst.
+// What a load had come to at one moment. Bytes, unless the name says otherwise.
+struct LoadSample {
+  double seconds = 0;  // since the sampler was made
+  uint64_t puts = 0;
+  uint64_t written_bytes = 0;  // by flush and compaction
+  uint64_t live_bytes = 0;     // of keys and newest values
+  uint64_t table_bytes = 0;    // of the newest version
+  uint64_t memory_bytes = 0;   // resident, of the process
+};
+
+// Samples a database while it is loaded: keeps the worst of its space, and a course of the whole load.
 class SpaceSampler {
  public:
-  // `live_bytes` gives the bytes of keys and newest values; samples count once it has reached `from_bytes`, because at
-  // the very start the write buffer holds most of it. `db` and `live_bytes` outlive the sampler.
-  SpaceSampler(rocksdb::DB* db, const std::atomic<uint64_t>* live_bytes, uint64_t from_bytes);
+  // `live_bytes` gives the bytes of keys and newest values; samples count for the worst once it has reached
+  // `from_bytes`, because at the very start the write buffer holds most of it. All of them outlive the sampler.
+  SpaceSampler(rocksdb::DB* db, rocksdb::Statistics* statistics, const std::atomic<uint64_t>* live_bytes,
+               uint64_t from_bytes);
   ~SpaceSampler();  // Stop()
   SpaceSampler(const SpaceSampler&) = delete;
   SpaceSampler& operator=(const SpaceSampler&) = delete;
@@ -89,12 +102,18 @@ class SpaceSampler {
   double max_all_tables() const { return max_all_tables_; }
   uint64_t max_all_tables_bytes() const { return max_all_tables_bytes_; }
   double cpu_seconds() const { return cpu_seconds_; }
+  // At most kCourseSamples, evenly apart but for the last.
+  const std::vector<LoadSample>& course() const { return course_; }
+
+  static constexpr size_t kCourseSamples = 256;
 
  private:
   void Run();
-  void Sample();
+  LoadSample Sample();
+  void Keep(const LoadSample& sample);
 
   rocksdb::DB* const db_;
+  rocksdb::Statistics* const statistics_;
   const std::atomic<uint64_t>* const live_bytes_;
   const uint64_t from_bytes_;
 
@@ -107,7 +126,11 @@ class SpaceSampler {
   double max_all_tables_ = 0;
   uint64_t max_all_tables_bytes_ = 0;
   double cpu_seconds_ = 0;
+  std::vector<LoadSample> course_;
+  uint64_t samples_ = 0;
+  uint64_t stride_ = 1;  // every so many samples one is kept
 
+  const std::chrono::steady_clock::time_point start_;
   std::thread thread_;
 };
 

@@ -1,0 +1,446 @@
+"""What db_bench/compare runs and db_bench/results shows: workloads, the columns that run them, the rows they report."""
+
+import json
+import os
+import re
+
+def flatten(value, prefix=""):
+    """Numbers of nested dicts and lists, by dotted path."""
+    if isinstance(value, bool):
+        return {}
+    if isinstance(value, (int, float)):
+        return {prefix: float(value)}
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    flat = {}
+    for key, child in items:
+        flat.update(flatten(child, f"{prefix}.{key}" if prefix else str(key)))
+    return flat
+
+
+MEMTABLES = ["skip_list", "cairn.SubMemTable", "vector"]
+SUB_MEMTABLE = MEMTABLES[1]
+
+
+class Column:
+    """What a column of a table runs: an engine, and what is set on top of the engine's own choice.
+
+    memtable: RocksDB's name of one. runs: sorted runs that universal compaction keeps.
+    """
+
+    def __init__(self, label, engine, memtable=None, runs=None):
+        self.label = label
+        self.engine = engine
+        self.memtable = memtable
+        self.runs = runs
+
+    def flags(self, memtable_flag, runs_flag):
+        flags = ["--engine=" + self.engine]
+        flags += [f"--{memtable_flag}={self.memtable}"] if self.memtable else []
+        return flags + ([f"--{runs_flag}={self.runs}"] if self.runs else [])
+
+
+# Rivals with what they can take of ours, so that a table says what each part brings by itself. Every other engine of
+# db_bench/engines.h is a column of its own name.
+COLUMNS = {
+    "leveled": Column("leveled", "leveled"),
+    "leveled_sub": Column("leveled, sub-MemTables", "leveled", SUB_MEMTABLE),
+    "universal": Column("universal, 8 runs", "universal"),
+    "universal_8_sub": Column("universal, 8 runs, sub-MemTables", "universal", SUB_MEMTABLE),
+    "universal_16": Column("universal, 16 runs", "universal", runs=16),
+    "universal_16_sub": Column("universal, 16 runs, sub-MemTables", "universal", SUB_MEMTABLE, 16),
+    "leveled_ordered": Column("leveled, order filter", "leveled_ordered"),
+    "leveled_ordered_sub": Column("leveled, order filter, sub-MemTables", "leveled_ordered", SUB_MEMTABLE),
+    "trie_skip_list": Column("`trie`, skip list", "trie", "skip_list"),
+}
+ENGINES = ["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie"]
+
+
+def column(name):
+    return COLUMNS.get(name) or Column(f"`{name}`", name)
+
+
+class Metric:
+    """A row of the table. `key` is where parse() puts it, `scale` divides it for people.
+
+    better: "more" or "less" of it is better, or None.
+    """
+
+    def __init__(self, key, label, digits=2, scale=1.0, better=""):
+        self.key = key
+        self.label = label
+        self.digits = digits
+        self.scale = scale
+        self.better = better if better != "" else self.better_by_name(key)
+
+    @staticmethod
+    def better_by_name(key):
+        """Rates are better when there is more of them, costs when there is less."""
+        if "per_second" in key:
+            return "more"
+        return None if key in ("files", "sorted_runs") else "less"
+
+    def text(self, value):
+        return "-" if value is None else f"{value / self.scale:.{self.digits}f}"
+
+
+LOAD_METRICS = [
+    Metric("written_per_byte", "written per byte ingested"),
+    Metric("written_per_byte_of_updates", "  from the end of the fill on"),
+    Metric("flush_bytes", "  by flush, GB", 2, 1e9),
+    Metric("compaction_bytes", "  by compaction, GB", 2, 1e9),
+    Metric("puts_per_second", "load rate, thousand puts/s", 0, 1e3),
+    Metric("puts_per_second_by_tenth.0", "  first tenth", 0, 1e3),
+    Metric("puts_per_second_by_tenth.4", "  fifth tenth", 0, 1e3),
+    Metric("puts_per_second_by_tenth.9", "  last tenth", 0, 1e3),
+    Metric("puts_per_second_until_settled", "load until all is settled, thousand puts/s", 0, 1e3),
+    Metric("put_p50_micros", "Put p50, us", 1),
+    Metric("put_p99_micros", "  p99, us", 1),
+    Metric("put_p999_micros", "  p99.9, us", 1),
+    Metric("put_max_micros", "  longest timed, ms", 1, 1e3),
+    Metric("stall_seconds", "writer held back, s", 1),
+    Metric("settle_seconds", "settle after the load, s", 1),
+    Metric("writer_cpu_seconds", "processor, writer, s", 1),
+    Metric("background_cpu_seconds", "processor, background, s", 1),
+    Metric("table_bytes", "bytes on disk, GB", 2, 1e9),
+    Metric("space_amplification", "  per live byte"),
+    Metric("max_space_amplification", "  worst during the load"),
+    Metric("max_space_amplification_with_outputs", "  worst, with compactions' outputs"),
+    Metric("files", "files", 0),
+    Metric("sorted_runs", "sorted runs", 0),
+    Metric("index_filter_memory_bytes", "index and filter memory, MB", 1, 1e6),
+    Metric("index_filter_block_bytes", "index and filter blocks in the files, MB", 1, 1e6),
+    Metric("first_pass.per_second", "Get, first pass, thousand/s", 1, 1e3),
+    Metric("first_pass.blocks_read_per_get", "  blocks read per Get", 3),
+    Metric("second_pass.per_second", "Get, second pass, thousand/s", 1, 1e3),
+    Metric("second_pass.blocks_read_per_get", "  blocks read per Get", 3),
+    Metric("second_pass.filters_asked_per_get", "  filters asked per Get", 2),
+    Metric("missing.per_second", "Get of absent keys, thousand/s", 1, 1e3),
+    Metric("missing.blocks_read_per_get", "  blocks read per Get", 4),
+    Metric("mixed.per_second", "Get during overwrites, thousand/s", 1, 1e3),
+    Metric("mixed.p50_micros", "  p50, us", 1),
+    Metric("mixed.p99_micros", "  p99, us", 1),
+    Metric("mixed.p999_micros", "  p99.9, us", 1),
+    Metric("mixed.puts_per_second", "  overwrites, thousand/s", 1, 1e3),
+]
+
+
+def memory_metrics(sizes):
+    """Rows of lookups with a block cache of each of these sizes, bytes."""
+    rows = []
+    for i, size in enumerate(sizes):
+        lookups = f"memory.{i}."
+        rows += [
+            Metric(lookups + "present.per_second", f"{size / 1e6:.0f} MB: Get, thousand/s", 2, 1e3),
+            Metric(lookups + "present.blocks_read_per_get", "  blocks read per Get", 3),
+            Metric(lookups + "present.data_blocks_read_per_get", "    of data", 3),
+            Metric(lookups + "present.filter_blocks_read_per_get", "    of filters", 3),
+            Metric(lookups + "missing.per_second", "  Get of absent keys, thousand/s", 2, 1e3),
+            Metric(lookups + "missing.blocks_read_per_get", "  blocks read per Get", 4),
+            Metric(lookups + "missing.data_blocks_read_per_get", "    of data", 4),
+            Metric(lookups + "batches.per_second", "  MultiGet of 32, thousand keys/s", 2, 1e3),
+        ]
+    return rows
+
+
+class EngineBench:
+    """A workload of build/bin/engine_bench, which writes its results as JSON."""
+
+    program = "engine_bench"
+
+    def __init__(self, summary, *flags, more_metrics=(), engines=tuple(ENGINES)):
+        self.engines = list(engines)
+        self.summary = summary
+        self.flags = list(flags)
+        self.metrics = LOAD_METRICS + list(more_metrics)
+
+    def command(self, engine, folder):
+        return column(engine).flags("memtable", "level0_trigger") + ["--db=" + folder, "--json=-"] + self.flags
+
+    @staticmethod
+    def parse(text):
+        results = json.loads(text)
+        results.pop("curves", None)
+        return flatten(results)
+
+    @staticmethod
+    def curves(text):
+        return json.loads(text).get("curves", {})
+
+
+class TextBench:
+    """A workload of a program that writes text for people."""
+
+    @staticmethod
+    def curves(_text):
+        return {}
+
+
+class DbBench(TextBench):
+    """A workload of build/bin/db_bench: the rates of its benchmarks, and the counters of --statistics."""
+
+    program = "db_bench"
+    engines = ENGINES
+
+    def __init__(self, summary, benchmarks, *flags):
+        self.summary = summary
+        self.benchmarks = benchmarks.split(",")
+        self.flags = ["--benchmarks=" + benchmarks, "--statistics"] + list(flags)
+        self.metrics = [
+            Metric(name + ".ops_per_second", name + ", thousand/s", 1, 1e3)
+            for name in self.benchmarks
+            if name not in ("stats", "waitforcompaction")
+        ] + [
+            Metric("written_per_byte", "written to tables per byte of batches"),
+            Metric("flush_bytes", "  by flush, GB", 2, 1e9),
+            Metric("compaction_bytes", "  by compaction, GB", 2, 1e9),
+        ]
+
+    def command(self, engine, folder):
+        chosen = column(engine).flags("memtablerep", "level0_file_num_compaction_trigger")
+        return chosen + ["--db=" + os.path.join(folder, "db")] + self.flags
+
+    # "fillrandom   :       2.108 micros/op 474297 ops/sec 0.422 seconds 200000 operations;   52.5 MB/s"
+    RATE = re.compile(r"^(\w[\w\[\]-]*)\s*:\s+([\d.]+) micros/op (\d+) ops/sec ([\d.]+) seconds (\d+) operations;")
+    # "rocksdb.flush.write.bytes COUNT : 17825792"
+    COUNTER = re.compile(r"^rocksdb\.([\w.-]+) COUNT : (\d+)$")
+    # "Microseconds per read:", some lines later "Percentiles: P50: 1.63 P75: 2.21 P99: 9.87 P99.9: 21.10 P99.99: 48.00"
+    HISTOGRAM = re.compile(r"^Microseconds per (\w+):$")
+    PERCENTILE = re.compile(r"(P[\d.]+): ([\d.]+)")
+    COUNTERS = {
+        "flush.write.bytes": "flush_bytes",
+        "compact.write.bytes": "compaction_bytes",
+        "bytes.written": "put_bytes",
+        "stall.micros": "stall_micros",
+    }
+
+    @staticmethod
+    def parse(text):
+        metrics = {}
+        name = operation = None
+        for line in text.splitlines():
+            histogram = DbBench.HISTOGRAM.match(line)
+            if histogram:
+                operation = histogram.group(1)
+            elif line.startswith("Percentiles: ") and name and operation:
+                for percentile, micros in DbBench.PERCENTILE.findall(line):
+                    metrics[f"{name}.{operation}.{percentile.lower()}_micros"] = float(micros)
+            rate = DbBench.RATE.match(line)
+            if rate:
+                name = rate.group(1)
+                operation = None
+                metrics[name + ".micros"] = float(rate.group(2))
+                metrics[name + ".ops_per_second"] = float(rate.group(3))
+                metrics[name + ".seconds"] = float(rate.group(4))
+            counter = DbBench.COUNTER.match(line)
+            if counter and counter.group(1) in DbBench.COUNTERS:
+                metrics[DbBench.COUNTERS[counter.group(1)]] = float(counter.group(2))
+        if metrics.get("put_bytes"):
+            written = metrics.get("flush_bytes", 0) + metrics.get("compaction_bytes", 0)
+            metrics["written_per_byte"] = written / metrics["put_bytes"]
+        if not any(key.endswith(".ops_per_second") for key in metrics):
+            raise ValueError("no benchmark reported a rate")
+        return metrics
+
+
+class MemtableDbBench(DbBench):
+    """A workload of build/bin/db_bench on memtables: no compaction, so that flushes alone are in the background."""
+
+    COMMON = [
+        "--key_size=16", "--compression_type=none", "--disable_auto_compactions", "--max_background_jobs=2",
+        "--max_write_buffer_number=3", "--level0_slowdown_writes_trigger=1000000",
+        "--level0_stop_writes_trigger=1000000", "--seed=1",
+    ]
+
+    def __init__(self, summary, benchmarks, flags, metrics=None, engines=None):
+        super().__init__(summary, benchmarks)
+        self.flags = ["--benchmarks=" + benchmarks] + self.COMMON + flags
+        last = self.benchmarks[-1]
+        self.metrics = metrics or [Metric(last + ".ops_per_second", summary + ", thousand/s", 0, 1e3)]
+        self.engines = engines or MEMTABLES
+
+    def command(self, engine, folder):
+        # RocksDB's vector takes no concurrent writers.
+        concurrent = ["--noallow_concurrent_memtable_write"] if engine == "vector" else []
+        return ["--memtablerep=" + engine, "--db=" + os.path.join(folder, "db")] + self.flags + concurrent
+
+
+class MemtableRepBench(TextBench):
+    """A workload of build/bin/memtablerep_bench, without a database around the memtable."""
+
+    program = "memtablerep_bench"
+    engines = MEMTABLES[:2]  # a read of the vector copies and sorts it
+
+    METRICS = [
+        Metric("fillrandom.per_second", "random inserts, thousand/s", 0, 1e3),
+        Metric("flushable_per_second", "the same with one pass in order, thousand/s", 0, 1e3),
+        Metric("readrandom.per_second", "random reads, thousand/s", 0, 1e3),
+        Metric("readwrite.per_second", "reads beside one writer, thousand/s", 0, 1e3),
+        Metric("readwrite.written_mib_per_second", "  what it writes, MiB/s", 0),
+        Metric("fillseq.per_second", "inserts in order, thousand/s", 0, 1e3),
+    ]
+
+    def __init__(self, summary, entries, *flags):
+        self.summary = summary
+        self.entries = entries
+        self.flags = list(flags) + [f"--num_operations={entries}", "--num_scans=1"]
+        self.metrics = self.METRICS
+
+    def command(self, engine, folder):
+        return ["--memtablerep=" + {"skip_list": "skiplist"}.get(engine, engine)] + self.flags
+
+    def parse(self, text):
+        metrics = {}
+        name = None
+        for line in text.splitlines():
+            word, _, value = line.rpartition(" ")
+            if word == "Running":
+                name = value
+            elif line.startswith("Elapsed time: "):
+                metrics[name + ".seconds"] = float(line.split()[2]) / 1e6
+                metrics[name + ".per_second"] = self.entries / metrics[name + ".seconds"]
+            elif line.startswith("Write throughput: "):
+                metrics[name + ".written_mib_per_second"] = float(line.split()[2])
+        if not metrics:
+            raise ValueError("no benchmark reported a time")
+        if "fillrandom.seconds" in metrics and "readseq.seconds" in metrics:
+            seconds = metrics["fillrandom.seconds"] + metrics["readseq.seconds"]
+            metrics["flushable_per_second"] = self.entries / seconds
+        return metrics
+
+
+def memtable_workloads():
+    """Of docs/sub_memtable.md: every row that compares memtables in a database."""
+    workloads = {}
+    for benchmark, setup in [("fillrandom", ""), ("overwrite", "fillrandom,")]:
+        for wal, wal_words in [(False, "no WAL"), (True, "WAL")]:
+            for value in [64, 100, 256]:
+                for threads in [1, 2]:
+                    if setup and threads == 2 and value != 100:
+                        continue
+                    name = f"memtable_{benchmark}_{value}_{'wal' if wal else 'nowal'}_{threads}"
+                    workloads[name] = MemtableDbBench(
+                        f"{benchmark}, {value} B values, {wal_words}, {threads} writer{'s' if threads > 1 else ''}",
+                        setup + benchmark,
+                        [f"--value_size={value}", f"--num={1500000 // threads}", f"--threads={threads}",
+                         f"--disable_wal={int(not wal)}"],
+                    )
+    workloads["memtable_fillseq"] = MemtableDbBench(
+        "fillseq, 100 B values, WAL, 1 writer", "fillseq", ["--value_size=100", "--num=1500000"]
+    )
+    workloads["memtable_batches"] = MemtableDbBench(
+        "fillrandom in batches of 50, 100 B values, WAL, 1 writer", "fillrandom",
+        ["--value_size=100", "--num=3000000", "--batch_size=50"],
+    )
+    workloads["memtable_read_while_writing"] = MemtableDbBench(
+        "reads while another thread overwrites, 100 B values, WAL, all in one memtable or more", "fillrandom,readwhilewriting",
+        ["--value_size=100", "--num=500000", "--duration=10", "--histogram", "--write_buffer_size=268435456"],
+        [
+            Metric("readwhilewriting.ops_per_second", "readwhilewriting, reads, thousand/s", 0, 1e3),
+            Metric("readwhilewriting.read.p50_micros", "  p50, us", 2),
+            Metric("readwhilewriting.read.p99_micros", "  p99, us", 2),
+        ],
+        MEMTABLES[:2],
+    )
+    return workloads
+
+
+MEMTABLE_WORKLOADS = memtable_workloads()
+
+# What docs/results.md quotes, and small ones to try things with. 16-byte keys, values uniform 1-200 bytes, no
+# compression, 64 MiB write buffer, 2 background jobs, WAL on: the defaults of engine_bench.
+WORKLOADS = {
+    "uniform_2m": EngineBench(
+        "2 M puts, uniform over 2 M keys, 8 MiB write buffer: half a minute a run",
+        "--puts=2000000", "--write_buffer_size=8388608", "--gets=300000",
+    ),
+    "uniform_20m": EngineBench(
+        "20 M puts, uniform over 20 M keys",
+        "--puts=20000000", "--cache_size=4294967296", "--gets=1000000",
+    ),
+    "uniform_100m": EngineBench(
+        "100 M puts, uniform over 100 M keys",
+        "--puts=100000000", "--cache_size=4294967296", "--gets=1000000",
+    ),
+    "memory_100m": EngineBench(
+        "100 M items stored once, then read with direct I/O and little memory",
+        "--puts=100000000", "--keys=100000000", "--fill", "--cache_size=4294967296", "--gets=500000",
+        "--missing_gets=500000", "--memory=200000000,50000000,20000000", "--memory_gets=80000",
+        more_metrics=memory_metrics([200000000, 50000000, 20000000]), engines=["partitioned", "trie", "trie_cached"],
+    ),
+    "cached_20m": EngineBench(
+        "20 M items stored once, then read and scanned with everything in memory, by one and by two threads",
+        "--puts=20000000", "--keys=20000000", "--fill", "--cache_size=8589934592", "--hyper_clock_cache", "--gets=2000000",
+        "--missing_gets=2000000", "--threads=2", "--scan",
+        more_metrics=[
+            Metric("threads_present.per_second", "Get, two threads, thousand/s", 1, 1e3),
+            Metric("threads_missing.per_second", "Get of absent keys, two threads, thousand/s", 1, 1e3),
+            Metric("scan.per_second", "scan, thousand entries/s", 1, 1e3),
+        ],
+        engines=["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie_sst", "trie"],
+    ),
+    "zipf_2m": EngineBench(
+        "10 M puts, Zipf 0.99 over 2 M keys, 8 MiB write buffer",
+        "--puts=10000000", "--keys=2000000", "--distribution=zipf", "--write_buffer_size=8388608", "--gets=300000",
+    ),
+    "zipf_20m": EngineBench(
+        "100 M puts, Zipf 0.99 over 20 M keys",
+        "--puts=100000000", "--keys=20000000", "--distribution=zipf", "--cache_size=4294967296", "--gets=1000000",
+    ),
+    "overwrite_20m": EngineBench(
+        "100 M puts, uniform over 20 M keys: a fixed key set, updated five times over",
+        "--puts=100000000", "--keys=20000000", "--cache_size=4294967296", "--gets=1000000",
+    ),
+    **{
+        f"{name}_{distribution}": EngineBench(
+            f"{items} stored once, then as many updates, {words}; memory for indexes, filters and blocks: {cache >> 20} MiB",
+            f"--keys={keys}", f"--puts={2 * keys}", "--fill", f"--distribution={distribution}",
+            f"--value_min={value}", f"--value_max={value}", f"--write_buffer_size={buffer}", f"--cache_size={cache}",
+            "--index_in_cache", "--gets=300000", "--missing_gets=300000", "--mixed_gets=300000",
+        )
+        for name, items, keys, value, buffer, cache in [
+            ("small_2m", "2 M items of 64 bytes", 2000000, 48, 8 << 20, 8 << 20),
+            ("small_10m", "10 M items of 64 bytes", 10000000, 48, 32 << 20, 32 << 20),
+            ("small_50m", "50 M items of 64 bytes", 50000000, 48, 64 << 20, 128 << 20),
+            ("kilobyte_200k", "200 thousand items of 1 KiB", 200000, 1008, 8 << 20, 8 << 20),
+            ("kilobyte_1m", "1 M items of 1 KiB", 1000000, 1008, 16 << 20, 16 << 20),
+            ("kilobyte_10m", "10 M items of 1 KiB", 10000000, 1008, 64 << 20, 128 << 20),
+        ]
+        for distribution, words in [("uniform", "uniform"), ("zipf", "Zipf 0.99")]
+    },
+    "fill_read": DbBench(
+        "db_bench: 2 M random puts of 100 bytes, settle, 200 thousand random gets, present and missing",
+        "fillrandom,waitforcompaction,readrandom,readmissing",
+        "--num=2000000", "--reads=200000", "--compression_type=none", "--write_buffer_size=8388608",
+        "--cache_size=1073741824", "--seed=1",
+    ),
+    "read_while_writing": DbBench(
+        "db_bench: random gets of one thread while another overwrites, 20 s, after a load of 2 M puts of 100 bytes",
+        "fillrandom,waitforcompaction,readwhilewriting",
+        "--num=2000000", "--duration=20", "--compression_type=none", "--write_buffer_size=8388608",
+        "--cache_size=1073741824", "--seed=1",
+    ),
+    **MEMTABLE_WORKLOADS,
+    **{
+        f"memtablerep_{words}": MemtableRepBench(
+            f"memtablerep_bench, {millions} M entries of 100 bytes",
+            millions * 1000000, "--num_threads=1", "--benchmarks=fillrandom,readseq,readrandom,fillseq",
+        )
+        for millions, words in [(1, "1m"), (10, "10m")]
+    },
+    **{
+        f"memtablerep_readwrite_{words}": MemtableRepBench(
+            f"memtablerep_bench, {millions} M reads while one thread writes",
+            millions * 1000000, "--num_threads=2", "--benchmarks=readwrite",
+        )
+        for millions, words in [(1, "1m"), (10, "10m")]
+    },
+}
+
+GROUPS = {
+    "memtables": (
+        "memtables in databases, no compaction: all workloads memtable_*",
+        list(MEMTABLE_WORKLOADS),
+    ),
+    "memtablereps_1m": ("memtables alone, 1 M entries", ["memtablerep_1m", "memtablerep_readwrite_1m"]),
+    "memtablereps_10m": ("memtables alone, 10 M entries", ["memtablerep_10m", "memtablerep_readwrite_10m"]),
+}
