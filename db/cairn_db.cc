@@ -85,13 +85,16 @@ Status CairnDB::CheckBatch(rocksdb::WriteBatch* batch) {
   return batch == nullptr ? Status::OK() : CheckRangeDeletions(this, *batch);
 }
 
-Status CairnDB::CheckNewFamily(const rocksdb::ColumnFamilyDescriptor& family) {
-  const Status s = CheckFamily(DBImpl::GetDBOptions(), family);
+Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {
+  EnvironmentOptions* const environment = services()->environment();
+  Status s = environment == nullptr ? Status::OK() : environment->ApplyToNew(family);
+  if (s.ok()) s = CheckFamily(DBImpl::GetDBOptions(), *family);
   if (!s.ok()) return s;
+  if (environment != nullptr) environment->LogTo(immutable_db_options_.info_log.get());
   DurableWrites* const durable = services()->durable();
-  if (durable != nullptr) return durable->Adopt(family);
-  if (!IsDurable({family})) return s;
-  return Status::InvalidArgument("column family " + family.name + " asks for durable memtables",
+  if (durable != nullptr) return durable->Adopt(*family);
+  if (!IsDurable({*family})) return s;
+  return Status::InvalidArgument("column family " + family->name + " asks for durable memtables",
                                  "the database's other column families have none: all or none");
 }
 
@@ -265,6 +268,10 @@ bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std
     const bool found = GetIntProperty(family, property, &number);
     *value = std::to_string(number);
     return found;
+  }
+  if (property == "cairn.environment_options") {
+    *value = services()->environment() == nullptr ? "" : services()->environment()->Describe(family->GetName());
+    return !value->empty();
   }
   const bool table = property == "cairn.stats";
   if (!table && property != "cairn.stats.json") return DBImpl::GetProperty(family, property, value);

@@ -6,7 +6,7 @@
 //   its
 //       DatabaseServices, the first listener of its options, which RocksDB keeps as long as the object lives.
 //   (2) An object is a CairnDB if and only if its options were made by OpenDatabase (db/opening.h) for such a database.
-//   (3) Every write, of whatever API, passes WriteChecked; every new column family, however it comes, CheckNewFamily.
+//   (3) Every write, of whatever API, passes WriteChecked; every new column family, however it comes, AdmitNewFamily.
 //
 // Thread-safety: as rocksdb::DB.
 
@@ -21,6 +21,7 @@
 
 #include "db/db_impl/db_impl.h"
 #include "db/durable_writes.h"
+#include "db/environment_options.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 
@@ -38,6 +39,9 @@ class DatabaseServices : public rocksdb::EventListener {
   void SetDurable(std::unique_ptr<DurableWrites> durable) { durable_ = std::move(durable); }
   DurableWrites* durable() const { return durable_.get(); }  // null: memtables are not durable
 
+  void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
+  EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
+
   static bool IsServices(const rocksdb::EventListener* listener) {
     // The address tells; other listeners may have an empty name, too, and may not be cast.
     return listener != nullptr && listener->Name() == kNoName;
@@ -47,6 +51,7 @@ class DatabaseServices : public rocksdb::EventListener {
   static const char kNoName[];
 
   std::unique_ptr<DurableWrites> durable_;
+  std::shared_ptr<EnvironmentOptions> environment_;
 };
 
 class CairnDB final : public rocksdb::DBImpl {
@@ -77,8 +82,9 @@ class CairnDB final : public rocksdb::DBImpl {
     return durable == nullptr ? write(options) : durable->Write(this, options, batch, has_indexed_batch, write);
   }
 
-  // Whether a column family of these options can be added, and makes it part of what the database shares.
-  rocksdb::Status CheckNewFamily(const rocksdb::ColumnFamilyDescriptor& family);
+  // Whether a column family of these options can be added, and makes it part of what the database shares. Its options
+  // become those that it is to be opened with.
+  rocksdb::Status AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family);
 
   rocksdb::Status Close() override;
   rocksdb::Status Resume() override;

@@ -56,6 +56,15 @@ DBOptions WithServices(const DBOptions& given, const std::vector<ColumnFamilyDes
   return options;
 }
 
+// The column families with the options that they are opened with.
+Status ResolveFamilies(const DBOptions& options, const std::string& path, const std::string& stored,
+                       const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyDescriptor>* families,
+                       std::shared_ptr<EnvironmentOptions>* environment) {
+  *families = WithSeeds(options, stored, given);
+  const Status s = EnvironmentOptions::FromEnvironment(path, environment);
+  return s.ok() && *environment != nullptr ? (*environment)->Apply(families) : s;
+}
+
 // What an open database needs before its user gets it.
 Status StartServices(rocksdb::DBImpl* db, const DatabaseServices& services,
                      const std::vector<ColumnFamilyHandle*>& handles) {
@@ -95,15 +104,15 @@ Status CheckFamilyOfStockDatabase(const ColumnFamilyDescriptor& family) {
 Status OpenDatabase(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& given,
                     const OpenFunction& open, std::vector<ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
   *db = nullptr;
-  const std::vector<ColumnFamilyDescriptor> families = WithSeeds(options, path, given);
-  if (!IsDurable(families)) {
-    const Status s = CheckPool(PoolUse::kWrite, options, path, families);
-    if (!s.ok()) return s;
-  }
-  if (!UsesCairn(options, families)) return open(options, families, handles, db);
+  std::vector<ColumnFamilyDescriptor> families;
+  std::shared_ptr<EnvironmentOptions> environment;
+  Status s = ResolveFamilies(options, path, path, given, &families, &environment);
+  if (s.ok() && !IsDurable(families)) s = CheckPool(PoolUse::kWrite, options, path, families);
+  if (!s.ok()) return s;
+  if (environment == nullptr && !UsesCairn(options, families)) return open(options, families, handles, db);
   const auto services = std::make_shared<DatabaseServices>();
+  services->SetEnvironment(environment);
   const DBOptions with_services = WithServices(options, families, services);
-  Status s;
   for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
   if (s.ok() && IsDurable(families)) {
     std::unique_ptr<DurableWrites> durable;
@@ -116,6 +125,7 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   rocksdb::DB* opened = nullptr;
   s = open(final_options, families, handles, &opened);
   if (!s.ok()) return s;
+  if (environment != nullptr) environment->NoteOpened(opened->GetDBOptions().info_log.get());
   s = StartServices(rocksdb::static_cast_with_check<rocksdb::DBImpl>(opened), *services, *handles);
   if (s.ok()) {
     *db = opened;
@@ -128,13 +138,15 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   return s;
 }
 
-Status CheckOpenForReading(const DBOptions& options, const std::string& path,
-                           const std::vector<ColumnFamilyDescriptor>& families) {
-  for (const ColumnFamilyDescriptor& family : families) {
-    const Status s = CheckHashOrder(family.options, family.name);
-    if (!s.ok()) return s;
+Status PrepareForReading(const DBOptions& options, const std::string& path, const std::string& stored,
+                         const std::vector<ColumnFamilyDescriptor>& given,
+                         std::vector<ColumnFamilyDescriptor>* families,
+                         std::shared_ptr<EnvironmentOptions>* environment) {
+  Status s = ResolveFamilies(options, path, stored, given, families, environment);
+  for (size_t i = 0; s.ok() && i < families->size(); ++i) {
+    s = CheckHashOrder((*families)[i].options, (*families)[i].name);
   }
-  return CheckPool(PoolUse::kRead, options, path, families);
+  return s.ok() ? CheckPool(PoolUse::kRead, options, stored, *families) : s;
 }
 
 Status CheckRepair(const DBOptions& options, const std::string& path,

@@ -72,12 +72,11 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
                                       ColumnFamilyHandle** handle) {
   *handle = nullptr;
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
-  const Status s =
-      ours == nullptr ? cairn::CheckFamilyOfStockDatabase({name, options}) : ours->CheckNewFamily({name, options});
+  ColumnFamilyDescriptor family(name, options);
+  const Status s = ours == nullptr ? cairn::CheckFamilyOfStockDatabase(family) : ours->AdmitNewFamily(&family);
   if (!s.ok()) return s;
-  ColumnFamilyOptions with_seed = options;
-  cairn::DrawSeed(&with_seed);
-  return own::CreateColumnFamilyImpl(this, read_options, write_options, with_seed, name, handle);
+  cairn::DrawSeed(&family.options);
+  return own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
 }
 
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges, size_t count, bool include_end) {
@@ -91,37 +90,40 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* r
 
 Status DB::OpenForReadOnly(const Options& options, const std::string& path, DB** db, bool error_if_wal_file_exists) {
   *db = nullptr;
-  const auto families = cairn::WithSeeds(options, path, {{kDefaultColumnFamilyName, options}});
-  const Status s = cairn::CheckOpenForReading(options, path, families);
-  const Options with_seed(options, families[0].options);
-  return s.ok() ? own::OpenForReadOnly(with_seed, path, db, error_if_wal_file_exists) : s;
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenForReadOnly(Options(options, families[0].options), path, db, error_if_wal_file_exists);
+  };
+  return cairn::OpenForReading(options, path, path, {{kDefaultColumnFamilyName, options}}, open, *db);
 }
 
 Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
                            const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
                            DB** db, bool error_if_wal_file_exists) {
   *db = nullptr;
-  const auto families = cairn::WithSeeds(options, path, given);
-  const Status s = cairn::CheckOpenForReading(options, path, families);
-  return s.ok() ? own::OpenForReadOnlyFamilies(options, path, families, handles, db, error_if_wal_file_exists) : s;
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenForReadOnlyFamilies(options, path, families, handles, db, error_if_wal_file_exists);
+  };
+  return cairn::OpenForReading(options, path, path, given, open, *db);
 }
 
 Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path, const std::string& secondary_path,
                            const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
                            DB** db) {
   *db = nullptr;
-  const auto families = cairn::WithSeeds(options, path, given);
-  const Status s = cairn::CheckOpenForReading(options, path, families);
-  return s.ok() ? own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db) : s;
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db);
+  };
+  return cairn::OpenForReading(options, path, path, given, open, *db);
 }
 
 Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, const std::string& leader_path,
                           const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
                           std::unique_ptr<DB>* db) {
   db->reset();
-  const auto families = cairn::WithSeeds(options, leader_path, given);
-  const Status s = cairn::CheckOpenForReading(options, leader_path, families);
-  return s.ok() ? own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db) : s;
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db);
+  };
+  return cairn::OpenForReading(options, path, leader_path, given, open, *db);
 }
 
 Status DestroyDB(const std::string& path, const Options& options, const std::vector<ColumnFamilyDescriptor>& families) {

@@ -113,8 +113,12 @@ class OrderedTableReader : public rocksdb::TableReader {
 }  // namespace
 
 OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter)
+    : OrderedTableFactory(table, filter, OwnOptions::kInTexts) {}
+
+OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter,
+                                         OwnOptions own)
     : BlockBasedTableFactory(table), filter_(filter), seeks_(std::make_shared<OrderedSeeks>()) {
-  RegisterOptions("cairn.OrderFilter", &filter_, &OrderFilterOptionTypes());
+  if (own == OwnOptions::kInTexts) RegisterOptions("cairn.OrderFilter", &filter_, &OrderFilterOptionTypes());
 }
 
 bool OrderedTableFactory::IsInstanceOf(const std::string& name) const {

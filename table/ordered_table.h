@@ -40,6 +40,11 @@ class OrderedTableFactory : public rocksdb::BlockBasedTableFactory {
   const OrderFilterOptions& filter() const { return filter_; }
   OrderedSeekStats SeekStats() const { return seeks_->Sum(); }
 
+ protected:
+  // Whether texts (OPTIONS files, option strings) hold what this factory has beyond a block-based table's.
+  enum class OwnOptions { kInTexts, kHidden };
+  OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter, OwnOptions own);
+
  private:
   OrderFilterOptions filter_;
   std::shared_ptr<OrderedSeeks> seeks_;  // shared by all readers, and by clones
