@@ -12,6 +12,7 @@
 #include "db/log_reader.h"
 #include "db/log_writer.h"
 #include "db/pool_note.h"
+#include "db/pool_owner.h"
 #include "db/version_edit.h"
 #include "db/write_batch_internal.h"
 #include "file/filename.h"
@@ -233,6 +234,10 @@ class Recovery {
     Status s = ReadSuperblock(*file_, &superblock_);
     if (s.IsNotFound()) return Status::OK();
     if (!s.ok() || superblock_.phase == PoolPhase::kIdle) return s;
+    if (ServesAnother(options_.env, superblock_, file_->path(), path_)) {
+      report_->foreign = true;
+      return PoolOfAnother(superblock_, file_->path(), path_);
+    }
     report_->had_work = true;
     const std::string directory = WalDirectory(options_, path_);
     if (superblock_.phase == PoolPhase::kRecovering &&
@@ -308,6 +313,7 @@ class Recovery {
 
   Status Finish() {
     superblock_.phase = PoolPhase::kIdle;
+    superblock_.directory = DirectoryOf(path_);
     StoreSuperblock(file_, &superblock_);
     Status s = file_->Sync();
     if (s.ok()) s = NotePoolIdle(options_.env, path_);

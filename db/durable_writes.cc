@@ -6,6 +6,7 @@
 
 #include "db/cairn_parts.h"
 #include "db/pool_note.h"
+#include "db/pool_owner.h"
 #include "db/pool_presence.h"
 #include "db/rocksdb_hooks.h"
 #include "file/filename.h"
@@ -216,7 +217,8 @@ Status DurableWrites::Arm(rocksdb::DBImpl* db, const std::vector<ColumnFamilyHan
   if (s.ok()) s = ReadSuperblock(*pool_->file(), &superblock);
   // The note first: from the pool's phase on, writes may lie there.
   if (s.ok()) s = NotePoolLive(env_, path_, pool_->file()->path(), superblock.session);
-  if (s.ok()) s = pool_->Arm(database, wal->LogNumber(), [db] { return db->GetLatestSequenceNumber(); });
+  if (s.ok())
+    s = pool_->Arm(database, DirectoryOf(path_), wal->LogNumber(), [db] { return db->GetLatestSequenceNumber(); });
   if (!s.ok()) return s;
   const auto& log = db->immutable_db_options().info_log;
   rocksdb::Info(log, "[cairn] %s", pool_->file()->Report().c_str());

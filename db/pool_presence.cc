@@ -10,6 +10,7 @@
 
 #include "db/durable_writes.h"
 #include "db/pool_note.h"
+#include "db/pool_owner.h"
 #include "memtable_cache/durable_factory.h"
 #include "memtable_cache/pmem_backing.h"
 #include "memtable_cache/pool_format.h"
@@ -29,35 +30,6 @@ thread_local int tables_only = 0;
 
 rocksdb::Env* EnvOf(const rocksdb::DBOptions& options) {
   return options.env != nullptr ? options.env : rocksdb::Env::Default();
-}
-
-bool IsSameFile(const std::string& a, const std::string& b) {
-  std::error_code error;
-  if (fs::equivalent(a, b, error)) return true;
-  return fs::absolute(a, error).lexically_normal() == fs::absolute(b, error).lexically_normal();
-}
-
-bool LiesIn(const std::string& file, const std::string& directory) {
-  std::error_code error;
-  const fs::path whole = fs::weakly_canonical(file, error);
-  return !error && whole.parent_path() == fs::weakly_canonical(directory, error) && !error;
-}
-
-// The superblock of a file that another process may be writing to; false: there is none that could be read.
-bool PeekSuperblock(const std::string& pool, Superblock* superblock) {
-  const int fd = open(pool.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  Superblock copies[2];
-  bool valid[2];
-  for (int i = 0; i < 2; ++i) {
-    char bytes[kSuperblockBytes];
-    valid[i] = pread(fd, bytes, sizeof(bytes), static_cast<off_t>(i * kPoolPageBytes)) == sizeof(bytes) &&
-               DecodeSuperblock(bytes, &copies[i]);
-  }
-  close(fd);
-  if (!valid[0] && !valid[1]) return false;
-  *superblock = copies[!valid[0] || (valid[1] && copies[1].edition > copies[0].edition) ? 1 : 0];
-  return true;
 }
 
 // Whether where superblocks lie is nothing but zeros: somebody made the file anew.
@@ -117,6 +89,7 @@ class Inspection {
     found_.state = PoolState::kInUse;
     if (!PeekSuperblock(found_.pool, &superblock)) return;
     found_.session = superblock.session;
+    if (ServesAnother(options_.env, superblock, found_.pool, path_)) return OfOriginal(superblock);
     if (superblock.database.empty() || superblock.database == DatabaseIn(options_, path_)) return;
     Elsewhere("it serves database " + superblock.database + " now");
   }
@@ -128,14 +101,25 @@ class Inspection {
       Unusable(Status::InvalidArgument(found_.pool, "held writes that are in no table, but " + why + Discard(path_)));
   }
 
+  // This database is a copy of the one that the file belongs to.
+  void OfOriginal(const Superblock& superblock) {
+    found_.state = PoolState::kOfAnother;
+    if (expected_) Unusable(PoolOfAnother(superblock, found_.pool, path_));
+  }
+
   void Read(PmemFile* file) {
     Superblock superblock;
     const Status s = ReadSuperblock(*file, &superblock);
     if (s.ok()) found_.session = superblock.session;
+    if (s.ok() && ServesAnother(options_.env, superblock, found_.pool, path_)) return OfOriginal(superblock);
     if (s.IsNotFound() || (s.ok() && superblock.phase == PoolPhase::kIdle)) {
       found_.state = PoolState::kIdle;
       if (expected_) {
-        if (found_.session != note_.session) Elsewhere(s.ok() ? "they were given up" : "is empty now");
+        if (found_.session != note_.session) {
+          Elsewhere(s.ok() ? "they were given up" : "is empty now");
+        } else if (!NamesDirectory(superblock, path_) && !LiesIn(found_.pool, path_)) {
+          OfOriginal(superblock);
+        }
       } else if (!superblock.database.empty() && !LiesIn(found_.pool, path_) &&
                  superblock.database != DatabaseIn(options_, path_)) {
         found_.state = PoolState::kOfAnother;
@@ -311,15 +295,21 @@ Status CheckPool(PoolUse use, const rocksdb::DBOptions& given, const std::string
 }
 
 Status CheckPoolIsNoted(rocksdb::Env* env, const std::string& path, const std::string& pool) {
+  Superblock superblock;
+  std::error_code error;
+  const bool readable = fs::is_regular_file(pool, error) && PeekSuperblock(pool, &superblock);
+  if (readable && superblock.phase != PoolPhase::kIdle && ServesAnother(env, superblock, pool, path)) {
+    return PoolOfAnother(superblock, pool, path);
+  }
   PoolNote note;
   Status s = ReadPoolNote(env, path, &note);
   if (s.IsNotFound() || (s.ok() && !note.live)) return Status::OK();
   if (!s.ok()) return s;
-  Superblock superblock;
-  std::error_code error;
-  const bool readable = fs::is_regular_file(pool, error) && PeekSuperblock(pool, &superblock);
   const bool is_noted = IsSameFile(note.pool, pool);
   const bool has_session = readable && superblock.session == note.session;
+  if (has_session && superblock.phase == PoolPhase::kIdle && !NamesDirectory(superblock, path) && !LiesIn(pool, path)) {
+    return PoolOfAnother(superblock, pool, path);
+  }
   Superblock noted;
   const bool noted_has_session = !is_noted && fs::is_regular_file(note.pool, error) &&
                                  PeekSuperblock(note.pool, &noted) && noted.session == note.session;
@@ -372,9 +362,20 @@ Status DiscardPool(const rocksdb::DBOptions& options, const std::string& path, c
     PoolPresence found;
     const Status s = FindPool(options, path, {}, &found);
     if (!s.ok()) return s;
-    if (noted.ok() || noted.IsNotFound()) file_path = found.pool;
+    if ((noted.ok() || noted.IsNotFound()) && found.state != PoolState::kOfAnother) file_path = found.pool;
   } else if (noted.ok() && note.live && !IsSameFile(pool, note.pool) && fs::exists(note.pool, error)) {
     return Status::InvalidArgument(pool, "is not the pool file of " + path + ", which is " + note.pool);
+  }
+  Superblock superblock;
+  if (!file_path.empty() && PeekSuperblock(file_path, &superblock) &&
+      (ServesAnother(env, superblock, file_path, path) ||
+       (!NamesDirectory(superblock, path) && !LiesIn(file_path, path) && superblock.phase == PoolPhase::kIdle))) {
+    if (!pool.empty()) {
+      return Status::InvalidArgument(pool, "is the pool file of the database in " + superblock.directory.path +
+                                               "; `cairn recover --discard " + superblock.directory.path +
+                                               "` gives up what it holds");
+    }
+    file_path.clear();
   }
   Status s;
   if (!file_path.empty() && fs::exists(file_path, error) && !IsEmptyPool(file_path)) {

@@ -287,6 +287,158 @@ TEST_F(PoolPresenceTest, ADirectoryThatWasMoved) {
   ExpectRecovered();
 }
 
+// A copy of a killed database, made file by file, has the note, but the pool file stays the original's.
+TEST_F(PoolPresenceTest, ACopyOfADatabaseDoesNotTakeItsPool) {
+  StartAndKill(outside_);
+  const std::string copy = dir_ / "copy";
+  fs::copy(path_, copy, fs::copy_options::recursive);
+  const auto expect_refused = [&] {
+    rocksdb::DB* db = nullptr;
+    const Status opened = cairn::Open(DurableOptions(outside_), copy, &db);
+    RecoveryReport report;
+    std::unique_ptr<PmemFile> file;
+    PmemFileOptions options;
+    options.path = outside_;
+    ASSERT_OK(PmemFile::Open(options, &file));
+    const Status recovered = RecoverPoolFile(rocksdb::DBOptions(), copy, file.get(), &report);
+    file.reset();
+    for (const Status& s : {opened, CheckPool(PoolUse::kWrite, rocksdb::DBOptions(), copy, {}),
+                            CheckPool(PoolUse::kRead, rocksdb::DBOptions(), copy, {}), recovered}) {
+      EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+      EXPECT_NE(s.ToString().find(fs::canonical(path_).string() + " "), std::string::npos) << s.ToString();
+      EXPECT_NE(s.ToString().find("copy"), std::string::npos) << s.ToString();
+      EXPECT_NE(s.ToString().find("cairn recover"), std::string::npos) << s.ToString();
+    }
+  };
+  expect_refused();
+  // Neither removing the copy nor giving its writes up touches the original's.
+  const std::string second = dir_ / "second";
+  fs::copy(path_, second, fs::copy_options::recursive);
+  ASSERT_OK(DestroyWithPool(rocksdb::DBOptions(), second, {}, [&] { return rocksdb::DestroyDB(second, Options()); }));
+  ASSERT_TRUE(fs::exists(outside_));
+  fs::copy(path_, second, fs::copy_options::recursive);
+  ASSERT_OK(DiscardPool(rocksdb::DBOptions(), second, ""));
+  EXPECT_OK(CheckPool(PoolUse::kWrite, rocksdb::DBOptions(), second, {}));
+  EXPECT_TRUE(DiscardPool(rocksdb::DBOptions(), second, outside_).IsInvalidArgument());
+  EXPECT_EQ(State(), PoolState::kHoldsWrites);
+  ExpectRecovered(outside_);
+  // The original has taken them; the copy is told.
+  rocksdb::DB* db = nullptr;
+  EXPECT_TRUE(cairn::Open(DurableOptions(outside_), copy, &db).IsInvalidArgument());
+  ASSERT_OK(DiscardPool(rocksdb::DBOptions(), copy, ""));
+  EXPECT_OK(CheckPool(PoolUse::kWrite, rocksdb::DBOptions(), copy, {}));
+}
+
+TEST_F(PoolPresenceTest, ACopyWithACopyOfThePoolHasItsWrites) {
+  StartAndKill(outside_);
+  const std::string original = path_;
+  const std::string copy = dir_ / "copy";
+  const std::string pool_copy = dir_ / "pool copy";
+  fs::copy(path_, copy, fs::copy_options::recursive);
+  fs::copy_file(outside_, pool_copy);
+  {
+    PmemFileOptions options;
+    options.path = pool_copy;
+    std::unique_ptr<PmemFile> file;
+    ASSERT_OK(PmemFile::Open(options, &file));
+    RecoveryReport report;
+    ASSERT_OK(RecoverPoolFile(rocksdb::DBOptions(), copy, file.get(), &report));
+    EXPECT_EQ(report.counts.replayed, uint64_t{kWrites});
+  }
+  ExpectRecovered(outside_);
+}
+
+// Renamed, or moved to another file system, which is a copy whose original is removed.
+TEST_F(PoolPresenceTest, ADirectoryThatWasMovedKeepsItsPoolOutside) {
+  for (const bool renamed : {true, false}) {
+    SCOPED_TRACE(renamed);
+    StartAndKill(outside_);
+    const std::string moved = dir_ / "moved";
+    if (renamed) {
+      fs::rename(path_, moved);
+    } else {
+      fs::copy(path_, moved, fs::copy_options::recursive);
+      fs::remove_all(path_);
+    }
+    PoolPresence found;
+    ASSERT_OK(FindPool(rocksdb::DBOptions(), moved, {}, &found));
+    EXPECT_EQ(found.state, PoolState::kHoldsWrites) << found.ToString();
+    rocksdb::DB* db = nullptr;
+    ASSERT_OK(cairn::Open(DurableOptions(outside_), moved, &db));
+    std::string value;
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), KeyOf(0), &value));
+    delete db;
+    fs::remove_all(moved);
+  }
+}
+
+// Copied while it was open, then the original is closed as it should be: what the pool file held is in its tables.
+TEST_F(PoolPresenceTest, ACopyOfARunningDatabaseIsToldWhatItLacks) {
+  rocksdb::DB* db = nullptr;
+  ASSERT_OK(cairn::Open(DurableOptions(outside_), path_, &db));
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+  const std::string copy = dir_ / "copy";
+  fs::copy(path_, copy, fs::copy_options::recursive);
+  rocksdb::DB* second = nullptr;
+  EXPECT_TRUE(cairn::Open(DurableOptions(outside_), copy, &second).IsInvalidArgument());
+  EXPECT_TRUE(CheckPool(PoolUse::kWrite, rocksdb::DBOptions(), copy, {}).IsInvalidArgument());
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  delete db;
+  EXPECT_TRUE(cairn::Open(DurableOptions(outside_), copy, &second).IsInvalidArgument());
+  EXPECT_TRUE(CheckPool(PoolUse::kWrite, rocksdb::DBOptions(), copy, {}).IsInvalidArgument());
+}
+
+// Two databases of one id that take turns with a pool file: the second is killed, the first is not to take its writes,
+// nor to give them up.
+TEST_F(PoolPresenceTest, ACopyThatTookThePoolLater) {
+  rocksdb::DB* db = nullptr;
+  ASSERT_OK(cairn::Open(DurableOptions(outside_), path_, &db));
+  delete db;
+  const std::string first = dir_ / "first";
+  fs::copy(path_, first, fs::copy_options::recursive);
+  StartAndKill(outside_);
+  const Options options = DurableOptions(outside_);
+  const Status s = cairn::Open(options, first, &db);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_NE(s.ToString().find(fs::canonical(path_).string() + " "), std::string::npos) << s.ToString();
+  EXPECT_OK(CheckPool(PoolUse::kWrite, options, first, {{"default", options}}));
+  ASSERT_OK(DiscardPool(options, first, ""));
+  ASSERT_OK(
+      DestroyWithPool(options, first, {{"default", options}}, [&] { return rocksdb::DestroyDB(first, options); }));
+  ExpectRecovered(outside_);
+}
+
+// As with RocksDB's LOCK: a child of the process, of which it knows nothing, does not keep the database locked.
+TEST_F(PoolPresenceTest, AForkedChildDoesNotKeepThePool) {
+  for (const bool reading : {false, true}) {
+    SCOPED_TRACE(reading);
+    rocksdb::DB* db = nullptr;
+    std::unique_ptr<PmemFile> reader;
+    if (reading) {
+      ASSERT_OK(PmemFile::OpenForReading(path_ + "/CAIRN_POOL", &reader));
+    } else {
+      ASSERT_OK(cairn::Open(DurableOptions(""), path_, &db));
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+    }
+    const pid_t forked = fork();
+    if (forked == 0) {
+      for (;;) pause();
+    }
+    ASSERT_GT(forked, 0);
+    child_ = forked;
+    std::unique_ptr<PmemFile> another;
+    PmemFileOptions options;
+    options.path = path_ + "/CAIRN_POOL";
+    if (!reading) {
+      EXPECT_TRUE(PmemFile::Open(options, &another).IsBusy()) << "the parent has it";
+    }
+    delete db;
+    reader.reset();
+    EXPECT_OK(PmemFile::Open(options, &another));
+    Kill();
+  }
+}
+
 TEST_F(PoolPresenceTest, DamageIsNamed) {
   StartAndKill();
   fs::copy(path_, dir_ / "copy");

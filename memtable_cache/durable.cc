@@ -91,13 +91,20 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
   return Status::OK();
 }
 
-Status DurablePool::Arm(const std::string& database, uint64_t wal, std::function<uint64_t()> latest) {
+Status DurablePool::Arm(const std::string& database, const DatabaseDirectory& directory, uint64_t wal,
+                        std::function<uint64_t()> latest) {
   if (database.size() > kMaxDatabaseIdBytes) {
     return Status::InvalidArgument("the database's id is longer than " + std::to_string(kMaxDatabaseIdBytes), database);
+  }
+  if (directory.path.size() > kMaxDirectoryBytes) {
+    return Status::InvalidArgument(
+        "the path of a database with durable memtables is longer than " + std::to_string(kMaxDirectoryBytes) + " bytes",
+        directory.path);
   }
   const std::lock_guard<std::mutex> lock(mutex_);
   superblock_.phase = PoolPhase::kLive;
   superblock_.database = database;
+  superblock_.directory = directory;
   superblock_.session_wal = wal;
   superblock_.first_sequence = latest();
   superblock_.boot = BootNumber();
@@ -360,6 +367,7 @@ bool DurablePool::EverythingFlushed() const {
 Status DurablePool::Finish() {
   assert(frozen_.load(std::memory_order_acquire));
   const std::lock_guard<std::mutex> lock(mutex_);
+  if (!file_->is_ours()) return Status::Busy(file_->path(), "is that of the process that this one was forked from");
   const Status s = armed_.load(std::memory_order_acquire) ? SyncOnce(false) : file_->Sync();
   if (!s.ok() || !armed_.exchange(false) || failed_.load(std::memory_order_acquire) || !EverythingFlushed()) return s;
   superblock_.phase = PoolPhase::kIdle;

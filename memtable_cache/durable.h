@@ -35,10 +35,11 @@ class DurablePool {
   // and begins a session.
   static rocksdb::Status Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::unique_ptr<DurablePool>* pool);
 
-  // From now on what is published counts; what is in the database by now is in tables. `database` is its id, `wal` the
-  // number of its empty WAL file; `latest` gives the last sequence of the last complete write group, as
-  // GetLatestSequenceNumber does, until the pool is finished.
-  rocksdb::Status Arm(const std::string& database, uint64_t wal, std::function<uint64_t()> latest);
+  // From now on what is published counts; what is in the database by now is in tables. `database` is its id,
+  // `directory` where it lies, `wal` the number of its empty WAL file; `latest` gives the last sequence of the last
+  // complete write group, as GetLatestSequenceNumber does, until the pool is finished.
+  rocksdb::Status Arm(const std::string& database, const DatabaseDirectory& directory, uint64_t wal,
+                      std::function<uint64_t()> latest);
 
   // No piece will be freed any more: the database is being closed.
   void Freeze() { frozen_.store(true, std::memory_order_release); }

@@ -85,7 +85,7 @@ class Workload {
   }
 
   Status Arm() {
-    return pool_->Arm("a database", 7, [this] { return complete_; });
+    return pool_->Arm("a database", {"/a/directory", 1, 2}, 7, [this] { return complete_; });
   }
 
   void Step() {

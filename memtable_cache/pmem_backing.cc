@@ -1,7 +1,6 @@
 #include "memtable_cache/pmem_backing.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -26,7 +25,6 @@ using rocksdb::Status;
 namespace {
 
 constexpr uint64_t kPageBytes = 4096;
-constexpr char kInUse[] = "is in use by another process or database";
 constexpr long kTmpfsMagic = 0x01021994;
 constexpr long kRamfsMagic = static_cast<long>(0x858458f6);
 constexpr long kHugetlbfsMagic = static_cast<long>(0x958458f6);
@@ -49,7 +47,7 @@ Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>*
   }
   result->fd_ = open(options.path.c_str(), O_RDWR | O_CLOEXEC | (exists ? 0 : O_CREAT), 0600);
   if (result->fd_ < 0) return ErrorOf("open", options.path);
-  Status s = result->Lock();
+  Status s = result->Lock(ProcessLock::Kind::kExclusive);
   if (!s.ok()) return s;
   if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", options.path);
   result->bytes_ = static_cast<uint64_t>(facts.st_size);
@@ -78,12 +76,11 @@ Status PmemFile::OpenForReading(const std::string& path, std::unique_ptr<PmemFil
   }
   result->fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (result->fd_ < 0) return ErrorOf("open", path);
+  Status s = result->Lock(ProcessLock::Kind::kShared);
+  if (!s.ok()) return s;
   if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", path);
-  if (flock(result->fd_, LOCK_SH | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? Status::Busy(path, kInUse) : ErrorOf("lock", path);
-  }
   if (S_ISCHR(facts.st_mode)) {
-    const Status s = result->Map();
+    s = result->Map();
     if (s.ok()) *file = std::move(result);
     return s;
   }
@@ -97,19 +94,13 @@ Status PmemFile::OpenForReading(const std::string& path, std::unique_ptr<PmemFil
     result->mapped_bytes_ = result->bytes_;
   }
   *file = std::move(result);
-  return Status::OK();
+  return s;
 }
 
-// Whoever can share the lock knows that only readers have it, and waits for them.
-Status PmemFile::Lock() {
-  constexpr int kAttempts = 1000;
-  for (int i = 0; flock(fd_, LOCK_EX | LOCK_NB) != 0; ++i) {
-    if (errno != EWOULDBLOCK) return ErrorOf("lock", path_);
-    if (i == kAttempts || flock(fd_, LOCK_SH | LOCK_NB) != 0) return Status::Busy(path_, kInUse);
-    flock(fd_, LOCK_UN);
-    usleep(10000);
-  }
-  return Status::OK();
+Status PmemFile::Lock(ProcessLock::Kind kind) {
+  const Status s = lock_.Acquire(path_, kind);
+  if (!s.ok() || lock_.IsOn(fd_)) return s;
+  return Status::Busy(path_, "has been replaced by another file just now");
 }
 
 PmemFile::~PmemFile() {

@@ -9,7 +9,7 @@
 //
 // Thread-safety: Persist, Copy and Sync may be called by any thread; Sync serialises itself.
 //
-// One process at a time has a file open: an advisory lock that the kernel drops when the process dies.
+// One process at a time has a file open for writing (process_lock.h); its forked children do not.
 
 #pragma once
 
@@ -22,6 +22,7 @@
 #include <string>
 #include <utility>
 
+#include "memtable_cache/process_lock.h"
 #include "rocksdb/status.h"
 
 namespace cairn {
@@ -64,6 +65,9 @@ class PmemFile {
   // Stores must be flushed to be safe from a loss of power, and flushing them is cheap enough to be done for each.
   bool needs_flush() const { return needs_flush_; }
 
+  // False in a child of the process that opened it: the file is not its.
+  bool is_ours() const { return lock_.held(); }
+
   // Gives the file another size and a new mapping; pointers into the old one are void. Not for devices.
   rocksdb::Status Resize(uint64_t bytes);
 
@@ -103,7 +107,7 @@ class PmemFile {
 
  private:
   PmemFile() = default;
-  rocksdb::Status Lock();
+  rocksdb::Status Lock(ProcessLock::Kind kind);
   rocksdb::Status Map();
   void Unmap();
   // Elsewhere than on persistent memory it is an ordinary copy where there is no libpmem.
@@ -111,6 +115,7 @@ class PmemFile {
 
   const PmemLibrary* pmem_ = nullptr;  // null: no file is on persistent memory
   std::string path_;
+  ProcessLock lock_;
   int fd_ = -1;
   char* base_ = nullptr;
   uint64_t bytes_ = 0;

@@ -19,10 +19,13 @@ using rocksdb::Slice;
 
 namespace {
 
-constexpr char kMagic[] = "CairnPL2";
+constexpr char kMagic[] = "CairnPL3";
 constexpr char kSyncMagic[] = "CairnSY1";
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kDatabaseOffset = 80;
+constexpr size_t kDirectoryOffset = kDatabaseOffset + kMaxDatabaseIdBytes;
+constexpr size_t kDirectoryPathOffset = kDirectoryOffset + 24;
+static_assert(kDirectoryPathOffset + kMaxDirectoryBytes + 4 <= kSuperblockBytes, "the checksum is last");
 constexpr uint64_t kSequenceMask = (uint64_t{1} << 56) - 1;
 
 // CRC-8, polynomial x^8 + x^2 + x + 1.
@@ -68,6 +71,12 @@ void EncodeSuperblock(const Superblock& superblock, char* to) {
   EncodeFixed64(to + 64, superblock.first_sequence);
   EncodeFixed64(to + 72, superblock.boot);
   std::copy_n(superblock.database.data(), database_bytes, to + kDatabaseOffset);
+  const DatabaseDirectory& directory = superblock.directory;
+  const size_t path_bytes = std::min(directory.path.size(), kMaxDirectoryBytes);
+  EncodeFixed64(to + kDirectoryOffset, directory.device);
+  EncodeFixed64(to + kDirectoryOffset + 8, directory.inode);
+  EncodeFixed32(to + kDirectoryOffset + 16, static_cast<uint32_t>(path_bytes));
+  std::copy_n(directory.path.data(), path_bytes, to + kDirectoryPathOffset);
   EncodeFixed32(to + kSuperblockBytes - 4, rocksdb::crc32c::Value(to, kSuperblockBytes - 4));
 }
 
@@ -76,7 +85,11 @@ bool DecodeSuperblock(const char* from, Superblock* superblock) {
   if (DecodeFixed32(from + kSuperblockBytes - 4) != rocksdb::crc32c::Value(from, kSuperblockBytes - 4)) return false;
   const uint32_t phase = DecodeFixed32(from + 40);
   const uint32_t database_bytes = DecodeFixed32(from + 44);
-  if (phase > static_cast<uint32_t>(PoolPhase::kRecovering) || database_bytes > kMaxDatabaseIdBytes) return false;
+  const uint32_t path_bytes = DecodeFixed32(from + kDirectoryOffset + 16);
+  if (phase > static_cast<uint32_t>(PoolPhase::kRecovering) || database_bytes > kMaxDatabaseIdBytes ||
+      path_bytes > kMaxDirectoryBytes) {
+    return false;
+  }
   superblock->edition = DecodeFixed64(from + 8);
   superblock->file_bytes = DecodeFixed64(from + 16);
   superblock->pool = DecodeFixed64(from + 24);
@@ -87,6 +100,9 @@ bool DecodeSuperblock(const char* from, Superblock* superblock) {
   superblock->first_sequence = DecodeFixed64(from + 64);
   superblock->boot = DecodeFixed64(from + 72);
   superblock->database.assign(from + kDatabaseOffset, database_bytes);
+  superblock->directory.device = DecodeFixed64(from + kDirectoryOffset);
+  superblock->directory.inode = DecodeFixed64(from + kDirectoryOffset + 8);
+  superblock->directory.path.assign(from + kDirectoryPathOffset, path_bytes);
   return true;
 }
 

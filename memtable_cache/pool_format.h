@@ -14,10 +14,11 @@
 namespace cairn {
 
 constexpr size_t kPoolPageBytes = 4096;
-constexpr size_t kSuperblockBytes = 512;
+constexpr size_t kSuperblockBytes = kPoolPageBytes;
 constexpr size_t kCountersOffset = 2 * kPoolPageBytes;
 constexpr size_t kPiecesOffset = 4 * kPoolPageBytes;
 constexpr size_t kMaxDatabaseIdBytes = 128;
+constexpr size_t kMaxDirectoryBytes = 3072;
 
 // The counters' places in their page; a cache line each.
 constexpr size_t kPublishedOffset = kCountersOffset;
@@ -28,6 +29,14 @@ constexpr size_t kNewestTableOffset = kCountersOffset + 128;
 constexpr size_t kSyncRecordOffsets[2] = {kCountersOffset + 1024, kCountersOffset + kPoolPageBytes};
 
 enum class PoolPhase : uint32_t { kIdle = 0, kLive = 1, kRecovering = 2 };
+
+// A database's directory. One that was renamed keeps device and inode, one on a file system that was mounted again its
+// path; a copy has neither.
+struct DatabaseDirectory {
+  std::string path;  // canonical; at most kMaxDirectoryBytes; empty: unknown
+  uint64_t device = 0;
+  uint64_t inode = 0;
+};
 
 struct Superblock {
   uint64_t edition = 0;
@@ -40,6 +49,8 @@ struct Superblock {
   uint64_t first_sequence = 0;
   uint64_t boot = 0;     // of the machine, when the session began; 0: unknown
   std::string database;  // its id; at most kMaxDatabaseIdBytes
+  // Of the database whose writes lie here, or of the last that took them: copies of a database have its id.
+  DatabaseDirectory directory;
 };
 
 // `to` has kSuperblockBytes.
