@@ -72,6 +72,9 @@ class CairnDB final : public rocksdb::DBImpl {
     return static_cast<DatabaseServices*>(immutable_db_options_.listeners.front().get());
   }
 
+  // NotSupported if the batch, which may be null, holds what is refused whatever the memtables are.
+  rocksdb::Status CheckBatch(rocksdb::WriteBatch* batch);
+
   // Calls write(options) if what the batch holds is not refused, with the options that the memtables ask for.
   template <class Write>
   rocksdb::Status WriteChecked(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, bool has_indexed_batch,
@@ -147,7 +150,6 @@ class CairnDB final : public rocksdb::DBImpl {
                                   const rocksdb::TransactionLogIterator::ReadOptions& options) override;
 
  private:
-  rocksdb::Status CheckBatch(rocksdb::WriteBatch* batch);
   // What a read of persisted data means here.
   rocksdb::ReadOptions ForMemTables(const rocksdb::ReadOptions& options) const;
 };

@@ -166,6 +166,42 @@ class DurableDbTest : public ::testing::Test {
   uint64_t sequence_ = 0;
 };
 
+// As the skip list's: a tailing iterator meets what was written behind the entry on which it stands.
+TEST_F(DurableDbTest, TailingIteratorsSeeWhatIsWrittenAhead) {
+  for (const std::string memtable : {"skip list", "sub-MemTable", "durable"}) {
+    SCOPED_TRACE(memtable);
+    Options options = memtable == "durable" ? DurableOptions() : test::BaseOptions();
+    if (memtable == "sub-MemTable") options.memtable_factory = NewSubMemTableFactory();
+    const std::string path = dir_ / memtable;
+    rocksdb::DB* raw = nullptr;
+    ASSERT_OK(cairn::Open(options, path, &raw));
+    const std::unique_ptr<rocksdb::DB> db(raw);
+    const rocksdb::WriteOptions write;
+    ASSERT_OK(db->Put(write, "a", "1"));
+    ASSERT_OK(db->Put(write, "k", "1"));
+    rocksdb::ReadOptions tailing;
+    tailing.tailing = true;
+    const std::unique_ptr<rocksdb::Iterator> tail(db->NewIterator(tailing));
+    const std::unique_ptr<rocksdb::Iterator> plain(db->NewIterator(rocksdb::ReadOptions()));
+    plain->SeekToFirst();
+    tail->SeekToFirst();
+    ASSERT_OK(db->Put(write, "c", "2"));
+    ASSERT_OK(db->Put(write, "z", "2"));
+    ASSERT_OK(db->Delete(write, "k"));
+    std::string seen;
+    int round = 0;
+    for (; tail->Valid(); tail->Next()) {
+      seen += tail->key().ToString();
+      if (++round < 5) ASSERT_OK(db->Put(write, tail->key().ToString() + "0", "3"));
+    }
+    EXPECT_EQ(seen, "aa0a00a000a0000cz");
+    ASSERT_OK(tail->status());
+    std::string seen_plain;
+    for (; plain->Valid(); plain->Next()) seen_plain += plain->key().ToString();
+    EXPECT_EQ(seen_plain, "ak");
+  }
+}
+
 TEST_F(DurableDbTest, BringsEverythingBackOnce) {
   Opened opened;
   ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));

@@ -12,6 +12,7 @@
 #include "db/range_deletions.h"
 #include "db/repair_tables.h"
 #include "db/stored_seed.h"
+#include "memtable_cache/tailing.h"
 
 // Nothing but the linker refers to what is defined here; db/register.cc does, so that the file is linked from an
 // archive, too.
@@ -34,6 +35,18 @@ __attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const
   }
 }
 }
+
+namespace cairn {
+namespace {
+
+// A batch of a transaction that this database would refuse to write.
+rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* batch) {
+  CairnDB* const ours = CairnDB::Of(db);
+  return ours == nullptr ? rocksdb::Status::OK() : ours->CheckBatch(batch);
+}
+
+}  // namespace
+}  // namespace cairn
 
 namespace rocksdb {
 
@@ -124,6 +137,27 @@ Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, con
     return own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db);
   };
   return cairn::OpenForReading(options, path, leader_path, given, open, *db);
+}
+
+// RocksDB changes a transaction's state before it writes the batch; refused then, it could not even be rolled back.
+Status PessimisticTransaction::Prepare() {
+  const Status s = cairn::CheckTransactionBatch(db_impl_, GetWriteBatch()->GetWriteBatch());
+  return s.ok() ? own::PrepareTransaction(this) : s;
+}
+
+Status PessimisticTransaction::Commit() {
+  const Status s = cairn::CheckTransactionBatch(db_impl_, GetCommitTimeWriteBatch());
+  return s.ok() ? own::CommitTransaction(this) : s;
+}
+
+InternalIterator* MemTable::NewIterator(const ReadOptions& options,
+                                        UnownedPtr<const SeqnoToTimeMapping> seqno_to_time_mapping, Arena* arena,
+                                        const SliceTransform* prefix_extractor, bool for_flush) {
+  if (!options.tailing) {
+    return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
+  }
+  const cairn::TailingScope tailing;
+  return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
 }
 
 Status DestroyDB(const std::string& path, const Options& options, const std::vector<ColumnFamilyDescriptor>& families) {

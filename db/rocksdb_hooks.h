@@ -15,7 +15,9 @@
 #include <vector>
 
 #include "db/db_impl/db_impl.h"
+#include "db/memtable.h"
 #include "rocksdb/db.h"
+#include "utilities/transactions/pessimistic_transaction.h"
 
 namespace cairn::rocksdb_own {
 
@@ -77,6 +79,15 @@ rocksdb::Status RepairDBUnknownFamilies(
     const std::string& path, const rocksdb::DBOptions& options,
     const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
     const rocksdb::ColumnFamilyOptions& unknown) asm("cairn_rocksdb_RepairDBUnknownFamilies");
+
+rocksdb::Status PrepareTransaction(rocksdb::PessimisticTransaction* transaction) asm(
+    "cairn_rocksdb_PrepareTransaction");
+rocksdb::Status CommitTransaction(rocksdb::PessimisticTransaction* transaction) asm("cairn_rocksdb_CommitTransaction");
+
+rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const rocksdb::ReadOptions& options,
+                                               rocksdb::UnownedPtr<const rocksdb::SeqnoToTimeMapping> times,
+                                               rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
+                                               bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
 
 // Puts the database into its background-error state, as after a write or sync of the WAL that failed.
 void WriteErrorToBackgroundError(rocksdb::DBImpl* db,

@@ -50,6 +50,9 @@ struct alignas(64) Piece {
   size_t bytes = 0;
   std::atomic<uint64_t>* word = nullptr;
   uint32_t pending = 0;  // length of the entry that is being written; the writer's
+  // The thread that made the piece kBusy last. A thread that finds itself here in a busy piece has not published what
+  // it claimed the piece for, and never will: it claims one piece at a time.
+  std::atomic<uintptr_t> writer{0};
   bool oversize = false;
   bool on_heap = false;     // the pool had nothing
   bool copied_out = false;  // the addresses are backed by a copy

@@ -1,5 +1,6 @@
 #include "memtable_cache/sub_memtable.h"
 
+#include <pthread.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 
 #include "db/lookup_key.h"
 #include "memory/arena.h"
+#include "memtable_cache/tailing.h"
 #include "port/port.h"
 
 namespace cairn {
@@ -79,6 +81,9 @@ uint64_t SecretNumber() {
   return KeyHash(HashKind::kXxh3, secret)(rocksdb::Slice(reinterpret_cast<const char*>(&number), sizeof(number)));
 }
 
+// The calling thread. One that has ended may have had the same number; a claim that it left is of nobody then.
+uintptr_t Self() { return static_cast<uintptr_t>(pthread_self()); }
+
 size_t PowerOfTwoUpTo(size_t n) {
   size_t power = 1;
   while (power * 2 <= n) power *= 2;
@@ -87,23 +92,23 @@ size_t PowerOfTwoUpTo(size_t n) {
 
 }  // namespace
 
+thread_local int TailingScope::depth_ = 0;
+
 // Goes over runs in both directions.
 //
 // Invariants: forward, every position but the current one is that of the run's first entry behind the current one;
 // backward, of its last entry before it.
 class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
  public:
-  explicit SubMemTableIterator(const SubMemTable* table) : table_(table) {}
+  explicit SubMemTableIterator(const SubMemTable* table) : table_(table), tailing_(TailingScope::IsOpen()) {}
 
   bool Valid() const override { return current_ < positions_.size(); }
   const char* key() const override { return EntryAt(current_); }
 
   void Next() override {
-    const char* const last = key();
+    // As in a skip list, a tailing iterator meets what has been written behind its entry since. Others have a snapshot.
+    if (tailing_ && table_->RunsAreStale()) return GoOnBehind(key());
     Advance();
-    // Tailing iterators go on from here when something has been written behind the last entry. RunsAreStale is cheap,
-    // and most often false.
-    if (!Valid() && table_->RunsAreStale()) GoOnBehind(last);
   }
 
   void Prev() override {
@@ -215,6 +220,7 @@ class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
   }
 
   const SubMemTable* const table_;
+  const bool tailing_;
   std::shared_ptr<const RunSet> runs_;
   std::vector<ptrdiff_t> positions_;
   size_t current_ = 0;
@@ -323,12 +329,19 @@ SubMemTable::Answer SubMemTable::TryClaim(Slot* slot, size_t entry_bytes, Piece*
   if (piece == nullptr) return Answer::kEmpty;
   uint64_t old = piece->word->load(std::memory_order_relaxed);
   PieceWord word = PieceWord::Decode(old);
+  if (word.state == PieceState::kBusy && piece->writer.load(std::memory_order_relaxed) == Self()) {
+    // RocksDB has given up the entry for which this thread claimed the piece (its checksum did not hold).
+    word.state = PieceState::kOpen;
+    old = word.Encode();
+    piece->word->store(old, std::memory_order_relaxed);
+  }
   if (word.state != PieceState::kOpen) return Answer::kBusy;
   const bool fits = word.tail + entry_bytes <= piece->bytes;
   if (!fits && entry_bytes > piece->bytes / kOversizePart) return Answer::kTooLarge;
   word.state = fits ? PieceState::kBusy : PieceState::kSealed;
   if (!piece->word->compare_exchange_strong(old, word.Encode(), std::memory_order_acquire)) return Answer::kBusy;
   if (fits) {
+    piece->writer.store(Self(), std::memory_order_relaxed);
     *claimed = piece;
     return Answer::kClaimed;
   }
@@ -374,6 +387,7 @@ Piece* SubMemTable::AddPiece(size_t at_least, bool oversize) {
   }
   piece->word = reinterpret_cast<std::atomic<uint64_t>*>(piece->base + layout_.word_offset);
   piece->word->store(PieceWord{0, PieceState::kBusy, layout_.header_bytes}.Encode(), std::memory_order_relaxed);
+  piece->writer.store(Self(), std::memory_order_relaxed);
   if (UsesHash()) {
     piece->marks = std::make_unique<PieceMarks>(oversize ? 1 : piece->bytes / layout_.EntryBytes(kLeastEntryBytes));
   }

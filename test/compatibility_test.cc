@@ -344,6 +344,49 @@ TEST_F(CompatibilityTest, WriteBatchWithIndex) {
   Works("WriteBatchWithIndex", "give it the column family's comparator");
 }
 
+// Refused before anything is logged: the transaction is what it was, and can be rolled back.
+TEST_F(CompatibilityTest, RangeDeletionsInPreparedTransactions) {
+  rocksdb::TransactionDB* raw = nullptr;
+  ASSERT_OK(rocksdb::TransactionDB::Open(TrieOptionsOf(), rocksdb::TransactionDBOptions(), DbPath(), &raw));
+  const std::unique_ptr<rocksdb::TransactionDB> db(raw);
+  rocksdb::TransactionOptions quick;
+  quick.lock_timeout = 1;
+  for (const bool at_commit : {true, false}) {
+    SCOPED_TRACE(at_commit);
+    std::unique_ptr<rocksdb::Transaction> one(db->BeginTransaction(WriteOptions()));
+    ASSERT_OK(one->SetName("one"));
+    ASSERT_OK(one->Put("a", "1"));
+    if (at_commit) {
+      ASSERT_OK(one->Prepare());
+      ASSERT_OK(one->GetCommitTimeWriteBatch()->DeleteRange("a", "b"));
+      EXPECT_TRUE(one->Commit().IsNotSupported());
+      EXPECT_EQ(one->GetState(), rocksdb::Transaction::PREPARED);
+      EXPECT_TRUE(one->Commit().IsNotSupported());
+    } else {
+      ASSERT_OK(one->GetWriteBatch()->GetWriteBatch()->DeleteRange("a", "b"));
+      EXPECT_TRUE(one->Prepare().IsNotSupported());
+      EXPECT_EQ(one->GetState(), rocksdb::Transaction::STARTED);
+    }
+    ASSERT_OK(one->Rollback());
+    std::unique_ptr<rocksdb::Transaction> two(db->BeginTransaction(WriteOptions(), quick));
+    EXPECT_OK(two->Put("a", "2"));
+    EXPECT_OK(two->Rollback());
+    std::string value;
+    EXPECT_TRUE(db->Get(ReadOptions(), "a", &value).IsNotFound());
+  }
+  // What is taken out of the commit-time batch again is no hindrance.
+  std::unique_ptr<rocksdb::Transaction> one(db->BeginTransaction(WriteOptions()));
+  ASSERT_OK(one->SetName("two"));
+  ASSERT_OK(one->Put("a", "1"));
+  ASSERT_OK(one->Prepare());
+  ASSERT_OK(one->GetCommitTimeWriteBatch()->DeleteRange("a", "b"));
+  EXPECT_TRUE(one->Commit().IsNotSupported());
+  one->GetCommitTimeWriteBatch()->Clear();
+  ASSERT_OK(one->Commit());
+  std::string value;
+  EXPECT_OK(db->Get(ReadOptions(), "a", &value));
+}
+
 TEST_F(CompatibilityTest, Transactions) {
   {
     rocksdb::TransactionDB* raw = nullptr;
