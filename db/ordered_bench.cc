@@ -46,6 +46,7 @@ DEFINE_uint64(windows, 0, "Bounded scans of 1 to 20 rows, with keys=windows");
 DEFINE_bool(scan, false, "Scan everything, too");
 DEFINE_uint64(gets, 0, "Gets of present keys, of absent ones, and of keys with another last byte");
 DEFINE_string(keys, "bench", "bench: 8 bytes of a number and 8 more; windows: id, time, and many ids in each run");
+DEFINE_string(only, "", "stock or ordered: measure that table alone, for a profiler");
 DEFINE_bool(new_iterators, false, "A new iterator for every seek");
 
 namespace {
@@ -165,6 +166,7 @@ class Bench {
     Measured measured[2];
     for (int round = 0; round <= FLAGS_rounds; ++round) {
       for (int ordered = 0; ordered < 2; ++ordered) {
+        if (FLAGS_only == (ordered == 1 ? "stock" : "ordered")) continue;
         const auto& statistics = *options_[ordered].statistics;
         const auto counts = [&statistics](uint32_t a, uint32_t b) {
           return static_cast<double>(statistics.getTickerCount(a) + statistics.getTickerCount(b));
@@ -182,7 +184,7 @@ class Bench {
         m.micros.push_back(micros);
         m.blocks = (counts(rocksdb::BLOCK_CACHE_DATA_HIT, rocksdb::BLOCK_CACHE_DATA_MISS) - hits) / operations;
         m.missed = (counts(rocksdb::BLOCK_CACHE_DATA_MISS, rocksdb::BLOCK_CACHE_DATA_MISS) / 2 - misses) / operations;
-        if (ordered == 1) Print(name, measured, before, operations, round);
+        if (ordered == (FLAGS_only == "stock" ? 0 : 1)) Print(name, measured, before, operations, round);
       }
     }
   }
@@ -200,6 +202,7 @@ class Bench {
     const cairn::OrderedSeekStats after = Seeks();
     for (int ordered = 0; ordered < 2; ++ordered) {
       Measured& m = measured[ordered];
+      if (m.micros.empty()) continue;
       std::sort(m.micros.begin(), m.micros.end());
       printf("%-12s %-8s %8.2f us  %7.3f blocks (%.3f missed)", name, ordered == 1 ? "ordered" : "stock",
              m.micros[m.micros.size() / 2], m.blocks, m.missed);
@@ -215,6 +218,7 @@ class Bench {
       }
       printf("\n");
     }
+    if (!FLAGS_only.empty()) return;
     printf("%-12s ratio %.3f\n", name,
            measured[1].micros[measured[1].micros.size() / 2] / measured[0].micros[measured[0].micros.size() / 2]);
     fflush(stdout);

@@ -16,6 +16,12 @@ namespace {
 
 constexpr int kPublishEvery = 256;
 
+// Filters write their bounds here, so that a new iterator needs no memory of its own for them.
+std::string* Scratch() {
+  thread_local std::string scratch;
+  return &scratch;
+}
+
 }  // namespace
 
 bool MayDefer(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
@@ -53,9 +59,9 @@ rocksdb::InternalIterator* OrderedIterator::Inner() {
 
 // Counts what the seek before came to.
 void OrderedIterator::Begin() {
-  stats_.resolved_unused += read_ == Read::kResolved ? 1 : 0;
-  stats_.direct_unused += read_ == Read::kDirect ? 1 : 0;
-  read_ = Read::kUsed;
+  stats_.resolved_unused += read_ == ReadFor::kResolved ? 1 : 0;
+  stats_.direct_unused += read_ == ReadFor::kDirect ? 1 : 0;
+  read_ = ReadFor::kUsed;
 }
 
 void OrderedIterator::Publish() {
@@ -65,20 +71,53 @@ void OrderedIterator::Publish() {
 }
 
 // Whether the bound can stand for the table's next key.
-bool OrderedIterator::Defer(const Slice& bound) {
+bool OrderedIterator::Defer(const std::string& bound) {
   // DBIter takes the prefix of every key that it sees.
   if (table_.prefix_extractor != nullptr && !table_.prefix_extractor->InDomain(bound)) return false;
   const Slice* const upper_bound = table_.read_options->iterate_upper_bound;
-  if (upper_bound != nullptr && bound.compare(*upper_bound) >= 0) {
+  if (upper_bound != nullptr && Slice(bound).compare(*upper_bound) >= 0) {
     ++stats_.past_bound;
     state_ = State::kPastBound;
     return true;
   }
   ++stats_.deferred;
-  placeholder_.clear();
-  rocksdb::AppendInternalKey(&placeholder_,
-                             rocksdb::ParsedInternalKey(bound, rocksdb::kMaxSequenceNumber, rocksdb::kTypeValue));
+  char tag[rocksdb::kNumInternalBytes];
+  rocksdb::EncodeFixed64(tag, rocksdb::PackSequenceAndType(rocksdb::kMaxSequenceNumber, rocksdb::kTypeValue));
+  placeholder_.Assign(bound);
+  placeholder_.Replace(bound.size(), tag, sizeof(tag));
   return true;
+}
+
+// Takes over what the cursor came to; false if RocksDB's iterator must go there.
+bool OrderedIterator::Moved(BlockCursor::Result result) {
+  switch (result) {
+    case BlockCursor::Result::kHere:
+      state_ = State::kCursor;
+      return true;
+    case BlockCursor::Result::kEnd:
+      state_ = State::kPastEnd;
+      return true;
+    case BlockCursor::Result::kOutOfBound:
+      state_ = State::kPastBound;
+      return true;
+    case BlockCursor::Result::kElsewhere:
+      break;
+  }
+  state_ = State::kTable;
+  return false;
+}
+
+void OrderedIterator::Read(const Slice& target) {
+  if (has_cursor_ && Moved(cursor_.Seek(target))) return;
+  state_ = State::kTable;
+  Inner()->Seek(target);
+}
+
+// With async_io the first call only asks for the block.
+void OrderedIterator::SeekInner(const Slice& target) {
+  state_ = State::kTable;
+  Inner()->Seek(target);
+  if (inner_->status().IsTryAgain()) inner_->Seek(target);
 }
 
 void OrderedIterator::Seek(const Slice& target) {
@@ -93,7 +132,8 @@ void OrderedIterator::Seek(const Slice& target) {
   const Slice user_key = rocksdb::ExtractUserKey(target);
   const OrderBlockPlace::Ref filter = place_->Acquire(*table_.read_options);
   if (filter) {
-    const OrderAnswer answer = filter->Find(user_key.data(), user_key.size(), &bound_);
+    std::string* const bound = Scratch();
+    const OrderAnswer answer = filter->Find(user_key.data(), user_key.size(), bound);
     if (answer == OrderAnswer::kNone) {
       ++stats_.past_end;
       state_ = State::kPastEnd;
@@ -101,18 +141,17 @@ void OrderedIterator::Seek(const Slice& target) {
     }
     if (answer == OrderAnswer::kBound) {
       state_ = State::kPlaceholder;
-      if (Defer(bound_)) {
-        target_.assign(target.data(), target.size());
+      if (Defer(*bound)) {
+        target_.Assign(target);
         return;
       }
     }
     ++stats_.direct;
-    read_ = Read::kDirect;
+    read_ = ReadFor::kDirect;
   } else {
     ++stats_.unfiltered;
   }
-  state_ = State::kTable;
-  Inner()->Seek(target);
+  Read(target);
 }
 
 // A level's iterator, which has no arena, comes here from the file before, too, and that may end with a newer entry of
@@ -128,6 +167,7 @@ void OrderedIterator::SeekToFirst() {
     }
   }
   ++stats_.unfiltered;
+  if (has_cursor_ && Moved(cursor_.SeekToFirst())) return;
   state_ = State::kTable;
   Inner()->SeekToFirst();
 }
@@ -145,23 +185,23 @@ void OrderedIterator::SeekToLast() {
 }
 
 void OrderedIterator::Resolve() {
-  const bool first = state_ == State::kFirst;
-  state_ = State::kTable;
   ++stats_.resolved;
-  read_ = Read::kResolved;
-  if (first) {
+  read_ = ReadFor::kResolved;
+  if (state_ == State::kFirst) {
+    if (has_cursor_ && Moved(cursor_.SeekToFirst())) return;
+    state_ = State::kTable;
     Inner()->SeekToFirst();
     return;
   }
-  Inner()->Seek(target_);
-  // With async_io the first call only asks for the block.
-  if (inner_->status().IsTryAgain()) inner_->Seek(target_);
+  if (has_cursor_ && Moved(cursor_.Seek(target_.slice()))) return;
+  SeekInner(target_.slice());
 }
 
 bool OrderedIterator::Valid() const {
   switch (state_) {
     case State::kTable:
       return inner_ != nullptr && inner_->Valid();
+    case State::kCursor:
     case State::kPlaceholder:
     case State::kFirst:
       return true;
@@ -173,12 +213,22 @@ bool OrderedIterator::Valid() const {
 }
 
 void OrderedIterator::Next() {
-  if (state_ != State::kTable) {
-    Resolve();
-    return;
+  switch (state_) {
+    case State::kTable:
+      Used();
+      inner_->Next();
+      return;
+    case State::kCursor: {
+      Used();
+      if (Moved(cursor_.Next())) return;
+      // RocksDB's iterator goes on from the last entry that the cursor was at.
+      SeekInner(cursor_.key());
+      if (inner_->Valid() && inner_->key() == cursor_.key()) inner_->Next();
+      return;
+    }
+    default:
+      Resolve();
   }
-  Used();
-  inner_->Next();
 }
 
 bool OrderedIterator::NextAndGetResult(rocksdb::IterateResult* result) {
@@ -186,31 +236,45 @@ bool OrderedIterator::NextAndGetResult(rocksdb::IterateResult* result) {
     Used();
     return inner_->NextAndGetResult(result);
   }
-  Resolve();
-  if (!inner_->Valid()) return false;
-  result->key = inner_->key();
-  result->bound_check_result = inner_->UpperBoundCheckResult();
-  result->value_prepared = false;
+  Next();
+  if (!Valid()) return false;
+  result->key = key();
+  result->bound_check_result = UpperBoundCheckResult();
+  result->value_prepared = state_ == State::kCursor;
   return true;
 }
 
 // What lies before the placeholder lies before the table's next key, and (X, kMaxSequenceNumber) is no entry's key.
 void OrderedIterator::Prev() {
   Used();
-  if (state_ == State::kTable) {
-    inner_->Prev();
-    return;
+  switch (state_) {
+    case State::kTable:
+      inner_->Prev();
+      return;
+    case State::kCursor:
+      SeekInner(cursor_.key());
+      if (inner_->Valid()) inner_->Prev();
+      return;
+    default:
+      state_ = State::kTable;
+      Inner()->SeekForPrev(placeholder_.slice());
   }
-  state_ = State::kTable;
-  Inner()->SeekForPrev(placeholder_);
 }
 
-Slice OrderedIterator::key() const { return state_ == State::kTable ? inner_->key() : Slice(placeholder_); }
-Slice OrderedIterator::user_key() const {
-  return state_ == State::kTable ? inner_->user_key() : rocksdb::ExtractUserKey(placeholder_);
+Slice OrderedIterator::key() const {
+  if (state_ == State::kCursor) return cursor_.key();
+  return state_ == State::kTable ? inner_->key() : placeholder_.slice();
 }
-Slice OrderedIterator::value() const { return state_ == State::kTable ? inner_->value() : Slice(); }
+Slice OrderedIterator::user_key() const {
+  return state_ == State::kTable ? inner_->user_key() : rocksdb::ExtractUserKey(key());
+}
+Slice OrderedIterator::value() const {
+  Used();
+  if (state_ == State::kCursor) return cursor_.value();
+  return state_ == State::kTable ? inner_->value() : Slice();
+}
 uint64_t OrderedIterator::write_unix_time() const {
+  if (state_ == State::kCursor) return cursor_.write_unix_time();
   return state_ == State::kTable ? inner_->write_unix_time() : InternalIterator::write_unix_time();
 }
 
@@ -229,16 +293,28 @@ bool OrderedIterator::MayBeOutOfLowerBound() {
 }
 
 IterBoundCheck OrderedIterator::UpperBoundCheckResult() {
-  if (state_ == State::kPastBound) return IterBoundCheck::kOutOfBound;
-  return state_ == State::kTable && inner_ != nullptr ? inner_->UpperBoundCheckResult() : IterBoundCheck::kUnknown;
+  switch (state_) {
+    case State::kTable:
+      return inner_ != nullptr ? inner_->UpperBoundCheckResult() : IterBoundCheck::kUnknown;
+    case State::kCursor:
+      return cursor_.bound_check();
+    case State::kPastBound:
+      return IterBoundCheck::kOutOfBound;
+    default:
+      return IterBoundCheck::kUnknown;
+  }
 }
 
 void OrderedIterator::SetPinnedItersMgr(rocksdb::PinnedIteratorsManager* manager) {
   pinned_ = manager;
+  cursor_.SetPinnedItersMgr(manager);
   if (inner_ != nullptr) inner_->SetPinnedItersMgr(manager);
 }
 bool OrderedIterator::IsKeyPinned() const { return state_ == State::kTable && inner_->IsKeyPinned(); }
-bool OrderedIterator::IsValuePinned() const { return state_ == State::kTable && inner_->IsValuePinned(); }
+bool OrderedIterator::IsValuePinned() const {
+  if (state_ == State::kCursor) return cursor_.IsValuePinned();
+  return state_ == State::kTable && inner_->IsValuePinned();
+}
 Status OrderedIterator::GetProperty(std::string name, std::string* property) {
   return Inner()->GetProperty(std::move(name), property);
 }

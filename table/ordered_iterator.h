@@ -10,13 +10,14 @@
 
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "cairn/ordered.h"
 #include "db/dbformat.h"
 #include "rocksdb/slice_transform.h"
+#include "table/block_cursor.h"
 #include "table/internal_iterator.h"
+#include "table/key_buffer.h"
 #include "table/order_block.h"
 #include "table/ordered_seeks.h"
 
@@ -26,11 +27,12 @@ namespace cairn {
 bool MayDefer(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
               rocksdb::TableReaderCaller caller, bool allow_unprepared_value);
 
-class OrderedIterator : public rocksdb::InternalIterator {
+class OrderedIterator final : public rocksdb::InternalIterator {
  public:
-  // Makes the table's own iterator, in the arena if there is one; called when it is first needed.
+  // What the table's own iterator is made of, in the arena if there is one, when it is first needed.
   struct Table {
     rocksdb::TableReader* reader;
+    const BlockSource* blocks;
     const rocksdb::ReadOptions* read_options;
     const rocksdb::SliceTransform* prefix_extractor;
     rocksdb::Arena* arena;
@@ -39,7 +41,11 @@ class OrderedIterator : public rocksdb::InternalIterator {
   };
 
   OrderedIterator(const Table& table, const OrderBlockPlace* place, OrderedSeeks* seeks)
-      : table_(table), place_(place), seeks_(seeks) {}
+      : table_(table),
+        place_(place),
+        seeks_(seeks),
+        has_cursor_(table.blocks->Serves(*table.read_options, table.prefix_extractor, table.skip_filters)),
+        cursor_(table.blocks, table.read_options) {}
   ~OrderedIterator() override;
 
   bool Valid() const override;
@@ -68,6 +74,7 @@ class OrderedIterator : public rocksdb::InternalIterator {
  private:
   enum class State {
     kTable,        // where the table's own iterator is; invalid if there is none yet
+    kCursor,       // where the cursor is, at an entry
     kPlaceholder,  // at placeholder_, which stands for what Seek(target_) would find
     kFirst,        // the same for SeekToFirst()
     kPastEnd,      // invalid: no key at or above the target
@@ -75,29 +82,33 @@ class OrderedIterator : public rocksdb::InternalIterator {
   };
 
   rocksdb::InternalIterator* Inner();
-  bool Defer(const rocksdb::Slice& bound);
+  bool Moved(BlockCursor::Result result);
+  void Read(const rocksdb::Slice& target);
+  void SeekInner(const rocksdb::Slice& target);
+  bool Defer(const std::string& bound);
   void Begin();
   void Resolve();
-  void Used() { read_ = Read::kUsed; }
+  void Used() const { read_ = ReadFor::kUsed; }
   void Publish();
 
   const Table table_;
   const OrderBlockPlace* const place_;
   OrderedSeeks* const seeks_;
+  const bool has_cursor_;
   rocksdb::InternalIterator* inner_ = nullptr;
   rocksdb::PinnedIteratorsManager* pinned_ = nullptr;
   rocksdb::ReadaheadFileInfo readahead_;
   bool has_readahead_ = false;
   State state_ = State::kTable;
-  std::string target_;
-  std::string bound_;
-  std::string placeholder_;  // an internal key
+  KeyBuffer target_;
+  KeyBuffer placeholder_;  // an internal key
 
   // What the last seek read is in vain if nobody asks for it until the next.
-  enum class Read { kUsed, kResolved, kDirect };
-  Read read_ = Read::kUsed;
+  enum class ReadFor { kUsed, kResolved, kDirect };
+  mutable ReadFor read_ = ReadFor::kUsed;
   OrderedSeekStats stats_;
   int unpublished_ = 0;
+  BlockCursor cursor_;
 };
 
 }  // namespace cairn

@@ -38,6 +38,7 @@ class OrderedTableReader : public rocksdb::TableReader {
       : inner_(std::move(inner)),
         place_(read_options, static_cast<rocksdb::BlockBasedTable*>(inner_.get()), file_size,
                prefetch || options.level == 0, options.max_file_size_for_l0_meta_pin),
+        blocks_(static_cast<rocksdb::BlockBasedTable*>(inner_.get()), options.block_cache_tracer),
         comparator_(options.internal_comparator.user_comparator()),
         seeks_(std::move(seeks)) {}
 
@@ -49,8 +50,8 @@ class OrderedTableReader : public rocksdb::TableReader {
       return inner_->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller, compaction_readahead_size,
                                  allow_unprepared_value);
     }
-    const OrderedIterator::Table table{inner_.get(), &read_options, prefix_extractor,
-                                       arena,        skip_filters,  compaction_readahead_size};
+    const OrderedIterator::Table table{
+        inner_.get(), &blocks_, &read_options, prefix_extractor, arena, skip_filters, compaction_readahead_size};
     if (arena == nullptr) return new OrderedIterator(table, &place_, seeks_.get());
     return new (arena->AllocateAligned(sizeof(OrderedIterator))) OrderedIterator(table, &place_, seeks_.get());
   }
@@ -106,6 +107,7 @@ class OrderedTableReader : public rocksdb::TableReader {
  private:
   const std::unique_ptr<rocksdb::TableReader> inner_;
   OrderBlockPlace place_;
+  const BlockSource blocks_;
   const rocksdb::Comparator* const comparator_;
   const std::shared_ptr<OrderedSeeks> seeks_;
 };
