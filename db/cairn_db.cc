@@ -4,6 +4,7 @@
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
+#include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "db/opening.h"
@@ -52,6 +53,17 @@ void AddActivity(const Slice& property, TrieScheduler* scheduler, uint32_t famil
   } else if (activity.due > 0) {
     *value = 1;
   }
+}
+
+// What the column family's engine counts; empty if none is Cairn's.
+std::string StatsText(rocksdb::DB* db, ColumnFamilyHandle* family, bool table) {
+  TrieStats trie;
+  if (GetTrieStats(db, family, &trie).ok()) return table ? TrieStatsToTable(trie) : TrieStatsToJson(trie);
+  SiltStats silt;
+  if (GetSiltStats(db, family, &silt).ok()) return table ? SiltStatsToTable(silt) : SiltStatsToJson(silt);
+  OrderedStats ordered;
+  if (!GetOrderedStats(db, family, &ordered).ok()) return "";
+  return table ? OrderedStatsToTable(ordered, family->GetName()) : OrderedStatsToJson(ordered, family->GetName());
 }
 
 }  // namespace
@@ -275,20 +287,13 @@ bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std
   }
   const bool table = property == "cairn.stats";
   if (!table && property != "cairn.stats.json") return DBImpl::GetProperty(family, property, value);
-  TrieStats trie;
-  SiltStats silt;
-  if (GetTrieStats(this, family, &trie).ok()) {
-    *value = table ? TrieStatsToTable(trie) : TrieStatsToJson(trie);
-  } else if (GetSiltStats(this, family, &silt).ok()) {
-    *value = table ? SiltStatsToTable(silt) : SiltStatsToJson(silt);
-  } else {
-    return false;
-  }
+  *value = StatsText(this, family, table);
+  if (!table) return !value->empty();
   SubMemTableStats memtable;
-  if (table && GetSubMemTableStats(*DBImpl::GetOptions(family).memtable_factory, &memtable).ok()) {
+  if (GetSubMemTableStats(*DBImpl::GetOptions(family).memtable_factory, &memtable).ok()) {
     *value += SubMemTableStatsToTable(memtable);
   }
-  return true;
+  return !value->empty();
 }
 
 bool CairnDB::GetIntProperty(ColumnFamilyHandle* family, const Slice& property, uint64_t* value) {

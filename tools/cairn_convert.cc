@@ -5,10 +5,10 @@
 #include <atomic>
 #include <cstdio>
 
+#include "cairn/engines.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/converter.h"
-#include "tools/engines.h"
 #include "tools/progress.h"
 
 namespace cairn {

@@ -4,12 +4,12 @@
 #include <memory>
 #include <unordered_map>
 
+#include "cairn/engines.h"
 #include "options/options_parser.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/env.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
-#include "tools/engines.h"
 
 namespace cairn {
 namespace {

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "cairn/engines.h"
 #include "db/db_impl/db_impl.h"
 #include "db/pool_presence.h"
 #include "options/options_parser.h"
@@ -14,7 +15,6 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_util.h"
 #include "tools/convert_state.h"
-#include "tools/engines.h"
 
 namespace cairn {
 namespace {

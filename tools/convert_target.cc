@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cairn/engines.h"
 #include "memtable_cache/sub_memtable_factory.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/listener.h"
@@ -13,7 +14,6 @@
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
 #include "tools/convert_state.h"
-#include "tools/engines.h"
 
 namespace cairn {
 namespace {

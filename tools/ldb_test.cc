@@ -202,7 +202,8 @@ TEST_P(LdbTest, SstDumpReadsEveryTable) {
     }
   }
   const ProgramResult one = RunProgram({ProgramPath("sst_dump"), "--file=" + tables[0], "--command=verify"});
-  EXPECT_CONTAINS(one.out, "The file is ok");
+  // Which table comes first is the file system's choice; an HTable is reported in words of its own.
+  EXPECT_TRUE(Contains(one.out, "The file is ok") || Contains(one.out, "every checksum matches")) << one.out;
 }
 
 INSTANTIATE_TEST_SUITE_P(Formats, LdbTest,

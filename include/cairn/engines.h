@@ -1,4 +1,9 @@
-// The engines by the names that commands take. Stateless; thread-safe.
+// The engines by the names that commands and other languages take.
+//
+//   rocksdb::Options options;
+//   rocksdb::Status s = cairn::UseEngineFromString("engine=ordered;runs=8", &options, &options);
+//
+// Stateless; thread-safe.
 
 #pragma once
 
@@ -30,5 +35,10 @@ rocksdb::Status UseEngine(const std::string& engine, const std::vector<std::stri
 // Adds what the engine needs of the database as a whole. `engine_options` as above.
 rocksdb::Status UseEngineInDatabase(const std::string& engine, const std::vector<std::string>& engine_options,
                                     rocksdb::DBOptions* options);
+
+// Both of the above, of "engine=NAME" or "engine=NAME;OPTION=VALUE;...". Either may be null. What is refused leaves
+// *options as they were.
+rocksdb::Status UseEngineFromString(const std::string& text, rocksdb::DBOptions* db_options,
+                                    rocksdb::ColumnFamilyOptions* options);
 
 }  // namespace cairn

@@ -1,11 +1,16 @@
-#include "tools/engines.h"
-
-#include <cairn/memtable.h>
-#include <cairn/ordered.h>
-#include <cairn/silt.h>
-#include <cairn/trie.h>
+#include "cairn/engines.h"
 
 #include <algorithm>
+#include <cstring>
+#include <memory>
+#include <utility>
+
+#include "cairn/memtable.h"
+#include "cairn/ordered.h"
+#include "cairn/silt.h"
+#include "cairn/trie.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/memtablerep.h"
 
 namespace cairn {
 namespace {
@@ -14,6 +19,8 @@ using rocksdb::ColumnFamilyOptions;
 using rocksdb::DBOptions;
 using rocksdb::Status;
 
+constexpr char kSubMemTables[] = "cairn.SubMemTable";
+constexpr char kEngineIs[] = "engine=";
 constexpr char kOrderedEngine[] = "ordered";
 constexpr char kLeveledOrderedEngine[] = "leveled_ordered";
 
@@ -90,10 +97,24 @@ Status UseLeveledOrdered(const std::vector<std::string>& engine_options, ColumnF
   return s.ok() ? UseOrderedTable(options, ordered) : s;
 }
 
+// RocksDB's own tables and compaction: sub-MemTables alone.
+Status UseSubMemTables(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  std::string value = kSubMemTables;
+  for (const std::string& text : engine_options) value += (value == kSubMemTables ? ":" : ";") + text;
+  std::shared_ptr<rocksdb::MemTableRepFactory> factory;
+  rocksdb::ConfigOptions config;
+  config.ignore_unsupported_options = false;
+  const Status s = rocksdb::MemTableRepFactory::CreateFromString(config, value, &factory);
+  if (!s.ok()) return Status::InvalidArgument("options of sub-MemTables \"" + value + "\"", s.ToString());
+  options->memtable_factory = std::move(factory);
+  return s;
+}
+
 Status UseNothingInDatabase(const std::vector<std::string>&, DBOptions*) { return Status::OK(); }
 
 const Engine kEngines[] = {
     {kStockEngine, UseStock, UseNothingInDatabase},
+    {"sub_memtables", UseSubMemTables, UseNothingInDatabase},
     {"trie_sst", UseTrieSst, UseTrieInDatabase},
     {"trie", UseTrieHTable, UseTrieInDatabase},
     {"silt", UseSiltStore, UseSiltInDatabase},
@@ -126,7 +147,8 @@ bool IsOfCairn(const ColumnFamilyOptions& options) {
 }
 
 bool KeepsKeyOrder(const std::string& engine) {
-  return engine == kStockEngine || engine == kOrderedEngine || engine == kLeveledOrderedEngine;
+  return engine == kStockEngine || engine == "sub_memtables" || engine == kOrderedEngine ||
+         engine == kLeveledOrderedEngine;
 }
 
 Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,
@@ -141,6 +163,23 @@ Status UseEngineInDatabase(const std::string& engine, const std::vector<std::str
   const Engine* found = nullptr;
   Status s = Find(engine, &found);
   return s.ok() ? found->use_in_database(engine_options, options) : s;
+}
+
+Status UseEngineFromString(const std::string& text, DBOptions* db_options, ColumnFamilyOptions* options) {
+  const size_t end = std::min(text.find(';'), text.size());
+  if (text.compare(0, strlen(kEngineIs), kEngineIs) != 0) {
+    return Status::InvalidArgument("\"" + text + "\" names no engine", "engine=NAME or engine=NAME;OPTION=VALUE;...");
+  }
+  const std::string name = text.substr(strlen(kEngineIs), end - strlen(kEngineIs));
+  std::vector<std::string> engine_options;
+  if (end + 1 < text.size()) engine_options.push_back(text.substr(end + 1));
+  Status s;
+  if (options != nullptr) {
+    ColumnFamilyOptions changed = *options;
+    s = UseEngine(name, engine_options, &changed);
+    if (s.ok()) *options = changed;
+  }
+  return s.ok() && db_options != nullptr ? UseEngineInDatabase(name, engine_options, db_options) : s;
 }
 
 }  // namespace cairn
