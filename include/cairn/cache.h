@@ -1,0 +1,177 @@
+// cairn::ResultCache is a cache of answers: (space, key) -> a value, or "there is no such key". It is right or it
+// misses: it never answers with a value older than the newest Put, PutAbsent or Erase of its key that has returned.
+//
+//   cairn::ResultCacheOptions options;
+//   options.capacity = size_t{1} << 30;
+//   std::unique_ptr<cairn::ResultCache> cache;
+//   cairn::IndexStatus status = cairn::ResultCache::Create(options, &cache);
+//   cache->Put("apple", "red");
+//   std::string value;
+//   if (cache->Get("apple", &value) == cairn::ResultCache::Answer::kValue) ...
+//
+// Above a database, or any other store, a reader that missed fills the cache with what it has read, and must not undo a
+// writer that came meanwhile:
+//
+//   reader   FillTicket ticket = cache->BeginFill(key); read the store; cache->Fill(ticket, key, value);
+//   writer   cache->Bar(key); write to the store; cache->Unbar(key);
+//
+// Bar removes the answer, and from then until Unbar no Fill of the key succeeds, nor does one whose ticket was taken
+// before Unbar. So an answer in the cache is always one that the store would give, too (docs/result_cache.md).
+//
+// It needs nothing of RocksDB.
+//
+// Thread-safety: every function may be called from any thread at any time. A lookup that finds its key takes no lock
+// and writes to no shared memory but, while the item has few references, its reference bits.
+//
+// Sources: MICA (NSDI 2014), zExpander (EuroSys 2016), Cavast (ICDE 2019), S3-FIFO (SOSP 2023).
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "cairn/index_status.h"
+
+namespace cairn {
+
+struct ResultCacheOptions {
+  // Bytes of memory, all of it: items, index, fences. Below about 32 KiB nothing is kept.
+  size_t capacity = size_t{64} << 20;
+
+  // The largest capacity that SetCapacity will be asked for: address space is reserved for it, no memory. 0: eight
+  // times the capacity, at least 1 GiB.
+  size_t max_capacity = 0;
+
+  // Who stays when memory is short.
+  enum class Replacement {
+    // A new item passes a small queue of a tenth of the memory first, and only those that were asked for again reach
+    // the main
+    // queue; what falls out of the small queue and comes back soon goes to the main queue at once (S3-FIFO). Scans and
+    // keys of one read leave the popular items alone.
+    kTwoQueues,
+    // One queue in the order of writing; items asked for since are written again at its end.
+    kClock,
+  };
+  Replacement replacement = Replacement::kTwoQueues;
+
+  // The index keeps the size that it begins with (one entry for each expected_item_bytes of capacity), and entries push
+  // out one another when a bucket is full. Otherwise the index grows and shrinks with the number of items.
+  bool lossy = false;
+
+  // Key and value together. Only what the index begins with.
+  size_t expected_item_bytes = 128;
+
+  // Of the hash function, so that nobody can aim keys at one bucket. 0: drawn at random.
+  uint64_t hash_seed = 0;
+
+  // Milliseconds that never go back; items' expiry is measured with it. Null: the system's monotonic clock.
+  std::function<uint64_t()> clock;
+
+  // Told how many bytes the cache has come to use, or has given back, so that they can be charged elsewhere. Called
+  // with no particular thread and under locks of the cache: it must not call the cache.
+  std::function<void(int64_t)> memory_changed;
+};
+
+class ResultCache {
+ public:
+  enum class Answer {
+    kMiss,    // ask elsewhere
+    kValue,   // the value is this
+    kAbsent,  // there is no such key
+  };
+
+  struct Statistics {
+    uint64_t hits = 0;         // of values
+    uint64_t absent_hits = 0;  // of absent keys
+    uint64_t misses = 0;
+    uint64_t puts = 0;           // items that were taken in
+    uint64_t refused_puts = 0;   // items for which there was no room
+    uint64_t refused_fills = 0;  // because a writer came between
+    uint64_t erases = 0;         // of items that were there
+    uint64_t evictions = 0;
+    uint64_t displacements = 0;  // evictions because a bucket was full
+    uint64_t items = 0;
+    uint64_t item_bytes = 0;   // keys and values of them
+    uint64_t index_bytes = 0;  // buckets
+    uint64_t memory = 0;       // all bytes that count against the capacity
+    uint64_t capacity = 0;
+  };
+
+  // What BeginFill saw. A value.
+  class FillTicket {
+   public:
+    FillTicket() = default;
+
+   private:
+    friend class ResultCache;
+    uint64_t of_key_ = 0;
+    uint64_t of_all_ = 0;
+    bool barred_ = true;
+  };
+
+  // Spaces keep equal keys apart; a space is a number up to this.
+  static constexpr uint32_t kMaxSpace = (1 << 20) - 1;
+
+  // kInvalidArgument: the options contradict themselves, or the system has no address space for them.
+  static IndexStatus Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* cache);
+
+  virtual ~ResultCache() = default;
+  ResultCache(const ResultCache&) = delete;
+  ResultCache& operator=(const ResultCache&) = delete;
+
+  // `value` may be null; it is changed by kValue only.
+  virtual Answer Get(std::string_view key, std::string* value, uint32_t space = 0) = 0;
+
+  // As `count` calls of Get, with the memory that they need fetched ahead. `values` may be null.
+  virtual void MultiGet(size_t count, const std::string_view* keys, std::string* values, Answer* answers,
+                        uint32_t space = 0) = 0;
+
+  // `milliseconds` from now the answer is gone; 0: it stays as long as there is room. False: there was none, and the
+  // key has no answer now.
+  virtual bool Put(std::string_view key, std::string_view value, uint32_t space = 0, uint64_t milliseconds = 0) = 0;
+  virtual bool PutAbsent(std::string_view key, uint32_t space = 0, uint64_t milliseconds = 0) = 0;
+  // Whether there was an answer.
+  virtual bool Erase(std::string_view key, uint32_t space = 0) = 0;
+
+  // Take the ticket before the store is read.
+  virtual FillTicket BeginFill(std::string_view key, uint32_t space = 0) = 0;
+  // Put and PutAbsent, unless the key was barred since the ticket was taken.
+  virtual bool Fill(const FillTicket& ticket, std::string_view key, std::string_view value, uint32_t space = 0,
+                    uint64_t milliseconds = 0) = 0;
+  virtual bool FillAbsent(const FillTicket& ticket, std::string_view key, uint32_t space = 0,
+                          uint64_t milliseconds = 0) = 0;
+  // Each Bar wants its Unbar. They nest; several writers may bar a key at once.
+  virtual void Bar(std::string_view key, uint32_t space = 0) = 0;
+  virtual void Unbar(std::string_view key, uint32_t space = 0) = 0;
+  // For all keys of all spaces. BarAll removes every answer.
+  virtual void BarAll() = 0;
+  virtual void UnbarAll() = 0;
+
+  // Removes every answer; tickets that were taken before fill nothing.
+  virtual void Clear() = 0;
+
+  // Takes effect at once: when it returns, no more than `bytes` are used. kInvalidArgument: more than max_capacity.
+  virtual IndexStatus SetCapacity(size_t bytes) = 0;
+
+  virtual Statistics GetStatistics() const = 0;
+
+ protected:
+  ResultCache() = default;
+
+  static bool MayFill(const FillTicket& ticket, uint64_t of_key, uint64_t of_all) {
+    return !ticket.barred_ && ticket.of_key_ == of_key && ticket.of_all_ == of_all;
+  }
+  static FillTicket MakeTicket(uint64_t of_key, uint64_t of_all, bool barred) {
+    FillTicket ticket;
+    ticket.of_key_ = of_key;
+    ticket.of_all_ = of_all;
+    ticket.barred_ = barred;
+    return ticket;
+  }
+};
+
+}  // namespace cairn
