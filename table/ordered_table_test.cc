@@ -24,8 +24,10 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/debug.h"
+#include "rocksdb/wide_columns.h"
 #include "table/order_block.h"
 #include "table/test_seed.h"
+#include "utilities/merge_operators.h"
 
 namespace cairn {
 namespace {
@@ -122,6 +124,62 @@ const std::vector<Variant>& Variants() {
          o->compression = rocksdb::kNoCompression;
        }},
       {"direct", [](Options* o, BlockBasedTableOptions*) { o->use_direct_io_for_flush_and_compaction = true; }},
+      {"blobs",
+       [](Options* o, BlockBasedTableOptions*) {
+         Universal(o);
+         o->enable_blob_files = true;
+         o->min_blob_size = 40;
+       }},
+      {"tiny_cache",
+       [](Options* o, BlockBasedTableOptions* t) {
+         Universal(o);
+         t->block_cache = rocksdb::NewLRUCache(16 << 10, 0);
+       }},
+      {"no_cache",
+       [](Options* o, BlockBasedTableOptions* t) {
+         Universal(o);
+         t->no_block_cache = true;
+       }},
+      {"clock_cache",
+       [](Options* o, BlockBasedTableOptions* t) {
+         Universal(o);
+         t->block_cache = rocksdb::HyperClockCacheOptions(256 << 10, 0).MakeSharedCache();
+       }},
+      {"second_cache",
+       [](Options* o, BlockBasedTableOptions* t) {
+         Universal(o);
+         rocksdb::LRUCacheOptions cache(32 << 10, 0, false, 0.5);
+         cache.secondary_cache = rocksdb::NewCompressedSecondaryCache(1 << 20);
+         t->block_cache = cache.MakeSharedCache();
+       }},
+      {"mapped",
+       [](Options* o, BlockBasedTableOptions*) {
+         Universal(o);
+         o->allow_mmap_reads = true;
+       }},
+      {"block_hash",
+       [](Options* o, BlockBasedTableOptions* t) {
+         Universal(o);
+         t->data_block_index_type = BlockBasedTableOptions::kDataBlockBinaryAndHash;
+       }},
+      {"index_hash",
+       [](Options* o, BlockBasedTableOptions* t) {
+         o->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(9));
+         t->index_type = BlockBasedTableOptions::kHashSearch;
+       }},
+      {"restarts",
+       [](Options* o, BlockBasedTableOptions* t) {
+         Universal(o);
+         t->block_restart_interval = 3;
+         t->index_block_restart_interval = 5;
+       }},
+      {"key_checksums", [](Options* o, BlockBasedTableOptions*) { o->block_protection_bytes_per_key = 8; }},
+      {"read_amp", [](Options*, BlockBasedTableOptions* t) { t->read_amp_bytes_per_bit = 32; }},
+      {"few_files",
+       [](Options* o, BlockBasedTableOptions*) {
+         Universal(o);
+         o->max_open_files = 10;
+       }},
   };
   return variants;
 }
@@ -137,6 +195,7 @@ class OrderedTest : public ::testing::Test {
     options_.max_bytes_for_level_base = 256 << 10;
     options_.compression = rocksdb::kNoCompression;
     options_.paranoid_file_checks = true;
+    options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
     table_.block_size = 512;
     table_.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   }
@@ -163,7 +222,7 @@ class OrderedTest : public ::testing::Test {
     return std::unique_ptr<DB>(db);
   }
 
-  // Puts, deletes and range deletes of random keys, and a flush in the end.
+  // Puts, merges, deletes and range deletes of random keys, and a flush in the end.
   void Write(Random* random, int writes) {
     for (int i = 0; i < writes; ++i) {
       const uint64_t n = (*random)() % kSpace;
@@ -172,6 +231,11 @@ class OrderedTest : public ::testing::Test {
         ASSERT_OK(ordered_->Delete({}, Key(n)));
       } else if (kind == 5 && ranges_) {
         ASSERT_OK(ordered_->DeleteRange({}, ordered_->DefaultColumnFamily(), Key(n), Key(n + 20)));
+      } else if (kind < 12) {
+        ASSERT_OK(ordered_->Merge({}, Key(n), Number((*random)())));
+      } else if (kind < 15) {
+        const std::string column = Number((*random)());
+        ASSERT_OK(ordered_->PutEntity({}, ordered_->DefaultColumnFamily(), Key(n), {{"", column}, {"b", "column"}}));
       } else {
         ASSERT_OK(ordered_->Put({}, Key(n), std::string((*random)() % 60, 'v') + Number((*random)())));
       }
@@ -214,6 +278,16 @@ std::string Walk(DB* db, const Options& options, uint64_t seed) {
   read.readahead_size = random() % 8 == 0 ? 4096 : 0;
   read.auto_readahead_size = random() % 2 == 0;
   read.background_purge_on_iterator_cleanup = random() % 2 == 0;
+  read.adaptive_readahead = random() % 2 == 0;
+  read.fill_cache = random() % 4 != 0;
+  read.verify_checksums = random() % 4 != 0;
+  read.allow_unprepared_value = random() % 3 == 0;
+  read.ignore_range_deletions = random() % 8 == 0;
+  if (random() % 6 == 0) {
+    read.table_filter = [](const rocksdb::TableProperties& table) { return table.num_entries % 3 != 0; };
+  }
+  read.pin_data = random() % 12 == 0;
+  if (random() % 12 == 0) read.max_skippable_internal_keys = 5;
   const uint64_t prefix_mode = random() % 3;
   bool in_prefix = false;
   if (options.prefix_extractor != nullptr) {
@@ -259,8 +333,18 @@ std::string Walk(DB* db, const Options& options, uint64_t seed) {
           it->Prev();
         }
     }
+    if (it->Valid() && read.allow_unprepared_value) {
+      EXPECT_TRUE(it->PrepareValue());
+    }
+    if (read.max_skippable_internal_keys != 0 && it->status().IsIncomplete()) {
+      seen += "incomplete\n";
+      continue;
+    }
     EXPECT_TRUE(it->status().ok()) << it->status().ToString();
     seen += it->Valid() ? it->key().ToString() + "=" + it->value().ToString() + "\n" : "-\n";
+    for (const rocksdb::WideColumn& column : it->Valid() ? it->columns() : rocksdb::WideColumns()) {
+      seen += column.name().ToString() + ":" + column.value().ToString() + " ";
+    }
   }
   return seen;
 }
