@@ -131,13 +131,15 @@ std::string OrderedStatsToTable(const OrderedStats& stats, const std::string& co
            "column family %s: ordered tables\n"
            "  %llu sorted runs, %llu files, %s\n"
            "  order filters: %llu keys, %s, %.2f bits per key; %.1f %% of targets cannot be told from a key\n"
-           "  seeks of tables: %llu deferred, of which %llu were read later, %llu of those unused;\n"
+           "  seeks of tables: %llu saved (answered for good without reading a block)\n"
+           "    %llu deferred, of which %llu were read later, %llu of those unused;\n"
            "    %llu past the table's end and %llu past the scan's bound without reading;\n"
            "    %llu read at once, %llu of those unused; %llu without an order filter\n",
            column_family.c_str(), number(stats.runs), number(stats.files), BytesText(stats.bytes).c_str(),
            number(stats.filter_keys), BytesText(stats.filter_bytes).c_str(), bits, stats.filter_error * 100,
-           number(seeks.deferred), number(seeks.resolved), number(seeks.resolved_unused), number(seeks.past_end),
-           number(seeks.past_bound), number(seeks.direct), number(seeks.direct_unused), number(seeks.unfiltered));
+           number(seeks.saved()), number(seeks.deferred), number(seeks.resolved), number(seeks.resolved_unused),
+           number(seeks.past_end), number(seeks.past_bound), number(seeks.direct), number(seeks.direct_unused),
+           number(seeks.unfiltered));
   return text;
 }
 
@@ -152,7 +154,8 @@ std::string OrderedStatsToJson(const OrderedStats& stats, const std::string& col
                                        {"filter_bytes", stats.filter_bytes},
                                        {"filter_error", stats.filter_error},
                                        {"seeks",
-                                        {{"deferred", seeks.deferred},
+                                        {{"saved", seeks.saved()},
+                                         {"deferred", seeks.deferred},
                                          {"resolved", seeks.resolved},
                                          {"resolved_unused", seeks.resolved_unused},
                                          {"past_end", seeks.past_end},

@@ -3,7 +3,12 @@
 //
 //   ordered_bench --path=DIR [--items=10000000] [--style=universal|leveled] [--runs=16] [--keys=bench|...]
 //
-// The first run fills the folder; later ones measure what is there.
+// The first run fills the folder; later ones measure what is there. --fill_runs=16 goes on until so many sorted runs
+// (as near as compaction lets it) are left, since their number changes with every write.
+//
+//   ordered_bench --path=DIR --style=... --mix=1000000 [--mix_updates=0.5] [--steps=10] [--zipf=0.99] [--stock]
+//
+// Updates and short scans in one thread, on the database itself: operations a second and bytes written per byte.
 
 #include <gflags/gflags.h>
 
@@ -47,6 +52,12 @@ DEFINE_bool(scan, false, "Scan everything, too");
 DEFINE_uint64(gets, 0, "Gets of present keys, of absent ones, and of keys with another last byte");
 DEFINE_string(keys, "bench", "bench: 8 bytes of a number and 8 more; windows: id, time, and many ids in each run");
 DEFINE_string(only, "", "stock or ordered: measure that table alone, for a profiler");
+DEFINE_int32(fill_runs, 0, "Sorted runs to fill to; 0: as they come");
+DEFINE_uint64(mix, 0, "Operations of a mix of updates and scans, instead of seeks");
+DEFINE_double(mix_updates, 0.5, "Share of the mix that are updates");
+DEFINE_int32(steps, 10, "Rows of a scan of the mix");
+DEFINE_double(zipf, 0, "Skew of the mix's keys; 0: uniform");
+DEFINE_bool(stock, false, "The database of the mix has RocksDB's table");
 DEFINE_bool(new_iterators, false, "A new iterator for every seek");
 
 namespace {
@@ -109,9 +120,19 @@ rocksdb::Options MakeOptions(bool ordered) {
   return options;
 }
 
+int Runs(DB* db) {
+  rocksdb::ColumnFamilyMetaData meta;
+  db->GetColumnFamilyMetaData(&meta);
+  size_t runs = 0;
+  for (const rocksdb::LevelMetaData& level : meta.levels) {
+    runs += level.level == 0 ? level.files.size() : (level.files.empty() ? 0 : 1);
+  }
+  return static_cast<int>(runs);
+}
+
 Status Fill() {
   DB* opened = nullptr;
-  Status s = DB::Open(MakeOptions(true), FLAGS_path, &opened);
+  Status s = DB::Open(MakeOptions(!FLAGS_stock), FLAGS_path, &opened);
   std::unique_ptr<DB> db(opened);
   if (!s.ok()) return s;
   Random random(1);
@@ -127,6 +148,15 @@ Status Fill() {
   }
   if (s.ok()) s = db->Flush({});
   if (s.ok()) s = db->WaitForCompact({});
+  for (int more = 0; s.ok() && more < 100 && Runs(db.get()) < FLAGS_fill_runs; ++more) {
+    // About a write buffer at a time, as flushes come.
+    for (uint64_t i = 0; s.ok() && i < FLAGS_write_buffer_size / 116; ++i) {
+      const size_t size = 1 + random() % 200;
+      s = db->Put(write, Key(random() % FLAGS_items), rocksdb::Slice(value.data(), size));
+    }
+    if (s.ok()) s = db->Flush({});
+    if (s.ok()) s = db->WaitForCompact({});
+  }
   const auto& statistics = *db->GetOptions().statistics;
   printf("filled: %.2f bytes written per byte\n",
          static_cast<double>(statistics.getTickerCount(rocksdb::FLUSH_WRITE_BYTES) +
@@ -295,6 +325,79 @@ uint64_t Gets(DB* db, Random* random, int kind) {
   return FLAGS_gets;
 }
 
+// Ranks below n, rank r with a probability of r^-skew (Gray et al., SIGMOD 1994), scattered over the keys.
+class Zipf {
+ public:
+  Zipf(uint64_t n, double skew) : n_(n), skew_(skew) {
+    for (uint64_t i = 1; i <= n; ++i) zeta_ += std::pow(static_cast<double>(i), -skew);
+    const double two = 1 + std::pow(0.5, skew);
+    eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - skew)) / (1 - two / zeta_);
+  }
+  uint64_t Draw(Random* random) const {
+    const double u = static_cast<double>((*random)() >> 11) * 0x1p-53;
+    const double at = u * zeta_;
+    uint64_t rank = 0;
+    if (at >= 1) {
+      rank = at < 1 + std::pow(0.5, skew_)
+                 ? 1
+                 : static_cast<uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, 1 / (1 - skew_)));
+    }
+    return rank * 0x9E3779B97F4A7C15u % n_;
+  }
+
+ private:
+  const uint64_t n_;
+  const double skew_;
+  double zeta_ = 0, eta_ = 0;
+};
+
+Status Mix() {
+  rocksdb::Options options = MakeOptions(!FLAGS_stock);
+  DB* opened = nullptr;
+  Status s = DB::Open(options, FLAGS_path, &opened);
+  const std::unique_ptr<DB> db(opened);
+  if (!s.ok()) return s;
+  std::unique_ptr<Zipf> zipf;
+  if (FLAGS_zipf > 0) zipf = std::make_unique<Zipf>(FLAGS_items, FLAGS_zipf);
+  Random random(3);
+  const std::string value(200, 'v');
+  rocksdb::WriteOptions write;
+  write.disableWAL = true;
+  uint64_t bytes = 0, sum = 0;
+  const auto wall = [] {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+  };
+  const double start = wall(), own = Micros();
+  for (uint64_t i = 0; s.ok() && i < FLAGS_mix; ++i) {
+    const uint64_t n = zipf != nullptr ? zipf->Draw(&random) : random() % FLAGS_items;
+    if (static_cast<double>(random() % 10000) < FLAGS_mix_updates * 10000) {
+      const size_t size = 1 + random() % 200;
+      bytes += size + 16;
+      s = db->Put(write, Key(n), rocksdb::Slice(value.data(), size));
+      continue;
+    }
+    const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}));
+    it->Seek(Key(n));
+    for (int j = 0; j < FLAGS_steps && it->Valid(); ++j, it->Next()) sum += it->value().size();
+    s = it->status();
+  }
+  const double seconds = wall() - start, own_seconds = (Micros() - own) / 1e6;
+  if (s.ok()) s = db->WaitForCompact({});
+  const auto& statistics = *options.statistics;
+  printf(
+      "mix %-8s %-9s %.1f thousand operations a second (%.2f us of the thread each), %.2f bytes written per byte, "
+      "%d runs (%llu)\n",
+      FLAGS_stock ? "stock" : "ordered", FLAGS_style.c_str(), static_cast<double>(FLAGS_mix) / seconds / 1000,
+      own_seconds * 1e6 / static_cast<double>(FLAGS_mix),
+      static_cast<double>(statistics.getTickerCount(rocksdb::FLUSH_WRITE_BYTES) +
+                          statistics.getTickerCount(rocksdb::COMPACT_WRITE_BYTES)) /
+          static_cast<double>(bytes),
+      Runs(db.get()), static_cast<unsigned long long>(sum));
+  return s;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -305,6 +408,11 @@ int main(int argc, char** argv) {
   }
   Status s = rocksdb::Env::Default()->FileExists(FLAGS_path + "/CURRENT");
   if (!s.ok()) s = Fill();
+  if (s.ok() && FLAGS_mix > 0) {
+    s = Mix();
+    if (!s.ok()) fprintf(stderr, "%s\n", s.ToString().c_str());
+    return s.ok() ? 0 : 1;
+  }
   Bench bench;
   if (s.ok()) s = bench.Open();
   if (!s.ok()) {
