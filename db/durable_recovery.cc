@@ -1,6 +1,7 @@
 #include "db/durable_recovery.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 #include <unordered_map>
@@ -21,6 +22,7 @@
 #include "memtable_cache/durable.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
+#include "rocksdb/sst_file_reader.h"
 #include "util/coding.h"
 
 namespace cairn {
@@ -70,6 +72,7 @@ class ManifestFacts : public DatabaseFacts {
       group.clear();
     }
     if (s.ok()) s = stop.status;
+    if (s.ok() && next_file_ == 0) s = Status::Corruption(path + "/" + current, "holds no state of a database");
     if (s.ok() && database_.empty()) {
       s = rocksdb::ReadFileToString(fs.get(), rocksdb::IdentityFileName(path), &database_);
       while (!database_.empty() && database_.back() == '\n') database_.pop_back();
@@ -85,23 +88,101 @@ class ManifestFacts : public DatabaseFacts {
   const std::string& database() const { return database_; }
   uint64_t next_file() const { return next_file_; }
 
+ protected:
+  struct Table {
+    uint64_t number = 0;
+    uint32_t path = 0;
+    uint64_t smallest = 0;
+    uint64_t largest = 0;
+  };
+  bool HasTables(uint32_t family) const { return tables_.count(family) != 0; }
+  const std::vector<Table>& TablesOf(uint32_t family) const { return tables_.at(family); }
+  const std::string& NameOf(uint32_t family) const { return names_.at(family); }
+
  private:
   void Apply(const rocksdb::VersionEdit& edit) {
     const uint32_t family = edit.GetColumnFamily();
-    if (edit.IsColumnFamilyAdd()) families_.insert(family);
+    if (edit.IsColumnFamilyAdd()) {
+      families_.insert(family);
+      names_[family] = edit.GetColumnFamilyName();
+    }
     if (edit.IsColumnFamilyDrop()) families_.erase(family);
     if (edit.HasDbId()) database_ = edit.GetDbId();
     if (edit.HasNextFile()) next_file_ = std::max(next_file_, edit.GetNextFile());
     for (const auto& [level, table] : edit.GetNewFiles()) {
       ends_[family].insert(table.fd.smallest_seqno);
       ends_[family].insert(table.fd.largest_seqno);
+      tables_[family].push_back(
+          {table.fd.GetNumber(), table.fd.GetPathId(), table.fd.smallest_seqno, table.fd.largest_seqno});
     }
   }
 
   std::set<uint32_t> families_;
+  std::map<uint32_t, std::string> names_ = {{0, rocksdb::kDefaultColumnFamilyName}};
+  std::map<uint32_t, std::vector<Table>> tables_;
   std::unordered_map<uint32_t, std::unordered_set<uint64_t>> ends_;  // of tables, by column family
   std::string database_;
   uint64_t next_file_ = 0;
+};
+
+// Of a MANIFEST that a repair has made of all tables that were there, those of flushes that were never recorded
+// included.
+class RebuiltFacts : public ManifestFacts {
+ public:
+  RebuiltFacts(const rocksdb::DBOptions& options, const std::string& path,
+               const std::vector<rocksdb::ColumnFamilyDescriptor>& families)
+      : options_(options), families_(families), folders_(options.db_paths) {
+    if (folders_.empty()) folders_.emplace_back(path, 0);
+  }
+
+  bool TablesAreInOrder() const override { return false; }
+  bool TableHolds(uint32_t family, uint64_t sequence) const override {
+    if (!HasTables(family)) return false;
+    for (const Table& table : TablesOf(family)) {
+      if (table.smallest <= sequence && sequence <= table.largest && SequencesOf(family, table).count(sequence) != 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+  // Of the tables that had to be read.
+  const Status& status() const { return status_; }
+
+ private:
+  using Sequences = std::unordered_set<uint64_t>;
+
+  const Sequences& SequencesOf(uint32_t family, const Table& table) const {
+    const auto [found, is_new] = read_.try_emplace(table.number);
+    if (!is_new) return found->second;
+    const Status s = ReadSequences(family, table, &found->second);
+    if (status_.ok()) status_ = s;
+    return found->second;
+  }
+
+  Status ReadSequences(uint32_t family, const Table& table, Sequences* sequences) const {
+    const auto descriptor =
+        std::find_if(families_.begin(), families_.end(), [&](const auto& one) { return one.name == NameOf(family); });
+    if (descriptor == families_.end()) return Status::OK();  // dropped
+    rocksdb::SstFileReader reader(rocksdb::Options(options_, descriptor->options));
+    const Status s = reader.Open(rocksdb::TableFileName(folders_, table.number, table.path));
+    if (!s.ok()) return s;
+    const std::unique_ptr<rocksdb::Iterator> at = reader.NewTableIterator();
+    for (at->SeekToFirst(); at->Valid(); at->Next()) sequences->insert(rocksdb::GetInternalKeySeqno(at->key()));
+    return at->status();
+  }
+
+  const rocksdb::DBOptions& options_;
+  const std::vector<rocksdb::ColumnFamilyDescriptor>& families_;
+  std::vector<rocksdb::DbPath> folders_;
+  mutable std::unordered_map<uint64_t, Sequences> read_;  // by file number
+  mutable Status status_;
+};
+
+// Of a MANIFEST that cannot be read.
+class NoFacts : public DatabaseFacts {
+ public:
+  bool HasColumnFamily(uint32_t /*id*/) const override { return true; }
+  bool TableEndsWith(uint32_t /*column_family*/, uint64_t /*sequence*/) const override { return false; }
 };
 
 std::string WalDirectory(const rocksdb::DBOptions& options, const std::string& path) {
@@ -227,6 +308,11 @@ class Recovery {
            const std::function<bool(RecoveryStep)>& reached)
       : options_(options), path_(std::move(path)), file_(file), report_(report), reached_(reached) {}
 
+  // The MANIFEST is one that a repair has made.
+  void AfterRepair(const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
+    rebuilt_ = std::make_unique<RebuiltFacts>(options_, path_, families);
+  }
+
   // What there is to do, doing none of it: *entries are to be replayed, unless report's wal is that of a file already
   // there.
   Status Examine(std::vector<PoolEntry>* entries) {
@@ -245,13 +331,22 @@ class Recovery {
       report_->wal = superblock_.recovery_wal;
       return s;
     }
-    s = facts_.Read(options_, path_);
+    if (superblock_.repair != PoolRepair::kNone && rebuilt_ == nullptr) {
+      return Status::InvalidArgument(file_->path(),
+                                     "holds writes that wait for a repair of the database, which was "
+                                     "interrupted; run `cairn repair " +
+                                         path_ + "` again");
+    }
+    ManifestFacts& facts = rebuilt_ == nullptr ? facts_ : *rebuilt_;
+    s = facts.Read(options_, path_);
     if (!s.ok()) {
       report_->foreign = true;
       return Foreign("there is no database that it could belong to (" + s.ToString() + ")");
     }
-    s = CheckState(directory);
-    return s.ok() ? ReadPool(*file_, superblock_, facts_, entries, &report_->counts) : s;
+    next_file_ = facts.next_file();
+    if (rebuilt_ == nullptr) s = CheckState(directory);
+    if (s.ok()) s = ReadPool(*file_, superblock_, facts, entries, &report_->counts);
+    return s.ok() && rebuilt_ != nullptr ? rebuilt_->status() : s;
   }
 
   Status Run() {
@@ -293,7 +388,7 @@ class Recovery {
 
   Status MakeWal(const std::string& directory, const std::vector<PoolEntry>& entries) {
     uint64_t number = 0;
-    Status s = FreeFileNumber(options_, path_, facts_.next_file(), &number);
+    Status s = FreeFileNumber(options_, path_, next_file_, &number);
     if (!s.ok()) return s;
     superblock_.phase = PoolPhase::kRecovering;
     superblock_.recovery_wal = number;
@@ -313,6 +408,7 @@ class Recovery {
 
   Status Finish() {
     superblock_.phase = PoolPhase::kIdle;
+    superblock_.repair = PoolRepair::kNone;
     superblock_.directory = DirectoryOf(path_);
     StoreSuperblock(file_, &superblock_);
     Status s = file_->Sync();
@@ -327,7 +423,17 @@ class Recovery {
   const std::function<bool(RecoveryStep)>& reached_;
   Superblock superblock_;
   ManifestFacts facts_;
+  std::unique_ptr<RebuiltFacts> rebuilt_;  // null: the MANIFEST is the one of the session
+  uint64_t next_file_ = 0;
 };
+
+// The id that the file IDENTITY has; empty: there is none.
+std::string StoredIdentity(const rocksdb::DBOptions& options, const std::string& path) {
+  std::string id;
+  rocksdb::ReadFileToString(options.env, rocksdb::IdentityFileName(path), &id).PermitUncheckedError();
+  while (!id.empty() && id.back() == '\n') id.pop_back();
+  return id;
+}
 
 }  // namespace
 
@@ -346,6 +452,76 @@ Status ExaminePoolFile(const rocksdb::DBOptions& options, const std::string& pat
   std::vector<PoolEntry> entries;
   const std::function<bool(RecoveryStep)> unstopped;
   return Recovery(options, path, file, report, unstopped).Examine(&entries);
+}
+
+Status ExamineForRepair(const rocksdb::DBOptions& options, const std::string& path, const PmemFile& file,
+                        PoolCounts* counts) {
+  Superblock superblock;
+  Status s = ReadSuperblock(file, &superblock);
+  if (!s.ok()) return s;
+  if (ServesAnother(options.env, superblock, file.path(), path)) return PoolOfAnother(superblock, file.path(), path);
+  const std::string id = StoredIdentity(options, path);
+  const std::string wal = rocksdb::LogFileName(WalDirectory(options, path), superblock.session_wal);
+  const bool repairing = superblock.repair != PoolRepair::kNone;
+  if (!repairing && !id.empty() && id != superblock.database) {
+    return Status::InvalidArgument(file.path(),
+                                   "holds writes of database " + superblock.database + ", and this is database " + id);
+  }
+  if (!repairing && !options.env->FileExists(wal).ok()) {
+    return Status::InvalidArgument(file.path(),
+                                   "holds writes that are in no table, but the database has been opened "
+                                   "without it since, or has lost " +
+                                       wal);
+  }
+  std::vector<PoolEntry> entries;
+  return ReadPool(file, superblock, NoFacts(), &entries, counts);
+}
+
+bool IsManifestCutOff(const rocksdb::DBOptions& options, const std::string& path, const PmemFile& file) {
+  ManifestFacts facts;
+  uint64_t newest = 0;
+  if (!facts.Read(options, path).ok() || !ReadNewestTable(file, &newest).ok() || facts.next_file() > newest) {
+    return false;
+  }
+  std::vector<rocksdb::DbPath> folders = options.db_paths;
+  if (folders.empty()) folders.emplace_back(path, 0);
+  return std::any_of(folders.begin(), folders.end(), [&](const rocksdb::DbPath& folder) {
+    return options.env->FileExists(rocksdb::MakeTableFileName(folder.path, newest)).ok();
+  });
+}
+
+Status HoldForRepair(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file) {
+  Superblock superblock;
+  Status s = ReadSuperblock(*file, &superblock);
+  if (!s.ok() || superblock.repair != PoolRepair::kNone) return s;
+  // A WAL that an interrupted recovery has made: the file still has all of it.
+  if (superblock.phase == PoolPhase::kRecovering) {
+    const std::string wal = rocksdb::LogFileName(WalDirectory(options, path), superblock.recovery_wal);
+    if (options.env->FileExists(wal).ok()) s = options.env->DeleteFile(wal);
+    if (!s.ok()) return s;
+  }
+  superblock.phase = PoolPhase::kLive;
+  superblock.repair = PoolRepair::kRebuilding;
+  StoreSuperblock(file, &superblock);
+  return file->Sync();
+}
+
+Status NoteRebuilt(PmemFile* file) {
+  Superblock superblock;
+  const Status s = ReadSuperblock(*file, &superblock);
+  if (!s.ok()) return s;
+  superblock.repair = PoolRepair::kRebuilt;
+  StoreSuperblock(file, &superblock);
+  return file->Sync();
+}
+
+Status RecoverAfterRepair(const rocksdb::DBOptions& options, const std::string& path,
+                          const std::vector<rocksdb::ColumnFamilyDescriptor>& families, PmemFile* file,
+                          RecoveryReport* report) {
+  const std::function<bool(RecoveryStep)> unstopped;
+  Recovery recovery(options, path, file, report, unstopped);
+  recovery.AfterRepair(families);
+  return recovery.Run();
 }
 
 Status ReadDatabaseId(const rocksdb::DBOptions& options, const std::string& path, std::string* id) {

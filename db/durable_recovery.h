@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "memtable_cache/recovery.h"
+#include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 
@@ -29,6 +31,21 @@ enum class RecoveryStep { kChecked, kPhaseStored, kWalWritten, kWalNamed, kDone 
 // `reached` returns whether to go on; tests stop there as a crash would.
 rocksdb::Status RecoverPoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,
                                 RecoveryReport* report, const std::function<bool(RecoveryStep)>& reached = nullptr);
+
+// For a repair of the database, whose MANIFEST is damaged or missing: finds out that the pool file is this database's
+// and what it holds; has it wait for the repair, until when nobody else may recover it; and recovers it when a new
+// MANIFEST names every column family. `families`: the database's.
+rocksdb::Status ExamineForRepair(const rocksdb::DBOptions& options, const std::string& path, const PmemFile& file,
+                                 PoolCounts* counts);
+rocksdb::Status HoldForRepair(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file);
+rocksdb::Status NoteRebuilt(PmemFile* file);  // the new MANIFEST is complete
+rocksdb::Status RecoverAfterRepair(const rocksdb::DBOptions& options, const std::string& path,
+                                   const std::vector<rocksdb::ColumnFamilyDescriptor>& families, PmemFile* file,
+                                   RecoveryReport* report);
+
+// Whether the MANIFEST can be read, but has lost its end: it does not know a table that the pool was told of and that
+// is there.
+bool IsManifestCutOff(const rocksdb::DBOptions& options, const std::string& path, const PmemFile& file);
 
 // What RecoverPoolFile would find, doing nothing. `file` may be open for reading only.
 rocksdb::Status ExaminePoolFile(const rocksdb::DBOptions& options, const std::string& path, PmemFile* file,

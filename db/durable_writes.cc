@@ -216,7 +216,9 @@ Status DurableWrites::Arm(rocksdb::DBImpl* db, const std::vector<ColumnFamilyHan
   Superblock superblock;
   if (s.ok()) s = ReadSuperblock(*pool_->file(), &superblock);
   // The note first: from the pool's phase on, writes may lie there.
-  if (s.ok()) s = NotePoolLive(env_, path_, pool_->file()->path(), superblock.session);
+  const std::lock_guard<std::mutex> lock(note_mutex_);
+  for (ColumnFamilyHandle* handle : handles) noted_families_[handle->GetID()] = handle->GetName();
+  if (s.ok()) s = NotePoolLive(env_, path_, pool_->file()->path(), superblock.session, noted_families_);
   if (s.ok())
     s = pool_->Arm(database, DirectoryOf(path_), wal->LogNumber(), [db] { return db->GetLatestSequenceNumber(); });
   if (!s.ok()) return s;
@@ -242,6 +244,18 @@ Status DurableWrites::Adopt(const ColumnFamilyDescriptor& family) {
   const Status s = CheckFamilyOptions(family.options, family.name);
   if (s.ok()) Use(family.options.memtable_factory);
   return s;
+}
+
+// Only a repair needs it, so an error is none of the client's.
+void DurableWrites::NoteFamily(uint32_t id, const std::string& name) {
+  Superblock superblock;
+  const std::lock_guard<std::mutex> lock(note_mutex_);
+  for (auto it = noted_families_.begin(); it != noted_families_.end();) {
+    it = it->second == name ? noted_families_.erase(it) : std::next(it);
+  }
+  noted_families_[id] = name;
+  if (!ReadSuperblock(*pool_->file(), &superblock).ok()) return;
+  NotePoolLive(env_, path_, pool_->file()->path(), superblock.session, noted_families_).PermitUncheckedError();
 }
 
 Status DurableWrites::Admit(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batch, bool has_indexed_batch) {

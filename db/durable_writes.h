@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -73,6 +74,9 @@ class DurableWrites {
   // A new column family's memtables join the pool.
   rocksdb::Status Adopt(const rocksdb::ColumnFamilyDescriptor& family);
 
+  // It has been created: its name is noted.
+  void NoteFamily(uint32_t id, const std::string& name);
+
   void NoteTable(uint64_t file_number) { pool_->NoteTable(file_number); }
 
   // What the database has not flushed when it is closed stays in the pool file.
@@ -104,6 +108,8 @@ class DurableWrites {
   std::mutex room_mutex_;  // one writer at a time makes room
   std::mutex factories_mutex_;
   std::vector<std::shared_ptr<rocksdb::MemTableRepFactory>> factories_;  // guarded by factories_mutex_
+  std::mutex note_mutex_;
+  std::map<uint32_t, std::string> noted_families_;  // by id; guarded by note_mutex_
   bool finished_ = false;
 };
 

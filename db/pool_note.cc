@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 
@@ -16,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr char kFirstLine[] = "cairn pool note 1\n";
+constexpr char kFirstLine[] = "cairn pool note 2\n";
 
 std::string NotePath(const std::string& database) { return database + "/" + kPoolNoteName; }
 
@@ -48,8 +49,11 @@ Status WriteNote(Env* env, const std::string& database, const PoolNote& note) {
 
 // The path is last, because it may hold anything.
 std::string EncodePoolNote(const PoolNote& note) {
-  const std::string body = std::string("state ") + (note.live ? "live" : "idle") + "\nsession " + Hex(note.session) +
-                           "\npool " + note.pool + "\n";
+  std::string body = std::string("state ") + (note.live ? "live" : "idle") + "\nsession " + Hex(note.session) + "\n";
+  for (const auto& [id, name] : note.families) {
+    body += "family " + std::to_string(id) + " " + rocksdb::Slice(name).ToString(/*hex=*/true) + "\n";
+  }
+  body += "pool " + note.pool + "\n";
   return kFirstLine + ("checksum " + Hex(rocksdb::crc32c::Value(body.data(), body.size()))) + "\n" + body;
 }
 
@@ -62,6 +66,7 @@ Status DecodePoolNote(const std::string& text, PoolNote* note) {
   const std::string checksum = "checksum " + Hex(rocksdb::crc32c::Value(body.data(), body.size())) + "\n";
   if (text.compare(head, checksum.size(), checksum) != 0) return damaged;
   const std::string before_pool = "\npool ";
+  const std::string before_family = "\nfamily ";
   const size_t pool_at = body.find(before_pool);
   char state[8] = {};
   if (std::sscanf(body.c_str(), "state %4s\nsession %16" SCNx64, state, &note->session) != 2 ||
@@ -69,6 +74,15 @@ Status DecodePoolNote(const std::string& text, PoolNote* note) {
     return damaged;
   }
   note->live = std::string(state) == "live";
+  note->families.clear();
+  for (size_t at = body.find(before_family); at < pool_at; at = body.find(before_family, at + 1)) {
+    const size_t number_at = at + before_family.size();
+    const size_t name_at = body.find(' ', number_at) + 1;
+    const std::string hex = body.substr(name_at, body.find('\n', name_at) - name_at);
+    std::string name;
+    if (!rocksdb::Slice(hex).DecodeHex(&name)) return damaged;
+    note->families[static_cast<uint32_t>(strtoul(body.c_str() + number_at, nullptr, 10))] = name;
+  }
   note->pool = body.substr(pool_at + before_pool.size(), body.size() - pool_at - before_pool.size() - 1);
   if (note->pool.empty()) return damaged;
   return Status::OK();
@@ -86,12 +100,14 @@ Status ReadPoolNote(Env* env, const std::string& database, PoolNote* note) {
   return s;
 }
 
-Status NotePoolLive(Env* env, const std::string& database, const std::string& pool, uint64_t session) {
+Status NotePoolLive(Env* env, const std::string& database, const std::string& pool, uint64_t session,
+                    const std::map<uint32_t, std::string>& families) {
   const fs::path whole = Whole(pool);
   PoolNote note;
   note.pool = whole.parent_path() == Whole(database) ? whole.filename().string() : whole.string();
   note.session = session;
   note.live = true;
+  note.families = families;
   return WriteNote(env, database, note);
 }
 

@@ -10,6 +10,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 #include "rocksdb/env.h"
@@ -24,6 +25,8 @@ struct PoolNote {
   std::string pool;      // path; relative to the database's directory if it lies there
   uint64_t session = 0;  // the superblock's
   bool live = false;
+  // Names of the column families by id, as of the session: a MANIFEST that is lost was all that knew them otherwise.
+  std::map<uint32_t, std::string> families;
 };
 
 std::string EncodePoolNote(const PoolNote& note);
@@ -33,7 +36,8 @@ rocksdb::Status DecodePoolNote(const std::string& text, PoolNote* note);
 // NotFound when there is none; `note->pool` is a path that can be opened.
 rocksdb::Status ReadPoolNote(rocksdb::Env* env, const std::string& database, PoolNote* note);
 // Durable when it returns.
-rocksdb::Status NotePoolLive(rocksdb::Env* env, const std::string& database, const std::string& pool, uint64_t session);
+rocksdb::Status NotePoolLive(rocksdb::Env* env, const std::string& database, const std::string& pool, uint64_t session,
+                             const std::map<uint32_t, std::string>& families);
 // Nothing to do where no note says live. A damaged note is removed.
 rocksdb::Status NotePoolIdle(rocksdb::Env* env, const std::string& database);
 

@@ -499,12 +499,14 @@ TEST_F(PoolPresenceTest, NoteRoundTrip) {
   note.pool = "/a path/with\nlines and  spaces ";
   note.session = 0xfedcba9876543210;
   note.live = true;
+  note.families = {{0, "default"}, {7, "a name\npool x"}, {9, ""}};
   const std::string text = EncodePoolNote(note);
   PoolNote read;
   ASSERT_OK(DecodePoolNote(text, &read));
   EXPECT_EQ(read.pool, note.pool);
   EXPECT_EQ(read.session, note.session);
   EXPECT_TRUE(read.live);
+  EXPECT_EQ(read.families, note.families);
   for (size_t length = 0; length < text.size(); ++length) {
     EXPECT_TRUE(DecodePoolNote(text.substr(0, length), &read).IsCorruption()) << length;
     std::string damaged = text;

@@ -89,7 +89,10 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   const Status s = ours == nullptr ? cairn::CheckFamilyOfStockDatabase(family) : ours->AdmitNewFamily(&family);
   if (!s.ok()) return s;
   cairn::DrawSeed(&family.options);
-  return own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
+  const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
+  cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
+  if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
+  return created;
 }
 
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges, size_t count, bool include_end) {

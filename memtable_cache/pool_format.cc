@@ -76,6 +76,7 @@ void EncodeSuperblock(const Superblock& superblock, char* to) {
   EncodeFixed64(to + kDirectoryOffset, directory.device);
   EncodeFixed64(to + kDirectoryOffset + 8, directory.inode);
   EncodeFixed32(to + kDirectoryOffset + 16, static_cast<uint32_t>(path_bytes));
+  EncodeFixed32(to + kDirectoryOffset + 20, static_cast<uint32_t>(superblock.repair));
   std::copy_n(directory.path.data(), path_bytes, to + kDirectoryPathOffset);
   EncodeFixed32(to + kSuperblockBytes - 4, rocksdb::crc32c::Value(to, kSuperblockBytes - 4));
 }
@@ -86,8 +87,9 @@ bool DecodeSuperblock(const char* from, Superblock* superblock) {
   const uint32_t phase = DecodeFixed32(from + 40);
   const uint32_t database_bytes = DecodeFixed32(from + 44);
   const uint32_t path_bytes = DecodeFixed32(from + kDirectoryOffset + 16);
+  const uint32_t repair = DecodeFixed32(from + kDirectoryOffset + 20);
   if (phase > static_cast<uint32_t>(PoolPhase::kRecovering) || database_bytes > kMaxDatabaseIdBytes ||
-      path_bytes > kMaxDirectoryBytes) {
+      path_bytes > kMaxDirectoryBytes || repair > static_cast<uint32_t>(PoolRepair::kRebuilt)) {
     return false;
   }
   superblock->edition = DecodeFixed64(from + 8);
@@ -100,6 +102,7 @@ bool DecodeSuperblock(const char* from, Superblock* superblock) {
   superblock->first_sequence = DecodeFixed64(from + 64);
   superblock->boot = DecodeFixed64(from + 72);
   superblock->database.assign(from + kDatabaseOffset, database_bytes);
+  superblock->repair = static_cast<PoolRepair>(repair);
   superblock->directory.device = DecodeFixed64(from + kDirectoryOffset);
   superblock->directory.inode = DecodeFixed64(from + kDirectoryOffset + 8);
   superblock->directory.path.assign(from + kDirectoryPathOffset, path_bytes);

@@ -30,6 +30,10 @@ constexpr size_t kSyncRecordOffsets[2] = {kCountersOffset + 1024, kCountersOffse
 
 enum class PoolPhase : uint32_t { kIdle = 0, kLive = 1, kRecovering = 2 };
 
+// The database's MANIFEST is being made anew, or has been: what it says of tables was not recorded in the order of
+// flushes, and nobody but the repair may recover the pool file, nor open the database.
+enum class PoolRepair : uint32_t { kNone = 0, kRebuilding = 1, kRebuilt = 2 };
+
 // A database's directory. One that was renamed keeps device and inode, one on a file system that was mounted again its
 // path; a copy has neither.
 struct DatabaseDirectory {
@@ -49,6 +53,7 @@ struct Superblock {
   uint64_t first_sequence = 0;
   uint64_t boot = 0;     // of the machine, when the session began; 0: unknown
   std::string database;  // its id; at most kMaxDatabaseIdBytes
+  PoolRepair repair = PoolRepair::kNone;
   // Of the database whose writes lie here, or of the last that took them: copies of a database have its id.
   DatabaseDirectory directory;
 };

@@ -223,13 +223,14 @@ class SyncedReader : public PoolReader {
 
 // Which memtables are in tables: those with a flush mark, those that hold a sequence at which a table ends, and by
 // their order all that are older, because RocksDB records the flushes of a column family in the order of its memtables,
-// several as one table or each as its own.
+// several as one table or each as its own. After a repair, only flush marks tell of an order.
 class FlushedMemtables {
  public:
   FlushedMemtables(const std::vector<Piece>& pieces, uint64_t first_sequence, const DatabaseFacts& database) {
     for (const Piece& piece : pieces) {
       Memtable& memtable = memtables_[piece.header.memtable];
       memtable.column_family = piece.header.column_family;
+      memtable.marked = memtable.marked || piece.marked;
       memtable.flushed = memtable.flushed || piece.marked;
       for (const PoolEntry& entry : piece.entries) {
         if (entry.sequence <= first_sequence) continue;
@@ -238,14 +239,17 @@ class FlushedMemtables {
       }
     }
     std::map<uint32_t, uint64_t> newest;  // smallest sequence of the newest that is flushed, by column family
+    const bool in_order = database.TablesAreInOrder();
     for (const auto& [id, memtable] : memtables_) {
-      if (!memtable.flushed || memtable.smallest == kNoSequence) continue;
+      if (!(in_order ? memtable.flushed : memtable.marked) || memtable.smallest == kNoSequence) continue;
       uint64_t& of_family = newest[memtable.column_family];
       of_family = std::max(of_family, memtable.smallest);
     }
     for (auto& [id, memtable] : memtables_) {
       const auto found = newest.find(memtable.column_family);
       if (found != newest.end() && memtable.smallest <= found->second) memtable.flushed = true;
+      if (memtable.flushed || in_order || memtable.smallest == kNoSequence) continue;
+      memtable.flushed = database.TableHolds(memtable.column_family, memtable.smallest);
     }
   }
 
@@ -258,6 +262,7 @@ class FlushedMemtables {
   struct Memtable {
     uint32_t column_family = 0;
     uint64_t smallest = kNoSequence;  // of its entries that are not of before the session
+    bool marked = false;
     bool flushed = false;
   };
 

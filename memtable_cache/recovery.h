@@ -50,6 +50,11 @@ class DatabaseFacts {
   virtual bool HasColumnFamily(uint32_t id) const = 0;
   // A table of the column family has this sequence as its smallest or largest.
   virtual bool TableEndsWith(uint32_t column_family, uint64_t sequence) const = 0;
+  // Tables were recorded in the order of the memtables, so what is older than one of them is in a table. Not so after a
+  // repair, which takes every table that it finds.
+  virtual bool TablesAreInOrder() const { return true; }
+  // Else: whether a table of the column family holds this sequence.
+  virtual bool TableHolds(uint32_t column_family, uint64_t sequence) const { return false; }
 };
 
 // The superblock that counts. NotFound for a file that holds none because it is new (zeros), Corruption for a damaged

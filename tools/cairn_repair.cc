@@ -61,8 +61,9 @@ int RunRepair(int argc, char** argv) {
       "repair",
       "Brings back a database that does not open, with the options stored in it. Mends only what is\n"
       "damaged: CURRENT, single tables, records of the WAL, or the MANIFEST, which is then rebuilt from\n"
-      "the tables and the WAL. Says first what is damaged and what would be lost, and asks. Damaged\n"
-      "files go to the folder \"lost\". What is no damage is reported and left alone.");
+      "the tables and the WAL, and followed by the writes of a pool file. Says first what is damaged and\n"
+      "what would be lost, and asks. Damaged files go to the folder \"lost\". What is no damage is reported\n"
+      "and left alone.");
   arguments.Positional("DB", &path, "the database's directory; no other process may have it open");
   arguments.Switch("yes", &yes, "does it without asking");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();

@@ -11,6 +11,8 @@
 #include "db/column_family.h"
 #include "db/durable_recovery.h"
 #include "db/log_reader.h"
+#include "db/pool_note.h"
+#include "db/pool_owner.h"
 #include "db/pool_presence.h"
 #include "db/table_cache.h"
 #include "db/version_edit.h"
@@ -164,13 +166,31 @@ Status DatabaseRepair::Begin(const std::string& path, std::unique_ptr<DatabaseRe
   PoolPresence pool;
   s = FindPool(options, path, result->families_, &pool);
   if (s.ok() && pool.state >= PoolState::kHoldsWrites) {
-    s = CheckPool(PoolUse::kRepair, options, path, result->families_);
+    s = pool.state == PoolState::kInUse ? CheckPool(PoolUse::kRepair, options, path, result->families_)
+                                        : result->HoldPool(pool.pool);
   }
   if (s.ok()) *repair = std::move(result);
   return s;
 }
 
 DatabaseRepair::~DatabaseRepair() { Unlock(); }
+
+Status DatabaseRepair::HoldPool(const std::string& pool) {
+  // Recovery needs the MANIFEST. Where that cannot be read, the writes follow when there is a new one.
+  std::string id;
+  Superblock superblock;
+  PmemFileOptions file_options;
+  file_options.path = pool;
+  if (!PeekSuperblock(pool, &superblock)) return CheckPool(PoolUse::kRepair, options_, path_, families_);
+  Status s = PmemFile::Open(file_options, &pool_);
+  if (!s.ok()) return s;
+  manifest_cut_off_ = IsManifestCutOff(options_, path_, *pool_);
+  if (superblock.repair == PoolRepair::kNone && !manifest_cut_off_ && ReadDatabaseId(options_, path_, &id).ok()) {
+    pool_.reset();
+    return CheckPool(PoolUse::kRepair, options_, path_, families_);
+  }
+  return ExamineForRepair(options_, path_, *pool_, &pool_counts_);
+}
 
 Status DatabaseRepair::Lock() {
   const Status s = env_->LockFile(rocksdb::LockFileName(path_), &lock_);
@@ -188,6 +208,7 @@ void DatabaseRepair::Unlock() {
 Status DatabaseRepair::TryToRead(const rocksdb::DBOptions& given) const {
   rocksdb::DBOptions options = given;
   options.listeners.clear();
+  const TablesOnly tables_only;
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const Status s = rocksdb::DB::OpenForReadOnly(options, path_, families_, &handles, &db);
@@ -210,6 +231,25 @@ Status DatabaseRepair::OpenOnce(const rocksdb::DBOptions& options) const {
 
 Status DatabaseRepair::Plan(RepairPlan* plan) {
   *plan = RepairPlan();
+  Superblock superblock;
+  if (pool_ != nullptr) {
+    const Status s = ReadSuperblock(*pool_, &superblock);
+    if (!s.ok()) return s;
+  }
+  if (superblock.repair == PoolRepair::kRebuilding) {
+    return PlanToRebuild("the MANIFEST is one that an interrupted repair has begun to make", plan);
+  }
+  if (pool_ != nullptr && superblock.repair == PoolRepair::kNone && manifest_cut_off_) {
+    return PlanToRebuild("the MANIFEST is cut off: it does not know the newest table", plan);
+  }
+  if (superblock.repair == PoolRepair::kRebuilt) {
+    plan->step = RepairStep::kTakePool;
+    plan->lines.push_back("The MANIFEST is a new one; what " + pool_->path() +
+                          " holds and no table does would be written into a WAL. By that, nothing is lost.");
+    plan->done = "was rebuilt from its tables and WAL, and has the writes of " + pool_->path() +
+                 "; what could not be read lies in " + path_ + "/lost";
+    return Status::OK();
+  }
   const Status opened = TryToRead(options_);
   if (opened.ok()) return opened;
   plan->lines.push_back("It does not open: " + opened.ToString());
@@ -373,13 +413,18 @@ Status DatabaseRepair::PlanToRebuild(const std::string& why, RepairPlan* plan) c
                         ", all in level 0. Deleted keys, old values and dropped column families may come back, where "
                         "files of before a compaction are still there; damaged parts of the WAL and prepared "
                         "transactions are lost. Keep a copy of the directory.");
+  if (pool_ != nullptr) {
+    plan->lines.push_back("Of the " + Plural(pool_counts_.replayed, "write") + " in " + pool_->path() +
+                          ", those that are in no table would be applied afterwards; none is lost" +
+                          (pool_counts_.reason.empty() ? "." : ", but " + pool_counts_.ToString() + "."));
+  }
   plan->done = "was rebuilt from its tables and WAL; what could not be read lies in " + path_ + "/lost";
   return s;
 }
 
 Status DatabaseRepair::Do(const RepairPlan& plan) {
   // A pool file with nothing in it must not be taken for one that was forgotten.
-  Status s = CheckPool(PoolUse::kRepair, options_, path_, families_);
+  Status s = pool_ == nullptr ? CheckPool(PoolUse::kRepair, options_, path_, families_) : Status::OK();
   if (!s.ok()) return s;
   switch (plan.step) {
     case RepairStep::kNone:
@@ -394,6 +439,9 @@ Status DatabaseRepair::Do(const RepairPlan& plan) {
       break;
     case RepairStep::kRebuild:
       s = Rebuild();
+      break;
+    case RepairStep::kTakePool:
+      s = TakePool();
       break;
   }
   const Status locked = lock_ == nullptr ? Lock() : Status::OK();
@@ -444,14 +492,75 @@ Status DatabaseRepair::Rebuild() {
     rocksdb::ReadFileToString(env_, rocksdb::IdentityFileName(path_), &id).PermitUncheckedError();
     while (!id.empty() && id.back() == '\n') id.pop_back();
   }
+  Status s = pool_ == nullptr ? Status::OK() : HoldForRepair(options_, path_, pool_.get());
+  if (!s.ok()) return s;
   Unlock();
-  Status s = rocksdb::RepairDB(path_, options_, families_);
+  {
+    const TablesOnly tables_only;
+    s = rocksdb::RepairDB(path_, options_, families_);
+  }
   if (s.ok() && !id.empty()) s = SetIdentity(id);
   if (!s.ok()) return s;
+  if (pool_ != nullptr) return NoteRebuilt(pool_.get());
   rocksdb::DBOptions options = options_;
   options.create_missing_column_families = true;  // those without a table
   s = OpenOnce(options);
   return s.ok() ? OpenOnce(options_) : s;
+}
+
+// May be begun again wherever it was interrupted.
+Status DatabaseRepair::TakePool() {
+  Superblock superblock;
+  Status s = ReadSuperblock(*pool_, &superblock);
+  if (s.ok()) s = SetIdentity(superblock.database);
+  if (s.ok()) s = AddFamiliesOfNote();
+  RecoveryReport report;
+  if (s.ok()) s = RecoverAfterRepair(options_, path_, families_, pool_.get(), &report);
+  if (!s.ok()) return s;
+  pool_.reset();
+  Unlock();
+  rocksdb::DBOptions options = options_;
+  options.create_missing_column_families = true;  // those that nothing had been written to
+  s = OpenOnce(options);
+  return s.ok() ? OpenOnce(options_) : s;
+}
+
+// A column family that had no table yet is in no MANIFEST that was made of tables. What the pool file holds names it by
+// its id, so it gets that again.
+Status DatabaseRepair::AddFamiliesOfNote() const {
+  PoolNote note;
+  Status s = ReadPoolNote(env_, path_, &note);
+  if (s.IsNotFound()) return Status::OK();
+  std::vector<std::string> names;
+  if (s.ok()) s = rocksdb::DB::ListColumnFamilies(options_, path_, &names);
+  Families there;
+  for (const ColumnFamilyDescriptor& family : families_) {
+    if (std::find(names.begin(), names.end(), family.name) != names.end()) there.push_back(family);
+  }
+  rocksdb::OfflineManifestWriter manifest(options_, path_);
+  if (s.ok()) s = manifest.Recover(there);
+  std::unique_ptr<rocksdb::FSDirectory> directory;
+  if (s.ok()) s = env_->GetFileSystem()->NewDirectory(path_, rocksdb::IOOptions(), &directory, nullptr);
+  for (const ColumnFamilyDescriptor& family : families_) {
+    if (!s.ok()) return s;
+    const auto noted = std::find_if(note.families.begin(), note.families.end(),
+                                    [&](const auto& one) { return one.second == family.name; });
+    if (noted == note.families.end() || std::find(names.begin(), names.end(), family.name) != names.end()) continue;
+    rocksdb::VersionEdit edit;
+    edit.SetColumnFamily(noted->first);
+    edit.AddColumnFamily(family.name);
+    edit.SetComparatorName(family.options.comparator->Name());
+    edit.SetPersistUserDefinedTimestamps(family.options.persist_user_defined_timestamps);
+    edit.SetLogNumber(0);
+    const rocksdb::Options options(options_, family.options);
+    rocksdb::InstrumentedMutex mutex;
+    mutex.Lock();
+    s = manifest.Versions().LogAndApply(nullptr, rocksdb::MutableCFOptions(options), rocksdb::ReadOptions(),
+                                        rocksdb::WriteOptions(), &edit, &mutex, directory.get(), false,
+                                        &family.options);
+    mutex.Unlock();
+  }
+  return s;
 }
 
 // Later entries of a MANIFEST count.

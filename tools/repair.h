@@ -5,6 +5,8 @@
 //   kDropTables        tables that the MANIFEST lists     what only they hold; what they hid may come back
 //   kSkipRecords       records of the WAL                 those records
 //   kRebuild           the MANIFEST                       the levels; what compactions had dropped may come back
+//   kTakePool          nothing more: after kRebuild, the  nothing
+//                      writes of a pool file
 //
 // What is no damage (no file descriptors left, no space, options that do not fit, writes in a pool file ...) is an
 // error, and nothing is changed. Damaged files go into the folder "lost" of the database.
@@ -17,6 +19,8 @@
 #include <string>
 #include <vector>
 
+#include "memtable_cache/pmem_backing.h"
+#include "memtable_cache/recovery.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/options.h"
@@ -24,7 +28,7 @@
 
 namespace cairn {
 
-enum class RepairStep { kNone, kPointToManifest, kDropTables, kSkipRecords, kRebuild };
+enum class RepairStep { kNone, kPointToManifest, kDropTables, kSkipRecords, kRebuild, kTakePool };
 
 struct RepairPlan {
   RepairStep step = RepairStep::kNone;
@@ -69,7 +73,10 @@ class DatabaseRepair {
   rocksdb::Status PlanToRebuild(const std::string& why, RepairPlan* plan) const;
   rocksdb::Status DropTables(const RepairPlan& plan) const;
   rocksdb::Status SkipRecords(const RepairPlan& plan);
+  rocksdb::Status HoldPool(const std::string& pool);
   rocksdb::Status Rebuild();
+  rocksdb::Status TakePool();
+  rocksdb::Status AddFamiliesOfNote() const;
   rocksdb::Status SetIdentity(const std::string& id) const;
 
   const std::string path_;
@@ -77,6 +84,10 @@ class DatabaseRepair {
   rocksdb::DBOptions options_;
   Families families_;
   rocksdb::FileLock* lock_ = nullptr;
+  // Of a database whose MANIFEST is damaged, when the pool file holds writes.
+  std::unique_ptr<PmemFile> pool_;
+  PoolCounts pool_counts_;
+  bool manifest_cut_off_ = false;
 };
 
 }  // namespace cairn

@@ -18,8 +18,10 @@
 
 #include "rocksdb/comparator.h"
 #include "rocksdb/db.h"
+#include "rocksdb/merge_operator.h"
 #include "rocksdb/utilities/options_util.h"
 #include "test/support.h"
+#include "tools/repair.h"
 #include "tools/run_program.h"
 
 namespace cairn {
@@ -192,7 +194,91 @@ TEST_F(RepairTest, DurableDatabases) {
   path_ = dir_ / "killed";
   ExpectUntouched({}, "cairn recover " + path_);
   fs::remove(path_ + "/CURRENT");
-  ExpectUntouched({}, "CAIRN_POOL");
+  EXPECT_EQ(Repair({"--yes"}).exit_code, 0);
+  ExpectUntouched({}, "cairn recover " + path_);
+  ExpectWhole();
+}
+
+// A killed durable database whose MANIFEST is lost: what the pool holds is not in it, and recovery needs a MANIFEST.
+TEST_F(RepairTest, ALostManifestBesideAPoolThatHoldsWrites) {
+  Options options = Stock();
+  options.create_missing_column_families = true;
+  ASSERT_OK(
+      rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend", &options.merge_operator));
+  SubMemTableOptions memtable;
+  memtable.durable = true;
+  options.memtable_factory = NewSubMemTableFactory(memtable);
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  DB* raw = nullptr;
+  ASSERT_OK(cairn::Open(options, path_, {{"default", options}, {"without a table", options}, {"third", options}},
+                        &handles, &raw));
+  std::unique_ptr<DB> db(raw);
+  ASSERT_OK(db->GetDbIdentity(id_));
+  handles.push_back(nullptr);
+  ASSERT_OK(db->CreateColumnFamily(options, "later", &handles.back()));
+  for (int i = 0; i < 100; ++i) {
+    for (auto* handle : handles) {
+      ASSERT_OK(db->Merge(WriteOptions(), handle, "key" + std::to_string(i % 10), std::to_string(i)));
+    }
+    if (i == 50) ASSERT_OK(db->Flush(rocksdb::FlushOptions(), handles[0]));
+    if (i == 70) ASSERT_OK(db->Flush(rocksdb::FlushOptions(), {handles[0], handles[2]}));
+  }
+  const auto read = [](DB* from, const std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+    std::map<std::string, std::string> all;
+    for (auto* family : families) {
+      const std::unique_ptr<rocksdb::Iterator> at(from->NewIterator(rocksdb::ReadOptions(), family));
+      for (at->SeekToFirst(); at->Valid(); at->Next()) {
+        all[family->GetName() + " " + at->key().ToString()] = at->value().ToString();
+      }
+    }
+    return all;
+  };
+  const std::map<std::string, std::string> expected = read(db.get(), handles);
+  ASSERT_EQ(expected.size(), 40u);
+  const std::string killed = dir_ / "killed";
+  fs::copy(path_, killed);
+  for (auto* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+  db.reset();
+  for (const std::string damage :
+       {"MANIFEST is lost", "MANIFEST is cut off", "MANIFEST is garbage", "CURRENT is lost", "interrupted"}) {
+    SCOPED_TRACE(damage);
+    path_ = dir_ / damage;
+    fs::copy(killed, path_);
+    if (damage == "MANIFEST is cut off") {
+      fs::resize_file(File("MANIFEST"), 30);
+    } else if (damage == "MANIFEST is garbage") {
+      std::ofstream(File("MANIFEST")) << std::string(5000, 'x');
+    } else {
+      fs::remove(File(damage == "CURRENT is lost" ? "CURRENT" : "MANIFEST"));
+    }
+    if (damage == "interrupted") {
+      // After the new MANIFEST, before the pool's writes.
+      std::unique_ptr<DatabaseRepair> repair;
+      ASSERT_OK(DatabaseRepair::Begin(path_, &repair));
+      RepairPlan plan;
+      ASSERT_OK(repair->Plan(&plan));
+      ASSERT_EQ(plan.step, RepairStep::kRebuild);
+      ASSERT_OK(repair->Do(plan));
+      repair.reset();
+      ExpectUntouched({ProgramPath("cairn"), "recover", path_}, "cairn repair");
+    } else {
+      const ProgramResult asked = ExpectAsks();
+      EXPECT_CONTAINS(asked.err, damage == "CURRENT is lost" ? "nothing is lost" : "writes in ");
+    }
+    const ProgramResult result = Repair({"--yes"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    std::vector<std::string> names;
+    std::vector<rocksdb::ColumnFamilyHandle*> again;
+    ASSERT_OK(OpenWithStoredOptions(path_, &names, &again, &raw));
+    db.reset(raw);
+    EXPECT_EQ(read(db.get(), again), expected) << result.err << result.out;
+    std::string id;
+    ASSERT_OK(db->GetDbIdentity(id));
+    EXPECT_EQ(id, id_);
+    for (auto* handle : again) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+    db.reset();
+    ExpectUntouched({}, "opens without repair", 0);
+  }
 }
 
 TEST_F(RepairTest, ABusyDatabase) {
