@@ -8,10 +8,13 @@
 
 #include "db/cairn_db.h"
 #include "db/cairn_parts.h"
+#include "db/column_family.h"
+#include "db/external_sst_file_ingestion_job.h"
 #include "db/opening.h"
 #include "db/range_deletions.h"
 #include "db/repair_tables.h"
 #include "db/stored_seed.h"
+#include "db/trie_ingestion.h"
 #include "memtable_cache/tailing.h"
 
 // Nothing but the linker refers to what is defined here; db/register.cc does, so that the file is linked from an
@@ -93,6 +96,27 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
   if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
   return created;
+}
+
+// Where RocksDB has found the deepest level that is free, a trie may want a shallower one.
+Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
+    SuperVersion* super_version, bool force_global_seqno, CompactionStyle style, SequenceNumber last_seqno,
+    IngestedFileInfo* file, SequenceNumber* assigned_seqno, std::optional<int> prev_batch_uppermost_level) {
+  const Status s = own::AssignLevelToIngestedFile(this, super_version, force_global_seqno, style, last_seqno, file,
+                                                  assigned_seqno, prev_batch_uppermost_level);
+  if (!s.ok() || file->picked_level == 0 || cfd_->ioptions()->sst_partitioner_factory == nullptr) return s;
+  const ColumnFamilyOptions options = cfd_->GetLatestCFOptions();
+  cairn::TrieOptions trie;
+  if (!cairn::IsTrie(options, &trie)) return s;
+  const cairn::HashPrefixMap map = cairn::ContainerMapOf(trie);
+  const cairn::ArrivingFile arriving{file->fd.GetFileSize(), file->num_entries, map.Position(file->start_ukey),
+                                     map.Position(file->limit_ukey)};
+  // The last level may be kept for files that are ingested behind.
+  const int last = cfd_->NumberLevels() - (cfd_->ioptions()->allow_ingest_behind ? 2 : 1);
+  file->picked_level =
+      cairn::LevelOfArriving(trie, options.write_buffer_size, arriving, std::min(file->picked_level, last),
+                             [&](int level) { return IngestedFileFitInLevel(file, level); });
+  return s;
 }
 
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges, size_t count, bool include_end) {

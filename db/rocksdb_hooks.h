@@ -11,10 +11,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "db/db_impl/db_impl.h"
+#include "db/external_sst_file_ingestion_job.h"
 #include "db/memtable.h"
 #include "rocksdb/db.h"
 #include "utilities/transactions/pessimistic_transaction.h"
@@ -41,6 +43,12 @@ rocksdb::Status CreateColumnFamilyImpl(
     rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
     const rocksdb::ColumnFamilyOptions& options, const std::string& name,
     rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyImpl");
+
+rocksdb::Status AssignLevelToIngestedFile(
+    rocksdb::ExternalSstFileIngestionJob* job, rocksdb::SuperVersion* super_version, bool force_global_seqno,
+    rocksdb::CompactionStyle style, rocksdb::SequenceNumber last_seqno, rocksdb::IngestedFileInfo* file,
+    rocksdb::SequenceNumber* assigned_seqno,
+    std::optional<int> prev_batch_uppermost_level) asm("cairn_rocksdb_AssignLevelToIngestedFile");
 
 rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
                                     const rocksdb::RangePtr* ranges, size_t count,

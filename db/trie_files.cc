@@ -81,7 +81,8 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
       file.bytes = sst.size;
       file.data_bytes = sst.size;
       file.container = map.ContainerAt(map.Position(sst.smallestkey), depth);
-      file.straddles = file.container != map.ContainerAt(map.Position(sst.largestkey), depth);
+      file.last_container = map.ContainerAt(map.Position(sst.largestkey), depth);
+      file.straddles = file.container != file.last_container;
       const auto found = by_number.find(file.number);
       if (found != by_number.end()) {
         DescribeFile(*found->second, &file);
@@ -137,7 +138,8 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
   described->bytes = file.meta->fd.GetFileSize();
   described->data_bytes = described->bytes;
   described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
-  described->straddles = described->container != map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
+  described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
+  described->straddles = described->container != described->last_container;
   std::shared_ptr<const rocksdb::TableProperties> properties;
   Status s = super_version_->current->GetTableProperties(rocksdb::ReadOptions(), &properties, file.meta);
   if (!s.ok()) return s;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "db/trie_ingestion.h"
 #include "table/trie_rules.h"
 
 namespace cairn {
@@ -15,12 +16,23 @@ constexpr double kFinestBrake = 100;
 constexpr double kNewsOfOperands = 0.25;
 constexpr double kTellingOperands = 0.05;
 
+// How urgent it is to split a file that lies in nobody's way: a little more than a column that is just full.
+constexpr double kSplitScore = 1.1;
+
 }  // namespace
 
 bool TriePicker::IsFull(const ContainerId& id, const Column& column) const {
   const int trigger = id.depth == 0 ? shape_->trie().root_trigger : TriggerOf(shape_->trie());
-  const int filled = id.depth == 0 ? static_cast<int>(column.files) : column.occupied_slots();
+  const int filled = id.depth == 0 ? static_cast<int>(column.files) : FilledSlots(id, column);
   return filled >= trigger;
+}
+
+// Those that straddling files take included.
+int TriePicker::FilledSlots(const ContainerId& id, const Column& column) const {
+  if (shape_->straddlers().empty()) return column.occupied_slots();
+  const int first = FirstLevelOfDepth(shape_->trie(), id.depth);
+  const int last = shape_->LastLevel(id.depth);
+  return column.occupied_slots() + static_cast<int>(shape_->StraddlersIn(id, first, last).size());
 }
 
 double TriePicker::CachedMergedShare(const ContainerId& id, const Column& column) {
@@ -58,7 +70,7 @@ bool TriePicker::WaitsForChildren(const ContainerId& parent, const Column& colum
 std::vector<ContainerId> TriePicker::SinkingChildren(const ContainerId& parent) const {
   std::vector<ContainerId> sinking;
   if (parent.depth == shape_->trie().depth) return sinking;
-  const int last = LastLevelOfDepth(shape_->trie(), parent.depth + 1);
+  const int last = shape_->LastLevel(parent.depth + 1);
   int most = 0;
   for (const ContainerId& child : shape_->Children(parent)) {
     const Column* column = shape_->Find(child);
@@ -73,9 +85,8 @@ std::vector<ContainerId> TriePicker::SinkingChildren(const ContainerId& parent) 
 }
 
 bool TriePicker::MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const {
-  if (column.busy || column.files == 0) return false;
-  const int level =
-      kind == TrieJob::Kind::kMerge ? LastLevelOfDepth(shape_->trie(), id.depth) : shape_->NextFreeLevel(id);
+  if (column.busy || column.files == 0 || !shape_->StraddlersInTheWay(id).empty()) return false;
+  const int level = kind == TrieJob::Kind::kMerge ? shape_->LastLevel(id.depth) : shape_->NextFreeLevel(id);
   if (level == 0) return false;
   *job = TrieJob();
   job->kind = kind;
@@ -89,25 +100,52 @@ bool TriePicker::MakeJob(const ContainerId& id, const Column& column, TrieJob::K
   return true;
 }
 
-bool TriePicker::PickSplit(TrieJob* job) const {
+void TriePicker::MakeSplit(const TrieShape& shape, const TrieFile& file, double score, TrieJob* job) {
+  *job = TrieJob();
+  job->kind = TrieJob::Kind::kSplit;
+  job->id = {DepthOfLevel(shape.trie(), file.level), file.container};
+  job->inputs.assign(1, file.number);
+  job->output_level = file.level;
+  job->input_bytes = file.bytes;
+  job->expected_bytes = file.bytes;
+  job->score = score;
+}
+
+bool TriePicker::PickSplit(uint64_t last, TrieJob* job) const {
   for (const auto& [number, straddler] : shape_->straddlers()) {
     const auto& [file, busy] = straddler;
-    if (busy) continue;
-    *job = TrieJob();
-    job->kind = TrieJob::Kind::kSplit;
-    job->id = {DepthOfLevel(shape_->trie(), file.level), file.container};
-    job->inputs.assign(1, number);
-    job->output_level = file.level;
-    job->input_bytes = file.bytes;
-    job->expected_bytes = file.bytes;
-    job->score = 100;
+    if (busy || number > last) continue;
+    MakeSplit(*shape_, file, kSplitScore, job);
     return true;
   }
   return false;
 }
 
+bool TriePicker::PickLargestSplit(TrieJob* job) const {
+  const TrieFile* largest = nullptr;
+  for (const auto& [number, straddler] : shape_->straddlers()) {
+    const auto& [file, busy] = straddler;
+    if (!busy && (largest == nullptr || file.bytes > largest->bytes)) largest = &file;
+  }
+  if (largest == nullptr) return false;
+  MakeSplit(*shape_, *largest, kSplitScore, job);
+  return true;
+}
+
+bool TriePicker::IsSensible(const TrieFile& straddler) const {
+  const double part = static_cast<double>(straddler.bytes) / static_cast<double>(TrieShape::PiecesOf(straddler));
+  const int depth = DepthOfLevel(shape_->trie(), straddler.level);
+  return part >= kSensiblePart * SlotBytes(shape_->trie(), write_buffer_bytes_, depth);
+}
+
+std::vector<uint64_t> TriePicker::StraddlersHolding(const ContainerId& id, TrieJob::Kind kind) const {
+  std::vector<uint64_t> holding = shape_->StraddlersInTheWay(id);
+  if (!holding.empty() || kind == TrieJob::Kind::kMerge || shape_->NextFreeLevel(id) != 0) return holding;
+  const int top = FirstLevelOfDepth(shape_->trie(), id.depth + 1);
+  return shape_->StraddlersIn(id, top, top);
+}
+
 bool TriePicker::Pick(TrieJob* best) {
-  if (!shape_->straddlers().empty()) return PickSplit(best);
   bool found = false;
   auto consider = [&](const TrieJob& job) {
     if (!found || job.score > best->score) {
@@ -118,6 +156,7 @@ bool TriePicker::Pick(TrieJob* best) {
   // Both are filled by parents, which come before their children in the order of columns.
   std::set<ContainerId> blocking;
   std::set<ContainerId> sinking;
+  std::map<uint64_t, double> holding;  // straddling files, with the score of what waits for them
   for (const auto& [id, column] : shape_->columns()) {
     const bool blocks = blocking.count(id) != 0;
     const bool sinks = sinking.count(id) != 0;
@@ -129,19 +168,31 @@ bool TriePicker::Pick(TrieJob* best) {
       continue;
     }
     const TrieJob::Kind kind = sinks ? TrieJob::Kind::kMerge : KindFor(id, column);
+    double score = id.depth == 0 ? static_cast<double>(column.files) / shape_->trie().root_trigger
+                                 : static_cast<double>(FilledSlots(id, column)) / TriggerOf(shape_->trie());
+    if (blocks || sinks) score += 10;
     TrieJob job;
     if (MakeJob(id, column, kind, &job)) {
-      job.score = id.depth == 0 ? static_cast<double>(column.files) / shape_->trie().root_trigger
-                                : static_cast<double>(column.occupied_slots()) / TriggerOf(shape_->trie());
-      if (blocks || sinks) job.score += 10;
+      job.score = score;
       consider(job);
-    } else if (kind != TrieJob::Kind::kMerge) {
+      continue;
+    }
+    for (uint64_t number : StraddlersHolding(id, kind)) holding[number] = std::max(holding[number], score + 1);
+    if (kind != TrieJob::Kind::kMerge) {
       const int top = FirstLevelOfDepth(shape_->trie(), id.depth + 1);
       for (const ContainerId& child : shape_->Children(id)) {
         const Column* column_below = shape_->Find(child);
         if (!column_below->slots.empty() && column_below->slots.begin()->first == top) blocking.insert(child);
       }
     }
+  }
+  for (const auto& [number, straddler] : shape_->straddlers()) {
+    const auto& [file, busy] = straddler;
+    const auto held = holding.find(number);
+    if (busy || (held == holding.end() && !IsSensible(file))) continue;
+    TrieJob job;
+    MakeSplit(*shape_, file, held == holding.end() ? kSplitScore : held->second, &job);
+    consider(job);
   }
   TrieJob for_space;
   if ((!found || SpaceHasChanged()) && PickForSpace(&for_space)) consider(for_space);
@@ -171,10 +222,18 @@ bool TriePicker::IsFutile(const ContainerId& id, const Column& column) const {
          found->second.oldest_snapshot == oldest_snapshot_;
 }
 
-// A write buffer's worth, for what is flushed while the compaction runs.
+// A write buffer's worth, for what is flushed while the compaction runs. The median, because a file that was ingested
+// may be of any size.
 double TriePicker::NextFlush() const {
   const Column& root = shape_->root();
-  return root.files == 0 ? 0 : static_cast<double>(root.bytes) / static_cast<double>(root.files);
+  std::vector<uint64_t> sizes;
+  for (const auto& [level, slot] : root.slots) {
+    for (const TrieFile& file : slot) sizes.push_back(file.bytes);
+  }
+  if (sizes.empty()) return 0;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return static_cast<double>(*middle);
 }
 
 // Bytes of a trie with this share of the garbage that the bound allows, by the latest estimate.
@@ -247,11 +306,13 @@ bool TriePicker::PickForSpace(TrieJob* best) {
       found = true;
     }
   }
+  // What keeps their columns from being compacted, and may hold the garbage itself.
+  if (!found && PickLargestSplit(best)) found = true;
   if (!found) return false;
   more_for_space_ = true;
   const double excess = allowed > 0 ? bytes / allowed - 1 : 1;
   best->score = SpaceScore(excess);
-  best->for_space = true;
+  best->for_space = best->kind != TrieJob::Kind::kSplit;
   return true;
 }
 
@@ -263,7 +324,7 @@ bool TriePicker::PickColumn(const ContainerId& id, TrieJob* job) {
     kind = TrieJob::Kind::kRoot;
   } else if (!IsLeaf(*column) && id.depth < shape_->trie().depth) {
     kind = TrieJob::Kind::kPush;
-  } else if (column->files == 1 && column->slots.begin()->first == LastLevelOfDepth(shape_->trie(), id.depth) &&
+  } else if (column->files == 1 && column->slots.begin()->first == shape_->LastLevel(id.depth) &&
              column->slots.begin()->second[0].only_live) {
     // In a higher slot it would keep its siblings' parent from moving.
     return false;

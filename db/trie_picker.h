@@ -8,7 +8,9 @@
 //   - columns that lie so high that their parent would run out of slots before they are full: 10 more; they sink,
 //   merged
 //     in place into the oldest slot, and their parent waits for that
-//   - a file that straddles containers, before everything else: it is split where it lies
+//   - a file that straddles containers is split where it lies: when its parts are of a sensible size
+//     (trie_ingestion.h), or when it lies in the way of something that is due, which it then precedes. Nothing else
+//     waits for it
 //   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it
 //   writes; its
 //     score grows with the excess
@@ -46,17 +48,19 @@ struct TrieJob {
 
 class TriePicker {
  public:
-  // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound.
-  TriePicker(const TrieShape* shape, uint64_t slack_bytes) : shape_(shape), slack_bytes_(slack_bytes) {}
+  // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound. 0 write
+  // buffer: every part of a file that straddles is of a sensible size.
+  TriePicker(const TrieShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes = 0)
+      : shape_(shape), slack_bytes_(slack_bytes), write_buffer_bytes_(write_buffer_bytes) {}
 
   // False when nothing is due. The column of *job is not busy; the caller marks it before it picks again.
   bool Pick(TrieJob* job);
 
-  // The next file that straddles containers, if there is one that is not being split.
-  bool PickSplit(TrieJob* job) const;
+  // The next file that straddles containers, of numbers up to `last`, if there is one that is not being split.
+  bool PickSplit(uint64_t last, TrieJob* job) const;
 
   // The compaction of one column whatever its state; false when it is busy, empty, has no slot to go to, or is already
-  // one table of live keys in the oldest slot. For compaction by hand.
+  // one table of live keys in the oldest slot; or when a straddling file lies in its way. For compaction by hand.
   bool PickColumn(const ContainerId& id, TrieJob* job);
 
   // To be called around each compaction. `oldest_snapshot` tells whether a merge that freed nothing may do better now.
@@ -85,10 +89,16 @@ class TriePicker {
  private:
   bool IsLeaf(const Column& column) const { return column.files_below == 0; }
   bool IsFull(const ContainerId& id, const Column& column) const;
+  int FilledSlots(const ContainerId& id, const Column& column) const;
   TrieJob::Kind KindFor(const ContainerId& id, const Column& column);
   std::vector<ContainerId> SinkingChildren(const ContainerId& parent) const;
   bool WaitsForChildren(const ContainerId& parent, const Column& column) const;
   bool MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const;
+  static void MakeSplit(const TrieShape& shape, const TrieFile& file, double score, TrieJob* job);
+  bool PickLargestSplit(TrieJob* job) const;
+  bool IsSensible(const TrieFile& straddler) const;
+  // Those that keep a column from moving, or its parent from writing to it.
+  std::vector<uint64_t> StraddlersHolding(const ContainerId& id, TrieJob::Kind kind) const;
   bool SpaceHasChanged() const;
   double Allowed(double share) const;
   bool PickForSpace(TrieJob* job);
@@ -99,6 +109,7 @@ class TriePicker {
 
   const TrieShape* const shape_;
   const uint64_t slack_bytes_;
+  const uint64_t write_buffer_bytes_;
 
   // As for counters, until a merge shows that more stays.
   double operand_share_ = 0;

@@ -357,6 +357,123 @@ TEST(TriePickerTest, NearlyEmptyColumnsStayWhileTheirParentHasTwoSlotsForThem) {
   EXPECT_EQ(job.output_level, level - 1);
 }
 
+TrieFile Straddler(uint64_t number, int level, uint64_t first, uint64_t last) {
+  TrieFile file = FileAt(number, level, first);
+  file.straddles = true;
+  file.last_container = last;
+  return file;
+}
+
+TEST(TrieShapeTest, StraddlingFilesTakeTheirLevelInAllContainersThatTheyTouch) {
+  const TrieOptions options = SmallTrie();
+  TrieShape shape(options);
+  const int last = LastLevelOfDepth(options, 2);
+  shape.Add(Straddler(1, last, 1, 2));
+  shape.Add(Straddler(2, last, 6, 9));
+  shape.Add(Straddler(3, last - 2, 7, 8));
+  EXPECT_EQ(shape.NextFreeLevel({1, 0}), last - 1);
+  EXPECT_EQ(shape.NextFreeLevel({1, 1}), last - 3);
+  EXPECT_EQ(shape.NextFreeLevel({1, 2}), last - 3);
+  EXPECT_EQ(shape.NextFreeLevel({1, 3}), last);
+  EXPECT_EQ(shape.StraddlersIn({0, 0}, last - 2, last).size(), 3u);
+  EXPECT_EQ(shape.StraddlersIn({2, 0}, last - 2, last).size(), 0u);
+  EXPECT_EQ(shape.StraddlersIn({2, 2}, last - 2, last), std::vector<uint64_t>({1}));
+  EXPECT_EQ(shape.StraddlersIn({2, 7}, last - 2, last), std::vector<uint64_t>({3, 2}));
+  EXPECT_EQ(shape.StraddlersIn({3, 35}, last, last), std::vector<uint64_t>({2}));
+  EXPECT_EQ(shape.bytes(), 3 * kBytesPerEntry);
+  for (uint64_t number : {1, 2, 3}) shape.Remove(number);
+  EXPECT_EQ(shape.NextFreeLevel({1, 1}), last);
+  EXPECT_EQ(shape.bytes(), 0u);
+}
+
+TEST(TrieShapeTest, TheLastLevelMayBelongToWhatIsIngestedBehind) {
+  const TrieOptions options = SmallTrie();
+  const TrieShape shape(options, TrieShape::LastOfAll::kReserved);
+  const int last = LastLevelOfDepth(options, options.depth);
+  EXPECT_EQ(shape.LastLevel(options.depth), last - 1);
+  EXPECT_EQ(shape.NextFreeLevel({options.depth - 1, 0}), last - 1);
+  EXPECT_EQ(shape.LastLevel(1), LastLevelOfDepth(options, 1));
+}
+
+// A file whose parts would be small stays whole until it is in the way.
+TEST(TriePickerTest, AStraddlingFileIsSplitWhenItIsInTheWay) {
+  const TrieOptions options = SmallTrie();
+  TrieShape shape(options);
+  TriePicker picker(&shape, 0, 1000 * kBytesPerEntry);
+  const int last = LastLevelOfDepth(options, 1);
+  shape.Add(Straddler(1, last - 1, 0, 1));
+  TrieJob job;
+  EXPECT_FALSE(picker.Pick(&job)) << "its parts are small";
+  // Below it, a column is full, and goes its way.
+  shape.Add(FileAt(2, last, 1));
+  for (uint64_t number = 10; number < 14; ++number)
+    shape.Add(FileAt(number, last + 1 - static_cast<int>(number - 10), 3));
+  shape.Remove(10);
+  shape.Add(FileAt(10, last - 4, 3));
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kPush);
+  EXPECT_EQ(job.id, (ContainerId{1, 3}));
+  shape.SetBusy(job.id, true);
+  EXPECT_FALSE(picker.Pick(&job));
+  // Above and below it, container 1 becomes full: with the file itself it has four slots.
+  shape.Add(FileAt(3, last - 2, 1));
+  EXPECT_FALSE(picker.Pick(&job));
+  shape.Add(FileAt(4, last - 3, 1));
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kSplit);
+  EXPECT_EQ(job.inputs, std::vector<uint64_t>({1}));
+  EXPECT_EQ(job.output_level, last - 1);
+  shape.SetStraddlerBusy(1, true);
+  EXPECT_FALSE(picker.Pick(&job)) << "while it is split, its container waits";
+  shape.Remove(1);
+  shape.Add(FileAt(20, last - 1, 0));
+  shape.Add(FileAt(21, last - 1, 1));
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.id, (ContainerId{1, 1}));
+}
+
+TEST(TriePickerTest, NothingElseWaitsForAStraddlingFile) {
+  const TrieOptions options = SmallTrie();
+  TrieShape shape(options);
+  TriePicker picker(&shape, 0);  // all parts are large enough
+  const int last = LastLevelOfDepth(options, 1);
+  shape.Add(Straddler(1, last, 0, 3));
+  TrieJob job;
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kSplit);
+  shape.SetStraddlerBusy(1, true);
+  EXPECT_FALSE(picker.Pick(&job));
+  for (uint64_t number = 10; number < 14; ++number) shape.Add(FileAt(number, 0, 0));
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kRoot);
+  EXPECT_EQ(job.output_level, last - 1);
+}
+
+// No level is free above it, and no column is there that could be compacted.
+TEST(TriePickerTest, AStraddlingFileInTheNewestSlotIsSplitForItsParent) {
+  const TrieOptions options = SmallTrie();
+  TrieShape shape(options);
+  TriePicker picker(&shape, 0, 1000 * kBytesPerEntry);
+  shape.Add(Straddler(1, FirstLevelOfDepth(options, 1), 0, 3));
+  for (uint64_t number = 10; number < 14; ++number) shape.Add(FileAt(number, 0, 0));
+  TrieJob job;
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kSplit);
+}
+
+TEST(TriePickerTest, WhatStraddlesIsNoGarbage) {
+  const TrieOptions options = SmallTrie();
+  TrieShape shape(options);
+  TriePicker picker(&shape, 0, 1000 * kBytesPerEntry);
+  for (uint64_t container = 0; container < 4; ++container) {
+    shape.Add(FileAt(container + 10, LastLevelOfDepth(options, 1), container));
+  }
+  shape.Add(Straddler(1, LastLevelOfDepth(options, 2), 0, 3));
+  EXPECT_EQ(picker.Space().live, 5 * kBytesPerEntry);
+  EXPECT_EQ(picker.Space().bytes, 5 * kBytesPerEntry);
+  EXPECT_EQ(picker.SpacePressure(), 0);
+}
+
 // A merge that frees nothing (a snapshot holds the old versions) is not tried for ever.
 TEST(TriePickerTest, AFutileMergeIsNotRepeated) {
   TrieOptions options = SmallTrie();

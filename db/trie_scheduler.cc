@@ -137,8 +137,9 @@ TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, rocksdb::ColumnFami
   TrieOptions trie;
   FamilyPtr family;
   if (s.ok() && IsTrie(descriptor.options, &trie)) {
-    const uint64_t slack = std::min<uint64_t>(descriptor.options.write_buffer_size / 8, 64 << 10);
-    family = std::make_shared<Family>(id, descriptor.name, trie, slack);
+    const auto last =
+        db_->GetDBOptions().allow_ingest_behind ? TrieShape::LastOfAll::kReserved : TrieShape::LastOfAll::kUsed;
+    family = std::make_shared<Family>(id, descriptor.name, trie, last, descriptor.options.write_buffer_size);
     family->automatic = !descriptor.options.disable_auto_compactions;
     family->error = CheckTrieOptions(descriptor.options);
     if (!family->error.ok()) {
@@ -200,7 +201,9 @@ Status TrieScheduler::Follow(Lock* lock, const FamilyPtr& family) {
   }
   std::vector<HeldVersion::File> unknown;
   if (family->state == State::kUnread || version->number() > family->version) {
+    const int last_level = family->shape.LastLevel(family->shape.trie().depth);
     for (const HeldVersion::File& file : version->Files()) {
+      if (file.level > last_level) continue;
       if (family->shape.LevelOf(file.number()) != file.level) unknown.push_back(file);
     }
     const bool first = family->state == State::kUnread;
@@ -563,6 +566,12 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
       changed_.wait(*lock);
       continue;
     }
+    const std::vector<uint64_t> in_the_way = family->shape.StraddlersInTheWay(id);
+    if (!in_the_way.empty()) {
+      s = SplitStraddlers(lock, family, *std::max_element(in_the_way.begin(), in_the_way.end()));
+      if (!s.ok()) return s;
+      continue;
+    }
     TrieJob job;
     if (!family->picker.PickColumn(id, &job)) {
       const bool pushes = id.depth < family->shape.trie().depth && (id.depth == 0 || column->files_below > 0);
@@ -584,15 +593,21 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
   }
 }
 
-Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family) {
+Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family, uint64_t last) {
   while (true) {
     Status s = family->stale ? Follow(lock, family) : Status::OK();
-    if (!s.ok() || family->shape.straddlers().empty()) return s;
+    const auto& straddlers = family->shape.straddlers();
+    if (!s.ok() || straddlers.empty() || straddlers.begin()->first > last) return s;
+    if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     TrieJob job;
-    if (family->picker.PickSplit(&job)) {
+    if (family->picker.PickSplit(last, &job)) {
       s = RunJob(lock, family, job);
-      if (!s.ok()) return s;
+      if (s.IsAborted()) {
+        changed_.wait_for(*lock, std::chrono::microseconds(kConflictRetryMicros));
+      } else if (!s.ok()) {
+        return s;
+      }
     } else {
       changed_.wait(*lock);
     }
@@ -624,7 +639,9 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     }
     ++manual_;
     if (s.ok()) s = Follow(&lock, family);
-    if (s.ok()) s = SplitStraddlers(&lock, family);
+    // Those that come later are split where they lie in the way.
+    const auto& straddlers = family->shape.straddlers();
+    if (s.ok() && !straddlers.empty()) s = SplitStraddlers(&lock, family, straddlers.rbegin()->first);
     for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
       std::vector<ContainerId> columns;
       for (const auto& [id, column] : family->shape.columns()) {

@@ -23,6 +23,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <condition_variable>
 #include <cstdint>
@@ -100,8 +101,12 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   enum class State { kUnread, kReady, kRefused };
 
   struct Family {
-    Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, uint64_t slack_bytes)
-        : id(family_id), name(std::move(family_name)), shape(trie), picker(&shape, slack_bytes) {}
+    Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, TrieShape::LastOfAll last,
+           uint64_t write_buffer_bytes)
+        : id(family_id),
+          name(std::move(family_name)),
+          shape(trie, last),
+          picker(&shape, std::min<uint64_t>(write_buffer_bytes / 8, 64 << 10), write_buffer_bytes) {}
 
     const uint32_t id;
     const std::string name;
@@ -152,7 +157,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes);
   void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status);
   void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy);
-  rocksdb::Status SplitStraddlers(Lock* lock, const FamilyPtr& family);
+  // Those of numbers up to `last`.
+  rocksdb::Status SplitStraddlers(Lock* lock, const FamilyPtr& family, uint64_t last);
   rocksdb::Status CompactColumn(Lock* lock, const FamilyPtr& family, const ContainerId& id);
 
   // Null when the column family is no trie or is gone.

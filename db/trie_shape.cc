@@ -20,9 +20,47 @@ void TrieShape::SetStraddlerBusy(uint64_t number, bool busy) {
   if (found != straddlers_.end()) found->second.second = busy;
 }
 
+template <typename Visit>
+void TrieShape::VisitStraddlers(const ContainerId& id, int level, const Visit& visit) const {
+  const auto found = straddlers_by_level_.find(level);
+  if (found == straddlers_by_level_.end()) return;
+  // The containers of the level's depth that `id` is, lies in, or holds.
+  const int depth = DepthOfLevel(trie_, level);
+  uint64_t first = id.container;
+  for (int d = id.depth; d > depth; --d) first = map_.Parent(first);
+  uint64_t end = first + 1;
+  for (int d = id.depth; d < depth; ++d) {
+    first = map_.FirstChild(first);
+    end = map_.FirstChild(end);
+  }
+  const std::map<uint64_t, const TrieFile*>& files = found->second;
+  for (auto it = files.lower_bound(end); it != files.begin();) {
+    --it;
+    if (it->second->last_container < first) return;
+    visit(*it->second);
+  }
+}
+
+std::vector<uint64_t> TrieShape::StraddlersIn(const ContainerId& id, int first, int last) const {
+  std::vector<uint64_t> numbers;
+  if (straddlers_.empty()) return numbers;
+  for (int level = first; level <= last; ++level) {
+    VisitStraddlers(id, level, [&](const TrieFile& file) { numbers.push_back(file.number); });
+  }
+  return numbers;
+}
+
+std::vector<uint64_t> TrieShape::StraddlersInTheWay(const ContainerId& id) const {
+  const Column* column = id.depth == 0 || straddlers_.empty() ? nullptr : Find(id);
+  if (column == nullptr || column->slots.empty()) return {};
+  return StraddlersIn(id, column->slots.begin()->first, LastLevel(id.depth));
+}
+
 void TrieShape::Add(const TrieFile& file) {
   if (file.straddles) {
-    if (!straddlers_.emplace(file.number, std::make_pair(file, false)).second) return;
+    const auto [added, is_new] = straddlers_.emplace(file.number, std::make_pair(file, false));
+    if (!is_new) return;
+    straddlers_by_level_[file.level][file.container] = &added->second.first;
     bytes_ += file.bytes;
     ++version_;
     return;
@@ -44,7 +82,13 @@ void TrieShape::Add(const TrieFile& file) {
 void TrieShape::Remove(uint64_t number) {
   const auto straddler = straddlers_.find(number);
   if (straddler != straddlers_.end()) {
-    bytes_ -= straddler->second.first.bytes;
+    const TrieFile& file = straddler->second.first;
+    bytes_ -= file.bytes;
+    const auto level = straddlers_by_level_.find(file.level);
+    const auto place = level->second.find(file.container);
+    // While files change places, another may have taken this one's.
+    if (place != level->second.end() && place->second == &file) level->second.erase(place);
+    if (level->second.empty()) straddlers_by_level_.erase(level);
     ++version_;
     straddlers_.erase(straddler);
     return;
@@ -112,10 +156,16 @@ std::vector<ContainerId> TrieShape::Children(const ContainerId& id) const {
 
 int TrieShape::NextFreeLevel(const ContainerId& id) const {
   if (id.depth >= trie_.depth) return 0;
-  int level = LastLevelOfDepth(trie_, id.depth + 1);
+  int level = LastLevel(id.depth + 1);
   for (const ContainerId& child : Children(id)) {
     const Column* column = Find(child);
     if (!column->slots.empty()) level = std::min(level, column->slots.begin()->first - 1);
+  }
+  if (!straddlers_.empty()) {
+    const int top = FirstLevelOfDepth(trie_, id.depth + 1);
+    for (int taken = top; taken <= level; ++taken) {
+      VisitStraddlers(id, taken, [&](const TrieFile& file) { level = std::min(level, file.level - 1); });
+    }
   }
   return level < FirstLevelOfDepth(trie_, id.depth + 1) ? 0 : level;
 }

@@ -24,16 +24,17 @@ namespace cairn {
 struct TrieFile {
   uint64_t number = 0;
   int level = 0;
-  uint64_t container = 0;  // at the depth of `level`
+  uint64_t container = 0;  // of its smallest key, at the depth of `level`
   uint64_t bytes = 0;
   // Of keys and values alone, at most `bytes`: what would remain if every entry were live and stored without overhead.
   uint64_t data_bytes = 0;
   std::shared_ptr<const KeySketch> sketch;  // null: unknown
   // Every entry is the only one of its key in the file, and no deletion.
   bool only_live = false;
-  // Keys of several containers: a file that was ingested or imported, or written under another fan_out or number of
-  // slots.
+  // Keys of several containers, up to this one: a file that was ingested or imported, or written under another fan_out
+  // or number of slots.
   bool straddles = false;
+  uint64_t last_container = 0;  // of its largest key; meaningless unless it straddles
 };
 
 // A container's name: its depth and its number there.
@@ -67,9 +68,17 @@ struct Column {
 
 class TrieShape {
  public:
-  explicit TrieShape(const TrieOptions& trie) : trie_(trie), map_(ContainerMapOf(trie)) {}
+  // kReserved: the last of all levels is not the trie's, but holds what was ingested behind it (allow_ingest_behind).
+  enum class LastOfAll { kUsed, kReserved };
+
+  explicit TrieShape(const TrieOptions& trie, LastOfAll last = LastOfAll::kUsed)
+      : trie_(trie), last_(last), map_(ContainerMapOf(trie)) {}
 
   const TrieOptions& trie() const { return trie_; }
+  // The oldest slot of a depth. REQUIRES: depth >= 1.
+  int LastLevel(int depth) const {
+    return LastLevelOfDepth(trie_, depth) - (last_ == LastOfAll::kReserved && depth == trie_.depth ? 1 : 0);
+  }
   const HashPrefixMap& map() const { return map_; }
   const std::map<ContainerId, Column>& columns() const { return columns_; }
   uint64_t bytes() const { return bytes_; }
@@ -78,10 +87,17 @@ class TrieShape {
   // The column family's level 0.
   const Column& root() const;
 
-  // Files that break (1), with whether a compaction of theirs runs. They belong to no column; while there are any, they
-  // are split and nothing else is compacted.
+  // Files that break (1), with whether a compaction of theirs runs. They belong to no column, and a column is not
+  // compacted while one of them lies in its way.
   const std::map<uint64_t, std::pair<TrieFile, bool>>& straddlers() const { return straddlers_; }
   void SetStraddlerBusy(uint64_t number, bool busy);
+  // Containers that a straddling file touches.
+  static uint64_t PiecesOf(const TrieFile& straddler) { return straddler.last_container - straddler.container + 1; }
+  // Straddling files that touch the container `id` and whose level lies in first..last. REQUIRES: these are levels of
+  // the depth of `id`, or of the next.
+  std::vector<uint64_t> StraddlersIn(const ContainerId& id, int first, int last) const;
+  // Those among the column's files, or below them at its depth: RocksDB would draw them into a compaction of it.
+  std::vector<uint64_t> StraddlersInTheWay(const ContainerId& id) const;
 
   bool Contains(uint64_t number) const { return levels_.count(number) != 0 || straddlers_.count(number) != 0; }
   // The level of a file; -1 when it is not here.
@@ -96,7 +112,7 @@ class TrieShape {
   void SetBusy(const ContainerId& id, bool busy);
 
   // The level that a compaction of `id` into the next depth may write, by (3): one above the newest file of all
-  // children. 0 when there is none: the fullest child has to be compacted first.
+  // children, and above files that straddle them. 0 when there is none: the fullest child has to be compacted first.
   int NextFreeLevel(const ContainerId& id) const;
 
   // Non-null children of `id`.
@@ -110,12 +126,18 @@ class TrieShape {
   };
 
   void CountBelow(const ContainerId& id, bool added);
+  // Calls visit(file) for the straddling files of one level that touch the container.
+  template <typename Visit>
+  void VisitStraddlers(const ContainerId& id, int level, const Visit& visit) const;
 
   const TrieOptions trie_;
+  const LastOfAll last_;
   const HashPrefixMap map_;
   std::map<ContainerId, Column> columns_;
   std::unordered_map<uint64_t, Place> levels_;  // by file number
   std::map<uint64_t, std::pair<TrieFile, bool>> straddlers_;
+  // Those of a level by their first container, which no two share: files of a level are disjoint.
+  std::map<int, std::map<uint64_t, const TrieFile*>> straddlers_by_level_;
   uint64_t bytes_ = 0;
   uint64_t version_ = 0;
 };

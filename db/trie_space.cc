@@ -20,6 +20,7 @@ struct Sample {
 struct Counted {
   const TrieFile* file;
   ContainerId id;
+  bool straddles = false;
   uint32_t samples = 0;
   // Of the samples. Fractions are operands that are folded.
   double live = 0;
@@ -126,6 +127,14 @@ TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
       for (const TrieFile& file : slot) files.push_back({&file, id});
     }
   }
+  if (!shape.straddlers().empty()) {
+    for (const auto& [number, straddler] : shape.straddlers()) {
+      const TrieFile& file = straddler.first;
+      files.push_back({&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true});
+    }
+    std::stable_sort(files.begin(), files.end(),
+                     [](const Counted& a, const Counted& b) { return a.file->level < b.file->level; });
+  }
   const std::vector<Sample> samples = Gather(files, kMaxSpaceSamples);
   for (size_t begin = 0; begin < samples.size();) {
     size_t end = begin + 1;
@@ -135,17 +144,18 @@ TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
   }
   TrieSpace space;
   for (const Counted& counted : files) {
+    const uint64_t live = counted.Share(counted.file->data_bytes, counted.live);
+    space.bytes += counted.file->bytes;
+    space.live += live;
+    if (counted.straddles) continue;
     ColumnSpace& column = space.columns[counted.id];
     column.bytes += counted.file->bytes;
-    const uint64_t live = counted.Share(counted.file->data_bytes, counted.live);
     column.live += live;
     column.merged += counted.Share(counted.file->bytes, counted.merged);
     column.after_parent += counted.Share(counted.file->bytes, counted.after_parent);
     column.shadowing += counted.SharePresent(counted.file->bytes, counted.shadowing);
     column.folded += counted.SharePresent(counted.file->bytes, counted.folded);
     column.folded_below += counted.SharePresent(counted.file->bytes, counted.folded_below);
-    space.bytes += counted.file->bytes;
-    space.live += live;
   }
   return space;
 }

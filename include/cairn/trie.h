@@ -25,7 +25,7 @@
 namespace cairn {
 
 // What shapes a trie. Hash and seed are fixed for the life of a column family; the rest can be changed at any open
-// (tables that no longer lie in one container are split first). Written into the OPTIONS file as the option string of
+// (tables that no longer lie in one container are split). Written into the OPTIONS file as the option string of
 // the partitioner ("cairn.TriePartitioner"), from where the compaction scheduler reads it.
 struct TrieOptions {
   // The hash that orders the keys: "xxh3", or "sha1" as in the paper (about 20 times the CPU). Opening with another
