@@ -19,6 +19,7 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "db/write_brake.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/sst_file_writer.h"
@@ -318,7 +319,8 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
   ASSERT_TRUE(db_->PauseBackgroundWork().ok());
   ASSERT_TRUE(db_->ContinueBackgroundWork().ok());
   db_->DisableManualCompaction();  // CompactFiles is refused, flushes go on
-  for (int file = 0; file < 4 * trie_.root_trigger; ++file) {
+  for (int file = 0; file <= kLeastFilesToSlow; ++file) {
+    EXPECT_EQ(Stats().delayed_write_rate, 0u);
     Load(10, file);
     ASSERT_TRUE(db_->Flush({}).ok());
   }
@@ -447,12 +449,13 @@ TEST_F(TrieDbTest, TheEventOfATableThatIsGoneBringsNothingBack) {
 }
 
 TEST_F(TrieDbTest, FanOutAndSlotsCanChange) {
+  trie_.fan_out = 2;
   Open();
   Load(20000, 0);
   Settle();
   const size_t depths = Stats().depths.size();
   ASSERT_GE(depths, 3u);
-  trie_.fan_out = 8;
+  trie_.fan_out = 4;
   trie_.slots = 5;
   trie_.trigger = 4;
   Open();

@@ -20,6 +20,7 @@ using rocksdb::Status;
 namespace {
 
 constexpr uint64_t kConflictRetryMicros = 50 * 1000;
+constexpr uint64_t kBrakeMicros = 100 * 1000;
 constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
 constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
 // So often must a column family's compactions fail, one after the other, for those who wait for them to be told.
@@ -433,6 +434,7 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
 }
 
 void TrieScheduler::UpdateBrake() {
+  const bool was_on = brake_->rate() > 0;
   brake_->Update(NowMicros(), [this] {
     Lock lock(mutex_);
     double pressure = 0;
@@ -445,6 +447,9 @@ void TrieScheduler::UpdateBrake() {
     }
     return pressure;
   });
+  if (was_on || brake_->rate() == 0) return;
+  Lock lock(mutex_);
+  StartRetryLoopLocked();
 }
 
 Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) {
@@ -492,15 +497,29 @@ void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& 
 
 void TrieScheduler::RetryLaterLocked(const FamilyPtr& family, uint64_t micros) {
   family->retry_at_micros = NowMicros() + micros;
+  StartRetryLoopLocked();
+}
+
+void TrieScheduler::StartRetryLoopLocked() {
   if (!stopping_ && !retry_thread_.joinable()) retry_thread_ = std::thread([this] { RetryLoop(); });
   changed_.notify_all();
 }
 
 void TrieScheduler::RetryLoop() {
   Lock lock(mutex_);
+  uint64_t brake_at = 0;
   while (!stopping_) {
     const uint64_t now = NowMicros();
-    uint64_t next = UINT64_MAX;
+    const bool braking = brake_->rate() > 0;
+    if (braking && now >= brake_at && EnterLocked()) {
+      lock.unlock();
+      UpdateBrake();
+      lock.lock();
+      LeaveLocked();
+      brake_at = NowMicros() + kBrakeMicros;
+      continue;  // anything may have changed meanwhile
+    }
+    uint64_t next = braking ? brake_at : UINT64_MAX;
     bool due = false;
     for (const auto& [id, family] : families_) {
       if (family == nullptr || family->retry_at_micros == 0) continue;

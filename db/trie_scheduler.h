@@ -149,7 +149,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Keeps as many thread-pool items under way as there may be compactions, while there is work.
   void ScheduleLocked();
   void Work();
-  // Slows writers down, or lets them go, as the fullest root demands. REQUIRES: mutex_ is not held.
+  // Slows writers down, or lets them go, as the fullest root demands. While they are held, the retry thread calls it
+  // every tenth of a second. REQUIRES: mutex_ is not held.
   void UpdateBrake();
   bool PickLocked(FamilyPtr* family, TrieJob* job);
   // Runs a compaction that was picked, and its bookkeeping. Lets go of the lock meanwhile.
@@ -173,6 +174,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   void TryAgainLocked(const FamilyPtr& family);  // without delay
   void RetryLaterLocked(const FamilyPtr& family, uint64_t micros);
   void RetryLoop();
+  void StartRetryLoopLocked();
 
   rocksdb::DB* const db_;  // the root DB
   rocksdb::Env* const env_;

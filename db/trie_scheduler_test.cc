@@ -16,6 +16,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cairn/db.h"
@@ -298,8 +299,15 @@ class WriteThrottleTest : public TrieSchedulerTest {
     ASSERT_TRUE(s.ok()) << s.ToString();
     db_.reset(db);
     db_->DisableManualCompaction();
-    for (int flush = 0; flush < 4 * trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
+    for (int flush = 0; flush < (kLeastFilesToSlow + kLeastFilesToStop) / 2; ++flush) Flush(handles_[0], 10, 100);
     ASSERT_TRUE(Await([&] { return Stats(handles_[0]).delayed_write_rate > 0; }));
+    // That of the last flush, which its event sets, or the next tenth of a second.
+    uint64_t rate = 0;
+    ASSERT_TRUE(Await([&] {
+      const uint64_t before = std::exchange(rate, RateOfRocksDB());
+      std::this_thread::sleep_for(std::chrono::milliseconds(250));
+      return before == rate && Stats(handles_[0]).delayed_write_rate == rate;
+    }));
   }
 
   uint64_t RateOfRocksDB() {
@@ -319,6 +327,53 @@ TEST_F(WriteThrottleTest, FlushesOfOthersDoNotRaiseTheRate) {
     ASSERT_TRUE(Await([&] { return RateOfRocksDB() == rate; })) << RateOfRocksDB() << " instead of " << rate;
   }
   EXPECT_EQ(Stats(handles_[0]).delayed_write_rate, rate);
+}
+
+// Keeps the flushes of one column family from beginning.
+class HeldFlushes : public rocksdb::EventListener {
+ public:
+  void OnFlushBegin(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& info) override {
+    if (info.cf_name != "other") return;
+    std::unique_lock<std::mutex> lock(mutex_);
+    changed_.wait(lock, [this] { return released_; });
+  }
+
+  void Release() {
+    std::lock_guard<std::mutex> lock(mutex_);
+    released_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool released_ = false;
+};
+
+// RocksDB raises the rate with each memtable that a column family begins, too, and tells nobody before the flush ends.
+TEST_F(WriteThrottleTest, MemtablesThatAreNotFlushedYetDoNotRaiseTheRate) {
+  auto listener = std::make_shared<HeldFlushes>();
+  options_.listeners.push_back(listener);
+  options_.max_background_jobs = 8;
+  OpenWithAFullRoot();
+  const uint64_t rate = Stats(handles_[0]).delayed_write_rate;
+  ASSERT_TRUE(db_->SetOptions(handles_[1], {{"max_write_buffer_number", "100"}}).ok());
+  rocksdb::FlushOptions begin;
+  begin.wait = false;
+  begin.allow_write_stall = true;
+  const std::string value(rate / 20, 'v');
+  uint64_t bytes = 0;
+  const auto since = std::chrono::steady_clock::now();
+  for (int memtable = 0; memtable < 10; ++memtable) {
+    ASSERT_TRUE(db_->Put({}, handles_[1], Key(memtable), value).ok());
+    ASSERT_TRUE(db_->Flush(begin, handles_[1]).ok());
+    bytes += value.size();
+    ASSERT_TRUE(Await([&] { return RateOfRocksDB() == rate; })) << RateOfRocksDB() << " instead of " << rate;
+  }
+  // What writers got: the rate, and a little that the controller saves up for them.
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
+  EXPECT_LT(static_cast<double>(bytes), static_cast<double>(rate) * (1.1 * seconds + 0.1));
+  listener->Release();
 }
 
 TEST_F(WriteThrottleTest, NoRateIsAboveDelayedWriteRate) {

@@ -79,8 +79,9 @@ void WriteBrake::Release() {
 }
 
 double RootPressure(uint64_t files, int trigger) {
-  const double times = static_cast<double>(files) / trigger;
-  return std::clamp((times - 3) / 2, 0.0, 1.0);
+  const double begin = std::max(3 * trigger, kLeastFilesToSlow);
+  const double end = std::max(5 * trigger, kLeastFilesToStop);
+  return std::clamp((static_cast<double>(files) - begin) / (end - begin), 0.0, 1.0);
 }
 
 }  // namespace cairn

@@ -26,7 +26,8 @@ namespace cairn {
 //
 // where `full` is what writers took while nothing held them, or delayed_write_rate if that is more. RocksDB has one
 // rate for all its column families and changes it by itself: it caps it at delayed_write_rate, and multiplies it by 1.4
-// whenever one of them installs a flush or a compaction. So each Update sets it anew. It is left alone while it is
+// whenever one of them installs a flush or a compaction, or begins a memtable. So each Update sets it anew, and while
+// the brake is on, its owner calls Update every tenth of a second. It is left alone while it is
 // lower than what was set last: then a column family that is no trie holds writers back, too.
 class WriteBrake {
  public:
@@ -62,7 +63,13 @@ inline double ShareOfFullRate(double pressure) { return (1 - pressure) * (1 - pr
 // more space is better than no service.
 constexpr double kMostPressureForSpace = 0.9;
 
-// The pressure of a root with `files` files that is due at `trigger`: 0 up to 3 times the trigger, 1 from 5 times on.
+// Where RocksDB's level0_slowdown_writes_trigger and level0_stop_writes_trigger are by default: a small root holds
+// nobody back before a leveled column family would.
+constexpr int kLeastFilesToSlow = 20;
+constexpr int kLeastFilesToStop = 36;
+
+// The pressure of a root with `files` files that is due at `trigger`: 0 up to 3 times the trigger, but no fewer than
+// kLeastFilesToSlow files; 1 from 5 times the trigger on, but no fewer than kLeastFilesToStop.
 double RootPressure(uint64_t files, int trigger);
 
 }  // namespace cairn
