@@ -16,6 +16,7 @@
 #include "db/trie_scheduler.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/stackable_db.h"
+#include "table/written_totals.h"
 
 namespace cairn {
 
@@ -70,6 +71,8 @@ std::string StatsText(rocksdb::DB* db, ColumnFamilyHandle* family, bool table) {
 
 const char DatabaseServices::kNoName[] = "";
 
+DatabaseServices::~DatabaseServices() { ForgetWrittenTotals(session_id_); }
+
 DatabaseServices* DatabaseServices::In(const DBOptions& options) {
   if (options.listeners.empty() || !IsServices(options.listeners.front().get())) return nullptr;
   return static_cast<DatabaseServices*>(options.listeners.front().get());
@@ -84,6 +87,8 @@ CairnDB::CairnDB(const DBOptions& options, const std::string& path, bool seq_per
     : DBImpl(options, path, seq_per_batch, batch_per_txn, read_only) {}
 
 CairnDB::~CairnDB() {
+  std::string session_id;
+  if (GetDbSessionId(session_id).ok()) services()->SetSession(session_id);
   // DBImpl's destructor closes a database that is still open, whatever snapshots live; the services finish after it.
   if (services()->durable() != nullptr) services()->durable()->BeginClose();
 }

@@ -30,6 +30,9 @@ namespace cairn {
 // What Cairn keeps for one open database. As a listener it has no name, so that no OPTIONS file mentions it.
 class DatabaseServices : public rocksdb::EventListener {
  public:
+  // When the DBImpl is gone, and with it everything that writes tables.
+  ~DatabaseServices() override;
+
   // Those that OpenDatabase has put into the options; null if they are of another database.
   static DatabaseServices* In(const rocksdb::DBOptions& options);
 
@@ -42,6 +45,9 @@ class DatabaseServices : public rocksdb::EventListener {
   void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
   EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
 
+  // Of the open database, before it closes.
+  void SetSession(const std::string& session_id) { session_id_ = session_id; }
+
   static bool IsServices(const rocksdb::EventListener* listener) {
     // The address tells; other listeners may have an empty name, too, and may not be cast.
     return listener != nullptr && listener->Name() == kNoName;
@@ -52,6 +58,7 @@ class DatabaseServices : public rocksdb::EventListener {
 
   std::unique_ptr<DurableWrites> durable_;
   std::shared_ptr<EnvironmentOptions> environment_;
+  std::string session_id_;
 };
 
 class CairnDB final : public rocksdb::DBImpl {

@@ -17,6 +17,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "table/ect_table.h"
 #include "table/ect_table_index.h"
+#include "table/written_totals.h"
 
 namespace cairn {
 namespace {
@@ -93,6 +94,23 @@ TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
     if (found != model.end()) {
       ASSERT_EQ(found->second, value);
     }
+  }
+}
+
+TEST_F(SiltTest, AClosedDatabaseLeavesNoTotalsBehind) {
+  ASSERT_TRUE(UseSilt(&options_, SiltOptions()).ok());
+  const size_t before = CountWrittenTotals();
+  for (int i = 0; i < 3; ++i) {
+    Open();
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(1), "value").ok());
+    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+    EXPECT_GT(CountWrittenTotals(), before);
+    // A second close does nothing.
+    if (i == 1) {
+      ASSERT_TRUE(db_->Close().ok());
+    }
+    db_.reset();
+    EXPECT_EQ(CountWrittenTotals(), before);
   }
 }
 
