@@ -1,18 +1,11 @@
 // The order filter: for any key, without I/O, a lower bound of the next key that a table holds. docs/ordered.md
 // describes the bytes and why the bound holds.
 //
-// Keys become bits (byte_code.h), and a table's keys are cut into groups. A group keeps of its keys
-//   - code numbers: the bits below the group's common prefix, cut off where the neighbours are far enough away, as an
-//     Elias-Fano sequence, where keys lie evenly; or
-//   - branches: of every key the bits from where it leaves the key before it to where the key behind leaves it, and
-//   some
-//     more, where keys lie unevenly.
+// It is a row of segments (order_segment.h), each behind the key that it starts at. A builder holds the keys of one.
 //
 // Invariants
-//   (1) The bits that a group keeps of a key are a prefix of the key's bits, so with 0 bits behind they are at or below
-//   it. (2) A group's anchor, its first key cut off, is above the last key of the group before. (3) A bound is above
-//   the target and at or below the table's next key: it is the smallest key with kept bits that are
-//       above the target's.
+//   (1) A segment's start is above the last key of the segment before, and at or below its own first key.
+//   (2) A bound is above the target and at or below the table's next key.
 //
 // Needs nothing of RocksDB. Keys are in bytewise order.
 //
@@ -25,7 +18,7 @@
 #include <string>
 #include <vector>
 
-#include "table/byte_code.h"
+#include "table/order_segment.h"
 
 namespace cairn {
 
@@ -47,67 +40,27 @@ class OrderFilterBuilder {
   size_t memory() const;
   size_t EstimatedBytes() const;
   // Estimated share of targets that cannot be told apart from a key, known after Finish().
-  double error() const { return entries_ == 0 ? 0 : error_sum_ / static_cast<double>(entries_); }
+  double error() const { return keys_ == 0 ? 0 : error_sum_ / static_cast<double>(keys_); }
 
  private:
-  struct Group {
-    std::string anchor;  // without guard
-    uint64_t anchor_bits;
-    std::string body;
-  };
   struct Segment {
-    size_t begin, end;
-    unsigned shift;  // of code numbers; kBranches for a group of branches
-  };
-  struct Plan {
-    double bits = 0;
-    double error = 0;  // sum over the entries
-    std::vector<Segment> segments;
+    std::string start;
+    std::string bytes;
   };
 
-  KeyBits BitsOf(size_t entry) const {
-    return {reinterpret_cast<const uint8_t*>(encoded_.data()) + starts_[entry],
-            starts_[entry + 1] - starts_[entry] - kKeyBitsGuard};
-  }
-  uint64_t FirstDifference(size_t begin, size_t end, size_t* at) const;
-  void EncodeBatch();
-  void FlushBatch();
-  void ChooseByteCode();
-  bool PlanNumbers(size_t begin, size_t end, Plan* plan) const;
-  void PlanBranches(size_t begin, size_t end, Plan* plan) const;
-  Plan MakePlan(size_t begin, size_t end, int splits) const;
-  void EmitNumbers(const Segment& segment);
-  void EmitBranches(size_t begin, size_t end);
-  void EmitGroup(size_t begin, uint64_t anchor_bits, std::string body);
+  void EndSegment();
 
-  const double precision_;  // bits per key beyond Elias-Fano's two
-  const unsigned extra_;    // bits of a branch beyond those that tell a key from its neighbours
+  const OrderDepth depth_;
   uint64_t keys_ = 0;
   bool too_large_ = false;
-  uint64_t entries_ = 0;
+  bool first_is_whole_ = false;
   double error_sum_ = 0;
   size_t least_key_bytes_ = SIZE_MAX;
-  std::string first_key_;
   std::string last_key_;
-
-  // The batch: keys as they came, then as bits. common_[i] is what entry i has in common with the one before.
-  std::string raw_;
-  std::vector<size_t> raw_ends_;
-  bool has_code_ = false;
-  ByteCode code_;
-  std::string encoded_;
-  std::vector<size_t> starts_;
-  std::vector<uint64_t> common_;
-  std::string previous_;  // the last key of the batch before, encoded
-
-  std::vector<Group> groups_;
-  size_t group_bytes_ = 0;
-};
-
-enum class OrderAnswer {
-  kNone,   // the table has no key at or above the target
-  kBound,  // the next key is at or above the bound, which is above the target
-  kHere,   // there may be a key at the target, or so close above it that only the table can tell
+  std::string before_segment_;  // the last key of the segment before
+  OrderKeys held_;              // of the segment that is being gathered
+  std::vector<Segment> segments_;
+  size_t segment_bytes_ = 0;
 };
 
 class OrderFilter {
@@ -120,38 +73,18 @@ class OrderFilter {
   OrderAnswer Find(const char* target, size_t size, std::string* bound) const;
 
   // The table's first key itself; null if it is too long to be kept.
-  const std::string* first_key() const { return has_first_key_ ? &first_key_ : nullptr; }
+  const std::string* first_key() const { return has_first_key_ ? &starts_[0] : nullptr; }
   uint64_t keys() const { return keys_; }
   size_t bytes() const { return size_; }
-  size_t groups() const { return groups_; }
+  size_t groups() const;
 
  private:
-  struct Record;
-  struct Target;
-
-  bool ReadRecord(size_t group, Record* record) const;
-  uint64_t CommonWithAnchor(const KeyBits& target, const Record& record) const;
-  bool AnchorIsAbove(const KeyBits& target, size_t group) const;
-  size_t GroupOf(const KeyBits& target) const;
-  OrderAnswer FindNumber(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
-  OrderAnswer FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
-  OrderAnswer BoundAt(size_t group, std::string* bound) const;
-  void Finish(std::string* bound) const;
-
-  const uint8_t* data_ = nullptr;
   size_t size_ = 0;
   uint64_t keys_ = 0;
-  size_t groups_ = 0;
-  unsigned extra_ = 0;
   size_t least_key_bytes_ = 0;
-  ByteCode code_;
   bool has_first_key_ = false;
-  std::string first_key_;
-  std::string prefix_;                // what all keys' bits begin with, in whole bytes
-  const uint8_t* windows_ = nullptr;  // 64 bits of each anchor behind the prefix
-  const uint8_t* offsets_ = nullptr;  // of each record
-  const uint8_t* records_ = nullptr;
-  size_t records_bytes_ = 0;
+  std::vector<std::string> starts_;
+  std::vector<OrderSegment> segments_;
 };
 
 }  // namespace cairn

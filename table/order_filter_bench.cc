@@ -126,8 +126,8 @@ int main(int argc, char** argv) {
       sets.emplace_back(strrchr(argv[i], '/') != nullptr ? strrchr(argv[i], '/') + 1 : argv[i], keys);
   }
   if (argc == 1) {
+    draw("db_bench keys", [](Random* r) { return BigEndian((*r)() % 10000000) + "00000000"; });
     draw("uniform 64 bits", [](Random* r) { return BigEndian((*r)()); });
-    draw("8 bytes of a number below 10 M", [](Random* r) { return BigEndian((*r)() % 10000000) + "00000000"; });
     draw("time and 2 bytes",
          [](Random* r) { return BigEndian(1700000000000 + (*r)() % 100000000) + BigEndian((*r)(), 2); });
     draw("user and 12 digits", [](Random* r) { return "user" + Decimal((*r)() % 1000000000, 12); });

@@ -73,13 +73,13 @@ const std::vector<KeySet>& KeySets() {
        0.12},
       {"windows", [](Random* r) { return "sensor" + Decimal((*r)() % 500, 6) + BigEndian((*r)() % 3600000); }, 0.12},
       {"paths", [](Random* r) { return "/usr/share/doc/" + Word(r, 4) + "/" + Word(r, 2) + "/" + Word(r, 3) + ".gz"; },
-       0.65},
+       0.25},
       {"urls",
        [](Random* r) {
          return "https://www." + Word(r, 2) + ".org/" + Word(r, 3) + "/" + Decimal((*r)() % 100000, 1) +
                 "?id=" + Word(r, 2);
        },
-       0.55},
+       0.2},
       {"long_prefix", [](Random* r) { return std::string(1024, 'p') + BigEndian((*r)(), 4); }, 0.10},
       {"two_prefixes", [](Random* r) { return std::string(1024, (*r)() % 2 == 0 ? 'p' : 'q') + BigEndian((*r)(), 4); },
        0.10},
