@@ -53,6 +53,10 @@ class KeyCode {
 
   bool plain() const { return kind_ == Kind::kPlain; }
   size_t bytes() const { return encoded_.size(); }
+  size_t memory() const {
+    return contexts_.capacity() * sizeof(Context) + sums_.capacity() * sizeof(uint16_t) + parent_of_.capacity() +
+           parents_.capacity() * sizeof(Parent);
+  }
 
   // Writes the key's bits and the guard behind them to `buffer`, which has EncodedBytes(size) bytes.
   size_t EncodedBytes(size_t size) const { return (plain() ? size : 3 * size + 16) + kKeyBitsGuard; }

@@ -41,7 +41,10 @@ std::string Draw(int kind, std::mt19937_64* random) {
       key = "t" + std::to_string(1000 + (*random)() % 9000) + ":r" + std::to_string(100000 + (*random)() % 900000);
       break;
     case 1:  // words
-      for (uint64_t i = (*random)() % 12; i < 12; ++i) key += std::vector<std::string>{"the", "n", "qu", "-", "ing"}[(*random)() % 5];
+      for (uint64_t i = (*random)() % 12; i < 12; ++i) {
+        static const char* const kWords[] = {"the", "n", "qu", "-", "ing"};
+        key += kWords[(*random)() % 5];
+      }
       break;
     case 2:  // any bytes
       for (uint64_t i = (*random)() % 20; i < 20; ++i) key.push_back(static_cast<char>((*random)()));

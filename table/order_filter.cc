@@ -112,7 +112,8 @@ const char* OrderFilter::Open(const char* data, size_t size) {
   if ((flags & ~kHasFirstKey) != 0 || extra > 20 || least_key_bytes_ > UINT8_MAX) return "of another kind or version";
   has_first_key_ = (flags & kHasFirstKey) != 0;
   if (segments == 0 || keys_ == 0) return "without keys";
-  if (segments > size / kLeastSegmentBytes || starts_bytes > size || size < kHeaderBytes + segments * 8 + starts_bytes) {
+  if (segments > size / kLeastSegmentBytes || starts_bytes > size ||
+      size < kHeaderBytes + segments * 8 + starts_bytes) {
     return "of the wrong size";
   }
   const uint8_t* const ends = bytes + kHeaderBytes;
@@ -130,12 +131,20 @@ const char* OrderFilter::Open(const char* data, size_t size) {
     }
     starts_.emplace_back(reinterpret_cast<const char*>(starts) + start, start_end - start);
     if (i > 0 && starts_[i] <= starts_[i - 1]) return "out of order";
-    const char* const wrong = segments_[i].Open(bodies + body, body_end - body, starts + start, start_end - start, extra);
+    const char* const wrong =
+        segments_[i].Open(bodies + body, body_end - body, starts + start, start_end - start, extra);
     if (wrong != nullptr) return wrong;
     start = start_end;
     body = body_end;
   }
   return start == starts_bytes && body == bodies_bytes ? nullptr : "of the wrong size";
+}
+
+size_t OrderFilter::memory() const {
+  size_t sum = 0;
+  for (const std::string& start : starts_) sum += sizeof(std::string) + start.capacity();
+  for (const OrderSegment& segment : segments_) sum += segment.memory();
+  return sum;
 }
 
 size_t OrderFilter::groups() const {
@@ -144,8 +153,8 @@ size_t OrderFilter::groups() const {
   return sum;
 }
 
-OrderAnswer OrderFilter::Find(const char* target, size_t size, std::string* bound) const {
-  // The first segment that starts above the target.
+// The first segment that starts above the target.
+size_t OrderFilter::SegmentAbove(const char* target, size_t size) const {
   size_t next = 0;
   for (size_t high = starts_.size(); next < high;) {
     const size_t middle = (next + high) / 2;
@@ -155,6 +164,11 @@ OrderAnswer OrderFilter::Find(const char* target, size_t size, std::string* boun
       next = middle + 1;
     }
   }
+  return next;
+}
+
+OrderAnswer OrderFilter::Find(const char* target, size_t size, std::string* bound) const {
+  const size_t next = SegmentAbove(target, size);
   if (next > 0) {
     const OrderAnswer answer = segments_[next - 1].Find(target, size, least_key_bytes_, bound);
     if (answer != OrderAnswer::kNone) return answer;
@@ -162,6 +176,11 @@ OrderAnswer OrderFilter::Find(const char* target, size_t size, std::string* boun
   if (next == starts_.size()) return OrderAnswer::kNone;
   *bound = starts_[next];
   return OrderAnswer::kBound;
+}
+
+bool OrderFilter::MayContain(const char* key, size_t size) const {
+  const size_t next = SegmentAbove(key, size);
+  return next > 0 && segments_[next - 1].Find(key, size, 0, nullptr) == OrderAnswer::kHere;
 }
 
 }  // namespace cairn

@@ -72,13 +72,20 @@ class OrderFilter {
   // Replaces *bound if the answer is kBound.
   OrderAnswer Find(const char* target, size_t size, std::string* bound) const;
 
+  // False if the table has not this key.
+  bool MayContain(const char* key, size_t size) const;
+
   // The table's first key itself; null if it is too long to be kept.
   const std::string* first_key() const { return has_first_key_ ? &starts_[0] : nullptr; }
   uint64_t keys() const { return keys_; }
   size_t bytes() const { return size_; }
+  // What this holds beside the bytes.
+  size_t memory() const;
   size_t groups() const;
 
  private:
+  size_t SegmentAbove(const char* target, size_t size) const;
+
   size_t size_ = 0;
   uint64_t keys_ = 0;
   size_t least_key_bytes_ = 0;

@@ -140,6 +140,7 @@ OrderAnswer Check(const OrderFilter& filter, const Keys& keys, size_t least, con
   std::string bound = "unset";
   const OrderAnswer answer = filter.Find(target.data(), target.size(), &bound);
   const auto next = keys.lower_bound(target);
+  EXPECT_EQ(answer == OrderAnswer::kHere, filter.MayContain(target.data(), target.size()));
   if (answer == OrderAnswer::kNone) {
     EXPECT_EQ(keys.end(), next) << ::testing::PrintToString(target);
   } else if (answer == OrderAnswer::kBound) {

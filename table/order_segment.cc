@@ -114,7 +114,9 @@ class BoundBits {
     const size_t kept = std::min(whole, prefix.bytes);
     memcpy(bytes_, prefix.data, kept);
     memset(bytes_ + kept, 0, bytes - kept);
-    if (prefix_bits % 8 != 0) bytes_[whole] = static_cast<uint8_t>(prefix.Window(whole * 8) >> 56 & 0xff00u >> prefix_bits % 8);
+    if (prefix_bits % 8 != 0) {
+      bytes_[whole] = static_cast<uint8_t>(prefix.Window(whole * 8) >> 56 & 0xff00u >> prefix_bits % 8);
+    }
     size_ = prefix_bits;
   }
   BoundBits(const BoundBits&) = delete;
@@ -249,7 +251,8 @@ void SegmentBuilder::LearnCode() {
     const size_t size = keys_.bytes(i) - shared_, before_size = keys_.bytes(i - 1) - shared_;
     const size_t common = CommonBytes(before, before_size, key, size);
     if (common == size) continue;
-    const unsigned differ = static_cast<uint8_t>(key[common]) ^ (common == before_size ? 0u : static_cast<uint8_t>(before[common]));
+    const unsigned other = common == before_size ? 0 : static_cast<uint8_t>(before[common]);
+    const unsigned differ = static_cast<uint8_t>(key[common]) ^ other;
     sample.push_back({reinterpret_cast<const uint8_t*>(key), size, common, 8 - BitWidth(differ | 1)});
   }
   double head;
@@ -364,7 +367,8 @@ void SegmentBuilder::PlanBranches(size_t begin, size_t end, Plan* plan) const {
     if (rise == 0) bits += GammaBits(common_[i] - std::min(common_[i], next) + 1);
   }
   plan->bits = bits;
-  plan->error = static_cast<double>(end - begin - lost) * std::exp2(-static_cast<double>(depth_.extra) - 1) + 2.0 * lost;
+  const double told = static_cast<double>(end - begin - lost);
+  plan->error = told * std::exp2(-static_cast<double>(depth_.extra) - 1) + 2.0 * static_cast<double>(lost);
   plan->pieces.assign(1, {begin, end, kBranches});
 }
 
@@ -719,6 +723,7 @@ OrderAnswer OrderSegment::EndBound(const Target& target, const KeyBits& data, ui
 
 OrderAnswer OrderSegment::BoundAt(size_t group, const Target& target) const {
   if (group >= groups_) return OrderAnswer::kNone;
+  if (target.bound == nullptr) return OrderAnswer::kBound;
   Record record;
   if (!ReadRecord(group, &record)) return OrderAnswer::kHere;
   std::string bits(reinterpret_cast<const char*>(prefix_), prefix_bytes_);
@@ -734,6 +739,7 @@ OrderAnswer OrderSegment::Find(const char* key, size_t size, size_t least, std::
   const int order = memcmp(key, shared_, std::min(size, shared_bytes_));
   if (order > 0) return OrderAnswer::kNone;
   if (order < 0 || size < shared_bytes_) {
+    if (bound == nullptr) return OrderAnswer::kBound;
     bound->assign(reinterpret_cast<const char*>(shared_), shared_bytes_);
     if (bound->size() < least) bound->resize(least);
     return OrderAnswer::kBound;
@@ -816,6 +822,7 @@ OrderAnswer OrderSegment::FindNumber(const Target& target, const Record& record,
     return OrderAnswer::kHere;
   }
   const uint64_t found = first + ((at - index) << low_bits | low_of(index));
+  if (target.bound == nullptr) return OrderAnswer::kBound;
   BoundBits bits(target.whole, prefix_bytes_ * 8 + prefix, 64);
   bits.Append(found << shift, 64 - shift);
   return EndBound(target, bits.bits(), bits.size());
@@ -874,6 +881,7 @@ OrderAnswer OrderSegment::FindBranch(const Target& target, const Record& record,
     }
     if (!above && common >= kept) return OrderAnswer::kHere;
     if (!above) continue;
+    if (target.bound == nullptr) return OrderAnswer::kBound;
     // The target's bits up to where the entry leaves it, a 1, and the entry's own.
     BoundBits bound(target.whole, prefix_bytes_ * 8 + shares, 1 + label_bits);
     bound.Append(uint64_t{1} << 63, 1);

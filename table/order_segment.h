@@ -70,10 +70,11 @@ class OrderSegment {
   // EncodeOrderSegment made give right answers.
   const char* Open(const uint8_t* data, size_t size, const uint8_t* start, size_t start_bytes, unsigned extra);
 
-  // Replaces *bound if the answer is kBound; it has at least `least` bytes, which no key has fewer of.
+  // Replaces *bound, unless null, if the answer is kBound; it has at least `least` bytes, which no key has fewer of.
   OrderAnswer Find(const char* key, size_t size, size_t least, std::string* bound) const;
 
   size_t groups() const { return groups_; }
+  size_t memory() const { return sizeof(*this) + code_.memory(); }
 
  private:
   struct Record;

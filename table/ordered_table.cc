@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "memory/arena.h"
+#include "monitoring/perf_context_imp.h"
+#include "monitoring/statistics_impl.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/utilities/options_type.h"
 #include "table/block_based/block_based_table_reader.h"
@@ -36,6 +38,7 @@ class OrderedTableReader : public rocksdb::TableReader {
                      const rocksdb::TableReaderOptions& options, uint64_t file_size, bool prefetch,
                      std::shared_ptr<OrderedSeeks> seeks)
       : inner_(std::move(inner)),
+        rep_(static_cast<const rocksdb::BlockBasedTable*>(inner_.get())->get_rep()),
         place_(read_options, static_cast<rocksdb::BlockBasedTable*>(inner_.get()), file_size,
                prefetch || options.level == 0, options.max_file_size_for_l0_meta_pin),
         blocks_(static_cast<rocksdb::BlockBasedTable*>(inner_.get()), options.block_cache_tracer),
@@ -58,15 +61,25 @@ class OrderedTableReader : public rocksdb::TableReader {
 
   Status Get(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
              const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
+    if (!skip_filters && !MayHold(read_options, key, get_context)) return Status::OK();
     return inner_->Get(read_options, key, get_context, prefix_extractor, skip_filters);
   }
   Status MultiGetFilter(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                         rocksdb::MultiGetContext::Range* range) override {
-    return inner_->MultiGetFilter(read_options, prefix_extractor, range);
+    const Status s = inner_->MultiGetFilter(read_options, prefix_extractor, range);
+    for (auto it = range->begin(); s.ok() && it != range->end(); ++it) {
+      if (!OrderMayHold(read_options, it->ukey_without_ts)) range->SkipKey(it);
+    }
+    return s;
   }
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
-    inner_->MultiGet(read_options, range, prefix_extractor, skip_filters);
+    if (skip_filters) return inner_->MultiGet(read_options, range, prefix_extractor, skip_filters);
+    rocksdb::MultiGetContext::Range may_hold(*range, range->begin(), range->end());
+    for (auto it = may_hold.begin(); it != may_hold.end(); ++it) {
+      if (!MayHold(read_options, it->ikey, it->get_context)) may_hold.SkipKey(it);
+    }
+    if (!may_hold.empty()) inner_->MultiGet(read_options, &may_hold, prefix_extractor, skip_filters);
   }
   rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
     return inner_->NewRangeTombstoneIterator(read_options);
@@ -105,7 +118,38 @@ class OrderedTableReader : public rocksdb::TableReader {
   }
 
  private:
+  // Whether there may be an entry of this internal key's user key: RocksDB's filter first, which takes one cache line,
+  // then the order filter, which sees most keys of which that one errs. RocksDB's reader asks its own once more where
+  // both say yes, and counts what comes of it.
+  bool MayHold(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context) {
+    using rocksdb::perf_context;  // the macros name them so
+    using rocksdb::perf_level;
+    using rocksdb::PerfContextByLevel;
+    using rocksdb::PerfLevel;
+    if (!HasOrder()) return true;
+    const rocksdb::BlockBasedTable::Rep& rep = *rep_;
+    const Slice user_key = rocksdb::ExtractUserKey(key);
+    const bool may = (rep.filter == nullptr || !rep.whole_key_filtering ||
+                      rep.filter->KeyMayMatch(user_key, &key, get_context, nullptr, read_options)) &&
+                     OrderMayHold(read_options, user_key);
+    if (!may) {
+      RecordTick(rep.ioptions.stats, rocksdb::BLOOM_FILTER_USEFUL);
+      PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, 1, rep.level);
+    }
+    return may;
+  }
+
+  // A file may be read with another comparator than it was written with: one that has timestamps, too.
+  bool HasOrder() const { return place_.exists() && comparator_ == rocksdb::BytewiseComparator(); }
+
+  bool OrderMayHold(const ReadOptions& read_options, const Slice& user_key) {
+    if (!HasOrder()) return true;
+    const OrderBlockPlace::Ref filter = place_.Acquire(read_options);
+    return !filter || filter->MayContain(user_key.data(), user_key.size());
+  }
+
   const std::unique_ptr<rocksdb::TableReader> inner_;
+  const rocksdb::BlockBasedTable::Rep* const rep_;
   OrderBlockPlace place_;
   const BlockSource blocks_;
   const rocksdb::Comparator* const comparator_;
