@@ -263,14 +263,24 @@ TEST(OrderFilter, GivesUpWhereItWouldBeLarge) {
   EXPECT_EQ("", builder.Finish());
 }
 
+// One file of each kind of code: none, by the position, by the bytes before.
 TEST(OrderFilter, BytesStayAsTheyAre) {
-  OrderFilterBuilder builder(6);
+  const auto golden = [](const char* name, const Keys& keys) {
+    OrderFilterBuilder builder(6);
+    for (const std::string& key : keys) builder.Add(key.data(), key.size());
+    ExpectGolden(name, builder.Finish());
+  };
   Random random(1);
-  Keys keys;
-  for (int i = 0; i < 100; ++i) keys.insert("row" + Decimal(random() % 100000, 8));
-  for (int i = 0; i < 60; ++i) keys.insert("word/" + Word(&random, 6));
-  for (const std::string& key : keys) builder.Add(key.data(), key.size());
-  ExpectGolden("order_filter", builder.Finish());
+  Keys plain, rows, words;
+  for (int i = 0; i < 100; ++i) plain.insert(BigEndian(random()));
+  for (int i = 0; i < 60; ++i) plain.insert("word/" + Word(&random, 6));
+  for (int i = 0; i < 400; ++i) {
+    rows.insert("tenant" + Decimal(random() % 10, 3) + ":" + Decimal(random() % 100000, 8));
+    words.insert(Word(&random, 8));
+  }
+  golden("order_filter_plain", plain);
+  golden("order_filter_rows", rows);
+  golden("order_filter_words", words);
 }
 
 }  // namespace
