@@ -3,6 +3,7 @@
 #include <cairn/silt.h>
 #include <cairn/tuner.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -76,7 +77,12 @@ class DatabaseReader final : public StatusReader {
     snapshot->database = impl_->GetName();
     snapshot->open = true;
     uint64_t running = 0;
-    for (const uint32_t id : FamilyIds()) {
+    const std::vector<uint32_t> ids = FamilyIds();
+    for (auto estimate = estimates_.begin(); estimate != estimates_.end();) {
+      const bool lives = std::find(ids.begin(), ids.end(), estimate->first) != ids.end();
+      estimate = lives ? std::next(estimate) : estimates_.erase(estimate);
+    }
+    for (const uint32_t id : ids) {
       const auto handle = impl_->GetColumnFamilyHandleUnlocked(id);
       if (handle == nullptr) continue;  // dropped meanwhile
       snapshot->families.push_back(ReadFamily(handle.get(), snapshot->at));

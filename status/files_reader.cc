@@ -80,6 +80,7 @@ void FilesReader::ReadOptions() {
   }
   if (options_status_.ok()) {
     options_file_ = name;
+    info_log_level_ = options.info_log_level;
     options_.clear();
     for (const rocksdb::ColumnFamilyDescriptor& family : families) {
       FamilyOptions& read = options_[family.name];
@@ -98,13 +99,20 @@ Status FilesReader::Read(StatusSnapshot* snapshot) {
   *snapshot = StatusSnapshot();
   snapshot->source = StatusSource::kFiles;
   snapshot->database = path_;
-  snapshot->at = static_cast<double>(rocksdb::Env::Default()->NowMicros()) / 1e6;
   const Status s = FollowManifest();
   if (!s.ok()) return s;
   ReadOptions();
   log_status_ = log_->Follow();
+  if (log_status_.ok() && info_log_level_ > rocksdb::INFO_LEVEL) {
+    log_status_ = Status::NotSupported("info_log_level keeps them out of the LOG", "it would have to be INFO_LEVEL");
+  }
+  // Not before what the LOG tells of.
+  snapshot->at = static_cast<double>(rocksdb::Env::Default()->NowMicros()) / 1e6;
   ReadOwner(snapshot);
   ReadRunning(snapshot);
+  for (auto trie = tries_.begin(); trie != tries_.end();) {
+    trie = manifest_.families().count(trie->first) != 0 ? std::next(trie) : tries_.erase(trie);
+  }
   std::set<uint64_t> compacting;
   if (snapshot->open.value_or(true)) {
     for (const auto& [number, job] : log_->running()) compacting.insert(job.files.begin(), job.files.end());
@@ -138,6 +146,7 @@ void FilesReader::ReadOwner(StatusSnapshot* snapshot) const {
 }
 
 void FilesReader::ReadRunning(StatusSnapshot* snapshot) const {
+  if (!log_status_.ok()) return;
   snapshot->running.emplace();
   snapshot->running_compactions = 0;
   if (!snapshot->open.value_or(true)) return;

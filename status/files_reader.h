@@ -63,8 +63,9 @@ class FilesReader final : public StatusReader {
 
   const std::string path_;
   ManifestFollower manifest_;
-  std::unique_ptr<LogFollower> log_;  // null: not known where it is
-  rocksdb::Status log_status_;
+  std::unique_ptr<LogFollower> log_;  // null before the first Read
+  rocksdb::Status log_status_;        // not OK: the LOG does not tell of flushes and compactions
+  rocksdb::InfoLogLevel info_log_level_ = rocksdb::INFO_LEVEL;
   std::string options_file_;  // that was read last
   rocksdb::Status options_status_;
   std::map<std::string, FamilyOptions> options_;  // by column family

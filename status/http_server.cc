@@ -71,7 +71,7 @@ std::string HeaderOf(int code, const std::string& type, size_t size) {
          "\r\nContent-Length: " + std::to_string(size) +
          "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nReferrer-Policy: no-referrer\r\n"
          "Content-Security-Policy: default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-         "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n" +
+         "img-src data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n" +
          (code == 405 ? "Allow: GET, HEAD\r\n" : "") + "Connection: close\r\n\r\n";
 }
 

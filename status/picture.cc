@@ -61,6 +61,14 @@ void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, 
     row.cells = std::min(row.places, kMaxCells);
     row.full_slots = depth == 0 ? trie.root_trigger : TriggerOf(trie);
     row.max_slots = depth == 0 ? trie.root_trigger : trie.slots;
+    for (const auto& [number, container] : depths[depth]) {
+      const PictureCell& sum = container.sum;
+      row.slots_min = row.containers == 0 ? sum.slots : std::min(row.slots_min, sum.slots);
+      row.slots_max = std::max(row.slots_max, sum.slots);
+      ++row.containers;
+      row.files += sum.files;
+      row.bytes += sum.bytes;
+    }
     row.filled = CellsOf(depths[depth], row.places / row.cells);
     picture->depths.push_back(std::move(row));
   }

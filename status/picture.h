@@ -38,10 +38,15 @@ struct PictureCell {
 
 struct PictureDepth {
   int depth = 0;
-  uint64_t places = 1;              // containers that the depth has room for
-  uint64_t cells = 1;               // cells in the row; places / cells containers each
-  int full_slots = 0;               // occupied slots at which a container is compacted
-  int max_slots = 0;                // slots that there are
+  uint64_t places = 1;      // containers that the depth has room for
+  uint64_t cells = 1;       // cells in the row; places / cells containers each
+  int full_slots = 0;       // occupied slots at which a container is compacted
+  int max_slots = 0;        // slots that there are
+  uint64_t containers = 0;  // that hold tables
+  int slots_min = 0;        // occupied slots of the emptiest and of the fullest of them
+  int slots_max = 0;
+  uint64_t files = 0;
+  uint64_t bytes = 0;
   std::vector<PictureCell> filled;  // by index; cells without tables are left out
 };
 

@@ -25,19 +25,27 @@ Json DepthToJson(const PictureDepth& picture, const std::optional<TrieStats>& st
   for (const PictureCell& cell : picture.filled) {
     cells.push_back({cell.index, cell.containers, cell.slots, cell.files, cell.bytes, cell.compacting_files});
   }
-  Json depth = {{"depth", picture.depth},           {"places", picture.places},       {"cells", picture.cells},
-                {"full_slots", picture.full_slots}, {"max_slots", picture.max_slots}, {"filled", cells}};
+  Json depth = {{"depth", picture.depth},
+                {"places", picture.places},
+                {"containers", picture.containers},
+                {"slots_min", picture.slots_min},
+                {"slots_max", picture.slots_max},
+                {"full_slots", picture.full_slots},
+                {"max_slots", picture.max_slots},
+                {"files", picture.files},
+                {"bytes", picture.bytes},
+                {"live_share", nullptr},
+                {"pending_containers", nullptr},
+                {"cells", picture.cells},
+                {"filled", cells}};
+  // The estimate may be some seconds older than the picture: a share of both, and no bytes, so that they fit together.
   const auto index = static_cast<size_t>(picture.depth);
   if (!stats.has_value() || index >= stats->depths.size()) return depth;
   const TrieDepthStats& known = stats->depths[index];
-  depth["containers"] = known.columns;
-  depth["slots_min"] = known.slots_min;
-  depth["slots_max"] = known.slots_max;
-  depth["files"] = known.files;
-  depth["bytes"] = known.bytes;
-  depth["live_bytes"] = known.live_bytes;
+  if (known.bytes > 0) {
+    depth["live_share"] = Rounded(static_cast<double>(known.live_bytes) / static_cast<double>(known.bytes));
+  }
   depth["pending_containers"] = known.pending_columns;
-  depth["pending_bytes"] = known.pending_bytes;
   return depth;
 }
 

@@ -208,7 +208,7 @@ TEST_F(ServeTest, WhatIsCompactedNowIsSeenFromBothSides) {
     ASSERT_EQ(outside["running"].size(), 1u);
     EXPECT_EQ(outside["running"][0]["column_family"], "default");
     EXPECT_EQ(outside["running"][0]["files"], 4);
-    EXPECT_EQ(outside["running"][0]["levels"], json({0}));
+    EXPECT_EQ(outside["running"][0]["levels"], json::array({0}));
     const json inside = json::parse(StatusJson(db_));
     EXPECT_EQ(inside["column_families"][0]["compacting_files"], 4);
     EXPECT_EQ(inside["running_compactions"], 1);

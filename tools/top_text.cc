@@ -1,6 +1,7 @@
 #include "tools/top_text.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdarg>
 #include <cstdio>
 #include <ctime>
@@ -17,7 +18,7 @@ constexpr size_t kShownTunerLines = 3;
 
 // As wide as a bar, as full as `part` (0 to 1) says.
 std::string Bar(double part) {
-  const auto full = static_cast<size_t>(std::clamp(part, 0.0, 1.0) * kBarWidth + 0.5);
+  const auto full = static_cast<size_t>(std::lround(std::clamp(part, 0.0, 1.0) * kBarWidth));
   return "[" + std::string(full, '#') + std::string(kBarWidth - full, '.') + "]";
 }
 
@@ -35,20 +36,14 @@ std::optional<double> LastRate(const History& history, std::optional<double> Sta
 void AddTrie(const FamilyStatus& family, std::vector<std::string>* lines) {
   lines->emplace_back("  depth  containers     slots  fullest                 tables        bytes  compacting");
   for (const PictureDepth& depth : family.picture.depths) {
-    PictureCell sum;
-    for (const PictureCell& cell : depth.filled) {
-      sum.containers += cell.containers;
-      sum.slots = std::max(sum.slots, cell.slots);
-      sum.files += cell.files;
-      sum.bytes += cell.bytes;
-      sum.compacting_files += cell.compacting_files;
-    }
-    const std::string slots = std::to_string(sum.slots) + "/" + std::to_string(depth.full_slots);
+    uint64_t compacting = 0;
+    for (const PictureCell& cell : depth.filled) compacting += cell.compacting_files;
+    const std::string slots = std::to_string(depth.slots_max) + "/" + std::to_string(depth.full_slots);
     lines->push_back(FormatText("  %5d  %10llu  %8s  %s  %6llu  %11s  %10llu", depth.depth,
-                                static_cast<unsigned long long>(sum.containers), slots.c_str(),
-                                Bar(static_cast<double>(sum.slots) / std::max(1, depth.full_slots)).c_str(),
-                                static_cast<unsigned long long>(sum.files), BytesText(sum.bytes).c_str(),
-                                static_cast<unsigned long long>(sum.compacting_files)));
+                                static_cast<unsigned long long>(depth.containers), slots.c_str(),
+                                Bar(static_cast<double>(depth.slots_max) / std::max(1, depth.full_slots)).c_str(),
+                                static_cast<unsigned long long>(depth.files), BytesText(depth.bytes).c_str(),
+                                static_cast<unsigned long long>(compacting)));
   }
 }
 
