@@ -116,9 +116,9 @@ struct KeyCode::Model {
     uint16_t bytes;  // last << 8 | before
     Counts counts;
   };
-  std::vector<Pair> children;  // the pairs that are worth their bytes, in order
+  std::vector<Pair> children;                           // the pairs that are worth their bytes, in order
   std::vector<bool> followed = std::vector<bool>(256);  // the bytes that are
-  double scale = 1;  // keys to one of the sample
+  double scale = 1;                                     // keys to one of the sample
 
   explicit Model(const std::vector<Sample>& sample, size_t keys)
       : scale(static_cast<double>(keys) / static_cast<double>(sample.size())) {

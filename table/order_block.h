@@ -38,7 +38,9 @@ class OrderBlock {
   static rocksdb::Status Make(rocksdb::BlockContents&& contents, std::unique_ptr<OrderBlock>* block);
 
   const OrderFilter& filter() const { return filter_; }
-  size_t ApproximateMemoryUsage() const { return sizeof(*this) + contents_.ApproximateMemoryUsage() + filter_.memory(); }
+  size_t ApproximateMemoryUsage() const {
+    return sizeof(*this) + contents_.ApproximateMemoryUsage() + filter_.memory();
+  }
 
  private:
   rocksdb::BlockContents contents_;

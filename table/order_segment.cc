@@ -100,7 +100,6 @@ void PutLabel(BitWriter* out, const KeyBits& key, uint64_t from, uint64_t bits) 
   }
 }
 
-
 // The bits of a bound: those of a target, up to some place, and others behind them; on the stack if they are few.
 class BoundBits {
  public:
@@ -183,7 +182,6 @@ size_t CommonBytes(const char* a, size_t a_size, const char* b, size_t b_size) {
   while (at < least && a[at] == b[at]) ++at;
   return at;
 }
-
 
 class SegmentBuilder {
  public:
@@ -526,8 +524,7 @@ std::string SegmentBuilder::Build() {
   std::string code;
   code_.EncodeTo(&code);
   std::string out;
-  out.reserve(kHeaderBytes + code.size() + prefix + windows.size() + offsets.size() + records.size() +
-              kKeyBitsGuard);
+  out.reserve(kHeaderBytes + code.size() + prefix + windows.size() + offsets.size() + records.size() + kKeyBitsGuard);
   PutU32(&out, static_cast<uint32_t>(groups_.size()));
   PutU32(&out, static_cast<uint32_t>(keys_.prefix().size() + shared_));
   PutU32(&out, static_cast<uint32_t>(prefix));
