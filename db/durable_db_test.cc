@@ -4,6 +4,7 @@
 
 #include "db/durable_writes.h"
 
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -165,6 +166,50 @@ class DurableDbTest : public ::testing::Test {
   Contents expected_[2];
   uint64_t sequence_ = 0;
 };
+
+// The pool file grows with what waits for its flush, and shrinks again; whatever moment it is killed at, nothing is
+// lost.
+TEST_F(DurableDbTest, ThePoolFileShrinks) {
+  Options options = DurableOptions();
+  SubMemTableOptions memtable;
+  memtable.durable = true;
+  memtable.pool_size = 0;
+  options.memtable_factory = NewSubMemTableFactory(memtable);
+  options.write_buffer_size = 16 << 20;
+  Opened opened;
+  const std::string path = dir_ / "db";
+  ASSERT_OK(opened.Open(options, path));
+  const auto blocks = [&] {
+    struct stat facts = {};
+    EXPECT_EQ(stat((path + "/CAIRN_POOL").c_str(), &facts), 0);
+    return static_cast<uint64_t>(facts.st_blocks) * 512;
+  };
+  const auto fill = [&](int round, int count, size_t bytes) {
+    for (int i = 0; i < count; ++i) {
+      const std::string key = std::to_string(i);
+      const std::string value(bytes, static_cast<char>('a' + round));
+      ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), opened.handles[i % 2], key, value));
+      expected_[i % 2][key] = value;
+    }
+  };
+  SubMemTableOptions other;
+  other.durable = true;
+  for (int round = 0; round < 4; ++round) {
+    SCOPED_TRACE(round);
+    // Every other round with entries that are larger than a region.
+    fill(round, round % 2 == 0 ? 3000 : 5, round % 2 == 0 ? 4000 : 3 << 20);
+    EXPECT_GT(blocks(), uint64_t{12} << 20);
+    CheckAfterCrash(options);
+    for (auto* handle : opened.handles) ASSERT_OK(opened.db->Flush(rocksdb::FlushOptions(), handle));
+    EXPECT_LE(blocks(), uint64_t{10} << 20);
+    CheckAfterCrash(options);
+    fill(round + 10, 100, 100);
+    CheckAfterCrash(options);
+    ASSERT_OK(opened.db->SyncWAL());
+  }
+  // What was given back is used again before the file grows.
+  EXPECT_LE(fs::file_size(path + "/CAIRN_POOL"), uint64_t{64} << 20);
+}
 
 // As the skip list's: a tailing iterator meets what was written behind the entry on which it stands.
 TEST_F(DurableDbTest, TailingIteratorsSeeWhatIsWrittenAhead) {

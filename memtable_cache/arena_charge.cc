@@ -24,11 +24,18 @@ struct TrackerOf {
   friend AllocTracker* Tracker(Arena& arena) { return arena.*kMember; }
 };
 
+template <auto kMember>
+struct ManagerOf {
+  friend rocksdb::WriteBufferManager* Manager(AllocTracker& tracker) { return tracker.*kMember; }
+};
+
 Arena& InnerArena(ConcurrentArena& outer);
 AllocTracker* Tracker(Arena& arena);
+rocksdb::WriteBufferManager* Manager(AllocTracker& tracker);
 
 template struct ArenaOf<&ConcurrentArena::arena_>;
 template struct TrackerOf<&Arena::tracker_>;
+template struct ManagerOf<&AllocTracker::write_buffer_manager_>;
 
 }  // namespace
 
@@ -40,6 +47,8 @@ ArenaCharge::ArenaCharge(rocksdb::Allocator* allocator) {
   } else if (auto* arena = AsSameClassAs(example, allocator)) {
     tracker_ = Tracker(*arena);
   }
+  rocksdb::WriteBufferManager* const manager = tracker_ == nullptr ? nullptr : Manager(*tracker_);
+  if (manager != nullptr && (manager->enabled() || manager->cost_to_cache())) manager_ = manager;
 }
 
 }  // namespace cairn

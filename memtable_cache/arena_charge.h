@@ -7,6 +7,7 @@
 #include <cstddef>
 
 #include "memory/allocator.h"
+#include "rocksdb/write_buffer_manager.h"
 
 namespace cairn {
 
@@ -21,8 +22,36 @@ class ArenaCharge {
     if (tracker_ != nullptr) tracker_->Allocate(bytes);
   }
 
+  // Null: nobody counts.
+  rocksdb::WriteBufferManager* manager() const { return manager_; }
+
  private:
   rocksdb::AllocTracker* tracker_ = nullptr;
+  rocksdb::WriteBufferManager* manager_ = nullptr;
+};
+
+// Memory that a memtable, or a pool of them, takes for a while and that no flush would free: it counts as used, not as
+// what a flush can do something about.
+class PassingCharge {
+ public:
+  PassingCharge(rocksdb::WriteBufferManager* manager, size_t bytes) : manager_(manager), bytes_(bytes) {
+    if (manager_ != nullptr) Take(manager_, bytes_);
+  }
+  ~PassingCharge() {
+    if (manager_ != nullptr) manager_->FreeMem(bytes_);
+  }
+  PassingCharge(const PassingCharge&) = delete;
+  PassingCharge& operator=(const PassingCharge&) = delete;
+
+  // FreeMem gives it back.
+  static void Take(rocksdb::WriteBufferManager* manager, size_t bytes) {
+    manager->ReserveMem(bytes);
+    manager->ScheduleFreeMem(bytes);
+  }
+
+ private:
+  rocksdb::WriteBufferManager* const manager_;
+  const size_t bytes_;
 };
 
 }  // namespace cairn

@@ -47,6 +47,8 @@ class Backing {
   // pool waits for memtables to die, or takes plain memory, if nothing is promised about the bytes.
   virtual rocksdb::Status Map(size_t bytes, char** region) = 0;
   virtual void Unmap(char* region, size_t bytes) = 0;
+  // Whether Unmap gives memory back while the pool is in use.
+  virtual bool takes_back() const { return true; }
 
   // Whether sealed pieces are copied to a store of their own, so that the pool's pages are used again at once.
   virtual bool copies_out() const { return false; }

@@ -86,7 +86,7 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
   }
   result->file_->Persist(counters, 2 * kPoolPageBytes);
   result->FormatFree(result->pieces(), result->pieces_bytes());
-  result->regions_.push_back({result->pieces(), result->pieces_bytes()});
+  result->regions_[result->pieces()] = {kPiecesOffset, result->pieces_bytes()};
   *pool = std::move(result);
   return Status::OK();
 }
@@ -127,15 +127,72 @@ void DurablePool::FormatFree(char* piece, uint64_t bytes) {
   file_->Persist(piece, kPieceHeaderBytes);
 }
 
-Status DurablePool::Grow(uint64_t bytes, char* at) {
+Status DurablePool::Take(uint64_t bytes, char* at) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  uint64_t offset = 0;
+  if (!FindReturned(bytes, &offset)) return Grow(bytes, at);
+  Status s = file_->AllocateAt(offset, bytes);
+  if (s.ok()) s = file_->MapAt(at, offset, bytes);
+  if (!s.ok()) return s;
+  PieceHeader header = HeaderOf(at);
+  for (auto piece = returned_.find(offset); piece != returned_.end() && piece->first < offset + bytes;) {
+    piece = returned_.erase(piece);
+  }
+  returned_bytes_ -= bytes;
+  regions_[at] = {offset, bytes};
+  // It is one piece from here on; what it was made of lies in it.
+  header.bytes = bytes;
+  WriteHeader(at, header);
+  return s;
+}
+
+bool DurablePool::FindReturned(uint64_t bytes, uint64_t* offset) const {
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  for (const auto& [at, length] : returned_) {
+    if (at != end) begin = at;
+    end = at + length;
+    if (end - begin < bytes) continue;
+    *offset = begin;
+    return end - begin == bytes;
+  }
+  return false;
+}
+
+void DurablePool::GiveBack(char* at, uint64_t bytes) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!CanGiveBack()) return;
+  const PieceHeader header = HeaderOf(at);
+  if (header.kind != PieceKind::kFree || header.bytes != bytes) return;  // from a time when the pool was frozen
+  auto region = --regions_.upper_bound(at);
+  char* const begin = region->first;
+  const Region whole = region->second;
+  const uint64_t before = static_cast<uint64_t>(at - begin);
+  regions_.erase(region);
+  if (before > 0) regions_[begin] = {whole.offset, before};
+  if (before + bytes < whole.bytes) {
+    regions_[at + bytes] = {whole.offset + before + bytes, whole.bytes - before - bytes};
+  }
+  const uint64_t offset = whole.offset + before;
+  returned_[offset] = bytes;
+  returned_bytes_ += bytes;
+  file_->GiveBack(offset + kPoolPageBytes, bytes - kPoolPageBytes);
+}
+
+uint64_t DurablePool::returned_bytes() const {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  return returned_bytes_;
+}
+
+// mutex_ is held.
+Status DurablePool::Grow(uint64_t bytes, char* at) {
   const uint64_t offset = superblock_.file_bytes;
   Status s = CheckGrowth(bytes);
   if (s.ok()) s = file_->Extend(offset + bytes);
   if (s.ok()) s = file_->MapAt(at, offset, bytes);
   if (!s.ok()) return s;
   FormatFree(at, bytes);
-  regions_.push_back({at, bytes});
+  regions_[at] = {offset, bytes};
   // From here on the new piece must be whole.
   superblock_.file_bytes = offset + bytes;
   StoreSuperblock(file_.get(), &superblock_);
@@ -145,7 +202,7 @@ Status DurablePool::Grow(uint64_t bytes, char* at) {
 // mutex_ is held.
 Status DurablePool::CheckGrowth(uint64_t bytes) const {
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
-  if (limit == 0 || superblock_.file_bytes - kPiecesOffset + bytes <= limit) return Status::OK();
+  if (limit == 0 || superblock_.file_bytes - kPiecesOffset - returned_bytes_ + bytes <= limit) return Status::OK();
   return Status::NoSpace("the limit is " + std::to_string(limit) + " bytes (pool_file_limit)");
 }
 
@@ -303,7 +360,7 @@ void DurablePool::TouchAllPages() {
   };
   const std::lock_guard<std::mutex> lock(mutex_);
   touch(file_->base(), kPiecesOffset);
-  for (const Region& region : regions_) touch(region.at, region.bytes);
+  for (const auto& [at, region] : regions_) touch(at, region.bytes);
 }
 
 Status DurablePool::Resume() {
@@ -352,8 +409,8 @@ DurablePool::SyncCounts DurablePool::sync_counts() const {
 bool DurablePool::EverythingFlushed() const {
   PieceHeader header;
   int line = 0;
-  for (const Region& region : regions_) {
-    for (char* piece = region.at; piece < region.at + region.bytes; piece += header.bytes) {
+  for (const auto& [at, region] : regions_) {
+    for (char* piece = at; piece < at + region.bytes; piece += header.bytes) {
       if (!DecodePieceHeader(piece, &header, &line)) return false;
       if (header.kind == PieceKind::kLive && EntriesOf(TailWord(piece)->load(std::memory_order_acquire)) > 0 &&
           WordAt(piece + kFlushMarkOffset)->load(std::memory_order_acquire) == 0) {

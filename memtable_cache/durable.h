@@ -17,6 +17,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -56,9 +57,14 @@ class DurablePool {
 
   // The space for pieces does not grow beyond `bytes`; 0: as far as the file system allows.
   void LimitTo(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
-  // Adds `bytes` (a multiple of 4,096) to the file, maps them at `at` and makes them one free piece. NoSpace when that
-  // cannot be had.
-  rocksdb::Status Grow(uint64_t bytes, char* at);
+  // Maps `bytes` (a multiple of 4,096) at `at`, one free piece: of what was given back, or the file grows. NoSpace when
+  // that cannot be had.
+  rocksdb::Status Take(uint64_t bytes, char* at);
+  // The free piece at `at`, of this size, is needed no more: its blocks go back to the file system, all but the first
+  // page, in which the header stays. The caller unmaps it.
+  void GiveBack(char* at, uint64_t bytes);
+  bool CanGiveBack() const { return !file_->keeps_size() && !frozen_.load(std::memory_order_acquire); }
+  uint64_t returned_bytes() const;
   // A number that no other user of this pool has, for those that count memtables on their own.
   uint64_t NextUser() { return users_.fetch_add(1) + 1; }
 
@@ -158,16 +164,21 @@ class DurablePool {
   void StoreCell(size_t offset, uint64_t sequence);
 
   struct Region {
-    char* at;
+    uint64_t offset;  // in the file
     uint64_t bytes;
   };
+  rocksdb::Status Grow(uint64_t bytes, char* at);
+  // Bytes of the file at `offset` that were given back, `bytes` in a row; false: there are none.
+  bool FindReturned(uint64_t bytes, uint64_t* offset) const;
 
   std::unique_ptr<PmemFile> file_;
   rocksdb::Status CheckGrowth(uint64_t bytes) const;
 
-  mutable std::mutex mutex_;  // guards superblock_, regions_, failure_ and failures_
+  mutable std::mutex mutex_;  // guards superblock_, regions_, returned_, failure_ and failures_
   Superblock superblock_;
-  std::vector<Region> regions_;  // tile the file from kPiecesOffset on
+  std::map<char*, Region> regions_;        // with returned_, tile the file from kPiecesOffset on
+  std::map<uint64_t, uint64_t> returned_;  // what was given back: free pieces, by offset
+  uint64_t returned_bytes_ = 0;
   rocksdb::Status failure_;
   int failures_ = 0;  // that have not ended
   std::atomic<bool> failed_{false};

@@ -27,7 +27,7 @@ class DurableBacking : public Backing {
   Status Map(size_t bytes, char** region) override {
     char* const at = ReserveAligned(bytes);
     if (at == nullptr) return Status::MemoryLimit("address space for a pool file", strerror(errno));
-    const Status s = pool_->Grow(bytes, at);
+    const Status s = pool_->Take(bytes, at);
     if (s.ok()) {
       *region = at;
     } else {
@@ -36,7 +36,11 @@ class DurableBacking : public Backing {
     return s;
   }
 
-  void Unmap(char* region, size_t bytes) override { munmap(region, bytes); }
+  void Unmap(char* region, size_t bytes) override {
+    pool_->GiveBack(region, bytes);
+    munmap(region, bytes);
+  }
+  bool takes_back() const override { return pool_->CanGiveBack(); }
 
   // With eADR nothing has been flushed: left to the cache, a sealed piece would reach the medium in scattered lines,
   // each of which costs a block. It is written back where it is, in order, and not copied.
@@ -70,7 +74,11 @@ class DurableBacking : public Backing {
   void BeforeFlush() override { pool_->SyncForFlush(); }
   void BeforeFree(const std::vector<char*>& pieces) override { pool_->BeforeFree(pieces); }
 
-  std::string Report() const override { return pool_->file()->Report(); }
+  std::string Report() const override {
+    const uint64_t returned = pool_->returned_bytes();
+    return pool_->file()->Report() +
+           (returned == 0 ? "" : "; " + std::to_string(returned) + " bytes of it given back to the file system");
+  }
 
  private:
   const std::shared_ptr<DurablePool> pool_;

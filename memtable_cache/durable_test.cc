@@ -308,12 +308,12 @@ TEST(DurablePoolTest, ADeviceKeepsItsSizeAndGivesItsRegions) {
   ASSERT_NE(room, MAP_FAILED);
   char* const at = room + (kUnit - reinterpret_cast<uintptr_t>(room) % kUnit) % kUnit;
   for (uint64_t region = 0; region < 3; ++region) {
-    ASSERT_OK(pool->Grow(kUnit, at + region * kUnit));
+    ASSERT_OK(pool->Take(kUnit, at + region * kUnit));
     // The same bytes, through the region and through the device.
     at[region * kUnit + kUnit - 1] = static_cast<char>('a' + region);
     EXPECT_EQ(device->base()[(region + 2) * kUnit - 1], static_cast<char>('a' + region));
   }
-  EXPECT_TRUE(pool->Grow(kUnit, at + 3 * kUnit).IsNoSpace());
+  EXPECT_TRUE(pool->Take(kUnit, at + 3 * kUnit).IsNoSpace());
   EXPECT_EQ(device->bytes(), 4 * kUnit);
   pool.reset();
   munmap(room, 5 * kUnit);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "memtable_cache/arena_charge.h"
+
 namespace cairn {
 
 namespace {
@@ -57,6 +59,7 @@ rocksdb::Status PiecePool::Claim(size_t at_least, size_t wanted, const PieceOwne
     backing_->Claim(*base, owner);
     KeepSpare();
   }
+  ChargeFree();
   return rocksdb::Status::OK();
 }
 
@@ -98,6 +101,7 @@ bool PiecePool::Seal(char* base, size_t used, size_t bytes) {
   stats_.copied_bytes += bytes;
   ++stats_.copies;
   FreeRange(fresh, bytes);
+  ChargeFree();
   return true;
 }
 
@@ -113,9 +117,53 @@ void PiecePool::Release(char* base, size_t bytes, bool copied) {
   FreeRange(base, bytes);
   if (backing_->durable()) {
     full_ = full_ && stats_.free_bytes < Backing::kSpareBytes;
-    backing_->ReportFree(stats_.free_bytes, full_);
   }
   TrimFreeRegions();
+  if (backing_->durable()) backing_->ReportFree(stats_.free_bytes, full_);
+  ChargeFree();
+}
+
+void PiecePool::Attach(rocksdb::WriteBufferManager* manager) {
+  if (manager == nullptr) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  ++managers_[manager];
+  if (charged_ == nullptr) charged_ = manager;
+  ChargeFree();
+}
+
+void PiecePool::Detach(rocksdb::WriteBufferManager* manager) {
+  if (manager == nullptr) return;
+  std::lock_guard<std::mutex> lock(mutex_);
+  if (--managers_.at(manager) > 0) return;
+  managers_.erase(manager);
+  if (charged_ != manager) return;
+  manager->FreeMem(charged_bytes_);
+  charged_bytes_ = 0;
+  charged_ = managers_.empty() ? nullptr : managers_.begin()->first;
+  ChargeFree();
+}
+
+void PiecePool::CountSorting(int64_t bytes) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  stats_.sorting_bytes += static_cast<size_t>(bytes);
+  stats_.most_sorting_bytes = std::max(stats_.most_sorting_bytes, stats_.sorting_bytes);
+}
+
+// mutex_ is held.
+void PiecePool::ChargeFree() {
+  if (charged_ == nullptr) return;
+  // What is left of regions of which a part is in use may be more; the manager's limit is for memtables.
+  size_t bytes = stats_.free_bytes;
+  if (charged_->enabled()) bytes = std::min(bytes, charged_->buffer_size() / 4);
+  if (bytes > charged_bytes_) PassingCharge::Take(charged_, bytes - charged_bytes_);
+  if (bytes < charged_bytes_) charged_->FreeMem(charged_bytes_ - bytes);
+  charged_bytes_ = bytes;
+}
+
+size_t PiecePool::MostFree() const {
+  size_t most = keep_bytes_;
+  if (charged_ != nullptr && charged_->enabled()) most = std::min(most, charged_->buffer_size() / 8);
+  return backing_->durable() ? std::max(most, Backing::kSpareBytes) : most;
 }
 
 void PiecePool::CountMiss() {
@@ -244,7 +292,10 @@ char* PiecePool::RegionOf(const char* at) const {
 void PiecePool::TrimFreeRegions() {
   std::list<char*>& whole = free_[kOrders - 1];
   const size_t bytes = OrderBytes(kOrders - 1);
-  while (stats_.free_bytes > keep_bytes_ && !whole.empty() && !backing_->durable()) {
+  const size_t most = MostFree();
+  // A durable pool must not go below what it keeps.
+  const size_t least = backing_->durable() ? most + bytes : most + 1;
+  while (stats_.free_bytes >= least && !whole.empty() && backing_->takes_back()) {
     char* block = whole.back();
     const auto region = regions_.find(block);
     if (region == regions_.end() || region->second != bytes) break;

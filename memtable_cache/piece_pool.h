@@ -4,7 +4,8 @@
 //
 // Invariants
 //   (1) Every byte of a region is in one free block or one claimed piece.
-//   (2) At most `keep_bytes` of wholly free regions stay mapped.
+//   (2) At most MostFree() of wholly free regions stay mapped: `keep_bytes`, or an eighth of the limit of a
+//       WriteBufferManager, if that is less, but what a durable pool needs to have.
 //
 // Thread-safety: all functions may be called by all threads; the mutex is taken once a piece, not once an entry.
 //
@@ -26,6 +27,7 @@
 
 #include "memtable_cache/backing.h"
 #include "rocksdb/status.h"
+#include "rocksdb/write_buffer_manager.h"
 
 namespace cairn {
 
@@ -43,6 +45,8 @@ class PiecePool {
     uint64_t halvings = 0;  // of the piece size, for misses
     uint64_t copies = 0;    // pieces sealed by copy
     size_t piece_bytes = 0;
+    size_t sorting_bytes = 0;       // that sorting memtables takes now, besides what they report
+    size_t most_sorting_bytes = 0;  // so far
   };
 
   // `piece_bytes`: size of a piece when nothing speaks for a smaller one; a power of two, 4 KiB to 2 MiB.
@@ -64,6 +68,13 @@ class PiecePool {
 
   // Nobody reads the piece any more.
   void Release(char* base, size_t bytes, bool copied);
+
+  // A memtable that counts with this manager (null: with none) uses the pool: while there is one, the manager counts
+  // what the pool keeps free, too. That is little of its limit, because no flush frees it.
+  void Attach(rocksdb::WriteBufferManager* manager);
+  void Detach(rocksdb::WriteBufferManager* manager);
+
+  void CountSorting(int64_t bytes);
 
   // A writer could not use the piece of its core because another thread was in it.
   void CountMiss();
@@ -92,6 +103,8 @@ class PiecePool {
   void TrimFreeRegions();
   rocksdb::Status TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order);
   void KeepSpare();
+  void ChargeFree();
+  size_t MostFree() const;
 
   const std::unique_ptr<Backing> backing_;
   const size_t piece_bytes_;
@@ -108,6 +121,9 @@ class PiecePool {
   uint64_t claims_since_change_ = 0;
   bool full_ = false;  // the backing refused to keep kSpareBytes free
   Stats stats_;
+  std::map<rocksdb::WriteBufferManager*, size_t> managers_;  // and how many memtables count with each
+  rocksdb::WriteBufferManager* charged_ = nullptr;           // one of them
+  size_t charged_bytes_ = 0;
 };
 
 }  // namespace cairn

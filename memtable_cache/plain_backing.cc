@@ -101,8 +101,14 @@ class CopyingBacking : public Backing {
     const uint64_t copy = TakeFrame(at, bytes);
     // The kernel replaces a mapping under its lock: a reader that faults meanwhile waits, and finds the copy.
     s = MapFrames(piece, copy, bytes);
-    if (s.ok()) s = MapFrames(at, frame, bytes);
+    const bool moved = s.ok();
+    if (moved) s = MapFrames(at, frame, bytes);
     *fresh = at;
+    if (s.ok()) return s;
+    // The piece keeps the frames that it has now, and those of which nobody knows go.
+    if (!moved) extents_[piece] = {frame, bytes};
+    GiveBackFrames(moved ? frame : copy, bytes);
+    munmap(at, bytes);
     return s;
   }
 
@@ -147,11 +153,15 @@ class CopyingBacking : public Backing {
       const auto it = --extents_.upper_bound(at);
       const size_t here = std::min(bytes, it->second.bytes - static_cast<size_t>(at - it->first));
       const uint64_t offset = TakeFrame(at, here);
-      fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(here));
+      GiveBackFrames(offset, here);
       munmap(at, here);
       at += here;
       bytes -= here;
     }
+  }
+
+  void GiveBackFrames(uint64_t offset, size_t bytes) {
+    fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
   }
 
   struct Extent {

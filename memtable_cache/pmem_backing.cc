@@ -164,6 +164,16 @@ Status PmemFile::Extend(uint64_t bytes) {
   return Status::OK();
 }
 
+Status PmemFile::AllocateAt(uint64_t offset, uint64_t length) {
+  const int error = posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(length));
+  return error == 0 ? Status::OK() : Status::NoSpace("allocating blocks for " + path_, strerror(error));
+}
+
+void PmemFile::GiveBack(uint64_t offset, uint64_t length) {
+  // One that cannot keeps the blocks: nothing but space is lost.
+  fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(length));
+}
+
 Status PmemFile::MapAt(void* address, uint64_t offset, uint64_t length) {
   // Populated: one call instead of a fault a page.
   const int flags = (on_persistent_memory_ ? MAP_SHARED_VALIDATE | MAP_SYNC : MAP_SHARED) | MAP_POPULATE;

@@ -74,6 +74,11 @@ class PmemFile {
   // Makes the file at least this long; base() stays, and does not reach what is new. NoSpace when that cannot be had.
   rocksdb::Status Extend(uint64_t bytes);
 
+  // Blocks for what GiveBack may have taken them from. NoSpace when there are none.
+  rocksdb::Status AllocateAt(uint64_t offset, uint64_t length);
+  // Gives the blocks of a range back to the file system, where that can do it; the range reads as zeros then.
+  void GiveBack(uint64_t offset, uint64_t length);
+
   // Maps `length` bytes of the file at `offset` over `address` as well; both multiples of the page size.
   rocksdb::Status MapAt(void* address, uint64_t offset, uint64_t length);
 

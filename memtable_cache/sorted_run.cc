@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <new>
+#include <utility>
 
 namespace cairn {
 
@@ -17,7 +20,7 @@ constexpr size_t kDigits = size_t{1} << kDigitBits;
 class Sorter {
  public:
   Sorter(const KeyOrder& order, SortItem* items, size_t count)
-      : order_(order), spare_(new SortItem[count]), items_(items) {}
+      : order_(order), spare_(new SortItem[std::min(count, SortItems::kSpareItems)]), items_(items) {}
 
   // Keys in [begin, end) agree in their first `depth` bytes. The result is in items_.
   void Sort(size_t begin, size_t end, size_t depth) {
@@ -55,8 +58,21 @@ class Sorter {
   void SortByDigit(size_t begin, size_t end, size_t depth, int shift) {
     std::array<uint32_t, kDigits> counts{};
     for (size_t i = begin; i < end; ++i) ++counts[items_[i].prefix >> shift & (kDigits - 1)];
+    if (end - begin <= SortItems::kSpareItems) {
+      Distribute(begin, end, shift, counts);
+    } else {
+      DistributeInPlace(begin, shift, counts);
+    }
+    size_t from = begin;
+    for (size_t digit = 0; digit < kDigits; ++digit) {
+      if (counts[digit] > 1) Sort(from, from + counts[digit], depth);
+      from += counts[digit];
+    }
+  }
+
+  void Distribute(size_t begin, size_t end, int shift, const std::array<uint32_t, kDigits>& counts) {
     std::array<size_t, kDigits> places;
-    size_t place = begin;
+    size_t place = 0;
     for (size_t digit = 0; digit < kDigits; ++digit) {
       places[digit] = place;
       place += counts[digit];
@@ -64,11 +80,30 @@ class Sorter {
     for (size_t i = begin; i < end; ++i) {
       spare_[places[items_[i].prefix >> shift & (kDigits - 1)]++] = items_[i];
     }
-    std::copy(spare_.get() + begin, spare_.get() + end, items_ + begin);
-    size_t from = begin;
+    std::copy(spare_.get(), spare_.get() + (end - begin), items_ + begin);
+  }
+
+  // Follows each item that is out of place to where it belongs ("American flag sort", McIlroy, Bostic and McIlroy
+  // 1993): slower than Distribute, but it takes no memory.
+  void DistributeInPlace(size_t begin, int shift, const std::array<uint32_t, kDigits>& counts) {
+    std::array<size_t, kDigits> places;
+    std::array<size_t, kDigits> ends;
+    size_t place = begin;
     for (size_t digit = 0; digit < kDigits; ++digit) {
-      if (counts[digit] > 1) Sort(from, from + counts[digit], depth);
-      from += counts[digit];
+      places[digit] = place;
+      place += counts[digit];
+      ends[digit] = place;
+    }
+    for (size_t digit = 0; digit < kDigits; ++digit) {
+      while (places[digit] < ends[digit]) {
+        SortItem item = items_[places[digit]];
+        for (;;) {
+          const size_t belongs = item.prefix >> shift & (kDigits - 1);
+          if (belongs == digit) break;
+          std::swap(item, items_[places[belongs]++]);
+        }
+        items_[places[digit]++] = item;
+      }
     }
   }
 
@@ -94,23 +129,38 @@ class Sorter {
 
 }  // namespace
 
-void SortEntries(const KeyOrder& order, std::vector<SortItem>* items) {
+SortItems::SortItems(size_t most)
+    : room_(most), items_(static_cast<SortItem*>(malloc(std::max<size_t>(1, most) * sizeof(SortItem)))) {
+  if (items_ == nullptr) throw std::bad_alloc();
+}
+
+std::unique_ptr<const char* [], SortItems::Free> SortItems::TakeEntries() {
+  char* const memory = reinterpret_cast<char*>(items_.release());
+  for (size_t i = 0; i < size_; ++i) {
+    const char* const entry = reinterpret_cast<const SortItem*>(memory)[i].entry;
+    memcpy(memory + i * sizeof(entry), &entry, sizeof(entry));
+  }
+  void* const smaller = realloc(memory, std::max<size_t>(1, size_) * sizeof(const char*));
+  size_ = room_ = 0;
+  return std::unique_ptr<const char*[], Free>(static_cast<const char**>(smaller != nullptr ? smaller : memory));
+}
+
+void SortEntries(const KeyOrder& order, SortItems* items) {
   Sorter sorter(order, items->data(), items->size());
   sorter.Sort(0, items->size(), 0);
 }
 
-SortedRun::SortedRun(size_t size, Prefixes prefixes)
+SortedRun::SortedRun(size_t size, Prefixes prefixes, std::unique_ptr<const char*[], SortItems::Free> entries)
     : size_(size),
       shift_(prefixes == Prefixes::kDense ? 0 : kSparseShift),
       prefix_count_((size + (size_t{1} << shift_) - 1) >> shift_),
-      entries_(new const char*[size]),
+      entries_(std::move(entries)),
       prefixes_(new uint64_t[prefix_count_]) {}
 
-std::shared_ptr<const SortedRun> SortedRun::FromEntries(const KeyOrder& order, std::vector<SortItem>* items,
-                                                        Prefixes prefixes) {
+std::shared_ptr<const SortedRun> SortedRun::FromEntries(const KeyOrder& order, SortItems* items, Prefixes prefixes) {
   SortEntries(order, items);
-  std::shared_ptr<SortedRun> run(new SortedRun(items->size(), prefixes));
-  for (size_t i = 0; i < items->size(); ++i) run->entries_[i] = (*items)[i].entry;
+  const size_t size = items->size();
+  std::shared_ptr<SortedRun> run(new SortedRun(size, prefixes, items->TakeEntries()));
   // Sorting may have replaced the prefixes by deeper ones.
   for (size_t i = 0; i < run->prefix_count_; ++i) {
     run->prefixes_[i] = order.Prefix(KeyOf(run->entries_[i << run->shift_]).user_key);
@@ -119,7 +169,11 @@ std::shared_ptr<const SortedRun> SortedRun::FromEntries(const KeyOrder& order, s
 }
 
 std::shared_ptr<const SortedRun> SortedRun::Merge(const KeyOrder& order, const SortedRun& a, const SortedRun& b) {
-  std::shared_ptr<SortedRun> run(new SortedRun(a.size_ + b.size_, Prefixes::kDense));
+  const size_t size = a.size_ + b.size_;
+  std::unique_ptr<const char*[], SortItems::Free> entries(
+      static_cast<const char**>(malloc(size * sizeof(const char*))));
+  if (entries == nullptr) throw std::bad_alloc();
+  std::shared_ptr<SortedRun> run(new SortedRun(size, Prefixes::kDense, std::move(entries)));
   size_t i = 0;
   size_t j = 0;
   for (size_t k = 0; k < run->size_; ++k) {

@@ -244,6 +244,7 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Piec
   while (slots < 2 * cores && slots < kMaxSlots) slots *= 2;
   slot_mask_ = slots - 1;
   slots_.reset(new Slot[slots]);
+  pool_->Attach(arena_charge_.manager());
 }
 
 SubMemTable::~SubMemTable() {
@@ -257,6 +258,7 @@ SubMemTable::~SubMemTable() {
       pool_->Release(piece->base, piece->bytes, piece->copied_out);
     }
   }
+  pool_->Detach(arena_charge_.manager());
 }
 
 rocksdb::KeyHandle SubMemTable::Allocate(size_t length, char** buffer) {
@@ -498,6 +500,38 @@ size_t SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*
     piece = is_last ? nullptr : next;
   }
   return visited;
+}
+
+// Memory that sorting takes while it lasts, beyond what the run that it makes is charged for.
+class SubMemTable::Sorting {
+ public:
+  // `entries` are sorted; `more`: what else is taken.
+  Sorting(const SubMemTable* table, size_t entries, size_t more)
+      : pool_(table->pool_.get()),
+        bytes_(entries * (sizeof(SortItem) - sizeof(const char*)) +
+               std::min(entries, SortItems::kSpareItems) * sizeof(SortItem) + more),
+        charge_(table->arena_charge_.manager(), bytes_) {
+    pool_->CountSorting(static_cast<int64_t>(bytes_));
+  }
+  ~Sorting() { pool_->CountSorting(-static_cast<int64_t>(bytes_)); }
+  Sorting(const Sorting&) = delete;
+  Sorting& operator=(const Sorting&) = delete;
+
+ private:
+  PiecePool* const pool_;
+  const size_t bytes_;
+  const PassingCharge charge_;
+};
+
+// By the runs; writers may add to it.
+size_t SubMemTable::CountUnsorted() const {
+  size_t entries = 0;
+  for (const Piece* piece = first_to_sort_.load(std::memory_order_acquire); piece != nullptr;
+       piece = piece->sorted.next.load(std::memory_order_acquire)) {
+    const uint64_t sorted = piece->sorted.entries.load(std::memory_order_acquire);
+    entries += piece->Load().entries - sorted;
+  }
+  return entries;
 }
 
 size_t SubMemTable::CountEntries() const {
@@ -787,25 +821,28 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
     return runs_;
   }
   if (!RunsAreStale()) return runs_;
-  std::vector<SortItem> items;
+  const size_t most = CountUnsorted();
+  const Sorting sorting(this, most, most * SortedRun::kDenseBytes);
+  SortItems items(most);
   CatchUp(
-      &Piece::sorted, &first_to_sort_, SIZE_MAX,
+      &Piece::sorted, &first_to_sort_, most,
       [&](const char* entry) {
-        items.push_back({order_.Prefix(KeyOf(entry).user_key), entry});
+        items.Add({order_.Prefix(KeyOf(entry).user_key), entry});
       },
       [] {});
-  if (!items.empty()) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));
+  if (items.size() != 0) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));
   return runs_;
 }
 
 std::shared_ptr<const SortedRun> SubMemTable::SortAll() const {
-  std::vector<SortItem> items;
-  items.reserve(CountEntries());
+  const size_t entries = CountEntries();
+  const Sorting sorting(this, entries, 0);
+  SortItems items(entries);
   std::lock_guard<std::mutex> lock(pieces_mutex_);
   for (const auto& piece : pieces_) {
     PieceWalk walk(*piece, layout_, layout_.header_bytes, piece->Load().tail);
     for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) {
-      items.push_back({order_.Prefix(KeyOf(entry).user_key), entry});
+      items.Add({order_.Prefix(KeyOf(entry).user_key), entry});
     }
   }
   return SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kSparse);
@@ -815,6 +852,7 @@ std::shared_ptr<const SortedRun> SubMemTable::SortAll() const {
 void SubMemTable::AddRun(std::shared_ptr<const SortedRun> run) const {
   auto runs = std::make_shared<RunSet>(*runs_);
   while (options_.compact_index && !runs->empty() && runs->back()->size() < kRunRatio * run->size()) {
+    const PassingCharge both(arena_charge_.manager(), (runs->back()->size() + run->size()) * SortedRun::kDenseBytes);
     run = SortedRun::Merge(order_, *runs->back(), *run);
     runs->pop_back();
   }

@@ -127,6 +127,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   size_t CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, size_t limit, Visitor&& visit,
                  Finish&& finish) const;
   size_t CountEntries() const;
+  size_t CountUnsorted() const;
+  class Sorting;
   // Those that are not on the heap. pieces_mutex_ is held, or nobody else knows the memtable.
   std::vector<char*> PoolPieces() const;
   std::shared_ptr<const SortedRun> SortAll() const;

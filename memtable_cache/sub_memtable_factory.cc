@@ -82,6 +82,8 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
   stats->misses = pool.misses;
   stats->halvings = pool.halvings;
   stats->piece_bytes = pool.piece_bytes;
+  stats->sorting_bytes = pool.sorting_bytes;
+  stats->most_sorting_bytes = pool.most_sorting_bytes;
   return Status::OK();
 }
 
@@ -89,7 +91,8 @@ std::string SubMemTableStatsToTable(const SubMemTableStats& stats) {
   return "memtables: " + BytesText(stats.claimed_bytes + stats.copied_bytes) + " in use, " +
          BytesText(stats.free_bytes) + " free, pieces of " + BytesText(stats.piece_bytes) + ", " +
          std::to_string(stats.claims) + " claimed, " + std::to_string(stats.misses) + " misses, " +
-         std::to_string(stats.halvings) + " halvings; " + stats.backing + "\n";
+         std::to_string(stats.halvings) + " halvings, sorting took " + BytesText(stats.most_sorting_bytes) +
+         " at most; " + stats.backing + "\n";
 }
 
 SubMemTableFactory::SubMemTableFactory(const SubMemTableOptions& options) : options_(options) {

@@ -3,7 +3,10 @@
 
 #include "memtable_cache/sub_memtable.h"
 
+#include <sys/mman.h>
+
 #include <atomic>
+#include <fstream>
 #include <map>
 #include <random>
 #include <set>
@@ -488,6 +491,160 @@ TEST(SubMemTableTest, AnIteratorGoesOnWhenSomethingWasWrittenBehindItsLastEntry)
   }
 }
 
+// Sees what is counted while a memtable is sorted.
+class WatchingComparator : public ForeignComparator {
+ public:
+  int Compare(const Slice& a, const Slice& b) const override {
+    most = std::max<size_t>(most, manager->memory_usage());
+    return ForeignComparator::Compare(a, b);
+  }
+  rocksdb::WriteBufferManager* manager = nullptr;
+  mutable std::atomic<size_t> most{0};
+};
+
+TEST(SubMemTableTest, SortingIsCountedAndLittle) {
+  constexpr size_t kEntries = 200000;
+  rocksdb::WriteBufferManager manager(size_t{1} << 30);
+  auto* const comparator = new WatchingComparator();
+  comparator->manager = &manager;
+  const auto factory = FactoryOf("pool_size=0");
+  {
+    rocksdb::AllocTracker tracker(&manager);
+    Table table(comparator, factory, 8 << 20, &tracker);
+    for (size_t i = 0; i < kEntries; ++i) table.Add(std::to_string(i * 7919 % kEntries), i + 1, "");
+    table.rep()->MarkReadOnly();
+    const size_t before = manager.memory_usage();
+    const size_t active = manager.mutable_memtable_memory_usage();
+    comparator->most = 0;
+    std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+    iterator->SeekToFirst();
+    EXPECT_GE(comparator->most, before + kEntries * 8);
+    EXPECT_LE(comparator->most, before + kEntries * 8 + (1 << 20));
+    EXPECT_EQ(manager.memory_usage(), before);
+    EXPECT_EQ(manager.mutable_memtable_memory_usage(), active);
+    SubMemTableStats stats;
+    ASSERT_TRUE(GetSubMemTableStats(*factory, &stats).ok());
+    EXPECT_EQ(stats.sorting_bytes, 0u);
+    EXPECT_EQ(stats.most_sorting_bytes + before, comparator->most);
+  }
+  // Of an iterator over a memtable that is being written: all of it, but for two entries.
+  rocksdb::AllocTracker tracker(&manager);
+  Table table(comparator, factory, 8 << 20, &tracker);
+  for (size_t i = 0; i < kEntries; ++i) table.Add(std::to_string(i * 7919 % kEntries), i + 1, "");
+  const size_t before = manager.memory_usage();
+  comparator->most = 0;
+  std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+  iterator->SeekToFirst();
+  EXPECT_GE(comparator->most, before + kEntries * 24);
+  EXPECT_LE(manager.memory_usage(), before + kEntries * 16 + 64);
+}
+
+size_t CountMappings() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) ++count;
+  return count;
+}
+
+// The kernel gives a process so many mappings; a seal by copy that finds none left at any of its steps leaves all as it
+// was.
+TEST(CopyingBackingTest, SealsThatFailLeaveThePiecesAsTheyWere) {
+  size_t limit = 0;
+  if (!(std::ifstream("/proc/sys/vm/max_map_count") >> limit) || limit > 200000) GTEST_SKIP() << "no limit to reach";
+  const size_t mappings_before = CountMappings();
+  size_t copied = 0;
+  size_t refused = 0;
+  {
+    std::unique_ptr<Backing> backing;
+    ASSERT_TRUE(NewPlainBacking(true, &backing).ok());
+    PiecePool pool(std::move(backing), 64 << 10, 0);
+    std::vector<char*> pieces;
+    for (int i = 0; i < 40; ++i) {
+      char* base = nullptr;
+      size_t bytes = 0;
+      ASSERT_TRUE(pool.Claim(64 << 10, 64 << 10, {}, &base, &bytes).ok());
+      memset(base, 'a' + i % 26, bytes);
+      reinterpret_cast<std::atomic<uint64_t>*>(base)->store(PieceWord{1, PieceState::kSealed, 64 << 10}.Encode());
+      pieces.push_back(base);
+    }
+    // Neighbours of different protection, so that each page is a mapping; all that can be had, then a few less.
+    const size_t pages = limit + 100;
+    char* const room =
+        static_cast<char*>(mmap(nullptr, pages * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    ASSERT_NE(room, MAP_FAILED);
+    size_t used = 0;
+    while (used + 2 < pages && mprotect(room + (used + 1) * 4096, 4096, PROT_READ) == 0) used += 2;
+    std::vector<bool> is_copy;
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      if (i > 0 && i % 2 == 0 && used >= 2) {
+        used -= 2;
+        mprotect(room + (used + 1) * 4096, 4096, PROT_NONE);
+      }
+      is_copy.push_back(pool.Seal(pieces[i], 64 << 10, 64 << 10));
+      ++(is_copy.back() ? copied : refused);
+    }
+    munmap(room, pages * 4096);
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      for (size_t at = 64; at < 64 << 10; at += 777) ASSERT_EQ(pieces[i][at], static_cast<char>('a' + i % 26)) << i;
+      pool.Release(pieces[i], 64 << 10, is_copy[i]);
+    }
+    const PiecePool::Stats stats = pool.GetStats();
+    EXPECT_EQ(stats.claimed_bytes, 0u);
+    EXPECT_EQ(stats.copied_bytes, 0u);
+  }
+  EXPECT_GT(copied, 0u);
+  EXPECT_GT(refused, 0u);
+  // What is left at the limit of addresses without memory is no loss.
+  EXPECT_LE(CountMappings(), mappings_before + 10);
+}
+
+TEST(SortItemsTest, LargeOnesAreSortedInPlace) {
+  const uint64_t seed = Seed();
+  SCOPED_TRACE(seed);
+  std::mt19937_64 random(seed);
+  for (const Comparator* comparator : {rocksdb::BytewiseComparator(), kComparators[2]}) {
+    for (const uint64_t keys : {uint64_t{3}, uint64_t{1000}, uint64_t{1} << 40}) {
+      Table table(comparator, FactoryOf(""), 8 << 20);
+      for (uint64_t i = 0; i < 3 * SortItems::kSpareItems; ++i) table.Add(std::to_string(random() % keys), i + 1, "");
+      table.rep()->MarkReadOnly();
+      std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+      size_t count = 0;
+      std::string last;
+      for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++count) {
+        const Slice key = rocksdb::GetLengthPrefixedSlice(iterator->key());
+        ASSERT_TRUE(count == 0 || table.internal().Compare(last, key) < 0) << count;
+        last = key.ToString();
+      }
+      EXPECT_EQ(count, 3 * SortItems::kSpareItems);
+    }
+  }
+}
+
+// What the pool keeps free is counted, and is little of the limit.
+TEST(SubMemTableTest, FreePiecesAreCounted) {
+  const auto factory = FactoryOf("");
+  rocksdb::WriteBufferManager manager(size_t{64} << 20);
+  {
+    rocksdb::AllocTracker tracker(&manager);
+    Table stays(rocksdb::BytewiseComparator(), factory, 8 << 20, &tracker);
+    const size_t before = manager.memory_usage();
+    {
+      rocksdb::AllocTracker other(&manager);
+      Table table(rocksdb::BytewiseComparator(), factory, 8 << 20, &other);
+      for (size_t i = 0; i < 20000; ++i) table.Add(std::to_string(i), i + 1, std::string(1000, 'x'));
+      EXPECT_GT(manager.memory_usage(), size_t{20} << 20);
+    }
+    SubMemTableStats stats;
+    ASSERT_TRUE(GetSubMemTableStats(*factory, &stats).ok());
+    EXPECT_GT(stats.free_bytes, size_t{4} << 20);
+    EXPECT_LE(stats.free_bytes, (size_t{8} << 20));
+    EXPECT_EQ(manager.memory_usage() - before, stats.free_bytes);
+    EXPECT_LT(manager.mutable_memtable_memory_usage(), size_t{1} << 20);
+  }
+  EXPECT_EQ(manager.memory_usage(), 0u);
+  EXPECT_EQ(manager.mutable_memtable_memory_usage(), 0u);
+}
+
 // RocksDB may give up an entry between Allocate and Insert: its place and its piece are used again.
 TEST(SubMemTableTest, AnEntryThatIsNeverInsertedBlocksNobody) {
   Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
@@ -588,8 +745,8 @@ TEST(SubMemTableAccountingTest, CountsThePiecesThatAreHeld) {
       // The final run's part of pieces that were open at the end is not in the usage, which may not change any more.
       EXPECT_GE(usage, pool.claimed_bytes + pool.copied_bytes);
       EXPECT_LE(usage, pool.claimed_bytes + pool.copied_bytes + 9 * 60000 + marks);
-      EXPECT_EQ(manager.memory_usage(),
-                pool.claimed_bytes + pool.copied_bytes + 9 * 60000 + marks + rocksdb::Arena::kInlineSize);
+      EXPECT_EQ(manager.memory_usage(), pool.claimed_bytes + pool.copied_bytes + pool.free_bytes + 9 * 60000 + marks +
+                                            rocksdb::Arena::kInlineSize);
       // The final run takes what was counted in advance.
       const auto* sub = static_cast<const SubMemTable*>(table.rep());
       const std::shared_ptr<const RunSet> runs = sub->SortedRuns();

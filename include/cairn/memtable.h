@@ -30,8 +30,9 @@ struct SubMemTableOptions {
   // 32nd of its write buffer.
   uint64_t piece_size = uint64_t{1} << 20;
 
-  // Bytes of free pieces that stay mapped for the next memtables. About what dies at a flush; less costs page faults,
-  // more costs memory.
+  // Bytes of free pieces that stay mapped for the next memtables, but no more than an eighth of the limit of a
+  // WriteBufferManager; what is beyond goes back to the system, of a pool file to the file system. About what dies at
+  // a flush; less costs page faults, more costs memory.
   uint64_t pool_size = uint64_t{64} << 20;
 
   // Copies a full piece out of the pool's pages, which are then used again while they are warm in the cache. For
@@ -89,12 +90,16 @@ rocksdb::Status ValidateSubMemTableOptions(const SubMemTableOptions& options);
 struct SubMemTableStats {
   uint64_t claimed_bytes = 0;  // in memtables
   uint64_t copied_bytes = 0;   // in memtables, sealed by copy
-  uint64_t free_bytes = 0;     // kept for the next ones
+  uint64_t free_bytes = 0;     // kept for the next ones; a WriteBufferManager counts up to a quarter of its limit of it
   uint64_t claims = 0;         // pieces given to memtables so far
   uint64_t misses = 0;         // writers that found their core's piece taken
   uint64_t halvings = 0;       // of the piece size, for misses
   uint64_t piece_bytes = 0;    // at present
-  std::string backing;         // where the pool lies, and what of huge pages and locked cache could not be had, and why
+  // Taken for as long as memtables are sorted (by a flush, a first lookup or iterator), besides what they report: 8
+  // bytes an entry and 1 MiB, for iterators over memtables that are being written 24. A WriteBufferManager counts them.
+  uint64_t sorting_bytes = 0;
+  uint64_t most_sorting_bytes = 0;  // so far
+  std::string backing;  // where the pool lies, and what of huge pages and locked cache could not be had, and why
 };
 
 // NotSupported if the factory is another. Also a line of the property "cairn.stats", and of `cairn stats`, which sees
