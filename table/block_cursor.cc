@@ -183,7 +183,7 @@ void BlockCursor::Count(Cache::Handle* handle) const {
   RecordTick(statistics, rocksdb::BLOCK_CACHE_DATA_HIT);
 }
 
-// Reads a block into the cache; null if it is not there afterwards. A seek's first block comes without readahead.
+// Reads a block into the cache; null if it is not there afterwards. A seek's first blocks come without readahead.
 Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle) const {
   if (!read_options_->fill_cache || read_options_->readahead_size != 0 || read_options_->async_io ||
       read_options_->read_tier == rocksdb::kBlockCacheTier) {
@@ -226,8 +226,8 @@ bool BlockCursor::Load(Miss miss) {
     Release();
     return false;
   }
-  if (!counted_) {
-    counted_ = useful_ = true;
+  if (loaded_++ == 0) {
+    useful_ = true;
     RecordTick(statistics,
                source_->is_last_level() ? rocksdb::LAST_LEVEL_SEEK_DATA : rocksdb::NON_LAST_LEVEL_SEEK_DATA);
   }
@@ -362,7 +362,8 @@ bool BlockCursor::IsInBlock(const Slice& target) const {
 
 BlockCursor::Result BlockCursor::Seek(const Slice& target) {
   if (!MakeIndex()) return Result::kElsewhere;
-  counted_ = useful_ = false;
+  loaded_ = 0;
+  useful_ = false;
   if (!IsInBlock(target)) {
     const Place place = FindBlock(target);
     if (place != Place::kBlock) return Left(place);
@@ -377,8 +378,8 @@ BlockCursor::Result BlockCursor::Seek(const Slice& target) {
 }
 
 // To the first entry of the block that the index is at.
-BlockCursor::Result BlockCursor::BeginBlock() {
-  if (!Load(Miss::kLeave)) return Result::kElsewhere;
+BlockCursor::Result BlockCursor::BeginBlock(Miss miss) {
+  if (!Load(miss)) return Result::kElsewhere;
   CheckBlockBound();
   next_ = 0;
   if (!Parse(0)) {
@@ -391,9 +392,10 @@ BlockCursor::Result BlockCursor::BeginBlock() {
 
 BlockCursor::Result BlockCursor::SeekToFirst() {
   if (!MakeIndex()) return Result::kElsewhere;
-  counted_ = useful_ = false;
+  loaded_ = 0;
+  useful_ = false;
   const Place place = FirstBlock();
-  return place == Place::kBlock ? BeginBlock() : Left(place);
+  return place == Place::kBlock ? BeginBlock(Miss::kLeave) : Left(place);
 }
 
 BlockCursor::Result BlockCursor::Next() {
@@ -409,7 +411,9 @@ BlockCursor::Result BlockCursor::NextBlock() {
   const bool beyond = read_options_->iterate_upper_bound != nullptr && !within_bound_;
   const Place place = FollowingBlock();
   if (place != Place::kBlock) return Left(place);
-  if (!beyond) return BeginBlock();
+  // RocksDB reads so many blocks one by one before it reads ahead.
+  const int alone = static_cast<int>(source_->rep().table_options.num_file_reads_for_auto_readahead);
+  if (!beyond) return BeginBlock(loaded_ > 0 && loaded_ < alone ? Miss::kRead : Miss::kLeave);
   Release();
   return Result::kOutOfBound;
 }

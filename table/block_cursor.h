@@ -1,6 +1,6 @@
 // A forward cursor over the data blocks of an open block-based table, for blocks that are in the block cache: what
 // RocksDB's own table iterator does, without its allocations, and with a search that compares few keys. Whatever is
-// not in the cache but for a seek's first block, and whatever needs more than the bytes of a block (readahead, filters
+// not in the cache but for a seek's first blocks, and whatever needs more than the bytes of a block (readahead, filters
 // for prefixes, checksums for each key), is left to RocksDB's iterator: the cursor answers kElsewhere.
 //
 // Invariants
@@ -107,7 +107,7 @@ class BlockCursor {
   bool Open(const rocksdb::Slice& block);
   void Release();
   void CheckBlockBound();
-  Result BeginBlock();
+  Result BeginBlock(Miss miss);
   Result NextBlock();
   Result CheckBound() const;
 
@@ -135,7 +135,7 @@ class BlockCursor {
   uint64_t block_offset_ = 0;
   bool within_bound_ = false;  // all of the block lies below iterate_upper_bound
   bool at_entry_ = false;
-  bool counted_ = false;         // a block since the last seek
+  int loaded_ = 0;               // blocks since the last seek
   mutable bool useful_ = false;  // its first value is still to be counted
   const char* data_ = nullptr;
   uint32_t restarts_ = 0;  // where the restart array begins

@@ -16,6 +16,9 @@ namespace {
 
 constexpr int kPublishEvery = 256;
 
+// Above all snapshots. RocksDB asserts that no entry that it steps back over has kMaxSequenceNumber itself.
+constexpr rocksdb::SequenceNumber kPlaceholderSequence = rocksdb::kMaxSequenceNumber - 1;
+
 // Filters write their bounds here, so that a new iterator needs no memory of its own for them.
 std::string* Scratch() {
   thread_local std::string scratch;
@@ -82,7 +85,7 @@ bool OrderedIterator::Defer(const std::string& bound) {
   }
   ++stats_.deferred;
   char tag[rocksdb::kNumInternalBytes];
-  rocksdb::EncodeFixed64(tag, rocksdb::PackSequenceAndType(rocksdb::kMaxSequenceNumber, rocksdb::kTypeValue));
+  rocksdb::EncodeFixed64(tag, rocksdb::PackSequenceAndType(kPlaceholderSequence, rocksdb::kTypeValue));
   placeholder_.Assign(bound);
   placeholder_.Replace(bound.size(), tag, sizeof(tag));
   return true;
@@ -244,7 +247,7 @@ bool OrderedIterator::NextAndGetResult(rocksdb::IterateResult* result) {
   return true;
 }
 
-// What lies before the placeholder lies before the table's next key, and (X, kMaxSequenceNumber) is no entry's key.
+// What lies before the placeholder lies before the table's next key, and its key is no entry's.
 void OrderedIterator::Prev() {
   Used();
   switch (state_) {

@@ -2,8 +2,8 @@
 // iterators above it give the same answers.
 //
 // Invariants
-//   (1) A placeholder's key is (X, kMaxSequenceNumber) with target < X <= the table's next key, so it sorts before all
-//       entries of X, and no snapshot sees it.
+//   (1) A placeholder's key is (X, kMaxSequenceNumber - 1) with target < X <= the table's next key, so it sorts before
+//       all entries of X, and no snapshot sees it.
 //   (2) Whatever moves the iterator off a placeholder reads the table first.
 //
 // Thread-safety: as rocksdb::InternalIterator: one thread at a time.
