@@ -151,13 +151,22 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
 void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats) {
   const TrieSpace& space = picker->Space();
   const std::map<int, TriePicker::Due> pending = picker->PendingByDepth();
-  for (const auto& [id, column] : shape.columns()) {
-    if (column.files == 0) continue;
-    while (static_cast<int>(stats->depths.size()) <= id.depth) {
+  const auto depth_of = [stats](int number) -> TrieDepthStats& {
+    while (static_cast<int>(stats->depths.size()) <= number) {
       stats->depths.emplace_back();
       stats->depths.back().depth = static_cast<int>(stats->depths.size()) - 1;
     }
-    TrieDepthStats& depth = stats->depths[static_cast<size_t>(id.depth)];
+    return stats->depths[static_cast<size_t>(number)];
+  };
+  for (const auto& [number, straddler] : shape.straddlers()) {
+    TrieDepthStats& depth = depth_of(DepthOfLevel(shape.trie(), straddler.first.level));
+    ++depth.files;
+    depth.bytes += straddler.first.bytes;
+  }
+  for (const auto& [number, live] : space.straddling_live) depth_of(number).live_bytes += live;
+  for (const auto& [id, column] : shape.columns()) {
+    if (column.files == 0) continue;
+    TrieDepthStats& depth = depth_of(id.depth);
     const int filled = id.depth == 0 ? static_cast<int>(column.files) : column.occupied_slots();
     depth.slots_min = depth.columns == 0 ? filled : std::min(depth.slots_min, filled);
     depth.slots_max = std::max(depth.slots_max, filled);

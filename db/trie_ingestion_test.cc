@@ -28,6 +28,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
+#include "rocksdb/sst_file_manager.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "test/support.h"
@@ -297,6 +298,115 @@ TEST_F(TrieIngestionTest, EverythingElseGoesOnWhileAFileIsSplit) {
   CheckAll(SortedKeys(0, 6400), std::string(100, 'n'));
   CheckAll(SortedKeys(6400, 1600), std::string(100, 'v'));
   EXPECT_EQ(Stats().failed_compactions, 0u);
+}
+
+// Small parts: the file stays whole, and is part of what the statistics count.
+TEST_F(TrieIngestionTest, AWholeFileIsCounted) {
+  options_.disable_auto_compactions = true;
+  Open();
+  const auto keys = SortedKeys(0, 8000);
+  Ingest({WriteFile(keys, std::string(100, 'v'))});
+  const TrieStats stats = Stats();
+  ASSERT_EQ(stats.depths.size(), 3u) << TrieStatsToTable(stats);
+  EXPECT_EQ(stats.depths[2].files, 1u);
+  EXPECT_EQ(stats.depths[2].bytes, stats.bytes);
+  EXPECT_EQ(stats.depths[2].live_bytes, stats.live_bytes);
+  EXPECT_GT(stats.live_bytes, 8000u * 100);
+}
+
+TEST_F(TrieIngestionTest, ASplitThatFindsNoRoomIsTriedAgain) {
+  std::shared_ptr<rocksdb::SstFileManager> manager(rocksdb::NewSstFileManager(rocksdb::Env::Default()));
+  options_.sst_file_manager = manager;
+  Open();
+  manager->SetMaxAllowedSpaceUsage(500'000);
+  const auto keys = SortedKeys(0, 8000);
+  Ingest({WriteFile(keys, std::string(100, 'v'))});
+  const Status s = WaitForTrieCompaction(db_.get(), kPatienceMicros);
+  EXPECT_TRUE(s.IsCompactionTooLarge()) << s.ToString();
+  CheckAll(keys, std::string(100, 'v'));
+  manager->SetMaxAllowedSpaceUsage(0);
+  ASSERT_OK(CompactTrie(db_.get(), db_->DefaultColumnFamily()));
+  ASSERT_OK(WaitForTrieCompaction(db_.get(), kPatienceMicros));
+  EXPECT_EQ(Stats().split_compactions, 1u);
+  CheckAll(keys, std::string(100, 'v'));
+}
+
+// Threads that ingest, write, compact, pause, and create and drop column families, each with keys of its own, which it
+// finds as it has left them.
+TEST_F(TrieIngestionTest, ManyThreadsAtOnce) {
+  options_.write_buffer_size = 16 << 10;
+  Open();
+  const uint64_t seed = test::SeedFromEnvironment();
+  printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mutex files_mutex;
+  const auto write_file = [&](const std::vector<std::string>& keys, const std::string& value) {
+    std::lock_guard<std::mutex> lock(files_mutex);
+    return WriteFile(keys, value);
+  };
+  const auto own_key = [](uint64_t thread, uint64_t i) { return Key(static_cast<int>(10 * i + thread)); };
+  const uint64_t own_keys = 300;
+  const auto ingest_and_write = [&](uint64_t thread) {
+    test::Random random(seed + thread);
+    std::map<std::string, std::string> model;
+    for (int round = 0; round < 80; ++round) {
+      const std::string value = std::to_string(round) + std::string(random.Uniform(100), 'v');
+      std::vector<std::string> keys;
+      const bool many = random.OneIn(2);
+      for (uint64_t i = 0; i < own_keys; ++i) {
+        if (many || random.OneIn(20)) keys.push_back(own_key(thread, i));
+      }
+      if (keys.empty()) continue;
+      std::sort(keys.begin(), keys.end(), [this](const auto& a, const auto& b) { return Before(a, b); });
+      if (random.OneIn(3)) keys.resize(1 + random.Uniform(keys.size()));  // a narrow range
+      if (random.OneIn(3)) {
+        for (const auto& key : keys) ASSERT_OK(db_->Put({}, key, value));
+      } else {
+        Ingest({write_file(keys, value)});
+      }
+      for (const auto& key : keys) model[key] = value;
+      std::string found;
+      for (const auto& [key, wanted] : model) {
+        ASSERT_OK(db_->Get({}, key, &found));
+        ASSERT_EQ(found, wanted) << key;
+      }
+    }
+  };
+  const auto create_and_drop = [&] {
+    for (int round = 0; round < 20; ++round) {
+      ColumnFamilyHandle* handle = nullptr;
+      ASSERT_OK(db_->CreateColumnFamily(options_, "family" + std::to_string(round), &handle));
+      const auto keys = SortedKeys(0, 3000);
+      for (int file = 0; file < 3; ++file) {
+        rocksdb::IngestExternalFileOptions ingest;
+        ASSERT_OK(db_->IngestExternalFile(handle, {write_file(keys, std::string(50, 'v'))}, ingest));
+      }
+      if (round % 2 == 0) ASSERT_OK(db_->Put({}, handle, "key", "value"));
+      ASSERT_OK(db_->DropColumnFamily(handle));
+      ASSERT_OK(db_->DestroyColumnFamilyHandle(handle));
+    }
+  };
+  const auto operate = [&] {
+    test::Random random(seed);
+    for (int round = 0; round < 60; ++round) {
+      const uint64_t what = random.Uniform(4);
+      Status s;
+      if (what == 0) s = CompactTrie(db_.get(), db_->DefaultColumnFamily());
+      if (what == 1) s = db_->Flush({});
+      if (what == 2) {
+        s = db_->PauseBackgroundWork();
+        if (s.ok()) s = db_->ContinueBackgroundWork();
+      }
+      ASSERT_OK(s);
+      std::this_thread::sleep_for(std::chrono::milliseconds(random.Uniform(20)));
+    }
+  };
+  std::vector<std::thread> threads;
+  for (uint64_t thread = 0; thread < 3; ++thread) threads.emplace_back(ingest_and_write, thread);
+  threads.emplace_back(create_and_drop);
+  threads.emplace_back(operate);
+  for (auto& thread : threads) thread.join();
+  ASSERT_OK(WaitForTrieCompaction(db_.get(), kPatienceMicros));
+  EXPECT_EQ(Stats().failed_compactions, 0u) << Stats().last_error;
 }
 
 // Every call of IngestExternalFile replaces all values, by three files in two of which a key may lie: after a kill all

@@ -147,7 +147,10 @@ TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
     const uint64_t live = counted.Share(counted.file->data_bytes, counted.live);
     space.bytes += counted.file->bytes;
     space.live += live;
-    if (counted.straddles) continue;
+    if (counted.straddles) {
+      space.straddling_live[counted.id.depth] += live;
+      continue;
+    }
     ColumnSpace& column = space.columns[counted.id];
     column.bytes += counted.file->bytes;
     column.live += live;

@@ -31,6 +31,7 @@ struct TrieSpace {
   uint64_t bytes = 0;
   uint64_t live = 0;
   std::map<ContainerId, ColumnSpace> columns;
+  std::map<int, uint64_t> straddling_live;  // of files that straddle containers, by depth; `live` counts them
 };
 
 // Within 5 % with 95 % probability for 10,000 keys and more; tables without a sketch count as live. Looks at about a
