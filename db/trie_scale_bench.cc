@@ -93,8 +93,13 @@ void Run(uint64_t files) {
   TrieOptions trie;
   trie.trigger = trie.slots;  // nothing is due by itself
   trie.space_bound = 1000;
+  // Tables of a few kilobytes are then worth the deepest containers, to which their ingestion brings them.
+  trie.fan_out = 64;
+  trie.depth = 2;
+  trie.root_trigger = 2;
   rocksdb::Options options;
   options.create_if_missing = true;
+  options.write_buffer_size = 64 << 10;
   options.max_open_files = OpenFiles(files);
   Check(UseTrie(&options, trie));
   rocksdb::DB* opened = nullptr;
