@@ -1,6 +1,7 @@
 #include "cache/n_zone.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #define XXH_INLINE_ALL
@@ -13,8 +14,11 @@ namespace cairn::cache {
 namespace {
 
 constexpr size_t kIndexPage = 4096;
+// A partition with fewer chunks gives none away for anything else.
+constexpr size_t kMinChunks = 4;
 // Of seven entries a bucket; 0.875 leaves one full pair of buckets in some 10.
 constexpr uint64_t kEntriesForEightBuckets = 49;
+constexpr size_t kGhostsABucket = 6;
 // Splits before the usual time, when an entry finds no place.
 constexpr int kExtraSplits = 32;
 // Rounds over a bucket that a writer keeps changing before a reader waits for the lock.
@@ -195,9 +199,9 @@ void NZone::DropSlot(const HashIndex::Slot& slot) {
   if ((entry & Entry::kApart) != 0) FreeApart(Entry::Place(entry) - 1);
 }
 
-void NZone::Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item) {
+void NZone::Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for) {
   ++numbers_.evictions;
-  if (evicted_ && !Expired(item.expiry)) evicted_(hash, item);
+  if (evicted_ && !Expired(item.expiry)) evicted_(hash, item, asked_for);
   DropSlot(slot);
 }
 
@@ -212,7 +216,8 @@ bool NZone::AddEntry(const Key& key, uint64_t entry) {
   }
   const HashIndex::Slot slot = index_.Least(key.hash);
   ++numbers_.displacements;
-  Evict(slot, HashOfEntry(slot.load()), ViewEntry(slot.load()));
+  const uint64_t least = slot.load();
+  Evict(slot, HashOfEntry(least), ViewEntry(least), (least & Entry::kMain) != 0);
   return index_.Add(key.hash, entry, hash_of);
 }
 
@@ -232,7 +237,7 @@ bool NZone::GrowIndex() {
     if ((index_.buckets() + 1) * sizeof(Bucket) > charged_index_bytes_) {
       if (!arena_->TryCharge(kIndexPage)) {
         // Full: the index grows at the cost of the log.
-        const uint32_t chunk = chunks() > 4 ? TakeOwnChunk() : 0;
+        const uint32_t chunk = chunks() > kMinChunks ? TakeOwnChunk() : 0;
         if (chunk == 0) break;
         arena_->ReturnChunk(chunk);
         if (!arena_->TryCharge(kIndexPage)) break;
@@ -241,15 +246,24 @@ bool NZone::GrowIndex() {
     }
     if (!index_.Split(hash_of)) break;
   }
-  const size_t ghosts = index_.buckets() * 6;
-  const size_t before = ghosts_.bytes();
-  const bool wanted = options_.replacement == ResultCacheOptions::Replacement::kTwoQueues;
-  if (wanted && ghosts * sizeof(uint16_t) > before + before / 4 &&
-      arena_->TryCharge(ghosts * sizeof(uint16_t) + Ghosts::kSet * sizeof(uint16_t))) {
-    ghosts_.Resize(ghosts);
-    arena_->Uncharge(before + ghosts * sizeof(uint16_t) + Ghosts::kSet * sizeof(uint16_t) - ghosts_.bytes());
-  }
+  FitGhosts();
   return true;
+}
+
+// As many ghosts as there are items, or a quarter fewer.
+void NZone::FitGhosts() {
+  if (options_.replacement != ResultCacheOptions::Replacement::kTwoQueues) return;
+  const size_t ghosts = index_.buckets() * kGhostsABucket + more_ghosts_;
+  const size_t before = ghosts_.bytes();
+  const size_t wanted = (ghosts + ghosts / 8 + Ghosts::kSet) * sizeof(uint16_t);
+  if (ghosts * sizeof(uint16_t) <= before + before / 8) return;
+  if (!arena_->TryCharge(wanted)) {
+    if (!give_back_) return;
+    give_back_(wanted);
+    if (!arena_->TryCharge(wanted)) return;
+  }
+  ghosts_.Resize(ghosts + ghosts / 8);
+  arena_->Uncharge(before + wanted - ghosts_.bytes());
 }
 
 void NZone::FitIndex() {
@@ -295,7 +309,7 @@ Word* NZone::Append(Queue queue, size_t words, uint64_t* place) {
       next = free_.back();
       free_.pop_back();
     }
-    chunks_of_queue.push_back({next, 0});
+    chunks_of_queue.push_back({next, 0, Ticks()});
   }
   Chunk& chunk = chunks_of_queue.back();
   *place = PlaceOf(chunk, chunk.used);
@@ -311,7 +325,7 @@ bool NZone::EnsureRoom(Queue queue, size_t words) {
   if (has_room()) {  // what survived elsewhere has opened one
     free_.push_back(chunk);
   } else {
-    queues_[queue].push_back({chunk, 0});
+    queues_[queue].push_back({chunk, 0, Ticks()});
   }
   return true;
 }
@@ -328,9 +342,40 @@ uint32_t NZone::TakeChunk() {
   }
   if (spare_ == 0) spare_ = arena_->TakeChunk();
   if (spare_ == 0) return 0;
-  uint32_t chunk = arena_->TakeChunk();
-  while (chunk == 0 && apart_bytes_ > chunks() * arena_->chunk_bytes() && EvictApart()) chunk = arena_->TakeChunk();
-  return chunk != 0 ? chunk : TakeOwnChunk();
+  const bool may_grow = chunks() < kMinChunks || bytes() < target_.load(std::memory_order_relaxed);
+  uint32_t chunk = may_grow ? arena_->TakeChunk() : 0;
+  if (chunk == 0 && may_grow && give_back_) {
+    give_back_(arena_->chunk_bytes());
+    chunk = arena_->TakeChunk();
+  }
+  while (may_grow && chunk == 0 && apart_bytes_ > chunks() * arena_->chunk_bytes() && EvictApart())
+    chunk = arena_->TakeChunk();
+  if (chunk != 0) return chunk;
+  chunk = TakeOwnChunk();
+  if (!may_grow && bytes() > target_.load(std::memory_order_relaxed) + arena_->chunk_bytes() && chunks() > kMinChunks) {
+    const uint32_t surplus = TakeOwnChunk();
+    if (surplus != 0) arena_->ReturnChunk(surplus);
+  }
+  return chunk;
+}
+
+size_t NZone::bytes() const {
+  return (chunks() + free_.size() + (spare_ != 0 ? 1 : 0)) * arena_->chunk_bytes() + charged_index_bytes_ +
+         ghosts_.bytes() + apart_bytes_;
+}
+
+uint32_t NZone::Ticks() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count() >> 10);
+}
+
+// A chunk is a marker: what was appended to it and not asked for since stayed as long as it did.
+void NZone::MeasureAge(const Chunk& chunk) {
+  main_ages_[2] = main_ages_[1];
+  main_ages_[1] = main_ages_[0];
+  main_ages_[0] = Ticks() - chunk.opened;
+  const uint64_t mean = (3 * uint64_t{main_ages_[0]} + 2 * uint64_t{main_ages_[1]} + main_ages_[2]) / 6;
+  benchmark_.store(static_cast<uint32_t>(mean), std::memory_order_relaxed);
 }
 
 uint32_t NZone::TakeOwnChunk() {
@@ -348,6 +393,7 @@ uint32_t NZone::TakeOwnChunk() {
 void NZone::Reclaim(Queue queue, bool keep_none) {
   const Chunk chunk = queues_[queue].front();
   queues_[queue].pop_front();
+  if (queue == kMain) MeasureAge(chunk);
   uint64_t places[kReclaimBatch];
   uint64_t hashes[kReclaimBatch];
   Item items[kReclaimBatch];
@@ -379,7 +425,7 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   const bool wanted = queue == kSmall ? references >= kPromotion : references > 0;
   if (!wanted || keep_none || expired) {
     if (queue == kSmall && !expired) ghosts_.Add(hash);
-    Evict(slot, hash, item);
+    Evict(slot, hash, item, queue == kMain || references > 0);
     return;
   }
   const size_t words = item.header().words();
@@ -390,7 +436,7 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   HashIndex::Replace(slot, Entry::WithReferences(Entry::Make(hash, new_place) | Entry::kMain, kept));
 }
 
-NZone::Room NZone::Put(const Key& key, const Item& item) {
+NZone::Room NZone::Put(const Key& key, const Item& item, Into into) {
   if (LiesApart(item)) return PutApart(key, item);
   const size_t words = item.header().words();
   HashIndex::Slot slot = Find(key);
@@ -409,7 +455,8 @@ NZone::Room NZone::Put(const Key& key, const Item& item) {
   // Before the item has a place: all this may reclaim chunks.
   if (!GrowIndex()) return Room::kNeeded;
   const bool one_queue = options_.replacement == ResultCacheOptions::Replacement::kClock;
-  const bool to_main = one_queue || (known ? (old_entry & Entry::kMain) != 0 : ghosts_.Take(key.hash));
+  const bool to_main =
+      one_queue || into == Into::kMain || (known ? (old_entry & Entry::kMain) != 0 : ghosts_.Take(key.hash));
   const Queue queue = to_main ? kMain : kSmall;
   if (!EnsureRoom(queue, words)) return Room::kNeeded;
   uint64_t place = 0;
@@ -509,7 +556,7 @@ bool NZone::EvictApart() {
       HashIndex::Replace(slot, entry - Entry::kReference);
       continue;
     }
-    Evict(slot, key.hash, ViewEntry(entry));
+    Evict(slot, key.hash, ViewEntry(entry), false);
     return true;
   }
   return false;

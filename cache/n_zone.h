@@ -69,8 +69,9 @@ class NZone {
     kAbsent,
     kLocked,  // ask again with LookupLocked
   };
-  // Told of each item that is evicted though it had not expired, before it is gone.
-  using Evicted = std::function<void(uint64_t hash, const Item& item)>;
+  // Told of each item that is evicted though it had not expired, before it is gone. `asked_for`: somebody wanted it
+  // since it came into the cache, or not long before.
+  using Evicted = std::function<void(uint64_t hash, const Item& item, bool asked_for)>;
 
   NZone(const NZoneOptions& options, Arena* arena, const std::function<uint64_t()>& clock);
   ~NZone();
@@ -91,9 +92,10 @@ class NZone {
 
   // Locked, from here on.
   enum class Room { kYes, kNo, kNeeded };
+  enum class Into { kUsual, kMain };
   // Stores the item as the newest of its key. kNeeded: the partition has nothing to evict; the key has no item now.
   // For items that lie apart, the caller has charged ApartBytes.
-  Room Put(const Key& key, const Item& item);
+  Room Put(const Key& key, const Item& item, Into into = Into::kUsual);
   bool Erase(const Key& key);
   bool Contains(const Key& key) const;
   void Clear();
@@ -116,13 +118,29 @@ class NZone {
     uint64_t displacements = 0;
   };
   Numbers numbers() const;
-  void set_evicted(Evicted evicted) { evicted_ = std::move(evicted); }
+
+  // With a Z-zone beside it. `give_back(bytes)` makes the Z-zone give back memory.
+  void SetNeighbour(Evicted evicted, std::function<void(size_t)> give_back) {
+    evicted_ = std::move(evicted);
+    give_back_ = std::move(give_back);
+  }
+  // Items elsewhere, whose number of ghosts is wanted as well.
+  void WantGhosts(size_t items) { more_ghosts_ = items; }
+  // The bytes that the zone may take while there is a neighbour. Without the lock.
+  void set_target(size_t bytes) { target_.store(bytes, std::memory_order_relaxed); }
+  size_t bytes() const;
+  // How long, in ticks of Ticks(), an item of the main queue that nobody asks for stays there, of late. Without the
+  // lock.
+  uint32_t benchmark() const { return benchmark_.load(std::memory_order_relaxed); }
+  // About a millisecond each.
+  static uint32_t Ticks();
 
  private:
   enum Queue { kSmall, kMain };
   struct Chunk {
     uint32_t number = 0;
-    uint32_t used = 0;  // words
+    uint32_t used = 0;    // words
+    uint32_t opened = 0;  // in Ticks
   };
   // An item that lies apart. Whoever copies it holds a reference.
   struct ApartItem {
@@ -149,13 +167,15 @@ class NZone {
   uint32_t TakeChunk();
   uint32_t TakeOwnChunk();
   void Reclaim(Queue queue, bool keep_none);
+  void MeasureAge(const Chunk& chunk);
   void ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& item, bool keep_none);
   Word* Append(Queue queue, size_t words, uint64_t* place);
   bool AddEntry(const Key& key, uint64_t entry);
   bool GrowIndex();
   bool ChargeIndexPage();
+  void FitGhosts();
   void Account(const Item& item, bool added);
-  void Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item);
+  void Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for);
   void DropSlot(const HashIndex::Slot& slot);
   Room PutApart(const Key& key, const Item& item);
   bool EvictApart();
@@ -168,8 +188,11 @@ class NZone {
   const std::function<uint64_t()>* const clock_;
   const size_t chunk_words_;
   Evicted evicted_;
+  std::function<void(size_t)> give_back_;
+  std::atomic<size_t> target_{SIZE_MAX};
+  std::atomic<uint32_t> benchmark_{UINT32_MAX};
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   HashIndex index_;
   // Guarded by mutex_, all of it.
   size_t charged_index_bytes_ = 0;
@@ -177,10 +200,12 @@ class NZone {
   uint32_t spare_ = 0;
   std::vector<uint32_t> free_;
   Ghosts ghosts_;
+  size_t more_ghosts_ = 0;
   std::vector<ApartItem*> apart_;  // null: a free number
   std::vector<uint64_t> free_apart_;
   size_t apart_hand_ = 0;
   size_t apart_bytes_ = 0;
+  uint32_t main_ages_[3] = {UINT32_MAX, UINT32_MAX, UINT32_MAX};  // of the chunks reclaimed last, newest first
   Numbers numbers_;
 };
 

@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "cache/arena.h"
+#include "cache/codec.h"
 #include "cache/n_zone.h"
+#include "cache/z_zone.h"
 #include "cairn/cache.h"
 
 namespace cairn {
@@ -23,6 +25,17 @@ constexpr size_t kMaxChunk = 65536;
 constexpr size_t kItemsAChunk = 4;
 constexpr size_t kBatch = 32;
 constexpr uint64_t kFirstBuckets = 64;  // a page
+// A Z-zone takes everything as long as this part of the capacity is free.
+constexpr size_t kFreePart = 32;
+// Of samples and dictionary.
+constexpr size_t kMaxCodecBytes = size_t{2} << 20;
+// The border between the zones: how often it is looked at, and how far it moves.
+constexpr uint64_t kPutsALook = 4096;
+constexpr double kRequestsALook = 65536;
+constexpr double kTolerance = 0.01;
+constexpr double kStep = 0.03;
+constexpr double kMinShare = 0.05;
+constexpr double kMaxShare = 0.95;
 // Rounds of giving back memory elsewhere for one item.
 constexpr int kRoomRounds = 8;
 
@@ -41,7 +54,7 @@ uint64_t MonotonicMilliseconds() {
 // Counters that threads increment without sharing a cache line, as long as they are few.
 class Counters {
  public:
-  enum Name { kHits, kAbsentHits, kMisses, kPuts, kRefusedPuts, kRefusedFills, kErases, kNames };
+  enum Name { kHits, kAbsentHits, kMisses, kPuts, kRefusedPuts, kRefusedFills, kErases, kZHits, kPromotions, kNames };
 
   void Add(Name name, uint64_t n = 1) {
     cells_[ThreadNumber() % kCells].counts[name].fetch_add(n, std::memory_order_relaxed);
@@ -125,8 +138,18 @@ class ResultCacheImpl final : public ResultCache {
     return {key, value, expiry, space, absent};
   }
   Key MakeKey(std::string_view key, uint32_t space) const { return {key, HashKey(seed_, space, key), space}; }
-  NZone* PartitionOf(const Key& key) const { return n_[key.hash >> 48 & (n_.size() - 1)].get(); }
+  size_t PartitionNumber(const Key& key) const { return key.hash >> 48 & (n_.size() - 1); }
+  NZone* PartitionOf(const Key& key) const { return n_[PartitionNumber(key)].get(); }
+  // Null: there is no Z-zone.
+  ZZone* ZOf(const Key& key) const { return z_.empty() ? nullptr : z_[PartitionNumber(key)].get(); }
   Answer Count(NZone::Found found);
+  NZone::Found LookupInZ(const Key& key, std::string* value);
+  void Promote(const Key& key, const Item& item, uint64_t stamp);
+  bool EraseLocked(const Key& key);
+  void ClearLocked(size_t partition);
+  bool HasFreeMemory() const { return arena_.charged() < arena_.capacity() - arena_.capacity() / kFreePart; }
+  void SetShare(double share);
+  void Adapt();
   Answer Lookup(const Key& key, std::string* value);
   // With the milliseconds from now in item.expiry.
   bool Store(const Key& key, Item item, const FillTicket* ticket);
@@ -141,6 +164,13 @@ class ResultCacheImpl final : public ResultCache {
   Fence fence_;
   size_t fixed_bytes_ = 0;
   std::vector<std::unique_ptr<NZone>> n_;
+  std::unique_ptr<Codec> codec_;           // null: there is no Z-zone
+  std::vector<std::unique_ptr<ZZone>> z_;  // empty, or one for each of n_
+  std::atomic<double> n_share_{1};
+  std::atomic<uint64_t> puts_until_look_{kPutsALook};
+  std::mutex adapt_mutex_;
+  uint64_t seen_n_hits_ = 0;  // guarded by adapt_mutex_, as seen_z_work_
+  uint64_t seen_z_work_ = 0;
   std::atomic<size_t> next_giver_{0};
   Counters counters_;
 };
@@ -173,15 +203,75 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
   for (size_t i = 0; i < partitions; ++i) n_.push_back(std::make_unique<NZone>(zone, &arena_, clock_));
   fixed_bytes_ = fence_.bytes() + partitions * sizeof(NZone);
   arena_.Charge(fixed_bytes_);
+  if (options.compression == ResultCacheOptions::Compression::kNone) return;
+  const size_t budget = std::min(kMaxCodecBytes, options.capacity / 16);
+  arena_.Charge(budget);
+  codec_ = std::make_unique<Codec>(options.compression, budget, [this](size_t bytes) { arena_.Uncharge(bytes); });
+  ZZoneOptions z;
+  z.seed = seed_;
+  for (const auto& n : n_) {
+    z_.push_back(std::make_unique<ZZone>(z, &arena_, codec_.get(), n->mutex(), clock_));
+    ZZone* const mine = z_.back().get();
+    NZone* const beside = n.get();
+    n->SetNeighbour(
+        [this, mine, beside](uint64_t hash, const Item& item, bool asked_for) {
+          // What was read once keeps out nothing else.
+          if (asked_for || HasFreeMemory()) mine->Insert(hash, item);
+          beside->WantGhosts(mine->items());
+        },
+        [mine](size_t bytes) { mine->GiveBack(bytes); });
+  }
+  SetShare(options.n_zone_share);
 }
 
 ResultCacheImpl::~ResultCacheImpl() {
   if (!ok()) return;
-  for (const auto& partition : n_) {
-    const std::lock_guard<std::mutex> lock(*partition->mutex());
-    partition->Clear();
+  for (size_t i = 0; i < n_.size(); ++i) {
+    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    ClearLocked(i);
+  }
+  z_.clear();
+  const Codec* const codec = codec_.get();
+  if (codec != nullptr) {
+    codec_->Finish();
+    arena_.Uncharge(codec->bytes());
   }
   arena_.Uncharge(fixed_bytes_);
+}
+
+void ResultCacheImpl::ClearLocked(size_t partition) {
+  n_[partition]->Clear();
+  if (!z_.empty()) z_[partition]->Clear();
+}
+
+void ResultCacheImpl::SetShare(double share) {
+  n_share_.store(share, std::memory_order_relaxed);
+  const double each = share * static_cast<double>(arena_.capacity()) / static_cast<double>(n_.size());
+  for (const auto& n : n_) n->set_target(static_cast<size_t>(each));
+}
+
+// Moves the border between the zones by a step, if the N-zone served too few or too many of the requests that need
+// work.
+void ResultCacheImpl::Adapt() {
+  if (puts_until_look_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+  const std::lock_guard<std::mutex> lock(adapt_mutex_);
+  puts_until_look_.store(kPutsALook, std::memory_order_relaxed);
+  const uint64_t z_hits = counters_.Sum(Counters::kZHits);
+  const uint64_t n_hits = counters_.Sum(Counters::kHits) + counters_.Sum(Counters::kAbsentHits) - z_hits;
+  uint64_t z_work = z_hits;
+  for (size_t i = 0; i < n_.size(); ++i) {
+    const std::lock_guard<std::mutex> partition_lock(*n_[i]->mutex());
+    z_work += z_[i]->numbers().rebuilds;
+  }
+  const auto by_n = static_cast<double>(n_hits - seen_n_hits_);
+  const auto by_z = static_cast<double>(z_work - seen_z_work_);
+  if (by_n + by_z < kRequestsALook) return;
+  seen_n_hits_ = n_hits;
+  seen_z_work_ = z_work;
+  const double part = by_n / (by_n + by_z);
+  const double share = n_share_.load(std::memory_order_relaxed);
+  if (part < options_.n_zone_requests - kTolerance) SetShare(std::min(kMaxShare, share + kStep));
+  if (part > options_.n_zone_requests + kTolerance) SetShare(std::max(kMinShare, share - kStep));
 }
 
 bool ResultCacheImpl::ok() const {
@@ -206,7 +296,41 @@ ResultCache::Answer ResultCacheImpl::Lookup(const Key& key, std::string* value) 
   NZone* const partition = PartitionOf(key);
   NZone::Found found = partition->Lookup(key, value);
   if (found == NZone::Found::kLocked) found = partition->LookupLocked(key, value);
+  if (found == NZone::Found::kNo && !z_.empty()) found = LookupInZ(key, value);
   return Count(found);
+}
+
+NZone::Found ResultCacheImpl::LookupInZ(const Key& key, std::string* value) {
+  bool again = false;
+  uint64_t stamp = 0;
+  uint64_t expiry = 0;
+  const NZone::Found found =
+      ZOf(key)->Lookup(key, value, NZone::Ticks(), PartitionOf(key)->benchmark(), &again, &stamp, &expiry);
+  if (found == NZone::Found::kNo) return found;
+  counters_.Add(Counters::kZHits);
+  const bool absent = found == NZone::Found::kAbsent;
+  if (again && (absent || value != nullptr)) {
+    Promote(key, {key.bytes, absent ? std::string_view() : std::string_view(*value), expiry, key.space, absent}, stamp);
+  }
+  return found;
+}
+
+void ResultCacheImpl::Promote(const Key& key, const Item& item, uint64_t stamp) {
+  NZone* const n = PartitionOf(key);
+  if (n->LiesApart(item)) return;
+  const std::lock_guard<std::mutex> lock(*n->mutex());
+  // If neither has changed, the item still is the newest answer.
+  if (!ZOf(key)->StillThere(key, stamp) || n->Contains(key)) return;
+  if (n->Put(key, item, NZone::Into::kMain) != NZone::Room::kYes) return;
+  ZOf(key)->Invalidate(key.hash);
+  counters_.Add(Counters::kPromotions);
+}
+
+bool ResultCacheImpl::EraseLocked(const Key& key) {
+  const bool in_n = PartitionOf(key)->Erase(key);
+  ZZone* const z = ZOf(key);
+  if (z != nullptr) z->Invalidate(key.hash);
+  return in_n;
 }
 
 ResultCache::Answer ResultCacheImpl::Get(std::string_view key, std::string* value, uint32_t space) {
@@ -231,8 +355,16 @@ void ResultCacheImpl::MultiGet(size_t count, const std::string_view* keys, std::
 
 bool ResultCacheImpl::MakeRoom() {
   for (size_t tried = 0; tried < n_.size(); ++tried) {
-    NZone* const giver = n_[next_giver_.fetch_add(1, std::memory_order_relaxed) % n_.size()].get();
+    const size_t number = next_giver_.fetch_add(1, std::memory_order_relaxed) % n_.size();
+    NZone* const giver = n_[number].get();
     const std::lock_guard<std::mutex> lock(*giver->mutex());
+    ZZone* const z = z_.empty() ? nullptr : z_[number].get();
+    const double z_share = 1 - n_share_.load(std::memory_order_relaxed);
+    const double z_target = z_share * static_cast<double>(arena_.capacity()) / static_cast<double>(n_.size());
+    if (z != nullptr && z->bytes() > 0 && (static_cast<double>(z->bytes()) > z_target || giver->bytes() == 0)) {
+      z->GiveBack(arena_.chunk_bytes());
+      return true;
+    }
     if (giver->GiveBack()) return true;
   }
   return false;
@@ -253,7 +385,10 @@ NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const I
   *refused = ticket != nullptr && !MayFill(*ticket, fence_.Of(key.hash)->load(std::memory_order_seq_cst),
                                            fence_.all()->load(std::memory_order_seq_cst));
   if (*refused) return NZone::Room::kNo;
-  return partition->Put(key, item);
+  const NZone::Room room = partition->Put(key, item);
+  // Whether there was room or not, what the Z-zone has of the key is old now.
+  if (ZZone* const z = ZOf(key)) z->Invalidate(key.hash);
+  return room;
 }
 
 bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket) {
@@ -270,6 +405,7 @@ bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket)
     room = StoreOnce(partition, key, item, ticket, &refused);
     if (room == NZone::Room::kYes) {
       counters_.Add(Counters::kPuts);
+      if (!z_.empty() && options_.n_zone_requests > 0) Adapt();
       return true;
     }
     if (apart) arena_.Uncharge(NZone::ApartBytes(item));
@@ -282,7 +418,7 @@ bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket)
   counters_.Add(Counters::kRefusedPuts);
   // An older answer must not stay.
   const std::lock_guard<std::mutex> lock(*partition->mutex());
-  if (ticket == nullptr) partition->Erase(key);
+  if (ticket == nullptr) EraseLocked(key);
   return false;
 }
 
@@ -290,7 +426,9 @@ bool ResultCacheImpl::Erase(std::string_view key, uint32_t space) {
   const Key with_hash = MakeKey(key, space);
   NZone* const partition = PartitionOf(with_hash);
   const std::lock_guard<std::mutex> lock(*partition->mutex());
-  const bool erased = partition->Erase(with_hash);
+  const ZZone* const z = ZOf(with_hash);
+  const bool in_z = z != nullptr && !partition->Contains(with_hash) && z->Contains(with_hash);
+  const bool erased = EraseLocked(with_hash) || in_z;
   if (erased) counters_.Add(Counters::kErases);
   return erased;
 }
@@ -306,14 +444,14 @@ void ResultCacheImpl::Bar(std::string_view key, uint32_t space) {
   Fence::Bar(fence_.Of(with_hash.hash));
   NZone* const partition = PartitionOf(with_hash);
   const std::lock_guard<std::mutex> lock(*partition->mutex());
-  if (partition->Erase(with_hash)) counters_.Add(Counters::kErases);
+  if (EraseLocked(with_hash)) counters_.Add(Counters::kErases);
 }
 
 void ResultCacheImpl::BarAll() {
   Fence::Bar(fence_.all());
-  for (const auto& partition : n_) {
-    const std::lock_guard<std::mutex> lock(*partition->mutex());
-    partition->Clear();
+  for (size_t i = 0; i < n_.size(); ++i) {
+    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    ClearLocked(i);
   }
 }
 
@@ -329,6 +467,7 @@ IndexStatus ResultCacheImpl::SetCapacity(size_t bytes) {
                                         "; raise ResultCacheOptions::max_capacity");
   }
   arena_.set_capacity(bytes);
+  if (!z_.empty()) SetShare(n_share_.load(std::memory_order_relaxed));
   if (arena_.charged() <= bytes) return IndexStatus::OK();
   while (arena_.charged() > bytes && MakeRoom()) {
   }
@@ -357,6 +496,21 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
     all.evictions += numbers.evictions;
     all.displacements += numbers.displacements;
   }
+  for (size_t i = 0; i < z_.size(); ++i) {
+    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    const ZZone::Numbers numbers = z_[i]->numbers();
+    all.z_items += numbers.items;
+    all.z_item_bytes += numbers.item_bytes;
+    all.z_stored_bytes += numbers.stored_bytes;
+    all.z_bytes += numbers.bytes;
+    all.z_rebuilds += numbers.rebuilds;
+    all.evictions += numbers.evictions;
+  }
+  all.items += all.z_items;
+  all.item_bytes += all.z_item_bytes;
+  all.z_hits = counters_.Sum(Counters::kZHits);
+  all.promotions = counters_.Sum(Counters::kPromotions);
+  all.n_zone_share = n_share_.load(std::memory_order_relaxed);
   all.memory = arena_.charged();
   all.capacity = arena_.capacity();
   return all;
