@@ -1,29 +1,42 @@
-// What order filters take and err, for keys that are spread over sorted runs: bits per key, and for each run and target
-// whether the run is read in vain. docs/ordered.md has its table.
+// What filters of ordered tables take and err, for keys that are spread over sorted runs. docs/ordered.md has its
+// tables.
 //
-//   order_filter_bench [--runs=16] [--bits=6,9] [FILE...]    a FILE has a key a line
+//   order_filter_bench [--runs=16] [--bits=6,9] [--bloom_bits=10] [FILE...]    a FILE has a key a line
 //
-// A target is a key of the set that no run has: every tenth. The scan returns the first key of all runs at or above it.
-// A run is read in vain if it does not have that key and the filter could not tell, or its bound is not above that key.
+// Every tenth key of a set is in no run. For each run and
+//   - an absent target: one of those. The scan returns the first key of all runs at or above it.
+//   - a present target: a key of another run.
+//   - a window: from an absent target to 1 to 20 keys later, as an upper bound.
+// it is asked whether the run is read in vain: if it does not have the key (or a key of the window), and the filters
+// could not tell, or the bound is not above that key. Point lookups are of absent keys of the set, and of keys whose
+// last byte is another.
 
 #include <gflags/gflags.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <functional>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
 
+#include "cairn/ordered.h"
+#include "rocksdb/env.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/table.h"
+#include "table/block_based/filter_policy_internal.h"
 #include "table/order_filter.h"
 
 DEFINE_uint64(keys, 1000000, "Keys of each set that is drawn");
 DEFINE_uint64(runs, 16, "Sorted runs, of equal size but for the last, which has half of the keys");
 DEFINE_string(bits, "6,9,11", "Bits per key, separated by commas");
+DEFINE_double(bloom_bits, 10, "Bits per key of RocksDB's Bloom filter");
 DEFINE_uint64(targets, 20000, "Targets");
 
 namespace {
@@ -48,60 +61,159 @@ void Sort(Keys* keys) {
   keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
 }
 
-double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+// Of this thread, so that other work on the machine counts little.
+double Seconds() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// The filters of one run.
+struct Run {
+  Keys keys;
+  std::string order_bytes;
+  cairn::OrderFilter order;
+  std::unique_ptr<const char[]> bloom_bytes;
+  std::unique_ptr<rocksdb::FilterBitsReader> bloom;
+
+  enum class Answer { kNotRead, kBound, kRead };
+  // As the iterator of an ordered table does.
+  Answer Seek(const std::string& target, std::string* bound) const {
+    switch (order.Find(target.data(), target.size(), bound)) {
+      case cairn::OrderAnswer::kNone:
+        return Answer::kNotRead;
+      case cairn::OrderAnswer::kBound:
+        return Answer::kBound;
+      case cairn::OrderAnswer::kHere:
+        break;
+    }
+    if (target.back() == '\0' || bloom->MayMatch(target)) return Answer::kRead;
+    *bound = target + '\0';
+    return Answer::kBound;
+  }
+  bool MayHold(const std::string& key) const {
+    return bloom->MayMatch(key) && order.MayContain(key.data(), key.size());
+  }
+};
+
+struct Built {
+  double order_seconds = 0, bloom_seconds = 0;
+  uint64_t order_bytes = 0, bloom_bytes = 0;
+};
+
+Built Build(double bits, std::vector<Run>* runs) {
+  Built built;
+  const std::unique_ptr<const rocksdb::FilterPolicy> policy(rocksdb::NewBloomFilterPolicy(FLAGS_bloom_bits));
+  const rocksdb::BlockBasedTableOptions table;
+  for (Run& run : *runs) {
+    built.order_seconds -= Seconds();
+    cairn::OrderFilterBuilder builder(bits);
+    for (const std::string& key : run.keys) builder.Add(key.data(), key.size());
+    run.order_bytes = builder.Finish();
+    built.order_seconds += Seconds();
+    built.order_bytes += run.order_bytes.size();
+    if (run.order.Open(run.order_bytes.data(), run.order_bytes.size()) != nullptr) abort();
+    built.bloom_seconds -= Seconds();
+    const std::unique_ptr<rocksdb::FilterBitsBuilder> bloom(
+        policy->GetBuilderWithContext(rocksdb::FilterBuildingContext(table)));
+    for (const std::string& key : run.keys) bloom->AddKey(key);
+    const rocksdb::Slice bytes = bloom->Finish(&run.bloom_bytes);
+    built.bloom_seconds += Seconds();
+    built.bloom_bytes += bytes.size();
+    run.bloom.reset(policy->GetFilterBitsReader(bytes));
+  }
+  return built;
+}
+
+// Seconds to write the keys, with values of 100 bytes, as one table.
+double TableSeconds(const Keys& keys, rocksdb::TableFactory* factory) {
+  rocksdb::Options options;
+  options.env = rocksdb::NewMemEnv(rocksdb::Env::Default());
+  const std::unique_ptr<rocksdb::Env> env(options.env);
+  options.table_factory.reset(factory);
+  options.compression = rocksdb::kNoCompression;
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
+  const std::string value(100, 'v');
+  if (!writer.Open("/table").ok()) abort();
+  const double begin = Seconds();
+  for (const std::string& key : keys) {
+    if (!writer.Put(key, value).ok()) abort();
+  }
+  if (!writer.Finish().ok()) abort();
+  return Seconds() - begin;
+}
 
 void Measure(const std::string& name, const Keys& keys, double bits) {
   Random random(1);
-  std::vector<Keys> runs(FLAGS_runs);
-  Keys targets, stored;
+  std::vector<Run> runs(FLAGS_runs);
+  Keys absent, stored;
   for (const std::string& key : keys) {
     if (random() % 10 == 0) {
-      targets.push_back(key);
+      absent.push_back(key);
       continue;
     }
     stored.push_back(key);
-    runs[random() % 2 == 0 ? FLAGS_runs - 1 : random() % FLAGS_runs].push_back(key);
+    runs[random() % 2 == 0 ? FLAGS_runs - 1 : random() % FLAGS_runs].keys.push_back(key);
   }
-  std::vector<std::string> bytes;
-  double built = -Seconds();
-  size_t size = 0;
-  for (const Keys& run : runs) {
-    cairn::OrderFilterBuilder builder(bits);
-    for (const std::string& key : run) builder.Add(key.data(), key.size());
-    bytes.push_back(builder.Finish());
-    size += bytes.back().size();
-  }
-  built += Seconds();
-  std::vector<cairn::OrderFilter> filters(runs.size());
-  for (size_t i = 0; i < runs.size(); ++i) {
-    if (filters[i].Open(bytes[i].data(), bytes[i].size()) != nullptr) return;
-  }
-  uint64_t deferred = 0, unknown = 0, in_vain = 0, questions = 0;
+  const Built built = Build(bits, &runs);
+  const auto count = static_cast<double>(stored.size());
+
+  uint64_t placeholders = 0, in_vain = 0, direct_in_vain = 0, present_in_vain = 0, window_in_vain = 0;
+  uint64_t false_absent = 0, false_near = 0, near = 0;
   double asked = 0;
   std::string bound;
   for (uint64_t i = 0; i < FLAGS_targets; ++i) {
-    const std::string& target = targets[random() % targets.size()];
-    const std::string& returned = *std::upper_bound(stored.begin(), stored.end() - 1, target);
-    for (size_t run = 0; run < runs.size(); ++run) {
-      const auto next = std::lower_bound(runs[run].begin(), runs[run].end(), target);
-      const bool has_it = next != runs[run].end() && *next == returned;
+    const std::string& target = absent[random() % absent.size()];
+    const auto returned = std::upper_bound(stored.begin(), stored.end() - 1, target);
+    const auto distance = std::min<ptrdiff_t>(stored.end() - returned - 1, 1 + static_cast<ptrdiff_t>(random() % 20));
+    const std::string& upper = *(returned + distance);
+    const std::string& present = stored[random() % stored.size()];
+    std::string miss = present;
+    miss.back() = static_cast<char>(miss.back() ^ (1 + random() % 127));
+    const bool is_miss = !std::binary_search(keys.begin(), keys.end(), miss);
+    for (const Run& run : runs) {
+      const auto next = std::lower_bound(run.keys.begin(), run.keys.end(), target);
       asked -= Seconds();
-      const cairn::OrderAnswer answer = filters[run].Find(target.data(), target.size(), &bound);
+      const Run::Answer answer = run.Seek(target, &bound);
       asked += Seconds();
-      ++questions;
-      deferred += answer == cairn::OrderAnswer::kBound ? 1 : 0;
-      if (has_it) continue;
-      unknown += answer == cairn::OrderAnswer::kHere ? 1 : 0;
-      in_vain += answer == cairn::OrderAnswer::kBound && bound <= returned ? 1 : 0;
+      if (answer == Run::Answer::kBound) ++placeholders;
+      if (next == run.keys.end() || *next != *returned) {
+        in_vain += answer == Run::Answer::kBound && bound <= *returned ? 1 : 0;
+        direct_in_vain += answer == Run::Answer::kRead ? 1 : 0;
+      }
+      if (next == run.keys.end() || *next >= upper) {
+        window_in_vain += answer == Run::Answer::kRead || (answer == Run::Answer::kBound && bound < upper) ? 1 : 0;
+      }
+      false_absent += run.MayHold(target) ? 1 : 0;
+      if (!std::binary_search(run.keys.begin(), run.keys.end(), present) &&
+          run.Seek(present, &bound) == Run::Answer::kRead) {
+        ++present_in_vain;
+      }
+      if (is_miss) {
+        ++near;
+        false_near += run.MayHold(miss) ? 1 : 0;
+      }
     }
   }
-  const double per_target = static_cast<double>(FLAGS_targets);
-  printf("| %s | %zu | %.0f | %.2f | %.2f %% | %.2f %% | %.3f | %.0f | %.0f |\n", name.c_str(), keys.size(), bits,
-         static_cast<double>(size) * 8 / static_cast<double>(stored.size()),
-         100 * static_cast<double>(in_vain) / static_cast<double>(std::max<uint64_t>(deferred, 1)),
-         100 * static_cast<double>(unknown) / static_cast<double>(questions),
-         static_cast<double>(in_vain + unknown) / per_target, asked * 1e9 / static_cast<double>(questions),
-         built * 1e9 / static_cast<double>(keys.size()));
+  const auto per_target = static_cast<double>(FLAGS_targets);
+  const double questions = per_target * static_cast<double>(FLAGS_runs);
+  const auto share = [](uint64_t part, double of) { return 100 * static_cast<double>(part) / std::max(1.0, of); };
+  rocksdb::BlockBasedTableOptions table;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(FLAGS_bloom_bits));
+  double stock = 1e9, ordered = 1e9;
+  for (int i = 0; i < 3; ++i) {
+    stock = std::min(stock, TableSeconds(runs.back().keys, rocksdb::NewBlockBasedTableFactory(table)));
+    ordered = std::min(ordered, TableSeconds(runs.back().keys, cairn::NewOrderedTableFactory(table, {bits, 0})));
+  }
+  printf(
+      "| %s | %zu | %.0f | %.2f | %.2f | %.2f %% | %.2f %% | %.3f | %.3f | %.3f | %.3f %% | %.2f %% | %.0f | %.0f | "
+      "%.0f | %.2f |\n",
+      name.c_str(), keys.size(), bits, static_cast<double>(built.order_bytes) * 8 / count,
+      static_cast<double>(built.bloom_bytes) * 8 / count, share(in_vain, static_cast<double>(placeholders)),
+      share(direct_in_vain, questions), static_cast<double>(in_vain + direct_in_vain) / per_target,
+      static_cast<double>(present_in_vain) / per_target, static_cast<double>(window_in_vain) / per_target,
+      share(false_absent, questions), share(false_near, static_cast<double>(near)), asked * 1e9 / questions,
+      built.order_seconds * 1e9 / count, built.bloom_seconds * 1e9 / count, ordered / stock);
   fflush(stdout);
 }
 
@@ -141,9 +253,13 @@ int main(int argc, char** argv) {
     draw("all share 1 KiB", [](Random* r) { return std::string(1024, 'p') + BigEndian((*r)(), 5); });
   }
   printf(
-      "| keys | number | bits asked for | bits per key | placeholders in vain | not deferred in vain | blocks in vain "
-      "per seek | ns a question | ns a key built |\n");
-  printf("| --- | --- | --- | --- | --- | --- | --- | --- | --- |\n");
+      "| keys | number | order_bits | order, bits per key | Bloom, bits per key | absent target: placeholders in vain "
+      "| read at once in vain | blocks in vain per seek | present target: blocks in vain per seek | window: blocks in "
+      "vain per scan | point lookups: false positives, absent | near miss | ns a seek and run | ns a key built | of Bloom | "
+      "table built, of stock |\n");
+  printf("|");
+  for (int column = 0; column < 16; ++column) printf(" --- |");
+  printf("\n");
   for (const auto& [name, keys] : sets) {
     std::string each = FLAGS_bits;
     for (char* bits = strtok(each.data(), ","); bits != nullptr; bits = strtok(nullptr, ",")) {

@@ -3,6 +3,7 @@
 #include "memory/arena.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/options.h"
+#include "table/point_filter.h"
 #include "table/table_reader.h"
 
 namespace cairn {
@@ -123,6 +124,19 @@ void OrderedIterator::SeekInner(const Slice& target) {
   if (inner_->status().IsTryAgain()) inner_->Seek(target);
 }
 
+// Whether RocksDB's filter knows that the target itself is not in the table; then *bound is what comes right behind it.
+// Seeks of keys that are in another table end here, and need not read this one. Not of a target that may be such a
+// bound: DBIter seeks it where many tables show the same, and they would show the next one.
+bool OrderedIterator::IsAbsent(const Slice& target, std::string* bound) const {
+  const Slice user_key = rocksdb::ExtractUserKey(target);
+  const auto* const table = static_cast<const rocksdb::BlockBasedTable*>(table_.reader);
+  if (table_.skip_filters || user_key.empty() || user_key[user_key.size() - 1] == '\0') return false;
+  if (PointFilterMayHold(*table->get_rep(), *table_.read_options, target)) return false;
+  bound->assign(user_key.data(), user_key.size());
+  bound->push_back('\0');
+  return true;
+}
+
 void OrderedIterator::Seek(const Slice& target) {
   if (++unpublished_ >= kPublishEvery) Publish();
   // RocksDB's iterator has asked for a block and wants to be asked again.
@@ -142,7 +156,7 @@ void OrderedIterator::Seek(const Slice& target) {
       state_ = State::kPastEnd;
       return;
     }
-    if (answer == OrderAnswer::kBound) {
+    if (answer == OrderAnswer::kBound || IsAbsent(target, bound)) {
       state_ = State::kPlaceholder;
       if (Defer(*bound)) {
         target_.Assign(target);

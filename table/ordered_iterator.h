@@ -85,6 +85,7 @@ class OrderedIterator final : public rocksdb::InternalIterator {
   bool Moved(BlockCursor::Result result);
   void Read(const rocksdb::Slice& target);
   void SeekInner(const rocksdb::Slice& target);
+  bool IsAbsent(const rocksdb::Slice& target, std::string* bound) const;
   bool Defer(const std::string& bound);
   void Begin();
   void Resolve();

@@ -14,6 +14,7 @@
 #include "table/order_block.h"
 #include "table/ordered_builder.h"
 #include "table/ordered_iterator.h"
+#include "table/point_filter.h"
 
 namespace cairn {
 
@@ -128,10 +129,8 @@ class OrderedTableReader : public rocksdb::TableReader {
     using rocksdb::PerfLevel;
     if (!HasOrder()) return true;
     const rocksdb::BlockBasedTable::Rep& rep = *rep_;
-    const Slice user_key = rocksdb::ExtractUserKey(key);
-    const bool may = (rep.filter == nullptr || !rep.whole_key_filtering ||
-                      rep.filter->KeyMayMatch(user_key, &key, get_context, nullptr, read_options)) &&
-                     OrderMayHold(read_options, user_key);
+    const bool may = PointFilterMayHold(rep, read_options, key, get_context) &&
+                     OrderMayHold(read_options, rocksdb::ExtractUserKey(key));
     if (!may) {
       RecordTick(rep.ioptions.stats, rocksdb::BLOOM_FILTER_USEFUL);
       PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, 1, rep.level);
