@@ -19,6 +19,8 @@ constexpr size_t kLeastLearnt = 64;
 constexpr size_t kJudgedKeys = 1024;
 // The share of the bits of these bytes that is kept.
 constexpr double kKept = 0.3;
+// Less is no frequency.
+constexpr size_t kLeastSeen = 6;
 // Bits of a byte, of 8, that are not worth a look at what it follows.
 constexpr double kRandomBits = 7.5;
 // In place of an escape: all bytes are alike.
@@ -35,7 +37,8 @@ void StoreBigEndian32(uint8_t* p, uint32_t v) {
 
 // Members of the set below `byte`.
 unsigned Rank(const uint64_t set[4], const uint8_t ranks[4], unsigned byte) {
-  return ranks[byte >> 6] + static_cast<unsigned>(__builtin_popcountll(set[byte >> 6] & LowMask(byte & 63)));
+  const uint64_t below = (uint64_t{1} << (byte & 63)) - 1;
+  return ranks[byte >> 6] + static_cast<unsigned>(__builtin_popcountll(set[byte >> 6] & below));
 }
 bool Has(const uint64_t set[4], unsigned byte) { return (set[byte >> 6] >> (byte & 63) & 1) != 0; }
 void MakeRanks(const uint64_t set[4], uint8_t ranks[4]) {
@@ -153,7 +156,7 @@ struct KeyCode::Model {
 
   // What its own context saves a key's kept bits, which are not all of its bits, against the bits that it takes.
   bool Pays(const Counts& own, const Counts& instead) const {
-    if (own.sum == 0) return false;
+    if (own.sum < kLeastSeen) return false;
     const Costs costs(own), others(instead);
     double gain = 0;
     for (unsigned i = 0; i < 256; ++i) {
@@ -175,9 +178,12 @@ struct KeyCode::Model {
     }
     std::sort(pairs.begin(), pairs.end());
     for (size_t i = 0; i < pairs.size();) {
+      const size_t first = i;
+      while (i < pairs.size() && pairs[i] >> 8 == pairs[first] >> 8) ++i;
+      if (i - first < kLeastSeen) continue;
       Pair pair;
-      pair.bytes = static_cast<uint16_t>(pairs[i] >> 8);
-      for (; i < pairs.size() && pairs[i] >> 8 == pair.bytes; ++i) pair.counts.Add(static_cast<uint8_t>(pairs[i]));
+      pair.bytes = static_cast<uint16_t>(pairs[first] >> 8);
+      for (size_t j = first; j < i; ++j) pair.counts.Add(static_cast<uint8_t>(pairs[j]));
       if (Pays(pair.counts, bytes[pair.bytes >> 8])) children.push_back(pair);
     }
   }
@@ -404,10 +410,16 @@ size_t KeyCode::ContextOf(uint8_t last, uint8_t before) const {
   return parent.first_child + Rank(parent.set, parent.ranks, before);
 }
 
-// The frequencies of all bytes below `byte`, which may be 256.
+// The frequencies of all bytes below `byte`.
 uint32_t KeyCode::Sum(const Context& context, unsigned byte) const {
-  if (byte == 256) return kWhole;
   return context.base * byte + sums_[context.first + Rank(context.set, context.ranks, byte)];
+}
+
+// And its own.
+KeyCode::Share KeyCode::ShareOf(const Context& context, unsigned byte) const {
+  const uint16_t* const sums = &sums_[context.first + Rank(context.set, context.ranks, byte)];
+  return {context.base * byte + sums[0],
+          context.base + (Has(context.set, byte) ? static_cast<uint32_t>(sums[1] - sums[0]) : 0)};
 }
 
 // The byte whose part holds `sum`.
@@ -438,16 +450,15 @@ KeyBits KeyCode::Encode(const char* key, size_t size, char* buffer) const {
   for (size_t i = 0; i < size; ++i) {
     const Context& context = contexts_[ContextAt(i, last, before)];
     const uint8_t byte = bytes[i];
-    const uint32_t sum = Sum(context, byte);
-    const uint32_t share = Sum(context, byte + 1u) - sum;
+    const Share share = ShareOf(context, byte);
     const uint64_t part = range >> 16;
-    const uint64_t add = part * sum;
+    const uint64_t add = part * share.below;
     low += add;
     if (low < add) {
       for (uint8_t* carry = at - 1; ++*carry == 0; --carry) {
       }
     }
-    range = part * share;
+    range = part * share.own;
     if (range >> 32 == 0) {
       StoreBigEndian32(at, static_cast<uint32_t>(low >> 32));
       at += 4;
@@ -477,25 +488,21 @@ void KeyCode::Decode(const KeyBits& data, uint64_t bits, const char* near, size_
     const Context& context = contexts_[ContextAt(i, last, before)];
     const uint64_t part = range >> 16;
     uint8_t byte = 0;
-    uint32_t sum = 0, share = 0;
-    const auto look = [&] {
-      sum = Sum(context, byte);
-      share = Sum(context, byte + 1u) - sum;
-    };
+    Share share = {0, 0};
     along = along && i < near_size;
     if (along) {
       byte = static_cast<uint8_t>(near[i]);
-      look();
-      along = value >= part * sum && value - part * sum < part * share;
+      share = ShareOf(context, byte);
+      along = value >= part * share.below && value - part * share.below < part * share.own;
     }
     if (!along) {
       // The parts do not fill the range: what is behind them all belongs to none, and all keys before are below it.
       byte = Find(context, static_cast<uint32_t>(std::min<uint64_t>(value / part, kWhole - 1)));
-      look();
+      share = ShareOf(context, byte);
     }
     out->push_back(static_cast<char>(byte));
-    value -= part * sum;
-    range = part * share;
+    value -= part * share.below;
+    range = part * share.own;
     if (value >= range) return;
     if (range >> 32 == 0) {
       if (next >= bits + 64) return;

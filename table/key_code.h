@@ -76,6 +76,10 @@ class KeyCode {
     uint16_t base;
     uint32_t first;  // of its sums in sums_: of the weights of the members before the first, the second ... all
   };
+  // Frequencies of what is below a byte, and of it.
+  struct Share {
+    uint32_t below, own;
+  };
   // What follows a byte: the contexts of the two bytes, for some bytes before it.
   struct Parent {
     uint64_t set[4];
@@ -93,6 +97,7 @@ class KeyCode {
   }
   size_t ContextOf(uint8_t last, uint8_t before) const;
   uint32_t Sum(const Context& context, unsigned byte) const;
+  Share ShareOf(const Context& context, unsigned byte) const;
   uint8_t Find(const Context& context, uint32_t sum) const;
 
   Kind kind_ = Kind::kPlain;

@@ -26,6 +26,7 @@ constexpr double kWorthwhile = 0.9;
 // The share of bits behind a branch that tell something, below which the plain code is no choice.
 constexpr double kTellingHead = 0.66;
 constexpr int kMostSplits = 12;
+constexpr size_t kLeastPlanned = 128;
 // A lookup walks over half of a group's branches.
 constexpr size_t kMostBranches = 128;
 constexpr size_t kLeastNumbers = 16;
@@ -270,7 +271,7 @@ void SegmentBuilder::LearnCode() {
 
 // Per key, by a batch in the middle.
 double SegmentBuilder::PlannedBits(const KeyCode& code) {
-  const size_t size = std::min(keys_.size(), kBatch);
+  const size_t size = std::clamp(keys_.size() / 8, std::min(keys_.size(), kLeastPlanned), kBatch);
   const size_t begin = (keys_.size() - size) / 2;
   KeyCode chosen = std::exchange(code_, code);
   EncodeBatch(begin, begin + size);
@@ -332,12 +333,19 @@ bool SegmentBuilder::PlanNumbers(size_t begin, size_t end, Plan* plan) const {
   const double least_range = count * std::exp2(depth_.precision - 0.5);
   int shift = 0;
   while (shift < 63 && static_cast<double>(range >> (shift + 1)) >= least_range) ++shift;
-  for (; shift >= 0; --shift) {
-    double error = 0;
-    for (int width = 0; width <= 64; ++width) {
-      if (distances[width] == 0) continue;
-      error += distances[width] * std::min(1.0, std::exp2(shift - width + 0.5));
+  // Entries whose neighbours are nearer than the shift, and 1 / distance of the others.
+  double near = 0, far = 0;
+  for (int width = 0; width <= 64; ++width) {
+    if (width <= shift) {
+      near += distances[width];
+    } else {
+      far += std::ldexp(distances[width], -width);
     }
+  }
+  for (; shift >= 0; --shift) {
+    const double error = near + std::ldexp(far, shift) * std::sqrt(2);
+    near -= distances[shift];
+    far += std::ldexp(distances[shift], -shift);
     if (error > allowed && shift != 0) continue;
     const double numbers = static_cast<double>(range >> shift);
     const double low_bits = std::max(0.0, std::floor(std::log2(numbers / count)));
@@ -436,8 +444,10 @@ void SegmentBuilder::EmitNumbers(const Piece& segment) {
   for (size_t i = 0; i < n; ++i) {
     const uint64_t value = number(i) - first;
     low.Put(value & LowMask(low_bits), low_bits);
-    for (; zeros < value >> low_bits; ++zeros) high.Put(0, 1);
-    high.Put(1, 1);
+    for (; zeros + 63 < value >> low_bits; zeros += 63) high.Put(0, 63);
+    const auto more = static_cast<unsigned>((value >> low_bits) - zeros);
+    high.Put(uint64_t{1} << more, more + 1);
+    zeros += more;
   }
   std::string body(1, static_cast<char>(kNumbersBody));
   PutVarint(&body, n);
