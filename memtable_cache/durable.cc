@@ -58,6 +58,8 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
     const Status s = file->Resize(bytes);
     if (!s.ok()) return s;
   }
+  const Status secured = file->SecureBlocks();
+  if (!secured.ok()) return secured;
   if (file->bytes() < kPiecesOffset + kPoolPageBytes || file->bytes() % kPoolPageBytes != 0) {
     return Status::InvalidArgument(file->path(), "is too small for a pool, or no multiple of 4096 bytes");
   }

@@ -3,6 +3,9 @@
 #include "memtable_cache/durable.h"
 
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,6 +22,16 @@
 #include "memtable_cache/recovery.h"
 #include "table/test_seed.h"
 #include "util/coding.h"
+
+// The file system, as the library sees it.
+namespace {
+std::atomic<long> file_system{0};
+}  // namespace
+extern "C" int fstatfs(int fd, struct statfs* facts) {
+  const int result = static_cast<int>(syscall(SYS_fstatfs, fd, facts));
+  if (file_system != 0) facts->f_type = file_system;
+  return result;
+}
 
 namespace cairn {
 namespace {
@@ -317,6 +330,34 @@ TEST(DurablePoolTest, ADeviceKeepsItsSizeAndGivesItsRegions) {
   EXPECT_EQ(device->bytes(), 4 * kUnit);
   pool.reset();
   munmap(room, 5 * kUnit);
+  unlink(path.c_str());
+}
+
+// Where a store on a full file system would be a SIGBUS, there is no pool.
+TEST(DurablePoolTest, EveryStoreHasABlock) {
+  constexpr uint64_t kBytes = 1 << 20;
+  const std::string path = NewPath();
+  // As a file that was copied with its holes.
+  std::ofstream(path).close();
+  ASSERT_EQ(truncate(path.c_str(), kBytes), 0);
+  std::unique_ptr<DurablePool> pool;
+  ASSERT_OK(DurablePool::Start(OpenFile(path, kBytes), kBytes, &pool));
+  struct stat facts = {};
+  ASSERT_EQ(stat(path.c_str(), &facts), 0);
+  EXPECT_GE(static_cast<uint64_t>(facts.st_blocks) * 512, kBytes);
+  pool.reset();
+  for (const long type : {0x9123683EL, 0x2fc12fc1L, 0xca451a4eL, 0x3434L}) {
+    file_system = type;
+    const Status s = DurablePool::Start(OpenFile(path, kBytes), kBytes, &pool);
+    EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+    EXPECT_NE(s.ToString().find(path), std::string::npos) << s.ToString();
+    EXPECT_NE(s.ToString().find("pool_file"), std::string::npos) << s.ToString();
+  }
+  file_system = 0x794c7630L;
+  ASSERT_OK(DurablePool::Start(OpenFile(path, kBytes), kBytes, &pool));
+  EXPECT_NE(pool->file()->Report().find("overlay"), std::string::npos) << pool->file()->Report();
+  file_system = 0;
+  pool.reset();
   unlink(path.c_str());
 }
 

@@ -1,6 +1,8 @@
 #include "memtable_cache/pmem_backing.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -29,6 +31,14 @@ constexpr long kTmpfsMagic = 0x01021994;
 constexpr long kRamfsMagic = static_cast<long>(0x858458f6);
 constexpr long kHugetlbfsMagic = static_cast<long>(0x958458f6);
 
+// These write a block anew elsewhere each time, unless told otherwise.
+constexpr long kBtrfsMagic = static_cast<long>(0x9123683E);
+constexpr long kZfsMagic = 0x2fc12fc1;
+constexpr long kBcachefsMagic = static_cast<long>(0xca451a4e);
+constexpr long kNilfsMagic = 0x3434;
+// One of these may lie below.
+constexpr long kOverlayMagic = 0x794c7630;
+
 Status ErrorOf(const std::string& what, const std::string& path) {
   return Status::IOError(what + " " + path, strerror(errno));
 }
@@ -52,6 +62,14 @@ Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>*
   if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", options.path);
   result->bytes_ = static_cast<uint64_t>(facts.st_size);
   result->is_new_ = !is_device && result->bytes_ == 0;
+  if (result->is_new_ && result->FileSystem() == kBtrfsMagic) {
+    // Only of an empty file; SecureBlocks sees whether it was done.
+    int flags = 0;
+    if (ioctl(result->fd_, FS_IOC_GETFLAGS, &flags) == 0) {
+      flags |= FS_NOCOW_FL;
+      ioctl(result->fd_, FS_IOC_SETFLAGS, &flags);
+    }
+  }
   s = result->is_new_ ? result->Resize(options.bytes) : result->Map();
   if (!s.ok() && result->is_new_) unlink(options.path.c_str());
   if (!s.ok()) return s;
@@ -164,6 +182,29 @@ Status PmemFile::Extend(uint64_t bytes) {
   return Status::OK();
 }
 
+long PmemFile::FileSystem() const {
+  struct statfs facts = {};
+  return fstatfs(fd_, &facts) == 0 ? static_cast<long>(facts.f_type) : 0;
+}
+
+Status PmemFile::SecureBlocks() {
+  if (keeps_size_) return Status::OK();
+  const long type = FileSystem();
+  int flags = 0;
+  const bool in_place = type == kBtrfsMagic && ioctl(fd_, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_NOCOW_FL) != 0;
+  if (!in_place && (type == kBtrfsMagic || type == kZfsMagic || type == kBcachefsMagic || type == kNilfsMagic)) {
+    return Status::NotSupported(
+        path_,
+        "lies on a file system that writes each block anew elsewhere: when it is full, a store into the mapped "
+        "file would end the process. Set pool_file to a path on ext4, XFS, a memory file system or persistent "
+        "memory" +
+            std::string(type == kBtrfsMagic ? "; or remove the file, which holds nothing now: it is made anew "
+                                              "without copy-on-write (chattr +C) where btrfs allows that"
+                                            : ""));
+  }
+  return AllocateAt(0, bytes_);
+}
+
 Status PmemFile::AllocateAt(uint64_t offset, uint64_t length) {
   const int error = posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(length));
   return error == 0 ? Status::OK() : Status::NoSpace("allocating blocks for " + path_, strerror(error));
@@ -234,10 +275,11 @@ std::string PmemFile::Report() const {
     return text + "on persistent memory" +
            (needs_flush_ ? ", each write flushed (the platform has no eADR)" : " with eADR, nothing flushed");
   }
-  struct statfs facts = {};
-  const bool known = fstatfs(fd_, &facts) == 0;
-  const auto type = static_cast<long>(facts.f_type);
-  if (known && (type == kTmpfsMagic || type == kRamfsMagic || type == kHugetlbfsMagic)) {
+  const long type = FileSystem();
+  if (type == kOverlayMagic) {
+    text += "on an overlay (if what lies below it copies on write, a full one ends the process: use a volume), ";
+  }
+  if ((type == kTmpfsMagic || type == kRamfsMagic || type == kHugetlbfsMagic)) {
     return text + "in memory: safe from a crash of the process, not of the machine";
   }
   const std::string why = WhyNoPmemLibrary();

@@ -74,6 +74,9 @@ class PmemFile {
   // Makes the file at least this long; base() stays, and does not reach what is new. NoSpace when that cannot be had.
   rocksdb::Status Extend(uint64_t bytes);
 
+  // All of the file has blocks, and stores go into these: on a full file system, a store into a hole, or into a block
+  // that is written anew elsewhere, would be a SIGBUS. NotSupported where a file system cannot promise that.
+  rocksdb::Status SecureBlocks();
   // Blocks for what GiveBack may have taken them from. NoSpace when there are none.
   rocksdb::Status AllocateAt(uint64_t offset, uint64_t length);
   // Gives the blocks of a range back to the file system, where that can do it; the range reads as zeros then.
@@ -113,6 +116,7 @@ class PmemFile {
  private:
   PmemFile() = default;
   rocksdb::Status Lock(ProcessLock::Kind kind);
+  long FileSystem() const;  // its magic number; 0: unknown
   rocksdb::Status Map();
   void Unmap();
   // Elsewhere than on persistent memory it is an ordinary copy where there is no libpmem.
