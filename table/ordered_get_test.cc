@@ -220,6 +220,60 @@ TEST_P(OrderedGetTest, AbsentKeysAreSeldomReadFor) {
   ordered_->ReleaseSnapshot(snapshot_);
 }
 
+// Names that every run has neighbours of: the order filters alone cannot tell them apart.
+TEST(OrderedPresent, ASeekOfAKeyThatExistsReadsTheTablesThatHaveIt) {
+  std::string path = (std::filesystem::temp_directory_path() / "ordered_get_test.XXXXXX").string();
+  ASSERT_NE(nullptr, mkdtemp(path.data()));
+  Options options;
+  options.create_if_missing = true;
+  options.disable_auto_compactions = true;
+  options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 100;
+  BlockBasedTableOptions table;
+  table.block_size = 512;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  options.table_factory.reset(NewOrderedTableFactory(table));
+  DB* opened = nullptr;
+  ASSERT_TRUE(DB::Open(options, path, &opened).ok());
+  const std::unique_ptr<DB> ordered(opened);
+  Random random(Seed());
+  constexpr int kManyRuns = 24;  // more than DBIter steps over without a seek
+  std::vector<std::string> keys;
+  for (int run = 0; run < kManyRuns; ++run) {
+    for (int folder = 0; folder < 40; ++folder) {
+      Random letters(folder);
+      std::string key = "/srv/";
+      for (int i = 0; i < 40; ++i) key.push_back(static_cast<char>('a' + letters() % 26));
+      keys.push_back(key + "/" + std::to_string(random()));
+      ASSERT_TRUE(ordered->Put({}, keys.back(), std::to_string(run)).ok());
+    }
+    ASSERT_TRUE(ordered->Flush({}).ok());
+  }
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  ASSERT_TRUE(DB::OpenForReadOnly(options, path, &opened).ok());
+  const std::unique_ptr<DB> stock(opened);
+  uint64_t blocks[2] = {};
+  rocksdb::SetPerfLevel(rocksdb::kEnableCount);
+  for (int i = 0; i < 500; ++i) {
+    const std::string& key = keys[random() % keys.size()];
+    std::string seen[2];
+    for (int which = 0; which < 2; ++which) {
+      const std::unique_ptr<rocksdb::Iterator> it((which == 1 ? ordered : stock)->NewIterator({}));
+      rocksdb::get_perf_context()->Reset();
+      it->Seek(key);
+      const rocksdb::PerfContext& context = *rocksdb::get_perf_context();
+      blocks[which] += context.block_cache_hit_count + context.block_read_count;
+      for (int step = 0; step < 20 && it->Valid(); ++step, it->Next()) seen[which] += it->key().ToString() + "\n";
+      EXPECT_TRUE(it->status().ok());
+    }
+    EXPECT_EQ(key, seen[1].substr(0, key.size()));
+    EXPECT_EQ(seen[0], seen[1]);
+  }
+  rocksdb::SetPerfLevel(rocksdb::kDisable);
+  EXPECT_GT(blocks[0], 500u * (kManyRuns - 2));
+  EXPECT_LT(blocks[1], 500u * 2);
+  std::filesystem::remove_all(path);
+}
+
 INSTANTIATE_TEST_SUITE_P(Variants, OrderedGetTest, ::testing::ValuesIn(Variants()),
                          [](const ::testing::TestParamInfo<Variant>& variant) {
                            return std::string(variant.param.name);
