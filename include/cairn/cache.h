@@ -114,7 +114,7 @@ class ResultCache {
 
     // Of the Z-zone. Hits, items and evictions above include it.
     uint64_t z_hits = 0;
-    uint64_t z_items = 0;
+    uint64_t z_items = 0;         // replaced ones among them until their block is compressed anew
     uint64_t z_item_bytes = 0;    // keys and values, before compression
     uint64_t z_stored_bytes = 0;  // what they take
     uint64_t z_bytes = 0;         // all that the Z-zone takes
