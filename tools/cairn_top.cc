@@ -27,7 +27,8 @@ struct Terminal {
   void Measure() {
     struct winsize size = {};
     if (!is_one || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) return;
-    width = size.ws_col;
+    // A line that ends in the last column would lose its last character to the erasing of the rest.
+    width = static_cast<size_t>(size.ws_col) - 1;
     height = size.ws_row;
   }
 };
