@@ -39,7 +39,13 @@ namespace {
 std::atomic<int> syncs{0};
 std::atomic<int> sync_milliseconds{0};
 std::atomic<bool> disk_fails{false};
+std::atomic<bool> disk_is_full{false};
 }  // namespace
+// Beyond the size that a pool file begins with.
+extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
+  if (disk_is_full && offset + length > (2 << 20)) return ENOSPC;
+  return syscall(SYS_fallocate, fd, 0, offset, length) == 0 ? 0 : errno;
+}
 extern "C" int fdatasync(int fd) {
   ++syncs;
   std::this_thread::sleep_for(std::chrono::milliseconds(sync_milliseconds));
@@ -621,6 +627,28 @@ TEST_F(DurableDbTest, AFullPoolFileRefusesWritesUntilThereIsRoom) {
   for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
   EXPECT_EQ(expected_[0].size(), 300u + static_cast<size_t>(count) - 1);
   EXPECT_EQ(expected_[1].size(), 1001u);
+  CheckAfterCrash(options);
+}
+
+// The file system is full from the beginning: nothing is begun that cannot be kept. When it has room, writes go on.
+TEST_F(DurableDbTest, AFullFileSystemRefusesWritesUntilThereIsRoom) {
+  const Options options = DurableOptions();
+  Opened opened;
+  disk_is_full = true;
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  std::string value;
+  for (int i = 0; i < 2; ++i) {
+    const Status s = opened.db->Put(rocksdb::WriteOptions(), opened.handles[i], "key", "value");
+    EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+    EXPECT_TRUE(opened.db->Get(rocksdb::ReadOptions(), opened.handles[i], "key", &value).IsNotFound());
+  }
+  disk_is_full = false;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), opened.handles[i], "key", "value"));
+    ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), opened.handles[i], "large", std::string(1 << 20, 'x')));
+    expected_[i] = opened.Read(i);
+    EXPECT_EQ(expected_[i].size(), 2u);
+  }
   CheckAfterCrash(options);
 }
 

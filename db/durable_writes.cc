@@ -10,6 +10,7 @@
 #include "db/pool_presence.h"
 #include "db/rocksdb_hooks.h"
 #include "file/filename.h"
+#include "memtable_cache/backing.h"
 #include "rocksdb/env.h"
 #include "rocksdb/transaction_log.h"
 
@@ -287,6 +288,8 @@ Status DurableWrites::MakeRoom(rocksdb::DBImpl* db, size_t bytes) {
   for (int i = 0; i < kMilliseconds && !(s = pool_->CheckRoom(bytes)).ok(); ++i) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
+  // With nothing in memory that could be flushed, only the file system can have made room.
+  if (s.IsNoSpace() && bytes <= Backing::kSpareBytes / 4 && pool_->HasRoomAgain()) s = Status::OK();
   return s;
 }
 

@@ -1,5 +1,7 @@
 #include "memtable_cache/durable.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -245,6 +247,23 @@ Status DurablePool::CheckRoom(uint64_t bytes) const {
                          "make it or its file system larger, or see what keeps flushed memtables in memory (iterators, "
                          "snapshots of transactions): " +
                              std::string(s.getState() == nullptr ? "" : s.getState()));
+}
+
+bool DurablePool::HasRoomAgain() {
+  char* const at = ReserveAligned(Backing::kSpareBytes);
+  if (at == nullptr) return false;
+  const Status s = status().ok() ? Take(Backing::kSpareBytes, at) : status();
+  if (s.ok()) {
+    for (uint64_t part = 0; part < Backing::kSpareBytes; part += Backing::kRegionBytes) {
+      char* const piece = at + part;
+      if (part + Backing::kRegionBytes < Backing::kSpareBytes) Split(piece, Backing::kRegionBytes);
+    }
+    for (uint64_t part = 0; part < Backing::kSpareBytes; part += Backing::kRegionBytes) {
+      GiveBack(at + part, Backing::kRegionBytes);
+    }
+  }
+  munmap(at, Backing::kSpareBytes);
+  return s.ok();
 }
 
 Status DurablePool::status() const {

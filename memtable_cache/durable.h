@@ -104,6 +104,9 @@ class DurablePool {
   // NoSpace if a write of about `bytes` might not find room. Cheap, if the write is small and there is room.
   rocksdb::Status CheckRoom(uint64_t bytes) const;
 
+  // Whether a full pool could grow again by now: its file system may have got room. Then the next piece does.
+  bool HasRoomAgain();
+
   // Cuts a free piece in two; the first has `bytes`, a multiple of 4,096. Returns the second.
   char* Split(char* piece, uint64_t bytes);
   // Makes a free piece and the free one behind it one.

@@ -19,7 +19,9 @@ size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 }  // namespace
 
 PiecePool::PiecePool(std::unique_ptr<Backing> backing, size_t piece_bytes, size_t keep_bytes)
-    : backing_(std::move(backing)), piece_bytes_(piece_bytes), keep_bytes_(keep_bytes), elastic_bytes_(piece_bytes) {}
+    : backing_(std::move(backing)), piece_bytes_(piece_bytes), keep_bytes_(keep_bytes), elastic_bytes_(piece_bytes) {
+  if (backing_->durable()) KeepSpare();
+}
 
 PiecePool::~PiecePool() {
   for (const auto& region : regions_) backing_->Unmap(const_cast<char*>(region.first), region.second);
@@ -48,6 +50,11 @@ rocksdb::Status PiecePool::Claim(size_t at_least, size_t wanted, const PieceOwne
     char* block = nullptr;
     int order = 0;
     const rocksdb::Status s = TakeOrMapBlock(at_least, &size, &block, &order);
+    if (!s.ok() && backing_->durable()) {
+      // No write is begun before there is room again.
+      full_ = true;
+      backing_->ReportFree(stats_.free_bytes, full_);
+    }
     if (!s.ok()) return s;
     *base = block;
     *bytes = size;
