@@ -353,9 +353,14 @@ class HeldFlushes : public rocksdb::EventListener {
 // RocksDB raises the rate with each memtable that a column family begins, too, and tells nobody before the flush ends.
 TEST_F(WriteThrottleTest, MemtablesThatAreNotFlushedYetDoNotRaiseTheRate) {
   auto listener = std::make_shared<HeldFlushes>();
+  auto compaction = std::make_shared<HeldFamily>("default");
   options_.listeners.push_back(listener);
+  options_.listeners.push_back(compaction);
   options_.max_background_jobs = 8;
   OpenWithAFullRoot();
+  // A compaction that lasts: one that is tried again and again would set the rate each time.
+  db_->EnableManualCompaction();
+  ASSERT_TRUE(Await([&] { return compaction->held.load(); }));
   const uint64_t rate = Stats(handles_[0]).delayed_write_rate;
   ASSERT_TRUE(db_->SetOptions(handles_[1], {{"max_write_buffer_number", "100"}}).ok());
   rocksdb::FlushOptions begin;
@@ -374,6 +379,7 @@ TEST_F(WriteThrottleTest, MemtablesThatAreNotFlushedYetDoNotRaiseTheRate) {
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
   EXPECT_LT(static_cast<double>(bytes), static_cast<double>(rate) * (1.1 * seconds + 0.1));
   listener->Release();
+  compaction->Release();
 }
 
 TEST_F(WriteThrottleTest, NoRateIsAboveDelayedWriteRate) {
