@@ -17,6 +17,7 @@
 #include <string>
 #include <typeinfo>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "db/db_impl/db_impl.h"
@@ -41,6 +42,8 @@ class DatabaseServices : public rocksdb::EventListener {
 
   void SetDurable(std::unique_ptr<DurableWrites> durable) { durable_ = std::move(durable); }
   DurableWrites* durable() const { return durable_.get(); }  // null: memtables are not durable
+  // Of NoteAdoptedOrder: while the database is open.
+  void KeepOrder(std::shared_ptr<const void> order) { order_ = std::move(order); }
 
   void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
   EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
@@ -59,6 +62,7 @@ class DatabaseServices : public rocksdb::EventListener {
   std::unique_ptr<DurableWrites> durable_;
   std::shared_ptr<EnvironmentOptions> environment_;
   std::string session_id_;
+  std::shared_ptr<const void> order_;
 };
 
 class CairnDB final : public rocksdb::DBImpl {

@@ -10,6 +10,7 @@
 #include "db/cairn_parts.h"
 #include "db/durable_writes.h"
 #include "db/hash_order_options.h"
+#include "db/indexed_batches.h"
 #include "db/listeners.h"
 #include "db/pool_presence.h"
 #include "db/rocksdb_hooks.h"
@@ -18,7 +19,6 @@
 #include "db/trie_files.h"
 #include "db/trie_listener.h"
 #include "db/trie_scheduler.h"
-#include "rocksdb/utilities/options_util.h"
 #include "table/hash_order.h"
 #include "trie_table/trie_options.h"
 
@@ -56,11 +56,12 @@ DBOptions WithServices(const DBOptions& given, const std::vector<ColumnFamilyDes
   return options;
 }
 
-// The column families with the options that they are opened with.
+// The column families with the options that they are opened with. *order: of NoteAdoptedOrder.
 Status ResolveFamilies(const DBOptions& options, const std::string& path, const std::string& stored,
                        const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyDescriptor>* families,
-                       std::shared_ptr<EnvironmentOptions>* environment) {
+                       std::shared_ptr<EnvironmentOptions>* environment, std::shared_ptr<const void>* order) {
   *families = WithSeeds(options, stored, given);
+  *order = NoteAdoptedOrder(given, *families);
   const Status s = EnvironmentOptions::FromEnvironment(path, environment);
   return s.ok() && *environment != nullptr ? (*environment)->Apply(families) : s;
 }
@@ -106,12 +107,14 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   *db = nullptr;
   std::vector<ColumnFamilyDescriptor> families;
   std::shared_ptr<EnvironmentOptions> environment;
-  Status s = ResolveFamilies(options, path, path, given, &families, &environment);
+  std::shared_ptr<const void> order;
+  Status s = ResolveFamilies(options, path, path, given, &families, &environment, &order);
   if (s.ok() && !IsDurable(families)) s = CheckPool(PoolUse::kWrite, options, path, families);
   if (!s.ok()) return s;
   if (environment == nullptr && !UsesCairn(options, families)) return open(options, families, handles, db);
   const auto services = std::make_shared<DatabaseServices>();
   services->SetEnvironment(environment);
+  services->KeepOrder(order);
   const DBOptions with_services = WithServices(options, families, services);
   for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
   if (s.ok() && IsDurable(families)) {
@@ -142,30 +145,28 @@ Status PrepareForReading(const DBOptions& options, const std::string& path, cons
                          const std::vector<ColumnFamilyDescriptor>& given,
                          std::vector<ColumnFamilyDescriptor>* families,
                          std::shared_ptr<EnvironmentOptions>* environment) {
-  Status s = ResolveFamilies(options, path, stored, given, families, environment);
+  std::shared_ptr<const void> order;
+  Status s = ResolveFamilies(options, path, stored, given, families, environment, &order);
   for (size_t i = 0; s.ok() && i < families->size(); ++i) {
     s = CheckHashOrder((*families)[i].options, (*families)[i].name);
   }
   return s.ok() ? CheckPool(PoolUse::kRead, options, stored, *families) : s;
 }
 
-Status CheckRepair(const DBOptions& options, const std::string& path,
-                   const std::vector<ColumnFamilyDescriptor>& families, const rocksdb::ColumnFamilyOptions* unknown) {
-  const Status s = CheckPool(PoolUse::kRepair, options, path, families);
-  DBOptions ignored;
-  std::vector<ColumnFamilyDescriptor> stored;
-  rocksdb::ConfigOptions config;
-  if (options.env != nullptr) config.env = options.env;
-  if (!s.ok() || !rocksdb::LoadLatestOptions(config, path, &ignored, &stored).ok()) return s;
-  for (const ColumnFamilyDescriptor& family : stored) {
+Status PrepareRepair(const DBOptions& options, const std::string& path, const rocksdb::ColumnFamilyOptions* unknown,
+                     std::vector<ColumnFamilyDescriptor>* families) {
+  const Status s = CheckPool(PoolUse::kRepair, options, path, *families);
+  if (!s.ok()) return s;
+  const StoredOrders orders = FindStoredOrders(options, path, *families);
+  ResolveSeeds(orders, unknown, families);
+  for (const auto& [name, order] : orders) {
     const rocksdb::ColumnFamilyOptions* given = unknown;
-    for (const ColumnFamilyDescriptor& one : families) {
-      if (one.name == family.name) given = &one.options;
+    for (const ColumnFamilyDescriptor& one : *families) {
+      if (one.name == name) given = &one.options;
     }
-    const std::string order = family.options.comparator->Name();
     if (!IsCairnName(order.c_str()) || (given != nullptr && order == given->comparator->Name())) continue;
     return Status::InvalidArgument("RepairDB of " + path,
-                                   "column family " + family.name + " is in the order " + order +
+                                   "column family " + name + " is in the order " + order +
                                        ", which the options do not have: no table of it would be readable again; use "
                                        "`cairn repair " +
                                        path + "`");

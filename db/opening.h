@@ -62,10 +62,11 @@ rocksdb::Status CheckFamilyOfStockDatabase(const rocksdb::ColumnFamilyDescriptor
 rocksdb::Status CheckFamily(const rocksdb::DBOptions& options, const rocksdb::ColumnFamilyDescriptor& family);
 
 // RepairDB makes a new MANIFEST: refused while a pool file holds writes, which would fit the old one only, and where a
-// column family in an order of Cairn's would get another. `unknown`: options of families that are not named, if any.
-rocksdb::Status CheckRepair(const rocksdb::DBOptions& options, const std::string& path,
-                            const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
-                            const rocksdb::ColumnFamilyOptions* unknown);
+// column family in an order of Cairn's would get another. Seeds that the options leave open become the database's own;
+// column families that `unknown` (may be null) is meant for are named with theirs.
+rocksdb::Status PrepareRepair(const rocksdb::DBOptions& options, const std::string& path,
+                              const rocksdb::ColumnFamilyOptions* unknown,
+                              std::vector<rocksdb::ColumnFamilyDescriptor>* families);
 
 // RocksDB's DestroyDB, and the pool file.
 rocksdb::Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,

@@ -76,7 +76,7 @@ class RepairTableFactory : public rocksdb::TableFactory {
 std::vector<ColumnFamilyDescriptor> ForRepair(const std::vector<ColumnFamilyDescriptor>& families) {
   std::vector<ColumnFamilyDescriptor> result = families;
   for (ColumnFamilyDescriptor& family : result) {
-    if (family.name != rocksdb::kDefaultColumnFamilyName) continue;
+    if (family.name != rocksdb::kDefaultColumnFamilyName) continue;  // without it, RocksDB says that it is missing
     family.options.table_factory = std::make_shared<RepairTableFactory>(families);
   }
   return result;

@@ -10,12 +10,15 @@
 #include "db/cairn_parts.h"
 #include "db/column_family.h"
 #include "db/external_sst_file_ingestion_job.h"
+#include "db/indexed_batches.h"
 #include "db/opening.h"
 #include "db/range_deletions.h"
 #include "db/repair_tables.h"
+#include "db/sst_files.h"
 #include "db/stored_seed.h"
 #include "db/trie_ingestion.h"
 #include "memtable_cache/tailing.h"
+#include "table/hash_order.h"
 
 // Nothing but the linker refers to what is defined here; db/register.cc does, so that the file is linked from an
 // archive, too.
@@ -36,6 +39,49 @@ __attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const
   } else {
     cairn::rocksdb_own::ConstructDBImpl(at, options, path, seq_per_batch, batch_per_txn, read_only);
   }
+}
+
+// The constructors of whole objects of these, likewise.
+void CairnConstructSstFileWriter(void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options, const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache, rocksdb::Env::IOPriority io_priority, bool skip_filters) asm(
+    "_ZN7rocksdb13SstFileWriterC1ERKNS_10EnvOptionsERKNS_7OptionsEPKNS_10ComparatorEPNS_18ColumnFamilyHandleEbNS_"
+    "3Env10IOPriorityEb");
+void CairnConstructSstFileReader(void* at,
+                                 const rocksdb::Options& options) asm("_ZN7rocksdb13SstFileReaderC1ERKNS_7OptionsE");
+void CairnConstructIndexedBatch(
+    void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes, bool overwrite_key, size_t max_bytes,
+    size_t protection_bytes_per_key) asm("_ZN7rocksdb19WriteBatchWithIndexC1EPKNS_10ComparatorEmbmm");
+
+__attribute__((visibility("default"))) void CairnConstructSstFileWriter(
+    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
+    rocksdb::Env::IOPriority io_priority, bool skip_filters) {
+  if (!cairn::SeedIsOpen(comparator) && !cairn::SeedIsOpen(options.comparator)) {
+    cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, options, comparator, family, invalidate_page_cache,
+                                               io_priority, skip_filters);
+    return;
+  }
+  rocksdb::Options prepared = options;
+  cairn::PrepareSstFileWriter(family, &prepared, &comparator);
+  cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, prepared, comparator, family, invalidate_page_cache,
+                                             io_priority, skip_filters);
+}
+
+__attribute__((visibility("default"))) void CairnConstructSstFileReader(void* at, const rocksdb::Options& options) {
+  if (!cairn::SeedIsOpen(options.comparator)) {
+    cairn::rocksdb_own::ConstructSstFileReader(at, options);
+    return;
+  }
+  rocksdb::Options prepared = options;
+  cairn::PrepareSstFileReader(&prepared);
+  cairn::rocksdb_own::ConstructSstFileReader(at, prepared);
+}
+
+__attribute__((visibility("default"))) void CairnConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator,
+                                                                       size_t reserved_bytes, bool overwrite_key,
+                                                                       size_t max_bytes,
+                                                                       size_t protection_bytes_per_key) {
+  cairn::rocksdb_own::ConstructIndexedBatch(at, cairn::OrderForIndex(comparator), reserved_bytes, overwrite_key,
+                                            max_bytes, protection_bytes_per_key);
 }
 }
 
@@ -89,9 +135,9 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   *handle = nullptr;
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   ColumnFamilyDescriptor family(name, options);
-  const Status s = ours == nullptr ? cairn::CheckFamilyOfStockDatabase(family) : ours->AdmitNewFamily(&family);
+  Status s = ours == nullptr ? cairn::CheckFamilyOfStockDatabase(family) : ours->AdmitNewFamily(&family);
+  if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
   if (!s.ok()) return s;
-  cairn::DrawSeed(&family.options);
   const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
   cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
   if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
@@ -191,25 +237,46 @@ Status DestroyDB(const std::string& path, const Options& options, const std::vec
   return cairn::DestroyDatabase(path, options, families);
 }
 
+// As RocksDB's: these options are the default column family's, and of all others that there are.
 Status RepairDB(const std::string& path, const Options& options) {
-  const Status s = cairn::CheckRepair(options, path, {}, &options);
-  return s.ok() ? own::RepairDB(path, options) : s;
+  std::vector<ColumnFamilyDescriptor> families = {{kDefaultColumnFamilyName, options}};
+  Status s = cairn::PrepareRepair(options, path, &options, &families);
+  if (!s.ok()) return s;
+  return cairn::UsesCairn(options, families)
+             ? own::RepairDBUnknownFamilies(path, options, cairn::ForRepair(families), families[0].options)
+             : own::RepairDB(path, options);
 }
 
-Status RepairDB(const std::string& path, const DBOptions& options,
-                const std::vector<ColumnFamilyDescriptor>& families) {
-  const Status s = cairn::CheckRepair(options, path, families, nullptr);
+Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& given) {
+  std::vector<ColumnFamilyDescriptor> families = given;
+  const Status s = cairn::PrepareRepair(options, path, nullptr, &families);
   if (!s.ok()) return s;
   const bool ours = cairn::UsesCairn(options, families);
   return own::RepairDBFamilies(path, options, ours ? cairn::ForRepair(families) : families);
 }
 
-Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& families,
+Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& given,
                 const ColumnFamilyOptions& unknown) {
-  const Status s = cairn::CheckRepair(options, path, families, &unknown);
+  std::vector<ColumnFamilyDescriptor> families = given;
+  const Status s = cairn::PrepareRepair(options, path, &unknown, &families);
   if (!s.ok()) return s;
   const bool ours = cairn::UsesCairn(options, families);
   return own::RepairDBUnknownFamilies(path, options, ours ? cairn::ForRepair(families) : families, unknown);
+}
+
+Iterator* WriteBatchWithIndex::NewIteratorWithBase(ColumnFamilyHandle* family, Iterator* base,
+                                                   const ReadOptions* read_options) {
+  const Status s = cairn::CheckIndexOrder(this, family);
+  if (s.ok()) return own::NewIteratorWithBaseOfFamily(this, family, base, read_options);
+  delete base;
+  return NewErrorIterator(s);
+}
+
+Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base) {
+  const Status s = cairn::CheckIndexOrder(this, nullptr);
+  if (s.ok()) return own::NewIteratorWithBase(this, base);
+  delete base;
+  return NewErrorIterator(s);
 }
 
 }  // namespace rocksdb

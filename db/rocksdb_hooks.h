@@ -19,6 +19,9 @@
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/memtable.h"
 #include "rocksdb/db.h"
+#include "rocksdb/sst_file_reader.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/utilities/write_batch_with_index.h"
 #include "utilities/transactions/pessimistic_transaction.h"
 
 namespace cairn::rocksdb_own {
@@ -96,6 +99,23 @@ rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const r
                                                rocksdb::UnownedPtr<const rocksdb::SeqnoToTimeMapping> times,
                                                rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
                                                bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
+
+void ConstructSstFileWriter(void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+                            const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family,
+                            bool invalidate_page_cache, rocksdb::Env::IOPriority io_priority,
+                            bool skip_filters) asm("cairn_rocksdb_SstFileWriter");
+
+void ConstructSstFileReader(void* at, const rocksdb::Options& options) asm("cairn_rocksdb_SstFileReader");
+
+void ConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes, bool overwrite_key,
+                           size_t max_bytes, size_t protection_bytes_per_key) asm("cairn_rocksdb_IndexedBatch");
+
+rocksdb::Iterator* NewIteratorWithBaseOfFamily(
+    rocksdb::WriteBatchWithIndex* batch, rocksdb::ColumnFamilyHandle* family, rocksdb::Iterator* base,
+    const rocksdb::ReadOptions* read_options) asm("cairn_rocksdb_NewIteratorWithBaseOfFamily");
+
+rocksdb::Iterator* NewIteratorWithBase(rocksdb::WriteBatchWithIndex* batch,
+                                       rocksdb::Iterator* base) asm("cairn_rocksdb_NewIteratorWithBase");
 
 // Puts the database into its background-error state, as after a write or sync of the WAL that failed.
 void WriteErrorToBackgroundError(rocksdb::DBImpl* db,

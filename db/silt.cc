@@ -149,7 +149,7 @@ bool IsSilt(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt) {
   if (factory == nullptr) return false;
   if (silt != nullptr) {
     silt->hash = HashKindName(hash->kind());
-    silt->seed = hash->seed();
+    silt->seed = SeedIsOpen(options.comparator) ? kRandomSeed : hash->seed();
     GetTriggers(options, silt);
     silt->table = factory->options();
   }

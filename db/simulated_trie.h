@@ -30,7 +30,10 @@ class SimulatedTrie {
 
   explicit SimulatedTrie(const TrieOptions& trie) : SimulatedTrie(trie, Costs()) {}
   SimulatedTrie(const TrieOptions& trie, const Costs& costs)
-      : shape(trie), picker(&shape, 0), costs_(costs), hash_(HashKind::kXxh3, SeedOrRandom(trie.seed)) {}
+      : shape(trie),
+        picker(&shape, 0),
+        costs_(costs),
+        hash_(HashKind::kXxh3, trie.seed == kRandomSeed ? 0 : trie.seed) {}
 
   uint64_t PositionOf(uint64_t key) const { return KeySketch::PositionOf(hash_(std::to_string(key))); }
 

@@ -470,13 +470,14 @@ TEST_F(TrieDbTest, FanOutAndSlotsCanChange) {
 TEST_F(TrieDbTest, IngestedFilesAreSplit) {
   Open();
   Load(3000, 0);
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, db_->DefaultColumnFamily());
   const std::string file = path_.string() + "/ingest.sst";
   ASSERT_TRUE(writer.Open(file).ok());
   std::vector<std::string> keys;
   for (int i = 0; i < 5000; ++i) keys.push_back(Key(i));
+  const rocksdb::Comparator* const order = db_->DefaultColumnFamily()->GetComparator();
   std::sort(keys.begin(), keys.end(),
-            [&](const std::string& a, const std::string& b) { return options_.comparator->Compare(a, b) < 0; });
+            [&](const std::string& a, const std::string& b) { return order->Compare(a, b) < 0; });
   for (const std::string& key : keys) {
     ASSERT_TRUE(writer.Put(key, Value(std::stoi(key.substr(3)), 1)).ok());
   }

@@ -272,6 +272,17 @@ TEST_F(OperandsTest, APushBringsOperandsToTheirValue) {
   ExpectNear(space.columns.at({1, 0}).after_parent, keys_ * 1000);
 }
 
+// Keys of equal hashes are many, and no garbage: else the trie would merge them again and again.
+TEST_F(OperandsTest, KeysOfOnePositionAreLive) {
+  positions_.assign(1000, 400);
+  Add(last_, 1, Entry::kValue, 100);
+  Add(last_ - 1, 2, Entry::kValue, 100);
+  const TrieSpace space = EstimateSpace(shape_, 0);
+  EXPECT_EQ(space.live, 150000u);
+  EXPECT_EQ(space.columns.at({1, 0}).merged, 150000u);
+  EXPECT_EQ(MergedShare(*shape_.Find({1, 0}), true, 0), 1.0);
+}
+
 TEST(TrieSpaceTest, ATableWithoutASketchCountsAsLive) {
   TrieShape shape(SmallTrie());
   TrieFile file;

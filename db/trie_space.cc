@@ -37,6 +37,22 @@ struct Counted {
   }
 };
 
+// A table names each of its keys once. Positions that it names twice are those of keys with equal hashes, of which
+// nobody can say in which files they are.
+void DropShared(std::vector<Sample>* samples) {
+  auto kept = samples->begin();
+  for (auto begin = samples->begin(); begin != samples->end();) {
+    const auto end =
+        std::find_if(begin, samples->end(), [begin](const Sample& s) { return s.position != begin->position; });
+    const auto same = std::adjacent_find(begin, end, [](const Sample& a, const Sample& b) { return a.file == b.file; });
+    if (same == end) {
+      kept = kept == begin ? end : std::copy(begin, end, kept);
+    }
+    begin = end;
+  }
+  samples->erase(kept, samples->end());
+}
+
 // Samples below the lowest threshold of all files, each file's keys newest first within a key.
 std::vector<Sample> Gather(const std::vector<Counted>& files, uint64_t max_samples) {
   uint64_t threshold = KeySketch::kMaxThreshold;
@@ -61,6 +77,7 @@ std::vector<Sample> Gather(const std::vector<Counted>& files, uint64_t max_sampl
   std::sort(samples.begin(), samples.end(), [](const Sample& a, const Sample& b) {
     return a.position != b.position ? a.position < b.position : a.file < b.file;
   });
+  DropShared(&samples);
   return samples;
 }
 

@@ -20,6 +20,9 @@ constexpr uint32_t kMinTagBits = 4;
 constexpr uint32_t kMaxTagBits = 25;
 constexpr uint32_t kSlots = 4;
 constexpr int kMaxMoves = 2000;
+// Hashes that are spread as those of a good hash function fit with a few more buckets at most.
+constexpr uint64_t kMostGrowth = 2;
+constexpr uint64_t kGrowthOfFew = 64;  // buckets
 
 uint64_t High(uint64_t a, uint64_t b) { return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64); }
 
@@ -128,7 +131,11 @@ IndexStatus CuckooFilterBuilder::Finish(std::string* out) {
   if (hashes.size() > kMaxBuckets) return IndexStatus::InvalidArgument("cuckoo filter: more than 2^40 keys");
 
   uint64_t buckets = static_cast<uint64_t>(std::ceil(static_cast<double>(hashes.size()) / (kSlots * options_.load)));
+  const uint64_t most_buckets = kMostGrowth * buckets + kGrowthOfFew;
   for (;;) {
+    if (buckets > most_buckets) {
+      return IndexStatus::NotSupported("cuckoo filter: the hashes crowd in few buckets; go without a filter");
+    }
     Table table(buckets, options_.tag_bits);
     size_t done = 0;
     while (done < hashes.size() && table.Insert(hashes[done])) ++done;

@@ -154,6 +154,34 @@ TEST(CuckooFilter, Golden) {
   EXPECT_EQ(4227368778u, Crc32c(large.data(), large.size() - 4));
 }
 
+// Takes the inverse of how the filter mixes hashes.
+uint64_t HashMixedTo(uint64_t mixed) {
+  const auto inverse = [](uint64_t odd) {
+    uint64_t result = odd;  // right in its lowest three bits; each step doubles them
+    for (int i = 0; i < 5; ++i) result *= 2 - odd * result;
+    return result;
+  };
+  mixed *= inverse(0xd6e8feb86659fd93u);
+  mixed ^= mixed >> 32;
+  return mixed * inverse(0x9e3779b97f4a7c15u);
+}
+
+// Somebody who knows the seed makes as many keys of one bucket as he likes: equal hashes count once, and a filter that
+// others fill a thousand times as large is not built.
+TEST(CuckooFilter, HashesThatCrowdAreRefused) {
+  std::vector<uint64_t> hashes(100000, 42);
+  EXPECT_EQ(1u, OpenGood(Build(hashes, CuckooFilterOptions())).tags());
+  std::mt19937_64 random(Seed());
+  for (uint64_t& hash : hashes) hash = HashMixedTo(random() >> 10);
+  CuckooFilterBuilder builder{CuckooFilterOptions()};
+  for (uint64_t hash : hashes) builder.Add(hash);
+  std::string bytes;
+  EXPECT_EQ(IndexStatus::Code::kNotSupported, builder.Finish(&bytes).code());
+  EXPECT_EQ("", bytes);
+  for (uint64_t& hash : hashes) hash = HashMixedTo(random());
+  Build(hashes, CuckooFilterOptions());
+}
+
 TEST(CuckooFilter, EveryDamagedByteAndTruncationIsRefused) {
   std::mt19937_64 random(Seed());
   for (size_t n : {0, 1, 300}) {

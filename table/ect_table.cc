@@ -113,7 +113,7 @@ rocksdb::Status EctTableFactory::ValidateOptions(const rocksdb::DBOptions& db_op
                                                  const rocksdb::ColumnFamilyOptions& cf_options) const {
   if (HashOfComparator(cf_options.comparator) == nullptr) {
     return rocksdb::Status::InvalidArgument("cairn.EctTable needs keys in hash order",
-                                            "set the comparator to cairn.HashOrder:xxh3:0");
+                                            "set the comparator to cairn.HashOrder:xxh3");
   }
   const auto* block_options = options_.table->GetOptions<rocksdb::BlockBasedTableOptions>();
   if (block_options == nullptr) {

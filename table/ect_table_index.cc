@@ -86,7 +86,11 @@ class EctCollector : public rocksdb::InternalTblPropColl {
     header.offsets_bytes = offsets.size();
     header.sample_count = static_cast<uint32_t>(samples_.size());
     IndexStatus status = index_.Finish(&index);
-    if (status.ok() && filter_kind_ == EctTableFilter::kCuckoo) status = filter_.Finish(&filter);
+    if (status.ok() && filter_kind_ == EctTableFilter::kCuckoo) {
+      status = filter_.Finish(&filter);
+      // Hashes that somebody chose must not fail a flush: the table has no filter then.
+      if (status.code() == IndexStatus::Code::kNotSupported) status = IndexStatus::OK();
+    }
     if (!status.ok()) return ToStatus(status);
     header.index_bytes = index.size();
     header.filter_bytes = filter.size();

@@ -205,14 +205,40 @@ class EctTableReader : public rocksdb::TableReader {
     if (run.first <= run.last && run.last >= layout_->blocks()) {
       return Status::Corruption("cairn.EctTable: the index names a block that the file does not have");
     }
+    uint64_t first = run.first;
+    const Status skipped = SkipBlocks(read_options, run.last, key, get_context, &first);
+    if (!skipped.ok()) return skipped;
     bool done = false;
-    for (uint64_t block = run.first; block <= run.last && !done; ++block) {
+    for (uint64_t block = first; block <= run.last && !done; ++block) {
       DataBlockIter entries;
       Status status = OpenBlock(read_options, block, get_context, &entries);
       if (!status.ok()) return status;
       entries.Seek(key);
       status = Feed(&entries, get_context, Found::kPinsBlock, matched, &done);
       if (!status.ok()) return status;
+    }
+    return Status::OK();
+  }
+
+  // Moves *first on to the first of the blocks up to `last` that does not end before the key. Keys of one hash may fill
+  // many blocks; of few, reading one after the other takes no longer.
+  Status SkipBlocks(const ReadOptions& read_options, uint64_t last, const Slice& key, GetContext* get_context,
+                    uint64_t* first) const {
+    constexpr uint64_t kFew = 2;
+    uint64_t end = last;
+    while (*first + kFew <= end) {
+      const uint64_t middle = *first + (end - *first) / 2;
+      DataBlockIter entries;
+      Status status = OpenBlock(read_options, middle, get_context, &entries);
+      if (!status.ok()) return status;
+      entries.Seek(key);
+      status = entries.status();
+      if (!status.ok()) return status;
+      if (entries.Valid()) {
+        end = middle;
+      } else {
+        *first = middle + 1;
+      }
     }
     return Status::OK();
   }
@@ -243,6 +269,9 @@ class EctTableReader : public rocksdb::TableReader {
     bool continued = false, done = false;
     Status status;
     while (low < high && !done) {
+      // Hashes that are not uniform, because somebody chose them so, cost no more than halving.
+      constexpr uint64_t kGuesses = 8;
+      if (reads >= kGuesses) block = low + (high - low) / 2;
       DataBlockIter entries;
       status = OpenBlock(read_options, block, get_context, &entries);
       ++reads;

@@ -55,12 +55,18 @@ inline uint64_t Position(HashKind kind, const rocksdb::Slice& key, uint64_t seed
   return kind == HashKind::kSha1 ? Sha1Position(key, seed) : Xxh3Position(key, seed);
 }
 
-class HashComparator final : public rocksdb::Comparator {
+std::string NameWithoutSeed(HashKind kind) { return std::string(kHashOrderName) + ":" + HashKindName(kind); }
+
+class HashComparator : public rocksdb::Comparator {
  public:
   HashComparator(HashKind kind, uint64_t seed)
-      : hash_(kind, seed), name_(std::string(kHashOrderName) + ":" + HashKindName(kind) + ":" + std::to_string(seed)) {}
+      : hash_(kind, seed), name_(NameWithoutSeed(kind) + ":" + std::to_string(seed)) {}
 
   const char* Name() const override { return name_.c_str(); }
+
+  // Options that leave the seed open fit a database of any seed.
+  bool AreEquivalent(const rocksdb::ConfigOptions& config, const rocksdb::Configurable* other,
+                     std::string* mismatch) const override;
 
   __attribute__((flatten)) int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
     const uint64_t hash_a = Position(hash_.kind(), a, hash_.seed());
@@ -92,6 +98,20 @@ class HashComparator final : public rocksdb::Comparator {
   const std::string name_;
 };
 
+thread_local bool compared_by_open_seed = false;
+
+class OpenSeed final : public HashComparator {
+ public:
+  explicit OpenSeed(HashKind kind) : HashComparator(kind, SeedOrRandom(kRandomSeed)) {}
+
+  std::string GetId() const override { return NameWithoutSeed(hash().kind()); }
+
+  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
+    compared_by_open_seed = true;
+    return HashComparator::Compare(a, b);
+  }
+};
+
 // All that were made; none is ever destroyed.
 struct Comparators {
   std::mutex mutex;
@@ -104,11 +124,19 @@ Comparators& TheComparators() {
   return *comparators;
 }
 
-// Its mutex is held.
-const HashComparator* NewComparator(Comparators* comparators, HashKind kind, uint64_t seed) {
-  const auto* const comparator = new HashComparator(kind, seed);
-  comparators->all[comparator] = comparator;
-  return comparator;
+const HashComparator* FindComparator(const rocksdb::Comparator* comparator) {
+  Comparators& comparators = TheComparators();
+  const std::lock_guard<std::mutex> lock(comparators.mutex);
+  const auto found = comparators.all.find(comparator);
+  return found == comparators.all.end() ? nullptr : found->second;
+}
+
+bool HashComparator::AreEquivalent(const rocksdb::ConfigOptions& config, const rocksdb::Configurable* other,
+                                   std::string* mismatch) const {
+  // What is compared with a comparator is one.
+  const HashComparator* const ours = FindComparator(static_cast<const rocksdb::Comparator*>(other));
+  if (ours != nullptr && ours->hash().kind() == hash().kind() && (SeedIsOpen(this) || SeedIsOpen(ours))) return true;
+  return rocksdb::Comparator::AreEquivalent(config, other, mismatch);
 }
 
 }  // namespace
@@ -133,7 +161,10 @@ const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed) {
   Comparators& comparators = TheComparators();
   std::lock_guard<std::mutex> lock(comparators.mutex);
   const HashComparator*& comparator = comparators.made[{kind, seed}];
-  if (comparator == nullptr) comparator = NewComparator(&comparators, kind, seed);
+  if (comparator == nullptr) {
+    comparator = new HashComparator(kind, seed);
+    comparators.all[comparator] = comparator;
+  }
   return comparator;
 }
 
@@ -141,7 +172,9 @@ const rocksdb::Comparator* OpenSeedComparator(HashKind kind) {
   const auto make = [](HashKind of) {
     Comparators& comparators = TheComparators();
     const std::lock_guard<std::mutex> lock(comparators.mutex);
-    return NewComparator(&comparators, of, SeedOrRandom(kRandomSeed));
+    const HashComparator* const comparator = new OpenSeed(of);
+    comparators.all[comparator] = comparator;
+    return comparator;
   };
   static const HashComparator* const xxh3 = make(HashKind::kXxh3);
   static const HashComparator* const sha1 = make(HashKind::kSha1);
@@ -169,7 +202,7 @@ rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocks
   std::string rest = name;
   HashKind kind = HashKind::kXxh3;
   uint64_t seed = kDefaultSeed;
-  bool open = kDefaultSeed == kRandomSeed;
+  bool open = true;
   const std::string prefix(kHashOrderName);
   if (rest.compare(0, prefix.size(), prefix) != 0) return malformed;
   rest.erase(0, prefix.size());
@@ -200,11 +233,11 @@ const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator) {
   const rocksdb::Comparator* const root = comparator->GetRootComparator();
   // Most others are told by their names. An application's may have any name, and no type information.
   if (strncmp(root->Name(), kHashOrderName, strlen(kHashOrderName)) != 0) return nullptr;
-  Comparators& comparators = TheComparators();
-  std::lock_guard<std::mutex> lock(comparators.mutex);
-  const auto found = comparators.all.find(root);
-  return found == comparators.all.end() ? nullptr : &found->second->hash();
+  const HashComparator* const ours = FindComparator(root);
+  return ours == nullptr ? nullptr : &ours->hash();
 }
+
+bool TakeComparedByOpenSeed() { return std::exchange(compared_by_open_seed, false); }
 
 bool SeedIsOpen(const rocksdb::Comparator* comparator) {
   return comparator == OpenSeedComparator(HashKind::kXxh3) || comparator == OpenSeedComparator(HashKind::kSha1);

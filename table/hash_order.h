@@ -42,7 +42,8 @@ class KeyHash {
 const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed);
 
 // The comparator of this hash whose seed is left open: it adopts the database's own when that is opened
-// (db/stored_seed.h). By itself it is a comparator like any other, of a random seed that the process keeps.
+// (db/stored_seed.h). By itself it is a comparator like any other, of a random seed that the process keeps and that no
+// database gets. In option text it has no seed, so that another process leaves it open, too.
 const rocksdb::Comparator* OpenSeedComparator(HashKind kind);
 bool SeedIsOpen(const rocksdb::Comparator* comparator);
 
@@ -53,9 +54,12 @@ uint64_t DrawRandomSeed();
 
 constexpr char kHashOrderName[] = "cairn.HashOrder";
 
-// The comparator that a name of the form above describes, or one without a seed (kDefaultSeed); InvalidArgument for any
-// other name.
+// The comparator that a name of the form above describes, or one without a seed, which leaves it open; InvalidArgument
+// for any other name.
 rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocksdb::Comparator** comparator);
+
+// Whether this thread has compared keys by an OpenSeedComparator since it was asked last.
+bool TakeComparedByOpenSeed();
 
 // Null unless `comparator` is (or wraps) one of the above.
 const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator);

@@ -259,7 +259,7 @@ TEST_F(CompatibilityTest, Snapshots) {
 TEST_F(CompatibilityTest, IteratorsFollowTheHash) {
   auto db = Open();
   Fill(db.get());
-  const rocksdb::Comparator* order = TrieOptionsOf().comparator;
+  const rocksdb::Comparator* order = db->DefaultColumnFamily()->GetComparator();
   ReadOptions read;
   read.readahead_size = 1 << 16;
   read.async_io = true;
@@ -624,7 +624,9 @@ TEST_F(CompatibilityTest, OptionsFileAlone) {
   std::vector<ColumnFamilyDescriptor> descriptors;
   ASSERT_OK(rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), DbPath(), &db_options, &descriptors));
   ASSERT_EQ(descriptors.size(), 1u);
-  EXPECT_STREQ(descriptors[0].options.comparator->Name(), TrieOptionsOf().comparator->Name());
+  // The database's own seed.
+  uint64_t seed = 0;
+  ASSERT_OK(GetHashSeed(descriptors[0].options, &seed));
   ASSERT_NE(descriptors[0].options.sst_partitioner_factory, nullptr);
   EXPECT_STREQ(descriptors[0].options.sst_partitioner_factory->Name(), "cairn.TriePartitioner");
   EXPECT_TRUE(db_options.listeners.empty());  // every opening of a trie brings its own
@@ -674,8 +676,12 @@ TEST_F(CompatibilityTest, ReadOnlyAndSecondary) {
 }
 
 TEST_F(CompatibilityTest, IngestFiles) {
-  // The whole hash space in one file, in hash order, as SstFileWriter demands.
-  const Options options = TrieOptionsOf();
+  // The whole hash space in one file, in hash order, as SstFileWriter demands. The database is made after its files.
+  Options options = TrieOptionsOf();
+  TrieOptions trie;
+  ASSERT_TRUE(IsTrie(options, &trie));
+  trie.seed = 17;
+  ASSERT_OK(UseTrie(&options, trie));
   auto in_order = [&](int parity) {
     std::map<std::string, std::string, std::function<bool(const std::string&, const std::string&)>> items(
         [&](const std::string& a, const std::string& b) { return options.comparator->Compare(a, b) < 0; });
@@ -694,7 +700,7 @@ TEST_F(CompatibilityTest, IngestFiles) {
   write(dir_ / "odd.sst", 1);
   write(dir_ / "all.sst", 2);
   {
-    auto db = Open();
+    auto db = Open(options);
     // Into an empty trie: RocksDB would choose the last slot of the deepest depth, where no file may span containers.
     ASSERT_OK(db->IngestExternalFile({dir_ / "even.sst"}, rocksdb::IngestExternalFileOptions()));
     ASSERT_OK(db->IngestExternalFile({dir_ / "odd.sst"}, rocksdb::IngestExternalFileOptions()));
@@ -718,7 +724,8 @@ TEST_F(CompatibilityTest, IngestFiles) {
     CheckCompacts(db.get());
     Check(db.get());
   }
-  Works("IngestExternalFile, SstFileWriter, SstFileReader", "write the files with the column family's comparator");
+  Works("IngestExternalFile, SstFileWriter, SstFileReader",
+        "write the files for the handle, or with the seed, of the column family");
   rocksdb::SstFileReader reader(options);
   ASSERT_OK(reader.Open(dir_ / "all.sst"));
   ASSERT_OK(reader.VerifyChecksum());
@@ -734,6 +741,9 @@ TEST_F(CompatibilityTest, IngestFiles) {
   EXPECT_NE(status.ToString().find("omparator"), std::string::npos) << status.ToString();
   Check(db.get());
   Refused("ingestion of a file in another order", "InvalidArgument, names the comparators");
+  ASSERT_SAYS(rocksdb::SstFileWriter(rocksdb::EnvOptions(), TrieOptionsOf()).Open(dir_ / "open.sst"),
+              IsInvalidArgument(), "GetHashSeed");
+  Refused("SstFileWriter with neither handle nor seed", "InvalidArgument, says how to get the seed");
 }
 
 TEST_F(CompatibilityTest, Repair) {

@@ -74,7 +74,7 @@ std::unique_ptr<rocksdb::TraceWriter> NewTrace(const Context& c) {
 
 std::string Ingest(const Context& c, bool through_list) {
   const std::string file = c.dir / (c.name + (through_list ? "2.sst" : "1.sst"));
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), c.options);
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), c.options, c.family);
   EXPECT_OK(writer.Open(file));
   EXPECT_OK(writer.Put("ingested", "value"));
   EXPECT_OK(writer.Finish());

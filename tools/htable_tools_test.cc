@@ -60,8 +60,8 @@ class HTableToolsTest : public ::testing::Test {
 TEST_F(HTableToolsTest, DumpDescribesVerifiesAndLists) {
   ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify", "--entries"});
   EXPECT_EQ(0, result.exit_code) << result.err;
-  for (const char* text : {"home buckets", "spilled", "buckets by fill", "cairn.HashOrder:xxh3:0",
-                           "every checksum matches", "6B657931 "}) {  // "key1"
+  for (const char* text : {"home buckets", "spilled", "buckets by fill",
+                           "cairn.HashOrder:xxh3:", "every checksum matches", "6B657931 "}) {  // "key1"
     EXPECT_NE(std::string::npos, result.out.find(text)) << text << " in " << result.out.substr(0, 3000);
   }
   Damage();

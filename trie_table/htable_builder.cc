@@ -205,7 +205,7 @@ size_t HTableBuilder::FitCompressed(const std::vector<Cell>& cells, uint64_t bas
     size_t bytes = kUnitPrefixSize, at = first, end = first_end;
     for (size_t e = first_end; e < ends.size(); ++e) {
       size_t more = 0;
-      for (size_t i = at; i < ends[e]; ++i) more += cells[home_cells[i]].bytes;
+      for (size_t i = at; i < ends[e] && more <= kMaxPayload; ++i) more += cells[home_cells[i]].bytes;
       if (bytes + more > (e == first_end ? kMaxPayload : std::min(goal, kMaxPayload))) break;
       bytes += more;
       at = ends[e];

@@ -102,6 +102,17 @@ TEST(LayoutTest, FillsNineteenTwentiethsAtAnySizeUpToAFifthOfAPage) {
   }
 }
 
+// Of hashes that somebody chose, all may share a step, and hence a bucket.
+TEST(LayoutTest, CellsThatCrowdBecomeExtents) {
+  std::vector<uint64_t> hashes = {0, UINT64_MAX};
+  for (uint64_t i = 0; i < 30000; ++i) hashes.push_back((uint64_t{1} << 63) + i);
+  const std::vector<Cell> cells = CellsOf(hashes, [](size_t i) { return 100 + i % 7; });
+  const GroupLayout layout = LayOutGroup(cells, Options(), GroupEnd::kLast);
+  CheckLayout(cells, layout, Options(), GroupEnd::kLast);
+  EXPECT_LE(layout.homes.size() + layout.spills.size(), 4u);
+  EXPECT_GT(layout.extents.size(), 29900u);
+}
+
 TEST(LayoutTest, HoldsItsInvariantsForAnySizes) {
   std::mt19937_64 random(Seed());
   for (int round = 0; round < 300; ++round) {

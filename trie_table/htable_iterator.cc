@@ -169,7 +169,7 @@ bool HTableIterator::FindSegments() {
   if (index().HasSpills(place_.group)) index().SpillsOf(place_, &first_spill, &last_spill);
   if (!index().extents().empty()) index().ExtentsOf(place_, &first_extent, &last_extent);
   if (first_spill == last_spill && first_extent == last_extent) {
-    segments_.push_back({Source::kHome, 0, 0, home_.entries()});
+    segments_.push_back({Source::kHome, 0, 0, home_.entries(), 0, 0});
     return true;
   }
   // What lies elsewhere, by hash, and then between the home bucket's entries.
@@ -177,8 +177,12 @@ bool HTableIterator::FindSegments() {
   for (uint32_t i = first_spill; i < last_spill; ++i) {
     if (!AddSpill(index().SpillAt(place_.group, i))) return false;
   }
-  for (uint32_t e = first_extent; e < last_extent; ++e) {
-    elsewhere_.emplace_back(index().extents()[e].hash, Segment{Source::kExtent, e, 0, kUnknown});
+  while (first_extent < last_extent) {
+    const uint64_t hash = index().extents()[first_extent].hash;
+    uint32_t begin = 0, end = 0;
+    index().ExtentsOf(hash, &begin, &end);
+    elsewhere_.emplace_back(hash, Segment{Source::kExtent, begin, 0, kUnknown, begin, end});
+    first_extent = end;
   }
   std::stable_sort(elsewhere_.begin(), elsewhere_.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
@@ -193,11 +197,11 @@ bool HTableIterator::FindSegments() {
         high = middle;
       }
     }
-    if (low > from) segments_.push_back({Source::kHome, 0, from, low});
+    if (low > from) segments_.push_back({Source::kHome, 0, from, low, 0, 0});
     segments_.push_back(segment);
     from = low;
   }
-  if (from < home_.entries()) segments_.push_back({Source::kHome, 0, from, home_.entries()});
+  if (from < home_.entries()) segments_.push_back({Source::kHome, 0, from, home_.entries(), 0, 0});
   return true;
 }
 
@@ -217,7 +221,7 @@ bool HTableIterator::AddSpill(const HTableIndex::Spill& spill) {
         continue;
       }
     }
-    elsewhere_.emplace_back(hash, Segment{Source::kSpill, source, i, i + 1});
+    elsewhere_.emplace_back(hash, Segment{Source::kSpill, source, i, i + 1, 0, 0});
   }
   return true;
 }
@@ -255,8 +259,12 @@ void HTableIterator::SettleForward(uint32_t segment) {
       if (place_.bucket + 1 >= index().homes() || !LoadBucket(index().After(place_))) return;
       segment = 0;
     }
-    if (!EnterSegment(segment)) return;
-    if (segments_[segment].first < segments_[segment].last) return SetEntry(segments_[segment].first);
+    Segment& entered = segments_[segment];
+    entered.index = entered.source == Source::kExtent ? entered.begin : entered.index;
+    do {
+      if (!EnterSegment(segment)) return;
+      if (entered.first < entered.last) return SetEntry(entered.first);
+    } while (NextExtent(&entered));
   }
 }
 
@@ -267,9 +275,12 @@ void HTableIterator::SettleBackward(int64_t segment) {
       if (place_.bucket == 0 || !LoadBucket(index().PlaceOf(place_.bucket - 1))) return;
       segment = static_cast<int64_t>(segments_.size()) - 1;
     }
-    if (!EnterSegment(static_cast<uint32_t>(segment))) return;
-    const Segment& entered = segments_[static_cast<size_t>(segment)];
-    if (entered.first < entered.last) return SetEntry(entered.last - 1);
+    Segment& entered = segments_[static_cast<size_t>(segment)];
+    entered.index = entered.source == Source::kExtent ? entered.end - 1 : entered.index;
+    do {
+      if (!EnterSegment(static_cast<uint32_t>(segment))) return;
+      if (entered.first < entered.last) return SetEntry(entered.last - 1);
+    } while (PreviousExtent(&entered));
   }
 }
 
@@ -309,7 +320,7 @@ void HTableIterator::Seek(const Slice& internal_key) {
   for (; s < segments_.size(); ++s) {
     const Segment& segment = segments_[s];
     if (segment.source == Source::kExtent && index().extents()[segment.index].hash < target.hash) continue;
-    if (!EnterSegment(s)) return;
+    if (!EnterExtentOf(s, target)) return;
     const UnitView& view = ViewOf(segment);
     uint32_t low = segment.first, high = segment.last;
     while (low < high) {
@@ -325,6 +336,26 @@ void HTableIterator::Seek(const Slice& internal_key) {
   SettleForward(s);
 }
 
+bool HTableIterator::EnterExtentOf(uint32_t segment, const Target& target) {
+  Segment& entered = segments_[segment];
+  if (entered.source != Source::kExtent || index().extents()[entered.begin].hash != target.hash) {
+    return EnterSegment(segment);
+  }
+  uint32_t low = entered.begin, high = entered.end - 1;
+  while (low < high) {
+    entered.index = low + (high - low) / 2;
+    if (!EnterSegment(segment)) return false;
+    const UnitView& view = extent_.view();
+    if (view.entries() > 0 && IsBefore(view, view.entries() - 1, target)) {
+      low = entered.index + 1;
+    } else {
+      high = entered.index;
+    }
+  }
+  entered.index = low;
+  return EnterSegment(segment);
+}
+
 void HTableIterator::SeekForPrev(const Slice& internal_key) {
   Seek(internal_key);
   if (!status_.ok()) return;
@@ -333,11 +364,14 @@ void HTableIterator::SeekForPrev(const Slice& internal_key) {
 }
 
 void HTableIterator::Next() {
-  if (entry_ + 1 < segments_[segment_].last) {
-    SetEntry(entry_ + 1);
-  } else {
-    SettleForward(segment_ + 1);
+  Segment& here = segments_[segment_];
+  if (entry_ + 1 < here.last) return SetEntry(entry_ + 1);
+  valid_ = false;
+  while (NextExtent(&here)) {
+    if (!EnterSegment(segment_)) return;
+    if (here.first < here.last) return SetEntry(here.first);
   }
+  SettleForward(segment_ + 1);
 }
 
 bool HTableIterator::NextAndGetResult(rocksdb::IterateResult* result) {
@@ -350,11 +384,14 @@ bool HTableIterator::NextAndGetResult(rocksdb::IterateResult* result) {
 }
 
 void HTableIterator::Prev() {
-  if (entry_ > segments_[segment_].first) {
-    SetEntry(entry_ - 1);
-  } else {
-    SettleBackward(int64_t{segment_} - 1);
+  Segment& here = segments_[segment_];
+  if (entry_ > here.first) return SetEntry(entry_ - 1);
+  valid_ = false;
+  while (PreviousExtent(&here)) {
+    if (!EnterSegment(segment_)) return;
+    if (here.first < here.last) return SetEntry(here.last - 1);
   }
+  SettleBackward(int64_t{segment_} - 1);
 }
 
 }  // namespace cairn

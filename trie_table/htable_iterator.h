@@ -49,14 +49,16 @@ class HTableIterator : public rocksdb::InternalIterator {
   bool IsValuePinned() const override;
 
  private:
-  // Entries [first, last) of a unit: of the home bucket, of spills_[source] or, loaded when it is entered, of an
-  // extent.
+  // Entries [first, last) of a unit: of the home bucket, of spills_[index] or, loaded when it is entered, of the extent
+  // `index`, one of those of a hash, [begin, end).
   enum class Source : uint8_t { kHome, kSpill, kExtent };
   struct Segment {
     Source source = Source::kHome;
     uint32_t index = 0;
     uint32_t first = 0;
     uint32_t last = 0;
+    uint32_t begin = 0;
+    uint32_t end = 0;
   };
   struct Target {
     uint64_t hash;
@@ -81,6 +83,19 @@ class HTableIterator : public rocksdb::InternalIterator {
   bool LoadSpill(uint64_t offset, uint32_t* index);
   bool AddSpill(const HTableIndex::Spill& spill);
   bool EnterSegment(uint32_t segment);
+  // To the next or previous extent of the same hash. False: there is none.
+  static bool NextExtent(Segment* segment) {
+    if (segment->source != Source::kExtent || segment->index + 1 >= segment->end) return false;
+    ++segment->index;
+    return true;
+  }
+  static bool PreviousExtent(Segment* segment) {
+    if (segment->source != Source::kExtent || segment->index == segment->begin) return false;
+    --segment->index;
+    return true;
+  }
+  // Of the extents of the target's hash, enters the first that does not end before the target, or the last.
+  bool EnterExtentOf(uint32_t segment, const Target& target);
   uint64_t HashOf(const UnitView& view, uint32_t entry) const {
     const std::string_view user_key = view.Key(entry);
     return hash_(rocksdb::Slice(user_key.data(), user_key.size()));

@@ -109,14 +109,19 @@ class Layouter {
 
   // Makes extents of the largest cells until the others fit a bucket.
   void Shrink(size_t first, Run* run) {
-    while (run->bytes > options_.capacity || run->entries > options_.max_entries) {
-      size_t largest = run->end;
-      for (size_t i = first; i < run->end; ++i) {
-        if (!extent_[i] && (largest == run->end || cells_[i].bytes > cells_[largest].bytes)) largest = i;
-      }
-      extent_[largest] = true;
-      run->bytes -= cells_[largest].bytes;
-      run->entries -= cells_[largest].entries;
+    const auto fits = [&] { return run->bytes <= options_.capacity && run->entries <= options_.max_entries; };
+    if (fits()) return;
+    std::vector<uint32_t> by_size;
+    for (size_t i = first; i < run->end; ++i) {
+      if (!extent_[i]) by_size.push_back(static_cast<uint32_t>(i));
+    }
+    std::stable_sort(by_size.begin(), by_size.end(),
+                     [this](uint32_t a, uint32_t b) { return cells_[a].bytes > cells_[b].bytes; });
+    for (size_t i = 0; !fits(); ++i) {
+      const Cell& cell = cells_[by_size[i]];
+      extent_[by_size[i]] = true;
+      run->bytes -= cell.bytes;
+      run->entries -= cell.entries;
     }
   }
 

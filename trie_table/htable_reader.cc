@@ -93,32 +93,105 @@ Status HTableReader::SearchUnit(UnitRef unit, Lookup* lookup) const {
   const UnitView view = unit.view();
   rocksdb::Cleanable pinner;
   unit.MoveTo(&pinner);
-  const bool global = file_->global_seqno() != rocksdb::kDisableGlobalSequenceNumber;
-  for (uint32_t i = view.FindTag(lookup->hash, 0); i < view.entries(); i = view.FindTag(lookup->hash, i + 1)) {
+  for (uint32_t i = view.FindTag(lookup->hash, 0); i < view.entries() && !lookup->done;
+       i = view.FindTag(lookup->hash, i + 1)) {
     const UnitEntry entry = view.Entry(i);
-    if (ToSlice(entry.key) != lookup->user_key) continue;
-    const uint64_t seq = global ? file_->global_seqno() : entry.seq;
-    if (seq > lookup->seq) continue;
-    const rocksdb::ParsedInternalKey parsed(lookup->user_key, seq, static_cast<rocksdb::ValueType>(entry.type));
-    Status merge_status;
-    const bool more =
-        lookup->get_context->SaveValue(parsed, ToSlice(entry.value), &lookup->matched, &merge_status, &pinner);
-    if (!merge_status.ok()) return merge_status;
-    if (!more) {
-      lookup->done = true;
-      break;
+    if (ToSlice(entry.key) != lookup->user_key || SeqOf(entry) > lookup->seq) continue;
+    const Status s = Offer(entry, lookup, &pinner);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+Status HTableReader::Offer(const UnitEntry& entry, Lookup* lookup, rocksdb::Cleanable* pinner) const {
+  const rocksdb::ParsedInternalKey parsed(lookup->user_key, SeqOf(entry), static_cast<rocksdb::ValueType>(entry.type));
+  Status merge_status;
+  lookup->done = !lookup->get_context->SaveValue(parsed, ToSlice(entry.value), &lookup->matched, &merge_status, pinner);
+  return merge_status;
+}
+
+bool HTableReader::IsBefore(const UnitView& view, uint32_t i, const Lookup& lookup) const {
+  const UnitEntry entry = view.Entry(i);
+  const int order = ToSlice(entry.key).compare(lookup.user_key);
+  return order != 0 ? order < 0 : SeqOf(entry) > lookup.seq;
+}
+
+Status HTableReader::ReadUnit(const rocksdb::ReadOptions& read_options, const UnitPlace& place, const Lookup& lookup,
+                              UnitRef* unit) const {
+  const Status s = file_->Read(read_options, place, lookup.get_context, unit);
+  // Without I/O nobody can say that the key is absent.
+  if (s.IsIncomplete()) lookup.get_context->MarkKeyMayExist();
+  return s;
+}
+
+// All entries of one hash, in the order of keys, newest first.
+Status HTableReader::SearchExtents(const rocksdb::ReadOptions& read_options, uint32_t first, uint32_t last,
+                                   Lookup* lookup) const {
+  const std::vector<ExtentPlan>& extents = file_->index().extents();
+  const auto read = [&](uint32_t e, UnitRef* unit) {
+    return ReadUnit(read_options, {extents[e].offset, extents[e].size}, *lookup, unit);
+  };
+  // Most hashes have one key. What is newer than the lookup's snapshot is passed over unread then.
+  while (first < last && extents[first].min_seq > lookup->seq) ++first;
+  // To the first extent that does not end before the key: in growing steps, then by halves.
+  UnitRef unit;
+  uint32_t high = last, unit_of = last;
+  for (uint32_t step = 1, probe = first; first < high;) {
+    UnitRef probed;
+    const Status s = read(probe, &probed);
+    if (!s.ok()) return s;
+    const UnitView view = probed.view();
+    if (view.entries() > 0 && IsBefore(view, view.entries() - 1, *lookup)) {
+      first = probe + 1;
+      step *= 2;
+    } else {
+      high = probe;
+      unit_of = probe;
+      unit = std::move(probed);
     }
+    probe = high < last ? first + (high - first) / 2 : std::min(last - 1, first + step - 1);
+  }
+  for (bool past = false; first < last && !past && !lookup->done; ++first) {
+    UnitRef found;
+    Status s;
+    if (first == unit_of) {
+      std::swap(found, unit);
+    } else {
+      s = read(first, &found);
+    }
+    if (s.ok()) s = SearchExtent(std::move(found), lookup, &past);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
+Status HTableReader::SearchExtent(UnitRef unit, Lookup* lookup, bool* past) const {
+  const UnitView view = unit.view();
+  rocksdb::Cleanable pinner;
+  unit.MoveTo(&pinner);
+  uint32_t low = 0, high = view.entries();
+  while (low < high) {
+    const uint32_t middle = low + (high - low) / 2;
+    if (IsBefore(view, middle, *lookup)) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  for (; low < view.entries() && !lookup->done; ++low) {
+    const UnitEntry entry = view.Entry(low);
+    *past = ToSlice(entry.key) != lookup->user_key;
+    if (*past) break;
+    const Status s = Offer(entry, lookup, &pinner);
+    if (!s.ok()) return s;
   }
   return Status::OK();
 }
 
 Status HTableReader::SearchAt(const rocksdb::ReadOptions& read_options, const UnitPlace& place, Lookup* lookup) const {
   UnitRef unit;
-  const Status s = file_->Read(read_options, place, lookup->get_context, &unit);
-  if (s.ok()) return SearchUnit(std::move(unit), lookup);
-  // Without I/O nobody can say that the key is absent.
-  if (s.IsIncomplete()) lookup->get_context->MarkKeyMayExist();
-  return s;
+  const Status s = ReadUnit(read_options, place, *lookup, &unit);
+  return s.ok() ? SearchUnit(std::move(unit), lookup) : s;
 }
 
 Status HTableReader::SearchElsewhere(const rocksdb::ReadOptions& read_options, Lookup* lookup, bool* home) const {
@@ -128,14 +201,9 @@ Status HTableReader::SearchElsewhere(const rocksdb::ReadOptions& read_options, L
     uint32_t first = 0, last = 0;
     index.ExtentsOf(lookup->hash, &first, &last);
     *home = first == last;
-    for (uint32_t e = first; e < last && !lookup->done; ++e) {
-      const ExtentPlan& extent = index.extents()[e];
-      if (extent.min_seq > lookup->seq) continue;  // all of it is newer
-      const Status s = SearchAt(read_options, {extent.offset, extent.size}, lookup);
-      if (!s.ok()) return s;
-    }
+    if (!*home) return SearchExtents(read_options, first, last, lookup);
   }
-  if (!*home || !index.HasSpills(lookup->place.group)) return Status::OK();
+  if (!index.HasSpills(lookup->place.group)) return Status::OK();
   uint32_t cursor = 0;
   uint64_t offset = 0;
   while (index.FindSpill(lookup->place, lookup->hash, &cursor, &offset)) {

@@ -67,6 +67,20 @@ class HTableReader : public rocksdb::TableReader {
   rocksdb::Status SearchElsewhere(const rocksdb::ReadOptions& read_options, Lookup* lookup, bool* home) const;
   rocksdb::Status SearchAt(const rocksdb::ReadOptions& read_options, const UnitPlace& place, Lookup* lookup) const;
   rocksdb::Status SearchUnit(UnitRef unit, Lookup* lookup) const;
+  // In the extents [first, last), all of the lookup's hash: reads a logarithm of them.
+  rocksdb::Status SearchExtents(const rocksdb::ReadOptions& read_options, uint32_t first, uint32_t last,
+                                Lookup* lookup) const;
+  // *past: it has entries of keys behind the lookup's.
+  rocksdb::Status SearchExtent(UnitRef unit, Lookup* lookup, bool* past) const;
+  rocksdb::Status ReadUnit(const rocksdb::ReadOptions& read_options, const UnitPlace& place, const Lookup& lookup,
+                           UnitRef* unit) const;
+  // Hands an entry that the lookup sees on to whoever asked.
+  rocksdb::Status Offer(const UnitEntry& entry, Lookup* lookup, rocksdb::Cleanable* pinner) const;
+  // Whether an entry comes before what the lookup sees of its key. Both have one hash.
+  bool IsBefore(const UnitView& view, uint32_t i, const Lookup& lookup) const;
+  uint64_t SeqOf(const UnitEntry& entry) const {
+    return file_->global_seqno() == rocksdb::kDisableGlobalSequenceNumber ? entry.seq : file_->global_seqno();
+  }
   void ReadTogether(const rocksdb::ReadOptions& read_options, std::vector<PendingRead>* reads) const;
   // Looks up what has been read ahead for this thread's batch, and takes it out of *reads.
   void SearchReadAhead(const rocksdb::ReadOptions& read_options, std::vector<PendingRead>* reads) const;

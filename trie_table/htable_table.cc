@@ -64,7 +64,7 @@ Status HTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
                                       const rocksdb::ColumnFamilyOptions& cf_options) const {
   if (HashOfComparator(cf_options.comparator) == nullptr) {
     return Status::InvalidArgument("cairn.HTable needs keys in hash order",
-                                   "set the comparator to cairn.HashOrder:xxh3:0");
+                                   "set the comparator to cairn.HashOrder:xxh3");
   }
   if (options_.table->GetOptions<rocksdb::BlockBasedTableOptions>() == nullptr) {
     return Status::InvalidArgument("cairn.HTable reads other tables by a block-based table",

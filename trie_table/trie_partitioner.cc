@@ -38,7 +38,6 @@ class TriePartitioner : public rocksdb::SstPartitioner {
 TriePartitionerFactory::TriePartitionerFactory() : TriePartitionerFactory(TrieOptions()) {}
 
 TriePartitionerFactory::TriePartitionerFactory(const TrieOptions& trie) : trie_(trie) {
-  SetSeed();
   static const TrieOptions* const defaults = new TrieOptions();
   // Where the keys of a trie lie follows from some of them, whatever a later release prefers.
   static const auto* types =
@@ -46,14 +45,7 @@ TriePartitionerFactory::TriePartitionerFactory(const TrieOptions& trie) : trie_(
   RegisterOptions("cairn.TrieOptions", &trie_, types);
 }
 
-void TriePartitionerFactory::SetSeed() {
-  // Options from a string are set after this object was made with its defaults.
-  seed_is_open_ = trie_.seed == kRandomSeed || (seed_is_open_ && trie_.seed == SeedOrRandom(kRandomSeed));
-  trie_.seed = SeedOrRandom(trie_.seed);
-}
-
 rocksdb::Status TriePartitionerFactory::PrepareOptions(const rocksdb::ConfigOptions& config) {
-  SetSeed();
   const rocksdb::Status s = ValidateTrieOptions(trie_);
   return s.ok() ? SstPartitionerFactory::PrepareOptions(config) : s;
 }

@@ -29,15 +29,11 @@ class TriePartitionerFactory : public rocksdb::SstPartitionerFactory {
   std::unique_ptr<rocksdb::SstPartitioner> CreatePartitioner(
       const rocksdb::SstPartitioner::Context& context) const override;
 
+  // With the seed kRandomSeed: it is left open, and that of OpenSeedComparator until an opening replaces the factory.
   const TrieOptions& trie() const { return trie_; }
-  // Its seed was not set: it is that of OpenSeedComparator, and may be replaced.
-  bool seed_is_open() const { return seed_is_open_; }
 
  private:
-  void SetSeed();
-
   TrieOptions trie_;
-  bool seed_is_open_ = false;
 };
 
 }  // namespace cairn

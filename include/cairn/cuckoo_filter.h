@@ -49,6 +49,8 @@ class CuckooFilterBuilder {
   size_t keys() const { return hashes_.size(); }
 
   // Appends the filter to *out and forgets the hashes. The same hashes in the same order give the same bytes.
+  // NotSupported if so many hashes share their buckets that it would not fit into about twice the memory: somebody
+  // chose them so. Go without a filter then.
   IndexStatus Finish(std::string* out);
 
  private:

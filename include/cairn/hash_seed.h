@@ -1,14 +1,18 @@
 // Seeds of the hash that orders the keys of tries and SILT stores. Nobody who chooses keys should know one: keys of
 // equal hashes would all lie in one place.
 //
-// With kRandomSeed a seed is drawn when a column family is created, and kept in its comparator's name. The same options
-// adopt it at every later open, so options that are fixed in a program fit any database. What is no opening needs the
-// database's own seed: SstFileWriter, RepairDB, a WriteBatchWithIndex over the default column family.
+// A seed is drawn when a column family is created, and kept in its comparator's name. Options that name no seed adopt
+// it at every later open, so options that are fixed in a program fit any database: each has its own, also where two
+// were opened with one Options object. RepairDB, SstFileReader and a WriteBatchWithIndex take the database's, too.
+// Files for ingestion must be in its order:
 //
-//   uint64_t seed = 0;
-//   rocksdb::Status s = cairn::GetHashSeed(db->GetOptions(handle), &seed);  // files for ingestion need it explicitly:
-//   trie.seed = seed;                                                       // cairn::UseTrie(&options, trie);
-//   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
+//   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options, handle);  // the column family's own
+//
+//   uint64_t seed = 0;  // or, for a program that has the database not open: the seed that another has asked for
+//   rocksdb::Status s = cairn::GetHashSeed(db->GetOptions(handle), &seed);
+//   trie.seed = seed;  // cairn::UseTrie(&options, trie)
+//
+// Keys are added in the order of the handle's, or of these options', comparator.
 //
 // Thread-safety: safe.
 
@@ -24,11 +28,11 @@ namespace cairn {
 // In TrieOptions::seed and SiltOptions::seed: the database's own, or a new one.
 constexpr uint64_t kRandomSeed = UINT64_MAX;
 
-// Of options that name no seed, and of the comparator "cairn.HashOrder:xxh3". Not kRandomSeed, because RepairDB would
-// take the tables of such a database for damaged.
-constexpr uint64_t kDefaultSeed = 0;
+// Of options that name no seed, and of the comparator "cairn.HashOrder:xxh3".
+constexpr uint64_t kDefaultSeed = kRandomSeed;
 
-// The seed of a column family in hash order; NotSupported for any other. Of an open database: its own.
+// The seed of a column family in hash order; NotSupported for any other. Of an open database (DB::GetOptions): its own.
+// InvalidArgument if the options leave it open.
 rocksdb::Status GetHashSeed(const rocksdb::ColumnFamilyOptions& options, uint64_t* seed);
 
 }  // namespace cairn

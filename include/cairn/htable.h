@@ -1,7 +1,7 @@
 // cairn.HTable: the table of a trie, for column families in hash order. Pages of 4 KiB that a key's hash addresses, so
 // that a Get reads one page, hit or miss, and keeps 2 bytes a page in memory instead of an index of keys.
 //
-//   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3:0"
+//   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3"
 //   options.table_factory.reset(cairn::NewHTableFactory(cairn::HTableOptions()));
 //
 // or as an option string: table_factory={id=cairn.HTable;bucket_size=4096;table={id=BlockBasedTable;...}}

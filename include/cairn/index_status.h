@@ -15,7 +15,7 @@ class IndexStatus {
     kOk,
     kInvalidArgument,  // the caller's options or keys cannot be used
     kCorruption,       // the bytes are damaged or not of this format
-    kNotSupported,     // the bytes are of a newer version of the format
+    kNotSupported,     // the bytes are of a newer version of the format, or the keys do not suit it
   };
 
   IndexStatus() = default;

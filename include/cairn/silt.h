@@ -3,7 +3,7 @@
 // hit or miss; tables that are not of the last level also have a partial-key cuckoo filter (cuckoo_filter.h), which
 // keeps a miss from reading.
 //
-//   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3:0"
+//   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3"
 //   options.table_factory.reset(cairn::NewEctTableFactory(cairn::EctTableOptions()));
 //
 // or as an option string:
