@@ -112,6 +112,7 @@ class TrieIngestionTest : public testing::Test {
     trie_.trigger = 3;
     trie_.depth = 4;
     trie_.root_trigger = 4;
+    trie_.seed = 1;  // files are written in the order of these options
   }
 
   void Open() {

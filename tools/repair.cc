@@ -14,6 +14,7 @@
 #include "db/pool_note.h"
 #include "db/pool_owner.h"
 #include "db/pool_presence.h"
+#include "db/stored_seed.h"
 #include "db/table_cache.h"
 #include "db/version_edit.h"
 #include "db/version_util.h"
@@ -161,6 +162,10 @@ Status DatabaseRepair::Begin(const std::string& path, std::unique_ptr<DatabaseRe
   if (!s.ok()) return s;
   options.create_if_missing = false;
   options.create_missing_column_families = false;
+  // A file that was there before the database (cairn options --into) leaves seeds open.
+  if (HasOpenSeed(result->families_)) {
+    ResolveSeeds(FindStoredOrders(options, path, result->families_), nullptr, &result->families_);
+  }
   s = result->Lock();
   if (!s.ok()) return s;
   PoolPresence pool;
