@@ -120,7 +120,7 @@ class AccessTest : public ::testing::TestWithParam<Engine> {
     rocksdb::DB* db = nullptr;
     ASSERT_OK(rocksdb::DB::Open(options, dir_ / "db", &db));
     db_.reset(db);
-    comparator_ = options.comparator;
+    comparator_ = db->DefaultColumnFamily()->GetComparator();
   }
   void Close() {
     if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);

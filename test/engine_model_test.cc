@@ -208,6 +208,14 @@ class Model {
     return families_.back().get();
   }
 
+  // The seed of a hash order is known when the column family is open; it never changes.
+  void SetOrder(Family* family) {
+    const rocksdb::Comparator* const order = family->handle->GetComparator();
+    if (family->contents.key_comp().comparator == order) return;
+    if (!family->contents.empty()) return Fail("column family " + family->name + " has another order than before");
+    family->contents = Contents(Less{order});
+  }
+
   Family& AnyFamily() { return *families_[random_.Uniform(families_.size())]; }
 
   std::shared_ptr<const Contents> Copy(const Family& family) {
@@ -725,7 +733,7 @@ class Model {
       return;
     }
     std::string from = KeyOf(random_.Uniform(kKeys)), to = KeyOf(random_.Uniform(kKeys));
-    if (Less{family.options.comparator}(to, from)) from.swap(to);
+    if (family.contents.key_comp()(to, from)) from.swap(to);
     const Slice begin(from), end(to);
     const bool whole = random_.OneIn(3);
     Log() << family.name << " CompactRange " << (whole ? "" : Show(from) + " " + Show(to));
@@ -748,7 +756,7 @@ class Model {
     Family* family = AddFamily(name, engine, random_.OneIn(3));
     if (family == nullptr) return;
     Log() << "CreateColumnFamily " << name << " on " << engine->name << (family->counters ? " of counters" : "");
-    Ok(db_->CreateColumnFamily(family->options, name, &family->handle), "CreateColumnFamily");
+    if (Ok(db_->CreateColumnFamily(family->options, name, &family->handle), "CreateColumnFamily")) SetOrder(family);
   }
 
   void DropFamily() {
@@ -838,7 +846,9 @@ class Model {
     }
     for (size_t i = 0; i < names.size(); ++i) {
       for (const auto& family : families_) {
-        if (family->name == names[i]) family->handle = handles[i];
+        if (family->name != names[i]) continue;
+        family->handle = handles[i];
+        SetOrder(family.get());
       }
     }
     for (const auto& family : families_) {
