@@ -78,6 +78,7 @@ class TailFile : public rocksdb::FSWritableFile {
 
   using FSWritableFile::Append;
   IOStatus Append(const Slice& data, const IOOptions& options, rocksdb::IODebugContext*) override {
+    if (file_ == nullptr) return IOStatus::OK();
     size_ += data.size();
     // RocksDB counts what the writer in front of this has written, and then what file_ writes.
     rocksdb::get_iostats_context()->bytes_written -= data.size();
@@ -95,6 +96,9 @@ class TailFile : public rocksdb::FSWritableFile {
   IOStatus Sync(const IOOptions&, rocksdb::IODebugContext*) override { return IOStatus::OK(); }
   uint64_t GetFileSize(const IOOptions&, rocksdb::IODebugContext*) override { return size_; }
 
+  // The file may be gone: what the writer in front of this still holds is nobody's.
+  void Detach() { file_ = nullptr; }
+
   // What was not passed on yet, and where in the file it begins.
   const std::string& tail() const { return tail_; }
   uint64_t tail_offset() const { return size_ - tail_.size(); }
@@ -107,7 +111,7 @@ class TailFile : public rocksdb::FSWritableFile {
   }
 
  private:
-  rocksdb::WritableFileWriter* const file_;
+  rocksdb::WritableFileWriter* file_;
   std::string tail_;
   uint64_t size_ = 0;
 };
@@ -173,6 +177,9 @@ class OrderedTableBuilder : public rocksdb::TableBuilder {
     inner_file_ =
         std::make_unique<rocksdb::WritableFileWriter>(std::move(tail), file->file_name(), rocksdb::FileOptions());
   }
+
+  // A compaction that is given up closes its file before its builder.
+  ~OrderedTableBuilder() override { tail_->Detach(); }
 
   std::unique_ptr<rocksdb::InternalTblPropCollFactory> NewCollector() const {
     return std::make_unique<OrderCollectorFactory>(order_);
