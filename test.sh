@@ -13,7 +13,8 @@
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export LC_ALL=C.UTF-8
-export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(nproc)}"
+# One more than there are cores: a third of all test time is waiting.
+export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 1))}"
 
 quick=false
 sanitizers=false
@@ -68,6 +69,7 @@ if $quick; then profile="test"; fi
 part "packages" scripts/install_packages "$profile" || finish
 part "shellcheck" scripts/check_shell
 part "clang-format" scripts/check_format
+part "pages" scripts/check_pages
 build_and_test release
 if [ -f build/compile_commands.json ] && ! $quick; then
   part "clang-tidy" scripts/check_tidy "${tidy[@]}" build

@@ -23,7 +23,7 @@
 
 DEFINE_uint64(items, 0, "Make up so many items, with the sizes of the package index; 0: the package index itself");
 DEFINE_string(file, "", "Take the items from this file: one a line, key, tab, value");
-DEFINE_string(engines, "leveled,universal,trie_sst", "The engines to compare, the first being the measure");
+DEFINE_string(engines, "leveled,universal,trie", "The engines to compare, the first being the measure");
 DEFINE_uint64(updates_percent, 25, "Replacements after the load, in percent of the items");
 DEFINE_uint64(deletes_percent, 5, "Deletes among them, in percent of the items");
 DEFINE_uint64(write_buffer_size, 512 << 10, "Bytes, of each engine");

@@ -11,7 +11,7 @@ import unittest
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BIN = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bin")
 ENGINES = ["leveled", "partitioned", "universal", "ordered", "leveled_ordered", "trie_sst", "trie", "trie_cached", "silt"]
-DEMO_ENGINES = ["leveled", "universal", "trie_sst"]
+DEMO_ENGINES = ["leveled", "universal", "trie"]
 
 
 class ProgramTest(unittest.TestCase):

@@ -122,6 +122,11 @@ class PageTest(unittest.TestCase):
         with self.assertRaises(results.Failure):
             self.regenerate(PAGE, summary_of("of_last_year"))
 
+    def test_words_of_rows(self):
+        self.assertEqual(
+            results.split_rows(' a.b: "one, two", c , d: three'), (["a.b", "c", "d"], {"a.b": "one, two", "d": "three"})
+        )
+
 
 class CurveTest(unittest.TestCase):
     def test_rates(self):
