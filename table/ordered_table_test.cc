@@ -11,8 +11,11 @@
 #include <vector>
 
 #include "cairn/ordered.h"
+#include "db/dbformat.h"
 #include "file/filename.h"
+#include "file/writable_file_writer.h"
 #include "gtest/gtest.h"
+#include "options/cf_options.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -26,6 +29,7 @@
 #include "rocksdb/utilities/debug.h"
 #include "rocksdb/wide_columns.h"
 #include "table/order_block.h"
+#include "table/table_builder.h"
 #include "table/test_seed.h"
 #include "utilities/merge_operators.h"
 
@@ -417,6 +421,38 @@ TEST_F(OrderedTest, WhatIsWrittenIsCountedOnce) {
   rocksdb::ColumnFamilyMetaData meta;
   ordered_->GetColumnFamilyMetaData(&meta);
   EXPECT_EQ(sizes, meta.size);
+}
+
+// A compaction that ends with an error or a shutdown closes its file before its builder.
+TEST_F(OrderedTest, ABuilderMayOutliveItsFile) {
+  options_.table_factory.reset(NewOrderedTableFactory(table_));
+  const rocksdb::ImmutableOptions immutable(options_);
+  const rocksdb::MutableCFOptions changeable(options_);
+  const rocksdb::InternalKeyComparator comparator(rocksdb::BytewiseComparator());
+  const rocksdb::InternalTblPropCollFactories collectors;
+  const ReadOptions read;
+  const rocksdb::WriteOptions write;
+  const std::string family = "default";
+  const rocksdb::TableBuilderOptions build(immutable, changeable, read, write, comparator, &collectors,
+                                           options_.compression, options_.compression_opts, 0, family, -1, 0);
+  for (const int keys : {1, 100, 20000}) {
+    const std::string name = path_ + "/given_up";
+    std::unique_ptr<rocksdb::FSWritableFile> file;
+    ASSERT_OK(immutable.fs->NewWritableFile(name, rocksdb::FileOptions(), &file, nullptr));
+    auto writer = std::make_unique<rocksdb::WritableFileWriter>(std::move(file), name, rocksdb::FileOptions());
+    std::unique_ptr<rocksdb::TableBuilder> builder(options_.table_factory->NewTableBuilder(build, writer.get()));
+    for (int i = 0; i < keys; ++i) {
+      std::string key;
+      rocksdb::AppendInternalKey(&key, {Key(static_cast<uint64_t>(i)), 1, rocksdb::kTypeValue});
+      builder->Add(key, "value");
+    }
+    builder->Abandon();
+    ASSERT_OK(writer->Close(rocksdb::IOOptions()));
+    const uint64_t written = writer->GetFileSize();
+    writer.reset();
+    builder.reset();
+    EXPECT_EQ(written, std::filesystem::file_size(name));
+  }
 }
 
 TEST_F(OrderedTest, IsOneOfRocksDBsBlockBasedTables) {
