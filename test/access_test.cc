@@ -328,7 +328,8 @@ class AccessTest : public ::testing::TestWithParam<Engine> {
     uint64_t live = 0;
     ASSERT_TRUE(db_->GetIntProperty("rocksdb.live-sst-files-size", &live));
     EXPECT_GE(sizes[0], sizes[1]);
-    EXPECT_GT(sizes[0], live / 2);
+    // The last key is not in the range, and may be the large one: which it is in hash order depends on the seed.
+    EXPECT_GT(sizes[0] + model_[keys.back()].size(), live / 2);
     EXPECT_LE(sizes[0], live);
   }
 
