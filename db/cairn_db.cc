@@ -128,6 +128,8 @@ Status CairnDB::Close() {
     return s;
   }
   const Status finished = durable->FinishClose();
+  // As RocksDB's LOCK, the pool file is free from here on, not only when the object is deleted.
+  services()->SetDurable(nullptr);
   return s.ok() ? finished : s;
 }
 

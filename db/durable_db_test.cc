@@ -357,6 +357,26 @@ TEST_F(DurableDbTest, ClosingLeavesNothingToRecover) {
   CheckContents(dir_ / "db");
 }
 
+// As with RocksDB's LOCK: nobody waits for the object to be deleted.
+TEST_F(DurableDbTest, AClosedDatabaseCanBeOpenedBeforeItsObjectIsDeleted) {
+  const Options options = DurableOptions();
+  for (const bool same_factory : {true, false}) {
+    Opened closed, again;
+    ASSERT_OK(closed.Open(options, dir_ / "db"));
+    ASSERT_OK(closed.db->Put(rocksdb::WriteOptions(), "a", same_factory ? "1" : "2"));
+    for (ColumnFamilyHandle* handle : closed.handles) ASSERT_OK(closed.db->DestroyColumnFamilyHandle(handle));
+    closed.handles.clear();
+    ASSERT_OK(closed.db->Close());
+    ASSERT_OK(again.Open(same_factory ? options : DurableOptions(), dir_ / "db"));
+    ASSERT_OK(closed.db->Close());
+    closed.db.reset();
+    std::string value;
+    ASSERT_OK(again.db->Get(rocksdb::ReadOptions(), "a", &value));
+    EXPECT_EQ(value, same_factory ? "1" : "2");
+    ASSERT_OK(again.db->Put(rocksdb::WriteOptions(), "b", "3"));
+  }
+}
+
 TEST_F(DurableDbTest, ClosingWithoutFlushKeepsThePool) {
   Options options = DurableOptions();
   options.avoid_flush_during_shutdown = true;
