@@ -80,7 +80,8 @@ MADE = """# Page
 | puts | 4 | **8** |
 | files | 7 | 7 |
 
-`db_bench/compare uniform_2m --engines leveled,leveled_sub,trie -- --gets=0`: one run each, 2026-01-02, commit 0123456789, 2 cores, 24 GiB.
+`db_bench/compare uniform_2m --engines leveled,leveled_sub,trie -- --gets=0`: one run each, 2026-01-02, commit
+0123456789, 2 cores, 24 GiB.
 
 <!-- end of results -->
 after"""
