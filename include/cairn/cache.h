@@ -49,9 +49,8 @@ struct ResultCacheOptions {
   // Who stays when memory is short.
   enum class Replacement {
     // A new item passes a small queue of a tenth of the memory first, and only those that were asked for again reach
-    // the main
-    // queue; what falls out of the small queue and comes back soon goes to the main queue at once (S3-FIFO). Scans and
-    // keys of one read leave the popular items alone.
+    // the main queue; what falls out of the small queue and comes back soon goes to the main queue at once (S3-FIFO).
+    // Scans and keys of one read leave the popular items alone.
     kTwoQueues,
     // One queue in the order of writing; items asked for since are written again at its end.
     kClock,
