@@ -35,15 +35,23 @@ Status UseStock(const std::vector<std::string>& engine_options, ColumnFamilyOpti
   return Status::InvalidArgument("the engine \"stock\" has no options of its own: " + engine_options.front());
 }
 
+// Lays texts over *options, a later one over those before.
+template <class EngineOptions>
+Status Parse(Status (*parse)(const std::string&, EngineOptions*), const std::vector<std::string>& texts,
+             EngineOptions* options) {
+  for (const std::string& text : texts) {
+    Status s = parse(text, options);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
 Status UseTrieOf(const char* format, const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   PreferSubMemTables(options);
   TrieOptions trie;
   trie.format = format;
-  for (const std::string& text : engine_options) {
-    Status s = TrieOptionsFromString(text, &trie);
-    if (!s.ok()) return s;
-  }
-  return UseTrie(options, trie);
+  Status s = Parse(TrieOptionsFromString, engine_options, &trie);
+  return s.ok() ? UseTrie(options, trie) : s;
 }
 
 Status UseTrieSst(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
@@ -56,44 +64,28 @@ Status UseTrieHTable(const std::vector<std::string>& engine_options, ColumnFamil
 
 Status UseTrieInDatabase(const std::vector<std::string>&, DBOptions* options) { return UseTrieCompaction(options); }
 
-Status ParseSilt(const std::vector<std::string>& engine_options, SiltOptions* silt) {
-  for (const std::string& text : engine_options) {
-    Status s = SiltOptionsFromString(text, silt);
-    if (!s.ok()) return s;
-  }
-  return Status::OK();
-}
-
 Status UseSiltStore(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   SiltOptions silt;
-  Status s = ParseSilt(engine_options, &silt);
+  Status s = Parse(SiltOptionsFromString, engine_options, &silt);
   return s.ok() ? UseSilt(options, silt) : s;
 }
 
 Status UseSiltInDatabase(const std::vector<std::string>& engine_options, DBOptions* options) {
   SiltOptions silt;
-  Status s = ParseSilt(engine_options, &silt);
+  Status s = Parse(SiltOptionsFromString, engine_options, &silt);
   return s.ok() ? UseSiltMerges(options, silt) : s;
-}
-
-Status ParseOrdered(const std::vector<std::string>& engine_options, OrderedOptions* ordered) {
-  for (const std::string& text : engine_options) {
-    Status s = OrderedOptionsFromString(text, ordered);
-    if (!s.ok()) return s;
-  }
-  return Status::OK();
 }
 
 Status UseOrderedRuns(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   PreferSubMemTables(options);
   OrderedOptions ordered;
-  Status s = ParseOrdered(engine_options, &ordered);
+  Status s = Parse(OrderedOptionsFromString, engine_options, &ordered);
   return s.ok() ? UseOrdered(options, ordered) : s;
 }
 
 Status UseLeveledOrdered(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   OrderedOptions ordered;
-  Status s = ParseOrdered(engine_options, &ordered);
+  Status s = Parse(OrderedOptionsFromString, engine_options, &ordered);
   return s.ok() ? UseOrderedTable(options, ordered) : s;
 }
 

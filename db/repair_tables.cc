@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "db/dbformat.h"
+#include "db/table_in_order.h"
 #include "rocksdb/table.h"
-#include "table/meta_blocks.h"
 #include "table/table_builder.h"
 
 namespace cairn {
@@ -34,21 +34,14 @@ class RepairTableFactory : public rocksdb::TableFactory {
   Status NewTableReader(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options,
                         std::unique_ptr<rocksdb::RandomAccessFileReader>&& file, uint64_t file_size,
                         std::unique_ptr<rocksdb::TableReader>* reader, bool prefetch) const override {
-    constexpr uint64_t kAnyMagicNumber = 0;
     std::unique_ptr<rocksdb::TableProperties> properties;
-    const Status s = rocksdb::ReadTableProperties(file.get(), file_size, kAnyMagicNumber, options.ioptions,
-                                                  read_options, &properties);
+    const Status s = ReadPropertiesOf(file.get(), file_size, options, read_options, &properties);
     const auto found = s.ok() ? families_.find(properties->column_family_name) : families_.end();
     if (found == families_.end()) {
       return default_->NewTableReader(read_options, options, std::move(file), file_size, reader, prefetch);
     }
-    const rocksdb::TableReaderOptions own(
-        options.ioptions, options.prefix_extractor, options.env_options, found->second->order,
-        options.block_protection_bytes_per_key, options.skip_filters, options.immortal, options.force_direct_prefetch,
-        options.level, options.block_cache_tracer, options.max_file_size_for_l0_meta_pin, options.cur_db_session_id,
-        options.cur_file_num, options.unique_id, options.largest_seqno, options.tail_size,
-        options.user_defined_timestamps_persisted);
-    return found->second->format->NewTableReader(read_options, own, std::move(file), file_size, reader, prefetch);
+    return found->second->format->NewTableReader(read_options, InOrder(options, found->second->order), std::move(file),
+                                                 file_size, reader, prefetch);
   }
 
   rocksdb::TableBuilder* NewTableBuilder(const rocksdb::TableBuilderOptions& options,

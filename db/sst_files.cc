@@ -7,11 +7,11 @@
 
 #include "db/dbformat.h"
 #include "db/stored_seed.h"
+#include "db/table_in_order.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
 #include "rocksdb/table.h"
 #include "table/hash_order.h"
-#include "table/meta_blocks.h"
 #include "table/table_builder.h"
 
 namespace cairn {
@@ -76,22 +76,15 @@ class OwnOrderTables : public rocksdb::TableFactory {
   Status NewTableReader(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options,
                         std::unique_ptr<rocksdb::RandomAccessFileReader>&& file, uint64_t file_size,
                         std::unique_ptr<rocksdb::TableReader>* reader, bool prefetch) const override {
-    constexpr uint64_t kAnyMagicNumber = 0;
     std::unique_ptr<rocksdb::TableProperties> properties;
-    const Status s = rocksdb::ReadTableProperties(file.get(), file_size, kAnyMagicNumber, options.ioptions,
-                                                  read_options, &properties);
+    const Status s = ReadPropertiesOf(file.get(), file_size, options, read_options, &properties);
     rocksdb::ColumnFamilyOptions adopted;
     adopted.comparator = order_.get();
     if (s.ok()) AdoptSeed(properties->comparator_name, &adopted);
     order_.Set(adopted.comparator);
     internal_ = std::make_unique<rocksdb::InternalKeyComparator>(adopted.comparator);
-    const rocksdb::TableReaderOptions own(
-        options.ioptions, options.prefix_extractor, options.env_options, *internal_,
-        options.block_protection_bytes_per_key, options.skip_filters, options.immortal, options.force_direct_prefetch,
-        options.level, options.block_cache_tracer, options.max_file_size_for_l0_meta_pin, options.cur_db_session_id,
-        options.cur_file_num, options.unique_id, options.largest_seqno, options.tail_size,
-        options.user_defined_timestamps_persisted);
-    return format_->NewTableReader(read_options, own, std::move(file), file_size, reader, prefetch);
+    return format_->NewTableReader(read_options, InOrder(options, *internal_), std::move(file), file_size, reader,
+                                   prefetch);
   }
 
   rocksdb::TableBuilder* NewTableBuilder(const rocksdb::TableBuilderOptions& options,

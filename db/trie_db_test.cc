@@ -7,11 +7,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -19,6 +17,7 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "db/test_gate.h"
 #include "db/write_brake.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
@@ -332,32 +331,6 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
 }
 
 // What listeners wait at until a test lets them through.
-class Gate {
- public:
-  void Wait() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    reached_ = true;
-    changed_.notify_all();
-    changed_.wait(lock, [this] { return released_; });
-  }
-  // That somebody has come to wait.
-  bool AwaitWaiter() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(20), [this] { return reached_; });
-  }
-  void Release() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    released_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool reached_ = false;
-  bool released_ = false;
-};
-
 // Keeps the first compaction from going on until its gate is released.
 class HeldCompaction : public rocksdb::EventListener {
  public:

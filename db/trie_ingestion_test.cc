@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -26,6 +25,7 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "db/test_gate.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/sst_file_manager.h"
@@ -257,25 +257,12 @@ TEST_F(TrieIngestionTest, ASortedLoadIsHardlyWrittenAgain) {
 class HeldSplit : public rocksdb::EventListener {
  public:
   void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
-    if (info.reason != rocksdb::TableFileCreationReason::kCompaction) return;
-    std::unique_lock<std::mutex> lock(mutex_);
-    if (held) return;
-    held = true;
-    changed_.wait(lock, [this] { return released_; });
+    if (info.reason == rocksdb::TableFileCreationReason::kCompaction && !first_.exchange(true)) gate.Wait();
   }
-
-  void Release() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    released_ = true;
-    changed_.notify_all();
-  }
-
-  std::atomic<bool> held{false};
+  Gate gate;
 
  private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool released_ = false;
+  std::atomic<bool> first_{false};  // has begun
 };
 
 TEST_F(TrieIngestionTest, EverythingElseGoesOnWhileAFileIsSplit) {
@@ -284,7 +271,7 @@ TEST_F(TrieIngestionTest, EverythingElseGoesOnWhileAFileIsSplit) {
   Open();
   const auto keys = SortedKeys(0, 8000);
   Ingest({WriteFile(keys, std::string(100, 'v'))});
-  ASSERT_TRUE(Await([&] { return listener->held.load(); }));
+  ASSERT_TRUE(listener->gate.AwaitWaiter(std::chrono::seconds(60)));
   // The root moves, and so do its children.
   for (int flush = 0; flush < 4 * trie_.root_trigger; ++flush) {
     for (int i = 0; i < 400; ++i) ASSERT_OK(db_->Put({}, Key(flush * 400 + i), std::string(100, 'n')));
@@ -293,7 +280,7 @@ TEST_F(TrieIngestionTest, EverythingElseGoesOnWhileAFileIsSplit) {
   const bool moved = Await([&] { return Stats().root_compactions >= 3 && Stats().push_compactions >= 1; });
   EXPECT_TRUE(moved) << TrieStatsToTable(Stats());
   EXPECT_EQ(Stats().split_compactions, 0u);
-  listener->Release();
+  listener->gate.Release();
   ASSERT_OK(WaitForTrieCompaction(db_.get(), kPatienceMicros));
   EXPECT_EQ(Stats().split_compactions, 1u);
   CheckAll(SortedKeys(0, 6400), std::string(100, 'n'));

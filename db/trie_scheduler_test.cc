@@ -7,13 +7,10 @@
 
 #include <unistd.h>
 
-#include <atomic>
 #include <chrono>
-#include <condition_variable>
 #include <filesystem>
 #include <fstream>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
@@ -21,6 +18,7 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "db/test_gate.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/merge_operator.h"
@@ -225,25 +223,12 @@ class HeldFamily : public rocksdb::EventListener {
   explicit HeldFamily(std::string name) : name_(std::move(name)) {}
 
   void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
-    if (info.reason != rocksdb::TableFileCreationReason::kCompaction || info.cf_name != name_) return;
-    std::unique_lock<std::mutex> lock(mutex_);
-    held = true;
-    changed_.wait(lock, [this] { return released_; });
+    if (info.reason == rocksdb::TableFileCreationReason::kCompaction && info.cf_name == name_) gate.Wait();
   }
-
-  void Release() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    released_ = true;
-    changed_.notify_all();
-  }
-
-  std::atomic<bool> held{false};
+  Gate gate;
 
  private:
   const std::string name_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool released_ = false;
 };
 
 TEST_F(TrieSchedulerTest, AManualCompactionHoldsUpNoOtherColumnFamily) {
@@ -253,10 +238,10 @@ TEST_F(TrieSchedulerTest, AManualCompactionHoldsUpNoOtherColumnFamily) {
   Flush(handles_[1], 100, 100);
   Status manual;
   std::thread thread([&] { manual = CompactTrie(db_.get(), handles_[1]); });
-  EXPECT_TRUE(Await([&] { return listener->held.load(); }));
+  EXPECT_TRUE(listener->gate.AwaitWaiter(std::chrono::seconds(60)));
   for (int flush = 0; flush < 10 * trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
   EXPECT_TRUE(Await([&] { return Stats(handles_[0]).root_compactions >= 2; })) << TrieStatsToTable(Stats(handles_[0]));
-  listener->Release();
+  listener->gate.Release();
   thread.join();
   EXPECT_TRUE(manual.ok()) << manual.ToString();
   EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
@@ -277,11 +262,11 @@ TEST_F(TrieSchedulerTest, AManualCompactionHoldsUpNoOtherContainer) {
   TrieCompactOptions one;
   one.container = {1};
   std::thread thread([&] { manual = CompactTrie(db_.get(), handles_[0], one); });
-  EXPECT_TRUE(Await([&] { return listener->held.load(); }));
+  EXPECT_TRUE(listener->gate.AwaitWaiter(std::chrono::seconds(60)));
   for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
   EXPECT_TRUE(Await([&] { return Stats(handles_[0]).running_compactions == 2; }))
       << TrieStatsToTable(Stats(handles_[0]));
-  listener->Release();
+  listener->gate.Release();
   thread.join();
   EXPECT_TRUE(manual.ok()) << manual.ToString();
   EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
@@ -333,21 +318,9 @@ TEST_F(WriteThrottleTest, FlushesOfOthersDoNotRaiseTheRate) {
 class HeldFlushes : public rocksdb::EventListener {
  public:
   void OnFlushBegin(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& info) override {
-    if (info.cf_name != "other") return;
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [this] { return released_; });
+    if (info.cf_name == "other") gate.Wait();
   }
-
-  void Release() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    released_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool released_ = false;
+  Gate gate;
 };
 
 // RocksDB raises the rate with each memtable that a column family begins, too, and tells nobody before the flush ends.
@@ -360,7 +333,7 @@ TEST_F(WriteThrottleTest, MemtablesThatAreNotFlushedYetDoNotRaiseTheRate) {
   OpenWithAFullRoot();
   // A compaction that lasts: one that is tried again and again would set the rate each time.
   db_->EnableManualCompaction();
-  ASSERT_TRUE(Await([&] { return compaction->held.load(); }));
+  ASSERT_TRUE(compaction->gate.AwaitWaiter(std::chrono::seconds(60)));
   const uint64_t rate = Stats(handles_[0]).delayed_write_rate;
   ASSERT_TRUE(db_->SetOptions(handles_[1], {{"max_write_buffer_number", "100"}}).ok());
   rocksdb::FlushOptions begin;
@@ -378,8 +351,8 @@ TEST_F(WriteThrottleTest, MemtablesThatAreNotFlushedYetDoNotRaiseTheRate) {
   // What writers got: the rate, and a little that the controller saves up for them.
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - since).count();
   EXPECT_LT(static_cast<double>(bytes), static_cast<double>(rate) * (1.1 * seconds + 0.1));
-  listener->Release();
-  compaction->Release();
+  listener->gate.Release();
+  compaction->gate.Release();
 }
 
 TEST_F(WriteThrottleTest, NoRateIsAboveDelayedWriteRate) {

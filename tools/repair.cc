@@ -530,6 +530,20 @@ Status DatabaseRepair::TakePool() {
   return s.ok() ? OpenOnce(options_) : s;
 }
 
+// *names: the column families that the MANIFEST knows.
+Status DatabaseRepair::OpenManifest(rocksdb::OfflineManifestWriter* manifest,
+                                    std::unique_ptr<rocksdb::FSDirectory>* directory,
+                                    std::vector<std::string>* names) const {
+  Status s = rocksdb::DB::ListColumnFamilies(options_, path_, names);
+  Families there;
+  for (const ColumnFamilyDescriptor& family : families_) {
+    if (std::find(names->begin(), names->end(), family.name) != names->end()) there.push_back(family);
+  }
+  if (s.ok()) s = manifest->Recover(there);
+  if (s.ok()) s = env_->GetFileSystem()->NewDirectory(path_, rocksdb::IOOptions(), directory, nullptr);
+  return s;
+}
+
 // A column family that had no table yet is in no MANIFEST that was made of tables. What the pool file holds names it by
 // its id, so it gets that again.
 Status DatabaseRepair::AddFamiliesOfNote() const {
@@ -537,15 +551,9 @@ Status DatabaseRepair::AddFamiliesOfNote() const {
   Status s = ReadPoolNote(env_, path_, &note);
   if (s.IsNotFound()) return Status::OK();
   std::vector<std::string> names;
-  if (s.ok()) s = rocksdb::DB::ListColumnFamilies(options_, path_, &names);
-  Families there;
-  for (const ColumnFamilyDescriptor& family : families_) {
-    if (std::find(names.begin(), names.end(), family.name) != names.end()) there.push_back(family);
-  }
   rocksdb::OfflineManifestWriter manifest(options_, path_);
-  if (s.ok()) s = manifest.Recover(there);
   std::unique_ptr<rocksdb::FSDirectory> directory;
-  if (s.ok()) s = env_->GetFileSystem()->NewDirectory(path_, rocksdb::IOOptions(), &directory, nullptr);
+  if (s.ok()) s = OpenManifest(&manifest, &directory, &names);
   for (const ColumnFamilyDescriptor& family : families_) {
     if (!s.ok()) return s;
     const auto noted = std::find_if(note.families.begin(), note.families.end(),
@@ -574,15 +582,9 @@ Status DatabaseRepair::SetIdentity(const std::string& id) const {
   Status s = ReadDatabaseId(options_, path_, &now);
   if (!s.ok() || now == id) return s;
   std::vector<std::string> names;
-  s = rocksdb::DB::ListColumnFamilies(options_, path_, &names);
-  Families there;
-  for (const ColumnFamilyDescriptor& family : families_) {
-    if (std::find(names.begin(), names.end(), family.name) != names.end()) there.push_back(family);
-  }
   rocksdb::OfflineManifestWriter manifest(options_, path_);
-  if (s.ok()) s = manifest.Recover(there);
   std::unique_ptr<rocksdb::FSDirectory> directory;
-  if (s.ok()) s = env_->GetFileSystem()->NewDirectory(path_, rocksdb::IOOptions(), &directory, nullptr);
+  s = OpenManifest(&manifest, &directory, &names);
   if (!s.ok()) return s;
   rocksdb::VersionEdit edit;
   edit.SetColumnFamily(0);

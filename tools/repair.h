@@ -26,6 +26,11 @@
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 
+namespace rocksdb {
+class FSDirectory;
+class OfflineManifestWriter;
+}  // namespace rocksdb
+
 namespace cairn {
 
 enum class RepairStep { kNone, kPointToManifest, kDropTables, kSkipRecords, kRebuild, kTakePool };
@@ -76,6 +81,8 @@ class DatabaseRepair {
   rocksdb::Status HoldPool(const std::string& pool);
   rocksdb::Status Rebuild();
   rocksdb::Status TakePool();
+  rocksdb::Status OpenManifest(rocksdb::OfflineManifestWriter* manifest,
+                               std::unique_ptr<rocksdb::FSDirectory>* directory, std::vector<std::string>* names) const;
   rocksdb::Status AddFamiliesOfNote() const;
   rocksdb::Status SetIdentity(const std::string& id) const;
 
