@@ -48,7 +48,10 @@ ProcessLock::~ProcessLock() {
   ProcessLocks& all = ProcessLocks::All();
   const std::lock_guard<std::mutex> lock(all.mutex);
   all.locks.erase(this);
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  // Closing alone would leave the lock to a child that was just made and has not closed its descriptor yet.
+  flock(fd_, LOCK_UN);
+  close(fd_);
 }
 
 Status ProcessLock::Acquire(const std::string& path, Kind kind) {
