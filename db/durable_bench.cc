@@ -157,7 +157,7 @@ int Main(int argc, char** argv) {
                       {"sub-MemTable, durable", true, true, false},
                       {"sub-MemTable, no WAL", true, false, false},
                       {"skip_list, no WAL", false, false, false}};
-  printf("K puts a second, 16 B keys, %llu puts\n%-24s", static_cast<unsigned long long>(puts), "");
+  printf("K puts per second, 16 B keys, %llu puts\n%-24s", static_cast<unsigned long long>(puts), "");
   struct Shape {
     int threads;
     uint64_t value_bytes;

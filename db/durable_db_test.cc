@@ -313,7 +313,7 @@ TEST_F(DurableDbTest, SyncedWritesAtTheSameTimeShareASync) {
   EXPECT_LE(syncs, 100);
 }
 
-// Of the pages written since the last sync, a loss of power leaves any; here: those of the cells and of the pieces'
+// Of the pages written since the last sync, a loss of power leaves any; here: those of the words and of the segments'
 // headers, not those of the entries.
 TEST_F(DurableDbTest, ALossOfPowerKeepsWhatWasSynced) {
   Opened opened;

@@ -534,12 +534,12 @@ Status ReadDatabaseId(const rocksdb::DBOptions& options, const std::string& path
 Status DiscardPoolFile(PmemFile* file) {
   Superblock idle;
   Superblock old;
-  for (int copy = 0; copy < 2 && file->bytes() >= kPiecesOffset; ++copy) {
+  for (int copy = 0; copy < 2 && file->bytes() >= kSegmentsOffset; ++copy) {
     if (DecodeSuperblock(file->base() + copy * kPoolPageBytes, &old))
       idle.edition = std::max(idle.edition, old.edition);
   }
-  if (file->bytes() < kPiecesOffset) {
-    const Status s = file->Resize(kPiecesOffset + kPoolPageBytes);
+  if (file->bytes() < kSegmentsOffset) {
+    const Status s = file->Resize(kSegmentsOffset + kPoolPageBytes);
     if (!s.ok()) return s;
   }
   idle.file_bytes = file->bytes();

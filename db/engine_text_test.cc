@@ -36,7 +36,7 @@ TEST(EngineTextTest, OptionsOfAnEngine) {
   Options options;
   ASSERT_OK(UseEngineFromString("engine=ordered;runs=9;order_bits=7", &options, &options));
   EXPECT_EQ(options.level0_file_num_compaction_trigger, 9);
-  ASSERT_OK(UseEngineFromString("engine=sub_memtables;piece_size=64K;pool_size=1M", nullptr, &options));
+  ASSERT_OK(UseEngineFromString("engine=sub_memtables;segment_size=64K;pool_size=1M", nullptr, &options));
   EXPECT_STREQ(options.memtable_factory->Name(), "cairn.SubMemTable");
   ASSERT_OK(UseEngineFromString("engine=trie", &options, nullptr));
   EXPECT_EQ(options.listeners.size(), 1u);

@@ -183,7 +183,7 @@ TEST_F(EnvironmentOptionsTest, AFileIsReadAndTheVariableComesAfterIt) {
       "  # more\n"
       "\n"
       "[*/db][default]\n"
-      "memtable_factory={\n id=cairn.SubMemTable;\n piece_size=64K\n}\n"
+      "memtable_factory={\n id=cairn.SubMemTable;\n segment_size=64K\n}\n"
       "max_write_buffer_number=7");
   Set("write_buffer_size=2M");
   auto db = Open();

@@ -31,7 +31,7 @@ Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
   if (IsAskedFor(options->ttl) || IsAskedFor(options->periodic_compaction_seconds)) {
     return Status::NotSupported(
         "ttl and periodic_compaction_seconds",
-        "a store in hash order compacts by size only; use a compaction filter and a compaction by hand");
+        "a store in hash order compacts by size only; use a compaction filter and a manual compaction");
   }
   options->ttl = 0;
   options->periodic_compaction_seconds = 0;

@@ -32,19 +32,19 @@ bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data
   return true;
 }
 
-void SetTrieShape(const TrieOptions& trie, double data_bytes, double table_bytes, msls::Store* store) {
+void SetTrieShape(const TrieOptions& trie, double data_bytes, double table_bytes, msls::StoreShape* store) {
   store->root_trigger = trie.root_trigger;
-  store->column_trigger = TriggerOf(trie);
+  store->container_trigger = TriggerOf(trie);
   store->slots = trie.slots;
   store->fan_out = trie.fan_out;
   store->grow_liveness = trie.grow_liveness;
   store->space_bound = msls::SpaceBoundInItems(trie.space_bound, data_bytes, table_bytes);
 }
 
-std::string TrieShapeText(const msls::Store& store, double space_bound) {
+std::string TrieShapeText(const msls::StoreShape& store, double space_bound) {
   char text[128];
   snprintf(text, sizeof(text), "root_trigger=%d;slots=%d;trigger=%d;space_bound=%g", store.root_trigger, store.slots,
-           store.column_trigger, space_bound);
+           store.container_trigger, space_bound);
   return text;
 }
 

@@ -77,7 +77,7 @@ void Check(const std::string& name, const std::vector<HistogramBin>& truth, int 
   }
   EXPECT_NEAR(WritesOfMostPopular(bins, 0.1), WritesOfMostPopular(truth, 0.1), 0.06) << name;
 
-  msls::Store store = msls::Store::Default(msls::Design::kRocksDB);
+  msls::StoreShape store = msls::StoreShape::Default(msls::Design::kRocksDB);
   store.log = false;
   store.write_buffer_bytes = writes * store.item_bytes;
   store.level_base_bytes = 4 * store.write_buffer_bytes;

@@ -46,7 +46,7 @@ std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOpti
   std::shared_ptr<rocksdb::TableFactory> blocks(rocksdb::NewBlockBasedTableFactory(block_options));
   if (trie.format == kTrieFormatSst) return blocks;
   HTableOptions htable_options;
-  // Its filters have 6 to 20 bits a key, or none.
+  // Its filters have 6 to 20 bits per key, or none.
   htable_options.filter.bits_per_key = trie.filter_bits == 0 ? 0 : std::clamp(trie.filter_bits, 6.0, 20.0);
   if (htable != nullptr) htable_options = htable->options();
   htable_options.table = std::move(blocks);
@@ -91,7 +91,7 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   options->compaction_style = rocksdb::kCompactionStyleNone;
   options->level_compaction_dynamic_level_bytes = false;
   options->disable_auto_compactions = false;
-  // db/write_brake.h says why RocksDB must not stall writers by itself.
+  // db/write_throttle.h says why RocksDB must not stall writers by itself.
   options->level0_file_num_compaction_trigger = trie.root_trigger;
   options->level0_slowdown_writes_trigger = kNoTrigger;
   options->level0_stop_writes_trigger = kNoTrigger;

@@ -1,5 +1,5 @@
-// Memory a key, block reads a lookup and bytes written: a SILT store beside leveled RocksDB, with its default index and
-// filter and with partitioned ones.
+// Memory a key, block reads per lookup and bytes written: a SILT store beside leveled RocksDB, with its default index
+// and filter and with partitioned ones.
 //
 //   build/bench/silt_bench ITEMS VALUE_BYTES
 //

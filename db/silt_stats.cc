@@ -178,8 +178,8 @@ std::string SiltStatsToTable(const SiltStats& stats) {
     table += FormatText("%-30s %12.3f", name, predicted);
     table += measured > 0 ? FormatText(" %12.3f\n", measured) : "            -\n";
   };
-  row("memory, bytes a key", stats.predicted.memory_bytes_per_key, stats.measured.memory_bytes_per_key);
-  row("block reads a lookup", stats.predicted.read_amplification, stats.measured.read_amplification);
+  row("memory, bytes per key", stats.predicted.memory_bytes_per_key, stats.measured.memory_bytes_per_key);
+  row("block reads per lookup", stats.predicted.read_amplification, stats.measured.read_amplification);
   row("written per byte put", stats.predicted.write_amplification, stats.measured.write_amplification);
   row("HashStores (now)", stats.predicted.hash_stores, stats.measured.hash_stores);
   table += FormatText("model: N = %.0f keys, d = %.0f keys a merge (%.0f HashStores), k = %.0f tag bits\n",

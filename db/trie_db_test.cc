@@ -18,7 +18,7 @@
 #include "cairn/db.h"
 #include "cairn/trie.h"
 #include "db/test_gate.h"
-#include "db/write_brake.h"
+#include "db/write_throttle.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/sst_file_writer.h"
@@ -203,7 +203,7 @@ TEST_F(TrieDbTest, BottommostTablesHaveAnEctIndex) {
     Check(4000, 2);
     tables = CountTables(db_.get());
     EXPECT_GT(tables.ect, 0);
-    // Whether something lies below is asked for a compaction as a whole, which may write several columns.
+    // Whether something lies below is asked for a compaction as a whole, which may write several containers.
     EXPECT_LT(tables.others, tables.ect) << "after a full compaction nothing lies below any table";
     options_ = options;
 

@@ -82,7 +82,7 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
       file.data_bytes = sst.size;
       file.container = map.ContainerAt(map.Position(sst.smallestkey), depth);
       file.last_container = map.ContainerAt(map.Position(sst.largestkey), depth);
-      file.straddles = file.container != file.last_container;
+      file.spans = file.container != file.last_container;
       const auto found = by_number.find(file.number);
       if (found != by_number.end()) {
         DescribeFile(*found->second, &file);
@@ -139,7 +139,7 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
   described->data_bytes = described->bytes;
   described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
   described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
-  described->straddles = described->container != described->last_container;
+  described->spans = described->container != described->last_container;
   std::shared_ptr<const rocksdb::TableProperties> properties;
   Status s = super_version_->current->GetTableProperties(rocksdb::ReadOptions(), &properties, file.meta);
   if (!s.ok()) return s;
@@ -158,28 +158,28 @@ void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTota
     }
     return stats->depths[static_cast<size_t>(number)];
   };
-  for (const auto& [number, straddler] : shape.straddlers()) {
-    TrieDepthStats& depth = depth_of(DepthOfLevel(shape.trie(), straddler.first.level));
+  for (const auto& [number, spanning_file] : shape.spanning_files()) {
+    TrieDepthStats& depth = depth_of(DepthOfLevel(shape.trie(), spanning_file.first.level));
     ++depth.files;
-    depth.bytes += straddler.first.bytes;
+    depth.bytes += spanning_file.first.bytes;
   }
-  for (const auto& [number, live] : space.straddling_live) depth_of(number).live_bytes += live;
-  for (const auto& [id, column] : shape.columns()) {
-    if (column.files == 0) continue;
+  for (const auto& [number, live] : space.spanning_live) depth_of(number).live_bytes += live;
+  for (const auto& [id, container] : shape.containers()) {
+    if (container.files == 0) continue;
     TrieDepthStats& depth = depth_of(id.depth);
-    const int filled = id.depth == 0 ? static_cast<int>(column.files) : column.occupied_slots();
-    depth.slots_min = depth.columns == 0 ? filled : std::min(depth.slots_min, filled);
+    const int filled = id.depth == 0 ? static_cast<int>(container.files) : container.occupied_slots();
+    depth.slots_min = depth.containers == 0 ? filled : std::min(depth.slots_min, filled);
     depth.slots_max = std::max(depth.slots_max, filled);
-    ++depth.columns;
-    depth.files += column.files;
-    depth.bytes += column.bytes;
-    const auto found = space.columns.find(id);
-    if (found != space.columns.end()) depth.live_bytes += found->second.live;
+    ++depth.containers;
+    depth.files += container.files;
+    depth.bytes += container.bytes;
+    const auto found = space.containers.find(id);
+    if (found != space.containers.end()) depth.live_bytes += found->second.live;
   }
   for (TrieDepthStats& depth : stats->depths) {
     const auto due = pending.find(depth.depth);
     if (due == pending.end()) continue;
-    depth.pending_columns = due->second.columns;
+    depth.pending_containers = due->second.containers;
     depth.pending_bytes = due->second.bytes;
   }
   stats->bytes = space.bytes;

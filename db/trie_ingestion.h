@@ -16,7 +16,7 @@
 namespace cairn {
 
 // What a container of `depth` gains with one slot when it is written from full write buffers: its part of a root, or of
-// a full column, right above. REQUIRES: depth >= 1.
+// a full container, right above. REQUIRES: depth >= 1.
 double SlotBytes(const TrieOptions& trie, uint64_t write_buffer_bytes, int depth);
 
 // A file is split into containers at once if these are, on average, at least this part of SlotBytes. Else it stays

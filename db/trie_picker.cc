@@ -10,50 +10,51 @@ namespace cairn {
 namespace {
 
 // Small flushes are slowed down over the last part in 100 of the space that the bound allows.
-constexpr double kFinestBrake = 100;
+constexpr double kFinestThrottle = 100;
 
 // What one merge adds to what is known of merge operands; and the part of its input that they must be for it to tell.
 constexpr double kNewsOfOperands = 0.25;
 constexpr double kTellingOperands = 0.05;
 
-// How urgent it is to split a file that lies in nobody's way: a little more than a column that is just full.
+// How urgent it is to split a file that lies in nobody's way: a little more than a container that is just full.
 constexpr double kSplitScore = 1.1;
 
 }  // namespace
 
-bool TriePicker::IsFull(const ContainerId& id, const Column& column) const {
+bool TriePicker::IsFull(const ContainerId& id, const Container& container) const {
   const int trigger = id.depth == 0 ? shape_->trie().root_trigger : TriggerOf(shape_->trie());
-  const int filled = id.depth == 0 ? static_cast<int>(column.files) : FilledSlots(id, column);
+  const int filled = id.depth == 0 ? static_cast<int>(container.files) : FilledSlots(id, container);
   return filled >= trigger;
 }
 
-// Those that straddling files take included.
-int TriePicker::FilledSlots(const ContainerId& id, const Column& column) const {
-  if (shape_->straddlers().empty()) return column.occupied_slots();
+// Those that spanning files take included.
+int TriePicker::FilledSlots(const ContainerId& id, const Container& container) const {
+  if (shape_->spanning_files().empty()) return container.occupied_slots();
   const int first = FirstLevelOfDepth(shape_->trie(), id.depth);
   const int last = shape_->LastLevel(id.depth);
-  return column.occupied_slots() + static_cast<int>(shape_->StraddlersIn(id, first, last).size());
+  return container.occupied_slots() + static_cast<int>(shape_->SpanningFilesIn(id, first, last).size());
 }
 
-double TriePicker::CachedMergedShare(const ContainerId& id, const Column& column) {
+double TriePicker::CachedMergedShare(const ContainerId& id, const Container& container) {
   const auto found = shares_.find(id);
-  if (found != shares_.end() && found->second.version == column.version) return found->second.share;
-  const double share = MergedShare(column, IsLeaf(column), operand_share_);
-  shares_[id] = {column.version, share};
+  if (found != shares_.end() && found->second.version == container.version) return found->second.share;
+  const double share = MergedShare(container, IsLeaf(container), operand_share_);
+  shares_[id] = {container.version, share};
   return share;
 }
 
-TrieJob::Kind TriePicker::KindFor(const ContainerId& id, const Column& column) {
+TrieJob::Kind TriePicker::KindFor(const ContainerId& id, const Container& container) {
   if (id.depth == 0) return TrieJob::Kind::kRoot;
   if (id.depth == shape_->trie().depth) return TrieJob::Kind::kMerge;
-  if (!IsLeaf(column)) return TrieJob::Kind::kPush;
-  return CachedMergedShare(id, column) >= shape_->trie().grow_liveness ? TrieJob::Kind::kPush : TrieJob::Kind::kMerge;
+  if (!IsLeaf(container)) return TrieJob::Kind::kPush;
+  return CachedMergedShare(id, container) >= shape_->trie().grow_liveness ? TrieJob::Kind::kPush
+                                                                          : TrieJob::Kind::kMerge;
 }
 
 // While siblings are compacted one after the other, those that came first already gain new slots, above what the others
 // still hold. So all may end up nearly empty with only the headroom left above them, and would have to move on, for
 // want of a slot, with a few files each. Bringing the few down costs less.
-bool TriePicker::WaitsForChildren(const ContainerId& parent, const Column& column) const {
+bool TriePicker::WaitsForChildren(const ContainerId& parent, const Container& container) const {
   const int trigger = TriggerOf(shape_->trie());
   bool some_full = false;
   bool some_empty = false;
@@ -63,38 +64,38 @@ bool TriePicker::WaitsForChildren(const ContainerId& parent, const Column& colum
     some_empty |= occupied == 0;
   }
   if (!some_full || !some_empty) return false;
-  return parent.depth == 0 ? static_cast<int>(column.files) < RootWaitsUntil(shape_->trie().root_trigger)
-                           : column.occupied_slots() < ColumnWaitsUntil(trigger, shape_->trie().slots);
+  return parent.depth == 0 ? static_cast<int>(container.files) < RootWaitsUntil(shape_->trie().root_trigger)
+                           : container.occupied_slots() < ContainerWaitsUntil(trigger, shape_->trie().slots);
 }
 
-std::vector<ContainerId> TriePicker::SinkingChildren(const ContainerId& parent) const {
-  std::vector<ContainerId> sinking;
-  if (parent.depth == shape_->trie().depth) return sinking;
+std::vector<ContainerId> TriePicker::ChildrenToMergeInPlace(const ContainerId& parent) const {
+  std::vector<ContainerId> merging_in_place;
+  if (parent.depth == shape_->trie().depth) return merging_in_place;
   const int last = shape_->LastLevel(parent.depth + 1);
   int most = 0;
   for (const ContainerId& child : shape_->Children(parent)) {
-    const Column* column = shape_->Find(child);
-    const int occupied = column->occupied_slots();
+    const Container* container = shape_->Find(child);
+    const int occupied = container->occupied_slots();
     most = std::max(most, occupied);
-    if (occupied > 0 && column->slots.begin()->first <= last - occupied) sinking.push_back(child);
+    if (occupied > 0 && container->slots.begin()->first <= last - occupied) merging_in_place.push_back(child);
   }
   const int next = shape_->NextFreeLevel(parent);
   const int free = next == 0 ? 0 : next - FirstLevelOfDepth(shape_->trie(), parent.depth + 1) + 1;
-  if (!SiblingsSink(most, free, TriggerOf(shape_->trie()))) sinking.clear();
-  return sinking;
+  if (!SiblingsMergeInPlace(most, free, TriggerOf(shape_->trie()))) merging_in_place.clear();
+  return merging_in_place;
 }
 
-bool TriePicker::MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const {
-  if (column.busy || column.files == 0 || !shape_->StraddlersInTheWay(id).empty()) return false;
+bool TriePicker::MakeJob(const ContainerId& id, const Container& container, TrieJob::Kind kind, TrieJob* job) const {
+  if (container.busy || container.files == 0 || !shape_->SpanningFilesInTheWay(id).empty()) return false;
   const int level = kind == TrieJob::Kind::kMerge ? shape_->LastLevel(id.depth) : shape_->NextFreeLevel(id);
   if (level == 0) return false;
   *job = TrieJob();
   job->kind = kind;
   job->id = id;
   job->output_level = level;
-  job->input_bytes = column.bytes;
-  job->expected_bytes = column.bytes;
-  for (const auto& [slot_level, slot] : column.slots) {
+  job->input_bytes = container.bytes;
+  job->expected_bytes = container.bytes;
+  for (const auto& [slot_level, slot] : container.slots) {
     for (const TrieFile& file : slot) job->inputs.push_back(file.number);
   }
   return true;
@@ -112,8 +113,8 @@ void TriePicker::MakeSplit(const TrieShape& shape, const TrieFile& file, double 
 }
 
 bool TriePicker::PickSplit(uint64_t last, TrieJob* job) const {
-  for (const auto& [number, straddler] : shape_->straddlers()) {
-    const auto& [file, busy] = straddler;
+  for (const auto& [number, spanning_file] : shape_->spanning_files()) {
+    const auto& [file, busy] = spanning_file;
     if (busy || number > last) continue;
     MakeSplit(*shape_, file, kSplitScore, job);
     return true;
@@ -123,8 +124,8 @@ bool TriePicker::PickSplit(uint64_t last, TrieJob* job) const {
 
 bool TriePicker::PickLargestSplit(TrieJob* job) const {
   const TrieFile* largest = nullptr;
-  for (const auto& [number, straddler] : shape_->straddlers()) {
-    const auto& [file, busy] = straddler;
+  for (const auto& [number, spanning_file] : shape_->spanning_files()) {
+    const auto& [file, busy] = spanning_file;
     if (!busy && (largest == nullptr || file.bytes > largest->bytes)) largest = &file;
   }
   if (largest == nullptr) return false;
@@ -132,17 +133,17 @@ bool TriePicker::PickLargestSplit(TrieJob* job) const {
   return true;
 }
 
-bool TriePicker::IsSensible(const TrieFile& straddler) const {
-  const double part = static_cast<double>(straddler.bytes) / static_cast<double>(TrieShape::PiecesOf(straddler));
-  const int depth = DepthOfLevel(shape_->trie(), straddler.level);
+bool TriePicker::IsSensible(const TrieFile& spanning_file) const {
+  const double part = static_cast<double>(spanning_file.bytes) / static_cast<double>(TrieShape::PartsOf(spanning_file));
+  const int depth = DepthOfLevel(shape_->trie(), spanning_file.level);
   return part >= kSensiblePart * SlotBytes(shape_->trie(), write_buffer_bytes_, depth);
 }
 
-std::vector<uint64_t> TriePicker::StraddlersHolding(const ContainerId& id, TrieJob::Kind kind) const {
-  std::vector<uint64_t> holding = shape_->StraddlersInTheWay(id);
+std::vector<uint64_t> TriePicker::SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const {
+  std::vector<uint64_t> holding = shape_->SpanningFilesInTheWay(id);
   if (!holding.empty() || kind == TrieJob::Kind::kMerge || shape_->NextFreeLevel(id) != 0) return holding;
   const int top = FirstLevelOfDepth(shape_->trie(), id.depth + 1);
-  return shape_->StraddlersIn(id, top, top);
+  return shape_->SpanningFilesIn(id, top, top);
 }
 
 bool TriePicker::Pick(TrieJob* best) {
@@ -153,41 +154,41 @@ bool TriePicker::Pick(TrieJob* best) {
       found = true;
     }
   };
-  // Both are filled by parents, which come before their children in the order of columns.
+  // Both are filled by parents, which come before their children in the order of containers.
   std::set<ContainerId> blocking;
-  std::set<ContainerId> sinking;
-  std::map<uint64_t, double> holding;  // straddling files, with the score of what waits for them
-  for (const auto& [id, column] : shape_->columns()) {
+  std::set<ContainerId> merging_in_place;
+  std::map<uint64_t, double> holding;  // spanning files, with the score of what waits for them
+  for (const auto& [id, container] : shape_->containers()) {
     const bool blocks = blocking.count(id) != 0;
-    const bool sinks = sinking.count(id) != 0;
-    if (column.busy || column.files == 0 || (!blocks && !sinks && !IsFull(id, column))) continue;
-    if (!blocks && !sinks && WaitsForChildren(id, column)) continue;
-    const std::vector<ContainerId> below = sinks ? std::vector<ContainerId>() : SinkingChildren(id);
+    const bool merges_in_place = merging_in_place.count(id) != 0;
+    if (container.busy || container.files == 0 || (!blocks && !merges_in_place && !IsFull(id, container))) continue;
+    if (!blocks && !merges_in_place && WaitsForChildren(id, container)) continue;
+    const std::vector<ContainerId> below = merges_in_place ? std::vector<ContainerId>() : ChildrenToMergeInPlace(id);
     if (!below.empty()) {
-      sinking.insert(below.begin(), below.end());
+      merging_in_place.insert(below.begin(), below.end());
       continue;
     }
-    const TrieJob::Kind kind = sinks ? TrieJob::Kind::kMerge : KindFor(id, column);
-    double score = id.depth == 0 ? static_cast<double>(column.files) / shape_->trie().root_trigger
-                                 : static_cast<double>(FilledSlots(id, column)) / TriggerOf(shape_->trie());
-    if (blocks || sinks) score += 10;
+    const TrieJob::Kind kind = merges_in_place ? TrieJob::Kind::kMerge : KindFor(id, container);
+    double score = id.depth == 0 ? static_cast<double>(container.files) / shape_->trie().root_trigger
+                                 : static_cast<double>(FilledSlots(id, container)) / TriggerOf(shape_->trie());
+    if (blocks || merges_in_place) score += 10;
     TrieJob job;
-    if (MakeJob(id, column, kind, &job)) {
+    if (MakeJob(id, container, kind, &job)) {
       job.score = score;
       consider(job);
       continue;
     }
-    for (uint64_t number : StraddlersHolding(id, kind)) holding[number] = std::max(holding[number], score + 1);
+    for (uint64_t number : SpanningFilesHolding(id, kind)) holding[number] = std::max(holding[number], score + 1);
     if (kind != TrieJob::Kind::kMerge) {
       const int top = FirstLevelOfDepth(shape_->trie(), id.depth + 1);
       for (const ContainerId& child : shape_->Children(id)) {
-        const Column* column_below = shape_->Find(child);
-        if (!column_below->slots.empty() && column_below->slots.begin()->first == top) blocking.insert(child);
+        const Container* container_below = shape_->Find(child);
+        if (!container_below->slots.empty() && container_below->slots.begin()->first == top) blocking.insert(child);
       }
     }
   }
-  for (const auto& [number, straddler] : shape_->straddlers()) {
-    const auto& [file, busy] = straddler;
+  for (const auto& [number, spanning_file] : shape_->spanning_files()) {
+    const auto& [file, busy] = spanning_file;
     const auto held = holding.find(number);
     if (busy || (held == holding.end() && !IsSensible(file))) continue;
     TrieJob job;
@@ -216,16 +217,16 @@ const TrieSpace& TriePicker::Space() {
   return space_;
 }
 
-bool TriePicker::IsFutile(const ContainerId& id, const Column& column) const {
+bool TriePicker::IsFutile(const ContainerId& id, const Container& container) const {
   const auto found = futile_.find(id);
-  return found != futile_.end() && found->second.column_version == column.version &&
+  return found != futile_.end() && found->second.container_version == container.version &&
          found->second.oldest_snapshot == oldest_snapshot_;
 }
 
 // A write buffer's worth, for what is flushed while the compaction runs. The median, because a file that was ingested
 // may be of any size.
 double TriePicker::NextFlush() const {
-  const Column& root = shape_->root();
+  const Container& root = shape_->root();
   std::vector<uint64_t> sizes;
   for (const auto& [level, slot] : root.slots) {
     for (const TrieFile& file : slot) sizes.push_back(file.bytes);
@@ -250,13 +251,13 @@ bool TriePicker::PickForSpace(TrieJob* best) {
 
   double best_ratio = 0;
   bool found = false;
-  auto consider = [&](const ContainerId& id, const Column& column, TrieJob::Kind kind, double before, double after,
-                      double written, const ColumnSpace& own) {
+  auto consider = [&](const ContainerId& id, const Container& container, TrieJob::Kind kind, double before,
+                      double after, double written, const ContainerSpace& own) {
     const double freed = before - after;
     if (freed < kSpaceWorthwhile * before) return;
     const double ratio = freed / std::max(written, 1.0);
     TrieJob job;
-    if (ratio > best_ratio && MakeJob(id, column, kind, &job)) {
+    if (ratio > best_ratio && MakeJob(id, container, kind, &job)) {
       best_ratio = ratio;
       *best = job;
       best->expected_bytes = std::min(best->input_bytes, own.merged);
@@ -265,15 +266,15 @@ bool TriePicker::PickForSpace(TrieJob* best) {
       found = true;
     }
   };
-  for (const auto& [id, column] : shape_->columns()) {
-    if (column.busy || column.files == 0 || IsFutile(id, column)) continue;
-    const auto own = space.columns.find(id);
-    if (own == space.columns.end()) continue;
+  for (const auto& [id, container] : shape_->containers()) {
+    if (container.busy || container.files == 0 || IsFutile(id, container)) continue;
+    const auto own = space.containers.find(id);
+    if (own == space.containers.end()) continue;
     const double merged = static_cast<double>(own->second.merged);
-    if (IsLeaf(column) && id.depth > 0) {
-      // A column that would be pushed before long anyway is pushed now: that frees as much.
-      const bool nearly_full = IsNearlyFull(column.occupied_slots(), TriggerOf(shape_->trie()));
-      consider(id, column, nearly_full ? KindFor(id, column) : TrieJob::Kind::kMerge,
+    if (IsLeaf(container) && id.depth > 0) {
+      // A container that would be pushed before long anyway is pushed now: that frees as much.
+      const bool nearly_full = IsNearlyFull(container.occupied_slots(), TriggerOf(shape_->trie()));
+      consider(id, container, nearly_full ? KindFor(id, container) : TrieJob::Kind::kMerge,
                static_cast<double>(own->second.bytes), merged, merged, own->second);
       continue;
     }
@@ -282,31 +283,32 @@ bool TriePicker::PickForSpace(TrieJob* best) {
     double before = static_cast<double>(own->second.bytes);
     double after = merged - static_cast<double>(own->second.folded_below);
     for (const ContainerId& child : shape_->Children(id)) {
-      const auto below = space.columns.find(child);
-      if (below == space.columns.end()) continue;
+      const auto below = space.containers.find(child);
+      if (below == space.containers.end()) continue;
       before += static_cast<double>(below->second.bytes);
       after += static_cast<double>(below->second.after_parent);
     }
-    consider(id, column, id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush, before, after, merged + after,
+    consider(id, container, id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush, before, after, merged + after,
              own->second);
   }
-  // What is left over lies under columns more than one depth above it: they have to come closer.
+  // What is left over lies under containers more than one depth above it: they have to come closer.
   if (!found) {
     double most = kSpaceWorthwhile;
-    for (const auto& [id, column] : shape_->columns()) {
-      const auto own = space.columns.find(id);
-      if (column.busy || column.files == 0 || own == space.columns.end() || id.depth == shape_->trie().depth) continue;
+    for (const auto& [id, container] : shape_->containers()) {
+      const auto own = space.containers.find(id);
+      if (container.busy || container.files == 0 || own == space.containers.end() || id.depth == shape_->trie().depth)
+        continue;
       const double share = static_cast<double>(own->second.shadowing) / static_cast<double>(own->second.bytes);
       TrieJob job;
       const TrieJob::Kind kind = id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush;
-      if (share <= most || !MakeJob(id, column, kind, &job)) continue;
+      if (share <= most || !MakeJob(id, container, kind, &job)) continue;
       most = share;
       *best = job;
       best->expected_bytes = std::min(best->input_bytes, own->second.merged);
       found = true;
     }
   }
-  // What keeps their columns from being compacted, and may hold the garbage itself.
+  // What keeps their containers from being compacted, and may hold the garbage itself.
   if (!found && PickLargestSplit(best)) found = true;
   if (!found) return false;
   more_for_space_ = true;
@@ -316,20 +318,20 @@ bool TriePicker::PickForSpace(TrieJob* best) {
   return true;
 }
 
-bool TriePicker::PickColumn(const ContainerId& id, TrieJob* job) {
-  const Column* column = shape_->Find(id);
-  if (column == nullptr) return false;
+bool TriePicker::PickContainer(const ContainerId& id, TrieJob* job) {
+  const Container* container = shape_->Find(id);
+  if (container == nullptr) return false;
   TrieJob::Kind kind = TrieJob::Kind::kMerge;
   if (id.depth == 0) {
     kind = TrieJob::Kind::kRoot;
-  } else if (!IsLeaf(*column) && id.depth < shape_->trie().depth) {
+  } else if (!IsLeaf(*container) && id.depth < shape_->trie().depth) {
     kind = TrieJob::Kind::kPush;
-  } else if (column->files == 1 && column->slots.begin()->first == shape_->LastLevel(id.depth) &&
-             column->slots.begin()->second[0].only_live) {
+  } else if (container->files == 1 && container->slots.begin()->first == shape_->LastLevel(id.depth) &&
+             container->slots.begin()->second[0].only_live) {
     // In a higher slot it would keep its siblings' parent from moving.
     return false;
   }
-  return MakeJob(id, *column, kind, job);
+  return MakeJob(id, *container, kind, job);
 }
 
 void TriePicker::Started(const TrieJob& job) {
@@ -348,8 +350,8 @@ double TriePicker::SpacePressure() {
   if (shape_->root().files > 0) flush_bytes_ = NextFlush();
   if (Allowed(1) < static_cast<double>(space_.live) + shape_->trie().root_trigger * flush_bytes_) return 0;
   const double bound = Allowed(1) + slack;
-  const double begin =
-      std::min(std::max(bound - 2 * NextFlush(), Allowed(kSpaceLittleGarbage) + slack), bound * (1 - 1 / kFinestBrake));
+  const double begin = std::min(std::max(bound - 2 * NextFlush(), Allowed(kSpaceLittleGarbage) + slack),
+                                bound * (1 - 1 / kFinestThrottle));
   return std::clamp((static_cast<double>(shape_->bytes()) - begin) / (bound - begin), 0.0, 1.0);
 }
 
@@ -362,9 +364,9 @@ void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, ui
   if (!ok || !job.for_space) return;
   LearnOperandShare(job, output_bytes);
   const uint64_t freed = job.input_bytes > output_bytes ? job.input_bytes - output_bytes : 0;
-  const Column* column = shape_->Find(job.id);
-  if (freed < expected / 2 && column != nullptr) {
-    futile_[job.id] = {column->version, oldest_snapshot};
+  const Container* container = shape_->Find(job.id);
+  if (freed < expected / 2 && container != nullptr) {
+    futile_[job.id] = {container->version, oldest_snapshot};
   } else {
     futile_.erase(job.id);
   }
@@ -382,10 +384,10 @@ void TriePicker::LearnOperandShare(const TrieJob& job, uint64_t output_bytes) {
 
 std::map<int, TriePicker::Due> TriePicker::PendingByDepth() const {
   std::map<int, Due> pending;
-  for (const auto& [id, column] : shape_->columns()) {
-    if (column.busy || !IsFull(id, column)) continue;
-    ++pending[id.depth].columns;
-    pending[id.depth].bytes += column.bytes;
+  for (const auto& [id, container] : shape_->containers()) {
+    if (container.busy || !IsFull(id, container)) continue;
+    ++pending[id.depth].containers;
+    pending[id.depth].bytes += container.bytes;
   }
   return pending;
 }

@@ -3,20 +3,20 @@
 //
 // What it chooses, most urgent first (a score of 1 is "due"):
 //   - the root, when level 0 has root_trigger files: score = files / root_trigger
-//   - a full column (`trigger` occupied slots): score = slots / trigger
-//   - a column without a free slot that keeps its parent from moving: 10 more
-//   - columns that lie so high that their parent would run out of slots before they are full: 10 more; they sink,
-//   merged
+//   - a full container (`trigger` occupied slots): score = slots / trigger
+//   - a container without a free slot that keeps its parent from moving: 10 more
+//   - containers that lie so high that their parent would run out of slots before they are full: 10 more; they are
+//   merged in place, merged
 //     in place into the oldest slot, and their parent waits for that
-//   - a file that straddles containers is split where it lies: when its parts are of a sensible size
+//   - a file that spans containers is split where it lies: when its parts are of a sensible size
 //     (trie_ingestion.h), or when it lies in the way of something that is due, which it then precedes. Nothing else
 //     waits for it
 //   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it
 //   writes; its
 //     score grows with the excess
 //
-// What becomes of a chosen column: it is pushed one depth deeper if anything lies below it or most of it is live, and
-// merged in place, into the oldest slot of its depth, if not.
+// What becomes of a chosen container: it is pushed one depth deeper if anything lies below it or most of it is live,
+// and merged in place, into the oldest slot of its depth, if not.
 //
 // Thread-safety: none; the scheduler's mutex guards it.
 
@@ -49,19 +49,19 @@ struct TrieJob {
 class TriePicker {
  public:
   // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound. 0 write
-  // buffer: every part of a file that straddles is of a sensible size.
+  // buffer: every part of a file that spans is of a sensible size.
   TriePicker(const TrieShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes = 0)
       : shape_(shape), slack_bytes_(slack_bytes), write_buffer_bytes_(write_buffer_bytes) {}
 
-  // False when nothing is due. The column of *job is not busy; the caller marks it before it picks again.
+  // False when nothing is due. The container of *job is not busy; the caller marks it before it picks again.
   bool Pick(TrieJob* job);
 
-  // The next file that straddles containers, of numbers up to `last`, if there is one that is not being split.
+  // The next file that spans containers, of numbers up to `last`, if there is one that is not being split.
   bool PickSplit(uint64_t last, TrieJob* job) const;
 
-  // The compaction of one column whatever its state; false when it is busy, empty, has no slot to go to, or is already
-  // one table of live keys in the oldest slot; or when a straddling file lies in its way. For compaction by hand.
-  bool PickColumn(const ContainerId& id, TrieJob* job);
+  // The compaction of one container whatever its state; false when it is busy, empty, has no slot to go to, or is
+  // already one table of live keys in the oldest slot; or when a spanning file lies in its way. For manual compaction.
+  bool PickContainer(const ContainerId& id, TrieJob* job);
 
   // To be called around each compaction. `oldest_snapshot` tells whether a merge that freed nothing may do better now.
   void Started(const TrieJob& job);
@@ -73,9 +73,9 @@ class TriePicker {
   // than root_trigger write buffers.
   double SpacePressure();
 
-  // Columns that are due, and their bytes, by depth.
+  // Containers that are due, and their bytes, by depth.
   struct Due {
-    uint64_t columns = 0;
+    uint64_t containers = 0;
     uint64_t bytes = 0;
   };
   std::map<int, Due> PendingByDepth() const;
@@ -87,25 +87,25 @@ class TriePicker {
   double operand_share() const { return operand_share_; }
 
  private:
-  bool IsLeaf(const Column& column) const { return column.files_below == 0; }
-  bool IsFull(const ContainerId& id, const Column& column) const;
-  int FilledSlots(const ContainerId& id, const Column& column) const;
-  TrieJob::Kind KindFor(const ContainerId& id, const Column& column);
-  std::vector<ContainerId> SinkingChildren(const ContainerId& parent) const;
-  bool WaitsForChildren(const ContainerId& parent, const Column& column) const;
-  bool MakeJob(const ContainerId& id, const Column& column, TrieJob::Kind kind, TrieJob* job) const;
+  bool IsLeaf(const Container& container) const { return container.files_below == 0; }
+  bool IsFull(const ContainerId& id, const Container& container) const;
+  int FilledSlots(const ContainerId& id, const Container& container) const;
+  TrieJob::Kind KindFor(const ContainerId& id, const Container& container);
+  std::vector<ContainerId> ChildrenToMergeInPlace(const ContainerId& parent) const;
+  bool WaitsForChildren(const ContainerId& parent, const Container& container) const;
+  bool MakeJob(const ContainerId& id, const Container& container, TrieJob::Kind kind, TrieJob* job) const;
   static void MakeSplit(const TrieShape& shape, const TrieFile& file, double score, TrieJob* job);
   bool PickLargestSplit(TrieJob* job) const;
-  bool IsSensible(const TrieFile& straddler) const;
-  // Those that keep a column from moving, or its parent from writing to it.
-  std::vector<uint64_t> StraddlersHolding(const ContainerId& id, TrieJob::Kind kind) const;
+  bool IsSensible(const TrieFile& spanning_file) const;
+  // Those that keep a container from moving, or its parent from writing to it.
+  std::vector<uint64_t> SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const;
   bool SpaceHasChanged() const;
   double Allowed(double share) const;
   bool PickForSpace(TrieJob* job);
   double NextFlush() const;
-  bool IsFutile(const ContainerId& id, const Column& column) const;
+  bool IsFutile(const ContainerId& id, const Container& container) const;
   void LearnOperandShare(const TrieJob& job, uint64_t output_bytes);
-  double CachedMergedShare(const ContainerId& id, const Column& column);
+  double CachedMergedShare(const ContainerId& id, const Container& container);
 
   const TrieShape* const shape_;
   const uint64_t slack_bytes_;
@@ -128,9 +128,9 @@ class TriePicker {
   std::map<ContainerId, Share> shares_;
 
   // Merges that freed less than half of what the sketches promised: a snapshot holds the old versions. Not tried again
-  // before the oldest snapshot or the column changes.
+  // before the oldest snapshot or the container changes.
   struct Futile {
-    uint64_t column_version;
+    uint64_t container_version;
     uint64_t oldest_snapshot;
   };
   std::map<ContainerId, Futile> futile_;

@@ -12,7 +12,7 @@
 namespace cairn {
 namespace {
 
-// Full-size sketches of 500,000 keys a table.
+// Full-size sketches of 500,000 keys per table.
 void Fill(uint64_t files, TrieShape* shape) {
   std::mt19937_64 random(1);
   const TrieOptions& trie = shape->trie();
@@ -53,14 +53,14 @@ void BM_EstimateSpace(benchmark::State& state) {
 }
 BENCHMARK(BM_EstimateSpace)->Arg(1000)->Arg(20000)->Unit(benchmark::kMillisecond);
 
-void BM_MergedShareOfAColumn(benchmark::State& state) {
+void BM_MergedShareOfAContainer(benchmark::State& state) {
   TrieOptions trie;
   TrieShape shape(trie);
   Fill(4096, &shape);
-  const Column& column = *shape.Find({4, 7});
-  for (auto _ : state) benchmark::DoNotOptimize(MergedShare(column, true, 0));
+  const Container& container = *shape.Find({4, 7});
+  for (auto _ : state) benchmark::DoNotOptimize(MergedShare(container, true, 0));
 }
-BENCHMARK(BM_MergedShareOfAColumn)->Unit(benchmark::kMicrosecond);
+BENCHMARK(BM_MergedShareOfAContainer)->Unit(benchmark::kMicrosecond);
 
 }  // namespace
 }  // namespace cairn

@@ -55,7 +55,7 @@ TEST(TrieShapeTest, CountsWhatComesAndGoes) {
   trie.shape.Remove(7);
   EXPECT_EQ(trie.shape.files(), 0u);
   EXPECT_EQ(trie.shape.bytes(), 0u);
-  EXPECT_TRUE(trie.shape.columns().empty());
+  EXPECT_TRUE(trie.shape.containers().empty());
 }
 
 TEST(TriePickerTest, NothingIsDueInAnEmptyOrSmallTrie) {
@@ -138,7 +138,7 @@ TEST(TriePickerTest, InsertsAreWrittenOncePerDepth) {
     trie.Flush(puts);
     ASSERT_TRUE(trie.Settle()) << "the picker does not come to rest";
   }
-  const int deepest = trie.shape.columns().rbegin()->first.depth;
+  const int deepest = trie.shape.containers().rbegin()->first.depth;
   EXPECT_GT(deepest, 1);
   EXPECT_LE(static_cast<double>(trie.written), (1.0 + deepest) * static_cast<double>(trie.flushed));
   EXPECT_EQ(trie.LiveEntries() * kBytesPerEntry, trie.shape.bytes());
@@ -242,10 +242,10 @@ TEST_F(OperandsTest, WhatLiesBelowOperandsIsLive) {
   Add(last_ - 2, 1, Entry::kOperands, 20);
   for (double share : {0.0, 0.5, 1.0}) {
     const TrieSpace space = EstimateSpace(shape_, share);
-    const ColumnSpace& column = space.columns.at({1, 0});
+    const ContainerSpace& container = space.containers.at({1, 0});
     ExpectNear(space.live, keys_ * (1000 + 40 * share));
-    ExpectNear(column.merged, keys_ * (1000 + 40 * share));
-    if (share < 1) ExpectNear(column.folded, keys_ * 40);
+    ExpectNear(container.merged, keys_ * (1000 + 40 * share));
+    if (share < 1) ExpectNear(container.folded, keys_ * 40);
     EXPECT_NEAR(MergedShare(*shape_.Find({1, 0}), true, share), (1000 + 40 * share) / 1040, 0.02);
   }
 }
@@ -257,19 +257,19 @@ TEST_F(OperandsTest, OperandsOnNothingComeToOne) {
   Add(last_ - 3, 2, Entry::kOperands, 20);
   const TrieSpace space = EstimateSpace(shape_, 0);
   ExpectNear(space.live, keys_ / 2 * 20);  // those of the newest table
-  ExpectNear(space.columns.at({1, 0}).merged, keys_ / 2 * 20);
+  ExpectNear(space.containers.at({1, 0}).merged, keys_ / 2 * 20);
 }
 
 TEST_F(OperandsTest, APushBringsOperandsToTheirValue) {
   Add(last_, 1, Entry::kValue, 1000);
   Add(0, 2, Entry::kOperands, 20);
   const TrieSpace space = EstimateSpace(shape_, 0);
-  const ColumnSpace& root = space.columns.at({0, 0});
+  const ContainerSpace& root = space.containers.at({0, 0});
   ExpectNear(space.live, keys_ * 1000);
   ExpectNear(root.merged, keys_ / 2 * 20);
   ExpectNear(root.folded_below, keys_ / 2 * 20);
   ExpectNear(root.shadowing, keys_ / 2 * 20);
-  ExpectNear(space.columns.at({1, 0}).after_parent, keys_ * 1000);
+  ExpectNear(space.containers.at({1, 0}).after_parent, keys_ * 1000);
 }
 
 // Keys of equal hashes are many, and no garbage: else the trie would merge them again and again.
@@ -279,7 +279,7 @@ TEST_F(OperandsTest, KeysOfOnePositionAreLive) {
   Add(last_ - 1, 2, Entry::kValue, 100);
   const TrieSpace space = EstimateSpace(shape_, 0);
   EXPECT_EQ(space.live, 150000u);
-  EXPECT_EQ(space.columns.at({1, 0}).merged, 150000u);
+  EXPECT_EQ(space.containers.at({1, 0}).merged, 150000u);
   EXPECT_EQ(MergedShare(*shape_.Find({1, 0}), true, 0), 1.0);
 }
 
@@ -330,7 +330,7 @@ TEST(TriePickerTest, AParentWaitsWhileItsChildrenArePushed) {
   EXPECT_EQ(job.kind, TrieJob::Kind::kRoot);
 }
 
-TEST(TriePickerTest, NearlyEmptyColumnsSinkBeforeTheirParentRunsOutOfSlots) {
+TEST(TriePickerTest, NearlyEmptyContainersSinkBeforeTheirParentRunsOutOfSlots) {
   const TrieOptions options = SmallTrie();
   TrieShape shape(options);
   TriePicker picker(&shape, 0);
@@ -353,8 +353,8 @@ TEST(TriePickerTest, NearlyEmptyColumnsSinkBeforeTheirParentRunsOutOfSlots) {
   EXPECT_EQ(job.output_level, LastLevelOfDepth(options, 1) - 1);
 }
 
-// What arrives in the free slots is merged along when they sink at last.
-TEST(TriePickerTest, NearlyEmptyColumnsStayWhileTheirParentHasTwoSlotsForThem) {
+// What arrives in the free slots is merged along when they are merged in place at last.
+TEST(TriePickerTest, NearlyEmptyContainersStayWhileTheirParentHasTwoSlotsForThem) {
   const TrieOptions options = SmallTrie();
   TrieShape shape(options);
   TriePicker picker(&shape, 0);
@@ -368,29 +368,29 @@ TEST(TriePickerTest, NearlyEmptyColumnsStayWhileTheirParentHasTwoSlotsForThem) {
   EXPECT_EQ(job.output_level, level - 1);
 }
 
-TrieFile Straddler(uint64_t number, int level, uint64_t first, uint64_t last) {
+TrieFile SpanningFile(uint64_t number, int level, uint64_t first, uint64_t last) {
   TrieFile file = FileAt(number, level, first);
-  file.straddles = true;
+  file.spans = true;
   file.last_container = last;
   return file;
 }
 
-TEST(TrieShapeTest, StraddlingFilesTakeTheirLevelInAllContainersThatTheyTouch) {
+TEST(TrieShapeTest, SpanningFilesTakeTheirLevelInAllContainersThatTheyTouch) {
   const TrieOptions options = SmallTrie();
   TrieShape shape(options);
   const int last = LastLevelOfDepth(options, 2);
-  shape.Add(Straddler(1, last, 1, 2));
-  shape.Add(Straddler(2, last, 6, 9));
-  shape.Add(Straddler(3, last - 2, 7, 8));
+  shape.Add(SpanningFile(1, last, 1, 2));
+  shape.Add(SpanningFile(2, last, 6, 9));
+  shape.Add(SpanningFile(3, last - 2, 7, 8));
   EXPECT_EQ(shape.NextFreeLevel({1, 0}), last - 1);
   EXPECT_EQ(shape.NextFreeLevel({1, 1}), last - 3);
   EXPECT_EQ(shape.NextFreeLevel({1, 2}), last - 3);
   EXPECT_EQ(shape.NextFreeLevel({1, 3}), last);
-  EXPECT_EQ(shape.StraddlersIn({0, 0}, last - 2, last).size(), 3u);
-  EXPECT_EQ(shape.StraddlersIn({2, 0}, last - 2, last).size(), 0u);
-  EXPECT_EQ(shape.StraddlersIn({2, 2}, last - 2, last), std::vector<uint64_t>({1}));
-  EXPECT_EQ(shape.StraddlersIn({2, 7}, last - 2, last), std::vector<uint64_t>({3, 2}));
-  EXPECT_EQ(shape.StraddlersIn({3, 35}, last, last), std::vector<uint64_t>({2}));
+  EXPECT_EQ(shape.SpanningFilesIn({0, 0}, last - 2, last).size(), 3u);
+  EXPECT_EQ(shape.SpanningFilesIn({2, 0}, last - 2, last).size(), 0u);
+  EXPECT_EQ(shape.SpanningFilesIn({2, 2}, last - 2, last), std::vector<uint64_t>({1}));
+  EXPECT_EQ(shape.SpanningFilesIn({2, 7}, last - 2, last), std::vector<uint64_t>({3, 2}));
+  EXPECT_EQ(shape.SpanningFilesIn({3, 35}, last, last), std::vector<uint64_t>({2}));
   EXPECT_EQ(shape.bytes(), 3 * kBytesPerEntry);
   for (uint64_t number : {1, 2, 3}) shape.Remove(number);
   EXPECT_EQ(shape.NextFreeLevel({1, 1}), last);
@@ -412,10 +412,10 @@ TEST(TriePickerTest, AStraddlingFileIsSplitWhenItIsInTheWay) {
   TrieShape shape(options);
   TriePicker picker(&shape, 0, 1000 * kBytesPerEntry);
   const int last = LastLevelOfDepth(options, 1);
-  shape.Add(Straddler(1, last - 1, 0, 1));
+  shape.Add(SpanningFile(1, last - 1, 0, 1));
   TrieJob job;
   EXPECT_FALSE(picker.Pick(&job)) << "its parts are small";
-  // Below it, a column is full, and goes its way.
+  // Below it, a container is full, and goes its way.
   shape.Add(FileAt(2, last, 1));
   for (uint64_t number = 10; number < 14; ++number)
     shape.Add(FileAt(number, last + 1 - static_cast<int>(number - 10), 3));
@@ -434,7 +434,7 @@ TEST(TriePickerTest, AStraddlingFileIsSplitWhenItIsInTheWay) {
   EXPECT_EQ(job.kind, TrieJob::Kind::kSplit);
   EXPECT_EQ(job.inputs, std::vector<uint64_t>({1}));
   EXPECT_EQ(job.output_level, last - 1);
-  shape.SetStraddlerBusy(1, true);
+  shape.SetSpanningFileBusy(1, true);
   EXPECT_FALSE(picker.Pick(&job)) << "while it is split, its container waits";
   shape.Remove(1);
   shape.Add(FileAt(20, last - 1, 0));
@@ -448,11 +448,11 @@ TEST(TriePickerTest, NothingElseWaitsForAStraddlingFile) {
   TrieShape shape(options);
   TriePicker picker(&shape, 0);  // all parts are large enough
   const int last = LastLevelOfDepth(options, 1);
-  shape.Add(Straddler(1, last, 0, 3));
+  shape.Add(SpanningFile(1, last, 0, 3));
   TrieJob job;
   ASSERT_TRUE(picker.Pick(&job));
   EXPECT_EQ(job.kind, TrieJob::Kind::kSplit);
-  shape.SetStraddlerBusy(1, true);
+  shape.SetSpanningFileBusy(1, true);
   EXPECT_FALSE(picker.Pick(&job));
   for (uint64_t number = 10; number < 14; ++number) shape.Add(FileAt(number, 0, 0));
   ASSERT_TRUE(picker.Pick(&job));
@@ -460,12 +460,12 @@ TEST(TriePickerTest, NothingElseWaitsForAStraddlingFile) {
   EXPECT_EQ(job.output_level, last - 1);
 }
 
-// No level is free above it, and no column is there that could be compacted.
+// No level is free above it, and no container is there that could be compacted.
 TEST(TriePickerTest, AStraddlingFileInTheNewestSlotIsSplitForItsParent) {
   const TrieOptions options = SmallTrie();
   TrieShape shape(options);
   TriePicker picker(&shape, 0, 1000 * kBytesPerEntry);
-  shape.Add(Straddler(1, FirstLevelOfDepth(options, 1), 0, 3));
+  shape.Add(SpanningFile(1, FirstLevelOfDepth(options, 1), 0, 3));
   for (uint64_t number = 10; number < 14; ++number) shape.Add(FileAt(number, 0, 0));
   TrieJob job;
   ASSERT_TRUE(picker.Pick(&job));
@@ -479,7 +479,7 @@ TEST(TriePickerTest, WhatStraddlesIsNoGarbage) {
   for (uint64_t container = 0; container < 4; ++container) {
     shape.Add(FileAt(container + 10, LastLevelOfDepth(options, 1), container));
   }
-  shape.Add(Straddler(1, LastLevelOfDepth(options, 2), 0, 3));
+  shape.Add(SpanningFile(1, LastLevelOfDepth(options, 2), 0, 3));
   EXPECT_EQ(picker.Space().live, 5 * kBytesPerEntry);
   EXPECT_EQ(picker.Space().bytes, 5 * kBytesPerEntry);
   EXPECT_EQ(picker.SpacePressure(), 0);
@@ -494,10 +494,10 @@ TEST(TriePickerTest, AFutileMergeIsNotRepeated) {
   for (uint64_t i = 0; i < 1000; ++i) puts.push_back({i, false});
   TrieJob job;
   trie.Flush(puts);
-  ASSERT_TRUE(trie.picker.PickColumn({0, 0}, &job));
+  ASSERT_TRUE(trie.picker.PickContainer({0, 0}, &job));
   trie.Run(job);
   trie.Flush(puts);
-  ASSERT_TRUE(trie.picker.PickColumn({0, 0}, &job));
+  ASSERT_TRUE(trie.picker.PickContainer({0, 0}, &job));
   trie.Run(job);
   std::set<uint64_t> tried;
   while (trie.picker.Pick(&job)) {

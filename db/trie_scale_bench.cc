@@ -3,8 +3,8 @@
 //
 //   trie_scale_bench [FILES ...]          (default: 1000 20000)
 //
-// Makes tiny tables in FILES / 5 containers, five slots each, then merges 50 columns by hand. A probing thread takes
-// the DB mutex all the time; how long it waits is how long others held it.
+// Makes tiny tables in FILES / 5 containers, five slots each, then merges 50 containers manually. A probing thread
+// takes the DB mutex all the time; how long it waits is how long others held it.
 
 #include <sys/resource.h>
 #include <unistd.h>

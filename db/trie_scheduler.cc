@@ -20,7 +20,7 @@ using rocksdb::Status;
 namespace {
 
 constexpr uint64_t kConflictRetryMicros = 50 * 1000;
-constexpr uint64_t kBrakeMicros = 100 * 1000;
+constexpr uint64_t kThrottleMicros = 100 * 1000;
 constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
 constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
 // So often must a column family's compactions fail, one after the other, for those who wait for them to be told.
@@ -104,7 +104,7 @@ TrieScheduler::TrieScheduler(rocksdb::DB* db)
   const rocksdb::DBOptions options = db->GetDBOptions();
   log_ = options.info_log;
   max_running_ = CompactionLimit(options);
-  brake_ = std::make_unique<WriteBrake>(static_cast<rocksdb::DBImpl*>(db_));
+  throttle_ = std::make_unique<WriteThrottle>(static_cast<rocksdb::DBImpl*>(db_));
 }
 
 TrieScheduler::~TrieScheduler() {
@@ -181,7 +181,7 @@ Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& h
   }
   WakeLocked();
   lock.unlock();
-  UpdateBrake();
+  UpdateThrottle();
   lock.lock();
   LeaveLocked();
   return result;
@@ -263,16 +263,16 @@ void TrieScheduler::OnFlush(uint32_t column_family_id) {
   }
   // A flush of any column family makes RocksDB raise the rate that writers are held to.
   lock.unlock();
-  UpdateBrake();
+  UpdateThrottle();
   lock.lock();
   LeaveLocked();
 }
 
 void TrieScheduler::OnCompaction() {
   Lock lock(mutex_);
-  if (brake_->rate() == 0 || !EnterLocked()) return;
+  if (throttle_->rate() == 0 || !EnterLocked()) return;
   lock.unlock();
-  UpdateBrake();
+  UpdateThrottle();
   lock.lock();
   LeaveLocked();
 }
@@ -360,8 +360,8 @@ void TrieScheduler::Work() {
       dirty_ = false;
     }
     lock.unlock();
-    // Where there was nothing to do, nothing is to be waited for. After a job the brake has been set.
-    if (!found && brake_->rate() > 0) UpdateBrake();
+    // Where there was nothing to do, nothing is to be waited for. After a job the write throttle has been set.
+    if (!found && throttle_->rate() > 0) UpdateThrottle();
     const int limit = CompactionLimit(db_->GetDBOptions());
     lock.lock();
     max_running_ = limit;
@@ -391,7 +391,7 @@ bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
 
 void TrieScheduler::SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy) {
   if (job.kind == TrieJob::Kind::kSplit) {
-    family->shape.SetStraddlerBusy(job.inputs[0], busy);
+    family->shape.SetSpanningFileBusy(job.inputs[0], busy);
   } else {
     family->shape.SetBusy(job.id, busy);
   }
@@ -425,17 +425,17 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
     HandleFailureLocked(family, job, s);
   }
   changed_.notify_all();
-  if (job.kind == TrieJob::Kind::kRoot || job.for_space || brake_->rate() > 0) {
+  if (job.kind == TrieJob::Kind::kRoot || job.for_space || throttle_->rate() > 0) {
     lock->unlock();
-    UpdateBrake();
+    UpdateThrottle();
     lock->lock();
   }
   return s;
 }
 
-void TrieScheduler::UpdateBrake() {
-  const bool was_on = brake_->rate() > 0;
-  brake_->Update(NowMicros(), [this] {
+void TrieScheduler::UpdateThrottle() {
+  const bool was_on = throttle_->rate() > 0;
+  throttle_->Update(NowMicros(), [this] {
     Lock lock(mutex_);
     double pressure = 0;
     for (const auto& [id, family] : families_) {
@@ -447,7 +447,7 @@ void TrieScheduler::UpdateBrake() {
     }
     return pressure;
   });
-  if (was_on || brake_->rate() == 0) return;
+  if (was_on || throttle_->rate() == 0) return;
   Lock lock(mutex_);
   StartRetryLoopLocked();
 }
@@ -507,19 +507,19 @@ void TrieScheduler::StartRetryLoopLocked() {
 
 void TrieScheduler::RetryLoop() {
   Lock lock(mutex_);
-  uint64_t brake_at = 0;
+  uint64_t throttle_at = 0;
   while (!stopping_) {
     const uint64_t now = NowMicros();
-    const bool braking = brake_->rate() > 0;
-    if (braking && now >= brake_at && EnterLocked()) {
+    const bool throttling = throttle_->rate() > 0;
+    if (throttling && now >= throttle_at && EnterLocked()) {
       lock.unlock();
-      UpdateBrake();
+      UpdateThrottle();
       lock.lock();
       LeaveLocked();
-      brake_at = NowMicros() + kBrakeMicros;
+      throttle_at = NowMicros() + kThrottleMicros;
       continue;  // anything may have changed meanwhile
     }
-    uint64_t next = braking ? brake_at : UINT64_MAX;
+    uint64_t next = throttling ? throttle_at : UINT64_MAX;
     bool due = false;
     for (const auto& [id, family] : families_) {
       if (family == nullptr || family->retry_at_micros == 0) continue;
@@ -551,7 +551,7 @@ void TrieScheduler::Shutdown() {
     changed_.wait(lock, [this] { return users_ == 0 && scheduled_ == 0; });
   }
   if (retry_thread_.joinable()) retry_thread_.join();
-  brake_->Release();
+  throttle_->Release();
   ForgetWrittenTotals(session_id_);
   Registry& registry = GlobalRegistry();
   std::lock_guard<std::mutex> lock(registry.mutex);
@@ -571,37 +571,37 @@ void TrieScheduler::Continue() {
   WakeLocked();
 }
 
-// --- By hand ---------------------------------------------------------------------------------------------------------
+// --- Manual ----------------------------------------------------------------------------------------------------------
 
-Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const ContainerId& id) {
+Status TrieScheduler::CompactContainer(Lock* lock, const FamilyPtr& family, const ContainerId& id) {
   while (true) {
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
     Status s = family->stale ? Follow(lock, family) : Status::OK();
     if (!s.ok()) return s;
-    const Column* column = family->shape.Find(id);
-    if (column == nullptr || column->files == 0) return Status::OK();
-    if (column->busy) {
+    const Container* container = family->shape.Find(id);
+    if (container == nullptr || container->files == 0) return Status::OK();
+    if (container->busy) {
       changed_.wait(*lock);
       continue;
     }
-    const std::vector<uint64_t> in_the_way = family->shape.StraddlersInTheWay(id);
+    const std::vector<uint64_t> in_the_way = family->shape.SpanningFilesInTheWay(id);
     if (!in_the_way.empty()) {
-      s = SplitStraddlers(lock, family, *std::max_element(in_the_way.begin(), in_the_way.end()));
+      s = SplitSpanningFiles(lock, family, *std::max_element(in_the_way.begin(), in_the_way.end()));
       if (!s.ok()) return s;
       continue;
     }
     TrieJob job;
-    if (!family->picker.PickColumn(id, &job)) {
-      const bool pushes = id.depth < family->shape.trie().depth && (id.depth == 0 || column->files_below > 0);
+    if (!family->picker.PickContainer(id, &job)) {
+      const bool pushes = id.depth < family->shape.trie().depth && (id.depth == 0 || container->files_below > 0);
       if (!pushes) return Status::OK();  // one table of live keys
       // No free slot below: the children have to move first.
       for (const ContainerId& child : family->shape.Children(id)) {
-        s = CompactColumn(lock, family, child);
+        s = CompactContainer(lock, family, child);
         if (!s.ok()) return s;
       }
-      // Other compactions may have filled the slots again, or have taken this column.
-      if (!family->picker.PickColumn(id, &job)) continue;
+      // Other compactions may have filled the slots again, or have taken this container.
+      if (!family->picker.PickContainer(id, &job)) continue;
     }
     s = RunJob(lock, family, job);
     if (s.IsAborted()) {
@@ -612,11 +612,11 @@ Status TrieScheduler::CompactColumn(Lock* lock, const FamilyPtr& family, const C
   }
 }
 
-Status TrieScheduler::SplitStraddlers(Lock* lock, const FamilyPtr& family, uint64_t last) {
+Status TrieScheduler::SplitSpanningFiles(Lock* lock, const FamilyPtr& family, uint64_t last) {
   while (true) {
     Status s = family->stale ? Follow(lock, family) : Status::OK();
-    const auto& straddlers = family->shape.straddlers();
-    if (!s.ok() || straddlers.empty() || straddlers.begin()->first > last) return s;
+    const auto& spanning_files = family->shape.spanning_files();
+    if (!s.ok() || spanning_files.empty() || spanning_files.begin()->first > last) return s;
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     TrieJob job;
@@ -659,18 +659,18 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     ++manual_;
     if (s.ok()) s = Follow(&lock, family);
     // Those that come later are split where they lie in the way.
-    const auto& straddlers = family->shape.straddlers();
-    if (s.ok() && !straddlers.empty()) s = SplitStraddlers(&lock, family, straddlers.rbegin()->first);
+    const auto& spanning_files = family->shape.spanning_files();
+    if (s.ok() && !spanning_files.empty()) s = SplitSpanningFiles(&lock, family, spanning_files.rbegin()->first);
     for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
-      std::vector<ContainerId> columns;
-      for (const auto& [id, column] : family->shape.columns()) {
-        if (id.depth != depth || column.files == 0) continue;
+      std::vector<ContainerId> containers;
+      for (const auto& [id, found] : family->shape.containers()) {
+        if (id.depth != depth || found.files == 0) continue;
         uint64_t ancestor = id.container;
         for (int d = depth; d > top; --d) ancestor = family->shape.map().Parent(ancestor);
-        if (ancestor == container) columns.push_back(id);
+        if (ancestor == container) containers.push_back(id);
       }
-      for (const ContainerId& id : columns) {
-        s = CompactColumn(&lock, family, id);
+      for (const ContainerId& id : containers) {
+        s = CompactContainer(&lock, family, id);
         if (!s.ok()) break;
       }
       if (options.depth >= 0) break;
@@ -741,7 +741,7 @@ void TrieScheduler::SetAutomatic(uint32_t family_id, bool automatic) {
     family->automatic = automatic;
     WakeLocked();
     lock.unlock();
-    UpdateBrake();
+    UpdateThrottle();
     lock.lock();
   }
   LeaveLocked();
@@ -758,7 +758,7 @@ TrieScheduler::Activity TrieScheduler::GetActivity(uint32_t family_id) {
     activity.running += family->running;
     const uint64_t due_before = activity.due;
     for (const auto& [depth, due] : family->picker.PendingByDepth()) {
-      activity.due += due.columns;
+      activity.due += due.containers;
       activity.due_bytes += due.bytes;
     }
     // Files to be split, and compactions for space.
@@ -785,7 +785,7 @@ Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* s
     FillTrieStats(family->shape, &family->picker, *family->totals, stats);
     stats->column_family = family->name;
     for (TrieDepthStats& depth : stats->depths) depth.written_bytes = family->written_bytes[depth.depth];
-    stats->delayed_write_rate = brake_->rate();
+    stats->delayed_write_rate = throttle_->rate();
     stats->running_compactions = family->running;
     stats->root_compactions = family->finished[static_cast<int>(TrieJob::Kind::kRoot)];
     stats->push_compactions = family->finished[static_cast<int>(TrieJob::Kind::kPush)];

@@ -9,7 +9,7 @@
 //
 // Invariants
 //   (1) Between Attach and Shutdown the DB is alive: whoever uses it is counted in users_, and Shutdown waits for zero.
-//   (2) At most one compaction of a column runs at a time (Column::busy); a column may gain files meanwhile.
+//   (2) At most one compaction of a container runs at a time (Container::busy); a container may gain files meanwhile.
 //   (3) The shape is that of one Version of the column family, never an older one than before. RocksDB's events say
 //   only
 //       that there may be another: a flush can leave no file, and events come late or not at all.
@@ -18,8 +18,8 @@
 // Column family states: kUnread -> kReady with the first Version; kRefused when the options do not fit together
 // (nothing is compacted, the reason is logged and in the statistics).
 //
-// Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex or the brake's is taken,
-// and is a leaf for callbacks from RocksDB.
+// Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex or the write throttle's
+// is taken, and is a leaf for callbacks from RocksDB.
 
 #pragma once
 
@@ -38,7 +38,7 @@
 #include "db/trie_files.h"
 #include "db/trie_picker.h"
 #include "db/trie_shape.h"
-#include "db/write_brake.h"
+#include "db/write_throttle.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/listener.h"
@@ -151,7 +151,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   void Work();
   // Slows writers down, or lets them go, as the fullest root demands. While they are held, the retry thread calls it
   // every tenth of a second. REQUIRES: mutex_ is not held.
-  void UpdateBrake();
+  void UpdateThrottle();
   bool PickLocked(FamilyPtr* family, TrieJob* job);
   // Runs a compaction that was picked, and its bookkeeping. Lets go of the lock meanwhile.
   rocksdb::Status RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job);
@@ -159,8 +159,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status);
   void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy);
   // Those of numbers up to `last`.
-  rocksdb::Status SplitStraddlers(Lock* lock, const FamilyPtr& family, uint64_t last);
-  rocksdb::Status CompactColumn(Lock* lock, const FamilyPtr& family, const ContainerId& id);
+  rocksdb::Status SplitSpanningFiles(Lock* lock, const FamilyPtr& family, uint64_t last);
+  rocksdb::Status CompactContainer(Lock* lock, const FamilyPtr& family, const ContainerId& id);
 
   // Null when the column family is no trie or is gone.
   FamilyPtr FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle);
@@ -197,7 +197,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // hold still: else WaitUntilIdle would wait for nobody.
   bool dirty_ = false;
 
-  std::unique_ptr<WriteBrake> brake_;
+  std::unique_ptr<WriteThrottle> throttle_;
 
   std::thread retry_thread_;
 };

@@ -4,26 +4,26 @@
 
 namespace cairn {
 
-const Column& TrieShape::root() const {
-  static const auto* empty = new Column();
-  const Column* column = Find({0, 0});
-  return column == nullptr ? *empty : *column;
+const Container& TrieShape::root() const {
+  static const auto* empty = new Container();
+  const Container* container = Find({0, 0});
+  return container == nullptr ? *empty : *container;
 }
 
-const Column* TrieShape::Find(const ContainerId& id) const {
-  const auto found = columns_.find(id);
-  return found == columns_.end() ? nullptr : &found->second;
+const Container* TrieShape::Find(const ContainerId& id) const {
+  const auto found = containers_.find(id);
+  return found == containers_.end() ? nullptr : &found->second;
 }
 
-void TrieShape::SetStraddlerBusy(uint64_t number, bool busy) {
-  const auto found = straddlers_.find(number);
-  if (found != straddlers_.end()) found->second.second = busy;
+void TrieShape::SetSpanningFileBusy(uint64_t number, bool busy) {
+  const auto found = spanning_files_.find(number);
+  if (found != spanning_files_.end()) found->second.second = busy;
 }
 
 template <typename Visit>
-void TrieShape::VisitStraddlers(const ContainerId& id, int level, const Visit& visit) const {
-  const auto found = straddlers_by_level_.find(level);
-  if (found == straddlers_by_level_.end()) return;
+void TrieShape::VisitSpanningFiles(const ContainerId& id, int level, const Visit& visit) const {
+  const auto found = spanning_files_by_level_.find(level);
+  if (found == spanning_files_by_level_.end()) return;
   // The containers of the level's depth that `id` is, lies in, or holds.
   const int depth = DepthOfLevel(trie_, level);
   uint64_t first = id.container;
@@ -41,72 +41,72 @@ void TrieShape::VisitStraddlers(const ContainerId& id, int level, const Visit& v
   }
 }
 
-std::vector<uint64_t> TrieShape::StraddlersIn(const ContainerId& id, int first, int last) const {
+std::vector<uint64_t> TrieShape::SpanningFilesIn(const ContainerId& id, int first, int last) const {
   std::vector<uint64_t> numbers;
-  if (straddlers_.empty()) return numbers;
+  if (spanning_files_.empty()) return numbers;
   for (int level = first; level <= last; ++level) {
-    VisitStraddlers(id, level, [&](const TrieFile& file) { numbers.push_back(file.number); });
+    VisitSpanningFiles(id, level, [&](const TrieFile& file) { numbers.push_back(file.number); });
   }
   return numbers;
 }
 
-std::vector<uint64_t> TrieShape::StraddlersInTheWay(const ContainerId& id) const {
-  const Column* column = id.depth == 0 || straddlers_.empty() ? nullptr : Find(id);
-  if (column == nullptr || column->slots.empty()) return {};
-  return StraddlersIn(id, column->slots.begin()->first, LastLevel(id.depth));
+std::vector<uint64_t> TrieShape::SpanningFilesInTheWay(const ContainerId& id) const {
+  const Container* container = id.depth == 0 || spanning_files_.empty() ? nullptr : Find(id);
+  if (container == nullptr || container->slots.empty()) return {};
+  return SpanningFilesIn(id, container->slots.begin()->first, LastLevel(id.depth));
 }
 
 void TrieShape::Add(const TrieFile& file) {
-  if (file.straddles) {
-    const auto [added, is_new] = straddlers_.emplace(file.number, std::make_pair(file, false));
+  if (file.spans) {
+    const auto [added, is_new] = spanning_files_.emplace(file.number, std::make_pair(file, false));
     if (!is_new) return;
-    straddlers_by_level_[file.level][file.container] = &added->second.first;
+    spanning_files_by_level_[file.level][file.container] = &added->second.first;
     bytes_ += file.bytes;
     ++version_;
     return;
   }
   const ContainerId id{DepthOfLevel(trie_, file.level), file.container};
   if (!levels_.emplace(file.number, Place{id, file.level}).second) return;
-  Column& column = columns_[id];
-  std::vector<TrieFile>& slot = column.slots[file.level];
+  Container& container = containers_[id];
+  std::vector<TrieFile>& slot = container.slots[file.level];
   slot.insert(std::upper_bound(slot.begin(), slot.end(), file,
                                [](const TrieFile& a, const TrieFile& b) { return a.number > b.number; }),
               file);
-  ++column.files;
-  column.bytes += file.bytes;
-  column.version = ++version_;
+  ++container.files;
+  container.bytes += file.bytes;
+  container.version = ++version_;
   bytes_ += file.bytes;
   CountBelow(id, true);
 }
 
 void TrieShape::Remove(uint64_t number) {
-  const auto straddler = straddlers_.find(number);
-  if (straddler != straddlers_.end()) {
-    const TrieFile& file = straddler->second.first;
+  const auto spanning_file = spanning_files_.find(number);
+  if (spanning_file != spanning_files_.end()) {
+    const TrieFile& file = spanning_file->second.first;
     bytes_ -= file.bytes;
-    const auto level = straddlers_by_level_.find(file.level);
+    const auto level = spanning_files_by_level_.find(file.level);
     const auto place = level->second.find(file.container);
     // While files change places, another may have taken this one's.
     if (place != level->second.end() && place->second == &file) level->second.erase(place);
-    if (level->second.empty()) straddlers_by_level_.erase(level);
+    if (level->second.empty()) spanning_files_by_level_.erase(level);
     ++version_;
-    straddlers_.erase(straddler);
+    spanning_files_.erase(spanning_file);
     return;
   }
   const auto found = levels_.find(number);
   if (found == levels_.end()) return;
   const Place place = found->second;
   levels_.erase(found);
-  Column& column = columns_[place.id];
-  std::vector<TrieFile>& slot = column.slots[place.level];
+  Container& container = containers_[place.id];
+  std::vector<TrieFile>& slot = container.slots[place.level];
   const auto file = std::find_if(slot.begin(), slot.end(),
                                  [number](const TrieFile& candidate) { return candidate.number == number; });
-  --column.files;
-  column.bytes -= file->bytes;
+  --container.files;
+  container.bytes -= file->bytes;
   bytes_ -= file->bytes;
   slot.erase(file);
-  if (slot.empty()) column.slots.erase(place.level);
-  column.version = ++version_;
+  if (slot.empty()) container.slots.erase(place.level);
+  container.version = ++version_;
   CountBelow(place.id, false);
 }
 
@@ -114,43 +114,44 @@ void TrieShape::Remove(uint64_t number) {
 void TrieShape::CountBelow(const ContainerId& id, bool added) {
   ContainerId at = id;
   while (true) {
-    const auto found = columns_.find(at);
-    if (found != columns_.end() && found->second.files == 0 && found->second.files_below == 0 && !found->second.busy) {
-      columns_.erase(found);
+    const auto found = containers_.find(at);
+    if (found != containers_.end() && found->second.files == 0 && found->second.files_below == 0 &&
+        !found->second.busy) {
+      containers_.erase(found);
     }
     if (at.depth == 0) return;
     at = ParentOf(at);
-    columns_[at].files_below += added ? 1 : uint64_t(0) - 1;
+    containers_[at].files_below += added ? 1 : uint64_t(0) - 1;
   }
 }
 
 int TrieShape::LevelOf(uint64_t number) const {
   const auto found = levels_.find(number);
   if (found != levels_.end()) return found->second.level;
-  const auto straddler = straddlers_.find(number);
-  return straddler == straddlers_.end() ? -1 : straddler->second.first.level;
+  const auto spanning_file = spanning_files_.find(number);
+  return spanning_file == spanning_files_.end() ? -1 : spanning_file->second.first.level;
 }
 
 std::vector<uint64_t> TrieShape::Numbers() const {
   std::vector<uint64_t> numbers;
   numbers.reserve(files());
   for (const auto& [number, place] : levels_) numbers.push_back(number);
-  for (const auto& [number, straddler] : straddlers_) numbers.push_back(number);
+  for (const auto& [number, spanning_file] : spanning_files_) numbers.push_back(number);
   return numbers;
 }
 
 void TrieShape::SetBusy(const ContainerId& id, bool busy) {
-  Column& column = columns_[id];
-  column.busy = busy;
-  if (!busy && column.files == 0 && column.files_below == 0) columns_.erase(id);
+  Container& container = containers_[id];
+  container.busy = busy;
+  if (!busy && container.files == 0 && container.files_below == 0) containers_.erase(id);
 }
 
 std::vector<ContainerId> TrieShape::Children(const ContainerId& id) const {
   std::vector<ContainerId> children;
   if (id.depth >= trie_.depth) return children;
   const uint64_t first = map_.FirstChild(id.container);
-  const auto end = columns_.lower_bound({id.depth + 1, first + static_cast<uint64_t>(map_.fan_out())});
-  for (auto it = columns_.lower_bound({id.depth + 1, first}); it != end; ++it) children.push_back(it->first);
+  const auto end = containers_.lower_bound({id.depth + 1, first + static_cast<uint64_t>(map_.fan_out())});
+  for (auto it = containers_.lower_bound({id.depth + 1, first}); it != end; ++it) children.push_back(it->first);
   return children;
 }
 
@@ -158,13 +159,13 @@ int TrieShape::NextFreeLevel(const ContainerId& id) const {
   if (id.depth >= trie_.depth) return 0;
   int level = LastLevel(id.depth + 1);
   for (const ContainerId& child : Children(id)) {
-    const Column* column = Find(child);
-    if (!column->slots.empty()) level = std::min(level, column->slots.begin()->first - 1);
+    const Container* container = Find(child);
+    if (!container->slots.empty()) level = std::min(level, container->slots.begin()->first - 1);
   }
-  if (!straddlers_.empty()) {
+  if (!spanning_files_.empty()) {
     const int top = FirstLevelOfDepth(trie_, id.depth + 1);
     for (int taken = top; taken <= level; ++taken) {
-      VisitStraddlers(id, taken, [&](const TrieFile& file) { level = std::min(level, file.level - 1); });
+      VisitSpanningFiles(id, taken, [&](const TrieFile& file) { level = std::min(level, file.level - 1); });
     }
   }
   return level < FirstLevelOfDepth(trie_, id.depth + 1) ? 0 : level;

@@ -20,7 +20,7 @@ struct Sample {
 struct Counted {
   const TrieFile* file;
   ContainerId id;
-  bool straddles = false;
+  bool spans = false;
   uint32_t samples = 0;
   // Of the samples. Fractions are operands that are folded.
   double live = 0;
@@ -105,8 +105,8 @@ void CountKey(const Sample* begin, const Sample* end, double operand_share, std:
 
   const int deepest = counted(*(end - 1)).id.depth;
   const int no_depth = -1;
-  int shadowed_at = no_depth;        // the depth of a column right above that lets nothing of this one count
-  std::vector<const Sample*> above;  // operands alone, in the column right above
+  int shadowed_at = no_depth;        // the depth of a container right above that lets nothing of this one count
+  std::vector<const Sample*> above;  // operands alone, in the container right above
   int above_depth = no_depth;
   for (const Sample* group = begin; group != end;) {
     const int depth = counted(*group).id.depth;
@@ -139,14 +139,14 @@ void CountKey(const Sample* begin, const Sample* end, double operand_share, std:
 TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
   std::vector<Counted> files;
   files.reserve(shape.files());
-  for (const auto& [id, column] : shape.columns()) {
-    for (const auto& [level, slot] : column.slots) {
+  for (const auto& [id, container] : shape.containers()) {
+    for (const auto& [level, slot] : container.slots) {
       for (const TrieFile& file : slot) files.push_back({&file, id});
     }
   }
-  if (!shape.straddlers().empty()) {
-    for (const auto& [number, straddler] : shape.straddlers()) {
-      const TrieFile& file = straddler.first;
+  if (!shape.spanning_files().empty()) {
+    for (const auto& [number, spanning_file] : shape.spanning_files()) {
+      const TrieFile& file = spanning_file.first;
       files.push_back({&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true});
     }
     std::stable_sort(files.begin(), files.end(),
@@ -164,25 +164,25 @@ TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
     const uint64_t live = counted.Share(counted.file->data_bytes, counted.live);
     space.bytes += counted.file->bytes;
     space.live += live;
-    if (counted.straddles) {
-      space.straddling_live[counted.id.depth] += live;
+    if (counted.spans) {
+      space.spanning_live[counted.id.depth] += live;
       continue;
     }
-    ColumnSpace& column = space.columns[counted.id];
-    column.bytes += counted.file->bytes;
-    column.live += live;
-    column.merged += counted.Share(counted.file->bytes, counted.merged);
-    column.after_parent += counted.Share(counted.file->bytes, counted.after_parent);
-    column.shadowing += counted.SharePresent(counted.file->bytes, counted.shadowing);
-    column.folded += counted.SharePresent(counted.file->bytes, counted.folded);
-    column.folded_below += counted.SharePresent(counted.file->bytes, counted.folded_below);
+    ContainerSpace& container = space.containers[counted.id];
+    container.bytes += counted.file->bytes;
+    container.live += live;
+    container.merged += counted.Share(counted.file->bytes, counted.merged);
+    container.after_parent += counted.Share(counted.file->bytes, counted.after_parent);
+    container.shadowing += counted.SharePresent(counted.file->bytes, counted.shadowing);
+    container.folded += counted.SharePresent(counted.file->bytes, counted.folded);
+    container.folded_below += counted.SharePresent(counted.file->bytes, counted.folded_below);
   }
   return space;
 }
 
-double MergedShare(const Column& column, bool nothing_below, double operand_share) {
+double MergedShare(const Container& container, bool nothing_below, double operand_share) {
   std::vector<Counted> files;
-  for (const auto& [level, slot] : column.slots) {
+  for (const auto& [level, slot] : container.slots) {
     for (const TrieFile& file : slot) files.push_back({&file, {}});
   }
   const std::vector<Sample> samples = Gather(files, UINT64_MAX);
@@ -197,7 +197,7 @@ double MergedShare(const Column& column, bool nothing_below, double operand_shar
   }
   uint64_t merged = 0;
   for (const Counted& counted : files) merged += counted.Share(counted.file->bytes, counted.merged);
-  return column.bytes == 0 ? 1.0 : static_cast<double>(merged) / static_cast<double>(column.bytes);
+  return container.bytes == 0 ? 1.0 : static_cast<double>(merged) / static_cast<double>(container.bytes);
 }
 
 }  // namespace cairn

@@ -12,15 +12,15 @@
 
 namespace cairn {
 
-// All in bytes. A key of a column may also lie above it (newer) or below it (older).
+// All in bytes. A key of a container may also lie above it (newer) or below it (older).
 //
 // Merge operands are folded into the value below them, or into one another where nothing lies below. What becomes of
 // the bytes depends on the merge operator: a counter's are gone, those of a list stay. So the functions below are told
 // `operand_share`, the part that stays, 0 to 1; TriePicker learns it.
-struct ColumnSpace {
+struct ContainerSpace {
   uint64_t bytes = 0;
   uint64_t live = 0;          // keys and values of the newest of all, not deleted, and what lies below operands
-  uint64_t merged = 0;        // what a merge of this column alone would keep
+  uint64_t merged = 0;        // what a merge of this container alone would keep
   uint64_t after_parent = 0;  // what a merge would keep once the parent's files have come down
   uint64_t shadowing = 0;     // keys that also lie below, at any depth
   uint64_t folded = 0;        // operands of which `merged` counts operand_share
@@ -30,16 +30,16 @@ struct ColumnSpace {
 struct TrieSpace {
   uint64_t bytes = 0;
   uint64_t live = 0;
-  std::map<ContainerId, ColumnSpace> columns;
-  std::map<int, uint64_t> straddling_live;  // of files that straddle containers, by depth; `live` counts them
+  std::map<ContainerId, ContainerSpace> containers;
+  std::map<int, uint64_t> spanning_live;  // of files that span containers, by depth; `live` counts them
 };
 
 // Within 5 % with 95 % probability for 10,000 keys and more; tables without a sketch count as live. Looks at about a
 // quarter of a million sampled keys at most: 20 to 40 ms.
 TrieSpace EstimateSpace(const TrieShape& shape, double operand_share);
 
-// What a merge of the column alone would keep, as a share of its bytes, from the column's own sketches at full
+// What a merge of the container alone would keep, as a share of its bytes, from the container's own sketches at full
 // resolution.
-double MergedShare(const Column& column, bool nothing_below, double operand_share);
+double MergedShare(const Container& container, bool nothing_below, double operand_share);
 
 }  // namespace cairn

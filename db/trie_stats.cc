@@ -10,13 +10,13 @@ namespace cairn {
 
 std::string TrieStatsToTable(const TrieStats& stats) {
   std::string table = FormatText("trie %s\n", stats.column_family.c_str());
-  table += "depth  columns  slots    files        bytes    live  pending  pending bytes      written\n";
+  table += "depth  containers  slots    files        bytes    live  pending  pending bytes      written\n";
   for (const TrieDepthStats& depth : stats.depths) {
     const double live =
         depth.bytes == 0 ? 0 : 100 * static_cast<double>(depth.live_bytes) / static_cast<double>(depth.bytes);
     table += FormatText("%5d %8d %3d-%-3d %7" PRIu64 " %12s %6.1f%% %8" PRIu64 " %14s %12s\n", depth.depth,
-                        depth.columns, depth.slots_min, depth.slots_max, depth.files, BytesText(depth.bytes).c_str(),
-                        live, depth.pending_columns, BytesText(depth.pending_bytes).c_str(),
+                        depth.containers, depth.slots_min, depth.slots_max, depth.files, BytesText(depth.bytes).c_str(),
+                        live, depth.pending_containers, BytesText(depth.pending_bytes).c_str(),
                         BytesText(depth.written_bytes).c_str());
   }
   table += FormatText("space: %s for %s live, %.2f times (bound %.2f)\n", BytesText(stats.bytes).c_str(),
@@ -26,7 +26,7 @@ std::string TrieStatsToTable(const TrieStats& stats) {
                       stats.write_amplification);
   if (stats.ect_files > 0) {
     table +=
-        FormatText("tables with an ECT index: %" PRIu64 " files, %s, %" PRIu64 " keys, %.2f bits a key in memory\n",
+        FormatText("tables with an ECT index: %" PRIu64 " files, %s, %" PRIu64 " keys, %.2f bits per key in memory\n",
                    stats.ect_files, BytesText(stats.ect_bytes).c_str(), stats.ect_keys,
                    8.0 * static_cast<double>(stats.ect_memory_bytes) / static_cast<double>(stats.ect_keys));
   }
@@ -47,13 +47,13 @@ std::string TrieStatsToJson(const TrieStats& stats) {
   nlohmann::ordered_json depths = nlohmann::ordered_json::array();
   for (const TrieDepthStats& depth : stats.depths) {
     depths.push_back({{"depth", depth.depth},
-                      {"columns", depth.columns},
+                      {"containers", depth.containers},
                       {"slots_min", depth.slots_min},
                       {"slots_max", depth.slots_max},
                       {"files", depth.files},
                       {"bytes", depth.bytes},
                       {"live_bytes", depth.live_bytes},
-                      {"pending_columns", depth.pending_columns},
+                      {"pending_containers", depth.pending_containers},
                       {"pending_bytes", depth.pending_bytes},
                       {"written_bytes", depth.written_bytes}});
   }

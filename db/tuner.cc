@@ -246,7 +246,7 @@ class TunedDatabase {
     }
     view.sizes = LevelSizesOf(options);
     view.num_levels = options.num_levels;
-    view.store = msls::Store::Default(msls::Design::kRocksDB);
+    view.store = msls::StoreShape::Default(msls::Design::kRocksDB);
     view.store.pick = PickOf(options.compaction_pri);
     view.store.level0_trigger = std::max(1, options.level0_file_num_compaction_trigger);
     view.store.file_bytes = std::max(4096.0, static_cast<double>(options.target_file_size_base));

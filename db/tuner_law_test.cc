@@ -45,7 +45,7 @@ class SimulatedDatabase {
       : window_flushes_(window_flushes), place_(kMostKeys, Seed()), random_(Seed()) {
     sizes_.base = static_cast<uint64_t>(shape.base_memtables * kMemtable * kItemBytes);
     sizes_.multiplier = shape.multiplier;
-    store_ = msls::Store::Default(msls::Design::kRocksDB);
+    store_ = msls::StoreShape::Default(msls::Design::kRocksDB);
     store_.dynamic_level_bytes = false;
     store_.pick = shape.pick;
     store_.item_bytes = kItemBytes;
@@ -103,7 +103,7 @@ class SimulatedDatabase {
 
   double written() const {
     double items = 0;
-    for (const msls::Step& step : simulated_->accounts.steps()) items += step.value;
+    for (const msls::WriteCost& step : simulated_->write_stats.steps()) items += step.value;
     return items;
   }
   double requests() const { return static_cast<double>(requests_); }
@@ -173,7 +173,7 @@ class SimulatedDatabase {
   const uint64_t window_flushes_;
   const msls::Permutation place_;
   std::mt19937_64 random_;
-  msls::Store store_;
+  msls::StoreShape store_;
   LevelSizes sizes_;
   std::unique_ptr<msls::AdjustableStore> simulated_;
   std::unique_ptr<TunerLogic> logic_;

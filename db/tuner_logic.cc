@@ -169,7 +169,7 @@ std::vector<TunerLogic::Belief> TunerLogic::Expected(const TunerWindow& window, 
 }
 
 double TunerLogic::Predict(const LevelSizes& sizes, const Belief& belief) const {
-  msls::Store store = store_;
+  msls::StoreShape store = store_;
   const double data = belief.keys * store.item_bytes;
   if (store.dynamic_level_bytes) {
     store.level_base_bytes = static_cast<double>(sizes.base);
@@ -184,7 +184,7 @@ double TunerLogic::Predict(const LevelSizes& sizes, const Belief& belief) const 
 
 // The sizes with the least writes for as many levels as the data is in. False if none keep the limit on space.
 bool TunerLogic::Search(const Belief& belief, LevelSizes* best) {
-  msls::Store store = store_;
+  msls::StoreShape store = store_;
   const double data = belief.keys * store.item_bytes;
   store.level_bytes.clear();
   store.level_base_bytes = static_cast<double>(in_force_.base);

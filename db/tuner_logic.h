@@ -46,8 +46,8 @@ struct TunerView {
   std::vector<double> level_bytes;  // from level 0 on
   LevelSizes sizes;                 // in force
   int num_levels = 7;
-  msls::Store store;     // pick, trigger and file size; item size, write buffer and level sizes are the logic's
-  std::string obstacle;  // why nothing can be set; empty: it can
+  msls::StoreShape store;  // pick, trigger and file size; item size, write buffer and level sizes are the logic's
+  std::string obstacle;    // why nothing can be set; empty: it can
 };
 
 struct TunerAction {
@@ -128,7 +128,7 @@ class TunerLogic {
   std::deque<Belief> recent_;            // newest last
   // Of this look.
   TunerView view_;
-  msls::Store store_;
+  msls::StoreShape store_;
   double stored_keys_ = 0;    // versions and copies in all levels
   double stored_bytes_ = 0;   // 0: no look yet
   double growth_ = 1;         // of stored_bytes_ since the look before

@@ -38,7 +38,7 @@ struct Database {
   explicit Database(const TunerOptions& options) : logic(options) {
     view.level_bytes = {0, 100e6, kKeys * kItemBytes};
     view.sizes = UsersSizes();
-    view.store = msls::Store::Default(msls::Design::kRocksDB);
+    view.store = msls::StoreShape::Default(msls::Design::kRocksDB);
     view.store.dynamic_level_bytes = false;
   }
 

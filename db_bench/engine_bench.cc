@@ -52,7 +52,7 @@ DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
 DEFINE_bool(hyper_clock_cache, false,
             "RocksDB's HyperClockCache as block cache, in place of its default, the LRU cache");
 DEFINE_bool(index_in_cache, false, "Keep indexes and filters in the block cache, so that engines have equal memory");
-DEFINE_double(bloom_bits, -1, "Filter bits a key; negative: what the engine's preset has");
+DEFINE_double(bloom_bits, -1, "Filter bits per key; negative: what the engine's preset has");
 DEFINE_int32(
     level0_trigger, -1,
     "Files of level 0 (universal: sorted runs) that start a compaction; negative: what the engine's preset has");
@@ -96,7 +96,7 @@ uint64_t KeysOfFlags() { return FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys; }
 struct LoadResult {
   double seconds = 0;
   double settle_seconds = 0;
-  double tenths[kTenths] = {};  // puts a second
+  double tenths[kTenths] = {};  // puts per second
   std::vector<LoadSample> course;
   std::vector<uint32_t> put_nanos;  // of every kTimedPut-th put, sorted
   uint64_t ingested_bytes = 0;

@@ -271,7 +271,8 @@ Engine MakeSilt() {
   Engine silt{};
   silt.name = "silt";
   silt.summary =
-      "Cairn's SILT store, in hash order: level 0 and one sorted level with an index of about a bit a key, no filter.";
+      "Cairn's SILT store, in hash order: level 0 and one sorted level with an index of about a bit per key, no "
+      "filter.";
   silt.key_order = KeyOrder::kHash;
   silt.configure = ConfigureSilt;
   silt.open = OpenCairn;
@@ -396,7 +397,7 @@ std::vector<Engine> MakeEngines() {
       {"target_file_size_multiplier", kByTrie},
       {"max_compaction_bytes", kByTrie},
       {"min_level_to_compress", kByTrie},
-      {"subcompactions", "has no meaning in a trie: its columns are compacted in parallel already"},
+      {"subcompactions", "has no meaning in a trie: its containers are compacted in parallel already"},
       {"universal_size_ratio", "belongs to --engine=universal"},
       {"universal_min_merge_width", "belongs to --engine=universal"},
       {"universal_max_merge_width", "belongs to --engine=universal"},

@@ -43,7 +43,7 @@ namespace {
 
 using msls::Popularity;
 using msls::Report;
-using msls::Store;
+using msls::StoreShape;
 
 constexpr size_t kKeyBytes = 16;
 
@@ -128,7 +128,7 @@ nlohmann::ordered_json Steps(const Bytes& before, const Bytes& after, double ing
 
 nlohmann::ordered_json Steps(const Report& report) {
   nlohmann::ordered_json json;
-  for (const msls::Step& step : report.breakdown) json[step.name] = step.value;
+  for (const msls::WriteCost& step : report.breakdown) json[step.name] = step.value;
   return json;
 }
 
@@ -264,7 +264,7 @@ int Main(int argc, char** argv) {
   arguments.Switch("optimize", &optimize, "leveled: with the level sizes that the optimizer finds");
   arguments.Number("max-space", &space, "with --optimize: bytes kept for each live byte; 0: no limit", 0, 1e6);
   arguments.Switch("unpaced", &unpaced, "do not wait for compactions after each memtable");
-  arguments.Bytes("write-rate", &device, "bytes a second that flushes and compactions may write, as a slow device");
+  arguments.Bytes("write-rate", &device, "bytes per second that flushes and compactions may write, as a slow device");
   arguments.Number("shift-to", &shift_to, "as many requests again with this skew of the popularity", 0, 8);
   arguments.Switch("tune", &tune, "leveled: with the tuner, which may change level sizes; implies --static-levels");
   arguments.Count("window", &window, "with --tune: flushes between two looks of the tuner", 1);
@@ -287,7 +287,7 @@ int Main(int argc, char** argv) {
   Popularity popularity;
   msls::Status s = Popularity::Zipf(static_cast<double>(keys), zipf, &popularity);
   if (!s.ok()) return arguments.UsageError(s.message());
-  Store store = Store::Default(trie ? msls::Design::kTrie : msls::Design::kRocksDB);
+  StoreShape store = StoreShape::Default(trie ? msls::Design::kTrie : msls::Design::kRocksDB);
   store.log = false;
   // First guesses, for the optimizer; the model is told what was measured.
   store.item_bytes = static_cast<double>(kKeyBytes + value);

@@ -212,7 +212,7 @@ class EveryBenchmarkTest(ProgramTest):
 
     def test_sub_memtables_with_pipelined_writes(self):
         self.expect_every_benchmark(
-            "--engine=leveled", "--memtablerep=cairn.SubMemTable:piece_size=32768", "--enable_pipelined_write"
+            "--engine=leveled", "--memtablerep=cairn.SubMemTable:segment_size=32768", "--enable_pipelined_write"
         )
 
     def test_trie(self):

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "db/simulated_trie.h"
-#include "db/write_brake.h"
+#include "db/write_throttle.h"
 #include "db_bench/keys.h"
 
 DEFINE_uint64(puts, 1000000, "puts");
@@ -110,9 +110,10 @@ class Simulation {
   void Wait(double bytes) {
     constexpr int kSteps = 16;
     for (int step = 0; step < kSteps; ++step) {
-      constexpr double kCrawl = 1e-4;
+      constexpr double kLeastRate = 1e-4;
       const double pressure = std::max(cairn::kMostPressureForSpace * trie_.picker.SpacePressure(), RootPressure());
-      const double rate = pressure == 0 ? 1 : FLAGS_delayed_rate * std::max(kCrawl, cairn::ShareOfFullRate(pressure));
+      const double rate =
+          pressure == 0 ? 1 : FLAGS_delayed_rate * std::max(kLeastRate, cairn::ShareOfFullRate(pressure));
       const double end = now_ + bytes / kSteps / rate;
       while (!running_.empty() && running_.begin()->first <= end) Advance(running_.begin()->first);
       now_ = end;

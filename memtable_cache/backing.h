@@ -1,10 +1,10 @@
-// Where the bytes of a pool lie: the seam between the pool, which knows pieces, and a kind of memory.
+// Where the bytes of a pool lie: the seam between the pool, which knows segments, and a kind of memory.
 //
 // Plain memory is here; persistent memory and locked cache are other implementations. A backing that is durable also
-// sees each step of a piece's life, in the order in which they happen.
+// sees each step of a segment's life, in the order in which they happen.
 //
-// Thread-safety: Map, Unmap, CopyOut, Split, Join, Claim and Free are called under the pool's mutex or about a piece
-// that only the caller knows. FinishEntry and Publish are called by the one writer that has claimed the piece.
+// Thread-safety: Map, Unmap, CopyOut, Split, Join, Claim and Free are called under the pool's mutex or about a segment
+// that only the caller knows. FinishEntry and Publish are called by the one writer that has claimed the segment.
 
 #pragma once
 
@@ -18,9 +18,9 @@
 
 namespace cairn {
 
-// The bytes of a piece: a header, in it a 64-bit word (see piece.h), then entries without a gap, each a header that
+// The bytes of a segment: a header, in it a 64-bit word (see segment.h), then entries without a gap, each a header that
 // begins with its length (u32) and the bytes themselves, padded.
-struct PieceLayout {
+struct SegmentLayout {
   size_t header_bytes = 64;
   size_t word_offset = 0;
   size_t entry_header_bytes = 4;
@@ -31,8 +31,8 @@ struct PieceLayout {
   }
 };
 
-// Whose piece it is.
-struct PieceOwner {
+// Whose segment it is.
+struct SegmentOwner {
   uint64_t memtable = 0;  // unique in the pool
   uint32_t column_family = 0;
 };
@@ -41,46 +41,46 @@ class Backing {
  public:
   virtual ~Backing() = default;
 
-  const PieceLayout& layout() const { return layout_; }
+  const SegmentLayout& layout() const { return layout_; }
 
-  // A region for pieces: `bytes`, a multiple of `kRegionBytes`, aligned to it. NoSpace when there is no more; then the
-  // pool waits for memtables to die, or takes plain memory, if nothing is promised about the bytes.
+  // A region for segments: `bytes`, a multiple of `kRegionBytes`, aligned to it. NoSpace when there is no more; then
+  // the pool waits for memtables to die, or takes plain memory, if nothing is promised about the bytes.
   virtual rocksdb::Status Map(size_t bytes, char** region) = 0;
   virtual void Unmap(char* region, size_t bytes) = 0;
   // Whether Unmap gives memory back while the pool is in use.
   virtual bool takes_back() const { return true; }
 
-  // Whether sealed pieces are copied to a store of their own, so that the pool's pages are used again at once.
+  // Whether sealed segments are copied to a store of their own, so that the pool's pages are used again at once.
   virtual bool copies_out() const { return false; }
-  // The piece's first `used` bytes are copied past the cache, and then the same addresses are mapped to the copy:
-  // readers do not notice. *fresh: other addresses, of the same length, with the pages that the piece had.
-  virtual rocksdb::Status CopyOut(char* piece, size_t used, size_t bytes, char** fresh);
+  // The segment's first `used` bytes are copied past the cache, and then the same addresses are mapped to the copy:
+  // readers do not notice. *fresh: other addresses, of the same length, with the pages that the segment had.
+  virtual rocksdb::Status CopyOut(char* segment, size_t used, size_t bytes, char** fresh);
   // Nobody reads the copy at these addresses any more.
-  virtual void DropCopy(char* piece, size_t bytes) {}
+  virtual void DropCopy(char* segment, size_t bytes) {}
 
   // The hooks of a durable backing, called only if durable().
   virtual bool durable() const { return false; }
-  // A free piece becomes two, of which the first has `bytes`; a free piece and the free one behind it become one.
-  virtual void Split(char* piece, size_t bytes) {}
-  virtual void Join(char* piece) {}
-  virtual void Claim(char* piece, const PieceOwner& owner) {}
-  virtual void Free(char* piece) {}
+  // A free segment becomes two, of which the first has `bytes`; a free segment and the free one behind it become one.
+  virtual void Split(char* segment, size_t bytes) {}
+  virtual void Join(char* segment) {}
+  virtual void Claim(char* segment, const SegmentOwner& owner) {}
+  virtual void Free(char* segment) {}
   // `length` bytes at `entry` are about to be published; then they have been.
-  virtual void FinishEntry(char* piece, char* entry, uint32_t length) {}
-  virtual void Publish(char* piece) {}
-  // An entry lies in plain memory instead, because Map said `why`; then all entries of one such piece are in tables, or
-  // of no interest any more.
+  virtual void FinishEntry(char* segment, char* entry, uint32_t length) {}
+  virtual void Publish(char* segment) {}
+  // An entry lies in plain memory instead, because Map said `why`; then all entries of one such segment are in tables,
+  // or of no interest any more.
   virtual void Spilled(const rocksdb::Status& why) {}
   virtual void SpillEnded() {}
   // What the pool has free now, and whether Map has refused to add to it.
   virtual void ReportFree(size_t bytes, bool full) {}
   // No entry will be added to the memtable; it is in a table that the MANIFEST holds.
-  virtual void MemTableSealed(const PieceOwner& owner) {}
-  virtual void MemTableFlushed(const PieceOwner& owner, const std::vector<char*>& pieces) {}
-  // The memtable, to which nothing will be added, is about to be read for its flush; its pieces are about to be freed.
-  // Both may take as long as a disk does, and are called without the pool's mutex.
+  virtual void MemTableSealed(const SegmentOwner& owner) {}
+  virtual void MemTableFlushed(const SegmentOwner& owner, const std::vector<char*>& segments) {}
+  // The memtable, to which nothing will be added, is about to be read for its flush; its segments are about to be
+  // freed. Both may take as long as a disk does, and are called without the pool's mutex.
   virtual void BeforeFlush() {}
-  virtual void BeforeFree(const std::vector<char*>& pieces) {}
+  virtual void BeforeFree(const std::vector<char*>& segments) {}
 
   // One line for the log and for statistics.
   virtual std::string Report() const = 0;
@@ -90,10 +90,10 @@ class Backing {
   static constexpr size_t kSpareBytes = 2 * kRegionBytes;
 
  protected:
-  PieceLayout layout_;
+  SegmentLayout layout_;
 };
 
-// Ordinary memory, on huge pages where the machine gives them. `copy_out`: sealed pieces are copied to another memory
+// Ordinary memory, on huge pages where the machine gives them. `copy_out`: sealed segments are copied to another memory
 // file, as a backing does that has a store of its own; costs a copy, gains nothing on plain memory
 // (docs/sub_memtable.md).
 rocksdb::Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing);
@@ -106,9 +106,9 @@ char* ReserveAligned(size_t bytes);
 // already. False, with errno set, when the kernel refuses.
 bool MapSameBytes(char* at, size_t bytes, int fd, uint64_t offset);
 
-// A sealed piece's first `used` bytes, past the cache. Its word is copied as an atomic: a late writer may still try to
-// claim the piece, in vain.
-void CopyPiece(char* to, const char* from, size_t used, const PieceLayout& layout);
+// A sealed segment's first `used` bytes, past the cache. Its word is copied as an atomic: a late writer may still try
+// to claim the segment, in vain.
+void CopySegment(char* to, const char* from, size_t used, const SegmentLayout& layout);
 
 // memcpy with stores that do not fill the cache; complete (fenced) when it returns.
 void CopyPastCache(char* to, const char* from, size_t length);

@@ -62,7 +62,7 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
   }
   const Status secured = file->SecureBlocks();
   if (!secured.ok()) return secured;
-  if (file->bytes() < kPiecesOffset + kPoolPageBytes || file->bytes() % kPoolPageBytes != 0) {
+  if (file->bytes() < kSegmentsOffset + kPoolPageBytes || file->bytes() % kPoolPageBytes != 0) {
     return Status::InvalidArgument(file->path(), "is too small for a pool, or no multiple of 4096 bytes");
   }
   std::unique_ptr<DurablePool> result(new DurablePool());
@@ -80,17 +80,17 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
                                        : result->file_->bytes();
   result->superblock_.pool = RandomNumber();
   result->superblock_.session = RandomNumber();
-  // No birth of an earlier session comes again: its entries may still lie in the file.
-  result->births_.store(RandomNumber());
+  // No generation of an earlier session comes again: its entries may still lie in the file.
+  result->generations_.store(RandomNumber());
   StoreSuperblock(result->file_.get(), &result->superblock_);
   char* const counters = result->file_->base() + kCountersOffset;
   memset(counters, 0, 2 * kPoolPageBytes);
-  for (const size_t cell : {kPublishedOffset, kPublishedAgainOffset, kNewestTableOffset}) {
-    WordAt(result->file_->base() + cell)->store(EncodeSequenceCell(0), std::memory_order_release);
+  for (const size_t word : {kPublishedOffset, kPublishedAgainOffset, kNewestTableOffset}) {
+    WordAt(result->file_->base() + word)->store(EncodeSequenceWord(0), std::memory_order_release);
   }
   result->file_->Persist(counters, 2 * kPoolPageBytes);
-  result->FormatFree(result->pieces(), result->pieces_bytes());
-  result->regions_[result->pieces()] = {kPiecesOffset, result->pieces_bytes()};
+  result->FormatFree(result->segments(), result->segments_bytes());
+  result->regions_[result->segments()] = {kSegmentsOffset, result->segments_bytes()};
   *pool = std::move(result);
   return Status::OK();
 }
@@ -119,16 +119,16 @@ Status DurablePool::Arm(const std::string& database, const DatabaseDirectory& di
   return SyncOnce(false);
 }
 
-// A free piece, none of whose bytes mean anything yet.
-void DurablePool::FormatFree(char* piece, uint64_t bytes) {
-  PieceHeader header;
+// A free segment, none of whose bytes mean anything yet.
+void DurablePool::FormatFree(char* segment, uint64_t bytes) {
+  SegmentHeader header;
   header.session = superblock_.session;
   header.bytes = bytes;
-  ResetTail(piece);
-  ClearSyncLines(piece);
-  EncodeHeaderLine(header, piece);
-  EncodeHeaderLine(header, piece + kHeaderLineBytes);
-  file_->Persist(piece, kPieceHeaderBytes);
+  ResetTail(segment);
+  ClearSyncLines(segment);
+  EncodeHeaderLine(header, segment);
+  EncodeHeaderLine(header, segment + kHeaderLineBytes);
+  file_->Persist(segment, kSegmentHeaderBytes);
 }
 
 Status DurablePool::Take(uint64_t bytes, char* at) {
@@ -138,13 +138,13 @@ Status DurablePool::Take(uint64_t bytes, char* at) {
   Status s = file_->AllocateAt(offset, bytes);
   if (s.ok()) s = file_->MapAt(at, offset, bytes);
   if (!s.ok()) return s;
-  PieceHeader header = HeaderOf(at);
-  for (auto piece = returned_.find(offset); piece != returned_.end() && piece->first < offset + bytes;) {
-    piece = returned_.erase(piece);
+  SegmentHeader header = HeaderOf(at);
+  for (auto segment = returned_.find(offset); segment != returned_.end() && segment->first < offset + bytes;) {
+    segment = returned_.erase(segment);
   }
   returned_bytes_ -= bytes;
   regions_[at] = {offset, bytes};
-  // It is one piece from here on; what it was made of lies in it.
+  // It is one segment from here on; what it was made of lies in it.
   header.bytes = bytes;
   WriteHeader(at, header);
   return s;
@@ -166,8 +166,8 @@ bool DurablePool::FindReturned(uint64_t bytes, uint64_t* offset) const {
 void DurablePool::GiveBack(char* at, uint64_t bytes) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (!CanGiveBack()) return;
-  const PieceHeader header = HeaderOf(at);
-  if (header.kind != PieceKind::kFree || header.bytes != bytes) return;  // from a time when the pool was frozen
+  const SegmentHeader header = HeaderOf(at);
+  if (header.kind != SegmentKind::kFree || header.bytes != bytes) return;  // from a time when the pool was frozen
   auto region = --regions_.upper_bound(at);
   char* const begin = region->first;
   const Region whole = region->second;
@@ -197,7 +197,7 @@ Status DurablePool::Grow(uint64_t bytes, char* at) {
   if (!s.ok()) return s;
   FormatFree(at, bytes);
   regions_[at] = {offset, bytes};
-  // From here on the new piece must be whole.
+  // From here on the new segment must be whole.
   superblock_.file_bytes = offset + bytes;
   StoreSuperblock(file_.get(), &superblock_);
   return s;
@@ -206,7 +206,7 @@ Status DurablePool::Grow(uint64_t bytes, char* at) {
 // mutex_ is held.
 Status DurablePool::CheckGrowth(uint64_t bytes) const {
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
-  if (limit == 0 || superblock_.file_bytes - kPiecesOffset - returned_bytes_ + bytes <= limit) return Status::OK();
+  if (limit == 0 || superblock_.file_bytes - kSegmentsOffset - returned_bytes_ + bytes <= limit) return Status::OK();
   return Status::NoSpace("the limit is " + std::to_string(limit) + " bytes (pool_file_limit)");
 }
 
@@ -255,8 +255,8 @@ bool DurablePool::HasRoomAgain() {
   const Status s = status().ok() ? Take(Backing::kSpareBytes, at) : status();
   if (s.ok()) {
     for (uint64_t part = 0; part < Backing::kSpareBytes; part += Backing::kRegionBytes) {
-      char* const piece = at + part;
-      if (part + Backing::kRegionBytes < Backing::kSpareBytes) Split(piece, Backing::kRegionBytes);
+      char* const segment = at + part;
+      if (part + Backing::kRegionBytes < Backing::kSpareBytes) Split(segment, Backing::kRegionBytes);
     }
     for (uint64_t part = 0; part < Backing::kSpareBytes; part += Backing::kRegionBytes) {
       GiveBack(at + part, Backing::kRegionBytes);
@@ -344,21 +344,21 @@ uint64_t DurablePool::StoreSyncLines(uint64_t number) {
   uint64_t lines = 0;
   const std::lock_guard<std::mutex> lock(unsynced_mutex_);
   for (auto it = unsynced_.begin(); it != unsynced_.end();) {
-    char* const piece = it->first;
-    const uint64_t word = TailWord(piece)->load(std::memory_order_acquire);
+    char* const segment = it->first;
+    const uint64_t word = TailWord(segment)->load(std::memory_order_acquire);
     if (EntriesOf(word) != EntriesOf(it->second.word)) {
-      const PieceHeader header = HeaderOf(piece);
+      const SegmentHeader header = HeaderOf(segment);
       SyncLine line;
       line.number = number;
       line.session = header.session;
-      line.birth = header.birth;
+      line.generation = header.generation;
       line.memtable = header.memtable;
       line.bytes = header.bytes;
       line.column_family = header.column_family;
       line.tail = static_cast<uint32_t>(TailOf(word));
       line.entries = static_cast<uint32_t>(EntriesOf(word));
       // Into the older line: the last sync that has returned may still be the one that counts.
-      char* const to = piece + kSyncLineOffsets[it->second.line];
+      char* const to = segment + kSyncLineOffsets[it->second.line];
       EncodeSyncLine(line, to);
       file_->Persist(to, kSyncLineBytes);
       it->second = {word, 1 - it->second.line};
@@ -370,9 +370,9 @@ uint64_t DurablePool::StoreSyncLines(uint64_t number) {
   return lines;
 }
 
-void DurablePool::ClearSyncLines(char* piece) {
-  for (const size_t offset : kSyncLineOffsets) memset(piece + offset, 0, kSyncLineBytes);
-  file_->Persist(piece + kSyncLineOffsets[0], 2 * kSyncLineBytes);
+void DurablePool::ClearSyncLines(char* segment) {
+  for (const size_t offset : kSyncLineOffsets) memset(segment + offset, 0, kSyncLineBytes);
+  file_->Persist(segment + kSyncLineOffsets[0], 2 * kSyncLineBytes);
 }
 
 void DurablePool::TouchAllPages() {
@@ -380,7 +380,7 @@ void DurablePool::TouchAllPages() {
     for (uint64_t at = 0; at < bytes; at += kPoolPageBytes) WordAt(begin + at)->fetch_add(0, std::memory_order_relaxed);
   };
   const std::lock_guard<std::mutex> lock(mutex_);
-  touch(file_->base(), kPiecesOffset);
+  touch(file_->base(), kSegmentsOffset);
   for (const auto& [at, region] : regions_) touch(at, region.bytes);
 }
 
@@ -404,16 +404,16 @@ void DurablePool::SyncFlushMarks() {
   SyncTogether(false).PermitUncheckedError();
 }
 
-void DurablePool::BeforeFree(const std::vector<char*>& pieces) {
+void DurablePool::BeforeFree(const std::vector<char*>& segments) {
   if (frozen_.load(std::memory_order_acquire) || !NeedsSync()) return;
   bool unmarked = false;
   {
     const std::lock_guard<std::mutex> lock(unsynced_mutex_);
-    for (char* piece : pieces) {
+    for (char* segment : segments) {
       // Of a dropped column family: no sync line would tell.
-      unsynced_.erase(piece);
-      unmarked = unmarked || (EntriesOf(TailWord(piece)->load(std::memory_order_acquire)) > 0 &&
-                              WordAt(piece + kFlushMarkOffset)->load(std::memory_order_acquire) == 0);
+      unsynced_.erase(segment);
+      unmarked = unmarked || (EntriesOf(TailWord(segment)->load(std::memory_order_acquire)) > 0 &&
+                              WordAt(segment + kFlushMarkOffset)->load(std::memory_order_acquire) == 0);
     }
   }
   if (!unmarked) return SyncFlushMarks();
@@ -428,13 +428,13 @@ DurablePool::SyncCounts DurablePool::sync_counts() const {
 }
 
 bool DurablePool::EverythingFlushed() const {
-  PieceHeader header;
+  SegmentHeader header;
   int line = 0;
   for (const auto& [at, region] : regions_) {
-    for (char* piece = at; piece < at + region.bytes; piece += header.bytes) {
-      if (!DecodePieceHeader(piece, &header, &line)) return false;
-      if (header.kind == PieceKind::kLive && EntriesOf(TailWord(piece)->load(std::memory_order_acquire)) > 0 &&
-          WordAt(piece + kFlushMarkOffset)->load(std::memory_order_acquire) == 0) {
+    for (char* segment = at; segment < at + region.bytes; segment += header.bytes) {
+      if (!DecodeSegmentHeader(segment, &header, &line)) return false;
+      if (header.kind == SegmentKind::kLive && EntriesOf(TailWord(segment)->load(std::memory_order_acquire)) > 0 &&
+          WordAt(segment + kFlushMarkOffset)->load(std::memory_order_acquire) == 0) {
         return false;
       }
     }
@@ -453,24 +453,24 @@ Status DurablePool::Finish() {
   return file_->Sync();
 }
 
-void DurablePool::StoreCell(size_t offset, uint64_t sequence) {
+void DurablePool::StoreWord(size_t offset, uint64_t sequence) {
   // Several threads store; the largest stays.
-  std::atomic<uint64_t>* const cell = WordAt(file_->base() + offset);
-  uint64_t seen = cell->load(std::memory_order_relaxed);
+  std::atomic<uint64_t>* const word = WordAt(file_->base() + offset);
+  uint64_t seen = word->load(std::memory_order_relaxed);
   uint64_t stored = 0;
-  while (!DecodeSequenceCell(seen, &stored) || stored < sequence) {
-    if (cell->compare_exchange_weak(seen, EncodeSequenceCell(sequence), std::memory_order_release,
+  while (!DecodeSequenceWord(seen, &stored) || stored < sequence) {
+    if (word->compare_exchange_weak(seen, EncodeSequenceWord(sequence), std::memory_order_release,
                                     std::memory_order_relaxed)) {
       break;
     }
   }
-  file_->Persist(cell, sizeof(*cell));
+  file_->Persist(word, sizeof(*word));
 }
 
 void DurablePool::Acknowledge(uint64_t sequence) {
   if (acknowledged_.load(std::memory_order_acquire) >= sequence) return;
-  StoreCell(kPublishedOffset, sequence);
-  StoreCell(kPublishedAgainOffset, sequence);
+  StoreWord(kPublishedOffset, sequence);
+  StoreWord(kPublishedAgainOffset, sequence);
   uint64_t seen = acknowledged_.load(std::memory_order_relaxed);
   while (seen < sequence && !acknowledged_.compare_exchange_weak(seen, sequence, std::memory_order_acq_rel)) {
   }
@@ -485,21 +485,21 @@ uint64_t DurablePool::AcknowledgeAll() {
   return sequence;
 }
 
-PieceHeader DurablePool::HeaderOf(const char* piece) const {
-  PieceHeader header;
+SegmentHeader DurablePool::HeaderOf(const char* segment) const {
+  SegmentHeader header;
   int line = 0;
-  const bool valid = DecodePieceHeader(piece, &header, &line);
+  const bool valid = DecodeSegmentHeader(segment, &header, &line);
   assert(valid);
   (void)valid;
   return header;
 }
 
 // First into the line that does not count, so that one is whole at every moment; then into the other, so that either
-// alone says what the piece is.
-void DurablePool::WriteHeader(char* piece, PieceHeader header) {
-  PieceHeader current;
+// alone says what the segment is.
+void DurablePool::WriteHeader(char* segment, SegmentHeader header) {
+  SegmentHeader current;
   int line = 0;
-  const bool valid = DecodePieceHeader(piece, &current, &line);
+  const bool valid = DecodeSegmentHeader(segment, &current, &line);
   assert(valid);
   (void)valid;
   header.version = current.version;
@@ -508,70 +508,70 @@ void DurablePool::WriteHeader(char* piece, PieceHeader header) {
     ++header.version;
     char bytes[kHeaderLineBytes];
     EncodeHeaderLine(header, bytes);
-    memcpy(piece + to * kHeaderLineBytes, bytes, sizeof(bytes));
-    file_->Persist(piece + to * kHeaderLineBytes, sizeof(bytes));
+    memcpy(segment + to * kHeaderLineBytes, bytes, sizeof(bytes));
+    file_->Persist(segment + to * kHeaderLineBytes, sizeof(bytes));
   }
 }
 
-void DurablePool::ResetTail(char* piece) {
-  TailWord(piece)->store(PackTail(0, 0, kPieceHeaderBytes), std::memory_order_release);
-  WordAt(piece + kFlushMarkOffset)->store(0, std::memory_order_release);
-  file_->Persist(piece + kTailWordOffset, 2 * sizeof(uint64_t));
+void DurablePool::ResetTail(char* segment) {
+  TailWord(segment)->store(PackTail(0, 0, kSegmentHeaderBytes), std::memory_order_release);
+  WordAt(segment + kFlushMarkOffset)->store(0, std::memory_order_release);
+  file_->Persist(segment + kTailWordOffset, 2 * sizeof(uint64_t));
 }
 
-char* DurablePool::Split(char* piece, uint64_t bytes) {
-  if (frozen_.load(std::memory_order_acquire)) return piece + bytes;
-  PieceHeader header = HeaderOf(piece);
-  assert(header.kind == PieceKind::kFree && bytes % kPoolPageBytes == 0 && bytes > 0 && bytes < header.bytes);
-  char* const second = piece + bytes;
-  // Inside a free piece, until the first header says otherwise.
+char* DurablePool::Split(char* segment, uint64_t bytes) {
+  if (frozen_.load(std::memory_order_acquire)) return segment + bytes;
+  SegmentHeader header = HeaderOf(segment);
+  assert(header.kind == SegmentKind::kFree && bytes % kPoolPageBytes == 0 && bytes > 0 && bytes < header.bytes);
+  char* const second = segment + bytes;
+  // Inside a free segment, until the first header says otherwise.
   FormatFree(second, header.bytes - bytes);
   header.bytes = bytes;
-  WriteHeader(piece, header);
+  WriteHeader(segment, header);
   return second;
 }
 
-void DurablePool::Join(char* piece) {
+void DurablePool::Join(char* segment) {
   if (frozen_.load(std::memory_order_acquire)) return;
-  PieceHeader header = HeaderOf(piece);
-  const PieceHeader next = HeaderOf(piece + header.bytes);
-  assert(header.kind == PieceKind::kFree && next.kind == PieceKind::kFree);
+  SegmentHeader header = HeaderOf(segment);
+  const SegmentHeader next = HeaderOf(segment + header.bytes);
+  assert(header.kind == SegmentKind::kFree && next.kind == SegmentKind::kFree);
   header.bytes += next.bytes;
-  WriteHeader(piece, header);
+  WriteHeader(segment, header);
 }
 
-void DurablePool::Claim(char* piece, uint64_t memtable, uint32_t column_family, uint32_t ordinal) {
-  PieceHeader header = HeaderOf(piece);
-  assert(header.kind == PieceKind::kFree);
-  ResetTail(piece);
-  ClearSyncLines(piece);
-  header.kind = PieceKind::kLive;
-  header.birth = births_.fetch_add(1, std::memory_order_relaxed) + 1;
+void DurablePool::Claim(char* segment, uint64_t memtable, uint32_t column_family, uint32_t ordinal) {
+  SegmentHeader header = HeaderOf(segment);
+  assert(header.kind == SegmentKind::kFree);
+  ResetTail(segment);
+  ClearSyncLines(segment);
+  header.kind = SegmentKind::kLive;
+  header.generation = generations_.fetch_add(1, std::memory_order_relaxed) + 1;
   header.memtable = memtable;
   header.column_family = column_family;
   header.ordinal = ordinal;
-  WriteHeader(piece, header);
+  WriteHeader(segment, header);
   const std::lock_guard<std::mutex> lock(unsynced_mutex_);
-  unsynced_[piece] = Unsynced();
+  unsynced_[segment] = Unsynced();
 }
 
-void DurablePool::FinishEntry(char* piece, char* entry, uint32_t length) {
+void DurablePool::FinishEntry(char* segment, char* entry, uint32_t length) {
   // Both lines hold it; to decode one each time would cost a checksum.
-  const uint64_t birth = rocksdb::DecodeFixed64(piece + kBirthOffset);
+  const uint64_t generation = rocksdb::DecodeFixed64(segment + kGenerationOffset);
   char* const at = entry - kEntryHeaderBytes;
-  cairn::FinishEntry(birth, length, at);
+  cairn::FinishEntry(generation, length, at);
   file_->Persist(at, EntryBytes(length));
 }
 
 void DurablePool::MoveTo(char* from, char* to) {
-  const PieceHeader source = HeaderOf(from);
+  const SegmentHeader source = HeaderOf(from);
   const uint64_t word = TailWord(from)->load(std::memory_order_acquire);
   ResetTail(to);
-  file_->Copy(to + kPieceHeaderBytes, from + kPieceHeaderBytes, TailOf(word) - kPieceHeaderBytes);
-  const PieceHeader free_piece = HeaderOf(to);
-  assert(free_piece.kind == PieceKind::kFree && TailOf(word) <= free_piece.bytes);
-  PieceHeader copy = source;
-  copy.bytes = free_piece.bytes;
+  file_->Copy(to + kSegmentHeaderBytes, from + kSegmentHeaderBytes, TailOf(word) - kSegmentHeaderBytes);
+  const SegmentHeader free_segment = HeaderOf(to);
+  assert(free_segment.kind == SegmentKind::kFree && TailOf(word) <= free_segment.bytes);
+  SegmentHeader copy = source;
+  copy.bytes = free_segment.bytes;
   ClearSyncLines(to);
   WriteHeader(to, copy);
   TailWord(to)->store(word, std::memory_order_release);
@@ -583,36 +583,36 @@ void DurablePool::MoveTo(char* from, char* to) {
   Free(from);
 }
 
-void DurablePool::MarkFlushed(const std::vector<char*>& pieces) {
-  for (char* piece : pieces) {
-    const PieceHeader header = HeaderOf(piece);
-    WordAt(piece + kFlushMarkOffset)->store(FlushMark(header.session, header.birth), std::memory_order_release);
-    file_->Persist(piece + kFlushMarkOffset, sizeof(uint64_t));
+void DurablePool::MarkFlushed(const std::vector<char*>& segments) {
+  for (char* segment : segments) {
+    const SegmentHeader header = HeaderOf(segment);
+    WordAt(segment + kFlushMarkOffset)->store(FlushMark(header.session, header.generation), std::memory_order_release);
+    file_->Persist(segment + kFlushMarkOffset, sizeof(uint64_t));
   }
   marks_stored_.fetch_add(1, std::memory_order_release);
 }
 
-bool DurablePool::Free(char* piece) {
+bool DurablePool::Free(char* segment) {
   if (frozen_.load(std::memory_order_acquire)) return false;
   {
     const std::lock_guard<std::mutex> lock(unsynced_mutex_);
-    unsynced_.erase(piece);
+    unsynced_.erase(segment);
   }
-  PieceHeader header = HeaderOf(piece);
-  header.kind = PieceKind::kFree;
+  SegmentHeader header = HeaderOf(segment);
+  header.kind = SegmentKind::kFree;
   header.memtable = 0;
   header.column_family = 0;
   header.ordinal = 0;
-  WriteHeader(piece, header);
-  ResetTail(piece);
-  ClearSyncLines(piece);
+  WriteHeader(segment, header);
+  ResetTail(segment);
+  ClearSyncLines(segment);
   return true;
 }
 
-bool DurablePool::IsLive(const char* piece) {
-  PieceHeader header;
+bool DurablePool::IsLive(const char* segment) {
+  SegmentHeader header;
   int line = 0;
-  return DecodePieceHeader(piece, &header, &line) && header.kind == PieceKind::kLive;
+  return DecodeSegmentHeader(segment, &header, &line) && header.kind == SegmentKind::kLive;
 }
 
 }  // namespace cairn

@@ -4,11 +4,11 @@
 // Life: Start (formats the file; nothing in it counts yet) -> the database is opened, its WALs are replayed and flushed
 // -> Arm (from now on every published entry counts) -> writes -> Freeze -> the database is closed -> Finish.
 //
-// Invariants: those of docs/durable_memtable.md, cited as (1) to (7). A piece is named by the address of its header in
-// the file's first mapping, or in another mapping of the same bytes.
+// Invariants: those of docs/durable_memtable.md, cited as (1) to (7). A segment is named by the address of its header
+// in the file's first mapping, or in another mapping of the same bytes.
 //
 // Thread-safety: AcknowledgeAll, Sync, SyncFlushMarks, Resume and the const functions may be called by all threads. Of
-// the others, calls about different pieces may run in parallel; those about one piece may not.
+// the others, calls about different segments may run in parallel; those about one segment may not.
 
 #pragma once
 
@@ -32,7 +32,7 @@ namespace cairn {
 
 class DurablePool {
  public:
-  // Takes the file, which must hold nothing to recover, gives it `bytes` (0: as it is), formats it as one free piece
+  // Takes the file, which must hold nothing to recover, gives it `bytes` (0: as it is), formats it as one free segment
   // and begins a session.
   static rocksdb::Status Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::unique_ptr<DurablePool>* pool);
 
@@ -42,25 +42,25 @@ class DurablePool {
   rocksdb::Status Arm(const std::string& database, const DatabaseDirectory& directory, uint64_t wal,
                       std::function<uint64_t()> latest);
 
-  // No piece will be freed any more: the database is being closed.
+  // No segment will be freed any more: the database is being closed.
   void Freeze() { frozen_.store(true, std::memory_order_release); }
-  // It is not, after all. Pieces that were to be freed meanwhile stay until it is.
+  // It is not, after all. Segments that were to be freed meanwhile stay until it is.
   void Thaw() { frozen_.store(false, std::memory_order_release); }
 
   // The database is closed, the pool frozen. If all of its memtables are in tables, nothing is left to recover.
   rocksdb::Status Finish();
 
-  // The space for pieces that Start has formatted, one free piece at first.
-  char* pieces() const { return file_->base() + kPiecesOffset; }
-  uint64_t pieces_bytes() const { return superblock_.file_bytes - kPiecesOffset; }
+  // The space for segments that Start has formatted, one free segment at first.
+  char* segments() const { return file_->base() + kSegmentsOffset; }
+  uint64_t segments_bytes() const { return superblock_.file_bytes - kSegmentsOffset; }
   PmemFile* file() const { return file_.get(); }
 
-  // The space for pieces does not grow beyond `bytes`; 0: as far as the file system allows.
+  // The space for segments does not grow beyond `bytes`; 0: as far as the file system allows.
   void LimitTo(uint64_t bytes) { limit_.store(bytes, std::memory_order_relaxed); }
-  // Maps `bytes` (a multiple of 4,096) at `at`, one free piece: of what was given back, or the file grows. NoSpace when
-  // that cannot be had.
+  // Maps `bytes` (a multiple of 4,096) at `at`, one free segment: of what was given back, or the file grows. NoSpace
+  // when that cannot be had.
   rocksdb::Status Take(uint64_t bytes, char* at);
-  // The free piece at `at`, of this size, is needed no more: its blocks go back to the file system, all but the first
+  // The free segment at `at`, of this size, is needed no more: its blocks go back to the file system, all but the first
   // page, in which the header stays. The caller unmaps it.
   void GiveBack(char* at, uint64_t bytes);
   bool CanGiveBack() const { return !file_->keeps_size() && !frozen_.load(std::memory_order_acquire); }
@@ -85,9 +85,9 @@ class DurablePool {
   // The same as Sync for the flush marks stored so far: does nothing if they are safe. Before the MANIFEST can forget
   // the tables of flushed memtables.
   void SyncFlushMarks();
-  // Before the pieces of a memtable are freed: what recovery would need of them is not needed any more when this
+  // Before the segments of a memtable are freed: what recovery would need of them is not needed any more when this
   // returns, because a later sync has been told of all others.
-  void BeforeFree(const std::vector<char*>& pieces);
+  void BeforeFree(const std::vector<char*>& segments);
   // Before a memtable is flushed: its table may be recorded only when all of its entries are safe, because recovery
   // knows a flushed memtable by them.
   void SyncForFlush();
@@ -99,51 +99,51 @@ class DurablePool {
   };
   SyncCounts sync_counts() const;
 
-  // Those who cut pieces say how much more (or less) they have free, and whether they could not add to it.
+  // Those who cut segments say how much more (or less) they have free, and whether they could not add to it.
   void CountFree(int64_t bytes, int full);
   // NoSpace if a write of about `bytes` might not find room. Cheap, if the write is small and there is room.
   rocksdb::Status CheckRoom(uint64_t bytes) const;
 
-  // Whether a full pool could grow again by now: its file system may have got room. Then the next piece does.
+  // Whether a full pool could grow again by now: its file system may have got room. Then the next segment does.
   bool HasRoomAgain();
 
-  // Cuts a free piece in two; the first has `bytes`, a multiple of 4,096. Returns the second.
-  char* Split(char* piece, uint64_t bytes);
-  // Makes a free piece and the free one behind it one.
-  void Join(char* piece);
+  // Cuts a free segment in two; the first has `bytes`, a multiple of 4,096. Returns the second.
+  char* Split(char* segment, uint64_t bytes);
+  // Makes a free segment and the free one behind it one.
+  void Join(char* segment);
 
-  // A free piece becomes one of a memtable, empty. Its tail word is {0 entries, state 0, kPieceHeaderBytes}.
-  void Claim(char* piece, uint64_t memtable, uint32_t column_family, uint32_t ordinal);
-  // The piece's tail word, which the pool changes; see PackTail.
-  static std::atomic<uint64_t>* TailWord(char* piece) {
-    return reinterpret_cast<std::atomic<uint64_t>*>(piece + kTailWordOffset);
+  // A free segment becomes one of a memtable, empty. Its tail word is {0 entries, state 0, kSegmentHeaderBytes}.
+  void Claim(char* segment, uint64_t memtable, uint32_t column_family, uint32_t ordinal);
+  // The segment's tail word, which the pool changes; see PackTail.
+  static std::atomic<uint64_t>* TailWord(char* segment) {
+    return reinterpret_cast<std::atomic<uint64_t>*>(segment + kTailWordOffset);
   }
-  // The entry's `length` bytes are at `entry`, kEntryHeaderBytes behind the piece's tail: completes and persists it
+  // The entry's `length` bytes are at `entry`, kEntryHeaderBytes behind the segment's tail: completes and persists it
   // (2). The caller then moves the tail by EntryBytes(length) and calls PersistTail.
-  void FinishEntry(char* piece, char* entry, uint32_t length);
-  void PersistTail(char* piece) { file_->Persist(piece + kTailWordOffset, sizeof(uint64_t)); }
+  void FinishEntry(char* segment, char* entry, uint32_t length);
+  void PersistTail(char* segment) { file_->Persist(segment + kTailWordOffset, sizeof(uint64_t)); }
 
-  // `to`, a free piece of at least the size up to the tail, becomes the copy of the live `from`, which becomes free.
+  // `to`, a free segment of at least the size up to the tail, becomes the copy of the live `from`, which becomes free.
   // The entries are copied past the cache.
   void MoveTo(char* from, char* to);
 
-  // The memtable of all these pieces is in a table that the MANIFEST holds (6).
-  void MarkFlushed(const std::vector<char*>& pieces);
-  // A live piece becomes free, unless the pool is frozen (7); whether it did.
-  bool Free(char* piece);
+  // The memtable of all these segments is in a table that the MANIFEST holds (6).
+  void MarkFlushed(const std::vector<char*>& segments);
+  // A live segment becomes free, unless the pool is frozen (7); whether it did.
+  bool Free(char* segment);
 
   // Everything up to the sequence returned is published, and may be acknowledged when this returns (3). To be called
   // when a write has returned, and by a memtable that becomes read-only (5).
   uint64_t AcknowledgeAll();
   // The MANIFEST holds the table of this file number: tells an older state of the database, restored since.
   void NoteTable(uint64_t file_number) {
-    StoreCell(kNewestTableOffset, file_number);
+    StoreWord(kNewestTableOffset, file_number);
     SyncFlushMarks();
   }
   uint64_t published() const { return acknowledged_.load(std::memory_order_acquire); }
 
-  // Whether the pool's header of this piece says that it is live; for tests and statistics.
-  static bool IsLive(const char* piece);
+  // Whether the pool's header of this segment says that it is live; for tests and statistics.
+  static bool IsLive(const char* segment);
 
  private:
   DurablePool() = default;
@@ -156,15 +156,15 @@ class DurablePool {
   rocksdb::Status SyncOnce(bool asked);
   // How many there were to store.
   uint64_t StoreSyncLines(uint64_t number);
-  void ClearSyncLines(char* piece);
+  void ClearSyncLines(char* segment);
   void TouchAllPages();
   // Whether the medium keeps what was synced only.
   bool NeedsSync() const { return !file_->on_persistent_memory() && armed_.load(std::memory_order_acquire); }
-  void WriteHeader(char* piece, PieceHeader header);
-  PieceHeader HeaderOf(const char* piece) const;
-  void ResetTail(char* piece);
-  void FormatFree(char* piece, uint64_t bytes);
-  void StoreCell(size_t offset, uint64_t sequence);
+  void WriteHeader(char* segment, SegmentHeader header);
+  SegmentHeader HeaderOf(const char* segment) const;
+  void ResetTail(char* segment);
+  void FormatFree(char* segment, uint64_t bytes);
+  void StoreWord(size_t offset, uint64_t sequence);
 
   struct Region {
     uint64_t offset;  // in the file
@@ -179,14 +179,14 @@ class DurablePool {
 
   mutable std::mutex mutex_;  // guards superblock_, regions_, returned_, failure_ and failures_
   Superblock superblock_;
-  std::map<char*, Region> regions_;        // with returned_, tile the file from kPiecesOffset on
-  std::map<uint64_t, uint64_t> returned_;  // what was given back: free pieces, by offset
+  std::map<char*, Region> regions_;        // with returned_, tile the file from kSegmentsOffset on
+  std::map<uint64_t, uint64_t> returned_;  // what was given back: free segments, by offset
   uint64_t returned_bytes_ = 0;
   rocksdb::Status failure_;
   int failures_ = 0;  // that have not ended
   std::atomic<bool> failed_{false};
 
-  // What a sync still has to tell of each live piece; those that are sealed and told of are left out.
+  // What a sync still has to tell of each live segment; those that are sealed and told of are left out.
   struct Unsynced {
     uint64_t word = 0;  // of the last line
     int line = 0;       // the next to write
@@ -216,13 +216,13 @@ class DurablePool {
   std::atomic<int> full_users_{0};
   std::atomic<uint64_t> users_{0};
   std::function<uint64_t()> latest_;
-  std::atomic<uint64_t> births_{0};
+  std::atomic<uint64_t> generations_{0};
   std::atomic<uint64_t> acknowledged_{0};
   std::atomic<bool> armed_{false};
   std::atomic<bool> frozen_{false};
 };
 
-// The pool's tail word: a counter of entries, a state that is the pool's own business, and the offset in the piece
+// The pool's tail word: a counter of entries, a state that is the pool's own business, and the offset in the segment
 // behind the last entry.
 constexpr int kTailBits = 24;
 constexpr int kStateBits = 2;
@@ -231,7 +231,7 @@ constexpr uint64_t PackTail(uint64_t entries, uint64_t state, uint64_t tail) {
 }
 constexpr uint64_t TailOf(uint64_t word) { return word & ((uint64_t{1} << kTailBits) - 1); }
 constexpr uint64_t EntriesOf(uint64_t word) { return word >> (kTailBits + kStateBits); }
-constexpr uint64_t kMaxPieceBytes = (uint64_t{1} << kTailBits) - 1;
+constexpr uint64_t kMaxSegmentBytes = (uint64_t{1} << kTailBits) - 1;
 
 // Of PackTail: nothing will be added.
 constexpr uint64_t kSealedState = 3;

@@ -16,7 +16,7 @@ class DurableBacking : public Backing {
  public:
   DurableBacking(std::shared_ptr<DurablePool> pool, uint64_t limit) : pool_(std::move(pool)), user_(pool_->NextUser()) {
     pool_->LimitTo(limit);
-    layout_.header_bytes = kPieceHeaderBytes;
+    layout_.header_bytes = kSegmentHeaderBytes;
     layout_.word_offset = kTailWordOffset;
     layout_.entry_header_bytes = kEntryHeaderBytes;
     layout_.entry_alignment = 8;
@@ -42,23 +42,23 @@ class DurableBacking : public Backing {
   }
   bool takes_back() const override { return pool_->CanGiveBack(); }
 
-  // With eADR nothing has been flushed: left to the cache, a sealed piece would reach the medium in scattered lines,
+  // With eADR nothing has been flushed: left to the cache, a sealed segment would reach the medium in scattered lines,
   // each of which costs a block. It is written back where it is, in order, and not copied.
   bool copies_out() const override { return pool_->file()->on_persistent_memory() && !pool_->file()->needs_flush(); }
-  Status CopyOut(char* piece, size_t used, size_t bytes, char** fresh) override {
-    pool_->file()->WriteBack(piece, used);
-    return Backing::CopyOut(piece, used, bytes, fresh);
+  Status CopyOut(char* segment, size_t used, size_t bytes, char** fresh) override {
+    pool_->file()->WriteBack(segment, used);
+    return Backing::CopyOut(segment, used, bytes, fresh);
   }
 
   bool durable() const override { return true; }
-  void Split(char* piece, size_t bytes) override { pool_->Split(piece, bytes); }
-  void Join(char* piece) override { pool_->Join(piece); }
-  void Claim(char* piece, const PieceOwner& owner) override {
-    pool_->Claim(piece, user_ << 48 | owner.memtable, owner.column_family, 0);
+  void Split(char* segment, size_t bytes) override { pool_->Split(segment, bytes); }
+  void Join(char* segment) override { pool_->Join(segment); }
+  void Claim(char* segment, const SegmentOwner& owner) override {
+    pool_->Claim(segment, user_ << 48 | owner.memtable, owner.column_family, 0);
   }
-  void Free(char* piece) override { pool_->Free(piece); }
-  void FinishEntry(char* piece, char* entry, uint32_t length) override { pool_->FinishEntry(piece, entry, length); }
-  void Publish(char* piece) override { pool_->PersistTail(piece); }
+  void Free(char* segment) override { pool_->Free(segment); }
+  void FinishEntry(char* segment, char* entry, uint32_t length) override { pool_->FinishEntry(segment, entry, length); }
+  void Publish(char* segment) override { pool_->PersistTail(segment); }
   void Spilled(const Status& why) override { pool_->Fail(why); }
   void SpillEnded() override { pool_->FailureEnded(); }
   void ReportFree(size_t bytes, bool full) override {
@@ -66,13 +66,13 @@ class DurableBacking : public Backing {
     free_ = bytes;
     full_ = static_cast<int>(full);
   }
-  void MemTableSealed(const PieceOwner& /*owner*/) override { pool_->AcknowledgeAll(); }
-  void MemTableFlushed(const PieceOwner& /*owner*/, const std::vector<char*>& pieces) override {
-    pool_->MarkFlushed(pieces);
+  void MemTableSealed(const SegmentOwner& /*owner*/) override { pool_->AcknowledgeAll(); }
+  void MemTableFlushed(const SegmentOwner& /*owner*/, const std::vector<char*>& segments) override {
+    pool_->MarkFlushed(segments);
   }
 
   void BeforeFlush() override { pool_->SyncForFlush(); }
-  void BeforeFree(const std::vector<char*>& pieces) override { pool_->BeforeFree(pieces); }
+  void BeforeFree(const std::vector<char*>& segments) override { pool_->BeforeFree(segments); }
 
   std::string Report() const override {
     const uint64_t returned = pool_->returned_bytes();

@@ -76,16 +76,16 @@ struct Facts : DatabaseFacts {
 // What a database would do with a pool: memtables of two column families, batches over both, flushes, sealed copies.
 class Workload {
  public:
-  static constexpr uint64_t kPieceBytes = 8192;
-  static constexpr uint64_t kFileBytes = kPiecesOffset + 16 * kPieceBytes;
+  static constexpr uint64_t kSegmentBytes = 8192;
+  static constexpr uint64_t kFileBytes = kSegmentsOffset + 16 * kSegmentBytes;
 
   explicit Workload(uint64_t seed) : random_(seed), path_(NewPath()) {
     std::unique_ptr<PmemFile> file = OpenFile(path_, kFileBytes);
     file_ = file.get();
     EXPECT_TRUE(DurablePool::Start(std::move(file), 0, &pool_).ok());
-    char* rest = pool_->pieces();
+    char* rest = pool_->segments();
     for (int i = 0; i < 15; ++i) {
-      char* const next = pool_->Split(rest, kPieceBytes);
+      char* const next = pool_->Split(rest, kSegmentBytes);
       free_.push_back(rest);
       rest = next;
     }
@@ -134,7 +134,7 @@ class Workload {
  private:
   struct Memtable {
     uint64_t id = 0;
-    std::vector<char*> pieces;
+    std::vector<char*> segments;
     std::vector<uint64_t> sequences;
   };
 
@@ -144,29 +144,29 @@ class Workload {
   }
 
   char* Claim(int family) {
-    char* const piece = free_.back();
+    char* const segment = free_.back();
     free_.pop_back();
     Memtable& memtable = memtables_[family];
-    pool_->Claim(piece, memtable.id, family, static_cast<uint32_t>(memtable.pieces.size()));
-    memtable.pieces.push_back(piece);
-    return piece;
+    pool_->Claim(segment, memtable.id, family, static_cast<uint32_t>(memtable.segments.size()));
+    memtable.segments.push_back(segment);
+    return segment;
   }
 
   void Append(int family, uint64_t sequence) {
     Memtable& memtable = memtables_[family];
     const std::string value(random_() % 200, static_cast<char>('a' + sequence % 26));
     const std::string entry = EntryOf(sequence, "key" + std::to_string(random_() % 50), value);
-    char* piece = memtable.pieces.empty() ? Claim(family) : memtable.pieces.back();
-    uint64_t word = DurablePool::TailWord(piece)->load();
-    if (TailOf(word) + EntryBytes(entry.size()) > kPieceBytes) {
-      piece = Claim(family);
-      word = DurablePool::TailWord(piece)->load();
+    char* segment = memtable.segments.empty() ? Claim(family) : memtable.segments.back();
+    uint64_t word = DurablePool::TailWord(segment)->load();
+    if (TailOf(word) + EntryBytes(entry.size()) > kSegmentBytes) {
+      segment = Claim(family);
+      word = DurablePool::TailWord(segment)->load();
     }
-    char* const at = piece + TailOf(word) + kEntryHeaderBytes;
+    char* const at = segment + TailOf(word) + kEntryHeaderBytes;
     std::copy_n(entry.data(), entry.size(), at);
-    pool_->FinishEntry(piece, at, static_cast<uint32_t>(entry.size()));
-    DurablePool::TailWord(piece)->store(PackTail(EntriesOf(word) + 1, 1, TailOf(word) + EntryBytes(entry.size())));
-    pool_->PersistTail(piece);
+    pool_->FinishEntry(segment, at, static_cast<uint32_t>(entry.size()));
+    DurablePool::TailWord(segment)->store(PackTail(EntriesOf(word) + 1, 1, TailOf(word) + EntryBytes(entry.size())));
+    pool_->PersistTail(segment);
     memtable.sequences.push_back(sequence);
     alive_[sequence] = value;
   }
@@ -203,23 +203,23 @@ class Workload {
     for (const Memtable& memtable : flushed) {
       for (const uint64_t sequence : memtable.sequences) alive_.erase(sequence);
     }
-    for (const Memtable& memtable : flushed) pool_->MarkFlushed(memtable.pieces);
+    for (const Memtable& memtable : flushed) pool_->MarkFlushed(memtable.segments);
     pool_->NoteTable(++last_table_);
     for (const Memtable& memtable : flushed) {
-      pool_->BeforeFree(memtable.pieces);
-      for (char* piece : memtable.pieces) {
-        EXPECT_TRUE(pool_->Free(piece));
-        free_.insert(free_.begin() + random_() % (free_.size() + 1), piece);
+      pool_->BeforeFree(memtable.segments);
+      for (char* segment : memtable.segments) {
+        EXPECT_TRUE(pool_->Free(segment));
+        free_.insert(free_.begin() + random_() % (free_.size() + 1), segment);
       }
     }
   }
 
   void MoveOne() {
     Memtable& memtable = memtables_[random_() % 2];
-    if (!moves_ || memtable.pieces.size() < 2 || free_.empty()) return;
+    if (!moves_ || memtable.segments.size() < 2 || free_.empty()) return;
     char* const to = free_.back();
     free_.pop_back();
-    char*& from = memtable.pieces[random_() % (memtable.pieces.size() - 1)];
+    char*& from = memtable.segments[random_() % (memtable.segments.size() - 1)];
     pool_->MoveTo(from, to);
     free_.push_back(from);
     from = to;
@@ -228,9 +228,9 @@ class Workload {
   void JoinAndSplit() {
     std::sort(free_.begin(), free_.end());
     for (size_t i = 0; i + 1 < free_.size(); ++i) {
-      if (free_[i] + kPieceBytes != free_[i + 1]) continue;
+      if (free_[i] + kSegmentBytes != free_[i + 1]) continue;
       pool_->Join(free_[i]);
-      pool_->Split(free_[i], kPieceBytes);
+      pool_->Split(free_[i], kSegmentBytes);
       break;
     }
     std::shuffle(free_.begin(), free_.end(), random_);
@@ -315,7 +315,7 @@ TEST(DurablePoolTest, ADeviceKeepsItsSizeAndGivesItsRegions) {
   EXPECT_TRUE(file->Resize(kUnit).IsNotSupported());
   PmemFile* const device = file.get();
   std::unique_ptr<DurablePool> pool;
-  ASSERT_OK(DurablePool::Start(std::move(file), kPiecesOffset + kPoolPageBytes, &pool));
+  ASSERT_OK(DurablePool::Start(std::move(file), kSegmentsOffset + kPoolPageBytes, &pool));
   char* const room =
       static_cast<char*>(mmap(nullptr, 5 * kUnit, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   ASSERT_NE(room, MAP_FAILED);
@@ -522,8 +522,8 @@ TEST(DurablePoolTest, AMediumThatForgetsEntriesIsSeen) {
   Medium medium(*workload.file(), NewPath());
   int wrong = 0;
   workload.file()->SetPersistObserver([&](const void* address, size_t length) {
-    const size_t at = (static_cast<const char*>(address) - workload.file()->base() - kPiecesOffset) % 8192;
-    const bool entry = address > workload.file()->base() + kPiecesOffset && at >= kPieceHeaderBytes;
+    const size_t at = (static_cast<const char*>(address) - workload.file()->base() - kSegmentsOffset) % 8192;
+    const bool entry = address > workload.file()->base() + kSegmentsOffset && at >= kSegmentHeaderBytes;
     if (!entry) medium.Persisted(address, length);
   });
   ASSERT_OK(workload.Arm());

@@ -38,7 +38,7 @@ class AnonymousBacking : public Backing {
       munmap(at, bytes);
       return s;
     }
-    // Only advice: without huge pages the first fill of a piece takes a fault every 4 KiB (docs/sub_memtable.md).
+    // Only advice: without huge pages the first fill of a segment takes a fault every 4 KiB (docs/sub_memtable.md).
     if (madvise(at, bytes, MADV_HUGEPAGE) != 0) no_huge_pages_ = errno;
     *region = at;
     return Status::OK();
@@ -86,7 +86,7 @@ class CopyingBacking : public Backing {
 
   bool copies_out() const override { return true; }
 
-  Status CopyOut(char* piece, size_t used, size_t bytes, char** fresh) override {
+  Status CopyOut(char* segment, size_t used, size_t bytes, char** fresh) override {
     std::lock_guard<std::mutex> lock(mutex_);
     // The copy is made at the addresses that will afterwards be the fresh ones: no third mapping is needed.
     char* at = ReserveAligned(bytes);
@@ -96,23 +96,23 @@ class CopyingBacking : public Backing {
       munmap(at, bytes);
       return s;
     }
-    CopyPiece(at, piece, used, layout_);
-    const uint64_t frame = TakeFrame(piece, bytes);
+    CopySegment(at, segment, used, layout_);
+    const uint64_t frame = TakeFrame(segment, bytes);
     const uint64_t copy = TakeFrame(at, bytes);
     // The kernel replaces a mapping under its lock: a reader that faults meanwhile waits, and finds the copy.
-    s = MapFrames(piece, copy, bytes);
+    s = MapFrames(segment, copy, bytes);
     const bool moved = s.ok();
     if (moved) s = MapFrames(at, frame, bytes);
     *fresh = at;
     if (s.ok()) return s;
-    // The piece keeps the frames that it has now, and those of which nobody knows go.
-    if (!moved) extents_[piece] = {frame, bytes};
+    // The segment keeps the frames that it has now, and those of which nobody knows go.
+    if (!moved) extents_[segment] = {frame, bytes};
     GiveBackFrames(moved ? frame : copy, bytes);
     munmap(at, bytes);
     return s;
   }
 
-  void DropCopy(char* piece, size_t bytes) override { Discard(piece, bytes); }
+  void DropCopy(char* segment, size_t bytes) override { Discard(segment, bytes); }
 
   std::string Report() const override { return "plain memory, sealed by copy"; }
 
@@ -124,7 +124,7 @@ class CopyingBacking : public Backing {
     return MapFrames(at, offset, bytes);
   }
 
-  // Frames are recorded by page, because pieces are cut and joined.
+  // Frames are recorded by page, because segments are cut and joined.
   Status MapFrames(char* at, uint64_t offset, size_t bytes) {
     if (!MapSameBytes(at, bytes, fd_, offset)) {
       return OutOfMemory("a mapping", bytes);
@@ -189,8 +189,8 @@ char* ReserveAligned(size_t bytes) {
   return aligned;
 }
 
-Status Backing::CopyOut(char* /*piece*/, size_t /*used*/, size_t /*bytes*/, char** /*fresh*/) {
-  return Status::NotSupported("this backing seals pieces in place");
+Status Backing::CopyOut(char* /*segment*/, size_t /*used*/, size_t /*bytes*/, char** /*fresh*/) {
+  return Status::NotSupported("this backing seals segments in place");
 }
 
 Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing) {
@@ -204,7 +204,7 @@ Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing) {
   return s;
 }
 
-void CopyPiece(char* to, const char* from, size_t used, const PieceLayout& layout) {
+void CopySegment(char* to, const char* from, size_t used, const SegmentLayout& layout) {
   using Word = std::atomic<uint64_t>;
   const size_t after = layout.word_offset + sizeof(Word);
   memcpy(to, from, layout.word_offset);

@@ -69,7 +69,7 @@ class PmSimulator {
     bool valid = false;
   };
   struct Block {
-    unsigned present = 0;  // a bit a line
+    unsigned present = 0;  // a bit per line
     std::list<uint64_t>::iterator place;
   };
 
@@ -90,7 +90,7 @@ class PmSimulator {
   std::unordered_map<uint64_t, Block> buffer_;
   std::list<uint64_t> order_;  // most recently used first
   uint64_t run_block_ = ~uint64_t{0};
-  unsigned run_lines_ = 0;  // a bit a line
+  unsigned run_lines_ = 0;  // a bit per line
   uint64_t run_count_ = 0;
   PmCounts counts_;
 };

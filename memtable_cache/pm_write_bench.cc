@@ -19,8 +19,8 @@ namespace cairn {
 namespace {
 
 constexpr uint64_t kCacheBytes = 32 << 20;
-constexpr uint64_t kPieceBytes = 1 << 20;
-constexpr uint64_t kPoolPieces = 12;
+constexpr uint64_t kSegmentBytes = 1 << 20;
+constexpr uint64_t kPoolSegments = 12;
 constexpr int kWriters = 2;
 constexpr uint64_t kStore = uint64_t{1} << 40;  // where sealed copies go
 constexpr uint64_t kPublished = uint64_t{1} << 42;
@@ -68,16 +68,16 @@ class SkipList : public Memtable {
 
 enum class Seal { kNothing, kCopy, kLockedCopy, kFlush, kEachEntry };
 
-// Pieces, a word in the header of each, the published sequence. Sealed pieces stay where the cache puts them, are
+// Segments, a word in the header of each, the published sequence. Sealed segments stay where the cache puts them, are
 // copied to the store while their addresses are used again, or are flushed where they are.
-class Pieces : public Memtable {
+class Segments : public Memtable {
  public:
-  Pieces(PmSimulator* pm, Seal seal) : Memtable(pm), seal_(seal) {
-    for (uint64_t& piece : current_) piece = Next();
+  Segments(PmSimulator* pm, Seal seal) : Memtable(pm), seal_(seal) {
+    for (uint64_t& segment : current_) segment = Next();
   }
   void Insert(int writer, uint64_t bytes) override {
     const uint64_t need = (bytes + 8 + 7) / 8 * 8;
-    if (used_[writer] + need > kPieceBytes) {
+    if (used_[writer] + need > kSegmentBytes) {
       End(current_[writer], used_[writer]);
       current_[writer] = Next();
       used_[writer] = 256;
@@ -96,15 +96,15 @@ class Pieces : public Memtable {
   }
   bool Copies() const { return seal_ == Seal::kCopy || seal_ == Seal::kLockedCopy; }
   uint64_t Next() {
-    const uint64_t piece = next_++;
-    return (Copies() ? piece % kPoolPieces : piece) * kPieceBytes;
+    const uint64_t segment = next_++;
+    return (Copies() ? segment % kPoolSegments : segment) * kSegmentBytes;
   }
-  void End(uint64_t piece, uint64_t used) {
-    if (seal_ == Seal::kFlush) pm_.Flush(piece, used);
+  void End(uint64_t segment, uint64_t used) {
+    if (seal_ == Seal::kFlush) pm_.Flush(segment, used);
     if (!Copies()) return;
-    pm_.Load(piece, used);
+    pm_.Load(segment, used);
     pm_.StoreNonTemporal(kStore + copied_, used);
-    copied_ += kPieceBytes;
+    copied_ += kSegmentBytes;
   }
   const Seal seal_;
   uint64_t next_ = 0;
@@ -146,18 +146,18 @@ int Main(int argc, char** argv) {
     const struct {
       Seal seal;
       const char* name;
-    } ways[] = {{Seal::kEachEntry, "pieces, each entry flushed (no eADR)"},
-                {Seal::kNothing, "pieces, nothing flushed (eADR)"},
-                {Seal::kFlush, "pieces, flushed where they are when sealed"},
-                {Seal::kCopy, "pieces, copied when sealed, used again"},
+    } ways[] = {{Seal::kEachEntry, "segments, each entry flushed (no eADR)"},
+                {Seal::kNothing, "segments, nothing flushed (eADR)"},
+                {Seal::kFlush, "segments, flushed where they are when sealed"},
+                {Seal::kCopy, "segments, copied when sealed, used again"},
                 {Seal::kLockedCopy, "the same, pool in locked cache"}};
     for (const auto& way : ways) {
       PmSimulatorOptions left = options;
-      if (way.seal == Seal::kLockedCopy) left.cache_bytes -= kPoolPieces * kPieceBytes;
+      if (way.seal == Seal::kLockedCopy) left.cache_bytes -= kPoolSegments * kSegmentBytes;
       PmSimulator pm(left);
-      if (way.seal == Seal::kLockedCopy) pm.Lock(0, kPoolPieces * kPieceBytes);
-      Pieces pieces(&pm, way.seal);
-      Run(way.name, &pieces, &pm, megabytes, value_bytes);
+      if (way.seal == Seal::kLockedCopy) pm.Lock(0, kPoolSegments * kSegmentBytes);
+      Segments segments(&pm, way.seal);
+      Run(way.name, &segments, &pm, megabytes, value_bytes);
     }
   }
   return 0;

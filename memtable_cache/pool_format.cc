@@ -47,9 +47,9 @@ uint8_t CheckOfSequence(uint64_t sequence) {
   return crc;
 }
 
-uint32_t EntryCrc(uint64_t birth, uint32_t length, const char* bytes) {
+uint32_t EntryCrc(uint64_t generation, uint32_t length, const char* bytes) {
   char seed[12];
-  EncodeFixed64(seed, birth);
+  EncodeFixed64(seed, generation);
   EncodeFixed32(seed + 8, length);
   return rocksdb::crc32c::Extend(rocksdb::crc32c::Value(seed, sizeof(seed)), bytes, length);
 }
@@ -109,14 +109,14 @@ bool DecodeSuperblock(const char* from, Superblock* superblock) {
   return true;
 }
 
-uint64_t EncodeSequenceCell(uint64_t sequence) {
+uint64_t EncodeSequenceWord(uint64_t sequence) {
   sequence &= kSequenceMask;
   return sequence | uint64_t{CheckOfSequence(sequence)} << 56;
 }
 
-bool DecodeSequenceCell(uint64_t cell, uint64_t* sequence) {
-  *sequence = cell & kSequenceMask;
-  return cell == EncodeSequenceCell(*sequence);
+bool DecodeSequenceWord(uint64_t word, uint64_t* sequence) {
+  *sequence = word & kSequenceMask;
+  return word == EncodeSequenceWord(*sequence);
 }
 
 void EncodeSyncRecord(const SyncRecord& record, char* to) {
@@ -144,7 +144,7 @@ bool DecodeSyncRecord(const char* from, SyncRecord* record) {
 void EncodeSyncLine(const SyncLine& line, char* to) {
   EncodeFixed64(to, line.number);
   EncodeFixed64(to + 8, line.session);
-  EncodeFixed64(to + 16, line.birth);
+  EncodeFixed64(to + 16, line.generation);
   EncodeFixed64(to + 24, line.memtable);
   EncodeFixed32(to + 32, static_cast<uint32_t>(line.bytes / kPoolPageBytes));
   EncodeFixed32(to + 36, line.column_family);
@@ -158,7 +158,7 @@ bool DecodeSyncLine(const char* from, SyncLine* line) {
   if (DecodeFixed32(from + 52) != rocksdb::crc32c::Value(from, kSyncLineBytes - 4)) return false;
   line->number = DecodeFixed64(from);
   line->session = DecodeFixed64(from + 8);
-  line->birth = DecodeFixed64(from + 16);
+  line->generation = DecodeFixed64(from + 16);
   line->memtable = DecodeFixed64(from + 24);
   line->bytes = uint64_t{DecodeFixed32(from + 32)} * kPoolPageBytes;
   line->column_family = DecodeFixed32(from + 36);
@@ -167,10 +167,10 @@ bool DecodeSyncLine(const char* from, SyncLine* line) {
   return line->number != 0;
 }
 
-void EncodeHeaderLine(const PieceHeader& header, char* to) {
+void EncodeHeaderLine(const SegmentHeader& header, char* to) {
   EncodeFixed64(to, header.version);
   EncodeFixed64(to + 8, header.session);
-  EncodeFixed64(to + 16, header.birth);
+  EncodeFixed64(to + 16, header.generation);
   EncodeFixed64(to + 24, header.memtable);
   EncodeFixed64(to + 32, header.bytes);
   EncodeFixed32(to + 40, header.column_family);
@@ -180,51 +180,52 @@ void EncodeHeaderLine(const PieceHeader& header, char* to) {
   EncodeFixed32(to + 60, rocksdb::crc32c::Value(to, 60));
 }
 
-bool DecodeHeaderLine(const char* from, PieceHeader* header) {
+bool DecodeHeaderLine(const char* from, SegmentHeader* header) {
   if (DecodeFixed32(from + 60) != rocksdb::crc32c::Value(from, 60)) return false;
   const uint32_t kind = DecodeFixed32(from + 44);
-  if (kind != static_cast<uint32_t>(PieceKind::kFree) && kind != static_cast<uint32_t>(PieceKind::kLive)) return false;
+  if (kind != static_cast<uint32_t>(SegmentKind::kFree) && kind != static_cast<uint32_t>(SegmentKind::kLive))
+    return false;
   header->version = DecodeFixed64(from);
   header->session = DecodeFixed64(from + 8);
-  header->birth = DecodeFixed64(from + 16);
+  header->generation = DecodeFixed64(from + 16);
   header->memtable = DecodeFixed64(from + 24);
   header->bytes = DecodeFixed64(from + 32);
   header->column_family = DecodeFixed32(from + 40);
-  header->kind = static_cast<PieceKind>(kind);
+  header->kind = static_cast<SegmentKind>(kind);
   header->ordinal = DecodeFixed32(from + 48);
   return true;
 }
 
-bool DecodePieceHeader(const char* piece, PieceHeader* header, int* line) {
-  PieceHeader lines[2];
-  const bool valid[2] = {DecodeHeaderLine(piece, &lines[0]), DecodeHeaderLine(piece + kHeaderLineBytes, &lines[1])};
+bool DecodeSegmentHeader(const char* segment, SegmentHeader* header, int* line) {
+  SegmentHeader lines[2];
+  const bool valid[2] = {DecodeHeaderLine(segment, &lines[0]), DecodeHeaderLine(segment + kHeaderLineBytes, &lines[1])};
   if (!valid[0] && !valid[1]) return false;
   *line = !valid[0] || (valid[1] && lines[1].version > lines[0].version) ? 1 : 0;
   *header = lines[*line];
   return true;
 }
 
-uint64_t FlushMark(uint64_t session, uint64_t birth) {
+uint64_t FlushMark(uint64_t session, uint64_t generation) {
   char bytes[16];
   EncodeFixed64(bytes, session);
-  EncodeFixed64(bytes + 8, birth);
+  EncodeFixed64(bytes + 8, generation);
   const uint64_t mark = XXH3_64bits(bytes, sizeof(bytes));
   return mark != 0 ? mark : 1;
 }
 
-void FinishEntry(uint64_t birth, uint32_t length, char* to) {
+void FinishEntry(uint64_t generation, uint32_t length, char* to) {
   char* const bytes = to + kEntryHeaderBytes;
   memset(bytes + length, 0, EntryBytes(length) - kEntryHeaderBytes - length);
   EncodeFixed32(to, length);
-  EncodeFixed32(to + 4, EntryCrc(birth, length, bytes));
+  EncodeFixed32(to + 4, EntryCrc(generation, length, bytes));
 }
 
-bool DecodeEntry(uint64_t birth, const char* from, size_t limit, Slice* entry) {
+bool DecodeEntry(uint64_t generation, const char* from, size_t limit, Slice* entry) {
   if (limit < kEntryHeaderBytes) return false;
   const uint32_t length = DecodeFixed32(from);
   if (length == 0 || EntryBytes(length) > limit) return false;
   const char* const bytes = from + kEntryHeaderBytes;
-  if (DecodeFixed32(from + 4) != EntryCrc(birth, length, bytes)) return false;
+  if (DecodeFixed32(from + 4) != EntryCrc(generation, length, bytes)) return false;
   for (const char* padding = bytes + length; padding != from + EntryBytes(length); ++padding) {
     if (*padding != 0) return false;
   }

@@ -1,5 +1,5 @@
-// The bytes of a pool file (docs/durable_memtable.md): superblock, sequence cells, header lines of pieces, entries. One
-// encode and one decode function a structure; nothing here knows files or threads.
+// The bytes of a pool file (docs/durable_memtable.md): superblock, sequence words, header lines of segments, entries.
+// One encode and one decode function a structure; nothing here knows files or threads.
 //
 // Thread-safety: the functions touch only what they are given.
 
@@ -16,7 +16,7 @@ namespace cairn {
 constexpr size_t kPoolPageBytes = 4096;
 constexpr size_t kSuperblockBytes = kPoolPageBytes;
 constexpr size_t kCountersOffset = 2 * kPoolPageBytes;
-constexpr size_t kPiecesOffset = 4 * kPoolPageBytes;
+constexpr size_t kSegmentsOffset = 4 * kPoolPageBytes;
 constexpr size_t kMaxDatabaseIdBytes = 128;
 constexpr size_t kMaxDirectoryBytes = 3072;
 
@@ -64,16 +64,16 @@ void EncodeSuperblock(const Superblock& superblock, char* to);
 bool DecodeSuperblock(const char* from, Superblock* superblock);
 
 // A sequence or file number with a check of its own, in one word.
-uint64_t EncodeSequenceCell(uint64_t sequence);
-bool DecodeSequenceCell(uint64_t cell, uint64_t* sequence);
+uint64_t EncodeSequenceWord(uint64_t sequence);
+bool DecodeSequenceWord(uint64_t word, uint64_t* sequence);
 
 // What a sync that has begun will have made safe when it has returned: all entries up to `sequence`, each below the
-// synced tail of its piece.
+// synced tail of its segment.
 struct SyncRecord {
   uint64_t number = 0;  // counts up in a session
   uint64_t session = 0;
   uint64_t sequence = 0;
-  uint64_t lines = 0;  // of pieces that this sync told of
+  uint64_t lines = 0;  // of segments that this sync told of
   bool asked = false;  // a client has asked for a sync in this session
 };
 constexpr size_t kSyncRecordBytes = 64;
@@ -81,37 +81,37 @@ void EncodeSyncRecord(const SyncRecord& record, char* to);
 bool DecodeSyncRecord(const char* from, SyncRecord* record);
 
 constexpr size_t kHeaderLineBytes = 64;
-constexpr size_t kBirthOffset = 16;  // in a header line
+constexpr size_t kGenerationOffset = 16;  // in a header line
 constexpr size_t kTailWordOffset = 2 * kHeaderLineBytes;
 constexpr size_t kFlushMarkOffset = kTailWordOffset + 8;
 constexpr size_t kSyncLineOffsets[2] = {kFlushMarkOffset + 8, kFlushMarkOffset + 64};
-constexpr size_t kPieceHeaderBytes = 256;
+constexpr size_t kSegmentHeaderBytes = 256;
 
-enum class PieceKind : uint32_t { kFree = 1, kLive = 2 };
+enum class SegmentKind : uint32_t { kFree = 1, kLive = 2 };
 
-struct PieceHeader {
+struct SegmentHeader {
   uint64_t version = 0;
   uint64_t session = 0;
-  uint64_t birth = 0;     // unique in a session; never 0 for a live piece
-  uint64_t memtable = 0;  // unique in a session
-  uint64_t bytes = 0;     // of the piece, header included
+  uint64_t generation = 0;  // unique in a session; never 0 for a live segment
+  uint64_t memtable = 0;    // unique in a session
+  uint64_t bytes = 0;       // of the segment, header included
   uint32_t column_family = 0;
-  PieceKind kind = PieceKind::kFree;
+  SegmentKind kind = SegmentKind::kFree;
   uint32_t ordinal = 0;
 };
 
 // `to` has kHeaderLineBytes.
-void EncodeHeaderLine(const PieceHeader& header, char* to);
-bool DecodeHeaderLine(const char* from, PieceHeader* header);
+void EncodeHeaderLine(const SegmentHeader& header, char* to);
+bool DecodeHeaderLine(const char* from, SegmentHeader* header);
 
-// How far a piece was when a sync began. It says all that is needed to read the entries, whatever became of the rest of
-// the header.
+// How far a segment was when a sync began. It says all that is needed to read the entries, whatever became of the rest
+// of the header.
 struct SyncLine {
   uint64_t number = 0;  // of the sync
   uint64_t session = 0;
-  uint64_t birth = 0;
+  uint64_t generation = 0;
   uint64_t memtable = 0;
-  uint64_t bytes = 0;  // of the piece
+  uint64_t bytes = 0;  // of the segment
   uint32_t column_family = 0;
   uint32_t tail = 0;
   uint32_t entries = 0;
@@ -121,21 +121,21 @@ void EncodeSyncLine(const SyncLine& line, char* to);
 bool DecodeSyncLine(const char* from, SyncLine* line);
 
 // The valid line of the higher version; `line` says which (0 or 1). False when both are damaged.
-bool DecodePieceHeader(const char* piece, PieceHeader* header, int* line);
+bool DecodeSegmentHeader(const char* segment, SegmentHeader* header, int* line);
 
-// What the flush mark of a piece holds when its memtable is in a table. Never 0.
-uint64_t FlushMark(uint64_t session, uint64_t birth);
+// What the flush mark of a segment holds when its memtable is in a table. Never 0.
+uint64_t FlushMark(uint64_t session, uint64_t generation);
 
 constexpr size_t kEntryHeaderBytes = 8;
 
-// Bytes that an entry of `length` bytes takes in a piece.
+// Bytes that an entry of `length` bytes takes in a segment.
 constexpr size_t EntryBytes(size_t length) { return (kEntryHeaderBytes + length + 7) / 8 * 8; }
 
 // Writes the header in front of the `length` bytes at `to + kEntryHeaderBytes`, and the zeros behind them.
-void FinishEntry(uint64_t birth, uint32_t length, char* to);
+void FinishEntry(uint64_t generation, uint32_t length, char* to);
 
 // The entry at `from`, of which `limit` bytes may be looked at. False when there is no valid one.
-bool DecodeEntry(uint64_t birth, const char* from, size_t limit, rocksdb::Slice* entry);
+bool DecodeEntry(uint64_t generation, const char* from, size_t limit, rocksdb::Slice* entry);
 
 // RocksDB's memtable entry taken apart. False when it is none.
 struct EntryParts {

@@ -21,9 +21,9 @@ Status Damaged(const PmemFile& file, uint64_t offset, const std::string& what) {
 
 uint64_t WordAt(const PmemFile& file, uint64_t offset) { return rocksdb::DecodeFixed64(file.base() + offset); }
 
-// A live piece whose entries have all been checked.
-struct Piece {
-  PieceHeader header;
+// A live segment whose entries have all been checked.
+struct Segment {
+  SegmentHeader header;
   uint64_t offset = 0;
   bool marked = false;
   bool has_more = false;  // a published entry lies behind the tail
@@ -42,24 +42,24 @@ class PoolReader {
                   "the pool file has " + std::to_string(file_.bytes()) + " bytes instead of " +
                       std::to_string(superblock_.file_bytes));
     }
-    uint64_t offset = kPiecesOffset;
+    uint64_t offset = kSegmentsOffset;
     while (s.ok() && offset < superblock_.file_bytes) {
       uint64_t bytes = 0;
-      s = ReadPiece(offset, &bytes);
+      s = ReadSegment(offset, &bytes);
       offset += bytes;
     }
     return s;
   }
 
   uint64_t published() const { return published_; }
-  std::vector<Piece>& pieces() { return pieces_; }
+  std::vector<Segment>& segments() { return segments_; }
 
  private:
   Status ReadPublished() {
     uint64_t both[2] = {0, 0};
     const size_t offsets[2] = {kPublishedOffset, kPublishedAgainOffset};
     for (int i = 0; i < 2; ++i) {
-      if (!DecodeSequenceCell(WordAt(file_, offsets[i]), &both[i])) {
+      if (!DecodeSequenceWord(WordAt(file_, offsets[i]), &both[i])) {
         return Damaged(file_, offsets[i], "the published sequence is damaged");
       }
     }
@@ -71,78 +71,79 @@ class PoolReader {
     return Status::OK();
   }
 
-  Status ReadPiece(uint64_t offset, uint64_t* bytes) {
-    if (superblock_.file_bytes - offset < kPieceHeaderBytes)
-      return Damaged(file_, offset, "the pieces do not tile the file");
+  Status ReadSegment(uint64_t offset, uint64_t* bytes) {
+    if (superblock_.file_bytes - offset < kSegmentHeaderBytes)
+      return Damaged(file_, offset, "the segments do not tile the file");
     const char* const at = file_.base() + offset;
-    PieceHeader header;
+    SegmentHeader header;
     int line = 0;
-    if (!DecodePieceHeader(at, &header, &line)) return Damaged(file_, offset, "a piece's header is damaged");
-    if (header.session != superblock_.session) return Damaged(file_, offset, "a piece belongs to another session");
-    if (header.bytes < kPieceHeaderBytes || header.bytes % kPoolPageBytes != 0 ||
+    if (!DecodeSegmentHeader(at, &header, &line)) return Damaged(file_, offset, "a segment's header is damaged");
+    if (header.session != superblock_.session) return Damaged(file_, offset, "a segment belongs to another session");
+    if (header.bytes < kSegmentHeaderBytes || header.bytes % kPoolPageBytes != 0 ||
         header.bytes > superblock_.file_bytes - offset) {
-      return Damaged(file_, offset, "a piece's size cannot be");
+      return Damaged(file_, offset, "a segment's size cannot be");
     }
     *bytes = header.bytes;
-    if (header.kind == PieceKind::kFree) return Status::OK();
+    if (header.kind == SegmentKind::kFree) return Status::OK();
     return ReadEntries(offset, header, WordAt(file_, offset + kTailWordOffset));
   }
 
  protected:
-  // Of the piece at `offset`, up to the tail that `word` says.
-  Status ReadEntries(uint64_t offset, const PieceHeader& header, uint64_t word) {
-    // A piece of one entry that is longer than a tail can say.
-    const bool oversize = TailOf(word) == kMaxPieceBytes && EntriesOf(word) == 1;
+  // Of the segment at `offset`, up to the tail that `word` says.
+  Status ReadEntries(uint64_t offset, const SegmentHeader& header, uint64_t word) {
+    // A segment of one entry that is longer than a tail can say.
+    const bool oversize = TailOf(word) == kMaxSegmentBytes && EntriesOf(word) == 1;
     uint64_t tail = TailOf(word);
-    if (oversize) tail = std::min<uint64_t>(header.bytes, kPieceHeaderBytes + OversizeBytes(offset));
-    if (tail < kPieceHeaderBytes || tail > header.bytes || tail % 8 != 0) {
-      return Damaged(file_, offset + kTailWordOffset, "a piece's tail cannot be");
+    if (oversize) tail = std::min<uint64_t>(header.bytes, kSegmentHeaderBytes + OversizeBytes(offset));
+    if (tail < kSegmentHeaderBytes || tail > header.bytes || tail % 8 != 0) {
+      return Damaged(file_, offset + kTailWordOffset, "a segment's tail cannot be");
     }
-    Piece piece;
-    piece.header = header;
-    piece.offset = offset;
+    Segment segment;
+    segment.header = header;
+    segment.offset = offset;
     const uint64_t mark = WordAt(file_, offset + kFlushMarkOffset);
-    piece.marked = mark == FlushMark(header.session, header.birth);
-    if (!piece.marked && mark != 0) return Damaged(file_, offset + kFlushMarkOffset, "a flush mark is damaged");
-    uint64_t at = kPieceHeaderBytes;
+    segment.marked = mark == FlushMark(header.session, header.generation);
+    if (!segment.marked && mark != 0) return Damaged(file_, offset + kFlushMarkOffset, "a flush mark is damaged");
+    uint64_t at = kSegmentHeaderBytes;
     while (at < tail) {
       PoolEntry entry;
       uint64_t length = 0;
       if (!ReadEntry(offset, header, at, tail, &entry, &length)) {
         return Damaged(file_, offset + at, "an entry of the pool is damaged");
       }
-      piece.entries.push_back(entry);
+      segment.entries.push_back(entry);
       at += length;
     }
-    if (piece.entries.size() != EntriesOf(word)) {
+    if (segment.entries.size() != EntriesOf(word)) {
       return Damaged(file_, offset + kTailWordOffset,
-                     "a piece counts " + std::to_string(EntriesOf(word)) + " entries and holds " +
-                         std::to_string(piece.entries.size()));
+                     "a segment counts " + std::to_string(EntriesOf(word)) + " entries and holds " +
+                         std::to_string(segment.entries.size()));
     }
     // What is published lies below the tail: such an entry above it means that the tail is not what it was.
     PoolEntry next;
     uint64_t length = 0;
-    piece.has_more = ReadEntry(offset, header, tail, header.bytes, &next, &length) && next.sequence <= published_;
-    pieces_.push_back(std::move(piece));
+    segment.has_more = ReadEntry(offset, header, tail, header.bytes, &next, &length) && next.sequence <= published_;
+    segments_.push_back(std::move(segment));
     return Status::OK();
   }
 
   const PmemFile& file_;
   const Superblock& superblock_;
   uint64_t published_ = 0;
-  std::vector<Piece> pieces_;
+  std::vector<Segment> segments_;
 
  private:
-  // What an oversize piece's entry takes; damage shows when it is read.
+  // What an oversize segment's entry takes; damage shows when it is read.
   uint64_t OversizeBytes(uint64_t offset) {
-    return EntryBytes(rocksdb::DecodeFixed32(file_.base() + offset + kPieceHeaderBytes));
+    return EntryBytes(rocksdb::DecodeFixed32(file_.base() + offset + kSegmentHeaderBytes));
   }
 
-  bool ReadEntry(uint64_t offset, const PieceHeader& header, uint64_t at, uint64_t end, PoolEntry* entry,
+  bool ReadEntry(uint64_t offset, const SegmentHeader& header, uint64_t at, uint64_t end, PoolEntry* entry,
                  uint64_t* bytes) {
     Slice encoded;
     EntryParts parts;
-    if (!DecodeEntry(header.birth, file_.base() + offset + at, end - at, &encoded) || !SplitEntry(encoded, &parts)) {
+    if (!DecodeEntry(header.generation, file_.base() + offset + at, end - at, &encoded) ||
+        !SplitEntry(encoded, &parts)) {
       return false;
     }
     entry->sequence = parts.sequence;
@@ -155,7 +156,7 @@ class PoolReader {
   }
 };
 
-// Reads what a sync has covered, whatever reached the medium of what came after it: pieces are found by their sync
+// Reads what a sync has covered, whatever reached the medium of what came after it: segments are found by their sync
 // lines, not by those before them.
 class SyncedReader : public PoolReader {
  public:
@@ -164,19 +165,19 @@ class SyncedReader : public PoolReader {
 
   Status Read(const SyncRecord& record) {
     published_ = record.sequence;
-    if (file_.bytes() < kPiecesOffset) return Damaged(file_, file_.bytes(), "the pool file is cut off");
+    if (file_.bytes() < kSegmentsOffset) return Damaged(file_, file_.bytes(), "the pool file is cut off");
     Status s;
     const uint64_t end = file_.bytes() - std::min<uint64_t>(file_.bytes(), kPoolPageBytes);
     uint64_t lines = 0;
-    for (uint64_t offset = kPiecesOffset; s.ok() && offset <= end; offset += kPoolPageBytes) {
+    for (uint64_t offset = kSegmentsOffset; s.ok() && offset <= end; offset += kPoolPageBytes) {
       SyncLine line;
       if (!FindLine(offset, record.number, &line)) continue;
       lines += line.number == record.number ? 1 : 0;
-      s = ReadPieceOf(line, offset);
+      s = ReadSegmentOf(line, offset);
     }
     if (s.ok() && lines != record.lines) {
       s = Damaged(file_, kSyncRecordOffsets[record.number % 2],
-                  "the last sync told of " + std::to_string(record.lines) + " pieces, of which " +
+                  "the last sync told of " + std::to_string(record.lines) + " segments, of which " +
                       std::to_string(lines) + " are there");
     }
     return s;
@@ -198,23 +199,23 @@ class SyncedReader : public PoolReader {
     return found;
   }
 
-  Status ReadPieceOf(const SyncLine& line, uint64_t offset) {
-    Piece piece;
-    piece.header.session = line.session;
-    piece.header.birth = line.birth;
-    piece.header.memtable = line.memtable;
-    piece.header.bytes = line.bytes;
-    piece.header.column_family = line.column_family;
-    piece.header.kind = PieceKind::kLive;
-    piece.offset = offset;
-    piece.marked = WordAt(file_, offset + kFlushMarkOffset) == FlushMark(line.session, line.birth);
-    // Its bytes may be of another piece by now: they were free to be used again.
-    if (piece.marked) pieces_.push_back(piece);
-    if (piece.marked || !database_.HasColumnFamily(line.column_family)) return Status::OK();
-    if (line.bytes > file_.bytes() - offset) return Damaged(file_, offset, "a synced piece is cut off");
-    const Status s = ReadEntries(offset, piece.header, PackTail(line.entries, 0, line.tail));
+  Status ReadSegmentOf(const SyncLine& line, uint64_t offset) {
+    Segment segment;
+    segment.header.session = line.session;
+    segment.header.generation = line.generation;
+    segment.header.memtable = line.memtable;
+    segment.header.bytes = line.bytes;
+    segment.header.column_family = line.column_family;
+    segment.header.kind = SegmentKind::kLive;
+    segment.offset = offset;
+    segment.marked = WordAt(file_, offset + kFlushMarkOffset) == FlushMark(line.session, line.generation);
+    // Its bytes may be of another segment by now: they were free to be used again.
+    if (segment.marked) segments_.push_back(segment);
+    if (segment.marked || !database_.HasColumnFamily(line.column_family)) return Status::OK();
+    if (line.bytes > file_.bytes() - offset) return Damaged(file_, offset, "a synced segment is cut off");
+    const Status s = ReadEntries(offset, segment.header, PackTail(line.entries, 0, line.tail));
     // What lies behind the synced tail was not covered.
-    if (s.ok()) pieces_.back().has_more = false;
+    if (s.ok()) segments_.back().has_more = false;
     return s;
   }
 
@@ -226,13 +227,13 @@ class SyncedReader : public PoolReader {
 // several as one table or each as its own. After a repair, only flush marks tell of an order.
 class FlushedMemtables {
  public:
-  FlushedMemtables(const std::vector<Piece>& pieces, uint64_t first_sequence, const DatabaseFacts& database) {
-    for (const Piece& piece : pieces) {
-      Memtable& memtable = memtables_[piece.header.memtable];
-      memtable.column_family = piece.header.column_family;
-      memtable.marked = memtable.marked || piece.marked;
-      memtable.flushed = memtable.flushed || piece.marked;
-      for (const PoolEntry& entry : piece.entries) {
+  FlushedMemtables(const std::vector<Segment>& segments, uint64_t first_sequence, const DatabaseFacts& database) {
+    for (const Segment& segment : segments) {
+      Memtable& memtable = memtables_[segment.header.memtable];
+      memtable.column_family = segment.header.column_family;
+      memtable.marked = memtable.marked || segment.marked;
+      memtable.flushed = memtable.flushed || segment.marked;
+      for (const PoolEntry& entry : segment.entries) {
         if (entry.sequence <= first_sequence) continue;
         memtable.smallest = std::min(memtable.smallest, entry.sequence);
         memtable.flushed = memtable.flushed || database.TableEndsWith(memtable.column_family, entry.sequence);
@@ -253,7 +254,7 @@ class FlushedMemtables {
     }
   }
 
-  // REQUIRES: one of the pieces is of this memtable.
+  // REQUIRES: one of the segments is of this memtable.
   bool Contains(uint64_t memtable) const { return memtables_.at(memtable).flushed; }
 
  private:
@@ -273,7 +274,7 @@ class FlushedMemtables {
 
 std::string PoolCounts::ToString() const {
   return std::to_string(replayed) + " writes (" + std::to_string(replayed_bytes) + " bytes) recovered from " +
-         std::to_string(pieces) + " pieces; left out: " + std::to_string(flushed) + " already in tables, " +
+         std::to_string(segments) + " segments; left out: " + std::to_string(flushed) + " already in tables, " +
          std::to_string(unacknowledged) + " never acknowledged, " + std::to_string(dropped_family) +
          " of dropped column families, " + std::to_string(older) + " of before" +
          (reason.empty() ? ""
@@ -282,7 +283,7 @@ std::string PoolCounts::ToString() const {
 }
 
 Status ReadSuperblock(const PmemFile& file, Superblock* superblock) {
-  if (file.bytes() >= kPiecesOffset) {
+  if (file.bytes() >= kSegmentsOffset) {
     Superblock copies[2];
     bool valid[2];
     for (int i = 0; i < 2; ++i) valid[i] = DecodeSuperblock(file.base() + i * kPoolPageBytes, &copies[i]);
@@ -293,7 +294,7 @@ Status ReadSuperblock(const PmemFile& file, Superblock* superblock) {
     }
   }
   const char* const begin = file.base();
-  const char* const end = begin + std::min<uint64_t>(file.bytes(), kPiecesOffset);
+  const char* const end = begin + std::min<uint64_t>(file.bytes(), kSegmentsOffset);
   if (std::all_of(begin, end, [](char c) { return c == 0; })) {
     if (file.is_new()) return Status::NotFound(file.path(), "is new");
     // A pool file whose making was interrupted is all zeros; one that has lost its first pages is not.
@@ -304,7 +305,7 @@ Status ReadSuperblock(const PmemFile& file, Superblock* superblock) {
 }
 
 Status ReadNewestTable(const PmemFile& file, uint64_t* number) {
-  return DecodeSequenceCell(WordAt(file, kNewestTableOffset), number)
+  return DecodeSequenceWord(WordAt(file, kNewestTableOffset), number)
              ? Status::OK()
              : Damaged(file, kNewestTableOffset, "the newest table's number is damaged");
 }
@@ -316,7 +317,7 @@ std::vector<SyncRecord> ReadSyncRecords(const PmemFile& file, const Superblock& 
   std::vector<SyncRecord> records;
   for (const size_t offset : kSyncRecordOffsets) {
     SyncRecord record;
-    if (file.bytes() < kPiecesOffset || !DecodeSyncRecord(file.base() + offset, &record) ||
+    if (file.bytes() < kSegmentsOffset || !DecodeSyncRecord(file.base() + offset, &record) ||
         record.session != superblock.session) {
       continue;
     }
@@ -332,22 +333,22 @@ Status Select(const PmemFile& file, const Superblock& superblock, const Database
               std::vector<PoolEntry>* entries, PoolCounts* counts) {
   entries->clear();
   *counts = PoolCounts();
-  const FlushedMemtables flushed(reader->pieces(), superblock.first_sequence, database);
-  std::map<uint64_t, const Piece*> pieces;  // by birth
-  for (const Piece& piece : reader->pieces()) {
+  const FlushedMemtables flushed(reader->segments(), superblock.first_sequence, database);
+  std::map<uint64_t, const Segment*> segments;  // by generation
+  for (const Segment& segment : reader->segments()) {
     // A sealed copy and its original are one; the copy may not have its tail yet.
-    const Piece*& known = pieces[piece.header.birth];
-    if (known == nullptr || known->entries.size() < piece.entries.size()) known = &piece;
+    const Segment*& known = segments[segment.header.generation];
+    if (known == nullptr || known->entries.size() < segment.entries.size()) known = &segment;
   }
-  counts->pieces = pieces.size();
-  for (const auto& [birth, piece] : pieces) {
-    if (piece->has_more) {
+  counts->segments = segments.size();
+  for (const auto& [generation, segment] : segments) {
+    if (segment->has_more) {
       entries->clear();
-      return Damaged(file, piece->offset + kTailWordOffset, "a published entry lies behind a piece's tail");
+      return Damaged(file, segment->offset + kTailWordOffset, "a published entry lies behind a segment's tail");
     }
-    const bool in_table = flushed.Contains(piece->header.memtable);
-    const bool dropped = !database.HasColumnFamily(piece->header.column_family);
-    for (const PoolEntry& entry : piece->entries) {
+    const bool in_table = flushed.Contains(segment->header.memtable);
+    const bool dropped = !database.HasColumnFamily(segment->header.column_family);
+    for (const PoolEntry& entry : segment->entries) {
       if (entry.sequence <= superblock.first_sequence) {
         ++counts->older;
       } else if (entry.sequence > reader->published()) {
@@ -378,8 +379,8 @@ Status Select(const PmemFile& file, const Superblock& superblock, const Database
 // Whether there is an entry for each sequence above `synced` that was published.
 bool IsComplete(PoolReader* reader, uint64_t synced) {
   std::vector<uint64_t> sequences;
-  for (const Piece& piece : reader->pieces()) {
-    for (const PoolEntry& entry : piece.entries) {
+  for (const Segment& segment : reader->segments()) {
+    for (const PoolEntry& entry : segment.entries) {
       if (entry.sequence > synced && entry.sequence <= reader->published()) sequences.push_back(entry.sequence);
     }
   }

@@ -28,7 +28,7 @@ struct PoolEntry {
 
 // What recovery found, for people.
 struct PoolCounts {
-  uint64_t pieces = 0;          // live
+  uint64_t segments = 0;        // live
   uint64_t replayed = 0;        // entries: all below go elsewhere
   uint64_t replayed_bytes = 0;  // of their keys and values
   uint64_t flushed = 0;         // of memtables whose table the MANIFEST holds

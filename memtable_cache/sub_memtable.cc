@@ -18,9 +18,9 @@ namespace cairn {
 
 namespace {
 
-// A memtable takes no piece larger than this part of its write buffer, shared by the cores that write.
-constexpr size_t kPiecesInBuffer = 32;
-// An entry that needs more than this part of a piece gets a piece of its own.
+// A memtable takes no segment larger than this part of its write buffer, shared by the cores that write.
+constexpr size_t kSegmentsInBuffer = 32;
+// An entry that needs more than this part of a segment gets a segment of its own.
 constexpr size_t kOversizePart = 4;
 constexpr size_t kMaxSlots = 256;
 // A run is merged into the one before unless that is so many times as large.
@@ -227,7 +227,7 @@ class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
   bool forward_ = true;
 };
 
-SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<PiecePool> pool,
+SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<SegmentPool> pool,
                          const KeyComparator& comparator, rocksdb::Allocator* allocator, uint32_t column_family)
     : MemTableRep(allocator),
       options_(options),
@@ -249,43 +249,44 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Piec
 
 SubMemTable::~SubMemTable() {
   if (sorter_.joinable()) sorter_.join();
-  if (pool_->backing()->durable()) pool_->backing()->BeforeFree(PoolPieces());
-  for (const auto& piece : pieces_) {
-    if (piece->on_heap) {
+  if (pool_->backing()->durable()) pool_->backing()->BeforeFree(PoolSegments());
+  for (const auto& segment : segments_) {
+    if (segment->on_heap) {
       pool_->backing()->SpillEnded();
-      ::operator delete (piece->base, std::align_val_t{64});
+      ::operator delete (segment->base, std::align_val_t{64});
     } else {
-      pool_->Release(piece->base, piece->bytes, piece->copied_out);
+      pool_->Release(segment->base, segment->bytes, segment->copied_out);
     }
   }
   pool_->Detach(arena_charge_.manager());
 }
 
 rocksdb::KeyHandle SubMemTable::Allocate(size_t length, char** buffer) {
-  Piece* piece = ClaimForWriting(layout_.EntryBytes(length));
-  const size_t tail = PieceWord::Decode(piece->word->load(std::memory_order_relaxed)).tail;
-  char* entry = piece->base + tail;
+  Segment* segment = ClaimForWriting(layout_.EntryBytes(length));
+  const size_t tail = SegmentWord::Decode(segment->word->load(std::memory_order_relaxed)).tail;
+  char* entry = segment->base + tail;
   const auto stored = static_cast<uint32_t>(length);
   memcpy(entry, &stored, sizeof(stored));
-  piece->pending = stored;
+  segment->pending = stored;
   *buffer = entry + layout_.entry_header_bytes;
-  return piece;
+  return segment;
 }
 
 void SubMemTable::Insert(rocksdb::KeyHandle handle) {
-  auto* piece = static_cast<Piece*>(handle);
-  PieceWord word = PieceWord::Decode(piece->word->load(std::memory_order_relaxed));
-  const bool durable = pool_->backing()->durable() && !piece->on_heap;
+  auto* segment = static_cast<Segment*>(handle);
+  SegmentWord word = SegmentWord::Decode(segment->word->load(std::memory_order_relaxed));
+  const bool durable = pool_->backing()->durable() && !segment->on_heap;
   if (durable) {
-    pool_->backing()->FinishEntry(piece->base, piece->base + word.tail + layout_.entry_header_bytes, piece->pending);
+    pool_->backing()->FinishEntry(segment->base, segment->base + word.tail + layout_.entry_header_bytes,
+                                  segment->pending);
   }
-  if (piece->marks != nullptr) AddMark(piece, piece->base + word.tail + layout_.entry_header_bytes, word);
+  if (segment->marks != nullptr) AddMark(segment, segment->base + word.tail + layout_.entry_header_bytes, word);
   ++word.entries;
-  word.tail = std::min(word.tail + layout_.EntryBytes(piece->pending), kMaxPieceTail);
-  word.state = piece->oversize ? PieceState::kSealed : PieceState::kOpen;
-  piece->word->store(word.Encode(), std::memory_order_release);
-  if (durable) pool_->backing()->Publish(piece->base);
-  if (piece->marks == nullptr) return;
+  word.tail = std::min(word.tail + layout_.EntryBytes(segment->pending), kMaxSegmentTail);
+  word.state = segment->oversize ? SegmentState::kSealed : SegmentState::kOpen;
+  segment->word->store(word.Encode(), std::memory_order_release);
+  if (durable) pool_->backing()->Publish(segment->base);
+  if (segment->marks == nullptr) return;
   if (!options_.lazy_index) {
     UpdateHash();
   } else if (word.entries % kHelpEvery == 0) {
@@ -294,29 +295,29 @@ void SubMemTable::Insert(rocksdb::KeyHandle handle) {
   }
 }
 
-void SubMemTable::AddMark(Piece* piece, const char* entry, const PieceWord& word) {
+void SubMemTable::AddMark(Segment* segment, const char* entry, const SegmentWord& word) {
   const EntryKey key = KeyOf(entry);
-  const size_t taken = piece->marks->Add(word.entries, static_cast<uint32_t>(word.tail),
-                                         static_cast<uint16_t>(HashOf(key.user_key)), key.tag);
+  const size_t taken = segment->marks->Add(word.entries, static_cast<uint32_t>(word.tail),
+                                           static_cast<uint16_t>(HashOf(key.user_key)), key.tag);
   if (taken == 0) return;
   ChargeIndex(taken);
   mark_bytes_.fetch_add(taken, std::memory_order_relaxed);
 }
 
-Piece* SubMemTable::ClaimForWriting(size_t entry_bytes) {
+Segment* SubMemTable::ClaimForWriting(size_t entry_bytes) {
   const auto core = static_cast<size_t>(std::max(0, sched_getcpu()));
   for (size_t probe = 0;; ++probe) {
     Slot* slot = &slots_[(core + probe) & slot_mask_];
-    Piece* piece = nullptr;
-    switch (TryClaim(slot, entry_bytes, &piece)) {
+    Segment* segment = nullptr;
+    switch (TryClaim(slot, entry_bytes, &segment)) {
       case Answer::kClaimed:
-        return piece;
+        return segment;
       case Answer::kTooLarge:
-        return OversizePiece(entry_bytes);
+        return OversizeSegment(entry_bytes);
       case Answer::kEmpty:
-        if (entry_bytes > WantedPieceBytes() / kOversizePart) return OversizePiece(entry_bytes);
-        piece = FillSlot(slot, entry_bytes);
-        if (piece != nullptr) return piece;
+        if (entry_bytes > WantedSegmentBytes() / kOversizePart) return OversizeSegment(entry_bytes);
+        segment = FillSlot(slot, entry_bytes);
+        if (segment != nullptr) return segment;
         break;
       case Answer::kBusy:
         pool_->CountMiss();
@@ -326,94 +327,95 @@ Piece* SubMemTable::ClaimForWriting(size_t entry_bytes) {
   }
 }
 
-SubMemTable::Answer SubMemTable::TryClaim(Slot* slot, size_t entry_bytes, Piece** claimed) {
-  Piece* piece = slot->piece.load(std::memory_order_acquire);
-  if (piece == nullptr) return Answer::kEmpty;
-  uint64_t old = piece->word->load(std::memory_order_relaxed);
-  PieceWord word = PieceWord::Decode(old);
-  if (word.state == PieceState::kBusy && piece->writer.load(std::memory_order_relaxed) == Self()) {
-    // RocksDB has given up the entry for which this thread claimed the piece (its checksum did not hold).
-    word.state = PieceState::kOpen;
+SubMemTable::Answer SubMemTable::TryClaim(Slot* slot, size_t entry_bytes, Segment** claimed) {
+  Segment* segment = slot->segment.load(std::memory_order_acquire);
+  if (segment == nullptr) return Answer::kEmpty;
+  uint64_t old = segment->word->load(std::memory_order_relaxed);
+  SegmentWord word = SegmentWord::Decode(old);
+  if (word.state == SegmentState::kBusy && segment->writer.load(std::memory_order_relaxed) == Self()) {
+    // RocksDB has given up the entry for which this thread claimed the segment (its checksum did not hold).
+    word.state = SegmentState::kOpen;
     old = word.Encode();
-    piece->word->store(old, std::memory_order_relaxed);
+    segment->word->store(old, std::memory_order_relaxed);
   }
-  if (word.state != PieceState::kOpen) return Answer::kBusy;
-  const bool fits = word.tail + entry_bytes <= piece->bytes;
-  if (!fits && entry_bytes > piece->bytes / kOversizePart) return Answer::kTooLarge;
-  word.state = fits ? PieceState::kBusy : PieceState::kSealed;
-  if (!piece->word->compare_exchange_strong(old, word.Encode(), std::memory_order_acquire)) return Answer::kBusy;
+  if (word.state != SegmentState::kOpen) return Answer::kBusy;
+  const bool fits = word.tail + entry_bytes <= segment->bytes;
+  if (!fits && entry_bytes > segment->bytes / kOversizePart) return Answer::kTooLarge;
+  word.state = fits ? SegmentState::kBusy : SegmentState::kSealed;
+  if (!segment->word->compare_exchange_strong(old, word.Encode(), std::memory_order_acquire)) return Answer::kBusy;
   if (fits) {
-    piece->writer.store(Self(), std::memory_order_relaxed);
-    *claimed = piece;
+    segment->writer.store(Self(), std::memory_order_relaxed);
+    *claimed = segment;
     return Answer::kClaimed;
   }
-  slot->piece.store(nullptr, std::memory_order_release);
-  SealPiece(piece);
+  slot->segment.store(nullptr, std::memory_order_release);
+  SealSegment(segment);
   return Answer::kEmpty;
 }
 
-Piece* SubMemTable::FillSlot(Slot* slot, size_t entry_bytes) {
-  std::lock_guard<std::mutex> lock(pieces_mutex_);
-  if (slot->piece.load(std::memory_order_relaxed) != nullptr) return nullptr;
-  Piece* piece = AddPiece(layout_.header_bytes + entry_bytes, false);
-  slot->piece.store(piece, std::memory_order_release);
+Segment* SubMemTable::FillSlot(Slot* slot, size_t entry_bytes) {
+  std::lock_guard<std::mutex> lock(segments_mutex_);
+  if (slot->segment.load(std::memory_order_relaxed) != nullptr) return nullptr;
+  Segment* segment = AddSegment(layout_.header_bytes + entry_bytes, false);
+  slot->segment.store(segment, std::memory_order_release);
   ++slots_in_use_;
-  return piece;
+  return segment;
 }
 
-Piece* SubMemTable::OversizePiece(size_t entry_bytes) {
-  std::lock_guard<std::mutex> lock(pieces_mutex_);
+Segment* SubMemTable::OversizeSegment(size_t entry_bytes) {
+  std::lock_guard<std::mutex> lock(segments_mutex_);
   ChargeLocked(kFinalRunBytes);
-  return AddPiece(layout_.header_bytes + entry_bytes, true);
+  return AddSegment(layout_.header_bytes + entry_bytes, true);
 }
 
-size_t SubMemTable::WantedPieceBytes() const {
+size_t SubMemTable::WantedSegmentBytes() const {
   const size_t buffer = std::max(8 * block_bytes_, 2 * charged_.load(std::memory_order_relaxed));
-  return PowerOfTwoUpTo(std::clamp(buffer / kPiecesInBuffer, PiecePool::kGrain, size_t{options_.piece_size}));
+  return PowerOfTwoUpTo(std::clamp(buffer / kSegmentsInBuffer, SegmentPool::kGrain, size_t{options_.segment_size}));
 }
 
-// A piece that the caller has claimed already. pieces_mutex_ is held.
-Piece* SubMemTable::AddPiece(size_t at_least, bool oversize) {
-  auto owned = std::make_unique<Piece>();
-  Piece* piece = owned.get();
-  piece->oversize = oversize;
+// A segment that the caller has claimed already. segments_mutex_ is held.
+Segment* SubMemTable::AddSegment(size_t at_least, bool oversize) {
+  auto owned = std::make_unique<Segment>();
+  Segment* segment = owned.get();
+  segment->oversize = oversize;
   const size_t wanted =
-      oversize ? at_least : std::max(PiecePool::kGrain, WantedPieceBytes() / PowerOfTwoUpTo(slots_in_use_ + 1));
-  const rocksdb::Status claimed = pool_->Claim(at_least, wanted, owner_, &piece->base, &piece->bytes);
+      oversize ? at_least : std::max(SegmentPool::kGrain, WantedSegmentBytes() / PowerOfTwoUpTo(slots_in_use_ + 1));
+  const rocksdb::Status claimed = pool_->Claim(at_least, wanted, owner_, &segment->base, &segment->bytes);
   if (!claimed.ok()) {
     // RocksDB has no way to refuse an entry here. Its own memtables take from the heap, too.
     pool_->backing()->Spilled(claimed);
-    piece->bytes = std::max(at_least, wanted);
-    piece->base = static_cast<char*>(::operator new (piece->bytes, std::align_val_t{64}));
-    piece->on_heap = true;
+    segment->bytes = std::max(at_least, wanted);
+    segment->base = static_cast<char*>(::operator new (segment->bytes, std::align_val_t{64}));
+    segment->on_heap = true;
   }
-  piece->word = reinterpret_cast<std::atomic<uint64_t>*>(piece->base + layout_.word_offset);
-  piece->word->store(PieceWord{0, PieceState::kBusy, layout_.header_bytes}.Encode(), std::memory_order_relaxed);
-  piece->writer.store(Self(), std::memory_order_relaxed);
+  segment->word = reinterpret_cast<std::atomic<uint64_t>*>(segment->base + layout_.word_offset);
+  segment->word->store(SegmentWord{0, SegmentState::kBusy, layout_.header_bytes}.Encode(), std::memory_order_relaxed);
+  segment->writer.store(Self(), std::memory_order_relaxed);
   if (UsesHash()) {
-    piece->marks = std::make_unique<PieceMarks>(oversize ? 1 : piece->bytes / layout_.EntryBytes(kLeastEntryBytes));
+    segment->marks =
+        std::make_unique<SegmentMarks>(oversize ? 1 : segment->bytes / layout_.EntryBytes(kLeastEntryBytes));
   }
-  piece->hashed.tail.store(layout_.header_bytes, std::memory_order_relaxed);
-  piece->sorted.tail.store(layout_.header_bytes, std::memory_order_relaxed);
-  if (pieces_.empty()) {
-    first_to_hash_.store(piece, std::memory_order_release);
-    first_to_sort_.store(piece, std::memory_order_release);
+  segment->hashed.tail.store(layout_.header_bytes, std::memory_order_relaxed);
+  segment->sorted.tail.store(layout_.header_bytes, std::memory_order_relaxed);
+  if (segments_.empty()) {
+    first_to_hash_.store(segment, std::memory_order_release);
+    first_to_sort_.store(segment, std::memory_order_release);
   } else {
-    pieces_.back()->hashed.next.store(piece, std::memory_order_release);
-    pieces_.back()->sorted.next.store(piece, std::memory_order_release);
+    segments_.back()->hashed.next.store(segment, std::memory_order_release);
+    segments_.back()->sorted.next.store(segment, std::memory_order_release);
   }
-  pieces_.push_back(std::move(owned));
-  last_piece_.store(piece, std::memory_order_release);
-  ChargeLocked(piece->bytes);
-  return piece;
+  segments_.push_back(std::move(owned));
+  last_segment_.store(segment, std::memory_order_release);
+  ChargeLocked(segment->bytes);
+  return segment;
 }
 
-void SubMemTable::SealPiece(Piece* piece) {
-  const PieceWord word = piece->Load();
-  if (!piece->on_heap) piece->copied_out = pool_->Seal(piece->base, word.tail, piece->bytes);
-  // A piece costs a lookup what a thousand entries do.
-  if (piece->marks != nullptr && options_.lazy_index) BoundUnhashed(kHelpForSure);
-  std::lock_guard<std::mutex> lock(pieces_mutex_);
+void SubMemTable::SealSegment(Segment* segment) {
+  const SegmentWord word = segment->Load();
+  if (!segment->on_heap) segment->copied_out = pool_->Seal(segment->base, word.tail, segment->bytes);
+  // A segment costs a lookup what a thousand entries do.
+  if (segment->marks != nullptr && options_.lazy_index) BoundUnhashed(kHelpForSure);
+  std::lock_guard<std::mutex> lock(segments_mutex_);
   --slots_in_use_;
   ChargeLocked(word.entries * kFinalRunBytes);
 }
@@ -425,18 +427,18 @@ void SubMemTable::ChargeLocked(size_t bytes) const {
 }
 
 void SubMemTable::ChargeIndex(size_t bytes) const {
-  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  std::lock_guard<std::mutex> lock(segments_mutex_);
   ChargeLocked(bytes);
 }
 
 void SubMemTable::MarkReadOnly() {
-  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  std::lock_guard<std::mutex> lock(segments_mutex_);
   for (size_t i = 0; i <= slot_mask_; ++i) {
-    Piece* piece = slots_[i].piece.exchange(nullptr, std::memory_order_acq_rel);
-    if (piece == nullptr) continue;
-    PieceWord word = piece->Load();
-    word.state = PieceState::kSealed;
-    piece->word->store(word.Encode(), std::memory_order_release);
+    Segment* segment = slots_[i].segment.exchange(nullptr, std::memory_order_acq_rel);
+    if (segment == nullptr) continue;
+    SegmentWord word = segment->Load();
+    word.state = SegmentState::kSealed;
+    segment->word->store(word.Encode(), std::memory_order_release);
     // Not in charged_: RocksDB has added ApproximateMemoryUsage to the sum of its read-only memtables before it calls
     // this, and will take away what it is then.
     arena_charge_.Charge(word.entries * kFinalRunBytes);
@@ -447,39 +449,39 @@ void SubMemTable::MarkReadOnly() {
 
 void SubMemTable::MarkFlushed() {
   if (!pool_->backing()->durable()) return;
-  std::lock_guard<std::mutex> lock(pieces_mutex_);
-  pool_->backing()->MemTableFlushed(owner_, PoolPieces());
+  std::lock_guard<std::mutex> lock(segments_mutex_);
+  pool_->backing()->MemTableFlushed(owner_, PoolSegments());
 }
 
-std::vector<char*> SubMemTable::PoolPieces() const {
+std::vector<char*> SubMemTable::PoolSegments() const {
   std::vector<char*> bases;
-  for (const auto& piece : pieces_) {
-    if (!piece->on_heap) bases.push_back(piece->base);
+  for (const auto& segment : segments_) {
+    if (!segment->on_heap) bases.push_back(segment->base);
   }
   return bases;
 }
 
 bool SubMemTable::RunsAreStale() const {
-  for (const Piece* piece = first_to_sort_.load(std::memory_order_acquire); piece != nullptr;
-       piece = piece->sorted.next.load(std::memory_order_acquire)) {
-    if (piece->Load().tail != piece->sorted.tail.load(std::memory_order_acquire)) return true;
+  for (const Segment* segment = first_to_sort_.load(std::memory_order_acquire); segment != nullptr;
+       segment = segment->sorted.next.load(std::memory_order_acquire)) {
+    if (segment->Load().tail != segment->sorted.tail.load(std::memory_order_acquire)) return true;
   }
   return false;
 }
 
 template <class Visitor, class Finish>
-size_t SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, size_t limit, Visitor&& visit,
-                            Finish&& finish) const {
-  const Piece* const last = last_piece_.load(std::memory_order_acquire);
-  std::atomic<Piece*>* link = first;
+size_t SubMemTable::CatchUp(Segment::Progress Segment::*progress, std::atomic<Segment*>* first, size_t limit,
+                            Visitor&& visit, Finish&& finish) const {
+  const Segment* const last = last_segment_.load(std::memory_order_acquire);
+  std::atomic<Segment*>* link = first;
   size_t visited = 0;
-  for (Piece* piece = first->load(std::memory_order_acquire); piece != nullptr && visited < limit;) {
-    const bool is_last = piece == last;
-    Piece::Progress& mine = piece->*progress;
-    Piece* next = mine.next.load(std::memory_order_acquire);
-    const PieceWord word = piece->Load();
+  for (Segment* segment = first->load(std::memory_order_acquire); segment != nullptr && visited < limit;) {
+    const bool is_last = segment == last;
+    Segment::Progress& mine = segment->*progress;
+    Segment* next = mine.next.load(std::memory_order_acquire);
+    const SegmentWord word = segment->Load();
     const size_t before = visited;
-    PieceWalk walk(*piece, layout_, mine.tail.load(std::memory_order_relaxed), word.tail);
+    SegmentWalk walk(*segment, layout_, mine.tail.load(std::memory_order_relaxed), word.tail);
     while (visited < limit) {
       const char* entry = walk.Next();
       if (entry == nullptr) break;
@@ -491,13 +493,13 @@ size_t SubMemTable::CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*
       mine.entries.store(mine.entries.load(std::memory_order_relaxed) + visited - before, std::memory_order_release);
       mine.tail.store(walk.offset(), std::memory_order_release);
     }
-    // The last piece stays in the list: the next one will be linked to it.
-    if (word.state == PieceState::kSealed && next != nullptr && walk.offset() == word.tail) {
+    // The last segment stays in the list: the next one will be linked to it.
+    if (word.state == SegmentState::kSealed && next != nullptr && walk.offset() == word.tail) {
       link->store(next, std::memory_order_release);
     } else {
       link = &mine.next;
     }
-    piece = is_last ? nullptr : next;
+    segment = is_last ? nullptr : next;
   }
   return visited;
 }
@@ -518,7 +520,7 @@ class SubMemTable::Sorting {
   Sorting& operator=(const Sorting&) = delete;
 
  private:
-  PiecePool* const pool_;
+  SegmentPool* const pool_;
   const size_t bytes_;
   const PassingCharge charge_;
 };
@@ -526,24 +528,24 @@ class SubMemTable::Sorting {
 // By the runs; writers may add to it.
 size_t SubMemTable::CountUnsorted() const {
   size_t entries = 0;
-  for (const Piece* piece = first_to_sort_.load(std::memory_order_acquire); piece != nullptr;
-       piece = piece->sorted.next.load(std::memory_order_acquire)) {
-    const uint64_t sorted = piece->sorted.entries.load(std::memory_order_acquire);
-    entries += piece->Load().entries - sorted;
+  for (const Segment* segment = first_to_sort_.load(std::memory_order_acquire); segment != nullptr;
+       segment = segment->sorted.next.load(std::memory_order_acquire)) {
+    const uint64_t sorted = segment->sorted.entries.load(std::memory_order_acquire);
+    entries += segment->Load().entries - sorted;
   }
   return entries;
 }
 
 size_t SubMemTable::CountEntries() const {
-  std::lock_guard<std::mutex> lock(pieces_mutex_);
+  std::lock_guard<std::mutex> lock(segments_mutex_);
   size_t entries = 0;
-  for (const auto& piece : pieces_) entries += piece->Load().entries;
+  for (const auto& segment : segments_) entries += segment->Load().entries;
   return entries;
 }
 
 void SubMemTable::HelpReaders(uint64_t entries) const {
   if (entries % kHelpForSure == 0) {
-    // As much as the piece may have got since the last time.
+    // As much as the segment may have got since the last time.
     const std::unique_lock<std::mutex> lock = LockSoon(&hash_mutex_);
     UpdateHashLocked(2 * kHelpForSure, Growth::kAny);
   } else {
@@ -603,7 +605,7 @@ void SubMemTable::UpdateHashLocked(size_t limit, Growth growth) const {
     count = 0;
   };
   const size_t added = CatchUp(
-      &Piece::hashed, &first_to_hash_, limit,
+      &Segment::hashed, &first_to_hash_, limit,
       [&](const char* entry) {
         batch[count++] = entry;
         if (count == kHashBatch) finish();
@@ -627,10 +629,10 @@ void SubMemTable::UpdateHashLocked(size_t limit, Growth growth) const {
 
 uint64_t SubMemTable::UnhashedEntries(uint64_t enough) const {
   uint64_t entries = 0;
-  for (const Piece* piece = first_to_hash_.load(std::memory_order_acquire); piece != nullptr && entries < enough;
-       piece = piece->hashed.next.load(std::memory_order_acquire)) {
-    const uint64_t hashed = piece->hashed.entries.load(std::memory_order_acquire);
-    entries += piece->Load().entries - hashed;
+  for (const Segment* segment = first_to_hash_.load(std::memory_order_acquire); segment != nullptr && entries < enough;
+       segment = segment->hashed.next.load(std::memory_order_acquire)) {
+    const uint64_t hashed = segment->hashed.entries.load(std::memory_order_acquire);
+    entries += segment->Load().entries - hashed;
   }
   return entries;
 }
@@ -646,20 +648,22 @@ class SubMemTable::Unhashed {
     most_ = most;
     count_ = at_ = 0;
     seen_ = 0;
-    const Piece* const first = table.first_to_hash_.load(std::memory_order_acquire);
-    // The piece where the wanted version most likely is: what it holds leaves out most of the others, if the key has
+    const Segment* const first = table.first_to_hash_.load(std::memory_order_acquire);
+    // The segment where the wanted version most likely is: what it holds leaves out most of the others, if the key has
     // versions in all of them.
-    const Piece* best = nullptr;
+    const Segment* best = nullptr;
     uint64_t best_tag = 0;
-    for (const Piece* piece = first; piece != nullptr; piece = piece->hashed.next.load(std::memory_order_acquire)) {
-      const uint64_t tag = piece->marks->tags().smallest();
+    for (const Segment* segment = first; segment != nullptr;
+         segment = segment->hashed.next.load(std::memory_order_acquire)) {
+      const uint64_t tag = segment->marks->tags().smallest();
       if (tag > key.tag || tag < best_tag) continue;
-      best = piece;
+      best = segment;
       best_tag = tag;
     }
-    if (best != nullptr) SearchPiece(*best, table.layout_);
-    for (const Piece* piece = first; piece != nullptr; piece = piece->hashed.next.load(std::memory_order_acquire)) {
-      if (piece != best) SearchPiece(*piece, table.layout_);
+    if (best != nullptr) SearchSegment(*best, table.layout_);
+    for (const Segment* segment = first; segment != nullptr;
+         segment = segment->hashed.next.load(std::memory_order_acquire)) {
+      if (segment != best) SearchSegment(*segment, table.layout_);
     }
   }
 
@@ -674,7 +678,7 @@ class SubMemTable::Unhashed {
   void Next() { ++at_; }
 
  private:
-  static constexpr size_t kBlock = PieceMarks::kBlockEntries;
+  static constexpr size_t kBlock = SegmentMarks::kBlockEntries;
 
   struct Found {
     uint64_t tag;
@@ -682,27 +686,27 @@ class SubMemTable::Unhashed {
   };
 
   // Whether there may be wanted versions where tags are in this range.
-  bool MayHold(const PieceMarks::TagRange& tags) const {
+  bool MayHold(const SegmentMarks::TagRange& tags) const {
     return tags.smallest() <= key_.tag && !(full() && tags.largest() < found_[count_ - 1].tag);
   }
 
-  void SearchPiece(const Piece& piece, const PieceLayout& layout) {
-    const uint64_t from = piece.hashed.entries.load(std::memory_order_acquire);
-    const uint64_t to = piece.Load().entries;
+  void SearchSegment(const Segment& segment, const SegmentLayout& layout) {
+    const uint64_t from = segment.hashed.entries.load(std::memory_order_acquire);
+    const uint64_t to = segment.Load().entries;
     if (from >= to) return;
     seen_ += to - from;
-    if (!MayHold(piece.marks->tags())) return;
+    if (!MayHold(segment.marks->tags())) return;
     const size_t first = from / kBlock;
     const size_t last = (to - 1) / kBlock;
     const auto search = [&](size_t block) {
-      SearchBlock(piece, layout, block, block == first ? from % kBlock : 0,
+      SearchBlock(segment, layout, block, block == first ? from % kBlock : 0,
                   block == last ? (to - 1) % kBlock + 1 : kBlock);
     };
     // The most likely block first, likewise.
     size_t best = last;
     uint64_t best_tag = 0;
     for (size_t block = first; last - first > 1 && block <= last; ++block) {
-      const uint64_t tag = piece.marks->block(block).tags.smallest();
+      const uint64_t tag = segment.marks->block(block).tags.smallest();
       if (tag > key_.tag || tag < best_tag) continue;
       best = block;
       best_tag = tag;
@@ -713,12 +717,12 @@ class SubMemTable::Unhashed {
     }
   }
 
-  void SearchBlock(const Piece& piece, const PieceLayout& layout, size_t number, size_t from, size_t to) {
-    const PieceMarks::Block& block = piece.marks->block(number);
+  void SearchBlock(const Segment& segment, const SegmentLayout& layout, size_t number, size_t from, size_t to) {
+    const SegmentMarks::Block& block = segment.marks->block(number);
     if (!MayHold(block.tags)) return;
     uint64_t matches = block.Matches(mark_, from, to);
     if (matches == 0) return;
-    PieceWalk walk(piece, layout, block.offset, block.offset + 1);
+    SegmentWalk walk(segment, layout, block.offset, block.offset + 1);
     const char* entry = walk.NextUnchecked();
     for (size_t at = 0; matches != 0; ++at, matches >>= 1, entry = walk.NextUnchecked()) {
       if ((matches & 1) == 0) continue;
@@ -752,7 +756,7 @@ void SubMemTable::GetHashed(const rocksdb::LookupKey& key, void* argument, bool 
   HashIndex::Versions versions;
   const auto search = [&](size_t most) {
     fresh.Search(*this, wanted, hash, most);
-    // After the search: what has left the pieces' ends meanwhile is in the hash.
+    // After the search: what has left the segments' ends meanwhile is in the hash.
     const HashIndex* const index = hash_.load(std::memory_order_acquire);
     versions = index == nullptr ? HashIndex::Versions() : index->FindHashed(wanted, hash);
   };
@@ -825,7 +829,7 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
   const Sorting sorting(this, most, most * SortedRun::kDenseBytes);
   SortItems items(most);
   CatchUp(
-      &Piece::sorted, &first_to_sort_, most,
+      &Segment::sorted, &first_to_sort_, most,
       [&](const char* entry) {
         items.Add({order_.Prefix(KeyOf(entry).user_key), entry});
       },
@@ -838,9 +842,9 @@ std::shared_ptr<const SortedRun> SubMemTable::SortAll() const {
   const size_t entries = CountEntries();
   const Sorting sorting(this, entries, 0);
   SortItems items(entries);
-  std::lock_guard<std::mutex> lock(pieces_mutex_);
-  for (const auto& piece : pieces_) {
-    PieceWalk walk(*piece, layout_, layout_.header_bytes, piece->Load().tail);
+  std::lock_guard<std::mutex> lock(segments_mutex_);
+  for (const auto& segment : segments_) {
+    SegmentWalk walk(*segment, layout_, layout_.header_bytes, segment->Load().tail);
     for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) {
       items.Add({order_.Prefix(KeyOf(entry).user_key), entry});
     }

@@ -1,18 +1,18 @@
-// A memtable whose entries lie in pieces of a pool. A write appends to the piece of its core and does nothing else; the
-// indexes follow when somebody needs them (docs/sub_memtable.md):
+// A memtable whose entries lie in segments of a pool. A write appends to the segment of its core and does nothing else;
+// the indexes follow when somebody needs them (docs/sub_memtable.md):
 //   - a hash of the keys, for point lookups while the memtable is written;
 //   - sorted runs, for iterators while it is written;
 //   - one sorted run of all entries, once it is read-only: for the flush, iterators, and lookups if there is no hash.
 //
 // Invariants
 //   (1) An entry that was published before a lookup or an iterator began is in the index that it uses, or it is one of
-//       those behind the hash that a lookup finds by their marks (piece_marks.h).
+//       those behind the hash that a lookup finds by their marks (segment_marks.h).
 //   (2) Every index reaches every entry, superseded or not: a snapshot may need it, and the flush counts them.
 //   (3) ApproximateMemoryUsage does not change after MarkReadOnly.
 //   (4) A lookup waits for nobody who brings an index up to date, and adds no more than kReaderHelps entries itself.
 //
 // Thread-safety: as RocksDB's MemTableRep: any number of writers (each its own Allocate, then Insert) and of readers.
-// Lock order: hash_mutex_ or sort_mutex_ -> pieces_mutex_ -> the pool's.
+// Lock order: hash_mutex_ or sort_mutex_ -> segments_mutex_ -> the pool's.
 
 #pragma once
 
@@ -28,8 +28,8 @@
 #include "memtable_cache/arena_charge.h"
 #include "memtable_cache/hash_index.h"
 #include "memtable_cache/key_order.h"
-#include "memtable_cache/piece.h"
-#include "memtable_cache/piece_pool.h"
+#include "memtable_cache/segment.h"
+#include "memtable_cache/segment_pool.h"
 #include "memtable_cache/sorted_run.h"
 #include "rocksdb/memtablerep.h"
 
@@ -40,7 +40,7 @@ using RunSet = std::vector<std::shared_ptr<const SortedRun>>;
 
 class SubMemTable : public rocksdb::MemTableRep {
  public:
-  SubMemTable(const SubMemTableOptions& options, std::shared_ptr<PiecePool> pool, const KeyComparator& comparator,
+  SubMemTable(const SubMemTableOptions& options, std::shared_ptr<SegmentPool> pool, const KeyComparator& comparator,
               rocksdb::Allocator* allocator, uint32_t column_family);
   ~SubMemTable() override;
 
@@ -77,22 +77,22 @@ class SubMemTable : public rocksdb::MemTableRep {
   static constexpr uint64_t kManyUnhashed = 64;
 
  private:
-  // The piece of a core; another thread of the same core may be in it.
+  // The segment of a core; another thread of the same core may be in it.
   struct alignas(64) Slot {
-    std::atomic<Piece*> piece{nullptr};
+    std::atomic<Segment*> segment{nullptr};
   };
 
-  Piece* ClaimForWriting(size_t entry_bytes);
-  // What a slot answers to a writer: its piece is the writer's now; it has no piece; another thread is in its piece;
-  // its piece has no room, but is too good to be sealed for one large entry.
+  Segment* ClaimForWriting(size_t entry_bytes);
+  // What a slot answers to a writer: its segment is the writer's now; it has no segment; another thread is in its
+  // segment; its segment has no room, but is too good to be sealed for one large entry.
   enum class Answer { kClaimed, kEmpty, kBusy, kTooLarge };
-  Answer TryClaim(Slot* slot, size_t entry_bytes, Piece** claimed);
-  // A new piece, claimed, for a slot that has none; null if it has got one meanwhile.
-  Piece* FillSlot(Slot* slot, size_t entry_bytes);
-  Piece* OversizePiece(size_t entry_bytes);
-  Piece* AddPiece(size_t at_least, bool oversize);
-  void SealPiece(Piece* piece);
-  size_t WantedPieceBytes() const;
+  Answer TryClaim(Slot* slot, size_t entry_bytes, Segment** claimed);
+  // A new segment, claimed, for a slot that has none; null if it has got one meanwhile.
+  Segment* FillSlot(Slot* slot, size_t entry_bytes);
+  Segment* OversizeSegment(size_t entry_bytes);
+  Segment* AddSegment(size_t at_least, bool oversize);
+  void SealSegment(Segment* segment);
+  size_t WantedSegmentBytes() const;
   void ChargeLocked(size_t bytes) const;
   void ChargeIndex(size_t bytes) const;
 
@@ -104,8 +104,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   // Calls callback(argument, entry) for the versions of the key, newest first, until it returns false.
   void GetHashed(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*));
   void GetSorted(const rocksdb::Slice& internal_key, void* argument, bool (*callback)(void*, const char*));
-  void AddMark(Piece* piece, const char* entry, const PieceWord& word);
-  // After a writer's `entries`-th entry in a piece: its part of the indexing, if there are lookups.
+  void AddMark(Segment* segment, const char* entry, const SegmentWord& word);
+  // After a writer's `entries`-th entry in a segment: its part of the indexing, if there are lookups.
   void HelpReaders(uint64_t entries) const;
   // A writer has published so many more entries: if those without a hash are too many, adds as many to it.
   void BoundUnhashed(uint64_t entries) const;
@@ -121,23 +121,23 @@ class SubMemTable : public rocksdb::MemTableRep {
   void UpdateHashLocked(size_t limit, Growth growth) const;
   // Calls visit(entry) for every entry that is new to an index and was published before, at most `limit` of them; how
   // many they were. The caller holds the index's mutex. Writers may be as fast as this is: what they publish meanwhile
-  // is left to the next call. finish() is called before a piece's progress is stored: from then on, readers rely on the
-  // index.
+  // is left to the next call. finish() is called before a segment's progress is stored: from then on, readers rely on
+  // the index.
   template <class Visitor, class Finish>
-  size_t CatchUp(Piece::Progress Piece::*progress, std::atomic<Piece*>* first, size_t limit, Visitor&& visit,
+  size_t CatchUp(Segment::Progress Segment::*progress, std::atomic<Segment*>* first, size_t limit, Visitor&& visit,
                  Finish&& finish) const;
   size_t CountEntries() const;
   size_t CountUnsorted() const;
   class Sorting;
-  // Those that are not on the heap. pieces_mutex_ is held, or nobody else knows the memtable.
-  std::vector<char*> PoolPieces() const;
+  // Those that are not on the heap. segments_mutex_ is held, or nobody else knows the memtable.
+  std::vector<char*> PoolSegments() const;
   std::shared_ptr<const SortedRun> SortAll() const;
   void AddRun(std::shared_ptr<const SortedRun> run) const;
 
   const SubMemTableOptions options_;
-  const std::shared_ptr<PiecePool> pool_;
-  const PieceLayout layout_;
-  const PieceOwner owner_;
+  const std::shared_ptr<SegmentPool> pool_;
+  const SegmentLayout layout_;
+  const SegmentOwner owner_;
   const KeyOrder order_;
   const KeyHash hash_function_;  // of the hash and the marks; nobody knows its seed
   const size_t block_bytes_;     // of the arena: an eighth of the write buffer
@@ -150,14 +150,14 @@ class SubMemTable : public rocksdb::MemTableRep {
   size_t slot_mask_;
   std::unique_ptr<Slot[]> slots_;
 
-  std::atomic<Piece*> last_piece_{nullptr};
-  mutable std::mutex pieces_mutex_;  // guards what follows, and charges
-  std::vector<std::unique_ptr<Piece>> pieces_;
+  std::atomic<Segment*> last_segment_{nullptr};
+  mutable std::mutex segments_mutex_;  // guards what follows, and charges
+  std::vector<std::unique_ptr<Segment>> segments_;
   size_t slots_in_use_ = 0;
 
-  mutable std::mutex hash_mutex_;                       // of the hash's only writer
-  mutable std::atomic<Piece*> first_to_hash_{nullptr};  // the list of pieces that the hash is not done with
-  mutable std::atomic<HashIndex*> hash_{nullptr};       // null: nobody has looked anything up
+  mutable std::mutex hash_mutex_;                         // of the hash's only writer
+  mutable std::atomic<Segment*> first_to_hash_{nullptr};  // the list of segments that the hash is not done with
+  mutable std::atomic<HashIndex*> hash_{nullptr};         // null: nobody has looked anything up
   mutable std::unique_ptr<HashIndex> hash_owner_;
   mutable size_t hash_charged_ = 0;
   mutable std::atomic<bool> looked_up_{false};  // lately; writers reset it
@@ -168,8 +168,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   mutable std::atomic<bool> sorting_{false};
   mutable std::thread sorter_;
 
-  mutable std::mutex sort_mutex_;                       // guards what follows
-  mutable std::atomic<Piece*> first_to_sort_{nullptr};  // the list of pieces that the runs are not done with
+  mutable std::mutex sort_mutex_;                         // guards what follows
+  mutable std::atomic<Segment*> first_to_sort_{nullptr};  // the list of segments that the runs are not done with
   mutable std::shared_ptr<const RunSet> runs_;
   mutable size_t runs_charged_ = 0;
 };

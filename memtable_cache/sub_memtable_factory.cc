@@ -20,7 +20,7 @@ using rocksdb::Status;
 const OptionTypes& SubMemTableOptionTypes() {
   static const SubMemTableOptions* const defaults = new SubMemTableOptions();
   static const OptionTypes all = {
-      {"piece_size", {offsetof(SubMemTableOptions, piece_size), OptionType::kUInt64T}},
+      {"segment_size", {offsetof(SubMemTableOptions, segment_size), OptionType::kUInt64T}},
       {"pool_size", {offsetof(SubMemTableOptions, pool_size), OptionType::kUInt64T}},
       {"copy_on_seal", {offsetof(SubMemTableOptions, copy_on_seal), OptionType::kBoolean}},
       {"durable", {offsetof(SubMemTableOptions, durable), OptionType::kBoolean}},
@@ -39,9 +39,9 @@ const OptionTypes& SubMemTableOptionTypes() {
 }  // namespace
 
 Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
-  const uint64_t size = options.piece_size;
-  if (size < PiecePool::kGrain || size > Backing::kRegionBytes || (size & (size - 1)) != 0) {
-    return Status::InvalidArgument("sub-MemTable option piece_size is " + std::to_string(size),
+  const uint64_t size = options.segment_size;
+  if (size < SegmentPool::kGrain || size > Backing::kRegionBytes || (size & (size - 1)) != 0) {
+    return Status::InvalidArgument("sub-MemTable option segment_size is " + std::to_string(size),
                                    "it may be a power of two from 4K to 2M");
   }
   if (options.locked_cache != 0 && (options.durable || options.copy_on_seal)) {
@@ -72,8 +72,8 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
   if (ours == nullptr) {
     return Status::NotSupported(std::string("memtables of ") + factory.Name(), "have no pool of sub-MemTables");
   }
-  const std::shared_ptr<PiecePool> shared = ours->pool(nullptr);
-  const PiecePool::Stats pool = shared->GetStats();
+  const std::shared_ptr<SegmentPool> shared = ours->pool(nullptr);
+  const SegmentPool::Stats pool = shared->GetStats();
   stats->backing = shared->backing()->Report();
   stats->claimed_bytes = pool.claimed_bytes;
   stats->copied_bytes = pool.copied_bytes;
@@ -81,7 +81,7 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
   stats->claims = pool.claims;
   stats->misses = pool.misses;
   stats->halvings = pool.halvings;
-  stats->piece_bytes = pool.piece_bytes;
+  stats->segment_bytes = pool.segment_bytes;
   stats->sorting_bytes = pool.sorting_bytes;
   stats->most_sorting_bytes = pool.most_sorting_bytes;
   return Status::OK();
@@ -89,7 +89,7 @@ Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTab
 
 std::string SubMemTableStatsToTable(const SubMemTableStats& stats) {
   return "memtables: " + BytesText(stats.claimed_bytes + stats.copied_bytes) + " in use, " +
-         BytesText(stats.free_bytes) + " free, pieces of " + BytesText(stats.piece_bytes) + ", " +
+         BytesText(stats.free_bytes) + " free, segments of " + BytesText(stats.segment_bytes) + ", " +
          std::to_string(stats.claims) + " claimed, " + std::to_string(stats.misses) + " misses, " +
          std::to_string(stats.halvings) + " halvings, sorting took " + BytesText(stats.most_sorting_bytes) +
          " at most; " + stats.backing + "\n";
@@ -155,7 +155,7 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger
   std::unique_ptr<Backing> backing;
   Status s = NewPlainBacking(options_.copy_on_seal, &backing);
   if (!s.ok()) {
-    rocksdb::Warn(logger, "cairn.SubMemTable: pieces are sealed in place: %s", s.ToString().c_str());
+    rocksdb::Warn(logger, "cairn.SubMemTable: segments are sealed in place: %s", s.ToString().c_str());
     s = NewPlainBacking(false, &backing);
   }
   if (options_.locked_cache == 0) return backing;
@@ -166,13 +166,13 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger
   return NewLockedBacking(CacheReservation::Acquire(cache), std::move(backing));
 }
 
-std::shared_ptr<PiecePool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
+std::shared_ptr<SegmentPool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
   std::lock_guard<std::mutex> lock(mutex_);
   if (pool_ == nullptr) {
     std::unique_ptr<Backing> backing = MakeBacking(logger);
-    rocksdb::Info(logger, "cairn.SubMemTable: pieces of %llu bytes in %s",
-                  static_cast<unsigned long long>(options_.piece_size), backing->Report().c_str());
-    pool_ = std::make_shared<PiecePool>(std::move(backing), options_.piece_size, options_.pool_size);
+    rocksdb::Info(logger, "cairn.SubMemTable: segments of %llu bytes in %s",
+                  static_cast<unsigned long long>(options_.segment_size), backing->Report().c_str());
+    pool_ = std::make_shared<SegmentPool>(std::move(backing), options_.segment_size, options_.pool_size);
   }
   return pool_;
 }

@@ -8,7 +8,7 @@
 
 #include "cairn/memtable.h"
 #include "memtable_cache/durable_factory.h"
-#include "memtable_cache/piece_pool.h"
+#include "memtable_cache/segment_pool.h"
 #include "rocksdb/memtablerep.h"
 
 namespace cairn {
@@ -41,14 +41,14 @@ class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMem
   void UsePool(std::shared_ptr<DurablePool> pool) override;
 
   // Made at the first use.
-  std::shared_ptr<PiecePool> pool(rocksdb::Logger* logger) const;
+  std::shared_ptr<SegmentPool> pool(rocksdb::Logger* logger) const;
 
  private:
   std::unique_ptr<Backing> MakeBacking(rocksdb::Logger* logger) const;
 
   SubMemTableOptions options_;
   mutable std::mutex mutex_;  // guards pool_ and durable_pool_
-  mutable std::shared_ptr<PiecePool> pool_;
+  mutable std::shared_ptr<SegmentPool> pool_;
   std::shared_ptr<DurablePool> durable_pool_;  // null: the pool is in plain memory
 };
 

@@ -251,7 +251,7 @@ TEST_P(SubMemTableModelTest, AgreesWithAnOrderedMap) {
 
 INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableModelTest,
                          ::testing::Combine(::testing::Values(0, 1, 2, 3),
-                                            ::testing::Values("piece_size=64K", "piece_size=4K;copy_on_seal=true",
+                                            ::testing::Values("segment_size=64K", "segment_size=4K;copy_on_seal=true",
                                                               "lazy_index=false;compact_index=false")));
 
 // A read-only memtable that nobody has read: lookups go to the final run.
@@ -302,8 +302,8 @@ TEST(SubMemTableTest, AnAbandonedEntryIsNotThere) {
   EXPECT_EQ(table.Versions("c", 5000, SIZE_MAX).size(), 2997u);
 }
 
-// An entry may be too large for the piece in the slot and not for the next one, which would be larger.
-TEST(SubMemTableTest, TakesEntriesOfEverySizeAsPiecesGrow) {
+// An entry may be too large for the segment in the slot and not for the next one, which would be larger.
+TEST(SubMemTableTest, TakesEntriesOfEverySizeAsSegmentsGrow) {
   std::mt19937_64 random(Seed());
   for (int round = 0; round < 60; ++round) {
     Table table(rocksdb::BytewiseComparator(), FactoryOf(""), 4096);
@@ -392,7 +392,8 @@ TEST_P(SubMemTableStressTest, ReadersAndLongIteratorsDuringWrites) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableStressTest,
-                         ::testing::Values("piece_size=64K", "piece_size=4K;copy_on_seal=true", "lazy_index=false"));
+                         ::testing::Values("segment_size=64K", "segment_size=4K;copy_on_seal=true",
+                                           "lazy_index=false"));
 
 const SubMemTable& RepOf(const Table& table) { return *static_cast<const SubMemTable*>(table.rep()); }
 
@@ -548,7 +549,7 @@ size_t CountMappings() {
 
 // The kernel gives a process so many mappings; a seal by copy that finds none left at any of its steps leaves all as it
 // was.
-TEST(CopyingBackingTest, SealsThatFailLeaveThePiecesAsTheyWere) {
+TEST(CopyingBackingTest, SealsThatFailLeaveTheSegmentsAsTheyWere) {
   size_t limit = 0;
   if (!(std::ifstream("/proc/sys/vm/max_map_count") >> limit) || limit > 200000) GTEST_SKIP() << "no limit to reach";
   const size_t mappings_before = CountMappings();
@@ -557,15 +558,15 @@ TEST(CopyingBackingTest, SealsThatFailLeaveThePiecesAsTheyWere) {
   {
     std::unique_ptr<Backing> backing;
     ASSERT_TRUE(NewPlainBacking(true, &backing).ok());
-    PiecePool pool(std::move(backing), 64 << 10, 0);
-    std::vector<char*> pieces;
+    SegmentPool pool(std::move(backing), 64 << 10, 0);
+    std::vector<char*> segments;
     for (int i = 0; i < 40; ++i) {
       char* base = nullptr;
       size_t bytes = 0;
       ASSERT_TRUE(pool.Claim(64 << 10, 64 << 10, {}, &base, &bytes).ok());
       memset(base, 'a' + i % 26, bytes);
-      reinterpret_cast<std::atomic<uint64_t>*>(base)->store(PieceWord{1, PieceState::kSealed, 64 << 10}.Encode());
-      pieces.push_back(base);
+      reinterpret_cast<std::atomic<uint64_t>*>(base)->store(SegmentWord{1, SegmentState::kSealed, 64 << 10}.Encode());
+      segments.push_back(base);
     }
     // Neighbours of different protection, so that each page is a mapping; all that can be had, then a few less.
     const size_t pages = limit + 100;
@@ -575,20 +576,20 @@ TEST(CopyingBackingTest, SealsThatFailLeaveThePiecesAsTheyWere) {
     size_t used = 0;
     while (used + 2 < pages && mprotect(room + (used + 1) * 4096, 4096, PROT_READ) == 0) used += 2;
     std::vector<bool> is_copy;
-    for (size_t i = 0; i < pieces.size(); ++i) {
+    for (size_t i = 0; i < segments.size(); ++i) {
       if (i > 0 && i % 2 == 0 && used >= 2) {
         used -= 2;
         mprotect(room + (used + 1) * 4096, 4096, PROT_NONE);
       }
-      is_copy.push_back(pool.Seal(pieces[i], 64 << 10, 64 << 10));
+      is_copy.push_back(pool.Seal(segments[i], 64 << 10, 64 << 10));
       ++(is_copy.back() ? copied : refused);
     }
     munmap(room, pages * 4096);
-    for (size_t i = 0; i < pieces.size(); ++i) {
-      for (size_t at = 64; at < 64 << 10; at += 777) ASSERT_EQ(pieces[i][at], static_cast<char>('a' + i % 26)) << i;
-      pool.Release(pieces[i], 64 << 10, is_copy[i]);
+    for (size_t i = 0; i < segments.size(); ++i) {
+      for (size_t at = 64; at < 64 << 10; at += 777) ASSERT_EQ(segments[i][at], static_cast<char>('a' + i % 26)) << i;
+      pool.Release(segments[i], 64 << 10, is_copy[i]);
     }
-    const PiecePool::Stats stats = pool.GetStats();
+    const SegmentPool::Stats stats = pool.GetStats();
     EXPECT_EQ(stats.claimed_bytes, 0u);
     EXPECT_EQ(stats.copied_bytes, 0u);
   }
@@ -621,7 +622,7 @@ TEST(SortItemsTest, LargeOnesAreSortedInPlace) {
 }
 
 // What the pool keeps free is counted, and is little of the limit.
-TEST(SubMemTableTest, FreePiecesAreCounted) {
+TEST(SubMemTableTest, FreeSegmentsAreCounted) {
   const auto factory = FactoryOf("");
   rocksdb::WriteBufferManager manager(size_t{64} << 20);
   {
@@ -645,7 +646,7 @@ TEST(SubMemTableTest, FreePiecesAreCounted) {
   EXPECT_EQ(manager.mutable_memtable_memory_usage(), 0u);
 }
 
-// RocksDB may give up an entry between Allocate and Insert: its place and its piece are used again.
+// RocksDB may give up an entry between Allocate and Insert: its place and its segment are used again.
 TEST(SubMemTableTest, AnEntryThatIsNeverInsertedBlocksNobody) {
   Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
   for (int round = 0; round < 1000; ++round) {
@@ -716,7 +717,7 @@ TEST(HashIndexTest, BearsEqualHashes) {
   }
 }
 
-TEST(SubMemTableAccountingTest, CountsThePiecesThatAreHeld) {
+TEST(SubMemTableAccountingTest, CountsTheSegmentsThatAreHeld) {
   for (const char* options : {"", "copy_on_seal=true"}) {
     const std::shared_ptr<SubMemTableFactory> factory = FactoryOf(options);
     rocksdb::WriteBufferManager manager(size_t{1} << 30);
@@ -729,20 +730,20 @@ TEST(SubMemTableAccountingTest, CountsThePiecesThatAreHeld) {
       for (int sample = 0; sample < 20; ++sample) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
         // The memtable's figure lies between what the pool counted before it and after it.
-        const PiecePool::Stats before = factory->pool(nullptr)->GetStats();
+        const SegmentPool::Stats before = factory->pool(nullptr)->GetStats();
         const size_t usage = table.rep()->ApproximateMemoryUsage();
-        const PiecePool::Stats after = factory->pool(nullptr)->GetStats();
+        const SegmentPool::Stats after = factory->pool(nullptr)->GetStats();
         EXPECT_GE(usage * 1.05 + (2 << 20), before.claimed_bytes + before.copied_bytes);
         const size_t marks = RepOf(table).mark_bytes();
         EXPECT_LE(usage, (after.claimed_bytes + after.copied_bytes) * 1.25 + (2 << 20) + marks);
       }
       for (std::thread& thread : threads) thread.join();
       table.rep()->MarkReadOnly();
-      const PiecePool::Stats pool = factory->pool(nullptr)->GetStats();
+      const SegmentPool::Stats pool = factory->pool(nullptr)->GetStats();
       const size_t usage = table.rep()->ApproximateMemoryUsage();
       const size_t marks = RepOf(table).mark_bytes();
       EXPECT_LE(marks, 60000 * 5 / 2 + (128 << 10));
-      // The final run's part of pieces that were open at the end is not in the usage, which may not change any more.
+      // The final run's part of segments that were open at the end is not in the usage, which may not change any more.
       EXPECT_GE(usage, pool.claimed_bytes + pool.copied_bytes);
       EXPECT_LE(usage, pool.claimed_bytes + pool.copied_bytes + 9 * 60000 + marks);
       EXPECT_EQ(manager.memory_usage(), pool.claimed_bytes + pool.copied_bytes + pool.free_bytes + 9 * 60000 + marks +
@@ -763,19 +764,19 @@ TEST(SubMemTableAccountingTest, CountsThePiecesThatAreHeld) {
       tracker.FreeMem();
     }
     EXPECT_EQ(manager.memory_usage(), 0u);
-    const PiecePool::Stats pool = factory->pool(nullptr)->GetStats();
+    const SegmentPool::Stats pool = factory->pool(nullptr)->GetStats();
     EXPECT_EQ(pool.claimed_bytes, 0u);
     EXPECT_EQ(pool.copied_bytes, 0u);
     EXPECT_EQ(pool.copies > 0, std::string(options) == "copy_on_seal=true");
   }
 }
 
-TEST(PiecePoolTest, KeepsEveryByteInOnePlace) {
+TEST(SegmentPoolTest, KeepsEveryByteInOnePlace) {
   for (bool copy : {false, true}) {
     std::mt19937_64 random(Seed());
     std::unique_ptr<Backing> backing;
     ASSERT_TRUE(NewPlainBacking(copy, &backing).ok());
-    PiecePool pool(std::move(backing), 256 << 10, 4 << 20);
+    SegmentPool pool(std::move(backing), 256 << 10, 4 << 20);
     struct Held {
       char* base;
       size_t bytes;
@@ -785,34 +786,34 @@ TEST(PiecePoolTest, KeepsEveryByteInOnePlace) {
     std::vector<Held> held;
     for (int i = 0; i < 3000; ++i) {
       if (held.size() < 60 && random() % 2 == 0) {
-        Held piece{};
+        Held segment{};
         const bool large = random() % 50 == 0;
-        ASSERT_TRUE(pool.Claim(large ? random() % (5 << 20) : 100, 4096 << random() % 8, PieceOwner(), &piece.base,
-                               &piece.bytes)
+        ASSERT_TRUE(pool.Claim(large ? random() % (5 << 20) : 100, 4096 << random() % 8, SegmentOwner(), &segment.base,
+                               &segment.bytes)
                         .ok());
-        piece.mark = static_cast<char>(i);
-        memset(piece.base, piece.mark, piece.bytes);
-        held.push_back(piece);
+        segment.mark = static_cast<char>(i);
+        memset(segment.base, segment.mark, segment.bytes);
+        held.push_back(segment);
       } else if (!held.empty()) {
         const size_t victim = random() % held.size();
-        Held& piece = held[victim];
-        for (size_t at = 0; at < piece.bytes; at += 509) ASSERT_EQ(piece.base[at], piece.mark);
-        if (!piece.copied && random() % 2 == 0) {
-          piece.copied = pool.Seal(piece.base, piece.bytes, piece.bytes);
-          ASSERT_EQ(piece.copied, copy);
-          for (size_t at = 0; at < piece.bytes; at += 509) ASSERT_EQ(piece.base[at], piece.mark);
+        Held& segment = held[victim];
+        for (size_t at = 0; at < segment.bytes; at += 509) ASSERT_EQ(segment.base[at], segment.mark);
+        if (!segment.copied && random() % 2 == 0) {
+          segment.copied = pool.Seal(segment.base, segment.bytes, segment.bytes);
+          ASSERT_EQ(segment.copied, copy);
+          for (size_t at = 0; at < segment.bytes; at += 509) ASSERT_EQ(segment.base[at], segment.mark);
         } else {
-          pool.Release(piece.base, piece.bytes, piece.copied);
+          pool.Release(segment.base, segment.bytes, segment.copied);
           held.erase(held.begin() + static_cast<ptrdiff_t>(victim));
         }
       }
     }
     size_t claimed = 0;
     size_t copied = 0;
-    for (const Held& piece : held) (piece.copied ? copied : claimed) += piece.bytes;
+    for (const Held& segment : held) (segment.copied ? copied : claimed) += segment.bytes;
     EXPECT_EQ(pool.GetStats().claimed_bytes, claimed);
     EXPECT_EQ(pool.GetStats().copied_bytes, copied);
-    for (const Held& piece : held) pool.Release(piece.base, piece.bytes, piece.copied);
+    for (const Held& segment : held) pool.Release(segment.base, segment.bytes, segment.copied);
     EXPECT_EQ(pool.GetStats().claimed_bytes, 0u);
     if (!copy) {
       EXPECT_LE(pool.GetStats().free_bytes, size_t{4} << 20);
@@ -820,14 +821,14 @@ TEST(PiecePoolTest, KeepsEveryByteInOnePlace) {
   }
 }
 
-TEST(PiecePoolTest, MissesHalveThePiecesAndQuietDoublesThem) {
+TEST(SegmentPoolTest, MissesHalveTheSegmentsAndQuietDoublesThem) {
   std::unique_ptr<Backing> backing;
   ASSERT_TRUE(NewPlainBacking(false, &backing).ok());
-  PiecePool pool(std::move(backing), 1 << 20, 64 << 20);
+  SegmentPool pool(std::move(backing), 1 << 20, 64 << 20);
   auto claimed_bytes = [&] {
     char* base = nullptr;
     size_t bytes = 0;
-    EXPECT_TRUE(pool.Claim(100, 1 << 20, PieceOwner(), &base, &bytes).ok());
+    EXPECT_TRUE(pool.Claim(100, 1 << 20, SegmentOwner(), &base, &bytes).ok());
     pool.Release(base, bytes, false);
     return bytes;
   };
@@ -847,21 +848,22 @@ TEST(PiecePoolTest, MissesHalveThePiecesAndQuietDoublesThem) {
 TEST(SubMemTableFactoryTest, IsMadeFromAStringAndComesBack) {
   std::shared_ptr<rocksdb::MemTableRepFactory> factory;
   rocksdb::ConfigOptions config;
-  for (const char* text : {"cairn.SubMemTable:piece_size=64K;copy_on_seal=true",
-                           "{id=cairn.SubMemTable;piece_size=65536;copy_on_seal=true}"}) {
+  for (const char* text : {"cairn.SubMemTable:segment_size=64K;copy_on_seal=true",
+                           "{id=cairn.SubMemTable;segment_size=65536;copy_on_seal=true}"}) {
     const rocksdb::Status s = rocksdb::MemTableRepFactory::CreateFromString(config, text, &factory);
     ASSERT_TRUE(s.ok()) << s.ToString();
     EXPECT_TRUE(factory->IsInstanceOf("cairn.SubMemTable"));
     const auto* options = factory->GetOptions<SubMemTableOptions>("cairn.SubMemTableOptions");
     ASSERT_NE(options, nullptr);
-    EXPECT_EQ(options->piece_size, uint64_t{64} << 10);
+    EXPECT_EQ(options->segment_size, uint64_t{64} << 10);
     EXPECT_TRUE(options->copy_on_seal);
   }
   std::shared_ptr<rocksdb::MemTableRepFactory> again;
   ASSERT_TRUE(rocksdb::MemTableRepFactory::CreateFromString(config, factory->ToString(config), &again).ok());
   std::string mismatch;
   EXPECT_TRUE(factory->AreEquivalent(config, again.get(), &mismatch)) << mismatch;
-  EXPECT_FALSE(rocksdb::MemTableRepFactory::CreateFromString(config, "cairn.SubMemTable:piece_size=5000", &again).ok());
+  EXPECT_FALSE(
+      rocksdb::MemTableRepFactory::CreateFromString(config, "cairn.SubMemTable:segment_size=5000", &again).ok());
   EXPECT_FALSE(rocksdb::MemTableRepFactory::CreateFromString(config, "cairn.SubMemTable:none=1", &again).ok());
   SubMemTableStats stats;
   EXPECT_TRUE(GetSubMemTableStats(*factory, &stats).ok());

@@ -16,7 +16,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 std::string LevelStep(size_t level) { return "level-" + std::to_string(level) + " to " + std::to_string(level + 1); }
 
 // The thesis' Algorithm 3.
-void ModelLevelDB(const Store& store, const Popularity& p, const std::vector<double>& size, Report* report) {
+void ModelLevelDB(const StoreShape& store, const Popularity& p, const std::vector<double>& size, Report* report) {
   const double wal = MemtableRequests(store);
   AddStep(report, "level-0", p.Unique(wal) / wal);
   double interval = wal * store.level0_trigger;
@@ -30,7 +30,7 @@ void ModelLevelDB(const Store& store, const Popularity& p, const std::vector<dou
 
 // A lookup visits a run if no newer run has its key: if the key was not asked for in the requests that those cover.
 // Level l, of which the lookup sees one place, covers the requests since the sweep left that place.
-void ReadsLeveled(const Store& store, const Popularity& p, const std::vector<double>& size, Report* report) {
+void ReadsLeveled(const StoreShape& store, const Popularity& p, const std::vector<double>& size, Report* report) {
   const double wal = MemtableRequests(store);
   const double level0_files = (store.level0_trigger - 1) / 2.0;
   double items = 0;
@@ -54,7 +54,7 @@ void ReadsLeveled(const Store& store, const Popularity& p, const std::vector<dou
   }
 }
 
-void ModelLeveled(const Store& store, const Popularity& p, Report* report) {
+void ModelLeveled(const StoreShape& store, const Popularity& p, Report* report) {
   std::vector<double> size;
   (void)LevelItems(store, p, &size);  // validated before
   if (store.design == Design::kLevelDB) {
@@ -66,17 +66,17 @@ void ModelLeveled(const Store& store, const Popularity& p, Report* report) {
 }
 
 // Runs that hold the requests of a stretch of time; the oldest holds everything.
-void ModelUniversal(const Store& store, const Popularity& p, Report* report) {
+void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report) {
   const double wal = MemtableRequests(store);
   // The policy is played on expected sizes. Its states repeat with the merges of the last run, so whole rounds between
   // such merges are averaged.
   std::vector<double> spans = {kInfinity};
   std::vector<double> sizes = {p.keys()};
   double flushes = 0, items = 0, runs = 0, hits = 0;
-  std::vector<Step> written = {{"flush", 0}};
+  std::vector<WriteCost> written = {{"flush", 0}};
   struct Totals {
     double flushes, items, runs, hits;
-    std::vector<Step> written;
+    std::vector<WriteCost> written;
   };
   Totals start = {0, 0, 0, 0, {}};
   Totals stop = start;
@@ -110,7 +110,8 @@ void ModelUniversal(const Store& store, const Popularity& p, Report* report) {
                   sizes.begin() + static_cast<std::ptrdiff_t>(pick.end));
       spans[pick.begin] = span;
       sizes[pick.begin] = unique(span);
-      auto step = std::find_if(written.begin(), written.end(), [&](const Step& s) { return s.name == pick.reason; });
+      auto step =
+          std::find_if(written.begin(), written.end(), [&](const WriteCost& s) { return s.name == pick.reason; });
       if (step == written.end()) step = written.insert(step, {pick.reason, 0});
       step->value += sizes[pick.begin];
     }
@@ -144,7 +145,7 @@ void ModelUniversal(const Store& store, const Popularity& p, Report* report) {
 }
 
 // The thesis' Algorithm 4.
-void ModelGrowth(const Store& store, const Popularity& p, Report* report) {
+void ModelGrowth(const StoreShape& store, const Popularity& p, Report* report) {
   const bool cola = store.design == Design::kCola;
   const int levels = GrowthLevels(store, p);
   const int r = store.growth;
@@ -187,7 +188,7 @@ void ModelGrowth(const Store& store, const Popularity& p, Report* report) {
 
 // The thesis' Algorithm 5. Keys are spread over the instances evenly, so one instance sees the same popularity over its
 // part of the keys, and its requests are counted as those of all instances divided by their number.
-void ModelSilt(const Store& store, const Popularity& p, Report* report) {
+void ModelSilt(const StoreShape& store, const Popularity& p, Report* report) {
   const double full = store.hash_store_slots * store.hash_store_occupancy;
   const double interval = p.UniqueInverse(full * store.instances) / store.instances;
   const double keys = p.keys() / store.instances;
@@ -210,7 +211,7 @@ void ModelSilt(const Store& store, const Popularity& p, Report* report) {
 
 }  // namespace
 
-double LeveledWriteAmplification(const Store& store, const Popularity& p, const std::vector<double>& size) {
+double LeveledWriteAmplification(const StoreShape& store, const Popularity& p, const std::vector<double>& size) {
   Report report;
   if (store.log) AddStep(&report, "log", 1);
   if (store.design == Design::kLevelDB) {
@@ -221,14 +222,14 @@ double LeveledWriteAmplification(const Store& store, const Popularity& p, const 
   return report.write_amplification;
 }
 
-int GrowthLevels(const Store& store, const Popularity& popularity) {
+int GrowthLevels(const StoreShape& store, const Popularity& popularity) {
   if (store.levels > 0) return store.levels;
   // The last level but one gathers at least a `growth`th part of the keys before it is merged into the last.
   const double steps = std::log(popularity.keys() / MemtableRequests(store)) / std::log(store.growth);
   return std::max(1, static_cast<int>(std::ceil(steps - 1e-9)));
 }
 
-Status Model(const Store& store, const Popularity& popularity, Report* report) {
+Status Model(const StoreShape& store, const Popularity& popularity, Report* report) {
   Status s = Validate(store, popularity);
   if (!s.ok()) return s;
   *report = Report();

@@ -13,8 +13,10 @@ namespace cairn {
 namespace msls {
 
 // Levels that a depth of the trie takes: as many that three quarters of them are the trigger (cairn/trie.h).
-inline int TrieSlotsFor(int column_trigger) { return (4 * column_trigger + 2) / 3; }
-inline int TrieSlots(const Store& store) { return store.slots > 0 ? store.slots : TrieSlotsFor(store.column_trigger); }
+inline int TrieSlotsFor(int container_trigger) { return (4 * container_trigger + 2) / 3; }
+inline int TrieSlots(const StoreShape& store) {
+  return store.slots > 0 ? store.slots : TrieSlotsFor(store.container_trigger);
+}
 
 inline void AddStep(Report* report, const std::string& name, double value) {
   report->breakdown.push_back({name, value});
@@ -36,19 +38,19 @@ class States {
 };
 
 // Requests that one memtable holds.
-inline double MemtableRequests(const Store& store) { return store.write_buffer_bytes / store.item_bytes; }
+inline double MemtableRequests(const StoreShape& store) { return store.write_buffer_bytes / store.item_bytes; }
 
 // Adds the steps of RocksDB leveled compaction below the log; size as LevelItems gives it.
-void ModelRocksDB(const Store& store, const Popularity& p, const std::vector<double>& size, Report* report);
+void ModelRocksDB(const StoreShape& store, const Popularity& p, const std::vector<double>& size, Report* report);
 
 // The log and everything below, for levels of given sizes (items, the last entry all keys); nothing is checked.
-double LeveledWriteAmplification(const Store& store, const Popularity& p, const std::vector<double>& size);
+double LeveledWriteAmplification(const StoreShape& store, const Popularity& p, const std::vector<double>& size);
 
 // Fills the report of a kTrie store, log left out.
-void ModelTrie(const Store& store, const Popularity& p, Report* report);
+void ModelTrie(const StoreShape& store, const Popularity& p, Report* report);
 
 // Levels of a kSamt or kCola store.
-int GrowthLevels(const Store& store, const Popularity& popularity);
+int GrowthLevels(const StoreShape& store, const Popularity& popularity);
 
 }  // namespace msls
 }  // namespace cairn

@@ -95,7 +95,7 @@ double Below(FilePick pick, double step, double skew) {
 
 }  // namespace
 
-void ModelRocksDB(const Store& store, const Popularity& p, const std::vector<double>& size, Report* report) {
+void ModelRocksDB(const StoreShape& store, const Popularity& p, const std::vector<double>& size, Report* report) {
   const double wal = MemtableRequests(store);
   const double files = store.file_bytes / store.item_bytes;
   const double keys = p.keys();

@@ -17,7 +17,7 @@ Popularity Keys(double keys, double skew) {
   return p;
 }
 
-Report RunModel(const Store& store, const Popularity& p) {
+Report RunModel(const StoreShape& store, const Popularity& p) {
   Report report;
   const Status s = Model(store, p, &report);
   EXPECT_TRUE(s.ok()) << s.message();
@@ -25,15 +25,15 @@ Report RunModel(const Store& store, const Popularity& p) {
 }
 
 double StepValue(const Report& report, const std::string& name) {
-  for (const Step& step : report.breakdown) {
+  for (const WriteCost& step : report.breakdown) {
     if (step.name == name) return step.value;
   }
   ADD_FAILURE() << "no step " << name;
   return 0;
 }
 
-Store Table41() {
-  Store store = Store::Default(Design::kLevelDB);
+StoreShape Table41() {
+  StoreShape store = StoreShape::Default(Design::kLevelDB);
   store.item_bytes = 1000;
   return store;
 }
@@ -52,7 +52,7 @@ TEST(ModelTest, Table41WithoutOptimization) {
 
 // Section 4.5, one instance with its quarter of 10^8 keys.
 TEST(ModelTest, SiltOfTheThesis) {
-  Store store = Store::Default(Design::kSilt);
+  StoreShape store = StoreShape::Default(Design::kSilt);
   store.instances = 1;
   EXPECT_NEAR(RunModel(store, Keys(2.5e7, 0)).write_amplification, 5.4, 0.05);
   EXPECT_NEAR(RunModel(store, Keys(2.5e7, 0.99)).write_amplification, 3.0, 0.05);
@@ -90,7 +90,7 @@ TEST(ModelTest, EveryDesignAtEveryScale) {
     for (double keys : {1.0, 3.0, 1e7, 1e9, 1e12}) {
       if (design == Design::kSilt && keys < 1e6) continue;  // one HashStore holds them: refused
       for (double skew : {0.0, 0.7, 0.99, 1.3}) {
-        Store store = Store::Default(design);
+        StoreShape store = StoreShape::Default(design);
         if (design == Design::kUniversal) store.level0_trigger = 12;
         const Report report = RunModel(store, Keys(keys, skew));
         EXPECT_TRUE(std::isfinite(report.write_amplification)) << DesignName(design) << " " << keys << " " << skew;
@@ -99,7 +99,7 @@ TEST(ModelTest, EveryDesignAtEveryScale) {
         EXPECT_GE(report.runs_to_hit, 1 - 1e-9) << DesignName(design) << " " << keys << " " << skew;
         EXPECT_LE(report.runs_to_hit, report.sorted_runs + 1) << DesignName(design) << " " << keys << " " << skew;
         double sum = 0;
-        for (const Step& step : report.breakdown) sum += step.value;
+        for (const WriteCost& step : report.breakdown) sum += step.value;
         EXPECT_NEAR(sum, report.write_amplification, 1e-9 * sum);
       }
     }
@@ -108,7 +108,7 @@ TEST(ModelTest, EveryDesignAtEveryScale) {
 
 // Where one depth more is not played any longer.
 TEST(ModelTest, TrieHasNoStep) {
-  const Store store = Store::Default(Design::kTrie);
+  const StoreShape store = StoreShape::Default(Design::kTrie);
   const double buffer = store.write_buffer_bytes / store.item_bytes;
   for (double skew : {0.0, 0.99}) {
     for (double buffers : {1000.0, 2520.0, 37600.0}) {
@@ -121,9 +121,10 @@ TEST(ModelTest, TrieHasNoStep) {
   }
 }
 
-// The headroom above the trigger is used up by merges of one column after the other: less of it, more sinking.
+// The headroom above the trigger is used up by merges of one container after the other: less of it, more merging in
+// place.
 TEST(ModelTest, TrieHeadroomSavesWrites) {
-  Store store = Store::Default(Design::kTrie);
+  StoreShape store = StoreShape::Default(Design::kTrie);
   const Popularity p = Keys(4.5e7, 0);
   double least = HUGE_VAL, most = 0;
   for (int slots : {15, 20, 30, 60}) {
@@ -145,7 +146,7 @@ TEST(ModelTest, SpaceBoundInItemsAndBack) {
 }
 
 TEST(ModelTest, LevelSizesFollowRocksDB) {
-  Store store = Store::Default(Design::kRocksDB);
+  StoreShape store = StoreShape::Default(Design::kRocksDB);
   std::vector<double> items;
   // 10^9 items of 100 B: 100 GB in the last level, then tenths down to max_bytes_for_level_base.
   ASSERT_TRUE(LevelItems(store, Keys(1e9, 0), &items).ok());
@@ -164,7 +165,7 @@ TEST(ModelTest, BadInputIsRefused) {
   const Popularity p = Keys(1e6, 0);
   const double nan = std::nan("");
   Report report;
-  auto refused = [&](const Store& store, const std::string& word) {
+  auto refused = [&](const StoreShape& store, const std::string& word) {
     const Status model = Model(store, p, &report);
     const Status simulation = Simulate(store, p, SimulationOptions(), &report);
     EXPECT_FALSE(model.ok()) << word;
@@ -172,54 +173,54 @@ TEST(ModelTest, BadInputIsRefused) {
     EXPECT_NE(model.message().find(word), std::string::npos) << model.message();
   };
   for (double bad : {nan, 0.0, -1.0, std::numeric_limits<double>::infinity()}) {
-    Store store = Store::Default(Design::kLevelDB);
+    StoreShape store = StoreShape::Default(Design::kLevelDB);
     store.item_bytes = bad;
     refused(store, "item_bytes");
-    store = Store::Default(Design::kLevelDB);
+    store = StoreShape::Default(Design::kLevelDB);
     store.write_buffer_bytes = bad;
     refused(store, "write_buffer_bytes");
-    store = Store::Default(Design::kRocksDB);
+    store = StoreShape::Default(Design::kRocksDB);
     store.file_bytes = bad;
     refused(store, "file_bytes");
-    store = Store::Default(Design::kRocksDB);
+    store = StoreShape::Default(Design::kRocksDB);
     store.level_base_bytes = bad;
     refused(store, "level_base_bytes");
-    store = Store::Default(Design::kLevelDB);
+    store = StoreShape::Default(Design::kLevelDB);
     store.level_bytes = {bad};
     refused(store, "level 1");
   }
-  Store store = Store::Default(Design::kLevelDB);
+  StoreShape store = StoreShape::Default(Design::kLevelDB);
   store.level_bytes = {1e6, 1e6};
   refused(store, "level 2");
   store.level_bytes = {1e6, 1e8};
   refused(store, "smaller than the data");
-  store = Store::Default(Design::kRocksDB);
+  store = StoreShape::Default(Design::kRocksDB);
   store.level_bytes = {1e6};
   refused(store, "dynamic_level_bytes");
-  store = Store::Default(Design::kLevelDB);
+  store = StoreShape::Default(Design::kLevelDB);
   store.level0_trigger = 0;
   refused(store, "level0_trigger");
-  store = Store::Default(Design::kUniversal);
+  store = StoreShape::Default(Design::kUniversal);
   store.level0_trigger = 1;
   refused(store, "level0_trigger");
-  store = Store::Default(Design::kCola);
+  store = StoreShape::Default(Design::kCola);
   store.growth = 1;
   refused(store, "growth");
-  store = Store::Default(Design::kSilt);
+  store = StoreShape::Default(Design::kSilt);
   store.hash_store_slots = 1e9;
   refused(store, "hash_store_slots");
-  store = Store::Default(Design::kTrie);
+  store = StoreShape::Default(Design::kTrie);
   store.fan_out = 1;
   refused(store, "fan_out");
-  store = Store::Default(Design::kTrie);
-  store.slots = store.column_trigger - 1;
+  store = StoreShape::Default(Design::kTrie);
+  store.slots = store.container_trigger - 1;
   refused(store, "slots");
-  store = Store::Default(Design::kTrie);
+  store = StoreShape::Default(Design::kTrie);
   store.space_bound = nan;
   refused(store, "space_bound");
   SimulationOptions options;
   options.requests = 1e12;
-  EXPECT_FALSE(Simulate(Store::Default(Design::kLevelDB), p, options, &report).ok());
+  EXPECT_FALSE(Simulate(StoreShape::Default(Design::kLevelDB), p, options, &report).ok());
   Design design;
   EXPECT_FALSE(DesignFromName("btree", &design).ok());
   FilePick pick;

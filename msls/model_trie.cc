@@ -1,7 +1,7 @@
 // Cairn's trie in its steady state: the rules of its picker are played on the numbers of keys that its tables are
 // expected to hold, from the first load on. Its space bound is met by merges in place and by moving the root down
-// early, whichever frees more for what it writes, and that depends on the state of all columns; and what a merge in
-// place leaves free of levels decides when siblings have to sink.
+// early, whichever frees more for what it writes, and that depends on the state of all containers; and what a merge in
+// place leaves free of levels decides when siblings have to be merged in place.
 //
 // Of a trie of very many write buffers only the deepest depths are played. Those above move everything on at fixed
 // intervals and hold little.
@@ -63,21 +63,21 @@ class ExpectedTables {
 
 using ExpectedTrie = TriePlay<ExpectedTables>;
 
-constexpr int kMostChildren = 8;                      // of a column: enough for siblings to be in different states
-constexpr double kMostColumns = 64;                   // of a depth
+constexpr int kMostChildren = 8;                      // of a container: enough for siblings to be in different states
+constexpr double kMostContainers = 64;                // of a depth
 constexpr double kMostPlayedSlots = 2500;             // of all keys, arriving at the top of what is played
 constexpr double kMostSlots = 0.7;                    // of the trigger, that hold all keys at the deepest depth
 constexpr double kWarmSlots = 3, kCountedSlots = 12;  // for each of those
 constexpr double kHitSamples = 100;                   // hits are the slow part
 
 // Runs visited until a key is found, for reads that follow the popularity of writes.
-double RunsToHit(const ExpectedTrie::Column& column, const Popularity& p, double age) {
+double RunsToHit(const ExpectedTrie::Container& container, const Popularity& p, double age) {
   double runs = 0;
-  for (size_t i = column.slots.size(); i-- > 0;) {
-    runs += (column.end - column.begin) * p.MissProbability(age);
-    age += column.slots[i].loaded > 0 ? HUGE_VAL : column.slots[i].requests;
+  for (size_t i = container.slots.size(); i-- > 0;) {
+    runs += (container.end - container.begin) * p.MissProbability(age);
+    age += container.slots[i].loaded > 0 ? HUGE_VAL : container.slots[i].requests;
   }
-  for (const auto& child : column.children) runs += RunsToHit(*child, p, age);
+  for (const auto& child : container.children) runs += RunsToHit(*child, p, age);
   return runs;
 }
 
@@ -88,15 +88,16 @@ struct DepthAbove {
   int trigger = 0;      // slots
 };
 
-// As many as leave two depths of columns to be played, of which the deeper keeps most of the keys: only these have all
-// the siblings that wait for each other and sink together.
-std::vector<DepthAbove> DepthsAbove(const Store& store, const Popularity& p) {
+// As many as leave two depths of containers to be played, of which the deeper keeps most of the keys: only these have
+// all the siblings that wait for each other and are merged together.
+std::vector<DepthAbove> DepthsAbove(const StoreShape& store, const Popularity& p) {
   std::vector<DepthAbove> depths;
   double interval = MemtableRequests(store);
-  double deeper = interval * store.root_trigger * store.column_trigger;  // interval of the second depth of columns
-  while (p.keys() / interval > kMostPlayedSlots || p.keys() / p.Unique(deeper) > kMostSlots * store.column_trigger) {
-    if (!depths.empty()) deeper *= store.column_trigger;
-    depths.push_back({interval, depths.empty() ? store.root_trigger : store.column_trigger});
+  double deeper =
+      interval * store.root_trigger * store.container_trigger;  // interval of the second depth of containers
+  while (p.keys() / interval > kMostPlayedSlots || p.keys() / p.Unique(deeper) > kMostSlots * store.container_trigger) {
+    if (!depths.empty()) deeper *= store.container_trigger;
+    depths.push_back({interval, depths.empty() ? store.root_trigger : store.container_trigger});
     interval *= depths.back().trigger;
   }
   return depths;
@@ -110,11 +111,11 @@ struct TrieTotals {
 
   void Add(const ExpectedTrie& trie) {
     items += trie.items();
-    ExpectedTrie::Visit(trie.root(), [this](const ExpectedTrie::Column& column) {
-      runs += static_cast<double>(column.slots.size()) * (column.end - column.begin);
-      if (column.depth == 0) return;
-      depths.resize(std::max(depths.size(), static_cast<size_t>(column.depth)));
-      depths[static_cast<size_t>(column.depth) - 1] += column.stored;
+    ExpectedTrie::Visit(trie.root(), [this](const ExpectedTrie::Container& container) {
+      runs += static_cast<double>(container.slots.size()) * (container.end - container.begin);
+      if (container.depth == 0) return;
+      depths.resize(std::max(depths.size(), static_cast<size_t>(container.depth)));
+      depths[static_cast<size_t>(container.depth) - 1] += container.stored;
     });
   }
 
@@ -132,7 +133,7 @@ struct TrieTotals {
 
 }  // namespace
 
-void ModelTrie(const Store& store, const Popularity& p, Report* report) {
+void ModelTrie(const StoreShape& store, const Popularity& p, Report* report) {
   const std::vector<DepthAbove> above = DepthsAbove(store, p);
   double interval = MemtableRequests(store);
   ExpectedTrie::Top top;
@@ -148,7 +149,7 @@ void ModelTrie(const Store& store, const Popularity& p, Report* report) {
   }
 
   ExpectedTables tables(p);
-  ExpectedTrie trie(store, &tables, top, kMostChildren, kMostColumns);
+  ExpectedTrie trie(store, &tables, top, kMostChildren, kMostContainers);
   std::map<std::string, double> written;
   auto write = [&written](const std::string& step, double keys) { written[step] += keys; };
   while (tables.loaded < p.keys()) {
@@ -166,7 +167,7 @@ void ModelTrie(const Store& store, const Popularity& p, Report* report) {
       if (std::fmod(i, stride) == 0) totals->AddHits(trie, p, above);
     }
   };
-  // Long against the times between two compactions of the root and of a column.
+  // Long against the times between two compactions of the root and of a container.
   const double slots = std::max(4.0 * store.root_trigger, std::ceil(p.keys() / interval));
   play(kWarmSlots * slots, nullptr);
   written.clear();

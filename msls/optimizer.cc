@@ -22,7 +22,7 @@ constexpr double kRoomToGrow = 2;
 // level, each takes a part of the room between the smallest first level and the level below, on a logarithmic scale.
 class LevelSearch {
  public:
-  LevelSearch(const NloptLibrary& nlopt, const Store& store, const Popularity& p, const OptimizeOptions& options,
+  LevelSearch(const NloptLibrary& nlopt, const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
               int levels)
       : nlopt_(nlopt), store_(store), p_(p), options_(options), levels_(levels) {
     const double burst = MemtableRequests(store) * (store.design == Design::kRocksDB ? store.level0_trigger : 1);
@@ -111,7 +111,7 @@ class LevelSearch {
 
  private:
   const NloptLibrary& nlopt_;
-  const Store store_;
+  const StoreShape store_;
   const Popularity& p_;
   const OptimizeOptions options_;
   const int levels_;
@@ -127,7 +127,7 @@ bool Keeps(const Report& report, const OptimizeOptions& options) {
 }
 
 // Takes a candidate if it is valid, keeps the limits and writes less than what was found so far.
-void Consider(const Store& candidate, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
+void Consider(const StoreShape& candidate, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
               bool* found) {
   Report report;
   optimum->evaluations++;
@@ -138,7 +138,7 @@ void Consider(const Store& candidate, const Popularity& p, const OptimizeOptions
   optimum->after = report;
 }
 
-Status OptimizeLeveled(const Store& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
+Status OptimizeLeveled(const StoreShape& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
                        bool* found) {
   const NloptLibrary* nlopt = nullptr;
   Status s = LoadNlopt(&nlopt);
@@ -157,7 +157,7 @@ Status OptimizeLeveled(const Store& store, const Popularity& p, const OptimizeOp
     for (double bend : {1.0, 0.7, 1.4}) starts.push_back(search.Bent(bend));
     for (const std::vector<double>& start : starts) {
       const std::vector<double> best = search.Run(start);
-      Store candidate = store;
+      StoreShape candidate = store;
       candidate.dynamic_level_bytes = store.design == Design::kRocksDB ? false : store.dynamic_level_bytes;
       candidate.level_bytes.clear();
       for (size_t l = 0; l + 1 < best.size(); l++)
@@ -173,11 +173,11 @@ Status OptimizeLeveled(const Store& store, const Popularity& p, const OptimizeOp
   return s;
 }
 
-void OptimizeUniversal(const Store& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
+void OptimizeUniversal(const StoreShape& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
                        bool* found) {
   for (int trigger : {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32}) {
     for (int percent : {25, 50, 100, 150, 200, 300, 400}) {
-      Store candidate = store;
+      StoreShape candidate = store;
       candidate.level0_trigger = trigger;
       candidate.max_size_amplification_percent = percent;
       Consider(candidate, p, options, optimum, found);
@@ -185,15 +185,15 @@ void OptimizeUniversal(const Store& store, const Popularity& p, const OptimizeOp
   }
 }
 
-void OptimizeTrie(const Store& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
+void OptimizeTrie(const StoreShape& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
                   bool* found) {
   for (int root : {2, 4, 8, 12, 16}) {
-    for (int column : {2, 4, 6, 8, 10, 12, 16, 24, 32}) {
+    for (int container : {2, 4, 6, 8, 10, 12, 16, 24, 32}) {
       for (double bound : {1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0}) {
-        Store candidate = store;
+        StoreShape candidate = store;
         candidate.root_trigger = root;
-        candidate.column_trigger = column;
-        candidate.slots = TrieSlotsFor(column);
+        candidate.container_trigger = container;
+        candidate.slots = TrieSlotsFor(container);
         candidate.space_bound = bound;
         Consider(candidate, p, options, optimum, found);
       }
@@ -201,10 +201,10 @@ void OptimizeTrie(const Store& store, const Popularity& p, const OptimizeOptions
   }
 }
 
-void OptimizeInteger(const Store& store, const Popularity& p, const OptimizeOptions& options, int Store::*field,
-                     const std::vector<int>& values, Optimum* optimum, bool* found) {
+void OptimizeInteger(const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
+                     int StoreShape::*field, const std::vector<int>& values, Optimum* optimum, bool* found) {
   for (int value : values) {
-    Store candidate = store;
+    StoreShape candidate = store;
     candidate.*field = value;
     Consider(candidate, p, options, optimum, found);
   }
@@ -234,12 +234,13 @@ Status CheckLimits(const OptimizeOptions& options) {
 
 }  // namespace
 
-Status Optimize(const Store& store, const Popularity& popularity, const OptimizeOptions& options, Optimum* optimum) {
+Status Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
+                Optimum* optimum) {
   *optimum = Optimum();
   Status s = CheckLimits(options);
   if (s.ok()) s = Model(store, popularity, &optimum->before);
   if (!s.ok()) return s;
-  Store start = store;
+  StoreShape start = store;
   if (options.max_write_buffer_bytes > 0) {
     if (options.max_write_buffer_bytes < store.item_bytes) {
       return Status::InvalidArgument("max_write_buffer_bytes is " + Number(options.max_write_buffer_bytes) +
@@ -259,11 +260,11 @@ Status Optimize(const Store& store, const Popularity& popularity, const Optimize
       break;
     case Design::kSamt:
     case Design::kCola:
-      OptimizeInteger(start, popularity, options, &Store::growth, {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32}, optimum,
-                      &found);
+      OptimizeInteger(start, popularity, options, &StoreShape::growth, {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32},
+                      optimum, &found);
       break;
     case Design::kSilt:
-      OptimizeInteger(start, popularity, options, &Store::hash_stores,
+      OptimizeInteger(start, popularity, options, &StoreShape::hash_stores,
                       {1, 2, 4, 8, 16, 24, 31, 48, 62, 96, 128, 192, 256}, optimum, &found);
       break;
     case Design::kTrie:
@@ -280,7 +281,7 @@ Status Optimize(const Store& store, const Popularity& popularity, const Optimize
   return s;
 }
 
-Status RocksDBOptions(const Store& store, const Popularity& popularity,
+Status RocksDBOptions(const StoreShape& store, const Popularity& popularity,
                       std::vector<std::pair<std::string, std::string>>* options) {
   options->clear();
   Status s = Validate(store, popularity);
@@ -325,7 +326,7 @@ Status RocksDBOptions(const Store& store, const Popularity& popularity,
   return s;
 }
 
-Status RocksDBOptionsFile(const Store& store, const Popularity& popularity, std::string* text) {
+Status RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text) {
   std::vector<std::pair<std::string, std::string>> options;
   Status s = RocksDBOptions(store, popularity, &options);
   if (!s.ok()) return s;

@@ -18,15 +18,15 @@ Popularity Keys(double keys, double skew) {
   return p;
 }
 
-Optimum Best(const Store& store, const Popularity& p, const OptimizeOptions& options = OptimizeOptions()) {
+Optimum Best(const StoreShape& store, const Popularity& p, const OptimizeOptions& options = OptimizeOptions()) {
   Optimum optimum;
   const Status s = Optimize(store, p, options, &optimum);
   EXPECT_TRUE(s.ok()) << s.message();
   return optimum;
 }
 
-Store LevelDB1KB() {
-  Store store = Store::Default(Design::kLevelDB);
+StoreShape LevelDB1KB() {
+  StoreShape store = StoreShape::Default(Design::kLevelDB);
   store.item_bytes = 1000;
   return store;
 }
@@ -63,7 +63,7 @@ TEST(OptimizerTest, Figure415) {
     const Popularity p = Keys(1e8, skew);
     double last_saved = 1;
     for (int levels = 2; levels <= 6; levels++) {
-      Store store = LevelDB1KB();
+      StoreShape store = LevelDB1KB();
       const double growth = std::pow(1e8 * 1000 / store.level_base_bytes, 1.0 / (levels - 1));
       for (int l = 0; l + 1 < levels; l++) store.level_bytes.push_back(store.level_base_bytes * std::pow(growth, l));
       const Optimum optimum = Best(store, p);
@@ -80,7 +80,7 @@ TEST(OptimizerTest, Figure415) {
 // Figure 4.16: the larger the write buffer, the more is gained, 30.5 % at 10^6 items of 10^7 (measured there on LevelDB
 // itself).
 TEST(OptimizerTest, Figure416) {
-  Store store = LevelDB1KB();
+  StoreShape store = LevelDB1KB();
   double last = 0;
   for (double buffer : {4194304.0, 3.3e7, 1e8, 3.3e8, 1e9}) {
     store.write_buffer_bytes = buffer;
@@ -98,7 +98,7 @@ TEST(OptimizerTest, Figure416) {
 TEST(OptimizerTest, SimulationConfirms) {
   for (FilePick pick : {FilePick::kRoundRobin, FilePick::kMinOverlappingRatio}) {
     for (double skew : {0.0, 0.99}) {
-      Store store = Store::Default(Design::kRocksDB);
+      StoreShape store = StoreShape::Default(Design::kRocksDB);
       store.pick = pick;
       store.write_buffer_bytes = 104857.6;
       store.level_base_bytes = 4 * 104857.6;
@@ -124,7 +124,7 @@ TEST(OptimizerTest, EveryDesignImprovesOrStays) {
                         Design::kSilt, Design::kTrie}) {
     for (double skew : {0.0, 0.99}) {
       const Popularity p = Keys(3e7, skew);
-      Store store = Store::Default(design);
+      StoreShape store = StoreShape::Default(design);
       Report report;
       ASSERT_TRUE(Model(store, p, &report).ok());
       OptimizeOptions options;
@@ -144,7 +144,7 @@ TEST(OptimizerTest, EveryDesignImprovesOrStays) {
 
 TEST(OptimizerTest, NumberOfLevelsAndWriteBuffer) {
   const Popularity p = Keys(1e8, 0);
-  const Store store = Store::Default(Design::kRocksDB);
+  const StoreShape store = StoreShape::Default(Design::kRocksDB);
   OptimizeOptions options;
   options.min_levels = 1;
   options.max_levels = 6;
@@ -165,7 +165,7 @@ TEST(OptimizerTest, RocksDBOptionsGiveTheSizes) {
   printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(seed));
   std::mt19937_64 random(seed);
   for (int round = 0; round < 200; round++) {
-    Store store = Store::Default(Design::kRocksDB);
+    StoreShape store = StoreShape::Default(Design::kRocksDB);
     store.dynamic_level_bytes = false;
     const Popularity p = Keys(1e9, 0);
     double bytes = 1e8 * (1 + static_cast<double>(random() % 100) / 100);
@@ -212,19 +212,19 @@ TEST(OptimizerTest, RocksDBOptionsGiveTheSizes) {
 TEST(OptimizerTest, OptionsFileNamesWhatItSets) {
   std::string text;
   const Popularity p = Keys(1e8, 0);
-  ASSERT_TRUE(RocksDBOptionsFile(Best(Store::Default(Design::kRocksDB), p).store, p, &text).ok());
+  ASSERT_TRUE(RocksDBOptionsFile(Best(StoreShape::Default(Design::kRocksDB), p).store, p, &text).ok());
   EXPECT_NE(text.find("level_compaction_dynamic_level_bytes=false\n"), std::string::npos);
   EXPECT_NE(text.find("[CFOptions \"default\"]"), std::string::npos);
-  ASSERT_TRUE(RocksDBOptionsFile(Store::Default(Design::kUniversal), p, &text).ok());
+  ASSERT_TRUE(RocksDBOptionsFile(StoreShape::Default(Design::kUniversal), p, &text).ok());
   EXPECT_NE(text.find("kCompactionStyleUniversal"), std::string::npos);
-  EXPECT_FALSE(RocksDBOptionsFile(Store::Default(Design::kSilt), p, &text).ok());
+  EXPECT_FALSE(RocksDBOptionsFile(StoreShape::Default(Design::kSilt), p, &text).ok());
 }
 
 TEST(OptimizerTest, BadLimitsAreRefused) {
   const Popularity p = Keys(1e8, 0);
   Optimum optimum;
   auto refused = [&](const OptimizeOptions& options, const std::string& word) {
-    const Status s = Optimize(Store::Default(Design::kRocksDB), p, options, &optimum);
+    const Status s = Optimize(StoreShape::Default(Design::kRocksDB), p, options, &optimum);
     EXPECT_FALSE(s.ok()) << word;
     EXPECT_NE(s.message().find(word), std::string::npos) << s.message();
   };

@@ -46,7 +46,7 @@ double Size(const Level& level, size_t begin, size_t end) {
 
 class LeveledStore : public AdjustableStore {
  public:
-  LeveledStore(const Store& store, std::vector<double> targets, Deletions deletions = Deletions::kAllValues)
+  LeveledStore(const StoreShape& store, std::vector<double> targets, Deletions deletions = Deletions::kAllValues)
       : rocksdb_(store.design == Design::kRocksDB),
         dynamic_(rocksdb_ && store.dynamic_level_bytes),
         deletions_(deletions),
@@ -70,7 +70,7 @@ class LeveledStore : public AdjustableStore {
   }
 
   void Flush(Table table) override {
-    accounts.Write("level-0", static_cast<double>(table.size()));
+    write_stats.Write("level-0", static_cast<double>(table.size()));
     level0_size_ += static_cast<double>(table.size());
     level0_.push_back(std::move(table));
     while (CompactOnce()) {
@@ -268,7 +268,7 @@ class LeveledStore : public AdjustableStore {
     Table merged = MergeTables(newer, older);
     if (deletions_ == Deletions::kOddTimesDelete) DropDeletions(l, &merged);
     sizes_[l] += static_cast<double>(merged.size());
-    accounts.Write(step, static_cast<double>(merged.size()));
+    write_stats.Write(step, static_cast<double>(merged.size()));
     std::vector<File> outputs = Cut(merged, l);
     level.erase(level.begin() + static_cast<std::ptrdiff_t>(begin), level.begin() + static_cast<std::ptrdiff_t>(end));
     level.insert(level.begin() + static_cast<std::ptrdiff_t>(begin), std::make_move_iterator(outputs.begin()),
@@ -390,14 +390,14 @@ class LeveledStore : public AdjustableStore {
 
 }  // namespace
 
-std::unique_ptr<AdjustableStore> NewAdjustableStore(const Store& store, const std::vector<double>& targets,
+std::unique_ptr<AdjustableStore> NewAdjustableStore(const StoreShape& store, const std::vector<double>& targets,
                                                     Deletions deletions) {
   auto made = std::make_unique<LeveledStore>(store, targets, deletions);
   made->SetTargets(targets);
   return made;
 }
 
-Status SimulateLeveled(const Store& store, const Popularity& popularity, const SimulationOptions& options,
+Status SimulateLeveled(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
                        Report* report) {
   std::vector<double> targets;
   Status s = LevelItems(store, popularity, &targets);

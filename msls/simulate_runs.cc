@@ -52,26 +52,26 @@ class RunStore : public SimulatedStore {
 
 class UniversalStore : public RunStore {
  public:
-  explicit UniversalStore(const Store& store) : store_(store) {}
+  explicit UniversalStore(const StoreShape& store) : store_(store) {}
   void Flush(Table table) override {
-    accounts.Write("flush", static_cast<double>(table.size()));
+    write_stats.Write("flush", static_cast<double>(table.size()));
     runs_.insert(runs_.begin(), std::move(table));
     for (;;) {
       const UniversalPick pick = PickUniversal(store_, LevelItems());
       if (pick.end == 0) return;
-      accounts.Write(pick.reason, MergeRuns(pick.begin, pick.end));
+      write_stats.Write(pick.reason, MergeRuns(pick.begin, pick.end));
     }
   }
 
  private:
-  const Store store_;
+  const StoreShape store_;
 };
 
 // SAMT and COLA: level 1 (index 0) receives flushes, the last level holds everything. counts_[l] arrivals lie in level
 // l: as runs of their own (SAMT) or as one run (COLA).
 class GrowthStore : public RunStore {
  public:
-  GrowthStore(const Store& store, size_t levels)
+  GrowthStore(const StoreShape& store, size_t levels)
       : cola_(store.design == Design::kCola), growth_(static_cast<size_t>(store.growth)), counts_(levels, 0) {
     for (size_t l = 1; l <= levels; l++) names_.push_back("level-" + std::to_string(l));
   }
@@ -82,7 +82,7 @@ class GrowthStore : public RunStore {
       if (l + 1 == counts_.size()) {
         // The last level is one run, merged with each arrival.
         runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(begin), std::move(table));
-        accounts.Write(names_[l], MergeRuns(begin, runs_.size()));
+        write_stats.Write(names_[l], MergeRuns(begin, runs_.size()));
         counts_[l] = 1;
         return;
       }
@@ -91,13 +91,13 @@ class GrowthStore : public RunStore {
         if (counts_[l] > 0) table = MergeTables(table, runs_[begin]);
         if (counts_[l] > 0) runs_.erase(runs_.begin() + static_cast<std::ptrdiff_t>(begin));
         if (!full) {
-          accounts.Write(names_[l], static_cast<double>(table.size()));
+          write_stats.Write(names_[l], static_cast<double>(table.size()));
           runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(begin), std::move(table));
           counts_[l]++;
           return;
         }
       } else {
-        accounts.Write(names_[l], static_cast<double>(table.size()));
+        write_stats.Write(names_[l], static_cast<double>(table.size()));
         runs_.insert(runs_.begin() + static_cast<std::ptrdiff_t>(begin), std::move(table));
         if (!full) {
           counts_[l]++;
@@ -126,7 +126,7 @@ class GrowthStore : public RunStore {
 
 }  // namespace
 
-Status SimulateRuns(const Store& store, const Popularity& popularity, const SimulationOptions& options,
+Status SimulateRuns(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
                     Report* report) {
   if (store.design == Design::kUniversal) {
     UniversalStore simulated(store);
@@ -138,7 +138,7 @@ Status SimulateRuns(const Store& store, const Popularity& popularity, const Simu
 
 // Request by request, because a LogStore is full by distinct keys, not by requests. Keys are dealt out to the instances
 // by number, which scatters the popular ones.
-Status SimulateSilt(const Store& store, const Popularity& popularity, const SimulationOptions& options,
+Status SimulateSilt(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
                     Report* report) {
   struct Instance {
     std::vector<uint32_t> log;
@@ -179,7 +179,7 @@ Status SimulateSilt(const Store& store, const Popularity& popularity, const Simu
   *report = Report();
   report->breakdown = {
       {"LogStore", 1}, {"HashStores", hash_written / requests}, {"SortedStore", sorted_written / requests}};
-  for (const Step& step : report->breakdown) report->write_amplification += step.value;
+  for (const WriteCost& step : report->breakdown) report->write_amplification += step.value;
   report->space_amplification = stored / requests / (keys / store.instances);
   report->sorted_runs = runs / requests;
   report->level_items = {0, keys};

@@ -1,4 +1,4 @@
-// Cairn's trie with real keys: the key space cut into columns by prefix, each with its slots.
+// Cairn's trie with real keys: the key space cut into containers by prefix, each with its slots.
 
 #include <algorithm>
 #include <cmath>
@@ -46,8 +46,8 @@ class TrieStore : public SimulatedStore {
  public:
   using Play = TriePlay<KeyTables>;
 
-  TrieStore(const Store& store, uint64_t keys)
-      : play_(store, &tables_, Play::Top(), store.fan_out, kEveryColumn), seen_(keys) {
+  TrieStore(const StoreShape& store, uint64_t keys)
+      : play_(store, &tables_, Play::Top(), store.fan_out, kEveryContainer), seen_(keys) {
     tables_.keys = static_cast<double>(keys);
   }
 
@@ -56,46 +56,46 @@ class TrieStore : public SimulatedStore {
       tables_.live += !seen_[ItemKey(item)];
       seen_[ItemKey(item)] = true;
     }
-    play_.Flush(std::move(table), [this](const std::string& step, double keys) { accounts.Write(step, keys); });
+    play_.Flush(std::move(table), [this](const std::string& step, double keys) { write_stats.Write(step, keys); });
   }
 
   double Items() const override { return play_.items(); }
   double Runs() const override {
     // On average over the key space.
     double runs = 0;
-    Play::Visit(play_.root(), [&](const Play::Column& column) {
-      runs += static_cast<double>(column.slots.size()) * (column.end - column.begin);
+    Play::Visit(play_.root(), [&](const Play::Container& container) {
+      runs += static_cast<double>(container.slots.size()) * (container.end - container.begin);
     });
     return runs;
   }
   std::vector<double> LevelItems() const override {
     std::vector<double> depths;
-    Play::Visit(play_.root(), [&](const Play::Column& column) {
-      if (column.depth == 0) return;
-      depths.resize(std::max(depths.size(), static_cast<size_t>(column.depth)));
-      depths[static_cast<size_t>(column.depth) - 1] += column.stored;
+    Play::Visit(play_.root(), [&](const Play::Container& container) {
+      if (container.depth == 0) return;
+      depths.resize(std::max(depths.size(), static_cast<size_t>(container.depth)));
+      depths[static_cast<size_t>(container.depth) - 1] += container.stored;
     });
     return depths;
   }
   double RunsToHit(uint32_t key) const override {
     double runs = 0;
     const double place = (key + 0.5) / tables_.keys;
-    for (const Play::Column* column = &play_.root(); column != nullptr;) {
-      for (size_t i = column->slots.size(); i-- > 0;) {
+    for (const Play::Container* container = &play_.root(); container != nullptr;) {
+      for (size_t i = container->slots.size(); i-- > 0;) {
         runs++;
-        if (Holds(column->slots[i], key)) return runs;
+        if (Holds(container->slots[i], key)) return runs;
       }
-      const Play::Column* next = nullptr;
-      for (const auto& child : column->children) {
+      const Play::Container* next = nullptr;
+      for (const auto& child : container->children) {
         if (place >= child->begin && place < child->end) next = child.get();
       }
-      column = next;
+      container = next;
     }
     return runs;
   }
 
  private:
-  static constexpr double kEveryColumn = 1e18;
+  static constexpr double kEveryContainer = 1e18;
 
   KeyTables tables_;
   Play play_;
@@ -104,7 +104,7 @@ class TrieStore : public SimulatedStore {
 
 }  // namespace
 
-Status SimulateTrie(const Store& store, const Popularity& popularity, const SimulationOptions& options,
+Status SimulateTrie(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
                     Report* report) {
   TrieStore simulated(store, static_cast<uint64_t>(popularity.keys()));
   return Play(store, popularity, options, &simulated, report);

@@ -31,8 +31,8 @@ bool Holds(const Table& table, uint32_t key) {
   return it != table.end() && ItemKey(*it) == key;
 }
 
-void Accounts::Write(const std::string& step, double items) {
-  for (Step& s : steps_) {
+void WriteStats::Write(const std::string& step, double items) {
+  for (WriteCost& s : steps_) {
     if (s.name == step) {
       s.value += items;
       return;
@@ -41,11 +41,11 @@ void Accounts::Write(const std::string& step, double items) {
   steps_.push_back({step, items});
 }
 
-void Accounts::Clear() {
-  for (Step& s : steps_) s.value = 0;
+void WriteStats::Clear() {
+  for (WriteCost& s : steps_) s.value = 0;
 }
 
-Status Play(const Store& store, const Popularity& popularity, const SimulationOptions& options,
+Status Play(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
             SimulatedStore* simulated, Report* report) {
   Workload workload(popularity, options.seed);
   const double keys = static_cast<double>(workload.keys());
@@ -59,7 +59,7 @@ Status Play(const Store& store, const Popularity& popularity, const SimulationOp
   std::vector<double> level_items;
   for (uint64_t next = 0; next < end;) {
     const bool count = next >= warm;
-    if (count && counted == 0) simulated->accounts.Clear();
+    if (count && counted == 0) simulated->write_stats.Clear();
     Table table;
     const uint64_t stop = std::min(next + memtable, count ? end : next < load ? load : warm);
     table.reserve(stop - next);
@@ -90,8 +90,9 @@ Status Play(const Store& store, const Popularity& popularity, const SimulationOp
 
   *report = Report();
   if (store.log) report->breakdown.push_back({"log", 1});
-  for (const Step& step : simulated->accounts.steps()) report->breakdown.push_back({step.name, step.value / counted});
-  for (const Step& step : report->breakdown) report->write_amplification += step.value;
+  for (const WriteCost& step : simulated->write_stats.steps())
+    report->breakdown.push_back({step.name, step.value / counted});
+  for (const WriteCost& step : report->breakdown) report->write_amplification += step.value;
   for (double& level : level_items) level /= samples;
   report->level_items = level_items;
   report->space_amplification = items / samples / keys;
@@ -100,7 +101,8 @@ Status Play(const Store& store, const Popularity& popularity, const SimulationOp
   return Status::OK();
 }
 
-Status Simulate(const Store& store, const Popularity& popularity, const SimulationOptions& options, Report* report) {
+Status Simulate(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                Report* report) {
   Status s = Validate(store, popularity);
   if (!s.ok()) return s;
   const double keys = popularity.keys();

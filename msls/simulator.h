@@ -1,4 +1,4 @@
-// What the simulated designs share: tables of keys, their merge, the accounts, and the loop that feeds a store with
+// What the simulated designs share: tables of keys, their merge, the write_stats, and the loop that feeds a store with
 // flushes.
 
 #pragma once
@@ -27,14 +27,14 @@ using Table = std::vector<Item>;
 Table MergeTables(const Table& newer, const Table& older);
 
 // Items written by cause, in the order in which the causes were named first.
-class Accounts {
+class WriteStats {
  public:
   void Write(const std::string& step, double items);
   void Clear();
-  const std::vector<Step>& steps() const { return steps_; }
+  const std::vector<WriteCost>& steps() const { return steps_; }
 
  private:
-  std::vector<Step> steps_;
+  std::vector<WriteCost> steps_;
 };
 
 class SimulatedStore {
@@ -49,7 +49,7 @@ class SimulatedStore {
   // The number of runs that a lookup visits until it finds the key, which exists.
   virtual double RunsToHit(uint32_t key) const = 0;
 
-  Accounts accounts;
+  WriteStats write_stats;
 };
 
 // A leveled store whose level targets may change from one flush to the next, as SetOptions changes those of a database,
@@ -65,17 +65,20 @@ class AdjustableStore : public SimulatedStore {
 enum class Deletions { kAllValues, kOddTimesDelete };
 
 // A kLevelDB or kRocksDB store without dynamic_level_bytes.
-std::unique_ptr<AdjustableStore> NewAdjustableStore(const Store& store, const std::vector<double>& targets,
+std::unique_ptr<AdjustableStore> NewAdjustableStore(const StoreShape& store, const std::vector<double>& targets,
                                                     Deletions deletions);
 
-Status SimulateLeveled(const Store& store, const Popularity& popularity, const SimulationOptions& options,
+Status SimulateLeveled(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
                        Report* report);
-Status SimulateRuns(const Store& store, const Popularity& popularity, const SimulationOptions& options, Report* report);
-Status SimulateTrie(const Store& store, const Popularity& popularity, const SimulationOptions& options, Report* report);
-Status SimulateSilt(const Store& store, const Popularity& popularity, const SimulationOptions& options, Report* report);
+Status SimulateRuns(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                    Report* report);
+Status SimulateTrie(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                    Report* report);
+Status SimulateSilt(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                    Report* report);
 
 // Loads, warms up, counts, and fills the report, log included.
-Status Play(const Store& store, const Popularity& popularity, const SimulationOptions& options,
+Status Play(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
             SimulatedStore* simulated, Report* report);
 
 // True if a run, which is sorted by key, holds the key.

@@ -30,7 +30,8 @@ Popularity Keys(double keys, double skew) {
 }
 
 // Both in one line each, for the record; returns model / simulation - 1.
-double CompareOnce(const std::string& name, const Store& store, const Popularity& p, double warm, double requests) {
+double CompareOnce(const std::string& name, const StoreShape& store, const Popularity& p, double warm,
+                   double requests) {
   Report model, simulation;
   SimulationOptions options;
   options.seed = Seed();
@@ -50,7 +51,7 @@ double CompareOnce(const std::string& name, const Store& store, const Popularity
 
 // A simulation strays by 1 to 2 % from one seed to another under skewed keys, and there are a hundred of them here: one
 // that is far off is judged together with four more.
-double Compare(const std::string& name, const Store& store, const Popularity& p, double warm, double requests) {
+double Compare(const std::string& name, const StoreShape& store, const Popularity& p, double warm, double requests) {
   constexpr double kNotable = 0.03;
   constexpr int kMore = 4;
   double sum = CompareOnce(name, store, p, warm, requests);
@@ -62,8 +63,8 @@ double Compare(const std::string& name, const Store& store, const Popularity& p,
 constexpr double kKeys = 400000;
 
 // RocksDB's proportions (64 MiB, 256 MiB, 32 MiB files), 1 : 640.
-Store SmallRocksDB(FilePick pick) {
-  Store store = Store::Default(Design::kRocksDB);
+StoreShape SmallRocksDB(FilePick pick) {
+  StoreShape store = StoreShape::Default(Design::kRocksDB);
   store.pick = pick;
   store.dynamic_level_bytes = false;
   store.write_buffer_bytes = 104857.6;
@@ -78,7 +79,7 @@ TEST_P(PickTest, RocksDBWithinFivePercent) {
   const FilePick pick = GetParam();
   const std::string name = FilePickName(pick);
   for (double skew : {0.0, 0.5, 0.99}) {
-    Store store = SmallRocksDB(pick);
+    StoreShape store = SmallRocksDB(pick);
     EXPECT_NEAR(Compare(name + ", static levels", store, Keys(kKeys, skew), 2, 3), 0, 0.05);
     store.dynamic_level_bytes = true;
     EXPECT_NEAR(Compare(name + ", dynamic levels", store, Keys(kKeys, skew), 2, 3), 0, 0.05);
@@ -108,7 +109,7 @@ TEST(SimulatorTest, SecondLevelOfAnySizeWithinFivePercent) {
       // The model does not know of it: docs/msls.md.
       if (pick == FilePick::kRoundRobin && ratio <= 2) continue;
       for (double skew : {0.0, 0.99}) {
-        Store store = SmallRocksDB(pick);
+        StoreShape store = SmallRocksDB(pick);
         store.dynamic_level_bytes = true;
         store.file_bytes = store.write_buffer_bytes;
         const double keys = 10 * ratio * store.level_base_bytes / store.item_bytes;
@@ -122,7 +123,7 @@ TEST(SimulatorTest, SecondLevelOfAnySizeWithinFivePercent) {
 
 TEST(SimulatorTest, LevelDBWithinFivePercent) {
   for (double skew : {0.0, 0.5, 0.99}) {
-    Store store = Store::Default(Design::kLevelDB);
+    StoreShape store = StoreShape::Default(Design::kLevelDB);
     store.item_bytes = 1000;
     EXPECT_NEAR(Compare("LevelDB, 1 kB items", store, Keys(1e6, skew), 1, 3), 0, 0.05);
     store.level_bytes = {40e6, 200e6};
@@ -133,7 +134,7 @@ TEST(SimulatorTest, LevelDBWithinFivePercent) {
 TEST(SimulatorTest, UniversalWithinFivePercent) {
   for (double skew : {0.0, 0.5, 0.99}) {
     for (int trigger : {4, 8}) {
-      Store store = Store::Default(Design::kUniversal);
+      StoreShape store = StoreShape::Default(Design::kUniversal);
       store.write_buffer_bytes = 4e5;
       store.level0_trigger = trigger;
       // Strong skew with few runs: what one compaction takes along differs so much from run to run that the mean of 40
@@ -150,7 +151,7 @@ TEST(SimulatorTest, GrowthDesignsWithinFivePercent) {
   for (Design design : {Design::kSamt, Design::kCola}) {
     for (int growth : {2, 4}) {
       for (double skew : {0.0, 0.99}) {
-        Store store = Store::Default(design);
+        StoreShape store = StoreShape::Default(design);
         store.write_buffer_bytes = 2e5;
         store.growth = growth;
         EXPECT_NEAR(Compare(DesignName(design) + std::string(", growth ") + std::to_string(growth), store,
@@ -163,7 +164,7 @@ TEST(SimulatorTest, GrowthDesignsWithinFivePercent) {
 
 TEST(SimulatorTest, SiltWithinFivePercent) {
   for (double skew : {0.0, 0.5, 0.99}) {
-    Store store = Store::Default(Design::kSilt);
+    StoreShape store = StoreShape::Default(Design::kSilt);
     store.hash_store_slots = 4000;
     store.hash_stores = 20;
     EXPECT_NEAR(Compare("silt", store, Keys(5e5, skew), 2, 8), 0, 0.05);
@@ -176,7 +177,7 @@ TEST(SimulatorTest, TrieWithinFivePercent) {
   };
   for (const Case& c : {Case{0, 1e5, 1.5}, Case{0, 4e4, 1.5}, Case{0, 6e4, 1.2}, Case{0, 6e4, 4}, Case{0.99, 4e4, 1.5},
                         Case{0.99, 3e4, 4}}) {
-    Store store = Store::Default(Design::kTrie);
+    StoreShape store = StoreShape::Default(Design::kTrie);
     store.write_buffer_bytes = c.write_buffer;
     store.space_bound = c.space_bound;
     char name[80];

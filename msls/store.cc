@@ -83,8 +83,8 @@ const char* FilePickName(FilePick pick) {
   return "";
 }
 
-Store Store::Default(Design design) {
-  Store store;
+StoreShape StoreShape::Default(Design design) {
+  StoreShape store;
   store.design = design;
   if (design == Design::kLevelDB) {
     store.write_buffer_bytes = 4 << 20;
@@ -96,7 +96,7 @@ Store Store::Default(Design design) {
   return store;
 }
 
-Status Validate(const Store& store, const Popularity& popularity) {
+Status Validate(const StoreShape& store, const Popularity& popularity) {
   if (!(store.item_bytes >= 1 && store.item_bytes <= 1e9)) return Bad("item_bytes", store.item_bytes, "from 1 to 1e9");
   if (!Positive(store.write_buffer_bytes))
     return Bad("write_buffer_bytes", store.write_buffer_bytes, "a positive number");
@@ -174,11 +174,11 @@ Status Validate(const Store& store, const Popularity& popularity) {
     case Design::kTrie:
       if (store.root_trigger < 1 || store.root_trigger > 1000)
         return Bad("root_trigger", store.root_trigger, "from 1 to 1000");
-      if (store.column_trigger < 2 || store.column_trigger > 1000) {
-        return Bad("column_trigger", store.column_trigger, "from 2 to 1000");
+      if (store.container_trigger < 2 || store.container_trigger > 1000) {
+        return Bad("container_trigger", store.container_trigger, "from 2 to 1000");
       }
-      if (store.slots != 0 && (store.slots < store.column_trigger || store.slots > 2000)) {
-        return Bad("slots", store.slots, "0, or from column_trigger to 2000");
+      if (store.slots != 0 && (store.slots < store.container_trigger || store.slots > 2000)) {
+        return Bad("slots", store.slots, "0, or from container_trigger to 2000");
       }
       if (store.fan_out < 2 || store.fan_out > 64) return Bad("fan_out", store.fan_out, "from 2 to 64");
       if (!(store.grow_liveness > 0 && store.grow_liveness <= 1)) {
@@ -190,7 +190,7 @@ Status Validate(const Store& store, const Popularity& popularity) {
   return Status::OK();
 }
 
-Status LevelItems(const Store& store, const Popularity& popularity, std::vector<double>* items) {
+Status LevelItems(const StoreShape& store, const Popularity& popularity, std::vector<double>* items) {
   items->clear();
   Status s = Validate(store, popularity);
   if (!s.ok()) return s;

@@ -52,8 +52,8 @@ Written RunPicker(const TrieOptions& options, const Popularity& p, uint64_t seed
           bytes / static_cast<double>(samples) / kTableBytes / p.keys()};
 }
 
-Store StoreOf(const TrieOptions& options) {
-  Store store = Store::Default(Design::kTrie);
+StoreShape StoreOf(const TrieOptions& options) {
+  StoreShape store = StoreShape::Default(Design::kTrie);
   store.log = false;
   store.item_bytes = kTableBytes;
   store.write_buffer_bytes = static_cast<double>(kFlush) * kTableBytes;
@@ -62,11 +62,11 @@ Store StoreOf(const TrieOptions& options) {
 }
 
 // How far the model and the simulation are above the picker, on average over `runs`: one that happens to send one
-// column more or less a depth deeper writes 1 to 3 % more or less.
+// container more or less a depth deeper writes 1 to 3 % more or less.
 void Compare(const TrieOptions& options, double keys, double skew, int runs) {
   Popularity p;
   ASSERT_TRUE(Popularity::Zipf(keys, skew, &p).ok());
-  const Store store = StoreOf(options);
+  const StoreShape store = StoreOf(options);
   Report model, simulation;
   ASSERT_TRUE(Model(store, p, &model).ok());
   Written picker, simulated;
@@ -94,14 +94,14 @@ void Compare(const TrieOptions& options, double keys, double skew, int runs) {
   EXPECT_NEAR(model.space_amplification / picker.space_amplification, 1, 0.05);
 }
 
-// Around the size at which part of the columns goes one depth deeper when the trie has been loaded.
+// Around the size at which part of the containers goes one depth deeper when the trie has been loaded.
 TEST(TrieModelTest, Uniform) {
   for (double keys : {31e3, 39e3, 50e3, 62e3}) Compare(TrieOptions(), keys, 0, 2);
 }
 
 TEST(TrieModelTest, Zipf) { Compare(TrieOptions(), 39e3, 0.99, 4); }
 
-// Little or no headroom: columns sink or block their parents.
+// Little or no headroom: containers are merged in place or block their parents.
 TEST(TrieModelTest, NoHeadroom) {
   TrieOptions options;
   options.trigger = 20;

@@ -3,8 +3,8 @@
 // what it writes comes first. `Tables` says what a table is: real keys for the simulator, the expected number of them
 // for the model.
 //
-// Left out against the picker: what it does when no compaction of a column with its children frees anything worth its
-// writes, a limit to the depths, and that compactions take time.
+// Left out against the picker: what it does when no compaction of a container with its children frees anything worth
+// its writes, a limit to the depths, and that compactions take time.
 //
 //   struct Tables {
 //     using Table = ...;                                          // keys of a part of the key space
@@ -48,15 +48,15 @@ class TriePlay {
   using Table = typename Tables::Table;
 
   // A prefix of the key space with its slots, oldest first, and its children once anything was moved down.
-  struct Column {
+  struct Container {
     int depth = 0;
     double begin = 0, end = 1;
     std::vector<Table> slots;
     int levels = 0;  // from the oldest slot to the newest, those between them that hold nothing counted
-    std::vector<std::unique_ptr<Column>> children;
+    std::vector<std::unique_ptr<Container>> children;
     double stored = 0;      // keys of the slots
     double largest = 0;     // keys of the largest of them
-    double stands_for = 1;  // this many columns of its depth, all alike
+    double stands_for = 1;  // this many containers of its depth, all alike
     uint64_t id = 0;
     uint64_t version = 1;  // of the slots
     uint64_t merged_version = 0;
@@ -70,21 +70,21 @@ class TriePlay {
 
   // What the root stands for.
   struct Top {
-    // 0: the root of a trie. Else the columns of this depth - 1, which move down together and at once whatever they
+    // 0: the root of a trie. Else the containers of this depth - 1, which move down together and at once whatever they
     // receive; what they hold until then and what is written to bring it there is not played.
     int first_depth = 0;
     double held_above = 0;  // keys in the depths above first_depth
   };
 
-  // No column gets more than `most_children`, and no depth more than `most_columns`: below that each column has one
-  // child that stands for its whole fan-out.
-  TriePlay(const Store& store, Tables* tables, const Top& top, int most_children, double most_columns)
+  // No container gets more than `most_children`, and no depth more than `most_containers`: below that each container
+  // has one child that stands for its whole fan-out.
+  TriePlay(const StoreShape& store, Tables* tables, const Top& top, int most_children, double most_containers)
       : store_(store),
         tables_(*tables),
         top_(top),
         most_children_(std::min(store.fan_out, most_children)),
-        most_columns_(most_columns),
-        columns_(1, &root_) {
+        most_containers_(most_containers),
+        containers_(1, &root_) {
     root_.depth = std::max(0, top.first_depth - 1);
   }
 
@@ -96,61 +96,61 @@ class TriePlay {
     AddSlot(&root_, std::move(table), size, root_.levels);
     Job job;
     while (Pick(&job)) {
-      const int depth = job.column->depth + (job.down ? 1 : 0);
-      const double moved = job.down ? MoveDown(job.column) : MergeInPlace(job.column);
+      const int depth = job.container->depth + (job.down ? 1 : 0);
+      const double moved = job.down ? MoveDown(job.container) : MergeInPlace(job.container);
       written("depth-" + std::to_string(depth) + (job.down ? "" : " in place"), moved);
     }
   }
 
   double items() const { return items_; }
-  const Column& root() const { return root_; }
+  const Container& root() const { return root_; }
 
   template <class Function>
-  static void Visit(const Column& column, const Function& function) {
-    function(column);
-    for (const auto& child : column.children) Visit(*child, function);
+  static void Visit(const Container& container, const Function& function) {
+    function(container);
+    for (const auto& child : container.children) Visit(*child, function);
   }
 
  private:
   struct Job {
-    Column* column = nullptr;
+    Container* container = nullptr;
     bool down = false;  // else merged in place
     double score = 0;
   };
 
-  // What their parents have found out about columns, while one is picked.
+  // What their parents have found out about containers, while one is picked.
   struct Urgent {
-    std::vector<Column*> blocking;  // without a free level, so that the parent cannot move
-    std::vector<Column*> sinking;   // too high for the parent to fill them
-    static bool Has(const std::vector<Column*>& columns, const Column* column) {
-      return std::find(columns.begin(), columns.end(), column) != columns.end();
+    std::vector<Container*> blocking;          // without a free level, so that the parent cannot move
+    std::vector<Container*> merging_in_place;  // too high for the parent to fill them
+    static bool Has(const std::vector<Container*>& containers, const Container* container) {
+      return std::find(containers.begin(), containers.end(), container) != containers.end();
     }
   };
 
-  void AddSlot(Column* column, Table table, double size, int level) {
-    column->slots.push_back(std::move(table));
-    column->levels = level + 1;
-    column->stored += size;
-    column->largest = std::max(column->largest, size);
-    column->version++;
+  void AddSlot(Container* container, Table table, double size, int level) {
+    container->slots.push_back(std::move(table));
+    container->levels = level + 1;
+    container->stored += size;
+    container->largest = std::max(container->largest, size);
+    container->version++;
     items_ += size;
   }
 
-  const Table& Merged(Column* column) {
-    if (column->merged_version != column->version) {
-      column->merged = tables_.Merge(column->slots);
-      column->merged_size = tables_.Size(column->merged);
-      column->merged_version = column->version;
+  const Table& Merged(Container* container) {
+    if (container->merged_version != container->version) {
+      container->merged = tables_.Merge(container->slots);
+      container->merged_size = tables_.Size(container->merged);
+      container->merged_version = container->version;
     }
-    return column->merged;
+    return container->merged;
   }
-  double MergedSize(Column* column) {
-    Merged(column);
-    return column->merged_size;
+  double MergedSize(Container* container) {
+    Merged(container);
+    return container->merged_size;
   }
 
   // Keys that a merge of the child's slots would keep after the parent has moved down.
-  double KeptUnder(Column* parent, Column* child) {
+  double KeptUnder(Container* parent, Container* child) {
     if (child->kept_version != child->version || child->kept_parent_version != parent->version) {
       child->kept = tables_.NotIn(Merged(child), Merged(parent));
       child->kept_version = child->version;
@@ -159,77 +159,78 @@ class TriePlay {
     return child->kept;
   }
 
-  static int Occupied(const Column& column) { return static_cast<int>(column.slots.size()); }
-  int Trigger(const Column& column) const {
-    if (&column != &root_) return store_.column_trigger;
+  static int Occupied(const Container& container) { return static_cast<int>(container.slots.size()); }
+  int Trigger(const Container& container) const {
+    if (&container != &root_) return store_.container_trigger;
     return top_.first_depth == 0 ? store_.root_trigger : 1;
   }
 
-  // Whether a column moves down; else it is merged in place.
-  bool GoesDown(Column* column) {
-    if (column == &root_ || !column->children.empty()) return true;
-    return MergedSize(column) >= store_.grow_liveness * column->stored;
+  // Whether a container moves down; else it is merged in place.
+  bool GoesDown(Container* container) {
+    if (container == &root_ || !container->children.empty()) return true;
+    return MergedSize(container) >= store_.grow_liveness * container->stored;
   }
 
   // Levels above the newest slot of all children, which gain slots together.
-  int FreeLevels(const Column& parent) const {
+  int FreeLevels(const Container& parent) const {
     int taken = 0;
     for (const auto& child : parent.children) taken = std::max(taken, child->levels);
     return TrieSlots(store_) - taken;
   }
 
   // Not before the last of several full children has moved.
-  bool WaitsForChildren(const Column& parent) const {
+  bool WaitsForChildren(const Container& parent) const {
     bool some_full = false, some_empty = false;
     for (const auto& child : parent.children) {
-      some_full |= Occupied(*child) >= store_.column_trigger;
+      some_full |= Occupied(*child) >= store_.container_trigger;
       some_empty |= child->slots.empty() && !child->children.empty();
     }
     if (!some_full || !some_empty || (&parent == &root_ && top_.first_depth > 0)) return false;
     return Occupied(parent) < (parent.depth == 0 ? RootWaitsUntil(store_.root_trigger)
-                                                 : ColumnWaitsUntil(store_.column_trigger, TrieSlots(store_)));
+                                                 : ContainerWaitsUntil(store_.container_trigger, TrieSlots(store_)));
   }
 
   // All children are nearly empty, but lie too high to be filled: those that would lie lower if merged.
-  std::vector<Column*> SinkingChildren(const Column& parent) const {
-    std::vector<Column*> sinking;
+  std::vector<Container*> ChildrenToMergeInPlace(const Container& parent) const {
+    std::vector<Container*> merging_in_place;
     int most = 0;
     for (const auto& child : parent.children) {
       most = std::max(most, Occupied(*child));
-      if (!child->slots.empty() && child->levels > Occupied(*child)) sinking.push_back(child.get());
+      if (!child->slots.empty() && child->levels > Occupied(*child)) merging_in_place.push_back(child.get());
     }
-    if (!SiblingsSink(most, FreeLevels(parent), store_.column_trigger)) sinking.clear();
-    return sinking;
+    if (!SiblingsMergeInPlace(most, FreeLevels(parent), store_.container_trigger)) merging_in_place.clear();
+    return merging_in_place;
   }
 
   // The most overdue; of equal ones the first.
   bool Pick(Job* best) {
     *best = Job();
     Urgent urgent;
-    for (Column* column : columns_) PickFull(column, &urgent, best);
-    if (best->column == nullptr || SpaceHasChanged()) PickForSpace(best);
-    return best->column != nullptr;
+    for (Container* container : containers_) PickFull(container, &urgent, best);
+    if (best->container == nullptr || SpaceHasChanged()) PickForSpace(best);
+    return best->container != nullptr;
   }
 
-  void PickFull(Column* column, Urgent* urgent, Job* best) {
-    const bool blocks = Urgent::Has(urgent->blocking, column);
-    const bool sinks = Urgent::Has(urgent->sinking, column);
-    if (column->slots.empty() || (!blocks && !sinks && Occupied(*column) < Trigger(*column))) return;
-    if (!blocks && !sinks && WaitsForChildren(*column)) return;
-    if (!sinks) {
-      const std::vector<Column*> below = SinkingChildren(*column);
-      urgent->sinking.insert(urgent->sinking.end(), below.begin(), below.end());
+  void PickFull(Container* container, Urgent* urgent, Job* best) {
+    const bool blocks = Urgent::Has(urgent->blocking, container);
+    const bool merges_in_place = Urgent::Has(urgent->merging_in_place, container);
+    if (container->slots.empty() || (!blocks && !merges_in_place && Occupied(*container) < Trigger(*container))) return;
+    if (!blocks && !merges_in_place && WaitsForChildren(*container)) return;
+    if (!merges_in_place) {
+      const std::vector<Container*> below = ChildrenToMergeInPlace(*container);
+      urgent->merging_in_place.insert(urgent->merging_in_place.end(), below.begin(), below.end());
       if (!below.empty()) return;
     }
-    const bool down = !sinks && GoesDown(column);
-    if (down && FreeLevels(*column) <= 0) {
-      for (const auto& child : column->children) {
+    const bool down = !merges_in_place && GoesDown(container);
+    if (down && FreeLevels(*container) <= 0) {
+      for (const auto& child : container->children) {
         if (child->levels >= TrieSlots(store_)) urgent->blocking.push_back(child.get());
       }
       return;
     }
-    const double score = static_cast<double>(Occupied(*column)) / Trigger(*column) + (blocks || sinks ? 10 : 0);
-    if (score > best->score) *best = {column, down, score};
+    const double score =
+        static_cast<double>(Occupied(*container)) / Trigger(*container) + (blocks || merges_in_place ? 10 : 0);
+    if (score > best->score) *best = {container, down, score};
   }
 
   // The picker looks at space when nothing else is due or much has changed since it last did.
@@ -247,63 +248,65 @@ class TriePlay {
     const double score = SpaceScore(items / allowed - 1);
     if (score <= best->score) return;
     double largest = 1;
-    for (const Column* column : columns_) largest = std::max(largest, column->largest / column->stands_for);
+    for (const Container* container : containers_)
+      largest = std::max(largest, container->largest / container->stands_for);
     sampled_ = std::min(KeySketchShare(largest), kMaxSpaceSamples / items_);
     double best_ratio = 0;
-    for (Column* column : columns_) PickForSpace(column, score, &best_ratio, best);
+    for (Container* container : containers_) PickForSpace(container, score, &best_ratio, best);
   }
 
   // The picker knows garbage from sketches only, of which it counts the part that the largest table's has. What it sees
   // strays as random samples do; what is already there is sampled already, so that the error walks on with each slot.
-  double EstimatedGarbage(Column* column) {
-    const double garbage = column->stored - MergedSize(column);
-    if (column->walked_version != column->version) {
-      column->walk += std::sqrt(std::max(0.0, garbage - column->walked)) * StandardNormal(column->id, column->version);
-      column->walked = garbage;
-      column->walked_version = column->version;
+  double EstimatedGarbage(Container* container) {
+    const double garbage = container->stored - MergedSize(container);
+    if (container->walked_version != container->version) {
+      container->walk +=
+          std::sqrt(std::max(0.0, garbage - container->walked)) * StandardNormal(container->id, container->version);
+      container->walked = garbage;
+      container->walked_version = container->version;
     }
-    return std::max(0.0, garbage + column->walk * std::sqrt(column->stands_for / sampled_));
+    return std::max(0.0, garbage + container->walk * std::sqrt(container->stands_for / sampled_));
   }
 
-  // What is freed for each key written: by a leaf's merge in place, or by a column that moves down together with the
+  // What is freed for each key written: by a leaf's merge in place, or by a container that moves down together with the
   // merges that this lets its children do.
-  void PickForSpace(Column* column, double score, double* best_ratio, Job* best) {
-    if (column->slots.empty()) return;
-    const bool leaf = column->children.empty() && column != &root_;
-    double before = column->stored;
-    double freed = EstimatedGarbage(column);
+  void PickForSpace(Container* container, double score, double* best_ratio, Job* best) {
+    if (container->slots.empty()) return;
+    const bool leaf = container->children.empty() && container != &root_;
+    double before = container->stored;
+    double freed = EstimatedGarbage(container);
     double written = before - freed;
     if (!leaf) {
-      for (const auto& child : column->children) {
+      for (const auto& child : container->children) {
         if (child->slots.empty()) continue;
         before += child->stored;
-        freed += EstimatedGarbage(child.get()) + MergedSize(child.get()) - KeptUnder(column, child.get());
+        freed += EstimatedGarbage(child.get()) + MergedSize(child.get()) - KeptUnder(container, child.get());
       }
       written += before - freed;
     }
     const double ratio = freed / std::max(1.0, written);
     if (freed < kSpaceWorthwhile * before || ratio <= *best_ratio) return;
-    const bool down = !leaf || (IsNearlyFull(Occupied(*column), Trigger(*column)) && GoesDown(column));
-    if (down && FreeLevels(*column) <= 0) return;
+    const bool down = !leaf || (IsNearlyFull(Occupied(*container), Trigger(*container)) && GoesDown(container));
+    if (down && FreeLevels(*container) <= 0) return;
     *best_ratio = ratio;
-    *best = {column, down, score};
+    *best = {container, down, score};
   }
 
-  double MergeInPlace(Column* column) {
-    Table merged = Merged(column);
-    const double size = MergedSize(column);
-    Clear(column);
-    AddSlot(column, std::move(merged), size, 0);
+  double MergeInPlace(Container* container) {
+    Table merged = Merged(container);
+    const double size = MergedSize(container);
+    Clear(container);
+    AddSlot(container, std::move(merged), size, 0);
     return size;
   }
 
-  double MoveDown(Column* column) {
-    if (column->children.empty()) AddChildren(column);
-    const Table merged = Merged(column);
-    Clear(column);
-    const int level = TrieSlots(store_) - FreeLevels(*column);
+  double MoveDown(Container* container) {
+    if (container->children.empty()) AddChildren(container);
+    const Table merged = Merged(container);
+    Clear(container);
+    const int level = TrieSlots(store_) - FreeLevels(*container);
     double moved = 0;
-    for (const auto& child : column->children) {
+    for (const auto& child : container->children) {
       Table part = tables_.Part(merged, child->begin, child->end);
       const double size = tables_.Size(part);
       if (size == 0) continue;
@@ -313,43 +316,43 @@ class TriePlay {
     return moved;
   }
 
-  void AddChildren(Column* column) {
-    double columns = 1;  // of the depth below, if all fan out
-    for (int depth = root_.depth; depth <= column->depth; depth++) columns *= most_children_;
-    const int children = columns <= most_columns_ ? most_children_ : 1;
-    const double width = (column->end - column->begin) / children;
+  void AddChildren(Container* container) {
+    double containers = 1;  // of the depth below, if all fan out
+    for (int depth = root_.depth; depth <= container->depth; depth++) containers *= most_children_;
+    const int children = containers <= most_containers_ ? most_children_ : 1;
+    const double width = (container->end - container->begin) / children;
     for (int i = 0; i < children; i++) {
-      auto child = std::make_unique<Column>();
-      child->depth = column->depth + 1;
-      child->begin = column->begin + width * i;
-      child->end = i + 1 == children ? column->end : column->begin + width * (i + 1);
+      auto child = std::make_unique<Container>();
+      child->depth = container->depth + 1;
+      child->begin = container->begin + width * i;
+      child->end = i + 1 == children ? container->end : container->begin + width * (i + 1);
       child->stands_for = std::max(1.0, (child->end - child->begin) * std::pow(store_.fan_out, child->depth));
-      child->id = columns_.size();
-      columns_.push_back(child.get());
-      column->children.push_back(std::move(child));
+      child->id = containers_.size();
+      containers_.push_back(child.get());
+      container->children.push_back(std::move(child));
     }
-    std::stable_sort(columns_.begin(), columns_.end(), [](const Column* a, const Column* b) {
+    std::stable_sort(containers_.begin(), containers_.end(), [](const Container* a, const Container* b) {
       return a->depth != b->depth ? a->depth < b->depth : a->begin < b->begin;
     });
   }
 
-  void Clear(Column* column) {
-    items_ -= column->stored;
-    column->slots.clear();
-    column->levels = 0;
-    column->stored = 0;
-    column->largest = 0;
-    column->walk = column->walked = 0;
-    column->version++;
+  void Clear(Container* container) {
+    items_ -= container->stored;
+    container->slots.clear();
+    container->levels = 0;
+    container->stored = 0;
+    container->largest = 0;
+    container->walk = container->walked = 0;
+    container->version++;
   }
 
-  const Store store_;
+  const StoreShape store_;
   Tables& tables_;
   const Top top_;
   const int most_children_;
-  const double most_columns_;
-  Column root_;
-  std::vector<Column*> columns_;  // all, parents before their children
+  const double most_containers_;
+  Container root_;
+  std::vector<Container*> containers_;  // all, parents before their children
   double items_ = 0;
   double sampled_ = 1;        // part of the keys that sketches let the picker see
   double items_at_look_ = 0;  // when it was last asked how much space is taken

@@ -8,7 +8,7 @@ namespace msls {
 namespace {
 
 // PickCompactionToReduceSortedRuns: runs in a row, each not larger than the sum of those before it and `ratio` percent.
-UniversalPick PickByRatio(const Store& store, const std::vector<double>& sizes, double ratio, size_t most,
+UniversalPick PickByRatio(const StoreShape& store, const std::vector<double>& sizes, double ratio, size_t most,
                           const char* reason) {
   for (size_t begin = 0; begin < sizes.size(); begin++) {
     double candidate = sizes[begin];
@@ -22,7 +22,7 @@ UniversalPick PickByRatio(const Store& store, const std::vector<double>& sizes, 
 
 }  // namespace
 
-UniversalPick PickUniversal(const Store& store, const std::vector<double>& sizes) {
+UniversalPick PickUniversal(const StoreShape& store, const std::vector<double>& sizes) {
   const size_t trigger = static_cast<size_t>(store.level0_trigger);
   if (sizes.size() < trigger || sizes.size() < 2) return {};
   double above = 0;

@@ -18,7 +18,7 @@ struct UniversalPick {
 };
 
 // `sizes` are those of the runs, newest first.
-UniversalPick PickUniversal(const Store& store, const std::vector<double>& sizes);
+UniversalPick PickUniversal(const StoreShape& store, const std::vector<double>& sizes);
 
 }  // namespace msls
 }  // namespace cairn

@@ -259,7 +259,7 @@ void FilesReader::ReadTrie(const TrieOptions& trie, const ManifestFamily& tables
       file.number = number;
       file.level = table.level;
       file.container = map.ContainerAt(map.Position(table.smallest), depth);
-      file.straddles = file.container != map.ContainerAt(map.Position(table.largest), depth);
+      file.spans = file.container != map.ContainerAt(map.Position(table.largest), depth);
       shape.Add(file);
     }
     WrittenTotals totals;

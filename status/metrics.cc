@@ -233,11 +233,11 @@ void AddTries(std::string* out, const StatusSnapshot& snapshot) {
       {"cairn_trie_depth_files", "Tables of a depth.",
        [](const TrieDepthStats& d) { return static_cast<double>(d.files); }},
       {"cairn_trie_depth_containers", "Containers of a depth that hold tables.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.columns); }},
+       [](const TrieDepthStats& d) { return static_cast<double>(d.containers); }},
       {"cairn_trie_depth_slots", "Occupied slots of the fullest container of a depth.",
        [](const TrieDepthStats& d) { return static_cast<double>(d.slots_max); }},
       {"cairn_trie_depth_pending_containers", "Full containers of a depth that wait for a compaction.",
-       [](const TrieDepthStats& d) { return static_cast<double>(d.pending_columns); }},
+       [](const TrieDepthStats& d) { return static_cast<double>(d.pending_containers); }},
   };
   for (const DepthGauge& gauge : kGauges) {
     Metric metric(out, gauge.name, "gauge", gauge.help);

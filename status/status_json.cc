@@ -45,7 +45,7 @@ Json DepthToJson(const PictureDepth& picture, const std::optional<TrieStats>& st
   if (known.bytes > 0) {
     depth["live_share"] = Rounded(static_cast<double>(known.live_bytes) / static_cast<double>(known.bytes));
   }
-  depth["pending_containers"] = known.pending_columns;
+  depth["pending_containers"] = known.pending_containers;
   return depth;
 }
 

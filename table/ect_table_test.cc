@@ -295,7 +295,7 @@ TEST_F(EctTableTest, FindsTheBlockByInterpolation) {
         ASSERT_EQ(begin == 0 ? std::string(c.value, 'v') : "-", Get(Key(i)));
       }
       const uint64_t reads = rocksdb::get_perf_context()->block_read_count;
-      printf("%zu bytes a value, %s: %.3f blocks a lookup\n", c.value, begin == 0 ? "hits" : "misses",
+      printf("%zu bytes a value, %s: %.3f blocks per lookup\n", c.value, begin == 0 ? "hits" : "misses",
              static_cast<double>(reads) / 5000);
       EXPECT_LE(static_cast<double>(reads) / 5000, c.most_blocks);
       // RocksDB answers for keys beyond the ends of the file.

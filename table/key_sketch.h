@@ -9,7 +9,8 @@
 //   (1) A key is in the sketch if and only if the low 32 bits of its position, but for the two that (2) replaces, are
 //       below threshold().
 //   (2) Samples are positions with the lowest two bits replaced by what the table says of the key (Entry).
-//   (3) At most kCapacity samples, and at most one of four keys: 2 bytes a key in a small table, 32 KiB in a large one.
+//   (3) At most kCapacity samples, and at most one of four keys: 2 bytes per key in a small table, 32 KiB in a large
+//       one.
 //   (4) A decoded sketch holds its samples in ascending order of those low bits, so that a lower threshold is a prefix.
 //
 // Accuracy: a count estimated from n samples has a standard deviation of at most 1/sqrt(n).

@@ -1,5 +1,6 @@
 // What the picker of a trie's compactions (db/trie_picker.h) and the models that play it (msls) must agree on: when
-// columns wait or sink, when it compacts for space, and how much of the keys it knows then. Needs nothing of RocksDB.
+// containers wait or are merged in place, when it compacts for space, and how much of the keys it knows then. Needs
+// nothing of RocksDB.
 
 #pragma once
 
@@ -9,21 +10,21 @@
 
 namespace cairn {
 
-// A full column waits for those of its children that are full as well, until it has so many slots (the root: files).
+// A full container waits for those of its children that are full as well, until it has so many slots (the root: files).
 constexpr int RootWaitsUntil(int trigger) { return 5 * trigger / 2; }
-constexpr int ColumnWaitsUntil(int trigger, int slots) { return trigger + (slots - trigger) / 2; }
+constexpr int ContainerWaitsUntil(int trigger, int slots) { return trigger + (slots - trigger) / 2; }
 
-// Siblings sink, each merged into the last level of its depth, when all are nearly empty but have hardly a level left
-// above the newest of them: they would have to move on with a few slots each. Not while they have two, for what
-// arrives until then is merged along.
-constexpr bool SiblingsSink(int most_occupied, int free_levels, int trigger) {
+// Siblings are merged in place, each into the last level of its depth, when all are nearly empty but have hardly a
+// level left above the newest of them: they would have to move on with a few slots each. Not while they have two, for
+// what arrives until then is merged along.
+constexpr bool SiblingsMergeInPlace(int most_occupied, int free_levels, int trigger) {
   return 4 * most_occupied <= trigger && free_levels <= 1;
 }
 
-// Whether a column will be moved down before long.
+// Whether a container will be moved down before long.
 constexpr bool IsNearlyFull(int occupied, int trigger) { return 4 * occupied >= 3 * trigger; }
 
-// How urgent compaction for space is when a trie takes `excess` more than it is allowed, as a part of that. A column
+// How urgent compaction for space is when a trie takes `excess` more than it is allowed, as a part of that. A container
 // that is just full has 1.
 inline double SpaceScore(double excess) { return 1 + 4 * std::min(excess, 2.0); }
 

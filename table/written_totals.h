@@ -1,7 +1,7 @@
 // How many bytes a column family has written since it was created, so that its write amplification survives a restart
-// without a file of its own: every table carries the totals at its birth ("cairn.written"), without itself, and the
-// largest totals among the live tables are where a new process goes on from. Of the last compactions before a restart,
-// those that began at the same total count as far as their tables are still there.
+// without a file of its own: every table carries the totals of the time when it was made ("cairn.written"), without
+// itself, and the largest totals among the live tables are where a new process goes on from. Of the last compactions
+// before a restart, those that began at the same total count as far as their tables are still there.
 //
 // Where no scheduler of ours sees whole files (SILT stores), a table counts its own data blocks when it is finished,
 // and carries totals with itself.
@@ -46,7 +46,7 @@ size_t CountWrittenTotals();
 // What a table carries; false if it carries nothing readable.
 bool DecodeWrittenTotals(const rocksdb::UserCollectedProperties& properties, uint64_t* flushed, uint64_t* compacted);
 
-// Gathers what live tables record. Tables of one compaction were born with the same totals: all that are left of them
+// Gathers what live tables record. Tables of one compaction were made with the same totals: all that are left of them
 // count.
 class WrittenTotalsReader {
  public:
@@ -56,7 +56,7 @@ class WrittenTotalsReader {
 
  private:
   uint64_t flushed_ = 0;
-  std::map<uint64_t, uint64_t> compacted_since_;  // by the total at birth: bytes of the tables born then
+  std::map<uint64_t, uint64_t> compacted_since_;  // by the total when they were made: bytes of those tables
 };
 
 std::string EncodeWrittenTotals(const WrittenTotals& totals);

@@ -863,7 +863,7 @@ TEST_F(CompatibilityTest, TimeToLive) {
   std::unique_ptr<rocksdb::DBWithTTL> db(raw);
   Fill(db.get());
   Check(db.get());
-  Works("DBWithTTL", "values expire when their column is compacted");
+  Works("DBWithTTL", "values expire when their container is compacted");
 }
 
 TEST_F(CompatibilityTest, SizesAndProperties) {

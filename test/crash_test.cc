@@ -90,7 +90,7 @@ const Engine kDurable = {"durable", FillDurable, false, 1};
 Status FillDurableSubMemTable(rocksdb::Options* options) {
   SubMemTableOptions memtable;
   memtable.durable = true;
-  memtable.piece_size = 16 << 10;
+  memtable.segment_size = 16 << 10;
   static const std::shared_ptr<rocksdb::MemTableRepFactory> factory = NewSubMemTableFactory(memtable);
   options->memtable_factory = factory;
   options->enable_pipelined_write = true;  // the other durable engine writes group after group

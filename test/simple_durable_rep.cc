@@ -20,23 +20,23 @@ using rocksdb::KeyHandle;
 using rocksdb::MemTableRep;
 using rocksdb::Slice;
 
-// The pieces of one pool, all of one size.
-class Pieces {
+// The segments of one pool, all of one size.
+class Segments {
  public:
-  Pieces(std::shared_ptr<DurablePool> pool, uint64_t piece_bytes) : pool_(std::move(pool)) {
-    char* rest = pool_->pieces();
-    uint64_t left = pool_->pieces_bytes();
-    for (; left >= 2 * piece_bytes; left -= piece_bytes) {
-      char* const next = pool_->Split(rest, piece_bytes);
+  Segments(std::shared_ptr<DurablePool> pool, uint64_t segment_bytes) : pool_(std::move(pool)) {
+    char* rest = pool_->segments();
+    uint64_t left = pool_->segments_bytes();
+    for (; left >= 2 * segment_bytes; left -= segment_bytes) {
+      char* const next = pool_->Split(rest, segment_bytes);
       free_.push_back(rest);
       rest = next;
     }
     free_.push_back(rest);
-    piece_bytes_ = piece_bytes;
+    segment_bytes_ = segment_bytes;
   }
 
   DurablePool* pool() const { return pool_.get(); }
-  uint64_t piece_bytes() const { return piece_bytes_; }
+  uint64_t segment_bytes() const { return segment_bytes_; }
   uint64_t NextMemtable() { return memtables_.fetch_add(1) + 1; }
 
   char* Claim(uint64_t memtable, uint32_t column_family, uint32_t ordinal) {
@@ -45,21 +45,21 @@ class Pieces {
       fprintf(stderr, "the pool file of the test is too small\n");
       abort();
     }
-    char* const piece = free_.back();
+    char* const segment = free_.back();
     free_.pop_back();
-    pool_->Claim(piece, memtable, column_family, ordinal);
-    return piece;
+    pool_->Claim(segment, memtable, column_family, ordinal);
+    return segment;
   }
 
-  void Free(char* piece) {
-    if (!pool_->Free(piece)) return;
+  void Free(char* segment) {
+    if (!pool_->Free(segment)) return;
     const std::lock_guard<std::mutex> lock(mutex_);
-    free_.push_back(piece);
+    free_.push_back(segment);
   }
 
  private:
   const std::shared_ptr<DurablePool> pool_;
-  uint64_t piece_bytes_ = 0;
+  uint64_t segment_bytes_ = 0;
   std::mutex mutex_;
   std::vector<char*> free_;
   std::atomic<uint64_t> memtables_{0};
@@ -78,8 +78,8 @@ class SimpleDurableRep : public MemTableRep {
         index_(Less{&compare}) {}
 
   ~SimpleDurableRep() override {
-    if (pieces_ == nullptr) return;
-    for (char* piece : claimed_) pieces_->Free(piece);
+    if (segments_ == nullptr) return;
+    for (char* segment : claimed_) segments_->Free(segment);
   }
 
   KeyHandle Allocate(size_t length, char** buffer) override;
@@ -94,10 +94,10 @@ class SimpleDurableRep : public MemTableRep {
   size_t ApproximateMemoryUsage() override { return bytes_.load(std::memory_order_relaxed); }
 
   void MarkReadOnly() override {
-    if (pieces_ != nullptr) pieces_->pool()->AcknowledgeAll();
+    if (segments_ != nullptr) segments_->pool()->AcknowledgeAll();
   }
   void MarkFlushed() override {
-    if (pieces_ != nullptr) pieces_->pool()->MarkFlushed(claimed_);
+    if (segments_ != nullptr) segments_->pool()->MarkFlushed(claimed_);
   }
 
   void Get(const rocksdb::LookupKey& key, void* arg, bool (*callback)(void*, const char*)) override {
@@ -164,7 +164,7 @@ class SimpleDurableRep : public MemTableRep {
   static constexpr size_t kLanes = 2;
   struct Lane {
     std::mutex mutex;
-    char* piece = nullptr;
+    char* segment = nullptr;
     uint32_t length = 0;
   };
   Lane& OwnLane() { return lanes_[std::hash<std::thread::id>()(std::this_thread::get_id()) / 64 % kLanes]; }
@@ -172,7 +172,7 @@ class SimpleDurableRep : public MemTableRep {
   const KeyComparator& compare_;
   const SimpleDurableFactory* const factory_;
   const uint32_t column_family_;
-  std::shared_ptr<Pieces> pieces_;
+  std::shared_ptr<Segments> segments_;
   uint64_t memtable_ = 0;
   Lane lanes_[kLanes];
   mutable std::mutex mutex_;
@@ -183,8 +183,8 @@ class SimpleDurableRep : public MemTableRep {
 
 class SimpleDurableFactory : public rocksdb::MemTableRepFactory, public DurableMemTableFactory {
  public:
-  SimpleDurableFactory(DurableSettings settings, uint64_t piece_bytes)
-      : settings_(std::move(settings)), piece_bytes_(piece_bytes) {}
+  SimpleDurableFactory(DurableSettings settings, uint64_t segment_bytes)
+      : settings_(std::move(settings)), segment_bytes_(segment_bytes) {}
 
   using rocksdb::MemTableRepFactory::CreateMemTableRep;
   MemTableRep* CreateMemTableRep(const MemTableRep::KeyComparator& compare, rocksdb::Allocator* allocator,
@@ -203,27 +203,27 @@ class SimpleDurableFactory : public rocksdb::MemTableRepFactory, public DurableM
     *settings = settings_;
     return true;
   }
-  bool HasPool() const override { return pieces() != nullptr; }
+  bool HasPool() const override { return segments() != nullptr; }
   void UsePool(std::shared_ptr<DurablePool> pool) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (pool != nullptr && pieces_ != nullptr && pieces_->pool() == pool.get()) return;
-    pieces_ = pool == nullptr ? nullptr : std::make_shared<Pieces>(std::move(pool), piece_bytes_);
+    if (pool != nullptr && segments_ != nullptr && segments_->pool() == pool.get()) return;
+    segments_ = pool == nullptr ? nullptr : std::make_shared<Segments>(std::move(pool), segment_bytes_);
   }
   rocksdb::Status ValidateOptions(const rocksdb::DBOptions& /*db*/,
                                   const rocksdb::ColumnFamilyOptions& /*family*/) const override {
-    return pieces() != nullptr ? rocksdb::Status::OK()
-                               : rocksdb::Status::InvalidArgument("durable memtables need cairn::Open");
+    return segments() != nullptr ? rocksdb::Status::OK()
+                                 : rocksdb::Status::InvalidArgument("durable memtables need cairn::Open");
   }
-  std::shared_ptr<Pieces> pieces() const {
+  std::shared_ptr<Segments> segments() const {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return pieces_;
+    return segments_;
   }
 
  private:
   const DurableSettings settings_;
-  const uint64_t piece_bytes_;
+  const uint64_t segment_bytes_;
   mutable std::mutex mutex_;
-  std::shared_ptr<Pieces> pieces_;
+  std::shared_ptr<Segments> segments_;
 };
 
 KeyHandle SimpleDurableRep::Allocate(size_t length, char** buffer) {
@@ -232,36 +232,37 @@ KeyHandle SimpleDurableRep::Allocate(size_t length, char** buffer) {
   lane.length = static_cast<uint32_t>(length);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (pieces_ == nullptr) {
-      pieces_ = factory_->pieces();
-      if (pieces_ != nullptr) memtable_ = pieces_->NextMemtable();
+    if (segments_ == nullptr) {
+      segments_ = factory_->segments();
+      if (segments_ != nullptr) memtable_ = segments_->NextMemtable();
     }
   }
-  if (pieces_ == nullptr) {
+  if (segments_ == nullptr) {
     *buffer = allocator_->Allocate(length);
     return *buffer;
   }
-  const uint64_t piece_bytes = pieces_->piece_bytes();
-  if (lane.piece == nullptr || TailOf(DurablePool::TailWord(lane.piece)->load()) + EntryBytes(length) > piece_bytes) {
+  const uint64_t segment_bytes = segments_->segment_bytes();
+  if (lane.segment == nullptr ||
+      TailOf(DurablePool::TailWord(lane.segment)->load()) + EntryBytes(length) > segment_bytes) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    lane.piece = pieces_->Claim(memtable_, column_family_, static_cast<uint32_t>(claimed_.size()));
-    claimed_.push_back(lane.piece);
-    bytes_.fetch_add(piece_bytes);
+    lane.segment = segments_->Claim(memtable_, column_family_, static_cast<uint32_t>(claimed_.size()));
+    claimed_.push_back(lane.segment);
+    bytes_.fetch_add(segment_bytes);
   }
-  *buffer = lane.piece + TailOf(DurablePool::TailWord(lane.piece)->load()) + kEntryHeaderBytes;
+  *buffer = lane.segment + TailOf(DurablePool::TailWord(lane.segment)->load()) + kEntryHeaderBytes;
   return *buffer;
 }
 
 void SimpleDurableRep::Insert(KeyHandle handle) {
   Lane& lane = OwnLane();
   char* const entry = static_cast<char*>(handle);
-  if (lane.piece != nullptr) {
-    DurablePool* const pool = pieces_->pool();
-    pool->FinishEntry(lane.piece, entry, lane.length);
-    std::atomic<uint64_t>* const word = DurablePool::TailWord(lane.piece);
+  if (lane.segment != nullptr) {
+    DurablePool* const pool = segments_->pool();
+    pool->FinishEntry(lane.segment, entry, lane.length);
+    std::atomic<uint64_t>* const word = DurablePool::TailWord(lane.segment);
     const uint64_t old = word->load(std::memory_order_relaxed);
     word->store(PackTail(EntriesOf(old) + 1, 0, TailOf(old) + EntryBytes(lane.length)), std::memory_order_release);
-    pool->PersistTail(lane.piece);
+    pool->PersistTail(lane.segment);
   }
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -273,8 +274,8 @@ void SimpleDurableRep::Insert(KeyHandle handle) {
 }  // namespace
 
 std::shared_ptr<rocksdb::MemTableRepFactory> NewSimpleDurableFactory(const DurableSettings& settings,
-                                                                     uint64_t piece_bytes) {
-  return std::make_shared<SimpleDurableFactory>(settings, piece_bytes);
+                                                                     uint64_t segment_bytes) {
+  return std::make_shared<SimpleDurableFactory>(settings, segment_bytes);
 }
 
 }  // namespace test

@@ -1,4 +1,4 @@
-// The least memtable that can be durable: entries in pieces of a pool file, a sorted set of pointers as the index.
+// The least memtable that can be durable: entries in segments of a pool file, a sorted set of pointers as the index.
 // Tests of the pool file run on it, so that what they find is not the business of a better index.
 //
 // Thread-safety: as a memtable; the factory may be shared by the column families of one database.
@@ -14,7 +14,7 @@ namespace cairn {
 namespace test {
 
 std::shared_ptr<rocksdb::MemTableRepFactory> NewSimpleDurableFactory(const DurableSettings& settings,
-                                                                     uint64_t piece_bytes = 32 << 10);
+                                                                     uint64_t segment_bytes = 32 << 10);
 
 }  // namespace test
 }  // namespace cairn

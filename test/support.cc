@@ -78,7 +78,7 @@ TrieOptions TinyTrie() {
   return trie;
 }
 
-// Four children and few slots; a column and the root are due at `trigger`.
+// Four children and few slots; a container and the root are due at `trigger`.
 TrieOptions SmallTrie(int trigger, int depth) {
   TrieOptions trie;
   trie.fan_out = 4;
@@ -179,7 +179,7 @@ Status FillTrieHTableEct(Options* options) {
 
 Status FillTrieDefault(Options* options) { return UseTrie(options, TrieOptions()); }
 
-// Sub-MemTables beside another engine; pieces sealed in place, or by copy.
+// Sub-MemTables beside another engine; segments sealed in place, or by copy.
 Status FillLeveledSub(Options* options) {
   options->memtable_factory = NewSubMemTableFactory();
   return FillLeveled(options);

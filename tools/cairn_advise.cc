@@ -25,7 +25,7 @@ namespace {
 
 using msls::Design;
 using msls::Popularity;
-using msls::Store;
+using msls::StoreShape;
 
 // What a memtable holds for an entry besides key and value: skip-list node, sequence number, lengths.
 constexpr double kMemtableEntryOverhead = 48;
@@ -77,21 +77,21 @@ rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found
 }
 
 // The store that the options describe. A message if the model has none for them.
-std::string Describe(const rocksdb::Options& options, const Found& found, Store* store) {
+std::string Describe(const rocksdb::Options& options, const Found& found, StoreShape* store) {
   TrieOptions trie;
   const double item_bytes = std::max(1.0, found.table_bytes / found.entries);
   if (IsTrie(options, &trie)) {
-    *store = Store::Default(Design::kTrie);
+    *store = StoreShape::Default(Design::kTrie);
     SetTrieShape(trie, found.raw_bytes, found.table_bytes, store);
   } else if (options.compaction_style == rocksdb::kCompactionStyleUniversal) {
-    *store = Store::Default(Design::kUniversal);
+    *store = StoreShape::Default(Design::kUniversal);
     store->size_ratio_percent = static_cast<int>(options.compaction_options_universal.size_ratio);
     store->min_merge_width = std::max(2, static_cast<int>(options.compaction_options_universal.min_merge_width));
     store->max_size_amplification_percent =
         static_cast<int>(std::min(options.compaction_options_universal.max_size_amplification_percent, 1000000u));
     store->level0_trigger = std::max(2, options.level0_file_num_compaction_trigger);
   } else if (options.compaction_style == rocksdb::kCompactionStyleLevel) {
-    *store = Store::Default(Design::kRocksDB);
+    *store = StoreShape::Default(Design::kRocksDB);
     store->pick = PickOf(options.compaction_pri);
     store->level0_trigger = std::max(1, options.level0_file_num_compaction_trigger);
     store->file_bytes = std::max(item_bytes, static_cast<double>(options.target_file_size_base));
@@ -152,7 +152,7 @@ int RunAdvise(int argc, char** argv) {
   const rocksdb::Status looked = Look(database->db(), family, &found);
   if (!looked.ok()) return fail(looked.ToString());
   if (found.entries < 1 || found.keys < 2) return fail("It holds no tables yet; there is nothing to go by.");
-  Store store;
+  StoreShape store;
   const std::string unknown = Describe(database->db()->GetOptions(family), found, &store);
   if (!unknown.empty()) return fail("There is no model for it: " + unknown + ".");
 
@@ -197,7 +197,7 @@ int RunAdvise(int argc, char** argv) {
     out["space_amplification"] = optimum.before.space_amplification;
     out["advised_space_amplification"] = optimum.after.space_amplification;
     out["breakdown"] = nlohmann::ordered_json::array();
-    for (const msls::Step& step : optimum.before.breakdown) {
+    for (const msls::WriteCost& step : optimum.before.breakdown) {
       out["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
     }
     for (double items : optimum.before.level_items)

@@ -1,4 +1,4 @@
-// cairn compact: compaction of a trie by hand.
+// cairn compact: manual compaction of a trie.
 
 #include <cairn/db.h>
 #include <cairn/trie.h>
@@ -135,12 +135,13 @@ int RunCompact(int argc, char** argv) {
                       "Compacts the tries of a database: everything, until each key lies in one table and what was\n"
                       "overwritten or deleted is gone, or one container and what lies below it, or one depth.");
   arguments.Positional("DB", &compact.path, "the database's directory; no other process may have it open");
-  arguments.Texts("column-family", &compact.families, "NAME", "this trie only");
+  arguments.Texts("container-family", &compact.families, "NAME", "this trie only");
   arguments.Text("container", &container, "PATH", "the container as the path from the root, like 3/0");
   arguments.Text("key", &compact.key, "KEY", "the container that holds this key");
   arguments.Switch("hex", &hex, "KEY is hexadecimal");
   arguments.Integer("depth-of", &compact.container_depth, "depth of the container of --key", 1, 64);
-  arguments.Integer("depth", &compact.depth, "compacts the columns of this depth only; 0 is the root, -1 all", -1, 64);
+  arguments.Integer("depth", &compact.depth, "compacts the containers of this depth only; 0 is the root, -1 all", -1,
+                    64);
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   compact.has_key = arguments.Given("key");
   if (compact.has_key && arguments.Given("container"))
@@ -174,7 +175,7 @@ int RunCompact(int argc, char** argv) {
   return Fail("compact", s);
 }
 
-const CommandRegistration kCompact("compact", "Compacts the tries of a database by hand", RunCompact);
+const CommandRegistration kCompact("compact", "Compacts the tries of a database now", RunCompact);
 
 }  // namespace
 }  // namespace cairn

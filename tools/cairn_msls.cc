@@ -23,7 +23,7 @@ using msls::Design;
 using msls::Popularity;
 using msls::Report;
 using msls::Status;
-using msls::Store;
+using msls::StoreShape;
 
 // The flags that say what is stored, how, and how it is written. Those not given keep the design's defaults.
 class StoreFlags {
@@ -63,10 +63,11 @@ class StoreFlags {
     arguments->Integer("hash-stores", &hash_stores_, "silt: hash stores merged at a time", 1);
     arguments->Integer("instances", &instances_, "silt: stores that share the keys", 1);
     arguments->Integer("root-trigger", &root_trigger_, "trie: level-0 files that are moved down together", 1, 1000);
-    arguments->Integer("trigger", &column_trigger_, "trie: slots of a column that are moved down together", 2, 1000);
+    arguments->Integer("trigger", &container_trigger_, "trie: slots of a container that are moved down together", 2,
+                       1000);
     arguments->Integer("slots", &slots_, "trie: levels of a depth (default: a third more than the trigger)", 0, 2000);
     arguments->Integer("fan-out", &fan_out_, "trie: children of a container", 2, 64);
-    arguments->Number("grow-liveness", &grow_liveness_, "trie: live part at which a full column goes deeper", 0, 1);
+    arguments->Number("grow-liveness", &grow_liveness_, "trie: live part at which a full container goes deeper", 0, 1);
     arguments->Number("space-bound", &space_bound_, "trie: bytes for each live byte that are tolerated", 1.1, 1e9);
   }
 
@@ -74,7 +75,7 @@ class StoreFlags {
   std::string Read() {
     Status s = msls::DesignFromName(design_, &store.design);
     if (!s.ok()) return s.message();
-    store = Store::Default(store.design);
+    store = StoreShape::Default(store.design);
     auto given = [this](const char* name) { return arguments_.Given(name); };
     store.item_bytes = item_bytes_;
     store.log = log_;
@@ -111,7 +112,7 @@ class StoreFlags {
     if (given("hash-stores")) store.hash_stores = hash_stores_;
     if (given("instances")) store.instances = instances_;
     if (given("root-trigger")) store.root_trigger = root_trigger_;
-    if (given("trigger")) store.column_trigger = column_trigger_;
+    if (given("trigger")) store.container_trigger = container_trigger_;
     if (given("slots")) store.slots = slots_;
     if (given("fan-out")) store.fan_out = fan_out_;
     if (given("grow-liveness")) store.grow_liveness = grow_liveness_;
@@ -126,7 +127,7 @@ class StoreFlags {
     return s.message();
   }
 
-  Store store;
+  StoreShape store;
   Popularity popularity;
 
  private:
@@ -137,7 +138,7 @@ class StoreFlags {
          grow_liveness_ = 0.52, space_bound_ = 1.5;
   bool log_ = true, dynamic_ = true;
   int level0_trigger_ = 4, size_ratio_ = 1, min_merge_width_ = 2, max_size_amplification_ = 200, growth_ = 4,
-      levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 16, column_trigger_ = 15, slots_ = 0,
+      levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 16, container_trigger_ = 15, slots_ = 0,
       fan_out_ = 8;
 };
 
@@ -158,11 +159,11 @@ std::string HumanBytes(double bytes) {
   return text;
 }
 
-nlohmann::ordered_json ToJson(const Store& store, const Report& report) {
+nlohmann::ordered_json ToJson(const StoreShape& store, const Report& report) {
   nlohmann::ordered_json json;
   json["write_amplification"] = report.write_amplification;
   json["breakdown"] = nlohmann::ordered_json::array();
-  for (const msls::Step& step : report.breakdown)
+  for (const msls::WriteCost& step : report.breakdown)
     json["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
   json["level_sizes"] = nlohmann::ordered_json::array();
   for (double items : report.level_items) json["level_sizes"].push_back(std::llround(items * store.item_bytes));
@@ -183,8 +184,8 @@ nlohmann::ordered_json WithHead(const StoreFlags& flags, const nlohmann::ordered
   return json;
 }
 
-void Print(const Store& store, const Report& report) {
-  for (const msls::Step& step : report.breakdown) printf("  %-24s %8.3f\n", step.name.c_str(), step.value);
+void Print(const StoreShape& store, const Report& report) {
+  for (const msls::WriteCost& step : report.breakdown) printf("  %-24s %8.3f\n", step.name.c_str(), step.value);
   printf("  %-24s %8.3f  bytes written for each byte put in\n", "write amplification", report.write_amplification);
   printf("  %-24s %8.3f  bytes kept for each live byte\n", "space amplification", report.space_amplification);
   printf("  %-24s %8.2f  visited without filters for a key that does not exist\n", "sorted runs", report.sorted_runs);
@@ -210,9 +211,9 @@ int WriteFile(const char* command, const std::string& path, const std::string& t
 }
 
 // Write amplification over the number of keys, one curve a skew; the level sizes given would not fit and are left out.
-Status Plot(const Store& store, double most_keys, std::string* svg) {
+Status Plot(const StoreShape& store, double most_keys, std::string* svg) {
   std::vector<PlotSeries> series;
-  Store shape = store;
+  StoreShape shape = store;
   shape.level_bytes.clear();
   for (double skew : {0.0, 0.5, 0.8, 0.99, 1.2}) {
     char name[32];

@@ -59,12 +59,12 @@ void PrintJson(const RecoveryReport& report) {
   const PoolCounts& counts = report.counts;
   std::printf(
       "{\"had_work\":%s,\"wal\":%llu,\"replayed\":%llu,\"replayed_bytes\":%llu,\"flushed\":%llu,"
-      "\"unacknowledged\":%llu,\"dropped_column_family\":%llu,\"older\":%llu,\"pieces\":%llu}\n",
+      "\"unacknowledged\":%llu,\"dropped_column_family\":%llu,\"older\":%llu,\"segments\":%llu}\n",
       report.had_work ? "true" : "false", static_cast<unsigned long long>(report.wal),
       static_cast<unsigned long long>(counts.replayed), static_cast<unsigned long long>(counts.replayed_bytes),
       static_cast<unsigned long long>(counts.flushed), static_cast<unsigned long long>(counts.unacknowledged),
       static_cast<unsigned long long>(counts.dropped_family), static_cast<unsigned long long>(counts.older),
-      static_cast<unsigned long long>(counts.pieces));
+      static_cast<unsigned long long>(counts.segments));
 }
 
 int RunRecover(int argc, char** argv) {

@@ -99,13 +99,13 @@ int RunStats(int argc, char** argv) {
   bool json = false;
   Arguments arguments(
       "stats",
-      "Prints for each depth of each trie: columns, slots, files, bytes, live share and pending work,\n"
+      "Prints for each depth of each trie: containers, slots, files, bytes, live share and pending work,\n"
       "and the write amplification since creation; for each SILT store its two levels, and memory, reads and\n"
       "writes as the model predicts them and as measured; for ordered tables their runs and order filters. Only reads, "
       "and works while another process has the\n"
       "database open; what that process counts since it opened the database is not seen then.");
   arguments.Positional("DB", &path, "the database's directory");
-  arguments.Texts("column-family", &names, "NAME", "this column family only");
+  arguments.Texts("container-family", &names, "NAME", "this column family only");
   arguments.Switch("json", &json, "prints JSON");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
 

@@ -342,7 +342,7 @@ TEST_F(CairnTest, SiltByOptionsAndConversion) {
   }
   result = Cairn({"stats", Path("silt"), "--column-family", "default"});
   EXPECT_CONTAINS(result.out, "SortedStore");
-  EXPECT_CONTAINS(result.out, "block reads a lookup");
+  EXPECT_CONTAINS(result.out, "block reads per lookup");
   result = Cairn({"stats", Path("silt"), "--json", "--column-family", "default"});
   EXPECT_GT(NumberIn(result.out, "memory_bytes_per_key"), 0);
   EXPECT_CONTAINS(result.out, "\"predicted\"");

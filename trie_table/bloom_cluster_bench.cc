@@ -3,7 +3,7 @@
 //   CAIRN_BENCH_KEYS=1000000 build/bench/bloom_cluster_bench
 //
 // Keys a slot: CAIRN_BENCH_KEYS. `strange` asks for hashes that no slot has; otherwise for one in a random slot.
-// Counters: bits_per_key, and per_slot: what part of strange hashes a slot lets through.
+// Counters: bits_per_key, and per_slot: what part of strange hashes per slot lets through.
 
 #include <benchmark/benchmark.h>
 

@@ -68,7 +68,7 @@ FilterShape ChooseFilterShape(uint64_t pairs, uint64_t low_hash, uint64_t high_h
   FilterShape best;
   best.slot_bits = slot_bits;
   const double n = static_cast<double>(std::max<uint64_t>(pairs, 1));
-  // A step of precision is a bit a key: the nearest one. A few keys may take what a page holds anyway.
+  // A step of precision is a bit per key: the nearest one. A few keys may take what a page holds anyway.
   const double budget = std::max((bits_per_key + 0.5) * n, 2048.0);
   const unsigned most_remainder = kMaxPairBits - slot_bits;
   for (unsigned precision = std::min(max_precision, kMaxPrecision); precision >= 1; --precision) {

@@ -151,7 +151,7 @@ class TableFilter {
   // This table's share of the memory.
   virtual size_t ApproximateMemoryUsage() const = 0;
 
-  // One line for dumps: keys, bits a key, pages, slots covered.
+  // One line for dumps: keys, bits per key, pages, slots covered.
   virtual std::string Describe() const = 0;
 };
 

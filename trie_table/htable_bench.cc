@@ -1,6 +1,6 @@
 // One table of 32 MiB, as HTable and as RocksDB's block-based table in the same order: how full it is, what stays in
 // memory, what a lookup reads, and how long lookups, scans and building take. And the balancing of LSM-trie's HTable,
-// simulated on the same items: page reads a lookup against what it keeps in memory.
+// simulated on the same items: page reads per lookup against what it keeps in memory.
 //
 //   htable_bench [AVERAGE_ITEM_BYTES ...]
 
@@ -130,7 +130,7 @@ void SimulateMigration(const std::vector<Item>& items) {
     const size_t cached = std::min(moved.size(), static_cast<size_t>(share * static_cast<double>(pages)));
     uint64_t extra = 0;
     for (size_t i = cached; i < moved.size(); ++i) extra += moved[i].second.size();
-    printf("    metadata of %3.0f %% of the pages in memory, %6zu bytes: %.4f page reads a lookup\n", 100 * share,
+    printf("    metadata of %3.0f %% of the pages in memory, %6zu bytes: %.4f page reads per lookup\n", 100 * share,
            cached * 8, 1 + static_cast<double>(extra) / static_cast<double>(items.size()));
   }
 }
@@ -188,7 +188,7 @@ class Bench {
            100 * static_cast<double>(header.used_bytes) / data,
            100 * static_cast<double>(header.spills) / static_cast<double>(items.size()));
     const size_t memory = htable->file().index().bytes();
-    printf("    index            %8zu bytes in memory, %.3f bits a key\n", memory,
+    printf("    index            %8zu bytes in memory, %.3f bits per key\n", memory,
            8.0 * static_cast<double>(memory) / static_cast<double>(items.size()));
   }
 
@@ -216,7 +216,7 @@ class Bench {
         seconds.push_back(Now() - start);
       }
     }
-    printf("    Get              %8.0f ns, %.4f pages a lookup\n", 1e9 * Median(seconds) / lookups,
+    printf("    Get              %8.0f ns, %.4f pages per lookup\n", 1e9 * Median(seconds) / lookups,
            static_cast<double>(reads) / lookups);
   }
 

@@ -93,7 +93,7 @@ Status DescribeHTable(const HTableFile& file, std::string* text) {
   Append(text, "  spill buckets      %" PRIu64 " for %" PRIu64 " spilled keys (%.3f %%)\n", header.spill_buckets,
          header.spills, 100 * static_cast<double>(header.spills) / cells);
   Append(text, "  extents            %" PRIu64 "\n", header.extents);
-  Append(text, "  index in memory    %zu bytes, %.3f bits a key\n", index.bytes(),
+  Append(text, "  index in memory    %zu bytes, %.3f bits per key\n", index.bytes(),
          8 * static_cast<double>(index.bytes()) / cells);
   Append(text, "  compression        %s, dictionary of %" PRIu64 " bytes\n",
          file.properties()->compression_name.c_str(), header.dictionary.size);

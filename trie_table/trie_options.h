@@ -1,7 +1,7 @@
 // What follows from cairn::TrieOptions: the container map and where depths and slots lie on RocksDB's levels.
 //
 // Level 0 is the root. Depth d (1, 2, ...) takes the levels 1+(d-1)*slots ... d*slots. RocksDB reads a lower level
-// number first and takes it for newer, so a column fills from its highest level number down.
+// number first and takes it for newer, so a container fills from its highest level number down.
 
 #pragma once
 
@@ -31,7 +31,7 @@ inline int LastLevelOfDepth(const TrieOptions& trie, int depth) { return depth *
 
 int BitsPerDepth(const TrieOptions& trie);
 
-// The number of occupied slots at which a column is full.
+// The number of occupied slots at which a container is full.
 inline int TriggerOf(const TrieOptions& trie) { return trie.trigger == 0 ? (3 * trie.slots + 3) / 4 : trie.trigger; }
 
 // REQUIRES: ValidateTrieOptions(trie).ok().

@@ -1,6 +1,6 @@
 // A partial-key cuckoo hash filter over 64-bit hashes: "certainly not in the set" or "probably in it", with a false
-// positive rate of about 7.6 / 2^tag_bits at tag_bits / 0.95 bits a key. SILT's filter of HashStores. It needs nothing
-// of RocksDB.
+// positive rate of about 7.6 / 2^tag_bits at tag_bits / 0.95 bits per key. SILT's filter of HashStores. It needs
+// nothing of RocksDB.
 //
 //   cairn::CuckooFilterBuilder builder{cairn::CuckooFilterOptions()};
 //   for (uint64_t hash : hashes) builder.Add(hash);       // any order, equal hashes count once
@@ -10,7 +10,7 @@
 //   status = cairn::CuckooFilter::Open(bytes.data(), bytes.size(), &filter);
 //   if (filter.MayContain(hash)) ...
 //
-// Which one, this or a Bloom filter? At the same rate f a Bloom filter takes 1.44 log2(1 / f) bits a key, this one
+// Which one, this or a Bloom filter? At the same rate f a Bloom filter takes 1.44 log2(1 / f) bits per key, this one
 // (log2(1 / f) + 2.9) / 0.95: fewer below f of about 0.4 %. A lookup reads two places, a Bloom filter in cache lines
 // one.
 //
@@ -32,7 +32,7 @@
 namespace cairn {
 
 struct CuckooFilterOptions {
-  // Bits of a tag, 4 to 25. 15 is SILT's: 0.023 % false positives at 15.8 bits a key.
+  // Bits of a tag, 4 to 25. 15 is SILT's: 0.023 % false positives at 15.8 bits per key.
   uint32_t tag_bits = 15;
 
   // The part of the slots that is filled, 0.05 to 0.97. Above 0.95 building takes ever longer, and may end with a lower

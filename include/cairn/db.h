@@ -34,12 +34,12 @@ struct TrieCompactOptions {
   // 0 of child 3). Empty: the whole trie.
   std::vector<int> container;
 
-  // Compacts the columns of this depth only, each into the depth below, or in place where nothing lies below; 0 is the
-  // root. -1: everything, until each key lies in one table and what was overwritten or deleted is gone.
+  // Compacts the containers of this depth only, each into the depth below, or in place where nothing lies below; 0 is
+  // the root. -1: everything, until each key lies in one table and what was overwritten or deleted is gone.
   int depth = -1;
 };
 
-// Compacts by hand and returns when it is done, or with the error of a compaction that failed. Other compactions go on
+// Compacts now and returns when it is done, or with the error of a compaction that failed. Other compactions go on
 // meanwhile, of this trie, too; it waits for those that have its containers. NotSupported for a column family that
 // is no trie; Incomplete when paused (DisableManualCompaction, PauseBackgroundWork); ShutdownInProgress when the
 // database is closed meanwhile.
@@ -57,14 +57,14 @@ rocksdb::Status TrieContainerOf(rocksdb::ColumnFamilyHandle* column_family, cons
 
 // One depth of a trie. Bytes are file sizes.
 struct TrieDepthStats {
-  int depth = 0;      // 0: the root, RocksDB's level 0
-  int columns = 0;    // containers that hold files
-  int slots_min = 0;  // occupied slots of the emptiest and of the fullest of them
+  int depth = 0;       // 0: the root, RocksDB's level 0
+  int containers = 0;  // containers that hold files
+  int slots_min = 0;   // occupied slots of the emptiest and of the fullest of them
   int slots_max = 0;
   uint64_t files = 0;
   uint64_t bytes = 0;
-  uint64_t live_bytes = 0;       // estimated from the tables' sketches: keys and values, newest versions, not deleted
-  uint64_t pending_columns = 0;  // full columns that wait for a compaction
+  uint64_t live_bytes = 0;  // estimated from the tables' sketches: keys and values, newest versions, not deleted
+  uint64_t pending_containers = 0;  // full containers that wait for a compaction
   uint64_t pending_bytes = 0;
   uint64_t written_bytes = 0;  // since the database was opened: by flush (depth 0) or by compaction into this depth
 };
@@ -76,7 +76,7 @@ struct TrieStats {
   uint64_t live_bytes = 0;
   double space_amplification = 0;  // bytes / live_bytes; 0 when nothing is live
   double space_bound = 0;
-  // Since the column family was created; every table carries the totals at its birth.
+  // Since the column family was created; every table carries the totals of the time when it was made.
   uint64_t flushed_bytes = 0;
   uint64_t compacted_bytes = 0;
   double write_amplification = 0;  // (flushed + compacted) / flushed
@@ -92,7 +92,7 @@ struct TrieStats {
   uint64_t merge_compactions = 0;
   uint64_t split_compactions = 0;  // of ingested files, and of files written under another fan_out or number of slots
   uint64_t failed_compactions = 0;
-  uint64_t delayed_write_rate = 0;  // bytes a second that writers are held to because the root is behind; 0: none
+  uint64_t delayed_write_rate = 0;  // bytes per second that writers are held to because the root is behind; 0: none
   uint64_t pick_micros = 0;         // spent choosing compactions
   std::string last_error;           // empty: none
 };

@@ -1,5 +1,5 @@
 // ECT, an index of entropy-coded tries over a sorted sequence of 64-bit hashes: from a hash to its position, in
-// about 2.5 bits a key, or to the block that holds its position, in less than one bit a key. It needs nothing of
+// about 2.5 bits per key, or to the block that holds its position, in less than one bit per key. It needs nothing of
 // RocksDB.
 //
 //   cairn::EctBuilder builder{cairn::EctOptions()};
@@ -31,7 +31,7 @@ namespace cairn {
 
 struct EctOptions {
   // Mean number of keys in a virtual bucket (16 to 65536). Larger is smaller and slower: a lookup decodes a part of one
-  // bucket. 256 gives 2.47 bits a key.
+  // bucket. 256 gives 2.47 bits per key.
   uint32_t group = 256;
 
   // Tries of at most this many leaves have Huffman codes, larger ones Elias-gamma (2 to 120).
@@ -49,7 +49,7 @@ struct EctOptions {
   // With blocks that EctBuilder::StartBlock() cuts: whether tries stop at block boundaries (sparse) or at keys.
   bool prune_at_started_blocks = false;
 
-  // 0: the builder keeps all hashes (8 bytes a key) until Finish(). Otherwise the expected number of keys, and the
+  // 0: the builder keeps all hashes (8 bytes per key) until Finish(). Otherwise the expected number of keys, and the
   // range in which all hashes lie: the index is then built while keys arrive, in memory for one bucket, and twice as
   // fast where there are many. A wrong number costs bits or speed only.
   uint64_t expected_keys = 0;

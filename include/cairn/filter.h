@@ -27,13 +27,13 @@ enum class FilterClusters {
 };
 
 struct FilterOptions {
-  // Bits of filter a key, 6 to 20; 0: no filters. 16 lets through 0.01 % a table, 0.15 % a column of 16 slots.
+  // Bits of filter a key, 6 to 20; 0: no filters. 16 lets through 0.01 % a table, 0.15 % a container of 16 slots.
   double bits_per_key = 16;
 
-  // More bits a key for each depth above the deepest one that has tables, 0 to 10, up to 20 bits in all. A false
+  // More bits per key for each depth above the deepest one that has tables, 0 to 10, up to 20 bits in all. A false
   // positive costs a read at any depth, but bits are cheap where keys are few: log2(fan_out) is the optimum (Monkey,
-  // SIGMOD 2017). At 3 and a fan-out of 8 it is half a bit a key on average, and a trie of three depths lets through a
-  // third.
+  // SIGMOD 2017). At 3 and a fan-out of 8 it is half a bit per key on average, and a trie of three depths lets through
+  // a third.
   double bits_per_depth = 3;
 
   // kPinned takes bits_per_key of memory for every key of the database.

@@ -1,5 +1,5 @@
 // cairn.HTable: the table of a trie, for column families in hash order. Pages of 4 KiB that a key's hash addresses, so
-// that a Get reads one page, hit or miss, and keeps 2 bytes a page in memory instead of an index of keys.
+// that a Get reads one page, hit or miss, and keeps 2 bytes per page in memory instead of an index of keys.
 //
 //   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3"
 //   options.table_factory.reset(cairn::NewHTableFactory(cairn::HTableOptions()));

@@ -4,7 +4,7 @@
 //   rocksdb::Options options;
 //   options.memtable_factory = cairn::NewSubMemTableFactory();
 //
-// or "memtable_factory=cairn.SubMemTable" in an OPTIONS file, "--memtablerep=cairn.SubMemTable:piece_size=1M" in
+// or "memtable_factory=cairn.SubMemTable" in an OPTIONS file, "--memtablerep=cairn.SubMemTable:segment_size=1M" in
 // db_bench. Any comparator; bytewise, reverse bytewise and Cairn's hash order are fast. What it does not offer:
 // WritePrepared and WriteUnprepared transactions (RocksDB refuses them at open), paranoid_memory_checks.
 //
@@ -25,17 +25,17 @@
 namespace cairn {
 
 struct SubMemTableOptions {
-  // Bytes of a piece (a sub-MemTable) when nothing speaks for a smaller one; a power of two, 4 KiB to 2 MiB. Larger:
-  // fewer seals; smaller: less memory that is claimed and not yet written. A memtable takes no piece larger than a
+  // Bytes of a segment (a sub-MemTable) when nothing speaks for a smaller one; a power of two, 4 KiB to 2 MiB. Larger:
+  // fewer seals; smaller: less memory that is claimed and not yet written. A memtable takes no segment larger than a
   // 32nd of its write buffer.
-  uint64_t piece_size = uint64_t{1} << 20;
+  uint64_t segment_size = uint64_t{1} << 20;
 
-  // Bytes of free pieces that stay mapped for the next memtables, but no more than an eighth of the limit of a
+  // Bytes of free segments that stay mapped for the next memtables, but no more than an eighth of the limit of a
   // WriteBufferManager; what is beyond goes back to the system, of a pool file to the file system. About what dies at
   // a flush; less costs page faults, more costs memory.
   uint64_t pool_size = uint64_t{64} << 20;
 
-  // Copies a full piece out of the pool's pages, which are then used again while they are warm in the cache. For
+  // Copies a full segment out of the pool's pages, which are then used again while they are warm in the cache. For
   // backings that have a store of their own; on plain memory it costs 5 to 10 % of the writes and gains nothing.
   bool copy_on_seal = false;
 
@@ -91,10 +91,10 @@ struct SubMemTableStats {
   uint64_t claimed_bytes = 0;  // in memtables
   uint64_t copied_bytes = 0;   // in memtables, sealed by copy
   uint64_t free_bytes = 0;     // kept for the next ones; a WriteBufferManager counts up to a quarter of its limit of it
-  uint64_t claims = 0;         // pieces given to memtables so far
-  uint64_t misses = 0;         // writers that found their core's piece taken
-  uint64_t halvings = 0;       // of the piece size, for misses
-  uint64_t piece_bytes = 0;    // at present
+  uint64_t claims = 0;         // segments given to memtables so far
+  uint64_t misses = 0;         // writers that found their core's segment taken
+  uint64_t halvings = 0;       // of the segment size, for misses
+  uint64_t segment_bytes = 0;  // at present
   // Taken for as long as memtables are sorted (by a flush, a first lookup or iterator), besides what they report: 8
   // bytes an entry and 1 MiB, for iterators over memtables that are being written 24. A WriteBufferManager counts them.
   uint64_t sorting_bytes = 0;

@@ -130,9 +130,9 @@ Status FilePickFromName(const std::string& name, FilePick* out);
 const char* FilePickName(FilePick pick);
 
 // The shape of a store. A design ignores the fields that it does not name.
-struct Store {
+struct StoreShape {
   // The defaults of the system: LevelDB 1.23, RocksDB 9.10, the thesis' SILT, cairn::TrieOptions.
-  static Store Default(Design design);
+  static StoreShape Default(Design design);
 
   Design design = Design::kRocksDB;
 
@@ -178,8 +178,8 @@ struct Store {
 
   // kTrie: as in cairn::TrieOptions, but space_bound counts items (see SpaceBoundInItems).
   int root_trigger = 16;
-  int column_trigger = 15;
-  // Levels of a depth, at least column_trigger, the rest being headroom; 0: a third more than column_trigger.
+  int container_trigger = 15;
+  // Levels of a depth, at least container_trigger, the rest being headroom; 0: a third more than container_trigger.
   int slots = 0;
   int fan_out = 8;
   double grow_liveness = 0.52;
@@ -188,14 +188,14 @@ struct Store {
 
 // One source of writes: "log", "level-0", "level-1 to 2" ... and bytes written there for each byte that the application
 // writes.
-struct Step {
+struct WriteCost {
   std::string name;
   double value;
 };
 
 struct Report {
   double write_amplification = 0;  // the sum of the breakdown
-  std::vector<Step> breakdown;
+  std::vector<WriteCost> breakdown;
   // Items of each level, run or depth, newest first; level 0 is left out.
   std::vector<double> level_items;
   // Items stored for each live key, on average over time.
@@ -209,14 +209,14 @@ struct Report {
 };
 
 // InvalidArgument that names the field, its value and what is allowed, or OK.
-Status Validate(const Store& store, const Popularity& popularity);
+Status Validate(const StoreShape& store, const Popularity& popularity);
 
 // Items of levels 1 ... of a kLevelDB or kRocksDB store; the last entry is all keys.
-Status LevelItems(const Store& store, const Popularity& popularity, std::vector<double>* items);
+Status LevelItems(const StoreShape& store, const Popularity& popularity, std::vector<double>* items);
 
 // What the store writes in its steady state: every key has been written, and keys go on being overwritten by their
 // popularity.
-Status Model(const Store& store, const Popularity& popularity, Report* report);
+Status Model(const StoreShape& store, const Popularity& popularity, Report* report);
 
 struct SimulationOptions {
   uint64_t seed = 1;
@@ -229,7 +229,8 @@ struct SimulationOptions {
 
 // Plays the store in memory, file by file and key by key, and counts. At most 10^9 keys, and about 10 bytes of memory
 // for each stored item; time grows with requests times write amplification (10^6 keys: about a second).
-Status Simulate(const Store& store, const Popularity& popularity, const SimulationOptions& options, Report* report);
+Status Simulate(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                Report* report);
 
 // Limits that a better shape must keep. A limit of 0 is none.
 struct OptimizeOptions {
@@ -247,7 +248,7 @@ struct OptimizeOptions {
 };
 
 struct Optimum {
-  Store store;
+  StoreShape store;
   Report before;
   Report after;
   // Shapes that were computed.
@@ -257,12 +258,13 @@ struct Optimum {
 // The shape with the least write amplification by the model. What it changes:
 //   kLevelDB, kRocksDB: level_bytes (and their number); for kRocksDB dynamic_level_bytes is turned off.
 //   kUniversal: level0_trigger, max_size_amplification_percent.  kSamt, kCola: growth.  kSilt: hash_stores.
-//   kTrie: root_trigger, column_trigger with slots, space_bound.  (Fan-out changes the size of files, not what is
+//   kTrie: root_trigger, container_trigger with slots, space_bound.  (Fan-out changes the size of files, not what is
 //   written.)
 // Without a limit the last four trade reads and space for writes up to the ends of the ranges searched: set limits.
 // InvalidArgument if no shape keeps the limits. Source: thesis, section 4.6; the solver is NLopt's Sbplx over the
 // logarithms of the level sizes, from several starts.
-Status Optimize(const Store& store, const Popularity& popularity, const OptimizeOptions& options, Optimum* optimum);
+Status Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
+                Optimum* optimum);
 
 // A kTrie store's space_bound for TrieOptions::space_bound, which is on bytes of files for bytes of live keys and
 // values, where tables take `table_bytes` for `data_bytes` of keys and values: so that compaction for space begins at
@@ -275,11 +277,11 @@ double SpaceBoundInItems(double space_bound, double data_bytes, double table_byt
 // within 1 %: max_bytes_for_level_multiplier is 0.01 and max_bytes_for_level_multiplier_additional holds the ratios in
 // hundredths. The last level has room for twice the data, or for level_multiplier times the level before it if that is
 // more; levels that growing data adds below it are level_multiplier apart.
-Status RocksDBOptions(const Store& store, const Popularity& popularity,
+Status RocksDBOptions(const StoreShape& store, const Popularity& popularity,
                       std::vector<std::pair<std::string, std::string>>* options);
 
 // The same as the text of an OPTIONS file of one column family, "default".
-Status RocksDBOptionsFile(const Store& store, const Popularity& popularity, std::string* text);
+Status RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text);
 
 }  // namespace msls
 }  // namespace cairn

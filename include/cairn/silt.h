@@ -1,7 +1,7 @@
 // cairn.EctTable: the table of SILT's SortedStore and HashStores, for column families in hash order. Blocks lie in hash
-// order, a Get finds its block by an ECT index (ect.h) of a few bits a key in memory, and reads exactly that one block,
-// hit or miss; tables that are not of the last level also have a partial-key cuckoo filter (cuckoo_filter.h), which
-// keeps a miss from reading.
+// order, a Get finds its block by an ECT index (ect.h) of a few bits per key in memory, and reads exactly that one
+// block, hit or miss; tables that are not of the last level also have a partial-key cuckoo filter (cuckoo_filter.h),
+// which keeps a miss from reading.
 //
 //   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3"
 //   options.table_factory.reset(cairn::NewEctTableFactory(cairn::EctTableOptions()));

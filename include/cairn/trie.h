@@ -44,7 +44,7 @@ struct TrieOptions {
   // children wait for their own compaction.
   int slots = 20;
 
-  // Occupied slots at which a column is compacted into the depth below. Fewer: fewer files to search; more: fewer
+  // Occupied slots at which a container is compacted into the depth below. Fewer: fewer files to search; more: fewer
   // writes, because more duplicates meet before they move. 2 to `slots`; 0: three quarters of `slots`.
   int trigger = 0;
 
@@ -55,7 +55,7 @@ struct TrieOptions {
   // Files of level 0 at which the root is compacted.
   int root_trigger = 16;
 
-  // Bloom filter bits a key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
+  // Bloom filter bits per key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
   double filter_bits = 16;
 
   // The tables that are written: "sst", block-based ones, or "htable" (htable.h), whose lookups read one page and need
@@ -64,7 +64,7 @@ struct TrieOptions {
   std::string format = "sst";
 
   // The format of tables below which the trie holds nothing older: "same" as the others, or "ect" (silt.h), which have
-  // an index of about a bit a key and no filter, so that looking for an absent key reads a block of each. Tables that
+  // an index of about a bit per key and no filter, so that looking for an absent key reads a block of each. Tables that
   // were written before are read either way.
   std::string bottommost_format = "same";
 
@@ -72,8 +72,9 @@ struct TrieOptions {
   // more. Lower: more rewriting. The deepest containers are merged in place when it is passed.
   double space_bound = 1.5;
 
-  // A full column at the deepest populated depth goes one depth deeper when at least this share of its bytes is live,
-  // and is merged in place when not. 0.52 is where both cost the same at 15 slots under uniform updates (docs/trie.md).
+  // A full container at the deepest populated depth goes one depth deeper when at least this share of its bytes is
+  // live, and is merged in place when not. 0.52 is where both cost the same at 15 slots under uniform updates
+  // (docs/trie.md).
   double grow_liveness = 0.52;
 };
 

@@ -15,10 +15,10 @@
 //   if (cairn::GetTunerReport(db, &report)) puts(report.ToString().c_str());
 //
 // What it believes comes from flushes: a sealed memtable's number of writes, the number of distinct keys that its flush
-// left, and, with SampleKeys, a bounded sample of those keys (8 KiB a table, stored in its properties): which keys come
-// again from flush to flush gives the popularity as a histogram, whatever its law. Without the sample it is taken to be
-// the Zipf law through the one point that the counters give. Writers do nothing for it; the thread that flushes hashes
-// each key once. A snapshot that keeps old versions alive makes keys look more evenly popular than they are.
+// left, and, with SampleKeys, a bounded sample of those keys (8 KiB per table, stored in its properties): which keys
+// come again from flush to flush gives the popularity as a histogram, whatever its law. Without the sample it is taken
+// to be the Zipf law through the one point that the counters give. Writers do nothing for it; the thread that flushes
+// hashes each key once. A snapshot that keeps old versions alive makes keys look more evenly popular than they are.
 //
 // Each column family with leveled compaction is watched and tuned by itself.
 //

@@ -20,17 +20,17 @@ public final class SubMemTableConfig extends MemTableConfig {
   private final OptionText text = new OptionText("");
 
   /**
-   * The largest piece that a core takes; a memtable takes none larger than a 32nd of its write buffer.
+   * The largest segment that a core takes; a memtable takes none larger than a 32nd of its write buffer.
    *
    * @param bytes a power of two, 4 KiB to 2 MiB; 1 MiB if it is not set.
    * @return this
    */
-  public SubMemTableConfig setPieceSize(final long bytes) {
-    return set("piece_size", bytes);
+  public SubMemTableConfig setSegmentSize(final long bytes) {
+    return set("segment_size", bytes);
   }
 
   /**
-   * Free pieces that stay in memory for the next memtables. Less costs page faults, more costs memory.
+   * Free segments that stay in memory for the next memtables. Less costs page faults, more costs memory.
    *
    * @param bytes 64 MiB if it is not set.
    * @return this

@@ -85,7 +85,7 @@ public class CairnTest {
   @Test
   public void aWrongTextIsNamedAndChangesNothing() throws Exception {
     try (Options options = new Options()) {
-      for (final String text : Arrays.asList("ordered", "engine=nonsense", "engine=ordered;run=8", "engine=sub_memtables;piece=1")) {
+      for (final String text : Arrays.asList("ordered", "engine=nonsense", "engine=ordered;run=8", "engine=sub_memtables;segment=1")) {
         final RocksDBException e = assertThrows(text, RocksDBException.class, () -> Cairn.use(options, text));
         assertEquals(text, Status.Code.InvalidArgument, e.getStatus().getCode());
         assertEquals("SkipListFactory", options.memTableFactoryName());
@@ -124,7 +124,7 @@ public class CairnTest {
     try (Cache cache = new LRUCache(1 << 20);
          BloomFilter filter = new BloomFilter(10);
          Options options = new Options().setCreateIfMissing(true)) {
-      options.setMemTableConfig(new SubMemTableConfig().setPieceSize(64 << 10).setPoolSize(1 << 20));
+      options.setMemTableConfig(new SubMemTableConfig().setSegmentSize(64 << 10).setPoolSize(1 << 20));
       options.setTableFormatConfig(
           new OrderedTableConfig(new BlockBasedTableConfig().setBlockCache(cache).setFilterPolicy(filter)).setOrderBits(8));
       assertEquals("cairn.SubMemTable", options.memTableFactoryName());

@@ -22,19 +22,19 @@ namespace cairn {
 
 // The law: under a pressure p, RocksDB's writers are held to
 //
-//   min(delayed_write_rate, full * (1 - p)^2) bytes of write batches a second, 4 KiB at least,
+//   min(delayed_write_rate, full * (1 - p)^2) bytes of write batches per second, 4 KiB at least,
 //
 // where `full` is what writers took while nothing held them, or delayed_write_rate if that is more. RocksDB has one
 // rate for all its column families and changes it by itself: it caps it at delayed_write_rate, and multiplies it by 1.4
 // whenever one of them installs a flush or a compaction, or begins a memtable. So each Update sets it anew, and while
-// the brake is on, its owner calls Update every tenth of a second. It is left alone while it is
+// the write throttle is on, its owner calls Update every tenth of a second. It is left alone while it is
 // lower than what was set last: then a column family that is no trie holds writers back, too.
-class WriteBrake {
+class WriteThrottle {
  public:
-  explicit WriteBrake(rocksdb::DBImpl* db);
+  explicit WriteThrottle(rocksdb::DBImpl* db);
 
-  // Sets the brake to what `pressure` returns: 0 lets go, 1 all but stops writers. Calls of Update are one after
-  // another, so the last one to ask is the last one to act.
+  // Sets the write throttle to what `pressure` returns: 0 lets go, 1 all but stops writers. Calls of Update are one
+  // after another, so the last one to ask is the last one to act.
   void Update(uint64_t now_micros, const std::function<double()>& pressure);
 
   // Lets go for good. The DB may be closing.
@@ -49,7 +49,7 @@ class WriteBrake {
   rocksdb::DBImpl* const db_;
   std::mutex mutex_;
   uint64_t free_rate_ = 0;          // what writers took of late while nothing held them
-  uint64_t free_since_micros_ = 0;  // begin of a time without the brake; 0: none
+  uint64_t free_since_micros_ = 0;  // begin of a time without the write throttle; 0: none
   uint64_t bytes_then_ = 0;         // written to the DB until then
   uint64_t last_set_ = 0;
   std::unique_ptr<rocksdb::WriteControllerToken> token_;

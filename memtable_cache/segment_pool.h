@@ -1,13 +1,13 @@
-// The pool: memory in pieces, shared by the memtables and column families of a database. Sizes are elastic: any
+// The pool: memory in segments, shared by the memtables and column families of a database. Sizes are elastic: any
 // multiple of 4 KiB can be claimed; blocks are halved to serve a smaller claim, and halves that are both free become
 // one again.
 //
 // Invariants
-//   (1) Every byte of a region is in one free block or one claimed piece.
+//   (1) Every byte of a region is in one free block or one claimed segment.
 //   (2) At most MostFree() of wholly free regions stay mapped: `keep_bytes`, or an eighth of the limit of a
 //       WriteBufferManager, if that is less, but what a durable pool needs to have.
 //
-// Thread-safety: all functions may be called by all threads; the mutex is taken once a piece, not once an entry.
+// Thread-safety: all functions may be called by all threads; the mutex is taken once a segment, not once an entry.
 //
 // Source: CacheKV (ICDE 2023), section III-A; the blocks are a buddy system (Knowlton, CACM 1965).
 
@@ -31,42 +31,42 @@
 
 namespace cairn {
 
-class PiecePool {
+class SegmentPool {
  public:
   static constexpr size_t kGrain = 4096;
 
   // Bytes that the pool holds now, and what happened so far.
   struct Stats {
-    size_t claimed_bytes = 0;  // in pieces of memtables
+    size_t claimed_bytes = 0;  // in segments of memtables
     size_t free_bytes = 0;     // mapped, ready to be claimed
     size_t copied_bytes = 0;   // sealed copies outside the pool's own pages
     uint64_t claims = 0;
-    uint64_t misses = 0;    // a writer found the piece of its core taken
-    uint64_t halvings = 0;  // of the piece size, for misses
-    uint64_t copies = 0;    // pieces sealed by copy
-    size_t piece_bytes = 0;
+    uint64_t misses = 0;    // a writer found the segment of its core taken
+    uint64_t halvings = 0;  // of the segment size, for misses
+    uint64_t copies = 0;    // segments sealed by copy
+    size_t segment_bytes = 0;
     size_t sorting_bytes = 0;       // that sorting memtables takes now, besides what they report
     size_t most_sorting_bytes = 0;  // so far
   };
 
-  // `piece_bytes`: size of a piece when nothing speaks for a smaller one; a power of two, 4 KiB to 2 MiB.
-  PiecePool(std::unique_ptr<Backing> backing, size_t piece_bytes, size_t keep_bytes);
-  ~PiecePool();
-  PiecePool(const PiecePool&) = delete;
-  PiecePool& operator=(const PiecePool&) = delete;
+  // `segment_bytes`: size of a segment when nothing speaks for a smaller one; a power of two, 4 KiB to 2 MiB.
+  SegmentPool(std::unique_ptr<Backing> backing, size_t segment_bytes, size_t keep_bytes);
+  ~SegmentPool();
+  SegmentPool(const SegmentPool&) = delete;
+  SegmentPool& operator=(const SegmentPool&) = delete;
 
-  const PieceLayout& layout() const { return backing_->layout(); }
+  const SegmentLayout& layout() const { return backing_->layout(); }
   Backing* backing() const { return backing_.get(); }
   uint64_t NextMemTable() { return memtables_.fetch_add(1, std::memory_order_relaxed) + 1; }
 
-  // A piece of at least `at_least` bytes; otherwise of `wanted`, or what the pool's elasticity makes of it. Addresses
+  // A segment of at least `at_least` bytes; otherwise of `wanted`, or what the pool's elasticity makes of it. Addresses
   // are aligned to 4 KiB. MemoryLimit when there is no memory.
-  rocksdb::Status Claim(size_t at_least, size_t wanted, const PieceOwner& owner, char** base, size_t* bytes);
+  rocksdb::Status Claim(size_t at_least, size_t wanted, const SegmentOwner& owner, char** base, size_t* bytes);
 
-  // The piece is full: if the backing copies, its pages become free again at other addresses. Whether it was copied.
+  // The segment is full: if the backing copies, its pages become free again at other addresses. Whether it was copied.
   bool Seal(char* base, size_t used, size_t bytes);
 
-  // Nobody reads the piece any more.
+  // Nobody reads the segment any more.
   void Release(char* base, size_t bytes, bool copied);
 
   // A memtable that counts with this manager (null: with none) uses the pool: while there is one, the manager counts
@@ -76,7 +76,7 @@ class PiecePool {
 
   void CountSorting(int64_t bytes);
 
-  // A writer could not use the piece of its core because another thread was in it.
+  // A writer could not use the segment of its core because another thread was in it.
   void CountMiss();
 
   Stats GetStats() const;
@@ -107,7 +107,7 @@ class PiecePool {
   size_t MostFree() const;
 
   const std::unique_ptr<Backing> backing_;
-  const size_t piece_bytes_;
+  const size_t segment_bytes_;
   const size_t keep_bytes_;
   std::atomic<uint64_t> memtables_{0};
   std::atomic<uint64_t> misses_{0};

@@ -1,4 +1,4 @@
-#include "memtable_cache/piece_pool.h"
+#include "memtable_cache/segment_pool.h"
 
 #include <algorithm>
 #include <cassert>
@@ -9,7 +9,7 @@ namespace cairn {
 
 namespace {
 
-// Misses after which pieces are halved, and claims without a halving after which they are doubled again.
+// Misses after which segments are halved, and claims without a halving after which they are doubled again.
 constexpr uint64_t kMissesToHalve = 64;
 constexpr uint64_t kClaimsToDouble = 256;
 constexpr size_t kSmallestElastic = size_t{64} << 10;
@@ -18,22 +18,26 @@ size_t RoundUp(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * u
 
 }  // namespace
 
-PiecePool::PiecePool(std::unique_ptr<Backing> backing, size_t piece_bytes, size_t keep_bytes)
-    : backing_(std::move(backing)), piece_bytes_(piece_bytes), keep_bytes_(keep_bytes), elastic_bytes_(piece_bytes) {
+SegmentPool::SegmentPool(std::unique_ptr<Backing> backing, size_t segment_bytes, size_t keep_bytes)
+    : backing_(std::move(backing)),
+      segment_bytes_(segment_bytes),
+      keep_bytes_(keep_bytes),
+      elastic_bytes_(segment_bytes) {
   if (backing_->durable()) KeepSpare();
 }
 
-PiecePool::~PiecePool() {
+SegmentPool::~SegmentPool() {
   for (const auto& region : regions_) backing_->Unmap(const_cast<char*>(region.first), region.second);
 }
 
-int PiecePool::OrderOf(size_t bytes) {
+int SegmentPool::OrderOf(size_t bytes) {
   int order = 0;
   while (OrderBytes(order) < bytes) ++order;
   return order;
 }
 
-rocksdb::Status PiecePool::Claim(size_t at_least, size_t wanted, const PieceOwner& owner, char** base, size_t* bytes) {
+rocksdb::Status SegmentPool::Claim(size_t at_least, size_t wanted, const SegmentOwner& owner, char** base,
+                                   size_t* bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   size_t size = std::max(RoundUp(at_least, kGrain), ElasticBytes(wanted));
   if (size > Backing::kRegionBytes) {
@@ -71,7 +75,7 @@ rocksdb::Status PiecePool::Claim(size_t at_least, size_t wanted, const PieceOwne
 }
 
 // A free block for *size bytes; if there is none and the backing gives no more, the largest that has `at_least`.
-rocksdb::Status PiecePool::TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order) {
+rocksdb::Status SegmentPool::TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order) {
   *order = OrderOf(*size);
   *block = TakeBlock(*order);
   if (*block != nullptr) return rocksdb::Status::OK();
@@ -90,18 +94,18 @@ rocksdb::Status PiecePool::TakeOrMapBlock(size_t at_least, size_t* size, char** 
 
 // Of a durable pool: regions are added before they are needed, so that a pool that cannot grow is known before a write
 // finds no room in it.
-void PiecePool::KeepSpare() {
+void SegmentPool::KeepSpare() {
   full_ = false;
   while (stats_.free_bytes < Backing::kSpareBytes && !full_) full_ = !MapRegion(Backing::kRegionBytes).ok();
   backing_->ReportFree(stats_.free_bytes, full_);
 }
 
-bool PiecePool::Seal(char* base, size_t used, size_t bytes) {
+bool SegmentPool::Seal(char* base, size_t used, size_t bytes) {
   if (!backing_->copies_out()) return false;
   std::lock_guard<std::mutex> lock(mutex_);
   char* fresh = nullptr;
   if (!backing_->CopyOut(base, used, bytes, &fresh).ok()) return false;
-  // The addresses of the piece leave the pool, the fresh ones, with its pages, enter it.
+  // The addresses of the segment leave the pool, the fresh ones, with its pages, enter it.
   ForgetRange(base, bytes);
   regions_[fresh] = bytes;
   stats_.claimed_bytes -= bytes;
@@ -112,7 +116,7 @@ bool PiecePool::Seal(char* base, size_t used, size_t bytes) {
   return true;
 }
 
-void PiecePool::Release(char* base, size_t bytes, bool copied) {
+void SegmentPool::Release(char* base, size_t bytes, bool copied) {
   std::lock_guard<std::mutex> lock(mutex_);
   if (copied) {
     backing_->DropCopy(base, bytes);
@@ -130,7 +134,7 @@ void PiecePool::Release(char* base, size_t bytes, bool copied) {
   ChargeFree();
 }
 
-void PiecePool::Attach(rocksdb::WriteBufferManager* manager) {
+void SegmentPool::Attach(rocksdb::WriteBufferManager* manager) {
   if (manager == nullptr) return;
   std::lock_guard<std::mutex> lock(mutex_);
   ++managers_[manager];
@@ -138,7 +142,7 @@ void PiecePool::Attach(rocksdb::WriteBufferManager* manager) {
   ChargeFree();
 }
 
-void PiecePool::Detach(rocksdb::WriteBufferManager* manager) {
+void SegmentPool::Detach(rocksdb::WriteBufferManager* manager) {
   if (manager == nullptr) return;
   std::lock_guard<std::mutex> lock(mutex_);
   if (--managers_.at(manager) > 0) return;
@@ -150,14 +154,14 @@ void PiecePool::Detach(rocksdb::WriteBufferManager* manager) {
   ChargeFree();
 }
 
-void PiecePool::CountSorting(int64_t bytes) {
+void SegmentPool::CountSorting(int64_t bytes) {
   std::lock_guard<std::mutex> lock(mutex_);
   stats_.sorting_bytes += static_cast<size_t>(bytes);
   stats_.most_sorting_bytes = std::max(stats_.most_sorting_bytes, stats_.sorting_bytes);
 }
 
 // mutex_ is held.
-void PiecePool::ChargeFree() {
+void SegmentPool::ChargeFree() {
   if (charged_ == nullptr) return;
   // What is left of regions of which a part is in use may be more; the manager's limit is for memtables.
   size_t bytes = stats_.free_bytes;
@@ -167,26 +171,26 @@ void PiecePool::ChargeFree() {
   charged_bytes_ = bytes;
 }
 
-size_t PiecePool::MostFree() const {
+size_t SegmentPool::MostFree() const {
   size_t most = keep_bytes_;
   if (charged_ != nullptr && charged_->enabled()) most = std::min(most, charged_->buffer_size() / 8);
   return backing_->durable() ? std::max(most, Backing::kSpareBytes) : most;
 }
 
-void PiecePool::CountMiss() {
+void SegmentPool::CountMiss() {
   misses_.fetch_add(1, std::memory_order_relaxed);
   recent_misses_.fetch_add(1, std::memory_order_relaxed);
 }
 
-PiecePool::Stats PiecePool::GetStats() const {
+SegmentPool::Stats SegmentPool::GetStats() const {
   std::lock_guard<std::mutex> lock(mutex_);
   Stats stats = stats_;
   stats.misses = misses_.load(std::memory_order_relaxed);
-  stats.piece_bytes = elastic_bytes_;
+  stats.segment_bytes = elastic_bytes_;
   return stats;
 }
 
-rocksdb::Status PiecePool::MapRegion(size_t bytes) {
+rocksdb::Status SegmentPool::MapRegion(size_t bytes) {
   char* region = nullptr;
   const rocksdb::Status s = backing_->Map(bytes, &region);
   if (!s.ok()) return s;
@@ -195,7 +199,7 @@ rocksdb::Status PiecePool::MapRegion(size_t bytes) {
   return s;
 }
 
-size_t PiecePool::ElasticBytes(size_t wanted) {
+size_t SegmentPool::ElasticBytes(size_t wanted) {
   if (recent_misses_.load(std::memory_order_relaxed) >= kMissesToHalve) {
     recent_misses_.store(0, std::memory_order_relaxed);
     claims_since_change_ = 0;
@@ -206,12 +210,12 @@ size_t PiecePool::ElasticBytes(size_t wanted) {
   } else if (++claims_since_change_ >= kClaimsToDouble) {
     recent_misses_.store(0, std::memory_order_relaxed);
     claims_since_change_ = 0;
-    elastic_bytes_ = std::min(elastic_bytes_ * 2, piece_bytes_);
+    elastic_bytes_ = std::min(elastic_bytes_ * 2, segment_bytes_);
   }
   return std::min(RoundUp(wanted, kGrain), elastic_bytes_);
 }
 
-char* PiecePool::TakeBlock(int order) {
+char* SegmentPool::TakeBlock(int order) {
   int from = order;
   while (from < kOrders && free_[from].empty()) ++from;
   if (from == kOrders) return nullptr;
@@ -227,21 +231,21 @@ char* PiecePool::TakeBlock(int order) {
   return block;
 }
 
-void PiecePool::PutBlock(char* block, int order) {
+void SegmentPool::PutBlock(char* block, int order) {
   free_[order].push_front(block);
   free_blocks_[block] = {order, free_[order].begin()};
   stats_.free_bytes += OrderBytes(order);
 }
 
 // Of a free block of `bytes`, keeps the first `keep` out of the pool.
-void PiecePool::CutBehind(char* block, size_t keep, size_t bytes) {
+void SegmentPool::CutBehind(char* block, size_t keep, size_t bytes) {
   if (keep == bytes) return;
   if (backing_->durable()) backing_->Split(block, keep);
   FreeRange(block + keep, bytes - keep);
 }
 
 // Puts any range of whole grains back, in the largest blocks that fit at its places.
-void PiecePool::FreeRange(char* base, size_t bytes) {
+void SegmentPool::FreeRange(char* base, size_t bytes) {
   while (bytes > 0) {
     const size_t offset = static_cast<size_t>(base - RegionOf(base));
     int order = kOrders - 1;
@@ -254,7 +258,7 @@ void PiecePool::FreeRange(char* base, size_t bytes) {
   }
 }
 
-void PiecePool::FreeBlockAndJoin(char* block, int order) {
+void SegmentPool::FreeBlockAndJoin(char* block, int order) {
   char* const region = RegionOf(block);
   const size_t region_bytes = regions_.at(region);
   while (order + 1 < kOrders) {
@@ -274,7 +278,7 @@ void PiecePool::FreeBlockAndJoin(char* block, int order) {
 }
 
 // Cuts a range out of the regions that it lies in; what is left of them become regions.
-void PiecePool::ForgetRange(char* base, size_t bytes) {
+void SegmentPool::ForgetRange(char* base, size_t bytes) {
   while (bytes > 0) {
     char* const region = RegionOf(base);
     const auto it = regions_.find(region);
@@ -289,14 +293,14 @@ void PiecePool::ForgetRange(char* base, size_t bytes) {
   }
 }
 
-char* PiecePool::RegionOf(const char* at) const {
+char* SegmentPool::RegionOf(const char* at) const {
   auto it = regions_.upper_bound(at);
   assert(it != regions_.begin());
   return const_cast<char*>((--it)->first);
 }
 
 // Regions of several sizes come from Seal; only whole free blocks of the largest order go back to the backing.
-void PiecePool::TrimFreeRegions() {
+void SegmentPool::TrimFreeRegions() {
   std::list<char*>& whole = free_[kOrders - 1];
   const size_t bytes = OrderBytes(kOrders - 1);
   const size_t most = MostFree();

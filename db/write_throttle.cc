@@ -1,4 +1,4 @@
-#include "db/write_brake.h"
+#include "db/write_throttle.h"
 
 #include <algorithm>
 
@@ -10,7 +10,7 @@ namespace cairn {
 namespace {
 
 // A handful of small writes a second: the database stays alive, and a batch that was under way comes to its end.
-constexpr uint64_t kCrawl = 4 << 10;
+constexpr uint64_t kLeastRate = 4 << 10;
 
 // A rate is taken over at least this time.
 constexpr uint64_t kRateMicros = 500 * 1000;
@@ -28,9 +28,9 @@ rocksdb::WriteController& ControllerOf(rocksdb::DBImpl* db) {
 
 }  // namespace
 
-WriteBrake::WriteBrake(rocksdb::DBImpl* db) : db_(db) {}
+WriteThrottle::WriteThrottle(rocksdb::DBImpl* db) : db_(db) {}
 
-void WriteBrake::MeasureFreeWriters(uint64_t now_micros) {
+void WriteThrottle::MeasureFreeWriters(uint64_t now_micros) {
   if (token_ != nullptr) {
     free_since_micros_ = 0;
     return;
@@ -45,7 +45,7 @@ void WriteBrake::MeasureFreeWriters(uint64_t now_micros) {
   bytes_then_ = bytes;
 }
 
-void WriteBrake::Update(uint64_t now_micros, const std::function<double()>& pressure) {
+void WriteThrottle::Update(uint64_t now_micros, const std::function<double()>& pressure) {
   std::lock_guard<std::mutex> lock(mutex_);
   MeasureFreeWriters(now_micros);
   const double wanted = pressure();
@@ -60,7 +60,7 @@ void WriteBrake::Update(uint64_t now_micros, const std::function<double()>& pres
   const uint64_t most = controller.max_delayed_write_rate();
   const double share = ShareOfFullRate(std::min(wanted, 1.0));
   const auto full = static_cast<double>(std::max(most, free_rate_));
-  const uint64_t rate = std::min(most, std::max(kCrawl, static_cast<uint64_t>(full * share)));
+  const uint64_t rate = std::min(most, std::max(kLeastRate, static_cast<uint64_t>(full * share)));
   if (token_ == nullptr) {
     token_ = controller.GetDelayToken(rate);
   } else if (controller.delayed_write_rate() >= std::min(rate, last_set_)) {
@@ -70,7 +70,7 @@ void WriteBrake::Update(uint64_t now_micros, const std::function<double()>& pres
   rate_ = last_set_;
 }
 
-void WriteBrake::Release() {
+void WriteThrottle::Release() {
   std::lock_guard<std::mutex> lock(mutex_);
   if (token_ == nullptr) return;
   rocksdb::InstrumentedMutexLock db_lock(db_->mutex());

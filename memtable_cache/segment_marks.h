@@ -1,8 +1,8 @@
-// What finds a key among entries of a piece that are in no index yet: 16 bits of the hash of each, side by side, and
+// What finds a key among entries of a segment that are in no index yet: 16 bits of the hash of each, side by side, and
 // for every 64 entries the range of their tags. A lookup goes over 64 entries in a few nanoseconds, and touches those
 // only whose bits are the key's; of a key with many versions it leaves out the blocks that cannot hold the wanted one.
 //
-// Thread-safety: Add is called by the one writer that has claimed the piece, before it publishes the entry; readers
+// Thread-safety: Add is called by the one writer that has claimed the segment, before it publishes the entry; readers
 // look at published entries only.
 
 #pragma once
@@ -14,7 +14,7 @@
 
 namespace cairn {
 
-class PieceMarks {
+class SegmentMarks {
  public:
   static constexpr size_t kBlockEntries = 64;
 
@@ -34,7 +34,7 @@ class PieceMarks {
 
   struct Block {
     TagRange tags;
-    uint32_t offset = 0;  // of the first entry in the piece
+    uint32_t offset = 0;  // of the first entry in the segment
     uint16_t marks[kBlockEntries];
 
     // Bit i: entry i of [from, to) has this mark.
@@ -53,9 +53,9 @@ class PieceMarks {
   };
 
   // For at most `most` entries.
-  explicit PieceMarks(size_t most) : chunks_(new std::unique_ptr<Block[]>[most / kChunkEntries + 1]) {}
+  explicit SegmentMarks(size_t most) : chunks_(new std::unique_ptr<Block[]>[most / kChunkEntries + 1]) {}
 
-  // Entry number `index`, one more than the last, at `offset` of the piece. Returns how many bytes it took.
+  // Entry number `index`, one more than the last, at `offset` of the segment. Returns how many bytes it took.
   size_t Add(uint64_t index, uint32_t offset, uint16_t mark, uint64_t tag) {
     const size_t at = index % kBlockEntries;
     size_t taken = 0;
@@ -89,7 +89,7 @@ class PieceMarks {
 #if defined(__SSE2__)
 #include <emmintrin.h>
 
-inline uint64_t cairn::PieceMarks::Block::SixteenMatches(uint16_t mark, size_t at) const {
+inline uint64_t cairn::SegmentMarks::Block::SixteenMatches(uint16_t mark, size_t at) const {
   const __m128i wanted = _mm_set1_epi16(static_cast<int16_t>(mark));
   const auto* const words = reinterpret_cast<const __m128i*>(marks + at);
   const __m128i low = _mm_cmpeq_epi16(_mm_loadu_si128(words), wanted);
@@ -97,7 +97,7 @@ inline uint64_t cairn::PieceMarks::Block::SixteenMatches(uint16_t mark, size_t a
   return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
 }
 #else
-inline uint64_t cairn::PieceMarks::Block::SixteenMatches(uint16_t mark, size_t at) const {
+inline uint64_t cairn::SegmentMarks::Block::SixteenMatches(uint16_t mark, size_t at) const {
   uint64_t matches = 0;
   for (size_t i = 0; i < 16; ++i) matches |= static_cast<uint64_t>(marks[at + i] == mark) << i;
   return matches;
