@@ -2,7 +2,7 @@
 #
 #   cairn_sources(a.cc b.cc)             compiled into librocksdb beside RocksDB's own objects
 #   cairn_test(x_test [FILE.cc ...] [LIBRARIES ...] [LABELS ...])   a GoogleTest program, run by ctest; default source x_test.cc
-#   cairn_bench(x_bench [FILE.cc ...])   a google-benchmark program, built, not run by ctest
+#   cairn_bench(x_bench [PLAIN] [FILE.cc ...] [LIBRARIES ...])   a google-benchmark program, or a PLAIN one; built, not run by ctest
 #   cairn_program(name SOURCES ... [LIBRARIES ...])   a program of build/bin, installed
 
 include(GNUInstallDirs)
@@ -36,7 +36,7 @@ endif()
 set(cairn_system_libraries gflags snappy z bz2 lz4 zstd Threads::Threads ${CMAKE_DL_LIBS})
 # What RocksDB of the distribution does not need, a program must not need because of Cairn: these are linked as archives (libmd
 # is of the ISC and BSD licences, liburing of MIT's), whose symbols stay inside. What only some options need is loaded when
-# they ask: libpmem (memtable_cache/pmem_library.h), NLopt (msls/nlopt_library.h).
+# they ask: libpmem (src/memtable/pmem_library.h), NLopt (src/msls/nlopt_library.h).
 set(cairn_inside "")
 foreach(library md uring)
   find_library(CAIRN_${library}_ARCHIVE lib${library}.a)
@@ -65,10 +65,10 @@ function(cairn_system_library)
   set_property(GLOBAL APPEND PROPERTY CAIRN_SYSTEM_LIBRARIES ${ARGN})
 endfunction()
 
-# RocksDB's archive with the functions that db/rocksdb_hooks.cc defines anew made weak.
+# RocksDB's archive with the functions that src/db/rocksdb_hooks.cc defines anew made weak.
 function(cairn_hooked_archive)
   set(hooked "${CMAKE_BINARY_DIR}/rocksdb_hooked/librocksdb.a")
-  set(list "${CMAKE_SOURCE_DIR}/db/rocksdb_hooks.txt")
+  set(list "${CMAKE_SOURCE_DIR}/src/db/rocksdb_hooks.txt")
   set(program "${CMAKE_SOURCE_DIR}/cmake/hook_symbols")
   file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/rocksdb_hooked")
   add_custom_command(OUTPUT "${hooked}"
@@ -176,10 +176,14 @@ function(cairn_bench name)
   if(NOT CAIRN_BUILD_BENCHMARKS)
     return()
   endif()
-  if(NOT ARGN)
-    set(ARGN ${name}.cc)
+  cmake_parse_arguments(B "PLAIN" "" "LIBRARIES" ${ARGN})
+  if(NOT B_UNPARSED_ARGUMENTS)
+    set(B_UNPARSED_ARGUMENTS ${name}.cc)
   endif()
-  add_executable(${name} ${ARGN})
-  target_link_libraries(${name} PRIVATE cairn_flags rocksdb benchmark::benchmark benchmark::benchmark_main Threads::Threads)
+  if(NOT B_PLAIN)
+    list(APPEND B_LIBRARIES benchmark::benchmark benchmark::benchmark_main)
+  endif()
+  add_executable(${name} ${B_UNPARSED_ARGUMENTS})
+  target_link_libraries(${name} PRIVATE cairn_flags rocksdb ${B_LIBRARIES} Threads::Threads)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
 endfunction()

@@ -27,16 +27,16 @@
 #include "cairn/msls.h"
 #include "cairn/trie.h"
 #include "cairn/tuner.h"
-#include "db/model_options.h"
 #include "db_bench/measure.h"
-#include "msls/workload.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
-#include "tools/arguments.h"
-#include "tools/commands.h"
+#include "src/msls/workload.h"
+#include "src/tools/arguments.h"
+#include "src/tools/commands.h"
+#include "src/tuner/model_options.h"
 
 namespace cairn {
 namespace {

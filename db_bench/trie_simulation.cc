@@ -15,9 +15,9 @@
 #include <utility>
 #include <vector>
 
-#include "db/simulated_trie.h"
-#include "db/write_throttle.h"
 #include "db_bench/keys.h"
+#include "src/trie/simulated_trie.h"
+#include "src/trie/write_throttle.h"
 
 DEFINE_uint64(puts, 1000000, "puts");
 DEFINE_uint64(keys, 1000000, "distinct keys");

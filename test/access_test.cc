@@ -18,7 +18,7 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "rocksdb/wide_columns.h"
-#include "table/hash_order.h"
+#include "src/hash_order/hash_order.h"
 #include "test/support.h"
 #include "utilities/merge_operators.h"
 

@@ -15,7 +15,6 @@
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
-#include "db/cairn_db.h"
 #include "db/write_callback.h"
 #include "gtest/gtest.h"
 #include "rocksdb/sst_file_writer.h"
@@ -23,6 +22,7 @@
 #include "rocksdb/trace_reader_writer.h"
 #include "rocksdb/utilities/replayer.h"
 #include "rocksdb/wide_columns.h"
+#include "src/db/cairn_db.h"
 #include "test/support.h"
 
 namespace cairn {

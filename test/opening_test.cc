@@ -14,7 +14,6 @@
 #include "cairn/db.h"
 #include "cairn/memtable.h"
 #include "cairn/trie.h"
-#include "db/cairn_db.h"
 #include "gtest/gtest.h"
 #include "rocksdb/c.h"
 #include "rocksdb/convenience.h"
@@ -25,6 +24,7 @@
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "src/db/cairn_db.h"
 #include "test/support.h"
 #include "utilities/blob_db/blob_db.h"
 

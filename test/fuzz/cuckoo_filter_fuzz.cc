@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "cairn/cuckoo_filter.h"
-#include "table/checksum.h"
+#include "src/util/checksum.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::vector<uint8_t> bytes(data, data + size);

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cairn/ect.h"
-#include "table/checksum.h"
+#include "src/util/checksum.h"
 
 namespace {
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "cairn/ect.h"
-#include "table/checksum.h"
-#include "table/ect_block_layout.h"
+#include "src/ect/ect_block_layout.h"
+#include "src/util/checksum.h"
 
 namespace {
 

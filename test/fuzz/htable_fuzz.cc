@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "table/checksum.h"
-#include "trie_table/htable_format.h"
-#include "trie_table/htable_layout.h"
+#include "src/htable/htable_format.h"
+#include "src/htable/htable_layout.h"
+#include "src/util/checksum.h"
 
 namespace {
 

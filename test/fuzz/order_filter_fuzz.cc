@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "table/order_filter.h"
+#include "src/ordered/order_filter.h"
 
 namespace {
 

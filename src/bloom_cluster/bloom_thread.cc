@@ -1,0 +1,56 @@
+#include "src/bloom_cluster/bloom_thread.h"
+
+#include <pthread.h>
+
+namespace cairn {
+
+FilterThreadPlace filter_thread_places[1 << kFilterThreadPlaceBits];
+
+namespace {
+
+thread_local FilterThread* this_filter_thread = nullptr;
+thread_local bool has_ended = false;
+
+void GiveUpPlace() {
+  const void* const thread = AddressOfThread();
+  FilterThreadPlace* const place = PlaceOf(thread);
+  // Release: what this thread has done with the place comes before what the next owner does.
+  if (place->owner.load(std::memory_order_relaxed) == thread) place->owner.store(nullptr, std::memory_order_release);
+}
+
+// By (1): of the threads that held places, only the one that forked runs in the child.
+void ForgetOthers() {
+  const void* const thread = AddressOfThread();
+  for (FilterThreadPlace& place : filter_thread_places) {
+    if (place.owner.load(std::memory_order_relaxed) != thread) place.owner.store(nullptr, std::memory_order_relaxed);
+  }
+}
+
+struct AtThreadEnd {
+  ~AtThreadEnd() {
+    GiveUpPlace();
+    delete this_filter_thread;
+    this_filter_thread = nullptr;
+    has_ended = true;
+  }
+};
+
+}  // namespace
+
+__attribute__((noinline)) FilterThread* FindFilterThread(FilterThreadPlace* place) {
+  if (this_filter_thread != nullptr) return this_filter_thread;
+  this_filter_thread = new FilterThread();
+  // Other thread-local objects may still look something up while they end. Nothing would end this one or give back its
+  // place: a few KiB are lost.
+  if (has_ended) return this_filter_thread;
+  static thread_local AtThreadEnd at_thread_end;
+  (void)&at_thread_end;
+  static const int registered = pthread_atfork(nullptr, nullptr, ForgetOthers);
+  const void* nobody = nullptr;
+  if (registered == 0 && place->owner.compare_exchange_strong(nobody, AddressOfThread(), std::memory_order_acquire)) {
+    place->thread = this_filter_thread;
+  }
+  return this_filter_thread;
+}
+
+}  // namespace cairn

@@ -1,0 +1,145 @@
+// What a thread remembers between the tables of a lookup: what it has found out about recent hashes, and what it has
+// still to count.
+//
+// Thread-safety: an object belongs to its thread.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "monitoring/perf_context_imp.h"
+#include "monitoring/statistics_impl.h"
+#include "src/bloom_cluster/bloom_hazard.h"
+#include "src/bloom_cluster/bloom_table.h"
+
+namespace cairn {
+
+// The files in the other slots of a container are asked about the same hash next, and those of a MultiGet about the
+// same batch.
+struct FilterMemo {
+  uint64_t version = 0;  // of the container's snapshot
+  uint64_t hash = 0;
+  uint64_t known = 0;  // members that the answer is about
+  uint64_t may = 0;
+  unsigned last = 0;  // the member that lookups ask last
+
+  bool Knows(uint64_t of_version, uint64_t of_hash, unsigned member) const {
+    return hash == of_hash && version == of_version && (known >> member & 1) != 0;
+  }
+  // What could not be found out may be there.
+  bool MayHold(unsigned member) const { return ((may | ~known) >> member & 1) != 0; }
+};
+
+class FilterThread {
+ public:
+  FilterThread() : hazard_(TakeHazardRecord()) {}
+  ~FilterThread() { GiveBack(hazard_); }
+  FilterThread(const FilterThread&) = delete;
+  FilterThread& operator=(const FilterThread&) = delete;
+
+  HazardRecord* hazard() const { return hazard_; }
+  FilterMemo* MemoOf(uint64_t hash) { return &memos_[hash % kMemos]; }
+  // Of the key at a place in the thread's MultiGet.
+  FilterMemo* MemoAt(size_t place) { return &batch_memos_[place]; }
+
+  // An answer, in RocksDB's perf context.
+  void Count(int level, bool may) {
+    if (*perf_level_ < rocksdb::PerfLevel::kEnableCount) return;
+    if (may) {
+      ++perf_context_->bloom_sst_hit_count;
+      return;
+    }
+    ++perf_context_->bloom_sst_miss_count;
+    if (perf_context_->per_level_perf_context_enabled && perf_context_->level_to_perf_context != nullptr) {
+      ++(*perf_context_->level_to_perf_context)[static_cast<uint32_t>(std::max(0, level))].bloom_filter_useful;
+    }
+  }
+
+  // An answer, in RocksDB's statistics, whose tickers are dear at once a table: the tables that a lookup is kept from
+  // are added up, and ticked when it is let pass or asks the last table of a container.
+  void Tick(rocksdb::Statistics* statistics, uint64_t hash, bool may, bool is_last) {
+    if (ticked_hash_ != hash || statistics_ != statistics) {
+      // The lookup before ended before a last table. Statistics other than the caller's may be gone.
+      if (statistics_ == statistics) TickUseful();
+      useful_ = 0;
+      ticked_hash_ = hash;
+      statistics_ = statistics;
+    }
+    if (may) {
+      RecordTick(statistics, rocksdb::BLOOM_FILTER_FULL_POSITIVE);
+    } else {
+      ++useful_;
+    }
+    if (may || is_last) TickUseful();
+  }
+
+ private:
+  static constexpr size_t kMemos = 64;
+
+  void TickUseful() {
+    if (useful_ != 0) RecordTick(statistics_, rocksdb::BLOOM_FILTER_USEFUL, useful_);
+    useful_ = 0;
+  }
+
+  HazardRecord* const hazard_;
+  // The thread's own, found once: finding them takes longer than a lookup that the memos answer.
+  const rocksdb::PerfLevel* const perf_level_ = &rocksdb::perf_level;
+  rocksdb::PerfContext* const perf_context_ = rocksdb::get_perf_context();
+  rocksdb::Statistics* statistics_ = nullptr;
+  uint64_t ticked_hash_ = 0;
+  uint64_t useful_ = 0;  // tables that a filter kept that hash from, not yet ticked
+  FilterMemo memos_[kMemos];
+  FilterMemo batch_memos_[FilterBatch::kMaxKeys];
+};
+
+// Where a thread finds its FilterThread by its own address, which is a register. A lookup asks once a table, and
+// thread-local storage is dearer: the library is loaded by dlopen, too, where its variables take a call each. (The
+// initial-exec model would take none, but put all of the library's into the loader's small reserve, and loading fails
+// where that is spent.)
+//
+// Invariants
+//   (1) A place that is taken belongs to the running thread at that address, which gives it back at its end.
+//   (2) `thread` is read and written by the owner only, and only while it owns the place.
+struct FilterThreadPlace {
+  std::atomic<const void*> owner{nullptr};
+  FilterThread* thread = nullptr;
+};
+
+constexpr unsigned kFilterThreadPlaceBits = 9;
+extern FilterThreadPlace filter_thread_places[1 << kFilterThreadPlaceBits];
+
+// Unique among the threads that are running.
+inline const void* AddressOfThread() {
+#if defined(__x86_64__) && !defined(__clang__)
+  return __builtin_thread_pointer();
+#elif defined(__x86_64__)
+  const void* address;
+  __asm__("mov %%fs:0, %0" : "=r"(address));
+  return address;
+#else
+  return __builtin_thread_pointer();
+#endif
+}
+
+inline FilterThreadPlace* PlaceOf(const void* address_of_thread) {
+  // Threads lie a multiple of the page size apart, often of a large power of two.
+  constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
+  return &filter_thread_places[reinterpret_cast<uintptr_t>(address_of_thread) * kGoldenRatio >>
+                               (64 - kFilterThreadPlaceBits)];
+}
+
+// The calling thread's, from thread-local storage; made when it first asks. Takes the place if that is free.
+FilterThread* FindFilterThread(FilterThreadPlace* place);
+
+inline FilterThread* ThisFilterThread() {
+  const void* const thread = AddressOfThread();
+  FilterThreadPlace* const place = PlaceOf(thread);
+  // Relaxed: what the owner reads here it has written itself (1).
+  if (__builtin_expect(place->owner.load(std::memory_order_relaxed) == thread, 1)) return place->thread;
+  return FindFilterThread(place);
+}
+
+}  // namespace cairn

@@ -1,0 +1,101 @@
+#include "src/bloom_cluster/bloom_thread.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <memory>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace cairn {
+namespace {
+
+TEST(FilterThreadTest, EachThreadHasItsOwn) {
+  // More than there are places, so that some have none.
+  constexpr int kThreads = (1 << kFilterThreadPlaceBits) + 100;
+  std::vector<FilterThread*> found(kThreads);
+  std::atomic<int> ready{0}, differ{0};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; i++) {
+    threads.emplace_back([&, i] {
+      found[static_cast<size_t>(i)] = ThisFilterThread();
+      ready++;
+      while (ready < kThreads) std::this_thread::yield();
+      for (int j = 0; j < 100; j++) {
+        if (ThisFilterThread() != found[static_cast<size_t>(i)]) differ++;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(differ, 0);
+  EXPECT_EQ(std::set<FilterThread*>(found.begin(), found.end()).size(), static_cast<size_t>(kThreads));
+}
+
+TEST(FilterThreadTest, AThreadThatEndsGivesItsPlaceBack) {
+  const auto taken = [] {
+    int count = 0;
+    for (const FilterThreadPlace& place : filter_thread_places) count += place.owner.load() != nullptr ? 1 : 0;
+    return count;
+  };
+  ThisFilterThread();
+  const int before = taken();
+  for (int i = 0; i < 1000; i++) std::thread([] { ThisFilterThread(); }).join();
+  EXPECT_EQ(taken(), before);
+}
+
+// As an application's own thread-local object that closes its database.
+struct LooksUpAtTheEnd {
+  ~LooksUpAtTheEnd() {
+    FilterThread* const thread = ThisFilterThread();
+    *alive = thread != nullptr && thread->hazard()->taken.load() && thread == ThisFilterThread();
+  }
+  bool* alive;
+};
+
+TEST(FilterThreadTest, ServesThreadLocalObjectsThatEndLater) {
+  for (int i = 0; i < 10; i++) {
+    bool alive = false;
+    std::thread([&] {
+      // The first to be made is the last to end.
+      static thread_local std::unique_ptr<LooksUpAtTheEnd> last(new LooksUpAtTheEnd{&alive});
+      ASSERT_NE(last, nullptr);
+      ThisFilterThread();
+    }).join();
+    EXPECT_TRUE(alive);
+    // At the address of the thread before, likely: what that has left must not be taken for this one's.
+    std::thread([&] {
+      const FilterThreadPlace* const place = PlaceOf(AddressOfThread());
+      EXPECT_NE(place->owner.load(), AddressOfThread());
+    }).join();
+  }
+}
+
+TEST(FilterThreadTest, AChildProcessForgetsTheThreadsThatItHasNot) {
+  ThisFilterThread();
+  std::atomic<bool> done{false}, started{false};
+  std::thread other([&] {
+    ThisFilterThread();
+    started = true;
+    while (!done) std::this_thread::yield();
+  });
+  while (!started) std::this_thread::yield();
+  const FilterThread* const mine = ThisFilterThread();
+  const pid_t child = fork();
+  if (child == 0) {
+    int taken = 0;
+    for (const FilterThreadPlace& place : filter_thread_places) taken += place.owner.load() != nullptr ? 1 : 0;
+    _exit(taken == 1 && ThisFilterThread() == mine ? 0 : 1);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  done = true;
+  other.join();
+  EXPECT_EQ(status, 0);
+}
+
+}  // namespace
+}  // namespace cairn

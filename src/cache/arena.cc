@@ -1,0 +1,93 @@
+#include "src/cache/arena.h"
+
+#include <sys/mman.h>
+
+#include <utility>
+
+namespace cairn::cache {
+namespace {
+
+constexpr size_t kHugePage = size_t{2} << 20;
+constexpr size_t kSmallPage = 4096;
+
+size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace
+
+MappedRange::MappedRange(size_t bytes, Pages pages) {
+  const size_t unit = pages == Pages::kHuge && bytes >= kHugePage ? kHugePage : kSmallPage;
+  const size_t wanted = RoundUp(bytes == 0 ? 1 : bytes, kSmallPage);
+  void* const mapped =
+      mmap(nullptr, wanted + unit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapped == MAP_FAILED) return;
+  mapped_ = static_cast<char*>(mapped);
+  mapped_size_ = wanted + unit;
+  data_ = mapped_ + (RoundUp(reinterpret_cast<uintptr_t>(mapped_), unit) - reinterpret_cast<uintptr_t>(mapped_));
+  size_ = wanted;
+  // A hint: without huge pages everything works, more slowly.
+  if (unit == kHugePage) madvise(data_, size_, MADV_HUGEPAGE);
+}
+
+MappedRange::~MappedRange() {
+  if (mapped_ != nullptr) munmap(mapped_, mapped_size_);
+}
+
+void MappedRange::Release(size_t begin, size_t bytes) {
+  const size_t first = RoundUp(begin, kSmallPage);
+  const size_t end = (begin + bytes) / kSmallPage * kSmallPage;
+  if (first < end) madvise(data_ + first, end - first, MADV_DONTNEED);
+}
+
+Arena::Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, std::function<void(int64_t)> changed)
+    : chunk_bytes_(chunk_bytes),
+      max_bytes_(max_bytes),
+      changed_(std::move(changed)),
+      // Chunk 0, and what a reader of overwritten bytes may read behind the last chunk.
+      range_(max_bytes + 2 * chunk_bytes, MappedRange::Pages::kHuge),
+      capacity_(capacity) {}
+
+void Arena::Charge(size_t bytes) {
+  charged_.fetch_add(bytes, std::memory_order_relaxed);
+  if (changed_) changed_(static_cast<int64_t>(bytes));
+}
+
+void Arena::Uncharge(size_t bytes) {
+  charged_.fetch_sub(bytes, std::memory_order_relaxed);
+  if (changed_ && bytes > 0) changed_(-static_cast<int64_t>(bytes));
+}
+
+bool Arena::TryCharge(size_t bytes) {
+  size_t now = charged_.load(std::memory_order_relaxed);
+  do {
+    const size_t limit = capacity();
+    if (now > limit || bytes > limit - now) return false;
+  } while (!charged_.compare_exchange_weak(now, now + bytes, std::memory_order_relaxed));
+  if (changed_ && bytes > 0) changed_(static_cast<int64_t>(bytes));
+  return true;
+}
+
+uint32_t Arena::TakeChunk() {
+  if (!TryCharge(chunk_bytes_)) return 0;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (!free_.empty()) {
+    const uint32_t chunk = free_.back();
+    free_.pop_back();
+    return chunk;
+  }
+  if ((size_t{next_} + 1) * chunk_bytes_ > range_.size()) {
+    Uncharge(chunk_bytes_);
+    return 0;
+  }
+  return next_++;
+}
+
+void Arena::ReturnChunk(uint32_t chunk) {
+  range_.Release(size_t{chunk} * chunk_bytes_, chunk_bytes_);
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    free_.push_back(chunk);
+  }
+  Uncharge(chunk_bytes_);
+}
+
+}  // namespace cairn::cache

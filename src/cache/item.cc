@@ -1,0 +1,81 @@
+#include "src/cache/item.h"
+
+#include <algorithm>
+
+namespace cairn::cache {
+namespace {
+
+constexpr size_t kBlockWords = 32;
+
+// Collects bytes and stores them as whole words.
+class WordWriter {
+ public:
+  explicit WordWriter(Word* to) : to_(to) {}
+
+  void Add(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const size_t part = std::min(bytes.size(), sizeof(block_) - used_);
+      std::memcpy(block_ + used_, bytes.data(), part);
+      bytes.remove_prefix(part);
+      used_ += part;
+      if (used_ == sizeof(block_)) Flush();
+    }
+  }
+  void Finish() {
+    const size_t rest = used_ % sizeof(Word);
+    if (rest != 0) {
+      std::memset(block_ + used_, 0, sizeof(Word) - rest);
+      used_ += sizeof(Word) - rest;
+    }
+    Flush();
+  }
+
+ private:
+  void Flush() {
+    for (size_t i = 0; i < used_; i += sizeof(Word)) {
+      Word word;
+      std::memcpy(&word, block_ + i, sizeof(word));
+      StoreWord(to_++, word);
+    }
+    used_ = 0;
+  }
+
+  Word* to_;
+  size_t used_ = 0;
+  char block_[kBlockWords * sizeof(Word)];
+};
+
+}  // namespace
+
+void StoreItem(Word* to, const Item& item) {
+  const ItemHeader header = item.header();
+  StoreWord(to, header.Encode());
+  if (header.expires()) StoreWord(to + 1, item.expiry);
+  WordWriter writer(to + header.head_words());
+  writer.Add(item.key);
+  writer.Add(item.value);
+  writer.Finish();
+}
+
+void LoadBytes(char* to, const Word* words, size_t skip, size_t bytes) {
+  words += skip / sizeof(Word);
+  skip %= sizeof(Word);
+  if (skip == 0) {
+    for (; bytes >= sizeof(Word); bytes -= sizeof(Word), to += sizeof(Word)) {
+      const Word word = LoadWord(words++);
+      std::memcpy(to, &word, sizeof(word));
+    }
+  }
+  while (bytes > 0) {
+    Word block[kBlockWords];
+    const size_t wanted = std::min(kBlockWords, (skip + bytes + sizeof(Word) - 1) / sizeof(Word));
+    for (size_t i = 0; i < wanted; ++i) block[i] = LoadWord(words++);
+    const size_t part = std::min(bytes, wanted * sizeof(Word) - skip);
+    std::memcpy(to, reinterpret_cast<const char*>(block) + skip, part);
+    to += part;
+    bytes -= part;
+    skip = 0;
+  }
+}
+
+}  // namespace cairn::cache

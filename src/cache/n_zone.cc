@@ -1,0 +1,571 @@
+#include "src/cache/n_zone.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#define XXH_INLINE_ALL
+#ifdef __AVX512F__
+#define XXH_VECTOR 2  // AVX2: keys are short, and GCC 12 warns of its own AVX-512 header
+#endif
+#include <xxhash.h>
+
+namespace cairn::cache {
+namespace {
+
+constexpr size_t kIndexPage = 4096;
+// A partition with fewer chunks gives none away for anything else.
+constexpr size_t kMinChunks = 4;
+// Of seven entries a bucket; 0.875 leaves one full pair of buckets in some 10.
+constexpr uint64_t kEntriesForEightBuckets = 49;
+constexpr size_t kGhostsABucket = 6;
+// Splits before the usual time, when an entry finds no place.
+constexpr int kExtraSplits = 32;
+// Rounds over a bucket that a writer keeps changing before a reader waits for the lock.
+constexpr int kAttempts = 16;
+// References that carry an item from the small queue to the main queue.
+constexpr uint64_t kPromotion = 1;
+// Items looked at together in a chunk that is reclaimed, so that their buckets come into the processor's cache side by
+// side.
+constexpr size_t kReclaimBatch = 16;
+
+void Pause() {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#endif
+}
+
+size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+}  // namespace
+
+uint64_t HashKey(uint64_t seed, uint32_t space, std::string_view key) {
+  return XXH3_64bits_withSeed(key.data(), key.size(), seed + kSplitMixStep * space);
+}
+
+NZone::NZone(const NZoneOptions& options, Arena* arena, const std::function<uint64_t()>& clock)
+    : options_(options),
+      arena_(arena),
+      clock_(&clock),
+      chunk_words_(arena->chunk_bytes() / sizeof(Word)),
+      index_(options.buckets, options.max_buckets) {}
+
+NZone::~NZone() {
+  for (ApartItem* item : apart_) delete item;
+}
+
+// ---- lookups ----
+
+void NZone::Reference(std::atomic<uint64_t>* slot, uint64_t entry) const {
+  const uint64_t limit = options_.replacement == ResultCacheOptions::Replacement::kClock ? 1 : 3;
+  if (Entry::References(entry) >= limit) return;
+  // Lost if the entry has changed: then it is another item's, or somebody else has referred to it.
+  slot->compare_exchange_strong(entry, entry + Entry::kReference, std::memory_order_relaxed);
+}
+
+NZone::Found NZone::LookupIn(Bucket* bucket, uint32_t version, const Key& key, std::string* value, bool* torn) {
+  const uint64_t tag = Entry::TagOf(key.hash);
+  const auto changed = [&] {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return bucket->version.load(std::memory_order_relaxed) != version;
+  };
+  for (auto& slot : bucket->entries) {
+    const uint64_t entry = slot.load(std::memory_order_relaxed);
+    if (Entry::Tag(entry) != tag || entry == 0) continue;
+    if ((entry & Entry::kApart) != 0) return Found::kLocked;
+    if (key.bytes.size() > options_.apart_bytes) continue;  // not in the log
+    const Word* const words = WordsAt(Entry::Place(entry));
+    __builtin_prefetch(words + kCacheLine / sizeof(Word));
+    const ItemHeader header = ItemHeader::Decode(LoadWord(words));
+    if (header.key_bytes != key.bytes.size() || header.space != key.space) continue;
+    const Word* const bytes = words + header.head_words();
+    if (!SameBytes(bytes, key.bytes)) continue;
+    const uint64_t expiry = header.expires() ? LoadWord(words + 1) : 0;
+    *torn = changed();
+    if (*torn) return Found::kNo;
+    if (Expired(expiry)) return Found::kNo;
+    if (value != nullptr && !header.absent()) {
+      value->resize(header.value_bytes);
+      LoadBytes(value->data(), bytes, header.key_bytes, header.value_bytes);
+      *torn = changed();
+      if (*torn) return Found::kNo;
+    }
+    Reference(&slot, entry);
+    return header.absent() ? Found::kAbsent : Found::kValue;
+  }
+  return Found::kNo;
+}
+
+NZone::Found NZone::Lookup(const Key& key, std::string* value) {
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    const uint64_t buckets = index_.buckets();
+    Bucket* const candidates[2] = {index_.First(key.hash, buckets), index_.Second(key.hash, buckets)};
+    uint32_t versions[2];
+    bool torn = false;
+    for (int i = 0; i < 2 && !torn; ++i) {
+      versions[i] = candidates[i]->version.load(std::memory_order_acquire);
+      torn = (versions[i] & 1) != 0;
+      if (torn) break;
+      const Found found = LookupIn(candidates[i], versions[i], key, value, &torn);
+      if (found != Found::kNo) return found;
+    }
+    if (torn) {
+      Pause();
+      continue;
+    }
+    // Nothing was found; by (2) of the index that is so if nothing has changed.
+    std::atomic_thread_fence(std::memory_order_acquire);
+    if (candidates[0]->version.load(std::memory_order_relaxed) == versions[0] &&
+        candidates[1]->version.load(std::memory_order_relaxed) == versions[1] && index_.buckets() == buckets) {
+      return Found::kNo;
+    }
+  }
+  return Found::kLocked;
+}
+
+void NZone::PrefetchBucket(const Key& key) const { __builtin_prefetch(index_.First(key.hash, index_.buckets())); }
+
+void NZone::PrefetchItem(const Key& key) const {
+  const uint64_t buckets = index_.buckets();
+  const uint64_t tag = Entry::TagOf(key.hash);
+  for (const auto& slot : index_.First(key.hash, buckets)->entries) {
+    const uint64_t entry = slot.load(std::memory_order_relaxed);
+    if (Entry::Tag(entry) != tag || entry == 0 || (entry & Entry::kApart) != 0) continue;
+    const char* const item = reinterpret_cast<const char*>(WordsAt(Entry::Place(entry)));
+    __builtin_prefetch(item);
+    __builtin_prefetch(item + kCacheLine);
+    return;
+  }
+  __builtin_prefetch(index_.Second(key.hash, buckets));
+}
+
+NZone::Found NZone::LookupLocked(const Key& key, std::string* value) {
+  ApartItem* apart = nullptr;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const HashIndex::Slot slot = Find(key);
+    if (!slot.found()) return Found::kNo;
+    const uint64_t entry = slot.load();
+    const Item item = ViewEntry(entry);
+    if (Expired(item.expiry)) {
+      DropSlot(slot);
+      return Found::kNo;
+    }
+    Reference(&slot.bucket->entries[slot.entry], entry);
+    if (item.absent) return Found::kAbsent;
+    if (value == nullptr) return Found::kValue;
+    if ((entry & Entry::kApart) == 0) {
+      value->assign(item.value);
+      return Found::kValue;
+    }
+    apart = apart_[Entry::Place(entry) - 1];
+    apart->references.fetch_add(1, std::memory_order_relaxed);
+  }
+  value->assign(apart->value);
+  if (apart->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete apart;
+  return Found::kValue;
+}
+
+// ---- the index, locked ----
+
+Item NZone::ViewEntry(uint64_t entry) const {
+  if ((entry & Entry::kApart) == 0) return ViewItem(WordsAt(Entry::Place(entry)));
+  const ApartItem& item = *apart_[Entry::Place(entry) - 1];
+  return {item.key, item.value, item.expiry, item.space, false};
+}
+
+uint64_t NZone::HashOfEntry(uint64_t entry) const {
+  const Item item = ViewEntry(entry);
+  return HashKey(options_.seed, item.space, item.key);
+}
+
+HashIndex::Slot NZone::Find(const Key& key) const {
+  return index_.Find(key.hash, [&](uint64_t entry) {
+    const Item item = ViewEntry(entry);
+    return item.space == key.space && item.key == key.bytes;
+  });
+}
+
+void NZone::Account(const Item& item, bool added) {
+  const uint64_t bytes = item.key.size() + item.value.size();
+  numbers_.items += added ? 1 : -1;
+  numbers_.item_bytes += added ? bytes : -bytes;
+}
+
+void NZone::DropSlot(const HashIndex::Slot& slot) {
+  const uint64_t entry = slot.load();
+  Account(ViewEntry(entry), false);
+  index_.Remove(slot);
+  if ((entry & Entry::kApart) != 0) FreeApart(Entry::Place(entry) - 1);
+}
+
+void NZone::Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for) {
+  ++numbers_.evictions;
+  if (evicted_ && !Expired(item.expiry)) evicted_(hash, item, asked_for);
+  DropSlot(slot);
+}
+
+bool NZone::AddEntry(const Key& key, uint64_t entry) {
+  const auto hash_of = [this](uint64_t other) { return HashOfEntry(other); };
+  for (int splits = 0;; ++splits) {
+    if (index_.Add(key.hash, entry, hash_of)) return true;
+    const bool page_is_full = (index_.buckets() + 1) * sizeof(Bucket) > charged_index_bytes_;
+    if (options_.lossy || splits == kExtraSplits || (page_is_full && !arena_->TryCharge(kIndexPage))) break;
+    if (page_is_full) charged_index_bytes_ += kIndexPage;
+    if (!index_.Split(hash_of)) break;
+  }
+  const HashIndex::Slot slot = index_.Least(key.hash);
+  ++numbers_.displacements;
+  const uint64_t least = slot.load();
+  Evict(slot, HashOfEntry(least), ViewEntry(least), (least & Entry::kMain) != 0);
+  return index_.Add(key.hash, entry, hash_of);
+}
+
+bool NZone::ChargeIndexPage() {
+  const size_t needed = RoundUp(index_.buckets() * sizeof(Bucket), kIndexPage);
+  if (needed <= charged_index_bytes_) return true;
+  if (!arena_->TryCharge(needed - charged_index_bytes_)) return false;
+  charged_index_bytes_ = needed;
+  return true;
+}
+
+bool NZone::GrowIndex() {
+  if (!ChargeIndexPage()) return false;
+  const auto hash_of = [this](uint64_t entry) { return HashOfEntry(entry); };
+  while (!options_.lossy && 8 * (index_.entries() + 1) > kEntriesForEightBuckets * index_.buckets() &&
+         index_.buckets() < index_.max_buckets()) {
+    if ((index_.buckets() + 1) * sizeof(Bucket) > charged_index_bytes_) {
+      if (!arena_->TryCharge(kIndexPage)) {
+        // Full: the index grows at the cost of the log.
+        const uint32_t chunk = chunks() > kMinChunks ? TakeOwnChunk() : 0;
+        if (chunk == 0) break;
+        arena_->ReturnChunk(chunk);
+        if (!arena_->TryCharge(kIndexPage)) break;
+      }
+      charged_index_bytes_ += kIndexPage;
+    }
+    if (!index_.Split(hash_of)) break;
+  }
+  FitGhosts();
+  return true;
+}
+
+// As many ghosts as there are items, or a quarter fewer.
+void NZone::FitGhosts() {
+  if (options_.replacement != ResultCacheOptions::Replacement::kTwoQueues) return;
+  const size_t ghosts = index_.buckets() * kGhostsABucket + more_ghosts_;
+  const size_t before = ghosts_.bytes();
+  const size_t wanted = (ghosts + ghosts / 8 + Ghosts::kSet) * sizeof(uint16_t);
+  if (ghosts * sizeof(uint16_t) <= before + before / 8) return;
+  if (!arena_->TryCharge(wanted)) {
+    if (!give_back_) return;
+    give_back_(wanted);
+    if (!arena_->TryCharge(wanted)) return;
+  }
+  ghosts_.Resize(ghosts + ghosts / 8);
+  arena_->Uncharge(before + wanted - ghosts_.bytes());
+}
+
+void NZone::FitIndex() {
+  if (options_.lossy) return;
+  const auto hash_of = [this](uint64_t entry) { return HashOfEntry(entry); };
+  bool merged = false;
+  while (index_.buckets() > options_.buckets &&
+         8 * index_.entries() < kEntriesForEightBuckets * index_.buckets() * 3 / 4) {
+    index_.Merge(hash_of, [this](uint64_t entry) {
+      ++numbers_.displacements;
+      ++numbers_.evictions;
+      Account(ViewEntry(entry), false);
+      if ((entry & Entry::kApart) != 0) FreeApart(Entry::Place(entry) - 1);
+    });
+    merged = true;
+  }
+  if (!merged) return;
+  index_.ReleaseUnused();
+  const size_t needed = index_.entries() == 0 ? 0 : RoundUp(index_.buckets() * sizeof(Bucket), kIndexPage);
+  if (needed < charged_index_bytes_) {
+    arena_->Uncharge(charged_index_bytes_ - needed);
+    charged_index_bytes_ = needed;
+  }
+  arena_->Uncharge(ghosts_.bytes());
+  ghosts_ = Ghosts();
+}
+
+// ---- the log, locked ----
+
+NZone::Queue NZone::QueueToReclaim() const {
+  if (queues_[kMain].empty()) return kSmall;
+  if (queues_[kSmall].empty()) return kMain;
+  return queues_[kSmall].size() * 10 >= chunks() ? kSmall : kMain;
+}
+
+Word* NZone::Append(Queue queue, size_t words, uint64_t* place) {
+  std::deque<Chunk>& chunks_of_queue = queues_[queue];
+  if (chunks_of_queue.empty() || chunks_of_queue.back().used + words > chunk_words_) {
+    uint32_t next = spare_;
+    if (free_.empty()) {
+      spare_ = 0;
+    } else {
+      next = free_.back();
+      free_.pop_back();
+    }
+    chunks_of_queue.push_back({next, 0, Ticks()});
+  }
+  Chunk& chunk = chunks_of_queue.back();
+  *place = PlaceOf(chunk, chunk.used);
+  chunk.used += static_cast<uint32_t>(words);
+  return WordsAt(*place);
+}
+
+bool NZone::EnsureRoom(Queue queue, size_t words) {
+  const auto has_room = [&] { return !queues_[queue].empty() && queues_[queue].back().used + words <= chunk_words_; };
+  if (has_room()) return true;
+  const uint32_t chunk = TakeChunk();
+  if (chunk == 0) return false;
+  if (has_room()) {  // what survived elsewhere has opened one
+    free_.push_back(chunk);
+  } else {
+    queues_[queue].push_back({chunk, 0, Ticks()});
+  }
+  return true;
+}
+
+uint32_t NZone::TakeChunk() {
+  if (spare_ == 0 && !free_.empty()) {
+    spare_ = free_.back();
+    free_.pop_back();
+  }
+  if (!free_.empty()) {
+    const uint32_t chunk = free_.back();
+    free_.pop_back();
+    return chunk;
+  }
+  if (spare_ == 0) spare_ = arena_->TakeChunk();
+  if (spare_ == 0) return 0;
+  const bool may_grow = chunks() < kMinChunks || bytes() < target_.load(std::memory_order_relaxed);
+  uint32_t chunk = may_grow ? arena_->TakeChunk() : 0;
+  if (chunk == 0 && may_grow && give_back_) {
+    give_back_(arena_->chunk_bytes());
+    chunk = arena_->TakeChunk();
+  }
+  while (may_grow && chunk == 0 && apart_bytes_ > chunks() * arena_->chunk_bytes() && EvictApart())
+    chunk = arena_->TakeChunk();
+  if (chunk != 0) return chunk;
+  chunk = TakeOwnChunk();
+  if (!may_grow && bytes() > target_.load(std::memory_order_relaxed) + arena_->chunk_bytes() && chunks() > kMinChunks) {
+    const uint32_t surplus = TakeOwnChunk();
+    if (surplus != 0) arena_->ReturnChunk(surplus);
+  }
+  return chunk;
+}
+
+size_t NZone::bytes() const {
+  return (chunks() + free_.size() + (spare_ != 0 ? 1 : 0)) * arena_->chunk_bytes() + charged_index_bytes_ +
+         ghosts_.bytes() + apart_bytes_;
+}
+
+uint32_t NZone::Ticks() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint32_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count() >> 10);
+}
+
+// A chunk is a marker: what was appended to it and not asked for since stayed as long as it did.
+void NZone::MeasureAge(const Chunk& chunk) {
+  main_ages_[2] = main_ages_[1];
+  main_ages_[1] = main_ages_[0];
+  main_ages_[0] = Ticks() - chunk.opened;
+  const uint64_t mean = (3 * uint64_t{main_ages_[0]} + 2 * uint64_t{main_ages_[1]} + main_ages_[2]) / 6;
+  benchmark_.store(static_cast<uint32_t>(mean), std::memory_order_relaxed);
+}
+
+uint32_t NZone::TakeOwnChunk() {
+  // Items that are referred to survive, at most three times each; who has to reclaim this long keeps none.
+  const size_t patience = std::min<size_t>(16, 2 * chunks());
+  for (size_t round = 0; free_.empty(); ++round) {
+    if (chunks() == 0) return 0;
+    Reclaim(QueueToReclaim(), round >= patience);
+  }
+  const uint32_t chunk = free_.back();
+  free_.pop_back();
+  return chunk;
+}
+
+void NZone::Reclaim(Queue queue, bool keep_none) {
+  const Chunk chunk = queues_[queue].front();
+  queues_[queue].pop_front();
+  if (queue == kMain) MeasureAge(chunk);
+  uint64_t places[kReclaimBatch];
+  uint64_t hashes[kReclaimBatch];
+  Item items[kReclaimBatch];
+  for (size_t at = 0; at < chunk.used;) {
+    size_t count = 0;
+    for (; count < kReclaimBatch && at < chunk.used; ++count) {
+      places[count] = PlaceOf(chunk, at);
+      items[count] = ViewItem(WordsAt(places[count]));
+      hashes[count] = HashKey(options_.seed, items[count].space, items[count].key);
+      PrefetchBucket({items[count].key, hashes[count], items[count].space});
+      at += items[count].header().words();
+    }
+    for (size_t i = 0; i < count; ++i) ReclaimItem(queue, places[i], hashes[i], items[i], keep_none);
+  }
+  if (spare_ == 0) {
+    spare_ = chunk.number;
+  } else {
+    free_.push_back(chunk.number);
+  }
+}
+
+void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& item, bool keep_none) {
+  const HashIndex::Slot slot = index_.Find(
+      hash, [place](uint64_t entry) { return Entry::Place(entry) == place && (entry & Entry::kApart) == 0; });
+  if (!slot.found()) return;  // overwritten or erased
+  const uint64_t entry = slot.load();
+  const uint64_t references = Entry::References(entry);
+  const bool expired = Expired(item.expiry);
+  const bool wanted = queue == kSmall ? references >= kPromotion : references > 0;
+  if (!wanted || keep_none || expired) {
+    if (queue == kSmall && !expired) ghosts_.Add(hash);
+    Evict(slot, hash, item, queue == kMain || references > 0);
+    return;
+  }
+  const size_t words = item.header().words();
+  uint64_t new_place = 0;
+  Word* const to = Append(kMain, words, &new_place);
+  CopyWords(to, WordsAt(place), words);
+  const uint64_t kept = queue == kSmall ? 0 : references - 1;
+  HashIndex::Replace(slot, Entry::WithReferences(Entry::Make(hash, new_place) | Entry::kMain, kept));
+}
+
+NZone::Room NZone::Put(const Key& key, const Item& item, Into into) {
+  if (LiesApart(item)) return PutApart(key, item);
+  const size_t words = item.header().words();
+  HashIndex::Slot slot = Find(key);
+  const bool known = slot.found();
+  const uint64_t old_entry = known ? slot.load() : 0;
+  if (known && (old_entry & Entry::kApart) == 0 && ViewEntry(old_entry).header().words() == words) {
+    Account(ViewEntry(old_entry), false);
+    HashIndex::BeginChange(slot.bucket);
+    StoreItem(WordsAt(Entry::Place(old_entry)), item);
+    HashIndex::EndChange(slot.bucket);
+    Account(item, true);
+    Reference(&slot.bucket->entries[slot.entry], slot.load());
+    return Room::kYes;
+  }
+  if (known) DropSlot(slot);
+  // Before the item has a place: all this may reclaim chunks.
+  if (!GrowIndex()) return Room::kNeeded;
+  const bool one_queue = options_.replacement == ResultCacheOptions::Replacement::kClock;
+  const bool to_main =
+      one_queue || into == Into::kMain || (known ? (old_entry & Entry::kMain) != 0 : ghosts_.Take(key.hash));
+  const Queue queue = to_main ? kMain : kSmall;
+  if (!EnsureRoom(queue, words)) return Room::kNeeded;
+  uint64_t place = 0;
+  StoreItem(Append(queue, words, &place), item);
+  const uint64_t entry = Entry::Make(key.hash, place) | (to_main ? Entry::kMain : 0);
+  if (!AddEntry(key, Entry::WithReferences(entry, Entry::References(old_entry)))) return Room::kNo;
+  Account(item, true);
+  return Room::kYes;
+}
+
+bool NZone::Erase(const Key& key) {
+  const HashIndex::Slot slot = Find(key);
+  if (!slot.found()) return false;
+  const bool expired = Expired(ViewEntry(slot.load()).expiry);
+  DropSlot(slot);
+  return !expired;
+}
+
+bool NZone::Contains(const Key& key) const { return Find(key).found(); }
+
+void NZone::Clear() {
+  index_.ForEach([this](const HashIndex::Slot& slot) { DropSlot(slot); });
+  for (auto& queue : queues_) {
+    for (const Chunk& chunk : queue) arena_->ReturnChunk(chunk.number);
+    queue.clear();
+  }
+  for (const uint32_t chunk : free_) arena_->ReturnChunk(chunk);
+  free_.clear();
+  if (spare_ != 0) arena_->ReturnChunk(spare_);
+  spare_ = 0;
+  FitIndex();
+}
+
+bool NZone::GiveBack() {
+  if (free_.empty() && apart_bytes_ > chunks() * arena_->chunk_bytes() && EvictApart()) return true;
+  uint32_t chunk = TakeOwnChunk();
+  if (chunk == 0) std::swap(chunk, spare_);
+  if (chunk == 0) return EvictApart();
+  arena_->ReturnChunk(chunk);
+  return true;
+}
+
+// ---- items that lie apart, locked ----
+
+size_t NZone::ApartBytes(const Item& item) {
+  constexpr size_t kAllocator = 64;  // of the three allocations, and the pointer
+  return sizeof(ApartItem) + kAllocator + item.key.size() + item.value.size();
+}
+
+NZone::Room NZone::PutApart(const Key& key, const Item& item) {
+  const HashIndex::Slot slot = Find(key);
+  const uint64_t references = slot.found() ? Entry::References(slot.load()) : 0;
+  if (slot.found()) DropSlot(slot);
+  if (!GrowIndex()) return Room::kNeeded;
+  auto* const apart = new ApartItem;
+  apart->expiry = item.expiry;
+  apart->space = item.space;
+  apart->key = item.key;
+  apart->value = item.value;
+  uint64_t number = apart_.size();
+  if (free_apart_.empty()) {
+    apart_.push_back(apart);
+  } else {
+    number = free_apart_.back();
+    free_apart_.pop_back();
+    apart_[number] = apart;
+  }
+  apart_bytes_ += ApartBytes(item);
+  Account(item, true);
+  const uint64_t entry = Entry::Make(key.hash, number + 1) | Entry::kApart;
+  if (AddEntry(key, Entry::WithReferences(entry, references))) return Room::kYes;
+  Account(item, false);
+  FreeApart(number);
+  return Room::kNo;
+}
+
+void NZone::FreeApart(uint64_t number) {
+  ApartItem* const apart = apart_[number];
+  const size_t bytes = ApartBytes({apart->key, apart->value});
+  apart_bytes_ -= bytes;
+  arena_->Uncharge(bytes);
+  apart_[number] = nullptr;
+  free_apart_.push_back(number);
+  if (apart->references.fetch_sub(1, std::memory_order_acq_rel) == 1) delete apart;
+}
+
+bool NZone::EvictApart() {
+  if (apart_bytes_ == 0) return false;
+  for (size_t steps = 4 * apart_.size(); steps > 0; --steps) {
+    apart_hand_ = (apart_hand_ + 1) % apart_.size();
+    const ApartItem* const apart = apart_[apart_hand_];
+    if (apart == nullptr) continue;
+    const Key key{apart->key, HashKey(options_.seed, apart->space, apart->key), apart->space};
+    const HashIndex::Slot slot = Find(key);
+    const uint64_t entry = slot.load();
+    if (Entry::References(entry) > 0 && !Expired(apart->expiry)) {
+      HashIndex::Replace(slot, entry - Entry::kReference);
+      continue;
+    }
+    Evict(slot, key.hash, ViewEntry(entry), false);
+    return true;
+  }
+  return false;
+}
+
+NZone::Numbers NZone::numbers() const {
+  Numbers numbers = numbers_;
+  numbers.index_bytes = index_.buckets() * sizeof(Bucket);
+  return numbers;
+}
+
+}  // namespace cairn::cache

@@ -1,0 +1,212 @@
+// One partition of the N-zone: a log of items in two queues of chunks, and the index of them.
+//
+//   small queue   chunk ... chunk (being filled)      new items
+//   main queue    chunk ... chunk (being filled)      items that were asked for again
+//   spare         one empty chunk
+//
+// Items are appended to a queue's last chunk. When memory is short, the first chunk of a queue is reclaimed as a whole:
+// its items leave the index or are appended to the main queue, and the chunk is empty. Items above kApartBytes lie
+// apart, one allocation each, and are replaced one by one.
+//
+// Invariants
+//   (1) Every entry of the index leads to an item that is whole and the newest of its key. An item leaves the index
+//   before
+//       its bytes may be overwritten; so, by invariant (1) of the index, who copies an item between two equal even
+//       versions of its bucket has a whole item.
+//   (2) While the partition has a chunk, it has a spare one unless a chunk is being reclaimed: what survives of one
+//   chunk
+//       always finds room.
+//   (3) Only what the arena has charged is used.
+//
+// Thread-safety: Lookup may be called without the lock; everything else, and what is marked so, wants the lock.
+//
+// Sources: MICA (NSDI 2014), section 4.3; S3-FIFO (SOSP 2023).
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cairn/cache.h"
+#include "src/cache/arena.h"
+#include "src/cache/ghosts.h"
+#include "src/cache/hash_index.h"
+#include "src/cache/item.h"
+
+namespace cairn::cache {
+
+// A key with what every step needs of it.
+struct Key {
+  std::string_view bytes;
+  uint64_t hash = 0;
+  uint32_t space = 0;
+};
+
+struct NZoneOptions {
+  ResultCacheOptions::Replacement replacement = ResultCacheOptions::Replacement::kTwoQueues;
+  bool lossy = false;
+  uint64_t seed = 0;
+  uint64_t buckets = 1;
+  uint64_t max_buckets = 1;
+  size_t apart_bytes = 0;  // items above lie apart
+};
+
+// The hash of a key in a space.
+uint64_t HashKey(uint64_t seed, uint32_t space, std::string_view key);
+
+class NZone {
+ public:
+  enum class Found {
+    kNo,
+    kValue,
+    kAbsent,
+    kLocked,  // ask again with LookupLocked
+  };
+  // Told of each item that is evicted though it had not expired, before it is gone. `asked_for`: somebody wanted it
+  // since it came into the cache, or not long before.
+  using Evicted = std::function<void(uint64_t hash, const Item& item, bool asked_for)>;
+
+  NZone(const NZoneOptions& options, Arena* arena, const std::function<uint64_t()>& clock);
+  ~NZone();
+  NZone(const NZone&) = delete;
+  NZone& operator=(const NZone&) = delete;
+
+  bool ok() const { return index_.ok(); }
+  std::mutex* mutex() { return &mutex_; }
+
+  // Without the lock. `value` may be null.
+  Found Lookup(const Key& key, std::string* value);
+  // Loads what Lookup will read first, and then what it will read next.
+  void PrefetchBucket(const Key& key) const;
+  void PrefetchItem(const Key& key) const;
+
+  // Takes the lock itself, and gives it back before it copies.
+  Found LookupLocked(const Key& key, std::string* value);
+
+  // Locked, from here on.
+  enum class Room { kYes, kNo, kNeeded };
+  enum class Into { kUsual, kMain };
+  // Stores the item as the newest of its key. kNeeded: the partition has nothing to evict; the key has no item now.
+  // For items that lie apart, the caller has charged ApartBytes.
+  Room Put(const Key& key, const Item& item, Into into = Into::kUsual);
+  bool Erase(const Key& key);
+  bool Contains(const Key& key) const;
+  void Clear();
+
+  bool LiesApart(const Item& item) const {
+    return item.header().bytes() > options_.apart_bytes || TooLongForHeader(item);
+  }
+  static size_t ApartBytes(const Item& item);
+
+  // Evicts until something was given back to the arena. False: there is nothing to evict.
+  bool GiveBack();
+  // After a change of the capacity.
+  void FitIndex();
+
+  struct Numbers {
+    uint64_t items = 0;
+    uint64_t item_bytes = 0;
+    uint64_t index_bytes = 0;
+    uint64_t evictions = 0;
+    uint64_t displacements = 0;
+  };
+  Numbers numbers() const;
+
+  // With a Z-zone beside it. `give_back(bytes)` makes the Z-zone give back memory.
+  void SetNeighbour(Evicted evicted, std::function<void(size_t)> give_back) {
+    evicted_ = std::move(evicted);
+    give_back_ = std::move(give_back);
+  }
+  // Items elsewhere, whose number of ghosts is wanted as well.
+  void WantGhosts(size_t items) { more_ghosts_ = items; }
+  // The bytes that the zone may take while there is a neighbour. Without the lock.
+  void set_target(size_t bytes) { target_.store(bytes, std::memory_order_relaxed); }
+  size_t bytes() const;
+  // How long, in ticks of Ticks(), an item of the main queue that nobody asks for stays there, of late. Without the
+  // lock.
+  uint32_t benchmark() const { return benchmark_.load(std::memory_order_relaxed); }
+  // About a millisecond each.
+  static uint32_t Ticks();
+
+ private:
+  enum Queue { kSmall, kMain };
+  struct Chunk {
+    uint32_t number = 0;
+    uint32_t used = 0;    // words
+    uint32_t opened = 0;  // in Ticks
+  };
+  // An item that lies apart. Whoever copies it holds a reference.
+  struct ApartItem {
+    std::atomic<uint32_t> references{1};
+    uint64_t expiry = 0;
+    uint32_t space = 0;
+    std::string key;
+    std::string value;
+  };
+
+  static bool TooLongForHeader(const Item& item) {
+    return item.key.size() > ItemHeader::kMaxKey || item.value.size() > ItemHeader::kMaxValue;
+  }
+  Word* WordsAt(uint64_t place) const { return reinterpret_cast<Word*>(arena_->base()) + place; }
+  uint64_t PlaceOf(const Chunk& chunk, size_t word) const { return uint64_t{chunk.number} * chunk_words_ + word; }
+  Item ViewEntry(uint64_t entry) const;
+  uint64_t HashOfEntry(uint64_t entry) const;
+  HashIndex::Slot Find(const Key& key) const;
+  bool Expired(uint64_t expiry) const { return expiry != 0 && (*clock_)() >= expiry; }
+  void Reference(std::atomic<uint64_t>* slot, uint64_t entry) const;
+  Found LookupIn(Bucket* bucket, uint32_t version, const Key& key, std::string* value, bool* torn);
+
+  bool EnsureRoom(Queue queue, size_t words);
+  uint32_t TakeChunk();
+  uint32_t TakeOwnChunk();
+  void Reclaim(Queue queue, bool keep_none);
+  void MeasureAge(const Chunk& chunk);
+  void ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& item, bool keep_none);
+  Word* Append(Queue queue, size_t words, uint64_t* place);
+  bool AddEntry(const Key& key, uint64_t entry);
+  bool GrowIndex();
+  bool ChargeIndexPage();
+  void FitGhosts();
+  void Account(const Item& item, bool added);
+  void Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for);
+  void DropSlot(const HashIndex::Slot& slot);
+  Room PutApart(const Key& key, const Item& item);
+  bool EvictApart();
+  void FreeApart(uint64_t number);
+  size_t chunks() const { return queues_[kSmall].size() + queues_[kMain].size(); }
+  Queue QueueToReclaim() const;
+
+  const NZoneOptions options_;
+  Arena* const arena_;
+  const std::function<uint64_t()>* const clock_;
+  const size_t chunk_words_;
+  Evicted evicted_;
+  std::function<void(size_t)> give_back_;
+  std::atomic<size_t> target_{SIZE_MAX};
+  std::atomic<uint32_t> benchmark_{UINT32_MAX};
+
+  mutable std::mutex mutex_;
+  HashIndex index_;
+  // Guarded by mutex_, all of it.
+  size_t charged_index_bytes_ = 0;
+  std::deque<Chunk> queues_[2];
+  uint32_t spare_ = 0;
+  std::vector<uint32_t> free_;
+  Ghosts ghosts_;
+  size_t more_ghosts_ = 0;
+  std::vector<ApartItem*> apart_;  // null: a free number
+  std::vector<uint64_t> free_apart_;
+  size_t apart_hand_ = 0;
+  size_t apart_bytes_ = 0;
+  uint32_t main_ages_[3] = {UINT32_MAX, UINT32_MAX, UINT32_MAX};  // of the chunks reclaimed last, newest first
+  Numbers numbers_;
+};
+
+}  // namespace cairn::cache

@@ -1,0 +1,233 @@
+// Miss ratios of replacement policies, simulated on items of one size: what a policy is worth before its cost.
+//
+//   build/bench/replacement_bench [--keys 1000000] [--requests 10000000]
+
+#include <gflags/gflags.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <deque>
+#include <list>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/util/mix64.h"
+
+DEFINE_int64(keys, 1000000, "keys of each workload");
+DEFINE_int64(requests, 10000000, "requests, the first fifth of them uncounted");
+
+namespace cairn {
+namespace {
+
+using KeyNumber = uint32_t;
+
+// A cache of `size` items. Keys are numbers below some bound.
+class Policy {
+ public:
+  virtual ~Policy() = default;
+  // Whether the key was there; it is, afterwards.
+  virtual bool Get(KeyNumber key) = 0;
+};
+
+class Lru : public Policy {
+ public:
+  Lru(size_t size, size_t keys) : size_(size), places_(keys, order_.end()) {}
+  bool Get(KeyNumber key) override {
+    if (places_[key] != order_.end()) {
+      order_.splice(order_.begin(), order_, places_[key]);
+      return true;
+    }
+    if (order_.size() == size_) {
+      places_[order_.back()] = order_.end();
+      order_.pop_back();
+    }
+    order_.push_front(key);
+    places_[key] = order_.begin();
+    return false;
+  }
+
+ private:
+  const size_t size_;
+  std::list<KeyNumber> order_;
+  std::vector<std::list<KeyNumber>::iterator> places_;
+};
+
+// FIFO with second chances: `limit` references are counted. 0: plain FIFO.
+class Clock : public Policy {
+ public:
+  Clock(size_t size, size_t keys, uint8_t limit) : size_(size), limit_(limit), references_(keys, -1) {}
+  bool Get(KeyNumber key) override {
+    if (references_[key] >= 0) {
+      if (references_[key] < limit_) ++references_[key];
+      return true;
+    }
+    while (queue_.size() >= size_) {
+      const KeyNumber first = queue_.front();
+      queue_.pop_front();
+      if (references_[first]-- > 0) queue_.push_back(first);
+    }
+    references_[key] = 0;
+    queue_.push_back(key);
+    return false;
+  }
+
+ private:
+  const size_t size_;
+  const int8_t limit_;
+  std::deque<KeyNumber> queue_;
+  std::vector<int8_t> references_;  // -1: not there
+};
+
+class Sieve : public Policy {
+ public:
+  Sieve(size_t size, size_t keys) : size_(size), hand_(order_.end()), there_(keys, 0) {}
+  bool Get(KeyNumber key) override {
+    if (there_[key] != 0) {
+      there_[key] = 2;
+      return true;
+    }
+    if (order_.size() == size_) Evict();
+    order_.push_back(key);
+    there_[key] = 1;
+    return false;
+  }
+
+ private:
+  void Evict() {
+    if (hand_ == order_.end()) hand_ = order_.begin();
+    while (there_[*hand_] == 2) {
+      there_[*hand_] = 1;
+      if (++hand_ == order_.end()) hand_ = order_.begin();
+    }
+    there_[*hand_] = 0;
+    hand_ = order_.erase(hand_);
+  }
+
+  const size_t size_;
+  std::list<KeyNumber> order_;  // oldest first
+  std::list<KeyNumber>::iterator hand_;
+  std::vector<uint8_t> there_;  // 0: no, 1: yes, 2: visited
+};
+
+// S3-FIFO: `promotion` references carry an item from the small to the main queue. As in the N-zone, a ghost is
+// forgotten after as many others as there are items.
+class TwoQueues : public Policy {
+ public:
+  TwoQueues(size_t size, size_t keys, int promotion)
+      : size_(size), promotion_(promotion), references_(keys, -1), ghost_(keys, 0) {}
+  bool Get(KeyNumber key) override {
+    if (references_[key] >= 0) {
+      references_[key] = static_cast<int8_t>(std::min(3, references_[key] + 1));
+      return true;
+    }
+    const bool known = ghost_[key] != 0 && ghosts_ - ghost_[key] < size_;
+    ghost_[key] = 0;
+    while (small_.size() + main_.size() >= size_) {
+      if (small_.size() * 10 >= size_ || main_.empty()) {
+        ReclaimSmall();
+      } else {
+        ReclaimMain();
+      }
+    }
+    references_[key] = 0;
+    (known ? main_ : small_).push_back(key);
+    return false;
+  }
+
+ private:
+  void ReclaimSmall() {
+    const KeyNumber first = small_.front();
+    small_.pop_front();
+    if (references_[first] >= promotion_) {
+      references_[first] = 0;
+      main_.push_back(first);
+      return;
+    }
+    references_[first] = -1;
+    ghost_[first] = ++ghosts_;
+  }
+  void ReclaimMain() {
+    const KeyNumber first = main_.front();
+    main_.pop_front();
+    if (references_[first]-- > 0) main_.push_back(first);
+  }
+
+  const size_t size_;
+  const int promotion_;
+  std::deque<KeyNumber> small_, main_;
+  std::vector<int8_t> references_;  // -1: not there
+  std::vector<uint64_t> ghost_;     // when it became one; 0: never
+  uint64_t ghosts_ = 0;
+};
+
+// Zipf requests; of every `scan_of` in hundred one is for the next key of an endless scan.
+struct Workload {
+  std::string name;
+  double zipf;
+  int scan_percent;
+};
+
+std::vector<KeyNumber> Requests(const Workload& workload) {
+  const auto keys = static_cast<size_t>(FLAGS_keys);
+  std::vector<double> sums;
+  double sum = 0;
+  for (size_t i = 1; i <= keys; ++i) sums.push_back(sum += std::pow(static_cast<double>(i), -workload.zipf));
+  std::vector<KeyNumber> requests(static_cast<size_t>(FLAGS_requests));
+  uint64_t state = 1, scanned = 0;
+  for (KeyNumber& request : requests) {
+    const uint64_t random = NextSplitMix64(&state);
+    if (static_cast<int>(random % 100) < workload.scan_percent) {
+      request = static_cast<KeyNumber>(keys + scanned++ % (9 * keys));
+      continue;
+    }
+    const double at = static_cast<double>(NextSplitMix64(&state) >> 11) * 0x1p-53 * sums.back();
+    const auto rank = static_cast<size_t>(std::upper_bound(sums.begin(), sums.end(), at) - sums.begin());
+    request = static_cast<KeyNumber>(std::min(rank, keys - 1));
+  }
+  return requests;
+}
+
+double MissRatio(Policy* policy, const std::vector<KeyNumber>& requests) {
+  size_t misses = 0;
+  const size_t first = requests.size() / 5;
+  for (size_t i = 0; i < requests.size(); ++i) {
+    if (!policy->Get(requests[i]) && i >= first) ++misses;
+  }
+  return static_cast<double>(misses) / static_cast<double>(requests.size() - first);
+}
+
+int Main() {
+  const auto keys = static_cast<size_t>(FLAGS_keys);
+  printf("%-22s %5s  %6s %6s %6s %6s %6s %6s %6s\n", "miss ratio, percent", "cache", "LRU", "FIFO", "CLOCK", "CLOCK3",
+         "SIEVE", "S3(1)", "S3(2)");
+  for (const Workload& workload :
+       {Workload{"zipf 0.99", 0.99, 0}, {"zipf 0.8", 0.8, 0}, {"zipf 0.99, 20 % scan", 0.99, 20}}) {
+    const std::vector<KeyNumber> requests = Requests(workload);
+    const size_t universe = 10 * keys;
+    for (const size_t percent : {5, 10, 20}) {
+      const size_t size = keys * percent / 100;
+      std::vector<std::unique_ptr<Policy>> policies;
+      policies.push_back(std::make_unique<Lru>(size, universe));
+      for (const uint8_t limit : {0, 1, 3}) policies.push_back(std::make_unique<Clock>(size, universe, limit));
+      policies.push_back(std::make_unique<Sieve>(size, universe));
+      for (const int promotion : {1, 2}) policies.push_back(std::make_unique<TwoQueues>(size, universe, promotion));
+      printf("%-22s %4zu%% ", workload.name.c_str(), percent);
+      for (const auto& policy : policies) printf(" %6.2f", 100 * MissRatio(policy.get(), requests));
+      printf("\n");
+      fflush(stdout);
+    }
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace cairn
+
+int main(int argc, char** argv) {
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  return cairn::Main();
+}

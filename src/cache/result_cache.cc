@@ -1,0 +1,544 @@
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <random>
+#include <utility>
+#include <vector>
+
+#include "cairn/cache.h"
+#include "src/cache/arena.h"
+#include "src/cache/codec.h"
+#include "src/cache/n_zone.h"
+#include "src/cache/z_zone.h"
+
+namespace cairn {
+namespace cache {
+namespace {
+
+constexpr size_t kMinMaxCapacity = size_t{1} << 30;
+constexpr size_t kPartitionBytes = size_t{4} << 20;
+constexpr size_t kMaxPartitions = 64;
+constexpr size_t kChunksAPartition = 256;
+constexpr size_t kMinChunk = 4096;
+constexpr size_t kMaxChunk = 65536;
+// A quarter of a chunk: what no longer fits at its end wastes an eighth at worst, on average.
+constexpr size_t kItemsAChunk = 4;
+constexpr size_t kBatch = 32;
+constexpr uint64_t kFirstBuckets = 64;  // a page
+// A Z-zone takes everything as long as this part of the capacity is free.
+constexpr size_t kFreePart = 32;
+// Of samples and dictionary.
+constexpr size_t kMaxCodecBytes = size_t{2} << 20;
+// The border between the zones: how often it is looked at, and how far it moves.
+constexpr uint64_t kPutsALook = 4096;
+constexpr double kRequestsALook = 65536;
+constexpr double kTolerance = 0.01;
+constexpr double kStep = 0.03;
+constexpr double kMinShare = 0.05;
+constexpr double kMaxShare = 0.95;
+// Rounds of giving back memory elsewhere for one item.
+constexpr int kRoomRounds = 8;
+
+size_t PowerOfTwoBelow(size_t n) {
+  size_t power = 1;
+  while (power * 2 <= n) power *= 2;
+  return power;
+}
+
+uint64_t MonotonicMilliseconds() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+// Counters that threads increment without sharing a cache line, as long as they are few.
+class Counters {
+ public:
+  enum Name { kHits, kAbsentHits, kMisses, kPuts, kRefusedPuts, kRefusedFills, kErases, kZHits, kPromotions, kNames };
+
+  void Add(Name name, uint64_t n = 1) {
+    cells_[ThreadNumber() % kCells].counts[name].fetch_add(n, std::memory_order_relaxed);
+  }
+  uint64_t Sum(Name name) const {
+    uint64_t sum = 0;
+    for (const Cell& cell : cells_) sum += cell.counts[name].load(std::memory_order_relaxed);
+    return sum;
+  }
+
+ private:
+  static constexpr size_t kCells = 64;
+  struct alignas(kCacheLine) Cell {
+    std::atomic<uint64_t> counts[kNames] = {};
+  };
+  static size_t ThreadNumber() {
+    static std::atomic<size_t> next{0};
+    thread_local const size_t number = next.fetch_add(1, std::memory_order_relaxed);
+    return number;
+  }
+
+  Cell cells_[kCells];
+};
+
+// One word a stripe of keys: writers under way (20 bits) and how many have ended (44 bits). A reader's ticket is a word
+// with no writer under way; it is good while the word is the same.
+class Fence {
+ public:
+  using Stripe = std::atomic<uint64_t>;
+
+  static void Bar(Stripe* stripe) { stripe->fetch_add(1, std::memory_order_seq_cst); }
+  static void Unbar(Stripe* stripe) { stripe->fetch_add(kEnded - 1, std::memory_order_seq_cst); }
+  static bool Barred(uint64_t word) { return (word & (kEnded - 1)) != 0; }
+
+  explicit Fence(size_t stripes) : stripes_(stripes) {}
+  size_t bytes() const { return stripes_.size() * sizeof(Stripe); }
+  Stripe* Of(uint64_t hash) { return &stripes_[hash >> 16 & (stripes_.size() - 1)]; }
+  Stripe* all() { return &all_; }
+
+ private:
+  static constexpr uint64_t kEnded = uint64_t{1} << 20;
+
+  Stripe all_{0};
+  std::vector<Stripe> stripes_;
+};
+
+class ResultCacheImpl final : public ResultCache {
+ public:
+  ResultCacheImpl(const ResultCacheOptions& options, size_t max_capacity, size_t partitions, size_t chunk_bytes);
+  ~ResultCacheImpl() override;
+  bool ok() const;
+
+  Answer Get(std::string_view key, std::string* value, uint32_t space) override;
+  void MultiGet(size_t count, const std::string_view* keys, std::string* values, Answer* answers,
+                uint32_t space) override;
+  bool Put(std::string_view key, std::string_view value, uint32_t space, uint64_t milliseconds) override {
+    return Store(MakeKey(key, space), MakeItem(key, value, space, milliseconds, false), nullptr);
+  }
+  bool PutAbsent(std::string_view key, uint32_t space, uint64_t milliseconds) override {
+    return Store(MakeKey(key, space), MakeItem(key, {}, space, milliseconds, true), nullptr);
+  }
+  bool Erase(std::string_view key, uint32_t space) override;
+  FillTicket BeginFill(std::string_view key, uint32_t space) override;
+  bool Fill(const FillTicket& ticket, std::string_view key, std::string_view value, uint32_t space,
+            uint64_t milliseconds) override {
+    return Store(MakeKey(key, space), MakeItem(key, value, space, milliseconds, false), &ticket);
+  }
+  bool FillAbsent(const FillTicket& ticket, std::string_view key, uint32_t space, uint64_t milliseconds) override {
+    return Store(MakeKey(key, space), MakeItem(key, {}, space, milliseconds, true), &ticket);
+  }
+  void Bar(std::string_view key, uint32_t space) override;
+  void Unbar(std::string_view key, uint32_t space) override { Fence::Unbar(fence_.Of(MakeKey(key, space).hash)); }
+  void BarAll() override;
+  void UnbarAll() override { Fence::Unbar(fence_.all()); }
+  void Clear() override;
+  IndexStatus SetCapacity(size_t bytes) override;
+  Statistics GetStatistics() const override;
+
+ private:
+  static Item MakeItem(std::string_view key, std::string_view value, uint32_t space, uint64_t expiry, bool absent) {
+    return {key, value, expiry, space, absent};
+  }
+  Key MakeKey(std::string_view key, uint32_t space) const { return {key, HashKey(seed_, space, key), space}; }
+  size_t PartitionNumber(const Key& key) const { return key.hash >> 48 & (n_.size() - 1); }
+  NZone* PartitionOf(const Key& key) const { return n_[PartitionNumber(key)].get(); }
+  // Null: there is no Z-zone.
+  ZZone* ZOf(const Key& key) const { return z_.empty() ? nullptr : z_[PartitionNumber(key)].get(); }
+  Answer Count(NZone::Found found);
+  NZone::Found LookupInZ(const Key& key, std::string* value);
+  void Promote(const Key& key, const Item& item, uint64_t stamp);
+  bool EraseLocked(const Key& key);
+  void ClearLocked(size_t partition);
+  bool HasFreeMemory() const { return arena_.charged() < arena_.capacity() - arena_.capacity() / kFreePart; }
+  void SetShare(double share);
+  void Adapt();
+  Answer Lookup(const Key& key, std::string* value);
+  // With the milliseconds from now in item.expiry.
+  bool Store(const Key& key, Item item, const FillTicket* ticket);
+  NZone::Room StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket, bool* refused);
+  bool ChargeApart(size_t bytes);
+  bool MakeRoom();
+
+  const ResultCacheOptions options_;
+  const uint64_t seed_;
+  const std::function<uint64_t()> clock_;
+  Arena arena_;
+  Fence fence_;
+  size_t fixed_bytes_ = 0;
+  std::vector<std::unique_ptr<NZone>> n_;
+  std::unique_ptr<Codec> codec_;           // null: there is no Z-zone
+  std::vector<std::unique_ptr<ZZone>> z_;  // empty, or one for each of n_
+  std::atomic<double> n_share_{1};
+  std::atomic<uint64_t> puts_until_look_{kPutsALook};
+  std::mutex adapt_mutex_;
+  uint64_t seen_n_hits_ = 0;  // guarded by adapt_mutex_, as seen_z_work_
+  uint64_t seen_z_work_ = 0;
+  std::atomic<size_t> next_giver_{0};
+  Counters counters_;
+};
+
+uint64_t DrawSeed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
+ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_capacity, size_t partitions,
+                                 size_t chunk_bytes)
+    : options_(options),
+      seed_(options.hash_seed != 0 ? options.hash_seed : DrawSeed()),
+      clock_(options.clock ? options.clock : MonotonicMilliseconds),
+      arena_(options.capacity, max_capacity, chunk_bytes, options.memory_changed),
+      fence_(std::min<size_t>(65536, std::max<size_t>(64, PowerOfTwoBelow(options.capacity / 16384 + 1)))) {
+  NZoneOptions zone;
+  zone.replacement = options.replacement;
+  zone.lossy = options.lossy;
+  zone.seed = seed_;
+  zone.apart_bytes = chunk_bytes / kItemsAChunk;
+  zone.max_buckets = std::max<uint64_t>(64, max_capacity / partitions / 128);
+  if (options.lossy) {  // six entries a bucket, if items are as expected
+    const size_t bytes_a_bucket = 6 * std::max<size_t>(1, options.expected_item_bytes);
+    zone.buckets = std::max<uint64_t>(1, options.capacity / partitions / bytes_a_bucket);
+  } else {
+    zone.buckets = kFirstBuckets;
+  }
+  zone.buckets = std::min(zone.buckets, zone.max_buckets);
+  for (size_t i = 0; i < partitions; ++i) n_.push_back(std::make_unique<NZone>(zone, &arena_, clock_));
+  fixed_bytes_ = fence_.bytes() + partitions * sizeof(NZone);
+  arena_.Charge(fixed_bytes_);
+  if (options.compression == ResultCacheOptions::Compression::kNone) return;
+  const size_t budget = std::min(kMaxCodecBytes, options.capacity / 16);
+  arena_.Charge(budget);
+  codec_ = std::make_unique<Codec>(options.compression, budget, [this](size_t bytes) { arena_.Uncharge(bytes); });
+  ZZoneOptions z;
+  z.seed = seed_;
+  for (const auto& n : n_) {
+    z_.push_back(std::make_unique<ZZone>(z, &arena_, codec_.get(), n->mutex(), clock_));
+    ZZone* const mine = z_.back().get();
+    NZone* const beside = n.get();
+    n->SetNeighbour(
+        [this, mine, beside](uint64_t hash, const Item& item, bool asked_for) {
+          // What was read once keeps out nothing else.
+          if (asked_for || HasFreeMemory()) mine->Insert(hash, item);
+          beside->WantGhosts(mine->items());
+        },
+        [mine](size_t bytes) { mine->GiveBack(bytes); });
+  }
+  SetShare(options.n_zone_share);
+}
+
+ResultCacheImpl::~ResultCacheImpl() {
+  if (!ok()) return;
+  for (size_t i = 0; i < n_.size(); ++i) {
+    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    ClearLocked(i);
+  }
+  z_.clear();
+  const Codec* const codec = codec_.get();
+  if (codec != nullptr) {
+    codec_->Finish();
+    arena_.Uncharge(codec->bytes());
+  }
+  arena_.Uncharge(fixed_bytes_);
+}
+
+void ResultCacheImpl::ClearLocked(size_t partition) {
+  n_[partition]->Clear();
+  if (!z_.empty()) z_[partition]->Clear();
+}
+
+void ResultCacheImpl::SetShare(double share) {
+  n_share_.store(share, std::memory_order_relaxed);
+  const double each = share * static_cast<double>(arena_.capacity()) / static_cast<double>(n_.size());
+  for (const auto& n : n_) n->set_target(static_cast<size_t>(each));
+}
+
+// Moves the border between the zones by a step, if the N-zone served too few or too many of the requests that need
+// work.
+void ResultCacheImpl::Adapt() {
+  if (puts_until_look_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
+  const std::lock_guard<std::mutex> lock(adapt_mutex_);
+  puts_until_look_.store(kPutsALook, std::memory_order_relaxed);
+  const uint64_t z_hits = counters_.Sum(Counters::kZHits);
+  const uint64_t n_hits = counters_.Sum(Counters::kHits) + counters_.Sum(Counters::kAbsentHits) - z_hits;
+  uint64_t z_work = z_hits;
+  for (size_t i = 0; i < n_.size(); ++i) {
+    const std::lock_guard<std::mutex> partition_lock(*n_[i]->mutex());
+    z_work += z_[i]->numbers().rebuilds;
+  }
+  const auto by_n = static_cast<double>(n_hits - seen_n_hits_);
+  const auto by_z = static_cast<double>(z_work - seen_z_work_);
+  if (by_n + by_z < kRequestsALook) return;
+  seen_n_hits_ = n_hits;
+  seen_z_work_ = z_work;
+  const double part = by_n / (by_n + by_z);
+  const double share = n_share_.load(std::memory_order_relaxed);
+  if (part < options_.n_zone_requests - kTolerance) SetShare(std::min(kMaxShare, share + kStep));
+  if (part > options_.n_zone_requests + kTolerance) SetShare(std::max(kMinShare, share - kStep));
+}
+
+bool ResultCacheImpl::ok() const {
+  return arena_.ok() && std::all_of(n_.begin(), n_.end(), [](const auto& partition) { return partition->ok(); });
+}
+
+ResultCache::Answer ResultCacheImpl::Count(NZone::Found found) {
+  switch (found) {
+    case NZone::Found::kValue:
+      counters_.Add(Counters::kHits);
+      return Answer::kValue;
+    case NZone::Found::kAbsent:
+      counters_.Add(Counters::kAbsentHits);
+      return Answer::kAbsent;
+    default:
+      counters_.Add(Counters::kMisses);
+      return Answer::kMiss;
+  }
+}
+
+ResultCache::Answer ResultCacheImpl::Lookup(const Key& key, std::string* value) {
+  NZone* const partition = PartitionOf(key);
+  NZone::Found found = partition->Lookup(key, value);
+  if (found == NZone::Found::kLocked) found = partition->LookupLocked(key, value);
+  if (found == NZone::Found::kNo && !z_.empty()) found = LookupInZ(key, value);
+  return Count(found);
+}
+
+NZone::Found ResultCacheImpl::LookupInZ(const Key& key, std::string* value) {
+  bool again = false;
+  uint64_t stamp = 0;
+  uint64_t expiry = 0;
+  const NZone::Found found =
+      ZOf(key)->Lookup(key, value, NZone::Ticks(), PartitionOf(key)->benchmark(), &again, &stamp, &expiry);
+  if (found == NZone::Found::kNo) return found;
+  counters_.Add(Counters::kZHits);
+  const bool absent = found == NZone::Found::kAbsent;
+  if (again && (absent || value != nullptr)) {
+    Promote(key, {key.bytes, absent ? std::string_view() : std::string_view(*value), expiry, key.space, absent}, stamp);
+  }
+  return found;
+}
+
+void ResultCacheImpl::Promote(const Key& key, const Item& item, uint64_t stamp) {
+  NZone* const n = PartitionOf(key);
+  if (n->LiesApart(item)) return;
+  const std::lock_guard<std::mutex> lock(*n->mutex());
+  // If neither has changed, the item still is the newest answer.
+  if (!ZOf(key)->StillThere(key, stamp) || n->Contains(key)) return;
+  if (n->Put(key, item, NZone::Into::kMain) != NZone::Room::kYes) return;
+  ZOf(key)->Invalidate(key.hash);
+  counters_.Add(Counters::kPromotions);
+}
+
+bool ResultCacheImpl::EraseLocked(const Key& key) {
+  const bool in_n = PartitionOf(key)->Erase(key);
+  ZZone* const z = ZOf(key);
+  if (z != nullptr) z->Invalidate(key.hash);
+  return in_n;
+}
+
+ResultCache::Answer ResultCacheImpl::Get(std::string_view key, std::string* value, uint32_t space) {
+  return Lookup(MakeKey(key, space), value);
+}
+
+void ResultCacheImpl::MultiGet(size_t count, const std::string_view* keys, std::string* values, Answer* answers,
+                               uint32_t space) {
+  for (size_t begin = 0; begin < count; begin += kBatch) {
+    const size_t batch = std::min(kBatch, count - begin);
+    Key batch_keys[kBatch];
+    for (size_t i = 0; i < batch; ++i) {
+      batch_keys[i] = MakeKey(keys[begin + i], space);
+      PartitionOf(batch_keys[i])->PrefetchBucket(batch_keys[i]);
+    }
+    for (size_t i = 0; i < batch; ++i) PartitionOf(batch_keys[i])->PrefetchItem(batch_keys[i]);
+    for (size_t i = 0; i < batch; ++i) {
+      answers[begin + i] = Lookup(batch_keys[i], values == nullptr ? nullptr : values + begin + i);
+    }
+  }
+}
+
+bool ResultCacheImpl::MakeRoom() {
+  for (size_t tried = 0; tried < n_.size(); ++tried) {
+    const size_t number = next_giver_.fetch_add(1, std::memory_order_relaxed) % n_.size();
+    NZone* const giver = n_[number].get();
+    const std::lock_guard<std::mutex> lock(*giver->mutex());
+    ZZone* const z = z_.empty() ? nullptr : z_[number].get();
+    const double z_share = 1 - n_share_.load(std::memory_order_relaxed);
+    const double z_target = z_share * static_cast<double>(arena_.capacity()) / static_cast<double>(n_.size());
+    if (z != nullptr && z->bytes() > 0 && (static_cast<double>(z->bytes()) > z_target || giver->bytes() == 0)) {
+      z->GiveBack(arena_.chunk_bytes());
+      return true;
+    }
+    if (giver->GiveBack()) return true;
+  }
+  return false;
+}
+
+bool ResultCacheImpl::ChargeApart(size_t bytes) {
+  if (bytes > arena_.capacity()) return false;  // not worth emptying the cache
+  while (!arena_.TryCharge(bytes)) {
+    if (!MakeRoom()) return false;
+  }
+  return true;
+}
+
+NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket,
+                                       bool* refused) {
+  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  // Under the lock: a Bar that comes after this look erases after this item was stored.
+  *refused = ticket != nullptr && !MayFill(*ticket, fence_.Of(key.hash)->load(std::memory_order_seq_cst),
+                                           fence_.all()->load(std::memory_order_seq_cst));
+  if (*refused) return NZone::Room::kNo;
+  const NZone::Room room = partition->Put(key, item);
+  // Whether there was room or not, what the Z-zone has of the key is old now.
+  if (ZZone* const z = ZOf(key)) z->Invalidate(key.hash);
+  return room;
+}
+
+bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket) {
+  if (item.expiry != 0) {
+    const uint64_t now = clock_();
+    item.expiry = item.expiry > UINT64_MAX - now ? UINT64_MAX : now + item.expiry;
+  }
+  NZone* const partition = PartitionOf(key);
+  const bool apart = partition->LiesApart(item);
+  NZone::Room room = NZone::Room::kNo;
+  bool refused = false;
+  for (int round = 0; round < kRoomRounds; ++round) {
+    if (apart && !ChargeApart(NZone::ApartBytes(item))) break;
+    room = StoreOnce(partition, key, item, ticket, &refused);
+    if (room == NZone::Room::kYes) {
+      counters_.Add(Counters::kPuts);
+      if (!z_.empty() && options_.n_zone_requests > 0) Adapt();
+      return true;
+    }
+    if (apart) arena_.Uncharge(NZone::ApartBytes(item));
+    if (room == NZone::Room::kNo || !MakeRoom()) break;
+  }
+  if (refused) {
+    counters_.Add(Counters::kRefusedFills);
+    return false;
+  }
+  counters_.Add(Counters::kRefusedPuts);
+  // An older answer must not stay.
+  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  if (ticket == nullptr) EraseLocked(key);
+  return false;
+}
+
+bool ResultCacheImpl::Erase(std::string_view key, uint32_t space) {
+  const Key with_hash = MakeKey(key, space);
+  NZone* const partition = PartitionOf(with_hash);
+  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  const ZZone* const z = ZOf(with_hash);
+  const bool in_z = z != nullptr && !partition->Contains(with_hash) && z->Contains(with_hash);
+  const bool erased = EraseLocked(with_hash) || in_z;
+  if (erased) counters_.Add(Counters::kErases);
+  return erased;
+}
+
+ResultCache::FillTicket ResultCacheImpl::BeginFill(std::string_view key, uint32_t space) {
+  const uint64_t of_key = fence_.Of(HashKey(seed_, space, key))->load(std::memory_order_seq_cst);
+  const uint64_t of_all = fence_.all()->load(std::memory_order_seq_cst);
+  return MakeTicket(of_key, of_all, Fence::Barred(of_key) || Fence::Barred(of_all));
+}
+
+void ResultCacheImpl::Bar(std::string_view key, uint32_t space) {
+  const Key with_hash = MakeKey(key, space);
+  Fence::Bar(fence_.Of(with_hash.hash));
+  NZone* const partition = PartitionOf(with_hash);
+  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  if (EraseLocked(with_hash)) counters_.Add(Counters::kErases);
+}
+
+void ResultCacheImpl::BarAll() {
+  Fence::Bar(fence_.all());
+  for (size_t i = 0; i < n_.size(); ++i) {
+    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    ClearLocked(i);
+  }
+}
+
+void ResultCacheImpl::Clear() {
+  BarAll();
+  UnbarAll();
+}
+
+IndexStatus ResultCacheImpl::SetCapacity(size_t bytes) {
+  if (bytes > arena_.max_bytes()) {
+    return IndexStatus::InvalidArgument("a result cache of " + std::to_string(bytes) +
+                                        " bytes: address space was reserved for " + std::to_string(arena_.max_bytes()) +
+                                        "; raise ResultCacheOptions::max_capacity");
+  }
+  arena_.set_capacity(bytes);
+  if (!z_.empty()) SetShare(n_share_.load(std::memory_order_relaxed));
+  if (arena_.charged() <= bytes) return IndexStatus::OK();
+  while (arena_.charged() > bytes && MakeRoom()) {
+  }
+  for (const auto& partition : n_) {
+    const std::lock_guard<std::mutex> lock(*partition->mutex());
+    partition->FitIndex();
+  }
+  return IndexStatus::OK();
+}
+
+ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
+  Statistics all;
+  all.hits = counters_.Sum(Counters::kHits);
+  all.absent_hits = counters_.Sum(Counters::kAbsentHits);
+  all.misses = counters_.Sum(Counters::kMisses);
+  all.puts = counters_.Sum(Counters::kPuts);
+  all.refused_puts = counters_.Sum(Counters::kRefusedPuts);
+  all.refused_fills = counters_.Sum(Counters::kRefusedFills);
+  all.erases = counters_.Sum(Counters::kErases);
+  for (const auto& partition : n_) {
+    const std::lock_guard<std::mutex> lock(*partition->mutex());
+    const NZone::Numbers numbers = partition->numbers();
+    all.items += numbers.items;
+    all.item_bytes += numbers.item_bytes;
+    all.index_bytes += numbers.index_bytes;
+    all.evictions += numbers.evictions;
+    all.displacements += numbers.displacements;
+  }
+  for (size_t i = 0; i < z_.size(); ++i) {
+    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    const ZZone::Numbers numbers = z_[i]->numbers();
+    all.z_items += numbers.items;
+    all.z_item_bytes += numbers.item_bytes;
+    all.z_stored_bytes += numbers.stored_bytes;
+    all.z_bytes += numbers.bytes;
+    all.z_rebuilds += numbers.rebuilds;
+    all.evictions += numbers.evictions;
+  }
+  all.items += all.z_items;
+  all.item_bytes += all.z_item_bytes;
+  all.z_hits = counters_.Sum(Counters::kZHits);
+  all.promotions = counters_.Sum(Counters::kPromotions);
+  all.n_zone_share = n_share_.load(std::memory_order_relaxed);
+  all.memory = arena_.charged();
+  all.capacity = arena_.capacity();
+  return all;
+}
+
+}  // namespace
+}  // namespace cache
+
+IndexStatus ResultCache::Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* result) {
+  using namespace cache;  // NOLINT(google-build-using-namespace)
+  const size_t max_capacity = options.max_capacity != 0
+                                  ? options.max_capacity
+                                  : std::max(kMinMaxCapacity, std::min(options.capacity, SIZE_MAX / 8) * 8);
+  if (options.capacity > max_capacity) {
+    return IndexStatus::InvalidArgument("ResultCacheOptions: capacity " + std::to_string(options.capacity) +
+                                        " is above max_capacity " + std::to_string(max_capacity));
+  }
+  const size_t partitions =
+      std::min(kMaxPartitions, PowerOfTwoBelow(std::max(kPartitionBytes, options.capacity) / kPartitionBytes));
+  const size_t chunk =
+      std::min(kMaxChunk, std::max(kMinChunk, PowerOfTwoBelow(options.capacity / partitions / kChunksAPartition + 1)));
+  auto cache = std::make_unique<ResultCacheImpl>(options, max_capacity, partitions, chunk);
+  if (!cache->ok()) {
+    return IndexStatus::InvalidArgument("ResultCacheOptions: the system has no address space for max_capacity " +
+                                        std::to_string(max_capacity) + "; lower it");
+  }
+  *result = std::move(cache);
+  return IndexStatus::OK();
+}
+
+}  // namespace cairn

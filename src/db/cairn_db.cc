@@ -1,0 +1,385 @@
+#include "src/db/cairn_db.h"
+
+#include <utility>
+
+#include "cairn/db.h"
+#include "cairn/memtable.h"
+#include "cairn/ordered.h"
+#include "cairn/silt.h"
+#include "cairn/trie.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/utilities/stackable_db.h"
+#include "src/db/opening.h"
+#include "src/db/set_options.h"
+#include "src/db/stored_seed.h"
+#include "src/hash_order/range_deletions.h"
+#include "src/table/written_totals.h"
+#include "src/trie/trie_files.h"
+#include "src/trie/trie_scheduler.h"
+#include "src/util/rocksdb_own.h"
+
+namespace cairn {
+
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::DBImpl;
+using rocksdb::DBOptions;
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+static_assert(sizeof(CairnDB) == sizeof(DBImpl), "invariant (1)");
+
+namespace {
+
+void RemoveServices(DBOptions* options) {
+  auto& listeners = options->listeners;
+  if (!listeners.empty() && DatabaseServices::IsServices(listeners.front().get())) listeners.erase(listeners.begin());
+}
+
+// Properties by which RocksDB says what it compacts; it knows nothing of what tries do.
+bool IsOfTries(const Slice& property) {
+  return property == rocksdb::DB::Properties::kCompactionPending ||
+         property == rocksdb::DB::Properties::kNumRunningCompactions ||
+         property == rocksdb::DB::Properties::kEstimatePendingCompactionBytes;
+}
+
+void AddActivity(const Slice& property, TrieScheduler* scheduler, uint32_t family, uint64_t* value) {
+  if (property == rocksdb::DB::Properties::kNumRunningCompactions) {
+    *value += scheduler->GetActivity(TrieScheduler::kAllFamilies).running;
+    return;
+  }
+  const TrieScheduler::Activity activity = scheduler->GetActivity(family);
+  if (property == rocksdb::DB::Properties::kEstimatePendingCompactionBytes) {
+    *value += activity.due_bytes;
+  } else if (activity.due > 0) {
+    *value = 1;
+  }
+}
+
+// What the column family's engine counts; empty if none is Cairn's.
+std::string StatsText(rocksdb::DB* db, ColumnFamilyHandle* family, bool table) {
+  TrieStats trie;
+  if (GetTrieStats(db, family, &trie).ok()) return table ? TrieStatsToTable(trie) : TrieStatsToJson(trie);
+  SiltStats silt;
+  if (GetSiltStats(db, family, &silt).ok()) return table ? SiltStatsToTable(silt) : SiltStatsToJson(silt);
+  OrderedStats ordered;
+  if (!GetOrderedStats(db, family, &ordered).ok()) return "";
+  return table ? OrderedStatsToTable(ordered, family->GetName()) : OrderedStatsToJson(ordered, family->GetName());
+}
+
+}  // namespace
+
+const char DatabaseServices::kNoName[] = "";
+
+DatabaseServices::~DatabaseServices() { ForgetWrittenTotals(session_id_); }
+
+DatabaseServices* DatabaseServices::In(const DBOptions& options) {
+  if (options.listeners.empty() || !IsServices(options.listeners.front().get())) return nullptr;
+  return static_cast<DatabaseServices*>(options.listeners.front().get());
+}
+
+void DatabaseServices::OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& info) {
+  if (durable_ != nullptr) durable_->NoteTable(info.file_number);
+}
+
+CairnDB::CairnDB(const DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn,
+                 bool read_only)
+    : DBImpl(options, path, seq_per_batch, batch_per_txn, read_only) {}
+
+CairnDB::~CairnDB() {
+  std::string session_id;
+  if (GetDbSessionId(session_id).ok()) services()->SetSession(session_id);
+  // DBImpl's destructor closes a database that is still open, whatever snapshots live; the services finish after it.
+  if (services()->durable() != nullptr) services()->durable()->BeginClose();
+}
+
+CairnDB* CairnDB::Of(rocksdb::DB* db) {
+  rocksdb::DB* const root = db->GetRootDB();
+  return &typeid(*root) == &typeid(CairnDB) ? static_cast<CairnDB*>(root) : nullptr;
+}
+
+Status CairnDB::CheckBatch(rocksdb::WriteBatch* batch) {
+  return batch == nullptr ? Status::OK() : CheckRangeDeletions(this, *batch);
+}
+
+Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {
+  EnvironmentOptions* const environment = services()->environment();
+  Status s = environment == nullptr ? Status::OK() : environment->ApplyToNew(family);
+  if (s.ok()) s = CheckFamily(DBImpl::GetDBOptions(), *family);
+  if (!s.ok()) return s;
+  if (environment != nullptr) environment->LogTo(immutable_db_options_.info_log.get());
+  DurableWrites* const durable = services()->durable();
+  if (durable != nullptr) return durable->Adopt(*family);
+  if (!IsDurable({*family})) return s;
+  return Status::InvalidArgument("column family " + family->name + " asks for durable memtables",
+                                 "the database's other column families have none: all or none");
+}
+
+Status CairnDB::Close() {
+  DurableWrites* const durable = services()->durable();
+  if (durable == nullptr) return DBImpl::Close();
+  // A refused Close must leave everything as it was, so it is known before the pool is frozen.
+  Status s = rocksdb_own::CheckSnapshotsReleased(this);
+  if (!s.ok()) return s;
+  durable->BeginClose();
+  s = DBImpl::Close();
+  if (s.IsAborted()) {
+    durable->CancelClose();
+    return s;
+  }
+  const Status finished = durable->FinishClose();
+  // As RocksDB's LOCK, the pool file is free from here on, not only when the object is deleted.
+  services()->SetDurable(nullptr);
+  return s.ok() ? finished : s;
+}
+
+Status CairnDB::Resume() {
+  Status s = DBImpl::Resume();
+  DurableWrites* const durable = services()->durable();
+  return s.ok() && durable != nullptr ? durable->Resume(this) : s;
+}
+
+// What is in the pool file is persisted.
+ReadOptions CairnDB::ForMemTables(const ReadOptions& options) const {
+  ReadOptions result = options;
+  if (options.read_tier == rocksdb::kPersistedTier && services()->durable() != nullptr) {
+    result.read_tier = rocksdb::kReadAllTier;
+  }
+  return result;
+}
+
+Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOptions& get_options) {
+  if (options.read_tier != rocksdb::kPersistedTier) return DBImpl::GetImpl(options, key, get_options);
+  return DBImpl::GetImpl(ForMemTables(options), key, get_options);
+}
+
+void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFamilyHandle** families, const Slice* keys,
+                       rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
+                       const bool sorted_input) {
+  DBImpl::MultiGet(ForMemTables(options), count, families, keys, values, timestamps, statuses, sorted_input);
+}
+
+void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, ColumnFamilyHandle** families, const Slice* keys,
+                             rocksdb::PinnableWideColumns* results, Status* statuses, bool sorted_input) {
+  DBImpl::MultiGetEntity(ForMemTables(options), count, families, keys, results, statuses, sorted_input);
+}
+
+void CairnDB::MultiGetEntity(const ReadOptions& options, ColumnFamilyHandle* family, size_t count, const Slice* keys,
+                             rocksdb::PinnableWideColumns* results, Status* statuses, bool sorted_input) {
+  DBImpl::MultiGetEntity(ForMemTables(options), family, count, keys, results, statuses, sorted_input);
+}
+
+void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, const Slice* keys,
+                             rocksdb::PinnableAttributeGroups* results) {
+  DBImpl::MultiGetEntity(ForMemTables(options), count, keys, results);
+}
+
+// As RocksDB's, that of what is in memory included.
+Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, ColumnFamilyHandle* family,
+                             const Slice* begin, const Slice* end) {
+  if (!IsTrie(family)) return DBImpl::CompactRange(options, family, begin, end);
+  if (begin != nullptr || end != nullptr) {
+    return Status::NotSupported("CompactRange of a part of the trie " + family->GetName(),
+                                "a range has no meaning in hash order; leave begin and end out, or name a container "
+                                "(cairn::CompactTrie, cairn compact)");
+  }
+  if (options.change_level || options.target_path_id != 0) {
+    return Status::NotSupported(
+        "CompactRange of the trie " + family->GetName() + " with change_level or target_path_id",
+        "a trie's levels are its slots");
+  }
+  if (options.canceled != nullptr && options.canceled->load()) {
+    return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+  }
+  const Status s = DBImpl::Flush(rocksdb::FlushOptions(), family);
+  return s.ok() ? CompactTrie(this, family) : s;
+}
+
+// RocksDB deletes files before it deletes ranges, so half of it would be done before it is refused.
+Status CairnDB::ClipColumnFamily(ColumnFamilyHandle* family, const Slice& begin, const Slice& end) {
+  const Status s = CheckRangesMean("ClipColumnFamily", family);
+  if (!s.ok()) return s;
+  if (services()->durable() != nullptr) {
+    return Status::NotSupported("ClipColumnFamily with durable memtables", "range deletions bypass the pool");
+  }
+  return DBImpl::ClipColumnFamily(family, begin, end);
+}
+
+Status CairnDB::SetOptions(ColumnFamilyHandle* family, const std::unordered_map<std::string, std::string>& options) {
+  const Status s =
+      CheckSetOptions(DBImpl::GetOptions(family), family->GetName(), services()->durable() != nullptr, options);
+  if (!s.ok()) return s;
+  const Status set = DBImpl::SetOptions(family, options);
+  const auto scheduler = TrieScheduler::Find(this);
+  if (set.ok() && scheduler != nullptr && options.count("disable_auto_compactions") > 0) {
+    scheduler->SetAutomatic(family->GetID(), !DBImpl::GetOptions(family).disable_auto_compactions);
+  }
+  return set;
+}
+
+Status CairnDB::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& options, const std::string& name,
+                                             const rocksdb::ImportColumnFamilyOptions& import_options,
+                                             const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
+                                             ColumnFamilyHandle** handle) {
+  // RocksDB leaves out files of levels that the column family does not have.
+  for (const rocksdb::ExportImportFilesMetaData* metadata : files) {
+    if (metadata->db_comparator_name != options.comparator->Name()) continue;  // refused for that
+    for (const rocksdb::LiveFileMetaData& file : metadata->files) {
+      if (file.level < options.num_levels) continue;
+      *handle = nullptr;
+      return Status::InvalidArgument("import of " + file.name + " into column family " + name,
+                                     "the file is of level " + std::to_string(file.level) + ", and num_levels is " +
+                                         std::to_string(options.num_levels));
+    }
+  }
+  rocksdb::ColumnFamilyOptions with_seed = options;
+  if (!files.empty()) AdoptSeed(files[0]->db_comparator_name, &with_seed);
+  return DBImpl::CreateColumnFamilyWithImport(with_seed, name, import_options, files, handle);
+}
+
+Status CairnDB::PauseBackgroundWork() {
+  const auto scheduler = TrieScheduler::Find(this);
+  if (scheduler != nullptr) scheduler->Pause();
+  Status s = DBImpl::PauseBackgroundWork();
+  if (!s.ok() && scheduler != nullptr) scheduler->Continue();
+  return s;
+}
+
+Status CairnDB::ContinueBackgroundWork() {
+  Status s = DBImpl::ContinueBackgroundWork();
+  const auto scheduler = TrieScheduler::Find(this);
+  if (s.ok() && scheduler != nullptr) scheduler->Continue();
+  return s;
+}
+
+Status CairnDB::WaitForCompact(const rocksdb::WaitForCompactOptions& options) {
+  const auto scheduler = TrieScheduler::Find(this);
+  if (scheduler == nullptr) return DBImpl::WaitForCompact(options);
+  rocksdb::SystemClock* const clock = immutable_db_options_.clock;
+  const uint64_t timeout = static_cast<uint64_t>(options.timeout.count());
+  const uint64_t deadline = clock->NowMicros() + timeout;
+  rocksdb::WaitForCompactOptions wait = options;
+  wait.close_db = false;
+  wait.flush = options.flush || options.close_db;
+  // A flush gives the trie something to compact, so the trie comes last; a flush that began meanwhile is another round.
+  for (uint64_t flushing = 1; flushing > 0;) {
+    Status s = DBImpl::WaitForCompact(wait);
+    if (!s.ok()) return s;
+    wait.flush = false;
+    uint64_t left = 0;
+    if (timeout > 0) {
+      const uint64_t now = clock->NowMicros();
+      if (now >= deadline) return Status::TimedOut("compactions are still at work");
+      left = deadline - now;
+      wait.timeout = std::chrono::microseconds(left);
+    }
+    s = scheduler->WaitUntilIdle(left);
+    if (!s.ok()) return s;
+    flushing = 0;
+    DBImpl::GetAggregatedIntProperty(rocksdb::DB::Properties::kNumRunningFlushes, &flushing);
+  }
+  return options.close_db ? Close() : Status::OK();
+}
+
+bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std::string* value) {
+  if (IsOfTries(property)) {
+    uint64_t number = 0;
+    const bool found = GetIntProperty(family, property, &number);
+    *value = std::to_string(number);
+    return found;
+  }
+  if (property == "cairn.environment_options") {
+    *value = services()->environment() == nullptr ? "" : services()->environment()->Describe(family->GetName());
+    return !value->empty();
+  }
+  const bool table = property == "cairn.stats";
+  if (!table && property != "cairn.stats.json") return DBImpl::GetProperty(family, property, value);
+  *value = StatsText(this, family, table);
+  if (!table) return !value->empty();
+  SubMemTableStats memtable;
+  if (GetSubMemTableStats(*DBImpl::GetOptions(family).memtable_factory, &memtable).ok()) {
+    *value += SubMemTableStatsToTable(memtable);
+  }
+  return !value->empty();
+}
+
+bool CairnDB::GetIntProperty(ColumnFamilyHandle* family, const Slice& property, uint64_t* value) {
+  if (!DBImpl::GetIntProperty(family, property, value)) return false;
+  const auto scheduler = IsOfTries(property) ? TrieScheduler::Find(this) : nullptr;
+  if (scheduler != nullptr) AddActivity(property, scheduler.get(), family->GetID(), value);
+  return true;
+}
+
+bool CairnDB::GetAggregatedIntProperty(const Slice& property, uint64_t* value) {
+  if (!DBImpl::GetAggregatedIntProperty(property, value)) return false;
+  const auto scheduler = IsOfTries(property) ? TrieScheduler::Find(this) : nullptr;
+  // RocksDB adds a property of the database up over its column families; what tries do is counted once.
+  if (scheduler != nullptr) AddActivity(property, scheduler.get(), TrieScheduler::kAllFamilies, value);
+  return true;
+}
+
+// What the user gave: options that are taken from one database and given to another must not bring its services along.
+rocksdb::Options CairnDB::GetOptions(ColumnFamilyHandle* family) const {
+  rocksdb::Options options = DBImpl::GetOptions(family);
+  RemoveServices(&options);
+  return options;
+}
+
+DBOptions CairnDB::GetDBOptions() const {
+  DBOptions options = DBImpl::GetDBOptions();
+  RemoveServices(&options);
+  return options;
+}
+
+Status CairnDB::SyncWAL() {
+  DurableWrites* const durable = services()->durable();
+  return durable == nullptr ? DBImpl::SyncWAL() : durable->Sync(this);
+}
+
+Status CairnDB::FlushWAL(const rocksdb::WriteOptions& options, bool sync) {
+  DurableWrites* const durable = services()->durable();
+  if (durable == nullptr) return DBImpl::FlushWAL(options, sync);
+  return sync ? durable->Sync(this) : Status::OK();
+}
+
+Status CairnDB::LockWAL() {
+  const Status s = DBImpl::LockWAL();
+  if (s.ok() && services()->durable() != nullptr) services()->durable()->CountWalLock(1);
+  return s;
+}
+
+Status CairnDB::UnlockWAL() {
+  const Status s = DBImpl::UnlockWAL();
+  if (s.ok() && services()->durable() != nullptr) services()->durable()->CountWalLock(-1);
+  return s;
+}
+
+// Live files without what the pool file holds would lack acknowledged writes: there is no WAL to copy beside them.
+Status CairnDB::GetLiveFiles(std::vector<std::string>& files, uint64_t* manifest_bytes, bool flush_memtable) {
+  DurableWrites* const durable = services()->durable();
+  if (durable == nullptr) return DBImpl::GetLiveFiles(files, manifest_bytes, flush_memtable);
+  const Status s = durable->CheckWalUnlocked();
+  return s.ok() ? DBImpl::GetLiveFiles(files, manifest_bytes, true) : s;
+}
+
+Status CairnDB::GetLiveFilesStorageInfo(const rocksdb::LiveFilesStorageInfoOptions& options,
+                                        std::vector<rocksdb::LiveFileStorageInfo>* files) {
+  DurableWrites* const durable = services()->durable();
+  if (durable == nullptr) return DBImpl::GetLiveFilesStorageInfo(options, files);
+  const Status s = durable->CheckWalUnlocked();
+  if (!s.ok()) return s;
+  rocksdb::LiveFilesStorageInfoOptions flushed = options;
+  flushed.wal_size_for_flush = 0;
+  return DBImpl::GetLiveFilesStorageInfo(flushed, files);
+}
+
+Status CairnDB::GetUpdatesSince(rocksdb::SequenceNumber sequence,
+                                std::unique_ptr<rocksdb::TransactionLogIterator>* updates,
+                                const rocksdb::TransactionLogIterator::ReadOptions& options) {
+  if (services()->durable() == nullptr) return DBImpl::GetUpdatesSince(sequence, updates, options);
+  return Status::NotSupported(
+      "GetUpdatesSince with durable memtables",
+      "there is no WAL that holds the updates; replicate by checkpoints or backups, or turn durable off");
+}
+
+}  // namespace cairn

@@ -1,0 +1,184 @@
+#include "src/db/opening.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cairn/silt.h"
+#include "cairn/trie.h"
+#include "src/db/cairn_db.h"
+#include "src/db/stored_seed.h"
+#include "src/hash_order/hash_order.h"
+#include "src/hash_order/hash_order_options.h"
+#include "src/hash_order/indexed_batches.h"
+#include "src/memtable/durable_writes.h"
+#include "src/memtable/pool_presence.h"
+#include "src/silt/silt_merges.h"
+#include "src/trie/trie_files.h"
+#include "src/trie/trie_listener.h"
+#include "src/trie/trie_options.h"
+#include "src/trie/trie_scheduler.h"
+#include "src/util/cairn_parts.h"
+#include "src/util/listeners.h"
+#include "src/util/rocksdb_own.h"
+
+namespace cairn {
+
+using rocksdb::ColumnFamilyDescriptor;
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::DBOptions;
+using rocksdb::Status;
+
+namespace {
+
+bool HasTrie(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return IsTrie(family.options, nullptr); });
+}
+
+bool HasSilt(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return IsSilt(family.options, nullptr); });
+}
+
+// The options as RocksDB gets them: with services of this opening first, and with what compacts tries and merges SILT
+// stores.
+DBOptions WithServices(const DBOptions& given, const std::vector<ColumnFamilyDescriptor>& families,
+                       std::shared_ptr<DatabaseServices> services) {
+  DBOptions options = given;
+  auto& listeners = options.listeners;
+  listeners.erase(std::remove_if(listeners.begin(), listeners.end(),
+                                 [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
+                  listeners.end());
+  if (HasTrie(families)) AddListener<TrieListener>(&options);
+  if (HasSilt(families)) AddListener<SiltMerges>(&options);
+  listeners.insert(listeners.begin(), std::move(services));
+  return options;
+}
+
+// The column families with the options that they are opened with. *order: of NoteAdoptedOrder.
+Status ResolveFamilies(const DBOptions& options, const std::string& path, const std::string& stored,
+                       const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyDescriptor>* families,
+                       std::shared_ptr<EnvironmentOptions>* environment, std::shared_ptr<const void>* order) {
+  *families = WithSeeds(options, stored, given);
+  *order = NoteAdoptedOrder(given, *families);
+  const Status s = EnvironmentOptions::FromEnvironment(path, environment);
+  return s.ok() && *environment != nullptr ? (*environment)->Apply(families) : s;
+}
+
+// What an open database needs before its user gets it.
+Status StartServices(rocksdb::DBImpl* db, const DatabaseServices& services,
+                     const std::vector<ColumnFamilyHandle*>& handles) {
+  Status s;
+  if (services.durable() != nullptr) s = services.durable()->Arm(db, handles);
+  if (!s.ok()) return s;
+  const auto scheduler = TrieScheduler::Attach(db);
+  return scheduler == nullptr ? s : scheduler->LoadAll(handles);
+}
+
+}  // namespace
+
+Status CheckFamily(const DBOptions& options, const ColumnFamilyDescriptor& family) {
+  Status s = CheckHashOrder(family.options, family.name);
+  if (!s.ok() || !IsTrie(family.options, nullptr)) return s;
+  s = CheckTrieOptions(family.options);
+  if (!s.ok()) {
+    return Status::InvalidArgument("column family " + family.name, s.getState() == nullptr ? "" : s.getState());
+  }
+  if (HasListener<TrieListener>(options)) return s;
+  return Status::InvalidArgument("column family " + family.name + " is a trie, but nothing would compact it",
+                                 "open the database with the listener cairn.TrieCompaction: "
+                                 "cairn::UseTrieCompaction(&db_options)");
+}
+
+Status CheckFamilyOfStockDatabase(const ColumnFamilyDescriptor& family) {
+  if (!UsesCairn(family.options)) return Status::OK();
+  const Status s = CheckHashOrder(family.options, family.name);
+  if (!s.ok()) return s;
+  // Memtables and tables that need nothing from the database work in any. Hash order needs one that checks SetOptions.
+  if (HashOfComparator(family.options.comparator) == nullptr && !IsDurable({family})) return s;
+  return Status::InvalidArgument(
+      "column family " + family.name + " uses parts of Cairn, and the database was opened without any",
+      "close it, and open it with this column family among its descriptors and create_missing_column_families");
+}
+
+Status OpenDatabase(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& given,
+                    const OpenFunction& open, std::vector<ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+  *db = nullptr;
+  std::vector<ColumnFamilyDescriptor> families;
+  std::shared_ptr<EnvironmentOptions> environment;
+  std::shared_ptr<const void> order;
+  Status s = ResolveFamilies(options, path, path, given, &families, &environment, &order);
+  if (s.ok() && !IsDurable(families)) s = CheckPool(PoolUse::kWrite, options, path, families);
+  if (!s.ok()) return s;
+  if (environment == nullptr && !UsesCairn(options, families)) return open(options, families, handles, db);
+  const auto services = std::make_shared<DatabaseServices>();
+  services->SetEnvironment(environment);
+  services->KeepOrder(order);
+  const DBOptions with_services = WithServices(options, families, services);
+  for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
+  if (s.ok() && IsDurable(families)) {
+    std::unique_ptr<DurableWrites> durable;
+    s = DurableWrites::Start(options, path, families, &durable);
+    if (s.ok()) services->SetDurable(std::move(durable));
+  }
+  if (!s.ok()) return s;
+  DBOptions final_options = with_services;
+  if (services->durable() != nullptr) final_options.avoid_flush_during_recovery = false;
+  rocksdb::DB* opened = nullptr;
+  s = open(final_options, families, handles, &opened);
+  if (!s.ok()) return s;
+  if (environment != nullptr) environment->NoteOpened(opened->GetDBOptions().info_log.get());
+  s = StartServices(rocksdb::static_cast_with_check<rocksdb::DBImpl>(opened), *services, *handles);
+  if (s.ok()) {
+    *db = opened;
+    return s;
+  }
+  for (ColumnFamilyHandle* handle : *handles) opened->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  handles->clear();
+  opened->Close().PermitUncheckedError();
+  delete opened;
+  return s;
+}
+
+Status PrepareForReading(const DBOptions& options, const std::string& path, const std::string& stored,
+                         const std::vector<ColumnFamilyDescriptor>& given,
+                         std::vector<ColumnFamilyDescriptor>* families,
+                         std::shared_ptr<EnvironmentOptions>* environment) {
+  std::shared_ptr<const void> order;
+  Status s = ResolveFamilies(options, path, stored, given, families, environment, &order);
+  for (size_t i = 0; s.ok() && i < families->size(); ++i) {
+    s = CheckHashOrder((*families)[i].options, (*families)[i].name);
+  }
+  return s.ok() ? CheckPool(PoolUse::kRead, options, stored, *families) : s;
+}
+
+Status PrepareRepair(const DBOptions& options, const std::string& path, const rocksdb::ColumnFamilyOptions* unknown,
+                     std::vector<ColumnFamilyDescriptor>* families) {
+  const Status s = CheckPool(PoolUse::kRepair, options, path, *families);
+  if (!s.ok()) return s;
+  const StoredOrders orders = FindStoredOrders(options, path, *families);
+  ResolveSeeds(orders, unknown, families);
+  for (const auto& [name, order] : orders) {
+    const rocksdb::ColumnFamilyOptions* given = unknown;
+    for (const ColumnFamilyDescriptor& one : *families) {
+      if (one.name == name) given = &one.options;
+    }
+    if (!IsCairnName(order.c_str()) || (given != nullptr && order == given->comparator->Name())) continue;
+    return Status::InvalidArgument("RepairDB of " + path,
+                                   "column family " + name + " is in the order " + order +
+                                       ", which the options do not have: no table of it would be readable again; use "
+                                       "`cairn repair " +
+                                       path + "`");
+  }
+  return s;
+}
+
+Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,
+                       const std::vector<ColumnFamilyDescriptor>& families) {
+  std::vector<ColumnFamilyDescriptor> all = families;
+  all.emplace_back(rocksdb::kDefaultColumnFamilyName, options);
+  return DestroyWithPool(options, path, all, [&] { return rocksdb_own::DestroyDB(path, options, families); });
+}
+
+}  // namespace cairn

@@ -1,0 +1,119 @@
+// Sets RocksDB's options up for a Cairn engine.
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cairn/trie.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/table.h"
+#include "src/ect/ect_table.h"
+#include "src/ect/hash_order_table.h"
+#include "src/hash_order/hash_order.h"
+#include "src/hash_order/hash_order_options.h"
+#include "src/htable/htable_table.h"
+#include "src/trie/trie_listener.h"
+#include "src/trie/trie_options.h"
+#include "src/trie/trie_partitioner.h"
+#include "src/util/class_of.h"
+#include "src/util/listeners.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+constexpr int kNoTrigger = 1 << 20;
+
+// The format that options hold below the wrapper that UseTrie puts around it; null: RocksDB's default.
+std::shared_ptr<rocksdb::TableFactory> FormatOf(const rocksdb::ColumnFamilyOptions& options) {
+  const auto* wrapper = AsInstanceOf<HashOrderTableFactory>(options.table_factory.get());
+  return wrapper == nullptr ? options.table_factory : wrapper->table();
+}
+
+// The format to write: the trie's choice, with what the options hold of block-based tables, or a foreign format that
+// they hold.
+std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
+  const std::shared_ptr<rocksdb::TableFactory> format = FormatOf(options);
+  const auto* htable = AsInstanceOf<HTableFactory>(format.get());
+  const bool block_based = format == nullptr || format->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName());
+  if (htable == nullptr && !block_based) return format;
+  const auto* table = format == nullptr ? nullptr : format->GetOptions<rocksdb::BlockBasedTableOptions>();
+  rocksdb::BlockBasedTableOptions block_options;
+  if (table != nullptr) block_options = *table;
+  block_options.filter_policy.reset(trie.filter_bits > 0 ? rocksdb::NewBloomFilterPolicy(trie.filter_bits) : nullptr);
+  std::shared_ptr<rocksdb::TableFactory> blocks(rocksdb::NewBlockBasedTableFactory(block_options));
+  if (trie.format == kTrieFormatSst) return blocks;
+  HTableOptions htable_options;
+  // Its filters have 6 to 20 bits per key, or none.
+  htable_options.filter.bits_per_key = trie.filter_bits == 0 ? 0 : std::clamp(trie.filter_bits, 6.0, 20.0);
+  if (htable != nullptr) htable_options = htable->options();
+  htable_options.table = std::move(blocks);
+  return std::make_shared<HTableFactory>(htable_options);
+}
+
+// What tables with nothing older below them are written in; null: the same format.
+Status BottommostFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie,
+                     const rocksdb::TableFactory& format, std::shared_ptr<rocksdb::TableFactory>* bottommost) {
+  if (trie.bottommost_format == kTrieFormatSame) return Status::OK();
+  const auto* blocks = format.GetOptions<rocksdb::BlockBasedTableOptions>();
+  if (blocks == nullptr) {
+    return Status::NotSupported("bottommost_format=ect with the table factory " + std::string(format.Name()),
+                                "set a block-based table or a cairn.HTable, or bottommost_format=same");
+  }
+  EctTableOptions table;
+  const auto* wrapper = AsInstanceOf<HashOrderTableFactory>(options.table_factory.get());
+  const auto* before = wrapper == nullptr ? nullptr : AsInstanceOf<EctTableFactory>(wrapper->bottommost().get());
+  if (before != nullptr) table = before->options();
+  *bottommost = NewEctTableFactoryLike(*blocks, table);
+  return Status::OK();
+}
+
+}  // namespace
+
+Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  s = PrepareForHashOrder(options);
+  if (!s.ok()) return s;
+  HashKind kind = HashKind::kXxh3;
+  s = ParseHashKind(trie.hash, &kind);
+  if (!s.ok()) return s;
+  std::shared_ptr<rocksdb::TableFactory> format = FormatFor(*options, trie);
+  std::shared_ptr<rocksdb::TableFactory> bottommost;
+  s = BottommostFor(*options, trie, *format, &bottommost);
+  if (!s.ok()) return s;
+  options->comparator = trie.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, trie.seed);
+  options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
+  options->table_factory = std::make_shared<HashOrderTableFactory>(std::move(format), std::move(bottommost));
+  options->num_levels = TrieLevels(trie);
+  options->compaction_style = rocksdb::kCompactionStyleNone;
+  options->level_compaction_dynamic_level_bytes = false;
+  options->disable_auto_compactions = false;
+  // src/trie/write_throttle.h says why RocksDB must not stall writers by itself.
+  options->level0_file_num_compaction_trigger = trie.root_trigger;
+  options->level0_slowdown_writes_trigger = kNoTrigger;
+  options->level0_stop_writes_trigger = kNoTrigger;
+  return Status::OK();
+}
+
+Status UseTrieCompaction(rocksdb::DBOptions* options) {
+  AddListener<TrieListener>(options);
+  return Status::OK();
+}
+
+Status UseTrie(rocksdb::Options* options, const TrieOptions& trie) {
+  Status s = UseTrie(static_cast<rocksdb::ColumnFamilyOptions*>(options), trie);
+  return s.ok() ? UseTrieCompaction(options) : s;
+}
+
+bool IsTrie(const rocksdb::ColumnFamilyOptions& options, TrieOptions* trie) {
+  if (options.sst_partitioner_factory == nullptr) return false;
+  const auto* factory = options.sst_partitioner_factory->CheckedCast<TriePartitionerFactory>();
+  if (factory == nullptr) return false;
+  if (trie != nullptr) *trie = factory->trie();
+  return true;
+}
+
+}  // namespace cairn

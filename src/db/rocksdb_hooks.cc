@@ -1,0 +1,282 @@
+// The definitions that take the place of RocksDB's, and whose they are: a database that uses no part of Cairn gets
+// RocksDB's.
+
+#include "src/util/rocksdb_own.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "db/column_family.h"
+#include "db/external_sst_file_ingestion_job.h"
+#include "src/db/cairn_db.h"
+#include "src/db/opening.h"
+#include "src/db/repair_tables.h"
+#include "src/db/sst_files.h"
+#include "src/db/stored_seed.h"
+#include "src/hash_order/hash_order.h"
+#include "src/hash_order/indexed_batches.h"
+#include "src/hash_order/range_deletions.h"
+#include "src/memtable/tailing.h"
+#include "src/trie/trie_ingestion.h"
+#include "src/util/cairn_parts.h"
+
+// Nothing but the linker refers to what is defined here; src/db/register.cc does, so that the file is linked from an
+// archive, too.
+extern "C" {
+extern const int cairn_rocksdb_hooks;
+const int cairn_rocksdb_hooks = 1;
+
+// The constructor of a whole DBImpl object (its mangled name, of the standard library's present ABI). Only DBImpl::Open
+// and RepairDB construct one; derived classes use another symbol.
+void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn, bool read_only) asm(
+    "_ZN7rocksdb6DBImplC1ERKNS_9DBOptionsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbbb");
+
+__attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options,
+                                                                 const std::string& path, bool seq_per_batch,
+                                                                 bool batch_per_txn, bool read_only) {
+  if (cairn::DatabaseServices::In(options) != nullptr) {
+    new (at) cairn::CairnDB(options, path, seq_per_batch, batch_per_txn, read_only);
+  } else {
+    cairn::rocksdb_own::ConstructDBImpl(at, options, path, seq_per_batch, batch_per_txn, read_only);
+  }
+}
+
+// The constructors of whole objects of these, likewise.
+void CairnConstructSstFileWriter(void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options, const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache, rocksdb::Env::IOPriority io_priority, bool skip_filters) asm(
+    "_ZN7rocksdb13SstFileWriterC1ERKNS_10EnvOptionsERKNS_7OptionsEPKNS_10ComparatorEPNS_18ColumnFamilyHandleEbNS_"
+    "3Env10IOPriorityEb");
+void CairnConstructSstFileReader(void* at,
+                                 const rocksdb::Options& options) asm("_ZN7rocksdb13SstFileReaderC1ERKNS_7OptionsE");
+void CairnConstructIndexedBatch(
+    void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes, bool overwrite_key, size_t max_bytes,
+    size_t protection_bytes_per_key) asm("_ZN7rocksdb19WriteBatchWithIndexC1EPKNS_10ComparatorEmbmm");
+
+__attribute__((visibility("default"))) void CairnConstructSstFileWriter(
+    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
+    rocksdb::Env::IOPriority io_priority, bool skip_filters) {
+  if (!cairn::SeedIsOpen(comparator) && !cairn::SeedIsOpen(options.comparator)) {
+    cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, options, comparator, family, invalidate_page_cache,
+                                               io_priority, skip_filters);
+    return;
+  }
+  rocksdb::Options prepared = options;
+  cairn::PrepareSstFileWriter(family, &prepared, &comparator);
+  cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, prepared, comparator, family, invalidate_page_cache,
+                                             io_priority, skip_filters);
+}
+
+__attribute__((visibility("default"))) void CairnConstructSstFileReader(void* at, const rocksdb::Options& options) {
+  if (!cairn::SeedIsOpen(options.comparator)) {
+    cairn::rocksdb_own::ConstructSstFileReader(at, options);
+    return;
+  }
+  rocksdb::Options prepared = options;
+  cairn::PrepareSstFileReader(&prepared);
+  cairn::rocksdb_own::ConstructSstFileReader(at, prepared);
+}
+
+__attribute__((visibility("default"))) void CairnConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator,
+                                                                       size_t reserved_bytes, bool overwrite_key,
+                                                                       size_t max_bytes,
+                                                                       size_t protection_bytes_per_key) {
+  cairn::rocksdb_own::ConstructIndexedBatch(at, cairn::OrderForIndex(comparator), reserved_bytes, overwrite_key,
+                                            max_bytes, protection_bytes_per_key);
+}
+}
+
+namespace cairn {
+namespace {
+
+// A batch of a transaction that this database would refuse to write.
+rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* batch) {
+  CairnDB* const ours = CairnDB::Of(db);
+  return ours == nullptr ? rocksdb::Status::OK() : ours->CheckBatch(batch);
+}
+
+}  // namespace
+}  // namespace cairn
+
+namespace rocksdb {
+
+namespace own = cairn::rocksdb_own;
+
+Status DBImpl::Open(const DBOptions& options, const std::string& path,
+                    const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
+                    DB** db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry, bool* can_retry) {
+  const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
+                                       std::vector<ColumnFamilyHandle*>* given, DB** opened) {
+    return own::DBImplOpen(with, path, resolved, given, opened, seq_per_batch, batch_per_txn, is_retry, can_retry);
+  };
+  return cairn::OpenDatabase(options, path, families, open, handles, db);
+}
+
+Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCallback* callback,
+                         UserWriteCallback* user_write_callback, uint64_t* log_used, uint64_t log_ref,
+                         bool disable_memtable, uint64_t* seq_used, size_t batch_count,
+                         PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
+                         std::shared_ptr<WriteBatchWithIndex> wbwi, uint64_t min_prep_log) {
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  if (ours == nullptr) {
+    return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
+                          seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                          min_prep_log);
+  }
+  return ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
+    return own::WriteImpl(this, with, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
+                          seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                          min_prep_log);
+  });
+}
+
+Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,
+                                      const ColumnFamilyOptions& options, const std::string& name,
+                                      ColumnFamilyHandle** handle) {
+  *handle = nullptr;
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  ColumnFamilyDescriptor family(name, options);
+  Status s = ours == nullptr ? cairn::CheckFamilyOfStockDatabase(family) : ours->AdmitNewFamily(&family);
+  if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
+  if (!s.ok()) return s;
+  const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
+  cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
+  if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
+  return created;
+}
+
+// Where RocksDB has found the deepest level that is free, a trie may want a shallower one.
+Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
+    SuperVersion* super_version, bool force_global_seqno, CompactionStyle style, SequenceNumber last_seqno,
+    IngestedFileInfo* file, SequenceNumber* assigned_seqno, std::optional<int> prev_batch_uppermost_level) {
+  const Status s = own::AssignLevelToIngestedFile(this, super_version, force_global_seqno, style, last_seqno, file,
+                                                  assigned_seqno, prev_batch_uppermost_level);
+  if (!s.ok() || file->picked_level == 0 || cfd_->ioptions()->sst_partitioner_factory == nullptr) return s;
+  const ColumnFamilyOptions options = cfd_->GetLatestCFOptions();
+  cairn::TrieOptions trie;
+  if (!cairn::IsTrie(options, &trie)) return s;
+  const cairn::HashPrefixMap map = cairn::ContainerMapOf(trie);
+  const cairn::ArrivingFile arriving{file->fd.GetFileSize(), file->num_entries, map.Position(file->start_ukey),
+                                     map.Position(file->limit_ukey)};
+  // The last level may be kept for files that are ingested behind.
+  const int last = cfd_->NumberLevels() - (cfd_->ioptions()->allow_ingest_behind ? 2 : 1);
+  file->picked_level =
+      cairn::LevelOfArriving(trie, options.write_buffer_size, arriving, std::min(file->picked_level, last),
+                             [&](int level) { return IngestedFileFitInLevel(file, level); });
+  return s;
+}
+
+Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges, size_t count, bool include_end) {
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  // From no key to no key is everything, in any order.
+  const bool everything = std::all_of(
+      ranges, ranges + count, [](const RangePtr& range) { return range.start == nullptr && range.limit == nullptr; });
+  const Status s = ours == nullptr || everything ? Status::OK() : cairn::CheckRangesMean("DeleteFilesInRanges", family);
+  return s.ok() ? own::DeleteFilesInRanges(this, family, ranges, count, include_end) : s;
+}
+
+Status DB::OpenForReadOnly(const Options& options, const std::string& path, DB** db, bool error_if_wal_file_exists) {
+  *db = nullptr;
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenForReadOnly(Options(options, families[0].options), path, db, error_if_wal_file_exists);
+  };
+  return cairn::OpenForReading(options, path, path, {{kDefaultColumnFamilyName, options}}, open, *db);
+}
+
+Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
+                           const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                           DB** db, bool error_if_wal_file_exists) {
+  *db = nullptr;
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenForReadOnlyFamilies(options, path, families, handles, db, error_if_wal_file_exists);
+  };
+  return cairn::OpenForReading(options, path, path, given, open, *db);
+}
+
+Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path, const std::string& secondary_path,
+                           const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                           DB** db) {
+  *db = nullptr;
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db);
+  };
+  return cairn::OpenForReading(options, path, path, given, open, *db);
+}
+
+Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, const std::string& leader_path,
+                          const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                          std::unique_ptr<DB>* db) {
+  db->reset();
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db);
+  };
+  return cairn::OpenForReading(options, path, leader_path, given, open, *db);
+}
+
+// RocksDB changes a transaction's state before it writes the batch; refused then, it could not even be rolled back.
+Status PessimisticTransaction::Prepare() {
+  const Status s = cairn::CheckTransactionBatch(db_impl_, GetWriteBatch()->GetWriteBatch());
+  return s.ok() ? own::PrepareTransaction(this) : s;
+}
+
+Status PessimisticTransaction::Commit() {
+  const Status s = cairn::CheckTransactionBatch(db_impl_, GetCommitTimeWriteBatch());
+  return s.ok() ? own::CommitTransaction(this) : s;
+}
+
+InternalIterator* MemTable::NewIterator(const ReadOptions& options,
+                                        UnownedPtr<const SeqnoToTimeMapping> seqno_to_time_mapping, Arena* arena,
+                                        const SliceTransform* prefix_extractor, bool for_flush) {
+  if (!options.tailing) {
+    return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
+  }
+  const cairn::TailingScope tailing;
+  return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
+}
+
+Status DestroyDB(const std::string& path, const Options& options, const std::vector<ColumnFamilyDescriptor>& families) {
+  return cairn::DestroyDatabase(path, options, families);
+}
+
+// As RocksDB's: these options are the default column family's, and of all others that there are.
+Status RepairDB(const std::string& path, const Options& options) {
+  std::vector<ColumnFamilyDescriptor> families = {{kDefaultColumnFamilyName, options}};
+  Status s = cairn::PrepareRepair(options, path, &options, &families);
+  if (!s.ok()) return s;
+  return cairn::UsesCairn(options, families)
+             ? own::RepairDBUnknownFamilies(path, options, cairn::ForRepair(families), families[0].options)
+             : own::RepairDB(path, options);
+}
+
+Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& given) {
+  std::vector<ColumnFamilyDescriptor> families = given;
+  const Status s = cairn::PrepareRepair(options, path, nullptr, &families);
+  if (!s.ok()) return s;
+  const bool ours = cairn::UsesCairn(options, families);
+  return own::RepairDBFamilies(path, options, ours ? cairn::ForRepair(families) : families);
+}
+
+Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& given,
+                const ColumnFamilyOptions& unknown) {
+  std::vector<ColumnFamilyDescriptor> families = given;
+  const Status s = cairn::PrepareRepair(options, path, &unknown, &families);
+  if (!s.ok()) return s;
+  const bool ours = cairn::UsesCairn(options, families);
+  return own::RepairDBUnknownFamilies(path, options, ours ? cairn::ForRepair(families) : families, unknown);
+}
+
+Iterator* WriteBatchWithIndex::NewIteratorWithBase(ColumnFamilyHandle* family, Iterator* base,
+                                                   const ReadOptions* read_options) {
+  const Status s = cairn::CheckIndexOrder(this, family);
+  if (s.ok()) return own::NewIteratorWithBaseOfFamily(this, family, base, read_options);
+  delete base;
+  return NewErrorIterator(s);
+}
+
+Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base) {
+  const Status s = cairn::CheckIndexOrder(this, nullptr);
+  if (s.ok()) return own::NewIteratorWithBase(this, base);
+  delete base;
+  return NewErrorIterator(s);
+}
+
+}  // namespace rocksdb

@@ -1,0 +1,371 @@
+#include "src/ect/ect_table_reader.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "monitoring/statistics_impl.h"
+#include "src/ect/ect_residency.h"
+#include "table/block_based/block_based_table_reader_impl.h"
+
+namespace cairn {
+
+namespace {
+
+using rocksdb::DataBlockIter;
+using rocksdb::GetContext;
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+class EctTableReader : public rocksdb::TableReader {
+ public:
+  EctTableReader(std::unique_ptr<rocksdb::TableReader> reader, rocksdb::BlockBasedTable* table, const KeyHash& hash,
+                 const EctTableOptions& options, uint64_t file_size, size_t load_bytes,
+                 std::unique_ptr<EctBlockLayout> layout, std::unique_ptr<EctTableFilterInMemory> filter,
+                 std::unique_ptr<EctTries> tries, std::shared_ptr<EctTableCounters> counters)
+      : reader_(std::move(reader)),
+        table_(table),
+        layout_(std::move(layout)),
+        filter_(std::move(filter)),
+        residency_(options.index_residency, table, file_size, std::move(tries), AlwaysInMemory(), load_bytes, counters),
+        hash_(hash),
+        counters_(std::move(counters)) {
+    counters_->layout_bytes.fetch_add(layout_->bytes(), std::memory_order_relaxed);
+    counters_->filter_bytes.fetch_add(filter_->bytes(), std::memory_order_relaxed);
+  }
+  ~EctTableReader() override {
+    counters_->layout_bytes.fetch_sub(layout_->bytes(), std::memory_order_relaxed);
+    counters_->filter_bytes.fetch_sub(filter_->bytes(), std::memory_order_relaxed);
+  }
+
+  Status Get(const ReadOptions& read_options, const Slice& key, GetContext* get_context,
+             const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) override {
+    const uint64_t hash = hash_(rocksdb::ExtractUserKey(key));
+    if (!skip_filters && !PassesFilter(hash)) return Status::OK();
+    const EctResidency::Ref tries = residency_.Acquire(read_options);
+    bool matched = false;
+    const Status status = tries ? SearchRun(read_options, tries->Find(hash), key, get_context, &matched)
+                                : Interpolate(read_options, key, hash, get_context, &matched);
+    if (matched && !skip_filters) CountTruePositive();
+    return status;
+  }
+
+  // Asks the index for all keys at once, so that its cache misses overlap, and reads a block once for all keys that
+  // follow each other in it.
+  void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
+                const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
+    const EctResidency::Ref tries = residency_.Acquire(read_options);
+    if (!tries) return TableReader::MultiGet(read_options, range, prefix_extractor, skip_filters);
+    std::vector<rocksdb::KeyContext*> keys;
+    std::vector<uint64_t> hashes;
+    for (auto key = range->begin(); key != range->end(); ++key) {
+      const uint64_t hash = hash_(rocksdb::ExtractUserKey(key->ikey));
+      if (!skip_filters && !PassesFilter(hash)) {
+        *key->s = Status::OK();
+        continue;
+      }
+      keys.push_back(&*key);
+      hashes.push_back(hash);
+    }
+    std::vector<BlockRun> runs;
+    tries->FindBatch(hashes, &runs);
+    SharedBlock shared;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      bool matched = false;
+      const bool only = runs[i].first == runs[i].last;
+      const bool next_wants_it = only && i + 1 < keys.size() && runs[i + 1].first == runs[i].first;
+      if (only && (next_wants_it || shared.Holds(runs[i].first))) {
+        *keys[i]->s = SearchShared(read_options, runs[i].first, *keys[i], &shared, &matched);
+      } else {
+        *keys[i]->s = SearchRun(read_options, runs[i], keys[i]->ikey, keys[i]->get_context, &matched);
+      }
+      if (matched && !skip_filters) CountTruePositive();
+    }
+  }
+
+  rocksdb::InternalIterator* NewIterator(const ReadOptions& read_options,
+                                         const rocksdb::SliceTransform* prefix_extractor, rocksdb::Arena* arena,
+                                         bool skip_filters, rocksdb::TableReaderCaller caller,
+                                         size_t compaction_readahead_size, bool allow_unprepared_value) override {
+    return reader_->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller, compaction_readahead_size,
+                                allow_unprepared_value);
+  }
+  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
+    return reader_->NewRangeTombstoneIterator(read_options);
+  }
+  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(rocksdb::SequenceNumber read_seqno,
+                                                                       const Slice* timestamp) override {
+    return reader_->NewRangeTombstoneIterator(read_seqno, timestamp);
+  }
+  Status Prefetch(const ReadOptions& read_options, const Slice* begin, const Slice* end) override {
+    return reader_->Prefetch(read_options, begin, end);
+  }
+  uint64_t ApproximateOffsetOf(const ReadOptions& read_options, const Slice& key,
+                               rocksdb::TableReaderCaller caller) override {
+    return reader_->ApproximateOffsetOf(read_options, key, caller);
+  }
+  uint64_t ApproximateSize(const ReadOptions& read_options, const Slice& start, const Slice& end,
+                           rocksdb::TableReaderCaller caller) override {
+    return reader_->ApproximateSize(read_options, start, end, caller);
+  }
+  Status ApproximateKeyAnchors(const ReadOptions& read_options, std::vector<Anchor>& anchors) override {
+    return reader_->ApproximateKeyAnchors(read_options, anchors);
+  }
+  void SetupForCompaction() override { reader_->SetupForCompaction(); }
+  std::shared_ptr<const rocksdb::TableProperties> GetTableProperties() const override {
+    return reader_->GetTableProperties();
+  }
+  size_t ApproximateMemoryUsage() const override {
+    return reader_->ApproximateMemoryUsage() + layout_->bytes() + filter_->bytes() + residency_.bytes();
+  }
+  Status DumpTable(rocksdb::WritableFile* out_file) override { return reader_->DumpTable(out_file); }
+  Status VerifyChecksum(const ReadOptions& read_options, rocksdb::TableReaderCaller caller) override {
+    return reader_->VerifyChecksum(read_options, caller);
+  }
+  void MarkObsolete(uint32_t uncache_aggressiveness) override { reader_->MarkObsolete(uncache_aggressiveness); }
+
+ private:
+  // Whether a value that is found may keep its block in memory, or must be copied because others use the block, too.
+  enum class Found { kPinsBlock, kIsCopied };
+
+  // A block that several keys of a MultiGet look into.
+  struct SharedBlock {
+    std::unique_ptr<DataBlockIter> entries;
+    uint64_t block = 0;
+    bool Holds(uint64_t wanted) const { return entries != nullptr && block == wanted; }
+  };
+
+  // RocksDB's reader counts only where it is charged: then with its properties, which held the index, so it is charged
+  // anew.
+  size_t AlwaysInMemory() const {
+    auto& charged = table_->get_rep()->table_reader_cache_res_handle;
+    const size_t of_rocksdb = charged == nullptr ? 0 : reader_->ApproximateMemoryUsage();
+    charged.reset();
+    return of_rocksdb + layout_->bytes() + filter_->bytes();
+  }
+
+  bool PassesFilter(uint64_t hash) const {
+    EctLookupCounts* const counts = counters_->lookups.Access();
+    (filter_->exists() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
+    if (!filter_->exists()) return true;
+    const bool passes = filter_->MayContain(hash);
+    RecordTick(table_->GetStatistics(), passes ? rocksdb::BLOOM_FILTER_FULL_POSITIVE : rocksdb::BLOOM_FILTER_USEFUL);
+    return passes;
+  }
+  void CountTruePositive() const {
+    if (!filter_->exists()) return;
+    counters_->lookups.Access()->filtered_hits.fetch_add(1, std::memory_order_relaxed);
+    RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
+  }
+
+  Status OpenBlock(const ReadOptions& read_options, uint64_t block, GetContext* get_context,
+                   DataBlockIter* entries) const {
+    uint64_t offset, size;
+    layout_->Locate(block, &offset, &size);
+    counters_->lookups.Access()->blocks.fetch_add(1, std::memory_order_relaxed);
+    rocksdb::BlockCacheLookupContext lookup_context(
+        rocksdb::TableReaderCaller::kUserGet, get_context->get_tracing_get_id(), read_options.snapshot != nullptr);
+    Status status;
+    table_->NewDataBlockIterator<DataBlockIter>(read_options, rocksdb::BlockHandle(offset, size), entries,
+                                                rocksdb::BlockType::kData, get_context, &lookup_context, nullptr, false,
+                                                false, status, true);
+    if (status.ok()) status = entries->status();
+    if (status.IsIncomplete() && read_options.read_tier == rocksdb::kBlockCacheTier) {
+      // Without I/O nobody can say that the key is absent.
+      get_context->MarkKeyMayExist();
+    }
+    return status;
+  }
+
+  // Hands the block's entries of the key from the iterator's position on to get_context. *done: it wants no more, or
+  // the key's entries end before the block does.
+  static Status Feed(DataBlockIter* entries, GetContext* get_context, Found found, bool* matched, bool* done) {
+    for (; entries->Valid(); entries->Next()) {
+      rocksdb::ParsedInternalKey parsed;
+      const Status status = rocksdb::ParseInternalKey(entries->key(), &parsed, false);
+      if (!status.ok()) return status;
+      Status merge_status;
+      const bool pins = found == Found::kPinsBlock && entries->IsValuePinned();
+      const bool more =
+          get_context->SaveValue(parsed, entries->value(), matched, &merge_status, pins ? entries : nullptr);
+      if (!merge_status.ok()) return merge_status;
+      if (!more) {
+        *done = true;
+        return Status::OK();
+      }
+    }
+    return entries->status();
+  }
+
+  Status SearchRun(const ReadOptions& read_options, const BlockRun& run, const Slice& key, GetContext* get_context,
+                   bool* matched) const {
+    // Index and layout come from one property, but are checked one by one.
+    if (run.first <= run.last && run.last >= layout_->blocks()) {
+      return Status::Corruption("cairn.EctTable: the index names a block that the file does not have");
+    }
+    uint64_t first = run.first;
+    const Status skipped = SkipBlocks(read_options, run.last, key, get_context, &first);
+    if (!skipped.ok()) return skipped;
+    bool done = false;
+    for (uint64_t block = first; block <= run.last && !done; ++block) {
+      DataBlockIter entries;
+      Status status = OpenBlock(read_options, block, get_context, &entries);
+      if (!status.ok()) return status;
+      entries.Seek(key);
+      status = Feed(&entries, get_context, Found::kPinsBlock, matched, &done);
+      if (!status.ok()) return status;
+    }
+    return Status::OK();
+  }
+
+  // Moves *first on to the first of the blocks up to `last` that does not end before the key. Keys of one hash may fill
+  // many blocks; of few, reading one after the other takes no longer.
+  Status SkipBlocks(const ReadOptions& read_options, uint64_t last, const Slice& key, GetContext* get_context,
+                    uint64_t* first) const {
+    constexpr uint64_t kFew = 2;
+    uint64_t end = last;
+    while (*first + kFew <= end) {
+      const uint64_t middle = *first + (end - *first) / 2;
+      DataBlockIter entries;
+      Status status = OpenBlock(read_options, middle, get_context, &entries);
+      if (!status.ok()) return status;
+      entries.Seek(key);
+      status = entries.status();
+      if (!status.ok()) return status;
+      if (entries.Valid()) {
+        end = middle;
+      } else {
+        *first = middle + 1;
+      }
+    }
+    return Status::OK();
+  }
+
+  Status SearchShared(const ReadOptions& read_options, uint64_t block, const rocksdb::KeyContext& key,
+                      SharedBlock* shared, bool* matched) const {
+    if (block >= layout_->blocks()) return SearchRun(read_options, {block, block}, key.ikey, key.get_context, matched);
+    if (!shared->Holds(block)) {
+      auto entries = std::make_unique<DataBlockIter>();
+      const Status status = OpenBlock(read_options, block, key.get_context, entries.get());
+      if (!status.ok()) return status;
+      shared->entries = std::move(entries);
+      shared->block = block;
+    }
+    bool done = false;
+    shared->entries->Seek(key.ikey);
+    return Feed(shared->entries.get(), key.get_context, Found::kIsCopied, matched, &done);
+  }
+
+  // The same without the index: looks for the first block that does not end before the key, starting where the hash
+  // says that it should be. Blocks are in hash order and hashes uniform, so the guess is seldom off by more than one.
+  Status Interpolate(const ReadOptions& read_options, const Slice& key, uint64_t hash, GetContext* get_context,
+                     bool* matched) {
+    const Slice user_key = rocksdb::ExtractUserKey(key);
+    // Blocks before `low` end before the key, block `high` (if there is one) does not: the block is one of low ...
+    // high. If it is `high`, that has entries of the key only if `continued`.
+    uint64_t low = 0, high = layout_->blocks(), block = layout_->Guess(hash), reads = 0;
+    bool continued = false, done = false;
+    Status status;
+    while (low < high && !done) {
+      // Hashes that are not uniform, because somebody chose them so, cost no more than halving.
+      constexpr uint64_t kGuesses = 8;
+      if (reads >= kGuesses) block = low + (high - low) / 2;
+      DataBlockIter entries;
+      status = OpenBlock(read_options, block, get_context, &entries);
+      ++reads;
+      if (!status.ok()) break;
+      entries.Seek(key);
+      if (!entries.Valid()) {
+        entries.SeekToLast();
+        if (!entries.Valid()) {
+          status = entries.status();
+          if (status.ok()) status = Status::Corruption("cairn.EctTable: a data block is empty");
+          break;
+        }
+        const uint64_t last = hash_(rocksdb::ExtractUserKey(entries.key()));
+        low = block + 1;
+        block = std::min(high - 1, block + layout_->BlocksWithin(hash - std::min(hash, last)));
+        continue;
+      }
+      const bool same_key = rocksdb::ExtractUserKey(entries.key()) == user_key;
+      uint64_t first = 0;
+      if (block > low && !(same_key && layout_->keys_in_one_block()) && IsFirst(&entries, key, &first)) {
+        high = block;
+        continued = same_key;
+        block = high - std::min(high - low, layout_->BlocksWithin(first - std::min(first, hash)));
+        continue;
+      }
+      status = Feed(&entries, get_context, Found::kPinsBlock, matched, &done);
+      if (!status.ok() || done || layout_->keys_in_one_block()) {
+        done = true;
+        break;
+      }
+      // The key's entries run to the end of the block, and may go on.
+      low = high = block + 1;
+      continued = low < layout_->blocks();
+    }
+    for (block = high; status.ok() && !done && continued && block < layout_->blocks(); ++block) {
+      DataBlockIter entries;
+      status = OpenBlock(read_options, block, get_context, &entries);
+      ++reads;
+      if (!status.ok()) break;
+      entries.Seek(key);
+      status = Feed(&entries, get_context, Found::kPinsBlock, matched, &done);
+    }
+    counters_->searches.fetch_add(1, std::memory_order_relaxed);
+    counters_->search_blocks.fetch_add(reads, std::memory_order_relaxed);
+    if (reads > 1) residency_.AddExcess(reads - 1);
+    return status;
+  }
+
+  // Whether the entry that the iterator stands on after Seek(key) is the block's first one; *first is then its hash.
+  // The iterator stands there again.
+  bool IsFirst(DataBlockIter* entries, const Slice& key, uint64_t* first) const {
+    const std::string here = entries->key().ToString();
+    entries->SeekToFirst();
+    const bool is_first = entries->Valid() && entries->key() == Slice(here);
+    if (is_first) *first = hash_(rocksdb::ExtractUserKey(here));
+    entries->Seek(key);
+    return is_first;
+  }
+
+  const std::unique_ptr<rocksdb::TableReader> reader_;
+  rocksdb::BlockBasedTable* const table_;  // reader_ itself
+  const std::unique_ptr<EctBlockLayout> layout_;
+  const std::unique_ptr<EctTableFilterInMemory> filter_;
+  EctResidency residency_;
+  const KeyHash hash_;
+  const std::shared_ptr<EctTableCounters> counters_;
+};
+
+}  // namespace
+
+Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,
+                          const std::shared_ptr<EctTableCounters>& counters, rocksdb::BlockBasedTable* table,
+                          std::unique_ptr<rocksdb::TableReader>* reader) {
+  const rocksdb::TableProperties& properties = *table->get_rep()->table_properties;
+  std::unique_ptr<EctBlockLayout> layout;
+  std::unique_ptr<EctTableFilterInMemory> filter;
+  std::unique_ptr<EctTries> tries;
+  Status status = OpenEctBlockLayout(properties, &layout);
+  if (status.ok()) status = EctTableFilterInMemory::Open(properties, &filter);
+  if (status.ok()) status = EctTries::Open(properties, counters, &tries);
+  if (!status.ok()) return status;
+  if (tries->blocks() != layout->blocks()) {
+    return Status::Corruption("property cairn.ect: the index is of another number of blocks than the offsets",
+                              "compact the file to write it anew");
+  }
+  size_t load_bytes = 0;
+  for (const auto& [name, value] : properties.user_collected_properties) load_bytes += value.size();
+  // An allocation of its own: RocksDB asks the allocator for its size.
+  std::unique_ptr<rocksdb::TableProperties> without_bytes(new rocksdb::TableProperties(properties));
+  DropEctTableBytes(without_bytes.get());
+  table->get_rep()->table_properties = std::move(without_bytes);
+  *reader = std::make_unique<EctTableReader>(std::move(*reader), table, hash, options, file_size, load_bytes,
+                                             std::move(layout), std::move(filter), std::move(tries), counters);
+  return status;
+}
+
+}  // namespace cairn

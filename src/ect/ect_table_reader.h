@@ -1,0 +1,23 @@
+// The reader of cairn.EctTable: Get and MultiGet by the ECT index, or by interpolation where that is not in memory, and
+// everything else by the block-based table within.
+//
+// Thread-safety: as rocksdb::TableReader: any number of threads may read at once.
+
+#pragma once
+
+#include <memory>
+
+#include "cairn/silt.h"
+#include "src/ect/ect_table_index.h"
+#include "src/hash_order/hash_order.h"
+#include "table/block_based/block_based_table_reader.h"
+
+namespace cairn {
+
+// Puts a reader with an index around *reader, which holds `table`, and takes the bytes of index and filter out of the
+// properties that `table` keeps. Not OK, and *reader as it was, if the properties do not describe an index that fits.
+rocksdb::Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,
+                                   const std::shared_ptr<EctTableCounters>& counters, rocksdb::BlockBasedTable* table,
+                                   std::unique_ptr<rocksdb::TableReader>* reader);
+
+}  // namespace cairn

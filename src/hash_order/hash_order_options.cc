@@ -1,0 +1,50 @@
+#include "src/hash_order/hash_order_options.h"
+
+#include <cstdint>
+
+#include "rocksdb/comparator.h"
+#include "rocksdb/slice_transform.h"
+#include "src/hash_order/hash_order.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+// Neither set, nor what RocksDB writes into OPTIONS files when it is not set (30 days).
+bool IsAskedFor(uint64_t seconds) {
+  constexpr uint64_t kUnset = 0xfffffffffffffffe;
+  constexpr uint64_t kWhenUnset = 30 * 24 * 60 * 60;
+  return seconds != 0 && seconds != kUnset && seconds != kWhenUnset;
+}
+
+}  // namespace
+
+Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
+  if (options->prefix_extractor != nullptr) {
+    return Status::NotSupported("prefix_extractor", "keys of one prefix are not neighbours in hash order");
+  }
+  if (options->comparator != nullptr && options->comparator->timestamp_size() > 0) {
+    return Status::NotSupported("user-defined timestamps", "a store in hash order has none");
+  }
+  if (IsAskedFor(options->ttl) || IsAskedFor(options->periodic_compaction_seconds)) {
+    return Status::NotSupported(
+        "ttl and periodic_compaction_seconds",
+        "a store in hash order compacts by size only; use a compaction filter and a manual compaction");
+  }
+  options->ttl = 0;
+  options->periodic_compaction_seconds = 0;
+  return Status::OK();
+}
+
+Status CheckHashOrder(const rocksdb::ColumnFamilyOptions& options, const std::string& family) {
+  if (options.prefix_extractor == nullptr || HashOfComparator(options.comparator) == nullptr) return Status::OK();
+  return Status::NotSupported(
+      "prefix_extractor " + std::string(options.prefix_extractor->Name()) + " of column family " + family,
+      "its keys are in hash order, where those of one prefix are not neighbours, and scans of a prefix would miss "
+      "some: "
+      "set prefix_extractor=nullptr");
+}
+
+}  // namespace cairn

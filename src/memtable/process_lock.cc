@@ -1,0 +1,82 @@
+#include "src/memtable/process_lock.h"
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <set>
+
+namespace cairn {
+
+using rocksdb::Status;
+
+// Those of the process. Held over a fork, so that the child finds the set whole.
+struct ProcessLocks {
+  static ProcessLocks& All() {
+    static auto* const all = new ProcessLocks();
+    return *all;
+  }
+
+  std::mutex mutex;
+  std::set<ProcessLock*> locks;
+
+ private:
+  ProcessLocks() {
+    pthread_atfork([] { All().mutex.lock(); }, [] { All().mutex.unlock(); },
+                   [] {
+                     for (ProcessLock* lock : All().locks) {
+                       if (lock->fd_ >= 0) close(lock->fd_);
+                       lock->fd_ = -1;
+                     }
+                     All().mutex.unlock();
+                   });
+  }
+};
+
+ProcessLock::ProcessLock() {
+  ProcessLocks& all = ProcessLocks::All();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.locks.insert(this);
+}
+
+ProcessLock::~ProcessLock() {
+  ProcessLocks& all = ProcessLocks::All();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  all.locks.erase(this);
+  if (fd_ < 0) return;
+  // Closing alone would leave the lock to a child that was just made and has not closed its descriptor yet.
+  flock(fd_, LOCK_UN);
+  close(fd_);
+}
+
+Status ProcessLock::Acquire(const std::string& path, Kind kind) {
+  {
+    const std::lock_guard<std::mutex> lock(ProcessLocks::All().mutex);
+    fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd_ < 0) return Status::IOError("open " + path, strerror(errno));
+  }
+  const Status busy = Status::Busy(path, "is in use by another process or database");
+  constexpr int kAttempts = 1000;
+  for (int i = 0; flock(fd_, (kind == Kind::kShared ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0; ++i) {
+    if (errno != EWOULDBLOCK) return Status::IOError("lock " + path, strerror(errno));
+    // Who can share the lock knows that only readers have it, and waits for them.
+    if (kind == Kind::kShared || i == kAttempts || flock(fd_, LOCK_SH | LOCK_NB) != 0) return busy;
+    flock(fd_, LOCK_UN);
+    usleep(10000);
+  }
+  return Status::OK();
+}
+
+bool ProcessLock::IsOn(int fd) const {
+  struct stat locked = {};
+  struct stat other = {};
+  return fstat(fd_, &locked) == 0 && fstat(fd, &other) == 0 && locked.st_dev == other.st_dev &&
+         locked.st_ino == other.st_ino;
+}
+
+}  // namespace cairn

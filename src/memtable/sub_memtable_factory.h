@@ -1,0 +1,55 @@
+// The factory that RocksDB sees; include/cairn/memtable.h says what it is for.
+
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cairn/memtable.h"
+#include "rocksdb/memtablerep.h"
+#include "src/memtable/durable_factory.h"
+#include "src/memtable/segment_pool.h"
+
+namespace cairn {
+
+class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMemTableFactory {
+ public:
+  explicit SubMemTableFactory(const SubMemTableOptions& options = SubMemTableOptions());
+
+  static const char* kClassName() { return "cairn.SubMemTable"; }
+  static const char* kOptionsName() { return "cairn.SubMemTableOptions"; }  // GetOptions<SubMemTableOptions> takes it
+  const char* Name() const override { return kClassName(); }
+
+  rocksdb::Status PrepareOptions(const rocksdb::ConfigOptions& config) override;
+
+  using rocksdb::MemTableRepFactory::CreateMemTableRep;
+  rocksdb::MemTableRep* CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& comparator,
+                                          rocksdb::Allocator* allocator, const rocksdb::SliceTransform* transform,
+                                          rocksdb::Logger* logger) override;
+  rocksdb::MemTableRep* CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& comparator,
+                                          rocksdb::Allocator* allocator, const rocksdb::SliceTransform* transform,
+                                          rocksdb::Logger* logger, uint32_t column_family) override;
+
+  bool IsInsertConcurrentlySupported() const override { return true; }
+
+  // Durable memtables outside cairn::Open would not be durable.
+  rocksdb::Status ValidateOptions(const rocksdb::DBOptions& db_options,
+                                  const rocksdb::ColumnFamilyOptions& family_options) const override;
+  bool GetDurableSettings(DurableSettings* settings) const override;
+  bool HasPool() const override;
+  void UsePool(std::shared_ptr<DurablePool> pool) override;
+
+  // Made at the first use.
+  std::shared_ptr<SegmentPool> pool(rocksdb::Logger* logger) const;
+
+ private:
+  std::unique_ptr<Backing> MakeBacking(rocksdb::Logger* logger) const;
+
+  SubMemTableOptions options_;
+  mutable std::mutex mutex_;  // guards pool_ and durable_pool_
+  mutable std::shared_ptr<SegmentPool> pool_;
+  std::shared_ptr<DurablePool> durable_pool_;  // null: the pool is in plain memory
+};
+
+}  // namespace cairn

@@ -1,0 +1,906 @@
+#include "src/ordered/order_segment.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <utility>
+
+#include "src/util/bits.h"
+
+namespace cairn {
+
+namespace {
+
+constexpr size_t kHeaderBytes = 20;
+
+constexpr uint8_t kNumbersBody = 1;
+constexpr uint8_t kBranchesBody = 2;
+constexpr unsigned kBranches = UINT32_MAX;
+
+// Keys that are encoded and planned together, and the largest group of numbers.
+constexpr size_t kBatch = 1024;
+// Keys that a code is learnt from.
+constexpr size_t kLearntKeys = 4096;
+// What a code must make of the bits, to be worth its time.
+constexpr double kWorthwhile = 0.9;
+// The share of bits behind a branch that tell something, below which the plain code is no choice.
+constexpr double kTellingHead = 0.66;
+constexpr int kMostSplits = 12;
+constexpr size_t kLeastPlanned = 128;
+// A lookup walks over half of a group's branches.
+constexpr size_t kMostBranches = 128;
+constexpr size_t kLeastNumbers = 16;
+// An anchor is kept as what it does not share with every 16th.
+constexpr size_t kRestart = 16;
+// Of a branch no more bits are kept than this and the extra ones; what the keys behind share beyond them is one entry.
+constexpr unsigned kMostBranchBits = 96;
+// Bits of a group beside its entries: window, offset, anchor, header.
+constexpr double kNumbersOverhead = 300;
+constexpr double kBranchesOverhead = 260;
+
+void PutVarint(std::string* out, uint64_t v) {
+  for (; v >= 128; v >>= 7) out->push_back(static_cast<char>(v | 128));
+  out->push_back(static_cast<char>(v));
+}
+
+// Reads forward within bounds; a read beyond them fails for good.
+class Cursor {
+ public:
+  Cursor(const uint8_t* at, const uint8_t* end) : at_(at), end_(end) {}
+  uint64_t Varint() {
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64 && at_ < end_; shift += 7) {
+      const uint8_t byte = *at_++;
+      v |= uint64_t{byte & 127u} << shift;
+      if (byte < 128) return v;
+    }
+    failed_ = true;
+    return 0;
+  }
+  const uint8_t* Take(uint64_t size) {
+    if (failed_ || size > static_cast<uint64_t>(end_ - at_)) {
+      failed_ = true;
+      return nullptr;
+    }
+    const uint8_t* const taken = at_;
+    at_ += size;
+    return taken;
+  }
+  uint64_t left() const { return static_cast<uint64_t>(end_ - at_); }
+  bool failed() const { return failed_; }
+
+ private:
+  const uint8_t* at_;
+  const uint8_t* const end_;
+  bool failed_ = false;
+};
+
+// Elias's gamma code of v > 0.
+unsigned GammaBits(uint64_t v) { return 2 * BitWidth(v) - 1; }
+void PutGamma(BitWriter* out, uint64_t v) {
+  const unsigned width = BitWidth(v);
+  out->Put(0, width - 1);
+  out->Put(1, 1);
+  out->Put(v & LowMask(width - 1), width - 1);
+}
+// 0 if it is longer than any that is written.
+uint64_t ReadGamma(const uint8_t* base, uint64_t* at) {
+  const uint64_t bits = LoadBits(base, *at);
+  const unsigned zeros = (bits & LowMask(28)) == 0 ? 28 : static_cast<unsigned>(__builtin_ctzll(bits));
+  if (zeros == 28) return 0;
+  *at += 2 * zeros + 1;
+  return uint64_t{1} << zeros | (bits >> zeros >> 1 & LowMask(zeros));
+}
+
+void PutLabel(BitWriter* out, const KeyBits& key, uint64_t from, uint64_t bits) {
+  while (bits > 0) {
+    const unsigned take = bits < 32 ? static_cast<unsigned>(bits) : 32;
+    out->Put(key.Window(from) >> (64 - take), take);
+    from += take;
+    bits -= take;
+  }
+}
+
+// The bits of a bound: those of a target, up to some place, and others behind them; on the stack if they are few.
+class BoundBits {
+ public:
+  BoundBits(const KeyBits& prefix, uint64_t prefix_bits, size_t more_bits) {
+    const size_t bytes = (prefix_bits + more_bits) / 8 + 10 + kKeyBitsGuard;
+    if (bytes > sizeof(local_)) {
+      heap_.assign(bytes, '\0');
+      bytes_ = reinterpret_cast<uint8_t*>(heap_.data());
+    }
+    const size_t whole = prefix_bits / 8;
+    const size_t kept = std::min(whole, prefix.bytes);
+    memcpy(bytes_, prefix.data, kept);
+    memset(bytes_ + kept, 0, bytes - kept);
+    if (prefix_bits % 8 != 0) {
+      bytes_[whole] = static_cast<uint8_t>(prefix.Window(whole * 8) >> 56 & 0xff00u >> prefix_bits % 8);
+    }
+    size_ = prefix_bits;
+  }
+  BoundBits(const BoundBits&) = delete;
+  BoundBits& operator=(const BoundBits&) = delete;
+
+  // The `bits` (at most 64) high bits of v.
+  void Append(uint64_t v, unsigned bits) {
+    if (bits == 0) return;
+    if (bits < 64) v &= ~(~uint64_t{0} >> bits);
+    uint8_t* const at = bytes_ + size_ / 8;
+    const unsigned used = size_ % 8;
+    const uint64_t high = __builtin_bswap64(v >> used | uint64_t{at[0]} << 56);
+    memcpy(at, &high, sizeof(high));
+    at[8] = static_cast<uint8_t>(used == 0 ? 0 : v << (8 - used));
+    size_ += bits;
+  }
+  uint64_t size() const { return size_; }
+  KeyBits bits() const { return {bytes_, static_cast<size_t>((size_ + 7) / 8)}; }
+
+ private:
+  uint8_t local_[256];
+  std::string heap_;
+  uint8_t* bytes_ = local_;
+  uint64_t size_ = 0;
+};
+
+// A target's bits, on the stack if it is short.
+class EncodedKey {
+ public:
+  EncodedKey(const KeyCode& code, const char* key, size_t size) {
+    char* buffer = local_;
+    if (code.EncodedBytes(size) > sizeof(local_)) {
+      heap_.resize(code.EncodedBytes(size));
+      buffer = heap_.data();
+    }
+    bits_ = code.Encode(key, size, buffer);
+  }
+  const KeyBits& bits() const { return bits_; }
+
+ private:
+  char local_[280];
+  std::string heap_;
+  KeyBits bits_;
+};
+
+// The common prefix, in bits, of a key and bytes behind which there is no guard; size * 8 if the key has them all.
+uint64_t CommonWith(const KeyBits& key, size_t from, const uint8_t* bytes, size_t size) {
+  for (size_t at = 0; at < size; at += 8) {
+    const uint64_t x = key.Window((from + at) * 8);
+    uint64_t y = __builtin_bswap64(LoadU64(bytes + at));
+    if (size - at < 8) {
+      const uint64_t kept = ~(~uint64_t{0} >> (size - at) * 8);
+      y &= kept;
+      if (((x ^ y) & kept) == 0) break;
+    }
+    if (x != y) return std::min<uint64_t>(size * 8, at * 8 + static_cast<unsigned>(__builtin_clzll(x ^ y)));
+  }
+  return size * 8;
+}
+
+size_t CommonBytes(const char* a, size_t a_size, const char* b, size_t b_size) {
+  const size_t least = std::min(a_size, b_size);
+  size_t at = 0;
+  while (at < least && a[at] == b[at]) ++at;
+  return at;
+}
+
+class SegmentBuilder {
+ public:
+  SegmentBuilder(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes)
+      : keys_(keys), depth_(depth), start_bytes_(start_bytes) {}
+  std::string Build();
+  double error_sum() const { return error_sum_; }
+
+ private:
+  struct Group {
+    std::string anchor;  // without guard
+    uint64_t anchor_bits;
+    std::string body;
+  };
+  struct Piece {
+    size_t begin, end;
+    unsigned shift;  // of code numbers; kBranches for a group of branches
+  };
+  struct Plan {
+    double bits = 0;
+    double error = 0;  // sum over the entries
+    std::vector<Piece> pieces;
+  };
+
+  KeyBits BitsOf(size_t entry) const {
+    return {reinterpret_cast<const uint8_t*>(encoded_.data()) + starts_[entry],
+            starts_[entry + 1] - starts_[entry] - kKeyBitsGuard};
+  }
+  uint64_t FirstDifference(size_t begin, size_t end, size_t* at) const;
+  void LearnCode();
+  double PlannedBits(const KeyCode& code);
+  void EncodeBatch(size_t begin, size_t end);
+  void EmitBatch();
+  bool PlanNumbers(size_t begin, size_t end, Plan* plan) const;
+  void PlanBranches(size_t begin, size_t end, Plan* plan) const;
+  Plan MakePlan(size_t begin, size_t end, int splits) const;
+  void EmitNumbers(const Piece& segment);
+  void EmitBranches(size_t begin, size_t end);
+  void EmitGroup(size_t begin, uint64_t anchor_bits, std::string body);
+
+  const OrderKeys& keys_;
+  const OrderDepth depth_;
+  const size_t start_bytes_;
+  size_t shared_ = 0;  // first bytes that all keys have behind their prefix and that are known of the start
+  KeyCode code_;
+  double error_sum_ = 0;
+
+  // The batch as bits. common_[i] is what entry i has in common with the one before.
+  std::string encoded_;
+  std::vector<size_t> starts_;
+  std::vector<uint64_t> common_;
+  std::string previous_;  // the last key of the batch before, encoded
+
+  std::vector<Group> groups_;
+};
+
+// From keys that are spread over the segment, and where each leaves the one before.
+void SegmentBuilder::LearnCode() {
+  const size_t step = std::max<size_t>(4, keys_.size() / kLearntKeys);
+  std::vector<KeyCode::Sample> sample;
+  sample.reserve(keys_.size() / step + 1);
+  for (size_t i = 1; i < keys_.size(); i += step) {
+    const char* const key = keys_.key(i) + shared_;
+    const char* const before = keys_.key(i - 1) + shared_;
+    const size_t size = keys_.bytes(i) - shared_, before_size = keys_.bytes(i - 1) - shared_;
+    const size_t common = CommonBytes(before, before_size, key, size);
+    if (common == size) continue;
+    const unsigned other = common == before_size ? 0 : static_cast<uint8_t>(before[common]);
+    const unsigned differ = static_cast<uint8_t>(key[common]) ^ other;
+    sample.push_back({reinterpret_cast<const uint8_t*>(key), size, common, 8 - BitWidth(differ | 1)});
+  }
+  double head;
+  std::vector<KeyCode> codes = KeyCode::Learn(sample, keys_.size(), depth_.extra + 2, &head);
+  if (codes.empty()) return;
+  // Bits that are the same in most keys tell little, so the plain code's are not to be compared.
+  double least = head < kTellingHead ? HUGE_VAL : PlannedBits(code_) * kWorthwhile;
+  KeyCode* best = nullptr;
+  for (KeyCode& code : codes) {
+    const double bits = PlannedBits(code);
+    if (bits >= least) continue;
+    least = bits;
+    best = &code;
+  }
+  if (best != nullptr) code_ = std::move(*best);
+}
+
+// Per key, by a batch in the middle.
+double SegmentBuilder::PlannedBits(const KeyCode& code) {
+  const size_t size = std::clamp(keys_.size() / 8, std::min(keys_.size(), kLeastPlanned), kBatch);
+  const size_t begin = (keys_.size() - size) / 2;
+  KeyCode chosen = std::exchange(code_, code);
+  EncodeBatch(begin, begin + size);
+  const double bits = common_.empty() ? 0 : MakePlan(0, common_.size(), kMostSplits).bits;
+  code_ = std::move(chosen);
+  return bits / static_cast<double>(size) + static_cast<double>(code.bytes() * 8) / static_cast<double>(keys_.size());
+}
+
+// Makes keys the bits that a plan is made of, without those that have the bits of the key before.
+void SegmentBuilder::EncodeBatch(size_t begin, size_t end) {
+  size_t bytes = 0;
+  for (size_t i = begin; i < end; ++i) bytes += code_.EncodedBytes(keys_.bytes(i) - shared_);
+  if (encoded_.size() < bytes) encoded_.resize(bytes);
+  starts_.assign(1, 0);
+  common_.clear();
+  size_t at = 0;
+  KeyBits before;
+  bool has_before = !previous_.empty();
+  if (has_before) {
+    before = {reinterpret_cast<const uint8_t*>(previous_.data()), previous_.size() - kKeyBitsGuard};
+  }
+  for (size_t i = begin; i < end; ++i) {
+    const KeyBits key = code_.Encode(keys_.key(i) + shared_, keys_.bytes(i) - shared_, encoded_.data() + at);
+    const uint64_t common = has_before ? CommonBits(before, key) : 0;
+    if (common == UINT64_MAX) continue;
+    at += key.bytes + kKeyBitsGuard;
+    starts_.push_back(at);
+    common_.push_back(common);
+    before = key;
+    has_before = true;
+  }
+}
+
+uint64_t SegmentBuilder::FirstDifference(size_t begin, size_t end, size_t* at) const {
+  const auto least = std::min_element(common_.begin() + static_cast<ptrdiff_t>(begin) + 1,
+                                      common_.begin() + static_cast<ptrdiff_t>(end));
+  *at = static_cast<size_t>(least - common_.begin());
+  return *least;
+}
+
+// Cuts off as many bits as leaves the error within what evenly spread keys have.
+bool SegmentBuilder::PlanNumbers(size_t begin, size_t end, Plan* plan) const {
+  const size_t n = end - begin;
+  if (n < kLeastNumbers) return false;
+  size_t split;
+  const uint64_t prefix = FirstDifference(begin, end, &split);
+  std::vector<uint64_t> windows(n);
+  for (size_t i = 0; i < n; ++i) windows[i] = BitsOf(begin + i).Window(prefix);
+  const uint64_t range = windows.back() - windows.front();
+  // How many entries have a mean distance to their neighbours of about 2^i. Of evenly spread keys the mean of its
+  // inverse is 2 / distance, and a shift is right within a factor of sqrt(2).
+  uint32_t distances[65] = {};
+  for (size_t i = 0; i < n; ++i) {
+    const size_t low = i == 0 ? 0 : i - 1, high = std::min(n - 1, i + 1);
+    ++distances[BitWidth((windows[high] - windows[low]) / (high - low))];
+  }
+  const double count = static_cast<double>(n);
+  const double allowed = 2 * 1.7 * std::exp2(-depth_.precision) * count;
+  const double least_range = count * std::exp2(depth_.precision - 0.5);
+  int shift = 0;
+  while (shift < 63 && static_cast<double>(range >> (shift + 1)) >= least_range) ++shift;
+  // Entries whose neighbours are nearer than the shift, and 1 / distance of the others.
+  double near = 0, far = 0;
+  for (int width = 0; width <= 64; ++width) {
+    if (width <= shift) {
+      near += distances[width];
+    } else {
+      far += std::ldexp(distances[width], -width);
+    }
+  }
+  for (; shift >= 0; --shift) {
+    const double error = near + std::ldexp(far, shift) * std::sqrt(2);
+    near -= distances[shift];
+    far += std::ldexp(distances[shift], -shift);
+    if (error > allowed && shift != 0) continue;
+    const double numbers = static_cast<double>(range >> shift);
+    const double low_bits = std::max(0.0, std::floor(std::log2(numbers / count)));
+    plan->bits = count * (low_bits + 1) + numbers / std::exp2(low_bits) + kNumbersOverhead;
+    plan->error = error / 2;
+    plan->pieces.assign(1, {begin, end, static_cast<unsigned>(shift)});
+    return error <= allowed;
+  }
+  return false;
+}
+
+void SegmentBuilder::PlanBranches(size_t begin, size_t end, Plan* plan) const {
+  double bits = kBranchesOverhead * (1 + std::floor(static_cast<double>(end - begin) / kMostBranches));
+  size_t lost = 0;
+  uint64_t kept = UINT64_MAX;  // bits of the last entry
+  for (size_t i = begin; i < end; ++i) {
+    if (i > begin && common_[i] >= kept) {
+      ++lost;
+      continue;
+    }
+    const uint64_t next = i + 1 < common_.size() ? common_[i + 1] : 0;
+    const uint64_t rise = next > common_[i] ? std::min<uint64_t>(next - common_[i], kMostBranchBits) : 0;
+    kept = common_[i] + 1 + rise + depth_.extra;
+    bits += static_cast<double>(rise + depth_.extra + GammaBits(rise + 1));
+    if (rise == 0) bits += GammaBits(common_[i] - std::min(common_[i], next) + 1);
+  }
+  plan->bits = bits;
+  const double told = static_cast<double>(end - begin - lost);
+  plan->error = told * std::exp2(-static_cast<double>(depth_.extra) - 1) + 2.0 * static_cast<double>(lost);
+  plan->pieces.assign(1, {begin, end, kBranches});
+}
+
+SegmentBuilder::Plan SegmentBuilder::MakePlan(size_t begin, size_t end, int splits) const {
+  const size_t n = end - begin;
+  Plan numbers;
+  const bool even = PlanNumbers(begin, end, &numbers);
+  if (even && numbers.bits <= kNumbersOverhead + static_cast<double>(n) * (depth_.precision + 2.6)) return numbers;
+  Plan best;
+  PlanBranches(begin, end, &best);
+  if (even && numbers.bits < best.bits) best = numbers;
+  if (splits == 0 || n < 2 * kLeastNumbers) return best;
+  // Where the keys of two prefixes meet, say.
+  size_t middle;
+  FirstDifference(begin, end, &middle);
+  Plan both = MakePlan(begin, middle, splits - 1);
+  const Plan right = MakePlan(middle, end, splits - 1);
+  both.bits += right.bits;
+  both.error += right.error;
+  both.pieces.insert(both.pieces.end(), right.pieces.begin(), right.pieces.end());
+  return both.bits < best.bits ? both : best;
+}
+
+void SegmentBuilder::EmitBatch() {
+  const size_t n = common_.size();
+  if (n == 0) return;
+  const Plan plan = MakePlan(0, n, kMostSplits);
+  error_sum_ += plan.error;
+  for (size_t i = 0; i < plan.pieces.size();) {
+    Piece piece = plan.pieces[i++];
+    if (piece.shift != kBranches) {
+      EmitNumbers(piece);
+      continue;
+    }
+    while (i < plan.pieces.size() && plan.pieces[i].shift == kBranches) piece.end = plan.pieces[i++].end;
+    const size_t parts = (piece.end - piece.begin + kMostBranches - 1) / kMostBranches;
+    const size_t each = (piece.end - piece.begin + parts - 1) / parts;
+    for (size_t begin = piece.begin; begin < piece.end; begin += each) {
+      EmitBranches(begin, std::min(piece.end, begin + each));
+    }
+  }
+  previous_.assign(encoded_, starts_[n - 1], starts_[n] - starts_[n - 1]);
+}
+
+void SegmentBuilder::EmitGroup(size_t begin, uint64_t anchor_bits, std::string body) {
+  const KeyBits key = BitsOf(begin);
+  const size_t size = (anchor_bits + 7) / 8;
+  std::string anchor(size, '\0');
+  memcpy(anchor.data(), key.data, std::min(size, key.bytes));
+  if (size * 8 > anchor_bits) {
+    anchor.back() = static_cast<char>(static_cast<uint8_t>(anchor.back()) & 0xff << (size * 8 - anchor_bits));
+  }
+  groups_.push_back({std::move(anchor), anchor_bits, std::move(body)});
+}
+
+void SegmentBuilder::EmitNumbers(const Piece& segment) {
+  const size_t n = segment.end - segment.begin;
+  const unsigned shift = segment.shift;
+  size_t split;
+  const uint64_t prefix = FirstDifference(segment.begin, segment.end, &split);
+  const auto number = [&](size_t i) { return BitsOf(segment.begin + i).Window(prefix) >> shift; };
+  const uint64_t first = number(0);
+  const uint64_t universe = number(n - 1) - first;
+  const unsigned low_bits = universe / n == 0 ? 0 : Log2Floor(universe / n);
+  BitWriter low, high;
+  uint64_t zeros = 0;
+  for (size_t i = 0; i < n; ++i) {
+    const uint64_t value = number(i) - first;
+    low.Put(value & LowMask(low_bits), low_bits);
+    for (; zeros + 63 < value >> low_bits; zeros += 63) high.Put(0, 63);
+    const auto more = static_cast<unsigned>((value >> low_bits) - zeros);
+    high.Put(uint64_t{1} << more, more + 1);
+    zeros += more;
+  }
+  std::string body(1, static_cast<char>(kNumbersBody));
+  PutVarint(&body, n);
+  PutVarint(&body, prefix);
+  PutVarint(&body, high.size());
+  body.push_back(static_cast<char>(shift));
+  body.push_back(static_cast<char>(low_bits));
+  PutU64(&body, first);
+  low.AppendBytes(&body);
+  high.AppendBytes(&body);
+  EmitGroup(segment.begin, std::max(prefix + 64 - shift, common_[segment.begin] + 1), std::move(body));
+}
+
+void SegmentBuilder::EmitBranches(size_t begin, size_t end) {
+  const bool first_of_all = groups_.empty() && begin == 0;
+  const auto after = [this](size_t i) { return i + 1 < common_.size() ? common_[i + 1] : 0; };
+  // What leaves nothing before it leaves what comes behind.
+  uint64_t common = first_of_all ? after(begin) : common_[begin];
+  const uint64_t first_common = common;
+  uint64_t rise = after(begin) > common ? after(begin) - common : 0;
+  const uint64_t anchor_bits = common + 1 + rise + depth_.extra;
+  uint64_t kept = anchor_bits;
+  bool cut = false;
+  BitWriter bits;
+  size_t entries = 1;
+  for (size_t i = begin + 1; i < end; ++i) {
+    if (common_[i] >= kept) continue;
+    if (cut) {
+      PutGamma(&bits, kept - common_[i]);
+    } else if (rise == 0) {
+      PutGamma(&bits, common - common_[i] + 1);
+    }
+    common = common_[i];
+    rise = after(i) > common ? std::min<uint64_t>(after(i) - common, kMostBranchBits) : 0;
+    cut = rise == kMostBranchBits;
+    kept = common + 1 + rise + depth_.extra;
+    PutGamma(&bits, rise + 1);
+    PutLabel(&bits, BitsOf(i), common + 1, rise + depth_.extra);
+    ++entries;
+  }
+  std::string body(1, static_cast<char>(kBranchesBody));
+  PutVarint(&body, entries);
+  PutVarint(&body, first_common);
+  bits.AppendBytes(&body);
+  EmitGroup(begin, anchor_bits, std::move(body));
+}
+
+std::string SegmentBuilder::Build() {
+  const size_t last_key = keys_.size() - 1;
+  // All of the prefix is, since a start is cut off behind where the first two keys differ, at the earliest.
+  shared_ = std::min(start_bytes_ - keys_.prefix().size(),
+                     CommonBytes(keys_.key(0), keys_.bytes(0), keys_.key(last_key), keys_.bytes(last_key)));
+  LearnCode();
+  for (size_t begin = 0; begin < keys_.size(); begin += kBatch) {
+    EncodeBatch(begin, std::min(keys_.size(), begin + kBatch));
+    EmitBatch();
+  }
+  std::string first(code_.EncodedBytes(keys_.bytes(0) - shared_), '\0');
+  std::string last(code_.EncodedBytes(keys_.bytes(last_key) - shared_), '\0');
+  const uint64_t common =
+      CommonBits(code_.Encode(keys_.key(0) + shared_, keys_.bytes(0) - shared_, first.data()),
+                 code_.Encode(keys_.key(last_key) + shared_, keys_.bytes(last_key) - shared_, last.data()));
+  size_t prefix = common == UINT64_MAX ? 0 : common / 8;
+  for (const Group& group : groups_) prefix = std::min<size_t>(prefix, group.anchor_bits / 8);
+  std::string records, windows, offsets;
+  const std::string* restart = nullptr;
+  for (size_t i = 0; i < groups_.size(); ++i) {
+    const Group& group = groups_[i];
+    if (i % kRestart == 0) restart = &group.anchor;
+    size_t shared = 0;
+    if (i % kRestart != 0) {
+      shared = CommonBytes(restart->data() + prefix, restart->size() - prefix, group.anchor.data() + prefix,
+                           group.anchor.size() - prefix);
+    }
+    std::string window(group.anchor, prefix, 8);
+    window.resize(8);
+    PutU64(&windows, __builtin_bswap64(LoadU64(window.data())));
+    PutU32(&offsets, static_cast<uint32_t>(records.size()));
+    PutVarint(&records, shared);
+    PutVarint(&records, group.anchor_bits - prefix * 8);
+    records.append(group.anchor, prefix + shared, std::string::npos);
+    records += group.body;
+  }
+  std::string code;
+  code_.EncodeTo(&code);
+  std::string out;
+  out.reserve(kHeaderBytes + code.size() + prefix + windows.size() + offsets.size() + records.size() + kKeyBitsGuard);
+  PutU32(&out, static_cast<uint32_t>(groups_.size()));
+  PutU32(&out, static_cast<uint32_t>(keys_.prefix().size() + shared_));
+  PutU32(&out, static_cast<uint32_t>(prefix));
+  PutU32(&out, static_cast<uint32_t>(records.size()));
+  PutU32(&out, static_cast<uint32_t>(code.size()));
+  out += code;
+  out.append(groups_[0].anchor, 0, prefix);
+  out += windows;
+  out += offsets;
+  out += records;
+  out.append(kKeyBitsGuard, '\0');
+  return out;
+}
+
+}  // namespace
+
+void OrderKeys::Add(const char* key, size_t size) {
+  if (ends_.size() == 1) prefix_.assign(key, size);
+  const size_t common = CommonBytes(prefix_.data(), prefix_.size(), key, size);
+  // Less than there is, so that it seldom comes to this.
+  if (common < prefix_.size()) Shorten(ends_.size() == 2 ? common : common / 2);
+  bytes_.append(key + prefix_.size(), size - prefix_.size());
+  ends_.push_back(static_cast<uint32_t>(bytes_.size()));
+}
+
+void OrderKeys::Clear() {
+  prefix_.clear();
+  bytes_.clear();
+  ends_.assign(1, 0);
+}
+
+void OrderKeys::Shorten(size_t prefix) {
+  const std::string more = prefix_.substr(prefix);
+  std::string bytes;
+  std::vector<uint32_t> ends = {0};
+  for (size_t i = 0; i < size(); ++i) {
+    bytes += more;
+    bytes.append(key(i), this->bytes(i));
+    ends.push_back(static_cast<uint32_t>(bytes.size()));
+  }
+  prefix_.resize(prefix);
+  bytes_ = std::move(bytes);
+  ends_ = std::move(ends);
+}
+
+std::string EncodeOrderSegment(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes, double* error_sum) {
+  SegmentBuilder builder(keys, depth, start_bytes);
+  std::string bytes = builder.Build();
+  *error_sum += builder.error_sum();
+  return bytes;
+}
+
+// A group as it lies in the file. Positions are those of bits behind the segment's prefix.
+struct OrderSegment::Record {
+  const uint8_t* shared = nullptr;  // the first bytes of the anchor
+  size_t shared_bytes = 0;
+  const uint8_t* suffix = nullptr;  // and the others
+  size_t suffix_bytes = 0;
+  uint64_t anchor_bits = 0;
+  const uint8_t* body = nullptr;
+  const uint8_t* end = nullptr;
+};
+
+struct OrderSegment::Target {
+  const char* key;  // all of it
+  size_t size;
+  size_t least;  // bytes of a bound
+  KeyBits whole;
+  KeyBits rest;  // behind the segment's prefix
+  std::string* bound;
+};
+
+const char* OrderSegment::Open(const uint8_t* data, size_t size, const uint8_t* start, size_t start_bytes,
+                               unsigned extra) {
+  extra_ = extra;
+  shared_ = start;
+  if (size < kHeaderBytes + kKeyBitsGuard) return "shorter than its header";
+  groups_ = LoadU32(data);
+  shared_bytes_ = LoadU32(data + 4);
+  prefix_bytes_ = LoadU32(data + 8);
+  records_bytes_ = LoadU32(data + 12);
+  const size_t code = LoadU32(data + 16);
+  if (groups_ == 0) return "without keys";
+  if (shared_bytes_ > start_bytes) return "of an impossible prefix";
+  if (size != kHeaderBytes + code + prefix_bytes_ + groups_ * 12 + records_bytes_ + kKeyBitsGuard) {
+    return "of the wrong size";
+  }
+  const uint8_t* at = data + kHeaderBytes;
+  if (!code_.DecodeFrom(at, code)) return "of an impossible code of keys";
+  prefix_ = at + code;
+  windows_ = prefix_ + prefix_bytes_;
+  offsets_ = windows_ + groups_ * 8;
+  records_ = offsets_ + groups_ * 4;
+  for (size_t i = 0; i < groups_; ++i) {
+    if (i > 0 && LoadU64(windows_ + 8 * i) < LoadU64(windows_ + 8 * i - 8)) return "out of order";
+    Record record;
+    if (!ReadRecord(i, &record)) return "of impossible groups";
+  }
+  return nullptr;
+}
+
+bool OrderSegment::ReadRecord(size_t group, Record* record) const {
+  const size_t from = LoadU32(offsets_ + 4 * group);
+  const size_t to = group + 1 == groups_ ? records_bytes_ : LoadU32(offsets_ + 4 * group + 4);
+  if (from > to || to > records_bytes_) return false;
+  Cursor cursor(records_ + from, records_ + to);
+  record->shared_bytes = cursor.Varint();
+  record->anchor_bits = cursor.Varint();
+  const uint64_t anchor_bytes = record->anchor_bits / 8 + (record->anchor_bits % 8 != 0 ? 1 : 0);
+  if (cursor.failed() || record->shared_bytes > anchor_bytes) return false;
+  record->suffix_bytes = anchor_bytes - record->shared_bytes;
+  record->suffix = cursor.Take(record->suffix_bytes);
+  if (cursor.failed()) return false;
+  record->body = record->suffix + record->suffix_bytes;
+  record->end = records_ + to;
+  record->shared = records_;
+  if (record->shared_bytes == 0) return true;
+  if (group % kRestart == 0) return false;
+  Record restart;
+  if (!ReadRecord(group - group % kRestart, &restart)) return false;
+  record->shared = restart.suffix;
+  return record->shared_bytes <= restart.suffix_bytes;
+}
+
+// How many of the anchor's bits, in whole bytes, the target has.
+uint64_t OrderSegment::CommonWithAnchor(const KeyBits& target, const Record& record) const {
+  const uint64_t common = CommonWith(target, 0, record.shared, record.shared_bytes);
+  if (common != record.shared_bytes * 8) return common;
+  return common + CommonWith(target, record.shared_bytes, record.suffix, record.suffix_bytes);
+}
+
+bool OrderSegment::AnchorIsAbove(const KeyBits& target, size_t group) const {
+  Record record;
+  if (!ReadRecord(group, &record)) return false;
+  const uint64_t common = CommonWithAnchor(target, record);
+  return common < (record.shared_bytes + record.suffix_bytes) * 8 && target.Window(common) >> 63 == 0;
+}
+
+// The last group whose anchor is at or below the target; groups_ if there is none.
+size_t OrderSegment::GroupOf(const KeyBits& target) const {
+  const uint64_t window = target.Window(0);
+  // The first group whose window is above the target's.
+  size_t low = 0, high = groups_;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (LoadU64(windows_ + 8 * middle) > window) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  if (high == 0) return groups_;
+  if (LoadU64(windows_ + 8 * (high - 1)) < window) return high - 1;
+  // Groups of the same window.
+  const size_t end = high;
+  low = 0;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (LoadU64(windows_ + 8 * middle) < window) {
+      low = middle + 1;
+    } else {
+      high = middle;
+    }
+  }
+  high = end;
+  while (low < high) {
+    const size_t middle = (low + high) / 2;
+    if (AnchorIsAbove(target, middle)) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return high == 0 ? groups_ : high - 1;
+}
+
+// What a bound begins with and its bits are known. No key is above the target and below it.
+OrderAnswer OrderSegment::EndBound(const Target& target, const KeyBits& data, uint64_t bits) const {
+  std::string* const bound = target.bound;
+  bound->assign(target.key, shared_bytes_);
+  code_.Decode(data, bits, target.key + shared_bytes_, target.size - shared_bytes_, bound);
+  // A key that ends before its trailing bytes of 0 has the same bits and is smaller.
+  while (bound->size() > shared_bytes_ && bound->back() == '\0') bound->pop_back();
+  // What was decoded is exact to a part of a byte; what is above the target is not below the next one.
+  if (bound->compare(0, std::string::npos, target.key, target.size) <= 0) {
+    bound->assign(target.key, target.size);
+    bound->push_back('\0');
+  }
+  // No key is shorter than the shortest, so none lies between; and RocksDB may look at a prefix of the bound.
+  if (bound->size() < target.least) bound->resize(target.least);
+  return OrderAnswer::kBound;
+}
+
+OrderAnswer OrderSegment::BoundAt(size_t group, const Target& target) const {
+  if (group >= groups_) return OrderAnswer::kNone;
+  if (target.bound == nullptr) return OrderAnswer::kBound;
+  Record record;
+  if (!ReadRecord(group, &record)) return OrderAnswer::kHere;
+  std::string bits(reinterpret_cast<const char*>(prefix_), prefix_bytes_);
+  bits.append(reinterpret_cast<const char*>(record.shared), record.shared_bytes);
+  bits.append(reinterpret_cast<const char*>(record.suffix), record.suffix_bytes);
+  const size_t size = bits.size();
+  bits.append(kKeyBitsGuard, '\0');
+  return EndBound(target, {reinterpret_cast<const uint8_t*>(bits.data()), size},
+                  prefix_bytes_ * 8 + record.anchor_bits);
+}
+
+OrderAnswer OrderSegment::Find(const char* key, size_t size, size_t least, std::string* bound) const {
+  const int order = memcmp(key, shared_, std::min(size, shared_bytes_));
+  if (order > 0) return OrderAnswer::kNone;
+  if (order < 0 || size < shared_bytes_) {
+    if (bound == nullptr) return OrderAnswer::kBound;
+    bound->assign(reinterpret_cast<const char*>(shared_), shared_bytes_);
+    if (bound->size() < least) bound->resize(least);
+    return OrderAnswer::kBound;
+  }
+  const EncodedKey encoded(code_, key + shared_bytes_, size - shared_bytes_);
+  Target target{key, size, least, encoded.bits(), {}, bound};
+  const KeyBits& whole = target.whole;
+  const uint64_t in_prefix = CommonWith(whole, 0, prefix_, prefix_bytes_);
+  if (in_prefix < prefix_bytes_ * 8) {
+    return (whole.Window(in_prefix) >> 63) != 0 ? OrderAnswer::kNone : BoundAt(0, target);
+  }
+  static const uint8_t kNothing[kKeyBitsGuard] = {};
+  target.rest = {kNothing, 0};
+  if (whole.bytes > prefix_bytes_) target.rest = {whole.data + prefix_bytes_, whole.bytes - prefix_bytes_};
+  const size_t group = GroupOf(target.rest);
+  if (group == groups_) return BoundAt(0, target);
+  Record record;
+  if (!ReadRecord(group, &record) || record.body == record.end) return OrderAnswer::kHere;
+  const uint64_t common = CommonWithAnchor(target.rest, record);
+  bool beyond = false;
+  const OrderAnswer answer = *record.body == kNumbersBody ? FindNumber(target, record, common, &beyond)
+                                                          : FindBranch(target, record, common, &beyond);
+  return beyond ? BoundAt(group + 1, target) : answer;
+}
+
+OrderAnswer OrderSegment::FindNumber(const Target& target, const Record& record, uint64_t common, bool* beyond) const {
+  Cursor cursor(record.body + 1, record.end);
+  const uint64_t count = cursor.Varint();
+  const uint64_t prefix = cursor.Varint() - prefix_bytes_ * 8;
+  const uint64_t high_bits = cursor.Varint();
+  const uint8_t* const fixed = cursor.Take(10);
+  if (fixed == nullptr) return OrderAnswer::kHere;
+  const unsigned shift = fixed[0], low_bits = fixed[1];
+  const uint64_t first = LoadU64(fixed + 2);
+  if (count > kBatch || high_bits > cursor.left() * 8 || shift > 63 || low_bits > 48) return OrderAnswer::kHere;
+  const uint8_t* const low = cursor.Take((count * low_bits + 7) / 8);
+  const uint8_t* const high = cursor.Take((high_bits + 7) / 8);
+  if (high == nullptr) return OrderAnswer::kHere;
+  // The anchor is at or below the target: what has not the group's prefix is above all of it.
+  if (common < prefix) {
+    *beyond = true;
+    return OrderAnswer::kHere;
+  }
+  const uint64_t number = target.rest.Window(prefix) >> shift;
+  const uint64_t wanted = number - first;
+  if (wanted > number) return OrderAnswer::kHere;
+  const uint64_t wanted_high = wanted >> low_bits, wanted_low = wanted & LowMask(low_bits);
+  if (high_bits < count || wanted_high > high_bits - count) {
+    *beyond = true;
+    return OrderAnswer::kHere;
+  }
+  // Behind the zero number wanted_high lie the entries with these high bits.
+  uint64_t at = 0;
+  if (wanted_high > 0) {
+    uint64_t left = wanted_high - 1;
+    for (;; at += 64) {
+      if (at >= high_bits) return OrderAnswer::kHere;
+      const uint64_t zeros = ~LoadU64(high + at / 8);
+      const auto bits = static_cast<unsigned>(__builtin_popcountll(zeros));
+      if (left < bits) {
+        at += SelectInWord(zeros, static_cast<unsigned>(left)) + 1;
+        break;
+      }
+      left -= bits;
+    }
+  }
+  uint64_t index = at - wanted_high;
+  const auto is_one = [&](uint64_t bit) { return (high[bit >> 3] >> (bit & 7) & 1) != 0; };
+  const auto low_of = [&](uint64_t i) { return LoadBits(low, i * low_bits) & LowMask(low_bits); };
+  while (at < high_bits && index < count && is_one(at)) {
+    const uint64_t value = low_of(index);
+    if (value == wanted_low) return OrderAnswer::kHere;
+    if (value > wanted_low) break;
+    ++at;
+    ++index;
+  }
+  while (at < high_bits && !is_one(at)) ++at;
+  if (at >= high_bits || index >= count) {
+    *beyond = true;
+    return OrderAnswer::kHere;
+  }
+  const uint64_t found = first + ((at - index) << low_bits | low_of(index));
+  if (target.bound == nullptr) return OrderAnswer::kBound;
+  BoundBits bits(target.whole, prefix_bytes_ * 8 + prefix, 64);
+  bits.Append(found << shift, 64 - shift);
+  return EndBound(target, bits.bits(), bits.size());
+}
+
+OrderAnswer OrderSegment::FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const {
+  Cursor cursor(record.body + 1, record.end);
+  const uint64_t entries = cursor.Varint();
+  uint64_t shares = cursor.Varint() - prefix_bytes_ * 8;  // with the entry before
+  if (cursor.failed() || common >= record.anchor_bits) return OrderAnswer::kHere;
+  const uint64_t bits_end = cursor.left() * 8;
+  const uint8_t* const bits = cursor.Take(0);
+  uint64_t kept = record.anchor_bits;
+  // Of the first group's first entry nothing is known of the one before, and `shares` may exceed what is kept.
+  uint64_t rise = kept - shares - 1 - extra_;
+  bool cut = false;
+  uint64_t at = 0;
+  // The target is above the entry before, with which it has `common` bits in common.
+  for (uint64_t i = 1; i < entries; ++i) {
+    if (cut || rise == 0) {
+      const uint64_t down = ReadGamma(bits, &at);
+      if (down == 0) return OrderAnswer::kHere;
+      shares = cut ? kept - down : shares - (down - 1);
+    } else {
+      shares += rise;
+    }
+    const uint64_t coded = ReadGamma(bits, &at);
+    if (coded == 0 || coded - 1 > kMostBranchBits || at > bits_end || shares > record.anchor_bits + bits_end) {
+      return OrderAnswer::kHere;
+    }
+    rise = coded - 1;
+    cut = rise == kMostBranchBits;
+    const uint64_t label = at;
+    const uint64_t label_bits = rise + extra_;
+    at += label_bits;
+    if (at > bits_end) return OrderAnswer::kHere;
+    kept = shares + 1 + label_bits;
+    // It follows the entry before beyond the place where the target leaves that.
+    if (shares > common) continue;
+    bool above = shares < common;
+    // Both have a 1 where the target leaves the entry before.
+    if (!above) ++common;
+    for (uint64_t done = 0; !above && done < label_bits;) {
+      const unsigned take = static_cast<unsigned>(std::min<uint64_t>(32, label_bits - done));
+      const uint64_t here = LoadBits(bits, label + done) & LowMask(take);
+      const uint64_t wanted = target.rest.Window(shares + 1 + done) >> (64 - take);
+      if (here == wanted) {
+        done += take;
+        common = shares + 1 + done;
+        continue;
+      }
+      const uint64_t differ = here ^ wanted;
+      common = shares + 1 + done + take - BitWidth(differ);
+      above = here > wanted;
+      break;
+    }
+    if (!above && common >= kept) return OrderAnswer::kHere;
+    if (!above) continue;
+    if (target.bound == nullptr) return OrderAnswer::kBound;
+    // The target's bits up to where the entry leaves it, a 1, and the entry's own.
+    BoundBits bound(target.whole, prefix_bytes_ * 8 + shares, 1 + label_bits);
+    bound.Append(uint64_t{1} << 63, 1);
+    for (uint64_t done = 0; done < label_bits;) {
+      const unsigned take = static_cast<unsigned>(std::min<uint64_t>(32, label_bits - done));
+      bound.Append((LoadBits(bits, label + done) & LowMask(take)) << (64 - take), take);
+      done += take;
+    }
+    return EndBound(target, bound.bits(), bound.size());
+  }
+  *beyond = true;
+  return OrderAnswer::kHere;
+}
+
+}  // namespace cairn

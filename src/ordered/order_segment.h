@@ -1,0 +1,105 @@
+// A segment of an order filter: up to kMostSegmentKeys neighbouring keys, which share a code (key_code.h).
+//
+// Keys become bits, and are cut into groups. A group keeps of its keys
+//   - code numbers: the bits below the group's common prefix, cut off where the neighbours are far enough away, as an
+//     Elias-Fano sequence, where keys lie evenly; or
+//   - branches: of every key the bits from where it leaves the key before it to where the key behind leaves it, and
+//     some more, where keys lie unevenly.
+//
+// Invariants
+//   (1) The bits that a group keeps of a key are a prefix of the key's bits, so with 0 bits behind they are at or below
+//       it.
+//   (2) A group's anchor, its first key cut off, is above the last key of the group before.
+//   (3) A bound is above the target and at or below the segment's next key.
+//
+// Thread-safety: immutable.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "src/ordered/key_code.h"
+
+namespace cairn {
+
+enum class OrderAnswer {
+  kNone,   // no key is at or above the target
+  kBound,  // the next key is at or above the bound, which is above the target
+  kHere,   // there may be a key at the target, or so close above it that only the table can tell
+};
+
+// Keys in order, each once; what they begin with is held once.
+class OrderKeys {
+ public:
+  void Add(const char* key, size_t size);
+  void Clear();
+
+  size_t size() const { return ends_.size() - 1; }
+  // What all keys begin with, and what a key has behind it.
+  const std::string& prefix() const { return prefix_; }
+  const char* key(size_t i) const { return bytes_.data() + ends_[i]; }
+  size_t bytes(size_t i) const { return ends_[i + 1] - ends_[i]; }
+  std::string whole(size_t i) const { return prefix_ + bytes_.substr(ends_[i], bytes(i)); }
+  size_t all_bytes() const { return bytes_.size(); }
+  size_t memory() const { return prefix_.capacity() + bytes_.capacity() + ends_.capacity() * sizeof(uint32_t); }
+
+ private:
+  void Shorten(size_t prefix);
+
+  std::string prefix_;
+  std::string bytes_;
+  std::vector<uint32_t> ends_ = {0};
+};
+
+struct OrderDepth {
+  double precision;  // bits per key beyond Elias-Fano's two
+  unsigned extra;    // bits of a branch beyond those that tell a key from its neighbours
+};
+
+// There is at least one key. Adds the estimated number of keys that a target beside them is not told from. The first
+// `start_bytes` of the first key are kept elsewhere.
+std::string EncodeOrderSegment(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes, double* error_sum);
+
+class OrderSegment {
+ public:
+  // A view of the bytes, which must outlive it, as must the start, the first bytes of the first key. Null if all is
+  // well, otherwise what is wrong. Whatever the bytes are, no call of Find reads beyond them; only bytes that
+  // EncodeOrderSegment made give right answers.
+  const char* Open(const uint8_t* data, size_t size, const uint8_t* start, size_t start_bytes, unsigned extra);
+
+  // Replaces *bound, unless null, if the answer is kBound; it has at least `least` bytes, which no key has fewer of.
+  OrderAnswer Find(const char* key, size_t size, size_t least, std::string* bound) const;
+
+  size_t groups() const { return groups_; }
+  size_t memory() const { return sizeof(*this) + code_.memory(); }
+
+ private:
+  struct Record;
+  struct Target;
+
+  bool ReadRecord(size_t group, Record* record) const;
+  uint64_t CommonWithAnchor(const KeyBits& target, const Record& record) const;
+  bool AnchorIsAbove(const KeyBits& target, size_t group) const;
+  size_t GroupOf(const KeyBits& target) const;
+  OrderAnswer FindNumber(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
+  OrderAnswer FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
+  OrderAnswer BoundAt(size_t group, const Target& target) const;
+  OrderAnswer EndBound(const Target& target, const KeyBits& data, uint64_t bits) const;
+
+  size_t groups_ = 0;
+  unsigned extra_ = 0;
+  KeyCode code_;
+  const uint8_t* shared_ = nullptr;  // what all keys begin with
+  size_t shared_bytes_ = 0;
+  const uint8_t* prefix_ = nullptr;  // what all keys' bits behind that begin with, in whole bytes
+  size_t prefix_bytes_ = 0;
+  const uint8_t* windows_ = nullptr;  // 64 bits of each anchor behind the prefix
+  const uint8_t* offsets_ = nullptr;  // of each record
+  const uint8_t* records_ = nullptr;
+  size_t records_bytes_ = 0;
+};
+
+}  // namespace cairn

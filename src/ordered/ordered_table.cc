@@ -1,0 +1,224 @@
+#include "src/ordered/ordered_table.h"
+
+#include <cstdio>
+#include <unordered_map>
+#include <utility>
+
+#include "memory/arena.h"
+#include "monitoring/perf_context_imp.h"
+#include "monitoring/statistics_impl.h"
+#include "rocksdb/comparator.h"
+#include "rocksdb/utilities/options_type.h"
+#include "src/ordered/order_block.h"
+#include "src/ordered/ordered_builder.h"
+#include "src/ordered/ordered_iterator.h"
+#include "src/ordered/point_filter.h"
+#include "src/util/option_text.h"
+#include "table/block_based/block_based_table_reader.h"
+
+namespace cairn {
+
+namespace {
+
+using rocksdb::ReadOptions;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OrderFilterOptionTypes() {
+  static const auto* defaults = new OrderFilterOptions();
+  static const auto* types = new OptionTypes(WithoutDefaults(
+      {{"order_bits", {offsetof(OrderFilterOptions, order_bits), rocksdb::OptionType::kDouble}},
+       {"extra_order_bits", {offsetof(OrderFilterOptions, extra_order_bits), rocksdb::OptionType::kDouble}}},
+      defaults));
+  return *types;
+}
+
+class OrderedTableReader : public rocksdb::TableReader {
+ public:
+  OrderedTableReader(std::unique_ptr<rocksdb::TableReader> inner, const ReadOptions& read_options,
+                     const rocksdb::TableReaderOptions& options, uint64_t file_size, bool prefetch,
+                     std::shared_ptr<OrderedSeeks> seeks)
+      : inner_(std::move(inner)),
+        rep_(static_cast<const rocksdb::BlockBasedTable*>(inner_.get())->get_rep()),
+        place_(read_options, static_cast<rocksdb::BlockBasedTable*>(inner_.get()), file_size,
+               prefetch || options.level == 0, options.max_file_size_for_l0_meta_pin),
+        blocks_(static_cast<rocksdb::BlockBasedTable*>(inner_.get()), options.block_cache_tracer),
+        comparator_(options.internal_comparator.user_comparator()),
+        seeks_(std::move(seeks)) {}
+
+  rocksdb::InternalIterator* NewIterator(const ReadOptions& read_options,
+                                         const rocksdb::SliceTransform* prefix_extractor, rocksdb::Arena* arena,
+                                         bool skip_filters, rocksdb::TableReaderCaller caller,
+                                         size_t compaction_readahead_size, bool allow_unprepared_value) override {
+    if (!place_.exists() || !MayDefer(read_options, comparator_, caller, allow_unprepared_value)) {
+      return inner_->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller, compaction_readahead_size,
+                                 allow_unprepared_value);
+    }
+    const OrderedIterator::Table table{
+        inner_.get(), &blocks_, &read_options, prefix_extractor, arena, skip_filters, compaction_readahead_size};
+    if (arena == nullptr) return new OrderedIterator(table, &place_, seeks_.get());
+    return new (arena->AllocateAligned(sizeof(OrderedIterator))) OrderedIterator(table, &place_, seeks_.get());
+  }
+
+  Status Get(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
+             const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
+    if (!skip_filters && !MayHold(read_options, key, get_context)) return Status::OK();
+    return inner_->Get(read_options, key, get_context, prefix_extractor, skip_filters);
+  }
+  Status MultiGetFilter(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
+                        rocksdb::MultiGetContext::Range* range) override {
+    const Status s = inner_->MultiGetFilter(read_options, prefix_extractor, range);
+    for (auto it = range->begin(); s.ok() && it != range->end(); ++it) {
+      if (!OrderMayHold(read_options, it->ukey_without_ts)) range->SkipKey(it);
+    }
+    return s;
+  }
+  void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
+                const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
+    if (skip_filters) return inner_->MultiGet(read_options, range, prefix_extractor, skip_filters);
+    rocksdb::MultiGetContext::Range may_hold(*range, range->begin(), range->end());
+    for (auto it = may_hold.begin(); it != may_hold.end(); ++it) {
+      if (!MayHold(read_options, it->ikey, it->get_context)) may_hold.SkipKey(it);
+    }
+    if (!may_hold.empty()) inner_->MultiGet(read_options, &may_hold, prefix_extractor, skip_filters);
+  }
+  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
+    return inner_->NewRangeTombstoneIterator(read_options);
+  }
+  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(rocksdb::SequenceNumber read_seqno,
+                                                                       const Slice* timestamp) override {
+    return inner_->NewRangeTombstoneIterator(read_seqno, timestamp);
+  }
+  void Prepare(const Slice& target) override { inner_->Prepare(target); }
+  Status Prefetch(const ReadOptions& read_options, const Slice* begin, const Slice* end) override {
+    return inner_->Prefetch(read_options, begin, end);
+  }
+  uint64_t ApproximateOffsetOf(const ReadOptions& read_options, const Slice& key,
+                               rocksdb::TableReaderCaller caller) override {
+    return inner_->ApproximateOffsetOf(read_options, key, caller);
+  }
+  uint64_t ApproximateSize(const ReadOptions& read_options, const Slice& start, const Slice& end,
+                           rocksdb::TableReaderCaller caller) override {
+    return inner_->ApproximateSize(read_options, start, end, caller);
+  }
+  Status ApproximateKeyAnchors(const ReadOptions& read_options, std::vector<Anchor>& anchors) override {
+    return inner_->ApproximateKeyAnchors(read_options, anchors);
+  }
+  void SetupForCompaction() override { inner_->SetupForCompaction(); }
+  std::shared_ptr<const rocksdb::TableProperties> GetTableProperties() const override {
+    return inner_->GetTableProperties();
+  }
+  size_t ApproximateMemoryUsage() const override { return inner_->ApproximateMemoryUsage() + place_.bytes(); }
+  Status DumpTable(rocksdb::WritableFile* out_file) override { return inner_->DumpTable(out_file); }
+  Status VerifyChecksum(const ReadOptions& read_options, rocksdb::TableReaderCaller caller) override {
+    return inner_->VerifyChecksum(read_options, caller);
+  }
+  void MarkObsolete(uint32_t uncache_aggressiveness) override {
+    if (uncache_aggressiveness > 0) place_.Forget();
+    inner_->MarkObsolete(uncache_aggressiveness);
+  }
+
+ private:
+  // Whether there may be an entry of this internal key's user key: RocksDB's filter first, which takes one cache line,
+  // then the order filter, which sees most keys of which that one errs. RocksDB's reader asks its own once more where
+  // both say yes, and counts what comes of it.
+  bool MayHold(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context) {
+    using rocksdb::perf_context;  // the macros name them so
+    using rocksdb::perf_level;
+    using rocksdb::PerfContextByLevel;
+    using rocksdb::PerfLevel;
+    if (!HasOrder()) return true;
+    const rocksdb::BlockBasedTable::Rep& rep = *rep_;
+    const bool may = PointFilterMayHold(rep, read_options, key, get_context) &&
+                     OrderMayHold(read_options, rocksdb::ExtractUserKey(key));
+    if (!may) {
+      RecordTick(rep.ioptions.stats, rocksdb::BLOOM_FILTER_USEFUL);
+      PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, 1, rep.level);
+    }
+    return may;
+  }
+
+  // A file may be read with another comparator than it was written with: one that has timestamps, too.
+  bool HasOrder() const { return place_.exists() && comparator_ == rocksdb::BytewiseComparator(); }
+
+  bool OrderMayHold(const ReadOptions& read_options, const Slice& user_key) {
+    if (!HasOrder()) return true;
+    const OrderBlockPlace::Ref filter = place_.Acquire(read_options);
+    return !filter || filter->MayContain(user_key.data(), user_key.size());
+  }
+
+  const std::unique_ptr<rocksdb::TableReader> inner_;
+  const rocksdb::BlockBasedTable::Rep* const rep_;
+  OrderBlockPlace place_;
+  const BlockSource blocks_;
+  const rocksdb::Comparator* const comparator_;
+  const std::shared_ptr<OrderedSeeks> seeks_;
+};
+
+}  // namespace
+
+OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter)
+    : OrderedTableFactory(table, filter, OwnOptions::kInTexts) {}
+
+OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter,
+                                         OwnOptions own)
+    : BlockBasedTableFactory(table), filter_(filter), seeks_(std::make_shared<OrderedSeeks>()) {
+  if (own == OwnOptions::kInTexts) RegisterOptions("cairn.OrderFilter", &filter_, &OrderFilterOptionTypes());
+}
+
+bool OrderedTableFactory::IsInstanceOf(const std::string& name) const {
+  return name == kBlockBasedTableName() || BlockBasedTableFactory::IsInstanceOf(name);
+}
+
+std::string OrderedTableFactory::GetPrintableOptions() const {
+  char own[96];
+  snprintf(own, sizeof(own), "  order_bits: %g\n  extra_order_bits: %g\n", filter_.order_bits,
+           filter_.extra_order_bits);
+  return own + BlockBasedTableFactory::GetPrintableOptions();
+}
+
+Status OrderedTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
+                                            const rocksdb::ColumnFamilyOptions& cf_options) const {
+  const double bits = filter_.order_bits, extra = filter_.extra_order_bits;
+  if (bits != 0 && !(bits >= 2.5 && bits <= 20)) {
+    return Status::InvalidArgument("option order_bits of cairn.OrderedTable is " + std::to_string(bits),
+                                   "it may be 2.5 to 20, or 0");
+  }
+  if (!(extra >= 0 && extra <= 17)) {
+    return Status::InvalidArgument("option extra_order_bits of cairn.OrderedTable is " + std::to_string(extra),
+                                   "it may be 0 to 17");
+  }
+  return BlockBasedTableFactory::ValidateOptions(db_options, cf_options);
+}
+
+Status OrderedTableFactory::NewTableReader(const ReadOptions& read_options, const rocksdb::TableReaderOptions& options,
+                                           std::unique_ptr<rocksdb::RandomAccessFileReader>&& file, uint64_t file_size,
+                                           std::unique_ptr<rocksdb::TableReader>* reader,
+                                           bool prefetch_index_and_filter_in_cache) const {
+  std::unique_ptr<rocksdb::TableReader> inner;
+  Status status = BlockBasedTableFactory::NewTableReader(read_options, options, std::move(file), file_size, &inner,
+                                                         prefetch_index_and_filter_in_cache);
+  if (!status.ok()) return status;
+  *reader = std::make_unique<OrderedTableReader>(std::move(inner), read_options, options, file_size,
+                                                 prefetch_index_and_filter_in_cache, seeks_);
+  return status;
+}
+
+rocksdb::TableBuilder* OrderedTableFactory::NewTableBuilder(const rocksdb::TableBuilderOptions& options,
+                                                            rocksdb::WritableFileWriter* file) const {
+  const auto make = [this](const rocksdb::TableBuilderOptions& with_order, rocksdb::WritableFileWriter* to) {
+    return BlockBasedTableFactory::NewTableBuilder(with_order, to);
+  };
+  if (filter_.order_bits == 0 || options.internal_comparator.user_comparator() != rocksdb::BytewiseComparator()) {
+    return make(options, file);
+  }
+  const double extra = options.is_bottommost ? 0 : filter_.extra_order_bits;
+  return NewOrderedTableBuilder(filter_.order_bits + extra, options, file, make);
+}
+
+rocksdb::TableFactory* NewOrderedTableFactory(const rocksdb::BlockBasedTableOptions& table,
+                                              const OrderFilterOptions& filter) {
+  return new OrderedTableFactory(table, filter);
+}
+
+}  // namespace cairn

@@ -1,0 +1,37 @@
+#include "src/table/reader_charge.h"
+
+#include <string>
+
+#include "cache/typed_cache.h"
+
+namespace cairn {
+
+namespace {
+
+using Charge = rocksdb::PlaceholderCacheInterface<rocksdb::CacheEntryRole::kBlockBasedTableReader>;
+using Decision = rocksdb::CacheEntryRoleOptions::Decision;
+
+}  // namespace
+
+Decision ReaderChargeDecision(const rocksdb::BlockBasedTableOptions& options) {
+  const auto& overrides = options.cache_usage_options.options_overrides;
+  const auto found = overrides.find(rocksdb::CacheEntryRole::kBlockBasedTableReader);
+  return found == overrides.end() ? options.cache_usage_options.options.charged : found->second.charged;
+}
+
+ReaderCharge::~ReaderCharge() {
+  if (handle_ != nullptr) cache_->Release(handle_, true);
+}
+
+rocksdb::Status ReaderCharge::Take(const std::shared_ptr<rocksdb::Cache>& cache, const rocksdb::Slice& key,
+                                   size_t bytes, Decision decision) {
+  if (cache == nullptr || decision == Decision::kDisabled) return rocksdb::Status::OK();
+  cache_ = cache;
+  handle_ = cache->CreateStandalone(key, nullptr, Charge::GetHelper(), bytes, decision != Decision::kEnabled);
+  return handle_ != nullptr ? rocksdb::Status::OK()
+                            : rocksdb::Status::MemoryLimit(
+                                  "no room in the block cache for " + std::to_string(bytes) + " bytes of an open table",
+                                  "enlarge it, or set max_open_files");
+}
+
+}  // namespace cairn

@@ -1,0 +1,244 @@
+// cairn advise: reads the shape of a database and says which level sizes would write less.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/msls.h"
+#include "cairn/trie.h"
+#include "rocksdb/db.h"
+#include "rocksdb/metadata.h"
+#include "rocksdb/table_properties.h"
+#include "src/tools/arguments.h"
+#include "src/tools/commands.h"
+#include "src/tools/database.h"
+#include "src/tuner/model_options.h"
+#include "src/tuner/tuner_logic.h"
+
+namespace cairn {
+namespace {
+
+using msls::Design;
+using msls::Popularity;
+using msls::StoreShape;
+
+// What a memtable holds for an entry besides key and value: skip-list node, sequence number, lengths.
+constexpr double kMemtableEntryOverhead = 48;
+
+// What was found in the tables of a column family.
+struct Found {
+  double entries = 0, table_bytes = 0, raw_bytes = 0, keys = 0;
+  std::vector<double> level_bytes;  // from level 1
+  // Of the tables of level 0 but the oldest: the writes that went into them, and the keys that were left of those.
+  double level0_tables = 0, level0_writes = 0, level0_keys = 0;
+};
+
+// Every write took a sequence number, also those of which nothing is left: a table stands for those from the last of
+// the table before it, which the oldest has not.
+void LookAtLevel0(const rocksdb::LevelMetaData& level, Found* found) {
+  std::vector<std::pair<uint64_t, uint64_t>> tables;
+  for (const rocksdb::SstFileMetaData& file : level.files) tables.emplace_back(file.largest_seqno, file.num_entries);
+  std::sort(tables.begin(), tables.end());
+  for (size_t i = 1; i < tables.size(); i++) {
+    found->level0_tables++;
+    found->level0_writes += static_cast<double>(tables[i].first - tables[i - 1].first);
+    found->level0_keys += static_cast<double>(tables[i].second);
+  }
+}
+
+rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found* found) {
+  rocksdb::TablePropertiesCollection tables;
+  rocksdb::Status s = db->GetPropertiesOfAllTables(family, &tables);
+  if (!s.ok()) return s;
+  for (const auto& [name, properties] : tables) {
+    found->entries += static_cast<double>(properties->num_entries);
+    found->raw_bytes += static_cast<double>(properties->raw_key_size + properties->raw_value_size);
+  }
+  rocksdb::ColumnFamilyMetaData metadata;
+  db->GetColumnFamilyMetaData(family, &metadata);
+  for (const rocksdb::LevelMetaData& level : metadata.levels) {
+    found->table_bytes += static_cast<double>(level.size);
+    if (level.level == 0) LookAtLevel0(level, found);
+    if (level.level > 0) found->level_bytes.push_back(static_cast<double>(level.size));
+  }
+  while (!found->level_bytes.empty() && found->level_bytes.back() == 0) found->level_bytes.pop_back();
+  // Each key lies once in the deepest level, and newer versions of it above: the deepest level counts the keys, unless
+  // most of the data has not got there yet.
+  double deepest = 0;
+  for (double bytes : found->level_bytes) deepest = std::max(deepest, bytes);
+  const double bytes_per_entry = found->entries > 0 ? found->table_bytes / found->entries : 0;
+  found->keys = bytes_per_entry > 0 ? (deepest > 0 ? deepest : found->table_bytes) / bytes_per_entry : 0;
+  return s;
+}
+
+// The store that the options describe. A message if the model has none for them.
+std::string Describe(const rocksdb::Options& options, const Found& found, StoreShape* store) {
+  TrieOptions trie;
+  const double item_bytes = std::max(1.0, found.table_bytes / found.entries);
+  if (IsTrie(options, &trie)) {
+    *store = StoreShape::Default(Design::kTrie);
+    SetTrieShape(trie, found.raw_bytes, found.table_bytes, store);
+  } else if (options.compaction_style == rocksdb::kCompactionStyleUniversal) {
+    *store = StoreShape::Default(Design::kUniversal);
+    store->size_ratio_percent = static_cast<int>(options.compaction_options_universal.size_ratio);
+    store->min_merge_width = std::max(2, static_cast<int>(options.compaction_options_universal.min_merge_width));
+    store->max_size_amplification_percent =
+        static_cast<int>(std::min(options.compaction_options_universal.max_size_amplification_percent, 1000000u));
+    store->level0_trigger = std::max(2, options.level0_file_num_compaction_trigger);
+  } else if (options.compaction_style == rocksdb::kCompactionStyleLevel) {
+    *store = StoreShape::Default(Design::kRocksDB);
+    store->pick = PickOf(options.compaction_pri);
+    store->level0_trigger = std::max(1, options.level0_file_num_compaction_trigger);
+    store->file_bytes = std::max(item_bytes, static_cast<double>(options.target_file_size_base));
+    store->dynamic_level_bytes = options.level_compaction_dynamic_level_bytes;
+    store->level_base_bytes = static_cast<double>(options.max_bytes_for_level_base);
+    store->level_multiplier = std::max(1.01, options.max_bytes_for_level_multiplier);
+    if (!store->dynamic_level_bytes && !AppendLevelTargets(options, found.keys * item_bytes, &store->level_bytes)) {
+      return "its level sizes do not grow from level to level";
+    }
+  } else {
+    return "its compaction style is neither level nor universal, and it is no trie";
+  }
+  store->item_bytes = item_bytes;
+  const double raw = found.raw_bytes / found.entries + kMemtableEntryOverhead;
+  const double buffers = std::max(1, options.min_write_buffer_number_to_merge);
+  store->write_buffer_bytes =
+      std::max(item_bytes, static_cast<double>(options.write_buffer_size) * buffers / raw * item_bytes);
+  return "";
+}
+
+std::string Mega(double bytes) {
+  char text[32];
+  snprintf(text, sizeof(text), "%.1f MB", bytes / 1e6);
+  return text;
+}
+
+int RunAdvise(int argc, char** argv) {
+  Arguments arguments(
+      "advise",
+      "Reads the shape of a database (options, level sizes, item size, number of keys) and says by the model how much\n"
+      "it writes and which options would make it write less. Changes nothing; the database may be in use. How popular\n"
+      "keys are is read off the tables of level 0, if there are two or more and no other column family; say it better\n"
+      "with --zipf or --histogram.");
+  std::string path, family_name = "default", histogram;
+  double zipf = 0;
+  msls::OptimizeOptions limits;
+  bool json = false;
+  arguments.Positional("DB", &path, "the database's directory");
+  arguments.Text("column-family", &family_name, "NAME", "the column family to look at");
+  arguments.Number("zipf", &zipf, "skew of the popularity of written keys; 0: uniform", 0, 8);
+  arguments.Text("histogram", &histogram, "FILE", "popularity as lines `weight` or `weight keys`; in place of --zipf");
+  arguments.Number("max-space", &limits.max_space_amplification, "bytes kept for each live byte; 0: no limit", 0, 1e6);
+  arguments.Integer("min-levels", &limits.min_levels, "least number of levels without level 0; 0: as it is", 0, 20);
+  arguments.Integer("max-levels", &limits.max_levels, "most levels without level 0; 0: as it is", 0, 20);
+  arguments.Switch("json", &json, "print one JSON object");
+  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+
+  std::unique_ptr<Database> database;
+  auto fail = [&path](const std::string& message) {
+    fprintf(stderr, "cairn advise: %s: %s\n", path.c_str(), message.c_str());
+    return kExitFailure;
+  };
+  const rocksdb::Status opened = Database::OpenForReading(path, &database);
+  if (!opened.ok()) return fail(opened.ToString());
+  rocksdb::ColumnFamilyHandle* family = database->Find(family_name);
+  if (family == nullptr) return fail("There is no column family \"" + family_name + "\".");
+  Found found;
+  const rocksdb::Status looked = Look(database->db(), family, &found);
+  if (!looked.ok()) return fail(looked.ToString());
+  if (found.entries < 1 || found.keys < 2) return fail("It holds no tables yet; there is nothing to go by.");
+  StoreShape store;
+  const std::string unknown = Describe(database->db()->GetOptions(family), found, &store);
+  if (!unknown.empty()) return fail("There is no model for it: " + unknown + ".");
+
+  const auto start = std::chrono::steady_clock::now();
+  Popularity popularity;
+  std::string source = "given";
+  if (histogram.empty() && !arguments.Given("zipf")) {
+    // Other column families take sequence numbers, too, and would make keys look popular.
+    const bool seen = found.level0_tables > 0 && database->families().size() == 1;
+    source = seen ? "level 0" : "assumed";
+    if (seen) {
+      zipf =
+          EstimateSkew(found.keys, found.level0_writes / found.level0_tables, found.level0_keys / found.level0_tables);
+    }
+  }
+  msls::Status s = histogram.empty() ? Popularity::Zipf(found.keys, zipf, &popularity)
+                                     : Popularity::HistogramFromFile(histogram, &popularity);
+  msls::Optimum optimum;
+  if (s.ok() && limits.max_space_amplification == 0) {
+    // Unless told otherwise, the advice does not trade away much space.
+    msls::Report now;
+    s = Model(store, popularity, &now);
+    limits.max_space_amplification = std::max(1.25, now.space_amplification);
+  }
+  if (s.ok()) s = Optimize(store, popularity, limits, &optimum);
+  if (!s.ok()) return fail(s.message());
+  std::vector<std::pair<std::string, std::string>> options;
+  (void)RocksDBOptions(optimum.store, popularity, &options);  // a trie has none
+  const double gain = 1 - optimum.after.write_amplification / optimum.before.write_amplification;
+
+  if (json) {
+    nlohmann::ordered_json out;
+    out["design"] = msls::DesignName(store.design);
+    out["keys"] = std::llround(found.keys);
+    out["item_bytes"] = store.item_bytes;
+    out["items_per_flush"] = store.write_buffer_bytes / store.item_bytes;
+    out["level_bytes"] = found.level_bytes;
+    out["popularity"] = popularity.name();
+    out["popularity_source"] = source;
+    out["write_amplification"] = optimum.before.write_amplification;
+    out["advised_write_amplification"] = optimum.after.write_amplification;
+    out["space_amplification"] = optimum.before.space_amplification;
+    out["advised_space_amplification"] = optimum.after.space_amplification;
+    out["breakdown"] = nlohmann::ordered_json::array();
+    for (const msls::WriteCost& step : optimum.before.breakdown) {
+      out["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
+    }
+    for (double items : optimum.before.level_items)
+      out["level_sizes"].push_back(std::llround(items * store.item_bytes));
+    for (double items : optimum.after.level_items) {
+      out["advised_level_sizes"].push_back(std::llround(items * store.item_bytes));
+    }
+    out["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    out["options"] = nlohmann::ordered_json::object();
+    for (const auto& option : options) out["options"][option.first] = option.second;
+    printf("%s\n", out.dump(2).c_str());
+    return kExitOk;
+  }
+  printf("%s, %s: about %.0f keys of %.0f B in tables, %.0f to a flush, popularity %s (%s)\n", path.c_str(),
+         msls::DesignName(store.design), found.keys, store.item_bytes, store.write_buffer_bytes / store.item_bytes,
+         popularity.name().c_str(), source == "level 0" ? "by the tables of level 0" : source.c_str());
+  for (size_t l = 0; l < found.level_bytes.size(); l++) {
+    if (found.level_bytes[l] > 0) printf("  level %zu holds %s\n", l + 1, Mega(found.level_bytes[l]).c_str());
+  }
+  printf(
+      "In the steady state it writes %.2f bytes for each byte put in, the log included, and keeps %.2f for each live "
+      "byte.\n",
+      optimum.before.write_amplification, optimum.before.space_amplification);
+  if (gain < 0.01) {
+    printf("No other shape within the limits writes 1 %% less. Leave it as it is.\n");
+    return kExitOk;
+  }
+  printf("This would write %.2f (%.1f %% less) and keep %.2f:\n", optimum.after.write_amplification, 100 * gain,
+         optimum.after.space_amplification);
+  if (store.design == Design::kTrie) {
+    const double space_bound = msls::SpaceBoundInItems(optimum.store.space_bound, found.table_bytes, found.raw_bytes);
+    printf("  %s\n", TrieShapeText(optimum.store, space_bound).c_str());
+  }
+  for (const auto& option : options) {
+    if (option.first != "write_buffer_size" && option.first != "num_levels")
+      printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
+  }
+  return kExitOk;
+}
+
+const CommandRegistration kAdvise("advise", "Say which level sizes would make a database write less", RunAdvise);
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,220 @@
+// cairn model, simulate and optimize as programs: what they print, and that bad input is refused with a message that
+// helps.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "rocksdb/db.h"
+#include "rocksdb/utilities/options_util.h"
+#include "src/tools/run_program.h"
+
+namespace cairn {
+namespace {
+
+ProgramResult Cairn(std::vector<std::string> words) {
+  words.insert(words.begin(), ProgramPath("cairn"));
+  return RunProgram(words);
+}
+
+nlohmann::json CairnJson(std::vector<std::string> words) {
+  words.push_back("--json");
+  const ProgramResult result = Cairn(words);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  return nlohmann::json::parse(result.out, nullptr, false);
+}
+
+TEST(CairnMslsTest, ModelPrintsTheTableOfTheThesis) {
+  const nlohmann::json json = CairnJson({"model", "--design=leveldb", "--keys=100M", "--item-bytes=1000"});
+  EXPECT_NEAR(json["write_amplification"], 25.82, 0.02);
+  EXPECT_EQ(json["breakdown"].size(), 7u);
+  EXPECT_EQ(json["breakdown"][2]["name"], "level-0 to 1");
+  EXPECT_NEAR(json["breakdown"][2]["value"], 1.62, 0.01);
+  EXPECT_EQ(json["level_sizes"][0], 10485760);
+  EXPECT_TRUE(json["seconds"].is_number());
+}
+
+TEST(CairnMslsTest, EveryDesignAndAHistogram) {
+  const std::string path = ::testing::TempDir() + "/cairn_msls_test_histogram";
+  std::ofstream(path) << "1000 100\n10 100000\n1 1000000\n";
+  for (const char* design : {"leveldb", "rocksdb", "universal", "cola", "samt", "silt", "trie"}) {
+    const std::string flag = std::string("--design=") + design;
+    EXPECT_GT(CairnJson({"model", flag, "--histogram", path})["write_amplification"], 1) << design;
+    const nlohmann::json json = CairnJson({"simulate", flag, "--keys=100K", "--zipf=0.9", "--write-buffer=500K",
+                                           "--hash-store-slots=1000", "--requests=300K"});
+    EXPECT_GT(json["write_amplification"], 1) << design;
+    EXPECT_EQ(json["keys"], 100000);
+  }
+  remove(path.c_str());
+}
+
+TEST(CairnMslsTest, UnusualButLegal) {
+  for (const char* keys : {"1", "2", "1000000000000", "1T"}) {
+    const nlohmann::json json = CairnJson({"model", std::string("--keys=") + keys});
+    EXPECT_GE(json["write_amplification"], 1) << keys;
+  }
+  EXPECT_EQ(CairnJson({"model", "--keys=1T"})["keys"], 1e12);
+  double last = 100;
+  for (const char* skew : {"0.999999", "1", "1.000001", "1.5", "8"}) {
+    const double now = CairnJson({"model", std::string("--zipf=") + skew})["write_amplification"];
+    EXPECT_LE(now, last + 1e-6) << skew;
+    last = now;
+  }
+  const std::string path = ::testing::TempDir() + "/cairn_msls_test_one_bin";
+  std::ofstream(path) << "# one bin\n7 1000000\n";
+  EXPECT_NEAR(CairnJson({"model", "--histogram", path})["write_amplification"].get<double>(),
+              CairnJson({"model", "--keys=1M"})["write_amplification"].get<double>(), 1e-6);
+  remove(path.c_str());
+}
+
+TEST(CairnMslsTest, PlotIsAnSvg) {
+  const std::string path = ::testing::TempDir() + "/cairn_msls_test.svg";
+  ASSERT_EQ(Cairn({"model", "--plot", path}).exit_code, 0);
+  std::stringstream text;
+  text << std::ifstream(path).rdbuf();
+  EXPECT_EQ(text.str().compare(0, 4, "<svg"), 0);
+  EXPECT_NE(text.str().find("Zipf 0.99"), std::string::npos);
+  EXPECT_EQ(text.str().find("nan"), std::string::npos);
+  remove(path.c_str());
+  EXPECT_EQ(Cairn({"model", "--plot", "/no/such/folder/x.svg"}).exit_code, 1);
+}
+
+TEST(CairnMslsTest, RocksDBTakesTheOptionsFile) {
+  const std::string path = ::testing::TempDir() + "/cairn_msls_test_OPTIONS";
+  const nlohmann::json json = CairnJson({"optimize", "--keys=50M", "--options-file", path});
+  EXPECT_LT(json["write_amplification"], json["before"]["write_amplification"]);
+  rocksdb::DBOptions db_options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  const rocksdb::Status s = rocksdb::LoadOptionsFromFile(rocksdb::ConfigOptions(), path, &db_options, &families);
+  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_EQ(families.size(), 1u);
+  const rocksdb::ColumnFamilyOptions& options = families[0].options;
+  EXPECT_FALSE(options.level_compaction_dynamic_level_bytes);
+  EXPECT_EQ(options.max_bytes_for_level_base, json["level_sizes"][0]);
+  EXPECT_EQ(options.compaction_pri, rocksdb::kMinOverlappingRatio);
+
+  // And opens a database with them.
+  rocksdb::Options all(db_options, options);
+  all.create_if_missing = true;
+  const std::string db_path = ::testing::TempDir() + "/cairn_msls_test_db";
+  ASSERT_TRUE(rocksdb::DestroyDB(db_path, all).ok());
+  rocksdb::DB* db = nullptr;
+  const rocksdb::Status opened = rocksdb::DB::Open(all, db_path, &db);
+  ASSERT_TRUE(opened.ok()) << opened.ToString();
+  // The part that is dynamic can also be set on a live database.
+  std::unordered_map<std::string, std::string> live;
+  for (const char* name :
+       {"max_bytes_for_level_base", "max_bytes_for_level_multiplier", "max_bytes_for_level_multiplier_additional"}) {
+    live[name] = json["rocksdb_options"][name];
+  }
+  const rocksdb::Status set = db->SetOptions(live);
+  EXPECT_TRUE(set.ok()) << set.ToString();
+  delete db;
+  ASSERT_TRUE(rocksdb::DestroyDB(db_path, all).ok());
+  remove(path.c_str());
+}
+
+TEST(CairnMslsTest, AdviseReadsADatabase) {
+  const std::string path = ::testing::TempDir() + "/cairn_msls_test_advise";
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 1 << 20;
+  options.max_bytes_for_level_base = 4 << 20;
+  options.target_file_size_base = 1 << 20;
+  options.compression = rocksdb::kNoCompression;
+  ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
+  EXPECT_EQ(Cairn({"advise", path}).exit_code, 1);
+  rocksdb::DB* db = nullptr;
+  ASSERT_TRUE(rocksdb::DB::Open(options, path, &db).ok());
+  const int kKeys = 400000;
+  for (int i = 0; i < kKeys; i++) {
+    char key[20];
+    snprintf(key, sizeof(key), "%016x", static_cast<unsigned>(i) * 2654435761u);
+    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, std::string(84, static_cast<char>(i))).ok());
+  }
+  ASSERT_TRUE(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
+  delete db;
+  const nlohmann::json json = CairnJson({"advise", path});
+  EXPECT_EQ(json["design"], "rocksdb");
+  EXPECT_NEAR(json["keys"].get<double>(), kKeys, 0.01 * kKeys);
+  EXPECT_NEAR(json["item_bytes"].get<double>(), 100, 10);
+  EXPECT_LE(json["advised_write_amplification"], json["write_amplification"]);
+  EXPECT_LE(json["advised_space_amplification"], 1.2501);
+  EXPECT_LT(CairnJson({"advise", path, "--zipf=0.99"})["write_amplification"], json["write_amplification"]);
+  double sum = 0;
+  for (const auto& step : json["breakdown"]) sum += step["value"].get<double>();
+  EXPECT_NEAR(sum, json["write_amplification"].get<double>(), 1e-6);
+  EXPECT_FALSE(json["level_sizes"].empty());
+  EXPECT_GE(json["seconds"].get<double>(), 0);
+  EXPECT_EQ(json["popularity_source"], "assumed");  // level 0 is empty
+  EXPECT_EQ(CairnJson({"advise", path, "--zipf=0.5"})["popularity_source"], "given");
+  EXPECT_EQ(Cairn({"advise", path}).exit_code, 0);
+  for (const char* bad : {"--zipf=nan", "--zipf=-1", "--max-space=nan", "--min-levels=-1"}) {
+    const ProgramResult result = Cairn({"advise", path, bad});
+    EXPECT_EQ(result.exit_code, 2) << bad;
+    EXPECT_NE(result.err.find(std::string(bad).substr(2, 4)), std::string::npos) << result.err;
+  }
+  const ProgramResult no_file = Cairn({"advise", path, "--histogram=/no/such/file"});
+  EXPECT_NE(no_file.exit_code, 0);
+  EXPECT_NE(no_file.err.find("/no/such/file"), std::string::npos) << no_file.err;
+
+  // In use, by this process, with updates of few keys lying in level 0: they are seen to be popular.
+  options.level0_file_num_compaction_trigger = 100;
+  ASSERT_TRUE(rocksdb::DB::Open(options, path, &db).ok());
+  for (int i = 0; i < 60000; i++) {
+    char key[20];
+    snprintf(key, sizeof(key), "%016x", static_cast<unsigned>(i % 1000) * 2654435761u);
+    ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), key, std::string(84, static_cast<char>(i))).ok());
+  }
+  ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
+  const nlohmann::json live = CairnJson({"advise", path});
+  EXPECT_EQ(live["popularity_source"], "level 0");
+  EXPECT_NE(live["popularity"], "uniform");
+  EXPECT_LT(live["write_amplification"], json["write_amplification"]);
+  delete db;
+  EXPECT_EQ(Cairn({"advise", path, "--container-family=none"}).exit_code, 1);
+  ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
+}
+
+TEST(CairnMslsTest, BadInputIsRefused) {
+  const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+      {{"--keys=0"}, "keys"},
+      {{"--keys=nan"}, "keys"},
+      {{"--keys=-3"}, "keys"},
+      {{"--keys=10^12"}, "keys"},
+      {{"--item-bytes=nan"}, "item-bytes"},
+      {{"--item-bytes=1e300"}, "item-bytes"},
+      {{"--zipf=inf"}, "zipf"},
+      {{"--level-sizes=nan"}, "level-sizes"},
+      {{"--level-sizes=256M,256M"}, "level 2"},
+      {{"--histogram=/"}, "Histogram file /"},
+      {{"--zipf=-0.5"}, "zipf"},
+      {{"--zipf=nan"}, "zipf"},
+      {{"--item-bytes=0"}, "item-bytes"},
+      {{"--design=btree"}, "design"},
+      {{"--level-sizes=256M,128M"}, "level 2"},
+      {{"--level-sizes=256M,,"}, "level-sizes"},
+      {{"--level-sizes=1G", "--dynamic-level-bytes"}, "dynamic_level_bytes"},
+      {{"--level-sizes=100T"}, "smaller than the data"},
+      {{"--histogram=/no/such/file"}, "/no/such/file"},
+      {{"--write-buffer=0"}, "write-buffer"},
+      {{"--compaction-pri=kBest"}, "compaction-pri"},
+  };
+  for (const char* command : {"model", "simulate", "optimize"}) {
+    for (const auto& one : cases) {
+      std::vector<std::string> words = {command};
+      words.insert(words.end(), one.first.begin(), one.first.end());
+      const ProgramResult result = Cairn(words);
+      EXPECT_EQ(result.exit_code, 2) << command << " " << one.first[0];
+      EXPECT_NE(result.err.find(one.second), std::string::npos) << command << " " << one.first[0] << ": " << result.err;
+    }
+  }
+  EXPECT_EQ(Cairn({"simulate", "--keys=10G"}).exit_code, 2);
+  EXPECT_EQ(Cairn({"optimize", "--max-space=1.0001"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace cairn

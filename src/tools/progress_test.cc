@@ -1,0 +1,48 @@
+#include "src/tools/progress.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+namespace cairn {
+namespace {
+
+TEST(Progress, Lines) {
+  const Progress known("copy", "records", 1000, 100);
+  EXPECT_EQ("copy [############............] 50 %  500 records, 40/s, 13 s left", known.Line(500, 10, ""));
+  EXPECT_EQ("copy [########################] 100 %  2.00 K records, 190/s, more", known.Line(2000, 10, "more"));
+  EXPECT_EQ("copy [##......................] 10 %  100 records", known.Line(100, 0, ""));
+  const Progress unknown("copy", "records", 0);
+  EXPECT_EQ("copy  500 records, 50/s", unknown.Line(500, 10, ""));
+  const Progress notes("compact", "", 0);
+  EXPECT_EQ("compact  3 MiB", notes.Line(0, 10, "3 MiB"));
+}
+
+TEST(Progress, Units) {
+  EXPECT_EQ("999", ShortCount(999));
+  EXPECT_EQ("1.00 K", ShortCount(1000));
+  EXPECT_EQ("12.3 M", ShortCount(12345678));
+  EXPECT_EQ("512 B", ShortBytes(512));
+  EXPECT_EQ("1.50 MiB", ShortBytes(1572864));
+  EXPECT_EQ("59 s", ShortTime(59));
+  EXPECT_EQ("1 min 0 s", ShortTime(59.6));
+  EXPECT_EQ("2 h 5 min", ShortTime(7515));
+}
+
+TEST(Progress, WritesTheLastStateWhereThereIsNoTerminal) {
+  FILE* file = std::tmpfile();
+  ASSERT_NE(nullptr, file);
+  {
+    Progress progress("copy", "records", 10, 0, file);
+    for (int i = 0; i <= 10; i++) progress.Update(i);
+  }
+  std::rewind(file);
+  char line[200] = "";
+  ASSERT_NE(nullptr, std::fgets(line, sizeof(line), file));
+  EXPECT_EQ(0u, std::string(line).find("copy [########################] 100 %  10 records"));
+  EXPECT_EQ(nullptr, std::fgets(line, sizeof(line), file));
+  std::fclose(file);
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,238 @@
+#include "src/trie/trie_files.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include "db/column_family.h"
+#include "db/job_context.h"
+#include "file/filename.h"
+#include "src/ect/ect_table_index.h"
+#include "src/hash_order/hash_order.h"
+#include "src/trie/trie_options.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
+  // Raw keys hold eight bytes of sequence number and type.
+  const uint64_t data = properties.raw_key_size + properties.raw_value_size - 8 * properties.num_entries;
+  file->data_bytes = std::min(file->bytes, data);
+  const auto found = properties.user_collected_properties.find(kSketchProperty);
+  if (found == properties.user_collected_properties.end()) return;
+  auto sketch = std::make_shared<KeySketch>();
+  if (!KeySketch::Decode(found->second, sketch.get()).ok()) return;
+  file->only_live = properties.num_entries == sketch->keys() && properties.num_deletions == 0;
+  file->sketch = std::move(sketch);
+}
+
+bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  return handle->GetDescriptor(&descriptor).ok() && IsTrie(descriptor.options, nullptr);
+}
+
+Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
+  TrieOptions trie;
+  if (!IsTrie(options, &trie))
+    return Status::InvalidArgument("no trie: sst_partitioner_factory is not cairn.TriePartitioner");
+  Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  const KeyHash* hash = HashOfComparator(options.comparator);
+  const std::string wanted =
+      std::string(kHashOrderName) + ":" + trie.hash + ":" + std::to_string(SeedOrRandom(trie.seed));
+  if (hash == nullptr || HashKindName(hash->kind()) != trie.hash || hash->seed() != SeedOrRandom(trie.seed)) {
+    return Status::InvalidArgument("the comparator is " + std::string(options.comparator->Name()),
+                                   "the trie's partitioner wants " + wanted);
+  }
+  if (options.num_levels != TrieLevels(trie)) {
+    return Status::InvalidArgument(
+        "num_levels is " + std::to_string(options.num_levels),
+        "the trie's depth and slots want 1 + depth * slots = " + std::to_string(TrieLevels(trie)));
+  }
+  if (options.compaction_style != rocksdb::kCompactionStyleNone) {
+    return Status::InvalidArgument("compaction_style", "a trie wants kCompactionStyleNone; cairn::UseTrie sets it");
+  }
+  if (options.table_factory != nullptr && options.table_factory->IsDeleteRangeSupported()) {
+    return Status::InvalidArgument("table_factory is " + std::string(options.table_factory->Name()),
+                                   "a trie wants cairn.HashOrderTable around it; cairn::UseTrie sets it");
+  }
+  return Status::OK();
+}
+
+Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieOptions& trie,
+                     std::vector<TrieFile>* files, WrittenTotals* totals) {
+  const HashPrefixMap map = ContainerMapOf(trie);
+  rocksdb::TablePropertiesCollection properties;
+  Status s = db->GetPropertiesOfAllTables(handle, &properties);
+  if (!s.ok()) return s;
+  std::unordered_map<uint64_t, std::shared_ptr<const rocksdb::TableProperties>> by_number;
+  for (const auto& [name, table] : properties) by_number.emplace(rocksdb::TableFileNameToNumber(name), table);
+
+  WrittenTotalsReader written;
+  rocksdb::ColumnFamilyMetaData meta;
+  db->GetColumnFamilyMetaData(handle, &meta);
+  for (const rocksdb::LevelMetaData& level : meta.levels) {
+    const int depth = DepthOfLevel(trie, level.level);
+    for (const rocksdb::SstFileMetaData& sst : level.files) {
+      TrieFile file;
+      file.number = sst.file_number;
+      file.level = level.level;
+      file.bytes = sst.size;
+      file.data_bytes = sst.size;
+      file.container = map.ContainerAt(map.Position(sst.smallestkey), depth);
+      file.last_container = map.ContainerAt(map.Position(sst.largestkey), depth);
+      file.spans = file.container != file.last_container;
+      const auto found = by_number.find(file.number);
+      if (found != by_number.end()) {
+        DescribeFile(*found->second, &file);
+        written.Add(found->second->user_collected_properties, file.bytes, level.level == 0);
+      }
+      files->push_back(std::move(file));
+    }
+  }
+  if (totals != nullptr) written.RaiseTotals(totals);
+  return Status::OK();
+}
+
+std::unique_ptr<HeldVersion> HeldVersion::Current(rocksdb::DBImpl* db, uint32_t column_family_id) {
+  // The handle keeps the column family alive until its SuperVersion is held.
+  const auto handle = db->GetColumnFamilyHandleUnlocked(column_family_id);
+  if (handle == nullptr) return nullptr;
+  auto* family = static_cast<rocksdb::ColumnFamilyHandleImpl*>(handle.get())->cfd();
+  return std::unique_ptr<HeldVersion>(new HeldVersion(db, family->GetReferencedSuperVersion(db)));
+}
+
+// Whoever lets go of a Version last removes the files that only it had, as RocksDB's iterators do: a compaction that
+// ended meanwhile has left them.
+HeldVersion::~HeldVersion() {
+  if (!super_version_->Unref()) return;
+  rocksdb::JobContext job(0);
+  {
+    rocksdb::InstrumentedMutexLock lock(db_->mutex());
+    super_version_->Cleanup();
+    db_->FindObsoleteFiles(&job, false, true);
+  }
+  delete super_version_;
+  if (job.HaveSomethingToDelete()) db_->PurgeObsoleteFiles(job);
+  job.Clean();
+}
+
+uint64_t HeldVersion::number() const { return super_version_->current->GetVersionNumber(); }
+
+std::vector<HeldVersion::File> HeldVersion::Files() const {
+  const rocksdb::VersionStorageInfo* storage = super_version_->current->storage_info();
+  std::vector<File> files;
+  for (int level = 0; level < storage->num_levels(); ++level) {
+    for (const rocksdb::FileMetaData* meta : storage->LevelFiles(level)) files.push_back({level, meta});
+  }
+  return files;
+}
+
+Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile* described,
+                             WrittenTotalsReader* written) const {
+  const HashPrefixMap map = ContainerMapOf(trie);
+  const int depth = DepthOfLevel(trie, file.level);
+  described->number = file.number();
+  described->level = file.level;
+  described->bytes = file.meta->fd.GetFileSize();
+  described->data_bytes = described->bytes;
+  described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
+  described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
+  described->spans = described->container != described->last_container;
+  std::shared_ptr<const rocksdb::TableProperties> properties;
+  Status s = super_version_->current->GetTableProperties(rocksdb::ReadOptions(), &properties, file.meta);
+  if (!s.ok()) return s;
+  DescribeFile(*properties, described);
+  if (written != nullptr) written->Add(properties->user_collected_properties, described->bytes, file.level == 0);
+  return s;
+}
+
+void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats) {
+  const TrieSpace& space = picker->Space();
+  const std::map<int, TriePicker::Due> pending = picker->PendingByDepth();
+  const auto depth_of = [stats](int number) -> TrieDepthStats& {
+    while (static_cast<int>(stats->depths.size()) <= number) {
+      stats->depths.emplace_back();
+      stats->depths.back().depth = static_cast<int>(stats->depths.size()) - 1;
+    }
+    return stats->depths[static_cast<size_t>(number)];
+  };
+  for (const auto& [number, spanning_file] : shape.spanning_files()) {
+    TrieDepthStats& depth = depth_of(DepthOfLevel(shape.trie(), spanning_file.first.level));
+    ++depth.files;
+    depth.bytes += spanning_file.first.bytes;
+  }
+  for (const auto& [number, live] : space.spanning_live) depth_of(number).live_bytes += live;
+  for (const auto& [id, container] : shape.containers()) {
+    if (container.files == 0) continue;
+    TrieDepthStats& depth = depth_of(id.depth);
+    const int filled = id.depth == 0 ? static_cast<int>(container.files) : container.occupied_slots();
+    depth.slots_min = depth.containers == 0 ? filled : std::min(depth.slots_min, filled);
+    depth.slots_max = std::max(depth.slots_max, filled);
+    ++depth.containers;
+    depth.files += container.files;
+    depth.bytes += container.bytes;
+    const auto found = space.containers.find(id);
+    if (found != space.containers.end()) depth.live_bytes += found->second.live;
+  }
+  for (TrieDepthStats& depth : stats->depths) {
+    const auto due = pending.find(depth.depth);
+    if (due == pending.end()) continue;
+    depth.pending_containers = due->second.containers;
+    depth.pending_bytes = due->second.bytes;
+  }
+  stats->bytes = space.bytes;
+  stats->live_bytes = space.live;
+  if (space.live > 0) stats->space_amplification = static_cast<double>(space.bytes) / static_cast<double>(space.live);
+  stats->space_bound = shape.trie().space_bound;
+  stats->flushed_bytes = totals.flushed_bytes;
+  stats->compacted_bytes = totals.compacted_bytes;
+  if (stats->flushed_bytes > 0) {
+    stats->write_amplification =
+        static_cast<double>(stats->flushed_bytes + stats->compacted_bytes) / static_cast<double>(stats->flushed_bytes);
+  }
+}
+
+Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  TrieOptions trie;
+  Status s = handle->GetDescriptor(&descriptor);
+  if (!s.ok() || !IsTrie(descriptor.options, &trie) || trie.bottommost_format == kTrieFormatSame) return s;
+  rocksdb::TablePropertiesCollection tables;
+  s = db->GetPropertiesOfAllTables(handle, &tables);
+  for (const auto& [file, properties] : tables) {
+    EctTableFacts facts;
+    if (!ReadEctTableFacts(*properties, &facts).ok()) continue;
+    ++stats->ect_files;
+    stats->ect_keys += facts.keys;
+    stats->ect_bytes += properties->data_size + properties->index_size;
+    stats->ect_memory_bytes += facts.layout_bytes + facts.index_bytes;
+  }
+  return s;
+}
+
+Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  Status s = handle->GetDescriptor(&descriptor);
+  if (!s.ok()) return s;
+  TrieOptions trie;
+  if (!IsTrie(descriptor.options, &trie)) {
+    return Status::NotFound("column family " + handle->GetName(), "is no trie");
+  }
+  s = CheckTrieOptions(descriptor.options);
+  if (!s.ok()) return s;
+  std::vector<TrieFile> files;
+  WrittenTotals totals;
+  s = ReadTrieFiles(db, handle, trie, &files, &totals);
+  if (!s.ok()) return s;
+  TrieShape shape(trie);
+  for (const TrieFile& file : files) shape.Add(file);
+  TriePicker picker(&shape, 0);
+  *stats = TrieStats();
+  stats->column_family = handle->GetName();
+  FillTrieStats(shape, &picker, totals, stats);
+  return Status::OK();
+}
+
+}  // namespace cairn

@@ -1,0 +1,140 @@
+// Chooses the next compaction of a trie. Knows files and estimates, not RocksDB: a function of the shape and of what it
+// has learnt from earlier compactions.
+//
+// What it chooses, most urgent first (a score of 1 is "due"):
+//   - the root, when level 0 has root_trigger files: score = files / root_trigger
+//   - a full container (`trigger` occupied slots): score = slots / trigger
+//   - a container without a free slot that keeps its parent from moving: 10 more
+//   - containers that lie so high that their parent would run out of slots before they are full: 10 more; they are
+//   merged in place, merged
+//     in place into the oldest slot, and their parent waits for that
+//   - a file that spans containers is split where it lies: when its parts are of a sensible size
+//     (trie_ingestion.h), or when it lies in the way of something that is due, which it then precedes. Nothing else
+//     waits for it
+//   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it
+//   writes; its
+//     score grows with the excess
+//
+// What becomes of a chosen container: it is pushed one depth deeper if anything lies below it or most of it is live,
+// and merged in place, into the oldest slot of its depth, if not.
+//
+// Thread-safety: none; the scheduler's mutex guards it.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <vector>
+
+#include "src/trie/trie_shape.h"
+#include "src/trie/trie_space.h"
+
+namespace cairn {
+
+struct TrieJob {
+  enum class Kind { kRoot, kPush, kMerge, kSplit };
+  Kind kind = Kind::kRoot;
+  ContainerId id;
+  std::vector<uint64_t> inputs;  // file numbers, newest first
+  int output_level = 0;
+  uint64_t input_bytes = 0;
+  uint64_t expected_bytes = 0;  // of output; input_bytes when unknown
+  uint64_t folded_bytes = 0;    // of merge operands, of which expected_bytes counts operand_share
+  double operand_share = 0;
+  bool for_space = false;  // chosen to free space
+  double score = 0;
+};
+
+class TriePicker {
+ public:
+  // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound. 0 write
+  // buffer: every part of a file that spans is of a sensible size.
+  TriePicker(const TrieShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes = 0)
+      : shape_(shape), slack_bytes_(slack_bytes), write_buffer_bytes_(write_buffer_bytes) {}
+
+  // False when nothing is due. The container of *job is not busy; the caller marks it before it picks again.
+  bool Pick(TrieJob* job);
+
+  // The next file that spans containers, of numbers up to `last`, if there is one that is not being split.
+  bool PickSplit(uint64_t last, TrieJob* job) const;
+
+  // The compaction of one container whatever its state; false when it is busy, empty, has no slot to go to, or is
+  // already one table of live keys in the oldest slot; or when a spanning file lies in its way. For manual compaction.
+  bool PickContainer(const ContainerId& id, TrieJob* job);
+
+  // To be called around each compaction. `oldest_snapshot` tells whether a merge that freed nothing may do better now.
+  void Started(const TrieJob& job);
+  void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
+  void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
+
+  // 0 while the write buffer that is being flushed and the one that is being filled keep the space bound, 1 if the trie
+  // has reached it; and 0 when no compaction runs nor could free space. Also 0 where the bound allows less garbage
+  // than root_trigger write buffers.
+  double SpacePressure();
+
+  // Containers that are due, and their bytes, by depth.
+  struct Due {
+    uint64_t containers = 0;
+    uint64_t bytes = 0;
+  };
+  std::map<int, Due> PendingByDepth() const;
+
+  // The latest estimate, made anew if the shape has changed.
+  const TrieSpace& Space();
+
+  // What stays of merge operands that are folded, as merges for space have shown (trie_space.h).
+  double operand_share() const { return operand_share_; }
+
+ private:
+  bool IsLeaf(const Container& container) const { return container.files_below == 0; }
+  bool IsFull(const ContainerId& id, const Container& container) const;
+  int FilledSlots(const ContainerId& id, const Container& container) const;
+  TrieJob::Kind KindFor(const ContainerId& id, const Container& container);
+  std::vector<ContainerId> ChildrenToMergeInPlace(const ContainerId& parent) const;
+  bool WaitsForChildren(const ContainerId& parent, const Container& container) const;
+  bool MakeJob(const ContainerId& id, const Container& container, TrieJob::Kind kind, TrieJob* job) const;
+  static void MakeSplit(const TrieShape& shape, const TrieFile& file, double score, TrieJob* job);
+  bool PickLargestSplit(TrieJob* job) const;
+  bool IsSensible(const TrieFile& spanning_file) const;
+  // Those that keep a container from moving, or its parent from writing to it.
+  std::vector<uint64_t> SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const;
+  bool SpaceHasChanged() const;
+  double Allowed(double share) const;
+  bool PickForSpace(TrieJob* job);
+  double NextFlush() const;
+  bool IsFutile(const ContainerId& id, const Container& container) const;
+  void LearnOperandShare(const TrieJob& job, uint64_t output_bytes);
+  double CachedMergedShare(const ContainerId& id, const Container& container);
+
+  const TrieShape* const shape_;
+  const uint64_t slack_bytes_;
+  const uint64_t write_buffer_bytes_;
+
+  // As for counters, until a merge shows that more stays.
+  double operand_share_ = 0;
+  TrieSpace space_;
+  uint64_t space_version_ = UINT64_MAX;  // of the shape when space_ was made
+  uint64_t space_at_bytes_ = 0;
+  uint64_t space_being_freed_ = 0;  // by compactions under way
+  int running_ = 0;                 // compactions under way
+  double flush_bytes_ = 0;          // of a file in level 0, of late
+  bool more_for_space_ = false;     // there was one for space to choose at the latest estimate
+
+  struct Share {
+    uint64_t version;
+    double share;
+  };
+  std::map<ContainerId, Share> shares_;
+
+  // Merges that freed less than half of what the sketches promised: a snapshot holds the old versions. Not tried again
+  // before the oldest snapshot or the container changes.
+  struct Futile {
+    uint64_t container_version;
+    uint64_t oldest_snapshot;
+  };
+  std::map<ContainerId, Futile> futile_;
+  uint64_t oldest_snapshot_ = 0;
+};
+
+}  // namespace cairn

@@ -1,0 +1,169 @@
+// What compaction scheduling costs as a trie grows in files, whatever their size: choosing a compaction, and the time
+// that the DB mutex is held while compactions are set up and installed.
+//
+//   trie_scale_bench [FILES ...]          (default: 1000 20000)
+//
+// Makes tiny tables in FILES / 5 containers, five slots each, then merges 50 containers manually. A probing thread
+// takes the DB mutex all the time; how long it waits is how long others held it.
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "rocksdb/db.h"
+#include "rocksdb/sst_file_writer.h"
+#include "src/trie/trie_options.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSlots = 5;
+constexpr int kMerges = 50;
+
+double Millis(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
+
+void Check(const rocksdb::Status& s) {
+  if (s.ok()) return;
+  fprintf(stderr, "trie_scale_bench: %s\n", s.ToString().c_str());
+  _exit(1);
+}
+
+// As many as RocksDB may keep open: all of them, or what the process may have.
+int OpenFiles(uint64_t files) {
+  rlimit limit{};
+  getrlimit(RLIMIT_NOFILE, &limit);
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+  getrlimit(RLIMIT_NOFILE, &limit);
+  return limit.rlim_cur > 2 * files + 1000 ? -1 : static_cast<int>(limit.rlim_cur / 4);
+}
+
+// Keys of the first `containers` containers of the deepest depth, a few each, in key order.
+std::map<uint64_t, std::vector<std::string>> KeysByContainer(const TrieOptions& trie, uint64_t containers,
+                                                             const rocksdb::Comparator* comparator) {
+  const HashPrefixMap map = ContainerMapOf(trie);
+  std::map<uint64_t, std::vector<std::string>> keys;
+  for (uint64_t i = 0; i < 32768 * 16; ++i) {
+    std::string key = "key" + std::to_string(i);
+    const uint64_t container = map.ContainerAt(map.Position(key), trie.depth);
+    if (container < containers) keys[container].push_back(std::move(key));
+  }
+  for (auto& [container, list] : keys) {
+    std::sort(list.begin(), list.end(),
+              [comparator](const std::string& a, const std::string& b) { return comparator->Compare(a, b) < 0; });
+  }
+  return keys;
+}
+
+void Ingest(const rocksdb::Options& options, const std::map<uint64_t, std::vector<std::string>>& keys,
+            const fs::path& folder, int slot, rocksdb::DB* db) {
+  std::vector<std::string> names;
+  for (const auto& [container, list] : keys) {
+    names.push_back(folder / (std::to_string(container) + ".sst"));
+    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
+    Check(writer.Open(names.back()));
+    for (const std::string& key : list) Check(writer.Put(key, "slot" + std::to_string(slot)));
+    Check(writer.Finish());
+  }
+  rocksdb::IngestExternalFileOptions ingest;
+  ingest.move_files = true;
+  Check(db->IngestExternalFile(names, ingest));
+}
+
+void Run(uint64_t files) {
+  const fs::path folder = fs::temp_directory_path() / ("cairn_scale." + std::to_string(getpid()));
+  fs::remove_all(folder);
+  fs::create_directories(folder / "in");
+  TrieOptions trie;
+  trie.seed = 0;              // files are written in the order of these options
+  trie.trigger = trie.slots;  // nothing is due by itself
+  trie.space_bound = 1000;
+  // Tables of a few kilobytes are then worth the deepest containers, to which their ingestion brings them.
+  trie.fan_out = 64;
+  trie.depth = 2;
+  trie.root_trigger = 2;
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 64 << 10;
+  options.max_open_files = OpenFiles(files);
+  Check(UseTrie(&options, trie));
+  rocksdb::DB* opened = nullptr;
+  Check(Open(options, folder / "db", &opened));
+  std::unique_ptr<rocksdb::DB> db(opened);
+  const auto keys = KeysByContainer(trie, files / kSlots, options.comparator);
+  for (int slot = 0; slot < kSlots; ++slot) Ingest(options, keys, folder / "in", slot, db.get());
+  Check(WaitForTrieCompaction(db.get()));
+  TrieStats before;
+  Check(GetTrieStats(db.get(), db->DefaultColumnFamily(), &before));
+
+  std::atomic<bool> stop{false};
+  Clock::duration waited{};
+  Clock::duration longest{};
+  uint64_t probes = 0;
+  std::thread prober([&] {
+    uint64_t value = 0;
+    while (!stop) {
+      const auto begin = Clock::now();
+      db->GetIntProperty("rocksdb.num-running-compactions", &value);
+      const auto took = Clock::now() - begin;
+      ++probes;
+      // A free mutex takes about a microsecond.
+      if (took < std::chrono::microseconds(20)) continue;
+      waited += took;
+      longest = std::max(longest, took);
+    }
+  });
+  const auto begin = Clock::now();
+  for (int i = 0; i < kMerges; ++i) {
+    TrieCompactOptions compact;
+    Check(TrieContainerOf(db->DefaultColumnFamily(), std::next(keys.begin(), i)->second[0], trie.depth,
+                          &compact.container));
+    Check(CompactTrie(db.get(), db->DefaultColumnFamily(), compact));
+  }
+  const auto took = Clock::now() - begin;
+  stop = true;
+  prober.join();
+  Check(db->Put({}, "one more", "value"));
+  Check(db->Flush({}));
+  Check(WaitForTrieCompaction(db.get()));
+  TrieStats after;
+  Check(GetTrieStats(db.get(), db->DefaultColumnFamily(), &after));
+  uint64_t count = 0;
+  for (const TrieDepthStats& depth : after.depths) count += depth.files;
+  printf(
+      "%8llu files: a compaction of %d tiny tables takes %.2f ms, of which the DB mutex is held %.2f ms (at most %.2f "
+      "ms at once); all picking since the open took %.2f ms\n",
+      static_cast<unsigned long long>(count) + kMerges * (kSlots - 1), kSlots, Millis(took) / kMerges,
+      Millis(waited) / kMerges, Millis(longest), static_cast<double>(after.pick_micros) / 1000);
+  fflush(stdout);
+  db.reset();
+  fs::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace cairn
+
+int main(int argc, char** argv) {
+  if (argc == 1) {
+    cairn::Run(1000);
+    cairn::Run(20000);
+  }
+  for (int i = 1; i < argc; ++i) cairn::Run(std::max<uint64_t>(500, strtoull(argv[i], nullptr, 10)));
+  return 0;
+}

@@ -1,0 +1,802 @@
+#include "src/trie/trie_scheduler.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cinttypes>
+#include <unordered_set>
+#include <utility>
+
+#include "db/db_impl/db_impl.h"
+#include "file/filename.h"
+#include "src/trie/trie_files.h"
+#include "src/trie/trie_listener.h"
+#include "src/trie/trie_options.h"
+#include "src/util/listeners.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+constexpr uint64_t kConflictRetryMicros = 50 * 1000;
+constexpr uint64_t kThrottleMicros = 100 * 1000;
+constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
+constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
+// So often must a column family's compactions fail, one after the other, for those who wait for them to be told.
+constexpr int kFailuresToTell = 2;
+
+struct Registry {
+  std::mutex mutex;
+  std::map<rocksdb::DB*, std::shared_ptr<TrieScheduler>> schedulers;  // by root DB
+};
+
+Registry& GlobalRegistry() {
+  static auto* registry = new Registry();
+  return *registry;
+}
+
+uint64_t NowMicros() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::microseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+// The thread pool's item keeps the scheduler alive until it has run or was dropped.
+struct Item {
+  std::shared_ptr<TrieScheduler> scheduler;
+};
+
+std::string SessionIdOf(rocksdb::DB* db) {
+  std::string id;
+  db->GetDbSessionId(id).PermitUncheckedError();
+  return id;
+}
+
+int CompactionLimit(const rocksdb::DBOptions& options) {
+  if (options.max_background_compactions >= 1) return options.max_background_compactions;
+  // As RocksDB splits max_background_jobs: a quarter for flushes.
+  return std::max(1, options.max_background_jobs - std::max(1, options.max_background_jobs / 4));
+}
+
+}  // namespace
+
+std::shared_ptr<TrieScheduler> TrieScheduler::Find(rocksdb::DB* db) {
+  Registry& registry = GlobalRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  const auto found = registry.schedulers.find(db->GetRootDB());
+  return found == registry.schedulers.end() ? nullptr : found->second;
+}
+
+std::shared_ptr<TrieScheduler> TrieScheduler::Attach(rocksdb::DB* db) {
+  std::shared_ptr<TrieScheduler> found = Find(db);
+  if (found != nullptr) return found;
+  // Made outside the registry's lock, because it asks the DB; of two that race, one stays.
+  if (!HasListener<TrieListener>(db->GetDBOptions())) return nullptr;
+  auto made = std::make_shared<TrieScheduler>(db->GetRootDB());
+  Registry& registry = GlobalRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  return registry.schedulers.emplace(db->GetRootDB(), std::move(made)).first->second;
+}
+
+std::shared_ptr<TrieScheduler> TrieScheduler::FindByDefaultHandle(rocksdb::ColumnFamilyHandle* handle) {
+  for (const auto& scheduler : All()) {
+    if (scheduler->default_handle_ == handle) return scheduler;
+  }
+  return nullptr;
+}
+
+std::vector<std::shared_ptr<TrieScheduler>> TrieScheduler::All() {
+  Registry& registry = GlobalRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  std::vector<std::shared_ptr<TrieScheduler>> all;
+  all.reserve(registry.schedulers.size());
+  for (const auto& [db, scheduler] : registry.schedulers) all.push_back(scheduler);
+  return all;
+}
+
+TrieScheduler::TrieScheduler(rocksdb::DB* db)
+    : db_(db),
+      env_(db->GetEnv()),
+      default_handle_(db->DefaultColumnFamily()),
+      path_(db->GetName()),
+      session_id_(SessionIdOf(db)) {
+  const rocksdb::DBOptions options = db->GetDBOptions();
+  log_ = options.info_log;
+  max_running_ = CompactionLimit(options);
+  throttle_ = std::make_unique<WriteThrottle>(static_cast<rocksdb::DBImpl*>(db_));
+}
+
+TrieScheduler::~TrieScheduler() {
+  if (retry_thread_.joinable()) retry_thread_.join();
+}
+
+bool TrieScheduler::EnterLocked() {
+  if (stopping_) return false;
+  ++users_;
+  return true;
+}
+
+void TrieScheduler::LeaveLocked() {
+  --users_;
+  changed_.notify_all();
+}
+
+// --- Column families -------------------------------------------------------------------------------------------------
+
+std::unique_ptr<rocksdb::ColumnFamilyHandle> TrieScheduler::HandleOf(uint32_t id) const {
+  return static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
+}
+
+TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle) {
+  const uint32_t id = handle->GetID();
+  const auto found = families_.find(id);
+  if (found != families_.end()) return found->second;
+  lock->unlock();
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  const Status s = handle->GetDescriptor(&descriptor);
+  TrieOptions trie;
+  FamilyPtr family;
+  if (s.ok() && IsTrie(descriptor.options, &trie)) {
+    const auto last =
+        db_->GetDBOptions().allow_ingest_behind ? TrieShape::LastOfAll::kReserved : TrieShape::LastOfAll::kUsed;
+    family = std::make_shared<Family>(id, descriptor.name, trie, last, descriptor.options.write_buffer_size);
+    family->automatic = !descriptor.options.disable_auto_compactions;
+    family->error = CheckTrieOptions(descriptor.options);
+    if (!family->error.ok()) {
+      family->state = State::kRefused;
+      rocksdb::Error(log_, "[%s] Cairn compacts nothing here: %s", family->name.c_str(),
+                     family->error.ToString().c_str());
+    }
+    family->totals = WrittenTotalsOf(session_id_, id);
+  }
+  lock->lock();
+  return families_.emplace(id, family).first->second;
+}
+
+TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, uint32_t id) {
+  const auto found = families_.find(id);
+  if (found != families_.end()) return found->second;
+  lock->unlock();
+  auto handle = HandleOf(id);
+  lock->lock();
+  if (handle == nullptr) return nullptr;
+  FamilyPtr family = FamilyOf(lock, handle.get());
+  lock->unlock();
+  handle.reset();
+  lock->lock();
+  return family;
+}
+
+Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  Status result;
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    const FamilyPtr family = FamilyOf(&lock, handle);
+    if (family == nullptr) continue;
+    Status s = family->error;
+    if (family->state != State::kRefused) s = Follow(&lock, family);
+    if (!s.ok() && result.ok()) result = s;
+  }
+  WakeLocked();
+  lock.unlock();
+  UpdateThrottle();
+  lock.lock();
+  LeaveLocked();
+  return result;
+}
+
+// RocksDB lists the names of its column families, but hands out handles by id only; ids count up from 0, with gaps
+// where column families were dropped.
+Status TrieScheduler::Follow(Lock* lock, const FamilyPtr& family) {
+  if (family->state == State::kRefused) return family->error;
+  family->stale = false;  // what is installed from here on makes it stale again
+  lock->unlock();
+  std::unique_ptr<HeldVersion> version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db_), family->id);
+  lock->lock();
+  if (version == nullptr) {
+    families_.erase(family->id);
+    WakeLocked();
+    return Status::ColumnFamilyDropped(family->name);
+  }
+  std::vector<HeldVersion::File> unknown;
+  if (family->state == State::kUnread || version->number() > family->version) {
+    const int last_level = family->shape.LastLevel(family->shape.trie().depth);
+    for (const HeldVersion::File& file : version->Files()) {
+      if (file.level > last_level) continue;
+      if (family->shape.LevelOf(file.number()) != file.level) unknown.push_back(file);
+    }
+    const bool first = family->state == State::kUnread;
+    lock->unlock();
+    WrittenTotalsReader written;
+    std::vector<TrieFile> born(unknown.size());
+    for (size_t i = 0; i < unknown.size(); ++i) {
+      const Status s = version->Describe(unknown[i], family->shape.trie(), &born[i], first ? &written : nullptr);
+      if (!s.ok()) {
+        rocksdb::Warn(log_, "[%s] Cairn takes all of table %" PRIu64 " for live: %s", family->name.c_str(),
+                      unknown[i].number(), s.ToString().c_str());
+      }
+    }
+    if (first) written.RaiseTotals(family->totals.get());
+    lock->lock();
+    // Another thread may have brought a later one.
+    if (family->state == State::kUnread || version->number() > family->version) MirrorLocked(family, *version, born);
+  }
+  lock->unlock();
+  version.reset();
+  lock->lock();
+  return Status::OK();
+}
+
+void TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion& version,
+                                 const std::vector<TrieFile>& born) {
+  std::unordered_set<uint64_t> present;
+  for (const HeldVersion::File& file : version.Files()) present.insert(file.number());
+  for (uint64_t number : family->shape.Numbers()) {
+    if (present.count(number) == 0) family->shape.Remove(number);
+  }
+  uint64_t flushed = 0;
+  for (const TrieFile& file : born) {
+    family->shape.Remove(file.number);  // from another level
+    family->shape.Add(file);
+    if (file.level == 0) flushed += file.bytes;
+  }
+  // Before the first Version, the tables' own records have counted all.
+  if (family->state == State::kReady) {
+    family->totals->flushed_bytes += flushed;
+    family->written_bytes[0] += flushed;
+  }
+  family->version = version.number();
+  family->state = State::kReady;
+  WakeLocked();
+}
+
+// --- Events ----------------------------------------------------------------------------------------------------------
+
+void TrieScheduler::OnFlush(uint32_t column_family_id) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return;
+  const FamilyPtr family = FamilyOf(&lock, column_family_id);
+  if (family != nullptr && family->state != State::kRefused) {
+    Follow(&lock, family).PermitUncheckedError();
+  }
+  // A flush of any column family makes RocksDB raise the rate that writers are held to.
+  lock.unlock();
+  UpdateThrottle();
+  lock.lock();
+  LeaveLocked();
+}
+
+void TrieScheduler::OnCompaction() {
+  Lock lock(mutex_);
+  if (throttle_->rate() == 0 || !EnterLocked()) return;
+  lock.unlock();
+  UpdateThrottle();
+  lock.lock();
+  LeaveLocked();
+}
+
+void TrieScheduler::OnFilesIngested(const std::string& column_family_name) {
+  Lock lock(mutex_);
+  if (stopping_) return;
+  for (const auto& [id, family] : families_) {
+    if (family != nullptr && family->name == column_family_name) family->stale = true;
+  }
+  WakeLocked();
+}
+
+void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string& file_path) {
+  if (db_path != path_) return;
+  const uint64_t number = rocksdb::TableFileNameToNumber(file_path);
+  Lock lock(mutex_);
+  if (stopping_) return;
+  for (const auto& [id, family] : families_) {
+    if (family == nullptr || !family->shape.Contains(number)) continue;
+    family->stale = true;
+    WakeLocked();
+  }
+}
+
+void TrieScheduler::OnRecovered() {
+  Lock lock(mutex_);
+  for (const auto& [id, family] : families_) {
+    if (family != nullptr) TryAgainLocked(family);
+  }
+  WakeLocked();
+}
+
+void TrieScheduler::TryAgainLocked(const FamilyPtr& family) {
+  family->paused_by_rocksdb = false;
+  family->backoff_micros = 0;
+  family->retry_at_micros = 0;
+  family->failures_in_a_row = 0;
+}
+
+// --- Scheduling ------------------------------------------------------------------------------------------------------
+
+bool TrieScheduler::HoldingStillLocked() const { return stopping_ || paused_ > 0; }
+
+void TrieScheduler::WakeLocked() {
+  dirty_ = true;
+  ScheduleLocked();
+}
+
+void TrieScheduler::ScheduleLocked() {
+  if (!dirty_ || scheduled_ >= max_running_ || HoldingStillLocked()) return;
+  ++scheduled_;
+  env_->Schedule(&TrieScheduler::RunScheduled, new Item{shared_from_this()}, rocksdb::Env::Priority::LOW, this,
+                 &TrieScheduler::DropScheduled);
+}
+
+void TrieScheduler::RunScheduled(void* arg) {
+  std::unique_ptr<Item> item(static_cast<Item*>(arg));
+  item->scheduler->Work();
+}
+
+void TrieScheduler::DropScheduled(void* arg) {
+  std::unique_ptr<Item> item(static_cast<Item*>(arg));
+  TrieScheduler* scheduler = item->scheduler.get();
+  Lock lock(scheduler->mutex_);
+  --scheduler->scheduled_;
+  scheduler->changed_.notify_all();
+}
+
+void TrieScheduler::Work() {
+  Lock lock(mutex_);
+  if (EnterLocked()) {
+    FamilyPtr family;
+    TrieJob job;
+    for (const auto& [id, candidate] : std::map<uint32_t, FamilyPtr>(families_)) {
+      if (candidate != nullptr && candidate->stale) Follow(&lock, candidate).PermitUncheckedError();
+    }
+    const bool may_pick = !HoldingStillLocked();
+    const bool found = may_pick && PickLocked(&family, &job);
+    if (found) {
+      // Another thread may find more to do; it finds out by picking.
+      ScheduleLocked();
+      RunJob(&lock, family, job).PermitUncheckedError();
+    } else if (may_pick) {
+      dirty_ = false;
+    }
+    lock.unlock();
+    // Where there was nothing to do, nothing is to be waited for. After a job the write throttle has been set.
+    if (!found && throttle_->rate() > 0) UpdateThrottle();
+    const int limit = CompactionLimit(db_->GetDBOptions());
+    lock.lock();
+    max_running_ = limit;
+    LeaveLocked();
+  }
+  --scheduled_;
+  ScheduleLocked();
+  changed_.notify_all();
+}
+
+bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
+  bool found = false;
+  for (const auto& [id, candidate] : families_) {
+    if (candidate == nullptr || candidate->state != State::kReady || candidate->retry_at_micros != 0) continue;
+    if (!candidate->automatic) continue;
+    const uint64_t begin = NowMicros();
+    TrieJob picked;
+    if (candidate->picker.Pick(&picked) && (!found || picked.score > job->score)) {
+      *family = candidate;
+      *job = picked;
+      found = true;
+    }
+    candidate->pick_micros += NowMicros() - begin;
+  }
+  return found;
+}
+
+void TrieScheduler::SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy) {
+  if (job.kind == TrieJob::Kind::kSplit) {
+    family->shape.SetSpanningFileBusy(job.inputs[0], busy);
+  } else {
+    family->shape.SetBusy(job.id, busy);
+  }
+}
+
+Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job) {
+  SetBusyLocked(family, job, true);
+  family->picker.Started(job);
+  ++family->running;
+  ++running_;
+  lock->unlock();
+
+  uint64_t output_bytes = 0;
+  const Status s = CallCompactFiles(family, job, &output_bytes);
+  uint64_t oldest_snapshot = 0;
+  db_->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest_snapshot);
+
+  lock->lock();
+  Follow(lock, family).PermitUncheckedError();
+  SetBusyLocked(family, job, false);
+  family->picker.Finished(job, s.ok(), output_bytes, oldest_snapshot);
+  --family->running;
+  --running_;
+  if (s.ok()) {
+    ++family->finished[static_cast<int>(job.kind)];
+    family->totals->compacted_bytes += output_bytes;
+    family->written_bytes[DepthOfLevel(family->shape.trie(), job.output_level)] += output_bytes;
+    TryAgainLocked(family);
+    dirty_ = true;
+  } else {
+    HandleFailureLocked(family, job, s);
+  }
+  changed_.notify_all();
+  if (job.kind == TrieJob::Kind::kRoot || job.for_space || throttle_->rate() > 0) {
+    lock->unlock();
+    UpdateThrottle();
+    lock->lock();
+  }
+  return s;
+}
+
+void TrieScheduler::UpdateThrottle() {
+  const bool was_on = throttle_->rate() > 0;
+  throttle_->Update(NowMicros(), [this] {
+    Lock lock(mutex_);
+    double pressure = 0;
+    for (const auto& [id, family] : families_) {
+      // As in RocksDB, nobody is slowed down for compactions that somebody has switched off.
+      if (family == nullptr || family->state != State::kReady || !family->automatic) continue;
+      pressure = std::max(pressure, RootPressure(family->shape.root().files, family->shape.trie().root_trigger));
+      // While nothing may run, there is nothing to wait for.
+      if (paused_ == 0) pressure = std::max(pressure, kMostPressureForSpace * family->picker.SpacePressure());
+    }
+    return pressure;
+  });
+  if (was_on || throttle_->rate() == 0) return;
+  Lock lock(mutex_);
+  StartRetryLoopLocked();
+}
+
+Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) {
+  auto handle = HandleOf(family->id);
+  if (handle == nullptr) return Status::ColumnFamilyDropped(family->name);
+  std::vector<std::string> names;
+  names.reserve(job.inputs.size());
+  for (uint64_t number : job.inputs) names.push_back(rocksdb::MakeTableFileName(number));
+  rocksdb::CompactionJobInfo info;
+  Status s = db_->CompactFiles(rocksdb::CompactionOptions(), handle.get(), names, job.output_level, -1, nullptr, &info);
+  if (s.ok()) *output_bytes = info.stats.total_output_bytes;
+  return s;
+}
+
+void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const Status& s) {
+  if (s.IsShutdownInProgress()) {
+    dirty_ = false;
+    return;
+  }
+  if (s.IsColumnFamilyDropped()) {
+    families_.erase(family->id);
+    WakeLocked();
+    return;
+  }
+  family->paused_by_rocksdb = s.IsManualCompactionPaused();
+  if (s.IsAborted() || s.IsManualCompactionPaused()) {
+    RetryLaterLocked(family, kConflictRetryMicros);
+    return;
+  }
+  // RocksDB refuses inputs that its Version does not hold any more. By (3) they are no longer in the shape either:
+  // there is nothing to be tried again.
+  const bool outdated = std::any_of(job.inputs.begin(), job.inputs.end(),
+                                    [&](uint64_t number) { return !family->shape.Contains(number); });
+  if (s.IsInvalidArgument() && outdated) {
+    WakeLocked();
+    return;
+  }
+  ++family->failed;
+  ++family->failures_in_a_row;
+  family->error = s;
+  rocksdb::Error(log_, "[%s] Trie compaction failed: %s", family->name.c_str(), s.ToString().c_str());
+  family->backoff_micros = std::min(kLastBackoffMicros, std::max(kFirstBackoffMicros, 2 * family->backoff_micros));
+  RetryLaterLocked(family, family->backoff_micros);
+}
+
+void TrieScheduler::RetryLaterLocked(const FamilyPtr& family, uint64_t micros) {
+  family->retry_at_micros = NowMicros() + micros;
+  StartRetryLoopLocked();
+}
+
+void TrieScheduler::StartRetryLoopLocked() {
+  if (!stopping_ && !retry_thread_.joinable()) retry_thread_ = std::thread([this] { RetryLoop(); });
+  changed_.notify_all();
+}
+
+void TrieScheduler::RetryLoop() {
+  Lock lock(mutex_);
+  uint64_t throttle_at = 0;
+  while (!stopping_) {
+    const uint64_t now = NowMicros();
+    const bool throttling = throttle_->rate() > 0;
+    if (throttling && now >= throttle_at && EnterLocked()) {
+      lock.unlock();
+      UpdateThrottle();
+      lock.lock();
+      LeaveLocked();
+      throttle_at = NowMicros() + kThrottleMicros;
+      continue;  // anything may have changed meanwhile
+    }
+    uint64_t next = throttling ? throttle_at : UINT64_MAX;
+    bool due = false;
+    for (const auto& [id, family] : families_) {
+      if (family == nullptr || family->retry_at_micros == 0) continue;
+      if (family->retry_at_micros > now) {
+        next = std::min(next, family->retry_at_micros);
+        continue;
+      }
+      family->retry_at_micros = 0;
+      due = true;
+    }
+    if (due) WakeLocked();
+    if (next == UINT64_MAX) {
+      changed_.wait(lock);
+    } else {
+      changed_.wait_for(lock, std::chrono::microseconds(next - now));
+    }
+  }
+}
+
+void TrieScheduler::Shutdown() {
+  {
+    Lock lock(mutex_);
+    stopping_ = true;
+    changed_.notify_all();
+  }
+  env_->UnSchedule(this, rocksdb::Env::Priority::LOW);
+  {
+    Lock lock(mutex_);
+    changed_.wait(lock, [this] { return users_ == 0 && scheduled_ == 0; });
+  }
+  if (retry_thread_.joinable()) retry_thread_.join();
+  throttle_->Release();
+  ForgetWrittenTotals(session_id_);
+  Registry& registry = GlobalRegistry();
+  std::lock_guard<std::mutex> lock(registry.mutex);
+  const auto found = registry.schedulers.find(db_);
+  if (found != registry.schedulers.end() && found->second.get() == this) registry.schedulers.erase(found);
+}
+
+void TrieScheduler::Pause() {
+  Lock lock(mutex_);
+  ++paused_;
+  changed_.wait(lock, [this] { return running_ == 0 || stopping_; });
+}
+
+void TrieScheduler::Continue() {
+  Lock lock(mutex_);
+  if (paused_ > 0) --paused_;
+  WakeLocked();
+}
+
+// --- Manual ----------------------------------------------------------------------------------------------------------
+
+Status TrieScheduler::CompactContainer(Lock* lock, const FamilyPtr& family, const ContainerId& id) {
+  while (true) {
+    if (stopping_) return Status::ShutdownInProgress("the database is being closed");
+    if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+    Status s = family->stale ? Follow(lock, family) : Status::OK();
+    if (!s.ok()) return s;
+    const Container* container = family->shape.Find(id);
+    if (container == nullptr || container->files == 0) return Status::OK();
+    if (container->busy) {
+      changed_.wait(*lock);
+      continue;
+    }
+    const std::vector<uint64_t> in_the_way = family->shape.SpanningFilesInTheWay(id);
+    if (!in_the_way.empty()) {
+      s = SplitSpanningFiles(lock, family, *std::max_element(in_the_way.begin(), in_the_way.end()));
+      if (!s.ok()) return s;
+      continue;
+    }
+    TrieJob job;
+    if (!family->picker.PickContainer(id, &job)) {
+      const bool pushes = id.depth < family->shape.trie().depth && (id.depth == 0 || container->files_below > 0);
+      if (!pushes) return Status::OK();  // one table of live keys
+      // No free slot below: the children have to move first.
+      for (const ContainerId& child : family->shape.Children(id)) {
+        s = CompactContainer(lock, family, child);
+        if (!s.ok()) return s;
+      }
+      // Other compactions may have filled the slots again, or have taken this container.
+      if (!family->picker.PickContainer(id, &job)) continue;
+    }
+    s = RunJob(lock, family, job);
+    if (s.IsAborted()) {
+      changed_.wait_for(*lock, std::chrono::microseconds(kConflictRetryMicros));
+      continue;
+    }
+    return s;
+  }
+}
+
+Status TrieScheduler::SplitSpanningFiles(Lock* lock, const FamilyPtr& family, uint64_t last) {
+  while (true) {
+    Status s = family->stale ? Follow(lock, family) : Status::OK();
+    const auto& spanning_files = family->shape.spanning_files();
+    if (!s.ok() || spanning_files.empty() || spanning_files.begin()->first > last) return s;
+    if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+    if (stopping_) return Status::ShutdownInProgress("the database is being closed");
+    TrieJob job;
+    if (family->picker.PickSplit(last, &job)) {
+      s = RunJob(lock, family, job);
+      if (s.IsAborted()) {
+        changed_.wait_for(*lock, std::chrono::microseconds(kConflictRetryMicros));
+      } else if (!s.ok()) {
+        return s;
+      }
+    } else {
+      changed_.wait(*lock);
+    }
+  }
+}
+
+Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  Status s;
+  const FamilyPtr family = FamilyOf(&lock, handle);
+  if (family == nullptr) {
+    s = Status::NotSupported("column family " + handle->GetName() + " is no trie", "use CompactRange");
+  } else if (family->state == State::kRefused) {
+    s = family->error;
+  } else {
+    const TrieOptions& trie = family->shape.trie();
+    const int top = static_cast<int>(options.container.size());
+    uint64_t container = 0;
+    for (int child : options.container) {
+      if (child < 0 || child >= trie.fan_out) {
+        s = Status::InvalidArgument("container path holds " + std::to_string(child),
+                                    "a child is 0 to " + std::to_string(trie.fan_out - 1));
+      }
+      container = container * static_cast<uint64_t>(trie.fan_out) + static_cast<uint64_t>(child);
+    }
+    if (s.ok() && (top > trie.depth || options.depth < -1 || options.depth > trie.depth)) {
+      s = Status::InvalidArgument("depth of the compaction", "this trie has depths 0 to " + std::to_string(trie.depth));
+    }
+    ++manual_;
+    if (s.ok()) s = Follow(&lock, family);
+    // Those that come later are split where they lie in the way.
+    const auto& spanning_files = family->shape.spanning_files();
+    if (s.ok() && !spanning_files.empty()) s = SplitSpanningFiles(&lock, family, spanning_files.rbegin()->first);
+    for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
+      std::vector<ContainerId> containers;
+      for (const auto& [id, found] : family->shape.containers()) {
+        if (id.depth != depth || found.files == 0) continue;
+        uint64_t ancestor = id.container;
+        for (int d = depth; d > top; --d) ancestor = family->shape.map().Parent(ancestor);
+        if (ancestor == container) containers.push_back(id);
+      }
+      for (const ContainerId& id : containers) {
+        s = CompactContainer(&lock, family, id);
+        if (!s.ok()) break;
+      }
+      if (options.depth >= 0) break;
+    }
+    --manual_;
+    WakeLocked();
+  }
+  LeaveLocked();
+  return s;
+}
+
+Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
+  const uint64_t deadline = timeout_micros == 0 ? UINT64_MAX : NowMicros() + timeout_micros;
+  Lock lock(mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
+    if (family == nullptr) continue;
+    Follow(&lock, family).PermitUncheckedError();
+    if (family->retry_at_micros == 0) continue;
+    // What was in the way may be gone: nobody tells.
+    TryAgainLocked(family);
+    WakeLocked();
+  }
+  Status s;
+  while (true) {
+    if (stopping_) {
+      s = Status::ShutdownInProgress("the database is being closed");
+      break;
+    }
+    s = StuckLocked();
+    if (!s.ok() || IdleLocked()) break;
+    const uint64_t now = NowMicros();
+    if (now >= deadline) {
+      s = Status::TimedOut("trie compaction is still at work");
+      break;
+    }
+    changed_.wait_for(lock, std::chrono::microseconds(std::min<uint64_t>(deadline - now, 100 * 1000)));
+  }
+  LeaveLocked();
+  return s;
+}
+
+bool TrieScheduler::IdleLocked() const {
+  const bool waits = std::any_of(families_.begin(), families_.end(), [](const auto& item) {
+    return item.second != nullptr && item.second->retry_at_micros != 0;
+  });
+  return !waits && running_ == 0 && scheduled_ == 0 && manual_ == 0 && (!dirty_ || paused_ > 0);
+}
+
+Status TrieScheduler::StuckLocked() {
+  const Status paused = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+  for (const auto& [id, family] : families_) {
+    if (family == nullptr) continue;
+    if (family->failures_in_a_row >= kFailuresToTell) return family->error;
+    if (family->paused_by_rocksdb && family->retry_at_micros != 0) return paused;
+  }
+  FamilyPtr family;
+  TrieJob job;
+  return paused_ > 0 && running_ == 0 && PickLocked(&family, &job) ? paused : Status::OK();
+}
+
+void TrieScheduler::SetAutomatic(uint32_t family_id, bool automatic) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return;
+  const FamilyPtr family = FamilyOf(&lock, family_id);
+  const bool changes = family != nullptr && family->automatic != automatic;
+  if (changes) {
+    family->automatic = automatic;
+    WakeLocked();
+    lock.unlock();
+    UpdateThrottle();
+    lock.lock();
+  }
+  LeaveLocked();
+}
+
+TrieScheduler::Activity TrieScheduler::GetActivity(uint32_t family_id) {
+  Activity activity;
+  Lock lock(mutex_);
+  if (!EnterLocked()) return activity;
+  for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
+    if (family == nullptr || family->state == State::kRefused || (family_id != kAllFamilies && id != family_id))
+      continue;
+    if (!Follow(&lock, family).ok()) continue;
+    activity.running += family->running;
+    const uint64_t due_before = activity.due;
+    for (const auto& [depth, due] : family->picker.PendingByDepth()) {
+      activity.due += due.containers;
+      activity.due_bytes += due.bytes;
+    }
+    // Files to be split, and compactions for space.
+    TrieJob job;
+    if (activity.due == due_before && family->picker.Pick(&job)) {
+      ++activity.due;
+      activity.due_bytes += job.input_bytes;
+    }
+  }
+  LeaveLocked();
+  return activity;
+}
+
+Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  Lock lock(mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  const FamilyPtr family = FamilyOf(&lock, handle);
+  Status s;
+  if (family == nullptr) {
+    s = Status::NotFound("column family " + handle->GetName(), "is no trie");
+  } else {
+    if (family->state != State::kRefused) s = Follow(&lock, family);
+    *stats = TrieStats();
+    FillTrieStats(family->shape, &family->picker, *family->totals, stats);
+    stats->column_family = family->name;
+    for (TrieDepthStats& depth : stats->depths) depth.written_bytes = family->written_bytes[depth.depth];
+    stats->delayed_write_rate = throttle_->rate();
+    stats->running_compactions = family->running;
+    stats->root_compactions = family->finished[static_cast<int>(TrieJob::Kind::kRoot)];
+    stats->push_compactions = family->finished[static_cast<int>(TrieJob::Kind::kPush)];
+    stats->merge_compactions = family->finished[static_cast<int>(TrieJob::Kind::kMerge)];
+    stats->split_compactions = family->finished[static_cast<int>(TrieJob::Kind::kSplit)];
+    stats->failed_compactions = family->failed;
+    stats->pick_micros = family->pick_micros;
+    if (!family->error.ok()) stats->last_error = family->error.ToString();
+  }
+  LeaveLocked();
+  return s;
+}
+
+}  // namespace cairn

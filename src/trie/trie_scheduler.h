@@ -1,0 +1,205 @@
+// Runs the compactions of all trie column families of one open database, on RocksDB's own low-priority threads.
+//
+// Life
+//   A scheduler is made when its DB* is first seen (cairn::Open, or the first flush after rocksdb::DB::Open) and shut
+//   down when RocksDB closes the database. RocksDB has no event for closing, but Close destroys the DB's own handle of
+//   the default column family after it has raised the shutdown flag and before it tears anything down, and announces
+//   that to listeners without holding its mutex. There the scheduler waits for its compactions, which the flag makes
+//   prompt, so by the time Close goes on, no thread of ours is in the DB or will enter it.
+//
+// Invariants
+//   (1) Between Attach and Shutdown the DB is alive: whoever uses it is counted in users_, and Shutdown waits for zero.
+//   (2) At most one compaction of a container runs at a time (Container::busy); a container may gain files meanwhile.
+//   (3) The shape is that of one Version of the column family, never an older one than before. RocksDB's events say
+//   only
+//       that there may be another: a flush can leave no file, and events come late or not at all.
+//   (4) What goes wrong in one column family (its compactions fail, or wait for RocksDB) delays no other.
+//
+// Column family states: kUnread -> kReady with the first Version; kRefused when the options do not fit together
+// (nothing is compacted, the reason is logged and in the statistics).
+//
+// Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex or the write throttle's
+// is taken, and is a leaf for callbacks from RocksDB.
+
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cairn/db.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/listener.h"
+#include "src/table/written_totals.h"
+#include "src/trie/trie_files.h"
+#include "src/trie/trie_picker.h"
+#include "src/trie/trie_shape.h"
+#include "src/trie/write_throttle.h"
+
+namespace cairn {
+
+class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
+ public:
+  // The scheduler of an open database, by any pointer to it (the root DB, or a StackableDB around it); null if there is
+  // none.
+  static std::shared_ptr<TrieScheduler> Find(rocksdb::DB* db);
+  // As Find, but makes one. REQUIRES: the call comes from the DB's user before Close, or from one of its callbacks.
+  static std::shared_ptr<TrieScheduler> Attach(rocksdb::DB* db);
+  // For the listener: the scheduler whose DB owns `handle` as its default handle.
+  static std::shared_ptr<TrieScheduler> FindByDefaultHandle(rocksdb::ColumnFamilyHandle* handle);
+  static std::vector<std::shared_ptr<TrieScheduler>> All();
+
+  // Reads the shape of every trie column family and starts what is due. InvalidArgument when one cannot be a trie as
+  // its options describe it.
+  rocksdb::Status LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
+
+  void OnFlush(uint32_t column_family_id);
+  void OnCompaction();  // of a column family that RocksDB compacts by itself
+  void OnFilesIngested(const std::string& column_family_name);
+  void OnFileDeleted(const std::string& db_path, const std::string& file_path);
+  void OnRecovered();  // from a background error
+
+  // Waits for compactions under way and forgets the DB. Idempotent.
+  void Shutdown();
+
+  // Returns when no compaction is running; none starts before as many calls of Continue.
+  void Pause();
+  void Continue();
+
+  rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options);
+  // The error when compactions keep failing, Incomplete when one is due but paused.
+  rocksdb::Status WaitUntilIdle(uint64_t timeout_micros);
+  // Whether the column family's compactions start by themselves (disable_auto_compactions); manual ones do in any case.
+  void SetAutomatic(uint32_t family_id, bool automatic);
+
+  // What runs and waits in one column family, or in all of them (kAllFamilies).
+  struct Activity {
+    uint64_t running = 0;  // compactions
+    uint64_t due = 0;      // containers that wait for one
+    uint64_t due_bytes = 0;
+  };
+  static constexpr uint32_t kAllFamilies = UINT32_MAX;
+  Activity GetActivity(uint32_t family_id);
+
+  // NotFound when the column family is no trie.
+  rocksdb::Status GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);
+
+  explicit TrieScheduler(rocksdb::DB* db);
+  ~TrieScheduler();
+  TrieScheduler(const TrieScheduler&) = delete;
+  TrieScheduler& operator=(const TrieScheduler&) = delete;
+
+ private:
+  enum class State { kUnread, kReady, kRefused };
+
+  struct Family {
+    Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, TrieShape::LastOfAll last,
+           uint64_t write_buffer_bytes)
+        : id(family_id),
+          name(std::move(family_name)),
+          shape(trie, last),
+          picker(&shape, std::min<uint64_t>(write_buffer_bytes / 8, 64 << 10), write_buffer_bytes) {}
+
+    const uint32_t id;
+    const std::string name;
+    State state = State::kUnread;
+    rocksdb::Status error;  // why it is kRefused, or the last compaction's failure
+    TrieShape shape;
+    TriePicker picker;
+    uint64_t version = 0;   // number of the Version that the shape is of; nothing while kUnread
+    bool stale = true;      // there may be a later Version
+    bool automatic = true;  // disable_auto_compactions is off
+    // Nothing is compacted before `retry_at_micros` (0: no waiting): after a failure, or while RocksDB is not willing.
+    uint64_t retry_at_micros = 0;
+    uint64_t backoff_micros = 0;
+    int failures_in_a_row = 0;
+    bool paused_by_rocksdb = false;  // DisableManualCompaction
+    std::shared_ptr<WrittenTotals> totals;
+    std::map<int, uint64_t> written_bytes;  // by depth
+    uint64_t running = 0;
+    uint64_t finished[4] = {0, 0, 0, 0};  // by TrieJob::Kind
+    uint64_t failed = 0;
+    uint64_t pick_micros = 0;
+  };
+  using FamilyPtr = std::shared_ptr<Family>;
+  using Lock = std::unique_lock<std::mutex>;
+
+  static void RunScheduled(void* arg);
+  static void DropScheduled(void* arg);
+
+  bool EnterLocked();  // counts a user of the DB; false once Shutdown has begun
+  void LeaveLocked();
+
+  // Of a column family that the DB has open, else null. REQUIRES: mutex_ is not held.
+  std::unique_ptr<rocksdb::ColumnFamilyHandle> HandleOf(uint32_t id) const;
+
+  // Whether no automatic compaction may start. A manual one keeps others from the containers that it is compacting, and
+  // from no more. Whoever ends such a time calls WakeLocked or ScheduleLocked.
+  bool HoldingStillLocked() const;
+  // Something may be due now: after every change of the shapes but those that a thread-pool item makes.
+  void WakeLocked();
+  // Keeps as many thread-pool items under way as there may be compactions, while there is work.
+  void ScheduleLocked();
+  void Work();
+  // Slows writers down, or lets them go, as the fullest root demands. While they are held, the retry thread calls it
+  // every tenth of a second. REQUIRES: mutex_ is not held.
+  void UpdateThrottle();
+  bool PickLocked(FamilyPtr* family, TrieJob* job);
+  // Runs a compaction that was picked, and its bookkeeping. Lets go of the lock meanwhile.
+  rocksdb::Status RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job);
+  rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes);
+  void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status);
+  void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy);
+  // Those of numbers up to `last`.
+  rocksdb::Status SplitSpanningFiles(Lock* lock, const FamilyPtr& family, uint64_t last);
+  rocksdb::Status CompactContainer(Lock* lock, const FamilyPtr& family, const ContainerId& id);
+
+  // Null when the column family is no trie or is gone.
+  FamilyPtr FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle);
+  FamilyPtr FamilyOf(Lock* lock, uint32_t id);
+  bool IdleLocked() const;
+  // Why compaction will not come to an end by waiting, or OK.
+  rocksdb::Status StuckLocked();
+  // Brings the shape to the current Version. Lets go of the lock meanwhile.
+  rocksdb::Status Follow(Lock* lock, const FamilyPtr& family);
+  void MirrorLocked(const FamilyPtr& family, const HeldVersion& version, const std::vector<TrieFile>& born);
+  void TryAgainLocked(const FamilyPtr& family);  // without delay
+  void RetryLaterLocked(const FamilyPtr& family, uint64_t micros);
+  void RetryLoop();
+  void StartRetryLoopLocked();
+
+  rocksdb::DB* const db_;  // the root DB
+  rocksdb::Env* const env_;
+  rocksdb::ColumnFamilyHandle* const default_handle_;
+  const std::string path_;
+  const std::string session_id_;
+  std::shared_ptr<rocksdb::Logger> log_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // of anything below
+  std::map<uint32_t, FamilyPtr> families_;
+  bool stopping_ = false;
+  int paused_ = 0;
+  int manual_ = 0;  // calls of Compact under way
+  int users_ = 0;
+  int scheduled_ = 0;  // items in the thread pool's queue or running
+  int running_ = 0;    // compactions
+  int max_running_ = 1;
+  // Something has happened since the last pick that found nothing. Where it is set, an item is scheduled or compactions
+  // hold still: else WaitUntilIdle would wait for nobody.
+  bool dirty_ = false;
+
+  std::unique_ptr<WriteThrottle> throttle_;
+
+  std::thread retry_thread_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,42 @@
+// The part of the tuner that RocksDB knows. It counts; a thread for each database decides (src/tuner/tuner_logic.h), one
+// column family after the other. One listener may serve several databases, of one Options object say: each is counted
+// and tuned by itself.
+//
+// Option string: cairn.Tuner (with the default options, which only advise)
+// Thread-safety: safe.
+
+#pragma once
+
+#include <functional>
+
+#include "cairn/tuner.h"
+#include "rocksdb/listener.h"
+
+namespace cairn {
+
+// Where a test may step in, on the tuner's thread. An error that it returns before SetOptions stands for a SetOptions
+// that failed.
+enum class TunerPoint { kBeforeSolving, kBeforeSetOptions };
+using TunerHook = std::function<rocksdb::Status(TunerPoint)>;
+
+class TunerListener : public rocksdb::EventListener {
+ public:
+  explicit TunerListener(const TunerOptions& options, TunerHook hook = nullptr);
+  static const char* kClassName() { return "cairn.Tuner"; }
+  const char* Name() const override { return kClassName(); }
+
+  void OnMemTableSealed(const rocksdb::MemTableInfo& info) override;
+  void OnFlushBegin(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
+  void OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) override;
+
+ private:
+  const TunerOptions options_;
+  const TunerHook hook_;
+};
+
+// Of how many column families of a database a tuner holds anything: for tests.
+size_t TunedColumnFamilies(rocksdb::DB* db);
+
+}  // namespace cairn

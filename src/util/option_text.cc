@@ -1,0 +1,92 @@
+#include "src/util/option_text.h"
+
+#include <cctype>
+#include <cstdio>
+#include <cstring>
+
+#include "rocksdb/slice.h"
+
+namespace cairn {
+
+using rocksdb::ConfigOptions;
+using rocksdb::OptionTypeInfo;
+using rocksdb::Status;
+
+namespace {
+
+// Of the Java parser's, all but the brackets, which begin and end an escape.
+bool IsPlain(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || (c != 0 && strchr("_-+.", c) != nullptr);
+}
+
+// The character that an escape at `at` stands for. False: there is none.
+bool DecodeEscape(const std::string& text, size_t at, char* c) {
+  std::string byte;
+  if (text.size() - at < 4 || text[at] != '[' || text[at + 3] != ']') return false;
+  if (!rocksdb::Slice(text.data() + at + 1, 2).DecodeHex(&byte)) return false;
+  *c = byte[0];
+  return true;
+}
+
+}  // namespace
+
+std::string EncodeOptionText(const std::string& value) {
+  std::string text;
+  for (const char c : value) {
+    if (IsPlain(c)) {
+      text += c;
+    } else {
+      char escape[8];
+      std::snprintf(escape, sizeof(escape), "[%02X]", static_cast<unsigned>(static_cast<unsigned char>(c)));
+      text += escape;
+    }
+  }
+  return text;
+}
+
+std::string DecodeOptionText(const std::string& text) {
+  std::string value;
+  for (size_t at = 0; at < text.size();) {
+    char c = text[at];
+    at += DecodeEscape(text, at, &c) ? 4 : 1;
+    value += c;
+  }
+  return value;
+}
+
+OptionTypeInfo AnyTextOption(int offset) {
+  OptionTypeInfo info(offset, rocksdb::OptionType::kString);
+  info.SetParseFunc(
+      [](const ConfigOptions& /*config*/, const std::string& /*name*/, const std::string& text, void* at) {
+        *static_cast<std::string*>(at) = DecodeOptionText(text);
+        return Status::OK();
+      });
+  info.SetSerializeFunc(
+      [](const ConfigOptions& /*config*/, const std::string& /*name*/, const void* at, std::string* text) {
+        *text = EncodeOptionText(*static_cast<const std::string*>(at));
+        return Status::OK();
+      });
+  return info;
+}
+
+OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, const std::set<std::string>& always) {
+  OptionTypes result;
+  for (const auto& [name, info] : types) {
+    OptionTypeInfo sparse = info;
+    if (!info.IsConfigurable() && always.count(name) == 0) {
+      const auto offset = static_cast<const char*>(info.GetOffset(defaults)) - static_cast<const char*>(defaults);
+      sparse.SetSerializeFunc([info = info, defaults, offset](const ConfigOptions& config, const std::string& option,
+                                                              const void* at, std::string* text) {
+        std::string otherwise;
+        Status s = info.Serialize(config, option, static_cast<const char*>(at) - offset, text);
+        if (s.ok()) s = info.Serialize(config, option, defaults, &otherwise);
+        if (s.ok() && *text == otherwise) text->clear();
+        return s;
+      });
+    }
+    result.emplace(name, sparse);
+  }
+  return result;
+}
+
+}  // namespace cairn

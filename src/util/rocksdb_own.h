@@ -1,0 +1,127 @@
+// RocksDB's own functions behind those that this library puts in their place.
+//
+// Programs, the C API, JNI, and RocksDB's own openers (transactions, TTL, blobs, secondaries) all open a database
+// through a few functions. src/db/rocksdb_hooks.txt lists them; cmake/hook_symbols makes their definitions in RocksDB's
+// unmodified archive weak, and src/db/rocksdb_hooks.cc defines them anew, so whoever opens a database gets all of Cairn.
+// What is declared here calls RocksDB's definitions. A member function is called with its object first, as the C++ ABI
+// of all our platforms has it.
+//
+// Thread-safety, ownership, errors: those of the functions themselves.
+
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "db/db_impl/db_impl.h"
+#include "db/external_sst_file_ingestion_job.h"
+#include "db/memtable.h"
+#include "rocksdb/db.h"
+#include "rocksdb/sst_file_reader.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/utilities/write_batch_with_index.h"
+#include "utilities/transactions/pessimistic_transaction.h"
+
+namespace cairn::rocksdb_own {
+
+rocksdb::Status DBImplOpen(const rocksdb::DBOptions& options, const std::string& path,
+                           const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                           std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db, bool seq_per_batch,
+                           bool batch_per_txn, bool is_retry, bool* can_retry) asm("cairn_rocksdb_DBImplOpen");
+
+void ConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch,
+                     bool batch_per_txn, bool read_only) asm("cairn_rocksdb_ConstructDBImpl");
+
+rocksdb::Status WriteImpl(rocksdb::DBImpl* db, const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch,
+                          rocksdb::WriteCallback* callback, rocksdb::UserWriteCallback* user_write_callback,
+                          uint64_t* log_used, uint64_t log_ref, bool disable_memtable, uint64_t* seq_used,
+                          size_t batch_count, rocksdb::PreReleaseCallback* pre_release_callback,
+                          rocksdb::PostMemTableCallback* post_memtable_callback,
+                          std::shared_ptr<rocksdb::WriteBatchWithIndex> wbwi,
+                          uint64_t min_prep_log) asm("cairn_rocksdb_WriteImpl");
+
+rocksdb::Status CreateColumnFamilyImpl(
+    rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
+    const rocksdb::ColumnFamilyOptions& options, const std::string& name,
+    rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyImpl");
+
+rocksdb::Status AssignLevelToIngestedFile(
+    rocksdb::ExternalSstFileIngestionJob* job, rocksdb::SuperVersion* super_version, bool force_global_seqno,
+    rocksdb::CompactionStyle style, rocksdb::SequenceNumber last_seqno, rocksdb::IngestedFileInfo* file,
+    rocksdb::SequenceNumber* assigned_seqno,
+    std::optional<int> prev_batch_uppermost_level) asm("cairn_rocksdb_AssignLevelToIngestedFile");
+
+rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
+                                    const rocksdb::RangePtr* ranges, size_t count,
+                                    bool include_end) asm("cairn_rocksdb_DeleteFilesInRanges");
+
+rocksdb::Status OpenForReadOnly(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db,
+                                bool error_if_wal_file_exists) asm("cairn_rocksdb_OpenForReadOnly");
+
+rocksdb::Status OpenForReadOnlyFamilies(const rocksdb::DBOptions& options, const std::string& path,
+                                        const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db,
+                                        bool error_if_wal_file_exists) asm("cairn_rocksdb_OpenForReadOnlyFamilies");
+
+rocksdb::Status OpenAsSecondaryFamilies(const rocksdb::DBOptions& options, const std::string& path,
+                                        const std::string& secondary_path,
+                                        const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles,
+                                        rocksdb::DB** db) asm("cairn_rocksdb_OpenAsSecondaryFamilies");
+
+rocksdb::Status OpenAsFollowerFamilies(const rocksdb::DBOptions& options, const std::string& path,
+                                       const std::string& leader_path,
+                                       const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+                                       std::vector<rocksdb::ColumnFamilyHandle*>* handles,
+                                       std::unique_ptr<rocksdb::DB>* db) asm("cairn_rocksdb_OpenAsFollowerFamilies");
+
+rocksdb::Status DestroyDB(const std::string& path, const rocksdb::Options& options,
+                          const std::vector<rocksdb::ColumnFamilyDescriptor>& families) asm("cairn_rocksdb_DestroyDB");
+
+rocksdb::Status RepairDB(const std::string& path, const rocksdb::Options& options) asm("cairn_rocksdb_RepairDB");
+
+rocksdb::Status RepairDBFamilies(
+    const std::string& path, const rocksdb::DBOptions& options,
+    const std::vector<rocksdb::ColumnFamilyDescriptor>& families) asm("cairn_rocksdb_RepairDBFamilies");
+
+rocksdb::Status RepairDBUnknownFamilies(
+    const std::string& path, const rocksdb::DBOptions& options,
+    const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
+    const rocksdb::ColumnFamilyOptions& unknown) asm("cairn_rocksdb_RepairDBUnknownFamilies");
+
+rocksdb::Status PrepareTransaction(rocksdb::PessimisticTransaction* transaction) asm(
+    "cairn_rocksdb_PrepareTransaction");
+rocksdb::Status CommitTransaction(rocksdb::PessimisticTransaction* transaction) asm("cairn_rocksdb_CommitTransaction");
+
+rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const rocksdb::ReadOptions& options,
+                                               rocksdb::UnownedPtr<const rocksdb::SeqnoToTimeMapping> times,
+                                               rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
+                                               bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
+
+void ConstructSstFileWriter(void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+                            const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family,
+                            bool invalidate_page_cache, rocksdb::Env::IOPriority io_priority,
+                            bool skip_filters) asm("cairn_rocksdb_SstFileWriter");
+
+void ConstructSstFileReader(void* at, const rocksdb::Options& options) asm("cairn_rocksdb_SstFileReader");
+
+void ConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes, bool overwrite_key,
+                           size_t max_bytes, size_t protection_bytes_per_key) asm("cairn_rocksdb_IndexedBatch");
+
+rocksdb::Iterator* NewIteratorWithBaseOfFamily(
+    rocksdb::WriteBatchWithIndex* batch, rocksdb::ColumnFamilyHandle* family, rocksdb::Iterator* base,
+    const rocksdb::ReadOptions* read_options) asm("cairn_rocksdb_NewIteratorWithBaseOfFamily");
+
+rocksdb::Iterator* NewIteratorWithBase(rocksdb::WriteBatchWithIndex* batch,
+                                       rocksdb::Iterator* base) asm("cairn_rocksdb_NewIteratorWithBase");
+
+// Puts the database into its background-error state, as after a write or sync of the WAL that failed.
+void WriteErrorToBackgroundError(rocksdb::DBImpl* db,
+                                 const rocksdb::IOStatus& error) asm("cairn_rocksdb_WriteErrorToBackgroundError");
+
+// Aborted while a snapshot lives: then Close refuses, too.
+rocksdb::Status CheckSnapshotsReleased(rocksdb::DBImpl* db) asm("cairn_rocksdb_CheckSnapshotsReleased");
+
+}  // namespace cairn::rocksdb_own
