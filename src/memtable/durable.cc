@@ -41,16 +41,27 @@ uint64_t BootNumber() {
   return number;
 }
 
-void StoreSuperblock(PmemFile* file, Superblock* superblock) {
-  // The older copy first; then the other, so that either of them alone says what counts.
-  for (int copy = 0; copy < 2; ++copy) {
-    ++superblock->edition;
-    char bytes[kSuperblockBytes];
-    EncodeSuperblock(*superblock, bytes);
-    char* const to = file->base() + (superblock->edition % 2) * kPoolPageBytes;
-    memcpy(to, bytes, sizeof(bytes));
-    file->Persist(to, sizeof(bytes));
+namespace {
+
+// Into the older copy.
+void StoreCopy(PmemFile* file, Superblock* superblock) {
+  ++superblock->edition;
+  char bytes[kSuperblockBytes];
+  EncodeSuperblock(*superblock, bytes);
+  char* const to = file->base() + (superblock->edition % 2) * kPoolPageBytes;
+  memcpy(to, bytes, sizeof(bytes));
+  file->Persist(to, sizeof(bytes));
+}
+
+}  // namespace
+
+Status StoreSuperblock(PmemFile* file, Superblock* superblock) {
+  Status s;
+  for (int copy = 0; copy < 2 && s.ok(); ++copy) {
+    StoreCopy(file, superblock);
+    s = file->Sync();
   }
+  return s;
 }
 
 static_assert(Backing::kRegionBytes % PmemFile::kDeviceUnitBytes == 0, "regions begin where a device can be mapped");
@@ -82,7 +93,9 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
   result->superblock_.session = RandomNumber();
   // No generation of an earlier session comes again: its entries may still lie in the file.
   result->generations_.store(RandomNumber());
-  StoreSuperblock(result->file_.get(), &result->superblock_);
+  // Synced before anything else is stored: a file whose making was interrupted is all zeros until then.
+  const Status stored = StoreSuperblock(result->file_.get(), &result->superblock_);
+  if (!stored.ok()) return stored;
   char* const counters = result->file_->base() + kCountersOffset;
   memset(counters, 0, 2 * kPoolPageBytes);
   for (const size_t word : {kPublishedOffset, kPublishedAgainOffset, kNewestTableOffset}) {
@@ -115,8 +128,8 @@ Status DurablePool::Arm(const std::string& database, const DatabaseDirectory& di
   latest_ = std::move(latest);
   Acknowledge(superblock_.first_sequence);
   armed_.store(true, std::memory_order_release);
-  StoreSuperblock(file_.get(), &superblock_);
-  return SyncOnce(false);
+  const Status s = StoreSuperblock(file_.get(), &superblock_);
+  return s.ok() ? SyncOnce(false) : s;
 }
 
 // A free segment, none of whose bytes mean anything yet.
@@ -199,7 +212,9 @@ Status DurablePool::Grow(uint64_t bytes, char* at) {
   regions_[at] = {offset, bytes};
   // From here on the new segment must be whole.
   superblock_.file_bytes = offset + bytes;
-  StoreSuperblock(file_.get(), &superblock_);
+  // The older copy first; then the other, so that either of them alone says enough. A writer is waiting, so nothing is
+  // synced: of each copy only the first sector changes, and that is the old or the new one after a loss of power.
+  for (int copy = 0; copy < 2; ++copy) StoreCopy(file_.get(), &superblock_);
   return s;
 }
 
@@ -449,8 +464,7 @@ Status DurablePool::Finish() {
   const Status s = armed_.load(std::memory_order_acquire) ? SyncOnce(false) : file_->Sync();
   if (!s.ok() || !armed_.exchange(false) || failed_.load(std::memory_order_acquire) || !EverythingFlushed()) return s;
   superblock_.phase = PoolPhase::kIdle;
-  StoreSuperblock(file_.get(), &superblock_);
-  return file_->Sync();
+  return StoreSuperblock(file_.get(), &superblock_);
 }
 
 void DurablePool::StoreWord(size_t offset, uint64_t sequence) {

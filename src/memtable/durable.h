@@ -239,7 +239,8 @@ constexpr uint64_t kSealedState = 3;
 // This boot of the machine; 0 if it is unknown.
 uint64_t BootNumber();
 
-// Rewrites the superblock of a file into its older copy. `superblock->edition` counts up.
-void StoreSuperblock(PmemFile* file, Superblock* superblock);
+// Rewrites the superblock of a file, both copies, the older first, each synced before anything else is written: a loss
+// of power leaves one of them whole. `superblock->edition` counts up.
+rocksdb::Status StoreSuperblock(PmemFile* file, Superblock* superblock);
 
 }  // namespace cairn

@@ -392,8 +392,7 @@ class Recovery {
     if (!s.ok()) return s;
     superblock_.phase = PoolPhase::kRecovering;
     superblock_.recovery_wal = number;
-    StoreSuperblock(file_, &superblock_);
-    s = file_->Sync();
+    s = StoreSuperblock(file_, &superblock_);
     if (s.ok()) s = Reach(RecoveryStep::kPhaseStored);
     const std::string name = rocksdb::LogFileName(directory, number);
     const std::string unfinished = name + ".dbtmp";
@@ -410,8 +409,7 @@ class Recovery {
     superblock_.phase = PoolPhase::kIdle;
     superblock_.repair = PoolRepair::kNone;
     superblock_.directory = DirectoryOf(path_);
-    StoreSuperblock(file_, &superblock_);
-    Status s = file_->Sync();
+    Status s = StoreSuperblock(file_, &superblock_);
     if (s.ok()) s = NotePoolIdle(options_.env, path_);
     return s.ok() ? Reach(RecoveryStep::kDone) : s;
   }
@@ -502,8 +500,7 @@ Status HoldForRepair(const rocksdb::DBOptions& options, const std::string& path,
   }
   superblock.phase = PoolPhase::kLive;
   superblock.repair = PoolRepair::kRebuilding;
-  StoreSuperblock(file, &superblock);
-  return file->Sync();
+  return StoreSuperblock(file, &superblock);
 }
 
 Status NoteRebuilt(PmemFile* file) {
@@ -511,8 +508,7 @@ Status NoteRebuilt(PmemFile* file) {
   const Status s = ReadSuperblock(*file, &superblock);
   if (!s.ok()) return s;
   superblock.repair = PoolRepair::kRebuilt;
-  StoreSuperblock(file, &superblock);
-  return file->Sync();
+  return StoreSuperblock(file, &superblock);
 }
 
 Status RecoverAfterRepair(const rocksdb::DBOptions& options, const std::string& path,
@@ -543,8 +539,7 @@ Status DiscardPoolFile(PmemFile* file) {
     if (!s.ok()) return s;
   }
   idle.file_bytes = file->bytes();
-  StoreSuperblock(file, &idle);
-  return file->Sync();
+  return StoreSuperblock(file, &idle);
 }
 
 }  // namespace cairn

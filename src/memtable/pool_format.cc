@@ -19,13 +19,16 @@ using rocksdb::Slice;
 
 namespace {
 
-constexpr char kMagic[] = "CairnPL3";
+constexpr char kMagic[] = "CairnPL4";
 constexpr char kSyncMagic[] = "CairnSY1";
 constexpr size_t kMagicBytes = 8;
 constexpr size_t kDatabaseOffset = 80;
 constexpr size_t kDirectoryOffset = kDatabaseOffset + kMaxDatabaseIdBytes;
-constexpr size_t kDirectoryPathOffset = kDirectoryOffset + 24;
-static_assert(kDirectoryPathOffset + kMaxDirectoryBytes + 4 <= kSuperblockBytes, "the checksum is last");
+constexpr size_t kPathCrcOffset = kDirectoryOffset + 24;
+constexpr size_t kSuperblockCrcOffset = kPathCrcOffset + 4;
+constexpr size_t kDirectoryPathOffset = kSuperblockCrcOffset + 4;
+static_assert(kDirectoryPathOffset <= kSectorBytes, "all but the path is in the first sector");
+static_assert(kDirectoryPathOffset + kMaxDirectoryBytes <= kSuperblockBytes, "the path is last");
 constexpr uint64_t kSequenceMask = (uint64_t{1} << 56) - 1;
 
 // CRC-8, polynomial x^8 + x^2 + x + 1.
@@ -78,18 +81,22 @@ void EncodeSuperblock(const Superblock& superblock, char* to) {
   EncodeFixed32(to + kDirectoryOffset + 16, static_cast<uint32_t>(path_bytes));
   EncodeFixed32(to + kDirectoryOffset + 20, static_cast<uint32_t>(superblock.repair));
   std::copy_n(directory.path.data(), path_bytes, to + kDirectoryPathOffset);
-  EncodeFixed32(to + kSuperblockBytes - 4, rocksdb::crc32c::Value(to, kSuperblockBytes - 4));
+  EncodeFixed32(to + kPathCrcOffset, rocksdb::crc32c::Value(to + kDirectoryPathOffset, path_bytes));
+  EncodeFixed32(to + kSuperblockCrcOffset, rocksdb::crc32c::Value(to, kSuperblockCrcOffset));
 }
 
 bool DecodeSuperblock(const char* from, Superblock* superblock) {
   if (memcmp(from, kMagic, kMagicBytes) != 0) return false;
-  if (DecodeFixed32(from + kSuperblockBytes - 4) != rocksdb::crc32c::Value(from, kSuperblockBytes - 4)) return false;
+  if (DecodeFixed32(from + kSuperblockCrcOffset) != rocksdb::crc32c::Value(from, kSuperblockCrcOffset)) return false;
   const uint32_t phase = DecodeFixed32(from + 40);
   const uint32_t database_bytes = DecodeFixed32(from + 44);
   const uint32_t path_bytes = DecodeFixed32(from + kDirectoryOffset + 16);
   const uint32_t repair = DecodeFixed32(from + kDirectoryOffset + 20);
   if (phase > static_cast<uint32_t>(PoolPhase::kRecovering) || database_bytes > kMaxDatabaseIdBytes ||
       path_bytes > kMaxDirectoryBytes || repair > static_cast<uint32_t>(PoolRepair::kRebuilt)) {
+    return false;
+  }
+  if (DecodeFixed32(from + kPathCrcOffset) != rocksdb::crc32c::Value(from + kDirectoryPathOffset, path_bytes)) {
     return false;
   }
   superblock->edition = DecodeFixed64(from + 8);

@@ -14,6 +14,8 @@
 namespace cairn {
 
 constexpr size_t kPoolPageBytes = 4096;
+// What a disk writes as a whole or not at all.
+constexpr size_t kSectorBytes = 512;
 constexpr size_t kSuperblockBytes = kPoolPageBytes;
 constexpr size_t kCountersOffset = 2 * kPoolPageBytes;
 constexpr size_t kSegmentsOffset = 4 * kPoolPageBytes;
@@ -58,9 +60,10 @@ struct Superblock {
   DatabaseDirectory directory;
 };
 
-// `to` has kSuperblockBytes.
+// `to` has kSuperblockBytes. Everything but the directory's path is in the first sector, its checksum as well: a rewrite
+// for the same directory, torn by a loss of power, is the old or the new superblock.
 void EncodeSuperblock(const Superblock& superblock, char* to);
-// False when magic or checksum are wrong.
+// False when magic or a checksum is wrong.
 bool DecodeSuperblock(const char* from, Superblock* superblock);
 
 // A sequence or file number with a check of its own, in one word.
