@@ -165,6 +165,19 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
   return s;
 }
 
+// RocksDB removes the tables of an ingestion that failed. When it is the write of the MANIFEST that failed, or its sync,
+// the record may be there nevertheless, and the database would not open again without them. They stay: an opening that
+// finds no record of them removes them.
+void ExternalSstFileIngestionJob::Cleanup(const Status& status) {
+  if (status.IsIOError() && !edit_.GetNewFiles().empty()) return;
+  own::CleanupIngestion(this, status);
+}
+
+void ImportColumnFamilyJob::Cleanup(const Status& status) {
+  if (status.IsIOError() && !edit_.GetNewFiles().empty()) return;
+  own::CleanupImport(this, status);
+}
+
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges, size_t count, bool include_end) {
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   // From no key to no key is everything, in any order.

@@ -17,6 +17,7 @@
 
 #include "db/db_impl/db_impl.h"
 #include "db/external_sst_file_ingestion_job.h"
+#include "db/import_column_family_job.h"
 #include "db/memtable.h"
 #include "rocksdb/db.h"
 #include "rocksdb/sst_file_reader.h"
@@ -52,6 +53,12 @@ rocksdb::Status AssignLevelToIngestedFile(
     rocksdb::CompactionStyle style, rocksdb::SequenceNumber last_seqno, rocksdb::IngestedFileInfo* file,
     rocksdb::SequenceNumber* assigned_seqno,
     std::optional<int> prev_batch_uppermost_level) asm("cairn_rocksdb_AssignLevelToIngestedFile");
+
+void CleanupIngestion(rocksdb::ExternalSstFileIngestionJob* job,
+                      const rocksdb::Status& status) asm("cairn_rocksdb_CleanupIngestion");
+
+void CleanupImport(rocksdb::ImportColumnFamilyJob* job,
+                   const rocksdb::Status& status) asm("cairn_rocksdb_CleanupImport");
 
 rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
                                     const rocksdb::RangePtr* ranges, size_t count,

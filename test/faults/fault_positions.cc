@@ -1,0 +1,491 @@
+// Runs a script of operations once for every system call of a kind with that call failing, and once for every system
+// call with power lost after it, and judges what is left (script.h). docs/fault_positions.md
+//
+//   fault_positions [--engine E,...] [--kind K,...] [--from N] [--to N] [--stride N] [--seconds S] [--seed X]
+//                   [--operations N] [--span N] [--json FILE] [--keep] [--forget-syncs]
+//
+// A failure prints the line that runs its position again.
+
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <functional>
+#include <new>
+#include <random>
+#include <sstream>
+
+#include "test/faults/disk_image.h"
+#include "test/faults/script.h"
+
+namespace cairn {
+namespace faults {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+
+// Kinds of loss, beside the faults of one call.
+struct Variant {
+  const char* name;
+  Loss loss;
+  bool another_boot;
+  Rule rule;
+};
+constexpr Variant kVariants[] = {
+    {"kill", Loss::kNone, false, Rule::kAcknowledged},
+    {"power_all_lost", Loss::kAll, true, Rule::kSynced},
+    {"power_some_lost", Loss::kSome, true, Rule::kSynced},
+    {"power_none_lost", Loss::kNone, true, Rule::kSynced},
+};
+
+struct Arguments {
+  std::vector<std::string> engines = DefaultScenarios();
+  std::vector<std::string> kinds;
+  uint64_t from = 0;
+  uint64_t to = UINT64_MAX;
+  uint64_t stride = 1;
+  double seconds = 0;  // for all; 0: as long as it takes
+  uint64_t seed = 1;
+  int operations = 120;
+  uint64_t span = 1;  // calls in a row that fail
+  std::string json;
+  bool keep = false;
+  bool forget_syncs = false;
+  bool quiet = false;
+};
+
+struct Result {
+  std::string engine;
+  std::string kind;
+  uint64_t positions = 0;
+  uint64_t run = 0;
+  uint64_t not_reached = 0;
+  uint64_t refused = 0;
+  uint64_t failures = 0;
+};
+
+// Shared with the processes that run and judge.
+struct Shared {
+  Outcomes outcomes;
+  Outcomes judged;  // those that a judge is told
+  int verdict = -1;
+  char text[1024] = {};
+};
+
+// How a process ended.
+struct Ending {
+  bool hung = false;
+  int status = 0;
+  bool Good() const { return !hung && WIFEXITED(status) && WEXITSTATUS(status) == 0; }
+  std::string Text() const {
+    if (hung) return "hung for two minutes";
+    if (WIFSIGNALED(status)) return std::string("died by ") + strsignal(WTERMSIG(status));
+    return "ended with " + std::to_string(WEXITSTATUS(status));
+  }
+};
+
+// In a process of its own, which ends with it.
+Ending InAnotherProcess(const std::function<void()>& work) {
+  fflush(stdout);
+  fflush(stderr);
+  const pid_t child = fork();
+  if (child == 0) {
+    work();
+    fflush(stdout);
+    fflush(stderr);
+    _exit(0);
+  }
+  Ending ending;
+  const auto until = Clock::now() + std::chrono::seconds(120);
+  for (useconds_t nap = 50; waitpid(child, &ending.status, WNOHANG) == 0; nap = std::min<useconds_t>(nap * 2, 5000)) {
+    if (Clock::now() > until) {
+      ending.hung = true;
+      kill(child, SIGABRT);
+      waitpid(child, &ending.status, 0);
+      break;
+    }
+    usleep(nap);
+  }
+  return ending;
+}
+
+class Driver {
+ public:
+  Driver(Arguments arguments, std::string base) : arguments_(std::move(arguments)), base_(std::move(base)) {
+    void* const memory = mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    shared_ = new (memory) Shared();
+    begun_ = Clock::now();
+  }
+
+  int Run() {
+    size_t parts = arguments_.engines.size() * arguments_.kinds.size();
+    for (const std::string& engine : arguments_.engines) {
+      engine_ = engine;
+      scenario_ = NewScenario(engine, arguments_.seed, arguments_.operations);
+      if (scenario_ == nullptr) {
+        fprintf(stderr, "fault_positions: there is no engine \"%s\"\n", engine.c_str());
+        return 2;
+      }
+      if (!MakeTemplate() || !CountCalls()) return 1;
+      for (const std::string& kind : arguments_.kinds) {
+        // Each gets its part of what time is left.
+        const double left = arguments_.seconds - Elapsed();
+        part_ends_ = arguments_.seconds > 0 ? Elapsed() + left / static_cast<double>(parts) : 0;
+        --parts;
+        if (!RunKind(kind)) return 2;
+      }
+    }
+    Report();
+    uint64_t failures = 0;
+    for (const Result& result : results_) failures += result.failures;
+    return failures == 0 ? 0 : 1;
+  }
+
+ private:
+  double Elapsed() const { return std::chrono::duration<double>(Clock::now() - begun_).count(); }
+
+  std::string Folder() const { return base_ + "/run"; }
+  std::string Template() const { return base_ + "/template"; }
+
+  bool MakeTemplate() {
+    fs::remove_all(Template());
+    fs::create_directory(Template());
+    // It knows its path: made where it will be used.
+    fs::remove_all(Folder());
+    fs::create_directory(Folder());
+    const Ending ending = InAnotherProcess([this] {
+      if (!scenario_->Prepare(Folder())) _exit(1);
+    });
+    fs::copy(Folder(), Template(), fs::copy_options::recursive);
+    if (!ending.Good()) fprintf(stderr, "%s cannot be prepared: %s\n", engine_.c_str(), ending.Text().c_str());
+    return ending.Good();
+  }
+
+  void FreshFolder() {
+    std::error_code error;
+    fs::create_directory(Folder(), error);
+    for (const auto& entry : fs::directory_iterator(Folder())) fs::remove_all(entry.path());
+    fs::copy(Template(), Folder(), fs::copy_options::recursive);
+  }
+
+  Ending RunScript(const WatchOptions& watch, const std::string& events) {
+    FreshFolder();
+    shared_->outcomes = Outcomes();
+    return InAnotherProcess([&] {
+      WatchOptions options = watch;
+      options.folder = Folder();
+      options.counters = &shared_->outcomes.counters;
+      options.forget_syncs = arguments_.forget_syncs;
+      Watch(options);
+      scenario_->Run(Folder(), &shared_->outcomes);
+      Unwatch();
+      if (!events.empty() && !SaveEvents(Recorded(), events)) _exit(1);
+    });
+  }
+
+  // Without a fault: how many calls there are, and that the script passes.
+  bool CountCalls() {
+    const Ending ending = RunScript(WatchOptions(), "");
+    totals_ = shared_->outcomes.counters;
+    if (!ending.Good() || shared_->outcomes.message[0] != '\0') {
+      fprintf(stderr, "%s without any fault: %s %s\n", engine_.c_str(), ending.Text().c_str(),
+              shared_->outcomes.message);
+      return false;
+    }
+    const std::string wrong = Judge(shared_->outcomes, Rule::kAcknowledged, false);
+    if (wrong.empty()) return true;
+    fprintf(stderr, "%s without any fault: %s\n", engine_.c_str(), wrong.c_str());
+    return false;
+  }
+
+  // Empty if all is well.
+  std::string Judge(const Outcomes& outcomes, Rule rule, bool another_boot) {
+    shared_->judged = outcomes;
+    shared_->verdict = -1;
+    shared_->text[0] = '\0';
+    const Ending ending = InAnotherProcess([&] {
+      if (another_boot) PretendAnotherBoot();
+      const Verdict verdict = scenario_->Judge(Folder(), shared_->judged, rule);
+      std::snprintf(shared_->text, sizeof(shared_->text), "%s", verdict.text.c_str());
+      shared_->verdict = verdict.kind;
+    });
+    if (!ending.Good() || shared_->verdict < 0) return "whoever opens it " + ending.Text();
+    if (shared_->verdict == Verdict::kRefused) return std::string("does not open: ") + shared_->text;
+    return shared_->text;
+  }
+
+  bool RunKind(const std::string& kind) {
+    Result result;
+    result.engine = engine_;
+    result.kind = kind;
+    Fault fault = Fault::kNone;
+    if (FaultOf(kind, &fault) && fault != Fault::kNone) {
+      RunFault(fault, &result);
+      results_.push_back(result);
+      Line(result);
+      return true;
+    }
+    for (const Variant& variant : kVariants) {
+      if (kind != variant.name) continue;
+      RunLoss(variant, &result);
+      results_.push_back(result);
+      Line(result);
+      return true;
+    }
+    fprintf(stderr, "fault_positions: there is no kind \"%s\"\n", kind.c_str());
+    return false;
+  }
+
+  // The positions to run: all of them, or as many as there is time for, begun somewhere and far apart.
+  template <class RunOne>
+  void ForPositions(uint64_t positions, Result* result, const RunOne& run_one) {
+    result->positions = positions;
+    const uint64_t end = std::min(arguments_.to, positions);
+    if (part_ends_ == 0) {
+      for (uint64_t n = arguments_.from; n < end; n += arguments_.stride) {
+        run_one(n);
+        ++result->run;
+        Progress(*result, n, end);
+      }
+      return;
+    }
+    std::mt19937_64 random(arguments_.seed ^ positions);
+    std::vector<uint64_t> order;
+    for (uint64_t n = arguments_.from; n < end; ++n) order.push_back(n);
+    std::shuffle(order.begin(), order.end(), random);
+    for (const uint64_t n : order) {
+      run_one(n);
+      ++result->run;
+      if (Elapsed() > part_ends_) break;
+    }
+  }
+
+  void RunFault(Fault fault, Result* result) {
+    ForPositions(totals_.calls[static_cast<int>(fault)], result, [&](uint64_t n) {
+      WatchOptions watch;
+      watch.fault = fault;
+      watch.from = n;
+      watch.to = n + arguments_.span;
+      const Ending ending = RunScript(watch, "");
+      const Outcomes outcomes = shared_->outcomes;
+      const std::string call = outcomes.counters.first_hit;
+      if (outcomes.counters.hits == 0) ++result->not_reached;
+      std::string wrong;
+      if (!ending.Good()) wrong = "it " + ending.Text() + " in operation " + std::to_string(outcomes.current);
+      if (wrong.empty() && outcomes.wrong) wrong = outcomes.message;
+      if (wrong.empty()) wrong = Judge(outcomes, Rule::kAcknowledged, false);
+      if (!wrong.empty()) Failed(result, n, call + " failed: " + wrong + "; the script saw: " + outcomes.message);
+    });
+  }
+
+  // The record is made once; every position is a part of it.
+  void RunLoss(const Variant& variant, Result* result) {
+    WatchOptions watch;
+    watch.record = true;
+    const std::string record = base_ + "/record";
+    if (recorded_ != engine_) {
+      const Ending ending = RunScript(watch, record);
+      if (!ending.Good() || !LoadEvents(record, &events_)) {
+        Failed(result, 0, "the record cannot be made: " + ending.Text());
+        return;
+      }
+      recorded_ = engine_;
+    }
+    uint64_t positions = 0;
+    for (const Event& event : events_) positions += event.is_call ? 1 : 0;
+    DiskImage image;
+    Outcomes outcomes;
+    size_t played = 0;
+    uint64_t calls = 0;
+    ForPositions(positions, result, [&](uint64_t n) {
+      if (n < calls || played == 0) {
+        image = DiskImage();
+        outcomes = Outcomes();
+        played = 0;
+        calls = 0;
+      }
+      std::string call;
+      for (; played < events_.size() && calls <= n; ++played) {
+        const Event& event = events_[played];
+        image.Play(event);
+        if (event.is_call) {
+          ++calls;
+          call = event.path.empty() ? "file " + std::to_string(event.file) : event.path;
+        } else if (event.kind == EventKind::kMark) {
+          Told(event, &outcomes);
+        }
+      }
+      if (!image.Write(Folder(), variant.loss, arguments_.seed * 7919 + n)) {
+        Failed(result, n, "the image cannot be written");
+        return;
+      }
+      const std::string wrong = Judge(outcomes, variant.rule, variant.another_boot);
+      if (!wrong.empty()) {
+        Failed(result, n, "after " + call + ", in operation " + std::to_string(outcomes.current) + ": " + wrong);
+        if (arguments_.keep) image.Write(base_ + "/kept", variant.loss, arguments_.seed * 7919 + n);
+      }
+    });
+  }
+
+  static void Told(const Event& mark, Outcomes* outcomes) {
+    if (mark.number >= kMaxOperations) return;
+    const std::string& what = mark.other;
+    outcomes->current = static_cast<int>(mark.number);
+    if (what == "extra") outcomes->in_extra_family[mark.number] = true;
+    if (what == "begun") outcomes->states[mark.number] = State::kBegun;
+    if (what == "failed") outcomes->states[mark.number] = State::kFailed;
+    if (what == "acknowledged" || what == "synced") outcomes->states[mark.number] = State::kAcknowledged;
+    if (what == "synced") outcomes->synced[mark.number] = true;
+  }
+
+  void Failed(Result* result, uint64_t n, const std::string& what) {
+    ++result->failures;
+    if (what.find("does not open:") != std::string::npos) ++result->refused;
+    printf(
+        "FAILED %s %s %llu: %s\n  fault_positions --engine=%s --kind=%s --from=%llu --to=%llu --seed=%llu "
+        "--operations=%d%s\n",
+        engine_.c_str(), result->kind.c_str(), static_cast<unsigned long long>(n), what.c_str(), engine_.c_str(),
+        result->kind.c_str(), static_cast<unsigned long long>(n), static_cast<unsigned long long>(n) + 1,
+        static_cast<unsigned long long>(arguments_.seed), arguments_.operations,
+        arguments_.span > 1 ? (" --span=" + std::to_string(arguments_.span)).c_str() : "");
+    fflush(stdout);
+  }
+
+  void Progress(const Result& result, uint64_t n, uint64_t end) {
+    if (arguments_.quiet || isatty(2) == 0) return;
+    fprintf(stderr, "\r%-16s %-16s %6llu of %6llu, %llu failed   ", result.engine.c_str(), result.kind.c_str(),
+            static_cast<unsigned long long>(n) + 1, static_cast<unsigned long long>(end),
+            static_cast<unsigned long long>(result.failures));
+  }
+
+  void Line(const Result& result) {
+    if (isatty(2) != 0) fprintf(stderr, "\r%70s\r", "");
+    printf("%-16s %-16s %6llu of %6llu positions, %llu failed, %.0f s\n", result.engine.c_str(), result.kind.c_str(),
+           static_cast<unsigned long long>(result.run), static_cast<unsigned long long>(result.positions),
+           static_cast<unsigned long long>(result.failures), Elapsed());
+    fflush(stdout);
+  }
+
+  void Report() const {
+    if (arguments_.json.empty()) return;
+    std::ostringstream text;
+    text << "{\"seed\": " << arguments_.seed << ", \"operations\": " << arguments_.operations
+         << ", \"span\": " << arguments_.span << ", \"seconds\": " << static_cast<uint64_t>(Elapsed())
+         << ", \"results\": [";
+    const char* separator = "\n";
+    for (const Result& result : results_) {
+      text << separator << "  {\"engine\": \"" << result.engine << "\", \"kind\": \"" << result.kind
+           << "\", \"positions\": " << result.positions << ", \"run\": " << result.run
+           << ", \"not_reached\": " << result.not_reached << ", \"failures\": " << result.failures
+           << ", \"refused\": " << result.refused << "}";
+      separator = ",\n";
+    }
+    text << "\n]}\n";
+    FILE* const file = fopen(arguments_.json.c_str(), "w");
+    if (file == nullptr) return;
+    fputs(text.str().c_str(), file);
+    fclose(file);
+  }
+
+  const Arguments arguments_;
+  const std::string base_;
+  Shared* shared_ = nullptr;
+  Clock::time_point begun_;
+  double part_ends_ = 0;
+  std::string engine_;
+  std::unique_ptr<Scenario> scenario_;
+  Counters totals_;
+  std::string recorded_;
+  std::vector<Event> events_;
+  std::vector<Result> results_;
+};
+
+std::vector<std::string> Split(const std::string& text) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
+  return parts;
+}
+
+bool Parse(int argc, char** argv, Arguments* arguments) {
+  for (int i = 1; i < argc; ++i) {
+    std::string name = argv[i];
+    std::string value;
+    const size_t equals = name.find('=');
+    if (equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    const auto number = [&] { return std::strtoull(value.c_str(), nullptr, 0); };
+    if (name == "--engine") {
+      arguments->engines = Split(value);
+    } else if (name == "--kind") {
+      arguments->kinds = Split(value);
+    } else if (name == "--from") {
+      arguments->from = number();
+    } else if (name == "--to") {
+      arguments->to = number();
+    } else if (name == "--stride") {
+      arguments->stride = std::max<uint64_t>(1, number());
+    } else if (name == "--seconds") {
+      arguments->seconds = std::strtod(value.c_str(), nullptr);
+    } else if (name == "--seed") {
+      arguments->seed = value == "random" ? std::random_device()() : number();
+    } else if (name == "--operations") {
+      arguments->operations = static_cast<int>(std::min<uint64_t>(number(), kMaxOperations));
+    } else if (name == "--span") {
+      arguments->span = number();
+    } else if (name == "--json") {
+      arguments->json = value;
+    } else if (name == "--keep") {
+      arguments->keep = true;
+    } else if (name == "--forget-syncs") {
+      arguments->forget_syncs = true;
+    } else {
+      fprintf(stderr, "fault_positions: what is %s? The head of fault_positions.cc lists the flags.\n", argv[i]);
+      return false;
+    }
+  }
+  if (arguments->kinds.empty()) {
+    for (int i = 1; i < kFaults; ++i) {
+      if (static_cast<Fault>(i) != Fault::kReadOnly) arguments->kinds.emplace_back(NameOf(static_cast<Fault>(i)));
+    }
+    for (const Variant& variant : kVariants) arguments->kinds.emplace_back(variant.name);
+  }
+  return true;
+}
+
+int Main(int argc, char** argv) {
+  Arguments arguments;
+  if (!Parse(argc, argv, &arguments)) return 2;
+  const char* const chosen = std::getenv("TEST_TMPDIR");
+  std::string base = chosen != nullptr && *chosen != '\0' ? chosen : "/dev/shm";
+  base += "/cairn_faults.XXXXXX";
+  if (mkdtemp(base.data()) == nullptr) {
+    fprintf(stderr, "fault_positions: no folder at %s\n", base.c_str());
+    return 1;
+  }
+  printf("seed %llu, %d operations\n", static_cast<unsigned long long>(arguments.seed), arguments.operations);
+  const bool keep = arguments.keep;
+  const int code = Driver(std::move(arguments), base).Run();
+  std::error_code ignored;
+  if (keep) {
+    printf("files are in %s\n", base.c_str());
+  } else {
+    fs::remove_all(base, ignored);
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace faults
+}  // namespace cairn
+
+int main(int argc, char** argv) { return cairn::faults::Main(argc, argv); }

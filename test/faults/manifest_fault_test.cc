@@ -1,0 +1,158 @@
+// A database whose MANIFEST could not be synced, or written, while files were taken in: it opens again, with the files or
+// without them.
+
+#include <memory>
+#include <string>
+
+#include "cairn/db.h"
+#include "rocksdb/db.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/metadata.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/utilities/checkpoint.h"
+#include "test/support.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::FileOptions;
+using rocksdb::FSWritableFile;
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+using rocksdb::IOStatus;
+using rocksdb::Options;
+using rocksdb::Status;
+
+// One sync of the MANIFEST fails, the n-th from now on; what was written stays.
+class FailingManifest : public rocksdb::FileSystemWrapper {
+ public:
+  FailingManifest() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  static const char* kClassName() { return "FailingManifest"; }
+  const char* Name() const override { return kClassName(); }
+
+  IOStatus NewWritableFile(const std::string& name, const FileOptions& options, std::unique_ptr<FSWritableFile>* file,
+                           IODebugContext* debug) override {
+    IOStatus s = target()->NewWritableFile(name, options, file, debug);
+    if (s.ok() && name.find("MANIFEST") != std::string::npos) *file = std::make_unique<File>(std::move(*file), this);
+    return s;
+  }
+
+  void FailAfter(int syncs) { left_ = syncs; }
+  void Heal() { left_ = -2; }
+  bool failed() const { return left_ == -1; }
+
+ private:
+  class File : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    File(std::unique_ptr<FSWritableFile>&& file, FailingManifest* system)
+        : FSWritableFileOwnerWrapper(std::move(file)), system_(system) {}
+    IOStatus Sync(const IOOptions& options, IODebugContext* debug) override {
+      return system_->Fails() ? IOStatus::IOError("the disk") : FSWritableFileOwnerWrapper::Sync(options, debug);
+    }
+    IOStatus Fsync(const IOOptions& options, IODebugContext* debug) override {
+      return system_->Fails() ? IOStatus::IOError("the disk") : FSWritableFileOwnerWrapper::Fsync(options, debug);
+    }
+
+   private:
+    FailingManifest* const system_;
+  };
+
+  bool Fails() { return left_ >= 0 && left_-- == 0; }
+
+  int left_ = -2;  // -2: none is to fail; -1: one has failed
+};
+
+class ManifestFaultTest : public ::testing::TestWithParam<const char*> {
+ protected:
+  Options OptionsOn(const std::shared_ptr<FailingManifest>& system) {
+    Options options = test::OptionsOf(*test::FindEngine(GetParam()));
+    env_ = rocksdb::NewCompositeEnv(system);
+    options.env = env_.get();
+    return options;
+  }
+
+  std::unique_ptr<rocksdb::DB> Open(const Options& options, const std::string& path) {
+    rocksdb::DB* db = nullptr;
+    const Status s = cairn::Open(options, path, &db);
+    EXPECT_TRUE(s.ok()) << s.ToString();
+    return std::unique_ptr<rocksdb::DB>(db);
+  }
+
+  std::unique_ptr<rocksdb::Env> env_;
+  test::TempDir dir_;
+};
+
+TEST_P(ManifestFaultTest, AnIngestionThatCouldNotBeRecorded) {
+  int failed = 0;
+  for (int n = 0; n < 4; ++n) {
+    const std::string path = dir_ / std::to_string(n);
+    const auto system = std::make_shared<FailingManifest>();
+    const Options options = OptionsOn(system);
+    std::unique_ptr<rocksdb::DB> db = Open(options, path);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "before", "value"));
+    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options, db->DefaultColumnFamily());
+    ASSERT_OK(writer.Open(path + ".file"));
+    ASSERT_OK(writer.Put("ingested", "value"));
+    ASSERT_OK(writer.Finish());
+    system->FailAfter(n);
+    const Status ingested = db->IngestExternalFile({path + ".file"}, rocksdb::IngestExternalFileOptions());
+    EXPECT_EQ(ingested.ok(), !system->failed()) << n;
+    failed += system->failed() ? 1 : 0;
+    system->Heal();
+    db = nullptr;
+    db = Open(options, path);
+    ASSERT_NE(db, nullptr) << "after sync " << n;
+    std::string value;
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "before", &value));
+    const Status s = db->Get(rocksdb::ReadOptions(), "ingested", &value);
+    EXPECT_TRUE(s.ok() || (s.IsNotFound() && !ingested.ok())) << s.ToString();
+  }
+  EXPECT_GE(failed, 2);
+}
+
+TEST_P(ManifestFaultTest, AnImportThatCouldNotBeRecorded) {
+  int failed = 0;
+  for (int n = 0; n < 6; ++n) {
+    const std::string path = dir_ / std::to_string(n);
+    const auto system = std::make_shared<FailingManifest>();
+    const Options options = OptionsOn(system);
+    std::unique_ptr<rocksdb::DB> db = Open(options, path);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+    rocksdb::Checkpoint* made = nullptr;
+    ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), &made));
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    rocksdb::ExportImportFilesMetaData* exported = nullptr;
+    ASSERT_OK(checkpoint->ExportColumnFamily(db->DefaultColumnFamily(), path + ".export", &exported));
+    const std::unique_ptr<rocksdb::ExportImportFilesMetaData> files(exported);
+    rocksdb::ColumnFamilyHandle* handle = nullptr;
+    system->FailAfter(n);
+    const Status imported =
+        db->CreateColumnFamilyWithImport(options, "imported", rocksdb::ImportColumnFamilyOptions(), *files, &handle);
+    failed += system->failed() ? 1 : 0;
+    system->Heal();
+    if (handle != nullptr) db->DestroyColumnFamilyHandle(handle);
+    db = nullptr;
+    std::vector<std::string> names;
+    ASSERT_OK(rocksdb::DB::ListColumnFamilies(options, path, &names));
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    for (const std::string& name : names) families.emplace_back(name, options);
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::DB* opened = nullptr;
+    const Status s = cairn::Open(options, path, families, &handles, &opened);
+    ASSERT_TRUE(s.ok()) << "after sync " << n << ": " << s.ToString();
+    db.reset(opened);
+    EXPECT_TRUE(names.size() == 2 || !imported.ok()) << "it is lost";
+    for (rocksdb::ColumnFamilyHandle* each : handles) {
+      std::string value;
+      const bool empty = each->GetName() == "imported" && !imported.ok();
+      EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), each, "key", &value).ok() || empty) << each->GetName();
+      db->DestroyColumnFamilyHandle(each);
+    }
+  }
+  EXPECT_GE(failed, 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, ManifestFaultTest, ::testing::Values("leveled", "trie_htable", "silt_pinned"));
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,102 @@
+// A script of some hundred operations on one engine, and the judge who says whether a database is what the operations
+// that were acknowledged must have left.
+//
+// What operation k does follows from the seed and k alone. Each batch writes into several column families, and a marker
+// of its own into each of them; so the judge knows which batches are there, that none is there in part, and what every
+// key must hold after just these.
+//
+// Thread-safety: none. A script runs in a process of its own.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "rocksdb/status.h"
+#include "test/faults/system_calls.h"
+
+namespace cairn {
+namespace faults {
+
+inline constexpr int kMaxOperations = 4000;
+
+enum class State : uint8_t { kNotBegun, kBegun, kAcknowledged, kFailed };
+
+// In memory that the script's process shares with its judges.
+struct Outcomes {
+  State states[kMaxOperations] = {};
+  bool synced[kMaxOperations] = {};
+  bool in_extra_family[kMaxOperations] = {};
+  int current = 0;
+  bool wrong = false;  // the script itself saw a wrong answer
+  char message[512] = {};
+  Counters counters;
+
+  void Say(const std::string& text);
+};
+
+// What the judge demands.
+enum class Rule {
+  kAcknowledged,  // every acknowledged operation is there; of those that failed, any
+  kSynced,        // the batches that are there are the first few, and of what was synced all (a loss of power)
+};
+
+struct Verdict {
+  enum Kind { kGood, kRefused, kWrong };  // refused: it does not open, with a status
+  Kind kind = kGood;
+  std::string text;
+};
+
+// What is run, and how what it left is judged.
+class Scenario {
+ public:
+  virtual ~Scenario() = default;
+  // Makes what must be there before, in the empty folder.
+  virtual bool Prepare(const std::string& folder) = 0;
+  virtual void Run(const std::string& folder, Outcomes* outcomes) = 0;
+  virtual Verdict Judge(const std::string& folder, const Outcomes& outcomes, Rule rule) = 0;
+};
+
+// "durable", "durable_trie", "convert", "convert_back", "convert_durable", or an engine of test/support.h. Null: none of
+// that name.
+std::unique_ptr<Scenario> NewScenario(const std::string& name, uint64_t seed, int operations);
+// Those that are run when nobody names one.
+std::vector<std::string> DefaultScenarios();
+
+// ---- What scripts and judges share with other programs
+
+enum class WriteKind { kPut, kDelete, kSingleDelete, kMerge, kDeleteRange };
+struct OneWrite {
+  WriteKind kind;
+  int family;
+  std::string key;
+  std::string value;  // the end of a range
+};
+using Contents = std::map<std::string, std::string>;
+void ApplyTo(const OneWrite& write, Contents* contents);
+
+// Options of a database on the engine; those of the column family "ordered_keys" in *leveled.
+rocksdb::Status FillOptions(const std::string& engine, rocksdb::Options* options, rocksdb::Options* leveled);
+bool IsDurable(const std::string& engine);
+bool IsTrieEngine(const std::string& engine);
+
+// A database with all its column families.
+struct OpenedDatabase {
+  std::unique_ptr<rocksdb::DB> db;
+  std::vector<std::string> names;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  ~OpenedDatabase() { Close(); }
+  rocksdb::Status Close();
+  rocksdb::ColumnFamilyHandle* Find(const std::string& name) const;
+};
+rocksdb::Status OpenAll(const std::string& engine, const std::string& path, OpenedDatabase* database);
+// Everything in the column family; Corruption for a key that is there twice.
+rocksdb::Status ReadAll(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Contents* contents);
+
+}  // namespace faults
+}  // namespace cairn
