@@ -86,9 +86,11 @@ BlockSource::BlockSource(BlockBasedTable* table, rocksdb::BlockCacheTracer* trac
   if (simple_) index_.Open(table);
 }
 
+bool BlockSource::IsTraced() const { return tracer_ != nullptr && tracer_->is_tracing_enabled(); }
+
 bool BlockSource::Serves(const rocksdb::ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                          bool skip_filters) const {
-  if (!simple_ || (tracer_ != nullptr && tracer_->is_tracing_enabled())) return false;
+  if (!simple_ || IsTraced()) return false;
   // Where RocksDB's iterator asks the Bloom filter for the target's prefix.
   return prefix_extractor == nullptr || skip_filters ||
          (read_options.total_order_seek && !read_options.auto_prefix_mode && !read_options.prefix_same_as_start);
@@ -154,12 +156,12 @@ void BlockCursor::Release() {
   if (block_ == nullptr) return;
   if (IsValuePinned()) {
     rocksdb::Cleanable held;
-    held.RegisterCleanup(&ReleaseBlock, source_->cache(), block_);
+    GiveBlock(&held);
     held.DelegateCleanupsTo(pinned_);
   } else {
     source_->cache()->Release(block_);
+    block_ = nullptr;
   }
-  block_ = nullptr;
   at_entry_ = false;
 }
 
@@ -200,7 +202,7 @@ Cache::Handle* BlockCursor::Read(const rocksdb::BlockHandle& handle) const {
 }
 
 // Holds the block that the index is at.
-bool BlockCursor::Load(Miss miss) {
+bool BlockCursor::Load(Miss miss, For use) {
   const rocksdb::BlockHandle handle = index_ != nullptr ? index_->value().handle : source_->index().Handle(index_at_);
   if (handle.IsNull()) {
     Release();
@@ -226,7 +228,7 @@ bool BlockCursor::Load(Miss miss) {
     Release();
     return false;
   }
-  if (loaded_++ == 0) {
+  if (use == For::kScan && loaded_++ == 0) {
     useful_ = true;
     RecordTick(statistics,
                source_->is_last_level() ? rocksdb::LAST_LEVEL_SEEK_DATA : rocksdb::NON_LAST_LEVEL_SEEK_DATA);
@@ -416,6 +418,43 @@ BlockCursor::Result BlockCursor::NextBlock() {
   if (!beyond) return BeginBlock(loaded_ > 0 && loaded_ < alone ? Miss::kRead : Miss::kLeave);
   Release();
   return Result::kOutOfBound;
+}
+
+BlockCursor::Result BlockCursor::Find(const Slice& target) {
+  const Place place = FindBlock(target);
+  if (place != Place::kBlock) return Left(place);
+  if (!Load(Miss::kLeave, For::kLookup)) return Result::kElsewhere;
+  if (!SearchBlock(target)) {
+    Release();
+    return Result::kElsewhere;
+  }
+  if (at_entry_) return Result::kHere;
+  // Entries of the block behind are above the separator.
+  return Separator() == rocksdb::ExtractUserKey(target) ? FindFirstOfBlock() : Left(Place::kEnd);
+}
+
+BlockCursor::Result BlockCursor::FindNext() {
+  if (AtEnd()) return Separator() == user_key() ? FindFirstOfBlock() : Left(Place::kEnd);
+  if (Parse(key_.size())) return Result::kHere;
+  Release();
+  return Result::kElsewhere;
+}
+
+BlockCursor::Result BlockCursor::FindFirstOfBlock() {
+  const Place place = FollowingBlock();
+  if (place != Place::kBlock) return Left(place);
+  if (!Load(Miss::kLeave, For::kLookup)) return Result::kElsewhere;
+  if (Parse(0)) {
+    at_entry_ = true;
+    return Result::kHere;
+  }
+  Release();
+  return Result::kElsewhere;
+}
+
+void BlockCursor::GiveBlock(rocksdb::Cleanable* holder) {
+  if (block_ != nullptr) holder->RegisterCleanup(&ReleaseBlock, source_->cache(), block_);
+  block_ = nullptr;
 }
 
 Slice BlockCursor::value() const {

@@ -32,6 +32,8 @@ class BlockSource {
   // `table` outlives this.
   BlockSource(rocksdb::BlockBasedTable* table, rocksdb::BlockCacheTracer* tracer);
 
+  // Whether a cursor can serve lookups.
+  bool ServesLookups() const { return index_.usable() && !IsTraced(); }
   // Whether a cursor can serve iterators with these options at all.
   bool Serves(const rocksdb::ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
               bool skip_filters) const;
@@ -43,6 +45,8 @@ class BlockSource {
   bool is_last_level() const { return is_last_level_; }
 
  private:
+  bool IsTraced() const;
+
   rocksdb::BlockBasedTable* const table_;
   rocksdb::BlockCacheTracer* const tracer_;
   rocksdb::Cache* const cache_;
@@ -75,6 +79,14 @@ class BlockCursor {
   // Only after kHere.
   Result Next();
 
+  // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key, if its block
+  // is in the block cache. kEnd: no entry of its user key is at or behind it.
+  Result Find(const rocksdb::Slice& target);
+  // And from there to the entry behind.
+  Result FindNext();
+  // `holder` holds the block from now on, for this cursor, too.
+  void GiveBlock(rocksdb::Cleanable* holder);
+
   rocksdb::Slice key() const { return key_.slice(); }
   rocksdb::Slice user_key() const { return {key_.data(), key_.size() - rocksdb::kNumInternalBytes}; }
   rocksdb::Slice value() const;
@@ -89,6 +101,7 @@ class BlockCursor {
 
  private:
   enum class Miss { kRead, kLeave };
+  enum class For { kScan, kLookup };
 
   // Of the index: the source's, or RocksDB's iterator.
   enum class Place { kBlock, kEnd, kError };
@@ -101,7 +114,8 @@ class BlockCursor {
   Result Left(Place place);
 
   bool IsInBlock(const rocksdb::Slice& target) const;
-  bool Load(Miss miss);
+  bool Load(Miss miss, For use = For::kScan);
+  Result FindFirstOfBlock();
   rocksdb::Cache::Handle* Read(const rocksdb::BlockHandle& handle) const;
   void Count(rocksdb::Cache::Handle* handle) const;
   bool Open(const rocksdb::Slice& block);

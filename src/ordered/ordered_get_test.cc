@@ -64,6 +64,10 @@ const std::vector<Variant>& Variants() {
          t->cache_index_and_filter_blocks = true;
          t->block_cache = rocksdb::NewLRUCache(64 << 10, 0);
        }},
+      {"cached_index", [](Options*, BlockBasedTableOptions* t) { t->cache_index_and_filter_blocks = true; }},
+      {"first_keys",
+       [](Options*, BlockBasedTableOptions* t) { t->index_type = BlockBasedTableOptions::kBinarySearchWithFirstKey; }},
+      {"small_cache", [](Options*, BlockBasedTableOptions* t) { t->block_cache = rocksdb::NewLRUCache(64 << 10, 0); }},
       {"prefixes",
        [](Options* o, BlockBasedTableOptions* t) {
          o->prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(9));
@@ -194,6 +198,32 @@ TEST_P(OrderedGetTest, AnswersAreThoseOfRocksDB) {
   ordered_->ReleaseSnapshot(snapshot_);
 }
 
+// RocksDB's filter is asked once for a lookup, and counted so.
+TEST_P(OrderedGetTest, CountsAreThoseOfRocksDB) {
+  Open(false);
+  if (table_.filter_policy == nullptr || !table_.whole_key_filtering) {
+    ordered_->ReleaseSnapshot(snapshot_);
+    return;
+  }
+  uint64_t asked[2], found[2];
+  for (int ordered = 0; ordered < 2; ++ordered) {
+    DB* const db = ordered == 1 ? ordered_.get() : stock_.get();
+    const std::shared_ptr<rocksdb::Statistics> statistics = db->GetOptions().statistics;
+    ASSERT_TRUE(statistics->Reset().ok());
+    for (uint64_t n = 0; n < kSpace; n += 3) Get(db, {}, Key(n));
+    found[ordered] = statistics->getTickerCount(rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
+    asked[ordered] = statistics->getTickerCount(rocksdb::BLOOM_FILTER_FULL_POSITIVE) +
+                     statistics->getTickerCount(rocksdb::BLOOM_FILTER_USEFUL);
+  }
+  EXPECT_LT(0u, found[0]);
+  // A table with a stranger behind one with an operand may count as one that has the key.
+  EXPECT_LE(found[0], found[1]);
+  EXPECT_GE(found[0] + found[0] / 50, found[1]);
+  // A last level without RocksDB's filter is not counted by either.
+  EXPECT_EQ(asked[0], asked[1]);
+  ordered_->ReleaseSnapshot(snapshot_);
+}
+
 TEST_P(OrderedGetTest, AbsentKeysAreSeldomReadFor) {
   Open(false);
   double blocks[2];
@@ -218,6 +248,62 @@ TEST_P(OrderedGetTest, AbsentKeysAreSeldomReadFor) {
   const double last = options_.optimize_filters_for_hits ? 1 : 0;
   EXPECT_LT(blocks[1], last + (blocks[0] - last) * 0.6);
   ordered_->ReleaseSnapshot(snapshot_);
+}
+
+// Versions of a key over many blocks, some of which are in the cache: lookups go on where they are not.
+TEST(OrderedVersions, ALookupGoesOnWithBlocksThatAreNotInTheCache) {
+  std::string path = (std::filesystem::temp_directory_path() / "ordered_get_test.XXXXXX").string();
+  ASSERT_NE(nullptr, mkdtemp(path.data()));
+  Options options;
+  options.create_if_missing = true;
+  options.disable_auto_compactions = true;
+  options.compression = rocksdb::kNoCompression;
+  options.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
+  BlockBasedTableOptions table;
+  table.block_size = 64;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.block_cache = rocksdb::NewLRUCache(16 << 10, 0);
+  options.table_factory.reset(NewOrderedTableFactory(table));
+  DB* opened = nullptr;
+  ASSERT_TRUE(DB::Open(options, path, &opened).ok());
+  std::unique_ptr<DB> db(opened);
+  Random random(Seed());
+  constexpr int kKeys = 40, kVersions = 30;
+  std::vector<const rocksdb::Snapshot*> snapshots;
+  std::vector<std::string> now(kKeys);
+  std::vector<std::vector<std::string>> seen;
+  for (int version = 0; version < kVersions; ++version) {
+    for (int k = 0; k < kKeys; ++k) {
+      const std::string value(1 + random() % 40, static_cast<char>('a' + random() % 26));
+      const uint64_t kind = random() % 16;
+      if (kind == 0) {
+        ASSERT_TRUE(db->Delete({}, Key(k)).ok());
+        now[k].clear();
+      } else if (kind == 1) {
+        ASSERT_TRUE(db->Put({}, Key(k), value).ok());
+        now[k] = value;
+      } else {
+        ASSERT_TRUE(db->Merge({}, Key(k), value).ok());
+        now[k] += (now[k].empty() ? "" : ",") + value;
+      }
+    }
+    snapshots.push_back(db->GetSnapshot());
+    seen.push_back(now);
+  }
+  ASSERT_TRUE(db->Flush({}).ok());
+  for (int i = 0; i < 20000; ++i) {
+    const size_t version = random() % kVersions, k = random() % kKeys;
+    ReadOptions read;
+    read.snapshot = snapshots[version];
+    read.fill_cache = random() % 4 != 0;
+    PinnableSlice value;
+    const Status s = db->Get(read, db->DefaultColumnFamily(), Key(k), &value);
+    ASSERT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
+    ASSERT_EQ(seen[version][k], s.ok() ? value.ToString() : "") << version << " " << k;
+  }
+  for (const rocksdb::Snapshot* snapshot : snapshots) db->ReleaseSnapshot(snapshot);
+  db.reset();
+  std::filesystem::remove_all(path);
 }
 
 // Names that every run has neighbours of: the order filters alone cannot tell them apart.

@@ -62,8 +62,12 @@ class OrderedTableReader : public rocksdb::TableReader {
 
   Status Get(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
              const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
-    if (!skip_filters && !MayHold(read_options, key, get_context)) return Status::OK();
-    return inner_->Get(read_options, key, get_context, prefix_extractor, skip_filters);
+    if (skip_filters || !HasOrder()) {
+      return inner_->Get(read_options, key, get_context, prefix_extractor, skip_filters);
+    }
+    if (!MayHold(read_options, key, get_context)) return Status::OK();
+    if (blocks_.ServesLookups()) return GetFromBlocks(read_options, key, get_context, prefix_extractor);
+    return GetFromTable(read_options, key, get_context, prefix_extractor);
   }
   Status MultiGetFilter(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                         rocksdb::MultiGetContext::Range* range) override {
@@ -75,12 +79,15 @@ class OrderedTableReader : public rocksdb::TableReader {
   }
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
-    if (skip_filters) return inner_->MultiGet(read_options, range, prefix_extractor, skip_filters);
+    if (skip_filters || !HasOrder()) return inner_->MultiGet(read_options, range, prefix_extractor, skip_filters);
     rocksdb::MultiGetContext::Range may_hold(*range, range->begin(), range->end());
     for (auto it = may_hold.begin(); it != may_hold.end(); ++it) {
       if (!MayHold(read_options, it->ikey, it->get_context)) may_hold.SkipKey(it);
     }
-    if (!may_hold.empty()) inner_->MultiGet(read_options, &may_hold, prefix_extractor, skip_filters);
+    if (may_hold.empty()) return;
+    const bool asked = IsPointFilterAsked();
+    inner_->MultiGet(read_options, &may_hold, prefix_extractor, asked);
+    for (auto it = may_hold.begin(); asked && it != may_hold.end(); ++it) CountPositive(*it->get_context);
   }
   rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
     return inner_->NewRangeTombstoneIterator(read_options);
@@ -120,14 +127,12 @@ class OrderedTableReader : public rocksdb::TableReader {
 
  private:
   // Whether there may be an entry of this internal key's user key: RocksDB's filter first, which takes one cache line,
-  // then the order filter, which sees most keys of which that one errs. RocksDB's reader asks its own once more where
-  // both say yes, and counts what comes of it.
+  // then the order filter, which sees most keys of which that one errs.
   bool MayHold(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context) {
     using rocksdb::perf_context;  // the macros name them so
     using rocksdb::perf_level;
     using rocksdb::PerfContextByLevel;
     using rocksdb::PerfLevel;
-    if (!HasOrder()) return true;
     const rocksdb::BlockBasedTable::Rep& rep = *rep_;
     const bool may = PointFilterMayHold(rep, read_options, key, get_context) &&
                      OrderMayHold(read_options, rocksdb::ExtractUserKey(key));
@@ -136,6 +141,64 @@ class OrderedTableReader : public rocksdb::TableReader {
       PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, 1, rep.level);
     }
     return may;
+  }
+
+  // Whether MayHold asks RocksDB's filter in place of its reader, which need not do so once more. (The reader takes what
+  // it is not to ask its filter for leave to ignore the first keys in the index.)
+  bool IsPointFilterAsked() const {
+    return rep_->filter != nullptr && rep_->whole_key_filtering && !rep_->index_has_first_key;
+  }
+
+  // RocksDB's filter has said yes. Whether there was an entry is known but for operands that others were found before.
+  void CountPositive(const rocksdb::GetContext& get_context) const {
+    using rocksdb::perf_context;
+    using rocksdb::perf_level;
+    using rocksdb::PerfContextByLevel;
+    using rocksdb::PerfLevel;
+    RecordTick(rep_->ioptions.stats, rocksdb::BLOOM_FILTER_FULL_POSITIVE);
+    PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_full_positive, 1, rep_->level);
+    if (get_context.State() == rocksdb::GetContext::kNotFound) return;
+    RecordTick(rep_->ioptions.stats, rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
+    PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_full_true_positive, 1, rep_->level);
+  }
+
+  // REQUIRES: MayHold has said yes, as for GetFromBlocks.
+  Status GetFromTable(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
+                      const rocksdb::SliceTransform* prefix_extractor) {
+    const bool asked = IsPointFilterAsked();
+    const Status status = inner_->Get(read_options, key, get_context, prefix_extractor, asked);
+    if (asked) CountPositive(*get_context);
+    return status;
+  }
+
+  // What RocksDB's reader does where its filter says yes. What is not in the block cache is that reader's.
+  Status GetFromBlocks(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
+                       const rocksdb::SliceTransform* prefix_extractor) {
+    rocksdb::Cleanable holder;
+    BlockCursor cursor(&blocks_, &read_options);
+    BlockCursor::Result at = cursor.Find(key);
+    if (at == BlockCursor::Result::kElsewhere) return GetFromTable(read_options, key, get_context, prefix_extractor);
+    bool more = true, matched = false;
+    Status status;
+    while (at == BlockCursor::Result::kHere) {
+      rocksdb::ParsedInternalKey entry;
+      status = rocksdb::ParseInternalKey(cursor.key(), &entry, false);
+      if (status.ok() && entry.user_key == rocksdb::ExtractUserKey(key)) {
+        cursor.GiveBlock(&holder);
+        more = get_context->SaveValue(entry, cursor.value(), &matched, &status, &holder);
+      } else {
+        more = false;
+      }
+      if (!more || !status.ok()) break;
+      at = cursor.FindNext();
+    }
+    if (IsPointFilterAsked()) CountPositive(*get_context);
+    // It goes on behind the last entry. RocksDB's reader knows older ones by their sequence numbers.
+    const bool goes_on = status.ok() && more && at == BlockCursor::Result::kElsewhere;
+    const uint64_t sequence = goes_on ? rocksdb::GetInternalKeySeqno(cursor.key()) : 0;
+    if (sequence == 0) return status;
+    const rocksdb::InternalKey behind(cursor.user_key(), sequence - 1, rocksdb::kValueTypeForSeek);
+    return inner_->Get(read_options, behind.Encode(), get_context, prefix_extractor, true);
   }
 
   // A file may be read with another comparator than it was written with: one that has timestamps, too.
