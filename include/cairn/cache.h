@@ -27,6 +27,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -129,6 +130,7 @@ class ResultCache {
 
    private:
     friend class ResultCache;
+    uint64_t key_hash_ = 0;
     uint64_t of_key_ = 0;
     uint64_t of_all_ = 0;
     bool barred_ = true;
@@ -136,6 +138,8 @@ class ResultCache {
 
   // Spaces keep equal keys apart; a space is a number up to this.
   static constexpr uint32_t kMaxSpace = (1 << 20) - 1;
+  // Where nothing is kept.
+  static constexpr uint32_t kNoSpace = UINT32_MAX;
 
   // kInvalidArgument: the options contradict themselves, or the system has no address space for them.
   static IndexStatus Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* cache);
@@ -158,16 +162,30 @@ class ResultCache {
   // Whether there was an answer.
   virtual bool Erase(std::string_view key, uint32_t space = 0) = 0;
 
-  // Take the ticket before the store is read.
-  virtual FillTicket BeginFill(std::string_view key, uint32_t space = 0) = 0;
+  // Take the ticket before the store is read. It is good for the key in any space.
+  virtual FillTicket BeginFill(std::string_view key) = 0;
   // Put and PutAbsent, unless the key was barred since the ticket was taken.
   virtual bool Fill(const FillTicket& ticket, std::string_view key, std::string_view value, uint32_t space = 0,
                     uint64_t milliseconds = 0) = 0;
   virtual bool FillAbsent(const FillTicket& ticket, std::string_view key, uint32_t space = 0,
                           uint64_t milliseconds = 0) = 0;
-  // Each Bar wants its Unbar. They nest; several writers may bar a key at once.
+  // BeginFill and then Get, at the price of Get. After a miss, Fill takes the ticket.
+  virtual Answer GetOrBegin(std::string_view key, std::string* value, uint32_t space, FillTicket* ticket) = 0;
+  // The same of many keys, of spaces of their own, with the memory that they need fetched ahead. None of the pointers
+  // may be null.
+  virtual void MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces,
+                               std::string* const* values, Answer* answers, FillTicket* tickets) = 0;
+  // Whether no writer was under way when the ticket was taken, and none has come since. Then every answer that the
+  // cache has given for the key meanwhile was the newest all the time.
+  virtual bool Unchanged(const FillTicket& ticket) const = 0;
+  // Each Bar wants its Unbar. They nest; several writers may bar a key at once. Fills of the key are barred in all
+  // spaces; the answer that is removed is that of one.
   virtual void Bar(std::string_view key, uint32_t space = 0) = 0;
-  virtual void Unbar(std::string_view key, uint32_t space = 0) = 0;
+  virtual void Unbar(std::string_view key) = 0;
+  // Bar for writers beside whom the space may change: it is read when fills are barred already; kNoSpace: nothing is
+  // removed. Returns what UnbarStripe takes, which is quicker than Unbar.
+  virtual uint32_t Bar(std::string_view key, const std::atomic<uint32_t>& space) = 0;
+  virtual void UnbarStripe(uint32_t stripe) = 0;
   // For all keys of all spaces. BarAll removes every answer.
   virtual void BarAll() = 0;
   virtual void UnbarAll() = 0;
@@ -186,8 +204,10 @@ class ResultCache {
   static bool MayFill(const FillTicket& ticket, uint64_t of_key, uint64_t of_all) {
     return !ticket.barred_ && ticket.of_key_ == of_key && ticket.of_all_ == of_all;
   }
-  static FillTicket MakeTicket(uint64_t of_key, uint64_t of_all, bool barred) {
+  static uint64_t KeyHash(const FillTicket& ticket) { return ticket.key_hash_; }
+  static FillTicket MakeTicket(uint64_t key_hash, uint64_t of_key, uint64_t of_all, bool barred) {
     FillTicket ticket;
+    ticket.key_hash_ = key_hash;
     ticket.of_key_ = of_key;
     ticket.of_all_ = of_all;
     ticket.barred_ = barred;

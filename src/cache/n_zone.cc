@@ -39,9 +39,7 @@ size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
 }  // namespace
 
-uint64_t HashKey(uint64_t seed, uint32_t space, std::string_view key) {
-  return XXH3_64bits_withSeed(key.data(), key.size(), seed + kSplitMixStep * space);
-}
+uint64_t HashBytes(uint64_t seed, std::string_view key) { return XXH3_64bits_withSeed(key.data(), key.size(), seed); }
 
 NZone::NZone(const NZoneOptions& options, Arena* arena, const std::function<uint64_t()>& clock)
     : options_(options),

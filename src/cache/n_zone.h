@@ -58,8 +58,13 @@ struct NZoneOptions {
   size_t apart_bytes = 0;  // items above lie apart
 };
 
-// The hash of a key in a space.
-uint64_t HashKey(uint64_t seed, uint32_t space, std::string_view key);
+// The hash of a key, whatever its space.
+uint64_t HashBytes(uint64_t seed, std::string_view key);
+// That of the key in a space.
+inline uint64_t InSpace(uint64_t hash_of_bytes, uint32_t space) { return hash_of_bytes ^ kSplitMixStep * space; }
+inline uint64_t HashKey(uint64_t seed, uint32_t space, std::string_view key) {
+  return InSpace(HashBytes(seed, key), space);
+}
 
 class NZone {
  public:

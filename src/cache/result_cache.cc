@@ -9,6 +9,7 @@
 #include "src/cache/arena.h"
 #include "src/cache/codec.h"
 #include "src/cache/n_zone.h"
+#include "src/cache/per_thread.h"
 #include "src/cache/z_zone.h"
 
 namespace cairn {
@@ -70,17 +71,12 @@ class Counters {
   struct alignas(kCacheLine) Cell {
     std::atomic<uint64_t> counts[kNames] = {};
   };
-  static size_t ThreadNumber() {
-    static std::atomic<size_t> next{0};
-    thread_local const size_t number = next.fetch_add(1, std::memory_order_relaxed);
-    return number;
-  }
 
   Cell cells_[kCells];
 };
 
-// One word a stripe of keys: writers under way (20 bits) and how many have ended (44 bits). A reader's ticket is a word
-// with no writer under way; it is good while the word is the same.
+// One word a stripe of keys, whatever their space: writers under way (32 bits) and how many have ended (32 bits). A
+// reader's ticket is a word with no writer under way; it is good while the word is the same.
 class Fence {
  public:
   using Stripe = std::atomic<uint64_t>;
@@ -91,11 +87,17 @@ class Fence {
 
   explicit Fence(size_t stripes) : stripes_(stripes) {}
   size_t bytes() const { return stripes_.size() * sizeof(Stripe); }
-  Stripe* Of(uint64_t hash) { return &stripes_[hash >> 16 & (stripes_.size() - 1)]; }
+  uint32_t Number(uint64_t hash_of_bytes) const {
+    return static_cast<uint32_t>(hash_of_bytes >> 16 & (stripes_.size() - 1));
+  }
+  Stripe* At(uint32_t number) { return &stripes_[number]; }
+  Stripe* Of(uint64_t hash_of_bytes) { return At(Number(hash_of_bytes)); }
+  const Stripe& Of(uint64_t hash_of_bytes) const { return stripes_[Number(hash_of_bytes)]; }
   Stripe* all() { return &all_; }
+  const Stripe& all() const { return all_; }
 
  private:
-  static constexpr uint64_t kEnded = uint64_t{1} << 20;
+  static constexpr uint64_t kEnded = uint64_t{1} << 32;
 
   Stripe all_{0};
   std::vector<Stripe> stripes_;
@@ -117,16 +119,22 @@ class ResultCacheImpl final : public ResultCache {
     return Store(MakeKey(key, space), MakeItem(key, {}, space, milliseconds, true), nullptr);
   }
   bool Erase(std::string_view key, uint32_t space) override;
-  FillTicket BeginFill(std::string_view key, uint32_t space) override;
+  FillTicket BeginFill(std::string_view key) override;
   bool Fill(const FillTicket& ticket, std::string_view key, std::string_view value, uint32_t space,
             uint64_t milliseconds) override {
-    return Store(MakeKey(key, space), MakeItem(key, value, space, milliseconds, false), &ticket);
+    return Store(KeyOf(ticket, key, space), MakeItem(key, value, space, milliseconds, false), &ticket);
   }
   bool FillAbsent(const FillTicket& ticket, std::string_view key, uint32_t space, uint64_t milliseconds) override {
-    return Store(MakeKey(key, space), MakeItem(key, {}, space, milliseconds, true), &ticket);
+    return Store(KeyOf(ticket, key, space), MakeItem(key, {}, space, milliseconds, true), &ticket);
   }
+  Answer GetOrBegin(std::string_view key, std::string* value, uint32_t space, FillTicket* ticket) override;
+  void MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces, std::string* const* values,
+                       Answer* answers, FillTicket* tickets) override;
+  bool Unchanged(const FillTicket& ticket) const override;
   void Bar(std::string_view key, uint32_t space) override;
-  void Unbar(std::string_view key, uint32_t space) override { Fence::Unbar(fence_.Of(MakeKey(key, space).hash)); }
+  void Unbar(std::string_view key) override { Fence::Unbar(fence_.Of(HashBytes(seed_, key))); }
+  uint32_t Bar(std::string_view key, const std::atomic<uint32_t>& space) override;
+  void UnbarStripe(uint32_t stripe) override { Fence::Unbar(fence_.At(stripe)); }
   void BarAll() override;
   void UnbarAll() override { Fence::Unbar(fence_.all()); }
   void Clear() override;
@@ -138,6 +146,11 @@ class ResultCacheImpl final : public ResultCache {
     return {key, value, expiry, space, absent};
   }
   Key MakeKey(std::string_view key, uint32_t space) const { return {key, HashKey(seed_, space, key), space}; }
+  static Key KeyOf(const FillTicket& ticket, std::string_view key, uint32_t space) {
+    return {key, InSpace(KeyHash(ticket), space), space};
+  }
+  FillTicket TicketOf(uint64_t hash_of_bytes) const;
+  void EraseBarred(const Key& key);
   size_t PartitionNumber(const Key& key) const { return key.hash >> 48 & (n_.size() - 1); }
   NZone* PartitionOf(const Key& key) const { return n_[PartitionNumber(key)].get(); }
   // Null: there is no Z-zone.
@@ -382,8 +395,7 @@ NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const I
                                        bool* refused) {
   const std::lock_guard<std::mutex> lock(*partition->mutex());
   // Under the lock: a Bar that comes after this look erases after this item was stored.
-  *refused = ticket != nullptr && !MayFill(*ticket, fence_.Of(key.hash)->load(std::memory_order_seq_cst),
-                                           fence_.all()->load(std::memory_order_seq_cst));
+  *refused = ticket != nullptr && !Unchanged(*ticket);
   if (*refused) return NZone::Room::kNo;
   const NZone::Room room = partition->Put(key, item);
   // Whether there was room or not, what the Z-zone has of the key is old now.
@@ -433,18 +445,61 @@ bool ResultCacheImpl::Erase(std::string_view key, uint32_t space) {
   return erased;
 }
 
-ResultCache::FillTicket ResultCacheImpl::BeginFill(std::string_view key, uint32_t space) {
-  const uint64_t of_key = fence_.Of(HashKey(seed_, space, key))->load(std::memory_order_seq_cst);
-  const uint64_t of_all = fence_.all()->load(std::memory_order_seq_cst);
-  return MakeTicket(of_key, of_all, Fence::Barred(of_key) || Fence::Barred(of_all));
+ResultCache::FillTicket ResultCacheImpl::TicketOf(uint64_t hash_of_bytes) const {
+  const uint64_t of_key = fence_.Of(hash_of_bytes).load(std::memory_order_seq_cst);
+  const uint64_t of_all = fence_.all().load(std::memory_order_seq_cst);
+  return MakeTicket(hash_of_bytes, of_key, of_all, Fence::Barred(of_key) || Fence::Barred(of_all));
+}
+
+ResultCache::FillTicket ResultCacheImpl::BeginFill(std::string_view key) { return TicketOf(HashBytes(seed_, key)); }
+
+ResultCache::Answer ResultCacheImpl::GetOrBegin(std::string_view key, std::string* value, uint32_t space,
+                                                FillTicket* ticket) {
+  *ticket = TicketOf(HashBytes(seed_, key));
+  return Lookup(KeyOf(*ticket, key, space), value);
+}
+
+void ResultCacheImpl::MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces,
+                                      std::string* const* values, Answer* answers, FillTicket* tickets) {
+  for (size_t begin = 0; begin < count; begin += kBatch) {
+    const size_t end = std::min(count, begin + kBatch);
+    for (size_t i = begin; i < end; ++i) {
+      tickets[i] = TicketOf(HashBytes(seed_, keys[i]));
+      const Key key = KeyOf(tickets[i], keys[i], spaces[i]);
+      PartitionOf(key)->PrefetchBucket(key);
+    }
+    for (size_t i = begin; i < end; ++i) {
+      const Key key = KeyOf(tickets[i], keys[i], spaces[i]);
+      PartitionOf(key)->PrefetchItem(key);
+    }
+    for (size_t i = begin; i < end; ++i) answers[i] = Lookup(KeyOf(tickets[i], keys[i], spaces[i]), values[i]);
+  }
+}
+
+bool ResultCacheImpl::Unchanged(const FillTicket& ticket) const {
+  return MayFill(ticket, fence_.Of(KeyHash(ticket)).load(std::memory_order_seq_cst),
+                 fence_.all().load(std::memory_order_seq_cst));
+}
+
+void ResultCacheImpl::EraseBarred(const Key& key) {
+  NZone* const partition = PartitionOf(key);
+  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  if (EraseLocked(key)) counters_.Add(Counters::kErases);
 }
 
 void ResultCacheImpl::Bar(std::string_view key, uint32_t space) {
-  const Key with_hash = MakeKey(key, space);
-  Fence::Bar(fence_.Of(with_hash.hash));
-  NZone* const partition = PartitionOf(with_hash);
-  const std::lock_guard<std::mutex> lock(*partition->mutex());
-  if (EraseLocked(with_hash)) counters_.Add(Counters::kErases);
+  const uint64_t hash = HashBytes(seed_, key);
+  Fence::Bar(fence_.Of(hash));
+  EraseBarred({key, InSpace(hash, space), space});
+}
+
+uint32_t ResultCacheImpl::Bar(std::string_view key, const std::atomic<uint32_t>& space) {
+  const uint64_t hash = HashBytes(seed_, key);
+  const uint32_t stripe = fence_.Number(hash);
+  Fence::Bar(fence_.At(stripe));
+  const uint32_t now = space.load(std::memory_order_seq_cst);
+  if (now != kNoSpace) EraseBarred({key, InSpace(hash, now), now});
+  return stripe;
 }
 
 void ResultCacheImpl::BarAll() {

@@ -402,7 +402,7 @@ TEST_P(ResultCacheTest, AgreesWithAMap) {
           break;
         case 7:
           cache->Bar(key, space);
-          cache->Unbar(key, space);
+          cache->Unbar(key);
           model.erase({space, key});
           break;
         case 8:
@@ -504,6 +504,34 @@ TEST_P(ResultCacheTest, ThreadsSeeTheNewestOrNothing) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(failures, 0u);
   EXPECT_GT(hits, 0u);
+}
+
+// A writer bars fills of its key in every space, because the space may change while it writes.
+TEST_P(ResultCacheTest, BarsHoldInAllSpaces) {
+  const auto cache = New(200000);
+  std::atomic<uint32_t> space{ResultCache::kNoSpace};
+  const auto before = cache->BeginFill("k");
+  EXPECT_TRUE(cache->Unchanged(before));
+  const uint32_t stripe = cache->Bar("k", space);
+  EXPECT_FALSE(cache->Unchanged(before));
+  EXPECT_FALSE(cache->Fill(before, "k", "old", 7));
+  const auto during = cache->BeginFill("k");
+  EXPECT_FALSE(cache->Unchanged(during));
+  cache->UnbarStripe(stripe);
+  EXPECT_FALSE(cache->Fill(during, "k", "old", 7));
+  EXPECT_FALSE(cache->Fill(before, "k", "old", 7));
+
+  ResultCache::FillTicket ticket;
+  std::string value;
+  EXPECT_EQ(cache->GetOrBegin("k", &value, 7, &ticket), Answer::kMiss);
+  EXPECT_TRUE(cache->Fill(ticket, "k", "new", 7));
+  EXPECT_EQ(cache->GetOrBegin("k", &value, 7, &ticket), Answer::kValue);
+  EXPECT_EQ(value, "new");
+  EXPECT_EQ(cache->Get("k", &value, 8), Answer::kMiss) << "of another space";
+  EXPECT_TRUE(cache->Unchanged(ticket));
+  space = 7;
+  cache->UnbarStripe(cache->Bar("k", space));
+  EXPECT_EQ(cache->Get("k", &value, 7), Answer::kMiss);
 }
 
 // The same above a store, with fills by readers and bars by writers.

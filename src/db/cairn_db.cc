@@ -1,5 +1,6 @@
 #include "src/db/cairn_db.h"
 
+#include <limits>
 #include <utility>
 
 #include "cairn/db.h"
@@ -148,7 +149,35 @@ ReadOptions CairnDB::ForMemTables(const ReadOptions& options) const {
   return result;
 }
 
+// Rule D3: only reads of the newest state that want all of it. Who traces reads wants to see them.
+DatabaseCache* CairnDB::CacheFor(const ReadOptions& options) const {
+  DatabaseCache* const cache = services()->cache();
+  const bool may = cache != nullptr && options.snapshot == nullptr && options.timestamp == nullptr &&
+                   options.read_tier == rocksdb::kReadAllTier && !options.ignore_range_deletions &&
+                   !options.merge_operand_count_threshold.has_value() && !options.table_filter && tracer_ == nullptr;
+  return may ? cache : nullptr;
+}
+
+void CairnDB::CountCacheHits(size_t hits, size_t bytes) const {
+  if (stats_ == nullptr) return;
+  rocksdb::RecordTick(stats_, rocksdb::NUMBER_KEYS_READ, hits);
+  rocksdb::RecordTick(stats_, rocksdb::BYTES_READ, bytes);
+}
+
 Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOptions& get_options) {
+  DatabaseCache* const cache = CacheFor(options);
+  const bool plain = get_options.value != nullptr && get_options.get_value && get_options.columns == nullptr &&
+                     get_options.timestamp == nullptr && get_options.value_found == nullptr &&
+                     get_options.callback == nullptr && get_options.is_blob_index == nullptr;
+  if (cache != nullptr && plain) {
+    DatabaseCache::From from = DatabaseCache::From::kTree;
+    const Status s = cache->Get(
+        get_options.column_family, key, options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo,
+        get_options.value, &from,
+        [&](rocksdb::PinnableSlice* /*value*/) { return DBImpl::GetImpl(options, key, get_options); });
+    if (from == DatabaseCache::From::kCache) CountCacheHits(1, s.ok() ? get_options.value->size() : 0);
+    return s;
+  }
   if (options.read_tier != rocksdb::kPersistedTier) return DBImpl::GetImpl(options, key, get_options);
   return DBImpl::GetImpl(ForMemTables(options), key, get_options);
 }
@@ -156,6 +185,22 @@ Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOpt
 void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFamilyHandle** families, const Slice* keys,
                        rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
                        const bool sorted_input) {
+  using rocksdb::Env;
+  DatabaseCache* const cache = CacheFor(options);
+  const bool plain =
+      timestamps == nullptr && options.value_size_soft_limit == std::numeric_limits<uint64_t>::max() &&
+      (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kMultiGet);
+  if (cache != nullptr && plain && count > 0) {
+    const size_t hits = cache->MultiGet(
+        count, families, keys, options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo, values,
+        statuses,
+        [&](size_t left, ColumnFamilyHandle** left_families, const Slice* left_keys,
+            rocksdb::PinnableSlice* left_values, Status* left_statuses) {
+          DBImpl::MultiGet(options, left, left_families, left_keys, left_values, nullptr, left_statuses, sorted_input);
+        });
+    if (hits > 0) CountCacheHits(hits, 0);
+    return;
+  }
   DBImpl::MultiGet(ForMemTables(options), count, families, keys, values, timestamps, statuses, sorted_input);
 }
 
@@ -172,6 +217,21 @@ void CairnDB::MultiGetEntity(const ReadOptions& options, ColumnFamilyHandle* fam
 void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, const Slice* keys,
                              rocksdb::PinnableAttributeGroups* results) {
   DBImpl::MultiGetEntity(ForMemTables(options), count, keys, results);
+}
+
+// Rule D4.
+Status CairnDB::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) {
+  std::vector<uint32_t> families;
+  for (const rocksdb::IngestExternalFileArg& arg : args) {
+    if (arg.column_family != nullptr) families.push_back(arg.column_family->GetID());
+  }
+  const DatabaseCache::ChangeScope change(services()->cache(), std::move(families));
+  return DBImpl::IngestExternalFiles(args);
+}
+
+Status CairnDB::DeleteFile(std::string name) {
+  const DatabaseCache::ChangeAllScope change(services()->cache());
+  return DBImpl::DeleteFile(std::move(name));
 }
 
 // As RocksDB's, that of what is in memory included.
@@ -291,6 +351,13 @@ bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std
   if (property == "cairn.environment_options") {
     *value = services()->environment() == nullptr ? "" : services()->environment()->Describe(family->GetName());
     return !value->empty();
+  }
+  const bool cache_as_json = property == "cairn.result_cache.json";
+  if (cache_as_json || property == "cairn.result_cache") {
+    if (services()->cache() == nullptr) return false;
+    const DatabaseCacheStats stats = services()->cache()->GetStats();
+    *value = cache_as_json ? DatabaseCacheStatsToJson(stats) : DatabaseCacheStatsToTable(stats);
+    return true;
   }
   const bool table = property == "cairn.stats";
   if (!table && property != "cairn.stats.json") return DBImpl::GetProperty(family, property, value);

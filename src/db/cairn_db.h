@@ -23,6 +23,7 @@
 #include "db/db_impl/db_impl.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
+#include "src/database_cache/database_cache.h"
 #include "src/db/environment_options.h"
 #include "src/memtable/durable_writes.h"
 
@@ -42,6 +43,9 @@ class DatabaseServices : public rocksdb::EventListener {
 
   void SetDurable(std::unique_ptr<DurableWrites> durable) { durable_ = std::move(durable); }
   DurableWrites* durable() const { return durable_.get(); }  // null: memtables are not durable
+  // Null: there is none.
+  void SetCache(std::unique_ptr<DatabaseCache> cache) { cache_ = std::move(cache); }
+  DatabaseCache* cache() const { return cache_.get(); }
   // Of NoteAdoptedOrder: while the database is open.
   void KeepOrder(std::shared_ptr<const void> order) { order_ = std::move(order); }
 
@@ -60,6 +64,7 @@ class DatabaseServices : public rocksdb::EventListener {
   static const char kNoName[];
 
   std::unique_ptr<DurableWrites> durable_;
+  std::unique_ptr<DatabaseCache> cache_;
   std::shared_ptr<EnvironmentOptions> environment_;
   std::string session_id_;
   std::shared_ptr<const void> order_;
@@ -120,6 +125,8 @@ class CairnDB final : public rocksdb::DBImpl {
   void MultiGetEntity(const rocksdb::ReadOptions& options, size_t count, const rocksdb::Slice* keys,
                       rocksdb::PinnableAttributeGroups* results) override;
 
+  rocksdb::Status IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) override;
+  rocksdb::Status DeleteFile(std::string name) override;
   using rocksdb::DBImpl::CompactRange;
   rocksdb::Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family,
                                const rocksdb::Slice* begin, const rocksdb::Slice* end) override;
@@ -161,6 +168,9 @@ class CairnDB final : public rocksdb::DBImpl {
                                   const rocksdb::TransactionLogIterator::ReadOptions& options) override;
 
  private:
+  // The database's result cache, if reads with these options may be answered by it; else null.
+  DatabaseCache* CacheFor(const rocksdb::ReadOptions& options) const;
+  void CountCacheHits(size_t hits, size_t bytes) const;
   // What a read of persisted data means here.
   rocksdb::ReadOptions ForMemTables(const rocksdb::ReadOptions& options) const;
 };

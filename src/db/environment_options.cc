@@ -1,4 +1,5 @@
 #include "src/db/environment_options.h"
+#include "src/database_cache/result_cache_listener.h"
 
 #include <algorithm>
 #include <cctype>
@@ -33,9 +34,10 @@ constexpr std::streamoff kMaxFileBytes = 1 << 20;
 
 constexpr char kMemTables[] = "memtable_factory";
 constexpr char kTables[] = "table_factory";
+constexpr char kCache[] = "result_cache";
 constexpr char kKnown[] =
     "the options are memtable_factory (cairn.SubMemTable or skip_list), table_factory (cairn.OrderedTable), "
-    "write_buffer_size, max_write_buffer_number and min_write_buffer_number_to_merge";
+    "write_buffer_size, max_write_buffer_number, min_write_buffer_number_to_merge and, of a database, result_cache";
 
 rocksdb::ConfigOptions Strictly() {
   rocksdb::ConfigOptions config;
@@ -279,10 +281,20 @@ class EnvironmentOptions::Parser {
     Setting setting;
     setting.value = Trimmed(written.substr(equals + 1));
     setting.where = section->where;
-    const Status s = ParseOption(option, setting.value, &setting.parsed);
+    const Status s = option == kCache ? TakeCache(*section, setting.value, &setting.cache)
+                                      : ParseOption(option, setting.value, &setting.parsed);
     if (!s.ok()) return Status::InvalidArgument(section->where, "\"" + written + "\": " + StateOf(s));
     section->settings[option] = std::move(setting);
     return s;
+  }
+
+  static Status TakeCache(const Section& section, const std::string& value, DatabaseCacheOptions* cache) {
+    if (section.family != "*") {
+      return Status::InvalidArgument(
+          "a result cache is of a whole database; say it in a section [PATH], with "
+          "column_families=NAME,NAME in its options");
+    }
+    return ParseDatabaseCacheOptions(value, cache);
   }
 
   const std::string& source_;
@@ -341,7 +353,9 @@ Status EnvironmentOptions::Apply(ColumnFamilyDescriptor* family) {
   std::map<std::string, const Setting*> settings;
   for (const Section& section : sections_) {
     if (!Matches(section.family, family->name)) continue;
-    for (const auto& [option, setting] : section.settings) settings[option] = &setting;
+    for (const auto& [option, setting] : section.settings) {
+      if (option != kCache) settings[option] = &setting;
+    }
   }
   if (settings.empty()) return Status::OK();
   std::string line = "column family " + family->name + ": ";
@@ -371,6 +385,16 @@ Status EnvironmentOptions::Apply(std::vector<ColumnFamilyDescriptor>* families) 
   Status s;
   for (size_t i = 0; s.ok() && i < families->size(); ++i) s = Apply(&(*families)[i]);
   return s;
+}
+
+DatabaseCacheOptions EnvironmentOptions::result_cache() const {
+  DatabaseCacheOptions cache;
+  cache.capacity = 0;
+  for (const Section& section : sections_) {
+    const auto found = section.settings.find(kCache);
+    if (found != section.settings.end()) cache = found->second.cache;
+  }
+  return cache;
 }
 
 std::string EnvironmentOptions::Describe(const std::string& family) const {

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/result_cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/options.h"
@@ -47,6 +48,9 @@ class EnvironmentOptions {
   // what is missing then, with the options that Apply has seen.
   rocksdb::Status ApplyToNew(rocksdb::ColumnFamilyDescriptor* family);
 
+  // Of the database; with capacity 0 if nothing is said of one.
+  DatabaseCacheOptions result_cache() const;
+
   // The database is open; `log` is its LOG.
   void NoteOpened(rocksdb::Logger* log);
 
@@ -62,6 +66,7 @@ class EnvironmentOptions {
     std::string value;
     std::string where;                    // the section and the source
     rocksdb::ColumnFamilyOptions parsed;  // defaults, with this option
+    DatabaseCacheOptions cache;           // if it is result_cache
   };
   struct Section {
     std::string where;

@@ -6,6 +6,7 @@
 
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "src/database_cache/result_cache_listener.h"
 #include "src/db/cairn_db.h"
 #include "src/db/stored_seed.h"
 #include "src/hash_order/hash_order.h"
@@ -66,14 +67,42 @@ Status ResolveFamilies(const DBOptions& options, const std::string& path, const 
   return s.ok() && *environment != nullptr ? (*environment)->Apply(families) : s;
 }
 
+// The result cache that the options ask for, or else the environment.
+Status MakeCache(const DBOptions& options, DatabaseServices* services) {
+  DatabaseCacheOptions cache;
+  cache.capacity = 0;
+  if (const ResultCacheListener* const given = ResultCacheListener::In(options)) {
+    cache = given->options();
+  } else if (services->environment() != nullptr) {
+    cache = services->environment()->result_cache();
+  }
+  Status s = ValidateDatabaseCacheOptions(cache);
+  if (!s.ok() || cache.capacity == 0) return s;
+  std::unique_ptr<DatabaseCache> made;
+  s = DatabaseCache::Create(cache, &made);
+  if (s.ok()) services->SetCache(std::move(made));
+  return s;
+}
+
+void StartCache(rocksdb::DBImpl* db, DatabaseCache* cache) {
+  const std::shared_ptr<rocksdb::Logger> log = db->GetDBOptions().info_log;
+  if (!db->seq_per_batch()) {
+    cache->Start(log);
+  } else {
+    cache->NeverStart(
+        log, "transactions are visible later than they are written, because write_policy is not WRITE_COMMITTED");
+  }
+}
+
 // What an open database needs before its user gets it.
-Status StartServices(rocksdb::DBImpl* db, const DatabaseServices& services,
-                     const std::vector<ColumnFamilyHandle*>& handles) {
+Status StartServices(rocksdb::DBImpl* db, DatabaseServices* services, const std::vector<ColumnFamilyHandle*>& handles) {
   Status s;
-  if (services.durable() != nullptr) s = services.durable()->Arm(db, handles);
+  if (services->durable() != nullptr) s = services->durable()->Arm(db, handles);
   if (!s.ok()) return s;
   const auto scheduler = TrieScheduler::Attach(db);
-  return scheduler == nullptr ? s : scheduler->LoadAll(handles);
+  if (scheduler != nullptr) s = scheduler->LoadAll(handles);
+  if (s.ok() && services->cache() != nullptr) StartCache(db, services->cache());
+  return s;
 }
 
 }  // namespace
@@ -117,6 +146,7 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   services->KeepOrder(order);
   const DBOptions with_services = WithServices(options, families, services);
   for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
+  if (s.ok()) s = MakeCache(options, services.get());
   if (s.ok() && IsDurable(families)) {
     std::unique_ptr<DurableWrites> durable;
     s = DurableWrites::Start(options, path, families, &durable);
@@ -129,7 +159,7 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   s = open(final_options, families, handles, &opened);
   if (!s.ok()) return s;
   if (environment != nullptr) environment->NoteOpened(opened->GetDBOptions().info_log.get());
-  s = StartServices(rocksdb::static_cast_with_check<rocksdb::DBImpl>(opened), *services, *handles);
+  s = StartServices(rocksdb::static_cast_with_check<rocksdb::DBImpl>(opened), services.get(), *handles);
   if (s.ok()) {
     *db = opened;
     return s;

@@ -244,6 +244,7 @@ TEST(OptionTextTest, EveryOptionOfEveryObject) {
                                            "cache",
                                            "always",
                                            "dropped",
+                                           "zstd",
                                            "BlockBasedTable",
                                            "cairn.HTable",
                                            "/a path/with [brackets]"};

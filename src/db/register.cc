@@ -10,6 +10,7 @@
 #include "rocksdb/table.h"
 #include "rocksdb/table_properties.h"
 #include "rocksdb/utilities/object_registry.h"
+#include "src/database_cache/result_cache_listener.h"
 #include "src/ect/ect_table.h"
 #include "src/ect/hash_order_table.h"
 #include "src/hash_order/hash_order.h"
@@ -109,6 +110,12 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       cairn::TunerListener::kClassName(),
       [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
         guard->reset(new cairn::TunerListener(cairn::TunerOptions()));
+        return guard->get();
+      });
+  library.AddFactory<rocksdb::EventListener>(
+      cairn::ResultCacheListener::kClassName(),
+      [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
+        guard->reset(new cairn::ResultCacheListener());
         return guard->get();
       });
   library.AddFactory<rocksdb::TablePropertiesCollectorFactory>(

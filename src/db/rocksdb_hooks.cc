@@ -122,6 +122,12 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
                           seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
                           min_prep_log);
   }
+  // What does not go to memtables becomes readable with another write, at commit.
+  cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();
+  if (cache != nullptr && wbwi != nullptr) {
+    cache->Stop("a transaction has commit_bypass_memtable, and reads beside its commit may find what is older");
+  }
+  const cairn::DatabaseCache::WriteScope scope(cache, batch);
   return ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
     return own::WriteImpl(this, with, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
                           seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
@@ -184,7 +190,10 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* r
   const bool everything = std::all_of(
       ranges, ranges + count, [](const RangePtr& range) { return range.start == nullptr && range.limit == nullptr; });
   const Status s = ours == nullptr || everything ? Status::OK() : cairn::CheckRangesMean("DeleteFilesInRanges", family);
-  return s.ok() ? own::DeleteFilesInRanges(this, family, ranges, count, include_end) : s;
+  if (!s.ok()) return s;
+  const cairn::DatabaseCache::ChangeScope change(ours == nullptr ? nullptr : ours->services()->cache(),
+                                                 {family->GetID()});
+  return own::DeleteFilesInRanges(this, family, ranges, count, include_end);
 }
 
 Status DB::OpenForReadOnly(const Options& options, const std::string& path, DB** db, bool error_if_wal_file_exists) {

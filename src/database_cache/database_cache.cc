@@ -1,0 +1,514 @@
+#include "src/database_cache/database_cache.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "rocksdb/compaction_filter.h"
+#include "rocksdb/comparator.h"
+
+namespace cairn {
+
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::PinnableSlice;
+using rocksdb::Slice;
+using rocksdb::Status;
+using Answer = ResultCache::Answer;
+
+namespace {
+
+constexpr uint64_t kItemsPart = 64;
+constexpr uint64_t kTrialPart = 8;
+// Between two looks at what the cache saves.
+constexpr uint64_t kReadsALook = uint64_t{1} << 18;
+// Looks without a gain before the cache turns itself off, counted once it is full or has had time to become so.
+constexpr int kLosses = 3;
+constexpr uint64_t kLooksToWarm = 64;
+// Reads that pass by before it tries again; twice as many each time.
+constexpr uint64_t kLeastPause = uint64_t{1} << 22;
+constexpr uint64_t kMostPause = uint64_t{1} << 27;
+// Every so many writes are timed.
+constexpr uint64_t kSampledWrites = 256;
+
+bool IsPlain(const Status& s) { return s.subcode() == Status::SubCode::kNone; }
+
+bool Names(const std::string& list, const std::string& name) {
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    if (list.compare(begin, end - begin, name) == 0) return true;
+    begin = end + 1;
+  }
+  return false;
+}
+
+}  // namespace
+
+// ---- made and read ----
+
+Status DatabaseCache::Create(const DatabaseCacheOptions& options, std::unique_ptr<DatabaseCache>* cache) {
+  cache->reset();
+  ResultCacheOptions own;
+  own.capacity = options.capacity;
+  own.max_capacity = std::max<uint64_t>(options.capacity, 1);
+  own.compression = options.compression;
+  std::unique_ptr<ResultCache> result;
+  const IndexStatus made = ResultCache::Create(own, &result);
+  if (!made.ok()) return Status::InvalidArgument("cairn.ResultCache", made.message());
+  cache->reset(new DatabaseCache(options, std::move(result)));
+  return Status::OK();
+}
+
+void DatabaseCache::Start(std::shared_ptr<rocksdb::Logger> log) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  log_ = std::move(log);
+  SetMode(Mode::kOn);
+  LogLine("result cache of " + std::to_string(options_.capacity) + " bytes");
+}
+
+void DatabaseCache::NeverStart(std::shared_ptr<rocksdb::Logger> log, const std::string& why) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    log_ = std::move(log);
+  }
+  Stop(why);
+}
+
+void DatabaseCache::Stop(const std::string& why) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (mode_ == Mode::kStopped) return;
+  SetMode(Mode::kStopped);
+  LogLine("the result cache is off: " + why);
+}
+
+DatabaseCache::DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache)
+    : options_(options),
+      max_item_bytes_(options.max_item_bytes != 0 ? options.max_item_bytes : options.capacity / kItemsPart),
+      cache_(std::move(cache)) {}
+
+DatabaseCache::~DatabaseCache() = default;
+
+uint64_t DatabaseCache::Nanoseconds() {
+  return static_cast<uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+          .count());
+}
+
+void DatabaseCache::Fill(const Read& read, const Status& s, const Slice& value) {
+  if (s.ok() && IsPlain(s)) {
+    if (read.key.size() + value.size() > max_item_bytes_) return;
+    cache_->Fill(read.ticket, read.key, {value.data(), value.size()}, read.space);
+  } else if (s.IsNotFound() && IsPlain(s) && options_.absent_keys && read.key.size() <= max_item_bytes_) {
+    cache_->FillAbsent(read.ticket, read.key, read.space);
+  }
+}
+
+// If no writer came between, both must be the same.
+void DatabaseCache::Check(const Read& read, Answer answer, const std::string& cached, const Status& s,
+                          const Slice& value) {
+  const bool found = s.ok() && IsPlain(s);
+  if (!found && !(s.IsNotFound() && IsPlain(s))) return;
+  if (!cache_->Unchanged(read.ticket) || SpaceOf(read.family) != read.space) return;
+  checked_.fetch_add(1, std::memory_order_relaxed);
+  if (found == (answer == Answer::kValue) && (!found || value == Slice(cached))) return;
+  wrong_.fetch_add(1, std::memory_order_relaxed);
+  Stop("its answer for key 0x" + Slice(read.key).ToString(true) +
+       " was not the database's. Does a merge operator answer differently at different times? Then set "
+       "merged_values=false; else please report it");
+}
+
+// ---- many keys ----
+
+void DatabaseCache::ReadMany::SetTree(ColumnFamilyHandle** handles, const Slice* all_keys) {
+  tree_values.resize(misses.size());
+  tree_statuses.resize(misses.size());
+  for (const size_t i : misses) {
+    tree_handles.push_back(handles[i]);
+    tree_keys.push_back(all_keys[i]);
+  }
+}
+
+// False: some family has no space, or nothing was found; the tree does as well.
+bool DatabaseCache::ProbeMany(size_t count, ColumnFamilyHandle** handles, const Slice* keys, PinnableSlice* values,
+                              ReadMany* many) {
+  const uint64_t number = cells_[cache::ThreadNumber() % kCells].reads.fetch_add(count, std::memory_order_relaxed);
+  for (size_t i = 0; i < count; ++i) {
+    const Family* const family = FamilyOf(handles[i]);
+    many->families.push_back(family);
+    many->spaces.push_back(SpaceOf(family));
+    many->keys.emplace_back(keys[i].data(), keys[i].size());
+    if (many->spaces.back() != ResultCache::kNoSpace) continue;
+    if ((number & kAwakeMask) < count) TryToWake();
+    return false;
+  }
+  many->sampled = (number & kSampleMask) < count;
+  for (size_t i = 0; i < count; ++i) {
+    values[i].Reset();
+    many->strings.push_back(values[i].GetSelf());
+  }
+  many->answers.resize(count);
+  many->tickets.resize(count);
+  const uint64_t begin = many->sampled ? Nanoseconds() : 0;
+  cache_->MultiGetOrBegin(count, many->keys.data(), many->spaces.data(), many->strings.data(), many->answers.data(),
+                          many->tickets.data());
+  if (many->sampled) many->probe_nanoseconds = Nanoseconds() - begin;
+  for (size_t i = 0; i < count; ++i) {
+    if (SpaceOf(many->families[i]) != many->spaces[i]) return false;
+    if (many->answers[i] == Answer::kMiss) many->misses.push_back(i);
+  }
+  return true;
+}
+
+// Whether what the cache has answered was the newest from the last ticket on until now: then it belongs to every state
+// between, and to that one at which the tree was read.
+bool DatabaseCache::StillRight(const ReadMany& many) const {
+  for (size_t i = 0; i < many.keys.size(); ++i) {
+    if (many.answers[i] == Answer::kMiss) continue;
+    if (!cache_->Unchanged(many.tickets[i]) || SpaceOf(many.families[i]) != many.spaces[i]) return false;
+  }
+  return true;
+}
+
+// The tree has answered all keys. Times are for each key.
+void DatabaseCache::NoteSample(const ReadMany& many, Fills fills, uint64_t tree_nanoseconds, PinnableSlice* values,
+                               Status* statuses) {
+  const size_t count = many.keys.size();
+  const uint64_t begin = Nanoseconds();
+  for (const size_t i : many.misses) {
+    const Read read{many.families[i], many.spaces[i], many.keys[i], many.tickets[i]};
+    if (fills == Fills::kYes) Fill(read, statuses[i], values[i]);
+  }
+  const uint64_t fill = many.misses.empty() ? 0 : (Nanoseconds() - begin) / many.misses.size();
+  for (const Answer answer : many.answers) {
+    if (answer == Answer::kMiss) {
+      benefit_.AddMiss(many.probe_nanoseconds / count, tree_nanoseconds / count, fill);
+    } else {
+      benefit_.AddHit(many.probe_nanoseconds / count, tree_nanoseconds / count);
+    }
+  }
+  Look();
+}
+
+void DatabaseCache::Deliver(ReadMany* many, Fills fills, PinnableSlice* values, Status* statuses) {
+  for (size_t i = 0; i < many->keys.size(); ++i) {
+    if (many->answers[i] != Answer::kMiss) statuses[i] = ToStatus(many->answers[i], &values[i]);
+  }
+  for (size_t j = 0; j < many->misses.size(); ++j) {
+    const size_t i = many->misses[j];
+    PinnableSlice* const value = &many->tree_values[j];
+    statuses[i] = many->tree_statuses[j];
+    if (fills == Fills::kYes) {
+      Fill({many->families[i], many->spaces[i], many->keys[i], many->tickets[i]}, statuses[i], *value);
+    }
+    if (!statuses[i].ok()) continue;
+    if (value->IsPinned()) {
+      values[i].PinSlice(*value, value);  // what it holds on to goes along
+    } else {
+      values[i].GetSelf()->swap(*value->GetSelf());
+      values[i].PinSelf();
+    }
+  }
+}
+
+// ---- column families ----
+
+std::string DatabaseCache::WhyNot(const rocksdb::ColumnFamilyDescriptor& family) const {
+  const rocksdb::ColumnFamilyOptions& options = family.options;
+  if (!options_.column_families.empty() && !Names(options_.column_families, family.name)) {
+    return "it is not among column_families";
+  }
+  if (options.comparator->timestamp_size() > 0) return "its keys have timestamps";
+  if (options.comparator->CanKeysWithDifferentByteContentsBeEqual()) {
+    return std::string("its comparator ") + options.comparator->Name() +
+           " may find different keys equal (CanKeysWithDifferentByteContentsBeEqual)";
+  }
+  if (options.compaction_filter != nullptr || options.compaction_filter_factory != nullptr) {
+    return "it has a compaction filter, which changes answers without a write";
+  }
+  if (options.compaction_style == rocksdb::kCompactionStyleFIFO) {
+    return "FIFO compaction drops data without a write";
+  }
+  if (options.merge_operator != nullptr && !options_.merged_values) return "merged_values is off";
+  return "";
+}
+
+DatabaseCache::Family* DatabaseCache::Make(uint32_t id) {
+  std::atomic<Page*>& page = pages_[id / kFamiliesAPage];
+  if (page.load(std::memory_order_relaxed) == nullptr) {
+    all_pages_.push_back(std::make_unique<Page>());
+    page.store(all_pages_.back().get(), std::memory_order_seq_cst);
+  }
+  std::atomic<Family*>& place = page.load(std::memory_order_relaxed)->families[id % kFamiliesAPage];
+  if (place.load(std::memory_order_relaxed) == nullptr) {
+    all_families_.push_back(std::make_unique<Family>());
+    place.store(all_families_.back().get(), std::memory_order_seq_cst);
+  }
+  return place.load(std::memory_order_relaxed);
+}
+
+const DatabaseCache::Family* DatabaseCache::Meet(ColumnFamilyHandle* handle) {
+  const uint32_t id = handle->GetID();
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  if (id >= kMaxFamilies || !handle->GetDescriptor(&descriptor).ok()) return nullptr;
+  const std::string why_not = WhyNot(descriptor);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  Family* const family = Make(id);
+  if (family->known.load(std::memory_order_relaxed)) return family;
+  family->allowed.store(why_not.empty(), std::memory_order_relaxed);
+  family->known.store(true, std::memory_order_release);
+  RenewSpace(family);
+  if (!why_not.empty()) LogLine("column family " + descriptor.name + " is not in the result cache: " + why_not);
+  return family;
+}
+
+// A family's answers of before are out of reach.
+void DatabaseCache::RenewSpace(Family* family) {
+  const bool has_one = family->known.load(std::memory_order_relaxed) &&
+                       family->allowed.load(std::memory_order_relaxed) && family->changes == 0 && HasSpaces();
+  family->space.store(ResultCache::kNoSpace, std::memory_order_seq_cst);
+  if (has_one) family->space.store(FreshSpace(), std::memory_order_seq_cst);
+}
+
+void DatabaseCache::RenewSpaces() {
+  for (const auto& family : all_families_) RenewSpace(family.get());
+}
+
+// Numbers of spaces begin anew when they are used up. No reader takes one that it has loaded before for that of another
+// family: it looks whether the family still has it once it has its ticket, and older tickets end with Clear.
+uint32_t DatabaseCache::FreshSpace() {
+  if (next_space_ > ResultCache::kMaxSpace) {
+    for (const auto& family : all_families_) family->space.store(ResultCache::kNoSpace, std::memory_order_seq_cst);
+    cache_->Clear();
+    next_space_ = 0;
+    // The others, and the one that asks overwrites its own.
+    RenewSpaces();
+  }
+  return next_space_++;
+}
+
+// By +1 or -1.
+void DatabaseCache::CountChanges(const std::vector<uint32_t>& families, int by) {
+  if (families.empty()) return;
+  if (by > 0) changes_.fetch_add(1, std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const uint32_t id : families) {
+    if (id >= kMaxFamilies) continue;
+    Family* const family = Make(id);
+    family->changes += by;
+    RenewSpace(family);
+  }
+}
+
+DatabaseCache::ChangeScope::ChangeScope(DatabaseCache* cache, std::vector<uint32_t> families)
+    : cache_(cache), families_(std::move(families)) {
+  if (cache_ != nullptr) cache_->CountChanges(families_, 1);
+}
+
+DatabaseCache::ChangeScope::~ChangeScope() {
+  if (cache_ != nullptr) cache_->CountChanges(families_, -1);
+}
+
+DatabaseCache::ChangeAllScope::ChangeAllScope(DatabaseCache* cache) : cache_(cache) {
+  if (cache_ != nullptr) cache_->cache_->BarAll();
+}
+
+DatabaseCache::ChangeAllScope::~ChangeAllScope() {
+  if (cache_ != nullptr) cache_->cache_->UnbarAll();
+}
+
+// ---- writes ----
+
+// Bars each key as it comes, and collects families that change as a whole.
+class DatabaseCache::WriteScope::Collector final : public rocksdb::WriteBatch::Handler {
+ public:
+  explicit Collector(WriteScope* scope) : scope_(scope), cache_(scope->cache_) {}
+
+  Status PutCF(uint32_t id, const Slice& key, const Slice&) override { return Take(id, key); }
+  Status TimedPutCF(uint32_t id, const Slice& key, const Slice&, uint64_t) override { return Take(id, key); }
+  Status PutEntityCF(uint32_t id, const Slice& key, const Slice&) override { return Take(id, key); }
+  Status DeleteCF(uint32_t id, const Slice& key) override { return Take(id, key); }
+  Status SingleDeleteCF(uint32_t id, const Slice& key) override { return Take(id, key); }
+  Status MergeCF(uint32_t id, const Slice& key, const Slice&) override { return Take(id, key); }
+  Status PutBlobIndexCF(uint32_t id, const Slice& key, const Slice&) override { return Take(id, key); }
+  Status DeleteRangeCF(uint32_t id, const Slice&, const Slice&) override {
+    auto& families = scope_->families_;
+    if (std::find(families.begin(), families.end(), id) == families.end()) families.push_back(id);
+    return Status::OK();
+  }
+  void LogData(const Slice&) override {}
+  Status MarkBeginPrepare(bool) override { return Status::OK(); }
+  Status MarkEndPrepare(const Slice&) override { return Status::OK(); }
+  Status MarkNoop(bool) override { return Status::OK(); }
+  Status MarkRollback(const Slice&) override { return Status::OK(); }
+  Status MarkCommit(const Slice&) override { return Status::OK(); }
+  Status MarkCommitWithTimestamp(const Slice&, const Slice&) override { return Status::OK(); }
+
+ private:
+  Status Take(uint32_t id, const Slice& key) {
+    if (id >= kMaxFamilies) return Status::OK();
+    const Family* family = cache_->Find(id);
+    if (family == nullptr) {
+      const std::lock_guard<std::mutex> lock(cache_->mutex_);
+      family = cache_->Make(id);
+    }
+    if (family->allowed.load(std::memory_order_relaxed)) {
+      scope_->stripes_.push_back(cache_->cache_->Bar({key.data(), key.size()}, family->space));
+    }
+    return Status::OK();
+  }
+
+  WriteScope* const scope_;
+  DatabaseCache* const cache_;
+};
+
+DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::WriteBatch* batch) : cache_(cache) {
+  if (cache_ == nullptr) return;
+  place_ = cache_->rounds_.Enter();
+  if (!cache_->barring_.load(std::memory_order_seq_cst)) return;
+  Cell& cell = cache_->cells_[cache::ThreadNumber() % kCells];
+  const bool timed = cell.writes.fetch_add(1, std::memory_order_relaxed) % kSampledWrites == 0;
+  const uint64_t begin = timed ? Nanoseconds() : 0;
+  Collector collector(this);
+  // What cannot be read may hold anything.
+  everything_ = batch != nullptr && batch->Count() > 0 && !batch->Iterate(&collector).ok();
+  if (everything_) cache_->cache_->BarAll();
+  cache_->CountChanges(families_, 1);
+  cell.barred.fetch_add(stripes_.size(), std::memory_order_relaxed);
+  if (timed && !stripes_.empty()) cache_->benefit_.AddWrite(stripes_.size(), Nanoseconds() - begin);
+}
+
+DatabaseCache::WriteScope::~WriteScope() {
+  if (cache_ == nullptr) return;
+  for (const uint32_t stripe : stripes_) cache_->cache_->UnbarStripe(stripe);
+  if (everything_) cache_->cache_->UnbarAll();
+  cache_->CountChanges(families_, -1);
+  WriterRounds::Leave(place_);
+}
+
+// ---- on and off ----
+
+uint64_t DatabaseCache::Reads() const {
+  uint64_t sum = 0;
+  for (const Cell& cell : cells_) sum += cell.reads.load(std::memory_order_relaxed);
+  return sum;
+}
+
+uint64_t DatabaseCache::Barred() const {
+  uint64_t sum = 0;
+  for (const Cell& cell : cells_) sum += cell.barred.load(std::memory_order_relaxed);
+  return sum;
+}
+
+void DatabaseCache::LogLine(const std::string& line) const {
+  rocksdb::Log(rocksdb::InfoLogLevel::INFO_LEVEL, log_, "[cairn] %s", line.c_str());
+}
+
+// Spaces go before the writers stop to bar, and come after they have begun.
+void DatabaseCache::SetMode(Mode mode) {
+  mode_ = mode;
+  looks_in_mode_ = 0;
+  losses_ = 0;
+  const uint64_t capacity = mode == Mode::kOn      ? options_.capacity
+                            : mode == Mode::kTrial ? options_.capacity / kTrialPart
+                                                   : 0;
+  switch (mode) {
+    case Mode::kOn:
+    case Mode::kTrial:
+      static_cast<void>(cache_->SetCapacity(capacity));
+      for (const auto& family : all_families_) {
+        if (SpaceOf(family.get()) == ResultCache::kNoSpace) RenewSpace(family.get());
+      }
+      break;
+    case Mode::kOff:
+    case Mode::kStopped:
+      RenewSpaces();
+      barring_.store(false, std::memory_order_seq_cst);
+      cache_->Clear();
+      static_cast<void>(cache_->SetCapacity(capacity));
+      wake_at_.store(mode == Mode::kOff ? Reads() + pause_ : UINT64_MAX, std::memory_order_relaxed);
+      break;
+    case Mode::kOpening:
+      break;
+    case Mode::kWaking:
+      barring_.store(true, std::memory_order_seq_cst);
+      rounds_.NextRound();
+      break;
+  }
+}
+
+void DatabaseCache::TryToWake() {
+  if (Reads() < wake_at_.load(std::memory_order_relaxed)) return;
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return;
+  if (mode_ == Mode::kOff && rounds_.PreviousEnded()) SetMode(Mode::kWaking);
+  if (mode_ != Mode::kWaking || !rounds_.PreviousEnded()) return;
+  wake_at_.store(UINT64_MAX, std::memory_order_relaxed);
+  benefit_.Forget();
+  const ResultCache::Statistics now = cache_->GetStatistics();
+  seen_ = {Reads(), now.hits + now.absent_hits, now.puts + now.refused_fills, Barred()};
+  SetMode(Mode::kTrial);
+  LogLine("the result cache tries again with an eighth of its memory");
+}
+
+void DatabaseCache::Look() {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock() || !HasSpaces()) return;
+  const uint64_t reads = Reads();
+  if (reads - seen_.reads < kReadsALook) return;
+  const ResultCache::Statistics now = cache_->GetStatistics();
+  const CacheBenefit::Counts counts = {reads, now.hits + now.absent_hits, now.puts + now.refused_fills, Barred()};
+  const double saved = benefit_.SavedPerRead({counts.reads - seen_.reads, counts.hits - seen_.hits,
+                                              counts.fills - seen_.fills, counts.barred_keys - seen_.barred_keys});
+  seen_ = counts;
+  ++looks_in_mode_;
+  const bool warm = now.memory >= now.capacity - now.capacity / 8 || looks_in_mode_ >= kLooksToWarm;
+  saved_ = saved;
+  if (options_.adaptive && benefit_.Knows() && (warm || saved > 0)) Judge(saved);
+  benefit_.Age();
+}
+
+void DatabaseCache::Judge(double saved_per_read) {
+  if (saved_per_read > 0) {
+    losses_ = 0;
+    if (mode_ != Mode::kTrial) return;
+    pause_ = 0;
+    SetMode(Mode::kOn);
+    LogLine("the result cache has all of its memory again: it saves " + std::to_string(saved_per_read) +
+            " ns for each read");
+    return;
+  }
+  if (++losses_ < kLosses) return;
+  pause_ = std::min(kMostPause, std::max(kLeastPause, pause_ * 2));
+  ++times_off_;
+  SetMode(Mode::kOff);
+  LogLine("the result cache is off: it costs " + std::to_string(-saved_per_read) +
+          " ns for each read more than it saves; it tries again after " + std::to_string(pause_) + " reads");
+}
+
+void DatabaseCache::TEST_Judge(double saved_per_read) {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (HasSpaces()) {
+      for (int i = 0; HasSpaces() && i < (saved_per_read > 0 ? 1 : kLosses); ++i) Judge(saved_per_read);
+      return;
+    }
+    wake_at_.store(0, std::memory_order_relaxed);
+  }
+  TryToWake();
+}
+
+DatabaseCacheStats DatabaseCache::GetStats() const {
+  DatabaseCacheStats stats;
+  stats.cache = cache_->GetStatistics();
+  stats.reads = Reads();
+  stats.barred_keys = Barred();
+  stats.changes = changes_.load(std::memory_order_relaxed);
+  stats.checked_hits = checked_.load(std::memory_order_relaxed);
+  stats.wrong_hits = wrong_.load(std::memory_order_relaxed);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  stats.times_off = times_off_;
+  stats.on = HasSpaces();
+  stats.saved_nanoseconds = saved_;
+  return stats;
+}
+
+}  // namespace cairn

@@ -1,0 +1,327 @@
+// The result cache of one open database: what a read asks first, and what every write tells (docs/result_cache.md,
+// rules D1 to D7).
+//
+// Each column family has a space of the cache, or none (ResultCache::kNoSpace): then its reads pass by. A family gets
+// its first space when it is read first, because only then are its options at hand; writers bar the keys of families
+// that nobody has read as well, so no space can begin with an old answer.
+//
+// Modes
+//   opening  no spaces, writers bar
+//   on       families have spaces, writers bar
+//   trial    the same, with an eighth of the memory, after it was off
+//   off      nothing was gained: no spaces, writers do not bar
+//   waking   writers bar again; spaces come when those that began before have ended (WriterRounds)
+//   stopped  for good: an answer was wrong, or something was written that no rule covers
+//
+// Thread-safety: safe.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "cairn/cache.h"
+#include "cairn/result_cache.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/status.h"
+#include "rocksdb/write_batch.h"
+#include "src/cache/per_thread.h"
+#include "src/database_cache/cache_benefit.h"
+#include "src/database_cache/writer_rounds.h"
+#include "util/autovector.h"
+
+namespace cairn {
+
+class DatabaseCache {
+ public:
+  // Before the database is opened.
+  static rocksdb::Status Create(const DatabaseCacheOptions& options, std::unique_ptr<DatabaseCache>* cache);
+  ~DatabaseCache();
+  DatabaseCache(const DatabaseCache&) = delete;
+  DatabaseCache& operator=(const DatabaseCache&) = delete;
+
+  // When it is open: reads are answered from now on, or never. `log` is the database's. One of them must be called.
+  void Start(std::shared_ptr<rocksdb::Logger> log);
+  void NeverStart(std::shared_ptr<rocksdb::Logger> log, const std::string& why);
+
+  // For good: something is about to be written that no rule covers.
+  void Stop(const std::string& why);
+
+  enum class Fills { kYes, kNo };
+  enum class From { kCache, kTree };
+
+  // read_tree(PinnableSlice*) is the database's own Get at the newest state.
+  template <class ReadTree>
+  rocksdb::Status Get(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key, Fills fills,
+                      rocksdb::PinnableSlice* value, From* from, const ReadTree& read_tree) {
+    *from = From::kTree;
+    const Family* const family = FamilyOf(handle);
+    const uint32_t space = SpaceOf(family);
+    const uint64_t number = cells_[cache::ThreadNumber() % kCells].reads.fetch_add(1, std::memory_order_relaxed);
+    if (space == ResultCache::kNoSpace) {
+      if ((number & kAwakeMask) == 0) TryToWake();
+      return read_tree(value);
+    }
+    Read read{family, space, {key.data(), key.size()}, {}};
+    if ((number & kSampleMask) == 0) return Sample(&read, fills, value, from, read_tree);
+    const ResultCache::Answer answer = Probe(&read, value->GetSelf());
+    if (answer == ResultCache::Answer::kMiss) {
+      rocksdb::Status s = read_tree(value);
+      if (fills == Fills::kYes) Fill(read, s, *value);
+      return s;
+    }
+    *from = From::kCache;
+    return ToStatus(answer, value);
+  }
+
+  // read_tree(count, handles, keys, values, statuses) is the database's own MultiGet. As RocksDB's, all values are of
+  // one state of the database. Returns how many keys the cache answered.
+  template <class ReadTree>
+  size_t MultiGet(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys, Fills fills,
+                  rocksdb::PinnableSlice* values, rocksdb::Status* statuses, const ReadTree& read_tree) {
+    ReadMany many;
+    if (!ProbeMany(count, handles, keys, values, &many)) {
+      read_tree(count, handles, keys, values, statuses);
+      return 0;
+    }
+    if (many.sampled) {
+      const uint64_t begin = Nanoseconds();
+      read_tree(count, handles, keys, values, statuses);
+      NoteSample(many, fills, Nanoseconds() - begin, values, statuses);
+      return 0;
+    }
+    const size_t misses = many.misses.size();
+    if (misses > 0) {
+      many.SetTree(handles, keys);
+      read_tree(misses, many.tree_handles.data(), many.tree_keys.data(), many.tree_values.data(),
+                many.tree_statuses.data());
+    }
+    if (misses < count && !StillRight(many)) {
+      read_tree(count, handles, keys, values, statuses);
+      return 0;
+    }
+    Deliver(&many, fills, values, statuses);
+    return count - misses;
+  }
+
+  // Rule D1: while it lives, no fill of a key that the batch writes succeeds, and the answers are gone. A null batch
+  // writes nothing.
+  class WriteScope {
+   public:
+    WriteScope(DatabaseCache* cache, const rocksdb::WriteBatch* batch);
+    ~WriteScope();
+    WriteScope(const WriteScope&) = delete;
+    WriteScope& operator=(const WriteScope&) = delete;
+
+   private:
+    class Collector;
+
+    DatabaseCache* const cache_;
+    WriterRounds::Place place_ = nullptr;
+    rocksdb::autovector<uint32_t, 16> stripes_;
+    std::vector<uint32_t> families_;  // that change as a whole
+    bool everything_ = false;
+  };
+
+  // Rule D4: while it lives, the column families' reads pass by; what was known of them before is gone.
+  class ChangeScope {
+   public:
+    ChangeScope(DatabaseCache* cache, std::vector<uint32_t> families);
+    ~ChangeScope();
+    ChangeScope(const ChangeScope&) = delete;
+    ChangeScope& operator=(const ChangeScope&) = delete;
+
+   private:
+    DatabaseCache* const cache_;
+    const std::vector<uint32_t> families_;
+  };
+
+  // The same of all column families.
+  class ChangeAllScope {
+   public:
+    explicit ChangeAllScope(DatabaseCache* cache);
+    ~ChangeAllScope();
+    ChangeAllScope(const ChangeAllScope&) = delete;
+    ChangeAllScope& operator=(const ChangeAllScope&) = delete;
+
+   private:
+    DatabaseCache* const cache_;
+  };
+
+  DatabaseCacheStats GetStats() const;
+
+  // For tests: decides at once, by numbers of the test's, whether the cache pays.
+  void TEST_Judge(double saved_per_read);
+
+ private:
+  enum class Mode { kOpening, kOn, kTrial, kOff, kWaking, kStopped };
+
+  struct Family {
+    std::atomic<uint32_t> space{ResultCache::kNoSpace};
+    std::atomic<bool> known{false};  // whether `allowed` is known
+    std::atomic<bool> allowed{true};
+    int changes = 0;  // under way; guarded by mutex_
+  };
+  // Families by id; the second level is made when it is needed.
+  static constexpr size_t kFamiliesAPage = 256;
+  static constexpr size_t kPages = 1024;
+  static constexpr uint32_t kMaxFamilies = kPages * kFamiliesAPage;
+  struct Page {
+    std::atomic<Family*> families[kFamiliesAPage] = {};
+  };
+
+  struct Read {
+    const Family* family;
+    uint32_t space;
+    std::string_view key;
+    ResultCache::FillTicket ticket;
+  };
+
+  struct ReadMany {
+    std::vector<const Family*> families;
+    std::vector<std::string_view> keys;
+    std::vector<uint32_t> spaces;
+    std::vector<std::string*> strings;
+    std::vector<ResultCache::Answer> answers;
+    std::vector<ResultCache::FillTicket> tickets;
+    std::vector<size_t> misses;
+    std::vector<rocksdb::ColumnFamilyHandle*> tree_handles;
+    std::vector<rocksdb::Slice> tree_keys;
+    std::vector<rocksdb::PinnableSlice> tree_values;
+    std::vector<rocksdb::Status> tree_statuses;
+    bool sampled = false;
+    uint64_t probe_nanoseconds = 0;
+
+    void SetTree(rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* all_keys);
+  };
+
+  static constexpr uint64_t kSampleMask = 4095;
+  static constexpr uint64_t kAwakeMask = 255;
+  static constexpr size_t kCells = 64;
+  struct alignas(64) Cell {
+    std::atomic<uint64_t> reads{0};
+    std::atomic<uint64_t> barred{0};
+    std::atomic<uint64_t> writes{0};
+  };
+
+  DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache);
+
+  static uint64_t Nanoseconds();
+  static uint32_t SpaceOf(const Family* family) {
+    return family == nullptr ? ResultCache::kNoSpace : family->space.load(std::memory_order_seq_cst);
+  }
+  static rocksdb::Status ToStatus(ResultCache::Answer answer, rocksdb::PinnableSlice* value) {
+    if (answer == ResultCache::Answer::kAbsent) return rocksdb::Status::NotFound();
+    value->PinSelf();
+    return rocksdb::Status::OK();
+  }
+
+  // The cache's answer, if the family still has the space: else it may be another's by now.
+  ResultCache::Answer Probe(Read* read, std::string* value) {
+    const ResultCache::Answer answer = cache_->GetOrBegin(read->key, value, read->space, &read->ticket);
+    return SpaceOf(read->family) == read->space ? answer : Refuse(read);
+  }
+  static ResultCache::Answer Refuse(Read* read) {
+    read->ticket = ResultCache::FillTicket();
+    return ResultCache::Answer::kMiss;
+  }
+  void Fill(const Read& read, const rocksdb::Status& s, const rocksdb::Slice& value);
+
+  // As Get, with a clock, and with the tree's answer beside the cache's.
+  template <class ReadTree>
+  rocksdb::Status Sample(Read* read, Fills fills, rocksdb::PinnableSlice* value, From* from,
+                         const ReadTree& read_tree) {
+    const uint64_t begin = Nanoseconds();
+    std::string cached;
+    const ResultCache::Answer answer = Probe(read, &cached);
+    const uint64_t probed = Nanoseconds();
+    rocksdb::Status s = read_tree(value);
+    const uint64_t read_done = Nanoseconds();
+    if (answer != ResultCache::Answer::kMiss) {
+      benefit_.AddHit(probed - begin, read_done - probed);
+      Check(*read, answer, cached, s, *value);
+    } else {
+      if (fills == Fills::kYes) Fill(*read, s, *value);
+      benefit_.AddMiss(probed - begin, read_done - probed, Nanoseconds() - read_done);
+    }
+    *from = From::kTree;
+    Look();
+    return s;
+  }
+  void Check(const Read& read, ResultCache::Answer answer, const std::string& cached, const rocksdb::Status& s,
+             const rocksdb::Slice& value);
+
+  bool ProbeMany(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys,
+                 rocksdb::PinnableSlice* values, ReadMany* many);
+  void NoteSample(const ReadMany& many, Fills fills, uint64_t tree_nanoseconds, rocksdb::PinnableSlice* values,
+                  rocksdb::Status* statuses);
+  bool StillRight(const ReadMany& many) const;
+  void Deliver(ReadMany* many, Fills fills, rocksdb::PinnableSlice* values, rocksdb::Status* statuses);
+
+  const Family* FamilyOf(rocksdb::ColumnFamilyHandle* handle) {
+    const Family* const family = Find(handle->GetID());
+    return family != nullptr && family->known.load(std::memory_order_acquire) ? family : Meet(handle);
+  }
+  // Null: nobody has asked for it yet.
+  Family* Find(uint32_t id) const {
+    if (id >= kMaxFamilies) return nullptr;
+    const Page* const page = pages_[id / kFamiliesAPage].load(std::memory_order_seq_cst);
+    return page == nullptr ? nullptr : page->families[id % kFamiliesAPage].load(std::memory_order_seq_cst);
+  }
+  const Family* Meet(rocksdb::ColumnFamilyHandle* handle);
+  // Empty: nothing is against it.
+  std::string WhyNot(const rocksdb::ColumnFamilyDescriptor& family) const;
+
+  // With mutex_.
+  Family* Make(uint32_t id);
+  void RenewSpace(Family* family);
+  void RenewSpaces();
+  uint32_t FreshSpace();
+  void SetMode(Mode mode);
+  void Judge(double saved_per_read);
+
+  void CountChanges(const std::vector<uint32_t>& families, int by);
+
+  // Now and then: whether the cache pays.
+  void Look();
+  void TryToWake();
+  uint64_t Reads() const;
+  uint64_t Barred() const;
+  bool HasSpaces() const { return mode_ == Mode::kOn || mode_ == Mode::kTrial; }
+  void LogLine(const std::string& line) const;
+
+  const DatabaseCacheOptions options_;
+  const uint64_t max_item_bytes_;
+  const std::unique_ptr<ResultCache> cache_;
+  CacheBenefit benefit_;
+  WriterRounds rounds_;
+  std::atomic<bool> barring_{true};
+  std::atomic<Page*> pages_[kPages] = {};
+  Cell cells_[kCells];
+  std::atomic<uint64_t> checked_{0};
+  std::atomic<uint64_t> wrong_{0};
+  std::atomic<uint64_t> changes_{0};
+  std::atomic<uint64_t> wake_at_{UINT64_MAX};  // reads
+
+  mutable std::mutex mutex_;
+  // Guarded by mutex_, all of it.
+  Mode mode_ = Mode::kOpening;
+  std::shared_ptr<rocksdb::Logger> log_;
+  std::vector<std::unique_ptr<Page>> all_pages_;
+  std::vector<std::unique_ptr<Family>> all_families_;
+  uint32_t next_space_ = 0;
+  CacheBenefit::Counts seen_;
+  double saved_ = 0;
+  uint64_t looks_in_mode_ = 0;
+  int losses_ = 0;  // looks one after the other that found nothing gained
+  uint64_t pause_ = 0;
+  uint64_t times_off_ = 0;
+};
+
+}  // namespace cairn

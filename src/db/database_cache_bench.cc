@@ -1,0 +1,291 @@
+// Gets of one database with its memory spent in different ways: all of it in the block cache, a part in RocksDB's row
+// cache, or the same part in the result cache. The memory is the same for all, and rounds are in turns.
+//
+//   build/bench/database_cache_bench --engine=leveled --keys=2000000 --zipf=0.99 --cache=0.1
+//
+// Prints one JSON object. Times are processor time of the reading threads, so that other work on the machine counts
+// less; blocks are those that a Get asks the block cache for.
+
+#include <gflags/gflags.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cairn/db.h"
+#include "cairn/engines.h"
+#include "cairn/result_cache.h"
+#include "rocksdb/advanced_cache.h"
+#include "rocksdb/cache.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/db.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/iostats_context.h"
+#include "rocksdb/perf_context.h"
+#include "rocksdb/perf_level.h"
+#include "rocksdb/statistics.h"
+#include "rocksdb/table.h"
+#include "src/util/mix64.h"
+
+DEFINE_string(engine, "leveled", "leveled, universal, or an engine of cairn::UseEngine");
+DEFINE_uint64(keys, 1000000, "");
+DEFINE_uint64(value_size, 100, "");
+DEFINE_double(zipf, 0.99, "0: uniform");
+DEFINE_double(cache, 0.1, "what is spent in turns, as a part of the data");
+DEFINE_double(block_cache, 1.0, "memory of the block cache beside it, as a part of the data");
+DEFINE_double(writes, 0, "part of the operations that are Puts");
+DEFINE_double(absent, 0, "part of the Gets that ask for keys that are not there");
+DEFINE_uint64(operations, 400000, "of a thread in a round");
+DEFINE_uint64(threads, 1, "");
+DEFINE_uint64(rounds, 3, "");
+DEFINE_bool(compact, false, "compact the whole database before each round");
+DEFINE_bool(adaptive, true, "");
+DEFINE_string(compression, "none", "of the result cache");
+DEFINE_string(ways, "block_cache,row_cache,result_cache", "");
+DEFINE_string(db, "/dev/shm/database_cache_bench", "");
+
+namespace {
+
+using cairn::DatabaseCacheOptions;
+using cairn::Mix64;
+using rocksdb::Status;
+
+void Check(const Status& s) {
+  if (s.ok()) return;
+  fprintf(stderr, "%s\n", s.ToString().c_str());
+  exit(1);
+}
+
+std::string KeyOf(uint64_t number) {
+  char key[17];
+  snprintf(key, sizeof(key), "%016lx", static_cast<unsigned long>(Mix64(number + 1)));
+  return std::string(key, 16);
+}
+
+// Numbers below n by the law of Gray and others (SIGMOD 1994), as YCSB draws them.
+class Zipf {
+ public:
+  Zipf(uint64_t n, double theta) : n_(n), theta_(theta) {
+    if (theta == 0) return;
+    for (uint64_t i = 1; i <= n; ++i) zeta_ += std::pow(1.0 / static_cast<double>(i), theta);
+    const double zeta2 = 1 + std::pow(0.5, theta);
+    alpha_ = 1 / (1 - theta);
+    eta_ = (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta)) / (1 - zeta2 / zeta_);
+  }
+  uint64_t Draw(std::mt19937_64* random) const {
+    if (theta_ == 0) return (*random)() % n_;
+    const double u = static_cast<double>((*random)() >> 11) * 0x1p-53;
+    const double uz = u * zeta_;
+    if (uz < 1) return 0;
+    if (uz < 1 + std::pow(0.5, theta_)) return 1;
+    const auto drawn = static_cast<uint64_t>(static_cast<double>(n_) * std::pow(eta_ * u - eta_ + 1, alpha_));
+    return std::min(drawn, n_ - 1);
+  }
+
+ private:
+  const uint64_t n_;
+  const double theta_;
+  double zeta_ = 0;
+  double alpha_ = 0;
+  double eta_ = 0;
+};
+
+uint64_t ThreadNanoseconds() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
+}
+
+// One way to spend the memory: a database of its own.
+struct Way {
+  std::string name;
+  std::unique_ptr<rocksdb::DB> db;
+  std::shared_ptr<rocksdb::RowCache> row_cache;
+  std::vector<double> nanoseconds;
+  std::vector<double> p99;
+  double blocks = 0;
+};
+
+uint64_t DataBytes() { return FLAGS_keys * (16 + FLAGS_value_size); }
+
+void Open(Way* way) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  if (FLAGS_engine == "universal") {
+    options.compaction_style = rocksdb::kCompactionStyleUniversal;
+  } else if (FLAGS_engine != "leveled") {
+    Check(cairn::UseEngineFromString("engine=" + FLAGS_engine, &options, &options));
+  }
+  const auto spent = static_cast<size_t>(FLAGS_cache * static_cast<double>(DataBytes()));
+  auto beside = static_cast<size_t>(FLAGS_block_cache * static_cast<double>(DataBytes()));
+  if (way->name == "block_cache") beside += spent;
+  auto* const table = options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  if (table != nullptr) {
+    table->block_cache = rocksdb::HyperClockCacheOptions(beside, 0).MakeSharedCache();
+    if (FLAGS_engine == "leveled" || FLAGS_engine == "universal") {
+      table->filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+    }
+  }
+  options.write_buffer_size = 16 << 20;
+  options.target_file_size_base = 16 << 20;
+  options.max_bytes_for_level_base = 64 << 20;
+  if (way->name == "row_cache") {
+    way->row_cache = rocksdb::NewLRUCache(spent);
+    options.row_cache = way->row_cache;
+  }
+  if (way->name == "result_cache") {
+    DatabaseCacheOptions cache;
+    cache.capacity = spent;
+    cache.adaptive = FLAGS_adaptive;
+    if (FLAGS_compression == "lz4") cache.compression = cairn::ResultCacheOptions::Compression::kLz4;
+    if (FLAGS_compression == "zstd") cache.compression = cairn::ResultCacheOptions::Compression::kZstd;
+    cairn::UseResultCache(cache, &options);
+  }
+  const std::string path = FLAGS_db + "." + way->name;
+  Check(rocksdb::DestroyDB(path, options));
+  rocksdb::DB* db = nullptr;
+  Check(rocksdb::DB::Open(options, path, &db));
+  way->db.reset(db);
+  rocksdb::WriteOptions write;
+  write.disableWAL = true;
+  std::string value(FLAGS_value_size, 'v');
+  for (uint64_t i = 0; i < FLAGS_keys; ++i) {
+    // An order that has nothing to do with popularity.
+    const uint64_t number = Mix64(i) % FLAGS_keys;
+    memcpy(value.data(), &number, std::min(sizeof(number), value.size()));
+    Check(db->Put(write, KeyOf(number), value));
+  }
+  Check(db->Flush(rocksdb::FlushOptions()));
+  Check(db->WaitForCompact(rocksdb::WaitForCompactOptions()));
+}
+
+struct Measured {
+  uint64_t nanoseconds = 0;
+  uint64_t blocks = 0;
+  std::vector<uint32_t> latencies;  // of every 16th
+};
+
+void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
+  std::mt19937_64 random(seed);
+  std::string value(FLAGS_value_size, 'w');
+  rocksdb::WriteOptions write;
+  write.disableWAL = true;
+  const rocksdb::ReadOptions read;
+  rocksdb::PinnableSlice found;
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+  rocksdb::get_perf_context()->Reset();
+  const uint64_t begin = ThreadNanoseconds();
+  for (uint64_t i = 0; i < FLAGS_operations; ++i) {
+    uint64_t number = zipf.Draw(&random);
+    const double kind = static_cast<double>(random() >> 11) * 0x1p-53;
+    if (kind < FLAGS_writes) {
+      Check(db->Put(write, KeyOf(number), value));
+      continue;
+    }
+    if (FLAGS_absent > 0 && static_cast<double>(random() >> 11) * 0x1p-53 < FLAGS_absent) number += FLAGS_keys;
+    const std::string key = KeyOf(number);
+    found.Reset();
+    const uint64_t before = i % 16 == 0 ? ThreadNanoseconds() : 0;
+    const Status s = db->Get(read, db->DefaultColumnFamily(), key, &found);
+    if (i % 16 == 0) measured->latencies.push_back(static_cast<uint32_t>(ThreadNanoseconds() - before));
+    if (!s.ok() && !s.IsNotFound()) Check(s);
+  }
+  measured->nanoseconds = ThreadNanoseconds() - begin;
+  measured->blocks = rocksdb::get_perf_context()->block_cache_hit_count + rocksdb::get_perf_context()->block_read_count;
+}
+
+void Round(Way* way, const Zipf& zipf, uint64_t round) {
+  if (FLAGS_compact && round > 0) {
+    if (cairn::CompactTrie(way->db.get(), way->db->DefaultColumnFamily()).IsNotSupported()) {
+      rocksdb::CompactRangeOptions all;
+      all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+      Check(way->db->CompactRange(all, nullptr, nullptr));
+    }
+  }
+  std::vector<Measured> measured(FLAGS_threads);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < FLAGS_threads; ++t) {
+    threads.emplace_back([&, t] { Run(way->db.get(), zipf, round * 1000 + t, &measured[t]); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  uint64_t nanoseconds = 0;
+  uint64_t blocks = 0;
+  std::vector<uint32_t> latencies;
+  for (const Measured& one : measured) {
+    nanoseconds += one.nanoseconds;
+    blocks += one.blocks;
+    latencies.insert(latencies.end(), one.latencies.begin(), one.latencies.end());
+  }
+  if (round == 0) return;  // caches fill
+  const auto operations = static_cast<double>(FLAGS_operations * FLAGS_threads);
+  way->nanoseconds.push_back(static_cast<double>(nanoseconds) / operations);
+  way->blocks = static_cast<double>(blocks) / operations;
+  if (latencies.empty()) return;
+  std::nth_element(latencies.begin(), latencies.begin() + static_cast<int64_t>(latencies.size() * 99 / 100),
+                   latencies.end());
+  way->p99.push_back(latencies[latencies.size() * 99 / 100]);
+}
+
+double Median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+nlohmann::ordered_json Report(const Way& way) {
+  nlohmann::ordered_json json = {{"nanoseconds", std::round(Median(way.nanoseconds))},
+                                 {"p99_nanoseconds", Median(way.p99)},
+                                 {"blocks", std::round(way.blocks * 1000) / 1000}};
+  cairn::DatabaseCacheStats stats;
+  if (cairn::GetDatabaseCacheStats(way.db.get(), &stats).ok()) {
+    const auto reads = static_cast<double>(std::max<uint64_t>(1, stats.reads));
+    json["hits"] = static_cast<double>(stats.cache.hits + stats.cache.absent_hits) / reads;
+    json["items"] = stats.cache.items;
+    json["memory"] = stats.cache.memory;
+    json["on"] = stats.on;
+    json["times_off"] = stats.times_off;
+    json["saved_nanoseconds"] = std::round(stats.saved_nanoseconds);
+    json["wrong_hits"] = stats.wrong_hits;
+  }
+  if (way.row_cache != nullptr) json["memory"] = way.row_cache->GetUsage();
+  return json;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  gflags::ParseCommandLineFlags(&argc, &argv, true);
+  std::vector<Way> ways;
+  for (const char* name : {"block_cache", "row_cache", "result_cache"}) {
+    if (("," + FLAGS_ways + ",").find("," + std::string(name) + ",") == std::string::npos) continue;
+    ways.emplace_back();
+    ways.back().name = name;
+    Open(&ways.back());
+  }
+  const Zipf zipf(FLAGS_keys, FLAGS_zipf);
+  for (uint64_t round = 0; round <= FLAGS_rounds; ++round) {
+    for (Way& way : ways) Round(&way, zipf, round);
+  }
+  nlohmann::ordered_json json = {{"engine", FLAGS_engine},         {"keys", FLAGS_keys},
+                                 {"value_size", FLAGS_value_size}, {"zipf", FLAGS_zipf},
+                                 {"cache", FLAGS_cache},           {"block_cache", FLAGS_block_cache},
+                                 {"writes", FLAGS_writes},         {"absent", FLAGS_absent},
+                                 {"threads", FLAGS_threads},       {"compact", FLAGS_compact},
+                                 {"operations", FLAGS_operations}};
+  for (const Way& way : ways) json[way.name] = Report(way);
+  printf("%s\n", json.dump().c_str());
+  for (Way& way : ways) {
+    Check(way.db->Close());
+    way.db.reset();
+    Check(rocksdb::DestroyDB(FLAGS_db + "." + way.name, rocksdb::Options()));
+  }
+  return 0;
+}
