@@ -81,6 +81,7 @@ TrieOptions TinyTrie() {
 // Four children and few slots; a container and the root are due at `trigger`.
 TrieOptions SmallTrie(int trigger, int depth) {
   TrieOptions trie;
+  trie.format = "sst";
   trie.fan_out = 4;
   trie.slots = 4;
   trie.trigger = trigger;

@@ -58,10 +58,10 @@ struct TrieOptions {
   // Bloom filter bits per key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
   double filter_bits = 16;
 
-  // The tables that are written: "sst", block-based ones, or "htable" (htable.h), whose lookups read one page and need
-  // no index. Both are read, so it can be changed at any open. A table factory of the options that is neither is left
-  // as it is.
-  std::string format = "sst";
+  // The tables that are written: "htable" (htable.h), whose lookups read one page and need no index, or "sst",
+  // block-based ones. Both are read, so it can be changed at any open. A table factory of the options that is neither is
+  // left as it is.
+  std::string format = "htable";
 
   // The format of tables below which the trie holds nothing older: "same" as the others, or "ect" (silt.h), which have
   // an index of about a bit per key and no filter, so that looking for an absent key reads a block of each. Tables that

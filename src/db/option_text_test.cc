@@ -240,6 +240,7 @@ TEST(OptionTextTest, EveryOptionOfEveryObject) {
                                            "1.25",
                                            "sha1",
                                            "htable",
+                                           "sst",
                                            "ect",
                                            "cache",
                                            "always",

@@ -33,6 +33,17 @@ ObjectLibrary::PatternEntry NamedWithSuffix(const char* name) {
   return ObjectLibrary::PatternEntry(name, true).AddSeparator(":");
 }
 
+// A class with a default constructor, by its name.
+template <class Base, class Class, class... Arguments>
+void Add(ObjectLibrary* library, const Arguments&... arguments) {
+  library->AddFactory<Base>(
+      Class::kClassName(),
+      [arguments...](const std::string& /*name*/, std::unique_ptr<Base>* guard, std::string* /*message*/) {
+        guard->reset(new Class(arguments...));
+        return guard->get();
+      });
+}
+
 }  // namespace
 
 extern "C" const int cairn_rocksdb_hooks;  // src/db/rocksdb_hooks.cc
@@ -49,24 +60,9 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
         if (!s.ok()) *message = s.ToString();
         return comparator;
       });
-  library.AddFactory<rocksdb::TableFactory>(
-      cairn::HashOrderTableFactory::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
-        guard->reset(new cairn::HashOrderTableFactory());
-        return guard->get();
-      });
-  library.AddFactory<rocksdb::TableFactory>(
-      cairn::EctTableFactory::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
-        guard->reset(new cairn::EctTableFactory());
-        return guard->get();
-      });
-  library.AddFactory<rocksdb::TableFactory>(
-      cairn::OrderedTableFactory::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
-        guard->reset(new cairn::OrderedTableFactory());
-        return guard->get();
-      });
+  Add<rocksdb::TableFactory, cairn::HashOrderTableFactory>(&library);
+  Add<rocksdb::TableFactory, cairn::EctTableFactory>(&library);
+  Add<rocksdb::TableFactory, cairn::OrderedTableFactory>(&library);
   library.AddFactory<rocksdb::MemTableRepFactory>(
       NamedWithSuffix(cairn::SubMemTableFactory::kClassName()),
       [](const std::string& name, std::unique_ptr<rocksdb::MemTableRepFactory>* guard, std::string* message) {
@@ -81,50 +77,13 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
         }
         return guard->get();
       });
-  library.AddFactory<rocksdb::TableFactory>(
-      cairn::HTableFactory::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TableFactory>* guard, std::string* /*message*/) {
-        guard->reset(new cairn::HTableFactory());
-        return guard->get();
-      });
-  library.AddFactory<rocksdb::SstPartitionerFactory>(
-      cairn::TriePartitionerFactory::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::SstPartitionerFactory>* guard,
-         std::string* /*message*/) {
-        guard->reset(new cairn::TriePartitionerFactory());
-        return guard->get();
-      });
-  library.AddFactory<rocksdb::EventListener>(
-      cairn::TrieListener::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
-        guard->reset(new cairn::TrieListener());
-        return guard->get();
-      });
-  library.AddFactory<rocksdb::EventListener>(
-      cairn::SiltMerges::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
-        guard->reset(new cairn::SiltMerges());
-        return guard->get();
-      });
-  library.AddFactory<rocksdb::EventListener>(
-      cairn::TunerListener::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
-        guard->reset(new cairn::TunerListener(cairn::TunerOptions()));
-        return guard->get();
-      });
-  library.AddFactory<rocksdb::EventListener>(
-      cairn::ResultCacheListener::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::EventListener>* guard, std::string* /*message*/) {
-        guard->reset(new cairn::ResultCacheListener());
-        return guard->get();
-      });
-  library.AddFactory<rocksdb::TablePropertiesCollectorFactory>(
-      cairn::KeySampleFactory::kClassName(),
-      [](const std::string& /*name*/, std::unique_ptr<rocksdb::TablePropertiesCollectorFactory>* guard,
-         std::string* /*message*/) {
-        guard->reset(new cairn::KeySampleFactory());
-        return guard->get();
-      });
+  Add<rocksdb::TableFactory, cairn::HTableFactory>(&library);
+  Add<rocksdb::SstPartitionerFactory, cairn::TriePartitionerFactory>(&library);
+  Add<rocksdb::EventListener, cairn::TrieListener>(&library);
+  Add<rocksdb::EventListener, cairn::SiltMerges>(&library);
+  Add<rocksdb::EventListener, cairn::TunerListener>(&library, cairn::TunerOptions());
+  Add<rocksdb::EventListener, cairn::ResultCacheListener>(&library);
+  Add<rocksdb::TablePropertiesCollectorFactory, cairn::KeySampleFactory>(&library);
   size_t types = 0;
   return static_cast<int>(library.GetFactoryCount(&types));
 }

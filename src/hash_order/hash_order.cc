@@ -2,7 +2,10 @@
 
 #include <sha1.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -52,7 +55,13 @@ inline uint64_t Xxh3Position(const rocksdb::Slice& key, uint64_t seed) {
 }
 
 inline uint64_t Position(HashKind kind, const rocksdb::Slice& key, uint64_t seed) {
-  return kind == HashKind::kSha1 ? Sha1Position(key, seed) : Xxh3Position(key, seed);
+  switch (kind) {
+    case HashKind::kXxh3:
+      return Xxh3Position(key, seed);
+    case HashKind::kSha1:
+      return Sha1Position(key, seed);
+  }
+  __builtin_unreachable();
 }
 
 std::string NameWithoutSeed(HashKind kind) { return std::string(kHashOrderName) + ":" + HashKindName(kind); }
@@ -141,16 +150,26 @@ bool HashComparator::AreEquivalent(const rocksdb::ConfigOptions& config, const r
 
 }  // namespace
 
-const char* HashKindName(HashKind kind) { return kind == HashKind::kSha1 ? "sha1" : "xxh3"; }
+const char* HashKindName(HashKind kind) {
+  switch (kind) {
+    case HashKind::kXxh3:
+      return "xxh3";
+    case HashKind::kSha1:
+      return "sha1";
+  }
+  __builtin_unreachable();
+}
 
 rocksdb::Status ParseHashKind(const std::string& name, HashKind* kind) {
-  for (HashKind candidate : {HashKind::kXxh3, HashKind::kSha1}) {
+  std::string known;
+  for (HashKind candidate : kHashKinds) {
     if (name == HashKindName(candidate)) {
       *kind = candidate;
       return rocksdb::Status::OK();
     }
+    known += (known.empty() ? "" : " or ") + std::string(HashKindName(candidate));
   }
-  return rocksdb::Status::InvalidArgument("hash is \"" + name + "\"", "it may be xxh3 or sha1");
+  return rocksdb::Status::InvalidArgument("hash is \"" + name + "\"", "it may be " + known);
 }
 
 __attribute__((flatten)) uint64_t KeyHash::operator()(const rocksdb::Slice& user_key) const {
@@ -169,16 +188,20 @@ const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed) {
 }
 
 const rocksdb::Comparator* OpenSeedComparator(HashKind kind) {
-  const auto make = [](HashKind of) {
+  static const auto* const made = [] {
+    auto* const of_kind = new std::array<const HashComparator*, std::size(kHashKinds)>();
     Comparators& comparators = TheComparators();
     const std::lock_guard<std::mutex> lock(comparators.mutex);
-    const HashComparator* const comparator = new OpenSeed(of);
-    comparators.all[comparator] = comparator;
-    return comparator;
-  };
-  static const HashComparator* const xxh3 = make(HashKind::kXxh3);
-  static const HashComparator* const sha1 = make(HashKind::kSha1);
-  return kind == HashKind::kSha1 ? sha1 : xxh3;
+    for (size_t i = 0; i < of_kind->size(); ++i) {
+      static_assert(kHashKinds[0] == HashKind{0} && kHashKinds[std::size(kHashKinds) - 1] == HashKind::kSha1,
+                    "a kind is its place in kHashKinds");
+      const HashComparator* const comparator = new OpenSeed(kHashKinds[i]);
+      comparators.all[comparator] = comparator;
+      (*of_kind)[i] = comparator;
+    }
+    return of_kind;
+  }();
+  return (*made)[static_cast<size_t>(kind)];
 }
 
 uint64_t DrawRandomSeed() {
@@ -240,7 +263,8 @@ const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator) {
 bool TakeComparedByOpenSeed() { return std::exchange(compared_by_open_seed, false); }
 
 bool SeedIsOpen(const rocksdb::Comparator* comparator) {
-  return comparator == OpenSeedComparator(HashKind::kXxh3) || comparator == OpenSeedComparator(HashKind::kSha1);
+  return std::any_of(std::begin(kHashKinds), std::end(kHashKinds),
+                     [comparator](HashKind kind) { return comparator == OpenSeedComparator(kind); });
 }
 
 }  // namespace cairn

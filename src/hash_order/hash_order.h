@@ -17,7 +17,9 @@
 
 namespace cairn {
 
+// A new one also takes a place in kHashKinds and a case in each `switch` over it, or hash_order.cc does not compile.
 enum class HashKind { kXxh3, kSha1 };
+constexpr HashKind kHashKinds[] = {HashKind::kXxh3, HashKind::kSha1};
 
 const char* HashKindName(HashKind kind);
 rocksdb::Status ParseHashKind(const std::string& name, HashKind* kind);

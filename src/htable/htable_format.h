@@ -246,7 +246,6 @@ class HTableIndex {
   uint32_t GroupHomes(uint32_t group) const { return groups_[group].homes; }
   uint32_t GroupSpillBuckets(uint32_t group) const { return groups_[group].spill_buckets; }
   uint64_t GroupFirst(uint32_t group) const { return groups_[group].first; }
-  uint32_t GroupFirstBucket(uint32_t group) const { return groups_[group].first_bound; }
 
   // Bytes in memory.
   size_t bytes() const {

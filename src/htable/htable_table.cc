@@ -114,9 +114,10 @@ Status HTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,
   if (s.ok() && block_based != nullptr) s = opened->Charge(ReaderChargeDecision(*block_based));
   if (!s.ok()) return s;
   const std::string& comparator = opened->properties()->comparator_name;
-  if (comparator != options.internal_comparator.user_comparator()->Name()) {
+  const std::string ours = options.internal_comparator.user_comparator()->Name();
+  if (comparator != ours) {
     return Status::InvalidArgument("the HTable " + opened->name() + " is in the order " + comparator,
-                                   "open it with this comparator");
+                                   "open it with this comparator, not with " + ours);
   }
   std::unique_ptr<TableFilter> filter;
   if (!options.skip_filters && opened->filter_part().size > 0) {

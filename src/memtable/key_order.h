@@ -57,7 +57,6 @@ class KeyOrder {
     }
     return 0;
   }
-  bool has_prefix() const { return kind_ != Kind::kOther; }
   bool can_deepen() const { return kind_ == Kind::kBytes || kind_ == Kind::kReverseBytes; }
 
   // Of two entries with the same prefix.

@@ -14,7 +14,7 @@ namespace {
 TEST(KeyOrderTest, KnowsTheOrdersOfRocksDBsMemTables) {
   const auto is_fast = [](const rocksdb::Comparator* user) {
     const rocksdb::MemTable::KeyComparator comparator((rocksdb::InternalKeyComparator(user)));
-    return KeyOrder(comparator).has_prefix();
+    return KeyOrder(comparator).Prefix("\x01key") != 0;
   };
   EXPECT_TRUE(is_fast(rocksdb::BytewiseComparator()));
   EXPECT_TRUE(is_fast(rocksdb::ReverseBytewiseComparator()));
@@ -31,7 +31,7 @@ class OwnKeyComparator : public rocksdb::MemTableRep::KeyComparator {
 
 TEST(KeyOrderTest, TakesNoOtherForThem) {
   const OwnKeyComparator own;
-  EXPECT_FALSE(KeyOrder(own).has_prefix());
+  EXPECT_EQ(KeyOrder(own).Prefix("\x01key"), 0U);
   EXPECT_FALSE(KeyOrder(own).equal_means_same_bytes());
 }
 

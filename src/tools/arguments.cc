@@ -155,11 +155,7 @@ Arguments::Arguments(const std::string& command, const std::string& description)
     : command_(command), description_(description) {}
 
 void Arguments::Positional(const std::string& name, std::string* value, const std::string& help) {
-  places_.push_back(Place{name, help, value, true});
-}
-
-void Arguments::OptionalPositional(const std::string& name, std::string* value, const std::string& help) {
-  places_.push_back(Place{name, help, value, false});
+  places_.push_back(Place{name, help, value});
 }
 
 Arguments::Flag* Arguments::Add(const std::string& name, const std::string& placeholder, const std::string& help) {
@@ -355,7 +351,7 @@ bool Arguments::ParseAll(int argc, char** argv) {
     const std::string expected = flag->store(value);
     if (!expected.empty()) return Fail("--" + flag->name + " is \"" + value + "\"; it must be " + expected);
   }
-  if (place < places_.size() && places_[place].required) {
+  if (place < places_.size()) {
     return Fail(places_[place].name + " is missing: " + places_[place].help);
   }
   return true;
@@ -365,7 +361,7 @@ std::string Arguments::HelpText() const {
   std::string usage = "Usage: cairn " + command_;
   std::vector<std::pair<std::string, std::string>> rows;
   for (const Place& place : places_) {
-    usage += place.required ? " " + place.name : " [" + place.name + "]";
+    usage += " " + place.name;
     rows.emplace_back("  " + place.name, place.help);
   }
   if (!flags_.empty()) usage += " [FLAG ...]";

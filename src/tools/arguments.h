@@ -27,9 +27,8 @@ class Arguments {
   // `description`: what the command does, plain text, one or more lines.
   Arguments(const std::string& command, const std::string& description);
 
-  // What is not a flag, in order. Required ones come before optional ones.
+  // What is not a flag, in order.
   void Positional(const std::string& name, std::string* value, const std::string& help);
-  void OptionalPositional(const std::string& name, std::string* value, const std::string& help);
 
   void Text(const std::string& name, std::string* value, const std::string& placeholder, const std::string& help);
   // May be given several times; each occurrence appends.
@@ -86,7 +85,6 @@ class Arguments {
     std::string name;
     std::string help;
     std::string* value = nullptr;
-    bool required = true;
   };
 
   Flag* Add(const std::string& name, const std::string& placeholder, const std::string& help);

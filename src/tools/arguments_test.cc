@@ -19,7 +19,6 @@ bool Parse(Arguments* arguments, std::vector<std::string> words) {
 
 TEST(Arguments, DefaultsStayAndGivenOnesAreStored) {
   std::string db;
-  std::string other = "none";
   uint64_t items = 7;
   uint64_t cache = 1 << 20;
   double skew = 0.99;
@@ -30,7 +29,6 @@ TEST(Arguments, DefaultsStayAndGivenOnesAreStored) {
   std::vector<std::string> options;
   Arguments arguments("command", "Does it.");
   arguments.Positional("DB", &db, "the database");
-  arguments.OptionalPositional("OTHER", &other, "another");
   arguments.Count("items", &items, "items");
   arguments.Bytes("cache_size", &cache, "cache");
   arguments.Number("skew", &skew, "skew");
@@ -43,7 +41,6 @@ TEST(Arguments, DefaultsStayAndGivenOnesAreStored) {
                                  "--option=y=2", "--pause=10ms"}))
       << arguments.error();
   EXPECT_EQ("path", db);
-  EXPECT_EQ("none", other);
   EXPECT_EQ(5000000u, items);
   EXPECT_EQ(65536u, cache);
   EXPECT_EQ(0.99, skew);

@@ -135,7 +135,7 @@ int RunCompact(int argc, char** argv) {
                       "Compacts the tries of a database: everything, until each key lies in one table and what was\n"
                       "overwritten or deleted is gone, or one container and what lies below it, or one depth.");
   arguments.Positional("DB", &compact.path, "the database's directory; no other process may have it open");
-  arguments.Texts("container-family", &compact.families, "NAME", "this trie only");
+  arguments.Texts("column-family", &compact.families, "NAME", "this trie only");
   arguments.Text("container", &container, "PATH", "the container as the path from the root, like 3/0");
   arguments.Text("key", &compact.key, "KEY", "the container that holds this key");
   arguments.Switch("hex", &hex, "KEY is hexadecimal");

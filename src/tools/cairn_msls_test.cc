@@ -175,7 +175,7 @@ TEST(CairnMslsTest, AdviseReadsADatabase) {
   EXPECT_NE(live["popularity"], "uniform");
   EXPECT_LT(live["write_amplification"], json["write_amplification"]);
   delete db;
-  EXPECT_EQ(Cairn({"advise", path, "--container-family=none"}).exit_code, 1);
+  EXPECT_EQ(Cairn({"advise", path, "--column-family=none"}).exit_code, 1);
   ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
 }
 

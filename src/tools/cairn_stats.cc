@@ -105,7 +105,7 @@ int RunStats(int argc, char** argv) {
       "and works while another process has the\n"
       "database open; what that process counts since it opened the database is not seen then.");
   arguments.Positional("DB", &path, "the database's directory");
-  arguments.Texts("container-family", &names, "NAME", "this column family only");
+  arguments.Texts("column-family", &names, "NAME", "this column family only");
   arguments.Switch("json", &json, "prints JSON");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
 

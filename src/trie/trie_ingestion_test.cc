@@ -107,6 +107,7 @@ class TrieIngestionTest : public testing::Test {
     options_.write_buffer_size = 64 << 10;
     options_.compression = rocksdb::kNoCompression;
     options_.max_background_jobs = 4;
+    trie_.format = "sst";
     trie_.fan_out = 4;
     trie_.slots = 5;
     trie_.trigger = 3;

@@ -45,6 +45,7 @@ class TrieSchedulerTest : public testing::Test {
     options_.write_buffer_size = 4 << 20;
     options_.compression = rocksdb::kNoCompression;
     options_.max_background_jobs = 4;
+    trie_.format = "sst";  // tables of a few KiB; a HTable's buckets would be half empty
     trie_.fan_out = 4;
     trie_.slots = 4;
     trie_.trigger = 3;
