@@ -78,34 +78,43 @@ Status DurablePool::Start(std::unique_ptr<PmemFile> file, uint64_t bytes, std::u
   }
   std::unique_ptr<DurablePool> result(new DurablePool());
   result->file_ = std::move(file);
+  {
+    const MutexLock lock(&result->mutex_);
+    const Status s = result->Format();
+    if (!s.ok()) return s;
+  }
+  *pool = std::move(result);
+  return Status::OK();
+}
+
+Status DurablePool::Format() {
   // Whatever else is done here is hidden by a superblock that says idle.
   Superblock old[2];
   for (int copy = 0; copy < 2; ++copy) {
-    if (DecodeSuperblock(result->file_->base() + copy * kPoolPageBytes, &old[copy])) {
-      result->superblock_.edition = std::max(result->superblock_.edition, old[copy].edition);
+    if (DecodeSuperblock(file_->base() + copy * kPoolPageBytes, &old[copy])) {
+      superblock_.edition = std::max(superblock_.edition, old[copy].edition);
     }
   }
   // Of a device as well, one region after the other is taken, as a file would grow.
-  result->superblock_.file_bytes = result->file_->keeps_size()
-                                       ? std::min(result->file_->bytes(), PmemFile::kDeviceUnitBytes)
-                                       : result->file_->bytes();
-  result->superblock_.pool = RandomNumber();
-  result->superblock_.session = RandomNumber();
+  superblock_.file_bytes = file_->keeps_size() ? std::min(file_->bytes(), PmemFile::kDeviceUnitBytes) : file_->bytes();
+  segments_bytes_ = superblock_.file_bytes - kSegmentsOffset;
+  superblock_.pool = RandomNumber();
+  session_ = RandomNumber();
+  superblock_.session = session_;
   // No generation of an earlier session comes again: its entries may still lie in the file.
-  result->generations_.store(RandomNumber());
+  generations_.store(RandomNumber());
   // Synced before anything else is stored: a file whose making was interrupted is all zeros until then.
-  const Status stored = StoreSuperblock(result->file_.get(), &result->superblock_);
-  if (!stored.ok()) return stored;
-  char* const counters = result->file_->base() + kCountersOffset;
+  const Status s = StoreSuperblock(file_.get(), &superblock_);
+  if (!s.ok()) return s;
+  char* const counters = file_->base() + kCountersOffset;
   memset(counters, 0, 2 * kPoolPageBytes);
   for (const size_t word : {kPublishedOffset, kPublishedAgainOffset, kNewestTableOffset}) {
-    WordAt(result->file_->base() + word)->store(EncodeSequenceWord(0), std::memory_order_release);
+    WordAt(file_->base() + word)->store(EncodeSequenceWord(0), std::memory_order_release);
   }
-  result->file_->Persist(counters, 2 * kPoolPageBytes);
-  result->FormatFree(result->segments(), result->segments_bytes());
-  result->regions_[result->segments()] = {kSegmentsOffset, result->segments_bytes()};
-  *pool = std::move(result);
-  return Status::OK();
+  file_->Persist(counters, 2 * kPoolPageBytes);
+  FormatFree(segments(), segments_bytes());
+  regions_[segments()] = {kSegmentsOffset, segments_bytes()};
+  return s;
 }
 
 Status DurablePool::Arm(const std::string& database, const DatabaseDirectory& directory, uint64_t wal,
@@ -118,7 +127,17 @@ Status DurablePool::Arm(const std::string& database, const DatabaseDirectory& di
         "the path of a database with durable memtables is longer than " + std::to_string(kMaxDirectoryBytes) + " bytes",
         directory.path);
   }
-  const std::lock_guard<std::mutex> lock(mutex_);
+  Status s;
+  {
+    const MutexLock lock(&mutex_);
+    s = ArmLocked(database, directory, wal, std::move(latest));
+  }
+  // Without the mutex: a sync that fails takes it.
+  return s.ok() ? SyncOnce(false) : s;
+}
+
+Status DurablePool::ArmLocked(const std::string& database, const DatabaseDirectory& directory, uint64_t wal,
+                              std::function<uint64_t()> latest) {
   superblock_.phase = PoolPhase::kLive;
   superblock_.database = database;
   superblock_.directory = directory;
@@ -128,14 +147,13 @@ Status DurablePool::Arm(const std::string& database, const DatabaseDirectory& di
   latest_ = std::move(latest);
   Acknowledge(superblock_.first_sequence);
   armed_.store(true, std::memory_order_release);
-  const Status s = StoreSuperblock(file_.get(), &superblock_);
-  return s.ok() ? SyncOnce(false) : s;
+  return StoreSuperblock(file_.get(), &superblock_);
 }
 
 // A free segment, none of whose bytes mean anything yet.
 void DurablePool::FormatFree(char* segment, uint64_t bytes) {
   SegmentHeader header;
-  header.session = superblock_.session;
+  header.session = session_;
   header.bytes = bytes;
   ResetTail(segment);
   ClearSyncLines(segment);
@@ -145,7 +163,7 @@ void DurablePool::FormatFree(char* segment, uint64_t bytes) {
 }
 
 Status DurablePool::Take(uint64_t bytes, char* at) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   uint64_t offset = 0;
   if (!FindReturned(bytes, &offset)) return Grow(bytes, at);
   Status s = file_->AllocateAt(offset, bytes);
@@ -177,7 +195,7 @@ bool DurablePool::FindReturned(uint64_t bytes, uint64_t* offset) const {
 }
 
 void DurablePool::GiveBack(char* at, uint64_t bytes) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!CanGiveBack()) return;
   const SegmentHeader header = HeaderOf(at);
   if (header.kind != SegmentKind::kFree || header.bytes != bytes) return;  // from a time when the pool was frozen
@@ -197,11 +215,10 @@ void DurablePool::GiveBack(char* at, uint64_t bytes) {
 }
 
 uint64_t DurablePool::returned_bytes() const {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return returned_bytes_;
 }
 
-// mutex_ is held.
 Status DurablePool::Grow(uint64_t bytes, char* at) {
   const uint64_t offset = superblock_.file_bytes;
   Status s = CheckGrowth(bytes);
@@ -218,7 +235,6 @@ Status DurablePool::Grow(uint64_t bytes, char* at) {
   return s;
 }
 
-// mutex_ is held.
 Status DurablePool::CheckGrowth(uint64_t bytes) const {
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
   if (limit == 0 || superblock_.file_bytes - kSegmentsOffset - returned_bytes_ + bytes <= limit) return Status::OK();
@@ -226,7 +242,7 @@ Status DurablePool::CheckGrowth(uint64_t bytes) const {
 }
 
 void DurablePool::Fail(const Status& s) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   ++failures_;
   if (failed_.load(std::memory_order_relaxed)) return;
   failure_ = Status::NoSpace("the pool file " + file_->path() + " could not take a write, which is not durable yet",
@@ -235,7 +251,7 @@ void DurablePool::Fail(const Status& s) {
 }
 
 void DurablePool::FailureEnded() {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (--failures_ == 0) failed_.store(false, std::memory_order_release);
 }
 
@@ -254,7 +270,7 @@ Status DurablePool::CheckRoom(uint64_t bytes) const {
   const uint64_t wanted = 2 * bytes + Backing::kSpareBytes;
   if (free_bytes_.load(std::memory_order_relaxed) >= static_cast<int64_t>(wanted)) return s;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     s = full ? Status::NoSpace("it cannot grow") : CheckGrowth(wanted);
   }
   if (s.ok()) return s;
@@ -283,35 +299,35 @@ bool DurablePool::HasRoomAgain() {
 
 Status DurablePool::status() const {
   if (sync_failed_.load(std::memory_order_acquire)) {
-    const std::lock_guard<std::mutex> lock(sync_mutex_);
+    const MutexLock lock(&sync_mutex_);
     return sync_error_;
   }
   if (!failed_.load(std::memory_order_acquire)) return Status::OK();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return failure_;
 }
 
 Status DurablePool::SyncTogether(bool asked) {
   if (!NeedsSync()) return Status::OK();
-  std::unique_lock<std::mutex> lock(sync_mutex_);
+  const MutexLock lock(&sync_mutex_);
   client_asked_ = client_asked_ || asked;
   const uint64_t mine = ++syncs_asked_;
   ++syncs_waiting_;
-  if (syncs_waiting_ >= sync_company_) sync_asked_.notify_one();
+  if (syncs_waiting_ >= sync_company_) sync_asked_.NotifyOne();
   while (sync_error_.ok() && syncs_covered_ < mine) {
     if (sync_runs_) {
-      sync_ended_.wait(lock);
+      sync_ended_.Wait(&sync_mutex_);
       continue;
     }
     sync_runs_ = true;
-    WaitForCompany(&lock);
+    WaitForCompany();
     const uint64_t covers = syncs_asked_;
     const bool by_client = client_asked_;
-    lock.unlock();
+    sync_mutex_.Unlock();
     const auto start = std::chrono::steady_clock::now();
     const Status s = SyncOnce(by_client);
     const auto took = std::chrono::steady_clock::now() - start;
-    lock.lock();
+    sync_mutex_.Lock();
     sync_runs_ = false;
     sync_takes_ = took;
     sync_company_ = syncs_waiting_;
@@ -320,7 +336,7 @@ Status DurablePool::SyncTogether(bool asked) {
       sync_error_ = s;
       sync_failed_.store(true, std::memory_order_release);
     }
-    sync_ended_.notify_all();
+    sync_ended_.NotifyAll();
   }
   --syncs_waiting_;
   return sync_error_;
@@ -328,15 +344,16 @@ Status DurablePool::SyncTogether(bool asked) {
 
 // Those whom the last sync released will be back in a moment, if they write on: without waiting for them, those who
 // came meanwhile would be synced alone, and every sync would serve half of the writers.
-void DurablePool::WaitForCompany(std::unique_lock<std::mutex>* lock) {
+void DurablePool::WaitForCompany() {
   const auto until = std::chrono::steady_clock::now() + sync_takes_ / kCompanyPart;
-  sync_asked_.wait_until(*lock, until, [this] { return syncs_waiting_ >= sync_company_; });
+  while (syncs_waiting_ < sync_company_ && sync_asked_.WaitUntil(&sync_mutex_, until)) {
+  }
 }
 
 Status DurablePool::SyncOnce(bool asked) {
   SyncRecord record;
   record.number = sync_number_.fetch_add(1) + 1;
-  record.session = superblock_.session;
+  record.session = session_;
   record.asked = asked;
   // By (3), all up to here lies below the tails that are read next.
   record.sequence = acknowledged_.load(std::memory_order_acquire);
@@ -357,7 +374,7 @@ Status DurablePool::SyncOnce(bool asked) {
 
 uint64_t DurablePool::StoreSyncLines(uint64_t number) {
   uint64_t lines = 0;
-  const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+  const MutexLock lock(&unsynced_mutex_);
   for (auto it = unsynced_.begin(); it != unsynced_.end();) {
     char* const segment = it->first;
     const uint64_t word = TailWord(segment)->load(std::memory_order_acquire);
@@ -394,15 +411,15 @@ void DurablePool::TouchAllPages() {
   const auto touch = [](char* begin, uint64_t bytes) {
     for (uint64_t at = 0; at < bytes; at += kPoolPageBytes) WordAt(begin + at)->fetch_add(0, std::memory_order_relaxed);
   };
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   touch(file_->base(), kSegmentsOffset);
   for (const auto& [at, region] : regions_) touch(at, region.bytes);
 }
 
 Status DurablePool::Resume() {
   if (!sync_failed_.load(std::memory_order_acquire)) return Status::OK();
-  std::unique_lock<std::mutex> lock(sync_mutex_);
-  sync_ended_.wait(lock, [this] { return !sync_runs_; });
+  const MutexLock lock(&sync_mutex_);
+  while (sync_runs_) sync_ended_.Wait(&sync_mutex_);
   if (sync_error_.ok()) return Status::OK();
   TouchAllPages();
   const Status s = SyncOnce(true);
@@ -423,7 +440,7 @@ void DurablePool::BeforeFree(const std::vector<char*>& segments) {
   if (frozen_.load(std::memory_order_acquire) || !NeedsSync()) return;
   bool unmarked = false;
   {
-    const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+    const MutexLock lock(&unsynced_mutex_);
     for (char* segment : segments) {
       // Of a dropped column family: no sync line would tell.
       unsynced_.erase(segment);
@@ -438,7 +455,7 @@ void DurablePool::BeforeFree(const std::vector<char*>& segments) {
 void DurablePool::SyncForFlush() { SyncTogether(false).PermitUncheckedError(); }
 
 DurablePool::SyncCounts DurablePool::sync_counts() const {
-  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  const MutexLock lock(&sync_mutex_);
   return {syncs_asked_, sync_number_.load(), syncs_waiting_};
 }
 
@@ -459,9 +476,9 @@ bool DurablePool::EverythingFlushed() const {
 
 Status DurablePool::Finish() {
   assert(frozen_.load(std::memory_order_acquire));
-  const std::lock_guard<std::mutex> lock(mutex_);
   if (!file_->is_ours()) return Status::Busy(file_->path(), "is that of the process that this one was forked from");
   const Status s = armed_.load(std::memory_order_acquire) ? SyncOnce(false) : file_->Sync();
+  const MutexLock lock(&mutex_);
   if (!s.ok() || !armed_.exchange(false) || failed_.load(std::memory_order_acquire) || !EverythingFlushed()) return s;
   superblock_.phase = PoolPhase::kIdle;
   return StoreSuperblock(file_.get(), &superblock_);
@@ -517,7 +534,7 @@ void DurablePool::WriteHeader(char* segment, SegmentHeader header) {
   assert(valid);
   (void)valid;
   header.version = current.version;
-  header.session = superblock_.session;
+  header.session = session_;
   for (const int to : {1 - line, line}) {
     ++header.version;
     char bytes[kHeaderLineBytes];
@@ -565,7 +582,7 @@ void DurablePool::Claim(char* segment, uint64_t memtable, uint32_t column_family
   header.column_family = column_family;
   header.ordinal = ordinal;
   WriteHeader(segment, header);
-  const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+  const MutexLock lock(&unsynced_mutex_);
   unsynced_[segment] = Unsynced();
 }
 
@@ -591,7 +608,7 @@ void DurablePool::MoveTo(char* from, char* to) {
   TailWord(to)->store(word, std::memory_order_release);
   PersistTail(to);
   {
-    const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+    const MutexLock lock(&unsynced_mutex_);
     unsynced_[to] = Unsynced();
   }
   Free(from);
@@ -609,7 +626,7 @@ void DurablePool::MarkFlushed(const std::vector<char*>& segments) {
 bool DurablePool::Free(char* segment) {
   if (frozen_.load(std::memory_order_acquire)) return false;
   {
-    const std::lock_guard<std::mutex> lock(unsynced_mutex_);
+    const MutexLock lock(&unsynced_mutex_);
     unsynced_.erase(segment);
   }
   SegmentHeader header = HeaderOf(segment);

@@ -27,6 +27,7 @@
 #include "rocksdb/status.h"
 #include "src/memtable/pmem_backing.h"
 #include "src/memtable/pool_format.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -52,7 +53,7 @@ class DurablePool {
 
   // The space for segments that Start has formatted, one free segment at first.
   char* segments() const { return file_->base() + kSegmentsOffset; }
-  uint64_t segments_bytes() const { return superblock_.file_bytes - kSegmentsOffset; }
+  uint64_t segments_bytes() const { return segments_bytes_; }
   PmemFile* file() const { return file_.get(); }
 
   // The space for segments does not grow beyond `bytes`; 0: as far as the file system allows.
@@ -148,16 +149,23 @@ class DurablePool {
  private:
   DurablePool() = default;
 
+  mutable Mutex mutex_;
+  Mutex unsynced_mutex_;
+  mutable Mutex sync_mutex_;
+
+  rocksdb::Status Format() CAIRN_REQUIRES(mutex_);
+  rocksdb::Status ArmLocked(const std::string& database, const DatabaseDirectory& directory, uint64_t wal,
+                            std::function<uint64_t()> latest) CAIRN_REQUIRES(mutex_);
   void Acknowledge(uint64_t sequence);
-  bool EverythingFlushed() const;
+  bool EverythingFlushed() const CAIRN_REQUIRES(mutex_);
   // One sync at a time for all who wait. `asked`: by a client.
   rocksdb::Status SyncTogether(bool asked);
-  void WaitForCompany(std::unique_lock<std::mutex>* lock);
-  rocksdb::Status SyncOnce(bool asked);
+  void WaitForCompany() CAIRN_REQUIRES(sync_mutex_);
+  rocksdb::Status SyncOnce(bool asked) CAIRN_EXCLUDES(mutex_, unsynced_mutex_);
   // How many there were to store.
   uint64_t StoreSyncLines(uint64_t number);
   void ClearSyncLines(char* segment);
-  void TouchAllPages();
+  void TouchAllPages() CAIRN_EXCLUDES(mutex_);
   // Whether the medium keeps what was synced only.
   bool NeedsSync() const { return !file_->on_persistent_memory() && armed_.load(std::memory_order_acquire); }
   void WriteHeader(char* segment, SegmentHeader header);
@@ -166,24 +174,26 @@ class DurablePool {
   void FormatFree(char* segment, uint64_t bytes);
   void StoreWord(size_t offset, uint64_t sequence);
 
+  std::unique_ptr<PmemFile> file_;
+  uint64_t session_ = 0;         // of this opening
+  uint64_t segments_bytes_ = 0;  // formatted by Start
+
   struct Region {
     uint64_t offset;  // in the file
     uint64_t bytes;
   };
-  rocksdb::Status Grow(uint64_t bytes, char* at);
+  rocksdb::Status Grow(uint64_t bytes, char* at) CAIRN_REQUIRES(mutex_);
   // Bytes of the file at `offset` that were given back, `bytes` in a row; false: there are none.
-  bool FindReturned(uint64_t bytes, uint64_t* offset) const;
+  bool FindReturned(uint64_t bytes, uint64_t* offset) const CAIRN_REQUIRES(mutex_);
 
-  std::unique_ptr<PmemFile> file_;
-  rocksdb::Status CheckGrowth(uint64_t bytes) const;
+  rocksdb::Status CheckGrowth(uint64_t bytes) const CAIRN_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;  // guards superblock_, regions_, returned_, failure_ and failures_
-  Superblock superblock_;
-  std::map<char*, Region> regions_;        // with returned_, tile the file from kSegmentsOffset on
-  std::map<uint64_t, uint64_t> returned_;  // what was given back: free segments, by offset
-  uint64_t returned_bytes_ = 0;
-  rocksdb::Status failure_;
-  int failures_ = 0;  // that have not ended
+  Superblock superblock_ CAIRN_GUARDED_BY(mutex_);
+  std::map<char*, Region> regions_ CAIRN_GUARDED_BY(mutex_);  // with returned_, tile the file from kSegmentsOffset on
+  std::map<uint64_t, uint64_t> returned_ CAIRN_GUARDED_BY(mutex_);  // what was given back: free segments, by offset
+  uint64_t returned_bytes_ CAIRN_GUARDED_BY(mutex_) = 0;
+  rocksdb::Status failure_ CAIRN_GUARDED_BY(mutex_);
+  int failures_ CAIRN_GUARDED_BY(mutex_) = 0;  // that have not ended
   std::atomic<bool> failed_{false};
 
   // What a sync still has to tell of each live segment; those that are sealed and told of are left out.
@@ -191,20 +201,18 @@ class DurablePool {
     uint64_t word = 0;  // of the last line
     int line = 0;       // the next to write
   };
-  std::mutex unsynced_mutex_;  // guards unsynced_
-  std::unordered_map<char*, Unsynced> unsynced_;
+  std::unordered_map<char*, Unsynced> unsynced_ CAIRN_GUARDED_BY(unsynced_mutex_);
 
-  mutable std::mutex sync_mutex_;  // guards what follows
-  std::condition_variable sync_ended_;
-  std::condition_variable sync_asked_;
-  uint64_t syncs_asked_ = 0;
-  uint64_t syncs_covered_ = 0;  // so many of those who asked
-  uint64_t syncs_waiting_ = 0;
-  uint64_t sync_company_ = 0;  // that the last sync had, with those who came meanwhile
-  std::chrono::nanoseconds sync_takes_{0};
-  bool sync_runs_ = false;
-  bool client_asked_ = false;
-  rocksdb::Status sync_error_;
+  CondVar sync_ended_;
+  CondVar sync_asked_;
+  uint64_t syncs_asked_ CAIRN_GUARDED_BY(sync_mutex_) = 0;
+  uint64_t syncs_covered_ CAIRN_GUARDED_BY(sync_mutex_) = 0;  // so many of those who asked
+  uint64_t syncs_waiting_ CAIRN_GUARDED_BY(sync_mutex_) = 0;
+  uint64_t sync_company_ CAIRN_GUARDED_BY(sync_mutex_) = 0;  // that the last sync had, with those who came meanwhile
+  std::chrono::nanoseconds sync_takes_ CAIRN_GUARDED_BY(sync_mutex_){0};
+  bool sync_runs_ CAIRN_GUARDED_BY(sync_mutex_) = false;
+  bool client_asked_ CAIRN_GUARDED_BY(sync_mutex_) = false;
+  rocksdb::Status sync_error_ CAIRN_GUARDED_BY(sync_mutex_);
 
   std::atomic<bool> sync_failed_{false};
   std::atomic<uint64_t> sync_number_{0};

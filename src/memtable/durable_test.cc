@@ -544,6 +544,25 @@ TEST(DurablePoolTest, AFailedSyncStaysUntilResume) {
   workload.file()->SetSyncFunction(nullptr);
 }
 
+// A disk that fails while a database is opened or closed is an error, and nobody waits for ever.
+TEST(DurablePoolTest, AFailedSyncWhileArmingOrFinishing) {
+  {
+    Workload workload(1);
+    int calls = 0;
+    // The superblock's copies are synced; the sync behind them fails.
+    workload.file()->SetSyncFunction([&] { return ++calls > 2 ? Status::IOError("the disk") : Status::OK(); });
+    EXPECT_TRUE(workload.Arm().IsIOError()) << calls;
+    workload.file()->SetSyncFunction(nullptr);
+  }
+  Workload workload(1);
+  ASSERT_OK(workload.Arm());
+  for (int step = 0; step < 20; ++step) workload.Step();
+  workload.pool()->Freeze();
+  workload.file()->SetSyncFunction([] { return Status::IOError("the disk"); });
+  EXPECT_TRUE(workload.pool()->Finish().IsIOError());
+  workload.file()->SetSyncFunction(nullptr);
+}
+
 TEST(DurablePoolTest, SyncsAtTheSameTimeAreOne) {
   constexpr int kThreads = 8;
   constexpr int kCalls = 50;

@@ -38,7 +38,7 @@ int SegmentPool::OrderOf(size_t bytes) {
 
 rocksdb::Status SegmentPool::Claim(size_t at_least, size_t wanted, const SegmentOwner& owner, char** base,
                                    size_t* bytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   size_t size = std::max(RoundUp(at_least, kGrain), ElasticBytes(wanted));
   if (size > Backing::kRegionBytes) {
     const size_t region_bytes = RoundUp(size, Backing::kRegionBytes);
@@ -102,7 +102,7 @@ void SegmentPool::KeepSpare() {
 
 bool SegmentPool::Seal(char* base, size_t used, size_t bytes) {
   if (!backing_->copies_out()) return false;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   char* fresh = nullptr;
   if (!backing_->CopyOut(base, used, bytes, &fresh).ok()) return false;
   // The addresses of the segment leave the pool, the fresh ones, with its pages, enter it.
@@ -117,7 +117,7 @@ bool SegmentPool::Seal(char* base, size_t used, size_t bytes) {
 }
 
 void SegmentPool::Release(char* base, size_t bytes, bool copied) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (copied) {
     backing_->DropCopy(base, bytes);
     stats_.copied_bytes -= bytes;
@@ -136,7 +136,7 @@ void SegmentPool::Release(char* base, size_t bytes, bool copied) {
 
 void SegmentPool::Attach(rocksdb::WriteBufferManager* manager) {
   if (manager == nullptr) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   ++managers_[manager];
   if (charged_ == nullptr) charged_ = manager;
   ChargeFree();
@@ -144,7 +144,7 @@ void SegmentPool::Attach(rocksdb::WriteBufferManager* manager) {
 
 void SegmentPool::Detach(rocksdb::WriteBufferManager* manager) {
   if (manager == nullptr) return;
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (--managers_.at(manager) > 0) return;
   managers_.erase(manager);
   if (charged_ != manager) return;
@@ -155,12 +155,11 @@ void SegmentPool::Detach(rocksdb::WriteBufferManager* manager) {
 }
 
 void SegmentPool::CountSorting(int64_t bytes) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   stats_.sorting_bytes += static_cast<size_t>(bytes);
   stats_.most_sorting_bytes = std::max(stats_.most_sorting_bytes, stats_.sorting_bytes);
 }
 
-// mutex_ is held.
 void SegmentPool::ChargeFree() {
   if (charged_ == nullptr) return;
   // What is left of regions of which a part is in use may be more; the manager's limit is for memtables.
@@ -183,7 +182,7 @@ void SegmentPool::CountMiss() {
 }
 
 SegmentPool::Stats SegmentPool::GetStats() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   Stats stats = stats_;
   stats.misses = misses_.load(std::memory_order_relaxed);
   stats.segment_bytes = elastic_bytes_;

@@ -28,6 +28,7 @@
 #include "rocksdb/status.h"
 #include "rocksdb/write_buffer_manager.h"
 #include "src/memtable/backing.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -91,20 +92,22 @@ class SegmentPool {
     std::list<char*>::iterator place;
   };
 
-  rocksdb::Status MapRegion(size_t bytes);
-  char* TakeBlock(int order);
-  void PutBlock(char* block, int order);
-  void CutBehind(char* block, size_t keep, size_t bytes);
-  void FreeRange(char* base, size_t bytes);
-  void FreeBlockAndJoin(char* block, int order);
-  void ForgetRange(char* base, size_t bytes);
-  char* RegionOf(const char* at) const;
-  size_t ElasticBytes(size_t wanted);
-  void TrimFreeRegions();
-  rocksdb::Status TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order);
-  void KeepSpare();
-  void ChargeFree();
-  size_t MostFree() const;
+  mutable Mutex mutex_;
+
+  rocksdb::Status MapRegion(size_t bytes) CAIRN_REQUIRES(mutex_);
+  char* TakeBlock(int order) CAIRN_REQUIRES(mutex_);
+  void PutBlock(char* block, int order) CAIRN_REQUIRES(mutex_);
+  void CutBehind(char* block, size_t keep, size_t bytes) CAIRN_REQUIRES(mutex_);
+  void FreeRange(char* base, size_t bytes) CAIRN_REQUIRES(mutex_);
+  void FreeBlockAndJoin(char* block, int order) CAIRN_REQUIRES(mutex_);
+  void ForgetRange(char* base, size_t bytes) CAIRN_REQUIRES(mutex_);
+  char* RegionOf(const char* at) const CAIRN_REQUIRES(mutex_);
+  size_t ElasticBytes(size_t wanted) CAIRN_REQUIRES(mutex_);
+  void TrimFreeRegions() CAIRN_REQUIRES(mutex_);
+  rocksdb::Status TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order) CAIRN_REQUIRES(mutex_);
+  void KeepSpare() CAIRN_REQUIRES(mutex_);
+  void ChargeFree() CAIRN_REQUIRES(mutex_);
+  size_t MostFree() const CAIRN_REQUIRES(mutex_);
 
   const std::unique_ptr<Backing> backing_;
   const size_t segment_bytes_;
@@ -113,17 +116,18 @@ class SegmentPool {
   std::atomic<uint64_t> misses_{0};
   std::atomic<uint64_t> recent_misses_{0};
 
-  mutable std::mutex mutex_;  // guards all below
-  std::map<const char*, size_t> regions_;
-  std::array<std::list<char*>, kOrders> free_;  // most recently freed first: its lines are warm
-  std::unordered_map<char*, FreeBlock> free_blocks_;
-  size_t elastic_bytes_;
-  uint64_t claims_since_change_ = 0;
-  bool full_ = false;  // the backing refused to keep kSpareBytes free
-  Stats stats_;
-  std::map<rocksdb::WriteBufferManager*, size_t> managers_;  // and how many memtables count with each
-  rocksdb::WriteBufferManager* charged_ = nullptr;           // one of them
-  size_t charged_bytes_ = 0;
+  std::map<const char*, size_t> regions_ CAIRN_GUARDED_BY(mutex_);
+  std::array<std::list<char*>, kOrders> free_
+      CAIRN_GUARDED_BY(mutex_);  // most recently freed first: its lines are warm
+  std::unordered_map<char*, FreeBlock> free_blocks_ CAIRN_GUARDED_BY(mutex_);
+  size_t elastic_bytes_ CAIRN_GUARDED_BY(mutex_);
+  uint64_t claims_since_change_ CAIRN_GUARDED_BY(mutex_) = 0;
+  bool full_ CAIRN_GUARDED_BY(mutex_) = false;  // the backing refused to keep kSpareBytes free
+  Stats stats_ CAIRN_GUARDED_BY(mutex_);
+  std::map<rocksdb::WriteBufferManager*, size_t> managers_
+      CAIRN_GUARDED_BY(mutex_);                                              // and how many memtables count with each
+  rocksdb::WriteBufferManager* charged_ CAIRN_GUARDED_BY(mutex_) = nullptr;  // one of them
+  size_t charged_bytes_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace cairn

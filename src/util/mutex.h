@@ -1,0 +1,82 @@
+// std::mutex with annotations that clang checks (-Wthread-safety, scripts/check_tidy): what a mutex guards is said
+// where it is declared, and touching it without the mutex does not pass CI. Other compilers see plain locks.
+//
+//   Mutex mutex_;
+//   int count_ GUARDED_BY(mutex_) = 0;
+//   void Add() REQUIRES(mutex_) { ++count_; }
+//
+// Thread-safety: that is what it is for. Lock order is the caller's business.
+
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#if defined(__clang__)
+#define CAIRN_THREAD_ATTRIBUTE(x) __attribute__((x))
+#else
+#define CAIRN_THREAD_ATTRIBUTE(x)
+#endif
+
+// Of members.
+#define CAIRN_GUARDED_BY(x) CAIRN_THREAD_ATTRIBUTE(guarded_by(x))
+// Of functions: the caller holds these; does not hold these.
+#define CAIRN_REQUIRES(...) CAIRN_THREAD_ATTRIBUTE(exclusive_locks_required(__VA_ARGS__))
+#define CAIRN_EXCLUDES(...) CAIRN_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
+#define CAIRN_ACQUIRE(...) CAIRN_THREAD_ATTRIBUTE(exclusive_lock_function(__VA_ARGS__))
+#define CAIRN_RELEASE(...) CAIRN_THREAD_ATTRIBUTE(unlock_function(__VA_ARGS__))
+// Where the analysis cannot follow; say why.
+#define CAIRN_NO_THREAD_SAFETY_ANALYSIS CAIRN_THREAD_ATTRIBUTE(no_thread_safety_analysis)
+
+namespace cairn {
+
+class CAIRN_THREAD_ATTRIBUTE(lockable) Mutex {
+ public:
+  Mutex() = default;
+  Mutex(const Mutex&) = delete;
+  Mutex& operator=(const Mutex&) = delete;
+
+  void Lock() CAIRN_ACQUIRE() { mutex_.lock(); }
+  void Unlock() CAIRN_RELEASE() { mutex_.unlock(); }
+
+ private:
+  friend class CondVar;
+  std::mutex mutex_;
+};
+
+// Holds a mutex for a scope. It may be let go meanwhile.
+class CAIRN_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
+ public:
+  explicit MutexLock(Mutex* mutex) CAIRN_ACQUIRE(mutex) : mutex_(mutex) { mutex_->Lock(); }
+  ~MutexLock() CAIRN_RELEASE() { mutex_->Unlock(); }
+  MutexLock(const MutexLock&) = delete;
+  MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  Mutex* const mutex_;
+};
+
+class CondVar {
+ public:
+  // Wakes up for no reason as well: to be called in a loop.
+  void Wait(Mutex* mutex) CAIRN_REQUIRES(mutex) {
+    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+    changed_.wait(lock);
+    lock.release();
+  }
+  // False when the time is over.
+  bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point until) CAIRN_REQUIRES(mutex) {
+    std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
+    const bool woken = changed_.wait_until(lock, until) == std::cv_status::no_timeout;
+    lock.release();
+    return woken;
+  }
+  void NotifyOne() { changed_.notify_one(); }
+  void NotifyAll() { changed_.notify_all(); }
+
+ private:
+  std::condition_variable changed_;
+};
+
+}  // namespace cairn
