@@ -356,7 +356,7 @@ SubMemTable::Answer SubMemTable::TryClaim(Slot* slot, size_t entry_bytes, Segmen
 }
 
 Segment* SubMemTable::FillSlot(Slot* slot, size_t entry_bytes) {
-  std::lock_guard<std::mutex> lock(segments_mutex_);
+  const MutexLock lock(&segments_mutex_);
   if (slot->segment.load(std::memory_order_relaxed) != nullptr) return nullptr;
   Segment* segment = AddSegment(layout_.header_bytes + entry_bytes, false);
   slot->segment.store(segment, std::memory_order_release);
@@ -365,7 +365,7 @@ Segment* SubMemTable::FillSlot(Slot* slot, size_t entry_bytes) {
 }
 
 Segment* SubMemTable::OversizeSegment(size_t entry_bytes) {
-  std::lock_guard<std::mutex> lock(segments_mutex_);
+  const MutexLock lock(&segments_mutex_);
   ChargeLocked(kFinalRunBytes);
   return AddSegment(layout_.header_bytes + entry_bytes, true);
 }
@@ -375,7 +375,7 @@ size_t SubMemTable::WantedSegmentBytes() const {
   return PowerOfTwoUpTo(std::clamp(buffer / kSegmentsInBuffer, SegmentPool::kGrain, size_t{options_.segment_size}));
 }
 
-// A segment that the caller has claimed already. segments_mutex_ is held.
+// A segment that the caller has claimed already.
 Segment* SubMemTable::AddSegment(size_t at_least, bool oversize) {
   auto owned = std::make_unique<Segment>();
   Segment* segment = owned.get();
@@ -417,7 +417,7 @@ void SubMemTable::SealSegment(Segment* segment) {
   if (!segment->on_heap) segment->copied_out = pool_->Seal(segment->base, word.tail, segment->bytes);
   // A segment costs a lookup what a thousand entries do.
   if (segment->marks != nullptr && options_.lazy_index) BoundUnhashed(kHelpForSure);
-  std::lock_guard<std::mutex> lock(segments_mutex_);
+  const MutexLock lock(&segments_mutex_);
   --slots_in_use_;
   ChargeLocked(word.entries * kFinalRunBytes);
 }
@@ -429,12 +429,12 @@ void SubMemTable::ChargeLocked(size_t bytes) const {
 }
 
 void SubMemTable::ChargeIndex(size_t bytes) const {
-  std::lock_guard<std::mutex> lock(segments_mutex_);
+  const MutexLock lock(&segments_mutex_);
   ChargeLocked(bytes);
 }
 
 void SubMemTable::MarkReadOnly() {
-  std::lock_guard<std::mutex> lock(segments_mutex_);
+  const MutexLock lock(&segments_mutex_);
   for (size_t i = 0; i <= slot_mask_; ++i) {
     Segment* segment = slots_[i].segment.exchange(nullptr, std::memory_order_acq_rel);
     if (segment == nullptr) continue;
@@ -451,7 +451,7 @@ void SubMemTable::MarkReadOnly() {
 
 void SubMemTable::MarkFlushed() {
   if (!pool_->backing()->durable()) return;
-  std::lock_guard<std::mutex> lock(segments_mutex_);
+  const MutexLock lock(&segments_mutex_);
   pool_->backing()->MemTableFlushed(owner_, PoolSegments());
 }
 
@@ -539,7 +539,7 @@ size_t SubMemTable::CountUnsorted() const {
 }
 
 size_t SubMemTable::CountEntries() const {
-  std::lock_guard<std::mutex> lock(segments_mutex_);
+  const MutexLock lock(&segments_mutex_);
   size_t entries = 0;
   for (const auto& segment : segments_) entries += segment->Load().entries;
   return entries;
@@ -844,7 +844,7 @@ std::shared_ptr<const SortedRun> SubMemTable::SortAll() const {
   const size_t entries = CountEntries();
   const Sorting sorting(this, entries, 0);
   SortItems items(entries);
-  std::lock_guard<std::mutex> lock(segments_mutex_);
+  const MutexLock lock(&segments_mutex_);
   for (const auto& segment : segments_) {
     SegmentWalk walk(*segment, layout_, layout_.header_bytes, segment->Load().tail);
     for (const char* entry = walk.Next(); entry != nullptr; entry = walk.Next()) {

@@ -32,6 +32,7 @@
 #include "src/memtable/segment.h"
 #include "src/memtable/segment_pool.h"
 #include "src/memtable/sorted_run.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -77,6 +78,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   static constexpr uint64_t kManyUnhashed = 64;
 
  private:
+  mutable Mutex segments_mutex_;  // of what it guards below, and of charges
+
   // The segment of a core; another thread of the same core may be in it.
   struct alignas(64) Slot {
     std::atomic<Segment*> segment{nullptr};
@@ -90,10 +93,10 @@ class SubMemTable : public rocksdb::MemTableRep {
   // A new segment, claimed, for a slot that has none; null if it has got one meanwhile.
   Segment* FillSlot(Slot* slot, size_t entry_bytes);
   Segment* OversizeSegment(size_t entry_bytes);
-  Segment* AddSegment(size_t at_least, bool oversize);
+  Segment* AddSegment(size_t at_least, bool oversize) CAIRN_REQUIRES(segments_mutex_);
   void SealSegment(Segment* segment);
   size_t WantedSegmentBytes() const;
-  void ChargeLocked(size_t bytes) const;
+  void ChargeLocked(size_t bytes) const CAIRN_REQUIRES(segments_mutex_);
   void ChargeIndex(size_t bytes) const;
 
   // The versions of a key that were published, but are not in the hash.
@@ -129,8 +132,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   size_t CountEntries() const;
   size_t CountUnsorted() const;
   class Sorting;
-  // Those that are not on the heap. segments_mutex_ is held, or nobody else knows the memtable.
-  std::vector<char*> PoolSegments() const;
+  // Those that are not on the heap.
+  std::vector<char*> PoolSegments() const CAIRN_REQUIRES(segments_mutex_);
   std::shared_ptr<const SortedRun> SortAll() const;
   void AddRun(std::shared_ptr<const SortedRun> run) const;
 
@@ -151,9 +154,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   std::unique_ptr<Slot[]> slots_;
 
   std::atomic<Segment*> last_segment_{nullptr};
-  mutable std::mutex segments_mutex_;  // guards what follows, and charges
-  std::vector<std::unique_ptr<Segment>> segments_;
-  size_t slots_in_use_ = 0;
+  std::vector<std::unique_ptr<Segment>> segments_ CAIRN_GUARDED_BY(segments_mutex_);
+  size_t slots_in_use_ CAIRN_GUARDED_BY(segments_mutex_) = 0;
 
   mutable std::mutex hash_mutex_;                         // of the hash's only writer
   mutable std::atomic<Segment*> first_to_hash_{nullptr};  // the list of segments that the hash is not done with
