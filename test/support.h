@@ -11,18 +11,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
-
-#define ASSERT_OK(expression)                                                                       \
-  do {                                                                                              \
-    const ::rocksdb::Status& status_of_assert_ok = (expression);                                    \
-    ASSERT_TRUE(status_of_assert_ok.ok()) << #expression << ": " << status_of_assert_ok.ToString(); \
-  } while (false)
-
-#define EXPECT_OK(expression)                                                                       \
-  do {                                                                                              \
-    const ::rocksdb::Status& status_of_expect_ok = (expression);                                    \
-    EXPECT_TRUE(status_of_expect_ok.ok()) << #expression << ": " << status_of_expect_ok.ToString(); \
-  } while (false)
+#include "src/testutil/assert_ok.h"
 
 namespace cairn {
 namespace test {

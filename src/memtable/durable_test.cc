@@ -20,6 +20,7 @@
 #include "db/dbformat.h"
 #include "gtest/gtest.h"
 #include "src/memtable/recovery.h"
+#include "src/testutil/assert_ok.h"
 #include "src/testutil/test_seed.h"
 #include "util/coding.h"
 
@@ -37,9 +38,6 @@ namespace cairn {
 namespace {
 
 using rocksdb::Status;
-
-#define ASSERT_OK(s) ASSERT_TRUE((s).ok())
-#define EXPECT_OK(s) EXPECT_TRUE((s).ok())
 
 std::string NewPath() {
   const char* const folder = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";

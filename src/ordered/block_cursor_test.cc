@@ -18,6 +18,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
+#include "src/testutil/assert_ok.h"
 #include "src/testutil/test_seed.h"
 #include "table/block_based/block_based_table_factory.h"
 #include "table/table_builder.h"
@@ -32,12 +33,6 @@ using rocksdb::Slice;
 using rocksdb::Status;
 using Random = std::mt19937_64;
 using Result = BlockCursor::Result;
-
-#define ASSERT_OK(expression)                                                         \
-  do {                                                                                \
-    const Status status_of_it = (expression);                                         \
-    ASSERT_TRUE(status_of_it.ok()) << #expression << ": " << status_of_it.ToString(); \
-  } while (false)
 
 struct Variant {
   const char* name;

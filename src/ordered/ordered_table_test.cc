@@ -29,6 +29,7 @@
 #include "rocksdb/utilities/debug.h"
 #include "rocksdb/wide_columns.h"
 #include "src/ordered/order_block.h"
+#include "src/testutil/assert_ok.h"
 #include "src/testutil/test_seed.h"
 #include "table/table_builder.h"
 #include "utilities/merge_operators.h"
@@ -43,12 +44,6 @@ using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
 using Random = std::mt19937_64;
-
-#define ASSERT_OK(expression)                                                         \
-  do {                                                                                \
-    const Status status_of_it = (expression);                                         \
-    ASSERT_TRUE(status_of_it.ok()) << #expression << ": " << status_of_it.ToString(); \
-  } while (false)
 
 std::string Number(uint64_t n) {
   char text[32];

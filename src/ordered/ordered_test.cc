@@ -24,6 +24,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/utilities/write_batch_with_index.h"
 #include "src/ordered/order_block.h"
+#include "src/testutil/assert_ok.h"
 #include "src/testutil/test_seed.h"
 #include "utilities/merge_operators.h"
 
@@ -38,12 +39,6 @@ using rocksdb::Slice;
 using rocksdb::Status;
 using rocksdb::TransactionDBOptions;
 using Random = std::mt19937_64;
-
-#define ASSERT_OK(expression)                                                         \
-  do {                                                                                \
-    const Status status_of_it = (expression);                                         \
-    ASSERT_TRUE(status_of_it.ok()) << #expression << ": " << status_of_it.ToString(); \
-  } while (false)
 
 constexpr uint64_t kSpace = 4000;
 
