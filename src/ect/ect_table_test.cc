@@ -20,6 +20,7 @@
 #include "src/ect/ect_table_index.h"
 #include "src/hash_order/hash_order.h"
 #include "src/testutil/golden_file.h"
+#include "src/testutil/table_test.h"
 #include "src/testutil/test_seed.h"
 #include "table/format.h"
 #include "table/meta_blocks.h"
@@ -45,7 +46,7 @@ void ReadPropertiesOf(const std::string& file, rocksdb::TableProperties* propert
   *properties = *found;
 }
 
-class EctTableTest : public testing::Test {
+class EctTableTest : public TableTest {
  protected:
   // Without a block cache if that is null.
   static rocksdb::TableFactory* NewFactory(EctIndexResidency residency,
@@ -62,51 +63,8 @@ class EctTableTest : public testing::Test {
     return options_.table_factory->CheckedCast<EctTableFactory>()->counters();
   }
 
-  EctTableTest() {
-    path_ = testing::TempDir() + "ect_table_test." + std::to_string(getpid());
-    std::filesystem::remove_all(path_);
-    options_.create_if_missing = true;
-    options_.comparator = HashOrderComparator(HashKind::kXxh3, 7);
-    options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
-    options_.compression = rocksdb::kNoCompression;
-    options_.statistics = rocksdb::CreateDBStatistics();
-    options_.table_factory.reset(NewFactory(EctIndexResidency::kPinned));
-  }
-  ~EctTableTest() override {
-    Close();
-    std::filesystem::remove_all(path_);
-  }
+  EctTableTest() : TableTest("ect_table_test") { options_.table_factory.reset(NewFactory(EctIndexResidency::kPinned)); }
 
-  void Close() { db_.reset(); }
-  rocksdb::Status Open() {
-    Close();
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, &db);
-    db_.reset(db);
-    return status;
-  }
-  void OpenGood() {
-    const rocksdb::Status status = Open();
-    ASSERT_TRUE(status.ok()) << status.ToString();
-  }
-  void Put(const std::string& key, const std::string& value) {
-    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), key, value).ok());
-  }
-  void Flush() { ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok()); }
-  void CompactAll() {
-    rocksdb::CompactRangeOptions all;
-    all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-    ASSERT_TRUE(db_->CompactRange(all, nullptr, nullptr).ok());
-  }
-  std::string Get(const std::string& key, const rocksdb::Snapshot* snapshot = nullptr) {
-    rocksdb::ReadOptions read;
-    read.snapshot = snapshot;
-    std::string value;
-    const rocksdb::Status status = db_->Get(read, key, &value);
-    if (status.IsNotFound()) return "-";
-    EXPECT_TRUE(status.ok()) << status.ToString();
-    return value;
-  }
   rocksdb::TablePropertiesCollection Properties() {
     rocksdb::TablePropertiesCollection properties;
     EXPECT_TRUE(db_->GetPropertiesOfAllTables(&properties).ok());
@@ -114,10 +72,6 @@ class EctTableTest : public testing::Test {
   }
 
   void TestVersionsThatRunOverManyBlocks();
-
-  std::string path_;
-  rocksdb::Options options_;
-  std::unique_ptr<rocksdb::DB> db_;
 };
 
 TEST_F(EctTableTest, AgreesWithAModel) {
@@ -483,10 +437,9 @@ TEST_F(EctTableTest, MovesInAndOutInPlace) {
 TEST_F(EctTableTest, IngestsFiles) {
   OpenGood();
   Put(Key(1), "old");
-  std::vector<std::string> keys;
-  for (uint64_t i = 0; i < 2000; ++i) keys.push_back(Key(i));
-  std::sort(keys.begin(), keys.end(),
-            [&](const std::string& a, const std::string& b) { return options_.comparator->Compare(a, b) < 0; });
+  std::map<std::string, std::string> model;
+  for (uint64_t i = 0; i < 2000; ++i) model[Key(i)] = "ingested";
+  const std::vector<std::string> keys = Sorted(model);
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
   const std::string file = path_ + ".sst";
   ASSERT_TRUE(writer.Open(file).ok());
@@ -498,28 +451,13 @@ TEST_F(EctTableTest, IngestsFiles) {
 }
 
 TEST_F(EctTableTest, OptionsSurviveTheOptionsFile) {
-  options_.table_factory = nullptr;
-  const rocksdb::ConfigOptions config;
-  const rocksdb::Status parsed = rocksdb::TableFactory::CreateFromString(
-      config, "{id=cairn.EctTable;group=128;filter_tag_bits=12;table={id=BlockBasedTable;block_size=8192}}",
-      &options_.table_factory);
-  ASSERT_TRUE(parsed.ok()) << parsed.ToString();
-  OpenGood();
-  Put("a", "1");
-  Flush();
-  Close();
-  rocksdb::DBOptions db_options;
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  ASSERT_TRUE(rocksdb::LoadLatestOptions(config, path_, &db_options, &families).ok());
-  const auto& factory = families[0].options.table_factory;
+  const auto factory = ReopenFromOptionsFile(
+      "{id=cairn.EctTable;group=128;filter_tag_bits=12;table={id=BlockBasedTable;block_size=8192}}");
   ASSERT_STREQ("cairn.EctTable", factory->Name());
-  const std::string text = factory->ToString(config);
+  const std::string text = factory->ToString(rocksdb::ConfigOptions());
   EXPECT_NE(std::string::npos, text.find("group=128")) << text;
   EXPECT_NE(std::string::npos, text.find("filter_tag_bits=12")) << text;
   EXPECT_EQ(8192u, factory->GetOptions<rocksdb::BlockBasedTableOptions>()->block_size);
-  options_ = rocksdb::Options(db_options, families[0].options);
-  OpenGood();
-  EXPECT_EQ("1", Get("a"));
 }
 
 TEST_F(EctTableTest, RefusesWhatItCannotDo) {

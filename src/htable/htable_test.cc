@@ -27,6 +27,7 @@
 #include "src/ect/hash_order_table.h"
 #include "src/hash_order/hash_order.h"
 #include "src/htable/htable_table.h"
+#include "src/testutil/table_test.h"
 #include "src/testutil/test_seed.h"
 #include "table/get_context.h"
 #include "table/sst_file_dumper.h"
@@ -51,69 +52,10 @@ std::shared_ptr<rocksdb::TableFactory> Factory(BlockCache cache, uint32_t bucket
   return std::shared_ptr<rocksdb::TableFactory>(NewHTableFactory(options));
 }
 
-class HTableTest : public testing::Test {
+class HTableTest : public TableTest {
  protected:
-  HTableTest() {
-    path_ = testing::TempDir() + "htable_test." + std::to_string(getpid());
-    std::filesystem::remove_all(path_);
-    options_.create_if_missing = true;
-    options_.comparator = HashOrderComparator(HashKind::kXxh3, 7);
-    options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
-    options_.compression = rocksdb::kNoCompression;
-    options_.statistics = rocksdb::CreateDBStatistics();
-    options_.table_factory = Factory(BlockCache::kNone);
-  }
-  ~HTableTest() override {
-    Close();
-    std::filesystem::remove_all(path_);
-  }
+  HTableTest() : TableTest("htable_test") { options_.table_factory = Factory(BlockCache::kNone); }
 
-  void Close() { db_.reset(); }
-  rocksdb::Status Open() {
-    Close();
-    rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, &db);
-    db_.reset(db);
-    return status;
-  }
-  void OpenGood() {
-    const rocksdb::Status status = Open();
-    ASSERT_TRUE(status.ok()) << status.ToString();
-  }
-  void OpenEmpty() {
-    Close();
-    std::filesystem::remove_all(path_);
-    OpenGood();
-  }
-  void Put(const std::string& key, const std::string& value) {
-    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), key, value).ok());
-  }
-  void Flush() {
-    const rocksdb::Status status = db_->Flush(rocksdb::FlushOptions());
-    ASSERT_TRUE(status.ok()) << status.ToString();
-  }
-  void CompactAll() {
-    rocksdb::CompactRangeOptions all;
-    all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-    const rocksdb::Status status = db_->CompactRange(all, nullptr, nullptr);
-    ASSERT_TRUE(status.ok()) << status.ToString();
-  }
-  std::string Get(const std::string& key, const rocksdb::Snapshot* snapshot = nullptr) {
-    rocksdb::ReadOptions read;
-    read.snapshot = snapshot;
-    std::string value;
-    const rocksdb::Status status = db_->Get(read, key, &value);
-    if (status.IsNotFound()) return "-";
-    EXPECT_TRUE(status.ok()) << status.ToString();
-    return value;
-  }
-  std::vector<std::string> Sorted(const std::map<std::string, std::string>& model) {
-    std::vector<std::string> keys;
-    for (const auto& [key, value] : model) keys.push_back(key);
-    std::sort(keys.begin(), keys.end(),
-              [&](const std::string& a, const std::string& b) { return options_.comparator->Compare(a, b) < 0; });
-    return keys;
-  }
   // Everything that can be asked gives the model's answers.
   void Check(const std::map<std::string, std::string>& model, const std::vector<std::string>& absent) {
     const std::vector<std::string> keys = Sorted(model);
@@ -173,9 +115,6 @@ class HTableTest : public testing::Test {
     return properties;
   }
 
-  std::string path_;
-  rocksdb::Options options_;
-  std::unique_ptr<rocksdb::DB> db_;
   std::mt19937_64 random_{Seed()};
 };
 
@@ -446,28 +385,13 @@ TEST_F(HTableTest, IngestsFiles) {
 }
 
 TEST_F(HTableTest, OptionsSurviveTheOptionsFile) {
-  options_.table_factory = nullptr;
-  const rocksdb::ConfigOptions config;
-  const rocksdb::Status parsed = rocksdb::TableFactory::CreateFromString(
-      config, "{id=cairn.HTable;bucket_size=8192;group_buckets=64;table={id=BlockBasedTable;block_size=16384}}",
-      &options_.table_factory);
-  ASSERT_TRUE(parsed.ok()) << parsed.ToString();
-  OpenGood();
-  Put("a", "1");
-  Flush();
-  Close();
-  rocksdb::DBOptions db_options;
-  std::vector<rocksdb::ColumnFamilyDescriptor> families;
-  ASSERT_TRUE(rocksdb::LoadLatestOptions(config, path_, &db_options, &families).ok());
-  const auto& factory = families[0].options.table_factory;
+  const auto factory = ReopenFromOptionsFile(
+      "{id=cairn.HTable;bucket_size=8192;group_buckets=64;table={id=BlockBasedTable;block_size=16384}}");
   ASSERT_STREQ("cairn.HTable", factory->Name());
-  const std::string text = factory->ToString(config);
+  const std::string text = factory->ToString(rocksdb::ConfigOptions());
   EXPECT_NE(std::string::npos, text.find("bucket_size=8192")) << text;
   EXPECT_NE(std::string::npos, text.find("group_buckets=64")) << text;
   EXPECT_EQ(16384u, factory->GetOptions<rocksdb::BlockBasedTableOptions>()->block_size);
-  options_ = rocksdb::Options(db_options, families[0].options);
-  OpenGood();
-  EXPECT_EQ("1", Get("a"));
 }
 
 TEST_F(HTableTest, RefusesWhatItCannotDo) {
