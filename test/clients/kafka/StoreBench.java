@@ -1,0 +1,126 @@
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+import java.util.Map;
+import java.util.Properties;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.processor.api.MockProcessorContext;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.RocksDBConfigSetter;
+import org.apache.kafka.streams.state.Stores;
+import org.rocksdb.Options;
+import org.rocksdb.Statistics;
+import org.rocksdb.TickerType;
+
+/**
+ * A key-value store of Kafka Streams alone, by one thread: puts of random keys (three for each key, values of 100 bytes), gets of present
+ * and of absent keys, range scans of 50.
+ *
+ * <p>StoreBench ENGINE FOLDER PUTS: prints one line, rates in thousands a second.
+ */
+public final class StoreBench {
+  private static final Statistics STATISTICS = new Statistics();
+
+  private StoreBench() {}
+
+  /** The engine's setter, and statistics. */
+  public static final class Setter implements RocksDBConfigSetter {
+    @Override
+    public void setConfig(final String store, final Options options, final Map<String, Object> configs) {
+      final String engine = configs.get("cairn.engine").toString();
+      if (!engine.equals("stock") && !engine.equals("cairn")) {
+        cairn.kafka.CairnConfigSetter.use(store, options, engine);
+      }
+      options.setStatistics(STATISTICS);
+    }
+
+    @Override
+    public void close(final String store, final Options options) {
+      // The process ends.
+    }
+  }
+
+  public static void main(final String[] args) {
+    final String engine = args[0];
+    final int puts = Integer.parseInt(args[2]);
+    final File folder = new File(args[1], "bench");
+    final Properties properties = StreamsProperties.make("bench", "nowhere:1", folder.toString(), engine);
+    properties.put(StreamsConfig.ROCKSDB_CONFIG_SETTER_CLASS_CONFIG, Setter.class);
+    properties.put("cairn.engine", engine);
+    final MockProcessorContext<Void, Void> context =
+        new MockProcessorContext<>(properties, new org.apache.kafka.streams.processor.TaskId(0, 0), folder);
+    final KeyValueStore<Bytes, byte[]> store =
+        Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore("store"), Serdes.Bytes(), Serdes.ByteArray())
+            .withLoggingDisabled().withCachingDisabled().build();
+    store.init(context.getStateStoreContext(), store);
+    final int keys = Math.max(1, puts / 3);
+    final byte[] value = new byte[100];
+    final StringBuilder line = new StringBuilder(String.format("%-14s", engine));
+    long begin = System.nanoTime();
+    for (int i = 0; i < puts; i++) {
+      final long random = mix(i);
+      for (int j = 0; j < 50; j++) {
+        value[j] = (byte) (random >>> (j % 8 * 8));
+      }
+      store.put(key(2 * (random >>> 1) % (2L * keys) & ~1L), value.clone());
+    }
+    rate(line, "put", puts, begin);
+    begin = System.nanoTime();
+    store.flush();
+    rate(line, "flush (per second)", 1, begin);
+    final int gets = puts / 4;
+    int found = 0;
+    begin = System.nanoTime();
+    for (int i = 0; i < gets; i++) {
+      final long random = mix(i);
+      found += store.get(key(2 * (random >>> 1) % (2L * keys) & ~1L)) == null ? 0 : 1;
+    }
+    rate(line, "get", gets, begin);
+    begin = System.nanoTime();
+    for (int i = 0; i < gets; i++) {
+      found += store.get(key(2 * (mix(i) >>> 1) % (2L * keys) | 1L)) == null ? 0 : 1;
+    }
+    rate(line, "absent", gets, begin);
+    final int scans = puts / 100;
+    long scanned = 0;
+    begin = System.nanoTime();
+    for (int i = 0; i < scans; i++) {
+      final long from = (mix(i) >>> 1) % (2L * keys);
+      try (KeyValueIterator<Bytes, byte[]> iterator = store.range(key(from), key(from + 100))) {
+        while (iterator.hasNext()) {
+          scanned += iterator.next().value.length;
+        }
+      }
+    }
+    rate(line, "scan", scans, begin);
+    final long written = STATISTICS.getTickerCount(TickerType.COMPACT_WRITE_BYTES) + STATISTICS.getTickerCount(TickerType.FLUSH_WRITE_BYTES);
+    line.append(String.format("  written %.2f  found %d  scanned %d", written / (double) STATISTICS.getTickerCount(TickerType.BYTES_WRITTEN), found, scanned));
+    store.close();
+    remove(folder);
+    System.out.println(line);
+  }
+
+  private static void rate(final StringBuilder line, final String what, final int count, final long begin) {
+    line.append(String.format("  %s %.1f", what, count / ((System.nanoTime() - begin) / 1e9) / (what.startsWith("flush") ? 1 : 1000)));
+  }
+
+  private static Bytes key(final long i) {
+    return Bytes.wrap(String.format("key%013d", i).getBytes(StandardCharsets.US_ASCII));
+  }
+
+  private static long mix(final long i) {
+    long z = (i + 1) * 0x9e3779b97f4a7c15L;
+    z = (z ^ (z >>> 30)) * 0xbf58476d1ce4e5b9L;
+    return z ^ (z >>> 27);
+  }
+
+  private static void remove(final File file) {
+    final File[] below = file.listFiles();
+    for (final File one : below == null ? new File[0] : below) {
+      remove(one);
+    }
+    file.delete();
+  }
+}

@@ -1,0 +1,181 @@
+import java.io.File;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/**
+ * Two instances of StreamsApp work through the input; one is killed (SIGKILL), the other goes on with its state, the first comes back.
+ *
+ * <p>StreamsCluster feed SERVERS EVENTS: makes the input topics and fills them.<br>
+ * StreamsCluster run SERVERS EVENTS ENGINE FOLDER STATE JAVA ...: JAVA is the command of an instance's JVM up to the main class. Writes
+ * FOLDER/NAME for each output topic, what was committed only, in the order of key and offset.
+ */
+final class StreamsCluster {
+  private static final int PARTITIONS = 4;
+  private static final long PATIENCE_SECONDS = 240;
+  private final String servers;
+  private final Admin admin;
+
+  private StreamsCluster(final String servers) {
+    this.servers = servers;
+    final Properties properties = new Properties();
+    properties.put("bootstrap.servers", servers);
+    admin = Admin.create(properties);
+  }
+
+  public static void main(final String[] args) throws Exception {
+    final StreamsCluster cluster = new StreamsCluster(args[1]);
+    final int events = Integer.parseInt(args[2]);
+    if (args[0].equals("feed")) {
+      // A broker deletes what is older than a topic's retention by the time that stands in it.
+      cluster.feed(StreamsData.make(events, System.currentTimeMillis() - 50L * events));
+    } else {
+      cluster.run(args[3], Path.of(args[4]), Path.of(args[5]), List.of(args).subList(6, args.length));
+    }
+    System.exit(0);
+  }
+
+  private void make(final List<String> names) throws Exception {
+    final List<NewTopic> topics = new ArrayList<>();
+    for (final String name : names) {
+      topics.add(new NewTopic(name, PARTITIONS, (short) 1));
+    }
+    admin.createTopics(topics).all().get();
+  }
+
+  private void feed(final List<StreamsData.Input> records) throws Exception {
+    make(StreamsTopology.INPUTS);
+    final Properties properties = new Properties();
+    properties.put("bootstrap.servers", servers);
+    properties.put("linger.ms", 20);
+    // One record after the other, also after a failure.
+    properties.put("enable.idempotence", true);
+    try (KafkaProducer<String, String> producer = new KafkaProducer<>(properties, new StringSerializer(), new StringSerializer())) {
+      for (final StreamsData.Input record : records) {
+        producer.send(new ProducerRecord<>(record.topic(), null, record.time(), record.key(), record.value()), (sent, error) -> {
+          if (error != null) {
+            error.printStackTrace();
+            System.exit(1);
+          }
+        });
+      }
+    }
+  }
+
+  private void run(final String engine, final Path folder, final Path state, final List<String> java) throws Exception {
+    final List<String> outputs = new ArrayList<>();
+    StreamsTopology.OUTPUTS.forEach(name -> outputs.add(engine + "-" + name));
+    make(outputs);
+    final long begin = System.nanoTime();
+    final Process first = start(engine, folder, state, "first", java);
+    final Process second = start(engine, folder, state, "second", java);
+    await(engine, 0.3);
+    first.destroyForcibly().waitFor(); // SIGKILL
+    final long killed = System.nanoTime();
+    final double done = progress(engine);
+    await(engine, Math.min(1, done + 0.05));
+    System.out.printf("%s: killed at %.0f %%; the other instance goes on after %.1f s%n", engine, 100 * done, seconds(killed));
+    final Process back = start(engine, folder, state, "first", java);
+    await(engine, 1);
+    System.out.printf("%s: all done after %.1f s%n", engine, seconds(begin));
+    for (final Process instance : List.of(back, second)) {
+      instance.getOutputStream().close();
+      if (!instance.waitFor(60, TimeUnit.SECONDS) || instance.exitValue() != 0) {
+        instance.destroyForcibly();
+        throw new IllegalStateException("an instance did not end well: see its log in " + folder);
+      }
+    }
+    for (final String name : StreamsTopology.OUTPUTS) {
+      write(engine + "-" + name, folder.resolve(name));
+    }
+  }
+
+  private Process start(final String engine, final Path folder, final Path state, final String name, final List<String> java)
+      throws Exception {
+    final List<String> command = new ArrayList<>(java);
+    command.addAll(List.of("StreamsApp", servers, engine, state.resolve(name).toString()));
+    final File log = folder.resolve(name + ".log").toFile();
+    return new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log)).start();
+  }
+
+  private static double seconds(final long since) {
+    return (System.nanoTime() - since) / 1e9;
+  }
+
+  private void await(final String application, final double share) throws Exception {
+    final long begin = System.nanoTime();
+    while (progress(application) < share) {
+      if (seconds(begin) > PATIENCE_SECONDS) {
+        throw new IllegalStateException(application + " stays at " + progress(application));
+      }
+      Thread.sleep(50);
+    }
+  }
+
+  /** The part of the input whose answers are committed. */
+  private double progress(final String application) throws Exception {
+    final Map<TopicPartition, OffsetSpec> wanted = new TreeMap<>((a, b) -> a.toString().compareTo(b.toString()));
+    for (final String input : StreamsTopology.INPUTS) {
+      for (int i = 0; i < PARTITIONS; i++) {
+        wanted.put(new TopicPartition(input, i), OffsetSpec.latest());
+      }
+    }
+    final var ends = admin.listOffsets(wanted).all().get();
+    final var committed = admin.listConsumerGroupOffsets(application).partitionsToOffsetAndMetadata().get();
+    long all = 0;
+    long done = 0;
+    for (final TopicPartition partition : wanted.keySet()) {
+      all += ends.get(partition).offset();
+      final var offset = committed.get(partition);
+      done += offset == null ? 0 : offset.offset();
+    }
+    return (double) done / all;
+  }
+
+  private void write(final String topic, final Path file) throws Exception {
+    final Properties properties = new Properties();
+    properties.put("bootstrap.servers", servers);
+    properties.put("isolation.level", "read_committed");
+    final List<TopicPartition> partitions = new ArrayList<>();
+    for (int i = 0; i < PARTITIONS; i++) {
+      partitions.add(new TopicPartition(topic, i));
+    }
+    final Map<String, List<String>> lines = new TreeMap<>();
+    try (KafkaConsumer<String, String> consumer = new KafkaConsumer<>(properties, new StringDeserializer(), new StringDeserializer())) {
+      consumer.assign(partitions);
+      consumer.seekToBeginning(partitions);
+      final Map<TopicPartition, Long> ends = consumer.endOffsets(partitions);
+      while (partitions.stream().anyMatch(partition -> consumer.position(partition) < ends.get(partition))) {
+        for (final ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(200))) {
+          lines.computeIfAbsent(record.key(), key -> new ArrayList<>()).add(record.key() + "\t" + record.value() + "\t" + record.timestamp());
+        }
+      }
+    }
+    // Which of two joined streams comes first is a matter of their fetches.
+    if (topic.endsWith("-joined")) {
+      lines.values().forEach(list -> list.sort(null));
+    }
+    try (PrintStream out = new PrintStream(file.toFile(), StandardCharsets.UTF_8)) {
+      lines.values().forEach(list -> list.forEach(out::println));
+    }
+    System.out.printf("%s: %d records%n", topic, Files.readAllLines(file).size());
+  }
+}
