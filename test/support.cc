@@ -69,6 +69,7 @@ Status FillUniversal(Options* options) {
 // Two children, so that a key's path is long; pushes deeper whenever it may.
 TrieOptions TinyTrie() {
   TrieOptions trie;
+  trie.format = "sst";
   trie.fan_out = 2;
   trie.slots = 3;
   trie.trigger = 2;

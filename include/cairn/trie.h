@@ -63,7 +63,7 @@ struct TrieOptions {
   // left as it is.
   std::string format = "htable";
 
-  // The format of tables below which the trie holds nothing older: "same" as the others, or "ect" (silt.h), which have
+  // The format of tables below which the trie holds nothing older: "same" as the others, or "ect" (ect_table.h), which have
   // an index of about a bit per key and no filter, so that looking for an absent key reads a block of each. Tables that
   // were written before are read either way.
   std::string bottommost_format = "same";

@@ -19,6 +19,7 @@
 #include "src/ordered/ordered_table.h"
 #include "src/processor/processor_check.h"
 #include "src/silt/silt_merges.h"
+#include "src/silt/silt_table.h"
 #include "src/trie/trie_listener.h"
 #include "src/trie/trie_partitioner.h"
 #include "src/tuner/key_sample.h"
@@ -62,6 +63,7 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       });
   Add<rocksdb::TableFactory, cairn::HashOrderTableFactory>(&library);
   Add<rocksdb::TableFactory, cairn::EctTableFactory>(&library);
+  Add<rocksdb::TableFactory, cairn::SiltTableFactory>(&library);
   Add<rocksdb::TableFactory, cairn::OrderedTableFactory>(&library);
   library.AddFactory<rocksdb::MemTableRepFactory>(
       NamedWithSuffix(cairn::SubMemTableFactory::kClassName()),

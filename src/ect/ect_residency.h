@@ -1,5 +1,5 @@
 // Where the ECT index of one table lives: in memory while the table is open, in the block cache while that has room, or
-// only in the file. EctIndexResidency (cairn/silt.h) says which.
+// only in the file. EctIndexResidency (cairn/ect_table.h) says which.
 //
 // Thread-safety: any number of threads may ask at once.
 
@@ -8,7 +8,7 @@
 #include <atomic>
 #include <memory>
 
-#include "cairn/silt.h"
+#include "cairn/ect_table.h"
 #include "rocksdb/advanced_cache.h"
 #include "rocksdb/table.h"
 #include "src/ect/ect_table_index.h"

@@ -1,4 +1,4 @@
-// The factory behind include/cairn/silt.h: a block-based table with an ECT index and a cuckoo filter among its
+// The factory behind include/cairn/ect_table.h: a block-based table with an ECT index and a cuckoo filter among its
 // properties.
 //
 // Thread-safety: as rocksdb::TableFactory: const methods may run in parallel.
@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "cairn/silt.h"
+#include "cairn/ect_table.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/options_type.h"
 

@@ -10,7 +10,7 @@
 
 #include "cairn/cuckoo_filter.h"
 #include "cairn/ect.h"
-#include "cairn/silt.h"
+#include "cairn/ect_table.h"
 #include "db/table_properties_collector.h"
 #include "rocksdb/table_properties.h"
 #include "src/ect/ect_block_layout.h"

@@ -7,7 +7,7 @@
 
 #include <memory>
 
-#include "cairn/silt.h"
+#include "cairn/ect_table.h"
 #include "src/ect/ect_table_index.h"
 #include "src/hash_order/hash_order.h"
 #include "table/block_based/block_based_table_reader.h"

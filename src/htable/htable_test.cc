@@ -10,7 +10,7 @@
 #include <random>
 #include <thread>
 
-#include "cairn/silt.h"
+#include "cairn/ect_table.h"
 #include "file/random_access_file_reader.h"
 #include "gtest/gtest.h"
 #include "rocksdb/cache.h"

@@ -10,10 +10,11 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_type.h"
 #include "src/ect/ect_table.h"
-#include "src/ect/hash_order_table.h"
 #include "src/hash_order/hash_order.h"
 #include "src/hash_order/hash_order_options.h"
 #include "src/silt/silt_merges.h"
+#include "src/silt/silt_table.h"
+#include "src/util/class_of.h"
 #include "src/util/listeners.h"
 
 namespace cairn {
@@ -26,20 +27,12 @@ namespace {
 constexpr uint64_t kNoLimit = uint64_t{1} << 60;
 constexpr int kLevels = 2;  // HashStores and the SortedStore
 
-// RocksDB counts the HashStores; what merge_trigger is lies between its two triggers for writers that are too fast.
+// RocksDB counts the HashStores.
 void SetTriggers(const SiltOptions& silt, rocksdb::ColumnFamilyOptions* options) {
   const int most = MaxHashStores(silt);
   options->level0_file_num_compaction_trigger = most;
   options->level0_slowdown_writes_trigger = most + 2 * silt.merge_trigger;
   options->level0_stop_writes_trigger = options->level0_slowdown_writes_trigger + silt.merge_trigger;
-}
-
-void GetTriggers(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt) {
-  const int most = options.level0_file_num_compaction_trigger;
-  const int between = options.level0_stop_writes_trigger - options.level0_slowdown_writes_trigger;
-  silt->merge_trigger = between >= 1 && between <= most ? between : most;
-  silt->max_hash_stores = 0;
-  if (most != MaxHashStores(*silt)) silt->max_hash_stores = most;
 }
 
 using rocksdb::OptionType;
@@ -116,7 +109,8 @@ Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt) {
   const std::shared_ptr<rocksdb::TableFactory> table =
       blocks != nullptr ? NewEctTableFactoryLike(*blocks, silt.table) : std::make_shared<EctTableFactory>(silt.table);
   options->comparator = silt.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, silt.seed);
-  options->table_factory = std::make_shared<HashOrderTableFactory>(table);
+  options->table_factory =
+      std::make_shared<SiltTableFactory>(table, SiltMergeOptions{silt.merge_trigger, silt.max_hash_stores});
   options->compaction_style = rocksdb::kCompactionStyleLevel;
   options->num_levels = kLevels;
   options->level_compaction_dynamic_level_bytes = false;
@@ -141,16 +135,18 @@ Status UseSilt(rocksdb::Options* options, const SiltOptions& silt) {
 
 bool IsSilt(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt) {
   const KeyHash* const hash = HashOfComparator(options.comparator);
-  if (hash == nullptr || options.table_factory == nullptr || options.num_levels != kLevels ||
+  const auto* const store = AsInstanceOf<SiltTableFactory>(options.table_factory.get());
+  if (hash == nullptr || store == nullptr || options.num_levels != kLevels ||
       options.compaction_style != rocksdb::kCompactionStyleLevel) {
     return false;
   }
-  const auto* factory = options.table_factory->CheckedCast<EctTableFactory>();
+  const auto* factory = store->CheckedCast<EctTableFactory>();
   if (factory == nullptr) return false;
   if (silt != nullptr) {
     silt->hash = HashKindName(hash->kind());
     silt->seed = SeedIsOpen(options.comparator) ? kRandomSeed : hash->seed();
-    GetTriggers(options, silt);
+    silt->merge_trigger = store->merges().merge_trigger;
+    silt->max_hash_stores = store->merges().max_hash_stores;
     silt->table = factory->options();
   }
   return true;

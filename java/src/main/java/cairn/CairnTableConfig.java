@@ -18,7 +18,8 @@ public final class CairnTableConfig extends TableFormatConfig {
   private final String options;
 
   /**
-   * @param name {@code cairn.OrderedTable}, {@code cairn.HashOrderTable}, {@code cairn.HTable} or {@code cairn.EctTable}.
+   * @param name {@code cairn.OrderedTable}, {@code cairn.HashOrderTable}, {@code cairn.HTable},
+   *     {@code cairn.SiltTable} or {@code cairn.EctTable}.
    * @param options {@code "OPTION=VALUE;..."}; empty: all defaults.
    */
   public CairnTableConfig(final String name, final String options) {
