@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "cache/typed_cache.h"
+#include "memory/memory_allocator_impl.h"
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
@@ -135,6 +136,11 @@ std::unique_ptr<OrderBlock> OrderBlockPlace::Load(const rocksdb::ReadOptions& re
                                 rocksdb::PersistentCacheOptions::kEmpty);
   std::unique_ptr<OrderBlock> block;
   Status status = fetcher.ReadBlockContents();
+  // Of a mapped file these are the file's own bytes, which go with this reader; what lies in a cache stays.
+  if (status.ok() && cache_ != nullptr && !contents.own_bytes()) {
+    rocksdb::MemoryAllocator* const allocator = cache_->memory_allocator();
+    contents = rocksdb::BlockContents(rocksdb::AllocateAndCopyBlock(contents.data, allocator), contents.data.size());
+  }
   if (status.ok()) status = OrderBlock::Make(std::move(contents), &block);
   if (!status.ok()) {
     rocksdb::Warn(rep.ioptions.logger, "cairn.OrderedTable: the order filter of %s at offset %llu cannot be read: %s",

@@ -401,6 +401,23 @@ TEST_F(OrderedTest, ASeekReadsWhatItReturns) {
 }
 
 // RocksDB's count of written bytes is that of the files.
+// The bytes of a mapped file go with its reader; a cache that outlives the reader must not refer to them.
+TEST_F(OrderedTest, ACachedFilterOfAMappedFileOutlivesItsReader) {
+  options_.allow_mmap_reads = true;
+  table_.cache_index_and_filter_blocks = true;
+  table_.block_cache = rocksdb::NewLRUCache(8 << 20);
+  Open();
+  for (uint64_t n = 0; n < 4000; ++n) ASSERT_OK(ordered_->Put({}, Key(n * 2), "value"));
+  ASSERT_OK(ordered_->Flush({}));
+  std::string value;
+  ASSERT_OK(ordered_->Get({}, Key(2), &value));
+  ordered_.reset();
+  // Whatever is mapped next may lie where the file was.
+  const std::vector<std::string> noise(64, std::string(1 << 20, 'x'));
+  Open();
+  for (uint64_t n = 0; n < 4000; ++n) ASSERT_OK(ordered_->Get({}, Key(n * 2), &value));
+}
+
 TEST_F(OrderedTest, WhatIsWrittenIsCountedOnce) {
   options_.statistics = rocksdb::CreateDBStatistics();
   options_.disable_auto_compactions = true;
