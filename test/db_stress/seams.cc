@@ -1,4 +1,4 @@
-// Two functions of RocksDB as db_stress gets them. They are defined in the program, so the loader takes them for every caller, the
+// Three functions of RocksDB as db_stress gets them. They are defined in the program, so the loader takes them for every caller, the
 // library's own tables of virtual functions included; db_stress itself stays as upstream wrote it.
 //
 // DBImpl::NewIterator  db_stress judges iterators by the order of the keys' bytes. An iterator over a family in hash order that reads
@@ -7,6 +7,7 @@
 //                      compares them with one another, by the family's own comparator.
 // DBImpl::Write        with CAIRN_STRESS_WAL=0 in the environment no write goes to a WAL, without db_stress being told: it demands
 //                      every acknowledged write after a kill, which with its own --disable_wal it does not.
+// FSFileState::DropRandomUnsyncedData  divides by zero for a file all of whose bytes are synced; there is nothing to drop then.
 //
 // Two parts of db_stress are registered, so that an OPTIONS file can name them.
 #include <dlfcn.h>
@@ -25,6 +26,7 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/utilities/object_registry.h"
 #include "rocksdb/wide_columns.h"
+#include "utilities/fault_injection_fs.h"
 
 namespace rocksdb {
 namespace {
@@ -47,9 +49,7 @@ struct Entry {
 class SortedIterator final : public Iterator {
  public:
   SortedIterator(const ReadOptions& options, std::unique_ptr<Iterator> source)
-      : lower_(options.iterate_lower_bound),
-        upper_(options.iterate_upper_bound),
-        source_(std::move(source)) {
+      : lower_(options.iterate_lower_bound), upper_(options.iterate_upper_bound), source_(std::move(source)) {
     Fill();
   }
 
@@ -131,11 +131,11 @@ const bool registered = [] {
     guard->reset(new DBStressWideMergeOperator);
     return guard->get();
   });
-  library->AddFactory<CompactionFilterFactory>(
-      DbStressCompactionFilterFactory().Name(), [](const std::string&, auto* guard, std::string*) {
-        guard->reset(new DbStressCompactionFilterFactory);
-        return guard->get();
-      });
+  library->AddFactory<CompactionFilterFactory>(DbStressCompactionFilterFactory().Name(),
+                                               [](const std::string&, auto* guard, std::string*) {
+                                                 guard->reset(new DbStressCompactionFilterFactory);
+                                                 return guard->get();
+                                               });
   return true;
 }();
 
@@ -156,6 +156,12 @@ Iterator* DBImpl::NewIterator(const ReadOptions& options, ColumnFamilyHandle* fa
   whole.prefix_same_as_start = false;
   whole.table_filter = nullptr;
   return new SortedIterator(options, std::unique_ptr<Iterator>(original(this, whole, family)));
+}
+
+IOStatus FSFileState::DropRandomUnsyncedData(Random* random) {
+  using Function = IOStatus (*)(FSFileState*, Random*);
+  static const Function original = Next<Function>("_ZN7rocksdb11FSFileState22DropRandomUnsyncedDataEPNS_6RandomE");
+  return buffer_.empty() ? IOStatus::OK() : original(this, random);
 }
 
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* updates) {
