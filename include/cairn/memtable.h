@@ -6,7 +6,7 @@
 //
 // or "memtable_factory=cairn.SubMemTable" in an OPTIONS file, "--memtablerep=cairn.SubMemTable:segment_size=1M" in
 // db_bench. Any comparator; bytewise, reverse bytewise and Cairn's hash order are fast. What it does not offer:
-// WritePrepared and WriteUnprepared transactions (RocksDB refuses them at open), paranoid_memory_checks.
+// WritePrepared and WriteUnprepared transactions (RocksDB refuses them at open).
 //
 // Thread-safety: a factory may be shared by any number of column families and databases; they then share its pool.
 //

@@ -70,6 +70,22 @@ class KeyOrder {
     return CompareRest(KeyOf(a), key);
   }
 
+  // Of any two entries.
+  int Compare(const char* a, const char* b) const {
+    const uint64_t prefix_a = Prefix(KeyOf(a).user_key);
+    const uint64_t prefix_b = Prefix(KeyOf(b).user_key);
+    if (prefix_a != prefix_b) return prefix_a < prefix_b ? -1 : 1;
+    return CompareRest(a, b);
+  }
+  // Of any entry and an internal key.
+  int Compare(const char* a, const rocksdb::Slice& internal_key) const {
+    const EntryKey key = SplitInternalKey(internal_key);
+    const uint64_t prefix_a = Prefix(KeyOf(a).user_key);
+    const uint64_t prefix_key = Prefix(key.user_key);
+    if (prefix_a != prefix_key) return prefix_a < prefix_key ? -1 : 1;
+    return CompareRest(a, key, internal_key);
+  }
+
  private:
   enum class Kind { kBytes, kReverseBytes, kHash, kOther };
 

@@ -53,6 +53,9 @@ class SubMemTable : public rocksdb::MemTableRep {
   void MarkReadOnly() override;
   void MarkFlushed() override;
   void Get(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) override;
+  // By the runs, not by the hash, whose lookups compare no order.
+  rocksdb::Status GetAndValidate(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*),
+                                 bool allow_data_in_errors) override;
   uint64_t ApproximateNumEntries(const rocksdb::Slice& start, const rocksdb::Slice& end) override;
   void UniqueRandomSample(uint64_t num_entries, uint64_t target_sample_size,
                           std::unordered_set<const char*>* entries) override;
