@@ -1,13 +1,16 @@
-// Three functions of RocksDB as db_stress gets them. They are defined in the program, so the loader takes them for every caller, the
-// library's own tables of virtual functions included; db_stress itself stays as upstream wrote it.
+// Four functions of RocksDB as db_stress gets them. They are defined in the program, so the loader takes them for every
+// caller, the library's own tables of virtual functions included; db_stress itself stays as upstream wrote it.
 //
-// DBImpl::NewIterator  db_stress judges iterators by the order of the keys' bytes. An iterator over a family in hash order that reads
-//                      no snapshot is read to its end, and what it returned is shown in the order of bytes: so the judge sees
-//                      that the iteration is complete and holds nothing twice. Iterators of a snapshot are left as they are; db_stress
-//                      compares them with one another, by the family's own comparator.
-// DBImpl::Write        with CAIRN_STRESS_WAL=0 in the environment no write goes to a WAL, without db_stress being told: it demands
-//                      every acknowledged write after a kill, which with its own --disable_wal it does not.
-// FSFileState::DropRandomUnsyncedData  divides by zero for a file all of whose bytes are synced; there is nothing to drop then.
+// DBImpl::NewIterator: db_stress judges iterators by the order of the keys' bytes. An iterator over a family in hash
+// order that reads no snapshot is read to its end, and what it returned is shown in the order of bytes: so the judge
+// sees that the iteration is complete and holds nothing twice. Iterators of a snapshot are left as they are; db_stress
+// compares them with one another, by the family's own comparator.
+//
+// DBImpl::Write and WriteWithCallback (optimistic transactions): with CAIRN_STRESS_WAL=0 in the environment no write goes to a WAL, without db_stress being told: it
+// demands every acknowledged write after a kill, which with its own --disable_wal it does not.
+//
+// FSFileState::DropRandomUnsyncedData: divides by zero for a file all of whose bytes are synced; there is nothing to
+// drop then.
 //
 // Two parts of db_stress are registered, so that an OPTIONS file can name them.
 #include <dlfcn.h>
@@ -139,6 +142,13 @@ const bool registered = [] {
   return true;
 }();
 
+WriteOptions WithoutWal(const WriteOptions& options) {
+  const char* const wal = getenv("CAIRN_STRESS_WAL");
+  WriteOptions result = options;
+  if (wal != nullptr && strcmp(wal, "0") == 0) result.disableWAL = true;
+  return result;
+}
+
 bool InHashOrder(ColumnFamilyHandle* family) {
   return strncmp(family->GetComparator()->Name(), "cairn.HashOrder", strlen("cairn.HashOrder")) == 0;
 }
@@ -167,11 +177,16 @@ IOStatus FSFileState::DropRandomUnsyncedData(Random* random) {
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* updates) {
   using Function = Status (*)(DBImpl*, const WriteOptions&, WriteBatch*);
   static const Function original = Next<Function>("_ZN7rocksdb6DBImpl5WriteERKNS_12WriteOptionsEPNS_10WriteBatchE");
-  const char* const wal = getenv("CAIRN_STRESS_WAL");
-  if (wal == nullptr || strcmp(wal, "0") != 0) return original(this, options, updates);
-  WriteOptions without = options;
-  without.disableWAL = true;
-  return original(this, without, updates);
+  return original(this, WithoutWal(options), updates);
+}
+
+Status DBImpl::WriteWithCallback(const WriteOptions& options, WriteBatch* updates, WriteCallback* callback,
+                                 UserWriteCallback* user_callback) {
+  using Function = Status (*)(DBImpl*, const WriteOptions&, WriteBatch*, WriteCallback*, UserWriteCallback*);
+  static const Function original = Next<Function>(
+      "_ZN7rocksdb6DBImpl17WriteWithCallbackERKNS_12WriteOptionsEPNS_10WriteBatchEPNS_13WriteCallbackEPNS_"
+      "17UserWriteCallbackE");
+  return original(this, WithoutWal(options), updates, callback, user_callback);
 }
 
 }  // namespace rocksdb
