@@ -18,6 +18,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
+#include "test/faults/databases.h"
 #include "test/faults/system_calls.h"
 
 namespace cairn {
@@ -77,26 +78,7 @@ struct OneWrite {
   std::string key;
   std::string value;  // the end of a range
 };
-using Contents = std::map<std::string, std::string>;
 void ApplyTo(const OneWrite& write, Contents* contents);
-
-// Options of a database on the engine; those of the column family "ordered_keys" in *leveled.
-rocksdb::Status FillOptions(const std::string& engine, rocksdb::Options* options, rocksdb::Options* leveled);
-bool IsDurable(const std::string& engine);
-bool IsTrieEngine(const std::string& engine);
-
-// A database with all its column families.
-struct OpenedDatabase {
-  std::unique_ptr<rocksdb::DB> db;
-  std::vector<std::string> names;
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  ~OpenedDatabase() { Close(); }
-  rocksdb::Status Close();
-  rocksdb::ColumnFamilyHandle* Find(const std::string& name) const;
-};
-rocksdb::Status OpenAll(const std::string& engine, const std::string& path, OpenedDatabase* database);
-// Everything in the column family; Corruption for a key that is there twice.
-rocksdb::Status ReadAll(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Contents* contents);
 
 }  // namespace faults
 }  // namespace cairn

@@ -1,0 +1,929 @@
+// Threads write, read, flush, compact, back up and ingest, the process is killed (SIGKILL), and the database is compared
+// with what was acknowledged; again and again, on engines that RocksDB's own db_stress does not know. docs/stress.md
+//
+//   cairn_stress [--engine E,...] [--cycles N] [--seconds S] [--seed X] [--convert] [--lose]
+//   cairn_stress --metamorphic [--operations N] [--seed X]      the same operations on every engine, the same answers
+//
+// A failure prints the line that replays it: the same operations of each thread, not the same moments.
+
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <climits>
+#include <condition_variable>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <sstream>
+#include <thread>
+
+#include "cairn/db.h"
+#include "cairn/tuner.h"
+#include "rocksdb/merge_operator.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/utilities/backup_engine.h"
+#include "rocksdb/utilities/checkpoint.h"
+#include "rocksdb/utilities/optimistic_transaction_db.h"
+#include "rocksdb/utilities/options_util.h"
+#include "rocksdb/utilities/transaction.h"
+#include "rocksdb/write_batch.h"
+#include "test/faults/databases.h"
+#include "test/stress/expected.h"
+#include "test/support.h"
+
+extern char** environ;
+
+namespace cairn {
+namespace stress {
+namespace {
+
+namespace fs = std::filesystem;
+using faults::IsDurable;
+using faults::IsTrieEngine;
+using faults::kFamilyNames;
+using faults::OpenedDatabase;
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::DB;
+using rocksdb::Options;
+using rocksdb::Status;
+using test::Random;
+
+constexpr char kHotKey[] = "hot";
+constexpr int kOrderedFamily = 2;
+
+// The four ways to open that give everything of an engine.
+enum class Way { kCairn, kPlain, kOptimistic, kStoredOptions };
+constexpr int kWays = 4;
+const char* const kWayNames[kWays] = {"cairn::Open", "DB::Open", "OptimisticTransactionDB::Open", "the stored options"};
+
+struct Database : OpenedDatabase {
+  rocksdb::OptimisticTransactionDB* transactions = nullptr;  // null: opened another way
+};
+
+Status OpenBy(Way way, const std::string& engine, const std::string& path, Database* database) {
+  if (way == Way::kStoredOptions && fs::exists(path + "/CURRENT")) {
+    DB* db = nullptr;
+    const Status s = OpenWithStoredOptions(path, &database->names, &database->handles, &db);
+    database->db.reset(db);
+    return s;
+  }
+  Options options;
+  Options leveled;
+  Status s = faults::FillOptions(engine, &options, &leveled);
+  if (!s.ok()) return s;
+  options.max_manifest_file_size = 1 << 20;
+  options.write_buffer_size = leveled.write_buffer_size = 256 << 10;
+  options.max_open_files = 300;
+  if (!IsTrieEngine(engine) && options.compaction_style == rocksdb::kCompactionStyleLevel) s = UseTuner(&options);
+  if (!s.ok()) return s;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  for (int family = 0; family < kFamilies; ++family) {
+    families.emplace_back(kFamilyNames[family], family == kOrderedFamily ? leveled : options);
+    database->names.emplace_back(kFamilyNames[family]);
+  }
+  DB* db = nullptr;
+  switch (way) {
+    case Way::kOptimistic:
+      s = rocksdb::OptimisticTransactionDB::Open(options, path, families, &database->handles, &database->transactions);
+      db = database->transactions;
+      break;
+    case Way::kPlain:
+      s = DB::Open(options, path, families, &database->handles, &db);
+      break;
+    default:
+      s = cairn::Open(options, path, families, &database->handles, &db);
+      break;
+  }
+  if (s.ok()) database->db.reset(db);
+  return s;
+}
+
+// What the merges into the hot key have added up to: each operand is one "+".
+uint64_t HotCount(const std::string& value) {
+  return static_cast<uint64_t>(std::count(value.begin(), value.end(), '+'));
+}
+
+// ---- The process that is killed
+
+class Worker {
+ public:
+  Worker(std::string engine, std::string folder, uint64_t seed, uint64_t cycle, double seconds, Shared* shared)
+      : engine_(std::move(engine)),
+        folder_(std::move(folder)),
+        seed_(seed * 1000003 + cycle),
+        seconds_(seconds),
+        shared_(shared) {}
+
+  int Run() {
+    Random random(seed_);
+    const Way way = static_cast<Way>(random.Uniform(kWays));
+    const Status s = OpenBy(way, engine_, folder_ + "/db", &database_);
+    if (!s.ok()) return Fail(std::string("opening by ") + kWayNames[static_cast<int>(way)], s);
+    HoldSnapshot();
+    shared_->opened.store(1);
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) threads.emplace_back([this, t] { Write(t); });
+    threads.emplace_back([this] { Read(); });
+    threads.emplace_back([this] { Maintain(); });
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds_);
+    while (!Stopped() && std::chrono::steady_clock::now() < until) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    stop_ = true;
+    for (std::thread& thread : threads) thread.join();
+    CheckSnapshot();
+    db()->ReleaseSnapshot(snapshot_);
+    if (shared_->failed.load() != 0) return 1;
+    const Status closed = database_.Close();
+    return closed.ok() ? 0 : Fail("closing", closed);
+  }
+
+ private:
+  using Locks = std::array<std::array<std::mutex, kKeys>, kFamilies>;
+
+  DB* db() { return database_.db.get(); }
+  ColumnFamilyHandle* Family(int family) { return database_.Find(kFamilyNames[family]); }
+  bool Stopped() const { return stop_ || shared_->failed.load() != 0; }
+
+  int Fail(const std::string& what, const Status& s) {
+    shared_->Fail(what + ": " + s.ToString());
+    return 1;
+  }
+  void Wrong(const std::string& what) { shared_->Fail(what); }
+
+  // Keys of a batch, locked in one order, so that nobody waits in a circle.
+  class Locked {
+   public:
+    Locked(Locks* locks, std::vector<std::pair<int, int>> keys) : keys_(std::move(keys)), locks_(locks) {
+      std::sort(keys_.begin(), keys_.end());
+      keys_.erase(std::unique(keys_.begin(), keys_.end()), keys_.end());
+      for (const auto& [family, key] : keys_) (*locks_)[family][key].lock();
+    }
+    ~Locked() {
+      for (const auto& [family, key] : keys_) (*locks_)[family][key].unlock();
+    }
+    Locked(const Locked&) = delete;
+    Locked& operator=(const Locked&) = delete;
+    const std::vector<std::pair<int, int>>& keys() const { return keys_; }
+
+   private:
+    std::vector<std::pair<int, int>> keys_;
+    Locks* const locks_;
+  };
+
+  std::vector<std::pair<int, int>> SomeKeys(Random* random, int most) {
+    std::vector<std::pair<int, int>> keys;
+    const uint64_t count = 1 + random->Uniform(most);
+    for (uint64_t i = 0; i < count; ++i) {
+      // Some keys are more popular than others, and some batches have a key in every column family.
+      const int key = static_cast<int>(random->OneIn(2) ? random->Uniform(50) : random->Uniform(kKeys));
+      if (random->OneIn(3)) {
+        for (int family = 0; family < kFamilies; ++family) keys.emplace_back(family, key);
+      } else {
+        keys.emplace_back(static_cast<int>(random->Uniform(kFamilies)), key);
+      }
+    }
+    return keys;
+  }
+
+  void Write(int thread) {
+    Random random(seed_ + 1 + static_cast<uint64_t>(thread) * 7919);
+    while (!Stopped()) {
+      ++shared_->slots[thread].operations;
+      const uint64_t kind = random.Uniform(40);
+      if (kind == 0) {
+        Ingest(thread, &random);
+      } else if (kind == 1 && !IsDurable(engine_) && database_.transactions == nullptr) {
+        DeleteRange(thread, &random);
+      } else if (kind < 8) {
+        MergeHot();
+      } else {
+        WriteBatch(thread, &random, kind < 14 && database_.transactions != nullptr);
+      }
+    }
+  }
+
+  // Puts down what is about to be written.
+  void Begin(int thread, const std::vector<std::pair<int, int>>& keys, const std::vector<uint64_t>& numbers) {
+    Slot& slot = shared_->slots[thread];
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const auto& [family, key] = keys[i];
+      slot.writes[i] = {family, key, shared_->numbers[family][key].load(), numbers[i]};
+    }
+    slot.acknowledged.store(0);
+    slot.pending.store(static_cast<int>(keys.size()));
+  }
+
+  void End(int thread, const std::string& what, const Status& s) {
+    if (!s.ok()) {
+      Fail(what, s);
+      return;
+    }
+    Slot& slot = shared_->slots[thread];
+    slot.acknowledged.store(1);
+    const int count = slot.pending.load();
+    for (int i = 0; i < count; ++i) {
+      const PendingWrite& write = slot.writes[i];
+      shared_->numbers[write.family][write.key].store(write.number);
+    }
+    slot.pending.store(0);
+  }
+
+  void WriteBatch(int thread, Random* random, bool in_transaction) {
+    const Locked locked(&locks_, SomeKeys(random, 12));
+    std::vector<uint64_t> numbers;
+    for (size_t i = 0; i < locked.keys().size(); ++i) {
+      numbers.push_back(random->OneIn(4) ? 0 : ++shared_->next_number);
+    }
+    rocksdb::WriteOptions options;
+    options.sync = random->OneIn(20);
+    Begin(thread, locked.keys(), numbers);
+    Status s;
+    if (in_transaction) {
+      const std::unique_ptr<rocksdb::Transaction> transaction(database_.transactions->BeginTransaction(options));
+      for (size_t i = 0; i < numbers.size() && s.ok(); ++i) {
+        const auto& [family, key] = locked.keys()[i];
+        s = numbers[i] == 0 ? transaction->Delete(Family(family), KeyOf(key))
+                            : transaction->Put(Family(family), KeyOf(key), ValueOf(key, numbers[i]));
+      }
+      if (s.ok()) s = transaction->Commit();
+      if (s.IsTryAgain()) {
+        // Its conflicts could not be looked for any more. It has done nothing.
+        shared_->slots[thread].pending.store(0);
+        return;
+      }
+    } else {
+      rocksdb::WriteBatch batch;
+      for (size_t i = 0; i < numbers.size() && s.ok(); ++i) {
+        const auto& [family, key] = locked.keys()[i];
+        s = numbers[i] == 0 ? batch.Delete(Family(family), KeyOf(key))
+                            : batch.Put(Family(family), KeyOf(key), ValueOf(key, numbers[i]));
+      }
+      if (s.ok()) s = db()->Write(options, &batch);
+    }
+    End(thread, in_transaction ? "a transaction" : "a batch", s);
+  }
+
+  void DeleteRange(int thread, Random* random) {
+    const int first = static_cast<int>(random->Uniform(kKeys - 20));
+    std::vector<std::pair<int, int>> keys;
+    for (int key = first; key < first + 20; ++key) keys.emplace_back(kOrderedFamily, key);
+    const Locked locked(&locks_, keys);
+    Begin(thread, locked.keys(), std::vector<uint64_t>(keys.size(), 0));
+    const Status s =
+        db()->DeleteRange(rocksdb::WriteOptions(), Family(kOrderedFamily), KeyOf(first), KeyOf(first + 20));
+    End(thread, "DeleteRange", s);
+  }
+
+  void Ingest(int thread, Random* random) {
+    const int family = static_cast<int>(random->Uniform(kFamilies));
+    std::vector<std::pair<int, int>> keys;
+    for (int i = 0; i < 30; ++i) keys.emplace_back(family, static_cast<int>(random->Uniform(kKeys)));
+    const Locked locked(&locks_, keys);
+    std::vector<uint64_t> numbers;
+    std::vector<std::pair<std::string, std::string>> records;
+    for (const auto& [same, key] : locked.keys()) {
+      numbers.push_back(++shared_->next_number);
+      records.emplace_back(KeyOf(key), ValueOf(key, numbers.back()));
+    }
+    ColumnFamilyHandle* const handle = Family(family);
+    const rocksdb::Comparator* const order = handle->GetComparator();
+    std::sort(records.begin(), records.end(),
+              [order](const auto& a, const auto& b) { return order->Compare(a.first, b.first) < 0; });
+    const std::string path = folder_ + "/ingested" + std::to_string(thread);
+    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db()->GetOptions(handle), handle);
+    Status s = writer.Open(path);
+    for (const auto& [key, value] : records) {
+      if (s.ok()) s = writer.Put(key, value);
+    }
+    if (s.ok()) s = writer.Finish();
+    if (!s.ok()) {
+      Fail("a file to ingest", s);
+      return;
+    }
+    Begin(thread, locked.keys(), numbers);
+    s = db()->IngestExternalFile(handle, {path}, rocksdb::IngestExternalFileOptions());
+    End(thread, "IngestExternalFile", s);
+  }
+
+  void MergeHot() {
+    ++shared_->hot_begun;
+    const Status s = db()->Merge(rocksdb::WriteOptions(), Family(0), kHotKey, "+");
+    if (!s.ok()) {
+      Fail("a merge", s);
+      return;
+    }
+    ++shared_->hot_acknowledged;
+  }
+
+  // The number that the database has; fails for what is no value of ours.
+  bool NumberAt(const rocksdb::ReadOptions& options, int family, int key, uint64_t* number) {
+    std::string value;
+    const Status s = db()->Get(options, Family(family), KeyOf(key), &value);
+    *number = 0;
+    if (s.IsNotFound()) return true;
+    if (!s.ok()) {
+      Fail("Get", s);
+      return false;
+    }
+    if (NumberOf(key, value, number)) return true;
+    Wrong("Get of " + KeyOf(key) + " gives what nobody wrote: " + value.substr(0, 100));
+    return false;
+  }
+
+  void HoldSnapshot() {
+    snapshot_ = db()->GetSnapshot();
+    for (int key = 0; key < kKeys; key += 7) {
+      for (int family = 0; family < kFamilies; ++family) held_.emplace_back(family, key);
+    }
+    for (const auto& [family, key] : held_) held_numbers_.push_back(shared_->numbers[family][key].load());
+  }
+
+  // It was taken before anybody wrote, and is held for the whole run.
+  void CheckSnapshot() {
+    rocksdb::ReadOptions options;
+    options.snapshot = snapshot_;
+    for (size_t i = 0; i < held_.size() && shared_->failed.load() == 0; ++i) {
+      uint64_t number = 0;
+      if (NumberAt(options, held_[i].first, held_[i].second, &number) && number != held_numbers_[i]) {
+        Wrong("at a snapshot held for the whole run, " + KeyOf(held_[i].second) + " is number " +
+              std::to_string(number) + ", not " + std::to_string(held_numbers_[i]));
+      }
+    }
+  }
+
+  void Read() {
+    Random random(seed_ + 2);
+    while (!Stopped()) {
+      switch (random.Uniform(4)) {
+        case 0:
+          ReadLocked(&random);
+          break;
+        case 1:
+          ReadAtSnapshot(&random);
+          break;
+        case 2:
+          Iterate(&random);
+          break;
+        default:
+          if (random.OneIn(50)) CheckSnapshot();
+          ReadHot();
+          break;
+      }
+    }
+  }
+
+  void ReadLocked(Random* random) {
+    const Locked locked(&locks_, SomeKeys(random, 20));
+    std::vector<ColumnFamilyHandle*> families;
+    std::vector<std::string> keys;
+    for (const auto& [family, key] : locked.keys()) {
+      families.push_back(Family(family));
+      keys.push_back(KeyOf(key));
+    }
+    std::vector<std::string> values;
+    const std::vector<Status> statuses = db()->MultiGet(rocksdb::ReadOptions(), families,
+                                                        std::vector<rocksdb::Slice>(keys.begin(), keys.end()), &values);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const auto& [family, key] = locked.keys()[i];
+      const uint64_t expected = shared_->numbers[family][key].load();
+      uint64_t number = 0;
+      if (!statuses[i].ok() && !statuses[i].IsNotFound()) Fail("MultiGet", statuses[i]);
+      if (statuses[i].ok() && !NumberOf(key, values[i], &number)) Wrong("MultiGet gives what nobody wrote");
+      if (number != expected) {
+        Wrong("MultiGet of " + keys[i] + " in " + kFamilyNames[family] + " is number " + std::to_string(number) +
+              ", not " + std::to_string(expected));
+      }
+    }
+  }
+
+  void ReadAtSnapshot(Random* random) {
+    const rocksdb::Snapshot* snapshot = nullptr;
+    std::vector<std::pair<int, int>> keys;
+    std::vector<uint64_t> numbers;
+    {
+      const Locked locked(&locks_, SomeKeys(random, 10));
+      keys = locked.keys();
+      for (const auto& [family, key] : keys) numbers.push_back(shared_->numbers[family][key].load());
+      snapshot = db()->GetSnapshot();
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(random->Uniform(20)));
+    rocksdb::ReadOptions options;
+    options.snapshot = snapshot;
+    for (size_t i = 0; i < keys.size(); ++i) {
+      uint64_t number = 0;
+      if (NumberAt(options, keys[i].first, keys[i].second, &number) && number != numbers[i]) {
+        Wrong("at a snapshot, " + KeyOf(keys[i].second) + " is number " + std::to_string(number) + ", not " +
+              std::to_string(numbers[i]));
+      }
+    }
+    db()->ReleaseSnapshot(snapshot);
+  }
+
+  // Every record is one that somebody wrote, no key comes twice, and those that nobody writes meanwhile are exact.
+  void Iterate(Random* random) {
+    const int family = static_cast<int>(random->Uniform(kFamilies));
+    std::vector<std::pair<int, int>> keys;
+    for (int i = 0; i < 10; ++i) keys.emplace_back(family, static_cast<int>(random->Uniform(kKeys)));
+    std::map<int, uint64_t> expected;
+    std::unique_ptr<rocksdb::Iterator> iterator;
+    {
+      const Locked locked(&locks_, keys);
+      for (const auto& [same, key] : locked.keys()) expected[key] = shared_->numbers[family][key].load();
+      iterator.reset(db()->NewIterator(rocksdb::ReadOptions(), Family(family)));
+    }
+    std::map<int, uint64_t> found;
+    const bool backwards = random->OneIn(2);
+    for (backwards ? iterator->SeekToLast() : iterator->SeekToFirst(); iterator->Valid() && !Stopped();
+         backwards ? iterator->Prev() : iterator->Next()) {
+      const int key = IndexOf(iterator->key().ToString());
+      if (key < 0) continue;  // the hot key
+      uint64_t number = 0;
+      if (!NumberOf(key, iterator->value().ToString(), &number)) Wrong("an iterator gives what nobody wrote");
+      if (!found.emplace(key, number).second) Wrong("an iterator gives " + KeyOf(key) + " twice");
+    }
+    if (!iterator->status().ok()) Fail("an iterator", iterator->status());
+    if (Stopped()) return;
+    for (const auto& [key, number] : expected) {
+      const auto at = found.find(key);
+      const uint64_t got = at == found.end() ? 0 : at->second;
+      if (got != number) {
+        Wrong(std::string(backwards ? "Prev" : "Next") + " in " + kFamilyNames[family] + ": " + KeyOf(key) +
+              " is number " + std::to_string(got) + ", not " + std::to_string(number));
+      }
+    }
+  }
+
+  void ReadHot() {
+    const uint64_t at_least = shared_->hot_acknowledged.load();
+    std::string value;
+    const Status s = db()->Get(rocksdb::ReadOptions(), Family(0), kHotKey, &value);
+    const uint64_t at_most = shared_->hot_begun.load();
+    if (!s.ok() && !s.IsNotFound()) Fail("Get of the hot key", s);
+    const uint64_t count = HotCount(value);
+    if (count < at_least || count > at_most) {
+      Wrong("the hot key has " + std::to_string(count) + " merges; " + std::to_string(at_least) +
+            " were acknowledged, " + std::to_string(at_most) + " begun");
+    }
+  }
+
+  void Maintain() {
+    Random random(seed_ + 3);
+    while (!Stopped()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(random.Uniform(60)));
+      const int family = static_cast<int>(random.Uniform(kFamilies));
+      ColumnFamilyHandle* const handle = Family(family);
+      const bool trie = IsTrieEngine(engine_) && family != kOrderedFamily;
+      Status s;
+      std::string what = "Flush";
+      switch (random.Uniform(12)) {
+        case 0:
+          what = "manual compaction";
+          s = test::CompactAll(db(), handle, trie);
+          break;
+        case 1:
+          what = "manual compaction of a container";
+          if (trie) s = CompactContainer(handle, &random);
+          break;
+        case 2:
+          what = "a checkpoint";
+          s = MakeCheckpoint(&random);
+          break;
+        case 3:
+          what = "a backup";
+          s = MakeBackup();
+          break;
+        case 4:
+          what = "FlushWAL";
+          if (!IsDurable(engine_)) s = db()->FlushWAL(true);
+          break;
+        default:
+          s = db()->Flush(rocksdb::FlushOptions(), handle);
+          break;
+      }
+      if (!s.ok()) Fail(what, s);
+    }
+  }
+
+  Status CompactContainer(ColumnFamilyHandle* handle, Random* random) {
+    TrieCompactOptions options;
+    if (random->OneIn(2)) {
+      options.depth = static_cast<int>(random->Uniform(3));
+      const Status s = CompactTrie(db(), handle, options);
+      return s.IsInvalidArgument() ? Status::OK() : s;  // so deep it is not
+    }
+    const int key = static_cast<int>(random->Uniform(kKeys));
+    Status s = TrieContainerOf(handle, KeyOf(key), 1 + static_cast<int>(random->Uniform(2)), &options.container);
+    if (s.ok()) s = CompactTrie(db(), handle, options);
+    return s.IsInvalidArgument() || s.IsNotFound() ? Status::OK() : s;
+  }
+
+  // Holds what nobody has written since.
+  Status MakeCheckpoint(Random* random) {
+    const std::string path = folder_ + "/checkpoint";
+    fs::remove_all(path);
+    rocksdb::Checkpoint* made = nullptr;
+    Status s = rocksdb::Checkpoint::Create(db(), &made);
+    if (!s.ok()) return s;
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    std::vector<std::pair<int, int>> keys;
+    std::vector<uint64_t> numbers;
+    {
+      const Locked locked(&locks_, SomeKeys(random, 20));
+      keys = locked.keys();
+      for (const auto& [family, key] : keys) numbers.push_back(shared_->numbers[family][key].load());
+      s = checkpoint->CreateCheckpoint(path);
+    }
+    if (!s.ok()) return s;
+    OpenedDatabase copy;
+    DB* opened = nullptr;
+    s = OpenWithStoredOptions(path, &copy.names, &copy.handles, &opened);
+    copy.db.reset(opened);
+    for (size_t i = 0; i < keys.size() && s.ok(); ++i) {
+      const auto& [family, key] = keys[i];
+      std::string value;
+      uint64_t number = 0;
+      s = opened->Get(rocksdb::ReadOptions(), copy.Find(kFamilyNames[family]), KeyOf(key), &value);
+      if (s.ok() && !NumberOf(key, value, &number)) return Status::Corruption("it holds what nobody wrote");
+      if (s.IsNotFound()) s = Status::OK();
+      if (s.ok() && number != numbers[i]) {
+        return Status::Corruption(KeyOf(key) + " is number " + std::to_string(number) + ", not " +
+                                  std::to_string(numbers[i]));
+      }
+    }
+    return s;
+  }
+
+  Status MakeBackup() {
+    rocksdb::BackupEngineOptions options(folder_ + "/backup");
+    rocksdb::BackupEngine* made = nullptr;
+    rocksdb::IOStatus s = rocksdb::BackupEngine::Open(options, rocksdb::Env::Default(), &made);
+    const std::unique_ptr<rocksdb::BackupEngine> engine(made);
+    rocksdb::BackupID id = 0;
+    if (s.ok()) s = engine->CreateNewBackup(rocksdb::CreateBackupOptions(), db(), &id);
+    if (s.ok()) s = engine->VerifyBackup(id, true);
+    if (s.ok()) s = engine->PurgeOldBackups(1);
+    return s;
+  }
+
+  const std::string engine_;
+  const std::string folder_;
+  const uint64_t seed_;
+  const double seconds_;
+  Shared* const shared_;
+  Database database_;
+  Locks locks_;
+  std::atomic<bool> stop_{false};
+  const rocksdb::Snapshot* snapshot_ = nullptr;
+  std::vector<std::pair<int, int>> held_;
+  std::vector<uint64_t> held_numbers_;
+};
+
+// ---- The process that looks at what is left
+
+// Empty if all is well. Makes `shared` what is there.
+std::string Judge(const std::string& engine, const std::string& folder, Way way, Shared* shared) {
+  Database database;
+  Status s = OpenBy(way, engine, folder + "/db", &database);
+  if (!s.ok()) return std::string("it does not open by ") + kWayNames[static_cast<int>(way)] + ": " + s.ToString();
+  std::vector<std::vector<uint64_t>> numbers(kFamilies, std::vector<uint64_t>(kKeys, 0));
+  uint64_t hot = 0;
+  for (int family = 0; family < kFamilies; ++family) {
+    faults::Contents contents;
+    s = faults::ReadAll(database.db.get(), database.Find(kFamilyNames[family]), &contents);
+    if (!s.ok()) return s.ToString();
+    for (const auto& [key, value] : contents) {
+      const int index = IndexOf(key);
+      if (key == kHotKey && family == 0) {
+        hot = HotCount(value);
+      } else if (index < 0 || !NumberOf(index, value, &numbers[family][index])) {
+        return "in " + std::string(kFamilyNames[family]) + ", " + key +
+               " is what nobody wrote: " + value.substr(0, 100);
+      }
+    }
+    // The other way to read.
+    for (int key = 0; key < kKeys; ++key) {
+      std::string value;
+      s = database.db->Get(rocksdb::ReadOptions(), database.Find(kFamilyNames[family]), KeyOf(key), &value);
+      if (!s.ok() && !s.IsNotFound()) return s.ToString();
+      if (s.ok() != (numbers[family][key] != 0) || (s.ok() && value != contents[KeyOf(key)])) {
+        return "Get and an iterator differ at " + KeyOf(key) + " in " + kFamilyNames[family];
+      }
+    }
+  }
+  if (hot < shared->hot_acknowledged.load() || hot > shared->hot_begun.load()) {
+    return "the hot key has " + std::to_string(hot) + " merges; " + std::to_string(shared->hot_acknowledged.load()) +
+           " were acknowledged, " + std::to_string(shared->hot_begun.load()) + " begun";
+  }
+  shared->hot_acknowledged.store(hot);
+  shared->hot_begun.store(hot);
+  const std::string wrong = Settle(shared, [&](int family, int key) { return numbers[family][key]; });
+  if (!wrong.empty()) return wrong;
+  s = database.Close();
+  return s.ok() ? "" : s.ToString();
+}
+
+// ---- The driver
+
+struct Arguments {
+  std::vector<std::string> engines = {"leveled_sub", "durable",     "durable_trie", "trie_tiny", "trie_htable",
+                                      "trie_ect",    "silt_pinned", "silt_cache",   "ordered",   "ordered_cache"};
+  uint64_t cycles = 10;
+  double seconds = 2;  // at most, of each
+  uint64_t seed = 1;
+  int operations = 2000;
+  bool metamorphic = false;
+  bool lose = false;  // the driver drops an acknowledged write, and must see it
+};
+
+class Driver {
+ public:
+  Driver(Arguments arguments, std::string base) : arguments_(std::move(arguments)), base_(std::move(base)) {}
+
+  int Run() {
+    int code = 0;
+    for (const std::string& engine : arguments_.engines) {
+      if (!RunEngine(engine)) code = 1;
+    }
+    return code;
+  }
+
+ private:
+  std::string Folder() const { return base_ + "/run"; }
+
+  bool RunEngine(const std::string& engine) {
+    fs::remove_all(Folder());
+    fs::create_directory(Folder());
+    Shared* const shared = MapShared(Folder() + "/expected");
+    if (shared == nullptr) return false;
+    Random random(arguments_.seed);
+    uint64_t kills = 0;
+    for (uint64_t cycle = 0; cycle < arguments_.cycles; ++cycle) {
+      const double seconds = arguments_.seconds * static_cast<double>(1 + random.Uniform(100)) / 100;
+      const bool killed = !random.OneIn(6);
+      const bool at_opening = killed && random.OneIn(8);
+      const Way way = static_cast<Way>(random.Uniform(kWays));
+      std::string wrong = Cycle(engine, cycle, seconds, killed, at_opening, shared);
+      kills += killed ? 1 : 0;
+      if (wrong.empty() && arguments_.lose) shared->numbers[0][7].store(++shared->next_number);
+      if (wrong.empty()) wrong = JudgeApart(engine, way, shared);
+      if (wrong.empty()) continue;
+      printf(
+          "FAILED %s in cycle %llu: %s\n  cairn_stress --engine=%s --cycles=%llu --seconds=%g --seed=%llu replays it\n",
+          engine.c_str(), static_cast<unsigned long long>(cycle), wrong.c_str(), engine.c_str(),
+          static_cast<unsigned long long>(cycle) + 1, arguments_.seconds,
+          static_cast<unsigned long long>(arguments_.seed));
+      fflush(stdout);
+      const std::string kept = base_ + "/" + engine;
+      std::error_code error;
+      fs::rename(Folder(), kept, error);
+      return false;
+    }
+    uint64_t operations = 0;
+    for (const Slot& slot : shared->slots) operations += slot.operations.load();
+    printf("%-16s %4llu cycles, %4llu kills, %9llu operations, nothing lost\n", engine.c_str(),
+           static_cast<unsigned long long>(arguments_.cycles), static_cast<unsigned long long>(kills),
+           static_cast<unsigned long long>(operations));
+    fflush(stdout);
+    return true;
+  }
+
+  // Of `words`, this very program is run; -1: it could not be.
+  static pid_t Start(std::vector<std::string> words) {
+    char self[PATH_MAX] = {};
+    if (readlink("/proc/self/exe", self, sizeof(self) - 1) <= 0) return -1;
+    words.insert(words.begin(), self);
+    std::vector<char*> arguments;
+    for (std::string& word : words) arguments.push_back(word.data());
+    arguments.push_back(nullptr);
+    pid_t child = 0;
+    return posix_spawn(&child, self, nullptr, nullptr, arguments.data(), environ) == 0 ? child : -1;
+  }
+
+  // True: it ended by itself within the time.
+  static bool Await(pid_t child, double seconds, int* status) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+    while (waitpid(child, status, WNOHANG) == 0) {
+      if (std::chrono::steady_clock::now() > until) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return true;
+  }
+
+  std::string Cycle(const std::string& engine, uint64_t cycle, double seconds, bool killed, bool at_opening,
+                    Shared* shared) {
+    shared->opened.store(0);
+    shared->failed.store(0);
+    const pid_t child = Start({"--worker", engine, Folder(), std::to_string(arguments_.seed), std::to_string(cycle),
+                               std::to_string(killed ? 3600.0 : seconds)});
+    if (child < 0) return "the worker does not start";
+    int status = 0;
+    if (!at_opening) {
+      // A busy machine may take its time.
+      for (int i = 0; i < 60000 && shared->opened.load() == 0 && shared->failed.load() == 0; ++i) {
+        if (Await(child, 0.002, &status)) break;
+      }
+    }
+    const bool ended = Await(child, killed ? seconds : seconds + 120, &status);
+    if (!ended) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+    }
+    if (shared->failed.load() != 0) return shared->message;
+    if (ended && WIFSIGNALED(status)) return std::string("the worker died by ") + strsignal(WTERMSIG(status));
+    if (ended && WEXITSTATUS(status) != 0) return "the worker ended with " + std::to_string(WEXITSTATUS(status));
+    if (!ended && !killed) return "the worker hung for two minutes";
+    return "";
+  }
+
+  std::string JudgeApart(const std::string& engine, Way way, Shared* shared) {
+    shared->failed.store(0);
+    const pid_t child = Start({"--judge", engine, Folder(), std::to_string(static_cast<int>(way))});
+    int status = 0;
+    if (child < 0) return "the judge does not start";
+    if (!Await(child, 120, &status)) {
+      kill(child, SIGABRT);
+      waitpid(child, &status, 0);
+      return "the opening hung for two minutes";
+    }
+    if (shared->failed.load() != 0) return shared->message;
+    if (!WIFEXITED(status)) return std::string("the opening died by ") + strsignal(WTERMSIG(status));
+    return "";
+  }
+
+  const Arguments arguments_;
+  const std::string base_;
+};
+
+// ---- The same operations on every engine
+
+// One line for each answer, so that the first that differs names the operation.
+Status AnswersOf(const std::string& engine, const std::string& path, uint64_t seed, int operations,
+                 std::vector<std::string>* answers) {
+  OpenedDatabase database;
+  Status s = faults::OpenAll(engine, path, &database);
+  Random random(seed);
+  for (int k = 0; k < operations && s.ok(); ++k) {
+    const int family = static_cast<int>(random.Uniform(kFamilies));
+    ColumnFamilyHandle* handle = database.Find(kFamilyNames[family]);
+    const std::string key = KeyOf(static_cast<int>(random.Uniform(200)));
+    const std::string number = std::to_string(k);
+    switch (random.Uniform(20)) {
+      case 0:
+        s = database.db->Flush(rocksdb::FlushOptions(), handle);
+        break;
+      case 1:
+        if (random.OneIn(5))
+          s = test::CompactAll(database.db.get(), handle, IsTrieEngine(engine) && family != kOrderedFamily);
+        break;
+      case 2:
+        if (random.OneIn(5)) s = database.Close();
+        if (database.db == nullptr) s = faults::OpenAll(engine, path, &database);
+        break;
+      case 3:
+      case 4: {
+        faults::Contents contents;
+        s = faults::ReadAll(database.db.get(), handle, &contents);
+        std::string all = number + " all of " + kFamilyNames[family] + ":";
+        for (const auto& [name, value] : contents)
+          all += " " + name + "=" + std::to_string(std::hash<std::string>()(value));
+        answers->push_back(all);
+        break;
+      }
+      case 5:
+      case 6:
+      case 7: {
+        std::string value;
+        s = database.db->Get(rocksdb::ReadOptions(), handle, key, &value);
+        answers->push_back(number + " " + key + " " + (s.IsNotFound() ? "is not there" : value));
+        if (s.IsNotFound()) s = Status::OK();
+        break;
+      }
+      case 8:
+      case 9:
+        s = database.db->Delete(rocksdb::WriteOptions(), handle, key);
+        break;
+      case 10:
+      case 11:
+        s = database.db->Merge(rocksdb::WriteOptions(), handle, key, number);
+        break;
+      default:
+        s = database.db->Put(rocksdb::WriteOptions(), handle, key, number + std::string(random.Uniform(400), 'v'));
+        break;
+    }
+  }
+  const Status closed = database.Close();
+  return s.ok() ? closed : s;
+}
+
+int Metamorphic(const Arguments& arguments, const std::string& base) {
+  std::vector<std::string> first;
+  std::vector<std::string> engines = {"durable", "durable_trie"};
+  for (const test::Engine& engine : test::Engines()) engines.emplace_back(engine.name);
+  int code = 0;
+  std::string first_engine;
+  for (const std::string& engine : engines) {
+    std::vector<std::string> answers;
+    const Status s = AnswersOf(engine, base + "/" + engine, arguments.seed, arguments.operations, &answers);
+    std::error_code ignored;
+    fs::remove_all(base + "/" + engine, ignored);
+    std::string wrong = s.ok() ? "" : s.ToString();
+    if (first_engine.empty()) {
+      first = answers;
+      first_engine = engine;
+    }
+    for (size_t i = 0; i < std::max(first.size(), answers.size()) && wrong.empty(); ++i) {
+      const std::string a = i < first.size() ? first[i] : "nothing";
+      const std::string b = i < answers.size() ? answers[i] : "nothing";
+      if (a != b) wrong = "it answers " + b.substr(0, 200) + ", where " + first_engine + " answers " + a.substr(0, 200);
+    }
+    if (wrong.empty()) continue;
+    code = 1;
+    printf("FAILED %s: %s\n  cairn_stress --metamorphic --operations=%d --seed=%llu replays it\n", engine.c_str(),
+           wrong.c_str(), arguments.operations, static_cast<unsigned long long>(arguments.seed));
+  }
+  printf("%zu engines, %d operations, %zu answers each%s\n", engines.size(), arguments.operations, first.size(),
+         code == 0 ? ", all the same" : "");
+  return code;
+}
+
+bool Parse(int argc, char** argv, Arguments* arguments) {
+  for (int i = 1; i < argc; ++i) {
+    std::string name = argv[i];
+    std::string value;
+    const size_t equals = name.find('=');
+    if (equals != std::string::npos) {
+      value = name.substr(equals + 1);
+      name.resize(equals);
+    }
+    const auto number = [&] { return std::strtoull(value.c_str(), nullptr, 0); };
+    if (name == "--engine") {
+      arguments->engines.clear();
+      std::istringstream stream(value);
+      for (std::string part; std::getline(stream, part, ',');) arguments->engines.push_back(part);
+    } else if (name == "--cycles") {
+      arguments->cycles = number();
+    } else if (name == "--seconds") {
+      arguments->seconds = std::strtod(value.c_str(), nullptr);
+    } else if (name == "--seed") {
+      arguments->seed = value == "random" ? test::SeedFromEnvironment() : number();
+    } else if (name == "--operations") {
+      arguments->operations = static_cast<int>(number());
+    } else if (name == "--metamorphic") {
+      arguments->metamorphic = true;
+    } else if (name == "--lose") {
+      arguments->lose = true;
+    } else {
+      fprintf(stderr, "cairn_stress: what is %s? The head of cairn_stress.cc lists the flags.\n", argv[i]);
+      return false;
+    }
+  }
+  return true;
+}
+
+int Main(int argc, char** argv) {
+  if (argc == 7 && std::string(argv[1]) == "--worker") {
+    Shared* const shared = MapShared(std::string(argv[3]) + "/expected");
+    if (shared == nullptr) return 2;
+    return std::make_unique<Worker>(argv[2], argv[3], std::strtoull(argv[4], nullptr, 0),
+                                    std::strtoull(argv[5], nullptr, 0), std::strtod(argv[6], nullptr), shared)
+        ->Run();
+  }
+  if (argc == 5 && std::string(argv[1]) == "--judge") {
+    Shared* const shared = MapShared(std::string(argv[3]) + "/expected");
+    if (shared == nullptr) return 2;
+    const std::string wrong = Judge(argv[2], argv[3], static_cast<Way>(std::atoi(argv[4])), shared);
+    if (!wrong.empty()) shared->Fail(wrong);
+    return wrong.empty() ? 0 : 1;
+  }
+  Arguments arguments;
+  if (!Parse(argc, argv, &arguments)) return 2;
+  const char* const chosen = std::getenv("TEST_TMPDIR");
+  std::string base = chosen != nullptr && *chosen != '\0' ? chosen : "/dev/shm";
+  base += "/cairn_stress.XXXXXX";
+  if (mkdtemp(base.data()) == nullptr) {
+    fprintf(stderr, "cairn_stress: no folder at %s\n", base.c_str());
+    return 1;
+  }
+  printf("seed %llu\n", static_cast<unsigned long long>(arguments.seed));
+  const int code = arguments.metamorphic ? Metamorphic(arguments, base) : Driver(arguments, base).Run();
+  std::error_code ignored;
+  if (code == 0 || arguments.lose) {
+    fs::remove_all(base, ignored);
+  } else {
+    printf("files are in %s\n", base.c_str());
+  }
+  return code;
+}
+
+}  // namespace
+}  // namespace stress
+}  // namespace cairn
+
+int main(int argc, char** argv) { return cairn::stress::Main(argc, argv); }
