@@ -13,6 +13,8 @@ namespace {
 
 constexpr uint32_t kWhole = 1u << 16;
 constexpr size_t kMostPositions = 64;
+// Bytes of a key behind which it may go on from the key before.
+constexpr size_t kMostStates = 1024;
 // Bytes of a sampled key, behind where it leaves the one before, that are learnt.
 constexpr size_t kLearnt = 32;
 constexpr size_t kLeastLearnt = 64;
@@ -442,12 +444,20 @@ KeyBits KeyCode::Encode(const char* key, size_t size, char* buffer) const {
     memset(buffer + size, 0, kKeyBitsGuard);
     return {reinterpret_cast<const uint8_t*>(buffer), size};
   }
+  return EncodeFrom(0, {0, UINT64_MAX, 0, 0}, key, size, buffer, nullptr);
+}
+
+// From byte `from` on; what is written of those before lies in the buffer. Adds the states before each byte to
+// *states, unless null, but for the first.
+KeyBits KeyCode::EncodeFrom(size_t from, const CodedSoFar& state, const char* key, size_t size, char* buffer,
+                            std::vector<CodedSoFar>* states) const {
   const auto* bytes = reinterpret_cast<const uint8_t*>(key);
   auto* const out = reinterpret_cast<uint8_t*>(buffer);
-  uint8_t* at = out;
-  uint64_t low = 0, range = UINT64_MAX;
-  uint8_t last = 0, before = 0;
-  for (size_t i = 0; i < size; ++i) {
+  uint8_t* at = out + state.written;
+  uint64_t low = state.low, range = state.range;
+  uint32_t word = state.word;
+  uint8_t last = from > 0 ? bytes[from - 1] : 0, before = from > 1 ? bytes[from - 2] : 0;
+  for (size_t i = from; i < size; ++i) {
     const Context& context = contexts_[ContextAt(i, last, before)];
     const uint8_t byte = bytes[i];
     const Share share = ShareOf(context, byte);
@@ -457,22 +467,47 @@ KeyBits KeyCode::Encode(const char* key, size_t size, char* buffer) const {
     if (low < add) {
       for (uint8_t* carry = at - 1; ++*carry == 0; --carry) {
       }
+      ++word;
     }
     range = part * share.own;
     if (range >> 32 == 0) {
-      StoreBigEndian32(at, static_cast<uint32_t>(low >> 32));
+      word = static_cast<uint32_t>(low >> 32);
+      StoreBigEndian32(at, word);
       at += 4;
       low <<= 32;
       range <<= 32;
     }
     before = last;
     last = byte;
+    if (states != nullptr && i + 1 < kMostStates) {
+      states->push_back({low, range, static_cast<uint32_t>(at - out), word});
+    }
   }
   StoreBigEndian32(at, static_cast<uint32_t>(low >> 32));
   StoreBigEndian32(at + 4, static_cast<uint32_t>(low));
   at += 8;
   memset(at, 0, kKeyBitsGuard);
   return {out, static_cast<size_t>(at - out)};
+}
+
+KeyBits KeyCode::Encoder::Encode(const char* key, size_t size, size_t common, char* buffer) {
+  if (code_->plain()) return code_->Encode(key, size, buffer);
+  if (states_.empty()) states_.push_back({0, UINT64_MAX, 0, 0});
+  const size_t from = std::min({common, size, states_.size() - 1});
+  states_.resize(from + 1);
+  const CodedSoFar state = states_.back();
+  auto* const out = reinterpret_cast<uint8_t*>(buffer);
+  if (state.written > 0) {
+    memmove(out, before_, state.written);
+    // The bytes behind may have carried into those before, once at most, since all of a state's keys lie within its
+    // range.
+    if (static_cast<uint32_t>(BigEndian(out + state.written - 4) >> 32) != state.word) {
+      for (uint8_t* borrow = out + state.written - 1; (*borrow)-- == 0; --borrow) {
+      }
+    }
+  }
+  before_ = out;
+  return code_->EncodeFrom(from, state, key, size, buffer, &states_);
 }
 
 void KeyCode::Decode(const KeyBits& data, uint64_t bits, const char* near, size_t near_size, std::string* out) const {

@@ -32,6 +32,8 @@ constexpr size_t kKeyBitsGuard = 16;
 uint64_t CommonBits(const KeyBits& a, const KeyBits& b);
 
 class KeyCode {
+  struct CodedSoFar;
+
  public:
   // What a code is learnt from: keys' bytes from where they leave the key before on.
   struct Sample {
@@ -62,6 +64,21 @@ class KeyCode {
   size_t EncodedBytes(size_t size) const { return (plain() ? size : 3 * size + 16) + kKeyBitsGuard; }
   KeyBits Encode(const char* key, size_t size, char* buffer) const;
 
+  // Encodes keys in order, and what a key begins with as the key before does only once.
+  class Encoder {
+   public:
+    // `code` outlives this.
+    explicit Encoder(const KeyCode* code) : code_(code) {}
+    // As KeyCode::Encode. `common`: how many bytes this key has in common with the one before, whose bits are still
+    // where they were written, perhaps at the same place.
+    KeyBits Encode(const char* key, size_t size, size_t common, char* buffer);
+
+   private:
+    const KeyCode* code_;
+    const uint8_t* before_ = nullptr;
+    std::vector<CodedSoFar> states_;
+  };
+
   // Appends a key that is not above any whose bits are at or above the first `bits` bits of `data`, and as near to them
   // as whole bytes are. It is quick if it begins as `near` does.
   void Decode(const KeyBits& data, uint64_t bits, const char* near, size_t near_size, std::string* out) const;
@@ -80,6 +97,12 @@ class KeyCode {
   struct Share {
     uint32_t below, own;
   };
+  // The coder before some byte of a key.
+  struct CodedSoFar {
+    uint64_t low, range;
+    uint32_t written;  // bytes
+    uint32_t word;     // the last four of them
+  };
   // What follows a byte: the contexts of the two bytes, for some bytes before it.
   struct Parent {
     uint64_t set[4];
@@ -92,6 +115,8 @@ class KeyCode {
   void AddContext(const uint8_t* symbols, const uint8_t* weights, unsigned count, unsigned escape);
   bool AddContextFrom(const uint8_t** at, const uint8_t* end);
   bool AddParents(const uint8_t** at, const uint8_t* end);
+  KeyBits EncodeFrom(size_t from, const CodedSoFar& state, const char* key, size_t size, char* buffer,
+                     std::vector<CodedSoFar>* states) const;
   size_t ContextAt(size_t position, uint8_t last, uint8_t before) const {
     return kind_ == Kind::kPosition ? (position < positions_ ? position : positions_ - 1) : ContextOf(last, before);
   }

@@ -143,6 +143,42 @@ TEST(KeyCode, KeepsOrderAndComesBack) {
   }
 }
 
+TEST(KeyCode, KeysThatFollowEachOtherHaveTheBitsThatTheyHaveAlone) {
+  std::mt19937_64 random(Seed());
+  for (int kind = 0; kind < kKinds; ++kind) {
+    for (const KeyCode& code : Learnt(kind, &random)) {
+      std::set<std::string> keys;
+      for (int i = 0; i < 1000; ++i) {
+        keys.insert(Draw(kind, &random));
+        // Neighbours with long common prefixes, the smallest and the largest bytes among them, so that sums carry.
+        std::string near = *std::next(keys.begin(), static_cast<ptrdiff_t>(random() % std::min<size_t>(20, keys.size())));
+        near.resize(near.size() - random() % std::min<size_t>(4, near.size() + 1));
+        for (uint64_t n = random() % 6; n > 0; --n) near.push_back(static_cast<char>(random() % 2 == 0 ? 255 : random() % 3));
+        keys.insert(near);
+      }
+      KeyCode::Encoder encoder(&code);
+      std::string buffers[2], before;
+      int which = 0;
+      for (const std::string& key : keys) {
+        size_t common = 0;
+        while (common < std::min(before.size(), key.size()) && before[common] == key[common]) ++common;
+        // As a rule in another place, now and then over the key before.
+        if (random() % 4 != 0) which = 1 - which;
+        std::string& buffer = buffers[which];
+        if (buffer.size() < code.EncodedBytes(key.size())) {
+          encoder = KeyCode::Encoder(&code);
+          common = 0;
+          buffer.resize(2 * code.EncodedBytes(key.size()));
+        }
+        common -= random() % 8 == 0 ? random() % (common + 1) : 0;
+        const KeyBits bits = encoder.Encode(key.data(), key.size(), common, buffer.data());
+        ASSERT_EQ(Encoded(code, key), std::string(reinterpret_cast<const char*>(bits.data), bits.bytes)) << key;
+        before = key;
+      }
+    }
+  }
+}
+
 TEST(KeyCode, SurvivesItsBytesAndReadsOthersWithinBounds) {
   std::mt19937_64 random(Seed());
   for (int kind = 0; kind < kKinds; ++kind) {

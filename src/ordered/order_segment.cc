@@ -1,6 +1,7 @@
 #include "src/ordered/order_segment.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <utility>
@@ -180,8 +181,24 @@ uint64_t CommonWith(const KeyBits& key, size_t from, const uint8_t* bytes, size_
 size_t CommonBytes(const char* a, size_t a_size, const char* b, size_t b_size) {
   const size_t least = std::min(a_size, b_size);
   size_t at = 0;
+  for (; at + 8 <= least; at += 8) {
+    uint64_t x, y;
+    memcpy(&x, a + at, sizeof(x));
+    memcpy(&y, b + at, sizeof(y));
+    if (x != y) return at + static_cast<size_t>(__builtin_ctzll(x ^ y)) / 8;
+  }
   while (at < least && a[at] == b[at]) ++at;
   return at;
+}
+
+// 2^-i.
+double Half(int i) {
+  static const auto* const halves = [] {
+    auto* const made = new std::array<double, 65>();
+    for (int k = 0; k <= 64; ++k) (*made)[static_cast<size_t>(k)] = std::ldexp(1, -k);
+    return made;
+  }();
+  return (*halves)[static_cast<size_t>(i)];
 }
 
 class SegmentBuilder {
@@ -293,8 +310,12 @@ void SegmentBuilder::EncodeBatch(size_t begin, size_t end) {
   if (has_before) {
     before = {reinterpret_cast<const uint8_t*>(previous_.data()), previous_.size() - kKeyBitsGuard};
   }
+  KeyCode::Encoder encoder(&code_);
   for (size_t i = begin; i < end; ++i) {
-    const KeyBits key = code_.Encode(keys_.key(i) + shared_, keys_.bytes(i) - shared_, encoded_.data() + at);
+    const size_t same = i == begin ? 0
+                                   : CommonBytes(keys_.key(i - 1) + shared_, keys_.bytes(i - 1) - shared_,
+                                                 keys_.key(i) + shared_, keys_.bytes(i) - shared_);
+    const KeyBits key = encoder.Encode(keys_.key(i) + shared_, keys_.bytes(i) - shared_, same, encoded_.data() + at);
     const uint64_t common = has_before ? CommonBits(before, key) : 0;
     if (common == UINT64_MAX) continue;
     at += key.bytes + kKeyBitsGuard;
@@ -339,13 +360,13 @@ bool SegmentBuilder::PlanNumbers(size_t begin, size_t end, Plan* plan) const {
     if (width <= shift) {
       near += distances[width];
     } else {
-      far += std::ldexp(distances[width], -width);
+      far += distances[width] * Half(width);
     }
   }
   for (; shift >= 0; --shift) {
-    const double error = near + std::ldexp(far, shift) * std::sqrt(2);
+    const double error = near + far / Half(shift) * std::sqrt(2);
     near -= distances[shift];
-    far += std::ldexp(distances[shift], -shift);
+    far += distances[shift] * Half(shift);
     if (error > allowed && shift != 0) continue;
     const double numbers = static_cast<double>(range >> shift);
     const double low_bits = std::max(0.0, std::floor(std::log2(numbers / count)));
