@@ -151,9 +151,11 @@ TEST(KeyCode, KeysThatFollowEachOtherHaveTheBitsThatTheyHaveAlone) {
       for (int i = 0; i < 1000; ++i) {
         keys.insert(Draw(kind, &random));
         // Neighbours with long common prefixes, the smallest and the largest bytes among them, so that sums carry.
-        std::string near = *std::next(keys.begin(), static_cast<ptrdiff_t>(random() % std::min<size_t>(20, keys.size())));
+        std::string near =
+            *std::next(keys.begin(), static_cast<ptrdiff_t>(random() % std::min<size_t>(20, keys.size())));
         near.resize(near.size() - random() % std::min<size_t>(4, near.size() + 1));
-        for (uint64_t n = random() % 6; n > 0; --n) near.push_back(static_cast<char>(random() % 2 == 0 ? 255 : random() % 3));
+        for (uint64_t n = random() % 6; n > 0; --n)
+          near.push_back(static_cast<char>(random() % 2 == 0 ? 255 : random() % 3));
         keys.insert(near);
       }
       KeyCode::Encoder encoder(&code);

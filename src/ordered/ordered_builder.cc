@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "cache/cache_reservation_manager.h"
 #include "db/dbformat.h"
 #include "file/writable_file_writer.h"
 #include "rocksdb/iostats_context.h"
@@ -167,11 +168,28 @@ Status MakeTail(const std::string& tail, uint64_t tail_offset, const std::string
   return s;
 }
 
+// Keys between two looks at what the builder holds.
+constexpr size_t kChargeEvery = 1024;
+
+// Null if cache_usage_options do not want it.
+std::shared_ptr<rocksdb::CacheReservationManager> NewCharge(const rocksdb::BlockBasedTableOptions& table) {
+  constexpr auto kRole = rocksdb::CacheEntryRole::kFilterConstruction;
+  const auto& usage = table.cache_usage_options;
+  const auto found = usage.options_overrides.find(kRole);
+  const auto decision = found == usage.options_overrides.end() ? usage.options.charged : found->second.charged;
+  if (table.block_cache == nullptr || decision != rocksdb::CacheEntryRoleOptions::Decision::kEnabled) return nullptr;
+  return std::make_shared<rocksdb::CacheReservationManagerImpl<kRole>>(table.block_cache);
+}
+
 class OrderedTableBuilder : public rocksdb::TableBuilder {
  public:
-  OrderedTableBuilder(double bits_per_key, const rocksdb::TableBuilderOptions& options,
-                      rocksdb::WritableFileWriter* file)
-      : file_(file), write_options_(options.write_options), order_(std::make_shared<OrderInMaking>(bits_per_key)) {
+  // `charge`: null if what this holds is not charged.
+  OrderedTableBuilder(double bits_per_key, std::shared_ptr<rocksdb::CacheReservationManager> charge,
+                      const rocksdb::TableBuilderOptions& options, rocksdb::WritableFileWriter* file)
+      : file_(file),
+        write_options_(options.write_options),
+        order_(std::make_shared<OrderInMaking>(bits_per_key)),
+        charge_(std::move(charge)) {
     auto tail = std::make_unique<TailFile>(file);
     tail_ = tail.get();
     inner_file_ =
@@ -192,11 +210,13 @@ class OrderedTableBuilder : public rocksdb::TableBuilder {
     if (rocksdb::ExtractValueType(key) == rocksdb::kTypeRangeDeletion) return;
     const Slice user_key = rocksdb::ExtractUserKey(key);
     order_->builder.Add(user_key.data(), user_key.size());
+    if (charge_ != nullptr && ++uncharged_keys_ >= kChargeEvery) Charge();
   }
 
   Status Finish() override {
     Status s = inner_->Finish();
     if (!s.ok()) return s;
+    if (charge_ != nullptr) Charge();
     IOOptions io_options;
     s = SetStatus(rocksdb::WritableFileWriter::PrepareIOOptions(write_options_, io_options));
     if (s.ok()) s = SetStatus(inner_file_->Flush(io_options));
@@ -213,6 +233,7 @@ class OrderedTableBuilder : public rocksdb::TableBuilder {
     s = SetStatus(tail_->PassOn(io_options, kept));
     if (s.ok()) s = SetStatus(file_->Append(io_options, made));
     order_->bytes = {};
+    if (charge_ != nullptr) Charge();
     return s;
   }
 
@@ -241,9 +262,17 @@ class OrderedTableBuilder : public rocksdb::TableBuilder {
     return s;
   }
 
+  // As RocksDB's filters: a full cache with a strict limit keeps no table from being written.
+  void Charge() {
+    uncharged_keys_ = 0;
+    charge_->UpdateCacheReservation(order_->builder.memory() + order_->bytes.capacity()).PermitUncheckedError();
+  }
+
   rocksdb::WritableFileWriter* const file_;
   const rocksdb::WriteOptions write_options_;
   const std::shared_ptr<OrderInMaking> order_;
+  const std::shared_ptr<rocksdb::CacheReservationManager> charge_;
+  size_t uncharged_keys_ = 0;
   TailFile* tail_;  // inner_file_'s
   std::unique_ptr<rocksdb::WritableFileWriter> inner_file_;
   std::unique_ptr<rocksdb::TableBuilder> inner_;
@@ -255,10 +284,11 @@ class OrderedTableBuilder : public rocksdb::TableBuilder {
 }  // namespace
 
 rocksdb::TableBuilder* NewOrderedTableBuilder(
-    double bits_per_key, const rocksdb::TableBuilderOptions& options, rocksdb::WritableFileWriter* file,
+    double bits_per_key, const rocksdb::BlockBasedTableOptions& table, const rocksdb::TableBuilderOptions& options,
+    rocksdb::WritableFileWriter* file,
     const std::function<rocksdb::TableBuilder*(const rocksdb::TableBuilderOptions&, rocksdb::WritableFileWriter*)>&
         make) {
-  auto builder = std::make_unique<OrderedTableBuilder>(bits_per_key, options, file);
+  auto builder = std::make_unique<OrderedTableBuilder>(bits_per_key, NewCharge(table), options, file);
   const auto collectors = CollectorsOf(options);
   collectors->push_back(builder->NewCollector());
   rocksdb::TableBuilderOptions with_order(options);

@@ -7,13 +7,16 @@
 #include <functional>
 #include <memory>
 
+#include "rocksdb/table.h"
 #include "table/table_builder.h"
 
 namespace cairn {
 
-// `make` makes the block-based builder, which writes to the file that it is given.
+// `make` makes the block-based builder, which writes to the file that it is given. What the order filter in making holds
+// is charged to the table's block cache as cache_usage_options say of filters in construction.
 rocksdb::TableBuilder* NewOrderedTableBuilder(
-    double bits_per_key, const rocksdb::TableBuilderOptions& options, rocksdb::WritableFileWriter* file,
+    double bits_per_key, const rocksdb::BlockBasedTableOptions& table, const rocksdb::TableBuilderOptions& options,
+    rocksdb::WritableFileWriter* file,
     const std::function<rocksdb::TableBuilder*(const rocksdb::TableBuilderOptions&, rocksdb::WritableFileWriter*)>&
         make);
 

@@ -276,7 +276,8 @@ rocksdb::TableBuilder* OrderedTableFactory::NewTableBuilder(const rocksdb::Table
     return make(options, file);
   }
   const double extra = options.is_bottommost ? 0 : filter_.extra_order_bits;
-  return NewOrderedTableBuilder(filter_.order_bits + extra, options, file, make);
+  return NewOrderedTableBuilder(filter_.order_bits + extra, *GetOptions<rocksdb::BlockBasedTableOptions>(), options,
+                                file, make);
 }
 
 rocksdb::TableFactory* NewOrderedTableFactory(const rocksdb::BlockBasedTableOptions& table,
