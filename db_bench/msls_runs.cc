@@ -243,196 +243,264 @@ class Run {
   rocksdb::WriteOptions write_;
 };
 
-int Main(int argc, char** argv) {
-  Arguments arguments("msls_runs", "Measures the write amplification of RocksDB and compares it with the model.");
+// What was asked for.
+struct Settings {
   std::string path, pick = "kMinOverlappingRatio", engine = "leveled";
   uint64_t window = 32, keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20,
            warm = 0, requests = 0, seed = 1, device = 0;
   double zipf = 0, space = 0, shift_to = 0;
   int threads = 2, level0 = 4;
-  bool optimize = false, static_levels = false, unpaced = false, simulate = false, tune = false;
-  arguments.Text("db", &path, "DIR", "where the database is put; emptied first");
-  arguments.Choice("engine", &engine, {"leveled", "trie"}, "what is run");
-  arguments.Count("keys", &keys, "distinct keys", 2, 2000000000);
-  arguments.Count("value-bytes", &value, "bytes of a value; keys have 16", 1, 65536);
-  arguments.Number("zipf", &zipf, "skew of the popularity; 0: uniform", 0, 8);
-  arguments.Choice("compaction-pri", &pick,
-                   {"kByCompensatedSize", "kOldestLargestSeqFirst", "kOldestSmallestSeqFirst", "kMinOverlappingRatio",
-                    "kRoundRobin"},
-                   "leveled: which file is compacted next");
-  arguments.Switch("static-levels", &static_levels, "leveled: without level_compaction_dynamic_level_bytes");
-  arguments.Switch("optimize", &optimize, "leveled: with the level sizes that the optimizer finds");
-  arguments.Number("max-space", &space, "with --optimize: bytes kept for each live byte; 0: no limit", 0, 1e6);
-  arguments.Switch("unpaced", &unpaced, "do not wait for compactions after each memtable");
-  arguments.Bytes("write-rate", &device, "bytes per second that flushes and compactions may write, as a slow device");
-  arguments.Number("shift-to", &shift_to, "as many requests again with this skew of the popularity", 0, 8);
-  arguments.Switch("tune", &tune, "leveled: with the tuner, which may change level sizes; implies --static-levels");
-  arguments.Count("window", &window, "with --tune: flushes between two looks of the tuner", 1);
-  arguments.Switch("simulate", &simulate, "play the same store in the simulator as well");
-  arguments.Bytes("write-buffer", &write_buffer, "write_buffer_size", 65536);
-  arguments.Bytes("level-base", &base, "max_bytes_for_level_base", 65536);
-  arguments.Bytes("file-size", &file, "target_file_size_base", 65536);
-  arguments.Integer("level0-trigger", &level0, "level0_file_num_compaction_trigger", 1, 1000);
-  arguments.Integer("threads", &threads, "background threads", 1, 64);
-  arguments.Count("warm", &warm, "requests before counting (default: as many as keys)");
-  arguments.Count("requests", &requests, "requests that are counted (default: three times the keys)", 1);
-  arguments.Count("seed", &seed, "of the requests");
-  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
-  if (path.empty()) return arguments.UsageError("--db says where the database is put; it must be given");
-  if (!arguments.Given("warm")) warm = keys;
-  if (!arguments.Given("requests")) requests = 3 * keys;
-  const bool trie = engine == "trie";
-  if (tune && (trie || unpaced)) return arguments.UsageError("--tune is for the leveled engine, without --unpaced");
+  bool optimize = false, static_levels = false, unpaced = false, simulate = false, tune = false, shifts = false;
 
-  Popularity popularity;
-  msls::Status s = Popularity::Zipf(static_cast<double>(keys), zipf, &popularity);
-  if (!s.ok()) return arguments.UsageError(s.message());
-  StoreShape store = StoreShape::Default(trie ? msls::Design::kTrie : msls::Design::kRocksDB);
-  store.log = false;
-  // First guesses, for the optimizer; the model is told what was measured.
-  store.item_bytes = static_cast<double>(kKeyBytes + value);
-  store.write_buffer_bytes = static_cast<double>(write_buffer) * store.item_bytes / (store.item_bytes + 48);
-  store.level0_trigger = level0;
-  store.file_bytes = static_cast<double>(file);
-  store.level_base_bytes = static_cast<double>(base);
-  store.dynamic_level_bytes = !static_levels && !tune;
-  s = msls::FilePickFromName(pick, &store.pick);
-  if (s.ok() && optimize && !trie) {
-    msls::Optimum optimum;
-    msls::OptimizeOptions limits;
-    limits.max_space_amplification = space;
-    s = Optimize(store, popularity, limits, &optimum);
-    if (s.ok()) store = optimum.store;
+  bool trie() const { return engine == "trie"; }
+};
+
+// False after a message, with the exit code in `arguments`.
+bool ParseSettings(int argc, char** argv, Arguments* arguments, Settings* settings) {
+  arguments->Text("db", &settings->path, "DIR", "where the database is put; emptied first");
+  arguments->Choice("engine", &settings->engine, {"leveled", "trie"}, "what is run");
+  arguments->Count("keys", &settings->keys, "distinct keys", 2, 2000000000);
+  arguments->Count("value-bytes", &settings->value, "bytes of a value; keys have 16", 1, 65536);
+  arguments->Number("zipf", &settings->zipf, "skew of the popularity; 0: uniform", 0, 8);
+  arguments->Choice("compaction-pri", &settings->pick,
+                    {"kByCompensatedSize", "kOldestLargestSeqFirst", "kOldestSmallestSeqFirst", "kMinOverlappingRatio",
+                     "kRoundRobin"},
+                    "leveled: which file is compacted next");
+  arguments->Switch("static-levels", &settings->static_levels, "leveled: without level_compaction_dynamic_level_bytes");
+  arguments->Switch("optimize", &settings->optimize, "leveled: with the level sizes that the optimizer finds");
+  arguments->Number("max-space", &settings->space, "with --optimize: bytes kept for each live byte; 0: no limit", 0,
+                    1e6);
+  arguments->Switch("unpaced", &settings->unpaced, "do not wait for compactions after each memtable");
+  arguments->Bytes("write-rate", &settings->device,
+                   "bytes per second that flushes and compactions may write, as a slow device");
+  arguments->Number("shift-to", &settings->shift_to, "as many requests again with this skew of the popularity", 0, 8);
+  arguments->Switch("tune", &settings->tune,
+                    "leveled: with the tuner, which may change level sizes; implies --static-levels");
+  arguments->Count("window", &settings->window, "with --tune: flushes between two looks of the tuner", 1);
+  arguments->Switch("simulate", &settings->simulate, "play the same store in the simulator as well");
+  arguments->Bytes("write-buffer", &settings->write_buffer, "write_buffer_size", 65536);
+  arguments->Bytes("level-base", &settings->base, "max_bytes_for_level_base", 65536);
+  arguments->Bytes("file-size", &settings->file, "target_file_size_base", 65536);
+  arguments->Integer("level0-trigger", &settings->level0, "level0_file_num_compaction_trigger", 1, 1000);
+  arguments->Integer("threads", &settings->threads, "background threads", 1, 64);
+  arguments->Count("warm", &settings->warm, "requests before counting (default: as many as keys)");
+  arguments->Count("requests", &settings->requests, "requests that are counted (default: three times the keys)", 1);
+  arguments->Count("seed", &settings->seed, "of the requests");
+  if (!arguments->Parse(argc, argv)) return false;
+  settings->shifts = arguments->Given("shift-to");
+  if (!arguments->Given("warm")) settings->warm = settings->keys;
+  if (!arguments->Given("requests")) settings->requests = 3 * settings->keys;
+  return true;
+}
+
+// What the optimizer and RocksDB's options begin with; the model is told what was measured.
+msls::Status FirstShape(const Settings& settings, const Popularity& popularity, StoreShape* store) {
+  *store = StoreShape::Default(settings.trie() ? msls::Design::kTrie : msls::Design::kRocksDB);
+  store->log = false;
+  store->item_bytes = static_cast<double>(kKeyBytes + settings.value);
+  store->write_buffer_bytes = static_cast<double>(settings.write_buffer) * store->item_bytes / (store->item_bytes + 48);
+  store->level0_trigger = settings.level0;
+  store->file_bytes = static_cast<double>(settings.file);
+  store->level_base_bytes = static_cast<double>(settings.base);
+  store->dynamic_level_bytes = !settings.static_levels && !settings.tune;
+  msls::Status s = msls::FilePickFromName(settings.pick, &store->pick);
+  if (!s.ok() || !settings.optimize || settings.trie()) return s;
+  msls::Optimum optimum;
+  msls::OptimizeOptions limits;
+  limits.max_space_amplification = settings.space;
+  s = Optimize(*store, popularity, limits, &optimum);
+  if (s.ok()) *store = optimum.store;
+  return s;
+}
+
+rocksdb::Status OptionsOf(const Settings& settings, const StoreShape& store, const Popularity& popularity,
+                          std::shared_ptr<Counter> counter, rocksdb::Options* options) {
+  options->create_if_missing = true;
+  options->compression = rocksdb::kNoCompression;
+  options->max_background_jobs = settings.threads;
+  options->statistics = rocksdb::CreateDBStatistics();
+  options->write_buffer_size = settings.write_buffer;
+  if (settings.device != 0) {
+    options->rate_limiter.reset(rocksdb::NewGenericRateLimiter(static_cast<int64_t>(settings.device)));
   }
-  if (!s.ok()) return arguments.UsageError(s.message());
+  options->listeners.push_back(std::move(counter));
+  if (settings.trie()) return UseTrie(options, TrieOptions());
+  std::vector<std::pair<std::string, std::string>> named;
+  const msls::Status s = RocksDBOptions(store, popularity, &named);
+  if (!s.ok()) return rocksdb::Status::InvalidArgument(s.message());
+  std::unordered_map<std::string, std::string> map(named.begin(), named.end());
+  map.erase("write_buffer_size");
+  rocksdb::ColumnFamilyOptions family(*options);
+  const rocksdb::Status status =
+      rocksdb::GetColumnFamilyOptionsFromMap(rocksdb::ConfigOptions(), *options, map, &family);
+  *options = rocksdb::Options(*options, family);
+  if (!settings.tune || !status.ok()) return status;
+  TunerOptions tuner;
+  tuner.advisory = false;
+  tuner.window_flushes = settings.window;
+  tuner.min_seconds_between_changes = 0;
+  return UseTuner(options, tuner);
+}
 
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.compression = rocksdb::kNoCompression;
-  options.max_background_jobs = threads;
-  options.statistics = rocksdb::CreateDBStatistics();
-  options.write_buffer_size = write_buffer;
-  if (device != 0) options.rate_limiter.reset(rocksdb::NewGenericRateLimiter(static_cast<int64_t>(device)));
-  auto counter = std::make_shared<Counter>();
-  options.listeners.push_back(counter);
+// What a run wrote and took.
+struct Measured {
+  Cost before, after;
+  Bytes steps_before, steps_after;  // compacted, by step
+  uint64_t requests = 0;
+  double load_seconds = 0, settled_seconds = 0;
+  uint64_t shifted_requests = 0;
+  double shifted_bytes = 0;
+  nlohmann::ordered_json looks;  // of the tuner
+
+  double FlushBytes() const { return static_cast<double>(after.counters.flush_bytes - before.counters.flush_bytes); }
+  double CompactionBytes() const {
+    return static_cast<double>(after.counters.compaction_bytes - before.counters.compaction_bytes);
+  }
+};
+
+rocksdb::Status Measure(const Settings& settings, const Popularity& popularity, const Popularity& shifted_to,
+                        rocksdb::DB* db, const rocksdb::Statistics& statistics, Counter* counter, Measured* measured) {
+  Run run(db, settings.value, settings.unpaced ? nullptr : counter, settings.trie());
+  if (settings.tune) run.Watch();
+  const auto spent = [&] { return Cost{counter->work(), bench::ReadWriteCounters(statistics), bench::ReadCpu()}; };
+  const auto steps = [&] { return settings.trie() ? TrieBytes(db) : counter->compacted(); };
   rocksdb::Status status;
-  const TrieOptions shape;
-  if (trie) {
-    status = UseTrie(&options, shape);
-  } else {
-    std::vector<std::pair<std::string, std::string>> named;
-    s = RocksDBOptions(store, popularity, &named);
-    if (!s.ok()) return Fail(s.message());
-    std::unordered_map<std::string, std::string> map(named.begin(), named.end());
-    map.erase("write_buffer_size");
-    rocksdb::ColumnFamilyOptions family(options);
-    status = rocksdb::GetColumnFamilyOptionsFromMap(rocksdb::ConfigOptions(), options, map, &family);
-    options = rocksdb::Options(options, family);
-  }
-  if (tune && status.ok()) {
-    TunerOptions tuner;
-    tuner.advisory = false;
-    tuner.window_flushes = window;
-    tuner.min_seconds_between_changes = 0;
-    status = UseTuner(&options, tuner);
-  }
-  rocksdb::DB* raw = nullptr;
-  if (status.ok()) status = rocksdb::DestroyDB(path, options);
-  if (status.ok()) status = Open(options, path, &raw);
-  if (!status.ok()) return Fail(path + ": " + status.ToString());
-  std::unique_ptr<rocksdb::DB> db(raw);
-
-  Run run(db.get(), value, unpaced ? nullptr : counter.get(), trie);
-  if (tune) run.Watch();
-  msls::Workload workload(popularity, seed);
-  for (uint64_t i = 0; i < keys && status.ok(); i++) status = run.Put(workload.Load(i));
+  msls::Workload workload(popularity, settings.seed);
+  for (uint64_t i = 0; i < settings.keys && status.ok(); i++) status = run.Put(workload.Load(i));
   uint64_t done = 0;
-  if (status.ok()) status = run.Requests(&workload, warm, &done);
+  if (status.ok()) status = run.Requests(&workload, settings.warm, &done);
   if (status.ok()) status = run.Settle();
-  auto spent = [&] { return Cost{counter->work(), bench::ReadWriteCounters(*options.statistics), bench::ReadCpu()}; };
-  const Cost cost_before = spent();
-  auto compacted_by_step = [&] { return trie ? TrieBytes(db.get()) : counter->compacted(); };
-  const Bytes steps = compacted_by_step();
+  measured->before = spent();
+  measured->steps_before = steps();
   const double start = Seconds();
-  if (status.ok()) status = run.Requests(&workload, requests, &requests);
-  const double load_seconds = Seconds() - start;
+  if (status.ok()) status = run.Requests(&workload, settings.requests, &measured->requests);
+  measured->load_seconds = Seconds() - start;
   if (status.ok()) status = run.Settle();
-  const double seconds = Seconds() - start;
-  if (!status.ok()) return Fail(status.ToString());
-  const Cost cost_after = spent();
-  const bench::WriteCounters &before = cost_before.counters, &after = cost_after.counters;
-  const double flush_bytes = static_cast<double>(after.flush_bytes - before.flush_bytes);
-  const double compaction_bytes = static_cast<double>(after.compaction_bytes - before.compaction_bytes);
-
-  uint64_t shifted = requests;
-  Popularity popularity_after;
-  if (arguments.Given("shift-to") && status.ok()) {
-    s = Popularity::Zipf(static_cast<double>(keys), shift_to, &popularity_after);
-    if (!s.ok()) return Fail(s.message());
-    msls::Workload workload_after(popularity_after, seed);
-    status = run.Requests(&workload_after, requests, &shifted);
+  measured->settled_seconds = Seconds() - start;
+  measured->after = spent();
+  measured->steps_after = steps();
+  if (status.ok() && settings.shifts) {
+    msls::Workload workload_after(shifted_to, settings.seed);
+    status = run.Requests(&workload_after, measured->requests, &measured->shifted_requests);
+    const bench::WriteCounters end = bench::ReadWriteCounters(statistics);
+    const bench::WriteCounters& begin = measured->after.counters;
+    measured->shifted_bytes =
+        static_cast<double>(end.flush_bytes + end.compaction_bytes - begin.flush_bytes - begin.compaction_bytes);
   }
-  const bench::WriteCounters end = bench::ReadWriteCounters(*options.statistics);
-  const double shifted_bytes =
-      static_cast<double>(end.flush_bytes + end.compaction_bytes - after.flush_bytes - after.compaction_bytes);
+  if (settings.tune) measured->looks = run.looks();
+  return status;
+}
 
+// The shape of what lies in the database now, and how many items that are.
+rocksdb::Status MeasureShape(const Settings& settings, const Counter& counter, rocksdb::DB* db, StoreShape* store,
+                             double* entries) {
   rocksdb::TablePropertiesCollection tables;
-  status = db->GetPropertiesOfAllTables(&tables);
+  const rocksdb::Status status = db->GetPropertiesOfAllTables(&tables);
   rocksdb::ColumnFamilyMetaData metadata;
   db->GetColumnFamilyMetaData(&metadata);
-  double entries = 0;
-  for (const auto& table : tables) entries += static_cast<double>(table.second->num_entries);
-  if (!status.ok() || entries == 0) return Fail("The tables cannot be read: " + status.ToString());
-  store.item_bytes = static_cast<double>(metadata.size) / entries;
-  store.write_buffer_bytes = std::max(1.0, counter->EntriesPerFlush()) * store.item_bytes;
-  if (trie) SetTrieShape(shape, static_cast<double>(kKeyBytes + value), store.item_bytes, &store);
-  Report model;
-  s = Model(store, popularity, &model);
-  if (!s.ok()) return Fail(s.message());
+  *entries = 0;
+  for (const auto& table : tables) *entries += static_cast<double>(table.second->num_entries);
+  if (!status.ok()) return status;
+  if (*entries == 0) return rocksdb::Status::NotFound("no table has an item");
+  store->item_bytes = static_cast<double>(metadata.size) / *entries;
+  store->write_buffer_bytes = std::max(1.0, counter.EntriesPerFlush()) * store->item_bytes;
+  if (settings.trie()) {
+    SetTrieShape(TrieOptions(), static_cast<double>(kKeyBytes + settings.value), store->item_bytes, store);
+  }
+  return status;
+}
 
-  const double ingested = static_cast<double>(requests) * store.item_bytes;
-  const double measured = (flush_bytes + compaction_bytes) / ingested;
-  nlohmann::ordered_json json;
-  json["engine"] = engine;
-  json["keys"] = keys;
+msls::Status AddSimulation(const Settings& settings, const StoreShape& store, const Popularity& popularity,
+                           uint64_t requests, nlohmann::ordered_json* json) {
+  Report simulation;
+  msls::SimulationOptions play;
+  play.seed = settings.seed;
+  play.warm_requests = static_cast<double>(settings.warm);
+  play.requests = std::max(static_cast<double>(requests), 200 * store.write_buffer_bytes / store.item_bytes);
+  const msls::Status s = Simulate(store, popularity, play, &simulation);
+  if (!s.ok()) return s;
+  (*json)["simulation"] = simulation.write_amplification;
+  (*json)["simulation_space"] = simulation.space_amplification;
+  (*json)["simulation_steps"] = Steps(simulation);
+  return s;
+}
+
+msls::Status ToJson(const Settings& settings, const StoreShape& store, const Popularity& popularity,
+                    const Popularity& shifted_to, const Counter& counter, const Measured& measured, double entries,
+                    nlohmann::ordered_json* to) {
+  Report model;
+  msls::Status s = Model(store, popularity, &model);
+  if (!s.ok()) return s;
+  const auto requests = static_cast<double>(measured.requests);
+  const double ingested = requests * store.item_bytes;
+  const double written = (measured.FlushBytes() + measured.CompactionBytes()) / ingested;
+  nlohmann::ordered_json& json = *to;
+  json["engine"] = settings.engine;
+  json["keys"] = settings.keys;
   json["popularity"] = popularity.name();
-  json["compaction_pri"] = trie ? "" : pick;
-  json["optimized"] = optimize;
+  json["compaction_pri"] = settings.trie() ? "" : settings.pick;
+  json["optimized"] = settings.optimize;
   json["item_bytes_on_disk"] = store.item_bytes;
-  json["items_per_flush"] = counter->EntriesPerFlush();
+  json["items_per_flush"] = counter.EntriesPerFlush();
   json["level_targets"] = store.level_bytes;
-  json["measured"] = measured;
-  json["measured_flush"] = flush_bytes / ingested;
+  json["measured"] = written;
+  json["measured_flush"] = measured.FlushBytes() / ingested;
   json["model"] = model.write_amplification;
-  json["error_percent"] = 100 * (model.write_amplification / measured - 1);
-  json["measured_space"] = entries / static_cast<double>(keys);
+  json["error_percent"] = 100 * (model.write_amplification / written - 1);
+  json["measured_space"] = entries / static_cast<double>(settings.keys);
   json["model_space"] = model.space_amplification;
-  json["measured_steps"] = Steps(steps, compacted_by_step(), ingested);
+  json["measured_steps"] = Steps(measured.steps_before, measured.steps_after, ingested);
   json["model_steps"] = Steps(model);
-  if (simulate) {
-    Report simulation;
-    msls::SimulationOptions play;
-    play.seed = seed;
-    play.warm_requests = static_cast<double>(warm);
-    play.requests = std::max(static_cast<double>(requests), 200 * store.write_buffer_bytes / store.item_bytes);
-    s = Simulate(store, popularity, play, &simulation);
-    if (!s.ok()) return Fail(s.message());
-    json["simulation"] = simulation.write_amplification;
-    json["simulation_space"] = simulation.space_amplification;
-    json["simulation_steps"] = Steps(simulation);
+  if (settings.simulate) s = AddSimulation(settings, store, popularity, measured.requests, to);
+  if (settings.shifts) {
+    json["shifted_to"] = shifted_to.name();
+    json["measured_after_shift"] =
+        measured.shifted_bytes / (static_cast<double>(measured.shifted_requests) * store.item_bytes);
   }
-  if (arguments.Given("shift-to")) {
-    json["shifted_to"] = popularity_after.name();
-    json["measured_after_shift"] = shifted_bytes / (static_cast<double>(shifted) * store.item_bytes);
+  if (settings.tune) json["looks"] = measured.looks;
+  json["cost"] = Spent(measured.before, measured.after, measured.requests);
+  json["puts_per_second"] = requests / measured.load_seconds;
+  json["puts_per_second_settled"] = requests / measured.settled_seconds;  // until nothing is left to compact
+  json["seconds"] = measured.settled_seconds;
+  return s;
+}
+
+int Main(int argc, char** argv) {
+  Arguments arguments("msls_runs", "Measures the write amplification of RocksDB and compares it with the model.");
+  Settings settings;
+  if (!ParseSettings(argc, argv, &arguments, &settings)) return arguments.exit_code();
+  if (settings.path.empty()) return arguments.UsageError("--db says where the database is put; it must be given");
+  if (settings.tune && (settings.trie() || settings.unpaced)) {
+    return arguments.UsageError("--tune is for the leveled engine, without --unpaced");
   }
-  if (tune) json["looks"] = run.looks();
-  json["cost"] = Spent(cost_before, cost_after, requests);
-  json["puts_per_second"] = static_cast<double>(requests) / load_seconds;
-  json["puts_per_second_settled"] = static_cast<double>(requests) / seconds;  // until nothing is left to compact
-  json["seconds"] = seconds;
+  Popularity popularity, shifted_to;
+  StoreShape store;
+  const auto keys = static_cast<double>(settings.keys);
+  msls::Status s = Popularity::Zipf(keys, settings.zipf, &popularity);
+  if (s.ok()) s = Popularity::Zipf(keys, settings.shift_to, &shifted_to);
+  if (s.ok()) s = FirstShape(settings, popularity, &store);
+  if (!s.ok()) return arguments.UsageError(s.message());
+
+  const auto counter = std::make_shared<Counter>();
+  rocksdb::Options options;
+  rocksdb::Status status = OptionsOf(settings, store, popularity, counter, &options);
+  rocksdb::DB* raw = nullptr;
+  if (status.ok()) status = rocksdb::DestroyDB(settings.path, options);
+  if (status.ok()) status = Open(options, settings.path, &raw);
+  if (!status.ok()) return Fail(settings.path + ": " + status.ToString());
+  std::unique_ptr<rocksdb::DB> db(raw);
+
+  Measured measured;
+  double entries = 0;
+  status = Measure(settings, popularity, shifted_to, db.get(), *options.statistics, counter.get(), &measured);
+  if (status.ok()) status = MeasureShape(settings, *counter, db.get(), &store, &entries);
+  if (!status.ok()) return Fail(status.ToString());
+  nlohmann::ordered_json json;
+  s = ToJson(settings, store, popularity, shifted_to, *counter, measured, entries, &json);
+  if (!s.ok()) return Fail(s.message());
   printf("%s\n", json.dump().c_str());
   db.reset();
-  status = rocksdb::DestroyDB(path, options);
+  status = rocksdb::DestroyDB(settings.path, options);
   return status.ok() ? kExitOk : Fail(status.ToString());
 }
 
