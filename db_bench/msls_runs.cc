@@ -350,7 +350,7 @@ struct Measured {
   double load_seconds = 0, settled_seconds = 0;
   uint64_t shifted_requests = 0;
   double shifted_bytes = 0;
-  nlohmann::ordered_json looks;  // of the tuner
+  std::unique_ptr<nlohmann::ordered_json> looks;  // of the tuner
 
   double FlushBytes() const { return static_cast<double>(after.counters.flush_bytes - before.counters.flush_bytes); }
   double CompactionBytes() const {
@@ -387,7 +387,7 @@ rocksdb::Status Measure(const Settings& settings, const Popularity& popularity, 
     measured->shifted_bytes =
         static_cast<double>(end.flush_bytes + end.compaction_bytes - begin.flush_bytes - begin.compaction_bytes);
   }
-  if (settings.tune) measured->looks = run.looks();
+  if (settings.tune) measured->looks = std::make_unique<nlohmann::ordered_json>(run.looks());
   return status;
 }
 
@@ -457,7 +457,7 @@ msls::Status ToJson(const Settings& settings, const StoreShape& store, const Pop
     json["measured_after_shift"] =
         measured.shifted_bytes / (static_cast<double>(measured.shifted_requests) * store.item_bytes);
   }
-  if (settings.tune) json["looks"] = measured.looks;
+  if (settings.tune) json["looks"] = *measured.looks;
   json["cost"] = Spent(measured.before, measured.after, measured.requests);
   json["puts_per_second"] = requests / measured.load_seconds;
   json["puts_per_second_settled"] = requests / measured.settled_seconds;  // until nothing is left to compact

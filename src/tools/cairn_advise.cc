@@ -118,6 +118,91 @@ std::string Mega(double bytes) {
   return text;
 }
 
+// What was found and what is advised.
+struct Advice {
+  Found found;
+  StoreShape store;
+  Popularity popularity;
+  std::string popularity_source;  // given, level 0 or assumed
+  msls::Optimum optimum;
+  std::vector<std::pair<std::string, std::string>> options;  // RocksDB's, of the advised shape; a trie has none
+  double seconds = 0;
+};
+
+msls::Status Advise(msls::OptimizeOptions limits, Advice* advice) {
+  const auto start = std::chrono::steady_clock::now();
+  msls::Status s;
+  if (limits.max_space_amplification == 0) {
+    // Unless told otherwise, the advice does not trade away much space.
+    msls::Report now;
+    s = Model(advice->store, advice->popularity, &now);
+    limits.max_space_amplification = std::max(1.25, now.space_amplification);
+  }
+  if (s.ok()) s = Optimize(advice->store, advice->popularity, limits, &advice->optimum);
+  if (s.ok()) (void)RocksDBOptions(advice->optimum.store, advice->popularity, &advice->options);
+  advice->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return s;
+}
+
+void PrintJson(const Advice& advice) {
+  const msls::Optimum& optimum = advice.optimum;
+  const double item_bytes = advice.store.item_bytes;
+  nlohmann::ordered_json out;
+  out["design"] = msls::DesignName(advice.store.design);
+  out["keys"] = std::llround(advice.found.keys);
+  out["item_bytes"] = item_bytes;
+  out["items_per_flush"] = advice.store.write_buffer_bytes / item_bytes;
+  out["level_bytes"] = advice.found.level_bytes;
+  out["popularity"] = advice.popularity.name();
+  out["popularity_source"] = advice.popularity_source;
+  out["write_amplification"] = optimum.before.write_amplification;
+  out["advised_write_amplification"] = optimum.after.write_amplification;
+  out["space_amplification"] = optimum.before.space_amplification;
+  out["advised_space_amplification"] = optimum.after.space_amplification;
+  out["breakdown"] = nlohmann::ordered_json::array();
+  for (const msls::WriteCost& step : optimum.before.breakdown) {
+    out["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
+  }
+  for (double items : optimum.before.level_items) out["level_sizes"].push_back(std::llround(items * item_bytes));
+  for (double items : optimum.after.level_items) out["advised_level_sizes"].push_back(std::llround(items * item_bytes));
+  out["seconds"] = advice.seconds;
+  out["options"] = nlohmann::ordered_json::object();
+  for (const auto& option : advice.options) out["options"][option.first] = option.second;
+  printf("%s\n", out.dump(2).c_str());
+}
+
+void PrintText(const std::string& path, const Advice& advice) {
+  const msls::Optimum& optimum = advice.optimum;
+  const Found& found = advice.found;
+  const StoreShape& store = advice.store;
+  const std::string& source = advice.popularity_source;
+  printf("%s, %s: about %.0f keys of %.0f B in tables, %.0f to a flush, popularity %s (%s)\n", path.c_str(),
+         msls::DesignName(store.design), found.keys, store.item_bytes, store.write_buffer_bytes / store.item_bytes,
+         advice.popularity.name().c_str(), source == "level 0" ? "by the tables of level 0" : source.c_str());
+  for (size_t l = 0; l < found.level_bytes.size(); l++) {
+    if (found.level_bytes[l] > 0) printf("  level %zu holds %s\n", l + 1, Mega(found.level_bytes[l]).c_str());
+  }
+  printf(
+      "In the steady state it writes %.2f bytes for each byte put in, the log included, and keeps %.2f for each live "
+      "byte.\n",
+      optimum.before.write_amplification, optimum.before.space_amplification);
+  const double gain = 1 - optimum.after.write_amplification / optimum.before.write_amplification;
+  if (gain < 0.01) {
+    printf("No other shape within the limits writes 1 %% less. Leave it as it is.\n");
+    return;
+  }
+  printf("This would write %.2f (%.1f %% less) and keep %.2f:\n", optimum.after.write_amplification, 100 * gain,
+         optimum.after.space_amplification);
+  if (store.design == Design::kTrie) {
+    const double space_bound = msls::SpaceBoundInItems(optimum.store.space_bound, found.table_bytes, found.raw_bytes);
+    printf("  %s\n", TrieShapeText(optimum.store, space_bound).c_str());
+  }
+  for (const auto& option : advice.options) {
+    if (option.first != "write_buffer_size" && option.first != "num_levels")
+      printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
+  }
+}
+
 int RunAdvise(int argc, char** argv) {
   Arguments arguments(
       "advise",
@@ -148,92 +233,32 @@ int RunAdvise(int argc, char** argv) {
   if (!opened.ok()) return fail(opened.ToString());
   rocksdb::ColumnFamilyHandle* family = database->Find(family_name);
   if (family == nullptr) return fail("There is no column family \"" + family_name + "\".");
-  Found found;
+  Advice advice;
+  Found& found = advice.found;
   const rocksdb::Status looked = Look(database->db(), family, &found);
   if (!looked.ok()) return fail(looked.ToString());
   if (found.entries < 1 || found.keys < 2) return fail("It holds no tables yet; there is nothing to go by.");
-  StoreShape store;
-  const std::string unknown = Describe(database->db()->GetOptions(family), found, &store);
+  const std::string unknown = Describe(database->db()->GetOptions(family), found, &advice.store);
   if (!unknown.empty()) return fail("There is no model for it: " + unknown + ".");
 
-  const auto start = std::chrono::steady_clock::now();
-  Popularity popularity;
-  std::string source = "given";
+  advice.popularity_source = "given";
   if (histogram.empty() && !arguments.Given("zipf")) {
     // Other column families take sequence numbers, too, and would make keys look popular.
     const bool seen = found.level0_tables > 0 && database->families().size() == 1;
-    source = seen ? "level 0" : "assumed";
+    advice.popularity_source = seen ? "level 0" : "assumed";
     if (seen) {
       zipf =
           EstimateSkew(found.keys, found.level0_writes / found.level0_tables, found.level0_keys / found.level0_tables);
     }
   }
-  msls::Status s = histogram.empty() ? Popularity::Zipf(found.keys, zipf, &popularity)
-                                     : Popularity::HistogramFromFile(histogram, &popularity);
-  msls::Optimum optimum;
-  if (s.ok() && limits.max_space_amplification == 0) {
-    // Unless told otherwise, the advice does not trade away much space.
-    msls::Report now;
-    s = Model(store, popularity, &now);
-    limits.max_space_amplification = std::max(1.25, now.space_amplification);
-  }
-  if (s.ok()) s = Optimize(store, popularity, limits, &optimum);
+  msls::Status s = histogram.empty() ? Popularity::Zipf(found.keys, zipf, &advice.popularity)
+                                     : Popularity::HistogramFromFile(histogram, &advice.popularity);
+  if (s.ok()) s = Advise(limits, &advice);
   if (!s.ok()) return fail(s.message());
-  std::vector<std::pair<std::string, std::string>> options;
-  (void)RocksDBOptions(optimum.store, popularity, &options);  // a trie has none
-  const double gain = 1 - optimum.after.write_amplification / optimum.before.write_amplification;
-
   if (json) {
-    nlohmann::ordered_json out;
-    out["design"] = msls::DesignName(store.design);
-    out["keys"] = std::llround(found.keys);
-    out["item_bytes"] = store.item_bytes;
-    out["items_per_flush"] = store.write_buffer_bytes / store.item_bytes;
-    out["level_bytes"] = found.level_bytes;
-    out["popularity"] = popularity.name();
-    out["popularity_source"] = source;
-    out["write_amplification"] = optimum.before.write_amplification;
-    out["advised_write_amplification"] = optimum.after.write_amplification;
-    out["space_amplification"] = optimum.before.space_amplification;
-    out["advised_space_amplification"] = optimum.after.space_amplification;
-    out["breakdown"] = nlohmann::ordered_json::array();
-    for (const msls::WriteCost& step : optimum.before.breakdown) {
-      out["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
-    }
-    for (double items : optimum.before.level_items)
-      out["level_sizes"].push_back(std::llround(items * store.item_bytes));
-    for (double items : optimum.after.level_items) {
-      out["advised_level_sizes"].push_back(std::llround(items * store.item_bytes));
-    }
-    out["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    out["options"] = nlohmann::ordered_json::object();
-    for (const auto& option : options) out["options"][option.first] = option.second;
-    printf("%s\n", out.dump(2).c_str());
-    return kExitOk;
-  }
-  printf("%s, %s: about %.0f keys of %.0f B in tables, %.0f to a flush, popularity %s (%s)\n", path.c_str(),
-         msls::DesignName(store.design), found.keys, store.item_bytes, store.write_buffer_bytes / store.item_bytes,
-         popularity.name().c_str(), source == "level 0" ? "by the tables of level 0" : source.c_str());
-  for (size_t l = 0; l < found.level_bytes.size(); l++) {
-    if (found.level_bytes[l] > 0) printf("  level %zu holds %s\n", l + 1, Mega(found.level_bytes[l]).c_str());
-  }
-  printf(
-      "In the steady state it writes %.2f bytes for each byte put in, the log included, and keeps %.2f for each live "
-      "byte.\n",
-      optimum.before.write_amplification, optimum.before.space_amplification);
-  if (gain < 0.01) {
-    printf("No other shape within the limits writes 1 %% less. Leave it as it is.\n");
-    return kExitOk;
-  }
-  printf("This would write %.2f (%.1f %% less) and keep %.2f:\n", optimum.after.write_amplification, 100 * gain,
-         optimum.after.space_amplification);
-  if (store.design == Design::kTrie) {
-    const double space_bound = msls::SpaceBoundInItems(optimum.store.space_bound, found.table_bytes, found.raw_bytes);
-    printf("  %s\n", TrieShapeText(optimum.store, space_bound).c_str());
-  }
-  for (const auto& option : options) {
-    if (option.first != "write_buffer_size" && option.first != "num_levels")
-      printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
+    PrintJson(advice);
+  } else {
+    PrintText(path, advice);
   }
   return kExitOk;
 }
