@@ -6,29 +6,65 @@ namespace cairn {
 
 namespace {
 
-// A sample that took longer was interrupted.
-constexpr uint64_t kMostNanoseconds = 2000000;
 // With fewer samples of hits than this, what the tree takes for others must do.
 constexpr uint64_t kEnough = 16;
 // Before anything was sampled.
 constexpr double kGuess = 100;
+constexpr double kMostMedians = 64;
 
 }  // namespace
 
-void CacheBenefit::Mean::Add(uint64_t nanoseconds, uint64_t samples) {
-  n.fetch_add(samples, std::memory_order_relaxed);
-  sum.fetch_add(std::min(nanoseconds, kMostNanoseconds * samples), std::memory_order_relaxed);
+int CacheBenefit::Samples::ClassOf(uint64_t nanoseconds) {
+  if (nanoseconds < 4) return static_cast<int>(nanoseconds);
+  const int power = 63 - __builtin_clzll(nanoseconds);
+  const int number = 4 * power + static_cast<int>(nanoseconds >> (power - 2) & 3);
+  return std::min(number, kClasses - 1);
 }
 
-double CacheBenefit::Mean::Get(double otherwise) const {
-  const auto samples = static_cast<double>(n.load(std::memory_order_relaxed));
-  return samples == 0 ? otherwise : static_cast<double>(sum.load(std::memory_order_relaxed)) / samples;
+double CacheBenefit::Samples::MiddleOf(int number) {
+  if (number < 8) return number;  // of classes 4 to 7 there are none
+  const auto power = static_cast<double>(uint64_t{1} << (number / 4));
+  return power * (1 + (number % 4 + 0.5) / 4);
 }
 
-void CacheBenefit::Mean::Scale(uint64_t divisor) {
-  // Samples that come between load and store are lost.
-  n.store(n.load(std::memory_order_relaxed) / divisor, std::memory_order_relaxed);
-  sum.store(sum.load(std::memory_order_relaxed) / divisor, std::memory_order_relaxed);
+void CacheBenefit::Samples::Add(uint64_t nanoseconds) {
+  counts_[ClassOf(nanoseconds)].fetch_add(1, std::memory_order_relaxed);
+}
+
+uint64_t CacheBenefit::Samples::Count() const {
+  uint64_t sum = 0;
+  for (const auto& count : counts_) sum += count.load(std::memory_order_relaxed);
+  return sum;
+}
+
+double CacheBenefit::Samples::Median(double otherwise) const {
+  const uint64_t half = (Count() + 1) / 2;
+  uint64_t sum = 0;
+  for (int i = 0; i < kClasses && half > 0; ++i) {
+    sum += counts_[i].load(std::memory_order_relaxed);
+    if (sum >= half) return MiddleOf(i);
+  }
+  return otherwise;
+}
+
+double CacheBenefit::Samples::Mean(double otherwise) const {
+  const double most = kMostMedians * Median(otherwise);
+  double sum = 0;
+  double samples = 0;
+  for (int i = 0; i < kClasses; ++i) {
+    const auto count = static_cast<double>(counts_[i].load(std::memory_order_relaxed));
+    sum += count * std::min(most, MiddleOf(i));
+    samples += count;
+  }
+  return samples == 0 ? otherwise : sum / samples;
+}
+
+// Samples that come between load and store are lost.
+void CacheBenefit::Samples::Scale(uint64_t divisor) {
+  for (auto& count : counts_) {
+    const uint64_t scaled = count.load(std::memory_order_relaxed) / divisor;
+    count.store(static_cast<uint32_t>(scaled), std::memory_order_relaxed);
+  }
 }
 
 void CacheBenefit::AddHit(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds) {
@@ -42,29 +78,26 @@ void CacheBenefit::AddMiss(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds
   fill_.Add(fill_nanoseconds);
 }
 
-void CacheBenefit::AddWrite(uint64_t keys, uint64_t nanoseconds) { bar_.Add(nanoseconds, keys); }
+void CacheBenefit::AddWrite(uint64_t keys, uint64_t nanoseconds) { bar_.Add(nanoseconds / keys); }
 
-bool CacheBenefit::Knows() const {
-  return tree_of_hit_.n.load(std::memory_order_relaxed) + tree_of_miss_.n.load(std::memory_order_relaxed) >= kEnough;
-}
+bool CacheBenefit::Knows() const { return tree_of_hit_.Count() + tree_of_miss_.Count() >= kEnough; }
 
 double CacheBenefit::SavedPerRead(const Counts& window) const {
   if (window.reads == 0) return 0;
-  const bool enough = tree_of_hit_.n.load(std::memory_order_relaxed) >= kEnough;
-  const double tree = enough ? tree_of_hit_.Get(kGuess) : tree_of_miss_.Get(kGuess);
+  const double tree = tree_of_hit_.Count() >= kEnough ? tree_of_hit_.Mean(kGuess) : tree_of_miss_.Mean(kGuess);
   const double saved = static_cast<double>(window.hits) * tree;
-  const double cost = static_cast<double>(window.reads) * probe_.Get(kGuess) +
-                      static_cast<double>(window.fills) * fill_.Get(kGuess) +
-                      static_cast<double>(window.barred_keys) * bar_.Get(kGuess);
+  const double cost = static_cast<double>(window.reads) * probe_.Median(kGuess) +
+                      static_cast<double>(window.fills) * fill_.Median(kGuess) +
+                      static_cast<double>(window.barred_keys) * bar_.Median(kGuess);
   return (saved - cost) / static_cast<double>(window.reads);
 }
 
 void CacheBenefit::Age() {
-  for (Mean* mean : {&probe_, &tree_of_hit_, &tree_of_miss_, &fill_, &bar_}) mean->Scale(2);
+  for (Samples* samples : {&probe_, &tree_of_hit_, &tree_of_miss_, &fill_, &bar_}) samples->Scale(2);
 }
 
 void CacheBenefit::Forget() {
-  for (Mean* mean : {&probe_, &tree_of_hit_, &tree_of_miss_, &fill_, &bar_}) mean->Scale(UINT64_MAX);
+  for (Samples* samples : {&probe_, &tree_of_hit_, &tree_of_miss_, &fill_, &bar_}) samples->Scale(UINT64_MAX);
 }
 
 }  // namespace cairn

@@ -175,7 +175,19 @@ struct Measured {
 
 void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
   std::mt19937_64 random(seed);
-  std::string value(FLAGS_value_size, 'w');
+  struct Operation {
+    bool put;
+    std::string key;
+  };
+  std::vector<Operation> operations(FLAGS_operations);
+  const auto part = [&] { return static_cast<double>(random() >> 11) * 0x1p-53; };
+  for (Operation& operation : operations) {
+    uint64_t number = zipf.Draw(&random);
+    operation.put = part() < FLAGS_writes;
+    if (!operation.put && part() < FLAGS_absent) number += FLAGS_keys;
+    operation.key = KeyOf(number);
+  }
+  const std::string value(FLAGS_value_size, 'w');
   rocksdb::WriteOptions write;
   write.disableWAL = true;
   const rocksdb::ReadOptions read;
@@ -184,14 +196,11 @@ void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
   rocksdb::get_perf_context()->Reset();
   const uint64_t begin = ThreadNanoseconds();
   for (uint64_t i = 0; i < FLAGS_operations; ++i) {
-    uint64_t number = zipf.Draw(&random);
-    const double kind = static_cast<double>(random() >> 11) * 0x1p-53;
-    if (kind < FLAGS_writes) {
-      Check(db->Put(write, KeyOf(number), value));
+    const std::string& key = operations[i].key;
+    if (operations[i].put) {
+      Check(db->Put(write, key, value));
       continue;
     }
-    if (FLAGS_absent > 0 && static_cast<double>(random() >> 11) * 0x1p-53 < FLAGS_absent) number += FLAGS_keys;
-    const std::string key = KeyOf(number);
     found.Reset();
     const uint64_t before = i % 16 == 0 ? ThreadNanoseconds() : 0;
     const Status s = db->Get(read, db->DefaultColumnFamily(), key, &found);
@@ -261,7 +270,7 @@ nlohmann::ordered_json Report(const Way& way) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
+int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   std::vector<Way> ways;
   for (const char* name : {"block_cache", "row_cache", "result_cache"}) {
