@@ -434,8 +434,7 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
 }
 
 void TrieScheduler::UpdateThrottle() {
-  const bool was_on = throttle_->rate() > 0;
-  throttle_->Update(NowMicros(), [this] {
+  const bool switched_on = throttle_->Update(NowMicros(), [this] {
     Lock lock(mutex_);
     double pressure = 0;
     for (const auto& [id, family] : families_) {
@@ -447,7 +446,7 @@ void TrieScheduler::UpdateThrottle() {
     }
     return pressure;
   });
-  if (was_on || throttle_->rate() == 0) return;
+  if (!switched_on) return;
   Lock lock(mutex_);
   StartRetryLoopLocked();
 }

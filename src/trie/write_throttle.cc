@@ -45,29 +45,31 @@ void WriteThrottle::MeasureFreeWriters(uint64_t now_micros) {
   bytes_then_ = bytes;
 }
 
-void WriteThrottle::Update(uint64_t now_micros, const std::function<double()>& pressure) {
+bool WriteThrottle::Update(uint64_t now_micros, const std::function<double()>& pressure) {
   std::lock_guard<std::mutex> lock(mutex_);
   MeasureFreeWriters(now_micros);
   const double wanted = pressure();
-  if (wanted <= 0 && token_ == nullptr) return;
+  if (wanted <= 0 && token_ == nullptr) return false;
   rocksdb::WriteController& controller = ControllerOf(db_);
   rocksdb::InstrumentedMutexLock db_lock(db_->mutex());
   if (wanted <= 0) {
     token_.reset();
     rate_ = 0;
-    return;
+    return false;
   }
   const uint64_t most = controller.max_delayed_write_rate();
   const double share = ShareOfFullRate(std::min(wanted, 1.0));
   const auto full = static_cast<double>(std::max(most, free_rate_));
   const uint64_t rate = std::min(most, std::max(kLeastRate, static_cast<uint64_t>(full * share)));
-  if (token_ == nullptr) {
+  const bool switched_on = token_ == nullptr;
+  if (switched_on) {
     token_ = controller.GetDelayToken(rate);
   } else if (controller.delayed_write_rate() >= std::min(rate, last_set_)) {
     controller.set_delayed_write_rate(rate);
   }
   last_set_ = controller.delayed_write_rate();
   rate_ = last_set_;
+  return switched_on;
 }
 
 void WriteThrottle::Release() {

@@ -34,8 +34,9 @@ class WriteThrottle {
   explicit WriteThrottle(rocksdb::DBImpl* db);
 
   // Sets the write throttle to what `pressure` returns: 0 lets go, 1 all but stops writers. Calls of Update are one
-  // after another, so the last one to ask is the last one to act.
-  void Update(uint64_t now_micros, const std::function<double()>& pressure);
+  // after another, so the last one to ask is the last one to act. Whether this call has switched it on: who asks for
+  // the rate before and after may miss that, because others call in between.
+  bool Update(uint64_t now_micros, const std::function<double()>& pressure);
 
   // Lets go for good. The DB may be closing.
   void Release();
