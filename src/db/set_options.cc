@@ -12,7 +12,7 @@ using rocksdb::Status;
 
 namespace {
 
-// Mutable options by which RocksDB decides what to compact and when to stall, and which a trie decides by its own. The
+// Options by which RocksDB decides what to compact and when to stall, and which a trie decides by its own. The
 // values do not matter: none of them would be obeyed.
 constexpr const char* kNotForTries[] = {
     "level0_file_num_compaction_trigger",
@@ -29,6 +29,8 @@ constexpr const char* kNotForTries[] = {
     "periodic_compaction_seconds",
     "compaction_options_universal",
     "compaction_options_fifo",
+    // RocksDB refuses to set it, but takes nullptr and ignores that.
+    "sst_partitioner_factory",
 };
 
 // "compaction_options_universal.size_ratio" sets a part of "compaction_options_universal".
