@@ -149,9 +149,9 @@ class DurablePool {
  private:
   DurablePool() = default;
 
-  mutable Mutex mutex_;
-  Mutex unsynced_mutex_;
-  mutable Mutex sync_mutex_;
+  mutable CheckedMutex mutex_;
+  CheckedMutex unsynced_mutex_;
+  mutable CheckedMutex sync_mutex_;
 
   rocksdb::Status Format() CAIRN_REQUIRES(mutex_);
   rocksdb::Status ArmLocked(const std::string& database, const DatabaseDirectory& directory, uint64_t wal,

@@ -92,7 +92,7 @@ class SegmentPool {
     std::list<char*>::iterator place;
   };
 
-  mutable Mutex mutex_;
+  mutable CheckedMutex mutex_;
 
   rocksdb::Status MapRegion(size_t bytes) CAIRN_REQUIRES(mutex_);
   char* TakeBlock(int order) CAIRN_REQUIRES(mutex_);

@@ -107,7 +107,7 @@ class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
 
   void Next() override {
     // As in a skip list, a tailing iterator meets what has been written behind its entry since. Others have a snapshot.
-    if (tailing_ && table_->RunsAreStale()) return GoOnBehind(key());
+    if (tailing_ && table_->HasNewerThan(runs_.get())) return GoOnBehind(key());
     Advance();
   }
 
@@ -493,6 +493,11 @@ std::vector<char*> SubMemTable::PoolSegments() const {
   return bases;
 }
 
+bool SubMemTable::HasNewerThan(const RunSet* runs) const {
+  const RunSet* const newest = newest_runs_.load(std::memory_order_acquire);
+  return (newest != nullptr && newest != runs) || RunsAreStale();
+}
+
 bool SubMemTable::RunsAreStale() const {
   for (const Segment* segment = first_to_sort_.load(std::memory_order_acquire); segment != nullptr;
        segment = segment->sorted.next.load(std::memory_order_acquire)) {
@@ -862,6 +867,7 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
   if (read_only_.load(std::memory_order_acquire)) {
     pool_->backing()->BeforeFlush();
     runs_ = std::make_shared<RunSet>(1, SortAll());
+    newest_runs_.store(runs_.get(), std::memory_order_release);
     has_final_run_.store(true, std::memory_order_release);
     run_is_better_.store(UnhashedEntries(kManyUnhashed + 1) > kManyUnhashed, std::memory_order_release);
     return runs_;
@@ -910,6 +916,7 @@ void SubMemTable::AddRun(std::shared_ptr<const SortedRun> run) const {
     runs_charged_ = bytes;
   }
   runs_ = std::move(runs);
+  newest_runs_.store(runs_.get(), std::memory_order_release);
 }
 
 uint64_t SubMemTable::ApproximateNumEntries(const rocksdb::Slice& start, const rocksdb::Slice& end) {

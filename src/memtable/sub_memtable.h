@@ -66,6 +66,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   std::shared_ptr<const RunSet> SortedRuns() const;
   // Whether the runs lack entries that have been published.
   bool RunsAreStale() const;
+  // Whether entries may have been published that these runs, which the caller holds, do not have.
+  bool HasNewerThan(const RunSet* runs) const;
   const KeyOrder& order() const { return order_; }
 
   // Entries that no hash has and a lookup would look for by their marks; counted until there are `enough`.
@@ -81,7 +83,7 @@ class SubMemTable : public rocksdb::MemTableRep {
   static constexpr uint64_t kManyUnhashed = 64;
 
  private:
-  mutable Mutex segments_mutex_;  // of what it guards below, and of charges
+  mutable CheckedMutex segments_mutex_;  // of what it guards below, and of charges
 
   // The segment of a core; another thread of the same core may be in it.
   struct alignas(64) Slot {
@@ -176,6 +178,7 @@ class SubMemTable : public rocksdb::MemTableRep {
   mutable std::mutex sort_mutex_;                         // guards what follows
   mutable std::atomic<Segment*> first_to_sort_{nullptr};  // the list of segments that the runs are not done with
   mutable std::shared_ptr<const RunSet> runs_;
+  mutable std::atomic<const RunSet*> newest_runs_{nullptr};  // runs_, for a look without the mutex
   mutable size_t runs_charged_ = 0;
 };
 

@@ -1,7 +1,7 @@
 // std::mutex with annotations that clang checks (-Wthread-safety, scripts/check_tidy): what a mutex guards is said
 // where it is declared, and touching it without the mutex does not pass CI. Other compilers see plain locks.
 //
-//   Mutex mutex_;
+//   CheckedMutex mutex_;
 //   int count_ GUARDED_BY(mutex_) = 0;
 //   void Add() REQUIRES(mutex_) { ++count_; }
 //
@@ -31,11 +31,12 @@
 
 namespace cairn {
 
-class CAIRN_THREAD_ATTRIBUTE(lockable) Mutex {
+// Not called Mutex: RocksDB declares classes of that name.
+class CAIRN_THREAD_ATTRIBUTE(lockable) CheckedMutex {
  public:
-  Mutex() = default;
-  Mutex(const Mutex&) = delete;
-  Mutex& operator=(const Mutex&) = delete;
+  CheckedMutex() = default;
+  CheckedMutex(const CheckedMutex&) = delete;
+  CheckedMutex& operator=(const CheckedMutex&) = delete;
 
   void Lock() CAIRN_ACQUIRE() { mutex_.lock(); }
   void Unlock() CAIRN_RELEASE() { mutex_.unlock(); }
@@ -48,25 +49,25 @@ class CAIRN_THREAD_ATTRIBUTE(lockable) Mutex {
 // Holds a mutex for a scope. It may be let go meanwhile.
 class CAIRN_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
-  explicit MutexLock(Mutex* mutex) CAIRN_ACQUIRE(mutex) : mutex_(mutex) { mutex_->Lock(); }
+  explicit MutexLock(CheckedMutex* mutex) CAIRN_ACQUIRE(mutex) : mutex_(mutex) { mutex_->Lock(); }
   ~MutexLock() CAIRN_RELEASE() { mutex_->Unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
 
  private:
-  Mutex* const mutex_;
+  CheckedMutex* const mutex_;
 };
 
 class CondVar {
  public:
   // Wakes up for no reason as well: to be called in a loop.
-  void Wait(Mutex* mutex) CAIRN_REQUIRES(mutex) {
+  void Wait(CheckedMutex* mutex) CAIRN_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     changed_.wait(lock);
     lock.release();
   }
   // False when the time is over.
-  bool WaitUntil(Mutex* mutex, std::chrono::steady_clock::time_point until) CAIRN_REQUIRES(mutex) {
+  bool WaitUntil(CheckedMutex* mutex, std::chrono::steady_clock::time_point until) CAIRN_REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex->mutex_, std::adopt_lock);
     const bool woken = changed_.wait_until(lock, until) == std::cv_status::no_timeout;
     lock.release();

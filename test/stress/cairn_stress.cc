@@ -1,7 +1,7 @@
 // Threads write, read, flush, compact, back up and ingest, the process is killed (SIGKILL), and the database is compared
 // with what was acknowledged; again and again, on engines that RocksDB's own db_stress does not know. docs/stress.md
 //
-//   cairn_stress [--engine E,...] [--cycles N] [--seconds S] [--seed X] [--convert] [--lose]
+//   cairn_stress [--engine E,...] [--cycles N] [--seconds S] [--seed X] [--lose]
 //   cairn_stress --metamorphic [--operations N] [--seed X]      the same operations on every engine, the same answers
 //
 // A failure prints the line that replays it: the same operations of each thread, not the same moments.
