@@ -268,7 +268,8 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Segm
       hash_function_(HashKind::kXxh3, SecretNumber()),
       block_bytes_(allocator->BlockSize()),
       arena_charge_(allocator),
-      runs_(std::make_shared<RunSet>()) {
+      runs_(std::make_shared<RunSet>()),
+      newest_runs_(runs_.get()) {
   const size_t cores = std::max(1U, std::thread::hardware_concurrency());
   size_t slots = 2;
   while (slots < 2 * cores && slots < kMaxSlots) slots *= 2;
@@ -494,8 +495,8 @@ std::vector<char*> SubMemTable::PoolSegments() const {
 }
 
 bool SubMemTable::HasNewerThan(const RunSet* runs) const {
-  const RunSet* const newest = newest_runs_.load(std::memory_order_acquire);
-  return (newest != nullptr && newest != runs) || RunsAreStale();
+  // In this order: entries that are no longer behind the runs are in runs that are not these, or in none yet.
+  return RunsAreStale() || newest_runs_.load(std::memory_order_acquire) != runs;
 }
 
 bool SubMemTable::RunsAreStale() const {
@@ -633,6 +634,8 @@ void SubMemTable::UpdateHashLocked(size_t limit, Growth growth) const {
     const size_t entries = CountEntries();
     const size_t charged = std::max<size_t>(1, charged_.load(std::memory_order_relaxed));
     hash->Reserve(std::max(entries, entries * std::min<size_t>(8 * block_bytes_ / charged, 64)));
+    // Before entries leave the segments' ends for it: a lookup that no longer finds them there asks for it.
+    hash_.store(hash, std::memory_order_release);
   }
   if (growth == Growth::kSmall && hash->keys() > kSmallHash) limit = std::min(limit, hash->KeysBeforeGrowth());
   const char* batch[kHashBatch];
@@ -648,7 +651,6 @@ void SubMemTable::UpdateHashLocked(size_t limit, Growth growth) const {
         if (count == kHashBatch) finish();
       },
       finish);
-  hash_.store(hash, std::memory_order_release);
   if (added < limit) {
     unhashed_.store(0, std::memory_order_relaxed);
   } else {
@@ -873,17 +875,27 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
     return runs_;
   }
   if (!RunsAreStale()) return runs_;
-  const size_t most = CountUnsorted();
-  const Sorting sorting(this, most, most * SortedRun::kDenseBytes);
-  SortItems items(most);
-  CatchUp(
-      &Segment::sorted, &first_to_sort_, most,
+  newest_runs_.store(nullptr, std::memory_order_release);
+  while (SortSome()) {
+  }
+  newest_runs_.store(runs_.get(), std::memory_order_release);
+  return runs_;
+}
+
+bool SubMemTable::SortSome() const {
+  // And some that come meanwhile.
+  const size_t unsorted = CountUnsorted();
+  const size_t room = unsorted + unsorted / 64 + 256;
+  const Sorting sorting(this, room, room * SortedRun::kDenseBytes);
+  SortItems items(room);
+  const size_t added = CatchUp(
+      &Segment::sorted, &first_to_sort_, room,
       [&](const char* entry) {
         items.Add({order_.Prefix(KeyOf(entry).user_key), entry});
       },
       [] {});
   if (items.size() != 0) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));
-  return runs_;
+  return added == room;
 }
 
 std::shared_ptr<const SortedRun> SubMemTable::SortAll() const {
@@ -916,7 +928,6 @@ void SubMemTable::AddRun(std::shared_ptr<const SortedRun> run) const {
     runs_charged_ = bytes;
   }
   runs_ = std::move(runs);
-  newest_runs_.store(runs_.get(), std::memory_order_release);
 }
 
 uint64_t SubMemTable::ApproximateNumEntries(const rocksdb::Slice& start, const rocksdb::Slice& end) {

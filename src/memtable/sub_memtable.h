@@ -139,6 +139,9 @@ class SubMemTable : public rocksdb::MemTableRep {
   class Sorting;
   // Those that are not on the heap.
   std::vector<char*> PoolSegments() const CAIRN_REQUIRES(segments_mutex_);
+  // Sorts what is new. False when it has seen all that was published before the call: what comes to one segment while
+  // it runs may leave no room for what another has had for long. sort_mutex_ is held.
+  bool SortSome() const;
   std::shared_ptr<const SortedRun> SortAll() const;
   void AddRun(std::shared_ptr<const SortedRun> run) const;
 
@@ -178,7 +181,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   mutable std::mutex sort_mutex_;                         // guards what follows
   mutable std::atomic<Segment*> first_to_sort_{nullptr};  // the list of segments that the runs are not done with
   mutable std::shared_ptr<const RunSet> runs_;
-  mutable std::atomic<const RunSet*> newest_runs_{nullptr};  // runs_, for a look without the mutex
+  mutable std::atomic<const RunSet*>
+      newest_runs_;  // runs_, for a look without the mutex; null: entries are being sorted
   mutable size_t runs_charged_ = 0;
 };
 

@@ -123,6 +123,7 @@ class ServeTest : public ::testing::Test {
     memtable.durable = durable;
     if (durable) options.memtable_factory = NewSubMemTableFactory(memtable);
     TrieOptions shape;
+    shape.format = "sst";  // tables of a few KiB, of which HTables would be half empty: compaction for space
     shape.root_trigger = 4;
     Status s = trie ? UseTrie(&options, shape) : Status::OK();
     if (!trie) options.level0_file_num_compaction_trigger = 4;
