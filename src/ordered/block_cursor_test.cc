@@ -30,7 +30,6 @@ using rocksdb::BlockBasedTableOptions;
 using rocksdb::InternalIterator;
 using rocksdb::ReadOptions;
 using rocksdb::Slice;
-using rocksdb::Status;
 using Random = std::mt19937_64;
 using Result = BlockCursor::Result;
 
