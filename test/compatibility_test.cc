@@ -951,7 +951,7 @@ TEST_F(CompatibilityTest, ChangedOptions) {
   CheckCompacts(db.get());
   Works("another trigger, root_trigger, space_bound, grow_liveness or a larger depth at a later open");
   db.reset();
-  // Tables that straddle the new containers are split. No fewer levels than before: how many hold files depends on how
+  // Tables of several new containers are split. No fewer levels than before: how many hold files depends on how
   // far compaction came.
   trie.fan_out = 4;
   trie.slots = 15;

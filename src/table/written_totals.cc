@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <utility>
 
+#include "src/util/mutex.h"
 #include "util/coding.h"
 
 namespace cairn {
@@ -12,8 +12,9 @@ namespace cairn {
 namespace {
 
 struct Kept {
-  std::mutex mutex;
-  std::map<std::pair<std::string, uint32_t>, std::shared_ptr<WrittenTotals>> totals;  // by session and column family
+  CheckedMutex mutex;
+  // By session and column family.
+  std::map<std::pair<std::string, uint32_t>, std::shared_ptr<WrittenTotals>> totals CAIRN_GUARDED_BY(mutex);
 };
 
 Kept& KeptTotals() {
@@ -62,7 +63,7 @@ void WrittenTotalsReader::RaiseTotals(WrittenTotals* totals) const {
 
 std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id, uint32_t column_family_id) {
   Kept& kept = KeptTotals();
-  std::lock_guard<std::mutex> lock(kept.mutex);
+  MutexLock lock(&kept.mutex);
   std::shared_ptr<WrittenTotals>& found = kept.totals[{db_session_id, column_family_id}];
   if (found == nullptr) found = std::make_shared<WrittenTotals>();
   return found;
@@ -70,7 +71,7 @@ std::shared_ptr<WrittenTotals> WrittenTotalsOf(const std::string& db_session_id,
 
 void ForgetWrittenTotals(const std::string& db_session_id) {
   Kept& kept = KeptTotals();
-  std::lock_guard<std::mutex> lock(kept.mutex);
+  MutexLock lock(&kept.mutex);
   const auto begin = kept.totals.lower_bound({db_session_id, 0});
   auto end = begin;
   while (end != kept.totals.end() && end->first.first == db_session_id) ++end;
@@ -79,7 +80,7 @@ void ForgetWrittenTotals(const std::string& db_session_id) {
 
 size_t CountWrittenTotals() {
   Kept& kept = KeptTotals();
-  std::lock_guard<std::mutex> lock(kept.mutex);
+  MutexLock lock(&kept.mutex);
   return kept.totals.size();
 }
 

@@ -78,7 +78,7 @@ std::string Progress::Line(uint64_t done, double seconds, const std::string& not
 
 void Progress::Draw() {
   drawn_ = Clock::now();
-  dirty_ = false;
+  redraw_ = false;
   const std::string line = Line(done_, std::chrono::duration<double>(drawn_ - begin_).count(), note_);
   if (on_terminal_) {
     const size_t blanks = width_ > line.size() ? width_ - line.size() : 0;
@@ -93,7 +93,7 @@ void Progress::Draw() {
 void Progress::Update(uint64_t done, const std::string& note) {
   done_ = done;
   note_ = note;
-  dirty_ = true;
+  redraw_ = true;
   const Clock::duration interval = on_terminal_ ? Clock::duration(kTerminalInterval) : Clock::duration(kLogInterval);
   if (!finished_ && Clock::now() - drawn_ >= interval) Draw();
 }
@@ -101,7 +101,7 @@ void Progress::Update(uint64_t done, const std::string& note) {
 void Progress::Finish() {
   if (finished_) return;
   finished_ = true;
-  if (dirty_) Draw();
+  if (redraw_) Draw();
   if (on_terminal_ && width_ > 0) std::fprintf(out_, "\n");
 }
 

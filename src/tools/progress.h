@@ -47,7 +47,7 @@ class Progress {
   uint64_t done_;
   std::string note_;
   size_t width_ = 0;  // of the line on the terminal
-  bool dirty_ = false;
+  bool redraw_ = false;
   bool finished_ = false;
 };
 

@@ -27,8 +27,8 @@ constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
 constexpr int kFailuresToTell = 2;
 
 struct Registry {
-  std::mutex mutex;
-  std::map<rocksdb::DB*, std::shared_ptr<TrieScheduler>> schedulers;  // by root DB
+  CheckedMutex mutex;
+  std::map<rocksdb::DB*, std::shared_ptr<TrieScheduler>> schedulers CAIRN_GUARDED_BY(mutex);  // by root DB
 };
 
 Registry& GlobalRegistry() {
@@ -63,7 +63,7 @@ int CompactionLimit(const rocksdb::DBOptions& options) {
 
 std::shared_ptr<TrieScheduler> TrieScheduler::Find(rocksdb::DB* db) {
   Registry& registry = GlobalRegistry();
-  std::lock_guard<std::mutex> lock(registry.mutex);
+  MutexLock lock(&registry.mutex);
   const auto found = registry.schedulers.find(db->GetRootDB());
   return found == registry.schedulers.end() ? nullptr : found->second;
 }
@@ -75,7 +75,7 @@ std::shared_ptr<TrieScheduler> TrieScheduler::Attach(rocksdb::DB* db) {
   if (!HasListener<TrieListener>(db->GetDBOptions())) return nullptr;
   auto made = std::make_shared<TrieScheduler>(db->GetRootDB());
   Registry& registry = GlobalRegistry();
-  std::lock_guard<std::mutex> lock(registry.mutex);
+  MutexLock lock(&registry.mutex);
   return registry.schedulers.emplace(db->GetRootDB(), std::move(made)).first->second;
 }
 
@@ -88,7 +88,7 @@ std::shared_ptr<TrieScheduler> TrieScheduler::FindByDefaultHandle(rocksdb::Colum
 
 std::vector<std::shared_ptr<TrieScheduler>> TrieScheduler::All() {
   Registry& registry = GlobalRegistry();
-  std::lock_guard<std::mutex> lock(registry.mutex);
+  MutexLock lock(&registry.mutex);
   std::vector<std::shared_ptr<TrieScheduler>> all;
   all.reserve(registry.schedulers.size());
   for (const auto& [db, scheduler] : registry.schedulers) all.push_back(scheduler);
@@ -119,125 +119,139 @@ bool TrieScheduler::EnterLocked() {
 
 void TrieScheduler::LeaveLocked() {
   --users_;
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 // --- Column families -------------------------------------------------------------------------------------------------
 
+// RocksDB lists the names of its column families, but hands out handles by id only; ids count up from 0, with gaps
+// where column families were dropped.
 std::unique_ptr<rocksdb::ColumnFamilyHandle> TrieScheduler::HandleOf(uint32_t id) const {
   return static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
 }
 
-TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle) {
-  const uint32_t id = handle->GetID();
-  const auto found = families_.find(id);
-  if (found != families_.end()) return found->second;
-  lock->unlock();
+TrieScheduler::FamilyPtr TrieScheduler::MakeFamily(rocksdb::ColumnFamilyHandle* handle) const {
   rocksdb::ColumnFamilyDescriptor descriptor;
-  const Status s = handle->GetDescriptor(&descriptor);
   TrieOptions trie;
-  FamilyPtr family;
-  if (s.ok() && IsTrie(descriptor.options, &trie)) {
-    const auto last =
-        db_->GetDBOptions().allow_ingest_behind ? TrieShape::LastOfAll::kReserved : TrieShape::LastOfAll::kUsed;
-    family = std::make_shared<Family>(id, descriptor.name, trie, last, descriptor.options.write_buffer_size);
-    family->automatic = !descriptor.options.disable_auto_compactions;
-    family->error = CheckTrieOptions(descriptor.options);
-    if (!family->error.ok()) {
-      family->state = State::kRefused;
-      rocksdb::Error(log_, "[%s] Cairn compacts nothing here: %s", family->name.c_str(),
-                     family->error.ToString().c_str());
-    }
-    family->totals = WrittenTotalsOf(session_id_, id);
+  if (!handle->GetDescriptor(&descriptor).ok() || !IsTrie(descriptor.options, &trie)) return nullptr;
+  const auto last =
+      db_->GetDBOptions().allow_ingest_behind ? TrieShape::LastOfAll::kReserved : TrieShape::LastOfAll::kUsed;
+  auto family =
+      std::make_shared<Family>(handle->GetID(), descriptor.name, trie, last, descriptor.options.write_buffer_size);
+  family->automatic = !descriptor.options.disable_auto_compactions;
+  family->error = CheckTrieOptions(descriptor.options);
+  if (!family->error.ok()) {
+    family->state = State::kRefused;
+    rocksdb::Error(log_, "[%s] Cairn compacts nothing here: %s", family->name.c_str(),
+                   family->error.ToString().c_str());
   }
-  lock->lock();
-  return families_.emplace(id, family).first->second;
-}
-
-TrieScheduler::FamilyPtr TrieScheduler::FamilyOf(Lock* lock, uint32_t id) {
-  const auto found = families_.find(id);
-  if (found != families_.end()) return found->second;
-  lock->unlock();
-  auto handle = HandleOf(id);
-  lock->lock();
-  if (handle == nullptr) return nullptr;
-  FamilyPtr family = FamilyOf(lock, handle.get());
-  lock->unlock();
-  handle.reset();
-  lock->lock();
+  family->totals = WrittenTotalsOf(session_id_, handle->GetID());
   return family;
 }
 
+TrieScheduler::FamilyPtr TrieScheduler::FamilyOfLocked(rocksdb::ColumnFamilyHandle* handle) {
+  const uint32_t id = handle->GetID();
+  const auto found = families_.find(id);
+  if (found != families_.end()) return found->second;
+  FamilyPtr family;
+  {
+    MutexUnlock unlocked(&mutex_);
+    family = MakeFamily(handle);
+  }
+  return families_.emplace(id, family).first->second;  // another thread may have been faster
+}
+
+TrieScheduler::FamilyPtr TrieScheduler::FamilyOfLocked(uint32_t id) {
+  const auto found = families_.find(id);
+  if (found != families_.end()) return found->second;
+  MutexUnlock unlocked(&mutex_);  // both making and dropping a handle take the DB's mutex
+  const auto handle = HandleOf(id);
+  if (handle == nullptr) return nullptr;
+  MutexLock lock(&mutex_);
+  return FamilyOfLocked(handle.get());
+}
+
 Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
   Status result;
   for (rocksdb::ColumnFamilyHandle* handle : handles) {
-    const FamilyPtr family = FamilyOf(&lock, handle);
+    const FamilyPtr family = FamilyOfLocked(handle);
     if (family == nullptr) continue;
     Status s = family->error;
-    if (family->state != State::kRefused) s = Follow(&lock, family);
+    if (family->state != State::kRefused) s = FollowLocked(family);
     if (!s.ok() && result.ok()) result = s;
   }
   WakeLocked();
-  lock.unlock();
-  UpdateThrottle();
-  lock.lock();
+  UpdateThrottleLocked();
   LeaveLocked();
   return result;
 }
 
-// RocksDB lists the names of its column families, but hands out handles by id only; ids count up from 0, with gaps
-// where column families were dropped.
-Status TrieScheduler::Follow(Lock* lock, const FamilyPtr& family) {
+Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
   if (family->state == State::kRefused) return family->error;
   family->stale = false;  // what is installed from here on makes it stale again
-  lock->unlock();
-  std::unique_ptr<HeldVersion> version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db_), family->id);
-  lock->lock();
+  std::unique_ptr<HeldVersion> version;
+  {
+    MutexUnlock unlocked(&mutex_);
+    version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db_), family->id);
+  }
   if (version == nullptr) {
     families_.erase(family->id);
     WakeLocked();
     return Status::ColumnFamilyDropped(family->name);
   }
-  std::vector<HeldVersion::File> unknown;
-  if (family->state == State::kUnread || version->number() > family->version) {
-    const int last_level = family->shape.LastLevel(family->shape.trie().depth);
-    for (const HeldVersion::File& file : version->Files()) {
-      if (file.level > last_level) continue;
-      if (family->shape.LevelOf(file.number()) != file.level) unknown.push_back(file);
-    }
+  const auto later = [&] { return family->state == State::kUnread || version->number() > family->version; };
+  if (later()) {
+    const std::vector<HeldVersion::File> unknown = UnknownFiles(*family, *version);
     const bool first = family->state == State::kUnread;
-    lock->unlock();
-    WrittenTotalsReader written;
-    std::vector<TrieFile> born(unknown.size());
-    for (size_t i = 0; i < unknown.size(); ++i) {
-      const Status s = version->Describe(unknown[i], family->shape.trie(), &born[i], first ? &written : nullptr);
-      if (!s.ok()) {
-        rocksdb::Warn(log_, "[%s] Cairn takes all of table %" PRIu64 " for live: %s", family->name.c_str(),
-                      unknown[i].number(), s.ToString().c_str());
-      }
+    std::vector<TrieFile> added;
+    {
+      MutexUnlock unlocked(&mutex_);
+      added = Describe(*family, *version, unknown, first ? family->totals.get() : nullptr);
     }
-    if (first) written.RaiseTotals(family->totals.get());
-    lock->lock();
-    // Another thread may have brought a later one.
-    if (family->state == State::kUnread || version->number() > family->version) MirrorLocked(family, *version, born);
+    if (later()) MirrorLocked(family, *version, added);  // else another thread has brought one that is as late
   }
-  lock->unlock();
+  MutexUnlock unlocked(&mutex_);
   version.reset();
-  lock->lock();
   return Status::OK();
 }
 
+std::vector<HeldVersion::File> TrieScheduler::UnknownFiles(const Family& family, const HeldVersion& version) {
+  std::vector<HeldVersion::File> unknown;
+  const int last_level = family.shape.LastLevel(family.shape.trie().depth);
+  for (const HeldVersion::File& file : version.Files()) {
+    if (file.level <= last_level && family.shape.LevelOf(file.number()) != file.level) unknown.push_back(file);
+  }
+  return unknown;
+}
+
+std::vector<TrieFile> TrieScheduler::Describe(const Family& family, const HeldVersion& version,
+                                              const std::vector<HeldVersion::File>& files,
+                                              WrittenTotals* totals) const {
+  WrittenTotalsReader written;
+  std::vector<TrieFile> described(files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Status s =
+        version.Describe(files[i], family.shape.trie(), &described[i], totals != nullptr ? &written : nullptr);
+    if (!s.ok()) {
+      rocksdb::Warn(log_, "[%s] Cairn takes all of table %" PRIu64 " for live: %s", family.name.c_str(),
+                    files[i].number(), s.ToString().c_str());
+    }
+  }
+  if (totals != nullptr) written.RaiseTotals(totals);
+  return described;
+}
+
 void TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion& version,
-                                 const std::vector<TrieFile>& born) {
+                                 const std::vector<TrieFile>& added) {
   std::unordered_set<uint64_t> present;
   for (const HeldVersion::File& file : version.Files()) present.insert(file.number());
   for (uint64_t number : family->shape.Numbers()) {
     if (present.count(number) == 0) family->shape.Remove(number);
   }
   uint64_t flushed = 0;
-  for (const TrieFile& file : born) {
+  for (const TrieFile& file : added) {
     family->shape.Remove(file.number);  // from another level
     family->shape.Add(file);
     if (file.level == 0) flushed += file.bytes;
@@ -255,30 +269,26 @@ void TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion& ver
 // --- Events ----------------------------------------------------------------------------------------------------------
 
 void TrieScheduler::OnFlush(uint32_t column_family_id) {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!EnterLocked()) return;
-  const FamilyPtr family = FamilyOf(&lock, column_family_id);
+  const FamilyPtr family = FamilyOfLocked(column_family_id);
   if (family != nullptr && family->state != State::kRefused) {
-    Follow(&lock, family).PermitUncheckedError();
+    FollowLocked(family).PermitUncheckedError();
   }
   // A flush of any column family makes RocksDB raise the rate that writers are held to.
-  lock.unlock();
-  UpdateThrottle();
-  lock.lock();
+  UpdateThrottleLocked();
   LeaveLocked();
 }
 
 void TrieScheduler::OnCompaction() {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (throttle_->rate() == 0 || !EnterLocked()) return;
-  lock.unlock();
-  UpdateThrottle();
-  lock.lock();
+  UpdateThrottleLocked();
   LeaveLocked();
 }
 
 void TrieScheduler::OnFilesIngested(const std::string& column_family_name) {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (stopping_) return;
   for (const auto& [id, family] : families_) {
     if (family != nullptr && family->name == column_family_name) family->stale = true;
@@ -289,7 +299,7 @@ void TrieScheduler::OnFilesIngested(const std::string& column_family_name) {
 void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string& file_path) {
   if (db_path != path_) return;
   const uint64_t number = rocksdb::TableFileNameToNumber(file_path);
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (stopping_) return;
   for (const auto& [id, family] : families_) {
     if (family == nullptr || !family->shape.Contains(number)) continue;
@@ -299,7 +309,7 @@ void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string&
 }
 
 void TrieScheduler::OnRecovered() {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   for (const auto& [id, family] : families_) {
     if (family != nullptr) TryAgainLocked(family);
   }
@@ -315,15 +325,15 @@ void TrieScheduler::TryAgainLocked(const FamilyPtr& family) {
 
 // --- Scheduling ------------------------------------------------------------------------------------------------------
 
-bool TrieScheduler::HoldingStillLocked() const { return stopping_ || paused_ > 0; }
+bool TrieScheduler::PausedLocked() const { return stopping_ || paused_ > 0; }
 
 void TrieScheduler::WakeLocked() {
-  dirty_ = true;
+  work_pending_ = true;
   ScheduleLocked();
 }
 
 void TrieScheduler::ScheduleLocked() {
-  if (!dirty_ || scheduled_ >= max_running_ || HoldingStillLocked()) return;
+  if (!work_pending_ || scheduled_ >= max_running_ || PausedLocked()) return;
   ++scheduled_;
   env_->Schedule(&TrieScheduler::RunScheduled, new Item{shared_from_this()}, rocksdb::Env::Priority::LOW, this,
                  &TrieScheduler::DropScheduled);
@@ -337,39 +347,41 @@ void TrieScheduler::RunScheduled(void* arg) {
 void TrieScheduler::DropScheduled(void* arg) {
   std::unique_ptr<Item> item(static_cast<Item*>(arg));
   TrieScheduler* scheduler = item->scheduler.get();
-  Lock lock(scheduler->mutex_);
+  MutexLock lock(&scheduler->mutex_);
   --scheduler->scheduled_;
-  scheduler->changed_.notify_all();
+  scheduler->changed_.NotifyAll();
 }
 
 void TrieScheduler::Work() {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (EnterLocked()) {
     FamilyPtr family;
     TrieJob job;
     for (const auto& [id, candidate] : std::map<uint32_t, FamilyPtr>(families_)) {
-      if (candidate != nullptr && candidate->stale) Follow(&lock, candidate).PermitUncheckedError();
+      if (candidate != nullptr && candidate->stale) FollowLocked(candidate).PermitUncheckedError();
     }
-    const bool may_pick = !HoldingStillLocked();
+    int limit = 0;
+    const bool may_pick = !PausedLocked();
     const bool found = may_pick && PickLocked(&family, &job);
     if (found) {
       // Another thread may find more to do; it finds out by picking.
       ScheduleLocked();
-      RunJob(&lock, family, job).PermitUncheckedError();
+      RunJobLocked(family, job).PermitUncheckedError();
     } else if (may_pick) {
-      dirty_ = false;
+      work_pending_ = false;
     }
-    lock.unlock();
-    // Where there was nothing to do, nothing is to be waited for. After a job the write throttle has been set.
-    if (!found && throttle_->rate() > 0) UpdateThrottle();
-    const int limit = CompactionLimit(db_->GetDBOptions());
-    lock.lock();
+    {
+      MutexUnlock unlocked(&mutex_);
+      // Where there was nothing to do, nothing is to be waited for. After a job the write throttle has been set.
+      if (!found && throttle_->rate() > 0) UpdateThrottle();
+      limit = CompactionLimit(db_->GetDBOptions());
+    }
     max_running_ = limit;
     LeaveLocked();
   }
   --scheduled_;
   ScheduleLocked();
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
@@ -397,20 +409,20 @@ void TrieScheduler::SetBusyLocked(const FamilyPtr& family, const TrieJob& job, b
   }
 }
 
-Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job) {
+Status TrieScheduler::RunJobLocked(const FamilyPtr& family, const TrieJob& job) {
   SetBusyLocked(family, job, true);
   family->picker.Started(job);
   ++family->running;
   ++running_;
-  lock->unlock();
-
+  Status s;
   uint64_t output_bytes = 0;
-  const Status s = CallCompactFiles(family, job, &output_bytes);
   uint64_t oldest_snapshot = 0;
-  db_->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest_snapshot);
-
-  lock->lock();
-  Follow(lock, family).PermitUncheckedError();
+  {
+    MutexUnlock unlocked(&mutex_);
+    s = CallCompactFiles(family, job, &output_bytes);
+    db_->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest_snapshot);
+  }
+  FollowLocked(family).PermitUncheckedError();
   SetBusyLocked(family, job, false);
   family->picker.Finished(job, s.ok(), output_bytes, oldest_snapshot);
   --family->running;
@@ -420,22 +432,25 @@ Status TrieScheduler::RunJob(Lock* lock, const FamilyPtr& family, const TrieJob&
     family->totals->compacted_bytes += output_bytes;
     family->written_bytes[DepthOfLevel(family->shape.trie(), job.output_level)] += output_bytes;
     TryAgainLocked(family);
-    dirty_ = true;
+    work_pending_ = true;
   } else {
     HandleFailureLocked(family, job, s);
   }
-  changed_.notify_all();
+  changed_.NotifyAll();
   if (job.kind == TrieJob::Kind::kRoot || job.for_space || throttle_->rate() > 0) {
-    lock->unlock();
-    UpdateThrottle();
-    lock->lock();
+    UpdateThrottleLocked();
   }
   return s;
 }
 
+void TrieScheduler::UpdateThrottleLocked() {
+  MutexUnlock unlocked(&mutex_);
+  UpdateThrottle();
+}
+
 void TrieScheduler::UpdateThrottle() {
   const bool switched_on = throttle_->Update(NowMicros(), [this] {
-    Lock lock(mutex_);
+    MutexLock lock(&mutex_);
     double pressure = 0;
     for (const auto& [id, family] : families_) {
       // As in RocksDB, nobody is slowed down for compactions that somebody has switched off.
@@ -447,7 +462,7 @@ void TrieScheduler::UpdateThrottle() {
     return pressure;
   });
   if (!switched_on) return;
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   StartRetryLoopLocked();
 }
 
@@ -465,7 +480,7 @@ Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& j
 
 void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const Status& s) {
   if (s.IsShutdownInProgress()) {
-    dirty_ = false;
+    work_pending_ = false;
     return;
   }
   if (s.IsColumnFamilyDropped()) {
@@ -499,21 +514,23 @@ void TrieScheduler::RetryLaterLocked(const FamilyPtr& family, uint64_t micros) {
   StartRetryLoopLocked();
 }
 
+void TrieScheduler::WaitMicrosLocked(uint64_t micros) {
+  changed_.WaitUntil(&mutex_, std::chrono::steady_clock::now() + std::chrono::microseconds(micros));
+}
+
 void TrieScheduler::StartRetryLoopLocked() {
   if (!stopping_ && !retry_thread_.joinable()) retry_thread_ = std::thread([this] { RetryLoop(); });
-  changed_.notify_all();
+  changed_.NotifyAll();
 }
 
 void TrieScheduler::RetryLoop() {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   uint64_t throttle_at = 0;
   while (!stopping_) {
     const uint64_t now = NowMicros();
     const bool throttling = throttle_->rate() > 0;
     if (throttling && now >= throttle_at && EnterLocked()) {
-      lock.unlock();
-      UpdateThrottle();
-      lock.lock();
+      UpdateThrottleLocked();
       LeaveLocked();
       throttle_at = NowMicros() + kThrottleMicros;
       continue;  // anything may have changed meanwhile
@@ -531,62 +548,62 @@ void TrieScheduler::RetryLoop() {
     }
     if (due) WakeLocked();
     if (next == UINT64_MAX) {
-      changed_.wait(lock);
+      changed_.Wait(&mutex_);
     } else {
-      changed_.wait_for(lock, std::chrono::microseconds(next - now));
+      WaitMicrosLocked(next - now);
     }
   }
 }
 
 void TrieScheduler::Shutdown() {
   {
-    Lock lock(mutex_);
+    MutexLock lock(&mutex_);
     stopping_ = true;
-    changed_.notify_all();
+    changed_.NotifyAll();
   }
   env_->UnSchedule(this, rocksdb::Env::Priority::LOW);
   {
-    Lock lock(mutex_);
-    changed_.wait(lock, [this] { return users_ == 0 && scheduled_ == 0; });
+    MutexLock lock(&mutex_);
+    while (users_ > 0 || scheduled_ > 0) changed_.Wait(&mutex_);
   }
   if (retry_thread_.joinable()) retry_thread_.join();
   throttle_->Release();
   ForgetWrittenTotals(session_id_);
   Registry& registry = GlobalRegistry();
-  std::lock_guard<std::mutex> lock(registry.mutex);
+  MutexLock lock(&registry.mutex);
   const auto found = registry.schedulers.find(db_);
   if (found != registry.schedulers.end() && found->second.get() == this) registry.schedulers.erase(found);
 }
 
 void TrieScheduler::Pause() {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   ++paused_;
-  changed_.wait(lock, [this] { return running_ == 0 || stopping_; });
+  while (running_ > 0 && !stopping_) changed_.Wait(&mutex_);
 }
 
 void TrieScheduler::Continue() {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (paused_ > 0) --paused_;
   WakeLocked();
 }
 
 // --- Manual ----------------------------------------------------------------------------------------------------------
 
-Status TrieScheduler::CompactContainer(Lock* lock, const FamilyPtr& family, const ContainerId& id) {
+Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const ContainerId& id) {
   while (true) {
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
-    Status s = family->stale ? Follow(lock, family) : Status::OK();
+    Status s = family->stale ? FollowLocked(family) : Status::OK();
     if (!s.ok()) return s;
     const Container* container = family->shape.Find(id);
     if (container == nullptr || container->files == 0) return Status::OK();
     if (container->busy) {
-      changed_.wait(*lock);
+      changed_.Wait(&mutex_);
       continue;
     }
     const std::vector<uint64_t> in_the_way = family->shape.SpanningFilesInTheWay(id);
     if (!in_the_way.empty()) {
-      s = SplitSpanningFiles(lock, family, *std::max_element(in_the_way.begin(), in_the_way.end()));
+      s = SplitSpanningFilesLocked(family, *std::max_element(in_the_way.begin(), in_the_way.end()));
       if (!s.ok()) return s;
       continue;
     }
@@ -596,47 +613,47 @@ Status TrieScheduler::CompactContainer(Lock* lock, const FamilyPtr& family, cons
       if (!pushes) return Status::OK();  // one table of live keys
       // No free slot below: the children have to move first.
       for (const ContainerId& child : family->shape.Children(id)) {
-        s = CompactContainer(lock, family, child);
+        s = CompactContainerLocked(family, child);
         if (!s.ok()) return s;
       }
       // Other compactions may have filled the slots again, or have taken this container.
       if (!family->picker.PickContainer(id, &job)) continue;
     }
-    s = RunJob(lock, family, job);
+    s = RunJobLocked(family, job);
     if (s.IsAborted()) {
-      changed_.wait_for(*lock, std::chrono::microseconds(kConflictRetryMicros));
+      WaitMicrosLocked(kConflictRetryMicros);
       continue;
     }
     return s;
   }
 }
 
-Status TrieScheduler::SplitSpanningFiles(Lock* lock, const FamilyPtr& family, uint64_t last) {
+Status TrieScheduler::SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last) {
   while (true) {
-    Status s = family->stale ? Follow(lock, family) : Status::OK();
+    Status s = family->stale ? FollowLocked(family) : Status::OK();
     const auto& spanning_files = family->shape.spanning_files();
     if (!s.ok() || spanning_files.empty() || spanning_files.begin()->first > last) return s;
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     TrieJob job;
     if (family->picker.PickSplit(last, &job)) {
-      s = RunJob(lock, family, job);
+      s = RunJobLocked(family, job);
       if (s.IsAborted()) {
-        changed_.wait_for(*lock, std::chrono::microseconds(kConflictRetryMicros));
+        WaitMicrosLocked(kConflictRetryMicros);
       } else if (!s.ok()) {
         return s;
       }
     } else {
-      changed_.wait(*lock);
+      changed_.Wait(&mutex_);
     }
   }
 }
 
 Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options) {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
   Status s;
-  const FamilyPtr family = FamilyOf(&lock, handle);
+  const FamilyPtr family = FamilyOfLocked(handle);
   if (family == nullptr) {
     s = Status::NotSupported("column family " + handle->GetName() + " is no trie", "use CompactRange");
   } else if (family->state == State::kRefused) {
@@ -656,10 +673,10 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
       s = Status::InvalidArgument("depth of the compaction", "this trie has depths 0 to " + std::to_string(trie.depth));
     }
     ++manual_;
-    if (s.ok()) s = Follow(&lock, family);
+    if (s.ok()) s = FollowLocked(family);
     // Those that come later are split where they lie in the way.
     const auto& spanning_files = family->shape.spanning_files();
-    if (s.ok() && !spanning_files.empty()) s = SplitSpanningFiles(&lock, family, spanning_files.rbegin()->first);
+    if (s.ok() && !spanning_files.empty()) s = SplitSpanningFilesLocked(family, spanning_files.rbegin()->first);
     for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
       std::vector<ContainerId> containers;
       for (const auto& [id, found] : family->shape.containers()) {
@@ -669,7 +686,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
         if (ancestor == container) containers.push_back(id);
       }
       for (const ContainerId& id : containers) {
-        s = CompactContainer(&lock, family, id);
+        s = CompactContainerLocked(family, id);
         if (!s.ok()) break;
       }
       if (options.depth >= 0) break;
@@ -683,11 +700,11 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
 
 Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
   const uint64_t deadline = timeout_micros == 0 ? UINT64_MAX : NowMicros() + timeout_micros;
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
   for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
     if (family == nullptr) continue;
-    Follow(&lock, family).PermitUncheckedError();
+    FollowLocked(family).PermitUncheckedError();
     if (family->retry_at_micros == 0) continue;
     // What was in the way may be gone: nobody tells.
     TryAgainLocked(family);
@@ -706,7 +723,7 @@ Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
       s = Status::TimedOut("trie compaction is still at work");
       break;
     }
-    changed_.wait_for(lock, std::chrono::microseconds(std::min<uint64_t>(deadline - now, 100 * 1000)));
+    WaitMicrosLocked(std::min<uint64_t>(deadline - now, 100 * 1000));
   }
   LeaveLocked();
   return s;
@@ -716,7 +733,7 @@ bool TrieScheduler::IdleLocked() const {
   const bool waits = std::any_of(families_.begin(), families_.end(), [](const auto& item) {
     return item.second != nullptr && item.second->retry_at_micros != 0;
   });
-  return !waits && running_ == 0 && scheduled_ == 0 && manual_ == 0 && (!dirty_ || paused_ > 0);
+  return !waits && running_ == 0 && scheduled_ == 0 && manual_ == 0 && (!work_pending_ || paused_ > 0);
 }
 
 Status TrieScheduler::StuckLocked() {
@@ -732,28 +749,26 @@ Status TrieScheduler::StuckLocked() {
 }
 
 void TrieScheduler::SetAutomatic(uint32_t family_id, bool automatic) {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!EnterLocked()) return;
-  const FamilyPtr family = FamilyOf(&lock, family_id);
+  const FamilyPtr family = FamilyOfLocked(family_id);
   const bool changes = family != nullptr && family->automatic != automatic;
   if (changes) {
     family->automatic = automatic;
     WakeLocked();
-    lock.unlock();
-    UpdateThrottle();
-    lock.lock();
+    UpdateThrottleLocked();
   }
   LeaveLocked();
 }
 
 TrieScheduler::Activity TrieScheduler::GetActivity(uint32_t family_id) {
   Activity activity;
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!EnterLocked()) return activity;
   for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
     if (family == nullptr || family->state == State::kRefused || (family_id != kAllFamilies && id != family_id))
       continue;
-    if (!Follow(&lock, family).ok()) continue;
+    if (!FollowLocked(family).ok()) continue;
     activity.running += family->running;
     const uint64_t due_before = activity.due;
     for (const auto& [depth, due] : family->picker.PendingByDepth()) {
@@ -772,14 +787,14 @@ TrieScheduler::Activity TrieScheduler::GetActivity(uint32_t family_id) {
 }
 
 Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
-  Lock lock(mutex_);
+  MutexLock lock(&mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
-  const FamilyPtr family = FamilyOf(&lock, handle);
+  const FamilyPtr family = FamilyOfLocked(handle);
   Status s;
   if (family == nullptr) {
     s = Status::NotFound("column family " + handle->GetName(), "is no trie");
   } else {
-    if (family->state != State::kRefused) s = Follow(&lock, family);
+    if (family->state != State::kRefused) s = FollowLocked(family);
     *stats = TrieStats();
     FillTrieStats(family->shape, &family->picker, *family->totals, stats);
     stats->column_family = family->name;

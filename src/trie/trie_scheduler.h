@@ -11,25 +11,23 @@
 //   (1) Between Attach and Shutdown the DB is alive: whoever uses it is counted in users_, and Shutdown waits for zero.
 //   (2) At most one compaction of a container runs at a time (Container::busy); a container may gain files meanwhile.
 //   (3) The shape is that of one Version of the column family, never an older one than before. RocksDB's events say
-//   only
-//       that there may be another: a flush can leave no file, and events come late or not at all.
+//       only that there may be another: a flush can leave no file, and events come late or not at all.
 //   (4) What goes wrong in one column family (its compactions fail, or wait for RocksDB) delays no other.
 //
 // Column family states: kUnread -> kReady with the first Version; kRefused when the options do not fit together
 // (nothing is compacted, the reason is logged and in the statistics).
 //
 // Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex or the write throttle's
-// is taken, and is a leaf for callbacks from RocksDB.
+// is taken, and is a leaf for callbacks from RocksDB. Functions named ...Locked are called with it; those that say so let
+// go of it meanwhile, so that what they were told by reference must not be in families_ but held by a FamilyPtr.
 
 #pragma once
 
 #include <algorithm>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -43,6 +41,7 @@
 #include "src/trie/trie_picker.h"
 #include "src/trie/trie_shape.h"
 #include "src/trie/write_throttle.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -100,6 +99,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
  private:
   enum class State { kUnread, kReady, kRefused };
 
+  // Guarded by mutex_ but for what is const.
   struct Family {
     Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, TrieShape::LastOfAll last,
            uint64_t write_buffer_bytes)
@@ -130,51 +130,62 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
     uint64_t pick_micros = 0;
   };
   using FamilyPtr = std::shared_ptr<Family>;
-  using Lock = std::unique_lock<std::mutex>;
 
   static void RunScheduled(void* arg);
   static void DropScheduled(void* arg);
 
-  bool EnterLocked();  // counts a user of the DB; false once Shutdown has begun
-  void LeaveLocked();
+  bool EnterLocked() CAIRN_REQUIRES(mutex_);  // counts a user of the DB; false once Shutdown has begun
+  void LeaveLocked() CAIRN_REQUIRES(mutex_);
 
-  // Of a column family that the DB has open, else null. REQUIRES: mutex_ is not held.
-  std::unique_ptr<rocksdb::ColumnFamilyHandle> HandleOf(uint32_t id) const;
+  // Of a column family that the DB has open, else null.
+  std::unique_ptr<rocksdb::ColumnFamilyHandle> HandleOf(uint32_t id) const CAIRN_EXCLUDES(mutex_);
 
   // Whether no automatic compaction may start. A manual one keeps others from the containers that it is compacting, and
   // from no more. Whoever ends such a time calls WakeLocked or ScheduleLocked.
-  bool HoldingStillLocked() const;
+  bool PausedLocked() const CAIRN_REQUIRES(mutex_);
   // Something may be due now: after every change of the shapes but those that a thread-pool item makes.
-  void WakeLocked();
+  void WakeLocked() CAIRN_REQUIRES(mutex_);
   // Keeps as many thread-pool items under way as there may be compactions, while there is work.
-  void ScheduleLocked();
-  void Work();
+  void ScheduleLocked() CAIRN_REQUIRES(mutex_);
+  void Work() CAIRN_EXCLUDES(mutex_);
   // Slows writers down, or lets them go, as the fullest root demands. While they are held, the retry thread calls it
-  // every tenth of a second. REQUIRES: mutex_ is not held.
-  void UpdateThrottle();
-  bool PickLocked(FamilyPtr* family, TrieJob* job);
-  // Runs a compaction that was picked, and its bookkeeping. Lets go of the lock meanwhile.
-  rocksdb::Status RunJob(Lock* lock, const FamilyPtr& family, const TrieJob& job);
-  rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes);
-  void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status);
-  void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy);
-  // Those of numbers up to `last`.
-  rocksdb::Status SplitSpanningFiles(Lock* lock, const FamilyPtr& family, uint64_t last);
-  rocksdb::Status CompactContainer(Lock* lock, const FamilyPtr& family, const ContainerId& id);
+  // every tenth of a second.
+  void UpdateThrottle() CAIRN_EXCLUDES(mutex_);
+  void UpdateThrottleLocked() CAIRN_REQUIRES(mutex_);  // lets go of the mutex meanwhile
+  bool PickLocked(FamilyPtr* family, TrieJob* job) CAIRN_REQUIRES(mutex_);
+  // Runs a compaction that was picked, and its bookkeeping. Lets go of the mutex meanwhile.
+  rocksdb::Status RunJobLocked(const FamilyPtr& family, const TrieJob& job) CAIRN_REQUIRES(mutex_);
+  rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes)
+      CAIRN_EXCLUDES(mutex_);
+  void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status)
+      CAIRN_REQUIRES(mutex_);
+  void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy) CAIRN_REQUIRES(mutex_);
+  // Those of numbers up to `last`. Lets go of the mutex meanwhile, as CompactContainerLocked does.
+  rocksdb::Status SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last) CAIRN_REQUIRES(mutex_);
+  rocksdb::Status CompactContainerLocked(const FamilyPtr& family, const ContainerId& id) CAIRN_REQUIRES(mutex_);
 
-  // Null when the column family is no trie or is gone.
-  FamilyPtr FamilyOf(Lock* lock, rocksdb::ColumnFamilyHandle* handle);
-  FamilyPtr FamilyOf(Lock* lock, uint32_t id);
-  bool IdleLocked() const;
+  // Null when the column family is no trie or is gone. They let go of the mutex meanwhile.
+  FamilyPtr FamilyOfLocked(rocksdb::ColumnFamilyHandle* handle) CAIRN_REQUIRES(mutex_);
+  FamilyPtr FamilyOfLocked(uint32_t id) CAIRN_REQUIRES(mutex_);
+  FamilyPtr MakeFamily(rocksdb::ColumnFamilyHandle* handle) const CAIRN_EXCLUDES(mutex_);
+  bool IdleLocked() const CAIRN_REQUIRES(mutex_);
   // Why compaction will not come to an end by waiting, or OK.
-  rocksdb::Status StuckLocked();
-  // Brings the shape to the current Version. Lets go of the lock meanwhile.
-  rocksdb::Status Follow(Lock* lock, const FamilyPtr& family);
-  void MirrorLocked(const FamilyPtr& family, const HeldVersion& version, const std::vector<TrieFile>& born);
-  void TryAgainLocked(const FamilyPtr& family);  // without delay
-  void RetryLaterLocked(const FamilyPtr& family, uint64_t micros);
-  void RetryLoop();
-  void StartRetryLoopLocked();
+  rocksdb::Status StuckLocked() CAIRN_REQUIRES(mutex_);
+  // Brings the shape to the current Version. Lets go of the mutex meanwhile.
+  rocksdb::Status FollowLocked(const FamilyPtr& family) CAIRN_REQUIRES(mutex_);
+  // Of the Version, those that the shape does not hold where they are.
+  static std::vector<HeldVersion::File> UnknownFiles(const Family& family, const HeldVersion& version);
+  // Reads what the shape wants to know of files; with `totals`, what their records say of bytes written so far, too.
+  std::vector<TrieFile> Describe(const Family& family, const HeldVersion& version,
+                                 const std::vector<HeldVersion::File>& files, WrittenTotals* totals) const
+      CAIRN_EXCLUDES(mutex_);
+  void MirrorLocked(const FamilyPtr& family, const HeldVersion& version, const std::vector<TrieFile>& added)
+      CAIRN_REQUIRES(mutex_);
+  void TryAgainLocked(const FamilyPtr& family) CAIRN_REQUIRES(mutex_);  // without delay
+  void RetryLaterLocked(const FamilyPtr& family, uint64_t micros) CAIRN_REQUIRES(mutex_);
+  void RetryLoop() CAIRN_EXCLUDES(mutex_);
+  void StartRetryLoopLocked() CAIRN_REQUIRES(mutex_);
+  void WaitMicrosLocked(uint64_t micros) CAIRN_REQUIRES(mutex_);
 
   rocksdb::DB* const db_;  // the root DB
   rocksdb::Env* const env_;
@@ -183,19 +194,19 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   const std::string session_id_;
   std::shared_ptr<rocksdb::Logger> log_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;  // of anything below
-  std::map<uint32_t, FamilyPtr> families_;
-  bool stopping_ = false;
-  int paused_ = 0;
-  int manual_ = 0;  // calls of Compact under way
-  int users_ = 0;
-  int scheduled_ = 0;  // items in the thread pool's queue or running
-  int running_ = 0;    // compactions
-  int max_running_ = 1;
+  CheckedMutex mutex_;
+  CondVar changed_;  // of anything below
+  std::map<uint32_t, FamilyPtr> families_ CAIRN_GUARDED_BY(mutex_);
+  bool stopping_ CAIRN_GUARDED_BY(mutex_) = false;
+  int paused_ CAIRN_GUARDED_BY(mutex_) = 0;
+  int manual_ CAIRN_GUARDED_BY(mutex_) = 0;  // calls of Compact under way
+  int users_ CAIRN_GUARDED_BY(mutex_) = 0;
+  int scheduled_ CAIRN_GUARDED_BY(mutex_) = 0;  // items in the thread pool's queue or running
+  int running_ CAIRN_GUARDED_BY(mutex_) = 0;    // compactions
+  int max_running_ CAIRN_GUARDED_BY(mutex_) = 1;
   // Something has happened since the last pick that found nothing. Where it is set, an item is scheduled or compactions
-  // hold still: else WaitUntilIdle would wait for nobody.
-  bool dirty_ = false;
+  // are paused: else WaitUntilIdle would wait for nobody.
+  bool work_pending_ CAIRN_GUARDED_BY(mutex_) = false;
 
   std::unique_ptr<WriteThrottle> throttle_;
 

@@ -46,7 +46,7 @@ void WriteThrottle::MeasureFreeWriters(uint64_t now_micros) {
 }
 
 bool WriteThrottle::Update(uint64_t now_micros, const std::function<double()>& pressure) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   MeasureFreeWriters(now_micros);
   const double wanted = pressure();
   if (wanted <= 0 && token_ == nullptr) return false;
@@ -73,7 +73,7 @@ bool WriteThrottle::Update(uint64_t now_micros, const std::function<double()>& p
 }
 
 void WriteThrottle::Release() {
-  std::lock_guard<std::mutex> lock(mutex_);
+  MutexLock lock(&mutex_);
   if (token_ == nullptr) return;
   rocksdb::InstrumentedMutexLock db_lock(db_->mutex());
   token_.reset();

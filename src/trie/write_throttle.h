@@ -13,10 +13,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "db/db_impl/db_impl.h"
 #include "db/write_controller.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -45,15 +45,15 @@ class WriteThrottle {
   uint64_t rate() const { return rate_; }
 
  private:
-  void MeasureFreeWriters(uint64_t now_micros);
+  void MeasureFreeWriters(uint64_t now_micros) CAIRN_REQUIRES(mutex_);
 
   rocksdb::DBImpl* const db_;
-  std::mutex mutex_;
-  uint64_t free_rate_ = 0;          // what writers took of late while nothing held them
-  uint64_t free_since_micros_ = 0;  // begin of a time without the write throttle; 0: none
-  uint64_t bytes_then_ = 0;         // written to the DB until then
-  uint64_t last_set_ = 0;
-  std::unique_ptr<rocksdb::WriteControllerToken> token_;
+  CheckedMutex mutex_;
+  uint64_t free_rate_ CAIRN_GUARDED_BY(mutex_) = 0;          // what writers took of late while nothing held them
+  uint64_t free_since_micros_ CAIRN_GUARDED_BY(mutex_) = 0;  // begin of a time without the write throttle; 0: none
+  uint64_t bytes_then_ CAIRN_GUARDED_BY(mutex_) = 0;         // written to the DB until then
+  uint64_t last_set_ CAIRN_GUARDED_BY(mutex_) = 0;
+  std::unique_ptr<rocksdb::WriteControllerToken> token_ CAIRN_GUARDED_BY(mutex_);
   std::atomic<uint64_t> rate_{0};
 };
 

@@ -22,10 +22,10 @@
 // Of members.
 #define CAIRN_GUARDED_BY(x) CAIRN_THREAD_ATTRIBUTE(guarded_by(x))
 // Of functions: the caller holds these; does not hold these.
-#define CAIRN_REQUIRES(...) CAIRN_THREAD_ATTRIBUTE(exclusive_locks_required(__VA_ARGS__))
+#define CAIRN_REQUIRES(...) CAIRN_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
 #define CAIRN_EXCLUDES(...) CAIRN_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
-#define CAIRN_ACQUIRE(...) CAIRN_THREAD_ATTRIBUTE(exclusive_lock_function(__VA_ARGS__))
-#define CAIRN_RELEASE(...) CAIRN_THREAD_ATTRIBUTE(unlock_function(__VA_ARGS__))
+#define CAIRN_ACQUIRE(...) CAIRN_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
+#define CAIRN_RELEASE(...) CAIRN_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
 // Where the analysis cannot follow; say why.
 #define CAIRN_NO_THREAD_SAFETY_ANALYSIS CAIRN_THREAD_ATTRIBUTE(no_thread_safety_analysis)
 
@@ -46,13 +46,25 @@ class CAIRN_THREAD_ATTRIBUTE(lockable) CheckedMutex {
   std::mutex mutex_;
 };
 
-// Holds a mutex for a scope. It may be let go meanwhile.
+// Holds a mutex for a scope.
 class CAIRN_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(CheckedMutex* mutex) CAIRN_ACQUIRE(mutex) : mutex_(mutex) { mutex_->Lock(); }
   ~MutexLock() CAIRN_RELEASE() { mutex_->Unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
+
+ private:
+  CheckedMutex* const mutex_;
+};
+
+// Lets go of a mutex that the caller holds, for a scope: what the destructor releases is the release, says clang.
+class CAIRN_THREAD_ATTRIBUTE(scoped_lockable) MutexUnlock {
+ public:
+  explicit MutexUnlock(CheckedMutex* mutex) CAIRN_RELEASE(mutex) : mutex_(mutex) { mutex_->Unlock(); }
+  ~MutexUnlock() CAIRN_RELEASE() { mutex_->Lock(); }
+  MutexUnlock(const MutexUnlock&) = delete;
+  MutexUnlock& operator=(const MutexUnlock&) = delete;
 
  private:
   CheckedMutex* const mutex_;
