@@ -1,5 +1,6 @@
 #include "src/db/cairn_db.h"
 
+#include <algorithm>
 #include <limits>
 #include <utility>
 
@@ -182,6 +183,20 @@ Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOpt
   return DBImpl::GetImpl(ForMemTables(options), key, get_options);
 }
 
+template <class Read>
+void CairnDB::ReadFamilies(const ReadOptions& options, const Read& read) {
+  if (options.snapshot != nullptr) return read(options);
+  const uint64_t ended = ingestions_ended_.load();
+  if (ingestions_begun_.load() == ended) {
+    read(options);
+    if (ingestions_begun_.load() == ended) return;
+  }
+  rocksdb::ManagedSnapshot snapshot(this);
+  ReadOptions again = options;
+  again.snapshot = snapshot.snapshot();
+  read(again);
+}
+
 void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFamilyHandle** families, const Slice* keys,
                        rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
                        const bool sorted_input) {
@@ -191,22 +206,32 @@ void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFam
       timestamps == nullptr && options.value_size_soft_limit == std::numeric_limits<uint64_t>::max() &&
       (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kMultiGet);
   if (cache != nullptr && plain && count > 0) {
-    const size_t hits = cache->MultiGet(
-        count, families, keys, options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo, values,
-        statuses,
-        [&](size_t left, ColumnFamilyHandle** left_families, const Slice* left_keys,
-            rocksdb::PinnableSlice* left_values, Status* left_statuses) {
-          DBImpl::MultiGet(options, left, left_families, left_keys, left_values, nullptr, left_statuses, sorted_input);
-        });
+    const size_t hits =
+        cache->MultiGet(count, families, keys,
+                        options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo, values, statuses,
+                        [&](size_t left, ColumnFamilyHandle** left_families, const Slice* left_keys,
+                            rocksdb::PinnableSlice* left_values, Status* left_statuses) {
+                          ReadFamilies(options, [&](const ReadOptions& of_one_state) {
+                            std::fill_n(left_statuses, left, Status::OK());
+                            DBImpl::MultiGet(of_one_state, left, left_families, left_keys, left_values, nullptr,
+                                             left_statuses, sorted_input);
+                          });
+                        });
     if (hits > 0) CountCacheHits(hits, 0);
     return;
   }
-  DBImpl::MultiGet(ForMemTables(options), count, families, keys, values, timestamps, statuses, sorted_input);
+  ReadFamilies(ForMemTables(options), [&](const ReadOptions& of_one_state) {
+    std::fill_n(statuses, count, Status::OK());
+    DBImpl::MultiGet(of_one_state, count, families, keys, values, timestamps, statuses, sorted_input);
+  });
 }
 
 void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, ColumnFamilyHandle** families, const Slice* keys,
                              rocksdb::PinnableWideColumns* results, Status* statuses, bool sorted_input) {
-  DBImpl::MultiGetEntity(ForMemTables(options), count, families, keys, results, statuses, sorted_input);
+  ReadFamilies(ForMemTables(options), [&](const ReadOptions& of_one_state) {
+    std::fill_n(statuses, count, Status::OK());
+    DBImpl::MultiGetEntity(of_one_state, count, families, keys, results, statuses, sorted_input);
+  });
 }
 
 void CairnDB::MultiGetEntity(const ReadOptions& options, ColumnFamilyHandle* family, size_t count, const Slice* keys,
@@ -216,7 +241,21 @@ void CairnDB::MultiGetEntity(const ReadOptions& options, ColumnFamilyHandle* fam
 
 void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, const Slice* keys,
                              rocksdb::PinnableAttributeGroups* results) {
-  DBImpl::MultiGetEntity(ForMemTables(options), count, keys, results);
+  ReadFamilies(ForMemTables(options),
+               [&](const ReadOptions& of_one_state) { DBImpl::MultiGetEntity(of_one_state, count, keys, results); });
+}
+
+Status CairnDB::NewIterators(const ReadOptions& options, const std::vector<ColumnFamilyHandle*>& families,
+                             std::vector<rocksdb::Iterator*>* iterators) {
+  if (options.tailing) return DBImpl::NewIterators(options, families, iterators);
+  Status s;
+  iterators->clear();
+  // An iterator needs its snapshot while it is made; then it holds its tables.
+  ReadFamilies(options, [&](const ReadOptions& of_one_state) {
+    for (rocksdb::Iterator* iterator : *iterators) delete iterator;
+    s = DBImpl::NewIterators(of_one_state, families, iterators);
+  });
+  return s;
 }
 
 // Rule D4.
@@ -226,7 +265,10 @@ Status CairnDB::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFil
     if (arg.column_family != nullptr) families.push_back(arg.column_family->GetID());
   }
   const DatabaseCache::ChangeScope change(services()->cache(), std::move(families));
-  return DBImpl::IngestExternalFiles(args);
+  ++ingestions_begun_;
+  const Status s = DBImpl::IngestExternalFiles(args);
+  ++ingestions_ended_;
+  return s;
 }
 
 Status CairnDB::DeleteFile(std::string name) {

@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -125,6 +126,11 @@ class CairnDB final : public rocksdb::DBImpl {
   void MultiGetEntity(const rocksdb::ReadOptions& options, size_t count, const rocksdb::Slice* keys,
                       rocksdb::PinnableAttributeGroups* results) override;
 
+  using rocksdb::DBImpl::NewIterators;
+  rocksdb::Status NewIterators(const rocksdb::ReadOptions& options,
+                               const std::vector<rocksdb::ColumnFamilyHandle*>& families,
+                               std::vector<rocksdb::Iterator*>* iterators) override;
+
   rocksdb::Status IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) override;
   rocksdb::Status DeleteFile(std::string name) override;
   using rocksdb::DBImpl::CompactRange;
@@ -173,6 +179,19 @@ class CairnDB final : public rocksdb::DBImpl {
   void CountCacheHits(size_t hits, size_t bytes) const;
   // What a read of persisted data means here.
   rocksdb::ReadOptions ForMemTables(const rocksdb::ReadOptions& options) const;
+
+  // Calls read(options), once or twice, for a read of several column families that is to be of one state.
+  //
+  // RocksDB takes the sequence number of such a read first and each family's tables afterwards, and reads again if a
+  // memtable was sealed in between: a compaction may then have dropped what the number stands for. An ingestion lets
+  // that happen without sealing one. So a read that an ingestion overlaps is made again, of a snapshot.
+  template <class Read>
+  void ReadFamilies(const rocksdb::ReadOptions& options, const Read& read);
+
+  // Calls of IngestExternalFiles. REQUIRES of a reader: `ended` is read before `begun`; if they are equal, no ingestion
+  // was under way between.
+  std::atomic<uint64_t> ingestions_begun_{0};
+  std::atomic<uint64_t> ingestions_ended_{0};
 };
 
 }  // namespace cairn

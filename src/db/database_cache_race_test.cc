@@ -119,9 +119,11 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
   void Write(Random* random) {
     const uint64_t number = random->Uniform(kKeys);
     const uint64_t kind = random->Uniform(100);
-    if (kind == 0 && ranges_ && transactions_ == nullptr && optimistic_ == nullptr) return DeleteAll(number % 2);
-    // Not into a trie: docs/faults.md, "What is known and left?", has what this test found there.
-    if (kind == 1 && ranges_) return Ingest(number, random);
+    // A memtable tells each processor of a range deletion in turn. With unordered_write, its sequence number is published
+    // before, so one reader may see it and a later one not: RocksDB promises no more until it is acknowledged.
+    const bool ranges = ranges_ && transactions_ == nullptr && optimistic_ == nullptr;
+    if (kind == 0 && ranges && GetParam().kind != Kind::kUnordered) return DeleteAll(number % 2);
+    if (kind == 1) return Ingest(number, random);
     if (kind < 20) return WritePair(number / 2 * 2, random);
     const std::lock_guard<std::mutex> lock(registers_[number].writers);
     const bool deletion = random->OneIn(4);
@@ -218,11 +220,27 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
   }
   void Read(Random* random) {
     if (random->OneIn(10)) return ReadMany(random);
+    if (random->OneIn(50)) return Iterate(random);
     const uint64_t number = random->Uniform(kKeys);
     const uint64_t before = registers_[number].known;
     PinnableSlice value;
     const Status s = db_->Get(ReadOptions(), FamilyOf(number), KeyOf(number), &value);
     Check(number, before, s, value);
+  }
+  void Iterate(Random* random) {
+    const uint64_t first = random->Uniform(kKeys / 2) * 2;
+    const uint64_t before[2] = {registers_[first].known, registers_[first + 1].known};
+    std::vector<rocksdb::Iterator*> iterators;
+    const Status made = db_->NewIterators(ReadOptions(), {FamilyOf(first), FamilyOf(first + 1)}, &iterators);
+    EXPECT_OK(made);
+    for (uint64_t i = 0; i < iterators.size(); ++i) {
+      const std::unique_ptr<rocksdb::Iterator> iterator(iterators[i]);
+      const std::string key = KeyOf(first + i);
+      iterator->Seek(key);
+      const bool found = iterator->Valid() && iterator->key() == key;
+      const Status s = !iterator->status().ok() || found ? iterator->status() : Status::NotFound();
+      Check(first + i, before[i], s, found ? iterator->value() : Slice());
+    }
   }
   void ReadMany(Random* random) {
     std::vector<uint64_t> numbers(random->Uniform(12) + 1);
