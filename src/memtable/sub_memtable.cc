@@ -318,12 +318,16 @@ void SubMemTable::Insert(rocksdb::KeyHandle handle) {
   segment->writer.store(0, std::memory_order_relaxed);
   segment->word->store(word.Encode(), std::memory_order_release);
   if (durable) pool_->backing()->Publish(segment->base);
-  if (segment->marks == nullptr) return;
+  if (segment->marks != nullptr) HelpIndex(word.entries);
+  ReportIndexes();
+}
+
+void SubMemTable::HelpIndex(uint64_t entries) {
   if (!options_.lazy_index) {
     UpdateHash();
-  } else if (word.entries % kHelpEvery == 0) {
-    if (looked_up_.load(std::memory_order_relaxed)) HelpReaders(word.entries);
-    if (word.entries % kHelpForSure == 0) BoundUnhashed(kHelpForSure);
+  } else if (entries % kHelpEvery == 0) {
+    if (looked_up_.load(std::memory_order_relaxed)) HelpReaders(entries);
+    if (entries % kHelpForSure == 0) BoundUnhashed(kHelpForSure);
   }
 }
 
@@ -453,7 +457,7 @@ void SubMemTable::SealSegment(Segment* segment) {
   ChargeLocked(word.entries * kFinalRunBytes);
 }
 
-void SubMemTable::ChargeLocked(size_t bytes) const {
+void SubMemTable::ChargeLocked(size_t bytes) {
   if (read_only_.load(std::memory_order_relaxed)) return;
   charged_.fetch_add(bytes, std::memory_order_relaxed);
   arena_charge_.Charge(bytes);
@@ -461,7 +465,9 @@ void SubMemTable::ChargeLocked(size_t bytes) const {
 
 void SubMemTable::ChargeIndex(size_t bytes) const {
   const MutexLock lock(&segments_mutex_);
-  ChargeLocked(bytes);
+  if (read_only_.load(std::memory_order_relaxed)) return;
+  unreported_.fetch_add(bytes, std::memory_order_relaxed);
+  arena_charge_.Charge(bytes);
 }
 
 void SubMemTable::MarkReadOnly() {

@@ -8,7 +8,8 @@
 //   (1) An entry that was published before a lookup or an iterator began is in the index that it uses, or it is one of
 //       those behind the hash that a lookup finds by their marks (segment_marks.h).
 //   (2) Every index reaches every entry, superseded or not: a snapshot may need it, and the flush counts them.
-//   (3) ApproximateMemoryUsage does not change after MarkReadOnly.
+//   (3) ApproximateMemoryUsage changes only while an entry is written: RocksDB adds it to a sum when nobody writes any
+//       more, but before MarkReadOnly, and takes away later what it is then. What readers take shows after the next write.
 //   (4) A lookup waits for nobody who brings an index up to date, and adds no more than kReaderHelps entries itself.
 //
 // Thread-safety: as RocksDB's MemTableRep: any number of writers (each its own Allocate, then Insert) and of readers.
@@ -101,8 +102,13 @@ class SubMemTable : public rocksdb::MemTableRep {
   Segment* AddSegment(size_t at_least, bool oversize) CAIRN_REQUIRES(segments_mutex_);
   void SealSegment(Segment* segment);
   size_t WantedSegmentBytes() const;
-  void ChargeLocked(size_t bytes) const CAIRN_REQUIRES(segments_mutex_);
+  void ChargeLocked(size_t bytes) CAIRN_REQUIRES(segments_mutex_);
   void ChargeIndex(size_t bytes) const;
+  // A writer's part: by (3) only it may let ApproximateMemoryUsage grow.
+  void ReportIndexes() {
+    if (unreported_.load(std::memory_order_relaxed) == 0) return;
+    charged_.fetch_add(unreported_.exchange(0, std::memory_order_relaxed), std::memory_order_relaxed);
+  }
 
   // The versions of a key that were published, but are not in the hash.
   class Unhashed;
@@ -113,7 +119,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   void GetHashed(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*));
   void GetSorted(const rocksdb::Slice& internal_key, void* argument, bool (*callback)(void*, const char*));
   void AddMark(Segment* segment, const char* entry, const SegmentWord& word);
-  // After a writer's `entries`-th entry in a segment: its part of the indexing, if there are lookups.
+  // A writer's part of the indexing after its `entries`-th entry in a segment; the second: while there are lookups.
+  void HelpIndex(uint64_t entries);
   void HelpReaders(uint64_t entries) const;
   // A writer has published so many more entries: if those without a hash are too many, adds as many to it.
   void BoundUnhashed(uint64_t entries) const;
@@ -153,7 +160,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   const KeyHash hash_function_;  // of the hash and the marks; nobody knows its seed
   const size_t block_bytes_;     // of the arena: an eighth of the write buffer
   mutable ArenaCharge arena_charge_;
-  mutable std::atomic<size_t> charged_{0};
+  std::atomic<size_t> charged_{0};             // what ApproximateMemoryUsage says
+  mutable std::atomic<size_t> unreported_{0};  // taken by indexes since the last write, and not in charged_ yet
   std::atomic<bool> read_only_{false};
 
   std::atomic<size_t> mark_bytes_{0};
