@@ -70,10 +70,14 @@ endif()
 string(REPLACE ";" " " cairn_march_flags "${cairn_march}")
 file(GLOB recipe "${CMAKE_CURRENT_LIST_DIR}/substrate/*" "${CMAKE_CURRENT_LIST_DIR}/substrate/plugin/*")
 list(FILTER recipe EXCLUDE REGEX "/plugin$")
-set(key "${ROCKSDB_VERSION}|${cairn_rocksdb_source}|${CMAKE_BUILD_TYPE}|${CAIRN_SANITIZE}|${CAIRN_PORTABLE}")
+set(cairn_rocksdb_sanitize "${CAIRN_SANITIZE}")
+if(NOT CAIRN_SANITIZE_ROCKSDB)
+  set(cairn_rocksdb_sanitize "")
+endif()
+set(key "${ROCKSDB_VERSION}|${cairn_rocksdb_source}|${CMAKE_BUILD_TYPE}|${cairn_rocksdb_sanitize}|${CAIRN_PORTABLE}")
 string(APPEND key "|${CMAKE_CXX_COMPILER}|${CMAKE_CXX_COMPILER_VERSION}|${CMAKE_CXX_FLAGS}|${cairn_target_macros}")
 set(cairn_debug_flags)
-if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT CAIRN_SANITIZE)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT cairn_rocksdb_sanitize)
   # xxHash demands inlining that gcc does not do at -Og.
   set(cairn_debug_flags "-DXXH_NO_INLINE_HINTS=1")
   string(APPEND key "|${cairn_debug_flags}")
@@ -85,8 +89,8 @@ endforeach()
 string(SHA256 key "${key}")
 string(SUBSTRING "${key}" 0 12 key)
 string(TOLOWER "${CMAKE_BUILD_TYPE}" flavour)
-if(CAIRN_SANITIZE)
-  set(flavour "${CAIRN_SANITIZE}")
+if(cairn_rocksdb_sanitize)
+  set(flavour "${cairn_rocksdb_sanitize}")
 endif()
 set(cairn_substrate "${cairn_cache}/rocksdb-${ROCKSDB_VERSION}-${flavour}-${key}")
 
@@ -120,7 +124,7 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
       COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
               -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
               -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march_flags} ${cairn_debug_flags} -w"
-              -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${CAIRN_SANITIZE} -DPORTABLE=1
+              -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${cairn_rocksdb_sanitize} -DPORTABLE=1
       OUTPUT_FILE "${cairn_substrate}/configure.log" ERROR_FILE "${cairn_substrate}/configure.log"
       RESULT_VARIABLE failed)
   endif()
