@@ -169,6 +169,19 @@ struct KeyCode::Model {
     return gain * scale * kKept > static_cast<double>(own.Bytes() + 2) * 8;
   }
 
+  // By bytes from the last one on: there are many pairs, and of few bits.
+  void SortPairs() {
+    std::vector<uint32_t> from(pairs.size());
+    for (unsigned shift = 0; shift < 24; shift += 8) {
+      from.swap(pairs);
+      size_t ends[256] = {};
+      for (const uint32_t pair : from) ++ends[pair >> shift & 255];
+      size_t sum = 0;
+      for (size_t& end : ends) end = std::exchange(sum, sum + end);
+      for (const uint32_t pair : from) pairs[ends[pair >> shift & 255]++] = pair;
+    }
+  }
+
   void ChooseOrder(const std::vector<Sample>& sample) {
     for (unsigned last = 0; last < 256; ++last) followed[last] = Pays(bytes[last], all);
     for (const Sample& one : sample) {
@@ -178,7 +191,7 @@ struct KeyCode::Model {
         if (followed[last]) pairs.push_back(last << 16 | before << 8 | one.key[at]);
       }
     }
-    std::sort(pairs.begin(), pairs.end());
+    SortPairs();
     for (size_t i = 0; i < pairs.size();) {
       const size_t first = i;
       while (i < pairs.size() && pairs[i] >> 8 == pairs[first] >> 8) ++i;
@@ -444,70 +457,108 @@ KeyBits KeyCode::Encode(const char* key, size_t size, char* buffer) const {
     memset(buffer + size, 0, kKeyBitsGuard);
     return {reinterpret_cast<const uint8_t*>(buffer), size};
   }
-  return EncodeFrom(0, {0, UINT64_MAX, 0, 0}, key, size, buffer, nullptr);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(key);
+  auto* const out = reinterpret_cast<uint8_t*>(buffer);
+  CodedSoFar coded = {0, UINT64_MAX, 0, 0};
+  uint8_t last = 0, before = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const Share share = ShareOf(contexts_[ContextAt(i, last, before)], bytes[i]);
+    coded.Add(share.below, share.own, out);
+    before = last;
+    last = bytes[i];
+  }
+  return coded.Finish(out);
 }
 
-// From byte `from` on; what is written of those before lies in the buffer. Adds the states before each byte to
-// *states, unless null, but for the first.
-KeyBits KeyCode::EncodeFrom(size_t from, const CodedSoFar& state, const char* key, size_t size, char* buffer,
-                            std::vector<CodedSoFar>* states) const {
-  const auto* bytes = reinterpret_cast<const uint8_t*>(key);
-  auto* const out = reinterpret_cast<uint8_t*>(buffer);
-  uint8_t* at = out + state.written;
-  uint64_t low = state.low, range = state.range;
-  uint32_t word = state.word;
-  uint8_t last = from > 0 ? bytes[from - 1] : 0, before = from > 1 ? bytes[from - 2] : 0;
-  for (size_t i = from; i < size; ++i) {
-    const Context& context = contexts_[ContextAt(i, last, before)];
-    const uint8_t byte = bytes[i];
-    const Share share = ShareOf(context, byte);
-    const uint64_t part = range >> 16;
-    const uint64_t add = part * share.below;
-    low += add;
-    if (low < add) {
-      for (uint8_t* carry = at - 1; ++*carry == 0; --carry) {
-      }
-      ++word;
+// Narrows the range to a byte's part; what is certain by then is written behind what is written to `out` so far.
+inline void KeyCode::CodedSoFar::Add(uint32_t below, uint32_t own, uint8_t* out) {
+  const uint64_t part = range >> 16;
+  const uint64_t add = part * below;
+  low += add;
+  if (low < add) {
+    for (uint8_t* carry = out + written - 1; ++*carry == 0; --carry) {
     }
-    range = part * share.own;
-    if (range >> 32 == 0) {
-      word = static_cast<uint32_t>(low >> 32);
-      StoreBigEndian32(at, word);
-      at += 4;
-      low <<= 32;
-      range <<= 32;
-    }
-    before = last;
-    last = byte;
-    if (states != nullptr && i + 1 < kMostStates) {
-      states->push_back({low, range, static_cast<uint32_t>(at - out), word});
+    ++word;
+  }
+  range = part * own;
+  if (range >> 32 == 0) {
+    word = static_cast<uint32_t>(low >> 32);
+    StoreBigEndian32(out + written, word);
+    written += 4;
+    low <<= 32;
+    range <<= 32;
+  }
+}
+
+inline KeyBits KeyCode::CodedSoFar::Finish(uint8_t* out) const {
+  StoreBigEndian32(out + written, static_cast<uint32_t>(low >> 32));
+  StoreBigEndian32(out + written + 4, static_cast<uint32_t>(low));
+  memset(out + written + 8, 0, kKeyBitsGuard);
+  return {out, written + size_t{8}};
+}
+
+KeyCode::Encoder::Encoder(const KeyCode* code) : code_(code) {
+  if (code_->plain()) return;
+  states_.resize(kMostStates);
+  states_[0] = {0, UINT64_MAX, 0, 0};
+  shares_.resize(code_->contexts_.size() << 8);
+  Share16* share = shares_.data();
+  for (const Context& context : code_->contexts_) {
+    const uint16_t* sum = &code_->sums_[context.first];
+    for (unsigned byte = 0; byte < 256; ++byte, ++share) {
+      const bool has = Has(context.set, byte);
+      share->below = static_cast<uint16_t>(context.base * byte + sum[0]);
+      share->own = static_cast<uint16_t>(context.base + (has ? sum[1] - sum[0] : 0));
+      sum += has ? 1 : 0;
     }
   }
-  StoreBigEndian32(at, static_cast<uint32_t>(low >> 32));
-  StoreBigEndian32(at + 4, static_cast<uint32_t>(low));
-  at += 8;
-  memset(at, 0, kKeyBitsGuard);
-  return {out, static_cast<size_t>(at - out)};
+  if (code_->kind_ != Kind::kOrder) return;
+  contexts_.resize(size_t{1} << 16);
+  for (unsigned last = 0; last < 256; ++last) {
+    const Parent& parent = code_->parents_[code_->parent_of_[last]];
+    uint16_t* const contexts = &contexts_[last << 8];
+    std::fill_n(contexts, 256, parent.context);
+    uint16_t child = parent.first_child;
+    for (unsigned before = 0; before < 256; ++before) {
+      if (Has(parent.set, before)) contexts[before] = child++;
+    }
+  }
 }
 
 KeyBits KeyCode::Encoder::Encode(const char* key, size_t size, size_t common, char* buffer) {
   if (code_->plain()) return code_->Encode(key, size, buffer);
-  if (states_.empty()) states_.push_back({0, UINT64_MAX, 0, 0});
-  const size_t from = std::min({common, size, states_.size() - 1});
-  states_.resize(from + 1);
-  const CodedSoFar state = states_.back();
+  size_t at = std::min({common, size, known_});
+  CodedSoFar coded = states_[at];
   auto* const out = reinterpret_cast<uint8_t*>(buffer);
-  if (state.written > 0) {
-    memmove(out, before_, state.written);
+  if (coded.written > 0) {
+    memmove(out, before_, coded.written);
     // The bytes behind may have carried into those before, once at most, since all of a state's keys lie within its
     // range.
-    if (static_cast<uint32_t>(BigEndian(out + state.written - 4) >> 32) != state.word) {
-      for (uint8_t* borrow = out + state.written - 1; (*borrow)-- == 0; --borrow) {
+    if (static_cast<uint32_t>(BigEndian(out + coded.written - 4) >> 32) != coded.word) {
+      for (uint8_t* borrow = out + coded.written - 1; (*borrow)-- == 0; --borrow) {
       }
     }
   }
   before_ = out;
-  return code_->EncodeFrom(from, state, key, size, buffer, &states_);
+  const auto* const bytes = reinterpret_cast<const uint8_t*>(key);
+  const auto code = [&](const Share16* shares) {
+    coded.Add(shares[bytes[at]].below, shares[bytes[at]].own, out);
+    if (++at < kMostStates) states_[at] = coded;
+  };
+  if (code_->kind_ == Kind::kPosition) {
+    const size_t last_position = code_->positions_ - 1;
+    while (at < size) code(&shares_[std::min(at, last_position) << 8]);
+  } else {
+    unsigned before = at > 1 ? bytes[at - 2] : 0, last = at > 0 ? bytes[at - 1] : 0;
+    while (at < size) {
+      const unsigned byte = bytes[at];
+      code(&shares_[size_t{contexts_[last << 8 | before]} << 8]);
+      before = last;
+      last = byte;
+    }
+  }
+  known_ = std::min(size, kMostStates - 1);
+  return coded.Finish(out);
 }
 
 void KeyCode::Decode(const KeyBits& data, uint64_t bits, const char* near, size_t near_size, std::string* out) const {

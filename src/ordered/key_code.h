@@ -33,6 +33,7 @@ uint64_t CommonBits(const KeyBits& a, const KeyBits& b);
 
 class KeyCode {
   struct CodedSoFar;
+  struct Share16;
 
  public:
   // What a code is learnt from: keys' bytes from where they leave the key before on.
@@ -68,15 +69,19 @@ class KeyCode {
   class Encoder {
    public:
     // `code` outlives this.
-    explicit Encoder(const KeyCode* code) : code_(code) {}
+    explicit Encoder(const KeyCode* code);
     // As KeyCode::Encode. `common`: how many bytes this key has in common with the one before, whose bits are still
     // where they were written, perhaps at the same place.
     KeyBits Encode(const char* key, size_t size, size_t common, char* buffer);
+    const KeyCode& code() const { return *code_; }
 
    private:
     const KeyCode* code_;
     const uint8_t* before_ = nullptr;
-    std::vector<CodedSoFar> states_;
+    std::vector<CodedSoFar> states_;  // before each of the last key's first bytes
+    size_t known_ = 0;                // how many of these are
+    std::vector<uint16_t> contexts_;  // last << 8 | before, if the order counts
+    std::vector<Share16> shares_;     // context << 8 | byte
   };
 
   // Appends a key that is not above any whose bits are at or above the first `bits` bits of `data`, and as near to them
@@ -97,11 +102,18 @@ class KeyCode {
   struct Share {
     uint32_t below, own;
   };
+  // The same, in half of the room: below is less than 2^16, and so is own, since every other byte has some.
+  struct Share16 {
+    uint16_t below, own;
+  };
   // The coder before some byte of a key.
   struct CodedSoFar {
     uint64_t low, range;
     uint32_t written;  // bytes
     uint32_t word;     // the last four of them
+
+    void Add(uint32_t below, uint32_t own, uint8_t* out);
+    KeyBits Finish(uint8_t* out) const;
   };
   // What follows a byte: the contexts of the two bytes, for some bytes before it.
   struct Parent {
@@ -115,8 +127,6 @@ class KeyCode {
   void AddContext(const uint8_t* symbols, const uint8_t* weights, unsigned count, unsigned escape);
   bool AddContextFrom(const uint8_t** at, const uint8_t* end);
   bool AddParents(const uint8_t** at, const uint8_t* end);
-  KeyBits EncodeFrom(size_t from, const CodedSoFar& state, const char* key, size_t size, char* buffer,
-                     std::vector<CodedSoFar>* states) const;
   size_t ContextAt(size_t position, uint8_t last, uint8_t before) const {
     return kind_ == Kind::kPosition ? (position < positions_ ? position : positions_ - 1) : ContextOf(last, before);
   }

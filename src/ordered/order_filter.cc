@@ -31,8 +31,7 @@ OrderFilterBuilder::OrderFilterBuilder(double bits_per_key)
              static_cast<unsigned>(std::lround(std::max(0.0, std::clamp(bits_per_key, 2.5, 20.0) - 3)))} {}
 
 size_t OrderFilterBuilder::memory() const {
-  return held_.memory() + segment_bytes_ + segments_.capacity() * sizeof(Segment) + last_key_.capacity() +
-         before_segment_.capacity();
+  return held_.memory() + segment_bytes_ + segments_.capacity() * sizeof(Segment) + before_segment_.capacity();
 }
 
 size_t OrderFilterBuilder::EstimatedBytes() const {
@@ -40,9 +39,8 @@ size_t OrderFilterBuilder::EstimatedBytes() const {
 }
 
 void OrderFilterBuilder::Add(const char* key, size_t size) {
-  if (keys_ > 0 && size == last_key_.size() && memcmp(key, last_key_.data(), size) == 0) return;
+  if (too_large_ || held_.EndsWith(key, size)) return;
   if (held_.size() >= kMostSegmentKeys || held_.all_bytes() + size > kMostSegmentBytes) EndSegment();
-  last_key_.assign(key, size);
   ++keys_;
   least_key_bytes_ = std::min(least_key_bytes_, size);
   if (!too_large_) held_.Add(key, size);
@@ -64,7 +62,7 @@ void OrderFilterBuilder::EndSegment() {
   segment.bytes = EncodeOrderSegment(held_, depth_, segment.start.size(), &error_sum_);
   segment_bytes_ += segment.start.size() + segment.bytes.size();
   segments_.push_back(std::move(segment));
-  before_segment_ = last_key_;
+  before_segment_ = held_.whole(held_.size() - 1);
   held_.Clear();
   if (segment_bytes_ > kMostBytesOfFew + keys_ * kMostBytesPerKey) {
     too_large_ = true;

@@ -56,7 +56,6 @@ class OrderFilterBuilder {
   bool first_is_whole_ = false;
   double error_sum_ = 0;
   size_t least_key_bytes_ = SIZE_MAX;
-  std::string last_key_;
   std::string before_segment_;  // the last key of the segment before
   OrderKeys held_;              // of the segment that is being gathered
   std::vector<Segment> segments_;

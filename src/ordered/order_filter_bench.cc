@@ -206,13 +206,14 @@ void Measure(const std::string& name, const Keys& keys, double bits) {
   }
   printf(
       "| %s | %zu | %.0f | %.2f | %.2f | %.2f %% | %.2f %% | %.3f | %.3f | %.3f | %.3f %% | %.2f %% | %.0f | %.0f | "
-      "%.0f | %.2f |\n",
+      "%.0f | %.0f | %.2f |\n",
       name.c_str(), keys.size(), bits, static_cast<double>(built.order_bytes) * 8 / count,
       static_cast<double>(built.bloom_bytes) * 8 / count, share(in_vain, static_cast<double>(placeholders)),
       share(direct_in_vain, questions), static_cast<double>(in_vain + direct_in_vain) / per_target,
       static_cast<double>(present_in_vain) / per_target, static_cast<double>(window_in_vain) / per_target,
       share(false_absent, questions), share(false_near, static_cast<double>(near)), asked * 1e9 / questions,
-      built.order_seconds * 1e9 / count, built.bloom_seconds * 1e9 / count, ordered / stock);
+      built.order_seconds * 1e9 / count, built.bloom_seconds * 1e9 / count,
+      stock * 1e9 / static_cast<double>(runs.back().keys.size()), ordered / stock);
   fflush(stdout);
 }
 
@@ -255,9 +256,9 @@ int main(int argc, char** argv) {
       "| keys | number | order_bits | order, bits per key | Bloom, bits per key | absent target: placeholders in vain "
       "| read at once in vain | blocks in vain per seek | present target: blocks in vain per seek | window: blocks in "
       "vain per scan | point lookups: false positives, absent | near miss | ns a seek and run | ns a key built | of "
-      "Bloom | table built, of stock |\n");
+      "Bloom | ns a key of the stock table | table built, of stock |\n");
   printf("|");
-  for (int column = 0; column < 16; ++column) printf(" --- |");
+  for (int column = 0; column < 17; ++column) printf(" --- |");
   printf("\n");
   for (const auto& [name, keys] : sets) {
     std::string each = FLAGS_bits;

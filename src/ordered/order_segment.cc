@@ -1,11 +1,11 @@
 #include "src/ordered/order_segment.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
+#include "src/ordered/order_plan.h"
 #include "src/util/bits.h"
 
 namespace cairn {
@@ -16,7 +16,6 @@ constexpr size_t kHeaderBytes = 20;
 
 constexpr uint8_t kNumbersBody = 1;
 constexpr uint8_t kBranchesBody = 2;
-constexpr unsigned kBranches = UINT32_MAX;
 
 // Keys that are encoded and planned together, and the largest group of numbers.
 constexpr size_t kBatch = 1024;
@@ -26,18 +25,9 @@ constexpr size_t kLearntKeys = 4096;
 constexpr double kWorthwhile = 0.9;
 // The share of bits behind a branch that tell something, below which the plain code is no choice.
 constexpr double kTellingHead = 0.66;
-constexpr int kMostSplits = 12;
 constexpr size_t kLeastPlanned = 128;
-// A lookup walks over half of a group's branches.
-constexpr size_t kMostBranches = 128;
-constexpr size_t kLeastNumbers = 16;
 // An anchor is kept as what it does not share with every 16th.
 constexpr size_t kRestart = 16;
-// Of a branch no more bits are kept than this and the extra ones; what the keys behind share beyond them is one entry.
-constexpr unsigned kMostBranchBits = 96;
-// Bits of a group beside its entries: window, offset, anchor, header.
-constexpr double kNumbersOverhead = 300;
-constexpr double kBranchesOverhead = 260;
 
 void PutVarint(std::string* out, uint64_t v) {
   for (; v >= 128; v >>= 7) out->push_back(static_cast<char>(v | 128));
@@ -77,7 +67,6 @@ class Cursor {
 };
 
 // Elias's gamma code of v > 0.
-unsigned GammaBits(uint64_t v) { return 2 * BitWidth(v) - 1; }
 void PutGamma(BitWriter* out, uint64_t v) {
   const unsigned width = BitWidth(v);
   out->Put(0, width - 1);
@@ -191,20 +180,10 @@ size_t CommonBytes(const char* a, size_t a_size, const char* b, size_t b_size) {
   return at;
 }
 
-// 2^-i.
-double Half(int i) {
-  static const auto* const halves = [] {
-    auto* const made = new std::array<double, 65>();
-    for (int k = 0; k <= 64; ++k) (*made)[static_cast<size_t>(k)] = std::ldexp(1, -k);
-    return made;
-  }();
-  return (*halves)[static_cast<size_t>(i)];
-}
-
 class SegmentBuilder {
  public:
   SegmentBuilder(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes)
-      : keys_(keys), depth_(depth), start_bytes_(start_bytes) {}
+      : keys_(keys), depth_(depth), start_bytes_(start_bytes), planner_(depth) {}
   std::string Build();
   double error_sum() const { return error_sum_; }
 
@@ -214,29 +193,11 @@ class SegmentBuilder {
     uint64_t anchor_bits;
     std::string body;
   };
-  struct Piece {
-    size_t begin, end;
-    unsigned shift;  // of code numbers; kBranches for a group of branches
-  };
-  struct Plan {
-    double bits = 0;
-    double error = 0;  // sum over the entries
-    std::vector<Piece> pieces;
-  };
-
-  KeyBits BitsOf(size_t entry) const {
-    return {reinterpret_cast<const uint8_t*>(encoded_.data()) + starts_[entry],
-            starts_[entry + 1] - starts_[entry] - kKeyBitsGuard};
-  }
-  uint64_t FirstDifference(size_t begin, size_t end, size_t* at) const;
   void LearnCode();
   double PlannedBits(const KeyCode& code);
-  void EncodeBatch(size_t begin, size_t end);
+  void EncodeBatch(size_t begin, size_t end, KeyCode::Encoder* encoder);
   void EmitBatch();
-  bool PlanNumbers(size_t begin, size_t end, Plan* plan) const;
-  void PlanBranches(size_t begin, size_t end, Plan* plan) const;
-  Plan MakePlan(size_t begin, size_t end, int splits) const;
-  void EmitNumbers(const Piece& segment);
+  void EmitNumbers(const OrderPiece& piece);
   void EmitBranches(size_t begin, size_t end);
   void EmitGroup(size_t begin, uint64_t anchor_bits, std::string body);
 
@@ -247,10 +208,8 @@ class SegmentBuilder {
   KeyCode code_;
   double error_sum_ = 0;
 
-  // The batch as bits. common_[i] is what entry i has in common with the one before.
-  std::string encoded_;
-  std::vector<size_t> starts_;
-  std::vector<uint64_t> common_;
+  OrderBatch batch_;
+  OrderPlanner planner_;
   std::string previous_;  // the last key of the batch before, encoded
 
   std::vector<Group> groups_;
@@ -290,158 +249,65 @@ void SegmentBuilder::LearnCode() {
 double SegmentBuilder::PlannedBits(const KeyCode& code) {
   const size_t size = std::clamp(keys_.size() / 8, std::min(keys_.size(), kLeastPlanned), kBatch);
   const size_t begin = (keys_.size() - size) / 2;
-  KeyCode chosen = std::exchange(code_, code);
-  EncodeBatch(begin, begin + size);
-  const double bits = common_.empty() ? 0 : MakePlan(0, common_.size(), kMostSplits).bits;
-  code_ = std::move(chosen);
+  KeyCode::Encoder encoder(&code);
+  EncodeBatch(begin, begin + size, &encoder);
+  const double bits = batch_.size() == 0 ? 0 : planner_.Plan(batch_).bits;
   return bits / static_cast<double>(size) + static_cast<double>(code.bytes() * 8) / static_cast<double>(keys_.size());
 }
 
 // Makes keys the bits that a plan is made of, without those that have the bits of the key before.
-void SegmentBuilder::EncodeBatch(size_t begin, size_t end) {
+void SegmentBuilder::EncodeBatch(size_t begin, size_t end, KeyCode::Encoder* encoder) {
   size_t bytes = 0;
-  for (size_t i = begin; i < end; ++i) bytes += code_.EncodedBytes(keys_.bytes(i) - shared_);
-  if (encoded_.size() < bytes) encoded_.resize(bytes);
-  starts_.assign(1, 0);
-  common_.clear();
+  for (size_t i = begin; i < end; ++i) bytes += encoder->code().EncodedBytes(keys_.bytes(i) - shared_);
+  if (batch_.bytes.size() < bytes) batch_.bytes.resize(bytes);
+  batch_.starts.assign(1, 0);
+  batch_.common.clear();
   size_t at = 0;
   KeyBits before;
   bool has_before = !previous_.empty();
   if (has_before) {
     before = {reinterpret_cast<const uint8_t*>(previous_.data()), previous_.size() - kKeyBitsGuard};
   }
-  KeyCode::Encoder encoder(&code_);
   for (size_t i = begin; i < end; ++i) {
-    const size_t same = i == begin ? 0
-                                   : CommonBytes(keys_.key(i - 1) + shared_, keys_.bytes(i - 1) - shared_,
-                                                 keys_.key(i) + shared_, keys_.bytes(i) - shared_);
-    const KeyBits key = encoder.Encode(keys_.key(i) + shared_, keys_.bytes(i) - shared_, same, encoded_.data() + at);
+    const char* const bytes_of = keys_.key(i) + shared_;
+    const size_t size = keys_.bytes(i) - shared_;
+    const size_t same = i == begin || encoder->code().plain()
+                            ? 0
+                            : CommonBytes(keys_.key(i - 1) + shared_, keys_.bytes(i - 1) - shared_, bytes_of, size);
+    const KeyBits key = encoder->Encode(bytes_of, size, same, batch_.bytes.data() + at);
     const uint64_t common = has_before ? CommonBits(before, key) : 0;
     if (common == UINT64_MAX) continue;
     at += key.bytes + kKeyBitsGuard;
-    starts_.push_back(at);
-    common_.push_back(common);
+    batch_.starts.push_back(at);
+    batch_.common.push_back(common);
     before = key;
     has_before = true;
   }
 }
 
-uint64_t SegmentBuilder::FirstDifference(size_t begin, size_t end, size_t* at) const {
-  const auto least = std::min_element(common_.begin() + static_cast<ptrdiff_t>(begin) + 1,
-                                      common_.begin() + static_cast<ptrdiff_t>(end));
-  *at = static_cast<size_t>(least - common_.begin());
-  return *least;
-}
-
-// Cuts off as many bits as leaves the error within what evenly spread keys have.
-bool SegmentBuilder::PlanNumbers(size_t begin, size_t end, Plan* plan) const {
-  const size_t n = end - begin;
-  if (n < kLeastNumbers) return false;
-  size_t split;
-  const uint64_t prefix = FirstDifference(begin, end, &split);
-  std::vector<uint64_t> windows(n);
-  for (size_t i = 0; i < n; ++i) windows[i] = BitsOf(begin + i).Window(prefix);
-  const uint64_t range = windows.back() - windows.front();
-  // How many entries have a mean distance to their neighbours of about 2^i. Of evenly spread keys the mean of its
-  // inverse is 2 / distance, and a shift is right within a factor of sqrt(2).
-  uint32_t distances[65] = {};
-  for (size_t i = 0; i < n; ++i) {
-    const size_t low = i == 0 ? 0 : i - 1, high = std::min(n - 1, i + 1);
-    ++distances[BitWidth((windows[high] - windows[low]) / (high - low))];
-  }
-  const double count = static_cast<double>(n);
-  const double allowed = 2 * 1.7 * std::exp2(-depth_.precision) * count;
-  const double least_range = count * std::exp2(depth_.precision - 0.5);
-  int shift = 0;
-  while (shift < 63 && static_cast<double>(range >> (shift + 1)) >= least_range) ++shift;
-  // Entries whose neighbours are nearer than the shift, and 1 / distance of the others.
-  double near = 0, far = 0;
-  for (int width = 0; width <= 64; ++width) {
-    if (width <= shift) {
-      near += distances[width];
-    } else {
-      far += distances[width] * Half(width);
-    }
-  }
-  for (; shift >= 0; --shift) {
-    const double error = near + far / Half(shift) * std::sqrt(2);
-    near -= distances[shift];
-    far += distances[shift] * Half(shift);
-    if (error > allowed && shift != 0) continue;
-    const double numbers = static_cast<double>(range >> shift);
-    const double low_bits = std::max(0.0, std::floor(std::log2(numbers / count)));
-    plan->bits = count * (low_bits + 1) + numbers / std::exp2(low_bits) + kNumbersOverhead;
-    plan->error = error / 2;
-    plan->pieces.assign(1, {begin, end, static_cast<unsigned>(shift)});
-    return error <= allowed;
-  }
-  return false;
-}
-
-void SegmentBuilder::PlanBranches(size_t begin, size_t end, Plan* plan) const {
-  double bits = kBranchesOverhead * (1 + std::floor(static_cast<double>(end - begin) / kMostBranches));
-  size_t lost = 0;
-  uint64_t kept = UINT64_MAX;  // bits of the last entry
-  for (size_t i = begin; i < end; ++i) {
-    if (i > begin && common_[i] >= kept) {
-      ++lost;
-      continue;
-    }
-    const uint64_t next = i + 1 < common_.size() ? common_[i + 1] : 0;
-    const uint64_t rise = next > common_[i] ? std::min<uint64_t>(next - common_[i], kMostBranchBits) : 0;
-    kept = common_[i] + 1 + rise + depth_.extra;
-    bits += static_cast<double>(rise + depth_.extra + GammaBits(rise + 1));
-    if (rise == 0) bits += GammaBits(common_[i] - std::min(common_[i], next) + 1);
-  }
-  plan->bits = bits;
-  const double told = static_cast<double>(end - begin - lost);
-  plan->error = told * std::exp2(-static_cast<double>(depth_.extra) - 1) + 2.0 * static_cast<double>(lost);
-  plan->pieces.assign(1, {begin, end, kBranches});
-}
-
-SegmentBuilder::Plan SegmentBuilder::MakePlan(size_t begin, size_t end, int splits) const {
-  const size_t n = end - begin;
-  Plan numbers;
-  const bool even = PlanNumbers(begin, end, &numbers);
-  if (even && numbers.bits <= kNumbersOverhead + static_cast<double>(n) * (depth_.precision + 2.6)) return numbers;
-  Plan best;
-  PlanBranches(begin, end, &best);
-  if (even && numbers.bits < best.bits) best = numbers;
-  if (splits == 0 || n < 2 * kLeastNumbers) return best;
-  // Where the keys of two prefixes meet, say.
-  size_t middle;
-  FirstDifference(begin, end, &middle);
-  Plan both = MakePlan(begin, middle, splits - 1);
-  const Plan right = MakePlan(middle, end, splits - 1);
-  both.bits += right.bits;
-  both.error += right.error;
-  both.pieces.insert(both.pieces.end(), right.pieces.begin(), right.pieces.end());
-  return both.bits < best.bits ? both : best;
-}
-
 void SegmentBuilder::EmitBatch() {
-  const size_t n = common_.size();
+  const size_t n = batch_.size();
   if (n == 0) return;
-  const Plan plan = MakePlan(0, n, kMostSplits);
+  const OrderPlan& plan = planner_.Plan(batch_);
   error_sum_ += plan.error;
   for (size_t i = 0; i < plan.pieces.size();) {
-    Piece piece = plan.pieces[i++];
-    if (piece.shift != kBranches) {
+    OrderPiece piece = plan.pieces[i++];
+    if (piece.shift != OrderPiece::kBranches) {
       EmitNumbers(piece);
       continue;
     }
-    while (i < plan.pieces.size() && plan.pieces[i].shift == kBranches) piece.end = plan.pieces[i++].end;
+    for (; i < plan.pieces.size() && plan.pieces[i].shift == OrderPiece::kBranches; ++i) piece.end = plan.pieces[i].end;
     const size_t parts = (piece.end - piece.begin + kMostBranches - 1) / kMostBranches;
     const size_t each = (piece.end - piece.begin + parts - 1) / parts;
     for (size_t begin = piece.begin; begin < piece.end; begin += each) {
       EmitBranches(begin, std::min(piece.end, begin + each));
     }
   }
-  previous_.assign(encoded_, starts_[n - 1], starts_[n] - starts_[n - 1]);
+  previous_.assign(batch_.bytes, batch_.starts[n - 1], batch_.starts[n] - batch_.starts[n - 1]);
 }
 
 void SegmentBuilder::EmitGroup(size_t begin, uint64_t anchor_bits, std::string body) {
-  const KeyBits key = BitsOf(begin);
+  const KeyBits key = batch_.at(begin);
   const size_t size = (anchor_bits + 7) / 8;
   std::string anchor(size, '\0');
   memcpy(anchor.data(), key.data, std::min(size, key.bytes));
@@ -451,12 +317,11 @@ void SegmentBuilder::EmitGroup(size_t begin, uint64_t anchor_bits, std::string b
   groups_.push_back({std::move(anchor), anchor_bits, std::move(body)});
 }
 
-void SegmentBuilder::EmitNumbers(const Piece& segment) {
-  const size_t n = segment.end - segment.begin;
-  const unsigned shift = segment.shift;
-  size_t split;
-  const uint64_t prefix = FirstDifference(segment.begin, segment.end, &split);
-  const auto number = [&](size_t i) { return BitsOf(segment.begin + i).Window(prefix) >> shift; };
+void SegmentBuilder::EmitNumbers(const OrderPiece& piece) {
+  const size_t n = piece.end - piece.begin;
+  const unsigned shift = piece.shift;
+  const uint64_t prefix = piece.prefix;
+  const auto number = [&](size_t i) { return batch_.at(piece.begin + i).Window(prefix) >> shift; };
   const uint64_t first = number(0);
   const uint64_t universe = number(n - 1) - first;
   const unsigned low_bits = universe / n == 0 ? 0 : Log2Floor(universe / n);
@@ -479,14 +344,15 @@ void SegmentBuilder::EmitNumbers(const Piece& segment) {
   PutU64(&body, first);
   low.AppendBytes(&body);
   high.AppendBytes(&body);
-  EmitGroup(segment.begin, std::max(prefix + 64 - shift, common_[segment.begin] + 1), std::move(body));
+  EmitGroup(piece.begin, std::max(prefix + 64 - shift, batch_.common[piece.begin] + 1), std::move(body));
 }
 
 void SegmentBuilder::EmitBranches(size_t begin, size_t end) {
   const bool first_of_all = groups_.empty() && begin == 0;
-  const auto after = [this](size_t i) { return i + 1 < common_.size() ? common_[i + 1] : 0; };
+  const auto after = [this](size_t i) { return batch_.common_behind(i); };
+  const std::vector<uint64_t>& commons = batch_.common;
   // What leaves nothing before it leaves what comes behind.
-  uint64_t common = first_of_all ? after(begin) : common_[begin];
+  uint64_t common = first_of_all ? after(begin) : commons[begin];
   const uint64_t first_common = common;
   uint64_t rise = after(begin) > common ? after(begin) - common : 0;
   const uint64_t anchor_bits = common + 1 + rise + depth_.extra;
@@ -495,18 +361,18 @@ void SegmentBuilder::EmitBranches(size_t begin, size_t end) {
   BitWriter bits;
   size_t entries = 1;
   for (size_t i = begin + 1; i < end; ++i) {
-    if (common_[i] >= kept) continue;
+    if (commons[i] >= kept) continue;
     if (cut) {
-      PutGamma(&bits, kept - common_[i]);
+      PutGamma(&bits, kept - commons[i]);
     } else if (rise == 0) {
-      PutGamma(&bits, common - common_[i] + 1);
+      PutGamma(&bits, common - commons[i] + 1);
     }
-    common = common_[i];
+    common = commons[i];
     rise = after(i) > common ? std::min<uint64_t>(after(i) - common, kMostBranchBits) : 0;
     cut = rise == kMostBranchBits;
     kept = common + 1 + rise + depth_.extra;
     PutGamma(&bits, rise + 1);
-    PutLabel(&bits, BitsOf(i), common + 1, rise + depth_.extra);
+    PutLabel(&bits, batch_.at(i), common + 1, rise + depth_.extra);
     ++entries;
   }
   std::string body(1, static_cast<char>(kBranchesBody));
@@ -522,8 +388,9 @@ std::string SegmentBuilder::Build() {
   shared_ = std::min(start_bytes_ - keys_.prefix().size(),
                      CommonBytes(keys_.key(0), keys_.bytes(0), keys_.key(last_key), keys_.bytes(last_key)));
   LearnCode();
+  KeyCode::Encoder encoder(&code_);
   for (size_t begin = 0; begin < keys_.size(); begin += kBatch) {
-    EncodeBatch(begin, std::min(keys_.size(), begin + kBatch));
+    EncodeBatch(begin, std::min(keys_.size(), begin + kBatch), &encoder);
     EmitBatch();
   }
   std::string first(code_.EncodedBytes(keys_.bytes(0) - shared_), '\0');
@@ -577,8 +444,19 @@ void OrderKeys::Add(const char* key, size_t size) {
   const size_t common = CommonBytes(prefix_.data(), prefix_.size(), key, size);
   // Less than there is, so that it seldom comes to this.
   if (common < prefix_.size()) Shorten(ends_.size() == 2 ? common : common / 2);
-  bytes_.append(key + prefix_.size(), size - prefix_.size());
-  ends_.push_back(static_cast<uint32_t>(bytes_.size()));
+  const size_t end = ends_.back(), more = size - prefix_.size();
+  if (bytes_.size() < end + more) bytes_.resize(std::max(2 * bytes_.size(), end + more));
+  if (more != 0) memcpy(bytes_.data() + end, key + prefix_.size(), more);
+  ends_.push_back(static_cast<uint32_t>(end + more));
+}
+
+bool OrderKeys::EndsWith(const char* key, size_t size) const {
+  if (this->size() == 0) return false;
+  const size_t more = bytes(this->size() - 1);
+  if (size != prefix_.size() + more || (size > 0 && more > 0 && key[size - 1] != bytes_[ends_.back() - 1]))
+    return false;
+  return memcmp(key + prefix_.size(), bytes_.data() + ends_.back() - more, more) == 0 &&
+         memcmp(key, prefix_.data(), prefix_.size()) == 0;
 }
 
 void OrderKeys::Clear() {

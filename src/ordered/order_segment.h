@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "src/ordered/key_code.h"
+#include "src/ordered/order_plan.h"
 
 namespace cairn {
 
@@ -36,6 +37,8 @@ class OrderKeys {
  public:
   void Add(const char* key, size_t size);
   void Clear();
+  // The key that was added last, if any was.
+  bool EndsWith(const char* key, size_t size) const;
 
   size_t size() const { return ends_.size() - 1; }
   // What all keys begin with, and what a key has behind it.
@@ -43,20 +46,15 @@ class OrderKeys {
   const char* key(size_t i) const { return bytes_.data() + ends_[i]; }
   size_t bytes(size_t i) const { return ends_[i + 1] - ends_[i]; }
   std::string whole(size_t i) const { return prefix_ + bytes_.substr(ends_[i], bytes(i)); }
-  size_t all_bytes() const { return bytes_.size(); }
+  size_t all_bytes() const { return ends_.back(); }
   size_t memory() const { return prefix_.capacity() + bytes_.capacity() + ends_.capacity() * sizeof(uint32_t); }
 
  private:
   void Shorten(size_t prefix);
 
   std::string prefix_;
-  std::string bytes_;
+  std::string bytes_;  // more than there are, so that a key is added by a copy alone
   std::vector<uint32_t> ends_ = {0};
-};
-
-struct OrderDepth {
-  double precision;  // bits per key beyond Elias-Fano's two
-  unsigned extra;    // bits of a branch beyond those that tell a key from its neighbours
 };
 
 // There is at least one key. Adds the estimated number of keys that a target beside them is not told from. The first
