@@ -58,6 +58,11 @@ struct ResultCacheOptions {
   };
   Replacement replacement = Replacement::kTwoQueues;
 
+  // Once memory is short, a Fill of a key that the cache has not had of late is stored once in so many times, drawn at
+  // random: nearly all such keys are not asked for again while they would be there, and storing one pushes out another.
+  // 1: every Fill is stored. Of kTwoQueues without a Z-zone; Put always stores.
+  uint32_t admit_one_fill_in = 4;
+
   // What leaves the N-zone goes to a Z-zone, where items of up to 4 KiB lie in compressed blocks: fewer misses in the
   // same memory where values are small and alike, a few microseconds for a lookup there. kNone: there is no Z-zone.
   // Which? zstd saves more memory, LZ4 more time.
@@ -100,10 +105,11 @@ class ResultCache {
     uint64_t hits = 0;         // of values
     uint64_t absent_hits = 0;  // of absent keys
     uint64_t misses = 0;
-    uint64_t puts = 0;           // items that were taken in
-    uint64_t refused_puts = 0;   // items for which there was no room
-    uint64_t refused_fills = 0;  // because a writer came between
-    uint64_t erases = 0;         // of items that were there
+    uint64_t puts = 0;              // items that were taken in
+    uint64_t refused_puts = 0;      // items for which there was no room
+    uint64_t refused_fills = 0;     // because a writer came between
+    uint64_t unadmitted_fills = 0;  // of keys that the cache has not had of late (admit_one_fill_in)
+    uint64_t erases = 0;            // of items that were there
     uint64_t evictions = 0;
     uint64_t displacements = 0;  // evictions because a bucket was full
     uint64_t items = 0;
@@ -164,7 +170,7 @@ class ResultCache {
 
   // Take the ticket before the store is read. It is good for the key in any space.
   virtual FillTicket BeginFill(std::string_view key) = 0;
-  // Put and PutAbsent, unless the key was barred since the ticket was taken.
+  // Put and PutAbsent, unless the key was barred since the ticket was taken, or is not admitted (admit_one_fill_in).
   virtual bool Fill(const FillTicket& ticket, std::string_view key, std::string_view value, uint32_t space = 0,
                     uint64_t milliseconds = 0) = 0;
   virtual bool FillAbsent(const FillTicket& ticket, std::string_view key, uint32_t space = 0,

@@ -50,6 +50,9 @@ struct DatabaseCacheOptions {
   // Key and value together; larger ones are not kept. 0: a 64th of the capacity.
   uint64_t max_item_bytes = 0;
 
+  // Once the cache is full, the answer for a key that it has not had of late is kept once in so many times. 1: always.
+  uint32_t admit_one_fill_in = 4;
+
   // Names separated by commas. Empty: all.
   std::string column_families;
 

@@ -1,5 +1,5 @@
-// Ghosts remembers, by 16 bits of their hash, keys that fell out of a small queue of late. Sets of eight; a new ghost
-// takes the place of one of the oldest of its set. Two bytes a ghost.
+// Ghosts remembers, by 15 bits of their hash, keys that the cache had of late, and how it lost them. Sets of eight; a
+// new ghost takes the place of the oldest of its set. Two bytes per ghost.
 //
 // Thread-safety: none; the partition's lock guards it.
 //
@@ -23,33 +23,52 @@ class Ghosts {
   // Forgets all.
   void Resize(size_t ghosts) { marks_.assign((ghosts + kSet - 1) / kSet * kSet, 0); }
 
-  void Add(uint64_t hash) {
+  enum class Lost {
+    kNever,
+    kEvicted,  // from the small queue: nobody had asked for it again
+    kErased,   // by a writer, though it was asked for
+  };
+
+  // REQUIRES: lost != Lost::kNever.
+  void Add(uint64_t hash, Lost lost) {
     if (marks_.empty()) return;
-    uint16_t* const set = SetOf(hash);
+    uint16_t* const set = marks_.data() + SetOf(hash);
     for (size_t i = kSet - 1; i > 0; --i) set[i] = set[i - 1];
-    set[0] = Mark(hash);
+    set[0] = static_cast<uint16_t>(Mark(hash) | (lost == Lost::kErased ? 1 : 0));
   }
 
-  // Whether the key was there; it is no longer.
-  bool Take(uint64_t hash) {
-    if (marks_.empty()) return false;
-    uint16_t* const set = SetOf(hash);
-    for (size_t i = 0; i < kSet; ++i) {
-      if (set[i] != Mark(hash)) continue;
-      set[i] = 0;
-      return true;
-    }
-    return false;
+  Lost Find(uint64_t hash) const { return marks_.empty() ? Lost::kNever : Kind(marks_[PlaceOf(hash)], hash); }
+
+  // As Find; the key is forgotten.
+  Lost Take(uint64_t hash) {
+    if (marks_.empty()) return Lost::kNever;
+    uint16_t* const mark = &marks_[PlaceOf(hash)];
+    const Lost lost = Kind(*mark, hash);
+    if (lost != Lost::kNever) *mark = 0;
+    return lost;
   }
 
  private:
+  // Its lowest bit says how the key was lost.
   static uint16_t Mark(uint64_t hash) {
-    const auto mark = static_cast<uint16_t>(Mix64(hash) >> 48);
-    return mark == 0 ? 1 : mark;
+    const auto mark = static_cast<uint16_t>(Mix64(hash) >> 48 & ~uint64_t{1});
+    return mark == 0 ? 2 : mark;
   }
-  uint16_t* SetOf(uint64_t hash) {
+  static Lost Kind(uint16_t mark, uint64_t hash) {
+    if ((mark & ~1) != Mark(hash)) return Lost::kNever;
+    return (mark & 1) != 0 ? Lost::kErased : Lost::kEvicted;
+  }
+  size_t SetOf(uint64_t hash) const {
     const uint64_t sets = marks_.size() / kSet;
-    return marks_.data() + kSet * static_cast<uint64_t>((Mix64(hash) & 0xffffffff) * sets >> 32);
+    return kSet * static_cast<size_t>((Mix64(hash) & 0xffffffff) * sets >> 32);
+  }
+  // Of its mark; of the set's first if there is none.
+  size_t PlaceOf(uint64_t hash) const {
+    const size_t set = SetOf(hash);
+    for (size_t i = 0; i < kSet; ++i) {
+      if ((marks_[set + i] & ~1) == Mark(hash)) return set + i;
+    }
+    return set;
   }
 
   std::vector<uint16_t> marks_;

@@ -348,6 +348,7 @@ uint32_t NZone::TakeChunk() {
   }
   while (may_grow && chunk == 0 && apart_bytes_ > chunks() * arena_->chunk_bytes() && EvictApart())
     chunk = arena_->TakeChunk();
+  full_ = chunk == 0;
   if (chunk != 0) return chunk;
   chunk = TakeOwnChunk();
   if (!may_grow && bytes() > target_.load(std::memory_order_relaxed) + arena_->chunk_bytes() && chunks() > kMinChunks) {
@@ -422,7 +423,7 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   const bool expired = Expired(item.expiry);
   const bool wanted = queue == kSmall ? references >= kPromotion : references > 0;
   if (!wanted || keep_none || expired) {
-    if (queue == kSmall && !expired) ghosts_.Add(hash);
+    if (queue == kSmall && !expired) ghosts_.Add(hash, Ghosts::Lost::kEvicted);
     Evict(slot, hash, item, queue == kMain || references > 0);
     return;
   }
@@ -453,8 +454,8 @@ NZone::Room NZone::Put(const Key& key, const Item& item, Into into) {
   // Before the item has a place: all this may reclaim chunks.
   if (!GrowIndex()) return Room::kNeeded;
   const bool one_queue = options_.replacement == ResultCacheOptions::Replacement::kClock;
-  const bool to_main =
-      one_queue || into == Into::kMain || (known ? (old_entry & Entry::kMain) != 0 : ghosts_.Take(key.hash));
+  const bool to_main = one_queue || into == Into::kMain ||
+                       (known ? (old_entry & Entry::kMain) != 0 : ghosts_.Take(key.hash) == Ghosts::Lost::kEvicted);
   const Queue queue = to_main ? kMain : kSmall;
   if (!EnsureRoom(queue, words)) return Room::kNeeded;
   uint64_t place = 0;
@@ -463,6 +464,24 @@ NZone::Room NZone::Put(const Key& key, const Item& item, Into into) {
   if (!AddEntry(key, Entry::WithReferences(entry, Entry::References(old_entry)))) return Room::kNo;
   Account(item, true);
   return Room::kYes;
+}
+
+bool NZone::Admits(const Key& key) {
+  if (!full_ || options_.admit_one_fill_in <= 1 || NextSplitMix64(&random_) % options_.admit_one_fill_in == 0)
+    return true;
+  return ghosts_.Find(key.hash) != Ghosts::Lost::kNever;
+}
+
+bool NZone::EraseWritten(const Key& key) {
+  const HashIndex::Slot slot = Find(key);
+  if (!slot.found()) return false;
+  const uint64_t entry = slot.load();
+  const bool expired = Expired(ViewEntry(entry).expiry);
+  if (full_ && ((entry & Entry::kMain) != 0 || Entry::References(entry) > 0)) {
+    ghosts_.Add(key.hash, Ghosts::Lost::kErased);
+  }
+  DropSlot(slot);
+  return !expired;
 }
 
 bool NZone::Erase(const Key& key) {
@@ -485,6 +504,7 @@ void NZone::Clear() {
   free_.clear();
   if (spare_ != 0) arena_->ReturnChunk(spare_);
   spare_ = 0;
+  full_ = false;
   FitIndex();
 }
 

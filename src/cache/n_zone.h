@@ -56,6 +56,7 @@ struct NZoneOptions {
   uint64_t buckets = 1;
   uint64_t max_buckets = 1;
   size_t apart_bytes = 0;  // items above lie apart
+  uint32_t admit_one_fill_in = 1;
 };
 
 // The hash of a key, whatever its space.
@@ -101,7 +102,12 @@ class NZone {
   // Stores the item as the newest of its key. kNeeded: the partition has nothing to evict; the key has no item now.
   // For items that lie apart, the caller has charged ApartBytes.
   Room Put(const Key& key, const Item& item, Into into = Into::kUsual);
+  // Whether a fill of the key is to be stored. While memory is free, and if the cache had the key of late, it is; else
+  // once in admit_one_fill_in times.
+  bool Admits(const Key& key);
   bool Erase(const Key& key);
+  // As Erase, by a writer: the key's next fill is welcome if it was asked for.
+  bool EraseWritten(const Key& key);
   bool Contains(const Key& key) const;
   void Clear();
 
@@ -204,6 +210,8 @@ class NZone {
   std::deque<Chunk> queues_[2];
   uint32_t spare_ = 0;
   std::vector<uint32_t> free_;
+  bool full_ = false;  // chunks have been reclaimed, and none came for nothing since
+  uint64_t random_ = 0;
   Ghosts ghosts_;
   size_t more_ghosts_ = 0;
   std::vector<ApartItem*> apart_;  // null: a free number

@@ -29,7 +29,7 @@ using KeyNumber = uint32_t;
 class Policy {
  public:
   virtual ~Policy() = default;
-  // Whether the key was there; it is, afterwards.
+  // Whether the key was there; it is afterwards, if it is admitted.
   virtual bool Get(KeyNumber key) = 0;
 };
 
@@ -114,17 +114,21 @@ class Sieve : public Policy {
 };
 
 // S3-FIFO: `promotion` references carry an item from the small to the main queue. As in the N-zone, a ghost is
-// forgotten after as many others as there are items.
+// forgotten after as many others as there are items, and a key without one is admitted once in `admission` times.
 class TwoQueues : public Policy {
  public:
-  TwoQueues(size_t size, size_t keys, int promotion)
-      : size_(size), promotion_(promotion), references_(keys, -1), ghost_(keys, 0) {}
+  TwoQueues(size_t size, size_t keys, int promotion, uint64_t admission = 1)
+      : size_(size), promotion_(promotion), admission_(admission), references_(keys, -1), ghost_(keys, 0) {}
+  uint64_t fills() const { return fills_; }
   bool Get(KeyNumber key) override {
     if (references_[key] >= 0) {
       references_[key] = static_cast<int8_t>(std::min(3, references_[key] + 1));
       return true;
     }
     const bool known = ghost_[key] != 0 && ghosts_ - ghost_[key] < size_;
+    const bool full = small_.size() + main_.size() >= size_;
+    if (full && !known && NextSplitMix64(&random_) % admission_ != 0) return false;
+    ++fills_;
     ghost_[key] = 0;
     while (small_.size() + main_.size() >= size_) {
       if (small_.size() * 10 >= size_ || main_.empty()) {
@@ -158,6 +162,9 @@ class TwoQueues : public Policy {
 
   const size_t size_;
   const int promotion_;
+  const uint64_t admission_;
+  uint64_t random_ = 0;
+  uint64_t fills_ = 0;
   std::deque<KeyNumber> small_, main_;
   std::vector<int8_t> references_;  // -1: not there
   std::vector<uint64_t> ghost_;     // when it became one; 0: never
@@ -202,8 +209,8 @@ double MissRatio(Policy* policy, const std::vector<KeyNumber>& requests) {
 
 int Main() {
   const auto keys = static_cast<size_t>(FLAGS_keys);
-  printf("%-22s %5s  %6s %6s %6s %6s %6s %6s %6s\n", "miss ratio, percent", "cache", "LRU", "FIFO", "CLOCK", "CLOCK3",
-         "SIEVE", "S3(1)", "S3(2)");
+  printf("%-22s %5s  %6s %6s %6s %6s %6s %6s %6s  %s\n", "miss ratio, percent", "cache", "LRU", "FIFO", "CLOCK",
+         "CLOCK3", "SIEVE", "S3(1)", "S3(2)", "S3(1), one fill in 2, 4, 8 admitted, and fills a hundred requests");
   for (const Workload& workload :
        {Workload{"zipf 0.99", 0.99, 0}, {"zipf 0.8", 0.8, 0}, {"zipf 0.99, 20 % scan", 0.99, 20}}) {
     const std::vector<KeyNumber> requests = Requests(workload);
@@ -217,6 +224,12 @@ int Main() {
       for (const int promotion : {1, 2}) policies.push_back(std::make_unique<TwoQueues>(size, universe, promotion));
       printf("%-22s %4zu%% ", workload.name.c_str(), percent);
       for (const auto& policy : policies) printf(" %6.2f", 100 * MissRatio(policy.get(), requests));
+      for (const uint64_t admission : {2, 4, 8}) {
+        TwoQueues policy(size, universe, 1, admission);
+        const double misses = 100 * MissRatio(&policy, requests);
+        printf(" %6.2f, %4.1f", misses,
+               100 * static_cast<double>(policy.fills()) / static_cast<double>(requests.size()));
+      }
       printf("\n");
       fflush(stdout);
     }

@@ -55,7 +55,19 @@ uint64_t MonotonicMilliseconds() {
 // Counters that threads increment without sharing a cache line, as long as they are few.
 class Counters {
  public:
-  enum Name { kHits, kAbsentHits, kMisses, kPuts, kRefusedPuts, kRefusedFills, kErases, kZHits, kPromotions, kNames };
+  enum Name {
+    kHits,
+    kAbsentHits,
+    kMisses,
+    kPuts,
+    kRefusedPuts,
+    kRefusedFills,
+    kUnadmittedFills,
+    kErases,
+    kZHits,
+    kPromotions,
+    kNames
+  };
 
   void Add(Name name, uint64_t n = 1) {
     cells_[ThreadNumber() % kCells].counts[name].fetch_add(n, std::memory_order_relaxed);
@@ -162,11 +174,17 @@ class ResultCacheImpl final : public ResultCache {
   void ClearLocked(size_t partition);
   bool HasFreeMemory() const { return arena_.charged() < arena_.capacity() - arena_.capacity() / kFreePart; }
   void SetShare(double share);
+  enum class Refusal {
+    kNone,
+    kWriter,      // one came between
+    kUnadmitted,  // the key is not one to keep
+  };
   void Adapt();
   Answer Lookup(const Key& key, std::string* value);
+  bool Admits(NZone* partition, const Key& key);
   // With the milliseconds from now in item.expiry.
   bool Store(const Key& key, Item item, const FillTicket* ticket);
-  NZone::Room StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket, bool* refused);
+  NZone::Room StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket, Refusal* refusal);
   bool ChargeApart(size_t bytes);
   bool MakeRoom();
 
@@ -205,6 +223,10 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
   zone.lossy = options.lossy;
   zone.seed = seed_;
   zone.apart_bytes = chunk_bytes / kItemsAChunk;
+  // A Z-zone has a door of its own, and a clock has no ghosts that would know a popular key again.
+  const bool has_door = options.compression == ResultCacheOptions::Compression::kNone &&
+                        options.replacement == ResultCacheOptions::Replacement::kTwoQueues;
+  zone.admit_one_fill_in = has_door ? options.admit_one_fill_in : 1;
   zone.max_buckets = std::max<uint64_t>(64, max_capacity / partitions / 128);
   if (options.lossy) {  // six entries a bucket, if items are as expected
     const size_t bytes_a_bucket = 6 * std::max<size_t>(1, options.expected_item_bytes);
@@ -391,12 +413,21 @@ bool ResultCacheImpl::ChargeApart(size_t bytes) {
   return true;
 }
 
+bool ResultCacheImpl::Admits(NZone* partition, const Key& key) {
+  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  return partition->Admits(key);
+}
+
 NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket,
-                                       bool* refused) {
+                                       Refusal* refusal) {
   const std::lock_guard<std::mutex> lock(*partition->mutex());
   // Under the lock: a Bar that comes after this look erases after this item was stored.
-  *refused = ticket != nullptr && !Unchanged(*ticket);
-  if (*refused) return NZone::Room::kNo;
+  if (ticket != nullptr && !Unchanged(*ticket)) {
+    *refusal = Refusal::kWriter;
+  } else if (ticket != nullptr && !partition->LiesApart(item) && !partition->Admits(key)) {
+    *refusal = Refusal::kUnadmitted;
+  }
+  if (*refusal != Refusal::kNone) return NZone::Room::kNo;
   const NZone::Room room = partition->Put(key, item);
   // Whether there was room or not, what the Z-zone has of the key is old now.
   if (ZZone* const z = ZOf(key)) z->Invalidate(key.hash);
@@ -411,10 +442,12 @@ bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket)
   NZone* const partition = PartitionOf(key);
   const bool apart = partition->LiesApart(item);
   NZone::Room room = NZone::Room::kNo;
-  bool refused = false;
-  for (int round = 0; round < kRoomRounds; ++round) {
+  Refusal refusal = Refusal::kNone;
+  // Before others make room for it.
+  if (apart && ticket != nullptr && !Admits(partition, key)) refusal = Refusal::kUnadmitted;
+  for (int round = 0; round < kRoomRounds && refusal == Refusal::kNone; ++round) {
     if (apart && !ChargeApart(NZone::ApartBytes(item))) break;
-    room = StoreOnce(partition, key, item, ticket, &refused);
+    room = StoreOnce(partition, key, item, ticket, &refusal);
     if (room == NZone::Room::kYes) {
       counters_.Add(Counters::kPuts);
       if (!z_.empty() && options_.n_zone_requests > 0) Adapt();
@@ -423,8 +456,8 @@ bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket)
     if (apart) arena_.Uncharge(NZone::ApartBytes(item));
     if (room == NZone::Room::kNo || !MakeRoom()) break;
   }
-  if (refused) {
-    counters_.Add(Counters::kRefusedFills);
+  if (refusal != Refusal::kNone) {
+    counters_.Add(refusal == Refusal::kWriter ? Counters::kRefusedFills : Counters::kUnadmittedFills);
     return false;
   }
   counters_.Add(Counters::kRefusedPuts);
@@ -484,7 +517,10 @@ bool ResultCacheImpl::Unchanged(const FillTicket& ticket) const {
 void ResultCacheImpl::EraseBarred(const Key& key) {
   NZone* const partition = PartitionOf(key);
   const std::lock_guard<std::mutex> lock(*partition->mutex());
-  if (EraseLocked(key)) counters_.Add(Counters::kErases);
+  const bool erased = partition->EraseWritten(key);
+  ZZone* const z = ZOf(key);
+  if (z != nullptr) z->Invalidate(key.hash);
+  if (erased) counters_.Add(Counters::kErases);
 }
 
 void ResultCacheImpl::Bar(std::string_view key, uint32_t space) {
@@ -541,6 +577,7 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
   all.puts = counters_.Sum(Counters::kPuts);
   all.refused_puts = counters_.Sum(Counters::kRefusedPuts);
   all.refused_fills = counters_.Sum(Counters::kRefusedFills);
+  all.unadmitted_fills = counters_.Sum(Counters::kUnadmittedFills);
   all.erases = counters_.Sum(Counters::kErases);
   for (const auto& partition : n_) {
     const std::lock_guard<std::mutex> lock(*partition->mutex());

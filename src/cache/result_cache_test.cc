@@ -590,6 +590,72 @@ TEST_P(ResultCacheTest, FillsNeverUndoAWriter) {
 }
 
 // What people pay for is items: of the memory, 85 % at items of 150 bytes.
+// A cache of 1 MiB that is full of items of 100 bytes.
+std::unique_ptr<ResultCache> NewFullCache(uint32_t admit_one_fill_in) {
+  ResultCacheOptions options;
+  options.capacity = 1 << 20;
+  options.hash_seed = 1;
+  options.admit_one_fill_in = admit_one_fill_in;
+  std::unique_ptr<ResultCache> cache = NewCache(options);
+  for (int i = 0; i < 20000; ++i) EXPECT_TRUE(cache->Put("full" + std::to_string(i), std::string(100, 'f')));
+  return cache;
+}
+
+int FillsStored(ResultCache* cache, int fills) {
+  int stored = 0;
+  for (int i = 0; i < fills; ++i) {
+    const std::string key = "fill" + std::to_string(i);
+    const bool filled = cache->Fill(cache->BeginFill(key), key, std::string(100, 'x'));
+    std::string value;
+    EXPECT_EQ(filled, cache->Get(key, &value) == Answer::kValue);
+    stored += filled ? 1 : 0;
+  }
+  return stored;
+}
+
+TEST(ResultCacheAdmissionTest, AFullCacheStoresOneFillOfMany) {
+  EXPECT_EQ(FillsStored(NewFullCache(1).get(), 4000), 4000);
+  const std::unique_ptr<ResultCache> cache = NewFullCache(4);
+  EXPECT_NEAR(FillsStored(cache.get(), 4000), 1000, 150);
+  const ResultCache::Statistics statistics = cache->GetStatistics();
+  EXPECT_NEAR(statistics.unadmitted_fills, 3000, 150);
+  EXPECT_EQ(statistics.refused_fills, 0u);
+}
+
+TEST(ResultCacheAdmissionTest, WhileMemoryIsFreeAllAreStored) {
+  ResultCacheOptions options;
+  options.capacity = 4 << 20;
+  options.admit_one_fill_in = 1000;
+  EXPECT_EQ(FillsStored(NewCache(options).get(), 5000), 5000);
+}
+
+TEST(ResultCacheAdmissionTest, WhatWritersEraseIsWelcomeAgain) {
+  const std::unique_ptr<ResultCache> cache = NewFullCache(1000000);
+  int stored = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = "popular" + std::to_string(i);
+    ASSERT_TRUE(cache->Put(key, "old"));
+    std::string value;
+    ASSERT_EQ(cache->Get(key, &value), Answer::kValue);
+    cache->Bar(key);
+    cache->Unbar(key);
+    stored += cache->Fill(cache->BeginFill(key), key, "new") ? 1 : 0;
+  }
+  EXPECT_GT(stored, 950) << "ghosts push out one another";
+}
+
+TEST(ResultCacheAdmissionTest, WhatWasEvictedIsWelcomeAgain) {
+  const std::unique_ptr<ResultCache> cache = NewFullCache(1000000);
+  int stored = 0;
+  for (int i = 0; i < 20000; ++i) {
+    const std::string key = "full" + std::to_string(i);
+    std::string value;
+    if (cache->Get(key, &value) != Answer::kMiss) continue;
+    stored += cache->Fill(cache->BeginFill(key), key, "again") ? 1 : 0;
+  }
+  EXPECT_GT(stored, 1000);
+}
+
 TEST(ResultCacheOptionsTest, MostOfTheMemoryHoldsItems) {
   ResultCacheOptions options;
   options.capacity = 16 << 20;

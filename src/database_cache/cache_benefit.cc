@@ -72,11 +72,12 @@ void CacheBenefit::AddHit(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds)
   tree_of_hit_.Add(tree_nanoseconds);
 }
 
-void CacheBenefit::AddMiss(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds, uint64_t fill_nanoseconds) {
+void CacheBenefit::AddMiss(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds) {
   probe_.Add(probe_nanoseconds);
   tree_of_miss_.Add(tree_nanoseconds);
-  fill_.Add(fill_nanoseconds);
 }
+
+void CacheBenefit::AddFill(uint64_t nanoseconds) { fill_.Add(nanoseconds); }
 
 void CacheBenefit::AddWrite(uint64_t keys, uint64_t nanoseconds) { bar_.Add(nanoseconds / keys); }
 

@@ -18,12 +18,15 @@ class CacheBenefit {
   struct Counts {
     uint64_t reads = 0;
     uint64_t hits = 0;
-    uint64_t fills = 0;
+    uint64_t fills = 0;  // that were stored
     uint64_t barred_keys = 0;
   };
 
   void AddHit(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds);
-  void AddMiss(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds, uint64_t fill_nanoseconds);
+  // With what it took to find out that the answer is not to be stored.
+  void AddMiss(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds);
+  // Of an answer that was stored.
+  void AddFill(uint64_t nanoseconds);
   void AddWrite(uint64_t keys, uint64_t nanoseconds);
 
   // Whether enough was sampled to go by.

@@ -10,7 +10,8 @@ TEST(CacheBenefitTest, HitsSaveAndTheRestCosts) {
   EXPECT_FALSE(benefit.Knows());
   for (int i = 0; i < 100; ++i) {
     benefit.AddHit(100, 2000);
-    benefit.AddMiss(100, 8000, 400);
+    benefit.AddMiss(100, 8000);
+    benefit.AddFill(400);
     benefit.AddWrite(10, 1000);
   }
   EXPECT_TRUE(benefit.Knows());
@@ -29,7 +30,8 @@ TEST(CacheBenefitTest, LostProcessorsAreNoCosts) {
   for (int i = 0; i < 128; ++i) {
     const bool lost = i % 20 == 0;
     benefit.AddHit(lost ? 8000000 : 100, 2000);
-    benefit.AddMiss(100, 8000, lost ? 20000000 : 400);
+    benefit.AddMiss(100, 8000);
+    benefit.AddFill(lost ? 20000000 : 400);
   }
   EXPECT_GT(benefit.SavedPerRead({1000, 700, 300, 0}), 800);
 }

@@ -51,6 +51,7 @@ Status DatabaseCache::Create(const DatabaseCacheOptions& options, std::unique_pt
   own.capacity = options.capacity;
   own.max_capacity = std::max<uint64_t>(options.capacity, 1);
   own.compression = options.compression;
+  own.admit_one_fill_in = options.admit_one_fill_in;
   std::unique_ptr<ResultCache> result;
   const IndexStatus made = ResultCache::Create(own, &result);
   if (!made.ok()) return Status::InvalidArgument("cairn.ResultCache", made.message());
@@ -93,13 +94,13 @@ uint64_t DatabaseCache::Nanoseconds() {
           .count());
 }
 
-void DatabaseCache::Fill(const Read& read, const Status& s, const Slice& value) {
+bool DatabaseCache::Fill(const Read& read, const Status& s, const Slice& value) {
   if (s.ok() && IsPlain(s)) {
-    if (read.key.size() + value.size() > max_item_bytes_) return;
-    cache_->Fill(read.ticket, read.key, {value.data(), value.size()}, read.space);
-  } else if (s.IsNotFound() && IsPlain(s) && options_.absent_keys && read.key.size() <= max_item_bytes_) {
-    cache_->FillAbsent(read.ticket, read.key, read.space);
+    return read.key.size() + value.size() <= max_item_bytes_ &&
+           cache_->Fill(read.ticket, read.key, {value.data(), value.size()}, read.space);
   }
+  return s.IsNotFound() && IsPlain(s) && options_.absent_keys && read.key.size() <= max_item_bytes_ &&
+         cache_->FillAbsent(read.ticket, read.key, read.space);
 }
 
 // If no writer came between, both must be the same.
@@ -173,14 +174,15 @@ void DatabaseCache::NoteSample(const ReadMany& many, Fills fills, uint64_t tree_
                                Status* statuses) {
   const size_t count = many.keys.size();
   const uint64_t begin = Nanoseconds();
+  uint64_t filled = 0;
   for (const size_t i : many.misses) {
     const Read read{many.families[i], many.spaces[i], many.keys[i], many.tickets[i]};
-    if (fills == Fills::kYes) Fill(read, statuses[i], values[i]);
+    filled += fills == Fills::kYes && Fill(read, statuses[i], values[i]) ? 1 : 0;
   }
-  const uint64_t fill = many.misses.empty() ? 0 : (Nanoseconds() - begin) / many.misses.size();
+  if (filled > 0) benefit_.AddFill((Nanoseconds() - begin) / filled);
   for (const Answer answer : many.answers) {
     if (answer == Answer::kMiss) {
-      benefit_.AddMiss(many.probe_nanoseconds / count, tree_nanoseconds / count, fill);
+      benefit_.AddMiss(many.probe_nanoseconds / count, tree_nanoseconds / count);
     } else {
       benefit_.AddHit(many.probe_nanoseconds / count, tree_nanoseconds / count);
     }
@@ -444,7 +446,7 @@ void DatabaseCache::TryToWake() {
   wake_at_.store(UINT64_MAX, std::memory_order_relaxed);
   benefit_.Forget();
   const ResultCache::Statistics now = cache_->GetStatistics();
-  seen_ = {Reads(), now.hits + now.absent_hits, now.puts + now.refused_fills, Barred()};
+  seen_ = {Reads(), now.hits + now.absent_hits, now.puts, Barred()};
   SetMode(Mode::kTrial);
   LogLine("the result cache tries again with an eighth of its memory");
 }
@@ -455,7 +457,7 @@ void DatabaseCache::Look() {
   const uint64_t reads = Reads();
   if (reads - seen_.reads < kReadsALook) return;
   const ResultCache::Statistics now = cache_->GetStatistics();
-  const CacheBenefit::Counts counts = {reads, now.hits + now.absent_hits, now.puts + now.refused_fills, Barred()};
+  const CacheBenefit::Counts counts = {reads, now.hits + now.absent_hits, now.puts, Barred()};
   const double saved = benefit_.SavedPerRead({counts.reads - seen_.reads, counts.hits - seen_.hits,
                                               counts.fills - seen_.fills, counts.barred_keys - seen_.barred_keys});
   seen_ = counts;

@@ -231,7 +231,8 @@ class DatabaseCache {
     read->ticket = ResultCache::FillTicket();
     return ResultCache::Answer::kMiss;
   }
-  void Fill(const Read& read, const rocksdb::Status& s, const rocksdb::Slice& value);
+  // Whether it is there now.
+  bool Fill(const Read& read, const rocksdb::Status& s, const rocksdb::Slice& value);
 
   // As Get, with a clock, and with the tree's answer beside the cache's.
   template <class ReadTree>
@@ -247,8 +248,10 @@ class DatabaseCache {
       benefit_.AddHit(probed - begin, read_done - probed);
       Check(*read, answer, cached, s, *value);
     } else {
-      if (fills == Fills::kYes) Fill(*read, s, *value);
-      benefit_.AddMiss(probed - begin, read_done - probed, Nanoseconds() - read_done);
+      const bool filled = fills == Fills::kYes && Fill(*read, s, *value);
+      const uint64_t fill = Nanoseconds() - read_done;
+      benefit_.AddMiss(probed - begin + (filled ? 0 : fill), read_done - probed);
+      if (filled) benefit_.AddFill(fill);
     }
     *from = From::kTree;
     Look();

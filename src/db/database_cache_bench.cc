@@ -49,6 +49,7 @@ DEFINE_uint64(rounds, 3, "");
 DEFINE_bool(compact, false, "compact the whole database before each round");
 DEFINE_bool(adaptive, true, "");
 DEFINE_string(compression, "none", "of the result cache");
+DEFINE_uint32(admit_one_fill_in, 4, "of the result cache");
 DEFINE_string(ways, "block_cache,row_cache,result_cache", "");
 DEFINE_string(db, "/dev/shm/database_cache_bench", "");
 
@@ -145,6 +146,7 @@ void Open(Way* way) {
     DatabaseCacheOptions cache;
     cache.capacity = spent;
     cache.adaptive = FLAGS_adaptive;
+    cache.admit_one_fill_in = FLAGS_admit_one_fill_in;
     if (FLAGS_compression == "lz4") cache.compression = cairn::ResultCacheOptions::Compression::kLz4;
     if (FLAGS_compression == "zstd") cache.compression = cairn::ResultCacheOptions::Compression::kZstd;
     cairn::UseResultCache(cache, &options);
@@ -170,7 +172,7 @@ void Open(Way* way) {
 struct Measured {
   uint64_t nanoseconds = 0;
   uint64_t blocks = 0;
-  std::vector<uint32_t> latencies;  // of every 16th
+  std::vector<uint32_t> latencies;  // of every 256th
 };
 
 void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
@@ -202,9 +204,9 @@ void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
       continue;
     }
     found.Reset();
-    const uint64_t before = i % 16 == 0 ? ThreadNanoseconds() : 0;
+    const uint64_t before = i % 256 == 0 ? ThreadNanoseconds() : 0;
     const Status s = db->Get(read, db->DefaultColumnFamily(), key, &found);
-    if (i % 16 == 0) measured->latencies.push_back(static_cast<uint32_t>(ThreadNanoseconds() - before));
+    if (i % 256 == 0) measured->latencies.push_back(static_cast<uint32_t>(ThreadNanoseconds() - before));
     if (!s.ok() && !s.IsNotFound()) Check(s);
   }
   measured->nanoseconds = ThreadNanoseconds() - begin;

@@ -34,8 +34,9 @@ std::string DatabaseCacheStatsToTable(const DatabaseCacheStats& stats) {
                                  BytesText(cache.item_bytes).c_str());
   table += FormatText("reads: %" PRIu64 ", %.1f %% hits, %.1f %% hits of absent keys\n", stats.reads,
                       Percent(cache.hits, stats.reads), Percent(cache.absent_hits, stats.reads));
-  table += FormatText("fills: %" PRIu64 ", %" PRIu64 " refused because a writer came between, %" PRIu64 " evicted\n",
-                      cache.puts, cache.refused_fills, cache.evictions);
+  table += FormatText("fills: %" PRIu64 ", %" PRIu64 " refused because a writer came between, %" PRIu64
+                      " of keys not asked for of late; %" PRIu64 " evicted\n",
+                      cache.puts, cache.refused_fills, cache.unadmitted_fills, cache.evictions);
   table += FormatText("writes: %" PRIu64 " keys, %" PRIu64 " answers removed, %" PRIu64
                       " changes of whole column families\n",
                       stats.barred_keys, cache.erases, stats.changes);
@@ -58,6 +59,7 @@ std::string DatabaseCacheStatsToJson(const DatabaseCacheStats& stats) {
                                        {"absent_hits", cache.absent_hits},
                                        {"fills", cache.puts},
                                        {"refused_fills", cache.refused_fills},
+                                       {"unadmitted_fills", cache.unadmitted_fills},
                                        {"evictions", cache.evictions},
                                        {"barred_keys", stats.barred_keys},
                                        {"erases", cache.erases},

@@ -762,7 +762,8 @@ TEST_P(DatabaseCacheModelTest, SaysWhatTheTreeHolds) {
       }
     }
   }
-  EXPECT_GT(Hits(), 0u);
+  // It may have been told that nothing is gained before there was a hit.
+  EXPECT_TRUE(Hits() > 0 || Stats().times_off > 0);
   EXPECT_EQ(Stats().wrong_hits, 0u);
 }
 
