@@ -6,6 +6,7 @@
 #   ./test.sh --sanitizers   also builds and runs under address, undefined-behaviour and thread sanitizers; each takes a RocksDB
 #                            of its own, about 6 minutes on two cores the first time
 #   ./test.sh --tidy-all     clang-tidy over every file, without the time limit
+#   ./test.sh --rocksdb DIR  everything that builds and runs code, with the RocksDB whose source is DIR, in build-rocksdb
 #   ./test.sh ... -- ARGS    ARGS go to ctest, for example: ./test.sh --quick -- -R Column
 #
 # Ends with a line for each part and "all parts passed", or "FAILED: ..." and exit code 1. A part that fails does not keep the
@@ -19,11 +20,17 @@ export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 1))}"
 quick=false
 sanitizers=false
 tidy=(--budget 420)
+rocksdb=
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=true ;;
     --sanitizers) sanitizers=true ;;
     --tidy-all) tidy=() ;;
+    --rocksdb)
+      [ -f "${2:-}/include/rocksdb/version.h" ] ||
+        { echo "test.sh: --rocksdb takes a RocksDB source tree; ${2:-} lacks include/rocksdb/version.h" >&2; exit 2; }
+      rocksdb=$(cd "$2" && pwd)
+      shift ;;
     --) shift; break ;;
     -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     *) echo "test.sh: unknown argument $1; --help lists them" >&2; exit 2 ;;
@@ -63,6 +70,29 @@ build_and_test() {
   part "build $preset" scripts/build "$preset" || return
   part "test $preset" ctest --preset "$preset" "${ctest_args[@]}"
 }
+
+# The same on another RocksDB, in a folder of its own.
+# shellcheck disable=SC2317  # called by part
+build_on() {
+  local folder=$1 preset=$2 source=$3
+  cmake --preset "$preset" -B "$folder" -DCAIRN_ROCKSDB_SOURCE="$source" && cmake --build "$folder"
+}
+build_and_test_on() {
+  local preset=$1 source=$2 folder=build-rocksdb
+  [ "$preset" = release ] || folder=build-rocksdb-$preset
+  part "build $preset on $(basename "$source")" build_on "$folder" "$preset" "$source" || return
+  part "test $preset on $(basename "$source")" ctest --test-dir "$folder" --output-on-failure --no-tests=error "${ctest_args[@]}"
+}
+
+if [ -n "$rocksdb" ]; then
+  part "packages" scripts/install_packages test || finish
+  build_and_test_on release "$rocksdb"
+  if $sanitizers; then
+    build_and_test_on asan "$rocksdb"
+    build_and_test_on tsan "$rocksdb"
+  fi
+  finish
+fi
 
 profile="fuzz"
 if $quick; then profile="test"; fi

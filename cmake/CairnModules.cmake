@@ -68,12 +68,12 @@ endfunction()
 # RocksDB's archive with the functions that src/db/rocksdb_hooks.cc defines anew made weak.
 function(cairn_hooked_archive)
   set(hooked "${CMAKE_BINARY_DIR}/rocksdb_hooked/librocksdb.a")
-  set(list "${CMAKE_SOURCE_DIR}/src/db/rocksdb_hooks.txt")
+  set(list "${CMAKE_SOURCE_DIR}/src/port/rocksdb_hooks.txt")
   set(program "${CMAKE_SOURCE_DIR}/cmake/hook_symbols")
   file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/rocksdb_hooked")
   add_custom_command(OUTPUT "${hooked}"
     COMMAND "${CMAKE_COMMAND}" -E env "OBJCOPY=${CMAKE_OBJCOPY}" "OBJDUMP=${CMAKE_OBJDUMP}" "AR=${CMAKE_AR}"
-            "${program}" "${ROCKSDB_ARCHIVE}" "${list}" "${hooked}"
+            "${program}" "${ROCKSDB_ARCHIVE}" "${list}" "${ROCKSDB_VERSION}" "${hooked}"
     DEPENDS "${ROCKSDB_ARCHIVE}" "${list}" "${program}" VERBATIM)
   add_custom_target(cairn_hooked_archive DEPENDS "${hooked}")
   set(cairn_hooked_archive "${hooked}" PARENT_SCOPE)
@@ -97,10 +97,10 @@ function(cairn_link_libraries)
             -Wl,--as-needed ${libraries})
   # Consumers in this build get RocksDB's public headers from cairn_flags, those of an installed tree from the install.
   target_include_directories(rocksdb INTERFACE $<BUILD_INTERFACE:${CMAKE_SOURCE_DIR}/include>)
-  target_compile_features(rocksdb INTERFACE cxx_std_17)
+  target_compile_features(rocksdb INTERFACE cxx_std_${CMAKE_CXX_STANDARD})
 
-  # Programs ask for RocksDB 9.10 as librocksdb.so.9.10 where it was built by its Makefile, as distributions' packages are, or as
-  # librocksdb.so.9, built by its CMake. The library has the first name, so that what is linked with it runs with theirs, too. A
+  # Programs ask for RocksDB 9.10, say, as librocksdb.so.9.10 where it was built by its Makefile, as distributions' packages are, or
+  # as librocksdb.so.9, built by its CMake. The library has the first name, so that what is linked with it runs with theirs, too. A
   # link would not do for the second: the loader's cache holds libraries by the one name that is inside them. So it is a
   # library without content that needs the other, and a process that asks by both names has one RocksDB.
   set(second_name "${CMAKE_BINARY_DIR}/lib/librocksdb${CMAKE_SHARED_LIBRARY_SUFFIX}.${ROCKSDB_MAJOR}")
@@ -126,7 +126,7 @@ printf 'open %s\\naddlib %s\\nsave\\nend\\n' \"$1\" \"${cairn_hooked_archive}\" 
   add_custom_command(TARGET rocksdb_static POST_BUILD
     COMMAND sh "${CMAKE_BINARY_DIR}/merge_archives.sh" "$<TARGET_FILE:rocksdb_static>" VERBATIM)
   target_link_libraries(rocksdb_static INTERFACE ${libraries})
-  target_compile_features(rocksdb_static INTERFACE cxx_std_17)
+  target_compile_features(rocksdb_static INTERFACE cxx_std_${CMAKE_CXX_STANDARD})
 endfunction()
 
 function(cairn_program name)

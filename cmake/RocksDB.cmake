@@ -3,6 +3,7 @@
 # Gives: ROCKSDB_SOURCE         the unpacked source
 #        ROCKSDB_INCLUDE_DIRS   the source tree (internal headers too) and its include/
 #        ROCKSDB_ARCHIVE        every object of the library, position independent, with the call that registers Cairn
+#        ROCKSDB_TOOLS_SOURCES  what db_bench has to be linked with besides, if anything
 #        ROCKSDB_TOOLS_ARCHIVE  db_bench and memtablerep_bench without their main()
 #        ROCKSDB_DEFINITIONS    what internal headers must be compiled with to agree with the library
 #        ROCKSDB_LIBRARIES      what the library itself links
@@ -46,8 +47,20 @@ foreach(part MAJOR MINOR PATCH)
   set(ROCKSDB_${part} "${CMAKE_MATCH_1}")
 endforeach()
 set(ROCKSDB_VERSION "${ROCKSDB_MAJOR}.${ROCKSDB_MINOR}.${ROCKSDB_PATCH}")
-if(NOT "${ROCKSDB_MAJOR}.${ROCKSDB_MINOR}" STREQUAL "9.10")
-  message(FATAL_ERROR "Cairn is written against RocksDB 9.10; ${cairn_rocksdb_source} holds ${ROCKSDB_VERSION}.")
+if(ROCKSDB_VERSION VERSION_LESS 9.10 OR ROCKSDB_VERSION VERSION_GREATER_EQUAL 11.9)
+  message(FATAL_ERROR "Cairn takes RocksDB 9.10 to 11.8; ${cairn_rocksdb_source} holds ${ROCKSDB_VERSION}.")
+endif()
+set(cairn_tested_rocksdb 9.10.0)
+if(NOT ROCKSDB_VERSION IN_LIST cairn_tested_rocksdb)
+  message(WARNING "Cairn is tested with RocksDB ${cairn_tested_rocksdb}, not with ${ROCKSDB_VERSION}: run ./test.sh --rocksdb "
+                  "${cairn_rocksdb_source} before you trust data to it.")
+endif()
+
+# RocksDB's headers are in C++20 since 11.0, so whatever includes them is, too. (9.10 says its own standard: its build is as it was.)
+set(cairn_rocksdb_standard "")
+if(ROCKSDB_VERSION VERSION_GREATER_EQUAL 11.0)
+  set(CMAKE_CXX_STANDARD 20)
+  set(cairn_rocksdb_standard -DCMAKE_CXX_STANDARD=20)
 endif()
 
 set(cairn_march "-march=${CAIRN_PORTABLE}")
@@ -124,7 +137,7 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
       COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
               -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
               -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march_flags} ${cairn_debug_flags} -w"
-              -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${cairn_rocksdb_sanitize} -DPORTABLE=1
+              ${cairn_rocksdb_standard} -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${cairn_rocksdb_sanitize} -DPORTABLE=1
       OUTPUT_FILE "${cairn_substrate}/configure.log" ERROR_FILE "${cairn_substrate}/configure.log"
       RESULT_VARIABLE failed)
   endif()
@@ -147,3 +160,15 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
 endif()
 file(LOCK "${cairn_substrate}.lock" RELEASE)
 include("${cairn_substrate}/substrate.cmake")
+
+# How the type that rocksdb::DB's functions open a database into is mangled (CAIRN_OPENED_DB_SYMBOL of src/port/open_into.h).
+set(ROCKSDB_OPENED_DB_SYMBOL "PPS0_")
+if(ROCKSDB_VERSION VERSION_GREATER_EQUAL 11.0)
+  set(ROCKSDB_OPENED_DB_SYMBOL "PSt10unique_ptrIS0_St14default_deleteIS0_EE")
+endif()
+
+# Since 10.0 db_bench asks these for what it opens; a file of RocksDB's that its main() brings.
+set(ROCKSDB_TOOLS_SOURCES "")
+if(EXISTS "${ROCKSDB_SOURCE}/tools/tool_hooks.cc")
+  set(ROCKSDB_TOOLS_SOURCES "${ROCKSDB_SOURCE}/tools/tool_hooks.cc")
+endif()

@@ -25,6 +25,7 @@
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/stackable_db.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "src/port/open_into.h"
 
 DEFINE_string(engine, "",
               "Preset of an engine, which every other flag may override; unknown names are answered with the list");
@@ -170,54 +171,57 @@ class EngineUnderBenchmark : public rocksdb::StackableDB {
 #define WRAP(symbol) __asm__("__wrap_" symbol)
 #define STRING "RKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEE"
 
-#define DB_OPEN "_ZN7rocksdb2DB4OpenERKNS_7OptionsE" STRING "PPS0_"
-Status RealOpen(const Options&, const std::string&, DB**) REAL(DB_OPEN);
-Status WrapOpen(const Options& options, const std::string& path, DB** db) WRAP(DB_OPEN);
-Status WrapOpen(const Options& options, const std::string& path, DB** db) {
+#define DB_OPEN "_ZN7rocksdb2DB4OpenERKNS_7OptionsE" STRING CAIRN_OPENED_DB_SYMBOL
+Status RealOpen(const Options&, const std::string&, port::OpenedDb*) REAL(DB_OPEN);
+Status WrapOpen(const Options& options, const std::string& path, port::OpenedDb* db) WRAP(DB_OPEN);
+Status WrapOpen(const Options& options, const std::string& path, port::OpenedDb* db) {
   if (overlaid == nullptr) {
     return RealOpen(options, path, db);
   }
   Options overlay = options;
   Status s = Overlay(&overlay);
+  DB* opened = nullptr;
   if (s.ok()) {
-    s = overlaid->open(overlay, path, db);
+    s = overlaid->open(overlay, path, &opened);
   }
   if (s.ok()) {
-    *db = new EngineUnderBenchmark(*db);
+    port::Set(db, new EngineUnderBenchmark(opened));
   }
   return s;
 }
 
 #define FAMILIES "RKSt6vectorINS_22ColumnFamilyDescriptorESaIS"
-#define DB_OPEN_FAMILIES \
-  "_ZN7rocksdb2DB4OpenERKNS_9DBOptionsE" STRING FAMILIES "D_EEPSC_IPNS_18ColumnFamilyHandleESaISJ_EEPPS0_"
+#define DB_OPEN_FAMILIES                                 \
+  "_ZN7rocksdb2DB4OpenERKNS_9DBOptionsE" STRING FAMILIES \
+  "D_EEPSC_IPNS_18ColumnFamilyHandleESaISJ_EE" CAIRN_OPENED_DB_SYMBOL
 Status RealOpenFamilies(const DBOptions&, const std::string&, const std::vector<ColumnFamilyDescriptor>&,
-                        std::vector<ColumnFamilyHandle*>*, DB**) REAL(DB_OPEN_FAMILIES);
+                        std::vector<ColumnFamilyHandle*>*, port::OpenedDb*) REAL(DB_OPEN_FAMILIES);
 Status WrapOpenFamilies(const DBOptions& options, const std::string& path,
                         const std::vector<ColumnFamilyDescriptor>& column_families,
-                        std::vector<ColumnFamilyHandle*>* handles, DB** db) WRAP(DB_OPEN_FAMILIES);
+                        std::vector<ColumnFamilyHandle*>* handles, port::OpenedDb* db) WRAP(DB_OPEN_FAMILIES);
 Status WrapOpenFamilies(const DBOptions& options, const std::string& path,
                         const std::vector<ColumnFamilyDescriptor>& column_families,
-                        std::vector<ColumnFamilyHandle*>* handles, DB** db) {
+                        std::vector<ColumnFamilyHandle*>* handles, port::OpenedDb* db) {
   if (overlaid == nullptr) {
     return RealOpenFamilies(options, path, column_families, handles, db);
   }
   DBOptions database = options;
   std::vector<ColumnFamilyDescriptor> families = column_families;
   Status s = Overlay(&database, &families);
+  DB* opened = nullptr;
   if (s.ok()) {
-    s = cairn::Open(database, path, families, handles, db);
+    s = cairn::Open(database, path, families, handles, &opened);
   }
   if (s.ok()) {
-    *db = new EngineUnderBenchmark(*db);
+    port::Set(db, new EngineUnderBenchmark(opened));
   }
   return s;
 }
 
-#define READ_ONLY "_ZN7rocksdb2DB15OpenForReadOnlyERKNS_7OptionsE" STRING "PPS0_b"
-Status RealReadOnly(const Options&, const std::string&, DB**, bool) REAL(READ_ONLY);
-Status WrapReadOnly(const Options& options, const std::string& path, DB** db, bool fail) WRAP(READ_ONLY);
-Status WrapReadOnly(const Options& options, const std::string& path, DB** db, bool fail_if_wal) {
+#define READ_ONLY "_ZN7rocksdb2DB15OpenForReadOnlyERKNS_7OptionsE" STRING CAIRN_OPENED_DB_SYMBOL "b"
+Status RealReadOnly(const Options&, const std::string&, port::OpenedDb*, bool) REAL(READ_ONLY);
+Status WrapReadOnly(const Options& options, const std::string& path, port::OpenedDb* db, bool fail) WRAP(READ_ONLY);
+Status WrapReadOnly(const Options& options, const std::string& path, port::OpenedDb* db, bool fail_if_wal) {
   Options overlay = options;
   Status s = Overlay(&overlay);
   return s.ok() ? RealReadOnly(overlay, path, db, fail_if_wal) : s;
@@ -225,17 +229,16 @@ Status WrapReadOnly(const Options& options, const std::string& path, DB** db, bo
 
 #define READ_ONLY_FAMILIES                                           \
   "_ZN7rocksdb2DB15OpenForReadOnlyERKNS_9DBOptionsE" STRING FAMILIES \
-  "D_EEPSC_IPNS_18ColumnFamilyHandleESaISJ_EEPPS0_"                  \
-  "b"
+  "D_EEPSC_IPNS_18ColumnFamilyHandleESaISJ_EE" CAIRN_OPENED_DB_SYMBOL "b"
 Status RealReadOnlyFamilies(const DBOptions&, const std::string&, const std::vector<ColumnFamilyDescriptor>&,
-                            std::vector<ColumnFamilyHandle*>*, DB**, bool) REAL(READ_ONLY_FAMILIES);
+                            std::vector<ColumnFamilyHandle*>*, port::OpenedDb*, bool) REAL(READ_ONLY_FAMILIES);
 Status WrapReadOnlyFamilies(const DBOptions& options, const std::string& path,
                             const std::vector<ColumnFamilyDescriptor>& column_families,
-                            std::vector<ColumnFamilyHandle*>* handles, DB** db, bool fail_if_wal)
+                            std::vector<ColumnFamilyHandle*>* handles, port::OpenedDb* db, bool fail_if_wal)
     WRAP(READ_ONLY_FAMILIES);
 Status WrapReadOnlyFamilies(const DBOptions& options, const std::string& path,
                             const std::vector<ColumnFamilyDescriptor>& column_families,
-                            std::vector<ColumnFamilyHandle*>* handles, DB** db, bool fail_if_wal) {
+                            std::vector<ColumnFamilyHandle*>* handles, port::OpenedDb* db, bool fail_if_wal) {
   DBOptions database = options;
   std::vector<ColumnFamilyDescriptor> families = column_families;
   Status s = Overlay(&database, &families);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "monitoring/perf_context_imp.h"
+#include "src/port/file_read.h"
 #include "src/util/async_read.h"
 
 namespace cairn {
@@ -85,10 +86,10 @@ class PageReader {
     }
     rocksdb::IOOptions io_options;
     rocksdb::IOStatus s = file->PrepareIOOptions(read_options_, io_options);
-    rocksdb::AlignedBuf aligned;
+    port::DirectReadBuffer aligned;
     if (s.ok()) {
       PERF_TIMER_GUARD(block_read_time);
-      s = file->MultiRead(io_options, requests.data(), requests.size(), direct ? &aligned : nullptr);
+      s = file->MultiRead(io_options, requests.data(), requests.size(), direct ? aligned.get() : nullptr);
     }
     for (size_t i = 0; i < pages.size(); ++i) {
       if (s.ok() && requests[i].status.ok() && requests[i].result.size() == kFilterPageBytes) {

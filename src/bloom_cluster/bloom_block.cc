@@ -161,9 +161,9 @@ Status FilterBlock::Open(const FilterContext& context, const rocksdb::ReadOption
   size_t wanted = kFilterPageBytes;  // most indexes take one page
   while (s.ok()) {
     std::string scratch(wanted, '\0');
-    rocksdb::AlignedBuf aligned;
+    port::DirectReadBuffer aligned;
     rocksdb::Slice bytes;
-    s = opened->file_->Read(io, offset, wanted, &bytes, scratch.data(), &aligned);
+    s = opened->file_->Read(io, offset, wanted, &bytes, scratch.data(), aligned.get());
     if (!s.ok()) return s;
     if (bytes.size() != wanted) return opened->Damaged(offset, "the file ends in it");
     if (LoadU64(bytes.data()) != kMagic) return opened->Damaged(offset, "no magic number");
@@ -218,11 +218,11 @@ Status FilterBlock::CheckPage(size_t page, const uint8_t* bytes) const {
 }
 
 Status FilterBlock::ReadBytes(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
-                              rocksdb::AlignedBuf* aligned, const uint8_t** bytes) const {
+                              port::DirectReadBuffer* aligned, const uint8_t** bytes) const {
   rocksdb::IOOptions io;
   Status s = file_->PrepareIOOptions(read_options, io);
   rocksdb::Slice read;
-  if (s.ok()) s = file_->Read(io, PageOffset(first), count * kFilterPageBytes, &read, scratch, aligned);
+  if (s.ok()) s = file_->Read(io, PageOffset(first), count * kFilterPageBytes, &read, scratch, aligned->get());
   if (!s.ok()) return s;
   if (read.size() != count * kFilterPageBytes) return Damaged(PageOffset(first), "the file ends in it");
   *bytes = reinterpret_cast<const uint8_t*>(read.data());
@@ -230,7 +230,7 @@ Status FilterBlock::ReadBytes(const rocksdb::ReadOptions& read_options, size_t f
 }
 
 Status FilterBlock::ReadPages(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
-                              rocksdb::AlignedBuf* aligned, const uint8_t** bytes) const {
+                              port::DirectReadBuffer* aligned, const uint8_t** bytes) const {
   Status s = ReadBytes(read_options, first, count, scratch, aligned, bytes);
   for (size_t i = 0; i < count && s.ok(); ++i) s = CheckPage(first + i, *bytes + i * kFilterPageBytes);
   return s;
@@ -318,7 +318,7 @@ Status FilterBlock::Probe(const rocksdb::ReadOptions& read_options, uint64_t has
   }
   if (read_options.read_tier == rocksdb::kBlockCacheTier) return Status::Incomplete("no I/O allowed");
   auto own = std::make_unique<FilterPage>();
-  rocksdb::AlignedBuf aligned;
+  port::DirectReadBuffer aligned;
   const uint8_t* bytes = nullptr;
   CountRead();
   Status s = ReadBytes(read_options, page, 1, own->scratch(), &aligned, &bytes);
@@ -364,7 +364,7 @@ class BlockCursor : public PairCursor {
   Status status_;
   size_t page_ = 0, begin_ = 0, count_ = 0;
   std::vector<char> scratch_;
-  rocksdb::AlignedBuf aligned_;
+  port::DirectReadBuffer aligned_;
   const uint8_t* bytes_ = nullptr;
 };
 
@@ -377,7 +377,7 @@ Status FilterBlock::Verify(const rocksdb::ReadOptions& read_options) const {
   std::vector<char> scratch(kReadAtOnce * kFilterPageBytes);
   Status s;
   for (size_t page = 0; page < pages() && s.ok(); page += kReadAtOnce) {
-    rocksdb::AlignedBuf aligned;
+    port::DirectReadBuffer aligned;
     const uint8_t* bytes = nullptr;
     s = ReadPages(read_options, page, std::min(kReadAtOnce, pages() - page), scratch.data(), &aligned, &bytes);
   }
@@ -389,7 +389,7 @@ Status FilterBlock::LoadImage(const rocksdb::ReadOptions& read_options,
   FilterImage::Builder builder(shape_, pairs_);
   std::vector<char> scratch(kReadAtOnce * kFilterPageBytes);
   for (size_t first = 0; first < pages(); first += kReadAtOnce) {
-    rocksdb::AlignedBuf aligned;
+    port::DirectReadBuffer aligned;
     const uint8_t* bytes = nullptr;
     const size_t read = std::min(kReadAtOnce, pages() - first);
     const Status s = ReadPages(read_options, first, read, scratch.data(), &aligned, &bytes);

@@ -15,6 +15,7 @@
 
 #include "src/bloom_cluster/bloom_filter.h"
 #include "src/bloom_cluster/bloom_table.h"
+#include "src/port/file_read.h"
 
 namespace cairn {
 
@@ -134,10 +135,10 @@ class FilterBlock {
   rocksdb::Status Decode(const std::string& index, uint64_t size);
   // Reads pages [first, first + count) one after the other; *bytes is set to them.
   rocksdb::Status ReadBytes(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
-                            rocksdb::AlignedBuf* aligned, const uint8_t** bytes) const;
+                            port::DirectReadBuffer* aligned, const uint8_t** bytes) const;
   // The same, and checks them.
   rocksdb::Status ReadPages(const rocksdb::ReadOptions& read_options, size_t first, size_t count, char* scratch,
-                            rocksdb::AlignedBuf* aligned, const uint8_t** bytes) const;
+                            port::DirectReadBuffer* aligned, const uint8_t** bytes) const;
   rocksdb::Status CheckPage(size_t page, const uint8_t* bytes) const;
   rocksdb::Status Damaged(uint64_t offset, const std::string& what) const;
   void Answer(size_t page, const uint8_t* bytes, FilterQuestion* questions, size_t count) const;

@@ -15,10 +15,10 @@
 #include "src/db/set_options.h"
 #include "src/db/stored_seed.h"
 #include "src/hash_order/range_deletions.h"
+#include "src/port/rocksdb_own.h"
 #include "src/table/written_totals.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_scheduler.h"
-#include "src/util/rocksdb_own.h"
 
 namespace cairn {
 
@@ -86,7 +86,7 @@ void DatabaseServices::OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::Flus
 
 CairnDB::CairnDB(const DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn,
                  bool read_only)
-    : DBImpl(options, path, seq_per_batch, batch_per_txn, read_only) {}
+    : DbImpl(options, path, seq_per_batch, batch_per_txn, read_only) {}
 
 CairnDB::~CairnDB() {
   std::string session_id;
@@ -271,9 +271,9 @@ Status CairnDB::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFil
   return s;
 }
 
-Status CairnDB::DeleteFile(std::string name) {
-  const DatabaseCache::ChangeAllScope change(services()->cache());
-  return DBImpl::DeleteFile(std::move(name));
+void CairnDB::WhileFilesChange(const std::function<void()>& change) {
+  const DatabaseCache::ChangeAllScope scope(services()->cache());
+  change();
 }
 
 // As RocksDB's, that of what is in memory included.
@@ -307,16 +307,30 @@ Status CairnDB::ClipColumnFamily(ColumnFamilyHandle* family, const Slice& begin,
   return DBImpl::ClipColumnFamily(family, begin, end);
 }
 
-Status CairnDB::SetOptions(ColumnFamilyHandle* family, const std::unordered_map<std::string, std::string>& options) {
-  const Status s =
-      CheckSetOptions(DBImpl::GetOptions(family), family->GetName(), services()->durable() != nullptr, options);
-  if (!s.ok()) return s;
-  const Status set = DBImpl::SetOptions(family, options);
+Status CairnDB::ChangeOptions(const port::FamilyChanges& changes) {
+  for (const auto& [family, options] : changes) {
+    const Status s =
+        CheckSetOptions(DBImpl::GetOptions(family), family->GetName(), services()->durable() != nullptr, options);
+    if (!s.ok()) return s;
+  }
+  const Status set = SetRocksdbOptions(changes);
   const auto scheduler = TrieScheduler::Find(this);
-  if (set.ok() && scheduler != nullptr && options.count("disable_auto_compactions") > 0) {
+  if (!set.ok() || scheduler == nullptr) return set;
+  for (const auto& [family, options] : changes) {
+    if (options.count("disable_auto_compactions") == 0) continue;
     scheduler->SetAutomatic(family->GetID(), !DBImpl::GetOptions(family).disable_auto_compactions);
   }
   return set;
+}
+
+void CairnDB::CompactionsAborted() {
+  const auto scheduler = TrieScheduler::Find(this);
+  if (scheduler != nullptr) scheduler->Pause();
+}
+
+void CairnDB::CompactionsResumed() {
+  const auto scheduler = TrieScheduler::Find(this);
+  if (scheduler != nullptr) scheduler->Continue();
 }
 
 Status CairnDB::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& options, const std::string& name,

@@ -13,6 +13,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -27,6 +28,7 @@
 #include "src/database_cache/database_cache.h"
 #include "src/db/environment_options.h"
 #include "src/memtable/durable_writes.h"
+#include "src/port/db_impl.h"
 
 namespace cairn {
 
@@ -71,7 +73,7 @@ class DatabaseServices : public rocksdb::EventListener {
   std::shared_ptr<const void> order_;
 };
 
-class CairnDB final : public rocksdb::DBImpl {
+class CairnDB final : public port::DbImpl {
  public:
   CairnDB(const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn,
           bool read_only);
@@ -132,7 +134,6 @@ class CairnDB final : public rocksdb::DBImpl {
                                std::vector<rocksdb::Iterator*>* iterators) override;
 
   rocksdb::Status IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) override;
-  rocksdb::Status DeleteFile(std::string name) override;
   using rocksdb::DBImpl::CompactRange;
   rocksdb::Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family,
                                const rocksdb::Slice* begin, const rocksdb::Slice* end) override;
@@ -145,9 +146,6 @@ class CairnDB final : public rocksdb::DBImpl {
                                                const rocksdb::ImportColumnFamilyOptions& import_options,
                                                const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
                                                rocksdb::ColumnFamilyHandle** handle) override;
-  using rocksdb::DBImpl::SetOptions;
-  rocksdb::Status SetOptions(rocksdb::ColumnFamilyHandle* family,
-                             const std::unordered_map<std::string, std::string>& options) override;
   rocksdb::Status PauseBackgroundWork() override;
   rocksdb::Status ContinueBackgroundWork() override;
   rocksdb::Status WaitForCompact(const rocksdb::WaitForCompactOptions& options) override;
@@ -174,6 +172,11 @@ class CairnDB final : public rocksdb::DBImpl {
                                   const rocksdb::TransactionLogIterator::ReadOptions& options) override;
 
  private:
+  rocksdb::Status ChangeOptions(const port::FamilyChanges& changes) override;
+  void WhileFilesChange(const std::function<void()>& change) override;
+  void CompactionsAborted() override;
+  void CompactionsResumed() override;
+
   // The database's result cache, if reads with these options may be answered by it; else null.
   DatabaseCache* CacheFor(const rocksdb::ReadOptions& options) const;
   void CountCacheHits(size_t hits, size_t bytes) const;

@@ -6,6 +6,7 @@
 #include "cairn/db.h"
 #include "cairn/trie.h"
 #include "rocksdb/utilities/options_util.h"
+#include "src/port/open_into.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_options.h"
 #include "src/trie/trie_scheduler.h"
@@ -18,12 +19,12 @@ Status Open(const rocksdb::DBOptions& options, const std::string& path,
             const std::vector<rocksdb::ColumnFamilyDescriptor>& column_families,
             std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
   *db = nullptr;
-  return rocksdb::DB::Open(options, path, column_families, handles, db);
+  return rocksdb::DB::Open(options, path, column_families, handles, port::Into(db));
 }
 
 Status Open(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db) {
   *db = nullptr;
-  return rocksdb::DB::Open(options, path, db);
+  return rocksdb::DB::Open(options, path, port::Into(db));
 }
 
 Status OpenWithStoredOptions(const std::string& path, std::vector<std::string>* names,

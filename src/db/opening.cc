@@ -14,6 +14,7 @@
 #include "src/hash_order/indexed_batches.h"
 #include "src/memtable/durable_writes.h"
 #include "src/memtable/pool_presence.h"
+#include "src/port/rocksdb_own.h"
 #include "src/silt/silt_merges.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_listener.h"
@@ -21,7 +22,6 @@
 #include "src/trie/trie_scheduler.h"
 #include "src/util/cairn_parts.h"
 #include "src/util/listeners.h"
-#include "src/util/rocksdb_own.h"
 
 namespace cairn {
 

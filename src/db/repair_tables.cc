@@ -8,6 +8,7 @@
 #include "db/dbformat.h"
 #include "rocksdb/table.h"
 #include "src/db/table_in_order.h"
+#include "src/port/table_reader.h"
 #include "table/table_builder.h"
 
 namespace cairn {
@@ -40,8 +41,8 @@ class RepairTableFactory : public rocksdb::TableFactory {
     if (found == families_.end()) {
       return default_->NewTableReader(read_options, options, std::move(file), file_size, reader, prefetch);
     }
-    return found->second->format->NewTableReader(read_options, InOrder(options, found->second->order), std::move(file),
-                                                 file_size, reader, prefetch);
+    return found->second->format->NewTableReader(read_options, port::InOrder(options, found->second->order),
+                                                 std::move(file), file_size, reader, prefetch);
   }
 
   rocksdb::TableBuilder* NewTableBuilder(const rocksdb::TableBuilderOptions& options,

@@ -1,7 +1,7 @@
 // The definitions that take the place of RocksDB's, and whose they are: a database that uses no part of Cairn gets
 // RocksDB's.
 
-#include "src/util/rocksdb_own.h"
+#include "src/port/rocksdb_own.h"
 
 #include <algorithm>
 #include <utility>
@@ -17,6 +17,7 @@
 #include "src/hash_order/indexed_batches.h"
 #include "src/hash_order/range_deletions.h"
 #include "src/memtable/tailing.h"
+#include "src/port/column_family.h"
 #include "src/trie/trie_ingestion.h"
 #include "src/util/cairn_parts.h"
 
@@ -42,9 +43,9 @@ __attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const
 }
 
 // The constructors of whole objects of these, likewise.
-void CairnConstructSstFileWriter(void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options, const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache, rocksdb::Env::IOPriority io_priority, bool skip_filters) asm(
+void CairnConstructSstFileWriter(void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options, const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache, rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm(
     "_ZN7rocksdb13SstFileWriterC1ERKNS_10EnvOptionsERKNS_7OptionsEPKNS_10ComparatorEPNS_18ColumnFamilyHandleEbNS_"
-    "3Env10IOPriorityEb");
+    "3Env10IOPriorityE" CAIRN_FILE_WRITER_SYMBOL_END);
 void CairnConstructSstFileReader(void* at,
                                  const rocksdb::Options& options) asm("_ZN7rocksdb13SstFileReaderC1ERKNS_7OptionsE");
 void CairnConstructIndexedBatch(
@@ -54,16 +55,16 @@ void CairnConstructIndexedBatch(
 __attribute__((visibility("default"))) void CairnConstructSstFileWriter(
     void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
     const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
-    rocksdb::Env::IOPriority io_priority, bool skip_filters) {
+    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) {
   if (!cairn::SeedIsOpen(comparator) && !cairn::SeedIsOpen(options.comparator)) {
     cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, options, comparator, family, invalidate_page_cache,
-                                               io_priority, skip_filters);
+                                               io_priority CAIRN_MORE_FILE_WRITER_ARGUMENTS);
     return;
   }
   rocksdb::Options prepared = options;
   cairn::PrepareSstFileWriter(family, &prepared, &comparator);
   cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, prepared, comparator, family, invalidate_page_cache,
-                                             io_priority, skip_filters);
+                                             io_priority CAIRN_MORE_FILE_WRITER_ARGUMENTS);
 }
 
 __attribute__((visibility("default"))) void CairnConstructSstFileReader(void* at, const rocksdb::Options& options) {
@@ -103,24 +104,29 @@ namespace own = cairn::rocksdb_own;
 
 Status DBImpl::Open(const DBOptions& options, const std::string& path,
                     const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
-                    DB** db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry, bool* can_retry) {
+                    cairn::port::OpenedDb* db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry,
+                    bool* can_retry) {
   const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
                                        std::vector<ColumnFamilyHandle*>* given, DB** opened) {
-    return own::DBImplOpen(with, path, resolved, given, opened, seq_per_batch, batch_per_txn, is_retry, can_retry);
+    return own::DBImplOpen(with, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
+                           is_retry, can_retry);
   };
-  return cairn::OpenDatabase(options, path, families, open, handles, db);
+  DB* opened = nullptr;
+  const Status s = cairn::OpenDatabase(options, path, families, open, handles, &opened);
+  cairn::port::Set(db, opened);
+  return s;
 }
 
 Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCallback* callback,
                          UserWriteCallback* user_write_callback, uint64_t* log_used, uint64_t log_ref,
                          bool disable_memtable, uint64_t* seq_used, size_t batch_count,
                          PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
-                         std::shared_ptr<WriteBatchWithIndex> wbwi, uint64_t min_prep_log) {
+                         std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   if (ours == nullptr) {
     return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
                           seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
-                          min_prep_log);
+                          CAIRN_MORE_WRITE_ARGUMENTS);
   }
   // What does not go to memtables becomes readable with another write, at commit.
   cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();
@@ -131,7 +137,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   return ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
     return own::WriteImpl(this, with, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
                           seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
-                          min_prep_log);
+                          CAIRN_MORE_WRITE_ARGUMENTS);
   });
 }
 
@@ -156,7 +162,8 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
     IngestedFileInfo* file, SequenceNumber* assigned_seqno, std::optional<int> prev_batch_uppermost_level) {
   const Status s = own::AssignLevelToIngestedFile(this, super_version, force_global_seqno, style, last_seqno, file,
                                                   assigned_seqno, prev_batch_uppermost_level);
-  if (!s.ok() || file->picked_level == 0 || cfd_->ioptions()->sst_partitioner_factory == nullptr) return s;
+  if (!s.ok() || file->picked_level == 0 || cairn::port::ImmutableOptionsOf(*cfd_).sst_partitioner_factory == nullptr)
+    return s;
   const ColumnFamilyOptions options = cfd_->GetLatestCFOptions();
   cairn::TrieOptions trie;
   if (!cairn::IsTrie(options, &trie)) return s;
@@ -164,7 +171,7 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
   const cairn::ArrivingFile arriving{file->fd.GetFileSize(), file->num_entries, map.Position(file->start_ukey),
                                      map.Position(file->limit_ukey)};
   // The last level may be kept for files that are ingested behind.
-  const int last = cfd_->NumberLevels() - (cfd_->ioptions()->allow_ingest_behind ? 2 : 1);
+  const int last = cfd_->NumberLevels() - (cairn::port::ImmutableOptionsOf(*cfd_).allow_ingest_behind ? 2 : 1);
   file->picked_level =
       cairn::LevelOfArriving(trie, options.write_buffer_size, arriving, std::min(file->picked_level, last),
                              [&](int level) { return IngestedFileFitInLevel(file, level); });
@@ -184,11 +191,11 @@ void ImportColumnFamilyJob::Cleanup(const Status& status) {
   own::CleanupImport(this, status);
 }
 
-Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges, size_t count, bool include_end) {
+Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
+                                   bool include_end) {
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   // From no key to no key is everything, in any order.
-  const bool everything = std::all_of(
-      ranges, ranges + count, [](const RangePtr& range) { return range.start == nullptr && range.limit == nullptr; });
+  const bool everything = std::all_of(ranges, ranges + count, cairn::port::IsEverything);
   const Status s = ours == nullptr || everything ? Status::OK() : cairn::CheckRangesMean("DeleteFilesInRanges", family);
   if (!s.ok()) return s;
   const cairn::DatabaseCache::ChangeScope change(ours == nullptr ? nullptr : ours->services()->cache(),
@@ -196,8 +203,9 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* r
   return own::DeleteFilesInRanges(this, family, ranges, count, include_end);
 }
 
-Status DB::OpenForReadOnly(const Options& options, const std::string& path, DB** db, bool error_if_wal_file_exists) {
-  *db = nullptr;
+Status DB::OpenForReadOnly(const Options& options, const std::string& path, cairn::port::OpenedDb* db,
+                           bool error_if_wal_file_exists) {
+  cairn::port::Clear(db);
   const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
     return own::OpenForReadOnly(Options(options, families[0].options), path, db, error_if_wal_file_exists);
   };
@@ -206,8 +214,8 @@ Status DB::OpenForReadOnly(const Options& options, const std::string& path, DB**
 
 Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
                            const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
-                           DB** db, bool error_if_wal_file_exists) {
-  *db = nullptr;
+                           cairn::port::OpenedDb* db, bool error_if_wal_file_exists) {
+  cairn::port::Clear(db);
   const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
     return own::OpenForReadOnlyFamilies(options, path, families, handles, db, error_if_wal_file_exists);
   };
@@ -216,8 +224,8 @@ Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
 
 Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path, const std::string& secondary_path,
                            const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
-                           DB** db) {
-  *db = nullptr;
+                           cairn::port::OpenedDb* db) {
+  cairn::port::Clear(db);
   const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
     return own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db);
   };
@@ -294,9 +302,9 @@ Iterator* WriteBatchWithIndex::NewIteratorWithBase(ColumnFamilyHandle* family, I
   return NewErrorIterator(s);
 }
 
-Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base) {
+Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base CAIRN_MORE_BASE_PARAMETERS) {
   const Status s = cairn::CheckIndexOrder(this, nullptr);
-  if (s.ok()) return own::NewIteratorWithBase(this, base);
+  if (s.ok()) return own::NewIteratorWithBase(this, base CAIRN_MORE_BASE_ARGUMENTS);
   delete base;
   return NewErrorIterator(s);
 }

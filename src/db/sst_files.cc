@@ -12,6 +12,7 @@
 #include "src/db/stored_seed.h"
 #include "src/db/table_in_order.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/table_reader.h"
 #include "table/table_builder.h"
 
 namespace cairn {
@@ -83,7 +84,7 @@ class OwnOrderTables : public rocksdb::TableFactory {
     if (s.ok()) AdoptSeed(properties->comparator_name, &adopted);
     order_.Set(adopted.comparator);
     internal_ = std::make_unique<rocksdb::InternalKeyComparator>(adopted.comparator);
-    return format_->NewTableReader(read_options, InOrder(options, *internal_), std::move(file), file_size, reader,
+    return format_->NewTableReader(read_options, port::InOrder(options, *internal_), std::move(file), file_size, reader,
                                    prefetch);
   }
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "cairn/hash_seed.h"
-#include "db/log_reader.h"
 #include "db/version_edit.h"
 #include "file/filename.h"
 #include "file/random_access_file_reader.h"
@@ -17,6 +16,7 @@
 #include "rocksdb/file_system.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/log_reporter.h"
 #include "src/trie/trie_partitioner.h"
 #include "table/meta_blocks.h"
 
@@ -28,13 +28,6 @@ using rocksdb::Status;
 
 namespace {
 
-struct Stop : rocksdb::log::Reader::Reporter {
-  void Corruption(size_t /*bytes*/, const Status& s) override {
-    if (status.ok()) status = s;
-  }
-  Status status;
-};
-
 // Adds what the MANIFEST says, as far as it can be read. *former (may be null): of column families that were dropped,
 // too.
 Status ReadManifest(const std::shared_ptr<rocksdb::FileSystem>& fs, const std::string& manifest, StoredOrders* orders,
@@ -42,7 +35,7 @@ Status ReadManifest(const std::shared_ptr<rocksdb::FileSystem>& fs, const std::s
   std::unique_ptr<rocksdb::SequentialFileReader> file;
   Status s = rocksdb::SequentialFileReader::Create(fs, manifest, rocksdb::FileOptions(), &file, nullptr, nullptr);
   if (!s.ok()) return s;
-  Stop stop;
+  port::FirstFault stop;
   rocksdb::log::Reader reader(nullptr, std::move(file), &stop, true, 0);
   std::map<uint32_t, std::string> names = {{0, rocksdb::kDefaultColumnFamilyName}};
   std::map<uint32_t, std::string> by_id;

@@ -6,7 +6,6 @@
 
 #include <memory>
 
-#include "db/dbformat.h"
 #include "rocksdb/table.h"
 #include "rocksdb/table_properties.h"
 #include "table/table_builder.h"
@@ -17,9 +16,5 @@ namespace cairn {
 rocksdb::Status ReadPropertiesOf(rocksdb::RandomAccessFileReader* file, uint64_t file_size,
                                  const rocksdb::TableReaderOptions& options, const rocksdb::ReadOptions& read_options,
                                  std::unique_ptr<rocksdb::TableProperties>* properties);
-
-// The same options, but for the order, which has to outlive the reader.
-rocksdb::TableReaderOptions InOrder(const rocksdb::TableReaderOptions& options,
-                                    const rocksdb::InternalKeyComparator& order);
 
 }  // namespace cairn

@@ -7,6 +7,8 @@
 #include "rocksdb/utilities/options_type.h"
 #include "src/ect/ect_table_index.h"
 #include "src/ect/ect_table_reader.h"
+#include "src/port/block_based.h"
+#include "src/port/family_options.h"
 #include "src/table/table_facts.h"
 #include "src/util/class_of.h"
 #include "src/util/option_text.h"
@@ -129,6 +131,11 @@ rocksdb::Status EctTableFactory::ValidateOptions(const rocksdb::DBOptions& db_op
   if (block_options->block_align) {
     return rocksdb::Status::NotSupported("cairn.EctTable with block_align", "set block_align=false");
   }
+  const std::string manager = port::ForeignCompression(cf_options);
+  if (!manager.empty()) {
+    return rocksdb::Status::NotSupported("cairn.EctTable with the compression_manager " + manager,
+                                         "its blocks may come in another order: set none");
+  }
   for (const rocksdb::CompressionOptions* compression :
        {&cf_options.compression_opts, &cf_options.bottommost_compression_opts}) {
     if (compression->parallel_threads > 1) {
@@ -155,7 +162,7 @@ rocksdb::Status EctTableFactory::NewTableReader(const rocksdb::ReadOptions& read
   // Of another factory, which may be an application's, nothing is known.
   const bool block_based = AsInstanceOf<rocksdb::BlockBasedTableFactory>(options_.table.get()) != nullptr;
   auto* const table = block_based ? static_cast<rocksdb::BlockBasedTable*>(inner.get()) : nullptr;
-  if (hash == nullptr || table == nullptr) {
+  if (hash == nullptr || table == nullptr || port::HasEmbeddedBlobs(*table->get_rep())) {
     *reader = std::move(inner);
     return status;
   }

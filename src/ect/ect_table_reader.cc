@@ -7,7 +7,8 @@
 
 #include "monitoring/statistics_impl.h"
 #include "src/ect/ect_residency.h"
-#include "table/block_based/block_based_table_reader_impl.h"
+#include "src/port/block_based.h"
+#include "src/port/table_reader.h"
 
 namespace cairn {
 
@@ -19,7 +20,7 @@ using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
 
-class EctTableReader : public rocksdb::TableReader {
+class EctTableReader : public port::TableReader {
  public:
   EctTableReader(std::unique_ptr<rocksdb::TableReader> reader, rocksdb::BlockBasedTable* table, const KeyHash& hash,
                  const EctTableOptions& options, uint64_t file_size, size_t load_bytes,
@@ -57,7 +58,7 @@ class EctTableReader : public rocksdb::TableReader {
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
     const EctResidency::Ref tries = residency_.Acquire(read_options);
-    if (!tries) return TableReader::MultiGet(read_options, range, prefix_extractor, skip_filters);
+    if (!tries) return rocksdb::TableReader::MultiGet(read_options, range, prefix_extractor, skip_filters);
     std::vector<rocksdb::KeyContext*> keys;
     std::vector<uint64_t> hashes;
     for (auto key = range->begin(); key != range->end(); ++key) {
@@ -120,9 +121,9 @@ class EctTableReader : public rocksdb::TableReader {
   size_t ApproximateMemoryUsage() const override {
     return reader_->ApproximateMemoryUsage() + layout_->bytes() + filter_->bytes() + residency_.bytes();
   }
-  Status DumpTable(rocksdb::WritableFile* out_file) override { return reader_->DumpTable(out_file); }
-  Status VerifyChecksum(const ReadOptions& read_options, rocksdb::TableReaderCaller caller) override {
-    return reader_->VerifyChecksum(read_options, caller);
+  Status Dump(rocksdb::WritableFile* out, port::DumpKeys keys) override { return port::Dump(reader_.get(), out, keys); }
+  Status Verify(const ReadOptions& read_options, rocksdb::TableReaderCaller caller, port::Verified verified) override {
+    return port::Verify(reader_.get(), read_options, caller, verified);
   }
   void MarkObsolete(uint32_t uncache_aggressiveness) override { reader_->MarkObsolete(uncache_aggressiveness); }
 

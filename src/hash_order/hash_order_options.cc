@@ -5,6 +5,7 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/slice_transform.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/family_options.h"
 
 namespace cairn {
 
@@ -39,7 +40,13 @@ Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
 }
 
 Status CheckHashOrder(const rocksdb::ColumnFamilyOptions& options, const std::string& family) {
-  if (options.prefix_extractor == nullptr || HashOfComparator(options.comparator) == nullptr) return Status::OK();
+  if (HashOfComparator(options.comparator) == nullptr) return Status::OK();
+  if (port::IteratorsDeleteRanges(options)) {
+    return Status::NotSupported(
+        "min_tombstones_for_range_conversion of column family " + family,
+        "iterators would write range tombstones, which tables in hash order do not take: set 0");
+  }
+  if (options.prefix_extractor == nullptr) return Status::OK();
   return Status::NotSupported(
       "prefix_extractor " + std::string(options.prefix_extractor->Name()) + " of column family " + family,
       "its keys are in hash order, where those of one prefix are not neighbours, and scans of a prefix would miss "

@@ -7,6 +7,7 @@
 #include "options/options_helper.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
+#include "src/port/foreign_footer.h"
 #include "src/util/checksum.h"
 #include "table/format.h"
 
@@ -454,8 +455,8 @@ Status HTableBuilder::WriteTail() {
   const FilePart header = AppendPart(bytes);
 
   rocksdb::FooterBuilder footer;
-  const Status s = footer.Build(kHTableFooterMagic, kFooterVersion, offset_, rocksdb::kNoChecksum,
-                                handle(header_.metaindex), handle(header));
+  const Status s = port::BuildForeignFooter(&footer, kHTableFooterMagic, kFooterVersion, offset_,
+                                            handle(header_.metaindex), handle(header));
   if (!s.ok()) return s;
   Append(footer.GetSlice());
   return status_;

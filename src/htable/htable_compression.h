@@ -9,7 +9,7 @@
 
 #include "rocksdb/slice.h"
 #include "rocksdb/status.h"
-#include "util/compression.h"
+#include "src/port/block_codec.h"
 
 namespace cairn {
 
@@ -30,9 +30,8 @@ class UnitCompressor {
  private:
   const rocksdb::CompressionType type_;
   const rocksdb::CompressionOptions options_;
-  const rocksdb::CompressionContext context_;
   std::string dictionary_;
-  std::unique_ptr<rocksdb::CompressionDict> dict_;
+  std::unique_ptr<port::BlockCompressor> compressor_;
 };
 
 class UnitDecompressor {
@@ -42,10 +41,10 @@ class UnitDecompressor {
   // Writes `raw` bytes to `output`. Corruption if there are not as many.
   rocksdb::Status Decompress(rocksdb::CompressionType type, const rocksdb::Slice& stored, size_t raw,
                              char* output) const;
-  size_t bytes_in_memory() const { return dict_.ApproximateMemoryUsage(); }
+  size_t bytes_in_memory() const { return decompressor_.bytes_in_memory(); }
 
  private:
-  const rocksdb::UncompressionDict dict_;
+  const port::BlockDecompressor decompressor_;
 };
 
 }  // namespace cairn

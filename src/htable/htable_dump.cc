@@ -13,6 +13,7 @@
 #include "rocksdb/options.h"
 #include "src/bloom_cluster/bloom_block.h"
 #include "src/htable/htable_iterator.h"
+#include "src/port/table_reader.h"
 #include "table/format.h"
 
 namespace cairn {
@@ -137,9 +138,8 @@ Status OpenHTable(const std::string& path, std::shared_ptr<HTableFile>* file, Ke
                                               nullptr);
   if (!s.ok()) return s;
   const rocksdb::EnvOptions env_options;
-  const rocksdb::TableReaderOptions reader_options(immutable_options, mutable_options.prefix_extractor, env_options,
-                                                   comparator, 0, false, false, false, -1, nullptr, 0, "", 0, {},
-                                                   rocksdb::kMaxSequenceNumber);
+  const rocksdb::TableReaderOptions reader_options =
+      port::OfFileAlone(immutable_options, mutable_options.prefix_extractor, env_options, comparator);
   s = HTableFile::Open(rocksdb::ReadOptions(), reader_options, nullptr, std::move(reader), size, file);
   if (!s.ok()) return s;
   const rocksdb::Comparator* order = nullptr;

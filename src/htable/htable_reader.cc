@@ -12,6 +12,7 @@
 #include "src/htable/htable_dump.h"
 #include "src/htable/htable_iterator.h"
 #include "src/htable/htable_read_ahead.h"
+#include "src/port/file_read.h"
 
 namespace cairn {
 
@@ -318,10 +319,11 @@ void HTableReader::ReadTogether(const rocksdb::ReadOptions& read_options, std::v
   }
   rocksdb::IOOptions io_options;
   rocksdb::IOStatus io_status = file_->file()->PrepareIOOptions(read_options, io_options);
-  rocksdb::AlignedBuf aligned;
+  port::DirectReadBuffer aligned;
   if (io_status.ok()) {
     PERF_TIMER_GUARD(block_read_time);
-    io_status = file_->file()->MultiRead(io_options, requests.data(), requests.size(), direct ? &aligned : nullptr);
+    io_status =
+        file_->file()->MultiRead(io_options, requests.data(), requests.size(), direct ? aligned.get() : nullptr);
   }
   size_t read = 0;
   for (size_t r = 0; r < requests.size(); ++r) {
@@ -378,11 +380,15 @@ Status HTableReader::ApproximateKeyAnchors(const rocksdb::ReadOptions& read_opti
   return Status::OK();
 }
 
-Status HTableReader::VerifyChecksum(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller /*caller*/) {
-  const Status s = file_->Verify(read_options);
+Status HTableReader::Verify(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller /*caller*/,
+                            port::Verified verified) {
+  // Opening the file has verified its index, its properties and its marks.
+  const Status s = verified == port::Verified::kAllBlocks ? file_->Verify(read_options) : Status::OK();
   return s.ok() && filter_ != nullptr ? filter_->Verify(read_options) : s;
 }
 
-Status HTableReader::DumpTable(rocksdb::WritableFile* out_file) { return DumpHTable(*file_, hash_, out_file); }
+Status HTableReader::Dump(rocksdb::WritableFile* out, port::DumpKeys /*keys*/) {
+  return DumpHTable(*file_, hash_, out);
+}
 
 }  // namespace cairn

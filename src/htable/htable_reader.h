@@ -10,11 +10,12 @@
 #include "src/bloom_cluster/bloom_table.h"
 #include "src/hash_order/hash_order.h"
 #include "src/htable/htable_file.h"
+#include "src/port/table_reader.h"
 #include "table/table_reader.h"
 
 namespace cairn {
 
-class HTableReader : public rocksdb::TableReader {
+class HTableReader : public port::TableReader {
  public:
   // Without a filter every lookup reads a page.
   HTableReader(std::shared_ptr<const HTableFile> file, const KeyHash& hash, std::unique_ptr<TableFilter> filter);
@@ -43,8 +44,9 @@ class HTableReader : public rocksdb::TableReader {
   size_t ApproximateMemoryUsage() const override {
     return file_->bytes_in_memory() + (filter_ == nullptr ? 0 : filter_->ApproximateMemoryUsage());
   }
-  rocksdb::Status DumpTable(rocksdb::WritableFile* out_file) override;
-  rocksdb::Status VerifyChecksum(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller caller) override;
+  rocksdb::Status Dump(rocksdb::WritableFile* out, port::DumpKeys keys) override;
+  rocksdb::Status Verify(const rocksdb::ReadOptions& read_options, rocksdb::TableReaderCaller caller,
+                         port::Verified verified) override;
 
  private:
   // A lookup under way.

@@ -8,6 +8,7 @@
 #include "src/hash_order/hash_order.h"
 #include "src/htable/htable_builder.h"
 #include "src/htable/htable_reader.h"
+#include "src/port/family_options.h"
 #include "src/table/table_formats.h"
 #include "src/util/option_text.h"
 #include "table/format.h"
@@ -78,6 +79,11 @@ Status HTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
   if (options_.group_buckets < 8 || options_.group_buckets > 256) {
     return Status::InvalidArgument("cairn.HTable: group_buckets is " + std::to_string(options_.group_buckets),
                                    "it may be 8 to 256");
+  }
+  const std::string manager = port::ForeignCompression(cf_options);
+  if (!manager.empty()) {
+    return Status::NotSupported("cairn.HTable with the compression_manager " + manager,
+                                "its pages are compressed by RocksDB's built-in types: set none");
   }
   const Status s = ValidateFilterOptions(options_.filter);
   return s.ok() ? rocksdb::TableFactory::ValidateOptions(db_options, cf_options) : s;

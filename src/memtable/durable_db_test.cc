@@ -31,7 +31,7 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/write_batch.h"
 #include "src/memtable/pool_presence.h"
-#include "src/util/rocksdb_own.h"
+#include "src/port/rocksdb_own.h"
 #include "test/support.h"
 
 // The disk, as the library sees it: how often it is synced, how long that takes, and whether it fails.
@@ -459,8 +459,8 @@ TEST_F(DurableDbTest, OpenedWithoutThePoolSince) {
     EXPECT_TRUE(without.Open(plain, copy).IsInvalidArgument());
     rocksdb::DB* db = nullptr;
     bool can_retry = false;
-    ASSERT_OK(rocksdb_own::DBImplOpen(plain, copy, {{"default", plain}, {"second", plain}}, &without.handles, &db,
-                                      false, true, false, &can_retry));
+    ASSERT_OK(rocksdb_own::DBImplOpen(plain, copy, {{"default", plain}, {"second", plain}}, &without.handles,
+                                      port::Into(&db), false, true, false, &can_retry));
     without.db.reset(db);
     ASSERT_OK(without.db->Put(rocksdb::WriteOptions(), "between", "1"));
   }

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "db/dbformat.h"
-#include "db/log_reader.h"
 #include "db/log_writer.h"
 #include "db/version_edit.h"
 #include "db/write_batch_internal.h"
@@ -23,6 +22,7 @@
 #include "src/memtable/durable.h"
 #include "src/memtable/pool_note.h"
 #include "src/memtable/pool_owner.h"
+#include "src/port/log_reporter.h"
 #include "util/coding.h"
 
 namespace cairn {
@@ -34,13 +34,6 @@ namespace {
 
 // Records of the WAL are batches of about this many bytes.
 constexpr size_t kRecordBytes = 1 << 20;
-
-struct Stop : rocksdb::log::Reader::Reporter {
-  void Corruption(size_t /*bytes*/, const Status& s) override {
-    if (status.ok()) status = s;
-  }
-  Status status;
-};
 
 class ManifestFacts : public DatabaseFacts {
  public:
@@ -54,7 +47,7 @@ class ManifestFacts : public DatabaseFacts {
     s = rocksdb::SequentialFileReader::Create(fs, path + "/" + current, rocksdb::FileOptions(), &file, nullptr,
                                               nullptr);
     if (!s.ok()) return s;
-    Stop stop;
+    port::FirstFault stop;
     rocksdb::log::Reader reader(nullptr, std::move(file), &stop, true, 0);
     families_ = {0};
     Slice record;

@@ -11,8 +11,8 @@
 #include "src/memtable/pool_note.h"
 #include "src/memtable/pool_owner.h"
 #include "src/memtable/pool_presence.h"
+#include "src/port/rocksdb_own.h"
 #include "src/util/cairn_parts.h"
-#include "src/util/rocksdb_own.h"
 
 namespace cairn {
 

@@ -6,10 +6,8 @@
 #include "db/pinned_iterators_manager.h"
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
-#include "table/block_based/block_based_table_reader_impl.h"
+#include "src/port/block_based.h"
 #include "table/block_based/block_cache.h"
-#include "table/block_based/data_block_footer.h"
-#include "table/block_based/data_block_hash_index.h"
 #include "trace_replay/block_cache_tracer.h"
 #include "util/coding.h"
 
@@ -34,7 +32,7 @@ bool IsSimple(const BlockBasedTable::Rep& rep) {
   return options.block_cache != nullptr && options.read_amp_bytes_per_bit == 0 && !rep.ioptions.allow_mmap_reads &&
          rep.create_context.protection_bytes_per_key == 0 && !rep.index_has_first_key &&
          rep.index_type != BlockBasedTableOptions::kHashSearch &&
-         rep.internal_comparator.user_comparator()->timestamp_size() == 0;
+         rep.internal_comparator.user_comparator()->timestamp_size() == 0 && port::HasPlainEntries(rep);
 }
 
 uint64_t BigEndian64(const char* bytes) {
@@ -238,21 +236,8 @@ bool BlockCursor::Load(Miss miss, For use) {
 
 // Finds the restart array of a block's bytes.
 bool BlockCursor::Open(const Slice& block) {
-  if (block.size() < 2 * sizeof(uint32_t) || block.size() > INT32_MAX) return false;
-  const auto size = static_cast<uint32_t>(block.size());
-  const uint32_t footer = rocksdb::DecodeFixed32(block.data() + size - sizeof(uint32_t));
-  uint32_t end = size - static_cast<uint32_t>(sizeof(uint32_t));
-  auto type = BlockBasedTableOptions::kDataBlockBinarySearch;
-  restart_count_ = footer;
-  if (size <= rocksdb::kMaxBlockSizeSupportedByHashIndex) {
-    rocksdb::UnPackIndexTypeAndNumRestarts(footer, &type, &restart_count_);
-  }
-  if (type == BlockBasedTableOptions::kDataBlockBinaryAndHash) {
-    rocksdb::DataBlockHashIndex hash;
-    uint16_t map_offset = 0;
-    hash.Initialize(block.data(), static_cast<uint16_t>(end), &map_offset);
-    end = map_offset;
-  }
+  uint32_t end = 0;
+  if (!port::FindRestarts(block, &restart_count_, &end)) return false;
   if (restart_count_ == 0 || restart_count_ > end / sizeof(uint32_t)) return false;
   restarts_ = end - restart_count_ * static_cast<uint32_t>(sizeof(uint32_t));
   data_ = block.data();

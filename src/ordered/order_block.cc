@@ -8,10 +8,9 @@
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
+#include "src/port/block_based.h"
 #include "table/block_based/block.h"
-#include "table/block_fetcher.h"
 #include "table/meta_blocks.h"
-#include "table/persistent_cache_options.h"
 
 namespace rocksdb {
 extern const uint64_t kBlockBasedTableMagicNumber;
@@ -131,11 +130,8 @@ std::unique_ptr<OrderBlock> OrderBlockPlace::Load(const rocksdb::ReadOptions& re
   rocksdb::ReadOptions checked = read_options;
   checked.verify_checksums = true;
   rocksdb::BlockContents contents;
-  rocksdb::BlockFetcher fetcher(rep.file.get(), nullptr, rep.footer, checked, handle_, &contents, rep.ioptions, false,
-                                false, rocksdb::BlockType::kFilter, rocksdb::UncompressionDict::GetEmptyDict(),
-                                rocksdb::PersistentCacheOptions::kEmpty);
   std::unique_ptr<OrderBlock> block;
-  Status status = fetcher.ReadBlockContents();
+  Status status = port::ReadStoredBlock(rep, checked, handle_, rocksdb::BlockType::kFilter, &contents);
   // Of a mapped file these are the file's own bytes, which go with this reader; what lies in a cache stays.
   if (status.ok() && cache_ != nullptr && !contents.own_bytes()) {
     rocksdb::MemoryAllocator* const allocator = cache_->memory_allocator();

@@ -10,6 +10,7 @@
 #include "rocksdb/iostats_context.h"
 #include "src/ordered/order_block.h"
 #include "src/ordered/order_filter.h"
+#include "src/port/table_reader.h"
 #include "src/table/table_facts.h"
 #include "table/block_based/block.h"
 #include "table/meta_blocks.h"
@@ -181,7 +182,7 @@ std::shared_ptr<rocksdb::CacheReservationManager> NewCharge(const rocksdb::Block
   return std::make_shared<rocksdb::CacheReservationManagerImpl<kRole>>(table.block_cache);
 }
 
-class OrderedTableBuilder : public rocksdb::TableBuilder {
+class OrderedTableBuilder : public port::TableBuilderAround {
  public:
   // `charge`: null if what this holds is not charged.
   OrderedTableBuilder(double bits_per_key, std::shared_ptr<rocksdb::CacheReservationManager> charge,
@@ -243,9 +244,7 @@ class OrderedTableBuilder : public rocksdb::TableBuilder {
   uint64_t NumEntries() const override { return inner_->NumEntries(); }
   bool IsEmpty() const override { return inner_->IsEmpty(); }
   uint64_t FileSize() const override { return inner_->FileSize() + added_; }
-  uint64_t EstimatedFileSize() const override {
-    return inner_->EstimatedFileSize() + (added_ != 0 ? added_ : order_->builder.EstimatedBytes());
-  }
+  uint64_t EstimatedFileSize() const override { return inner_->EstimatedFileSize() + AddedTailSize(); }
   uint64_t GetTailSize() const override { return inner_->GetTailSize() + added_; }
   bool NeedCompact() const override { return inner_->NeedCompact(); }
   rocksdb::TableProperties GetTableProperties() const override { return inner_->GetTableProperties(); }
@@ -255,6 +254,10 @@ class OrderedTableBuilder : public rocksdb::TableBuilder {
                                    uint64_t oldest_ancestor_time) override {
     inner_->SetSeqnoTimeTableProperties(relevant_mapping, oldest_ancestor_time);
   }
+
+ protected:
+  const rocksdb::TableBuilder& inner() const override { return *inner_; }
+  uint64_t AddedTailSize() const override { return added_ != 0 ? added_ : order_->builder.EstimatedBytes(); }
 
  private:
   Status SetStatus(const IOStatus& s) {

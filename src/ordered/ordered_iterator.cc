@@ -140,7 +140,7 @@ bool OrderedIterator::IsAbsent(const Slice& target, std::string* bound) const {
 void OrderedIterator::Seek(const Slice& target) {
   if (++unpublished_ >= kPublishEvery) Publish();
   // RocksDB's iterator has asked for a block and wants to be asked again.
-  const bool again = state_ == State::kTable && inner_ != nullptr && inner_->status().IsTryAgain();
+  const bool again = scans_prepared_ || (state_ == State::kTable && inner_ != nullptr && inner_->status().IsTryAgain());
   if (again) {
     inner_->Seek(target);
     return;
@@ -176,7 +176,7 @@ void OrderedIterator::Seek(const Slice& target) {
 void OrderedIterator::SeekToFirst() {
   if (++unpublished_ >= kPublishEvery) Publish();
   Begin();
-  if (table_.arena != nullptr) {
+  if (table_.arena != nullptr && !scans_prepared_) {
     const OrderBlockPlace::Ref filter = place_->Acquire(*table_.read_options);
     if (filter && filter->first_key() != nullptr) {
       state_ = State::kFirst;
@@ -184,9 +184,17 @@ void OrderedIterator::SeekToFirst() {
     }
   }
   ++stats_.unfiltered;
-  if (has_cursor_ && Moved(cursor_.SeekToFirst())) return;
+  if (has_cursor_ && !scans_prepared_ && Moved(cursor_.SeekToFirst())) return;
   state_ = State::kTable;
   Inner()->SeekToFirst();
+}
+
+void OrderedIterator::PrepareFor(const port::ScanRanges* ranges) {
+  scans_prepared_ = ranges != nullptr;
+  if (!scans_prepared_ && inner_ == nullptr) return;
+  Begin();
+  state_ = State::kTable;
+  port::PrepareScans(Inner(), ranges);
 }
 
 void OrderedIterator::SeekForPrev(const Slice& target) {

@@ -18,6 +18,7 @@
 #include "src/ordered/block_cursor.h"
 #include "src/ordered/order_block.h"
 #include "src/ordered/ordered_seeks.h"
+#include "src/port/table_reader.h"
 #include "src/util/key_buffer.h"
 #include "table/internal_iterator.h"
 
@@ -27,7 +28,7 @@ namespace cairn {
 bool MayDefer(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
               rocksdb::TableReaderCaller caller, bool allow_unprepared_value);
 
-class OrderedIterator final : public rocksdb::InternalIterator {
+class OrderedIterator final : public port::TableIterator {
  public:
   // What the table's own iterator is made of, in the arena if there is one, when it is first needed.
   struct Table {
@@ -71,6 +72,9 @@ class OrderedIterator final : public rocksdb::InternalIterator {
   void GetReadaheadState(rocksdb::ReadaheadFileInfo* info) override;
   void SetReadaheadState(rocksdb::ReadaheadFileInfo* info) override;
 
+ protected:
+  void PrepareFor(const port::ScanRanges* ranges) override;
+
  private:
   enum class State {
     kTable,        // where the table's own iterator is; invalid if there is none yet
@@ -100,6 +104,7 @@ class OrderedIterator final : public rocksdb::InternalIterator {
   rocksdb::PinnedIteratorsManager* pinned_ = nullptr;
   rocksdb::ReadaheadFileInfo readahead_;
   bool has_readahead_ = false;
+  bool scans_prepared_ = false;  // then RocksDB's iterator, which has read the ranges' blocks, must see every seek
   State state_ = State::kTable;
   KeyBuffer target_;
   KeyBuffer placeholder_;  // an internal key

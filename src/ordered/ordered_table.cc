@@ -13,6 +13,7 @@
 #include "src/ordered/ordered_builder.h"
 #include "src/ordered/ordered_iterator.h"
 #include "src/ordered/point_filter.h"
+#include "src/port/table_reader.h"
 #include "src/util/option_text.h"
 #include "table/block_based/block_based_table_reader.h"
 
@@ -33,7 +34,7 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OrderFilterOptio
   return *types;
 }
 
-class OrderedTableReader : public rocksdb::TableReader {
+class OrderedTableReader : public port::TableReader {
  public:
   OrderedTableReader(std::unique_ptr<rocksdb::TableReader> inner, const ReadOptions& read_options,
                      const rocksdb::TableReaderOptions& options, uint64_t file_size, bool prefetch,
@@ -116,9 +117,9 @@ class OrderedTableReader : public rocksdb::TableReader {
     return inner_->GetTableProperties();
   }
   size_t ApproximateMemoryUsage() const override { return inner_->ApproximateMemoryUsage() + place_.bytes(); }
-  Status DumpTable(rocksdb::WritableFile* out_file) override { return inner_->DumpTable(out_file); }
-  Status VerifyChecksum(const ReadOptions& read_options, rocksdb::TableReaderCaller caller) override {
-    return inner_->VerifyChecksum(read_options, caller);
+  Status Dump(rocksdb::WritableFile* out, port::DumpKeys keys) override { return port::Dump(inner_.get(), out, keys); }
+  Status Verify(const ReadOptions& read_options, rocksdb::TableReaderCaller caller, port::Verified verified) override {
+    return port::Verify(inner_.get(), read_options, caller, verified);
   }
   void MarkObsolete(uint32_t uncache_aggressiveness) override {
     if (uncache_aggressiveness > 0) place_.Forget();

@@ -36,7 +36,7 @@ Status ManifestFollower::OpenManifest(const std::string& name) {
   if (s.IsPathNotFound()) return Status::TryAgain(path_ + "/" + name, "was replaced meanwhile");
   if (!s.ok()) return s;
   families_.clear();
-  reporter_.error = Status::OK();
+  reporter_.status = Status::OK();
   reader_ = std::make_unique<rocksdb::log::FragmentBufferedReader>(
       nullptr, std::make_unique<rocksdb::SequentialFileReader>(std::move(file), name), &reporter_, true, 0);
   manifest_ = name;
@@ -52,7 +52,7 @@ Status ManifestFollower::Follow() {
   Slice record;
   std::string scratch;
   while (s.ok() && reader_->ReadRecord(&record, &scratch)) s = Apply(record);
-  if (s.ok()) s = reporter_.error;
+  if (s.ok()) s = reporter_.status;
   // From the beginning next time.
   if (!s.ok()) reader_.reset();
   return s;

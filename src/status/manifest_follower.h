@@ -11,8 +11,8 @@
 #include <memory>
 #include <string>
 
-#include "db/log_reader.h"
 #include "rocksdb/status.h"
+#include "src/port/log_reporter.h"
 
 namespace cairn {
 
@@ -43,18 +43,9 @@ class ManifestFollower {
   rocksdb::Status OpenManifest(const std::string& name);
   rocksdb::Status Apply(const rocksdb::Slice& record);
 
-  // A damaged record ends the reading.
-  class Reporter : public rocksdb::log::Reader::Reporter {
-   public:
-    void Corruption(size_t bytes, const rocksdb::Status& status) override {
-      if (error.ok()) error = status;
-    }
-    rocksdb::Status error;
-  };
-
   const std::string path_;
-  std::string manifest_;  // file name; empty: none was read
-  Reporter reporter_;
+  std::string manifest_;       // file name; empty: none was read
+  port::FirstFault reporter_;  // a damaged record ends the reading
   std::unique_ptr<rocksdb::log::FragmentBufferedReader> reader_;
   std::map<uint32_t, ManifestFamily> families_;
 };

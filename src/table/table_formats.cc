@@ -4,6 +4,7 @@
 #include <string>
 
 #include "file/random_access_file_reader.h"
+#include "src/port/foreign_footer.h"
 #include "table/format.h"
 #include "table/table_builder.h"
 
@@ -25,6 +26,7 @@ std::map<uint64_t, Format>& Formats() {
 
 TableFormatRegistration::TableFormatRegistration(uint64_t footer_magic, const char* factory, OpenTableFunction open) {
   Formats()[footer_magic] = {factory, open};
+  port::RegisterForeignFooter(footer_magic);
 }
 
 rocksdb::Status FindTableFormat(const rocksdb::TableFactory& factory, const rocksdb::ReadOptions& read_options,

@@ -14,6 +14,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/memtable/pool_presence.h"
+#include "src/port/open_into.h"
 #include "src/tools/convert_state.h"
 
 namespace cairn {
@@ -171,7 +172,7 @@ Status ConvertSource::OpenReadOnly() {
     }
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  s = rocksdb::DB::OpenForReadOnly(options, path_, descriptors, &handles, &db_);
+  s = rocksdb::DB::OpenForReadOnly(options, path_, descriptors, &handles, port::Into(&db_));
   if (!s.ok()) return s;
   for (size_t i = 0; i < families_.size(); i++) families_[i].handle = handles[i];
   s = db_->GetDbIdentity(identity_);

@@ -5,6 +5,7 @@
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/memtable/pool_presence.h"
+#include "src/port/open_into.h"
 
 namespace cairn {
 namespace {
@@ -33,7 +34,7 @@ Status OpenOnce(const std::string& path, std::vector<rocksdb::ColumnFamilyHandle
   if (!s.ok()) return s;
   *pool_text = pool.state >= PoolState::kHoldsWrites ? pool.ToString() : "";
   const TablesOnly tables_only;
-  return rocksdb::DB::OpenForReadOnly(options, path, descriptors, families, db);
+  return rocksdb::DB::OpenForReadOnly(options, path, descriptors, families, port::Into(db));
 }
 
 }  // namespace

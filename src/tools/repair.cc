@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "db/column_family.h"
-#include "db/log_reader.h"
 #include "db/table_cache.h"
 #include "db/version_edit.h"
 #include "db/version_util.h"
@@ -22,6 +21,9 @@
 #include "src/memtable/pool_note.h"
 #include "src/memtable/pool_owner.h"
 #include "src/memtable/pool_presence.h"
+#include "src/port/column_family.h"
+#include "src/port/log_reporter.h"
+#include "src/port/open_into.h"
 #include "src/tools/progress.h"
 
 namespace cairn {
@@ -50,9 +52,9 @@ Status NoDamage(const std::string& path, const Status& s) {
       path, "does not open, but that is no damage that a repair mends: " + s.ToString() + "; " + kUnchanged);
 }
 
-class Drops : public rocksdb::log::Reader::Reporter {
+class Drops : public port::LogReporter {
  public:
-  void Corruption(size_t bytes, const Status& s) override {
+  void Dropped(size_t bytes, const Status& s) override {
     bytes_ += bytes;
     if (why_.ok()) why_ = s;
   }
@@ -216,7 +218,7 @@ Status DatabaseRepair::TryToRead(const rocksdb::DBOptions& given) const {
   const TablesOnly tables_only;
   rocksdb::DB* db = nullptr;
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  const Status s = rocksdb::DB::OpenForReadOnly(options, path_, families_, &handles, &db);
+  const Status s = rocksdb::DB::OpenForReadOnly(options, path_, families_, &handles, port::Into(&db));
   if (!s.ok()) return s;
   for (rocksdb::ColumnFamilyHandle* handle : handles) db->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
   delete db;
@@ -309,7 +311,7 @@ Status DatabaseRepair::PlanForTables(RepairPlan* plan) const {
     const rocksdb::VersionStorageInfo& version = *family->current()->storage_info();
     for (const auto& blob : version.GetBlobFiles()) {
       const std::string path =
-          rocksdb::BlobFileName(family->ioptions()->cf_paths.front().path, blob->GetBlobFileNumber());
+          rocksdb::BlobFileName(port::ImmutableOptionsOf(*family).cf_paths.front().path, blob->GetBlobFileNumber());
       if (env_->FileExists(path).ok()) continue;
       return Status::NotSupported(
           path, std::string("is missing, and with it the values in it; restore a backup, ") + kUnchanged);
@@ -319,12 +321,13 @@ Status DatabaseRepair::PlanForTables(RepairPlan* plan) const {
         std::shared_ptr<const rocksdb::TableProperties> properties;
         s = family->table_cache()->GetTableProperties(rocksdb::FileOptions(), rocksdb::ReadOptions(),
                                                       family->internal_comparator(), *table, &properties,
-                                                      *family->GetLatestMutableCFOptions());
+                                                      port::MutableOptionsOf(*family));
         if (s.ok()) continue;
         if (!MayBeDamage(s)) return NoDamage(path_, s);
         RepairPlan::File file;
         file.number = table->fd.GetNumber();
-        file.path = rocksdb::TableFileName(family->ioptions()->cf_paths, file.number, table->fd.GetPathId());
+        file.path =
+            rocksdb::TableFileName(port::ImmutableOptionsOf(*family).cf_paths, file.number, table->fd.GetPathId());
         file.level = level;
         file.column_family = family->GetID();
         bytes += table->fd.GetFileSize();
@@ -568,9 +571,7 @@ Status DatabaseRepair::AddFamiliesOfNote() const {
     const rocksdb::Options options(options_, family.options);
     rocksdb::InstrumentedMutex mutex;
     mutex.Lock();
-    s = manifest.Versions().LogAndApply(nullptr, rocksdb::MutableCFOptions(options), rocksdb::ReadOptions(),
-                                        rocksdb::WriteOptions(), &edit, &mutex, directory.get(), false,
-                                        &family.options);
+    s = port::AddFamilyToManifest(&manifest.Versions(), options, &edit, &mutex, directory.get());
     mutex.Unlock();
   }
   return s;

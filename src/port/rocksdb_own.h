@@ -1,7 +1,7 @@
 // RocksDB's own functions behind those that this library puts in their place.
 //
 // Programs, the C API, JNI, and RocksDB's own openers (transactions, TTL, blobs, secondaries) all open a database
-// through a few functions. src/db/rocksdb_hooks.txt lists them; cmake/hook_symbols makes their definitions in RocksDB's
+// through a few functions. src/port/rocksdb_hooks.txt lists them; cmake/hook_symbols makes their definitions in RocksDB's
 // unmodified archive weak, and src/db/rocksdb_hooks.cc defines them anew, so whoever opens a database gets all of Cairn.
 // What is declared here calls RocksDB's definitions. A member function is called with its object first, as the C++ ABI
 // of all our platforms has it.
@@ -23,13 +23,54 @@
 #include "rocksdb/sst_file_reader.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/write_batch_with_index.h"
+#include "src/port/open_into.h"
+#include "src/port/rocksdb_version.h"
 #include "utilities/transactions/pessimistic_transaction.h"
+
+// Parameters that come last in functions that ours replace, and the same as arguments. A macro, because what takes a
+// member function's place has to repeat its declaration.
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_MORE_WRITE_PARAMETERS                            \
+  rocksdb::WriteBatch *traced_batch, bool skip_blob_transform, \
+      const rocksdb::DBImpl::DeferredPutEntityBatch *deferred_entities
+// The same, outside of the class, which keeps the type to itself.
+#define CAIRN_MORE_OWN_WRITE_PARAMETERS \
+  rocksdb::WriteBatch *traced_batch, bool skip_blob_transform, const void *deferred_entities
+#define CAIRN_MORE_WRITE_ARGUMENTS traced_batch, skip_blob_transform, deferred_entities
+#define CAIRN_MORE_FILE_WRITER_PARAMETERS
+#define CAIRN_MORE_FILE_WRITER_ARGUMENTS
+#define CAIRN_FILE_WRITER_SYMBOL_END ""
+#define CAIRN_MORE_BASE_PARAMETERS , const rocksdb::ReadOptions* read_options
+#define CAIRN_MORE_BASE_ARGUMENTS , read_options
+#else
+#define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
+#define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
+#define CAIRN_MORE_WRITE_ARGUMENTS min_prep_log
+#define CAIRN_MORE_FILE_WRITER_PARAMETERS , bool skip_filters
+#define CAIRN_MORE_FILE_WRITER_ARGUMENTS , skip_filters
+#define CAIRN_FILE_WRITER_SYMBOL_END "b"
+#define CAIRN_MORE_BASE_PARAMETERS
+#define CAIRN_MORE_BASE_ARGUMENTS
+#endif
+
+namespace cairn::port {
+
+// Of DeleteFilesInRanges.
+#if CAIRN_ROCKSDB_AT_LEAST(10, 1)
+using DeletedRange = rocksdb::RangeOpt;
+inline bool IsEverything(const DeletedRange& range) { return !range.start.has_value() && !range.limit.has_value(); }
+#else
+using DeletedRange = rocksdb::RangePtr;
+inline bool IsEverything(const DeletedRange& range) { return range.start == nullptr && range.limit == nullptr; }
+#endif
+
+}  // namespace cairn::port
 
 namespace cairn::rocksdb_own {
 
 rocksdb::Status DBImplOpen(const rocksdb::DBOptions& options, const std::string& path,
                            const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
-                           std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db, bool seq_per_batch,
+                           std::vector<rocksdb::ColumnFamilyHandle*>* handles, port::OpenedDb* db, bool seq_per_batch,
                            bool batch_per_txn, bool is_retry, bool* can_retry) asm("cairn_rocksdb_DBImplOpen");
 
 void ConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch,
@@ -41,7 +82,7 @@ rocksdb::Status WriteImpl(rocksdb::DBImpl* db, const rocksdb::WriteOptions& opti
                           size_t batch_count, rocksdb::PreReleaseCallback* pre_release_callback,
                           rocksdb::PostMemTableCallback* post_memtable_callback,
                           std::shared_ptr<rocksdb::WriteBatchWithIndex> wbwi,
-                          uint64_t min_prep_log) asm("cairn_rocksdb_WriteImpl");
+                          CAIRN_MORE_OWN_WRITE_PARAMETERS) asm("cairn_rocksdb_WriteImpl");
 
 rocksdb::Status CreateColumnFamilyImpl(
     rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
@@ -61,22 +102,22 @@ void CleanupImport(rocksdb::ImportColumnFamilyJob* job,
                    const rocksdb::Status& status) asm("cairn_rocksdb_CleanupImport");
 
 rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
-                                    const rocksdb::RangePtr* ranges, size_t count,
+                                    const port::DeletedRange* ranges, size_t count,
                                     bool include_end) asm("cairn_rocksdb_DeleteFilesInRanges");
 
-rocksdb::Status OpenForReadOnly(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db,
+rocksdb::Status OpenForReadOnly(const rocksdb::Options& options, const std::string& path, port::OpenedDb* db,
                                 bool error_if_wal_file_exists) asm("cairn_rocksdb_OpenForReadOnly");
 
 rocksdb::Status OpenForReadOnlyFamilies(const rocksdb::DBOptions& options, const std::string& path,
                                         const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
-                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db,
+                                        std::vector<rocksdb::ColumnFamilyHandle*>* handles, port::OpenedDb* db,
                                         bool error_if_wal_file_exists) asm("cairn_rocksdb_OpenForReadOnlyFamilies");
 
 rocksdb::Status OpenAsSecondaryFamilies(const rocksdb::DBOptions& options, const std::string& path,
                                         const std::string& secondary_path,
                                         const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
                                         std::vector<rocksdb::ColumnFamilyHandle*>* handles,
-                                        rocksdb::DB** db) asm("cairn_rocksdb_OpenAsSecondaryFamilies");
+                                        port::OpenedDb* db) asm("cairn_rocksdb_OpenAsSecondaryFamilies");
 
 rocksdb::Status OpenAsFollowerFamilies(const rocksdb::DBOptions& options, const std::string& path,
                                        const std::string& leader_path,
@@ -107,10 +148,10 @@ rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const r
                                                rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
                                                bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
 
-void ConstructSstFileWriter(void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
-                            const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family,
-                            bool invalidate_page_cache, rocksdb::Env::IOPriority io_priority,
-                            bool skip_filters) asm("cairn_rocksdb_SstFileWriter");
+void ConstructSstFileWriter(
+    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
+    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm("cairn_rocksdb_SstFileWriter");
 
 void ConstructSstFileReader(void* at, const rocksdb::Options& options) asm("cairn_rocksdb_SstFileReader");
 
@@ -122,7 +163,8 @@ rocksdb::Iterator* NewIteratorWithBaseOfFamily(
     const rocksdb::ReadOptions* read_options) asm("cairn_rocksdb_NewIteratorWithBaseOfFamily");
 
 rocksdb::Iterator* NewIteratorWithBase(rocksdb::WriteBatchWithIndex* batch,
-                                       rocksdb::Iterator* base) asm("cairn_rocksdb_NewIteratorWithBase");
+                                       rocksdb::Iterator* base
+                                           CAIRN_MORE_BASE_PARAMETERS) asm("cairn_rocksdb_NewIteratorWithBase");
 
 // Puts the database into its background-error state, as after a write or sync of the WAL that failed.
 void WriteErrorToBackgroundError(rocksdb::DBImpl* db,

@@ -1,0 +1,51 @@
+// What a column family's data and its manifest are asked for; 10.0 has turned pointers into references and lets no caller
+// choose the options that go with an edit.
+
+#pragma once
+
+#include "db/column_family.h"
+#include "db/version_set.h"
+#include "src/port/rocksdb_version.h"
+
+namespace cairn::port {
+
+#if CAIRN_ROCKSDB_AT_LEAST(10, 0)
+
+inline const rocksdb::ImmutableOptions& ImmutableOptionsOf(const rocksdb::ColumnFamilyData& family) {
+  return family.ioptions();
+}
+
+inline const rocksdb::MutableCFOptions& MutableOptionsOf(const rocksdb::ColumnFamilyData& family) {
+  return family.GetLatestMutableCFOptions();
+}
+
+// Appends the edit, which adds a column family, to the MANIFEST. The caller holds the mutex.
+inline rocksdb::Status AddFamilyToManifest(rocksdb::VersionSet* versions, const rocksdb::Options& options,
+                                           rocksdb::VersionEdit* edit, rocksdb::InstrumentedMutex* mutex,
+                                           rocksdb::FSDirectory* directory) {
+  const rocksdb::ColumnFamilyOptions family(options);
+  return versions->LogAndApply(nullptr, rocksdb::ReadOptions(), rocksdb::WriteOptions(), edit, mutex, directory, false,
+                               &family);
+}
+
+#else
+
+inline const rocksdb::ImmutableOptions& ImmutableOptionsOf(const rocksdb::ColumnFamilyData& family) {
+  return *family.ioptions();
+}
+
+inline const rocksdb::MutableCFOptions& MutableOptionsOf(const rocksdb::ColumnFamilyData& family) {
+  return *family.GetLatestMutableCFOptions();
+}
+
+inline rocksdb::Status AddFamilyToManifest(rocksdb::VersionSet* versions, const rocksdb::Options& options,
+                                           rocksdb::VersionEdit* edit, rocksdb::InstrumentedMutex* mutex,
+                                           rocksdb::FSDirectory* directory) {
+  const rocksdb::ColumnFamilyOptions family(options);
+  return versions->LogAndApply(nullptr, rocksdb::MutableCFOptions(options), rocksdb::ReadOptions(),
+                               rocksdb::WriteOptions(), edit, mutex, directory, false, &family);
+}
+
+#endif
+
+}  // namespace cairn::port
