@@ -98,7 +98,7 @@ thread_local int TailingScope::depth_ = 0;
 //
 // Invariants: forward, every position but the current one is that of the run's first entry behind the current one;
 // backward, of its last entry before it.
-class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
+class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
  public:
   explicit SubMemTableIterator(const SubMemTable* table) : table_(table), tailing_(TailingScope::IsOpen()) {}
 
@@ -152,12 +152,15 @@ class SubMemTableIterator : public rocksdb::MemTableRep::Iterator {
     return !Valid() || table_->order().Compare(key(), behind) < 0 ? rocksdb::Status::OK()
                                                                   : Damaged(allow_data_in_errors);
   }
-  rocksdb::Status SeekAndValidate(const rocksdb::Slice& internal_key, const char* memtable_key,
-                                  bool allow_data_in_errors) override {
+  rocksdb::Status SeekChecked(const rocksdb::Slice& internal_key, const char* memtable_key, bool allow_data_in_errors,
+                              const port::CheckEntry& check) override {
     Seek(internal_key, memtable_key);
     const rocksdb::Slice key = memtable_key != nullptr ? rocksdb::GetLengthPrefixedSlice(memtable_key) : internal_key;
-    return !Valid() || table_->order().Compare(this->key(), key) >= 0 ? rocksdb::Status::OK()
-                                                                      : Damaged(allow_data_in_errors);
+    if (!Valid()) return rocksdb::Status::OK();
+    if (table_->order().Compare(this->key(), key) < 0) return Damaged(allow_data_in_errors);
+    const rocksdb::Status s = check == nullptr ? rocksdb::Status::OK() : check(this->key(), allow_data_in_errors);
+    if (!s.ok()) current_ = positions_.size();
+    return s;
   }
 
   void SeekToFirst() override {
@@ -850,12 +853,14 @@ void SubMemTable::Get(const rocksdb::LookupKey& key, void* argument, bool (*call
   GetHashed(key, argument, callback);
 }
 
-rocksdb::Status SubMemTable::GetAndValidate(const rocksdb::LookupKey& key, void* argument,
-                                            bool (*callback)(void*, const char*), bool allow_data_in_errors) {
+rocksdb::Status SubMemTable::GetChecked(const rocksdb::LookupKey& key, void* argument,
+                                        bool (*callback)(void*, const char*), bool allow_data_in_errors,
+                                        const port::CheckEntry& check) {
   SubMemTableIterator iterator(this);
-  rocksdb::Status s = iterator.SeekAndValidate(key.internal_key(), nullptr, allow_data_in_errors);
+  rocksdb::Status s = iterator.SeekChecked(key.internal_key(), nullptr, allow_data_in_errors, check);
   while (s.ok() && iterator.Valid() && callback(argument, iterator.key())) {
     s = iterator.NextAndValidate(allow_data_in_errors);
+    if (s.ok() && iterator.Valid() && check != nullptr) s = check(iterator.key(), allow_data_in_errors);
   }
   return s;
 }

@@ -33,6 +33,7 @@
 #include "src/memtable/segment.h"
 #include "src/memtable/segment_pool.h"
 #include "src/memtable/sorted_run.h"
+#include "src/port/memtable_rep.h"
 #include "src/util/mutex.h"
 
 namespace cairn {
@@ -40,7 +41,7 @@ namespace cairn {
 // The runs that an iterator goes over: all entries that were published when it was made.
 using RunSet = std::vector<std::shared_ptr<const SortedRun>>;
 
-class SubMemTable : public rocksdb::MemTableRep {
+class SubMemTable : public port::MemTableRep {
  public:
   SubMemTable(const SubMemTableOptions& options, std::shared_ptr<SegmentPool> pool, const KeyComparator& comparator,
               rocksdb::Allocator* allocator, uint32_t column_family);
@@ -55,8 +56,8 @@ class SubMemTable : public rocksdb::MemTableRep {
   void MarkFlushed() override;
   void Get(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*)) override;
   // By the runs, not by the hash, whose lookups compare no order.
-  rocksdb::Status GetAndValidate(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*),
-                                 bool allow_data_in_errors) override;
+  rocksdb::Status GetChecked(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*),
+                             bool allow_data_in_errors, const port::CheckEntry& check) override;
   uint64_t ApproximateNumEntries(const rocksdb::Slice& start, const rocksdb::Slice& end) override;
   void UniqueRandomSample(uint64_t num_entries, uint64_t target_sample_size,
                           std::unordered_set<const char*>* entries) override;

@@ -271,14 +271,16 @@ TEST(SubMemTableTest, LooksUpWithoutAHash) {
 TEST(SubMemTableTest, ValidatesTheOrderOfItsEntries) {
   Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
   for (uint64_t n = 0; n < 100; ++n) table.Add("key" + std::to_string(100 + n), n + 1, "value");
-  const std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+  const std::unique_ptr<port::MemTableRep::CheckedIterator> iterator(
+      static_cast<port::MemTableRep::CheckedIterator*>(table.rep()->GetIterator()));
   const auto get = [&](const std::string& key) {
     const rocksdb::LookupKey lookup(key, 1000);
-    return table.rep()->GetAndValidate(
-        lookup, nullptr, [](void*, const char*) { return true; }, true);
+    return static_cast<port::MemTableRep*>(table.rep())
+        ->GetChecked(
+            lookup, nullptr, [](void*, const char*) { return true; }, true, nullptr);
   };
   ASSERT_TRUE(get("key150").ok());
-  ASSERT_TRUE(iterator->SeekAndValidate(InternalKey("key150", 1000), nullptr, true).ok());
+  ASSERT_TRUE(iterator->SeekChecked(InternalKey("key150", 1000), nullptr, true, nullptr).ok());
   ASSERT_TRUE(iterator->NextAndValidate(true).ok());
   ASSERT_TRUE(iterator->PrevAndValidate(true).ok());
   ASSERT_EQ(KeyOf(iterator->key()).user_key.ToString(), "key150");
@@ -286,10 +288,10 @@ TEST(SubMemTableTest, ValidatesTheOrderOfItsEntries) {
   // A bit of "key151" flips, which becomes "+ey151".
   const_cast<char*>(KeyOf(iterator->key()).user_key.data())[0] ^= 0x40;
   EXPECT_TRUE(get("key150").IsCorruption());
-  ASSERT_TRUE(iterator->SeekAndValidate(InternalKey("key150", 1000), nullptr, false).ok());
+  ASSERT_TRUE(iterator->SeekChecked(InternalKey("key150", 1000), nullptr, false, nullptr).ok());
   EXPECT_TRUE(iterator->NextAndValidate(false).IsCorruption());
   EXPECT_FALSE(iterator->Valid());
-  ASSERT_TRUE(iterator->SeekAndValidate(InternalKey("key152", 1000), nullptr, true).ok());
+  ASSERT_TRUE(iterator->SeekChecked(InternalKey("key152", 1000), nullptr, true, nullptr).ok());
   EXPECT_TRUE(iterator->PrevAndValidate(true).ok());  // to the damaged one, which is smaller
   EXPECT_TRUE(iterator->PrevAndValidate(true).IsCorruption());
 }

@@ -42,12 +42,12 @@ bool IsForeign(const rocksdb::Slice& footer) {
   return Magics().count(rocksdb::DecodeFixed64(footer.data() + footer.size() - kMagicBytes)) > 0;
 }
 
+}  // namespace
+
 // RocksDB's own functions (src/port/rocksdb_hooks.txt).
 rocksdb::Status DecodeFooter(rocksdb::Footer* footer, rocksdb::Slice input, uint64_t offset,
                              uint64_t enforced_magic) asm("cairn_rocksdb_DecodeFooter");
 bool& AllowAnyVersion() asm("cairn_rocksdb_AllowAnyVersion");
-
-}  // namespace
 
 rocksdb::Status BuildForeignFooter(rocksdb::FooterBuilder* footer, uint64_t magic, uint32_t format_version,
                                    uint64_t offset, const rocksdb::BlockHandle& metaindex,
