@@ -14,6 +14,7 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
+#include "src/port/open_into.h"
 
 namespace cairn {
 namespace bench {
@@ -238,7 +239,9 @@ Status ConfigureSilt(const EngineSettings& settings, Options* options) {
   return s;
 }
 
-Status OpenPlain(const Options& options, const std::string& path, DB** db) { return DB::Open(options, path, db); }
+Status OpenPlain(const Options& options, const std::string& path, DB** db) {
+  return DB::Open(options, path, port::Into(db));
+}
 
 Status OpenCairn(const Options& options, const std::string& path, DB** db) { return cairn::Open(options, path, db); }
 

@@ -19,6 +19,7 @@
 #include "rocksdb/table.h"
 #include "rocksdb/wide_columns.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 #include "utilities/merge_operators.h"
 
@@ -118,7 +119,7 @@ class AccessTest : public ::testing::TestWithParam<Engine> {
   void Open(const Options& options) {
     Close();
     rocksdb::DB* db = nullptr;
-    ASSERT_OK(rocksdb::DB::Open(options, dir_ / "db", &db));
+    ASSERT_OK(rocksdb::DB::Open(options, dir_ / "db", port::Into(&db)));
     db_.reset(db);
     comparator_ = db->DefaultColumnFamily()->GetComparator();
   }

@@ -42,6 +42,7 @@
 #include "rocksdb/wide_columns.h"
 #include "rocksdb/write_batch.h"
 #include "rocksdb/write_buffer_manager.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -130,7 +131,7 @@ class CompatibilityTest : public ::testing::Test {
 
   static std::unique_ptr<rocksdb::DB> PlainOpen(const Options& options, const std::string& path) {
     rocksdb::DB* db = nullptr;
-    EXPECT_OK(rocksdb::DB::Open(options, path, &db));
+    EXPECT_OK(rocksdb::DB::Open(options, path, port::Into(&db)));
     return std::unique_ptr<rocksdb::DB>(db);
   }
 
@@ -632,7 +633,7 @@ TEST_F(CompatibilityTest, OptionsFileAlone) {
   EXPECT_TRUE(db_options.listeners.empty());  // every opening of a trie brings its own
   std::vector<ColumnFamilyHandle*> handles;
   rocksdb::DB* raw = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(db_options, DbPath(), descriptors, &handles, &raw));
+  ASSERT_OK(rocksdb::DB::Open(db_options, DbPath(), descriptors, &handles, port::Into(&raw)));
   std::unique_ptr<rocksdb::DB> db(raw);
   Fill(db.get());
   Check(db.get());
@@ -653,7 +654,7 @@ TEST_F(CompatibilityTest, ReadOnlyAndSecondary) {
   Fill(db.get());
   ASSERT_OK(db->Put(WriteOptions(), "in the log only", "1"));
   rocksdb::DB* raw = nullptr;
-  ASSERT_OK(rocksdb::DB::OpenAsSecondary(TrieOptionsOf(), DbPath(), dir_ / "secondary", &raw));
+  ASSERT_OK(rocksdb::DB::OpenAsSecondary(TrieOptionsOf(), DbPath(), dir_ / "secondary", port::Into(&raw)));
   std::unique_ptr<rocksdb::DB> secondary(raw);
   std::string value;
   ASSERT_OK(secondary->TryCatchUpWithPrimary());
@@ -668,7 +669,7 @@ TEST_F(CompatibilityTest, ReadOnlyAndSecondary) {
   secondary.reset();
   Works("secondary instance (OpenAsSecondary, TryCatchUpWithPrimary)", "max_open_files = -1, as in RocksDB");
   db.reset();
-  ASSERT_OK(rocksdb::DB::OpenForReadOnly(TrieOptionsOf(), DbPath(), &raw));
+  ASSERT_OK(rocksdb::DB::OpenForReadOnly(TrieOptionsOf(), DbPath(), port::Into(&raw)));
   std::unique_ptr<rocksdb::DB> read_only(raw);
   Check(read_only.get());
   EXPECT_TRUE(read_only->Put(WriteOptions(), "k", "v").IsNotSupported());
@@ -1024,14 +1025,14 @@ TEST_F(SiltCompatibilityTest, OtherOpenings) {
   auto db = Open(SiltOptionsOf());
   Fill(db.get());
   rocksdb::DB* raw = nullptr;
-  ASSERT_OK(rocksdb::DB::OpenAsSecondary(SiltOptionsOf(), DbPath(), dir_ / "secondary", &raw));
+  ASSERT_OK(rocksdb::DB::OpenAsSecondary(SiltOptionsOf(), DbPath(), dir_ / "secondary", port::Into(&raw)));
   std::unique_ptr<rocksdb::DB> secondary(raw);
   ASSERT_OK(Merge(db.get()));
   ASSERT_OK(secondary->TryCatchUpWithPrimary());
   Check(secondary.get());
   secondary.reset();
   db.reset();
-  ASSERT_OK(rocksdb::DB::OpenForReadOnly(SiltOptionsOf(), DbPath(), &raw));
+  ASSERT_OK(rocksdb::DB::OpenForReadOnly(SiltOptionsOf(), DbPath(), port::Into(&raw)));
   Check(std::unique_ptr<rocksdb::DB>(raw).get());
   rocksdb::DBWithTTL* with_ttl = nullptr;
   ASSERT_OK(rocksdb::DBWithTTL::Open(SiltOptionsOf(), dir_ / "ttl", &with_ttl, 100000));
@@ -1123,7 +1124,7 @@ class BadConfigurationTest : public CompatibilityTest {
   }
   Status TryPlainOpen(const Options& options) {
     rocksdb::DB* db = nullptr;
-    const Status status = rocksdb::DB::Open(options, DbPath(), &db);
+    const Status status = rocksdb::DB::Open(options, DbPath(), port::Into(&db));
     delete db;
     return status;
   }
@@ -1171,7 +1172,7 @@ TEST_F(BadConfigurationTest, PlainRocksDb) {
   ASSERT_SAYS(TryPlainOpen(Options()), IsInvalidArgument(), "does not match existing comparator");
   ASSERT_SAYS(TryPlainOpen(Options()), IsInvalidArgument(), "cairn");
   rocksdb::DB* db = nullptr;
-  ASSERT_SAYS(rocksdb::DB::OpenForReadOnly(Options(), DbPath(), &db), IsInvalidArgument(), "comparator");
+  ASSERT_SAYS(rocksdb::DB::OpenForReadOnly(Options(), DbPath(), port::Into(&db)), IsInvalidArgument(), "comparator");
   Refused("a trie database opened with RocksDB's default options", "InvalidArgument, names the hash order");
 }
 

@@ -35,6 +35,7 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/write_batch.h"
+#include "src/port/open_into.h"
 #include "test/simple_durable_rep.h"
 #include "test/support.h"
 
@@ -140,17 +141,17 @@ Status OpenDatabase(const Engine& engine, const std::string& path, Way way, Data
       if (status.ok() && stored.size() != descriptors.size())
         status = Status::Corruption("column families are missing");
       if (!status.ok()) return status;
-      status = rocksdb::DB::Open(db_options, path, stored, &database->handles, &db);
+      status = rocksdb::DB::Open(db_options, path, stored, &database->handles, port::Into(&db));
       break;
     }
     case Way::kPlain:
-      status = rocksdb::DB::Open(db_options, path, descriptors, &database->handles, &db);
+      status = rocksdb::DB::Open(db_options, path, descriptors, &database->handles, port::Into(&db));
       break;
     case Way::kCairn:
       status = cairn::Open(db_options, path, descriptors, &database->handles, &db);
       break;
     case Way::kReadOnly:
-      status = rocksdb::DB::OpenForReadOnly(db_options, path, descriptors, &database->handles, &db);
+      status = rocksdb::DB::OpenForReadOnly(db_options, path, descriptors, &database->handles, port::Into(&db));
       break;
   }
   database->db.reset(db);

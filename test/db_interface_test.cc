@@ -23,6 +23,7 @@
 #include "rocksdb/utilities/replayer.h"
 #include "rocksdb/wide_columns.h"
 #include "src/db/cairn_db.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -496,7 +497,7 @@ TEST(DbInterfaceTest, EveryKindAnswersAsAStockDatabase) {
     SCOPED_TRACE(name);
     const Options options = OptionsFor(kind);
     DB* raw = nullptr;
-    ASSERT_OK(DB::Open(options, dir / name, &raw));
+    ASSERT_OK(DB::Open(options, dir / name, port::Into(&raw)));
     const std::unique_ptr<DB> db(raw);
     EXPECT_EQ(CairnDB::Of(raw) == nullptr, kind == Kind::kStock);
     ASSERT_OK(db->Put(WriteOptions(), "a", "1"));

@@ -31,6 +31,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/wide_columns.h"
 #include "rocksdb/write_batch.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -814,10 +815,10 @@ class Model {
         descriptors.clear();
         status = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path, &options, &descriptors);
         if (!Ok(status, "LoadLatestOptions")) return;
-        status = rocksdb::DB::Open(options, path, descriptors, &handles, &db);
+        status = rocksdb::DB::Open(options, path, descriptors, &handles, port::Into(&db));
         break;
       case Opening::kPlain:
-        status = rocksdb::DB::Open(options, path, descriptors, &handles, &db);
+        status = rocksdb::DB::Open(options, path, descriptors, &handles, port::Into(&db));
         break;
       case Opening::kCairn:
         status = cairn::Open(options, path, descriptors, &handles, &db);

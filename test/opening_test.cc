@@ -25,6 +25,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/cairn_db.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 #include "utilities/blob_db/blob_db.h"
 
@@ -62,7 +63,7 @@ class OpeningTest : public ::testing::Test {
  protected:
   static std::unique_ptr<DB> Open(const Options& options, const std::string& path) {
     DB* db = nullptr;
-    EXPECT_OK(DB::Open(options, path, &db));
+    EXPECT_OK(DB::Open(options, path, port::Into(&db)));
     return std::unique_ptr<DB>(db);
   }
   std::unique_ptr<DB> Open(const Options& options) { return Open(options, dir_ / "db"); }
@@ -385,7 +386,7 @@ TEST_F(OpeningTest, ADurableDatabaseThatIsNotThereIsNotMade) {
   DB* raw = nullptr;
   for (const bool folder : {false, true}) {
     if (folder) ASSERT_OK(rocksdb::Env::Default()->CreateDir(DbPath()));
-    const Status s = DB::Open(options, DbPath(), &raw);
+    const Status s = DB::Open(options, DbPath(), port::Into(&raw));
     EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
     EXPECT_NE(s.ToString().find("create_if_missing"), std::string::npos) << s.ToString();
     EXPECT_TRUE(rocksdb::Env::Default()->FileExists(DbPath() + "/CAIRN_POOL").IsNotFound());
@@ -450,7 +451,7 @@ class DurableOpeningTest : public OpeningTest {
   }
   void CheckCopy(const std::string& path, const Options& options) {
     DB* db = nullptr;
-    ASSERT_OK(DB::Open(options, path, &db));
+    ASSERT_OK(DB::Open(options, path, port::Into(&db)));
     const std::unique_ptr<DB> guard(db);
     Check(db, 1000);
   }
@@ -525,13 +526,13 @@ TEST_F(DurableOpeningTest, LiveFilesHoldWhatThePoolHoldsOrAreRefused) {
 
 TEST_F(DurableOpeningTest, ALivePoolIsNotReadWithoutIt) {
   DB* raw = nullptr;
-  EXPECT_FALSE(DB::OpenForReadOnly(Durable(), DbPath(), &raw).ok());
-  EXPECT_FALSE(DB::OpenForReadOnly(Leveled(), DbPath(), &raw).ok());
+  EXPECT_FALSE(DB::OpenForReadOnly(Durable(), DbPath(), port::Into(&raw)).ok());
+  EXPECT_FALSE(DB::OpenForReadOnly(Leveled(), DbPath(), port::Into(&raw)).ok());
   std::vector<ColumnFamilyHandle*> handles;
-  EXPECT_FALSE(DB::OpenForReadOnly(Leveled(), DbPath(), {{"default", Leveled()}}, &handles, &raw).ok());
-  EXPECT_FALSE(DB::OpenAsSecondary(Leveled(), DbPath(), dir_ / "secondary", &raw).ok());
+  EXPECT_FALSE(DB::OpenForReadOnly(Leveled(), DbPath(), {{"default", Leveled()}}, &handles, port::Into(&raw)).ok());
+  EXPECT_FALSE(DB::OpenAsSecondary(Leveled(), DbPath(), dir_ / "secondary", port::Into(&raw)).ok());
   db_.reset();
-  ASSERT_OK(DB::OpenForReadOnly(Leveled(), DbPath(), &raw));
+  ASSERT_OK(DB::OpenForReadOnly(Leveled(), DbPath(), port::Into(&raw)));
   db_.reset(raw);
   Check(raw, 1000);
 }
@@ -606,7 +607,7 @@ TEST_F(DurableOpeningTest, WithoutDurabilityItIsRefusedWhileThePoolHoldsWrites) 
   db_.reset();
   DB* raw = nullptr;
   for (const Options& options : {Leveled(), SubMemTables()}) {
-    const Status s = DB::Open(options, copy, &raw);
+    const Status s = DB::Open(options, copy, port::Into(&raw));
     EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
     EXPECT_NE(s.ToString().find("cairn recover"), std::string::npos) << s.ToString();
   }

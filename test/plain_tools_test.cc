@@ -15,6 +15,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
+#include "src/port/open_into.h"
 #include "src/tools/run_program.h"
 
 namespace cairn {
@@ -55,7 +56,7 @@ class PlainToolsTest : public ::testing::Test {
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(8.5));
     options.table_factory.reset(NewOrderedTableFactory(table));
     DB* opened = nullptr;
-    ASSERT_OK(DB::Open(options, path_, &opened));
+    ASSERT_OK(DB::Open(options, path_, port::Into(&opened)));
     const std::unique_ptr<DB> db(opened);
     for (int run = 0; run < 3; ++run) {
       for (int i = run; i < 6000; i += run + 1) {
@@ -120,7 +121,7 @@ TEST_F(PlainToolsTest, LdbReadsAndWrites) {
   rocksdb::Options options;
   options.table_factory.reset(NewOrderedTableFactory(rocksdb::BlockBasedTableOptions()));
   DB* opened = nullptr;
-  ASSERT_OK(DB::Open(options, path_, &opened));
+  ASSERT_OK(DB::Open(options, path_, port::Into(&opened)));
   const std::unique_ptr<DB> ordered(opened);
   const std::unique_ptr<rocksdb::Iterator> it(ordered->NewIterator({}));
   auto wanted = expected_.begin();

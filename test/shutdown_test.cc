@@ -20,6 +20,7 @@
 #include "rocksdb/listener.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/write_batch.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -125,7 +126,8 @@ class ShutdownTest : public ::testing::TestWithParam<Engine> {
   // By cairn::Open, or (odd `way`) by rocksdb::DB::Open.
   static std::unique_ptr<rocksdb::DB> Open(const Options& options, const std::string& path, int way = 0) {
     rocksdb::DB* db = nullptr;
-    const Status status = way % 2 == 0 ? cairn::Open(options, path, &db) : rocksdb::DB::Open(options, path, &db);
+    const Status status =
+        way % 2 == 0 ? cairn::Open(options, path, &db) : rocksdb::DB::Open(options, path, port::Into(&db));
     EXPECT_OK(status);
     return std::unique_ptr<rocksdb::DB>(status.ok() ? db : nullptr);
   }

@@ -33,6 +33,7 @@
 #include "rocksdb/perf_level.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
+#include "src/port/open_into.h"
 #include "src/util/mix64.h"
 
 DEFINE_string(engine, "leveled", "leveled, universal, or an engine of cairn::UseEngine");
@@ -154,7 +155,7 @@ void Open(Way* way) {
   const std::string path = FLAGS_db + "." + way->name;
   Check(rocksdb::DestroyDB(path, options));
   rocksdb::DB* db = nullptr;
-  Check(rocksdb::DB::Open(options, path, &db));
+  Check(rocksdb::DB::Open(options, path, cairn::port::Into(&db)));
   way->db.reset(db);
   rocksdb::WriteOptions write;
   write.disableWAL = true;

@@ -20,6 +20,7 @@
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/cairn_db.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -98,7 +99,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
       ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(options_, dir_ / "db", &optimistic_));
       db = optimistic_;
     } else {
-      ASSERT_OK(DB::Open(options_, dir_ / "db", &db));
+      ASSERT_OK(DB::Open(options_, dir_ / "db", port::Into(&db)));
     }
     db_.reset(db);
     ASSERT_OK(db_->CreateColumnFamily(options_, "second", &second_));

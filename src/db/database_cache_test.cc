@@ -27,6 +27,7 @@
 #include "rocksdb/utilities/write_batch_with_index.h"
 #include "src/database_cache/result_cache_listener.h"
 #include "src/db/cairn_db.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -72,7 +73,7 @@ class DatabaseCacheTest : public ::testing::Test {
   void Open(const Options& options) {
     Close();
     DB* db = nullptr;
-    ASSERT_OK(DB::Open(options, dir_ / "db", &db));
+    ASSERT_OK(DB::Open(options, dir_ / "db", port::Into(&db)));
     Take(db);
   }
   void Take(DB* db) {
@@ -513,7 +514,7 @@ TEST_F(DatabaseCacheTest, OpenedForReadingOnly) {
   ASSERT_OK(db_->Put(WriteOptions(), "k", "old"));
   Options options = CachedOptions();
   DB* secondary = nullptr;
-  ASSERT_OK(DB::OpenAsSecondary(options, dir_ / "db", dir_ / "secondary", &secondary));
+  ASSERT_OK(DB::OpenAsSecondary(options, dir_ / "db", dir_ / "secondary", port::Into(&secondary)));
   const std::unique_ptr<DB> owned(secondary);
   std::string value;
   EXPECT_OK(secondary->Get(ReadOptions(), "k", &value));
@@ -525,7 +526,7 @@ TEST_F(DatabaseCacheTest, OpenedForReadingOnly) {
   EXPECT_TRUE(GetDatabaseCacheStats(secondary, &stats).IsNotFound());
   Close();
   DB* reader = nullptr;
-  ASSERT_OK(DB::OpenForReadOnly(options, dir_ / "db", &reader));
+  ASSERT_OK(DB::OpenForReadOnly(options, dir_ / "db", port::Into(&reader)));
   const std::unique_ptr<DB> owned_reader(reader);
   EXPECT_OK(reader->Get(ReadOptions(), "k", &value));
   EXPECT_TRUE(GetDatabaseCacheStats(reader, &stats).IsNotFound());
@@ -690,7 +691,7 @@ TEST_F(DatabaseCacheTest, FromTheEnvironment) {
   setenv("CAIRN_OPTIONS", "[*][default]result_cache=2M", 1);
   Close();
   DB* db = nullptr;
-  EXPECT_TRUE(DB::Open(options, dir_ / "db", &db).IsInvalidArgument());
+  EXPECT_TRUE(DB::Open(options, dir_ / "db", port::Into(&db)).IsInvalidArgument());
   unsetenv("CAIRN_OPTIONS");
 }
 

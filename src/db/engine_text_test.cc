@@ -3,6 +3,7 @@
 #include "gtest/gtest.h"
 #include "rocksdb/memtablerep.h"
 #include "rocksdb/table.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -20,7 +21,7 @@ TEST(EngineTextTest, EveryEngineByItsText) {
     options.create_if_missing = true;
     ASSERT_OK(UseEngineFromString("engine=" + engine, &options, &options));
     rocksdb::DB* db = nullptr;
-    ASSERT_OK(rocksdb::DB::Open(options, dir / "db", &db));
+    ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&db)));
     EXPECT_OK(db->Put(rocksdb::WriteOptions(), "a", "b"));
     std::string text;
     const bool shown = db->GetProperty("cairn.stats", &text);

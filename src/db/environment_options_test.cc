@@ -25,6 +25,7 @@
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/cairn_db.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -64,13 +65,13 @@ class EnvironmentOptionsTest : public ::testing::Test {
   }
   std::unique_ptr<DB> Open(const Options& options, const std::string& name = "db") {
     DB* db = nullptr;
-    EXPECT_OK(DB::Open(options, dir_ / name, &db));
+    EXPECT_OK(DB::Open(options, dir_ / name, port::Into(&db)));
     return std::unique_ptr<DB>(db);
   }
   std::unique_ptr<DB> Open() { return Open(Program()); }
   Status TryOpen(const Options& options) {
     DB* db = nullptr;
-    const Status s = DB::Open(options, dir_ / "refused", &db);
+    const Status s = DB::Open(options, dir_ / "refused", port::Into(&db));
     EXPECT_EQ(db == nullptr, !s.ok());
     delete db;
     return s;
@@ -152,7 +153,8 @@ TEST_F(EnvironmentOptionsTest, SectionsChooseByPathAndColumnFamily) {
                                                         {"state-12", mb, mb}}) {
     std::vector<ColumnFamilyHandle*> handles;
     DB* db = nullptr;
-    ASSERT_OK(DB::Open(options, dir_ / expected.path, {{"default", options}, {"index1", options}}, &handles, &db));
+    ASSERT_OK(DB::Open(options, dir_ / expected.path, {{"default", options}, {"index1", options}}, &handles,
+                       port::Into(&db)));
     EXPECT_EQ(db->GetOptions(handles[0]).write_buffer_size, expected.of_default) << expected.path;
     EXPECT_EQ(db->GetOptions(handles[1]).write_buffer_size, expected.of_index) << expected.path;
     EXPECT_EQ(MemTables(db, handles[0]), "SkipListFactory");
@@ -169,7 +171,7 @@ TEST_F(EnvironmentOptionsTest, ARelativePathIsMatchedAsAnAbsoluteOne) {
   std::filesystem::current_path(dir_.path());
   Set("[" + std::filesystem::current_path().string() + "/db]" + kSub);
   DB* db = nullptr;
-  const Status s = DB::Open(Program(), "db", &db);
+  const Status s = DB::Open(Program(), "db", port::Into(&db));
   EXPECT_OK(s);
   EXPECT_EQ(s.ok() ? MemTables(db) : "", "cairn.SubMemTable");
   delete db;
@@ -402,18 +404,18 @@ TEST_F(EnvironmentOptionsTest, OpeningsForReadingReadTheText) {
     delete db;
   };
   DB* db = nullptr;
-  ASSERT_OK(DB::OpenForReadOnly(Program(), dir_ / "db", &db));
+  ASSERT_OK(DB::OpenForReadOnly(Program(), dir_ / "db", port::Into(&db)));
   check(db, "db");
   std::vector<ColumnFamilyHandle*> handles;
-  ASSERT_OK(DB::OpenForReadOnly(Program(), dir_ / "db", families, &handles, &db));
+  ASSERT_OK(DB::OpenForReadOnly(Program(), dir_ / "db", families, &handles, port::Into(&db)));
   delete handles[0];
   check(db, "db");
-  ASSERT_OK(DB::OpenAsSecondary(Program(), dir_ / "db", dir_ / "secondary", &db));
+  ASSERT_OK(DB::OpenAsSecondary(Program(), dir_ / "db", dir_ / "secondary", port::Into(&db)));
   check(db, "secondary");
   Set("memtable_factory=none");
-  EXPECT_TRUE(DB::OpenForReadOnly(Program(), dir_ / "db", &db).IsInvalidArgument());
+  EXPECT_TRUE(DB::OpenForReadOnly(Program(), dir_ / "db", port::Into(&db)).IsInvalidArgument());
   EXPECT_EQ(db, nullptr);
-  EXPECT_TRUE(DB::OpenAsSecondary(Program(), dir_ / "db", dir_ / "secondary", &db).IsInvalidArgument());
+  EXPECT_TRUE(DB::OpenAsSecondary(Program(), dir_ / "db", dir_ / "secondary", port::Into(&db)).IsInvalidArgument());
 }
 
 TEST_F(EnvironmentOptionsTest, AColumnFamilyThatIsCreatedAnewIsJudgedAnew) {

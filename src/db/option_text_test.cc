@@ -25,6 +25,7 @@
 #include "rocksdb/table.h"
 #include "rocksdb/table_properties.h"
 #include "rocksdb/utilities/object_registry.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -330,7 +331,7 @@ TEST(OptionTextTest, WholeDatabases) {
     stored.memtable_factory = NewSubMemTableFactory();
     ASSERT_OK(trie ? UseTrie(&stored) : UseSilt(&stored));
     rocksdb::DB* db = nullptr;
-    ASSERT_OK(rocksdb::DB::Open(stored, dir / (trie ? "trie" : "silt"), &db));
+    ASSERT_OK(rocksdb::DB::Open(stored, dir / (trie ? "trie" : "silt"), port::Into(&db)));
     EXPECT_EQ(db->GetDBOptions().listeners.size(), 1u);
     rocksdb::DBOptions opened = db->GetDBOptions();
     opened.wal_dir.clear();  // paths of RocksDB's own are as they are

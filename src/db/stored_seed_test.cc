@@ -22,6 +22,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/write_batch_with_index.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -189,16 +190,18 @@ TEST(StoredSeedTest, ResolvesForAnyOpening) {
     delete db;
   };
   read([&](auto* handles, auto** db) {
-    return rocksdb::DB::OpenForReadOnly(UnsetTrie(), dir / "db", families, handles, db);
+    return rocksdb::DB::OpenForReadOnly(UnsetTrie(), dir / "db", families, handles, port::Into(db));
   });
-  read([&](auto*, auto** db) { return rocksdb::DB::OpenForReadOnly(UnsetTrie(), dir / "db", db); });
+  read([&](auto*, auto** db) { return rocksdb::DB::OpenForReadOnly(UnsetTrie(), dir / "db", port::Into(db)); });
   read([&](auto* handles, auto** db) {
-    return rocksdb::DB::OpenAsSecondary(UnsetTrie(), dir / "db", dir / "secondary", families, handles, db);
+    return rocksdb::DB::OpenAsSecondary(UnsetTrie(), dir / "db", dir / "secondary", families, handles, port::Into(db));
   });
-  read([&](auto*, auto** db) { return rocksdb::DB::OpenAsSecondary(UnsetTrie(), dir / "db", dir / "secondary", db); });
-  read([&](auto*, auto** db) { return rocksdb::DB::Open(UnsetTrie(), dir / "db", db); });
+  read([&](auto*, auto** db) {
+    return rocksdb::DB::OpenAsSecondary(UnsetTrie(), dir / "db", dir / "secondary", port::Into(db));
+  });
+  read([&](auto*, auto** db) { return rocksdb::DB::Open(UnsetTrie(), dir / "db", port::Into(db)); });
   read([&](auto* handles, auto** db) {
-    Status s = rocksdb::DB::Open(UnsetTrie(), dir / "db", families, handles, db);
+    Status s = rocksdb::DB::Open(UnsetTrie(), dir / "db", families, handles, port::Into(db));
     for (int i = 0; s.ok() && i < 2; ++i) {
       handles->push_back(nullptr);
       s = (*db)->CreateColumnFamily(UnsetTrie(), "new" + std::to_string(i), &handles->back());

@@ -13,6 +13,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/slice_transform.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -61,7 +62,7 @@ class HashOrderOptionsTest : public testing::Test {
 
   std::unique_ptr<rocksdb::DB> Open(const Options& options) {
     rocksdb::DB* db = nullptr;
-    EXPECT_OK(rocksdb::DB::Open(options, path_, &db));
+    EXPECT_OK(rocksdb::DB::Open(options, path_, port::Into(&db)));
     return std::unique_ptr<rocksdb::DB>(db);
   }
 
@@ -75,9 +76,9 @@ TEST_F(HashOrderOptionsTest, NoDatabaseIsOpenedWithPrefixes) {
     { const auto db = Open(options); }
     SetPrefixes(&options);
     rocksdb::DB* db = nullptr;
-    ExpectRefused(rocksdb::DB::Open(options, path_, &db), "default");
-    ExpectRefused(rocksdb::DB::OpenForReadOnly(options, path_, &db), "default");
-    ExpectRefused(rocksdb::DB::OpenAsSecondary(options, path_, path_ + "/secondary", &db), "default");
+    ExpectRefused(rocksdb::DB::Open(options, path_, port::Into(&db)), "default");
+    ExpectRefused(rocksdb::DB::OpenForReadOnly(options, path_, port::Into(&db)), "default");
+    ExpectRefused(rocksdb::DB::OpenAsSecondary(options, path_, path_ + "/secondary", port::Into(&db)), "default");
     EXPECT_OK(rocksdb::DestroyDB(path_, Options()));
   }
 }

@@ -15,6 +15,7 @@
 #include "rocksdb/table.h"
 #include "src/bloom_cluster/bloom_table.h"
 #include "src/ect/hash_order_table.h"
+#include "src/port/open_into.h"
 
 namespace cairn {
 namespace {
@@ -49,7 +50,7 @@ class HTableFilterTest : public ::testing::TestWithParam<FilterResidency> {
     rocksdb::DBOptions db_options(options_);
     db_options.create_missing_column_families = true;
     rocksdb::DB* db = nullptr;
-    const Status s = rocksdb::DB::Open(db_options, "/db", families, &handles, &db);
+    const Status s = rocksdb::DB::Open(db_options, "/db", families, &handles, port::Into(&db));
     ASSERT_TRUE(s.ok()) << s.ToString();
     db_.reset(db);
     for (auto* handle : handles) families_.emplace_back(handle);

@@ -22,6 +22,7 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/table.h"
 #include "src/ect/hash_order_table.h"
+#include "src/port/open_into.h"
 #include "src/testutil/controlled_file_system.h"
 #include "src/trie/trie_options.h"
 
@@ -167,7 +168,7 @@ class ReadAheadTest : public ::testing::Test {
     options.table_factory =
         std::make_shared<HashOrderTableFactory>(std::shared_ptr<rocksdb::TableFactory>(NewHTableFactory(table)));
     rocksdb::DB* db = nullptr;
-    ASSERT_TRUE(rocksdb::DB::Open(options, "/db", &db).ok());
+    ASSERT_TRUE(rocksdb::DB::Open(options, "/db", port::Into(&db)).ok());
     db_.reset(db);
     for (int i = 0; i < kKeys; ++i) ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), Value(i)).ok());
     ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());

@@ -21,6 +21,7 @@
 #include "gtest/gtest.h"
 #include "src/memtable/pmem_backing.h"
 #include "src/memtable/pool_note.h"
+#include "src/port/open_into.h"
 #include "test/support.h"
 
 extern char** environ;
@@ -136,7 +137,7 @@ class PoolPresenceTest : public ::testing::Test {
 TEST_F(PoolPresenceTest, NothingToSee) {
   EXPECT_EQ(State(), PoolState::kNone);
   rocksdb::DB* db = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), path_, &db));
+  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), path_, port::Into(&db)));
   delete db;
   EXPECT_EQ(State(), PoolState::kNone);
   EXPECT_OK(Check(PoolUse::kWrite));
@@ -198,7 +199,7 @@ TEST_F(PoolPresenceTest, AKilledProcessThatHadFlushedLeavesNothing) {
   EXPECT_FALSE(Find().unfinished);
   // Opened without the pool, then with it again.
   rocksdb::DB* db = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), path_, &db));
+  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), path_, port::Into(&db)));
   delete db;
   ExpectRecovered();
 }
@@ -253,7 +254,7 @@ TEST_F(PoolPresenceTest, ThePoolFileOfAnotherDatabase) {
   StartAndKill(outside_);
   const std::string other = dir_ / "other";
   rocksdb::DB* db = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), other, &db));
+  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), other, port::Into(&db)));
   delete db;
   PoolPresence found;
   const Options options = DurableOptions(outside_);

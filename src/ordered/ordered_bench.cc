@@ -32,6 +32,7 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/debug.h"
+#include "src/port/open_into.h"
 
 DEFINE_string(path, "", "Folder of the database; filled if it is not there");
 DEFINE_uint64(items, 10000000, "Puts of random keys, and keys to choose from");
@@ -132,7 +133,7 @@ int Runs(DB* db) {
 
 Status Fill() {
   DB* opened = nullptr;
-  Status s = DB::Open(MakeOptions(!FLAGS_stock), FLAGS_path, &opened);
+  Status s = DB::Open(MakeOptions(!FLAGS_stock), FLAGS_path, cairn::port::Into(&opened));
   std::unique_ptr<DB> db(opened);
   if (!s.ok()) return s;
   Random random(1);
@@ -180,7 +181,7 @@ class Bench {
       options_[ordered ? 1 : 0] = MakeOptions(ordered);
       rocksdb::DBOptions db_options(options_[ordered ? 1 : 0]);
       DB* db = nullptr;
-      const Status s = DB::OpenForReadOnly(options_[ordered ? 1 : 0], FLAGS_path, &db);
+      const Status s = DB::OpenForReadOnly(options_[ordered ? 1 : 0], FLAGS_path, cairn::port::Into(&db));
       if (!s.ok()) return s;
       db_[ordered ? 1 : 0].reset(db);
     }
@@ -354,7 +355,7 @@ class Zipf {
 Status Mix() {
   rocksdb::Options options = MakeOptions(!FLAGS_stock);
   DB* opened = nullptr;
-  Status s = DB::Open(options, FLAGS_path, &opened);
+  Status s = DB::Open(options, FLAGS_path, cairn::port::Into(&opened));
   const std::unique_ptr<DB> db(opened);
   if (!s.ok()) return s;
   std::unique_ptr<Zipf> zipf;

@@ -20,6 +20,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
+#include "src/port/open_into.h"
 #include "src/testutil/test_seed.h"
 #include "utilities/merge_operators.h"
 
@@ -107,7 +108,7 @@ class OrderedGetTest : public ::testing::TestWithParam<Variant> {
   void Open(bool ranges) {
     options_.table_factory.reset(NewOrderedTableFactory(table_));
     DB* db = nullptr;
-    ASSERT_TRUE(DB::Open(options_, path_, &db).ok());
+    ASSERT_TRUE(DB::Open(options_, path_, port::Into(&db)).ok());
     ordered_.reset(db);
     for (int run = 0; run < kRuns; ++run) {
       for (int i = 0; i < 1500; ++i) {
@@ -143,7 +144,7 @@ class OrderedGetTest : public ::testing::TestWithParam<Variant> {
     Options stock = options_;
     stock.statistics = rocksdb::CreateDBStatistics();
     stock.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table_));
-    ASSERT_TRUE(DB::OpenForReadOnly(stock, path_, &db).ok());
+    ASSERT_TRUE(DB::OpenForReadOnly(stock, path_, port::Into(&db)).ok());
     stock_.reset(db);
   }
 
@@ -265,7 +266,7 @@ TEST(OrderedVersions, ALookupGoesOnWithBlocksThatAreNotInTheCache) {
   table.block_cache = rocksdb::NewLRUCache(16 << 10, 0);
   options.table_factory.reset(NewOrderedTableFactory(table));
   DB* opened = nullptr;
-  ASSERT_TRUE(DB::Open(options, path, &opened).ok());
+  ASSERT_TRUE(DB::Open(options, path, port::Into(&opened)).ok());
   std::unique_ptr<DB> db(opened);
   Random random(Seed());
   constexpr int kKeys = 40, kVersions = 30;
@@ -319,7 +320,7 @@ TEST(OrderedPresent, ASeekOfAKeyThatExistsReadsTheTablesThatHaveIt) {
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(NewOrderedTableFactory(table));
   DB* opened = nullptr;
-  ASSERT_TRUE(DB::Open(options, path, &opened).ok());
+  ASSERT_TRUE(DB::Open(options, path, port::Into(&opened)).ok());
   const std::unique_ptr<DB> ordered(opened);
   Random random(Seed());
   constexpr int kManyRuns = 24;  // more than DBIter steps over without a seek
@@ -335,7 +336,7 @@ TEST(OrderedPresent, ASeekOfAKeyThatExistsReadsTheTablesThatHaveIt) {
     ASSERT_TRUE(ordered->Flush({}).ok());
   }
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  ASSERT_TRUE(DB::OpenForReadOnly(options, path, &opened).ok());
+  ASSERT_TRUE(DB::OpenForReadOnly(options, path, port::Into(&opened)).ok());
   const std::unique_ptr<DB> stock(opened);
   uint64_t blocks[2] = {};
   rocksdb::SetPerfLevel(rocksdb::kEnableCount);

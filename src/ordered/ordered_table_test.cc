@@ -29,6 +29,7 @@
 #include "rocksdb/utilities/debug.h"
 #include "rocksdb/wide_columns.h"
 #include "src/ordered/order_block.h"
+#include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
 #include "src/testutil/test_seed.h"
 #include "table/table_builder.h"
@@ -206,7 +207,7 @@ class OrderedTest : public ::testing::Test {
   void Open() {
     options_.table_factory.reset(NewOrderedTableFactory(table_));
     DB* db = nullptr;
-    ASSERT_OK(DB::Open(options_, path_, &db));
+    ASSERT_OK(DB::Open(options_, path_, port::Into(&db)));
     ordered_.reset(db);
   }
 
@@ -216,7 +217,7 @@ class OrderedTest : public ::testing::Test {
     Options stock = options_;
     stock.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table_));
     DB* db = nullptr;
-    const Status s = DB::OpenForReadOnly(stock, path_, &db);
+    const Status s = DB::OpenForReadOnly(stock, path_, port::Into(&db));
     EXPECT_TRUE(s.ok()) << s.ToString();
     return std::unique_ptr<DB>(db);
   }
@@ -540,7 +541,7 @@ TEST_F(OrderedTest, BadOptionsAreRefused) {
     ASSERT_OK(rocksdb::TableFactory::CreateFromString(config, std::string("id=cairn.OrderedTable;") + text, &factory));
     options_.table_factory = factory;
     DB* db = nullptr;
-    EXPECT_TRUE(DB::Open(options_, path_, &db).IsInvalidArgument()) << text;
+    EXPECT_TRUE(DB::Open(options_, path_, port::Into(&db)).IsInvalidArgument()) << text;
     delete db;
   }
 }

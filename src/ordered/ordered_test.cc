@@ -24,6 +24,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/utilities/write_batch_with_index.h"
 #include "src/ordered/order_block.h"
+#include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
 #include "src/testutil/test_seed.h"
 #include "utilities/merge_operators.h"
@@ -143,7 +144,7 @@ TEST_F(OrderedDoorsTest, WriteBatchWithIndex) {
   Compare<DB>(
       [this](bool ordered, std::unique_ptr<DB>* db) {
         DB* opened = nullptr;
-        const Status s = DB::Open(MakeOptions(ordered), Path(ordered), &opened);
+        const Status s = DB::Open(MakeOptions(ordered), Path(ordered), port::Into(&opened));
         db->reset(opened);
         if (s.ok()) Fill(opened, Seed(), 12);
         return s;
@@ -227,11 +228,12 @@ TEST_F(OrderedDoorsTest, SecondaryInstances) {
   std::unique_ptr<DB> primaries[2], secondaries[2];
   for (const bool ordered : {false, true}) {
     DB* opened = nullptr;
-    ASSERT_OK(DB::Open(MakeOptions(ordered), Path(ordered), &opened));
+    ASSERT_OK(DB::Open(MakeOptions(ordered), Path(ordered), port::Into(&opened)));
     primaries[ordered ? 1 : 0].reset(opened);
     Options options = MakeOptions(ordered);
     options.max_open_files = -1;
-    ASSERT_OK(DB::OpenAsSecondary(options, Path(ordered), path_ + (ordered ? "/second1" : "/second0"), &opened));
+    ASSERT_OK(
+        DB::OpenAsSecondary(options, Path(ordered), path_ + (ordered ? "/second1" : "/second0"), port::Into(&opened)));
     secondaries[ordered ? 1 : 0].reset(opened);
   }
   Random random(Seed());
@@ -262,7 +264,7 @@ TEST_F(OrderedDoorsTest, TailingIterators) {
   tailing.tailing = true;
   for (const bool ordered : {false, true}) {
     DB* opened = nullptr;
-    ASSERT_OK(DB::Open(MakeOptions(ordered), Path(ordered), &opened));
+    ASSERT_OK(DB::Open(MakeOptions(ordered), Path(ordered), port::Into(&opened)));
     dbs[ordered ? 1 : 0].reset(opened);
     tails[ordered ? 1 : 0].reset(opened->NewIterator(tailing));
   }
@@ -289,11 +291,11 @@ TEST_F(OrderedDoorsTest, TheCacheAlone) {
     table_.cache_index_and_filter_blocks = cached_filters;
     const std::string path = Path(true) + (cached_filters ? "_cached" : "");
     DB* opened = nullptr;
-    ASSERT_OK(DB::Open(MakeOptions(true), path, &opened));
+    ASSERT_OK(DB::Open(MakeOptions(true), path, port::Into(&opened)));
     Fill(opened, Seed(), 10);
     delete opened;
     table_.block_cache = rocksdb::NewLRUCache(1 << 20);
-    ASSERT_OK(DB::Open(MakeOptions(true), path, &opened));
+    ASSERT_OK(DB::Open(MakeOptions(true), path, port::Into(&opened)));
     const std::unique_ptr<DB> db(opened);
     ReadOptions cache_alone;
     cache_alone.read_tier = rocksdb::kBlockCacheTier;
@@ -329,7 +331,7 @@ TEST_F(OrderedDoorsTest, TimestampsAreRocksDBs) {
   options.comparator = rocksdb::BytewiseComparatorWithU64Ts();
   options.merge_operator = nullptr;
   DB* opened = nullptr;
-  ASSERT_OK(DB::Open(options, Path(true), &opened));
+  ASSERT_OK(DB::Open(options, Path(true), port::Into(&opened)));
   const std::unique_ptr<DB> db(opened);
   const std::string at(8, '\1'), later(8, '\2');
   for (uint64_t i = 0; i < 500; ++i) {
@@ -365,7 +367,7 @@ TEST_F(OrderedDoorsTest, IsKeptAsFiltersAre) {
     DB* opened = nullptr;
     const Options options = MakeOptions(true);
     const std::string path = Path(true) + (cached ? "_cached" : "");
-    ASSERT_OK(DB::Open(options, path, &opened));
+    ASSERT_OK(DB::Open(options, path, port::Into(&opened)));
     std::unique_ptr<DB> db(opened);
     Fill(opened, Seed(), 8);
     ASSERT_TRUE(db->GetIntProperty("rocksdb.estimate-table-readers-mem", &reader_bytes[cached ? 1 : 0]));
@@ -389,7 +391,7 @@ TEST_F(OrderedDoorsTest, FiltersForHitsLeaveOrderFilters) {
   Options options = MakeOptions(true);
   options.optimize_filters_for_hits = true;
   DB* opened = nullptr;
-  ASSERT_OK(DB::Open(options, Path(true), &opened));
+  ASSERT_OK(DB::Open(options, Path(true), port::Into(&opened)));
   const std::unique_ptr<DB> db(opened);
   Fill(opened, Seed(), 6);
   ASSERT_OK(db->CompactRange({}, nullptr, nullptr));
@@ -401,7 +403,7 @@ TEST_F(OrderedDoorsTest, FiltersForHitsLeaveOrderFilters) {
 
 TEST_F(OrderedDoorsTest, StatisticsSayWhatSeeksCameTo) {
   DB* opened = nullptr;
-  ASSERT_OK(DB::Open(MakeOptions(true), Path(true), &opened));
+  ASSERT_OK(DB::Open(MakeOptions(true), Path(true), port::Into(&opened)));
   const std::unique_ptr<DB> db(opened);
   Fill(opened, Seed(), 10);
   constexpr uint64_t kSeeks = 1000;

@@ -26,6 +26,7 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/statistics.h"
 #include "src/ect/ect_table_index.h"
+#include "src/port/open_into.h"
 #include "src/util/mix64.h"
 
 namespace {
@@ -85,7 +86,7 @@ class Run {
     path_ = std::filesystem::temp_directory_path() / ("silt_bench_" + std::to_string(getpid()));
     std::filesystem::remove_all(path_);
     rocksdb::DB* db = nullptr;
-    Check(rocksdb::DB::Open(options_, path_, &db));
+    Check(rocksdb::DB::Open(options_, path_, cairn::port::Into(&db)));
     db_.reset(db);
   }
   ~Run() {

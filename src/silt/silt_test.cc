@@ -17,6 +17,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "src/ect/ect_table.h"
 #include "src/ect/ect_table_index.h"
+#include "src/port/open_into.h"
 #include "src/table/written_totals.h"
 
 namespace cairn {
@@ -39,7 +40,7 @@ class SiltTest : public testing::Test {
   void Open() {
     db_.reset();
     rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, &db);
+    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, port::Into(&db));
     ASSERT_TRUE(status.ok()) << status.ToString();
     db_.reset(db);
   }
@@ -437,7 +438,7 @@ TEST_F(SiltTest, MergesComeWithTheOpening) {
   EXPECT_TRUE(loaded.listeners.empty());
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open(loaded, path_, families, &handles, &db).ok());
+  ASSERT_TRUE(rocksdb::DB::Open(loaded, path_, families, &handles, port::Into(&db)).ok());
   const rocksdb::DBOptions opened = db->GetDBOptions();
   ASSERT_TRUE(db->DestroyColumnFamilyHandle(handles[0]).ok());
   delete db;

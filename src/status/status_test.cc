@@ -16,6 +16,7 @@
 
 #include "rocksdb/statistics.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "src/port/open_into.h"
 #include "src/status/files_reader.h"
 #include "src/status/history.h"
 #include "src/status/log_follower.h"
@@ -613,15 +614,15 @@ TEST_F(StatusTest, EveryKindOfOpenDatabaseIsShown) {
     EXPECT_EQ(samples["cairn_table_files{column_family=\"default\"}"], 1);
     EXPECT_TRUE(json::accept(StatusJson(db)));
   };
-  ASSERT_OK(rocksdb::DB::Open(options, path_, &db_));  // nothing of Cairn's
+  ASSERT_OK(rocksdb::DB::Open(options, path_, port::Into(&db_)));  // nothing of Cairn's
   ASSERT_OK(db_->Put({}, "key", "value"));
   ASSERT_OK(db_->Flush({}));
   check(db_);
   Close();
-  ASSERT_OK(rocksdb::DB::OpenForReadOnly(options, path_, &db_));
+  ASSERT_OK(rocksdb::DB::OpenForReadOnly(options, path_, port::Into(&db_)));
   check(db_);
   Close();
-  ASSERT_OK(rocksdb::DB::OpenAsSecondary(options, path_, dir_ / "secondary", &db_));
+  ASSERT_OK(rocksdb::DB::OpenAsSecondary(options, path_, dir_ / "secondary", port::Into(&db_)));
   check(db_);
   Close();
   rocksdb::TransactionDB* transactions = nullptr;

@@ -17,6 +17,7 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
 #include "utilities/merge_operators.h"
 
@@ -43,7 +44,7 @@ class TableTest : public testing::Test {
   rocksdb::Status Open() {
     Close();
     rocksdb::DB* db = nullptr;
-    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, &db);
+    const rocksdb::Status status = rocksdb::DB::Open(options_, path_, port::Into(&db));
     db_.reset(db);
     return status;
   }

@@ -10,6 +10,7 @@
 
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/options_util.h"
+#include "src/port/open_into.h"
 #include "src/tools/run_program.h"
 
 namespace cairn {
@@ -102,7 +103,7 @@ TEST(CairnMslsTest, RocksDBTakesTheOptionsFile) {
   const std::string db_path = ::testing::TempDir() + "/cairn_msls_test_db";
   ASSERT_TRUE(rocksdb::DestroyDB(db_path, all).ok());
   rocksdb::DB* db = nullptr;
-  const rocksdb::Status opened = rocksdb::DB::Open(all, db_path, &db);
+  const rocksdb::Status opened = rocksdb::DB::Open(all, db_path, port::Into(&db));
   ASSERT_TRUE(opened.ok()) << opened.ToString();
   // The part that is dynamic can also be set on a live database.
   std::unordered_map<std::string, std::string> live;
@@ -128,7 +129,7 @@ TEST(CairnMslsTest, AdviseReadsADatabase) {
   ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
   EXPECT_EQ(Cairn({"advise", path}).exit_code, 1);
   rocksdb::DB* db = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open(options, path, &db).ok());
+  ASSERT_TRUE(rocksdb::DB::Open(options, path, port::Into(&db)).ok());
   const int kKeys = 400000;
   for (int i = 0; i < kKeys; i++) {
     char key[20];
@@ -163,7 +164,7 @@ TEST(CairnMslsTest, AdviseReadsADatabase) {
 
   // In use, by this process, with updates of few keys lying in level 0: they are seen to be popular.
   options.level0_file_num_compaction_trigger = 100;
-  ASSERT_TRUE(rocksdb::DB::Open(options, path, &db).ok());
+  ASSERT_TRUE(rocksdb::DB::Open(options, path, port::Into(&db)).ok());
   for (int i = 0; i < 60000; i++) {
     char key[20];
     snprintf(key, sizeof(key), "%016x", static_cast<unsigned>(i % 1000) * 2654435761u);

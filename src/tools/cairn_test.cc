@@ -20,6 +20,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "src/port/open_into.h"
 #include "src/testutil/test_seed.h"
 #include "src/tools/convert_state.h"
 #include "src/tools/run_program.h"
@@ -97,7 +98,7 @@ class CairnTest : public ::testing::Test {
     rocksdb::DBOptions options;
     std::vector<ColumnFamilyDescriptor> families;
     ASSERT_TRUE(Load(path, &options, &families).ok());
-    Status s = DB::Open(options, path, families, &opened->handles, &opened->db);
+    Status s = DB::Open(options, path, families, &opened->handles, port::Into(&opened->db));
     ASSERT_TRUE(s.ok()) << s.ToString();
   }
 
@@ -143,8 +144,8 @@ class CairnTest : public ::testing::Test {
     ASSERT_TRUE(
         rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend", &wide.merge_operator).ok());
     Opened opened;
-    Status s =
-        DB::Open(options, path, {{"default", plain}, {"wide", wide}, {"empty", plain}}, &opened.handles, &opened.db);
+    Status s = DB::Open(options, path, {{"default", plain}, {"wide", wide}, {"empty", plain}}, &opened.handles,
+                        port::Into(&opened.db));
     ASSERT_TRUE(s.ok()) << s.ToString();
     DB* db = opened.db;
     for (int i = 0; i < records; i++) {
@@ -221,7 +222,7 @@ TEST_F(CairnTest, OptionsAreACompleteOptionsFile) {
   EXPECT_TRUE(options.listeners.empty());
   std::vector<ColumnFamilyHandle*> handles;
   DB* db = nullptr;
-  s = DB::Open(options, Path("db"), families, &handles, &db);
+  s = DB::Open(options, Path("db"), families, &handles, port::Into(&db));
   ASSERT_TRUE(s.ok()) << s.ToString();
   delete handles[0];
   delete db;
@@ -618,7 +619,7 @@ TEST_F(CairnTest, ConvertRefusesWhatItCannotCarry) {
   for (Case& c : cases) {
     c.options.create_if_missing = true;
     DB* db = nullptr;
-    Status s = DB::Open(c.options, Path(c.name), &db);
+    Status s = DB::Open(c.options, Path(c.name), port::Into(&db));
     ASSERT_TRUE(s.ok()) << s.ToString();
     delete db;
     const ProgramResult result = Cairn({"convert", Path(c.name), Path("new"), "--to", "trie_sst"});
@@ -643,14 +644,14 @@ TEST_F(CairnTest, ConvertRefusesUnresolvedOperandsOfAnUnknownMergeOperator) {
   options.create_if_missing = true;
   options.merge_operator = std::make_shared<UnknownMerge>();
   DB* db = nullptr;
-  ASSERT_TRUE(DB::Open(options, Path("db"), &db).ok());
+  ASSERT_TRUE(DB::Open(options, Path("db"), port::Into(&db)).ok());
   ASSERT_TRUE(db->Put(WriteOptions(), "k", "v").ok());
   ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
   delete db;
   ProgramResult result = Cairn({"convert", Path("db"), Path("fine"), "--to", "trie_sst"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.err, "merge_operator test.UnknownMerge is not known");
-  ASSERT_TRUE(DB::Open(options, Path("db"), &db).ok());
+  ASSERT_TRUE(DB::Open(options, Path("db"), port::Into(&db)).ok());
   ASSERT_TRUE(db->Merge(WriteOptions(), "k", "w").ok());
   ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
   delete db;
@@ -683,7 +684,7 @@ TEST_F(CairnTest, ConvertCarriesBlobsAndTakesLeaveOfPrefixes) {
   options.ttl = 3600;
   options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(2));
   DB* db = nullptr;
-  ASSERT_TRUE(DB::Open(options, Path("blobs"), &db).ok());
+  ASSERT_TRUE(DB::Open(options, Path("blobs"), port::Into(&db)).ok());
   for (int i = 0; i < 1000; i++) {
     const size_t size = i % 3 == 0 ? 5000 : 10;
     ASSERT_TRUE(db->Put(WriteOptions(), "key" + std::to_string(i), RandomText(size)).ok());

@@ -21,6 +21,7 @@
 
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/options_util.h"
+#include "src/port/open_into.h"
 #include "src/tools/run_program.h"
 #include "test/support.h"
 
@@ -120,7 +121,7 @@ TEST_F(ConvertTest, AWriterWhoseFilesMayOnlyBeRead) {
   Make(Options(Durable(), rocksdb::ColumnFamilyOptions()), 1000, 100);
   Options options;
   DB* db = nullptr;
-  ASSERT_OK(DB::Open(options, source_, &db));
+  ASSERT_OK(DB::Open(options, source_, port::Into(&db)));
   std::vector<std::string> prefix;
   if (geteuid() == 0) {
     fs::permissions(dir_.path(), fs::perms::all);
@@ -154,7 +155,7 @@ TEST_F(ConvertTest, AWriterHasToWait) {
   while (!fs::exists(dir_ / "copy/CAIRN_CONVERT") && !HasEnded(pid)) usleep(100);
   kill(pid, SIGSTOP);
   DB* db = nullptr;
-  const rocksdb::Status s = DB::Open(options, source_, &db);
+  const rocksdb::Status s = DB::Open(options, source_, port::Into(&db));
   EXPECT_TRUE(HasEnded(pid) || s.IsIOError()) << s.ToString();
   delete db;
   kill(pid, SIGCONT);

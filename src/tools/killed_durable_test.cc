@@ -21,6 +21,7 @@
 #include "rocksdb/utilities/db_ttl.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "src/port/open_into.h"
 #include "src/tools/run_program.h"
 #include "test/support.h"
 
@@ -125,29 +126,30 @@ TEST_P(KilledDurableTest, WaysToOpen) {
   const Options plain = PlainOptions();
   const Options durable = DurableOptions();
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", durable}};
-  ExpectRefused("without durable", DB::Open(plain, path_, &db));
+  ExpectRefused("without durable", DB::Open(plain, path_, port::Into(&db)));
   ExpectRefused("without durable, by cairn", cairn::Open(plain, path_, &db));
   rocksdb::TransactionDB* transactions = nullptr;
   ExpectRefused("transactions", rocksdb::TransactionDB::Open(plain, {}, path_, &transactions));
   rocksdb::DBWithTTL* ttl = nullptr;
   if (GetParam() != std::string("trie")) ExpectRefused("ttl", rocksdb::DBWithTTL::Open(plain, path_, &ttl));
   for (const Options& options : {plain, durable}) {
-    ExpectRefused("read-only", DB::OpenForReadOnly(options, path_, &db));
-    ExpectRefused("read-only families", DB::OpenForReadOnly(options, path_, {{"default", options}}, &handles, &db));
-    ExpectRefused("secondary", DB::OpenAsSecondary(options, path_, dir_ / "secondary", &db));
-    ExpectRefused("secondary families",
-                  DB::OpenAsSecondary(options, path_, dir_ / "secondary", {{"default", options}}, &handles, &db));
+    ExpectRefused("read-only", DB::OpenForReadOnly(options, path_, port::Into(&db)));
+    ExpectRefused("read-only families",
+                  DB::OpenForReadOnly(options, path_, {{"default", options}}, &handles, port::Into(&db)));
+    ExpectRefused("secondary", DB::OpenAsSecondary(options, path_, dir_ / "secondary", port::Into(&db)));
+    ExpectRefused("secondary families", DB::OpenAsSecondary(options, path_, dir_ / "secondary", {{"default", options}},
+                                                            &handles, port::Into(&db)));
   }
   ExpectRefused("repair", rocksdb::RepairDB(path_, plain));
   ExpectRefused("repair families", rocksdb::RepairDB(path_, durable, families));
   ExpectRefused("repair unknown families", rocksdb::RepairDB(path_, durable, families, durable));
   // The two that recover it.
-  ASSERT_OK(DB::Open(durable, path_, &db));
+  ASSERT_OK(DB::Open(durable, path_, port::Into(&db)));
   delete db;
   ExpectWhole();
   Kill();
   EXPECT_EQ(Run("cairn", {"recover", path_}).exit_code, 0);
-  ASSERT_OK(DB::Open(plain, path_, &db));
+  ASSERT_OK(DB::Open(plain, path_, port::Into(&db)));
   std::string value;
   EXPECT_OK(db->Get(rocksdb::ReadOptions(), KeyOf(kInTables), &value));
   delete db;
@@ -252,9 +254,9 @@ TEST_P(KilledDurableTest, ALiveDatabase) {
   path_ = dir_ / "running";
   DB* db = nullptr;
   for (const Options& options : {PlainOptions(), DurableOptions()}) {
-    EXPECT_TRUE(DB::OpenForReadOnly(options, path_, &db).IsBusy());
-    EXPECT_TRUE(DB::OpenAsSecondary(options, path_, dir_ / "secondary", &db).IsBusy());
-    EXPECT_FALSE(DB::Open(options, path_, &db).ok());
+    EXPECT_TRUE(DB::OpenForReadOnly(options, path_, port::Into(&db)).IsBusy());
+    EXPECT_TRUE(DB::OpenAsSecondary(options, path_, dir_ / "secondary", port::Into(&db)).IsBusy());
+    EXPECT_FALSE(DB::Open(options, path_, port::Into(&db)).ok());
     EXPECT_FALSE(rocksdb::DestroyDB(path_, options).ok());
     EXPECT_FALSE(rocksdb::RepairDB(path_, options).ok());
   }
@@ -284,9 +286,9 @@ TEST_P(KilledDurableTest, AFolderThatCannotBeWritten) {
     GTEST_SKIP() << "mounting takes root: " << strerror(errno);
   }
   DB* db = nullptr;
-  EXPECT_FALSE(DB::Open(DurableOptions(), path_, &db).ok());
-  EXPECT_FALSE(DB::Open(PlainOptions(), path_, &db).ok());
-  const Status s = DB::OpenForReadOnly(PlainOptions(), path_, &db);
+  EXPECT_FALSE(DB::Open(DurableOptions(), path_, port::Into(&db)).ok());
+  EXPECT_FALSE(DB::Open(PlainOptions(), path_, port::Into(&db)).ok());
+  const Status s = DB::OpenForReadOnly(PlainOptions(), path_, port::Into(&db));
   EXPECT_CONTAINS(s.ToString(), "cairn recover " + path_);
   EXPECT_EQ(Run("cairn", {"stats", path_}).exit_code, 0);
   EXPECT_EQ(Run("cairn", {"recover", path_}).exit_code, 1);

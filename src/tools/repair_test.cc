@@ -22,6 +22,7 @@
 #include "rocksdb/file_system.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/utilities/options_util.h"
+#include "src/port/open_into.h"
 #include "src/tools/repair.h"
 #include "src/tools/run_program.h"
 #include "test/support.h"
@@ -286,7 +287,7 @@ TEST_F(RepairTest, ALostManifestBesideAPoolThatHoldsWrites) {
 TEST_F(RepairTest, ABusyDatabase) {
   Make(Stock());
   DB* db = nullptr;
-  ASSERT_OK(DB::Open(Stock(), path_, &db));
+  ASSERT_OK(DB::Open(Stock(), path_, port::Into(&db)));
   const ProgramResult result = Repair({"--yes"});
   EXPECT_EQ(result.exit_code, 1);
   EXPECT_CONTAINS(result.err, "is open in another process");
@@ -412,7 +413,7 @@ TEST_F(RepairTest, EachColumnFamilyIsReadInItsOwnOrderAndFormat) {
     options.create_missing_column_families = true;
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
     DB* db = nullptr;
-    ASSERT_OK(DB::Open(options, path_, families, &handles, &db));
+    ASSERT_OK(DB::Open(options, path_, families, &handles, port::Into(&db)));
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       ASSERT_OK(db->Put(WriteOptions(), handle, "table", "value"));
       ASSERT_OK(db->Flush(rocksdb::FlushOptions(), handle));
@@ -424,7 +425,7 @@ TEST_F(RepairTest, EachColumnFamilyIsReadInItsOwnOrderAndFormat) {
     const ProgramResult result = Repair({"--yes"});
     EXPECT_EQ(result.exit_code, 0) << result.err;
     handles.clear();
-    ASSERT_OK(DB::Open(options, path_, families, &handles, &db));
+    ASSERT_OK(DB::Open(options, path_, families, &handles, port::Into(&db)));
     for (rocksdb::ColumnFamilyHandle* handle : handles) {
       for (const char* key : {"table", "wal"}) {
         std::string value;
@@ -465,7 +466,7 @@ TEST_F(RepairTest, ADamagedWal) {
   Make(options);
   {
     DB* db = nullptr;
-    ASSERT_OK(DB::Open(options, path_, &db));
+    ASSERT_OK(DB::Open(options, path_, port::Into(&db)));
     for (int i = 0; i < 100; ++i)
       ASSERT_OK(db->Put(WriteOptions(), "late" + std::to_string(i), std::string(1000, 'v')));
     ASSERT_OK(db->Put(WriteOptions(), "in the WAL", "value"));

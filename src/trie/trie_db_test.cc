@@ -23,6 +23,7 @@
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/ect/ect_table_index.h"
+#include "src/port/open_into.h"
 #include "src/testutil/test_gate.h"
 #include "src/trie/write_throttle.h"
 
@@ -304,7 +305,7 @@ TEST_F(TrieDbTest, PlainOpenWithStoredOptionsCompactsFromTheFirstFlush) {
   ASSERT_TRUE(s.ok()) << s.ToString();
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
   rocksdb::DB* db = nullptr;
-  s = rocksdb::DB::Open(db_options, path_, families, &handles, &db);
+  s = rocksdb::DB::Open(db_options, path_, families, &handles, port::Into(&db));
   ASSERT_TRUE(s.ok()) << s.ToString();
   db_.reset(db);
   Load(20000, 1);
@@ -471,7 +472,7 @@ TEST_F(TrieDbTest, TakesTheOptionsOfAStockDatabase) {
   rocksdb::Options stock;
   stock.create_if_missing = true;
   rocksdb::DB* db = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open(stock, path_, &db).ok());
+  ASSERT_TRUE(rocksdb::DB::Open(stock, path_, port::Into(&db)).ok());
   db_.reset(db);
   options_.ttl = db_->GetOptions().ttl;
   options_.periodic_compaction_seconds = db_->GetOptions().periodic_compaction_seconds;

@@ -18,6 +18,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/table_properties.h"
+#include "src/port/open_into.h"
 #include "src/tuner/key_sample.h"
 #include "src/tuner/tuner.h"
 
@@ -58,7 +59,7 @@ class TunerTest : public ::testing::Test {
   }
   void OpenWithListeners() {
     rocksdb::DB* db = nullptr;
-    const rocksdb::Status s = rocksdb::DB::Open(options_, path_, &db);
+    const rocksdb::Status s = rocksdb::DB::Open(options_, path_, port::Into(&db));
     ASSERT_TRUE(s.ok()) << s.ToString();
     db_.reset(db);
   }
@@ -352,7 +353,7 @@ TEST_F(TunerTest, TwoDatabasesShareAnOptionsObject) {
   const std::string second_path = path_ + "_second";
   ASSERT_TRUE(rocksdb::DestroyDB(second_path, options_).ok());
   rocksdb::DB* second = nullptr;
-  ASSERT_TRUE(rocksdb::DB::Open(options_, second_path, &second).ok());
+  ASSERT_TRUE(rocksdb::DB::Open(options_, second_path, port::Into(&second)).ok());
   std::unique_ptr<rocksdb::DB> owner(second);
   // The first gets ten times the writes of the second, and overwrites half of them within a memtable.
   rocksdb::WriteOptions write;
@@ -402,7 +403,7 @@ TEST_F(TunerTest, ADatabaseThatIsReadOnlyHasNone) {
   WriteUntil(1);
   db_.reset();
   rocksdb::DB* db = nullptr;
-  ASSERT_TRUE(rocksdb::DB::OpenForReadOnly(options_, path_, &db).ok());
+  ASSERT_TRUE(rocksdb::DB::OpenForReadOnly(options_, path_, port::Into(&db)).ok());
   db_.reset(db);
   TunerReport report;
   EXPECT_FALSE(GetTunerReport(db_.get(), &report));
@@ -411,7 +412,7 @@ TEST_F(TunerTest, ADatabaseThatIsReadOnlyHasNone) {
   db_.reset();
   // Nor has one that is a secondary beside the database.
   Open();
-  ASSERT_TRUE(rocksdb::DB::OpenAsSecondary(options_, path_, path_ + "_secondary", &db).ok());
+  ASSERT_TRUE(rocksdb::DB::OpenAsSecondary(options_, path_, path_ + "_secondary", port::Into(&db)).ok());
   std::unique_ptr<rocksdb::DB> secondary(db);
   EXPECT_FALSE(GetTunerReport(secondary.get(), &report));
   WriteUntil(1);

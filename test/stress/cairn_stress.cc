@@ -33,6 +33,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/write_batch.h"
+#include "src/port/open_into.h"
 #include "test/faults/databases.h"
 #include "test/stress/expected.h"
 #include "test/support.h"
@@ -94,7 +95,7 @@ Status OpenBy(Way way, const std::string& engine, const std::string& path, Datab
       db = database->transactions;
       break;
     case Way::kPlain:
-      s = DB::Open(options, path, families, &database->handles, &db);
+      s = DB::Open(options, path, families, &database->handles, port::Into(&db));
       break;
     default:
       s = cairn::Open(options, path, families, &database->handles, &db);
