@@ -37,6 +37,11 @@ struct DatabaseCacheOptions {
   // Bytes of memory, all of it. 0: there is no cache.
   uint64_t capacity = uint64_t{64} << 20;
 
+  // Whether its memory is charged to the block cache of the default column family (as RocksDB's CacheEntryRole::kMisc),
+  // which then holds that much less: one budget for both. The part that a full block cache with a strict limit refuses
+  // is used without a charge.
+  bool charge_to_block_cache = false;
+
   // A second zone of compressed items, for databases on slow disks (ResultCacheOptions::compression): none, lz4, zstd.
   ResultCacheOptions::Compression compression = ResultCacheOptions::Compression::kNone;
 

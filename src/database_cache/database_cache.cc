@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "cache/cache_reservation_manager.h"
 #include "rocksdb/compaction_filter.h"
 #include "rocksdb/comparator.h"
 
@@ -45,13 +46,22 @@ bool Names(const std::string& list, const std::string& name) {
 
 // ---- made and read ----
 
-Status DatabaseCache::Create(const DatabaseCacheOptions& options, std::unique_ptr<DatabaseCache>* cache) {
+Status DatabaseCache::Create(const DatabaseCacheOptions& options, std::shared_ptr<rocksdb::Cache> block_cache,
+                             std::unique_ptr<DatabaseCache>* cache) {
   cache->reset();
   ResultCacheOptions own;
   own.capacity = options.capacity;
   own.max_capacity = std::max<uint64_t>(options.capacity, 1);
   own.compression = options.compression;
   own.admit_one_fill_in = options.admit_one_fill_in;
+  if (block_cache != nullptr) {
+    using Reservation = rocksdb::CacheReservationManagerImpl<rocksdb::CacheEntryRole::kMisc>;
+    const auto charge = std::make_shared<rocksdb::ConcurrentCacheReservationManager>(
+        std::make_shared<Reservation>(std::move(block_cache)));
+    own.memory_changed = [charge](int64_t bytes) {
+      charge->UpdateCacheReservation(static_cast<size_t>(bytes < 0 ? -bytes : bytes), bytes > 0).PermitUncheckedError();
+    };
+  }
   std::unique_ptr<ResultCache> result;
   const IndexStatus made = ResultCache::Create(own, &result);
   if (!made.ok()) return Status::InvalidArgument("cairn.ResultCache", made.message());

@@ -27,6 +27,7 @@
 
 #include "cairn/cache.h"
 #include "cairn/result_cache.h"
+#include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/status.h"
@@ -40,8 +41,9 @@ namespace cairn {
 
 class DatabaseCache {
  public:
-  // Before the database is opened.
-  static rocksdb::Status Create(const DatabaseCacheOptions& options, std::unique_ptr<DatabaseCache>* cache);
+  // Before the database is opened. `block_cache`: what its memory is charged to, or null.
+  static rocksdb::Status Create(const DatabaseCacheOptions& options, std::shared_ptr<rocksdb::Cache> block_cache,
+                                std::unique_ptr<DatabaseCache>* cache);
   ~DatabaseCache();
   DatabaseCache(const DatabaseCache&) = delete;
   DatabaseCache& operator=(const DatabaseCache&) = delete;

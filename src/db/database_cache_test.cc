@@ -695,6 +695,42 @@ TEST_F(DatabaseCacheTest, FromTheEnvironment) {
   unsetenv("CAIRN_OPTIONS");
 }
 
+TEST_F(DatabaseCacheTest, ItsMemoryMayBeChargedToTheBlockCache) {
+  for (const char* name : {"leveled", "trie_htable", "trie_sub_copy", "ordered_cache"}) {
+    SCOPED_TRACE(name);
+    Options options = OptionsOf(*FindEngine(name));
+    auto* const table = options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    ASSERT_NE(table, nullptr);
+    table->block_cache = rocksdb::NewLRUCache(16 << 20);
+    DatabaseCacheOptions cache;
+    cache.capacity = 4 << 20;
+    cache.charge_to_block_cache = true;
+    UseResultCache(cache, &options);
+    Open(options);
+    const size_t before = table->block_cache->GetUsage();
+    for (int i = 0; i < 3000; ++i) ASSERT_OK(db_->Put(WriteOptions(), std::to_string(i), std::string(1000, 'v')));
+    for (int i = 0; i < 3000; ++i) Get(std::to_string(i), family_);
+    EXPECT_GT(Stats().cache.memory, 2u << 20);
+    EXPECT_GE(table->block_cache->GetUsage(), before + Stats().cache.memory);
+    const std::shared_ptr<rocksdb::Cache> kept = table->block_cache;
+    Close();
+    ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options));
+    kept->EraseUnRefEntries();
+    EXPECT_EQ(kept->GetUsage(), 0u) << "what was charged is given back";
+  }
+  Options options = CachedOptions();
+  rocksdb::BlockBasedTableOptions blocks;
+  blocks.no_block_cache = true;
+  options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(blocks));
+  DatabaseCacheOptions cache;
+  cache.charge_to_block_cache = true;
+  UseResultCache(cache, &options);
+  DB* db = nullptr;
+  const Status s = DB::Open(options, dir_ / "db", &db);
+  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_NE(s.ToString().find("charge_to_block_cache"), std::string::npos) << s.ToString();
+}
+
 // One thread, all operations, several column families and engines.
 class DatabaseCacheModelTest : public DatabaseCacheTest, public ::testing::WithParamInterface<Engine> {};
 

@@ -6,6 +6,7 @@
 
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "rocksdb/table.h"
 #include "src/database_cache/result_cache_listener.h"
 #include "src/db/cairn_db.h"
 #include "src/db/stored_seed.h"
@@ -67,8 +68,19 @@ Status ResolveFamilies(const DBOptions& options, const std::string& path, const 
   return s.ok() && *environment != nullptr ? (*environment)->Apply(families) : s;
 }
 
+// That of the default column family; null: it has none.
+std::shared_ptr<rocksdb::Cache> BlockCacheOf(const std::vector<ColumnFamilyDescriptor>& families) {
+  for (const ColumnFamilyDescriptor& family : families) {
+    if (family.name != rocksdb::kDefaultColumnFamilyName) continue;
+    const auto* const table = family.options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    return table == nullptr || table->no_block_cache ? nullptr : table->block_cache;
+  }
+  return nullptr;
+}
+
 // The result cache that the options ask for, or else the environment.
-Status MakeCache(const DBOptions& options, DatabaseServices* services) {
+Status MakeCache(const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& families,
+                 DatabaseServices* services) {
   DatabaseCacheOptions cache;
   cache.capacity = 0;
   if (const ResultCacheListener* const given = ResultCacheListener::In(options)) {
@@ -78,8 +90,14 @@ Status MakeCache(const DBOptions& options, DatabaseServices* services) {
   }
   Status s = ValidateDatabaseCacheOptions(cache);
   if (!s.ok() || cache.capacity == 0) return s;
+  const auto block_cache = cache.charge_to_block_cache ? BlockCacheOf(families) : nullptr;
+  if (cache.charge_to_block_cache && block_cache == nullptr) {
+    return Status::InvalidArgument(
+        "cairn.ResultCache: charge_to_block_cache, and the default column family has no block cache",
+        "give its table factory one, or leave the option out");
+  }
   std::unique_ptr<DatabaseCache> made;
-  s = DatabaseCache::Create(cache, &made);
+  s = DatabaseCache::Create(cache, block_cache, &made);
   if (s.ok()) services->SetCache(std::move(made));
   return s;
 }
@@ -146,7 +164,7 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   services->KeepOrder(order);
   const DBOptions with_services = WithServices(options, families, services);
   for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
-  if (s.ok()) s = MakeCache(options, services.get());
+  if (s.ok()) s = MakeCache(options, families, services.get());
   if (s.ok() && IsDurable(families)) {
     std::unique_ptr<DurableWrites> durable;
     s = DurableWrites::Start(options, path, families, &durable);
