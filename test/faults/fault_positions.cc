@@ -1,8 +1,12 @@
 // Runs a script of operations once for every system call of a kind with that call failing, and once for every system
 // call with power lost after it, and judges what is left (script.h). docs/fault_positions.md
 //
-//   fault_positions [--engine E,...] [--kind K,...] [--from N] [--to N] [--stride N] [--seconds S] [--seed X]
-//                   [--operations N] [--span N] [--json FILE] [--keep] [--forget-syncs]
+//   fault_positions [--engine E,...] [--kind K,...] [--from N] [--to N] [--stride N] [--seconds S] [--rounds N] [--seed X]
+//                   [--operations N] [--span N] [--json FILE] [--journal FILE] [--keep] [--forget-syncs]
+//
+// --seconds and --rounds take a sample: in each round one position of each site (system_calls.h), so that one round has been
+// at every call of every function, from every operation of the script, on every kind of file. With --journal, what a run
+// before has done is not done again, and counts.
 //
 // A failure prints the line that runs its position again.
 
@@ -17,8 +21,10 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <new>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "test/faults/disk_image.h"
@@ -51,14 +57,15 @@ struct Arguments {
   uint64_t from = 0;
   uint64_t to = UINT64_MAX;
   uint64_t stride = 1;
-  double seconds = 0;  // for all; 0: as long as it takes
+  double seconds = 0;   // for all; 0: as long as it takes
+  uint64_t rounds = 0;  // 0: as many as there are positions
   uint64_t seed = 1;
   int operations = 120;
   uint64_t span = 1;  // calls in a row that fail
   std::string json;
+  std::string journal;
   bool keep = false;
   bool forget_syncs = false;
-  bool quiet = false;
 };
 
 struct Result {
@@ -69,11 +76,30 @@ struct Result {
   uint64_t not_reached = 0;
   uint64_t refused = 0;
   uint64_t failures = 0;
+  uint64_t sites = 0;      // of its positions
+  uint64_t sites_hit = 0;  // of those
+};
+
+// What was run of one kind on one engine, in this run and in those before.
+struct Done {
+  std::set<uint64_t> positions;
+  std::map<uint64_t, uint64_t> sites;  // how often each
+  uint64_t not_reached = 0;
+  uint64_t failures = 0;
+  uint64_t refused = 0;
+};
+
+// How one position ended. Its site is where the fault struck, which background threads have a say in.
+struct Ended {
+  uint64_t site = 0;
+  bool reached = true;
+  std::string wrong;  // empty: all is well
 };
 
 // Shared with the processes that run and judge.
 struct Shared {
   Outcomes outcomes;
+  Sites sites;
   Outcomes judged;  // those that a judge is told
   int verdict = -1;
   char text[1024] = {};
@@ -134,6 +160,7 @@ class Driver {
         return 2;
       }
       if (!MakeTemplate() || !CountCalls()) return 1;
+      ReadJournal();
       for (const std::string& kind : arguments_.kinds) {
         // Each gets its part of what time is left.
         const double left = arguments_.seconds - Elapsed();
@@ -192,7 +219,10 @@ class Driver {
 
   // Without a fault: how many calls there are, and that the script passes.
   bool CountCalls() {
-    const Ending ending = RunScript(WatchOptions(), "");
+    new (&shared_->sites) Sites();
+    WatchOptions counting;
+    counting.sites = &shared_->sites;
+    const Ending ending = RunScript(counting, "");
     totals_ = shared_->outcomes.counters;
     if (!ending.Good() || shared_->outcomes.message[0] != '\0') {
       fprintf(stderr, "%s without any fault: %s %s\n", engine_.c_str(), ending.Text().c_str(),
@@ -243,68 +273,170 @@ class Driver {
     return false;
   }
 
-  // The positions to run: all of them, or as many as there is time for, begun somewhere and far apart.
+  // The positions to run, whose sites are given: all of them, or a sample. run_one(n) gives what became of it.
   template <class RunOne>
-  void ForPositions(uint64_t positions, Result* result, const RunOne& run_one) {
-    result->positions = positions;
-    const uint64_t end = std::min(arguments_.to, positions);
-    if (part_ends_ == 0) {
+  void ForPositions(const std::vector<uint64_t>& sites, Result* result, const RunOne& run_one) {
+    Done* const done = &done_[result->engine + " " + result->kind];
+    const auto run = [&](uint64_t n) {
+      const Ended ended = run_one(n);
+      Note(*result, n, ended, done);
+      Progress(*result, done->positions.size(), sites.size());
+    };
+    const uint64_t end = std::min<uint64_t>(arguments_.to, sites.size());
+    if (arguments_.seconds > 0 || arguments_.rounds > 0) {
+      Sample(sites, end, *done, run);
+    } else {
       for (uint64_t n = arguments_.from; n < end; n += arguments_.stride) {
-        run_one(n);
-        ++result->run;
-        Progress(*result, n, end);
+        if (done->positions.count(n) == 0) run(n);
       }
-      return;
     }
-    std::mt19937_64 random(arguments_.seed ^ positions);
+    result->positions = sites.size();
+    result->run = done->positions.size();
+    result->not_reached = done->not_reached;
+    result->failures = done->failures;
+    result->refused = done->refused;
+    const std::set<uint64_t> all(sites.begin(), sites.end());
+    result->sites = all.size();
+    for (const uint64_t site : all) result->sites_hit += done->sites.count(site);
+  }
+
+  // In each round one position of each site, in random order.
+  template <class Run>
+  void Sample(const std::vector<uint64_t>& sites, uint64_t end, const Done& done, const Run& run) {
+    std::mt19937_64 random(arguments_.seed ^ sites.size());
+    std::map<uint64_t, std::vector<uint64_t>> by_site;
+    for (uint64_t n = arguments_.from; n < end; ++n) {
+      if (done.positions.count(n) == 0) by_site[sites[n]].push_back(n);
+    }
     std::vector<uint64_t> order;
-    for (uint64_t n = arguments_.from; n < end; ++n) order.push_back(n);
+    for (auto& [site, positions] : by_site) {
+      std::shuffle(positions.begin(), positions.end(), random);
+      order.push_back(site);
+    }
     std::shuffle(order.begin(), order.end(), random);
-    for (const uint64_t n : order) {
-      run_one(n);
-      ++result->run;
-      if (Elapsed() > part_ends_) break;
+    for (uint64_t round = 1; !by_site.empty() && (arguments_.rounds == 0 || round <= arguments_.rounds); ++round) {
+      // A thread may have come first, so that another site was struck; once more, then.
+      for (int attempt = 0; attempt < 2; ++attempt) {
+        std::vector<uint64_t> batch;
+        for (const uint64_t site : order) {
+          const auto left = by_site.find(site);
+          const auto struck = done.sites.find(site);
+          if (left == by_site.end() || (struck != done.sites.end() && struck->second >= round)) continue;
+          batch.push_back(left->second.back());
+          left->second.pop_back();
+          if (left->second.empty()) by_site.erase(left);
+        }
+        if (part_ends_ == 0) std::sort(batch.begin(), batch.end());  // a record is played forwards
+        for (const uint64_t n : batch) {
+          run(n);
+          if (part_ends_ > 0 && Elapsed() > part_ends_) return;
+        }
+      }
     }
   }
 
+  void Note(const Result& result, uint64_t n, const Ended& ended, Done* done) {
+    const bool refused = ended.wrong.find("does not open:") != std::string::npos;
+    done->positions.insert(n);
+    ++done->sites[ended.site];
+    done->not_reached += ended.reached ? 0 : 1;
+    done->failures += ended.wrong.empty() ? 0 : 1;
+    done->refused += refused ? 1 : 0;
+    if (!ended.wrong.empty()) Failed(result, n, ended.wrong);
+    if (arguments_.journal.empty()) return;
+    FILE* const file = fopen(arguments_.journal.c_str(), "a");
+    if (file == nullptr) return;
+    fprintf(file, "%s %s %llu %016llx %d %d %d\n", JournalHead().c_str(), result.kind.c_str(),
+            static_cast<unsigned long long>(n), static_cast<unsigned long long>(ended.site), ended.reached ? 1 : 0,
+            ended.wrong.empty() ? 0 : 1, refused ? 1 : 0);
+    fclose(file);
+  }
+
+  // Positions are those of one script.
+  std::string JournalHead() const {
+    return engine_ + " " + std::to_string(arguments_.seed) + " " + std::to_string(arguments_.operations) + " " +
+           std::to_string(arguments_.span);
+  }
+
+  void ReadJournal() {
+    FILE* const file = arguments_.journal.empty() ? nullptr : fopen(arguments_.journal.c_str(), "r");
+    if (file == nullptr) return;
+    char line[400];
+    const std::string head = JournalHead() + " ";
+    while (fgets(line, sizeof(line), file) != nullptr) {
+      if (std::strncmp(line, head.c_str(), head.size()) != 0) continue;
+      char kind[64];
+      unsigned long long n = 0;
+      unsigned long long site = 0;
+      int reached = 0;
+      int failed = 0;
+      int refused = 0;
+      if (std::sscanf(line + head.size(), "%63s %llu %llx %d %d %d", kind, &n, &site, &reached, &failed, &refused) != 6)
+        continue;
+      Done* const done = &done_[engine_ + " " + kind];
+      if (!done->positions.insert(n).second) continue;
+      ++done->sites[site];
+      done->not_reached += reached == 0 ? 1 : 0;
+      done->failures += static_cast<uint64_t>(failed);
+      done->refused += static_cast<uint64_t>(refused);
+    }
+    fclose(file);
+  }
+
   void RunFault(Fault fault, Result* result) {
-    ForPositions(totals_.calls[static_cast<int>(fault)], result, [&](uint64_t n) {
+    const uint64_t* const of = shared_->sites.of[static_cast<int>(fault)];
+    const uint64_t calls = std::min(kMaxSites, totals_.calls[static_cast<int>(fault)]);
+    ForPositions(std::vector<uint64_t>(of, of + calls), result, [&](uint64_t n) {
       WatchOptions watch;
       watch.fault = fault;
       watch.from = n;
       watch.to = n + arguments_.span;
       const Ending ending = RunScript(watch, "");
       const Outcomes outcomes = shared_->outcomes;
-      const std::string call = outcomes.counters.first_hit;
-      if (outcomes.counters.hits == 0) ++result->not_reached;
+      Ended ended;
+      ended.site = outcomes.counters.hit_site;
+      ended.reached = outcomes.counters.hits > 0;
       std::string wrong;
       if (!ending.Good()) wrong = "it " + ending.Text() + " in operation " + std::to_string(outcomes.current);
       if (wrong.empty() && outcomes.wrong) wrong = outcomes.message;
       if (wrong.empty()) wrong = Judge(outcomes, Rule::kAcknowledged, false);
-      if (!wrong.empty()) Failed(result, n, call + " failed: " + wrong + "; the script saw: " + outcomes.message);
+      if (!wrong.empty()) {
+        ended.wrong =
+            std::string(outcomes.counters.first_hit) + " failed: " + wrong + "; the script saw: " + outcomes.message;
+      }
+      return ended;
     });
+  }
+
+  bool MakeRecord() {
+    if (recorded_ == engine_) return true;
+    WatchOptions watch;
+    watch.record = true;
+    const std::string record = base_ + "/record";
+    const Ending ending = RunScript(watch, record);
+    if (!ending.Good() || !LoadEvents(record, &events_)) {
+      fprintf(stderr, "%s: the record cannot be made: %s\n", engine_.c_str(), ending.Text().c_str());
+      return false;
+    }
+    recorded_ = engine_;
+    return true;
   }
 
   // The record is made once; every position is a part of it.
   void RunLoss(const Variant& variant, Result* result) {
-    WatchOptions watch;
-    watch.record = true;
-    const std::string record = base_ + "/record";
-    if (recorded_ != engine_) {
-      const Ending ending = RunScript(watch, record);
-      if (!ending.Good() || !LoadEvents(record, &events_)) {
-        Failed(result, 0, "the record cannot be made: " + ending.Text());
-        return;
-      }
-      recorded_ = engine_;
+    if (!MakeRecord()) {
+      ++result->failures;
+      return;
     }
-    uint64_t positions = 0;
-    for (const Event& event : events_) positions += event.is_call ? 1 : 0;
+    std::vector<uint64_t> sites;
+    for (const Event& event : events_) {
+      if (event.is_call) sites.push_back(event.site);
+    }
     DiskImage image;
     Outcomes outcomes;
     size_t played = 0;
     uint64_t calls = 0;
-    ForPositions(positions, result, [&](uint64_t n) {
+    ForPositions(sites, result, [&](uint64_t n) {
       if (n < calls || played == 0) {
         image = DiskImage();
         outcomes = Outcomes();
@@ -322,15 +454,18 @@ class Driver {
           Told(event, &outcomes);
         }
       }
+      Ended ended;
+      ended.site = sites[n];
       if (!image.Write(Folder(), variant.loss, arguments_.seed * 7919 + n)) {
-        Failed(result, n, "the image cannot be written");
-        return;
+        ended.wrong = "the image cannot be written";
+        return ended;
       }
       const std::string wrong = Judge(outcomes, variant.rule, variant.another_boot);
       if (!wrong.empty()) {
-        Failed(result, n, "after " + call + ", in operation " + std::to_string(outcomes.current) + ": " + wrong);
+        ended.wrong = "after " + call + ", in operation " + std::to_string(outcomes.current) + ": " + wrong;
         if (arguments_.keep) image.Write(base_ + "/kept", variant.loss, arguments_.seed * 7919 + n);
       }
+      return ended;
     });
   }
 
@@ -345,31 +480,29 @@ class Driver {
     if (what == "synced") outcomes->synced[mark.number] = true;
   }
 
-  void Failed(Result* result, uint64_t n, const std::string& what) {
-    ++result->failures;
-    if (what.find("does not open:") != std::string::npos) ++result->refused;
+  void Failed(const Result& result, uint64_t n, const std::string& what) const {
     printf(
         "FAILED %s %s %llu: %s\n  fault_positions --engine=%s --kind=%s --from=%llu --to=%llu --seed=%llu "
         "--operations=%d%s\n",
-        engine_.c_str(), result->kind.c_str(), static_cast<unsigned long long>(n), what.c_str(), engine_.c_str(),
-        result->kind.c_str(), static_cast<unsigned long long>(n), static_cast<unsigned long long>(n) + 1,
+        engine_.c_str(), result.kind.c_str(), static_cast<unsigned long long>(n), what.c_str(), engine_.c_str(),
+        result.kind.c_str(), static_cast<unsigned long long>(n), static_cast<unsigned long long>(n) + 1,
         static_cast<unsigned long long>(arguments_.seed), arguments_.operations,
         arguments_.span > 1 ? (" --span=" + std::to_string(arguments_.span)).c_str() : "");
     fflush(stdout);
   }
 
-  void Progress(const Result& result, uint64_t n, uint64_t end) {
-    if (arguments_.quiet || isatty(2) == 0) return;
-    fprintf(stderr, "\r%-16s %-16s %6llu of %6llu, %llu failed   ", result.engine.c_str(), result.kind.c_str(),
-            static_cast<unsigned long long>(n) + 1, static_cast<unsigned long long>(end),
-            static_cast<unsigned long long>(result.failures));
+  static void Progress(const Result& result, uint64_t run, uint64_t positions) {
+    if (isatty(2) == 0) return;
+    fprintf(stderr, "\r%-16s %-16s %6llu of %6llu   ", result.engine.c_str(), result.kind.c_str(),
+            static_cast<unsigned long long>(run), static_cast<unsigned long long>(positions));
   }
 
   void Line(const Result& result) {
     if (isatty(2) != 0) fprintf(stderr, "\r%70s\r", "");
-    printf("%-16s %-16s %6llu of %6llu positions, %llu failed, %.0f s\n", result.engine.c_str(), result.kind.c_str(),
-           static_cast<unsigned long long>(result.run), static_cast<unsigned long long>(result.positions),
-           static_cast<unsigned long long>(result.failures), Elapsed());
+    printf("%-16s %-16s %6llu of %6llu positions, %5llu of %5llu sites, %llu failed, %.0f s\n", result.engine.c_str(),
+           result.kind.c_str(), static_cast<unsigned long long>(result.run),
+           static_cast<unsigned long long>(result.positions), static_cast<unsigned long long>(result.sites_hit),
+           static_cast<unsigned long long>(result.sites), static_cast<unsigned long long>(result.failures), Elapsed());
     fflush(stdout);
   }
 
@@ -383,6 +516,7 @@ class Driver {
     for (const Result& result : results_) {
       text << separator << "  {\"engine\": \"" << result.engine << "\", \"kind\": \"" << result.kind
            << "\", \"positions\": " << result.positions << ", \"run\": " << result.run
+           << ", \"sites\": " << result.sites << ", \"sites_hit\": " << result.sites_hit
            << ", \"not_reached\": " << result.not_reached << ", \"failures\": " << result.failures
            << ", \"refused\": " << result.refused << "}";
       separator = ",\n";
@@ -405,6 +539,7 @@ class Driver {
   std::string recorded_;
   std::vector<Event> events_;
   std::vector<Result> results_;
+  std::map<std::string, Done> done_;
 };
 
 std::vector<std::string> Split(const std::string& text) {
@@ -444,6 +579,10 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
       arguments->span = number();
     } else if (name == "--json") {
       arguments->json = value;
+    } else if (name == "--journal") {
+      arguments->journal = value;
+    } else if (name == "--rounds") {
+      arguments->rounds = number();
     } else if (name == "--keep") {
       arguments->keep = true;
     } else if (name == "--forget-syncs") {

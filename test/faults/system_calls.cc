@@ -5,7 +5,9 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <execinfo.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -29,6 +31,11 @@ constexpr const char* kFaultNames[kFaults] = {"none", "eio",  "enospc", "short",
 constexpr int kMaxDescriptor = 1 << 16;
 constexpr uint64_t kLine = 64;
 constexpr uint64_t kPage = 4096;
+constexpr int kFrames = 64;
+constexpr int kInnermost = 28;  // that tell sites apart
+constexpr int kOwnFrames = 2;   // of the watcher
+constexpr const char* kEventNames[] = {"file", "folder", "link",        "rename", "remove",
+                                       "data", "sync",   "failed sync", "mark"};
 constexpr char kBootId[] = "/proc/sys/kernel/random/boot_id";
 
 // The system's own.
@@ -97,6 +104,9 @@ class Watcher {
     events_.clear();
     mappings_.clear();
     descriptors_.fill(-1);
+    void* frames[kFrames];
+    starter_ = pthread_self();
+    starter_frames_ = std::max(0, backtrace(frames, kFrames) - 2);  // without this and Watch
     watching_ = true;
     if (options_.record) Scan("");
   }
@@ -110,14 +120,17 @@ class Watcher {
   bool Hit(unsigned asks, const char* call, const std::string& path) {
     if (!watching_ || options_.counters == nullptr) return false;
     bool hit = false;
+    const uint64_t site = options_.sites == nullptr ? 0 : SiteOf(call, path);
     for (int i = 1; i < kFaults; ++i) {
       const auto fault = static_cast<Fault>(i);
       if ((HitBy(fault) & asks) == 0) continue;
       const uint64_t number = options_.counters->calls[i]++;
+      if (options_.sites != nullptr && number < kMaxSites) options_.sites->of[i][number] = site;
       if (fault == options_.fault && number >= options_.from && number < options_.to) hit = true;
     }
     if (hit && options_.counters->hits++ == 0) {
       std::snprintf(options_.counters->first_hit, sizeof(options_.counters->first_hit), "%s %s", call, path.c_str());
+      options_.counters->hit_site = SiteOf(call, path);
     }
     return hit;
   }
@@ -248,11 +261,59 @@ class Watcher {
  private:
   Watcher() { descriptors_.fill(-1); }
 
+  static void Mix(const void* bytes, size_t size, uint64_t* hash) {
+    for (size_t i = 0; i < size; ++i) *hash = (*hash ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
+  }
+
+  // 000123.sst is of the kind sst, MANIFEST-000005 of the kind MANIFEST, a folder of its own.
+  static std::string KindOfFile(const std::string& path) {
+    const size_t slash = path.rfind('/');
+    const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
+    std::string kind;
+    for (const char c : name) {
+      if (c < '0' || c > '9') kind.push_back(c);
+    }
+    const size_t folder = path.find('/');
+    return kind + (slash != folder ? "/deep" : "");
+  }
+
+  // Frames are told by where they lie in their library, which is loaded elsewhere in another run.
+  uint64_t SiteOf(const char* call, const std::string& path) {
+    uint64_t hash = 0xcbf29ce484222325;
+    const std::string kind = KindOfFile(path);
+    Mix(call, std::strlen(call), &hash);
+    Mix(kind.data(), kind.size(), &hash);
+    void* frames[kFrames];
+    int count = backtrace(frames, kFrames);
+    // What led to the script is no part of it.
+    if (count < kFrames && pthread_equal(starter_, pthread_self()) != 0) count -= starter_frames_;
+    for (int i = kOwnFrames; i < std::min(count, kInnermost); ++i) {
+      auto at = offsets_.find(frames[i]);
+      if (at == offsets_.end()) {
+        Dl_info library = {};
+        const bool known = dladdr(frames[i], &library) != 0;
+        const auto offset = static_cast<char*>(frames[i]) - static_cast<char*>(library.dli_fbase);
+        at = offsets_.emplace(frames[i], known ? static_cast<uint64_t>(offset) : 0).first;
+      }
+      Mix(&at->second, sizeof(at->second), &hash);
+    }
+    return hash;
+  }
+
   void Add(Event event) {
     if (!recording()) return;
+    event.site =
+        SiteOf(kEventNames[static_cast<int>(event.kind)], event.path.empty() ? PathOf(event.file) : event.path);
     if (event.kind != EventKind::kSync && event.kind != EventKind::kSyncFailed) SeeMappings();
     event.is_call = true;
     events_.push_back(std::move(event));
+  }
+
+  std::string PathOf(int file) const {
+    for (const auto& [path, number] : files_) {
+      if (number == file) return path;
+    }
+    return "";
   }
 
   void Move(const std::string& path, const std::string& other) {
@@ -359,6 +420,9 @@ class Watcher {
   std::array<int, kMaxDescriptor> descriptors_;  // the file's number; 0: it has none; -1: not watched
   std::map<int, std::string> paths_;
   std::map<std::string, int> files_;
+  std::map<void*, uint64_t> offsets_;  // of code in its library
+  pthread_t starter_ = {};
+  int starter_frames_ = 0;
   int next_file_ = 1;
   std::vector<Mapping> mappings_;
   std::vector<Event> events_;
@@ -428,6 +492,7 @@ bool SaveEvents(const std::vector<Event>& events, const std::string& path) {
     Put64(&bytes, static_cast<uint64_t>(event.file));
     Put64(&bytes, event.size);
     Put64(&bytes, event.number);
+    Put64(&bytes, event.site);
     PutText(&bytes, event.path);
     PutText(&bytes, event.other);
     Put64(&bytes, event.chunks.size());
@@ -461,6 +526,7 @@ bool LoadEvents(const std::string& path, std::vector<Event>* events) {
     event.file = static_cast<int>(reader.Number());
     event.size = reader.Number();
     event.number = reader.Number();
+    event.site = reader.Number();
     event.path = reader.Text();
     event.other = reader.Text();
     const uint64_t chunks = reader.Number();

@@ -63,6 +63,7 @@ struct Event {
   std::string other;
   std::vector<Chunk> chunks;
   uint64_t number = 0;  // a mark's
+  uint64_t site = 0;    // of a call: see Sites
 };
 
 // In memory that the process shares with the one that looks at what became of it.
@@ -70,6 +71,14 @@ struct Counters {
   uint64_t calls[kFaults] = {};  // that this fault could have hit
   uint64_t hits = 0;             // that were hit
   char first_hit[240] = {};      // which call on which file was the first
+  uint64_t hit_site = 0;         // and its site
+};
+
+// What calls have in common: the call, the kind of file, and the functions that led to it, the script's operation among
+// them. Two calls of one site differ by what the files hold. The same in every process of one program.
+constexpr uint64_t kMaxSites = 1 << 15;
+struct Sites {
+  uint64_t of[kFaults][kMaxSites] = {};  // by the number of the call among those that the fault can hit
 };
 
 struct WatchOptions {
@@ -81,6 +90,7 @@ struct WatchOptions {
   // Syncs do nothing to the record: to see whether those who look at it notice.
   bool forget_syncs = false;
   Counters* counters = nullptr;
+  Sites* sites = nullptr;  // null: nobody asks
 };
 
 void Watch(const WatchOptions& options);
