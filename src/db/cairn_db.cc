@@ -84,6 +84,10 @@ void DatabaseServices::OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::Flus
   if (durable_ != nullptr) durable_->NoteTable(info.file_number);
 }
 
+void DatabaseServices::OnBackgroundError(rocksdb::BackgroundErrorReason reason, Status* /*error*/) {
+  if (reason == rocksdb::BackgroundErrorReason::kMemTable && durable_ != nullptr) durable_->NoteFailedInsertion();
+}
+
 CairnDB::CairnDB(const DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn,
                  bool read_only)
     : DbImpl(options, path, seq_per_batch, batch_per_txn, read_only) {}

@@ -43,6 +43,8 @@ class DatabaseServices : public rocksdb::EventListener {
 
   const char* Name() const override { return kNoName; }
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  // Of a batch that was inserted in part: while its group holds RocksDB's queue of writers.
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
 
   void SetDurable(std::unique_ptr<DurableWrites> durable) { durable_ = std::move(durable); }
   DurableWrites* durable() const { return durable_.get(); }  // null: memtables are not durable

@@ -507,10 +507,15 @@ void DurablePool::Acknowledge(uint64_t sequence) {
   }
 }
 
-uint64_t DurablePool::AcknowledgeAll() {
-  if (!armed_.load(std::memory_order_acquire) || failed_.load(std::memory_order_acquire)) return 0;
-  const uint64_t sequence = latest_();
+void DurablePool::AcknowledgeUpTo(uint64_t sequence) {
   // Seen by whoever was in that group: a failure comes before the entry's insertion, the sequence after it.
+  if (!armed_.load(std::memory_order_acquire) || failed_.load(std::memory_order_acquire)) return;
+  Acknowledge(sequence);
+}
+
+uint64_t DurablePool::AcknowledgeAll() {
+  if (!armed_.load(std::memory_order_acquire) || held_.load(std::memory_order_acquire)) return 0;
+  const uint64_t sequence = latest_();
   if (failed_.load(std::memory_order_acquire)) return 0;
   Acknowledge(sequence);
   return sequence;

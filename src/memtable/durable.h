@@ -133,9 +133,15 @@ class DurablePool {
   // A live segment becomes free, unless the pool is frozen (7); whether it did.
   bool Free(char* segment);
 
-  // Everything up to the sequence returned is published, and may be acknowledged when this returns (3). To be called
-  // when a write has returned, and by a memtable that becomes read-only (5).
+  // Everything up to `sequence` is published, and may be acknowledged when this returns (3). To be called when a write
+  // has returned OK, with the last sequence of its batch.
+  void AcknowledgeUpTo(uint64_t sequence);
+  // The same for all that RocksDB has published, unless Hold was called. Returns up to where; for a memtable that
+  // becomes read-only (5).
   uint64_t AcknowledgeAll();
+  // A batch could not be inserted to its end, yet RocksDB publishes its sequences, and stops: what it has published
+  // since the last write that returned OK is never acknowledged (4).
+  void Hold() { held_.store(true, std::memory_order_release); }
   // The MANIFEST holds the table of this file number: tells an older state of the database, restored since.
   void NoteTable(uint64_t file_number) {
     StoreWord(kNewestTableOffset, file_number);
@@ -228,6 +234,7 @@ class DurablePool {
   std::atomic<uint64_t> acknowledged_{0};
   std::atomic<bool> armed_{false};
   std::atomic<bool> frozen_{false};
+  std::atomic<bool> held_{false};
 };
 
 // The pool's tail word: a counter of entries, a state that is the pool's own business, and the offset in the segment

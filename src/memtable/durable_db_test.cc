@@ -429,6 +429,32 @@ TEST_F(DurableDbTest, DroppedColumnFamily) {
   EXPECT_EQ(report.counts.dropped_family, 61u) << report.ToString();
 }
 
+// RocksDB inserts a batch record by record, and stops at one whose column family is gone.
+TEST_F(DurableDbTest, ABatchThatFailsHalfwayDoesNotComeBackInPart) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  ASSERT_OK(opened.db->Put(synced, "before", "acknowledged"));
+  ASSERT_OK(opened.db->DropColumnFamily(opened.handles[1]));
+  rocksdb::WriteBatch batch;
+  ASSERT_OK(batch.Put(opened.handles[0], "half", "of a batch"));
+  ASSERT_OK(batch.Put(opened.handles[1], "other half", "of a batch"));
+  const Status s = opened.db->Write(synced, &batch);
+  ASSERT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  // The memtable becomes read-only, if RocksDB lets it.
+  opened.db->Flush(rocksdb::FlushOptions(), opened.handles[0]).PermitUncheckedError();
+
+  const std::string copy = Crash();
+  const Contents expected = {{"before", "acknowledged"}};
+  Opened again;
+  ASSERT_OK(again.Open(DurableOptions(), copy));
+  EXPECT_EQ(again.Read(0), expected);
+  opened.Close();
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  EXPECT_EQ(opened.Read(0), expected);
+}
+
 TEST_F(DurableDbTest, PoolOfAnotherDatabase) {
   Opened opened;
   ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));

@@ -4,6 +4,7 @@
 #include <thread>
 #include <utility>
 
+#include "db/write_batch_internal.h"
 #include "file/filename.h"
 #include "rocksdb/env.h"
 #include "rocksdb/transaction_log.h"
@@ -293,9 +294,12 @@ Status DurableWrites::MakeRoom(rocksdb::DBImpl* db, size_t bytes) {
   return s;
 }
 
-// A write has returned: its group is complete, and so are all before it.
-Status DurableWrites::Acknowledge(rocksdb::DBImpl* db, bool sync) {
-  pool_->AcknowledgeAll();
+// A write has returned: its group is complete, and so are all before it. RocksDB may have published a later one that
+// failed halfway, so it is the batch that says how far.
+Status DurableWrites::Acknowledge(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batch, bool sync) {
+  using rocksdb::WriteBatchInternal;
+  const uint32_t count = batch == nullptr ? 0 : WriteBatchInternal::Count(batch);
+  if (count > 0) pool_->AcknowledgeUpTo(WriteBatchInternal::Sequence(batch) + count - 1);
   const Status s = pool_->status();
   return s.ok() && sync ? Sync(db) : Checked(db, s);
 }

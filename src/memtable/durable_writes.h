@@ -61,7 +61,7 @@ class DurableWrites {
     options.disableWAL = true;
     options.sync = false;
     s = write(options);
-    return s.ok() ? Acknowledge(db, sync) : s;
+    return s.ok() ? Acknowledge(db, batch, sync) : s;
   }
 
   // Everything acknowledged is on the medium when it returns OK. An I/O error puts the database into its
@@ -79,6 +79,9 @@ class DurableWrites {
 
   void NoteTable(uint64_t file_number) { pool_->NoteTable(file_number); }
 
+  // RocksDB could not insert a batch to its end, and has stopped; nothing else has been written since.
+  void NoteFailedInsertion() { pool_->Hold(); }
+
   // What the database has not flushed when it is closed stays in the pool file.
   void BeginClose() { pool_->Freeze(); }
   // The database goes on: Close was refused.
@@ -95,7 +98,7 @@ class DurableWrites {
 
   rocksdb::Status Admit(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batch, bool has_indexed_batch);
   rocksdb::Status MakeRoom(rocksdb::DBImpl* db, size_t bytes);
-  rocksdb::Status Acknowledge(rocksdb::DBImpl* db, bool sync);
+  rocksdb::Status Acknowledge(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batch, bool sync);
   static rocksdb::Status Checked(rocksdb::DBImpl* db, const rocksdb::Status& s);
   void Use(const std::shared_ptr<rocksdb::MemTableRepFactory>& factory);
 
