@@ -167,9 +167,9 @@ class Driver {
         part_ends_ = arguments_.seconds > 0 ? Elapsed() + left / static_cast<double>(parts) : 0;
         --parts;
         if (!RunKind(kind)) return 2;
+        Report();
       }
     }
-    Report();
     uint64_t failures = 0;
     for (const Result& result : results_) failures += result.failures;
     return failures == 0 ? 0 : 1;

@@ -1,8 +1,12 @@
 // Threads write, read, flush, compact, back up and ingest, the process is killed (SIGKILL), and the database is compared
 // with what was acknowledged; again and again, on engines that RocksDB's own db_stress does not know. docs/stress.md
 //
-//   cairn_stress [--engine E,...] [--cycles N] [--seconds S] [--seed X] [--lose]
+//   cairn_stress [--engine E,...] [--convert E,...] [--cycles N] [--seconds S] [--seed X] [--json FILE] [--lose]
 //   cairn_stress --metamorphic [--operations N] [--seed X]      the same operations on every engine, the same answers
+//
+// E+E+E is a database that is opened as one of these engines, and after the kill as another. With --convert, databases
+// are converted between runs (`cairn convert`, itself killed now and then), and go on as what they have become.
+// --json appends a line for each engine.
 //
 // A failure prints the line that replays it: the same operations of each thread, not the same moments.
 
@@ -34,6 +38,7 @@
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/write_batch.h"
 #include "src/port/open_into.h"
+#include "src/tools/converter.h"
 #include "test/faults/databases.h"
 #include "test/stress/expected.h"
 #include "test/support.h"
@@ -45,8 +50,6 @@ namespace stress {
 namespace {
 
 namespace fs = std::filesystem;
-using faults::IsDurable;
-using faults::IsTrieEngine;
 using faults::kFamilyNames;
 using faults::OpenedDatabase;
 using rocksdb::ColumnFamilyHandle;
@@ -58,6 +61,13 @@ using test::Random;
 constexpr char kHotKey[] = "hot";
 constexpr int kOrderedFamily = 2;
 
+// What a database has become by conversion, "@trie": its options are those that are stored with it.
+bool IsConverted(const std::string& engine) { return engine[0] == '@'; }
+bool IsTrie(const std::string& engine) {
+  return IsConverted(engine) ? engine.compare(0, 5, "@trie") == 0 : faults::IsTrieEngine(engine);
+}
+bool HasNoWal(const std::string& engine) { return !IsConverted(engine) && faults::IsDurable(engine); }
+
 // The four ways to open that give everything of an engine.
 enum class Way { kCairn, kPlain, kOptimistic, kStoredOptions };
 constexpr int kWays = 4;
@@ -68,7 +78,7 @@ struct Database : OpenedDatabase {
 };
 
 Status OpenBy(Way way, const std::string& engine, const std::string& path, Database* database) {
-  if (way == Way::kStoredOptions && fs::exists(path + "/CURRENT")) {
+  if ((way == Way::kStoredOptions && fs::exists(path + "/CURRENT")) || IsConverted(engine)) {
     DB* db = nullptr;
     const Status s = OpenWithStoredOptions(path, &database->names, &database->handles, &db);
     database->db.reset(db);
@@ -81,7 +91,7 @@ Status OpenBy(Way way, const std::string& engine, const std::string& path, Datab
   options.max_manifest_file_size = 1 << 20;
   options.write_buffer_size = leveled.write_buffer_size = 256 << 10;
   options.max_open_files = 300;
-  if (!IsTrieEngine(engine) && options.compaction_style == rocksdb::kCompactionStyleLevel) s = UseTuner(&options);
+  if (!IsTrie(engine) && options.compaction_style == rocksdb::kCompactionStyleLevel) s = UseTuner(&options);
   if (!s.ok()) return s;
   std::vector<rocksdb::ColumnFamilyDescriptor> families;
   for (int family = 0; family < kFamilies; ++family) {
@@ -200,7 +210,7 @@ class Worker {
       const uint64_t kind = random.Uniform(40);
       if (kind == 0) {
         Ingest(thread, &random);
-      } else if (kind == 1 && !IsDurable(engine_) && database_.transactions == nullptr) {
+      } else if (kind == 1 && !HasNoWal(engine_) && database_.transactions == nullptr) {
         DeleteRange(thread, &random);
       } else if (kind < 8) {
         MergeHot();
@@ -480,7 +490,7 @@ class Worker {
       std::this_thread::sleep_for(std::chrono::milliseconds(random.Uniform(60)));
       const int family = static_cast<int>(random.Uniform(kFamilies));
       ColumnFamilyHandle* const handle = Family(family);
-      const bool trie = IsTrieEngine(engine_) && family != kOrderedFamily;
+      const bool trie = IsTrie(engine_) && family != kOrderedFamily;
       Status s;
       std::string what = "Flush";
       switch (random.Uniform(12)) {
@@ -502,7 +512,7 @@ class Worker {
           break;
         case 4:
           what = "FlushWAL";
-          if (!IsDurable(engine_)) s = db()->FlushWAL(true);
+          if (!HasNoWal(engine_)) s = db()->FlushWAL(true);
           break;
         default:
           s = db()->Flush(rocksdb::FlushOptions(), handle);
@@ -630,11 +640,38 @@ std::string Judge(const std::string& engine, const std::string& folder, Way way,
   return s.ok() ? "" : s.ToString();
 }
 
+// ---- Conversions
+
+// The column family in which keys keep their order stays as it is.
+Status Convert(const std::string& from, const std::string& to, const std::string& engine) {
+  ConvertOptions options;
+  options.source = from;
+  options.destination = to;
+  options.engine = engine;
+  if (engine.compare(0, 4, "trie") == 0)
+    options.engine_options = {"fan_out=2;slots=3;trigger=2;root_trigger=2;depth=5"};
+  for (int family = 0; family < kFamilies; ++family) {
+    if (family != kOrderedFamily) options.column_families.emplace_back(kFamilyNames[family]);
+  }
+  options.check_space = false;
+  ConvertReport report;
+  return Converter(std::move(options)).Run(&report);
+}
+
 // ---- The driver
+
+std::vector<std::string> Split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::istringstream stream(text);
+  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
+  return parts;
+}
 
 struct Arguments {
   std::vector<std::string> engines = {"leveled_sub", "durable",     "durable_trie", "trie_tiny", "trie_htable",
                                       "trie_ect",    "silt_pinned", "silt_cache",   "ordered",   "ordered_cache"};
+  std::vector<std::string> conversions;  // engines that databases are converted to; empty: they are not
+  std::string json;
   uint64_t cycles = 10;
   double seconds = 2;  // at most, of each
   uint64_t seed = 1;
@@ -664,22 +701,37 @@ class Driver {
     Shared* const shared = MapShared(Folder() + "/expected");
     if (shared == nullptr) return false;
     Random random(arguments_.seed);
+    const std::vector<std::string> group = Split(engine, '+');
+    std::string converted;  // empty: not yet
+    const auto one_of_the_group = [&] { return converted.empty() ? group[random.Uniform(group.size())] : converted; };
+    const auto begun = std::chrono::steady_clock::now();
     uint64_t kills = 0;
+    uint64_t conversions = 0;
     for (uint64_t cycle = 0; cycle < arguments_.cycles; ++cycle) {
       const double seconds = arguments_.seconds * static_cast<double>(1 + random.Uniform(100)) / 100;
       const bool killed = !random.OneIn(6);
       const bool at_opening = killed && random.OneIn(8);
       const Way way = static_cast<Way>(random.Uniform(kWays));
-      std::string wrong = Cycle(engine, cycle, seconds, killed, at_opening, shared);
+      std::string wrong = Cycle(one_of_the_group(), cycle, seconds, killed, at_opening, shared);
       kills += killed ? 1 : 0;
       if (wrong.empty() && arguments_.lose) shared->numbers[0][7].store(++shared->next_number);
-      if (wrong.empty()) wrong = JudgeApart(engine, way, shared);
+      if (wrong.empty()) wrong = JudgeApart(one_of_the_group(), way, shared);
+      if (wrong.empty() && !arguments_.conversions.empty() && random.OneIn(3)) {
+        const std::string& to = arguments_.conversions[random.Uniform(arguments_.conversions.size())];
+        wrong = ConvertApart(to, &random, &kills, shared);
+        converted = "@" + to;
+        ++conversions;
+        if (wrong.empty()) wrong = JudgeApart(converted, Way::kStoredOptions, shared);
+        if (!wrong.empty()) wrong = "after a conversion to " + to + ": " + wrong;
+      }
       if (wrong.empty()) continue;
       printf(
-          "FAILED %s in cycle %llu: %s\n  cairn_stress --engine=%s --cycles=%llu --seconds=%g --seed=%llu replays it\n",
+          "FAILED %s in cycle %llu: %s\n  cairn_stress --engine=%s --cycles=%llu --seconds=%g --seed=%llu%s%s replays "
+          "it\n",
           engine.c_str(), static_cast<unsigned long long>(cycle), wrong.c_str(), engine.c_str(),
           static_cast<unsigned long long>(cycle) + 1, arguments_.seconds,
-          static_cast<unsigned long long>(arguments_.seed));
+          static_cast<unsigned long long>(arguments_.seed),
+          arguments_.conversions.empty() ? "" : " --convert=", Joined(arguments_.conversions).c_str());
       fflush(stdout);
       const std::string kept = base_ + "/" + engine;
       std::error_code error;
@@ -688,11 +740,52 @@ class Driver {
     }
     uint64_t operations = 0;
     for (const Slot& slot : shared->slots) operations += slot.operations.load();
-    printf("%-16s %4llu cycles, %4llu kills, %9llu operations, nothing lost\n", engine.c_str(),
+    printf("%-16s %4llu cycles, %4llu kills, %4llu conversions, %9llu operations, nothing lost\n", engine.c_str(),
            static_cast<unsigned long long>(arguments_.cycles), static_cast<unsigned long long>(kills),
-           static_cast<unsigned long long>(operations));
+           static_cast<unsigned long long>(conversions), static_cast<unsigned long long>(operations));
     fflush(stdout);
+    FILE* const json = arguments_.json.empty() ? nullptr : fopen(arguments_.json.c_str(), "a");
+    if (json == nullptr) return true;
+    fprintf(json,
+            "{\"engine\": \"%s\", \"seed\": %llu, \"cycles\": %llu, \"kills\": %llu, \"conversions\": %llu, "
+            "\"operations\": %llu, \"seconds\": %.0f}\n",
+            engine.c_str(), static_cast<unsigned long long>(arguments_.seed),
+            static_cast<unsigned long long>(arguments_.cycles), static_cast<unsigned long long>(kills),
+            static_cast<unsigned long long>(conversions), static_cast<unsigned long long>(operations),
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count());
+    fclose(json);
     return true;
+  }
+
+  static std::string Joined(const std::vector<std::string>& words) {
+    std::string text;
+    for (const std::string& word : words) text += (text.empty() ? "" : ",") + word;
+    return text;
+  }
+
+  // A conversion that is killed goes on with the same command.
+  std::string ConvertApart(const std::string& engine, Random* random, uint64_t* kills, Shared* shared) {
+    const std::string from = Folder() + "/db";
+    const std::string to = Folder() + "/converted";
+    shared->failed.store(0);
+    for (int attempt = 0; attempt < 8; ++attempt) {
+      const pid_t child = Start({"--conversion", Folder(), from, to, engine});
+      if (child < 0) return "the conversion does not start";
+      const bool killed = attempt < 3 && random->OneIn(2);
+      int status = 0;
+      if (Await(child, killed ? 0.001 * static_cast<double>(random->Uniform(200)) : 120, &status)) {
+        if (shared->failed.load() != 0) return shared->message;
+        if (!WIFEXITED(status)) return std::string("it died by ") + strsignal(WTERMSIG(status));
+        fs::remove_all(from);
+        fs::rename(to, from);
+        return "";
+      }
+      kill(child, killed ? SIGKILL : SIGABRT);
+      waitpid(child, &status, 0);
+      if (!killed) return "it hung for two minutes";
+      ++*kills;
+    }
+    return "it is never whole";
   }
 
   // Of `words`, this very program is run; -1: it could not be.
@@ -781,7 +874,7 @@ Status AnswersOf(const std::string& engine, const std::string& path, uint64_t se
         break;
       case 1:
         if (random.OneIn(5))
-          s = test::CompactAll(database.db.get(), handle, IsTrieEngine(engine) && family != kOrderedFamily);
+          s = test::CompactAll(database.db.get(), handle, IsTrie(engine) && family != kOrderedFamily);
         break;
       case 2:
         if (random.OneIn(5)) s = database.Close();
@@ -865,9 +958,11 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
     }
     const auto number = [&] { return std::strtoull(value.c_str(), nullptr, 0); };
     if (name == "--engine") {
-      arguments->engines.clear();
-      std::istringstream stream(value);
-      for (std::string part; std::getline(stream, part, ',');) arguments->engines.push_back(part);
+      arguments->engines = Split(value, ',');
+    } else if (name == "--convert") {
+      arguments->conversions = Split(value, ',');
+    } else if (name == "--json") {
+      arguments->json = value;
     } else if (name == "--cycles") {
       arguments->cycles = number();
     } else if (name == "--seconds") {
@@ -902,6 +997,14 @@ int Main(int argc, char** argv) {
     const std::string wrong = Judge(argv[2], argv[3], static_cast<Way>(std::atoi(argv[4])), shared);
     if (!wrong.empty()) shared->Fail(wrong);
     return wrong.empty() ? 0 : 1;
+  }
+  if (argc == 6 && std::string(argv[1]) == "--conversion") {
+    Shared* const shared = MapShared(std::string(argv[2]) + "/expected");
+    if (shared == nullptr) return 2;
+    if (freopen("/dev/null", "w", stderr) == nullptr) return 2;  // how far it is, nobody asks
+    const Status s = Convert(argv[3], argv[4], argv[5]);
+    if (!s.ok()) shared->Fail(s.ToString());
+    return s.ok() ? 0 : 1;
   }
   Arguments arguments;
   if (!Parse(argc, argv, &arguments)) return 2;
