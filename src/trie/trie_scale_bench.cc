@@ -1,5 +1,5 @@
-// What compaction scheduling costs as a trie grows in files, whatever their size: choosing a compaction, and the time
-// that the DB mutex is held while compactions are set up and installed.
+// What compaction scheduling costs as a trie grows in files, whatever their size: choosing a compaction, the time that
+// the DB mutex is held while compactions are set up and installed, and then opening it again: time and memory.
 //
 //   trie_scale_bench [FILES ...]          (default: 1000 20000)
 //
@@ -14,7 +14,9 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -59,7 +61,9 @@ std::map<uint64_t, std::vector<std::string>> KeysByContainer(const TrieOptions& 
                                                              const rocksdb::Comparator* comparator) {
   const HashPrefixMap map = ContainerMapOf(trie);
   std::map<uint64_t, std::vector<std::string>> keys;
-  for (uint64_t i = 0; i < 32768 * 16; ++i) {
+  uint64_t all = 16;  // keys per container
+  for (int depth = 0; depth < trie.depth; ++depth) all *= static_cast<uint64_t>(trie.fan_out);
+  for (uint64_t i = 0; i < std::max<uint64_t>(all, 32768 * 16); ++i) {
     std::string key = "key" + std::to_string(i);
     const uint64_t container = map.ContainerAt(map.Position(key), trie.depth);
     if (container < containers) keys[container].push_back(std::move(key));
@@ -86,23 +90,58 @@ void Ingest(const rocksdb::Options& options, const std::map<uint64_t, std::vecto
   Check(db->IngestExternalFile(names, ingest));
 }
 
-void Run(uint64_t files) {
-  const fs::path folder = fs::temp_directory_path() / ("cairn_scale." + std::to_string(getpid()));
-  fs::remove_all(folder);
-  fs::create_directories(folder / "in");
+// Of this process, in bytes.
+uint64_t ResidentBytes() {
+  std::ifstream file("/proc/self/statm");
+  uint64_t pages = 0;
+  file >> pages >> pages;
+  return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
+TrieOptions TrieFor(uint64_t files) {
   TrieOptions trie;
   trie.seed = 0;              // files are written in the order of these options
   trie.trigger = trie.slots;  // nothing is due by itself
   trie.space_bound = 1000;
   // Tables of a few kilobytes are then worth the deepest containers, to which their ingestion brings them.
   trie.fan_out = 64;
-  trie.depth = 2;
+  trie.depth = files / kSlots > 4096 ? 3 : 2;
   trie.root_trigger = 2;
+  return trie;
+}
+
+rocksdb::Options OptionsFor(uint64_t files) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.write_buffer_size = 64 << 10;
   options.max_open_files = OpenFiles(files);
-  Check(UseTrie(&options, trie));
+  Check(UseTrie(&options, TrieFor(files)));
+  return options;
+}
+
+// This program again, whose memory nothing else has touched.
+void Reopen(uint64_t files, const fs::path& folder) {
+  const rocksdb::Options options = OptionsFor(files);
+  const uint64_t before = ResidentBytes();
+  const auto begin = Clock::now();
+  const clock_t processor = clock();
+  rocksdb::DB* opened = nullptr;
+  Check(Open(options, folder, &opened));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  const double seconds = Millis(Clock::now() - begin) / 1000;
+  TrieStats stats;
+  Check(GetTrieStats(db.get(), db->DefaultColumnFamily(), &stats));
+  printf("          opened again in %.2f s (processor time %.2f s), %.1f MiB of memory, max_open_files %d\n", seconds,
+         static_cast<double>(clock() - processor) / CLOCKS_PER_SEC,
+         static_cast<double>(ResidentBytes() - before) / (1 << 20), options.max_open_files);
+}
+
+void Run(uint64_t files) {
+  const fs::path folder = fs::temp_directory_path() / ("cairn_scale." + std::to_string(getpid()));
+  fs::remove_all(folder);
+  fs::create_directories(folder / "in");
+  const TrieOptions trie = TrieFor(files);
+  const rocksdb::Options options = OptionsFor(files);
   rocksdb::DB* opened = nullptr;
   Check(Open(options, folder / "db", &opened));
   std::unique_ptr<rocksdb::DB> db(opened);
@@ -153,6 +192,9 @@ void Run(uint64_t files) {
       Millis(waited) / kMerges, Millis(longest), static_cast<double>(after.pick_micros) / 1000);
   fflush(stdout);
   db.reset();
+  const std::string again =
+      "/proc/" + std::to_string(getpid()) + "/exe --open " + std::to_string(files) + " " + (folder / "db").string();
+  if (std::system(again.c_str()) != 0) fprintf(stderr, "trie_scale_bench: it was not opened again\n");
   fs::remove_all(folder);
 }
 
@@ -160,6 +202,10 @@ void Run(uint64_t files) {
 }  // namespace cairn
 
 int main(int argc, char** argv) {
+  if (argc == 4 && std::string(argv[1]) == "--open") {
+    cairn::Reopen(strtoull(argv[2], nullptr, 10), argv[3]);
+    return 0;
+  }
   if (argc == 1) {
     cairn::Run(1000);
     cairn::Run(20000);
