@@ -306,6 +306,17 @@ std::vector<KeyCode> KeyCode::Learn(const std::vector<Sample>& sample, size_t ke
   return codes;
 }
 
+KeyCode KeyCode::LearnKind(Kind kind, const std::vector<Sample>& sample, size_t keys) {
+  if (kind == Kind::kPlain || sample.size() < kLeastLearnt) return KeyCode();
+  Model model(sample, keys);
+  if (kind == Kind::kPosition) {
+    model.ChoosePositions();
+  } else {
+    model.ChooseOrder(sample);
+  }
+  return model.Make(kind);
+}
+
 void KeyCode::EncodeTo(std::string* out) const { *out += encoded_; }
 
 void KeyCode::AddContext(const uint8_t* symbols, const uint8_t* weights, unsigned count, unsigned escape) {

@@ -44,17 +44,23 @@ class KeyCode {
     unsigned common_bits;  // in the byte behind those
   };
 
+  enum class Kind : uint8_t { kPlain, kOrder, kPosition };
+
   // Every byte is its own eight bits.
   KeyCode() = default;
   // Codes for `keys` keys like those of the sample. *head: what is left of `head_bits` of the plain code's bits behind
   // where a key leaves the one before, of 1.
   static std::vector<KeyCode> Learn(const std::vector<Sample>& sample, size_t keys, unsigned head_bits, double* head);
 
+  // The code of one kind alone.
+  static KeyCode LearnKind(Kind kind, const std::vector<Sample>& sample, size_t keys);
+
   // Appends; a plain code is no bytes. Decode answers false if they are no code.
   void EncodeTo(std::string* out) const;
   bool DecodeFrom(const uint8_t* bytes, size_t size);
 
   bool plain() const { return kind_ == Kind::kPlain; }
+  Kind kind() const { return kind_; }
   size_t bytes() const { return encoded_.size(); }
   size_t memory() const {
     return contexts_.capacity() * sizeof(Context) + sums_.capacity() * sizeof(uint16_t) + parent_of_.capacity() +
@@ -89,8 +95,6 @@ class KeyCode {
   void Decode(const KeyBits& data, uint64_t bits, const char* near, size_t near_size, std::string* out) const;
 
  private:
-  enum class Kind : uint8_t { kPlain, kOrder, kPosition };
-
   // Frequencies of bytes, of 2^16: every byte has `base`, those in `set` more.
   struct Context {
     uint64_t set[4];

@@ -59,7 +59,7 @@ void OrderFilterBuilder::EndSegment() {
   }
   const size_t least = std::max({kMostStartBytes, differ + 1, held_.prefix().size()});
   if (segment.start.size() > least) segment.start.resize(least);
-  segment.bytes = EncodeOrderSegment(held_, depth_, segment.start.size(), &error_sum_);
+  segment.bytes = EncodeOrderSegment(held_, depth_, segment.start.size(), &code_choice_, &error_sum_);
   segment_bytes_ += segment.start.size() + segment.bytes.size();
   segments_.push_back(std::move(segment));
   before_segment_ = held_.whole(held_.size() - 1);

@@ -58,6 +58,7 @@ class OrderFilterBuilder {
   size_t least_key_bytes_ = SIZE_MAX;
   std::string before_segment_;  // the last key of the segment before
   OrderKeys held_;              // of the segment that is being gathered
+  OrderCodeChoice code_choice_;
   std::vector<Segment> segments_;
   size_t segment_bytes_ = 0;
 };

@@ -247,6 +247,25 @@ TEST(OrderFilter, EveryTruncationIsRefused) {
   }
 }
 
+// A table of numbers with text behind them. What the first segments have chosen is not kept where it does not suit.
+TEST(OrderFilter, SegmentsOfOtherKeysChooseTheirOwnCode) {
+  Random random(1);
+  const auto draw = [&random](const char* name, char first, size_t count) {
+    for (const KeySet& set : KeySets()) {
+      if (strcmp(set.name, name) != 0) continue;
+      Keys keys;
+      while (keys.size() < count) keys.insert(first + set.draw(&random));
+      return keys;
+    }
+    return Keys();
+  };
+  Keys numbers = draw("uniform", 'a', 150000);
+  Keys text = draw("hex", 'b', 400000);
+  const double apart = static_cast<double>(Build(numbers, 6).size() + Build(text, 6).size());
+  numbers.merge(text);
+  EXPECT_LT(static_cast<double>(Build(numbers, 6).size()), 1.1 * apart);
+}
+
 TEST(OrderFilter, NoKeysNoFilter) {
   OrderFilterBuilder builder(6);
   EXPECT_EQ("", builder.Finish());

@@ -26,6 +26,11 @@ constexpr double kWorthwhile = 0.9;
 // The share of bits behind a branch that tell something, below which the plain code is no choice.
 constexpr double kTellingHead = 0.66;
 constexpr size_t kLeastPlanned = 128;
+// Keys of a segment that chooses a kind of code for the next ones, how many they may be, and how many times its bits per
+// key they may take.
+constexpr size_t kLeastChoosing = 4096;
+constexpr unsigned kAlikeSegments = 7;
+constexpr double kAlikeBits = 1.15;
 // An anchor is kept as what it does not share with every 16th.
 constexpr size_t kRestart = 16;
 
@@ -184,7 +189,7 @@ class SegmentBuilder {
  public:
   SegmentBuilder(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes)
       : keys_(keys), depth_(depth), start_bytes_(start_bytes), planner_(depth) {}
-  std::string Build();
+  std::string Build(OrderCodeChoice* choice);
   double error_sum() const { return error_sum_; }
 
  private:
@@ -193,10 +198,12 @@ class SegmentBuilder {
     uint64_t anchor_bits;
     std::string body;
   };
-  void LearnCode();
+  void LearnCode(const OrderCodeChoice& choice);
+  std::vector<KeyCode::Sample> TakeSample() const;
   double PlannedBits(const KeyCode& code);
   void EncodeBatch(size_t begin, size_t end, KeyCode::Encoder* encoder);
   void EmitBatch();
+  void KeepChoice(double bits_per_key, OrderCodeChoice* choice) const;
   void EmitNumbers(const OrderPiece& piece);
   void EmitBranches(size_t begin, size_t end);
   void EmitGroup(size_t begin, uint64_t anchor_bits, std::string body);
@@ -215,8 +222,8 @@ class SegmentBuilder {
   std::vector<Group> groups_;
 };
 
-// From keys that are spread over the segment, and where each leaves the one before.
-void SegmentBuilder::LearnCode() {
+// Keys that are spread over the segment, and where each leaves the one before.
+std::vector<KeyCode::Sample> SegmentBuilder::TakeSample() const {
   const size_t step = std::max<size_t>(4, keys_.size() / kLearntKeys);
   std::vector<KeyCode::Sample> sample;
   sample.reserve(keys_.size() / step + 1);
@@ -230,8 +237,16 @@ void SegmentBuilder::LearnCode() {
     const unsigned differ = static_cast<uint8_t>(key[common]) ^ other;
     sample.push_back({reinterpret_cast<const uint8_t*>(key), size, common, 8 - BitWidth(differ | 1)});
   }
+  return sample;
+}
+
+void SegmentBuilder::LearnCode(const OrderCodeChoice& choice) {
+  if (choice.segments > 0) {
+    if (choice.kind != KeyCode::Kind::kPlain) code_ = KeyCode::LearnKind(choice.kind, TakeSample(), keys_.size());
+    return;
+  }
   double head;
-  std::vector<KeyCode> codes = KeyCode::Learn(sample, keys_.size(), depth_.extra + 2, &head);
+  std::vector<KeyCode> codes = KeyCode::Learn(TakeSample(), keys_.size(), depth_.extra + 2, &head);
   if (codes.empty()) return;
   // Bits that are the same in most keys tell little, so the plain code's are not to be compared.
   double least = head < kTellingHead ? HUGE_VAL : PlannedBits(code_) * kWorthwhile;
@@ -382,12 +397,12 @@ void SegmentBuilder::EmitBranches(size_t begin, size_t end) {
   EmitGroup(begin, anchor_bits, std::move(body));
 }
 
-std::string SegmentBuilder::Build() {
+std::string SegmentBuilder::Build(OrderCodeChoice* choice) {
   const size_t last_key = keys_.size() - 1;
   // All of the prefix is, since a start is cut off behind where the first two keys differ, at the earliest.
   shared_ = std::min(start_bytes_ - keys_.prefix().size(),
                      CommonBytes(keys_.key(0), keys_.bytes(0), keys_.key(last_key), keys_.bytes(last_key)));
-  LearnCode();
+  LearnCode(*choice);
   KeyCode::Encoder encoder(&code_);
   for (size_t begin = 0; begin < keys_.size(); begin += kBatch) {
     EncodeBatch(begin, std::min(keys_.size(), begin + kBatch), &encoder);
@@ -434,7 +449,19 @@ std::string SegmentBuilder::Build() {
   out += offsets;
   out += records;
   out.append(kKeyBitsGuard, '\0');
+  KeepChoice(static_cast<double>(out.size() * 8) / static_cast<double>(keys_.size()), choice);
   return out;
+}
+
+void SegmentBuilder::KeepChoice(double bits_per_key, OrderCodeChoice* choice) const {
+  if (choice->segments == 0) {
+    // Few keys tell too little.
+    if (keys_.size() >= kLeastChoosing) *choice = {code_.kind(), kAlikeSegments, bits_per_key};
+  } else if (bits_per_key > choice->bits_per_key * kAlikeBits) {
+    choice->segments = 0;
+  } else {
+    --choice->segments;
+  }
 }
 
 }  // namespace
@@ -479,9 +506,10 @@ void OrderKeys::Shorten(size_t prefix) {
   ends_ = std::move(ends);
 }
 
-std::string EncodeOrderSegment(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes, double* error_sum) {
+std::string EncodeOrderSegment(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes,
+                               OrderCodeChoice* choice, double* error_sum) {
   SegmentBuilder builder(keys, depth, start_bytes);
-  std::string bytes = builder.Build();
+  std::string bytes = builder.Build(choice);
   *error_sum += builder.error_sum();
   return bytes;
 }

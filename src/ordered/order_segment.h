@@ -57,9 +57,18 @@ class OrderKeys {
   std::vector<uint32_t> ends_ = {0};
 };
 
+// The kind of code that a table's segments have. They are much alike: what one has chosen, the next ones have, too, as
+// long as they take about as few bits.
+struct OrderCodeChoice {
+  KeyCode::Kind kind = KeyCode::Kind::kPlain;
+  unsigned segments = 0;    // that may still have it; 0: the next one chooses
+  double bits_per_key = 0;  // of the segment that chose
+};
+
 // There is at least one key. Adds the estimated number of keys that a target beside them is not told from. The first
 // `start_bytes` of the first key are kept elsewhere.
-std::string EncodeOrderSegment(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes, double* error_sum);
+std::string EncodeOrderSegment(const OrderKeys& keys, const OrderDepth& depth, size_t start_bytes,
+                               OrderCodeChoice* choice, double* error_sum);
 
 class OrderSegment {
  public:

@@ -169,6 +169,9 @@ Status MakeTail(const std::string& tail, uint64_t tail_offset, const std::string
   return s;
 }
 
+// Bytes that are passed on at a time: they are copied twice, so they should be in the processor's cache still.
+constexpr size_t kPassedOn = size_t{256} << 10;
+
 // Keys between two looks at what the builder holds.
 constexpr size_t kChargeEvery = 1024;
 
@@ -193,8 +196,9 @@ class OrderedTableBuilder : public port::TableBuilderAround {
         charge_(std::move(charge)) {
     auto tail = std::make_unique<TailFile>(file);
     tail_ = tail.get();
-    inner_file_ =
-        std::make_unique<rocksdb::WritableFileWriter>(std::move(tail), file->file_name(), rocksdb::FileOptions());
+    rocksdb::FileOptions passed_on;
+    passed_on.writable_file_max_buffer_size = kPassedOn;
+    inner_file_ = std::make_unique<rocksdb::WritableFileWriter>(std::move(tail), file->file_name(), passed_on);
   }
 
   // A compaction that is given up closes its file before its builder.
