@@ -19,10 +19,14 @@
 #include "gtest/gtest.h"
 #include "memory/concurrent_arena.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
 #include "rocksdb/write_buffer_manager.h"
 #include "src/hash_order/hash_order.h"
 #include "src/memtable/sub_memtable_factory.h"
 #include "src/memtable/tailing.h"
+#include "src/port/open_into.h"
+#include "src/testutil/assert_ok.h"
 #include "src/testutil/test_seed.h"
 
 namespace cairn {
@@ -294,6 +298,49 @@ TEST(SubMemTableTest, ValidatesTheOrderOfItsEntries) {
   ASSERT_TRUE(iterator->SeekChecked(InternalKey("key152", 1000), nullptr, true, nullptr).ok());
   EXPECT_TRUE(iterator->PrevAndValidate(true).ok());  // to the damaged one, which is smaller
   EXPECT_TRUE(iterator->PrevAndValidate(true).IsCorruption());
+}
+
+// Releases of RocksDB that have the option ask a memtable for all keys of a MultiGet at once.
+TEST(SubMemTableTest, BatchedLookupsFindWhatLookupsDo) {
+  const std::unique_ptr<rocksdb::Env> env(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  for (const char* const paranoid : {"false", "true"}) {
+    rocksdb::ConfigOptions config;
+    config.ignore_unknown_options = true;
+    rocksdb::ColumnFamilyOptions family;
+    ASSERT_OK(rocksdb::GetColumnFamilyOptionsFromString(
+        config, family, std::string("memtable_batch_lookup_optimization=true;paranoid_memory_checks=") + paranoid,
+        &family));
+    rocksdb::Options options(rocksdb::DBOptions(), family);
+    options.create_if_missing = true;
+    options.env = env.get();
+    options.memtable_factory = NewSubMemTableFactory(SubMemTableOptions());
+    rocksdb::DB* opened = nullptr;
+    ASSERT_OK(rocksdb::DB::Open(options, std::string("/batched_") + paranoid, port::Into(&opened)));
+    const std::unique_ptr<rocksdb::DB> db(opened);
+    const rocksdb::Snapshot* snapshot = nullptr;
+    for (int round = 0; round < 3; ++round) {
+      for (int i = 0; i < 300; i += 1 + round) {
+        const std::string key = "key" + std::to_string(i);
+        ASSERT_OK(i % 7 == round ? db->Delete({}, key) : db->Put({}, key, std::to_string(round)));
+      }
+      if (round == 1) snapshot = db->GetSnapshot();
+    }
+    for (const bool earlier : {false, true}) {
+      rocksdb::ReadOptions read;
+      if (earlier) read.snapshot = snapshot;
+      std::vector<std::string> names;
+      for (int i = 0; i < 310; ++i) names.push_back("key" + std::to_string(i));
+      const std::vector<Slice> keys(names.begin(), names.end());
+      std::vector<std::string> values;
+      const std::vector<rocksdb::Status> found = db->MultiGet(read, keys, &values);
+      for (size_t i = 0; i < keys.size(); ++i) {
+        std::string value;
+        ASSERT_EQ(found[i], db->Get(read, keys[i], &value)) << names[i];
+        ASSERT_EQ(values[i], value) << names[i];
+      }
+    }
+    db->ReleaseSnapshot(snapshot);
+  }
 }
 
 TEST(SubMemTableTest, SortsAsTheComparatorSays) {

@@ -5,8 +5,11 @@
 
 #include <functional>
 
+#include "db/dbformat.h"
+#include "db/lookup_key.h"
 #include "rocksdb/memtablerep.h"
 #include "src/port/rocksdb_version.h"
+#include "util/coding.h"
 
 namespace cairn::port {
 
@@ -46,6 +49,24 @@ class MemTableRep : public rocksdb::MemTableRep {
                                  bool allow_data_in_errors, bool /*detect_key_out_of_order*/,
                                  const CheckEntry& check) final {
     return GetChecked(key, argument, callback, allow_data_in_errors, check);
+  }
+
+  // With memtable_batch_lookup_optimization. RocksDB's own takes one iterator for all keys, which a memtable may have to
+  // sort its entries for.
+  rocksdb::Status MultiGet(size_t count, const char* const* keys, void** arguments,
+                           bool (*callback)(void*, const char*), bool allow_data_in_errors,
+                           bool detect_key_out_of_order, const CheckEntry& check) final {
+    rocksdb::Status s;
+    for (size_t i = 0; i < count && s.ok(); ++i) {
+      const rocksdb::Slice internal_key = rocksdb::GetLengthPrefixedSlice(keys[i]);
+      const rocksdb::LookupKey key(rocksdb::ExtractUserKey(internal_key), rocksdb::GetInternalKeySeqno(internal_key));
+      if (detect_key_out_of_order || check != nullptr) {
+        s = GetChecked(key, arguments[i], callback, allow_data_in_errors, check);
+      } else {
+        Get(key, arguments[i], callback);
+      }
+    }
+    return s;
   }
 #else
   rocksdb::Status GetAndValidate(const rocksdb::LookupKey& key, void* argument, bool (*callback)(void*, const char*),
