@@ -7,6 +7,8 @@
 #                            of its own, about 6 minutes on two cores the first time
 #   ./test.sh --tidy-all     clang-tidy over every file, without the time limit
 #   ./test.sh --rocksdb DIR  everything that builds and runs code, with the RocksDB whose source is DIR, in build-rocksdb
+#   ./test.sh --newer        also the short tests with the newest RocksDB whose archive lies in ../shared/rocksdb, if one does
+#                            (scripts/newer_rocksdb); takes as long again as --quick, and the build of that RocksDB the first time
 #   ./test.sh ... -- ARGS    ARGS go to ctest, for example: ./test.sh --quick -- -R Column
 #
 # Ends with a line for each part and "all parts passed", or "FAILED: ..." and exit code 1. A part that fails does not keep the
@@ -21,6 +23,7 @@ quick=false
 sanitizers=false
 tidy=(--budget 420)
 rocksdb=
+newer=false
 while [ $# -gt 0 ]; do
   case $1 in
     --quick) quick=true ;;
@@ -31,6 +34,7 @@ while [ $# -gt 0 ]; do
         { echo "test.sh: --rocksdb takes a RocksDB source tree; ${2:-} lacks include/rocksdb/version.h" >&2; exit 2; }
       rocksdb=$(cd "$2" && pwd)
       shift ;;
+    --newer) newer=true ;;
     --) shift; break ;;
     -h | --help) sed -n '2,/^set/{/^#/s/^# \{0,1\}//p}' "$0"; exit 0 ;;
     *) echo "test.sh: unknown argument $1; --help lists them" >&2; exit 2 ;;
@@ -114,5 +118,15 @@ fi
 if $sanitizers; then
   build_and_test asan
   build_and_test tsan
+fi
+if $newer; then
+  $quick || ctest_args+=(-LE long)
+  if ! tree=$(scripts/newer_rocksdb); then
+    part "newer RocksDB" false
+  elif [ -n "$tree" ]; then
+    build_and_test_on release "$tree"
+  else
+    summary+=("$(printf '%-24s left out: no archive' 'newer RocksDB')")
+  fi
 fi
 finish
