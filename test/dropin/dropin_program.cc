@@ -1,4 +1,4 @@
-// A program written for RocksDB 9.10, which has never heard of Cairn: it takes its options from a file.
+// A program written for RocksDB, which has never heard of Cairn: it takes its options from a file.
 //
 //   dropin_program create OPTIONS_FILE DB_DIR   opens a new database with the file's options, writes, flushes, deletes,
 //   reads back dropin_program reopen DB_DIR                opens it with the options that the database itself has kept,
@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../clients/open_database.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
@@ -155,9 +156,8 @@ int main(int argc, char** argv) {
     family.options.merge_operator = std::make_shared<Concatenate>();
   }
   std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* raw = nullptr;
-  Require(rocksdb::DB::Open(db_options, path, column_families, &handles, &raw), "DB::Open");
-  std::unique_ptr<rocksdb::DB> db(raw);
+  std::unique_ptr<rocksdb::DB> db;
+  Require(stock::OpenDatabase(&db, db_options, path, column_families, &handles), "DB::Open");
   if (mode == "create") {
     Write(db.get());
     Require(counter->flushes > 0, "the listener has heard of no flush");

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "../open_database.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 
@@ -18,10 +19,9 @@ rocksdb::Status WriteAndRead(const std::string& option_string, const std::string
       rocksdb::GetOptionsFromString(rocksdb::ConfigOptions(), rocksdb::Options(), option_string, &options);
   if (!s.ok()) return s;
   options.create_if_missing = true;
-  rocksdb::DB* raw = nullptr;
-  s = rocksdb::DB::Open(options, path, &raw);
+  std::unique_ptr<rocksdb::DB> db;
+  s = stock::OpenDatabase(&db, options, path);
   if (!s.ok()) return s;
-  const std::unique_ptr<rocksdb::DB> db(raw);
   for (int i = 0; s.ok() && i < kKeys; i++) {
     s = db->Put(rocksdb::WriteOptions(), "key" + std::to_string(i), std::to_string(i));
     if (s.ok() && i == kKeys / 2) s = db->Flush(rocksdb::FlushOptions());

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "../open_database.h"
 #include "cairn/db.h"
 #include "cairn/memtable.h"
 #include "cairn/silt.h"
@@ -336,10 +337,16 @@ Status SetEngine(const std::string& engine, const rocksdb::Comparator* comparato
 }
 
 std::unique_ptr<rocksdb::DB> Open(const rocksdb::Options& options, const std::string& engine, const std::string& path) {
-  rocksdb::DB* db = nullptr;
   const bool rocksdb_alone = engine == "plain" || engine == "sub_memtable" || engine == "tuner";
-  Require(rocksdb_alone ? rocksdb::DB::Open(options, path, &db) : cairn::Open(options, path, &db), "Open");
-  return std::unique_ptr<rocksdb::DB>(db);
+  std::unique_ptr<rocksdb::DB> db;
+  if (rocksdb_alone) {
+    Require(stock::OpenDatabase(&db, options, path), "Open");
+  } else {
+    rocksdb::DB* opened = nullptr;
+    Require(cairn::Open(options, path, &opened), "Open");
+    db.reset(opened);
+  }
+  return db;
 }
 
 void RequireCalls(const std::string& engine) {

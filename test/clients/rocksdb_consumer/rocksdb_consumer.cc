@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "../open_database.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/version.h"
@@ -18,10 +19,9 @@ rocksdb::Status WriteAndRead(const std::string& path) {
       rocksdb::GetOptionsFromString(rocksdb::ConfigOptions(), rocksdb::Options(),
                                     "create_if_missing=true;memtable_factory=cairn.SubMemTable", &options);
   if (!s.ok()) return s;
-  rocksdb::DB* raw = nullptr;
-  s = rocksdb::DB::Open(options, path, &raw);
+  std::unique_ptr<rocksdb::DB> db;
+  s = stock::OpenDatabase(&db, options, path);
   if (!s.ok()) return s;
-  const std::unique_ptr<rocksdb::DB> db(raw);
   s = db->Put(rocksdb::WriteOptions(), "key", "value");
   std::string value;
   if (s.ok()) s = db->Get(rocksdb::ReadOptions(), "key", &value);
