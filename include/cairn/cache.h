@@ -82,6 +82,15 @@ struct ResultCacheOptions {
   // Key and value together. Only what the index begins with.
   size_t expected_item_bytes = 128;
 
+  // A file for the N-zone's items, in a file system of any kind: who opens it next finds the answers again, whether the
+  // process ended or was killed. After a loss of power, or a crash of the system, it begins empty, unless it was closed
+  // before. One cache at a time; the file keeps its size. Items above a 64th of it, and those of a Z-zone, are not kept.
+  // A file of other sizes or of another identity is begun anew. Empty: memory.
+  std::string path;
+
+  // What the answers are about: where it differs from that of the file, the file begins empty.
+  std::string identity;
+
   // Of the hash function, so that nobody can aim keys at one bucket. 0: drawn at random.
   uint64_t hash_seed = 0;
 
@@ -112,6 +121,7 @@ class ResultCache {
     uint64_t erases = 0;            // of items that were there
     uint64_t evictions = 0;
     uint64_t displacements = 0;  // evictions because a bucket was full
+    uint64_t recovered = 0;      // items that were found in the file
     uint64_t items = 0;
     uint64_t item_bytes = 0;   // keys and values of them
     uint64_t index_bytes = 0;  // buckets
@@ -147,7 +157,8 @@ class ResultCache {
   // Where nothing is kept.
   static constexpr uint32_t kNoSpace = UINT32_MAX;
 
-  // kInvalidArgument: the options contradict themselves, or the system has no address space for them.
+  // kInvalidArgument: the options contradict themselves, the system has no address space for them, or another cache uses
+  // the file. kIoError: the file.
   static IndexStatus Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* cache);
 
   virtual ~ResultCache() = default;

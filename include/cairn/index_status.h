@@ -16,12 +16,14 @@ class IndexStatus {
     kInvalidArgument,  // the caller's options or keys cannot be used
     kCorruption,       // the bytes are damaged or not of this format
     kNotSupported,     // the bytes are of a newer version of the format, or the keys do not suit it
+    kIoError,          // the system refused a file
   };
 
   IndexStatus() = default;
   static IndexStatus OK() { return IndexStatus(); }
   static IndexStatus InvalidArgument(std::string message) { return {Code::kInvalidArgument, std::move(message)}; }
   static IndexStatus Corruption(std::string message) { return {Code::kCorruption, std::move(message)}; }
+  static IndexStatus IoError(std::string message) { return {Code::kIoError, std::move(message)}; }
   static IndexStatus NotSupported(std::string message) { return {Code::kNotSupported, std::move(message)}; }
 
   bool ok() const { return code_ == Code::kOk; }

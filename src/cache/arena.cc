@@ -2,7 +2,10 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <utility>
+
+#include "src/cache/cache_file.h"
 
 namespace cairn::cache {
 namespace {
@@ -38,12 +41,16 @@ void MappedRange::Release(size_t begin, size_t bytes) {
   if (first < end) madvise(data_ + first, end - first, MADV_DONTNEED);
 }
 
-Arena::Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, std::function<void(int64_t)> changed)
+Arena::Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, std::function<void(int64_t)> changed,
+             CacheFile* file)
     : chunk_bytes_(chunk_bytes),
       max_bytes_(max_bytes),
       changed_(std::move(changed)),
+      file_(file),
       // Chunk 0, and what a reader of overwritten bytes may read behind the last chunk.
-      range_(max_bytes + 2 * chunk_bytes, MappedRange::Pages::kHuge),
+      range_(file != nullptr ? 0 : max_bytes + 2 * chunk_bytes, MappedRange::Pages::kHuge),
+      base_(file != nullptr ? file->chunks() : range_.data()),
+      chunks_(file != nullptr ? file->chunk_count() : range_.size() / chunk_bytes - 1),
       capacity_(capacity) {}
 
 void Arena::Charge(size_t bytes) {
@@ -74,7 +81,7 @@ uint32_t Arena::TakeChunk() {
     free_.pop_back();
     return chunk;
   }
-  if ((size_t{next_} + 1) * chunk_bytes_ > range_.size()) {
+  if (next_ >= chunks_ || (file_ != nullptr && !file_->Allocate(next_))) {
     Uncharge(chunk_bytes_);
     return 0;
   }
@@ -82,12 +89,23 @@ uint32_t Arena::TakeChunk() {
 }
 
 void Arena::ReturnChunk(uint32_t chunk) {
-  range_.Release(size_t{chunk} * chunk_bytes_, chunk_bytes_);
+  if (file_ == nullptr) range_.Release(size_t{chunk} * chunk_bytes_, chunk_bytes_);
   {
     const std::lock_guard<std::mutex> lock(mutex_);
     free_.push_back(chunk);
   }
   Uncharge(chunk_bytes_);
+}
+
+void Arena::AdoptChunks(const std::vector<bool>& adopted) {
+  Charge(static_cast<size_t>(std::count(adopted.begin(), adopted.end(), true)) * chunk_bytes_);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (uint32_t chunk = 1; chunk < adopted.size(); ++chunk) {
+    if (adopted[chunk]) next_ = chunk + 1;
+  }
+  for (uint32_t chunk = next_ - 1; chunk > 0; --chunk) {
+    if (!adopted[chunk]) free_.push_back(chunk);
+  }
 }
 
 }  // namespace cairn::cache

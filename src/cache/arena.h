@@ -8,6 +8,9 @@
 //   (2) charged() <= capacity(), except while SetCapacity is shrinking the cache.
 //   (3) Chunk 0 is never handed out, so that no item has offset 0.
 //
+// The chunks may lie in a file. It keeps what it has come to have: chunks that are given back are no longer charged,
+// and stay allocated.
+//
 // Thread-safety: safe.
 
 #pragma once
@@ -20,6 +23,8 @@
 #include <vector>
 
 namespace cairn::cache {
+
+class CacheFile;
 
 constexpr size_t kCacheLine = 64;
 
@@ -50,11 +55,13 @@ class Arena {
  public:
   // `max_bytes`: address space, all that the arena can ever hand out.
   // `changed` is told of every byte charged and given back; may be empty.
-  Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, std::function<void(int64_t)> changed);
+  // `file`: where the chunks lie, or null.
+  Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, std::function<void(int64_t)> changed,
+        CacheFile* file = nullptr);
 
-  bool ok() const { return range_.data() != nullptr; }
+  bool ok() const { return base_ != nullptr; }
   size_t chunk_bytes() const { return chunk_bytes_; }
-  char* base() const { return range_.data(); }
+  char* base() const { return base_; }
 
   size_t capacity() const { return capacity_.load(std::memory_order_relaxed); }
   size_t max_bytes() const { return max_bytes_; }
@@ -71,11 +78,17 @@ class Arena {
   uint32_t TakeChunk();
   void ReturnChunk(uint32_t chunk);
 
+  // Of a file that is recovered, before anything else: these chunks are as if they had been handed out.
+  void AdoptChunks(const std::vector<bool>& adopted);
+
  private:
   const size_t chunk_bytes_;
   const size_t max_bytes_;
   const std::function<void(int64_t)> changed_;
-  MappedRange range_;
+  CacheFile* const file_;
+  MappedRange range_;  // without a file
+  char* const base_;
+  const size_t chunks_;
   std::atomic<size_t> capacity_;
   std::atomic<size_t> charged_{0};
 

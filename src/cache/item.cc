@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "src/util/short_hash.h"
+
 namespace cairn::cache {
 namespace {
 
@@ -45,16 +47,37 @@ class WordWriter {
   char block_[kBlockWords * sizeof(Word)];
 };
 
+// By the holder of the lock.
+Word Checksum(const Word* words, ItemHeader header) {
+  header.flags &= ~static_cast<uint32_t>(ItemHeader::kDead);
+  const Word head[2] = {header.Encode(), header.expires() ? words[1] : 0};
+  const Word* const bytes = words + header.head_words();
+  const size_t count = header.words() - header.head_words();
+  return XXH3_64bits_withSeed(bytes, count * sizeof(Word), XXH3_64bits(head, sizeof(head)));
+}
+
 }  // namespace
 
 void StoreItem(Word* to, const Item& item) {
-  const ItemHeader header = item.header();
+  ItemHeader header = item.header();
+  if (header.checked()) header.flags |= ItemHeader::kDead;
   StoreWord(to, header.Encode());
+  // Who is killed from here on leaves an item that is dead.
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (header.expires()) StoreWord(to + 1, item.expiry);
   WordWriter writer(to + header.head_words());
   writer.Add(item.key);
   writer.Add(item.value);
   writer.Finish();
+  if (!header.checked()) return;
+  StoreWord(to + header.head_words() - 1, Checksum(to, header));
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);
+  StoreWord(to, item.header().Encode());
+}
+
+bool ChecksumIsRight(const Word* words) {
+  const ItemHeader header = ItemHeader::Decode(words[0]);
+  return header.checked() && words[header.head_words() - 1] == Checksum(words, header);
 }
 
 void LoadBytes(char* to, const Word* words, size_t skip, size_t bytes) {

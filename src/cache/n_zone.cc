@@ -4,11 +4,7 @@
 #include <chrono>
 #include <utility>
 
-#define XXH_INLINE_ALL
-#ifdef __AVX512F__
-#define XXH_VECTOR 2  // AVX2: keys are short, and GCC 12 warns of its own AVX-512 header
-#endif
-#include <xxhash.h>
+#include "src/util/short_hash.h"
 
 namespace cairn::cache {
 namespace {
@@ -194,7 +190,15 @@ void NZone::DropSlot(const HashIndex::Slot& slot) {
   const uint64_t entry = slot.load();
   Account(ViewEntry(entry), false);
   index_.Remove(slot);
-  if ((entry & Entry::kApart) != 0) FreeApart(Entry::Place(entry) - 1);
+  Forget(entry);
+}
+
+void NZone::Forget(uint64_t entry) {
+  if ((entry & Entry::kApart) != 0) {
+    FreeApart(Entry::Place(entry) - 1);
+  } else if (options_.file != nullptr) {
+    MarkDead(WordsAt(Entry::Place(entry)));
+  }
 }
 
 void NZone::Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for) {
@@ -274,7 +278,7 @@ void NZone::FitIndex() {
       ++numbers_.displacements;
       ++numbers_.evictions;
       Account(ViewEntry(entry), false);
-      if ((entry & Entry::kApart) != 0) FreeApart(Entry::Place(entry) - 1);
+      Forget(entry);
     });
     merged = true;
   }
@@ -307,7 +311,7 @@ Word* NZone::Append(Queue queue, size_t words, uint64_t* place) {
       next = free_.back();
       free_.pop_back();
     }
-    chunks_of_queue.push_back({next, 0, Ticks()});
+    OpenChunk(queue, next);
   }
   Chunk& chunk = chunks_of_queue.back();
   *place = PlaceOf(chunk, chunk.used);
@@ -323,9 +327,25 @@ bool NZone::EnsureRoom(Queue queue, size_t words) {
   if (has_room()) {  // what survived elsewhere has opened one
     free_.push_back(chunk);
   } else {
-    queues_[queue].push_back({chunk, 0, Ticks()});
+    OpenChunk(queue, chunk);
   }
   return true;
+}
+
+void NZone::OpenChunk(Queue queue, uint32_t chunk) {
+  queues_[queue].push_back({chunk, 0, Ticks()});
+  if (options_.file == nullptr) return;
+  const auto state = queue == kSmall ? CacheFile::State::kSmall : CacheFile::State::kMain;
+  options_.file->OpenChunk(chunk, state, options_.partition, next_order_++);
+}
+
+void NZone::Appended(Queue queue) {
+  const Chunk& chunk = queues_[queue].back();
+  if (options_.file != nullptr) options_.file->SetUsed(chunk.number, chunk.used);
+}
+
+void NZone::FreeChunk(uint32_t chunk) {
+  if (options_.file != nullptr) options_.file->FreeChunk(chunk);
 }
 
 uint32_t NZone::TakeChunk() {
@@ -407,6 +427,7 @@ void NZone::Reclaim(Queue queue, bool keep_none) {
     }
     for (size_t i = 0; i < count; ++i) ReclaimItem(queue, places[i], hashes[i], items[i], keep_none);
   }
+  FreeChunk(chunk.number);
   if (spare_ == 0) {
     spare_ = chunk.number;
   } else {
@@ -431,12 +452,15 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   uint64_t new_place = 0;
   Word* const to = Append(kMain, words, &new_place);
   CopyWords(to, WordsAt(place), words);
+  Appended(kMain);
   const uint64_t kept = queue == kSmall ? 0 : references - 1;
   HashIndex::Replace(slot, Entry::WithReferences(Entry::Make(hash, new_place) | Entry::kMain, kept));
 }
 
-NZone::Room NZone::Put(const Key& key, const Item& item, Into into) {
-  if (LiesApart(item)) return PutApart(key, item);
+NZone::Room NZone::Put(const Key& key, const Item& given, Into into) {
+  if (LiesApart(given)) return PutApart(key, given);
+  Item item = given;
+  item.checked = options_.file != nullptr;
   const size_t words = item.header().words();
   HashIndex::Slot slot = Find(key);
   const bool known = slot.found();
@@ -460,8 +484,12 @@ NZone::Room NZone::Put(const Key& key, const Item& item, Into into) {
   if (!EnsureRoom(queue, words)) return Room::kNeeded;
   uint64_t place = 0;
   StoreItem(Append(queue, words, &place), item);
+  Appended(queue);
   const uint64_t entry = Entry::Make(key.hash, place) | (to_main ? Entry::kMain : 0);
-  if (!AddEntry(key, Entry::WithReferences(entry, Entry::References(old_entry)))) return Room::kNo;
+  if (!AddEntry(key, Entry::WithReferences(entry, Entry::References(old_entry)))) {
+    Forget(entry);
+    return Room::kNo;
+  }
   Account(item, true);
   return Room::kYes;
 }
@@ -497,7 +525,10 @@ bool NZone::Contains(const Key& key) const { return Find(key).found(); }
 void NZone::Clear() {
   index_.ForEach([this](const HashIndex::Slot& slot) { DropSlot(slot); });
   for (auto& queue : queues_) {
-    for (const Chunk& chunk : queue) arena_->ReturnChunk(chunk.number);
+    for (const Chunk& chunk : queue) {
+      FreeChunk(chunk.number);
+      arena_->ReturnChunk(chunk.number);
+    }
     queue.clear();
   }
   for (const uint32_t chunk : free_) arena_->ReturnChunk(chunk);
@@ -506,6 +537,40 @@ void NZone::Clear() {
   spare_ = 0;
   full_ = false;
   FitIndex();
+}
+
+bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_expiry) {
+  if (spare_ == 0) spare_ = arena_->TakeChunk();
+  if (spare_ == 0) return false;
+  const Queue queue = there.state == CacheFile::State::kSmall ? kSmall : kMain;
+  const size_t used = std::min<size_t>(there.used, chunk_words_);
+  size_t at = 0;
+  while (at < used) {
+    const uint64_t place = uint64_t{chunk} * chunk_words_ + at;
+    const ItemHeader header = ItemHeader::Decode(*WordsAt(place));
+    if (header.words() > used - at) break;  // damaged
+    if (!header.dead() && !RecoverItem(place, queue, believe_expiry)) MarkDead(WordsAt(place));
+    at += header.words();
+  }
+  options_.file->SetUsed(chunk, static_cast<uint32_t>(at));
+  queues_[queue].push_back({chunk, static_cast<uint32_t>(at), Ticks()});
+  next_order_ = std::max(next_order_, there.order + 1);
+  return true;
+}
+
+bool NZone::RecoverItem(uint64_t place, Queue queue, bool believe_expiry) {
+  const Word* const words = WordsAt(place);
+  if (!ChecksumIsRight(words)) return false;
+  const Item item = ViewItem(words);
+  const Key key{item.key, HashKey(options_.seed, item.space, item.key), item.space};
+  if ((key.hash >> 48 & (options_.partitions - 1)) != options_.partition) return false;
+  if (item.expiry != 0 && (!believe_expiry || Expired(item.expiry))) return false;
+  // Who was killed while a chunk was reclaimed has left two copies of what survives.
+  if (Find(key).found() || !GrowIndex()) return false;
+  if (!AddEntry(key, Entry::Make(key.hash, place) | (queue == kMain ? Entry::kMain : 0))) return false;
+  Account(item, true);
+  ++numbers_.recovered;
+  return true;
 }
 
 bool NZone::GiveBack() {

@@ -36,6 +36,7 @@
 
 #include "cairn/cache.h"
 #include "src/cache/arena.h"
+#include "src/cache/cache_file.h"
 #include "src/cache/ghosts.h"
 #include "src/cache/hash_index.h"
 #include "src/cache/item.h"
@@ -57,6 +58,9 @@ struct NZoneOptions {
   uint64_t max_buckets = 1;
   size_t apart_bytes = 0;  // items above lie apart
   uint32_t admit_one_fill_in = 1;
+  CacheFile* file = nullptr;  // where the log lies, or null
+  size_t partition = 0;       // its number, of so many
+  size_t partitions = 1;
 };
 
 // The hash of a key, whatever its space.
@@ -101,7 +105,7 @@ class NZone {
   enum class Into { kUsual, kMain };
   // Stores the item as the newest of its key. kNeeded: the partition has nothing to evict; the key has no item now.
   // For items that lie apart, the caller has charged ApartBytes.
-  Room Put(const Key& key, const Item& item, Into into = Into::kUsual);
+  Room Put(const Key& key, const Item& given, Into into = Into::kUsual);
   // Whether a fill of the key is to be stored. While memory is free, and if the cache had the key of late, it is; else
   // once in admit_one_fill_in times.
   bool Admits(const Key& key);
@@ -110,6 +114,10 @@ class NZone {
   bool EraseWritten(const Key& key);
   bool Contains(const Key& key) const;
   void Clear();
+
+  // Puts back what the file holds of a chunk that the arena has adopted; chunks in the order in which they were opened.
+  // False: there is no memory for it; the chunk is the caller's.
+  bool Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_expiry);
 
   bool LiesApart(const Item& item) const {
     return item.header().bytes() > options_.apart_bytes || TooLongForHeader(item);
@@ -127,6 +135,7 @@ class NZone {
     uint64_t index_bytes = 0;
     uint64_t evictions = 0;
     uint64_t displacements = 0;
+    uint64_t recovered = 0;
   };
   Numbers numbers() const;
 
@@ -180,7 +189,14 @@ class NZone {
   void Reclaim(Queue queue, bool keep_none);
   void MeasureAge(const Chunk& chunk);
   void ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& item, bool keep_none);
+  // The words are to be filled, and then there, for who finds the file.
   Word* Append(Queue queue, size_t words, uint64_t* place);
+  void Appended(Queue queue);
+  void OpenChunk(Queue queue, uint32_t chunk);
+  void FreeChunk(uint32_t chunk);
+  // It is in no index any more.
+  void Forget(uint64_t entry);
+  bool RecoverItem(uint64_t place, Queue queue, bool believe_expiry);
   bool AddEntry(const Key& key, uint64_t entry);
   bool GrowIndex();
   bool ChargeIndexPage();
@@ -208,6 +224,7 @@ class NZone {
   // Guarded by mutex_, all of it.
   size_t charged_index_bytes_ = 0;
   std::deque<Chunk> queues_[2];
+  uint64_t next_order_ = 1;
   uint32_t spare_ = 0;
   std::vector<uint32_t> free_;
   bool full_ = false;  // chunks have been reclaimed, and none came for nothing since

@@ -7,6 +7,7 @@
 
 #include "cairn/cache.h"
 #include "src/cache/arena.h"
+#include "src/cache/cache_file.h"
 #include "src/cache/codec.h"
 #include "src/cache/n_zone.h"
 #include "src/cache/per_thread.h"
@@ -39,6 +40,8 @@ constexpr double kMinShare = 0.05;
 constexpr double kMaxShare = 0.95;
 // Rounds of giving back memory elsewhere for one item.
 constexpr int kRoomRounds = 8;
+// Of a chunk that is recovered: room for its items' index.
+constexpr size_t kIndexPart = 8;
 
 size_t PowerOfTwoBelow(size_t n) {
   size_t power = 1;
@@ -117,7 +120,9 @@ class Fence {
 
 class ResultCacheImpl final : public ResultCache {
  public:
-  ResultCacheImpl(const ResultCacheOptions& options, size_t max_capacity, size_t partitions, size_t chunk_bytes);
+  // `file`: where the N-zone lies, or null.
+  ResultCacheImpl(const ResultCacheOptions& options, size_t max_capacity, size_t partitions, size_t chunk_bytes,
+                  std::unique_ptr<CacheFile> file);
   ~ResultCacheImpl() override;
   bool ok() const;
 
@@ -188,7 +193,10 @@ class ResultCacheImpl final : public ResultCache {
   bool ChargeApart(size_t bytes);
   bool MakeRoom();
 
+  void Recover();
+
   const ResultCacheOptions options_;
+  const std::unique_ptr<CacheFile> file_;
   const uint64_t seed_;
   const std::function<uint64_t()> clock_;
   Arena arena_;
@@ -206,17 +214,19 @@ class ResultCacheImpl final : public ResultCache {
   Counters counters_;
 };
 
-uint64_t DrawSeed() {
+uint64_t SeedOf(const ResultCacheOptions& options) {
+  if (options.hash_seed != 0) return options.hash_seed;
   std::random_device device;
   return uint64_t{device()} << 32 | device();
 }
 
 ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_capacity, size_t partitions,
-                                 size_t chunk_bytes)
+                                 size_t chunk_bytes, std::unique_ptr<CacheFile> file)
     : options_(options),
-      seed_(options.hash_seed != 0 ? options.hash_seed : DrawSeed()),
+      file_(std::move(file)),
+      seed_(file_ != nullptr ? file_->seed() : SeedOf(options)),
       clock_(options.clock ? options.clock : MonotonicMilliseconds),
-      arena_(options.capacity, max_capacity, chunk_bytes, options.memory_changed),
+      arena_(options.capacity, max_capacity, chunk_bytes, options.memory_changed, file_.get()),
       fence_(std::min<size_t>(65536, std::max<size_t>(64, PowerOfTwoBelow(options.capacity / 16384 + 1)))) {
   NZoneOptions zone;
   zone.replacement = options.replacement;
@@ -235,9 +245,14 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
     zone.buckets = kFirstBuckets;
   }
   zone.buckets = std::min(zone.buckets, zone.max_buckets);
-  for (size_t i = 0; i < partitions; ++i) n_.push_back(std::make_unique<NZone>(zone, &arena_, clock_));
+  zone.file = file_.get();
+  zone.partitions = partitions;
+  for (zone.partition = 0; zone.partition < partitions; ++zone.partition) {
+    n_.push_back(std::make_unique<NZone>(zone, &arena_, clock_));
+  }
   fixed_bytes_ = fence_.bytes() + partitions * sizeof(NZone);
   arena_.Charge(fixed_bytes_);
+  if (file_ != nullptr && ok()) Recover();
   if (options.compression == ResultCacheOptions::Compression::kNone) return;
   const size_t budget = std::min(kMaxCodecBytes, options.capacity / 16);
   arena_.Charge(budget);
@@ -259,8 +274,47 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
   SetShare(options.n_zone_share);
 }
 
+// Newest chunks first, as many as the capacity has room for beside their index.
+void ResultCacheImpl::Recover() {
+  struct Found {
+    uint32_t number;
+    CacheFile::Chunk chunk;
+  };
+  std::vector<Found> all;
+  for (uint32_t number = 1; number < file_->chunk_count(); ++number) {
+    const CacheFile::Chunk chunk = file_->Read(number);
+    if (chunk.state != CacheFile::State::kFree && chunk.partition < n_.size()) {
+      all.push_back({number, chunk});
+    } else {
+      file_->FreeChunk(number);
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Found& a, const Found& b) { return a.chunk.order > b.chunk.order; });
+  const size_t spares = n_.size() * arena_.chunk_bytes();
+  const size_t room = arena_.capacity() - std::min(arena_.capacity(), arena_.charged() + spares);
+  const size_t most = room / (arena_.chunk_bytes() + arena_.chunk_bytes() / kIndexPart);
+  for (size_t i = most; i < all.size(); ++i) file_->FreeChunk(all[i].number);
+  all.resize(std::min(all.size(), most));
+  std::vector<bool> adopted(file_->chunk_count(), false);
+  for (const Found& found : all) adopted[found.number] = true;
+  arena_.AdoptChunks(adopted);
+  for (auto found = all.rbegin(); found != all.rend(); ++found) {
+    NZone* const partition = n_[found->chunk.partition].get();
+    const std::lock_guard<std::mutex> lock(*partition->mutex());
+    if (partition->Recover(found->number, found->chunk, file_->same_boot())) continue;
+    file_->FreeChunk(found->number);
+    arena_.ReturnChunk(found->number);
+  }
+}
+
 ResultCacheImpl::~ResultCacheImpl() {
   if (!ok()) return;
+  if (file_ != nullptr) {
+    // What it holds is for who opens the file next.
+    arena_.Uncharge(arena_.charged());
+    static_cast<void>(file_->Close());
+    return;
+  }
   for (size_t i = 0; i < n_.size(); ++i) {
     const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
     ClearLocked(i);
@@ -587,6 +641,7 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
     all.index_bytes += numbers.index_bytes;
     all.evictions += numbers.evictions;
     all.displacements += numbers.displacements;
+    all.recovered += numbers.recovered;
   }
   for (size_t i = 0; i < z_.size(); ++i) {
     const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
@@ -613,9 +668,10 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
 
 IndexStatus ResultCache::Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* result) {
   using namespace cache;  // NOLINT(google-build-using-namespace)
-  const size_t max_capacity = options.max_capacity != 0
-                                  ? options.max_capacity
-                                  : std::max(kMinMaxCapacity, std::min(options.capacity, SIZE_MAX / 8) * 8);
+  const bool in_file = !options.path.empty();
+  const size_t usual_max =
+      in_file ? options.capacity : std::max(kMinMaxCapacity, std::min(options.capacity, SIZE_MAX / 8) * 8);
+  const size_t max_capacity = options.max_capacity != 0 ? options.max_capacity : usual_max;
   if (options.capacity > max_capacity) {
     return IndexStatus::InvalidArgument("ResultCacheOptions: capacity " + std::to_string(options.capacity) +
                                         " is above max_capacity " + std::to_string(max_capacity));
@@ -624,7 +680,13 @@ IndexStatus ResultCache::Create(const ResultCacheOptions& options, std::unique_p
       std::min(kMaxPartitions, PowerOfTwoBelow(std::max(kPartitionBytes, options.capacity) / kPartitionBytes));
   const size_t chunk =
       std::min(kMaxChunk, std::max(kMinChunk, PowerOfTwoBelow(options.capacity / partitions / kChunksAPartition + 1)));
-  auto cache = std::make_unique<ResultCacheImpl>(options, max_capacity, partitions, chunk);
+  std::unique_ptr<CacheFile> file;
+  if (in_file) {
+    const CacheFile::Shape shape{chunk, max_capacity / chunk + 2, partitions};
+    const IndexStatus s = CacheFile::Open(options.path, shape, options.identity, SeedOf(options), &file);
+    if (!s.ok()) return s;
+  }
+  auto cache = std::make_unique<ResultCacheImpl>(options, max_capacity, partitions, chunk, std::move(file));
   if (!cache->ok()) {
     return IndexStatus::InvalidArgument("ResultCacheOptions: the system has no address space for max_capacity " +
                                         std::to_string(max_capacity) + "; lower it");

@@ -2,6 +2,8 @@
 
 #include <sha1.h>
 
+#include "src/util/short_hash.h"
+
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -12,12 +14,6 @@
 #include <random>
 #include <unordered_map>
 #include <utility>
-
-#define XXH_INLINE_ALL
-#ifdef __AVX512F__
-#define XXH_VECTOR 2  // AVX2: keys are short, and GCC 12 warns of its own AVX-512 header
-#endif
-#include <xxhash.h>
 
 #include "cairn/hash_seed.h"
 

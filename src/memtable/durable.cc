@@ -5,13 +5,12 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <fstream>
 #include <random>
 #include <utility>
 
 #include "src/memtable/backing.h"
+#include "src/util/boot_number.h"
 #include "util/coding.h"
-#include "util/xxhash.h"
 
 namespace cairn {
 
@@ -29,19 +28,6 @@ std::atomic<uint64_t>* WordAt(char* address) { return reinterpret_cast<std::atom
 
 // A sync waits for those who came to the last one for this part of the time that it takes.
 constexpr int kCompanyPart = 8;
-
-}  // namespace
-
-uint64_t BootNumber() {
-  static const uint64_t number = [] {
-    std::string id;
-    std::getline(std::ifstream("/proc/sys/kernel/random/boot_id"), id);
-    return id.empty() ? 0 : XXH3_64bits(id.data(), id.size());
-  }();
-  return number;
-}
-
-namespace {
 
 // Into the older copy.
 void StoreCopy(PmemFile* file, Superblock* superblock) {

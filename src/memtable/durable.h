@@ -251,9 +251,6 @@ constexpr uint64_t kMaxSegmentBytes = (uint64_t{1} << kTailBits) - 1;
 // Of PackTail: nothing will be added.
 constexpr uint64_t kSealedState = 3;
 
-// This boot of the machine; 0 if it is unknown.
-uint64_t BootNumber();
-
 // Rewrites the superblock of a file, both copies, the older first, each synced before anything else is written: a loss
 // of power leaves one of them whole. `superblock->edition` counts up.
 rocksdb::Status StoreSuperblock(PmemFile* file, Superblock* superblock);

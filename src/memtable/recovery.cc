@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "src/memtable/durable.h"
+#include "src/util/boot_number.h"
 #include "util/coding.h"
 
 namespace cairn {

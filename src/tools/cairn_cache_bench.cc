@@ -241,11 +241,24 @@ void Replay(const Workload& workload, ResultCache* cache, uint64_t requests, uin
   }
 }
 
-bool Run(const Workload& workload, const Settings& settings, uint64_t capacity,
-         ResultCacheOptions::Compression compression, Result* result) {
+// One way to keep items.
+struct Kind {
+  const char* name;
+  ResultCacheOptions::Compression compression;
+  enum class File { kNone, kFresh, kAgain } file;
+};
+constexpr Kind kKinds[] = {{"n", ResultCacheOptions::Compression::kNone, Kind::File::kNone},
+                           {"lz4", ResultCacheOptions::Compression::kLz4, Kind::File::kNone},
+                           {"zstd", ResultCacheOptions::Compression::kZstd, Kind::File::kNone},
+                           {"file", ResultCacheOptions::Compression::kNone, Kind::File::kFresh},
+                           {"again", ResultCacheOptions::Compression::kNone, Kind::File::kAgain}};
+
+bool Run(const Workload& workload, const Settings& settings, uint64_t capacity, const Kind& kind, Result* result) {
   ResultCacheOptions options = settings.cache;
   options.capacity = capacity;
-  options.compression = compression;
+  options.compression = kind.compression;
+  if (kind.file == Kind::File::kNone) options.path.clear();
+  if (kind.file == Kind::File::kFresh) std::remove(options.path.c_str());
   options.hash_seed = settings.seed;
   std::unique_ptr<ResultCache> cache;
   const IndexStatus status = ResultCache::Create(options, &cache);
@@ -254,7 +267,8 @@ bool Run(const Workload& workload, const Settings& settings, uint64_t capacity,
     return false;
   }
   std::vector<Counted> counted(settings.threads);
-  for (int phase = 0; phase < 2; ++phase) {
+  // What is opened again is warm.
+  for (int phase = kind.file == Kind::File::kAgain ? 1 : 0; phase < 2; ++phase) {
     const uint64_t each = settings.requests / settings.threads * (phase == 0 ? 1 : 4) / 5;
     std::vector<std::thread> threads;
     for (Counted& mine : counted) {
@@ -312,7 +326,10 @@ int RunCacheBench(int argc, char** argv) {
   bool json = false;
   Arguments arguments("cache-bench", kDescription);
   arguments.Texts("mix", &mixes, "MIX", "ycsb, etc, app or usr; default: all");
-  arguments.Texts("zones", &zones, "ZONES", "n (no compression), lz4 or zstd; default: all");
+  arguments.Texts("zones", &zones, "ZONES",
+                  "n (no compression), lz4 or zstd, and with --path file and again; default: all");
+  arguments.Text("path", &settings.cache.path, "FILE",
+                 "items in this file as well: begun anew (zones file), and then opened again (again)");
   arguments.Count("items", &settings.items, "different keys", 1000, uint64_t{1} << 31);
   arguments.Count("requests", &settings.requests, "requests of each run", 50000);
   arguments.Count("threads", &settings.threads, "threads that send them", 1, 256);
@@ -333,13 +350,14 @@ int RunCacheBench(int argc, char** argv) {
   for (const std::string& name : mixes) {
     if (!is_mix(name)) return arguments.UsageError("--mix=" + name + ": it may be ycsb, etc, app or usr");
   }
-  const std::vector<std::pair<std::string, ResultCacheOptions::Compression>> kinds = {
-      {"n", ResultCacheOptions::Compression::kNone},
-      {"lz4", ResultCacheOptions::Compression::kLz4},
-      {"zstd", ResultCacheOptions::Compression::kZstd}};
   for (const std::string& name : zones) {
-    if (name != "n" && name != "lz4" && name != "zstd") {
-      return arguments.UsageError("--zones=" + name + ": it may be n, lz4 or zstd");
+    const auto* const kind =
+        std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& one) { return name == one.name; });
+    if (kind == std::end(kKinds)) {
+      return arguments.UsageError("--zones=" + name + ": it may be n, lz4, zstd, file or again");
+    }
+    if (kind->file != Kind::File::kNone && settings.cache.path.empty()) {
+      return arguments.UsageError("--zones=" + name + " wants --path=FILE");
     }
   }
   const auto wanted = [](const std::vector<std::string>& given, const std::string& name) {
@@ -365,13 +383,13 @@ int RunCacheBench(int argc, char** argv) {
     for (const uint64_t percent : {small, medium, large}) {
       if (percent == 0) continue;
       double n_misses = 0;
-      for (const auto& kind : kinds) {
-        if (!wanted(zones, kind.first)) continue;
+      for (const Kind& kind : kKinds) {
+        if (!wanted(zones, kind.name) || (kind.file != Kind::File::kNone && settings.cache.path.empty())) continue;
         Result result;
-        if (!Run(workload, settings, workload.bytes() * percent / 100, kind.second, &result)) return kExitFailure;
-        Print(workload, static_cast<double>(percent), kind.first, result, n_misses, json, first);
+        if (!Run(workload, settings, workload.bytes() * percent / 100, kind, &result)) return kExitFailure;
+        Print(workload, static_cast<double>(percent), kind.name, result, n_misses, json, first);
         first = false;
-        if (kind.first == "n") n_misses = result.miss_ratio;
+        if (std::string(kind.name) == "n") n_misses = result.miss_ratio;
         if (result.wrong > 0) {
           fprintf(stderr,
                   "cairn cache-bench: %" PRIu64

@@ -1,0 +1,173 @@
+#include "src/cache/cache_file.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "src/util/boot_number.h"
+#include "src/util/short_hash.h"
+
+namespace cairn::cache {
+namespace {
+
+constexpr uint64_t kMagic = 0x6568636143b1a543;
+constexpr uint64_t kVersion = 1;
+constexpr size_t kPage = 4096;
+constexpr size_t kEntryWords = 2;
+// What a reader of overwritten words may read behind the last chunk.
+constexpr size_t kTailChunks = 1;
+
+size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
+// Stores stay in the order in which they are written here; the processor keeps the order of one thread's stores as far
+// as anybody can tell who looks when the thread is gone.
+void Order() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }
+
+}  // namespace
+
+struct CacheFile::Header {
+  uint64_t magic;
+  uint64_t version;
+  uint64_t chunk_bytes;
+  uint64_t chunks;
+  uint64_t partitions;
+  uint64_t seed;
+  uint64_t identity;  // its hash
+  uint64_t checksum;  // of what stands above
+  uint64_t boot;      // under which it was opened last
+  uint64_t closed;    // 1: by Close
+
+  uint64_t Checksum() const { return XXH3_64bits(this, offsetof(Header, checksum)); }
+};
+
+IndexStatus CacheFile::Error(const char* what) const {
+  return IndexStatus::IoError("result cache file " + path_ + ": " + what + ": " + std::strerror(errno));
+}
+
+IndexStatus CacheFile::Open(const std::string& path, const Shape& shape, const std::string& identity, uint64_t seed,
+                            std::unique_ptr<CacheFile>* file) {
+  std::unique_ptr<CacheFile> opened(new CacheFile(path, shape));
+  IndexStatus s = opened->OpenAndLock();
+  if (s.ok()) s = opened->Map();
+  if (!s.ok()) return s;
+  if (!opened->IsUsable(identity)) s = opened->Begin(identity, seed);
+  if (!s.ok()) return s;
+  Header* const header = opened->header();
+  opened->same_boot_ = header->boot != 0 && header->boot == BootNumber();
+  // From here on the file is that of a killed process, and the disk knows before anything in it changes.
+  header->closed = 0;
+  header->boot = BootNumber();
+  if (msync(opened->mapped_, kPage, MS_SYNC) != 0) return opened->Error("cannot be synced");
+  *file = std::move(opened);
+  return IndexStatus::OK();
+}
+
+IndexStatus CacheFile::OpenAndLock() {
+  fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  if (fd_ < 0) return Error("cannot be opened");
+  if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return IndexStatus::OK();
+  if (errno != EWOULDBLOCK) return Error("cannot be locked");
+  return IndexStatus::InvalidArgument("result cache file " + path_ +
+                                      " is used by another cache, of this process or another one; give each its own");
+}
+
+IndexStatus CacheFile::Map() {
+  chunks_at_ = RoundUp(kPage + shape_.chunks * kEntryWords * sizeof(Word), kPage);
+  size_ = chunks_at_ + (shape_.chunks + kTailChunks) * shape_.chunk_bytes;
+  struct stat now {};
+  if (fstat(fd_, &now) != 0) return Error("cannot be examined");
+  if (static_cast<size_t>(now.st_size) != size_) {
+    // Of another shape: nothing of it can be used.
+    if (ftruncate(fd_, 0) != 0 || ftruncate(fd_, static_cast<off_t>(size_)) != 0) return Error("cannot be resized");
+  }
+  // Header and directory, and chunk 0 that readers may look at; other chunks when they are taken.
+  errno = posix_fallocate(fd_, 0, static_cast<off_t>(chunks_at_ + shape_.chunk_bytes));
+  if (errno != 0) return Error("no room");
+  void* const mapped = mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_SHARED, fd_, 0);
+  if (mapped == MAP_FAILED) return Error("cannot be mapped");
+  mapped_ = static_cast<char*>(mapped);
+  return IndexStatus::OK();
+}
+
+bool CacheFile::IsUsable(const std::string& identity) {
+  const Header& there = *header();
+  return there.magic == kMagic && there.version == kVersion && there.checksum == there.Checksum() &&
+         there.chunk_bytes == shape_.chunk_bytes && there.chunks == shape_.chunks &&
+         there.partitions == shape_.partitions && there.identity == XXH3_64bits(identity.data(), identity.size()) &&
+         (there.closed == 1 || (there.boot != 0 && there.boot == BootNumber()));
+}
+
+IndexStatus CacheFile::Begin(const std::string& identity, uint64_t seed) {
+  // Not a file until the directory is empty.
+  header()->magic = 0;
+  if (msync(mapped_, kPage, MS_SYNC) != 0) return Error("cannot be synced");
+  std::memset(mapped_ + kPage, 0, chunks_at_ - kPage);
+  Header fresh = {};
+  fresh.version = kVersion;
+  fresh.chunk_bytes = shape_.chunk_bytes;
+  fresh.chunks = shape_.chunks;
+  fresh.partitions = shape_.partitions;
+  fresh.seed = seed;
+  fresh.identity = XXH3_64bits(identity.data(), identity.size());
+  fresh.magic = kMagic;
+  fresh.checksum = fresh.Checksum();
+  if (msync(mapped_, chunks_at_, MS_SYNC) != 0) return Error("cannot be synced");
+  *header() = fresh;
+  return IndexStatus::OK();
+}
+
+CacheFile::~CacheFile() {
+  if (mapped_ != nullptr) munmap(mapped_, size_);
+  if (fd_ < 0) return;
+  flock(fd_, LOCK_UN);  // by name: a child may have been forked that still holds the descriptor
+  close(fd_);
+}
+
+IndexStatus CacheFile::Close() {
+  if (msync(mapped_, size_, MS_SYNC) != 0) return Error("cannot be synced");
+  header()->closed = 1;
+  return msync(mapped_, kPage, MS_SYNC) == 0 ? IndexStatus::OK() : Error("cannot be synced");
+}
+
+uint64_t CacheFile::seed() const { return header()->seed; }
+
+bool CacheFile::Allocate(uint32_t chunk) {
+  const auto begin = static_cast<off_t>(chunks_at_ + chunk * shape_.chunk_bytes);
+  return posix_fallocate(fd_, begin, static_cast<off_t>(shape_.chunk_bytes)) == 0;
+}
+
+Word* CacheFile::Entry(uint32_t chunk) const {
+  return reinterpret_cast<Word*>(mapped_ + kPage) + size_t{chunk} * kEntryWords;
+}
+
+CacheFile::Chunk CacheFile::Read(uint32_t chunk) const {
+  const Word word = LoadWord(Entry(chunk));
+  const auto state = static_cast<uint8_t>(word);
+  return {state <= static_cast<uint8_t>(State::kMain) ? static_cast<State>(state) : State::kFree,
+          static_cast<uint8_t>(word >> 8), static_cast<uint32_t>(word >> 32), LoadWord(Entry(chunk) + 1)};
+}
+
+void CacheFile::OpenChunk(uint32_t chunk, State state, size_t partition, uint64_t order) {
+  StoreWord(Entry(chunk) + 1, order);
+  Order();
+  StoreWord(Entry(chunk), static_cast<Word>(state) | Word{partition} << 8);
+  Order();
+}
+
+void CacheFile::SetUsed(uint32_t chunk, uint32_t words) {
+  Order();
+  StoreWord(Entry(chunk), (LoadWord(Entry(chunk)) & 0xffff) | Word{words} << 32);
+}
+
+void CacheFile::FreeChunk(uint32_t chunk) {
+  StoreWord(Entry(chunk), 0);
+  Order();
+}
+
+}  // namespace cairn::cache

@@ -1,0 +1,320 @@
+// A result cache in a file: what is there after the process ended, was killed, or lost what was not synced.
+
+#include "src/cache/cache_file.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <fstream>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cairn/cache.h"
+#include "gtest/gtest.h"
+#include "src/testutil/test_seed.h"
+
+namespace cairn {
+namespace {
+
+using Answer = ResultCache::Answer;
+
+class Random {
+ public:
+  explicit Random(uint64_t seed) : generator_(seed) {}
+  // In [0, n); n is not 0.
+  uint64_t Uniform(uint64_t n) { return generator_() % n; }
+  bool OneIn(uint64_t n) { return Uniform(n) == 0; }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+class CacheFileTest : public ::testing::Test {
+ protected:
+  ResultCacheOptions Options(size_t capacity = 1 << 20) const {
+    ResultCacheOptions options;
+    options.capacity = capacity;
+    options.path = path_;
+    return options;
+  }
+  static std::unique_ptr<ResultCache> Open(const ResultCacheOptions& options) {
+    std::unique_ptr<ResultCache> cache;
+    const IndexStatus s = ResultCache::Create(options, &cache);
+    EXPECT_TRUE(s.ok()) << s.message();
+    return cache;
+  }
+  static std::string KeyOf(uint64_t number) { return "key" + std::to_string(number); }
+  static std::string ValueOf(uint64_t number, uint64_t version) {
+    return std::to_string(version) + ":" + std::string(number * 7 % 300, 'v');
+  }
+
+  // Changes bytes of the file while nobody has it.
+  void Overwrite(uint64_t offset, const void* bytes, size_t count) const {
+    const int fd = open(path_.c_str(), O_WRONLY);
+    ASSERT_GE(fd, 0);
+    EXPECT_EQ(pwrite(fd, bytes, count, static_cast<off_t>(offset)), static_cast<ssize_t>(count));
+    close(fd);
+  }
+  // As if the system had been started anew since.
+  void StartSystemAnew() const {
+    constexpr uint64_t kBootAt = 64;
+    const uint64_t other = 12345;
+    Overwrite(kBootAt, &other, sizeof(other));
+  }
+
+  ~CacheFileTest() override { unlink(path_.c_str()); }
+
+  const std::string path_ = ::testing::TempDir() + "cairn_cache_file." + std::to_string(getpid());
+};
+
+TEST_F(CacheFileTest, WhoOpensItNextFindsWhatWasThere) {
+  constexpr uint64_t kKeys = 3000;
+  std::unique_ptr<ResultCache> cache = Open(Options());
+  for (uint64_t i = 0; i < kKeys; ++i) EXPECT_TRUE(cache->Put(KeyOf(i), ValueOf(i, 1), i % 3));
+  for (uint64_t i = 0; i < kKeys; i += 5) EXPECT_TRUE(cache->Put(KeyOf(i), ValueOf(i + 1, 2), i % 3));
+  for (uint64_t i = 0; i < kKeys; i += 7) EXPECT_TRUE(cache->PutAbsent(KeyOf(i), i % 3));
+  for (uint64_t i = 0; i < kKeys; i += 11) EXPECT_TRUE(cache->Erase(KeyOf(i), i % 3));
+  for (const bool boots : {false, true, false}) {
+    const uint64_t items = cache->GetStatistics().items;
+    cache.reset();
+    if (boots) StartSystemAnew();
+    cache = Open(Options());
+    EXPECT_EQ(cache->GetStatistics().items, items);
+    EXPECT_EQ(cache->GetStatistics().recovered, items);
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      std::string value;
+      const Answer answer = cache->Get(KeyOf(i), &value, i % 3);
+      const Answer expected = i % 11 == 0 ? Answer::kMiss : i % 7 == 0 ? Answer::kAbsent : Answer::kValue;
+      ASSERT_EQ(answer, expected) << i;
+      if (answer == Answer::kValue) {
+        ASSERT_EQ(value, i % 5 == 0 ? ValueOf(i + 1, 2) : ValueOf(i, 1));
+      }
+      ASSERT_EQ(cache->Get(KeyOf(i), &value, 3), Answer::kMiss) << "another space";
+    }
+  }
+}
+
+TEST_F(CacheFileTest, WhatIsFullComesBackAndGoesOn) {
+  std::unique_ptr<ResultCache> cache = Open(Options());
+  for (uint64_t round = 0; round < 5; ++round) {
+    for (uint64_t i = 0; i < 20000; ++i) cache->Put(KeyOf(i), ValueOf(i, round));
+    const ResultCache::Statistics before = cache->GetStatistics();
+    EXPECT_LE(before.memory, before.capacity);
+    cache.reset();
+    cache = Open(Options());
+    const ResultCache::Statistics after = cache->GetStatistics();
+    EXPECT_LE(after.memory, after.capacity);
+    EXPECT_GT(after.items, before.items - before.items / 8) << "what the index has no room for is dropped";
+    for (uint64_t i = 0; i < 20000; ++i) {
+      std::string value;
+      if (cache->Get(KeyOf(i), &value) == Answer::kValue) {
+        ASSERT_EQ(value, ValueOf(i, round));
+      }
+    }
+  }
+}
+
+TEST_F(CacheFileTest, ClearedIsCleared) {
+  std::unique_ptr<ResultCache> cache = Open(Options());
+  for (uint64_t i = 0; i < 1000; ++i) cache->Put(KeyOf(i), "old");
+  cache->Clear();
+  cache->Put("new", "new");
+  cache.reset();
+  cache = Open(Options());
+  EXPECT_EQ(cache->GetStatistics().items, 1u);
+}
+
+TEST_F(CacheFileTest, OthersFilesBeginEmpty) {
+  Open(Options())->Put("key", "value");
+  ResultCacheOptions other = Options();
+  other.identity = "another database";
+  std::unique_ptr<ResultCache> cache = Open(other);
+  EXPECT_EQ(cache->GetStatistics().recovered, 0u);
+  cache->Put("key", "value");
+  cache.reset();
+  EXPECT_EQ(Open(other)->GetStatistics().recovered, 1u);
+  other.capacity *= 2;
+  EXPECT_EQ(Open(other)->GetStatistics().recovered, 0u);
+  std::ofstream(path_) << "something else";
+  cache = Open(other);
+  EXPECT_EQ(cache->GetStatistics().recovered, 0u);
+  EXPECT_TRUE(cache->Put("key", "value"));
+}
+
+TEST_F(CacheFileTest, OneCacheAtATime) {
+  const std::unique_ptr<ResultCache> cache = Open(Options());
+  std::unique_ptr<ResultCache> second;
+  const IndexStatus s = ResultCache::Create(Options(), &second);
+  EXPECT_EQ(s.code(), IndexStatus::Code::kInvalidArgument);
+  EXPECT_NE(s.message().find(path_), std::string::npos) << s.message();
+  ResultCacheOptions nowhere;
+  nowhere.path = path_ + "/no/such/folder";
+  EXPECT_EQ(ResultCache::Create(nowhere, &second).code(), IndexStatus::Code::kIoError);
+}
+
+TEST_F(CacheFileTest, WhatExpiresIsBelievedUnderItsClockOnly) {
+  uint64_t now = 1000;
+  ResultCacheOptions options = Options();
+  options.clock = [&] { return now; };
+  for (const bool boots : {false, true}) {
+    std::unique_ptr<ResultCache> cache = Open(options);
+    cache->Put("short", "value", 0, 10);
+    cache->Put("long", "value", 0, 1000);
+    cache->Put("ever", "value");
+    cache.reset();
+    if (boots) StartSystemAnew();
+    now += 100;
+    cache = Open(options);
+    std::string value;
+    EXPECT_EQ(cache->Get("short", &value), Answer::kMiss);
+    EXPECT_EQ(cache->Get("long", &value), boots ? Answer::kMiss : Answer::kValue);
+    EXPECT_EQ(cache->Get("ever", &value), Answer::kValue);
+  }
+}
+
+TEST_F(CacheFileTest, DamageIsAMiss) {
+  const uint64_t seed = Seed();
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  Random random(seed);
+  constexpr uint64_t kKeys = 2000;
+  for (int round = 0; round < 60; ++round) {
+    std::unique_ptr<ResultCache> cache = Open(Options(256 << 10));
+    for (uint64_t i = 0; i < kKeys; ++i) cache->Put(KeyOf(i), ValueOf(i, 1));
+    cache.reset();
+    const auto size = static_cast<uint64_t>(std::ifstream(path_, std::ios::ate).tellg());
+    for (uint64_t bytes = random.Uniform(30) + 1; bytes > 0; --bytes) {
+      const char byte = static_cast<char>(random.Uniform(256));
+      Overwrite(random.OneIn(3) ? random.Uniform(8192) : random.Uniform(size), &byte, 1);
+    }
+    cache = Open(Options(256 << 10));
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      std::string value;
+      const Answer answer = cache->Get(KeyOf(i), &value);
+      ASSERT_NE(answer, Answer::kAbsent);
+      if (answer == Answer::kValue) {
+        ASSERT_EQ(value, ValueOf(i, 1));
+      }
+      cache->Put(KeyOf(i), ValueOf(i, 1));
+    }
+  }
+}
+
+// What a killed process had promised: of each key, the version that was begun last and the one that was acknowledged
+// last. Even versions are erasures. In memory that outlives the process.
+struct Promises {
+  static constexpr uint64_t kKeys = 12000;
+  std::atomic<uint64_t> begun[kKeys];
+  std::atomic<uint64_t> acknowledged[kKeys];
+};
+
+// Each thread has keys of its own to write. Never returns.
+[[noreturn]] void WriteUntilKilled(const ResultCacheOptions& options, Promises* promises, uint64_t seed,
+                                   std::string (*key_of)(uint64_t), std::string (*value_of)(uint64_t, uint64_t)) {
+  std::unique_ptr<ResultCache> cache;
+  if (!ResultCache::Create(options, &cache).ok()) _exit(1);
+  std::vector<std::thread> threads;
+  for (uint64_t t = 0; t < 2; ++t) {
+    threads.emplace_back([&, t] {
+      Random random(seed * 2 + t);
+      for (;;) {
+        const uint64_t number = random.Uniform(Promises::kKeys / 2) * 2 + t;
+        const std::string key = key_of(number);
+        std::string value;
+        cache->Get(key_of(random.Uniform(Promises::kKeys)), &value);
+        const bool erase = random.OneIn(4);
+        const uint64_t now = promises->begun[number];
+        const uint64_t next = now + ((now & 1) == (erase ? 0u : 1u) ? 2 : 1);
+        promises->begun[number] = next;
+        if (erase && random.OneIn(2)) {
+          cache->Erase(key);
+        } else if (random.OneIn(2)) {
+          cache->Bar(key);
+          cache->Unbar(key);
+          if (!erase) cache->Fill(cache->BeginFill(key), key, value_of(number, next));
+        } else if (erase) {
+          cache->Bar(key);
+          cache->Unbar(key);
+        } else {
+          cache->Put(key, value_of(number, next));
+        }
+        promises->acknowledged[number] = next;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  _exit(1);
+}
+
+// How often a process is killed.
+uint64_t Cycles() {
+  const char* const given = getenv("CAIRN_CYCLES");
+  return given != nullptr ? std::stoull(given) : 40;
+}
+
+TEST_F(CacheFileTest, KilledItAnswersTheNewestOrNothing) {
+  const uint64_t seed = Seed();
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  Random random(seed);
+  void* const shared = mmap(nullptr, sizeof(Promises), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const promises = new (shared) Promises();
+  uint64_t answered = 0;
+  const uint64_t cycles = Cycles();
+  for (uint64_t cycle = 0; cycle < cycles; ++cycle) {
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) WriteUntilKilled(Options(), promises, seed + cycle, KeyOf, ValueOf);
+    usleep(static_cast<useconds_t>(random.Uniform(30000) + 5000));
+    ASSERT_EQ(kill(child, SIGKILL), 0);
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const std::unique_ptr<ResultCache> cache = Open(Options());
+    for (uint64_t i = 0; i < Promises::kKeys; ++i) {
+      std::string value;
+      const Answer answer = cache->Get(KeyOf(i), &value);
+      ASSERT_NE(answer, Answer::kAbsent);
+      if (answer == Answer::kMiss) continue;
+      ++answered;
+      const uint64_t version = std::stoull(value);
+      ASSERT_EQ(value, ValueOf(i, version));
+      ASSERT_EQ(version & 1, 1u);
+      ASSERT_GE(version, promises->acknowledged[i]) << "cycle " << cycle << ", " << KeyOf(i);
+      ASSERT_LE(version, promises->begun[i]) << "cycle " << cycle << ", " << KeyOf(i);
+    }
+    // What the next process acknowledges counts on top of what is there now.
+    for (uint64_t i = 0; i < Promises::kKeys; ++i) promises->acknowledged[i] = promises->begun[i].load() & ~uint64_t{1};
+    for (uint64_t i = 0; i < Promises::kKeys; ++i) {
+      std::string value;
+      if (cache->Get(KeyOf(i), &value) == Answer::kValue) promises->acknowledged[i] = std::stoull(value);
+    }
+  }
+  EXPECT_GT(answered, cycles * 100);
+  munmap(shared, sizeof(Promises));
+}
+
+TEST_F(CacheFileTest, AfterALossOfPowerItIsEmpty) {
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    std::unique_ptr<ResultCache> cache;
+    if (!ResultCache::Create(Options(), &cache).ok()) _exit(1);
+    for (uint64_t i = 0; i < 1000; ++i) cache->Put(KeyOf(i), ValueOf(i, 1));
+    _exit(0);  // without Close
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  StartSystemAnew();
+  EXPECT_EQ(Open(Options())->GetStatistics().recovered, 0u);
+}
+
+}  // namespace
+}  // namespace cairn
