@@ -141,6 +141,19 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   });
 }
 
+// What recovers from an error flushes memtables, for which it queues behind writers. A writer that is stopped because
+// memtables or files are too many holds the front of that queue until the recovery ends: RocksDB waits for ever, also
+// when there is room again. So, while writes are stopped, a recovery flushes the read-only memtables only. The others
+// lack nothing in the WAL: the error is not one of the WAL's, after which RocksDB lets no writer wait. New writers are
+// refused while an error that needs flushes is being recovered from.
+Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason reason) {
+  mutex_.AssertHeld();
+  if (reason == FlushReason::kErrorRecovery && write_controller_.IsStopped() && cairn::CairnDB::Of(this) != nullptr) {
+    return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
+  }
+  return own::FlushAllColumnFamilies(this, options, reason);
+}
+
 Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,
                                       const ColumnFamilyOptions& options, const std::string& name,
                                       ColumnFamilyHandle** handle) {

@@ -66,8 +66,15 @@ class Table {
         size_t arena_block = kArenaBlock, rocksdb::AllocTracker* tracker = nullptr)
       : internal_(comparator),
         key_comparator_(internal_),
+        tracker_(tracker),
         arena_(arena_block, tracker),
         rep_(factory->CreateMemTableRep(key_comparator_, &arena_, nullptr, nullptr, 0)) {}
+  // RocksDB asserts that it is told before the arena goes.
+  ~Table() {
+    if (tracker_ != nullptr) tracker_->FreeMem();
+  }
+  Table(const Table&) = delete;
+  Table& operator=(const Table&) = delete;
 
   static size_t EncodedBytes(const Slice& key, const Slice& value) {
     const auto internal_bytes = static_cast<uint32_t>(key.size() + 8);
@@ -119,6 +126,7 @@ class Table {
  private:
   const rocksdb::InternalKeyComparator internal_;
   const rocksdb::MemTable::KeyComparator key_comparator_;
+  rocksdb::AllocTracker* const tracker_;
   rocksdb::ConcurrentArena arena_;
   const std::unique_ptr<MemTableRep> rep_;
 };
@@ -883,7 +891,6 @@ TEST(SubMemTableAccountingTest, CountsTheSegmentsThatAreHeld) {
         entries_bytes += Table::EncodedBytes(KeyOf(entry).user_key, Table::ValueOf(entry)) + 4;
       }
       EXPECT_LE(pool.claimed_bytes + pool.copied_bytes, entries_bytes * 1.05 + Writers::kCount * (256 << 10));
-      tracker.FreeMem();
     }
     EXPECT_EQ(manager.memory_usage(), 0u);
     const SegmentPool::Stats pool = factory->pool(nullptr)->GetStats();

@@ -84,6 +84,9 @@ rocksdb::Status WriteImpl(rocksdb::DBImpl* db, const rocksdb::WriteOptions& opti
                           std::shared_ptr<rocksdb::WriteBatchWithIndex> wbwi,
                           CAIRN_MORE_OWN_WRITE_PARAMETERS) asm("cairn_rocksdb_WriteImpl");
 
+rocksdb::Status FlushAllColumnFamilies(rocksdb::DBImpl* db, const rocksdb::FlushOptions& options,
+                                       rocksdb::FlushReason reason) asm("cairn_rocksdb_FlushAllColumnFamilies");
+
 rocksdb::Status CreateColumnFamilyImpl(
     rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
     const rocksdb::ColumnFamilyOptions& options, const std::string& name,
