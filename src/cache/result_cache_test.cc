@@ -1,6 +1,7 @@
 #include "cairn/cache.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -35,6 +36,9 @@ std::string ValueOf(uint64_t key, uint64_t version, size_t max_bytes) {
 }
 uint64_t VersionOf(const std::string& value) { return std::strtoull(value.c_str() + value.find(':') + 1, nullptr, 10); }
 
+// A cache with this path gets a file that nobody has a name for.
+const char kOwnFile[] = "own file";
+
 // Named option sets that every property is checked with.
 struct Variant {
   const char* name;
@@ -53,6 +57,9 @@ std::vector<Variant> Variants() {
   options.replacement = ResultCacheOptions::Replacement::kClock;
   variants.push_back({"clock", options});
   options.replacement = ResultCacheOptions::Replacement::kTwoQueues;
+  options.path = kOwnFile;
+  variants.push_back({"file", options});
+  options.path.clear();
   options.compression = ResultCacheOptions::Compression::kLz4;
   variants.push_back({"z_lz4", options});
   options.compression = ResultCacheOptions::Compression::kZstd;
@@ -61,10 +68,13 @@ std::vector<Variant> Variants() {
   return variants;
 }
 
-std::unique_ptr<ResultCache> NewCache(const ResultCacheOptions& options) {
+std::unique_ptr<ResultCache> NewCache(const ResultCacheOptions& given) {
+  ResultCacheOptions options = given;
+  if (options.path == kOwnFile) options.path = testing::TempDir() + "result_cache_test." + std::to_string(getpid());
   std::unique_ptr<ResultCache> cache;
   const IndexStatus status = ResultCache::Create(options, &cache);
   EXPECT_TRUE(status.ok()) << status.message();
+  if (!options.path.empty()) unlink(options.path.c_str());
   return cache;
 }
 
