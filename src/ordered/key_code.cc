@@ -62,6 +62,9 @@ uint64_t KeyBits::Window(uint64_t bit) const {
 }
 
 uint64_t CommonBits(const KeyBits& a, const KeyBits& b) {
+  const uint64_t differ = LoadU64(a.data) ^ LoadU64(b.data);
+  if (differ != 0 && a.bytes >= 8 && b.bytes >= 8)
+    return static_cast<unsigned>(__builtin_clzll(__builtin_bswap64(differ)));
   const size_t bytes = std::max(a.bytes, b.bytes);
   for (size_t at = 0; at < bytes; at += 8) {
     const uint64_t x = at < a.bytes ? BigEndian(a.data + at) : 0;

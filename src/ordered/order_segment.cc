@@ -275,8 +275,11 @@ void SegmentBuilder::EncodeBatch(size_t begin, size_t end, KeyCode::Encoder* enc
   size_t bytes = 0;
   for (size_t i = begin; i < end; ++i) bytes += encoder->code().EncodedBytes(keys_.bytes(i) - shared_);
   if (batch_.bytes.size() < bytes) batch_.bytes.resize(bytes);
-  batch_.starts.assign(1, 0);
+  batch_.starts.clear();
+  batch_.starts.reserve(end - begin + 1);
+  batch_.starts.push_back(0);
   batch_.common.clear();
+  batch_.common.reserve(end - begin);
   size_t at = 0;
   KeyBits before;
   bool has_before = !previous_.empty();
@@ -468,20 +471,19 @@ void SegmentBuilder::KeepChoice(double bits_per_key, OrderCodeChoice* choice) co
 
 void OrderKeys::Add(const char* key, size_t size) {
   if (ends_.size() == 1) prefix_.assign(key, size);
-  const size_t common = CommonBytes(prefix_.data(), prefix_.size(), key, size);
-  // Less than there is, so that it seldom comes to this.
-  if (common < prefix_.size()) Shorten(ends_.size() == 2 ? common : common / 2);
+  if (size < prefix_.size() || memcmp(key, prefix_.data(), prefix_.size()) != 0) {
+    const size_t common = CommonBytes(prefix_.data(), prefix_.size(), key, size);
+    // Less than there is, so that it seldom comes to this.
+    Shorten(ends_.size() == 2 ? common : common / 2);
+  }
   const size_t end = ends_.back(), more = size - prefix_.size();
   if (bytes_.size() < end + more) bytes_.resize(std::max(2 * bytes_.size(), end + more));
   if (more != 0) memcpy(bytes_.data() + end, key + prefix_.size(), more);
   ends_.push_back(static_cast<uint32_t>(end + more));
 }
 
-bool OrderKeys::EndsWith(const char* key, size_t size) const {
-  if (this->size() == 0) return false;
-  const size_t more = bytes(this->size() - 1);
-  if (size != prefix_.size() + more || (size > 0 && more > 0 && key[size - 1] != bytes_[ends_.back() - 1]))
-    return false;
+bool OrderKeys::IsLast(const char* key, size_t size) const {
+  const size_t more = size - prefix_.size();
   return memcmp(key + prefix_.size(), bytes_.data() + ends_.back() - more, more) == 0 &&
          memcmp(key, prefix_.data(), prefix_.size()) == 0;
 }

@@ -38,7 +38,12 @@ class OrderKeys {
   void Add(const char* key, size_t size);
   void Clear();
   // The key that was added last, if any was.
-  bool EndsWith(const char* key, size_t size) const;
+  bool EndsWith(const char* key, size_t size) const {
+    const size_t end = ends_.back();
+    if (ends_.size() == 1 || size != prefix_.size() + end - ends_[ends_.size() - 2]) return false;
+    // Two keys in order seldom end alike.
+    return size == 0 || (key[size - 1] == (end != 0 ? bytes_[end - 1] : prefix_[size - 1]) && IsLast(key, size));
+  }
 
   size_t size() const { return ends_.size() - 1; }
   // What all keys begin with, and what a key has behind it.
@@ -50,6 +55,7 @@ class OrderKeys {
   size_t memory() const { return prefix_.capacity() + bytes_.capacity() + ends_.capacity() * sizeof(uint32_t); }
 
  private:
+  bool IsLast(const char* key, size_t size) const;
   void Shorten(size_t prefix);
 
   std::string prefix_;
