@@ -124,6 +124,9 @@ Status FilterBlock::Decode(const std::string& index, uint64_t size) {
   shape_.columns = LoadU64(p + 32);
   pairs_ = LoadU64(p + 40);
   if (!shape_.Valid() || shape_.columns > kMaxColumns) return Damaged(offset_ + 16, "impossible shape");
+  // Memory is reserved by these two. A column takes more than a byte of a page, a key more than a bit.
+  if (shape_.columns > pages * kFilterPageBytes) return Damaged(offset_ + 32, "impossible number of columns");
+  if (pairs_ > pages * kFilterPageBytes * 8) return Damaged(offset_ + 40, "impossible number of keys");
   if (members == 0 || members > size_t{1} << shape_.slot_bits) return Damaged(offset_ + 19, "impossible members");
   for (size_t i = 0; i < members; ++i) {
     const char* const member = p + kIndexHeader + i * kMemberBytes;

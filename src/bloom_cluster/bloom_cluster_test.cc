@@ -3,12 +3,15 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <deque>
 #include <random>
 #include <thread>
 
 #include "gtest/gtest.h"
 #include "src/bloom_cluster/bloom_cluster_fixture.h"
+#include "src/util/bits.h"
+#include "src/util/checksum.h"
 
 namespace cairn {
 namespace {
@@ -141,6 +144,26 @@ TEST_P(ResidencyTest, DamageNeverLosesAKey) {
   EXPECT_GT(refused, 10);
   if (GetParam().first != FilterResidency::kPinned) {
     EXPECT_GT(opened, 10);
+  }
+}
+
+// Memory is reserved by what the index says, so it must not say more than the pages can hold.
+TEST_P(ResidencyTest, ImpossibleNumbersAreRefused) {
+  Add(Hashes(1500), 9);
+  Table* const table = open_[0].get();
+  const std::string good = Read(table->name);
+  for (const size_t field : {32, 40}) {  // columns, keys
+    table->filter.reset();
+    std::string bad = good;
+    char* const index = bad.data() + kFilterOffset;
+    const uint64_t many = field == 32 ? uint64_t{1} << 30 : uint64_t{1} << 50;
+    memcpy(index + field, &many, sizeof(many));
+    const size_t end = 48 + 16 * static_cast<uint8_t>(index[19]) + 4 * LoadU32(index + 12);
+    const uint32_t checksum = Crc32c(index, end);
+    memcpy(index + end, &checksum, sizeof(checksum));
+    Write(table->name, bad);
+    const Status s = Open(table);
+    EXPECT_TRUE(s.IsCorruption()) << field << ": " << s.ToString();
   }
 }
 
