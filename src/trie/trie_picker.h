@@ -6,14 +6,11 @@
 //   - a full container (`trigger` occupied slots): score = slots / trigger
 //   - a container without a free slot that keeps its parent from moving: 10 more
 //   - containers that lie so high that their parent would run out of slots before they are full: 10 more; they are
-//   merged in place, merged
-//     in place into the oldest slot, and their parent waits for that
-//   - a file that spans containers is split where it lies: when its parts are of a sensible size
-//     (trie_ingestion.h), or when it lies in the way of something that is due, which it then precedes. Nothing else
-//     waits for it
-//   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it
-//   writes; its
-//     score grows with the excess
+//     merged in place, into the oldest slot, and their parent waits for that
+//   - a file that spans containers is split where it lies: when its parts are of a sensible size (trie_ingestion.h), or
+//     when it lies in the way of something that is due, which it then precedes. Nothing else waits for it
+//   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it writes;
+//     its score grows with the excess
 //
 // What becomes of a chosen container: it is pushed one depth deeper if anything lies below it or most of it is live,
 // and merged in place, into the oldest slot of its depth, if not.
