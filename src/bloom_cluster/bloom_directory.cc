@@ -59,7 +59,7 @@ void FilterDirectory::CountTable(int depth, int change) {
 
 std::shared_ptr<FilterContainer> FilterDirectory::Find(uint64_t name) {
   if (name == 0) return std::make_shared<FilterContainer>(this);
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   std::weak_ptr<FilterContainer>& entry = containers_[name];
   std::shared_ptr<FilterContainer> container = entry.lock();
   if (container == nullptr) {
@@ -76,20 +76,23 @@ std::shared_ptr<FilterContainer> FilterDirectory::Find(uint64_t name) {
 }
 
 std::shared_ptr<FilterContainer> FilterDirectory::FindOpen(uint64_t name) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   const auto found = containers_.find(name);
   return found == containers_.end() ? nullptr : found->second.lock();
 }
 
 void FilterDirectory::ChangeMemory(int64_t bytes, const std::shared_ptr<rocksdb::Cache>& cache) {
-  std::lock_guard<std::mutex> lock(charge_mutex_);
+  const MutexLock lock(&charge_mutex_);
   const uint64_t now = counters_.memory.fetch_add(static_cast<uint64_t>(bytes)) + static_cast<uint64_t>(bytes);
   if (charge_ == nullptr && cache != nullptr) charge_ = std::make_shared<Charge>(cache, /*delayed_decrease=*/true);
   // A cache that is full with a strict limit refuses: then the memory is used all the same, as RocksDB's memtables do.
   if (charge_ != nullptr) charge_->UpdateCacheReservation(now).PermitUncheckedError();
 }
 
-FilterContainer::FilterContainer(FilterDirectory* directory) : directory_(directory) { Publish(); }
+FilterContainer::FilterContainer(FilterDirectory* directory) : directory_(directory) {
+  const MutexLock lock(&mutex_);
+  Publish();
+}
 
 FilterContainer::~FilterContainer() {
   // No member, so no reader.
@@ -98,7 +101,7 @@ FilterContainer::~FilterContainer() {
 
 Status FilterContainer::Join(const FilterContext& context, const rocksdb::ReadOptions& read_options,
                              const std::shared_ptr<const FilterBlock>& block, unsigned* member) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   *member = kNoMember;
   for (uint64_t left = live_; left != 0; left &= left - 1) {
     if (members_[LowestBit(left)].table_id == context.table_id) return Status::OK();
@@ -123,7 +126,7 @@ Status FilterContainer::Join(const FilterContext& context, const rocksdb::ReadOp
 }
 
 void FilterContainer::Leave(unsigned member) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   live_ &= ~Bit(member);
   members_[member] = Member();
   int64_t freed = 0;
@@ -255,7 +258,7 @@ std::vector<FilterCover> FilterContainer::ChooseCovers(uint64_t members) const {
 }
 
 std::vector<FilterCover> FilterContainer::Beneath(int level, unsigned* precision) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   *precision = 0;
   uint64_t beneath = 0;
   for (uint64_t left = live_; left != 0; left &= left - 1) {
@@ -465,7 +468,7 @@ FilterContainer::Found FilterContainer::FindNewest(size_t place, uint64_t hash,
 }
 
 size_t FilterContainer::MemoryOf(unsigned member) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (member >= kMaxFilterSlots || members_[member].block == nullptr) return 0;
   const FilterBlock& block = *members_[member].block;
   const double own = static_cast<double>(block.members()[0].pairs);
@@ -478,7 +481,7 @@ size_t FilterContainer::MemoryOf(unsigned member) const {
 }
 
 unsigned FilterContainer::members() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return Count(live_);
 }
 

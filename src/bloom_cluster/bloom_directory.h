@@ -8,8 +8,7 @@
 //
 // Invariants
 //   (1) A member's number does not change while it is open, and what a snapshot says about it holds for its table:
-//   tables
-//       are immutable.
+//       tables are immutable.
 //   (2) A snapshot covers all members that joined before it was made; so a table's own lookups always find it covered.
 //   (3) An image or block may name tables that are gone. Their bits are ignored, and a number that is given out again
 //       only gets false positives from them.
@@ -22,7 +21,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -31,6 +29,7 @@
 #include "src/bloom_cluster/bloom_block.h"
 #include "src/bloom_cluster/bloom_filter.h"
 #include "src/bloom_cluster/bloom_table.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -75,11 +74,11 @@ class FilterDirectory {
   const FilterOptions options_;
   FilterCounters counters_;
   std::array<std::atomic<int>, kMaxDepths> tables_at_depth_{};
-  std::mutex mutex_;
-  std::unordered_map<uint64_t, std::weak_ptr<FilterContainer>> containers_;  // guarded by mutex_
-  size_t sweep_at_ = 64;                                                     // guarded by mutex_
-  std::mutex charge_mutex_;
-  std::shared_ptr<Charge> charge_;  // guarded by charge_mutex_
+  CheckedMutex mutex_;
+  std::unordered_map<uint64_t, std::weak_ptr<FilterContainer>> containers_ CAIRN_GUARDED_BY(mutex_);
+  size_t sweep_at_ CAIRN_GUARDED_BY(mutex_) = 64;
+  CheckedMutex charge_mutex_;
+  std::shared_ptr<Charge> charge_ CAIRN_GUARDED_BY(charge_mutex_);
 };
 
 // A block, the numbers of its slots' tables in the container (kGone for those that are not open), and these as a set.
@@ -182,22 +181,22 @@ class FilterContainer {
   void AddQuestions(unsigned member, const FilterBatch& batch, uint64_t places, FilterThread* thread,
                     BatchQuestions* questions) const;
   rocksdb::Status AddImage(const FilterContext& context, const rocksdb::ReadOptions& read_options,
-                           const std::shared_ptr<const FilterBlock>& block, unsigned member);
-  void MergeImages();
-  std::vector<FilterCover> ChooseCovers(uint64_t members) const;
-  void Publish();
+                           const std::shared_ptr<const FilterBlock>& block, unsigned member) CAIRN_REQUIRES(mutex_);
+  void MergeImages() CAIRN_REQUIRES(mutex_);
+  std::vector<FilterCover> ChooseCovers(uint64_t members) const CAIRN_REQUIRES(mutex_);
+  void Publish() CAIRN_REQUIRES(mutex_);
 
   FilterDirectory* const directory_;
   // The version of the snapshot, so that lookups need not touch it. Acquire and release with the snapshot.
   std::atomic<uint64_t> version_{0};
   std::atomic<const Snapshot*> snapshot_{nullptr};
 
-  mutable std::mutex mutex_;  // guards what follows
-  uint64_t live_ = 0;
-  std::array<Member, kMaxFilterSlots> members_;
-  std::vector<Image> images_;
-  std::shared_ptr<rocksdb::Cache> cache_;
-  int depth_ = -1;
+  mutable CheckedMutex mutex_;
+  uint64_t live_ CAIRN_GUARDED_BY(mutex_) = 0;
+  std::array<Member, kMaxFilterSlots> members_ CAIRN_GUARDED_BY(mutex_);
+  std::vector<Image> images_ CAIRN_GUARDED_BY(mutex_);
+  std::shared_ptr<rocksdb::Cache> cache_ CAIRN_GUARDED_BY(mutex_);
+  int depth_ CAIRN_GUARDED_BY(mutex_) = -1;
 };
 
 }  // namespace cairn

@@ -1,9 +1,9 @@
 #include "src/bloom_cluster/bloom_hazard.h"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 #include <vector>
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -17,8 +17,8 @@ struct Retired {
 // Never destroyed: threads may still end after main.
 struct Domain {
   std::atomic<HazardRecord*> records{nullptr};
-  std::mutex mutex;
-  std::vector<Retired> retired;  // guarded by mutex
+  CheckedMutex mutex;
+  std::vector<Retired> retired CAIRN_GUARDED_BY(mutex);
 };
 
 Domain& TheDomain() {
@@ -50,7 +50,7 @@ void Retire(const void* object, std::function<void()> free) {
   Domain& domain = TheDomain();
   std::vector<Retired> unused;
   {
-    std::lock_guard<std::mutex> lock(domain.mutex);
+    const MutexLock lock(&domain.mutex);
     domain.retired.push_back({object, std::move(free)});
     std::vector<const void*> announced;
     for (HazardRecord* record = domain.records.load(std::memory_order_seq_cst); record != nullptr;

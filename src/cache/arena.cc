@@ -75,7 +75,7 @@ bool Arena::TryCharge(size_t bytes) {
 
 uint32_t Arena::TakeChunk() {
   if (!TryCharge(chunk_bytes_)) return 0;
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!free_.empty()) {
     const uint32_t chunk = free_.back();
     free_.pop_back();
@@ -91,7 +91,7 @@ uint32_t Arena::TakeChunk() {
 void Arena::ReturnChunk(uint32_t chunk) {
   if (file_ == nullptr) range_.Release(size_t{chunk} * chunk_bytes_, chunk_bytes_);
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     free_.push_back(chunk);
   }
   Uncharge(chunk_bytes_);
@@ -99,7 +99,7 @@ void Arena::ReturnChunk(uint32_t chunk) {
 
 void Arena::AdoptChunks(const std::vector<bool>& adopted) {
   Charge(static_cast<size_t>(std::count(adopted.begin(), adopted.end(), true)) * chunk_bytes_);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   for (uint32_t chunk = 1; chunk < adopted.size(); ++chunk) {
     if (adopted[chunk]) next_ = chunk + 1;
   }

@@ -3,8 +3,7 @@
 //
 // Invariants
 //   (1) The range stays mapped and readable until the arena dies, also where chunks were given back: an optimistic
-//   reader
-//       may look at a chunk that was reused or released meanwhile; it sees other bytes or zeros, never a fault.
+//       reader may look at a chunk that was reused or released meanwhile; it sees other bytes or zeros, never a fault.
 //   (2) charged() <= capacity(), except while SetCapacity is shrinking the cache.
 //   (3) Chunk 0 is never handed out, so that no item has offset 0.
 //
@@ -19,8 +18,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <vector>
+#include "src/util/mutex.h"
 
 namespace cairn::cache {
 
@@ -92,9 +91,9 @@ class Arena {
   std::atomic<size_t> capacity_;
   std::atomic<size_t> charged_{0};
 
-  std::mutex mutex_;
-  uint32_t next_ = 1;           // guarded by mutex_: chunks from here on were never handed out
-  std::vector<uint32_t> free_;  // guarded by mutex_
+  CheckedMutex mutex_;
+  uint32_t next_ CAIRN_GUARDED_BY(mutex_) = 1;  // chunks from here on were never handed out
+  std::vector<uint32_t> free_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cairn::cache

@@ -58,6 +58,7 @@ Codec::Codec(Compression compression, size_t budget, std::function<void(size_t)>
 Codec::~Codec() { Finish(); }
 
 void Codec::Finish() {
+  const MutexLock lock(&mutex_);
   wants_samples_ = false;
   if (trainer_.joinable()) trainer_.join();
 }
@@ -121,7 +122,7 @@ bool Codec::Decompress(uint8_t method, std::string_view stored, size_t raw_bytes
 }
 
 void Codec::AddSample(std::string_view raw) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (!wants_samples()) return;
   samples_ += raw;
   sample_bytes_.push_back(raw.size());

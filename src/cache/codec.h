@@ -12,13 +12,13 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <thread>
 #include <vector>
 
 #include "cairn/cache.h"
+#include "src/util/mutex.h"
 
 namespace cairn::cache {
 
@@ -60,10 +60,10 @@ class Codec {
   std::atomic<const Dictionary*> dictionary_{nullptr};
   std::unique_ptr<Dictionary> owned_;  // written once, by the thread
 
-  std::mutex mutex_;
+  CheckedMutex mutex_;
   std::string samples_;               // guarded by mutex_ until the thread runs, then the thread's
   std::vector<size_t> sample_bytes_;  // as samples_
-  std::thread trainer_;               // guarded by mutex_
+  std::thread trainer_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cairn::cache

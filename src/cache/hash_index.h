@@ -10,12 +10,10 @@
 //
 // Invariants
 //   (1) Only the holder of the partition's lock changes a bucket, and its version is odd meanwhile. Who has read
-//   entries
-//       and items between two equal even versions has seen one state of the bucket.
+//       entries and items between two equal even versions has seen one state of the bucket.
 //   (2) An entry that moves is in its new bucket before it leaves the old one, and the old one's version changes. A
-//   reader
-//       that finds nothing in both buckets, and then the versions of both and the number of buckets unchanged, has seen
-//       that the key has no entry.
+//       reader that finds nothing in both buckets, and then the versions of both and the number of buckets unchanged,
+//       has seen that the key has no entry.
 //   (3) Readers change the reference bits of an entry with a compare-and-swap of the whole entry, and nothing else.
 //
 // Thread-safety: as said; the functions marked "locked" want the partition's lock.

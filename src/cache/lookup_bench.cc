@@ -18,7 +18,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_map>
@@ -28,6 +27,7 @@
 #include "rocksdb/advanced_cache.h"
 #include "rocksdb/cache.h"
 #include "src/util/mix64.h"
+#include "src/util/mutex.h"
 
 DEFINE_int32(threads, 2, "threads that look up");
 DEFINE_int64(keys, 100000, "keys in the cache");
@@ -108,7 +108,7 @@ class ShardedMap : public Contender {
   explicit ShardedMap(size_t items) : items_a_shard_(items / kShards + 1) {}
   void Put(const Key& key, const std::string& value) override {
     Shard& shard = Of(key);
-    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const MutexLock lock(&shard.mutex);
     auto& item = shard.map[std::string(key.view())];
     item.value = value;
     item.referenced = true;
@@ -119,7 +119,7 @@ class ShardedMap : public Contender {
   }
   bool Get(const Key& key, std::string* value) override {
     Shard& shard = Of(key);
-    const std::lock_guard<std::mutex> lock(shard.mutex);
+    const MutexLock lock(&shard.mutex);
     const auto found = shard.map.find(std::string(key.view()));
     if (found == shard.map.end()) return false;
     *value = found->second.value;
@@ -134,7 +134,7 @@ class ShardedMap : public Contender {
     bool referenced = false;
   };
   struct alignas(64) Shard {
-    std::mutex mutex;
+    CheckedMutex mutex;
     std::unordered_map<std::string, Item> map;
   };
   Shard& Of(const Key& key) { return shards_[static_cast<uint8_t>(key.bytes[0]) % kShards]; }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <utility>
 
+#include "src/util/mutex.h"
 #include "src/util/short_hash.h"
 
 namespace cairn::cache {
@@ -136,7 +137,7 @@ void NZone::PrefetchItem(const Key& key) const {
 NZone::Found NZone::LookupLocked(const Key& key, std::string* value) {
   ApartItem* apart = nullptr;
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     const HashIndex::Slot slot = Find(key);
     if (!slot.found()) return Found::kNo;
     const uint64_t entry = slot.load();
@@ -174,7 +175,7 @@ uint64_t NZone::HashOfEntry(uint64_t entry) const {
 }
 
 HashIndex::Slot NZone::Find(const Key& key) const {
-  return index_.Find(key.hash, [&](uint64_t entry) {
+  return index_.Find(key.hash, [&](uint64_t entry) CAIRN_CALLED_AT_ONCE {
     const Item item = ViewEntry(entry);
     return item.space == key.space && item.key == key.bytes;
   });
@@ -208,7 +209,7 @@ void NZone::Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, 
 }
 
 bool NZone::AddEntry(const Key& key, uint64_t entry) {
-  const auto hash_of = [this](uint64_t other) { return HashOfEntry(other); };
+  const auto hash_of = [this](uint64_t other) CAIRN_CALLED_AT_ONCE { return HashOfEntry(other); };
   for (int splits = 0;; ++splits) {
     if (index_.Add(key.hash, entry, hash_of)) return true;
     const bool page_is_full = (index_.buckets() + 1) * sizeof(Bucket) > charged_index_bytes_;
@@ -233,7 +234,7 @@ bool NZone::ChargeIndexPage() {
 
 bool NZone::GrowIndex() {
   if (!ChargeIndexPage()) return false;
-  const auto hash_of = [this](uint64_t entry) { return HashOfEntry(entry); };
+  const auto hash_of = [this](uint64_t entry) CAIRN_CALLED_AT_ONCE { return HashOfEntry(entry); };
   while (!options_.lossy && 8 * (index_.entries() + 1) > kEntriesForEightBuckets * index_.buckets() &&
          index_.buckets() < index_.max_buckets()) {
     if ((index_.buckets() + 1) * sizeof(Bucket) > charged_index_bytes_) {
@@ -270,11 +271,11 @@ void NZone::FitGhosts() {
 
 void NZone::FitIndex() {
   if (options_.lossy) return;
-  const auto hash_of = [this](uint64_t entry) { return HashOfEntry(entry); };
+  const auto hash_of = [this](uint64_t entry) CAIRN_CALLED_AT_ONCE { return HashOfEntry(entry); };
   bool merged = false;
   while (index_.buckets() > options_.buckets &&
          8 * index_.entries() < kEntriesForEightBuckets * index_.buckets() * 3 / 4) {
-    index_.Merge(hash_of, [this](uint64_t entry) {
+    index_.Merge(hash_of, [this](uint64_t entry) CAIRN_CALLED_AT_ONCE {
       ++numbers_.displacements;
       ++numbers_.evictions;
       Account(ViewEntry(entry), false);
@@ -320,7 +321,9 @@ Word* NZone::Append(Queue queue, size_t words, uint64_t* place) {
 }
 
 bool NZone::EnsureRoom(Queue queue, size_t words) {
-  const auto has_room = [&] { return !queues_[queue].empty() && queues_[queue].back().used + words <= chunk_words_; };
+  const auto has_room = [&]() CAIRN_REQUIRES(mutex_) {
+    return !queues_[queue].empty() && queues_[queue].back().used + words <= chunk_words_;
+  };
   if (has_room()) return true;
   const uint32_t chunk = TakeChunk();
   if (chunk == 0) return false;
@@ -523,7 +526,7 @@ bool NZone::Erase(const Key& key) {
 bool NZone::Contains(const Key& key) const { return Find(key).found(); }
 
 void NZone::Clear() {
-  index_.ForEach([this](const HashIndex::Slot& slot) { DropSlot(slot); });
+  index_.ForEach([this](const HashIndex::Slot& slot) CAIRN_CALLED_AT_ONCE { DropSlot(slot); });
   for (auto& queue : queues_) {
     for (const Chunk& chunk : queue) {
       FreeChunk(chunk.number);

@@ -10,12 +10,10 @@
 //
 // Invariants
 //   (1) Every entry of the index leads to an item that is whole and the newest of its key. An item leaves the index
-//   before
-//       its bytes may be overwritten; so, by invariant (1) of the index, who copies an item between two equal even
-//       versions of its bucket has a whole item.
+//       before its bytes may be overwritten; so, by invariant (1) of the index, who copies an item between two equal
+//       even versions of its bucket has a whole item.
 //   (2) While the partition has a chunk, it has a spare one unless a chunk is being reclaimed: what survives of one
-//   chunk
-//       always finds room.
+//       chunk always finds room.
 //   (3) Only what the arena has charged is used.
 //
 // Thread-safety: Lookup may be called without the lock; everything else, and what is marked so, wants the lock.
@@ -29,7 +27,6 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,6 +37,7 @@
 #include "src/cache/ghosts.h"
 #include "src/cache/hash_index.h"
 #include "src/cache/item.h"
+#include "src/util/mutex.h"
 
 namespace cairn::cache {
 
@@ -89,7 +87,7 @@ class NZone {
   NZone& operator=(const NZone&) = delete;
 
   bool ok() const { return index_.ok(); }
-  std::mutex* mutex() { return &mutex_; }
+  CheckedMutex* mutex() CAIRN_RETURNS(mutex_) { return &mutex_; }
 
   // Without the lock. `value` may be null.
   Found Lookup(const Key& key, std::string* value);
@@ -105,19 +103,19 @@ class NZone {
   enum class Into { kUsual, kMain };
   // Stores the item as the newest of its key. kNeeded: the partition has nothing to evict; the key has no item now.
   // For items that lie apart, the caller has charged ApartBytes.
-  Room Put(const Key& key, const Item& given, Into into = Into::kUsual);
+  Room Put(const Key& key, const Item& given, Into into = Into::kUsual) CAIRN_REQUIRES(mutex_);
   // Whether a fill of the key is to be stored. While memory is free, and if the cache had the key of late, it is; else
   // once in admit_one_fill_in times.
-  bool Admits(const Key& key);
-  bool Erase(const Key& key);
+  bool Admits(const Key& key) CAIRN_REQUIRES(mutex_);
+  bool Erase(const Key& key) CAIRN_REQUIRES(mutex_);
   // As Erase, by a writer: the key's next fill is welcome if it was asked for.
-  bool EraseWritten(const Key& key);
-  bool Contains(const Key& key) const;
-  void Clear();
+  bool EraseWritten(const Key& key) CAIRN_REQUIRES(mutex_);
+  bool Contains(const Key& key) const CAIRN_REQUIRES(mutex_);
+  void Clear() CAIRN_REQUIRES(mutex_);
 
   // Puts back what the file holds of a chunk that the arena has adopted; chunks in the order in which they were opened.
   // False: there is no memory for it; the chunk is the caller's.
-  bool Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_expiry);
+  bool Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_expiry) CAIRN_REQUIRES(mutex_);
 
   bool LiesApart(const Item& item) const {
     return item.header().bytes() > options_.apart_bytes || TooLongForHeader(item);
@@ -125,9 +123,9 @@ class NZone {
   static size_t ApartBytes(const Item& item);
 
   // Evicts until something was given back to the arena. False: there is nothing to evict.
-  bool GiveBack();
+  bool GiveBack() CAIRN_REQUIRES(mutex_);
   // After a change of the capacity.
-  void FitIndex();
+  void FitIndex() CAIRN_REQUIRES(mutex_);
 
   struct Numbers {
     uint64_t items = 0;
@@ -137,7 +135,7 @@ class NZone {
     uint64_t displacements = 0;
     uint64_t recovered = 0;
   };
-  Numbers numbers() const;
+  Numbers numbers() const CAIRN_REQUIRES(mutex_);
 
   // With a Z-zone beside it. `give_back(bytes)` makes the Z-zone give back memory.
   void SetNeighbour(Evicted evicted, std::function<void(size_t)> give_back) {
@@ -145,10 +143,10 @@ class NZone {
     give_back_ = std::move(give_back);
   }
   // Items elsewhere, whose number of ghosts is wanted as well.
-  void WantGhosts(size_t items) { more_ghosts_ = items; }
+  void WantGhosts(size_t items) CAIRN_REQUIRES(mutex_) { more_ghosts_ = items; }
   // The bytes that the zone may take while there is a neighbour. Without the lock.
   void set_target(size_t bytes) { target_.store(bytes, std::memory_order_relaxed); }
-  size_t bytes() const;
+  size_t bytes() const CAIRN_REQUIRES(mutex_);
   // How long, in ticks of Ticks(), an item of the main queue that nobody asks for stays there, of late. Without the
   // lock.
   uint32_t benchmark() const { return benchmark_.load(std::memory_order_relaxed); }
@@ -176,39 +174,39 @@ class NZone {
   }
   Word* WordsAt(uint64_t place) const { return reinterpret_cast<Word*>(arena_->base()) + place; }
   uint64_t PlaceOf(const Chunk& chunk, size_t word) const { return uint64_t{chunk.number} * chunk_words_ + word; }
-  Item ViewEntry(uint64_t entry) const;
-  uint64_t HashOfEntry(uint64_t entry) const;
-  HashIndex::Slot Find(const Key& key) const;
+  Item ViewEntry(uint64_t entry) const CAIRN_REQUIRES(mutex_);
+  uint64_t HashOfEntry(uint64_t entry) const CAIRN_REQUIRES(mutex_);
+  HashIndex::Slot Find(const Key& key) const CAIRN_REQUIRES(mutex_);
   bool Expired(uint64_t expiry) const { return expiry != 0 && (*clock_)() >= expiry; }
   void Reference(std::atomic<uint64_t>* slot, uint64_t entry) const;
   Found LookupIn(Bucket* bucket, uint32_t version, const Key& key, std::string* value, bool* torn);
 
-  bool EnsureRoom(Queue queue, size_t words);
-  uint32_t TakeChunk();
-  uint32_t TakeOwnChunk();
-  void Reclaim(Queue queue, bool keep_none);
-  void MeasureAge(const Chunk& chunk);
-  void ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& item, bool keep_none);
+  bool EnsureRoom(Queue queue, size_t words) CAIRN_REQUIRES(mutex_);
+  uint32_t TakeChunk() CAIRN_REQUIRES(mutex_);
+  uint32_t TakeOwnChunk() CAIRN_REQUIRES(mutex_);
+  void Reclaim(Queue queue, bool keep_none) CAIRN_REQUIRES(mutex_);
+  void MeasureAge(const Chunk& chunk) CAIRN_REQUIRES(mutex_);
+  void ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& item, bool keep_none) CAIRN_REQUIRES(mutex_);
   // The words are to be filled, and then there, for who finds the file.
-  Word* Append(Queue queue, size_t words, uint64_t* place);
-  void Appended(Queue queue);
-  void OpenChunk(Queue queue, uint32_t chunk);
-  void FreeChunk(uint32_t chunk);
+  Word* Append(Queue queue, size_t words, uint64_t* place) CAIRN_REQUIRES(mutex_);
+  void Appended(Queue queue) CAIRN_REQUIRES(mutex_);
+  void OpenChunk(Queue queue, uint32_t chunk) CAIRN_REQUIRES(mutex_);
+  void FreeChunk(uint32_t chunk) CAIRN_REQUIRES(mutex_);
   // It is in no index any more.
-  void Forget(uint64_t entry);
-  bool RecoverItem(uint64_t place, Queue queue, bool believe_expiry);
-  bool AddEntry(const Key& key, uint64_t entry);
-  bool GrowIndex();
-  bool ChargeIndexPage();
-  void FitGhosts();
-  void Account(const Item& item, bool added);
-  void Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for);
-  void DropSlot(const HashIndex::Slot& slot);
-  Room PutApart(const Key& key, const Item& item);
-  bool EvictApart();
-  void FreeApart(uint64_t number);
-  size_t chunks() const { return queues_[kSmall].size() + queues_[kMain].size(); }
-  Queue QueueToReclaim() const;
+  void Forget(uint64_t entry) CAIRN_REQUIRES(mutex_);
+  bool RecoverItem(uint64_t place, Queue queue, bool believe_expiry) CAIRN_REQUIRES(mutex_);
+  bool AddEntry(const Key& key, uint64_t entry) CAIRN_REQUIRES(mutex_);
+  bool GrowIndex() CAIRN_REQUIRES(mutex_);
+  bool ChargeIndexPage() CAIRN_REQUIRES(mutex_);
+  void FitGhosts() CAIRN_REQUIRES(mutex_);
+  void Account(const Item& item, bool added) CAIRN_REQUIRES(mutex_);
+  void Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for) CAIRN_REQUIRES(mutex_);
+  void DropSlot(const HashIndex::Slot& slot) CAIRN_REQUIRES(mutex_);
+  Room PutApart(const Key& key, const Item& item) CAIRN_REQUIRES(mutex_);
+  bool EvictApart() CAIRN_REQUIRES(mutex_);
+  void FreeApart(uint64_t number) CAIRN_REQUIRES(mutex_);
+  size_t chunks() const CAIRN_REQUIRES(mutex_) { return queues_[kSmall].size() + queues_[kMain].size(); }
+  Queue QueueToReclaim() const CAIRN_REQUIRES(mutex_);
 
   const NZoneOptions options_;
   Arena* const arena_;
@@ -219,24 +217,24 @@ class NZone {
   std::atomic<size_t> target_{SIZE_MAX};
   std::atomic<uint32_t> benchmark_{UINT32_MAX};
 
-  mutable std::mutex mutex_;
+  mutable CheckedMutex mutex_;
   HashIndex index_;
-  // Guarded by mutex_, all of it.
-  size_t charged_index_bytes_ = 0;
-  std::deque<Chunk> queues_[2];
-  uint64_t next_order_ = 1;
-  uint32_t spare_ = 0;
-  std::vector<uint32_t> free_;
-  bool full_ = false;  // chunks have been reclaimed, and none came for nothing since
-  uint64_t random_ = 0;
-  Ghosts ghosts_;
-  size_t more_ghosts_ = 0;
-  std::vector<ApartItem*> apart_;  // null: a free number
-  std::vector<uint64_t> free_apart_;
-  size_t apart_hand_ = 0;
-  size_t apart_bytes_ = 0;
-  uint32_t main_ages_[3] = {UINT32_MAX, UINT32_MAX, UINT32_MAX};  // of the chunks reclaimed last, newest first
-  Numbers numbers_;
+  size_t charged_index_bytes_ CAIRN_GUARDED_BY(mutex_) = 0;
+  std::deque<Chunk> queues_[2] CAIRN_GUARDED_BY(mutex_);
+  uint64_t next_order_ CAIRN_GUARDED_BY(mutex_) = 1;
+  uint32_t spare_ CAIRN_GUARDED_BY(mutex_) = 0;
+  std::vector<uint32_t> free_ CAIRN_GUARDED_BY(mutex_);
+  bool full_ CAIRN_GUARDED_BY(mutex_) = false;  // chunks have been reclaimed, and none came for nothing since
+  uint64_t random_ CAIRN_GUARDED_BY(mutex_) = 0;
+  Ghosts ghosts_ CAIRN_GUARDED_BY(mutex_);
+  size_t more_ghosts_ CAIRN_GUARDED_BY(mutex_) = 0;
+  std::vector<ApartItem*> apart_ CAIRN_GUARDED_BY(mutex_);  // null: a free number
+  std::vector<uint64_t> free_apart_ CAIRN_GUARDED_BY(mutex_);
+  size_t apart_hand_ CAIRN_GUARDED_BY(mutex_) = 0;
+  size_t apart_bytes_ CAIRN_GUARDED_BY(mutex_) = 0;
+  // Of the chunks reclaimed last, newest first.
+  uint32_t main_ages_[3] CAIRN_GUARDED_BY(mutex_) = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
+  Numbers numbers_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cairn::cache

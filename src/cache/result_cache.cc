@@ -12,6 +12,7 @@
 #include "src/cache/n_zone.h"
 #include "src/cache/per_thread.h"
 #include "src/cache/z_zone.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 namespace cache {
@@ -175,8 +176,8 @@ class ResultCacheImpl final : public ResultCache {
   Answer Count(NZone::Found found);
   NZone::Found LookupInZ(const Key& key, std::string* value);
   void Promote(const Key& key, const Item& item, uint64_t stamp);
-  bool EraseLocked(const Key& key);
-  void ClearLocked(size_t partition);
+  bool EraseLocked(NZone* partition, const Key& key) CAIRN_REQUIRES(partition->mutex());
+  void ClearLocked(size_t partition) CAIRN_REQUIRES(n_[partition]->mutex());
   bool HasFreeMemory() const { return arena_.charged() < arena_.capacity() - arena_.capacity() / kFreePart; }
   void SetShare(double share);
   enum class Refusal {
@@ -207,9 +208,9 @@ class ResultCacheImpl final : public ResultCache {
   std::vector<std::unique_ptr<ZZone>> z_;  // empty, or one for each of n_
   std::atomic<double> n_share_{1};
   std::atomic<uint64_t> puts_until_look_{kPutsALook};
-  std::mutex adapt_mutex_;
-  uint64_t seen_n_hits_ = 0;  // guarded by adapt_mutex_, as seen_z_work_
-  uint64_t seen_z_work_ = 0;
+  CheckedMutex adapt_mutex_;
+  uint64_t seen_n_hits_ CAIRN_GUARDED_BY(adapt_mutex_) = 0;
+  uint64_t seen_z_work_ CAIRN_GUARDED_BY(adapt_mutex_) = 0;
   std::atomic<size_t> next_giver_{0};
   Counters counters_;
 };
@@ -264,7 +265,7 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
     ZZone* const mine = z_.back().get();
     NZone* const beside = n.get();
     n->SetNeighbour(
-        [this, mine, beside](uint64_t hash, const Item& item, bool asked_for) {
+        [this, mine, beside](uint64_t hash, const Item& item, bool asked_for) CAIRN_REQUIRES(beside->mutex()) {
           // What was read once keeps out nothing else.
           if (asked_for || HasFreeMemory()) mine->Insert(hash, item);
           beside->WantGhosts(mine->items());
@@ -300,7 +301,7 @@ void ResultCacheImpl::Recover() {
   arena_.AdoptChunks(adopted);
   for (auto found = all.rbegin(); found != all.rend(); ++found) {
     NZone* const partition = n_[found->chunk.partition].get();
-    const std::lock_guard<std::mutex> lock(*partition->mutex());
+    const MutexLock lock(partition->mutex());
     if (partition->Recover(found->number, found->chunk, file_->same_boot())) continue;
     file_->FreeChunk(found->number);
     arena_.ReturnChunk(found->number);
@@ -316,7 +317,7 @@ ResultCacheImpl::~ResultCacheImpl() {
     return;
   }
   for (size_t i = 0; i < n_.size(); ++i) {
-    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    const MutexLock lock(n_[i]->mutex());
     ClearLocked(i);
   }
   z_.clear();
@@ -343,13 +344,13 @@ void ResultCacheImpl::SetShare(double share) {
 // work.
 void ResultCacheImpl::Adapt() {
   if (puts_until_look_.fetch_sub(1, std::memory_order_relaxed) != 1) return;
-  const std::lock_guard<std::mutex> lock(adapt_mutex_);
+  const MutexLock lock(&adapt_mutex_);
   puts_until_look_.store(kPutsALook, std::memory_order_relaxed);
   const uint64_t z_hits = counters_.Sum(Counters::kZHits);
   const uint64_t n_hits = counters_.Sum(Counters::kHits) + counters_.Sum(Counters::kAbsentHits) - z_hits;
   uint64_t z_work = z_hits;
   for (size_t i = 0; i < n_.size(); ++i) {
-    const std::lock_guard<std::mutex> partition_lock(*n_[i]->mutex());
+    const MutexLock partition_lock(n_[i]->mutex());
     z_work += z_[i]->numbers().rebuilds;
   }
   const auto by_n = static_cast<double>(n_hits - seen_n_hits_);
@@ -407,7 +408,7 @@ NZone::Found ResultCacheImpl::LookupInZ(const Key& key, std::string* value) {
 void ResultCacheImpl::Promote(const Key& key, const Item& item, uint64_t stamp) {
   NZone* const n = PartitionOf(key);
   if (n->LiesApart(item)) return;
-  const std::lock_guard<std::mutex> lock(*n->mutex());
+  const MutexLock lock(n->mutex());
   // If neither has changed, the item still is the newest answer.
   if (!ZOf(key)->StillThere(key, stamp) || n->Contains(key)) return;
   if (n->Put(key, item, NZone::Into::kMain) != NZone::Room::kYes) return;
@@ -415,8 +416,8 @@ void ResultCacheImpl::Promote(const Key& key, const Item& item, uint64_t stamp) 
   counters_.Add(Counters::kPromotions);
 }
 
-bool ResultCacheImpl::EraseLocked(const Key& key) {
-  const bool in_n = PartitionOf(key)->Erase(key);
+bool ResultCacheImpl::EraseLocked(NZone* partition, const Key& key) {
+  const bool in_n = partition->Erase(key);
   ZZone* const z = ZOf(key);
   if (z != nullptr) z->Invalidate(key.hash);
   return in_n;
@@ -446,7 +447,7 @@ bool ResultCacheImpl::MakeRoom() {
   for (size_t tried = 0; tried < n_.size(); ++tried) {
     const size_t number = next_giver_.fetch_add(1, std::memory_order_relaxed) % n_.size();
     NZone* const giver = n_[number].get();
-    const std::lock_guard<std::mutex> lock(*giver->mutex());
+    const MutexLock lock(giver->mutex());
     ZZone* const z = z_.empty() ? nullptr : z_[number].get();
     const double z_share = 1 - n_share_.load(std::memory_order_relaxed);
     const double z_target = z_share * static_cast<double>(arena_.capacity()) / static_cast<double>(n_.size());
@@ -468,13 +469,13 @@ bool ResultCacheImpl::ChargeApart(size_t bytes) {
 }
 
 bool ResultCacheImpl::Admits(NZone* partition, const Key& key) {
-  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  const MutexLock lock(partition->mutex());
   return partition->Admits(key);
 }
 
 NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket,
                                        Refusal* refusal) {
-  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  const MutexLock lock(partition->mutex());
   // Under the lock: a Bar that comes after this look erases after this item was stored.
   if (ticket != nullptr && !Unchanged(*ticket)) {
     *refusal = Refusal::kWriter;
@@ -516,18 +517,18 @@ bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket)
   }
   counters_.Add(Counters::kRefusedPuts);
   // An older answer must not stay.
-  const std::lock_guard<std::mutex> lock(*partition->mutex());
-  if (ticket == nullptr) EraseLocked(key);
+  const MutexLock lock(partition->mutex());
+  if (ticket == nullptr) EraseLocked(partition, key);
   return false;
 }
 
 bool ResultCacheImpl::Erase(std::string_view key, uint32_t space) {
   const Key with_hash = MakeKey(key, space);
   NZone* const partition = PartitionOf(with_hash);
-  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  const MutexLock lock(partition->mutex());
   const ZZone* const z = ZOf(with_hash);
   const bool in_z = z != nullptr && !partition->Contains(with_hash) && z->Contains(with_hash);
-  const bool erased = EraseLocked(with_hash) || in_z;
+  const bool erased = EraseLocked(partition, with_hash) || in_z;
   if (erased) counters_.Add(Counters::kErases);
   return erased;
 }
@@ -570,7 +571,7 @@ bool ResultCacheImpl::Unchanged(const FillTicket& ticket) const {
 
 void ResultCacheImpl::EraseBarred(const Key& key) {
   NZone* const partition = PartitionOf(key);
-  const std::lock_guard<std::mutex> lock(*partition->mutex());
+  const MutexLock lock(partition->mutex());
   const bool erased = partition->EraseWritten(key);
   ZZone* const z = ZOf(key);
   if (z != nullptr) z->Invalidate(key.hash);
@@ -595,7 +596,7 @@ uint32_t ResultCacheImpl::Bar(std::string_view key, const std::atomic<uint32_t>&
 void ResultCacheImpl::BarAll() {
   Fence::Bar(fence_.all());
   for (size_t i = 0; i < n_.size(); ++i) {
-    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    const MutexLock lock(n_[i]->mutex());
     ClearLocked(i);
   }
 }
@@ -617,7 +618,7 @@ IndexStatus ResultCacheImpl::SetCapacity(size_t bytes) {
   while (arena_.charged() > bytes && MakeRoom()) {
   }
   for (const auto& partition : n_) {
-    const std::lock_guard<std::mutex> lock(*partition->mutex());
+    const MutexLock lock(partition->mutex());
     partition->FitIndex();
   }
   return IndexStatus::OK();
@@ -634,7 +635,7 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
   all.unadmitted_fills = counters_.Sum(Counters::kUnadmittedFills);
   all.erases = counters_.Sum(Counters::kErases);
   for (const auto& partition : n_) {
-    const std::lock_guard<std::mutex> lock(*partition->mutex());
+    const MutexLock lock(partition->mutex());
     const NZone::Numbers numbers = partition->numbers();
     all.items += numbers.items;
     all.item_bytes += numbers.item_bytes;
@@ -644,7 +645,7 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
     all.recovered += numbers.recovered;
   }
   for (size_t i = 0; i < z_.size(); ++i) {
-    const std::lock_guard<std::mutex> lock(*n_[i]->mutex());
+    const MutexLock lock(n_[i]->mutex());
     const ZZone::Numbers numbers = z_[i]->numbers();
     all.z_items += numbers.items;
     all.z_item_bytes += numbers.item_bytes;

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <new>
 #include <utility>
+#include "src/util/mutex.h"
 
 namespace cairn::cache {
 namespace {
@@ -86,7 +87,7 @@ struct ZZone::Block {
   static void Delete(Block* block) { std::free(block); }
 };
 
-ZZone::ZZone(const ZZoneOptions& options, Arena* arena, Codec* codec, std::mutex* mutex,
+ZZone::ZZone(const ZZoneOptions& options, Arena* arena, Codec* codec, CheckedMutex* mutex,
              const std::function<uint64_t()>& clock)
     : options_(options), arena_(arena), codec_(codec), mutex_(mutex), clock_(&clock), blocks_(1, nullptr) {}
 
@@ -185,7 +186,7 @@ NZone::Found ZZone::Lookup(const Key& key, std::string* value, uint32_t now, uin
   size_t raw_bytes = 0;
   *again = false;
   {
-    const std::lock_guard<std::mutex> lock(*mutex_);
+    const MutexLock lock(mutex_);
     Block* const block = blocks_[BlockNumber(key.hash)];
     if (block == nullptr || !block->content.MayContain(key.hash)) return NZone::Found::kNo;
     bool decided = false;

@@ -1,20 +1,16 @@
 // One partition of the Z-zone: what its N-zone evicts, in compressed blocks of about 2 KiB.
 //
 //   blocks    one for each leaf of a binary trie over the lower bits of the hash, all leaves at depth k or k + 1; the
-//   trie
-//             grows by one leaf at a time, so it needs nothing but an array of pointers
+//             trie grows by one leaf at a time, so it needs nothing but an array of pointers
 //   block     filters and counters | items compressed as a whole | tail: records in the order of writing
 //   record    flags:1 | key bytes, value bytes: varint | space: varint, with a flag | expiry:8, with a flag | key |
-//   value
-//             or, in a tail only, flags:1 | hash:4     every earlier item of this hash is gone
+//             value; or, in a tail only, flags:1 | hash:4: every earlier item of this hash is gone
 //
 // Invariants
 //   (1) A key's items are all in the block of its hash. The last record of a tail that concerns the key decides; only
-//   if
-//       there is none, the compressed items do.
+//       if there is none, the compressed items do.
 //   (2) If the N-zone has an item of a key, the Z-zone answers nothing for it: Invalidate is called in the same
-//   critical
-//       section as the N-zone's Put or Erase.
+//       critical section as the N-zone's Put or Erase.
 //   (3) The content filter of a block knows every key of its items, those in the tail included.
 //   (4) What is charged to the arena is what the blocks take.
 //
@@ -30,7 +26,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +34,7 @@
 #include "src/cache/codec.h"
 #include "src/cache/item.h"
 #include "src/cache/n_zone.h"
+#include "src/util/mutex.h"
 
 namespace cairn::cache {
 
@@ -53,7 +49,7 @@ class ZZone {
   // Items above are not taken.
   static constexpr size_t kMaxItem = 4096;
 
-  ZZone(const ZZoneOptions& options, Arena* arena, Codec* codec, std::mutex* mutex,
+  ZZone(const ZZoneOptions& options, Arena* arena, Codec* codec, CheckedMutex* mutex,
         const std::function<uint64_t()>& clock);
   ~ZZone();
   ZZone(const ZZone&) = delete;
@@ -120,7 +116,7 @@ class ZZone {
   const ZZoneOptions options_;
   Arena* const arena_;
   Codec* const codec_;
-  std::mutex* const mutex_;
+  CheckedMutex* const mutex_;
   const std::function<uint64_t()>* const clock_;
 
   std::vector<Block*> blocks_;

@@ -1,11 +1,11 @@
 #include "src/cache/z_zone.h"
+#include "src/util/mutex.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <string>
 #include <thread>
@@ -88,11 +88,11 @@ class ZZoneTest : public testing::Test {
   }
   static Key KeyOf(const std::string& key, uint32_t space = 0) { return {key, HashKey(0, space, key), space}; }
   void Insert(const std::string& key, const std::string& value, uint64_t expiry = 0, bool absent = false) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     zone_->Insert(KeyOf(key).hash, {key, value, expiry, 0, absent});
   }
   void Invalidate(const std::string& key) {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     zone_->Invalidate(KeyOf(key).hash);
   }
   Found Lookup(const std::string& key, std::string* value) {
@@ -105,7 +105,7 @@ class ZZoneTest : public testing::Test {
   uint32_t tick_ = 1000;
   bool again_ = false;
   uint64_t stamp_ = 0;
-  std::mutex mutex_;
+  CheckedMutex mutex_;
   Codec codec_{Compression::kLz4, 0, [](size_t) {}};
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ZZone> zone_;
@@ -163,7 +163,7 @@ TEST_F(ZZoneTest, SweepsKeepWhatIsAskedFor) {
 TEST_F(ZZoneTest, GivesBackEverything) {
   for (uint64_t i = 0; i < 5000; ++i) Insert("key" + std::to_string(i), Text(i, 100));
   const size_t before = zone_->bytes();
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   zone_->GiveBack(before / 2);
   EXPECT_LE(zone_->bytes(), before / 2);
   EXPECT_GT(zone_->bytes(), 0u);
@@ -208,7 +208,7 @@ TEST_F(ZZoneTest, AgreesWithAMap) {
           break;
         case 4:
           if (random() % 300 == 0) {
-            const std::lock_guard<std::mutex> lock(mutex_);
+            const MutexLock lock(&mutex_);
             zone_->GiveBack(random() % 20000);
           }
           break;

@@ -70,7 +70,7 @@ Status DatabaseCache::Create(const DatabaseCacheOptions& options, std::shared_pt
 }
 
 void DatabaseCache::Start(std::shared_ptr<rocksdb::Logger> log) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   log_ = std::move(log);
   SetMode(Mode::kOn);
   LogLine("result cache of " + std::to_string(options_.capacity) + " bytes");
@@ -78,14 +78,14 @@ void DatabaseCache::Start(std::shared_ptr<rocksdb::Logger> log) {
 
 void DatabaseCache::NeverStart(std::shared_ptr<rocksdb::Logger> log, const std::string& why) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     log_ = std::move(log);
   }
   Stop(why);
 }
 
 void DatabaseCache::Stop(const std::string& why) {
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (mode_ == Mode::kStopped) return;
   SetMode(Mode::kStopped);
   LogLine("the result cache is off: " + why);
@@ -262,7 +262,7 @@ const DatabaseCache::Family* DatabaseCache::Meet(ColumnFamilyHandle* handle) {
   rocksdb::ColumnFamilyDescriptor descriptor;
   if (id >= kMaxFamilies || !handle->GetDescriptor(&descriptor).ok()) return nullptr;
   const std::string why_not = WhyNot(descriptor);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   Family* const family = Make(id);
   if (family->known.load(std::memory_order_relaxed)) return family;
   family->allowed.store(why_not.empty(), std::memory_order_relaxed);
@@ -301,7 +301,7 @@ uint32_t DatabaseCache::FreshSpace() {
 void DatabaseCache::CountChanges(const std::vector<uint32_t>& families, int by) {
   if (families.empty()) return;
   if (by > 0) changes_.fetch_add(1, std::memory_order_relaxed);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   for (const uint32_t id : families) {
     if (id >= kMaxFamilies) continue;
     Family* const family = Make(id);
@@ -359,7 +359,7 @@ class DatabaseCache::WriteScope::Collector final : public rocksdb::WriteBatch::H
     if (id >= kMaxFamilies) return Status::OK();
     const Family* family = cache_->Find(id);
     if (family == nullptr) {
-      const std::lock_guard<std::mutex> lock(cache_->mutex_);
+      const MutexLock lock(&cache_->mutex_);
       family = cache_->Make(id);
     }
     if (family->allowed.load(std::memory_order_relaxed)) {
@@ -449,8 +449,12 @@ void DatabaseCache::SetMode(Mode mode) {
 
 void DatabaseCache::TryToWake() {
   if (Reads() < wake_at_.load(std::memory_order_relaxed)) return;
-  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return;
+  if (!mutex_.TryLock()) return;
+  TryToWakeLocked();
+  mutex_.Unlock();
+}
+
+void DatabaseCache::TryToWakeLocked() {
   if (mode_ == Mode::kOff && rounds_.PreviousEnded()) SetMode(Mode::kWaking);
   if (mode_ != Mode::kWaking || !rounds_.PreviousEnded()) return;
   wake_at_.store(UINT64_MAX, std::memory_order_relaxed);
@@ -462,8 +466,13 @@ void DatabaseCache::TryToWake() {
 }
 
 void DatabaseCache::Look() {
-  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !HasSpaces()) return;
+  if (!mutex_.TryLock()) return;
+  LookLocked();
+  mutex_.Unlock();
+}
+
+void DatabaseCache::LookLocked() {
+  if (!HasSpaces()) return;
   const uint64_t reads = Reads();
   if (reads - seen_.reads < kReadsALook) return;
   const ResultCache::Statistics now = cache_->GetStatistics();
@@ -498,7 +507,7 @@ void DatabaseCache::Judge(double saved_per_read) {
 
 void DatabaseCache::TEST_Judge(double saved_per_read) {
   {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (HasSpaces()) {
       for (int i = 0; HasSpaces() && i < (saved_per_read > 0 ? 1 : kLosses); ++i) Judge(saved_per_read);
       return;
@@ -516,7 +525,7 @@ DatabaseCacheStats DatabaseCache::GetStats() const {
   stats.changes = changes_.load(std::memory_order_relaxed);
   stats.checked_hits = checked_.load(std::memory_order_relaxed);
   stats.wrong_hits = wrong_.load(std::memory_order_relaxed);
-  const std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   stats.times_off = times_off_;
   stats.on = HasSpaces();
   stats.saved_nanoseconds = saved_;

@@ -21,7 +21,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -35,6 +34,7 @@
 #include "src/cache/per_thread.h"
 #include "src/database_cache/cache_benefit.h"
 #include "src/database_cache/writer_rounds.h"
+#include "src/util/mutex.h"
 #include "util/autovector.h"
 
 namespace cairn {
@@ -168,7 +168,7 @@ class DatabaseCache {
     std::atomic<uint32_t> space{ResultCache::kNoSpace};
     std::atomic<bool> known{false};  // whether `allowed` is known
     std::atomic<bool> allowed{true};
-    int changes = 0;  // under way; guarded by mutex_
+    int changes = 0;  // under way; guarded by DatabaseCache::mutex_
   };
   // Families by id; the second level is made when it is needed.
   static constexpr size_t kFamiliesAPage = 256;
@@ -283,23 +283,24 @@ class DatabaseCache {
   // Empty: nothing is against it.
   std::string WhyNot(const rocksdb::ColumnFamilyDescriptor& family) const;
 
-  // With mutex_.
-  Family* Make(uint32_t id);
-  void RenewSpace(Family* family);
-  void RenewSpaces();
-  uint32_t FreshSpace();
-  void SetMode(Mode mode);
-  void Judge(double saved_per_read);
+  Family* Make(uint32_t id) CAIRN_REQUIRES(mutex_);
+  void RenewSpace(Family* family) CAIRN_REQUIRES(mutex_);
+  void RenewSpaces() CAIRN_REQUIRES(mutex_);
+  uint32_t FreshSpace() CAIRN_REQUIRES(mutex_);
+  void SetMode(Mode mode) CAIRN_REQUIRES(mutex_);
+  void Judge(double saved_per_read) CAIRN_REQUIRES(mutex_);
 
   void CountChanges(const std::vector<uint32_t>& families, int by);
 
   // Now and then: whether the cache pays.
   void Look();
+  void LookLocked() CAIRN_REQUIRES(mutex_);
   void TryToWake();
+  void TryToWakeLocked() CAIRN_REQUIRES(mutex_);
   uint64_t Reads() const;
   uint64_t Barred() const;
-  bool HasSpaces() const { return mode_ == Mode::kOn || mode_ == Mode::kTrial; }
-  void LogLine(const std::string& line) const;
+  bool HasSpaces() const CAIRN_REQUIRES(mutex_) { return mode_ == Mode::kOn || mode_ == Mode::kTrial; }
+  void LogLine(const std::string& line) const CAIRN_REQUIRES(mutex_);
 
   const DatabaseCacheOptions options_;
   const uint64_t max_item_bytes_;
@@ -314,19 +315,18 @@ class DatabaseCache {
   std::atomic<uint64_t> changes_{0};
   std::atomic<uint64_t> wake_at_{UINT64_MAX};  // reads
 
-  mutable std::mutex mutex_;
-  // Guarded by mutex_, all of it.
-  Mode mode_ = Mode::kOpening;
-  std::shared_ptr<rocksdb::Logger> log_;
-  std::vector<std::unique_ptr<Page>> all_pages_;
-  std::vector<std::unique_ptr<Family>> all_families_;
-  uint32_t next_space_ = 0;
-  CacheBenefit::Counts seen_;
-  double saved_ = 0;
-  uint64_t looks_in_mode_ = 0;
-  int losses_ = 0;  // looks one after the other that found nothing gained
-  uint64_t pause_ = 0;
-  uint64_t times_off_ = 0;
+  mutable CheckedMutex mutex_;
+  Mode mode_ CAIRN_GUARDED_BY(mutex_) = Mode::kOpening;
+  std::shared_ptr<rocksdb::Logger> log_ CAIRN_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Page>> all_pages_ CAIRN_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Family>> all_families_ CAIRN_GUARDED_BY(mutex_);
+  uint32_t next_space_ CAIRN_GUARDED_BY(mutex_) = 0;
+  CacheBenefit::Counts seen_ CAIRN_GUARDED_BY(mutex_);
+  double saved_ CAIRN_GUARDED_BY(mutex_) = 0;
+  uint64_t looks_in_mode_ CAIRN_GUARDED_BY(mutex_) = 0;
+  int losses_ CAIRN_GUARDED_BY(mutex_) = 0;  // looks one after the other that found nothing gained
+  uint64_t pause_ CAIRN_GUARDED_BY(mutex_) = 0;
+  uint64_t times_off_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace cairn

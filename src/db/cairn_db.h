@@ -3,8 +3,7 @@
 //
 // Invariants
 //   (1) A CairnDB adds no data to DBImpl: RocksDB allocates the object and decides its size. What it needs besides is
-//   its
-//       DatabaseServices, the first listener of its options, which RocksDB keeps as long as the object lives.
+//       its DatabaseServices, the first listener of its options, which RocksDB keeps as long as the object lives.
 //   (2) An object is a CairnDB if and only if its options were made by OpenDatabase (src/db/opening.h) for such a database.
 //   (3) Every write, of whatever API, passes WriteChecked; every new column family, however it comes, AdmitNewFamily.
 //

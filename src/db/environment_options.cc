@@ -375,7 +375,7 @@ Status EnvironmentOptions::Apply(ColumnFamilyDescriptor* family) {
     line.pop_back();
     family->options = changed;
   }
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(&mutex_);
   lines_[family->name] = line;
   unlogged_.push_back(std::move(line));
   return Status::OK();
@@ -398,7 +398,7 @@ DatabaseCacheOptions EnvironmentOptions::result_cache() const {
 }
 
 std::string EnvironmentOptions::Describe(const std::string& family) const {
-  const std::lock_guard<std::mutex> guard(mutex_);
+  const MutexLock guard(&mutex_);
   const auto found = lines_.find(family);
   return found == lines_.end() ? "" : found->second;
 }
@@ -415,7 +415,7 @@ void EnvironmentOptions::NoteOpened(rocksdb::Logger* log) {
 void EnvironmentOptions::LogTo(rocksdb::Logger* log) {
   std::vector<std::string> lines;
   {
-    const std::lock_guard<std::mutex> guard(mutex_);
+    const MutexLock guard(&mutex_);
     lines.swap(unlogged_);
   }
   if (log == nullptr || lines.empty()) return;

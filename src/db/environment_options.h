@@ -17,7 +17,6 @@
 #include <atomic>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -26,6 +25,7 @@
 #include "rocksdb/env.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -84,9 +84,9 @@ class EnvironmentOptions {
   std::vector<Section> sections_;  // those that name the database's path; constant
   std::atomic<bool> opened_{false};
 
-  mutable std::mutex mutex_;
-  std::map<std::string, std::string> lines_;  // guarded by mutex_: by column family
-  std::vector<std::string> unlogged_;         // guarded by mutex_
+  mutable CheckedMutex mutex_;
+  std::map<std::string, std::string> lines_ CAIRN_GUARDED_BY(mutex_);  // by column family
+  std::vector<std::string> unlogged_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace cairn

@@ -7,7 +7,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -16,6 +15,7 @@
 #include "cairn/ect_table.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/options_type.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -45,7 +45,7 @@ struct EctTableCounters;
 class FamilyMarks {
  public:
   void Set(const std::string& db_session_id, uint32_t family, bool marked) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (marked) {
       marked_.emplace(db_session_id, family);
     } else {
@@ -54,13 +54,13 @@ class FamilyMarks {
   }
   // Whether it was set; it no longer is.
   bool Take(const std::string& db_session_id, uint32_t family) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     return marked_.erase({db_session_id, family}) != 0;
   }
 
  private:
-  std::mutex mutex_;
-  std::set<std::pair<std::string, uint32_t>> marked_;  // guarded by mutex_
+  CheckedMutex mutex_;
+  std::set<std::pair<std::string, uint32_t>> marked_ CAIRN_GUARDED_BY(mutex_);
 };
 
 class EctTableFactory : public rocksdb::TableFactory {

@@ -10,12 +10,12 @@
 #include <iterator>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <random>
 #include <unordered_map>
 #include <utility>
 
 #include "cairn/hash_seed.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -119,9 +119,9 @@ class OpenSeed final : public HashComparator {
 
 // All that were made; none is ever destroyed.
 struct Comparators {
-  std::mutex mutex;
-  std::map<std::pair<HashKind, uint64_t>, const HashComparator*> made;        // guarded by mutex, by hash and seed
-  std::unordered_map<const rocksdb::Comparator*, const HashComparator*> all;  // guarded by mutex
+  CheckedMutex mutex;
+  std::map<std::pair<HashKind, uint64_t>, const HashComparator*> made CAIRN_GUARDED_BY(mutex);  // by hash and seed
+  std::unordered_map<const rocksdb::Comparator*, const HashComparator*> all CAIRN_GUARDED_BY(mutex);
 };
 
 Comparators& TheComparators() {
@@ -131,7 +131,7 @@ Comparators& TheComparators() {
 
 const HashComparator* FindComparator(const rocksdb::Comparator* comparator) {
   Comparators& comparators = TheComparators();
-  const std::lock_guard<std::mutex> lock(comparators.mutex);
+  const MutexLock lock(&comparators.mutex);
   const auto found = comparators.all.find(comparator);
   return found == comparators.all.end() ? nullptr : found->second;
 }
@@ -174,7 +174,7 @@ __attribute__((flatten)) uint64_t KeyHash::operator()(const rocksdb::Slice& user
 
 const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed) {
   Comparators& comparators = TheComparators();
-  std::lock_guard<std::mutex> lock(comparators.mutex);
+  const MutexLock lock(&comparators.mutex);
   const HashComparator*& comparator = comparators.made[{kind, seed}];
   if (comparator == nullptr) {
     comparator = new HashComparator(kind, seed);
@@ -187,7 +187,7 @@ const rocksdb::Comparator* OpenSeedComparator(HashKind kind) {
   static const auto* const made = [] {
     auto* const of_kind = new std::array<const HashComparator*, std::size(kHashKinds)>();
     Comparators& comparators = TheComparators();
-    const std::lock_guard<std::mutex> lock(comparators.mutex);
+    const MutexLock lock(&comparators.mutex);
     for (size_t i = 0; i < of_kind->size(); ++i) {
       static_assert(kHashKinds[0] == HashKind{0} && kHashKinds[std::size(kHashKinds) - 1] == HashKind::kSha1,
                     "a kind is its place in kHashKinds");

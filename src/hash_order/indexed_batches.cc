@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <string>
 
 #include "src/hash_order/hash_order.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -17,10 +17,10 @@ using rocksdb::Status;
 namespace {
 
 struct Orders {
-  std::mutex mutex;
-  std::map<HashKind, std::map<const Comparator*, int>> open;  // guarded by mutex; how many databases
-  std::map<HashKind, const Comparator*> last;                 // guarded by mutex
-  std::atomic<bool> left_open{false};                         // whether any index has an open seed
+  CheckedMutex mutex;
+  std::map<HashKind, std::map<const Comparator*, int>> open CAIRN_GUARDED_BY(mutex);  // how many databases
+  std::map<HashKind, const Comparator*> last CAIRN_GUARDED_BY(mutex);
+  std::atomic<bool> left_open{false};  // whether any index has an open seed
 };
 
 Orders& TheOrders() {
@@ -47,12 +47,12 @@ std::shared_ptr<const void> NoteAdoptedOrder(const std::vector<ColumnFamilyDescr
   if (SeedIsOpen(order)) return nullptr;
   const HashKind kind = HashOfComparator(order)->kind();
   Orders& orders = TheOrders();
-  const std::lock_guard<std::mutex> lock(orders.mutex);
+  const MutexLock lock(&orders.mutex);
   ++orders.open[kind][order];
   orders.last[kind] = order;
   return std::shared_ptr<const void>(order, [kind, order](const void*) {
     Orders& all = TheOrders();
-    const std::lock_guard<std::mutex> locked(all.mutex);
+    const MutexLock locked(&all.mutex);
     if (--all.open[kind][order] == 0) all.open[kind].erase(order);
   });
 }
@@ -61,7 +61,7 @@ const Comparator* OrderForIndex(const Comparator* comparator) {
   if (!SeedIsOpen(comparator)) return comparator;
   const HashKind kind = HashOfComparator(comparator)->kind();
   Orders& orders = TheOrders();
-  const std::lock_guard<std::mutex> lock(orders.mutex);
+  const MutexLock lock(&orders.mutex);
   const auto& open = orders.open[kind];
   if (open.size() == 1) return open.begin()->first;
   const auto last = orders.last.find(kind);

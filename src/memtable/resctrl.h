@@ -4,8 +4,7 @@
 //
 // Invariants
 //   (1) Nothing that somebody else has configured changes: existing groups are read, never written. The one exception
-//   is
-//       asked for by name (take_from_default), and is given back.
+//       is asked for by name (take_from_default), and is given back.
 //   (2) Every group made here carries the process in its name, so that one left by a dead process is known as such.
 //       Groups of other names, and of processes in other PID namespaces, are never touched.
 //   (3) What was made is removed when the CacheReservation dies.

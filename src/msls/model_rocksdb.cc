@@ -6,18 +6,16 @@
 //
 // Against the thesis' LevelDB model:
 //   - No false overlaps. RocksDB cuts the files of a level at borders of files of the next level and takes further
-//   input files as
-//     long as the output side stays the same; in the simulator a compaction's output range is 0 to 3 % wider than its
-//     input range.
+//     input files as long as the output side stays the same; in the simulator a compaction's output range is 0 to 3 %
+//     wider than its input range.
 //   - Levels overflow by bursts. Every compaction of level 0 sends one burst down all levels, and a level holds its
 //     target and, on average, half of what leaves it for a burst that arrives, which is less by the duplicates that
 //     met. (The thesis adds up the intervals of the levels above instead.)
 //   - The pick decides how much of the density contrast is used. The best sweep takes the densest place always:
-//   DInterval(size).
-//     Picking at random takes the mean: UniqueInverse(size). `gain` is the position between the two (1 is the sweep's).
+//     DInterval(size). Picking at random takes the mean: UniqueInverse(size). `gain` is the position between the two (1
+//     is the sweep's).
 //   - What lies below is thinner than the mean, because it is met just before its own arrivals, or because it was
-//   picked so:
-//     `below` is the factor.
+//     picked so: `below` is the factor.
 // Gain and below depend on the pick, on the ratio of the level to the next, on skew and on the size of bursts; their
 // constants are fitted to the simulator (src/msls/model_test.cc holds the model to 5 % of it).
 

@@ -10,7 +10,6 @@
 #include <deque>
 #include <filesystem>
 #include <future>
-#include <mutex>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -20,6 +19,7 @@
 #include "rocksdb/wide_columns.h"
 #include "rocksdb/write_batch.h"
 #include "src/tools/progress.h"
+#include "src/util/mutex.h"
 #include "util/coding.h"
 #include "util/hash.h"
 
@@ -56,11 +56,11 @@ class FlushWatcher : public rocksdb::EventListener {
   SequenceNumber flushed() const { return flushed_.load(std::memory_order_acquire); }
   // The first error, although RocksDB may go on trying: a copy can be gone on with, so it need not wait for the disk.
   Status error() const {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     return error_;
   }
   void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/, Status* error) override {
-    const std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (error_.ok()) error_ = *error;
   }
   // RocksDB would wait until there is room, and deadlocks if a second error comes meanwhile.
@@ -77,8 +77,8 @@ class FlushWatcher : public rocksdb::EventListener {
  private:
   std::atomic<uint32_t> watched_{0};
   std::atomic<SequenceNumber> flushed_{0};
-  mutable std::mutex mutex_;  // guards error_
-  Status error_;
+  mutable CheckedMutex mutex_;
+  Status error_ CAIRN_GUARDED_BY(mutex_);
 };
 
 ReadOptions ScanOptions() {

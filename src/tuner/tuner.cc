@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <map>
-#include <mutex>
 #include <thread>
 #include <unordered_map>
 
@@ -19,6 +17,7 @@
 #include "src/tuner/model_options.h"
 #include "src/tuner/tuner.h"
 #include "src/tuner/tuner_logic.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -73,24 +72,24 @@ class TunedDatabase {
 
   // Takes a column family into account from its active memtable on.
   void Know(uint32_t family_id, const std::string& name) {
-    std::lock_guard<std::mutex> open(open_mutex_);
+    const MutexLock open(&open_mutex_);
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(&mutex_);
       if (closed_ || families_.count(family_id) > 0) return;
     }
     ActiveMemtable active;
     if (!Active(family_id, &active)) return;
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     families_.emplace(family_id, std::make_shared<TunedFamily>(family_id, name, active, options_));
   }
 
   // True if it was this database that sealed the memtable; RocksDB does not tell. Called by the thread that sealed it,
   // so that its database has the successor in place and waits with the next.
   bool Sealed(const rocksdb::MemTableInfo& info) {
-    std::lock_guard<std::mutex> open(open_mutex_);
+    const MutexLock open(&open_mutex_);
     std::shared_ptr<TunedFamily> family;
     {
-      std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock lock(&mutex_);
       if (closed_) return false;
       for (const auto& [id, known] : families_) {
         if (known->name == info.cf_name && known->active.earliest == info.earliest_seqno) family = known;
@@ -98,7 +97,7 @@ class TunedDatabase {
     }
     ActiveMemtable active;
     if (family == nullptr || !Active(family->id, &active)) return false;
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (active.id == family->active.id) return false;
     family->active = active;
     if (info.num_entries > 0) family->sealed.emplace_back(info.first_seqno, info.num_entries);
@@ -107,7 +106,7 @@ class TunedDatabase {
 
   void Flushed(const rocksdb::FlushJobInfo& info) {
     const rocksdb::TableProperties& table = info.table_properties;
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = families_.find(info.cf_id);
     if (found == families_.end() || table.num_entries == 0) return;
     TunedFamily* family = found->second.get();
@@ -124,16 +123,16 @@ class TunedDatabase {
     family->window.flush_bytes += table.data_size + table.index_size + table.filter_size;
     const auto sample = table.user_collected_properties.find(KeySampleFactory::PropertyName());
     if (sample != table.user_collected_properties.end()) family->sample.Add(sample->second);
-    if (family->window.flushes >= options_.window_flushes) wake_.notify_one();
+    if (family->window.flushes >= options_.window_flushes) wake_.NotifyOne();
   }
 
   void Dropped(uint32_t family_id) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     families_.erase(family_id);
   }
 
   void Compacted(uint32_t family_id, uint64_t bytes) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = families_.find(family_id);
     if (found != families_.end()) found->second->window.compaction_bytes += bytes;
   }
@@ -141,22 +140,22 @@ class TunedDatabase {
   // Nothing of the database is used when it returns.
   void Stop() {
     {
-      std::lock_guard<std::mutex> open(open_mutex_);
-      std::lock_guard<std::mutex> lock(mutex_);
+      const MutexLock open(&open_mutex_);
+      const MutexLock lock(&mutex_);
       closed_ = true;
       stop_ = true;
-      wake_.notify_one();
+      wake_.NotifyOne();
     }
     if (thread_.joinable()) thread_.join();
   }
 
   size_t families() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     return families_.size();
   }
 
   bool GetReport(uint32_t family_id, TunerReport* report) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     const auto found = families_.find(family_id);
     if (found == families_.end()) return false;
     *report = found->second->report;
@@ -164,8 +163,8 @@ class TunedDatabase {
   }
 
  private:
-  // REQUIRES: open_mutex_ is held, and the database is not closed. False if the column family is gone.
-  bool Active(uint32_t family_id, ActiveMemtable* active) {
+  // REQUIRES: the database is not closed. False if the column family is gone.
+  bool Active(uint32_t family_id, ActiveMemtable* active) CAIRN_REQUIRES(open_mutex_) {
     rocksdb::InstrumentedMutexLock lock(db_->mutex());
     rocksdb::ColumnFamilyData* family = db_->GetVersionSet()->GetColumnFamilySet()->GetColumnFamily(family_id);
     if (family == nullptr || family->IsDropped()) return false;
@@ -173,8 +172,8 @@ class TunedDatabase {
     return true;
   }
 
-  // Null if no window is full. REQUIRES: mutex_ is held.
-  std::shared_ptr<TunedFamily> Full() const {
+  // Null if no window is full.
+  std::shared_ptr<TunedFamily> Full() const CAIRN_REQUIRES(mutex_) {
     for (const auto& [id, family] : families_) {
       if (family->window.flushes >= options_.window_flushes) return family;
     }
@@ -182,10 +181,10 @@ class TunedDatabase {
   }
 
   void Work() {
-    std::unique_lock<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     std::shared_ptr<TunedFamily> family;
     for (;;) {
-      wake_.wait(lock, [&] { return stop_ || (family = Full()) != nullptr; });
+      while (!stop_ && (family = Full()) == nullptr) wake_.Wait(&mutex_);
       if (stop_) return;
       TunerWindow window = family->window;
       window.sampled_tables = family->sample.tables();
@@ -194,9 +193,11 @@ class TunedDatabase {
       window.sampled_share = family->sample.share();
       family->window = TunerWindow();
       family->sample = KeySampleWindow();
-      lock.unlock();
-      const bool exists = Look(family.get(), window);
-      lock.lock();
+      bool exists = false;
+      {
+        const MutexUnlock unlocked(&mutex_);
+        exists = Look(family.get(), window);
+      }
       if (exists) {
         family->report = family->logic.report();
       } else {
@@ -206,7 +207,7 @@ class TunedDatabase {
   }
 
   bool stopping() {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     return stop_;
   }
 
@@ -268,26 +269,26 @@ class TunedDatabase {
   const TunerHook hook_;
 
   // Held, before mutex_ and that of the database, by other threads than thread_ while they use the database.
-  std::mutex open_mutex_;
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  bool closed_ = false;                                        // guarded by mutex_, set with open_mutex_ held, too
-  bool stop_ = false;                                          // guarded by mutex_
-  std::map<uint32_t, std::shared_ptr<TunedFamily>> families_;  // guarded by mutex_; by id
-  std::thread thread_;                                         // last: starts when all else is there
+  CheckedMutex open_mutex_;
+  CheckedMutex mutex_;
+  CondVar wake_;
+  bool closed_ CAIRN_GUARDED_BY(mutex_) = false;  // set with open_mutex_ held, too
+  bool stop_ CAIRN_GUARDED_BY(mutex_) = false;
+  std::map<uint32_t, std::shared_ptr<TunedFamily>> families_ CAIRN_GUARDED_BY(mutex_);  // by id
+  std::thread thread_;  // last: starts when all else is there
 };
 
 namespace {
 
 // All databases that have a tuner, by their address; an entry lives from the first flush to the Close.
-std::mutex registry_mutex;
+CheckedMutex registry_mutex;
 std::map<rocksdb::DB*, std::shared_ptr<TunedDatabase>>& Registry() {
   static auto* const registry = new std::map<rocksdb::DB*, std::shared_ptr<TunedDatabase>>();
   return *registry;
 }
 
 std::shared_ptr<TunedDatabase> Find(rocksdb::DB* db) {
-  std::lock_guard<std::mutex> lock(registry_mutex);
+  const MutexLock lock(&registry_mutex);
   const auto found = Registry().find(db);
   return found == Registry().end() ? nullptr : found->second;
 }
@@ -299,7 +300,7 @@ TunerListener::TunerListener(const TunerOptions& options, TunerHook hook) : opti
 void TunerListener::OnMemTableSealed(const rocksdb::MemTableInfo& info) {
   std::vector<std::shared_ptr<TunedDatabase>> databases;
   {
-    std::lock_guard<std::mutex> lock(registry_mutex);
+    const MutexLock lock(&registry_mutex);
     for (const auto& [db, tuned] : Registry()) {
       if (tuned->owner() == this) databases.push_back(tuned);
     }
@@ -313,7 +314,7 @@ void TunerListener::OnFlushBegin(rocksdb::DB* db, const rocksdb::FlushJobInfo& i
   if (db->DefaultColumnFamily() == nullptr) return;
   std::shared_ptr<TunedDatabase> tuned;
   {
-    std::lock_guard<std::mutex> lock(registry_mutex);
+    const MutexLock lock(&registry_mutex);
     std::shared_ptr<TunedDatabase>& entry = Registry()[db];
     if (entry == nullptr) entry = std::make_shared<TunedDatabase>(db, this, options_, hook_);
     tuned = entry;
@@ -341,7 +342,7 @@ void TunerListener::OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHan
     if (tuned != nullptr) tuned->Dropped(handle->GetID());
   }
   {
-    std::lock_guard<std::mutex> lock(registry_mutex);
+    const MutexLock lock(&registry_mutex);
     for (auto it = Registry().begin(); it != Registry().end(); ++it) {
       if (it->second->default_handle() != handle) continue;
       closing = it->second;

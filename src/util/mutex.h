@@ -23,11 +23,16 @@
 #define CAIRN_GUARDED_BY(x) CAIRN_THREAD_ATTRIBUTE(guarded_by(x))
 // Of functions: the caller holds these; does not hold these.
 #define CAIRN_REQUIRES(...) CAIRN_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
+#define CAIRN_TRY_ACQUIRE(...) CAIRN_THREAD_ATTRIBUTE(try_acquire_capability(__VA_ARGS__))
 #define CAIRN_EXCLUDES(...) CAIRN_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define CAIRN_ACQUIRE(...) CAIRN_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define CAIRN_RELEASE(...) CAIRN_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
+// The mutex whose address the function returns.
+#define CAIRN_RETURNS(x) CAIRN_THREAD_ATTRIBUTE(lock_returned(x))
 // Where the analysis cannot follow; say why.
 #define CAIRN_NO_THREAD_SAFETY_ANALYSIS CAIRN_THREAD_ATTRIBUTE(no_thread_safety_analysis)
+// Of a lambda that a template calls before it returns: it has the mutexes that its maker holds.
+#define CAIRN_CALLED_AT_ONCE CAIRN_NO_THREAD_SAFETY_ANALYSIS
 
 namespace cairn {
 
@@ -39,6 +44,7 @@ class CAIRN_THREAD_ATTRIBUTE(lockable) CheckedMutex {
   CheckedMutex& operator=(const CheckedMutex&) = delete;
 
   void Lock() CAIRN_ACQUIRE() { mutex_.lock(); }
+  bool TryLock() CAIRN_TRY_ACQUIRE(true) { return mutex_.try_lock(); }
   void Unlock() CAIRN_RELEASE() { mutex_.unlock(); }
 
  private:
