@@ -7,6 +7,7 @@
 #include "cache/cache_reservation_manager.h"
 #include "rocksdb/compaction_filter.h"
 #include "rocksdb/comparator.h"
+#include "src/util/batch_handler.h"
 
 namespace cairn {
 
@@ -330,7 +331,7 @@ DatabaseCache::ChangeAllScope::~ChangeAllScope() {
 // ---- writes ----
 
 // Bars each key as it comes, and collects families that change as a whole.
-class DatabaseCache::WriteScope::Collector final : public rocksdb::WriteBatch::Handler {
+class DatabaseCache::WriteScope::Collector final : public BatchHandler {
  public:
   explicit Collector(WriteScope* scope) : scope_(scope), cache_(scope->cache_) {}
 
@@ -346,13 +347,6 @@ class DatabaseCache::WriteScope::Collector final : public rocksdb::WriteBatch::H
     if (std::find(families.begin(), families.end(), id) == families.end()) families.push_back(id);
     return Status::OK();
   }
-  void LogData(const Slice&) override {}
-  Status MarkBeginPrepare(bool) override { return Status::OK(); }
-  Status MarkEndPrepare(const Slice&) override { return Status::OK(); }
-  Status MarkNoop(bool) override { return Status::OK(); }
-  Status MarkRollback(const Slice&) override { return Status::OK(); }
-  Status MarkCommit(const Slice&) override { return Status::OK(); }
-  Status MarkCommitWithTimestamp(const Slice&, const Slice&) override { return Status::OK(); }
 
  private:
   Status Take(uint32_t id, const Slice& key) {

@@ -172,8 +172,6 @@ class Cursor {
     }
   }
 
-  void CountPair() { ++pairs_; }
-
  private:
   // 56 bits of the pair stream from `from` on, the first one highest. There are 8 bytes of header before the first bit.
   uint64_t Backward(uint64_t from) const {

@@ -8,7 +8,7 @@
 #include "monitoring/statistics_impl.h"
 #include "src/ect/ect_residency.h"
 #include "src/port/block_based.h"
-#include "src/port/table_reader.h"
+#include "src/table/wrapped_table_reader.h"
 
 namespace cairn {
 
@@ -20,13 +20,13 @@ using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
 
-class EctTableReader : public port::TableReader {
+class EctTableReader : public WrappedTableReader {
  public:
   EctTableReader(std::unique_ptr<rocksdb::TableReader> reader, rocksdb::BlockBasedTable* table, const KeyHash& hash,
                  const EctTableOptions& options, uint64_t file_size, size_t load_bytes,
                  std::unique_ptr<EctBlockLayout> layout, std::unique_ptr<EctTableFilterInMemory> filter,
                  std::unique_ptr<EctTries> tries, std::shared_ptr<EctTableCounters> counters)
-      : reader_(std::move(reader)),
+      : WrappedTableReader(std::move(reader)),
         table_(table),
         layout_(std::move(layout)),
         filter_(std::move(filter)),
@@ -86,46 +86,9 @@ class EctTableReader : public port::TableReader {
     }
   }
 
-  rocksdb::InternalIterator* NewIterator(const ReadOptions& read_options,
-                                         const rocksdb::SliceTransform* prefix_extractor, rocksdb::Arena* arena,
-                                         bool skip_filters, rocksdb::TableReaderCaller caller,
-                                         size_t compaction_readahead_size, bool allow_unprepared_value) override {
-    return reader_->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller, compaction_readahead_size,
-                                allow_unprepared_value);
-  }
-  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
-    return reader_->NewRangeTombstoneIterator(read_options);
-  }
-  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(rocksdb::SequenceNumber read_seqno,
-                                                                       const Slice* timestamp) override {
-    return reader_->NewRangeTombstoneIterator(read_seqno, timestamp);
-  }
-  Status Prefetch(const ReadOptions& read_options, const Slice* begin, const Slice* end) override {
-    return reader_->Prefetch(read_options, begin, end);
-  }
-  uint64_t ApproximateOffsetOf(const ReadOptions& read_options, const Slice& key,
-                               rocksdb::TableReaderCaller caller) override {
-    return reader_->ApproximateOffsetOf(read_options, key, caller);
-  }
-  uint64_t ApproximateSize(const ReadOptions& read_options, const Slice& start, const Slice& end,
-                           rocksdb::TableReaderCaller caller) override {
-    return reader_->ApproximateSize(read_options, start, end, caller);
-  }
-  Status ApproximateKeyAnchors(const ReadOptions& read_options, std::vector<Anchor>& anchors) override {
-    return reader_->ApproximateKeyAnchors(read_options, anchors);
-  }
-  void SetupForCompaction() override { reader_->SetupForCompaction(); }
-  std::shared_ptr<const rocksdb::TableProperties> GetTableProperties() const override {
-    return reader_->GetTableProperties();
-  }
   size_t ApproximateMemoryUsage() const override {
-    return reader_->ApproximateMemoryUsage() + layout_->bytes() + filter_->bytes() + residency_.bytes();
+    return inner()->ApproximateMemoryUsage() + layout_->bytes() + filter_->bytes() + residency_.bytes();
   }
-  Status Dump(rocksdb::WritableFile* out, port::DumpKeys keys) override { return port::Dump(reader_.get(), out, keys); }
-  Status Verify(const ReadOptions& read_options, rocksdb::TableReaderCaller caller, port::Verified verified) override {
-    return port::Verify(reader_.get(), read_options, caller, verified);
-  }
-  void MarkObsolete(uint32_t uncache_aggressiveness) override { reader_->MarkObsolete(uncache_aggressiveness); }
 
  private:
   // Whether a value that is found may keep its block in memory, or must be copied because others use the block, too.
@@ -142,7 +105,7 @@ class EctTableReader : public port::TableReader {
   // anew.
   size_t AlwaysInMemory() const {
     auto& charged = table_->get_rep()->table_reader_cache_res_handle;
-    const size_t of_rocksdb = charged == nullptr ? 0 : reader_->ApproximateMemoryUsage();
+    const size_t of_rocksdb = charged == nullptr ? 0 : inner()->ApproximateMemoryUsage();
     charged.reset();
     return of_rocksdb + layout_->bytes() + filter_->bytes();
   }
@@ -332,8 +295,7 @@ class EctTableReader : public port::TableReader {
     return is_first;
   }
 
-  const std::unique_ptr<rocksdb::TableReader> reader_;
-  rocksdb::BlockBasedTable* const table_;  // reader_ itself
+  rocksdb::BlockBasedTable* const table_;  // inner() itself
   const std::unique_ptr<EctBlockLayout> layout_;
   const std::unique_ptr<EctTableFilterInMemory> filter_;
   EctResidency residency_;

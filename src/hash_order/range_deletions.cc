@@ -4,6 +4,7 @@
 
 #include "rocksdb/table.h"
 #include "src/hash_order/hash_order.h"
+#include "src/util/batch_handler.h"
 
 namespace cairn {
 
@@ -17,7 +18,7 @@ bool RefusesRangeDeletions(rocksdb::ColumnFamilyHandle* handle) {
   return handle->GetDescriptor(&descriptor).ok() && cairn::RefusesRangeDeletions(descriptor.options);
 }
 
-class RangeDeletionFinder : public rocksdb::WriteBatch::Handler {
+class RangeDeletionFinder : public BatchHandler {
  public:
   explicit RangeDeletionFinder(rocksdb::DBImpl* db) : db_(db) {}
 
@@ -25,20 +26,6 @@ class RangeDeletionFinder : public rocksdb::WriteBatch::Handler {
     const auto handle = db_->GetColumnFamilyHandleUnlocked(id);
     return handle == nullptr ? Status::OK() : CheckRangesMean("DeleteRange", handle.get());
   }
-  Status PutCF(uint32_t, const Slice&, const Slice&) override { return Status::OK(); }
-  Status TimedPutCF(uint32_t, const Slice&, const Slice&, uint64_t) override { return Status::OK(); }
-  Status PutEntityCF(uint32_t, const Slice&, const Slice&) override { return Status::OK(); }
-  Status DeleteCF(uint32_t, const Slice&) override { return Status::OK(); }
-  Status SingleDeleteCF(uint32_t, const Slice&) override { return Status::OK(); }
-  Status MergeCF(uint32_t, const Slice&, const Slice&) override { return Status::OK(); }
-  Status PutBlobIndexCF(uint32_t, const Slice&, const Slice&) override { return Status::OK(); }
-  void LogData(const Slice&) override {}
-  Status MarkBeginPrepare(bool) override { return Status::OK(); }
-  Status MarkEndPrepare(const Slice&) override { return Status::OK(); }
-  Status MarkNoop(bool) override { return Status::OK(); }
-  Status MarkRollback(const Slice&) override { return Status::OK(); }
-  Status MarkCommit(const Slice&) override { return Status::OK(); }
-  Status MarkCommitWithTimestamp(const Slice&, const Slice&) override { return Status::OK(); }
 
  private:
   rocksdb::DBImpl* const db_;

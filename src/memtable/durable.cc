@@ -631,10 +631,4 @@ bool DurablePool::Free(char* segment) {
   return true;
 }
 
-bool DurablePool::IsLive(const char* segment) {
-  SegmentHeader header;
-  int line = 0;
-  return DecodeSegmentHeader(segment, &header, &line) && header.kind == SegmentKind::kLive;
-}
-
 }  // namespace cairn

@@ -149,9 +149,6 @@ class DurablePool {
   }
   uint64_t published() const { return acknowledged_.load(std::memory_order_acquire); }
 
-  // Whether the pool's header of this segment says that it is live; for tests and statistics.
-  static bool IsLive(const char* segment);
-
  private:
   DurablePool() = default;
 

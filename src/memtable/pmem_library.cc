@@ -1,6 +1,6 @@
 #include "src/memtable/pmem_library.h"
 
-#include <dlfcn.h>
+#include "src/util/shared_library.h"
 
 namespace cairn {
 
@@ -8,40 +8,24 @@ namespace cairn {
 
 namespace {
 
-struct Loaded {
-  PmemLibrary library = {};
-  std::string error;
-};
+using Library = SharedLibrary<PmemLibrary>;
 
-template <class Function>
-void Find(void* handle, const char* name, Function* function, std::string* error) {
-  *function = reinterpret_cast<Function>(dlsym(handle, name));
-  if (*function == nullptr && error->empty()) *error = std::string("libpmem.so.1 has no ") + name;
-}
-
-Loaded Load() {
-  Loaded loaded;
-  void* const handle = dlopen("libpmem.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    loaded.error = dlerror();
-    return loaded;
-  }
-  Find(handle, "pmem_map_file", &loaded.library.map_file, &loaded.error);
-  Find(handle, "pmem_has_auto_flush", &loaded.library.has_auto_flush, &loaded.error);
-  Find(handle, "pmem_persist", &loaded.library.persist, &loaded.error);
-  Find(handle, "pmem_deep_flush", &loaded.library.deep_flush, &loaded.error);
-  Find(handle, "pmem_memcpy", &loaded.library.copy, &loaded.error);
-  return loaded;
-}
-
-const Loaded& TheLibrary() {
-  static const auto* const loaded = new Loaded(Load());
+const Library& TheLibrary() {
+  static const auto* const loaded = [] {
+    auto* const library = new Library("libpmem.so.1");
+    library->Find("pmem_map_file", &library->functions.map_file);
+    library->Find("pmem_has_auto_flush", &library->functions.has_auto_flush);
+    library->Find("pmem_persist", &library->functions.persist);
+    library->Find("pmem_deep_flush", &library->functions.deep_flush);
+    library->Find("pmem_memcpy", &library->functions.copy);
+    return library;
+  }();
   return *loaded;
 }
 
 }  // namespace
 
-const PmemLibrary* LoadPmemLibrary() { return TheLibrary().error.empty() ? &TheLibrary().library : nullptr; }
+const PmemLibrary* LoadPmemLibrary() { return TheLibrary().error.empty() ? &TheLibrary().functions : nullptr; }
 
 std::string WhyNoPmemLibrary() { return TheLibrary().error; }
 

@@ -5,17 +5,11 @@
 #include <limits>
 
 #include "cairn/msls.h"
+#include "src/msls/msls_fixture.h"
 
 namespace cairn {
 namespace msls {
 namespace {
-
-Popularity Keys(double keys, double skew) {
-  Popularity p;
-  const Status s = Popularity::Zipf(keys, skew, &p);
-  EXPECT_TRUE(s.ok()) << s.message();
-  return p;
-}
 
 Report RunModel(const StoreShape& store, const Popularity& p) {
   Report report;

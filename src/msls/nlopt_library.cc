@@ -1,56 +1,43 @@
 #include "src/msls/nlopt_library.h"
 
-#include <dlfcn.h>
-
 #include <string>
+
+#include "src/util/shared_library.h"
 
 namespace cairn {
 namespace msls {
 
 namespace {
 
-struct Loaded {
-  NloptLibrary library = {};
-  std::string error;
-};
+using Library = SharedLibrary<NloptLibrary>;
 
-template <class Function>
-void Find(void* handle, const char* name, Function* function, std::string* error) {
-  *function = reinterpret_cast<Function>(dlsym(handle, name));
-  if (*function == nullptr && error->empty()) *error = std::string("it has no ") + name;
-}
-
-Loaded Load() {
-  Loaded loaded;
-  // The one that the headers belong to: CMakeLists.txt.
-  void* const handle = dlopen(CAIRN_NLOPT_SONAME, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) {
-    loaded.error = dlerror();
-    return loaded;
-  }
-  NloptLibrary& library = loaded.library;
-  Find(handle, "nlopt_create", &library.create, &loaded.error);
-  Find(handle, "nlopt_destroy", &library.destroy, &loaded.error);
-  Find(handle, "nlopt_set_min_objective", &library.set_min_objective, &loaded.error);
-  Find(handle, "nlopt_set_lower_bounds1", &library.set_lower_bounds, &loaded.error);
-  Find(handle, "nlopt_set_upper_bounds1", &library.set_upper_bounds, &loaded.error);
-  Find(handle, "nlopt_set_initial_step1", &library.set_initial_step, &loaded.error);
-  Find(handle, "nlopt_set_ftol_rel", &library.set_ftol_rel, &loaded.error);
-  Find(handle, "nlopt_set_xtol_rel", &library.set_xtol_rel, &loaded.error);
-  Find(handle, "nlopt_set_maxeval", &library.set_maxeval, &loaded.error);
-  Find(handle, "nlopt_optimize", &library.optimize, &loaded.error);
-  return loaded;
+const Library& TheLibrary() {
+  static const auto* const loaded = [] {
+    auto* const library = new Library(CAIRN_NLOPT_SONAME);  // the one that the headers belong to: CMakeLists.txt
+    library->Find("nlopt_create", &library->functions.create);
+    library->Find("nlopt_destroy", &library->functions.destroy);
+    library->Find("nlopt_set_min_objective", &library->functions.set_min_objective);
+    library->Find("nlopt_set_lower_bounds1", &library->functions.set_lower_bounds);
+    library->Find("nlopt_set_upper_bounds1", &library->functions.set_upper_bounds);
+    library->Find("nlopt_set_initial_step1", &library->functions.set_initial_step);
+    library->Find("nlopt_set_ftol_rel", &library->functions.set_ftol_rel);
+    library->Find("nlopt_set_xtol_rel", &library->functions.set_xtol_rel);
+    library->Find("nlopt_set_maxeval", &library->functions.set_maxeval);
+    library->Find("nlopt_optimize", &library->functions.optimize);
+    return library;
+  }();
+  return *loaded;
 }
 
 }  // namespace
 
 Status LoadNlopt(const NloptLibrary** library) {
-  static const auto* const loaded = new Loaded(Load());
-  if (!loaded->error.empty()) {
+  const std::string& error = TheLibrary().error;
+  if (!error.empty()) {
     return Status::InvalidArgument("Level sizes are searched with " CAIRN_NLOPT_SONAME ", which cannot be loaded (" +
-                                   loaded->error + "): install it (Debian's package libnlopt0).");
+                                   error + "): install it (Debian's package libnlopt0).");
   }
-  *library = &loaded->library;
+  *library = &TheLibrary().functions;
   return Status::OK();
 }
 

@@ -6,17 +6,11 @@
 #include <random>
 
 #include "cairn/msls.h"
+#include "src/msls/msls_fixture.h"
 
 namespace cairn {
 namespace msls {
 namespace {
-
-Popularity Keys(double keys, double skew) {
-  Popularity p;
-  const Status s = Popularity::Zipf(keys, skew, &p);
-  EXPECT_TRUE(s.ok()) << s.message();
-  return p;
-}
 
 Optimum Best(const StoreShape& store, const Popularity& p, const OptimizeOptions& options = OptimizeOptions()) {
   Optimum optimum;

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "cairn/msls.h"
+#include "src/msls/msls_fixture.h"
 #include "src/msls/simulator.h"
 
 namespace cairn {
@@ -20,13 +21,6 @@ uint64_t Seed() {
   const uint64_t seed = text ? strtoull(text, nullptr, 10) : std::random_device()();
   printf("CAIRN_SEED=%llu\n", static_cast<unsigned long long>(seed));
   return seed;
-}
-
-Popularity Keys(double keys, double skew) {
-  Popularity p;
-  const Status s = Popularity::Zipf(keys, skew, &p);
-  EXPECT_TRUE(s.ok()) << s.message();
-  return p;
 }
 
 // Both in one line each, for the record; returns model / simulation - 1.

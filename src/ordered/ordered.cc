@@ -17,6 +17,7 @@
 #include "rocksdb/utilities/options_type.h"
 #include "src/ordered/order_block.h"
 #include "src/ordered/ordered_table.h"
+#include "src/util/option_text.h"
 #include "src/util/stats_text.h"
 
 namespace cairn {
@@ -25,9 +26,9 @@ using rocksdb::Status;
 
 namespace {
 
-const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OptionTypes() {
+const OptionTypes& OrderedOptionTypes() {
   constexpr auto kOrder = offsetof(OrderedOptions, order);
-  static const auto* types = new std::unordered_map<std::string, rocksdb::OptionTypeInfo>{
+  static const auto* types = new OptionTypes{
       {"runs", {offsetof(OrderedOptions, runs), rocksdb::OptionType::kInt}},
       {"filter_bits", {offsetof(OrderedOptions, filter_bits), rocksdb::OptionType::kDouble}},
       {"order_bits", {kOrder + offsetof(OrderFilterOptions, order_bits), rocksdb::OptionType::kDouble}},
@@ -38,13 +39,7 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OptionTypes() {
 }  // namespace
 
 Status OrderedOptionsFromString(const std::string& text, OrderedOptions* options) {
-  OrderedOptions parsed = *options;
-  rocksdb::ConfigOptions config;
-  config.ignore_unknown_options = false;
-  const Status s = rocksdb::OptionTypeInfo::ParseType(config, text, OptionTypes(), &parsed);
-  if (!s.ok()) return Status::InvalidArgument("options of ordered tables \"" + text + "\"", s.ToString());
-  *options = parsed;
-  return s;
+  return ParseOptions<OrderedOptions>(text, OrderedOptionTypes(), "options of ordered tables", nullptr, options);
 }
 
 Status UseOrderedTable(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered) {

@@ -13,7 +13,7 @@
 #include "src/ordered/ordered_builder.h"
 #include "src/ordered/ordered_iterator.h"
 #include "src/ordered/point_filter.h"
-#include "src/port/table_reader.h"
+#include "src/table/wrapped_table_reader.h"
 #include "src/util/option_text.h"
 #include "table/block_based/block_based_table_reader.h"
 
@@ -34,16 +34,16 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OrderFilterOptio
   return *types;
 }
 
-class OrderedTableReader : public port::TableReader {
+class OrderedTableReader : public WrappedTableReader {
  public:
   OrderedTableReader(std::unique_ptr<rocksdb::TableReader> inner, const ReadOptions& read_options,
                      const rocksdb::TableReaderOptions& options, uint64_t file_size, bool prefetch,
                      std::shared_ptr<OrderedSeeks> seeks)
-      : inner_(std::move(inner)),
-        rep_(static_cast<const rocksdb::BlockBasedTable*>(inner_.get())->get_rep()),
-        place_(read_options, static_cast<rocksdb::BlockBasedTable*>(inner_.get()), file_size,
+      : WrappedTableReader(std::move(inner)),
+        rep_(static_cast<const rocksdb::BlockBasedTable*>(WrappedTableReader::inner())->get_rep()),
+        place_(read_options, static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), file_size,
                prefetch || options.level == 0, options.max_file_size_for_l0_meta_pin),
-        blocks_(static_cast<rocksdb::BlockBasedTable*>(inner_.get()), options.block_cache_tracer),
+        blocks_(static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), options.block_cache_tracer),
         comparator_(options.internal_comparator.user_comparator()),
         seeks_(std::move(seeks)) {}
 
@@ -52,11 +52,12 @@ class OrderedTableReader : public port::TableReader {
                                          bool skip_filters, rocksdb::TableReaderCaller caller,
                                          size_t compaction_readahead_size, bool allow_unprepared_value) override {
     if (!place_.exists() || !MayDefer(read_options, comparator_, caller, allow_unprepared_value)) {
-      return inner_->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller, compaction_readahead_size,
-                                 allow_unprepared_value);
+      return inner()->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller,
+                                  compaction_readahead_size, allow_unprepared_value);
     }
     const OrderedIterator::Table table{
-        inner_.get(), &blocks_, &read_options, prefix_extractor, arena, skip_filters, compaction_readahead_size};
+        WrappedTableReader::inner(), &blocks_, &read_options, prefix_extractor, arena, skip_filters,
+        compaction_readahead_size};
     if (arena == nullptr) return new OrderedIterator(table, &place_, seeks_.get());
     return new (arena->AllocateAligned(sizeof(OrderedIterator))) OrderedIterator(table, &place_, seeks_.get());
   }
@@ -64,7 +65,7 @@ class OrderedTableReader : public port::TableReader {
   Status Get(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
              const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
     if (skip_filters || !HasOrder()) {
-      return inner_->Get(read_options, key, get_context, prefix_extractor, skip_filters);
+      return inner()->Get(read_options, key, get_context, prefix_extractor, skip_filters);
     }
     if (!MayHold(read_options, key, get_context)) return Status::OK();
     if (blocks_.ServesLookups()) return GetFromBlocks(read_options, key, get_context, prefix_extractor);
@@ -72,7 +73,7 @@ class OrderedTableReader : public port::TableReader {
   }
   Status MultiGetFilter(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                         rocksdb::MultiGetContext::Range* range) override {
-    const Status s = inner_->MultiGetFilter(read_options, prefix_extractor, range);
+    const Status s = inner()->MultiGetFilter(read_options, prefix_extractor, range);
     for (auto it = range->begin(); s.ok() && it != range->end(); ++it) {
       if (!OrderMayHold(read_options, it->ukey_without_ts)) range->SkipKey(it);
     }
@@ -80,50 +81,21 @@ class OrderedTableReader : public port::TableReader {
   }
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
-    if (skip_filters || !HasOrder()) return inner_->MultiGet(read_options, range, prefix_extractor, skip_filters);
+    if (skip_filters || !HasOrder()) return inner()->MultiGet(read_options, range, prefix_extractor, skip_filters);
     rocksdb::MultiGetContext::Range may_hold(*range, range->begin(), range->end());
     for (auto it = may_hold.begin(); it != may_hold.end(); ++it) {
       if (!MayHold(read_options, it->ikey, it->get_context)) may_hold.SkipKey(it);
     }
     if (may_hold.empty()) return;
     const bool asked = IsPointFilterAsked();
-    inner_->MultiGet(read_options, &may_hold, prefix_extractor, asked);
+    inner()->MultiGet(read_options, &may_hold, prefix_extractor, asked);
     for (auto it = may_hold.begin(); asked && it != may_hold.end(); ++it) CountPositive(*it->get_context);
   }
-  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
-    return inner_->NewRangeTombstoneIterator(read_options);
-  }
-  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(rocksdb::SequenceNumber read_seqno,
-                                                                       const Slice* timestamp) override {
-    return inner_->NewRangeTombstoneIterator(read_seqno, timestamp);
-  }
-  void Prepare(const Slice& target) override { inner_->Prepare(target); }
-  Status Prefetch(const ReadOptions& read_options, const Slice* begin, const Slice* end) override {
-    return inner_->Prefetch(read_options, begin, end);
-  }
-  uint64_t ApproximateOffsetOf(const ReadOptions& read_options, const Slice& key,
-                               rocksdb::TableReaderCaller caller) override {
-    return inner_->ApproximateOffsetOf(read_options, key, caller);
-  }
-  uint64_t ApproximateSize(const ReadOptions& read_options, const Slice& start, const Slice& end,
-                           rocksdb::TableReaderCaller caller) override {
-    return inner_->ApproximateSize(read_options, start, end, caller);
-  }
-  Status ApproximateKeyAnchors(const ReadOptions& read_options, std::vector<Anchor>& anchors) override {
-    return inner_->ApproximateKeyAnchors(read_options, anchors);
-  }
-  void SetupForCompaction() override { inner_->SetupForCompaction(); }
-  std::shared_ptr<const rocksdb::TableProperties> GetTableProperties() const override {
-    return inner_->GetTableProperties();
-  }
-  size_t ApproximateMemoryUsage() const override { return inner_->ApproximateMemoryUsage() + place_.bytes(); }
-  Status Dump(rocksdb::WritableFile* out, port::DumpKeys keys) override { return port::Dump(inner_.get(), out, keys); }
-  Status Verify(const ReadOptions& read_options, rocksdb::TableReaderCaller caller, port::Verified verified) override {
-    return port::Verify(inner_.get(), read_options, caller, verified);
-  }
+  void Prepare(const Slice& target) override { inner()->Prepare(target); }
+  size_t ApproximateMemoryUsage() const override { return inner()->ApproximateMemoryUsage() + place_.bytes(); }
   void MarkObsolete(uint32_t uncache_aggressiveness) override {
     if (uncache_aggressiveness > 0) place_.Forget();
-    inner_->MarkObsolete(uncache_aggressiveness);
+    inner()->MarkObsolete(uncache_aggressiveness);
   }
 
  private:
@@ -167,7 +139,7 @@ class OrderedTableReader : public port::TableReader {
   Status GetFromTable(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
                       const rocksdb::SliceTransform* prefix_extractor) {
     const bool asked = IsPointFilterAsked();
-    const Status status = inner_->Get(read_options, key, get_context, prefix_extractor, asked);
+    const Status status = inner()->Get(read_options, key, get_context, prefix_extractor, asked);
     if (asked) CountPositive(*get_context);
     return status;
   }
@@ -199,7 +171,7 @@ class OrderedTableReader : public port::TableReader {
     const uint64_t sequence = goes_on ? rocksdb::GetInternalKeySeqno(cursor.key()) : 0;
     if (sequence == 0) return status;
     const rocksdb::InternalKey behind(cursor.user_key(), sequence - 1, rocksdb::kValueTypeForSeek);
-    return inner_->Get(read_options, behind.Encode(), get_context, prefix_extractor, true);
+    return inner()->Get(read_options, behind.Encode(), get_context, prefix_extractor, true);
   }
 
   // A file may be read with another comparator than it was written with: one that has timestamps, too.
@@ -211,7 +183,6 @@ class OrderedTableReader : public port::TableReader {
     return !filter || filter->MayContain(user_key.data(), user_key.size());
   }
 
-  const std::unique_ptr<rocksdb::TableReader> inner_;
   const rocksdb::BlockBasedTable::Rep* const rep_;
   OrderBlockPlace place_;
   const BlockSource blocks_;

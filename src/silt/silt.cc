@@ -16,6 +16,7 @@
 #include "src/silt/silt_table.h"
 #include "src/util/class_of.h"
 #include "src/util/listeners.h"
+#include "src/util/option_text.h"
 
 namespace cairn {
 
@@ -55,23 +56,10 @@ const std::unordered_map<std::string, OptionTypeInfo>& SiltOptionTypes() {
 }  // namespace
 
 Status SiltOptionsFromString(const std::string& text, SiltOptions* options) {
-  SiltOptions parsed = *options;
-  rocksdb::ConfigOptions config;
-  config.ignore_unknown_options = false;
-  Status s = OptionTypeInfo::ParseType(config, text, SiltOptionTypes(), &parsed);
-  if (!s.ok()) return Status::InvalidArgument("silt options \"" + text + "\"", s.ToString());
-  s = ValidateSiltOptions(parsed);
-  if (s.ok()) *options = parsed;
-  return s;
+  return ParseOptions(text, SiltOptionTypes(), "silt options", ValidateSiltOptions, options);
 }
 
-std::string SiltOptionsToString(const SiltOptions& options) {
-  rocksdb::ConfigOptions config;
-  config.delimiter = ";";
-  std::string text;
-  OptionTypeInfo::SerializeType(config, SiltOptionTypes(), &options, &text).PermitUncheckedError();
-  return text;
-}
+std::string SiltOptionsToString(const SiltOptions& options) { return PrintOptions(&options, SiltOptionTypes()); }
 
 Status ValidateSiltOptions(const SiltOptions& silt) {
   HashKind kind;

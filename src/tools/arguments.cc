@@ -80,7 +80,7 @@ std::string NumberText(double value) {
   return buffer;
 }
 
-std::string BytesText(uint64_t value) {
+std::string ExactBytesText(uint64_t value) {
   const std::pair<uint64_t, const char*> units[] = {
       {1ull << 40, "TiB"}, {1ull << 30, "GiB"}, {1 << 20, "MiB"}, {1 << 10, "KiB"}};
   for (const auto& [unit, name] : units) {
@@ -253,11 +253,11 @@ void Arguments::Integer(const std::string& name, int* value, const std::string& 
 
 void Arguments::Bytes(const std::string& name, uint64_t* value, const std::string& help, uint64_t low, uint64_t high) {
   Flag* flag = Add(name, "BYTES", help);
-  flag->default_text = BytesText(*value);
+  flag->default_text = ExactBytesText(*value);
   flag->store = [value, low, high](const std::string& text) {
     uint64_t number = 0;
     if (!ParseBytes(text, &number) || number < low || number > high) {
-      return "bytes, " + RangeText(low, high, BytesText(low), BytesText(high)) + " (4096, 64K, 1.5GiB, 2GB)";
+      return "bytes, " + RangeText(low, high, ExactBytesText(low), ExactBytesText(high)) + " (4096, 64K, 1.5GiB, 2GB)";
     }
     *value = number;
     return std::string();

@@ -15,6 +15,7 @@
 #include "src/tools/commands.h"
 #include "src/tools/svg_plot.h"
 #include "src/tuner/model_options.h"
+#include "src/util/stats_text.h"
 
 namespace cairn {
 namespace {
@@ -150,15 +151,6 @@ class Clock {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-std::string HumanBytes(double bytes) {
-  const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};
-  int unit = 0;
-  for (; bytes >= 1024 && unit < 5; unit++) bytes /= 1024;
-  char text[32];
-  snprintf(text, sizeof(text), "%.1f %s", bytes, units[unit]);
-  return text;
-}
-
 nlohmann::ordered_json ToJson(const StoreShape& store, const Report& report) {
   nlohmann::ordered_json json;
   json["write_amplification"] = report.write_amplification;
@@ -193,7 +185,8 @@ void Print(const StoreShape& store, const Report& report) {
     printf("  %-24s %8.2f  visited without filters for a key that is read as often as written\n", "runs to a hit",
            report.runs_to_hit);
   std::string sizes;
-  for (double items : report.level_items) sizes += (sizes.empty() ? "" : ", ") + HumanBytes(items * store.item_bytes);
+  for (double items : report.level_items)
+    sizes += (sizes.empty() ? "" : ", ") + BytesText(static_cast<uint64_t>(items * store.item_bytes));
   printf("  %-24s %s\n", "sizes, newest first", sizes.c_str());
 }
 
@@ -232,7 +225,7 @@ Status Plot(const StoreShape& store, double most_keys, std::string* svg) {
   }
   char title[128];
   snprintf(title, sizeof(title), "%s, items of %g B, write buffer %s", msls::DesignName(store.design), store.item_bytes,
-           HumanBytes(store.write_buffer_bytes).c_str());
+           BytesText(static_cast<uint64_t>(store.write_buffer_bytes)).c_str());
   *svg = LinePlot(title, "keys", "write amplification", PlotAxis::kLogarithmic, series);
   return Status::OK();
 }

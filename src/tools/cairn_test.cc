@@ -21,6 +21,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/port/open_into.h"
+#include "src/testutil/expect_contains.h"
 #include "src/testutil/test_seed.h"
 #include "src/tools/convert_state.h"
 #include "src/tools/run_program.h"
@@ -41,10 +42,6 @@ ProgramResult Cairn(std::vector<std::string> words) {
   words.insert(words.begin(), ProgramPath("cairn"));
   return RunProgram(words);
 }
-
-bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-#define EXPECT_CONTAINS(text, part) EXPECT_TRUE(Contains(text, part)) << (text)
 
 // Everything in a column family, columns and all.
 using Contents = std::map<std::string, std::vector<std::pair<std::string, std::string>>>;

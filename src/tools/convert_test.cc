@@ -22,6 +22,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/port/open_into.h"
+#include "src/testutil/expect_contains.h"
 #include "src/tools/run_program.h"
 #include "test/support.h"
 
@@ -32,8 +33,6 @@ namespace fs = std::filesystem;
 using rocksdb::DB;
 using rocksdb::Options;
 using rocksdb::WriteOptions;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 Options Durable(const std::string& pool = "") {
   SubMemTableOptions memtable;

@@ -22,6 +22,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/port/open_into.h"
+#include "src/testutil/expect_contains.h"
 #include "src/tools/run_program.h"
 #include "test/support.h"
 
@@ -34,8 +35,6 @@ using rocksdb::DB;
 using rocksdb::Options;
 using rocksdb::Status;
 using rocksdb::WriteOptions;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 constexpr int kInTables = 20;
 constexpr int kInPool = 10;

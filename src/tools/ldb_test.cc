@@ -14,6 +14,7 @@
 
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/options_util.h"
+#include "src/testutil/expect_contains.h"
 #include "src/tools/run_program.h"
 
 namespace cairn {
@@ -25,10 +26,6 @@ using rocksdb::DB;
 using rocksdb::Status;
 
 constexpr int kRecords = 1200;
-
-bool Contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
-#define EXPECT_CONTAINS(text, part) EXPECT_TRUE(Contains(text, part)) << (text)
 
 std::set<std::string> Lines(const std::string& text) {
   std::set<std::string> lines;

@@ -23,6 +23,7 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/port/open_into.h"
+#include "src/testutil/expect_contains.h"
 #include "src/tools/repair.h"
 #include "src/tools/run_program.h"
 #include "test/support.h"
@@ -34,8 +35,6 @@ namespace fs = std::filesystem;
 using rocksdb::DB;
 using rocksdb::Options;
 using rocksdb::WriteOptions;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 constexpr int kTables = 40;
 constexpr int kKeysOfTable = 50;

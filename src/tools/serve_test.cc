@@ -21,6 +21,7 @@
 #include "rocksdb/compaction_filter.h"
 #include "src/status/metrics_check.h"
 #include "src/status/test_client.h"
+#include "src/testutil/expect_contains.h"
 #include "src/tools/run_program.h"
 #include "src/tools/top_text.h"
 #include "test/support.h"
@@ -31,8 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 using rocksdb::Status;
-
-#define EXPECT_CONTAINS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
 
 // `cairn serve`, from its first line to its end.
 class Server {

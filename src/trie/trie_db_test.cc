@@ -25,6 +25,7 @@
 #include "src/ect/ect_table_index.h"
 #include "src/port/open_into.h"
 #include "src/testutil/test_gate.h"
+#include "src/trie/trie_fixture.h"
 #include "src/trie/write_throttle.h"
 
 namespace cairn {
@@ -43,12 +44,6 @@ class TrieDbTest : public testing::Test {
     options_.write_buffer_size = 64 << 10;
     options_.compression = rocksdb::kNoCompression;
     options_.max_background_jobs = 4;
-    trie_.format = "sst";  // tables of a few KiB; a HTable's buckets would be half empty
-    trie_.fan_out = 4;
-    trie_.slots = 4;
-    trie_.trigger = 3;
-    trie_.depth = 4;
-    trie_.root_trigger = 2;
   }
 
   void TearDown() override {
@@ -109,7 +104,7 @@ class TrieDbTest : public testing::Test {
 
   fs::path path_;
   rocksdb::Options options_;
-  TrieOptions trie_;
+  TrieOptions trie_ = SmallTrieOptions();
   std::unique_ptr<rocksdb::DB> db_;
 };
 

@@ -30,6 +30,7 @@
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
+#include "src/testutil/await.h"
 #include "src/testutil/test_gate.h"
 #include "test/support.h"
 
@@ -174,15 +175,6 @@ class TrieIngestionTest : public testing::Test {
       for (const auto& file : level.files) files[DepthOfLevel(trie_, level.level)].push_back(file);
     }
     return files;
-  }
-
-  template <typename Done>
-  static bool Await(const Done& done) {
-    for (int i = 0; i < 6000; ++i) {
-      if (done()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
   }
 
   TempDir dir_;

@@ -5,6 +5,7 @@
 
 #include "rocksdb/convenience.h"
 #include "src/hash_order/hash_order.h"
+#include "src/util/option_text.h"
 
 namespace cairn {
 
@@ -43,23 +44,10 @@ HashPrefixMap ContainerMapOf(const TrieOptions& trie) {
 }
 
 Status TrieOptionsFromString(const std::string& text, TrieOptions* options) {
-  TrieOptions parsed = *options;
-  rocksdb::ConfigOptions config;
-  config.ignore_unknown_options = false;
-  Status s = OptionTypeInfo::ParseType(config, text, TrieOptionTypes(), &parsed);
-  if (!s.ok()) return Status::InvalidArgument("trie options \"" + text + "\"", s.ToString());
-  s = ValidateTrieOptions(parsed);
-  if (s.ok()) *options = parsed;
-  return s;
+  return ParseOptions(text, TrieOptionTypes(), "trie options", ValidateTrieOptions, options);
 }
 
-std::string TrieOptionsToString(const TrieOptions& options) {
-  rocksdb::ConfigOptions config;
-  config.delimiter = ";";
-  std::string text;
-  OptionTypeInfo::SerializeType(config, TrieOptionTypes(), &options, &text).PermitUncheckedError();
-  return text;
-}
+std::string TrieOptionsToString(const TrieOptions& options) { return PrintOptions(&options, TrieOptionTypes()); }
 
 Status ValidateTrieOptions(const TrieOptions& trie) {
   auto bad = [](const char* field, const std::string& value, const char* allowed) {

@@ -23,7 +23,9 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/sst_file_manager.h"
 #include "src/table/written_totals.h"
+#include "src/testutil/await.h"
 #include "src/testutil/test_gate.h"
+#include "src/trie/trie_fixture.h"
 
 namespace cairn {
 namespace {
@@ -45,12 +47,6 @@ class TrieSchedulerTest : public testing::Test {
     options_.write_buffer_size = 4 << 20;
     options_.compression = rocksdb::kNoCompression;
     options_.max_background_jobs = 4;
-    trie_.format = "sst";  // tables of a few KiB; a HTable's buckets would be half empty
-    trie_.fan_out = 4;
-    trie_.slots = 4;
-    trie_.trigger = 3;
-    trie_.depth = 4;
-    trie_.root_trigger = 2;
   }
 
   void TearDown() override {
@@ -94,19 +90,9 @@ class TrieSchedulerTest : public testing::Test {
     return stats;
   }
 
-  // Whether `done` comes true while others work.
-  template <typename Done>
-  static bool Await(const Done& done) {
-    for (int i = 0; i < 6000; ++i) {
-      if (done()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    return false;
-  }
-
   fs::path path_;
   rocksdb::Options options_;
-  TrieOptions trie_;
+  TrieOptions trie_ = SmallTrieOptions();
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;
   std::unique_ptr<rocksdb::DB> db_;
 };

@@ -30,6 +30,14 @@ bool DecodeEscape(const std::string& text, size_t at, char* c) {
 
 }  // namespace
 
+std::string PrintOptions(const void* options, const OptionTypes& types) {
+  rocksdb::ConfigOptions config;
+  config.delimiter = ";";
+  std::string text;
+  rocksdb::OptionTypeInfo::SerializeType(config, types, options, &text).PermitUncheckedError();
+  return text;
+}
+
 std::string EncodeOptionText(const std::string& value) {
   std::string text;
   for (const char c : value) {

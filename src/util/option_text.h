@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_type.h"
 
 namespace cairn {
@@ -24,6 +25,23 @@ OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, cons
 // A std::string that may hold anything, a path for example. In text, "[2F]" is the character of that number, for all
 // that a parser might not take; text without such is taken as it is.
 rocksdb::OptionTypeInfo AnyTextOption(int offset);
+
+// Sets those of *options that the option string names; `what` names them to people. On failure they are as before.
+template <class Options>
+rocksdb::Status ParseOptions(const std::string& text, const OptionTypes& types, const char* what,
+                             rocksdb::Status (*validate)(const Options&), Options* options) {
+  Options parsed = *options;
+  rocksdb::ConfigOptions config;
+  config.ignore_unknown_options = false;
+  rocksdb::Status s = rocksdb::OptionTypeInfo::ParseType(config, text, types, &parsed);
+  if (!s.ok()) return rocksdb::Status::InvalidArgument(std::string(what) + " \"" + text + "\"", s.ToString());
+  if (validate != nullptr) s = validate(parsed);
+  if (s.ok()) *options = parsed;
+  return s;
+}
+
+// What ParseOptions reads.
+std::string PrintOptions(const void* options, const OptionTypes& types);
 
 std::string EncodeOptionText(const std::string& value);
 std::string DecodeOptionText(const std::string& text);

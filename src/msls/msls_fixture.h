@@ -1,0 +1,17 @@
+// What tests of the model, the optimizer and the simulator ask for.
+
+#pragma once
+
+#include "cairn/msls.h"
+#include "gtest/gtest.h"
+
+namespace cairn::msls {
+
+inline Popularity Keys(double keys, double skew) {
+  Popularity p;
+  const Status s = Popularity::Zipf(keys, skew, &p);
+  EXPECT_TRUE(s.ok()) << s.message();
+  return p;
+}
+
+}  // namespace cairn::msls
