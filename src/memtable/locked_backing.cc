@@ -6,8 +6,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <utility>
+
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -20,6 +21,7 @@ class LockedBacking : public Backing {
   LockedBacking(std::unique_ptr<CacheReservation> reservation, std::unique_ptr<Backing> rest)
       : reservation_(std::move(reservation)), rest_(std::move(rest)) {
     layout_ = rest_->layout();
+    const MutexLock lock(&mutex_);
     if (reservation_->kind() == CacheReservationKind::kPseudoLocked) MapDevice();
   }
   ~LockedBacking() override {
@@ -27,7 +29,7 @@ class LockedBacking : public Backing {
   }
 
   Status Map(size_t bytes, char** region) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     for (size_t i = 0; bytes == kRegionBytes && i < used_.size(); ++i) {
       if (used_[i]) continue;
       used_[i] = true;
@@ -38,7 +40,7 @@ class LockedBacking : public Backing {
   }
 
   void Unmap(char* region, size_t bytes) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (locked_ == nullptr || region < locked_ || region >= locked_ + bytes_) {
       rest_->Unmap(region, bytes);
       return;
@@ -54,7 +56,7 @@ class LockedBacking : public Backing {
   }
 
  private:
-  void MapDevice() {
+  void MapDevice() CAIRN_REQUIRES(mutex_) {
     bytes_ = reservation_->bytes() / kRegionBytes * kRegionBytes;
     if (bytes_ == 0) {
       why_not_ = " the locked region is smaller than 2 MiB and not used";
@@ -76,10 +78,10 @@ class LockedBacking : public Backing {
 
   const std::unique_ptr<CacheReservation> reservation_;
   const std::unique_ptr<Backing> rest_;
-  std::mutex mutex_;  // guards used_
+  CheckedMutex mutex_;
   char* locked_ = nullptr;
   size_t bytes_ = 0;
-  std::vector<bool> used_;  // by region
+  std::vector<bool> used_ CAIRN_GUARDED_BY(mutex_);  // by region
   std::string why_not_;
 };
 

@@ -8,10 +8,10 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "src/memtable/backing.h"
+#include "src/util/mutex.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -70,7 +70,7 @@ class CopyingBacking : public Backing {
   }
 
   Status Map(size_t bytes, char** region) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     char* at = ReserveAligned(bytes);
     if (at == nullptr) return OutOfMemory("address space", bytes);
     const Status s = MapNewFrames(at, bytes);
@@ -87,7 +87,7 @@ class CopyingBacking : public Backing {
   bool copies_out() const override { return true; }
 
   Status CopyOut(char* segment, size_t used, size_t bytes, char** fresh) override {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     // The copy is made at the addresses that will afterwards be the fresh ones: no third mapping is needed.
     char* at = ReserveAligned(bytes);
     if (at == nullptr) return OutOfMemory("address space", bytes);
@@ -117,7 +117,7 @@ class CopyingBacking : public Backing {
   std::string Report() const override { return "plain memory, sealed by copy"; }
 
  private:
-  Status MapNewFrames(char* at, size_t bytes) {
+  Status MapNewFrames(char* at, size_t bytes) CAIRN_REQUIRES(mutex_) {
     const uint64_t offset = end_;
     if (ftruncate(fd_, static_cast<off_t>(end_ + bytes)) != 0) return OutOfMemory("a memory file", end_ + bytes);
     end_ += bytes;
@@ -125,7 +125,7 @@ class CopyingBacking : public Backing {
   }
 
   // Frames are recorded by page, because segments are cut and joined.
-  Status MapFrames(char* at, uint64_t offset, size_t bytes) {
+  Status MapFrames(char* at, uint64_t offset, size_t bytes) CAIRN_REQUIRES(mutex_) {
     if (!MapSameBytes(at, bytes, fd_, offset)) {
       return OutOfMemory("a mapping", bytes);
     }
@@ -134,7 +134,7 @@ class CopyingBacking : public Backing {
   }
 
   // The frames at `at`, cut out of the extent that holds them.
-  uint64_t TakeFrame(char* at, size_t bytes) {
+  uint64_t TakeFrame(char* at, size_t bytes) CAIRN_REQUIRES(mutex_) {
     auto it = --extents_.upper_bound(at);
     char* const begin = it->first;
     const Extent extent = it->second;
@@ -148,7 +148,7 @@ class CopyingBacking : public Backing {
   }
 
   void Discard(char* at, size_t bytes) {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     while (bytes > 0) {
       const auto it = --extents_.upper_bound(at);
       const size_t here = std::min(bytes, it->second.bytes - static_cast<size_t>(at - it->first));
@@ -169,10 +169,10 @@ class CopyingBacking : public Backing {
     size_t bytes;
   };
 
-  std::mutex mutex_;
+  CheckedMutex mutex_;
   int fd_ = -1;
-  uint64_t end_ = 0;  // of the file; holes are not used again: an offset costs nothing
-  std::map<char*, Extent> extents_;
+  uint64_t end_ CAIRN_GUARDED_BY(mutex_) = 0;  // of the file; holes are not used again: an offset costs nothing
+  std::map<char*, Extent> extents_ CAIRN_GUARDED_BY(mutex_);
 };
 
 }  // namespace
