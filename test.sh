@@ -86,6 +86,10 @@ build_and_test_on() {
   [ "$preset" = release ] || folder=build-rocksdb-$preset
   part "build $preset on $(basename "$source")" build_on "$folder" "$preset" "$source" || return
   part "test $preset on $(basename "$source")" ctest --test-dir "$folder" --output-on-failure --no-tests=error "${ctest_args[@]}"
+  # Databases go from one release to the other and back, where there is the default one's build.
+  if [ "$preset" = release ] && [ -e build/test/dropin_program ]; then
+    part "from release to release" test/dropin/releases build "$folder"
+  fi
 }
 
 if [ -n "$rocksdb" ]; then

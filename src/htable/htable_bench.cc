@@ -25,6 +25,7 @@
 #include "src/hash_order/hash_order.h"
 #include "src/htable/htable_format.h"
 #include "src/htable/htable_reader.h"
+#include "src/port/table_reader.h"
 #include "table/get_context.h"
 #include "table/table_builder.h"
 #include "table/table_reader.h"
@@ -166,8 +167,7 @@ class Bench {
     uint64_t size = 0;
     Check(options_.env->GetFileSize(path_, &size));
     Check(options_.table_factory->NewTableReader(
-        rocksdb::ReadOptions(),
-        rocksdb::TableReaderOptions(*ioptions_, moptions_->prefix_extractor, env_options_, *comparator_, 0),
+        rocksdb::ReadOptions(), port::OfFileAlone(*ioptions_, moptions_->prefix_extractor, env_options_, *comparator_),
         std::move(file), size, &table_, true));
     file_size_ = size;
   }

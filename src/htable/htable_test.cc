@@ -27,6 +27,7 @@
 #include "src/ect/hash_order_table.h"
 #include "src/hash_order/hash_order.h"
 #include "src/htable/htable_table.h"
+#include "src/port/table_reader.h"
 #include "src/testutil/table_test.h"
 #include "src/testutil/test_seed.h"
 #include "table/get_context.h"
@@ -500,7 +501,8 @@ TEST_F(HTableTest, MemoryIsChargedAndCounted) {
                       .ok());
       const rocksdb::ImmutableOptions immutable(options_);
       const rocksdb::InternalKeyComparator comparator(options_.comparator);
-      const rocksdb::TableReaderOptions reader_options(immutable, nullptr, rocksdb::EnvOptions(), comparator, 0);
+      const rocksdb::EnvOptions env_options;
+      const rocksdb::TableReaderOptions reader_options = port::OfFileAlone(immutable, nullptr, env_options, comparator);
       std::unique_ptr<rocksdb::TableReader> reader;
       const size_t before = Allocated();
       ASSERT_TRUE(
@@ -549,6 +551,11 @@ class StringFile : public rocksdb::FSRandomAccessFile {
     *result = rocksdb::Slice(scratch, size);
     return rocksdb::IOStatus::OK();
   }
+  // Since 10.5 files are asked, not only the file system.
+  rocksdb::IOStatus GetFileSize(uint64_t* size) {  // NOLINT(modernize-use-override)
+    *size = bytes_->size();
+    return rocksdb::IOStatus::OK();
+  }
 
  private:
   const std::string* bytes_;
@@ -566,8 +573,8 @@ class DamagedTable {
 
   // Asks for one key in `every`, and scans. Returns whether nothing was refused.
   bool Ask(const std::string& bytes, size_t every) {
-    const rocksdb::TableReaderOptions reader_options(ioptions_, moptions_.prefix_extractor, env_options_, comparator_,
-                                                     0);
+    const rocksdb::TableReaderOptions reader_options =
+        port::OfFileAlone(ioptions_, moptions_.prefix_extractor, env_options_, comparator_);
     auto file = std::make_unique<rocksdb::RandomAccessFileReader>(std::make_unique<StringFile>(&bytes), "damaged.sst");
     std::unique_ptr<rocksdb::TableReader> table;
     rocksdb::Status s = options_.table_factory->NewTableReader(rocksdb::ReadOptions(), reader_options, std::move(file),

@@ -1,8 +1,10 @@
 // A program written for RocksDB, which has never heard of Cairn: it takes its options from a file.
 //
 //   dropin_program create OPTIONS_FILE DB_DIR   opens a new database with the file's options, writes, flushes, deletes,
-//   reads back dropin_program reopen DB_DIR                opens it with the options that the database itself has kept,
-//   and reads back
+//                                               reads back
+//   dropin_program reopen DB_DIR                opens it with the options that the database itself has kept, reads back
+//   dropin_program return DB_DIR                as reopen, after a later release has had the database: passes over options
+//                                               that this one does not know
 //
 // Prints the names of what the database runs on. Listener, merge operator and iterators cross the library's boundary in
 // both directions, so that a difference of layout between the headers and the library shows.
@@ -135,14 +137,15 @@ void Describe(rocksdb::DB* db) {
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
-  Require((mode == "create" && argc == 4) || (mode == "reopen" && argc == 3),
-          "usage: dropin_program create OPTIONS_FILE DB_DIR | reopen DB_DIR");
+  Require((mode == "create" && argc == 4) || ((mode == "reopen" || mode == "return") && argc == 3),
+          "usage: dropin_program create OPTIONS_FILE DB_DIR | reopen DB_DIR | return DB_DIR");
   const std::string path = argv[argc - 1];
   Require(rocksdb::GetRocksVersionAsString() ==
               std::to_string(ROCKSDB_MAJOR) + "." + std::to_string(ROCKSDB_MINOR) + "." + std::to_string(ROCKSDB_PATCH),
           "headers and library differ in version");
 
   rocksdb::ConfigOptions config;
+  config.ignore_unknown_options = mode == "return";
   rocksdb::DBOptions db_options;
   std::vector<rocksdb::ColumnFamilyDescriptor> column_families;
   if (mode == "create") {
