@@ -8,7 +8,6 @@
 
 namespace cairn {
 
-using rocksdb::Slice;
 using rocksdb::Status;
 
 namespace {
