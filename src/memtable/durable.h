@@ -206,8 +206,8 @@ class DurablePool {
   };
   std::unordered_map<char*, Unsynced> unsynced_ CAIRN_GUARDED_BY(unsynced_mutex_);
 
-  CondVar sync_ended_;
-  CondVar sync_asked_;
+  ConditionVariable sync_ended_;
+  ConditionVariable sync_asked_;
   uint64_t syncs_asked_ CAIRN_GUARDED_BY(sync_mutex_) = 0;
   uint64_t syncs_covered_ CAIRN_GUARDED_BY(sync_mutex_) = 0;  // so many of those who asked
   uint64_t syncs_waiting_ CAIRN_GUARDED_BY(sync_mutex_) = 0;

@@ -195,7 +195,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   std::shared_ptr<rocksdb::Logger> log_;
 
   CheckedMutex mutex_;
-  CondVar changed_;  // of anything below
+  ConditionVariable changed_;  // of anything below
   std::map<uint32_t, FamilyPtr> families_ CAIRN_GUARDED_BY(mutex_);
   bool stopping_ CAIRN_GUARDED_BY(mutex_) = false;
   int paused_ CAIRN_GUARDED_BY(mutex_) = 0;

@@ -271,7 +271,7 @@ class TunedDatabase {
   // Held, before mutex_ and that of the database, by other threads than thread_ while they use the database.
   CheckedMutex open_mutex_;
   CheckedMutex mutex_;
-  CondVar wake_;
+  ConditionVariable wake_;
   bool closed_ CAIRN_GUARDED_BY(mutex_) = false;  // set with open_mutex_ held, too
   bool stop_ CAIRN_GUARDED_BY(mutex_) = false;
   std::map<uint32_t, std::shared_ptr<TunedFamily>> families_ CAIRN_GUARDED_BY(mutex_);  // by id

@@ -48,7 +48,7 @@ class CAIRN_THREAD_ATTRIBUTE(lockable) CheckedMutex {
   void Unlock() CAIRN_RELEASE() { mutex_.unlock(); }
 
  private:
-  friend class CondVar;
+  friend class ConditionVariable;
   std::mutex mutex_;
 };
 
@@ -76,7 +76,7 @@ class CAIRN_THREAD_ATTRIBUTE(scoped_lockable) MutexUnlock {
   CheckedMutex* const mutex_;
 };
 
-class CondVar {
+class ConditionVariable {
  public:
   // Wakes up for no reason as well: to be called in a loop.
   void Wait(CheckedMutex* mutex) CAIRN_REQUIRES(mutex) {
