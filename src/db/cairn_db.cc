@@ -187,13 +187,30 @@ Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOpt
   return DBImpl::GetImpl(ForMemTables(options), key, get_options);
 }
 
+// RocksDB takes the sequence number of a read of one family after its tables, and nothing is missed.
+template <class Read>
+void CairnDB::ReadKeys(const ReadOptions& options, size_t count, ColumnFamilyHandle** families, Status* statuses,
+                       const Read& read) {
+  const auto once = [&](const ReadOptions& of_one_state) {
+    std::fill_n(statuses, count, Status::OK());
+    read(of_one_state);
+  };
+  const bool one_family =
+      std::all_of(families, families + count, [&](const ColumnFamilyHandle* family) { return family == families[0]; });
+  if (one_family) {
+    once(options);
+  } else {
+    ReadFamilies(options, once);
+  }
+}
+
 template <class Read>
 void CairnDB::ReadFamilies(const ReadOptions& options, const Read& read) {
   if (options.snapshot != nullptr) return read(options);
-  const uint64_t ended = ingestions_ended_.load();
-  if (ingestions_begun_.load() == ended) {
+  const uint64_t ended = services()->changes_ended();
+  if (services()->changes_begun() == ended) {
     read(options);
-    if (ingestions_begun_.load() == ended) return;
+    if (services()->changes_begun() == ended) return;
   }
   rocksdb::ManagedSnapshot snapshot(this);
   ReadOptions again = options;
@@ -215,8 +232,7 @@ void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFam
                         options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo, values, statuses,
                         [&](size_t left, ColumnFamilyHandle** left_families, const Slice* left_keys,
                             rocksdb::PinnableSlice* left_values, Status* left_statuses) {
-                          ReadFamilies(options, [&](const ReadOptions& of_one_state) {
-                            std::fill_n(left_statuses, left, Status::OK());
+                          ReadKeys(options, left, left_families, left_statuses, [&](const ReadOptions& of_one_state) {
                             DBImpl::MultiGet(of_one_state, left, left_families, left_keys, left_values, nullptr,
                                              left_statuses, sorted_input);
                           });
@@ -224,16 +240,14 @@ void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFam
     if (hits > 0) CountCacheHits(hits, 0);
     return;
   }
-  ReadFamilies(ForMemTables(options), [&](const ReadOptions& of_one_state) {
-    std::fill_n(statuses, count, Status::OK());
+  ReadKeys(ForMemTables(options), count, families, statuses, [&](const ReadOptions& of_one_state) {
     DBImpl::MultiGet(of_one_state, count, families, keys, values, timestamps, statuses, sorted_input);
   });
 }
 
 void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, ColumnFamilyHandle** families, const Slice* keys,
                              rocksdb::PinnableWideColumns* results, Status* statuses, bool sorted_input) {
-  ReadFamilies(ForMemTables(options), [&](const ReadOptions& of_one_state) {
-    std::fill_n(statuses, count, Status::OK());
+  ReadKeys(ForMemTables(options), count, families, statuses, [&](const ReadOptions& of_one_state) {
     DBImpl::MultiGetEntity(of_one_state, count, families, keys, results, statuses, sorted_input);
   });
 }
@@ -247,6 +261,13 @@ void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, const Sli
                              rocksdb::PinnableAttributeGroups* results) {
   ReadFamilies(ForMemTables(options),
                [&](const ReadOptions& of_one_state) { DBImpl::MultiGetEntity(of_one_state, count, keys, results); });
+}
+
+Status CairnDB::GetEntity(const ReadOptions& options, const Slice& key, rocksdb::PinnableAttributeGroups* result) {
+  Status s;
+  ReadFamilies(ForMemTables(options),
+               [&](const ReadOptions& of_one_state) { s = DBImpl::GetEntity(of_one_state, key, result); });
+  return s;
 }
 
 Status CairnDB::NewIterators(const ReadOptions& options, const std::vector<ColumnFamilyHandle*>& families,
@@ -269,14 +290,13 @@ Status CairnDB::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFil
     if (arg.column_family != nullptr) families.push_back(arg.column_family->GetID());
   }
   const DatabaseCache::ChangeScope change(services()->cache(), std::move(families));
-  ++ingestions_begun_;
-  const Status s = DBImpl::IngestExternalFiles(args);
-  ++ingestions_ended_;
-  return s;
+  const DatabaseServices::TableChangeScope tables(services());
+  return DBImpl::IngestExternalFiles(args);
 }
 
 void CairnDB::WhileFilesChange(const std::function<void()>& change) {
   const DatabaseCache::ChangeAllScope scope(services()->cache());
+  const DatabaseServices::TableChangeScope tables(services());
   change();
 }
 

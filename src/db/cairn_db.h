@@ -56,6 +56,21 @@ class DatabaseServices : public rocksdb::EventListener {
   void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
   EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
 
+  // Changes of tables from outside (ingestion): while one lives, tables come or go without a memtable being sealed.
+  class TableChangeScope {
+   public:
+    explicit TableChangeScope(DatabaseServices* services) : services_(services) { ++services_->changes_begun_; }
+    ~TableChangeScope() { ++services_->changes_ended_; }
+    TableChangeScope(const TableChangeScope&) = delete;
+    TableChangeScope& operator=(const TableChangeScope&) = delete;
+
+   private:
+    DatabaseServices* const services_;
+  };
+  // Numbers them. REQUIRES: `ended` is asked before `begun`; if they are equal, none was under way in between.
+  uint64_t changes_ended() const { return changes_ended_.load(); }
+  uint64_t changes_begun() const { return changes_begun_.load(); }
+
   // Of the open database, before it closes.
   void SetSession(const std::string& session_id) { session_id_ = session_id; }
 
@@ -72,6 +87,8 @@ class DatabaseServices : public rocksdb::EventListener {
   std::shared_ptr<EnvironmentOptions> environment_;
   std::string session_id_;
   std::shared_ptr<const void> order_;
+  std::atomic<uint64_t> changes_begun_{0};
+  std::atomic<uint64_t> changes_ended_{0};
 };
 
 class CairnDB final : public port::DbImpl {
@@ -112,6 +129,9 @@ class CairnDB final : public port::DbImpl {
   rocksdb::Status Close() override;
   rocksdb::Status Resume() override;
 
+  using rocksdb::DBImpl::GetEntity;
+  rocksdb::Status GetEntity(const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
+                            rocksdb::PinnableAttributeGroups* result) override;
   using rocksdb::DBImpl::GetImpl;
   rocksdb::Status GetImpl(const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
                           GetImplOptions& get_options) override;
@@ -191,11 +211,10 @@ class CairnDB final : public port::DbImpl {
   // that happen without sealing one. So a read that an ingestion overlaps is made again, of a snapshot.
   template <class Read>
   void ReadFamilies(const rocksdb::ReadOptions& options, const Read& read);
-
-  // Calls of IngestExternalFiles. REQUIRES of a reader: `ended` is read before `begun`; if they are equal, no ingestion
-  // was under way between.
-  std::atomic<uint64_t> ingestions_begun_{0};
-  std::atomic<uint64_t> ingestions_ended_{0};
+  // The same of so many keys, each of a family.
+  template <class Read>
+  void ReadKeys(const rocksdb::ReadOptions& options, size_t count, rocksdb::ColumnFamilyHandle** families,
+                rocksdb::Status* statuses, const Read& read);
 };
 
 }  // namespace cairn
