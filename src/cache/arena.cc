@@ -13,8 +13,6 @@ namespace {
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kSmallPage = 4096;
 
-size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
 }  // namespace
 
 MappedRange::MappedRange(size_t bytes, Pages pages) {

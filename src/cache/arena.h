@@ -27,6 +27,8 @@ class CacheFile;
 
 constexpr size_t kCacheLine = 64;
 
+inline size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
+
 // A range of zeroed memory that takes address space at once and pages when they are touched. Empty: the system refused.
 class MappedRange {
  public:

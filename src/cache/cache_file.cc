@@ -23,8 +23,6 @@ constexpr size_t kEntryWords = 2;
 // What a reader of overwritten words may read behind the last chunk.
 constexpr size_t kTailChunks = 1;
 
-size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
 // Stores stay in the order in which they are written here; the processor keeps the order of one thread's stores as far
 // as anybody can tell who looks when the thread is gone.
 void Order() { __atomic_signal_fence(__ATOMIC_SEQ_CST); }

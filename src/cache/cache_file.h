@@ -11,7 +11,8 @@
 //
 // Invariants
 //   (1) A chunk's `used` counts whole items only: it is stored after they are.
-//   (2) An item that is in no index is marked dead, before whoever took it out of the index returns.
+//   (2) An item that is in no index has a wrong checksum, before whoever took it out of the index returns. So has what
+//       is left in free chunks, and behind `used`.
 //   (3) A chunk is free in the directory before it is used again, and its order is there before its state.
 //
 // Thread-safety: a directory entry is changed by the holder of the lock of its partition; the rest wants one thread.

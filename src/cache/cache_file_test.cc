@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <random>
 #include <string>
@@ -202,6 +204,70 @@ TEST_F(CacheFileTest, DamageIsAMiss) {
         ASSERT_EQ(value, ValueOf(i, 1));
       }
       cache->Put(KeyOf(i), ValueOf(i, 1));
+    }
+  }
+}
+
+// Old values that were replaced, of keys that were erased, and copies left behind where what survived has moved from.
+class DeadItemsTest : public CacheFileTest {
+ protected:
+  static constexpr uint64_t kKeys = 1200;
+
+  DeadItemsTest() {
+    const std::unique_ptr<ResultCache> cache = Open(Options(128 << 10));
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      cache->Put(KeyOf(i), "old" + std::string(60, 'o'));
+      std::string value;
+      if (i % 3 == 0) cache->Get(KeyOf(i), &value);
+    }
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      cache->Bar(KeyOf(i));
+      cache->Unbar(KeyOf(i));
+      if (i % 40 == 0) cache->Put(KeyOf(i), "new");  // few, so that what free chunks hold stays
+    }
+  }
+  void ExpectNothingOld(const std::string& what) const {
+    const std::unique_ptr<ResultCache> cache = Open(Options(128 << 10));
+    for (uint64_t i = 0; i < kKeys; ++i) {
+      std::string value;
+      const Answer answer = cache->Get(KeyOf(i), &value);
+      ASSERT_TRUE(answer == Answer::kMiss || (answer == Answer::kValue && i % 40 == 0 && value == "new"))
+          << KeyOf(i) << ": " << value << ", " << what;
+    }
+  }
+};
+
+// Every chunk is said to be in use, and full.
+TEST_F(DeadItemsTest, NoDirectoryBringsThemBack) {
+  constexpr uint64_t kDirectoryAt = 4096, kWords = 4096 / 8, kChunks = 34;
+  // A cache has room for most of them: those with the highest orders.
+  for (const bool upward : {true, false}) {
+    for (uint64_t chunk = 1; chunk < kChunks; ++chunk) {
+      const uint64_t entry[2] = {1 | kWords << 32, upward ? chunk : kChunks - chunk};
+      Overwrite(kDirectoryAt + chunk * sizeof(entry), entry, sizeof(entry));
+    }
+    ExpectNothingOld("full chunks");
+  }
+}
+
+// One bit is enough to bring back what is dead, if nothing but a bit says that it is.
+TEST_F(DeadItemsTest, NoDamagedBitBringsThemBack) {
+  std::ifstream file(path_, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  std::vector<size_t> places;
+  for (size_t at = 4096; at < 8192; ++at) places.push_back(at);  // the directory
+  for (size_t at = bytes.find("oldooo"); at != std::string::npos; at = bytes.find("oldooo", at + 1)) {
+    for (size_t byte = at - 40; byte < at; ++byte) places.push_back(byte);
+  }
+  std::shuffle(places.begin(), places.end(), std::mt19937_64(Seed()));
+  places.resize(std::min<size_t>(places.size(), 1500));
+  for (const size_t place : places) {
+    for (int bit = 0; bit < 8; ++bit) {
+      const char flipped = static_cast<char>(bytes[place] ^ (1 << bit));
+      Overwrite(place, &flipped, 1);
+      ExpectNothingOld("bit " + std::to_string(bit) + " of byte " + std::to_string(place));
+      if (HasFatalFailure()) return;
+      Overwrite(0, bytes.data(), bytes.size());
     }
   }
 }

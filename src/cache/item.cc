@@ -48,8 +48,7 @@ class WordWriter {
 };
 
 // By the holder of the lock.
-Word Checksum(const Word* words, ItemHeader header) {
-  header.flags &= ~static_cast<uint32_t>(ItemHeader::kDead);
+Word Checksum(const Word* words, const ItemHeader& header) {
   const Word head[2] = {header.Encode(), header.expires() ? words[1] : 0};
   const Word* const bytes = words + header.head_words();
   const size_t count = header.words() - header.head_words();
@@ -59,20 +58,17 @@ Word Checksum(const Word* words, ItemHeader header) {
 }  // namespace
 
 void StoreItem(Word* to, const Item& item) {
-  ItemHeader header = item.header();
-  if (header.checked()) header.flags |= ItemHeader::kDead;
+  const ItemHeader header = item.header();
   StoreWord(to, header.Encode());
-  // Who is killed from here on leaves an item that is dead.
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
   if (header.expires()) StoreWord(to + 1, item.expiry);
   WordWriter writer(to + header.head_words());
   writer.Add(item.key);
   writer.Add(item.value);
   writer.Finish();
   if (!header.checked()) return;
-  StoreWord(to + header.head_words() - 1, Checksum(to, header));
-  __atomic_signal_fence(__ATOMIC_SEQ_CST);
-  StoreWord(to, item.header().Encode());
+  const Word checksum = Checksum(to, header);
+  __atomic_signal_fence(__ATOMIC_SEQ_CST);  // who is killed before leaves a wrong one
+  StoreWord(to + header.head_words() - 1, checksum);
 }
 
 bool ChecksumIsRight(const Word* words) {

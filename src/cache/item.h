@@ -2,7 +2,7 @@
 //
 //   header       key bytes:16 | value bytes:16 | space:20 | flags:4 | 0:8
 //   expiry       only with kExpires: milliseconds of the cache's clock
-//   checksum     only with kChecked (in a file): of all other words, without kDead
+//   checksum     only with kChecked (in a file): of all other words; 0: the item is dead, no index has it
 //   key, value   side by side, filled up with zeros to whole words
 //
 // Optimistic readers copy words that a writer may be overwriting, and find out afterwards (src/cache/hash_index.h, (1)). So
@@ -25,12 +25,10 @@ struct ItemHeader {
     kExpires = 1,
     kAbsent = 2,   // the answer is that there is no such key
     kChecked = 4,  // it has a checksum
-    kDead = 8,     // it is in no index; set where it lies, in a file
   };
   static constexpr size_t kMaxKey = 0xffff;
   static constexpr size_t kMaxValue = 0xffff;
   static constexpr uint32_t kMaxSpace = (1 << 20) - 1;
-  static constexpr int kFlagsAt = 52;
 
   uint32_t key_bytes = 0;
   uint32_t value_bytes = 0;
@@ -39,15 +37,12 @@ struct ItemHeader {
 
   static ItemHeader Decode(Word word) {
     return {static_cast<uint32_t>(word & 0xffff), static_cast<uint32_t>(word >> 16 & 0xffff),
-            static_cast<uint32_t>(word >> 32 & kMaxSpace), static_cast<uint32_t>(word >> kFlagsAt & 0xf)};
+            static_cast<uint32_t>(word >> 32 & kMaxSpace), static_cast<uint32_t>(word >> 52 & 0xf)};
   }
-  Word Encode() const {
-    return Word{key_bytes} | Word{value_bytes} << 16 | Word{space} << 32 | Word{flags} << kFlagsAt;
-  }
+  Word Encode() const { return Word{key_bytes} | Word{value_bytes} << 16 | Word{space} << 32 | Word{flags} << 52; }
   bool expires() const { return (flags & kExpires) != 0; }
   bool absent() const { return (flags & kAbsent) != 0; }
   bool checked() const { return (flags & kChecked) != 0; }
-  bool dead() const { return (flags & kDead) != 0; }
   // Words before the key.
   size_t head_words() const { return size_t{1} + (expires() ? 1 : 0) + (checked() ? 1 : 0); }
   size_t words() const { return head_words() + (size_t{key_bytes} + value_bytes + 7) / 8; }
@@ -89,13 +84,15 @@ inline void CopyWords(Word* to, const Word* from, size_t words) {
   for (size_t i = 0; i < words; ++i) StoreWord(to + i, from[i]);
 }
 
-// An item that is checked is dead until all of it is there.
+// The checksum of an item that has one comes last: until all of it is there, it is wrong.
 void StoreItem(Word* to, const Item& item);
 
-// Of an item that is checked. REQUIRES: its words are there to read.
+// False: the item is dead or damaged, or has no checksum. REQUIRES: its words are there to read.
 bool ChecksumIsRight(const Word* words);
+// No single bit that is damaged brings it back.
 inline void MarkDead(Word* words) {
-  StoreWord(words, LoadWord(words) | Word{ItemHeader::kDead} << ItemHeader::kFlagsAt);
+  const ItemHeader header = ItemHeader::Decode(LoadWord(words));
+  if (header.checked()) StoreWord(words + header.head_words() - 1, 0);
 }
 
 // Whether the bytes at `words` are `bytes`.

@@ -32,8 +32,6 @@ void Pause() {
 #endif
 }
 
-size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
 }  // namespace
 
 uint64_t HashBytes(uint64_t seed, std::string_view key) { return XXH3_64bits_withSeed(key.data(), key.size(), seed); }
@@ -458,6 +456,7 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   Appended(kMain);
   const uint64_t kept = queue == kSmall ? 0 : references - 1;
   HashIndex::Replace(slot, Entry::WithReferences(Entry::Make(hash, new_place) | Entry::kMain, kept));
+  Forget(entry);
 }
 
 NZone::Room NZone::Put(const Key& key, const Item& given, Into into) {
@@ -503,22 +502,13 @@ bool NZone::Admits(const Key& key) {
   return ghosts_.Find(key.hash) != Ghosts::Lost::kNever;
 }
 
-bool NZone::EraseWritten(const Key& key) {
+bool NZone::Erase(const Key& key, For whom) {
   const HashIndex::Slot slot = Find(key);
   if (!slot.found()) return false;
   const uint64_t entry = slot.load();
   const bool expired = Expired(ViewEntry(entry).expiry);
-  if (full_ && ((entry & Entry::kMain) != 0 || Entry::References(entry) > 0)) {
-    ghosts_.Add(key.hash, Ghosts::Lost::kErased);
-  }
-  DropSlot(slot);
-  return !expired;
-}
-
-bool NZone::Erase(const Key& key) {
-  const HashIndex::Slot slot = Find(key);
-  if (!slot.found()) return false;
-  const bool expired = Expired(ViewEntry(slot.load()).expiry);
+  const bool asked_for = (entry & Entry::kMain) != 0 || Entry::References(entry) > 0;
+  if (whom == For::kWriter && full_ && asked_for) ghosts_.Add(key.hash, Ghosts::Lost::kErased);
   DropSlot(slot);
   return !expired;
 }
@@ -552,7 +542,7 @@ bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_
     const uint64_t place = uint64_t{chunk} * chunk_words_ + at;
     const ItemHeader header = ItemHeader::Decode(*WordsAt(place));
     if (header.words() > used - at) break;  // damaged
-    if (!header.dead() && !RecoverItem(place, queue, believe_expiry)) MarkDead(WordsAt(place));
+    if (!RecoverItem(place, queue, believe_expiry)) MarkDead(WordsAt(place));
     at += header.words();
   }
   options_.file->SetUsed(chunk, static_cast<uint32_t>(at));

@@ -107,9 +107,9 @@ class NZone {
   // Whether a fill of the key is to be stored. While memory is free, and if the cache had the key of late, it is; else
   // once in admit_one_fill_in times.
   bool Admits(const Key& key) CAIRN_REQUIRES(mutex_);
-  bool Erase(const Key& key) CAIRN_REQUIRES(mutex_);
-  // As Erase, by a writer: the key's next fill is welcome if it was asked for.
-  bool EraseWritten(const Key& key) CAIRN_REQUIRES(mutex_);
+  // For a writer of the key, its next fill is welcome if the item was asked for.
+  enum class For { kOwner, kWriter };
+  bool Erase(const Key& key, For whom = For::kOwner) CAIRN_REQUIRES(mutex_);
   bool Contains(const Key& key) const CAIRN_REQUIRES(mutex_);
   void Clear() CAIRN_REQUIRES(mutex_);
 

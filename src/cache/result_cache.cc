@@ -176,7 +176,8 @@ class ResultCacheImpl final : public ResultCache {
   Answer Count(NZone::Found found);
   NZone::Found LookupInZ(const Key& key, std::string* value);
   void Promote(const Key& key, const Item& item, uint64_t stamp);
-  bool EraseLocked(NZone* partition, const Key& key) CAIRN_REQUIRES(partition->mutex());
+  bool EraseLocked(NZone* partition, const Key& key, NZone::For whom = NZone::For::kOwner)
+      CAIRN_REQUIRES(partition->mutex());
   void ClearLocked(size_t partition) CAIRN_REQUIRES(n_[partition]->mutex());
   bool HasFreeMemory() const { return arena_.charged() < arena_.capacity() - arena_.capacity() / kFreePart; }
   void SetShare(double share);
@@ -416,8 +417,8 @@ void ResultCacheImpl::Promote(const Key& key, const Item& item, uint64_t stamp) 
   counters_.Add(Counters::kPromotions);
 }
 
-bool ResultCacheImpl::EraseLocked(NZone* partition, const Key& key) {
-  const bool in_n = partition->Erase(key);
+bool ResultCacheImpl::EraseLocked(NZone* partition, const Key& key, NZone::For whom) {
+  const bool in_n = partition->Erase(key, whom);
   ZZone* const z = ZOf(key);
   if (z != nullptr) z->Invalidate(key.hash);
   return in_n;
@@ -572,10 +573,7 @@ bool ResultCacheImpl::Unchanged(const FillTicket& ticket) const {
 void ResultCacheImpl::EraseBarred(const Key& key) {
   NZone* const partition = PartitionOf(key);
   const MutexLock lock(partition->mutex());
-  const bool erased = partition->EraseWritten(key);
-  ZZone* const z = ZOf(key);
-  if (z != nullptr) z->Invalidate(key.hash);
-  if (erased) counters_.Add(Counters::kErases);
+  if (EraseLocked(partition, key, NZone::For::kWriter)) counters_.Add(Counters::kErases);
 }
 
 void ResultCacheImpl::Bar(std::string_view key, uint32_t space) {

@@ -52,8 +52,6 @@ struct Filter {
   }
 };
 
-size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
-
 }  // namespace
 
 struct ZZone::Block {
