@@ -1,7 +1,6 @@
 #include "src/cache/cache_file.h"
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -69,8 +68,9 @@ IndexStatus CacheFile::Open(const std::string& path, const Shape& shape, const s
 IndexStatus CacheFile::OpenAndLock() {
   fd_ = open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd_ < 0) return Error("cannot be opened");
-  if (flock(fd_, LOCK_EX | LOCK_NB) == 0) return IndexStatus::OK();
-  if (errno != EWOULDBLOCK) return Error("cannot be locked");
+  const rocksdb::Status s = lock_.Acquire(path_, ProcessLock::Kind::kExclusive);
+  if (s.ok()) return IndexStatus::OK();
+  if (!s.IsBusy()) return IndexStatus::IoError("result cache file " + path_ + ": " + s.ToString());
   return IndexStatus::InvalidArgument("result cache file " + path_ +
                                       " is used by another cache, of this process or another one; give each its own");
 }
@@ -122,12 +122,11 @@ IndexStatus CacheFile::Begin(const std::string& identity, uint64_t seed) {
 
 CacheFile::~CacheFile() {
   if (mapped_ != nullptr) munmap(mapped_, size_);
-  if (fd_ < 0) return;
-  flock(fd_, LOCK_UN);  // by name: a child may have been forked that still holds the descriptor
-  close(fd_);
+  if (fd_ >= 0) close(fd_);
 }
 
 IndexStatus CacheFile::Close() {
+  if (!lock_.held()) return IndexStatus::OK();
   if (msync(mapped_, size_, MS_SYNC) != 0) return Error("cannot be synced");
   header()->closed = 1;
   return msync(mapped_, kPage, MS_SYNC) == 0 ? IndexStatus::OK() : Error("cannot be synced");

@@ -30,6 +30,7 @@
 #include "cairn/index_status.h"
 #include "src/cache/arena.h"
 #include "src/cache/item.h"
+#include "src/memtable/process_lock.h"
 
 namespace cairn::cache {
 
@@ -71,7 +72,7 @@ class CacheFile {
   void SetUsed(uint32_t chunk, uint32_t words);
   void FreeChunk(uint32_t chunk);
 
-  // Everything is on the disk, and stays good under another boot.
+  // Everything is on the disk, and stays good under another boot. Nothing in a child of the process that opened it.
   IndexStatus Close();
 
  private:
@@ -88,6 +89,7 @@ class CacheFile {
 
   const std::string path_;
   const Shape shape_;
+  ProcessLock lock_;
   int fd_ = -1;
   char* mapped_ = nullptr;
   size_t size_ = 0;

@@ -366,6 +366,30 @@ TEST_F(CacheFileTest, KilledItAnswersTheNewestOrNothing) {
   munmap(shared, sizeof(Promises));
 }
 
+// Its copy of the object is not the cache's owner: what it destroys is its own.
+TEST_F(CacheFileTest, AForkedChildClosesNothing) {
+  std::unique_ptr<ResultCache> cache = Open(Options());
+  cache->Put("key", "value");
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    cache.reset();
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  std::unique_ptr<ResultCache> second;
+  EXPECT_EQ(ResultCache::Create(Options(), &second).code(), IndexStatus::Code::kInvalidArgument)
+      << "it is locked still";
+  second.reset();
+  constexpr uint64_t kClosedAt = 72;
+  uint64_t closed = 1;
+  std::ifstream file(path_, std::ios::binary);
+  file.seekg(kClosedAt).read(reinterpret_cast<char*>(&closed), sizeof(closed));
+  EXPECT_EQ(closed, 0u);
+}
+
 TEST_F(CacheFileTest, AfterALossOfPowerItIsEmpty) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
