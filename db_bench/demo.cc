@@ -122,7 +122,7 @@ struct Outcome {
 };
 
 Status Write(const Plan& plan, DB* db, std::vector<uint32_t>* versions, Outcome* outcome) {
-  ProgressBar bar(std::string(outcome->engine->name) + ": write", plan.operations());
+  Progress bar(std::string(outcome->engine->name) + ": write", "writes", plan.operations(), 0, stderr, kBarOnly);
   Clock::time_point start = Clock::now();
   std::string key;
   std::string value;
@@ -137,7 +137,7 @@ Status Write(const Plan& plan, DB* db, std::vector<uint32_t>* versions, Outcome*
       s = db->Put(rocksdb::WriteOptions(), key, value);
     }
     outcome->ingested_bytes += key.size() + value.size();
-    bar.Update(++outcome->operations);
+    bar.Step(++outcome->operations);
     return s.ok();
   });
   outcome->write_seconds = SecondsSince(start);
@@ -146,7 +146,7 @@ Status Write(const Plan& plan, DB* db, std::vector<uint32_t>* versions, Outcome*
 
 // Every key, in an order that is neither that of the load nor that of any engine.
 Status ReadBack(const Plan& plan, const std::vector<uint32_t>& versions, DB* db, Outcome* outcome) {
-  ProgressBar bar(std::string(outcome->engine->name) + ": read and compare", versions.size());
+  Progress bar(std::string(outcome->engine->name) + ": read and compare", "keys", versions.size(), 0, stderr, kBarOnly);
   ResetLookupCounters();
   Clock::time_point start = Clock::now();
   std::string key;
@@ -173,7 +173,7 @@ Status ReadBack(const Plan& plan, const std::vector<uint32_t>& versions, DB* db,
       outcome->live_bytes += key.size() + expected.size();
     }
     value.Reset();
-    bar.Update(i);
+    bar.Step(i);
   }
   outcome->read_seconds = SecondsSince(start);
   outcome->lookups = ReadLookupCounters();
@@ -260,7 +260,7 @@ std::string Table(const std::vector<Outcome>& outcomes) {
     }
   };
   row("", [](const Outcome& o) { return std::string(o.engine->name); });
-  row("load rate, writes/s", [](const Outcome& o) { return HumanNumber(WriteRate(o)); });
+  row("load rate, writes/s", [](const Outcome& o) { return ShortCount(WriteRate(o)); });
   row("settle after it, s", [](const Outcome& o) { return Fixed(o.settle_seconds, 1); });
   row("written to tables", [](const Outcome& o) {
     return HumanBytes(static_cast<double>(o.written.flush_bytes + o.written.compaction_bytes));
@@ -268,7 +268,7 @@ std::string Table(const std::vector<Outcome>& outcomes) {
   row("  per byte ingested", [](const Outcome& o) { return Fixed(WriteAmplification(o), 2); });
   row("bytes on disk", [](const Outcome& o) { return HumanBytes(static_cast<double>(o.space.live_tables)); });
   row("  per live byte", [](const Outcome& o) { return Fixed(SpaceAmplification(o), 2); });
-  row("read rate, lookups/s", [](const Outcome& o) { return HumanNumber(ReadRate(o)); });
+  row("read rate, lookups/s", [](const Outcome& o) { return ShortCount(ReadRate(o)); });
   row("block reads per lookup", [](const Outcome& o) { return Fixed(BlocksRead(o), 3); });
   row("  and found in the cache", [](const Outcome& o) { return Fixed(BlocksTouched(o) - BlocksRead(o), 3); });
   row("index and filter memory", [](const Outcome& o) { return HumanBytes(static_cast<double>(o.table_memory)); });
@@ -382,7 +382,7 @@ Status Run(std::vector<Outcome>* outcomes) {
   printf(
       "Each engine: all items in random order, then %s replaced or deleted (%llu : %llu), then all read and "
       "compared.\n",
-      HumanNumber(static_cast<double>(plan.operations() - items->count())).c_str(),
+      ShortCount(static_cast<double>(plan.operations() - items->count())).c_str(),
       static_cast<unsigned long long>(FLAGS_updates_percent), static_cast<unsigned long long>(FLAGS_deletes_percent));
   printf("Each engine: write buffer %s, block cache %s, %d background jobs, WAL on, no compression.\n",
          HumanBytes(static_cast<double>(FLAGS_write_buffer_size)).c_str(),
@@ -391,7 +391,7 @@ Status Run(std::vector<Outcome>* outcomes) {
       "The buffer is small because the data are: what compaction costs depends on how many buffers the writes fill. "
       "Here\n"
       "about %s, as many as %s fill at RocksDB's usual buffer of 64 MiB.\n",
-      HumanNumber(BuffersFilled(plan)).c_str(), HumanBytes(BuffersFilled(plan) * (64 << 20)).c_str());
+      ShortCount(BuffersFilled(plan)).c_str(), HumanBytes(BuffersFilled(plan) * (64 << 20)).c_str());
   for (Outcome& outcome : *outcomes) {
     s = RunEngine(plan, &outcome);
     if (!s.ok()) {

@@ -15,6 +15,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -237,8 +238,8 @@ Status Workload::LoadShare(const Engine& engine, uint64_t writer, DB* db, rocksd
   Random64 sizes(FLAGS_seed + 16 * writer + 1);
   const uint64_t puts = FLAGS_puts / writers;
   CpuSeconds cpu_start = ReadCpu();
-  std::unique_ptr<ProgressBar> bar;
-  if (writer == 0) bar = std::make_unique<ProgressBar>(std::string(engine.name) + ": load", FLAGS_puts);
+  std::optional<Progress> bar;
+  if (writer == 0) bar.emplace(engine.name + std::string(": load"), "puts", FLAGS_puts, 0, stderr, kBarOnly);
   uint64_t done = 0;
   for (int tenth = 0; tenth < kTenths; tenth++) {
     uint64_t end = puts / kTenths * (tenth + 1) + (tenth == kTenths - 1 ? puts % kTenths : 0);
@@ -259,7 +260,7 @@ Status Workload::LoadShare(const Engine& engine, uint64_t writer, DB* db, rocksd
         result->filled_bytes = result->ingested_bytes;
         if (statistics != nullptr) result->filled = ReadWriteCounters(*statistics);
       }
-      if (bar != nullptr) bar->Update(done * writers);
+      if (bar.has_value()) bar->Step(done * writers);
     }
     result->tenths[tenth] = static_cast<double>(count * writers) / SecondsSince(tenth_start);
   }
@@ -356,7 +357,7 @@ Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* 
   std::unique_ptr<KeyChooser> chooser = keys_.NewChooser(5);
   Status s;
   {
-    ProgressBar bar(step, FLAGS_mixed_gets);
+    Progress bar(step, "gets", FLAGS_mixed_gets, 0, stderr, kBarOnly);
     ResetLookupCounters();
     Clock::time_point start = Clock::now();
     rocksdb::PinnableSlice value;
@@ -369,7 +370,7 @@ Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* 
       s = lookups.GetPresent(number, &value);
       nanos.push_back(NanosSince(before));
       value.Reset();
-      bar.Update(nanos.size());
+      bar.Step(nanos.size());
     }
     result->reads.seconds = SecondsSince(start);
     result->reads.counters = ReadLookupCounters();
@@ -596,7 +597,7 @@ std::string Percentiles(const std::vector<uint32_t>& nanos) {
 }
 
 std::string ReadLine(const LookupResult& r) {
-  return HumanNumber(PerSecond(r.gets, r.seconds)) + "/s, " + Fixed(PerByte(r.counters.blocks_read, r.gets), 3) +
+  return ShortCount(PerSecond(r.gets, r.seconds)) + "/s, " + Fixed(PerByte(r.counters.blocks_read, r.gets), 3) +
          " blocks read";
 }
 
@@ -612,7 +613,7 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
        HumanBytes(static_cast<double>(load.settled.flush_bytes + load.settled.compaction_bytes))},
       {"  per byte ingested",
        Fixed(PerByte(load.settled.flush_bytes + load.settled.compaction_bytes, load.ingested_bytes), 2)},
-      {"load rate", HumanNumber(PerSecond(FLAGS_puts, load.seconds)) + "/s"},
+      {"load rate", ShortCount(PerSecond(FLAGS_puts, load.seconds)) + "/s"},
       {"  by tenths, thousands/s", tenths},
       {"  Put p50, p99, p99.9 us", Percentiles(load.put_nanos)},
       {"settle", Fixed(load.settle_seconds, 1) + " s"},

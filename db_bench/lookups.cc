@@ -64,7 +64,7 @@ Status Lookups::GetPresent(uint64_t number, PinnableSlice* value) const {
 
 Status Lookups::PresentOf(uint64_t stream, const std::string& step, uint64_t gets, LookupResult* result) const {
   std::unique_ptr<KeyChooser> chooser = keys_.NewChooser(stream);
-  ProgressBar bar(step, gets);
+  Progress bar(step, "gets", gets, 0, stderr, kBarOnly);
   const Measurement measurement(result);
   PinnableSlice value;
   while (result->gets < gets) {
@@ -73,7 +73,7 @@ Status Lookups::PresentOf(uint64_t stream, const std::string& step, uint64_t get
     Status s = GetPresent(number, &value);
     if (!s.ok()) return s;
     value.Reset();
-    bar.Update(++result->gets);
+    bar.Step(++result->gets);
   }
   return Status::OK();
 }
@@ -128,7 +128,7 @@ Status Lookups::InBatches(const std::string& step, uint64_t gets, size_t batch, 
   std::vector<Slice> keys(batch);
   std::vector<PinnableSlice> values(batch);
   std::vector<Status> statuses(batch);
-  ProgressBar bar(step, gets);
+  Progress bar(step, "gets", gets, 0, stderr, kBarOnly);
   const Measurement measurement(result);
   while (result->gets < gets) {
     for (size_t i = 0; i < batch;) {
@@ -145,7 +145,7 @@ Status Lookups::InBatches(const std::string& step, uint64_t gets, size_t batch, 
       values[i].Reset();
     }
     result->gets += batch;
-    bar.Update(result->gets);
+    bar.Step(result->gets);
   }
   return Status::OK();
 }

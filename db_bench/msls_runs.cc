@@ -294,7 +294,7 @@ bool ParseSettings(int argc, char** argv, Arguments* arguments, Settings* settin
 }
 
 // What the optimizer and RocksDB's options begin with; the model is told what was measured.
-msls::Status FirstShape(const Settings& settings, const Popularity& popularity, StoreShape* store) {
+IndexStatus FirstShape(const Settings& settings, const Popularity& popularity, StoreShape* store) {
   *store = StoreShape::Default(settings.trie() ? msls::Design::kTrie : msls::Design::kRocksDB);
   store->log = false;
   store->item_bytes = static_cast<double>(kKeyBytes + settings.value);
@@ -303,7 +303,7 @@ msls::Status FirstShape(const Settings& settings, const Popularity& popularity, 
   store->file_bytes = static_cast<double>(settings.file);
   store->level_base_bytes = static_cast<double>(settings.base);
   store->dynamic_level_bytes = !settings.static_levels && !settings.tune;
-  msls::Status s = msls::FilePickFromName(settings.pick, &store->pick);
+  IndexStatus s = msls::FilePickFromName(settings.pick, &store->pick);
   if (!s.ok() || !settings.optimize || settings.trie()) return s;
   msls::Optimum optimum;
   msls::OptimizeOptions limits;
@@ -326,7 +326,7 @@ rocksdb::Status OptionsOf(const Settings& settings, const StoreShape& store, con
   options->listeners.push_back(std::move(counter));
   if (settings.trie()) return UseTrie(options, TrieOptions());
   std::vector<std::pair<std::string, std::string>> named;
-  const msls::Status s = RocksDBOptions(store, popularity, &named);
+  const IndexStatus s = RocksDBOptions(store, popularity, &named);
   if (!s.ok()) return rocksdb::Status::InvalidArgument(s.message());
   std::unordered_map<std::string, std::string> map(named.begin(), named.end());
   map.erase("write_buffer_size");
@@ -410,14 +410,14 @@ rocksdb::Status MeasureShape(const Settings& settings, const Counter& counter, r
   return status;
 }
 
-msls::Status AddSimulation(const Settings& settings, const StoreShape& store, const Popularity& popularity,
-                           uint64_t requests, nlohmann::ordered_json* json) {
+IndexStatus AddSimulation(const Settings& settings, const StoreShape& store, const Popularity& popularity,
+                          uint64_t requests, nlohmann::ordered_json* json) {
   Report simulation;
   msls::SimulationOptions play;
   play.seed = settings.seed;
   play.warm_requests = static_cast<double>(settings.warm);
   play.requests = std::max(static_cast<double>(requests), 200 * store.write_buffer_bytes / store.item_bytes);
-  const msls::Status s = Simulate(store, popularity, play, &simulation);
+  const IndexStatus s = Simulate(store, popularity, play, &simulation);
   if (!s.ok()) return s;
   (*json)["simulation"] = simulation.write_amplification;
   (*json)["simulation_space"] = simulation.space_amplification;
@@ -425,11 +425,11 @@ msls::Status AddSimulation(const Settings& settings, const StoreShape& store, co
   return s;
 }
 
-msls::Status ToJson(const Settings& settings, const StoreShape& store, const Popularity& popularity,
-                    const Popularity& shifted_to, const Counter& counter, const Measured& measured, double entries,
-                    nlohmann::ordered_json* to) {
+IndexStatus ToJson(const Settings& settings, const StoreShape& store, const Popularity& popularity,
+                   const Popularity& shifted_to, const Counter& counter, const Measured& measured, double entries,
+                   nlohmann::ordered_json* to) {
   Report model;
-  msls::Status s = Model(store, popularity, &model);
+  IndexStatus s = Model(store, popularity, &model);
   if (!s.ok()) return s;
   const auto requests = static_cast<double>(measured.requests);
   const double ingested = requests * store.item_bytes;
@@ -476,7 +476,7 @@ int Main(int argc, char** argv) {
   Popularity popularity, shifted_to;
   StoreShape store;
   const auto keys = static_cast<double>(settings.keys);
-  msls::Status s = Popularity::Zipf(keys, settings.zipf, &popularity);
+  IndexStatus s = Popularity::Zipf(keys, settings.zipf, &popularity);
   if (s.ok()) s = Popularity::Zipf(keys, settings.shift_to, &shifted_to);
   if (s.ok()) s = FirstShape(settings, popularity, &store);
   if (!s.ok()) return arguments.UsageError(s.message());

@@ -1,7 +1,5 @@
 #include "db_bench/report.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
@@ -13,20 +11,6 @@ namespace bench {
 
 namespace {
 
-constexpr int kBarWidth = 24;
-
-std::string Scaled(double value, const char* const* units, int count) {
-  int unit = 0;
-  while (std::fabs(value) >= 999.5 && unit + 1 < count) {
-    value /= 1000;
-    unit++;
-  }
-  char text[64];
-  snprintf(text, sizeof(text), unit == 0 ? "%.0f%s" : (std::fabs(value) < 99.95 ? "%.1f%s" : "%.0f%s"), value,
-           units[unit]);
-  return text;
-}
-
 // Columns that a terminal takes: UTF-8 continuation bytes take none.
 size_t Width(const std::string& text) {
   return static_cast<size_t>(
@@ -34,41 +18,6 @@ size_t Width(const std::string& text) {
 }
 
 }  // namespace
-
-ProgressBar::ProgressBar(const std::string& step, uint64_t total, int fd)
-    : step_(step),
-      total_(total),
-      fd_(fd),
-      enabled_(isatty(fd) != 0),
-      start_(std::chrono::steady_clock::now()),
-      drawn_(start_) {}
-
-ProgressBar::~ProgressBar() {
-  if (enabled_) {
-    dprintf(fd_, "\r\033[K");
-  }
-}
-
-std::string ProgressBar::Line(const std::string& step, uint64_t done, uint64_t total, double seconds) {
-  double share = total == 0 ? 1 : std::min(1.0, static_cast<double>(done) / static_cast<double>(total));
-  int filled = static_cast<int>(share * kBarWidth);
-  std::string line = step + " [" + std::string(filled, '#') + std::string(kBarWidth - filled, '.') + "] ";
-  line += std::to_string(static_cast<int>(share * 100)) + " %";
-  if (share > 0 && seconds > 0) {
-    line += ", " + HumanNumber(static_cast<double>(done) / seconds) + "/s, " +
-            std::to_string(static_cast<int64_t>(std::ceil(seconds / share - seconds))) + " s left";
-  }
-  return line;
-}
-
-void ProgressBar::Redraw(uint64_t done) {
-  auto now = std::chrono::steady_clock::now();
-  if (now - drawn_ < std::chrono::milliseconds(100)) {
-    return;
-  }
-  drawn_ = now;
-  dprintf(fd_, "\r%s\033[K", Line(step_, done, total_, std::chrono::duration<double>(now - start_).count()).c_str());
-}
 
 std::string AlignTable(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
@@ -92,13 +41,8 @@ std::string AlignTable(const std::vector<std::vector<std::string>>& rows) {
 }
 
 std::string HumanBytes(double bytes) {
-  static const char* const kUnits[] = {" B", " KB", " MB", " GB", " TB"};
-  return Scaled(bytes, kUnits, 5);
-}
-
-std::string HumanNumber(double number) {
-  static const char* const kUnits[] = {"", " K", " M", " G"};
-  return Scaled(number, kUnits, 4);
+  const std::string text = ShortCount(bytes);
+  return text + (text.find(' ') == std::string::npos ? " B" : "B");
 }
 
 std::string Fixed(double value, int digits) {

@@ -16,6 +16,7 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
 #include "src/port/open_into.h"
+#include "src/testutil/temp_dir.h"
 #include "src/tools/run_program.h"
 
 namespace cairn {
@@ -39,12 +40,7 @@ std::string Key(int i) {
 
 class PlainToolsTest : public ::testing::Test {
  protected:
-  PlainToolsTest() {
-    std::string pattern = (fs::temp_directory_path() / "plain_tools_test.XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-    path_ = directory_ + "/db";
-  }
-  ~PlainToolsTest() override { fs::remove_all(directory_); }
+  PlainToolsTest() { path_ = directory_ / "db"; }
 
   // Several runs, with what was written over, deleted one by one and by a range.
   void SetUp() override {
@@ -95,7 +91,8 @@ class PlainToolsTest : public ::testing::Test {
     return files;
   }
 
-  std::string directory_, path_;
+  const test::TempDir directory_;
+  std::string path_;
   std::map<std::string, std::string> expected_;
 };
 

@@ -1,9 +1,6 @@
 #include "test/support.h"
 
-#include <unistd.h>
-
 #include <cstdlib>
-#include <filesystem>
 
 #include "cairn/db.h"
 #include "cairn/htable.h"
@@ -26,28 +23,6 @@ uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise) {
 }
 
 uint64_t SeedFromEnvironment() { return NumberFromEnvironment("CAIRN_SEED", std::random_device()()); }
-
-TempDir::TempDir() {
-  // Memory is ten times as fast as a disk for a test that opens a database hundreds of times, each with its fsyncs.
-  std::error_code none;
-  std::string base = std::filesystem::temp_directory_path().string();
-  if (std::getenv("TMPDIR") == nullptr && access("/dev/shm", W_OK) == 0 &&
-      std::filesystem::space("/dev/shm", none).available > (uint64_t{1} << 30) && !none) {
-    base = "/dev/shm";
-  }
-  std::string pattern = base + "/cairn_test.XXXXXX";
-  path_ = mkdtemp(pattern.data()) != nullptr ? pattern : std::string();
-  EXPECT_FALSE(path_.empty()) << "no temporary folder at " << pattern;
-}
-
-TempDir::~TempDir() {
-  if (::testing::Test::HasFailure()) {
-    fprintf(stderr, "The failed test's files are in %s\n", path_.c_str());
-    return;
-  }
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
-}
 
 namespace {
 

@@ -12,6 +12,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/temp_dir.h"
 
 namespace cairn {
 namespace test {
@@ -32,20 +33,6 @@ class Random {
 
  private:
   std::mt19937_64 generator_;
-};
-
-// A new folder below $TMPDIR, or in memory where that is not set, removed with the object unless the test has failed.
-class TempDir {
- public:
-  TempDir();
-  ~TempDir();
-  TempDir(const TempDir&) = delete;
-  TempDir& operator=(const TempDir&) = delete;
-  const std::string& path() const { return path_; }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
 };
 
 // One way to keep a column family. Later engines (another table format, another memtable) add a line to the table in

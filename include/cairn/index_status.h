@@ -1,4 +1,4 @@
-// The outcome of building or opening an index or filter that must not depend on RocksDB: nothing, or a sentence for
+// The outcome of what must not depend on RocksDB (an index, a filter, a cache, a model): nothing, or a sentence for
 // people.
 //
 // Thread-safety: a value; distinct objects may be used from any thread.

@@ -10,7 +10,7 @@
 //
 // Thread-safety: everything here is immutable after construction or a free function without shared state.
 //
-// Errors: a Status whose message names the parameter, the value and what is allowed. No exceptions, no abort on bad
+// Errors: an IndexStatus whose message names the parameter, the value and what is allowed. No exceptions, no abort on bad
 // input.
 //
 // Source: Hyeontaek Lim's thesis (CMU, 2015), chapter 4, "Analyzing Multi-Stage Log-Structured Designs"; docs/msls.md
@@ -24,22 +24,10 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/index_status.h"
+
 namespace cairn {
 namespace msls {
-
-class Status {
- public:
-  Status() = default;
-  static Status OK() { return Status(); }
-  static Status InvalidArgument(std::string message) { return Status(std::move(message)); }
-
-  bool ok() const { return message_.empty(); }
-  const std::string& message() const { return message_; }
-
- private:
-  explicit Status(std::string message) : message_(std::move(message)) {}
-  std::string message_;
-};
 
 // A number of keys that share one popularity, relative to the other bins (a count of requests per key, say).
 struct HistogramBin {
@@ -56,13 +44,13 @@ struct HistogramBin {
 class Popularity {
  public:
   // All `keys` equally likely. 1 <= keys <= 10^15.
-  static Status Uniform(double keys, Popularity* out);
+  static IndexStatus Uniform(double keys, Popularity* out);
   // The key of rank i (from 1) has probability proportional to i^-s. 0 <= s <= 8; s = 0 is uniform.
-  static Status Zipf(double keys, double s, Popularity* out);
+  static IndexStatus Zipf(double keys, double s, Popularity* out);
   // Bins of weight 0 are keys that are never written and are left out.
-  static Status Histogram(std::vector<HistogramBin> bins, Popularity* out);
+  static IndexStatus Histogram(std::vector<HistogramBin> bins, Popularity* out);
   // Text, one bin a line: `weight` or `weight keys`; empty lines and lines that begin with # are skipped.
-  static Status HistogramFromFile(const std::string& path, Popularity* out);
+  static IndexStatus HistogramFromFile(const std::string& path, Popularity* out);
 
   // One key with probability 1/2 and one other: what a default object means. Exists so that out parameters are easy to
   // declare.
@@ -123,10 +111,10 @@ enum class FilePick {
 };
 
 // "leveldb", "rocksdb", "universal", "samt", "cola", "silt", "trie".
-Status DesignFromName(const std::string& name, Design* out);
+IndexStatus DesignFromName(const std::string& name, Design* out);
 const char* DesignName(Design design);
 // RocksDB's names, "kMinOverlappingRatio" and so on.
-Status FilePickFromName(const std::string& name, FilePick* out);
+IndexStatus FilePickFromName(const std::string& name, FilePick* out);
 const char* FilePickName(FilePick pick);
 
 // The shape of a store. A design ignores the fields that it does not name.
@@ -209,14 +197,14 @@ struct Report {
 };
 
 // InvalidArgument that names the field, its value and what is allowed, or OK.
-Status Validate(const StoreShape& store, const Popularity& popularity);
+IndexStatus Validate(const StoreShape& store, const Popularity& popularity);
 
 // Items of levels 1 ... of a kLevelDB or kRocksDB store; the last entry is all keys.
-Status LevelItems(const StoreShape& store, const Popularity& popularity, std::vector<double>* items);
+IndexStatus LevelItems(const StoreShape& store, const Popularity& popularity, std::vector<double>* items);
 
 // What the store writes in its steady state: every key has been written, and keys go on being overwritten by their
 // popularity.
-Status Model(const StoreShape& store, const Popularity& popularity, Report* report);
+IndexStatus Model(const StoreShape& store, const Popularity& popularity, Report* report);
 
 struct SimulationOptions {
   uint64_t seed = 1;
@@ -229,8 +217,8 @@ struct SimulationOptions {
 
 // Plays the store in memory, file by file and key by key, and counts. At most 10^9 keys, and about 10 bytes of memory
 // for each stored item; time grows with requests times write amplification (10^6 keys: about a second).
-Status Simulate(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                Report* report);
+IndexStatus Simulate(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                     Report* report);
 
 // Limits that a better shape must keep. A limit of 0 is none.
 struct OptimizeOptions {
@@ -263,8 +251,8 @@ struct Optimum {
 // Without a limit the last four trade reads and space for writes up to the ends of the ranges searched: set limits.
 // InvalidArgument if no shape keeps the limits. Source: thesis, section 4.6; the solver is NLopt's Sbplx over the
 // logarithms of the level sizes, from several starts.
-Status Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
-                Optimum* optimum);
+IndexStatus Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
+                     Optimum* optimum);
 
 // A kTrie store's space_bound for TrieOptions::space_bound, which is on bytes of files for bytes of live keys and
 // values, where tables take `table_bytes` for `data_bytes` of keys and values: so that compaction for space begins at
@@ -277,11 +265,11 @@ double SpaceBoundInItems(double space_bound, double data_bytes, double table_byt
 // within 1 %: max_bytes_for_level_multiplier is 0.01 and max_bytes_for_level_multiplier_additional holds the ratios in
 // hundredths. The last level has room for twice the data, or for level_multiplier times the level before it if that is
 // more; levels that growing data adds below it are level_multiplier apart.
-Status RocksDBOptions(const StoreShape& store, const Popularity& popularity,
-                      std::vector<std::pair<std::string, std::string>>* options);
+IndexStatus RocksDBOptions(const StoreShape& store, const Popularity& popularity,
+                           std::vector<std::pair<std::string, std::string>>* options);
 
 // The same as the text of an OPTIONS file of one column family, "default".
-Status RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text);
+IndexStatus RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text);
 
 }  // namespace msls
 }  // namespace cairn

@@ -82,15 +82,15 @@ std::unique_ptr<EctTries> EctResidency::Load(const rocksdb::ReadOptions& read_op
   return tries;
 }
 
-EctResidency::Ref EctResidency::Acquire(const rocksdb::ReadOptions& read_options) {
-  if (pinned_ != nullptr) return Ref(pinned_.get());
-  if (residency_ != EctIndexResidency::kCache || cache_ == nullptr) return Ref();
+Cached<EctTries> EctResidency::Acquire(const rocksdb::ReadOptions& read_options) {
+  if (pinned_ != nullptr) return Cached<EctTries>(pinned_.get());
+  if (residency_ != EctIndexResidency::kCache || cache_ == nullptr) return {};
   rocksdb::Statistics* const statistics = table_->get_rep()->ioptions.stats;
   rocksdb::Cache::Handle* handle = cache_->BasicLookup(key_.AsSlice(), statistics);
   if (handle != nullptr) {
     RecordTick(statistics, rocksdb::BLOCK_CACHE_HIT);
     RecordTick(statistics, rocksdb::BLOCK_CACHE_INDEX_HIT);
-    return Ref(cache_.get(), handle);
+    return {Value(handle), cache_.get(), handle};
   }
   RecordTick(statistics, rocksdb::BLOCK_CACHE_MISS);
   RecordTick(statistics, rocksdb::BLOCK_CACHE_INDEX_MISS);
@@ -98,12 +98,13 @@ EctResidency::Ref EctResidency::Acquire(const rocksdb::ReadOptions& read_options
   // One thread pays, the others go on without. A hint only, so no order with anything else.
   if (excess < load_bytes_ || read_options.read_tier == rocksdb::kBlockCacheTier || !read_options.fill_cache ||
       !excess_bytes_.compare_exchange_strong(excess, 0, std::memory_order_relaxed)) {
-    return Ref();
+    return {};
   }
   std::unique_ptr<EctTries> tries = Load(read_options);
   if (tries != nullptr) Insert(std::move(tries));
   handle = cache_->BasicLookup(key_.AsSlice(), statistics);
-  return handle == nullptr ? Ref() : Ref(cache_.get(), handle);
+  if (handle == nullptr) return {};
+  return {Value(handle), cache_.get(), handle};
 }
 
 void EctResidency::AddExcess(uint64_t blocks) {

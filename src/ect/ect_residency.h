@@ -12,6 +12,7 @@
 #include "rocksdb/advanced_cache.h"
 #include "rocksdb/table.h"
 #include "src/ect/ect_table_index.h"
+#include "src/table/cached.h"
 #include "src/table/reader_charge.h"
 #include "table/block_based/block_based_table_reader.h"
 
@@ -19,28 +20,6 @@ namespace cairn {
 
 class EctResidency {
  public:
-  // The index for the time of one lookup; empty if it is not in memory.
-  class Ref {
-   public:
-    Ref() = default;
-    explicit Ref(const EctTries* pinned) : tries_(pinned) {}
-    Ref(rocksdb::Cache* cache, rocksdb::Cache::Handle* handle)
-        : tries_(static_cast<const EctTries*>(cache->Value(handle))), cache_(cache), handle_(handle) {}
-    ~Ref() {
-      if (handle_ != nullptr) cache_->Release(handle_);
-    }
-    Ref(const Ref&) = delete;
-    Ref& operator=(const Ref&) = delete;
-
-    explicit operator bool() const { return tries_ != nullptr; }
-    const EctTries* operator->() const { return tries_; }
-
-   private:
-    const EctTries* tries_ = nullptr;
-    rocksdb::Cache* cache_ = nullptr;
-    rocksdb::Cache::Handle* handle_ = nullptr;
-  };
-
   // `table` outlives this. `tries` were read when it was opened; they are kept, cached or forgotten. `always_bytes`:
   // what the reader holds besides, charged to the block cache together with a pinned index.
   // `load_bytes`: what reading an evicted index again reads.
@@ -51,9 +30,9 @@ class EctResidency {
   EctResidency(const EctResidency&) = delete;
   EctResidency& operator=(const EctResidency&) = delete;
 
-  // An evicted index is read again once lookups without it have read as many bytes too many as that reads, so that both
+  // The index for the time of one lookup; empty if it is not in memory. An evicted index is read again once lookups without it have read as many bytes too many as that reads, so that both
   // together never cost more than twice what the better of the two would have.
-  Ref Acquire(const rocksdb::ReadOptions& read_options);
+  Cached<EctTries> Acquire(const rocksdb::ReadOptions& read_options);
 
   // After a lookup without the index that read this many blocks more than one.
   void AddExcess(uint64_t blocks);
@@ -63,6 +42,9 @@ class EctResidency {
 
  private:
   void Insert(std::unique_ptr<EctTries> tries) const;
+  const EctTries* Value(rocksdb::Cache::Handle* handle) const {
+    return static_cast<const EctTries*>(cache_->Value(handle));
+  }
   std::unique_ptr<EctTries> Load(const rocksdb::ReadOptions& read_options) const;
 
   const EctIndexResidency residency_;

@@ -45,7 +45,7 @@ class EctTableReader : public WrappedTableReader {
              const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) override {
     const uint64_t hash = hash_(rocksdb::ExtractUserKey(key));
     if (!skip_filters && !PassesFilter(hash)) return Status::OK();
-    const EctResidency::Ref tries = residency_.Acquire(read_options);
+    const Cached<EctTries> tries = residency_.Acquire(read_options);
     bool matched = false;
     const Status status = tries ? SearchRun(read_options, tries->Find(hash), key, get_context, &matched)
                                 : Interpolate(read_options, key, hash, get_context, &matched);
@@ -57,7 +57,7 @@ class EctTableReader : public WrappedTableReader {
   // follow each other in it.
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
-    const EctResidency::Ref tries = residency_.Acquire(read_options);
+    const Cached<EctTries> tries = residency_.Acquire(read_options);
     if (!tries) return rocksdb::TableReader::MultiGet(read_options, range, prefix_extractor, skip_filters);
     std::vector<rocksdb::KeyContext*> keys;
     std::vector<uint64_t> hashes;

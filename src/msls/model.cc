@@ -229,8 +229,8 @@ int GrowthLevels(const StoreShape& store, const Popularity& popularity) {
   return std::max(1, static_cast<int>(std::ceil(steps - 1e-9)));
 }
 
-Status Model(const StoreShape& store, const Popularity& popularity, Report* report) {
-  Status s = Validate(store, popularity);
+IndexStatus Model(const StoreShape& store, const Popularity& popularity, Report* report) {
+  IndexStatus s = Validate(store, popularity);
   if (!s.ok()) return s;
   *report = Report();
   if (store.log) AddStep(report, "log", 1);

@@ -13,7 +13,7 @@ namespace {
 
 Report RunModel(const StoreShape& store, const Popularity& p) {
   Report report;
-  const Status s = Model(store, p, &report);
+  const IndexStatus s = Model(store, p, &report);
   EXPECT_TRUE(s.ok()) << s.message();
   return report;
 }
@@ -160,8 +160,8 @@ TEST(ModelTest, BadInputIsRefused) {
   const double nan = std::nan("");
   Report report;
   auto refused = [&](const StoreShape& store, const std::string& word) {
-    const Status model = Model(store, p, &report);
-    const Status simulation = Simulate(store, p, SimulationOptions(), &report);
+    const IndexStatus model = Model(store, p, &report);
+    const IndexStatus simulation = Simulate(store, p, SimulationOptions(), &report);
     EXPECT_FALSE(model.ok()) << word;
     EXPECT_FALSE(simulation.ok()) << word;
     EXPECT_NE(model.message().find(word), std::string::npos) << model.message();

@@ -9,7 +9,7 @@ namespace cairn::msls {
 
 inline Popularity Keys(double keys, double skew) {
   Popularity p;
-  const Status s = Popularity::Zipf(keys, skew, &p);
+  const IndexStatus s = Popularity::Zipf(keys, skew, &p);
   EXPECT_TRUE(s.ok()) << s.message();
   return p;
 }

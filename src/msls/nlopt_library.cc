@@ -31,14 +31,15 @@ const Library& TheLibrary() {
 
 }  // namespace
 
-Status LoadNlopt(const NloptLibrary** library) {
+IndexStatus LoadNlopt(const NloptLibrary** library) {
   const std::string& error = TheLibrary().error;
   if (!error.empty()) {
-    return Status::InvalidArgument("Level sizes are searched with " CAIRN_NLOPT_SONAME ", which cannot be loaded (" +
-                                   error + "): install it (Debian's package libnlopt0).");
+    return IndexStatus::InvalidArgument("Level sizes are searched with " CAIRN_NLOPT_SONAME
+                                        ", which cannot be loaded (" +
+                                        error + "): install it (Debian's package libnlopt0).");
   }
   *library = &TheLibrary().functions;
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
 }  // namespace msls

@@ -26,7 +26,7 @@ struct NloptLibrary {
 };
 
 // Not ok, with the library's name and what to install, if it cannot be loaded. Never unloaded.
-Status LoadNlopt(const NloptLibrary** library);
+IndexStatus LoadNlopt(const NloptLibrary** library);
 
 }  // namespace msls
 }  // namespace cairn

@@ -138,10 +138,10 @@ void Consider(const StoreShape& candidate, const Popularity& p, const OptimizeOp
   optimum->after = report;
 }
 
-Status OptimizeLeveled(const StoreShape& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
-                       bool* found) {
+IndexStatus OptimizeLeveled(const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
+                            Optimum* optimum, bool* found) {
   const NloptLibrary* nlopt = nullptr;
-  Status s = LoadNlopt(&nlopt);
+  IndexStatus s = LoadNlopt(&nlopt);
   if (!s.ok()) return s;
   std::vector<double> size;
   (void)LevelItems(store, p, &size);  // validated by the caller
@@ -210,14 +210,14 @@ void OptimizeInteger(const StoreShape& store, const Popularity& p, const Optimiz
   }
 }
 
-Status CheckLimits(const OptimizeOptions& options) {
+IndexStatus CheckLimits(const OptimizeOptions& options) {
   if (options.min_levels < 0 || options.min_levels > 20 || options.max_levels < 0 || options.max_levels > 20) {
-    return Status::InvalidArgument("min_levels is " + std::to_string(options.min_levels) + " and max_levels " +
-                                   std::to_string(options.max_levels) + "; both must be from 0 to 20.");
+    return IndexStatus::InvalidArgument("min_levels is " + std::to_string(options.min_levels) + " and max_levels " +
+                                        std::to_string(options.max_levels) + "; both must be from 0 to 20.");
   }
   if (options.max_levels > 0 && options.min_levels > options.max_levels) {
-    return Status::InvalidArgument("min_levels, " + std::to_string(options.min_levels) + ", is more than max_levels, " +
-                                   std::to_string(options.max_levels) + ".");
+    return IndexStatus::InvalidArgument("min_levels, " + std::to_string(options.min_levels) +
+                                        ", is more than max_levels, " + std::to_string(options.max_levels) + ".");
   }
   const std::pair<const char*, double> limits[] = {{"max_write_buffer_bytes", options.max_write_buffer_bytes},
                                                    {"max_space_amplification", options.max_space_amplification},
@@ -225,26 +225,26 @@ Status CheckLimits(const OptimizeOptions& options) {
                                                    {"max_runs_to_hit", options.max_runs_to_hit}};
   for (const auto& limit : limits) {
     if (!(limit.second >= 0 && limit.second <= 1e30)) {
-      return Status::InvalidArgument(std::string(limit.first) + " is " + Number(limit.second) +
-                                     "; it must be 0 (none) or positive.");
+      return IndexStatus::InvalidArgument(std::string(limit.first) + " is " + Number(limit.second) +
+                                          "; it must be 0 (none) or positive.");
     }
   }
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
 }  // namespace
 
-Status Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
-                Optimum* optimum) {
+IndexStatus Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
+                     Optimum* optimum) {
   *optimum = Optimum();
-  Status s = CheckLimits(options);
+  IndexStatus s = CheckLimits(options);
   if (s.ok()) s = Model(store, popularity, &optimum->before);
   if (!s.ok()) return s;
   StoreShape start = store;
   if (options.max_write_buffer_bytes > 0) {
     if (options.max_write_buffer_bytes < store.item_bytes) {
-      return Status::InvalidArgument("max_write_buffer_bytes is " + Number(options.max_write_buffer_bytes) +
-                                     "; it must hold at least one item, " + Number(store.item_bytes) + " bytes.");
+      return IndexStatus::InvalidArgument("max_write_buffer_bytes is " + Number(options.max_write_buffer_bytes) +
+                                          "; it must hold at least one item, " + Number(store.item_bytes) + " bytes.");
     }
     start.write_buffer_bytes = options.max_write_buffer_bytes;
   }
@@ -272,7 +272,7 @@ Status Optimize(const StoreShape& store, const Popularity& popularity, const Opt
       break;
   }
   if (!found) {
-    return Status::InvalidArgument(
+    return IndexStatus::InvalidArgument(
         "No shape of the design keeps the limits on space, sorted runs and levels; the given one has space "
         "amplification " +
         Number(optimum->before.space_amplification) + ", " + Number(optimum->before.sorted_runs) +
@@ -281,10 +281,10 @@ Status Optimize(const StoreShape& store, const Popularity& popularity, const Opt
   return s;
 }
 
-Status RocksDBOptions(const StoreShape& store, const Popularity& popularity,
-                      std::vector<std::pair<std::string, std::string>>* options) {
+IndexStatus RocksDBOptions(const StoreShape& store, const Popularity& popularity,
+                           std::vector<std::pair<std::string, std::string>>* options) {
   options->clear();
-  Status s = Validate(store, popularity);
+  IndexStatus s = Validate(store, popularity);
   if (!s.ok()) return s;
   auto bytes = [](double value) { return std::to_string(static_cast<unsigned long long>(std::llround(value))); };
   if (store.design == Design::kUniversal) {
@@ -298,8 +298,8 @@ Status RocksDBOptions(const StoreShape& store, const Popularity& popularity,
     return s;
   }
   if (store.design != Design::kRocksDB && store.design != Design::kLevelDB) {
-    return Status::InvalidArgument(std::string("design is ") + DesignName(store.design) +
-                                   "; only rocksdb, leveldb and universal have a form as RocksDB options.");
+    return IndexStatus::InvalidArgument(std::string("design is ") + DesignName(store.design) +
+                                        "; only rocksdb, leveldb and universal have a form as RocksDB options.");
   }
   const FilePick pick = store.design == Design::kLevelDB ? FilePick::kRoundRobin : store.pick;
   *options = {{"compaction_style", "kCompactionStyleLevel"},
@@ -326,9 +326,9 @@ Status RocksDBOptions(const StoreShape& store, const Popularity& popularity,
   return s;
 }
 
-Status RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text) {
+IndexStatus RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text) {
   std::vector<std::pair<std::string, std::string>> options;
-  Status s = RocksDBOptions(store, popularity, &options);
+  IndexStatus s = RocksDBOptions(store, popularity, &options);
   if (!s.ok()) return s;
   *text = "[Version]\n  rocksdb_version=9.10.0\n  options_file_version=1.1\n\n[DBOptions]\n\n[CFOptions \"default\"]\n";
   for (const auto& option : options) *text += "  " + option.first + "=" + option.second + "\n";

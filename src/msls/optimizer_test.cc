@@ -14,7 +14,7 @@ namespace {
 
 Optimum Best(const StoreShape& store, const Popularity& p, const OptimizeOptions& options = OptimizeOptions()) {
   Optimum optimum;
-  const Status s = Optimize(store, p, options, &optimum);
+  const IndexStatus s = Optimize(store, p, options, &optimum);
   EXPECT_TRUE(s.ok()) << s.message();
   return optimum;
 }
@@ -218,7 +218,7 @@ TEST(OptimizerTest, BadLimitsAreRefused) {
   const Popularity p = Keys(1e8, 0);
   Optimum optimum;
   auto refused = [&](const OptimizeOptions& options, const std::string& word) {
-    const Status s = Optimize(StoreShape::Default(Design::kRocksDB), p, options, &optimum);
+    const IndexStatus s = Optimize(StoreShape::Default(Design::kRocksDB), p, options, &optimum);
     EXPECT_FALSE(s.ok()) << word;
     EXPECT_NE(s.message().find(word), std::string::npos) << s.message();
   };

@@ -97,11 +97,11 @@ void AddRankNodes(double first, double count, double s, std::vector<HistogramBin
   nodes->push_back({std::pow(centre + distance, -s), outer});
 }
 
-Status CheckKeys(double keys) {
+IndexStatus CheckKeys(double keys) {
   if (!(keys >= 1 && keys <= kMaxKeys)) {
-    return Status::InvalidArgument("keys is " + Number(keys) + "; it must be a number from 1 to 1e15.");
+    return IndexStatus::InvalidArgument("keys is " + Number(keys) + "; it must be a number from 1 to 1e15.");
   }
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
 // Bins of weights within 4 % of each other become two nodes with the same first four moments.
@@ -321,20 +321,20 @@ double Popularity::Impl::MeanUniqueInverse(double mean) const {
 
 Popularity::Popularity() { (void)Uniform(2, this); }
 
-Status Popularity::Uniform(double keys, Popularity* out) {
-  Status s = CheckKeys(keys);
+IndexStatus Popularity::Uniform(double keys, Popularity* out) {
+  IndexStatus s = CheckKeys(keys);
   if (!s.ok()) return s;
   out->impl_ = std::make_shared<Impl>(Impl::Kind::kUniform, "uniform", keys, 0, std::vector<HistogramBin>{{1, keys}},
                                       std::vector<HistogramBin>{});
   return s;
 }
 
-Status Popularity::Zipf(double keys, double s, Popularity* out) {
+IndexStatus Popularity::Zipf(double keys, double s, Popularity* out) {
   if (!(s >= 0 && s <= kMaxSkew)) {
-    return Status::InvalidArgument("Zipf skew is " + Number(s) + "; it must be a number from 0 (uniform) to 8.");
+    return IndexStatus::InvalidArgument("Zipf skew is " + Number(s) + "; it must be a number from 0 (uniform) to 8.");
   }
   if (s == 0) return Uniform(keys, out);
-  Status status = CheckKeys(keys);
+  IndexStatus status = CheckKeys(keys);
   if (!status.ok()) return status;
   keys = std::floor(keys);
   // The wider a group, the fewer nodes; a steeper law needs narrower ones.
@@ -347,17 +347,17 @@ Status Popularity::Zipf(double keys, double s, Popularity* out) {
   }
   out->impl_ = std::make_shared<Impl>(Impl::Kind::kZipf, "zipf " + Number(s), keys, s, std::move(nodes),
                                       std::vector<HistogramBin>{});
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
-Status Popularity::Histogram(std::vector<HistogramBin> bins, Popularity* out) {
+IndexStatus Popularity::Histogram(std::vector<HistogramBin> bins, Popularity* out) {
   double keys = 0;
   for (size_t i = 0; i < bins.size(); i++) {
     const HistogramBin& bin = bins[i];
     if (!(bin.weight >= 0 && bin.weight <= 1e300) || !(bin.keys >= 0 && bin.keys <= kMaxKeys)) {
-      return Status::InvalidArgument("Histogram bin " + std::to_string(i + 1) + " has weight " + Number(bin.weight) +
-                                     " and " + Number(bin.keys) +
-                                     " keys; both must be finite and not negative, keys at most 1e15.");
+      return IndexStatus::InvalidArgument("Histogram bin " + std::to_string(i + 1) + " has weight " +
+                                          Number(bin.weight) + " and " + Number(bin.keys) +
+                                          " keys; both must be finite and not negative, keys at most 1e15.");
     }
     if (bin.weight > 0) keys += bin.keys;
   }
@@ -365,18 +365,18 @@ Status Popularity::Histogram(std::vector<HistogramBin> bins, Popularity* out) {
                             [](const HistogramBin& bin) { return bin.weight == 0 || bin.keys == 0; }),
              bins.end());
   if (!(keys >= 1 && keys <= kMaxKeys)) {
-    return Status::InvalidArgument("The histogram has " + Number(keys) +
-                                   " keys of positive weight; it must have from 1 to 1e15.");
+    return IndexStatus::InvalidArgument("The histogram has " + Number(keys) +
+                                        " keys of positive weight; it must have from 1 to 1e15.");
   }
   std::vector<HistogramBin> nodes = CompressBins(bins);
   out->impl_ = std::make_shared<Impl>(Impl::Kind::kHistogram, "histogram", keys, 0, std::move(nodes), std::move(bins));
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
-Status Popularity::HistogramFromFile(const std::string& path, Popularity* out) {
+IndexStatus Popularity::HistogramFromFile(const std::string& path, Popularity* out) {
   std::ifstream file(path);
   if (!file || file.peek() == std::ifstream::traits_type::eof()) {
-    return Status::InvalidArgument("Histogram file " + path + " cannot be opened or is empty.");
+    return IndexStatus::InvalidArgument("Histogram file " + path + " cannot be opened or is empty.");
   }
   std::vector<HistogramBin> bins;
   std::string line;
@@ -395,13 +395,13 @@ Status Popularity::HistogramFromFile(const std::string& path, Popularity* out) {
       bad_keys = !(keys >> bin.keys) || (keys >> rest) || (words >> rest);
     }
     if (bad_weight || bad_keys || !(bin.weight >= 0) || !(bin.keys >= 0)) {
-      return Status::InvalidArgument(path + ":" + std::to_string(number) + ": \"" + line +
-                                     "\" is not `weight` or `weight keys` (numbers that are not negative).");
+      return IndexStatus::InvalidArgument(path + ":" + std::to_string(number) + ": \"" + line +
+                                          "\" is not `weight` or `weight keys` (numbers that are not negative).");
     }
     bins.push_back(bin);
   }
-  Status s = Histogram(std::move(bins), out);
-  return s.ok() ? s : Status::InvalidArgument(path + ": " + s.message());
+  IndexStatus s = Histogram(std::move(bins), out);
+  return s.ok() ? s : IndexStatus::InvalidArgument(path + ": " + s.message());
 }
 
 double Popularity::keys() const { return impl_->keys(); }

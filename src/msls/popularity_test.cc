@@ -17,14 +17,14 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 Popularity Uniform(double keys) {
   Popularity p;
-  Status s = Popularity::Uniform(keys, &p);
+  IndexStatus s = Popularity::Uniform(keys, &p);
   EXPECT_TRUE(s.ok()) << s.message();
   return p;
 }
 
 Popularity Zipf(double keys, double skew) {
   Popularity p;
-  Status s = Popularity::Zipf(keys, skew, &p);
+  IndexStatus s = Popularity::Zipf(keys, skew, &p);
   EXPECT_TRUE(s.ok()) << s.message();
   return p;
 }
@@ -231,7 +231,7 @@ TEST(PopularityTest, BadInputIsRefused) {
   EXPECT_EQ(p.keys(), 6);
   for (const char* bad : {"10 5 7\n", "x\n", "3 y\n", "-1 5\n", "nan 5\n", "3x 1\n"}) {
     std::ofstream(path) << "1 100\n" << bad;
-    const Status s = Popularity::HistogramFromFile(path, &p);
+    const IndexStatus s = Popularity::HistogramFromFile(path, &p);
     EXPECT_FALSE(s.ok()) << bad;
     EXPECT_NE(s.message().find(path + ":2"), std::string::npos) << s.message();
   }

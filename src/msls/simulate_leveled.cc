@@ -397,10 +397,10 @@ std::unique_ptr<AdjustableStore> NewAdjustableStore(const StoreShape& store, con
   return made;
 }
 
-Status SimulateLeveled(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                       Report* report) {
+IndexStatus SimulateLeveled(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                            Report* report) {
   std::vector<double> targets;
-  Status s = LevelItems(store, popularity, &targets);
+  IndexStatus s = LevelItems(store, popularity, &targets);
   if (!s.ok()) return s;
   LeveledStore simulated(store, std::move(targets));
   return Play(store, popularity, options, &simulated, report);

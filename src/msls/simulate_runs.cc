@@ -126,8 +126,8 @@ class GrowthStore : public RunStore {
 
 }  // namespace
 
-Status SimulateRuns(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                    Report* report) {
+IndexStatus SimulateRuns(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                         Report* report) {
   if (store.design == Design::kUniversal) {
     UniversalStore simulated(store);
     return Play(store, popularity, options, &simulated, report);
@@ -138,8 +138,8 @@ Status SimulateRuns(const StoreShape& store, const Popularity& popularity, const
 
 // Request by request, because a LogStore is full by distinct keys, not by requests. Keys are dealt out to the instances
 // by number, which scatters the popular ones.
-Status SimulateSilt(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                    Report* report) {
+IndexStatus SimulateSilt(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                         Report* report) {
   struct Instance {
     std::vector<uint32_t> log;
     uint64_t hash_stores = 0;
@@ -183,7 +183,7 @@ Status SimulateSilt(const StoreShape& store, const Popularity& popularity, const
   report->space_amplification = stored / requests / (keys / store.instances);
   report->sorted_runs = runs / requests;
   report->level_items = {0, keys};
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
 }  // namespace msls

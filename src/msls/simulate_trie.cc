@@ -104,8 +104,8 @@ class TrieStore : public SimulatedStore {
 
 }  // namespace
 
-Status SimulateTrie(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                    Report* report) {
+IndexStatus SimulateTrie(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                         Report* report) {
   TrieStore simulated(store, static_cast<uint64_t>(popularity.keys()));
   return Play(store, popularity, options, &simulated, report);
 }

@@ -45,8 +45,8 @@ void WriteStats::Clear() {
   for (WriteCost& s : steps_) s.value = 0;
 }
 
-Status Play(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-            SimulatedStore* simulated, Report* report) {
+IndexStatus Play(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                 SimulatedStore* simulated, Report* report) {
   Workload workload(popularity, options.seed);
   const double keys = static_cast<double>(workload.keys());
   const uint64_t load = workload.keys();
@@ -98,20 +98,20 @@ Status Play(const StoreShape& store, const Popularity& popularity, const Simulat
   report->space_amplification = items / samples / keys;
   report->sorted_runs = runs / samples;
   report->runs_to_hit = hits / samples;
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
-Status Simulate(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                Report* report) {
-  Status s = Validate(store, popularity);
+IndexStatus Simulate(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                     Report* report) {
+  IndexStatus s = Validate(store, popularity);
   if (!s.ok()) return s;
   const double keys = popularity.keys();
-  if (keys > 1e9) return Status::InvalidArgument("keys is " + Number(keys) + "; a simulation takes at most 1e9.");
+  if (keys > 1e9) return IndexStatus::InvalidArgument("keys is " + Number(keys) + "; a simulation takes at most 1e9.");
   const double warm = options.warm_requests < 0 ? keys : options.warm_requests;
   const double requests = options.requests < 0 ? 3 * keys : options.requests;
   if (!(keys + warm + requests < 4294967295.0)) {
-    return Status::InvalidArgument("The simulation takes " + Number(keys + warm + requests) +
-                                   " requests with loading; fewer than 4294967295 are possible.");
+    return IndexStatus::InvalidArgument("The simulation takes " + Number(keys + warm + requests) +
+                                        " requests with loading; fewer than 4294967295 are possible.");
   }
   switch (store.design) {
     case Design::kLevelDB:
@@ -126,7 +126,7 @@ Status Simulate(const StoreShape& store, const Popularity& popularity, const Sim
     case Design::kTrie:
       return SimulateTrie(store, popularity, options, report);
   }
-  return Status::InvalidArgument("Unknown design.");
+  return IndexStatus::InvalidArgument("Unknown design.");
 }
 
 }  // namespace msls

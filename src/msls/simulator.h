@@ -68,18 +68,18 @@ enum class Deletions { kAllValues, kOddTimesDelete };
 std::unique_ptr<AdjustableStore> NewAdjustableStore(const StoreShape& store, const std::vector<double>& targets,
                                                     Deletions deletions);
 
-Status SimulateLeveled(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                       Report* report);
-Status SimulateRuns(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                    Report* report);
-Status SimulateTrie(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                    Report* report);
-Status SimulateSilt(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-                    Report* report);
+IndexStatus SimulateLeveled(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                            Report* report);
+IndexStatus SimulateRuns(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                         Report* report);
+IndexStatus SimulateTrie(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                         Report* report);
+IndexStatus SimulateSilt(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                         Report* report);
 
 // Loads, warms up, counts, and fills the report, log included.
-Status Play(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
-            SimulatedStore* simulated, Report* report);
+IndexStatus Play(const StoreShape& store, const Popularity& popularity, const SimulationOptions& options,
+                 SimulatedStore* simulated, Report* report);
 
 // True if a run, which is sorted by key, holds the key.
 bool Holds(const Table& table, uint32_t key);

@@ -31,7 +31,7 @@ double CompareOnce(const std::string& name, const StoreShape& store, const Popul
   options.seed = Seed();
   options.warm_requests = warm * p.keys();
   options.requests = requests * p.keys();
-  Status s = Model(store, p, &model);
+  IndexStatus s = Model(store, p, &model);
   EXPECT_TRUE(s.ok()) << s.message();
   s = Simulate(store, p, options, &simulation);
   EXPECT_TRUE(s.ok()) << s.message();

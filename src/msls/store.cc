@@ -31,8 +31,8 @@ constexpr NamedPick kPicks[] = {
     {FilePick::kRoundRobin, "kRoundRobin"},
 };
 
-Status Bad(const std::string& field, double value, const std::string& allowed) {
-  return Status::InvalidArgument(field + " is " + Number(value) + "; it must be " + allowed + ".");
+IndexStatus Bad(const std::string& field, double value, const std::string& allowed) {
+  return IndexStatus::InvalidArgument(field + " is " + Number(value) + "; it must be " + allowed + ".");
 }
 
 bool Positive(double value) { return value > 0 && value <= 1e30; }
@@ -45,16 +45,16 @@ std::string Number(double value) {
   return text;
 }
 
-Status DesignFromName(const std::string& name, Design* out) {
+IndexStatus DesignFromName(const std::string& name, Design* out) {
   std::string known;
   for (const NamedDesign& d : kDesigns) {
     if (name == d.name) {
       *out = d.design;
-      return Status::OK();
+      return IndexStatus::OK();
     }
     known += std::string(known.empty() ? "" : ", ") + d.name;
   }
-  return Status::InvalidArgument("design is \"" + name + "\"; it must be one of " + known + ".");
+  return IndexStatus::InvalidArgument("design is \"" + name + "\"; it must be one of " + known + ".");
 }
 
 const char* DesignName(Design design) {
@@ -64,16 +64,16 @@ const char* DesignName(Design design) {
   return "";
 }
 
-Status FilePickFromName(const std::string& name, FilePick* out) {
+IndexStatus FilePickFromName(const std::string& name, FilePick* out) {
   std::string known;
   for (const NamedPick& p : kPicks) {
     if (name == p.name) {
       *out = p.pick;
-      return Status::OK();
+      return IndexStatus::OK();
     }
     known += std::string(known.empty() ? "" : ", ") + p.name;
   }
-  return Status::InvalidArgument("compaction_pri is \"" + name + "\"; it must be one of " + known + ".");
+  return IndexStatus::InvalidArgument("compaction_pri is \"" + name + "\"; it must be one of " + known + ".");
 }
 
 const char* FilePickName(FilePick pick) {
@@ -96,7 +96,7 @@ StoreShape StoreShape::Default(Design design) {
   return store;
 }
 
-Status Validate(const StoreShape& store, const Popularity& popularity) {
+IndexStatus Validate(const StoreShape& store, const Popularity& popularity) {
   if (!(store.item_bytes >= 1 && store.item_bytes <= 1e9)) return Bad("item_bytes", store.item_bytes, "from 1 to 1e9");
   if (!Positive(store.write_buffer_bytes))
     return Bad("write_buffer_bytes", store.write_buffer_bytes, "a positive number");
@@ -119,7 +119,7 @@ Status Validate(const StoreShape& store, const Popularity& popularity) {
       if (!Positive(store.level_base_bytes))
         return Bad("level_base_bytes", store.level_base_bytes, "a positive number");
       if (store.design == Design::kRocksDB && store.dynamic_level_bytes && !store.level_bytes.empty()) {
-        return Status::InvalidArgument(
+        return IndexStatus::InvalidArgument(
             "Level sizes are given, but dynamic_level_bytes is on, which computes them from the data. Turn it off.");
       }
       const double data = popularity.keys() * store.item_bytes;
@@ -187,12 +187,12 @@ Status Validate(const StoreShape& store, const Popularity& popularity) {
       if (!(store.space_bound >= 1.1)) return Bad("space_bound", store.space_bound, "at least 1.1");
       break;
   }
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
-Status LevelItems(const StoreShape& store, const Popularity& popularity, std::vector<double>* items) {
+IndexStatus LevelItems(const StoreShape& store, const Popularity& popularity, std::vector<double>* items) {
   items->clear();
-  Status s = Validate(store, popularity);
+  IndexStatus s = Validate(store, popularity);
   if (!s.ok()) return s;
   const double keys = popularity.keys();
   if (store.design == Design::kRocksDB && store.dynamic_level_bytes) {

@@ -1,6 +1,5 @@
 #include "src/ordered/block_cursor.h"
 
-#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -19,6 +18,7 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
 #include "table/block_based/block_based_table_factory.h"
 #include "table/table_builder.h"
@@ -94,8 +94,6 @@ std::string UserKey(Random* random, int kind) {
 class BlockCursorTest : public ::testing::TestWithParam<Variant> {
  protected:
   BlockCursorTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "block_cursor_test.XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
     options_.compression = rocksdb::kNoCompression;
     options_.statistics = rocksdb::CreateDBStatistics();
     table_.block_size = 300;
@@ -107,7 +105,6 @@ class BlockCursorTest : public ::testing::TestWithParam<Variant> {
   ~BlockCursorTest() override {
     source_.reset();
     reader_.reset();
-    std::filesystem::remove_all(path_);
   }
 
   // A table of random keys with up to three versions each.
@@ -156,7 +153,8 @@ class BlockCursorTest : public ::testing::TestWithParam<Variant> {
   }
 
   size_t cache_bytes_ = std::string("small_cache") == GetParam().name ? 4 << 10 : 8 << 20;
-  std::string path_;
+  test::TempDir directory_;
+  const std::string path_ = directory_.path();
   const std::string name_ = "default";
   const ReadOptions read_;
   const rocksdb::WriteOptions write_;

@@ -168,22 +168,23 @@ rocksdb::Cache::Handle* OrderBlockPlace::LoadIntoCache(const rocksdb::ReadOption
   return reinterpret_cast<rocksdb::Cache::Handle*>(handle);
 }
 
-OrderBlockPlace::Ref OrderBlockPlace::Acquire(const rocksdb::ReadOptions& read_options) const {
-  if (!exists_) return Ref();
-  if (held_ != nullptr) return Ref(held_.get());
-  if (pinned_ != nullptr) return Ref(static_cast<const OrderBlock*>(cache_->Value(pinned_)));
+Cached<OrderFilter> OrderBlockPlace::Acquire(const rocksdb::ReadOptions& read_options) const {
+  if (!exists_) return {};
+  if (held_ != nullptr) return Cached<OrderFilter>(&held_->filter());
+  if (pinned_ != nullptr) return Cached<OrderFilter>(Filter(pinned_));
   rocksdb::Statistics* const statistics = table_->get_rep()->ioptions.stats;
   rocksdb::Cache::Handle* handle = cache_->BasicLookup(key_.AsSlice(), statistics);
   if (handle != nullptr) {
     RecordTick(statistics, rocksdb::BLOCK_CACHE_HIT);
     RecordTick(statistics, rocksdb::BLOCK_CACHE_FILTER_HIT);
-    return Ref(cache_.get(), handle);
+    return {Filter(handle), cache_.get(), handle};
   }
   RecordTick(statistics, rocksdb::BLOCK_CACHE_MISS);
   RecordTick(statistics, rocksdb::BLOCK_CACHE_FILTER_MISS);
-  if (read_options.read_tier == rocksdb::kBlockCacheTier) return Ref();
+  if (read_options.read_tier == rocksdb::kBlockCacheTier) return {};
   handle = LoadIntoCache(read_options);
-  return handle == nullptr ? Ref() : Ref(cache_.get(), handle);
+  if (handle == nullptr) return {};
+  return {Filter(handle), cache_.get(), handle};
 }
 
 }  // namespace cairn

@@ -11,6 +11,7 @@
 
 #include "rocksdb/advanced_cache.h"
 #include "src/ordered/order_filter.h"
+#include "src/table/cached.h"
 #include "src/table/reader_charge.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/format.h"
@@ -51,28 +52,6 @@ class OrderBlock {
 // filters (cache_index_and_filter_blocks and how those are pinned).
 class OrderBlockPlace {
  public:
-  // A filter for the time of one seek; empty if there is none, or none without I/O.
-  class Ref {
-   public:
-    Ref() = default;
-    explicit Ref(const OrderBlock* held) : block_(held) {}
-    Ref(rocksdb::Cache* cache, rocksdb::Cache::Handle* handle)
-        : block_(static_cast<const OrderBlock*>(cache->Value(handle))), cache_(cache), handle_(handle) {}
-    ~Ref() {
-      if (handle_ != nullptr) cache_->Release(handle_);
-    }
-    Ref(const Ref&) = delete;
-    Ref& operator=(const Ref&) = delete;
-
-    explicit operator bool() const { return block_ != nullptr; }
-    const OrderFilter* operator->() const { return &block_->filter(); }
-
-   private:
-    const OrderBlock* block_ = nullptr;
-    rocksdb::Cache* cache_ = nullptr;
-    rocksdb::Cache::Handle* handle_ = nullptr;
-  };
-
   // `table` outlives this. `prefetch`: read a filter that is to be cached now.
   OrderBlockPlace(const rocksdb::ReadOptions& read_options, rocksdb::BlockBasedTable* table, uint64_t file_size,
                   bool prefetch, size_t max_file_size_for_l0_meta_pin);
@@ -81,7 +60,8 @@ class OrderBlockPlace {
   OrderBlockPlace& operator=(const OrderBlockPlace&) = delete;
 
   bool exists() const { return exists_; }
-  Ref Acquire(const rocksdb::ReadOptions& read_options) const;
+  // The filter for the time of one seek; empty if there is none, or none without I/O.
+  Cached<OrderFilter> Acquire(const rocksdb::ReadOptions& read_options) const;
   // Bytes outside the block cache.
   size_t bytes() const { return held_ == nullptr ? 0 : held_->ApproximateMemoryUsage(); }
   // The file is gone: its filter is not to stay in the cache.
@@ -90,6 +70,9 @@ class OrderBlockPlace {
  private:
   rocksdb::Status Find(const rocksdb::ReadOptions& read_options, uint64_t file_size);
   std::unique_ptr<OrderBlock> Load(const rocksdb::ReadOptions& read_options) const;
+  const OrderFilter* Filter(rocksdb::Cache::Handle* handle) const {
+    return &static_cast<const OrderBlock*>(cache_->Value(handle))->filter();
+  }
   rocksdb::Cache::Handle* LoadIntoCache(const rocksdb::ReadOptions& read_options) const;
   bool StaysInCache(uint64_t file_size, size_t max_file_size_for_l0_meta_pin) const;
 

@@ -3,7 +3,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <random>
@@ -21,6 +20,7 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "src/port/open_into.h"
+#include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
 #include "utilities/merge_operators.h"
 
@@ -86,8 +86,6 @@ void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; 
 class OrderedGetTest : public ::testing::TestWithParam<Variant> {
  protected:
   OrderedGetTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ordered_get_test.XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
     options_.create_if_missing = true;
     options_.disable_auto_compactions = true;
     options_.level0_slowdown_writes_trigger = options_.level0_stop_writes_trigger = 100;
@@ -101,7 +99,6 @@ class OrderedGetTest : public ::testing::TestWithParam<Variant> {
   ~OrderedGetTest() override {
     stock_.reset();
     ordered_.reset();
-    if (!HasFailure()) std::filesystem::remove_all(path_);
   }
 
   // Writes runs, and opens them once more through RocksDB's own table factory.
@@ -156,7 +153,8 @@ class OrderedGetTest : public ::testing::TestWithParam<Variant> {
   }
 
   Random random_{Seed()};
-  std::string path_;
+  test::TempDir directory_;
+  const std::string path_ = directory_.path();
   Options options_;
   BlockBasedTableOptions table_;
   const rocksdb::Snapshot* snapshot_ = nullptr;
@@ -253,8 +251,8 @@ TEST_P(OrderedGetTest, AbsentKeysAreSeldomReadFor) {
 
 // Versions of a key over many blocks, some of which are in the cache: lookups go on where they are not.
 TEST(OrderedVersions, ALookupGoesOnWithBlocksThatAreNotInTheCache) {
-  std::string path = (std::filesystem::temp_directory_path() / "ordered_get_test.XXXXXX").string();
-  ASSERT_NE(nullptr, mkdtemp(path.data()));
+  const test::TempDir directory;
+  const std::string& path = directory.path();
   Options options;
   options.create_if_missing = true;
   options.disable_auto_compactions = true;
@@ -304,13 +302,12 @@ TEST(OrderedVersions, ALookupGoesOnWithBlocksThatAreNotInTheCache) {
   }
   for (const rocksdb::Snapshot* snapshot : snapshots) db->ReleaseSnapshot(snapshot);
   db.reset();
-  std::filesystem::remove_all(path);
 }
 
 // Names that every run has neighbours of: the order filters alone cannot tell them apart.
 TEST(OrderedPresent, ASeekOfAKeyThatExistsReadsTheTablesThatHaveIt) {
-  std::string path = (std::filesystem::temp_directory_path() / "ordered_get_test.XXXXXX").string();
-  ASSERT_NE(nullptr, mkdtemp(path.data()));
+  const test::TempDir directory;
+  const std::string& path = directory.path();
   Options options;
   options.create_if_missing = true;
   options.disable_auto_compactions = true;
@@ -358,7 +355,6 @@ TEST(OrderedPresent, ASeekOfAKeyThatExistsReadsTheTablesThatHaveIt) {
   rocksdb::SetPerfLevel(rocksdb::kDisable);
   EXPECT_GT(blocks[0], 500u * (kManyRuns - 2));
   EXPECT_LT(blocks[1], 500u * 2);
-  std::filesystem::remove_all(path);
 }
 
 INSTANTIATE_TEST_SUITE_P(Variants, OrderedGetTest, ::testing::ValuesIn(Variants()),

@@ -147,7 +147,7 @@ void OrderedIterator::Seek(const Slice& target) {
   }
   Begin();
   const Slice user_key = rocksdb::ExtractUserKey(target);
-  const OrderBlockPlace::Ref filter = place_->Acquire(*table_.read_options);
+  const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
   if (filter) {
     std::string* const bound = Scratch();
     const OrderAnswer answer = filter->Find(user_key.data(), user_key.size(), bound);
@@ -177,7 +177,7 @@ void OrderedIterator::SeekToFirst() {
   if (++unpublished_ >= kPublishEvery) Publish();
   Begin();
   if (table_.arena != nullptr && !scans_prepared_) {
-    const OrderBlockPlace::Ref filter = place_->Acquire(*table_.read_options);
+    const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
     if (filter && filter->first_key() != nullptr) {
       state_ = State::kFirst;
       if (Defer(*filter->first_key())) return;

@@ -179,7 +179,7 @@ class OrderedTableReader : public WrappedTableReader {
 
   bool OrderMayHold(const ReadOptions& read_options, const Slice& user_key) {
     if (!HasOrder()) return true;
-    const OrderBlockPlace::Ref filter = place_.Acquire(read_options);
+    const Cached<OrderFilter> filter = place_.Acquire(read_options);
     return !filter || filter->MayContain(user_key.data(), user_key.size());
   }
 

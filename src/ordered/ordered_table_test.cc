@@ -31,6 +31,7 @@
 #include "src/ordered/order_block.h"
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
 #include "table/table_builder.h"
 #include "utilities/merge_operators.h"
@@ -187,8 +188,6 @@ const std::vector<Variant>& Variants() {
 class OrderedTest : public ::testing::Test {
  protected:
   OrderedTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ordered_table_test.XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
     options_.create_if_missing = true;
     options_.write_buffer_size = 64 << 10;
     options_.target_file_size_base = 64 << 10;
@@ -199,10 +198,7 @@ class OrderedTest : public ::testing::Test {
     table_.block_size = 512;
     table_.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   }
-  ~OrderedTest() override {
-    ordered_.reset();
-    if (!HasFailure()) std::filesystem::remove_all(path_);
-  }
+  ~OrderedTest() override { ordered_.reset(); }
 
   void Open() {
     options_.table_factory.reset(NewOrderedTableFactory(table_));
@@ -256,7 +252,8 @@ class OrderedTest : public ::testing::Test {
     return files;
   }
 
-  std::string path_;
+  test::TempDir directory_;
+  const std::string path_ = directory_.path();
   Options options_;
   BlockBasedTableOptions table_;
   bool ranges_ = true;

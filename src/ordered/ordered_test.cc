@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <random>
@@ -26,6 +25,7 @@
 #include "src/ordered/order_block.h"
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
 #include "utilities/merge_operators.h"
 
@@ -74,13 +74,8 @@ std::string Walk(Iterator* it, uint64_t seed, bool forward_only) {
 
 class OrderedDoorsTest : public ::testing::Test {
  protected:
-  OrderedDoorsTest() {
-    std::string pattern = (std::filesystem::temp_directory_path() / "ordered_test.XXXXXX").string();
-    path_ = mkdtemp(pattern.data());
-  }
-  ~OrderedDoorsTest() override {
-    if (!HasFailure()) std::filesystem::remove_all(path_);
-  }
+  OrderedDoorsTest() {}
+  ~OrderedDoorsTest() override {}
 
   std::string Path(bool ordered) const { return path_ + (ordered ? "/ordered" : "/stock"); }
 
@@ -122,7 +117,8 @@ class OrderedDoorsTest : public ::testing::Test {
   }
 
   rocksdb::BlockBasedTableOptions table_;
-  std::string path_;
+  test::TempDir directory_;
+  const std::string path_ = directory_.path();
 };
 
 // `open` opens a database of some kind, and `walk` goes through it; both are called with and without order filters.

@@ -129,9 +129,9 @@ struct Advice {
   double seconds = 0;
 };
 
-msls::Status Advise(msls::OptimizeOptions limits, Advice* advice) {
+IndexStatus Advise(msls::OptimizeOptions limits, Advice* advice) {
   const auto start = std::chrono::steady_clock::now();
-  msls::Status s;
+  IndexStatus s;
   if (limits.max_space_amplification == 0) {
     // Unless told otherwise, the advice does not trade away much space.
     msls::Report now;
@@ -251,8 +251,8 @@ int RunAdvise(int argc, char** argv) {
           EstimateSkew(found.keys, found.level0_writes / found.level0_tables, found.level0_keys / found.level0_tables);
     }
   }
-  msls::Status s = histogram.empty() ? Popularity::Zipf(found.keys, zipf, &advice.popularity)
-                                     : Popularity::HistogramFromFile(histogram, &advice.popularity);
+  IndexStatus s = histogram.empty() ? Popularity::Zipf(found.keys, zipf, &advice.popularity)
+                                    : Popularity::HistogramFromFile(histogram, &advice.popularity);
   if (s.ok()) s = Advise(limits, &advice);
   if (!s.ok()) return fail(s.message());
   if (json) {

@@ -23,7 +23,6 @@ namespace {
 using msls::Design;
 using msls::Popularity;
 using msls::Report;
-using msls::Status;
 using msls::StoreShape;
 
 // The flags that say what is stored, how, and how it is written. Those not given keep the design's defaults.
@@ -74,7 +73,7 @@ class StoreFlags {
 
   // After Parse. A message for UsageError, or empty.
   std::string Read() {
-    Status s = msls::DesignFromName(design_, &store.design);
+    IndexStatus s = msls::DesignFromName(design_, &store.design);
     if (!s.ok()) return s.message();
     store = StoreShape::Default(store.design);
     auto given = [this](const char* name) { return arguments_.Given(name); };
@@ -204,7 +203,7 @@ int WriteFile(const char* command, const std::string& path, const std::string& t
 }
 
 // Write amplification over the number of keys, one curve a skew; the level sizes given would not fit and are left out.
-Status Plot(const StoreShape& store, double most_keys, std::string* svg) {
+IndexStatus Plot(const StoreShape& store, double most_keys, std::string* svg) {
   std::vector<PlotSeries> series;
   StoreShape shape = store;
   shape.level_bytes.clear();
@@ -216,7 +215,7 @@ Status Plot(const StoreShape& store, double most_keys, std::string* svg) {
       const double keys = std::max(1000.0, most_keys * std::pow(10, -4 + i / 10.0));
       Popularity popularity;
       Report report;
-      Status s = Popularity::Zipf(keys, skew, &popularity);
+      IndexStatus s = Popularity::Zipf(keys, skew, &popularity);
       if (!s.ok()) return s;
       s = Model(shape, popularity, &report);
       if (s.ok()) one.points.push_back({keys, report.write_amplification});  // too few keys for the shape: no point
@@ -227,7 +226,7 @@ Status Plot(const StoreShape& store, double most_keys, std::string* svg) {
   snprintf(title, sizeof(title), "%s, items of %g B, write buffer %s", msls::DesignName(store.design), store.item_bytes,
            BytesText(static_cast<uint64_t>(store.write_buffer_bytes)).c_str());
   *svg = LinePlot(title, "keys", "write amplification", PlotAxis::kLogarithmic, series);
-  return Status::OK();
+  return IndexStatus::OK();
 }
 
 int RunModel(int argc, char** argv) {
@@ -247,7 +246,7 @@ int RunModel(int argc, char** argv) {
   if (!error.empty()) return arguments.UsageError(error);
   Report report;
   const Clock clock;
-  Status s = Model(flags.store, flags.popularity, &report);
+  IndexStatus s = Model(flags.store, flags.popularity, &report);
   const double seconds = clock.Seconds();
   if (!s.ok()) return arguments.UsageError(s.message());
   if (!plot.empty()) {
@@ -289,7 +288,7 @@ int RunSimulate(int argc, char** argv) {
   if (arguments.Given("requests")) options.requests = static_cast<double>(requests);
   Report report, model;
   const Clock clock;
-  Status s = Simulate(flags.store, flags.popularity, options, &report);
+  IndexStatus s = Simulate(flags.store, flags.popularity, options, &report);
   const double seconds = clock.Seconds();
   if (s.ok()) s = Model(flags.store, flags.popularity, &model);
   if (!s.ok()) return arguments.UsageError(s.message());
@@ -335,14 +334,14 @@ int RunOptimize(int argc, char** argv) {
   options.max_write_buffer_bytes = static_cast<double>(write_buffer);
   msls::Optimum optimum;
   const Clock clock;
-  const Status s = Optimize(flags.store, flags.popularity, options, &optimum);
+  const IndexStatus s = Optimize(flags.store, flags.popularity, options, &optimum);
   const double seconds = clock.Seconds();
   if (!s.ok()) return arguments.UsageError(s.message());
   std::vector<std::pair<std::string, std::string>> rocksdb;
   const bool has_options = RocksDBOptions(optimum.store, flags.popularity, &rocksdb).ok();
   if (!options_file.empty()) {
     std::string text;
-    const Status written = RocksDBOptionsFile(optimum.store, flags.popularity, &text);
+    const IndexStatus written = RocksDBOptionsFile(optimum.store, flags.popularity, &text);
     if (!written.ok()) return Fail("optimize", written.message());
     const int code = WriteFile("optimize", options_file, text);
     if (code != kExitOk) return code;

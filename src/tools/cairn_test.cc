@@ -22,6 +22,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/port/open_into.h"
 #include "src/testutil/expect_contains.h"
+#include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
 #include "src/tools/convert_state.h"
 #include "src/tools/run_program.h"
@@ -51,12 +52,9 @@ class CairnTest : public ::testing::Test {
   CairnTest() {
     random_.seed(Seed());
     RecordProperty("seed", std::to_string(Seed()));
-    std::string pattern = (fs::temp_directory_path() / "cairn_test_XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
   }
-  ~CairnTest() override { fs::remove_all(directory_); }
 
-  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+  std::string Path(const std::string& name) const { return directory_ / name; }
 
   std::string RandomText(size_t size) {
     std::string text(size, 0);
@@ -167,7 +165,7 @@ class CairnTest : public ::testing::Test {
   }
 
   std::mt19937_64 random_;
-  std::string directory_;
+  const test::TempDir directory_;
 };
 
 std::map<std::string, uintmax_t> FilesOf(const std::string& path) {
@@ -573,7 +571,7 @@ TEST_F(CairnTest, ConvertRefusesWrongPlaces) {
       {{Path("stock"), Path("link") + "/"}, "the same directory"},
       {{Path("stock"), Path("stock/inside")}, "lies inside the source"},
       {{Path("stock"), Path("link/inside")}, "lies inside the source"},
-      {{Path("stock"), directory_}, "contains the source"},
+      {{Path("stock"), directory_.path()}, "contains the source"},
       {{Path("stock"), Path("full")}, "is not a conversion (it contains letter)"},
       {{Path("stock"), Path("full/letter")}, "is not a directory"},
       {{Path("stock"), Path("other")}, "is not a conversion"},

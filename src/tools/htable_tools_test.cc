@@ -8,6 +8,7 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "src/testutil/temp_dir.h"
 #include "src/tools/run_program.h"
 
 namespace cairn {
@@ -19,11 +20,7 @@ constexpr int kRecords = 3000;
 
 class HTableToolsTest : public ::testing::Test {
  protected:
-  HTableToolsTest() {
-    std::string pattern = (fs::temp_directory_path() / "cairn_htable_tools.XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-  }
-  ~HTableToolsTest() override { fs::remove_all(directory_); }
+  HTableToolsTest() {}
 
   void SetUp() override {
     rocksdb::Options options;
@@ -34,14 +31,14 @@ class HTableToolsTest : public ::testing::Test {
     trie.seed = 0;  // under some seeds two of the keys are one pair of the filter
     ASSERT_TRUE(UseTrie(&options, trie).ok());
     rocksdb::DB* db = nullptr;
-    const rocksdb::Status s = Open(options, directory_ + "/db", &db);
+    const rocksdb::Status s = Open(options, directory_ / "db", &db);
     ASSERT_TRUE(s.ok()) << s.ToString();
     for (int i = 0; i < kRecords; i++) {
       ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), "key" + std::to_string(i), std::string(i % 300, 'v')).ok());
     }
     ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
     delete db;
-    for (const auto& entry : fs::directory_iterator(directory_ + "/db")) {
+    for (const auto& entry : fs::directory_iterator(directory_ / "db")) {
       if (entry.path().extension() == ".sst") file_ = entry.path().string();
     }
     ASSERT_FALSE(file_.empty());
@@ -54,7 +51,7 @@ class HTableToolsTest : public ::testing::Test {
     file.put('\x7f');
   }
 
-  std::string directory_;
+  const test::TempDir directory_;
   std::string file_;
 };
 
@@ -93,8 +90,8 @@ TEST_F(HTableToolsTest, DumpDescribesAndVerifiesTheFilter) {
 }
 
 TEST_F(HTableToolsTest, DumpRefusesOtherFiles) {
-  std::ofstream(directory_ + "/other") << "not a table at all";
-  const ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", directory_ + "/other"});
+  std::ofstream(directory_ / "other") << "not a table at all";
+  const ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", directory_ / "other"});
   EXPECT_EQ(1, result.exit_code);
   EXPECT_NE(std::string::npos, result.err.find("is no HTable")) << result.err;
 }
@@ -103,7 +100,7 @@ TEST_F(HTableToolsTest, SstDumpKnowsHTables) {
   ProgramResult result = RunProgram({ProgramPath("sst_dump"), "--file=" + file_, "--command=scan"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_EQ(kRecords + 1, std::count(result.out.begin(), result.out.end(), '\n'));
-  result = RunProgram({ProgramPath("sst_dump"), "--file=" + directory_ + "/db", "--command=verify"});
+  result = RunProgram({ProgramPath("sst_dump"), "--file=" + directory_ / "db", "--command=verify"});
   EXPECT_EQ(0, result.exit_code) << result.err;
   EXPECT_NE(std::string::npos, result.out.find("every checksum matches")) << result.out;
   result = RunProgram({ProgramPath("sst_dump"), "--file=" + file_, "--command=recompress"});

@@ -15,6 +15,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/testutil/expect_contains.h"
+#include "src/testutil/temp_dir.h"
 #include "src/tools/run_program.h"
 
 namespace cairn {
@@ -43,12 +44,7 @@ struct Format {
 // A trie "default" with files at several depths, an ordinary column family "plain" and a trie "second".
 class LdbTest : public ::testing::TestWithParam<Format> {
  protected:
-  LdbTest() {
-    std::string pattern = (fs::temp_directory_path() / "cairn_ldb_test_XXXXXX").string();
-    directory_ = mkdtemp(pattern.data());
-    path_ = directory_ + "/db";
-  }
-  ~LdbTest() override { fs::remove_all(directory_); }
+  LdbTest() { path_ = directory_ / "db"; }
 
   void SetUp() override {
     rocksdb::Options options;
@@ -97,7 +93,7 @@ class LdbTest : public ::testing::TestWithParam<Format> {
     return tables;
   }
 
-  std::string directory_;
+  const test::TempDir directory_;
   std::string path_;
 };
 
@@ -164,13 +160,13 @@ TEST_P(LdbTest, Metadata) {
 
 TEST_P(LdbTest, CheckpointBackupAndRestore) {
   const std::string expected = Ldb({"scan"}).out;
-  const std::string checkpoint = directory_ + "/checkpoint";
+  const std::string checkpoint = directory_ / "checkpoint";
   EXPECT_EQ("OK\n", Ldb({"checkpoint", "--checkpoint_dir=" + checkpoint}).out);
   EXPECT_EQ(expected, RunProgram({ProgramPath("ldb"), "--db=" + checkpoint, "scan"}).out);
-  const std::string backups = "--backup_dir=" + directory_ + "/backups";
+  const std::string backups = "--backup_dir=" + directory_ / "backups";
   ProgramResult result = Ldb({"backup", backups});
   EXPECT_CONTAINS(result.out, "create new backup OK");
-  const std::string restored = "--db=" + directory_ + "/restored";
+  const std::string restored = "--db=" + directory_ / "restored";
   result = RunProgram({ProgramPath("ldb"), restored, "restore", backups});
   EXPECT_CONTAINS(result.out, "restore from backup OK");
   EXPECT_EQ(expected, RunProgram({ProgramPath("ldb"), restored, "scan"}).out);

@@ -44,13 +44,14 @@ std::string ShortTime(double seconds) {
 }
 
 Progress::Progress(const std::string& title, const std::string& unit, uint64_t expected, uint64_t done_before,
-                   FILE* out)
+                   FILE* out, Elsewhere elsewhere)
     : title_(title),
       unit_(unit),
       expected_(expected),
       done_before_(done_before),
       out_(out),
       on_terminal_(isatty(fileno(out)) != 0),
+      shown_(on_terminal_ || elsewhere == Elsewhere::kLines),
       begin_(Clock::now()),
       drawn_(on_terminal_ ? begin_ - kTerminalInterval : begin_),
       done_(done_before) {}
@@ -91,6 +92,7 @@ void Progress::Draw() {
 }
 
 void Progress::Update(uint64_t done, const std::string& note) {
+  if (!shown_) return;
   done_ = done;
   note_ = note;
   redraw_ = true;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <cstring>
 
 namespace cairn {
 namespace {
@@ -41,6 +42,32 @@ TEST(Progress, WritesTheLastStateWhereThereIsNoTerminal) {
   ASSERT_NE(nullptr, std::fgets(line, sizeof(line), file));
   EXPECT_EQ(0u, std::string(line).find("copy [########################] 100 %  10 records"));
   EXPECT_EQ(nullptr, std::fgets(line, sizeof(line), file));
+  std::fclose(file);
+}
+
+TEST(Progress, WritesNothingWhereThereIsNoTerminalIfToldSo) {
+  FILE* file = std::tmpfile();
+  ASSERT_NE(nullptr, file);
+  {
+    Progress progress("load", "puts", 100000, 0, file, Progress::Elsewhere::kNothing);
+    for (int i = 0; i <= 100000; i++) progress.Step(i);
+    progress.Update(100000);
+  }
+  EXPECT_EQ(0, std::ftell(file));
+  std::fclose(file);
+}
+
+TEST(Progress, StepsShowTheirLastMultiple) {
+  FILE* file = std::tmpfile();
+  ASSERT_NE(nullptr, file);
+  {
+    Progress progress("load", "puts", 10000, 0, file);
+    for (int i = 1; i <= 10000; i++) progress.Step(i);
+  }
+  std::rewind(file);
+  char line[200] = "";
+  ASSERT_NE(nullptr, std::fgets(line, sizeof(line), file));
+  EXPECT_NE(nullptr, std::strstr(line, "81 %  8.19 K puts")) << line;
   std::fclose(file);
 }
 

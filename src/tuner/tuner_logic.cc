@@ -76,7 +76,7 @@ void TunerLogic::Log(const std::string& line) {
 
 // What the sample says, or the Zipf law through the one point that the counters give if there is no sample of most
 // flushes.
-msls::Status TunerLogic::Believe(const TunerWindow& window, double keys, Belief* belief) const {
+IndexStatus TunerLogic::Believe(const TunerWindow& window, double keys, Belief* belief) const {
   const double flushes = static_cast<double>(window.flushes);
   belief->keys = keys;
   belief->skew = EstimateSkew(keys, report_.items_per_flush, static_cast<double>(window.distinct) / flushes);
@@ -86,7 +86,7 @@ msls::Status TunerLogic::Believe(const TunerWindow& window, double keys, Belief*
     if (msls::Popularity::Histogram(bins, &belief->popularity).ok()) {
       belief->sampled = true;
       belief->writes_of_top_tenth = WritesOfMostPopular(bins, 0.1);
-      return msls::Status::OK();
+      return IndexStatus::OK();
     }
   }
   return msls::Popularity::Zipf(keys, belief->skew, &belief->popularity);
@@ -178,7 +178,7 @@ double TunerLogic::Predict(const LevelSizes& sizes, const Belief& belief) const 
     store.level_base_bytes = 2 * data;  // if there are none
   }
   msls::Report report;
-  const msls::Status s = msls::Model(store, belief.popularity, &report);
+  const IndexStatus s = msls::Model(store, belief.popularity, &report);
   return s.ok() ? report.write_amplification : 0;
 }
 
@@ -200,7 +200,7 @@ bool TunerLogic::Search(const Belief& belief, LevelSizes* best) {
     limits.max_levels = std::max(limits.min_levels, users);
   }
   msls::Optimum optimum;
-  const msls::Status s = msls::Optimize(store, belief.popularity, limits, &optimum);
+  const IndexStatus s = msls::Optimize(store, belief.popularity, limits, &optimum);
   if (!s.ok()) {
     Log(s.message());
     return false;
@@ -314,7 +314,7 @@ TunerAction TunerLogic::Look(const TunerWindow& window, const TunerView& view, d
   }
   if (!Measure(window, view)) return action;
   Belief belief;
-  const msls::Status s = Believe(window, report_.keys, &belief);
+  const IndexStatus s = Believe(window, report_.keys, &belief);
   if (!s.ok()) {
     Log(s.message());
     return action;

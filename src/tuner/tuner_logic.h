@@ -105,7 +105,7 @@ class TunerLogic {
   // what is missing of it.
   bool NoticeSizes(const TunerView& view, double now, TunerAction* action);
   bool Measure(const TunerWindow& window, const TunerView& view);
-  msls::Status Believe(const TunerWindow& window, double keys, Belief* belief) const;
+  IndexStatus Believe(const TunerWindow& window, double keys, Belief* belief) const;
   // The beliefs of this look in which a change must not be worse than the baseline.
   std::vector<Belief> Expected(const TunerWindow& window, const Belief& belief) const;
   double Predict(const LevelSizes& sizes, const Belief& belief) const;
