@@ -204,7 +204,7 @@ Status DurableWrites::FinishClose() {
   if (s.ok() && ReadSuperblock(*pool_->file(), &superblock).ok() && superblock.phase == PoolPhase::kIdle) {
     NotePoolIdle(env_, path_).PermitUncheckedError();  // an idle pool alone says enough
   }
-  const std::lock_guard<std::mutex> lock(factories_mutex_);
+  const MutexLock lock(&factories_mutex_);
   for (const auto& factory : factories_) AsDurable(*factory).UsePool(nullptr);
   return s;
 }
@@ -218,7 +218,7 @@ Status DurableWrites::Arm(rocksdb::DBImpl* db, const std::vector<ColumnFamilyHan
   Superblock superblock;
   if (s.ok()) s = ReadSuperblock(*pool_->file(), &superblock);
   // The note first: from the pool's phase on, writes may lie there.
-  const std::lock_guard<std::mutex> lock(note_mutex_);
+  const MutexLock lock(&note_mutex_);
   for (ColumnFamilyHandle* handle : handles) noted_families_[handle->GetID()] = handle->GetName();
   if (s.ok()) s = NotePoolLive(env_, path_, pool_->file()->path(), superblock.session, noted_families_);
   if (s.ok())
@@ -232,7 +232,7 @@ Status DurableWrites::Arm(rocksdb::DBImpl* db, const std::vector<ColumnFamilyHan
 }
 
 void DurableWrites::Use(const std::shared_ptr<rocksdb::MemTableRepFactory>& factory) {
-  const std::lock_guard<std::mutex> lock(factories_mutex_);
+  const MutexLock lock(&factories_mutex_);
   factories_.push_back(factory);
   AsDurable(*factory).UsePool(pool_);
 }
@@ -251,7 +251,7 @@ Status DurableWrites::Adopt(const ColumnFamilyDescriptor& family) {
 // Only a repair needs it, so an error is none of the client's.
 void DurableWrites::NoteFamily(uint32_t id, const std::string& name) {
   Superblock superblock;
-  const std::lock_guard<std::mutex> lock(note_mutex_);
+  const MutexLock lock(&note_mutex_);
   for (auto it = noted_families_.begin(); it != noted_families_.end();) {
     it = it->second == name ? noted_families_.erase(it) : std::next(it);
   }
@@ -276,7 +276,7 @@ Status DurableWrites::Admit(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batc
 
 // Full. One flush frees what is in memory, and whoever waits for it finds room.
 Status DurableWrites::MakeRoom(rocksdb::DBImpl* db, size_t bytes) {
-  const std::lock_guard<std::mutex> lock(room_mutex_);
+  const MutexLock lock(&room_mutex_);
   Status s = pool_->CheckRoom(bytes);
   if (s.ok() || !s.IsNoSpace()) return Checked(db, s);
   // Flushes every column family; what it lists is of no interest.

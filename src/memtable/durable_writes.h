@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -22,6 +21,7 @@
 #include "rocksdb/write_batch.h"
 #include "src/memtable/durable_factory.h"
 #include "src/memtable/durable_recovery.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -108,11 +108,11 @@ class DurableWrites {
   const DurableSettings settings_;  // as the options have them
   RecoveryReport recovery_;
   std::atomic<int> wal_locks_{0};
-  std::mutex room_mutex_;  // one writer at a time makes room
-  std::mutex factories_mutex_;
-  std::vector<std::shared_ptr<rocksdb::MemTableRepFactory>> factories_;  // guarded by factories_mutex_
-  std::mutex note_mutex_;
-  std::map<uint32_t, std::string> noted_families_;  // by id; guarded by note_mutex_
+  CheckedMutex room_mutex_;  // one writer at a time makes room
+  CheckedMutex factories_mutex_;
+  std::vector<std::shared_ptr<rocksdb::MemTableRepFactory>> factories_ CAIRN_GUARDED_BY(factories_mutex_);
+  CheckedMutex note_mutex_;
+  std::map<uint32_t, std::string> noted_families_ CAIRN_GUARDED_BY(note_mutex_);  // by id
   bool finished_ = false;
 };
 

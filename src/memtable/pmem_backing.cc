@@ -264,7 +264,7 @@ void PmemFile::Copy(void* to, const void* from, size_t length) {
 
 Status PmemFile::Sync() {
   if (on_persistent_memory_) return Status::OK();
-  const std::lock_guard<std::mutex> lock(sync_mutex_);
+  const MutexLock lock(&sync_mutex_);
   if (sync_) return sync_();
   return fdatasync(fd_) == 0 ? Status::OK() : ErrorOf("sync", path_);
 }

@@ -18,12 +18,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "rocksdb/status.h"
 #include "src/memtable/process_lock.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -135,7 +135,7 @@ class PmemFile {
   bool needs_flush_ = false;
   std::function<void(const void*, size_t)> observer_;
   std::function<rocksdb::Status()> sync_;
-  std::mutex sync_mutex_;
+  CheckedMutex sync_mutex_;  // one at a time
 };
 
 }  // namespace cairn

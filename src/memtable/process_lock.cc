@@ -8,8 +8,9 @@
 
 #include <cerrno>
 #include <cstring>
-#include <mutex>
 #include <set>
+
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -22,31 +23,32 @@ struct ProcessLocks {
     return *all;
   }
 
-  std::mutex mutex;
-  std::set<ProcessLock*> locks;
+  CheckedMutex mutex;
+  std::set<ProcessLock*> locks CAIRN_GUARDED_BY(mutex);
 
  private:
   ProcessLocks() {
-    pthread_atfork([] { All().mutex.lock(); }, [] { All().mutex.unlock(); },
-                   [] {
+    pthread_atfork([]() CAIRN_NO_THREAD_SAFETY_ANALYSIS { All().mutex.Lock(); },
+                   []() CAIRN_NO_THREAD_SAFETY_ANALYSIS { All().mutex.Unlock(); },
+                   []() CAIRN_NO_THREAD_SAFETY_ANALYSIS {
                      for (ProcessLock* lock : All().locks) {
                        if (lock->fd_ >= 0) close(lock->fd_);
                        lock->fd_ = -1;
                      }
-                     All().mutex.unlock();
+                     All().mutex.Unlock();
                    });
   }
 };
 
 ProcessLock::ProcessLock() {
   ProcessLocks& all = ProcessLocks::All();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const MutexLock lock(&all.mutex);
   all.locks.insert(this);
 }
 
 ProcessLock::~ProcessLock() {
   ProcessLocks& all = ProcessLocks::All();
-  const std::lock_guard<std::mutex> lock(all.mutex);
+  const MutexLock lock(&all.mutex);
   all.locks.erase(this);
   if (fd_ < 0) return;
   // Closing alone would leave the lock to a child that was just made and has not closed its descriptor yet.
@@ -56,7 +58,7 @@ ProcessLock::~ProcessLock() {
 
 Status ProcessLock::Acquire(const std::string& path, Kind kind) {
   {
-    const std::lock_guard<std::mutex> lock(ProcessLocks::All().mutex);
+    const MutexLock lock(&ProcessLocks::All().mutex);
     fd_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd_ < 0) return Status::IOError("open " + path, strerror(errno));
   }

@@ -52,22 +52,13 @@ constexpr size_t kLeastEntryBytes = 10;
 
 constexpr int kSpins = 1000;
 
-// A mutex that is mostly held for a few microseconds, if it can be had in that time.
-std::unique_lock<std::mutex> TryLockSoon(std::mutex* mutex) {
-  std::unique_lock<std::mutex> lock(*mutex, std::try_to_lock);
-  if (lock.owns_lock()) return lock;
-  for (int i = 0; i < kSpins; ++i) {
+// Of a mutex that is mostly held for a few microseconds: to sleep at once would take longer.
+void LockSoon(CheckedMutex* mutex) CAIRN_ACQUIRE(mutex) {
+  for (int i = 0; i <= kSpins; ++i) {
+    if (mutex->TryLock()) return;
     rocksdb::port::AsmVolatilePause();
-    if (lock.try_lock()) break;
   }
-  return lock;
-}
-
-// The same for certain: to sleep at once would take longer.
-std::unique_lock<std::mutex> LockSoon(std::mutex* mutex) {
-  std::unique_lock<std::mutex> lock = TryLockSoon(mutex);
-  if (!lock.owns_lock()) lock.lock();
-  return lock;
+  mutex->Lock();
 }
 
 // A number that nobody outside can know or choose.
@@ -593,11 +584,12 @@ size_t SubMemTable::CountEntries() const {
 void SubMemTable::HelpReaders(uint64_t entries) const {
   if (entries % kHelpForSure == 0) {
     // As much as the segment may have got since the last time.
-    const std::unique_lock<std::mutex> lock = LockSoon(&hash_mutex_);
+    LockSoon(&hash_mutex_);
+    const MutexLock lock(&hash_mutex_, MutexLock::kHeld);
     UpdateHashLocked(2 * kHelpForSure, Growth::kAny);
   } else {
-    const std::unique_lock<std::mutex> lock(hash_mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return;
+    if (!hash_mutex_.TryLock()) return;
+    const MutexLock lock(&hash_mutex_, MutexLock::kHeld);
     UpdateHashLocked(kWriterHelps, Growth::kAny);
   }
   if (entries % kForgetLookups == 0) looked_up_.store(false, std::memory_order_relaxed);
@@ -605,7 +597,8 @@ void SubMemTable::HelpReaders(uint64_t entries) const {
 
 void SubMemTable::BoundUnhashed(uint64_t entries) const {
   if (unhashed_.fetch_add(entries, std::memory_order_relaxed) < kMostUnhashed) return;
-  const std::unique_lock<std::mutex> lock = LockSoon(&hash_mutex_);
+  LockSoon(&hash_mutex_);
+  const MutexLock lock(&hash_mutex_, MutexLock::kHeld);
   UpdateHashLocked(2 * kHelpForSure, Growth::kAny);
 }
 
@@ -616,8 +609,9 @@ void SubMemTable::HelpAsReader(uint64_t unhashed) const {
   }
   thread_local uint32_t searches = 0;
   if (unhashed <= kManyUnhashed && ++searches % kReaderHelpsEvery != 0) return;
-  const std::unique_lock<std::mutex> lock(hash_mutex_, std::try_to_lock);
-  if (lock.owns_lock()) UpdateHashLocked(kReaderHelps, Growth::kSmall);
+  if (!hash_mutex_.TryLock()) return;
+  const MutexLock lock(&hash_mutex_, MutexLock::kHeld);
+  UpdateHashLocked(kReaderHelps, Growth::kSmall);
 }
 
 void SubMemTable::SortInBackground() const {
@@ -630,7 +624,8 @@ void SubMemTable::SortInBackground() const {
 }
 
 void SubMemTable::UpdateHash() const {
-  const std::unique_lock<std::mutex> lock = LockSoon(&hash_mutex_);
+  LockSoon(&hash_mutex_);
+  const MutexLock lock(&hash_mutex_, MutexLock::kHeld);
   UpdateHashLocked(SIZE_MAX, Growth::kAny);
 }
 
@@ -873,9 +868,8 @@ bool SubMemTable::Contains(const char* entry) const {
 }
 
 std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
-  // The last ones do not change any more.
-  if (has_final_run_.load(std::memory_order_acquire)) return runs_;
-  std::lock_guard<std::mutex> lock(sort_mutex_);
+  if (has_final_run_.load(std::memory_order_acquire)) return FinalRun();
+  const MutexLock lock(&sort_mutex_);
   if (has_final_run_.load(std::memory_order_relaxed)) return runs_;
   if (read_only_.load(std::memory_order_acquire)) {
     pool_->backing()->BeforeFlush();

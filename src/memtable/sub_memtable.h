@@ -19,7 +19,6 @@
 
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <unordered_set>
@@ -134,7 +133,7 @@ class SubMemTable : public port::MemTableRep {
   void UpdateHash() const;
   enum class Growth { kAny, kSmall };
   // Adds at most `limit` entries. kSmall: none if a large hash table had to grow for them.
-  void UpdateHashLocked(size_t limit, Growth growth) const;
+  void UpdateHashLocked(size_t limit, Growth growth) const CAIRN_REQUIRES(hash_mutex_);
   // Calls visit(entry) for every entry that is new to an index and was published before, at most `limit` of them; how
   // many they were. The caller holds the index's mutex. Writers may be as fast as this is: what they publish meanwhile
   // is left to the next call. finish() is called before a segment's progress is stored: from then on, readers rely on
@@ -148,10 +147,12 @@ class SubMemTable : public port::MemTableRep {
   // Those that are not on the heap.
   std::vector<char*> PoolSegments() const CAIRN_REQUIRES(segments_mutex_);
   // Sorts what is new. False when it has seen all that was published before the call: what comes to one segment while
-  // it runs may leave no room for what another has had for long. sort_mutex_ is held.
-  bool SortSome() const;
+  // it runs may leave no room for what another has had for long.
+  bool SortSome() const CAIRN_REQUIRES(sort_mutex_);
   std::shared_ptr<const SortedRun> SortAll() const;
-  void AddRun(std::shared_ptr<const SortedRun> run) const;
+  void AddRun(std::shared_ptr<const SortedRun> run) const CAIRN_REQUIRES(sort_mutex_);
+  // REQUIRES: has_final_run_ was seen. The runs do not change any more then.
+  const std::shared_ptr<const RunSet>& FinalRun() const CAIRN_NO_THREAD_SAFETY_ANALYSIS { return runs_; }
 
   const SubMemTableOptions options_;
   const std::shared_ptr<SegmentPool> pool_;
@@ -174,11 +175,11 @@ class SubMemTable : public port::MemTableRep {
   std::vector<std::unique_ptr<Segment>> segments_ CAIRN_GUARDED_BY(segments_mutex_);
   size_t slots_in_use_ CAIRN_GUARDED_BY(segments_mutex_) = 0;
 
-  mutable std::mutex hash_mutex_;                         // of the hash's only writer
+  mutable CheckedMutex hash_mutex_;                       // of the hash's only writer
   mutable std::atomic<Segment*> first_to_hash_{nullptr};  // the list of segments that the hash is not done with
   mutable std::atomic<HashIndex*> hash_{nullptr};         // null: nobody has looked anything up
-  mutable std::unique_ptr<HashIndex> hash_owner_;
-  mutable size_t hash_charged_ = 0;
+  mutable std::unique_ptr<HashIndex> hash_owner_ CAIRN_GUARDED_BY(hash_mutex_);
+  mutable size_t hash_charged_ CAIRN_GUARDED_BY(hash_mutex_) = 0;
   mutable std::atomic<bool> looked_up_{false};  // lately; writers reset it
   mutable std::atomic<uint64_t> unhashed_{0};   // entries, counted by the thousand
 
@@ -187,12 +188,12 @@ class SubMemTable : public port::MemTableRep {
   mutable std::atomic<bool> sorting_{false};
   mutable std::thread sorter_;
 
-  mutable std::mutex sort_mutex_;                         // guards what follows
+  mutable CheckedMutex sort_mutex_;
   mutable std::atomic<Segment*> first_to_sort_{nullptr};  // the list of segments that the runs are not done with
-  mutable std::shared_ptr<const RunSet> runs_;
+  mutable std::shared_ptr<const RunSet> runs_ CAIRN_GUARDED_BY(sort_mutex_);  // without it: FinalRun
   mutable std::atomic<const RunSet*>
       newest_runs_;  // runs_, for a look without the mutex; null: entries are being sorted
-  mutable size_t runs_charged_ = 0;
+  mutable size_t runs_charged_ CAIRN_GUARDED_BY(sort_mutex_) = 0;
 };
 
 }  // namespace cairn

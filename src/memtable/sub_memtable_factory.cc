@@ -107,7 +107,7 @@ Status SubMemTableFactory::PrepareOptions(const rocksdb::ConfigOptions& config) 
 Status SubMemTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
                                            const rocksdb::ColumnFamilyOptions& family_options) const {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    const MutexLock lock(&mutex_);
     if (options_.durable && durable_pool_ == nullptr) {
       return Status::InvalidArgument("cairn.SubMemTable with durable=true",
                                      "needs a pool file, which opening the database gives it; or turn durable off");
@@ -124,12 +124,12 @@ bool SubMemTableFactory::GetDurableSettings(DurableSettings* settings) const {
 }
 
 bool SubMemTableFactory::HasPool() const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   return durable_pool_ != nullptr;
 }
 
 void SubMemTableFactory::UsePool(std::shared_ptr<DurablePool> pool) {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (durable_pool_ == pool) return;
   durable_pool_ = std::move(pool);
   pool_ = nullptr;
@@ -149,7 +149,6 @@ rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTa
   return new SubMemTable(options_, pool(logger), comparator, allocator, column_family);
 }
 
-// mutex_ is held.
 std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger) const {
   if (durable_pool_ != nullptr) return NewDurableBacking(durable_pool_, options_.pool_file_limit);
   std::unique_ptr<Backing> backing;
@@ -167,7 +166,7 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger
 }
 
 std::shared_ptr<SegmentPool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
-  std::lock_guard<std::mutex> lock(mutex_);
+  const MutexLock lock(&mutex_);
   if (pool_ == nullptr) {
     std::unique_ptr<Backing> backing = MakeBacking(logger);
     rocksdb::Info(logger, "cairn.SubMemTable: segments of %llu bytes in %s",

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <string>
 
 #include "cairn/memtable.h"
 #include "rocksdb/memtablerep.h"
 #include "src/memtable/durable_factory.h"
 #include "src/memtable/segment_pool.h"
+#include "src/util/mutex.h"
 
 namespace cairn {
 
@@ -44,12 +44,12 @@ class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMem
   std::shared_ptr<SegmentPool> pool(rocksdb::Logger* logger) const;
 
  private:
-  std::unique_ptr<Backing> MakeBacking(rocksdb::Logger* logger) const;
+  std::unique_ptr<Backing> MakeBacking(rocksdb::Logger* logger) const CAIRN_REQUIRES(mutex_);
 
   SubMemTableOptions options_;
-  mutable std::mutex mutex_;  // guards pool_ and durable_pool_
-  mutable std::shared_ptr<SegmentPool> pool_;
-  std::shared_ptr<DurablePool> durable_pool_;  // null: the pool is in plain memory
+  mutable CheckedMutex mutex_;
+  mutable std::shared_ptr<SegmentPool> pool_ CAIRN_GUARDED_BY(mutex_);
+  std::shared_ptr<DurablePool> durable_pool_ CAIRN_GUARDED_BY(mutex_);  // null: the pool is in plain memory
 };
 
 }  // namespace cairn

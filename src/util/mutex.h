@@ -56,6 +56,9 @@ class CAIRN_THREAD_ATTRIBUTE(lockable) CheckedMutex {
 class CAIRN_THREAD_ATTRIBUTE(scoped_lockable) MutexLock {
  public:
   explicit MutexLock(CheckedMutex* mutex) CAIRN_ACQUIRE(mutex) : mutex_(mutex) { mutex_->Lock(); }
+  // What TryLock or another way has locked already.
+  enum Held { kHeld };
+  MutexLock(CheckedMutex* mutex, Held /*held*/) CAIRN_REQUIRES(mutex) : mutex_(mutex) {}
   ~MutexLock() CAIRN_RELEASE() { mutex_->Unlock(); }
   MutexLock(const MutexLock&) = delete;
   MutexLock& operator=(const MutexLock&) = delete;
