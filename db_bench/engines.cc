@@ -214,6 +214,7 @@ uint32_t TagBits(double filter_bits) {
 }
 
 Status OverlaySilt(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+  if (settings.memtable.empty()) PreferSubMemTables(column_family);
   SiltOptions silt;
   if (settings.filter_bits >= 0) {
     silt.table.filter_tag_bits = TagBits(settings.filter_bits);

@@ -65,6 +65,7 @@ Status UseTrieHTable(const std::vector<std::string>& engine_options, ColumnFamil
 Status UseTrieInDatabase(const std::vector<std::string>&, DBOptions* options) { return UseTrieCompaction(options); }
 
 Status UseSiltStore(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  PreferSubMemTables(options);
   SiltOptions silt;
   Status s = Parse(SiltOptionsFromString, engine_options, &silt);
   return s.ok() ? UseSilt(options, silt) : s;

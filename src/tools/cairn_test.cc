@@ -256,10 +256,10 @@ TEST_F(CairnTest, OptionsIntoAFolder) {
   EXPECT_EQ(1, Cairn({"options", "trie", "--into", Path("no/such/place")}).exit_code);
 }
 
-// The trie's memtables are sub-MemTables, unless the user names others; a way back to stock has none.
-TEST_F(CairnTest, MemtablesOfTheTrie) {
+// The engines' memtables are sub-MemTables, unless the user names others; a way back to stock has none.
+TEST_F(CairnTest, MemtablesOfTheEngines) {
   ProgramResult result;
-  for (const char* engine : {"trie", "trie_sst"}) {
+  for (const char* engine : {"trie", "trie_sst", "silt", "ordered"}) {
     result = Cairn({"options", engine});
     ASSERT_EQ(0, result.exit_code) << result.err;
     EXPECT_CONTAINS(result.out, "cairn.SubMemTable");
