@@ -172,10 +172,9 @@ class CommandLineTest(unittest.TestCase):
             file.write(FAKE_PROGRAM)
         os.chmod(program, os.stat(program).st_mode | stat.S_IXUSR)
 
-    def run_script(self, *arguments):
-        return subprocess.run(
-            [sys.executable, SCRIPT, *arguments, "--bin", self.bin], capture_output=True, text=True, check=False
-        )
+    def run_script(self, *arguments, bins=None):
+        words = [word for folder in bins or [self.bin] for word in ("--bin", folder)]
+        return subprocess.run([sys.executable, SCRIPT, *arguments, *words], capture_output=True, text=True, check=False)
 
     def expect_failure(self, text, *arguments):
         done = self.run_script(*arguments)
@@ -195,6 +194,30 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(len(written["runs"]), 4)
         self.assertEqual(written["ratios"]["slow"]["puts_per_second"], 0.25)
         self.assertIn("--engine=slow", written["commands"]["slow"])
+
+    def test_several_builds_take_turns(self):
+        other = os.path.join(self.bin, "other")
+        os.mkdir(other)
+        program = os.path.join(other, "engine_bench")
+        with open(program, "w", encoding="utf-8") as file:
+            file.write(FAKE_PROGRAM.replace("4000", "6000"))
+        os.chmod(program, os.stat(program).st_mode | stat.S_IXUSR)
+        result = os.path.join(self.bin, "result.json")
+        done = self.run_script(
+            "releases_2m", "--engines", "fast,slow", "--json", result, bins=["9.10=" + self.bin, "11.8=" + other]
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with open(result, encoding="utf-8") as file:
+            written = compare.json.load(file)
+        self.assertEqual([run["engine"] for run in written["runs"]], ["fast@9.10", "fast@11.8", "slow@9.10", "slow@11.8"])
+        self.assertEqual(written["ratios"]["fast@11.8"]["puts_per_second"], 1.5)
+        self.assertEqual(written["bins"], {"9.10": "DIR", "11.8": "DIR"})
+        self.assertEqual(workloads.column("leveled_sub@11.8").label, "leveled, sub-MemTables, 11.8")
+        self.assertIn("--memtable=cairn.SubMemTable", workloads.column("leveled_sub@11.8").flags("memtable", "runs"))
+        for bins in (["a=" + other, other], ["a=" + other, "a=" + self.bin], ["a=", "b=" + other]):
+            done = self.run_script("releases_2m", bins=bins)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("each with a name of its own", done.stderr)
 
     def test_what_ran_before_a_failure_is_kept(self):
         result = os.path.join(self.bin, "result.json")

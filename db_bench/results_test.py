@@ -102,6 +102,21 @@ class PageTest(unittest.TestCase):
     def test_made_tables_stay(self):
         self.assertEqual(self.regenerate(MADE), MADE)
 
+    def test_builds_side_by_side(self):
+        summary = summary_of()
+        names = {"leveled": "leveled@9.10", "leveled_sub": "leveled@11.8", "trie": "trie@9.10"}
+        summary["engines"] = list(names.values())
+        summary["medians"] = {name: summary["medians"][old] for old, name in names.items()}
+        summary["bins"] = {"9.10": "build/bin", "11.8": "DIR"}
+        made = self.regenerate(PAGE.replace("leveled, trie", "leveled@9.10, leveled@11.8"), summary)
+        self.assertIn("| | leveled, 9.10 | leveled, 11.8 |", made)
+        self.assertIn("--engines leveled,trie --bin 9.10=build/bin --bin 11.8=DIR -- --gets=0`", made.replace("\n", " "))
+
+    def test_a_table_before_it_is_measured(self):
+        waiting = results.regenerate(PAGE, lambda workload: None, "page.md")
+        self.assertIn("-->\n\nNot measured yet.\n\n<!-- end of results -->\nafter", waiting)
+        self.assertEqual(self.regenerate(waiting), MADE)
+
     def test_a_row_that_nobody_measured_is_left_out(self):
         page = PAGE.replace("files -->", "mixed.p99_micros -->")
         self.assertNotIn("p99", self.regenerate(page).split("-->")[1])

@@ -56,6 +56,11 @@ ENGINES = ["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie"]
 
 
 def column(name):
+    """Of ENGINE@BUILD, which db_bench/compare --bin BUILD=DIR runs, that of the engine with the build's name in its label."""
+    engine, at, build = name.rpartition("@")
+    if at:
+        ours = column(engine)
+        return Column(f"{ours.label}, {build}", ours.engine, ours.memtable, ours.runs)
     return COLUMNS.get(name) or Column(f"`{name}`", name)
 
 
@@ -357,6 +362,14 @@ WORKLOADS = {
         "20 M puts, uniform over 20 M keys",
         "--puts=20000000", "--cache_size=4294967296", "--gets=1000000",
     ),
+    **{
+        f"releases_{words}m": EngineBench(
+            f"{millions} M puts, uniform over as many keys, with each of several builds (--bin)",
+            f"--puts={millions * 1000000}", f"--write_buffer_size={buffer}", "--cache_size=4294967296",
+            f"--gets={gets}", f"--mixed_gets={gets // 2}",
+        )
+        for words, millions, buffer, gets in [("2", 2, 8 << 20, 300000), ("20", 20, 64 << 20, 1000000)]
+    },
     "uniform_100m": EngineBench(
         "100 M puts, uniform over 100 M keys",
         "--puts=100000000", "--cache_size=4294967296", "--gets=1000000",
