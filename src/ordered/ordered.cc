@@ -30,6 +30,9 @@ const OptionTypes& OrderedOptionTypes() {
   constexpr auto kOrder = offsetof(OrderedOptions, order);
   static const auto* types = new OptionTypes{
       {"runs", {offsetof(OrderedOptions, runs), rocksdb::OptionType::kInt}},
+      {"max_size_amplification_percent",
+       {offsetof(OrderedOptions, max_size_amplification_percent), rocksdb::OptionType::kInt}},
+      {"size_ratio", {offsetof(OrderedOptions, size_ratio), rocksdb::OptionType::kInt}},
       {"filter_bits", {offsetof(OrderedOptions, filter_bits), rocksdb::OptionType::kDouble}},
       {"order_bits", {kOrder + offsetof(OrderFilterOptions, order_bits), rocksdb::OptionType::kDouble}},
       {"extra_order_bits", {kOrder + offsetof(OrderFilterOptions, extra_order_bits), rocksdb::OptionType::kDouble}}};
@@ -71,8 +74,20 @@ Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& o
     return Status::InvalidArgument("option runs of ordered tables is " + std::to_string(ordered.runs),
                                    "it may be 2 or more");
   }
+  if (ordered.max_size_amplification_percent < 1) {
+    return Status::InvalidArgument("option max_size_amplification_percent of ordered tables is " +
+                                       std::to_string(ordered.max_size_amplification_percent),
+                                   "it may be 1 or more");
+  }
+  if (ordered.size_ratio < 0) {
+    return Status::InvalidArgument("option size_ratio of ordered tables is " + std::to_string(ordered.size_ratio),
+                                   "it may be 0 or more");
+  }
   const Status s = UseOrderedTable(options, ordered);
   if (!s.ok()) return s;
+  options->compaction_options_universal.max_size_amplification_percent =
+      static_cast<unsigned>(ordered.max_size_amplification_percent);
+  options->compaction_options_universal.size_ratio = static_cast<unsigned>(ordered.size_ratio);
   options->compaction_style = rocksdb::kCompactionStyleUniversal;
   options->level0_file_num_compaction_trigger = ordered.runs;
   // Writers wait where compaction falls behind by as many runs again.

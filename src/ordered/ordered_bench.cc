@@ -38,6 +38,8 @@ DEFINE_string(path, "", "Folder of the database; filled if it is not there");
 DEFINE_uint64(items, 10000000, "Puts of random keys, and keys to choose from");
 DEFINE_string(style, "universal", "universal or leveled");
 DEFINE_int32(runs, 16, "Sorted runs at which universal compaction merges");
+DEFINE_int32(size_amplification, 50, "Universal: max_size_amplification_percent; RocksDB's is 200");
+DEFINE_int32(size_ratio, 100, "Universal: size_ratio; RocksDB's is 1");
 DEFINE_uint64(write_buffer_size, 6710886, "Bytes");
 DEFINE_double(bloom_bits, 10, "Bits per key of the Bloom filters");
 DEFINE_double(order_bits, 6, "Bits per key of the last tables' order filters");
@@ -54,6 +56,7 @@ DEFINE_uint64(gets, 0, "Gets of present keys, of absent ones, and of keys with a
 DEFINE_string(keys, "bench", "bench: 8 bytes of a number and 8 more; windows: id, time, and many ids in each run");
 DEFINE_string(only, "", "stock or ordered: measure that table alone, for a profiler");
 DEFINE_int32(fill_runs, 0, "Sorted runs to fill to; 0: as they come");
+DEFINE_uint64(more_puts, 0, "Puts of random keys into what is there, so that its runs are others than before");
 DEFINE_uint64(mix, 0, "Operations of a mix of updates and scans, instead of seeks");
 DEFINE_double(mix_updates, 0.5, "Share of the mix that are updates");
 DEFINE_int32(steps, 10, "Rows of a scan of the mix");
@@ -108,6 +111,8 @@ rocksdb::Options MakeOptions(bool ordered) {
   cairn::PreferSubMemTables(&options);
   cairn::OrderedOptions choice;
   choice.runs = FLAGS_runs;
+  choice.max_size_amplification_percent = FLAGS_size_amplification;
+  choice.size_ratio = FLAGS_size_ratio;
   choice.filter_bits = -1;
   choice.order.order_bits = FLAGS_order_bits;
   choice.order.extra_order_bits = FLAGS_extra_order_bits;
@@ -131,17 +136,18 @@ int Runs(DB* db) {
   return static_cast<int>(runs);
 }
 
-Status Fill() {
+// Puts of random keys, then writes until there are enough sorted runs.
+Status Fill(uint64_t puts) {
   DB* opened = nullptr;
   Status s = DB::Open(MakeOptions(!FLAGS_stock), FLAGS_path, cairn::port::Into(&opened));
   std::unique_ptr<DB> db(opened);
   if (!s.ok()) return s;
-  Random random(1);
+  Random random(db->GetLatestSequenceNumber() + 1);  // others each time
   const std::string value(200, 'v');
   rocksdb::WriteOptions write;
   write.disableWAL = true;
   uint64_t bytes = 0;
-  for (uint64_t i = 0; s.ok() && i < FLAGS_items; ++i) {
+  for (uint64_t i = 0; s.ok() && i < puts; ++i) {
     const std::string key = Key(random() % FLAGS_items);
     const size_t size = 1 + random() % 200;
     bytes += key.size() + size;
@@ -274,7 +280,7 @@ uint64_t SeekAndStep(DB* db, Random* random, int steps) {
   return sum == 0 ? 1 : FLAGS_seeks;
 }
 
-// In how many runs the key stands that a seek returns.
+// In how many runs the key stands that a seek returns, and how large they are.
 void PrintVersions(DB* db) {
   Random random(5);
   const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}));
@@ -287,6 +293,18 @@ void PrintVersions(DB* db) {
     versions += of_key.size();
   }
   printf("a key that a seek returns stands in %.3f runs\n", static_cast<double>(versions) / static_cast<double>(found));
+  rocksdb::ColumnFamilyMetaData meta;
+  db->GetColumnFamilyMetaData(&meta);
+  printf("entries of the runs, newest first:");
+  for (const rocksdb::LevelMetaData& level : meta.levels) {
+    uint64_t entries = 0;
+    for (const rocksdb::SstFileMetaData& file : level.files) {
+      entries += file.num_entries;
+      if (level.level == 0) printf(" %llu", static_cast<unsigned long long>(file.num_entries));
+    }
+    if (level.level > 0 && entries > 0) printf(" %llu", static_cast<unsigned long long>(entries));
+  }
+  printf("\n");
 }
 
 uint64_t Windows(DB* db, Random* random) {
@@ -408,7 +426,8 @@ int main(int argc, char** argv) {
     return 2;
   }
   Status s = rocksdb::Env::Default()->FileExists(FLAGS_path + "/CURRENT");
-  if (!s.ok()) s = Fill();
+  if (!s.ok()) s = Fill(FLAGS_items);
+  if (s.ok() && FLAGS_more_puts > 0) s = Fill(FLAGS_more_puts);
   if (s.ok() && FLAGS_mix > 0) {
     s = Mix();
     if (!s.ok()) fprintf(stderr, "%s\n", s.ToString().c_str());

@@ -421,5 +421,54 @@ TEST_F(OrderedDoorsTest, StatisticsSayWhatSeeksCameTo) {
   EXPECT_NE(std::string::npos, OrderedStatsToJson(stats, "default").find("\"saved\""));
 }
 
+// A short scan pays for the entries above the last run: the preset lets these grow to half of it, in runs of different
+// sizes, where RocksDB's own options let them become twice as many, in runs of one size.
+TEST_F(OrderedDoorsTest, APresetsRunsAboveTheLastStaySmall) {
+  constexpr uint64_t kPuts = 200;
+  const auto most_entries = [this](bool preset) {
+    Options options = MakeOptions(true);
+    options.disable_auto_compactions = false;
+    OrderedOptions ordered;
+    ordered.runs = 8;
+    if (!preset) {
+      ordered.max_size_amplification_percent = 200;
+      ordered.size_ratio = 1;
+    }
+    EXPECT_OK(UseOrdered(&options, ordered));
+    DB* opened = nullptr;
+    EXPECT_OK(DB::Open(options, Path(preset), port::Into(&opened)));
+    const std::unique_ptr<DB> db(opened);
+    Random random(7);
+    uint64_t most = 0;
+    for (int flush = 0; db != nullptr && flush < 100; ++flush) {
+      for (uint64_t i = 0; i < kPuts; ++i) EXPECT_OK(db->Put({}, Key(random()), std::string(100, 'v')));
+      EXPECT_OK(db->Flush({}));
+      EXPECT_OK(db->WaitForCompact({}));
+      OrderedStats stats;
+      EXPECT_OK(GetOrderedStats(db.get(), db->DefaultColumnFamily(), &stats));
+      if (flush >= 40) most = std::max(most, stats.filter_keys);
+    }
+    return most;
+  };
+  EXPECT_LT(most_entries(true), kSpace * 17 / 10);
+  EXPECT_GT(most_entries(false), kSpace * 17 / 10);
+}
+
+TEST_F(OrderedDoorsTest, OptionsOfThePresetAreChecked) {
+  OrderedOptions ordered;
+  EXPECT_OK(OrderedOptionsFromString("runs=12;max_size_amplification_percent=80;size_ratio=20", &ordered));
+  Options options;
+  EXPECT_OK(UseOrdered(&options, ordered));
+  EXPECT_EQ(12, options.level0_file_num_compaction_trigger);
+  EXPECT_EQ(80u, options.compaction_options_universal.max_size_amplification_percent);
+  EXPECT_EQ(20u, options.compaction_options_universal.size_ratio);
+  for (const char* wrong : {"runs=1", "max_size_amplification_percent=0", "size_ratio=-1"}) {
+    OrderedOptions given;
+    EXPECT_OK(OrderedOptionsFromString(wrong, &given));
+    const Status s = UseOrdered(&options, given);
+    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  }
+}
+
 }  // namespace
 }  // namespace cairn
