@@ -37,6 +37,13 @@ struct DatabaseCacheOptions {
   // Bytes of memory, all of it. 0: there is no cache.
   uint64_t capacity = uint64_t{64} << 20;
 
+  // A file for what it holds, in a file system of any kind: who opens the database next finds the answers again, whether
+  // the process ended or was killed, as long as nobody else has opened, copied or restored the database in between and
+  // the WAL has lost nothing; else it begins empty (docs/result_cache.md, P7 to P9). It takes the capacity, in the
+  // system's page cache and on the disk. A path that does not begin with "/" is in the database's folder. Of a database
+  // whose writes have no WAL, are pipelined or in two phases nothing is found again. Empty: memory.
+  std::string path;
+
   // Whether its memory is charged to the block cache of the default column family (as RocksDB's CacheEntryRole::kMisc),
   // which then holds that much less: one budget for both. The part that a full block cache with a strict limit refuses
   // is used without a charge.

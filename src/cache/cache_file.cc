@@ -16,8 +16,7 @@ namespace cairn::cache {
 namespace {
 
 constexpr uint64_t kMagic = 0x6568636143b1a543;
-constexpr uint64_t kVersion = 1;
-constexpr size_t kPage = 4096;
+constexpr uint64_t kVersion = 2;
 constexpr size_t kEntryWords = 2;
 // What a reader of overwritten words may read behind the last chunk.
 constexpr size_t kTailChunks = 1;
@@ -53,7 +52,8 @@ IndexStatus CacheFile::Open(const std::string& path, const Shape& shape, const s
   IndexStatus s = opened->OpenAndLock();
   if (s.ok()) s = opened->Map();
   if (!s.ok()) return s;
-  if (!opened->IsUsable(identity)) s = opened->Begin(identity, seed);
+  opened->found_ = opened->IsUsable(identity);
+  if (!opened->found_) s = opened->Begin(XXH3_64bits(identity.data(), identity.size()), seed);
   if (!s.ok()) return s;
   Header* const header = opened->header();
   opened->same_boot_ = header->boot != 0 && header->boot == BootNumber();
@@ -76,7 +76,8 @@ IndexStatus CacheFile::OpenAndLock() {
 }
 
 IndexStatus CacheFile::Map() {
-  chunks_at_ = RoundUp(kPage + shape_.chunks * kEntryWords * sizeof(Word), kPage);
+  directory_at_ = kPage + kOwnerWords * sizeof(Word);
+  chunks_at_ = RoundUp(directory_at_ + shape_.chunks * kEntryWords * sizeof(Word), kPage);
   size_ = chunks_at_ + (shape_.chunks + kTailChunks) * shape_.chunk_bytes;
   struct stat now {};
   if (fstat(fd_, &now) != 0) return Error("cannot be examined");
@@ -101,7 +102,15 @@ bool CacheFile::IsUsable(const std::string& identity) {
          (there.closed == 1 || (there.boot != 0 && there.boot == BootNumber()));
 }
 
-IndexStatus CacheFile::Begin(const std::string& identity, uint64_t seed) {
+IndexStatus CacheFile::Begin() {
+  const IndexStatus s = Begin(header()->identity, header()->seed);
+  if (!s.ok()) return s;
+  header()->boot = BootNumber();
+  return msync(mapped_, kPage, MS_SYNC) == 0 ? s : Error("cannot be synced");
+}
+
+IndexStatus CacheFile::Begin(uint64_t identity, uint64_t seed) {
+  found_ = false;
   // Not a file until the directory is empty.
   header()->magic = 0;
   if (msync(mapped_, kPage, MS_SYNC) != 0) return Error("cannot be synced");
@@ -112,7 +121,7 @@ IndexStatus CacheFile::Begin(const std::string& identity, uint64_t seed) {
   fresh.chunks = shape_.chunks;
   fresh.partitions = shape_.partitions;
   fresh.seed = seed;
-  fresh.identity = XXH3_64bits(identity.data(), identity.size());
+  fresh.identity = identity;
   fresh.magic = kMagic;
   fresh.checksum = fresh.Checksum();
   if (msync(mapped_, chunks_at_, MS_SYNC) != 0) return Error("cannot be synced");
@@ -140,7 +149,7 @@ bool CacheFile::Allocate(uint32_t chunk) {
 }
 
 Word* CacheFile::Entry(uint32_t chunk) const {
-  return reinterpret_cast<Word*>(mapped_ + kPage) + size_t{chunk} * kEntryWords;
+  return reinterpret_cast<Word*>(mapped_ + directory_at_) + size_t{chunk} * kEntryWords;
 }
 
 CacheFile::Chunk CacheFile::Read(uint32_t chunk) const {

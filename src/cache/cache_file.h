@@ -1,6 +1,7 @@
 // The file under a persistent result cache: chunks of items, and a directory that says what each chunk is.
 //
 //   header       one page, see Header below
+//   owner        two pages for who has put a cache above a store: what the items are about
 //   directory    two words for each chunk: state:8 | partition:8 | 0:16 | used words:32, and the order in which it was
 //                opened:64; filled up to a whole page
 //   chunks       chunk 0, which holds nothing, chunk 1, ...
@@ -49,6 +50,9 @@ class CacheFile {
     uint64_t order = 0;
   };
 
+  // Words of the owner's, who stores them with StoreWord and decides in which order.
+  static constexpr size_t kOwnerWords = 1024;
+
   // Creates the file, or opens what is there and may be used: of this shape and identity, closed, or written under this
   // boot. Else it begins empty. `seed`: that of a file that begins.
   // kInvalidArgument: another process or object has it; kIOError.
@@ -60,6 +64,11 @@ class CacheFile {
   CacheFile& operator=(const CacheFile&) = delete;
 
   uint64_t seed() const;
+  // Whether the file holds what an earlier cache has left. Until Begin.
+  bool found() const { return found_; }
+  // Nothing in it counts any more, the owner's words included. Before chunks are handed out.
+  IndexStatus Begin();
+  Word* owner() const { return reinterpret_cast<Word*>(mapped_ + kPage); }
   // Whether items that expire may be believed: the clock has not begun anew.
   bool same_boot() const { return same_boot_; }
   char* chunks() const { return mapped_ + chunks_at_; }
@@ -77,12 +86,13 @@ class CacheFile {
 
  private:
   struct Header;
+  static constexpr size_t kPage = 4096;
 
   CacheFile(std::string path, const Shape& shape) : path_(std::move(path)), shape_(shape) {}
   IndexStatus OpenAndLock();
   IndexStatus Map();
   bool IsUsable(const std::string& identity);
-  IndexStatus Begin(const std::string& identity, uint64_t seed);
+  IndexStatus Begin(uint64_t identity, uint64_t seed);
   Header* header() const { return reinterpret_cast<Header*>(mapped_); }
   Word* Entry(uint32_t chunk) const;
   IndexStatus Error(const char* what) const;
@@ -93,8 +103,10 @@ class CacheFile {
   int fd_ = -1;
   char* mapped_ = nullptr;
   size_t size_ = 0;
+  size_t directory_at_ = 0;
   size_t chunks_at_ = 0;
   bool same_boot_ = true;
+  bool found_ = false;
 };
 
 }  // namespace cairn::cache

@@ -193,7 +193,7 @@ TEST_F(CacheFileTest, DamageIsAMiss) {
     const auto size = static_cast<uint64_t>(std::ifstream(path_, std::ios::ate).tellg());
     for (uint64_t bytes = random.Uniform(30) + 1; bytes > 0; --bytes) {
       const char byte = static_cast<char>(random.Uniform(256));
-      Overwrite(random.OneIn(3) ? random.Uniform(8192) : random.Uniform(size), &byte, 1);
+      Overwrite(random.OneIn(3) ? random.Uniform(4 * 4096) : random.Uniform(size), &byte, 1);
     }
     cache = Open(Options(256 << 10));
     for (uint64_t i = 0; i < kKeys; ++i) {
@@ -239,7 +239,7 @@ class DeadItemsTest : public CacheFileTest {
 
 // Every chunk is said to be in use, and full.
 TEST_F(DeadItemsTest, NoDirectoryBringsThemBack) {
-  constexpr uint64_t kDirectoryAt = 4096, kWords = 4096 / 8, kChunks = 34;
+  constexpr uint64_t kDirectoryAt = 3 * 4096, kWords = 4096 / 8, kChunks = 34;
   // A cache has room for most of them: those with the highest orders.
   for (const bool upward : {true, false}) {
     for (uint64_t chunk = 1; chunk < kChunks; ++chunk) {
@@ -255,7 +255,7 @@ TEST_F(DeadItemsTest, NoDamagedBitBringsThemBack) {
   std::ifstream file(path_, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<size_t> places;
-  for (size_t at = 4096; at < 8192; ++at) places.push_back(at);  // the directory
+  for (size_t at = 3 * 4096; at < 4 * 4096; ++at) places.push_back(at);  // the directory
   for (size_t at = bytes.find("oldooo"); at != std::string::npos; at = bytes.find("oldooo", at + 1)) {
     for (size_t byte = at - 40; byte < at; ++byte) places.push_back(byte);
   }

@@ -532,7 +532,7 @@ void NZone::Clear() {
   FitIndex();
 }
 
-bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_expiry) {
+bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, const Belief& belief) {
   if (spare_ == 0) spare_ = arena_->TakeChunk();
   if (spare_ == 0) return false;
   const Queue queue = there.state == CacheFile::State::kSmall ? kSmall : kMain;
@@ -542,7 +542,7 @@ bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_
     const uint64_t place = uint64_t{chunk} * chunk_words_ + at;
     const ItemHeader header = ItemHeader::Decode(*WordsAt(place));
     if (header.words() > used - at) break;  // damaged
-    if (!RecoverItem(place, queue, believe_expiry)) MarkDead(WordsAt(place));
+    if (!RecoverItem(place, queue, belief)) MarkDead(WordsAt(place));
     at += header.words();
   }
   options_.file->SetUsed(chunk, static_cast<uint32_t>(at));
@@ -551,13 +551,14 @@ bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_
   return true;
 }
 
-bool NZone::RecoverItem(uint64_t place, Queue queue, bool believe_expiry) {
+bool NZone::RecoverItem(uint64_t place, Queue queue, const Belief& belief) {
   const Word* const words = WordsAt(place);
   if (!ChecksumIsRight(words)) return false;
   const Item item = ViewItem(words);
   const Key key{item.key, HashKey(options_.seed, item.space, item.key), item.space};
   if ((key.hash >> 48 & (options_.partitions - 1)) != options_.partition) return false;
-  if (item.expiry != 0 && (!believe_expiry || Expired(item.expiry))) return false;
+  if (!belief.spaces(item.space)) return false;
+  if (item.expiry != 0 && (!belief.expiry || Expired(item.expiry))) return false;
   // Who was killed while a chunk was reclaimed has left two copies of what survives.
   if (Find(key).found() || !GrowIndex()) return false;
   if (!AddEntry(key, Entry::Make(key.hash, place) | (queue == kMain ? Entry::kMain : 0))) return false;

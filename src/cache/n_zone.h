@@ -115,7 +115,11 @@ class NZone {
 
   // Puts back what the file holds of a chunk that the arena has adopted; chunks in the order in which they were opened.
   // False: there is no memory for it; the chunk is the caller's.
-  bool Recover(uint32_t chunk, const CacheFile::Chunk& there, bool believe_expiry) CAIRN_REQUIRES(mutex_);
+  struct Belief {
+    bool expiry = true;                    // the clock is the same
+    std::function<bool(uint32_t)> spaces;  // what was of another space is gone
+  };
+  bool Recover(uint32_t chunk, const CacheFile::Chunk& there, const Belief& belief) CAIRN_REQUIRES(mutex_);
 
   bool LiesApart(const Item& item) const {
     return item.header().bytes() > options_.apart_bytes || TooLongForHeader(item);
@@ -194,7 +198,7 @@ class NZone {
   void FreeChunk(uint32_t chunk) CAIRN_REQUIRES(mutex_);
   // It is in no index any more.
   void Forget(uint64_t entry) CAIRN_REQUIRES(mutex_);
-  bool RecoverItem(uint64_t place, Queue queue, bool believe_expiry) CAIRN_REQUIRES(mutex_);
+  bool RecoverItem(uint64_t place, Queue queue, const Belief& belief) CAIRN_REQUIRES(mutex_);
   bool AddEntry(const Key& key, uint64_t entry) CAIRN_REQUIRES(mutex_);
   bool GrowIndex() CAIRN_REQUIRES(mutex_);
   bool ChargeIndexPage() CAIRN_REQUIRES(mutex_);

@@ -8,6 +8,7 @@
 #include "cairn/cache.h"
 #include "src/cache/arena.h"
 #include "src/cache/cache_file.h"
+#include "src/cache/cache_in_file.h"
 #include "src/cache/codec.h"
 #include "src/cache/n_zone.h"
 #include "src/cache/per_thread.h"
@@ -127,6 +128,10 @@ class ResultCacheImpl final : public ResultCache {
   ~ResultCacheImpl() override;
   bool ok() const;
 
+  CacheFile* file() const { return file_.get(); }
+  // Of what the file holds, before anything is put.
+  void Recover(const std::function<bool(uint32_t)>& spaces);
+
   Answer Get(std::string_view key, std::string* value, uint32_t space) override;
   void MultiGet(size_t count, const std::string_view* keys, std::string* values, Answer* answers,
                 uint32_t space) override;
@@ -195,8 +200,6 @@ class ResultCacheImpl final : public ResultCache {
   bool ChargeApart(size_t bytes);
   bool MakeRoom();
 
-  void Recover();
-
   const ResultCacheOptions options_;
   const std::unique_ptr<CacheFile> file_;
   const uint64_t seed_;
@@ -254,7 +257,6 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
   }
   fixed_bytes_ = fence_.bytes() + partitions * sizeof(NZone);
   arena_.Charge(fixed_bytes_);
-  if (file_ != nullptr && ok()) Recover();
   if (options.compression == ResultCacheOptions::Compression::kNone) return;
   const size_t budget = std::min(kMaxCodecBytes, options.capacity / 16);
   arena_.Charge(budget);
@@ -277,7 +279,7 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
 }
 
 // Newest chunks first, as many as the capacity has room for beside their index.
-void ResultCacheImpl::Recover() {
+void ResultCacheImpl::Recover(const std::function<bool(uint32_t)>& spaces) {
   struct Found {
     uint32_t number;
     CacheFile::Chunk chunk;
@@ -303,7 +305,7 @@ void ResultCacheImpl::Recover() {
   for (auto found = all.rbegin(); found != all.rend(); ++found) {
     NZone* const partition = n_[found->chunk.partition].get();
     const MutexLock lock(partition->mutex());
-    if (partition->Recover(found->number, found->chunk, file_->same_boot())) continue;
+    if (partition->Recover(found->number, found->chunk, {file_->same_boot(), spaces})) continue;
     file_->FreeChunk(found->number);
     arena_.ReturnChunk(found->number);
   }
@@ -662,11 +664,8 @@ ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
   return all;
 }
 
-}  // namespace
-}  // namespace cache
-
-IndexStatus ResultCache::Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* result) {
-  using namespace cache;  // NOLINT(google-build-using-namespace)
+// With a file, as long as it is not recovered, nothing may be put.
+IndexStatus CreateUnrecovered(const ResultCacheOptions& options, std::unique_ptr<ResultCacheImpl>* result) {
   const bool in_file = !options.path.empty();
   const size_t usual_max =
       in_file ? options.capacity : std::max(kMinMaxCapacity, std::min(options.capacity, SIZE_MAX / 8) * 8);
@@ -692,6 +691,34 @@ IndexStatus ResultCache::Create(const ResultCacheOptions& options, std::unique_p
   }
   *result = std::move(cache);
   return IndexStatus::OK();
+}
+
+bool AnySpace(uint32_t /*space*/) { return true; }
+
+}  // namespace
+
+IndexStatus OpenUnbelieved(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* cache, CacheFile** file) {
+  std::unique_ptr<ResultCacheImpl> made;
+  const IndexStatus s = CreateUnrecovered(options, &made);
+  if (!s.ok()) return s;
+  *file = made->file();
+  *cache = std::move(made);
+  return s;
+}
+
+void Believe(ResultCache* cache, const std::function<bool(uint32_t)>& spaces) {
+  static_cast<ResultCacheImpl*>(cache)->Recover(spaces);
+}
+
+}  // namespace cache
+
+IndexStatus ResultCache::Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* result) {
+  std::unique_ptr<cache::ResultCacheImpl> made;
+  const IndexStatus s = cache::CreateUnrecovered(options, &made);
+  if (!s.ok()) return s;
+  if (made->file() != nullptr) made->Recover(cache::AnySpace);
+  *result = std::move(made);
+  return s;
 }
 
 }  // namespace cairn

@@ -7,7 +7,10 @@
 #include "cache/cache_reservation_manager.h"
 #include "rocksdb/compaction_filter.h"
 #include "rocksdb/comparator.h"
+#include "rocksdb/merge_operator.h"
+#include "src/cache/cache_in_file.h"
 #include "src/util/batch_handler.h"
+#include "src/util/short_hash.h"
 
 namespace cairn {
 
@@ -19,6 +22,7 @@ using Answer = ResultCache::Answer;
 
 namespace {
 
+constexpr char kFileIdentity[] = "cairn: answers of a database";
 constexpr uint64_t kItemsPart = 64;
 constexpr uint64_t kTrialPart = 8;
 // Between two looks at what the cache saves.
@@ -47,8 +51,8 @@ bool Names(const std::string& list, const std::string& name) {
 
 // ---- made and read ----
 
-Status DatabaseCache::Create(const DatabaseCacheOptions& options, std::shared_ptr<rocksdb::Cache> block_cache,
-                             std::unique_ptr<DatabaseCache>* cache) {
+Status DatabaseCache::Create(const DatabaseCacheOptions& options, const std::string& path,
+                             std::shared_ptr<rocksdb::Cache> block_cache, std::unique_ptr<DatabaseCache>* cache) {
   cache->reset();
   ResultCacheOptions own;
   own.capacity = options.capacity;
@@ -64,18 +68,96 @@ Status DatabaseCache::Create(const DatabaseCacheOptions& options, std::shared_pt
     };
   }
   std::unique_ptr<ResultCache> result;
-  const IndexStatus made = ResultCache::Create(own, &result);
-  if (!made.ok()) return Status::InvalidArgument("cairn.ResultCache", made.message());
-  cache->reset(new DatabaseCache(options, std::move(result)));
+  std::unique_ptr<FileBinding> binding;
+  std::string no_file;
+  if (!options.path.empty()) {
+    const bool in_folder = options.path.front() != '/';
+    if (in_folder) rocksdb::Env::Default()->CreateDirIfMissing(path).PermitUncheckedError();
+    own.path = in_folder ? path + "/" + options.path : options.path;
+    own.identity = kFileIdentity;
+    cache::CacheFile* file = nullptr;
+    const IndexStatus opened = cache::OpenUnbelieved(own, &result, &file);
+    if (opened.ok()) {
+      binding = std::make_unique<FileBinding>(file, path);
+    } else if (opened.code() == IndexStatus::Code::kIoError) {
+      no_file = "it is in memory only: " + std::string(opened.message());
+      own.path.clear();
+    } else {
+      return Status::InvalidArgument("cairn.ResultCache", opened.message());
+    }
+  }
+  if (result == nullptr) {
+    const IndexStatus made = ResultCache::Create(own, &result);
+    if (!made.ok()) return Status::InvalidArgument("cairn.ResultCache", made.message());
+  }
+  cache->reset(new DatabaseCache(options, std::move(result), std::move(binding)));
+  (*cache)->distrust_ = no_file;
   return Status::OK();
 }
 
-void DatabaseCache::Start(std::shared_ptr<rocksdb::Logger> log) {
+void DatabaseCache::Start(std::shared_ptr<rocksdb::Logger> log, const std::vector<ColumnFamilyHandle*>& families) {
   const MutexLock lock(&mutex_);
   log_ = std::move(log);
+  if (binding_ != nullptr) {
+    AdoptFile(families);
+  } else if (!distrust_.empty()) {
+    LogLine("the result cache has no file: " + distrust_);
+  }
+  if (mode_ == Mode::kStopped) return;
   SetMode(Mode::kOn);
   LogLine("result cache of " + std::to_string(options_.capacity) + " bytes");
 }
+
+// Before the database's user has it.
+void DatabaseCache::AdoptFile(const std::vector<ColumnFamilyHandle*>& families) {
+  std::string why = !distrust_.empty() ? distrust_ : binding_->WhyNot(wal_report_);
+  for (const Cell& cell : cells_) {
+    if (why.empty() && cell.writes.load(std::memory_order_relaxed) > 0) why = "the opening itself has written";
+  }
+  if (why.empty()) {
+    AdoptSpaces(families);
+    LogLine("the result cache goes on with " + std::to_string(cache_->GetStatistics().recovered) + " answers of " +
+            options_.path);
+  } else {
+    LogLine("the result cache begins empty: " + why);
+    if (!binding_->Begin()) {
+      SetMode(Mode::kStopped);
+      LogLine("the result cache is off: its file cannot be synced");
+      return;
+    }
+  }
+  binding_->Bind(wal_report_);
+}
+
+void DatabaseCache::AdoptSpaces(const std::vector<ColumnFamilyHandle*>& families) {
+  std::vector<uint32_t> spaces;
+  std::vector<uint32_t> ids;
+  for (ColumnFamilyHandle* const handle : families) {
+    rocksdb::ColumnFamilyDescriptor descriptor;
+    Family* const family = handle->GetDescriptor(&descriptor).ok() ? Examine(handle, descriptor) : nullptr;
+    if (family == nullptr || !family->allowed.load(std::memory_order_relaxed)) continue;
+    const uint32_t space = binding_->SpaceOf(family->id, family->options);
+    if (space > ResultCache::kMaxSpace || std::find(spaces.begin(), spaces.end(), space) != spaces.end()) continue;
+    ids.push_back(family->id);
+    spaces.push_back(space);
+    next_space_ = std::max(next_space_, space + 1);
+  }
+  binding_->DropOthers([&](uint32_t id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); });
+  cache::Believe(cache_.get(),
+                 [&](uint32_t space) { return std::find(spaces.begin(), spaces.end(), space) != spaces.end(); });
+  for (size_t i = 0; i < ids.size(); ++i) Find(ids[i])->space.store(spaces[i], std::memory_order_seq_cst);
+}
+
+void DatabaseCache::NoteFiles() {
+  if (binding_ != nullptr && !closing_.load()) binding_->Refresh();
+}
+
+void DatabaseCache::BeginClose() {
+  NoteFiles();
+  closing_.store(true);
+}
+
+void DatabaseCache::CancelClose() { closing_.store(false); }
 
 void DatabaseCache::NeverStart(std::shared_ptr<rocksdb::Logger> log, const std::string& why) {
   {
@@ -92,10 +174,12 @@ void DatabaseCache::Stop(const std::string& why) {
   LogLine("the result cache is off: " + why);
 }
 
-DatabaseCache::DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache)
+DatabaseCache::DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache,
+                             std::unique_ptr<FileBinding> binding)
     : options_(options),
       max_item_bytes_(options.max_item_bytes != 0 ? options.max_item_bytes : options.capacity / kItemsPart),
-      cache_(std::move(cache)) {}
+      cache_(std::move(cache)),
+      binding_(std::move(binding)) {}
 
 DatabaseCache::~DatabaseCache() = default;
 
@@ -253,23 +337,34 @@ DatabaseCache::Family* DatabaseCache::Make(uint32_t id) {
   std::atomic<Family*>& place = page.load(std::memory_order_relaxed)->families[id % kFamiliesAPage];
   if (place.load(std::memory_order_relaxed) == nullptr) {
     all_families_.push_back(std::make_unique<Family>());
+    all_families_.back()->id = id;
     place.store(all_families_.back().get(), std::memory_order_seq_cst);
   }
   return place.load(std::memory_order_relaxed);
 }
 
-const DatabaseCache::Family* DatabaseCache::Meet(ColumnFamilyHandle* handle) {
-  const uint32_t id = handle->GetID();
-  rocksdb::ColumnFamilyDescriptor descriptor;
-  if (id >= kMaxFamilies || !handle->GetDescriptor(&descriptor).ok()) return nullptr;
-  const std::string why_not = WhyNot(descriptor);
-  const MutexLock lock(&mutex_);
-  Family* const family = Make(id);
+DatabaseCache::Family* DatabaseCache::Examine(ColumnFamilyHandle* handle,
+                                              const rocksdb::ColumnFamilyDescriptor& descriptor) {
+  if (handle->GetID() >= kMaxFamilies) return nullptr;
+  Family* const family = Make(handle->GetID());
   if (family->known.load(std::memory_order_relaxed)) return family;
+  const std::string why_not = WhyNot(descriptor);
+  const rocksdb::ColumnFamilyOptions& options = descriptor.options;
+  const std::string makers = std::string(options.comparator->Name()) + '\n' +
+                             (options.merge_operator == nullptr ? "" : options.merge_operator->Name());
+  family->options = XXH3_64bits(makers.data(), makers.size());
   family->allowed.store(why_not.empty(), std::memory_order_relaxed);
   family->known.store(true, std::memory_order_release);
-  RenewSpace(family);
   if (!why_not.empty()) LogLine("column family " + descriptor.name + " is not in the result cache: " + why_not);
+  return family;
+}
+
+const DatabaseCache::Family* DatabaseCache::Meet(ColumnFamilyHandle* handle) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  if (!handle->GetDescriptor(&descriptor).ok()) return nullptr;
+  const MutexLock lock(&mutex_);
+  Family* const family = Examine(handle, descriptor);
+  if (family != nullptr && SpaceOf(family) == ResultCache::kNoSpace) RenewSpace(family);
   return family;
 }
 
@@ -277,8 +372,12 @@ const DatabaseCache::Family* DatabaseCache::Meet(ColumnFamilyHandle* handle) {
 void DatabaseCache::RenewSpace(Family* family) {
   const bool has_one = family->known.load(std::memory_order_relaxed) &&
                        family->allowed.load(std::memory_order_relaxed) && family->changes == 0 && HasSpaces();
+  if (binding_ != nullptr) binding_->DropSpace(family->id);
   family->space.store(ResultCache::kNoSpace, std::memory_order_seq_cst);
-  if (has_one) family->space.store(FreshSpace(), std::memory_order_seq_cst);
+  if (!has_one) return;
+  const uint32_t space = FreshSpace();
+  if (binding_ != nullptr) binding_->SetSpace(family->id, space, family->options);
+  family->space.store(space, std::memory_order_seq_cst);
 }
 
 void DatabaseCache::RenewSpaces() {
@@ -317,7 +416,9 @@ DatabaseCache::ChangeScope::ChangeScope(DatabaseCache* cache, std::vector<uint32
 }
 
 DatabaseCache::ChangeScope::~ChangeScope() {
-  if (cache_ != nullptr) cache_->CountChanges(families_, -1);
+  if (cache_ == nullptr) return;
+  cache_->NoteFiles();
+  cache_->CountChanges(families_, -1);
 }
 
 DatabaseCache::ChangeAllScope::ChangeAllScope(DatabaseCache* cache) : cache_(cache) {
@@ -325,7 +426,9 @@ DatabaseCache::ChangeAllScope::ChangeAllScope(DatabaseCache* cache) : cache_(cac
 }
 
 DatabaseCache::ChangeAllScope::~ChangeAllScope() {
-  if (cache_ != nullptr) cache_->cache_->UnbarAll();
+  if (cache_ == nullptr) return;
+  cache_->NoteFiles();
+  cache_->cache_->UnbarAll();
 }
 
 // ---- writes ----
@@ -366,7 +469,8 @@ class DatabaseCache::WriteScope::Collector final : public BatchHandler {
   DatabaseCache* const cache_;
 };
 
-DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::WriteBatch* batch) : cache_(cache) {
+DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::WriteBatch* batch)
+    : cache_(cache), writes_(batch != nullptr && batch->Count() > 0) {
   if (cache_ == nullptr) return;
   place_ = cache_->rounds_.Enter();
   if (!cache_->barring_.load(std::memory_order_seq_cst)) return;
@@ -375,11 +479,20 @@ DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::Write
   const uint64_t begin = timed ? Nanoseconds() : 0;
   Collector collector(this);
   // What cannot be read may hold anything.
-  everything_ = batch != nullptr && batch->Count() > 0 && !batch->Iterate(&collector).ok();
+  everything_ = writes_ && !batch->Iterate(&collector).ok();
   if (everything_) cache_->cache_->BarAll();
   cache_->CountChanges(families_, 1);
   cell.barred.fetch_add(stripes_.size(), std::memory_order_relaxed);
   if (timed && !stripes_.empty()) cache_->benefit_.AddWrite(stripes_.size(), Nanoseconds() - begin);
+}
+
+// Whether writers bar or not: what is read later may be filled in.
+void DatabaseCache::WriteScope::Written(const Status& s, uint64_t wal, uint64_t sequence) {
+  if (!writes_ || cache_ == nullptr || cache_->binding_ == nullptr) return;
+  // Refused before it was written anywhere.
+  const bool refused = s.IsBusy() || s.IsTryAgain() || s.IsIncomplete() || s.IsTimedOut() || s.IsInvalidArgument() ||
+                       s.IsNotSupported() || s.IsExpired();
+  if (!refused) cache_->binding_->NoteWrite(s.ok() ? wal : 0, sequence);
 }
 
 DatabaseCache::WriteScope::~WriteScope() {
@@ -474,6 +587,7 @@ void DatabaseCache::LookLocked() {
   const double saved = benefit_.SavedPerRead({counts.reads - seen_.reads, counts.hits - seen_.hits,
                                               counts.fills - seen_.fills, counts.barred_keys - seen_.barred_keys});
   seen_ = counts;
+  NoteFiles();
   ++looks_in_mode_;
   const bool warm = now.memory >= now.capacity - now.capacity / 8 || looks_in_mode_ >= kLooksToWarm;
   saved_ = saved;

@@ -33,6 +33,8 @@
 #include "rocksdb/write_batch.h"
 #include "src/cache/per_thread.h"
 #include "src/database_cache/cache_benefit.h"
+#include "src/database_cache/file_binding.h"
+#include "src/database_cache/wal_report.h"
 #include "src/database_cache/writer_rounds.h"
 #include "src/util/mutex.h"
 #include "util/autovector.h"
@@ -41,15 +43,22 @@ namespace cairn {
 
 class DatabaseCache {
  public:
-  // Before the database is opened. `block_cache`: what its memory is charged to, or null.
-  static rocksdb::Status Create(const DatabaseCacheOptions& options, std::shared_ptr<rocksdb::Cache> block_cache,
-                                std::unique_ptr<DatabaseCache>* cache);
+  // Before the database, at `path`, is opened. `block_cache`: what its memory is charged to, or null.
+  static rocksdb::Status Create(const DatabaseCacheOptions& options, const std::string& path,
+                                std::shared_ptr<rocksdb::Cache> block_cache, std::unique_ptr<DatabaseCache>* cache);
   ~DatabaseCache();
   DatabaseCache(const DatabaseCache&) = delete;
   DatabaseCache& operator=(const DatabaseCache&) = delete;
 
-  // When it is open: reads are answered from now on, or never. `log` is the database's. One of them must be called.
-  void Start(std::shared_ptr<rocksdb::Logger> log);
+  bool in_file() const { return binding_ != nullptr; }
+  // Of a cache in a file: what is to be filled in while the database is opened.
+  WalReport* wal_report() { return &wal_report_; }
+  // Why the opening does not tell whether the file is right.
+  void DistrustFile(const std::string& why) { distrust_ = why; }
+
+  // When it is open: reads are answered from now on, or never. `log` is the database's; `families` are all that it has.
+  // One of them must be called.
+  void Start(std::shared_ptr<rocksdb::Logger> log, const std::vector<rocksdb::ColumnFamilyHandle*>& families);
   void NeverStart(std::shared_ptr<rocksdb::Logger> log, const std::string& why);
 
   // For good: something is about to be written that no rule covers.
@@ -121,10 +130,14 @@ class DatabaseCache {
     WriteScope(const WriteScope&) = delete;
     WriteScope& operator=(const WriteScope&) = delete;
 
+    // Of a cache in a file, when the write is over: it is in that WAL (0: in none) with that sequence number.
+    void Written(const rocksdb::Status& s, uint64_t wal, uint64_t sequence);
+
    private:
     class Collector;
 
     DatabaseCache* const cache_;
+    const bool writes_;
     WriterRounds::Place place_ = nullptr;
     rocksdb::autovector<uint32_t, 16> stripes_;
     std::vector<uint32_t> families_;  // that change as a whole
@@ -156,6 +169,12 @@ class DatabaseCache {
     DatabaseCache* const cache_;
   };
 
+  // The database has other files than before, and not by a write: another MANIFEST or OPTIONS file perhaps.
+  void NoteFiles();
+  // The same for the last time, while the database is still locked; unless it goes on.
+  void BeginClose();
+  void CancelClose();
+
   DatabaseCacheStats GetStats() const;
 
   // For tests: decides at once, by numbers of the test's, whether the cache pays.
@@ -168,7 +187,9 @@ class DatabaseCache {
     std::atomic<uint32_t> space{ResultCache::kNoSpace};
     std::atomic<bool> known{false};  // whether `allowed` is known
     std::atomic<bool> allowed{true};
-    int changes = 0;  // under way; guarded by DatabaseCache::mutex_
+    int changes = 0;  // under way; guarded by DatabaseCache::mutex_, as what follows
+    uint32_t id = 0;
+    uint64_t options = 0;  // hash of those that make answers what they are
   };
   // Families by id; the second level is made when it is needed.
   static constexpr size_t kFamiliesAPage = 256;
@@ -212,7 +233,8 @@ class DatabaseCache {
     std::atomic<uint64_t> writes{0};
   };
 
-  DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache);
+  DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache,
+                std::unique_ptr<FileBinding> binding);
 
   static uint64_t Nanoseconds();
   static uint32_t SpaceOf(const Family* family) {
@@ -280,6 +302,11 @@ class DatabaseCache {
     return page == nullptr ? nullptr : page->families[id % kFamiliesAPage].load(std::memory_order_seq_cst);
   }
   const Family* Meet(rocksdb::ColumnFamilyHandle* handle);
+  // What is known of it now; with no space. Null: there is no place for it.
+  Family* Examine(rocksdb::ColumnFamilyHandle* handle, const rocksdb::ColumnFamilyDescriptor& descriptor)
+      CAIRN_REQUIRES(mutex_);
+  void AdoptFile(const std::vector<rocksdb::ColumnFamilyHandle*>& families) CAIRN_REQUIRES(mutex_);
+  void AdoptSpaces(const std::vector<rocksdb::ColumnFamilyHandle*>& families) CAIRN_REQUIRES(mutex_);
   // Empty: nothing is against it.
   std::string WhyNot(const rocksdb::ColumnFamilyDescriptor& family) const;
 
@@ -305,6 +332,10 @@ class DatabaseCache {
   const DatabaseCacheOptions options_;
   const uint64_t max_item_bytes_;
   const std::unique_ptr<ResultCache> cache_;
+  const std::unique_ptr<FileBinding> binding_;  // null: it is in memory
+  WalReport wal_report_;
+  std::string distrust_;
+  std::atomic<bool> closing_{false};
   CacheBenefit benefit_;
   WriterRounds rounds_;
   std::atomic<bool> barring_{true};

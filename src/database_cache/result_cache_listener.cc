@@ -23,6 +23,7 @@ const OptionTypes& Types() {
       {"none", Compression::kNone}, {"lz4", Compression::kLz4}, {"zstd", Compression::kZstd}};
   static const OptionTypes all = {
       {"capacity", {offsetof(DatabaseCacheOptions, capacity), OptionType::kUInt64T}},
+      {"path", AnyTextOption(offsetof(DatabaseCacheOptions, path))},
       {"charge_to_block_cache", {offsetof(DatabaseCacheOptions, charge_to_block_cache), OptionType::kBoolean}},
       {"compression",
        rocksdb::OptionTypeInfo::Enum<Compression>(offsetof(DatabaseCacheOptions, compression), compressions)},

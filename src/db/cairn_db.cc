@@ -97,6 +97,7 @@ CairnDB::~CairnDB() {
   if (GetDbSessionId(session_id).ok()) services()->SetSession(session_id);
   // DBImpl's destructor closes a database that is still open, whatever snapshots live; the services finish after it.
   if (services()->durable() != nullptr) services()->durable()->BeginClose();
+  if (services()->cache() != nullptr) services()->cache()->BeginClose();
 }
 
 CairnDB* CairnDB::Of(rocksdb::DB* db) {
@@ -122,6 +123,19 @@ Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {
 }
 
 Status CairnDB::Close() {
+  DatabaseCache* const cache = services()->cache();
+  if (cache == nullptr || !cache->in_file()) return CloseDurably();
+  cache->BeginClose();
+  Status s = CloseDurably();
+  if (s.IsAborted()) {
+    cache->CancelClose();
+  } else {
+    services()->SetCache(nullptr);  // its file is free, as RocksDB's LOCK
+  }
+  return s;
+}
+
+Status CairnDB::CloseDurably() {
   DurableWrites* const durable = services()->durable();
   if (durable == nullptr) return DBImpl::Close();
   // A refused Close must leave everything as it was, so it is known before the pool is frozen.
@@ -338,6 +352,7 @@ Status CairnDB::ChangeOptions(const port::FamilyChanges& changes) {
     if (!s.ok()) return s;
   }
   const Status set = SetRocksdbOptions(changes);
+  if (services()->cache() != nullptr) services()->cache()->NoteFiles();
   const auto scheduler = TrieScheduler::Find(this);
   if (!set.ok() || scheduler == nullptr) return set;
   for (const auto& [family, options] : changes) {

@@ -199,6 +199,7 @@ class CairnDB final : public port::DbImpl {
   void CompactionsResumed() override;
 
   // The database's result cache, if reads with these options may be answered by it; else null.
+  rocksdb::Status CloseDurably();
   DatabaseCache* CacheFor(const rocksdb::ReadOptions& options) const;
   void CountCacheHits(size_t hits, size_t bytes) const;
   // What a read of persisted data means here.

@@ -8,6 +8,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/table.h"
 #include "src/database_cache/result_cache_listener.h"
+#include "src/database_cache/wal_report.h"
 #include "src/db/cairn_db.h"
 #include "src/db/stored_seed.h"
 #include "src/hash_order/hash_order.h"
@@ -79,7 +80,7 @@ std::shared_ptr<rocksdb::Cache> BlockCacheOf(const std::vector<ColumnFamilyDescr
 }
 
 // The result cache that the options ask for, or else the environment.
-Status MakeCache(const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& families,
+Status MakeCache(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& families,
                  DatabaseServices* services) {
   DatabaseCacheOptions cache;
   cache.capacity = 0;
@@ -97,15 +98,27 @@ Status MakeCache(const DBOptions& options, const std::vector<ColumnFamilyDescrip
         "give its table factory one, or leave the option out");
   }
   std::unique_ptr<DatabaseCache> made;
-  s = DatabaseCache::Create(cache, block_cache, &made);
+  s = DatabaseCache::Create(cache, path, block_cache, &made);
   if (s.ok()) services->SetCache(std::move(made));
   return s;
 }
 
-void StartCache(rocksdb::DBImpl* db, DatabaseCache* cache) {
+// Of a cache in a file, that the opening tells what has become of the WAL.
+void ListenToRecovery(DatabaseCache* cache, DBOptions* options) {
+  const bool in_file = cache != nullptr && cache->in_file();
+  const bool listens = WalReport::Listen(in_file ? WalReport::Wanted::kYes : WalReport::Wanted::kNo, options);
+  if (!in_file) return;
+  if (!listens) cache->DistrustFile("the options have a wal_filter");
+  if (options->wal_recovery_mode == rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords) {
+    cache->DistrustFile("wal_recovery_mode is kSkipAnyCorruptedRecords");
+  }
+  if (options->best_efforts_recovery) cache->DistrustFile("best_efforts_recovery is on");
+}
+
+void StartCache(rocksdb::DBImpl* db, const std::vector<ColumnFamilyHandle*>& handles, DatabaseCache* cache) {
   const std::shared_ptr<rocksdb::Logger> log = db->GetDBOptions().info_log;
   if (!db->seq_per_batch()) {
-    cache->Start(log);
+    cache->Start(log, handles);
   } else {
     cache->NeverStart(
         log, "transactions are visible later than they are written, because write_policy is not WRITE_COMMITTED");
@@ -119,7 +132,7 @@ Status StartServices(rocksdb::DBImpl* db, DatabaseServices* services, const std:
   if (!s.ok()) return s;
   const auto scheduler = TrieScheduler::Attach(db);
   if (scheduler != nullptr) s = scheduler->LoadAll(handles);
-  if (s.ok() && services->cache() != nullptr) StartCache(db, services->cache());
+  if (s.ok() && services->cache() != nullptr) StartCache(db, handles, services->cache());
   return s;
 }
 
@@ -164,7 +177,7 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   services->KeepOrder(order);
   const DBOptions with_services = WithServices(options, families, services);
   for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
-  if (s.ok()) s = MakeCache(options, families, services.get());
+  if (s.ok()) s = MakeCache(options, path, families, services.get());
   if (s.ok() && IsDurable(families)) {
     std::unique_ptr<DurableWrites> durable;
     s = DurableWrites::Start(options, path, families, &durable);
@@ -174,7 +187,12 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   DBOptions final_options = with_services;
   if (services->durable() != nullptr) final_options.avoid_flush_during_recovery = false;
   rocksdb::DB* opened = nullptr;
-  s = open(final_options, families, handles, &opened);
+  ListenToRecovery(services->cache(), &final_options);
+  {
+    WalReport unwanted;
+    const WalReport::Scope report(services->cache() == nullptr ? &unwanted : services->cache()->wal_report());
+    s = open(final_options, families, handles, &opened);
+  }
   if (!s.ok()) return s;
   if (environment != nullptr) environment->NoteOpened(opened->GetDBOptions().info_log.get());
   s = StartServices(rocksdb::static_cast_with_check<rocksdb::DBImpl>(opened), services.get(), *handles);

@@ -133,12 +133,23 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   if (cache != nullptr && wbwi != nullptr) {
     cache->Stop("a transaction has commit_bypass_memtable, and reads beside its commit may find what is older");
   }
-  const cairn::DatabaseCache::WriteScope scope(cache, batch);
-  return ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
-    return own::WriteImpl(this, with, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
-                          seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
-                          CAIRN_MORE_WRITE_ARGUMENTS);
+  cairn::DatabaseCache::WriteScope scope(cache, batch);
+  const bool in_file = cache != nullptr && cache->in_file();
+  uint64_t wal = 0;  // RocksDB does not say it to followers of a group of pipelined writes
+  uint64_t sequence = kMaxSequenceNumber;
+  bool logged = false;
+  const Status s = ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
+    // The keys of a commit in two phases are in another WAL, that of its first phase.
+    logged = !with.disableWAL && log_ref == 0;
+    return own::WriteImpl(this, with, batch, callback, user_write_callback, in_file ? &wal : log_used, log_ref,
+                          disable_memtable, in_file ? &sequence : seq_used, batch_count, pre_release_callback,
+                          post_memtable_callback, std::move(wbwi), CAIRN_MORE_WRITE_ARGUMENTS);
   });
+  if (!in_file) return s;
+  scope.Written(s, logged && sequence != kMaxSequenceNumber ? wal : 0, sequence);
+  if (log_used != nullptr && wal != 0) *log_used = wal;
+  if (seq_used != nullptr && sequence != kMaxSequenceNumber) *seq_used = sequence;
+  return s;
 }
 
 // What recovers from an error flushes memtables, for which it queues behind writers. A writer that is stopped because
@@ -164,6 +175,7 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
   if (!s.ok()) return s;
   const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
+  if (created.ok() && ours != nullptr && ours->services()->cache() != nullptr) ours->services()->cache()->NoteFiles();
   cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
   if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
   return created;
