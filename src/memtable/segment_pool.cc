@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
-#include "src/memtable/arena_charge.h"
+#include "src/memtable/free_charges.h"
 
 namespace cairn {
 
@@ -138,8 +138,7 @@ void SegmentPool::Attach(rocksdb::WriteBufferManager* manager) {
   if (manager == nullptr) return;
   const MutexLock lock(&mutex_);
   ++managers_[manager];
-  if (charged_ == nullptr) charged_ = manager;
-  ChargeFree();
+  if (charged_ == nullptr) ChargeTo(manager);
 }
 
 void SegmentPool::Detach(rocksdb::WriteBufferManager* manager) {
@@ -148,9 +147,14 @@ void SegmentPool::Detach(rocksdb::WriteBufferManager* manager) {
   if (--managers_.at(manager) > 0) return;
   managers_.erase(manager);
   if (charged_ != manager) return;
-  manager->FreeMem(charged_bytes_);
+  FreeCharges::Leave(manager, charged_bytes_);
+  ChargeTo(managers_.empty() ? nullptr : managers_.begin()->first);
+}
+
+void SegmentPool::ChargeTo(rocksdb::WriteBufferManager* manager) {
+  charged_ = manager;
   charged_bytes_ = 0;
-  charged_ = managers_.empty() ? nullptr : managers_.begin()->first;
+  if (manager != nullptr) FreeCharges::Join(manager);
   ChargeFree();
 }
 
@@ -161,18 +165,12 @@ void SegmentPool::CountSorting(int64_t bytes) {
 }
 
 void SegmentPool::ChargeFree() {
-  if (charged_ == nullptr) return;
-  // What is left of regions of which a part is in use may be more; the manager's limit is for memtables.
-  size_t bytes = stats_.free_bytes;
-  if (charged_->enabled()) bytes = std::min(bytes, charged_->buffer_size() / 4);
-  if (bytes > charged_bytes_) PassingCharge::Take(charged_, bytes - charged_bytes_);
-  if (bytes < charged_bytes_) charged_->FreeMem(charged_bytes_ - bytes);
-  charged_bytes_ = bytes;
+  if (charged_ != nullptr) charged_bytes_ = FreeCharges::Change(charged_, charged_bytes_, stats_.free_bytes);
 }
 
 size_t SegmentPool::MostFree() const {
   size_t most = keep_bytes_;
-  if (charged_ != nullptr && charged_->enabled()) most = std::min(most, charged_->buffer_size() / 8);
+  if (charged_ != nullptr) most = std::min(most, FreeCharges::MostFree(charged_));
   return backing_->durable() ? std::max(most, Backing::kSpareBytes) : most;
 }
 

@@ -5,7 +5,9 @@
 // Invariants
 //   (1) Every byte of a region is in one free block or one claimed segment.
 //   (2) At most MostFree() of wholly free regions stay mapped: `keep_bytes`, or an eighth of the limit of a
-//       WriteBufferManager, if that is less, but what a durable pool needs to have.
+//       WriteBufferManager divided among the pools that it counts, if that is less, but what a durable pool needs to have.
+//   (3) Of what all pools keep free a WriteBufferManager counts a quarter of its limit at most: no flush frees it, and
+//       those who wait for the manager would wait for ever.
 //
 // Thread-safety: all functions may be called by all threads; the mutex is taken once a segment, not once an entry.
 //
@@ -71,7 +73,7 @@ class SegmentPool {
   void Release(char* base, size_t bytes, bool copied);
 
   // A memtable that counts with this manager (null: with none) uses the pool: while there is one, the manager counts
-  // what the pool keeps free, too. That is little of its limit, because no flush frees it.
+  // what the pool keeps free, too (3).
   void Attach(rocksdb::WriteBufferManager* manager);
   void Detach(rocksdb::WriteBufferManager* manager);
 
@@ -106,6 +108,7 @@ class SegmentPool {
   void TrimFreeRegions() CAIRN_REQUIRES(mutex_);
   rocksdb::Status TakeOrMapBlock(size_t at_least, size_t* size, char** block, int* order) CAIRN_REQUIRES(mutex_);
   void KeepSpare() CAIRN_REQUIRES(mutex_);
+  void ChargeTo(rocksdb::WriteBufferManager* manager) CAIRN_REQUIRES(mutex_);
   void ChargeFree() CAIRN_REQUIRES(mutex_);
   size_t MostFree() const CAIRN_REQUIRES(mutex_);
 

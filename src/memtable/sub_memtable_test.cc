@@ -759,6 +759,40 @@ TEST(SubMemTableTest, FreeSegmentsAreCounted) {
   EXPECT_EQ(manager.mutable_memtable_memory_usage(), 0u);
 }
 
+// Many databases may share a WriteBufferManager, and all of them wait when it is full: what no flush would free is little
+// of its limit, of all their pools together.
+TEST(SubMemTableTest, FreeSegmentsOfManyPoolsAreLittleOfOneLimit) {
+  constexpr size_t kLimit = size_t{4} << 20;
+  rocksdb::WriteBufferManager manager(kLimit);
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::shared_ptr<SubMemTableFactory>> factories;
+    std::vector<std::unique_ptr<rocksdb::AllocTracker>> trackers;
+    std::vector<std::unique_ptr<Table>> tables;
+    const auto passing = [&] { return manager.memory_usage() - manager.mutable_memtable_memory_usage(); };
+    for (int i = 0; i < 12; ++i) {
+      factories.push_back(FactoryOf(""));
+      trackers.push_back(std::make_unique<rocksdb::AllocTracker>(&manager));
+      tables.push_back(
+          std::make_unique<Table>(rocksdb::BytewiseComparator(), factories.back(), kLimit, trackers.back().get()));
+      tables.back()->Add("key", 1, "value");
+      EXPECT_LE(passing(), kLimit / 4) << i;
+    }
+    EXPECT_GT(passing(), kLimit / 8);
+    // Who is left counts what those who went have counted, when its pool changes.
+    while (tables.size() > 1) {
+      tables.pop_back();
+      trackers.pop_back();
+    }
+    for (int i = 0; i < 3000; ++i) tables[0]->Add(std::to_string(i), i + 2, std::string(1000, 'x'));
+    EXPECT_LE(passing(), kLimit / 4);
+    EXPECT_GT(passing(), kLimit / 16);
+    tables.clear();
+    trackers.clear();
+    EXPECT_EQ(manager.memory_usage(), 0u);
+    EXPECT_EQ(manager.mutable_memtable_memory_usage(), 0u);
+  }
+}
+
 // RocksDB may give up an entry between Allocate and Insert: its place and its segment are used again.
 TEST(SubMemTableTest, AnEntryThatIsNeverInsertedBlocksNobody) {
   Table table(rocksdb::BytewiseComparator(), FactoryOf(""));
