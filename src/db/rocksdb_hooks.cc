@@ -216,6 +216,13 @@ void ImportColumnFamilyJob::Cleanup(const Status& status) {
   own::CleanupImport(this, status);
 }
 
+// A best-efforts recovery that goes on to an older MANIFEST makes new column families. The readers of tables that the first
+// attempt has opened point to the old ones' comparators, and RocksDB 9.10 would find them in the table cache again.
+void VersionSet::Reset() {
+  if (table_cache_ != nullptr) table_cache_->EraseUnRefEntries();
+  own::ResetVersionSet(this);
+}
+
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
                                    bool include_end) {
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);

@@ -19,6 +19,7 @@
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/import_column_family_job.h"
 #include "db/memtable.h"
+#include "db/version_set.h"
 #include "rocksdb/db.h"
 #include "rocksdb/sst_file_reader.h"
 #include "rocksdb/sst_file_writer.h"
@@ -103,6 +104,8 @@ void CleanupIngestion(rocksdb::ExternalSstFileIngestionJob* job,
 
 void CleanupImport(rocksdb::ImportColumnFamilyJob* job,
                    const rocksdb::Status& status) asm("cairn_rocksdb_CleanupImport");
+
+void ResetVersionSet(rocksdb::VersionSet* versions) asm("cairn_rocksdb_ResetVersionSet");
 
 rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
                                     const port::DeletedRange* ranges, size_t count,
