@@ -33,6 +33,14 @@ if(CAIRN_SANITIZE)
   target_link_options(cairn_flags INTERFACE ${cairn_sanitize_flags})
 endif()
 
+if(CAIRN_COVERAGE)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "CAIRN_COVERAGE needs clang: test/coverage/run finds one.")
+  endif()
+  target_compile_options(cairn_flags INTERFACE -fprofile-instr-generate -fcoverage-mapping -O1)
+  target_link_options(cairn_flags INTERFACE -fprofile-instr-generate)
+endif()
+
 set(cairn_system_libraries gflags snappy z bz2 lz4 zstd Threads::Threads ${CMAKE_DL_LIBS})
 # What RocksDB of the distribution does not need, a program must not need because of Cairn: these are linked as archives (libmd
 # is of the ISC and BSD licences, liburing of MIT's), whose symbols stay inside. What only some options need is loaded when
@@ -79,6 +87,25 @@ function(cairn_hooked_archive)
   set(cairn_hooked_archive "${hooked}" PARENT_SCOPE)
 endfunction()
 
+# The sources of a folder as one, but for those that have a name of their own which another of their folder has, too.
+set(cairn_alone
+  src/ect/ect_block_layout.cc src/memtable/recovery.cc src/memtable/resctrl.cc src/msls/popularity.cc src/ordered/order_segment.cc)
+function(cairn_compile_together)
+  set_target_properties(cairn_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # To gcc every file then looks like a header, where a type of an unnamed namespace would be a mistake.
+    target_compile_options(cairn_objects PRIVATE -Wno-subobject-linkage)
+  endif()
+  foreach(source ${ARGN})
+    file(RELATIVE_PATH name "${CMAKE_SOURCE_DIR}" "${source}")
+    get_filename_component(folder "${name}" DIRECTORY)
+    string(MAKE_C_IDENTIFIER "${folder}" group)
+    if(NOT name IN_LIST cairn_alone)
+      set_property(SOURCE "${source}" PROPERTY UNITY_GROUP "${group}")
+    endif()
+  endforeach()
+endfunction()
+
 function(cairn_link_libraries)
   cairn_hooked_archive()
   get_property(sources GLOBAL PROPERTY CAIRN_SOURCES)
@@ -86,6 +113,9 @@ function(cairn_link_libraries)
   set(libraries ${cairn_system_libraries} ${more_libraries})
   add_library(cairn_objects OBJECT ${sources})
   target_link_libraries(cairn_objects PRIVATE cairn_flags)
+  if(CAIRN_UNITY)
+    cairn_compile_together(${sources})
+  endif()
 
   add_library(rocksdb SHARED $<TARGET_OBJECTS:cairn_objects>)
   set_target_properties(rocksdb PROPERTIES

@@ -106,6 +106,13 @@ if(cairn_rocksdb_sanitize)
   set(flavour "${cairn_rocksdb_sanitize}")
 endif()
 set(cairn_substrate "${cairn_cache}/rocksdb-${ROCKSDB_VERSION}-${flavour}-${key}")
+if(CAIRN_ROCKSDB_BUILD)
+  if(NOT EXISTS "${CAIRN_ROCKSDB_BUILD}/substrate.cmake")
+    message(FATAL_ERROR "CAIRN_ROCKSDB_BUILD names ${CAIRN_ROCKSDB_BUILD}, which has no RocksDB that was built to its end.")
+  endif()
+  set(cairn_substrate "${CAIRN_ROCKSDB_BUILD}")
+endif()
+set(CAIRN_ROCKSDB_TAKEN "${cairn_substrate}" CACHE INTERNAL "The folder of the cache whose RocksDB is taken")
 
 # Two configurations that start at once share one build; a build that was cut short is not taken for a whole one.
 file(MAKE_DIRECTORY "${cairn_cache}")
