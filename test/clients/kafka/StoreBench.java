@@ -1,7 +1,6 @@
 import java.io.File;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
-import java.util.Map;
 import java.util.Properties;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -9,11 +8,7 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.processor.api.MockProcessorContext;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
-import org.apache.kafka.streams.state.RocksDBConfigSetter;
 import org.apache.kafka.streams.state.Stores;
-import org.rocksdb.Options;
-import org.rocksdb.Statistics;
-import org.rocksdb.TickerType;
 
 /**
  * A key-value store of Kafka Streams alone, by one thread: puts of random keys (three for each key, values of 100 bytes), gets of present
@@ -22,34 +17,15 @@ import org.rocksdb.TickerType;
  * <p>StoreBench ENGINE FOLDER PUTS: prints one line, operations in thousands for each second of the thread's processor.
  */
 public final class StoreBench {
-  private static final Statistics STATISTICS = new Statistics();
-
   private StoreBench() {}
-
-  /** The engine's setter, and statistics. */
-  public static final class Setter implements RocksDBConfigSetter {
-    @Override
-    public void setConfig(final String store, final Options options, final Map<String, Object> configs) {
-      final String engine = configs.get("cairn.engine").toString();
-      if (!engine.equals("stock") && !engine.equals("cairn")) {
-        cairn.kafka.CairnConfigSetter.use(store, options, engine);
-      }
-      options.setStatistics(STATISTICS);
-    }
-
-    @Override
-    public void close(final String store, final Options options) {
-      // The process ends.
-    }
-  }
 
   public static void main(final String[] args) {
     final String engine = args[0];
     final int puts = Integer.parseInt(args[2]);
     final File folder = new File(args[1], "bench");
     final Properties properties = StreamsProperties.make("bench", "nowhere:1", folder.toString(), engine);
-    properties.put(StreamsConfig.ROCKSDB_CONFIG_SETTER_CLASS_CONFIG, Setter.class);
-    properties.put("cairn.engine", engine);
+    properties.put(StreamsConfig.ROCKSDB_CONFIG_SETTER_CLASS_CONFIG, MeasuredSetter.class);
+    properties.put(MeasuredSetter.HOW, engine);
     final MockProcessorContext<Void, Void> context =
         new MockProcessorContext<>(properties, new org.apache.kafka.streams.processor.TaskId(0, 0), folder);
     final KeyValueStore<Bytes, byte[]> store =
@@ -94,8 +70,7 @@ public final class StoreBench {
       }
     }
     rate(line, "scan", scans, begin);
-    final long written = STATISTICS.getTickerCount(TickerType.COMPACT_WRITE_BYTES) + STATISTICS.getTickerCount(TickerType.FLUSH_WRITE_BYTES);
-    line.append(String.format("  written %.2f  found %d  scanned %d", written / (double) STATISTICS.getTickerCount(TickerType.BYTES_WRITTEN), found, scanned));
+    line.append(String.format("  written %.2f  found %d  scanned %d", MeasuredSetter.writtenBytes() / (double) MeasuredSetter.putBytes(), found, scanned));
     store.close();
     remove(folder);
     System.out.println(line);

@@ -10,6 +10,7 @@ final class StoreFolders {
   private int memtables;
   private int tables;
   private long bytes;
+  private long tableBytes;
 
   /** Reads the newest OPTIONS file of each database. */
   static StoreFolders below(final File folder) throws IOException {
@@ -25,6 +26,10 @@ final class StoreFolders {
     if (databases == 0 || memtables != (cairn ? databases : 0) || tables != (ordered ? databases : 0)) {
       throw new IllegalStateException(engine + " was asked for: " + this);
     }
+  }
+
+  long tableBytes() {
+    return tableBytes;
   }
 
   @Override
@@ -45,6 +50,7 @@ final class StoreFolders {
       }
       bytes += file.length();
       final String name = file.getName();
+      tableBytes += name.endsWith(".sst") ? file.length() : 0;
       if (name.startsWith("OPTIONS-") && !name.endsWith(".dbtmp") && (options == null || name.compareTo(options.getName()) > 0)) {
         options = file;
       }

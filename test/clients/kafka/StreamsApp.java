@@ -1,4 +1,5 @@
 import java.io.File;
+import java.lang.management.ManagementFactory;
 import java.time.Duration;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
@@ -9,7 +10,8 @@ import org.apache.kafka.streams.StreamsConfig;
 /**
  * One instance of the application: exactly once, with a standby replica. Ends when its standard input does.
  *
- * <p>StreamsApp SERVERS ENGINE FOLDER: the state is in FOLDER. Prints "running SECONDS" when everything it holds is restored.
+ * <p>StreamsApp SERVERS ENGINE FOLDER [WRITE_BUFFER]: the state is in FOLDER. Prints "running SECONDS" when everything it holds is
+ * restored. With the size of a memtable it measures, and answers each line of its standard input with a line "measures NAME=NUMBER ...".
  */
 final class StreamsApp {
   private StreamsApp() {}
@@ -25,6 +27,14 @@ final class StreamsApp {
     properties.put(StreamsConfig.consumerPrefix(ConsumerConfig.HEARTBEAT_INTERVAL_MS_CONFIG), 1000);
     properties.put(StreamsConfig.consumerPrefix(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG), "earliest");
     properties.put(StreamsConfig.producerPrefix(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG), 5000);
+    if (args.length > 3) {
+      properties.put(StreamsConfig.ROCKSDB_CONFIG_SETTER_CLASS_CONFIG, MeasuredSetter.class);
+      properties.put(MeasuredSetter.HOW, engine);
+      properties.put(MeasuredSetter.WRITE_BUFFER, args[3]);
+      // Nobody waits for a dead instance here, and a busy machine is no reason to move tasks.
+      properties.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 15_000);
+      properties.put(StreamsConfig.producerPrefix(ProducerConfig.TRANSACTION_TIMEOUT_CONFIG), 15_000);
+    }
     final long begin = System.nanoTime();
     final KafkaStreams streams = new KafkaStreams(StreamsTopology.make(engine + "-"), properties);
     streams.setStateListener((now, before) -> {
@@ -36,13 +46,26 @@ final class StreamsApp {
       error.printStackTrace();
       return org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse.SHUTDOWN_CLIENT;
     });
+    final RestoreClock clock = new RestoreClock();
+    streams.setGlobalStateRestoreListener(clock);
     streams.start();
-    while (System.in.read() >= 0) {
-      // The parent's end closes it.
+    // The parent's end closes it.
+    for (int c = System.in.read(); c >= 0; c = System.in.read()) {
+      if (c == '\n') {
+        measure(streams, clock);
+      }
     }
     final StoreFolders stores = StoreFolders.below(new File(args[2]));
     System.out.println("stores " + stores);
     stores.require(engine);
     streams.close(Duration.ofSeconds(20));
+  }
+
+  private static void measure(final KafkaStreams streams, final RestoreClock clock) {
+    final long tasks = streams.metadataForLocalThreads().stream().mapToLong(thread -> thread.activeTasks().size()).sum();
+    final var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
+    System.out.printf("measures tasks=%d restored=%d restore_seconds=%.3f written=%d put=%d processor_seconds=%.3f%n",
+        clock.atRest() ? tasks : 0, clock.records(), clock.seconds(), MeasuredSetter.writtenBytes(), MeasuredSetter.putBytes(),
+        system.getProcessCpuTime() / 1e9);
   }
 }

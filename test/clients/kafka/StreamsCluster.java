@@ -5,6 +5,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
@@ -26,11 +27,15 @@ import org.apache.kafka.common.serialization.StringSerializer;
  *
  * <p>StreamsCluster feed SERVERS EVENTS: makes the input topics and fills them.<br>
  * StreamsCluster run SERVERS EVENTS ENGINE FOLDER STATE JAVA ...: JAVA is the command of an instance's JVM up to the main class. Writes
- * FOLDER/NAME for each output topic, what was committed only, in the order of key and offset.
+ * FOLDER/NAME for each output topic, what was committed only, in the order of key and offset.<br>
+ * StreamsCluster feed SERVERS EVENTS PER_KEY BYTES: more keys, longer values.<br>
+ * StreamsCluster measure SERVERS EVENTS ENGINE FOLDER STATE BUFFER JAVA ...: no kill until the input is worked off; then both are killed and
+ * lose their state, and a third instance restores it. BUFFER: the size of a memtable. Writes FOLDER/measures.json, too, and deletes the
+ * topics that it has made.
  */
 final class StreamsCluster {
   private static final int PARTITIONS = 4;
-  private static final long PATIENCE_SECONDS = 240;
+  private static final long PATIENCE_SECONDS = Long.parseLong(System.getenv().getOrDefault("CLIENT_PATIENCE", "240"));
   private final String servers;
   private final Admin admin;
 
@@ -46,7 +51,12 @@ final class StreamsCluster {
     final int events = Integer.parseInt(args[2]);
     if (args[0].equals("feed")) {
       // A broker deletes what is older than a topic's retention by the time that stands in it.
-      cluster.feed(StreamsData.make(events, System.currentTimeMillis() - 50L * events));
+      final long start = System.currentTimeMillis() - 50L * events;
+      cluster.feed(args.length < 5 ? StreamsData.make(events, start)
+                                   : StreamsData.make(events, start, Integer.parseInt(args[3]), Integer.parseInt(args[4])));
+    } else if (args[0].equals("measure")) {
+      final List<String> java = List.of(args).subList(7, args.length);
+      cluster.measure(args[3], Path.of(args[4]), Path.of(args[5]), args[6], java);
     } else {
       cluster.run(args[3], Path.of(args[4]), Path.of(args[5]), List.of(args).subList(6, args.length));
     }
@@ -96,22 +106,110 @@ final class StreamsCluster {
     final Process back = start(engine, folder, state, "first", java);
     await(engine, 1);
     System.out.printf("%s: all done after %.1f s%n", engine, seconds(begin));
-    for (final Process instance : List.of(back, second)) {
-      instance.getOutputStream().close();
-      if (!instance.waitFor(60, TimeUnit.SECONDS) || instance.exitValue() != 0) {
-        instance.destroyForcibly();
-        throw new IllegalStateException("an instance did not end well: see its log in " + folder);
-      }
-    }
+    end(back, folder);
+    end(second, folder);
     for (final String name : StreamsTopology.OUTPUTS) {
       write(engine + "-" + name, folder.resolve(name));
     }
   }
 
-  private Process start(final String engine, final Path folder, final Path state, final String name, final List<String> java)
+  private void measure(final String engine, final Path folder, final Path state, final String buffer, final List<String> java)
       throws Exception {
+    final List<String> outputs = new ArrayList<>();
+    StreamsTopology.OUTPUTS.forEach(name -> outputs.add(engine + "-" + name));
+    make(outputs);
+    final List<Process> instances = new ArrayList<>();
+    for (final String name : List.of("first", "second")) {
+      instances.add(start(engine, folder, state, name, java, buffer));
+    }
+    // From the first commit on: a JVM's start is no part of it.
+    await(engine, Double.MIN_VALUE);
+    final long begin = System.nanoTime();
+    final double before = progress(engine);
+    await(engine, 1);
+    final double seconds = seconds(begin);
+    final long records = inputRecords();
+    // The standbys come after.
+    Map<String, Double> sums = askBoth(instances, folder);
+    for (double put = -1; put != sums.get("put"); sums = askBoth(instances, folder)) {
+      put = sums.get("put");
+      Thread.sleep(1000);
+    }
+    for (final Process instance : instances) {
+      instance.destroyForcibly().waitFor(); // SIGKILL
+    }
+    final Process third = start(engine, folder, state, "third", java, buffer);
+    Map<String, Double> restored = Map.of("tasks", 0.0);
+    final long patience = System.nanoTime();
+    while (restored.get("tasks") < PARTITIONS) {
+      if (seconds(patience) > PATIENCE_SECONDS || !third.isAlive()) {
+        throw new IllegalStateException("the third instance does not restore: see its log in " + folder);
+      }
+      Thread.sleep(200);
+      restored = ask(third, folder.resolve("third.log"));
+    }
+    end(third, folder);
+    final String json = String.format("{\"records\": %d, \"records_per_second\": %.1f, \"processor_seconds\": %.2f, \"put_bytes\": %.0f, "
+            + "\"written_bytes\": %.0f, \"restore_seconds\": %.3f, \"restored_records\": %.0f, \"restore_written_bytes\": %.0f, "
+            + "\"state_bytes\": %d}%n", records, (1 - before) * records / seconds, sums.get("processor_seconds"), sums.get("put"),
+        sums.get("written"), restored.get("restore_seconds"), restored.get("restored"), restored.get("written"),
+        StoreFolders.below(state.resolve("third").toFile()).tableBytes());
+    System.out.print(engine + ": " + json);
+    for (final String name : StreamsTopology.OUTPUTS) {
+      write(engine + "-" + name, folder.resolve(name));
+    }
+    Files.writeString(folder.resolve("measures.json"), json);
+    final List<String> made = new ArrayList<>(admin.listTopics().names().get());
+    made.removeIf(name -> !name.startsWith(engine + "-"));
+    admin.deleteTopics(made).all().get();
+  }
+
+  private static void end(final Process instance, final Path folder) throws Exception {
+    instance.getOutputStream().close();
+    if (!instance.waitFor(60, TimeUnit.SECONDS) || instance.exitValue() != 0) {
+      instance.destroyForcibly();
+      throw new IllegalStateException("an instance did not end well: see its log in " + folder);
+    }
+  }
+
+  private static Map<String, Double> askBoth(final List<Process> instances, final Path folder) throws Exception {
+    final Map<String, Double> sums = new TreeMap<>(ask(instances.get(0), folder.resolve("first.log")));
+    ask(instances.get(1), folder.resolve("second.log")).forEach((name, value) -> sums.merge(name, value, Double::sum));
+    return sums;
+  }
+
+  /** The answer of an instance to a line of its standard input; it stands in the instance's log. */
+  private static Map<String, Double> ask(final Process instance, final Path log) throws Exception {
+    final long before = answers(log).size();
+    instance.getOutputStream().write('\n');
+    instance.getOutputStream().flush();
+    for (final long begin = System.nanoTime(); answers(log).size() == before;) {
+      if (seconds(begin) > PATIENCE_SECONDS || !instance.isAlive()) {
+        throw new IllegalStateException("an instance does not answer: " + log);
+      }
+      Thread.sleep(50);
+    }
+    final Map<String, Double> measures = new TreeMap<>();
+    final List<String> all = answers(log);
+    for (final String part : all.get(all.size() - 1).split(" ")) {
+      if (part.contains("=")) {
+        measures.put(part.substring(0, part.indexOf('=')), Double.valueOf(part.substring(part.indexOf('=') + 1)));
+      }
+    }
+    return measures;
+  }
+
+  private static List<String> answers(final Path log) throws Exception {
+    // A line without its end is still being written.
+    final String text = Files.exists(log) ? Files.readString(log) : "";
+    return text.substring(0, text.lastIndexOf('\n') + 1).lines().filter(line -> line.startsWith("measures ")).toList();
+  }
+
+  private Process start(final String engine, final Path folder, final Path state, final String name, final List<String> java,
+      final String... more) throws Exception {
     final List<String> command = new ArrayList<>(java);
     command.addAll(List.of("StreamsApp", servers, engine, state.resolve(name).toString()));
+    command.addAll(List.of(more));
     final File log = folder.resolve(name + ".log").toFile();
     return new ProcessBuilder(command).redirectErrorStream(true).redirectOutput(ProcessBuilder.Redirect.appendTo(log)).start();
   }
@@ -130,20 +228,30 @@ final class StreamsCluster {
     }
   }
 
-  /** The part of the input whose answers are committed. */
-  private double progress(final String application) throws Exception {
+  private Map<TopicPartition, Long> inputEnds() throws Exception {
     final Map<TopicPartition, OffsetSpec> wanted = new TreeMap<>((a, b) -> a.toString().compareTo(b.toString()));
     for (final String input : StreamsTopology.INPUTS) {
       for (int i = 0; i < PARTITIONS; i++) {
         wanted.put(new TopicPartition(input, i), OffsetSpec.latest());
       }
     }
-    final var ends = admin.listOffsets(wanted).all().get();
+    final Map<TopicPartition, Long> ends = new HashMap<>();
+    admin.listOffsets(wanted).all().get().forEach((partition, end) -> ends.put(partition, end.offset()));
+    return ends;
+  }
+
+  private long inputRecords() throws Exception {
+    return inputEnds().values().stream().mapToLong(Long::longValue).sum();
+  }
+
+  /** The part of the input whose answers are committed. */
+  private double progress(final String application) throws Exception {
+    final Map<TopicPartition, Long> ends = inputEnds();
     final var committed = admin.listConsumerGroupOffsets(application).partitionsToOffsetAndMetadata().get();
     long all = 0;
     long done = 0;
-    for (final TopicPartition partition : wanted.keySet()) {
-      all += ends.get(partition).offset();
+    for (final TopicPartition partition : ends.keySet()) {
+      all += ends.get(partition);
       final var offset = committed.get(partition);
       done += offset == null ? 0 : offset.offset();
     }

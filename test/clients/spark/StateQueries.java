@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import org.apache.spark.api.java.function.MapFunction;
 import org.apache.spark.api.java.function.VoidFunction2;
 import org.apache.spark.sql.Dataset;
@@ -21,8 +22,10 @@ import org.apache.spark.sql.SparkSession;
 import org.apache.spark.sql.streaming.ExpiredTimerInfo;
 import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.OutputMode;
+import org.apache.spark.sql.streaming.StateOperatorProgress;
 import org.apache.spark.sql.streaming.StatefulProcessor;
 import org.apache.spark.sql.streaming.StreamingQuery;
+import org.apache.spark.sql.streaming.StreamingQueryProgress;
 import org.apache.spark.sql.streaming.TTLConfig;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
@@ -33,25 +36,33 @@ import org.apache.spark.sql.streaming.ValueState;
  * Streaming queries of every kind that keeps state, over files. What a batch of a query answers is a function of the files alone, and is
  * written to OUT/QUERY/BATCH, sorted; a batch that is done again after a kill writes the same file again.
  *
- * <p>StateQueries input FOLDER: makes the files.<br>
- * StateQueries run FOLDER OUT CHECKPOINTS: runs the queries from where they are to the end of the files.
+ * <p>StateQueries input FOLDER [FILES ROWS KEYS]: makes the files.<br>
+ * StateQueries run FOLDER OUT CHECKPOINTS: runs the queries from where they are to the end of the files.<br>
+ * StateQueries measure FOLDER OUT CHECKPOINTS JSON: the same, then writes what Spark has counted, and waits until it is killed.<br>
+ * StateQueries restore CHECKPOINTS JSON: reads back the state of the last batch, three times, and writes the median time.
  */
 public final class StateQueries {
-  private static final int FILES = 5;
-  private static final int ROWS = 1000;
-  private static final int KEYS = 300;
   private static final long START = 1_700_000_000L;
 
   private StateQueries() {}
 
   public static void main(final String[] args) throws Exception {
     if (args[0].equals("input")) {
-      makeInput(new File(args[1], "left"), 1);
-      makeInput(new File(args[1], "right"), 2);
+      final int files = args.length > 2 ? Integer.parseInt(args[2]) : 5;
+      final int rows = args.length > 2 ? Integer.parseInt(args[3]) : 1000;
+      final int keys = args.length > 2 ? Integer.parseInt(args[4]) : 300;
+      makeInput(new File(args[1], "left"), 1, files, rows, keys);
+      makeInput(new File(args[1], "right"), 2, files, rows, keys);
       return;
     }
     // Master, libraries and environment are system properties, spark.*.
     final SparkSession spark = SparkSession.builder().appName("state").getOrCreate();
+    if (args[0].equals("restore")) {
+      restore(spark, args[1], Path.of(args[2]));
+      spark.stop();
+      return;
+    }
+    final long begin = System.nanoTime();
     final List<StreamingQuery> queries = new ArrayList<>();
     final Dataset<Row> left = read(spark, args[1] + "/left");
     start(queries, args, "count", "update", left.groupBy("key").agg(count("value"), sum("number")));
@@ -68,7 +79,57 @@ public final class StateQueries {
     for (final StreamingQuery query : queries) {
       query.awaitTermination();
     }
+    if (args[0].equals("measure")) {
+      report(queries, (System.nanoTime() - begin) / 1e9, Path.of(args[4]));
+      Thread.sleep(Long.MAX_VALUE);
+    }
     spark.stop();
+  }
+
+  /** What the state stores count for themselves, of all batches. */
+  private static void report(final List<StreamingQuery> queries, final double seconds, final Path file) throws IOException {
+    long records = 0;
+    long put = 0;
+    long written = 0;
+    long state = 0;
+    for (final StreamingQuery query : queries) {
+      long last = 0;
+      for (final StreamingQueryProgress progress : query.recentProgress()) {
+        records += progress.numInputRows();
+        last = 0;
+        for (final StateOperatorProgress operator : progress.stateOperators()) {
+          final Map<String, Long> metrics = operator.customMetrics();
+          put += metrics.get("rocksdbTotalBytesWritten");
+          written += metrics.get("rocksdbTotalBytesWrittenByFlush") + metrics.get("rocksdbTotalBytesWrittenByCompaction");
+          last += metrics.get("rocksdbSstFileSize");
+        }
+      }
+      state += last;
+    }
+    publish(file, String.format("{\"records\": %d, \"records_per_second\": %.1f, \"put_bytes\": %d, \"written_bytes\": %d, \"state_bytes\": %d}",
+        records, records / seconds, put, written, state));
+  }
+
+  /** By Spark's reader of state, which opens each store from the checkpoint as an executor does after a loss. */
+  private static void restore(final SparkSession spark, final String checkpoints, final Path file) throws IOException {
+    final List<Double> times = new ArrayList<>();
+    long rows = 0;
+    for (int i = 0; i < 3; i++) {
+      rows = 0;
+      final long begin = System.nanoTime();
+      for (final String name : List.of("count", "dedup", "window", "session")) {
+        rows += spark.read().format("statestore").load(checkpoints + "/" + name).count();
+      }
+      times.add((System.nanoTime() - begin) / 1e9);
+    }
+    times.sort(null);
+    publish(file, String.format("{\"restored_records\": %d, \"restore_seconds\": %.3f}", rows, times.get(1)));
+  }
+
+  private static void publish(final Path file, final String json) throws IOException {
+    final Path part = Path.of(file + ".part");
+    Files.writeString(part, json + "\n");
+    Files.move(part, file, StandardCopyOption.REPLACE_EXISTING);
   }
 
   private static Dataset<Row> read(final SparkSession spark, final String folder) {
@@ -93,14 +154,15 @@ public final class StateQueries {
   }
 
   // Times go forward, with some disorder that the watermark allows. Files are read in the order of their times.
-  private static void makeInput(final File folder, final int seed) throws IOException {
+  private static void makeInput(final File folder, final int seed, final int files, final int rows, final int keys) throws IOException {
     Files.createDirectories(folder.toPath());
-    for (int i = 0; i < FILES; i++) {
+    final int hotKeys = keys < 1000 ? 10 : keys / 10;
+    for (int i = 0; i < files; i++) {
       final List<String> lines = new ArrayList<>();
-      for (int j = 0; j < ROWS; j++) {
-        final long random = mix(((long) seed * FILES + i) * ROWS + j);
-        final int key = (int) (random % 2 == 0 ? (random >>> 8) % 10 : (random >>> 8) % KEYS);
-        final long time = START + 15L * i + 15L * j / ROWS - (random >>> 40) % 4;
+      for (int j = 0; j < rows; j++) {
+        final long random = mix(((long) seed * files + i) * rows + j);
+        final int key = (int) (random % 2 == 0 ? (random >>> 8) % hotKeys : (random >>> 8) % keys);
+        final long time = START + 15L * i + 15L * j / rows - (random >>> 40) % 4;
         lines.add(String.format("key%04d,value%d,%d,%s", key, (random >>> 24) % 3, random % 1000, java.time.Instant.ofEpochSecond(time)));
       }
       final File file = new File(folder, String.format("part%02d.csv", i));
