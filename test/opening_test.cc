@@ -501,6 +501,49 @@ TEST_F(DurableOpeningTest, ACheckpointHoldsWhatThePoolHolds) {
   ASSERT_OK(other->DestroyColumnFamilyHandle(handle));
 }
 
+// Writes a batch over two column families when the first of them has been flushed, the second not yet.
+class WritesBetweenFlushes : public rocksdb::EventListener {
+ public:
+  void OnFlushCompleted(DB* db, const rocksdb::FlushJobInfo& info) override {
+    if (info.cf_name != rocksdb::kDefaultColumnFamilyName || families == nullptr) return;
+    rocksdb::WriteBatch batch;
+    for (ColumnFamilyHandle* family : *std::exchange(families, nullptr)) EXPECT_OK(batch.Put(family, "batch", "v"));
+    EXPECT_OK(db->Write(WriteOptions(), &batch));
+  }
+  const std::vector<ColumnFamilyHandle*>* families = nullptr;
+};
+
+TEST_F(DurableOpeningTest, ACheckpointTearsNoBatch) {
+  const auto listener = std::make_shared<WritesBetweenFlushes>();
+  Options options = Durable();
+  options.create_missing_column_families = true;
+  options.listeners.push_back(listener);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, options},
+                                                                 {"second", options}};
+  std::vector<ColumnFamilyHandle*> handles;
+  DB* raw_db = nullptr;
+  ASSERT_OK(DB::Open(options, dir_ / "two", families, &handles, port::Into(&raw_db)));
+  const std::unique_ptr<DB> db(raw_db);
+  for (ColumnFamilyHandle* handle : handles) ASSERT_OK(db->Put(WriteOptions(), handle, "before", "v"));
+  rocksdb::Checkpoint* raw = nullptr;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), &raw));
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(raw);
+  listener->families = &handles;
+  ASSERT_OK(checkpoint->CreateCheckpoint(dir_ / "copy"));
+  ASSERT_EQ(listener->families, nullptr);
+
+  std::vector<ColumnFamilyHandle*> copied;
+  DB* raw_copy = nullptr;
+  ASSERT_OK(DB::OpenForReadOnly(options, dir_ / "copy", families, &copied, port::Into(&raw_copy)));
+  const std::unique_ptr<DB> copy(raw_copy);
+  std::string value;
+  const Status first = copy->Get(ReadOptions(), copied[0], "batch", &value);
+  const Status second = copy->Get(ReadOptions(), copied[1], "batch", &value);
+  EXPECT_EQ(first.ToString(), second.ToString());
+  for (ColumnFamilyHandle* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+  for (ColumnFamilyHandle* handle : copied) ASSERT_OK(copy->DestroyColumnFamilyHandle(handle));
+}
+
 TEST_F(DurableOpeningTest, LiveFilesHoldWhatThePoolHoldsOrAreRefused) {
   std::vector<std::string> files;
   uint64_t manifest_bytes = 0;

@@ -157,12 +157,36 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 // when there is room again. So, while writes are stopped, a recovery flushes the read-only memtables only. The others
 // lack nothing in the WAL: the error is not one of the WAL's, after which RocksDB lets no writer wait. New writers are
 // refused while an error that needs flushes is being recovered from.
+//
+// And before live files are listed (with the mutex still held): RocksDB flushes one column family after the other, and
+// what is written meanwhile is in some of them, but in the WAL, too. Durable memtables have none. So what has been
+// written during a first round is flushed while writers wait, and a batch over several column families is there as a
+// whole or not at all.
 Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason reason) {
   mutex_.AssertHeld();
-  if (reason == FlushReason::kErrorRecovery && write_controller_.IsStopped() && cairn::CairnDB::Of(this) != nullptr) {
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  if (ours != nullptr && reason == FlushReason::kErrorRecovery && write_controller_.IsStopped()) {
     return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
   }
-  return own::FlushAllColumnFamilies(this, options, reason);
+  Status s = own::FlushAllColumnFamilies(this, options, reason);
+  const bool one_moment = immutable_db_options_.atomic_flush || ours == nullptr ||
+                          ours->services()->durable() == nullptr ||
+                          versions_->GetColumnFamilySet()->NumberOfColumnFamilies() == 1;
+  if (!s.ok() || one_moment || reason != FlushReason::kGetLiveFiles) return s;
+  FlushOptions at_once = options;
+  at_once.allow_write_stall = true;  // nobody writes
+  WriteThread::Writer writer;
+  write_thread_.EnterUnbatched(&writer, &mutex_);
+  for (ColumnFamilyData* family : versions_->GetRefedColumnFamilySet()) {
+    if (family->IsDropped()) continue;
+    mutex_.Unlock();
+    s = FlushMemTable(family, at_once, reason, /*entered_write_thread=*/true);
+    mutex_.Lock();
+    if (s.IsColumnFamilyDropped()) s = Status::OK();
+    if (!s.ok()) break;
+  }
+  write_thread_.ExitUnbatched(&writer);
+  return s;
 }
 
 Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,

@@ -279,10 +279,10 @@ Status DurableWrites::MakeRoom(rocksdb::DBImpl* db, size_t bytes) {
   const MutexLock lock(&room_mutex_);
   Status s = pool_->CheckRoom(bytes);
   if (s.ok() || !s.IsNoSpace()) return Checked(db, s);
-  // Flushes every column family; what it lists is of no interest.
-  std::vector<std::string> files;
-  uint64_t manifest_bytes = 0;
-  const Status flushed = db->DBImpl::GetLiveFiles(files, &manifest_bytes, true);
+  db->mutex()->Lock();
+  const Status flushed =
+      rocksdb_own::FlushAllColumnFamilies(db, rocksdb::FlushOptions(), rocksdb::FlushReason::kGetLiveFiles);
+  db->mutex()->Unlock();
   if (!flushed.ok()) return flushed;
   // Memtables die a little after their flush has been reported.
   constexpr int kMilliseconds = 500;
