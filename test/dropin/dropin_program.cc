@@ -3,8 +3,8 @@
 //   dropin_program create OPTIONS_FILE DB_DIR   opens a new database with the file's options, writes, flushes, deletes,
 //                                               reads back
 //   dropin_program reopen DB_DIR                opens it with the options that the database itself has kept, reads back
-//   dropin_program return DB_DIR                as reopen, after a later release has had the database: passes over options
-//                                               that this one does not know
+//   dropin_program return DB_DIR                as reopen, after another release has had the database: passes over options
+//                                               that this one does not know, writes a part anew and compacts everything
 //
 // Prints the names of what the database runs on. Listener, merge operator and iterators cross the library's boundary in
 // both directions, so that a difference of layout between the headers and the library shows.
@@ -81,6 +81,20 @@ void Write(rocksdb::DB* db) {
     Require(db->Write(rocksdb::WriteOptions(), &batch), "Write");
     if (i % 2000 == 0) Require(db->Flush(rocksdb::FlushOptions()), "Flush");
   }
+}
+
+// The same entries again, in new tables.
+void Rewrite(rocksdb::DB* db) {
+  for (int i = 0; i < kKeys; i += 3) {
+    if (Deleted(i)) {
+      Require(db->Delete(rocksdb::WriteOptions(), Key(i)), "Delete");
+    } else {
+      Require(db->Put(rocksdb::WriteOptions(), Key(i), Expected(i)), "Put");
+    }
+    if (i % 9000 == 0) Require(db->Flush(rocksdb::FlushOptions()), "Flush");
+  }
+  Require(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr), "CompactRange");
+  Require(db->Put(rocksdb::WriteOptions(), Key(0), Expected(0)), "Put");
 }
 
 void Check(rocksdb::DB* db) {
@@ -167,6 +181,10 @@ int main(int argc, char** argv) {
     AwaitCompaction(db.get());
   }
   Check(db.get());
+  if (mode == "return") {
+    Rewrite(db.get());
+    Check(db.get());
+  }
   Describe(db.get());
   for (rocksdb::ColumnFamilyHandle* handle : handles) Require(db->DestroyColumnFamilyHandle(handle), "handle");
   Require(db->Close(), "Close");
