@@ -7,8 +7,8 @@
 #                            of its own, about 6 minutes on two cores the first time
 #   ./test.sh --tidy-all     clang-tidy over every file, without the time limit
 #   ./test.sh --rocksdb DIR  everything that builds and runs code, with the RocksDB whose source is DIR, in build-rocksdb
-#   ./test.sh --newer        also the short tests with the newest RocksDB whose archive lies in ../shared/rocksdb, if one does
-#                            (scripts/newer_rocksdb); takes as long again as --quick, and the build of that RocksDB the first time
+#   ./test.sh --newer        the library and the tests of test/newer_slice, nothing else, with the newest RocksDB whose archive
+#                            lies in ../shared/rocksdb (scripts/newer_rocksdb); nothing if there is none
 #   ./test.sh ... -- ARGS    ARGS go to ctest, for example: ./test.sh --quick -- -R Column
 #
 # Ends with a line for each part and "all parts passed", or "FAILED: ..." and exit code 1. A part that fails does not keep the
@@ -86,10 +86,35 @@ build_and_test_on() {
   [ "$preset" = release ] || folder=build-rocksdb-$preset
   part "build $preset on $(basename "$source")" build_on "$folder" "$preset" "$source" || return
   part "test $preset on $(basename "$source")" ctest --test-dir "$folder" --output-on-failure --no-tests=error "${ctest_args[@]}"
-  # Databases go from one release to the other and back, where there is the default one's build.
-  if [ "$preset" = release ] && [ -e build/test/dropin_program ]; then
-    part "from release to release" test/dropin/releases build "$folder"
+  [ "$preset" != release ] || from_release_to_release "$folder"
+}
+# Databases go from one release to the other and back, where there is the default one's build.
+from_release_to_release() {
+  [ ! -e build/test/dropin_program ] || part "from release to release" test/dropin/releases build "$1"
+}
+
+# The slice for a review: RocksDB, the library and few tests, each part with its time.
+test_newer() {
+  local source folder=build-rocksdb tests targets test
+  if ! source=$(scripts/newer_rocksdb); then
+    part "newer RocksDB" false
+    return
   fi
+  if [ -z "$source" ]; then
+    summary+=("$(printf '%-24s left out: no archive in ../shared/rocksdb' 'newer RocksDB')")
+    return
+  fi
+  mapfile -t tests < <(grep -v '^#' test/newer_slice)
+  targets=(dropin_program plain_rocksdb)
+  for test in "${tests[@]}"; do
+    [ "$test" = dropin ] || targets+=("$test")
+  done
+  part "$(basename "$source")" cmake --preset release -B "$folder" -DCAIRN_ROCKSDB_SOURCE="$source" || return
+  part "library" cmake --build "$folder" --target rocksdb || return
+  part "build slice" cmake --build "$folder" --target "${targets[@]}" || return
+  part "test slice" ctest --test-dir "$folder" --output-on-failure --no-tests=error -R "^($(IFS='|' && echo "${tests[*]}"))\$" \
+    "${ctest_args[@]}"
+  from_release_to_release "$folder"
 }
 
 if [ -n "$rocksdb" ]; then
@@ -99,6 +124,12 @@ if [ -n "$rocksdb" ]; then
     build_and_test_on asan "$rocksdb"
     build_and_test_on tsan "$rocksdb"
   fi
+  finish
+fi
+
+if $newer; then
+  part "packages" scripts/install_packages test || finish
+  test_newer
   finish
 fi
 
@@ -122,15 +153,5 @@ fi
 if $sanitizers; then
   build_and_test asan
   build_and_test tsan
-fi
-if $newer; then
-  $quick || ctest_args+=(-LE long)
-  if ! tree=$(scripts/newer_rocksdb); then
-    part "newer RocksDB" false
-  elif [ -n "$tree" ]; then
-    build_and_test_on release "$tree"
-  else
-    summary+=("$(printf '%-24s left out: no archive' 'newer RocksDB')")
-  fi
 fi
 finish
