@@ -15,6 +15,7 @@
 #include "src/db/set_options.h"
 #include "src/db/stored_seed.h"
 #include "src/hash_order/range_deletions.h"
+#include "src/port/ingestion.h"
 #include "src/port/rocksdb_own.h"
 #include "src/table/written_totals.h"
 #include "src/trie/trie_files.h"
@@ -298,7 +299,18 @@ Status CairnDB::NewIterators(const ReadOptions& options, const std::vector<Colum
 }
 
 // Rule D4.
+Status CairnDB::CheckIngestion(const std::vector<rocksdb::IngestExternalFileArg>& arguments) {
+  for (const rocksdb::IngestExternalFileArg& argument : arguments) {
+    if (argument.column_family == nullptr || !port::ReplacesRange(argument)) continue;
+    const Status s = CheckRangesMean("IngestExternalFile with atomic_replace_range", argument.column_family);
+    if (!s.ok()) return s;
+  }
+  return Status::OK();
+}
+
 Status CairnDB::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) {
+  const Status s = CheckIngestion(args);
+  if (!s.ok()) return s;
   std::vector<uint32_t> families;
   for (const rocksdb::IngestExternalFileArg& arg : args) {
     if (arg.column_family != nullptr) families.push_back(arg.column_family->GetID());

@@ -194,6 +194,7 @@ class CairnDB final : public port::DbImpl {
 
  private:
   rocksdb::Status ChangeOptions(const port::FamilyChanges& changes) override;
+  rocksdb::Status CheckIngestion(const std::vector<rocksdb::IngestExternalFileArg>& arguments) override;
   void WhileFilesChange(const std::function<void()>& change) override;
   void CompactionsAborted() override;
   void CompactionsResumed() override;

@@ -6,6 +6,7 @@
 
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "file/filename.h"
 #include "rocksdb/table.h"
 #include "src/database_cache/result_cache_listener.h"
 #include "src/database_cache/wal_report.h"
@@ -16,6 +17,7 @@
 #include "src/hash_order/indexed_batches.h"
 #include "src/memtable/durable_writes.h"
 #include "src/memtable/pool_presence.h"
+#include "src/port/db_options.h"
 #include "src/port/rocksdb_own.h"
 #include "src/silt/silt_merges.h"
 #include "src/trie/trie_files.h"
@@ -44,11 +46,22 @@ bool HasSilt(const std::vector<ColumnFamilyDescriptor>& families) {
                      [](const auto& family) { return IsSilt(family.options, nullptr); });
 }
 
+bool HasHashOrder(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return HashOfComparator(family.options.comparator) != nullptr; });
+}
+
 // The options as RocksDB gets them: with services of this opening first, and with what compacts tries and merges SILT
 // stores.
-DBOptions WithServices(const DBOptions& given, const std::vector<ColumnFamilyDescriptor>& families,
+DBOptions WithServices(const DBOptions& given, const std::string& path,
+                       const std::vector<ColumnFamilyDescriptor>& families,
                        std::shared_ptr<DatabaseServices> services) {
   DBOptions options = given;
+  // The seed of a hash order is found in the MANIFEST.
+  if (port::ReusesManifest(options) && HasHashOrder(families) &&
+      !options.env->FileExists(rocksdb::CurrentFileName(path)).ok()) {
+    port::StartNewManifest(&options);
+  }
   auto& listeners = options.listeners;
   listeners.erase(std::remove_if(listeners.begin(), listeners.end(),
                                  [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
@@ -175,7 +188,7 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   const auto services = std::make_shared<DatabaseServices>();
   services->SetEnvironment(environment);
   services->KeepOrder(order);
-  const DBOptions with_services = WithServices(options, families, services);
+  const DBOptions with_services = WithServices(options, path, families, services);
   for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
   if (s.ok()) s = MakeCache(options, path, families, services.get());
   if (s.ok() && IsDurable(families)) {

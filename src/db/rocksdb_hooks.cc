@@ -18,6 +18,7 @@
 #include "src/hash_order/range_deletions.h"
 #include "src/memtable/tailing.h"
 #include "src/port/column_family.h"
+#include "src/port/family_options.h"
 #include "src/trie/trie_ingestion.h"
 #include "src/util/cairn_parts.h"
 
@@ -220,7 +221,7 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
   const cairn::ArrivingFile arriving{file->fd.GetFileSize(), file->num_entries, map.Position(file->start_ukey),
                                      map.Position(file->limit_ukey)};
   // The last level may be kept for files that are ingested behind.
-  const int last = cfd_->NumberLevels() - (cairn::port::ImmutableOptionsOf(*cfd_).allow_ingest_behind ? 2 : 1);
+  const int last = cfd_->NumberLevels() - (cairn::port::KeepsLastLevel(cairn::port::ImmutableOptionsOf(*cfd_)) ? 2 : 1);
   file->picked_level =
       cairn::LevelOfArriving(trie, options.write_buffer_size, arriving, std::min(file->picked_level, last),
                              [&](int level) { return IngestedFileFitInLevel(file, level); });

@@ -27,6 +27,7 @@ constexpr const char* kNotForTries[] = {
     "hard_pending_compaction_bytes_limit",
     "ttl",
     "periodic_compaction_seconds",
+    "read_triggered_compaction_threshold",
     "compaction_options_universal",
     "compaction_options_fifo",
     // RocksDB refuses to set it, but takes nullptr and ignores that.

@@ -8,6 +8,7 @@
 #include "src/ect/ect_table_index.h"
 #include "src/ect/ect_table_reader.h"
 #include "src/port/block_based.h"
+#include "src/port/block_options.h"
 #include "src/port/family_options.h"
 #include "src/table/table_facts.h"
 #include "src/util/class_of.h"
@@ -128,9 +129,12 @@ rocksdb::Status EctTableFactory::ValidateOptions(const rocksdb::DBOptions& db_op
     return rocksdb::Status::InvalidArgument("cairn.EctTable: index_residency=cache needs a block cache",
                                             "use index_residency=pinned or dropped, or no_block_cache=false");
   }
-  if (block_options->block_align) {
-    return rocksdb::Status::NotSupported("cairn.EctTable with block_align", "set block_align=false");
+  if (port::HasGapsBetweenBlocks(*block_options)) {
+    return rocksdb::Status::NotSupported("cairn.EctTable with block_align or super_block_alignment_size",
+                                         "set block_align=false and super_block_alignment_size=0");
   }
+  const rocksdb::Status index = port::CheckUserIndex(*block_options, cf_options.comparator);
+  if (!index.ok()) return index;
   const std::string manager = port::ForeignCompression(cf_options);
   if (!manager.empty()) {
     return rocksdb::Status::NotSupported("cairn.EctTable with the compression_manager " + manager,

@@ -5,6 +5,7 @@
 
 #include "src/ect/ect_table.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/block_options.h"
 #include "src/table/table_facts.h"
 #include "src/table/table_formats.h"
 #include "src/table/written_totals.h"
@@ -83,7 +84,12 @@ rocksdb::Status HashOrderTableFactory::ValidateOptions(const rocksdb::DBOptions&
         "bottommost_table of cairn.HashOrderTable is " + std::string(formats_.bottommost->Name()),
         "it may be cairn.EctTable");
   }
-  return rocksdb::TableFactory::ValidateOptions(db_options, cf_options);
+  const auto* blocks = formats_.table->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName())
+                           ? formats_.table->GetOptions<rocksdb::BlockBasedTableOptions>()
+                           : nullptr;
+  const rocksdb::Status s =
+      blocks == nullptr ? rocksdb::Status::OK() : port::CheckUserIndex(*blocks, cf_options.comparator);
+  return s.ok() ? rocksdb::TableFactory::ValidateOptions(db_options, cf_options) : s;
 }
 
 rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions& read_options,

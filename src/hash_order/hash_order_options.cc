@@ -34,6 +34,9 @@ Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
         "ttl and periodic_compaction_seconds",
         "a store in hash order compacts by size only; use a compaction filter and a manual compaction");
   }
+  if (port::CompactsWhatIsRead(*options)) {
+    return Status::NotSupported("read_triggered_compaction_threshold", "a store in hash order compacts by size only");
+  }
   options->ttl = 0;
   options->periodic_compaction_seconds = 0;
   return Status::OK();

@@ -8,6 +8,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
 #include "src/port/foreign_footer.h"
+#include "src/port/table_properties.h"
 #include "src/util/checksum.h"
 #include "table/format.h"
 
@@ -74,7 +75,7 @@ void HTableBuilder::CountEntry(const Slice& key, const Slice& value, const rocks
   ++props_.num_entries;
   props_.raw_key_size += key.size();
   props_.raw_value_size += value.size();
-  props_.key_largest_seqno = std::max(props_.key_largest_seqno, parsed.sequence);
+  port::CountSequence(parsed.sequence, &props_);
   switch (parsed.type) {
     case rocksdb::kTypeDeletion:
     case rocksdb::kTypeSingleDeletion:
@@ -332,6 +333,7 @@ const std::string& HTableBuilder::CompressPayload(const UnitBuilder& unit, UnitH
 void HTableBuilder::AppendStored(const UnitHeader& fields, const std::string& stored, size_t size) {
   AppendUnit(fields, stored, offset_ + out_.size(), size, &out_);
   header_.used_bytes += kUnitHeaderSize + stored.size();
+  port::CountUncompressedData(fields.raw, &props_);
 }
 
 void HTableBuilder::DropPending(size_t cells) {

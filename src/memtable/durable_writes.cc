@@ -12,6 +12,7 @@
 #include "src/memtable/pool_note.h"
 #include "src/memtable/pool_owner.h"
 #include "src/memtable/pool_presence.h"
+#include "src/port/family_options.h"
 #include "src/port/rocksdb_own.h"
 #include "src/util/cairn_parts.h"
 
@@ -61,6 +62,10 @@ Status CheckFamilyOptions(const ColumnFamilyOptions& options, const std::string&
   if (options.inplace_update_support) return Refused("inplace_update_support" + where, "entries must not change");
   if (options.experimental_mempurge_threshold > 0) {
     return Refused("experimental_mempurge_threshold" + where, "it counts memtables as flushed that are in no table");
+  }
+  if (port::WritesBlobsAtOnce(options)) {
+    return Refused("enable_blob_direct_write" + where,
+                   "recovery would not find the values: no MANIFEST names their files");
   }
   if (options.comparator != nullptr && options.comparator->timestamp_size() > 0) {
     return Refused("user-defined timestamps" + where, "use a WAL");

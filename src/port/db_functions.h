@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -57,6 +58,28 @@ inline std::map<std::string, DbFunction> FunctionsOfThisRelease() {
          Status statuses[1];
          c.db->MultiGetAsync({}, 1, families, keys, values, statuses, false, done);
          return statuses[0].ok() && (done.calls != 1 || values[0] != "1") ? Status::Corruption() : statuses[0];
+       }},
+      {"FlushWAL with options",
+       [](const DbFunctionContext& c) {
+         rocksdb::FlushWALOptions flush;
+         flush.sync = true;
+         return c.db->FlushWAL(flush);
+       }},
+      {"GetColumnFamilyMetaData with options",
+       [](const DbFunctionContext& c) {
+         rocksdb::ColumnFamilyMetaData metadata;
+         c.db->GetColumnFamilyMetaData(c.family, rocksdb::GetColumnFamilyMetaDataOptions(), &metadata);
+         return metadata.name == c.family->GetName() ? Status::OK() : Status::Corruption(metadata.name);
+       }},
+      {"SetOptions of several",
+       [](const DbFunctionContext& c) {
+         const std::unordered_map<std::string, std::string> changes = {{"write_buffer_size", "131072"}};
+         const std::vector<rocksdb::ColumnFamilyHandle*> families = {c.family};
+         const Status s = c.db->SetOptions(families, changes);
+         if (!s.ok()) return s;
+         // One refusal refuses all.
+         const Status refused = c.db->SetOptions({{c.family, {{"no such option", "1"}}}});
+         return refused.IsInvalidArgument() ? s : Status::Corruption(refused.ToString());
        }},
       {"GetNewestUserDefinedTimestamp",
        [](const DbFunctionContext& c) {

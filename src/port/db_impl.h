@@ -34,7 +34,13 @@ class DbImpl : public rocksdb::DBImpl {
 #endif
 
 #if CAIRN_ROCKSDB_AT_LEAST(11, 5)
-  // Ingestion in two steps, of which the second changes what is read; that in one step ends here, too.
+  // Ingestion in two steps, of which the second changes what is read; that in one step takes them, too.
+  using rocksdb::DBImpl::PrepareFileIngestion;
+  rocksdb::Status PrepareFileIngestion(const std::vector<rocksdb::IngestExternalFileArg>& arguments,
+                                       std::unique_ptr<rocksdb::FileIngestionHandle>* handle) final {
+    const rocksdb::Status s = CheckIngestion(arguments);
+    return s.ok() ? rocksdb::DBImpl::PrepareFileIngestion(arguments, handle) : s;
+  }
   rocksdb::Status CommitFileIngestionHandles(std::vector<std::unique_ptr<rocksdb::FileIngestionHandle>> handles) final {
     rocksdb::Status s;
     WhileFilesChange([&] { s = rocksdb::DBImpl::CommitFileIngestionHandles(std::move(handles)); });
@@ -65,6 +71,8 @@ class DbImpl : public rocksdb::DBImpl {
 
  protected:
   virtual rocksdb::Status ChangeOptions(const FamilyChanges& changes) = 0;
+  // NotSupported if what the arguments ask for besides the tables has no meaning in the column family.
+  virtual rocksdb::Status CheckIngestion(const std::vector<rocksdb::IngestExternalFileArg>& arguments) = 0;
   // Calls change(), by which tables come or go, of any column family, whose entries are no one's writes.
   virtual void WhileFilesChange(const std::function<void()>& change) = 0;
   virtual void CompactionsAborted() = 0;

@@ -2,9 +2,12 @@
 
 #pragma once
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 
 #include "rocksdb/table_properties.h"
+#include "rocksdb/types.h"
 #include "src/port/rocksdb_version.h"
 
 namespace cairn::port {
@@ -16,6 +19,25 @@ inline std::string CompressionNames(const rocksdb::TableProperties& properties) 
   return rocksdb::ParseCompressionNameForDisplay(properties.compression_name);
 #else
   return properties.compression_name;
+#endif
+}
+
+// Takes an entry's sequence number into the table's bounds: the smallest, by which live tables are ingested unread, is a
+// property since 10.7.
+inline void CountSequence(rocksdb::SequenceNumber sequence, rocksdb::TableProperties* properties) {
+  properties->key_largest_seqno = std::max(properties->key_largest_seqno, sequence);
+#if CAIRN_ROCKSDB_AT_LEAST(10, 7)
+  properties->key_smallest_seqno = std::min(properties->key_smallest_seqno, sequence);
+#endif
+}
+
+// Takes a data block into account, `bytes` before its compression: a property since 10.7.
+inline void CountUncompressedData(uint64_t bytes, rocksdb::TableProperties* properties) {
+#if CAIRN_ROCKSDB_AT_LEAST(10, 7)
+  properties->uncompressed_data_size += bytes;
+#else
+  (void)bytes;
+  (void)properties;
 #endif
 }
 

@@ -9,6 +9,7 @@
 #include "file/filename.h"
 #include "src/ect/ect_table_index.h"
 #include "src/hash_order/hash_order.h"
+#include "src/port/family_options.h"
 #include "src/trie/trie_options.h"
 
 namespace cairn {
@@ -52,6 +53,9 @@ Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
   }
   if (options.compaction_style != rocksdb::kCompactionStyleNone) {
     return Status::InvalidArgument("compaction_style", "a trie wants kCompactionStyleNone; cairn::UseTrie sets it");
+  }
+  if (port::CompactsWhatIsRead(options)) {
+    return Status::InvalidArgument("read_triggered_compaction_threshold", "a trie compacts by size only: set 0");
   }
   if (options.table_factory != nullptr && options.table_factory->IsDeleteRangeSupported()) {
     return Status::InvalidArgument("table_factory is " + std::string(options.table_factory->Name()),

@@ -8,6 +8,7 @@
 
 #include "db/db_impl/db_impl.h"
 #include "file/filename.h"
+#include "src/port/family_options.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_listener.h"
 #include "src/trie/trie_options.h"
@@ -134,8 +135,8 @@ TrieScheduler::FamilyPtr TrieScheduler::MakeFamily(rocksdb::ColumnFamilyHandle* 
   rocksdb::ColumnFamilyDescriptor descriptor;
   TrieOptions trie;
   if (!handle->GetDescriptor(&descriptor).ok() || !IsTrie(descriptor.options, &trie)) return nullptr;
-  const auto last =
-      db_->GetDBOptions().allow_ingest_behind ? TrieShape::LastOfAll::kReserved : TrieShape::LastOfAll::kUsed;
+  const bool keeps_last = port::KeepsLastLevel(db_->GetDBOptions(), descriptor.options);
+  const auto last = keeps_last ? TrieShape::LastOfAll::kReserved : TrieShape::LastOfAll::kUsed;
   auto family =
       std::make_shared<Family>(handle->GetID(), descriptor.name, trie, last, descriptor.options.write_buffer_size);
   family->automatic = !descriptor.options.disable_auto_compactions;
