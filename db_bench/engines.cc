@@ -363,6 +363,9 @@ std::vector<Engine> MakeEngines() {
   ordered.open = OpenCairn;  // db_bench puts its overlay in front of DB::Open
   ordered.overlay = OverlayOrdered;
   ordered.flags = {{"compaction_style", "1"}, {"level0_file_num_compaction_trigger", "16"}, {"bloom_bits", "10"}};
+  ordered.refused_flags.push_back({"universal_size_ratio", "is --engine_options=size_ratio=.. of --engine=ordered"});
+  ordered.refused_flags.push_back({"universal_max_size_amplification_percent",
+                                   "is --engine_options=max_size_amplification_percent=.. of --engine=ordered"});
   for (const char* flag : {"use_plain_table", "use_cuckoo_table", "use_uint64_comparator", "user_timestamp_size"}) {
     ordered.refused_flags.push_back({flag, kOrderedTables});
   }

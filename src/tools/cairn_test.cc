@@ -383,6 +383,12 @@ TEST_F(CairnTest, OrderedByOptionsAndConversion) {
     result = Cairn({"convert", Path(from), Path(to), "--to", engine, "--compact", "--column-family", "default"});
     ASSERT_EQ(0, result.exit_code) << result.err;
     EXPECT_TRUE(expected == ReadAll(Path(to))) << to;
+    // What the engine has set of universal compaction's options goes with it.
+    rocksdb::DBOptions options;
+    std::vector<ColumnFamilyDescriptor> families;
+    ASSERT_TRUE(Load(Path(to), &options, &families).ok());
+    const unsigned ratio = families[0].options.compaction_options_universal.size_ratio;
+    EXPECT_EQ(to == "ordered" ? 100u : 1u, ratio) << to;
   }
   result = Cairn({"stats", Path("ordered"), "--column-family", "default"});
   EXPECT_CONTAINS(result.out, "sorted runs");

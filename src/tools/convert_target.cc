@@ -30,6 +30,7 @@ void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options
   options->table_factory = before.table_factory;
   options->num_levels = before.num_levels;
   options->compaction_style = before.compaction_style;
+  options->compaction_options_universal = before.compaction_options_universal;
   options->level_compaction_dynamic_level_bytes = before.level_compaction_dynamic_level_bytes;
   options->max_bytes_for_level_base = before.max_bytes_for_level_base;
   options->max_compaction_bytes = before.max_compaction_bytes;
