@@ -98,6 +98,18 @@ class StreamsResultsTest(unittest.TestCase):
         self.collect(self.measure(stock=1234.5, sub_memtables=3456.7))
         self.assertEqual(self.run_script("--check").stdout, "docs/streams.md: out of date\ndocs/streams.svg: out of date\n")
 
+    def test_a_store_alone(self):
+        store = {"records": 5, "put_bytes": 10, "written_bytes": 15, "put_per_second": 4000, "get_per_second": 5000, "absent_per_second": 6000}
+        self.write("work/measure/stock/measures.json", store)
+        self.expect_failure("scan_per_second missing", "--collect", "store", os.path.join(self.top, "work"))
+        self.write("work/measure/stock/measures.json", {**store, "scan_per_second": 700})
+        self.assertEqual(self.run_script("--collect", "store", os.path.join(self.top, "work")).returncode, 0)
+        self.write("docs/streams.md", PAGE.replace("kafka", "store"))
+        self.write_pages()
+        self.assertIn("| puts, thousands per second | 4 |", self.read("docs/streams.md"))
+        self.assertIn("| ranges of 50 | 0.7 |\n| written per byte put | 1.50 |", self.read("docs/streams.md"))
+        self.assertIn("store: ranges of 50", self.read("docs/streams.svg"))
+
     def test_medians(self):
         works = [self.measure(f"work{rate}", stock=rate, cairn=2 * rate) for rate in (3, 1, 2)]
         self.collect(*works)
@@ -114,7 +126,7 @@ class StreamsResultsTest(unittest.TestCase):
         self.write("work/measure/ordered/measures.json", other)
         self.expect_failure("the runs are of different inputs: 5, 2000000 records", "--collect", "kafka", os.path.join(self.top, "work"))
         self.write("work/measure/stock/measures.json", {"records": 1})
-        self.expect_failure("records_per_second, processor_seconds", "--collect", "kafka", os.path.join(self.top, "work"))
+        self.expect_failure("put_bytes, written_bytes, records_per_second", "--collect", "kafka", os.path.join(self.top, "work"))
         self.expect_failure("take no folders", "--check", "folder")
         for text, page in [
             ("docs/streams.md:3: write <!-- streams CLIENT -->", PAGE.replace("kafka", "flink")),

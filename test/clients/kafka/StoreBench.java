@@ -1,6 +1,9 @@
 import java.io.File;
+import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.Properties;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -14,12 +17,12 @@ import org.apache.kafka.streams.state.Stores;
  * A key-value store of Kafka Streams alone, by one thread: puts of random keys (three for each key, values of 100 bytes), gets of present
  * and of absent keys, range scans of 50.
  *
- * <p>StoreBench ENGINE FOLDER PUTS: prints one line, operations in thousands for each second of the thread's processor.
+ * <p>StoreBench ENGINE FOLDER PUTS JSON: operations for each second of the thread's processor, printed in thousands and written to JSON.
  */
 public final class StoreBench {
   private StoreBench() {}
 
-  public static void main(final String[] args) {
+  public static void main(final String[] args) throws IOException {
     final String engine = args[0];
     final int puts = Integer.parseInt(args[2]);
     final File folder = new File(args[1], "bench");
@@ -35,6 +38,7 @@ public final class StoreBench {
     final int keys = Math.max(1, puts / 3);
     final byte[] value = new byte[100];
     final StringBuilder line = new StringBuilder(String.format("%-14s", engine));
+    final StringBuilder json = new StringBuilder("{\"records\": " + puts);
     long begin = now();
     for (int i = 0; i < puts; i++) {
       final long random = mix(i);
@@ -43,7 +47,7 @@ public final class StoreBench {
       }
       store.put(key(2 * (random >>> 1) % (2L * keys) & ~1L), value.clone());
     }
-    rate(line, "put", puts, begin);
+    rate(line, json, "put", puts, begin);
     store.flush();
     final int gets = puts / 4;
     int found = 0;
@@ -52,12 +56,12 @@ public final class StoreBench {
       final long random = mix(i);
       found += store.get(key(2 * (random >>> 1) % (2L * keys) & ~1L)) == null ? 0 : 1;
     }
-    rate(line, "get", gets, begin);
+    rate(line, json, "get", gets, begin);
     begin = now();
     for (int i = 0; i < gets; i++) {
       found += store.get(key(2 * (mix(i) >>> 1) % (2L * keys) | 1L)) == null ? 0 : 1;
     }
-    rate(line, "absent", gets, begin);
+    rate(line, json, "absent", gets, begin);
     final int scans = puts / 100;
     long scanned = 0;
     begin = now();
@@ -69,15 +73,20 @@ public final class StoreBench {
         }
       }
     }
-    rate(line, "scan", scans, begin);
-    line.append(String.format("  written %.2f  found %d  scanned %d", MeasuredSetter.writtenBytes() / (double) MeasuredSetter.putBytes(), found, scanned));
+    rate(line, json, "scan", scans, begin);
+    // All memtables are flushed.
     store.close();
     remove(folder);
+    line.append(String.format("  written %.2f  found %d  scanned %d", MeasuredSetter.writtenBytes() / (double) MeasuredSetter.putBytes(), found, scanned));
     System.out.println(line);
+    json.append(String.format(", \"put_bytes\": %d, \"written_bytes\": %d}%n", MeasuredSetter.putBytes(), MeasuredSetter.writtenBytes()));
+    Files.writeString(Path.of(args[3]), json);
   }
 
-  private static void rate(final StringBuilder line, final String what, final int count, final long begin) {
-    line.append(String.format("  %s %.1f", what, count / ((now() - begin) / 1e9) / 1000));
+  private static void rate(final StringBuilder line, final StringBuilder json, final String what, final int count, final long begin) {
+    final double rate = count / ((now() - begin) / 1e9);
+    line.append(String.format("  %s %.1f", what, rate / 1000));
+    json.append(String.format(", \"%s_per_second\": %.0f", what, rate));
   }
 
   // Of this thread's processor, so that what else runs on the machine is no part of it. Flushes and compactions are other threads'.

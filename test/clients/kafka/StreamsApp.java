@@ -11,7 +11,8 @@ import org.apache.kafka.streams.StreamsConfig;
  * One instance of the application: exactly once, with a standby replica. Ends when its standard input does.
  *
  * <p>StreamsApp SERVERS ENGINE FOLDER [WRITE_BUFFER]: the state is in FOLDER. Prints "running SECONDS" when everything it holds is
- * restored. With the size of a memtable it measures, and answers each line of its standard input with a line "measures NAME=NUMBER ...".
+ * restored. With the size of a memtable it measures, and answers each line of its standard input, and its end, with a line
+ * "measures NAME=NUMBER ...".
  */
 final class StreamsApp {
   private StreamsApp() {}
@@ -52,20 +53,28 @@ final class StreamsApp {
     // The parent's end closes it.
     for (int c = System.in.read(); c >= 0; c = System.in.read()) {
       if (c == '\n') {
-        measure(streams, clock);
+        measure(restoredTasks(streams, clock), clock);
       }
     }
     final StoreFolders stores = StoreFolders.below(new File(args[2]));
     System.out.println("stores " + stores);
     stores.require(engine);
-    streams.close(Duration.ofSeconds(20));
+    streams.close(Duration.ofSeconds(60));
+    if (args.length > 3) {
+      // All memtables are flushed.
+      measure(0, clock);
+    }
   }
 
-  private static void measure(final KafkaStreams streams, final RestoreClock clock) {
-    final long tasks = streams.metadataForLocalThreads().stream().mapToLong(thread -> thread.activeTasks().size()).sum();
+  private static long restoredTasks(final KafkaStreams streams, final RestoreClock clock) {
+    final boolean running = streams.state() == KafkaStreams.State.RUNNING && clock.atRest();
+    return running ? streams.metadataForLocalThreads().stream().mapToLong(thread -> thread.activeTasks().size()).sum() : 0;
+  }
+
+  private static void measure(final long tasks, final RestoreClock clock) {
     final var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
     System.out.printf("measures tasks=%d restored=%d restore_seconds=%.3f written=%d put=%d processor_seconds=%.3f%n",
-        clock.atRest() ? tasks : 0, clock.records(), clock.seconds(), MeasuredSetter.writtenBytes(), MeasuredSetter.putBytes(),
+        tasks, clock.records(), clock.seconds(), MeasuredSetter.writtenBytes(), MeasuredSetter.putBytes(),
         system.getProcessCpuTime() / 1e9);
   }
 }
