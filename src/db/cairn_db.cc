@@ -230,6 +230,7 @@ void CairnDB::ReadFamilies(const ReadOptions& options, const Read& read) {
   rocksdb::ManagedSnapshot snapshot(this);
   ReadOptions again = options;
   again.snapshot = snapshot.snapshot();
+  port::NeverLookAtSnapshotAgain(&again);
   read(again);
 }
 
