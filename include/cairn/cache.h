@@ -88,6 +88,15 @@ struct ResultCacheOptions {
   // A file of other sizes or of another identity is begun anew. Empty: memory.
   std::string path;
 
+  // What of the file is flushed with each Put and Erase. Nothing is what makes answers right after the process was killed,
+  // and a file that was not closed is not used after a loss of power in any case: the others are here to be measured.
+  enum class Flush {
+    kNever,
+    kLines,  // the processor's lines of the item and of its chunk's entry, as on persistent memory
+    kPages,  // their pages, as on a disk
+  };
+  Flush flush = Flush::kNever;
+
   // What the answers are about: where it differs from that of the file, the file begins empty.
   std::string identity;
 

@@ -123,6 +123,24 @@ TEST_F(CacheFileTest, WhatIsFullComesBackAndGoesOn) {
   }
 }
 
+TEST_F(CacheFileTest, FlushedItHoldsTheSame) {
+  for (const auto flush : {ResultCacheOptions::Flush::kLines, ResultCacheOptions::Flush::kPages}) {
+    ResultCacheOptions options = Options(128 << 10);
+    options.flush = flush;
+    std::unique_ptr<ResultCache> cache = Open(options);
+    for (uint64_t i = 0; i < 600; ++i) cache->Put(KeyOf(i), ValueOf(i, 1));
+    for (uint64_t i = 0; i < 600; i += 2) cache->Erase(KeyOf(i));
+    cache.reset();
+    cache = Open(options);
+    EXPECT_GT(cache->GetStatistics().recovered, 0u);
+    for (uint64_t i = 0; i < 600; ++i) {
+      std::string value;
+      const Answer answer = cache->Get(KeyOf(i), &value);
+      ASSERT_TRUE(answer == Answer::kMiss || (i % 2 == 1 && value == ValueOf(i, 1))) << i;
+    }
+  }
+}
+
 TEST_F(CacheFileTest, ClearedIsCleared) {
   std::unique_ptr<ResultCache> cache = Open(Options());
   for (uint64_t i = 0; i < 1000; ++i) cache->Put(KeyOf(i), "old");

@@ -197,7 +197,13 @@ void NZone::Forget(uint64_t entry) {
     FreeApart(Entry::Place(entry) - 1);
   } else if (options_.file != nullptr) {
     MarkDead(WordsAt(Entry::Place(entry)));
+    Flush(Entry::Place(entry), ItemHeader::Decode(*WordsAt(Entry::Place(entry))).head_words());
   }
+}
+
+void NZone::Flush(uint64_t place, size_t words) const {
+  if (options_.flush == ResultCacheOptions::Flush::kLines) options_.file->FlushLines(WordsAt(place), words);
+  if (options_.flush == ResultCacheOptions::Flush::kPages) options_.file->FlushPages(WordsAt(place), words);
 }
 
 void NZone::Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for) {
@@ -454,6 +460,7 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   Word* const to = Append(kMain, words, &new_place);
   CopyWords(to, WordsAt(place), words);
   Appended(kMain);
+  Flush(new_place, words);
   const uint64_t kept = queue == kSmall ? 0 : references - 1;
   HashIndex::Replace(slot, Entry::WithReferences(Entry::Make(hash, new_place) | Entry::kMain, kept));
   Forget(entry);
@@ -472,6 +479,7 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into) {
     HashIndex::BeginChange(slot.bucket);
     StoreItem(WordsAt(Entry::Place(old_entry)), item);
     HashIndex::EndChange(slot.bucket);
+    Flush(Entry::Place(old_entry), words);
     Account(item, true);
     Reference(&slot.bucket->entries[slot.entry], slot.load());
     return Room::kYes;
@@ -487,6 +495,7 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into) {
   uint64_t place = 0;
   StoreItem(Append(queue, words, &place), item);
   Appended(queue);
+  Flush(place, words);
   const uint64_t entry = Entry::Make(key.hash, place) | (to_main ? Entry::kMain : 0);
   if (!AddEntry(key, Entry::WithReferences(entry, Entry::References(old_entry)))) {
     Forget(entry);

@@ -57,7 +57,8 @@ struct NZoneOptions {
   size_t apart_bytes = 0;  // items above lie apart
   uint32_t admit_one_fill_in = 1;
   CacheFile* file = nullptr;  // where the log lies, or null
-  size_t partition = 0;       // its number, of so many
+  ResultCacheOptions::Flush flush = ResultCacheOptions::Flush::kNever;
+  size_t partition = 0;  // its number, of so many
   size_t partitions = 1;
 };
 
@@ -196,6 +197,7 @@ class NZone {
   void Appended(Queue queue) CAIRN_REQUIRES(mutex_);
   void OpenChunk(Queue queue, uint32_t chunk) CAIRN_REQUIRES(mutex_);
   void FreeChunk(uint32_t chunk) CAIRN_REQUIRES(mutex_);
+  void Flush(uint64_t place, size_t words) const CAIRN_REQUIRES(mutex_);
   // It is in no index any more.
   void Forget(uint64_t entry) CAIRN_REQUIRES(mutex_);
   bool RecoverItem(uint64_t place, Queue queue, const Belief& belief) CAIRN_REQUIRES(mutex_);

@@ -251,6 +251,7 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
   }
   zone.buckets = std::min(zone.buckets, zone.max_buckets);
   zone.file = file_.get();
+  zone.flush = file_ == nullptr ? ResultCacheOptions::Flush::kNever : options.flush;
   zone.partitions = partitions;
   for (zone.partition = 0; zone.partition < partitions; ++zone.partition) {
     n_.push_back(std::make_unique<NZone>(zone, &arena_, clock_));

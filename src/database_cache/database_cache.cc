@@ -26,10 +26,10 @@ constexpr char kFileIdentity[] = "cairn: answers of a database";
 constexpr uint64_t kItemsPart = 64;
 constexpr uint64_t kTrialPart = 8;
 // Between two looks at what the cache saves.
-constexpr uint64_t kReadsALook = uint64_t{1} << 18;
+constexpr uint64_t kReadsALook = uint64_t{1} << 16;
 // Looks without a gain before the cache turns itself off, counted once it is full or has had time to become so.
 constexpr int kLosses = 3;
-constexpr uint64_t kLooksToWarm = 64;
+constexpr uint64_t kLooksToWarm = 256;
 // Reads that pass by before it tries again; twice as many each time.
 constexpr uint64_t kLeastPause = uint64_t{1} << 22;
 constexpr uint64_t kMostPause = uint64_t{1} << 27;

@@ -224,7 +224,7 @@ class DatabaseCache {
     void SetTree(rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* all_keys);
   };
 
-  static constexpr uint64_t kSampleMask = 4095;
+  static constexpr uint64_t kSampleMask = 1023;
   static constexpr uint64_t kAwakeMask = 255;
   static constexpr size_t kCells = 64;
   struct alignas(64) Cell {
