@@ -4,6 +4,7 @@ import java.lang.management.ManagementFactory;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.Properties;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -79,14 +80,14 @@ public final class StoreBench {
     remove(folder);
     line.append(String.format("  written %.2f  found %d  scanned %d", MeasuredSetter.writtenBytes() / (double) MeasuredSetter.putBytes(), found, scanned));
     System.out.println(line);
-    json.append(String.format(", \"put_bytes\": %d, \"written_bytes\": %d}%n", MeasuredSetter.putBytes(), MeasuredSetter.writtenBytes()));
+    json.append(String.format(Locale.ROOT, ", \"put_bytes\": %d, \"written_bytes\": %d}%n", MeasuredSetter.putBytes(), MeasuredSetter.writtenBytes()));
     Files.writeString(Path.of(args[3]), json);
   }
 
   private static void rate(final StringBuilder line, final StringBuilder json, final String what, final int count, final long begin) {
     final double rate = count / ((now() - begin) / 1e9);
     line.append(String.format("  %s %.1f", what, rate / 1000));
-    json.append(String.format(", \"%s_per_second\": %.0f", what, rate));
+    json.append(String.format(Locale.ROOT, ", \"%s_per_second\": %.0f", what, rate));
   }
 
   // Of this thread's processor, so that what else runs on the machine is no part of it. Flushes and compactions are other threads'.

@@ -1,6 +1,7 @@
 import java.io.File;
 import java.lang.management.ManagementFactory;
 import java.time.Duration;
+import java.util.Locale;
 import java.util.Properties;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.producer.ProducerConfig;
@@ -73,7 +74,7 @@ final class StreamsApp {
 
   private static void measure(final long tasks, final RestoreClock clock) {
     final var system = (com.sun.management.OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean();
-    System.out.printf("measures tasks=%d restored=%d restore_seconds=%.3f written=%d put=%d processor_seconds=%.3f%n",
+    System.out.printf(Locale.ROOT, "measures tasks=%d restored=%d restore_seconds=%.3f written=%d put=%d processor_seconds=%.3f%n",
         tasks, clock.records(), clock.seconds(), MeasuredSetter.writtenBytes(), MeasuredSetter.putBytes(),
         system.getProcessCpuTime() / 1e9);
   }

@@ -7,6 +7,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import java.util.Properties;
 import java.util.TreeMap;
@@ -155,7 +156,7 @@ final class StreamsCluster {
       restored = ask(third, folder.resolve("third.log"));
     }
     end(third, folder);
-    final String json = String.format("{\"records\": %d, \"records_per_second\": %.1f, \"processor_seconds\": %.2f, \"put_bytes\": %.0f, "
+    final String json = String.format(Locale.ROOT, "{\"records\": %d, \"records_per_second\": %.1f, \"processor_seconds\": %.2f, \"put_bytes\": %.0f, "
             + "\"written_bytes\": %.0f, \"restore_seconds\": %.3f, \"restored_records\": %.0f, \"restore_written_bytes\": %.0f, "
             + "\"state_bytes\": %d}%n", records, (1 - before) * records / seconds, processor, worked.get("put"), worked.get("written"),
         restored.get("restore_seconds"), restored.get("restored"), lastAnswer(folder.resolve("third.log")).get("written"),

@@ -12,6 +12,7 @@ import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Locale;
 import java.util.Map;
 import org.apache.spark.api.java.function.MapFunction;
 import org.apache.spark.api.java.function.VoidFunction2;
@@ -106,7 +107,7 @@ public final class StateQueries {
       }
       state += last;
     }
-    publish(file, String.format("{\"records\": %d, \"records_per_second\": %.1f, \"put_bytes\": %d, \"written_bytes\": %d, \"state_bytes\": %d}",
+    publish(file, String.format(Locale.ROOT, "{\"records\": %d, \"records_per_second\": %.1f, \"put_bytes\": %d, \"written_bytes\": %d, \"state_bytes\": %d}",
         records, records / seconds, put, written, state));
   }
 
@@ -123,7 +124,7 @@ public final class StateQueries {
       times.add((System.nanoTime() - begin) / 1e9);
     }
     times.sort(null);
-    publish(file, String.format("{\"restored_records\": %d, \"restore_seconds\": %.3f}", rows, times.get(1)));
+    publish(file, String.format(Locale.ROOT, "{\"restored_records\": %d, \"restore_seconds\": %.3f}", rows, times.get(1)));
   }
 
   private static void publish(final Path file, final String json) throws IOException {
