@@ -89,7 +89,7 @@ after"""
 
 class PageTest(unittest.TestCase):
     def regenerate(self, page, summary=None):
-        return results.regenerate(page, lambda workload: summary or summary_of(workload), "page.md")
+        return results.regenerate(page, lambda workload: [summary or summary_of(workload)], "page.md")
 
     def expect_failure(self, text, page):
         with self.assertRaises(results.Failure) as caught:
@@ -113,7 +113,7 @@ class PageTest(unittest.TestCase):
         self.assertIn("--engines leveled,trie --bin 9.10=build/bin --bin 11.8=DIR -- --gets=0`", made.replace("\n", " "))
 
     def test_a_table_before_it_is_measured(self):
-        waiting = results.regenerate(PAGE, lambda workload: None, "page.md")
+        waiting = results.regenerate(PAGE, lambda workload: [], "page.md")
         self.assertIn("-->\n\nNot measured yet.\n\n<!-- end of results -->\nafter", waiting)
         self.assertEqual(self.regenerate(waiting), MADE)
 
@@ -137,6 +137,25 @@ class PageTest(unittest.TestCase):
     def test_a_workload_that_is_gone(self):
         with self.assertRaises(results.Failure):
             self.regenerate(PAGE, summary_of("of_last_year"))
+
+    def test_a_group_is_one_table(self):
+        first, second = summary_of("memtable_fillrandom_64_wal_1"), summary_of("memtable_fillseq")
+        for summary, metric in ((first, "fillrandom"), (second, "fillseq")):
+            for i, name in enumerate(summary["medians"]):
+                summary["medians"][name] = {metric + ".ops_per_second": 1000.0 * (i + 1)}
+        page = "<!-- results memtables; leveled, trie; all -->\n<!-- end of results -->"
+        made = results.regenerate(page, lambda _: [first, second], "page.md").split("\n")
+        self.assertEqual(made[2:6], [
+            "| | leveled | `trie` |",
+            "| --- | ---: | ---: |",
+            "| fillrandom, 64 B values, WAL, 1 writer, thousand/s | 1 | **3** |",
+            "| fillseq, 100 B values, WAL, 1 writer, thousand/s | 1 | **3** |",
+        ])
+        self.assertIn("`db_bench/compare memtables --engines", "\n".join(made))
+        page = page.replace("all", "fillseq.ops_per_second: in order")
+        made = results.regenerate(page, lambda _: [first, second], "page.md")
+        self.assertIn("| in order | 1 | **3** |", made)
+        self.assertNotIn("64 B", made)
 
     def test_words_of_rows(self):
         self.assertEqual(

@@ -147,6 +147,13 @@ def memory_metrics(sizes):
     return rows
 
 
+CACHED_METRICS = [
+    Metric("threads_present.per_second", "Get, two threads, thousand/s", 1, 1e3),
+    Metric("threads_missing.per_second", "Get of absent keys, two threads, thousand/s", 1, 1e3),
+    Metric("scan.per_second", "scan, thousand entries/s", 1, 1e3),
+]
+
+
 class EngineBench:
     """A workload of build/bin/engine_bench, which writes its results as JSON."""
 
@@ -384,12 +391,25 @@ WORKLOADS = {
         "20 M items stored once, then read and scanned with everything in memory, by one and by two threads",
         "--puts=20000000", "--keys=20000000", "--fill", "--cache_size=8589934592", "--hyper_clock_cache", "--gets=2000000",
         "--missing_gets=2000000", "--threads=2", "--scan",
-        more_metrics=[
-            Metric("threads_present.per_second", "Get, two threads, thousand/s", 1, 1e3),
-            Metric("threads_missing.per_second", "Get of absent keys, two threads, thousand/s", 1, 1e3),
-            Metric("scan.per_second", "scan, thousand entries/s", 1, 1e3),
-        ],
+        more_metrics=CACHED_METRICS,
         engines=["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie_sst", "trie"],
+    ),
+    "cached_5m": EngineBench(
+        "5 M items stored once, then read and scanned with everything in memory, by one and by two threads",
+        "--puts=5000000", "--keys=5000000", "--fill", "--write_buffer_size=16777216", "--cache_size=4294967296",
+        "--hyper_clock_cache", "--gets=1000000", "--missing_gets=1000000", "--threads=2", "--scan",
+        more_metrics=CACHED_METRICS,
+        engines=["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie_sst", "trie"],
+    ),
+    "memory_5m": EngineBench(
+        "5 M items stored once, then read with direct I/O and little memory",
+        "--puts=5000000", "--keys=5000000", "--fill", "--write_buffer_size=4194304", "--cache_size=4294967296", "--gets=0",
+        "--missing_gets=0", "--memory=10000000,2500000,1000000", "--memory_gets=20000",
+        more_metrics=memory_metrics([10000000, 2500000, 1000000]), engines=["partitioned", "universal_16_sub", "trie_cached"],
+    ),
+    "two_writers_20m": EngineBench(
+        "20 M puts by two writers, uniform over 20 M keys",
+        "--puts=20000000", "--writers=2", "--cache_size=4294967296", "--gets=0", "--missing_gets=0",
     ),
     "zipf_2m": EngineBench(
         "10 M puts, Zipf 0.99 over 2 M keys, 8 MiB write buffer",
