@@ -713,7 +713,13 @@ class Model {
 
   void CompactOnce() {
     Family& family = AnyFamily();
-    if (family.engine->trie) {
+    const bool key_order = family.handle->GetComparator() == rocksdb::BytewiseComparator();
+    if (family.engine->trie && key_order && random_.OneIn(4)) {
+      Log() << "WaitForTrieCompaction";
+      Ok(WaitForTrieCompaction(db_.get()), "WaitForTrieCompaction");
+      return;
+    }
+    if (family.engine->trie && !key_order) {
       TrieCompactOptions options;
       const uint64_t kind = random_.Uniform(6);
       if (kind == 0) {

@@ -28,6 +28,11 @@ namespace cairn {
 // (tables that no longer lie in one container are split). Written into the OPTIONS file as the option string of
 // the partitioner ("cairn.TriePartitioner"), from where the compaction scheduler reads it.
 struct TrieOptions {
+  // In what order the keys lie: "hash", or "key" (docs/ordered_trie.md), that of the column family's comparator, so
+  // that iterators, ranges and prefixes work; `hash`, `seed`, `format` and `grow_liveness` then mean nothing, and tables
+  // are those of the table factory. It is fixed for the life of a column family. "key" is being built, and refused.
+  std::string order = "hash";
+
   // The hash that orders the keys: "xxh3", or "sha1" as in the paper (about 20 times the CPU). Opening with another
   // hash, or an explicit seed other than the column family was created with, fails: the comparator's name holds both.
   std::string hash = "xxh3";

@@ -330,8 +330,9 @@ void CairnDB::WhileFilesChange(const std::function<void()>& change) {
 // As RocksDB's, that of what is in memory included.
 Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, ColumnFamilyHandle* family,
                              const Slice* begin, const Slice* end) {
-  if (!IsTrie(family)) return DBImpl::CompactRange(options, family, begin, end);
-  if (begin != nullptr || end != nullptr) {
+  const TrieOrder order = OrderOfTrie(family);
+  if (order == TrieOrder::kNone) return DBImpl::CompactRange(options, family, begin, end);
+  if (order == TrieOrder::kHash && (begin != nullptr || end != nullptr)) {
     return Status::NotSupported("CompactRange of a part of the trie " + family->GetName(),
                                 "a range has no meaning in hash order; leave begin and end out, or name a container "
                                 "(cairn::CompactTrie, cairn compact)");
@@ -345,12 +346,13 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
     return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
   }
   const Status s = DBImpl::Flush(rocksdb::FlushOptions(), family);
-  return s.ok() ? CompactTrie(this, family) : s;
+  if (!s.ok() || order == TrieOrder::kHash) return s.ok() ? CompactTrie(this, family) : s;
+  return CompactTrieKeys(this, family, begin, end);
 }
 
 // RocksDB deletes files before it deletes ranges, so half of it would be done before it is refused.
 Status CairnDB::ClipColumnFamily(ColumnFamilyHandle* family, const Slice& begin, const Slice& end) {
-  const Status s = CheckRangesMean("ClipColumnFamily", family);
+  const Status s = CheckRangeDeletion("ClipColumnFamily", family);
   if (!s.ok()) return s;
   if (services()->durable() != nullptr) {
     return Status::NotSupported("ClipColumnFamily with durable memtables", "range deletions bypass the pool");

@@ -65,6 +65,9 @@ Status TrieContainerOf(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice
   if (!cairn::IsTrie(descriptor.options, &trie)) {
     return Status::NotSupported("column family " + handle->GetName(), "is no trie");
   }
+  if (IsInKeyOrder(trie)) {
+    return Status::NotSupported("containers of the trie " + handle->GetName(), "in key order they have no numbers");
+  }
   if (depth < 0 || depth > trie.depth) {
     return Status::InvalidArgument("depth " + std::to_string(depth),
                                    "this trie has depths 0 to " + std::to_string(trie.depth));

@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "cairn/ordered.h"
 #include "cairn/trie.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/table.h"
@@ -12,6 +13,8 @@
 #include "src/hash_order/hash_order.h"
 #include "src/hash_order/hash_order_options.h"
 #include "src/htable/htable_table.h"
+#include "src/ordered/ordered_table.h"
+#include "src/trie/trie_files.h"
 #include "src/trie/trie_listener.h"
 #include "src/trie/trie_options.h"
 #include "src/trie/trie_partitioner.h"
@@ -70,11 +73,54 @@ Status BottommostFor(const rocksdb::ColumnFamilyOptions& options, const TrieOpti
   return Status::OK();
 }
 
+// Ordered tables with what the options hold of block-based ones; of other comparators than the bytewise one they are
+// block-based tables with the facts that the picker wants.
+Status UseTablesInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  if (IsOrdered(*options)) return Status::OK();
+  rocksdb::BlockBasedTableOptions table;
+  if (options->table_factory != nullptr) {
+    const auto* given = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    if (given == nullptr) {
+      return Status::NotSupported(
+          "a trie with order=key over the table factory " + std::string(options->table_factory->Name()),
+          "set a block-based table or a cairn.OrderedTable");
+    }
+    table = *given;
+  }
+  table.filter_policy.reset(trie.filter_bits > 0 ? rocksdb::NewBloomFilterPolicy(trie.filter_bits) : nullptr);
+  options->table_factory = std::make_shared<OrderedTableFactory>(table);
+  return Status::OK();
+}
+
+// Of RocksDB's own options those that say how files lie on levels, and when they are compacted.
+void UseTrieLevels(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
+  options->num_levels = TrieLevels(trie);
+  options->compaction_style = rocksdb::kCompactionStyleNone;
+  options->level_compaction_dynamic_level_bytes = false;
+  options->disable_auto_compactions = false;
+  // src/trie/write_throttle.h says why RocksDB must not stall writers by itself.
+  options->level0_file_num_compaction_trigger = trie.root_trigger;
+  options->level0_slowdown_writes_trigger = kNoTrigger;
+  options->level0_stop_writes_trigger = kNoTrigger;
+}
+
+Status UseTrieInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  rocksdb::ColumnFamilyOptions changed = *options;
+  const Status s = UseTablesInKeyOrder(&changed, trie);
+  if (!s.ok()) return s;
+  UseTrieLevels(&changed, trie);
+  const Status check = CheckTrieOptions(changed);
+  if (check.ok()) *options = std::move(changed);
+  return check;
+}
+
 }  // namespace
 
 Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   Status s = ValidateTrieOptions(trie);
   if (!s.ok()) return s;
+  if (IsInKeyOrder(trie)) return UseTrieInKeyOrder(options, trie);
   s = PrepareForHashOrder(options);
   if (!s.ok()) return s;
   HashKind kind = HashKind::kXxh3;
@@ -85,16 +131,8 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   s = BottommostFor(*options, trie, *format, &bottommost);
   if (!s.ok()) return s;
   options->comparator = trie.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, trie.seed);
-  options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
   options->table_factory = std::make_shared<HashOrderTableFactory>(std::move(format), std::move(bottommost));
-  options->num_levels = TrieLevels(trie);
-  options->compaction_style = rocksdb::kCompactionStyleNone;
-  options->level_compaction_dynamic_level_bytes = false;
-  options->disable_auto_compactions = false;
-  // src/trie/write_throttle.h says why RocksDB must not stall writers by itself.
-  options->level0_file_num_compaction_trigger = trie.root_trigger;
-  options->level0_slowdown_writes_trigger = kNoTrigger;
-  options->level0_stop_writes_trigger = kNoTrigger;
+  UseTrieLevels(options, trie);
   return Status::OK();
 }
 

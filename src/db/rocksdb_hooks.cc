@@ -217,11 +217,15 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
   const ColumnFamilyOptions options = cfd_->GetLatestCFOptions();
   cairn::TrieOptions trie;
   if (!cairn::IsTrie(options, &trie)) return s;
+  // The last level may be kept for files that are ingested behind.
+  const int last = cfd_->NumberLevels() - (cairn::port::KeepsLastLevel(cairn::port::ImmutableOptionsOf(*cfd_)) ? 2 : 1);
+  if (cairn::IsInKeyOrder(trie)) {
+    file->picked_level = std::min(file->picked_level, last);
+    return s;
+  }
   const cairn::HashPrefixMap map = cairn::ContainerMapOf(trie);
   const cairn::ArrivingFile arriving{file->fd.GetFileSize(), file->num_entries, map.Position(file->start_ukey),
                                      map.Position(file->limit_ukey)};
-  // The last level may be kept for files that are ingested behind.
-  const int last = cfd_->NumberLevels() - (cairn::port::KeepsLastLevel(cairn::port::ImmutableOptionsOf(*cfd_)) ? 2 : 1);
   file->picked_level =
       cairn::LevelOfArriving(trie, options.write_buffer_size, arriving, std::min(file->picked_level, last),
                              [&](int level) { return IngestedFileFitInLevel(file, level); });

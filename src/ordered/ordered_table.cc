@@ -13,6 +13,7 @@
 #include "src/ordered/ordered_builder.h"
 #include "src/ordered/ordered_iterator.h"
 #include "src/ordered/point_filter.h"
+#include "src/table/table_facts.h"
 #include "src/table/wrapped_table_reader.h"
 #include "src/util/option_text.h"
 #include "table/block_based/block_based_table_reader.h"
@@ -241,6 +242,18 @@ Status OrderedTableFactory::NewTableReader(const ReadOptions& read_options, cons
 
 rocksdb::TableBuilder* OrderedTableFactory::NewTableBuilder(const rocksdb::TableBuilderOptions& options,
                                                             rocksdb::WritableFileWriter* file) const {
+  // A trie in key order chooses its compactions by what the tables say of their keys.
+  const bool in_trie = options.ioptions.compaction_style == rocksdb::kCompactionStyleNone &&
+                       options.ioptions.sst_partitioner_factory != nullptr;
+  if (!in_trie) return NewBuilder(options, file);
+  const auto collectors = CollectorsWithFacts(options);
+  rocksdb::TableBuilderOptions with_facts(options);
+  with_facts.internal_tbl_prop_coll_factories = collectors.get();
+  return NewBuilder(with_facts, file);
+}
+
+rocksdb::TableBuilder* OrderedTableFactory::NewBuilder(const rocksdb::TableBuilderOptions& options,
+                                                       rocksdb::WritableFileWriter* file) const {
   const auto make = [this](const rocksdb::TableBuilderOptions& with_order, rocksdb::WritableFileWriter* to) {
     return BlockBasedTableFactory::NewTableBuilder(with_order, to);
   };

@@ -46,6 +46,9 @@ class OrderedTableFactory : public rocksdb::BlockBasedTableFactory {
   OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter, OwnOptions own);
 
  private:
+  rocksdb::TableBuilder* NewBuilder(const rocksdb::TableBuilderOptions& options,
+                                    rocksdb::WritableFileWriter* file) const;
+
   OrderFilterOptions filter_;
   std::shared_ptr<OrderedSeeks> seeks_;  // shared by all readers, and by clones
 };

@@ -44,10 +44,10 @@ class KeySketch {
     kOperands = 2,  // merge operands alone: what lies below them counts as well
   };
 
-  // Adds one distinct key. REQUIRES: positions arrive in ascending order.
+  // Adds one distinct key.
   void Add(uint64_t position, Entry entry) {
-    if (keys_ == 0) first_ = position;
-    last_ = position;
+    if (keys_ == 0 || position < first_) first_ = position;
+    if (position > last_) last_ = position;
     ++keys_;
     if (LowBits(position) < threshold_) Keep(PositionOf(position) | static_cast<uint64_t>(entry));
   }

@@ -140,12 +140,13 @@ std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsOf(const rocksd
 std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(
     const rocksdb::TableBuilderOptions& options) {
   auto collectors = CollectorsOf(options);
+  // Of keys in another order, those of one key still lie side by side, which is all that a sketch wants.
+  static const KeyHash any_order(HashKind::kXxh3, 0);
   const KeyHash* hash = HashOfComparator(options.internal_comparator.user_comparator());
-  if (hash != nullptr) {
-    std::shared_ptr<WrittenTotals> totals;
-    if (!options.db_session_id.empty()) totals = WrittenTotalsOf(options.db_session_id, options.column_family_id);
-    collectors->push_back(std::make_unique<FactsCollectorFactory>(*hash, std::move(totals), CountedAs(options)));
-  }
+  if (hash == nullptr) hash = &any_order;
+  std::shared_ptr<WrittenTotals> totals;
+  if (!options.db_session_id.empty()) totals = WrittenTotalsOf(options.db_session_id, options.column_family_id);
+  collectors->push_back(std::make_unique<FactsCollectorFactory>(*hash, std::move(totals), CountedAs(options)));
   return collectors;
 }
 

@@ -28,24 +28,18 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
   file->sketch = std::move(sketch);
 }
 
-bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
+bool IsTrie(rocksdb::ColumnFamilyHandle* handle) { return OrderOfTrie(handle) != TrieOrder::kNone; }
+
+TrieOrder OrderOfTrie(rocksdb::ColumnFamilyHandle* handle) {
   rocksdb::ColumnFamilyDescriptor descriptor;
-  return handle->GetDescriptor(&descriptor).ok() && IsTrie(descriptor.options, nullptr);
+  TrieOptions trie;
+  if (!handle->GetDescriptor(&descriptor).ok() || !IsTrie(descriptor.options, &trie)) return TrieOrder::kNone;
+  return IsInKeyOrder(trie) ? TrieOrder::kKey : TrieOrder::kHash;
 }
 
-Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
-  TrieOptions trie;
-  if (!IsTrie(options, &trie))
-    return Status::InvalidArgument("no trie: sst_partitioner_factory is not cairn.TriePartitioner");
-  Status s = ValidateTrieOptions(trie);
-  if (!s.ok()) return s;
-  const KeyHash* hash = HashOfComparator(options.comparator);
-  const std::string wanted =
-      std::string(kHashOrderName) + ":" + trie.hash + ":" + std::to_string(SeedOrRandom(trie.seed));
-  if (hash == nullptr || HashKindName(hash->kind()) != trie.hash || hash->seed() != SeedOrRandom(trie.seed)) {
-    return Status::InvalidArgument("the comparator is " + std::string(options.comparator->Name()),
-                                   "the trie's partitioner wants " + wanted);
-  }
+namespace {
+
+Status CheckLevels(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
   if (options.num_levels != TrieLevels(trie)) {
     return Status::InvalidArgument(
         "num_levels is " + std::to_string(options.num_levels),
@@ -57,6 +51,40 @@ Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
   if (port::CompactsWhatIsRead(options)) {
     return Status::InvalidArgument("read_triggered_compaction_threshold", "a trie compacts by size only: set 0");
   }
+  return Status::OK();
+}
+
+Status CheckKeyOrder(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
+  const rocksdb::Comparator* const order = options.comparator;
+  if (HashOfComparator(order) != nullptr) {
+    return Status::InvalidArgument("the comparator is " + std::string(order->Name()),
+                                   "a trie with order=key wants one that orders keys, not hashes");
+  }
+  if (order->timestamp_size() != 0) {
+    return Status::NotSupported("a trie with order=key and the comparator " + std::string(order->Name()),
+                                "it takes comparators without timestamps");
+  }
+  return CheckLevels(options, trie);
+}
+
+}  // namespace
+
+Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
+  TrieOptions trie;
+  if (!IsTrie(options, &trie))
+    return Status::InvalidArgument("no trie: sst_partitioner_factory is not cairn.TriePartitioner");
+  Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  if (IsInKeyOrder(trie)) return CheckKeyOrder(options, trie);
+  const KeyHash* hash = HashOfComparator(options.comparator);
+  const std::string wanted =
+      std::string(kHashOrderName) + ":" + trie.hash + ":" + std::to_string(SeedOrRandom(trie.seed));
+  if (hash == nullptr || HashKindName(hash->kind()) != trie.hash || hash->seed() != SeedOrRandom(trie.seed)) {
+    return Status::InvalidArgument("the comparator is " + std::string(options.comparator->Name()),
+                                   "the trie's partitioner wants " + wanted);
+  }
+  s = CheckLevels(options, trie);
+  if (!s.ok()) return s;
   if (options.table_factory != nullptr && options.table_factory->IsDeleteRangeSupported()) {
     return Status::InvalidArgument("table_factory is " + std::string(options.table_factory->Name()),
                                    "a trie wants cairn.HashOrderTable around it; cairn::UseTrie sets it");
@@ -84,6 +112,10 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
       file.level = level.level;
       file.bytes = sst.size;
       file.data_bytes = sst.size;
+      if (IsInKeyOrder(trie)) {
+        file.smallest = sst.smallestkey;
+        file.largest = sst.largestkey;
+      }
       file.container = map.ContainerAt(map.Position(sst.smallestkey), depth);
       file.last_container = map.ContainerAt(map.Position(sst.largestkey), depth);
       file.spans = file.container != file.last_container;
@@ -141,9 +173,14 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
   described->level = file.level;
   described->bytes = file.meta->fd.GetFileSize();
   described->data_bytes = described->bytes;
-  described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
-  described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
-  described->spans = described->container != described->last_container;
+  if (IsInKeyOrder(trie)) {
+    described->smallest = file.meta->smallest.user_key().ToString();
+    described->largest = file.meta->largest.user_key().ToString();
+  } else {
+    described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
+    described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
+    described->spans = described->container != described->last_container;
+  }
   std::shared_ptr<const rocksdb::TableProperties> properties;
   Status s = super_version_->current->GetTableProperties(rocksdb::ReadOptions(), &properties, file.meta);
   if (!s.ok()) return s;
@@ -152,34 +189,19 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
   return s;
 }
 
-void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats) {
-  const TrieSpace& space = picker->Space();
-  const std::map<int, TriePicker::Due> pending = picker->PendingByDepth();
-  const auto depth_of = [stats](int number) -> TrieDepthStats& {
-    while (static_cast<int>(stats->depths.size()) <= number) {
-      stats->depths.emplace_back();
-      stats->depths.back().depth = static_cast<int>(stats->depths.size()) - 1;
-    }
-    return stats->depths[static_cast<size_t>(number)];
-  };
-  for (const auto& [number, spanning_file] : shape.spanning_files()) {
-    TrieDepthStats& depth = depth_of(DepthOfLevel(shape.trie(), spanning_file.first.level));
-    ++depth.files;
-    depth.bytes += spanning_file.first.bytes;
+namespace {
+
+TrieDepthStats& DepthOf(int number, TrieStats* stats) {
+  while (static_cast<int>(stats->depths.size()) <= number) {
+    stats->depths.emplace_back();
+    stats->depths.back().depth = static_cast<int>(stats->depths.size()) - 1;
   }
-  for (const auto& [number, live] : space.spanning_live) depth_of(number).live_bytes += live;
-  for (const auto& [id, container] : shape.containers()) {
-    if (container.files == 0) continue;
-    TrieDepthStats& depth = depth_of(id.depth);
-    const int filled = id.depth == 0 ? static_cast<int>(container.files) : container.occupied_slots();
-    depth.slots_min = depth.containers == 0 ? filled : std::min(depth.slots_min, filled);
-    depth.slots_max = std::max(depth.slots_max, filled);
-    ++depth.containers;
-    depth.files += container.files;
-    depth.bytes += container.bytes;
-    const auto found = space.containers.find(id);
-    if (found != space.containers.end()) depth.live_bytes += found->second.live;
-  }
+  return stats->depths[static_cast<size_t>(number)];
+}
+
+// What both orders have.
+void FillTotals(const TrieSpace& space, const std::map<int, TriePicker::Due>& pending, const TrieOptions& trie,
+                const WrittenTotals& totals, TrieStats* stats) {
   for (TrieDepthStats& depth : stats->depths) {
     const auto due = pending.find(depth.depth);
     if (due == pending.end()) continue;
@@ -189,13 +211,56 @@ void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTota
   stats->bytes = space.bytes;
   stats->live_bytes = space.live;
   if (space.live > 0) stats->space_amplification = static_cast<double>(space.bytes) / static_cast<double>(space.live);
-  stats->space_bound = shape.trie().space_bound;
+  stats->space_bound = trie.space_bound;
   stats->flushed_bytes = totals.flushed_bytes;
   stats->compacted_bytes = totals.compacted_bytes;
   if (stats->flushed_bytes > 0) {
     stats->write_amplification =
         static_cast<double>(stats->flushed_bytes + stats->compacted_bytes) / static_cast<double>(stats->flushed_bytes);
   }
+}
+
+void FillContainer(uint64_t files, int filled, uint64_t bytes, TrieDepthStats* depth) {
+  depth->slots_min = depth->containers == 0 ? filled : std::min(depth->slots_min, filled);
+  depth->slots_max = std::max(depth->slots_max, filled);
+  ++depth->containers;
+  depth->files += files;
+  depth->bytes += bytes;
+}
+
+}  // namespace
+
+void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats) {
+  const TrieSpace& space = picker->Space();
+  for (const auto& [number, spanning_file] : shape.spanning_files()) {
+    TrieDepthStats& depth = DepthOf(DepthOfLevel(shape.trie(), spanning_file.first.level), stats);
+    ++depth.files;
+    depth.bytes += spanning_file.first.bytes;
+  }
+  for (const auto& [number, live] : space.spanning_live) DepthOf(number, stats).live_bytes += live;
+  for (const auto& [id, container] : shape.containers()) {
+    if (container.files == 0) continue;
+    TrieDepthStats& depth = DepthOf(id.depth, stats);
+    const int filled = id.depth == 0 ? static_cast<int>(container.files) : container.occupied_slots();
+    FillContainer(container.files, filled, container.bytes, &depth);
+    const auto found = space.containers.find(id);
+    if (found != space.containers.end()) depth.live_bytes += found->second.live;
+  }
+  FillTotals(space, picker->PendingByDepth(), shape.trie(), totals, stats);
+}
+
+void FillTrieStats(const KeyShape& shape, KeyPicker* picker, const WrittenTotals& totals, TrieStats* stats) {
+  const TrieSpace& space = picker->Space();
+  for (int number = 0; number <= shape.trie().depth; ++number) {
+    const std::vector<KeyContainer>& containers = shape.ContainersAt(number);
+    for (size_t i = 0; i < containers.size(); ++i) {
+      TrieDepthStats& depth = DepthOf(number, stats);
+      FillContainer(containers[i].files.size(), containers[i].slots, containers[i].bytes, &depth);
+      const auto found = space.containers.find({number, i});
+      if (found != space.containers.end()) depth.live_bytes += found->second.live;
+    }
+  }
+  FillTotals(space, picker->PendingByDepth(), shape.trie(), totals, stats);
 }
 
 Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
@@ -230,11 +295,18 @@ Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieS
   WrittenTotals totals;
   s = ReadTrieFiles(db, handle, trie, &files, &totals);
   if (!s.ok()) return s;
+  *stats = TrieStats();
+  stats->column_family = handle->GetName();
+  if (IsInKeyOrder(trie)) {
+    KeyShape shape(trie, descriptor.options.comparator);
+    for (const TrieFile& file : files) shape.Add(file);
+    KeyPicker picker(&shape, 0, descriptor.options.write_buffer_size, KeyPicker::Moves::kRewrite);
+    FillTrieStats(shape, &picker, totals, stats);
+    return Status::OK();
+  }
   TrieShape shape(trie);
   for (const TrieFile& file : files) shape.Add(file);
   TriePicker picker(&shape, 0);
-  *stats = TrieStats();
-  stats->column_family = handle->GetName();
   FillTrieStats(shape, &picker, totals, stats);
   return Status::OK();
 }

@@ -12,6 +12,8 @@
 #include "rocksdb/db.h"
 #include "rocksdb/table_properties.h"
 #include "src/table/written_totals.h"
+#include "src/trie/key_picker.h"
+#include "src/trie/key_shape.h"
 #include "src/trie/trie_picker.h"
 #include "src/trie/trie_shape.h"
 
@@ -23,6 +25,8 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file);
 
 // Whether an open column family is a trie.
 bool IsTrie(rocksdb::ColumnFamilyHandle* handle);
+enum class TrieOrder { kNone, kHash, kKey };  // kNone: it is no trie
+TrieOrder OrderOfTrie(rocksdb::ColumnFamilyHandle* handle);
 
 // Whether the options of a column family with a trie partitioner fit together; InvalidArgument says what to change.
 rocksdb::Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options);
@@ -64,6 +68,8 @@ class HeldVersion {
 
 // Fills what follows from the files.
 void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats);
+
+void FillTrieStats(const KeyShape& shape, KeyPicker* picker, const WrittenTotals& totals, TrieStats* stats);
 
 // Sets the fields of tables with an ECT index, which need the tables' properties, if the trie writes such.
 rocksdb::Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);

@@ -15,6 +15,7 @@ using rocksdb::Status;
 
 const std::unordered_map<std::string, OptionTypeInfo>& TrieOptionTypes() {
   static const auto* types = new std::unordered_map<std::string, OptionTypeInfo>{
+      {"order", {offsetof(TrieOptions, order), OptionType::kString}},
       {"hash", {offsetof(TrieOptions, hash), OptionType::kString}},
       {"seed", {offsetof(TrieOptions, seed), OptionType::kUInt64T}},
       {"fan_out", {offsetof(TrieOptions, fan_out), OptionType::kInt}},
@@ -53,6 +54,14 @@ Status ValidateTrieOptions(const TrieOptions& trie) {
   auto bad = [](const char* field, const std::string& value, const char* allowed) {
     return Status::InvalidArgument(std::string("trie option ") + field + " is " + value, allowed);
   };
+  if (trie.order != kTrieOrderHash && trie.order != kTrieOrderKey) {
+    return bad("order", "\"" + trie.order + "\"", "it may be hash or key");
+  }
+  if (IsInKeyOrder(trie)) {
+    return Status::NotSupported(
+        "trie option order is \"key\"",
+        "it is being built (docs/ordered_trie.md); scans have cairn::UseOrdered, engine=ordered");
+  }
   HashKind kind;
   Status s = ParseHashKind(trie.hash, &kind);
   if (!s.ok()) return s;
@@ -80,6 +89,10 @@ Status ValidateTrieOptions(const TrieOptions& trie) {
   }
   if (trie.bottommost_format != kTrieFormatSame && trie.bottommost_format != kTrieFormatEct) {
     return bad("bottommost_format", "\"" + trie.bottommost_format + "\"", "it may be same or ect");
+  }
+  if (IsInKeyOrder(trie) && trie.bottommost_format != kTrieFormatSame) {
+    return bad("bottommost_format", "\"" + trie.bottommost_format + "\" with order=key",
+               "ect tables are in hash order");
   }
   if (!(trie.space_bound >= 1.1 && trie.space_bound <= 1000)) {
     return bad("space_bound", std::to_string(trie.space_bound), "it may be 1.1 to 1000");

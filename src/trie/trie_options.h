@@ -29,6 +29,11 @@ inline int DepthOfLevel(const TrieOptions& trie, int level) { return level == 0 
 inline int FirstLevelOfDepth(const TrieOptions& trie, int depth) { return 1 + (depth - 1) * trie.slots; }
 inline int LastLevelOfDepth(const TrieOptions& trie, int depth) { return depth * trie.slots; }
 
+// What TrieOptions::order may be.
+constexpr char kTrieOrderHash[] = "hash";
+constexpr char kTrieOrderKey[] = "key";
+inline bool IsInKeyOrder(const TrieOptions& trie) { return trie.order == kTrieOrderKey; }
+
 int BitsPerDepth(const TrieOptions& trie);
 
 // The number of occupied slots at which a container is full.

@@ -1,7 +1,10 @@
 #include "src/trie/trie_partitioner.h"
 
+#include <utility>
+
 #include "rocksdb/utilities/options_type.h"
 #include "src/hash_order/hash_order.h"
+#include "src/trie/key_job.h"
 #include "src/trie/trie_options.h"
 #include "src/util/option_text.h"
 
@@ -33,6 +36,24 @@ class TriePartitioner : public rocksdb::SstPartitioner {
   const int depth_;
 };
 
+class KeyPartitioner : public rocksdb::SstPartitioner {
+ public:
+  explicit KeyPartitioner(std::unique_ptr<KeyCutter> cutter) : cutter_(std::move(cutter)) {}
+
+  const char* Name() const override { return TriePartitionerFactory::kClassName(); }
+
+  rocksdb::PartitionerResult ShouldPartition(const rocksdb::PartitionerRequest& request) override {
+    return cutter_->CutBefore(*request.prev_user_key, *request.current_user_key, request.current_output_file_size)
+               ? rocksdb::kRequired
+               : rocksdb::kNotRequired;
+  }
+
+  bool CanDoTrivialMove(const rocksdb::Slice&, const rocksdb::Slice&) override { return true; }
+
+ private:
+  const std::unique_ptr<KeyCutter> cutter_;
+};
+
 }  // namespace
 
 TriePartitionerFactory::TriePartitionerFactory() : TriePartitionerFactory(TrieOptions()) {}
@@ -52,6 +73,10 @@ rocksdb::Status TriePartitionerFactory::PrepareOptions(const rocksdb::ConfigOpti
 
 std::unique_ptr<rocksdb::SstPartitioner> TriePartitionerFactory::CreatePartitioner(
     const rocksdb::SstPartitioner::Context& context) const {
+  if (IsInKeyOrder(trie_)) {
+    std::unique_ptr<KeyCutter> cutter = KeyJobScope::NewCutter();
+    return cutter == nullptr ? nullptr : std::make_unique<KeyPartitioner>(std::move(cutter));
+  }
   return std::make_unique<TriePartitioner>(ContainerMapOf(trie_), DepthOfLevel(trie_, context.output_level));
 }
 

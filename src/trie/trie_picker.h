@@ -24,24 +24,11 @@
 #include <set>
 #include <vector>
 
+#include "src/trie/trie_job.h"
 #include "src/trie/trie_shape.h"
 #include "src/trie/trie_space.h"
 
 namespace cairn {
-
-struct TrieJob {
-  enum class Kind { kRoot, kPush, kMerge, kSplit };
-  Kind kind = Kind::kRoot;
-  ContainerId id;
-  std::vector<uint64_t> inputs;  // file numbers, newest first
-  int output_level = 0;
-  uint64_t input_bytes = 0;
-  uint64_t expected_bytes = 0;  // of output; input_bytes when unknown
-  uint64_t folded_bytes = 0;    // of merge operands, of which expected_bytes counts operand_share
-  double operand_share = 0;
-  bool for_space = false;  // chosen to free space
-  double score = 0;
-};
 
 class TriePicker {
  public:

@@ -9,6 +9,7 @@
 #include "db/db_impl/db_impl.h"
 #include "file/filename.h"
 #include "src/port/family_options.h"
+#include "src/trie/key_job.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_listener.h"
 #include "src/trie/trie_options.h"
@@ -61,6 +62,14 @@ int CompactionLimit(const rocksdb::DBOptions& options) {
 }
 
 }  // namespace
+
+Status CompactTrieKeys(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
+                       const rocksdb::Slice* end) {
+  const auto scheduler = TrieScheduler::Attach(db);
+  if (scheduler != nullptr) return scheduler->CompactKeys(handle, begin, end);
+  return Status::InvalidArgument("the database was opened without the listener cairn.TrieCompaction",
+                                 "add it: cairn::UseTrieCompaction(&db_options)");
+}
 
 std::shared_ptr<TrieScheduler> TrieScheduler::Find(rocksdb::DB* db) {
   Registry& registry = GlobalRegistry();
@@ -131,14 +140,26 @@ std::unique_ptr<rocksdb::ColumnFamilyHandle> TrieScheduler::HandleOf(uint32_t id
   return static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
 }
 
+TrieScheduler::Family::Family(uint32_t family_id, std::string family_name, const TrieOptions& trie,
+                              const rocksdb::Comparator* comparator, TrieShape::LastOfAll last,
+                              uint64_t write_buffer_bytes)
+    : id(family_id), name(std::move(family_name)) {
+  const uint64_t slack = std::min<uint64_t>(write_buffer_bytes / 8, 64 << 10);
+  if (IsInKeyOrder(trie)) {
+    plan = std::make_unique<KeyPlan>(trie, comparator, last, slack, write_buffer_bytes, KeyPicker::Moves::kRewrite);
+  } else {
+    plan = std::make_unique<HashPlan>(trie, last, slack, write_buffer_bytes);
+  }
+}
+
 TrieScheduler::FamilyPtr TrieScheduler::MakeFamily(rocksdb::ColumnFamilyHandle* handle) const {
   rocksdb::ColumnFamilyDescriptor descriptor;
   TrieOptions trie;
   if (!handle->GetDescriptor(&descriptor).ok() || !IsTrie(descriptor.options, &trie)) return nullptr;
   const bool keeps_last = port::KeepsLastLevel(db_->GetDBOptions(), descriptor.options);
   const auto last = keeps_last ? TrieShape::LastOfAll::kReserved : TrieShape::LastOfAll::kUsed;
-  auto family =
-      std::make_shared<Family>(handle->GetID(), descriptor.name, trie, last, descriptor.options.write_buffer_size);
+  auto family = std::make_shared<Family>(handle->GetID(), descriptor.name, trie, descriptor.options.comparator, last,
+                                         descriptor.options.write_buffer_size);
   family->automatic = !descriptor.options.disable_auto_compactions;
   family->error = CheckTrieOptions(descriptor.options);
   if (!family->error.ok()) {
@@ -220,9 +241,9 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
 
 std::vector<HeldVersion::File> TrieScheduler::UnknownFiles(const Family& family, const HeldVersion& version) {
   std::vector<HeldVersion::File> unknown;
-  const int last_level = family.shape.LastLevel(family.shape.trie().depth);
+  const int last_level = family.plan->LastLevel();
   for (const HeldVersion::File& file : version.Files()) {
-    if (file.level <= last_level && family.shape.LevelOf(file.number()) != file.level) unknown.push_back(file);
+    if (file.level <= last_level && family.plan->LevelOf(file.number()) != file.level) unknown.push_back(file);
   }
   return unknown;
 }
@@ -234,7 +255,7 @@ std::vector<TrieFile> TrieScheduler::Describe(const Family& family, const HeldVe
   std::vector<TrieFile> described(files.size());
   for (size_t i = 0; i < files.size(); ++i) {
     const Status s =
-        version.Describe(files[i], family.shape.trie(), &described[i], totals != nullptr ? &written : nullptr);
+        version.Describe(files[i], family.plan->trie(), &described[i], totals != nullptr ? &written : nullptr);
     if (!s.ok()) {
       rocksdb::Warn(log_, "[%s] Cairn takes all of table %" PRIu64 " for live: %s", family.name.c_str(),
                     files[i].number(), s.ToString().c_str());
@@ -248,13 +269,13 @@ void TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion& ver
                                  const std::vector<TrieFile>& added) {
   std::unordered_set<uint64_t> present;
   for (const HeldVersion::File& file : version.Files()) present.insert(file.number());
-  for (uint64_t number : family->shape.Numbers()) {
-    if (present.count(number) == 0) family->shape.Remove(number);
+  for (uint64_t number : family->plan->Numbers()) {
+    if (present.count(number) == 0) family->plan->Remove(number);
   }
   uint64_t flushed = 0;
   for (const TrieFile& file : added) {
-    family->shape.Remove(file.number);  // from another level
-    family->shape.Add(file);
+    family->plan->Remove(file.number);  // from another level
+    family->plan->Add(file);
     if (file.level == 0) flushed += file.bytes;
   }
   // Before the first Version, the tables' own records have counted all.
@@ -303,7 +324,7 @@ void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string&
   MutexLock lock(&mutex_);
   if (stopping_) return;
   for (const auto& [id, family] : families_) {
-    if (family == nullptr || !family->shape.Contains(number)) continue;
+    if (family == nullptr || !family->plan->Contains(number)) continue;
     family->stale = true;
     WakeLocked();
   }
@@ -392,7 +413,7 @@ bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
     if (!candidate->automatic) continue;
     const uint64_t begin = NowMicros();
     TrieJob picked;
-    if (candidate->picker.Pick(&picked) && (!found || picked.score > job->score)) {
+    if (candidate->plan->Pick(&picked) && (!found || picked.score > job->score)) {
       *family = candidate;
       *job = picked;
       found = true;
@@ -402,17 +423,8 @@ bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
   return found;
 }
 
-void TrieScheduler::SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy) {
-  if (job.kind == TrieJob::Kind::kSplit) {
-    family->shape.SetSpanningFileBusy(job.inputs[0], busy);
-  } else {
-    family->shape.SetBusy(job.id, busy);
-  }
-}
-
-Status TrieScheduler::RunJobLocked(const FamilyPtr& family, const TrieJob& job) {
-  SetBusyLocked(family, job, true);
-  family->picker.Started(job);
+Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
+  family->plan->Begin(&job);
   ++family->running;
   ++running_;
   Status s;
@@ -424,14 +436,13 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, const TrieJob& job) 
     db_->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest_snapshot);
   }
   FollowLocked(family).PermitUncheckedError();
-  SetBusyLocked(family, job, false);
-  family->picker.Finished(job, s.ok(), output_bytes, oldest_snapshot);
+  family->plan->End(job, s.ok(), output_bytes, oldest_snapshot);
   --family->running;
   --running_;
   if (s.ok()) {
     ++family->finished[static_cast<int>(job.kind)];
     family->totals->compacted_bytes += output_bytes;
-    family->written_bytes[DepthOfLevel(family->shape.trie(), job.output_level)] += output_bytes;
+    family->written_bytes[DepthOfLevel(family->plan->trie(), job.output_level)] += output_bytes;
     TryAgainLocked(family);
     work_pending_ = true;
   } else {
@@ -456,9 +467,9 @@ void TrieScheduler::UpdateThrottle() {
     for (const auto& [id, family] : families_) {
       // As in RocksDB, nobody is slowed down for compactions that somebody has switched off.
       if (family == nullptr || family->state != State::kReady || !family->automatic) continue;
-      pressure = std::max(pressure, RootPressure(family->shape.root().files, family->shape.trie().root_trigger));
+      pressure = std::max(pressure, RootPressure(family->plan->RootFiles(), family->plan->trie().root_trigger));
       // While nothing may run, there is nothing to wait for.
-      if (paused_ == 0) pressure = std::max(pressure, kMostPressureForSpace * family->picker.SpacePressure());
+      if (paused_ == 0) pressure = std::max(pressure, kMostPressureForSpace * family->plan->SpacePressure());
     }
     return pressure;
   });
@@ -474,6 +485,7 @@ Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& j
   names.reserve(job.inputs.size());
   for (uint64_t number : job.inputs) names.push_back(rocksdb::MakeTableFileName(number));
   rocksdb::CompactionJobInfo info;
+  const KeyJobScope scope(handle->GetComparator(), job.cuts);
   Status s = db_->CompactFiles(rocksdb::CompactionOptions(), handle.get(), names, job.output_level, -1, nullptr, &info);
   if (s.ok()) *output_bytes = info.stats.total_output_bytes;
   return s;
@@ -497,7 +509,7 @@ void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& 
   // RocksDB refuses inputs that its Version does not hold any more. By (3) they are no longer in the shape either:
   // there is nothing to be tried again.
   const bool outdated = std::any_of(job.inputs.begin(), job.inputs.end(),
-                                    [&](uint64_t number) { return !family->shape.Contains(number); });
+                                    [&](uint64_t number) { return !family->plan->Contains(number); });
   if (s.IsInvalidArgument() && outdated) {
     WakeLocked();
     return;
@@ -596,29 +608,29 @@ Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const Cont
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
     Status s = family->stale ? FollowLocked(family) : Status::OK();
     if (!s.ok()) return s;
-    const Container* container = family->shape.Find(id);
+    const Container* container = family->hash()->shape.Find(id);
     if (container == nullptr || container->files == 0) return Status::OK();
     if (container->busy) {
       changed_.Wait(&mutex_);
       continue;
     }
-    const std::vector<uint64_t> in_the_way = family->shape.SpanningFilesInTheWay(id);
+    const std::vector<uint64_t> in_the_way = family->hash()->shape.SpanningFilesInTheWay(id);
     if (!in_the_way.empty()) {
       s = SplitSpanningFilesLocked(family, *std::max_element(in_the_way.begin(), in_the_way.end()));
       if (!s.ok()) return s;
       continue;
     }
     TrieJob job;
-    if (!family->picker.PickContainer(id, &job)) {
-      const bool pushes = id.depth < family->shape.trie().depth && (id.depth == 0 || container->files_below > 0);
+    if (!family->hash()->picker.PickContainer(id, &job)) {
+      const bool pushes = id.depth < family->plan->trie().depth && (id.depth == 0 || container->files_below > 0);
       if (!pushes) return Status::OK();  // one table of live keys
       // No free slot below: the children have to move first.
-      for (const ContainerId& child : family->shape.Children(id)) {
+      for (const ContainerId& child : family->hash()->shape.Children(id)) {
         s = CompactContainerLocked(family, child);
         if (!s.ok()) return s;
       }
       // Other compactions may have filled the slots again, or have taken this container.
-      if (!family->picker.PickContainer(id, &job)) continue;
+      if (!family->hash()->picker.PickContainer(id, &job)) continue;
     }
     s = RunJobLocked(family, job);
     if (s.IsAborted()) {
@@ -632,12 +644,12 @@ Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const Cont
 Status TrieScheduler::SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last) {
   while (true) {
     Status s = family->stale ? FollowLocked(family) : Status::OK();
-    const auto& spanning_files = family->shape.spanning_files();
+    const auto& spanning_files = family->hash()->shape.spanning_files();
     if (!s.ok() || spanning_files.empty() || spanning_files.begin()->first > last) return s;
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     TrieJob job;
-    if (family->picker.PickSplit(last, &job)) {
+    if (family->hash()->picker.PickSplit(last, &job)) {
       s = RunJobLocked(family, job);
       if (s.IsAborted()) {
         WaitMicrosLocked(kConflictRetryMicros);
@@ -659,8 +671,15 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     s = Status::NotSupported("column family " + handle->GetName() + " is no trie", "use CompactRange");
   } else if (family->state == State::kRefused) {
     s = family->error;
+  } else if (family->keys() != nullptr) {
+    if (options.depth < 0 && options.container.empty()) {
+      s = CompactKeysLocked(family, nullptr);
+    } else {
+      s = Status::NotSupported("compaction of one container or depth of " + handle->GetName(),
+                               "its containers have no numbers: name a range of keys (CompactRange)");
+    }
   } else {
-    const TrieOptions& trie = family->shape.trie();
+    const TrieOptions& trie = family->plan->trie();
     const int top = static_cast<int>(options.container.size());
     uint64_t container = 0;
     for (int child : options.container) {
@@ -676,14 +695,14 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     ++manual_;
     if (s.ok()) s = FollowLocked(family);
     // Those that come later are split where they lie in the way.
-    const auto& spanning_files = family->shape.spanning_files();
+    const auto& spanning_files = family->hash()->shape.spanning_files();
     if (s.ok() && !spanning_files.empty()) s = SplitSpanningFilesLocked(family, spanning_files.rbegin()->first);
     for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
       std::vector<ContainerId> containers;
-      for (const auto& [id, found] : family->shape.containers()) {
+      for (const auto& [id, found] : family->hash()->shape.containers()) {
         if (id.depth != depth || found.files == 0) continue;
         uint64_t ancestor = id.container;
-        for (int d = depth; d > top; --d) ancestor = family->shape.map().Parent(ancestor);
+        for (int d = depth; d > top; --d) ancestor = family->hash()->shape.map().Parent(ancestor);
         if (ancestor == container) containers.push_back(id);
       }
       for (const ContainerId& id : containers) {
@@ -696,6 +715,60 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     WakeLocked();
   }
   LeaveLocked();
+  return s;
+}
+
+Status TrieScheduler::CompactKeys(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
+                                  const rocksdb::Slice* end) {
+  MutexLock lock(&mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  Status s;
+  const FamilyPtr family = FamilyOfLocked(handle);
+  if (family == nullptr || family->keys() == nullptr) {
+    s = Status::NotSupported("column family " + handle->GetName() + " is no trie in key order", "use CompactRange");
+  } else if (family->state == State::kRefused) {
+    s = family->error;
+  } else {
+    s = FollowLocked(family);
+    KeyRange range;
+    bool any = false;
+    if (s.ok()) any = family->keys()->shape.WholeRange(&range);
+    if (begin != nullptr) range.first = begin->ToString();
+    if (end != nullptr) range.last = end->ToString();
+    if (s.ok() && any) s = CompactKeysLocked(family, &range);
+  }
+  LeaveLocked();
+  return s;
+}
+
+// From depth to depth. What is there when it begins at a depth moves on; what comes later is not waited for.
+Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange* range) {
+  ++manual_;
+  Status s = FollowLocked(family);
+  uint64_t last = 0;
+  for (uint64_t number : family->plan->Numbers()) last = std::max(last, number);
+  for (int depth = 0; s.ok() && depth <= family->plan->trie().depth; ++depth) {
+    while (s.ok()) {
+      if (stopping_) s = Status::ShutdownInProgress("the database is being closed");
+      if (paused_ > 0) s = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+      if (s.ok() && family->stale) s = FollowLocked(family);
+      if (!s.ok()) break;
+      TrieJob job;
+      const KeyPicker::Manual found = family->keys()->picker.PickManual(depth, range, last, &job);
+      if (found == KeyPicker::Manual::kDone) break;
+      if (found == KeyPicker::Manual::kWait) {
+        WaitMicrosLocked(kConflictRetryMicros);
+        continue;
+      }
+      s = RunJobLocked(family, std::move(job));
+      if (s.IsAborted()) {
+        s = Status::OK();
+        WaitMicrosLocked(kConflictRetryMicros);
+      }
+    }
+  }
+  --manual_;
+  WakeLocked();
   return s;
 }
 
@@ -772,13 +845,13 @@ TrieScheduler::Activity TrieScheduler::GetActivity(uint32_t family_id) {
     if (!FollowLocked(family).ok()) continue;
     activity.running += family->running;
     const uint64_t due_before = activity.due;
-    for (const auto& [depth, due] : family->picker.PendingByDepth()) {
+    for (const auto& [depth, due] : family->plan->PendingByDepth()) {
       activity.due += due.containers;
       activity.due_bytes += due.bytes;
     }
     // Files to be split, and compactions for space.
     TrieJob job;
-    if (activity.due == due_before && family->picker.Pick(&job)) {
+    if (activity.due == due_before && family->plan->Pick(&job)) {
       ++activity.due;
       activity.due_bytes += job.input_bytes;
     }
@@ -797,7 +870,7 @@ Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* s
   } else {
     if (family->state != State::kRefused) s = FollowLocked(family);
     *stats = TrieStats();
-    FillTrieStats(family->shape, &family->picker, *family->totals, stats);
+    family->plan->FillStats(*family->totals, stats);
     stats->column_family = family->name;
     for (TrieDepthStats& depth : stats->depths) depth.written_bytes = family->written_bytes[depth.depth];
     stats->delayed_write_rate = throttle_->rate();

@@ -38,12 +38,15 @@
 #include "rocksdb/listener.h"
 #include "src/table/written_totals.h"
 #include "src/trie/trie_files.h"
-#include "src/trie/trie_picker.h"
-#include "src/trie/trie_shape.h"
+#include "src/trie/trie_plan.h"
 #include "src/trie/write_throttle.h"
 #include "src/util/mutex.h"
 
 namespace cairn {
+
+// CompactRange of a trie in key order.
+rocksdb::Status CompactTrieKeys(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
+                                const rocksdb::Slice* end);
 
 class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
  public:
@@ -74,6 +77,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   void Continue();
 
   rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options);
+  // Of a trie in key order, what has keys from `begin` to `end`; null: no limit.
+  rocksdb::Status CompactKeys(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
+                              const rocksdb::Slice* end);
   // The error when compactions keep failing, Incomplete when one is due but paused.
   rocksdb::Status WaitUntilIdle(uint64_t timeout_micros);
   // Whether the column family's compactions start by themselves (disable_auto_compactions); manual ones do in any case.
@@ -101,19 +107,18 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
 
   // Guarded by mutex_ but for what is const.
   struct Family {
-    Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, TrieShape::LastOfAll last,
-           uint64_t write_buffer_bytes)
-        : id(family_id),
-          name(std::move(family_name)),
-          shape(trie, last),
-          picker(&shape, std::min<uint64_t>(write_buffer_bytes / 8, 64 << 10), write_buffer_bytes) {}
+    Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, const rocksdb::Comparator* comparator,
+           TrieShape::LastOfAll last, uint64_t write_buffer_bytes);
+
+    // One of them is null.
+    HashPlan* hash() const { return IsInKeyOrder(plan->trie()) ? nullptr : static_cast<HashPlan*>(plan.get()); }
+    KeyPlan* keys() const { return IsInKeyOrder(plan->trie()) ? static_cast<KeyPlan*>(plan.get()) : nullptr; }
 
     const uint32_t id;
     const std::string name;
     State state = State::kUnread;
     rocksdb::Status error;  // why it is kRefused, or the last compaction's failure
-    TrieShape shape;
-    TriePicker picker;
+    std::unique_ptr<TriePlan> plan;
     uint64_t version = 0;   // number of the Version that the shape is of; nothing while kUnread
     bool stale = true;      // there may be a later Version
     bool automatic = true;  // disable_auto_compactions is off
@@ -125,7 +130,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
     std::shared_ptr<WrittenTotals> totals;
     std::map<int, uint64_t> written_bytes;  // by depth
     uint64_t running = 0;
-    uint64_t finished[4] = {0, 0, 0, 0};  // by TrieJob::Kind
+    uint64_t finished[TrieJob::kKinds] = {};  // by TrieJob::Kind
     uint64_t failed = 0;
     uint64_t pick_micros = 0;
   };
@@ -154,14 +159,14 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   void UpdateThrottleLocked() CAIRN_REQUIRES(mutex_);  // lets go of the mutex meanwhile
   bool PickLocked(FamilyPtr* family, TrieJob* job) CAIRN_REQUIRES(mutex_);
   // Runs a compaction that was picked, and its bookkeeping. Lets go of the mutex meanwhile.
-  rocksdb::Status RunJobLocked(const FamilyPtr& family, const TrieJob& job) CAIRN_REQUIRES(mutex_);
+  rocksdb::Status RunJobLocked(const FamilyPtr& family, TrieJob job) CAIRN_REQUIRES(mutex_);
   rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes)
       CAIRN_EXCLUDES(mutex_);
   void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status)
       CAIRN_REQUIRES(mutex_);
-  void SetBusyLocked(const FamilyPtr& family, const TrieJob& job, bool busy) CAIRN_REQUIRES(mutex_);
   // Those of numbers up to `last`. Lets go of the mutex meanwhile, as CompactContainerLocked does.
   rocksdb::Status SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last) CAIRN_REQUIRES(mutex_);
+  rocksdb::Status CompactKeysLocked(const FamilyPtr& family, const KeyRange* range) CAIRN_REQUIRES(mutex_);
   rocksdb::Status CompactContainerLocked(const FamilyPtr& family, const ContainerId& id) CAIRN_REQUIRES(mutex_);
 
   // Null when the column family is no trie or is gone. They let go of the mutex meanwhile.

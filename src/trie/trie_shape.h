@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <set>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -35,6 +36,8 @@ struct TrieFile {
   // or number of slots.
   bool spans = false;
   uint64_t last_container = 0;  // of its largest key; meaningless unless it spans
+  // Of a trie in key order, which has no use for the containers' numbers.
+  std::string smallest, largest;
 };
 
 // A container's name: its depth and its number there.

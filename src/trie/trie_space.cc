@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "src/table/trie_rules.h"
 
@@ -96,18 +97,25 @@ void FoldSamples(const Sample* begin, const Sample* end, bool nothing_below, dou
   if (has_value || (base == begin && base != end && !nothing_below)) keep(*base, 1.0);
 }
 
-// One key's samples, newest first. By TrieShape they lie on one path from the root.
-void CountKey(const Sample* begin, const Sample* end, double operand_share, std::vector<Counted>* files) {
+// From where data come down to a depth.
+enum class Parent { kDepthAbove, kAnyAbove };
+
+// One key's samples, newest first. They lie on one path from the root.
+void CountKey(const Sample* begin, const Sample* end, Parent parent, double operand_share,
+              std::vector<Counted>* files) {
   const auto counted = [files](const Sample& sample) -> Counted& { return (*files)[sample.file]; };
   for (const Sample* sample = begin; sample != end; ++sample) ++counted(*sample).samples;
   FoldSamples(begin, end, true, operand_share,
               [&](const Sample& sample, double part) { counted(sample).live += part; });
 
   const int deepest = counted(*(end - 1)).id.depth;
-  const int no_depth = -1;
+  constexpr int no_depth = -1;
   int shadowed_at = no_depth;        // the depth of a container right above that lets nothing of this one count
   std::vector<const Sample*> above;  // operands alone, in the container right above
   int above_depth = no_depth;
+  const auto is_parent = [parent](int upper, int lower) {
+    return parent == Parent::kAnyAbove ? upper != no_depth : upper == lower - 1;
+  };
   for (const Sample* group = begin; group != end;) {
     const int depth = counted(*group).id.depth;
     const Sample* next = std::find_if(group, end, [&](const Sample& s) { return counted(s).id.depth != depth; });
@@ -116,11 +124,11 @@ void CountKey(const Sample* begin, const Sample* end, double operand_share, std:
     FoldSamples(group, next, depth == deepest, operand_share, [&](const Sample& sample, double part) {
       Counted& file = counted(sample);
       file.merged += part;
-      if (shadowed_at != depth - 1) file.after_parent += part;
+      if (!is_parent(shadowed_at, depth)) file.after_parent += part;
       if (part < 1) file.folded += 1;
       if (depth != deepest) file.shadowing += part;
     });
-    if (folds && above_depth == depth - 1) {
+    if (folds && is_parent(above_depth, depth)) {
       for (const Sample* sample : above) counted(*sample).folded_below += 1 - operand_share;
     }
     above.clear();
@@ -136,27 +144,14 @@ void CountKey(const Sample* begin, const Sample* end, double operand_share, std:
 
 }  // namespace
 
-TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
-  std::vector<Counted> files;
-  files.reserve(shape.files());
-  for (const auto& [id, container] : shape.containers()) {
-    for (const auto& [level, slot] : container.slots) {
-      for (const TrieFile& file : slot) files.push_back({&file, id});
-    }
-  }
-  if (!shape.spanning_files().empty()) {
-    for (const auto& [number, spanning_file] : shape.spanning_files()) {
-      const TrieFile& file = spanning_file.first;
-      files.push_back({&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true});
-    }
-    std::stable_sort(files.begin(), files.end(),
-                     [](const Counted& a, const Counted& b) { return a.file->level < b.file->level; });
-  }
+namespace {
+
+TrieSpace Estimate(std::vector<Counted> files, Parent parent, double operand_share) {
   const std::vector<Sample> samples = Gather(files, kMaxSpaceSamples);
   for (size_t begin = 0; begin < samples.size();) {
     size_t end = begin + 1;
     while (end < samples.size() && samples[end].position == samples[begin].position) ++end;
-    CountKey(&samples[begin], &samples[begin] + (end - begin), operand_share, &files);
+    CountKey(&samples[begin], &samples[begin] + (end - begin), parent, operand_share, &files);
     begin = end;
   }
   TrieSpace space;
@@ -178,6 +173,34 @@ TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
     container.folded_below += counted.SharePresent(counted.file->bytes, counted.folded_below);
   }
   return space;
+}
+
+}  // namespace
+
+TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
+  std::vector<Counted> files;
+  files.reserve(shape.files());
+  for (const auto& [id, container] : shape.containers()) {
+    for (const auto& [level, slot] : container.slots) {
+      for (const TrieFile& file : slot) files.push_back({&file, id});
+    }
+  }
+  if (!shape.spanning_files().empty()) {
+    for (const auto& [number, spanning_file] : shape.spanning_files()) {
+      const TrieFile& file = spanning_file.first;
+      files.push_back({&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true});
+    }
+    std::stable_sort(files.begin(), files.end(),
+                     [](const Counted& a, const Counted& b) { return a.file->level < b.file->level; });
+  }
+  return Estimate(std::move(files), Parent::kDepthAbove, operand_share);
+}
+
+TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share) {
+  std::vector<Counted> files;
+  files.reserve(newest_first.size());
+  for (const PlacedFile& placed : newest_first) files.push_back({placed.file, placed.id});
+  return Estimate(std::move(files), Parent::kAnyAbove, operand_share);
 }
 
 double MergedShare(const Container& container, bool nothing_below, double operand_share) {

@@ -38,6 +38,13 @@ struct TrieSpace {
 // quarter of a million sampled keys at most: 20 to 40 ms.
 TrieSpace EstimateSpace(const TrieShape& shape, double operand_share);
 
+// The same of files in any containers. Data may skip depths: what comes down next lies at the next depth that has it.
+struct PlacedFile {
+  const TrieFile* file;
+  ContainerId id;
+};
+TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share);
+
 // What a merge of the container alone would keep, as a share of its bytes, from the container's own sketches at full
 // resolution.
 double MergedShare(const Container& container, bool nothing_below, double operand_share);

@@ -1,0 +1,23 @@
+#include "src/trie/key_job.h"
+
+#include <utility>
+
+namespace cairn {
+
+namespace {
+thread_local KeyJobScope* current = nullptr;
+}  // namespace
+
+KeyJobScope::KeyJobScope(const rocksdb::Comparator* comparator, std::shared_ptr<const KeyCuts> cuts)
+    : comparator_(comparator), cuts_(std::move(cuts)), outer_(current) {
+  current = this;
+}
+
+KeyJobScope::~KeyJobScope() { current = outer_; }
+
+std::unique_ptr<KeyCutter> KeyJobScope::NewCutter() {
+  if (current == nullptr || current->cuts_ == nullptr) return nullptr;
+  return std::make_unique<KeyCutter>(current->comparator_, current->cuts_);
+}
+
+}  // namespace cairn

@@ -1,0 +1,32 @@
+// Tells the partitioner of a trie in key order where the compaction that runs on this thread is to be cut.
+//
+// RocksDB makes the partitioner of CompactFiles on the thread that calls it, and hands it nothing of the caller's.
+//
+// Thread-safety: of a scope, the thread that made it.
+
+#pragma once
+
+#include <memory>
+
+#include "rocksdb/comparator.h"
+#include "src/trie/key_cuts.h"
+
+namespace cairn {
+
+class KeyJobScope {
+ public:
+  KeyJobScope(const rocksdb::Comparator* comparator, std::shared_ptr<const KeyCuts> cuts);
+  ~KeyJobScope();
+  KeyJobScope(const KeyJobScope&) = delete;
+  KeyJobScope& operator=(const KeyJobScope&) = delete;
+
+  // Of this thread's compaction; null if it is none of a trie in key order.
+  static std::unique_ptr<KeyCutter> NewCutter();
+
+ private:
+  const rocksdb::Comparator* const comparator_;
+  const std::shared_ptr<const KeyCuts> cuts_;
+  KeyJobScope* const outer_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,490 @@
+#include "src/trie/key_picker.h"
+
+#include <algorithm>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "src/table/trie_rules.h"
+
+namespace cairn {
+
+namespace {
+
+// As in TriePicker.
+constexpr double kFinestThrottle = 100;
+constexpr double kNewsOfOperands = 0.25;
+constexpr double kTellingOperands = 0.05;
+
+constexpr double kMoveScore = 100;
+
+}  // namespace
+
+KeySizes::KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes)
+    : unit(std::max<uint64_t>(write_buffer_bytes, 1) * static_cast<uint64_t>(trie.root_trigger)),
+      table(std::max<uint64_t>(unit / static_cast<uint64_t>(trie.fan_out), 1)),
+      least(std::max<uint64_t>(table / 8, 1)),
+      most(2 * table),
+      joined(unit / 2),
+      largest_job(unit + unit / 8) {}
+
+bool KeyPicker::IsLeaf(const KeyContainer& container) const {
+  return shape_->NextDepthBelow(container.depth, container.range) == 0;
+}
+
+bool KeyPicker::IsFull(const KeyContainer& container) const {
+  if (container.depth == 0) return container.slots >= shape_->trie().root_trigger;
+  if (container.slots >= TriggerOf(shape_->trie())) return true;
+  return container.bytes >= sizes_.unit && (container.slots > 1 || !IsLeaf(container));
+}
+
+double KeyPicker::Score(const KeyContainer& container) const {
+  if (container.depth == 0) return static_cast<double>(container.slots) / shape_->trie().root_trigger;
+  return std::max(static_cast<double>(container.slots) / TriggerOf(shape_->trie()),
+                  static_cast<double>(container.bytes) / static_cast<double>(sizes_.unit));
+}
+
+KeyRange KeyPicker::RangeOf(const std::vector<const TrieFile*>& files) const {
+  KeyRange range{files.front()->smallest, files.front()->largest};
+  for (const TrieFile* file : files) shape_->Widen(&range, *file);
+  return range;
+}
+
+// --- Moves -----------------------------------------------------------------------------------------------------------
+
+// Down to what lies under it: within its depth, and to the deepest depth if nothing does.
+int KeyPicker::SinkLevel(const TrieFile& file) const {
+  const KeyRange range{file.smallest, file.largest};
+  const int below = shape_->FirstLevelIn(file.level + 1, range);
+  const int last = shape_->LastLevel(shape_->trie().depth);
+  if (below > last) return last;
+  return std::min(below - 1, shape_->LastLevel(DepthOfLevel(shape_->trie(), file.level)));
+}
+
+bool KeyPicker::AddMove(const TrieFile& file, int level, TrieJob* job) const {
+  const KeyShape::Run run{{file.smallest, file.largest}, file.level, level};
+  if (level <= file.level || shape_->Conflicts(run)) return false;
+  job->runs.push_back(run);
+  job->moves.emplace_back(file.number, level);
+  job->inputs.push_back(file.number);
+  job->input_bytes += file.bytes;
+  return true;
+}
+
+// Of a root that is due, the tables that lie over nothing. Where all do, as in a sequential load, nothing is left of it
+// to be compacted. Small ones are worth merging.
+void KeyPicker::MoveOffRoot(TrieJob* job) const {
+  const std::vector<KeyContainer>& root = shape_->ContainersAt(0);
+  if (root.empty() || root.front().busy || !IsFull(root.front())) return;
+  const std::vector<const TrieFile*>& files = root.front().files;
+  for (const TrieFile* file : files) {
+    const KeyRange range{file->smallest, file->largest};
+    const bool alone = std::none_of(files.begin(), files.end(), [&](const TrieFile* other) {
+      return other != file && shape_->Overlap(range, {other->smallest, other->largest});
+    });
+    const int last = shape_->LastLevel(shape_->trie().depth);
+    if (alone && file->bytes >= sizes_.least && shape_->FirstLevelIn(1, range) > last) AddMove(*file, last, job);
+  }
+}
+
+bool KeyPicker::PickMoves(TrieJob* job) const {
+  *job = TrieJob();
+  if (moves_ == Moves::kRewrite) return false;
+  MoveOffRoot(job);
+  for (int depth = shape_->trie().depth; depth >= 1; --depth) {
+    for (const KeyContainer& container : shape_->ContainersAt(depth)) {
+      for (const TrieFile* file : container.files) {
+        if (container.busy || file->level == shape_->LastLevel(shape_->trie().depth)) continue;
+        AddMove(*file, SinkLevel(*file), job);
+      }
+    }
+  }
+  job->kind = TrieJob::Kind::kMove;
+  job->score = kMoveScore;
+  job->expected_bytes = job->input_bytes;
+  return !job->moves.empty();
+}
+
+// --- Compactions -----------------------------------------------------------------------------------------------------
+
+// The deepest depth from which what lies below the range can be reached in steps of fan_out, each of a full container.
+int KeyPicker::DepthFor(int depth, int next, const KeyRange& range) const {
+  const TrieOptions& trie = shape_->trie();
+  uint64_t below = 0;
+  for (int d = depth + 1; d <= trie.depth; ++d) below += shape_->BytesIn(d, range);
+  int wanted = trie.depth;
+  for (double reach = static_cast<double>(sizes_.unit) * trie.fan_out; static_cast<double>(below) > reach;
+       reach *= trie.fan_out) {
+    --wanted;
+  }
+  return std::clamp(wanted, depth + 1, next == 0 ? trie.depth : next);
+}
+
+std::shared_ptr<const KeyCuts> KeyPicker::CutsAt(int depth, const KeyRange& range, bool joins) const {
+  auto cuts = std::make_shared<KeyCuts>();
+  cuts->least_free_bytes = sizes_.least;
+  cuts->least_bytes = joins ? sizes_.least : sizes_.table;
+  cuts->table_bytes = sizes_.table;
+  cuts->most_bytes = sizes_.most;
+  cuts->joined_bytes = sizes_.joined;
+  if (depth == 0) return cuts;
+  const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
+  const auto [begin, end] = shape_->Overlapping(depth, range);
+  for (size_t i = begin; i < end; ++i) {
+    cuts->below.push_back({containers[i].range.first, containers[i].range.last, joins ? containers[i].bytes : 0});
+  }
+  return cuts;
+}
+
+KeyPicker::Made KeyPicker::Fill(const KeyContainer& container, std::vector<const TrieFile*> files, int output_level,
+                                TrieJob* job) const {
+  *job = TrieJob();
+  job->id = {container.depth, 0};
+  job->output_level = output_level;
+  KeyShape::Run run{RangeOf(files), files.front()->level, output_level};
+  for (const TrieFile* file : files) {
+    job->inputs.push_back(file->number);
+    job->input_bytes += file->bytes;
+    run.top_level = std::min(run.top_level, file->level);
+  }
+  job->expected_bytes = job->input_bytes;
+  job->runs.push_back(run);
+  return shape_->Conflicts(run) ? Made::kConflict : Made::kJob;
+}
+
+// The oldest of the container up to the largest job, whole slots unless one is larger than that. What is newer lies
+// above, and may stay.
+std::vector<const TrieFile*> KeyPicker::OldestFiles(const KeyContainer& container) const {
+  std::vector<const TrieFile*> files;
+  uint64_t bytes = 0;
+  for (auto it = container.files.rbegin(); it != container.files.rend();) {
+    auto end = it;
+    uint64_t slot = 0;
+    do {
+      slot += (*end++)->bytes;
+    } while (container.depth != 0 && end != container.files.rend() && (*end)->level == (*it)->level);
+    if (!files.empty() && bytes + slot > sizes_.largest_job) break;
+    for (; it != end && (files.empty() || bytes + (*it)->bytes <= sizes_.largest_job); ++it) {
+      files.push_back(*it);
+      bytes += (*it)->bytes;
+    }
+    if (it != end) break;
+  }
+  std::reverse(files.begin(), files.end());
+  return files;
+}
+
+KeyPicker::Made KeyPicker::MakePush(const KeyContainer& container, TrieJob* job) const {
+  const TrieOptions& trie = shape_->trie();
+  const std::vector<const TrieFile*> files = OldestFiles(container);
+  const KeyRange range = RangeOf(files);
+  const int next = shape_->NextDepthBelow(container.depth, range);
+  int depth = DepthFor(container.depth, next, range);
+  int level = shape_->LastLevel(depth);
+  if (depth == next) {
+    level = shape_->FirstLevelIn(FirstLevelOfDepth(trie, depth), range) - 1;
+    if (level < FirstLevelOfDepth(trie, depth)) {
+      if (--depth == container.depth) return Made::kNoLevel;
+      level = shape_->LastLevel(depth);
+    }
+  }
+  const Made made = Fill(container, files, level, job);
+  job->kind = container.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush;
+  job->cuts = CutsAt(next, range, depth == next);
+  return made;
+}
+
+// `file` and what lies beneath it at its depth, as RocksDB would choose for a compaction into the last level.
+std::vector<const TrieFile*> KeyPicker::WithAllBelow(const TrieFile& file) const {
+  std::vector<const TrieFile*> files{&file};
+  KeyRange range{file.smallest, file.largest};
+  while (true) {
+    std::vector<const TrieFile*> all;
+    for (int level = file.level; level <= shape_->LastLevel(DepthOfLevel(shape_->trie(), file.level)); ++level) {
+      const std::vector<const TrieFile*> in = shape_->FilesIn(level, range);
+      all.insert(all.end(), in.begin(), in.end());
+    }
+    const bool done = all.size() == files.size();
+    files = std::move(all);
+    range = RangeOf(files);
+    if (done) return files;
+  }
+}
+
+// Cuts a table into parts that have their own files of `level` below or above them. REQUIRES: more than one of these lie
+// over the table.
+KeyPicker::Made KeyPicker::MakeSplit(const TrieFile& file, int level, TrieJob* job) const {
+  KeyContainer only;
+  only.depth = DepthOfLevel(shape_->trie(), file.level);
+  const Made made = Fill(only, {&file}, file.level, job);
+  job->kind = TrieJob::Kind::kSplit;
+  auto cuts = std::make_shared<KeyCuts>(*CutsAt(0, {}, true));
+  uint64_t bytes = 0;
+  for (const TrieFile* other : shape_->FilesIn(level, {file.smallest, file.largest})) {
+    cuts->below.push_back({other->smallest, other->largest, other->bytes});
+    bytes += other->bytes;
+  }
+  cuts->joined_bytes = std::min(cuts->joined_bytes, bytes / 2);  // so that it is cut at all
+  job->cuts = std::move(cuts);
+  return made;
+}
+
+// Into tables of the deepest depth. In a container that is too large for that, a table lies over several others, or
+// several over one: they are cut to each other's measure first.
+KeyPicker::Made KeyPicker::MakeMerge(const KeyContainer& container, TrieJob* job) const {
+  std::vector<const TrieFile*> files = OldestFiles(container);
+  const int oldest = container.files.back()->level;
+  const bool whole = files.size() == container.files.size();
+  const bool merges =
+      std::any_of(files.begin(), files.end(), [&](const TrieFile* file) { return file->level != oldest; });
+  if (!whole && !merges) {
+    const auto over = std::find_if(container.files.rbegin(), container.files.rend(),
+                                   [&](const TrieFile* file) { return file->level != oldest; });
+    files = WithAllBelow(**over);
+    uint64_t bytes = 0;
+    for (const TrieFile* file : files) bytes += file->bytes;
+    if (bytes > sizes_.largest_job) {
+      if (shape_->FilesIn(oldest, {(*over)->smallest, (*over)->largest}).size() > 1) {
+        return MakeSplit(**over, oldest, job);
+      }
+      const TrieFile& under = *shape_->FilesIn(oldest, {(*over)->smallest, (*over)->largest}).front();
+      if (shape_->FilesIn((*over)->level, {under.smallest, under.largest}).size() > 1) {
+        return MakeSplit(under, (*over)->level, job);
+      }
+    }
+  }
+  const Made made = Fill(container, files, shape_->LastLevel(container.depth), job);
+  job->kind = TrieJob::Kind::kMerge;
+  job->cuts = CutsAt(0, {}, false);
+  return made;
+}
+
+KeyPicker::Made KeyPicker::MakeJob(const KeyContainer& container, TrieJob* job) const {
+  const bool merges = container.depth == shape_->trie().depth;
+  return merges ? MakeMerge(container, job) : MakePush(container, job);
+}
+
+bool KeyPicker::Pick(TrieJob* best) {
+  if (PickMoves(best)) return true;
+  bool found = false;
+  std::set<std::pair<int, size_t>> blocking;  // filled by containers above, which come first
+  for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
+    const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
+    for (size_t i = 0; i < containers.size(); ++i) {
+      const KeyContainer& container = containers[i];
+      const bool blocks = blocking.count({depth, i}) != 0;
+      if (container.busy || (!blocks && !IsFull(container))) continue;
+      const double score = Score(container) + (blocks ? 10 : 0);
+      if (found && score <= best->score) continue;
+      TrieJob job;
+      const Made made = MakeJob(container, &job);
+      if (made == Made::kJob) {
+        job.score = score;
+        *best = std::move(job);
+        found = true;
+      } else if (made == Made::kNoLevel) {
+        // The depth right below has no level left: what takes its first one has to move.
+        const KeyRange range = RangeOf(OldestFiles(container));
+        const auto [begin, end] = shape_->Overlapping(depth + 1, range);
+        const int first = FirstLevelOfDepth(shape_->trie(), depth + 1);
+        for (size_t child = begin; child < end; ++child) {
+          if (shape_->ContainersAt(depth + 1)[child].files.front()->level == first) blocking.insert({depth + 1, child});
+        }
+      }
+    }
+  }
+  TrieJob for_space;
+  if ((!found || SpaceHasChanged()) && PickForSpace(&for_space) && (!found || for_space.score > best->score)) {
+    *best = std::move(for_space);
+    found = true;
+  }
+  return found;
+}
+
+bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t last) const {
+  if (container.depth != shape_->trie().depth || container.slots != 1) return false;
+  return std::all_of(container.files.begin(), container.files.end(),
+                     [last](const TrieFile* file) { return file->only_live || file->number > last; });
+}
+
+KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t last, TrieJob* job) const {
+  Manual result = Manual::kDone;
+  for (const KeyContainer& container : shape_->ContainersAt(depth)) {
+    if (range != nullptr && !shape_->Overlap(container.range, *range)) continue;
+    if (IsManuallyDone(container, last)) continue;
+    result = Manual::kWait;
+    if (container.busy) continue;
+    const Made made = MakeJob(container, job);
+    if (made == Made::kJob) return Manual::kJob;
+    if (made == Made::kNoLevel && PickManual(depth + 1, &container.range, last, job) == Manual::kJob) {
+      return Manual::kJob;
+    }
+  }
+  return result;
+}
+
+// --- Space -----------------------------------------------------------------------------------------------------------
+
+bool KeyPicker::SpaceHasChanged() const {
+  const uint64_t bytes = shape_->bytes();
+  const uint64_t changed = bytes > space_at_bytes_ ? bytes - space_at_bytes_ : space_at_bytes_ - bytes;
+  return changed >= bytes / 64;
+}
+
+const TrieSpace& KeyPicker::Space() {
+  if (space_version_ == shape_->version()) return space_;
+  std::vector<PlacedFile> files;
+  for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
+    const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
+    for (size_t i = 0; i < containers.size(); ++i) {
+      for (const TrieFile* file : containers[i].files) files.push_back({file, {depth, i}});
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const PlacedFile& a, const PlacedFile& b) {
+    return a.file->level != b.file->level ? a.file->level < b.file->level : a.file->number > b.file->number;
+  });
+  space_ = EstimateSpace(files, operand_share_);
+  space_version_ = shape_->version();
+  space_at_bytes_ = shape_->bytes();
+  return space_;
+}
+
+double KeyPicker::Allowed(double share) const {
+  return (1 + (shape_->trie().space_bound - 1) * share) * static_cast<double>(space_.live);
+}
+
+double KeyPicker::NextFlush() const {
+  const std::vector<KeyContainer>& root = shape_->ContainersAt(0);
+  if (root.empty()) return 0;
+  std::vector<uint64_t> sizes;
+  for (const TrieFile* file : root.front().files) sizes.push_back(file->bytes);
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return static_cast<double>(*middle);
+}
+
+bool KeyPicker::IsFutile(const KeyContainer& container) const {
+  return std::all_of(container.files.begin(), container.files.end(), [&](const TrieFile* file) {
+    const auto found = futile_.find(file->number);
+    return found != futile_.end() && found->second == oldest_snapshot_;
+  });
+}
+
+bool KeyPicker::PickForSpace(TrieJob* best) {
+  const TrieSpace& space = Space();
+  const double bytes = static_cast<double>(space.bytes - std::min(space.bytes, space_being_freed_));
+  const double allowed = std::max(Allowed(kSpaceHeadStart) - NextFlush(), Allowed(kSpaceLittleGarbage));
+  more_for_space_ = false;
+  if (bytes <= allowed + static_cast<double>(slack_bytes_)) return false;
+
+  struct Candidate {
+    double ratio;  // of bytes freed per byte written
+    const KeyContainer* container;
+    const ContainerSpace* own;
+  };
+  std::vector<Candidate> candidates;
+  std::vector<Candidate> distant;  // with garbage at depths below the next only: it has to come closer
+  for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
+    const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
+    for (size_t i = 0; i < containers.size(); ++i) {
+      const KeyContainer& container = containers[i];
+      const auto own = space.containers.find({depth, i});
+      if (container.busy || own == space.containers.end() || IsFutile(container)) continue;
+      double before = static_cast<double>(own->second.bytes);
+      double after = static_cast<double>(own->second.merged);
+      double written = after;
+      const int next = shape_->NextDepthBelow(depth, container.range);
+      if (next != 0) {
+        // A push frees little by itself: it lets the merges below free what it shadows there.
+        after -= static_cast<double>(own->second.folded_below);
+        const auto [begin, end] = shape_->Overlapping(next, container.range);
+        for (size_t child = begin; child < end; ++child) {
+          const auto below = space.containers.find({next, child});
+          if (below == space.containers.end()) continue;
+          before += static_cast<double>(below->second.bytes);
+          after += static_cast<double>(below->second.after_parent);
+        }
+        written += after;
+      }
+      const double freed = before - after;
+      if (freed >= kSpaceWorthwhile * before) {
+        candidates.push_back({freed / std::max(written, 1.0), &container, &own->second});
+      } else if (next != 0) {
+        const double share = static_cast<double>(own->second.shadowing) / static_cast<double>(own->second.bytes);
+        if (share > kSpaceWorthwhile) distant.push_back({share, &container, &own->second});
+      }
+    }
+  }
+  for (std::vector<Candidate>* some : {&candidates, &distant}) {
+    std::sort(some->begin(), some->end(), [](const Candidate& a, const Candidate& b) { return a.ratio > b.ratio; });
+    for (const Candidate& candidate : *some) {
+      if (MakeJob(*candidate.container, best) != Made::kJob) continue;
+      best->expected_bytes = std::min(best->input_bytes, candidate.own->merged);
+      best->folded_bytes = candidate.own->folded;
+      best->operand_share = operand_share_;
+      best->score = SpaceScore(allowed > 0 ? bytes / allowed - 1 : 1);
+      best->for_space = true;
+      more_for_space_ = true;
+      return true;
+    }
+  }
+  return false;
+}
+
+double KeyPicker::SpacePressure() {
+  if (running_ == 0 && !more_for_space_) return 0;
+  if (SpaceHasChanged()) Space();
+  if (space_.live == 0) return 0;
+  const double slack = static_cast<double>(slack_bytes_);
+  if (!shape_->ContainersAt(0).empty()) flush_bytes_ = NextFlush();
+  if (Allowed(1) < static_cast<double>(space_.live) + shape_->trie().root_trigger * flush_bytes_) return 0;
+  const double bound = Allowed(1) + slack;
+  const double begin = std::min(std::max(bound - 2 * NextFlush(), Allowed(kSpaceLittleGarbage) + slack),
+                                bound * (1 - 1 / kFinestThrottle));
+  return std::clamp((static_cast<double>(shape_->bytes()) - begin) / (bound - begin), 0.0, 1.0);
+}
+
+void KeyPicker::Started(const TrieJob& job) {
+  space_being_freed_ += job.input_bytes - job.expected_bytes;
+  ++running_;
+}
+
+void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
+  const uint64_t expected = job.input_bytes - job.expected_bytes;
+  space_being_freed_ -= std::min(space_being_freed_, expected);
+  --running_;
+  oldest_snapshot_ = oldest_snapshot;
+  for (uint64_t number : job.inputs) {
+    if (!shape_->Contains(number)) futile_.erase(number);
+  }
+  if (!ok || !job.for_space) return;
+  LearnOperandShare(job, output_bytes);
+  const uint64_t freed = job.input_bytes > output_bytes ? job.input_bytes - output_bytes : 0;
+  if (freed >= expected / 2) return;
+  for (const TrieFile* file : shape_->FilesIn(job.output_level, job.runs.front().range)) {
+    futile_[file->number] = oldest_snapshot;
+  }
+}
+
+void KeyPicker::LearnOperandShare(const TrieJob& job, uint64_t output_bytes) {
+  const auto folded = static_cast<double>(job.folded_bytes);
+  if (job.kind != TrieJob::Kind::kMerge || folded < kTellingOperands * static_cast<double>(job.input_bytes)) return;
+  const double without = static_cast<double>(job.expected_bytes) - job.operand_share * folded;
+  const double share = std::clamp((static_cast<double>(output_bytes) - without) / folded, 0.0, 1.0);
+  operand_share_ += kNewsOfOperands * (share - operand_share_);
+  space_version_ = UINT64_MAX;
+}
+
+std::map<int, TriePicker::Due> KeyPicker::PendingByDepth() const {
+  std::map<int, TriePicker::Due> pending;
+  for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
+    for (const KeyContainer& container : shape_->ContainersAt(depth)) {
+      if (container.busy || !IsFull(container)) continue;
+      ++pending[depth].containers;
+      pending[depth].bytes += container.bytes;
+    }
+  }
+  return pending;
+}
+
+}  // namespace cairn

@@ -1,0 +1,123 @@
+// Chooses the next compaction of a trie in key order: a function of the shape and of what it has learnt from earlier
+// compactions, as TriePicker is for hash order. docs/ordered_trie.md gives the reasons.
+//
+// What it chooses, most urgent first (a score of 1 is "due"):
+//   - tables that can come to a deeper level without being written: before all else, for it costs next to nothing
+//   - the root, when level 0 has root_trigger files
+//   - a container with `trigger` slots, or with as many bytes as a full root
+//   - a container whose newest slot keeps the one above from moving: 10 more
+//   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it writes
+//
+// What becomes of a chosen container: with anything below it, it is pushed to the next depth that holds keys of its
+// range, or to a free depth above that where the containers there would be too many for it (DepthFor). With nothing
+// below, it is merged at the deepest depth, where it splits into tables that no longer lie over one another.
+//
+// No compaction reads more than KeySizes::largest_job, unless a single table is larger.
+//
+// Thread-safety: none; the scheduler's mutex guards it.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "src/trie/key_shape.h"
+#include "src/trie/trie_job.h"
+#include "src/trie/trie_picker.h"
+#include "src/trie/trie_space.h"
+
+namespace cairn {
+
+struct KeySizes {
+  KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes);
+
+  uint64_t unit = 0;         // a full root, and a full container
+  uint64_t table = 0;        // a table that compactions write: a fan_out-th of that
+  uint64_t least = 0;        // ... at least, where containers below end
+  uint64_t most = 0;         // ... at most
+  uint64_t joined = 0;       // containers that one new table may join to one
+  uint64_t largest_job = 0;  // input of a compaction
+};
+
+class KeyPicker {
+ public:
+  enum class Moves { kRewrite, kMove };  // whether the scheduler can move a table to another level
+
+  // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound.
+  KeyPicker(const KeyShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes, Moves moves)
+      : shape_(shape), slack_bytes_(slack_bytes), sizes_(shape->trie(), write_buffer_bytes), moves_(moves) {}
+
+  // False when nothing is due. The caller begins the job in the shape before it picks again.
+  bool Pick(TrieJob* job);
+
+  // For a manual compaction, which goes from depth to depth: the next compaction of what lies at `depth` and has keys
+  // of the range (null: all). At the deepest depth, files of numbers above `last` are its own and stay.
+  enum class Manual { kDone, kJob, kWait };  // kWait: what is left is being compacted
+  Manual PickManual(int depth, const KeyRange* range, uint64_t last, TrieJob* job) const;
+
+  void Started(const TrieJob& job);
+  void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
+  void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
+
+  // As TriePicker's.
+  double SpacePressure();
+  std::map<int, TriePicker::Due> PendingByDepth() const;
+  const TrieSpace& Space();
+
+  const KeySizes& sizes() const { return sizes_; }
+
+ private:
+  bool IsFull(const KeyContainer& container) const;
+  bool IsLeaf(const KeyContainer& container) const;
+  double Score(const KeyContainer& container) const;
+  bool IsManuallyDone(const KeyContainer& container, uint64_t last) const;
+
+  bool PickMoves(TrieJob* job) const;
+  void MoveOffRoot(TrieJob* job) const;
+  bool AddMove(const TrieFile& file, int level, TrieJob* job) const;
+  int SinkLevel(const TrieFile& file) const;
+
+  // What MakeJob came to.
+  enum class Made { kJob, kConflict, kNoLevel };
+  Made MakeJob(const KeyContainer& container, TrieJob* job) const;
+  Made MakePush(const KeyContainer& container, TrieJob* job) const;
+  Made MakeMerge(const KeyContainer& container, TrieJob* job) const;
+  Made MakeSplit(const TrieFile& file, int level, TrieJob* job) const;
+  Made Fill(const KeyContainer& container, std::vector<const TrieFile*> files, int output_level, TrieJob* job) const;
+  int DepthFor(int depth, int next, const KeyRange& range) const;
+  std::shared_ptr<const KeyCuts> CutsAt(int depth, const KeyRange& range, bool joins) const;
+  std::vector<const TrieFile*> OldestFiles(const KeyContainer& container) const;
+  std::vector<const TrieFile*> WithAllBelow(const TrieFile& file) const;
+  KeyRange RangeOf(const std::vector<const TrieFile*>& files) const;
+
+  bool SpaceHasChanged() const;
+  double Allowed(double share) const;
+  double NextFlush() const;
+  bool PickForSpace(TrieJob* job);
+  bool IsFutile(const KeyContainer& container) const;
+  void LearnOperandShare(const TrieJob& job, uint64_t output_bytes);
+
+  const KeyShape* const shape_;
+  const uint64_t slack_bytes_;
+  const KeySizes sizes_;
+  const Moves moves_;
+
+  double operand_share_ = 0;
+  TrieSpace space_;
+  uint64_t space_version_ = UINT64_MAX;
+  uint64_t space_at_bytes_ = 0;
+  uint64_t space_being_freed_ = 0;
+  int running_ = 0;
+  double flush_bytes_ = 0;
+  bool more_for_space_ = false;
+
+  // Files that compactions for space have written which freed less than half of what the sketches promised, with the
+  // oldest snapshot then. A container of these alone is not tried again before that changes.
+  std::unordered_map<uint64_t, uint64_t> futile_;
+  uint64_t oldest_snapshot_ = 0;
+};
+
+}  // namespace cairn

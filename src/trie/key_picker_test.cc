@@ -1,0 +1,338 @@
+// Shape, cuts and picker of a trie in key order, driven without RocksDB: workloads run over simulated files, and what
+// is chosen is checked against the invariants of key_shape.h, against the truth, and against what the workload may cost.
+
+#include "src/trie/key_picker.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "src/testutil/test_seed.h"
+#include "src/trie/simulated_key_trie.h"
+#include "src/trie/trie_options.h"
+#include "src/util/mix64.h"
+
+namespace cairn {
+namespace {
+
+constexpr uint64_t kEntriesPerFlush = 200;
+constexpr SimulatedKeyTrie::Costs kCosts;
+
+TrieOptions SmallTrie() {
+  TrieOptions trie;
+  trie.fan_out = 8;
+  trie.slots = 10;
+  trie.trigger = 7;
+  trie.depth = 3;
+  trie.root_trigger = 8;
+  return trie;
+}
+
+class KeyTrieTest : public testing::TestWithParam<KeyPicker::Moves> {
+ protected:
+  using Operation = SimulatedKeyTrie::Operation;
+
+  explicit KeyTrieTest(const TrieOptions& trie = SmallTrie())
+      : options_(trie), trie_(trie, kEntriesPerFlush * kCosts.table_bytes, kCosts, GetParam()), random_(Seed()) {}
+
+  void Put(uint64_t key) { Write({key, false}); }
+  void Delete(uint64_t key) { Write({key, true}); }
+
+  // Two compactions at a time, of which a random one ends first, while writes go on.
+  void Write(const Operation& operation) {
+    batch_.push_back(operation);
+    if (operation.deleted) {
+      model_.erase(operation.key);
+    } else {
+      model_.insert(operation.key);
+    }
+    if (batch_.size() < kEntriesPerFlush) return;
+    trie_.Flush(batch_);
+    batch_.clear();
+    Work();
+    Measure();
+  }
+
+  void Work() {
+    TrieJob job;
+    for (int steps = 0; steps < 6; ++steps) {
+      while (running_.size() < 2 && trie_.picker.Pick(&job)) running_.push_back(trie_.Start(job));
+      Measure();
+      if (running_.empty()) return;
+      const auto done = running_.begin() + static_cast<std::ptrdiff_t>(random_() % running_.size());
+      trie_.Finish(*done);
+      running_.erase(done);
+    }
+    // Writers wait for the root.
+    while (!trie_.shape.ContainersAt(0).empty() &&
+           trie_.shape.ContainersAt(0).front().slots > 3 * options_.root_trigger && !running_.empty()) {
+      trie_.Finish(running_.front());
+      running_.erase(running_.begin());
+      while (running_.size() < 2 && trie_.picker.Pick(&job)) running_.push_back(trie_.Start(job));
+    }
+  }
+
+  void Measure() {
+    if (model_.size() < 10 * options_.root_trigger * kEntriesPerFlush) return;
+    const double live = static_cast<double>((model_.size()) * kCosts.data_bytes);
+    const double space = static_cast<double>(trie_.shape.bytes() + trie_.running_bytes) / live;
+    most_space_ = std::max(most_space_, space);
+  }
+
+  void ExpectEverything() {
+    for (const auto& running : running_) trie_.Finish(running);
+    running_.clear();
+    trie_.Flush(batch_);
+    batch_.clear();
+    ASSERT_TRUE(trie_.Settle()) << "the picker does not come to rest";
+    EXPECT_EQ(trie_.LiveKeys(), std::vector<uint64_t>(model_.begin(), model_.end()));
+    for (const std::string& violation : trie_.violations) ADD_FAILURE() << violation;
+    EXPECT_LE(trie_.largest_job, trie_.picker.sizes().largest_job);
+  }
+
+  double Amplification() const { return static_cast<double>(trie_.written) / static_cast<double>(trie_.flushed); }
+
+  void Report(const char* what) const {
+    printf("%s: written %.2f per byte flushed, space %.2f, largest job %.2f of a root, %zu tables, %zu moved\n", what,
+           Amplification(), most_space_,
+           static_cast<double>(trie_.largest_job) / static_cast<double>(trie_.picker.sizes().unit),
+           static_cast<size_t>(trie_.shape.files()), static_cast<size_t>(trie_.moved_files));
+    for (int depth = 0; depth <= options_.depth; ++depth) {
+      int slots = 0;
+      uint64_t bytes = 0;
+      size_t files = 0;
+      for (const KeyContainer& container : trie_.shape.ContainersAt(depth)) {
+        slots = std::max(slots, container.slots);
+        bytes += container.bytes;
+        files += container.files.size();
+      }
+      printf("  depth %d: %zu containers, %zu files, %d slots at most, %.1f roots\n", depth,
+             trie_.shape.ContainersAt(depth).size(), files, slots,
+             static_cast<double>(bytes) / static_cast<double>(trie_.picker.sizes().unit));
+    }
+  }
+
+  bool moves() const { return GetParam() == KeyPicker::Moves::kMove; }
+
+  const TrieOptions options_;
+  SimulatedKeyTrie trie_;
+  std::mt19937_64 random_;
+  std::vector<Operation> batch_;
+  std::vector<SimulatedKeyTrie::Running> running_;
+  std::set<uint64_t> model_;
+  double most_space_ = 0;
+};
+
+INSTANTIATE_TEST_SUITE_P(Moves, KeyTrieTest, testing::Values(KeyPicker::Moves::kMove, KeyPicker::Moves::kRewrite),
+                         [](const auto& with) { return with.param == KeyPicker::Moves::kMove ? "Move" : "Rewrite"; });
+
+constexpr uint64_t kMany = 80000;  // 50 roots
+
+TEST_P(KeyTrieTest, SequentialKeysAreWrittenOnce) {
+  for (uint64_t key = 0; key < kMany; ++key) Put(key);
+  Report("sequential");
+  ExpectEverything();
+  EXPECT_LE(Amplification(), moves() ? 1.01 : 2.1);
+}
+
+TEST_P(KeyTrieTest, StreamsAreWrittenTwice) {
+  const uint64_t streams = 16;
+  for (uint64_t i = 0; i < kMany; ++i) Put(((i % streams) << 40) + i / streams);
+  Report("16 streams");
+  ExpectEverything();
+  if (moves()) {
+    EXPECT_LE(Amplification(), 2.5);
+  }
+}
+
+TEST_P(KeyTrieTest, UniformPuts) {
+  for (uint64_t i = 0; i < kMany; ++i) Put(random_() % kMany);
+  Report("uniform");
+  ExpectEverything();
+  EXPECT_LE(most_space_, 1.7);
+}
+
+TEST_P(KeyTrieTest, UniformUpdatesAfterASequentialLoad) {
+  for (uint64_t i = 0; i < kMany / 2; ++i) Put(i);
+  for (uint64_t i = 0; i < kMany / 2; ++i) Put(random_() % (kMany / 2));
+  Report("updates");
+  ExpectEverything();
+  EXPECT_LE(most_space_, 1.7);
+}
+
+TEST_P(KeyTrieTest, MovingHotSpot) {
+  for (uint64_t i = 0; i < kMany; ++i) {
+    const uint64_t spot = i / 4000 * 7919 % 100;
+    Put(random_() % 10 == 0 ? random_() % kMany : spot * (kMany / 100) + random_() % (kMany / 100));
+  }
+  Report("moving hot spot");
+  ExpectEverything();
+}
+
+TEST_P(KeyTrieTest, TimeOrderedWithDeletionOfTheOldest) {
+  for (uint64_t i = 0; i < kMany; ++i) {
+    Put(i);
+    if (i >= kMany / 10) Delete(i - kMany / 10);
+  }
+  Report("time-ordered, the oldest deleted");
+  ExpectEverything();
+}
+
+TEST_P(KeyTrieTest, FewKeys) {
+  for (uint64_t i = 0; i < kMany / 4; ++i) Put(random_() % 256);
+  Report("256 keys");
+  ExpectEverything();
+}
+
+TEST_P(KeyTrieTest, DeletesGiveTheirSpaceBack) {
+  for (uint64_t i = 0; i < kMany / 10; ++i) Put(i);
+  for (uint64_t i = 0; i < kMany / 10; ++i) Delete(i);
+  ExpectEverything();
+  Report("all deleted");
+  EXPECT_LT(trie_.shape.bytes(), trie_.picker.sizes().unit);
+}
+
+TEST_P(KeyTrieTest, AManualCompactionLeavesOneTableForAKey) {
+  for (uint64_t i = 0; i < kMany / 4; ++i) {
+    Put(random_() % 10000);
+    if (i % 3 == 0) Delete(random_() % 10000);
+  }
+  ExpectEverything();
+  ASSERT_TRUE(trie_.Compact());
+  EXPECT_EQ(trie_.shape.bytes(), model_.size() * kCosts.table_bytes);
+  for (const KeyContainer& container : trie_.shape.ContainersAt(options_.depth)) EXPECT_EQ(container.slots, 1);
+}
+
+TEST_P(KeyTrieTest, ZipfianUpdates) {
+  // Bounded Pareto: a fifth of the keys gets most of the updates.
+  for (uint64_t i = 0; i < kMany; ++i) {
+    const double u = std::uniform_real_distribution<double>(0, 1)(random_);
+    Put(Mix64(static_cast<uint64_t>(std::pow(static_cast<double>(kMany), u))) % (uint64_t{1} << 40));
+  }
+  Report("Zipf");
+  ExpectEverything();
+}
+
+// --- Cuts ------------------------------------------------------------------------------------------------------------
+
+// Tables of these keys, each of ten bytes, as "a b | c".
+std::string Cut(const KeyCuts& cuts, const std::vector<std::string>& keys) {
+  KeyCutter cutter(rocksdb::BytewiseComparator(), std::make_shared<KeyCuts>(cuts));
+  std::string text = keys.front();
+  uint64_t bytes = 10;
+  for (size_t i = 1; i < keys.size(); ++i) {
+    const bool cut = cutter.CutBefore(keys[i - 1], keys[i], bytes);
+    text += (cut ? " | " : " ") + keys[i];
+    bytes = cut ? 10 : bytes + 10;
+  }
+  return text;
+}
+
+KeyCuts TwoBelow() {
+  KeyCuts cuts;
+  cuts.below = {{"c", "e", 100}, {"m", "p", 100}};
+  cuts.least_bytes = 20;
+  cuts.least_free_bytes = 20;
+  cuts.table_bytes = 40;
+  cuts.most_bytes = 80;
+  cuts.joined_bytes = 150;
+  return cuts;
+}
+
+TEST(KeyCutterTest, ATableEndsBeforeTheNextContainer) {
+  EXPECT_EQ(Cut(TwoBelow(), {"a", "b", "c", "d", "n", "o"}), "a b | c d | n o");
+}
+
+TEST(KeyCutterTest, ASmallTableJoinsContainersAsLongAsTheyAreSmall) {
+  KeyCuts cuts = TwoBelow();
+  cuts.joined_bytes = 200;
+  EXPECT_EQ(Cut(cuts, {"c", "n"}), "c n");
+  EXPECT_EQ(Cut(TwoBelow(), {"c", "n"}), "c | n");
+}
+
+TEST(KeyCutterTest, ALargeTableEndsBetweenContainers) {
+  EXPECT_EQ(Cut(TwoBelow(), {"f", "g", "h", "i", "j", "k"}), "f g h i | j k");
+}
+
+TEST(KeyCutterTest, WithinAContainerATableEndsWhenItIsTooLarge) {
+  EXPECT_EQ(Cut(TwoBelow(), {"c", "ca", "cb", "cc", "cd", "ce", "cf", "cg", "ch"}), "c ca cb cc cd ce cf cg | ch");
+}
+
+TEST(KeyCutterTest, AKeyIsNeverCut) {
+  EXPECT_EQ(Cut(TwoBelow(), std::vector<std::string>(12, "c")), "c c c c c c c c c c c c");
+}
+
+TEST(KeyCutterTest, ATableEndsWhereAStreamOfKeysDoes) {
+  KeyCuts cuts = TwoBelow();
+  cuts.below.clear();
+  EXPECT_EQ(Cut(cuts, {"a001", "a002", "a003", "b001", "b002"}), "a001 a002 a003 | b001 b002");
+}
+
+// --- The shape -------------------------------------------------------------------------------------------------------
+
+TrieFile FileOf(uint64_t number, int level, const std::string& smallest, const std::string& largest) {
+  TrieFile file;
+  file.number = number;
+  file.level = level;
+  file.bytes = 100;
+  file.smallest = smallest;
+  file.largest = largest;
+  return file;
+}
+
+TEST(KeyShapeTest, ContainersAreTheTablesThatLieOverOneAnother) {
+  const std::string same(1 << 20, 'k');  // keys of 1 MiB that differ in their last byte
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  const int last = shape.LastLevel(2);
+  shape.Add(FileOf(1, last, same + "a", same + "c"));
+  shape.Add(FileOf(2, last, same + "d", same + "e"));
+  shape.Add(FileOf(3, last, same + "x", same + "z"));
+  ASSERT_EQ(shape.ContainersAt(2).size(), 3u);
+  shape.Add(FileOf(4, last - 1, same + "c", same + "d"));
+  ASSERT_EQ(shape.ContainersAt(2).size(), 2u);
+  EXPECT_EQ(shape.ContainersAt(2)[0].files.size(), 3u);
+  EXPECT_EQ(shape.ContainersAt(2)[0].files.front()->number, 4u);
+  EXPECT_EQ(shape.ContainersAt(2)[0].slots, 2);
+  EXPECT_EQ(shape.ContainersAt(2)[0].bytes, 300u);
+  EXPECT_EQ(shape.FirstLevelIn(1, {same + "f", same + "g"}), shape.LastLevel(3) + 1);
+  EXPECT_EQ(shape.FirstLevelIn(1, {same + "b", same + "b"}), last);
+  EXPECT_EQ(shape.NextDepthBelow(0, {same + "y", same + "y"}), 2);
+  EXPECT_EQ(shape.NextDepthBelow(2, {same + "y", same + "y"}), 0);
+  shape.Remove(4);
+  shape.Remove(5);  // not there
+  EXPECT_EQ(shape.ContainersAt(2).size(), 3u);
+  EXPECT_EQ(shape.bytes(), 300u);
+}
+
+TEST(KeyShapeTest, ItTakesAnyOrder) {
+  KeyShape shape(SmallTrie(), rocksdb::ReverseBytewiseComparator());
+  shape.Add(FileOf(1, 1, "e", "c"));
+  shape.Add(FileOf(2, 2, "d", "b"));
+  shape.Add(FileOf(3, 2, "a", "A"));
+  ASSERT_EQ(shape.ContainersAt(1).size(), 2u);
+  EXPECT_EQ(shape.ContainersAt(1)[0].range.first, "e");
+  EXPECT_EQ(shape.ContainersAt(1)[0].range.last, "b");
+}
+
+TEST(KeyShapeTest, CompactionsConflictWhereRangesAndLevelsMeet) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  shape.Add(FileOf(1, 3, "c", "g"));
+  shape.Begin(1, {{{"c", "g"}, 3, 12}}, {1});
+  EXPECT_TRUE(shape.ContainersAt(1)[0].busy);
+  EXPECT_TRUE(shape.Conflicts({{"g", "k"}, 12, 12}));
+  EXPECT_TRUE(shape.Conflicts({{"a", "z"}, 0, 3}));
+  EXPECT_FALSE(shape.Conflicts({{"a", "z"}, 0, 2}));
+  EXPECT_FALSE(shape.Conflicts({{"h", "k"}, 3, 12}));
+  shape.End(1);
+  EXPECT_FALSE(shape.ContainersAt(1)[0].busy);
+  EXPECT_FALSE(shape.Conflicts({{"a", "z"}, 0, 20}));
+}
+
+}  // namespace
+}  // namespace cairn

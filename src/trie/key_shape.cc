@@ -1,0 +1,202 @@
+#include "src/trie/key_shape.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace cairn {
+
+using rocksdb::Slice;
+
+KeyShape::KeyShape(const TrieOptions& trie, const rocksdb::Comparator* comparator, TrieShape::LastOfAll last)
+    : trie_(trie),
+      comparator_(comparator),
+      last_(last),
+      levels_(static_cast<size_t>(TrieLevels(trie)), Level(BySmallest{comparator})),
+      containers_(static_cast<size_t>(trie.depth) + 1),
+      stale_(static_cast<size_t>(trie.depth) + 1, false) {}
+
+int KeyShape::LastLevel(int depth) const {
+  return LastLevelOfDepth(trie_, depth) - (last_ == TrieShape::LastOfAll::kReserved && depth == trie_.depth ? 1 : 0);
+}
+
+int KeyShape::LevelOf(uint64_t number) const {
+  const TrieFile* file = Find(number);
+  return file == nullptr ? -1 : file->level;
+}
+
+const TrieFile* KeyShape::Find(uint64_t number) const {
+  const auto found = files_.find(number);
+  return found == files_.end() ? nullptr : &found->second;
+}
+
+std::vector<uint64_t> KeyShape::Numbers() const {
+  std::vector<uint64_t> numbers;
+  numbers.reserve(files_.size());
+  for (const auto& [number, file] : files_) numbers.push_back(number);
+  return numbers;
+}
+
+void KeyShape::Add(const TrieFile& file) {
+  const auto [added, is_new] = files_.emplace(file.number, file);
+  if (!is_new) return;
+  levels_[static_cast<size_t>(file.level)].insert(&added->second);
+  bytes_ += file.bytes;
+  ++version_;
+  stale_[static_cast<size_t>(DepthOfLevel(trie_, file.level))] = true;
+}
+
+void KeyShape::Remove(uint64_t number) {
+  const auto found = files_.find(number);
+  if (found == files_.end()) return;
+  levels_[static_cast<size_t>(found->second.level)].erase(&found->second);
+  bytes_ -= found->second.bytes;
+  ++version_;
+  stale_[static_cast<size_t>(DepthOfLevel(trie_, found->second.level))] = true;
+  files_.erase(found);
+}
+
+bool KeyShape::IsInput(uint64_t number) const { return inputs_.count(number) != 0; }
+
+// Makes the containers of a depth anew.
+void KeyShape::Group(int depth) const {
+  std::vector<KeyContainer>& containers = containers_[static_cast<size_t>(depth)];
+  containers.clear();
+  std::vector<const TrieFile*> files;
+  const int first = depth == 0 ? 0 : FirstLevelOfDepth(trie_, depth);
+  const int last = depth == 0 ? 0 : LastLevel(depth);
+  for (int level = first; level <= last; ++level) {
+    const Level& held = levels_[static_cast<size_t>(level)];
+    files.insert(files.end(), held.begin(), held.end());
+  }
+  std::sort(files.begin(), files.end(), BySmallest{comparator_});
+  for (const TrieFile* file : files) {
+    const bool joins =
+        !containers.empty() && (depth == 0 || comparator_->Compare(file->smallest, containers.back().range.last) <= 0);
+    if (!joins) {
+      containers.emplace_back();
+      containers.back().depth = depth;
+      containers.back().range = {file->smallest, file->largest};
+    }
+    KeyContainer& container = containers.back();
+    container.files.push_back(file);
+    container.bytes += file->bytes;
+    container.busy |= IsInput(file->number);
+    Widen(&container.range, *file);
+  }
+  for (KeyContainer& container : containers) {
+    std::stable_sort(container.files.begin(), container.files.end(), [depth](const TrieFile* a, const TrieFile* b) {
+      return depth == 0 ? a->number > b->number : a->level < b->level;
+    });
+    container.slots = depth == 0 ? static_cast<int>(container.files.size()) : 1;
+    for (size_t i = 1; depth != 0 && i < container.files.size(); ++i) {
+      if (container.files[i]->level != container.files[i - 1]->level) ++container.slots;
+    }
+  }
+}
+
+const std::vector<KeyContainer>& KeyShape::ContainersAt(int depth) const {
+  const auto at = static_cast<size_t>(depth);
+  if (stale_[at]) {
+    Group(depth);
+    stale_[at] = false;
+  }
+  return containers_[at];
+}
+
+bool KeyShape::WholeRange(KeyRange* range) const {
+  bool any = false;
+  for (const auto& [number, file] : files_) {
+    if (!any) *range = {file.smallest, file.largest};
+    any = true;
+    Widen(range, file);
+  }
+  return any;
+}
+
+bool KeyShape::Overlap(const KeyRange& a, const KeyRange& b) const {
+  return comparator_->Compare(a.first, b.last) <= 0 && comparator_->Compare(b.first, a.last) <= 0;
+}
+
+void KeyShape::Widen(KeyRange* range, const TrieFile& file) const {
+  if (comparator_->Compare(file.smallest, range->first) < 0) range->first = file.smallest;
+  if (comparator_->Compare(file.largest, range->last) > 0) range->last = file.largest;
+}
+
+std::pair<size_t, size_t> KeyShape::Overlapping(int depth, const KeyRange& range) const {
+  const std::vector<KeyContainer>& all = ContainersAt(depth);
+  const auto begin = std::partition_point(all.begin(), all.end(), [&](const KeyContainer& container) {
+    return comparator_->Compare(container.range.last, range.first) < 0;
+  });
+  const auto end = std::partition_point(begin, all.end(), [&](const KeyContainer& container) {
+    return comparator_->Compare(container.range.first, range.last) <= 0;
+  });
+  return {static_cast<size_t>(begin - all.begin()), static_cast<size_t>(end - all.begin())};
+}
+
+// By (1) of RocksDB's levels, files of one level but the root are disjoint, so both their ends are in order.
+std::vector<const TrieFile*> KeyShape::FilesIn(int level, const KeyRange& range) const {
+  std::vector<const TrieFile*> files;
+  const Level& held = levels_[static_cast<size_t>(level)];
+  for (auto it = held.upper_bound(Slice(range.last)); it != held.begin();) {
+    --it;
+    if (comparator_->Compare((*it)->largest, range.first) < 0) break;
+    files.push_back(*it);
+  }
+  std::reverse(files.begin(), files.end());
+  return files;
+}
+
+uint64_t KeyShape::BytesIn(int depth, const KeyRange& range) const {
+  uint64_t bytes = 0;
+  for (int level = FirstLevelOfDepth(trie_, depth); level <= LastLevel(depth); ++level) {
+    for (const TrieFile* file : FilesIn(level, range)) bytes += file->bytes;
+  }
+  return bytes;
+}
+
+int KeyShape::NextDepthBelow(int depth, const KeyRange& range) const {
+  for (int below = depth + 1; below <= trie_.depth; ++below) {
+    const auto [begin, end] = Overlapping(below, range);
+    if (begin != end) return below;
+  }
+  return 0;
+}
+
+int KeyShape::FirstLevelIn(int level, const KeyRange& range) const {
+  const int end = LastLevel(trie_.depth) + 1;
+  for (; level < end; ++level) {
+    const Level& held = levels_[static_cast<size_t>(level)];
+    auto it = held.upper_bound(Slice(range.last));
+    if (it == held.begin()) continue;
+    if (comparator_->Compare((*--it)->largest, range.first) >= 0) return level;
+  }
+  return end;
+}
+
+bool KeyShape::Conflicts(const Run& run) const {
+  return std::any_of(running_.begin(), running_.end(), [&](const auto& item) {
+    return std::any_of(item.second.runs.begin(), item.second.runs.end(), [&](const Run& other) {
+      return run.top_level <= other.output_level && other.top_level <= run.output_level &&
+             Overlap(run.range, other.range);
+    });
+  });
+}
+
+void KeyShape::Begin(uint64_t job, std::vector<Run> runs, const std::vector<uint64_t>& inputs) {
+  for (uint64_t number : inputs) ++inputs_[number];
+  std::fill(stale_.begin(), stale_.end(), true);
+  running_[job] = {std::move(runs), inputs};
+}
+
+void KeyShape::End(uint64_t job) {
+  const auto found = running_.find(job);
+  if (found == running_.end()) return;
+  for (uint64_t number : found->second.inputs) {
+    const auto input = inputs_.find(number);
+    if (--input->second == 0) inputs_.erase(input);
+  }
+  running_.erase(found);
+  std::fill(stale_.begin(), stale_.end(), true);
+}
+
+}  // namespace cairn

@@ -1,0 +1,203 @@
+#include "src/trie/simulated_key_trie.h"
+
+#include <algorithm>
+#include <queue>
+
+#include "src/util/mix64.h"
+
+namespace cairn {
+
+namespace {
+
+constexpr uint64_t kDeleted = 1;
+
+// The newest entry of each key; `sources` newest first.
+SimulatedKeyTrie::Entries Merge(const std::vector<const SimulatedKeyTrie::Entries*>& sources) {
+  struct Next {
+    uint64_t key;
+    size_t source;
+    bool operator>(const Next& other) const { return key != other.key ? key > other.key : source > other.source; }
+  };
+  std::priority_queue<Next, std::vector<Next>, std::greater<Next>> heap;
+  std::vector<size_t> at(sources.size(), 0);
+  auto push = [&](size_t source) {
+    if (at[source] < sources[source]->size()) heap.push({(*sources[source])[at[source]] & ~kDeleted, source});
+  };
+  for (size_t i = 0; i < sources.size(); ++i) push(i);
+  SimulatedKeyTrie::Entries merged;
+  while (!heap.empty()) {
+    const Next next = heap.top();
+    heap.pop();
+    const uint64_t entry = (*sources[next.source])[at[next.source]++];
+    if (merged.empty() || (merged.back() & ~kDeleted) != next.key) merged.push_back(entry);
+    push(next.source);
+  }
+  return merged;
+}
+
+}  // namespace
+
+SimulatedKeyTrie::SimulatedKeyTrie(const TrieOptions& trie, uint64_t write_buffer_bytes, const Costs& costs,
+                                   KeyPicker::Moves moves)
+    : shape(trie, rocksdb::BytewiseComparator()), picker(&shape, 0, write_buffer_bytes, moves), costs_(costs) {}
+
+std::string SimulatedKeyTrie::KeyOf(uint64_t key) {
+  std::string bytes(8, '\0');
+  for (int i = 7; i >= 0; --i, key >>= 8) bytes[static_cast<size_t>(i)] = static_cast<char>(key);
+  return bytes;
+}
+
+void SimulatedKeyTrie::AddFile(Entries entries, int level) {
+  if (entries.empty()) return;
+  std::vector<std::pair<uint64_t, KeySketch::Entry>> hashed;
+  hashed.reserve(entries.size());
+  TrieFile file;
+  file.only_live = true;
+  for (uint64_t entry : entries) {
+    const bool deleted = (entry & kDeleted) != 0;
+    file.only_live &= !deleted;
+    hashed.emplace_back(Mix64(entry >> 1), deleted ? KeySketch::Entry::kDeletion : KeySketch::Entry::kValue);
+  }
+  std::sort(hashed.begin(), hashed.end());
+  auto sketch = std::make_shared<KeySketch>();
+  for (const auto& [position, entry] : hashed) sketch->Add(position, entry);
+  sketch->Sort();
+  file.number = next_number_++;
+  file.level = level;
+  file.bytes = costs_.table_bytes * entries.size();
+  file.data_bytes = costs_.data_bytes * entries.size();
+  file.sketch = sketch;
+  file.smallest = KeyOf(entries.front() >> 1);
+  file.largest = KeyOf(entries.back() >> 1);
+  files_[file.number] = {std::move(entries), level};
+  shape.Add(file);
+  written += file.bytes;
+  if (level > 0) largest_file = std::max(largest_file, file.bytes);
+}
+
+void SimulatedKeyTrie::Flush(const std::vector<Operation>& operations) {
+  std::vector<std::pair<uint64_t, size_t>> order;
+  order.reserve(operations.size());
+  for (size_t i = 0; i < operations.size(); ++i) order.emplace_back(operations[i].key, i);
+  std::sort(order.begin(), order.end());
+  Entries entries;
+  for (size_t i = 0; i < order.size(); ++i) {
+    if (i + 1 < order.size() && order[i + 1].first == order[i].first) continue;
+    entries.push_back(order[i].first << 1 | (operations[order[i].second].deleted ? kDeleted : 0));
+  }
+  flushed += costs_.table_bytes * entries.size();
+  AddFile(std::move(entries), 0);
+}
+
+// RocksDB adds every file between the newest input and the output that lies over the range.
+void SimulatedKeyTrie::Check(const TrieJob& job) {
+  for (const KeyShape::Run& run : job.runs) {
+    for (int level = std::max(run.top_level, 1); level <= run.output_level; ++level) {
+      for (const TrieFile* file : shape.FilesIn(level, run.range)) {
+        if (std::count(job.inputs.begin(), job.inputs.end(), file->number) != 0) continue;
+        // What the newest level holds beside the inputs stays above them.
+        if (job.kind != TrieJob::Kind::kMove && level == run.top_level && level != run.output_level) continue;
+        violations.push_back("file " + std::to_string(file->number) + " of level " + std::to_string(level) +
+                             " lies in the way of a compaction into level " + std::to_string(run.output_level));
+      }
+    }
+  }
+}
+
+bool SimulatedKeyTrie::LiesBelow(uint64_t key, int level, const std::vector<uint64_t>& except) const {
+  const std::string bytes = KeyOf(key);
+  for (int below = level + 1; below <= shape.LastLevel(shape.trie().depth); ++below) {
+    for (const TrieFile* file : shape.FilesIn(below, {bytes, bytes})) {
+      if (std::count(except.begin(), except.end(), file->number) == 0) return true;
+    }
+  }
+  return false;
+}
+
+SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
+  Running running;
+  running.id = next_job_++;
+  running.job = job;
+  ++jobs[job.kind];
+  Check(job);
+  shape.Begin(running.id, job.runs, job.inputs);
+  picker.Started(job);
+  if (job.kind == TrieJob::Kind::kMove) return running;
+  largest_job = std::max(largest_job, job.input_bytes);
+  std::vector<const Entries*> sources;
+  for (uint64_t number : job.inputs) sources.push_back(&files_.at(number).entries);
+  KeyCutter cutter(shape.comparator(), job.cuts);
+  uint64_t previous = 0;
+  for (uint64_t entry : Merge(sources)) {
+    if ((entry & kDeleted) != 0 && !LiesBelow(entry >> 1, job.output_level, job.inputs)) continue;
+    if (running.outputs.empty() ||
+        cutter.CutBefore(KeyOf(previous), KeyOf(entry >> 1), costs_.table_bytes * running.outputs.back().size())) {
+      running.outputs.emplace_back();
+    }
+    running.outputs.back().push_back(entry);
+    running.bytes += costs_.table_bytes;
+    previous = entry >> 1;
+  }
+  running_bytes += running.bytes;
+  return running;
+}
+
+void SimulatedKeyTrie::Finish(const Running& running) {
+  if (running.job.kind == TrieJob::Kind::kMove) {
+    std::vector<TrieFile> moved;
+    for (const auto& [number, level] : running.job.moves) {
+      moved.push_back(*shape.Find(number));
+      moved.back().level = level;
+      files_.at(number).level = level;
+      shape.Remove(number);
+    }
+    for (const TrieFile& file : moved) shape.Add(file);
+    moved_files += moved.size();
+  } else {
+    for (uint64_t number : running.job.inputs) {
+      shape.Remove(number);
+      files_.erase(number);
+    }
+    for (const Entries& entries : running.outputs) AddFile(entries, running.job.output_level);
+  }
+  running_bytes -= running.bytes;
+  shape.End(running.id);
+  picker.Finished(running.job, true, running.bytes, 0);
+}
+
+bool SimulatedKeyTrie::Settle() {
+  TrieJob job;
+  for (int count = 0; picker.Pick(&job); ++count) {
+    if (count == 2000) return false;
+    Finish(Start(job));
+  }
+  return true;
+}
+
+bool SimulatedKeyTrie::Compact() {
+  const uint64_t last = next_number_ - 1;
+  int count = 0;
+  for (int depth = 0; depth <= shape.trie().depth; ++depth) {
+    TrieJob job;
+    while (picker.PickManual(depth, nullptr, last, &job) == KeyPicker::Manual::kJob) {
+      if (++count == 10000) return false;
+      Finish(Start(job));
+    }
+  }
+  return true;
+}
+
+std::vector<uint64_t> SimulatedKeyTrie::LiveKeys() const {
+  std::vector<std::pair<std::pair<int, uint64_t>, const Entries*>> by_age;
+  for (const auto& [number, file] : files_) by_age.push_back({{file.level, UINT64_MAX - number}, &file.entries});
+  std::sort(by_age.begin(), by_age.end());
+  std::vector<const Entries*> sources;
+  for (const auto& [age, entries] : by_age) sources.push_back(entries);
+  std::vector<uint64_t> keys;
+  for (uint64_t entry : Merge(sources)) {
+    if ((entry & kDeleted) == 0) keys.push_back(entry >> 1);
+  }
+  return keys;
+}
+
+}  // namespace cairn

@@ -1,0 +1,85 @@
+// A trie in key order without RocksDB: the real shape, sketches, picker and cuts over files that are sorted lists of
+// numbers. For tests and ordered_trie_simulation.
+//
+// Thread-safety: none.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/trie/key_picker.h"
+#include "src/trie/key_shape.h"
+
+namespace cairn {
+
+class SimulatedKeyTrie {
+ public:
+  struct Costs {
+    uint64_t data_bytes = 100;   // of an entry's key and value
+    uint64_t table_bytes = 100;  // of an entry in a table
+  };
+  // A key and, in the lowest bit, whether it is deleted.
+  using Entries = std::vector<uint64_t>;
+  struct Operation {
+    uint64_t key;
+    bool deleted;
+  };
+
+  SimulatedKeyTrie(const TrieOptions& trie, uint64_t write_buffer_bytes, const Costs& costs, KeyPicker::Moves moves);
+
+  static std::string KeyOf(uint64_t key);  // 8 bytes, in the order of numbers
+
+  // In the order of writing: the newest of a key stays.
+  void Flush(const std::vector<Operation>& operations);
+
+  struct Running {
+    uint64_t id = 0;
+    TrieJob job;
+    uint64_t bytes = 0;  // of outputs
+    std::vector<Entries> outputs;
+  };
+  Running Start(const TrieJob& job);
+  void Finish(const Running& running);
+
+  // Runs what the picker wants until it wants nothing; false if that does not come to an end.
+  bool Settle();
+  // A full manual compaction.
+  bool Compact();
+
+  // What a reader finds: keys whose newest entry is no deletion. Walks over everything.
+  std::vector<uint64_t> LiveKeys() const;
+
+  KeyShape shape;
+  KeyPicker picker;
+  uint64_t flushed = 0;
+  uint64_t written = 0;        // flushes included
+  uint64_t running_bytes = 0;  // outputs of compactions under way
+  uint64_t largest_job = 0;
+  uint64_t largest_file = 0;
+  uint64_t moved_files = 0;
+  std::map<TrieJob::Kind, uint64_t> jobs;
+  // Jobs for which RocksDB would have added inputs, or that break an invariant of key_shape.h.
+  std::vector<std::string> violations;
+
+ private:
+  struct File {
+    Entries entries;
+    int level;
+  };
+
+  void AddFile(Entries entries, int level);
+  void Check(const TrieJob& job);
+  bool LiesBelow(uint64_t key, int level, const std::vector<uint64_t>& except) const;
+
+  const Costs costs_;
+  std::map<uint64_t, File> files_;
+  uint64_t next_number_ = 1;
+  uint64_t next_job_ = 1;
+};
+
+}  // namespace cairn

@@ -1,0 +1,36 @@
+// What a picker chooses and the scheduler carries out: one compaction of a trie.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "src/trie/key_cuts.h"
+#include "src/trie/key_shape.h"
+#include "src/trie/trie_shape.h"
+
+namespace cairn {
+
+struct TrieJob {
+  enum class Kind { kRoot, kPush, kMerge, kSplit, kMove };
+  static constexpr int kKinds = 5;
+  Kind kind = Kind::kRoot;
+  ContainerId id;
+  std::vector<uint64_t> inputs;  // file numbers, newest first
+  int output_level = 0;
+  uint64_t input_bytes = 0;
+  uint64_t expected_bytes = 0;  // of output; input_bytes when unknown
+  uint64_t folded_bytes = 0;    // of merge operands, of which expected_bytes counts operand_share
+  double operand_share = 0;
+  bool for_space = false;  // chosen to free space
+  double score = 0;
+  // Of a trie in key order:
+  uint64_t number = 0;              // of the plan's
+  std::vector<KeyShape::Run> runs;  // what it touches
+  std::shared_ptr<const KeyCuts> cuts;
+  std::vector<std::pair<uint64_t, int>> moves;  // kMove: files and the levels that they come to
+};
+
+}  // namespace cairn
