@@ -47,6 +47,8 @@ const char* NameOf(const TrieJob& job) {
       return "merge";
     case TrieJob::Kind::kSplit:
       return "split";
+    case TrieJob::Kind::kMove:
+      return "move";
   }
   return "";
 }

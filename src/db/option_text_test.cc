@@ -258,6 +258,12 @@ TEST(OptionTextTest, EveryOptionOfEveryObject) {
     for (const std::string& option : OptionsOf(*plain)) {
       if (block_based.count(option) > 0) continue;
       SCOPED_TRACE(object.name + ", " + option);
+      if (object.name == "cairn.TriePartitioner" && option == "order") {
+        // Its other value is refused until there are tries in key order.
+        std::shared_ptr<const Customizable> made;
+        EXPECT_TRUE(object.make("id=" + object.name + ";order=key", &made).IsNotSupported());
+        continue;
+      }
       bool changed = false;
       for (const std::string& value : values) {
         const std::string text = "id=" + object.name + ";" + option + "=" + value;
