@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -10,11 +11,6 @@
 namespace cairn {
 
 namespace {
-
-// As in TriePicker.
-constexpr double kFinestThrottle = 100;
-constexpr double kNewsOfOperands = 0.25;
-constexpr double kTellingOperands = 0.05;
 
 constexpr double kMoveScore = 100;
 
@@ -294,7 +290,8 @@ bool KeyPicker::Pick(TrieJob* best) {
     }
   }
   TrieJob for_space;
-  if ((!found || SpaceHasChanged()) && PickForSpace(&for_space) && (!found || for_space.score > best->score)) {
+  if ((!found || ledger_.HasChanged(shape_->bytes())) && PickForSpace(&for_space) &&
+      (!found || for_space.score > best->score)) {
     *best = std::move(for_space);
     found = true;
   }
@@ -325,42 +322,28 @@ KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64
 
 // --- Space -----------------------------------------------------------------------------------------------------------
 
-bool KeyPicker::SpaceHasChanged() const {
-  const uint64_t bytes = shape_->bytes();
-  const uint64_t changed = bytes > space_at_bytes_ ? bytes - space_at_bytes_ : space_at_bytes_ - bytes;
-  return changed >= bytes / 64;
-}
-
 const TrieSpace& KeyPicker::Space() {
-  if (space_version_ == shape_->version()) return space_;
-  std::vector<PlacedFile> files;
-  for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
-    const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
-    for (size_t i = 0; i < containers.size(); ++i) {
-      for (const TrieFile* file : containers[i].files) files.push_back({file, {depth, i}});
+  return ledger_.Estimate(shape_->version(), shape_->bytes(), [this](double operand_share) {
+    std::vector<PlacedFile> files;
+    for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
+      const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
+      for (size_t i = 0; i < containers.size(); ++i) {
+        for (const TrieFile* file : containers[i].files) files.push_back({file, {depth, i}});
+      }
     }
-  }
-  std::sort(files.begin(), files.end(), [](const PlacedFile& a, const PlacedFile& b) {
-    return a.file->level != b.file->level ? a.file->level < b.file->level : a.file->number > b.file->number;
+    std::sort(files.begin(), files.end(), [](const PlacedFile& a, const PlacedFile& b) {
+      return a.file->level != b.file->level ? a.file->level < b.file->level : a.file->number > b.file->number;
+    });
+    return EstimateSpace(files, operand_share);
   });
-  space_ = EstimateSpace(files, operand_share_);
-  space_version_ = shape_->version();
-  space_at_bytes_ = shape_->bytes();
-  return space_;
-}
-
-double KeyPicker::Allowed(double share) const {
-  return (1 + (shape_->trie().space_bound - 1) * share) * static_cast<double>(space_.live);
 }
 
 double KeyPicker::NextFlush() const {
-  const std::vector<KeyContainer>& root = shape_->ContainersAt(0);
-  if (root.empty()) return 0;
   std::vector<uint64_t> sizes;
-  for (const TrieFile* file : root.front().files) sizes.push_back(file->bytes);
-  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
-  std::nth_element(sizes.begin(), middle, sizes.end());
-  return static_cast<double>(*middle);
+  for (const KeyContainer& root : shape_->ContainersAt(0)) {
+    for (const TrieFile* file : root.files) sizes.push_back(file->bytes);
+  }
+  return SpaceLedger::NextFlush(std::move(sizes));
 }
 
 bool KeyPicker::IsFutile(const KeyContainer& container) const {
@@ -370,13 +353,16 @@ bool KeyPicker::IsFutile(const KeyContainer& container) const {
   });
 }
 
-bool KeyPicker::PickForSpace(TrieJob* best) {
+bool KeyPicker::PickForSpace(TrieJob* job) {
   const TrieSpace& space = Space();
-  const double bytes = static_cast<double>(space.bytes - std::min(space.bytes, space_being_freed_));
-  const double allowed = std::max(Allowed(kSpaceHeadStart) - NextFlush(), Allowed(kSpaceLittleGarbage));
-  more_for_space_ = false;
-  if (bytes <= allowed + static_cast<double>(slack_bytes_)) return false;
+  const std::optional<double> excess = ledger_.Excess(NextFlush());
+  const bool found = excess && PickForSpace(space, job);
+  ledger_.SetMore(found);
+  if (found) job->score = SpaceScore(*excess);
+  return found;
+}
 
+bool KeyPicker::PickForSpace(const TrieSpace& space, TrieJob* best) const {
   struct Candidate {
     double ratio;  // of bytes freed per byte written
     const KeyContainer* container;
@@ -421,10 +407,8 @@ bool KeyPicker::PickForSpace(TrieJob* best) {
       if (MakeJob(*candidate.container, best) != Made::kJob) continue;
       best->expected_bytes = std::min(best->input_bytes, candidate.own->merged);
       best->folded_bytes = candidate.own->folded;
-      best->operand_share = operand_share_;
-      best->score = SpaceScore(allowed > 0 ? bytes / allowed - 1 : 1);
+      best->operand_share = ledger_.operand_share();
       best->for_space = true;
-      more_for_space_ = true;
       return true;
     }
   }
@@ -432,47 +416,25 @@ bool KeyPicker::PickForSpace(TrieJob* best) {
 }
 
 double KeyPicker::SpacePressure() {
-  if (running_ == 0 && !more_for_space_) return 0;
-  if (SpaceHasChanged()) Space();
-  if (space_.live == 0) return 0;
-  const double slack = static_cast<double>(slack_bytes_);
-  if (!shape_->ContainersAt(0).empty()) flush_bytes_ = NextFlush();
-  if (Allowed(1) < static_cast<double>(space_.live) + shape_->trie().root_trigger * flush_bytes_) return 0;
-  const double bound = Allowed(1) + slack;
-  const double begin = std::min(std::max(bound - 2 * NextFlush(), Allowed(kSpaceLittleGarbage) + slack),
-                                bound * (1 - 1 / kFinestThrottle));
-  return std::clamp((static_cast<double>(shape_->bytes()) - begin) / (bound - begin), 0.0, 1.0);
+  if (!ledger_.CanFree()) return 0;
+  if (ledger_.HasChanged(shape_->bytes())) Space();
+  return ledger_.Pressure(shape_->bytes(), NextFlush());
 }
 
-void KeyPicker::Started(const TrieJob& job) {
-  space_being_freed_ += job.input_bytes - job.expected_bytes;
-  ++running_;
-}
+void KeyPicker::Started(const TrieJob& job) { ledger_.Started(job); }
 
 void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
-  const uint64_t expected = job.input_bytes - job.expected_bytes;
-  space_being_freed_ -= std::min(space_being_freed_, expected);
-  --running_;
+  ledger_.Finished(job);
   oldest_snapshot_ = oldest_snapshot;
   for (uint64_t number : job.inputs) {
     if (!shape_->Contains(number)) futile_.erase(number);
   }
   if (!ok || !job.for_space) return;
-  LearnOperandShare(job, output_bytes);
-  const uint64_t freed = job.input_bytes > output_bytes ? job.input_bytes - output_bytes : 0;
-  if (freed >= expected / 2) return;
+  ledger_.Learn(job, output_bytes);
+  if (!SpaceLedger::FreedTooLittle(job, output_bytes)) return;
   for (const TrieFile* file : shape_->FilesIn(job.output_level, job.runs.front().range)) {
     futile_[file->number] = oldest_snapshot;
   }
-}
-
-void KeyPicker::LearnOperandShare(const TrieJob& job, uint64_t output_bytes) {
-  const auto folded = static_cast<double>(job.folded_bytes);
-  if (job.kind != TrieJob::Kind::kMerge || folded < kTellingOperands * static_cast<double>(job.input_bytes)) return;
-  const double without = static_cast<double>(job.expected_bytes) - job.operand_share * folded;
-  const double share = std::clamp((static_cast<double>(output_bytes) - without) / folded, 0.0, 1.0);
-  operand_share_ += kNewsOfOperands * (share - operand_share_);
-  space_version_ = UINT64_MAX;
 }
 
 std::map<int, TriePicker::Due> KeyPicker::PendingByDepth() const {

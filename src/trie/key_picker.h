@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "src/trie/key_shape.h"
+#include "src/trie/space_ledger.h"
 #include "src/trie/trie_job.h"
 #include "src/trie/trie_picker.h"
 #include "src/trie/trie_space.h"
@@ -48,7 +49,7 @@ class KeyPicker {
 
   // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound.
   KeyPicker(const KeyShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes, Moves moves)
-      : shape_(shape), slack_bytes_(slack_bytes), sizes_(shape->trie(), write_buffer_bytes), moves_(moves) {}
+      : shape_(shape), sizes_(shape->trie(), write_buffer_bytes), moves_(moves), ledger_(shape->trie(), slack_bytes) {}
 
   // False when nothing is due. The caller begins the job in the shape before it picks again.
   bool Pick(TrieJob* job);
@@ -93,29 +94,18 @@ class KeyPicker {
   std::vector<const TrieFile*> WithAllBelow(const TrieFile& file) const;
   KeyRange RangeOf(const std::vector<const TrieFile*>& files) const;
 
-  bool SpaceHasChanged() const;
-  double Allowed(double share) const;
   double NextFlush() const;
   bool PickForSpace(TrieJob* job);
+  bool PickForSpace(const TrieSpace& space, TrieJob* job) const;
   bool IsFutile(const KeyContainer& container) const;
-  void LearnOperandShare(const TrieJob& job, uint64_t output_bytes);
 
   const KeyShape* const shape_;
-  const uint64_t slack_bytes_;
   const KeySizes sizes_;
   const Moves moves_;
+  SpaceLedger ledger_;
 
-  double operand_share_ = 0;
-  TrieSpace space_;
-  uint64_t space_version_ = UINT64_MAX;
-  uint64_t space_at_bytes_ = 0;
-  uint64_t space_being_freed_ = 0;
-  int running_ = 0;
-  double flush_bytes_ = 0;
-  bool more_for_space_ = false;
-
-  // Files that compactions for space have written which freed less than half of what the sketches promised, with the
-  // oldest snapshot then. A container of these alone is not tried again before that changes.
+  // Files that compactions for space have written which freed too little, with the oldest snapshot then. A container of
+  // these alone is not tried again before that changes.
   std::unordered_map<uint64_t, uint64_t> futile_;
   uint64_t oldest_snapshot_ = 0;
 };

@@ -1,6 +1,8 @@
 #include "src/trie/trie_picker.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "src/table/trie_rules.h"
 #include "src/trie/trie_ingestion.h"
@@ -8,13 +10,6 @@
 namespace cairn {
 
 namespace {
-
-// Small flushes are slowed down over the last part in 100 of the space that the bound allows.
-constexpr double kFinestThrottle = 100;
-
-// What one merge adds to what is known of merge operands; and the part of its input that they must be for it to tell.
-constexpr double kNewsOfOperands = 0.25;
-constexpr double kTellingOperands = 0.05;
 
 // How urgent it is to split a file that lies in nobody's way: a little more than a container that is just full.
 constexpr double kSplitScore = 1.1;
@@ -38,7 +33,7 @@ int TriePicker::FilledSlots(const ContainerId& id, const Container& container) c
 double TriePicker::CachedMergedShare(const ContainerId& id, const Container& container) {
   const auto found = shares_.find(id);
   if (found != shares_.end() && found->second.version == container.version) return found->second.share;
-  const double share = MergedShare(container, IsLeaf(container), operand_share_);
+  const double share = MergedShare(container, IsLeaf(container), ledger_.operand_share());
   shares_[id] = {container.version, share};
   return share;
 }
@@ -196,25 +191,14 @@ bool TriePicker::Pick(TrieJob* best) {
     consider(job);
   }
   TrieJob for_space;
-  if ((!found || SpaceHasChanged()) && PickForSpace(&for_space)) consider(for_space);
+  // A fresh estimate is wanted when the trie has changed, or nothing else is due.
+  if ((!found || ledger_.HasChanged(shape_->bytes())) && PickForSpace(&for_space)) consider(for_space);
   return found;
 }
 
-// A fresh estimate costs tens of milliseconds: wanted when the trie has changed by a part in 64, or nothing else is
-// due.
-bool TriePicker::SpaceHasChanged() const {
-  const uint64_t bytes = shape_->bytes();
-  const uint64_t changed = bytes > space_at_bytes_ ? bytes - space_at_bytes_ : space_at_bytes_ - bytes;
-  return changed >= bytes / 64;
-}
-
 const TrieSpace& TriePicker::Space() {
-  if (space_version_ != shape_->version()) {
-    space_ = EstimateSpace(*shape_, operand_share_);
-    space_version_ = shape_->version();
-    space_at_bytes_ = shape_->bytes();
-  }
-  return space_;
+  return ledger_.Estimate(shape_->version(), shape_->bytes(),
+                          [this](double operand_share) { return EstimateSpace(*shape_, operand_share); });
 }
 
 bool TriePicker::IsFutile(const ContainerId& id, const Container& container) const {
@@ -223,32 +207,24 @@ bool TriePicker::IsFutile(const ContainerId& id, const Container& container) con
          found->second.oldest_snapshot == oldest_snapshot_;
 }
 
-// A write buffer's worth, for what is flushed while the compaction runs. The median, because a file that was ingested
-// may be of any size.
 double TriePicker::NextFlush() const {
-  const Container& root = shape_->root();
   std::vector<uint64_t> sizes;
-  for (const auto& [level, slot] : root.slots) {
+  for (const auto& [level, slot] : shape_->root().slots) {
     for (const TrieFile& file : slot) sizes.push_back(file.bytes);
   }
-  if (sizes.empty()) return 0;
-  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
-  std::nth_element(sizes.begin(), middle, sizes.end());
-  return static_cast<double>(*middle);
+  return SpaceLedger::NextFlush(std::move(sizes));
 }
 
-// Bytes of a trie with this share of the garbage that the bound allows, by the latest estimate.
-double TriePicker::Allowed(double share) const {
-  return (1 + (shape_->trie().space_bound - 1) * share) * static_cast<double>(space_.live);
-}
-
-bool TriePicker::PickForSpace(TrieJob* best) {
+bool TriePicker::PickForSpace(TrieJob* job) {
   const TrieSpace& space = Space();
-  const double bytes = static_cast<double>(space.bytes - std::min(space.bytes, space_being_freed_));
-  const double allowed = std::max(Allowed(kSpaceHeadStart) - NextFlush(), Allowed(kSpaceLittleGarbage));
-  more_for_space_ = false;
-  if (bytes <= allowed + static_cast<double>(slack_bytes_)) return false;
+  const std::optional<double> excess = ledger_.Excess(NextFlush());
+  const bool found = excess && PickForSpace(space, job);
+  ledger_.SetMore(found);
+  if (found) job->score = SpaceScore(*excess);
+  return found;
+}
 
+bool TriePicker::PickForSpace(const TrieSpace& space, TrieJob* best) {
   double best_ratio = 0;
   bool found = false;
   auto consider = [&](const ContainerId& id, const Container& container, TrieJob::Kind kind, double before,
@@ -262,7 +238,7 @@ bool TriePicker::PickForSpace(TrieJob* best) {
       *best = job;
       best->expected_bytes = std::min(best->input_bytes, own.merged);
       best->folded_bytes = own.folded;
-      best->operand_share = operand_share_;
+      best->operand_share = ledger_.operand_share();
       found = true;
     }
   };
@@ -310,12 +286,8 @@ bool TriePicker::PickForSpace(TrieJob* best) {
   }
   // What keeps their containers from being compacted, and may hold the garbage itself.
   if (!found && PickLargestSplit(best)) found = true;
-  if (!found) return false;
-  more_for_space_ = true;
-  const double excess = allowed > 0 ? bytes / allowed - 1 : 1;
-  best->score = SpaceScore(excess);
-  best->for_space = best->kind != TrieJob::Kind::kSplit;
-  return true;
+  if (found) best->for_space = best->kind != TrieJob::Kind::kSplit;
+  return found;
 }
 
 bool TriePicker::PickContainer(const ContainerId& id, TrieJob* job) {
@@ -334,52 +306,27 @@ bool TriePicker::PickContainer(const ContainerId& id, TrieJob* job) {
   return MakeJob(id, *container, kind, job);
 }
 
-void TriePicker::Started(const TrieJob& job) {
-  space_being_freed_ += job.input_bytes - job.expected_bytes;
-  ++running_;
+double TriePicker::SpacePressure() {
+  if (!ledger_.CanFree()) return 0;
+  // What has been flushed since the latest estimate may be live.
+  if (ledger_.HasChanged(shape_->bytes())) Space();
+  return ledger_.Pressure(shape_->bytes(), NextFlush());
 }
 
-double TriePicker::SpacePressure() {
-  if (running_ == 0 && !more_for_space_) return 0;
-  // What has been flushed since the latest estimate may be live.
-  if (SpaceHasChanged()) Space();
-  if (space_.live == 0) return 0;
-  const double slack = static_cast<double>(slack_bytes_);
-  // In a trie of a few write buffers, what the root gathers before it is due is more garbage than the bound allows. The
-  // root's own pressure limits that.
-  if (shape_->root().files > 0) flush_bytes_ = NextFlush();
-  if (Allowed(1) < static_cast<double>(space_.live) + shape_->trie().root_trigger * flush_bytes_) return 0;
-  const double bound = Allowed(1) + slack;
-  const double begin = std::min(std::max(bound - 2 * NextFlush(), Allowed(kSpaceLittleGarbage) + slack),
-                                bound * (1 - 1 / kFinestThrottle));
-  return std::clamp((static_cast<double>(shape_->bytes()) - begin) / (bound - begin), 0.0, 1.0);
-}
+void TriePicker::Started(const TrieJob& job) { ledger_.Started(job); }
 
 void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
-  const uint64_t expected = job.input_bytes - job.expected_bytes;
-  space_being_freed_ -= std::min(space_being_freed_, expected);
-  --running_;
+  ledger_.Finished(job);
   shares_.erase(job.id);
   oldest_snapshot_ = oldest_snapshot;
   if (!ok || !job.for_space) return;
-  LearnOperandShare(job, output_bytes);
-  const uint64_t freed = job.input_bytes > output_bytes ? job.input_bytes - output_bytes : 0;
+  if (ledger_.Learn(job, output_bytes)) shares_.clear();
   const Container* container = shape_->Find(job.id);
-  if (freed < expected / 2 && container != nullptr) {
+  if (container != nullptr && SpaceLedger::FreedTooLittle(job, output_bytes)) {
     futile_[job.id] = {container->version, oldest_snapshot};
   } else {
     futile_.erase(job.id);
   }
-}
-
-void TriePicker::LearnOperandShare(const TrieJob& job, uint64_t output_bytes) {
-  const auto folded = static_cast<double>(job.folded_bytes);
-  if (job.kind != TrieJob::Kind::kMerge || folded < kTellingOperands * static_cast<double>(job.input_bytes)) return;
-  const double without = static_cast<double>(job.expected_bytes) - job.operand_share * folded;
-  const double share = std::clamp((static_cast<double>(output_bytes) - without) / folded, 0.0, 1.0);
-  operand_share_ += kNewsOfOperands * (share - operand_share_);
-  shares_.clear();
-  space_version_ = UINT64_MAX;
 }
 
 std::map<int, TriePicker::Due> TriePicker::PendingByDepth() const {

@@ -24,6 +24,7 @@
 #include <set>
 #include <vector>
 
+#include "src/trie/space_ledger.h"
 #include "src/trie/trie_job.h"
 #include "src/trie/trie_shape.h"
 #include "src/trie/trie_space.h"
@@ -35,7 +36,7 @@ class TriePicker {
   // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound. 0 write
   // buffer: every part of a file that spans is of a sensible size.
   TriePicker(const TrieShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes = 0)
-      : shape_(shape), slack_bytes_(slack_bytes), write_buffer_bytes_(write_buffer_bytes) {}
+      : shape_(shape), write_buffer_bytes_(write_buffer_bytes), ledger_(shape->trie(), slack_bytes) {}
 
   // False when nothing is due. The container of *job is not busy; the caller marks it before it picks again.
   bool Pick(TrieJob* job);
@@ -52,9 +53,7 @@ class TriePicker {
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
   void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
 
-  // 0 while the write buffer that is being flushed and the one that is being filled keep the space bound, 1 if the trie
-  // has reached it; and 0 when no compaction runs nor could free space. Also 0 where the bound allows less garbage
-  // than root_trigger write buffers.
+  // SpaceLedger::Pressure; and 0 when no compaction runs nor could free space.
   double SpacePressure();
 
   // Containers that are due, and their bytes, by depth.
@@ -66,9 +65,6 @@ class TriePicker {
 
   // The latest estimate, made anew if the shape has changed.
   const TrieSpace& Space();
-
-  // What stays of merge operands that are folded, as merges for space have shown (trie_space.h).
-  double operand_share() const { return operand_share_; }
 
  private:
   bool IsLeaf(const Container& container) const { return container.files_below == 0; }
@@ -83,27 +79,15 @@ class TriePicker {
   bool IsSensible(const TrieFile& spanning_file) const;
   // Those that keep a container from moving, or its parent from writing to it.
   std::vector<uint64_t> SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const;
-  bool SpaceHasChanged() const;
-  double Allowed(double share) const;
   bool PickForSpace(TrieJob* job);
+  bool PickForSpace(const TrieSpace& space, TrieJob* job);
   double NextFlush() const;
   bool IsFutile(const ContainerId& id, const Container& container) const;
-  void LearnOperandShare(const TrieJob& job, uint64_t output_bytes);
   double CachedMergedShare(const ContainerId& id, const Container& container);
 
   const TrieShape* const shape_;
-  const uint64_t slack_bytes_;
   const uint64_t write_buffer_bytes_;
-
-  // As for counters, until a merge shows that more stays.
-  double operand_share_ = 0;
-  TrieSpace space_;
-  uint64_t space_version_ = UINT64_MAX;  // of the shape when space_ was made
-  uint64_t space_at_bytes_ = 0;
-  uint64_t space_being_freed_ = 0;  // by compactions under way
-  int running_ = 0;                 // compactions under way
-  double flush_bytes_ = 0;          // of a file in level 0, of late
-  bool more_for_space_ = false;     // there was one for space to choose at the latest estimate
+  SpaceLedger ledger_;
 
   struct Share {
     uint64_t version;
@@ -111,8 +95,7 @@ class TriePicker {
   };
   std::map<ContainerId, Share> shares_;
 
-  // Merges that freed less than half of what the sketches promised: a snapshot holds the old versions. Not tried again
-  // before the oldest snapshot or the container changes.
+  // Merges that freed too little. Not tried again before the oldest snapshot or the container changes.
   struct Futile {
     uint64_t container_version;
     uint64_t oldest_snapshot;

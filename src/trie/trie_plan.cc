@@ -1,9 +1,5 @@
 #include "src/trie/trie_plan.h"
 
-#include <algorithm>
-
-#include "src/trie/trie_files.h"
-
 namespace cairn {
 
 void HashPlan::SetBusy(const TrieJob& job, bool busy) {
@@ -24,10 +20,6 @@ void HashPlan::End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t 
   picker.Finished(job, ok, output_bytes, oldest_snapshot);
 }
 
-void HashPlan::FillStats(const WrittenTotals& totals, TrieStats* stats) {
-  FillTrieStats(shape, &picker, totals, stats);
-}
-
 void KeyPlan::Begin(TrieJob* job) {
   job->number = next_job_++;
   shape.Begin(job->number, job->runs, job->inputs);
@@ -38,7 +30,5 @@ void KeyPlan::End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t o
   shape.End(job.number);
   picker.Finished(job, ok, output_bytes, oldest_snapshot);
 }
-
-void KeyPlan::FillStats(const WrittenTotals& totals, TrieStats* stats) { FillTrieStats(shape, &picker, totals, stats); }
 
 }  // namespace cairn

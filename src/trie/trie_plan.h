@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "cairn/db.h"
@@ -16,6 +17,7 @@
 #include "src/table/written_totals.h"
 #include "src/trie/key_picker.h"
 #include "src/trie/key_shape.h"
+#include "src/trie/trie_files.h"
 #include "src/trie/trie_job.h"
 #include "src/trie/trie_picker.h"
 #include "src/trie/trie_shape.h"
@@ -46,58 +48,56 @@ class TriePlan {
   virtual void FillStats(const WrittenTotals& totals, TrieStats* stats) = 0;
 };
 
-class HashPlan final : public TriePlan {
+// What follows from a shape and its picker, alike in every order.
+template <class Shape, class Picker>
+class PlanOn : public TriePlan {
+ public:
+  const TrieOptions& trie() const final { return shape.trie(); }
+  int LastLevel() const final { return shape.LastLevel(trie().depth); }
+  bool Contains(uint64_t number) const final { return shape.Contains(number); }
+  int LevelOf(uint64_t number) const final { return shape.LevelOf(number); }
+  std::vector<uint64_t> Numbers() const final { return shape.Numbers(); }
+  void Add(const TrieFile& file) final { shape.Add(file); }
+  void Remove(uint64_t number) final { shape.Remove(number); }
+  bool Pick(TrieJob* job) final { return picker.Pick(job); }
+  double SpacePressure() final { return picker.SpacePressure(); }
+  std::map<int, TriePicker::Due> PendingByDepth() const final { return picker.PendingByDepth(); }
+  void FillStats(const WrittenTotals& totals, TrieStats* stats) final { FillTrieStats(shape, &picker, totals, stats); }
+
+  Shape shape;
+  Picker picker;
+
+ protected:
+  // Neither can be copied or moved: they are made here, the picker upon the shape.
+  template <class OfShape, class... OfPicker>
+  explicit PlanOn(OfShape of_shape, OfPicker... of_picker)
+      : shape(std::make_from_tuple<Shape>(of_shape)), picker(&shape, of_picker...) {}
+};
+
+class HashPlan final : public PlanOn<TrieShape, TriePicker> {
  public:
   HashPlan(const TrieOptions& trie, TrieShape::LastOfAll last, uint64_t slack_bytes, uint64_t write_buffer_bytes)
-      : shape(trie, last), picker(&shape, slack_bytes, write_buffer_bytes) {}
+      : PlanOn(std::tie(trie, last), slack_bytes, write_buffer_bytes) {}
 
-  const TrieOptions& trie() const override { return shape.trie(); }
-  int LastLevel() const override { return shape.LastLevel(trie().depth); }
   uint64_t RootFiles() const override { return shape.root().files; }
-  bool Contains(uint64_t number) const override { return shape.Contains(number); }
-  int LevelOf(uint64_t number) const override { return shape.LevelOf(number); }
-  std::vector<uint64_t> Numbers() const override { return shape.Numbers(); }
-  void Add(const TrieFile& file) override { shape.Add(file); }
-  void Remove(uint64_t number) override { shape.Remove(number); }
-  bool Pick(TrieJob* job) override { return picker.Pick(job); }
   void Begin(TrieJob* job) override;
   void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) override;
-  double SpacePressure() override { return picker.SpacePressure(); }
-  std::map<int, TriePicker::Due> PendingByDepth() const override { return picker.PendingByDepth(); }
-  void FillStats(const WrittenTotals& totals, TrieStats* stats) override;
-
-  TrieShape shape;
-  TriePicker picker;
 
  private:
   void SetBusy(const TrieJob& job, bool busy);
 };
 
-class KeyPlan final : public TriePlan {
+class KeyPlan final : public PlanOn<KeyShape, KeyPicker> {
  public:
   KeyPlan(const TrieOptions& trie, const rocksdb::Comparator* comparator, TrieShape::LastOfAll last,
           uint64_t slack_bytes, uint64_t write_buffer_bytes, KeyPicker::Moves moves)
-      : shape(trie, comparator, last), picker(&shape, slack_bytes, write_buffer_bytes, moves) {}
+      : PlanOn(std::tie(trie, comparator, last), slack_bytes, write_buffer_bytes, moves) {}
 
-  const TrieOptions& trie() const override { return shape.trie(); }
-  int LastLevel() const override { return shape.LastLevel(trie().depth); }
   uint64_t RootFiles() const override {
     return shape.ContainersAt(0).empty() ? 0 : shape.ContainersAt(0).front().files.size();
   }
-  bool Contains(uint64_t number) const override { return shape.Contains(number); }
-  int LevelOf(uint64_t number) const override { return shape.LevelOf(number); }
-  std::vector<uint64_t> Numbers() const override { return shape.Numbers(); }
-  void Add(const TrieFile& file) override { shape.Add(file); }
-  void Remove(uint64_t number) override { shape.Remove(number); }
-  bool Pick(TrieJob* job) override { return picker.Pick(job); }
   void Begin(TrieJob* job) override;
   void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) override;
-  double SpacePressure() override { return picker.SpacePressure(); }
-  std::map<int, TriePicker::Due> PendingByDepth() const override { return picker.PendingByDepth(); }
-  void FillStats(const WrittenTotals& totals, TrieStats* stats) override;
-
-  KeyShape shape;
-  KeyPicker picker;
 
  private:
   uint64_t next_job_ = 1;

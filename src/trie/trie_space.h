@@ -16,7 +16,7 @@ namespace cairn {
 //
 // Merge operands are folded into the value below them, or into one another where nothing lies below. What becomes of
 // the bytes depends on the merge operator: a counter's are gone, those of a list stay. So the functions below are told
-// `operand_share`, the part that stays, 0 to 1; TriePicker learns it.
+// `operand_share`, the part that stays, 0 to 1; SpaceLedger learns it.
 struct ContainerSpace {
   uint64_t bytes = 0;
   uint64_t live = 0;          // keys and values of the newest of all, not deleted, and what lies below operands

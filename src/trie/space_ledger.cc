@@ -1,0 +1,96 @@
+#include "src/trie/space_ledger.h"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "src/table/trie_rules.h"
+
+namespace cairn {
+
+namespace {
+
+// Small flushes are slowed down over the last part in 100 of the space that the bound allows.
+constexpr double kFinestThrottle = 100;
+
+// What one merge adds to what is known of merge operands; and the part of its input that they must be for it to tell.
+constexpr double kNewsOfOperands = 0.25;
+constexpr double kTellingOperands = 0.05;
+
+uint64_t ToBeFreed(const TrieJob& job) { return job.input_bytes - job.expected_bytes; }
+
+}  // namespace
+
+double SpaceLedger::NextFlush(std::vector<uint64_t> sizes) {
+  if (sizes.empty()) return 0;
+  const auto middle = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 2);
+  std::nth_element(sizes.begin(), middle, sizes.end());
+  return static_cast<double>(*middle);
+}
+
+bool SpaceLedger::FreedTooLittle(const TrieJob& job, uint64_t output_bytes) {
+  const uint64_t freed = job.input_bytes > output_bytes ? job.input_bytes - output_bytes : 0;
+  return freed < ToBeFreed(job) / 2;
+}
+
+bool SpaceLedger::HasChanged(uint64_t bytes) const {
+  const uint64_t changed = bytes > at_bytes_ ? bytes - at_bytes_ : at_bytes_ - bytes;
+  return changed >= bytes / 64;
+}
+
+const TrieSpace& SpaceLedger::Estimate(uint64_t version, uint64_t bytes,
+                                       const std::function<TrieSpace(double)>& estimate) {
+  if (version_ != version) {
+    space_ = estimate(operand_share_);
+    version_ = version;
+    at_bytes_ = bytes;
+  }
+  return space_;
+}
+
+// Bytes of a trie with this share of the garbage that the bound allows, by the latest estimate.
+double SpaceLedger::Allowed(double share) const {
+  return (1 + (space_bound_ - 1) * share) * static_cast<double>(space_.live);
+}
+
+std::optional<double> SpaceLedger::Excess(double next_flush) const {
+  const double bytes = static_cast<double>(space_.bytes - std::min(space_.bytes, being_freed_));
+  const double allowed = std::max(Allowed(kSpaceHeadStart) - next_flush, Allowed(kSpaceLittleGarbage));
+  if (bytes <= allowed + slack_bytes_) return std::nullopt;
+  return allowed > 0 ? bytes / allowed - 1 : 1;
+}
+
+double SpaceLedger::Pressure(uint64_t bytes, double next_flush) {
+  if (space_.live == 0) return 0;
+  if (next_flush > 0) flush_bytes_ = next_flush;
+  // In a trie of a few write buffers, what the root gathers before it is due is more garbage than the bound allows. The
+  // root's own pressure limits that.
+  if (Allowed(1) < static_cast<double>(space_.live) + root_trigger_ * flush_bytes_) return 0;
+  const double bound = Allowed(1) + slack_bytes_;
+  const double begin = std::min(std::max(bound - 2 * next_flush, Allowed(kSpaceLittleGarbage) + slack_bytes_),
+                                bound * (1 - 1 / kFinestThrottle));
+  return std::clamp((static_cast<double>(bytes) - begin) / (bound - begin), 0.0, 1.0);
+}
+
+void SpaceLedger::Started(const TrieJob& job) {
+  being_freed_ += ToBeFreed(job);
+  ++running_;
+}
+
+void SpaceLedger::Finished(const TrieJob& job) {
+  being_freed_ -= std::min(being_freed_, ToBeFreed(job));
+  --running_;
+}
+
+bool SpaceLedger::Learn(const TrieJob& job, uint64_t output_bytes) {
+  const auto folded = static_cast<double>(job.folded_bytes);
+  if (job.kind != TrieJob::Kind::kMerge || folded < kTellingOperands * static_cast<double>(job.input_bytes)) {
+    return false;
+  }
+  const double without = static_cast<double>(job.expected_bytes) - job.operand_share * folded;
+  const double share = std::clamp((static_cast<double>(output_bytes) - without) / folded, 0.0, 1.0);
+  operand_share_ += kNewsOfOperands * (share - operand_share_);
+  version_ = UINT64_MAX;
+  return true;
+}
+
+}  // namespace cairn

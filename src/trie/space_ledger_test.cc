@@ -1,0 +1,168 @@
+#include "src/trie/space_ledger.h"
+
+#include <gtest/gtest.h>
+
+namespace cairn {
+namespace {
+
+// 1000 live bytes in a trie that may hold a quarter more; flushes are small beside it.
+class SpaceLedgerTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kLive = 1000;
+  static constexpr double kFlush = 10;
+
+  static TrieOptions Trie() {
+    TrieOptions trie;
+    trie.space_bound = 1.25;
+    trie.root_trigger = 4;
+    return trie;
+  }
+
+  static TrieJob Job(uint64_t input_bytes, uint64_t expected_bytes) {
+    TrieJob job;
+    job.kind = TrieJob::Kind::kMerge;
+    job.input_bytes = input_bytes;
+    job.expected_bytes = expected_bytes;
+    return job;
+  }
+
+  void EstimateOf(uint64_t bytes, SpaceLedger* ledger) {
+    ledger->Estimate(next_version_++, bytes, [bytes](double /*operand_share*/) {
+      TrieSpace space;
+      space.bytes = bytes;
+      space.live = kLive;
+      return space;
+    });
+  }
+
+  SpaceLedger ledger_{Trie(), 0};
+  uint64_t next_version_ = 1;
+};
+
+TEST_F(SpaceLedgerTest, TheNextFlushIsTheMedianOfTheRoot) {
+  EXPECT_EQ(SpaceLedger::NextFlush({}), 0);
+  EXPECT_EQ(SpaceLedger::NextFlush({7}), 7);
+  EXPECT_EQ(SpaceLedger::NextFlush({5000, 10, 11}), 11);
+}
+
+TEST_F(SpaceLedgerTest, AShapeIsEstimatedOnce) {
+  int estimates = 0;
+  const auto estimate = [&](double /*operand_share*/) {
+    ++estimates;
+    TrieSpace space;
+    space.live = kLive;
+    return space;
+  };
+  EXPECT_EQ(ledger_.Estimate(1, 6400, estimate).live, kLive);
+  EXPECT_EQ(ledger_.Estimate(1, 6400, estimate).live, kLive);
+  EXPECT_EQ(estimates, 1);
+  EXPECT_FALSE(ledger_.HasChanged(6450));
+  EXPECT_TRUE(ledger_.HasChanged(6600));
+  EXPECT_TRUE(ledger_.HasChanged(6200));
+  ledger_.Estimate(2, 6600, estimate);
+  EXPECT_EQ(estimates, 2);
+  EXPECT_FALSE(ledger_.HasChanged(6600));
+}
+
+TEST_F(SpaceLedgerTest, CompactionIsDueBeforeTheBoundIsReached) {
+  EstimateOf(1200, &ledger_);
+  EXPECT_FALSE(ledger_.Excess(kFlush));
+  EstimateOf(1221, &ledger_);
+  const std::optional<double> little = ledger_.Excess(kFlush);
+  ASSERT_TRUE(little);
+  EXPECT_GT(*little, 0);
+  EstimateOf(2000, &ledger_);
+  const std::optional<double> much = ledger_.Excess(kFlush);
+  ASSERT_TRUE(much);
+  EXPECT_GT(*much, *little);
+}
+
+TEST_F(SpaceLedgerTest, WhatALargeFlushMayBringDoesNotMakeLittleGarbageDue) {
+  EstimateOf(1060, &ledger_);
+  EXPECT_FALSE(ledger_.Excess(5000));
+  EstimateOf(1064, &ledger_);
+  EXPECT_TRUE(ledger_.Excess(5000));
+}
+
+TEST_F(SpaceLedgerTest, SlackIsLeftAlone) {
+  SpaceLedger ledger(Trie(), 500);
+  EstimateOf(1700, &ledger);
+  EXPECT_FALSE(ledger.Excess(kFlush));
+  EstimateOf(1750, &ledger);
+  EXPECT_TRUE(ledger.Excess(kFlush));
+}
+
+TEST_F(SpaceLedgerTest, WhatRunsCountsAsFreed) {
+  EstimateOf(1300, &ledger_);
+  ASSERT_TRUE(ledger_.Excess(kFlush));
+  ledger_.Started(Job(500, 300));
+  EXPECT_FALSE(ledger_.Excess(kFlush));
+  ledger_.Finished(Job(500, 300));
+  EXPECT_TRUE(ledger_.Excess(kFlush));
+}
+
+TEST_F(SpaceLedgerTest, ThereIsSomethingToWaitForWhileACompactionRunsOrIsDue) {
+  EXPECT_FALSE(ledger_.CanFree());
+  ledger_.SetMore(true);
+  EXPECT_TRUE(ledger_.CanFree());
+  ledger_.SetMore(false);
+  ledger_.Started(Job(100, 100));
+  EXPECT_TRUE(ledger_.CanFree());
+  ledger_.Finished(Job(100, 100));
+  EXPECT_FALSE(ledger_.CanFree());
+}
+
+TEST_F(SpaceLedgerTest, PressureRisesOverTheLastTwoFlushesBelowTheBound) {
+  EXPECT_EQ(ledger_.Pressure(1249, kFlush), 0) << "before the first estimate";
+  EstimateOf(1200, &ledger_);
+  EXPECT_EQ(ledger_.Pressure(1230, kFlush), 0);
+  EXPECT_NEAR(ledger_.Pressure(1240, kFlush), 0.5, 1e-9);
+  EXPECT_EQ(ledger_.Pressure(1250, kFlush), 1);
+  EXPECT_EQ(ledger_.Pressure(5000, kFlush), 1);
+}
+
+TEST_F(SpaceLedgerTest, SmallFlushesAreSlowedDownOverTheLastPartInAHundred) {
+  EstimateOf(1200, &ledger_);
+  EXPECT_NEAR(ledger_.Pressure(1244, 0.01), 0.52, 1e-9);
+}
+
+// Also while the root is empty for a moment.
+TEST_F(SpaceLedgerTest, ATrieOfAFewFlushesHasNoPressure) {
+  EstimateOf(1200, &ledger_);
+  EXPECT_EQ(ledger_.Pressure(5000, 63), 0);
+  EXPECT_EQ(ledger_.Pressure(5000, 0), 0);
+  EXPECT_EQ(ledger_.Pressure(5000, 62), 1);
+  EXPECT_EQ(ledger_.Pressure(5000, 0), 1);
+}
+
+TEST_F(SpaceLedgerTest, LearnsFromMergesOfManyOperandsWhatStaysOfThem) {
+  TrieJob job = Job(1000, 400);
+  job.folded_bytes = 600;
+  job.operand_share = 0;
+  EstimateOf(1200, &ledger_);
+  EXPECT_TRUE(ledger_.Learn(job, 1000));  // all stayed
+  EXPECT_DOUBLE_EQ(ledger_.operand_share(), 0.25);
+  double told = 0;
+  ledger_.Estimate(next_version_ - 1, 1200, [&](double operand_share) {
+    told = operand_share;
+    return TrieSpace();
+  });
+  EXPECT_DOUBLE_EQ(told, 0.25) << "the estimate of the same shape is made anew";
+
+  TrieJob push = job;
+  push.kind = TrieJob::Kind::kPush;
+  EXPECT_FALSE(ledger_.Learn(push, 1000));
+  job.folded_bytes = 49;
+  EXPECT_FALSE(ledger_.Learn(job, 1000)) << "too few to tell";
+  EXPECT_DOUBLE_EQ(ledger_.operand_share(), 0.25);
+}
+
+TEST_F(SpaceLedgerTest, AMergeFreesTooLittleBelowHalfOfWhatWasPromised) {
+  EXPECT_FALSE(SpaceLedger::FreedTooLittle(Job(1000, 400), 700));
+  EXPECT_TRUE(SpaceLedger::FreedTooLittle(Job(1000, 400), 701));
+  EXPECT_TRUE(SpaceLedger::FreedTooLittle(Job(1000, 400), 1200));
+  EXPECT_FALSE(SpaceLedger::FreedTooLittle(Job(1000, 1000), 1000));
+}
+
+}  // namespace
+}  // namespace cairn
