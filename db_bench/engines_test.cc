@@ -153,7 +153,8 @@ TEST(Engines, EachStoresAndIsMeasured) {
     EXPECT_GE(written.wal_bytes, ingested);
     SpaceUse space = ReadSpace(raw);
     EXPECT_GE(space.live_tables, live.load());
-    EXPECT_LT(space.live_tables, ingested);
+    EXPECT_LT(space.live_tables,
+              written.flush_bytes + written.flush_bytes / 10);  // universal may have merged nothing yet
     EXPECT_GE(DirectoryBytes(folder.path()), space.live_tables);
     EXPECT_GT(sampler.max_live_tables(), 0);
     EXPECT_GT(TableReaderMemory(raw), 0u);

@@ -339,7 +339,7 @@ void TrieScheduler::OnRecovered() {
 }
 
 void TrieScheduler::TryAgainLocked(const FamilyPtr& family) {
-  family->paused_by_rocksdb = false;
+  family->paused_began_micros = 0;
   family->backoff_micros = 0;
   family->retry_at_micros = 0;
   family->failures_in_a_row = 0;
@@ -427,6 +427,7 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
   family->plan->Begin(&job);
   ++family->running;
   ++running_;
+  const uint64_t began = NowMicros();
   Status s;
   uint64_t output_bytes = 0;
   uint64_t oldest_snapshot = 0;
@@ -446,7 +447,7 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
     TryAgainLocked(family);
     work_pending_ = true;
   } else {
-    HandleFailureLocked(family, job, s);
+    HandleFailureLocked(family, job, began, s);
   }
   changed_.NotifyAll();
   if (job.kind == TrieJob::Kind::kRoot || job.for_space || throttle_->rate() > 0) {
@@ -491,7 +492,8 @@ Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& j
   return s;
 }
 
-void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const Status& s) {
+void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,
+                                        const Status& s) {
   if (s.IsShutdownInProgress()) {
     work_pending_ = false;
     return;
@@ -501,7 +503,7 @@ void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& 
     WakeLocked();
     return;
   }
-  family->paused_by_rocksdb = s.IsManualCompactionPaused();
+  family->paused_began_micros = s.IsManualCompactionPaused() ? began_micros : 0;
   if (s.IsAborted() || s.IsManualCompactionPaused()) {
     RetryLaterLocked(family, kConflictRetryMicros);
     return;
@@ -773,7 +775,8 @@ Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange*
 }
 
 Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
-  const uint64_t deadline = timeout_micros == 0 ? UINT64_MAX : NowMicros() + timeout_micros;
+  const uint64_t begin = NowMicros();
+  const uint64_t deadline = timeout_micros == 0 ? UINT64_MAX : begin + timeout_micros;
   MutexLock lock(&mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
   for (const auto& [id, family] : std::map<uint32_t, FamilyPtr>(families_)) {
@@ -790,7 +793,8 @@ Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
       s = Status::ShutdownInProgress("the database is being closed");
       break;
     }
-    s = StuckLocked();
+    // A compaction that was refused earlier may end only now; it says nothing of what RocksDB takes by now.
+    s = StuckLocked(begin);
     if (!s.ok() || IdleLocked()) break;
     const uint64_t now = NowMicros();
     if (now >= deadline) {
@@ -810,12 +814,13 @@ bool TrieScheduler::IdleLocked() const {
   return !waits && running_ == 0 && scheduled_ == 0 && manual_ == 0 && (!work_pending_ || paused_ > 0);
 }
 
-Status TrieScheduler::StuckLocked() {
+Status TrieScheduler::StuckLocked(uint64_t since_micros) {
   const Status paused = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
   for (const auto& [id, family] : families_) {
     if (family == nullptr) continue;
     if (family->failures_in_a_row >= kFailuresToTell) return family->error;
-    if (family->paused_by_rocksdb && family->retry_at_micros != 0) return paused;
+    const uint64_t refused = family->paused_began_micros;
+    if (refused != 0 && refused >= since_micros && family->retry_at_micros != 0) return paused;
   }
   FamilyPtr family;
   TrieJob job;

@@ -126,7 +126,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
     uint64_t retry_at_micros = 0;
     uint64_t backoff_micros = 0;
     int failures_in_a_row = 0;
-    bool paused_by_rocksdb = false;  // DisableManualCompaction
+    // When the last compaction was begun that RocksDB refused since DisableManualCompaction was called; 0: it takes them.
+    uint64_t paused_began_micros = 0;
     std::shared_ptr<WrittenTotals> totals;
     std::map<int, uint64_t> written_bytes;  // by depth
     uint64_t running = 0;
@@ -162,8 +163,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   rocksdb::Status RunJobLocked(const FamilyPtr& family, TrieJob job) CAIRN_REQUIRES(mutex_);
   rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes)
       CAIRN_EXCLUDES(mutex_);
-  void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status)
-      CAIRN_REQUIRES(mutex_);
+  void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,
+                           const rocksdb::Status& status) CAIRN_REQUIRES(mutex_);
   // Those of numbers up to `last`. Lets go of the mutex meanwhile, as CompactContainerLocked does.
   rocksdb::Status SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last) CAIRN_REQUIRES(mutex_);
   rocksdb::Status CompactKeysLocked(const FamilyPtr& family, const KeyRange* range) CAIRN_REQUIRES(mutex_);
@@ -175,7 +176,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   FamilyPtr MakeFamily(rocksdb::ColumnFamilyHandle* handle) const CAIRN_EXCLUDES(mutex_);
   bool IdleLocked() const CAIRN_REQUIRES(mutex_);
   // Why compaction will not come to an end by waiting, or OK.
-  rocksdb::Status StuckLocked() CAIRN_REQUIRES(mutex_);
+  // Why compactions cannot go on, as far as those say that were begun at `since_micros` or later.
+  rocksdb::Status StuckLocked(uint64_t since_micros) CAIRN_REQUIRES(mutex_);
   // Brings the shape to the current Version. Lets go of the mutex meanwhile.
   rocksdb::Status FollowLocked(const FamilyPtr& family) CAIRN_REQUIRES(mutex_);
   // Of the Version, those that the shape does not hold where they are.

@@ -204,6 +204,18 @@ TEST_F(TrieSchedulerTest, WhoWaitsForAPausedCompactionIsTold) {
   EXPECT_EQ(Stats(handles_[0]).root_compactions, 1u);
 }
 
+// A compaction that was begun while RocksDB took none may be refused after it takes them again.
+TEST_F(TrieSchedulerTest, WhoWaitsIsNotToldOfAnEarlierPause) {
+  Open({"default"});
+  for (int round = 0; round < 100; ++round) {
+    db_->DisableManualCompaction();
+    for (int flush = 0; flush < trie_.root_trigger; ++flush) Flush(handles_[0], 10, 100);
+    db_->EnableManualCompaction();
+    const Status s = WaitForTrieCompaction(db_.get(), kPatienceMicros);
+    ASSERT_TRUE(s.ok()) << "round " << round << ": " << s.ToString();
+  }
+}
+
 // Keeps the compactions of one column family from going on until it is let go.
 class HeldFamily : public rocksdb::EventListener {
  public:
