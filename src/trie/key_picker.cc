@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <memory>
-#include <optional>
 #include <set>
 #include <utility>
 
@@ -355,11 +354,7 @@ bool KeyPicker::IsFutile(const KeyContainer& container) const {
 
 bool KeyPicker::PickForSpace(TrieJob* job) {
   const TrieSpace& space = Space();
-  const std::optional<double> excess = ledger_.Excess(NextFlush());
-  const bool found = excess && PickForSpace(space, job);
-  ledger_.SetMore(found);
-  if (found) job->score = SpaceScore(*excess);
-  return found;
+  return ledger_.Pick(NextFlush(), job, [&](TrieJob* best) { return PickForSpace(space, best); });
 }
 
 bool KeyPicker::PickForSpace(const TrieSpace& space, TrieJob* best) const {

@@ -59,6 +59,13 @@ std::optional<double> SpaceLedger::Excess(double next_flush) const {
   return allowed > 0 ? bytes / allowed - 1 : 1;
 }
 
+bool SpaceLedger::Pick(double next_flush, TrieJob* job, const std::function<bool(TrieJob*)>& pick) {
+  const std::optional<double> excess = Excess(next_flush);
+  more_ = excess && pick(job);
+  if (more_) job->score = SpaceScore(*excess);
+  return more_;
+}
+
 double SpaceLedger::Pressure(uint64_t bytes, double next_flush) {
   if (space_.live == 0) return 0;
   if (next_flush > 0) flush_bytes_ = next_flush;

@@ -46,8 +46,8 @@ class SpaceLedger {
   // is not counted. Nothing if it is not due.
   std::optional<double> Excess(double next_flush) const;
 
-  // Whether there was a compaction for space to choose at the latest estimate.
-  void SetMore(bool more) { more_ = more; }
+  // If it is due, has `pick` choose a compaction, and scores it. False if there is none.
+  bool Pick(double next_flush, TrieJob* job, const std::function<bool(TrieJob*)>& pick);
 
   // Whether anything runs or could run that frees space: if not, it would not help to slow writers down.
   bool CanFree() const { return running_ > 0 || more_; }
@@ -81,7 +81,7 @@ class SpaceLedger {
   uint64_t being_freed_ = 0;       // by compactions under way
   int running_ = 0;                // compactions under way
   double flush_bytes_ = 0;         // the latest next_flush that was not 0
-  bool more_ = false;
+  bool more_ = false;              // the latest Pick found a compaction
 };
 
 }  // namespace cairn

@@ -102,10 +102,16 @@ TEST_F(SpaceLedgerTest, WhatRunsCountsAsFreed) {
 }
 
 TEST_F(SpaceLedgerTest, ThereIsSomethingToWaitForWhileACompactionRunsOrIsDue) {
+  TrieJob job;
+  const auto pick = [](bool found) { return [found](TrieJob* /*job*/) { return found; }; };
+  EXPECT_FALSE(ledger_.Pick(kFlush, &job, pick(true))) << "before the first estimate nothing is due";
   EXPECT_FALSE(ledger_.CanFree());
-  ledger_.SetMore(true);
+  EstimateOf(1300, &ledger_);
+  EXPECT_TRUE(ledger_.Pick(kFlush, &job, pick(true)));
+  EXPECT_GT(job.score, 1);
   EXPECT_TRUE(ledger_.CanFree());
-  ledger_.SetMore(false);
+  EXPECT_FALSE(ledger_.Pick(kFlush, &job, pick(false)));
+  EXPECT_FALSE(ledger_.CanFree());
   ledger_.Started(Job(100, 100));
   EXPECT_TRUE(ledger_.CanFree());
   ledger_.Finished(Job(100, 100));

@@ -1,7 +1,6 @@
 #include "src/trie/trie_picker.h"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "src/table/trie_rules.h"
@@ -217,11 +216,7 @@ double TriePicker::NextFlush() const {
 
 bool TriePicker::PickForSpace(TrieJob* job) {
   const TrieSpace& space = Space();
-  const std::optional<double> excess = ledger_.Excess(NextFlush());
-  const bool found = excess && PickForSpace(space, job);
-  ledger_.SetMore(found);
-  if (found) job->score = SpaceScore(*excess);
-  return found;
+  return ledger_.Pick(NextFlush(), job, [&](TrieJob* best) { return PickForSpace(space, best); });
 }
 
 bool TriePicker::PickForSpace(const TrieSpace& space, TrieJob* best) {
