@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <random>
@@ -13,18 +14,13 @@
 #include <utility>
 #include <vector>
 
+#include "src/testutil/test_seed.h"
 #include "src/util/mix64.h"
 
 namespace cairn {
 namespace {
 
 using Answer = ResultCache::Answer;
-
-// CAIRN_SEED replays a run.
-uint64_t TestSeed() {
-  const char* const given = std::getenv("CAIRN_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-}
 
 // A value that tells its key and version, of a length that both decide.
 std::string ValueOf(uint64_t key, uint64_t version, size_t max_bytes) {
@@ -362,7 +358,7 @@ TEST_P(ResultCacheTest, AskedForItemsOutliveAScan) {
 
 // Whatever is done in whatever order, an answer is that of a map, or a miss.
 TEST_P(ResultCacheTest, AgreesWithAMap) {
-  const uint64_t seed = TestSeed();
+  const uint64_t seed = Seed();
   SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int run = 0; run < 6; ++run) {
@@ -448,7 +444,31 @@ TEST_P(ResultCacheTest, AgreesWithAMap) {
   }
 }
 
-int ThreadTestMilliseconds() { return 700; }
+// Two writers and three readers beside each other for a while, and what the test wants beside them.
+class Race {
+ public:
+  using Body = std::function<void(std::mt19937_64 random)>;  // until stop()
+
+  bool stop() const { return stop_; }
+  void Hit() { ++hits_; }
+  void Fail() { ++failures_; }
+
+  void Run(const Body& write, const Body& read, const std::function<void()>& beside = {}) {
+    std::vector<std::thread> threads;
+    for (uint64_t i = 0; i < 2; ++i) threads.emplace_back(write, std::mt19937_64(i));
+    for (uint64_t i = 0; i < 3; ++i) threads.emplace_back(read, std::mt19937_64(100 + i));
+    if (beside) threads.emplace_back(beside);
+    std::this_thread::sleep_for(std::chrono::milliseconds(700));
+    stop_ = true;
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(failures_, 0u);
+    EXPECT_GT(hits_, 0u);
+  }
+
+ private:
+  std::atomic<bool> stop_{false};
+  std::atomic<uint64_t> hits_{0}, failures_{0};
+};
 
 // Several writers and readers on few keys: a reader sees no version older than one whose Put had returned, none that
 // was not yet begun, and none older than it has seen itself; and values are whole.
@@ -461,11 +481,9 @@ TEST_P(ResultCacheTest, ThreadsSeeTheNewestOrNothing) {
     std::atomic<uint64_t> done{0};
   };
   std::vector<Truth> truths(kKeys);
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> hits{0}, failures{0};
-  const auto write = [&](uint64_t seed) {
-    std::mt19937_64 random(seed);
-    while (!stop) {
+  Race race;
+  const auto write = [&](std::mt19937_64 random) {
+    while (!race.stop()) {
       const uint64_t key = random() % kKeys;
       Truth& truth = truths[key];
       const std::lock_guard<std::mutex> lock(truth.writers);
@@ -484,36 +502,27 @@ TEST_P(ResultCacheTest, ThreadsSeeTheNewestOrNothing) {
       truth.done = version;
     }
   };
-  const auto read = [&](uint64_t seed) {
-    std::mt19937_64 random(seed);
+  const auto read = [&](std::mt19937_64 random) {
     std::vector<uint64_t> seen(kKeys, 0);
     std::string value;
-    while (!stop) {
+    while (!race.stop()) {
       const uint64_t key = random() % kKeys;
       const uint64_t done = truths[key].done;
       if (cache->Get("key" + std::to_string(key), &value) != Answer::kValue) continue;
       const uint64_t begun = truths[key].begun;
       const uint64_t version = VersionOf(value);
-      ++hits;
+      race.Hit();
       const bool whole = value == ValueOf(key, version, 600) || value == ValueOf(key, version, 30000);
-      if (!whole || version < done || version > begun || version < seen[key]) ++failures;
+      if (!whole || version < done || version > begun || version < seen[key]) race.Fail();
       seen[key] = version;
     }
   };
-  std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < 2; ++i) threads.emplace_back(write, i);
-  for (uint64_t i = 0; i < 3; ++i) threads.emplace_back(read, 100 + i);
-  threads.emplace_back([&] {
-    for (size_t i = 0; !stop; ++i) {
+  race.Run(write, read, [&] {
+    for (size_t i = 0; !race.stop(); ++i) {
       cache->SetCapacity(60000 + i % 7 * 30000);
       std::this_thread::sleep_for(std::chrono::milliseconds(3));
     }
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(ThreadTestMilliseconds()));
-  stop = true;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(failures, 0u);
-  EXPECT_GT(hits, 0u);
 }
 
 // A writer bars fills of its key in every space, because the space may change while it writes.
@@ -554,11 +563,9 @@ TEST_P(ResultCacheTest, FillsNeverUndoAWriter) {
     std::atomic<uint64_t> done{0};
   };
   std::vector<Stored> store(kKeys);
-  std::atomic<bool> stop{false};
-  std::atomic<uint64_t> hits{0}, failures{0};
-  const auto write = [&](uint64_t seed) {
-    std::mt19937_64 random(seed);
-    while (!stop) {
+  Race race;
+  const auto write = [&](std::mt19937_64 random) {
+    while (!race.stop()) {
       const uint64_t key = random() % kKeys;
       const std::string name = "key" + std::to_string(key);
       const std::lock_guard<std::mutex> lock(store[key].writers);
@@ -570,17 +577,16 @@ TEST_P(ResultCacheTest, FillsNeverUndoAWriter) {
       if (random() % 4 == 0) std::this_thread::yield();
     }
   };
-  const auto read = [&](uint64_t seed) {
-    std::mt19937_64 random(seed);
+  const auto read = [&](std::mt19937_64 random) {
     std::string value;
-    while (!stop) {
+    while (!race.stop()) {
       const uint64_t key = random() % kKeys;
       const std::string name = "key" + std::to_string(key);
       const uint64_t done = store[key].done;
       if (cache->Get(name, &value) == Answer::kValue) {
-        ++hits;
+        race.Hit();
         const uint64_t version = VersionOf(value);
-        if (version < done || value != ValueOf(key, version, 100)) ++failures;
+        if (version < done || value != ValueOf(key, version, 100)) race.Fail();
         continue;
       }
       const auto ticket = cache->BeginFill(name);
@@ -589,17 +595,9 @@ TEST_P(ResultCacheTest, FillsNeverUndoAWriter) {
       cache->Fill(ticket, name, ValueOf(key, version, 100));
     }
   };
-  std::vector<std::thread> threads;
-  for (uint64_t i = 0; i < 2; ++i) threads.emplace_back(write, i);
-  for (uint64_t i = 0; i < 3; ++i) threads.emplace_back(read, 100 + i);
-  std::this_thread::sleep_for(std::chrono::milliseconds(ThreadTestMilliseconds()));
-  stop = true;
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(failures, 0u);
-  EXPECT_GT(hits, 0u);
+  race.Run(write, read);
 }
 
-// What people pay for is items: of the memory, 85 % at items of 150 bytes.
 // A cache of 1 MiB that is full of items of 100 bytes.
 std::unique_ptr<ResultCache> NewFullCache(uint32_t admit_one_fill_in) {
   ResultCacheOptions options;

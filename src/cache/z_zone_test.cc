@@ -1,5 +1,4 @@
 #include "src/cache/z_zone.h"
-#include "src/util/mutex.h"
 
 #include <gtest/gtest.h>
 
@@ -11,17 +10,14 @@
 #include <thread>
 
 #include "cairn/cache.h"
+#include "src/testutil/test_seed.h"
+#include "src/util/mutex.h"
 
 namespace cairn::cache {
 namespace {
 
 using Compression = ResultCacheOptions::Compression;
 using Found = NZone::Found;
-
-uint64_t TestSeed() {
-  const char* const given = std::getenv("CAIRN_SEED");
-  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
-}
 
 // Words of a small language.
 std::string Text(uint64_t seed, size_t bytes) {
@@ -175,7 +171,7 @@ TEST_F(ZZoneTest, GivesBackEverything) {
 // As the N-zone uses it: an item is inserted only after it was invalidated, when it has changed. Whatever the order and
 // however little room there is, the answer is the newest or none.
 TEST_F(ZZoneTest, AgreesWithAMap) {
-  const uint64_t seed = TestSeed();
+  const uint64_t seed = Seed();
   SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   std::mt19937_64 random(seed);
   for (int run = 0; run < 8; ++run) {

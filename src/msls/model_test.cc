@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "cairn/msls.h"
@@ -159,7 +160,9 @@ TEST(ModelTest, BadInputIsRefused) {
   const Popularity p = Keys(1e6, 0);
   const double nan = std::nan("");
   Report report;
-  auto refused = [&](const StoreShape& store, const std::string& word) {
+  const auto refused = [&](const std::string& word, Design design, const std::function<void(StoreShape*)>& spoil) {
+    StoreShape store = StoreShape::Default(design);
+    spoil(&store);
     const IndexStatus model = Model(store, p, &report);
     const IndexStatus simulation = Simulate(store, p, SimulationOptions(), &report);
     EXPECT_FALSE(model.ok()) << word;
@@ -167,51 +170,24 @@ TEST(ModelTest, BadInputIsRefused) {
     EXPECT_NE(model.message().find(word), std::string::npos) << model.message();
   };
   for (double bad : {nan, 0.0, -1.0, std::numeric_limits<double>::infinity()}) {
-    StoreShape store = StoreShape::Default(Design::kLevelDB);
-    store.item_bytes = bad;
-    refused(store, "item_bytes");
-    store = StoreShape::Default(Design::kLevelDB);
-    store.write_buffer_bytes = bad;
-    refused(store, "write_buffer_bytes");
-    store = StoreShape::Default(Design::kRocksDB);
-    store.file_bytes = bad;
-    refused(store, "file_bytes");
-    store = StoreShape::Default(Design::kRocksDB);
-    store.level_base_bytes = bad;
-    refused(store, "level_base_bytes");
-    store = StoreShape::Default(Design::kLevelDB);
-    store.level_bytes = {bad};
-    refused(store, "level 1");
+    refused("item_bytes", Design::kLevelDB, [=](StoreShape* store) { store->item_bytes = bad; });
+    refused("write_buffer_bytes", Design::kLevelDB, [=](StoreShape* store) { store->write_buffer_bytes = bad; });
+    refused("file_bytes", Design::kRocksDB, [=](StoreShape* store) { store->file_bytes = bad; });
+    refused("level_base_bytes", Design::kRocksDB, [=](StoreShape* store) { store->level_base_bytes = bad; });
+    refused("level 1", Design::kLevelDB, [=](StoreShape* store) { store->level_bytes.assign(1, bad); });
   }
-  StoreShape store = StoreShape::Default(Design::kLevelDB);
-  store.level_bytes = {1e6, 1e6};
-  refused(store, "level 2");
-  store.level_bytes = {1e6, 1e8};
-  refused(store, "smaller than the data");
-  store = StoreShape::Default(Design::kRocksDB);
-  store.level_bytes = {1e6};
-  refused(store, "dynamic_level_bytes");
-  store = StoreShape::Default(Design::kLevelDB);
-  store.level0_trigger = 0;
-  refused(store, "level0_trigger");
-  store = StoreShape::Default(Design::kUniversal);
-  store.level0_trigger = 1;
-  refused(store, "level0_trigger");
-  store = StoreShape::Default(Design::kCola);
-  store.growth = 1;
-  refused(store, "growth");
-  store = StoreShape::Default(Design::kSilt);
-  store.hash_store_slots = 1e9;
-  refused(store, "hash_store_slots");
-  store = StoreShape::Default(Design::kTrie);
-  store.fan_out = 1;
-  refused(store, "fan_out");
-  store = StoreShape::Default(Design::kTrie);
-  store.slots = store.container_trigger - 1;
-  refused(store, "slots");
-  store = StoreShape::Default(Design::kTrie);
-  store.space_bound = nan;
-  refused(store, "space_bound");
+  const std::vector<double> equal = {1e6, 1e6}, as_large_as_the_data = {1e6, 1e8};
+  refused("level 2", Design::kLevelDB, [&](StoreShape* store) { store->level_bytes = equal; });
+  refused("smaller than the data", Design::kLevelDB,
+          [&](StoreShape* store) { store->level_bytes = as_large_as_the_data; });
+  refused("dynamic_level_bytes", Design::kRocksDB, [](StoreShape* store) { store->level_bytes.assign(1, 1e6); });
+  refused("level0_trigger", Design::kLevelDB, [](StoreShape* store) { store->level0_trigger = 0; });
+  refused("level0_trigger", Design::kUniversal, [](StoreShape* store) { store->level0_trigger = 1; });
+  refused("growth", Design::kCola, [](StoreShape* store) { store->growth = 1; });
+  refused("hash_store_slots", Design::kSilt, [](StoreShape* store) { store->hash_store_slots = 1e9; });
+  refused("fan_out", Design::kTrie, [](StoreShape* store) { store->fan_out = 1; });
+  refused("slots", Design::kTrie, [](StoreShape* store) { store->slots = store->container_trigger - 1; });
+  refused("space_bound", Design::kTrie, [=](StoreShape* store) { store->space_bound = nan; });
   SimulationOptions options;
   options.requests = 1e12;
   EXPECT_FALSE(Simulate(StoreShape::Default(Design::kLevelDB), p, options, &report).ok());

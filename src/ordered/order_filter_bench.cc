@@ -31,6 +31,7 @@
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "src/ordered/order_filter.h"
+#include "src/ordered/test_keys.h"
 #include "table/block_based/filter_policy_internal.h"
 
 DEFINE_uint64(keys, 1000000, "Keys of each set that is drawn");
@@ -42,20 +43,10 @@ DEFINE_uint64(targets, 20000, "Targets");
 
 namespace {
 
+using cairn::BigEndian;
+using cairn::Decimal;
 using Random = std::mt19937_64;
 using Keys = std::vector<std::string>;
-
-std::string BigEndian(uint64_t v, int bytes = 8) {
-  std::string key;
-  for (int i = bytes - 1; i >= 0; --i) key.push_back(static_cast<char>(v >> (8 * i)));
-  return key;
-}
-
-std::string Decimal(uint64_t v, int digits) {
-  char text[32];
-  snprintf(text, sizeof(text), "%0*llu", digits, static_cast<unsigned long long>(v));
-  return text;
-}
 
 void Sort(Keys* keys) {
   std::sort(keys->begin(), keys->end());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "src/ordered/test_keys.h"
 #include "src/testutil/golden_file.h"
 #include "src/testutil/test_seed.h"
 
@@ -16,18 +17,6 @@ namespace {
 
 using Random = std::mt19937_64;
 using Keys = std::set<std::string>;
-
-std::string BigEndian(uint64_t v, int bytes = 8) {
-  std::string key;
-  for (int i = bytes - 1; i >= 0; --i) key.push_back(static_cast<char>(v >> (8 * i)));
-  return key;
-}
-
-std::string Decimal(uint64_t v, int digits) {
-  char text[32];
-  snprintf(text, sizeof(text), "%0*llu", digits, static_cast<unsigned long long>(v));
-  return text;
-}
 
 std::string Word(Random* random, size_t longest) {
   static const char* const kSyllables[] = {"lib",  "py", "thon3", "-dev", "doc", "gtk", "perl", "data", "x",

@@ -30,9 +30,6 @@ namespace {
 using rocksdb::BlockBasedTableOptions;
 using rocksdb::DB;
 using rocksdb::Options;
-using rocksdb::PinnableSlice;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
 using rocksdb::Status;
 using Random = std::mt19937_64;
 
@@ -145,8 +142,10 @@ class OrderedGetTest : public ::testing::TestWithParam<Variant> {
     stock_.reset(db);
   }
 
-  static std::string Answer(const Status& s, const Slice& value) { return s.ok() ? value.ToString() : s.ToString(); }
-  static std::string Get(DB* db, const ReadOptions& read, const std::string& key) {
+  static std::string Answer(const Status& s, const rocksdb::Slice& value) {
+    return s.ok() ? value.ToString() : s.ToString();
+  }
+  static std::string Get(DB* db, const rocksdb::ReadOptions& read, const std::string& key) {
     std::string value;
     const Status s = db->Get(read, key, &value);
     return Answer(s, value);
@@ -165,12 +164,12 @@ class OrderedGetTest : public ::testing::TestWithParam<Variant> {
 TEST_P(OrderedGetTest, AnswersAreThoseOfRocksDB) {
   Open(true);
   for (int i = 0; i < 3000; ++i) {
-    ReadOptions read;
+    rocksdb::ReadOptions read;
     std::vector<std::string> names;
     for (int k = 0; k < 8; ++k) names.push_back(random_() % 16 == 0 ? "other" : Key(random_() % kSpace));
     ASSERT_EQ(Get(stock_.get(), read, names[0]), Get(ordered_.get(), read, names[0])) << names[0];
-    const std::vector<Slice> keys(names.begin(), names.end());
-    std::vector<PinnableSlice> values(keys.size()), stock_values(keys.size());
+    const std::vector<rocksdb::Slice> keys(names.begin(), names.end());
+    std::vector<rocksdb::PinnableSlice> values(keys.size()), stock_values(keys.size());
     std::vector<Status> statuses(keys.size()), stock_statuses(keys.size());
     read.async_io = i % 3 == 0;
     read.optimize_multiget_for_io = i % 2 == 0;
@@ -191,7 +190,7 @@ TEST_P(OrderedGetTest, AnswersAreThoseOfRocksDB) {
       EXPECT_EQ(Answer(statuses[2], values[2]), Answer(cached, value));
     }
   }
-  ReadOptions then;
+  rocksdb::ReadOptions then;
   then.snapshot = snapshot_;
   for (uint64_t n = 0; n < kSpace; n += 7) ASSERT_EQ(at_snapshot_[n / 7], Get(ordered_.get(), then, Key(n))) << Key(n);
   ordered_->ReleaseSnapshot(snapshot_);
@@ -292,10 +291,10 @@ TEST(OrderedVersions, ALookupGoesOnWithBlocksThatAreNotInTheCache) {
   ASSERT_TRUE(db->Flush({}).ok());
   for (int i = 0; i < 20000; ++i) {
     const size_t version = random() % kVersions, k = random() % kKeys;
-    ReadOptions read;
+    rocksdb::ReadOptions read;
     read.snapshot = snapshots[version];
     read.fill_cache = random() % 4 != 0;
-    PinnableSlice value;
+    rocksdb::PinnableSlice value;
     const Status s = db->Get(read, db->DefaultColumnFamily(), Key(k), &value);
     ASSERT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
     ASSERT_EQ(seen[version][k], s.ok() ? value.ToString() : "") << version << " " << k;

@@ -252,6 +252,49 @@ class OrderedTest : public ::testing::Test {
     return files;
   }
 
+  using Entries = std::map<std::string, std::string>;
+
+  // What an iterator finds.
+  Entries AllEntries(const rocksdb::Snapshot* snapshot = nullptr) {
+    ReadOptions read;
+    read.snapshot = snapshot;
+    Entries entries;
+    const std::unique_ptr<rocksdb::Iterator> it(ordered_->NewIterator(read));
+    for (it->SeekToFirst(); it->Valid(); it->Next()) entries[it->key().ToString()] = it->value().ToString();
+    return entries;
+  }
+
+  // A closed database of one small table, to be damaged.
+  struct OneTable {
+    std::string path;
+    std::string bytes;
+    Entries entries;
+    OrderedStats stats;
+
+    // The file is `bytes` but for a random bit of one byte.
+    void Damage(size_t at, Random* random) const {
+      std::string damaged = bytes;
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << (*random)() % 8));
+      std::ofstream(path, std::ios::binary | std::ios::trunc) << damaged;
+    }
+    void Mend() const { std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes; }
+  };
+  void WriteOneTable(Random* random, OneTable* table) {
+    options_.disable_auto_compactions = true;
+    Open();
+    ranges_ = false;
+    Write(random, 300);
+    table->entries = AllEntries();
+    ASSERT_OK(GetOrderedStats(ordered_.get(), ordered_->DefaultColumnFamily(), &table->stats));
+    ordered_.reset();
+    const std::vector<std::string> files = TableFiles();
+    ASSERT_EQ(1u, files.size());
+    table->path = files[0];
+    std::ifstream file(table->path, std::ios::binary);
+    table->bytes.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
+    options_.table_factory.reset(NewOrderedTableFactory(table_));
+  }
+
   test::TempDir directory_;
   const std::string path_ = directory_.path();
   Options options_;
@@ -602,18 +645,10 @@ TEST_F(OrderedTest, SnapshotsSeeWhatTheySaw) {
   Random random(Seed());
   Write(&random, 3000);
   const rocksdb::Snapshot* const snapshot = ordered_->GetSnapshot();
-  const auto all = [this](const rocksdb::Snapshot* at) {
-    ReadOptions read;
-    read.snapshot = at;
-    std::map<std::string, std::string> entries;
-    const std::unique_ptr<rocksdb::Iterator> it(ordered_->NewIterator(read));
-    for (it->SeekToFirst(); it->Valid(); it->Next()) entries[it->key().ToString()] = it->value().ToString();
-    return entries;
-  };
-  const auto before = all(snapshot);
+  const Entries before = AllEntries(snapshot);
   for (int run = 0; run < 5; ++run) Write(&random, 1000);
-  EXPECT_EQ(before, all(snapshot));
-  EXPECT_NE(before, all(nullptr));
+  EXPECT_EQ(before, AllEntries(snapshot));
+  EXPECT_NE(before, AllEntries());
   ReadOptions read;
   read.snapshot = snapshot;
   const std::unique_ptr<rocksdb::Iterator> it(ordered_->NewIterator(read));
@@ -650,33 +685,15 @@ TEST_F(OrderedTest, TablesSayWhatTheirFiltersAre) {
 
 // Whatever bytes of a file change: the answers stay right, or are Corruption.
 TEST_F(OrderedTest, NoByteOfAFileMayLie) {
-  options_.disable_auto_compactions = true;
-  Open();
   Random random(Seed());
-  ranges_ = false;
-  Write(&random, 300);
-  std::map<std::string, std::string> expected;
-  {
-    const std::unique_ptr<rocksdb::Iterator> it(ordered_->NewIterator({}));
-    for (it->SeekToFirst(); it->Valid(); it->Next()) expected[it->key().ToString()] = it->value().ToString();
-  }
-  ordered_.reset();
-  const std::vector<std::string> files = TableFiles();
-  ASSERT_EQ(1u, files.size());
-  std::string bytes;
-  {
-    std::ifstream file(files[0], std::ios::binary);
-    bytes.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  }
-  options_.table_factory.reset(NewOrderedTableFactory(table_));
+  OneTable table;
+  ASSERT_NO_FATAL_FAILURE(WriteOneTable(&random, &table));
   const size_t step = getenv("CAIRN_EVERY_BYTE") != nullptr ? 1 : 13;
   size_t corruptions = 0, right = 0;
-  for (size_t at = random() % step; at < bytes.size(); at += step) {
-    std::string broken = bytes;
-    broken[at] = static_cast<char>(broken[at] ^ (1 << random() % 8));
-    std::ofstream(files[0], std::ios::binary | std::ios::trunc) << broken;
+  for (size_t at = random() % step; at < table.bytes.size(); at += step) {
+    table.Damage(at, &random);
     rocksdb::SstFileReader reader(options_);
-    if (!reader.Open(files[0]).ok()) {
+    if (!reader.Open(table.path).ok()) {
       ++corruptions;
       continue;
     }
@@ -689,8 +706,8 @@ TEST_F(OrderedTest, NoByteOfAFileMayLie) {
         failed = true;
         break;
       }
-      const auto next = expected.lower_bound(target);
-      ASSERT_EQ(next != expected.end(), it->Valid()) << "byte " << at;
+      const auto next = table.entries.lower_bound(target);
+      ASSERT_EQ(next != table.entries.end(), it->Valid()) << "byte " << at;
       if (it->Valid()) {
         ASSERT_EQ(next->first, it->key().ToString()) << "byte " << at;
       }
@@ -699,41 +716,22 @@ TEST_F(OrderedTest, NoByteOfAFileMayLie) {
   }
   EXPECT_GT(corruptions, 0u);
   EXPECT_GT(right, 0u);
-  std::ofstream(files[0], std::ios::binary | std::ios::trunc) << bytes;
+  table.Mend();
 }
 
 // Readers of single files never defer, so the filter's own bytes, and those behind them, are asked through a database:
 // its seeks and lookups go by the filter.
 TEST_F(OrderedTest, NoByteOfAFilterMayLie) {
-  options_.disable_auto_compactions = true;
-  Open();
   Random random(Seed());
-  ranges_ = false;
-  Write(&random, 300);
-  std::map<std::string, std::string> expected;
-  {
-    const std::unique_ptr<rocksdb::Iterator> it(ordered_->NewIterator({}));
-    for (it->SeekToFirst(); it->Valid(); it->Next()) expected[it->key().ToString()] = it->value().ToString();
-  }
-  OrderedStats stats;
-  ASSERT_OK(GetOrderedStats(ordered_.get(), ordered_->DefaultColumnFamily(), &stats));
-  ordered_.reset();
-  const std::vector<std::string> files = TableFiles();
-  ASSERT_EQ(1u, files.size());
-  std::string bytes;
-  {
-    std::ifstream file(files[0], std::ios::binary);
-    bytes.assign(std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>());
-  }
+  OneTable table;
+  ASSERT_NO_FATAL_FAILURE(WriteOneTable(&random, &table));
   // The filter is the last block but the metaindex.
-  const size_t found = bytes.rfind("COF2");
+  const size_t found = table.bytes.rfind("COF2");
   ASSERT_NE(std::string::npos, found);
-  ASSERT_LT(found + stats.filter_bytes, bytes.size());
+  ASSERT_LT(found + table.stats.filter_bytes, table.bytes.size());
   size_t refused = 0, unfiltered = 0, filtered = 0;
-  for (size_t at = found; at < bytes.size(); ++at) {
-    std::string broken = bytes;
-    broken[at] = static_cast<char>(broken[at] ^ (1 << random() % 8));
-    std::ofstream(files[0], std::ios::binary | std::ios::trunc) << broken;
+  for (size_t at = found; at < table.bytes.size(); ++at) {
+    table.Damage(at, &random);
     options_.table_factory.reset(NewOrderedTableFactory(table_));
     DB* opened = nullptr;
     const Status s = DB::OpenForReadOnly(options_, path_, port::Into(&opened));
@@ -746,21 +744,21 @@ TEST_F(OrderedTest, NoByteOfAFilterMayLie) {
       const std::string target = Key(random() % kSpace);
       const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}));
       it->Seek(target);
-      const auto next = expected.lower_bound(target);
+      const auto next = table.entries.lower_bound(target);
       std::string value;
       const Status got = db->Get({}, target, &value);
       if (it->status().IsCorruption() || got.IsCorruption()) continue;
       ASSERT_OK(it->status());
-      ASSERT_EQ(next != expected.end(), it->Valid()) << "byte " << at;
+      ASSERT_EQ(next != table.entries.end(), it->Valid()) << "byte " << at;
       ASSERT_TRUE(!it->Valid() || (next->first == it->key() && next->second == it->value())) << "byte " << at;
-      ASSERT_EQ(expected.count(target) != 0, got.ok()) << "byte " << at << ": " << got.ToString();
+      ASSERT_EQ(table.entries.count(target) != 0, got.ok()) << "byte " << at << ": " << got.ToString();
     }
     const OrderedSeekStats seeks = options_.table_factory->CheckedCast<OrderedTableFactory>()->SeekStats();
     ++(seeks.deferred + seeks.past_end > 0 ? filtered : unfiltered);
   }
   printf("%zu refused, %zu read without the filter, %zu with it\n", refused, unfiltered, filtered);
   EXPECT_GT(unfiltered, 0u);
-  std::ofstream(files[0], std::ios::binary | std::ios::trunc) << bytes;
+  table.Mend();
 }
 
 }  // namespace

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstring>
+#include <string>
 
 namespace cairn {
 namespace {
@@ -30,45 +30,54 @@ TEST(Progress, Units) {
   EXPECT_EQ("2 h 5 min", ShortTime(7515));
 }
 
-TEST(Progress, WritesTheLastStateWhereThereIsNoTerminal) {
-  FILE* file = std::tmpfile();
-  ASSERT_NE(nullptr, file);
+// A file in place of the terminal.
+class ProgressInAFile : public testing::Test {
+ protected:
+  ProgressInAFile() : file_(std::tmpfile()) { EXPECT_NE(nullptr, file_); }
+  ~ProgressInAFile() override { std::fclose(file_); }
+
+  // The first of what was written; *lines are counted.
+  std::string FirstLine(int* lines) {
+    std::rewind(file_);
+    char line[200] = "";
+    std::string first;
+    for (*lines = 0; std::fgets(line, sizeof(line), file_) != nullptr; ++*lines) {
+      if (*lines == 0) first = line;
+    }
+    return first;
+  }
+
+  FILE* const file_;
+};
+
+TEST_F(ProgressInAFile, HoldsTheLastState) {
   {
-    Progress progress("copy", "records", 10, 0, file);
+    Progress progress("copy", "records", 10, 0, file_);
     for (int i = 0; i <= 10; i++) progress.Update(i);
   }
-  std::rewind(file);
-  char line[200] = "";
-  ASSERT_NE(nullptr, std::fgets(line, sizeof(line), file));
-  EXPECT_EQ(0u, std::string(line).find("copy [########################] 100 %  10 records"));
-  EXPECT_EQ(nullptr, std::fgets(line, sizeof(line), file));
-  std::fclose(file);
+  int lines = 0;
+  EXPECT_EQ(0u, FirstLine(&lines).find("copy [########################] 100 %  10 records"));
+  EXPECT_EQ(1, lines);
 }
 
-TEST(Progress, WritesNothingWhereThereIsNoTerminalIfToldSo) {
-  FILE* file = std::tmpfile();
-  ASSERT_NE(nullptr, file);
+TEST_F(ProgressInAFile, HoldsNothingIfToldSo) {
   {
-    Progress progress("load", "puts", 100000, 0, file, Progress::Elsewhere::kNothing);
+    Progress progress("load", "puts", 100000, 0, file_, Progress::Elsewhere::kNothing);
     for (int i = 0; i <= 100000; i++) progress.Step(i);
     progress.Update(100000);
   }
-  EXPECT_EQ(0, std::ftell(file));
-  std::fclose(file);
+  int lines = 0;
+  EXPECT_EQ("", FirstLine(&lines));
+  EXPECT_EQ(0, lines);
 }
 
-TEST(Progress, StepsShowTheirLastMultiple) {
-  FILE* file = std::tmpfile();
-  ASSERT_NE(nullptr, file);
+TEST_F(ProgressInAFile, HoldsTheLastMultipleOfAStep) {
   {
-    Progress progress("load", "puts", 10000, 0, file);
+    Progress progress("load", "puts", 10000, 0, file_);
     for (int i = 1; i <= 10000; i++) progress.Step(i);
   }
-  std::rewind(file);
-  char line[200] = "";
-  ASSERT_NE(nullptr, std::fgets(line, sizeof(line), file));
-  EXPECT_NE(nullptr, std::strstr(line, "81 %  8.19 K puts")) << line;
-  std::fclose(file);
+  int lines = 0;
+  EXPECT_NE(std::string::npos, FirstLine(&lines).find("81 %  8.19 K puts"));
 }
 
 }  // namespace
