@@ -1,7 +1,5 @@
 """Tests of db_bench/compare: parsing of stored outputs, medians, ratios, tables, order of runs, time left, errors."""
 
-import importlib.machinery
-import importlib.util
 import os
 import stat
 import subprocess
@@ -9,19 +7,12 @@ import sys
 import tempfile
 import unittest
 
+from load_script import load_script
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "compare")
-sys.dont_write_bytecode = True
 
-
-def load_script():
-    loader = importlib.machinery.SourceFileLoader("compare", SCRIPT)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("compare", loader))
-    loader.exec_module(module)
-    return module
-
-
-compare = load_script()
+compare = load_script("compare")
 import workloads  # noqa: E402  compare knows where it lies
 
 

@@ -38,7 +38,6 @@ namespace bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-using rocksdb::DB;
 using rocksdb::Status;
 
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -121,7 +120,7 @@ struct Outcome {
   LookupCounters lookups;
 };
 
-Status Write(const Plan& plan, DB* db, std::vector<uint32_t>* versions, Outcome* outcome) {
+Status Write(const Plan& plan, rocksdb::DB* db, std::vector<uint32_t>* versions, Outcome* outcome) {
   Progress bar(std::string(outcome->engine->name) + ": write", "writes", plan.operations(), 0, stderr, kBarOnly);
   Clock::time_point start = Clock::now();
   std::string key;
@@ -145,7 +144,7 @@ Status Write(const Plan& plan, DB* db, std::vector<uint32_t>* versions, Outcome*
 }
 
 // Every key, in an order that is neither that of the load nor that of any engine.
-Status ReadBack(const Plan& plan, const std::vector<uint32_t>& versions, DB* db, Outcome* outcome) {
+Status ReadBack(const Plan& plan, const std::vector<uint32_t>& versions, rocksdb::DB* db, Outcome* outcome) {
   Progress bar(std::string(outcome->engine->name) + ": read and compare", "keys", versions.size(), 0, stderr, kBarOnly);
   ResetLookupCounters();
   Clock::time_point start = Clock::now();
@@ -181,7 +180,7 @@ Status ReadBack(const Plan& plan, const std::vector<uint32_t>& versions, DB* db,
 }
 
 // No key that was never written, and none twice.
-Status CountAll(DB* db, const Outcome& outcome) {
+Status CountAll(rocksdb::DB* db, const Outcome& outcome) {
   std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(rocksdb::ReadOptions()));
   uint64_t count = 0;
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
@@ -205,14 +204,14 @@ Status RunEngine(const Plan& plan, Outcome* outcome) {
   if (s.ok()) {
     s = outcome->engine->configure(settings, &options);
   }
-  DB* raw = nullptr;
+  rocksdb::DB* raw = nullptr;
   if (s.ok()) {
     s = outcome->engine->open(options, folder.path() + "/db", &raw);
   }
   if (!s.ok()) {
     return s;
   }
-  std::unique_ptr<DB> db(raw);
+  std::unique_ptr<rocksdb::DB> db(raw);
   std::vector<uint32_t> versions;
   s = Write(plan, raw, &versions, outcome);
   Clock::time_point settle_start = Clock::now();

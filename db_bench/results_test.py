@@ -1,8 +1,6 @@
 """Tests of db_bench/results: tables in pages, provenance, what is refused, and, where matplotlib is, pictures."""
 
 import copy
-import importlib.machinery
-import importlib.util
 import json
 import os
 import subprocess
@@ -10,19 +8,12 @@ import sys
 import tempfile
 import unittest
 
+from load_script import load_script
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "results")
-sys.dont_write_bytecode = True
 
-
-def load_script():
-    loader = importlib.machinery.SourceFileLoader("results", SCRIPT)
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader("results", loader))
-    loader.exec_module(module)
-    return module
-
-
-results = load_script()
+results = load_script("results")
 
 
 def run_of(engine, rate, written):
