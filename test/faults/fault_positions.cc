@@ -1,8 +1,8 @@
 // Runs a script of operations once for every system call of a kind with that call failing, and once for every system
 // call with power lost after it, and judges what is left (script.h). docs/fault_positions.md
 //
-//   fault_positions [--engine E,...] [--kind K,...] [--from N] [--to N] [--stride N] [--seconds S] [--rounds N] [--seed X]
-//                   [--operations N] [--span N] [--json FILE] [--journal FILE] [--keep] [--forget-syncs]
+//   fault_positions [--engine=E,...] [--kind=K,...] [--from=N] [--to=N] [--stride=N] [--seconds=S] [--rounds=N] [--seed=X]
+//                   [--operations=N] [--span=N] [--json=FILE] [--journal=FILE] [--keep] [--forget-syncs]
 //
 // --seconds and --rounds take a sample: in each round one position of each site (system_calls.h), so that one round has been
 // at every call of every function, from every operation of the script, on every kind of file. With --journal, what a run
@@ -29,6 +29,7 @@
 
 #include "test/faults/disk_image.h"
 #include "test/faults/script.h"
+#include "test/flags.h"
 
 namespace cairn {
 namespace faults {
@@ -542,63 +543,34 @@ class Driver {
   std::map<std::string, Done> done_;
 };
 
-std::vector<std::string> Split(const std::string& text) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, ',');) parts.push_back(part);
-  return parts;
+void ToAllKinds(std::vector<std::string>* kinds) {
+  for (int i = 1; i < kFaults; ++i) {
+    if (static_cast<Fault>(i) != Fault::kReadOnly) kinds->emplace_back(NameOf(static_cast<Fault>(i)));
+  }
+  for (const Variant& variant : kVariants) kinds->emplace_back(variant.name);
 }
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
-  for (int i = 1; i < argc; ++i) {
-    std::string name = argv[i];
-    std::string value;
-    const size_t equals = name.find('=');
-    if (equals != std::string::npos) {
-      value = name.substr(equals + 1);
-      name.resize(equals);
-    }
-    const auto number = [&] { return std::strtoull(value.c_str(), nullptr, 0); };
-    if (name == "--engine") {
-      arguments->engines = Split(value);
-    } else if (name == "--kind") {
-      arguments->kinds = Split(value);
-    } else if (name == "--from") {
-      arguments->from = number();
-    } else if (name == "--to") {
-      arguments->to = number();
-    } else if (name == "--stride") {
-      arguments->stride = std::max<uint64_t>(1, number());
-    } else if (name == "--seconds") {
-      arguments->seconds = std::strtod(value.c_str(), nullptr);
-    } else if (name == "--seed") {
-      arguments->seed = value == "random" ? std::random_device()() : number();
-    } else if (name == "--operations") {
-      arguments->operations = static_cast<int>(std::min<uint64_t>(number(), kMaxOperations));
-    } else if (name == "--span") {
-      arguments->span = number();
-    } else if (name == "--json") {
-      arguments->json = value;
-    } else if (name == "--journal") {
-      arguments->journal = value;
-    } else if (name == "--rounds") {
-      arguments->rounds = number();
-    } else if (name == "--keep") {
-      arguments->keep = true;
-    } else if (name == "--forget-syncs") {
-      arguments->forget_syncs = true;
-    } else {
-      fprintf(stderr, "fault_positions: what is %s? The head of fault_positions.cc lists the flags.\n", argv[i]);
-      return false;
-    }
-  }
-  if (arguments->kinds.empty()) {
-    for (int i = 1; i < kFaults; ++i) {
-      if (static_cast<Fault>(i) != Fault::kReadOnly) arguments->kinds.emplace_back(NameOf(static_cast<Fault>(i)));
-    }
-    for (const Variant& variant : kVariants) arguments->kinds.emplace_back(variant.name);
-  }
-  return true;
+  using Value = test::FlagValue;
+  const auto operations = [](uint64_t number) { return static_cast<int>(std::min<uint64_t>(number, kMaxOperations)); };
+  const bool parsed = test::ParseFlags(
+      argc, argv, "fault_positions",
+      {{"engine", [=](const Value& value) { arguments->engines = value.List(); }},
+       {"kind", [=](const Value& value) { arguments->kinds = value.List(); }},
+       {"from", [=](const Value& value) { arguments->from = value.Number(); }},
+       {"to", [=](const Value& value) { arguments->to = value.Number(); }},
+       {"stride", [=](const Value& value) { arguments->stride = std::max<uint64_t>(1, value.Number()); }},
+       {"seconds", [=](const Value& value) { arguments->seconds = value.Fraction(); }},
+       {"seed", [=](const Value& value) { arguments->seed = value.Seed(); }},
+       {"operations", [=](const Value& value) { arguments->operations = operations(value.Number()); }},
+       {"span", [=](const Value& value) { arguments->span = value.Number(); }},
+       {"json", [=](const Value& value) { arguments->json = value.Text(); }},
+       {"journal", [=](const Value& value) { arguments->journal = value.Text(); }},
+       {"rounds", [=](const Value& value) { arguments->rounds = value.Number(); }},
+       {"keep", [=](const Value& /*value*/) { arguments->keep = true; }},
+       {"forget-syncs", [=](const Value& /*value*/) { arguments->forget_syncs = true; }}});
+  if (arguments->kinds.empty()) ToAllKinds(&arguments->kinds);
+  return parsed;
 }
 
 int Main(int argc, char** argv) {

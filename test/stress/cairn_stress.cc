@@ -1,8 +1,8 @@
 // Threads write, read, flush, compact, back up and ingest, the process is killed (SIGKILL), and the database is compared
 // with what was acknowledged; again and again, on engines that RocksDB's own db_stress does not know. docs/stress.md
 //
-//   cairn_stress [--engine E,...] [--convert E,...] [--cycles N] [--seconds S] [--seed X] [--json FILE] [--lose]
-//   cairn_stress --metamorphic [--operations N] [--seed X]      the same operations on every engine, the same answers
+//   cairn_stress [--engine=E,...] [--convert=E,...] [--cycles=N] [--seconds=S] [--seed=X] [--json=FILE] [--lose]
+//   cairn_stress --metamorphic [--operations=N] [--seed=X]      the same operations on every engine, the same answers
 //
 // E+E+E is a database that is opened as one of these engines, and after the kill as another. With --convert, databases
 // are converted between runs (`cairn convert`, itself killed now and then), and go on as what they have become.
@@ -40,6 +40,7 @@
 #include "src/port/open_into.h"
 #include "src/tools/converter.h"
 #include "test/faults/databases.h"
+#include "test/flags.h"
 #include "test/stress/expected.h"
 #include "test/support.h"
 
@@ -664,13 +665,6 @@ Status Convert(const std::string& from, const std::string& to, const std::string
 
 // ---- The driver
 
-std::vector<std::string> Split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::istringstream stream(text);
-  for (std::string part; std::getline(stream, part, separator);) parts.push_back(part);
-  return parts;
-}
-
 struct Arguments {
   std::vector<std::string> engines = {"leveled_sub", "durable",     "durable_trie", "trie_tiny", "trie_htable",
                                       "trie_ect",    "silt_pinned", "silt_cache",   "ordered",   "ordered_cache"};
@@ -705,7 +699,7 @@ class Driver {
     Shared* const shared = MapShared(Folder() + "/expected");
     if (shared == nullptr) return false;
     Random random(arguments_.seed);
-    const std::vector<std::string> group = Split(engine, '+');
+    const std::vector<std::string> group = test::FlagValue(engine).List('+');
     std::string converted;  // empty: not yet
     const auto one_of_the_group = [&] { return converted.empty() ? group[random.Uniform(group.size())] : converted; };
     const auto begun = std::chrono::steady_clock::now();
@@ -952,39 +946,18 @@ int Metamorphic(const Arguments& arguments, const std::string& base) {
 }
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
-  for (int i = 1; i < argc; ++i) {
-    std::string name = argv[i];
-    std::string value;
-    const size_t equals = name.find('=');
-    if (equals != std::string::npos) {
-      value = name.substr(equals + 1);
-      name.resize(equals);
-    }
-    const auto number = [&] { return std::strtoull(value.c_str(), nullptr, 0); };
-    if (name == "--engine") {
-      arguments->engines = Split(value, ',');
-    } else if (name == "--convert") {
-      arguments->conversions = Split(value, ',');
-    } else if (name == "--json") {
-      arguments->json = value;
-    } else if (name == "--cycles") {
-      arguments->cycles = number();
-    } else if (name == "--seconds") {
-      arguments->seconds = std::strtod(value.c_str(), nullptr);
-    } else if (name == "--seed") {
-      arguments->seed = value == "random" ? test::SeedFromEnvironment() : number();
-    } else if (name == "--operations") {
-      arguments->operations = static_cast<int>(number());
-    } else if (name == "--metamorphic") {
-      arguments->metamorphic = true;
-    } else if (name == "--lose") {
-      arguments->lose = true;
-    } else {
-      fprintf(stderr, "cairn_stress: what is %s? The head of cairn_stress.cc lists the flags.\n", argv[i]);
-      return false;
-    }
-  }
-  return true;
+  using Value = test::FlagValue;
+  return test::ParseFlags(
+      argc, argv, "cairn_stress",
+      {{"engine", [=](const Value& value) { arguments->engines = value.List(); }},
+       {"convert", [=](const Value& value) { arguments->conversions = value.List(); }},
+       {"json", [=](const Value& value) { arguments->json = value.Text(); }},
+       {"cycles", [=](const Value& value) { arguments->cycles = value.Number(); }},
+       {"seconds", [=](const Value& value) { arguments->seconds = value.Fraction(); }},
+       {"seed", [=](const Value& value) { arguments->seed = value.Seed(); }},
+       {"operations", [=](const Value& value) { arguments->operations = static_cast<int>(value.Number()); }},
+       {"metamorphic", [=](const Value& /*value*/) { arguments->metamorphic = true; }},
+       {"lose", [=](const Value& /*value*/) { arguments->lose = true; }}});
 }
 
 int Main(int argc, char** argv) {
