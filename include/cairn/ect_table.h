@@ -25,7 +25,7 @@
 
 namespace cairn {
 
-// Where the ECT index of an open table is. What tells where blocks lie, about 16 bits a block, is always in memory.
+// Where the ECT index of an open table is. What tells where blocks lie, about 16 bits per block, is always in memory.
 enum class EctIndexResidency {
   kPinned,   // in memory, charged to the block cache and never evicted
   kCache,    // in the block cache, from which memory pressure evicts it

@@ -1,5 +1,5 @@
-// cairn.HTable: the table of a trie, for column families in hash order. Pages of 4 KiB that a key's hash addresses, so
-// that a Get reads one page, hit or miss, and keeps 2 bytes per page in memory instead of an index of keys.
+// cairn.HTable: the table of a trie, for column families in hash order. Buckets of 4 KiB that a key's hash addresses, so
+// that a Get reads one bucket, hit or miss, and keeps 2 bytes per bucket in memory instead of an index of keys.
 //
 //   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3"
 //   options.table_factory.reset(cairn::NewHTableFactory(cairn::HTableOptions()));
@@ -23,18 +23,18 @@
 namespace cairn {
 
 struct HTableOptions {
-  // Reads block-based tables; its block cache (or no_block_cache) serves HTable's pages, too. Null: RocksDB's defaults.
+  // Reads block-based tables; its block cache (or no_block_cache) serves HTable's buckets, too. Null: RocksDB's defaults.
   std::shared_ptr<rocksdb::TableFactory> table;
 
-  // Bytes of a page: 4096, 8192, 16384 or 32768. Larger pages waste less where values have several hundred bytes, and
+  // Bytes of a bucket: 4096, 8192, 16384 or 32768. Larger ones waste less where values have several hundred bytes, and
   // compress better; a lookup reads more.
   uint32_t bucket_size = 4096;
 
-  // Pages that are laid out together, 8 to 256. A page costs 2 bytes of memory, a group 36 more; a table that is being
+  // Buckets that are laid out together, 8 to 256. One costs 2 bytes of memory, a group 36 more; a table that is being
   // written holds one group in memory.
   uint32_t group_buckets = 128;
 
-  // Filters spare a lookup the pages of tables that have not got the key. The tables of all column families that share
+  // Filters spare a lookup the buckets of tables that have not got the key. The tables of all column families that share
   // the factory share the memory that is reported.
   FilterOptions filter;
 };

@@ -63,7 +63,7 @@ struct TrieOptions {
   // Bloom filter bits per key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
   double filter_bits = 16;
 
-  // The tables that are written: "htable" (htable.h), whose lookups read one page and need no index, or "sst",
+  // The tables that are written: "htable" (htable.h), whose lookups read one bucket and need no index, or "sst",
   // block-based ones. Both are read, so it can be changed at any open. A table factory of the options that is neither is
   // left as it is.
   std::string format = "htable";

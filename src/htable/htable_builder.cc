@@ -131,7 +131,7 @@ void HTableBuilder::Add(const Slice& key, const Slice& value) {
 }
 
 uint64_t HTableBuilder::EstimatedFileSize() const {
-  // A 16th for what pages leave empty and for what lies behind them.
+  // A 16th for what buckets leave empty and for what lies behind them.
   const double pending = static_cast<double>(pending_bytes_) / ratio_;
   return offset_ + static_cast<uint64_t>(pending * 17 / 16) + filter_->EstimatedBytes();
 }
@@ -250,7 +250,7 @@ void HTableBuilder::WriteGroup(GroupEnd end) {
 
   GroupPlan group;
   group.first = cells.front().hash;
-  group.page = static_cast<uint32_t>(offset_ / table_options_.bucket_size);
+  group.first_bucket = static_cast<uint32_t>(offset_ / table_options_.bucket_size);
   group.spill_buckets = static_cast<uint16_t>(layout.spills.size());
   group.shift = layout.shift;
   group.bounds = layout.bounds;

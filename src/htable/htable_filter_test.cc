@@ -77,8 +77,8 @@ class HTableFilterTest : public ::testing::TestWithParam<FilterResidency> {
     }
   }
 
-  // Data pages that lookups of strange keys read.
-  uint64_t PagesOfStrangers(int family, int count) {
+  // Buckets that lookups of strange keys read.
+  uint64_t BucketsOfStrangers(int family, int count) {
     std::string value;
     rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
     rocksdb::get_perf_context()->Reset();
@@ -116,7 +116,7 @@ TEST_P(HTableFilterTest, TwoTriesShareAFactory) {
     EXPECT_GT(table.second->filter_size, 0u);
   }
   const uint64_t ticked = options_.statistics->getTickerCount(rocksdb::BLOOM_FILTER_USEFUL);
-  EXPECT_LE(PagesOfStrangers(0, 5000), 100u);
+  EXPECT_LE(BucketsOfStrangers(0, 5000), 100u);
   // Statistics may lag behind by what a thread's last lookup has asked.
   const uint64_t counted = rocksdb::get_perf_context()->bloom_sst_miss_count;
   EXPECT_NEAR(static_cast<double>(options_.statistics->getTickerCount(rocksdb::BLOOM_FILTER_USEFUL) - ticked),
@@ -125,7 +125,7 @@ TEST_P(HTableFilterTest, TwoTriesShareAFactory) {
   Close();
   Open();
   for (int family : {0, 1}) ExpectAll(family, kKeys);
-  EXPECT_LE(PagesOfStrangers(1, 5000), 100u);
+  EXPECT_LE(BucketsOfStrangers(1, 5000), 100u);
   ASSERT_TRUE(db_->VerifyChecksum().ok());
 }
 

@@ -290,7 +290,7 @@ void AppendGroupIndex(const std::vector<GroupPlan>& groups, std::string* out) {
   const size_t start = out->size();
   for (const GroupPlan& group : groups) {
     PutU64(out, group.first);
-    PutU32(out, group.page);
+    PutU32(out, group.first_bucket);
     PutU16(out, static_cast<uint16_t>(group.bounds.size()));
     PutU16(out, group.spill_buckets);
     PutU16(out, static_cast<uint16_t>(group.spills.size()));
@@ -340,7 +340,7 @@ IndexStatus HTableIndex::Open(const HTableHeader& header, std::string_view group
   opened.bucket_size_ = header.bucket_size;
   opened.first_hash_ = header.first_hash;
   const uint64_t data_end = header.group_index.offset;
-  uint64_t homes = 0, spills = 0, spill_buckets = 0, page = 0;
+  uint64_t homes = 0, spills = 0, spill_buckets = 0, next_bucket = 0;
   const char* p = group_index.data();
   const char* bounds = p + groups * kGroupSize;
   const char* spill_bytes = bounds + header.homes * 2;
@@ -348,7 +348,7 @@ IndexStatus HTableIndex::Open(const HTableHeader& header, std::string_view group
   for (uint64_t g = 0; g < groups; ++g, p += kGroupSize) {
     Group group{};
     group.first = LoadU64(p);
-    group.page = LoadU32(p + 8);
+    group.first_bucket = LoadU32(p + 8);
     group.homes = LoadU16(p + 12);
     group.spill_buckets = LoadU16(p + 14);
     group.spills = LoadU16(p + 16);
@@ -362,9 +362,9 @@ IndexStatus HTableIndex::Open(const HTableHeader& header, std::string_view group
       return Bad("group index has an impossible group");
     }
     if (g > 0 && group.first <= opened.groups_.back().first) return Bad("groups are out of order");
-    if (group.page < page) return Bad("groups overlap");
-    page = uint64_t{group.page} + group.homes + group.spill_buckets;
-    if (page * header.bucket_size > data_end) return Bad("a group lies outside of the data");
+    if (group.first_bucket < next_bucket) return Bad("groups overlap");
+    next_bucket = uint64_t{group.first_bucket} + group.homes + group.spill_buckets;
+    if (next_bucket * header.bucket_size > data_end) return Bad("a group lies outside of the data");
     uint32_t previous = 0;
     for (uint32_t i = 0; i < group.homes; ++i) {
       const uint16_t bound = LoadU16(bounds + 2 * (group.first_bound + i));
@@ -458,7 +458,7 @@ HTableIndex::Place HTableIndex::Find(uint64_t hash) const {
   while (bounds[bucket] > place.step) --bucket;
   while (bucket + 1 < group.homes && bounds[bucket + 1] <= place.step) ++bucket;
   place.bucket = group.first_bound + bucket;
-  place.offset = (uint64_t{group.page} + bucket) * bucket_size_;
+  place.offset = (uint64_t{group.first_bucket} + bucket) * bucket_size_;
   return place;
 }
 
@@ -470,7 +470,7 @@ HTableIndex::Place HTableIndex::PlaceOf(uint32_t bucket) const {
   place.group = static_cast<uint32_t>(group - groups_.begin());
   place.bucket = bucket;
   place.step = bounds_[bucket];
-  place.offset = (uint64_t{group->page} + (bucket - group->first_bound)) * bucket_size_;
+  place.offset = (uint64_t{group->first_bucket} + (bucket - group->first_bound)) * bucket_size_;
   return place;
 }
 
@@ -480,7 +480,7 @@ HTableIndex::Place HTableIndex::After(const Place& place) const {
   if (next.bucket == groups_[place.group].first_bound + groups_[place.group].homes) ++next.group;
   const Group& group = groups_[next.group];
   next.step = bounds_[next.bucket];
-  next.offset = (uint64_t{group.page} + (next.bucket - group.first_bound)) * bucket_size_;
+  next.offset = (uint64_t{group.first_bucket} + (next.bucket - group.first_bound)) * bucket_size_;
   return next;
 }
 
@@ -507,7 +507,7 @@ bool HTableIndex::FindSpill(const Place& place, uint64_t hash, uint32_t* cursor,
   }
   if (i >= group.spills || spills[i] >> 8 != wanted) return false;
   *cursor = i + 1;
-  *offset = (uint64_t{group.page} + group.homes + (spills[i] & 0xff)) * bucket_size_;
+  *offset = (uint64_t{group.first_bucket} + group.homes + (spills[i] & 0xff)) * bucket_size_;
   return true;
 }
 
@@ -527,7 +527,8 @@ void HTableIndex::SpillsOf(const Place& place, uint32_t* first, uint32_t* last) 
 HTableIndex::Spill HTableIndex::SpillAt(uint32_t group, uint32_t i) const {
   const Group& g = groups_[group];
   const uint32_t spill = spills_[g.first_spill + i];
-  return {spill >> 16, static_cast<uint8_t>(spill >> 8), (uint64_t{g.page} + g.homes + (spill & 0xff)) * bucket_size_};
+  return {spill >> 16, static_cast<uint8_t>(spill >> 8),
+          (uint64_t{g.first_bucket} + g.homes + (spill & 0xff)) * bucket_size_};
 }
 
 void HTableIndex::ExtentsOf(uint64_t hash, uint32_t* first, uint32_t* last) const {

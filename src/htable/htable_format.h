@@ -161,8 +161,8 @@ struct HTableHeader {
 
 // One group as it is written.
 struct GroupPlan {
-  uint64_t first = 0;  // hash
-  uint32_t page = 0;
+  uint64_t first = 0;         // hash
+  uint32_t first_bucket = 0;  // of the file's, counted from its begin
   uint16_t spill_buckets = 0;
   uint8_t shift = 0;
   std::vector<uint16_t> bounds;
@@ -242,7 +242,7 @@ class HTableIndex {
   // The extents whose hashes belong to a home bucket.
   void ExtentsOf(const Place& place, uint32_t* first, uint32_t* last) const;
 
-  uint64_t GroupOffset(uint32_t group) const { return uint64_t{groups_[group].page} * bucket_size_; }
+  uint64_t GroupOffset(uint32_t group) const { return uint64_t{groups_[group].first_bucket} * bucket_size_; }
   uint32_t GroupHomes(uint32_t group) const { return groups_[group].homes; }
   uint32_t GroupSpillBuckets(uint32_t group) const { return groups_[group].spill_buckets; }
   uint64_t GroupFirst(uint32_t group) const { return groups_[group].first; }
@@ -257,7 +257,7 @@ class HTableIndex {
  private:
   struct Group {
     uint64_t first;
-    uint32_t page;
+    uint32_t first_bucket;
     uint32_t first_bound;
     uint32_t first_spill;
     uint32_t guess;  // home buckets per step, in 1 / 2^20

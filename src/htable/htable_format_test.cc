@@ -81,7 +81,7 @@ std::vector<uint64_t> RandomHashes(std::mt19937_64* random, size_t n) {
   return hashes;
 }
 
-TEST(LayoutTest, FillsNineteenTwentiethsAtAnySizeUpToAFifthOfAPage) {
+TEST(LayoutTest, FillsNineteenTwentiethsAtAnySizeUpToAFifthOfABucket) {
   std::mt19937_64 random(Seed());
   for (const size_t average : {25u, 100u, 200u, 300u, 400u}) {
     uint64_t used = 0, buckets = 0, spills = 0, all = 0;
@@ -233,12 +233,12 @@ TEST(IndexTest, FindsEveryBucketOfManyGroups) {
     while (firsts.size() < groups.size()) firsts.insert(random() >> (random() % 4 == 0 ? 20 : 0));
     HTableHeader header;
     header.bucket_size = 4096;
-    uint32_t page = 0;
+    uint32_t next_bucket = 0;
     size_t g = 0;
     for (uint64_t first : firsts) {
       GroupPlan& group = groups[g++];
       group.first = first;
-      group.page = page;
+      group.first_bucket = next_bucket;
       const auto next = std::next(firsts.find(first));
       group.shift = ShiftFor(first, next == firsts.end() ? UINT64_MAX : *next - 1);
       std::set<uint16_t> bounds{0};
@@ -253,13 +253,13 @@ TEST(IndexTest, FindsEveryBucketOfManyGroups) {
         }
       }
       group.spills.assign(spills.begin(), spills.end());
-      page += static_cast<uint32_t>(homes + group.spill_buckets);
+      next_bucket += static_cast<uint32_t>(homes + group.spill_buckets);
       header.homes += homes;
       header.spill_buckets += group.spill_buckets;
       header.spills += spills.size();
     }
     header.groups = groups.size();
-    header.group_index.offset = uint64_t{page} * 4096;
+    header.group_index.offset = uint64_t{next_bucket} * 4096;
     std::string index_bytes, extent_bytes;
     AppendGroupIndex(groups, &index_bytes);
     AppendExtentIndex({}, &extent_bytes);
@@ -273,7 +273,7 @@ TEST(IndexTest, FindsEveryBucketOfManyGroups) {
         const uint64_t hash = groups[i].first + (uint64_t{groups[i].bounds[b]} << groups[i].shift);
         const HTableIndex::Place place = index.PlaceOf(bucket);
         EXPECT_EQ(i, place.group);
-        EXPECT_EQ((uint64_t{groups[i].page} + b) * 4096, place.offset);
+        EXPECT_EQ((uint64_t{groups[i].first_bucket} + b) * 4096, place.offset);
         if (bucket > 0) {
           EXPECT_EQ(place.offset, index.After(previous).offset);
         }

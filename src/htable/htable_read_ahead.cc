@@ -18,14 +18,14 @@ namespace {
 // Larger units (extents of large values) are left to the lookup: there is little to gain from overlapping them.
 constexpr size_t kLargestUnit = 128 << 10;
 
-struct Page {
+struct WantedUnit {
   std::shared_ptr<const HTableFile> file;
   UnitPlace place;
 };
 
-// Whose pages of the current batch have been found. Batches have no number, so a batch is told from the one before
+// Whose units of the current batch have been found. Batches have no number, so a batch is told from the one before
 // by its address and the hashes of its keys; the same keys once more in the same places are taken for the same batch,
-// and their pages have just been read.
+// and their units have just been read.
 struct RecentBatch {
   const MultiGetContext* context = nullptr;
   std::array<uint64_t, MultiGetContext::MAX_BATCH_SIZE> hashes{};
@@ -40,10 +40,10 @@ RecentBatch* RecentBatchOf(const MultiGetContext* context) {
   return &recent;
 }
 
-// The pages that lookups of the batch's remaining keys will read first, without those in the block cache.
+// The units that lookups of the batch's remaining keys will read first, without those in the block cache.
 // *is_new: no table has looked at the batch before.
-std::vector<Page> PagesOf(const BatchOfTable& batch, bool* is_new) {
-  std::vector<Page> pages;
+std::vector<WantedUnit> UnitsOf(const BatchOfTable& batch, bool* is_new) {
+  std::vector<WantedUnit> units;
   *is_new = true;
   MultiGetContext* const context = batch.range->context();
   RecentBatch* const recent = RecentBatchOf(context);
@@ -54,31 +54,32 @@ std::vector<Page> PagesOf(const BatchOfTable& batch, bool* is_new) {
       *is_new = false;
       continue;
     }
-    Page page;
+    WantedUnit unit;
     // A filter that is not in memory may be when the batch has come to it.
-    if (!batch.filter->FindNewest(key.index(), hash, &page.file)) continue;
+    if (!batch.filter->FindNewest(key.index(), hash, &unit.file)) continue;
     recent->hashes[key.index()] = hash;
-    if (page.file == nullptr || page.file->index().empty()) continue;
-    page.place = page.file->FirstUnitOf(hash);
-    if (page.place.size <= kLargestUnit && !page.file->IsCached(page.place)) pages.push_back(std::move(page));
+    if (unit.file == nullptr || unit.file->index().empty()) continue;
+    unit.place = unit.file->FirstUnitOf(hash);
+    if (unit.place.size <= kLargestUnit && !unit.file->IsCached(unit.place)) units.push_back(std::move(unit));
   }
-  const auto key_of = [](const Page& page) { return std::make_pair(page.file.get(), page.place.offset); };
-  std::sort(pages.begin(), pages.end(), [&](const Page& a, const Page& b) { return key_of(a) < key_of(b); });
-  const auto same = [&](const Page& a, const Page& b) { return key_of(a) == key_of(b); };
-  pages.erase(std::unique(pages.begin(), pages.end(), same), pages.end());
-  return pages;
+  const auto key_of = [](const WantedUnit& unit) { return std::make_pair(unit.file.get(), unit.place.offset); };
+  std::sort(units.begin(), units.end(),
+            [&](const WantedUnit& a, const WantedUnit& b) { return key_of(a) < key_of(b); });
+  const auto same = [&](const WantedUnit& a, const WantedUnit& b) { return key_of(a) == key_of(b); };
+  units.erase(std::unique(units.begin(), units.end(), same), units.end());
+  return units;
 }
 
 // What ReadBatch leaves to the thread's next lookups.
-struct ReadPage {
+struct ReadUnit {
   uint64_t file;
   uint64_t offset;
   std::unique_ptr<AsyncRead> read;
 };
 
-std::vector<ReadPage>& ReadPagesOfThread() {
-  thread_local std::vector<ReadPage> pages;
-  return pages;
+std::vector<ReadUnit>& ReadUnitsOfThread() {
+  thread_local std::vector<ReadUnit> units;
+  return units;
 }
 
 }  // namespace
@@ -89,26 +90,26 @@ bool CanReadBatch(const HTableFile& file, const rocksdb::ReadOptions& read_optio
 
 void ReadBatch(const BatchOfTable& batch) {
   bool is_new = false;
-  std::vector<Page> pages = PagesOf(batch, &is_new);
-  if (is_new) ReadPagesOfThread().clear();
-  // One page alone is the lookup's own.
-  if (pages.size() < 2) return;
+  std::vector<WantedUnit> units = UnitsOf(batch, &is_new);
+  if (is_new) ReadUnitsOfThread().clear();
+  // One unit alone is the lookup's own.
+  if (units.size() < 2) return;
   std::vector<std::unique_ptr<AsyncRead>> reads;
-  for (const Page& page : pages) {
-    reads.push_back(std::make_unique<AsyncRead>(page.file->file(), page.place.offset, page.place.size));
+  for (const WantedUnit& unit : units) {
+    reads.push_back(std::make_unique<AsyncRead>(unit.file->file(), unit.place.offset, unit.place.size));
   }
   if (!ReadTogether(batch.file->fs().get(), *batch.read_options, &reads)) return;
   for (size_t i = 0; i < reads.size(); ++i) {
     if (!reads[i]->complete()) continue;
-    ReadPagesOfThread().push_back({pages[i].file->id(), pages[i].place.offset, std::move(reads[i])});
+    ReadUnitsOfThread().push_back({units[i].file->id(), units[i].place.offset, std::move(reads[i])});
   }
 }
 
 std::unique_ptr<HTableUnit> CopyReadAhead(const HTableFile& file, const UnitPlace& place) {
-  for (const ReadPage& page : ReadPagesOfThread()) {
-    if (page.file != file.id() || page.offset != place.offset) continue;
+  for (const ReadUnit& unit : ReadUnitsOfThread()) {
+    if (unit.file != file.id() || unit.offset != place.offset) continue;
     std::unique_ptr<HTableUnit> copy = HTableUnit::New(place.size);
-    memcpy(copy->bytes(), page.read->bytes(), place.size);
+    memcpy(copy->bytes(), unit.read->bytes(), place.size);
     return copy;
   }
   return nullptr;
@@ -116,10 +117,10 @@ std::unique_ptr<HTableUnit> CopyReadAhead(const HTableFile& file, const UnitPlac
 
 void HintBatch(const BatchOfTable& batch) {
   bool is_new = false;
-  for (const Page& page : PagesOf(batch, &is_new)) {
+  for (const WantedUnit& unit : UnitsOf(batch, &is_new)) {
     rocksdb::IOOptions io_options;
-    IOStatus s = page.file->file()->PrepareIOOptions(*batch.read_options, io_options);
-    if (s.ok()) s = page.file->file()->Prefetch(io_options, page.place.offset, page.place.size);
+    IOStatus s = unit.file->file()->PrepareIOOptions(*batch.read_options, io_options);
+    if (s.ok()) s = unit.file->file()->Prefetch(io_options, unit.place.offset, unit.place.size);
     if (!s.ok()) return;
   }
 }

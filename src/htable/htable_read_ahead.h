@@ -1,10 +1,10 @@
-// Reads the pages of a whole MultiGet at once.
+// Reads the buckets of a whole MultiGet at once.
 //
 // RocksDB asks one table after the other for the keys of a batch, and 32 keys of a trie lie in nearly as many tables:
-// 32 reads would follow each other. So the first table that has to read a page looks at the whole batch. It finds the
+// 32 reads would follow each other. So the first table that has to read a bucket looks at the whole batch. It finds the
 // tables of the other keys by the filters in memory, pages that the batch has just asked among them, and
 //
-//   - with direct I/O reads the pages of all keys together and keeps them for this thread's next tables (ReadBatch,
+//   - with direct I/O reads the buckets of all keys together and keeps them for this thread's next tables (ReadBatch,
 //     CopyReadAhead), if the file system reads asynchronously. RocksDB's does where there is io_uring and the program
 //     defines RocksDbIOUringEnable;
 //   - with buffered I/O tells the operating system to fetch them (HintBatch), if the table's own read was a slow one.
@@ -35,17 +35,17 @@ struct BatchOfTable {
   const rocksdb::MultiGetContext::Range* range;
 };
 
-// Whether pages of the file can be read by ReadBatch.
+// Whether units of the file can be read by ReadBatch.
 bool CanReadBatch(const HTableFile& file, const rocksdb::ReadOptions& read_options);
 
-// Reads the pages of all keys that have not been found yet, those of `batch.file` among them. What nobody takes is
+// Reads the units of all keys that have not been found yet, those of `batch.file` among them. What nobody takes is
 // freed by the thread's next batch that has to read. REQUIRES: CanReadBatch.
 void ReadBatch(const BatchOfTable& batch);
 
-// A copy of a page that ReadBatch has read in this thread, as it lies in the file, not checked; null if it has not.
+// A copy of a unit that ReadBatch has read in this thread, as it lies in the file, not checked; null if it has not.
 std::unique_ptr<HTableUnit> CopyReadAhead(const HTableFile& file, const UnitPlace& place);
 
-// Starts the reads of all pages of keys that have not been found yet.
+// Starts the reads of all units of keys that have not been found yet.
 void HintBatch(const BatchOfTable& batch);
 
 }  // namespace cairn
