@@ -945,28 +945,25 @@ TEST_F(CompatibilityTest, ChangedOptions) {
   trie.space_bound = 2;
   trie.grow_liveness = 0.9;
   trie.depth = 6;
-  options = BaseOptions();
-  ASSERT_OK(UseTrie(&options, trie));
-  db = Open(options);
-  Check(db.get());
-  Fill(db.get());
-  Check(db.get());
-  CheckCompacts(db.get());
+  const auto works_as = [&](const TrieOptions& changed) {
+    options = BaseOptions();
+    ASSERT_OK(UseTrie(&options, changed));
+    db = Open(options);
+    Check(db.get());
+    Fill(db.get());
+    Check(db.get());
+    CheckCompacts(db.get());
+    Check(db.get());
+    db.reset();
+  };
+  works_as(trie);
   Works("another trigger, root_trigger, space_bound, grow_liveness or a larger depth at a later open");
-  db.reset();
   // Tables of several new containers are split. No fewer levels than before: how many hold files depends on how
   // far compaction came.
   trie.fan_out = 4;
   trie.slots = 15;
   trie.depth = 8;
-  options = BaseOptions();
-  ASSERT_OK(UseTrie(&options, trie));
-  db = Open(options);
-  Check(db.get());
-  Fill(db.get());
-  Check(db.get());
-  CheckCompacts(db.get());
-  Check(db.get());
+  works_as(trie);
   Works("another fan_out or number of slots at a later open",
         "the tables are split anew; the levels that hold files must remain");
 }

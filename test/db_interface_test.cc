@@ -33,17 +33,15 @@ namespace {
 
 using rocksdb::ColumnFamilyHandle;
 using rocksdb::DB;
-using rocksdb::Options;
 using rocksdb::ReadOptions;
-using rocksdb::Slice;
 using rocksdb::Status;
 using rocksdb::WriteOptions;
 
 enum class Kind { kStock, kTrie, kSubMemTables, kDurable };
 const char* const kKindNames[] = {"stock", "trie", "sub-MemTables", "durable"};
 
-Options OptionsFor(Kind kind) {
-  Options options = OptionsOf(*FindEngine(kind == Kind::kTrie ? "trie_tiny" : "leveled"));
+rocksdb::Options OptionsFor(Kind kind) {
+  rocksdb::Options options = OptionsOf(*FindEngine(kind == Kind::kTrie ? "trie_tiny" : "leveled"));
   options.statistics = rocksdb::CreateDBStatistics();
   options.stats_persist_period_sec = 600;
   options.merge_operator = nullptr;
@@ -56,7 +54,7 @@ Options OptionsFor(Kind kind) {
 struct Context {
   DB* db;
   ColumnFamilyHandle* family;
-  const Options& options;
+  const rocksdb::Options& options;
   const TempDir& dir;
   std::string name;  // of this kind, for files beside the database
 };
@@ -145,13 +143,13 @@ std::map<std::string, Check> ChecksOfAllReleases() {
       {"MultiGet",
        [](const Context& c) {
          std::vector<std::string> values;
-         const auto statuses =
-             c.db->MultiGet(ReadOptions(), {c.family, c.family}, {Slice("a"), Slice("absent")}, &values);
+         const auto statuses = c.db->MultiGet(ReadOptions(), {c.family, c.family},
+                                              {rocksdb::Slice("a"), rocksdb::Slice("absent")}, &values);
          return Outcome(statuses[0]) + Outcome(statuses[1]) + values[0];
        }},
       {"MultiGetEntity",
        [](const Context& c) {
-         const Slice keys[] = {"a", "absent"};
+         const rocksdb::Slice keys[] = {"a", "absent"};
          rocksdb::PinnableWideColumns columns[2];
          Status statuses[2];
          c.db->MultiGetEntity(ReadOptions(), c.family, 2, keys, columns, statuses);
@@ -519,7 +517,7 @@ TEST(DbInterfaceTest, EveryKindAnswersAsAStockDatabase) {
   for (const Kind kind : {Kind::kStock, Kind::kTrie, Kind::kSubMemTables, Kind::kDurable}) {
     const std::string name = kKindNames[static_cast<int>(kind)];
     SCOPED_TRACE(name);
-    const Options options = OptionsFor(kind);
+    const rocksdb::Options options = OptionsFor(kind);
     DB* raw = nullptr;
     ASSERT_OK(DB::Open(options, dir / name, port::Into(&raw)));
     const std::unique_ptr<DB> db(raw);

@@ -127,10 +127,7 @@ TEST_F(OpeningTest, EveryDoorOpensTheWholeEngine) {
   }
   {
     SCOPED_TRACE("OptimisticTransactionDB");
-    rocksdb::OptimisticTransactionDB* db = nullptr;
-    ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(Trie(), DbPath(), &db));
-    const std::unique_ptr<DB> guard(db);
-    is_whole(db);
+    is_whole(OpenedAs<rocksdb::OptimisticTransactionDB>(Trie(), DbPath()).get());
   }
   {
     SCOPED_TRACE("cairn::Open");
@@ -141,10 +138,7 @@ TEST_F(OpeningTest, EveryDoorOpensTheWholeEngine) {
   }
   {
     SCOPED_TRACE("DBWithTTL");
-    rocksdb::DBWithTTL* db = nullptr;
-    ASSERT_OK(rocksdb::DBWithTTL::Open(Trie(), dir_ / "ttl", &db));
-    const std::unique_ptr<DB> guard(db);
-    is_whole(db);
+    is_whole(OpenedAs<rocksdb::DBWithTTL>(Trie(), dir_ / "ttl").get());
   }
   {
     SCOPED_TRACE("BlobDB");

@@ -29,10 +29,7 @@ namespace {
 
 using rocksdb::DB;
 using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
 using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 Status FillDurable(Options* options) {
   SubMemTableOptions memtable;
@@ -103,18 +100,18 @@ void Fill(DB* db, int number, const std::string& round, Model* model) {
   for (int i = 0; i < number; ++i) {
     const std::string key = Key(i);
     if (i % 5 == 4) {
-      ASSERT_OK(db->Delete(WriteOptions(), key));
+      ASSERT_OK(db->Delete(rocksdb::WriteOptions(), key));
       model->erase(key);
     } else {
       const std::string value = round + std::string(i % 3 == 0 ? 900 : i % 40, static_cast<char>('a' + i % 26));
-      ASSERT_OK(db->Put(WriteOptions(), key, value));
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), key, value));
       (*model)[key] = value;
     }
     if (i % 150 == 149) ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   }
 }
 
-void CheckIterator(DB* db, const ReadOptions& read, const Model& model) {
+void CheckIterator(DB* db, const rocksdb::ReadOptions& read, const Model& model) {
   const std::unique_ptr<rocksdb::Iterator> at(db->NewIterator(read));
   Model forward;
   for (at->SeekToFirst(); at->Valid(); at->Next()) forward[at->key().ToString()] = at->value().ToString();
@@ -129,14 +126,15 @@ void CheckIterator(DB* db, const ReadOptions& read, const Model& model) {
 void CheckContents(DB* db, const Model& model, int number) {
   std::vector<std::string> keys;
   for (int i = 0; i < number; ++i) keys.push_back(Key(i));
-  std::vector<Slice> slices(keys.begin(), keys.end());
+  std::vector<rocksdb::Slice> slices(keys.begin(), keys.end());
   std::vector<rocksdb::PinnableSlice> values(keys.size());
   std::vector<Status> statuses(keys.size());
-  db->MultiGet(ReadOptions(), db->DefaultColumnFamily(), keys.size(), slices.data(), values.data(), statuses.data());
+  db->MultiGet(rocksdb::ReadOptions(), db->DefaultColumnFamily(), keys.size(), slices.data(), values.data(),
+               statuses.data());
   for (size_t i = 0; i < keys.size(); ++i) {
     const auto expected = model.find(keys[i]);
     std::string value;
-    const Status s = db->Get(ReadOptions(), keys[i], &value);
+    const Status s = db->Get(rocksdb::ReadOptions(), keys[i], &value);
     if (expected == model.end()) {
       ASSERT_TRUE(s.IsNotFound()) << keys[i] << ": " << s.ToString();
       ASSERT_TRUE(statuses[i].IsNotFound()) << keys[i] << ": " << statuses[i].ToString();
@@ -147,7 +145,7 @@ void CheckContents(DB* db, const Model& model, int number) {
       ASSERT_EQ(values[i].ToString(), expected->second) << keys[i];
     }
   }
-  ReadOptions refreshing;
+  rocksdb::ReadOptions refreshing;
   rocksdb::ManagedSnapshot snapshot(db);
   refreshing.snapshot = snapshot.snapshot();
   port::RefreshByItself(&refreshing);
@@ -379,7 +377,7 @@ TEST_P(ReleaseTest, LiveTablesAreIngestedUnread) {
   Model model;
   for (int i = 0; i < 100; ++i) {
     model[Key(i)] = "value " + std::to_string(i);
-    ASSERT_OK(db_->Put(WriteOptions(), Key(i), model[Key(i)]));
+    ASSERT_OK(db_->Put(rocksdb::WriteOptions(), Key(i), model[Key(i)]));
   }
   ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
   std::vector<rocksdb::LiveFileMetaData> files;
@@ -428,7 +426,7 @@ TEST_P(ReleaseTest, TransactionsThatBypassTheMemtable) {
   ASSERT_NO_FATAL_FAILURE(Fill(db.get(), 300, "written", &model));
   rocksdb::TransactionOptions bypassing;
   bypassing.commit_bypass_memtable = true;
-  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(WriteOptions(), bypassing));
+  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions(), bypassing));
   ASSERT_OK(transaction->SetName("bypassing"));
   for (int i = 0; i < 300; ++i) {
     if (i % 7 == 0) {

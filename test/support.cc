@@ -1,6 +1,7 @@
 #include "test/support.h"
 
 #include <cstdlib>
+#include <random>
 
 #include "cairn/db.h"
 #include "cairn/htable.h"

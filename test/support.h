@@ -3,15 +3,17 @@
 #pragma once
 
 #include <cstdint>
-#include <random>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
+#include "rocksdb/merge_operator.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/random.h"
 #include "src/testutil/temp_dir.h"
 
 namespace cairn {
@@ -22,18 +24,6 @@ uint64_t SeedFromEnvironment();
 
 // The number in the environment variable `name`, or `otherwise`.
 uint64_t NumberFromEnvironment(const char* name, uint64_t otherwise);
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : generator_(seed) {}
-  // In [0, n); n is not 0.
-  uint64_t Uniform(uint64_t n) { return generator_() % n; }
-  bool OneIn(uint64_t n) { return Uniform(n) == 0; }
-  uint64_t Next() { return generator_(); }
-
- private:
-  std::mt19937_64 generator_;
-};
 
 // One way to keep a column family. Later engines (another table format, another memtable) add a line to the table in
 // support.cc, and every test that is parameterised by engine runs on them.
@@ -60,8 +50,31 @@ rocksdb::Options BaseOptions();
 // BaseOptions filled by the engine; a failure fails the test.
 rocksdb::Options OptionsOf(const Engine& engine);
 
+// Opens by the function of TransactionDB, OptimisticTransactionDB or DBWithTTL; a failure fails the test.
+template <class Database, class... Arguments>
+std::unique_ptr<Database> OpenedAs(const Arguments&... arguments) {
+  Database* db = nullptr;
+  EXPECT_OK(Database::Open(arguments..., &db));
+  return std::unique_ptr<Database>(db);
+}
+
 // Compacts a whole column family by the means of its engine.
 rocksdb::Status CompactAll(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, bool trie);
+
+// Merge operator: the last operand stands, behind it the operator's name if that is another.
+class LastOperator : public rocksdb::AssociativeMergeOperator {
+ public:
+  explicit LastOperator(const char* name = "Last") : name_(name) {}
+  const char* Name() const override { return name_; }
+  bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* /*existing*/, const rocksdb::Slice& value,
+             std::string* result, rocksdb::Logger* /*logger*/) const override {
+    *result = value.ToString() + (std::string(name_) == "Last" ? "" : name_);
+    return true;
+  }
+
+ private:
+  const char* const name_;
+};
 
 // The deepest depth that holds files (the level for an engine that is no trie).
 int DeepestDepth(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, bool trie);

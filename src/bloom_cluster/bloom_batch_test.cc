@@ -14,11 +14,7 @@
 namespace cairn {
 namespace {
 
-using rocksdb::FSReadRequest;
-using rocksdb::IODebugContext;
-using rocksdb::IOOptions;
 using rocksdb::IOStatus;
-using rocksdb::Slice;
 
 enum class Fault { kNone, kError, kErrorOfAll, kShort, kWrong, kSecondPage };
 
@@ -41,19 +37,20 @@ class BatchedFile : public ControlledFile<Control> {
   bool use_direct_io() const override { return control_->direct; }
   size_t GetRequiredBufferAlignment() const override { return kFilterPageBytes; }
 
-  IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
-                IODebugContext* dbg) const override {
+  IOStatus Read(uint64_t offset, size_t n, const rocksdb::IOOptions& options, rocksdb::Slice* result, char* scratch,
+                rocksdb::IODebugContext* dbg) const override {
     ++control_->reads;
     if (control_->fault != Fault::kNone) return IOStatus::IOError("as ordered");
     return target()->Read(offset, n, options, result, scratch, dbg);
   }
 
-  IOStatus MultiRead(FSReadRequest* requests, size_t count, const IOOptions& options, IODebugContext* dbg) override {
+  IOStatus MultiRead(rocksdb::FSReadRequest* requests, size_t count, const rocksdb::IOOptions& options,
+                     rocksdb::IODebugContext* dbg) override {
     ++control_->multi_reads;
     control_->requests += count;
     if (control_->fault == Fault::kErrorOfAll) return IOStatus::IOError("as ordered");
     for (size_t i = 0; i < count; ++i) {
-      FSReadRequest& request = requests[i];
+      rocksdb::FSReadRequest& request = requests[i];
       control_->bytes += request.len;
       for (uint64_t at = request.offset; at < request.offset + request.len; at += kFilterPageBytes) {
         EXPECT_TRUE(control_->pages.emplace(this, at).second) << "read twice";
@@ -61,7 +58,7 @@ class BatchedFile : public ControlledFile<Control> {
       request.status = ReadIntoScratch(request.offset, request.len, options, &request.result, request.scratch, dbg);
       if (control_->fault == Fault::kError) request.status = IOStatus::IOError("as ordered");
       if (control_->fault == Fault::kSecondPage && i == 1) request.status = IOStatus::IOError("as ordered");
-      if (control_->fault == Fault::kShort) request.result = Slice(request.scratch, 100);
+      if (control_->fault == Fault::kShort) request.result = rocksdb::Slice(request.scratch, 100);
       if (control_->fault == Fault::kWrong) {
         for (size_t at = 50; at < request.len; at += kFilterPageBytes) request.scratch[at] ^= 1;
       }

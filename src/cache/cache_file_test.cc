@@ -20,23 +20,14 @@
 
 #include "cairn/cache.h"
 #include "gtest/gtest.h"
+#include "src/testutil/random.h"
 #include "src/testutil/test_seed.h"
 
 namespace cairn {
 namespace {
 
 using Answer = ResultCache::Answer;
-
-class Random {
- public:
-  explicit Random(uint64_t seed) : generator_(seed) {}
-  // In [0, n); n is not 0.
-  uint64_t Uniform(uint64_t n) { return generator_() % n; }
-  bool OneIn(uint64_t n) { return Uniform(n) == 0; }
-
- private:
-  std::mt19937_64 generator_;
-};
+using test::Random;
 
 class CacheFileTest : public ::testing::Test {
  protected:

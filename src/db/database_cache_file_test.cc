@@ -39,30 +39,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-using rocksdb::ColumnFamilyDescriptor;
 using rocksdb::ColumnFamilyHandle;
 using rocksdb::DB;
 using rocksdb::Options;
-using rocksdb::PinnableSlice;
-using rocksdb::ReadOptions;
-using rocksdb::Slice;
 using rocksdb::Status;
-using rocksdb::WriteBatch;
 using rocksdb::WriteOptions;
-
-class LastOperator : public rocksdb::AssociativeMergeOperator {
- public:
-  explicit LastOperator(const char* name = "Last") : name_(name) {}
-  const char* Name() const override { return name_; }
-  bool Merge(const Slice& /*key*/, const Slice* /*existing*/, const Slice& value, std::string* result,
-             rocksdb::Logger* /*logger*/) const override {
-    *result = value.ToString() + (std::string(name_) == "Last" ? "" : name_);
-    return true;
-  }
-
- private:
-  const char* const name_;
-};
 
 class KeepAllFilter : public rocksdb::CompactionFilter {
  public:
@@ -100,8 +81,8 @@ Options CachedOptions() {
 class Database {
  public:
   Database(const std::string& path, const Options& options, const Options& of_second, Status* opened) {
-    const std::vector<ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, options},
-                                                          {"second", of_second}};
+    const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, options},
+                                                                   {"second", of_second}};
     DB* db = nullptr;
     *opened = DB::Open(options, path, families, &handles_, port::Into(&db));
     db_.reset(db);
@@ -114,11 +95,11 @@ class Database {
   ColumnFamilyHandle* Family(uint64_t number) const { return handles_[number % 2]; }
   std::vector<ColumnFamilyHandle*>* handles() { return &handles_; }
 
-  std::string Get(uint64_t family, const std::string& key) const { return Ask(ReadOptions(), family, key); }
+  std::string Get(uint64_t family, const std::string& key) const { return Ask(rocksdb::ReadOptions(), family, key); }
   // Reads of a snapshot pass by the cache.
   std::string Tree(uint64_t family, const std::string& key) const {
     rocksdb::ManagedSnapshot snapshot(db_.get());
-    ReadOptions options;
+    rocksdb::ReadOptions options;
     options.snapshot = snapshot.snapshot();
     return Ask(options, family, key);
   }
@@ -129,8 +110,8 @@ class Database {
   }
 
  private:
-  std::string Ask(const ReadOptions& options, uint64_t family, const std::string& key) const {
-    PinnableSlice value;
+  std::string Ask(const rocksdb::ReadOptions& options, uint64_t family, const std::string& key) const {
+    rocksdb::PinnableSlice value;
     const Status s = db_->Get(options, Family(family), key, &value);
     return s.ok() ? value.ToString() : s.ToString();
   }
@@ -485,7 +466,7 @@ TEST_F(DatabaseCacheFileTest, AClosedDatabaseHasLetGoOfItsFile) {
   const rocksdb::Snapshot* const snapshot = (*db_)->GetSnapshot();
   EXPECT_TRUE((*db_)->Close().IsAborted());
   std::string value;
-  EXPECT_OK((*db_)->Get(ReadOptions(), KeyOf(2), &value));
+  EXPECT_OK((*db_)->Get(rocksdb::ReadOptions(), KeyOf(2), &value));
   (*db_)->ReleaseSnapshot(snapshot);
   EXPECT_OK((*db_)->Close());
   const std::unique_ptr<Database> closed = std::move(db_);
@@ -659,7 +640,7 @@ TEST_F(DatabaseCacheFileTest, TransactionsInTwoPhasesAreRight) {
       ASSERT_OK(transaction->Prepare());
       ASSERT_OK(transaction->Commit());
       std::string value;
-      ASSERT_OK(db->Get(ReadOptions(), KeyOf(i), &value));
+      ASSERT_OK(db->Get(rocksdb::ReadOptions(), KeyOf(i), &value));
       EXPECT_EQ(value, std::to_string(round));
     }
     for (ColumnFamilyHandle* handle : handles) EXPECT_OK(db->DestroyColumnFamilyHandle(handle));
@@ -846,7 +827,7 @@ class KilledWriter {
   void WritePair(uint64_t first) {
     const std::lock_guard<std::mutex> lock(writers_[first]);
     const std::lock_guard<std::mutex> second_lock(writers_[first + 1]);
-    WriteBatch batch;
+    rocksdb::WriteBatch batch;
     uint64_t versions[2];
     for (uint64_t i = 0; i < 2; ++i) {
       versions[i] = Begin(first + i, false);

@@ -28,24 +28,10 @@ namespace test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
-using rocksdb::DB;
-using rocksdb::Options;
-using rocksdb::PinnableSlice;
 using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
-using rocksdb::WriteBatch;
 using rocksdb::WriteOptions;
-
-class LastOperator : public rocksdb::AssociativeMergeOperator {
- public:
-  const char* Name() const override { return "Last"; }
-  bool Merge(const Slice& /*key*/, const Slice* /*existing*/, const Slice& value, std::string* result,
-             rocksdb::Logger* /*logger*/) const override {
-    *result = value.ToString();
-    return true;
-  }
-};
 
 constexpr uint64_t kKeys = 24;
 
@@ -91,7 +77,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     options_.two_write_queues = GetParam().kind == Kind::kTwoQueues;
     options_.enable_pipelined_write = GetParam().kind == Kind::kPipelined;
     options_.unordered_write = GetParam().kind == Kind::kUnordered;
-    DB* db = nullptr;
+    rocksdb::DB* db = nullptr;
     if (GetParam().kind == Kind::kTransactions || GetParam().kind == Kind::kTwoQueues) {
       ASSERT_OK(rocksdb::TransactionDB::Open(options_, rocksdb::TransactionDBOptions(), dir_ / "db", &transactions_));
       db = transactions_;
@@ -99,7 +85,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
       ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(options_, dir_ / "db", &optimistic_));
       db = optimistic_;
     } else {
-      ASSERT_OK(DB::Open(options_, dir_ / "db", port::Into(&db)));
+      ASSERT_OK(rocksdb::DB::Open(options_, dir_ / "db", port::Into(&db)));
     }
     db_.reset(db);
     ASSERT_OK(db_->CreateColumnFamily(options_, "second", &second_));
@@ -166,7 +152,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
   void WritePair(uint64_t first, Random* random) {
     const std::lock_guard<std::mutex> lock(registers_[first].writers);
     const std::lock_guard<std::mutex> second_lock(registers_[first + 1].writers);
-    WriteBatch batch;
+    rocksdb::WriteBatch batch;
     uint64_t versions[2];
     for (uint64_t i = 0; i < 2; ++i) {
       versions[i] = registers_[first + i].Begin(false);
@@ -224,7 +210,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     if (random->OneIn(50)) return Iterate(random);
     const uint64_t number = random->Uniform(kKeys);
     const uint64_t before = registers_[number].known;
-    PinnableSlice value;
+    rocksdb::PinnableSlice value;
     const Status s = db_->Get(ReadOptions(), FamilyOf(number), KeyOf(number), &value);
     Check(number, before, s, value);
   }
@@ -255,15 +241,15 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     }
     for (const uint64_t number : numbers) before.push_back(registers_[number].known);
     const std::vector<Slice> keys(names.begin(), names.end());
-    std::vector<PinnableSlice> values(keys.size());
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<Status> statuses(keys.size());
     db_->MultiGet(ReadOptions(), keys.size(), families.data(), keys.data(), values.data(), statuses.data());
     for (size_t i = 0; i < keys.size(); ++i) Check(numbers[i], before[i], statuses[i], values[i]);
   }
 
   TempDir dir_;
-  Options options_;
-  std::unique_ptr<DB> db_;
+  rocksdb::Options options_;
+  std::unique_ptr<rocksdb::DB> db_;
   rocksdb::TransactionDB* transactions_ = nullptr;
   rocksdb::OptimisticTransactionDB* optimistic_ = nullptr;
   ColumnFamilyHandle* second_ = nullptr;
@@ -317,7 +303,7 @@ TEST_P(DatabaseCacheRaceTest, MultiGetIsOneState) {
   std::atomic<uint64_t> torn{0};
   std::thread writer([&] {
     for (uint64_t version = 1; !stop; ++version) {
-      WriteBatch batch;
+      rocksdb::WriteBatch batch;
       for (uint64_t i = 0; i < kWidth; ++i) EXPECT_OK(batch.Put(FamilyOf(i), KeyOf(i), std::to_string(version)));
       EXPECT_OK(db_->Write(WriteOptions(), &batch));
       if (version % 3 == 0) std::this_thread::sleep_for(std::chrono::microseconds(50));
@@ -337,10 +323,10 @@ TEST_P(DatabaseCacheRaceTest, MultiGetIsOneState) {
       const uint64_t rounds = NumberFromEnvironment("CAIRN_OPERATIONS", 4000);
       for (uint64_t round = 0; round < rounds; ++round) {
         // So that some are in the cache and some are not.
-        PinnableSlice one;
+        rocksdb::PinnableSlice one;
         const uint64_t which = random.Uniform(kWidth);
         db_->Get(ReadOptions(), families[which], keys[which], &one).PermitUncheckedError();
-        PinnableSlice values[kWidth];
+        rocksdb::PinnableSlice values[kWidth];
         Status statuses[kWidth];
         db_->MultiGet(ReadOptions(), kWidth, families.data(), keys.data(), values, statuses);
         for (int i = 1; i < kWidth; ++i) {

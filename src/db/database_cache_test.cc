@@ -38,11 +38,9 @@ using rocksdb::ColumnFamilyHandle;
 using rocksdb::ColumnFamilyOptions;
 using rocksdb::DB;
 using rocksdb::Options;
-using rocksdb::PinnableSlice;
 using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
-using rocksdb::WriteBatch;
 using rocksdb::WriteOptions;
 
 class AppendOperator : public rocksdb::AssociativeMergeOperator {
@@ -94,14 +92,14 @@ class DatabaseCacheTest : public ::testing::Test {
     return handle;
   }
   std::string Get(const std::string& key, ColumnFamilyHandle* family = nullptr) {
-    PinnableSlice value;
+    rocksdb::PinnableSlice value;
     const Status s = db_->Get(ReadOptions(), family == nullptr ? family_ : family, key, &value);
     return Text(s, value);
   }
   std::string Tree(const std::string& key, ColumnFamilyHandle* family = nullptr) {
     ReadOptions options;
     options.snapshot = db_->GetSnapshot();
-    PinnableSlice value;
+    rocksdb::PinnableSlice value;
     const Status s = db_->Get(options, family == nullptr ? family_ : family, key, &value);
     db_->ReleaseSnapshot(options.snapshot);
     return Text(s, value);
@@ -137,7 +135,7 @@ class DatabaseCacheTest : public ::testing::Test {
   }
   void ExpectMultiGetIsRight(ColumnFamilyHandle* family) {
     std::vector<Slice> keys(std::begin(kKeys), std::end(kKeys));
-    std::vector<PinnableSlice> values(keys.size());
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<Status> statuses(keys.size());
     db_->MultiGet(ReadOptions(), family, keys.size(), keys.data(), values.data(), statuses.data());
     for (size_t i = 0; i < keys.size(); ++i) {
@@ -189,7 +187,7 @@ TEST_F(DatabaseCacheTest, EveryWayOfWriting) {
       return db->PutEntity(write, family, "d", {{rocksdb::kDefaultWideColumnName, "5"}, {"column", "6"}});
     });
     AfterEach("batch", family, [&] {
-      WriteBatch batch;
+      rocksdb::WriteBatch batch;
       batch.Put(family_, "a", "7").PermitUncheckedError();
       batch.Put(other, "a", "8").PermitUncheckedError();
       batch.Delete(family, "d").PermitUncheckedError();
@@ -199,7 +197,7 @@ TEST_F(DatabaseCacheTest, EveryWayOfWriting) {
     });
     AfterEach("DeleteRange", family, [&] { return db->DeleteRange(write, family, "a", "d"); });
     AfterEach("batch with a range", family, [&] {
-      WriteBatch batch;
+      rocksdb::WriteBatch batch;
       batch.Put(family, "e", "10").PermitUncheckedError();
       batch.DeleteRange(family, "e", "f").PermitUncheckedError();
       batch.Put(family, "f", "11").PermitUncheckedError();
@@ -445,7 +443,7 @@ TEST_P(TransactionCacheTest, CommitsAndRollbacks) {
   after("a write beside transactions",
         [&](rocksdb::Transaction*) { return transactions->Put(WriteOptions(), "a", "7"); });
   after("a batch without locks", [&](rocksdb::Transaction*) {
-    WriteBatch batch;
+    rocksdb::WriteBatch batch;
     batch.Put("a", "8").PermitUncheckedError();
     rocksdb::TransactionDBWriteOptimizations skip;
     skip.skip_concurrency_control = true;
@@ -594,7 +592,7 @@ TEST_F(DatabaseCacheTest, AFamilyIsMetWhileItChanges) {
   EXPECT_EQ(Get("k", family), "v");
   EXPECT_EQ(Get("k", family), "v");
   EXPECT_EQ(Hits(), 1u);
-  WriteBatch batch;
+  rocksdb::WriteBatch batch;
   ASSERT_OK(batch.Put(family, "k", "w"));
   {
     const DatabaseCache::WriteScope write(Cache(), &batch);
@@ -768,7 +766,7 @@ TEST_P(DatabaseCacheModelTest, SaysWhatTheTreeHolds) {
         ASSERT_OK(db_->Merge(write, family, key(), std::to_string(i)));
         break;
       case 5: {
-        WriteBatch batch;
+        rocksdb::WriteBatch batch;
         for (uint64_t n = random.Uniform(10) + 1; n > 0; --n) {
           ASSERT_OK(batch.Put(families[random.Uniform(families.size())], key(), value));
         }
@@ -785,7 +783,7 @@ TEST_P(DatabaseCacheModelTest, SaysWhatTheTreeHolds) {
         std::vector<std::string> names(random.Uniform(40) + 1);
         for (std::string& name : names) name = key();
         const std::vector<Slice> keys(names.begin(), names.end());
-        std::vector<PinnableSlice> values(keys.size());
+        std::vector<rocksdb::PinnableSlice> values(keys.size());
         std::vector<Status> statuses(keys.size());
         db_->MultiGet(ReadOptions(), family, keys.size(), keys.data(), values.data(), statuses.data());
         for (size_t k = 0; k < keys.size(); ++k) {

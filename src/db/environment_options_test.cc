@@ -32,13 +32,8 @@ namespace cairn {
 namespace test {
 namespace {
 
-using rocksdb::ColumnFamilyDescriptor;
-using rocksdb::ColumnFamilyHandle;
 using rocksdb::DB;
 using rocksdb::Options;
-using rocksdb::ReadOptions;
-using rocksdb::Status;
-using rocksdb::WriteOptions;
 
 constexpr char kSub[] = "memtable_factory=cairn.SubMemTable";
 constexpr char kProperty[] = "cairn.environment_options";
@@ -69,18 +64,18 @@ class EnvironmentOptionsTest : public ::testing::Test {
     return std::unique_ptr<DB>(db);
   }
   std::unique_ptr<DB> Open() { return Open(Program()); }
-  Status TryOpen(const Options& options) {
+  rocksdb::Status TryOpen(const Options& options) {
     DB* db = nullptr;
-    const Status s = DB::Open(options, dir_ / "refused", port::Into(&db));
+    const rocksdb::Status s = DB::Open(options, dir_ / "refused", port::Into(&db));
     EXPECT_EQ(db == nullptr, !s.ok());
     delete db;
     return s;
   }
 
-  static std::string MemTables(DB* db, ColumnFamilyHandle* family = nullptr) {
+  static std::string MemTables(DB* db, rocksdb::ColumnFamilyHandle* family = nullptr) {
     return db->GetOptions(family == nullptr ? db->DefaultColumnFamily() : family).memtable_factory->Name();
   }
-  static std::string Property(DB* db, ColumnFamilyHandle* family = nullptr) {
+  static std::string Property(DB* db, rocksdb::ColumnFamilyHandle* family = nullptr) {
     std::string value;
     return db->GetProperty(family == nullptr ? db->DefaultColumnFamily() : family, kProperty, &value) ? value : "";
   }
@@ -124,7 +119,7 @@ TEST_F(EnvironmentOptionsTest, ATextIsLaidOverWhatTheProgramGave) {
       EXPECT_NE(said.find(part), std::string::npos) << said;
       EXPECT_NE(Log().find(part), std::string::npos) << part;
     }
-    ASSERT_OK(db->Put(WriteOptions(), "a", "b"));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "a", "b"));
   }
   // The program's own options stay what they were, and the database opens without the text.
   EXPECT_STREQ(options.memtable_factory->Name(), "SkipListFactory");
@@ -132,7 +127,7 @@ TEST_F(EnvironmentOptionsTest, ATextIsLaidOverWhatTheProgramGave) {
   auto db = Open(options);
   EXPECT_TRUE(IsStock(db.get()));
   std::string value;
-  ASSERT_OK(db->Get(ReadOptions(), "a", &value));
+  ASSERT_OK(db->Get(rocksdb::ReadOptions(), "a", &value));
 }
 
 TEST_F(EnvironmentOptionsTest, SectionsChooseByPathAndColumnFamily) {
@@ -151,7 +146,7 @@ TEST_F(EnvironmentOptionsTest, SectionsChooseByPathAndColumnFamily) {
                                                         {"state-1/b/", 2 * mb, 2 * mb},
                                                         {"state-1/../state-1/./c", 2 * mb, 2 * mb},
                                                         {"state-12", mb, mb}}) {
-    std::vector<ColumnFamilyHandle*> handles;
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
     DB* db = nullptr;
     ASSERT_OK(DB::Open(options, dir_ / expected.path, {{"default", options}, {"index1", options}}, &handles,
                        port::Into(&db)));
@@ -161,7 +156,7 @@ TEST_F(EnvironmentOptionsTest, SectionsChooseByPathAndColumnFamily) {
     EXPECT_EQ(MemTables(db, handles[1]), "cairn.SubMemTable");
     EXPECT_EQ(Property(db, handles[0]).find("memtable"), std::string::npos);
     EXPECT_NE(Property(db, handles[1]).find("[*][index*] in CAIRN_OPTIONS"), std::string::npos);
-    for (ColumnFamilyHandle* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+    for (rocksdb::ColumnFamilyHandle* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
     delete db;
   }
 }
@@ -171,7 +166,7 @@ TEST_F(EnvironmentOptionsTest, ARelativePathIsMatchedAsAnAbsoluteOne) {
   std::filesystem::current_path(dir_.path());
   Set("[" + std::filesystem::current_path().string() + "/db]" + kSub);
   DB* db = nullptr;
-  const Status s = DB::Open(Program(), "db", port::Into(&db));
+  const rocksdb::Status s = DB::Open(Program(), "db", port::Into(&db));
   EXPECT_OK(s);
   EXPECT_EQ(s.ok() ? MemTables(db) : "", "cairn.SubMemTable");
   delete db;
@@ -221,7 +216,7 @@ TEST_F(EnvironmentOptionsTest, AWrongTextRefusesEveryOpeningAndIsNamed) {
     for (const bool in_file : {false, true}) {
       Unset();
       in_file ? SetFile(text) : Set(text);
-      const Status s = TryOpen(Program());
+      const rocksdb::Status s = TryOpen(Program());
       EXPECT_TRUE(s.IsInvalidArgument()) << text << ": " << s.ToString();
       EXPECT_NE(s.ToString().find(named), std::string::npos) << text << ": " << s.ToString();
       EXPECT_NE(s.ToString().find(in_file ? dir_ / "options" : "CAIRN_OPTIONS"), std::string::npos) << s.ToString();
@@ -230,7 +225,7 @@ TEST_F(EnvironmentOptionsTest, AWrongTextRefusesEveryOpeningAndIsNamed) {
   Unset();
   for (const std::string& name : {dir_ / "missing", dir_.path()}) {
     setenv("CAIRN_OPTIONS_FILE", name.c_str(), 1);
-    const Status s = TryOpen(Program());
+    const rocksdb::Status s = TryOpen(Program());
     EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
     EXPECT_NE(s.ToString().find("CAIRN_OPTIONS_FILE names " + name), std::string::npos) << s.ToString();
   }
@@ -266,11 +261,11 @@ TEST_F(EnvironmentOptionsTest, RandomTextsAreRefusedOrFollowed) {
     std::string text;
     for (uint64_t n = random.Uniform(24); n > 0; --n) text += parts[random.Uniform(parts.size())];
     std::shared_ptr<EnvironmentOptions> options;
-    const Status s = EnvironmentOptions::FromText("a test", text, "/a/b", &options);
+    const rocksdb::Status s = EnvironmentOptions::FromText("a test", text, "/a/b", &options);
     ASSERT_TRUE(s.ok() || s.IsInvalidArgument()) << text;
     ASSERT_TRUE(s.ok() || options == nullptr) << text;
     if (options == nullptr) continue;
-    ColumnFamilyDescriptor family;
+    rocksdb::ColumnFamilyDescriptor family;
     ASSERT_OK(options->Apply(&family));
   }
 }
@@ -301,7 +296,7 @@ TEST_F(EnvironmentOptionsTest, OrderedTablesTakeOverWhatTheBlockBasedOnesWere) {
     EXPECT_EQ(now->block_size, table.block_size);
     EXPECT_NE(opened.table_factory->GetPrintableOptions().find("order_bits: 8"), std::string::npos)
         << opened.table_factory->GetPrintableOptions();
-    for (int i = 0; i < 1000; ++i) ASSERT_OK(db->Put(WriteOptions(), "key" + std::to_string(i), "value"));
+    for (int i = 0; i < 1000; ++i) ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key" + std::to_string(i), "value"));
     ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
     OrderedStats stats;
     ASSERT_OK(GetOrderedStats(db.get(), db->DefaultColumnFamily(), &stats));
@@ -313,11 +308,11 @@ TEST_F(EnvironmentOptionsTest, OrderedTablesTakeOverWhatTheBlockBasedOnesWere) {
     auto db = Open(options);
     EXPECT_TRUE(IsStock(db.get()));
     std::string value;
-    ASSERT_OK(db->Get(ReadOptions(), "key7", &value));
+    ASSERT_OK(db->Get(rocksdb::ReadOptions(), "key7", &value));
   }
   options.table_factory.reset(rocksdb::NewPlainTableFactory());
   Set("table_factory=cairn.OrderedTable");
-  const Status s = TryOpen(options);
+  const rocksdb::Status s = TryOpen(options);
   EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
   for (const char* part : {"table_factory=cairn.OrderedTable", "CAIRN_OPTIONS", "default", "PlainTable"}) {
     EXPECT_NE(s.ToString().find(part), std::string::npos) << s.ToString();
@@ -342,11 +337,11 @@ TEST_F(EnvironmentOptionsTest, EveryDoorReadsTheText) {
   const auto check = [](DB* db) {
     EXPECT_EQ(MemTables(db), "cairn.SubMemTable");
     EXPECT_NE(Property(db).find(kSub), std::string::npos);
-    ColumnFamilyHandle* added = nullptr;
+    rocksdb::ColumnFamilyHandle* added = nullptr;
     ASSERT_OK(db->CreateColumnFamily(rocksdb::ColumnFamilyOptions(), "added", &added));
     EXPECT_EQ(MemTables(db, added), "cairn.SubMemTable");
     EXPECT_NE(Property(db, added).find("column family added: " + std::string(kSub)), std::string::npos);
-    ASSERT_OK(db->Put(WriteOptions(), added, "a", "b"));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), added, "a", "b"));
     ASSERT_OK(db->DestroyColumnFamilyHandle(added));
   };
   {
@@ -357,24 +352,15 @@ TEST_F(EnvironmentOptionsTest, EveryDoorReadsTheText) {
   }
   {
     SCOPED_TRACE("TransactionDB");
-    rocksdb::TransactionDB* db = nullptr;
-    ASSERT_OK(rocksdb::TransactionDB::Open(Program(), rocksdb::TransactionDBOptions(), dir_ / "transactions", &db));
-    const std::unique_ptr<DB> guard(db);
-    check(db);
+    check(OpenedAs<rocksdb::TransactionDB>(Program(), rocksdb::TransactionDBOptions(), dir_ / "transactions").get());
   }
   {
     SCOPED_TRACE("OptimisticTransactionDB");
-    rocksdb::OptimisticTransactionDB* db = nullptr;
-    ASSERT_OK(rocksdb::OptimisticTransactionDB::Open(Program(), dir_ / "optimistic", &db));
-    const std::unique_ptr<DB> guard(db);
-    check(db);
+    check(OpenedAs<rocksdb::OptimisticTransactionDB>(Program(), dir_ / "optimistic").get());
   }
   {
     SCOPED_TRACE("DBWithTTL");
-    rocksdb::DBWithTTL* db = nullptr;
-    ASSERT_OK(rocksdb::DBWithTTL::Open(Program(), dir_ / "ttl", &db));
-    const std::unique_ptr<DB> guard(db);
-    EXPECT_EQ(MemTables(db), "cairn.SubMemTable");
+    EXPECT_EQ(MemTables(OpenedAs<rocksdb::DBWithTTL>(Program(), dir_ / "ttl").get()), "cairn.SubMemTable");
   }
   {
     SCOPED_TRACE("the C API");
@@ -393,20 +379,20 @@ TEST_F(EnvironmentOptionsTest, EveryDoorReadsTheText) {
 }
 
 TEST_F(EnvironmentOptionsTest, OpeningsForReadingReadTheText) {
-  std::vector<ColumnFamilyDescriptor> families = {{"default", Program()}};
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", Program()}};
   Set(kSub);
-  { ASSERT_OK(Open()->Put(WriteOptions(), "a", "b")); }
+  { ASSERT_OK(Open()->Put(rocksdb::WriteOptions(), "a", "b")); }
   const auto check = [&](DB* db, const std::string& log) {
     EXPECT_EQ(MemTables(db), "cairn.SubMemTable");
     std::string value;
-    EXPECT_OK(db->Get(ReadOptions(), "a", &value));
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "a", &value));
     EXPECT_NE(Log(log).find("column family default: " + std::string(kSub)), std::string::npos) << log;
     delete db;
   };
   DB* db = nullptr;
   ASSERT_OK(DB::OpenForReadOnly(Program(), dir_ / "db", port::Into(&db)));
   check(db, "db");
-  std::vector<ColumnFamilyHandle*> handles;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
   ASSERT_OK(DB::OpenForReadOnly(Program(), dir_ / "db", families, &handles, port::Into(&db)));
   delete handles[0];
   check(db, "db");
@@ -421,7 +407,7 @@ TEST_F(EnvironmentOptionsTest, OpeningsForReadingReadTheText) {
 TEST_F(EnvironmentOptionsTest, AColumnFamilyThatIsCreatedAnewIsJudgedAnew) {
   Set(kSub);
   auto db = Open();
-  ColumnFamilyHandle* handle = nullptr;
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
   ASSERT_OK(db->CreateColumnFamily(rocksdb::ColumnFamilyOptions(), "a", &handle));
   EXPECT_EQ(Property(db.get(), handle).find("keeps"), std::string::npos);
   ASSERT_OK(db->DropColumnFamily(handle));
@@ -438,7 +424,7 @@ TEST_F(EnvironmentOptionsTest, AColumnFamilyThatCannotFollowIsNotCreated) {
   auto db = Open();
   rocksdb::ColumnFamilyOptions plain;
   plain.table_factory.reset(rocksdb::NewPlainTableFactory());
-  ColumnFamilyHandle* handle = nullptr;
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
   EXPECT_TRUE(db->CreateColumnFamily(plain, "plain", &handle).IsNotSupported());
   EXPECT_EQ(handle, nullptr);
   ASSERT_OK(db->CreateColumnFamily(plain, "other", &handle));

@@ -92,24 +92,11 @@ TEST_F(EctTableTest, AgreesWithAModel) {
     std::map<std::string, std::string> model;
     for (int step = 0; step < 15000; ++step) {
       const std::string key = Key(random() % 5000);
-      switch (random() % 8) {
-        case 0:
-          ASSERT_TRUE(db_->Delete(rocksdb::WriteOptions(), key).ok());
-          model.erase(key);
-          break;
-        case 1: {
-          ASSERT_TRUE(db_->Merge(rocksdb::WriteOptions(), key, "m").ok());
-          std::string& value = model[key];
-          value += value.empty() ? "m" : ",m";
-          break;
-        }
-        default: {
-          const std::string value(1 + random() % (random() % 100 == 0 ? 20000 : 200),
-                                  static_cast<char>('a' + step % 26));
-          Put(key, value);
-          model[key] = value;
-        }
-      }
+      const auto value = [&] {
+        const uint64_t largest = random() % 100 == 0 ? 20000 : 200;
+        return std::string(1 + random() % largest, static_cast<char>('a' + step % 26));
+      };
+      Write(&random, key, value, &model);
       if (random() % 5000 == 0) Flush();
       if (random() % 10000 == 0) CompactAll();
       if (random() % 10000 == 0) OpenGood();
@@ -199,11 +186,10 @@ TEST_F(EctTableTest, ReadsOneBlockForAHitAndForAMiss) {
   const uint64_t keys = 20000;
   for (uint64_t i = 0; i < keys; ++i) Put(Key(i), std::string(100, 'v'));
   Flush();
-  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
   const auto reads = [&](uint64_t begin) {
-    rocksdb::get_perf_context()->Reset();
-    for (uint64_t i = begin; i < begin + keys; ++i) Get(Key(i));
-    return rocksdb::get_perf_context()->block_read_count;
+    return BlocksReadBy([&] {
+      for (uint64_t i = begin; i < begin + keys; ++i) Get(Key(i));
+    });
   };
   EXPECT_EQ(keys, reads(0));
   EXPECT_EQ(0u, rocksdb::get_perf_context()->index_block_read_count);
@@ -222,7 +208,6 @@ TEST_F(EctTableTest, ReadsOneBlockForAHitAndForAMiss) {
     const double bytes = static_cast<double>(facts.layout_bytes + facts.index_bytes);
     EXPECT_LT(8.0 * bytes / static_cast<double>(facts.keys), 2.0);
   }
-  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
 }
 
 // 60 items a block, and 4: how far from the guess the block is depends on it.
@@ -399,16 +384,7 @@ TEST_F(EctTableTest, CacheOnlyReadsSayThatTheyDoNotKnow) {
   EctTableOptions table_options;
   table_options.table.reset(rocksdb::NewBlockBasedTableFactory(block_options));
   options_.table_factory.reset(NewEctTableFactory(table_options));
-  OpenGood();
-  Put("a", "1");
-  Flush();
-  OpenGood();
-  rocksdb::ReadOptions cache_only;
-  cache_only.read_tier = rocksdb::kBlockCacheTier;
-  std::string value;
-  EXPECT_TRUE(db_->Get(cache_only, "a", &value).IsIncomplete());
-  EXPECT_EQ("1", Get("a"));
-  EXPECT_TRUE(db_->Get(cache_only, "a", &value).ok());
+  ExpectCacheOnlyReadsToSayThatTheyDoNotKnow();
 }
 
 TEST_F(EctTableTest, MovesInAndOutInPlace) {
@@ -451,13 +427,9 @@ TEST_F(EctTableTest, IngestsFiles) {
 }
 
 TEST_F(EctTableTest, OptionsSurviveTheOptionsFile) {
-  const auto factory = ReopenFromOptionsFile(
-      "{id=cairn.EctTable;group=128;filter_tag_bits=12;table={id=BlockBasedTable;block_size=8192}}");
-  ASSERT_STREQ("cairn.EctTable", factory->Name());
-  const std::string text = factory->ToString(rocksdb::ConfigOptions());
-  EXPECT_NE(std::string::npos, text.find("group=128")) << text;
-  EXPECT_NE(std::string::npos, text.find("filter_tag_bits=12")) << text;
-  EXPECT_EQ(8192u, factory->GetOptions<rocksdb::BlockBasedTableOptions>()->block_size);
+  ExpectToSurviveTheOptionsFile(
+      "{id=cairn.EctTable;group=128;filter_tag_bits=12;table={id=BlockBasedTable;block_size=8192}}", "cairn.EctTable",
+      {"group=128", "filter_tag_bits=12"}, 8192);
 }
 
 TEST_F(EctTableTest, RefusesWhatItCannotDo) {

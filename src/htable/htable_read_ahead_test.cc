@@ -30,11 +30,7 @@ namespace cairn {
 namespace {
 
 using rocksdb::FSReadRequest;
-using rocksdb::IODebugContext;
-using rocksdb::IOOptions;
 using rocksdb::IOStatus;
-using rocksdb::Slice;
-using rocksdb::Status;
 
 enum class Reads { kDirect, kBuffered };
 enum class Fault { kNone, kError, kShort, kWrong, kRefused };
@@ -76,14 +72,15 @@ class AsyncFile : public ControlledFile<Control> {
 
   bool use_direct_io() const override { return control_->reads == Reads::kDirect; }
 
-  IOStatus Read(uint64_t offset, size_t n, const IOOptions& options, Slice* result, char* scratch,
-                IODebugContext* dbg) const override {
+  IOStatus Read(uint64_t offset, size_t n, const rocksdb::IOOptions& options, rocksdb::Slice* result, char* scratch,
+                rocksdb::IODebugContext* dbg) const override {
     ++control_->plain_reads;
     if (control_->slow) std::this_thread::sleep_for(std::chrono::microseconds(100));
     return target()->Read(offset, n, options, result, scratch, dbg);
   }
 
-  IOStatus MultiRead(FSReadRequest* requests, size_t count, const IOOptions& options, IODebugContext* dbg) override {
+  IOStatus MultiRead(FSReadRequest* requests, size_t count, const rocksdb::IOOptions& options,
+                     rocksdb::IODebugContext* dbg) override {
     ++control_->multi_reads;
     for (size_t i = 0; i < count; ++i) {
       FSReadRequest& request = requests[i];
@@ -92,14 +89,16 @@ class AsyncFile : public ControlledFile<Control> {
     return IOStatus::OK();
   }
 
-  IOStatus Prefetch(uint64_t /*offset*/, size_t /*n*/, const IOOptions& /*options*/, IODebugContext* /*dbg*/) override {
+  IOStatus Prefetch(uint64_t /*offset*/, size_t /*n*/, const rocksdb::IOOptions& /*options*/,
+                    rocksdb::IODebugContext* /*dbg*/) override {
     ++control_->hints;
     return IOStatus::OK();
   }
 
   // Reads nothing before Poll.
-  IOStatus ReadAsync(FSReadRequest& request, const IOOptions& options, std::function<void(FSReadRequest&, void*)> done,
-                     void* arg, void** handle, rocksdb::IOHandleDeleter* delete_handle, IODebugContext* dbg) override {
+  IOStatus ReadAsync(FSReadRequest& request, const rocksdb::IOOptions& options,
+                     std::function<void(FSReadRequest&, void*)> done, void* arg, void** handle,
+                     rocksdb::IOHandleDeleter* delete_handle, rocksdb::IODebugContext* dbg) override {
     if (control_->fault == Fault::kRefused) return IOStatus::NotSupported("ReadAsync");
     ++control_->started;
     *handle = new int(0);
@@ -200,13 +199,13 @@ class ReadAheadTest : public ::testing::Test {
   // Every key of a batch, of which one in four is absent, has its answer.
   void ExpectBatch(int first, const rocksdb::ReadOptions& read = rocksdb::ReadOptions()) {
     std::vector<std::string> keys(kBatch);
-    std::vector<Slice> slices;
+    std::vector<rocksdb::Slice> slices;
     for (int i = 0; i < kBatch; ++i) {
       keys[At(i)] = i % 4 == 3 ? "absent" + std::to_string(first + i) : Key(first + i * 137);
       slices.emplace_back(keys[At(i)]);
     }
     std::vector<rocksdb::PinnableSlice> values(kBatch);
-    std::vector<Status> statuses(kBatch);
+    std::vector<rocksdb::Status> statuses(kBatch);
     db_->MultiGet(read, db_->DefaultColumnFamily(), kBatch, slices.data(), values.data(), statuses.data());
     for (int i = 0; i < kBatch; ++i) {
       if (i % 4 == 3) {

@@ -133,24 +133,11 @@ TEST_F(HTableTest, AgreesWithAModel) {
       std::map<std::string, std::string> model;
       for (int step = 0; step < 15000; ++step) {
         const std::string key = Key(random_() % 5000);
-        switch (random_() % 8) {
-          case 0:
-            ASSERT_TRUE(db_->Delete(rocksdb::WriteOptions(), key).ok());
-            model.erase(key);
-            break;
-          case 1: {
-            ASSERT_TRUE(db_->Merge(rocksdb::WriteOptions(), key, "m").ok());
-            const bool there = model.count(key) > 0;
-            model[key] += there ? ",m" : "m";
-            break;
-          }
-          default: {
-            const uint64_t largest = random_() % 100 == 0 ? 20000 : random_() % 10 == 0 ? 1500 : 200;
-            const std::string value(random_() % largest, static_cast<char>('a' + step % 26));
-            Put(key, value);
-            model[key] = value;
-          }
-        }
+        const auto value = [&] {
+          const uint64_t largest = random_() % 100 == 0 ? 20000 : random_() % 10 == 0 ? 1500 : 200;
+          return std::string(random_() % largest, static_cast<char>('a' + step % 26));
+        };
+        Write(&random_, key, value, &model);
         if (random_() % 5000 == 0) Flush();
         if (random_() % 10000 == 0) CompactAll();
         if (random_() % 10000 == 0) OpenGood();
@@ -257,35 +244,24 @@ TEST_F(HTableTest, SingleDeletesWideColumnsAndBlobs) {
   }
 }
 
-TEST_F(HTableTest, ReadsOnePageForAHitAndForAMiss) {
+TEST_F(HTableTest, ReadsOneBucketForAHitAndForAMiss) {
   OpenGood();
   const uint64_t keys = 20000;
   for (uint64_t i = 0; i < keys; ++i) Put(Key(i), std::string(1 + random_() % 800, 'v'));
   Flush();
   CompactAll();
-  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
   const auto reads = [&](uint64_t begin) {
-    rocksdb::get_perf_context()->Reset();
-    for (uint64_t i = begin; i < begin + keys; ++i) Get(Key(i));
-    return rocksdb::get_perf_context()->block_read_count;
+    return BlocksReadBy([&] {
+      for (uint64_t i = begin; i < begin + keys; ++i) Get(Key(i));
+    });
   };
   EXPECT_EQ(keys, reads(0));
   EXPECT_LE(reads(keys), keys + 10);
-  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
 }
 
 TEST_F(HTableTest, CacheOnlyReadsSayThatTheyDoNotKnow) {
   options_.table_factory = Factory(BlockCache::kLru);
-  OpenGood();
-  Put("a", "1");
-  Flush();
-  OpenGood();
-  rocksdb::ReadOptions cache_only;
-  cache_only.read_tier = rocksdb::kBlockCacheTier;
-  std::string value;
-  EXPECT_TRUE(db_->Get(cache_only, "a", &value).IsIncomplete());
-  EXPECT_EQ("1", Get("a"));
-  EXPECT_TRUE(db_->Get(cache_only, "a", &value).ok());
+  ExpectCacheOnlyReadsToSayThatTheyDoNotKnow();
   EXPECT_GT(options_.statistics->getTickerCount(rocksdb::BLOCK_CACHE_DATA_HIT), 0u);
 }
 
@@ -386,13 +362,9 @@ TEST_F(HTableTest, IngestsFiles) {
 }
 
 TEST_F(HTableTest, OptionsSurviveTheOptionsFile) {
-  const auto factory = ReopenFromOptionsFile(
-      "{id=cairn.HTable;bucket_size=8192;group_buckets=64;table={id=BlockBasedTable;block_size=16384}}");
-  ASSERT_STREQ("cairn.HTable", factory->Name());
-  const std::string text = factory->ToString(rocksdb::ConfigOptions());
-  EXPECT_NE(std::string::npos, text.find("bucket_size=8192")) << text;
-  EXPECT_NE(std::string::npos, text.find("group_buckets=64")) << text;
-  EXPECT_EQ(16384u, factory->GetOptions<rocksdb::BlockBasedTableOptions>()->block_size);
+  ExpectToSurviveTheOptionsFile(
+      "{id=cairn.HTable;bucket_size=8192;group_buckets=64;table={id=BlockBasedTable;block_size=16384}}", "cairn.HTable",
+      {"bucket_size=8192", "group_buckets=64"}, 16384);
 }
 
 TEST_F(HTableTest, RefusesWhatItCannotDo) {

@@ -8,13 +8,17 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <random>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
+#include "rocksdb/perf_context.h"
+#include "rocksdb/perf_level.h"
 #include "rocksdb/statistics.h"
+#include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/hash_order/hash_order.h"
 #include "src/port/open_into.h"
@@ -57,6 +61,22 @@ class TableTest : public testing::Test {
   void Put(const std::string& key, const std::string& value) {
     ASSERT_OK(db_->Put(rocksdb::WriteOptions(), key, value));
   }
+  // One random write of the key, and the same to *model. A put is of what `value` returns.
+  template <class Value>
+  void Write(std::mt19937_64* random, const std::string& key, const Value& value,
+             std::map<std::string, std::string>* model) {
+    const uint64_t kind = (*random)() % 8;
+    if (kind == 0) {
+      ASSERT_OK(db_->Delete(rocksdb::WriteOptions(), key));
+      model->erase(key);
+    } else if (kind == 1) {
+      ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), key, "m"));
+      const auto [entry, first] = model->emplace(key, "m");
+      if (!first) entry->second += ",m";
+    } else {
+      Put(key, (*model)[key] = value());
+    }
+  }
   void Flush() { ASSERT_OK(db_->Flush(rocksdb::FlushOptions())); }
   void CompactAll() {
     rocksdb::CompactRangeOptions all;
@@ -72,6 +92,28 @@ class TableTest : public testing::Test {
     if (status.IsNotFound()) return "-";
     EXPECT_OK(status);
     return value;
+  }
+  // Blocks that are read while `work` is done.
+  template <class Work>
+  static uint64_t BlocksReadBy(const Work& work) {
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+    rocksdb::get_perf_context()->Reset();
+    work();
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
+    return rocksdb::get_perf_context()->block_read_count;
+  }
+  // REQUIRES: the table factory's blocks are cached.
+  void ExpectCacheOnlyReadsToSayThatTheyDoNotKnow() {
+    OpenGood();
+    Put("a", "1");
+    Flush();
+    OpenGood();
+    rocksdb::ReadOptions cache_only;
+    cache_only.read_tier = rocksdb::kBlockCacheTier;
+    std::string value;
+    EXPECT_TRUE(db_->Get(cache_only, "a", &value).IsIncomplete());
+    EXPECT_EQ("1", Get("a"));
+    EXPECT_OK(db_->Get(cache_only, "a", &value));
   }
   // In the order of the column family.
   std::vector<std::string> Sorted(const std::map<std::string, std::string>& model) {
@@ -97,6 +139,15 @@ class TableTest : public testing::Test {
     OpenGood();
     EXPECT_EQ("1", Get("a"));
     return options_.table_factory;
+  }
+  // `text` is the option string of a factory with this id, these options and this size of blocks.
+  void ExpectToSurviveTheOptionsFile(const std::string& text, const char* id, const std::vector<std::string>& options,
+                                     size_t block_size) {
+    const auto factory = ReopenFromOptionsFile(text);
+    EXPECT_STREQ(id, factory->Name());
+    const std::string stored = factory->ToString(rocksdb::ConfigOptions());
+    for (const std::string& option : options) EXPECT_NE(std::string::npos, stored.find(option)) << stored;
+    EXPECT_EQ(block_size, factory->GetOptions<rocksdb::BlockBasedTableOptions>()->block_size);
   }
 
   std::string path_;

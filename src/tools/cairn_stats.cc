@@ -24,31 +24,32 @@ struct Output {
   std::string json;  // the objects of the column families, separated by commas
 };
 
-Status DescribeTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
-  TrieStats stats;
-  Status s = GetTrieStats(db, handle, &stats);
+// Reads the statistics of one kind of column family and appends both texts of them.
+template <class Stats, class Read, class ToTable, class ToJson>
+Status Append(const Read& read, const ToTable& to_table, const ToJson& to_json, Output* output) {
+  Stats stats;
+  Status s = read(&stats);
   if (!s.ok()) return s;
-  output->table += TrieStatsToTable(stats);
-  output->json += TrieStatsToJson(stats);
+  output->table += to_table(stats);
+  output->json += to_json(stats);
   return s;
+}
+
+Status DescribeTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
+  return Append<TrieStats>([=](TrieStats* stats) { return GetTrieStats(db, handle, stats); }, TrieStatsToTable,
+                           TrieStatsToJson, output);
 }
 
 Status DescribeSilt(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
-  SiltStats stats;
-  Status s = GetSiltStats(db, handle, &stats);
-  if (!s.ok()) return s;
-  output->table += SiltStatsToTable(stats);
-  output->json += SiltStatsToJson(stats);
-  return s;
+  return Append<SiltStats>([=](SiltStats* stats) { return GetSiltStats(db, handle, stats); }, SiltStatsToTable,
+                           SiltStatsToJson, output);
 }
 
 Status DescribeOrdered(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {
-  OrderedStats stats;
-  Status s = GetOrderedStats(db, handle, &stats);
-  if (!s.ok()) return s;
-  output->table += OrderedStatsToTable(stats, handle->GetName());
-  output->json += OrderedStatsToJson(stats, handle->GetName());
-  return s;
+  const std::string name = handle->GetName();
+  return Append<OrderedStats>([=](OrderedStats* stats) { return GetOrderedStats(db, handle, stats); },
+                              [&](const OrderedStats& stats) { return OrderedStatsToTable(stats, name); },
+                              [&](const OrderedStats& stats) { return OrderedStatsToJson(stats, name); }, output);
 }
 
 void DescribeOther(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, Output* output) {

@@ -32,7 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 using rocksdb::DB;
 using rocksdb::Options;
-using rocksdb::WriteOptions;
 
 Options Durable(const std::string& pool = "") {
   SubMemTableOptions memtable;
@@ -58,7 +57,7 @@ class ConvertTest : public ::testing::Test {
     for (int i = 0; i < records; ++i) {
       std::string value;
       for (int at = 0; at < value_bytes; at += 8) value += std::to_string(random()).substr(0, 8);
-      ASSERT_OK(db->Put(WriteOptions(), "key" + std::to_string(random()), value));
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key" + std::to_string(random()), value));
     }
   }
 
@@ -170,7 +169,7 @@ TEST_F(ConvertTest, DurableMemtables) {
     DB* db = nullptr;
     const Options options = Durable(pool);
     ASSERT_OK(cairn::Open(options, source_, &db));
-    ASSERT_OK(db->Put(WriteOptions(), "in the pool", "value"));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "in the pool", "value"));
     ProgramResult result = Convert(dir_ / "copy", {"--to", "trie"});
     EXPECT_EQ(result.exit_code, 1);
     EXPECT_CONTAINS(result.err, "is open in another process");

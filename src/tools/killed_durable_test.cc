@@ -30,7 +30,6 @@ namespace cairn {
 namespace {
 
 namespace fs = std::filesystem;
-using rocksdb::ColumnFamilyHandle;
 using rocksdb::DB;
 using rocksdb::Options;
 using rocksdb::Status;
@@ -86,7 +85,7 @@ class KilledDurableTest : public ::testing::TestWithParam<const char*> {
   // Whether all that was acknowledged is there, when a program that knows how to opens the database next.
   void ExpectWhole() {
     std::vector<std::string> names;
-    std::vector<ColumnFamilyHandle*> handles;
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
     DB* opened = nullptr;
     ASSERT_OK(OpenWithStoredOptions(path_, &names, &handles, &opened));
     const std::unique_ptr<DB> db(opened);
@@ -94,7 +93,7 @@ class KilledDurableTest : public ::testing::TestWithParam<const char*> {
       std::string value;
       EXPECT_OK(db->Get(rocksdb::ReadOptions(), KeyOf(i), &value));
     }
-    for (ColumnFamilyHandle* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+    for (rocksdb::ColumnFamilyHandle* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
   }
 
   void ExpectRefused(const std::string& what, const Status& s) {
@@ -121,7 +120,7 @@ class KilledDurableTest : public ::testing::TestWithParam<const char*> {
 
 TEST_P(KilledDurableTest, WaysToOpen) {
   DB* db = nullptr;
-  std::vector<ColumnFamilyHandle*> handles;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
   const Options plain = PlainOptions();
   const Options durable = DurableOptions();
   const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", durable}};

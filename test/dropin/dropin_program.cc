@@ -32,6 +32,8 @@
 
 namespace {
 
+using stock::Require;
+
 constexpr int kKeys = 40000;
 
 class FlushCounter : public rocksdb::EventListener {
@@ -51,18 +53,6 @@ class Concatenate : public rocksdb::AssociativeMergeOperator {
   }
   const char* Name() const override { return "dropin.Concatenate"; }
 };
-
-void Require(const rocksdb::Status& status, const char* what) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
-  std::exit(1);
-}
-
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::exit(1);
-}
 
 std::string Key(int i) { return "key" + std::to_string(i); }
 

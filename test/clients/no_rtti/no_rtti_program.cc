@@ -46,6 +46,7 @@ namespace {
 
 using rocksdb::Slice;
 using rocksdb::Status;
+using stock::Require;
 
 constexpr int kKeys = 20000;
 
@@ -242,18 +243,6 @@ class OwnWalFilter : public rocksdb::WalFilter {
     return WalProcessingOption::kContinueProcessing;
   }
 };
-
-void Require(const Status& status, const char* what) {
-  if (status.ok()) return;
-  std::fprintf(stderr, "%s: %s\n", what, status.ToString().c_str());
-  std::exit(1);
-}
-
-void Require(bool condition, const char* what) {
-  if (condition) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::exit(1);
-}
 
 std::string Key(int i) { return "key-" + std::to_string(i); }
 
