@@ -5,10 +5,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "src/util/boot_number.h"
 #include "src/util/short_hash.h"
@@ -17,6 +19,7 @@ namespace cairn::cache {
 namespace {
 
 constexpr uint64_t kMagic = 0x6568636143b1a543;
+constexpr uint64_t kUnfinished = 0x6568636143b1a500;  // of a file that begins, until its directory is empty
 constexpr uint64_t kVersion = 2;
 constexpr size_t kEntryWords = 2;
 // What a reader of overwritten words may read behind the last chunk.
@@ -76,12 +79,30 @@ IndexStatus CacheFile::OpenAndLock() {
                                       " is used by another cache, of this process or another one; give each its own");
 }
 
+// A path that was mistyped must not cost what lies there. What begins with the number of a cache's file is one, however
+// damaged; and a loss of power may leave one of zeros.
+IndexStatus CacheFile::CheckWhatIsThere(uint64_t bytes) const {
+  std::vector<char> there(std::min<uint64_t>(bytes, kFirstPages));
+  const ssize_t n = pread(fd_, there.data(), there.size(), 0);
+  if (n < 0) return Error("cannot be read");
+  there.resize(static_cast<size_t>(n));
+  for (const uint64_t magic : {kMagic, kUnfinished}) {
+    if (std::memcmp(there.data(), &magic, std::min(there.size(), sizeof(magic))) == 0) return IndexStatus::OK();
+  }
+  const bool zeros = std::all_of(there.begin(), there.end(), [](char byte) { return byte == 0; });
+  if (zeros && bytes == size_) return IndexStatus::OK();
+  return IndexStatus::IoError(path_ +
+                              " is not a result cache's file, and stays as it is; remove it, or give another path");
+}
+
 IndexStatus CacheFile::Map() {
-  directory_at_ = kPage + kOwnerWords * sizeof(Word);
+  directory_at_ = kFirstPages;
   chunks_at_ = RoundUp(directory_at_ + shape_.chunks * kEntryWords * sizeof(Word), kPage);
   size_ = chunks_at_ + (shape_.chunks + kTailChunks) * shape_.chunk_bytes;
   struct stat now {};
   if (fstat(fd_, &now) != 0) return Error("cannot be examined");
+  const IndexStatus s = CheckWhatIsThere(static_cast<uint64_t>(now.st_size));
+  if (!s.ok()) return s;
   if (static_cast<size_t>(now.st_size) != size_) {
     // Of another shape: nothing of it can be used.
     if (ftruncate(fd_, 0) != 0 || ftruncate(fd_, static_cast<off_t>(size_)) != 0) return Error("cannot be resized");
@@ -112,8 +133,7 @@ IndexStatus CacheFile::Begin() {
 
 IndexStatus CacheFile::Begin(uint64_t identity, uint64_t seed) {
   found_ = false;
-  // Not a file until the directory is empty.
-  header()->magic = 0;
+  header()->magic = kUnfinished;
   if (msync(mapped_, kPage, MS_SYNC) != 0) return Error("cannot be synced");
   std::memset(mapped_ + kPage, 0, chunks_at_ - kPage);
   Header fresh = {};
@@ -128,6 +148,20 @@ IndexStatus CacheFile::Begin(uint64_t identity, uint64_t seed) {
   if (msync(mapped_, chunks_at_, MS_SYNC) != 0) return Error("cannot be synced");
   *header() = fresh;
   return IndexStatus::OK();
+}
+
+void CacheFile::Remove(const std::string& path, const std::string& identity) {
+  Header there = {};
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (fd < 0) return;
+  const bool read = pread(fd, &there, sizeof(there), 0) == static_cast<ssize_t>(sizeof(there));
+  ProcessLock lock;
+  if (read && there.magic == kMagic && there.checksum == there.Checksum() &&
+      there.identity == XXH3_64bits(identity.data(), identity.size()) &&
+      lock.Acquire(path, ProcessLock::Kind::kExclusive).ok() && lock.IsOn(fd)) {
+    unlink(path.c_str());
+  }
+  close(fd);
 }
 
 CacheFile::~CacheFile() {

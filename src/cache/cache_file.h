@@ -55,7 +55,7 @@ class CacheFile {
 
   // Creates the file, or opens what is there and may be used: of this shape and identity, closed, or written under this
   // boot. Else it begins empty. `seed`: that of a file that begins.
-  // kInvalidArgument: another process or object has it; kIOError.
+  // kInvalidArgument: another process or object has it; kIOError: what is there is not a cache's, and stays as it is.
   static IndexStatus Open(const std::string& path, const Shape& shape, const std::string& identity, uint64_t seed,
                           std::unique_ptr<CacheFile>* file);
   // Without Close, the file is as a killed process leaves it.
@@ -63,7 +63,11 @@ class CacheFile {
   CacheFile(const CacheFile&) = delete;
   CacheFile& operator=(const CacheFile&) = delete;
 
+  // Deletes the file, unless it is none of this identity, or in use.
+  static void Remove(const std::string& path, const std::string& identity);
+
   uint64_t seed() const;
+  int fd() const { return fd_; }
   // Whether the file holds what an earlier cache has left. Until Begin.
   bool found() const { return found_; }
   // Nothing in it counts any more, the owner's words included. Before chunks are handed out.
@@ -91,9 +95,11 @@ class CacheFile {
  private:
   struct Header;
   static constexpr size_t kPage = 4096;
+  static constexpr size_t kFirstPages = kPage + kOwnerWords * sizeof(Word);
 
   CacheFile(std::string path, const Shape& shape) : path_(std::move(path)), shape_(shape) {}
   IndexStatus OpenAndLock();
+  IndexStatus CheckWhatIsThere(uint64_t bytes) const;
   IndexStatus Map();
   bool IsUsable(const std::string& identity);
   IndexStatus Begin(uint64_t identity, uint64_t seed);

@@ -2,13 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
+#include <fstream>
 #include <utility>
 
 #include "cache/cache_reservation_manager.h"
+#include "db/dbformat.h"
+#include "file/filename.h"
 #include "rocksdb/compaction_filter.h"
 #include "rocksdb/comparator.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
 #include "src/cache/cache_in_file.h"
+#include "src/memtable/pool_note.h"
 #include "src/util/batch_handler.h"
 #include "src/util/short_hash.h"
 
@@ -51,7 +57,86 @@ bool Names(const std::string& list, const std::string& name) {
 
 // ---- made and read ----
 
-Status DatabaseCache::Create(const DatabaseCacheOptions& options, const std::string& path,
+struct DatabaseCache::Opened {
+  std::unique_ptr<ResultCache> cache;
+  std::unique_ptr<FileBinding> binding;
+  std::string no_file;  // why there is none
+};
+
+namespace {
+
+// Whether the file is one that the database might make itself.
+Status CheckName(const std::string& file, const std::string& path) {
+  namespace fs = std::filesystem;
+  const fs::path normal = fs::path(file).lexically_normal();
+  const std::string name = normal.filename();
+  uint64_t number = 0;
+  rocksdb::FileType type = rocksdb::kTempFile;
+  const bool taken = name == kPoolFileName || name == kPoolNoteName || name.compare(0, 3, "LOG") == 0 ||
+                     rocksdb::ParseFileName(name, &number, &type);
+  if (!taken || (normal.parent_path() / "").lexically_normal() != (fs::path(path) / "").lexically_normal()) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument("cairn.ResultCache: path is " + file,
+                                 "this is the name of a file of the database itself; take another one");
+}
+
+// Whether the database's Env shows the file as the system does. Else it keeps the database's files elsewhere, so that
+// nothing would tell what has become of them, or in another form: encrypted, and so should be what the cache holds.
+bool IsAsTheSystemHasIt(rocksdb::Env* env, const std::string& file) {
+  char system[64];
+  char through[sizeof(system)];
+  std::ifstream(file, std::ios::binary).read(system, sizeof(system));
+  std::unique_ptr<rocksdb::SequentialFile> opened;
+  Slice read;
+  return env->NewSequentialFile(file, &opened, rocksdb::EnvOptions()).ok() &&
+         opened->Read(sizeof(through), &read, through).ok() && read == Slice(system, sizeof(system));
+}
+
+// Why nobody can have the file: who has the database open has it, too.
+Status WhoHasIt(rocksdb::Env* env, const std::string& path, const Status& otherwise) {
+  const std::string name = rocksdb::LockFileName(path);
+  if (!env->FileExists(name).ok()) return otherwise;
+  rocksdb::FileLock* lock = nullptr;
+  const Status s = env->LockFile(name, &lock);
+  if (!s.ok()) return s;
+  env->UnlockFile(lock).PermitUncheckedError();
+  return otherwise;
+}
+
+}  // namespace
+
+Status DatabaseCache::OpenFile(ResultCacheOptions* own, rocksdb::Env* env, const std::string& path, Opened* opened) {
+  cache::CacheFile* file = nullptr;
+  const IndexStatus s = cache::OpenUnbelieved(*own, &opened->cache, &file);
+  if (!s.ok() && s.code() != IndexStatus::Code::kIoError) {
+    return WhoHasIt(env, path, Status::InvalidArgument("cairn.ResultCache", s.message()));
+  }
+  if (!s.ok()) {
+    opened->no_file = "it is in memory only: " + std::string(s.message());
+  } else if (!IsAsTheSystemHasIt(env, own->path)) {
+    opened->no_file = std::string("it is in memory only: the Env ") + env->Name() +
+                      " keeps files elsewhere than the system or in another form";
+    const bool found = file->found();
+    opened->cache.reset();
+    if (!found) cache::CacheFile::Remove(own->path, kFileIdentity);
+  } else {
+    opened->binding = std::make_unique<FileBinding>(file, path);
+  }
+  if (opened->binding == nullptr) own->path.clear();
+  return Status::OK();
+}
+
+void RemoveDatabaseCacheFiles(const std::string& folder) {
+  std::error_code error;
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.is_regular_file(error)) files.push_back(entry.path());
+  }
+  for (const std::string& file : files) cache::CacheFile::Remove(file, kFileIdentity);
+}
+
+Status DatabaseCache::Create(const DatabaseCacheOptions& options, rocksdb::Env* env, const std::string& path,
                              std::shared_ptr<rocksdb::Cache> block_cache, std::unique_ptr<DatabaseCache>* cache) {
   cache->reset();
   ResultCacheOptions own;
@@ -67,31 +152,22 @@ Status DatabaseCache::Create(const DatabaseCacheOptions& options, const std::str
       charge->UpdateCacheReservation(static_cast<size_t>(bytes < 0 ? -bytes : bytes), bytes > 0).PermitUncheckedError();
     };
   }
-  std::unique_ptr<ResultCache> result;
-  std::unique_ptr<FileBinding> binding;
-  std::string no_file;
+  Opened opened;
   if (!options.path.empty()) {
     const bool in_folder = options.path.front() != '/';
-    if (in_folder) rocksdb::Env::Default()->CreateDirIfMissing(path).PermitUncheckedError();
     own.path = in_folder ? path + "/" + options.path : options.path;
     own.identity = kFileIdentity;
-    cache::CacheFile* file = nullptr;
-    const IndexStatus opened = cache::OpenUnbelieved(own, &result, &file);
-    if (opened.ok()) {
-      binding = std::make_unique<FileBinding>(file, path);
-    } else if (opened.code() == IndexStatus::Code::kIoError) {
-      no_file = "it is in memory only: " + std::string(opened.message());
-      own.path.clear();
-    } else {
-      return Status::InvalidArgument("cairn.ResultCache", opened.message());
-    }
+    Status s = CheckName(own.path, path);
+    if (s.ok() && in_folder) env->CreateDirIfMissing(path).PermitUncheckedError();
+    if (s.ok()) s = OpenFile(&own, env, path, &opened);
+    if (!s.ok()) return s;
   }
-  if (result == nullptr) {
-    const IndexStatus made = ResultCache::Create(own, &result);
+  if (opened.cache == nullptr) {
+    const IndexStatus made = ResultCache::Create(own, &opened.cache);
     if (!made.ok()) return Status::InvalidArgument("cairn.ResultCache", made.message());
   }
-  cache->reset(new DatabaseCache(options, std::move(result), std::move(binding)));
-  (*cache)->distrust_ = no_file;
+  cache->reset(new DatabaseCache(options, std::move(opened.cache), std::move(opened.binding)));
+  (*cache)->distrust_ = opened.no_file;
   return Status::OK();
 }
 
@@ -146,6 +222,10 @@ void DatabaseCache::AdoptSpaces(const std::vector<ColumnFamilyHandle*>& families
   cache::Believe(cache_.get(),
                  [&](uint32_t space) { return std::find(spaces.begin(), spaces.end(), space) != spaces.end(); });
   for (size_t i = 0; i < ids.size(); ++i) Find(ids[i])->space.store(spaces[i], std::memory_order_seq_cst);
+}
+
+void DatabaseCache::LookAtFoundFiles() {
+  if (binding_ != nullptr) binding_->LookAtFound();
 }
 
 void DatabaseCache::NoteFiles() {
@@ -350,8 +430,9 @@ DatabaseCache::Family* DatabaseCache::Examine(ColumnFamilyHandle* handle,
   if (family->known.load(std::memory_order_relaxed)) return family;
   const std::string why_not = WhyNot(descriptor);
   const rocksdb::ColumnFamilyOptions& options = descriptor.options;
-  const std::string makers = std::string(options.comparator->Name()) + '\n' +
-                             (options.merge_operator == nullptr ? "" : options.merge_operator->Name());
+  const std::string makers =
+      std::string(options.comparator->Name()) + '\n' +
+      (options.merge_operator == nullptr ? "" : options.merge_operator->ToString(rocksdb::ConfigOptions()));
   family->options = XXH3_64bits(makers.data(), makers.size());
   family->allowed.store(why_not.empty(), std::memory_order_relaxed);
   family->known.store(true, std::memory_order_release);
@@ -489,9 +570,11 @@ DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::Write
 // Whether writers bar or not: what is read later may be filled in.
 void DatabaseCache::WriteScope::Written(const Status& s, uint64_t wal, uint64_t sequence) {
   if (!writes_ || cache_ == nullptr || cache_->binding_ == nullptr) return;
-  // Refused before it was written anywhere.
-  const bool refused = s.IsBusy() || s.IsTryAgain() || s.IsIncomplete() || s.IsTimedOut() || s.IsInvalidArgument() ||
-                       s.IsNotSupported() || s.IsExpired();
+  // Refused before it was written anywhere. What has a number and failed is in the WAL, whose replay may bring what
+  // cannot be read now: RocksDB leaves a batch half inserted where it meets a family that is gone.
+  const bool refused =
+      sequence == rocksdb::kMaxSequenceNumber && (s.IsBusy() || s.IsTryAgain() || s.IsIncomplete() || s.IsTimedOut() ||
+                                                  s.IsInvalidArgument() || s.IsNotSupported() || s.IsExpired());
   if (!refused) cache_->binding_->NoteWrite(s.ok() ? wal : 0, sequence);
 }
 

@@ -43,8 +43,8 @@ namespace cairn {
 
 class DatabaseCache {
  public:
-  // Before the database, at `path`, is opened. `block_cache`: what its memory is charged to, or null.
-  static rocksdb::Status Create(const DatabaseCacheOptions& options, const std::string& path,
+  // Before the database, at `path` of `env`, is opened. `block_cache`: what its memory is charged to, or null.
+  static rocksdb::Status Create(const DatabaseCacheOptions& options, rocksdb::Env* env, const std::string& path,
                                 std::shared_ptr<rocksdb::Cache> block_cache, std::unique_ptr<DatabaseCache>* cache);
   ~DatabaseCache();
   DatabaseCache(const DatabaseCache&) = delete;
@@ -53,6 +53,8 @@ class DatabaseCache {
   bool in_file() const { return binding_ != nullptr; }
   // Of a cache in a file: what is to be filled in while the database is opened.
   WalReport* wal_report() { return &wal_report_; }
+  // While the database is opened: it is locked, and its files are still those that were found.
+  void LookAtFoundFiles();
   // Why the opening does not tell whether the file is right.
   void DistrustFile(const std::string& why) { distrust_ = why; }
 
@@ -130,7 +132,8 @@ class DatabaseCache {
     WriteScope(const WriteScope&) = delete;
     WriteScope& operator=(const WriteScope&) = delete;
 
-    // Of a cache in a file, when the write is over: it is in that WAL (0: in none) with that sequence number.
+    // Of a cache in a file, when the write is over: it is in that WAL (0: in none) with that sequence number
+    // (kMaxSequenceNumber: it never got one).
     void Written(const rocksdb::Status& s, uint64_t wal, uint64_t sequence);
 
    private:
@@ -235,6 +238,9 @@ class DatabaseCache {
 
   DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache,
                 std::unique_ptr<FileBinding> binding);
+
+  struct Opened;
+  static rocksdb::Status OpenFile(ResultCacheOptions* own, rocksdb::Env* env, const std::string& path, Opened* opened);
 
   static uint64_t Nanoseconds();
   static uint32_t SpaceOf(const Family* family) {
@@ -359,5 +365,8 @@ class DatabaseCache {
   uint64_t pause_ CAIRN_GUARDED_BY(mutex_) = 0;
   uint64_t times_off_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
+
+// Deletes files of databases' caches that lie in the folder and are not in use.
+void RemoveDatabaseCacheFiles(const std::string& folder);
 
 }  // namespace cairn

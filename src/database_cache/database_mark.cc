@@ -89,6 +89,14 @@ uint64_t HandleOf([[maybe_unused]] int fd) {
 
 }  // namespace
 
+uint64_t MarkOfFile(int fd) {
+  struct stat now {};
+  if (fstat(fd, &now) != 0) return 0;
+  const uint64_t words[] = {static_cast<uint64_t>(now.st_ino), BirthOf(fd), HandleOf(fd)};
+  // A number of an inode alone is used again at once.
+  return words[1] == 0 && words[2] == 0 ? 0 : XXH3_64bits(words, sizeof(words)) | 1;
+}
+
 DatabaseMark DatabaseMark::Of(const std::string& path, uint64_t prefix_bytes) {
   DatabaseMark mark;
   const OpenFile current(path + "/CURRENT");

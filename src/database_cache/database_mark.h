@@ -32,4 +32,7 @@ struct DatabaseMark {
   bool Continues(const DatabaseMark& recorded) const;
 };
 
+// Tells an open file from copies of it, and from what has its number later. 0: the file system does not say.
+uint64_t MarkOfFile(int fd);
+
 }  // namespace cairn

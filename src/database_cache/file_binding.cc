@@ -24,32 +24,37 @@ Word ChecksumOf(const Word* words, size_t count) { return XXH3_64bits(words, cou
 
 FileBinding::FileBinding(cache::CacheFile* file, std::string path) : file_(file), path_(std::move(path)) {
   recorded_ = Recorded(&recorded_right_);
-  if (file->found() && recorded_right_) before_ = DatabaseMark::Of(path_, recorded_.prefix_bytes);
+}
+
+void FileBinding::LookAtFound() {
+  if (file_->found() && recorded_right_) before_ = DatabaseMark::Of(path_, recorded_.prefix_bytes);
 }
 
 DatabaseMark FileBinding::Recorded(bool* right) const {
-  Word there[DatabaseMark::kWords];
-  for (size_t i = 0; i < DatabaseMark::kWords; ++i) there[i] = LoadWord(words() + i);
-  *right = LoadWord(words() + DatabaseMark::kWords) == ChecksumOf(there, DatabaseMark::kWords);
+  Word there[kChecksumAt];
+  for (size_t i = 0; i < kChecksumAt; ++i) there[i] = LoadWord(words() + i);
+  *right = LoadWord(words() + kChecksumAt) == ChecksumOf(there, kChecksumAt) && there[kOwnFileAt] != 0 &&
+           there[kOwnFileAt] == MarkOfFile(file_->fd());
   return {there[0], there[1], there[2], there[3], there[4], there[5], there[6], there[7], there[8]};
 }
 
 void FileBinding::Record(const DatabaseMark& mark) {
-  const Word all[DatabaseMark::kWords] = {mark.database, mark.manifest, mark.inode,        mark.birth, mark.handle,
-                                          mark.options,  mark.bytes,    mark.prefix_bytes, mark.prefix};
-  Word* const checksum = words() + DatabaseMark::kWords;
-  StoreWord(checksum, ~ChecksumOf(all, DatabaseMark::kWords));
+  const Word all[kChecksumAt] = {mark.database, mark.manifest, mark.inode,        mark.birth,  mark.handle,
+                                 mark.options,  mark.bytes,    mark.prefix_bytes, mark.prefix, MarkOfFile(file_->fd())};
+  Word* const checksum = words() + kChecksumAt;
+  StoreWord(checksum, ~ChecksumOf(all, kChecksumAt));
   Order();
-  for (size_t i = 0; i < DatabaseMark::kWords; ++i) StoreWord(words() + i, all[i]);
+  for (size_t i = 0; i < kChecksumAt; ++i) StoreWord(words() + i, all[i]);
   Order();
-  StoreWord(checksum, ChecksumOf(all, DatabaseMark::kWords));
+  StoreWord(checksum, ChecksumOf(all, kChecksumAt));
   Order();
 }
 
 std::string FileBinding::WhyNot(const WalReport& report) const {
   if (!file_->found()) return "it is new, of another size, or was not closed before the system went down";
   if (!recorded_right_ || !before_.Continues(recorded_)) {
-    return "the database was opened, copied or restored by somebody else since, or it is another one";
+    return "the database was opened, copied or restored by somebody else since, or it is another one, or the file is a "
+           "copy";
   }
   if (LoadWord(sure()) != kSure) return "something was written without the WAL, by pipelined writes or in two phases";
   bool any = false;
@@ -84,12 +89,15 @@ bool FileBinding::Begin() {
 
 void FileBinding::Bind(const WalReport& report) {
   for (const auto& [number, sequence] : report.last) NoteWrite(number, sequence);
+  const MutexLock lock(&mutex_);
   bound_ = DatabaseMark::Of(path_, UINT64_MAX);
   Record(bound_);
+  is_bound_ = true;
 }
 
 void FileBinding::Refresh() {
   const MutexLock lock(&mutex_);
+  if (!is_bound_) return;
   DatabaseMark now = DatabaseMark::Of(path_, 0);
   if (now.manifest != bound_.manifest) {
     now = DatabaseMark::Of(path_, UINT64_MAX);

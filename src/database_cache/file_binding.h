@@ -1,7 +1,7 @@
 // What the file of a database's result cache says of the database (docs/result_cache.md, P7 to P9). It lies in the
 // words that the file keeps for its owner.
 //
-//   binding   DatabaseMark:9 words | their checksum
+//   binding   DatabaseMark:9 words | mark of the cache's own file | their checksum
 //   sure      a number that says that all writes went to the WAL in a way that this file can follow; else not
 //   forgotten the highest number of a WAL that was pushed out of the table below
 //   spaces    128 x (column family:32 | space:32, checksum of these and of the family's options)
@@ -11,6 +11,7 @@
 //   (1) Whatever the cache answers was written by writes that had been noted before: NoteWrite comes before Unbar.
 //   (2) A family's space is gone from here before its answers may become wrong as a whole, and here before it is used.
 //   (3) No damaged bit makes a binding, a space or the word `sure` right.
+//   (4) The binding is renewed only by an opening that has found what the file holds right, or has emptied it.
 //
 // Thread-safety: NoteWrite and Doubt may be called by all threads at any time, the others by one at a time.
 
@@ -31,9 +32,11 @@ class FileBinding {
  public:
   static constexpr uint32_t kNoSpace = UINT32_MAX;
 
-  // `path`: of the database, not yet open.
+  // `path`: of the database.
   FileBinding(cache::CacheFile* file, std::string path);
 
+  // While it is opened: nobody else can open it any more, and its files are still those that were found.
+  void LookAtFound();
   // Empty: what the file holds is what the database, which has been opened meanwhile, would answer. Else why not.
   std::string WhyNot(const WalReport& report) const;
 
@@ -41,7 +44,8 @@ class FileBinding {
   bool Begin();
   // From now on the file is that of this opening. Spaces are as they are to be.
   void Bind(const WalReport& report);
-  // Files of the database have come to be in a way that the WAL does not know. Only while this process has it open.
+  // Files of the database have come to be in a way that the WAL does not know. Only while this process has it open;
+  // nothing before Bind.
   void Refresh();
 
   // Of the family in the file; kNoSpace: it has none, or had other options.
@@ -74,10 +78,13 @@ class FileBinding {
   static constexpr uint32_t kSpaces = 128;
   static constexpr uint32_t kWals = 128;
   static constexpr uint32_t kNoFamily = UINT32_MAX;
-  static constexpr size_t kSureAt = DatabaseMark::kWords + 1;
+  static constexpr size_t kOwnFileAt = DatabaseMark::kWords;
+  static constexpr size_t kChecksumAt = kOwnFileAt + 1;
+  static constexpr size_t kSureAt = kChecksumAt + 1;
   static constexpr size_t kForgottenAt = kSureAt + 1;
   static constexpr size_t kSpacesAt = 16;
   static constexpr size_t kWalsAt = kSpacesAt + 2 * kSpaces;
+  static_assert(kForgottenAt < kSpacesAt);
   static_assert(kWalsAt + 2 * kWals <= cache::CacheFile::kOwnerWords);
 
   cache::Word* words() const { return file_->owner(); }
@@ -96,10 +103,11 @@ class FileBinding {
   const std::string path_;
   bool recorded_right_ = false;
   DatabaseMark recorded_;
-  DatabaseMark before_;  // of the database, when it was not yet open
-  DatabaseMark bound_;
+  DatabaseMark before_;  // of the database, as it was found
+  CheckedMutex mutex_;   // who changes the binding or the table of WALs
+  bool is_bound_ CAIRN_GUARDED_BY(mutex_) = false;
+  DatabaseMark bound_ CAIRN_GUARDED_BY(mutex_);
   std::atomic<cache::Word*> current_{nullptr};  // of the WAL that is written
-  CheckedMutex mutex_;                          // who changes the table of WALs
 };
 
 }  // namespace cairn

@@ -93,6 +93,16 @@ CairnDB::CairnDB(const DBOptions& options, const std::string& path, bool seq_per
                  bool read_only)
     : DbImpl(options, path, seq_per_batch, batch_per_txn, read_only) {}
 
+// It takes the database's LOCK; the new MANIFEST is begun later.
+Status CairnDB::Recover(const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only,
+                        bool error_if_wal_file_exists, bool error_if_data_exists_in_wals, bool is_retry,
+                        uint64_t* recovered_seq, RecoveryContext* context, bool* can_retry) {
+  const Status s = DBImpl::Recover(families, read_only, error_if_wal_file_exists, error_if_data_exists_in_wals,
+                                   is_retry, recovered_seq, context, can_retry);
+  if (s.ok() && services()->cache() != nullptr) services()->cache()->LookAtFoundFiles();
+  return s;
+}
+
 CairnDB::~CairnDB() {
   std::string session_id;
   if (GetDbSessionId(session_id).ok()) services()->SetSession(session_id);

@@ -18,12 +18,15 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "cairn/result_cache.h"
 #include "gtest/gtest.h"
 #include "rocksdb/compaction_filter.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/env.h"
+#include "rocksdb/env_encryption.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/backup_engine.h"
@@ -694,6 +697,193 @@ TEST_F(DatabaseCacheFileTest, OneDatabaseAtATime) {
     EXPECT_EQ(next.Stats().cache.recovered, 0u);
     for (uint64_t i = 0; i < kKeys; ++i) EXPECT_EQ(next.Get(i, KeyOf(i)), next.Tree(i, KeyOf(i)));
   }
+}
+
+// A session in which the cache never begins.
+TEST_F(DatabaseCacheFileTest, WritePreparedTransactionsInBetweenMakeItEmpty) {
+  FillAndClose();
+  {
+    rocksdb::TransactionDB* opened = nullptr;
+    std::vector<ColumnFamilyHandle*> handles;
+    const Options options = CachedOptions();
+    rocksdb::TransactionDBOptions prepared;
+    prepared.write_policy = rocksdb::WRITE_PREPARED;
+    ASSERT_OK(rocksdb::TransactionDB::Open(options, prepared, Path(),
+                                           {{rocksdb::kDefaultColumnFamilyName, options}, {"second", options}},
+                                           &handles, &opened));
+    const std::unique_ptr<rocksdb::TransactionDB> db(opened);
+    ASSERT_OK(db->Put(WriteOptions(), handles[1], KeyOf(1), "newer"));
+    ASSERT_OK(db->Delete(WriteOptions(), handles[0], KeyOf(2)));
+    for (ColumnFamilyHandle* handle : handles) EXPECT_OK(db->DestroyColumnFamilyHandle(handle));
+  }
+  Open();
+  EXPECT_EQ(db_->Get(1, KeyOf(1)), "newer");
+  ExpectEmptyAndRight();
+}
+
+// RocksDB logs it, inserts what stands before the family that is gone, and fails; the next opening replays all of it.
+TEST_F(DatabaseCacheFileTest, ABatchThatFailedHalfwayMakesItEmpty) {
+  Fill();
+  ColumnFamilyHandle* dropped = nullptr;
+  ASSERT_OK((*db_)->CreateColumnFamily(StockOptions(), "dropped", &dropped));
+  ASSERT_OK((*db_)->DropColumnFamily(dropped));
+  WriteBatch batch;
+  ASSERT_OK(batch.Put(db_->Family(1), KeyOf(1), "before the gap"));
+  ASSERT_OK(batch.Put(dropped, "key", "value"));
+  ASSERT_OK(batch.Put(db_->Family(1), KeyOf(5), "behind the gap"));
+  EXPECT_TRUE((*db_)->Write(WriteOptions(), &batch).IsInvalidArgument());
+  ASSERT_OK((*db_)->DestroyColumnFamilyHandle(dropped));
+  ReadAll();
+  ReadAll();
+  Close();
+  Open();
+  EXPECT_EQ(db_->Get(5, KeyOf(5)), "behind the gap");
+  ExpectEmptyAndRight();
+}
+
+// Does something when the database's LOCK is asked for.
+class BeforeTheLock : public rocksdb::EnvWrapper {
+ public:
+  explicit BeforeTheLock(std::function<void()> work) : EnvWrapper(Env::Default()), work_(std::move(work)) {}
+  const char* Name() const override { return "BeforeTheLock"; }
+  Status LockFile(const std::string& name, rocksdb::FileLock** lock) override {
+    if (work_ != nullptr) std::exchange(work_, nullptr)();
+    return EnvWrapper::LockFile(name, lock);
+  }
+
+ private:
+  std::function<void()> work_;
+};
+
+TEST_F(DatabaseCacheFileTest, WhoOpensItJustBeforeUsMakesItEmpty) {
+  FillAndClose();
+  BeforeTheLock env([&] {
+    Status s;
+    const Database other(Path(), StockOptions(), StockOptions(), &s);
+    ASSERT_OK(s);
+    ASSERT_OK(other->Put(WriteOptions(), other.Family(1), KeyOf(1), "by another"));
+    for (uint64_t i = 0; i < 2; ++i) ASSERT_OK(other->Flush(rocksdb::FlushOptions(), other.Family(i)));
+  });
+  Options options = CachedOptions();
+  options.env = &env;
+  Open(options);
+  EXPECT_EQ(db_->Get(1, KeyOf(1)), "by another");
+  ExpectEmptyAndRight();
+  Close();
+}
+
+// A copy of the live file, put back after more was written and nobody had opened the database.
+TEST_F(DatabaseCacheFileTest, ItsOwnFileFromABackupIsNotBelieved) {
+  Fill();
+  const std::string copy = dir_ / "copy";
+  fs::copy_file(File(), copy);
+  Put(1, "newer");
+  Close();
+  fs::rename(copy, File());
+  Open();
+  EXPECT_EQ(db_->Get(1, KeyOf(1)), "newer");
+  ExpectEmptyAndRight();
+}
+
+// The operator's name is the same.
+TEST_F(DatabaseCacheFileTest, OtherOptionsOfAMergeOperatorMakeItsAnswersGo) {
+  Options options = CachedOptions();
+  for (const char* delimiter : {",", "+"}) {
+    const std::string text = "merge_operator={id=StringAppendOperator;delimiter=" + std::string(delimiter) + "}";
+    rocksdb::ColumnFamilyOptions parsed;
+    ASSERT_OK(rocksdb::GetColumnFamilyOptionsFromString(rocksdb::ConfigOptions(), options, text, &parsed));
+    Open(Options(options, parsed));
+    if (std::string(delimiter) == ",") {
+      ASSERT_OK((*db_)->Merge(WriteOptions(), db_->Family(1), KeyOf(1), "a"));
+      ASSERT_OK((*db_)->Merge(WriteOptions(), db_->Family(1), KeyOf(1), "b"));
+      ReadAll();
+    }
+    db_->Get(1, "the first read is a sample, which asks the tree");
+    EXPECT_EQ(db_->Get(1, KeyOf(1)), "a" + std::string(delimiter) + "b");
+    Close();
+  }
+}
+
+// A path that was mistyped must not cost what lies there.
+TEST_F(DatabaseCacheFileTest, AFileThatIsNoCacheStaysAsItIs) {
+  const std::string precious = dir_ / "precious";
+  std::string text = "not a cache";
+  for (int round = 0; round < 3; ++round) {
+    if (round == 1) text = std::string(20000, '\0') + "an image";
+    if (round == 2) text = std::string(3 << 20, 'x');
+    std::ofstream(precious, std::ios::binary | std::ios::trunc) << text;
+    Options options = StockOptions();
+    DatabaseCacheOptions cache;
+    cache.capacity = 1 << 20;
+    cache.path = precious;
+    cache.adaptive = false;
+    UseResultCache(cache, &options);
+    Fill(options);
+    ExpectRight();
+    EXPECT_GT(db_->Stats().cache.hits, 0u);
+    Close();
+    std::ifstream file(precious, std::ios::binary);
+    const std::string now{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+    EXPECT_TRUE(now == text) << round;
+    EXPECT_TRUE(LogText().find("precious is not a result cache's file") != std::string::npos);
+  }
+}
+
+TEST_F(DatabaseCacheFileTest, NamesOfTheDatabasesOwnFilesAreRefused) {
+  for (const char* name : {"CURRENT", "LOCK", "LOG", "IDENTITY", "MANIFEST-000001", "000004.log", "000007.sst",
+                           "OPTIONS-000007", "CAIRN_POOL", "CAIRN_POOL_NOTE", "./CURRENT", "sub/../LOCK"}) {
+    Options options = StockOptions();
+    DatabaseCacheOptions cache;
+    cache.capacity = 1 << 20;
+    cache.path = name;
+    UseResultCache(cache, &options);
+    Status s;
+    const Database refused(Path(), options, options, &s);
+    EXPECT_TRUE(s.IsInvalidArgument()) << name << ": " << s.ToString();
+    EXPECT_FALSE(fs::exists(Path() + "/" + name));
+  }
+}
+
+TEST_F(DatabaseCacheFileTest, WhereTheEnvKeepsFilesInAnotherFormItIsInMemory) {
+  std::shared_ptr<rocksdb::EncryptionProvider> provider;
+  ASSERT_OK(rocksdb::EncryptionProvider::CreateFromString(rocksdb::ConfigOptions(), "CTR://test", &provider));
+  const std::unique_ptr<rocksdb::Env> encrypted(rocksdb::NewEncryptedEnv(rocksdb::Env::Default(), provider));
+  const std::unique_ptr<rocksdb::Env> in_memory(rocksdb::NewMemEnv(rocksdb::Env::Default()));
+  for (rocksdb::Env* const env : {encrypted.get(), in_memory.get()}) {
+    Options options = CachedOptions();
+    options.env = env;
+    Open(options);
+    Put(1, "a secret that must not be readable");
+    ReadAll();
+    ReadAll();
+    EXPECT_GT(db_->Stats().cache.hits, 0u);
+    ExpectRight();
+    Close();
+    EXPECT_FALSE(fs::exists(File()));
+  }
+}
+
+TEST_F(DatabaseCacheFileTest, DestroyDBRemovesItsFile) {
+  FillAndClose();
+  const Options with[] = {CachedOptions(), StockOptions()};
+  for (const Options& options : with) {
+    ASSERT_OK(rocksdb::DestroyDB(Path(), options, {{"second", options}}));
+    EXPECT_FALSE(fs::exists(Path()));
+    FillAndClose();
+    EXPECT_TRUE(fs::exists(File()));
+  }
+}
+
+// As without a cache: the database's LOCK says it.
+TEST_F(DatabaseCacheFileTest, AnOpenDatabaseIsLocked) {
+  Fill();
+  Status s;
+  const Database second(Path(), CachedOptions(), CachedOptions(), &s);
+  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+  EXPECT_NE(s.ToString().find("LOCK"), std::string::npos) << s.ToString();
+  EXPECT_TRUE(rocksdb::DestroyDB(Path(), CachedOptions()).IsIOError());
+  EXPECT_TRUE(fs::exists(File()));
+  ExpectRight();
 }
 
 // A file system that has no room for the file: the cache is in memory, and LOG says so.

@@ -111,7 +111,8 @@ Status MakeCache(const DBOptions& options, const std::string& path, const std::v
         "give its table factory one, or leave the option out");
   }
   std::unique_ptr<DatabaseCache> made;
-  s = DatabaseCache::Create(cache, path, block_cache, &made);
+  s = DatabaseCache::Create(cache, options.env == nullptr ? rocksdb::Env::Default() : options.env, path, block_cache,
+                            &made);
   if (s.ok()) services->SetCache(std::move(made));
   return s;
 }
@@ -257,7 +258,12 @@ Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,
                        const std::vector<ColumnFamilyDescriptor>& families) {
   std::vector<ColumnFamilyDescriptor> all = families;
   all.emplace_back(rocksdb::kDefaultColumnFamilyName, options);
-  return DestroyWithPool(options, path, all, [&] { return rocksdb_own::DestroyDB(path, options, families); });
+  const Status s = DestroyWithPool(options, path, all, [&] { return rocksdb_own::DestroyDB(path, options, families); });
+  if (s.ok()) {
+    RemoveDatabaseCacheFiles(path);
+    options.env->DeleteDir(path).PermitUncheckedError();  // if nothing else is in it, as RocksDB does
+  }
+  return s;
 }
 
 }  // namespace cairn
