@@ -79,8 +79,8 @@ IndexStatus CacheFile::OpenAndLock() {
                                       " is used by another cache, of this process or another one; give each its own");
 }
 
-// A path that was mistyped must not cost what lies there. What begins with the number of a cache's file is one, however
-// damaged; and a loss of power may leave one of zeros.
+// A path that was mistyped must not cost what lies there. What begins with the number of a cache's file is one; so is
+// what has this size and one of the two words behind, if that number was damaged. A loss of power may leave zeros.
 IndexStatus CacheFile::CheckWhatIsThere(uint64_t bytes) const {
   std::vector<char> there(std::min<uint64_t>(bytes, kFirstPages));
   const ssize_t n = pread(fd_, there.data(), there.size(), 0);
@@ -89,8 +89,12 @@ IndexStatus CacheFile::CheckWhatIsThere(uint64_t bytes) const {
   for (const uint64_t magic : {kMagic, kUnfinished}) {
     if (std::memcmp(there.data(), &magic, std::min(there.size(), sizeof(magic))) == 0) return IndexStatus::OK();
   }
-  const bool zeros = std::all_of(there.begin(), there.end(), [](char byte) { return byte == 0; });
-  if (zeros && bytes == size_) return IndexStatus::OK();
+  if (bytes == size_) {
+    const bool zeros = std::all_of(there.begin(), there.end(), [](char byte) { return byte == 0; });
+    Header header = {};
+    std::memcpy(&header, there.data(), std::min(there.size(), sizeof(header)));
+    if (zeros || header.version == kVersion || header.chunk_bytes == shape_.chunk_bytes) return IndexStatus::OK();
+  }
   return IndexStatus::IoError(path_ +
                               " is not a result cache's file, and stays as it is; remove it, or give another path");
 }

@@ -153,10 +153,24 @@ TEST_F(CacheFileTest, OthersFilesBeginEmpty) {
   EXPECT_EQ(Open(other)->GetStatistics().recovered, 1u);
   other.capacity *= 2;
   EXPECT_EQ(Open(other)->GetStatistics().recovered, 0u);
-  std::ofstream(path_) << "something else";
-  cache = Open(other);
-  EXPECT_EQ(cache->GetStatistics().recovered, 0u);
-  EXPECT_TRUE(cache->Put("key", "value"));
+}
+
+// A path that was mistyped must not cost what lies there.
+TEST_F(CacheFileTest, AFileThatIsNoCacheStaysAsItIs) {
+  for (const std::string& text : {std::string("something else"), std::string(50000, '\0'), std::string(5 << 20, 'x')}) {
+    std::ofstream(path_, std::ios::binary | std::ios::trunc) << text;
+    std::unique_ptr<ResultCache> cache;
+    EXPECT_EQ(ResultCache::Create(Options(), &cache).code(), IndexStatus::Code::kIoError);
+    std::ifstream file(path_, std::ios::binary);
+    EXPECT_TRUE(text == std::string((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>()));
+  }
+  // What was cut, or never got further than its name, is a cache's.
+  std::ofstream(path_, std::ios::binary | std::ios::trunc).close();
+  Open(Options());
+  for (const uint64_t bytes : {100000, 5, 0}) {
+    ASSERT_EQ(truncate(path_.c_str(), static_cast<off_t>(bytes)), 0);
+    EXPECT_TRUE(Open(Options())->Put("key", "value"));
+  }
 }
 
 TEST_F(CacheFileTest, OneCacheAtATime) {
