@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <initializer_list>
 
 #include "cairn/db.h"
 #include "cairn/htable.h"
@@ -263,13 +264,41 @@ Status SettleTrie(DB* db) {
 const char kEngineDecides[] = "contradicts --engine, which decides it; leave one of them out";
 const char kByTrie[] =
     "has no meaning in a trie: its levels and files follow from its shape (--engine_options=fan_out=..;slots=..;...)";
-const char kHashOrder[] = "needs key order, and a trie keeps hash order";
-
 const char kBySilt[] =
     "has no meaning in a SILT store, which has level 0 and one sorted level (--engine_options=merge_trigger=..;...)";
 const char kNotSilt[] = "contradicts --engine=silt, whose tables are cairn.EctTable over block-based ones";
-const char kHashOrderOfSilt[] = "needs key order, and a SILT store keeps hash order";
-const char kDeletesRanges[] = "uses DeleteRange, and a SILT store keeps hash order";
+
+// What every engine refuses that keeps hash order and whose database is a CairnDB.
+void RefuseWhatNeedsKeyOrder(Engine* engine) {
+  const char* const order = "needs key order, and --engine keeps hash order";
+  const char* const comparator = "contradicts --engine, which brings its own comparator";
+  const char* const deletes_ranges = "uses DeleteRange, and --engine keeps hash order";
+  const char* const stock_only = "opens what db_bench offers for RocksDB's own engines only";
+  for (const RefusedFlag& refused : std::initializer_list<RefusedFlag>{
+           {"options_file", kEngineDecides},
+           {"compaction_style", kEngineDecides},
+           {"use_uint64_comparator", comparator},
+           {"user_timestamp_size", comparator},
+           {"use_hash_search", "needs a key prefix, and --engine keeps hash order"},
+           {"prefix_size", order},
+           {"auto_prefix_mode", order},
+           {"max_scan_distance", order},
+           {"writes_before_delete_range", deletes_ranges},
+           {"writes_per_range_tombstone", deletes_ranges},
+           {"use_blob_db", "opens a BlobDB, and --engine is opened by cairn::Open"},
+           {"use_secondary_db", stock_only},
+           {"open_as_follower", stock_only},
+       }) {
+    engine->refused_flags.push_back(refused);
+  }
+  for (const char* name : {"approximatesizerandom", "timeseries"}) {
+    engine->refused_benchmarks.push_back({name, nullptr, order});
+  }
+  for (const char* name : {"seekrandom", "seekrandomwhilewriting", "seekrandomwhilemerging", "fillseekseq"}) {
+    engine->refused_benchmarks.push_back({name, "seek_nexts", order});
+  }
+  engine->refused_benchmarks.push_back({"mixgraph", "mix_seek_ratio", order});
+}
 
 Engine MakeSilt() {
   Engine silt{};
@@ -283,8 +312,6 @@ Engine MakeSilt() {
   silt.settle = SettlePlain;
   silt.overlay = OverlaySilt;
   silt.refused_flags = {
-      {"options_file", kEngineDecides},
-      {"compaction_style", kEngineDecides},
       {"num_levels", kBySilt},
       {"level_compaction_dynamic_level_bytes", kBySilt},
       {"max_bytes_for_level_base", kBySilt},
@@ -293,32 +320,14 @@ Engine MakeSilt() {
       {"max_compaction_bytes", kBySilt},
       {"min_level_to_compress", kBySilt},
       {"compaction_pri", kBySilt},
-      {"use_uint64_comparator", "contradicts --engine=silt, which brings its own comparator"},
-      {"user_timestamp_size", "contradicts --engine=silt, which brings its own comparator"},
       {"use_plain_table", kNotSilt},
       {"use_cuckoo_table", kNotSilt},
-      {"use_hash_search", "needs a key prefix, and a SILT store keeps hash order"},
       {"use_ribbon_filter", "contradicts --engine=silt, whose filters are cuckoo filters"},
-      {"prefix_size", kHashOrderOfSilt},
-      {"auto_prefix_mode", kHashOrderOfSilt},
-      {"max_scan_distance", kHashOrderOfSilt},
-      {"writes_before_delete_range", kDeletesRanges},
-      {"writes_per_range_tombstone", kDeletesRanges},
-      {"use_blob_db", "opens a BlobDB, and a SILT store is opened by cairn::Open"},
-      {"use_secondary_db", "opens a secondary instance, which db_bench offers for RocksDB's own engines only"},
-      {"open_as_follower", "opens a follower, which db_bench offers for RocksDB's own engines only"},
   };
-  silt.refused_benchmarks = {
-      {"fillseqdeterministic", nullptr, "shapes RocksDB's levels, of which a SILT store has two"},
-      {"filluniquerandomdeterministic", nullptr, "shapes RocksDB's levels, of which a SILT store has two"},
-      {"approximatesizerandom", nullptr, kHashOrderOfSilt},
-      {"timeseries", nullptr, kHashOrderOfSilt},
-      {"seekrandom", "seek_nexts", kHashOrderOfSilt},
-      {"seekrandomwhilewriting", "seek_nexts", kHashOrderOfSilt},
-      {"seekrandomwhilemerging", "seek_nexts", kHashOrderOfSilt},
-      {"fillseekseq", "seek_nexts", kHashOrderOfSilt},
-      {"mixgraph", "mix_seek_ratio", kHashOrderOfSilt},
-  };
+  for (const char* name : {"fillseqdeterministic", "filluniquerandomdeterministic"}) {
+    silt.refused_benchmarks.push_back({name, nullptr, "shapes RocksDB's levels, of which a SILT store has two"});
+  }
+  RefuseWhatNeedsKeyOrder(&silt);
   return silt;
 }
 
@@ -392,8 +401,6 @@ std::vector<Engine> MakeEngines() {
   trie.settle = SettleTrie;
   trie.overlay = OverlayTrieSst;
   trie.refused_flags = {
-      {"options_file", kEngineDecides},
-      {"compaction_style", kEngineDecides},
       {"compaction_pri", kByTrie},
       {"num_levels", kByTrie},
       {"level_compaction_dynamic_level_bytes", kByTrie},
@@ -420,33 +427,15 @@ std::vector<Engine> MakeEngines() {
       {"fifo_age_for_warm", "belongs to FIFO compaction"},
       {"periodic_compaction_seconds", "has no meaning in a trie"},
       {"ttl_seconds", "has no meaning in a trie"},
-      {"use_uint64_comparator", "contradicts --engine, which brings its own comparator"},
-      {"user_timestamp_size", "contradicts --engine, which brings its own comparator"},
       {"use_plain_table", "contradicts --engine, which decides the tables"},
       {"use_cuckoo_table", "contradicts --engine, which decides the tables"},
-      {"use_hash_search", "needs a key prefix, and a trie keeps hash order"},
       {"use_ribbon_filter", "contradicts --engine, whose filters are Bloom filters of --bloom_bits"},
-      {"prefix_size", kHashOrder},
-      {"auto_prefix_mode", kHashOrder},
-      {"max_scan_distance", kHashOrder},
-      {"writes_before_delete_range", "uses DeleteRange, and a trie keeps hash order"},
-      {"writes_per_range_tombstone", "uses DeleteRange, and a trie keeps hash order"},
-      {"use_blob_db", "opens a BlobDB, and a trie is opened by cairn::Open"},
-      {"use_secondary_db", "opens a secondary instance, which db_bench offers for RocksDB's own engines only"},
-      {"open_as_follower", "opens a follower, which db_bench offers for RocksDB's own engines only"},
   };
   trie.refused_benchmarks = {
       {"fillseqdeterministic", nullptr, "shapes RocksDB's levels, which are a trie's slots"},
       {"filluniquerandomdeterministic", nullptr, "shapes RocksDB's levels, which are a trie's slots"},
       {"compact0", nullptr, "names a RocksDB level, which is a trie's slot; use compact"},
       {"compact1", nullptr, "names a RocksDB level, which is a trie's slot; use compact"},
-      {"approximatesizerandom", nullptr, kHashOrder},
-      {"timeseries", nullptr, kHashOrder},
-      {"seekrandom", "seek_nexts", kHashOrder},
-      {"seekrandomwhilewriting", "seek_nexts", kHashOrder},
-      {"seekrandomwhilemerging", "seek_nexts", kHashOrder},
-      {"fillseekseq", "seek_nexts", kHashOrder},
-      {"mixgraph", "mix_seek_ratio", kHashOrder},
       {"waitforcompaction", "transaction_db", "does not see a trie's compactions through --transaction_db"},
       {"waitforcompaction", "optimistic_transaction_db",
        "does not see a trie's compactions through --optimistic_transaction_db"},
@@ -455,17 +444,19 @@ std::vector<Engine> MakeEngines() {
       {"compactall", "transaction_db", "does nothing on a trie through --transaction_db"},
       {"compactall", "optimistic_transaction_db", "does nothing on a trie through --optimistic_transaction_db"},
   };
+  RefuseWhatNeedsKeyOrder(&trie);
   engines.push_back(trie);
 
   trie.name = "trie";
-  trie.summary = "The same over HTables: a lookup reads one page, and no index is kept in memory.";
+  trie.summary = "The same over HTables: a lookup reads one bucket, and no index is kept in memory.";
   trie.configure = ConfigureTrie;
   trie.overlay = OverlayTrie;
   engines.push_back(trie);
 
   trie.name = "trie_cached";
   trie.summary =
-      "The same with filter pages in the block cache, for less memory than all filters take: one filter read a depth.";
+      "The same with filter pages in the block cache, for less memory than all filters take: one filter read per "
+      "depth.";
   trie.configure = ConfigureTrieCached;
   trie.overlay = OverlayTrieCached;
   engines.push_back(trie);
