@@ -48,7 +48,7 @@ KeyRange KeyPicker::RangeOf(const std::vector<const TrieFile*>& files) const {
 // --- Moves -----------------------------------------------------------------------------------------------------------
 
 // Down to what lies under it: within its depth, and to the deepest depth if nothing does.
-int KeyPicker::SinkLevel(const TrieFile& file) const {
+int KeyPicker::LowestFreeLevel(const TrieFile& file) const {
   const KeyRange range{file.smallest, file.largest};
   const int below = shape_->FirstLevelIn(file.level + 1, range);
   const int last = shape_->LastLevel(shape_->trie().depth);
@@ -90,7 +90,7 @@ bool KeyPicker::PickMoves(TrieJob* job) const {
     for (const KeyContainer& container : shape_->ContainersAt(depth)) {
       for (const TrieFile* file : container.files) {
         if (container.busy || file->level == shape_->LastLevel(shape_->trie().depth)) continue;
-        AddMove(*file, SinkLevel(*file), job);
+        AddMove(*file, LowestFreeLevel(*file), job);
       }
     }
   }

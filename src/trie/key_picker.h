@@ -79,7 +79,7 @@ class KeyPicker {
   bool PickMoves(TrieJob* job) const;
   void MoveOffRoot(TrieJob* job) const;
   bool AddMove(const TrieFile& file, int level, TrieJob* job) const;
-  int SinkLevel(const TrieFile& file) const;
+  int LowestFreeLevel(const TrieFile& file) const;
 
   // What MakeJob came to.
   enum class Made { kJob, kConflict, kNoLevel };
