@@ -194,6 +194,9 @@ class HashIndex {
 
  private:
   Bucket* bucket(uint64_t number) const { return reinterpret_cast<Bucket*>(range_.data()) + number; }
+  uint64_t NumberOf(const Bucket* b) const {
+    return static_cast<uint64_t>(b - reinterpret_cast<const Bucket*>(range_.data()));
+  }
 
   // 2^(k+1) - 1 for 2^k < n <= 2^(k+1).
   static uint64_t HighMask(uint64_t n) { return n <= 1 ? 0 : ~uint64_t{0} >> __builtin_clzll(n - 1); }
@@ -203,21 +206,48 @@ class HashIndex {
     return address < n ? address : address & (mask >> 1);
   }
   // What lies between a key's buckets, from its tag.
-  static uint64_t Distance(uint64_t hash) { return Mix64(Entry::TagOf(hash) + 1) | 1; }
+  static uint64_t DistanceOfTag(uint64_t tag) { return Mix64(tag + 1) | 1; }
+  static uint64_t Distance(uint64_t hash) { return DistanceOfTag(Entry::TagOf(hash)); }
+
+  // The other bucket of an entry that stands in bucket `b`, by its tag alone. Null where that does not tell: b is yet to
+  // be split, so that its number lacks the highest bit of the hash, and the other has been split.
+  Bucket* OtherByTag(uint64_t b, uint64_t entry, uint64_t n) const {
+    const uint64_t low = HighMask(n) >> 1;
+    const uint64_t split = n - (low + 1);  // so many buckets, and as many at the end
+    const uint64_t other = b ^ DistanceOfTag(Entry::Tag(entry));
+    if (b > low || b < split) return bucket(Address(other, n));
+    return (other & low) >= split ? bucket(other & low) : nullptr;
+  }
 
   static constexpr int kMoves = 3;
 
   bool PutInFree(Bucket* b, uint64_t entry);
 
+  template <class HashOf>
+  Bucket* Other(Bucket* b, uint64_t entry, const HashOf& hash_of) const {
+    const uint64_t n = buckets();
+    Bucket* const by_tag = OtherByTag(NumberOf(b), entry, n);
+    if (by_tag != nullptr) return by_tag;
+    const uint64_t hash = hash_of(entry);
+    return First(hash, n) == b ? Second(hash, n) : First(hash, n);
+  }
+
   // Moves an entry of the full bucket to its other bucket, where further entries move up to `more` times to make room.
+  // Items are looked at last: each is a line of memory that has nothing to do with what is stored.
   template <class HashOf>
   bool FreePlace(Bucket* b, const HashOf& hash_of, int more) {
     const uint64_t n = buckets();
     Bucket* others[Bucket::kEntries];
     for (int i = 0; i < Bucket::kEntries; ++i) {
-      const uint64_t entry = b->entries[i].load(std::memory_order_relaxed);
-      const uint64_t hash = hash_of(entry);
-      others[i] = First(hash, n) == b ? Second(hash, n) : First(hash, n);
+      others[i] = OtherByTag(NumberOf(b), b->entries[i].load(std::memory_order_relaxed), n);
+      __builtin_prefetch(others[i]);
+    }
+    for (int i = 0; i < Bucket::kEntries; ++i) {
+      if (others[i] != nullptr && others[i] != b && MoveTo(others[i], {b, i})) return true;
+    }
+    for (int i = 0; i < Bucket::kEntries; ++i) {
+      if (others[i] != nullptr) continue;
+      others[i] = Other(b, b->entries[i].load(std::memory_order_relaxed), hash_of);
       if (others[i] != b && MoveTo(others[i], {b, i})) return true;
     }
     for (int i = 0; more > 0 && i < Bucket::kEntries; ++i) {
@@ -225,8 +255,7 @@ class HashIndex {
       // On its way that may have emptied a place here, and filled another one.
       const uint64_t entry = b->entries[i].load(std::memory_order_relaxed);
       if (entry == 0) return true;
-      const uint64_t hash = hash_of(entry);
-      if ((First(hash, n) == others[i] || Second(hash, n) == others[i]) && MoveTo(others[i], {b, i})) return true;
+      if (Other(b, entry, hash_of) == others[i] && MoveTo(others[i], {b, i})) return true;
     }
     return false;
   }

@@ -93,6 +93,7 @@ NZone::Found NZone::Lookup(const Key& key, std::string* value) {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const uint64_t buckets = index_.buckets();
     Bucket* const candidates[2] = {index_.First(key.hash, buckets), index_.Second(key.hash, buckets)};
+    __builtin_prefetch(candidates[1]);  // who misses waits for one line of memory instead of two
     uint32_t versions[2];
     bool torn = false;
     for (int i = 0; i < 2 && !torn; ++i) {

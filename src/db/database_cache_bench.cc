@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -112,7 +113,8 @@ struct Way {
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::RowCache> row_cache;
   std::vector<double> nanoseconds;
-  std::vector<double> p99;
+  std::vector<uint32_t> asked_tree;  // nanoseconds of Gets, as many as were timed in all rounds
+  std::vector<uint32_t> spared_tree;
   double blocks = 0;
 };
 
@@ -173,8 +175,34 @@ void Open(Way* way) {
 struct Measured {
   uint64_t nanoseconds = 0;
   uint64_t blocks = 0;
-  std::vector<uint32_t> latencies;  // of every 256th
+  std::vector<uint32_t> asked_tree;
+  std::vector<uint32_t> spared_tree;
 };
+
+// Every so many operations are timed. It has no factor in common with what the cache samples.
+constexpr uint64_t kTimed = 7;
+
+uint64_t Nanoseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(now).count());
+}
+
+// What only a Get counts that has asked the tree.
+uint64_t TreeCounts() {
+  const rocksdb::PerfContext& counts = *rocksdb::get_perf_context();
+  return counts.get_read_bytes + counts.get_from_memtable_count + counts.block_cache_hit_count +
+         counts.block_read_count + counts.bloom_sst_hit_count + counts.bloom_sst_miss_count;
+}
+
+Status TimedGet(rocksdb::DB* db, const std::string& key, rocksdb::PinnableSlice* found, Measured* measured) {
+  const uint64_t counted = TreeCounts();
+  const uint64_t begin = Nanoseconds();
+  const Status s = db->Get(rocksdb::ReadOptions(), db->DefaultColumnFamily(), key, found);
+  const auto took = static_cast<uint32_t>(std::min<uint64_t>(UINT32_MAX, Nanoseconds() - begin));
+  const bool asked_tree = TreeCounts() > counted;
+  (asked_tree ? measured->asked_tree : measured->spared_tree).push_back(took);
+  return s;
+}
 
 void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
   std::mt19937_64 random(seed);
@@ -205,9 +233,8 @@ void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
       continue;
     }
     found.Reset();
-    const uint64_t before = i % 256 == 0 ? ThreadNanoseconds() : 0;
-    const Status s = db->Get(read, db->DefaultColumnFamily(), key, &found);
-    if (i % 256 == 0) measured->latencies.push_back(static_cast<uint32_t>(ThreadNanoseconds() - before));
+    const Status s = i % kTimed == 0 ? TimedGet(db, key, &found, measured)
+                                     : db->Get(read, db->DefaultColumnFamily(), key, &found);
     if (!s.ok() && !s.IsNotFound()) Check(s);
   }
   measured->nanoseconds = ThreadNanoseconds() - begin;
@@ -230,20 +257,17 @@ void Round(Way* way, const Zipf& zipf, uint64_t round) {
   for (std::thread& thread : threads) thread.join();
   uint64_t nanoseconds = 0;
   uint64_t blocks = 0;
-  std::vector<uint32_t> latencies;
   for (const Measured& one : measured) {
     nanoseconds += one.nanoseconds;
     blocks += one.blocks;
-    latencies.insert(latencies.end(), one.latencies.begin(), one.latencies.end());
+    if (round == 0) continue;
+    way->asked_tree.insert(way->asked_tree.end(), one.asked_tree.begin(), one.asked_tree.end());
+    way->spared_tree.insert(way->spared_tree.end(), one.spared_tree.begin(), one.spared_tree.end());
   }
   if (round == 0) return;  // caches fill
   const auto operations = static_cast<double>(FLAGS_operations * FLAGS_threads);
   way->nanoseconds.push_back(static_cast<double>(nanoseconds) / operations);
   way->blocks = static_cast<double>(blocks) / operations;
-  if (latencies.empty()) return;
-  std::nth_element(latencies.begin(), latencies.begin() + static_cast<int64_t>(latencies.size() * 99 / 100),
-                   latencies.end());
-  way->p99.push_back(latencies[latencies.size() * 99 / 100]);
 }
 
 double Median(std::vector<double> values) {
@@ -252,9 +276,29 @@ double Median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+uint32_t Quantile(std::vector<uint32_t> values, double part) {
+  if (values.empty()) return 0;
+  const auto at = values.begin() + static_cast<int64_t>(part * static_cast<double>(values.size() - 1));
+  std::nth_element(values.begin(), at, values.end());
+  return *at;
+}
+
+nlohmann::ordered_json Quantiles(const std::vector<uint32_t>& values) {
+  return {{"timed", values.size()},
+          {"p50", Quantile(values, 0.5)},
+          {"p90", Quantile(values, 0.9)},
+          {"p99", Quantile(values, 0.99)},
+          {"p999", Quantile(values, 0.999)}};
+}
+
 nlohmann::ordered_json Report(const Way& way) {
+  std::vector<uint32_t> all = way.asked_tree;
+  all.insert(all.end(), way.spared_tree.begin(), way.spared_tree.end());
   nlohmann::ordered_json json = {{"nanoseconds", std::round(Median(way.nanoseconds))},
-                                 {"p99_nanoseconds", Median(way.p99)},
+                                 {"p99_nanoseconds", Quantile(all, 0.99)},
+                                 {"all", Quantiles(all)},
+                                 {"asked_tree", Quantiles(way.asked_tree)},
+                                 {"spared_tree", Quantiles(way.spared_tree)},
                                  {"blocks", std::round(way.blocks * 1000) / 1000}};
   cairn::DatabaseCacheStats stats;
   if (cairn::GetDatabaseCacheStats(way.db.get(), &stats).ok()) {

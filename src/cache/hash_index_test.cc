@@ -1,0 +1,91 @@
+#include "src/cache/hash_index.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <functional>
+#include <random>
+#include <vector>
+
+namespace cairn::cache {
+namespace {
+
+uint64_t TestSeed() {
+  const char* const given = std::getenv("CAIRN_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+}
+
+// An index whose entries' places are numbers of hashes.
+class Filled {
+ public:
+  Filled(uint64_t buckets, uint64_t seed) : index(buckets, 1 << 14), random_(seed) {}
+
+  bool Add() {
+    hashes_.push_back(random_());
+    ++adds;
+    if (index.Add(hashes_.back(), EntryOf(hashes_.size() - 1), HashOf())) return true;
+    hashes_.pop_back();
+    return false;
+  }
+  // As a partition does: seven eighths full.
+  void Grow() {
+    while (8 * (index.entries() + 1) > 49 * index.buckets() && index.Split(HashOf())) {
+    }
+  }
+  bool Finds(size_t number) const {
+    const HashIndex::Slot slot =
+        index.Find(hashes_[number], [&](uint64_t entry) { return Entry::Place(entry) == number + 1; });
+    return slot.found() && slot.load() == EntryOf(number);
+  }
+  size_t size() const { return hashes_.size(); }
+
+  uint64_t adds = 0;
+  uint64_t looks = 0;  // at an item, to have its hash
+  HashIndex index;
+
+ private:
+  uint64_t EntryOf(size_t number) const { return Entry::Make(hashes_[number], number + 1); }
+  std::function<uint64_t(uint64_t)> HashOf() {
+    return [this](uint64_t entry) {
+      ++looks;
+      return hashes_[Entry::Place(entry) - 1];
+    };
+  }
+
+  std::mt19937_64 random_;
+  std::vector<uint64_t> hashes_;
+};
+
+TEST(HashIndexTest, EveryEntryIsFoundWhateverTheNumberOfBuckets) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  for (const uint64_t buckets : {1, 2, 3, 5, 64, 65, 96, 127, 128, 1000}) {
+    Filled filled(buckets, seed);
+    // Entries move as often as they can until none finds a place any more.
+    while (filled.Add()) {
+    }
+    EXPECT_GT(filled.size(), buckets * Bucket::kEntries * (buckets < 64 ? 4 : 7) / 10);
+    for (size_t i = 0; i < filled.size(); ++i) ASSERT_TRUE(filled.Finds(i)) << buckets << " buckets, entry " << i;
+  }
+  Filled growing(1, seed);
+  for (int i = 0; i < 60000; ++i) {
+    growing.Grow();
+    static_cast<void>(growing.Add());
+  }
+  EXPECT_GT(growing.size(), 59900u);
+  for (size_t i = 0; i < growing.size(); ++i) ASSERT_TRUE(growing.Finds(i)) << i;
+}
+
+TEST(HashIndexTest, AnEntryMovesWithoutALookAtItsItem) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  // A power of two: every bucket's number has all bits that choose it. Half way to the next: the items of some.
+  for (const uint64_t buckets : {4096, 6144}) {
+    Filled filled(buckets, seed);
+    while (filled.index.entries() < buckets * 49 / 8) ASSERT_TRUE(filled.Add());
+    EXPECT_LE(filled.looks, buckets == 4096 ? 0 : filled.adds / 2) << buckets;
+  }
+}
+
+}  // namespace
+}  // namespace cairn::cache
