@@ -14,15 +14,27 @@ using Compression = ResultCacheOptions::Compression;
 
 enum Method : uint8_t { kStored, kLz4, kLz4Dictionary, kZstd, kZstdDictionary };
 
-constexpr int kZstdLevel = 1;
+// With a dictionary, the first level whose tables take no more than a part of the capacity; without one, the last.
+constexpr int kLevels[] = {3, 2, 1};
+constexpr int kFastLevel = 1;
+constexpr size_t kTablesPart = 24;
 constexpr size_t kMinBudget = size_t{64} << 10;
 constexpr size_t kMaxDictionary = size_t{64} << 10;
 // Samples for each byte of a dictionary.
 constexpr size_t kSamples = 16;
 
 // Of each thread: contexts are large, and hold nothing between two calls.
+ZSTD_CCtx* NewCompressionContext() {
+  ZSTD_CCtx* const context = ZSTD_createCCtx();
+  if (context == nullptr) return context;
+  // The block knows its size, and whether there is a dictionary.
+  ZSTD_CCtx_setParameter(context, ZSTD_c_compressionLevel, kFastLevel);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_contentSizeFlag, 0);
+  ZSTD_CCtx_setParameter(context, ZSTD_c_dictIDFlag, 0);
+  return context;
+}
 ZSTD_CCtx* CompressionContext() {
-  thread_local const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> context(ZSTD_createCCtx(), ZSTD_freeCCtx);
+  thread_local const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> context(NewCompressionContext(), ZSTD_freeCCtx);
   return context.get();
 }
 ZSTD_DCtx* DecompressionContext() {
@@ -48,9 +60,10 @@ struct Codec::Dictionary {
   }
 };
 
-Codec::Codec(Compression compression, size_t budget, std::function<void(size_t)> give_back)
+Codec::Codec(Compression compression, size_t capacity, size_t budget, std::function<void(size_t)> give_back)
     : compression_(compression),
       budget_(budget),
+      most_tables_(capacity / kTablesPart),
       give_back_(std::move(give_back)),
       wants_samples_(budget >= kMinBudget),
       bytes_(budget) {}
@@ -81,10 +94,10 @@ void Codec::Compress(std::string_view raw, std::string* stored, uint8_t* method)
     *method = dictionary != nullptr ? kLz4Dictionary : kLz4;
   } else if (compression_ == Compression::kZstd) {
     stored->resize(ZSTD_compressBound(raw.size()));
-    bytes = dictionary != nullptr ? ZSTD_compress_usingCDict(CompressionContext(), stored->data(), stored->size(),
-                                                             raw.data(), raw.size(), dictionary->zstd_compress.get())
-                                  : ZSTD_compressCCtx(CompressionContext(), stored->data(), stored->size(), raw.data(),
-                                                      raw.size(), kZstdLevel);
+    ZSTD_CCtx* const context = CompressionContext();
+    // Null: none.
+    ZSTD_CCtx_refCDict(context, dictionary != nullptr ? dictionary->zstd_compress.get() : nullptr);
+    bytes = ZSTD_compress2(context, stored->data(), stored->size(), raw.data(), raw.size());
     if (ZSTD_isError(bytes) != 0) bytes = 0;
     *method = dictionary != nullptr ? kZstdDictionary : kZstd;
   }
@@ -150,14 +163,19 @@ void Codec::Train() {
   owned_ = std::make_unique<Dictionary>();
   owned_->bytes = bytes.substr(0, trained);
   if (compression_ == Compression::kZstd) {
-    owned_->zstd_compress.reset(ZSTD_createCDict(owned_->bytes.data(), trained, kZstdLevel));
+    for (const int level : kLevels) {
+      owned_->zstd_compress.reset(ZSTD_createCDict(owned_->bytes.data(), trained, level));
+      if (!owned_->zstd_compress || ZSTD_sizeof_CDict(owned_->zstd_compress.get()) <= most_tables_) break;
+    }
     owned_->zstd_decompress.reset(ZSTD_createDDict(owned_->bytes.data(), trained));
     if (!owned_->zstd_compress || !owned_->zstd_decompress) return keep(0);
+    std::string().swap(owned_->bytes);  // both have a copy
   } else {
     owned_->lz4.reset(LZ4_createStream());
     if (!owned_->lz4) return keep(0);
     LZ4_loadDict(owned_->lz4.get(), owned_->bytes.data(), static_cast<int>(trained));
   }
+  if (owned_->memory() > budget_) return keep(0);
   keep(owned_->memory());
   dictionary_.store(owned_.get(), std::memory_order_release);
 }

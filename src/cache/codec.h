@@ -24,8 +24,9 @@ namespace cairn::cache {
 
 class Codec {
  public:
-  // `budget`: bytes for samples and dictionary together; below 64 KiB there is no dictionary.
-  Codec(ResultCacheOptions::Compression compression, size_t budget, std::function<void(size_t)> give_back);
+  // `budget`: bytes for samples and dictionary together, of the cache's `capacity`; below 64 KiB there is no dictionary.
+  Codec(ResultCacheOptions::Compression compression, size_t capacity, size_t budget,
+        std::function<void(size_t)> give_back);
   ~Codec();
   Codec(const Codec&) = delete;
   Codec& operator=(const Codec&) = delete;
@@ -54,6 +55,7 @@ class Codec {
 
   const ResultCacheOptions::Compression compression_;
   const size_t budget_;
+  const size_t most_tables_;
   const std::function<void(size_t)> give_back_;
   std::atomic<bool> wants_samples_;
   std::atomic<size_t> bytes_{0};

@@ -259,9 +259,10 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
   fixed_bytes_ = fence_.bytes() + partitions * sizeof(NZone);
   arena_.Charge(fixed_bytes_);
   if (options.compression == ResultCacheOptions::Compression::kNone) return;
-  const size_t budget = std::min(kMaxCodecBytes, options.capacity / 16);
+  const size_t budget = std::min(kMaxCodecBytes, options.capacity / 12);
   arena_.Charge(budget);
-  codec_ = std::make_unique<Codec>(options.compression, budget, [this](size_t bytes) { arena_.Uncharge(bytes); });
+  codec_ = std::make_unique<Codec>(options.compression, options.capacity, budget,
+                                   [this](size_t bytes) { arena_.Uncharge(bytes); });
   ZZoneOptions z;
   z.seed = seed_;
   for (const auto& n : n_) {

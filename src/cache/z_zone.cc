@@ -35,18 +35,19 @@ bool GetVarint(std::string_view* bytes, uint64_t* n) {
   return false;
 }
 
-// 128 bits, four of them for a hash.
+// 256 bits, four of them for a hash: 7 for each item of a block of the usual size.
 struct Filter {
-  uint64_t words[2] = {0, 0};
+  static constexpr int kWords = 4;
+  uint64_t words[kWords] = {};
 
   void Add(uint64_t hash) {
     uint64_t bits = Mix64(hash);
-    for (int i = 0; i < kFilterProbes; ++i, bits >>= 7) words[bits >> 6 & 1] |= uint64_t{1} << (bits & 63);
+    for (int i = 0; i < kFilterProbes; ++i, bits >>= 8) words[bits >> 6 & 3] |= uint64_t{1} << (bits & 63);
   }
   bool MayContain(uint64_t hash) const {
     uint64_t bits = Mix64(hash);
-    for (int i = 0; i < kFilterProbes; ++i, bits >>= 7) {
-      if ((words[bits >> 6 & 1] >> (bits & 63) & 1) == 0) return false;
+    for (int i = 0; i < kFilterProbes; ++i, bits >>= 8) {
+      if ((words[bits >> 6 & 3] >> (bits & 63) & 1) == 0) return false;
     }
     return true;
   }
@@ -392,7 +393,7 @@ ZZone::Block* ZZone::Build(const std::vector<Record>& records, const uint64_t* a
     header.content.Add(record.hash);
     header.item_bytes += static_cast<uint32_t>(record.item.key.size() + record.item.value.size());
   }
-  if (accessed != nullptr) std::copy(accessed, accessed + 2, header.accessed.words);
+  if (accessed != nullptr) std::copy(accessed, accessed + Filter::kWords, header.accessed.words);
   header.items = static_cast<uint32_t>(records.size());
   header.raw_bytes = static_cast<uint32_t>(raw.size());
   if (codec_->wants_samples()) codec_->AddSample(raw);

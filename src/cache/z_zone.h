@@ -1,4 +1,4 @@
-// One partition of the Z-zone: what its N-zone evicts, in compressed blocks of about 2 KiB.
+// One partition of the Z-zone: what its N-zone evicts, in compressed blocks of about 4 KiB.
 //
 //   blocks    one for each leaf of a binary trie over the lower bits of the hash, all leaves at depth k or k + 1; the
 //             trie grows by one leaf at a time, so it needs nothing but an array of pointers
@@ -40,7 +40,7 @@ namespace cairn::cache {
 
 struct ZZoneOptions {
   uint64_t seed = 0;
-  size_t block_bytes = 2048;  // before compression, on average
+  size_t block_bytes = 4096;  // before compression, on average
   size_t tail_bytes = 512;
 };
 

@@ -37,7 +37,7 @@ TEST(CodecTest, WhatWasCompressedComesBack) {
   for (const Compression compression : {Compression::kLz4, Compression::kZstd}) {
     size_t given_back = 0;
     const size_t budget = size_t{1} << 20;
-    Codec codec(compression, budget, [&given_back](size_t bytes) { given_back += bytes; });
+    Codec codec(compression, 16 * budget, budget, [&given_back](size_t bytes) { given_back += bytes; });
     for (int phase = 0; phase < 2; ++phase) {
       for (const size_t bytes : {0, 1, 10, 100, 2048, 5000, 70000}) {
         for (const std::string& raw : {Text(bytes, bytes), std::string(bytes, 'x')}) {
@@ -69,7 +69,7 @@ TEST(CodecTest, WhatWasCompressedComesBack) {
 }
 
 TEST(CodecTest, ASmallBudgetDoesWithoutADictionary) {
-  const Codec codec(Compression::kZstd, 1000, [](size_t) {});
+  const Codec codec(Compression::kZstd, 16000, 1000, [](size_t) {});
   EXPECT_FALSE(codec.wants_samples());
 }
 
@@ -102,7 +102,7 @@ class ZZoneTest : public testing::Test {
   bool again_ = false;
   uint64_t stamp_ = 0;
   CheckedMutex mutex_;
-  Codec codec_{Compression::kLz4, 0, [](size_t) {}};
+  Codec codec_{Compression::kLz4, 0, 0, [](size_t) {}};
   std::unique_ptr<Arena> arena_;
   std::unique_ptr<ZZone> zone_;
 };

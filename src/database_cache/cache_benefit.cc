@@ -6,8 +6,8 @@ namespace cairn {
 
 namespace {
 
-// With fewer samples of hits than this, what the tree takes for others must do.
-constexpr uint64_t kEnough = 16;
+// Samples of each kind of read.
+constexpr uint64_t kEnough = 128;
 // Before anything was sampled.
 constexpr double kGuess = 100;
 constexpr double kMostMedians = 64;
@@ -47,8 +47,7 @@ double CacheBenefit::Samples::Median(double otherwise) const {
   return otherwise;
 }
 
-double CacheBenefit::Samples::Mean(double otherwise) const {
-  const double most = kMostMedians * Median(otherwise);
+double CacheBenefit::Samples::Mean(double most) const {
   double sum = 0;
   double samples = 0;
   for (int i = 0; i < kClasses; ++i) {
@@ -56,7 +55,7 @@ double CacheBenefit::Samples::Mean(double otherwise) const {
     sum += count * std::min(most, MiddleOf(i));
     samples += count;
   }
-  return samples == 0 ? otherwise : sum / samples;
+  return samples == 0 ? 0 : sum / samples;
 }
 
 // Samples that come between load and store are lost.
@@ -67,38 +66,23 @@ void CacheBenefit::Samples::Scale(uint64_t divisor) {
   }
 }
 
-void CacheBenefit::AddHit(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds) {
-  probe_.Add(probe_nanoseconds);
-  tree_of_hit_.Add(tree_nanoseconds);
-}
-
-void CacheBenefit::AddMiss(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds) {
-  probe_.Add(probe_nanoseconds);
-  tree_of_miss_.Add(tree_nanoseconds);
-}
-
-void CacheBenefit::AddFill(uint64_t nanoseconds) { fill_.Add(nanoseconds); }
-
 void CacheBenefit::AddWrite(uint64_t keys, uint64_t nanoseconds) { bar_.Add(nanoseconds / keys); }
 
-bool CacheBenefit::Knows() const { return tree_of_hit_.Count() + tree_of_miss_.Count() >= kEnough; }
+bool CacheBenefit::Knows() const { return by_cache_.Count() >= kEnough && by_tree_.Count() >= kEnough; }
 
 double CacheBenefit::SavedPerRead(const Counts& window) const {
-  if (window.reads == 0) return 0;
-  const double tree = tree_of_hit_.Count() >= kEnough ? tree_of_hit_.Mean(kGuess) : tree_of_miss_.Mean(kGuess);
-  const double saved = static_cast<double>(window.hits) * tree;
-  const double cost = static_cast<double>(window.reads) * probe_.Median(kGuess) +
-                      static_cast<double>(window.fills) * fill_.Median(kGuess) +
-                      static_cast<double>(window.barred_keys) * bar_.Median(kGuess);
-  return (saved - cost) / static_cast<double>(window.reads);
+  if (window.reads == 0 || !Knows()) return 0;
+  const double most = kMostMedians * by_tree_.Median(kGuess);
+  const double bars = static_cast<double>(window.barred_keys) * bar_.Median(kGuess);
+  return by_tree_.Mean(most) - by_cache_.Mean(most) - bars / static_cast<double>(window.reads);
 }
 
 void CacheBenefit::Age() {
-  for (Samples* samples : {&probe_, &tree_of_hit_, &tree_of_miss_, &fill_, &bar_}) samples->Scale(2);
+  for (Samples* samples : {&by_cache_, &by_tree_, &bar_}) samples->Scale(2);
 }
 
 void CacheBenefit::Forget() {
-  for (Samples* samples : {&probe_, &tree_of_hit_, &tree_of_miss_, &fill_, &bar_}) samples->Scale(UINT64_MAX);
+  for (Samples* samples : {&by_cache_, &by_tree_, &bar_}) samples->Scale(UINT64_MAX);
 }
 
 }  // namespace cairn

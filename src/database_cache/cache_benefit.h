@@ -1,7 +1,8 @@
 // What a result cache saves and what it costs, in time, from samples. It decides nothing.
 //
-// A hit saves what the tree would have taken for that key, less the probe; a miss costs the probe and the fill; a write
-// costs what it takes to bar its keys. Samples of hits ask the tree, too: popular keys are quicker there than others.
+// Reads of both kinds are timed as a whole: those that asked the cache first, with all that followed, and those that
+// asked the tree only. A sum of parts would mislead: a tree that is seldom asked for popular keys is slow for them when
+// it is asked, and lines of memory that one part brings help the next. A write costs what it takes to bar its keys.
 //
 // Thread-safety: Add... may be called by all threads at any time, the others by one at a time.
 
@@ -17,16 +18,10 @@ class CacheBenefit {
   // Of a window of time.
   struct Counts {
     uint64_t reads = 0;
-    uint64_t hits = 0;
-    uint64_t fills = 0;  // that were stored
     uint64_t barred_keys = 0;
   };
 
-  void AddHit(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds);
-  // With what it took to find out that the answer is not to be stored.
-  void AddMiss(uint64_t probe_nanoseconds, uint64_t tree_nanoseconds);
-  // Of an answer that was stored.
-  void AddFill(uint64_t nanoseconds);
+  void AddRead(bool by_tree, uint64_t nanoseconds) { (by_tree ? by_tree_ : by_cache_).Add(nanoseconds); }
   void AddWrite(uint64_t keys, uint64_t nanoseconds);
 
   // Whether enough was sampled to go by.
@@ -40,14 +35,14 @@ class CacheBenefit {
 
  private:
   // Counts of samples by their length, four classes for each power of two. A thread that loses the processor in the
-  // middle of a sample makes it a thousand times as long; so probes, fills and bars are taken at their median, and the
-  // tree, which may read from a disk, at a mean that no sample counts in with more than 64 medians.
+  // middle of a sample makes it a thousand times as long; so bars are taken at their median, and reads, which may be
+  // reads of a disk, at a mean that no sample counts in with more than 64 medians of the tree's.
   class Samples {
    public:
     void Add(uint64_t nanoseconds);
     uint64_t Count() const;
     double Median(double otherwise) const;
-    double Mean(double otherwise) const;
+    double Mean(double most) const;
     void Scale(uint64_t divisor);
 
    private:
@@ -58,7 +53,7 @@ class CacheBenefit {
     std::atomic<uint32_t> counts_[kClasses] = {};
   };
 
-  Samples probe_, tree_of_hit_, tree_of_miss_, fill_, bar_;
+  Samples by_cache_, by_tree_, bar_;
 };
 
 }  // namespace cairn

@@ -31,10 +31,12 @@ namespace {
 constexpr char kFileIdentity[] = "cairn: answers of a database";
 constexpr uint64_t kItemsPart = 64;
 constexpr uint64_t kTrialPart = 8;
-// Between two looks at what the cache saves.
-constexpr uint64_t kReadsALook = uint64_t{1} << 16;
+// Between two notes of the database's files.
+constexpr uint64_t kReadsANote = uint64_t{1} << 16;
 // Looks without a gain before the cache turns itself off, counted once it is full or has had time to become so.
 constexpr int kLosses = 3;
+// Looks with a gain, one after the other, after which less is spent on measuring it.
+constexpr int kGains = 4;
 constexpr uint64_t kLooksToWarm = 256;
 // Reads that pass by before it tries again; twice as many each time.
 constexpr uint64_t kLeastPause = uint64_t{1} << 22;
@@ -233,6 +235,7 @@ void DatabaseCache::NoteFiles() {
 }
 
 void DatabaseCache::BeginClose() {
+  FillAll();
   NoteFiles();
   closing_.store(true);
 }
@@ -278,6 +281,36 @@ bool DatabaseCache::Fill(const Read& read, const Status& s, const Slice& value) 
          cache_->FillAbsent(read.ticket, read.key, read.space);
 }
 
+void DatabaseCache::FillLater(const Read& read, StagedFills* staged, const Status& s, const Slice& value) {
+  StagedFills::Fill fill{read.ticket, read.space, !s.ok(), read.key, {}};
+  if (!fill.absent) fill.value = {value.data(), value.size()};
+  const bool wanted = IsPlain(s) && (s.ok() || (s.IsNotFound() && options_.absent_keys)) &&
+                      fill.key.size() + fill.value.size() <= max_item_bytes_;
+  if (!wanted || staged->Add(fill)) return;
+  FillOne(staged);
+  if (!staged->Add(fill)) Fill(read, s, value);
+}
+
+void DatabaseCache::FillOne(StagedFills* staged) {
+  staged->TakeOne([this](const StagedFills::Fill& fill) {
+    if (fill.absent) {
+      cache_->FillAbsent(fill.ticket, fill.key, fill.space);
+    } else {
+      cache_->Fill(fill.ticket, fill.key, fill.value, fill.space);
+    }
+  });
+}
+
+void DatabaseCache::FillAll(StagedFills* staged) {
+  for (size_t i = 0; i < StagedFills::kFills && !staged->empty(); ++i) FillOne(staged);
+}
+
+void DatabaseCache::FillAll() {
+  for (size_t i = 0; i < kCells; ++i) {
+    if (cells_[i].reads.load(std::memory_order_relaxed) != 0) FillAll(&staged_[i]);
+  }
+}
+
 // If no writer came between, both must be the same.
 void DatabaseCache::Check(const Read& read, Answer answer, const std::string& cached, const Status& s,
                           const Slice& value) {
@@ -306,27 +339,21 @@ void DatabaseCache::ReadMany::SetTree(ColumnFamilyHandle** handles, const Slice*
 // False: some family has no space, or nothing was found; the tree does as well.
 bool DatabaseCache::ProbeMany(size_t count, ColumnFamilyHandle** handles, const Slice* keys, PinnableSlice* values,
                               ReadMany* many) {
-  const uint64_t number = cells_[cache::ThreadNumber() % kCells].reads.fetch_add(count, std::memory_order_relaxed);
   for (size_t i = 0; i < count; ++i) {
     const Family* const family = FamilyOf(handles[i]);
     many->families.push_back(family);
     many->spaces.push_back(SpaceOf(family));
     many->keys.emplace_back(keys[i].data(), keys[i].size());
-    if (many->spaces.back() != ResultCache::kNoSpace) continue;
-    if ((number & kAwakeMask) < count) TryToWake();
-    return false;
+    if (many->spaces.back() == ResultCache::kNoSpace) return false;
   }
-  many->sampled = (number & kSampleMask) < count;
   for (size_t i = 0; i < count; ++i) {
     values[i].Reset();
     many->strings.push_back(values[i].GetSelf());
   }
   many->answers.resize(count);
   many->tickets.resize(count);
-  const uint64_t begin = many->sampled ? Nanoseconds() : 0;
   cache_->MultiGetOrBegin(count, many->keys.data(), many->spaces.data(), many->strings.data(), many->answers.data(),
                           many->tickets.data());
-  if (many->sampled) many->probe_nanoseconds = Nanoseconds() - begin;
   for (size_t i = 0; i < count; ++i) {
     if (SpaceOf(many->families[i]) != many->spaces[i]) return false;
     if (many->answers[i] == Answer::kMiss) many->misses.push_back(i);
@@ -342,27 +369,6 @@ bool DatabaseCache::StillRight(const ReadMany& many) const {
     if (!cache_->Unchanged(many.tickets[i]) || SpaceOf(many.families[i]) != many.spaces[i]) return false;
   }
   return true;
-}
-
-// The tree has answered all keys. Times are for each key.
-void DatabaseCache::NoteSample(const ReadMany& many, Fills fills, uint64_t tree_nanoseconds, PinnableSlice* values,
-                               Status* statuses) {
-  const size_t count = many.keys.size();
-  const uint64_t begin = Nanoseconds();
-  uint64_t filled = 0;
-  for (const size_t i : many.misses) {
-    const Read read{many.families[i], many.spaces[i], many.keys[i], many.tickets[i]};
-    filled += fills == Fills::kYes && Fill(read, statuses[i], values[i]) ? 1 : 0;
-  }
-  if (filled > 0) benefit_.AddFill((Nanoseconds() - begin) / filled);
-  for (const Answer answer : many.answers) {
-    if (answer == Answer::kMiss) {
-      benefit_.AddMiss(many.probe_nanoseconds / count, tree_nanoseconds / count);
-    } else {
-      benefit_.AddHit(many.probe_nanoseconds / count, tree_nanoseconds / count);
-    }
-  }
-  Look();
 }
 
 void DatabaseCache::Deliver(ReadMany* many, Fills fills, PinnableSlice* values, Status* statuses) {
@@ -609,6 +615,9 @@ void DatabaseCache::SetMode(Mode mode) {
   mode_ = mode;
   looks_in_mode_ = 0;
   losses_ = 0;
+  gains_ = 0;
+  by_tree_mask_.store(kOftenMask, std::memory_order_relaxed);
+  asked_.store(HasSpaces(), std::memory_order_relaxed);
   const uint64_t capacity = mode == Mode::kOn      ? options_.capacity
                             : mode == Mode::kTrial ? options_.capacity / kTrialPart
                                                    : 0;
@@ -637,6 +646,12 @@ void DatabaseCache::SetMode(Mode mode) {
   }
 }
 
+void DatabaseCache::CountPassed(uint64_t* passed) {
+  cells_[cache::ThreadNumber() % kCells].reads.fetch_add(*passed, std::memory_order_relaxed);
+  *passed = 0;
+  TryToWake();
+}
+
 void DatabaseCache::TryToWake() {
   if (Reads() < wake_at_.load(std::memory_order_relaxed)) return;
   if (!mutex_.TryLock()) return;
@@ -649,8 +664,7 @@ void DatabaseCache::TryToWakeLocked() {
   if (mode_ != Mode::kWaking || !rounds_.PreviousEnded()) return;
   wake_at_.store(UINT64_MAX, std::memory_order_relaxed);
   benefit_.Forget();
-  const ResultCache::Statistics now = cache_->GetStatistics();
-  seen_ = {Reads(), now.hits + now.absent_hits, now.puts, Barred()};
+  seen_ = {Reads(), Barred()};
   SetMode(Mode::kTrial);
   LogLine("the result cache tries again with an eighth of its memory");
 }
@@ -664,23 +678,26 @@ void DatabaseCache::Look() {
 void DatabaseCache::LookLocked() {
   if (!HasSpaces()) return;
   const uint64_t reads = Reads();
-  if (reads - seen_.reads < kReadsALook) return;
-  const ResultCache::Statistics now = cache_->GetStatistics();
-  const CacheBenefit::Counts counts = {reads, now.hits + now.absent_hits, now.puts, Barred()};
-  const double saved = benefit_.SavedPerRead({counts.reads - seen_.reads, counts.hits - seen_.hits,
-                                              counts.fills - seen_.fills, counts.barred_keys - seen_.barred_keys});
+  if (reads - files_noted_at_ >= kReadsANote) {
+    files_noted_at_ = reads;
+    NoteFiles();
+  }
+  // While little is measured there is little to look at.
+  if (reads - seen_.reads < by_tree_mask_.load(std::memory_order_relaxed) || !benefit_.Knows()) return;
+  const CacheBenefit::Counts counts = {reads, Barred()};
+  saved_ = benefit_.SavedPerRead({counts.reads - seen_.reads, counts.barred_keys - seen_.barred_keys});
   seen_ = counts;
-  NoteFiles();
   ++looks_in_mode_;
+  const ResultCache::Statistics now = cache_->GetStatistics();
   const bool warm = now.memory >= now.capacity - now.capacity / 8 || looks_in_mode_ >= kLooksToWarm;
-  saved_ = saved;
-  if (options_.adaptive && benefit_.Knows() && (warm || saved > 0)) Judge(saved);
+  if (options_.adaptive && (warm || saved_ > 0)) Judge(saved_);
   benefit_.Age();
 }
 
 void DatabaseCache::Judge(double saved_per_read) {
   if (saved_per_read > 0) {
     losses_ = 0;
+    if (++gains_ >= kGains) by_tree_mask_.store(kSeldomMask, std::memory_order_relaxed);
     if (mode_ != Mode::kTrial) return;
     pause_ = 0;
     SetMode(Mode::kOn);
@@ -688,6 +705,8 @@ void DatabaseCache::Judge(double saved_per_read) {
             " ns for each read");
     return;
   }
+  gains_ = 0;
+  by_tree_mask_.store(kOftenMask, std::memory_order_relaxed);
   if (++losses_ < kLosses) return;
   pause_ = std::min(kMostPause, std::max(kLeastPause, pause_ * 2));
   ++times_off_;
@@ -708,7 +727,8 @@ void DatabaseCache::TEST_Judge(double saved_per_read) {
   TryToWake();
 }
 
-DatabaseCacheStats DatabaseCache::GetStats() const {
+DatabaseCacheStats DatabaseCache::GetStats() {
+  FillAll();
   DatabaseCacheStats stats;
   stats.cache = cache_->GetStatistics();
   stats.reads = Reads();

@@ -34,6 +34,7 @@
 #include "src/cache/per_thread.h"
 #include "src/database_cache/cache_benefit.h"
 #include "src/database_cache/file_binding.h"
+#include "src/database_cache/staged_fills.h"
 #include "src/database_cache/wal_report.h"
 #include "src/database_cache/writer_rounds.h"
 #include "src/util/mutex.h"
@@ -74,23 +75,21 @@ class DatabaseCache {
   rocksdb::Status Get(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key, Fills fills,
                       rocksdb::PinnableSlice* value, From* from, const ReadTree& read_tree) {
     *from = From::kTree;
-    const Family* const family = FamilyOf(handle);
-    const uint32_t space = SpaceOf(family);
-    const uint64_t number = cells_[cache::ThreadNumber() % kCells].reads.fetch_add(1, std::memory_order_relaxed);
-    if (space == ResultCache::kNoSpace) {
-      if ((number & kAwakeMask) == 0) TryToWake();
+    if (!asked_.load(std::memory_order_relaxed)) {
+      PassBy(1);
       return read_tree(value);
     }
+    const Family* const family = FamilyOf(handle);
+    const uint32_t space = SpaceOf(family);
+    const size_t cell = cache::ThreadNumber() % kCells;
+    const uint64_t number = cells_[cell].reads.fetch_add(1, std::memory_order_relaxed);
+    if (space == ResultCache::kNoSpace) return read_tree(value);
     Read read{family, space, {key.data(), key.size()}, {}};
-    if ((number & kSampleMask) == 0) return Sample(&read, fills, value, from, read_tree);
-    const ResultCache::Answer answer = Probe(&read, value->GetSelf());
-    if (answer == ResultCache::Answer::kMiss) {
-      rocksdb::Status s = read_tree(value);
-      if (fills == Fills::kYes) Fill(read, s, *value);
-      return s;
-    }
-    *from = From::kCache;
-    return ToStatus(answer, value);
+    if (!IsWatched(number, 1)) return GetByCache(&read, &staged_[cell], fills, value, from, read_tree);
+    const Watch watch(this, number, 1);
+    if (watch.by_tree()) return read_tree(value);
+    if ((number & kSampleMask) == 0) return GetChecked(&read, fills, value, read_tree);
+    return GetByCache(&read, &staged_[cell], fills, value, from, read_tree);
   }
 
   // read_tree(count, handles, keys, values, statuses) is the database's own MultiGet. As RocksDB's, all values are of
@@ -98,15 +97,16 @@ class DatabaseCache {
   template <class ReadTree>
   size_t MultiGet(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys, Fills fills,
                   rocksdb::PinnableSlice* values, rocksdb::Status* statuses, const ReadTree& read_tree) {
-    ReadMany many;
-    if (!ProbeMany(count, handles, keys, values, &many)) {
+    if (!asked_.load(std::memory_order_relaxed)) {
+      PassBy(count);
       read_tree(count, handles, keys, values, statuses);
       return 0;
     }
-    if (many.sampled) {
-      const uint64_t begin = Nanoseconds();
+    const uint64_t number = cells_[cache::ThreadNumber() % kCells].reads.fetch_add(count, std::memory_order_relaxed);
+    const Watch watch(this, number, count);
+    ReadMany many;
+    if (watch.by_tree() || !ProbeMany(count, handles, keys, values, &many)) {
       read_tree(count, handles, keys, values, statuses);
-      NoteSample(many, fills, Nanoseconds() - begin, values, statuses);
       return 0;
     }
     const size_t misses = many.misses.size();
@@ -178,7 +178,7 @@ class DatabaseCache {
   void BeginClose();
   void CancelClose();
 
-  DatabaseCacheStats GetStats() const;
+  DatabaseCacheStats GetStats();
 
   // For tests: decides at once, by numbers of the test's, whether the cache pays.
   void TEST_Judge(double saved_per_read);
@@ -195,6 +195,7 @@ class DatabaseCache {
     uint64_t options = 0;  // hash of those that make answers what they are
   };
   // Families by id; the second level is made when it is needed.
+  static constexpr uint64_t kPassed = 256;  // counted together
   static constexpr size_t kFamiliesAPage = 256;
   static constexpr size_t kPages = 1024;
   static constexpr uint32_t kMaxFamilies = kPages * kFamiliesAPage;
@@ -221,19 +222,65 @@ class DatabaseCache {
     std::vector<rocksdb::Slice> tree_keys;
     std::vector<rocksdb::PinnableSlice> tree_values;
     std::vector<rocksdb::Status> tree_statuses;
-    bool sampled = false;
-    uint64_t probe_nanoseconds = 0;
 
     void SetTree(rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* all_keys);
   };
 
-  static constexpr uint64_t kSampleMask = 1023;
-  static constexpr uint64_t kAwakeMask = 255;
   static constexpr size_t kCells = 64;
   struct alignas(64) Cell {
     std::atomic<uint64_t> reads{0};
     std::atomic<uint64_t> barred{0};
     std::atomic<uint64_t> writes{0};
+  };
+
+  // One read in so many asks cache and tree, and compares.
+  static constexpr uint64_t kSampleMask = 1023;
+  // To know what the cache saves, some reads in a row, of each so many, ask the tree only.
+  static constexpr uint64_t kReadsByTree = 2048;
+  static constexpr uint64_t kOftenMask = (uint64_t{1} << 15) - 1;
+  static constexpr uint64_t kSeldomMask = (uint64_t{1} << 19) - 1;
+  // The processor's caches are another's during the first of them.
+  static constexpr uint64_t kFirstTimedByTree = kReadsByTree / 4;
+  // One in so many of the reads is timed.
+  static constexpr uint64_t kTimedByTreeMask = 3;
+  static constexpr uint64_t kTimedMask = 31;
+
+  // Where a read stands in its period, which begins with those that ask the tree; a thread's first period lacks them.
+  uint64_t PlaceInPeriod(uint64_t number) const {
+    return (number + kReadsByTree) & by_tree_mask_.load(std::memory_order_relaxed);
+  }
+  // Of `count` reads from that number on.
+  bool IsWatched(uint64_t number, uint64_t count) const {
+    return (number & kTimedMask) < count || PlaceInPeriod(number) < kReadsByTree;
+  }
+
+  // Times reads, and looks now and then at what was found.
+  class Watch {
+   public:
+    Watch(DatabaseCache* cache, uint64_t number, uint64_t count)
+        : cache_(cache), count_(count), looks_((number & kSampleMask) < count) {
+      const uint64_t place = cache->PlaceInPeriod(number);
+      by_tree_ = place < kReadsByTree;
+      const bool warm = place >= kFirstTimedByTree;
+      // Reads that are compared ask both, and are no measure.
+      const bool timed =
+          by_tree_ ? warm && (number & kTimedByTreeMask) < count : !looks_ && (number & kTimedMask) < count;
+      begin_ = timed ? Nanoseconds() : 0;
+    }
+    ~Watch() {
+      if (begin_ != 0) cache_->benefit_.AddRead(by_tree_, (Nanoseconds() - begin_) / count_);
+      if (looks_) cache_->Look();
+    }
+    Watch(const Watch&) = delete;
+    Watch& operator=(const Watch&) = delete;
+    bool by_tree() const { return by_tree_; }
+
+   private:
+    DatabaseCache* const cache_;
+    const uint64_t count_;
+    const bool looks_;
+    bool by_tree_ = false;
+    uint64_t begin_ = 0;
   };
 
   DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache,
@@ -264,27 +311,41 @@ class DatabaseCache {
   // Whether it is there now.
   bool Fill(const Read& read, const rocksdb::Status& s, const rocksdb::Slice& value);
 
-  // As Get, with a clock, and with the tree's answer beside the cache's.
+  // Now, or when a read has time for it.
+  void FillLater(const Read& read, StagedFills* staged, const rocksdb::Status& s, const rocksdb::Slice& value);
+  void FillOne(StagedFills* staged);
+  void FillAll(StagedFills* staged);
+  void FillAll();
+
   template <class ReadTree>
-  rocksdb::Status Sample(Read* read, Fills fills, rocksdb::PinnableSlice* value, From* from,
-                         const ReadTree& read_tree) {
-    const uint64_t begin = Nanoseconds();
+  rocksdb::Status GetByCache(Read* read, StagedFills* staged, Fills fills, rocksdb::PinnableSlice* value, From* from,
+                             const ReadTree& read_tree) {
+    ResultCache::Answer answer = Probe(read, value->GetSelf());
+    if (answer == ResultCache::Answer::kMiss && staged->Holds(read->key, read->space)) {
+      FillAll(staged);
+      answer = Probe(read, value->GetSelf());
+    }
+    if (answer == ResultCache::Answer::kMiss) {
+      rocksdb::Status s = read_tree(value);
+      if (fills == Fills::kYes) FillLater(*read, staged, s, *value);
+      return s;
+    }
+    *from = From::kCache;
+    if (!staged->empty()) FillOne(staged);
+    return ToStatus(answer, value);
+  }
+
+  // With the tree's answer beside the cache's.
+  template <class ReadTree>
+  rocksdb::Status GetChecked(Read* read, Fills fills, rocksdb::PinnableSlice* value, const ReadTree& read_tree) {
     std::string cached;
     const ResultCache::Answer answer = Probe(read, &cached);
-    const uint64_t probed = Nanoseconds();
     rocksdb::Status s = read_tree(value);
-    const uint64_t read_done = Nanoseconds();
     if (answer != ResultCache::Answer::kMiss) {
-      benefit_.AddHit(probed - begin, read_done - probed);
       Check(*read, answer, cached, s, *value);
-    } else {
-      const bool filled = fills == Fills::kYes && Fill(*read, s, *value);
-      const uint64_t fill = Nanoseconds() - read_done;
-      benefit_.AddMiss(probed - begin + (filled ? 0 : fill), read_done - probed);
-      if (filled) benefit_.AddFill(fill);
+    } else if (fills == Fills::kYes) {
+      Fill(*read, s, *value);
     }
-    *from = From::kTree;
-    Look();
     return s;
   }
   void Check(const Read& read, ResultCache::Answer answer, const std::string& cached, const rocksdb::Status& s,
@@ -292,8 +353,6 @@ class DatabaseCache {
 
   bool ProbeMany(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys,
                  rocksdb::PinnableSlice* values, ReadMany* many);
-  void NoteSample(const ReadMany& many, Fills fills, uint64_t tree_nanoseconds, rocksdb::PinnableSlice* values,
-                  rocksdb::Status* statuses);
   bool StillRight(const ReadMany& many) const;
   void Deliver(ReadMany* many, Fills fills, rocksdb::PinnableSlice* values, rocksdb::Status* statuses);
 
@@ -328,6 +387,13 @@ class DatabaseCache {
   // Now and then: whether the cache pays.
   void Look();
   void LookLocked() CAIRN_REQUIRES(mutex_);
+  // Reads while there are no spaces.
+  void PassBy(uint64_t count) {
+    thread_local uint64_t passed = 0;
+    passed += count;
+    if (passed >= kPassed) CountPassed(&passed);
+  }
+  void CountPassed(uint64_t* passed);
   void TryToWake();
   void TryToWakeLocked() CAIRN_REQUIRES(mutex_);
   uint64_t Reads() const;
@@ -345,8 +411,11 @@ class DatabaseCache {
   CacheBenefit benefit_;
   WriterRounds rounds_;
   std::atomic<bool> barring_{true};
+  std::atomic<bool> asked_{false};  // families may have spaces
+  std::atomic<uint64_t> by_tree_mask_{kOftenMask};
   std::atomic<Page*> pages_[kPages] = {};
   Cell cells_[kCells];
+  StagedFills staged_[kCells];  // memory is touched by who reads first
   std::atomic<uint64_t> checked_{0};
   std::atomic<uint64_t> wrong_{0};
   std::atomic<uint64_t> changes_{0};
@@ -359,9 +428,11 @@ class DatabaseCache {
   std::vector<std::unique_ptr<Family>> all_families_ CAIRN_GUARDED_BY(mutex_);
   uint32_t next_space_ CAIRN_GUARDED_BY(mutex_) = 0;
   CacheBenefit::Counts seen_ CAIRN_GUARDED_BY(mutex_);
+  uint64_t files_noted_at_ CAIRN_GUARDED_BY(mutex_) = 0;  // reads
   double saved_ CAIRN_GUARDED_BY(mutex_) = 0;
   uint64_t looks_in_mode_ CAIRN_GUARDED_BY(mutex_) = 0;
   int losses_ CAIRN_GUARDED_BY(mutex_) = 0;  // looks one after the other that found nothing gained
+  int gains_ CAIRN_GUARDED_BY(mutex_) = 0;
   uint64_t pause_ CAIRN_GUARDED_BY(mutex_) = 0;
   uint64_t times_off_ CAIRN_GUARDED_BY(mutex_) = 0;
 };

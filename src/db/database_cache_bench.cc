@@ -233,8 +233,8 @@ void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
       continue;
     }
     found.Reset();
-    const Status s = i % kTimed == 0 ? TimedGet(db, key, &found, measured)
-                                     : db->Get(read, db->DefaultColumnFamily(), key, &found);
+    const Status s =
+        i % kTimed == 0 ? TimedGet(db, key, &found, measured) : db->Get(read, db->DefaultColumnFamily(), key, &found);
     if (!s.ok() && !s.IsNotFound()) Check(s);
   }
   measured->nanoseconds = ThreadNanoseconds() - begin;

@@ -19,7 +19,7 @@ double Percent(uint64_t part, uint64_t whole) {
 
 Status GetDatabaseCacheStats(rocksdb::DB* db, DatabaseCacheStats* stats) {
   CairnDB* const ours = CairnDB::Of(db);
-  const DatabaseCache* const cache = ours == nullptr ? nullptr : ours->services()->cache();
+  DatabaseCache* const cache = ours == nullptr ? nullptr : ours->services()->cache();
   if (cache == nullptr) {
     return Status::NotFound("the database has no result cache", "cairn::UseResultCache asks for one");
   }

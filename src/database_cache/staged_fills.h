@@ -1,0 +1,107 @@
+// StagedFills holds what reads of the tree have brought until the cache takes it. A read that missed is slow already;
+// so it leaves its answer here, and a later read that hits, and is quick, stores it. What is stored and when it is
+// refused stays as it is: a fill has its ticket, whenever it comes.
+//
+// Invariants
+//   (1) Fills are taken in the order in which they were added, each once.
+//   (2) No more than kFills, of no more than kMostBytes each, are held, in memory of the object's own.
+//
+// Thread-safety: safe. Threads that meet do not wait: who finds it in use goes on without.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string_view>
+
+#include "cairn/cache.h"
+
+namespace cairn {
+
+class StagedFills {
+ public:
+  static constexpr size_t kFills = 4;
+  static constexpr size_t kMostBytes = 512;
+
+  struct Fill {
+    ResultCache::FillTicket ticket;
+    uint32_t space = 0;
+    bool absent = false;
+    std::string_view key;
+    std::string_view value;
+  };
+
+  bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
+
+  // False: it does not fit.
+  bool Add(const Fill& fill) {
+    const size_t bytes = fill.key.size() + fill.value.size();
+    if (bytes > kMostBytes) return false;
+    const Use use(this);
+    const uint32_t count = count_.load(std::memory_order_relaxed);
+    if (!use.mine() || count == kFills) return false;
+    Held& held = held_[(first_ + count) % kFills];
+    held.fill = fill;
+    std::memcpy(held.bytes, fill.key.data(), fill.key.size());
+    if (!fill.value.empty()) std::memcpy(held.bytes + fill.key.size(), fill.value.data(), fill.value.size());
+    count_.store(count + 1, std::memory_order_relaxed);
+    return true;
+  }
+
+  // store(fill) takes the oldest. False: there is none.
+  template <class Store>
+  bool TakeOne(const Store& store) {
+    const Use use(this);
+    const uint32_t count = count_.load(std::memory_order_relaxed);
+    if (!use.mine() || count == 0) return false;
+    Held& held = held_[first_];
+    Fill fill = held.fill;
+    fill.key = {held.bytes, fill.key.size()};
+    fill.value = {held.bytes + fill.key.size(), fill.value.size()};
+    store(fill);
+    first_ = (first_ + 1) % kFills;
+    count_.store(count - 1, std::memory_order_relaxed);
+    return true;
+  }
+
+  bool Holds(std::string_view key, uint32_t space) {
+    if (empty()) return false;
+    const Use use(this);
+    const uint32_t count = use.mine() ? count_.load(std::memory_order_relaxed) : 0;
+    for (uint32_t i = 0; i < count; ++i) {
+      const Held& held = held_[(first_ + i) % kFills];
+      if (held.fill.space == space && std::string_view(held.bytes, held.fill.key.size()) == key) return true;
+    }
+    return false;
+  }
+
+ private:
+  // `bytes` holds key and value; the fill's views have their lengths only.
+  struct Held {
+    Fill fill;
+    char bytes[kMostBytes];
+  };
+  class Use {
+   public:
+    explicit Use(StagedFills* fills) : fills_(fills), mine_(!fills->used_.exchange(true, std::memory_order_acquire)) {}
+    ~Use() {
+      if (mine_) fills_->used_.store(false, std::memory_order_release);
+    }
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    bool mine() const { return mine_; }
+
+   private:
+    StagedFills* const fills_;
+    const bool mine_;
+  };
+
+  std::atomic<bool> used_{false};
+  std::atomic<uint32_t> count_{0};
+  uint32_t first_ = 0;  // this and held_: whoever uses it
+  Held held_[kFills];
+};
+
+}  // namespace cairn
