@@ -29,7 +29,7 @@ using rocksdb::Status;
 
 namespace {
 
-// The usual filter of a RocksDB in production; a false positive costs a block read in 1 of 100 lookups a level.
+// The usual filter of a RocksDB in production; a false positive costs a block read in 1 of 100 lookups per level.
 constexpr double kRocksDBFilterBits = 10;
 
 // What RocksDB's clock cache is told that an entry takes: a block, most of the time.

@@ -5,7 +5,7 @@
 // two numbers share a key.
 //
 // A value is a piece of a fixed pseudo-random buffer, chosen by key number and size; it does not compress. Whoever
-// remembers the size of a key's newest value (one byte a key) can check a value that was read byte by byte.
+// remembers the size of a key's newest value (one byte per key) can check a value that was read byte by byte.
 //
 // Thread-safety: generators belong to one thread; ValueSource and the free functions are thread-safe.
 

@@ -170,7 +170,7 @@ class CompatibilityTest : public ::testing::Test {
     }
   }
 
-  // The database's trie still takes writes and compacts to one table a key.
+  // The database's trie still takes writes and compacts to one table per key.
   static void CheckCompacts(rocksdb::DB* db) {
     ASSERT_OK(db->Put(WriteOptions(), "extra", "1"));
     ASSERT_OK(db->Delete(WriteOptions(), "extra"));

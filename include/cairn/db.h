@@ -1,5 +1,5 @@
-// Opening a database with Cairn engines, and what RocksDB's own interface has no place for: compaction of a trie by
-// hand and its statistics.
+// Opening a database with Cairn engines, and what RocksDB's own interface has no place for: manual compaction of a
+// trie and its statistics.
 //
 // Every function is thread-safe. A `db` is a database opened for writing in this process, or a StackableDB around it.
 
@@ -30,8 +30,8 @@ rocksdb::Status OpenWithStoredOptions(const std::string& path, std::vector<std::
                                       std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
 
 struct TrieCompactOptions {
-  // Limits the work to one container and what lies below it: the path from the root, one number a depth ({3, 0}: child
-  // 0 of child 3). Empty: the whole trie.
+  // Limits the work to one container and what lies below it: the path from the root, one number per depth ({3, 0}:
+  // child 0 of child 3). Empty: the whole trie.
   std::vector<int> container;
 
   // Compacts the containers of this depth only, each into the depth below, or in place where nothing lies below; 0 is

@@ -46,7 +46,7 @@ struct EctTableOptions {
   uint32_t filter_tag_bits = 15;
 
   // Where indexes are kept: "pinned", "cache" or "dropped". A lookup without the index finds its block by
-  // interpolation, since hashes are uniform, with 1.2 block reads instead of 1 at 60 items a block (docs/silt.md). An
+  // interpolation, since hashes are uniform, with 1.2 block reads instead of 1 at 60 items per block (docs/silt.md). An
   // evicted index is read again when such reads have cost as much as that. Filters are always in memory, charged to the
   // block cache.
   EctIndexResidency index_residency = EctIndexResidency::kPinned;

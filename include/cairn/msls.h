@@ -96,7 +96,7 @@ enum class Design {
   kRocksDB,    // leveled compaction with RocksDB 9.10's file picking, input expansion and output cutting
   kUniversal,  // RocksDB's universal compaction
   kSamt,       // sorted array merge tree: `growth` tables a level
-  kCola,       // cache-oblivious lookahead array: one table a level, `growth` - 1 merges into it
+  kCola,       // cache-oblivious lookahead array: one table per level, `growth` - 1 merges into it
   kSilt,       // log, hash stores, one sorted store
   kTrie,       // Cairn's trie (cairn/trie.h)
 };

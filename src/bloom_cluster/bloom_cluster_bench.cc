@@ -154,7 +154,7 @@ void BM_RocksDbBloom(benchmark::State& state) {
   });
 }
 
-// Open tables in one container, or each in its own, as a table format asks them: one call a table.
+// Open tables in one container, or each in its own, as a table format asks them: one call per table.
 class Tables {
  public:
   Tables(const Column& column, const FilterOptions& options, bool one_container, size_t cache_bytes)

@@ -13,8 +13,8 @@
 
 namespace cairn {
 
-// Every so many blocks, the position of a block's first key among the hashes of the table is kept. 16: 2 bits a block,
-// and 60 items a block then lie within a quarter of a block of where they are expected.
+// Every so many blocks, the position of a block's first key among the hashes of the table is kept. 16: 2 bits per block,
+// and 60 items per block then lie within a quarter of a block of where they are expected.
 constexpr uint32_t kEctSampleBlocks = 16;
 
 struct EctPropertyHeader {
@@ -45,7 +45,7 @@ IndexStatus DamagedEctProperty(const std::string& what);
 // The place of a hash between the first and the last one, as a fraction of 2^32.
 uint32_t EctFraction(uint64_t hash, uint64_t first, uint64_t last);
 
-// What a reader always keeps, about 16 bits a block. Immutable.
+// What a reader always keeps, about 16 bits per block. Immutable.
 class EctBlockLayout {
  public:
   // `property` is all of cairn.ect; its bytes are copied. `data_end`: where the last data block ends.

@@ -210,7 +210,7 @@ TEST_F(EctTableTest, ReadsOneBlockForAHitAndForAMiss) {
   }
 }
 
-// 60 items a block, and 4: how far from the guess the block is depends on it.
+// 60 items per block, and 4: how far from the guess the block is depends on it.
 TEST_F(EctTableTest, FindsTheBlockByInterpolation) {
   struct Case {
     uint64_t keys;
