@@ -724,7 +724,7 @@ TEST_F(DatabaseCacheTest, ItsMemoryMayBeChargedToTheBlockCache) {
   cache.charge_to_block_cache = true;
   UseResultCache(cache, &options);
   DB* db = nullptr;
-  const Status s = DB::Open(options, dir_ / "db", &db);
+  const Status s = DB::Open(options, dir_ / "db", port::Into(&db));
   EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
   EXPECT_NE(s.ToString().find("charge_to_block_cache"), std::string::npos) << s.ToString();
 }

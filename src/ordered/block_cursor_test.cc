@@ -17,6 +17,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
+#include "src/port/table_reader.h"
 #include "src/testutil/assert_ok.h"
 #include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
@@ -137,7 +138,8 @@ class BlockCursorTest : public ::testing::TestWithParam<Variant> {
     std::unique_ptr<rocksdb::FSRandomAccessFile> opened;
     ASSERT_OK(immutable_->fs->NewRandomAccessFile(name, rocksdb::FileOptions(), &opened, nullptr));
     auto reader = std::make_unique<rocksdb::RandomAccessFileReader>(std::move(opened), name);
-    const rocksdb::TableReaderOptions read(*immutable_, no_prefixes_, environment_, comparator_, 0);
+    const rocksdb::TableReaderOptions read =
+        port::OfFileAlone(*immutable_, no_prefixes_, environment_, comparator_);
     ASSERT_OK(options_.table_factory->NewTableReader(read, std::move(reader), builder->FileSize(), &reader_));
     source_ = std::make_unique<BlockSource>(static_cast<rocksdb::BlockBasedTable*>(reader_.get()), nullptr);
     ASSERT_TRUE(source_->Serves(ReadOptions(), nullptr, false));

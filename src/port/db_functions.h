@@ -148,4 +148,14 @@ inline std::map<std::string, DbFunction> FunctionsOfThisRelease() {
 
 #endif
 
+// DB::DeleteFile, which later releases do not have: NotSupported.
+inline rocksdb::Status DeleteTable(rocksdb::DB* db, const std::string& name) {
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+  (void)db;
+  return rocksdb::Status::NotSupported("DeleteFile", name);
+#else
+  return db->DeleteFile(name);
+#endif
+}
+
 }  // namespace cairn::port

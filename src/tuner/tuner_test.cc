@@ -245,7 +245,6 @@ class NoOptionsFileEnv : public rocksdb::EnvWrapper {
 TEST_F(TunerTest, LevelSizesInForceAreAChangeThoughTheOptionsFileFailed) {
   NoOptionsFileEnv env;
   options_.env = &env;
-  options_.fail_if_options_file_error = true;
   Open();
   env.fail = true;
   const TunerReport report = WriteUntil([](const TunerReport& now) { return now.changes + now.failures > 0; });
