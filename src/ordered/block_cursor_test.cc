@@ -138,8 +138,7 @@ class BlockCursorTest : public ::testing::TestWithParam<Variant> {
     std::unique_ptr<rocksdb::FSRandomAccessFile> opened;
     ASSERT_OK(immutable_->fs->NewRandomAccessFile(name, rocksdb::FileOptions(), &opened, nullptr));
     auto reader = std::make_unique<rocksdb::RandomAccessFileReader>(std::move(opened), name);
-    const rocksdb::TableReaderOptions read =
-        port::OfFileAlone(*immutable_, no_prefixes_, environment_, comparator_);
+    const rocksdb::TableReaderOptions read = port::OfFileAlone(*immutable_, no_prefixes_, environment_, comparator_);
     ASSERT_OK(options_.table_factory->NewTableReader(read, std::move(reader), builder->FileSize(), &reader_));
     source_ = std::make_unique<BlockSource>(static_cast<rocksdb::BlockBasedTable*>(reader_.get()), nullptr);
     ASSERT_TRUE(source_->Serves(ReadOptions(), nullptr, false));
