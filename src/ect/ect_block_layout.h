@@ -13,7 +13,7 @@
 
 namespace cairn {
 
-// Every so many blocks, the position of a block's first key among the hashes of the table is kept. 16: 2 bits per block,
+// Every so many blocks, the position of a block's first key among the table's hashes is kept. 16: 2 bits per block,
 // and 60 items per block then lie within a quarter of a block of where they are expected.
 constexpr uint32_t kEctSampleBlocks = 16;
 
