@@ -86,6 +86,7 @@ IndexStatus CacheFile::CheckWhatIsThere(uint64_t bytes) const {
   const ssize_t n = pread(fd_, there.data(), there.size(), 0);
   if (n < 0) return Error("cannot be read");
   there.resize(static_cast<size_t>(n));
+  if (there.empty()) return IndexStatus::OK();  // it is new
   for (const uint64_t magic : {kMagic, kUnfinished}) {
     if (std::memcmp(there.data(), &magic, std::min(there.size(), sizeof(magic))) == 0) return IndexStatus::OK();
   }

@@ -429,5 +429,43 @@ TEST_F(CacheFileTest, AfterALossOfPowerItIsEmpty) {
   EXPECT_EQ(Open(Options())->GetStatistics().recovered, 0u);
 }
 
+// What the processor and the system had not written yet is as it was at some moment since the opening, each line by
+// itself. What was synced is there: that the file is not closed.
+TEST_F(CacheFileTest, ALossOfPowerThatDropsAnyLinesLeavesItEmpty) {
+  const uint64_t seed = Seed();
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  Random random(seed);
+  const auto read_file = [&] {
+    std::ifstream file(path_, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  for (int round = 0; round < 30; ++round) {
+    std::unique_ptr<ResultCache> cache = Open(Options(128 << 10));
+    std::vector<std::string> states = {read_file()};
+    for (uint64_t state = 1; state < 4; ++state) {
+      for (uint64_t i = 0; i < 1000; ++i) {
+        const std::string key = KeyOf(random.Uniform(600));
+        if (random.OneIn(4)) {
+          cache->Erase(key);
+        } else {
+          cache->Put(key, ValueOf(state, random.Uniform(600)));
+        }
+      }
+      states.push_back(read_file());
+    }
+    cache.reset();
+    std::string left = states[0];
+    constexpr size_t kLine = 64;
+    const size_t unit = random.OneIn(2) ? kLine : 4096;
+    for (size_t at = 0; at < left.size(); at += unit)
+      left.replace(at, unit, states[random.Uniform(4)].substr(at, unit));
+    Overwrite(0, left.data(), left.size());
+    StartSystemAnew();
+    cache = Open(Options(128 << 10));
+    ASSERT_EQ(cache->GetStatistics().recovered, 0u);
+    for (uint64_t i = 0; i < 600; ++i) ASSERT_EQ(cache->Get(KeyOf(i), nullptr), Answer::kMiss);
+  }
+}
+
 }  // namespace
 }  // namespace cairn

@@ -332,7 +332,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   }
   nlohmann::ordered_json json = {{"engine", FLAGS_engine},         {"keys", FLAGS_keys},
                                  {"value_size", FLAGS_value_size}, {"zipf", FLAGS_zipf},
-                                 {"cache", FLAGS_cache},           {"block_cache", FLAGS_block_cache},
+                                 {"cache", FLAGS_cache},           {"block_cache_part", FLAGS_block_cache},
                                  {"writes", FLAGS_writes},         {"absent", FLAGS_absent},
                                  {"threads", FLAGS_threads},       {"compact", FLAGS_compact},
                                  {"operations", FLAGS_operations}};
