@@ -50,9 +50,10 @@ set(ROCKSDB_VERSION "${ROCKSDB_MAJOR}.${ROCKSDB_MINOR}.${ROCKSDB_PATCH}")
 if(ROCKSDB_VERSION VERSION_LESS 9.10 OR ROCKSDB_VERSION VERSION_GREATER_EQUAL 11.9)
   message(FATAL_ERROR "Cairn takes RocksDB 9.10 to 11.8; ${cairn_rocksdb_source} holds ${ROCKSDB_VERSION}.")
 endif()
-set(cairn_tested_rocksdb 9.10.0)
+set(cairn_tested_rocksdb 9.10.0 11.8.1)
 if(NOT ROCKSDB_VERSION IN_LIST cairn_tested_rocksdb)
-  message(WARNING "Cairn is tested with RocksDB ${cairn_tested_rocksdb}, not with ${ROCKSDB_VERSION}: run ./test.sh --rocksdb "
+  string(REPLACE ";" " and " tested "${cairn_tested_rocksdb}")
+  message(WARNING "Cairn is tested with RocksDB ${tested}, not with ${ROCKSDB_VERSION}: run ./test.sh --rocksdb "
                   "${cairn_rocksdb_source} before you trust data to it.")
 endif()
 
