@@ -352,7 +352,8 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
         "CompactRange of the trie " + family->GetName() + " with change_level or target_path_id",
         "a trie's levels are its slots");
   }
-  if (options.canceled != nullptr && options.canceled->load()) {
+  // RocksDB looks before it knows whether there is anything to compact.
+  if ((options.canceled != nullptr && options.canceled->load()) || services()->manual_compaction_paused()) {
     return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
   }
   const Status s = DBImpl::Flush(rocksdb::FlushOptions(), family);
@@ -415,6 +416,16 @@ Status CairnDB::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions&
   rocksdb::ColumnFamilyOptions with_seed = options;
   if (!files.empty()) AdoptSeed(files[0]->db_comparator_name, &with_seed);
   return DBImpl::CreateColumnFamilyWithImport(with_seed, name, import_options, files, handle);
+}
+
+void CairnDB::DisableManualCompaction() {
+  services()->CountManualPause(1);
+  DBImpl::DisableManualCompaction();
+}
+
+void CairnDB::EnableManualCompaction() {
+  DBImpl::EnableManualCompaction();
+  services()->CountManualPause(-1);
 }
 
 Status CairnDB::PauseBackgroundWork() {

@@ -71,6 +71,10 @@ class DatabaseServices : public rocksdb::EventListener {
   uint64_t changes_ended() const { return changes_ended_.load(); }
   uint64_t changes_begun() const { return changes_begun_.load(); }
 
+  // Calls of DisableManualCompaction that have not been taken back.
+  void CountManualPause(int by) { manual_pauses_ += by; }
+  bool manual_compaction_paused() const { return manual_pauses_ > 0; }
+
   // Of the open database, before it closes.
   void SetSession(const std::string& session_id) { session_id_ = session_id; }
 
@@ -87,6 +91,7 @@ class DatabaseServices : public rocksdb::EventListener {
   std::shared_ptr<EnvironmentOptions> environment_;
   std::string session_id_;
   std::shared_ptr<const void> order_;
+  std::atomic<int> manual_pauses_{0};
   std::atomic<uint64_t> changes_begun_{0};
   std::atomic<uint64_t> changes_ended_{0};
 };
@@ -167,6 +172,8 @@ class CairnDB final : public port::DbImpl {
                                                const rocksdb::ImportColumnFamilyOptions& import_options,
                                                const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
                                                rocksdb::ColumnFamilyHandle** handle) override;
+  void DisableManualCompaction() override;
+  void EnableManualCompaction() override;
   rocksdb::Status PauseBackgroundWork() override;
   rocksdb::Status ContinueBackgroundWork() override;
   rocksdb::Status WaitForCompact(const rocksdb::WaitForCompactOptions& options) override;

@@ -31,7 +31,6 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
-#include "rocksdb/utilities/db_ttl.h"
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/cairn_db.h"
@@ -74,7 +73,7 @@ class DropSome : public rocksdb::CompactionFilter {
   }
 };
 
-enum class Kind { kPlain, kOptimistic, kCommitted, kPrepared, kUnprepared, kTtl };
+enum class Kind { kPlain, kOptimistic, kCommitted, kPrepared, kUnprepared };
 
 // One opening of the database. Everything that it does is drawn from its seed.
 class Session {
@@ -151,7 +150,7 @@ class Session {
   // "-": refused, and nothing was done.
   std::string Open(bool cached) {
     Options options = Draw(cached);
-    kind_ = random_.OneIn(2) ? Kind::kPlain : static_cast<Kind>(random_.Uniform(6));
+    kind_ = random_.OneIn(2) ? Kind::kPlain : static_cast<Kind>(random_.Uniform(5));
     if (kind_ == Kind::kPrepared || kind_ == Kind::kUnprepared) {
       if (!flushed_) return "-";
       // RocksDB 9.10 waits for itself when universal compaction picks files of such a database.
@@ -199,13 +198,6 @@ class Session {
         rocksdb::OptimisticTransactionDB* db = nullptr;
         const Status s = rocksdb::OptimisticTransactionDB::Open(options, path_, families, &handles_, &db);
         optimistic_ = db;
-        db_.reset(db);
-        return s;
-      }
-      case Kind::kTtl: {
-        rocksdb::DBWithTTL* db = nullptr;
-        const Status s = rocksdb::DBWithTTL::Open(options, path_, families, &handles_, &db,
-                                                  std::vector<int32_t>(families.size(), 1000000));
         db_.reset(db);
         return s;
       }
@@ -384,7 +376,7 @@ class Session {
   }
 
   Status ReplaceFamily() {
-    if (handles_.size() < 2 || kind_ == Kind::kTtl) return Status::OK();
+    if (handles_.size() < 2) return Status::OK();
     const size_t at = 1 + random_.Uniform(handles_.size() - 1);
     const std::string name = handles_[at]->GetName();
     Status s = db_->DropColumnFamily(handles_[at]);

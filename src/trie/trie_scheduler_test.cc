@@ -205,6 +205,22 @@ TEST_F(TrieSchedulerTest, WhoWaitsForAPausedCompactionIsTold) {
   EXPECT_EQ(Stats(handles_[0]).root_compactions, 1u);
 }
 
+// As RocksDB says it, also where nothing is to be compacted.
+TEST_F(TrieSchedulerTest, CompactRangeWhilePausedIsIncomplete) {
+  Open({"default"});
+  for (int round = 0; round < 2; ++round) {
+    db_->DisableManualCompaction();
+    db_->DisableManualCompaction();
+    db_->EnableManualCompaction();
+    const Status s = db_->CompactRange(rocksdb::CompactRangeOptions(), handles_[0], nullptr, nullptr);
+    EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
+    EXPECT_TRUE(s.IsManualCompactionPaused());
+    db_->EnableManualCompaction();
+    EXPECT_TRUE(db_->CompactRange(rocksdb::CompactRangeOptions(), handles_[0], nullptr, nullptr).ok());
+    Flush(handles_[0], 10, 100);
+  }
+}
+
 // A compaction that was begun while RocksDB took none may be refused after it takes them again.
 TEST_F(TrieSchedulerTest, WhoWaitsIsNotToldOfAnEarlierPause) {
   Open({"default"});
