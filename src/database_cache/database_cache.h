@@ -236,11 +236,11 @@ class DatabaseCache {
   // One read in so many asks cache and tree, and compares.
   static constexpr uint64_t kSampleMask = 1023;
   // To know what the cache saves, some reads in a row, of each so many, ask the tree only.
-  static constexpr uint64_t kReadsByTree = 2048;
-  static constexpr uint64_t kOftenMask = (uint64_t{1} << 15) - 1;
-  static constexpr uint64_t kSeldomMask = (uint64_t{1} << 19) - 1;
-  // The processor's caches are another's during the first of them.
-  static constexpr uint64_t kFirstTimedByTree = kReadsByTree / 4;
+  static constexpr uint64_t kReadsByTree = 4096;
+  static constexpr uint64_t kOftenMask = (uint64_t{1} << 16) - 1;
+  static constexpr uint64_t kSeldomMask = (uint64_t{1} << 20) - 1;
+  // The processor's caches lack what the tree needs for popular keys during the first of them.
+  static constexpr uint64_t kFirstTimedByTree = kReadsByTree / 2;
   // One in so many of the reads is timed.
   static constexpr uint64_t kTimedByTreeMask = 3;
   static constexpr uint64_t kTimedMask = 31;

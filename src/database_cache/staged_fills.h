@@ -44,7 +44,8 @@ class StagedFills {
     if (!use.mine() || count == kFills) return false;
     Held& held = held_[(first_ + count) % kFills];
     held.fill = fill;
-    std::memcpy(held.bytes, fill.key.data(), fill.key.size());
+    // An empty one may have no place.
+    if (!fill.key.empty()) std::memcpy(held.bytes, fill.key.data(), fill.key.size());
     if (!fill.value.empty()) std::memcpy(held.bytes + fill.key.size(), fill.value.data(), fill.value.size());
     count_.store(count + 1, std::memory_order_relaxed);
     return true;

@@ -52,6 +52,8 @@ DEFINE_bool(compact, false, "compact the whole database before each round");
 DEFINE_bool(adaptive, true, "");
 DEFINE_string(compression, "none", "of the result cache");
 DEFINE_uint32(admit_one_fill_in, 4, "of the result cache");
+DEFINE_bool(charge, false,
+            "the result cache's memory is a part of the block cache's, which has it when it is given back");
 DEFINE_string(ways, "block_cache,row_cache,result_cache", "");
 DEFINE_string(db, "/dev/shm/database_cache_bench", "");
 
@@ -130,7 +132,7 @@ void Open(Way* way) {
   }
   const auto spent = static_cast<size_t>(FLAGS_cache * static_cast<double>(DataBytes()));
   auto beside = static_cast<size_t>(FLAGS_block_cache * static_cast<double>(DataBytes()));
-  if (way->name == "block_cache") beside += spent;
+  if (way->name == "block_cache" || (way->name == "result_cache" && FLAGS_charge)) beside += spent;
   auto* const table = options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
   if (table != nullptr) {
     table->block_cache = rocksdb::HyperClockCacheOptions(beside, 0).MakeSharedCache();
@@ -149,6 +151,7 @@ void Open(Way* way) {
     DatabaseCacheOptions cache;
     cache.capacity = spent;
     cache.adaptive = FLAGS_adaptive;
+    cache.charge_to_block_cache = FLAGS_charge;
     cache.admit_one_fill_in = FLAGS_admit_one_fill_in;
     if (FLAGS_compression == "lz4") cache.compression = cairn::ResultCacheOptions::Compression::kLz4;
     if (FLAGS_compression == "zstd") cache.compression = cairn::ResultCacheOptions::Compression::kZstd;
@@ -330,11 +333,17 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   for (uint64_t round = 0; round <= FLAGS_rounds; ++round) {
     for (Way& way : ways) Round(&way, zipf, round);
   }
-  nlohmann::ordered_json json = {{"engine", FLAGS_engine},         {"keys", FLAGS_keys},
-                                 {"value_size", FLAGS_value_size}, {"zipf", FLAGS_zipf},
-                                 {"cache", FLAGS_cache},           {"block_cache_part", FLAGS_block_cache},
-                                 {"writes", FLAGS_writes},         {"absent", FLAGS_absent},
-                                 {"threads", FLAGS_threads},       {"compact", FLAGS_compact},
+  nlohmann::ordered_json json = {{"engine", FLAGS_engine},
+                                 {"keys", FLAGS_keys},
+                                 {"value_size", FLAGS_value_size},
+                                 {"zipf", FLAGS_zipf},
+                                 {"cache", FLAGS_cache},
+                                 {"charge", FLAGS_charge},
+                                 {"block_cache_part", FLAGS_block_cache},
+                                 {"writes", FLAGS_writes},
+                                 {"absent", FLAGS_absent},
+                                 {"threads", FLAGS_threads},
+                                 {"compact", FLAGS_compact},
                                  {"operations", FLAGS_operations}};
   for (const Way& way : ways) json[way.name] = Report(way);
   printf("%s\n", json.dump().c_str());
