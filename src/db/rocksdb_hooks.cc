@@ -19,6 +19,8 @@
 #include "src/memtable/tailing.h"
 #include "src/port/column_family.h"
 #include "src/port/family_options.h"
+#include "src/port/table_moves.h"
+#include "src/trie/table_moves.h"
 #include "src/trie/trie_ingestion.h"
 #include "src/util/cairn_parts.h"
 
@@ -96,7 +98,50 @@ rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* 
   return ours == nullptr ? rocksdb::Status::OK() : ours->CheckBatch(batch);
 }
 
+// What MoveTables hands to PromoteL0 on the thread that calls both.
+thread_local const std::vector<TableMove>* moves_of_thread = nullptr;
+
+// The tables, in the order of the moves. REQUIRES: the DB mutex.
+rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::vector<TableMove>& moves,
+                                  std::vector<rocksdb::FileMetaData*>* tables) {
+  rocksdb::VersionStorageInfo* const storage = family->current()->storage_info();
+  for (const TableMove& move : moves) {
+    const auto place = storage->GetFileLocation(move.number);
+    if (!place.IsValid() || place.GetLevel() != move.from) return rocksdb::Status::Aborted("the table is elsewhere");
+    rocksdb::FileMetaData* const table = storage->LevelFiles(move.from)[place.GetPosition()];
+    if (table->being_compacted) return rocksdb::Status::Aborted("the table is being compacted");
+    const rocksdb::Slice smallest = table->smallest.user_key();
+    const rocksdb::Slice largest = table->largest.user_key();
+    for (int level = move.from + 1; level <= move.to; ++level) {
+      if (storage->OverlapInLevel(level, &smallest, &largest) ||
+          family->RangeOverlapWithCompaction(smallest, largest, level)) {
+        return rocksdb::Status::Aborted("a table or a compaction lies in the way");
+      }
+    }
+    // Level 0 is ordered by age, newest first: what lies over older tables of it cannot pass them.
+    const auto& root = storage->LevelFiles(0);
+    for (size_t i = place.GetPosition() + 1; move.from == 0 && i < root.size(); ++i) {
+      const rocksdb::Comparator* const order = family->user_comparator();
+      if (order->Compare(root[i]->smallest.user_key(), largest) <= 0 &&
+          order->Compare(root[i]->largest.user_key(), smallest) >= 0) {
+        return rocksdb::Status::Aborted("an older table of level 0 lies in the way");
+      }
+    }
+    tables->push_back(table);
+  }
+  return rocksdb::Status::OK();
+}
+
 }  // namespace
+
+rocksdb::Status MoveTables(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
+                           const std::vector<TableMove>& moves) {
+  moves_of_thread = &moves;
+  const rocksdb::Status s = db->PromoteL0(family, 1);
+  moves_of_thread = nullptr;
+  return s;
+}
+
 }  // namespace cairn
 
 namespace rocksdb {
@@ -262,6 +307,57 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port
   const cairn::DatabaseCache::ChangeScope change(ours == nullptr ? nullptr : ours->services()->cache(),
                                                  {family->GetID()});
   return own::DeleteFilesInRanges(this, family, ranges, count, include_end);
+}
+
+// Also what a trie's moves come to, because only members of the class may enter it. While the MANIFEST is written the
+// mutex is free, and the tables are marked, so that nobody else takes them. Whoever ingests then sees them where they
+// were, and puts what overlaps them above.
+Status DBImpl::PromoteL0(ColumnFamilyHandle* family, int target_level) {
+  if (cairn::moves_of_thread == nullptr) return own::PromoteL0(this, family, target_level);
+  const std::vector<cairn::TableMove>& moves = *cairn::moves_of_thread;
+  ColumnFamilyData* const data = static_cast<ColumnFamilyHandleImpl*>(family)->cfd();
+  JobContext job(next_job_id_.fetch_add(1), /*create_superversion=*/true);
+  Status s;
+  {
+    const InstrumentedMutexLock lock(&mutex_);
+    std::vector<FileMetaData*> tables;
+    if (shutting_down_.load(std::memory_order_acquire)) {
+      s = Status::ShutdownInProgress();
+    } else if (data->IsDropped()) {
+      s = Status::ColumnFamilyDropped();
+    } else if (manual_compaction_paused_.load(std::memory_order_acquire) > 0) {
+      s = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+    } else if (num_running_ingest_file_ > 0) {
+      s = Status::Aborted("tables are being ingested");
+    } else {
+      s = cairn::FindMovableTables(data, moves, &tables);
+    }
+    if (s.ok()) {
+      VersionEdit edit;
+      edit.SetColumnFamily(data->GetID());
+      for (size_t i = 0; i < moves.size(); ++i) {
+        edit.DeleteFile(moves[i].from, moves[i].number);
+        cairn::port::AddMovedTable(moves[i].to, *tables[i], &edit);
+      }
+      Version* const before = data->current();  // keeps what `tables` point to
+      before->Ref();
+      for (FileMetaData* table : tables) table->being_compacted = true;
+      s = cairn::port::LogAndApply(versions_.get(), data, &edit, &mutex_, directories_.GetDbDir());
+      for (FileMetaData* table : tables) table->being_compacted = false;
+      before->Unref();
+      if (s.ok()) {
+        cairn::port::InstallVersion(
+            [&](auto&&... options) {
+              InstallSuperVersionAndScheduleWork(data, job.superversion_contexts.data(), options...);
+            },
+            data);
+      } else if (versions_->io_status().IsIOError()) {
+        error_handler_.SetBGError(versions_->io_status(), BackgroundErrorReason::kManifestWrite);
+      }
+    }
+  }
+  job.Clean();
+  return s;
 }
 
 Status DB::OpenForReadOnly(const Options& options, const std::string& path, cairn::port::OpenedDb* db,

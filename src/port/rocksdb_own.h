@@ -111,6 +111,9 @@ rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHa
                                     const port::DeletedRange* ranges, size_t count,
                                     bool include_end) asm("cairn_rocksdb_DeleteFilesInRanges");
 
+rocksdb::Status PromoteL0(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
+                          int target_level) asm("cairn_rocksdb_PromoteL0");
+
 rocksdb::Status OpenForReadOnly(const rocksdb::Options& options, const std::string& path, port::OpenedDb* db,
                                 bool error_if_wal_file_exists) asm("cairn_rocksdb_OpenForReadOnly");
 

@@ -76,6 +76,7 @@ Json TrieToJson(const FamilyStatus& family) {
             {"merge_in_place", trie.merge_compactions},
             {"split", trie.split_compactions},
             {"failed", trie.failed_compactions}}},
+          {"moved_tables", trie.moved_tables},
           {"write_throttle_bytes_per_second", trie.delayed_write_rate},
           {"described_tables", family.described_tables},
           {"last_error", trie.last_error}};

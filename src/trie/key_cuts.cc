@@ -33,8 +33,10 @@ bool KeyCutter::CutBefore(const Slice& previous, const Slice& current, uint64_t 
   const bool within = IsWithin(current);
   bool cut = false;
   if (entered_ != entered_before) {
+    // Also where no key lies in any of several: the table would lie over them all the same.
+    const bool joins = touches_ || entered_ - entered_before > 1;
     cut = bytes >= (touches_ ? cuts_->least_bytes : cuts_->least_free_bytes) ||
-          (joined_ > 0 && joined_ + entering > cuts_->joined_bytes);
+          (joins && joined_ + entering > cuts_->joined_bytes);
   } else if (!within) {
     cut = bytes >= cuts_->table_bytes;
   }

@@ -60,7 +60,7 @@ bool KeyPicker::AddMove(const TrieFile& file, int level, TrieJob* job) const {
   const KeyShape::Run run{{file.smallest, file.largest}, file.level, level};
   if (level <= file.level || shape_->Conflicts(run)) return false;
   job->runs.push_back(run);
-  job->moves.emplace_back(file.number, level);
+  job->moves.push_back({file.number, file.level, level});
   job->inputs.push_back(file.number);
   job->input_bytes += file.bytes;
   return true;
@@ -82,9 +82,9 @@ void KeyPicker::MoveOffRoot(TrieJob* job) const {
   }
 }
 
-bool KeyPicker::PickMoves(TrieJob* job) const {
+bool KeyPicker::PickMoves(TrieJob* job) {
   *job = TrieJob();
-  if (moves_ == Moves::kRewrite) return false;
+  if (moves_ == Moves::kRewrite || nothing_to_move_at_ == shape_->version()) return false;
   MoveOffRoot(job);
   for (int depth = shape_->trie().depth; depth >= 1; --depth) {
     for (const KeyContainer& container : shape_->ContainersAt(depth)) {
@@ -97,6 +97,7 @@ bool KeyPicker::PickMoves(TrieJob* job) const {
   job->kind = TrieJob::Kind::kMove;
   job->score = kMoveScore;
   job->expected_bytes = job->input_bytes;
+  if (job->moves.empty()) nothing_to_move_at_ = shape_->version();
   return !job->moves.empty();
 }
 
@@ -294,7 +295,8 @@ bool KeyPicker::Pick(TrieJob* best) {
     *best = std::move(for_space);
     found = true;
   }
-  return found;
+  // What is chosen comes first: nothing smaller takes the room that it waits for.
+  return found && ledger_.MayStart(*best, shape_->bytes());
 }
 
 bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t last) const {
@@ -421,6 +423,8 @@ void KeyPicker::Started(const TrieJob& job) { ledger_.Started(job); }
 void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
   ledger_.Finished(job);
   oldest_snapshot_ = oldest_snapshot;
+  // What is in the way of a move that failed may be there for long: compactions go on meanwhile.
+  if (job.kind == TrieJob::Kind::kMove) nothing_to_move_at_ = ok ? UINT64_MAX : shape_->version();
   for (uint64_t number : job.inputs) {
     if (!shape_->Contains(number)) futile_.erase(number);
   }

@@ -49,7 +49,10 @@ class KeyPicker {
 
   // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound.
   KeyPicker(const KeyShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes, Moves moves)
-      : shape_(shape), sizes_(shape->trie(), write_buffer_bytes), moves_(moves), ledger_(shape->trie(), slack_bytes) {}
+      : shape_(shape),
+        sizes_(shape->trie(), write_buffer_bytes),
+        moves_(moves),
+        ledger_(shape->trie(), slack_bytes, sizes_.largest_job) {}
 
   // False when nothing is due. The caller begins the job in the shape before it picks again.
   bool Pick(TrieJob* job);
@@ -76,7 +79,7 @@ class KeyPicker {
   double Score(const KeyContainer& container) const;
   bool IsManuallyDone(const KeyContainer& container, uint64_t last) const;
 
-  bool PickMoves(TrieJob* job) const;
+  bool PickMoves(TrieJob* job);
   void MoveOffRoot(TrieJob* job) const;
   bool AddMove(const TrieFile& file, int level, TrieJob* job) const;
   int LowestFreeLevel(const TrieFile& file) const;
@@ -102,6 +105,7 @@ class KeyPicker {
   const KeyShape* const shape_;
   const KeySizes sizes_;
   const Moves moves_;
+  uint64_t nothing_to_move_at_ = UINT64_MAX;  // a version of the shape
   SpaceLedger ledger_;
 
   // Files that compactions for space have written which freed too little, with the oldest snapshot then. A container of

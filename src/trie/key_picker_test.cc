@@ -256,6 +256,11 @@ TEST(KeyCutterTest, ASmallTableJoinsContainersAsLongAsTheyAreSmall) {
   EXPECT_EQ(Cut(TwoBelow(), {"c", "n"}), "c | n");
 }
 
+TEST(KeyCutterTest, ATableWithoutKeysInContainersDoesNotJoinThem) {
+  EXPECT_EQ(Cut(TwoBelow(), {"a", "z"}), "a | z");
+  EXPECT_EQ(Cut(TwoBelow(), {"a", "f"}), "a f");
+}
+
 TEST(KeyCutterTest, ALargeTableEndsBetweenContainers) {
   EXPECT_EQ(Cut(TwoBelow(), {"f", "g", "h", "i", "j", "k"}), "f g h i | j k");
 }

@@ -145,11 +145,11 @@ SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
 void SimulatedKeyTrie::Finish(const Running& running) {
   if (running.job.kind == TrieJob::Kind::kMove) {
     std::vector<TrieFile> moved;
-    for (const auto& [number, level] : running.job.moves) {
-      moved.push_back(*shape.Find(number));
-      moved.back().level = level;
-      files_.at(number).level = level;
-      shape.Remove(number);
+    for (const TableMove& move : running.job.moves) {
+      moved.push_back(*shape.Find(move.number));
+      moved.back().level = move.to;
+      files_.at(move.number).level = move.to;
+      shape.Remove(move.number);
     }
     for (const TrieFile& file : moved) shape.Add(file);
     moved_files += moved.size();

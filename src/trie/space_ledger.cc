@@ -47,9 +47,26 @@ const TrieSpace& SpaceLedger::Estimate(uint64_t version, uint64_t bytes,
   return space_;
 }
 
+// For outputs of running compactions: a large one, in a large trie more, as long as that leaves half of what the bound
+// allows for garbage.
+double SpaceLedger::Reserve() const {
+  if (largest_job_ == 0) return 0;
+  const double garbage = (space_bound_ - 1) * static_cast<double>(space_.live);
+  return std::min(std::max(largest_job_, garbage / 8), garbage / 2);
+}
+
 // Bytes of a trie with this share of the garbage that the bound allows, by the latest estimate.
 double SpaceLedger::Allowed(double share) const {
-  return (1 + (space_bound_ - 1) * share) * static_cast<double>(space_.live);
+  const double live = static_cast<double>(space_.live);
+  return live + ((space_bound_ - 1) * live - Reserve()) * share;
+}
+
+bool SpaceLedger::MayStart(const TrieJob& job, uint64_t bytes) const {
+  if (largest_job_ == 0 || being_written_ == 0 || space_.live == 0 || job.kind == TrieJob::Kind::kMove) return true;
+  // Where one compaction is more than the bound allows, waiting would not keep it.
+  if ((space_bound_ - 1) * static_cast<double>(space_.live) < largest_job_) return true;
+  const double written = static_cast<double>(being_written_ + job.expected_bytes);
+  return written <= Reserve() || static_cast<double>(bytes) + written <= Allowed(1) + Reserve();
 }
 
 std::optional<double> SpaceLedger::Excess(double next_flush) const {
@@ -80,11 +97,13 @@ double SpaceLedger::Pressure(uint64_t bytes, double next_flush) {
 
 void SpaceLedger::Started(const TrieJob& job) {
   being_freed_ += ToBeFreed(job);
+  if (job.kind != TrieJob::Kind::kMove) being_written_ += job.expected_bytes;
   ++running_;
 }
 
 void SpaceLedger::Finished(const TrieJob& job) {
   being_freed_ -= std::min(being_freed_, ToBeFreed(job));
+  if (job.kind != TrieJob::Kind::kMove) being_written_ -= std::min(being_written_, job.expected_bytes);
   --running_;
 }
 

@@ -21,11 +21,13 @@ namespace cairn {
 
 class SpaceLedger {
  public:
-  // A trie of less than slack_bytes garbage is left alone whatever the bound.
-  SpaceLedger(const TrieOptions& trie, uint64_t slack_bytes)
+  // A trie of less than slack_bytes garbage is left alone whatever the bound. largest_job: the most that a compaction
+  // writes, if the bound counts what running compactions have written; else 0.
+  SpaceLedger(const TrieOptions& trie, uint64_t slack_bytes, uint64_t largest_job = 0)
       : space_bound_(trie.space_bound),
         root_trigger_(trie.root_trigger),
-        slack_bytes_(static_cast<double>(slack_bytes)) {}
+        slack_bytes_(static_cast<double>(slack_bytes)),
+        largest_job_(static_cast<double>(largest_job)) {}
 
   // What is flushed while a compaction runs, expected from the sizes of the root's files: the median, because a file that
   // was ingested may be of any size. 0 without files.
@@ -56,6 +58,10 @@ class SpaceLedger {
   // so many bytes has reached it. Also 0 where the bound allows less garbage than root_trigger write buffers.
   double Pressure(uint64_t bytes, double next_flush);
 
+  // Whether a trie of so many bytes has room for what the compaction writes, beside what others are writing. One always
+  // has.
+  bool MayStart(const TrieJob& job, uint64_t bytes) const;
+
   // To be called around each compaction.
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job);
@@ -68,17 +74,20 @@ class SpaceLedger {
   double operand_share() const { return operand_share_; }
 
  private:
+  double Reserve() const;
   double Allowed(double share) const;
 
   const double space_bound_;
   const int root_trigger_;
   const double slack_bytes_;
+  const double largest_job_;
 
   double operand_share_ = 0;  // as for counters, until a merge shows that more stays
   TrieSpace space_;
   uint64_t version_ = UINT64_MAX;  // of the shape when space_ was made
   uint64_t at_bytes_ = 0;          // its bytes then
   uint64_t being_freed_ = 0;       // by compactions under way
+  uint64_t being_written_ = 0;     // by them
   int running_ = 0;                // compactions under way
   double flush_bytes_ = 0;         // the latest next_flush that was not 0
   bool more_ = false;              // the latest Pick found a compaction

@@ -45,6 +45,27 @@ TEST_F(SpaceLedgerTest, TheNextFlushIsTheMedianOfTheRoot) {
   EXPECT_EQ(SpaceLedger::NextFlush({5000, 10, 11}), 11);
 }
 
+TEST_F(SpaceLedgerTest, OutputsOfRunningCompactionsHaveRoomOfTheirOwn) {
+  SpaceLedger counting(Trie(), 0, 100);
+  EstimateOf(1150, &counting);
+  EstimateOf(1150, &ledger_);
+  EXPECT_FALSE(ledger_.Excess(kFlush).has_value());
+  EXPECT_TRUE(counting.Excess(kFlush).has_value()) << "of 250 bytes of garbage, 100 are for outputs";
+  const TrieJob job = Job(60, 60);
+  TrieJob move = Job(1000, 1000);
+  move.kind = TrieJob::Kind::kMove;
+  counting.Started(move);
+  EXPECT_TRUE(counting.MayStart(job, 1150)) << "a move writes nothing";
+  counting.Started(job);
+  EXPECT_FALSE(counting.MayStart(job, 1150));
+  EXPECT_TRUE(counting.MayStart(job, 1130)) << "what garbage does not take is free";
+  EXPECT_TRUE(counting.MayStart(Job(40, 40), 1150));
+  EXPECT_TRUE(counting.MayStart(move, 1150));
+  EXPECT_TRUE(ledger_.MayStart(job, 1150));
+  counting.Finished(job);
+  EXPECT_TRUE(counting.MayStart(Job(500, 500), 1150)) << "one always has room";
+}
+
 TEST_F(SpaceLedgerTest, AShapeIsEstimatedOnce) {
   int estimates = 0;
   const auto estimate = [&](double /*operand_share*/) {

@@ -4,11 +4,11 @@
 
 #include <cstdint>
 #include <memory>
-#include <utility>
 #include <vector>
 
 #include "src/trie/key_cuts.h"
 #include "src/trie/key_shape.h"
+#include "src/trie/table_moves.h"
 #include "src/trie/trie_shape.h"
 
 namespace cairn {
@@ -30,7 +30,7 @@ struct TrieJob {
   uint64_t number = 0;              // of the plan's
   std::vector<KeyShape::Run> runs;  // what it touches
   std::shared_ptr<const KeyCuts> cuts;
-  std::vector<std::pair<uint64_t, int>> moves;  // kMove: files and the levels that they come to
+  std::vector<TableMove> moves;  // kMove: of the inputs
 };
 
 }  // namespace cairn

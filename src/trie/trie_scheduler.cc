@@ -10,6 +10,7 @@
 #include "file/filename.h"
 #include "src/port/family_options.h"
 #include "src/trie/key_job.h"
+#include "src/trie/table_moves.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_listener.h"
 #include "src/trie/trie_options.h"
@@ -146,7 +147,7 @@ TrieScheduler::Family::Family(uint32_t family_id, std::string family_name, const
     : id(family_id), name(std::move(family_name)) {
   const uint64_t slack = std::min<uint64_t>(write_buffer_bytes / 8, 64 << 10);
   if (IsInKeyOrder(trie)) {
-    plan = std::make_unique<KeyPlan>(trie, comparator, last, slack, write_buffer_bytes, KeyPicker::Moves::kRewrite);
+    plan = std::make_unique<KeyPlan>(trie, comparator, last, slack, write_buffer_bytes, KeyPicker::Moves::kMove);
   } else {
     plan = std::make_unique<HashPlan>(trie, last, slack, write_buffer_bytes);
   }
@@ -442,6 +443,7 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
   --running_;
   if (s.ok()) {
     ++family->finished[static_cast<int>(job.kind)];
+    family->moved += job.moves.size();
     family->totals->compacted_bytes += output_bytes;
     family->written_bytes[DepthOfLevel(family->plan->trie(), job.output_level)] += output_bytes;
     TryAgainLocked(family);
@@ -482,6 +484,9 @@ void TrieScheduler::UpdateThrottle() {
 Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) {
   auto handle = HandleOf(family->id);
   if (handle == nullptr) return Status::ColumnFamilyDropped(family->name);
+  if (job.kind == TrieJob::Kind::kMove) {
+    return MoveTables(static_cast<rocksdb::DBImpl*>(db_), handle.get(), job.moves);
+  }
   std::vector<std::string> names;
   names.reserve(job.inputs.size());
   for (uint64_t number : job.inputs) names.push_back(rocksdb::MakeTableFileName(number));
@@ -885,6 +890,7 @@ Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* s
     stats->merge_compactions = family->finished[static_cast<int>(TrieJob::Kind::kMerge)];
     stats->split_compactions = family->finished[static_cast<int>(TrieJob::Kind::kSplit)];
     stats->failed_compactions = family->failed;
+    stats->moved_tables = family->moved;
     stats->pick_micros = family->pick_micros;
     if (!family->error.ok()) stats->last_error = family->error.ToString();
   }

@@ -35,6 +35,8 @@ std::string TrieStatsToTable(const TrieStats& stats) {
                  " split, %" PRIu64 " failed, %" PRIu64 " running; picking took %.3f s\n",
                  stats.root_compactions, stats.push_compactions, stats.merge_compactions, stats.split_compactions,
                  stats.failed_compactions, stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
+  if (stats.moved_tables > 0)
+    table += FormatText("tables moved unwritten since open: %" PRIu64 "\n", stats.moved_tables);
   if (stats.delayed_write_rate > 0) {
     table += FormatText("writers are held to %s a second until compaction has caught up\n",
                         BytesText(stats.delayed_write_rate).c_str());
@@ -76,6 +78,7 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                                        {"merge_compactions", stats.merge_compactions},
                                        {"split_compactions", stats.split_compactions},
                                        {"failed_compactions", stats.failed_compactions},
+                                       {"moved_tables", stats.moved_tables},
                                        {"delayed_write_rate", stats.delayed_write_rate},
                                        {"pick_micros", stats.pick_micros},
                                        {"last_error", stats.last_error}};
