@@ -5,6 +5,7 @@
 #include <initializer_list>
 
 #include "cairn/db.h"
+#include "cairn/engines.h"
 #include "cairn/htable.h"
 #include "cairn/memtable.h"
 #include "cairn/ordered.h"
@@ -135,6 +136,16 @@ Status OverlayTrieSst(const EngineSettings& settings, DBOptions* database, Colum
   return OverlayTrieOf("sst", settings, database, column_family);
 }
 
+Status OverlayOrderedTrie(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+  if (settings.memtable.empty()) PreferSubMemTables(column_family);
+  std::string text = settings.engine_options;
+  if (settings.filter_bits >= 0) text = "filter_bits=" + std::to_string(settings.filter_bits) + ";" + text;
+  if (settings.level0_trigger >= 0) text = "root_trigger=" + std::to_string(settings.level0_trigger) + ";" + text;
+  const std::vector<std::string> options = text.empty() ? std::vector<std::string>() : std::vector<std::string>{text};
+  Status s = UseEngine("ordered_trie", options, column_family);
+  return s.ok() ? UseTrieCompaction(database) : s;
+}
+
 Status OverlayTrie(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
   return OverlayTrieOf("htable", settings, database, column_family);
 }
@@ -198,6 +209,10 @@ Status ConfigureOverlaid(OverlayFunction overlay, const EngineSettings& settings
 
 Status ConfigureTrieSst(const EngineSettings& settings, Options* options) {
   return ConfigureOverlaid(OverlayTrieSst, settings, options);
+}
+
+Status ConfigureOrderedTrie(const EngineSettings& settings, Options* options) {
+  return ConfigureOverlaid(OverlayOrderedTrie, settings, options);
 }
 
 Status ConfigureTrie(const EngineSettings& settings, Options* options) {
@@ -446,6 +461,25 @@ std::vector<Engine> MakeEngines() {
   };
   RefuseWhatNeedsKeyOrder(&trie);
   engines.push_back(trie);
+
+  // What a trie refuses because of its levels, not because of its order.
+  Engine ordered_trie = trie;
+  ordered_trie.name = "ordered_trie";
+  ordered_trie.summary =
+      "Cairn's trie in key order, with order filters: small compactions and a bound on space, for programs that scan.";
+  ordered_trie.key_order = KeyOrder::kBytes;
+  ordered_trie.configure = ConfigureOrderedTrie;
+  ordered_trie.overlay = OverlayOrderedTrie;
+  const auto of_order = [](const auto& refused) {
+    return std::string(refused.why).find("hash order") != std::string::npos;
+  };
+  const auto drop = [&](auto* list) { list->erase(std::remove_if(list->begin(), list->end(), of_order), list->end()); };
+  drop(&ordered_trie.refused_flags);
+  drop(&ordered_trie.refused_benchmarks);
+  for (const char* flag : {"writes_before_delete_range", "writes_per_range_tombstone"}) {
+    ordered_trie.refused_flags.push_back({flag, "uses DeleteRange, which a trie refuses"});
+  }
+  engines.push_back(ordered_trie);
 
   trie.name = "trie";
   trie.summary = "The same over HTables: a lookup reads one bucket, and no index is kept in memory.";

@@ -50,7 +50,7 @@ const std::vector<Engine>& EnginesHere() {
   static const auto* const engines = [] {
     auto* const all = new std::vector<Engine>;
     for (const char* name :
-         {"leveled", "leveled_sub", "ordered", "trie_tiny", "trie_htable", "trie_ect", "silt_pinned"}) {
+         {"leveled", "leveled_sub", "ordered", "ordered_trie", "trie_tiny", "trie_htable", "trie_ect", "silt_pinned"}) {
       all->push_back(*FindEngine(name));
     }
     all->push_back({"durable", FillDurable, false, 0});

@@ -195,6 +195,21 @@ Status FillLeveledOrdered(Options* options) {
   return s.ok() ? UseOrderedTable(options) : s;
 }
 
+TrieOptions KeyTrie(int fan_out, int trigger, int depth) {
+  TrieOptions trie = SmallTrie(trigger, depth);
+  trie.order = "key";
+  trie.fan_out = fan_out;
+  return trie;
+}
+
+Status FillOrderedTrie(Options* options) { return UseTrie(options, KeyTrie(4, 3, 4)); }
+
+Status FillOrderedTrieTight(Options* options) {
+  TrieOptions trie = KeyTrie(2, 2, 3);
+  trie.space_bound = 1.1;
+  return UseTrie(options, trie);
+}
+
 }  // namespace
 
 const std::vector<Engine>& Engines() {
@@ -212,6 +227,8 @@ const std::vector<Engine>& Engines() {
       {"ordered", FillOrdered, false, 0},
       {"ordered_cache", FillOrderedCache, false, 0},
       {"leveled_ordered", FillLeveledOrdered, false, 2},
+      {"ordered_trie", FillOrderedTrie, true, 3},
+      {"ordered_trie_tight", FillOrderedTrieTight, true, 1},
       {"trie_sub_copy", FillTrieSubCopy, true, 1},
       {"trie_htable", FillTrieHTable, true, 3},
       {"trie_zstd", FillTrieZstd, true, 1},

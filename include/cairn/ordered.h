@@ -74,6 +74,10 @@ std::string OrderedStatsToTable(const OrderedStats& stats, const std::string& co
 std::string OrderedStatsToJson(const OrderedStats& stats, const std::string& column_family);
 
 struct OrderedOptions {
+  // "universal", or "trie": a trie in key order (docs/ordered_trie.md), which writes somewhat more, but in compactions
+  // of at most a few write buffers each, and keeps a bound on space. `runs` are then the write buffers of one such
+  // compaction, and the universal options mean nothing. The database takes cairn::UseTrieCompaction (trie.h) as well.
+  std::string compaction = "universal";
   // Sorted runs at which universal compaction merges.
   int runs = 16;
   // Universal compaction's options of these names. A short scan reads a block of each run that holds one of its rows, so
@@ -86,6 +90,8 @@ struct OrderedOptions {
   // Bloom filter errs; 8.5 keep near misses, which they do not see, below 2 %.
   double filter_bits = 8.5;
   OrderFilterOptions order;
+  // Of compaction=trie: TrieOptions::space_bound.
+  double space_bound = 1.6;
 };
 
 // For programs that scan: few bytes written per byte, as many runs as that takes, and seeks that do not pay for them.

@@ -30,7 +30,7 @@ namespace cairn {
 struct TrieOptions {
   // In what order the keys lie: "hash", or "key" (docs/ordered_trie.md), that of the column family's comparator, so
   // that iterators, ranges and prefixes work; `hash`, `seed`, `format` and `grow_liveness` then mean nothing, and tables
-  // are those of the table factory. It is fixed for the life of a column family. "key" is being built, and refused.
+  // are those of the table factory. It is fixed for the life of a column family.
   std::string order = "hash";
 
   // The hash that orders the keys: "xxh3", or "sha1" as in the paper (about 20 times the CPU). Opening with another

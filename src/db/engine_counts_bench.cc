@@ -2,7 +2,7 @@
 //
 //   engine_counts_bench ENGINE WORKLOAD MILLIONS [WRITE_BUFFER_MIB]
 //
-// ENGINE as in cairn::UseEngineFromString, "stock", "ordered" or "trie;space_bound=1.4". WORKLOAD:
+// ENGINE as in cairn::UseEngineFromString, "stock", "ordered" or "ordered_trie;space_bound=1.4". WORKLOAD:
 //   uniform, zipf      puts of MILLIONS of keys, as many as there are keys
 //   sequential         keys in order
 //   streams            64 sequences, one key of each at a time

@@ -11,6 +11,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/memtablerep.h"
+#include "src/trie/trie_options.h"
 
 namespace cairn {
 namespace {
@@ -23,6 +24,7 @@ constexpr char kSubMemTables[] = "cairn.SubMemTable";
 constexpr char kEngineIs[] = "engine=";
 constexpr char kOrderedEngine[] = "ordered";
 constexpr char kLeveledOrderedEngine[] = "leveled_ordered";
+constexpr char kOrderedTrieEngine[] = "ordered_trie";
 
 struct Engine {
   const char* name;
@@ -62,6 +64,17 @@ Status UseTrieHTable(const std::vector<std::string>& engine_options, ColumnFamil
   return UseTrieOf("htable", engine_options, options);
 }
 
+Status UseTrieInKeyOrder(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  PreferSubMemTables(options);
+  TrieOptions trie = KeyOrderTrie();
+  Status s = Parse(TrieOptionsFromString, engine_options, &trie);
+  if (s.ok() && !IsInKeyOrder(trie)) {
+    s = Status::InvalidArgument("option order of the engine \"ordered_trie\" is " + trie.order,
+                                "it may be key; the engines trie and trie_sst are in hash order");
+  }
+  return s.ok() ? UseTrie(options, trie) : s;
+}
+
 Status UseTrieInDatabase(const std::vector<std::string>&, DBOptions* options) { return UseTrieCompaction(options); }
 
 Status UseSiltStore(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
@@ -82,6 +95,12 @@ Status UseOrderedRuns(const std::vector<std::string>& engine_options, ColumnFami
   OrderedOptions ordered;
   Status s = Parse(OrderedOptionsFromString, engine_options, &ordered);
   return s.ok() ? UseOrdered(options, ordered) : s;
+}
+
+Status UseOrderedInDatabase(const std::vector<std::string>& engine_options, DBOptions* options) {
+  OrderedOptions ordered;
+  Status s = Parse(OrderedOptionsFromString, engine_options, &ordered);
+  return s.ok() && ordered.compaction == kOrderedByTrie ? UseTrieCompaction(options) : s;
 }
 
 Status UseLeveledOrdered(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
@@ -111,7 +130,8 @@ const Engine kEngines[] = {
     {"trie_sst", UseTrieSst, UseTrieInDatabase},
     {"trie", UseTrieHTable, UseTrieInDatabase},
     {"silt", UseSiltStore, UseSiltInDatabase},
-    {kOrderedEngine, UseOrderedRuns, UseNothingInDatabase},
+    {kOrderedEngine, UseOrderedRuns, UseOrderedInDatabase},
+    {kOrderedTrieEngine, UseTrieInKeyOrder, UseTrieInDatabase},
     {kLeveledOrderedEngine, UseLeveledOrdered, UseNothingInDatabase},
 };
 
@@ -141,7 +161,7 @@ bool IsOfCairn(const ColumnFamilyOptions& options) {
 
 bool KeepsKeyOrder(const std::string& engine) {
   return engine == kStockEngine || engine == "sub_memtables" || engine == kOrderedEngine ||
-         engine == kLeveledOrderedEngine;
+         engine == kLeveledOrderedEngine || engine == kOrderedTrieEngine;
 }
 
 Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,

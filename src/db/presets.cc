@@ -146,6 +146,54 @@ Status UseTrie(rocksdb::Options* options, const TrieOptions& trie) {
   return s.ok() ? UseTrieCompaction(options) : s;
 }
 
+namespace {
+
+Status UseOrderedTrie(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered) {
+  rocksdb::ColumnFamilyOptions changed = *options;
+  // The trie itself takes any comparator, the order filters of its tables only one.
+  Status s = UseOrderedTable(&changed, ordered);
+  TrieOptions trie = KeyOrderTrie();
+  trie.root_trigger = ordered.runs;
+  trie.space_bound = ordered.space_bound;
+  if (s.ok()) s = UseTrie(&changed, trie);
+  if (s.ok()) *options = std::move(changed);
+  return s;
+}
+
+}  // namespace
+
+Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered) {
+  if (ordered.runs < 2) {
+    return Status::InvalidArgument("option runs of ordered tables is " + std::to_string(ordered.runs),
+                                   "it may be 2 or more");
+  }
+  if (ordered.max_size_amplification_percent < 1) {
+    return Status::InvalidArgument("option max_size_amplification_percent of ordered tables is " +
+                                       std::to_string(ordered.max_size_amplification_percent),
+                                   "it may be 1 or more");
+  }
+  if (ordered.size_ratio < 0) {
+    return Status::InvalidArgument("option size_ratio of ordered tables is " + std::to_string(ordered.size_ratio),
+                                   "it may be 0 or more");
+  }
+  if (ordered.compaction != kOrderedByTrie && ordered.compaction != "universal") {
+    return Status::InvalidArgument("option compaction of ordered tables is \"" + ordered.compaction + "\"",
+                                   "it may be universal or trie");
+  }
+  if (ordered.compaction == kOrderedByTrie) return UseOrderedTrie(options, ordered);
+  const Status s = UseOrderedTable(options, ordered);
+  if (!s.ok()) return s;
+  options->compaction_options_universal.max_size_amplification_percent =
+      static_cast<unsigned>(ordered.max_size_amplification_percent);
+  options->compaction_options_universal.size_ratio = static_cast<unsigned>(ordered.size_ratio);
+  options->compaction_style = rocksdb::kCompactionStyleUniversal;
+  options->level0_file_num_compaction_trigger = ordered.runs;
+  // Writers wait where compaction falls behind by as many runs again.
+  options->level0_slowdown_writes_trigger = std::max(options->level0_slowdown_writes_trigger, 2 * ordered.runs);
+  options->level0_stop_writes_trigger = std::max(options->level0_stop_writes_trigger, 3 * ordered.runs);
+  return s;
+}
+
 bool IsTrie(const rocksdb::ColumnFamilyOptions& options, TrieOptions* trie) {
   if (options.sst_partitioner_factory == nullptr) return false;
   const auto* factory = options.sst_partitioner_factory->CheckedCast<TriePartitionerFactory>();

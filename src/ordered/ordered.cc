@@ -29,6 +29,8 @@ namespace {
 const OptionTypes& OrderedOptionTypes() {
   constexpr auto kOrder = offsetof(OrderedOptions, order);
   static const auto* types = new OptionTypes{
+      {"compaction", {offsetof(OrderedOptions, compaction), rocksdb::OptionType::kString}},
+      {"space_bound", {offsetof(OrderedOptions, space_bound), rocksdb::OptionType::kDouble}},
       {"runs", {offsetof(OrderedOptions, runs), rocksdb::OptionType::kInt}},
       {"max_size_amplification_percent",
        {offsetof(OrderedOptions, max_size_amplification_percent), rocksdb::OptionType::kInt}},
@@ -66,33 +68,6 @@ Status UseOrderedTable(rocksdb::ColumnFamilyOptions* options, const OrderedOptio
   auto factory = std::make_shared<OrderedTableFactory>(table, ordered.order);
   const Status s = factory->ValidateOptions(rocksdb::DBOptions(), rocksdb::ColumnFamilyOptions());
   if (s.ok()) options->table_factory = std::move(factory);
-  return s;
-}
-
-Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered) {
-  if (ordered.runs < 2) {
-    return Status::InvalidArgument("option runs of ordered tables is " + std::to_string(ordered.runs),
-                                   "it may be 2 or more");
-  }
-  if (ordered.max_size_amplification_percent < 1) {
-    return Status::InvalidArgument("option max_size_amplification_percent of ordered tables is " +
-                                       std::to_string(ordered.max_size_amplification_percent),
-                                   "it may be 1 or more");
-  }
-  if (ordered.size_ratio < 0) {
-    return Status::InvalidArgument("option size_ratio of ordered tables is " + std::to_string(ordered.size_ratio),
-                                   "it may be 0 or more");
-  }
-  const Status s = UseOrderedTable(options, ordered);
-  if (!s.ok()) return s;
-  options->compaction_options_universal.max_size_amplification_percent =
-      static_cast<unsigned>(ordered.max_size_amplification_percent);
-  options->compaction_options_universal.size_ratio = static_cast<unsigned>(ordered.size_ratio);
-  options->compaction_style = rocksdb::kCompactionStyleUniversal;
-  options->level0_file_num_compaction_trigger = ordered.runs;
-  // Writers wait where compaction falls behind by as many runs again.
-  options->level0_slowdown_writes_trigger = std::max(options->level0_slowdown_writes_trigger, 2 * ordered.runs);
-  options->level0_stop_writes_trigger = std::max(options->level0_stop_writes_trigger, 3 * ordered.runs);
   return s;
 }
 

@@ -272,7 +272,8 @@ class DatabaseReader final : public StatusReader {
     SiltStats silt;
     if (family.engine == "silt" && GetSiltStats(db_, handle, &silt).ok()) estimate->silt = std::move(silt);
     OrderedStats ordered;
-    if (family.engine == "ordered" && GetOrderedStats(db_, handle, &ordered).ok()) estimate->ordered = ordered;
+    const bool may_be_ordered = family.engine == "ordered" || family.engine == "trie";
+    if (may_be_ordered && GetOrderedStats(db_, handle, &ordered).ok()) estimate->ordered = ordered;
   }
 
   rocksdb::DB* const db_;

@@ -77,6 +77,11 @@ Status Describe(const Database& database, const std::vector<std::string>& names,
     if (IsTrie(database.db()->GetOptions(handle), nullptr)) {
       Status s = DescribeTrie(database.db(), handle, output);
       if (!s.ok()) return s;
+      // Of a trie in key order the order filters, too; its JSON stays one object.
+      OrderedStats ordered;
+      if (GetOrderedStats(database.db(), handle, &ordered).ok()) {
+        output->table += OrderedStatsToTable(ordered, handle->GetName());
+      }
     } else if (IsSilt(database.db()->GetOptions(handle), nullptr)) {
       Status s = DescribeSilt(database.db(), handle, output);
       if (!s.ok()) return s;

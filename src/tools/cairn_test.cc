@@ -259,7 +259,7 @@ TEST_F(CairnTest, OptionsIntoAFolder) {
 // The engines' memtables are sub-MemTables, unless the user names others; a way back to stock has none.
 TEST_F(CairnTest, MemtablesOfTheEngines) {
   ProgramResult result;
-  for (const char* engine : {"trie", "trie_sst", "silt", "ordered"}) {
+  for (const char* engine : {"trie", "trie_sst", "silt", "ordered", "ordered_trie"}) {
     result = Cairn({"options", engine});
     ASSERT_EQ(0, result.exit_code) << result.err;
     EXPECT_CONTAINS(result.out, "cairn.SubMemTable");

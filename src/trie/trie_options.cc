@@ -32,6 +32,15 @@ const std::unordered_map<std::string, OptionTypeInfo>& TrieOptionTypes() {
   return *types;
 }
 
+TrieOptions KeyOrderTrie() {
+  TrieOptions trie;
+  trie.order = kTrieOrderKey;
+  trie.fan_out = 16;
+  trie.filter_bits = 10;
+  trie.space_bound = 1.6;
+  return trie;
+}
+
 int BitsPerDepth(const TrieOptions& trie) {
   int bits = 0;
   while ((1 << bits) < trie.fan_out) ++bits;
@@ -56,11 +65,6 @@ Status ValidateTrieOptions(const TrieOptions& trie) {
   };
   if (trie.order != kTrieOrderHash && trie.order != kTrieOrderKey) {
     return bad("order", "\"" + trie.order + "\"", "it may be hash or key");
-  }
-  if (IsInKeyOrder(trie)) {
-    return Status::NotSupported(
-        "trie option order is \"key\"",
-        "it is being built (docs/ordered_trie.md); scans have cairn::UseOrdered, engine=ordered");
   }
   HashKind kind;
   Status s = ParseHashKind(trie.hash, &kind);

@@ -34,6 +34,12 @@ constexpr char kTrieOrderHash[] = "hash";
 constexpr char kTrieOrderKey[] = "key";
 inline bool IsInKeyOrder(const TrieOptions& trie) { return trie.order == kTrieOrderKey; }
 
+// What --engine=ordered_trie begins with.
+TrieOptions KeyOrderTrie();
+
+// OrderedOptions::compaction.
+constexpr char kOrderedByTrie[] = "trie";
+
 int BitsPerDepth(const TrieOptions& trie);
 
 // The number of occupied slots at which a container is full.

@@ -525,8 +525,8 @@ class EngineScenario : public Scenario {
 std::unique_ptr<Scenario> NewConversion(const std::string& name, uint64_t seed, int operations);
 
 std::vector<std::string> DefaultScenarios() {
-  return {"leveled",     "leveled_sub", "durable", "durable_trie", "trie_tiny",      "trie_htable",
-          "silt_pinned", "ordered",     "convert", "convert_back", "convert_durable"};
+  return {"leveled",     "leveled_sub", "durable",      "durable_trie", "trie_tiny",    "trie_htable",
+          "silt_pinned", "ordered",     "ordered_trie", "convert",      "convert_back", "convert_durable"};
 }
 
 std::unique_ptr<Scenario> NewScenario(const std::string& name, uint64_t seed, int operations) {

@@ -653,7 +653,7 @@ Status Convert(const std::string& from, const std::string& to, const std::string
   options.source = from;
   options.destination = to;
   options.engine = engine;
-  if (engine.compare(0, 4, "trie") == 0)
+  if (engine.compare(0, 4, "trie") == 0 || engine == "ordered_trie")
     options.engine_options = {"fan_out=2;slots=3;trigger=2;root_trigger=2;depth=5"};
   for (int family = 0; family < kFamilies; ++family) {
     if (family != kOrderedFamily) options.column_families.emplace_back(kFamilyNames[family]);
@@ -666,8 +666,9 @@ Status Convert(const std::string& from, const std::string& to, const std::string
 // ---- The driver
 
 struct Arguments {
-  std::vector<std::string> engines = {"leveled_sub", "durable",     "durable_trie", "trie_tiny", "trie_htable",
-                                      "trie_ect",    "silt_pinned", "silt_cache",   "ordered",   "ordered_cache"};
+  std::vector<std::string> engines = {"leveled_sub", "durable",       "durable_trie", "trie_tiny",
+                                      "trie_htable", "trie_ect",      "silt_pinned",  "silt_cache",
+                                      "ordered",     "ordered_cache", "ordered_trie"};
   std::vector<std::string> conversions;  // engines that databases are converted to; empty: they are not
   std::string json;
   uint64_t cycles = 10;

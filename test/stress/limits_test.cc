@@ -227,7 +227,7 @@ TEST_P(LimitsTest, TenThousandIterators) {
 
 INSTANTIATE_TEST_SUITE_P(Engines, LimitsTest,
                          ::testing::Values("leveled", "leveled_sub", "durable", "durable_trie", "trie_htable",
-                                           "trie_ect", "silt_pinned", "ordered"));
+                                           "trie_ect", "silt_pinned", "ordered", "ordered_trie"));
 
 }  // namespace
 }  // namespace stress

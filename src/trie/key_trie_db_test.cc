@@ -1,0 +1,337 @@
+// A trie in key order in a real database: tables that move without being written, manual compactions of ranges, the size
+// of compactions, what is refused, and what opens it again. What it answers is test/metamorphic_test's.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cairn/db.h"
+#include "cairn/engines.h"
+#include "cairn/ordered.h"
+#include "cairn/trie.h"
+#include "rocksdb/comparator.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/utilities/options_util.h"
+#include "src/port/open_into.h"
+#include "src/testutil/assert_ok.h"
+#include "src/testutil/temp_dir.h"
+#include "src/trie/table_moves.h"
+#include "src/util/mix64.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Slice;
+using rocksdb::Status;
+
+constexpr uint64_t kWriteBuffer = 64 << 10;
+constexpr int kRootTrigger = 4;
+
+// What each compaction has written.
+class Sizes : public rocksdb::EventListener {
+ public:
+  void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    if (info.reason == rocksdb::TableFileCreationReason::kCompaction) jobs_[info.job_id] += info.file_size;
+  }
+  uint64_t Largest() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    uint64_t largest = 0;
+    for (const auto& [job, bytes] : jobs_) largest = std::max(largest, bytes);
+    return largest;
+  }
+  size_t Jobs() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return jobs_.size();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, uint64_t> jobs_;
+};
+
+class KeyTrieDbTest : public testing::Test {
+ protected:
+  KeyTrieDbTest() {
+    trie_.order = "key";
+    trie_.fan_out = 4;
+    trie_.slots = 6;
+    trie_.trigger = 4;
+    trie_.depth = 3;
+    trie_.root_trigger = kRootTrigger;
+    options_.create_if_missing = true;
+    options_.write_buffer_size = kWriteBuffer;
+    options_.compression = rocksdb::kNoCompression;
+    options_.max_background_jobs = 3;
+    options_.force_consistency_checks = true;
+    options_.listeners.push_back(sizes_);
+  }
+
+  void Open() {
+    db_.reset();
+    ASSERT_OK(UseTrie(&options_, trie_));
+    rocksdb::DB* db = nullptr;
+    ASSERT_OK(cairn::Open(options_, dir_ / "db", &db));
+    db_.reset(db);
+  }
+
+  static std::string Key(uint64_t number) {
+    std::string text = std::to_string(number);
+    return "k" + std::string(9 - std::min<size_t>(9, text.size()), '0') + text;
+  }
+  static std::string Value(uint64_t number, int round) {
+    std::string value = std::to_string(round) + ":";
+    while (value.size() < 100) value += std::to_string(SplitMix64(number + value.size()));
+    return value;
+  }
+  void Put(uint64_t number, int round) { ASSERT_OK(db_->Put({}, Key(number), Value(number, round))); }
+  void Settle() {
+    ASSERT_OK(db_->Flush({}));
+    ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  }
+  TrieStats Stats() {
+    TrieStats stats;
+    EXPECT_OK(GetTrieStats(db_.get(), db_->DefaultColumnFamily(), &stats));
+    return stats;
+  }
+  std::set<uint64_t> TablesIn(const std::string& from, const std::string& to) {
+    std::vector<rocksdb::LiveFileMetaData> files;
+    db_->GetLiveFilesMetaData(&files);
+    std::set<uint64_t> numbers;
+    for (const auto& file : files) {
+      if (file.largestkey >= from && file.smallestkey <= to) numbers.insert(file.file_number);
+    }
+    return numbers;
+  }
+  void ExpectKeys(uint64_t count, int round) {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    uint64_t i = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next(), ++i) {
+      ASSERT_EQ(it->key().ToString(), Key(i));
+      ASSERT_EQ(it->value().ToString(), Value(i, round));
+    }
+    ASSERT_OK(it->status());
+    EXPECT_EQ(i, count);
+  }
+
+  test::TempDir dir_;
+  TrieOptions trie_;
+  rocksdb::Options options_;
+  const std::shared_ptr<Sizes> sizes_ = std::make_shared<Sizes>();
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+constexpr uint64_t kKeys = 20000;  // some 9 roots
+
+TEST_F(KeyTrieDbTest, SequentialKeysAreMovedAndWrittenOnce) {
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i, 0);
+  Settle();
+  const TrieStats stats = Stats();
+  EXPECT_GT(stats.moved_tables, 20u);
+  EXPECT_EQ(stats.compacted_bytes, 0u) << TrieStatsToTable(stats);
+  ExpectKeys(kKeys, 0);
+  const auto tables = TablesIn("", "z");
+  Open();
+  EXPECT_EQ(TablesIn("", "z"), tables);
+  ExpectKeys(kKeys, 0);
+}
+
+TEST_F(KeyTrieDbTest, MovesGoOnBesideIngestions) {
+  Open();
+  std::atomic<bool> done{false};
+  std::thread ingester([&] {
+    for (int round = 0; !done.load() && round < 200; ++round) {
+      const std::string file = dir_ / "ingested.sst";
+      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, db_->DefaultColumnFamily());
+      ASSERT_OK(writer.Open(file));
+      for (uint64_t i = 0; i < 50; ++i) ASSERT_OK(writer.Put("i" + Key(i * 7), std::to_string(round)));
+      ASSERT_OK(writer.Finish());
+      rocksdb::IngestExternalFileOptions move;
+      move.move_files = true;
+      ASSERT_OK(db_->IngestExternalFile({file}, move));
+      std::string value;
+      ASSERT_OK(db_->Get({}, "i" + Key(0), &value));
+      ASSERT_EQ(value, std::to_string(round));
+    }
+  });
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i, 0);
+  done.store(true);
+  ingester.join();
+  Settle();
+  for (uint64_t i = 0; i < 50; ++i) ASSERT_OK(db_->Delete({}, "i" + Key(i * 7)));
+  ASSERT_OK(CompactTrie(db_.get(), db_->DefaultColumnFamily()));
+  ExpectKeys(kKeys, 0);
+}
+
+TEST_F(KeyTrieDbTest, ATableWithAnotherInItsWayIsNotMoved) {
+  Open();
+  ASSERT_OK(db_->SetOptions({{"disable_auto_compactions", "true"}}));
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < 10; ++i) Put(i, round);
+    ASSERT_OK(db_->Flush({}));
+  }
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  ASSERT_EQ(files.size(), 2u);
+  const auto [older, newer] = std::minmax(files[0].file_number, files[1].file_number);
+  const auto move = [&](const std::vector<TableMove>& moves) {
+    return MoveTables(static_cast<rocksdb::DBImpl*>(db_->GetRootDB()), db_->DefaultColumnFamily(), moves);
+  };
+  EXPECT_TRUE(move({{newer, 0, 5}}).IsAborted()) << "it would come below the older one";
+  EXPECT_TRUE(move({{older, 1, 5}}).IsAborted()) << "it lies elsewhere";
+  EXPECT_TRUE(move({{older + 100, 0, 5}}).IsAborted());
+  EXPECT_OK(move({{older, 0, 5}}));
+  EXPECT_TRUE(move({{newer, 0, 5}}).IsAborted());
+  EXPECT_TRUE(move({{newer, 0, 6}}).IsAborted());
+  EXPECT_OK(move({{newer, 0, 4}}));
+  EXPECT_TRUE(move({{newer, 4, 7}}).IsAborted());
+  ExpectKeys(10, 1);
+  Open();
+  ExpectKeys(10, 1);
+  ASSERT_OK(CompactTrie(db_.get(), db_->DefaultColumnFamily()));
+  ExpectKeys(10, 1);
+}
+
+TEST_F(KeyTrieDbTest, NoCompactionIsLargerThanARoot) {
+  Open();
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, round);
+  }
+  Settle();
+  ExpectKeys(kKeys, 1);
+  EXPECT_GT(sizes_->Jobs(), 5u);
+  // A table has some bytes more than its write buffer's entries, and what is flushed at the end is smaller.
+  EXPECT_LT(sizes_->Largest(), kWriteBuffer * kRootTrigger * 12 / 10) << TrieStatsToTable(Stats());
+}
+
+TEST_F(KeyTrieDbTest, ACompactionOfARangeLeavesTheRestAlone) {
+  Open();
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, round);
+  }
+  Settle();
+  ASSERT_OK(CompactTrie(db_.get(), db_->DefaultColumnFamily()));
+  for (uint64_t i = 8000; i < 9000; ++i) Put(i, 1);
+  Settle();
+  ASSERT_OK(db_->SetOptions({{"disable_auto_compactions", "true"}}));
+  const auto left = TablesIn("", Key(7000)), right = TablesIn(Key(10000), "z");
+  const std::string begin = Key(8000), end = Key(9000);
+  const Slice from(begin), to(end);
+  ASSERT_OK(db_->CompactRange({}, &from, &to));
+  EXPECT_EQ(TablesIn("", Key(7000)), left);
+  EXPECT_EQ(TablesIn(Key(10000), "z"), right);
+  ExpectKeys(kKeys, 1);
+  ASSERT_OK(db_->CompactRange({}, nullptr, &from));
+  ASSERT_OK(db_->CompactRange({}, &to, nullptr));
+  ExpectKeys(kKeys, 1);
+}
+
+TEST_F(KeyTrieDbTest, OtherShapesOpenIt) {
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, 0);
+  trie_.fan_out = 16;
+  trie_.trigger = 2;
+  trie_.depth = 5;
+  trie_.root_trigger = 2;
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, 1);
+  Settle();
+  trie_.slots = 9;
+  Open();
+  for (uint64_t i = 0; i < kKeys / 2; ++i) Put(i * 7919 % kKeys, 1);
+  Settle();
+  ExpectKeys(kKeys, 1);
+}
+
+TEST_F(KeyTrieDbTest, DeletedRangesOfFilesGiveTheirSpaceBack) {
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i, 0);
+  Settle();
+  const std::string end = Key(kKeys / 2);
+  const Slice to(end);
+  ASSERT_OK(rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), nullptr, &to));
+  ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  EXPECT_LT(Stats().bytes, kKeys * 80);
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i, 1);
+  Settle();
+  ExpectKeys(kKeys, 1);
+}
+
+TEST_F(KeyTrieDbTest, RangeDeletionsAreRefusedBeforeTheyAreLogged) {
+  Open();
+  Put(1, 0);
+  const Status s = db_->DeleteRange({}, db_->DefaultColumnFamily(), "a", "z");
+  EXPECT_TRUE(s.IsNotSupported());
+  EXPECT_NE(s.ToString().find("DeleteFilesInRange"), std::string::npos) << s.ToString();
+  rocksdb::WriteBatch batch;
+  ASSERT_OK(batch.Put(Key(2), "x"));
+  ASSERT_OK(batch.DeleteRange("a", "z"));
+  EXPECT_TRUE(db_->Write({}, &batch).IsNotSupported());
+  std::string value;
+  EXPECT_TRUE(db_->Get({}, Key(2), &value).IsNotFound());
+  Put(0, 0);
+  Open();
+  ExpectKeys(2, 0);
+}
+
+TEST_F(KeyTrieDbTest, WhatItCannotBeIsRefused) {
+  rocksdb::Options options;
+  options.comparator = rocksdb::BytewiseComparatorWithU64Ts();
+  EXPECT_TRUE(UseTrie(&options, trie_).IsNotSupported());
+  options.comparator = rocksdb::BytewiseComparator();
+  trie_.bottommost_format = "ect";
+  EXPECT_TRUE(UseTrie(&options, trie_).IsInvalidArgument());
+  rocksdb::ColumnFamilyOptions family;
+  EXPECT_TRUE(UseEngineFromString("engine=ordered_trie;order=hash", nullptr, &family).IsInvalidArgument());
+  OrderedOptions ordered;
+  ordered.compaction = "leveled";
+  EXPECT_TRUE(UseOrdered(&family, ordered).IsInvalidArgument());
+}
+
+// As RocksDB programs meet it: by the preset of ordered tables, and by the options that the database holds.
+TEST_F(KeyTrieDbTest, ThePresetOfOrderedTablesAndTheStoredOptions) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = kWriteBuffer;
+  ASSERT_OK(UseEngineFromString("engine=ordered;compaction=trie;runs=4;order_bits=7", &options, &options));
+  TrieOptions trie;
+  ASSERT_TRUE(IsTrie(options, &trie));
+  EXPECT_TRUE(IsOrdered(options));
+  EXPECT_EQ(trie.order, "key");
+  EXPECT_EQ(trie.root_trigger, 4);
+  {
+    rocksdb::DB* db = nullptr;
+    ASSERT_OK(rocksdb::DB::Open(options, dir_ / "db", port::Into(&db)));
+    db_.reset(db);
+    for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, 0);
+    Settle();
+    db_.reset();
+  }
+  rocksdb::DBOptions stored;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  ASSERT_OK(rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), dir_ / "db", &stored, &families));
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* db = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(stored, dir_ / "db", families, &handles, port::Into(&db)));
+  db_.reset(db);
+  ASSERT_OK(db_->DestroyColumnFamilyHandle(handles[0]));
+  ExpectKeys(kKeys, 0);
+  OrderedStats stats;
+  ASSERT_OK(GetOrderedStats(db_.get(), db_->DefaultColumnFamily(), &stats));
+  EXPECT_GT(stats.filter_keys, kKeys / 2);
+  EXPECT_EQ(Stats().depths.size(), static_cast<size_t>(trie.depth) + 1);
+}
+
+}  // namespace
+}  // namespace cairn
