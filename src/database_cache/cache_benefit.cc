@@ -10,7 +10,7 @@ namespace {
 constexpr uint64_t kEnough = 128;
 // Before anything was sampled.
 constexpr double kGuess = 100;
-constexpr double kMostMedians = 64;
+constexpr double kMostMedians = 16;
 
 }  // namespace
 

@@ -36,7 +36,7 @@ class CacheBenefit {
  private:
   // Counts of samples by their length, four classes for each power of two. A thread that loses the processor in the
   // middle of a sample makes it a thousand times as long; so bars are taken at their median, and reads, which may be
-  // reads of a disk, at a mean that no sample counts in with more than 64 medians of the tree's.
+  // reads of a disk, at a mean that no sample counts in with more than 16 medians of the tree's.
   class Samples {
    public:
     void Add(uint64_t nanoseconds);

@@ -34,7 +34,7 @@ constexpr uint64_t kTrialPart = 8;
 // Between two notes of the database's files.
 constexpr uint64_t kReadsANote = uint64_t{1} << 16;
 // Looks without a gain before the cache turns itself off, counted once it is full or has had time to become so.
-constexpr int kLosses = 2;
+constexpr int kLosses = 3;
 // Looks with a gain, one after the other, after which less is spent on measuring it.
 constexpr int kGains = 4;
 constexpr uint64_t kLooksToWarm = 256;
