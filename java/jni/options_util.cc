@@ -31,7 +31,7 @@ JNIEXPORT jobject JNICALL Java_org_rocksdb_OptionsUtil_readTableFormatConfig(JNI
   }
   const jmethodID make = env->GetMethodID(config, "<init>", "(Ljava/lang/String;Ljava/lang/String;)V");
   rocksdb::ConfigOptions text;
-  text.delimiter = ";";
+  text.delimiter.assign(1, ';');
   std::string fields;
   if (make == nullptr || !tables->GetOptionString(text, &fields).ok()) return nullptr;
   const jstring name = env->NewStringUTF(tables->Name());

@@ -279,9 +279,10 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
 
 // RocksDB removes the tables of an ingestion that failed. When it is the write of the MANIFEST that failed, or its sync,
 // the record may be there nevertheless, and the database would not open again without them. They stay: an opening that
-// finds no record of them removes them.
+// finds no record of them removes them. Since 11.5 a commit that failed is rolled back later, and its error is not known any
+// more (Incomplete); whether it came to a record is.
 void ExternalSstFileIngestionJob::Cleanup(const Status& status) {
-  if (status.IsIOError() && !edit_.GetNewFiles().empty()) return;
+  if ((status.IsIOError() || status.IsIncomplete()) && !edit_.GetNewFiles().empty()) return;
   own::CleanupIngestion(this, status);
 }
 

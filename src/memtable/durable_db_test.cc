@@ -313,21 +313,10 @@ TEST_F(DurableDbTest, SyncedWritesAtTheSameTimeShareASync) {
   EXPECT_LE(syncs, 100);
 }
 
-// Of the pages written since the last sync, a loss of power leaves any; here: those of the words and of the segments'
-// headers, not those of the entries.
-TEST_F(DurableDbTest, ALossOfPowerKeepsWhatWasSynced) {
-  Opened opened;
-  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
-  Fill(&opened);
-  ASSERT_OK(opened.db->SyncWAL());
-  const std::string copy = Crash();
-  for (int i = 0; i < 200; ++i) {
-    ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), opened.handles[i % 2], "later" + std::to_string(i),
-                             std::string(200, 'x')));
-  }
-  const std::string later = Crash();
-  std::fstream now(later + "/CAIRN_POOL", std::ios::in | std::ios::binary);
-  std::fstream disk(copy + "/CAIRN_POOL", std::ios::in | std::ios::out | std::ios::binary);
+// Copies pages of the words and of segments' headers that differ from one pool file to the other; how many.
+int TakeWordsAndHeaders(const std::string& from, const std::string& to) {
+  std::fstream now(from + "/CAIRN_POOL", std::ios::in | std::ios::binary);
+  std::fstream disk(to + "/CAIRN_POOL", std::ios::in | std::ios::out | std::ios::binary);
   std::string after(4096, 0);
   std::string before(4096, 0);
   int taken = 0;
@@ -337,7 +326,29 @@ TEST_F(DurableDbTest, ALossOfPowerKeepsWhatWasSynced) {
     disk.seekp(page * 4096).write(after.data(), 4096);
     ++taken;
   }
-  disk.close();
+  return taken;
+}
+
+// Of the pages written since the last sync, a loss of power leaves any; here: those of the words and of the segments'
+// headers, not those of the entries. A thread that moves to another processor may begin segments that were not in use, so
+// that nothing is there to be taken; then it is tried again.
+TEST_F(DurableDbTest, ALossOfPowerKeepsWhatWasSynced) {
+  Opened opened;
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Fill(&opened);
+  std::string copy;
+  int taken = 0;
+  for (int attempt = 0; attempt < 20 && taken < 2; ++attempt) {
+    ASSERT_OK(opened.db->SyncWAL());
+    copy = Crash();
+    sequence_ = opened.db->GetLatestSequenceNumber();
+    for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
+    for (int i = 0; i < 200; ++i) {
+      ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), opened.handles[i % 2], "later" + std::to_string(i),
+                               std::string(200, 'x')));
+    }
+    taken = TakeWordsAndHeaders(Crash(), copy);
+  }
   ASSERT_GE(taken, 2);
   RecoveryReport report;
   ASSERT_OK(Recover(copy, &report));
