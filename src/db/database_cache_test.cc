@@ -746,7 +746,7 @@ TEST_P(DatabaseCacheModelTest, SaysWhatTheTreeHolds) {
   options.unordered_write = !options.enable_pipelined_write && random.OneIn(3);
   Open(options);
   std::vector<ColumnFamilyHandle*> families = {family_, AddFamily("second", options)};
-  const bool ranges = options.comparator == rocksdb::BytewiseComparator();
+  const bool ranges = !GetParam().trie && options.comparator == rocksdb::BytewiseComparator();
   const auto key = [&] { return "key" + std::to_string(random.Uniform(random.OneIn(4) ? 2000 : 100)); };
   const WriteOptions write;
   const uint64_t operations = NumberFromEnvironment("CAIRN_OPERATIONS", 4000);

@@ -67,6 +67,8 @@ bool IsConverted(const std::string& engine) { return engine[0] == '@'; }
 bool IsTrie(const std::string& engine) {
   return IsConverted(engine) ? engine.compare(0, 5, "@trie") == 0 : faults::IsTrieEngine(engine);
 }
+// Its containers have no numbers.
+bool IsInKeyOrder(const std::string& engine) { return engine.find("ordered_trie") != std::string::npos; }
 bool HasNoWal(const std::string& engine) { return !IsConverted(engine) && faults::IsDurable(engine); }
 
 // The four ways to open that give everything of an engine.
@@ -528,6 +530,14 @@ class Worker {
   }
 
   Status CompactContainer(ColumnFamilyHandle* handle, Random* random) {
+    if (IsInKeyOrder(engine_)) {
+      std::string begin = KeyOf(static_cast<int>(random->Uniform(kKeys)));
+      std::string end = KeyOf(static_cast<int>(random->Uniform(kKeys)));
+      if (end < begin) std::swap(begin, end);
+      const rocksdb::Slice from = begin;
+      const rocksdb::Slice to = end;
+      return db()->CompactRange(rocksdb::CompactRangeOptions(), handle, &from, &to);
+    }
     TrieCompactOptions options;
     if (random->OneIn(2)) {
       options.depth = static_cast<int>(random->Uniform(3));
