@@ -255,6 +255,7 @@ bool ZZone::MakeRoom(size_t bytes) {
 bool ZZone::Place(size_t number, Block* block, bool may_sweep) {
   const size_t bytes = BytesOf(block);
   Block* old = blocks_[number];
+  const uint64_t stamp = old == nullptr ? 0 : old->stamp;
   if (bytes > BytesOf(old)) {
     const size_t more = bytes - BytesOf(old);
     if (!arena_->TryCharge(more)) {
@@ -262,8 +263,9 @@ bool ZZone::Place(size_t number, Block* block, bool may_sweep) {
         Block::Delete(block);
         return false;
       }
-      // The sweep may have come past this block, and what it dropped must not come back.
-      if (blocks_[number] != old) {
+      // The sweep may have come past this block, and what it dropped must not come back. The block that it left there may
+      // lie where the old one lay.
+      if (blocks_[number] != old || (old != nullptr && old->stamp != stamp)) {
         arena_->Uncharge(more);
         Block::Delete(block);
         return false;
