@@ -483,8 +483,10 @@ class DurableOpeningTest : public OpeningTest {
     db_ = Open(Durable());
     for (int i = 0; i < 1000; ++i) ASSERT_OK(db_->Put(WriteOptions(), "key" + std::to_string(i), "v"));
   }
-  // What the process would leave if it were killed now.
+  // What the process would leave if it were killed now. Files are copied one after the other: nothing may be flushed
+  // meanwhile, or the copy had a pool that is newer than its MANIFEST.
   static void CopyAsACrashWould(DB* db, const std::string& to) {
+    ASSERT_OK(db->WaitForCompact({}));
     ASSERT_OK(db->DisableFileDeletions());
     std::filesystem::copy(db->GetName(), to, std::filesystem::copy_options::recursive);
     ASSERT_OK(db->EnableFileDeletions());

@@ -647,8 +647,10 @@ OrderAnswer OrderSegment::EndBound(const Target& target, const KeyBits& data, ui
   code_.Decode(data, bits, target.key + shared_bytes_, target.size - shared_bytes_, bound);
   // A key that ends before its trailing bytes of 0 has the same bits and is smaller.
   while (bound->size() > shared_bytes_ && bound->back() == '\0') bound->pop_back();
-  // What was decoded is exact to a part of a byte; what is above the target is not below the next one.
+  // What was decoded is exact to a part of a byte; what is above the target is not below the next one. A target that may
+  // itself be such a bound is told nothing: its bound, and that one's, would each be a byte longer and lead nowhere.
   if (bound->compare(0, std::string::npos, target.key, target.size) <= 0) {
+    if (target.key[target.size - 1] == '\0') return OrderAnswer::kHere;
     bound->assign(target.key, target.size);
     bound->push_back('\0');
   }

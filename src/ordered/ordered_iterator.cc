@@ -137,6 +137,13 @@ bool OrderedIterator::IsAbsent(const Slice& target, std::string* bound) const {
   return true;
 }
 
+// Whether the target is what this iterator has stood at without reading. DBIter seeks it where many tables show the same;
+// another bound would bring it a byte further, and all of them would have to be sought again.
+bool OrderedIterator::WasShown(const Slice& user_key) const {
+  const Slice shown = placeholder_.slice();
+  return shown.size() >= rocksdb::kNumInternalBytes && rocksdb::ExtractUserKey(shown) == user_key;
+}
+
 void OrderedIterator::Seek(const Slice& target) {
   if (++unpublished_ >= kPublishEvery) Publish();
   // RocksDB's iterator has asked for a block and wants to be asked again.
@@ -148,7 +155,10 @@ void OrderedIterator::Seek(const Slice& target) {
   Begin();
   const Slice user_key = rocksdb::ExtractUserKey(target);
   const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
-  if (filter) {
+  if (WasShown(user_key)) {
+    ++stats_.direct;
+    read_ = ReadFor::kDirect;
+  } else if (filter) {
     std::string* const bound = Scratch();
     const OrderAnswer answer = filter->Find(user_key.data(), user_key.size(), bound);
     if (answer == OrderAnswer::kNone) {

@@ -90,6 +90,7 @@ class OrderedIterator final : public port::TableIterator {
   void Read(const rocksdb::Slice& target);
   void SeekInner(const rocksdb::Slice& target);
   bool IsAbsent(const rocksdb::Slice& target, std::string* bound) const;
+  bool WasShown(const rocksdb::Slice& user_key) const;
   bool Defer(const std::string& bound);
   void Begin();
   void Resolve();

@@ -260,6 +260,29 @@ KeyPicker::Made KeyPicker::MakeJob(const KeyContainer& container, TrieJob* job) 
   return merges ? MakeMerge(container, job) : MakePush(container, job);
 }
 
+// Of a container that comes to no job for want of a level: those of the depth right below, by their place there, that take
+// its first one and have to move.
+std::vector<size_t> KeyPicker::InTheWay(const KeyContainer& container) const {
+  const int depth = container.depth + 1;
+  const int first = FirstLevelOfDepth(shape_->trie(), depth);
+  std::vector<size_t> children;
+  const auto [begin, end] = shape_->Overlapping(depth, RangeOf(OldestFiles(container)));
+  for (size_t child = begin; child < end; ++child) {
+    if (shape_->ContainersAt(depth)[child].files.front()->level == first) children.push_back(child);
+  }
+  return children;
+}
+
+// A job of the container, or of what is in its way, which may have no other reason to be written.
+bool KeyPicker::MakeJobOrWay(const KeyContainer& container, TrieJob* job) const {
+  if (container.busy) return false;
+  const Made made = MakeJob(container, job);
+  if (made != Made::kNoLevel) return made == Made::kJob;
+  const std::vector<KeyContainer>& below = shape_->ContainersAt(container.depth + 1);
+  const std::vector<size_t> children = InTheWay(container);
+  return std::any_of(children.begin(), children.end(), [&](size_t child) { return MakeJobOrWay(below[child], job); });
+}
+
 bool KeyPicker::Pick(TrieJob* best) {
   if (PickMoves(best)) return true;
   bool found = false;
@@ -279,13 +302,7 @@ bool KeyPicker::Pick(TrieJob* best) {
         *best = std::move(job);
         found = true;
       } else if (made == Made::kNoLevel) {
-        // The depth right below has no level left: what takes its first one has to move.
-        const KeyRange range = RangeOf(OldestFiles(container));
-        const auto [begin, end] = shape_->Overlapping(depth + 1, range);
-        const int first = FirstLevelOfDepth(shape_->trie(), depth + 1);
-        for (size_t child = begin; child < end; ++child) {
-          if (shape_->ContainersAt(depth + 1)[child].files.front()->level == first) blocking.insert({depth + 1, child});
-        }
+        for (size_t child : InTheWay(container)) blocking.insert({depth + 1, child});
       }
     }
   }
@@ -299,24 +316,22 @@ bool KeyPicker::Pick(TrieJob* best) {
   return found && ledger_.MayStart(*best, shape_->bytes());
 }
 
-bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t last) const {
+bool KeyPicker::IsManuallyDone(const KeyContainer& container, const ManualFiles& last) const {
+  const std::vector<const TrieFile*>& files = container.files;
+  const auto came_later = [&](const TrieFile* file) { return file->number > last.at_depth; };
+  if (std::all_of(files.begin(), files.end(), came_later)) return true;
   if (container.depth != shape_->trie().depth || container.slots != 1) return false;
-  return std::all_of(container.files.begin(), container.files.end(),
-                     [last](const TrieFile* file) { return file->only_live || file->number > last; });
+  return std::all_of(files.begin(), files.end(),
+                     [&](const TrieFile* file) { return file->only_live || file->number > last.at_begin; });
 }
 
-KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t last, TrieJob* job) const {
+KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, const ManualFiles& last, TrieJob* job) const {
   Manual result = Manual::kDone;
   for (const KeyContainer& container : shape_->ContainersAt(depth)) {
     if (range != nullptr && !shape_->Overlap(container.range, *range)) continue;
     if (IsManuallyDone(container, last)) continue;
     result = Manual::kWait;
-    if (container.busy) continue;
-    const Made made = MakeJob(container, job);
-    if (made == Made::kJob) return Manual::kJob;
-    if (made == Made::kNoLevel && PickManual(depth + 1, &container.range, last, job) == Manual::kJob) {
-      return Manual::kJob;
-    }
+    if (MakeJobOrWay(container, job)) return Manual::kJob;
   }
   return result;
 }

@@ -339,5 +339,57 @@ TEST(KeyShapeTest, CompactionsConflictWhereRangesAndLevelsMeet) {
   EXPECT_FALSE(shape.Conflicts({{"a", "z"}, 0, 20}));
 }
 
+// A manual compaction ends, however many files come meanwhile.
+TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
+  using Manual = KeyPicker::Manual;
+  TrieOptions trie = SmallTrie();
+  trie.depth = 1;
+  KeyShape shape(trie, rocksdb::BytewiseComparator());
+  const KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
+  TrieJob job;
+  shape.Add(FileOf(1, shape.LastLevel(1), "a", "z"));
+  shape.Add(FileOf(2, shape.LastLevel(1) - 1, "a", "m"));
+  shape.Add(FileOf(3, 0, "a", "z"));
+  shape.Add(FileOf(4, 0, "a", "z"));
+  EXPECT_EQ(picker.PickManual(0, nullptr, {2, 2}, &job), Manual::kDone);
+  EXPECT_EQ(picker.PickManual(0, nullptr, {3, 3}, &job), Manual::kJob);
+  EXPECT_EQ(job.inputs.back(), 3u);
+  EXPECT_EQ(picker.PickManual(1, nullptr, {1, 4}, &job), Manual::kJob);
+  // Both slots were written by others since.
+  EXPECT_EQ(picker.PickManual(1, nullptr, {0, 0}, &job), Manual::kDone);
+  EXPECT_EQ(picker.PickManual(1, nullptr, {0, 1}, &job), Manual::kJob);
+  // One slot, which this compaction has written.
+  shape.Remove(2);
+  EXPECT_EQ(picker.PickManual(1, nullptr, {0, 4}, &job), Manual::kDone);
+  EXPECT_EQ(picker.PickManual(1, nullptr, {1, 4}, &job), Manual::kJob);
+}
+
+// A table that a manual compaction has no reason to write, at the first level of its depth: what is above has no level to
+// come to until it has moved, whether or not anything else compacts.
+TEST(KeyPickerManualTest, WhatIsDoneMovesOutOfTheWay) {
+  TrieOptions trie = SmallTrie();
+  trie.depth = 1;
+  for (const auto moves : {KeyPicker::Moves::kRewrite, KeyPicker::Moves::kMove}) {
+    KeyShape shape(trie, rocksdb::BytewiseComparator());
+    const KeyPicker picker(&shape, 0, 1000, moves);
+    TrieFile file;
+    file.number = 1;
+    file.level = FirstLevelOfDepth(trie, 1);
+    file.bytes = 100;
+    file.data_bytes = 100;
+    file.only_live = true;
+    file.smallest = "a";
+    file.largest = "z";
+    shape.Add(file);
+    file.number = 2;
+    file.level = 0;
+    shape.Add(file);
+    TrieJob job;
+    ASSERT_EQ(picker.PickManual(0, nullptr, {2, 2}, &job), KeyPicker::Manual::kJob);
+    EXPECT_EQ(job.inputs, std::vector<uint64_t>{1});
+    EXPECT_EQ(job.output_level, shape.LastLevel(1));
+  }
+}
+
 }  // namespace
 }  // namespace cairn

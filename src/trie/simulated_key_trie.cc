@@ -175,13 +175,16 @@ bool SimulatedKeyTrie::Settle() {
 }
 
 bool SimulatedKeyTrie::Compact() {
-  const uint64_t last = next_number_ - 1;
+  KeyPicker::ManualFiles last{next_number_ - 1, 0};
   int count = 0;
   for (int depth = 0; depth <= shape.trie().depth; ++depth) {
+    last.at_depth = next_number_ - 1;
     TrieJob job;
     while (picker.PickManual(depth, nullptr, last, &job) == KeyPicker::Manual::kJob) {
       if (++count == 10000) return false;
+      const bool splits = job.kind == TrieJob::Kind::kSplit;
       Finish(Start(job));
+      if (splits) last.at_depth = next_number_ - 1;
     }
   }
   return true;

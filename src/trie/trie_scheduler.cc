@@ -750,11 +750,16 @@ Status TrieScheduler::CompactKeys(rocksdb::ColumnFamilyHandle* handle, const roc
 
 // From depth to depth. What is there when it begins at a depth moves on; what comes later is not waited for.
 Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange* range) {
+  const auto newest_file = [&] {
+    uint64_t newest = 0;
+    for (uint64_t number : family->plan->Numbers()) newest = std::max(newest, number);
+    return newest;
+  };
   ++manual_;
   Status s = FollowLocked(family);
-  uint64_t last = 0;
-  for (uint64_t number : family->plan->Numbers()) last = std::max(last, number);
+  KeyPicker::ManualFiles last{newest_file(), 0};
   for (int depth = 0; s.ok() && depth <= family->plan->trie().depth; ++depth) {
+    last.at_depth = newest_file();
     while (s.ok()) {
       if (stopping_) s = Status::ShutdownInProgress("the database is being closed");
       if (paused_ > 0) s = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
@@ -767,11 +772,14 @@ Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange*
         WaitMicrosLocked(kConflictRetryMicros);
         continue;
       }
+      const bool splits = job.kind == TrieJob::Kind::kSplit;
       s = RunJobLocked(family, std::move(job));
       if (s.IsAborted()) {
         s = Status::OK();
         WaitMicrosLocked(kConflictRetryMicros);
       }
+      // What a table was cut into did not come later.
+      if (splits) last.at_depth = newest_file();
     }
   }
   --manual_;
