@@ -107,7 +107,8 @@ void UseTrieLevels(rocksdb::ColumnFamilyOptions* options, const TrieOptions& tri
 
 Status UseTrieInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   rocksdb::ColumnFamilyOptions changed = *options;
-  const Status s = UseTablesInKeyOrder(&changed, trie);
+  Status s = CompactBySizeOnly("a trie in key order", &changed);
+  if (s.ok()) s = UseTablesInKeyOrder(&changed, trie);
   if (!s.ok()) return s;
   UseTrieLevels(&changed, trie);
   const Status check = CheckTrieOptions(changed);

@@ -5,6 +5,7 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/slice_transform.h"
 #include "src/hash_order/hash_order.h"
+#include "src/hash_order/range_deletions.h"
 #include "src/port/family_options.h"
 
 namespace cairn {
@@ -22,6 +23,19 @@ bool IsAskedFor(uint64_t seconds) {
 
 }  // namespace
 
+Status CompactBySizeOnly(const std::string& store, rocksdb::ColumnFamilyOptions* options) {
+  if (IsAskedFor(options->ttl) || IsAskedFor(options->periodic_compaction_seconds)) {
+    return Status::NotSupported("ttl and periodic_compaction_seconds",
+                                store + " compacts by size only; use a compaction filter and a manual compaction");
+  }
+  if (port::CompactsWhatIsRead(*options)) {
+    return Status::NotSupported("read_triggered_compaction_threshold", store + " compacts by size only");
+  }
+  options->ttl = 0;
+  options->periodic_compaction_seconds = 0;
+  return Status::OK();
+}
+
 Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
   if (options->prefix_extractor != nullptr) {
     return Status::NotSupported("prefix_extractor", "keys of one prefix are not neighbours in hash order");
@@ -29,27 +43,15 @@ Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options) {
   if (options->comparator != nullptr && options->comparator->timestamp_size() > 0) {
     return Status::NotSupported("user-defined timestamps", "a store in hash order has none");
   }
-  if (IsAskedFor(options->ttl) || IsAskedFor(options->periodic_compaction_seconds)) {
-    return Status::NotSupported(
-        "ttl and periodic_compaction_seconds",
-        "a store in hash order compacts by size only; use a compaction filter and a manual compaction");
-  }
-  if (port::CompactsWhatIsRead(*options)) {
-    return Status::NotSupported("read_triggered_compaction_threshold", "a store in hash order compacts by size only");
-  }
-  options->ttl = 0;
-  options->periodic_compaction_seconds = 0;
-  return Status::OK();
+  return CompactBySizeOnly("a store in hash order", options);
 }
 
 Status CheckHashOrder(const rocksdb::ColumnFamilyOptions& options, const std::string& family) {
-  if (HashOfComparator(options.comparator) == nullptr) return Status::OK();
-  if (port::IteratorsDeleteRanges(options)) {
-    return Status::NotSupported(
-        "min_tombstones_for_range_conversion of column family " + family,
-        "iterators would write range tombstones, which tables in hash order do not take: set 0");
+  if (port::IteratorsDeleteRanges(options) && RefusesRangeDeletions(options)) {
+    return Status::NotSupported("min_tombstones_for_range_conversion of column family " + family,
+                                "iterators would write range tombstones, which it does not take: set 0");
   }
-  if (options.prefix_extractor == nullptr) return Status::OK();
+  if (HashOfComparator(options.comparator) == nullptr || options.prefix_extractor == nullptr) return Status::OK();
   return Status::NotSupported(
       "prefix_extractor " + std::string(options.prefix_extractor->Name()) + " of column family " + family,
       "its keys are in hash order, where those of one prefix are not neighbours, and scans of a prefix would miss "

@@ -316,20 +316,20 @@ bool KeyPicker::Pick(TrieJob* best) {
   return found && ledger_.MayStart(*best, shape_->bytes());
 }
 
-bool KeyPicker::IsManuallyDone(const KeyContainer& container, const ManualFiles& last) const {
+bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t newest) const {
   const std::vector<const TrieFile*>& files = container.files;
-  const auto came_later = [&](const TrieFile* file) { return file->number > last.at_depth; };
+  const auto came_later = [&](const TrieFile* file) { return file->number > newest; };
   if (std::all_of(files.begin(), files.end(), came_later)) return true;
   if (container.depth != shape_->trie().depth || container.slots != 1) return false;
   return std::all_of(files.begin(), files.end(),
-                     [&](const TrieFile* file) { return file->only_live || file->number > last.at_begin; });
+                     [&](const TrieFile* file) { return file->only_live || file->number > newest; });
 }
 
-KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, const ManualFiles& last, TrieJob* job) const {
+KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job) const {
   Manual result = Manual::kDone;
   for (const KeyContainer& container : shape_->ContainersAt(depth)) {
     if (range != nullptr && !shape_->Overlap(container.range, *range)) continue;
-    if (IsManuallyDone(container, last)) continue;
+    if (IsManuallyDone(container, newest)) continue;
     result = Manual::kWait;
     if (MakeJobOrWay(container, job)) return Manual::kJob;
   }

@@ -58,13 +58,10 @@ class KeyPicker {
   bool Pick(TrieJob* job);
 
   // For a manual compaction, which goes from depth to depth: the next compaction of what lies at `depth` and has keys
-  // of the range (null: all).
-  struct ManualFiles {
-    uint64_t at_begin;  // the newest file when the compaction began: newer ones of the deepest depth are its own
-    uint64_t at_depth;  // ... and when it came to this depth: newer ones came later, and it need not wait for them
-  };
+  // of the range (null: all). `newest`: the newest file when it came to the depth. Newer ones came later, and it need not
+  // wait for them, or are its own.
   enum class Manual { kDone, kJob, kWait };  // kWait: what is left is being compacted
-  Manual PickManual(int depth, const KeyRange* range, const ManualFiles& last, TrieJob* job) const;
+  Manual PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job) const;
 
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
@@ -81,7 +78,7 @@ class KeyPicker {
   bool IsFull(const KeyContainer& container) const;
   bool IsLeaf(const KeyContainer& container) const;
   double Score(const KeyContainer& container) const;
-  bool IsManuallyDone(const KeyContainer& container, const ManualFiles& last) const;
+  bool IsManuallyDone(const KeyContainer& container, uint64_t newest) const;
 
   bool PickMoves(TrieJob* job);
   void MoveOffRoot(TrieJob* job) const;

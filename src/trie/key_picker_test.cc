@@ -209,6 +209,21 @@ TEST_P(KeyTrieTest, AManualCompactionLeavesOneTableForAKey) {
   for (const KeyContainer& container : trie_.shape.ContainersAt(options_.depth)) EXPECT_EQ(container.slots, 1);
 }
 
+// Those lie in gaps, where a table of them alone is moved to the last level, unwritten.
+TEST_P(KeyTrieTest, AManualCompactionDropsDeletionsOfAbsentKeys) {
+  for (int round = 0; round < 20; ++round) {
+    for (uint64_t i = 0; i < kMany / 40; ++i) Put(1000 + random_() % 3000);
+    Delete(static_cast<uint64_t>(round));
+    Delete((uint64_t{1} << 40) + static_cast<uint64_t>(round));
+    for (const auto& running : running_) trie_.Finish(running);
+    running_.clear();
+    trie_.Flush(batch_);
+    batch_.clear();
+    ASSERT_TRUE(trie_.Compact());
+    ASSERT_EQ(trie_.shape.bytes(), model_.size() * kCosts.table_bytes) << "round " << round;
+  }
+}
+
 TEST_P(KeyTrieTest, ZipfianUpdates) {
   // Bounded Pareto: a fifth of the keys gets most of the updates.
   for (uint64_t i = 0; i < kMany; ++i) {
@@ -351,17 +366,17 @@ TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
   shape.Add(FileOf(2, shape.LastLevel(1) - 1, "a", "m"));
   shape.Add(FileOf(3, 0, "a", "z"));
   shape.Add(FileOf(4, 0, "a", "z"));
-  EXPECT_EQ(picker.PickManual(0, nullptr, {2, 2}, &job), Manual::kDone);
-  EXPECT_EQ(picker.PickManual(0, nullptr, {3, 3}, &job), Manual::kJob);
+  EXPECT_EQ(picker.PickManual(0, nullptr, 2, &job), Manual::kDone);
+  EXPECT_EQ(picker.PickManual(0, nullptr, 3, &job), Manual::kJob);
   EXPECT_EQ(job.inputs.back(), 3u);
-  EXPECT_EQ(picker.PickManual(1, nullptr, {1, 4}, &job), Manual::kJob);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 4, &job), Manual::kJob);
   // Both slots were written by others since.
-  EXPECT_EQ(picker.PickManual(1, nullptr, {0, 0}, &job), Manual::kDone);
-  EXPECT_EQ(picker.PickManual(1, nullptr, {0, 1}, &job), Manual::kJob);
-  // One slot, which this compaction has written.
+  EXPECT_EQ(picker.PickManual(1, nullptr, 0, &job), Manual::kDone);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 1, &job), Manual::kJob);
+  // One slot, which may hold deletions, unless this compaction has written it here.
   shape.Remove(2);
-  EXPECT_EQ(picker.PickManual(1, nullptr, {0, 4}, &job), Manual::kDone);
-  EXPECT_EQ(picker.PickManual(1, nullptr, {1, 4}, &job), Manual::kJob);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 0, &job), Manual::kDone);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 4, &job), Manual::kJob);
 }
 
 // A table that a manual compaction has no reason to write, at the first level of its depth: what is above has no level to
@@ -385,7 +400,7 @@ TEST(KeyPickerManualTest, WhatIsDoneMovesOutOfTheWay) {
     file.level = 0;
     shape.Add(file);
     TrieJob job;
-    ASSERT_EQ(picker.PickManual(0, nullptr, {2, 2}, &job), KeyPicker::Manual::kJob);
+    ASSERT_EQ(picker.PickManual(0, nullptr, 2, &job), KeyPicker::Manual::kJob);
     EXPECT_EQ(job.inputs, std::vector<uint64_t>{1});
     EXPECT_EQ(job.output_level, shape.LastLevel(1));
   }

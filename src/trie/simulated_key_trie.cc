@@ -104,14 +104,12 @@ void SimulatedKeyTrie::Check(const TrieJob& job) {
   }
 }
 
-bool SimulatedKeyTrie::LiesBelow(uint64_t key, int level, const std::vector<uint64_t>& except) const {
-  const std::string bytes = KeyOf(key);
-  for (int below = level + 1; below <= shape.LastLevel(shape.trie().depth); ++below) {
-    for (const TrieFile* file : shape.FilesIn(below, {bytes, bytes})) {
-      if (std::count(except.begin(), except.end(), file->number) == 0) return true;
-    }
-  }
-  return false;
+// RocksDB drops deletions only where nothing lies below any key of the compaction (of this style; leveled compaction looks
+// below each key).
+bool SimulatedKeyTrie::DropsDeletions(const TrieJob& job) const {
+  return std::all_of(job.runs.begin(), job.runs.end(), [&](const KeyShape::Run& run) {
+    return shape.FirstLevelIn(job.output_level + 1, run.range) > shape.LastLevel(shape.trie().depth);
+  });
 }
 
 SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
@@ -128,8 +126,9 @@ SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
   for (uint64_t number : job.inputs) sources.push_back(&files_.at(number).entries);
   KeyCutter cutter(shape.comparator(), job.cuts);
   uint64_t previous = 0;
+  const bool drops_deletions = DropsDeletions(job);
   for (uint64_t entry : Merge(sources)) {
-    if ((entry & kDeleted) != 0 && !LiesBelow(entry >> 1, job.output_level, job.inputs)) continue;
+    if ((entry & kDeleted) != 0 && drops_deletions) continue;
     if (running.outputs.empty() ||
         cutter.CutBefore(KeyOf(previous), KeyOf(entry >> 1), costs_.table_bytes * running.outputs.back().size())) {
       running.outputs.emplace_back();
@@ -175,16 +174,18 @@ bool SimulatedKeyTrie::Settle() {
 }
 
 bool SimulatedKeyTrie::Compact() {
-  KeyPicker::ManualFiles last{next_number_ - 1, 0};
   int count = 0;
   for (int depth = 0; depth <= shape.trie().depth; ++depth) {
-    last.at_depth = next_number_ - 1;
+    uint64_t newest = next_number_ - 1;
     TrieJob job;
-    while (picker.PickManual(depth, nullptr, last, &job) == KeyPicker::Manual::kJob) {
+    while (picker.PickManual(depth, nullptr, newest, &job) == KeyPicker::Manual::kJob) {
       if (++count == 10000) return false;
       const bool splits = job.kind == TrieJob::Kind::kSplit;
       Finish(Start(job));
-      if (splits) last.at_depth = next_number_ - 1;
+      if (splits) newest = next_number_ - 1;
+      // Moves go on meanwhile.
+      TrieJob moves;
+      while (picker.Pick(&moves) && moves.kind == TrieJob::Kind::kMove) Finish(Start(moves));
     }
   }
   return true;

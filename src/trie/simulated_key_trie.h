@@ -74,7 +74,7 @@ class SimulatedKeyTrie {
 
   void AddFile(Entries entries, int level);
   void Check(const TrieJob& job);
-  bool LiesBelow(uint64_t key, int level, const std::vector<uint64_t>& except) const;
+  bool DropsDeletions(const TrieJob& job) const;
 
   const Costs costs_;
   std::map<uint64_t, File> files_;

@@ -757,16 +757,15 @@ Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange*
   };
   ++manual_;
   Status s = FollowLocked(family);
-  KeyPicker::ManualFiles last{newest_file(), 0};
   for (int depth = 0; s.ok() && depth <= family->plan->trie().depth; ++depth) {
-    last.at_depth = newest_file();
+    uint64_t newest = newest_file();
     while (s.ok()) {
       if (stopping_) s = Status::ShutdownInProgress("the database is being closed");
       if (paused_ > 0) s = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
       if (s.ok() && family->stale) s = FollowLocked(family);
       if (!s.ok()) break;
       TrieJob job;
-      const KeyPicker::Manual found = family->keys()->picker.PickManual(depth, range, last, &job);
+      const KeyPicker::Manual found = family->keys()->picker.PickManual(depth, range, newest, &job);
       if (found == KeyPicker::Manual::kDone) break;
       if (found == KeyPicker::Manual::kWait) {
         WaitMicrosLocked(kConflictRetryMicros);
@@ -779,7 +778,7 @@ Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange*
         WaitMicrosLocked(kConflictRetryMicros);
       }
       // What a table was cut into did not come later.
-      if (splits) last.at_depth = newest_file();
+      if (splits) newest = newest_file();
     }
   }
   --manual_;
