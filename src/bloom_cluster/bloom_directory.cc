@@ -300,7 +300,7 @@ void FilterContainer::Publish() {
 bool FilterContainer::MayContain(const rocksdb::ReadOptions& read_options, unsigned member,
                                  const FilterContext& context, uint64_t hash) const {
   FilterThread* const thread = ThisFilterThread();
-  const FilterMemo* const memo = FindOut(read_options, member, hash, thread);
+  const FilterMemo* const memo = FindOut(read_options, member, context.depth, hash, thread);
   const bool may = memo->MayHold(member);
   thread->Count(context.level, may);
   if (context.statistics != nullptr) thread->Tick(context.statistics, hash, may, member == memo->last);
@@ -333,9 +333,19 @@ uint64_t FilterContainer::MayContainBatch(const rocksdb::ReadOptions& read_optio
   return may;
 }
 
-inline const FilterMemo* FilterContainer::FindOut(const rocksdb::ReadOptions& read_options, unsigned member,
+uint64_t FilterContainer::MayHold(uint64_t members, int depth, uint64_t hash, FilterThread* thread) const {
+  FilterMemo* const memo = thread->MemoOf(hash, depth);
+  const uint64_t version = version_.load(std::memory_order_acquire);
+  if (!memo->Knows(version, hash, LowestBit(members))) {
+    const Protected<Snapshot> snapshot(thread->hazard(), snapshot_);
+    *memo = {snapshot->version, hash, ~uint64_t{0}, snapshot->ProbeImages(hash), snapshot->last};
+  }
+  return memo->may & members;
+}
+
+inline const FilterMemo* FilterContainer::FindOut(const rocksdb::ReadOptions& read_options, unsigned member, int depth,
                                                   uint64_t hash, FilterThread* thread) const {
-  FilterMemo* const memo = thread->MemoOf(hash);
+  FilterMemo* const memo = thread->MemoOf(hash, depth);
   const uint64_t version = version_.load(std::memory_order_acquire);
   if (memo->Knows(version, hash, member)) return memo;
   directory_->mutable_counters()->probes.fetch_add(1, std::memory_order_relaxed);
@@ -345,14 +355,20 @@ inline const FilterMemo* FilterContainer::FindOut(const rocksdb::ReadOptions& re
   return memo;
 }
 
+inline uint64_t FilterContainer::Snapshot::ProbeImages(uint64_t hash) const {
+  if (images.size() > 1) {
+    for (const Image& image : images) image.image->PrefetchDirectory(hash);
+    for (const Image& image : images) image.image->PrefetchColumn(hash);
+  }
+  uint64_t may = 0;
+  for (const Image& image : images) may |= image.image->Probe(hash) << image.shift;
+  return may;
+}
+
 void FilterContainer::Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash,
                           const Snapshot& snapshot, uint64_t* known, uint64_t* may) const {
   if (pinned()) {
-    if (snapshot.images.size() > 1) {
-      for (const Image& image : snapshot.images) image.image->PrefetchDirectory(hash);
-      for (const Image& image : snapshot.images) image.image->PrefetchColumn(hash);
-    }
-    for (const Image& image : snapshot.images) *may |= image.image->Probe(hash) << image.shift;
+    *may |= snapshot.ProbeImages(hash);
     *known = ~uint64_t{0};
     return;
   }

@@ -111,6 +111,10 @@ class FilterContainer {
   uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, unsigned member, const FilterContext& context,
                            FilterBatch* batch) const;
 
+  // Those of `members` whose tables may hold a key, by what is in memory. Counts nothing.
+  // REQUIRES: filters are pinned, and these members stay open meanwhile.
+  uint64_t MayHold(uint64_t members, int depth, uint64_t hash, FilterThread* thread) const;
+
   enum class Found {
     kNone,     // no open table here has the key
     kTable,    // *table may have it, and no newer one has
@@ -124,6 +128,8 @@ class FilterContainer {
 
   // A member's part of the images' memory.
   size_t MemoryOf(unsigned member) const;
+
+  bool pinned() const { return directory_->options().residency == FilterResidency::kPinned; }
 
   // Open tables and images (or covers), for dumps and tests.
   unsigned members() const;
@@ -154,6 +160,8 @@ class FilterContainer {
     unsigned first = 0;       // the newest member
     unsigned last = 0;        // the oldest one
 
+    // What the images say, by member.
+    uint64_t ProbeImages(uint64_t hash) const;
     const FilterCover& CoverOf(unsigned member) const { return covers[cover_of_member[member]]; }
   };
   struct Member {
@@ -162,9 +170,8 @@ class FilterContainer {
     std::shared_ptr<const FilterBlock> block;
   };
 
-  bool pinned() const { return directory_->options().residency == FilterResidency::kPinned; }
   // What is known of `hash` and `member`, valid until the thread's next question.
-  const FilterMemo* FindOut(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash,
+  const FilterMemo* FindOut(const rocksdb::ReadOptions& read_options, unsigned member, int depth, uint64_t hash,
                             FilterThread* thread) const;
   // Answers for `member`, and for all others that the same pages know of: sets *known and, where a key may be, *may.
   void Ask(const rocksdb::ReadOptions& read_options, unsigned member, uint64_t hash, const Snapshot& snapshot,

@@ -1,7 +1,7 @@
 // Readers use an object that writers may replace at any time, without locks: a reader announces which object it is
 // about to use, and a writer frees a replaced object when nobody announces it any more.
 //
-// A thread protects one object at a time.
+// A record protects one object at a time.
 //
 // Source: M. Michael, "Hazard pointers" (IEEE TPDS 2004).
 
@@ -12,7 +12,7 @@
 
 namespace cairn {
 
-// One thread's announcement. Records are never freed; a thread that ends leaves its own to the next.
+// An announcement of one thread. Records are never freed; a thread that ends leaves its own to the next.
 struct HazardRecord {
   std::atomic<const void*> object{nullptr};
   std::atomic<bool> taken{false};
@@ -43,6 +43,7 @@ class Protected {
   Protected(const Protected&) = delete;
   Protected& operator=(const Protected&) = delete;
 
+  const T* get() const { return object_; }  // null if the source is
   const T& operator*() const { return *object_; }
   const T* operator->() const { return object_; }
 

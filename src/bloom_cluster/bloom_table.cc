@@ -218,6 +218,12 @@ class ClusteredFilter : public TableFilter {
     return true;
   }
 
+  bool FindMembership(Membership* membership) const override {
+    if (!container_->pinned()) return false;
+    *membership = {directory_, container_, member_};
+    return true;
+  }
+
   Status Verify(const rocksdb::ReadOptions& read_options) const override { return block_->Verify(read_options); }
 
   size_t ApproximateMemoryUsage() const override { return sizeof(*this) + container_->MemoryOf(member_); }

@@ -37,6 +37,7 @@
 
 namespace cairn {
 
+class FilterContainer;
 class FilterDirectory;
 class HTableFile;
 
@@ -144,6 +145,16 @@ class TableFilter {
   // thread's MultiGet, by what is in memory. False: a filter that would have to be asked is not in memory. *table is
   // null if there is none.
   virtual bool FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const = 0;
+
+  // Whom to ask instead of this filter, together with the container's other tables: its number there does not change
+  // while it is open.
+  struct Membership {
+    std::shared_ptr<FilterDirectory> directory;  // outlives the container
+    std::shared_ptr<const FilterContainer> container;
+    unsigned member = 0;
+  };
+  // False: its answers are not all in memory.
+  virtual bool FindMembership(Membership* membership) const = 0;
 
   // Reads every page and compares its checksum.
   virtual rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const = 0;

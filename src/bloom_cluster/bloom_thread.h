@@ -35,13 +35,19 @@ struct FilterMemo {
 
 class FilterThread {
  public:
-  FilterThread() : hazard_(TakeHazardRecord()) {}
-  ~FilterThread() { GiveBack(hazard_); }
+  FilterThread() : hazard_(TakeHazardRecord()), lookup_hazard_(TakeHazardRecord()) {}
+  ~FilterThread() {
+    GiveBack(lookup_hazard_);
+    GiveBack(hazard_);
+  }
   FilterThread(const FilterThread&) = delete;
   FilterThread& operator=(const FilterThread&) = delete;
 
   HazardRecord* hazard() const { return hazard_; }
-  FilterMemo* MemoOf(uint64_t hash) { return &memos_[hash % kMemos]; }
+  // Of a lookup as a whole: what it protects lives while it asks containers, which need the other one.
+  HazardRecord* lookup_hazard() const { return lookup_hazard_; }
+  // One for each depth of the trie, so that a lookup may go down twice.
+  FilterMemo* MemoOf(uint64_t hash, int depth) { return &memos_[(hash + static_cast<uint64_t>(depth)) % kMemos]; }
   // Of the key at a place in the thread's MultiGet.
   FilterMemo* MemoAt(size_t place) { return &batch_memos_[place]; }
 
@@ -56,6 +62,17 @@ class FilterThread {
     if (perf_context_->per_level_perf_context_enabled && perf_context_->level_to_perf_context != nullptr) {
       ++(*perf_context_->level_to_perf_context)[static_cast<uint32_t>(std::max(0, level))].bloom_filter_useful;
     }
+  }
+
+  // Whether what Count counts is wanted by level.
+  bool CountsByLevel() const {
+    return *perf_level_ >= rocksdb::PerfLevel::kEnableCount && perf_context_->per_level_perf_context_enabled;
+  }
+
+  // A lookup that was kept from so many tables at once.
+  void CountKeptFrom(rocksdb::Statistics* statistics, uint64_t tables) {
+    if (*perf_level_ >= rocksdb::PerfLevel::kEnableCount) perf_context_->bloom_sst_miss_count += tables;
+    if (tables != 0) RecordTick(statistics, rocksdb::BLOOM_FILTER_USEFUL, tables);
   }
 
   // An answer, in RocksDB's statistics, whose tickers are dear at once a table: the tables that a lookup is kept from
@@ -85,6 +102,7 @@ class FilterThread {
   }
 
   HazardRecord* const hazard_;
+  HazardRecord* const lookup_hazard_;
   // The thread's own, found once: finding them takes longer than a lookup that the memos answer.
   const rocksdb::PerfLevel* const perf_level_ = &rocksdb::perf_level;
   rocksdb::PerfContext* const perf_context_ = rocksdb::get_perf_context();

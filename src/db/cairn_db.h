@@ -26,6 +26,7 @@
 #include "rocksdb/listener.h"
 #include "src/database_cache/database_cache.h"
 #include "src/db/environment_options.h"
+#include "src/htable/version_filter.h"
 #include "src/memtable/durable_writes.h"
 #include "src/port/db_impl.h"
 
@@ -50,6 +51,7 @@ class DatabaseServices : public rocksdb::EventListener {
   // Null: there is none.
   void SetCache(std::unique_ptr<DatabaseCache> cache) { cache_ = std::move(cache); }
   DatabaseCache* cache() const { return cache_.get(); }
+  VersionFilters* version_filters() { return &version_filters_; }
   // Of NoteAdoptedOrder: while the database is open.
   void KeepOrder(std::shared_ptr<const void> order) { order_ = std::move(order); }
 
@@ -94,6 +96,7 @@ class DatabaseServices : public rocksdb::EventListener {
   std::atomic<int> manual_pauses_{0};
   std::atomic<uint64_t> changes_begun_{0};
   std::atomic<uint64_t> changes_ended_{0};
+  VersionFilters version_filters_;
 };
 
 class CairnDB final : public port::DbImpl {

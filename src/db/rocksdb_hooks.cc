@@ -132,6 +132,14 @@ rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::
   return rocksdb::Status::OK();
 }
 
+// Null: the database has none, or the Version's tables none to ask.
+VersionFilters* FiltersOf(rocksdb::Version* version) {
+  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr) return nullptr;
+  const auto& listeners = version->version_set()->db_options()->listeners;
+  if (listeners.empty() || !DatabaseServices::IsServices(listeners.front().get())) return nullptr;
+  return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
+}
+
 }  // namespace
 
 rocksdb::Status MoveTables(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
@@ -465,6 +473,30 @@ Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base CAIRN_MORE_BAS
   if (s.ok()) return own::NewIteratorWithBase(this, base CAIRN_MORE_BASE_ARGUMENTS);
   delete base;
   return NewErrorIterator(s);
+}
+
+// What is not found without a table is found faster by a VersionFilter.
+void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlice* value, PinnableWideColumns* columns,
+                  std::string* timestamp, Status* status, MergeContext* merge_context,
+                  SequenceNumber* max_covering_tombstone_seq, PinnedIteratorsManager* pinned_iterators,
+                  bool* value_found, bool* key_exists, SequenceNumber* sequence, ReadCallback* callback, bool* is_blob,
+                  bool do_merge) {
+  // A merge operand or a range tombstone of a memtable is a result by itself; the others want more than a value.
+  const bool plain = status->ok() && *max_covering_tombstone_seq == 0 && timestamp == nullptr &&
+                     key_exists == nullptr && sequence == nullptr;
+  cairn::VersionFilters* const filters = plain ? cairn::FiltersOf(this) : nullptr;
+  if (filters != nullptr && !filters->MayHold(this, key)) {
+    *status = Status::NotFound();
+    return;
+  }
+  own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
+                  pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
+}
+
+void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {
+  cairn::VersionFilters* const filters = cairn::FiltersOf(this);
+  if (filters != nullptr) filters->FinishAbsent(this, range);
+  if (!range->empty()) own::VersionMultiGet(this, options, range, callback);
 }
 
 }  // namespace rocksdb

@@ -22,6 +22,7 @@ class HTableReader : public port::TableReader {
 
   const HTableFile& file() const { return *file_; }
   const KeyHash& hash() const { return hash_; }
+  const TableFilter* filter() const { return filter_.get(); }  // null: there is none
 
   rocksdb::InternalIterator* NewIterator(const rocksdb::ReadOptions& read_options,
                                          const rocksdb::SliceTransform* prefix_extractor, rocksdb::Arena* arena,

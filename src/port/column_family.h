@@ -48,4 +48,13 @@ inline rocksdb::Status AddFamilyToManifest(rocksdb::VersionSet* versions, const 
 
 #endif
 
+// The reader that stays open with the file's metadata; null: there is none (yet).
+inline const rocksdb::TableReader* PinnedReaderOf(const rocksdb::FileDescriptor& file) {
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+  return file.pinned_reader.Get();
+#else
+  return file.table_reader;
+#endif
+}
+
 }  // namespace cairn::port

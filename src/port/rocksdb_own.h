@@ -157,6 +157,17 @@ rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const r
                                                rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
                                                bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
 
+void VersionGet(rocksdb::Version* version, const rocksdb::ReadOptions& options, const rocksdb::LookupKey& key,
+                rocksdb::PinnableSlice* value, rocksdb::PinnableWideColumns* columns, std::string* timestamp,
+                rocksdb::Status* status, rocksdb::MergeContext* merge_context,
+                rocksdb::SequenceNumber* max_covering_tombstone_seq, rocksdb::PinnedIteratorsManager* pinned_iterators,
+                bool* value_found, bool* key_exists, rocksdb::SequenceNumber* sequence, rocksdb::ReadCallback* callback,
+                bool* is_blob, bool do_merge) asm("cairn_rocksdb_VersionGet");
+
+void VersionMultiGet(rocksdb::Version* version, const rocksdb::ReadOptions& options,
+                     rocksdb::MultiGetContext::Range* range,
+                     rocksdb::ReadCallback* callback) asm("cairn_rocksdb_VersionMultiGet");
+
 void ConstructSstFileWriter(
     void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
     const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,

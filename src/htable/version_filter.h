@@ -1,0 +1,124 @@
+// A VersionFilter answers for a whole Version of a trie whether one of its tables may hold a key, with one question for
+// each container on the key's way down. RocksDB would look for a table in every slot, find its reader and ask that.
+//
+// Invariants
+//   (1) A filter is asked about the Version that it was made of and no other, while the caller holds that Version. So
+//       every table that it counts on is open: a Version keeps its tables' readers.
+//   (2) Each table of the Version is known to every container of its depth that holds a key between the table's
+//       smallest and largest. What made the table, and for which container, does not matter.
+//   (3) A table that cannot be asked in memory (no HTable, no filter, a filter that is not pinned, no reader that the
+//       Version keeps) makes all of these containers answer "maybe".
+//   (4) A part's members are those of the Version's tables; what other open tables the part's FilterContainer has, and
+//       which come and go, changes no answer.
+//
+// Hence "no" is certain: no table of the Version holds the key, not even a deletion of it.
+//
+// VersionFilters are those of an open database. A family's is made by a lookup, when enough of them have gone without
+// one since the Version changed: nobody pays for a Version that nobody reads.
+//
+// Thread-safety: all methods. Lookups take no lock (src/bloom_cluster/bloom_hazard.h).
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "db/version_set.h"
+#include "rocksdb/slice.h"
+#include "rocksdb/statistics.h"
+#include "src/bloom_cluster/bloom_table.h"
+#include "src/hash_order/hash_order.h"
+#include "src/trie/container_map.h"
+
+namespace cairn {
+
+class FilterThread;
+
+class VersionFilter {
+ public:
+  // Null if the column family is no trie in hash order, if most of its tables cannot be asked, or if they are spread over
+  // so many containers that it is not worth its memory.
+  // REQUIRES: the caller holds the Version.
+  static std::unique_ptr<const VersionFilter> Make(rocksdb::Version* version);
+
+  // No two Versions of a database have one number.
+  bool IsOf(const rocksdb::Version* version) const { return number_ == version->GetVersionNumber(); }
+  // Of the same family, which has got a newer one.
+  bool IsNewerThan(const rocksdb::Version* version) const {
+    return family_ == version->cfd()->GetID() && number_ > version->GetVersionNumber();
+  }
+  uint64_t tables() const { return tables_; }
+
+  // Whether a table of the Version may hold the key. If not, counts in RocksDB's statistics and perf context.
+  bool MayHold(const rocksdb::Slice& user_key, FilterThread* thread) const;
+
+ private:
+  // Tables that share a FilterContainer. None: tables that cannot be asked, by (3).
+  struct Part {
+    const FilterContainer* container = nullptr;
+    uint64_t members = 0;
+  };
+  // The containers of a depth: those of container c are parts[first[c]] ... parts[first[c + 1] - 1].
+  struct Depth {
+    int depth = 0;
+    std::vector<uint32_t> first;
+    std::vector<Part> parts;
+  };
+  class Maker;
+
+  VersionFilter(const rocksdb::Version* version, const KeyHash& hash, const HashPrefixMap& map);
+
+  const KeyHash hash_;
+  const HashPrefixMap map_;
+  const uint32_t family_;
+  const uint64_t number_;
+  rocksdb::Statistics* const statistics_;
+  uint64_t tables_ = 0;
+  std::vector<Depth> depths_;  // those with tables, newest first
+  // Of the parts.
+  std::vector<std::shared_ptr<FilterDirectory>> directories_;
+  std::vector<std::shared_ptr<const FilterContainer>> containers_;
+};
+
+class VersionFilters {
+ public:
+  VersionFilters() = default;
+  ~VersionFilters();
+  VersionFilters(const VersionFilters&) = delete;
+  VersionFilters& operator=(const VersionFilters&) = delete;
+
+  // False: no table of the Version holds the key; RocksDB's counters say so. True: one may, or it is not known.
+  // REQUIRES: the caller holds the Version, whose database has these filters.
+  bool MayHold(rocksdb::Version* version, const rocksdb::LookupKey& key);
+  // Marks the keys of a batch that are not in the Version's tables as done and not found.
+  void FinishAbsent(rocksdb::Version* version, rocksdb::MultiGetContext::Range* range);
+
+  // Filters made, for tests.
+  uint64_t made() const { return made_.load(std::memory_order_relaxed); }
+
+ private:
+  // Of families whose numbers differ by a multiple of kSlots. A family that finds another's filter replaces it like one
+  // of an older Version.
+  struct Slot {
+    std::atomic<const VersionFilter*> filter{nullptr};
+    std::atomic<uint64_t> none_for{kNoVersion};  // the Version that none can be made for
+    std::atomic<uint64_t> lookups_without{0};
+    std::atomic<uint64_t> tables{0};  // of the last filter that was made
+    std::atomic<bool> being_made{false};
+  };
+  static constexpr size_t kSlots = 64;
+  static constexpr uint64_t kNoVersion = ~uint64_t{0};
+
+  Slot* SlotOf(const rocksdb::Version* version) { return &slots_[version->cfd()->GetID() % kSlots]; }
+  // A lookup found no filter of the Version.
+  void Miss(rocksdb::Version* version, Slot* slot);
+  void MakeFilter(rocksdb::Version* version, Slot* slot);
+
+  std::array<Slot, kSlots> slots_;
+  std::atomic<uint64_t> made_{0};
+};
+
+}  // namespace cairn
