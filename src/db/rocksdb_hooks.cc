@@ -101,6 +101,16 @@ rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* 
 // What MoveTables hands to PromoteL0 on the thread that calls both.
 thread_local const std::vector<TableMove>* moves_of_thread = nullptr;
 
+// Whether a table of level 1 or more and a neighbour there have versions of one key: compactions of RocksDB cut there
+// where snapshots keep them. By itself one of them would come below what is older, or above what is newer.
+bool SharesKeyWithNeighbor(const rocksdb::Comparator* order, const std::vector<rocksdb::FileMetaData*>& level,
+                           size_t at) {
+  const auto meet = [&](size_t left) {
+    return order->Compare(level[left]->largest.user_key(), level[left + 1]->smallest.user_key()) >= 0;
+  };
+  return (at > 0 && meet(at - 1)) || (at + 1 < level.size() && meet(at));
+}
+
 // The tables, in the order of the moves. REQUIRES: the DB mutex.
 rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::vector<TableMove>& moves,
                                   std::vector<rocksdb::FileMetaData*>* tables) {
@@ -110,6 +120,10 @@ rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::
     if (!place.IsValid() || place.GetLevel() != move.from) return rocksdb::Status::Aborted("the table is elsewhere");
     rocksdb::FileMetaData* const table = storage->LevelFiles(move.from)[place.GetPosition()];
     if (table->being_compacted) return rocksdb::Status::Aborted("the table is being compacted");
+    if (move.from > 0 &&
+        SharesKeyWithNeighbor(family->user_comparator(), storage->LevelFiles(move.from), place.GetPosition())) {
+      return rocksdb::Status::Aborted("a neighbour has versions of the same key");
+    }
     const rocksdb::Slice smallest = table->smallest.user_key();
     const rocksdb::Slice largest = table->largest.user_key();
     for (int level = move.from + 1; level <= move.to; ++level) {

@@ -59,6 +59,8 @@ int KeyPicker::LowestFreeLevel(const TrieFile& file) const {
 bool KeyPicker::AddMove(const TrieFile& file, int level, TrieJob* job) const {
   const KeyShape::Run run{{file.smallest, file.largest}, file.level, level};
   if (level <= file.level || shape_->Conflicts(run)) return false;
+  // By (4) of key_shape.h it must not leave its neighbour.
+  if (file.level > 0 && shape_->FilesIn(file.level, run.range).size() > 1) return false;
   job->runs.push_back(run);
   job->moves.push_back({file.number, file.level, level});
   job->inputs.push_back(file.number);
@@ -207,6 +209,11 @@ std::vector<const TrieFile*> KeyPicker::WithAllBelow(const TrieFile& file) const
   }
 }
 
+// A table of one user key is never cut; by (4) of key_shape.h it may lie over several all the same.
+bool KeyPicker::CanSplit(const TrieFile& file) const {
+  return shape_->comparator()->Compare(file.smallest, file.largest) != 0;
+}
+
 // Cuts a table into parts that have their own files of `level` below or above them. REQUIRES: more than one of these lie
 // over the table.
 KeyPicker::Made KeyPicker::MakeSplit(const TrieFile& file, int level, TrieJob* job) const {
@@ -240,11 +247,11 @@ KeyPicker::Made KeyPicker::MakeMerge(const KeyContainer& container, TrieJob* job
     uint64_t bytes = 0;
     for (const TrieFile* file : files) bytes += file->bytes;
     if (bytes > sizes_.largest_job) {
-      if (shape_->FilesIn(oldest, {(*over)->smallest, (*over)->largest}).size() > 1) {
+      if (CanSplit(**over) && shape_->FilesIn(oldest, {(*over)->smallest, (*over)->largest}).size() > 1) {
         return MakeSplit(**over, oldest, job);
       }
       const TrieFile& under = *shape_->FilesIn(oldest, {(*over)->smallest, (*over)->largest}).front();
-      if (shape_->FilesIn((*over)->level, {under.smallest, under.largest}).size() > 1) {
+      if (CanSplit(under) && shape_->FilesIn((*over)->level, {under.smallest, under.largest}).size() > 1) {
         return MakeSplit(under, (*over)->level, job);
       }
     }

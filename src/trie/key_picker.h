@@ -92,6 +92,7 @@ class KeyPicker {
   bool MakeJobOrWay(const KeyContainer& container, TrieJob* job) const;
   Made MakePush(const KeyContainer& container, TrieJob* job) const;
   Made MakeMerge(const KeyContainer& container, TrieJob* job) const;
+  bool CanSplit(const TrieFile& file) const;
   Made MakeSplit(const TrieFile& file, int level, TrieJob* job) const;
   Made Fill(const KeyContainer& container, std::vector<const TrieFile*> files, int output_level, TrieJob* job) const;
   int DepthFor(int depth, int next, const KeyRange& range) const;

@@ -11,6 +11,9 @@
 //       higher file number.
 //   (3) Of two compactions that run, either the key ranges are disjoint, or the levels from the newest input to the
 //       output are. So neither draws a table of the other in, and neither writes between the other's tables.
+//   (4) Tables of one level are disjoint, but for those that RocksDB's own compactions have left: where snapshots kept
+//       versions of a key, the last key of one may be the first of the next, whose versions are older. None of these
+//       moves to another level without the others; a compaction of one takes its neighbours in.
 //
 // Thread-safety: none; the scheduler's mutex guards it.
 

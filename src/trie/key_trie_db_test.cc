@@ -203,6 +203,66 @@ TEST_F(KeyTrieDbTest, ATableWithAnotherInItsWayIsNotMoved) {
   ExpectKeys(10, 1);
 }
 
+// RocksDB's own compactions cut tables of one level apart between versions of one key, where snapshots keep them. What
+// holds the newer ones must not come below the others.
+TEST_F(KeyTrieDbTest, TablesThatShareAKeyStayInOrder) {
+  trie_.depth = 2;
+  rocksdb::Options leveled;
+  leveled.create_if_missing = true;
+  leveled.num_levels = 1 + trie_.depth * trie_.slots;
+  leveled.disable_auto_compactions = true;
+  leveled.target_file_size_base = 4 << 10;
+  leveled.compression = rocksdb::kNoCompression;
+  rocksdb::DB* db = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(leveled, dir_ / "db", port::Into(&db)));
+  db_.reset(db);
+  rocksdb::CompactRangeOptions to;
+  to.change_level = true;
+  // Another table lies below those behind the key.
+  Put(550, 0);
+  to.target_level = 10;
+  ASSERT_OK(db_->CompactRange(to, nullptr, nullptr));
+  std::vector<const rocksdb::Snapshot*> snapshots;
+  for (int round = 1; round <= 100; ++round) {
+    Put(500, round);
+    snapshots.push_back(db_->GetSnapshot());
+  }
+  for (uint64_t i = 400; i < 800; ++i) {
+    if (i != 500) Put(i, 100);
+  }
+  to.target_level = 2;
+  ASSERT_OK(db_->Flush({}));
+  std::vector<std::string> names;
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  for (const auto& file : files) {
+    if (file.level == 0) names.push_back(file.name);
+  }
+  rocksdb::CompactionOptions cut;
+  cut.output_file_size_limit = 4 << 10;
+  ASSERT_OK(db_->CompactFiles(cut, names, 2));
+  files.clear();
+  db_->GetLiveFilesMetaData(&files);
+  const auto shares = std::count_if(files.begin(), files.end(), [](const rocksdb::LiveFileMetaData& file) {
+    return file.smallestkey <= Key(500) && file.largestkey >= Key(500);
+  });
+  EXPECT_GT(shares, 1);
+  for (const rocksdb::Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
+  Open();
+  ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  for (uint64_t i = 400; i < 800; ++i) {
+    std::string value;
+    ASSERT_OK(db_->Get({}, Key(i), &value));
+    ASSERT_EQ(value, Value(i, 100)) << i;
+  }
+  ASSERT_OK(CompactTrie(db_.get(), db_->DefaultColumnFamily()));
+  for (uint64_t i = 400; i < 800; ++i) {
+    std::string value;
+    ASSERT_OK(db_->Get({}, Key(i), &value));
+    ASSERT_EQ(value, Value(i, 100)) << i;
+  }
+}
+
 TEST_F(KeyTrieDbTest, NoCompactionIsLargerThanARoot) {
   Open();
   for (int round = 0; round < 2; ++round) {

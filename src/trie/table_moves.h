@@ -23,7 +23,8 @@ struct TableMove {
 };
 
 // All of them or none. Aborted when one is not possible now: the table is elsewhere or being compacted, a table or a
-// running compaction lies over its range between the two levels, or tables are being ingested.
+// running compaction lies over its range between the two levels, a neighbour of its level has versions of the same key,
+// or tables are being ingested.
 rocksdb::Status MoveTables(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
                            const std::vector<TableMove>& moves);
 
