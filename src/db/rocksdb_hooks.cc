@@ -111,17 +111,40 @@ bool SharesKeyWithNeighbor(const rocksdb::Comparator* order, const std::vector<r
   return (at > 0 && meet(at - 1)) || (at + 1 < level.size() && meet(at));
 }
 
+// Which tables of level 0 have keys in common with another one of it, by their places.
+std::vector<bool> TablesOverOthers(const rocksdb::Comparator* order, const std::vector<rocksdb::FileMetaData*>& root) {
+  std::vector<size_t> places(root.size());
+  for (size_t i = 0; i < places.size(); ++i) places[i] = i;
+  std::sort(places.begin(), places.end(), [&](size_t a, size_t b) {
+    return order->Compare(root[a]->smallest.user_key(), root[b]->smallest.user_key()) < 0;
+  });
+  std::vector<bool> over(root.size());
+  size_t furthest = 0;  // of the tables before, the one that ends last
+  for (size_t i = 0; i < places.size(); ++i) {
+    const rocksdb::Slice largest = root[places[i]]->largest.user_key();
+    if (i > 0 && order->Compare(root[furthest]->largest.user_key(), root[places[i]]->smallest.user_key()) >= 0) {
+      over[furthest] = over[places[i]] = true;
+    }
+    if (i == 0 || order->Compare(root[furthest]->largest.user_key(), largest) < 0) furthest = places[i];
+  }
+  return over;
+}
+
 // The tables, in the order of the moves. REQUIRES: the DB mutex.
 rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::vector<TableMove>& moves,
                                   std::vector<rocksdb::FileMetaData*>* tables) {
   rocksdb::VersionStorageInfo* const storage = family->current()->storage_info();
+  const rocksdb::Comparator* const order = family->user_comparator();
+  std::vector<bool> over;
+  if (std::any_of(moves.begin(), moves.end(), [](const TableMove& move) { return move.from == 0; })) {
+    over = TablesOverOthers(order, storage->LevelFiles(0));
+  }
   for (const TableMove& move : moves) {
     const auto place = storage->GetFileLocation(move.number);
     if (!place.IsValid() || place.GetLevel() != move.from) return rocksdb::Status::Aborted("the table is elsewhere");
     rocksdb::FileMetaData* const table = storage->LevelFiles(move.from)[place.GetPosition()];
     if (table->being_compacted) return rocksdb::Status::Aborted("the table is being compacted");
-    if (move.from > 0 &&
-        SharesKeyWithNeighbor(family->user_comparator(), storage->LevelFiles(move.from), place.GetPosition())) {
+    if (move.from > 0 && SharesKeyWithNeighbor(order, storage->LevelFiles(move.from), place.GetPosition())) {
       return rocksdb::Status::Aborted("a neighbour has versions of the same key");
     }
     const rocksdb::Slice smallest = table->smallest.user_key();
@@ -134,8 +157,8 @@ rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::
     }
     // Level 0 is ordered by age, newest first: what lies over older tables of it cannot pass them.
     const auto& root = storage->LevelFiles(0);
-    for (size_t i = place.GetPosition() + 1; move.from == 0 && i < root.size(); ++i) {
-      const rocksdb::Comparator* const order = family->user_comparator();
+    const bool may_pass = move.from != 0 || !over[place.GetPosition()];
+    for (size_t i = place.GetPosition() + 1; !may_pass && i < root.size(); ++i) {
       if (order->Compare(root[i]->smallest.user_key(), largest) <= 0 &&
           order->Compare(root[i]->largest.user_key(), smallest) >= 0) {
         return rocksdb::Status::Aborted("an older table of level 0 lies in the way");

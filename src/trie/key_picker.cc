@@ -73,14 +73,19 @@ bool KeyPicker::AddMove(const TrieFile& file, int level, TrieJob* job) const {
 void KeyPicker::MoveOffRoot(TrieJob* job) const {
   const std::vector<KeyContainer>& root = shape_->ContainersAt(0);
   if (root.empty() || root.front().busy || !IsFull(root.front())) return;
-  const std::vector<const TrieFile*>& files = root.front().files;
-  for (const TrieFile* file : files) {
-    const KeyRange range{file->smallest, file->largest};
-    const bool alone = std::none_of(files.begin(), files.end(), [&](const TrieFile* other) {
-      return other != file && shape_->Overlap(range, {other->smallest, other->largest});
-    });
-    const int last = shape_->LastLevel(shape_->trie().depth);
-    if (alone && file->bytes >= sizes_.least && shape_->FirstLevelIn(1, range) > last) AddMove(*file, last, job);
+  std::vector<const TrieFile*> files = root.front().files;
+  const rocksdb::Comparator* const order = shape_->comparator();
+  std::sort(files.begin(), files.end(),
+            [order](const TrieFile* a, const TrieFile* b) { return order->Compare(a->smallest, b->smallest) < 0; });
+  const int last = shape_->LastLevel(shape_->trie().depth);
+  const TrieFile* furthest = nullptr;  // of those before, the one that ends last
+  for (size_t i = 0; i < files.size(); ++i) {
+    const TrieFile& file = *files[i];
+    const bool alone = (furthest == nullptr || order->Compare(furthest->largest, file.smallest) < 0) &&
+                       (i + 1 == files.size() || order->Compare(file.largest, files[i + 1]->smallest) < 0);
+    if (furthest == nullptr || order->Compare(furthest->largest, file.largest) < 0) furthest = &file;
+    if (!alone || file.bytes < sizes_.least) continue;
+    if (shape_->FirstLevelIn(1, {file.smallest, file.largest}) > last) AddMove(file, last, job);
   }
 }
 

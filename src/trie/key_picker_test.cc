@@ -354,6 +354,56 @@ TEST(KeyShapeTest, CompactionsConflictWhereRangesAndLevelsMeet) {
   EXPECT_FALSE(shape.Conflicts({{"a", "z"}, 0, 20}));
 }
 
+class CountingComparator : public rocksdb::Comparator {
+ public:
+  const char* Name() const override { return "Counting"; }
+  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
+    ++compares;
+    return a.compare(b);
+  }
+  void FindShortestSeparator(std::string* /*start*/, const rocksdb::Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+  mutable uint64_t compares = 0;
+};
+
+// After a repair, or where compaction was switched off, all tables of a large database lie there.
+TEST(KeyPickerTest, TablesOfALargeRootAreNotComparedWithEachOther) {
+  CountingComparator comparator;
+  KeyShape shape(SmallTrie(), &comparator);
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kMove);
+  constexpr uint64_t kTables = 3000;
+  TrieFile file = FileOf(0, 0, "", "");
+  file.bytes = file.data_bytes = 100000;
+  for (uint64_t i = 0; i < kTables; ++i) {
+    file.number = i + 1;
+    // Every third one lies over the next.
+    file.smallest = SimulatedKeyTrie::KeyOf(i * 100);
+    file.largest = SimulatedKeyTrie::KeyOf(i * 100 + (i % 3 == 0 ? 100 : 99));
+    shape.Add(file);
+  }
+  comparator.compares = 0;
+  TrieJob job;
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.moves.size(), kTables / 3);
+  EXPECT_LT(comparator.compares, kTables * 100);
+}
+
+// By (4) of key_shape.h: the neighbour's versions of the key are older, and something keeps it from moving as far.
+TEST(KeyPickerTest, WhatSharesAKeyWithItsNeighbourIsNotMoved) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kMove);
+  shape.Add(FileOf(1, 2, "a", "k"));
+  shape.Add(FileOf(2, 2, "k", "p"));
+  shape.Add(FileOf(3, 5, "n", "n"));
+  shape.Add(FileOf(4, 2, "q", "z"));
+  TrieJob job;
+  ASSERT_TRUE(picker.Pick(&job));
+  std::vector<uint64_t> moved;
+  for (const TableMove& move : job.moves) moved.push_back(move.number);
+  std::sort(moved.begin(), moved.end());
+  EXPECT_EQ(moved, (std::vector<uint64_t>{3, 4}));
+}
+
 // A manual compaction ends, however many files come meanwhile.
 TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
   using Manual = KeyPicker::Manual;

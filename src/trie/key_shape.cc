@@ -66,9 +66,10 @@ void KeyShape::Group(int depth) const {
   const int last = depth == 0 ? 0 : LastLevel(depth);
   for (int level = first; level <= last; ++level) {
     const Level& held = levels_[static_cast<size_t>(level)];
+    const auto before = static_cast<std::ptrdiff_t>(files.size());
     files.insert(files.end(), held.begin(), held.end());
+    std::inplace_merge(files.begin(), files.begin() + before, files.end(), BySmallest{comparator_});
   }
-  std::sort(files.begin(), files.end(), BySmallest{comparator_});
   for (const TrieFile* file : files) {
     const bool joins =
         !containers.empty() && (depth == 0 || comparator_->Compare(file->smallest, containers.back().range.last) <= 0);
@@ -182,9 +183,27 @@ bool KeyShape::Conflicts(const Run& run) const {
   });
 }
 
+// The containers of inputs that have come or gone.
+void KeyShape::UpdateBusy(const std::vector<uint64_t>& inputs) {
+  std::set<KeyContainer*> touched;
+  for (uint64_t number : inputs) {
+    const TrieFile* const file = Find(number);
+    if (file == nullptr) continue;
+    const int depth = DepthOfLevel(trie_, file->level);
+    const auto at = static_cast<size_t>(depth);
+    if (stale_[at]) continue;
+    const auto [begin, end] = Overlapping(depth, {file->smallest, file->largest});
+    for (size_t i = begin; i < end; ++i) touched.insert(&containers_[at][i]);
+  }
+  for (KeyContainer* container : touched) {
+    container->busy = std::any_of(container->files.begin(), container->files.end(),
+                                  [this](const TrieFile* file) { return IsInput(file->number); });
+  }
+}
+
 void KeyShape::Begin(uint64_t job, std::vector<Run> runs, const std::vector<uint64_t>& inputs) {
   for (uint64_t number : inputs) ++inputs_[number];
-  std::fill(stale_.begin(), stale_.end(), true);
+  UpdateBusy(inputs);
   running_[job] = {std::move(runs), inputs};
 }
 
@@ -195,8 +214,9 @@ void KeyShape::End(uint64_t job) {
     const auto input = inputs_.find(number);
     if (--input->second == 0) inputs_.erase(input);
   }
+  const std::vector<uint64_t> inputs = std::move(found->second.inputs);
   running_.erase(found);
-  std::fill(stale_.begin(), stale_.end(), true);
+  UpdateBusy(inputs);
 }
 
 }  // namespace cairn

@@ -121,6 +121,7 @@ class KeyShape {
   using Level = std::set<const TrieFile*, BySmallest>;
 
   void Group(int depth) const;
+  void UpdateBusy(const std::vector<uint64_t>& inputs);
   bool IsInput(uint64_t number) const;
 
   const TrieOptions trie_;
@@ -133,7 +134,7 @@ class KeyShape {
   std::map<uint64_t, Running> running_;
   std::unordered_map<uint64_t, int> inputs_;                   // of running compactions
   mutable std::vector<std::vector<KeyContainer>> containers_;  // by depth
-  mutable std::vector<bool> stale_;                            // by depth: files or running compactions have changed
+  mutable std::vector<bool> stale_;                            // by depth: files have changed
 };
 
 }  // namespace cairn
