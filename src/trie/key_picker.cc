@@ -360,7 +360,7 @@ const TrieSpace& KeyPicker::Space() {
       }
     }
     std::sort(files.begin(), files.end(), [](const PlacedFile& a, const PlacedFile& b) {
-      return a.file->level != b.file->level ? a.file->level < b.file->level : a.file->number > b.file->number;
+      return a.file->level != b.file->level ? a.file->level < b.file->level : IsNewerInRoot(*a.file, *b.file);
     });
     return EstimateSpace(files, operand_share);
   });

@@ -86,7 +86,7 @@ void KeyShape::Group(int depth) const {
   }
   for (KeyContainer& container : containers) {
     std::stable_sort(container.files.begin(), container.files.end(), [depth](const TrieFile* a, const TrieFile* b) {
-      return depth == 0 ? a->number > b->number : a->level < b->level;
+      return depth == 0 ? IsNewerInRoot(*a, *b) : a->level < b->level;
     });
     container.slots = depth == 0 ? static_cast<int>(container.files.size()) : 1;
     for (size_t i = 1; depth != 0 && i < container.files.size(); ++i) {

@@ -7,8 +7,8 @@
 //
 // Invariants
 //   (1) Containers of one depth are disjoint; every table of the depth lies in exactly one.
-//   (2) Of two tables with keys in common the one with the lower level number is newer; in level 0, the one with the
-//       higher file number.
+//   (2) Of two tables with keys in common the one with the lower level number is newer; in level 0, the one that
+//       IsNewerInRoot names.
 //   (3) Of two compactions that run, either the key ranges are disjoint, or the levels from the newest input to the
 //       output are. So neither draws a table of the other in, and neither writes between the other's tables.
 //   (4) Tables of one level are disjoint, but for those that RocksDB's own compactions have left: where snapshots kept

@@ -109,6 +109,7 @@ Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const
     for (const rocksdb::SstFileMetaData& sst : level.files) {
       TrieFile file;
       file.number = sst.file_number;
+      file.epoch = sst.epoch_number;
       file.level = level.level;
       file.bytes = sst.size;
       file.data_bytes = sst.size;
@@ -170,6 +171,7 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
   const HashPrefixMap map = ContainerMapOf(trie);
   const int depth = DepthOfLevel(trie, file.level);
   described->number = file.number();
+  described->epoch = file.meta->epoch_number;
   described->level = file.level;
   described->bytes = file.meta->fd.GetFileSize();
   described->data_bytes = described->bytes;

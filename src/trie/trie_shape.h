@@ -24,6 +24,8 @@ namespace cairn {
 
 struct TrieFile {
   uint64_t number = 0;
+  // RocksDB's, by which level 0 is ordered. After a repair or an import a higher number may hold what is older.
+  uint64_t epoch = 0;
   int level = 0;
   uint64_t container = 0;  // of its smallest key, at the depth of `level`
   uint64_t bytes = 0;
@@ -39,6 +41,11 @@ struct TrieFile {
   // Of a trie in key order, which has no use for the containers' numbers.
   std::string smallest, largest;
 };
+
+// Of two tables of level 0, whether the first holds what is newer, should both hold a key.
+inline bool IsNewerInRoot(const TrieFile& a, const TrieFile& b) {
+  return a.epoch != b.epoch ? a.epoch > b.epoch : a.number > b.number;
+}
 
 // A container's name: its depth and its number there.
 struct ContainerId {
