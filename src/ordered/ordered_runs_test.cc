@@ -457,7 +457,7 @@ TEST_F(OrderedRunsTest, EveryStepEndsWhereRocksDBsDoes) {
   const char* const one = getenv("CAIRN_RUNS_ROUND");
   if (one != nullptr) return Round(strtoull(one, nullptr, 0));
   const char* const given = getenv("CAIRN_RUNS_ROUNDS");
-  const int rounds = given != nullptr ? atoi(given) : 12;
+  const int rounds = given != nullptr ? atoi(given) : 6;
   Random random(Seed());
   for (int round = 0; round < rounds && !HasFailure(); ++round) {
     const uint64_t seed = random.Next();
