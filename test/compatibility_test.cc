@@ -5,6 +5,7 @@
 // users read cannot say what the tests do not show.
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdlib>
 #include <filesystem>
@@ -68,7 +69,7 @@ struct Finding {
 };
 struct Row {
   std::string feature;
-  Finding found[kOrders];
+  std::array<Finding, kOrders> found;
 };
 std::vector<Row>& Rows() {
   static std::vector<Row> rows;

@@ -7,6 +7,9 @@
 //   sequential         keys in order
 //   streams            64 sequences, one key of each at a time
 //   time               keys in order; each is deleted when it is a tenth of all old
+//   updates            each key once, in random order, then uniform puts, of which those count that come after twice as
+//   zipf_updates       many puts as keys, four times as many; or by Zipf: what cairn model computes. The writer waits
+//                      for compactions twice for each write buffer
 //   spot               nine of ten puts to a hundredth of the keys, another one every fortieth of the puts
 //
 // Keys of 16 bytes, values of 100 that zstd or snappy cannot make smaller. Prints bytes of tables written per byte
@@ -25,6 +28,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <numeric>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -57,6 +62,7 @@ class Counter : public rocksdb::EventListener {
     written_ += info.file_size;
     if (info.reason == rocksdb::TableFileCreationReason::kFlush) {
       flushed_ += info.file_size;
+      ++flushes_;
     } else {
       largest_ = std::max(largest_, jobs_[info.job_id] += info.file_size);
     }
@@ -71,17 +77,26 @@ class Counter : public rocksdb::EventListener {
     sizes_.erase(found);
   }
 
+  // What was written until now does not count.
+  void Restart() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    written_ = flushed_ = flushes_ = largest_ = 0;
+    most_space_ = 0;
+  }
+
   // Of keys and values; 0: not yet to be compared with.
   void SetLive(uint64_t bytes) { live_.store(bytes); }
 
-  void Print(const std::string& engine, const std::string& workload) {
+  void Print(const std::string& engine, const std::string& workload, uint64_t puts) {
     const std::lock_guard<std::mutex> lock(mutex_);
     printf(
         "%s %s: %.2f bytes written per byte flushed, %.2f bytes of tables per live byte at most, %.2f at the end, "
-        "largest compaction %.1f MiB, %zu tables\n",
+        "largest compaction %.1f MiB, %zu tables, %.0f puts and %.0f KiB per flush\n",
         engine.c_str(), workload.c_str(), static_cast<double>(written_) / static_cast<double>(flushed_), most_space_,
         static_cast<double>(space_) / static_cast<double>(std::max<uint64_t>(live_.load(), 1)),
-        static_cast<double>(largest_) / (1 << 20), sizes_.size());
+        static_cast<double>(largest_) / (1 << 20), sizes_.size(),
+        static_cast<double>(puts) / static_cast<double>(std::max<uint64_t>(flushes_, 1)),
+        static_cast<double>(flushed_) / static_cast<double>(std::max<uint64_t>(flushes_, 1)) / 1024);
   }
 
  private:
@@ -89,7 +104,7 @@ class Counter : public rocksdb::EventListener {
   std::map<std::string, uint64_t> sizes_;
   std::map<int, uint64_t> jobs_;
   std::atomic<uint64_t> live_{0};
-  uint64_t space_ = 0, written_ = 0, flushed_ = 0, largest_ = 0;
+  uint64_t space_ = 0, written_ = 0, flushed_ = 0, flushes_ = 0, largest_ = 0;
   double most_space_ = 0;
 };
 
@@ -104,7 +119,7 @@ uint64_t KeyAt(const std::string& workload, uint64_t i, uint64_t keys) {
   const uint64_t random = SplitMix64(i);
   if (workload == "sequential" || workload == "time") return i;
   if (workload == "streams") return ((i % kStreams) << 40) + i / kStreams;
-  if (workload == "zipf") {
+  if (workload == "zipf" || workload == "zipf_updates") {
     // By the inverse of the integral of x^-0.99, scattered over the keys.
     const double u = static_cast<double>(random >> 11) / 9007199254740992.0;
     const double n = std::pow(static_cast<double>(keys), 0.01);
@@ -138,8 +153,20 @@ void Run(const std::string& engine, const std::string& workload, uint64_t keys, 
   std::string value(kValueBytes, '\0');
   std::vector<bool> present(workload == "streams" ? 0 : keys);
   uint64_t live = 0;
-  for (uint64_t i = 0; i < keys; ++i) {
-    const uint64_t key = KeyAt(workload, i, keys);
+  const bool updates = workload == "updates" || workload == "zipf_updates";
+  std::vector<uint64_t> load(updates ? keys : 0);
+  std::iota(load.begin(), load.end(), uint64_t{0});
+  std::shuffle(load.begin(), load.end(), std::mt19937_64(1));
+  const rocksdb::WaitForCompactOptions wait;
+  const uint64_t puts_per_wait = std::max<uint64_t>(write_buffer / 2 / (kKeyBytes + kValueBytes), 1);
+  const uint64_t puts = updates ? 7 * keys : keys;
+  for (uint64_t i = 0; i < puts; ++i) {
+    const uint64_t key = i < load.size() ? load[i] : KeyAt(workload, i, keys);
+    if (updates && i % puts_per_wait == 0) {
+      Check(db->WaitForCompact(wait));
+      Check(WaitForTrieCompaction(db.get()));
+    }
+    if (updates && i == 3 * keys) counter->Restart();
     for (size_t at = 0; at + 8 <= kValueBytes; at += 8) {
       const uint64_t bytes = SplitMix64(i * kValueBytes + at);
       std::copy_n(reinterpret_cast<const char*>(&bytes), 8, &value[at]);
@@ -154,10 +181,9 @@ void Run(const std::string& engine, const std::string& workload, uint64_t keys, 
     if (i >= keys / 4) counter->SetLive(live * (kKeyBytes + kValueBytes));
   }
   Check(db->Flush(rocksdb::FlushOptions()));
-  rocksdb::WaitForCompactOptions wait;
   Check(db->WaitForCompact(wait));
   Check(WaitForTrieCompaction(db.get()));
-  counter->Print(engine, workload);
+  counter->Print(engine, workload, updates ? 4 * keys : keys);
   Check(db->Close());
   Check(rocksdb::DestroyDB(path, options));
 }

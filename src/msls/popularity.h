@@ -27,6 +27,8 @@ class Popularity::Impl {
   double skew() const { return skew_; }
   double keys() const { return keys_; }
   const std::string& name() const { return name_; }
+  // All keys, from the most popular on.
+  const std::vector<Node>& nodes() const { return nodes_; }
   // The histogram as it was given, without empty bins; only for kHistogram.
   const std::vector<HistogramBin>& bins() const { return bins_; }
 

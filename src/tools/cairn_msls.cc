@@ -14,6 +14,8 @@
 #include "src/tools/arguments.h"
 #include "src/tools/commands.h"
 #include "src/tools/svg_plot.h"
+#include "src/trie/key_trie_model.h"
+#include "src/trie/trie_options.h"
 #include "src/tuner/model_options.h"
 #include "src/util/stats_text.h"
 
@@ -25,11 +27,14 @@ using msls::Popularity;
 using msls::Report;
 using msls::StoreShape;
 
+constexpr const char* kOrderedTrie = "ordered_trie";
+
 // The flags that say what is stored, how, and how it is written. Those not given keep the design's defaults.
 class StoreFlags {
  public:
   explicit StoreFlags(Arguments* arguments) : arguments_(*arguments) {
-    arguments->Choice("design", &design_, {"leveldb", "rocksdb", "universal", "cola", "samt", "silt", "trie"},
+    arguments->Choice("design", &design_,
+                      {"leveldb", "rocksdb", "universal", "cola", "samt", "silt", "trie", kOrderedTrie},
                       "the kind of store");
     arguments->Count("keys", &keys_, "distinct keys that are written", 1, uint64_t{1000000000000000});
     arguments->Number("item-bytes", &item_bytes_, "key and value of one item", 1, 1e9);
@@ -68,12 +73,20 @@ class StoreFlags {
     arguments->Integer("slots", &slots_, "trie: levels of a depth (default: a third more than the trigger)", 0, 2000);
     arguments->Integer("fan-out", &fan_out_, "trie: children of a container", 2, 64);
     arguments->Number("grow-liveness", &grow_liveness_, "trie: live part at which a full container goes deeper", 0, 1);
+    arguments->Integer("streams", &writes.streams,
+                       "ordered_trie: no key is written twice, but so many growing sequences in turn (1: sequential)",
+                       1, kMostStreams);
+    arguments->Number("fill", &writes.fill, "ordered_trie: part of the write buffer that items fill", 0.01, 1);
     arguments->Number("space-bound", &space_bound_, "trie: bytes for each live byte that are tolerated", 1.1, 1e9);
   }
 
   // After Parse. A message for UsageError, or empty.
   std::string Read() {
-    IndexStatus s = msls::DesignFromName(design_, &store.design);
+    if (!IsOrderedTrie() && (arguments_.Given("streams") || arguments_.Given("fill"))) {
+      return "--streams and --fill are of --design ordered_trie";
+    }
+    // Its shape is a trie's.
+    IndexStatus s = msls::DesignFromName(IsOrderedTrie() ? "trie" : design_, &store.design);
     if (!s.ok()) return s.message();
     store = StoreShape::Default(store.design);
     auto given = [this](const char* name) { return arguments_.Given(name); };
@@ -124,14 +137,40 @@ class StoreFlags {
     } else {
       s = Popularity::Zipf(static_cast<double>(keys_), zipf_, &popularity);
     }
+    if (IsOrderedTrie()) ReadOrderedTrie();
     return s.message();
+  }
+
+  bool IsOrderedTrie() const { return design_ == kOrderedTrie; }
+  // A message if `what` has none of the design.
+  std::string CheckPlayed(const char* what) const {
+    return IsOrderedTrie() ? "--design ordered_trie is one of cairn model; " + std::string(what) + " does not know it"
+                           : "";
+  }
+  const char* DesignName() const { return IsOrderedTrie() ? kOrderedTrie : msls::DesignName(store.design); }
+
+  IndexStatus Model(Report* report) const {
+    return IsOrderedTrie() ? ModelKeyTrie(ordered_trie_, store, writes, report)
+                           : msls::Model(store, popularity, report);
   }
 
   StoreShape store;
   Popularity popularity;
+  KeyTrieWrites writes;  // of an ordered_trie
 
  private:
+  void ReadOrderedTrie() {
+    writes.popularity = popularity;
+    ordered_trie_ = KeyOrderTrie();
+    if (arguments_.Given("root-trigger")) ordered_trie_.root_trigger = root_trigger_;
+    if (arguments_.Given("trigger")) ordered_trie_.trigger = container_trigger_;
+    if (arguments_.Given("slots")) ordered_trie_.slots = slots_;
+    if (arguments_.Given("fan-out")) ordered_trie_.fan_out = fan_out_;
+    if (arguments_.Given("space-bound")) ordered_trie_.space_bound = space_bound_;
+  }
+
   const Arguments& arguments_;
+  TrieOptions ordered_trie_;
   std::string design_ = "rocksdb", histogram_, level_sizes_, pick_ = "kMinOverlappingRatio";
   uint64_t keys_ = 100000000, write_buffer_ = 64 << 20, level_base_ = 256 << 20, file_size_ = 64 << 20;
   double item_bytes_ = 100, zipf_ = 0, level_multiplier_ = 10, hash_store_slots_ = 131072, hash_store_occupancy_ = 0.93,
@@ -166,7 +205,7 @@ nlohmann::ordered_json ToJson(const StoreShape& store, const Report& report) {
 
 nlohmann::ordered_json WithHead(const StoreFlags& flags, const nlohmann::ordered_json& body, double seconds) {
   nlohmann::ordered_json json;
-  json["design"] = msls::DesignName(flags.store.design);
+  json["design"] = flags.DesignName();
   json["keys"] = flags.popularity.keys();
   json["popularity"] = flags.popularity.name();
   json["item_bytes"] = flags.store.item_bytes;
@@ -242,11 +281,12 @@ int RunModel(int argc, char** argv) {
   arguments.Text("plot", &plot, "FILE.svg", "write a plot over the number of keys, up to --keys, and skew");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
-  const std::string error = flags.Read();
+  std::string error = flags.Read();
+  if (error.empty() && !plot.empty()) error = flags.CheckPlayed("--plot");
   if (!error.empty()) return arguments.UsageError(error);
   Report report;
   const Clock clock;
-  IndexStatus s = Model(flags.store, flags.popularity, &report);
+  IndexStatus s = flags.Model(&report);
   const double seconds = clock.Seconds();
   if (!s.ok()) return arguments.UsageError(s.message());
   if (!plot.empty()) {
@@ -259,7 +299,7 @@ int RunModel(int argc, char** argv) {
   if (json) {
     printf("%s\n", WithHead(flags, ToJson(flags.store, report), seconds).dump(2).c_str());
   } else {
-    printf("%s, %.12g keys, %s, items of %g B\n", msls::DesignName(flags.store.design), flags.popularity.keys(),
+    printf("%s, %.12g keys, %s, items of %g B\n", flags.DesignName(), flags.popularity.keys(),
            flags.popularity.name().c_str(), flags.store.item_bytes);
     Print(flags.store, report);
   }
@@ -280,7 +320,8 @@ int RunSimulate(int argc, char** argv) {
   arguments.Count("seed", &seed, "of the requests");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
-  const std::string error = flags.Read();
+  std::string error = flags.Read();
+  if (error.empty()) error = flags.CheckPlayed("cairn simulate");
   if (!error.empty()) return arguments.UsageError(error);
   msls::SimulationOptions options;
   options.seed = seed;
@@ -329,7 +370,8 @@ int RunOptimize(int argc, char** argv) {
   arguments.Text("options-file", &options_file, "FILE", "write the shape as a RocksDB OPTIONS file");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
-  const std::string error = flags.Read();
+  std::string error = flags.Read();
+  if (error.empty()) error = flags.CheckPlayed("cairn optimize");
   if (!error.empty()) return arguments.UsageError(error);
   options.max_write_buffer_bytes = static_cast<double>(write_buffer);
   msls::Optimum optimum;

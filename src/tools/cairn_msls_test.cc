@@ -52,6 +52,22 @@ TEST(CairnMslsTest, EveryDesignAndAHistogram) {
   remove(path.c_str());
 }
 
+TEST(CairnMslsTest, TheTrieInKeyOrder) {
+  const std::string design = "--design=ordered_trie";
+  const nlohmann::json uniform = CairnJson({"model", design, "--keys=1M", "--write-buffer=2M", "--log=false"});
+  EXPECT_EQ(uniform["design"], "ordered_trie");
+  EXPECT_NEAR(uniform["write_amplification"], 4, 1.5);
+  EXPECT_LE(uniform["space_amplification"], 1.6);
+  EXPECT_EQ(CairnJson({"model", design, "--keys=10M", "--log=false", "--streams=1"})["write_amplification"], 1.0);
+  EXPECT_EQ(Cairn({"model", design, "--streams=1000"}).exit_code, 2);
+  EXPECT_NE(Cairn({"model", design, "--keys=1T"}).err.find("write buffer"), std::string::npos);
+  for (const char* command : {"simulate", "optimize"}) {
+    EXPECT_NE(Cairn({command, design}).err.find("cairn model"), std::string::npos) << command;
+  }
+  EXPECT_NE(Cairn({"model", design, "--plot=/dev/null"}).err.find("--plot"), std::string::npos);
+  EXPECT_NE(Cairn({"model", "--design=trie", "--streams=2"}).err.find("ordered_trie"), std::string::npos);
+}
+
 TEST(CairnMslsTest, UnusualButLegal) {
   for (const char* keys : {"1", "2", "1000000000000", "1T"}) {
     const nlohmann::json json = CairnJson({"model", std::string("--keys=") + keys});

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <queue>
 
+#include "src/table/trie_rules.h"
 #include "src/util/mix64.h"
 
 namespace cairn {
@@ -56,7 +57,10 @@ void SimulatedKeyTrie::AddFile(Entries entries, int level) {
   for (uint64_t entry : entries) {
     const bool deleted = (entry & kDeleted) != 0;
     file.only_live &= !deleted;
-    hashed.emplace_back(Mix64(entry >> 1), deleted ? KeySketch::Entry::kDeletion : KeySketch::Entry::kValue);
+    // All are in the sketch: a table here has few keys.
+    const uint64_t hash = Mix64(entry >> 1);
+    const uint64_t position = (hash & ~uint64_t{UINT32_MAX}) | (hash & UINT32_MAX) / kSketchOneOf;
+    hashed.emplace_back(position, deleted ? KeySketch::Entry::kDeletion : KeySketch::Entry::kValue);
   }
   std::sort(hashed.begin(), hashed.end());
   auto sketch = std::make_shared<KeySketch>();
@@ -138,6 +142,7 @@ SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
     previous = entry >> 1;
   }
   running_bytes += running.bytes;
+  written_by[job.kind] += running.bytes;
   return running;
 }
 

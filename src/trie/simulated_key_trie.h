@@ -63,6 +63,7 @@ class SimulatedKeyTrie {
   uint64_t largest_file = 0;
   uint64_t moved_files = 0;
   std::map<TrieJob::Kind, uint64_t> jobs;
+  std::map<TrieJob::Kind, uint64_t> written_by;  // bytes
   // Jobs for which RocksDB would have added inputs, or that break an invariant of key_shape.h.
   std::vector<std::string> violations;
 

@@ -1,0 +1,237 @@
+#include "src/trie/key_trie_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "src/msls/popularity.h"
+#include "src/trie/simulated_key_trie.h"
+#include "src/trie/trie_options.h"
+
+namespace cairn {
+
+namespace {
+
+constexpr uint64_t kItemBytes = 100;       // of the play
+constexpr double kItemsPerBuffer = 32;     // of the play; with 64 and 128 it writes within 2 % of the same
+constexpr double kLeastFlushes = 400;      // that are counted
+constexpr double kWarm = 2, kCounted = 4;  // requests for each key
+constexpr uint64_t kStreamBits = 40;
+
+// Keys of one popularity, each drawn with the same probability into a write buffer.
+struct Group {
+  size_t begin, end;   // among the sampled keys
+  double log_missing;  // logarithm of the probability that a write buffer lacks one of them
+};
+
+// What is written into a trie by popularity.
+class SampledKeys {
+ public:
+  SampledKeys(const msls::Popularity& popularity, double sampled, double requests_per_buffer)
+      : places_(static_cast<size_t>(std::max(1.0, std::round(sampled)))) {
+    std::iota(places_.begin(), places_.end(), uint64_t{0});
+    std::shuffle(places_.begin(), places_.end(), random_);
+    const double stride = popularity.keys() / static_cast<double>(places_.size());
+    double end = 0;
+    for (const auto& node : popularity.impl().nodes()) {
+      end += node.keys;
+      const size_t begin = groups_.empty() ? 0 : groups_.back().end;
+      const auto last =
+          static_cast<size_t>(std::clamp(std::round(end / stride), 0.0, static_cast<double>(places_.size())));
+      if (last > begin) groups_.push_back({begin, last, requests_per_buffer * node.log_miss});
+    }
+    groups_.back().end = places_.size();
+  }
+
+  // Every key once, in as many equal parts.
+  std::vector<SimulatedKeyTrie::Operation> Load(size_t part, size_t parts) {
+    if (part == 0) {
+      order_ = places_;
+      std::shuffle(order_.begin(), order_.end(), random_);
+    }
+    std::vector<SimulatedKeyTrie::Operation> operations;
+    for (size_t i = order_.size() * part / parts; i < order_.size() * (part + 1) / parts; ++i) {
+      operations.push_back({order_[i], false});
+    }
+    return operations;
+  }
+
+  std::vector<SimulatedKeyTrie::Operation> Draw() {
+    std::vector<SimulatedKeyTrie::Operation> operations;
+    for (const Group& group : groups_) {
+      // From one that is drawn to the next.
+      for (auto i = static_cast<double>(group.begin);; i += 1) {
+        i += std::floor(std::log(1 - Uniform()) / group.log_missing);
+        if (!(i < static_cast<double>(group.end))) break;
+        operations.push_back({places_[static_cast<size_t>(i)], false});
+      }
+    }
+    return operations;
+  }
+
+  double Uniform() { return static_cast<double>(random_() >> 11) / 9007199254740992.0; }
+
+ private:
+  std::mt19937_64 random_{1};
+  std::vector<uint64_t> places_;  // in key order, of the sampled keys from the most popular on
+  std::vector<uint64_t> order_;
+  std::vector<Group> groups_;
+};
+
+void Add(const char* step, double value, msls::Report* report) {
+  report->breakdown.push_back({step, value});
+  report->write_amplification += value;
+}
+
+const char* NameOf(TrieJob::Kind kind) {
+  switch (kind) {
+    case TrieJob::Kind::kRoot:
+      return "root";
+    case TrieJob::Kind::kPush:
+      return "push";
+    case TrieJob::Kind::kMerge:
+      return "merge";
+    default:
+      return "split";
+  }
+}
+
+// A trie that is played, and what it came to since Count() was called.
+class Play {
+ public:
+  Play(const TrieOptions& trie, double write_buffer_items)
+      : trie_(trie, static_cast<uint64_t>(write_buffer_items * kItemBytes), {kItemBytes, kItemBytes},
+              KeyPicker::Moves::kMove) {}
+
+  bool Flush(const std::vector<SimulatedKeyTrie::Operation>& operations) {
+    trie_.Flush(operations);
+    if (!trie_.Settle()) return false;
+    if (!counts_) return true;
+    bytes_ += static_cast<double>(trie_.shape.bytes());
+    depth_bytes_.resize(static_cast<size_t>(trie_.shape.trie().depth) + 1);
+    for (int depth = 0; depth <= trie_.shape.trie().depth; ++depth) {
+      double runs = 0, depth_bytes = 0;
+      for (const KeyContainer& container : trie_.shape.ContainersAt(depth)) {
+        // By bytes, as lookups go where data are.
+        runs += container.slots * static_cast<double>(container.bytes);
+        depth_bytes += static_cast<double>(container.bytes);
+      }
+      if (depth_bytes > 0) runs_ += runs / depth_bytes;
+      depth_bytes_[static_cast<size_t>(depth)] += depth_bytes;
+    }
+    ++samples_;
+    return true;
+  }
+
+  void Count() {
+    counts_ = true;
+    before_ = trie_.written_by;
+    flushed_before_ = trie_.flushed;
+  }
+
+  // `items`: put in since Count, `live`: at the end.
+  void Report(double items, double live, double scale, msls::Report* report) const {
+    const double bytes = items * kItemBytes;
+    Add("level-0", static_cast<double>(trie_.flushed - flushed_before_) / bytes, report);
+    for (const auto& [kind, written] : trie_.written_by) {
+      const auto before = before_.find(kind);
+      const uint64_t since = written - (before == before_.end() ? 0 : before->second);
+      Add(NameOf(kind), static_cast<double>(since) / bytes, report);
+    }
+    for (size_t depth = 1; depth < depth_bytes_.size(); ++depth) {
+      const double held = depth_bytes_[depth] / kItemBytes / samples_;
+      if (held > 0) report->level_items.push_back(held * scale);
+    }
+    report->space_amplification = bytes_ / samples_ / (live * kItemBytes);
+    report->sorted_runs = runs_ / samples_;
+  }
+
+ private:
+  SimulatedKeyTrie trie_;
+  bool counts_ = false;
+  std::map<TrieJob::Kind, uint64_t> before_;
+  uint64_t flushed_before_ = 0;
+  double samples_ = 0, bytes_ = 0, runs_ = 0;
+  std::vector<double> depth_bytes_;
+};
+
+IndexStatus Restless() { return IndexStatus::InvalidArgument("the trie's options: its picker does not come to rest"); }
+
+IndexStatus PlayStreams(const TrieOptions& trie, double buffers, int streams, double fill, double keys,
+                        msls::Report* report) {
+  const double per_buffer = std::max(kItemsPerBuffer, 2.0 * streams);
+  Play play(trie, per_buffer / fill);
+  play.Count();
+  uint64_t next = 0;
+  // What is appended lies over nothing for ever: a larger trie writes the same.
+  const auto flushes = static_cast<size_t>(std::clamp(std::round(buffers), 1.0, kMostWriteBuffers));
+  for (size_t flush = 0; flush < flushes; ++flush) {
+    std::vector<SimulatedKeyTrie::Operation> operations;
+    for (double i = 0; i < per_buffer; ++i, ++next) {
+      const auto count = static_cast<uint64_t>(streams);
+      operations.push_back({(next % count << kStreamBits) + next / count, false});
+    }
+    if (!play.Flush(operations)) return Restless();
+  }
+  play.Report(static_cast<double>(next), static_cast<double>(next) / 2, keys / static_cast<double>(next), report);
+  return IndexStatus::OK();
+}
+
+IndexStatus PlayPopularity(const TrieOptions& trie, const msls::Popularity& popularity, double requests_per_buffer,
+                           double fill, msls::Report* report) {
+  const double buffers = popularity.keys() / requests_per_buffer;
+  const double sampled = std::max(1.0, buffers * kItemsPerBuffer);
+  SampledKeys keys(popularity, sampled, requests_per_buffer);
+  Play play(trie, kItemsPerBuffer / fill);
+  const auto load = static_cast<size_t>(std::max(1.0, std::round(buffers)));
+  for (size_t part = 0; part < load; ++part) {
+    if (!play.Flush(keys.Load(part, load))) return Restless();
+  }
+  const double warm = std::ceil(std::max(kWarm * buffers, 4.0 * trie.root_trigger));
+  for (double i = 0; i < warm; ++i) {
+    if (!play.Flush(keys.Draw())) return Restless();
+  }
+  play.Count();
+  const double counted = std::ceil(std::max(kCounted * buffers, kLeastFlushes));
+  for (double i = 0; i < counted; ++i) {
+    if (!play.Flush(keys.Draw())) return Restless();
+  }
+  play.Report(counted * kItemsPerBuffer, sampled, popularity.keys() / sampled, report);
+  return IndexStatus::OK();
+}
+
+}  // namespace
+
+IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                         msls::Report* report) {
+  *report = msls::Report();
+  if (!(writes.fill > 0 && writes.fill <= 1))
+    return IndexStatus::InvalidArgument("fill must be more than 0 and at most 1.");
+  if (writes.streams < 0 || writes.streams > kMostStreams) {
+    return IndexStatus::InvalidArgument("streams must be from 0 to " + std::to_string(kMostStreams) + ".");
+  }
+  const rocksdb::Status valid = ValidateTrieOptions(trie);
+  if (!valid.ok()) return IndexStatus::InvalidArgument(valid.ToString());
+  const IndexStatus s = msls::Validate(store, writes.popularity);
+  if (!s.ok()) return s;
+  if (store.log) Add("log", 1, report);
+  const double requests = writes.fill * store.write_buffer_bytes / store.item_bytes;
+  const double buffers = writes.popularity.keys() / requests;
+  if (writes.streams == 0 && buffers > kMostWriteBuffers) {
+    return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
+                                        " write buffers; a trie in key order is played with " +
+                                        std::to_string(static_cast<uint64_t>(kMostWriteBuffers)) +
+                                        " at most: take a larger write buffer or fewer keys.");
+  }
+  if (writes.streams > 0)
+    return PlayStreams(trie, buffers, writes.streams, writes.fill, writes.popularity.keys(), report);
+  return PlayPopularity(trie, writes.popularity, requests, writes.fill, report);
+}
+
+}  // namespace cairn

@@ -1,0 +1,37 @@
+// What a trie in key order writes: its own picker, played over a trie of as many write buffers with few keys in each.
+//
+// A key of the play stands for many: keys are sampled, each with its own popularity, so that a table of the play holds
+// the same share of them as a real one of all. Compactions are played one after the other and take no time.
+//
+// Thread-safety: a function of its arguments.
+
+#pragma once
+
+#include "cairn/index_status.h"
+#include "cairn/msls.h"
+#include "cairn/trie.h"
+
+namespace cairn {
+
+struct KeyTrieWrites {
+  // By popularity, when every key was written once, in random order.
+  msls::Popularity popularity;
+  // Not 0: no key is written twice. So many sequences of growing keys, of which each is written to in turn, and all of
+  // them come to popularity.keys() keys; what is written until then counts.
+  int streams = 0;
+  // How much of the write buffer items fill before it is flushed; the rest is the memtable's own.
+  double fill = 1;
+};
+
+// More could not be told apart in the write buffers of the play.
+constexpr int kMostStreams = 256;
+
+// Of all keys that are written by popularity; the play takes time by the square of that.
+constexpr double kMostWriteBuffers = 1024;
+
+// Of `store`: item_bytes, log and write_buffer_bytes; of `trie`, what shapes it. The space bound counts items (see
+// SpaceBoundInItems).
+IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                         msls::Report* report);
+
+}  // namespace cairn
