@@ -364,6 +364,14 @@ TEST_F(CairnTest, OrderedByOptionsAndConversion) {
   ASSERT_EQ(0, result.exit_code) << result.err;
   EXPECT_CONTAINS(result.out, "cairn.OrderedTable");
   EXPECT_CONTAINS(result.out, "kCompactionStyleLevel");
+  result = Cairn({"options", "ordered_trie", "--option", "fan_out=8"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "cairn.OrderedTable");
+  EXPECT_CONTAINS(result.out, "kCompactionStyleNone");
+  EXPECT_CONTAINS(result.out, "order=key");
+  result = Cairn({"options", "ordered_trie", "--option", "order=hash"});
+  EXPECT_EQ(2, result.exit_code);
+  EXPECT_CONTAINS(result.err, "it may be key");
   result = Cairn({"options", "ordered", "--option", "order_bits=1"});
   EXPECT_EQ(2, result.exit_code);
   EXPECT_CONTAINS(result.err, "it may be 2.5 to 20");
@@ -377,7 +385,10 @@ TEST_F(CairnTest, OrderedByOptionsAndConversion) {
   const std::string steps[][2] = {{"stock", "ordered"},
                                   {"ordered", "leveled_ordered"},
                                   {"leveled_ordered", "trie_sst"},
-                                  {"trie_sst", "stock_again"}};
+                                  {"trie_sst", "ordered_trie"},
+                                  {"ordered_trie", "ordered_again"},
+                                  {"ordered_again", "ordered_trie_again"},
+                                  {"ordered_trie_again", "stock_again"}};
   for (const auto& [from, to] : steps) {
     const std::string engine = to.substr(0, to.find("_again"));
     result = Cairn({"convert", Path(from), Path(to), "--to", engine, "--compact", "--column-family", "default"});
@@ -388,8 +399,19 @@ TEST_F(CairnTest, OrderedByOptionsAndConversion) {
     std::vector<ColumnFamilyDescriptor> families;
     ASSERT_TRUE(Load(Path(to), &options, &families).ok());
     const unsigned ratio = families[0].options.compaction_options_universal.size_ratio;
-    EXPECT_EQ(to == "ordered" ? 100u : 1u, ratio) << to;
+    EXPECT_EQ(engine == "ordered" ? 100u : 1u, ratio) << to;
   }
+  result = Cairn({"stats", Path("ordered_trie"), "--column-family", "default"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "depth");
+  EXPECT_CONTAINS(result.out, "bits per key");
+  // A trie takes any order of keys, so all column families come with it.
+  result = Cairn({"convert", Path("stock"), Path("all"), "--to", "ordered_trie", "--option", "fan_out=8", "--compact"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_TRUE(expected == ReadAll(Path("all")));
+  result = Cairn({"convert", Path("all"), Path("all_back"), "--to", "stock"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_TRUE(expected == ReadAll(Path("all_back")));
   result = Cairn({"stats", Path("ordered"), "--column-family", "default"});
   EXPECT_CONTAINS(result.out, "sorted runs");
   EXPECT_CONTAINS(result.out, "bits per key");
