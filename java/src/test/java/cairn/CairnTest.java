@@ -71,7 +71,7 @@ public class CairnTest {
 
   @Test
   public void everyEngineByItsText() throws Exception {
-    for (final String engine : Arrays.asList("sub_memtables", "ordered", "leveled_ordered", "trie", "trie_sst", "silt")) {
+    for (final String engine : Arrays.asList("sub_memtables", "ordered", "leveled_ordered", "ordered_trie", "trie", "trie_sst", "silt")) {
       try (Options options = new Options().setCreateIfMissing(true)) {
         assertEquals(options, Cairn.use(options, "engine=" + engine));
         try (RocksDB db = RocksDB.open(options, path() + engine)) {
@@ -155,7 +155,7 @@ public class CairnTest {
 
   @Test
   public void optionsAreLoadedFromADatabase() throws Exception {
-    for (final String engine : Arrays.asList("trie", "silt", "ordered")) {
+    for (final String engine : Arrays.asList("trie", "silt", "ordered", "ordered_trie")) {
       try (Options options = Cairn.use(new Options().setCreateIfMissing(true), "engine=" + engine)) {
         try (RocksDB db = RocksDB.open(options, path() + engine)) {
           db.put(KEY, VALUE);
