@@ -1393,6 +1393,52 @@ TEST_P(BadConfigurationTest, TrieOptionsOnALeveledDatabase) {
   Refused("a stock database opened as a trie", "InvalidArgument, names both comparators; `cairn convert` moves it");
 }
 
+// Range tombstones that are there already: of a stock database, or of a file that is ingested.
+TEST_P(CompatibilityTest, RangeTombstonesFromElsewhere) {
+  if (!InKeyOrder()) return;
+  const auto check = [](rocksdb::DB* db) {
+    std::string value;
+    for (int i = 1000; i < kKeys; ++i) {
+      const bool deleted = i % 10 == 0 || (Key(i) >= "key12" && Key(i) < "key17");
+      EXPECT_EQ(db->Get(ReadOptions(), Key(i), &value).IsNotFound(), deleted) << Key(i);
+    }
+  };
+  {
+    auto stock = PlainOpen(OptionsOf(*FindEngine("leveled")), dir_ / "leveled");
+    Fill(stock.get());
+    const rocksdb::Snapshot* snapshot = stock->GetSnapshot();  // so that the tombstone goes down the levels
+    ASSERT_OK(stock->DeleteRange(WriteOptions(), stock->DefaultColumnFamily(), "key12", "key17"));
+    ASSERT_OK(stock->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+    check(stock.get());
+    stock->ReleaseSnapshot(snapshot);
+  }
+  auto db = Open(TrieOptionsOf(), dir_ / "leveled");
+  check(db.get());
+  for (int i = 5000; i < 9000; ++i) ASSERT_OK(db->Put(WriteOptions(), Key(i), Value(i, 0)));
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(WaitForTrieCompaction(db.get()));
+  check(db.get());
+  ASSERT_OK(CompactTrie(db.get(), db->DefaultColumnFamily()));
+  check(db.get());
+  // Ingested.
+  auto other = Open(TrieOptionsOf(), dir_ / "other");
+  Fill(other.get());
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), TrieOptionsOf());
+  ASSERT_OK(writer.Open(dir_ / "tombstone.sst"));
+  ASSERT_OK(writer.DeleteRange("key12", "key17"));
+  ASSERT_OK(writer.Finish());
+  ASSERT_OK(other->IngestExternalFile({dir_ / "tombstone.sst"}, rocksdb::IngestExternalFileOptions()));
+  check(other.get());
+  for (int i = 5000; i < 9000; ++i) ASSERT_OK(other->Put(WriteOptions(), Key(i), Value(i, 0)));
+  ASSERT_OK(other->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(WaitForTrieCompaction(other.get()));
+  check(other.get());
+  ASSERT_OK(CompactTrie(other.get(), other->DefaultColumnFamily()));
+  check(other.get());
+  Works("range tombstones of ingested files, and of a stock database opened as a trie",
+        "a compaction takes all tables that one covers");
+}
+
 TEST_P(BadConfigurationTest, FewerLevelsThanPopulated) {
   Options options = TrieOptionsOf();
   options.num_levels = 3;
