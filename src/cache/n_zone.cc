@@ -467,7 +467,7 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   Forget(entry);
 }
 
-NZone::Room NZone::Put(const Key& key, const Item& given, Into into) {
+NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t references) {
   if (LiesApart(given)) return PutApart(key, given);
   Item item = given;
   item.checked = options_.file != nullptr;
@@ -498,7 +498,7 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into) {
   Appended(queue);
   Flush(place, words);
   const uint64_t entry = Entry::Make(key.hash, place) | (to_main ? Entry::kMain : 0);
-  if (!AddEntry(key, Entry::WithReferences(entry, Entry::References(old_entry)))) {
+  if (!AddEntry(key, Entry::WithReferences(entry, known ? Entry::References(old_entry) : references))) {
     Forget(entry);
     return Room::kNo;
   }

@@ -104,7 +104,8 @@ class NZone {
   enum class Into { kUsual, kMain };
   // Stores the item as the newest of its key. kNeeded: the partition has nothing to evict; the key has no item now.
   // For items that lie apart, the caller has charged ApartBytes.
-  Room Put(const Key& key, const Item& given, Into into = Into::kUsual) CAIRN_REQUIRES(mutex_);
+  // `references`: with kMain, how often it was asked for of late.
+  Room Put(const Key& key, const Item& given, Into into = Into::kUsual, uint64_t references = 0) CAIRN_REQUIRES(mutex_);
   // Whether a fill of the key is to be stored. While memory is free, and if the cache had the key of late, it is; else
   // once in admit_one_fill_in times.
   bool Admits(const Key& key) CAIRN_REQUIRES(mutex_);

@@ -273,7 +273,7 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
         [this, mine, beside](uint64_t hash, const Item& item, bool asked_for) CAIRN_REQUIRES(beside->mutex()) {
           // What was read once keeps out nothing else.
           if (asked_for || HasFreeMemory()) mine->Insert(hash, item);
-          beside->WantGhosts(mine->items());
+          beside->WantGhosts(mine->items() / 2);
         },
         [mine](size_t bytes) { mine->GiveBack(bytes); });
   }
@@ -416,7 +416,8 @@ void ResultCacheImpl::Promote(const Key& key, const Item& item, uint64_t stamp) 
   const MutexLock lock(n->mutex());
   // If neither has changed, the item still is the newest answer.
   if (!ZOf(key)->StillThere(key, stamp) || n->Contains(key)) return;
-  if (n->Put(key, item, NZone::Into::kMain) != NZone::Room::kYes) return;
+  const uint32_t there = ZOf(key)->MayHave(key.hash);
+  if (n->Put(key, item, NZone::Into::kMain, there == 0 ? 0 : there - 1) != NZone::Room::kYes) return;
   ZOf(key)->Invalidate(key.hash);
   counters_.Add(Counters::kPromotions);
 }
@@ -488,9 +489,13 @@ NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const I
     *refusal = Refusal::kUnadmitted;
   }
   if (*refusal != Refusal::kNone) return NZone::Room::kNo;
-  const NZone::Room room = partition->Put(key, item);
+  ZZone* const z = ZOf(key);
+  const uint32_t there = z == nullptr ? 0 : z->MayHave(key.hash);
+  // What the Z-zone has was worth its place: a writer of it does not make it a newcomer.
+  const NZone::Room room =
+      there == 0 ? partition->Put(key, item) : partition->Put(key, item, NZone::Into::kMain, there - 1);
   // Whether there was room or not, what the Z-zone has of the key is old now.
-  if (ZZone* const z = ZOf(key)) z->Invalidate(key.hash);
+  if (z != nullptr) z->Invalidate(key.hash);
   return room;
 }
 

@@ -18,6 +18,8 @@ constexpr size_t kUnit = 32;        // a block's memory is a multiple of it
 constexpr size_t kAllocator = 16;   // what malloc adds
 constexpr int kFilterProbes = 4;
 constexpr size_t kGoneRecord = 5;
+// Sweeps over a block that bring its items' counts to 0 and take most of them, if nobody asks.
+constexpr size_t kRounds = 5;
 
 void PutVarint(uint64_t n, std::string* bytes) {
   for (; n >= 128; n >>= 7) bytes->push_back(static_cast<char>(n | 128));
@@ -53,11 +55,40 @@ struct Filter {
   }
 };
 
+// How often the items of a block were asked for, less one for each sweep that came past: 128 counters of two bits, one
+// of them for a hash. Of a block of the usual size one item in four shares its counter.
+struct Counts {
+  static constexpr uint64_t kMost = 3;
+  static constexpr int kWords = 4;
+  uint64_t words[kWords] = {};
+
+  uint64_t Of(uint64_t hash) const {
+    const Place at(hash);
+    return words[at.word] >> at.shift & kMost;
+  }
+  void Raise(uint64_t hash, uint64_t least) {
+    const Place at(hash);
+    if (Of(hash) < least) words[at.word] = (words[at.word] & ~(kMost << at.shift)) | least << at.shift;
+  }
+  void Add(uint64_t hash) { Raise(hash, std::min(kMost, Of(hash) + 1)); }
+
+ private:
+  struct Place {
+    explicit Place(uint64_t hash) {
+      const uint64_t bits = Mix64(hash) >> 40;
+      word = bits & (kWords - 1);
+      shift = bits >> 2 & 31u << 1;
+    }
+    uint64_t word;
+    uint64_t shift;
+  };
+};
+
 }  // namespace
 
 struct ZZone::Block {
   Filter content;
-  Filter accessed;
+  Counts asked_for;
   uint64_t stamp = 0;  // another one after each change
   struct Asked {
     uint32_t mark = 0;
@@ -191,11 +222,13 @@ NZone::Found ZZone::Lookup(const Key& key, std::string* value, uint32_t now, uin
     bool decided = false;
     in_tail = FindInTail(*block, key, &decided, &record);
     if (decided && !in_tail) return NZone::Found::kNo;
-    block->accessed.Add(key.hash);
+    // Only what sweeps have found asked for as often as they count is worth a place in the N-zone.
+    const bool hot = block->asked_for.Of(key.hash) == Counts::kMost;
+    block->asked_for.Add(key.hash);
     *stamp = block->stamp;
     Block::Asked* oldest = &block->asked[0];
     for (Block::Asked& asked : block->asked) {
-      if (asked.mark == HashMark(key.hash) && now - asked.tick < benchmark) *again = true;
+      if (asked.mark == HashMark(key.hash) && now - asked.tick < benchmark) *again = hot;
       if (asked.mark == HashMark(key.hash) || now - asked.tick > now - oldest->tick) oldest = &asked;
     }
     *oldest = {HashMark(key.hash), now};
@@ -235,12 +268,18 @@ bool ZZone::Contains(const Key& key) const {
          FindInRaw(raw, key, &record) && !Expired(record.item.expiry);
 }
 
+uint32_t ZZone::MayHave(uint64_t hash) const {
+  const Block* const block = blocks_[BlockNumber(hash)];
+  if (block == nullptr || !block->content.MayContain(hash)) return 0;
+  return 1 + static_cast<uint32_t>(block->asked_for.Of(hash));
+}
+
 // ---- changes ----
 
 bool ZZone::MakeRoom(size_t bytes) {
   if (sweeping_) return arena_->TryCharge(bytes);
   sweeping_ = true;
-  for (size_t step = 0; step < 2 * blocks_.size(); ++step) {
+  for (size_t step = 0; step < kRounds * blocks_.size(); ++step) {
     if (arena_->TryCharge(bytes)) {
       sweeping_ = false;
       return true;
@@ -384,8 +423,8 @@ void ZZone::Live(const Block& block, std::string* raw, std::vector<Record>* live
   }
 }
 
-// Null if there are none. `accessed`: the old access filter's words, or null for an empty one.
-ZZone::Block* ZZone::Build(const std::vector<Record>& records, const uint64_t* accessed) {
+// Null if there are none. What is not its items' and bytes it has of `old`.
+ZZone::Block* ZZone::Build(const std::vector<Record>& records, const Block& old) {
   if (records.empty()) return nullptr;
   thread_local std::string raw, stored;
   raw.clear();
@@ -395,7 +434,8 @@ ZZone::Block* ZZone::Build(const std::vector<Record>& records, const uint64_t* a
     header.content.Add(record.hash);
     header.item_bytes += static_cast<uint32_t>(record.item.key.size() + record.item.value.size());
   }
-  if (accessed != nullptr) std::copy(accessed, accessed + Filter::kWords, header.accessed.words);
+  header.asked_for = old.asked_for;
+  std::copy(old.asked, old.asked + 2, header.asked);
   header.items = static_cast<uint32_t>(records.size());
   header.raw_bytes = static_cast<uint32_t>(raw.size());
   if (codec_->wants_samples()) codec_->AddSample(raw);
@@ -413,32 +453,31 @@ bool ZZone::Rebuild(size_t number, Keep keep) {
   std::string raw;
   std::vector<Record> live;
   Live(*old, &raw, &live);
-  if (keep == Keep::kAccessed) {
-    // A block's items are in the order of their last use, as far as sweeps see it: of those that nobody asked for since
-    // the last sweep the older half goes; the others go to the end.
+  if (keep == Keep::kAskedFor) {
+    // A block's items are in the order of their last use, as far as sweeps see it: of those whose count is 0 the older
+    // half goes; the others go to the end, and lose one.
     const auto asked_for = std::stable_partition(
-        live.begin(), live.end(), [&](const Record& record) { return !old->accessed.MayContain(record.hash); });
+        live.begin(), live.end(), [old](const Record& record) { return old->asked_for.Of(record.hash) == 0; });
     const auto gone = (asked_for - live.begin() + 1) / 2;
     live.erase(live.begin(), live.begin() + gone);
     numbers_.evictions += static_cast<uint64_t>(gone);
+    Counts less;
+    for (const Record& record : live) {
+      const uint64_t count = old->asked_for.Of(record.hash);
+      less.Raise(record.hash, count == 0 ? 0 : count - 1);
+    }
+    old->asked_for = less;
+    if (gone == 0 && old->tail_bytes == 0) return true;  // its time comes when it has lost more
   }
-  Block* const block = Build(live, keep == Keep::kAll ? old->accessed.words : nullptr);
+  Block* const block = Build(live, *old);
   if (block == nullptr && !live.empty()) return false;
-  if (block != nullptr) std::copy(old->asked, old->asked + 2, block->asked);
   return Place(number, block, keep == Keep::kAll);
 }
 
 void ZZone::SweepOne() {
-  if (hand_ >= blocks_.size()) {
-    hand_ = 0;
-  }
+  if (hand_ >= blocks_.size()) hand_ = 0;
   const size_t number = hand_++;
-  if (blocks_[number] == nullptr) return;
-  const size_t before = bytes_;
-  if (!Rebuild(number, Keep::kAccessed) || bytes_ >= before) {
-    // All were asked for: they have another turn.
-    if (blocks_[number] != nullptr) blocks_[number]->accessed = Filter();
-  }
+  if (blocks_[number] != nullptr) Rebuild(number, Keep::kAskedFor);
 }
 
 // One leaf more for each block_bytes.
@@ -461,10 +500,8 @@ void ZZone::Grow() {
     std::vector<Record> live, parts[2];
     Live(*old, &raw, &live);
     for (const Record& record : live) parts[BlockNumber(record.hash) == n ? 1 : 0].push_back(record);
-    Block* const first = Build(parts[0], old->accessed.words);
-    Block* const second = Build(parts[1], old->accessed.words);
-    if (first != nullptr) std::copy(old->asked, old->asked + 2, first->asked);
-    if (second != nullptr) std::copy(old->asked, old->asked + 2, second->asked);
+    Block* const first = Build(parts[0], *old);
+    Block* const second = Build(parts[1], *old);
     // The records point into the old block until here.
     if (!Place(from, first, false)) Drop(from);
     if (second != nullptr) Place(n, second, false);
@@ -473,7 +510,7 @@ void ZZone::Grow() {
 
 void ZZone::GiveBack(size_t bytes) {
   const size_t target = bytes_ > bytes ? bytes_ - bytes : 0;
-  for (size_t step = 0; bytes_ > target && step < 2 * blocks_.size(); ++step) SweepOne();
+  for (size_t step = 0; bytes_ > target && step < kRounds * blocks_.size(); ++step) SweepOne();
   for (size_t number = 0; bytes_ > target && number < blocks_.size(); ++number) {
     hand_ = hand_ >= blocks_.size() ? 0 : hand_;
     if (blocks_[hand_] != nullptr) {

@@ -55,7 +55,8 @@ class ZZone {
   ZZone(const ZZone&) = delete;
   ZZone& operator=(const ZZone&) = delete;
 
-  // *again: the key was asked for within `benchmark` ticks before. *stamp goes to StillThere.
+  // *again: the key was asked for within `benchmark` ticks before, and as often as sweeps count. *stamp goes to
+  // StillThere.
   NZone::Found Lookup(const Key& key, std::string* value, uint32_t now, uint32_t benchmark, bool* again,
                       uint64_t* stamp, uint64_t* expiry);
 
@@ -66,6 +67,8 @@ class ZZone {
   void Insert(uint64_t hash, const Item& item);
   void Invalidate(uint64_t hash);
   bool Contains(const Key& key) const;
+  // 0: there is no item of this hash. Else there may be, and this is one more than its count.
+  uint32_t MayHave(uint64_t hash) const;
   void Clear();
   // Sweeps until `bytes` less are used than now, or nothing is left.
   void GiveBack(size_t bytes);
@@ -91,7 +94,7 @@ class ZZone {
     uint32_t gone = 0;  // with is_gone: of the hash
     bool is_gone = false;
   };
-  enum class Keep { kAll, kAccessed };
+  enum class Keep { kAll, kAskedFor };
 
   size_t BlockNumber(uint64_t hash) const;
   static uint32_t HashMark(uint64_t hash) { return static_cast<uint32_t>(hash >> 20); }
@@ -104,7 +107,7 @@ class ZZone {
   bool FindInRaw(std::string_view raw, const Key& key, Record* found) const;
   bool Append(size_t number, std::string_view record);
   void Live(const Block& block, std::string* raw, std::vector<Record>* live) const;
-  Block* Build(const std::vector<Record>& records, const uint64_t* accessed);
+  Block* Build(const std::vector<Record>& records, const Block& old);
   bool Place(size_t number, Block* block, bool may_sweep);
   bool Rebuild(size_t number, Keep keep);
   void Grow();

@@ -2,12 +2,16 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <memory>
 #include <random>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "cairn/cache.h"
 #include "src/testutil/test_seed.h"
@@ -127,8 +131,11 @@ TEST_F(ZZoneTest, HoldsMoreThanItTakes) {
 
 TEST_F(ZZoneTest, AskingAgainWithinTheBenchmarkIsNoticed) {
   Insert("k", "v");
-  EXPECT_EQ(Lookup("k", nullptr), Found::kValue);
-  EXPECT_FALSE(again_);
+  // Only of what was asked for often: the first three times count.
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(Lookup("k", nullptr), Found::kValue);
+    EXPECT_FALSE(again_);
+  }
   tick_ += 99;
   EXPECT_EQ(Lookup("k", nullptr), Found::kValue);
   EXPECT_TRUE(again_);
@@ -139,6 +146,26 @@ TEST_F(ZZoneTest, AskingAgainWithinTheBenchmarkIsNoticed) {
   Invalidate("k");
   EXPECT_FALSE(zone_->StillThere(KeyOf("k"), stamp_));
   EXPECT_EQ(Lookup("k", nullptr), Found::kNo);
+}
+
+TEST_F(ZZoneTest, CountsHowOftenAnItemWasAskedFor) {
+  const auto there = [this](const std::string& key) {
+    const MutexLock lock(&mutex_);
+    return zone_->MayHave(KeyOf(key).hash);
+  };
+  EXPECT_EQ(there("k"), 0u);
+  Insert("k", "v");
+  for (const uint32_t expected : {1u, 2u, 3u, 4u, 4u}) {
+    EXPECT_EQ(there("k"), expected);
+    Lookup("k", nullptr);
+  }
+  // Each sweep takes one off; then it goes.
+  for (const uint32_t expected : {3u, 2u, 1u, 0u}) {
+    Insert("other", Text(1, 300));
+    const MutexLock lock(&mutex_);
+    zone_->GiveBack(1);
+    EXPECT_EQ(zone_->MayHave(KeyOf("k").hash), expected);
+  }
 }
 
 TEST_F(ZZoneTest, SweepsKeepWhatIsAskedFor) {
@@ -265,6 +292,41 @@ TEST(TwoZonesTest, EvictedItemsAreFoundCompressedAndComeBack) {
   const uint64_t plain = items(Compression::kNone);
   EXPECT_GT(items(Compression::kLz4), plain * 12 / 10);
   EXPECT_GT(items(Compression::kZstd), plain * 14 / 10);
+}
+
+// Misses of Zipf 0.99 requests of a seed, a tenth of them writes, of both zones against those of an N-zone alone.
+TEST(TwoZonesTest, ReplacementLosesLittleOfWhatCompressionGains) {
+  constexpr uint64_t kItems = 60000;
+  std::vector<double> sums(kItems);
+  double sum = 0;
+  for (uint64_t i = 0; i < kItems; ++i) sums[i] = sum += std::pow(static_cast<double>(i + 1), -0.99);
+  const auto misses = [&](Compression compression) {
+    ResultCacheOptions options;
+    options.capacity = size_t{1} << 20;
+    options.compression = compression;
+    options.n_zone_requests = 0;
+    options.n_zone_share = 0.2;
+    options.hash_seed = 1;
+    std::unique_ptr<ResultCache> cache;
+    EXPECT_TRUE(ResultCache::Create(options, &cache).ok());
+    std::mt19937_64 random(1);
+    std::string value;
+    uint64_t missed = 0;
+    for (int request = 0; request < 300000; ++request) {
+      const double at = static_cast<double>(random() >> 11) * 0x1p-53 * sum;
+      const auto item = static_cast<uint64_t>(std::lower_bound(sums.begin(), sums.end(), at) - sums.begin());
+      const std::string key = std::to_string(item);
+      const bool write = random() % 10 == 0;
+      if (!write && cache->Get(key, &value) != ResultCache::Answer::kMiss) continue;
+      if (!write && request >= 100000) ++missed;
+      cache->Put(key, "all of them have this at their beginning and what follows is " + Text(item, 60));
+    }
+    return static_cast<double>(missed);
+  };
+  const double alone = misses(Compression::kNone);
+  const double with_z = misses(Compression::kLz4);
+  printf("misses: %.0f alone, %.0f with a Z-zone: %.1f %% fewer\n", alone, with_z, 100 * (1 - with_z / alone));
+  EXPECT_LT(with_z, alone * 0.74);
 }
 
 }  // namespace
