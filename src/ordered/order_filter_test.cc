@@ -297,6 +297,38 @@ TEST(OrderFilter, GivesUpWhereItWouldBeLarge) {
   EXPECT_EQ("", builder.Finish());
 }
 
+// What lies in memory before a target is none of its business; an empty one has no last byte.
+TEST(OrderFilter, AnEmptyTargetIsReadWithinBounds) {
+  Random random(Seed());
+  for (int round = 0; round < 400; ++round) {
+    Keys keys;
+    const uint64_t other = 2 + random() % 20;
+    for (int i = 0; i < 600; ++i) {
+      std::string key;
+      for (size_t left = 1 + random() % 12; left > 0; --left) {
+        key.push_back(random() % other == 0 ? static_cast<char>(random() % 4) : '\0');
+      }
+      keys.insert(key);
+    }
+    keys.erase(keys.begin(), std::next(keys.begin(), static_cast<std::ptrdiff_t>(random() % (keys.size() / 2))));
+    const std::string bytes = Build(keys, 2.5 + static_cast<double>(random() % 10));
+    OrderFilter filter;
+    ASSERT_EQ(nullptr, filter.Open(bytes.data(), bytes.size()));
+    std::string bounds[2];
+    OrderAnswer answers[2];
+    for (int i = 0; i < 2; ++i) {
+      const std::string behind(1, i == 0 ? '\0' : 'x');
+      answers[i] = filter.Find(behind.data() + 1, 0, &bounds[i]);
+    }
+    ASSERT_EQ(answers[0], answers[1]);
+    ASSERT_EQ(bounds[0], bounds[1]);
+    if (answers[0] == OrderAnswer::kBound) {
+      ASSERT_FALSE(bounds[0].empty());
+      ASSERT_LE(bounds[0], *keys.begin());
+    }
+  }
+}
+
 // One file of each kind of code: none, by the position, by the bytes before.
 TEST(OrderFilter, BytesStayAsTheyAre) {
   const auto golden = [](const char* name, const Keys& keys) {

@@ -650,7 +650,7 @@ OrderAnswer OrderSegment::EndBound(const Target& target, const KeyBits& data, ui
   // What was decoded is exact to a part of a byte; what is above the target is not below the next one. A target that may
   // itself be such a bound is told nothing: its bound, and that one's, would each be a byte longer and lead nowhere.
   if (bound->compare(0, std::string::npos, target.key, target.size) <= 0) {
-    if (target.key[target.size - 1] == '\0') return OrderAnswer::kHere;
+    if (target.size > 0 && target.key[target.size - 1] == '\0') return OrderAnswer::kHere;
     bound->assign(target.key, target.size);
     bound->push_back('\0');
   }

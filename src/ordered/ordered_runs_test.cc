@@ -467,5 +467,8 @@ TEST_F(OrderedRunsTest, EveryStepEndsWhereRocksDBsDoes) {
   printf("at most %.1f times what a step of RocksDB takes and a look at each run\n", worst_);
 }
 
+// Runs of the same keys, of which a seek once had no end.
+TEST_F(OrderedRunsTest, MadeUpKeysDoNotLeadToOthers) { Round(710100233786309728); }
+
 }  // namespace
 }  // namespace cairn

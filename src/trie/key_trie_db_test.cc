@@ -318,6 +318,70 @@ TEST_F(KeyTrieDbTest, ACompactionOfARangeLeavesTheRestAlone) {
   ExpectKeys(kKeys, 1);
 }
 
+// Whatever an operator does at once, each of it ends, and says nothing but OK or what it was told to refuse.
+TEST_F(KeyTrieDbTest, AllThatGoesOnAtOnceComesToAnEnd) {
+  Open();
+  std::atomic<bool> done{false};
+  std::atomic<int> compactions{0};
+  std::vector<std::thread> threads;
+  const auto expect_end = [](const Status& s) { EXPECT_TRUE(s.ok() || s.IsIncomplete()) << s.ToString(); };
+  threads.emplace_back([&] {
+    for (uint64_t i = 0; !done.load(); ++i) {
+      const std::string begin = i % 2 == 0 ? "x" : Key(i * 1237 % kKeys);
+      const std::string end = i % 2 == 0 ? "z" : Key(i * 1237 % kKeys + kKeys / 10);
+      const Slice from(begin), to(end);
+      expect_end(i % 5 == 0 ? CompactTrie(db_.get(), db_->DefaultColumnFamily()) : db_->CompactRange({}, &from, &to));
+      compactions.fetch_add(1);
+    }
+  });
+  threads.emplace_back([&] {
+    for (uint64_t i = 0; !done.load(); ++i) {
+      // What is written there is of nobody's interest.
+      const std::string begin = "x" + Key(i * 37 % 1000), end = "x" + Key(i * 37 % 1000 + 200);
+      const Slice from(begin), to(end);
+      EXPECT_OK(rocksdb::DeleteFilesInRange(db_.get(), db_->DefaultColumnFamily(), &from, &to));
+      std::this_thread::yield();
+    }
+  });
+  threads.emplace_back([&] {
+    for (uint64_t i = 0; !done.load(); ++i) {
+      EXPECT_OK(db_->SetOptions({{"disable_auto_compactions", i % 2 == 0 ? "true" : "false"}}));
+      if (i % 8 == 1) {
+        EXPECT_OK(db_->PauseBackgroundWork());
+        EXPECT_OK(db_->ContinueBackgroundWork());
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    EXPECT_OK(db_->SetOptions({{"disable_auto_compactions", "false"}}));
+  });
+  threads.emplace_back([&] {
+    for (int round = 0; !done.load(); ++round) {
+      const std::string path = dir_ / "ingested.sst";
+      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, db_->DefaultColumnFamily());
+      EXPECT_OK(writer.Open(path));
+      for (uint64_t i = 0; i < 200; ++i) EXPECT_OK(writer.Put("x" + Key(i * 5), Value(i, round)));
+      EXPECT_OK(writer.Finish());
+      EXPECT_OK(db_->IngestExternalFile({path}, rocksdb::IngestExternalFileOptions()));
+    }
+  });
+  for (int round = 0; round < 4 || compactions.load() < 10; ++round) {
+    for (uint64_t i = 0; i < kKeys; ++i) Put(round % 2 == 0 ? i : i * 7919 % kKeys, 0);
+  }
+  done.store(true);
+  for (std::thread& thread : threads) thread.join();
+  Settle();
+  ASSERT_OK(CompactTrie(db_.get(), db_->DefaultColumnFamily()));
+  const std::string end = "l";
+  const Slice to(end);
+  rocksdb::ReadOptions read;
+  read.iterate_upper_bound = &to;
+  const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read));
+  uint64_t i = 0;
+  for (it->SeekToFirst(); it->Valid(); it->Next(), ++i) ASSERT_EQ(it->key().ToString(), Key(i));
+  ASSERT_OK(it->status());
+  EXPECT_EQ(i, kKeys);
+}
+
 TEST_F(KeyTrieDbTest, OtherShapesOpenIt) {
   Open();
   for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, 0);
