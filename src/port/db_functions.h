@@ -110,7 +110,7 @@ inline std::map<std::string, DbFunction> FunctionsOfThisRelease() {
          // With no limit RocksDB's own tables read a null pointer. What comes behind "a" is the order's business.
          rocksdb::MultiScanArgs ranges(c.family->GetComparator());
          std::string limit = "b";
-         while (limit < "z" && c.family->GetComparator()->Compare("a", limit) >= 0) limit[0]++;
+         for (int i = 0; c.family->GetComparator()->Compare("a", limit) >= 0; ++i) limit = "b" + std::to_string(i);
          ranges.insert("a", limit);
          const auto scans = c.db->NewMultiScan({}, c.family, ranges);
          try {

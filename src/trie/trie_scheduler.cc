@@ -450,6 +450,8 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
     work_pending_ = true;
   } else {
     HandleFailureLocked(family, job, began, s);
+    // Whoever waits for this very job chooses another one.
+    if (IsOutdatedLocked(family, job, s)) s = Status::Aborted("its tables are gone");
   }
   changed_.NotifyAll();
   if (job.kind == TrieJob::Kind::kRoot || job.for_space || throttle_->rate() > 0) {
@@ -497,6 +499,12 @@ Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& j
   return s;
 }
 
+// RocksDB refuses inputs that its Version does not hold any more. By (3) they are no longer in the shape either.
+bool TrieScheduler::IsOutdatedLocked(const FamilyPtr& family, const TrieJob& job, const Status& s) {
+  return s.IsInvalidArgument() && std::any_of(job.inputs.begin(), job.inputs.end(),
+                                              [&](uint64_t number) { return !family->plan->Contains(number); });
+}
+
 void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,
                                         const Status& s) {
   if (s.IsShutdownInProgress()) {
@@ -513,11 +521,7 @@ void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& 
     RetryLaterLocked(family, kConflictRetryMicros);
     return;
   }
-  // RocksDB refuses inputs that its Version does not hold any more. By (3) they are no longer in the shape either:
-  // there is nothing to be tried again.
-  const bool outdated = std::any_of(job.inputs.begin(), job.inputs.end(),
-                                    [&](uint64_t number) { return !family->plan->Contains(number); });
-  if (s.IsInvalidArgument() && outdated) {
+  if (IsOutdatedLocked(family, job, s)) {  // there is nothing to be tried again
     WakeLocked();
     return;
   }
