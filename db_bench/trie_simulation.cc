@@ -37,22 +37,6 @@ DEFINE_uint64(every, 0, "puts between lines of progress; 0: a tenth of all");
 namespace cairn {
 namespace {
 
-const char* NameOf(const TrieJob& job) {
-  switch (job.kind) {
-    case TrieJob::Kind::kRoot:
-      return "root";
-    case TrieJob::Kind::kPush:
-      return "push";
-    case TrieJob::Kind::kMerge:
-      return "merge";
-    case TrieJob::Kind::kSplit:
-      return "split";
-    case TrieJob::Kind::kMove:
-      return "move";
-  }
-  return "";
-}
-
 // Time is counted in bytes put.
 class Simulation {
  public:
@@ -139,7 +123,7 @@ class Simulation {
     now_ = to;
     const SimulatedTrie::Running running = std::move(running_.begin()->second);
     running_.erase(running_.begin());
-    const std::string name = std::string(NameOf(running.job)) + " to depth " + std::to_string(running.depth) +
+    const std::string name = std::string(NameOf(running.job.kind)) + " to depth " + std::to_string(running.depth) +
                              (running.job.for_space ? " for space" : "");
     written_[name] += running.bytes;
     ++jobs_[name];

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "rocksdb/comparator.h"
+#include "src/testutil/counting_comparator.h"
 #include "src/trie/key_picker.h"
 #include "src/trie/key_shape.h"
 
@@ -15,18 +15,6 @@ namespace {
 
 constexpr uint64_t kWriteBuffer = 64 << 20;
 constexpr uint64_t kTable = 64 << 20;
-
-class CountingComparator : public rocksdb::Comparator {
- public:
-  const char* Name() const override { return "Counting"; }
-  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
-    ++compares;
-    return a.compare(b);
-  }
-  void FindShortestSeparator(std::string* /*start*/, const rocksdb::Slice& /*limit*/) const override {}
-  void FindShortSuccessor(std::string* /*key*/) const override {}
-  mutable uint64_t compares = 0;
-};
 
 TrieOptions KeyTrie() {
   TrieOptions trie;
@@ -62,7 +50,7 @@ void FillDepths(uint64_t tables, KeyShape* shape) {
 }
 
 struct Case {
-  CountingComparator comparator;
+  test::CountingComparator comparator;
   KeyShape shape{KeyTrie(), &comparator};
   KeyPicker picker{&shape, 0, kWriteBuffer, KeyPicker::Moves::kMove};
   uint64_t begin = 0;

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "src/testutil/counting_comparator.h"
 #include "src/testutil/test_seed.h"
 #include "src/trie/simulated_key_trie.h"
 #include "src/trie/trie_options.h"
@@ -354,21 +355,9 @@ TEST(KeyShapeTest, CompactionsConflictWhereRangesAndLevelsMeet) {
   EXPECT_FALSE(shape.Conflicts({{"a", "z"}, 0, 20}));
 }
 
-class CountingComparator : public rocksdb::Comparator {
- public:
-  const char* Name() const override { return "Counting"; }
-  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
-    ++compares;
-    return a.compare(b);
-  }
-  void FindShortestSeparator(std::string* /*start*/, const rocksdb::Slice& /*limit*/) const override {}
-  void FindShortSuccessor(std::string* /*key*/) const override {}
-  mutable uint64_t compares = 0;
-};
-
 // After a repair, or where compaction was switched off, all tables of a large database lie there.
 TEST(KeyPickerTest, TablesOfALargeRootAreNotComparedWithEachOther) {
-  CountingComparator comparator;
+  test::CountingComparator comparator;
   KeyShape shape(SmallTrie(), &comparator);
   KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kMove);
   constexpr uint64_t kTables = 3000;

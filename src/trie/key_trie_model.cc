@@ -89,19 +89,6 @@ void Add(const char* step, double value, msls::Report* report) {
   report->write_amplification += value;
 }
 
-const char* NameOf(TrieJob::Kind kind) {
-  switch (kind) {
-    case TrieJob::Kind::kRoot:
-      return "root";
-    case TrieJob::Kind::kPush:
-      return "push";
-    case TrieJob::Kind::kMerge:
-      return "merge";
-    default:
-      return "split";
-  }
-}
-
 // A trie that is played, and what it came to since Count() was called.
 class Play {
  public:

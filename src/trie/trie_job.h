@@ -33,4 +33,21 @@ struct TrieJob {
   std::vector<TableMove> moves;  // kMove: of the inputs
 };
 
+// As reports and the model name them.
+inline const char* NameOf(TrieJob::Kind kind) {
+  switch (kind) {
+    case TrieJob::Kind::kRoot:
+      return "root";
+    case TrieJob::Kind::kPush:
+      return "push";
+    case TrieJob::Kind::kMerge:
+      return "merge";
+    case TrieJob::Kind::kSplit:
+      return "split";
+    case TrieJob::Kind::kMove:
+      return "move";
+  }
+  return "";
+}
+
 }  // namespace cairn
