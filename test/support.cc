@@ -105,6 +105,7 @@ Status FillSiltCache(Options* options) {
   silt.table.group = 16;
   silt.table.hmax = 4;
   silt.table.filter_tag_bits = 4;
+  silt.table.last_level_filter_bits = 2;
   silt.table.index_residency = EctIndexResidency::kCache;
   return UseSilt(options, silt);
 }

@@ -24,8 +24,8 @@
 namespace cairn {
 
 // The three stores: the WAL and the memtable are the LogStore, the tables of level 0 the
-// HashStores (with a cuckoo filter), and level 1, the last one, is the SortedStore (no filter: a hit reads one block,
-// and so does a miss that all filters let pass).
+// HashStores (with a cuckoo filter), and level 1, the last one, is the SortedStore (a hit reads one block, and so does a
+// miss, unless EctTableOptions::last_level_filter_bits gives it a filter).
 //
 // A merge rewrites the whole SortedStore, and that is what it costs: with N keys in it, a key is written about N / d
 // times more. Many small values and few updates are what it is for; a trie (trie.h) writes less.
@@ -90,13 +90,15 @@ struct SiltModelInput {
   double hash_store_occupancy = 1;
   double filter_occupancy = 0.95;
   bool log_store_in_memory = true;
-  double sorted_store_bytes = 0.11;  // of memory for a key in the SortedStore
+  double sorted_store_bytes = 0.11;  // of memory for a key in the SortedStore, its filter included
+  double last_level_filter_bits = 0;
 };
 
 struct SiltModel {
   double write_amplification = 0;   // bytes written per byte put: log, HashStore, merges
   double hash_stores = 0;           // H, on average
   double read_amplification = 0;    // block reads of a lookup that no HashStore answers
+  double absent_reads = 0;          // block reads for an absent key
   double memory_bytes_per_key = 0;  // indexes and filters
 };
 
@@ -123,7 +125,9 @@ struct SiltStats {
   uint64_t compacted_bytes = 0;
   // In this process, of all column families that share the table factory.
   uint64_t resident_bytes = 0;  // of layouts, indexes and filters
-  uint64_t lookups = 0;         // that a HashStore answered or that reached the SortedStore
+  uint64_t lookups = 0;         // that a HashStore answered or that read in the SortedStore
+  uint64_t kept_lookups = 0;    // that the SortedStore's filter kept from reading
+  uint64_t absent_lookups = 0;  // that read in the SortedStore and found nothing
   uint64_t blocks_read = 0;     // data blocks asked for by them, from the block cache or not
   uint64_t searches = 0;        // lookups without an index in memory
   uint64_t search_blocks = 0;   // data blocks asked for by these

@@ -7,6 +7,7 @@
 #include "rocksdb/utilities/options_type.h"
 #include "src/ect/ect_table_index.h"
 #include "src/ect/ect_table_reader.h"
+#include "src/ect/ribbon_filter.h"
 #include "src/port/block_based.h"
 #include "src/port/block_options.h"
 #include "src/port/family_options.h"
@@ -59,6 +60,8 @@ std::unordered_map<std::string, rocksdb::OptionTypeInfo> EctTableOptionTypesAt(i
   return {{"group", {at(offsetof(EctTableOptions, group)), rocksdb::OptionType::kUInt32T}},
           {"hmax", {at(offsetof(EctTableOptions, hmax)), rocksdb::OptionType::kUInt32T}},
           {"filter_tag_bits", {at(offsetof(EctTableOptions, filter_tag_bits)), rocksdb::OptionType::kUInt32T}},
+          {"last_level_filter_bits",
+           {at(offsetof(EctTableOptions, last_level_filter_bits)), rocksdb::OptionType::kUInt32T}},
           {"index_residency", rocksdb::OptionTypeInfo::Enum<EctIndexResidency>(
                                   at(offsetof(EctTableOptions, index_residency)), &EctIndexResidencyNames())}};
 }
@@ -72,6 +75,9 @@ rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options) {
   if (options.hmax < 2 || options.hmax > 120) return bad("hmax", options.hmax, "it may be 2 to 120");
   const uint32_t bits = options.filter_tag_bits;
   if (bits != 0 && (bits < 4 || bits > 25)) return bad("filter_tag_bits", bits, "it may be 4 to 25, or 0");
+  if (options.last_level_filter_bits > kMaxRibbonBits) {
+    return bad("last_level_filter_bits", options.last_level_filter_bits, "it may be 0 to 16");
+  }
   return rocksdb::Status::OK();
 }
 
@@ -108,6 +114,7 @@ EctTableFactory::EctTableFactory(const EctTableOptions& options)
 std::string EctTableFactory::GetPrintableOptions() const {
   return "  group: " + std::to_string(options_.group) + "\n  hmax: " + std::to_string(options_.hmax) +
          "\n  filter_tag_bits: " + std::to_string(options_.filter_tag_bits) +
+         "\n  last_level_filter_bits: " + std::to_string(options_.last_level_filter_bits) +
          "\n  index_residency: " + ResidencyName(options_.index_residency) + "\n  table: " + options_.table->Name() +
          "\n" + options_.table->GetPrintableOptions();
 }
@@ -186,8 +193,7 @@ rocksdb::TableBuilder* EctTableFactory::NewTableBuilder(const rocksdb::TableBuil
     return options_.table->NewTableBuilder(options, file);
   }
   const bool last_level = options.is_bottommost && options.level_at_creation > 0;
-  const EctTableFilter filter =
-      last_level || options_.filter_tag_bits == 0 ? EctTableFilter::kNone : EctTableFilter::kCuckoo;
+  const EctTableFilter filter = last_level ? EctTableFilter::kRibbon : EctTableFilter::kCuckoo;
   const auto collectors = CollectorsOf(options);
   const bool compact = options.reason == rocksdb::TableFileCreationReason::kFlush &&
                        compact_next_flush_.Take(options.db_session_id, options.column_family_id);

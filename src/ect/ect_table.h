@@ -1,4 +1,4 @@
-// The factory behind include/cairn/ect_table.h: a block-based table with an ECT index and a cuckoo filter among its
+// The factory behind include/cairn/ect_table.h: a block-based table with an ECT index and a filter among its
 // properties.
 //
 // Thread-safety: as rocksdb::TableFactory: const methods may run in parallel.
@@ -21,6 +21,7 @@ namespace cairn {
 
 constexpr char kEctProperty[] = "cairn.ect";
 constexpr char kCuckooProperty[] = "cairn.cuckoo";
+constexpr char kRibbonProperty[] = "cairn.ribbon";
 
 // InvalidArgument that names the field and what it may be, or OK.
 rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options);

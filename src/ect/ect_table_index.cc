@@ -41,8 +41,10 @@ class EctCollector : public rocksdb::InternalTblPropColl {
   EctCollector(const EctTableOptions& options, const KeyHash& hash, EctTableFilter filter, bool compact)
       : hash_(hash),
         index_(IndexOptions(options)),
-        filter_(CuckooFilterOptions{options.filter_tag_bits, 0.95}),
-        filter_kind_(filter),
+        cuckoo_(CuckooFilterOptions{options.filter_tag_bits, 0.95}),
+        ribbon_(options.last_level_filter_bits),
+        has_cuckoo_(filter == EctTableFilter::kCuckoo && options.filter_tag_bits != 0),
+        has_ribbon_(filter == EctTableFilter::kRibbon && options.last_level_filter_bits != 0),
         compact_(compact) {}
 
   const char* Name() const override { return "cairn.EctTable"; }
@@ -60,7 +62,8 @@ class EctCollector : public rocksdb::InternalTblPropColl {
       ++keys_;
       user_key_.assign(user_key.data(), user_key.size());
       key_hash_ = hash_(user_key);
-      if (filter_kind_ == EctTableFilter::kCuckoo) filter_.Add(key_hash_);
+      if (has_cuckoo_) cuckoo_.Add(key_hash_);
+      if (has_ribbon_) ribbon_.Add(key_hash_);
     }
     if (new_block) {
       if (offsets_.size() % kEctSampleBlocks == 0) samples_.push_back(key_hash_);
@@ -86,8 +89,9 @@ class EctCollector : public rocksdb::InternalTblPropColl {
     header.offsets_bytes = offsets.size();
     header.sample_count = static_cast<uint32_t>(samples_.size());
     IndexStatus status = index_.Finish(&index);
-    if (status.ok() && filter_kind_ == EctTableFilter::kCuckoo) {
-      status = filter_.Finish(&filter);
+    if (status.ok() && has_ribbon_) status = ribbon_.Finish(&filter);
+    if (status.ok() && has_cuckoo_) {
+      status = cuckoo_.Finish(&filter);
       // Hashes that somebody chose must not fail a flush: the table has no filter then.
       if (status.code() == IndexStatus::Code::kNotSupported) status = IndexStatus::OK();
     }
@@ -100,7 +104,7 @@ class EctCollector : public rocksdb::InternalTblPropColl {
     for (const uint64_t hash : samples_) PutU32(&bytes, EctFraction(hash, header.first_hash, header.last_hash));
     bytes += index;
     properties->emplace(kEctProperty, std::move(bytes));
-    if (!filter.empty()) properties->emplace(kCuckooProperty, std::move(filter));
+    if (!filter.empty()) properties->emplace(has_ribbon_ ? kRibbonProperty : kCuckooProperty, std::move(filter));
     return rocksdb::Status::OK();
   }
 
@@ -113,8 +117,10 @@ class EctCollector : public rocksdb::InternalTblPropColl {
  private:
   const KeyHash hash_;
   EctBuilder index_;
-  CuckooFilterBuilder filter_;
-  const EctTableFilter filter_kind_;
+  CuckooFilterBuilder cuckoo_;
+  RibbonFilterBuilder ribbon_;
+  const bool has_cuckoo_;
+  const bool has_ribbon_;
   const bool compact_;
   std::vector<uint64_t> offsets_;  // of the data blocks so far
   std::vector<uint64_t> samples_;  // hashes of the first keys of every kEctSampleBlocks-th of them
@@ -168,6 +174,7 @@ void DropEctTableBytes(rocksdb::TableProperties* properties) {
     found->second = found->second.substr(0, EctPropertyHeader::kSize);
   }
   properties->user_collected_properties.erase(kCuckooProperty);
+  properties->user_collected_properties.erase(kRibbonProperty);
 }
 
 rocksdb::Status OpenEctBlockLayout(const rocksdb::TableProperties& properties,
@@ -224,12 +231,16 @@ void EctTries::FindBatch(const std::vector<uint64_t>& hashes, std::vector<BlockR
 rocksdb::Status EctTableFilterInMemory::Open(const rocksdb::TableProperties& properties,
                                              std::unique_ptr<EctTableFilterInMemory>* filter) {
   auto opened = std::make_unique<EctTableFilterInMemory>();
-  const auto found = properties.user_collected_properties.find(kCuckooProperty);
-  if (found != properties.user_collected_properties.end()) {
+  const auto& all = properties.user_collected_properties;
+  IndexStatus status;
+  if (const auto found = all.find(kCuckooProperty); found != all.end()) {
     opened->bytes_ = found->second;
-    const IndexStatus status = CuckooFilter::Open(opened->bytes_.data(), opened->bytes_.size(), &opened->filter_);
-    if (!status.ok()) return ToStatus(status);
+    status = CuckooFilter::Open(opened->bytes_.data(), opened->bytes_.size(), &opened->cuckoo_);
+  } else if (const auto ribbon = all.find(kRibbonProperty); ribbon != all.end()) {
+    opened->bytes_ = ribbon->second;
+    status = RibbonFilter::Open(opened->bytes_.data(), opened->bytes_.size(), &opened->ribbon_);
   }
+  if (!status.ok()) return ToStatus(status);
   *filter = std::move(opened);
   return rocksdb::Status::OK();
 }

@@ -14,12 +14,14 @@
 #include "db/table_properties_collector.h"
 #include "rocksdb/table_properties.h"
 #include "src/ect/ect_block_layout.h"
+#include "src/ect/ribbon_filter.h"
 #include "src/hash_order/hash_order.h"
 #include "util/core_local.h"
 
 namespace cairn {
 
-enum class EctTableFilter { kNone, kCuckoo };
+// kCuckoo, with EctTableOptions::filter_tag_bits, or kRibbon, with last_level_filter_bits: none if these are 0.
+enum class EctTableFilter { kCuckoo, kRibbon };
 
 // Makes one collector for one table builder, which asks for the table's compaction if `compact`. RocksDB must write
 // blocks as they fill up (no parallel or dictionary compression), so that the offsets that the collector sees are
@@ -44,9 +46,11 @@ void DropEctTableBytes(rocksdb::TableProperties* properties);
 
 // What lookups found and read, counted by the core that they ran on.
 struct EctLookupCounts {
-  std::atomic<uint64_t> filtered_lookups{0};  // of tables with a filter (HashStores): asked
+  std::atomic<uint64_t> filtered_lookups{0};  // of tables with a cuckoo filter (HashStores): asked
   std::atomic<uint64_t> filtered_hits{0};     // ... and had entries of the key
-  std::atomic<uint64_t> last_lookups{0};      // of tables without
+  std::atomic<uint64_t> last_lookups{0};      // of others (of the last level)
+  std::atomic<uint64_t> last_kept{0};         // ... which their filter kept from reading
+  std::atomic<uint64_t> last_misses{0};       // ... which read and found nothing
   std::atomic<uint64_t> blocks{0};            // data blocks asked for, in the cache or not
 };
 
@@ -105,12 +109,16 @@ class EctTableFilterInMemory {
   static rocksdb::Status Open(const rocksdb::TableProperties& properties,
                               std::unique_ptr<EctTableFilterInMemory>* filter);
   bool exists() const { return !bytes_.empty(); }
-  bool MayContain(uint64_t hash) const { return bytes_.empty() || filter_.MayContain(hash); }
+  // One that tables of the last level do not have.
+  bool is_cuckoo() const { return cuckoo_.tag_bits() != 0; }
+  bool MayContain(uint64_t hash) const { return is_cuckoo() ? cuckoo_.MayContain(hash) : ribbon_.MayContain(hash); }
   size_t bytes() const { return bytes_.size(); }
 
  private:
   std::string bytes_;
-  CuckooFilter filter_;  // views bytes_
+  // Views of bytes_, of which one is empty, or both.
+  CuckooFilter cuckoo_;
+  RibbonFilter ribbon_;
 };
 
 }  // namespace cairn

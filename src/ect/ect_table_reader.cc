@@ -49,7 +49,7 @@ class EctTableReader : public WrappedTableReader {
     bool matched = false;
     const Status status = tries ? SearchRun(read_options, tries->Find(hash), key, get_context, &matched)
                                 : Interpolate(read_options, key, hash, get_context, &matched);
-    if (matched && !skip_filters) CountTruePositive();
+    if (!skip_filters) CountFound(matched);
     return status;
   }
 
@@ -82,7 +82,7 @@ class EctTableReader : public WrappedTableReader {
       } else {
         *keys[i]->s = SearchRun(read_options, runs[i], keys[i]->ikey, keys[i]->get_context, &matched);
       }
-      if (matched && !skip_filters) CountTruePositive();
+      if (!skip_filters) CountFound(matched);
     }
   }
 
@@ -112,15 +112,19 @@ class EctTableReader : public WrappedTableReader {
 
   bool PassesFilter(uint64_t hash) const {
     EctLookupCounts* const counts = counters_->lookups.Access();
-    (filter_->exists() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
+    (filter_->is_cuckoo() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
     if (!filter_->exists()) return true;
     const bool passes = filter_->MayContain(hash);
+    if (!passes && !filter_->is_cuckoo()) counts->last_kept.fetch_add(1, std::memory_order_relaxed);
     RecordTick(table_->GetStatistics(), passes ? rocksdb::BLOOM_FILTER_FULL_POSITIVE : rocksdb::BLOOM_FILTER_USEFUL);
     return passes;
   }
-  void CountTruePositive() const {
-    if (!filter_->exists()) return;
-    counters_->lookups.Access()->filtered_hits.fetch_add(1, std::memory_order_relaxed);
+  // Whether a table that was not kept from reading has entries of the key.
+  void CountFound(bool found) const {
+    EctLookupCounts* const counts = counters_->lookups.Access();
+    if (!found && !filter_->is_cuckoo()) counts->last_misses.fetch_add(1, std::memory_order_relaxed);
+    if (found && filter_->is_cuckoo()) counts->filtered_hits.fetch_add(1, std::memory_order_relaxed);
+    if (!found || !filter_->exists()) return;
     RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
   }
 

@@ -81,8 +81,11 @@ void ReadCounters(const EctTableCounters& counters, SiltStats* stats) {
                           counters.filter_bytes.load(std::memory_order_relaxed);
   for (size_t core = 0; core < counters.lookups.Size(); ++core) {
     const EctLookupCounts& counts = *counters.lookups.AccessAtCore(core);
-    stats->lookups +=
-        counts.filtered_hits.load(std::memory_order_relaxed) + counts.last_lookups.load(std::memory_order_relaxed);
+    const uint64_t kept = counts.last_kept.load(std::memory_order_relaxed);
+    stats->lookups += counts.filtered_hits.load(std::memory_order_relaxed) +
+                      counts.last_lookups.load(std::memory_order_relaxed) - kept;
+    stats->kept_lookups += kept;
+    stats->absent_lookups += counts.last_misses.load(std::memory_order_relaxed);
     stats->blocks_read += counts.blocks.load(std::memory_order_relaxed);
   }
   stats->searches = counters.searches.load(std::memory_order_relaxed);
@@ -108,6 +111,7 @@ SiltModelInput ModelInputOf(const SiltStats& stats, uint64_t write_buffer_size) 
   input.hash_store_keys = KeysOfAHashStore(stats, write_buffer_size);
   input.merge_keys = input.hash_store_keys * HashStoresOfAMerge(stats);
   input.tag_bits = stats.options.table.filter_tag_bits;
+  input.last_level_filter_bits = stats.options.table.last_level_filter_bits;
   return input;
 }
 
@@ -126,6 +130,7 @@ SiltModel PredictSilt(const SiltModelInput& input) {
       input.tag_bits > 0 ? std::min(1.0, 2 * kAssociativity / std::pow(2.0, input.tag_bits)) : 1;
   const double stores_asked = model.hash_stores + (input.log_store_in_memory ? 0 : 1);
   model.read_amplification = 1 + stores_asked * false_positives;
+  model.absent_reads = std::pow(2.0, -input.last_level_filter_bits) + stores_asked * false_positives;
   // (2.7)
   const double slots = input.hash_store_keys / input.filter_occupancy;
   const double log_store = input.log_store_in_memory ? 0 : ((input.tag_bits + 1) / 8 + 4) * slots;
@@ -154,6 +159,7 @@ Status GetSiltStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, SiltSt
 
   stats->measured.hash_stores = static_cast<double>(stats->hash_stores.files);
   stats->measured.read_amplification = Ratio(stats->blocks_read, stats->lookups);
+  stats->measured.absent_reads = Ratio(stats->absent_lookups, stats->absent_lookups + stats->kept_lookups);
   stats->measured.memory_bytes_per_key =
       Ratio(MemoryOf(stats->hash_stores) + MemoryOf(sorted), std::max(sorted.keys, stats->hash_stores.keys));
   if (stats->flushed_bytes > 0) {
@@ -180,11 +186,14 @@ std::string SiltStatsToTable(const SiltStats& stats) {
   };
   row("memory, bytes per key", stats.predicted.memory_bytes_per_key, stats.measured.memory_bytes_per_key);
   row("block reads per lookup", stats.predicted.read_amplification, stats.measured.read_amplification);
+  row("the same of absent keys", stats.predicted.absent_reads, stats.measured.absent_reads);
   row("written per byte put", stats.predicted.write_amplification, stats.measured.write_amplification);
   row("HashStores (now)", stats.predicted.hash_stores, stats.measured.hash_stores);
-  table += FormatText("model: N = %.0f keys, d = %.0f keys a merge (%.0f HashStores), k = %.0f tag bits\n",
-                      stats.model_input.keys, stats.model_input.merge_keys, HashStoresOfAMerge(stats),
-                      stats.model_input.tag_bits);
+  table += FormatText(
+      "model: N = %.0f keys, d = %.0f keys a merge (%.0f HashStores), k = %.0f tag bits, "
+      "%.0f bits before the SortedStore\n",
+      stats.model_input.keys, stats.model_input.merge_keys, HashStoresOfAMerge(stats), stats.model_input.tag_bits,
+      stats.model_input.last_level_filter_bits);
   table += FormatText("written since creation: %s flushed, %s by merges (data blocks), and the log\n",
                       BytesText(stats.flushed_bytes).c_str(), BytesText(stats.compacted_bytes).c_str());
   table += FormatText("in this process: %s of layouts, indexes and filters resident; %" PRIu64 " lookups, %" PRIu64
@@ -208,6 +217,7 @@ nlohmann::ordered_json LevelJson(const SiltLevelStats& level) {
 nlohmann::ordered_json ModelJson(const SiltModel& model) {
   return {{"memory_bytes_per_key", model.memory_bytes_per_key},
           {"read_amplification", model.read_amplification},
+          {"absent_reads", model.absent_reads},
           {"write_amplification", model.write_amplification},
           {"hash_stores", model.hash_stores}};
 }
@@ -224,6 +234,8 @@ std::string SiltStatsToJson(const SiltStats& stats) {
                                        {"compacted_bytes", stats.compacted_bytes},
                                        {"resident_bytes", stats.resident_bytes},
                                        {"lookups", stats.lookups},
+                                       {"kept_lookups", stats.kept_lookups},
+                                       {"absent_lookups", stats.absent_lookups},
                                        {"blocks_read", stats.blocks_read},
                                        {"searches", stats.searches},
                                        {"search_blocks", stats.search_blocks},

@@ -186,6 +186,95 @@ TEST_F(SiltTest, AtMostMaxHashStoresWait) {
   }
 }
 
+// Blocks that `count` lookups of absent keys ask for, of which a third goes to MultiGet.
+class AbsentKeys {
+ public:
+  AbsentKeys(rocksdb::DB* db, uint64_t first) : db_(db), next_(first) {}
+  double BlocksPerLookup(int count) {
+    const uint64_t before = Blocks();
+    std::string value;
+    for (int i = 0; i < count / 3 * 2; ++i) {
+      EXPECT_TRUE(db_->Get(rocksdb::ReadOptions(), Key(next_++), &value).IsNotFound());
+    }
+    for (int i = 0; i < count / 3; i += 30) {
+      std::vector<std::string> names, values;
+      for (int j = 0; j < 30; ++j) names.push_back(Key(next_++));
+      const std::vector<rocksdb::Slice> keys(names.begin(), names.end());
+      for (const auto& status : db_->MultiGet(rocksdb::ReadOptions(), keys, &values)) EXPECT_TRUE(status.IsNotFound());
+    }
+    return static_cast<double>(Blocks() - before) / count;
+  }
+  SiltStats Stats() {
+    SiltStats stats;
+    EXPECT_TRUE(GetSiltStats(db_, db_->DefaultColumnFamily(), &stats).ok());
+    return stats;
+  }
+
+ private:
+  uint64_t Blocks() { return Stats().blocks_read; }
+
+  rocksdb::DB* const db_;
+  uint64_t next_;
+};
+
+TEST_F(SiltTest, TheSortedStoreHasTheFilterThatItsOptionsAskFor) {
+  constexpr uint64_t kKeys = 30000;
+  constexpr int kLookups = 9000;
+  const auto open = [&](uint32_t bits) {
+    options_ = rocksdb::Options();
+    options_.create_if_missing = true;
+    options_.compression = rocksdb::kNoCompression;
+    SiltOptions silt;
+    silt.table.last_level_filter_bits = bits;
+    ASSERT_TRUE(UseSilt(&options_, silt).ok());
+    options_.target_file_size_base = 512 << 10;
+    Open();
+  };
+  const auto merge = [&] {
+    rocksdb::CompactRangeOptions all;
+    all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+    ASSERT_TRUE(db_->CompactRange(all, nullptr, nullptr).ok());
+  };
+  const auto bits_per_key = [&] {
+    const SiltStats stats = AbsentKeys(db_.get(), 0).Stats();
+    EXPECT_GT(stats.sorted_store.files, 1u);
+    EXPECT_EQ(kKeys, stats.sorted_store.keys);
+    return 8.0 * static_cast<double>(stats.sorted_store.filter_bytes) / kKeys;
+  };
+  open(4);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), std::string(100, 'v')).ok());
+  }
+  merge();
+  EXPECT_NEAR(4.5, bits_per_key(), 0.3);
+  EXPECT_NEAR(1.0 / 16, AbsentKeys(db_.get(), kKeys).BlocksPerLookup(kLookups), 0.015);
+  const SiltStats stats = AbsentKeys(db_.get(), kKeys).Stats();
+  printf("%s", SiltStatsToTable(stats).c_str());
+  EXPECT_NEAR(1.0 / 16, stats.predicted.absent_reads, 0.003);
+  EXPECT_NEAR(1.0 / 16, stats.measured.absent_reads, 0.015);
+  // RocksDB itself finds what lies between two tables.
+  EXPECT_NEAR(kLookups, static_cast<double>(stats.kept_lookups + stats.absent_lookups), 5);
+  const auto check_all = [&] {
+    std::string value;
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), Key(i), &value).ok()) << Key(i);
+  };
+  check_all();
+  // Whatever a later opening asks for, tables stay as they are until they are merged.
+  open(0);
+  EXPECT_NEAR(4.5, bits_per_key(), 0.3);
+  EXPECT_LT(AbsentKeys(db_.get(), kKeys).BlocksPerLookup(kLookups), 0.08);
+  merge();
+  EXPECT_EQ(0, bits_per_key());
+  EXPECT_NEAR(1, AbsentKeys(db_.get(), kKeys).BlocksPerLookup(kLookups), 0.02);
+  check_all();
+  open(10);
+  EXPECT_NEAR(1, AbsentKeys(db_.get(), kKeys).BlocksPerLookup(kLookups), 0.02);
+  merge();
+  EXPECT_NEAR(11.3, bits_per_key(), 0.5);
+  EXPECT_LT(AbsentKeys(db_.get(), kKeys).BlocksPerLookup(kLookups), 0.005);
+  check_all();
+}
+
 // The example that the thesis computes: table 2.4 and what follows from it.
 TEST(SiltModelTest, GivesTheNumbersOfTheThesis) {
   SiltModelInput input;
@@ -401,7 +490,7 @@ TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
   SiltOptions silt;
   ASSERT_TRUE(
       SiltOptionsFromString("hash=sha1;seed=3;merge_trigger=5;max_hash_stores=7;group=64;hmax=32;filter_tag_bits=9;"
-                            "index_residency=cache",
+                            "last_level_filter_bits=3;index_residency=cache",
                             &silt)
           .ok());
   SiltOptions copy;
@@ -414,7 +503,7 @@ TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(found));
   for (const char* bad :
        {"no_such=1", "merge_trigger=0", "merge_threads=0", "max_hash_stores=5;merge_trigger=6", "group=8", "hmax=1",
-        "filter_tag_bits=3", "hash=md5", "merge_trigger", "index_residency=no"}) {
+        "filter_tag_bits=3", "last_level_filter_bits=17", "hash=md5", "merge_trigger", "index_residency=no"}) {
     EXPECT_TRUE(SiltOptionsFromString(bad, &copy).IsInvalidArgument()) << bad;
   }
   EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(copy));
