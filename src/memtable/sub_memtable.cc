@@ -88,7 +88,8 @@ thread_local int TailingScope::depth_ = 0;
 // Goes over runs in both directions.
 //
 // Invariants: forward, every position but the current one is that of the run's first entry behind the current one;
-// backward, of its last entry before it.
+// backward, of its last entry before it. A tailing iterator, which RocksDB moves forward only, passes over entries above
+// newest_tag_.
 class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
  public:
   explicit SubMemTableIterator(const SubMemTable* table) : table_(table), tailing_(TailingScope::IsOpen()) {}
@@ -98,7 +99,7 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
 
   void Next() override {
     // As in a skip list, a tailing iterator meets what has been written behind its entry since. Others have a snapshot.
-    if (tailing_ && table_->HasNewerThan(runs_.get())) return GoOnBehind(key());
+    if (tailing_ && (newest_tag_ != UINT64_MAX || table_->HasNewerThan(runs_.get()))) return GoOnBehind(key());
     Advance();
   }
 
@@ -187,11 +188,7 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
   void Advance() {
     if (!forward_) Turn(+1);
     ++positions_[current_];
-    if (positions_.size() > 1) {
-      PickFirst();
-    } else {
-      Settle();
-    }
+    PickFirst();
   }
 
   // To the first entry behind this one, of what has been published by now.
@@ -203,7 +200,15 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
   }
 
   // Each positioning sees what was published before it, as in a skip list; tailing iterators rely on that.
-  void Refresh() { runs_ = table_->SortedRuns(); }
+  void Refresh() {
+    if (!tailing_) {
+      runs_ = table_->SortedRuns();
+      return;
+    }
+    RunView view = table_->SortedView();
+    runs_ = std::move(view.runs);
+    newest_tag_ = view.newest_tag;
+  }
 
   void Position(const rocksdb::Slice& internal_key) {
     Refresh();
@@ -233,7 +238,13 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
     if (Valid()) Run(0).Prefetch(static_cast<size_t>(positions_[0]) + kAhead);
   }
 
-  void PickFirst() { Pick(true); }
+  void PickFirst() {
+    Pick(true);
+    while (newest_tag_ != UINT64_MAX && Valid() && KeyOf(key()).tag > newest_tag_) {
+      ++positions_[current_];
+      Pick(true);
+    }
+  }
   void PickLast() { Pick(false); }
   void Pick(bool first) {
     if (positions_.size() <= 1) return Settle();
@@ -246,6 +257,7 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
   const SubMemTable* const table_;
   const bool tailing_;
   std::shared_ptr<const RunSet> runs_;
+  uint64_t newest_tag_ = UINT64_MAX;
   std::vector<ptrdiff_t> positions_;
   size_t current_ = 0;
   bool forward_ = true;
@@ -879,12 +891,29 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
     run_is_better_.store(UnhashedEntries(kManyUnhashed + 1) > kManyUnhashed, std::memory_order_release);
     return runs_;
   }
-  if (!RunsAreStale()) return runs_;
+  CatchUpRuns();
+  return runs_;
+}
+
+RunView SubMemTable::SortedView() const {
+  std::shared_ptr<const RunSet> runs = SortedRuns();
+  const MutexLock lock(&sort_mutex_);
+  if (has_final_run_.load(std::memory_order_relaxed)) return {runs_};
+  const uint64_t newest_tag = newest_tag_;
+  // Runs to which nothing has to be added are what was there at one moment, between the two looks at the segments.
+  if (runs == runs_ && !RunsAreStale()) return {std::move(runs)};
+  // An entry that had a part in the tag was published before this second look, and so was all that its writer knew of;
+  // what was begun later has larger tags.
+  CatchUpRuns();
+  return {runs_, newest_tag};
+}
+
+void SubMemTable::CatchUpRuns() const {
+  if (!RunsAreStale()) return;
   newest_runs_.store(nullptr, std::memory_order_release);
   while (SortSome()) {
   }
   newest_runs_.store(runs_.get(), std::memory_order_release);
-  return runs_;
 }
 
 bool SubMemTable::SortSome() const {
@@ -896,7 +925,9 @@ bool SubMemTable::SortSome() const {
   const size_t added = CatchUp(
       &Segment::sorted, &first_to_sort_, room,
       [&](const char* entry) {
-        items.Add({order_.Prefix(KeyOf(entry).user_key), entry});
+        const EntryKey key = KeyOf(entry);
+        newest_tag_ = std::max(newest_tag_, key.tag);
+        items.Add({order_.Prefix(key.user_key), entry});
       },
       [] {});
   if (items.size() != 0) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));

@@ -40,6 +40,13 @@ namespace cairn {
 // The runs that an iterator goes over: all entries that were published when it was made.
 using RunSet = std::vector<std::shared_ptr<const SortedRun>>;
 
+// The runs' entries up to a tag. Where it has one entry, it has all whose writes had ended when that one's began. Runs
+// alone have not: they are made of one segment after the other, while writers go from segment to segment.
+struct RunView {
+  std::shared_ptr<const RunSet> runs;
+  uint64_t newest_tag = UINT64_MAX;
+};
+
 class SubMemTable : public port::MemTableRep {
  public:
   SubMemTable(const SubMemTableOptions& options, std::shared_ptr<SegmentPool> pool, const KeyComparator& comparator,
@@ -65,6 +72,8 @@ class SubMemTable : public port::MemTableRep {
 
   // Brings the runs up to date.
   std::shared_ptr<const RunSet> SortedRuns() const;
+  // What a tailing iterator may show, for which no snapshot says it.
+  RunView SortedView() const;
   // Whether the runs lack entries that have been published.
   bool RunsAreStale() const;
   // Whether entries may have been published that these runs, which the caller holds, do not have.
@@ -148,6 +157,7 @@ class SubMemTable : public port::MemTableRep {
   std::vector<char*> PoolSegments() const CAIRN_REQUIRES(segments_mutex_);
   // Sorts what is new. False when it has seen all that was published before the call: what comes to one segment while
   // it runs may leave no room for what another has had for long.
+  void CatchUpRuns() const CAIRN_REQUIRES(sort_mutex_);
   bool SortSome() const CAIRN_REQUIRES(sort_mutex_);
   std::shared_ptr<const SortedRun> SortAll() const;
   void AddRun(std::shared_ptr<const SortedRun> run) const CAIRN_REQUIRES(sort_mutex_);
@@ -193,6 +203,8 @@ class SubMemTable : public port::MemTableRep {
   mutable std::shared_ptr<const RunSet> runs_ CAIRN_GUARDED_BY(sort_mutex_);  // without it: FinalRun
   mutable std::atomic<const RunSet*>
       newest_runs_;  // runs_, for a look without the mutex; null: entries are being sorted
+  mutable uint64_t newest_tag_ CAIRN_GUARDED_BY(sort_mutex_) =
+      0;  // of the entries in runs_, until there is a final run
   mutable size_t runs_charged_ CAIRN_GUARDED_BY(sort_mutex_) = 0;
 };
 

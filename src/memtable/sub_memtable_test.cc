@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <fstream>
 #include <map>
 #include <random>
@@ -574,6 +575,56 @@ TEST(SubMemTableTest, AnIteratorGoesOnWhenSomethingWasWrittenBehindItsLastEntry)
       iterator->Next();
     }
     iterator->Next();
+    EXPECT_FALSE(iterator->Valid());
+  }
+}
+
+// Two entries come one after the other, in different segments, while a tailing iterator collects what there is: who sees
+// the second one has seen the first.
+TEST(SubMemTableTest, ATailingIteratorPassesOverNothingThatWasWrittenBefore) {
+  constexpr int kRounds = 10;
+  // With such prefixes so many keys take milliseconds to collect.
+  constexpr size_t kKeys = 40000;
+  const Comparator* const comparator = HashOrderComparator(HashKind::kSha1, 7);
+  std::vector<std::string> keys;
+  for (size_t i = 0; i < kKeys; ++i) keys.push_back(std::to_string(i));
+  std::sort(keys.begin(), keys.end(), [&](const auto& a, const auto& b) { return comparator->Compare(a, b) < 0; });
+  for (int round = 0; round < kRounds; ++round) {
+    rocksdb::WriteBufferManager manager(size_t{4} << 30);
+    rocksdb::AllocTracker tracker(&manager);
+    Table table(comparator, FactoryOf("segment_size=2M;pool_size=0"), 32 << 20, &tracker);
+    KeyHandle first = nullptr;
+    KeyHandle second = nullptr;
+    std::thread([&] {
+      for (size_t i = 0; i < kKeys - 2; ++i) table.Add(keys[i], i + 1, "");
+      first = table.Prepare(keys[kKeys - 2], kKeys, "");
+      // The segment that has most is busy, so that this one comes into another one, behind it.
+      std::thread([&] { second = table.Prepare(keys[kKeys - 1], kKeys + 1, ""); }).join();
+    }).join();
+    const size_t before = manager.memory_usage();
+    std::atomic<bool> ready{false};
+    std::thread writer([&] {
+      ready.store(true);
+      // What is sorted is charged for before the first segment is looked at.
+      while (manager.memory_usage() == before) {
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(200));
+      table.rep()->InsertConcurrently(first);
+      table.rep()->InsertConcurrently(second);
+    });
+    while (!ready.load()) std::this_thread::yield();
+    const TailingScope tailing;
+    const std::unique_ptr<MemTableRep::Iterator> iterator(table.rep()->GetIterator());
+    iterator->Seek(InternalKey(keys[kKeys - 2], rocksdb::kMaxSequenceNumber), nullptr);
+    if (iterator->Valid()) {
+      EXPECT_EQ(KeyOf(iterator->key()).user_key.ToString(), keys[kKeys - 2]) << "round " << round;
+    }
+    writer.join();
+    iterator->Seek(InternalKey(keys[kKeys - 3], rocksdb::kMaxSequenceNumber), nullptr);
+    for (size_t i = kKeys - 3; i < kKeys; ++i, iterator->Next()) {
+      ASSERT_TRUE(iterator->Valid()) << i;
+      ASSERT_EQ(KeyOf(iterator->key()).user_key.ToString(), keys[i]);
+    }
     EXPECT_FALSE(iterator->Valid());
   }
 }
