@@ -9,6 +9,7 @@
 #include "cairn/htable.h"
 #include "cairn/memtable.h"
 #include "cairn/ordered.h"
+#include "cairn/round_robin.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
@@ -182,6 +183,13 @@ Status OverlayLeveledOrdered(const EngineSettings& settings, DBOptions* /*databa
   return s.ok() ? UseOrderedTable(column_family, ordered) : s;
 }
 
+Status OverlayRoundRobin(const EngineSettings& settings, DBOptions* database, ColumnFamilyOptions* column_family) {
+  RoundRobinOptions round_robin;
+  Status s = RoundRobinOptionsFromString(settings.engine_options, &round_robin);
+  if (s.ok()) s = UseRoundRobin(column_family, round_robin);
+  return s.ok() && round_robin.tune ? UseRoundRobinTuner(database) : s;
+}
+
 Status ConfigureOrdered(const EngineSettings& settings, Options* options) {
   EngineSettings stock = settings;
   stock.engine_options.clear();
@@ -194,6 +202,13 @@ Status ConfigureLeveledOrdered(const EngineSettings& settings, Options* options)
   stock.engine_options.clear();
   Status s = ConfigureLeveled(stock, options);
   return s.ok() ? OverlayLeveledOrdered(settings, options, options) : s;
+}
+
+Status ConfigureRoundRobin(const EngineSettings& settings, Options* options) {
+  EngineSettings stock = settings;
+  stock.engine_options.clear();
+  Status s = ConfigureLeveled(stock, options);
+  return s.ok() ? OverlayRoundRobin(settings, options, options) : s;
 }
 
 using OverlayFunction = Status (*)(const EngineSettings&, DBOptions*, ColumnFamilyOptions*);
@@ -405,6 +420,19 @@ std::vector<Engine> MakeEngines() {
   leveled_ordered.refused_flags.insert(leveled_ordered.refused_flags.end(), ordered.refused_flags.end() - 4,
                                        ordered.refused_flags.end());
   engines.push_back(leveled_ordered);
+
+  Engine round_robin = leveled;
+  round_robin.name = "round_robin";
+  round_robin.summary =
+      "RocksDB's leveled compaction with the level sizes that write least, tables picked in turn, and a tuner.";
+  round_robin.configure = ConfigureRoundRobin;
+  round_robin.open = OpenCairn;
+  round_robin.overlay = OverlayRoundRobin;
+  round_robin.flags = {{"compaction_style", "0"}, {"bloom_bits", "10"}};
+  for (const char* flag : {"level_compaction_dynamic_level_bytes", "compaction_pri"}) {
+    round_robin.refused_flags.push_back({flag, kEngineDecides});
+  }
+  engines.push_back(round_robin);
 
   Engine trie{};
   trie.name = "trie_sst";

@@ -1,10 +1,11 @@
-// msls_runs: a run of RocksDB (leveled or the trie) against what the model says of it. Every key is written once in
+// msls_runs: a run of RocksDB (leveled, round_robin or the trie) against what the model says of it. Every key is written once in
 // random order, then requests by popularity warm up, then requests are counted. Written bytes are those of flushes and
 // compactions, by RocksDB's own tickers; the log is left out on both sides. The model gets the item size on disk and
 // the items in a flush as they were measured.
 //
 //   build/bin/msls_runs --db=DIR --keys=5M --zipf=0.99 --compaction-pri=kRoundRobin
 //   build/bin/msls_runs --db=DIR --keys=5M --optimize
+//   build/bin/msls_runs --db=DIR --keys=5M --engine=round_robin
 //   build/bin/msls_runs --db=DIR --keys=5M --shift-to=0.99 --tune   # the workload shifts, and the tuner follows
 //
 // db_bench/msls_grid runs the whole table of docs/msls.md. The directory is emptied first.
@@ -25,6 +26,7 @@
 
 #include "cairn/db.h"
 #include "cairn/msls.h"
+#include "cairn/round_robin.h"
 #include "cairn/trie.h"
 #include "cairn/tuner.h"
 #include "db_bench/measure.h"
@@ -46,6 +48,8 @@ using msls::Report;
 using msls::StoreShape;
 
 constexpr size_t kKeyBytes = 16;
+// What an entry takes in a block-based table besides key and value.
+constexpr size_t kTableOverhead = 9;
 
 double Seconds() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
 
@@ -245,20 +249,22 @@ class Run {
 
 // What was asked for.
 struct Settings {
-  std::string path, pick = "kMinOverlappingRatio", engine = "leveled";
+  std::string path, pick = "kMinOverlappingRatio", engine = "leveled", order = "round_robin";
   uint64_t window = 32, keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20,
            warm = 0, requests = 0, seed = 1, device = 0;
   double zipf = 0, space = 0, shift_to = 0;
   int threads = 2, level0 = 4;
-  bool optimize = false, static_levels = false, unpaced = false, simulate = false, tune = false, shifts = false;
+  bool optimize = false, static_levels = false, unpaced = false, simulate = false, tune = false, shifts = false,
+       limits_space = false;
 
   bool trie() const { return engine == "trie"; }
+  bool round_robin() const { return engine == "round_robin"; }
 };
 
 // False after a message, with the exit code in `arguments`.
 bool ParseSettings(int argc, char** argv, Arguments* arguments, Settings* settings) {
   arguments->Text("db", &settings->path, "DIR", "where the database is put; emptied first");
-  arguments->Choice("engine", &settings->engine, {"leveled", "trie"}, "what is run");
+  arguments->Choice("engine", &settings->engine, {"leveled", "round_robin", "trie"}, "what is run");
   arguments->Count("keys", &settings->keys, "distinct keys", 2, 2000000000);
   arguments->Count("value-bytes", &settings->value, "bytes of a value; keys have 16", 1, 65536);
   arguments->Number("zipf", &settings->zipf, "skew of the popularity; 0: uniform", 0, 8);
@@ -266,10 +272,11 @@ bool ParseSettings(int argc, char** argv, Arguments* arguments, Settings* settin
                     {"kByCompensatedSize", "kOldestLargestSeqFirst", "kOldestSmallestSeqFirst", "kMinOverlappingRatio",
                      "kRoundRobin"},
                     "leveled: which file is compacted next");
+  arguments->Choice("pick", &settings->order, {"round_robin", "best"}, "round_robin: the engine's option");
   arguments->Switch("static-levels", &settings->static_levels, "leveled: without level_compaction_dynamic_level_bytes");
   arguments->Switch("optimize", &settings->optimize, "leveled: with the level sizes that the optimizer finds");
-  arguments->Number("max-space", &settings->space, "with --optimize: bytes kept for each live byte; 0: no limit", 0,
-                    1e6);
+  arguments->Number("max-space", &settings->space,
+                    "with --optimize and round_robin: bytes kept for each live byte; 0: no limit", 0, 1e6);
   arguments->Switch("unpaced", &settings->unpaced, "do not wait for compactions after each memtable");
   arguments->Bytes("write-rate", &settings->device,
                    "bytes per second that flushes and compactions may write, as a slow device");
@@ -288,6 +295,7 @@ bool ParseSettings(int argc, char** argv, Arguments* arguments, Settings* settin
   arguments->Count("seed", &settings->seed, "of the requests");
   if (!arguments->Parse(argc, argv)) return false;
   settings->shifts = arguments->Given("shift-to");
+  settings->limits_space = arguments->Given("max-space");
   if (!arguments->Given("warm")) settings->warm = settings->keys;
   if (!arguments->Given("requests")) settings->requests = 3 * settings->keys;
   return true;
@@ -313,8 +321,32 @@ IndexStatus FirstShape(const Settings& settings, const Popularity& popularity, S
   return s;
 }
 
-rocksdb::Status OptionsOf(const Settings& settings, const StoreShape& store, const Popularity& popularity,
-                          std::shared_ptr<Counter> counter, rocksdb::Options* options) {
+// The engine with the workload given, and the shape that its options then have.
+rocksdb::Status UseRoundRobinEngine(const Settings& settings, StoreShape* store, rocksdb::Options* options) {
+  options->level0_file_num_compaction_trigger = settings.level0;
+  options->target_file_size_base = settings.file;
+  options->max_bytes_for_level_base = settings.base;
+  RoundRobinOptions round_robin;
+  round_robin.pick = settings.order;
+  round_robin.keys = settings.keys;
+  round_robin.item_bytes = kKeyBytes + settings.value + kTableOverhead;
+  round_robin.zipf = settings.zipf;
+  round_robin.tune = settings.tune;
+  round_robin.window_flushes = settings.window;
+  round_robin.min_seconds_between_changes = 0;
+  if (settings.limits_space) round_robin.max_space = settings.space;
+  const rocksdb::Status s = UseRoundRobin(options, round_robin);
+  store->dynamic_level_bytes = false;
+  store->pick = PickOf(options->compaction_pri);
+  store->level_bytes.clear();
+  const double data = static_cast<double>(settings.keys) * static_cast<double>(round_robin.item_bytes);
+  if (!s.ok() || AppendLevelTargets(*options, data, &store->level_bytes)) return s;
+  return rocksdb::Status::InvalidArgument("the level sizes do not grow from level to level");
+}
+
+rocksdb::Status OptionsOf(const Settings& settings, const Popularity& popularity, std::shared_ptr<Counter> counter,
+                          StoreShape* shape, rocksdb::Options* options) {
+  const StoreShape& store = *shape;
   options->create_if_missing = true;
   options->compression = rocksdb::kNoCompression;
   options->max_background_jobs = settings.threads;
@@ -325,6 +357,7 @@ rocksdb::Status OptionsOf(const Settings& settings, const StoreShape& store, con
   }
   options->listeners.push_back(std::move(counter));
   if (settings.trie()) return UseTrie(options, TrieOptions());
+  if (settings.round_robin()) return UseRoundRobinEngine(settings, shape, options);
   std::vector<std::pair<std::string, std::string>> named;
   const IndexStatus s = RocksDBOptions(store, popularity, &named);
   if (!s.ok()) return rocksdb::Status::InvalidArgument(s.message());
@@ -438,7 +471,7 @@ IndexStatus ToJson(const Settings& settings, const StoreShape& store, const Popu
   json["engine"] = settings.engine;
   json["keys"] = settings.keys;
   json["popularity"] = popularity.name();
-  json["compaction_pri"] = settings.trie() ? "" : settings.pick;
+  json["compaction_pri"] = settings.trie() ? "" : FilePickName(store.pick);
   json["optimized"] = settings.optimize;
   json["item_bytes_on_disk"] = store.item_bytes;
   json["items_per_flush"] = counter.EntriesPerFlush();
@@ -483,7 +516,7 @@ int Main(int argc, char** argv) {
 
   const auto counter = std::make_shared<Counter>();
   rocksdb::Options options;
-  rocksdb::Status status = OptionsOf(settings, store, popularity, counter, &options);
+  rocksdb::Status status = OptionsOf(settings, popularity, counter, &store, &options);
   rocksdb::DB* raw = nullptr;
   if (status.ok()) status = rocksdb::DestroyDB(settings.path, options);
   if (status.ok()) status = Open(options, settings.path, &raw);

@@ -10,7 +10,7 @@ import unittest
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BIN = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bin")
-ENGINES = ["leveled", "partitioned", "universal", "ordered", "leveled_ordered", "trie_sst", "ordered_trie", "trie", "trie_cached", "silt"]
+ENGINES = ["leveled", "partitioned", "universal", "ordered", "leveled_ordered", "round_robin", "trie_sst", "ordered_trie", "trie", "trie_cached", "silt"]
 DEMO_ENGINES = ["leveled", "universal", "trie"]
 
 
@@ -54,8 +54,8 @@ class DbBenchTest(ProgramTest):
 
     def test_contradictions(self):
         for text, arguments in [
-            ("it may be leveled, partitioned, universal, ordered, leveled_ordered, trie_sst, ordered_trie, trie, trie_cached, silt", ["--engine=nothing"]),
-            ("it may be leveled, partitioned, universal, ordered, leveled_ordered, trie_sst, ordered_trie, trie, trie_cached, silt", ["--engine="]),
+            ("it may be leveled, partitioned, universal, ordered, leveled_ordered, round_robin, trie_sst, ordered_trie, trie, trie_cached, silt", ["--engine=nothing"]),
+            ("it may be leveled, partitioned, universal, ordered, leveled_ordered, round_robin, trie_sst, ordered_trie, trie, trie_cached, silt", ["--engine="]),
             ("--engine_options needs --engine", ["--engine_options=trigger=4"]),
             ("--options_file", ["--engine=leveled", "--options_file=x"]),
             ("--compaction_style", ["--engine=universal", "--compaction_style=0"]),

@@ -400,7 +400,7 @@ TEST_P(AccessTest, DeletesFilesInARangeOfTheKeys) {
 std::vector<Engine> EnginesHere() {
   std::vector<Engine> engines;
   for (const char* name : {"leveled", "trie_htable", "trie_zstd", "trie_htable_ect", "silt_pinned", "silt_dropped",
-                           "ordered", "leveled_ordered", "ordered_trie"}) {
+                           "ordered", "leveled_ordered", "ordered_trie", "round_robin"}) {
     engines.push_back(*FindEngine(name));
   }
   return engines;

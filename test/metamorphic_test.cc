@@ -270,7 +270,7 @@ class MetamorphicTest : public ::testing::TestWithParam<Setup> {
     if (GetParam().shape == Shape::kLargeKeys) operations_ /= 4;
     random_ = std::make_unique<Random>(seed_);
     keys_ = std::make_unique<Keys>(GetParam().shape, random_.get());
-    std::vector<const char*> names = {"leveled", "universal", "ordered_trie", "ordered_trie_tight"};
+    std::vector<const char*> names = {"leveled", "universal", "round_robin", "ordered_trie", "ordered_trie_tight"};
     if (GetParam().order == Order::kBytewise) names.insert(names.begin() + 1, {"ordered", "leveled_ordered"});
     for (const char* name : names) {
       const Engine* engine = FindEngine(name);

@@ -49,8 +49,8 @@ Status FillHashOrder(Options* options) {
 const std::vector<Engine>& EnginesHere() {
   static const auto* const engines = [] {
     auto* const all = new std::vector<Engine>;
-    for (const char* name :
-         {"leveled", "leveled_sub", "ordered", "ordered_trie", "trie_tiny", "trie_htable", "trie_ect", "silt_pinned"}) {
+    for (const char* name : {"leveled", "leveled_sub", "round_robin", "ordered", "ordered_trie", "trie_tiny",
+                             "trie_htable", "trie_ect", "silt_pinned"}) {
       all->push_back(*FindEngine(name));
     }
     all->push_back({"durable", FillDurable, false, 0});

@@ -7,6 +7,7 @@
 #include "cairn/htable.h"
 #include "cairn/memtable.h"
 #include "cairn/ordered.h"
+#include "cairn/round_robin.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
@@ -196,6 +197,17 @@ Status FillLeveledOrdered(Options* options) {
   return s.ok() ? UseOrderedTable(options) : s;
 }
 
+// Levels for a few thousand keys, and a tuner that looks often and changes sizes when it may.
+Status FillRoundRobin(Options* options) {
+  Status s = FillLeveled(options);
+  RoundRobinOptions round_robin;
+  round_robin.keys = 5000;
+  round_robin.max_space = 0;
+  round_robin.window_flushes = 4;
+  round_robin.min_seconds_between_changes = 0;
+  return s.ok() ? UseRoundRobin(options, round_robin) : s;
+}
+
 TrieOptions KeyTrie(int fan_out, int trigger, int depth) {
   TrieOptions trie = SmallTrie(trigger, depth);
   trie.order = "key";
@@ -228,6 +240,7 @@ const std::vector<Engine>& Engines() {
       {"ordered", FillOrdered, false, 0},
       {"ordered_cache", FillOrderedCache, false, 0},
       {"leveled_ordered", FillLeveledOrdered, false, 2},
+      {"round_robin", FillRoundRobin, false, 2},
       {"ordered_trie", FillOrderedTrie, true, 3},
       {"ordered_trie_tight", FillOrderedTrieTight, true, 1},
       {"trie_sub_copy", FillTrieSubCopy, true, 1},

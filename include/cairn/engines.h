@@ -21,7 +21,8 @@ inline constexpr char kStockEngine[] = "stock";
 // All names, the stock engine first.
 std::vector<std::string> EngineNames();
 
-// Whether a column family is of an engine of Cairn's: in hash order, with what its preset sets, or of ordered tables.
+// Whether a column family is of an engine of Cairn's: in hash order, with what its preset sets, of ordered
+// tables, or of round_robin.
 bool IsOfCairn(const rocksdb::ColumnFamilyOptions& options);
 
 // Whether the engine of this name keeps the order of keys, as the stock engine does.

@@ -213,6 +213,9 @@ struct SimulationOptions {
   double warm_requests = -1;
   // Then these, counted; negative: three times the number of keys, as in the thesis.
   double requests = -1;
+  // kRocksDB with kRoundRobin: whether output files end where the level that they come to goes on being swept, as those
+  // of RocksDB do. Without that, no level can come to be swept in step with the one above (docs/round_robin.md).
+  bool split_at_cursor = true;
 };
 
 // Plays the store in memory, file by file and key by key, and counts. At most 10^9 keys, and about 10 bytes of memory

@@ -7,6 +7,7 @@
 
 #include "cairn/memtable.h"
 #include "cairn/ordered.h"
+#include "cairn/round_robin.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
@@ -25,6 +26,7 @@ constexpr char kEngineIs[] = "engine=";
 constexpr char kOrderedEngine[] = "ordered";
 constexpr char kLeveledOrderedEngine[] = "leveled_ordered";
 constexpr char kOrderedTrieEngine[] = "ordered_trie";
+constexpr char kRoundRobinEngine[] = "round_robin";
 
 struct Engine {
   const char* name;
@@ -109,6 +111,18 @@ Status UseLeveledOrdered(const std::vector<std::string>& engine_options, ColumnF
   return s.ok() ? UseOrderedTable(options, ordered) : s;
 }
 
+Status UseLeveledRoundRobin(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
+  RoundRobinOptions round_robin;
+  Status s = Parse(RoundRobinOptionsFromString, engine_options, &round_robin);
+  return s.ok() ? UseRoundRobin(options, round_robin) : s;
+}
+
+Status UseRoundRobinInDatabase(const std::vector<std::string>& engine_options, DBOptions* options) {
+  RoundRobinOptions round_robin;
+  Status s = Parse(RoundRobinOptionsFromString, engine_options, &round_robin);
+  return s.ok() && round_robin.tune ? UseRoundRobinTuner(options) : s;
+}
+
 // RocksDB's own tables and compaction: sub-MemTables alone.
 Status UseSubMemTables(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   std::string value = kSubMemTables;
@@ -133,6 +147,7 @@ const Engine kEngines[] = {
     {kOrderedEngine, UseOrderedRuns, UseOrderedInDatabase},
     {kOrderedTrieEngine, UseTrieInKeyOrder, UseTrieInDatabase},
     {kLeveledOrderedEngine, UseLeveledOrdered, UseNothingInDatabase},
+    {kRoundRobinEngine, UseLeveledRoundRobin, UseRoundRobinInDatabase},
 };
 
 Status Find(const std::string& name, const Engine** found) {
@@ -156,12 +171,12 @@ std::vector<std::string> EngineNames() {
 }
 
 bool IsOfCairn(const ColumnFamilyOptions& options) {
-  return IsTrie(options, nullptr) || IsSilt(options, nullptr) || IsOrdered(options);
+  return IsTrie(options, nullptr) || IsSilt(options, nullptr) || IsOrdered(options) || IsRoundRobin(options, nullptr);
 }
 
 bool KeepsKeyOrder(const std::string& engine) {
   return engine == kStockEngine || engine == "sub_memtables" || engine == kOrderedEngine ||
-         engine == kLeveledOrderedEngine || engine == kOrderedTrieEngine;
+         engine == kLeveledOrderedEngine || engine == kOrderedTrieEngine || engine == kRoundRobinEngine;
 }
 
 Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,

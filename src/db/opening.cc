@@ -24,6 +24,7 @@
 #include "src/trie/trie_listener.h"
 #include "src/trie/trie_options.h"
 #include "src/trie/trie_scheduler.h"
+#include "src/tuner/round_robin.h"
 #include "src/util/cairn_parts.h"
 #include "src/util/listeners.h"
 
@@ -44,6 +45,11 @@ bool HasTrie(const std::vector<ColumnFamilyDescriptor>& families) {
 bool HasSilt(const std::vector<ColumnFamilyDescriptor>& families) {
   return std::any_of(families.begin(), families.end(),
                      [](const auto& family) { return IsSilt(family.options, nullptr); });
+}
+
+bool HasRoundRobin(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return WantsRoundRobinTuner(family.options); });
 }
 
 bool HasHashOrder(const std::vector<ColumnFamilyDescriptor>& families) {
@@ -68,6 +74,7 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
                   listeners.end());
   if (HasTrie(families)) AddListener<TrieListener>(&options);
   if (HasSilt(families)) AddListener<SiltMerges>(&options);
+  if (HasRoundRobin(families)) UseRoundRobinTuner(&options).PermitUncheckedError();
   listeners.insert(listeners.begin(), std::move(services));
   return options;
 }
@@ -78,6 +85,9 @@ Status ResolveFamilies(const DBOptions& options, const std::string& path, const 
                        std::shared_ptr<EnvironmentOptions>* environment, std::shared_ptr<const void>* order) {
   *families = WithSeeds(options, stored, given);
   *order = NoteAdoptedOrder(given, *families);
+  for (ColumnFamilyDescriptor& family : *families) {
+    if (WantsRoundRobinTuner(family.options)) SampleRoundRobinKeys(&family.options);
+  }
   const Status s = EnvironmentOptions::FromEnvironment(path, environment);
   return s.ok() && *environment != nullptr ? (*environment)->Apply(families) : s;
 }

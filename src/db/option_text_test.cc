@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "cairn/memtable.h"
+#include "cairn/round_robin.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "cairn/tuner.h"
@@ -230,10 +231,28 @@ TEST(OptionTextTest, EveryObjectAtItsDefaults) {
 
 // Every option gets a value that is not its default: the first of these that it takes.
 TEST(OptionTextTest, EveryOptionOfEveryObject) {
-  const std::vector<std::string> values = {
-      "true",  "false",  "6",       "32",   "65536",           "67108864",     "8.5",
-      "0.7",   "1.25",   "sha1",    "key",  "htable",          "sst",          "ect",
-      "cache", "always", "dropped", "zstd", "BlockBasedTable", "cairn.HTable", "/a path/with [brackets]"};
+  const std::vector<std::string> values = {"true",
+                                           "false",
+                                           "6",
+                                           "32",
+                                           "65536",
+                                           "67108864",
+                                           "8.5",
+                                           "0.7",
+                                           "1.25",
+                                           "sha1",
+                                           "key",
+                                           "htable",
+                                           "sst",
+                                           "ect",
+                                           "cache",
+                                           "always",
+                                           "dropped",
+                                           "zstd",
+                                           "BlockBasedTable",
+                                           "cairn.HTable",
+                                           "best",
+                                           "/a path/with [brackets]"};
   for (const Object& object : RegisteredObjects()) {
     std::shared_ptr<const Customizable> plain;
     ASSERT_OK(object.make(object.name, &plain));
@@ -304,6 +323,11 @@ TEST(OptionTextTest, WholeDatabases) {
     ASSERT_OK(UseTrie(&trie_options, trie));
     expect_parsed(trie_options);
   }
+  rocksdb::Options round_robin = options;
+  RoundRobinOptions workload;
+  workload.zipf = 0.99;
+  ASSERT_OK(UseRoundRobin(&round_robin, workload));
+  expect_parsed(round_robin);
   rocksdb::Options silt = options;
   ASSERT_OK(UseSilt(&silt));
   expect_parsed(silt);

@@ -23,6 +23,7 @@
 #include "src/trie/trie_listener.h"
 #include "src/trie/trie_partitioner.h"
 #include "src/tuner/key_sample.h"
+#include "src/tuner/round_robin.h"
 #include "src/tuner/tuner.h"
 
 namespace {
@@ -81,9 +82,11 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       });
   Add<rocksdb::TableFactory, cairn::HTableFactory>(&library);
   Add<rocksdb::SstPartitionerFactory, cairn::TriePartitionerFactory>(&library);
+  Add<rocksdb::SstPartitionerFactory, cairn::RoundRobinPartitionerFactory>(&library);
   Add<rocksdb::EventListener, cairn::TrieListener>(&library);
   Add<rocksdb::EventListener, cairn::SiltMerges>(&library);
   Add<rocksdb::EventListener, cairn::TunerListener>(&library, cairn::TunerOptions());
+  Add<rocksdb::EventListener, cairn::RoundRobinTuner>(&library);
   Add<rocksdb::EventListener, cairn::ResultCacheListener>(&library);
   Add<rocksdb::TablePropertiesCollectorFactory, cairn::KeySampleFactory>(&library);
   size_t types = 0;

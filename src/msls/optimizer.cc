@@ -12,8 +12,28 @@ namespace msls {
 
 namespace {
 
-// Neighbouring levels are at least this far apart. The constants of the RocksDB model were fitted from a ratio of 2 on.
-double LeastRatio(Design design) { return design == Design::kRocksDB ? 2 : 1.05; }
+// The last level is at least this many times the one before. The constants of the RocksDB model were fitted from a
+// ratio of 2 on.
+double LeastLastRatio(Design design) { return design == Design::kRocksDB ? 2 : 1.05; }
+
+// And so are the levels above it, but where RocksDB picks round-robin: a level that has room for no more than one sweep
+// of the level above (twice its size, if keys are written alike) can come to be swept in step with it, and is then a
+// queue in which nothing meets (docs/round_robin.md).
+constexpr double kFreeOfStep = 2.5;
+
+double LeastRatio(const StoreShape& store) {
+  const bool in_turn = store.design == Design::kRocksDB && store.pick == FilePick::kRoundRobin;
+  return in_turn ? kFreeOfStep : LeastLastRatio(store.design);
+}
+
+// Whether levels of these sizes may come to be swept in step.
+bool MayFallIntoStep(const StoreShape& store, const std::vector<double>& size) {
+  if (store.design != Design::kRocksDB || store.pick != FilePick::kRoundRobin) return false;
+  for (size_t l = 0; l + 2 < size.size(); l++) {
+    if (size[l + 1] < 0.99 * kFreeOfStep * size[l]) return true;
+  }
+  return false;
+}
 
 // The last level of options for given data holds this many times the data before a level is added.
 constexpr double kRoomToGrow = 2;
@@ -26,8 +46,9 @@ class LevelSearch {
               int levels)
       : nlopt_(nlopt), store_(store), p_(p), options_(options), levels_(levels) {
     const double burst = MemtableRequests(store) * (store.design == Design::kRocksDB ? store.level0_trigger : 1);
-    low_ = std::log(std::min(p.Unique(burst), p.keys() / std::pow(LeastRatio(store.design), levels)));
-    gap_ = std::log(LeastRatio(store.design));
+    low_ = std::log(std::min(p.Unique(burst), p.keys() / std::pow(LeastRatio(store), levels)));
+    gap_ = std::log(LeastRatio(store));
+    last_gap_ = std::log(LeastLastRatio(store.design));
   }
 
   std::vector<double> Sizes(const double* x) const {
@@ -37,7 +58,7 @@ class LevelSearch {
     for (int l = levels_ - 2; l >= 0; l--) {
       // Room for the levels still to come.
       const double least = low_ + l * gap_;
-      const double most = std::max(least, above - gap_);
+      const double most = std::max(least, above - Gap(l));
       above = least + x[l] * (most - least);
       size[static_cast<size_t>(l)] = std::exp(above);
     }
@@ -49,7 +70,7 @@ class LevelSearch {
     double above = std::log(p_.keys());
     for (int l = levels_ - 2; l >= 0; l--) {
       const double least = low_ + l * gap_;
-      const double most = std::max(least, above - gap_);
+      const double most = std::max(least, above - Gap(l));
       const double here = std::min(most, std::max(least, std::log(size[static_cast<size_t>(l)])));
       x[static_cast<size_t>(l)] = most > least ? (here - least) / (most - least) : 0;
       above = here;
@@ -110,13 +131,16 @@ class LevelSearch {
   int evaluations() const { return evaluations_; }
 
  private:
+  // Logarithm of the least ratio of level l + 1 to level l, counted from 0.
+  double Gap(int l) const { return l == levels_ - 2 ? last_gap_ : gap_; }
+
   const NloptLibrary& nlopt_;
   const StoreShape store_;
   const Popularity& p_;
   const OptimizeOptions options_;
   const int levels_;
   double low_;
-  double gap_;
+  double gap_, last_gap_;
   int evaluations_ = 0;
 };
 
@@ -168,8 +192,10 @@ IndexStatus OptimizeLeveled(const StoreShape& store, const Popularity& p, const 
     }
     optimum->evaluations += search.evaluations();
   }
-  // The store as it is, when nothing better was found.
-  if (now >= least && now <= most) Consider(store, p, options, optimum, found);
+  // The store as it is, when nothing better was found, and the model knows what it writes.
+  if (now >= least && now <= most && !(*found && MayFallIntoStep(store, size))) {
+    Consider(store, p, options, optimum, found);
+  }
   return s;
 }
 

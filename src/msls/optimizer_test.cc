@@ -113,6 +113,70 @@ TEST(OptimizerTest, SimulationConfirms) {
   }
 }
 
+double Simulated(const StoreShape& store, const Popularity& p, bool split_at_cursor = true) {
+  SimulationOptions options;
+  options.warm_requests = 2 * p.keys();
+  options.requests = 4 * p.keys();
+  options.split_at_cursor = split_at_cursor;
+  Report report;
+  EXPECT_TRUE(Simulate(store, p, options, &report).ok());
+  return report.write_amplification;
+}
+
+// RocksDB's own proportions in a 512th, with the given multiple of 10^6 keys of a full-sized store.
+StoreShape SmallStore(FilePick pick) {
+  StoreShape store = StoreShape::Default(Design::kRocksDB);
+  store.log = false;
+  store.pick = pick;
+  store.item_bytes = 109;
+  store.write_buffer_bytes = (64 << 20) / 512 * 109 / 148.0;
+  store.level_base_bytes = (256 << 20) / 512;
+  store.file_bytes = (64 << 20) / 512;
+  return store;
+}
+
+// What the engine round_robin relies on: for the sizes that are best for it, RocksDB's kRoundRobin writes what the model
+// says, and no more than it does with RocksDB's own sizes.
+TEST(OptimizerTest, RoundRobinKeepsWhatTheModelSays) {
+  for (double millions : {20, 40, 100}) {
+    for (double skew : {0.0, 0.99}) {
+      const Popularity p = Keys(std::floor(millions * 1e6 / 512), skew);
+      const StoreShape store = SmallStore(FilePick::kRoundRobin);
+      OptimizeOptions limits;
+      limits.min_levels = 1;
+      limits.max_levels = 6;
+      limits.max_space_amplification = 1.25;
+      const Optimum optimum = Best(store, p, limits);
+      const double own = Simulated(store, p), best = Simulated(optimum.store, p);
+      printf("%g M keys, skew %g: RocksDB's sizes %.2f, the best %.2f, by the model %.2f\n", millions, skew, own, best,
+             optimum.after.write_amplification);
+      EXPECT_LE(best, own);
+      EXPECT_NEAR(best / optimum.after.write_amplification, 1, 0.05);
+      for (size_t l = 0; l + 2 < optimum.after.level_items.size(); l++) {
+        EXPECT_GE(optimum.after.level_items[l + 1], 2.4 * optimum.after.level_items[l]);
+      }
+    }
+  }
+}
+
+// A level 2 that holds no more than a sweep of level 1 is swept in step with it, and nothing meets there. Only cutting
+// files at the cursor keeps both in step; without it, levels five times apart are worse off.
+TEST(OptimizerTest, LevelsInStep) {
+  const double level1 = SmallStore(FilePick::kRoundRobin).level_base_bytes / 109;
+  for (double skew : {0.0, 0.99}) {
+    const Popularity close = Keys(std::floor(10 * 1.5 * level1), skew), apart = Keys(std::floor(10 * 5 * level1), skew);
+    const StoreShape in_turn = SmallStore(FilePick::kRoundRobin);
+    const double in_step = Simulated(in_turn, close), out_of_step = Simulated(in_turn, close, false);
+    const double by_overlap = Simulated(SmallStore(FilePick::kMinOverlappingRatio), close);
+    Report model;
+    ASSERT_TRUE(Model(in_turn, close, &model).ok());
+    EXPECT_GT(in_step, 1.15 * out_of_step);
+    EXPECT_NEAR(out_of_step / model.write_amplification, 1, 0.05);
+    EXPECT_LT(by_overlap, 0.98 * out_of_step);
+    EXPECT_LT(Simulated(in_turn, apart), Simulated(in_turn, apart, false));
+  }
+}
+
 TEST(OptimizerTest, EveryDesignImprovesOrStays) {
   for (Design design : {Design::kLevelDB, Design::kRocksDB, Design::kUniversal, Design::kSamt, Design::kCola,
                         Design::kSilt, Design::kTrie}) {

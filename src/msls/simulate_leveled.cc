@@ -46,10 +46,14 @@ double Size(const Level& level, size_t begin, size_t end) {
 
 class LeveledStore : public AdjustableStore {
  public:
-  LeveledStore(const StoreShape& store, std::vector<double> targets, Deletions deletions = Deletions::kAllValues)
+  enum class AtCursor { kSplit, kGoOn };  // what output files do there
+
+  LeveledStore(const StoreShape& store, std::vector<double> targets, Deletions deletions = Deletions::kAllValues,
+               AtCursor at_cursor = AtCursor::kSplit)
       : rocksdb_(store.design == Design::kRocksDB),
         dynamic_(rocksdb_ && store.dynamic_level_bytes),
         deletions_(deletions),
+        at_cursor_(at_cursor),
         pick_(rocksdb_ ? store.pick : FilePick::kRoundRobin),
         trigger_(static_cast<size_t>(store.level0_trigger)),
         file_items_(std::max(1.0, store.file_bytes / store.item_bytes)),
@@ -302,7 +306,8 @@ class LeveledStore : public AdjustableStore {
     bool in_gap = true, seen = false;
     double overlapped = 0;
     size_t crossed_in_file = 0;
-    bool split = pick_ != FilePick::kRoundRobin || !rocksdb_ || l + 1 >= levels_.size() || cursors_[l] == 0;
+    bool split = pick_ != FilePick::kRoundRobin || !rocksdb_ || at_cursor_ == AtCursor::kGoOn ||
+                 l + 1 >= levels_.size() || cursors_[l] == 0;
     size_t start = 0;
     auto cut = [&](size_t stop) {
       if (stop == start) return;
@@ -374,6 +379,7 @@ class LeveledStore : public AdjustableStore {
   const bool rocksdb_;
   const bool dynamic_;
   const Deletions deletions_;
+  const AtCursor at_cursor_;
   const FilePick pick_;
   const size_t trigger_;
   const double file_items_;
@@ -402,7 +408,9 @@ IndexStatus SimulateLeveled(const StoreShape& store, const Popularity& popularit
   std::vector<double> targets;
   IndexStatus s = LevelItems(store, popularity, &targets);
   if (!s.ok()) return s;
-  LeveledStore simulated(store, std::move(targets));
+  using AtCursor = LeveledStore::AtCursor;
+  LeveledStore simulated(store, std::move(targets), Deletions::kAllValues,
+                         options.split_at_cursor ? AtCursor::kSplit : AtCursor::kGoOn);
   return Play(store, popularity, options, &simulated, report);
 }
 

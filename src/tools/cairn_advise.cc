@@ -27,9 +27,6 @@ using msls::Design;
 using msls::Popularity;
 using msls::StoreShape;
 
-// What a memtable holds for an entry besides key and value: skip-list node, sequence number, lengths.
-constexpr double kMemtableEntryOverhead = 48;
-
 // What was found in the tables of a column family.
 struct Found {
   double entries = 0, table_bytes = 0, raw_bytes = 0, keys = 0;

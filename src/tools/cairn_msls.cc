@@ -318,12 +318,14 @@ int RunSimulate(int argc, char** argv) {
   arguments.Count("warm", &warm, "requests before counting (default: as many as keys)");
   arguments.Count("requests", &requests, "requests that are counted (default: three times the keys)", 1);
   arguments.Count("seed", &seed, "of the requests");
+  msls::SimulationOptions options;
+  arguments.Switch("split-at-cursor", &options.split_at_cursor,
+                   "rocksdb with kRoundRobin: output files end at the cursor of their level, as RocksDB's do");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   std::string error = flags.Read();
   if (error.empty()) error = flags.CheckPlayed("cairn simulate");
   if (!error.empty()) return arguments.UsageError(error);
-  msls::SimulationOptions options;
   options.seed = seed;
   if (arguments.Given("warm")) options.warm_requests = static_cast<double>(warm);
   if (arguments.Given("requests")) options.requests = static_cast<double>(requests);

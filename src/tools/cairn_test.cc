@@ -307,6 +307,41 @@ TEST_F(CairnTest, OptionsErrors) {
   }
 }
 
+TEST_F(CairnTest, RoundRobinByOptionsAndConversion) {
+  ProgramResult result = Cairn({"options", "round_robin", "--option", "keys=50000000;zipf=0.99"});
+  ASSERT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "sst_partitioner_factory={id=cairn.RoundRobin;");
+  EXPECT_CONTAINS(result.out, "compaction_pri=kRoundRobin");
+  EXPECT_CONTAINS(result.out, "level_compaction_dynamic_level_bytes=false");
+  EXPECT_CONTAINS(result.out, "max_bytes_for_level_multiplier=0.01");
+  result = Cairn({"options", "round_robin", "--option", "pick=worst"});
+  EXPECT_EQ(2, result.exit_code);
+  EXPECT_CONTAINS(result.err, "it may be round_robin or best");
+  result = Cairn({"options", "round_robin", "--rocksdb-option", "compaction_pri=kByCompensatedSize"});
+  EXPECT_EQ(2, result.exit_code);
+  EXPECT_CONTAINS(result.err, "sets compaction_pri");
+
+  MakeStock(Path("stock"), 20000);
+  const auto expected = ReadAll(Path("stock"));
+  for (const auto& [from, to, engine] :
+       {std::make_tuple("stock", "turns", "round_robin"), std::make_tuple("turns", "back", "stock"),
+        std::make_tuple("turns", "trie", "ordered_trie")}) {
+    result = Cairn({"convert", Path(from), Path(to), "--to", engine, "--column-family", "default"});
+    ASSERT_EQ(0, result.exit_code) << result.err;
+    EXPECT_TRUE(expected == ReadAll(Path(to))) << to;
+    rocksdb::DBOptions options;
+    std::vector<ColumnFamilyDescriptor> families;
+    ASSERT_TRUE(Load(Path(to), &options, &families).ok());
+    for (const auto& family : families) {
+      if (family.name != rocksdb::kDefaultColumnFamilyName) continue;
+      const bool in_turns = family.options.compaction_pri == rocksdb::kRoundRobin;
+      EXPECT_EQ(in_turns, std::string(engine) == "round_robin") << to;
+      const auto& partitioner = family.options.sst_partitioner_factory;
+      EXPECT_EQ(partitioner == nullptr, std::string(engine) == "stock") << to;
+    }
+  }
+}
+
 // The number behind "name": in JSON text, at its last occurrence.
 double NumberIn(const std::string& json, const std::string& name) {
   const size_t at = json.rfind("\"" + name + "\":");

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "cairn/engines.h"
+#include "cairn/round_robin.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/memtablerep.h"
@@ -25,6 +26,7 @@ using rocksdb::Status;
 
 // Undoes UseEngine, and DropWhatHasNoMeaning: what they set comes from `before`.
 void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options) {
+  const bool round_robin = IsRoundRobin(*options, nullptr);
   options->comparator = before.comparator;
   options->sst_partitioner_factory = before.sst_partitioner_factory;
   options->table_factory = before.table_factory;
@@ -33,6 +35,12 @@ void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options
   options->compaction_options_universal = before.compaction_options_universal;
   options->level_compaction_dynamic_level_bytes = before.level_compaction_dynamic_level_bytes;
   options->max_bytes_for_level_base = before.max_bytes_for_level_base;
+  if (round_robin) {
+    options->compaction_pri = before.compaction_pri;
+    options->max_bytes_for_level_multiplier = before.max_bytes_for_level_multiplier;
+    options->max_bytes_for_level_multiplier_additional = before.max_bytes_for_level_multiplier_additional;
+    options->table_properties_collector_factories = before.table_properties_collector_factories;
+  }
   options->max_compaction_bytes = before.max_compaction_bytes;
   options->disable_auto_compactions = before.disable_auto_compactions;
   options->level0_file_num_compaction_trigger = before.level0_file_num_compaction_trigger;

@@ -14,6 +14,9 @@
 
 namespace cairn {
 
+// What a memtable holds for an entry besides key and value: skip-list node, sequence number, lengths.
+constexpr double kMemtableEntryOverhead = 48;
+
 msls::FilePick PickOf(rocksdb::CompactionPri pri);
 
 // Appends the targets in bytes of the levels from 1 on that lie above the one that holds `data_bytes`, as the options

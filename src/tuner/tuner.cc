@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <deque>
 #include <map>
+#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -15,6 +16,7 @@
 #include "src/tuner/key_sample.h"
 #include "src/tuner/level_sizes.h"
 #include "src/tuner/model_options.h"
+#include "src/tuner/round_robin.h"
 #include "src/tuner/tuner.h"
 #include "src/tuner/tuner_logic.h"
 #include "src/util/mutex.h"
@@ -36,12 +38,18 @@ struct ActiveMemtable {
 // What is known of one column family.
 struct TunedFamily {
   TunedFamily(uint32_t family_id, std::string family_name, const ActiveMemtable& memtable, const TunerOptions& options)
-      : id(family_id), name(std::move(family_name)), known_from(memtable.earliest), active(memtable), logic(options) {}
+      : id(family_id),
+        name(std::move(family_name)),
+        known_from(memtable.earliest),
+        window_flushes(options.window_flushes),
+        active(memtable),
+        logic(options) {}
 
   const uint32_t id;
   const std::string name;
   // Entries up to this sequence number lie in memtables that were sealed before the tuner knew the column family.
   const rocksdb::SequenceNumber known_from;
+  const uint64_t window_flushes;
 
   // Guarded by TunedDatabase::mutex_.
   ActiveMemtable active;
@@ -57,11 +65,13 @@ struct TunedFamily {
 // The tuner of one database: counters that listeners fill, and a thread that looks when a window is full.
 class TunedDatabase {
  public:
-  TunedDatabase(rocksdb::DB* db, const TunerListener* owner, const TunerOptions& options, TunerHook hook)
+  TunedDatabase(rocksdb::DB* db, const TunerListener* owner, const TunerOptions& options, TunerChoice choice,
+                TunerHook hook)
       : db_(static_cast<rocksdb::DBImpl*>(db)),
         owner_(owner),
         default_handle_(db->DefaultColumnFamily()),
         options_(options),
+        choice_(choice),
         hook_(std::move(hook)),
         thread_([this] { Work(); }) {}
   ~TunedDatabase() { Stop(); }
@@ -75,12 +85,18 @@ class TunedDatabase {
     const MutexLock open(&open_mutex_);
     {
       const MutexLock lock(&mutex_);
-      if (closed_ || families_.count(family_id) > 0) return;
+      if (closed_ || families_.count(family_id) > 0 || left_alone_.count(family_id) > 0) return;
     }
+    TunerOptions options = options_;
+    const bool tuned = choice_ == nullptr || Choose(family_id, &options);
     ActiveMemtable active;
-    if (!Active(family_id, &active)) return;
+    if (tuned && !Active(family_id, &active)) return;
     const MutexLock lock(&mutex_);
-    families_.emplace(family_id, std::make_shared<TunedFamily>(family_id, name, active, options_));
+    if (tuned) {
+      families_.emplace(family_id, std::make_shared<TunedFamily>(family_id, name, active, options));
+    } else {
+      left_alone_.insert(family_id);
+    }
   }
 
   // True if it was this database that sealed the memtable; RocksDB does not tell. Called by the thread that sealed it,
@@ -123,12 +139,13 @@ class TunedDatabase {
     family->window.flush_bytes += table.data_size + table.index_size + table.filter_size;
     const auto sample = table.user_collected_properties.find(KeySampleFactory::PropertyName());
     if (sample != table.user_collected_properties.end()) family->sample.Add(sample->second);
-    if (family->window.flushes >= options_.window_flushes) wake_.NotifyOne();
+    if (family->window.flushes >= family->window_flushes) wake_.NotifyOne();
   }
 
   void Dropped(uint32_t family_id) {
     const MutexLock lock(&mutex_);
     families_.erase(family_id);
+    left_alone_.erase(family_id);
   }
 
   void Compacted(uint32_t family_id, uint64_t bytes) {
@@ -172,10 +189,16 @@ class TunedDatabase {
     return true;
   }
 
+  // What the listener's choice says of a column family, which is in the database.
+  bool Choose(uint32_t family_id, TunerOptions* options) const CAIRN_REQUIRES(open_mutex_) {
+    const auto handle = db_->GetColumnFamilyHandleUnlocked(family_id);
+    return handle != nullptr && choice_(db_->GetOptions(handle.get()), options);
+  }
+
   // Null if no window is full.
   std::shared_ptr<TunedFamily> Full() const CAIRN_REQUIRES(mutex_) {
     for (const auto& [id, family] : families_) {
-      if (family->window.flushes >= options_.window_flushes) return family;
+      if (family->window.flushes >= family->window_flushes) return family;
     }
     return nullptr;
   }
@@ -266,6 +289,7 @@ class TunedDatabase {
   const TunerListener* const owner_;
   rocksdb::ColumnFamilyHandle* const default_handle_;
   const TunerOptions options_;
+  const TunerChoice choice_;  // null: options_ in all column families
   const TunerHook hook_;
 
   // Held, before mutex_ and that of the database, by other threads than thread_ while they use the database.
@@ -275,6 +299,7 @@ class TunedDatabase {
   bool closed_ CAIRN_GUARDED_BY(mutex_) = false;  // set with open_mutex_ held, too
   bool stop_ CAIRN_GUARDED_BY(mutex_) = false;
   std::map<uint32_t, std::shared_ptr<TunedFamily>> families_ CAIRN_GUARDED_BY(mutex_);  // by id
+  std::set<uint32_t> left_alone_ CAIRN_GUARDED_BY(mutex_);                              // by the listener's choice
   std::thread thread_;  // last: starts when all else is there
 };
 
@@ -297,6 +322,8 @@ std::shared_ptr<TunedDatabase> Find(rocksdb::DB* db) {
 
 TunerListener::TunerListener(const TunerOptions& options, TunerHook hook) : options_(options), hook_(std::move(hook)) {}
 
+TunerListener::TunerListener(TunerChoice choice) : choice_(choice) {}
+
 void TunerListener::OnMemTableSealed(const rocksdb::MemTableInfo& info) {
   std::vector<std::shared_ptr<TunedDatabase>> databases;
   {
@@ -316,7 +343,7 @@ void TunerListener::OnFlushBegin(rocksdb::DB* db, const rocksdb::FlushJobInfo& i
   {
     const MutexLock lock(&registry_mutex);
     std::shared_ptr<TunedDatabase>& entry = Registry()[db];
-    if (entry == nullptr) entry = std::make_shared<TunedDatabase>(db, this, options_, hook_);
+    if (entry == nullptr) entry = std::make_shared<TunedDatabase>(db, this, options_, choice_, hook_);
     tuned = entry;
   }
   if (tuned->owner() == this) tuned->Know(info.cf_id, info.cf_name);
@@ -393,13 +420,14 @@ rocksdb::Status UseTuner(rocksdb::DBOptions* options, const TunerOptions& tuner)
   if (!(tuner.max_space_amplification >= 0)) {
     return rocksdb::Status::InvalidArgument("max_space_amplification must be 0 (no limit) or positive.");
   }
-  // The last one counts; two would count everything twice.
+  // The last one counts, also after that of round_robin; two would count everything twice.
   auto& listeners = options->listeners;
-  listeners.erase(std::remove_if(listeners.begin(), listeners.end(),
-                                 [](const auto& listener) {
-                                   return listener != nullptr && listener->Name() == std::string("cairn.Tuner");
-                                 }),
-                  listeners.end());
+  const auto is_tuner = [](const auto& listener) {
+    if (listener == nullptr) return false;
+    const std::string name = listener->Name();
+    return name == TunerListener::kClassName() || name == RoundRobinTuner::kClassName();
+  };
+  listeners.erase(std::remove_if(listeners.begin(), listeners.end(), is_tuner), listeners.end());
   listeners.push_back(NewTuner(tuner));
   return rocksdb::Status::OK();
 }

@@ -19,9 +19,14 @@ namespace cairn {
 enum class TunerPoint { kBeforeSolving, kBeforeSetOptions };
 using TunerHook = std::function<rocksdb::Status(TunerPoint)>;
 
+// What a tuner does in a column family with these options; false: nothing.
+using TunerChoice = bool (*)(const rocksdb::ColumnFamilyOptions& options, TunerOptions* tuner);
+
 class TunerListener : public rocksdb::EventListener {
  public:
+  // With the same options in all column families.
   explicit TunerListener(const TunerOptions& options, TunerHook hook = nullptr);
+  explicit TunerListener(TunerChoice choice);
   static const char* kClassName() { return "cairn.Tuner"; }
   const char* Name() const override { return kClassName(); }
 
@@ -33,6 +38,7 @@ class TunerListener : public rocksdb::EventListener {
 
  private:
   const TunerOptions options_;
+  const TunerChoice choice_ = nullptr;  // in place of options_
   const TunerHook hook_;
 };
 

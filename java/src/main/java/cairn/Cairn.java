@@ -69,7 +69,8 @@ public final class Cairn {
    *
    * <p>The engines are {@code sub_memtables} (RocksDB's tables and compaction under memtables that take more writes),
    * {@code ordered} (for programs that scan: universal compaction, sub-MemTables, seeks that do not pay for the runs),
-   * {@code leveled_ordered} (ordered tables under the compaction that the options have), {@code ordered_trie} (ordered tables, small
+   * {@code leveled_ordered} (ordered tables under the compaction that the options have), {@code round_robin} (leveled
+   * compaction with the level sizes that write least), {@code ordered_trie} (ordered tables, small
    * compactions, a bound on space), {@code trie} and {@code trie_sst} (few bytes written, keys in hash order), {@code silt} (little memory, hash order) and {@code stock}. {@code cairn options ENGINE --help}
    * tells their options.
    *
