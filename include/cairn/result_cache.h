@@ -69,7 +69,7 @@ struct DatabaseCacheOptions {
   std::string column_families;
 
   // The cache measures what it saves and what it costs. Where it costs more it gives its memory back and passes
-  // everything by; from time to time it tries again with an eighth of the memory. false: it is always on.
+  // everything by; from time to time it tries again with an eighth of keys and memory. false: it is always on.
   bool adaptive = true;
 };
 

@@ -5,16 +5,18 @@
 namespace cairn {
 namespace {
 
-constexpr bool kByTree = true;
-constexpr bool kByCache = false;
+constexpr CacheBenefit::By kByTree = CacheBenefit::kByTree;
+constexpr CacheBenefit::By kByCache = CacheBenefit::kByCache;
+constexpr CacheBenefit::Found kValue = CacheBenefit::kValue;
+constexpr CacheBenefit::Found kAbsent = CacheBenefit::kAbsent;
 
 TEST(CacheBenefitTest, WhatReadsTakeWithAndWithoutIsCompared) {
   CacheBenefit benefit;
   EXPECT_FALSE(benefit.Knows());
   EXPECT_EQ(benefit.SavedPerRead({1000, 0}), 0);
   for (int i = 0; i < 400; ++i) {
-    benefit.AddRead(kByTree, 2000);
-    benefit.AddRead(kByCache, i % 4 == 0 ? 2400 : 100);
+    benefit.AddRead(kByTree, kValue, 2000);
+    benefit.AddRead(kByCache, kValue, i % 4 == 0 ? 2400 : 100);
     benefit.AddWrite(10, 1000);
   }
   EXPECT_TRUE(benefit.Knows());
@@ -28,8 +30,8 @@ TEST(CacheBenefitTest, WhatReadsTakeWithAndWithoutIsCompared) {
 TEST(CacheBenefitTest, ACacheThatAnswersSeldomCosts) {
   CacheBenefit benefit;
   for (int i = 0; i < 400; ++i) {
-    benefit.AddRead(kByTree, i % 3 == 0 ? 1500 : 900);
-    benefit.AddRead(kByCache, i % 10 == 0 ? 100 : i % 3 == 0 ? 1900 : 1250);
+    benefit.AddRead(kByTree, kValue, i % 3 == 0 ? 1500 : 900);
+    benefit.AddRead(kByCache, kValue, i % 10 == 0 ? 100 : i % 3 == 0 ? 1900 : 1250);
   }
   EXPECT_LT(benefit.SavedPerRead({1000, 0}), -50);
 }
@@ -38,8 +40,8 @@ TEST(CacheBenefitTest, ACacheThatAnswersSeldomCosts) {
 TEST(CacheBenefitTest, LostProcessorsAreNoCosts) {
   CacheBenefit benefit;
   for (int i = 0; i < 1280; ++i) {
-    benefit.AddRead(kByTree, 2000);
-    benefit.AddRead(kByCache, i % 200 == 0 ? 8000000 : 100);
+    benefit.AddRead(kByTree, kValue, 2000);
+    benefit.AddRead(kByCache, kValue, i % 200 == 0 ? 8000000 : 100);
   }
   EXPECT_GT(benefit.SavedPerRead({1000, 0}), 800);
 }
@@ -48,10 +50,30 @@ TEST(CacheBenefitTest, LostProcessorsAreNoCosts) {
 TEST(CacheBenefitTest, DisksCount) {
   CacheBenefit benefit;
   for (int i = 0; i < 1280; ++i) {
-    benefit.AddRead(kByTree, i % 4 == 0 ? 100000 : 3000);
-    benefit.AddRead(kByCache, i % 8 == 0 ? 100000 : i % 2 == 0 ? 3300 : 100);
+    benefit.AddRead(kByTree, kValue, i % 4 == 0 ? 100000 : 3000);
+    benefit.AddRead(kByCache, kValue, i % 8 == 0 ? 100000 : i % 2 == 0 ? 3300 : 100);
   }
   EXPECT_GT(benefit.SavedPerRead({1000, 0}), 1000);
+}
+
+// A sample of the tree's reads that holds more absent keys than the cache's is no gain.
+TEST(CacheBenefitTest, KindsOfAnswersAreComparedApart) {
+  CacheBenefit benefit;
+  EXPECT_EQ(benefit.SavedPerAbsentRead(), 0);
+  for (int i = 0; i < 600; ++i) {
+    if (i % 3 == 0) {
+      benefit.AddRead(kByTree, kValue, 2000);
+      benefit.AddRead(kByCache, kAbsent, 250);
+    } else {
+      benefit.AddRead(kByTree, kAbsent, 150);
+      benefit.AddRead(kByCache, kValue, 2100);
+    }
+  }
+  EXPECT_NEAR(benefit.SavedPerRead({1000, 0}), -100, 60);
+  EXPECT_NEAR(benefit.SavedPerAbsentRead(), -100, 40);
+  EXPECT_NEAR(benefit.TreeNanoseconds(), 767, 80);
+  benefit.Forget();
+  EXPECT_EQ(benefit.SavedPerAbsentRead(), 0);
 }
 
 }  // namespace

@@ -30,17 +30,8 @@ namespace {
 
 constexpr char kFileIdentity[] = "cairn: answers of a database";
 constexpr uint64_t kItemsPart = 64;
-constexpr uint64_t kTrialPart = 8;
 // Between two notes of the database's files.
 constexpr uint64_t kReadsANote = uint64_t{1} << 16;
-// Looks without a gain before the cache turns itself off, counted once it is full or has had time to become so.
-constexpr int kLosses = 3;
-// Looks with a gain, one after the other, after which less is spent on measuring it.
-constexpr int kGains = 4;
-constexpr uint64_t kLooksToWarm = 256;
-// Reads that pass by before it tries again; twice as many each time.
-constexpr uint64_t kLeastPause = uint64_t{1} << 22;
-constexpr uint64_t kMostPause = uint64_t{1} << 27;
 // Every so many writes are timed.
 constexpr uint64_t kSampledWrites = 256;
 
@@ -265,6 +256,10 @@ DatabaseCache::DatabaseCache(const DatabaseCacheOptions& options, std::unique_pt
       binding_(std::move(binding)) {}
 
 DatabaseCache::~DatabaseCache() = default;
+
+bool DatabaseCache::InSample(const Slice& key) const {
+  return XXH3_64bits(key.data(), key.size()) % kTrialPart == sample_.load(std::memory_order_relaxed);
+}
 
 uint64_t DatabaseCache::Nanoseconds() {
   return static_cast<uint64_t>(
@@ -559,8 +554,11 @@ class DatabaseCache::WriteScope::Collector final : public BatchHandler {
 DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::WriteBatch* batch)
     : cache_(cache), writes_(batch != nullptr && batch->Count() > 0) {
   if (cache_ == nullptr) return;
-  place_ = cache_->rounds_.Enter();
-  if (!cache_->barring_.load(std::memory_order_seq_cst)) return;
+  // Who bars holds nobody back (rule D7), and is not counted.
+  if (!cache_->barring_.load(std::memory_order_seq_cst)) {
+    place_ = cache_->rounds_.Enter();
+    if (!cache_->barring_.load(std::memory_order_seq_cst)) return;
+  }
   Cell& cell = cache_->cells_[cache::ThreadNumber() % kCells];
   const bool timed = cell.writes.fetch_add(1, std::memory_order_relaxed) % kSampledWrites == 0;
   const uint64_t begin = timed ? Nanoseconds() : 0;
@@ -589,7 +587,7 @@ DatabaseCache::WriteScope::~WriteScope() {
   for (const uint32_t stripe : stripes_) cache_->cache_->UnbarStripe(stripe);
   if (everything_) cache_->cache_->UnbarAll();
   cache_->CountChanges(families_, -1);
-  WriterRounds::Leave(place_);
+  if (place_ != nullptr) WriterRounds::Leave(place_);
 }
 
 // ---- on and off ----
@@ -613,14 +611,22 @@ void DatabaseCache::LogLine(const std::string& line) const {
 // Spaces go before the writers stop to bar, and come after they have begun.
 void DatabaseCache::SetMode(Mode mode) {
   mode_ = mode;
-  looks_in_mode_ = 0;
-  losses_ = 0;
-  gains_ = 0;
-  by_tree_mask_.store(kOftenMask, std::memory_order_relaxed);
-  asked_.store(HasSpaces(), std::memory_order_relaxed);
+  mode_began_ = Reads();
+  benefit_.Forget();
+  judge_.Begin(mode == Mode::kTrial ? CacheJudge::Mode::kTrial : CacheJudge::Mode::kOn);
+  SetGauge();
+  if (mode == Mode::kTrial) sample_.store(times_off_ % kTrialPart, std::memory_order_relaxed);
+  asked_.store(mode == Mode::kOn      ? Asked::kForAll
+               : mode == Mode::kTrial ? Asked::kForSample
+                                      : Asked::kForNone,
+               std::memory_order_relaxed);
   const uint64_t capacity = mode == Mode::kOn      ? options_.capacity
                             : mode == Mode::kTrial ? options_.capacity / kTrialPart
                                                    : 0;
+  wake_at_.store(mode == Mode::kWaking  ? 0
+                 : mode == Mode::kTrial ? mode_began_ + judge_.MostOfATrial()
+                                        : UINT64_MAX,
+                 std::memory_order_relaxed);
   switch (mode) {
     case Mode::kOn:
     case Mode::kTrial:
@@ -635,7 +641,6 @@ void DatabaseCache::SetMode(Mode mode) {
       barring_.store(false, std::memory_order_seq_cst);
       cache_->Clear();
       static_cast<void>(cache_->SetCapacity(capacity));
-      wake_at_.store(mode == Mode::kOff ? Reads() + pause_ : UINT64_MAX, std::memory_order_relaxed);
       break;
     case Mode::kOpening:
       break;
@@ -644,6 +649,7 @@ void DatabaseCache::SetMode(Mode mode) {
       rounds_.NextRound();
       break;
   }
+  seen_ = SeenNow(cache_->GetStatistics());
 }
 
 void DatabaseCache::CountPassed(uint64_t* passed) {
@@ -653,20 +659,20 @@ void DatabaseCache::CountPassed(uint64_t* passed) {
 }
 
 void DatabaseCache::TryToWake() {
-  if (Reads() < wake_at_.load(std::memory_order_relaxed)) return;
+  const uint64_t at = wake_at_.load(std::memory_order_relaxed);
+  if (at == UINT64_MAX || Reads() < at) return;
   if (!mutex_.TryLock()) return;
   TryToWakeLocked();
   mutex_.Unlock();
 }
 
 void DatabaseCache::TryToWakeLocked() {
+  // The sample has none of the keys that are read, or too few: another one next time.
+  if (mode_ == Mode::kTrial) return TurnOff("a trial has found out nothing");
   if (mode_ == Mode::kOff && rounds_.PreviousEnded()) SetMode(Mode::kWaking);
   if (mode_ != Mode::kWaking || !rounds_.PreviousEnded()) return;
-  wake_at_.store(UINT64_MAX, std::memory_order_relaxed);
-  benefit_.Forget();
-  seen_ = {Reads(), Barred()};
   SetMode(Mode::kTrial);
-  LogLine("the result cache tries again with an eighth of its memory");
+  LogLine("the result cache tries again with an eighth of the keys and of its memory");
 }
 
 void DatabaseCache::Look() {
@@ -682,44 +688,65 @@ void DatabaseCache::LookLocked() {
     files_noted_at_ = reads;
     NoteFiles();
   }
-  // While little is measured there is little to look at.
-  if (reads - seen_.reads < by_tree_mask_.load(std::memory_order_relaxed) || !benefit_.Knows()) return;
-  const CacheBenefit::Counts counts = {reads, Barred()};
-  saved_ = benefit_.SavedPerRead({counts.reads - seen_.reads, counts.barred_keys - seen_.barred_keys});
-  seen_ = counts;
-  ++looks_in_mode_;
-  const ResultCache::Statistics now = cache_->GetStatistics();
-  const bool warm = now.memory >= now.capacity - now.capacity / 8 || looks_in_mode_ >= kLooksToWarm;
-  if (options_.adaptive && (warm || saved_ > 0)) Judge(saved_);
-  benefit_.Age();
+  if (!benefit_.Knows()) return;
+  const ResultCache::Statistics cache = cache_->GetStatistics();
+  const Seen before = std::exchange(seen_, SeenNow(cache));
+  saved_ = benefit_.SavedPerRead(
+      {seen_.counts.reads - before.counts.reads, seen_.counts.barred_keys - before.counts.barred_keys});
+  CacheJudge::Window window;
+  window.saved = saved_;
+  window.tree = benefit_.TreeNanoseconds();
+  window.hits = seen_.hits - before.hits;
+  window.misses = seen_.misses - before.misses;
+  const auto capacity = static_cast<double>(std::max<uint64_t>(1, cache.capacity));
+  window.held = static_cast<double>(before.item_bytes + seen_.item_bytes) / 2 / capacity;
+  window.is_full = cache.memory >= cache.capacity - cache.capacity / 8;
+  window.reads = reads - mode_began_;
+  benefit_.Forget();
+  if (options_.adaptive) Judge(window);
 }
 
-void DatabaseCache::Judge(double saved_per_read) {
-  if (saved_per_read > 0) {
-    losses_ = 0;
-    if (++gains_ >= kGains) by_tree_mask_.store(kSeldomMask, std::memory_order_relaxed);
-    if (mode_ != Mode::kTrial) return;
-    pause_ = 0;
-    SetMode(Mode::kOn);
-    LogLine("the result cache has all of its memory again: it saves " + std::to_string(saved_per_read) +
-            " ns for each read");
-    return;
+DatabaseCache::Seen DatabaseCache::SeenNow(const ResultCache::Statistics& cache) const {
+  return {{Reads(), Barred()}, cache.hits + cache.absent_hits, cache.misses, cache.item_bytes};
+}
+
+void DatabaseCache::SetGauge() {
+  gauge_.store(judge_.gauge_number() * kGaugeNames + static_cast<uint32_t>(judge_.gauge()), std::memory_order_relaxed);
+}
+
+void DatabaseCache::Judge(const CacheJudge::Window& window) {
+  switch (judge_.Judge(window)) {
+    case CacheJudge::Verdict::kGoOn:
+      SetGauge();
+      break;
+    case CacheJudge::Verdict::kTurnOff:
+      TurnOff("it costs " + std::to_string(-window.saved) + " ns for each read more than it saves");
+      break;
+    case CacheJudge::Verdict::kTurnOn:
+      SetMode(Mode::kOn);
+      LogLine("the result cache has all of its memory again: it saves " + std::to_string(window.saved) +
+              " ns for each read");
+      break;
   }
-  gains_ = 0;
-  by_tree_mask_.store(kOftenMask, std::memory_order_relaxed);
-  if (++losses_ < kLosses) return;
-  pause_ = std::min(kMostPause, std::max(kLeastPause, pause_ * 2));
+}
+
+void DatabaseCache::TurnOff(const std::string& why) {
+  const uint64_t pause = judge_.BeginPause(mode_ == Mode::kTrial ? Reads() - mode_began_ : 0);
   ++times_off_;
   SetMode(Mode::kOff);
-  LogLine("the result cache is off: it costs " + std::to_string(-saved_per_read) +
-          " ns for each read more than it saves; it tries again after " + std::to_string(pause_) + " reads");
+  wake_at_.store(mode_began_ + pause, std::memory_order_relaxed);
+  LogLine("the result cache is off: " + why + "; it tries again after " + std::to_string(pause) + " reads");
 }
 
 void DatabaseCache::TEST_Judge(double saved_per_read) {
   {
     const MutexLock lock(&mutex_);
     if (HasSpaces()) {
-      for (int i = 0; HasSpaces() && i < (saved_per_read > 0 ? 1 : kLosses); ++i) Judge(saved_per_read);
+      CacheJudge::Window window;
+      window.saved = saved_per_read;
+      window.is_full = true;
+      const Mode before = mode_;
+      for (int i = 0; mode_ == before && i < 3; ++i) Judge(window);
       return;
     }
     wake_at_.store(0, std::memory_order_relaxed);

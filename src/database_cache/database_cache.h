@@ -8,7 +8,7 @@
 // Modes
 //   opening  no spaces, writers bar
 //   on       families have spaces, writers bar
-//   trial    the same, with an eighth of the memory, after it was off
+//   trial    the same of one key in eight, with an eighth of the memory, after it was off
 //   off      nothing was gained: no spaces, writers do not bar
 //   waking   writers bar again; spaces come when those that began before have ended (WriterRounds)
 //   stopped  for good: an answer was wrong, or something was written that no rule covers
@@ -33,6 +33,7 @@
 #include "rocksdb/write_batch.h"
 #include "src/cache/per_thread.h"
 #include "src/database_cache/cache_benefit.h"
+#include "src/database_cache/cache_judge.h"
 #include "src/database_cache/file_binding.h"
 #include "src/database_cache/staged_fills.h"
 #include "src/database_cache/wal_report.h"
@@ -75,21 +76,33 @@ class DatabaseCache {
   rocksdb::Status Get(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key, Fills fills,
                       rocksdb::PinnableSlice* value, From* from, const ReadTree& read_tree) {
     *from = From::kTree;
-    if (!asked_.load(std::memory_order_relaxed)) {
+    const Asked asked = asked_.load(std::memory_order_relaxed);
+    if (asked == Asked::kForNone) {
       PassBy(1);
       return read_tree(value);
     }
+    if (asked == Asked::kForSample && !InSample(key)) {
+      Beside beside(this, handle, 1);
+      rocksdb::Status s = read_tree(value);
+      beside.Found(s);
+      return s;
+    }
     const Family* const family = FamilyOf(handle);
     const uint32_t space = SpaceOf(family);
-    const size_t cell = cache::ThreadNumber() % kCells;
-    const uint64_t number = cells_[cell].reads.fetch_add(1, std::memory_order_relaxed);
+    const size_t place = cache::ThreadNumber() % kCells;
+    Cell* const cell = &cells_[place];
+    const uint64_t number = cell->reads.fetch_add(1, std::memory_order_relaxed);
     if (space == ResultCache::kNoSpace) return read_tree(value);
     Read read{family, space, {key.data(), key.size()}, {}};
-    if (!IsWatched(number, 1)) return GetByCache(&read, &staged_[cell], fills, value, from, read_tree);
-    const Watch watch(this, number, 1);
-    if (watch.by_tree()) return read_tree(value);
-    if ((number & kSampleMask) == 0) return GetChecked(&read, fills, value, read_tree);
-    return GetByCache(&read, &staged_[cell], fills, value, from, read_tree);
+    if (!IsWatched(*cell, asked, number, 1)) {
+      return GetByCache(&read, &staged_[place], fills, value, from, read_tree);
+    }
+    Watch watch(this, cell, asked, number, 1);
+    rocksdb::Status s = watch.by_tree() ? read_tree(value)
+                        : watch.looks() ? GetChecked(&read, fills, value, read_tree)
+                                        : GetByCache(&read, &staged_[place], fills, value, from, read_tree);
+    watch.Found(s);
+    return s;
   }
 
   // read_tree(count, handles, keys, values, statuses) is the database's own MultiGet. As RocksDB's, all values are of
@@ -97,16 +110,26 @@ class DatabaseCache {
   template <class ReadTree>
   size_t MultiGet(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys, Fills fills,
                   rocksdb::PinnableSlice* values, rocksdb::Status* statuses, const ReadTree& read_tree) {
-    if (!asked_.load(std::memory_order_relaxed)) {
+    // All its keys belong to the sample if the first one does.
+    const Asked asked = asked_.load(std::memory_order_relaxed);
+    if (asked == Asked::kForNone) {
       PassBy(count);
       read_tree(count, handles, keys, values, statuses);
       return 0;
     }
-    const uint64_t number = cells_[cache::ThreadNumber() % kCells].reads.fetch_add(count, std::memory_order_relaxed);
-    const Watch watch(this, number, count);
+    if (asked == Asked::kForSample && !InSample(keys[0])) {
+      Beside beside(this, handles[0], count);
+      read_tree(count, handles, keys, values, statuses);
+      beside.Found(statuses[0]);
+      return 0;
+    }
+    Cell* const cell = &cells_[cache::ThreadNumber() % kCells];
+    const uint64_t number = cell->reads.fetch_add(count, std::memory_order_relaxed);
+    Watch watch(this, cell, asked, number, count);
     ReadMany many;
     if (watch.by_tree() || !ProbeMany(count, handles, keys, values, &many)) {
       read_tree(count, handles, keys, values, statuses);
+      watch.Found(statuses[0]);
       return 0;
     }
     const size_t misses = many.misses.size();
@@ -120,6 +143,7 @@ class DatabaseCache {
       return 0;
     }
     Deliver(&many, fills, values, statuses);
+    watch.Found(statuses[0]);
     return count - misses;
   }
 
@@ -227,61 +251,124 @@ class DatabaseCache {
   };
 
   static constexpr size_t kCells = 64;
+  // Of a thread. A run of its reads that ask the tree only ends before read `run_end`; the next one begins at
+  // `next_run`, or at once if another gauge holds.
   struct alignas(64) Cell {
     std::atomic<uint64_t> reads{0};
     std::atomic<uint64_t> barred{0};
     std::atomic<uint64_t> writes{0};
+    std::atomic<uint64_t> run_end{0};
+    std::atomic<uint64_t> next_run{0};
+    std::atomic<uint32_t> gauge{0};
   };
+
+  // Whose reads ask the cache.
+  enum class Asked : uint32_t { kForNone, kForSample, kForAll };
 
   // One read in so many asks cache and tree, and compares.
   static constexpr uint64_t kSampleMask = 1023;
-  // To know what the cache saves, some reads in a row, of each so many, ask the tree only.
-  static constexpr uint64_t kReadsByTree = 4096;
-  static constexpr uint64_t kOftenMask = (uint64_t{1} << 16) - 1;
-  static constexpr uint64_t kSeldomMask = (uint64_t{1} << 20) - 1;
-  // The processor's caches lack what the tree needs for popular keys during the first of them.
-  static constexpr uint64_t kFirstTimedByTree = kReadsByTree / 2;
-  // One in so many of the reads is timed.
-  static constexpr uint64_t kTimedByTreeMask = 3;
+  // One in so many of the reads is timed: of those that ask the cache, and during a trial of the sample's and of the
+  // others'.
   static constexpr uint64_t kTimedMask = 31;
+  static constexpr uint64_t kTimedInTrialMask = 3;
+  static constexpr uint64_t kTimedBeside = 32;
+  // Keys of which one is in the sample of a trial, and the memory's part.
+  static constexpr uint64_t kTrialPart = 8;
 
-  // Where a read stands in its period, which begins with those that ask the tree; a thread's first period lacks them.
-  uint64_t PlaceInPeriod(uint64_t number) const {
-    return (number + kReadsByTree) & by_tree_mask_.load(std::memory_order_relaxed);
-  }
+  // To know what the cache saves, some reads of a thread in a row, of each so many, ask the tree only, and of their
+  // second half one in so many is timed. During the first half the processor's caches lack what the tree needs for
+  // popular keys; if the gain is small, that matters, and only a long run tells what a tree without a cache takes.
+  struct Gauge {
+    uint64_t period;
+    uint64_t run;
+    uint64_t timed_mask;
+  };
+  static constexpr uint32_t kGaugeNames = 4;
+  static constexpr Gauge kGauges[] = {  // in the order of CacheJudge::Gauge
+      {uint64_t{1} << 14, uint64_t{1} << 11, 1},
+      {uint64_t{1} << 20, uint64_t{1} << 12, 3},
+      {uint64_t{1} << 20, uint64_t{1} << 16, 63}};
+
   // Of `count` reads from that number on.
-  bool IsWatched(uint64_t number, uint64_t count) const {
-    return (number & kTimedMask) < count || PlaceInPeriod(number) < kReadsByTree;
+  static bool IsWatched(const Cell& cell, Asked asked, uint64_t number, uint64_t count) {
+    const uint64_t mask = asked == Asked::kForAll ? kTimedMask : kTimedInTrialMask;
+    return (number & mask) < count || number < cell.run_end.load(std::memory_order_relaxed);
+  }
+  const Gauge& BeginRun(Cell* cell, uint64_t number) const {
+    const uint32_t name = gauge_.load(std::memory_order_relaxed);
+    const Gauge& gauge = kGauges[name % kGaugeNames];
+    if (cell->gauge.load(std::memory_order_relaxed) != name) {
+      cell->gauge.store(name, std::memory_order_relaxed);
+      const bool at_once = name % kGaugeNames == static_cast<uint32_t>(CacheJudge::Gauge::kLong);
+      cell->run_end.store(0, std::memory_order_relaxed);
+      cell->next_run.store(at_once ? number : number + gauge.period - gauge.run, std::memory_order_relaxed);
+    }
+    if (number >= cell->next_run.load(std::memory_order_relaxed)) {
+      cell->run_end.store(number + gauge.run, std::memory_order_relaxed);
+      cell->next_run.store(number + gauge.period, std::memory_order_relaxed);
+    }
+    return gauge;
   }
 
   // Times reads, and looks now and then at what was found.
   class Watch {
    public:
-    Watch(DatabaseCache* cache, uint64_t number, uint64_t count)
+    Watch(DatabaseCache* cache, Cell* cell, Asked asked, uint64_t number, uint64_t count)
         : cache_(cache), count_(count), looks_((number & kSampleMask) < count) {
-      const uint64_t place = cache->PlaceInPeriod(number);
-      by_tree_ = place < kReadsByTree;
-      const bool warm = place >= kFirstTimedByTree;
       // Reads that are compared ask both, and are no measure.
-      const bool timed =
-          by_tree_ ? warm && (number & kTimedByTreeMask) < count : !looks_ && (number & kTimedMask) < count;
+      bool timed = !looks_ && (number & (asked == Asked::kForAll ? kTimedMask : kTimedInTrialMask)) < count;
+      if (asked == Asked::kForAll) {
+        const Gauge& gauge = cache->BeginRun(cell, number);
+        const uint64_t end = cell->run_end.load(std::memory_order_relaxed);
+        by_tree_ = number < end;
+        if (by_tree_) timed = end - number <= gauge.run / 2 && (number & gauge.timed_mask) < count;
+      }
       begin_ = timed ? Nanoseconds() : 0;
     }
     ~Watch() {
-      if (begin_ != 0) cache_->benefit_.AddRead(by_tree_, (Nanoseconds() - begin_) / count_);
+      if (begin_ != 0) {
+        cache_->benefit_.AddRead(by_tree_ ? CacheBenefit::kByTree : CacheBenefit::kByCache, found_,
+                                 (Nanoseconds() - begin_) / count_);
+      }
       if (looks_) cache_->Look();
     }
     Watch(const Watch&) = delete;
     Watch& operator=(const Watch&) = delete;
     bool by_tree() const { return by_tree_; }
+    bool looks() const { return looks_; }
+    void Found(const rocksdb::Status& s) { found_ = KindOf(s); }
 
    private:
     DatabaseCache* const cache_;
     const uint64_t count_;
     const bool looks_;
     bool by_tree_ = false;
+    CacheBenefit::Found found_ = CacheBenefit::kValue;
     uint64_t begin_ = 0;
   };
+  // During a trial, reads of keys that are not in the sample: what a tree without a cache takes.
+  class Beside {
+   public:
+    Beside(DatabaseCache* cache, rocksdb::ColumnFamilyHandle* handle, uint64_t count) : cache_(cache), count_(count) {
+      const bool timed = cache->PassBy(count) % kTimedBeside < count;
+      if (timed && SpaceOf(cache->FamilyOf(handle)) != ResultCache::kNoSpace) begin_ = Nanoseconds();
+    }
+    ~Beside() {
+      if (begin_ != 0) cache_->benefit_.AddRead(CacheBenefit::kByTree, found_, (Nanoseconds() - begin_) / count_);
+    }
+    Beside(const Beside&) = delete;
+    Beside& operator=(const Beside&) = delete;
+    void Found(const rocksdb::Status& s) { found_ = KindOf(s); }
+
+   private:
+    DatabaseCache* const cache_;
+    const uint64_t count_;
+    CacheBenefit::Found found_ = CacheBenefit::kValue;
+    uint64_t begin_ = 0;
+  };
+  static CacheBenefit::Found KindOf(const rocksdb::Status& s) {
+    return s.IsNotFound() ? CacheBenefit::kAbsent : CacheBenefit::kValue;
+  }
 
   DatabaseCache(const DatabaseCacheOptions& options, std::unique_ptr<ResultCache> cache,
                 std::unique_ptr<FileBinding> binding);
@@ -351,6 +438,8 @@ class DatabaseCache {
   void Check(const Read& read, ResultCache::Answer answer, const std::string& cached, const rocksdb::Status& s,
              const rocksdb::Slice& value);
 
+  bool InSample(const rocksdb::Slice& key) const;
+
   bool ProbeMany(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys,
                  rocksdb::PinnableSlice* values, ReadMany* many);
   bool StillRight(const ReadMany& many) const;
@@ -380,18 +469,30 @@ class DatabaseCache {
   void RenewSpaces() CAIRN_REQUIRES(mutex_);
   uint32_t FreshSpace() CAIRN_REQUIRES(mutex_);
   void SetMode(Mode mode) CAIRN_REQUIRES(mutex_);
-  void Judge(double saved_per_read) CAIRN_REQUIRES(mutex_);
+  void Judge(const CacheJudge::Window& window) CAIRN_REQUIRES(mutex_);
+  void TurnOff(const std::string& why) CAIRN_REQUIRES(mutex_);
+  void SetGauge() CAIRN_REQUIRES(mutex_);
 
   void CountChanges(const std::vector<uint32_t>& families, int by);
 
   // Now and then: whether the cache pays.
   void Look();
   void LookLocked() CAIRN_REQUIRES(mutex_);
-  // Reads while there are no spaces.
-  void PassBy(uint64_t count) {
+  // What a window is compared with.
+  struct Seen {
+    CacheBenefit::Counts counts;
+    uint64_t hits = 0;
+    uint64_t misses = 0;
+    uint64_t item_bytes = 0;
+  };
+  Seen SeenNow(const ResultCache::Statistics& cache) const;
+  // Reads that do not ask the cache. Returns how many the thread has counted of late.
+  uint64_t PassBy(uint64_t count) {
     thread_local uint64_t passed = 0;
     passed += count;
+    const uint64_t now = passed;
     if (passed >= kPassed) CountPassed(&passed);
+    return now;
   }
   void CountPassed(uint64_t* passed);
   void TryToWake();
@@ -411,15 +512,16 @@ class DatabaseCache {
   CacheBenefit benefit_;
   WriterRounds rounds_;
   std::atomic<bool> barring_{true};
-  std::atomic<bool> asked_{false};  // families may have spaces
-  std::atomic<uint64_t> by_tree_mask_{kOftenMask};
+  std::atomic<Asked> asked_{Asked::kForNone};  // but for none, families may have spaces
+  std::atomic<uint64_t> sample_{0};            // which of kTrialPart
+  std::atomic<uint32_t> gauge_{0};             // the judge's, and how often it was set times kGaugeNames
   std::atomic<Page*> pages_[kPages] = {};
   Cell cells_[kCells];
   StagedFills staged_[kCells];  // memory is touched by who reads first
   std::atomic<uint64_t> checked_{0};
   std::atomic<uint64_t> wrong_{0};
   std::atomic<uint64_t> changes_{0};
-  std::atomic<uint64_t> wake_at_{UINT64_MAX};  // reads
+  std::atomic<uint64_t> wake_at_{UINT64_MAX};  // reads, after which a pause or a trial ends
 
   mutable CheckedMutex mutex_;
   Mode mode_ CAIRN_GUARDED_BY(mutex_) = Mode::kOpening;
@@ -427,13 +529,11 @@ class DatabaseCache {
   std::vector<std::unique_ptr<Page>> all_pages_ CAIRN_GUARDED_BY(mutex_);
   std::vector<std::unique_ptr<Family>> all_families_ CAIRN_GUARDED_BY(mutex_);
   uint32_t next_space_ CAIRN_GUARDED_BY(mutex_) = 0;
-  CacheBenefit::Counts seen_ CAIRN_GUARDED_BY(mutex_);
+  CacheJudge judge_ CAIRN_GUARDED_BY(mutex_);
+  Seen seen_ CAIRN_GUARDED_BY(mutex_);
   uint64_t files_noted_at_ CAIRN_GUARDED_BY(mutex_) = 0;  // reads
   double saved_ CAIRN_GUARDED_BY(mutex_) = 0;
-  uint64_t looks_in_mode_ CAIRN_GUARDED_BY(mutex_) = 0;
-  int losses_ CAIRN_GUARDED_BY(mutex_) = 0;  // looks one after the other that found nothing gained
-  int gains_ CAIRN_GUARDED_BY(mutex_) = 0;
-  uint64_t pause_ CAIRN_GUARDED_BY(mutex_) = 0;
+  uint64_t mode_began_ CAIRN_GUARDED_BY(mutex_) = 0;  // reads
   uint64_t times_off_ CAIRN_GUARDED_BY(mutex_) = 0;
 };
 
