@@ -10,6 +10,7 @@
 
 #include "gtest/gtest.h"
 #include "src/bloom_cluster/bloom_cluster_fixture.h"
+#include "src/testutil/controlled_file_system.h"
 #include "src/util/bits.h"
 #include "src/util/checksum.h"
 
@@ -106,6 +107,23 @@ TEST_P(ResidencyTest, UnevenHashesGoWithoutAFilter) {
   for (uint64_t hash : hashes) ASSERT_TRUE(table.filter->MayContain(read_options_, hash));
 }
 
+// So does the part of a table with uneven hashes in a cluster that as a whole has a filter.
+TEST_P(ResidencyTest, UnevenHashesInAClusterAreNotLost) {
+  for (int round = 0; round < 8; ++round) {
+    Add(Hashes(20000), 16);
+    std::vector<uint64_t> hashes;
+    for (uint64_t i = 0; i < uint64_t{1} << (6 + round); ++i) hashes.push_back((uint64_t{5} << 58) + i * 3);
+    hashes.push_back(uint64_t{5} << 58 | LowMask(58));
+    Table table = Build(hashes, 4);
+    if (table.size == 0) continue;
+    ASSERT_TRUE(Open(&table).ok());
+    for (uint64_t hash : hashes) ASSERT_TRUE(table.filter->MayContain(read_options_, hash)) << "round " << round;
+    ExpectNoWrongNo();
+    table.filter.reset();
+    open_.clear();
+  }
+}
+
 TEST_P(ResidencyTest, UnsortedHashesAreSorted) {
   std::vector<uint64_t> hashes = Hashes(3000);
   std::shuffle(hashes.begin(), hashes.end(), random_);
@@ -144,6 +162,44 @@ TEST_P(ResidencyTest, DamageNeverLosesAKey) {
   EXPECT_GT(refused, 10);
   if (GetParam().first != FilterResidency::kPinned) {
     EXPECT_GT(opened, 10);
+  }
+}
+
+// Read number `fails` fails, and the same read succeeds when it is tried again.
+struct OneFault {
+  int fails = -1;
+  int reads = 0;
+};
+
+class FaultyFile : public ControlledFile<OneFault> {
+ public:
+  using ControlledFile::ControlledFile;
+  rocksdb::IOStatus Read(uint64_t offset, size_t n, const rocksdb::IOOptions& options, rocksdb::Slice* result,
+                         char* scratch, rocksdb::IODebugContext* dbg) const override {
+    if (control_->reads++ == control_->fails) return rocksdb::IOStatus::IOError("this once");
+    return target()->Read(offset, n, options, result, scratch, dbg);
+  }
+};
+
+// Either opening says so, or no key is lost.
+TEST_P(ResidencyTest, AReadThatFailsOnceNeverLosesAKey) {
+  OneFault fault;
+  fs_ = std::make_shared<ControlledFileSystem<FaultyFile, OneFault>>(env_->GetFileSystem(), &fault);
+  for (int level = 16; level > 12; --level) Add(Hashes(1500), level);
+  Table* const newest = open_.back().get();
+  int reads = 0;
+  newest->filter.reset();
+  fault.reads = 0;
+  ASSERT_TRUE(Open(newest).ok());
+  reads = fault.reads;
+  ASSERT_GT(reads, 0);
+  for (int fails = 0; fails < reads; ++fails) {
+    newest->filter.reset();
+    fault = {fails, 0};
+    const Status s = Open(newest);
+    fault.fails = -1;
+    ASSERT_TRUE(s.ok() || s.IsIOError()) << s.ToString();
+    ExpectNoWrongNo();
   }
 }
 
