@@ -46,6 +46,8 @@ class FilterThread {
   HazardRecord* hazard() const { return hazard_; }
   // Of a lookup as a whole: what it protects lives while it asks containers, which need the other one.
   HazardRecord* lookup_hazard() const { return lookup_hazard_; }
+  // Whether it protects something now. Relaxed: nobody else writes it.
+  bool InLookup() const { return lookup_hazard_->object.load(std::memory_order_relaxed) != nullptr; }
   // One for each depth of the trie, so that a lookup may go down twice.
   FilterMemo* MemoOf(uint64_t hash, int depth) { return &memos_[(hash + static_cast<uint64_t>(depth)) % kMemos]; }
   // Of the key at a place in the thread's MultiGet.
@@ -67,6 +69,12 @@ class FilterThread {
   // Whether what Count counts is wanted by level.
   bool CountsByLevel() const {
     return *perf_level_ >= rocksdb::PerfLevel::kEnableCount && perf_context_->per_level_perf_context_enabled;
+  }
+
+  // A table that a lookup is let pass to, for a lookup that asks for several at once.
+  void CountPassed(rocksdb::Statistics* statistics) {
+    if (*perf_level_ >= rocksdb::PerfLevel::kEnableCount) ++perf_context_->bloom_sst_hit_count;
+    RecordTick(statistics, rocksdb::BLOOM_FILTER_FULL_POSITIVE);
   }
 
   // A lookup that was kept from so many tables at once.

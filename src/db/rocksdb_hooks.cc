@@ -512,18 +512,19 @@ Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base CAIRN_MORE_BAS
   return NewErrorIterator(s);
 }
 
-// What is not found without a table is found faster by a VersionFilter.
+// A trie's tables are asked as its VersionFilter says.
 void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlice* value, PinnableWideColumns* columns,
                   std::string* timestamp, Status* status, MergeContext* merge_context,
                   SequenceNumber* max_covering_tombstone_seq, PinnedIteratorsManager* pinned_iterators,
                   bool* value_found, bool* key_exists, SequenceNumber* sequence, ReadCallback* callback, bool* is_blob,
                   bool do_merge) {
-  // A merge operand or a range tombstone of a memtable is a result by itself; the others want more than a value.
-  const bool plain = status->ok() && *max_covering_tombstone_seq == 0 && timestamp == nullptr &&
-                     key_exists == nullptr && sequence == nullptr;
+  // A range tombstone of a memtable covers what is in tables; the others want more than a value.
+  const bool plain =
+      *max_covering_tombstone_seq == 0 && timestamp == nullptr && key_exists == nullptr && sequence == nullptr;
   cairn::VersionFilters* const filters = plain ? cairn::FiltersOf(this) : nullptr;
-  if (filters != nullptr && !filters->MayHold(this, key)) {
-    *status = Status::NotFound();
+  if (filters != nullptr &&
+      filters->Get(this, {options, key, value, columns, status, merge_context, max_covering_tombstone_seq,
+                          pinned_iterators, value_found, callback, is_blob, do_merge})) {
     return;
   }
   own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,

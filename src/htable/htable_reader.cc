@@ -222,8 +222,13 @@ Status HTableReader::Get(const rocksdb::ReadOptions& read_options, const Slice& 
                          const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) {
   const uint64_t hash = hash_(rocksdb::ExtractUserKey(key));
   if (filter_ != nullptr && !skip_filters && !filter_->MayContain(read_options, hash)) return Status::OK();
+  return Find(read_options, key, hash, get_context);
+}
+
+Status HTableReader::Find(const rocksdb::ReadOptions& read_options, const Slice& internal_key, uint64_t hash,
+                          rocksdb::GetContext* get_context) const {
   if (file_->index().empty()) return Status::OK();
-  Lookup lookup = StartLookup(key, hash, get_context);
+  Lookup lookup = StartLookup(internal_key, hash, get_context);
   lookup.place = file_->index().Find(lookup.hash);
   bool home = true;
   Status s = SearchElsewhere(read_options, &lookup, &home);

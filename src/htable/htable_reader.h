@@ -33,6 +33,9 @@ class HTableReader : public port::TableReader {
                       bool skip_filters) override;
   void MultiGet(const rocksdb::ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override;
+  // Get of a key that the filter, if there is one, lets pass. `hash` is the key's.
+  rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& internal_key, uint64_t hash,
+                       rocksdb::GetContext* get_context) const;
 
   uint64_t ApproximateOffsetOf(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key,
                                rocksdb::TableReaderCaller caller) override;

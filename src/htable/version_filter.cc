@@ -2,17 +2,19 @@
 
 #include <algorithm>
 #include <map>
+#include <new>
+#include <optional>
 #include <typeinfo>
 #include <utility>
 
 #include "db/column_family.h"
 #include "db/lookup_key.h"
-#include "monitoring/file_read_sample.h"
 #include "src/bloom_cluster/bloom_directory.h"
 #include "src/bloom_cluster/bloom_hazard.h"
 #include "src/bloom_cluster/bloom_thread.h"
 #include "src/htable/htable_reader.h"
 #include "src/port/column_family.h"
+#include "src/port/read_sample.h"
 #include "src/trie/trie_options.h"
 #include "src/trie/trie_partitioner.h"
 
@@ -39,10 +41,8 @@ const TrieOptions* TrieOf(Version* version) {
   return of_trie == nullptr || IsInKeyOrder(of_trie->trie()) ? nullptr : &of_trie->trie();
 }
 
-uint64_t Count(uint64_t bits) { return static_cast<uint64_t>(__builtin_popcountll(bits)); }
-
-// As RocksDB's own way does for each table that it asks.
-void SampleReads(Version* version, const rocksdb::LookupKey& key) {
+// As RocksDB's own way does for each table that it asks, until it finds the key in `last`. Null: it finds none.
+void SampleReads(Version* version, const rocksdb::LookupKey& key, const rocksdb::FileMetaData* last, const Status& s) {
   const rocksdb::VersionStorageInfo& storage = *version->storage_info();
   const rocksdb::InternalKeyComparator& order = version->cfd()->internal_comparator();
   const auto covers = [&](const rocksdb::FdWithKeyRange& file) {
@@ -55,7 +55,10 @@ void SampleReads(Version* version, const rocksdb::LookupKey& key) {
     size_t i = level == 0 ? 0 : static_cast<size_t>(rocksdb::FindFile(order, files, key.internal_key()));
     const size_t end = level == 0 ? files.num_files : std::min(i + 1, files.num_files);
     for (; i < end; ++i) {
-      if (covers(files.files[i])) rocksdb::sample_file_read_inc(files.files[i].file_metadata);
+      rocksdb::FileMetaData* const file = files.files[i].file_metadata;
+      if (!covers(files.files[i])) continue;
+      port::SampleRead(file, file == last && s.ok() ? port::ReadFound::kValue : port::ReadFound::kNoValue);
+      if (file == last) return;
     }
   }
 }
@@ -78,10 +81,12 @@ class VersionFilter::Maker {
         if (!FinishDepth()) return nullptr;
         depth_ = depth;
       }
-      for (size_t i = 0; i < files.num_files; ++i) Add(files.files[i]);
-      filter_->tables_ += files.num_files;
+      for (size_t i = 0; i < files.num_files; ++i) Add(files.files[i], level);
     }
     if (!FinishDepth() || 2 * tables_to_read_ > filter_->tables_) return nullptr;
+    if (tables_to_read_ == 0 && !too_many_parts_ && port::ImmutableOptionsOf(*version_->cfd()).row_cache == nullptr) {
+      filter_->by_number_ = std::move(by_number_);
+    }
     return std::move(filter_);
   }
 
@@ -89,15 +94,18 @@ class VersionFilter::Maker {
   // A table, and the containers that it touches.
   struct Table {
     uint64_t first = 0, last = 0;
-    Part part;
+    uint32_t number = 0;
+    const FilterContainer* container = nullptr;  // null: it cannot be asked
+    unsigned member = 0;
   };
-
-  void Add(const rocksdb::FdWithKeyRange& file) {
+  void Add(const rocksdb::FdWithKeyRange& file, int level) {
     Table table;
     table.first = ContainerOf(file.smallest_key);
     table.last = ContainerOf(file.largest_key);
-    table.part = PartOf(file.fd);
-    if (table.part.container == nullptr) ++tables_to_read_;
+    table.number = static_cast<uint32_t>(filter_->tables_++);
+    by_number_.push_back({nullptr, file.file_metadata, level});
+    FindMembership(file.fd, &table);
+    if (table.container == nullptr) ++tables_to_read_;
     tables_.push_back(table);
   }
 
@@ -105,18 +113,20 @@ class VersionFilter::Maker {
     return filter_->map_.ContainerAt(filter_->hash_(rocksdb::ExtractUserKey(internal_key)), depth_);
   }
 
-  // By (3) it may be one without a container.
-  Part PartOf(const rocksdb::FileDescriptor& fd) {
+  // Not if it cannot be asked.
+  void FindMembership(const rocksdb::FileDescriptor& fd, Table* table) {
     const rocksdb::TableReader* const reader = port::PinnedReaderOf(fd);
     // Readers of HTables are all made by this library, so their one type_info tells.
-    if (reader == nullptr || typeid(*reader) != typeid(HTableReader)) return Part();
+    if (reader == nullptr || typeid(*reader) != typeid(HTableReader)) return;
     const auto* const htable = static_cast<const HTableReader*>(reader);
     const bool same_hash =
         htable->hash().kind() == filter_->hash_.kind() && htable->hash().seed() == filter_->hash_.seed();
     TableFilter::Membership membership;
-    if (!same_hash || htable->filter() == nullptr || !htable->filter()->FindMembership(&membership)) return Part();
+    if (!same_hash || htable->filter() == nullptr || !htable->filter()->FindMembership(&membership)) return;
     Keep(membership);
-    return {membership.container.get(), uint64_t{1} << membership.member};
+    table->container = membership.container.get();
+    table->member = membership.member;
+    by_number_.back().reader = htable;
   }
 
   void Keep(const TableFilter::Membership& membership) {
@@ -135,37 +145,52 @@ class VersionFilter::Maker {
     const uint64_t most = kFewContainers + kMostContainersPerTable * tables_.size();
     const uint64_t containers = filter_->map_.ContainerAt(~uint64_t{0}, depth_) + 1;
     if (containers == 0 || containers > most) return false;
-    std::vector<std::vector<Part>> of_container(containers);
-    uint64_t parts = 0;
+    uint64_t described = 0;
     for (const Table& table : tables_) {
       // Every key's way begins at the root.
-      if (depth_ == 0 && table.part.container == nullptr) return false;
-      for (uint64_t c = table.first; c <= table.last; ++c) parts += AddTo(table.part, &of_container[c]);
-      if (parts > most) return false;
+      if (depth_ == 0 && table.container == nullptr) return false;
+      described += table.last - table.first + 1;
+      if (described > most) return false;
+    }
+    // The tables of each container: those of container c are at ends[c] ... ends[c + 1] - 1, once all are there.
+    std::vector<uint32_t> ends(containers + 1);
+    for (const Table& table : tables_) {
+      for (uint64_t c = table.first; c <= table.last; ++c) ++ends[c + 1];
+    }
+    for (uint64_t c = 1; c <= containers; ++c) ends[c] += ends[c - 1];
+    std::vector<uint32_t> next(ends.begin(), ends.end() - 1);
+    std::vector<uint32_t> of_containers(described);
+    for (uint32_t i = 0; i < tables_.size(); ++i) {
+      for (uint64_t c = tables_[i].first; c <= tables_[i].last; ++c) of_containers[next[c]++] = i;
     }
     Depth depth;
     depth.depth = depth_;
-    depth.first.reserve(containers + 1);
-    depth.parts.reserve(parts);
-    for (const std::vector<Part>& of_this : of_container) {
-      depth.first.push_back(static_cast<uint32_t>(depth.parts.size()));
-      depth.parts.insert(depth.parts.end(), of_this.begin(), of_this.end());
+    depth.containers.reserve(containers + 1);
+    depth.members.reserve(described);
+    for (uint64_t c = 0; c < containers; ++c) {
+      depth.containers.push_back(EndOf(depth));
+      for (uint32_t i = ends[c]; i < ends[c + 1]; ++i) AddTo(tables_[of_containers[i]], &depth);
+      too_many_parts_ |= depth.parts.size() - depth.containers.back().part > kMostParts;
     }
-    depth.first.push_back(static_cast<uint32_t>(depth.parts.size()));
+    depth.containers.push_back(EndOf(depth));
+    depth.parts.shrink_to_fit();
     filter_->depths_.push_back(std::move(depth));
     tables_.clear();
     return true;
   }
 
-  // How many parts that adds.
-  static uint64_t AddTo(const Part& part, std::vector<Part>* parts) {
-    for (Part& there : *parts) {
-      if (there.container != part.container) continue;
-      there.members |= part.members;
-      return 0;
-    }
-    parts->push_back(part);
-    return 1;
+  static Container EndOf(const Depth& depth) {
+    return {static_cast<uint32_t>(depth.parts.size()), static_cast<uint32_t>(depth.members.size())};
+  }
+
+  // To the depth's last container. Tables come newest first.
+  static void AddTo(const Table& table, Depth* depth) {
+    const size_t first = depth->containers.back().part;
+    size_t part = first;
+    while (part < depth->parts.size() && depth->parts[part].container != table.container) ++part;
+    if (part == depth->parts.size()) depth->parts.push_back({table.container, 0});
+    depth->parts[part].members |= uint64_t{1} << table.member;
+    depth->members.push_back({table.number, static_cast<uint16_t>(part - first), static_cast<uint16_t>(table.member)});
   }
 
   Version* const version_;
@@ -174,6 +199,8 @@ class VersionFilter::Maker {
   int depth_ = 0;
   std::vector<Table> tables_;    // of depth_
   uint64_t tables_to_read_ = 0;  // by (3)
+  bool too_many_parts_ = false;
+  std::vector<VersionTable> by_number_;
   std::map<const FilterContainer*, bool> kept_;
 };
 
@@ -195,33 +222,97 @@ bool VersionFilter::MayHold(const Slice& user_key, FilterThread* thread) const {
   const uint64_t hash = hash_(user_key);
   uint64_t kept_from = 0;
   for (const Depth& depth : depths_) {
-    const uint64_t container = map_.ContainerAt(hash, depth.depth);
-    const Part* const end = depth.parts.data() + depth.first[container + 1];
-    for (const Part* part = depth.parts.data() + depth.first[container]; part != end; ++part) {
-      if (part->container == nullptr) return true;
-      if (part->container->MayHold(part->members, depth.depth, hash, thread) != 0) return true;
-      kept_from += Count(part->members);
+    const uint64_t number = map_.ContainerAt(hash, depth.depth);
+    const Container& container = depth.containers[number];
+    const Container& next = depth.containers[number + 1];
+    for (uint32_t part = container.part; part < next.part; ++part) {
+      const Part& asked = depth.parts[part];
+      if (asked.container == nullptr) return true;
+      if (asked.container->MayHold(asked.members, depth.depth, hash, thread) != 0) return true;
     }
+    kept_from += next.member - container.member;
   }
   thread->CountKeptFrom(statistics_, kept_from);
   return false;
+}
+
+void VersionFilter::Get(Version* version, const VersionRequest& request, FilterThread* thread) const {
+  const uint64_t hash = hash_(request.key.user_key());
+  uint64_t kept_from = 0;
+  const rocksdb::FileMetaData* found_in = nullptr;
+  std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
+  for (const Depth& depth : depths_) {
+    const uint64_t number = map_.ContainerAt(hash, depth.depth);
+    const Container& container = depth.containers[number];
+    const Container& next = depth.containers[number + 1];
+    uint64_t may_hold[kMostParts];
+    uint64_t any = 0;
+    for (uint32_t part = container.part; part < next.part; ++part) {
+      const Part& asked = depth.parts[part];
+      any |= may_hold[part - container.part] = asked.container->MayHold(asked.members, depth.depth, hash, thread);
+    }
+    uint32_t member = container.member;
+    for (; any != 0 && member < next.member && found_in == nullptr; ++member) {
+      const Member& asked = depth.members[member];
+      if ((may_hold[asked.part] >> asked.number & 1) == 0) continue;
+      if (!lookup.has_value()) lookup.emplace(version, request);
+      thread->CountPassed(statistics_);
+      --kept_from;
+      const VersionTable& table = by_number_[asked.table];
+      if (lookup->Ask(table, hash) == VersionLookup::Next::kNothing) found_in = table.file;
+    }
+    kept_from += (found_in == nullptr ? next.member : member) - container.member;
+    if (found_in != nullptr) break;
+  }
+  thread->CountKeptFrom(statistics_, kept_from);
+  const bool sampled = lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read();
+  if (sampled) SampleReads(version, request.key, found_in, *request.status);
+  if (found_in != nullptr) return;
+  if (!lookup.has_value() && request.status->ok()) {
+    *request.status = Status::NotFound();
+    return;
+  }
+  if (!lookup.has_value()) lookup.emplace(version, request);
+  lookup->Finish();
 }
 
 VersionFilters::~VersionFilters() {
   for (Slot& slot : slots_) delete slot.filter.load(std::memory_order_relaxed);
 }
 
+bool VersionFilters::Get(Version* version, const VersionRequest& request) {
+  Slot* const slot = SlotOf(version);
+  if (slot->none_for.load(std::memory_order_relaxed) == version->GetVersionNumber()) return false;
+  FilterThread* const thread = ThisFilterThread();
+  // RocksDB's own way counts for each table. A merge operator may look up a key, too, while the thread is in here.
+  if (thread->CountsByLevel() || thread->InLookup()) return false;
+  {
+    const Protected<VersionFilter> filter(thread->lookup_hazard(), slot->filter);
+    if (filter.get() != nullptr && filter->IsOf(version)) {
+      if (filter->complete()) {
+        filter->Get(version, request, thread);
+        return true;
+      }
+      if (!request.status->ok() || filter->MayHold(request.key.user_key(), thread)) return false;
+      if (rocksdb::should_sample_file_read()) SampleReads(version, request.key, nullptr, Status());
+      *request.status = Status::NotFound();
+      return true;
+    }
+  }
+  Miss(version, slot);
+  return false;
+}
+
 bool VersionFilters::MayHold(Version* version, const rocksdb::LookupKey& key) {
   Slot* const slot = SlotOf(version);
   if (slot->none_for.load(std::memory_order_relaxed) == version->GetVersionNumber()) return true;
   FilterThread* const thread = ThisFilterThread();
-  // RocksDB's own way counts for each table.
-  if (thread->CountsByLevel()) return true;
+  if (thread->CountsByLevel() || thread->InLookup()) return true;
   {
     const Protected<VersionFilter> filter(thread->lookup_hazard(), slot->filter);
     if (filter.get() != nullptr && filter->IsOf(version)) {
       if (filter->MayHold(key.user_key(), thread)) return true;
-      if (rocksdb::should_sample_file_read()) SampleReads(version, key);
+      if (rocksdb::should_sample_file_read()) SampleReads(version, key, nullptr, Status());
       return false;
     }
   }
@@ -252,7 +343,12 @@ void VersionFilters::MakeFilter(Version* version, Slot* slot) {
   const VersionFilter* const before = slot->filter.load(std::memory_order_relaxed);
   // Another thread may have been faster, or have got the next Version.
   if (before != nullptr && (before->IsOf(version) || before->IsNewerThan(version))) return;
-  const VersionFilter* const made = VersionFilter::Make(version).release();
+  const VersionFilter* made = nullptr;
+  try {
+    made = VersionFilter::Make(version).release();
+  } catch (const std::bad_alloc&) {
+    // The lookup does not need it.
+  }
   slot->lookups_without.store(0, std::memory_order_relaxed);
   if (made == nullptr) {
     slot->none_for.store(version->GetVersionNumber(), std::memory_order_relaxed);

@@ -1,5 +1,6 @@
-// A VersionFilter answers for a whole Version of a trie whether one of its tables may hold a key, with one question for
-// each container on the key's way down. RocksDB would look for a table in every slot, find its reader and ask that.
+// A VersionFilter looks for keys in a whole Version of a trie: one question for each container on the key's way down says
+// which of its tables may hold a key, and only these are asked. RocksDB would look for a table in every slot, find its
+// reader and ask that.
 //
 // Invariants
 //   (1) A filter is asked about the Version that it was made of and no other, while the caller holds that Version. So
@@ -10,6 +11,8 @@
 //       Version keeps) makes all of these containers answer "maybe".
 //   (4) A part's members are those of the Version's tables; what other open tables the part's FilterContainer has, and
 //       which come and go, changes no answer.
+//   (5) Tables are numbered as RocksDB asks them: by level, then by their order in it. So a lower number is newer, for
+//       any two that hold the same key.
 //
 // Hence "no" is certain: no table of the Version holds the key, not even a deletion of it.
 //
@@ -31,6 +34,7 @@
 #include "rocksdb/statistics.h"
 #include "src/bloom_cluster/bloom_table.h"
 #include "src/hash_order/hash_order.h"
+#include "src/htable/version_lookup.h"
 #include "src/trie/container_map.h"
 
 namespace cairn {
@@ -51,9 +55,14 @@ class VersionFilter {
     return family_ == version->cfd()->GetID() && number_ > version->GetVersionNumber();
   }
   uint64_t tables() const { return tables_; }
+  // Whether every table can be asked, so that Get answers.
+  bool complete() const { return !by_number_.empty(); }
 
   // Whether a table of the Version may hold the key. If not, counts in RocksDB's statistics and perf context.
   bool MayHold(const rocksdb::Slice& user_key, FilterThread* thread) const;
+  // What Version::Get does.
+  // REQUIRES: complete().
+  void Get(rocksdb::Version* version, const VersionRequest& request, FilterThread* thread) const;
 
  private:
   // Tables that share a FilterContainer. None: tables that cannot be asked, by (3).
@@ -61,13 +70,27 @@ class VersionFilter {
     const FilterContainer* container = nullptr;
     uint64_t members = 0;
   };
-  // The containers of a depth: those of container c are parts[first[c]] ... parts[first[c + 1] - 1].
+  // A table of a container.
+  struct Member {
+    uint32_t table = 0;   // its number, by (5)
+    uint16_t part = 0;    // of the container's
+    uint16_t number = 0;  // in the part's FilterContainer
+  };
+  // Where a container's parts and members begin; they end where the next one's begin.
+  struct Container {
+    uint32_t part = 0;
+    uint32_t member = 0;
+  };
+  // The containers of a depth, and one that stands for their end.
   struct Depth {
     int depth = 0;
-    std::vector<uint32_t> first;
+    std::vector<Container> containers;
     std::vector<Part> parts;
+    std::vector<Member> members;  // of each container newest first
   };
   class Maker;
+  // More parts are more than a container has whose tables are all askable and at most a few thousand.
+  static constexpr size_t kMostParts = 64;
 
   VersionFilter(const rocksdb::Version* version, const KeyHash& hash, const HashPrefixMap& map);
 
@@ -77,7 +100,8 @@ class VersionFilter {
   const uint64_t number_;
   rocksdb::Statistics* const statistics_;
   uint64_t tables_ = 0;
-  std::vector<Depth> depths_;  // those with tables, newest first
+  std::vector<Depth> depths_;            // those with tables, newest first
+  std::vector<VersionTable> by_number_;  // empty: some cannot be asked
   // Of the parts.
   std::vector<std::shared_ptr<FilterDirectory>> directories_;
   std::vector<std::shared_ptr<const FilterContainer>> containers_;
@@ -90,9 +114,9 @@ class VersionFilters {
   VersionFilters(const VersionFilters&) = delete;
   VersionFilters& operator=(const VersionFilters&) = delete;
 
-  // False: no table of the Version holds the key; RocksDB's counters say so. True: one may, or it is not known.
+  // Does what Version::Get does; false: it has not, and the caller has to ask RocksDB.
   // REQUIRES: the caller holds the Version, whose database has these filters.
-  bool MayHold(rocksdb::Version* version, const rocksdb::LookupKey& key);
+  bool Get(rocksdb::Version* version, const VersionRequest& request);
   // Marks the keys of a batch that are not in the Version's tables as done and not found.
   void FinishAbsent(rocksdb::Version* version, rocksdb::MultiGetContext::Range* range);
 
@@ -113,6 +137,8 @@ class VersionFilters {
   static constexpr uint64_t kNoVersion = ~uint64_t{0};
 
   Slot* SlotOf(const rocksdb::Version* version) { return &slots_[version->cfd()->GetID() % kSlots]; }
+  // False: no table of the Version holds the key; RocksDB's counters say so. True: one may, or it is not known.
+  bool MayHold(rocksdb::Version* version, const rocksdb::LookupKey& key);
   // A lookup found no filter of the Version.
   void Miss(rocksdb::Version* version, Slot* slot);
   void MakeFilter(rocksdb::Version* version, Slot* slot);
