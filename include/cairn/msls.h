@@ -194,6 +194,9 @@ struct Report {
   // Sorted runs that a lookup visits until it finds its key, without filters, for reads that follow the popularity of
   // writes.
   double runs_to_hit = 0;
+  // Of simulations of kLevelDB, kRocksDB, kUniversal and kTrie, else 0: items stored for each live key at most at any
+  // moment, with the outputs of the compaction that is under way, whose inputs are still there.
+  double most_space_amplification = 0;
 };
 
 // InvalidArgument that names the field, its value and what is allowed, or OK.

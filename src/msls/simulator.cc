@@ -31,7 +31,14 @@ bool Holds(const Table& table, uint32_t key) {
   return it != table.end() && ItemKey(*it) == key;
 }
 
+void WriteStats::BeginFlush() {
+  flushing_ = true;
+  largest_compaction_ = 0;
+}
+
 void WriteStats::Write(const std::string& step, double items) {
+  if (!flushing_) largest_compaction_ = std::max(largest_compaction_, items);
+  flushing_ = false;
   for (WriteCost& s : steps_) {
     if (s.name == step) {
       s.value += items;
@@ -55,7 +62,7 @@ IndexStatus Play(const StoreShape& store, const Popularity& popularity, const Si
   const uint64_t memtable =
       std::max<uint64_t>(1, static_cast<uint64_t>(std::llround(store.write_buffer_bytes / store.item_bytes)));
 
-  double counted = 0, samples = 0, items = 0, runs = 0, hits = 0;
+  double counted = 0, samples = 0, items = 0, runs = 0, hits = 0, most = 0;
   std::vector<double> level_items;
   for (uint64_t next = 0; next < end;) {
     const bool count = next >= warm;
@@ -74,9 +81,12 @@ IndexStatus Play(const StoreShape& store, const Popularity& popularity, const Si
                 table.end());
     for (Item& item : table) item = (item >> 32) << 32 | static_cast<uint32_t>(stop - 1 - ItemTime(item));
     next = stop;
+    const double before = simulated->Items() + static_cast<double>(table.size());
+    simulated->write_stats.BeginFlush();
     simulated->Flush(std::move(table));
     if (!count) continue;
 
+    most = std::max(most, before + simulated->write_stats.largest_compaction());
     counted += static_cast<double>(requests);
     samples++;
     items += simulated->Items();
@@ -98,6 +108,8 @@ IndexStatus Play(const StoreShape& store, const Popularity& popularity, const Si
   report->space_amplification = items / samples / keys;
   report->sorted_runs = runs / samples;
   report->runs_to_hit = hits / samples;
+  // SAMT and COLA merge what is flushed with what is there.
+  if (store.design != Design::kSamt && store.design != Design::kCola) report->most_space_amplification = most / keys;
   return IndexStatus::OK();
 }
 

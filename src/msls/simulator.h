@@ -31,10 +31,16 @@ class WriteStats {
  public:
   void Write(const std::string& step, double items);
   void Clear();
+  // A flush begins: its own write is the first.
+  void BeginFlush();
+  // What the largest of the compactions wrote that this flush brought about.
+  double largest_compaction() const { return largest_compaction_; }
   const std::vector<WriteCost>& steps() const { return steps_; }
 
  private:
   std::vector<WriteCost> steps_;
+  bool flushing_ = false;
+  double largest_compaction_ = 0;
 };
 
 class SimulatedStore {

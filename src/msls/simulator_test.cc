@@ -180,6 +180,27 @@ TEST(SimulatorTest, TrieWithinFivePercent) {
   }
 }
 
+// The most space is that of the merge of everything, whose inputs and outputs lie beside each other; a compaction of a
+// container of a trie takes a part of that.
+TEST(SimulatorTest, TheMostSpaceHasTheOutputsOfTheLargestCompaction) {
+  Popularity p;
+  ASSERT_TRUE(Popularity::Uniform(kKeys, &p).ok());
+  StoreShape store;
+  store.design = Design::kUniversal;
+  store.item_bytes = 100;
+  store.write_buffer_bytes = 100 * kKeys / 28;
+  store.level0_trigger = 16;
+  Report universal, trie;
+  SimulationOptions options;
+  options.seed = Seed();
+  ASSERT_TRUE(Simulate(store, p, options, &universal).ok());
+  EXPECT_GT(universal.most_space_amplification, universal.space_amplification + 1);
+  store.design = Design::kTrie;
+  ASSERT_TRUE(Simulate(store, p, options, &trie).ok());
+  EXPECT_GT(trie.most_space_amplification, trie.space_amplification);
+  EXPECT_LT(trie.most_space_amplification, universal.most_space_amplification - 1);
+}
+
 TEST(SimulatorTest, LoadIsAPermutation) {
   for (double keys : {2.0, 3.0, 100.0, 4097.0}) {
     const Popularity p = Keys(keys, 0.5);

@@ -198,6 +198,7 @@ nlohmann::ordered_json ToJson(const StoreShape& store, const Report& report) {
   json["level_sizes"] = nlohmann::ordered_json::array();
   for (double items : report.level_items) json["level_sizes"].push_back(std::llround(items * store.item_bytes));
   json["space_amplification"] = report.space_amplification;
+  if (report.most_space_amplification > 0) json["most_space_amplification"] = report.most_space_amplification;
   json["sorted_runs"] = report.sorted_runs;
   json["runs_to_hit"] = report.runs_to_hit;
   return json;
@@ -218,6 +219,8 @@ void Print(const StoreShape& store, const Report& report) {
   for (const msls::WriteCost& step : report.breakdown) printf("  %-24s %8.3f\n", step.name.c_str(), step.value);
   printf("  %-24s %8.3f  bytes written for each byte put in\n", "write amplification", report.write_amplification);
   printf("  %-24s %8.3f  bytes kept for each live byte\n", "space amplification", report.space_amplification);
+  if (report.most_space_amplification > 0)
+    printf("  %-24s %8.3f  the most, with what a compaction is writing\n", "at most", report.most_space_amplification);
   printf("  %-24s %8.2f  visited without filters for a key that does not exist\n", "sorted runs", report.sorted_runs);
   if (report.runs_to_hit > 0)
     printf("  %-24s %8.2f  visited without filters for a key that is read as often as written\n", "runs to a hit",
