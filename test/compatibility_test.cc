@@ -471,6 +471,7 @@ TEST_P(CompatibilityTest, WriteBatchWithIndex) {
 
 // Refused before anything is logged: the transaction is what it was, and can be rolled back.
 TEST_P(CompatibilityTest, RangeDeletionsInPreparedTransactions) {
+  if (InKeyOrder()) return;  // it takes them
   rocksdb::TransactionDB* raw = nullptr;
   ASSERT_OK(rocksdb::TransactionDB::Open(TrieOptionsOf(), rocksdb::TransactionDBOptions(), DbPath(), &raw));
   const std::unique_ptr<rocksdb::TransactionDB> db(raw);
@@ -583,9 +584,40 @@ TEST_P(CompatibilityTest, ColumnFamilies) {
         "tries of different shapes beside ordinary ones; created and dropped while open; engine_model_test");
 }
 
-TEST_P(CompatibilityTest, DeleteRangeIsRefused) {
+TEST_P(CompatibilityTest, DeleteRange) {
   auto db = Open();
   Fill(db.get());
+  if (InKeyOrder()) {
+    const std::string begin = Key(1), first = Key(1000), last = Key(1500), end = Key(1999);
+    const auto check = [&] {
+      std::string value;
+      for (int i = 0; i < kKeys; ++i) {
+        const bool deleted = i % 10 == 0 || (Key(i) >= first && Key(i) < last);
+        EXPECT_EQ(db->Get(ReadOptions(), Key(i), &value).IsNotFound(), deleted) << Key(i);
+      }
+    };
+    rocksdb::WriteBatch batch;
+    ASSERT_OK(batch.Put(Key(1200), "before"));
+    ASSERT_OK(batch.DeleteRange(first, last));
+    ASSERT_OK(db->Write(WriteOptions(), &batch));
+    check();
+    db.reset();
+    db = Open();
+    check();
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    ASSERT_OK(WaitForTrieCompaction(db.get()));
+    check();
+    ASSERT_OK(CompactTrie(db.get(), db->DefaultColumnFamily()));
+    check();
+    Works("DeleteRange",
+          "tables that one covers are removed unread, and no compaction becomes larger; key_trie_ranges_test");
+    const Slice from(begin), to(end);
+    ASSERT_OK(rocksdb::DeleteFilesInRange(db.get(), db->DefaultColumnFamily(), &from, &to));
+    std::string value;
+    EXPECT_TRUE(db->Get(ReadOptions(), Key(1555), &value).IsNotFound());
+    Works("DeleteFilesInRange");
+    return;
+  }
   ASSERT_SAYS(db->DeleteRange(WriteOptions(), db->DefaultColumnFamily(), Key(1), Key(5)), IsNotSupported(),
               "DeleteRange");
   rocksdb::WriteBatch batch;
@@ -597,23 +629,9 @@ TEST_P(CompatibilityTest, DeleteRangeIsRefused) {
   db = Open();
   Check(db.get());
   CheckCompacts(db.get());
-  if (InKeyOrder()) {
-    ASSERT_SAYS(db->DeleteRange(WriteOptions(), db->DefaultColumnFamily(), Key(1), Key(5)), IsNotSupported(),
-                "DeleteFilesInRange");
-    const std::string first = Key(1), last = Key(1999);
-    const Slice begin(first), end(last);
-    ASSERT_OK(rocksdb::DeleteFilesInRange(db.get(), db->DefaultColumnFamily(), &begin, &end));
-    std::string value;
-    EXPECT_TRUE(db->Get(ReadOptions(), Key(1555), &value).IsNotFound());
-    Works("DeleteFilesInRange");
-    Refused("DeleteRange",
-            "NotSupported, before it is logged: its tombstone would tie containers together, and one compaction would "
-            "take them all; delete the keys, or whole files by DeleteFilesInRange");
-  } else {
-    Refused("DeleteRange",
-            "NotSupported, before it is logged: a range of keys is no range of hashes; delete the keys, or drop the "
-            "column family");
-  }
+  Refused("DeleteRange",
+          "NotSupported, before it is logged: a range of keys is no range of hashes; delete the keys, or drop the "
+          "column family");
 }
 
 TEST_P(CompatibilityTest, CompactRange) {
@@ -1435,8 +1453,7 @@ TEST_P(CompatibilityTest, RangeTombstonesFromElsewhere) {
   check(other.get());
   ASSERT_OK(CompactTrie(other.get(), other->DefaultColumnFamily()));
   check(other.get());
-  Works("range tombstones of ingested files, and of a stock database opened as a trie",
-        "a compaction takes all tables that one covers");
+  Works("range tombstones of ingested files, and of a stock database opened as a trie");
 }
 
 TEST_P(BadConfigurationTest, FewerLevelsThanPopulated) {

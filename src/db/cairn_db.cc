@@ -363,7 +363,7 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
 
 // RocksDB deletes files before it deletes ranges, so half of it would be done before it is refused.
 Status CairnDB::ClipColumnFamily(ColumnFamilyHandle* family, const Slice& begin, const Slice& end) {
-  const Status s = CheckRangeDeletion("ClipColumnFamily", family);
+  const Status s = CheckRangesMean("ClipColumnFamily", family);
   if (!s.ok()) return s;
   if (services()->durable() != nullptr) {
     return Status::NotSupported("ClipColumnFamily with durable memtables", "range deletions bypass the pool");

@@ -20,6 +20,7 @@
 #include "src/port/column_family.h"
 #include "src/port/family_options.h"
 #include "src/port/table_moves.h"
+#include "src/trie/compaction_inputs.h"
 #include "src/trie/table_moves.h"
 #include "src/trie/trie_ingestion.h"
 #include "src/util/cairn_parts.h"
@@ -106,7 +107,7 @@ thread_local const std::vector<TableMove>* moves_of_thread = nullptr;
 bool SharesKeyWithNeighbor(const rocksdb::Comparator* order, const std::vector<rocksdb::FileMetaData*>& level,
                            size_t at) {
   const auto meet = [&](size_t left) {
-    return order->Compare(level[left]->largest.user_key(), level[left + 1]->smallest.user_key()) >= 0;
+    return rocksdb::sstableKeyCompare(order, level[left]->largest, level[left + 1]->smallest) >= 0;
   };
   return (at > 0 && meet(at - 1)) || (at + 1 < level.size() && meet(at));
 }
@@ -150,8 +151,9 @@ rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::
     const rocksdb::Slice smallest = table->smallest.user_key();
     const rocksdb::Slice largest = table->largest.user_key();
     for (int level = move.from + 1; level <= move.to; ++level) {
-      if (storage->OverlapInLevel(level, &smallest, &largest) ||
-          family->RangeOverlapWithCompaction(smallest, largest, level)) {
+      std::vector<rocksdb::FileMetaData*> below;
+      storage->GetOverlappingInputs(level, &table->smallest, &table->largest, &below, -1, nullptr, false);
+      if (!below.empty() || family->RangeOverlapWithCompaction(smallest, largest, level)) {
         return rocksdb::Status::Aborted("a table or a compaction lies in the way");
       }
     }
@@ -167,6 +169,28 @@ rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::
     tables->push_back(table);
   }
   return rocksdb::Status::OK();
+}
+
+// Those that can be removed now. Whatever reads without a snapshot reads the newest Version, or holds an older one; a
+// snapshot reads any later one, too. What a removed table itself deletes is older than the range deletion, which covers
+// it as well, and stays until nothing lies under it. REQUIRES: the DB mutex.
+void FindDroppableTables(rocksdb::ColumnFamilyData* family, const std::vector<TableMove>& drops,
+                         const std::vector<rocksdb::SequenceNumber>& snapshots,
+                         std::vector<rocksdb::FileMetaData*>* tables, std::vector<TableMove>* droppable) {
+  rocksdb::VersionStorageInfo* const storage = family->current()->storage_info();
+  for (const TableMove& drop : drops) {
+    const auto place = storage->GetFileLocation(drop.number);
+    const auto deletes = storage->GetFileLocation(drop.deleted_by);
+    if (!place.IsValid() || place.GetLevel() != drop.from) continue;
+    if (!deletes.IsValid() || deletes.GetLevel() >= drop.from) continue;
+    rocksdb::FileMetaData* const table = storage->LevelFiles(drop.from)[place.GetPosition()];
+    const bool seen = std::any_of(snapshots.begin(), snapshots.end(), [&](rocksdb::SequenceNumber snapshot) {
+      return snapshot < drop.deleted_at && snapshot >= table->fd.smallest_seqno;
+    });
+    if (seen || table->being_compacted || table->fd.largest_seqno >= drop.deleted_at) continue;
+    tables->push_back(table);
+    droppable->push_back(drop);
+  }
 }
 
 // Null: the database has none, or the Version's tables none to ask.
@@ -355,12 +379,31 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port
   return own::DeleteFilesInRanges(this, family, ranges, count, include_end);
 }
 
+// RocksDB compares keys where the range deletions of a table end with the first key of the next, and would take all
+// tables that one covers.
+Status CompactionPicker::SanitizeAndConvertCompactionInputFiles(std::unordered_set<uint64_t>* files,
+                                                                const int output_level, Version* version,
+                                                                std::vector<CompactionInputFiles>* inputs) const {
+  cairn::TrieOptions trie;
+  const ColumnFamilyData* const family = version->cfd();
+  if (cairn::port::ImmutableOptionsOf(*family).sst_partitioner_factory == nullptr ||
+      !cairn::IsTrie(family->GetLatestCFOptions(), &trie) || !cairn::IsInKeyOrder(trie)) {
+    return own::ChooseCompactionInputs(this, files, output_level, version, inputs);
+  }
+  Status s = cairn::AddOverlappingFiles(*version->storage_info(), family->user_comparator(), output_level, files);
+  if (s.ok()) s = GetCompactionInputsFromFileNumbers(inputs, files, version->storage_info(), CompactionOptions());
+  if (!s.ok() || output_level == 0) return s;
+  if (!FilesRangeOverlapWithCompaction(*inputs, output_level, Compaction::kInvalidLevel)) return s;
+  return Status::Aborted("a running compaction writes to the same keys of level " + std::to_string(output_level));
+}
+
 // Also what a trie's moves come to, because only members of the class may enter it. While the MANIFEST is written the
 // mutex is free, and the tables are marked, so that nobody else takes them. Whoever ingests then sees them where they
 // were, and puts what overlaps them above.
 Status DBImpl::PromoteL0(ColumnFamilyHandle* family, int target_level) {
   if (cairn::moves_of_thread == nullptr) return own::PromoteL0(this, family, target_level);
-  const std::vector<cairn::TableMove>& moves = *cairn::moves_of_thread;
+  const std::vector<cairn::TableMove>& asked = *cairn::moves_of_thread;
+  std::vector<cairn::TableMove> moves;
   ColumnFamilyData* const data = static_cast<ColumnFamilyHandleImpl*>(family)->cfd();
   JobContext job(next_job_id_.fetch_add(1), /*create_superversion=*/true);
   Status s;
@@ -375,15 +418,18 @@ Status DBImpl::PromoteL0(ColumnFamilyHandle* family, int target_level) {
       s = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
     } else if (num_running_ingest_file_ > 0) {
       s = Status::Aborted("tables are being ingested");
-    } else {
+    } else if (asked.empty() || asked.front().to != cairn::TableMove::kNowhere) {
+      moves = asked;
       s = cairn::FindMovableTables(data, moves, &tables);
+    } else if (snapshot_checker_ == nullptr) {  // else it alone knows whether what is written has been committed
+      cairn::FindDroppableTables(data, asked, snapshots_.GetAll(), &tables, &moves);
     }
-    if (s.ok()) {
+    if (s.ok() && !moves.empty()) {
       VersionEdit edit;
       edit.SetColumnFamily(data->GetID());
       for (size_t i = 0; i < moves.size(); ++i) {
         edit.DeleteFile(moves[i].from, moves[i].number);
-        cairn::port::AddMovedTable(moves[i].to, *tables[i], &edit);
+        if (moves[i].to != cairn::TableMove::kNowhere) cairn::port::AddMovedTable(moves[i].to, *tables[i], &edit);
       }
       Version* const before = data->current();  // keeps what `tables` point to
       before->Ref();
@@ -400,8 +446,10 @@ Status DBImpl::PromoteL0(ColumnFamilyHandle* family, int target_level) {
       } else if (versions_->io_status().IsIOError()) {
         error_handler_.SetBGError(versions_->io_status(), BackgroundErrorReason::kManifestWrite);
       }
+      if (s.ok() && moves.front().to == cairn::TableMove::kNowhere) FindObsoleteFiles(&job, /*force=*/false);
     }
   }
+  if (job.HaveSomethingToDelete()) PurgeObsoleteFiles(job);
   job.Clean();
   return s;
 }

@@ -13,15 +13,12 @@
 
 namespace cairn {
 
-// Column families in hash order, SILT stores among them, and tries of either order take none.
+// Column families in hash order, SILT stores among them, take none.
 bool RefusesRangeDeletions(const rocksdb::ColumnFamilyOptions& options);
 
 // NotSupported, with what to do instead, if a range of keys has no meaning in the column family, for `call` that
 // deletes one.
 rocksdb::Status CheckRangesMean(const std::string& call, rocksdb::ColumnFamilyHandle* family);
-
-// The same for what writes a range deletion, which tries in key order do not take either.
-rocksdb::Status CheckRangeDeletion(const std::string& call, rocksdb::ColumnFamilyHandle* family);
 
 // NotSupported, with what to do instead, if the batch deletes a range in a column family that cannot.
 rocksdb::Status CheckRangeDeletions(rocksdb::DBImpl* db, const rocksdb::WriteBatch& batch);

@@ -1,9 +1,11 @@
 #include "src/ordered/ordered_table.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <unordered_map>
 #include <utility>
 
+#include "db/range_tombstone_fragmenter.h"
 #include "memory/arena.h"
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
@@ -13,10 +15,12 @@
 #include "src/ordered/ordered_builder.h"
 #include "src/ordered/ordered_iterator.h"
 #include "src/ordered/point_filter.h"
+#include "src/table/deletion_cuts.h"
 #include "src/table/table_facts.h"
 #include "src/table/wrapped_table_reader.h"
 #include "src/util/option_text.h"
 #include "table/block_based/block_based_table_reader.h"
+#include "util/vector_iterator.h"
 
 namespace cairn {
 
@@ -91,6 +95,25 @@ class OrderedTableReader : public WrappedTableReader {
     const bool asked = IsPointFilterAsked();
     inner()->MultiGet(read_options, &may_hold, prefix_extractor, asked);
     for (auto it = may_hold.begin(); asked && it != may_hold.end(); ++it) CountPositive(*it->get_context);
+  }
+  // For a compaction of a trie in key order, in the parts that it wants.
+  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
+    std::unique_ptr<rocksdb::FragmentedRangeTombstoneIterator> whole(inner()->NewRangeTombstoneIterator(read_options));
+    const std::vector<std::string>* const cuts = DeletionCutsScope::Current();
+    if (cuts == nullptr || whole == nullptr || whole->empty()) return whole.release();
+    std::vector<std::string> begins, ends;
+    for (whole->SeekToFirst(); whole->Valid(); whole->Next()) {
+      CutDeletion(whole->Tombstone(), *cuts, &begins, &ends);
+    }
+    auto parts =
+        std::make_unique<rocksdb::VectorIterator>(std::move(begins), std::move(ends), &rep_->internal_comparator);
+    const auto list =
+        std::make_shared<rocksdb::FragmentedRangeTombstoneList>(std::move(parts), rep_->internal_comparator);
+    return new rocksdb::FragmentedRangeTombstoneIterator(list, rep_->internal_comparator, rocksdb::kMaxSequenceNumber);
+  }
+  rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(rocksdb::SequenceNumber read_seqno,
+                                                                       const Slice* timestamp) override {
+    return inner()->NewRangeTombstoneIterator(read_seqno, timestamp);
   }
   void Prepare(const Slice& target) override { inner()->Prepare(target); }
   size_t ApproximateMemoryUsage() const override { return inner()->ApproximateMemoryUsage() + place_.bytes(); }
@@ -182,6 +205,22 @@ class OrderedTableReader : public WrappedTableReader {
     if (!HasOrder()) return true;
     const Cached<OrderFilter> filter = place_.Acquire(read_options);
     return !filter || filter->MayContain(user_key.data(), user_key.size());
+  }
+
+  // As RocksDB writes range deletions: internal keys of their beginnings, and ends.
+  void CutDeletion(const rocksdb::RangeTombstone& whole, const std::vector<std::string>& cuts,
+                   std::vector<std::string>* begins, std::vector<std::string>* ends) const {
+    auto cut = std::upper_bound(
+        cuts.begin(), cuts.end(), whole.start_key_,
+        [this](const Slice& key, const std::string& other) { return comparator_->Compare(key, other) < 0; });
+    for (rocksdb::RangeTombstone part = whole; true; part.start_key_ = *cut++) {
+      const bool last = cut == cuts.end() || comparator_->Compare(*cut, whole.end_key_) >= 0;
+      part.end_key_ = last ? whole.end_key_ : Slice(*cut);
+      const auto entry = part.Serialize();
+      begins->push_back(entry.first.Encode().ToString());
+      ends->push_back(entry.second.ToString());
+      if (last) return;
+    }
   }
 
   const rocksdb::BlockBasedTable::Rep* const rep_;

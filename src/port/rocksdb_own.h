@@ -13,8 +13,10 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
+#include "db/compaction/compaction_picker.h"
 #include "db/db_impl/db_impl.h"
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/import_column_family_job.h"
@@ -110,6 +112,11 @@ void ResetVersionSet(rocksdb::VersionSet* versions) asm("cairn_rocksdb_ResetVers
 rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
                                     const port::DeletedRange* ranges, size_t count,
                                     bool include_end) asm("cairn_rocksdb_DeleteFilesInRanges");
+
+rocksdb::Status ChooseCompactionInputs(
+    const rocksdb::CompactionPicker* picker, std::unordered_set<uint64_t>* files, int output_level,
+    rocksdb::Version* version,
+    std::vector<rocksdb::CompactionInputFiles>* inputs) asm("cairn_rocksdb_ChooseCompactionInputs");
 
 rocksdb::Status PromoteL0(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
                           int target_level) asm("cairn_rocksdb_PromoteL0");

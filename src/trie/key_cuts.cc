@@ -6,6 +6,18 @@ namespace cairn {
 
 using rocksdb::Slice;
 
+std::vector<std::string> KeyCuts::DeletionCuts() const {
+  std::vector<std::string> cuts;
+  uint64_t bytes = 0;
+  for (const Below& container : below) {
+    bytes += container.bytes;
+    if (bytes <= joined_bytes / 2) continue;
+    cuts.push_back(container.smallest);
+    bytes = container.bytes;
+  }
+  return cuts;
+}
+
 bool KeyCutter::IsWithin(const Slice& key) const {
   return entered_ > 0 && comparator_->Compare(key, cuts_->below[entered_ - 1].largest) <= 0;
 }

@@ -37,6 +37,10 @@ struct KeyCuts {
   uint64_t table_bytes = 0;
   uint64_t most_bytes = 0;
   uint64_t joined_bytes = 0;
+
+  // Where range deletions are taken apart, so that a table that holds nothing else can end there: first keys of
+  // containers below that are more than half of joined_bytes apart.
+  std::vector<std::string> DeletionCuts() const;
 };
 
 class KeyCutter {

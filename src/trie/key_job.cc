@@ -1,6 +1,8 @@
 #include "src/trie/key_job.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace cairn {
 
@@ -9,7 +11,10 @@ thread_local KeyJobScope* current = nullptr;
 }  // namespace
 
 KeyJobScope::KeyJobScope(const rocksdb::Comparator* comparator, std::shared_ptr<const KeyCuts> cuts)
-    : comparator_(comparator), cuts_(std::move(cuts)), outer_(current) {
+    : comparator_(comparator),
+      cuts_(std::move(cuts)),
+      deletion_cuts_(cuts_ == nullptr ? std::vector<std::string>() : cuts_->DeletionCuts()),
+      outer_(current) {
   current = this;
 }
 

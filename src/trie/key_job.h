@@ -1,4 +1,5 @@
-// Tells the partitioner of a trie in key order where the compaction that runs on this thread is to be cut.
+// Tells the partitioner of a trie in key order where the compaction that runs on this thread is to be cut, and its tables
+// where range deletions are.
 //
 // RocksDB makes the partitioner of CompactFiles on the thread that calls it, and hands it nothing of the caller's.
 //
@@ -9,6 +10,7 @@
 #include <memory>
 
 #include "rocksdb/comparator.h"
+#include "src/table/deletion_cuts.h"
 #include "src/trie/key_cuts.h"
 
 namespace cairn {
@@ -26,6 +28,7 @@ class KeyJobScope {
  private:
   const rocksdb::Comparator* const comparator_;
   const std::shared_ptr<const KeyCuts> cuts_;
+  const DeletionCutsScope deletion_cuts_;
   KeyJobScope* const outer_;
 };
 

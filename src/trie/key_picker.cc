@@ -1,6 +1,7 @@
 #include "src/trie/key_picker.h"
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <utility>
@@ -40,16 +41,47 @@ double KeyPicker::Score(const KeyContainer& container) const {
 }
 
 KeyRange KeyPicker::RangeOf(const std::vector<const TrieFile*>& files) const {
-  KeyRange range{files.front()->smallest, files.front()->largest};
+  KeyRange range = KeyShape::RangeOf(*files.front());
   for (const TrieFile* file : files) shape_->Widen(&range, *file);
   return range;
+}
+
+// --- Tables that range deletions cover -------------------------------------------------------------------------------
+
+// Those below the table that deletes them, whose compactions do not read them at the moment.
+bool KeyPicker::PickDrops(TrieJob* job) {
+  *job = TrieJob();
+  std::set<uint64_t> found;
+  for (const uint64_t number : shape_->deleting()) {
+    if (dropped_.count(number) != 0) continue;
+    const TrieFile& deleting = *shape_->Find(number);
+    const KeyRange range{deleting.deleted->front().first, deleting.deleted->back().end, true};
+    dropped_[number] = Dropped::kAll;
+    for (int level = deleting.level + 1; level <= shape_->LastLevel(shape_->trie().depth); ++level) {
+      for (const TrieFile* file : shape_->FilesIn(level, range)) {
+        const uint64_t deleted_at = shape_->DeletedAt(deleting, *file);
+        if (deleted_at == 0) continue;
+        if (shape_->IsInput(file->number)) {
+          dropped_[number] = Dropped::kBusy;
+        } else if (found.insert(file->number).second) {
+          job->moves.push_back({file->number, level, TableMove::kNowhere, number, deleted_at});
+          job->inputs.push_back(file->number);
+          job->input_bytes += file->bytes;
+          job->runs.push_back({KeyShape::RangeOf(*file), level, level});
+        }
+      }
+    }
+  }
+  job->kind = TrieJob::Kind::kDrop;
+  job->score = kMoveScore;
+  return !job->moves.empty();
 }
 
 // --- Moves -----------------------------------------------------------------------------------------------------------
 
 // Down to what lies under it: within its depth, and to the deepest depth if nothing does.
 int KeyPicker::LowestFreeLevel(const TrieFile& file) const {
-  const KeyRange range{file.smallest, file.largest};
+  const KeyRange range = KeyShape::RangeOf(file);
   const int below = shape_->FirstLevelIn(file.level + 1, range);
   const int last = shape_->LastLevel(shape_->trie().depth);
   if (below > last) return last;
@@ -57,12 +89,12 @@ int KeyPicker::LowestFreeLevel(const TrieFile& file) const {
 }
 
 bool KeyPicker::AddMove(const TrieFile& file, int level, TrieJob* job) const {
-  const KeyShape::Run run{{file.smallest, file.largest}, file.level, level};
+  const KeyShape::Run run{KeyShape::RangeOf(file), file.level, level};
   if (level <= file.level || shape_->Conflicts(run)) return false;
   // By (4) of key_shape.h it must not leave its neighbour.
   if (file.level > 0 && shape_->FilesIn(file.level, run.range).size() > 1) return false;
   job->runs.push_back(run);
-  job->moves.push_back({file.number, file.level, level});
+  job->moves.push_back({file.number, file.level, level, 0, 0});
   job->inputs.push_back(file.number);
   job->input_bytes += file.bytes;
   return true;
@@ -85,7 +117,7 @@ void KeyPicker::MoveOffRoot(TrieJob* job) const {
                        (i + 1 == files.size() || order->Compare(file.largest, files[i + 1]->smallest) < 0);
     if (furthest == nullptr || order->Compare(furthest->largest, file.largest) < 0) furthest = &file;
     if (!alone || file.bytes < sizes_.least) continue;
-    if (shape_->FirstLevelIn(1, {file.smallest, file.largest}) > last) AddMove(file, last, job);
+    if (shape_->FirstLevelIn(1, KeyShape::RangeOf(file)) > last) AddMove(file, last, job);
   }
 }
 
@@ -197,26 +229,30 @@ KeyPicker::Made KeyPicker::MakePush(const KeyContainer& container, TrieJob* job)
   return made;
 }
 
-// `file` and what lies beneath it at its depth, as RocksDB would choose for a compaction into the last level.
+// `file` and what lies beneath it at its depth, as RocksDB would choose for a compaction into the last level: from level
+// to level what lies under those above. What lies over others of them is newer, and may stay.
 std::vector<const TrieFile*> KeyPicker::WithAllBelow(const TrieFile& file) const {
   std::vector<const TrieFile*> files{&file};
-  KeyRange range{file.smallest, file.largest};
-  while (true) {
-    std::vector<const TrieFile*> all;
-    for (int level = file.level; level <= shape_->LastLevel(DepthOfLevel(shape_->trie(), file.level)); ++level) {
+  KeyRange range = KeyShape::RangeOf(file);
+  for (int level = file.level; level <= shape_->LastLevel(DepthOfLevel(shape_->trie(), file.level)); ++level) {
+    const size_t above = level == file.level ? 0 : files.size();
+    size_t in_level = 0;
+    while (true) {  // by (4) of key_shape.h, tables of a level may share a key
       const std::vector<const TrieFile*> in = shape_->FilesIn(level, range);
-      all.insert(all.end(), in.begin(), in.end());
+      if (in.size() <= in_level) break;
+      in_level = in.size();
+      files.resize(above);
+      files.insert(files.end(), in.begin(), in.end());
+      for (const TrieFile* other : in) shape_->Widen(&range, *other);
     }
-    const bool done = all.size() == files.size();
-    files = std::move(all);
-    range = RangeOf(files);
-    if (done) return files;
   }
+  return files;
 }
 
-// A table of one user key is never cut; by (4) of key_shape.h it may lie over several all the same.
+// A table of one user key is never cut; by (4) of key_shape.h it may lie over several all the same. Nor is a range
+// deletion that a snapshot keeps at the last level of all.
 bool KeyPicker::CanSplit(const TrieFile& file) const {
-  return shape_->comparator()->Compare(file.smallest, file.largest) != 0;
+  return whole_.count(file.number) == 0 && shape_->comparator()->Compare(file.smallest, file.largest) != 0;
 }
 
 // Cuts a table into parts that have their own files of `level` below or above them. REQUIRES: more than one of these lie
@@ -228,7 +264,7 @@ KeyPicker::Made KeyPicker::MakeSplit(const TrieFile& file, int level, TrieJob* j
   job->kind = TrieJob::Kind::kSplit;
   auto cuts = std::make_shared<KeyCuts>(*CutsAt(0, {}, true));
   uint64_t bytes = 0;
-  for (const TrieFile* other : shape_->FilesIn(level, {file.smallest, file.largest})) {
+  for (const TrieFile* other : shape_->FilesIn(level, KeyShape::RangeOf(file))) {
     cuts->below.push_back({other->smallest, other->largest, other->bytes});
     bytes += other->bytes;
   }
@@ -252,11 +288,11 @@ KeyPicker::Made KeyPicker::MakeMerge(const KeyContainer& container, TrieJob* job
     uint64_t bytes = 0;
     for (const TrieFile* file : files) bytes += file->bytes;
     if (bytes > sizes_.largest_job) {
-      if (CanSplit(**over) && shape_->FilesIn(oldest, {(*over)->smallest, (*over)->largest}).size() > 1) {
+      if (CanSplit(**over) && shape_->FilesIn(oldest, KeyShape::RangeOf(**over)).size() > 1) {
         return MakeSplit(**over, oldest, job);
       }
-      const TrieFile& under = *shape_->FilesIn(oldest, {(*over)->smallest, (*over)->largest}).front();
-      if (CanSplit(under) && shape_->FilesIn((*over)->level, {under.smallest, under.largest}).size() > 1) {
+      const TrieFile& under = *shape_->FilesIn(oldest, KeyShape::RangeOf(**over)).front();
+      if (CanSplit(under) && shape_->FilesIn((*over)->level, KeyShape::RangeOf(under)).size() > 1) {
         return MakeSplit(under, (*over)->level, job);
       }
     }
@@ -296,7 +332,7 @@ bool KeyPicker::MakeJobOrWay(const KeyContainer& container, TrieJob* job) const 
 }
 
 bool KeyPicker::Pick(TrieJob* best) {
-  if (PickMoves(best)) return true;
+  if (PickDrops(best) || PickMoves(best)) return true;
   bool found = false;
   std::set<std::pair<int, size_t>> blocking;  // filled by containers above, which come first
   for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
@@ -449,11 +485,29 @@ void KeyPicker::Started(const TrieJob& job) { ledger_.Started(job); }
 
 void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
   ledger_.Finished(job);
+  const bool snapshots_changed = oldest_snapshot != oldest_snapshot_;
   oldest_snapshot_ = oldest_snapshot;
+  if (job.kind == TrieJob::Kind::kDrop) {
+    for (const TableMove& move : job.moves) {
+      if (!ok) dropped_.erase(move.deleted_by);
+      if (ok && shape_->Contains(move.number)) dropped_[move.deleted_by] = Dropped::kSnapshot;
+    }
+    return;
+  }
+  for (auto it = dropped_.begin(); it != dropped_.end();) {
+    const bool again = (it->second == Dropped::kSnapshot && snapshots_changed) || it->second == Dropped::kBusy;
+    it = again || !shape_->Contains(it->first) ? dropped_.erase(it) : std::next(it);
+  }
+  if (job.kind == TrieJob::Kind::kSplit && ok) {
+    const std::vector<const TrieFile*> parts = shape_->FilesIn(job.output_level, job.runs.front().range);
+    if (parts.size() == 1) whole_.insert(parts.front()->number);
+  }
   // What is in the way of a move that failed may be there for long: compactions go on meanwhile.
   if (job.kind == TrieJob::Kind::kMove) nothing_to_move_at_ = ok ? UINT64_MAX : shape_->version();
   for (uint64_t number : job.inputs) {
-    if (!shape_->Contains(number)) futile_.erase(number);
+    if (shape_->Contains(number)) continue;
+    futile_.erase(number);
+    whole_.erase(number);
   }
   if (!ok || !job.for_space) return;
   ledger_.Learn(job, output_bytes);

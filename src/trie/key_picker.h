@@ -2,7 +2,8 @@
 // compactions, as TriePicker is for hash order. docs/ordered_trie.md gives the reasons.
 //
 // What it chooses, most urgent first (a score of 1 is "due"):
-//   - tables that can come to a deeper level without being written: before all else, for it costs next to nothing
+//   - older tables all of whose keys a range deletion covers: they are removed, which costs next to nothing
+//   - tables that can come to a deeper level without being written, for the same reason
 //   - the root, when level 0 has root_trigger files
 //   - a container with `trigger` slots, or with as many bytes as a full root
 //   - a container whose newest slot keeps the one above from moving: 10 more
@@ -21,6 +22,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <unordered_map>
 #include <vector>
 
@@ -80,6 +82,7 @@ class KeyPicker {
   double Score(const KeyContainer& container) const;
   bool IsManuallyDone(const KeyContainer& container, uint64_t newest) const;
 
+  bool PickDrops(TrieJob* job);
   bool PickMoves(TrieJob* job);
   void MoveOffRoot(TrieJob* job) const;
   bool AddMove(const TrieFile& file, int level, TrieJob* job) const;
@@ -116,6 +119,13 @@ class KeyPicker {
   // these alone is not tried again before that changes.
   std::unordered_map<uint64_t, uint64_t> futile_;
   uint64_t oldest_snapshot_ = 0;
+
+  // Files with range deletions of which tables have been removed that they cover. kSnapshot, kBusy: something kept some,
+  // and it is tried again when the oldest snapshot has changed, or when a compaction has ended.
+  enum class Dropped { kAll, kSnapshot, kBusy };
+  std::unordered_map<uint64_t, Dropped> dropped_;
+  // Files that are what a split has left: all it came to.
+  std::set<uint64_t> whole_;
 };
 
 }  // namespace cairn

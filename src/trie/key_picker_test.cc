@@ -295,6 +295,18 @@ TEST(KeyCutterTest, ATableEndsWhereAStreamOfKeysDoes) {
   EXPECT_EQ(Cut(cuts, {"a001", "a002", "a003", "b001", "b002"}), "a001 a002 a003 | b001 b002");
 }
 
+// They are at most half of joined_bytes apart; here any two containers are more than that.
+TEST(KeyCutsTest, RangeDeletionsAreTakenApartBetweenContainers) {
+  KeyCuts cuts;
+  cuts.joined_bytes = 100;
+  for (const char* smallest : {"b", "d", "f", "h"}) cuts.below.push_back({smallest, smallest, 30});
+  EXPECT_EQ(cuts.DeletionCuts(), (std::vector<std::string>{"d", "f", "h"}));
+  cuts.joined_bytes = 200;
+  EXPECT_EQ(cuts.DeletionCuts(), (std::vector<std::string>{"h"}));
+  for (KeyCuts::Below& below : cuts.below) below.bytes = 0;
+  EXPECT_TRUE(cuts.DeletionCuts().empty());
+}
+
 // --- The shape -------------------------------------------------------------------------------------------------------
 
 TrieFile FileOf(uint64_t number, int level, const std::string& smallest, const std::string& largest) {
@@ -339,6 +351,58 @@ TEST(KeyShapeTest, ItTakesAnyOrder) {
   ASSERT_EQ(shape.ContainersAt(1).size(), 2u);
   EXPECT_EQ(shape.ContainersAt(1)[0].range.first, "e");
   EXPECT_EQ(shape.ContainersAt(1)[0].range.last, "b");
+}
+
+// A range deletion ends a table where the next one begins.
+TEST(KeyShapeTest, AnExcludedEndTouchesNothing) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  TrieFile left = FileOf(1, 2, "a", "f");
+  left.largest_excluded = true;
+  shape.Add(left);
+  shape.Add(FileOf(2, 2, "f", "k"));
+  ASSERT_EQ(shape.ContainersAt(1).size(), 2u);
+  EXPECT_TRUE(shape.ContainersAt(1)[0].range.last_excluded);
+  EXPECT_EQ(shape.FilesIn(2, {"f", "g"}).size(), 1u);
+  EXPECT_EQ(shape.FilesIn(2, {"e", "f"}).size(), 2u);
+  EXPECT_EQ(shape.FilesIn(2, {"e", "f", true}).size(), 1u);
+  EXPECT_EQ(shape.FirstLevelIn(1, {"0", "a", true}), shape.LastLevel(3) + 1);
+  EXPECT_EQ(shape.FirstLevelIn(1, {"0", "a"}), 2);
+  EXPECT_EQ(shape.Overlapping(1, {"f", "f"}), (std::pair<size_t, size_t>{1, 2}));
+  // A table that has the key makes the end one of a container's.
+  shape.Add(FileOf(3, 1, "e", "f"));
+  ASSERT_EQ(shape.ContainersAt(1).size(), 1u);
+  EXPECT_FALSE(shape.ContainersAt(1)[0].range.last_excluded);
+  // RocksDB takes compactions that meet there for overlapping.
+  shape.Begin(1, {{{"a", "f", true}, 2, 5}}, {1});
+  EXPECT_TRUE(shape.Conflicts({{"f", "k"}, 2, 5}));
+  shape.End(1);
+}
+
+std::shared_ptr<const std::vector<DeletedKeys>> Deleted(std::vector<DeletedKeys> parts) {
+  return std::make_shared<const std::vector<DeletedKeys>>(std::move(parts));
+}
+
+TEST(KeyShapeTest, WhatRangeDeletionsCover) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  TrieFile deleting = FileOf(1, 0, "b", "x");
+  deleting.deleted = Deleted({{"b", "d", 50}, {"d", "k", 40}, {"m", "x", 60}});
+  const auto deleted_at = [&](const char* smallest, const char* largest, uint64_t largest_sequence,
+                              bool excluded = false) {
+    TrieFile file = FileOf(2, 5, smallest, largest);
+    file.largest_sequence = largest_sequence;
+    file.largest_excluded = excluded;
+    return shape.DeletedAt(deleting, file);
+  };
+  EXPECT_EQ(deleted_at("b", "c", 49), 50u);
+  EXPECT_EQ(deleted_at("b", "c", 50), 0u);
+  EXPECT_EQ(deleted_at("c", "j", 39), 40u);
+  EXPECT_EQ(deleted_at("c", "j", 45), 0u);
+  EXPECT_EQ(deleted_at("c", "k", 39), 0u);
+  EXPECT_EQ(deleted_at("c", "k", 39, true), 40u);
+  EXPECT_EQ(deleted_at("j", "n", 1), 0u);
+  EXPECT_EQ(deleted_at("a", "c", 1), 0u);
+  EXPECT_EQ(deleted_at("y", "z", 1), 0u);
+  EXPECT_EQ(deleted_at("m", "w", 1), 60u);
 }
 
 TEST(KeyShapeTest, CompactionsConflictWhereRangesAndLevelsMeet) {
@@ -391,6 +455,48 @@ TEST(KeyPickerTest, WhatSharesAKeyWithItsNeighbourIsNotMoved) {
   for (const TableMove& move : job.moves) moved.push_back(move.number);
   std::sort(moved.begin(), moved.end());
   EXPECT_EQ(moved, (std::vector<uint64_t>{3, 4}));
+}
+
+// Before anything else, and again when what kept some of them may be gone.
+TEST(KeyPickerTest, TablesThatARangeDeletionCoversAreRemoved) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kMove);
+  const int last = shape.LastLevel(3);
+  shape.Add(FileOf(1, last, "a", "c"));
+  shape.Add(FileOf(2, last, "d", "f"));
+  shape.Add(FileOf(3, last, "g", "k"));
+  shape.Add(FileOf(4, last - 1, "h", "j"));
+  TrieFile deleting = FileOf(5, 0, "b", "l");
+  deleting.deleted = Deleted({{"b", "l", 9}});
+  shape.Add(deleting);
+  shape.Begin(1, {{{"d", "f"}, last, last}}, {2});
+  TrieJob job;
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kDrop);
+  std::set<uint64_t> dropped;
+  for (const TableMove& move : job.moves) dropped.insert(move.number);
+  EXPECT_EQ(dropped, (std::set<uint64_t>{3, 4}));
+  EXPECT_EQ(job.moves[0].deleted_by, 5u);
+  EXPECT_EQ(job.moves[0].deleted_at, 9u);
+  // One went, a snapshot keeps the other: it is asked for again when the oldest snapshot is another.
+  picker.Started(job);
+  shape.Remove(4);
+  picker.Finished(job, true, 0, 7);
+  EXPECT_FALSE(picker.Pick(&job));
+  shape.End(1);
+  TrieJob merge;
+  picker.Started(merge);
+  picker.Finished(merge, true, 0, 7);
+  EXPECT_FALSE(picker.Pick(&job));
+  picker.Started(merge);
+  picker.Finished(merge, true, 0, 8);
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.moves.size(), 2u);
+  // It fails: it is asked for once more.
+  picker.Started(job);
+  picker.Finished(job, false, 0, 8);
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.moves.size(), 2u);
 }
 
 // A manual compaction ends, however many files come meanwhile.

@@ -40,6 +40,7 @@ void KeyShape::Add(const TrieFile& file) {
   const auto [added, is_new] = files_.emplace(file.number, file);
   if (!is_new) return;
   levels_[static_cast<size_t>(file.level)].insert(&added->second);
+  if (file.deleted != nullptr) deleting_.insert(file.number);
   bytes_ += file.bytes;
   ++version_;
   stale_[static_cast<size_t>(DepthOfLevel(trie_, file.level))] = true;
@@ -50,6 +51,7 @@ void KeyShape::Remove(uint64_t number) {
   if (found == files_.end()) return;
   levels_[static_cast<size_t>(found->second.level)].erase(&found->second);
   bytes_ -= found->second.bytes;
+  deleting_.erase(number);
   ++version_;
   stale_[static_cast<size_t>(DepthOfLevel(trie_, found->second.level))] = true;
   files_.erase(found);
@@ -71,12 +73,11 @@ void KeyShape::Group(int depth) const {
     std::inplace_merge(files.begin(), files.begin() + before, files.end(), BySmallest{comparator_});
   }
   for (const TrieFile* file : files) {
-    const bool joins =
-        !containers.empty() && (depth == 0 || comparator_->Compare(file->smallest, containers.back().range.last) <= 0);
+    const bool joins = !containers.empty() && (depth == 0 || !EndsBefore(containers.back().range, file->smallest));
     if (!joins) {
       containers.emplace_back();
       containers.back().depth = depth;
-      containers.back().range = {file->smallest, file->largest};
+      containers.back().range = RangeOf(*file);
     }
     KeyContainer& container = containers.back();
     container.files.push_back(file);
@@ -107,7 +108,7 @@ const std::vector<KeyContainer>& KeyShape::ContainersAt(int depth) const {
 bool KeyShape::WholeRange(KeyRange* range) const {
   bool any = false;
   for (const auto& [number, file] : files_) {
-    if (!any) *range = {file.smallest, file.largest};
+    if (!any) *range = RangeOf(file);
     any = true;
     Widen(range, file);
   }
@@ -115,22 +116,23 @@ bool KeyShape::WholeRange(KeyRange* range) const {
 }
 
 bool KeyShape::Overlap(const KeyRange& a, const KeyRange& b) const {
-  return comparator_->Compare(a.first, b.last) <= 0 && comparator_->Compare(b.first, a.last) <= 0;
+  return !EndsBefore(a, b.first) && !EndsBefore(b, a.first);
 }
 
 void KeyShape::Widen(KeyRange* range, const TrieFile& file) const {
   if (comparator_->Compare(file.smallest, range->first) < 0) range->first = file.smallest;
-  if (comparator_->Compare(file.largest, range->last) > 0) range->last = file.largest;
+  const int order = comparator_->Compare(file.largest, range->last);
+  if (order < 0) return;
+  range->last_excluded = file.largest_excluded && (order > 0 || range->last_excluded);
+  if (order > 0) range->last = file.largest;
 }
 
 std::pair<size_t, size_t> KeyShape::Overlapping(int depth, const KeyRange& range) const {
   const std::vector<KeyContainer>& all = ContainersAt(depth);
-  const auto begin = std::partition_point(all.begin(), all.end(), [&](const KeyContainer& container) {
-    return comparator_->Compare(container.range.last, range.first) < 0;
-  });
-  const auto end = std::partition_point(begin, all.end(), [&](const KeyContainer& container) {
-    return comparator_->Compare(container.range.first, range.last) <= 0;
-  });
+  const auto begin = std::partition_point(
+      all.begin(), all.end(), [&](const KeyContainer& container) { return EndsBefore(container.range, range.first); });
+  const auto end = std::partition_point(
+      begin, all.end(), [&](const KeyContainer& container) { return !EndsBefore(range, container.range.first); });
   return {static_cast<size_t>(begin - all.begin()), static_cast<size_t>(end - all.begin())};
 }
 
@@ -140,7 +142,8 @@ std::vector<const TrieFile*> KeyShape::FilesIn(int level, const KeyRange& range)
   const Level& held = levels_[static_cast<size_t>(level)];
   for (auto it = held.upper_bound(Slice(range.last)); it != held.begin();) {
     --it;
-    if (comparator_->Compare((*it)->largest, range.first) < 0) break;
+    if (EndsBefore(range, (*it)->smallest)) continue;
+    if (EndsBefore(**it, range.first)) break;
     files.push_back(*it);
   }
   std::reverse(files.begin(), files.end());
@@ -165,20 +168,47 @@ int KeyShape::NextDepthBelow(int depth, const KeyRange& range) const {
 
 int KeyShape::FirstLevelIn(int level, const KeyRange& range) const {
   const int end = LastLevel(trie_.depth) + 1;
-  for (; level < end; ++level) {
-    const Level& held = levels_[static_cast<size_t>(level)];
-    auto it = held.upper_bound(Slice(range.last));
-    if (it == held.begin()) continue;
-    if (comparator_->Compare((*--it)->largest, range.first) >= 0) return level;
-  }
-  return end;
+  while (level < end && !HasFilesIn(level, range)) ++level;
+  return level;
 }
 
+// As FilesIn, which is in key order from the end.
+bool KeyShape::HasFilesIn(int level, const KeyRange& range) const {
+  const Level& held = levels_[static_cast<size_t>(level)];
+  for (auto it = held.upper_bound(Slice(range.last)); it != held.begin();) {
+    --it;
+    if (!EndsBefore(range, (*it)->smallest)) return !EndsBefore(**it, range.first);
+  }
+  return false;
+}
+
+uint64_t KeyShape::DeletedAt(const TrieFile& deleting, const TrieFile& file) const {
+  if (deleting.deleted == nullptr) return 0;
+  const std::vector<DeletedKeys>& parts = *deleting.deleted;
+  // The first that ends behind the file's first key; then those that begin where the one before ends.
+  auto part = std::partition_point(parts.begin(), parts.end(), [&](const DeletedKeys& keys) {
+    return comparator_->Compare(keys.end, file.smallest) <= 0;
+  });
+  if (part == parts.end() || comparator_->Compare(part->first, file.smallest) > 0) return 0;
+  uint64_t lowest = UINT64_MAX;
+  while (part->sequence > file.largest_sequence) {
+    lowest = std::min(lowest, part->sequence);
+    if (comparator_->Compare(file.largest, part->end) < (file.largest_excluded ? 1 : 0)) return lowest;
+    const auto next = part + 1;
+    if (next == parts.end() || comparator_->Compare(part->end, next->first) != 0) return 0;
+    part = next;
+  }
+  return 0;
+}
+
+// RocksDB takes compactions into one level that meet at a key for overlapping, whichever of them has it.
 bool KeyShape::Conflicts(const Run& run) const {
+  const auto meet = [this](const KeyRange& a, const KeyRange& b) {
+    return comparator_->Compare(a.first, b.last) <= 0 && comparator_->Compare(b.first, a.last) <= 0;
+  };
   return std::any_of(running_.begin(), running_.end(), [&](const auto& item) {
     return std::any_of(item.second.runs.begin(), item.second.runs.end(), [&](const Run& other) {
-      return run.top_level <= other.output_level && other.top_level <= run.output_level &&
-             Overlap(run.range, other.range);
+      return run.top_level <= other.output_level && other.top_level <= run.output_level && meet(run.range, other.range);
     });
   });
 }
@@ -192,7 +222,7 @@ void KeyShape::UpdateBusy(const std::vector<uint64_t>& inputs) {
     const int depth = DepthOfLevel(trie_, file->level);
     const auto at = static_cast<size_t>(depth);
     if (stale_[at]) continue;
-    const auto [begin, end] = Overlapping(depth, {file->smallest, file->largest});
+    const auto [begin, end] = Overlapping(depth, RangeOf(*file));
     for (size_t i = begin; i < end; ++i) touched.insert(&containers_[at][i]);
   }
   for (KeyContainer* container : touched) {

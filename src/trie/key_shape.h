@@ -35,9 +35,10 @@
 
 namespace cairn {
 
-// Both ends included.
+// From `first` to `last`.
 struct KeyRange {
   std::string first, last;
+  bool last_excluded = false;
 };
 
 struct KeyContainer {
@@ -77,6 +78,7 @@ class KeyShape {
   // Of all files; false when there is none.
   bool WholeRange(KeyRange* range) const;
   bool Overlap(const KeyRange& a, const KeyRange& b) const;
+  static KeyRange RangeOf(const TrieFile& file) { return {file.smallest, file.largest, file.largest_excluded}; }
   // The smallest range that holds both.
   void Widen(KeyRange* range, const TrieFile& file) const;
   // Those of ContainersAt(depth) that have keys of the range among theirs, by their place there.
@@ -84,6 +86,11 @@ class KeyShape {
   // Files of one level, 1 or more, with keys in the range.
   std::vector<const TrieFile*> FilesIn(int level, const KeyRange& range) const;
   uint64_t BytesIn(int depth, const KeyRange& range) const;
+  // Files with range deletions, by number.
+  const std::set<uint64_t>& deleting() const { return deleting_; }
+  // If what the file `deleting` deletes covers all keys of the older `file`, and is newer than them: the lowest sequence
+  // number of what covers them; else 0.
+  uint64_t DeletedAt(const TrieFile& deleting, const TrieFile& file) const;
   // The next depth below `depth` that holds keys in the range; 0: none.
   int NextDepthBelow(int depth, const KeyRange& range) const;
   // The lowest level number from `level` on that holds keys in the range; one more than the last level: none.
@@ -96,6 +103,7 @@ class KeyShape {
     int output_level = 0;
   };
   bool Conflicts(const Run& run) const;
+  bool IsInput(uint64_t number) const;  // of a running compaction
   void Begin(uint64_t job, std::vector<Run> runs, const std::vector<uint64_t>& inputs);
   void End(uint64_t job);
 
@@ -120,14 +128,26 @@ class KeyShape {
   };
   using Level = std::set<const TrieFile*, BySmallest>;
 
+  bool HasFilesIn(int level, const KeyRange& range) const;
+  // Whether a range lies before a key, with nothing in common.
+  bool EndsBefore(const rocksdb::Slice& last, bool last_excluded, const rocksdb::Slice& key) const {
+    const int order = comparator_->Compare(last, key);
+    return order < 0 || (order == 0 && last_excluded);
+  }
+  bool EndsBefore(const KeyRange& range, const rocksdb::Slice& key) const {
+    return EndsBefore(range.last, range.last_excluded, key);
+  }
+  bool EndsBefore(const TrieFile& file, const rocksdb::Slice& key) const {
+    return EndsBefore(file.largest, file.largest_excluded, key);
+  }
   void Group(int depth) const;
   void UpdateBusy(const std::vector<uint64_t>& inputs);
-  bool IsInput(uint64_t number) const;
 
   const TrieOptions trie_;
   const rocksdb::Comparator* const comparator_;
   const TrieShape::LastOfAll last_;
   std::unordered_map<uint64_t, TrieFile> files_;
+  std::set<uint64_t> deleting_;
   std::vector<Level> levels_;
   uint64_t bytes_ = 0;
   uint64_t version_ = 0;

@@ -1,5 +1,6 @@
 // A trie in key order in a real database: tables that move without being written, manual compactions of ranges, the size
-// of compactions, what is refused, and what opens it again. What it answers is test/metamorphic_test's.
+// of compactions, what is refused, and what opens it again. What it answers is test/metamorphic_test's, and range deletions
+// are key_trie_ranges_test's.
 
 #include <gtest/gtest.h>
 
@@ -411,23 +412,6 @@ TEST_F(KeyTrieDbTest, DeletedRangesOfFilesGiveTheirSpaceBack) {
   for (uint64_t i = 0; i < kKeys; ++i) Put(i, 1);
   Settle();
   ExpectKeys(kKeys, 1);
-}
-
-TEST_F(KeyTrieDbTest, RangeDeletionsAreRefusedBeforeTheyAreLogged) {
-  Open();
-  Put(1, 0);
-  const Status s = db_->DeleteRange({}, db_->DefaultColumnFamily(), "a", "z");
-  EXPECT_TRUE(s.IsNotSupported());
-  EXPECT_NE(s.ToString().find("DeleteFilesInRange"), std::string::npos) << s.ToString();
-  rocksdb::WriteBatch batch;
-  ASSERT_OK(batch.Put(Key(2), "x"));
-  ASSERT_OK(batch.DeleteRange("a", "z"));
-  EXPECT_TRUE(db_->Write({}, &batch).IsNotSupported());
-  std::string value;
-  EXPECT_TRUE(db_->Get({}, Key(2), &value).IsNotFound());
-  Put(0, 0);
-  Open();
-  ExpectKeys(2, 0);
 }
 
 TEST_F(KeyTrieDbTest, WhatItCannotBeIsRefused) {

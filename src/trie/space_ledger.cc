@@ -62,7 +62,7 @@ double SpaceLedger::Allowed(double share) const {
 }
 
 bool SpaceLedger::MayStart(const TrieJob& job, uint64_t bytes) const {
-  if (largest_job_ == 0 || being_written_ == 0 || space_.live == 0 || job.kind == TrieJob::Kind::kMove) return true;
+  if (largest_job_ == 0 || being_written_ == 0 || space_.live == 0 || !job.writes()) return true;
   // Where one compaction is more than the bound allows, waiting would not keep it.
   if ((space_bound_ - 1) * static_cast<double>(space_.live) < largest_job_) return true;
   const double written = static_cast<double>(being_written_ + job.expected_bytes);
@@ -97,13 +97,13 @@ double SpaceLedger::Pressure(uint64_t bytes, double next_flush) {
 
 void SpaceLedger::Started(const TrieJob& job) {
   being_freed_ += ToBeFreed(job);
-  if (job.kind != TrieJob::Kind::kMove) being_written_ += job.expected_bytes;
+  if (job.writes()) being_written_ += job.expected_bytes;
   ++running_;
 }
 
 void SpaceLedger::Finished(const TrieJob& job) {
   being_freed_ -= std::min(being_freed_, ToBeFreed(job));
-  if (job.kind != TrieJob::Kind::kMove) being_written_ -= std::min(being_written_, job.expected_bytes);
+  if (job.writes()) being_written_ -= std::min(being_written_, job.expected_bytes);
   --running_;
 }
 

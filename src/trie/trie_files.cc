@@ -6,6 +6,8 @@
 
 #include "db/column_family.h"
 #include "db/job_context.h"
+#include "db/range_del_aggregator.h"
+#include "db/table_cache.h"
 #include "file/filename.h"
 #include "src/ect/ect_table_index.h"
 #include "src/hash_order/hash_order.h"
@@ -178,6 +180,9 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
   if (IsInKeyOrder(trie)) {
     described->smallest = file.meta->smallest.user_key().ToString();
     described->largest = file.meta->largest.user_key().ToString();
+    described->largest_excluded =
+        rocksdb::ExtractInternalKeyFooter(file.meta->largest.Encode()) == rocksdb::kRangeTombstoneSentinel;
+    described->largest_sequence = file.meta->fd.largest_seqno;
   } else {
     described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
     described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
@@ -188,6 +193,24 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
   if (!s.ok()) return s;
   DescribeFile(*properties, described);
   if (written != nullptr) written->Add(properties->user_collected_properties, described->bytes, file.level == 0);
+  if (IsInKeyOrder(trie) && properties->num_range_deletions > 0) s = ReadDeletions(file, described);
+  return s;
+}
+
+// As far as the table has them: what lies beyond its ends is other tables', whatever is written in it.
+Status HeldVersion::ReadDeletions(const File& file, TrieFile* described) const {
+  rocksdb::ColumnFamilyData* const family = super_version_->cfd;
+  std::unique_ptr<rocksdb::FragmentedRangeTombstoneIterator> parts;
+  const Status s = family->table_cache()->GetRangeTombstoneIterator(
+      rocksdb::ReadOptions(), family->internal_comparator(), *file.meta, super_version_->mutable_cf_options, &parts);
+  if (!s.ok() || parts == nullptr) return s;
+  rocksdb::TruncatedRangeDelIterator within(std::move(parts), &family->internal_comparator(), &file.meta->smallest,
+                                            &file.meta->largest);
+  auto deleted = std::make_shared<std::vector<DeletedKeys>>();
+  for (within.SeekToFirst(); within.Valid(); within.Next()) {
+    deleted->push_back({within.start_key().user_key.ToString(), within.end_key().user_key.ToString(), within.seq()});
+  }
+  if (!deleted->empty()) described->deleted = std::move(deleted);
   return s;
 }
 

@@ -60,6 +60,8 @@ class HeldVersion {
                            WrittenTotalsReader* written) const;
 
  private:
+  rocksdb::Status ReadDeletions(const File& file, TrieFile* described) const;
+
   HeldVersion(rocksdb::DBImpl* db, rocksdb::SuperVersion* super_version) : db_(db), super_version_(super_version) {}
 
   rocksdb::DBImpl* const db_;

@@ -14,8 +14,8 @@
 namespace cairn {
 
 struct TrieJob {
-  enum class Kind { kRoot, kPush, kMerge, kSplit, kMove };
-  static constexpr int kKinds = 5;
+  enum class Kind { kRoot, kPush, kMerge, kSplit, kMove, kDrop };
+  static constexpr int kKinds = 6;
   Kind kind = Kind::kRoot;
   ContainerId id;
   std::vector<uint64_t> inputs;  // file numbers, newest first
@@ -30,7 +30,9 @@ struct TrieJob {
   uint64_t number = 0;              // of the plan's
   std::vector<KeyShape::Run> runs;  // what it touches
   std::shared_ptr<const KeyCuts> cuts;
-  std::vector<TableMove> moves;  // kMove: of the inputs
+  std::vector<TableMove> moves;  // kMove, kDrop: of the inputs
+
+  bool writes() const { return kind != Kind::kMove && kind != Kind::kDrop; }
 };
 
 // As reports and the model name them.
@@ -46,6 +48,8 @@ inline const char* NameOf(TrieJob::Kind kind) {
       return "split";
     case TrieJob::Kind::kMove:
       return "move";
+    case TrieJob::Kind::kDrop:
+      return "drop";
   }
   return "";
 }

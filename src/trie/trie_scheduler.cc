@@ -443,7 +443,10 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
   --running_;
   if (s.ok()) {
     ++family->finished[static_cast<int>(job.kind)];
-    family->moved += job.moves.size();
+    for (const TableMove& move : job.moves) {
+      if (move.to != TableMove::kNowhere) ++family->moved;
+      if (move.to == TableMove::kNowhere && !family->plan->Contains(move.number)) ++family->dropped;
+    }
     family->totals->compacted_bytes += output_bytes;
     family->written_bytes[DepthOfLevel(family->plan->trie(), job.output_level)] += output_bytes;
     TryAgainLocked(family);
@@ -486,7 +489,7 @@ void TrieScheduler::UpdateThrottle() {
 Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) {
   auto handle = HandleOf(family->id);
   if (handle == nullptr) return Status::ColumnFamilyDropped(family->name);
-  if (job.kind == TrieJob::Kind::kMove) {
+  if (!job.writes()) {
     return MoveTables(static_cast<rocksdb::DBImpl*>(db_), handle.get(), job.moves);
   }
   std::vector<std::string> names;
@@ -902,6 +905,7 @@ Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* s
     stats->split_compactions = family->finished[static_cast<int>(TrieJob::Kind::kSplit)];
     stats->failed_compactions = family->failed;
     stats->moved_tables = family->moved;
+    stats->dropped_tables = family->dropped;
     stats->pick_micros = family->pick_micros;
     if (!family->error.ok()) stats->last_error = family->error.ToString();
   }

@@ -133,7 +133,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
     uint64_t running = 0;
     uint64_t finished[TrieJob::kKinds] = {};  // by TrieJob::Kind
     uint64_t failed = 0;
-    uint64_t moved = 0;  // tables, unwritten
+    uint64_t moved = 0;    // tables, unwritten
+    uint64_t dropped = 0;  // tables that range deletions covered
     uint64_t pick_micros = 0;
   };
   using FamilyPtr = std::shared_ptr<Family>;

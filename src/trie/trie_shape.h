@@ -22,6 +22,12 @@
 
 namespace cairn {
 
+// A part of what DeleteRange deletes: keys from `first` up to `end`, without it, whose sequence numbers are lower.
+struct DeletedKeys {
+  std::string first, end;
+  uint64_t sequence = 0;
+};
+
 struct TrieFile {
   uint64_t number = 0;
   // RocksDB's, by which level 0 is ordered. After a repair or an import a higher number may hold what is older.
@@ -40,6 +46,9 @@ struct TrieFile {
   uint64_t last_container = 0;  // of its largest key; meaningless unless it spans
   // Of a trie in key order, which has no use for the containers' numbers.
   std::string smallest, largest;
+  bool largest_excluded = false;  // a range deletion ends there, and no key of the table is as large
+  uint64_t largest_sequence = 0;  // of its entries, but for those that a compaction to the last level has set to 0
+  std::shared_ptr<const std::vector<DeletedKeys>> deleted;  // in key order, none overlaps another; null: none
 };
 
 // Of two tables of level 0, whether the first holds what is newer, should both hold a key.

@@ -37,6 +37,10 @@ std::string TrieStatsToTable(const TrieStats& stats) {
                  stats.failed_compactions, stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
   if (stats.moved_tables > 0)
     table += FormatText("tables moved unwritten since open: %" PRIu64 "\n", stats.moved_tables);
+  if (stats.dropped_tables > 0) {
+    table +=
+        FormatText("tables that DeleteRange covered, dropped unread since open: %" PRIu64 "\n", stats.dropped_tables);
+  }
   if (stats.delayed_write_rate > 0) {
     table += FormatText("writers are held to %s a second until compaction has caught up\n",
                         BytesText(stats.delayed_write_rate).c_str());
@@ -79,6 +83,7 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                                        {"split_compactions", stats.split_compactions},
                                        {"failed_compactions", stats.failed_compactions},
                                        {"moved_tables", stats.moved_tables},
+                                       {"dropped_tables", stats.dropped_tables},
                                        {"delayed_write_rate", stats.delayed_write_rate},
                                        {"pick_micros", stats.pick_micros},
                                        {"last_error", stats.last_error}};

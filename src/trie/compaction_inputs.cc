@@ -1,0 +1,97 @@
+#include "src/trie/compaction_inputs.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace cairn {
+
+using rocksdb::FileMetaData;
+using rocksdb::Status;
+
+namespace {
+
+Status CheckNamed(const rocksdb::VersionStorageInfo& storage, int output_level,
+                  const std::unordered_set<uint64_t>& files) {
+  const int last = storage.num_levels() - 1;
+  if (output_level < 0 || output_level > last) {
+    return Status::InvalidArgument("output level " + std::to_string(output_level),
+                                   "the column family has levels 0 to " + std::to_string(last));
+  }
+  if (files.empty()) return Status::InvalidArgument("a compaction of no table");
+  for (const uint64_t number : files) {
+    const auto place = storage.GetFileLocation(number);
+    const std::string table = "table " + std::to_string(number);
+    if (!place.IsValid()) return Status::InvalidArgument(table + " is not in the column family");
+    if (place.GetLevel() > output_level) {
+      return Status::InvalidArgument(table + " lies at level " + std::to_string(place.GetLevel()),
+                                     "the output level " + std::to_string(output_level) + " is above it");
+    }
+  }
+  return Status::OK();
+}
+
+// The hull of tables.
+class Range {
+ public:
+  explicit Range(const rocksdb::Comparator* comparator) : comparator_(comparator) {}
+  void Widen(const FileMetaData& file) {
+    if (smallest_ == nullptr || rocksdb::sstableKeyCompare(comparator_, file.smallest, *smallest_) < 0) {
+      smallest_ = &file.smallest;
+    }
+    if (largest_ == nullptr || rocksdb::sstableKeyCompare(comparator_, file.largest, *largest_) > 0) {
+      largest_ = &file.largest;
+    }
+  }
+  const rocksdb::InternalKey* smallest() const { return smallest_; }
+  const rocksdb::InternalKey* largest() const { return largest_; }
+
+ private:
+  const rocksdb::Comparator* const comparator_;
+  const rocksdb::InternalKey* smallest_ = nullptr;
+  const rocksdb::InternalKey* largest_ = nullptr;
+};
+
+}  // namespace
+
+Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const rocksdb::Comparator* comparator,
+                           int output_level, std::unordered_set<uint64_t>* files) {
+  Status s = CheckNamed(storage, output_level, *files);
+  if (!s.ok()) return s;
+  const auto add = [&](const FileMetaData& file) {
+    if (file.being_compacted) return false;
+    files->insert(file.fd.GetNumber());
+    return true;
+  };
+  Range range(comparator);
+  for (int level = 0; level <= output_level; ++level) {
+    const std::vector<FileMetaData*>& all = storage.LevelFiles(level);
+    size_t begin = all.size(), end = 0;
+    for (size_t i = 0; i < all.size(); ++i) {
+      if (files->count(all[i]->fd.GetNumber()) == 0) continue;
+      begin = std::min(begin, i);
+      end = i + 1;
+    }
+    if (begin >= end) continue;
+    const auto share_a_key = [&](size_t left) {
+      return rocksdb::sstableKeyCompare(comparator, all[left]->largest, all[left + 1]->smallest) >= 0;
+    };
+    if (level == 0 && output_level > 0) end = all.size();
+    while (level > 0 && begin > 0 && share_a_key(begin - 1)) --begin;
+    while (level > 0 && end < all.size() && share_a_key(end - 1)) ++end;
+    for (size_t i = begin; i < end; ++i) {
+      if (!add(*all[i])) return Status::Aborted("a table of level " + std::to_string(level) + " is being compacted");
+      range.Widen(*all[i]);
+    }
+    for (int below = level + 1; below <= output_level; ++below) {
+      std::vector<FileMetaData*> overlapping;
+      storage.GetOverlappingInputs(below, range.smallest(), range.largest(), &overlapping, -1, nullptr, false);
+      for (const FileMetaData* file : overlapping) {
+        if (!add(*file)) return Status::Aborted("a table of level " + std::to_string(below) + " is being compacted");
+      }
+    }
+  }
+  return s;
+}
+
+}  // namespace cairn

@@ -1,0 +1,27 @@
+// Which tables RocksDB's CompactFiles must take along in a trie in key order.
+//
+// RocksDB's own rule (CompactionPicker::SanitizeCompactionInputFilesForAllLevels) compares user keys. A table whose last
+// part of a range deletion ends where the next table begins has that key for its largest, and no entry of it: by that
+// rule the two overlap, and one compaction takes all tables that the range deletion covers. Here, as in RocksDB's
+// leveled compaction, they do not.
+//
+// Thread-safety: a function of its arguments. REQUIRES: the DB mutex.
+
+#pragma once
+
+#include <cstdint>
+#include <unordered_set>
+
+#include "db/version_set.h"
+#include "rocksdb/comparator.h"
+#include "rocksdb/status.h"
+
+namespace cairn {
+
+// Adds to the tables that are named: in each level those between them, and those that share a key with one of them; of
+// level 0 all that are older; then, in the levels from theirs to the output's, all that have keys in the range of what
+// lies above. InvalidArgument if one is not there, or lies below the output; Aborted if one is being compacted.
+rocksdb::Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const rocksdb::Comparator* comparator,
+                                    int output_level, std::unordered_set<uint64_t>* files);
+
+}  // namespace cairn

@@ -1,0 +1,272 @@
+// DeleteRange on a trie in key order: what is read, how large compactions become, and what becomes of the space.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/sst_file_writer.h"
+#include "src/testutil/assert_ok.h"
+#include "src/testutil/temp_dir.h"
+#include "src/util/mix64.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Slice;
+
+constexpr uint64_t kWriteBuffer = 64 << 10;
+constexpr int kRootTrigger = 4;
+constexpr uint64_t kKeys = 20000;  // some 9 roots of values of 100 bytes
+
+class KeyTrieRangesTest : public testing::Test {
+ protected:
+  KeyTrieRangesTest() {
+    TrieOptions trie;
+    trie.order = "key";
+    trie.fan_out = 4;
+    trie.slots = 6;
+    trie.trigger = 4;
+    trie.depth = 3;
+    trie.root_trigger = kRootTrigger;
+    options_.create_if_missing = true;
+    options_.write_buffer_size = kWriteBuffer;
+    options_.compression = rocksdb::kNoCompression;
+    options_.max_background_jobs = 3;
+    options_.force_consistency_checks = true;
+    EXPECT_OK(UseTrie(&options_, trie));
+  }
+
+  void Open() {
+    db_.reset();
+    rocksdb::DB* db = nullptr;
+    ASSERT_OK(cairn::Open(options_, dir_ / "db", &db));
+    db_.reset(db);
+  }
+
+  static std::string Key(uint64_t number) {
+    const std::string text = std::to_string(number);
+    return "k" + std::string(9 - text.size(), '0') + text;
+  }
+  void Put(uint64_t number) {
+    std::string value = std::to_string(++round_) + ":";
+    while (value.size() < 100) value += std::to_string(SplitMix64(number + value.size()));
+    ASSERT_OK(db_->Put({}, Key(number), value));
+    expected_[Key(number)] = std::move(value);
+  }
+  void DeleteRange(uint64_t begin, uint64_t end) {
+    ASSERT_OK(db_->DeleteRange({}, db_->DefaultColumnFamily(), Key(begin), Key(end)));
+    expected_.erase(expected_.lower_bound(Key(begin)), expected_.lower_bound(Key(end)));
+  }
+  void Settle() {
+    ASSERT_OK(db_->Flush({}));
+    ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  }
+  TrieStats Stats() {
+    TrieStats stats;
+    EXPECT_OK(GetTrieStats(db_.get(), db_->DefaultColumnFamily(), &stats));
+    return stats;
+  }
+  using Contents = std::map<std::string, std::string>;
+  void Expect(const Contents& expected, const rocksdb::Snapshot* snapshot = nullptr) {
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot;
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read));
+    auto want = expected.begin();
+    for (it->SeekToFirst(); it->Valid(); it->Next(), ++want) {
+      ASSERT_NE(want, expected.end()) << it->key().ToString();
+      ASSERT_EQ(it->key().ToString(), want->first);
+      ASSERT_EQ(it->value().ToString(), want->second);
+    }
+    ASSERT_OK(it->status());
+    ASSERT_EQ(want, expected.end()) << want->first;
+    for (int i = 0; i < 200; ++i) {
+      const std::string key = Key(SplitMix64(seed_++) % kKeys);
+      std::string value;
+      const rocksdb::Status s = db_->Get(read, key, &value);
+      const auto found = expected.find(key);
+      ASSERT_EQ(s.ok(), found != expected.end()) << key << ": " << s.ToString();
+      if (s.ok()) {
+        ASSERT_EQ(value, found->second);
+      }
+    }
+  }
+  void Expect() { Expect(expected_); }
+
+  // What the largest compaction has read, and how many there were, as RocksDB's log says.
+  std::pair<uint64_t, int> LargestCompaction() {
+    uint64_t largest = 0;
+    int count = 0;
+    std::vector<std::string> names;
+    EXPECT_OK(rocksdb::Env::Default()->GetChildren(dir_ / "db", &names));
+    for (const std::string& name : names) {
+      if (name.rfind("LOG", 0) != 0 || name == "LOCK") continue;
+      std::ifstream log(dir_ / ("db/" + name));
+      const std::string field = "\"input_data_size\": ";
+      for (std::string line; std::getline(log, line);) {
+        const size_t at = line.find(field);
+        if (at == std::string::npos) continue;
+        ++count;
+        largest = std::max<uint64_t>(largest, std::stoull(line.substr(at + field.size())));
+      }
+    }
+    return {largest, count};
+  }
+  static constexpr uint64_t kRoot = kRootTrigger * kWriteBuffer;
+
+  test::TempDir dir_;
+  rocksdb::Options options_;
+  std::unique_ptr<rocksdb::DB> db_;
+  Contents expected_;
+  uint64_t round_ = 0;
+  uint64_t seed_ = 1;
+};
+
+TEST_F(KeyTrieRangesTest, AThousandOverATenthOfTheKeysEach) {
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(SplitMix64(i) % kKeys);
+  for (uint64_t round = 0; round < 1000; ++round) {
+    const uint64_t begin = SplitMix64(seed_++) % (kKeys - kKeys / 10);
+    DeleteRange(begin, begin + kKeys / 10);
+    for (int i = 0; i < 200; ++i) Put(SplitMix64(seed_++) % kKeys);
+    if (round % 250 == 249) Expect();
+  }
+  Settle();
+  Expect();
+  const auto [largest, count] = LargestCompaction();
+  EXPECT_GT(count, 20);
+  EXPECT_LE(largest, kRoot * 12 / 10) << "of " << count;
+  const TrieStats stats = Stats();
+  uint64_t live = 0;
+  for (const auto& [key, value] : expected_) live += key.size() + value.size();
+  EXPECT_LT(stats.bytes, 2 * live + 2 * kRoot) << live;
+  EXPECT_GT(stats.dropped_tables, 0u);
+  Open();
+  Expect();
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  Expect();
+  EXPECT_LE(LargestCompaction().first, kRoot * 12 / 10);
+  EXPECT_LT(Stats().bytes, live * 13 / 10);
+}
+
+TEST_F(KeyTrieRangesTest, TheSpaceOfWhatWasDeletedIsGoneWithTheFlush) {
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(SplitMix64(i) % kKeys);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  const uint64_t before = Stats().bytes;
+  const int compactions = LargestCompaction().second;
+  DeleteRange(kKeys / 10, kKeys * 9 / 10);
+  Settle();
+  EXPECT_LT(Stats().bytes, before * 3 / 10);
+  EXPECT_LE(LargestCompaction().second, compactions + 2);
+  Expect();
+  Open();
+  Expect();
+}
+
+TEST_F(KeyTrieRangesTest, SnapshotsKeepWhatTheySee) {
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(SplitMix64(i) % kKeys);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  const rocksdb::Snapshot* snapshot = db_->GetSnapshot();
+  const Contents then = expected_;
+  DeleteRange(kKeys / 10, kKeys * 9 / 10);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  Expect(then, snapshot);
+  Expect();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(SplitMix64(seed_++) % kKeys);
+  Settle();
+  Expect(then, snapshot);
+  Expect();
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  Expect(then, snapshot);
+  Expect();
+  EXPECT_LE(LargestCompaction().first, kRoot * 12 / 10);
+  db_->ReleaseSnapshot(snapshot);
+  for (uint64_t i = 0; i < kKeys; ++i) Put(SplitMix64(seed_++) % kKeys);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  Expect();
+  EXPECT_LE(LargestCompaction().first, kRoot * 12 / 10);
+  uint64_t live = 0;
+  for (const auto& [key, value] : expected_) live += key.size() + value.size();
+  EXPECT_LT(Stats().bytes, live * 13 / 10);
+}
+
+// Puts, range deletions of all lengths, snapshots, ingestions, manual compactions and reopening, in random order.
+TEST_F(KeyTrieRangesTest, RandomOperations) {
+  Open();
+  struct Seen {
+    const rocksdb::Snapshot* snapshot;
+    Contents contents;
+  };
+  std::vector<Seen> seen;
+  const auto release = [&](size_t i) {
+    db_->ReleaseSnapshot(seen[i].snapshot);
+    seen.erase(seen.begin() + static_cast<std::ptrdiff_t>(i));
+  };
+  const auto random = [&](uint64_t end) { return SplitMix64(seed_++) % end; };
+  for (int step = 0; step < 1500; ++step) {
+    const uint64_t what = random(100);
+    if (what < 60) {
+      const uint64_t first = random(kKeys);
+      const uint64_t stride = random(4) == 0 ? 1 : 1 + random(997);
+      for (uint64_t i = 0; i < 60; ++i) Put((first + i * stride) % kKeys);
+    } else if (what < 85) {
+      const uint64_t length = 1 + random(random(3) == 0 ? kKeys : random(2) == 0 ? kKeys / 20 : 50);
+      const uint64_t begin = random(kKeys);
+      DeleteRange(begin, std::min(begin + length, kKeys));
+    } else if (what < 90) {
+      ASSERT_OK(db_->Flush({}));
+    } else if (what < 93) {
+      if (seen.size() < 3) seen.push_back({db_->GetSnapshot(), expected_});
+    } else if (what < 96) {
+      if (!seen.empty()) release(random(seen.size()));
+    } else if (what < 97) {
+      const std::string begin = Key(random(kKeys)), end = Key(random(kKeys));
+      const Slice from(std::min(begin, end)), to(std::max(begin, end));
+      ASSERT_OK(db_->CompactRange({}, &from, &to));
+    } else if (what < 98) {
+      const std::string name = dir_ / ("in" + std::to_string(step) + ".sst");
+      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
+      ASSERT_OK(writer.Open(name));
+      const uint64_t begin = random(kKeys - 2000), end = begin + 1 + random(2000);
+      ASSERT_OK(writer.DeleteRange(Key(begin), Key(end)));
+      expected_.erase(expected_.lower_bound(Key(begin)), expected_.lower_bound(Key(end)));
+      for (uint64_t i = begin; i < end + 100 && i < kKeys; i += 7) {
+        ASSERT_OK(writer.Put(Key(i), "ingested"));
+        expected_[Key(i)] = "ingested";
+      }
+      ASSERT_OK(writer.Finish());
+      ASSERT_OK(db_->IngestExternalFile({name}, rocksdb::IngestExternalFileOptions()));
+    } else if (what < 99) {
+      while (!seen.empty()) release(seen.size() - 1);
+      Open();
+    } else {
+      ASSERT_OK(WaitForTrieCompaction(db_.get()));
+    }
+    if (step % 50 == 0) {
+      Expect();
+      for (const Seen& one : seen) Expect(one.contents, one.snapshot);
+    }
+    if (HasFatalFailure()) return;
+  }
+  while (!seen.empty()) release(seen.size() - 1);
+  Settle();
+  Expect();
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  Expect();
+  EXPECT_LE(LargestCompaction().first, kRoot * 12 / 10);
+  TrieStats stats = Stats();
+  EXPECT_EQ(stats.failed_compactions, 0u) << stats.last_error;
+}
+
+}  // namespace
+}  // namespace cairn
