@@ -76,25 +76,50 @@ bool ChecksumIsRight(const Word* words) {
   return header.checked() && words[header.head_words() - 1] == Checksum(words, header);
 }
 
+namespace {
+
+// Fewer than a word, from the word's lowest byte on. Loads of what was just stored in smaller parts wait, so whole words
+// go through registers.
+void StoreRest(char* to, Word rest, size_t bytes) {
+  if ((bytes & 4) != 0) {
+    const auto half = static_cast<uint32_t>(rest);
+    std::memcpy(to, &half, sizeof(half));
+    to += sizeof(half);
+    rest >>= 32;
+  }
+  for (bytes &= 3; bytes > 0; --bytes, rest >>= 8) *to++ = static_cast<char>(rest);
+}
+
+void LoadWords(char* to, const Word* words, size_t bytes) {
+  const auto copy = [&](size_t i) {
+    const Word word = LoadWord(words + i);
+    std::memcpy(to + i * sizeof(word), &word, sizeof(word));
+  };
+  for (; bytes >= 4 * sizeof(Word); bytes -= 4 * sizeof(Word), to += 4 * sizeof(Word), words += 4) {
+    copy(0), copy(1), copy(2), copy(3);
+  }
+  for (; bytes >= sizeof(Word); bytes -= sizeof(Word), to += sizeof(Word), ++words) copy(0);
+  if (bytes > 0) StoreRest(to, LoadWord(words), bytes);
+}
+
+}  // namespace
+
 void LoadBytes(char* to, const Word* words, size_t skip, size_t bytes) {
   words += skip / sizeof(Word);
   skip %= sizeof(Word);
-  if (skip == 0) {
-    for (; bytes >= sizeof(Word); bytes -= sizeof(Word), to += sizeof(Word)) {
-      const Word word = LoadWord(words++);
-      std::memcpy(to, &word, sizeof(word));
-    }
+  if (skip == 0) return LoadWords(to, words, bytes);
+  if (bytes == 0) return;
+  const size_t low = 8 * skip;
+  const size_t high = 8 * (sizeof(Word) - skip);
+  Word word = LoadWord(words++);
+  for (; bytes >= sizeof(Word); bytes -= sizeof(Word), to += sizeof(Word)) {
+    const Word next = LoadWord(words++);
+    const Word shifted = word >> low | next << high;
+    std::memcpy(to, &shifted, sizeof(shifted));
+    word = next;
   }
-  while (bytes > 0) {
-    Word block[kBlockWords];
-    const size_t wanted = std::min(kBlockWords, (skip + bytes + sizeof(Word) - 1) / sizeof(Word));
-    for (size_t i = 0; i < wanted; ++i) block[i] = LoadWord(words++);
-    const size_t part = std::min(bytes, wanted * sizeof(Word) - skip);
-    std::memcpy(to, reinterpret_cast<const char*>(block) + skip, part);
-    to += part;
-    bytes -= part;
-    skip = 0;
-  }
+  const Word next = skip + bytes > sizeof(Word) ? LoadWord(words) : 0;
+  StoreRest(to, word >> low | next << high, bytes);
 }
 
 }  // namespace cairn::cache

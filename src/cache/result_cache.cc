@@ -75,7 +75,8 @@ class Counters {
   };
 
   void Add(Name name, uint64_t n = 1) {
-    cells_[ThreadNumber() % kCells].counts[name].fetch_add(n, std::memory_order_relaxed);
+    const size_t cell = ThreadCell();
+    AddInCell(cell, &cells_[cell].counts[name], n);
   }
   uint64_t Sum(Name name) const {
     uint64_t sum = 0;
@@ -84,12 +85,11 @@ class Counters {
   }
 
  private:
-  static constexpr size_t kCells = 64;
   struct alignas(kCacheLine) Cell {
     std::atomic<uint64_t> counts[kNames] = {};
   };
 
-  Cell cells_[kCells];
+  Cell cells_[kThreadCells];
 };
 
 // One word a stripe of keys, whatever their space: writers under way (32 bits) and how many have ended (32 bits). A

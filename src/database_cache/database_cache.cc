@@ -559,15 +559,16 @@ DatabaseCache::WriteScope::WriteScope(DatabaseCache* cache, const rocksdb::Write
     place_ = cache_->rounds_.Enter();
     if (!cache_->barring_.load(std::memory_order_seq_cst)) return;
   }
-  Cell& cell = cache_->cells_[cache::ThreadNumber() % kCells];
-  const bool timed = cell.writes.fetch_add(1, std::memory_order_relaxed) % kSampledWrites == 0;
+  const size_t place = cache::ThreadCell();
+  Cell& cell = cache_->cells_[place];
+  const bool timed = cache::AddInCell(place, &cell.writes, 1) % kSampledWrites == 0;
   const uint64_t begin = timed ? Nanoseconds() : 0;
   Collector collector(this);
   // What cannot be read may hold anything.
   everything_ = writes_ && !batch->Iterate(&collector).ok();
   if (everything_) cache_->cache_->BarAll();
   cache_->CountChanges(families_, 1);
-  cell.barred.fetch_add(stripes_.size(), std::memory_order_relaxed);
+  cache::AddInCell(place, &cell.barred, stripes_.size());
   if (timed && !stripes_.empty()) cache_->benefit_.AddWrite(stripes_.size(), Nanoseconds() - begin);
 }
 
@@ -653,7 +654,8 @@ void DatabaseCache::SetMode(Mode mode) {
 }
 
 void DatabaseCache::CountPassed(uint64_t* passed) {
-  cells_[cache::ThreadNumber() % kCells].reads.fetch_add(*passed, std::memory_order_relaxed);
+  const size_t place = cache::ThreadCell();
+  cache::AddInCell(place, &cells_[place].reads, *passed);
   *passed = 0;
   TryToWake();
 }

@@ -89,9 +89,9 @@ class DatabaseCache {
     }
     const Family* const family = FamilyOf(handle);
     const uint32_t space = SpaceOf(family);
-    const size_t place = cache::ThreadNumber() % kCells;
+    const size_t place = cache::ThreadCell();
     Cell* const cell = &cells_[place];
-    const uint64_t number = cell->reads.fetch_add(1, std::memory_order_relaxed);
+    const uint64_t number = cache::AddInCell(place, &cell->reads, 1);
     if (space == ResultCache::kNoSpace) return read_tree(value);
     Read read{family, space, {key.data(), key.size()}, {}};
     if (!IsWatched(*cell, asked, number, 1)) {
@@ -123,8 +123,9 @@ class DatabaseCache {
       beside.Found(statuses[0]);
       return 0;
     }
-    Cell* const cell = &cells_[cache::ThreadNumber() % kCells];
-    const uint64_t number = cell->reads.fetch_add(count, std::memory_order_relaxed);
+    const size_t place = cache::ThreadCell();
+    Cell* const cell = &cells_[place];
+    const uint64_t number = cache::AddInCell(place, &cell->reads, count);
     Watch watch(this, cell, asked, number, count);
     ReadMany many;
     if (watch.by_tree() || !ProbeMany(count, handles, keys, values, &many)) {
@@ -250,7 +251,7 @@ class DatabaseCache {
     void SetTree(rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* all_keys);
   };
 
-  static constexpr size_t kCells = 64;
+  static constexpr size_t kCells = cache::kThreadCells;
   // Of a thread. A run of its reads that ask the tree only ends before read `run_end`; the next one begins at
   // `next_run`, or at once if another gauge holds.
   struct alignas(64) Cell {

@@ -194,19 +194,43 @@ void CairnDB::CountCacheHits(size_t hits, size_t bytes) const {
   rocksdb::RecordTick(stats_, rocksdb::BYTES_READ, bytes);
 }
 
+template <class ReadTree>
+Status CairnDB::AskCache(DatabaseCache* cache, const ReadOptions& options, ColumnFamilyHandle* family, const Slice& key,
+                         rocksdb::PinnableSlice* value, const ReadTree& read_tree) {
+  DatabaseCache::From from = DatabaseCache::From::kTree;
+  const auto fills = options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo;
+  Status s = cache->Get(family, key, fills, value, &from, read_tree);
+  if (from == DatabaseCache::From::kCache) CountCacheHits(1, s.ok() ? value->size() : 0);
+  return s;
+}
+
+// What RocksDB does here first, a copy of the options above all, takes as long as an answer of the cache.
+Status CairnDB::Get(const ReadOptions& options, ColumnFamilyHandle* family, const Slice& key,
+                    rocksdb::PinnableSlice* value, std::string* timestamp) {
+  using rocksdb::Env;
+  const bool plain = timestamp == nullptr &&
+                     (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kGet);
+  DatabaseCache* const cache = plain ? CacheFor(options) : nullptr;
+  if (cache == nullptr) return DBImpl::Get(options, family, key, value, timestamp);
+  value->Reset();
+  return AskCache(cache, options, family, key, value, [&](rocksdb::PinnableSlice* /*value*/) {
+    ReadOptions of_get(options);
+    of_get.io_activity = Env::IOActivity::kGet;
+    GetImplOptions get_options;
+    get_options.column_family = family;
+    get_options.value = value;
+    return DBImpl::GetImpl(of_get, key, get_options);
+  });
+}
+
 Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOptions& get_options) {
   DatabaseCache* const cache = CacheFor(options);
   const bool plain = get_options.value != nullptr && get_options.get_value && get_options.columns == nullptr &&
                      get_options.timestamp == nullptr && get_options.value_found == nullptr &&
                      get_options.callback == nullptr && get_options.is_blob_index == nullptr;
   if (cache != nullptr && plain) {
-    DatabaseCache::From from = DatabaseCache::From::kTree;
-    const Status s = cache->Get(
-        get_options.column_family, key, options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo,
-        get_options.value, &from,
-        [&](rocksdb::PinnableSlice* /*value*/) { return DBImpl::GetImpl(options, key, get_options); });
-    if (from == DatabaseCache::From::kCache) CountCacheHits(1, s.ok() ? get_options.value->size() : 0);
-    return s;
+    return AskCache(cache, options, get_options.column_family, key, get_options.value,
+                    [&](rocksdb::PinnableSlice* /*value*/) { return DBImpl::GetImpl(options, key, get_options); });
   }
   if (options.read_tier != rocksdb::kPersistedTier) return DBImpl::GetImpl(options, key, get_options);
   return DBImpl::GetImpl(ForMemTables(options), key, get_options);

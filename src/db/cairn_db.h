@@ -137,6 +137,9 @@ class CairnDB final : public port::DbImpl {
   rocksdb::Status Close() override;
   rocksdb::Status Resume() override;
 
+  using rocksdb::DBImpl::Get;
+  rocksdb::Status Get(const rocksdb::ReadOptions& options, rocksdb::ColumnFamilyHandle* family,
+                      const rocksdb::Slice& key, rocksdb::PinnableSlice* value, std::string* timestamp) override;
   using rocksdb::DBImpl::GetEntity;
   rocksdb::Status GetEntity(const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
                             rocksdb::PinnableAttributeGroups* result) override;
@@ -216,6 +219,10 @@ class CairnDB final : public port::DbImpl {
   rocksdb::Status CloseDurably();
   DatabaseCache* CacheFor(const rocksdb::ReadOptions& options) const;
   void CountCacheHits(size_t hits, size_t bytes) const;
+  template <class ReadTree>
+  rocksdb::Status AskCache(DatabaseCache* cache, const rocksdb::ReadOptions& options,
+                           rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& key,
+                           rocksdb::PinnableSlice* value, const ReadTree& read_tree);
   // What a read of persisted data means here.
   rocksdb::ReadOptions ForMemTables(const rocksdb::ReadOptions& options) const;
 
