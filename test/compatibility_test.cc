@@ -1259,7 +1259,11 @@ TEST_F(SiltCompatibilityTest, CompactsAndRefuses) {
   Fill(db.get());
   ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
   Check(db.get());
-  Works("SILT store: CompactRange", "RocksDB's own compactions");
+  Works("SILT store: CompactRange of everything", "RocksDB's own compactions");
+  const std::string first = Key(1);
+  const Slice begin(first);
+  ASSERT_SAYS(db->CompactRange(rocksdb::CompactRangeOptions(), &begin, nullptr), IsNotSupported(), "hash order");
+  Refused("SILT store: CompactRange from a key or up to one", "NotSupported: a range has no meaning in hash order");
   ASSERT_SAYS(db->DeleteRange(WriteOptions(), db->DefaultColumnFamily(), "a", "b"), IsNotSupported(), "hash order");
   SiltStats stats;
   ASSERT_OK(GetSiltStats(db.get(), db->DefaultColumnFamily(), &stats));

@@ -31,6 +31,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/wide_columns.h"
 #include "rocksdb/write_batch.h"
+#include "src/hash_order/hash_order.h"
 #include "src/port/open_into.h"
 #include "test/support.h"
 
@@ -742,7 +743,8 @@ class Model {
     std::string from = KeyOf(random_.Uniform(kKeys)), to = KeyOf(random_.Uniform(kKeys));
     if (family.contents.key_comp()(to, from)) from.swap(to);
     const Slice begin(from), end(to);
-    const bool whole = random_.OneIn(3);
+    const bool in_hash_order = HashOfComparator(family.handle->GetComparator()) != nullptr;
+    const bool whole = random_.OneIn(3) || in_hash_order;
     Log() << family.name << " CompactRange " << (whole ? "" : Show(from) + " " + Show(to));
     Ok(db_->CompactRange(rocksdb::CompactRangeOptions(), family.handle, whole ? nullptr : &begin,
                          whole ? nullptr : &end),

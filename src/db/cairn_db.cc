@@ -14,9 +14,11 @@
 #include "src/db/opening.h"
 #include "src/db/set_options.h"
 #include "src/db/stored_seed.h"
+#include "src/hash_order/hash_order.h"
 #include "src/hash_order/range_deletions.h"
 #include "src/port/ingestion.h"
 #include "src/port/rocksdb_own.h"
+#include "src/silt/silt_merges.h"
 #include "src/table/written_totals.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_scheduler.h"
@@ -365,7 +367,15 @@ void CairnDB::WhileFilesChange(const std::function<void()>& change) {
 Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, ColumnFamilyHandle* family,
                              const Slice* begin, const Slice* end) {
   const TrieOrder order = OrderOfTrie(family);
-  if (order == TrieOrder::kNone) return DBImpl::CompactRange(options, family, begin, end);
+  if (order == TrieOrder::kNone) {
+    const bool in_hash_order = HashOfComparator(family->GetComparator()) != nullptr;
+    if (in_hash_order && (begin != nullptr || end != nullptr)) {
+      return Status::NotSupported("CompactRange of a part of column family " + family->GetName(),
+                                  "a range has no meaning in hash order; leave begin and end out");
+    }
+    PrepareManualMerge(this, family);
+    return DBImpl::CompactRange(options, family, begin, end);
+  }
   if (order == TrieOrder::kHash && (begin != nullptr || end != nullptr)) {
     return Status::NotSupported("CompactRange of a part of the trie " + family->GetName(),
                                 "a range has no meaning in hash order; leave begin and end out, or name a container "

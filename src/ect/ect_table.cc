@@ -177,7 +177,9 @@ rocksdb::Status EctTableFactory::NewTableReader(const rocksdb::ReadOptions& read
     *reader = std::move(inner);
     return status;
   }
-  status = OpenEctTableReader(options_, *hash, file_size, counters_, table, &inner);
+  const auto family = static_cast<uint32_t>(table->get_rep()->table_properties->column_family_id);
+  status = OpenEctTableReader(options_, *hash, file_size, counters_, OneThreadFlag(options.cur_db_session_id, family),
+                              table, &inner);
   if (!status.ok()) {
     rocksdb::Warn(options.ioptions.logger, "cairn.EctTable: %s is read through RocksDB's own index: %s",
                   file_name.c_str(), status.ToString().c_str());

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "cairn/ect_table.h"
+#include "src/ect/ect_table.h"
 #include "src/ect/ect_table_index.h"
 #include "src/hash_order/hash_order.h"
 #include "table/block_based/block_based_table_reader.h"
@@ -15,9 +16,10 @@
 namespace cairn {
 
 // Puts a reader with an index around *reader, which holds `table`, and takes the bytes of index and filter out of the
-// properties that `table` keeps. Not OK, and *reader as it was, if the properties do not describe an index that fits.
+// properties that `table` keeps. Compactions of the table run on one thread while `one_thread` says so. Not OK, and *reader as it was, if the properties do not describe an index that fits.
 rocksdb::Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,
-                                   const std::shared_ptr<EctTableCounters>& counters, rocksdb::BlockBasedTable* table,
+                                   const std::shared_ptr<EctTableCounters>& counters,
+                                   std::shared_ptr<EctOneThread> one_thread, rocksdb::BlockBasedTable* table,
                                    std::unique_ptr<rocksdb::TableReader>* reader);
 
 }  // namespace cairn

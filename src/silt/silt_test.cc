@@ -5,6 +5,7 @@
 #include <atomic>
 #include <filesystem>
 #include <map>
+#include <mutex>
 #include <random>
 #include <thread>
 
@@ -18,6 +19,7 @@
 #include "src/ect/ect_table.h"
 #include "src/ect/ect_table_index.h"
 #include "src/port/open_into.h"
+#include "src/silt/silt_merges.h"
 #include "src/table/written_totals.h"
 
 namespace cairn {
@@ -275,6 +277,84 @@ TEST_F(SiltTest, TheSortedStoreHasTheFilterThatItsOptionsAskFor) {
   check_all();
 }
 
+TEST(SiltMergesTest, OneThreadAsLongAsItKeepsUp) {
+  SiltOptions silt;
+  silt.merge_trigger = 10;
+  silt.merge_threads = 2;
+  EXPECT_TRUE(OnOneThread(silt, 10, 10.5, 1));
+  EXPECT_TRUE(OnOneThread(silt, 20, 20, 2));
+  EXPECT_FALSE(OnOneThread(silt, 21, 20.5, 2)) << "twice merge_trigger";
+  EXPECT_FALSE(OnOneThread(silt, 10, 10, 3)) << "the writer has a processor of its own";
+  EXPECT_TRUE(OnOneThread(silt, 30, 12, 2)) << "of few keys";
+  EXPECT_FALSE(OnOneThread(silt, 31, 12, 2)) << "more than max_hash_stores";
+  silt.merge_threads = 1;
+  EXPECT_FALSE(OnOneThread(silt, 10, 10, 2)) << "there is nothing to share";
+}
+
+// Counts the threads of each compaction.
+class ThreadCounter : public rocksdb::EventListener {
+ public:
+  void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo& info) override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    ++of_job_[info.job_id];
+  }
+  // Of the last compaction.
+  int Last() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return of_job_.empty() ? 0 : of_job_.rbegin()->second;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, int> of_job_;
+};
+
+TEST_F(SiltTest, MergesTakeTheThreadsThatTheyNeed) {
+  SiltOptions silt;
+  silt.merge_trigger = 4;
+  silt.merge_threads = 1000;  // no machine has more processors
+  options_.target_file_size_base = 16 << 10;
+  options_.write_buffer_size = 256 << 10;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  const auto threads = std::make_shared<ThreadCounter>();
+  options_.listeners.push_back(threads);
+  Open();
+  uint64_t next = 0;
+  const auto flush = [&](int stores) {
+    for (int store = 0; store < stores; ++store) {
+      for (int i = 0; i < 1000; ++i) {
+        ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(next++), std::string(60, 'v')).ok());
+      }
+      ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+    }
+  };
+  for (int merge = 0; merge < 3; ++merge) {
+    flush(4);
+    ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+    EXPECT_EQ(0, Files(0));
+    EXPECT_GT(Files(1), 4);
+    EXPECT_EQ(1, threads->Last());
+  }
+  // So many HashStores wait that one thread would not have kept up.
+  ASSERT_TRUE(db_->SetOptions({{"disable_auto_compactions", "true"}}).ok());
+  flush(12);
+  ASSERT_TRUE(db_->SetOptions({{"disable_auto_compactions", "false"}}).ok());
+  flush(1);
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  EXPECT_GT(threads->Last(), 1);
+  // The next keeps up again.
+  flush(4);
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  EXPECT_EQ(1, threads->Last());
+  // Somebody waits for it.
+  rocksdb::CompactRangeOptions all;
+  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
+  ASSERT_TRUE(db_->CompactRange(all, nullptr, nullptr).ok());
+  EXPECT_GT(threads->Last(), 1);
+  std::string value;
+  for (uint64_t i = 0; i < next; ++i) ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), Key(i), &value).ok()) << Key(i);
+}
+
 // The example that the thesis computes: table 2.4 and what follows from it.
 TEST(SiltModelTest, GivesTheNumbersOfTheThesis) {
   SiltModelInput input;
@@ -458,6 +538,24 @@ TEST_F(SiltTest, RefusedRangeDeletionsDoNotKeepTheStoreFromOpening) {
   std::string value;
   ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), "a", &value).ok());
   EXPECT_EQ("1", value);
+}
+
+// RocksDB would compact what lies between the hashes of two keys, or nothing if the first one's is the larger.
+TEST_F(SiltTest, CompactRangeOfAPartIsRefused) {
+  ASSERT_TRUE(UseSilt(&options_).ok());
+  Open();
+  for (int i = 0; i < 10; ++i) ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), "value").ok());
+  ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+  const std::string first = Key(1), last = Key(8);
+  const rocksdb::Slice begin(first), end(last);
+  const rocksdb::CompactRangeOptions compact;
+  EXPECT_TRUE(db_->CompactRange(compact, &begin, &end).IsNotSupported());
+  EXPECT_TRUE(db_->CompactRange(compact, nullptr, &end).IsNotSupported());
+  const rocksdb::Status s = db_->CompactRange(compact, &begin, nullptr);
+  EXPECT_NE(std::string::npos, s.ToString().find("leave begin and end out")) << s.ToString();
+  EXPECT_EQ(1, Files(0));
+  EXPECT_TRUE(db_->CompactRange(compact, nullptr, nullptr).ok());
+  EXPECT_EQ(0, Files(0));
 }
 
 TEST_F(SiltTest, KeepsTheBlocksOptions) {
