@@ -83,7 +83,9 @@ Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const roc
       if (!add(*all[i])) return Status::Aborted("a table of level " + std::to_string(level) + " is being compacted");
       range.Widen(*all[i]);
     }
-    for (int below = level + 1; below <= output_level; ++below) {
+    // In this level, too: between one of its tables and one of a level above there may be others, and what is written may
+    // span them.
+    for (int below = std::max(level, 1); below <= output_level; ++below) {
       std::vector<FileMetaData*> overlapping;
       storage.GetOverlappingInputs(below, range.smallest(), range.largest(), &overlapping, -1, nullptr, false);
       for (const FileMetaData* file : overlapping) {

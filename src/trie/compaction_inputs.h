@@ -1,9 +1,10 @@
-// Which tables RocksDB's CompactFiles must take along in a trie in key order.
+// Which tables RocksDB's CompactFiles must take along in a trie.
 //
-// RocksDB's own rule (CompactionPicker::SanitizeCompactionInputFilesForAllLevels) compares user keys. A table whose last
-// part of a range deletion ends where the next table begins has that key for its largest, and no entry of it: by that
-// rule the two overlap, and one compaction takes all tables that the range deletion covers. Here, as in RocksDB's
-// leveled compaction, they do not.
+// They are those of RocksDB's own rule (CompactionPicker::SanitizeCompactionInputFilesForAllLevels), found in the lists
+// of files and not in a description of each. And that rule compares user keys. A table whose last part of a range
+// deletion ends where the next table begins has that key for its largest, and no entry of it: by that rule the two
+// overlap, and one compaction takes all tables that the range deletion covers. Here, as in RocksDB's leveled compaction,
+// they do not.
 //
 // Thread-safety: a function of its arguments. REQUIRES: the DB mutex.
 
@@ -20,7 +21,7 @@ namespace cairn {
 
 // Adds to the tables that are named: in each level those between them, and those that share a key with one of them; of
 // level 0 all that are older; then, in the levels from theirs to the output's, all that have keys in the range of what
-// lies above. InvalidArgument if one is not there, or lies below the output; Aborted if one is being compacted.
+// is taken of these and of levels above. InvalidArgument if one is not there, or lies below the output; Aborted if one is being compacted.
 rocksdb::Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const rocksdb::Comparator* comparator,
                                     int output_level, std::unordered_set<uint64_t>* files);
 
