@@ -1149,8 +1149,8 @@ TEST_F(DatabaseCacheFileTest, KilledItIsLinearizable) {
     ASSERT_TRUE(WIFSIGNALED(status)) << "cycle " << cycle;
   }
   setenv("CAIRN_SEED", std::to_string(seed).c_str(), 1);
-  RecordProperty("recovered", static_cast<int>(promises->recovered));
-  RecordProperty("hits", static_cast<int>(promises->hits));
+  RecordProperty("recovered", std::to_string(promises->recovered));
+  RecordProperty("hits", std::to_string(promises->hits));
   if (cycles > 100)
     printf("%llu cycles, %llu warm, %llu hits\n", static_cast<unsigned long long>(cycles),
            static_cast<unsigned long long>(promises->recovered), static_cast<unsigned long long>(promises->hits));
