@@ -109,8 +109,10 @@ double CacheBenefit::SavedPerAbsentRead() const {
 double CacheBenefit::TreeNanoseconds() const {
   Samples all;
   for (const Found found : {kValue, kAbsent}) all.AddAll(reads_[kByTree][found]);
-  return all.Mean(kMostMedians * all.Median(kGuess));
+  return MeanOf(all);
 }
+
+double CacheBenefit::MeanOf(const Samples& by_tree) { return by_tree.Mean(kMostMedians * by_tree.Median(kGuess)); }
 
 void CacheBenefit::Forget() {
   for (auto& by : reads_) {

@@ -36,8 +36,9 @@ class CacheBenefit {
   double SavedPerRead(const Counts& window) const;
   // The same of reads that found nothing, without what writers paid; 0 if there were few.
   double SavedPerAbsentRead() const;
-  // What a read takes that asks the tree only.
+  // What a read takes that asks the tree only: any, or one that finds nothing.
   double TreeNanoseconds() const;
+  double AbsentTreeNanoseconds() const { return MeanOf(reads_[kByTree][kAbsent]); }
 
   void Forget();
 
@@ -67,6 +68,7 @@ class CacheBenefit {
 
   uint64_t Count(By by) const { return reads_[by][kValue].Count() + reads_[by][kAbsent].Count(); }
   static double Saved(const Samples& by_cache, const Samples& by_tree);
+  static double MeanOf(const Samples& by_tree);
 
   Samples reads_[2][2];
   Samples bar_;

@@ -22,6 +22,10 @@ constexpr uint64_t kReadsToWarm = uint64_t{1} << 24;
 constexpr uint64_t kLeastPause = uint64_t{1} << 20;
 constexpr uint64_t kMostPause = uint64_t{1} << 27;
 constexpr uint64_t kPausesATrial = 8;
+// Windows in which absent keys are not kept, twice as many each time; and those that they have to come again.
+constexpr int kLeastAbsentPause = 16;
+constexpr int kMostAbsentPause = 1024;
+constexpr int kWindowsToFill = 4;
 
 }  // namespace
 
@@ -30,15 +34,34 @@ void CacheJudge::SetGauge(Gauge gauge) {
   ++gauge_number_;
 }
 
-void CacheJudge::Begin(Mode mode) {
+void CacheJudge::Begin(Mode mode, Gauge gauge) {
   mode_ = mode;
   losses_ = 0;
   gains_ = 0;
   windows_to_long_run_ = 0;
-  SetGauge(Gauge::kOften);
+  absent_losses_ = 0;
+  SetGauge(gauge);
+}
+
+void CacheJudge::JudgeAbsent(const Window& window) {
+  if (windows_to_absent_ > 0 && --windows_to_absent_ > 0) return;
+  if (!keeps_absent_) {
+    keeps_absent_ = true;
+    windows_to_absent_ = kWindowsToFill;
+    return;
+  }
+  // While memory is free they are in nobody's way.
+  const bool is_loss = window.is_full && window.saved_absent < -window.tree_absent * kLeastPart;
+  absent_losses_ = is_loss ? absent_losses_ + 1 : 0;
+  if (absent_losses_ < kLosses) return;
+  keeps_absent_ = false;
+  absent_losses_ = 0;
+  absent_pause_ = std::min(kMostAbsentPause, std::max(kLeastAbsentPause, absent_pause_ * 2));
+  windows_to_absent_ = absent_pause_;
 }
 
 CacheJudge::Verdict CacheJudge::Judge(const Window& window) {
+  JudgeAbsent(window);
   const double least = mode_ == Mode::kTrial ? window.tree * kLeastPart : 0;
   if (window.saved > least) return JudgeGain(window);
   const bool may_fill_up = !window.is_full && window.reads < kReadsToWarm && !IsHopeless(window);
@@ -60,10 +83,10 @@ CacheJudge::Verdict CacheJudge::JudgeGain(const Window& window) {
   losses_ = 0;
   ++gains_;
   if (mode_ == Mode::kTrial) return gains_ < kGainsInTrial ? Verdict::kGoOn : Verdict::kTurnOn;
-  if (gains_ < kGains) return Verdict::kGoOn;
+  if (gains_ < kGains || absent_losses_ > 0) return Verdict::kGoOn;
   pause_ = 0;
   if (gauge_ == Gauge::kLong) windows_to_long_run_ = kWindowsALongRun;
-  const bool is_small = window.saved < window.tree * kSmallPart;
+  const bool is_small = window.is_full && window.saved < window.tree * kSmallPart;
   if (is_small && windows_to_long_run_-- <= 0) {
     SetGauge(Gauge::kLong);
   } else if (gauge_ != Gauge::kSeldom) {

@@ -135,6 +135,32 @@ TEST(CacheJudgeTest, ATrialIsWonByAGainThatCounts) {
   EXPECT_EQ(WindowsToTurnOff(&judge, Full(20)), 3) << "too little to be sure of it";
 }
 
+TEST(CacheJudgeTest, AbsentKeysAreJudgedApart) {
+  CacheJudge judge;
+  judge.Begin(Mode::kOn);
+  Window window = Full(500);
+  window.tree_absent = 200;
+  window.saved_absent = 50;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(judge.Judge(window), Verdict::kGoOn);
+  EXPECT_TRUE(judge.keeps_absent());
+  window.saved_absent = -50;
+  window.is_full = false;
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(judge.Judge(window), Verdict::kGoOn);
+  EXPECT_TRUE(judge.keeps_absent()) << "while memory is free";
+  window.is_full = true;
+  int kept = 0;
+  for (int i = 0; i < 1000; ++i) {
+    EXPECT_EQ(judge.Judge(window), Verdict::kGoOn) << "values are worth it";
+    kept += judge.keeps_absent() ? 1 : 0;
+  }
+  EXPECT_GT(kept, 2);
+  EXPECT_LT(kept, 100) << "it tries again, ever more seldom";
+  // Few were asked for: that says nothing.
+  window.saved_absent = window.tree_absent = 0;
+  for (int i = 0; i < 2000; ++i) judge.Judge(window);
+  EXPECT_TRUE(judge.keeps_absent());
+}
+
 // Reads that go round keys which all have room: the first hit comes when all have been read.
 TEST(CacheJudgeTest, ATrialWaitsForAScanThatBeginsAnew) {
   CacheJudge judge;

@@ -253,7 +253,8 @@ DatabaseCache::DatabaseCache(const DatabaseCacheOptions& options, std::unique_pt
     : options_(options),
       max_item_bytes_(options.max_item_bytes != 0 ? options.max_item_bytes : options.capacity / kItemsPart),
       cache_(std::move(cache)),
-      binding_(std::move(binding)) {}
+      binding_(std::move(binding)),
+      keeps_absent_(options.absent_keys) {}
 
 DatabaseCache::~DatabaseCache() = default;
 
@@ -272,14 +273,14 @@ bool DatabaseCache::Fill(const Read& read, const Status& s, const Slice& value) 
     return read.key.size() + value.size() <= max_item_bytes_ &&
            cache_->Fill(read.ticket, read.key, {value.data(), value.size()}, read.space);
   }
-  return s.IsNotFound() && IsPlain(s) && options_.absent_keys && read.key.size() <= max_item_bytes_ &&
+  return s.IsNotFound() && IsPlain(s) && keeps_absent() && read.key.size() <= max_item_bytes_ &&
          cache_->FillAbsent(read.ticket, read.key, read.space);
 }
 
 void DatabaseCache::FillLater(const Read& read, StagedFills* staged, const Status& s, const Slice& value) {
   StagedFills::Fill fill{read.ticket, read.space, !s.ok(), read.key, {}};
   if (!fill.absent) fill.value = {value.data(), value.size()};
-  const bool wanted = IsPlain(s) && (s.ok() || (s.IsNotFound() && options_.absent_keys)) &&
+  const bool wanted = IsPlain(s) && (s.ok() || (s.IsNotFound() && keeps_absent())) &&
                       fill.key.size() + fill.value.size() <= max_item_bytes_;
   if (!wanted || staged->Add(fill)) return;
   FillOne(staged);
@@ -614,7 +615,8 @@ void DatabaseCache::SetMode(Mode mode) {
   mode_ = mode;
   mode_began_ = Reads();
   benefit_.Forget();
-  judge_.Begin(mode == Mode::kTrial ? CacheJudge::Mode::kTrial : CacheJudge::Mode::kOn);
+  judge_.Begin(mode == Mode::kTrial ? CacheJudge::Mode::kTrial : CacheJudge::Mode::kOn,
+               options_.adaptive ? CacheJudge::Gauge::kOften : CacheJudge::Gauge::kSeldom);
   SetGauge();
   if (mode == Mode::kTrial) sample_.store(times_off_ % kTrialPart, std::memory_order_relaxed);
   asked_.store(mode == Mode::kOn      ? Asked::kForAll
@@ -698,6 +700,8 @@ void DatabaseCache::LookLocked() {
   CacheJudge::Window window;
   window.saved = saved_;
   window.tree = benefit_.TreeNanoseconds();
+  window.saved_absent = benefit_.SavedPerAbsentRead();
+  window.tree_absent = benefit_.AbsentTreeNanoseconds();
   window.hits = seen_.hits - before.hits;
   window.misses = seen_.misses - before.misses;
   const auto capacity = static_cast<double>(std::max<uint64_t>(1, cache.capacity));
@@ -717,7 +721,13 @@ void DatabaseCache::SetGauge() {
 }
 
 void DatabaseCache::Judge(const CacheJudge::Window& window) {
-  switch (judge_.Judge(window)) {
+  const CacheJudge::Verdict verdict = judge_.Judge(window);
+  if (judge_.keeps_absent() != keeps_absent_.load(std::memory_order_relaxed) && options_.absent_keys) {
+    keeps_absent_.store(judge_.keeps_absent(), std::memory_order_relaxed);
+    LogLine(std::string("the result cache ") + (judge_.keeps_absent() ? "keeps" : "does not keep") +
+            " absent keys from now on");
+  }
+  switch (verdict) {
     case CacheJudge::Verdict::kGoOn:
       SetGauge();
       break;

@@ -288,7 +288,7 @@ class DatabaseCache {
   static constexpr Gauge kGauges[] = {  // in the order of CacheJudge::Gauge
       {uint64_t{1} << 14, uint64_t{1} << 11, 1},
       {uint64_t{1} << 20, uint64_t{1} << 12, 3},
-      {uint64_t{1} << 20, uint64_t{1} << 16, 63}};
+      {uint64_t{1} << 18, uint64_t{1} << 14, 15}};
 
   // Of `count` reads from that number on.
   static bool IsWatched(const Cell& cell, Asked asked, uint64_t number, uint64_t count) {
@@ -396,6 +396,7 @@ class DatabaseCache {
     read->ticket = ResultCache::FillTicket();
     return ResultCache::Answer::kMiss;
   }
+  bool keeps_absent() const { return keeps_absent_.load(std::memory_order_relaxed); }
   // Whether it is there now.
   bool Fill(const Read& read, const rocksdb::Status& s, const rocksdb::Slice& value);
 
@@ -510,6 +511,7 @@ class DatabaseCache {
   WalReport wal_report_;
   std::string distrust_;
   std::atomic<bool> closing_{false};
+  std::atomic<bool> keeps_absent_;  // what is to be stored; what is there stays
   CacheBenefit benefit_;
   WriterRounds rounds_;
   std::atomic<bool> barring_{true};
