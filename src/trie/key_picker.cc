@@ -441,13 +441,14 @@ bool KeyPicker::PickForSpace(const TrieSpace& space, TrieJob* best) const {
       double written = after;
       const int next = shape_->NextDepthBelow(depth, container.range);
       if (next != 0) {
-        // A push frees little by itself: it lets the merges below free what it shadows there.
+        // A push frees little by itself: it lets the merges below free what it shadows there. What they would free
+        // without it is theirs.
         after -= static_cast<double>(own->second.folded_below);
         const auto [begin, end] = shape_->Overlapping(next, container.range);
         for (size_t child = begin; child < end; ++child) {
           const auto below = space.containers.find({next, child});
           if (below == space.containers.end()) continue;
-          before += static_cast<double>(below->second.bytes);
+          before += static_cast<double>(below->second.merged);
           after += static_cast<double>(below->second.after_parent);
         }
         written += after;

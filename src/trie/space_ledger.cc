@@ -12,6 +12,9 @@ namespace {
 // Small flushes are slowed down over the last part in 100 of the space that the bound allows.
 constexpr double kFinestThrottle = 100;
 
+// Roots of garbage in a trie whose bound allows less than one: one that is compacted, and half of the next.
+constexpr double kRootsOfASmallTrie = 1.5;
+
 // What one merge adds to what is known of merge operands; and the part of its input that they must be for it to tell.
 constexpr double kNewsOfOperands = 0.25;
 constexpr double kTellingOperands = 0.05;
@@ -47,12 +50,13 @@ const TrieSpace& SpaceLedger::Estimate(uint64_t version, uint64_t bytes,
   return space_;
 }
 
-// For outputs of running compactions: a large one, in a large trie more, as long as that leaves half of what the bound
-// allows for garbage.
+// For outputs of running compactions: a large one, in a large trie more. In a trie of so few roots that half of what the
+// bound allows for garbage is less, what is left beside a large one: keeping less garbage costs merges, and would keep no
+// bound, because one compaction always runs.
 double SpaceLedger::Reserve() const {
   if (largest_job_ == 0) return 0;
   const double garbage = (space_bound_ - 1) * static_cast<double>(space_.live);
-  return std::min(std::max(largest_job_, garbage / 8), garbage / 2);
+  return std::min(std::max(largest_job_, garbage / 8), std::max(garbage - largest_job_, 0.0));
 }
 
 // Bytes of a trie with this share of the garbage that the bound allows, by the latest estimate.
@@ -86,13 +90,18 @@ bool SpaceLedger::Pick(double next_flush, TrieJob* job, const std::function<bool
 double SpaceLedger::Pressure(uint64_t bytes, double next_flush) {
   if (space_.live == 0) return 0;
   if (next_flush > 0) flush_bytes_ = next_flush;
-  // In a trie of a few write buffers, what the root gathers before it is due is more garbage than the bound allows. The
-  // root's own pressure limits that.
-  if (Allowed(1) < static_cast<double>(space_.live) + root_trigger_ * flush_bytes_) return 0;
-  const double bound = Allowed(1) + slack_bytes_;
+  // In a trie of a few write buffers, what the root gathers before it is due is more garbage than the bound allows. Where
+  // the bound counts what compactions write, as much again may gather while it is compacted; else the root's own
+  // pressure limits it.
+  const double root = root_trigger_ * flush_bytes_;
+  const bool small = Allowed(1) < static_cast<double>(space_.live) + root;
+  if (small && largest_job_ == 0) return 0;
+  const double bound =
+      slack_bytes_ + (small ? static_cast<double>(space_.live) + kRootsOfASmallTrie * root : Allowed(1));
   const double begin = std::min(std::max(bound - 2 * next_flush, Allowed(kSpaceLittleGarbage) + slack_bytes_),
                                 bound * (1 - 1 / kFinestThrottle));
-  return std::clamp((static_cast<double>(bytes) - begin) / (bound - begin), 0.0, 1.0);
+  const double taken = static_cast<double>(small ? bytes + being_written_ : bytes);
+  return std::clamp((taken - begin) / (bound - begin), 0.0, 1.0);
 }
 
 void SpaceLedger::Started(const TrieJob& job) {

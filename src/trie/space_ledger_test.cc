@@ -162,6 +162,28 @@ TEST_F(SpaceLedgerTest, ATrieOfAFewFlushesHasNoPressure) {
   EXPECT_EQ(ledger_.Pressure(5000, 0), 1);
 }
 
+// Where the bound counts outputs: one and a half roots of garbage, and what compactions are writing.
+TEST_F(SpaceLedgerTest, ATrieOfAFewFlushesHasPressureFromOneAndAHalfRootsOn) {
+  constexpr double flush = 100;
+  SpaceLedger counting(Trie(), 0, 300);
+  EstimateOf(1500, &counting);
+  EXPECT_EQ(counting.Pressure(1400, flush), 0);
+  EXPECT_DOUBLE_EQ(counting.Pressure(1500, flush), 0.5);
+  EXPECT_EQ(counting.Pressure(1600, flush), 1);
+  counting.Started(Job(200, 100));
+  EXPECT_DOUBLE_EQ(counting.Pressure(1400, flush), 0.5);
+}
+
+// Half of the garbage would not hold them, and keeping less garbage costs merges.
+TEST_F(SpaceLedgerTest, OutputsThatAreMoreThanTheBoundAllowsHaveNoRoom) {
+  SpaceLedger counting(Trie(), 0, 300);
+  EstimateOf(1150, &counting);
+  EXPECT_FALSE(counting.Excess(kFlush).has_value());
+  SpaceLedger some(Trie(), 0, 200);
+  EstimateOf(1190, &some);
+  EXPECT_TRUE(some.Excess(kFlush).has_value()) << "of 250 bytes of garbage, 50 are for outputs";
+}
+
 TEST_F(SpaceLedgerTest, LearnsFromMergesOfManyOperandsWhatStaysOfThem) {
   TrieJob job = Job(1000, 400);
   job.folded_bytes = 600;
