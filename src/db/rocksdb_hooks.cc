@@ -20,6 +20,7 @@
 #include "src/port/column_family.h"
 #include "src/port/family_options.h"
 #include "src/port/table_moves.h"
+#include "src/silt/silt_lookup.h"
 #include "src/trie/compaction_inputs.h"
 #include "src/trie/table_moves.h"
 #include "src/trie/trie_ingestion.h"
@@ -199,6 +200,13 @@ VersionFilters* FiltersOf(rocksdb::Version* version) {
   const auto& listeners = version->version_set()->db_options()->listeners;
   if (listeners.empty() || !DatabaseServices::IsServices(listeners.front().get())) return nullptr;
   return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
+}
+
+// Two levels, the first table of which is in hash order with an index: what else it takes GetFromSilt looks at.
+bool IsSiltStore(rocksdb::Version* version) {
+  const rocksdb::VersionStorageInfo& storage = *version->storage_info();
+  if (storage.num_levels() != 2 || storage.num_non_empty_levels() == 0) return false;
+  return port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr;
 }
 
 }  // namespace
@@ -570,10 +578,12 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
   const bool plain =
       *max_covering_tombstone_seq == 0 && timestamp == nullptr && key_exists == nullptr && sequence == nullptr;
   cairn::VersionFilters* const filters = plain ? cairn::FiltersOf(this) : nullptr;
-  if (filters != nullptr &&
-      filters->Get(this, {options, key, value, columns, status, merge_context, max_covering_tombstone_seq,
-                          pinned_iterators, value_found, callback, is_blob, do_merge})) {
-    return;
+  const bool in_silt = plain && filters == nullptr && cairn::IsSiltStore(this);
+  if (filters != nullptr || in_silt) {
+    const cairn::VersionRequest request{
+        options,          key,         value,    columns, status,  merge_context, max_covering_tombstone_seq,
+        pinned_iterators, value_found, callback, is_blob, do_merge};
+    if (in_silt ? cairn::GetFromSilt(this, request) : filters->Get(this, request)) return;
   }
   own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
                   pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <string>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
 #include "monitoring/statistics_impl.h"
 #include "src/ect/ect_residency.h"
 #include "src/port/block_based.h"
-#include "src/table/wrapped_table_reader.h"
 
 namespace cairn {
 
@@ -20,14 +20,14 @@ using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
 
-class EctTableReader : public WrappedTableReader {
+class EctTableReader final : public EctReader {
  public:
   EctTableReader(std::unique_ptr<rocksdb::TableReader> reader, rocksdb::BlockBasedTable* table, const KeyHash& hash,
                  const EctTableOptions& options, uint64_t file_size, size_t load_bytes,
                  std::unique_ptr<EctBlockLayout> layout, std::unique_ptr<EctTableFilterInMemory> filter,
                  std::unique_ptr<EctTries> tries, std::shared_ptr<EctTableCounters> counters,
                  std::shared_ptr<EctOneThread> one_thread)
-      : WrappedTableReader(std::move(reader)),
+      : EctReader(std::move(reader)),
         table_(table),
         layout_(std::move(layout)),
         filter_(std::move(filter)),
@@ -47,11 +47,27 @@ class EctTableReader : public WrappedTableReader {
              const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) override {
     const uint64_t hash = hash_(rocksdb::ExtractUserKey(key));
     if (!skip_filters && !PassesFilter(hash)) return Status::OK();
-    const Cached<EctTries> tries = residency_.Acquire(read_options);
     bool matched = false;
-    const Status status = tries ? SearchRun(read_options, tries->Find(hash), key, get_context, &matched)
-                                : Interpolate(read_options, key, hash, get_context, &matched);
+    const Status status = Search(read_options, key, hash, get_context, &matched);
     if (!skip_filters) CountFound(matched);
+    return status;
+  }
+
+  const KeyHash& hash() const override { return hash_; }
+  bool MayHold(uint64_t hash) const override { return filter_->MayContain(hash); }
+  void CountKeptFromLast() const override {
+    EctLookupCounts* const counts = counters_->lookups.Access();
+    counts->last_lookups.fetch_add(1, std::memory_order_relaxed);
+    counts->last_kept.fetch_add(1, std::memory_order_relaxed);
+  }
+  Status Find(const ReadOptions& read_options, const Slice& key, uint64_t hash,
+              GetContext* get_context) const override {
+    EctLookupCounts* const counts = counters_->lookups.Access();
+    (filter_->is_cuckoo() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
+    if (filter_->exists()) RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_POSITIVE);
+    bool matched = false;
+    const Status status = Search(read_options, key, hash, get_context, &matched);
+    CountFound(matched);
     return status;
   }
 
@@ -117,6 +133,13 @@ class EctTableReader : public WrappedTableReader {
     const size_t of_rocksdb = charged == nullptr ? 0 : inner()->ApproximateMemoryUsage();
     charged.reset();
     return of_rocksdb + layout_->bytes() + filter_->bytes();
+  }
+
+  Status Search(const ReadOptions& read_options, const Slice& key, uint64_t hash, GetContext* get_context,
+                bool* matched) const {
+    const Cached<EctTries> tries = residency_.Acquire(read_options);
+    return tries ? SearchRun(read_options, tries->Find(hash), key, get_context, matched)
+                 : Interpolate(read_options, key, hash, get_context, matched);
   }
 
   bool PassesFilter(uint64_t hash) const {
@@ -238,7 +261,7 @@ class EctTableReader : public WrappedTableReader {
   // The same without the index: looks for the first block that does not end before the key, starting where the hash
   // says that it should be. Blocks are in hash order and hashes uniform, so the guess is seldom off by more than one.
   Status Interpolate(const ReadOptions& read_options, const Slice& key, uint64_t hash, GetContext* get_context,
-                     bool* matched) {
+                     bool* matched) const {
     const Slice user_key = rocksdb::ExtractUserKey(key);
     // Blocks before `low` end before the key, block `high` (if there is one) does not: the block is one of low ...
     // high. If it is `high`, that has entries of the key only if `continued`.
@@ -311,13 +334,19 @@ class EctTableReader : public WrappedTableReader {
   rocksdb::BlockBasedTable* const table_;  // inner() itself
   const std::unique_ptr<EctBlockLayout> layout_;
   const std::unique_ptr<EctTableFilterInMemory> filter_;
-  EctResidency residency_;
+  mutable EctResidency residency_;  // lookups by any number of threads
   const KeyHash hash_;
   const std::shared_ptr<EctTableCounters> counters_;
   const std::shared_ptr<const EctOneThread> one_thread_;
 };
 
 }  // namespace
+
+// Readers are all made by this library, so their one type_info tells.
+const EctReader* EctReader::Of(const rocksdb::TableReader* reader) {
+  if (reader == nullptr || typeid(*reader) != typeid(EctTableReader)) return nullptr;
+  return static_cast<const EctTableReader*>(reader);
+}
 
 Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,
                           const std::shared_ptr<EctTableCounters>& counters, std::shared_ptr<EctOneThread> one_thread,

@@ -11,9 +11,28 @@
 #include "src/ect/ect_table.h"
 #include "src/ect/ect_table_index.h"
 #include "src/hash_order/hash_order.h"
+#include "src/table/wrapped_table_reader.h"
 #include "table/block_based/block_based_table_reader.h"
 
 namespace cairn {
+
+// The reader of an EctTable, for a lookup that has chosen the table and asks its filter and its blocks one by one.
+class EctReader : public WrappedTableReader {
+ public:
+  using WrappedTableReader::WrappedTableReader;
+
+  // Null: it is none, or null.
+  static const EctReader* Of(const rocksdb::TableReader* reader);
+
+  virtual const KeyHash& hash() const = 0;
+  // What the table's filter says; true if it has none. Counts nothing.
+  virtual bool MayHold(uint64_t hash) const = 0;
+  // Of a table of the last level whose filter has kept a lookup from it.
+  virtual void CountKeptFromLast() const = 0;
+  // Get of a key that the filter lets pass. `hash` is the key's.
+  virtual rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& internal_key,
+                               uint64_t hash, rocksdb::GetContext* get_context) const = 0;
+};
 
 // Puts a reader with an index around *reader, which holds `table`, and takes the bytes of index and filter out of the
 // properties that `table` keeps. Compactions of the table run on one thread while `one_thread` says so. Not OK, and *reader as it was, if the properties do not describe an index that fits.

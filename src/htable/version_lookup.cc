@@ -44,7 +44,11 @@ VersionLookup::VersionLookup(rocksdb::Version* version, const VersionRequest& re
 }
 
 VersionLookup::Next VersionLookup::Ask(const VersionTable& table, uint64_t hash) {
-  *request_.status = table.reader->Find(request_.options, request_.key.internal_key(), hash, &context_);
+  return Take(table.reader->Find(request_.options, request_.key.internal_key(), hash, &context_), table.level);
+}
+
+VersionLookup::Next VersionLookup::Take(const Status& s, int level) {
+  *request_.status = s;
   const GetContext::GetState state = context_.State();
   if (request_.status->ok() && (state == GetContext::kNotFound || state == GetContext::kMerge)) {
     return Next::kOlderTable;
@@ -53,7 +57,7 @@ VersionLookup::Next VersionLookup::Ask(const VersionTable& table, uint64_t hash)
   if (!request_.status->ok()) return Next::kNothing;
   switch (state) {
     case GetContext::kFound:
-      Found(table.level);
+      Found(level);
       break;
     case GetContext::kDeleted:
       *request_.status = Status::NotFound();

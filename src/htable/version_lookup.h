@@ -60,6 +60,9 @@ class VersionLookup {
   enum class Next { kOlderTable, kNothing };
   // Asks a table that may hold the key. `hash` is the key's. kNothing: the answer is complete.
   Next Ask(const VersionTable& table, uint64_t hash);
+  // The same for a table that the caller asks, to hand its entries to context(): what it said, and its level.
+  Next Take(const rocksdb::Status& s, int level);
+  rocksdb::GetContext* context() { return &context_; }
   // No older table may hold the key.
   void Finish();
   // Whether this one is counted in RocksDB's samples of reads.

@@ -14,7 +14,10 @@
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
+#include "rocksdb/merge_operator.h"
+#include "rocksdb/perf_context.h"
 #include "rocksdb/slice_transform.h"
+#include "rocksdb/statistics.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/ect/ect_table.h"
 #include "src/ect/ect_table_index.h"
@@ -185,6 +188,106 @@ TEST_F(SiltTest, AtMostMaxHashStoresWait) {
     ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
     ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
     EXPECT_EQ(store % 5, Files(0));
+  }
+}
+
+// Operands are numbers, and so is their sum.
+class Sum : public rocksdb::AssociativeMergeOperator {
+ public:
+  const char* Name() const override { return "Sum"; }
+  bool Merge(const rocksdb::Slice&, const rocksdb::Slice* before, const rocksdb::Slice& operand, std::string* sum,
+             rocksdb::Logger*) const override {
+    const uint64_t start = before == nullptr ? 0 : std::stoull(before->ToString());
+    *sum = std::to_string(start + std::stoull(operand.ToString()));
+    return true;
+  }
+};
+
+// While one lives, lookups of this thread go RocksDB's own way, table by table.
+class OwnWay {
+ public:
+  OwnWay() : level_(rocksdb::GetPerfLevel()) {
+    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+    rocksdb::get_perf_context()->EnablePerLevelPerfContext();
+  }
+  ~OwnWay() {
+    rocksdb::get_perf_context()->ClearPerLevelPerfContext();
+    rocksdb::SetPerfLevel(level_);
+  }
+
+ private:
+  const rocksdb::PerfLevel level_;
+};
+
+// Whatever lies in which table, for now and for a snapshot.
+TEST_F(SiltTest, LookupsAnswerAsTheyDoTableByTable) {
+  options_.merge_operator = std::make_shared<Sum>();
+  options_.statistics = rocksdb::CreateDBStatistics();
+  SiltOptions silt;
+  silt.merge_trigger = 6;
+  silt.table.last_level_filter_bits = 3;
+  ASSERT_TRUE(UseSilt(&options_, silt).ok());
+  options_.target_file_size_base = 32 << 10;
+  Open();
+  std::mt19937_64 random(5);
+  std::vector<const rocksdb::Snapshot*> snapshots = {nullptr};
+  constexpr uint64_t kKeys = 3000;
+  for (int store = 0; store < 18; ++store) {
+    for (int i = 0; i < 1500; ++i) {
+      const std::string key = Key(random() % kKeys);
+      const uint64_t what = random() % 10;
+      const rocksdb::WriteOptions write;
+      const rocksdb::Status s = what < 5   ? db_->Put(write, key, std::to_string(random() % 1000))
+                                : what < 9 ? db_->Merge(write, key, std::to_string(random() % 1000))
+                                           : db_->Delete(write, key);
+      ASSERT_TRUE(s.ok());
+    }
+    if (store != 17) {
+      ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+    }
+    if (store % 5 == 2) snapshots.push_back(db_->GetSnapshot());
+  }
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  EXPECT_GT(Files(0), 0);
+  EXPECT_GT(Files(1), 1);
+  const auto look_up = [&](const rocksdb::ReadOptions& read, uint64_t i) {
+    std::string value;
+    const rocksdb::Status s = db_->Get(read, Key(i), &value);
+    EXPECT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
+    std::string answer = s.ok() ? value : "none";
+    rocksdb::GetMergeOperandsOptions most;
+    most.expected_max_number_of_operands = 100;
+    std::vector<rocksdb::PinnableSlice> operands(100);
+    int count = 0;
+    EXPECT_EQ(s.ok(),
+              db_->GetMergeOperands(read, db_->DefaultColumnFamily(), Key(i), operands.data(), &most, &count).ok());
+    for (int j = 0; s.ok() && j < count; ++j) answer += "," + operands[static_cast<size_t>(j)].ToString();
+    return answer;
+  };
+  // Filters let a strange key pass now and then, each way the same.
+  const auto ticks = [&] {
+    return std::make_pair(options_.statistics->getTickerCount(rocksdb::BLOOM_FILTER_USEFUL),
+                          options_.statistics->getTickerCount(rocksdb::BLOOM_FILTER_FULL_POSITIVE) -
+                              options_.statistics->getTickerCount(rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE));
+  };
+  for (const rocksdb::Snapshot* snapshot : snapshots) {
+    rocksdb::ReadOptions read;
+    read.snapshot = snapshot;
+    std::vector<std::string> answers;
+    const auto start = ticks();
+    for (uint64_t i = 0; i < 2 * kKeys; ++i) answers.push_back(look_up(read, i));
+    const auto between = ticks();
+    EXPECT_GT(between.first, start.first + kKeys);
+    const OwnWay own_way;
+    for (uint64_t i = 0; i < 2 * kKeys; ++i) ASSERT_EQ(look_up(read, i), answers[i]) << Key(i);
+    const auto end = ticks();
+    EXPECT_NEAR(static_cast<double>(end.first - between.first), static_cast<double>(between.first - start.first),
+                0.01 * static_cast<double>(end.first - between.first));
+    EXPECT_NEAR(static_cast<double>(end.second - between.second), static_cast<double>(between.second - start.second),
+                50);
+  }
+  for (const rocksdb::Snapshot* snapshot : snapshots) {
+    if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
   }
 }
 
