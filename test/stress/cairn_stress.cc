@@ -704,6 +704,23 @@ class Driver {
  private:
   std::string Folder() const { return base_ + "/run"; }
 
+  // Why a database cannot change between these engines; empty if it can.
+  static std::string CheckGroup(const std::vector<std::string>& group) {
+    int levels = 0;
+    for (const std::string& name : group) {
+      Options options;
+      Options leveled;
+      const Status s = faults::FillOptions(name, &options, &leveled);
+      if (!s.ok()) return name + ": " + s.ToString();
+      if (levels != 0 && options.num_levels != levels) {
+        return name + " has " + std::to_string(options.num_levels) + " levels, and " + group.front() + " " +
+               std::to_string(levels) + ": RocksDB opens no database with fewer levels than hold tables";
+      }
+      levels = options.num_levels;
+    }
+    return "";
+  }
+
   bool RunEngine(const std::string& engine) {
     fs::remove_all(Folder());
     fs::create_directory(Folder());
@@ -711,6 +728,11 @@ class Driver {
     if (shared == nullptr) return false;
     Random random(arguments_.seed);
     const std::vector<std::string> group = test::FlagValue(engine).List('+');
+    const std::string unfit = CheckGroup(group);
+    if (!unfit.empty()) {
+      printf("%s: %s\n", engine.c_str(), unfit.c_str());
+      return false;
+    }
     std::string converted;  // empty: not yet
     const auto one_of_the_group = [&] { return converted.empty() ? group[random.Uniform(group.size())] : converted; };
     const auto begun = std::chrono::steady_clock::now();
