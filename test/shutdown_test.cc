@@ -325,6 +325,48 @@ TEST_P(ShutdownTest, DropsAFamilyMidCompaction) {
   EXPECT_EQ(errors, 0u);
 }
 
+// With atomic_flush what is lost without a WAL is lost in all column families: a manual compaction of one flushes all.
+TEST_P(ShutdownTest, CompactsOneFamilyAndTearsNoBatch) {
+  Options options = OptionsOf(GetParam());
+  options.atomic_flush = true;
+  options.avoid_flush_during_shutdown = true;
+  options.write_buffer_size = 16 << 20;
+  const std::string path = dir_ / "db";
+  const auto key = [](int i) { return "key" + std::to_string(i); };
+  {
+    auto db = Open(options, path);
+    ASSERT_NE(db, nullptr);
+    ColumnFamilyHandle* other = nullptr;
+    const Status created = db->CreateColumnFamily(options, "other", &other);
+    ASSERT_OK(created);
+    rocksdb::WriteOptions without_log;
+    without_log.disableWAL = true;
+    for (int i = 0; i < 300; ++i) {
+      rocksdb::WriteBatch batch;
+      ASSERT_OK(batch.Put(key(i), "in both"));
+      ASSERT_OK(batch.Put(other, key(i), "in both"));
+      ASSERT_OK(db->Write(without_log, &batch));
+      if (i == 200) ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+    }
+    ASSERT_OK(db->DestroyColumnFamilyHandle(other));
+  }
+  rocksdb::DB* opened = nullptr;
+  std::vector<ColumnFamilyHandle*> handles;
+  ASSERT_OK(rocksdb::DB::Open(options, path, {{rocksdb::kDefaultColumnFamilyName, options}, {"other", options}},
+                              &handles, port::Into(&opened)));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  int kept = 0;
+  for (int i = 0; i < 300; ++i) {
+    std::string value;
+    const bool here = db->Get(rocksdb::ReadOptions(), handles[0], key(i), &value).ok();
+    const bool there = db->Get(rocksdb::ReadOptions(), handles[1], key(i), &value).ok();
+    ASSERT_EQ(here, there) << i;
+    kept += here;
+  }
+  EXPECT_GE(kept, 201);
+  for (ColumnFamilyHandle* handle : handles) ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+}
+
 // Everything that a program may call at once, for the sanitizers to watch.
 TEST_P(ShutdownTest, AllAtOnce) {
   const Options options = OptionsOf(GetParam());

@@ -363,6 +363,15 @@ void CairnDB::WhileFilesChange(const std::function<void()>& change) {
   change();
 }
 
+// Without a WAL a batch is torn that a family has on disk and another in memory, so atomic_flush flushes all.
+Status CairnDB::FlushForCompaction(const rocksdb::CompactRangeOptions& options, ColumnFamilyHandle* family) {
+  rocksdb::FlushOptions flush;
+  flush.allow_write_stall = options.allow_write_stall;
+  if (!immutable_db_options_.atomic_flush) return DBImpl::Flush(flush, family);
+  const rocksdb::InstrumentedMutexLock lock(&mutex_);
+  return FlushAllColumnFamilies(flush, rocksdb::FlushReason::kManualCompaction);
+}
+
 // As RocksDB's, that of what is in memory included.
 Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, ColumnFamilyHandle* family,
                              const Slice* begin, const Slice* end) {
@@ -390,7 +399,7 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
   if ((options.canceled != nullptr && options.canceled->load()) || services()->manual_compaction_paused()) {
     return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
   }
-  const Status s = DBImpl::Flush(rocksdb::FlushOptions(), family);
+  const Status s = FlushForCompaction(options, family);
   if (!s.ok() || order == TrieOrder::kHash) return s.ok() ? CompactTrie(this, family) : s;
   return CompactTrieKeys(this, family, begin, end);
 }

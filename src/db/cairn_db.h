@@ -215,6 +215,8 @@ class CairnDB final : public port::DbImpl {
   void CompactionsAborted() override;
   void CompactionsResumed() override;
 
+  // What a manual compaction of the family shall take along; all families with atomic_flush.
+  rocksdb::Status FlushForCompaction(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family);
   // The database's result cache, if reads with these options may be answered by it; else null.
   rocksdb::Status CloseDurably();
   DatabaseCache* CacheFor(const rocksdb::ReadOptions& options) const;
