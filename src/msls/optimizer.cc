@@ -91,8 +91,10 @@ class LevelSearch {
     return LeveledWriteAmplification(store_, p_, size) + penalty;
   }
 
-  // The best sizes found from `start`.
-  std::vector<double> Run(const std::vector<double>& start) {
+  enum class Effort { kAll, kFew };
+
+  // The best sizes found from `start`; with few evaluations within 3 %.
+  std::vector<double> Run(const std::vector<double>& start, Effort effort = Effort::kAll) {
     std::vector<double> x = Point(start);
     if (x.empty()) return Sizes(nullptr);
     const unsigned n = static_cast<unsigned>(x.size());
@@ -104,9 +106,9 @@ class LevelSearch {
     nlopt_.set_lower_bounds(opt, 0);
     nlopt_.set_upper_bounds(opt, 1);
     nlopt_.set_initial_step(opt, 0.1);
-    nlopt_.set_ftol_rel(opt, 1e-7);
-    nlopt_.set_xtol_rel(opt, 1e-5);
-    nlopt_.set_maxeval(opt, 600 * static_cast<int>(n));
+    nlopt_.set_ftol_rel(opt, effort == Effort::kAll ? 1e-7 : 1e-4);
+    nlopt_.set_xtol_rel(opt, effort == Effort::kAll ? 1e-5 : 1e-3);
+    nlopt_.set_maxeval(opt, (effort == Effort::kAll ? 600 : 100) * static_cast<int>(n));
     double value = 0;
     (void)nlopt_.optimize(opt, x.data(), &value);  // x is the best point so far, whatever ended the search
     nlopt_.destroy(opt);
@@ -150,20 +152,42 @@ bool Keeps(const Report& report, const OptimizeOptions& options) {
          within(report.sorted_runs, options.max_sorted_runs) && within(report.runs_to_hit, options.max_runs_to_hit);
 }
 
+// What a search has found.
+struct Findings {
+  explicit Findings(Optimum* best) : optimum(best) {}
+
+  Optimum* const optimum;
+  bool any = false;               // optimum->store and after are set
+  std::vector<CostedShape> kept;  // all candidates that are valid and keep the limits, if `keeps_all`
+  bool keeps_all = false;
+};
+
 // Takes a candidate if it is valid, keeps the limits and writes less than what was found so far.
-void Consider(const StoreShape& candidate, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
-              bool* found) {
+void Consider(const StoreShape& candidate, const Popularity& p, const OptimizeOptions& options, Findings* findings) {
   Report report;
+  Optimum* const optimum = findings->optimum;
   optimum->evaluations++;
   if (!Model(candidate, p, &report).ok() || !Keeps(report, options)) return;
-  if (*found && report.write_amplification >= optimum->after.write_amplification) return;
-  *found = true;
+  if (findings->keeps_all) findings->kept.push_back({candidate, report});
+  if (findings->any && report.write_amplification >= optimum->after.write_amplification) return;
+  findings->any = true;
   optimum->store = candidate;
   optimum->after = report;
 }
 
+// The store with levels of these sizes, of which the last holds all keys.
+StoreShape WithLevels(const StoreShape& store, const Popularity& p, const std::vector<double>& size) {
+  StoreShape with = store;
+  with.dynamic_level_bytes = store.design == Design::kRocksDB ? false : store.dynamic_level_bytes;
+  with.level_bytes.clear();
+  for (size_t l = 0; l + 1 < size.size(); l++) with.level_bytes.push_back(std::floor(size[l] * store.item_bytes));
+  if (with.level_bytes.empty())
+    with.level_base_bytes = std::max(store.level_base_bytes, 2 * p.keys() * store.item_bytes);
+  return with;
+}
+
 IndexStatus OptimizeLeveled(const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
-                            Optimum* optimum, bool* found) {
+                            Findings* findings) {
   const NloptLibrary* nlopt = nullptr;
   IndexStatus s = LoadNlopt(&nlopt);
   if (!s.ok()) return s;
@@ -181,38 +205,30 @@ IndexStatus OptimizeLeveled(const StoreShape& store, const Popularity& p, const 
     for (double bend : {1.0, 0.7, 1.4}) starts.push_back(search.Bent(bend));
     for (const std::vector<double>& start : starts) {
       const std::vector<double> best = search.Run(start);
-      StoreShape candidate = store;
-      candidate.dynamic_level_bytes = store.design == Design::kRocksDB ? false : store.dynamic_level_bytes;
-      candidate.level_bytes.clear();
-      for (size_t l = 0; l + 1 < best.size(); l++)
-        candidate.level_bytes.push_back(std::floor(best[l] * store.item_bytes));
-      if (candidate.level_bytes.empty())
-        candidate.level_base_bytes = std::max(store.level_base_bytes, 2 * p.keys() * store.item_bytes);
-      Consider(candidate, p, options, optimum, found);
+      Consider(WithLevels(store, p, best), p, options, findings);
     }
-    optimum->evaluations += search.evaluations();
+    findings->optimum->evaluations += search.evaluations();
   }
   // The store as it is, when nothing better was found, and the model knows what it writes.
-  if (now >= least && now <= most && !(*found && MayFallIntoStep(store, size))) {
-    Consider(store, p, options, optimum, found);
+  if (now >= least && now <= most && !(findings->any && MayFallIntoStep(store, size))) {
+    Consider(store, p, options, findings);
   }
   return s;
 }
 
-void OptimizeUniversal(const StoreShape& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
-                       bool* found) {
+void OptimizeUniversal(const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
+                       Findings* findings) {
   for (int trigger : {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32}) {
     for (int percent : {25, 50, 100, 150, 200, 300, 400}) {
       StoreShape candidate = store;
       candidate.level0_trigger = trigger;
       candidate.max_size_amplification_percent = percent;
-      Consider(candidate, p, options, optimum, found);
+      Consider(candidate, p, options, findings);
     }
   }
 }
 
-void OptimizeTrie(const StoreShape& store, const Popularity& p, const OptimizeOptions& options, Optimum* optimum,
-                  bool* found) {
+void OptimizeTrie(const StoreShape& store, const Popularity& p, const OptimizeOptions& options, Findings* findings) {
   for (int root : {2, 4, 8, 12, 16}) {
     for (int container : {2, 4, 6, 8, 10, 12, 16, 24, 32}) {
       for (double bound : {1.1, 1.25, 1.5, 1.75, 2.0, 2.5, 3.0}) {
@@ -221,19 +237,43 @@ void OptimizeTrie(const StoreShape& store, const Popularity& p, const OptimizeOp
         candidate.container_trigger = container;
         candidate.slots = TrieSlotsFor(container);
         candidate.space_bound = bound;
-        Consider(candidate, p, options, optimum, found);
+        Consider(candidate, p, options, findings);
       }
     }
   }
 }
 
 void OptimizeInteger(const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
-                     int StoreShape::*field, const std::vector<int>& values, Optimum* optimum, bool* found) {
+                     int StoreShape::*field, const std::vector<int>& values, Findings* findings) {
   for (int value : values) {
     StoreShape candidate = store;
     candidate.*field = value;
-    Consider(candidate, p, options, optimum, found);
+    Consider(candidate, p, options, findings);
   }
+}
+
+IndexStatus SearchDesign(const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
+                         Findings* findings) {
+  switch (store.design) {
+    case Design::kLevelDB:
+    case Design::kRocksDB:
+      return OptimizeLeveled(store, p, options, findings);
+    case Design::kUniversal:
+      OptimizeUniversal(store, p, options, findings);
+      break;
+    case Design::kSamt:
+    case Design::kCola:
+      OptimizeInteger(store, p, options, &StoreShape::growth, {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32}, findings);
+      break;
+    case Design::kSilt:
+      OptimizeInteger(store, p, options, &StoreShape::hash_stores, {1, 2, 4, 8, 16, 24, 31, 48, 62, 96, 128, 192, 256},
+                      findings);
+      break;
+    case Design::kTrie:
+      OptimizeTrie(store, p, options, findings);
+      break;
+  }
+  return IndexStatus::OK();
 }
 
 IndexStatus CheckLimits(const OptimizeOptions& options) {
@@ -258,7 +298,92 @@ IndexStatus CheckLimits(const OptimizeOptions& options) {
   return IndexStatus::OK();
 }
 
+// Leveled shapes for each number of levels and each of many bounds on space; more levels as long as those write less.
+IndexStatus SearchLeveledFrontier(const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
+                                  Findings* findings) {
+  const NloptLibrary* nlopt = nullptr;
+  const IndexStatus s = LoadNlopt(&nlopt);
+  if (!s.ok()) return s;
+  constexpr int kMostLevels = 12;
+  std::vector<double> bounds = {0, 1.7, 1.5, 1.4, 1.3, 1.25, 1.2, 1.15, 1.1, 1.06, 1.03};
+  if (options.max_space_amplification > 0) {
+    bounds.erase(std::remove_if(bounds.begin(), bounds.end(),
+                                [&](double bound) { return bound == 0 || bound >= options.max_space_amplification; }),
+                 bounds.end());
+    bounds.insert(bounds.begin(), options.max_space_amplification);
+  }
+  std::vector<double> least(bounds.size(), 0);  // written within each bound, by fewer levels
+  const int most = options.max_levels > 0 ? options.max_levels : std::max(kMostLevels, options.min_levels);
+  int worse = 0;  // numbers of levels in a row
+  for (int levels = std::max(1, options.min_levels); levels <= most && worse < 2; levels++) {
+    bool better = false;
+    std::vector<double> size;
+    for (size_t i = 0; i < bounds.size(); i++) {
+      OptimizeOptions limits = options;
+      limits.max_space_amplification = bounds[i];
+      LevelSearch search(*nlopt, store, p, limits, levels);
+      // What was best within more space is near to what is best within less, unless that is very little.
+      constexpr double kLittleSpace = 1.15;
+      const size_t before = findings->kept.size();
+      if (size.empty() || (bounds[i] > 0 && bounds[i] < kLittleSpace)) {
+        const std::vector<double> fresh = search.Run(search.Bent(0.7), LevelSearch::Effort::kFew);
+        Consider(WithLevels(store, p, fresh), p, limits, findings);
+        if (size.empty()) size = fresh;
+      }
+      size = search.Run(size, LevelSearch::Effort::kFew);
+      findings->optimum->evaluations += search.evaluations();
+      Consider(WithLevels(store, p, size), p, limits, findings);
+      if (findings->kept.size() == before) continue;
+      double written = findings->kept.back().report.write_amplification;
+      for (size_t k = before; k < findings->kept.size(); k++) {
+        written = std::min(written, findings->kept[k].report.write_amplification);
+      }
+      if (least[i] != 0 && written > 0.998 * least[i]) continue;
+      better = true;
+      least[i] = written;
+    }
+    worse = better ? 0 : worse + 1;
+  }
+  return s;
+}
+
+double RunsToRead(const Report& report) { return report.runs_to_hit > 0 ? report.runs_to_hit : report.sorted_runs; }
+
+// Whether `a` costs hardly more than `b` in anything.
+bool IsAsGood(const Report& a, const Report& b) {
+  constexpr double kSame = 1.02, kSameRuns = 1.05;
+  return a.write_amplification <= kSame * b.write_amplification &&
+         a.space_amplification <= kSame * b.space_amplification && RunsToRead(a) <= kSameRuns * RunsToRead(b);
+}
+
 }  // namespace
+
+IndexStatus Frontier(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
+                     std::vector<CostedShape>* frontier) {
+  frontier->clear();
+  Optimum optimum;
+  Findings findings(&optimum);
+  findings.keeps_all = true;
+  IndexStatus s = CheckLimits(options);
+  if (s.ok()) s = Validate(store, popularity);
+  if (!s.ok()) return s;
+  const bool leveled = store.design == Design::kLevelDB || store.design == Design::kRocksDB;
+  s = leveled ? SearchLeveledFrontier(store, popularity, options, &findings)
+              : SearchDesign(store, popularity, options, &findings);
+  if (!s.ok()) return s;
+  std::vector<CostedShape>& kept = findings.kept;
+  std::stable_sort(kept.begin(), kept.end(), [](const CostedShape& a, const CostedShape& b) {
+    return a.report.write_amplification < b.report.write_amplification;
+  });
+  for (const CostedShape& one : kept) {
+    if (std::none_of(frontier->begin(), frontier->end(),
+                     [&one](const CostedShape& other) { return IsAsGood(other.report, one.report); })) {
+      frontier->push_back(one);
+    }
+  }
+  if (!frontier->empty()) return s;
+  return IndexStatus::InvalidArgument("No shape of the design keeps the limits on space, sorted runs and levels.");
+}
 
 IndexStatus Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
                      Optimum* optimum) {
@@ -274,30 +399,10 @@ IndexStatus Optimize(const StoreShape& store, const Popularity& popularity, cons
     }
     start.write_buffer_bytes = options.max_write_buffer_bytes;
   }
-  bool found = false;
-  switch (store.design) {
-    case Design::kLevelDB:
-    case Design::kRocksDB:
-      s = OptimizeLeveled(start, popularity, options, optimum, &found);
-      if (!s.ok()) return s;
-      break;
-    case Design::kUniversal:
-      OptimizeUniversal(start, popularity, options, optimum, &found);
-      break;
-    case Design::kSamt:
-    case Design::kCola:
-      OptimizeInteger(start, popularity, options, &StoreShape::growth, {2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32},
-                      optimum, &found);
-      break;
-    case Design::kSilt:
-      OptimizeInteger(start, popularity, options, &StoreShape::hash_stores,
-                      {1, 2, 4, 8, 16, 24, 31, 48, 62, 96, 128, 192, 256}, optimum, &found);
-      break;
-    case Design::kTrie:
-      OptimizeTrie(start, popularity, options, optimum, &found);
-      break;
-  }
-  if (!found) {
+  Findings findings(optimum);
+  s = SearchDesign(start, popularity, options, &findings);
+  if (!s.ok()) return s;
+  if (!findings.any) {
     return IndexStatus::InvalidArgument(
         "No shape of the design keeps the limits on space, sorted runs and levels; the given one has space "
         "amplification " +

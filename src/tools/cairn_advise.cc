@@ -1,4 +1,5 @@
-// cairn advise: reads the shape of a database and says which level sizes would write less.
+// cairn advise: reads the shape of a database and says which level sizes would write less, and what each engine would
+// cost for its workload.
 
 #include <algorithm>
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "src/tools/arguments.h"
 #include "src/tools/commands.h"
 #include "src/tools/database.h"
+#include "src/tools/engine_costs.h"
 #include "src/tuner/model_options.h"
 #include "src/tuner/tuner_logic.h"
 
@@ -25,6 +27,7 @@ namespace {
 
 using msls::Design;
 using msls::Popularity;
+using msls::Report;
 using msls::StoreShape;
 
 // What was found in the tables of a column family.
@@ -123,11 +126,40 @@ struct Advice {
   std::string popularity_source;  // given, level 0 or assumed
   msls::Optimum optimum;
   std::vector<std::pair<std::string, std::string>> options;  // RocksDB's, of the advised shape; a trie has none
+  uint64_t level_base_bytes = 0;                             // of the options
+  double fill = 1;                                           // what a flush writes by the size of the write buffer
+  EngineWorkload workload;
+  std::vector<EngineCosts> engines;
   double seconds = 0;
 };
 
+// What other engines may take in space, unless told otherwise: as much as a trie by default.
+constexpr double kSpaceOfEngines = 1.5;
+
+// What each engine would cost in place of the one there is.
+void Compare(const msls::OptimizeOptions& limits, double zipf, Advice* advice) {
+  const StoreShape& store = advice->store;
+  EngineWorkload& workload = advice->workload;
+  workload.popularity = advice->popularity;
+  workload.zipf = zipf;
+  workload.item_bytes = store.item_bytes;
+  workload.data_bytes = advice->found.raw_bytes;
+  workload.table_bytes = advice->found.table_bytes;
+  workload.write_buffer_bytes = store.write_buffer_bytes;
+  workload.fill = advice->fill;
+  workload.file_bytes = store.file_bytes;
+  workload.level_base_bytes = std::max(store.item_bytes, static_cast<double>(advice->level_base_bytes));
+  workload.max_space = limits.max_space_amplification;
+  if (workload.max_space == 0) {
+    workload.max_space = std::max(kSpaceOfEngines, advice->optimum.before.space_amplification);
+  }
+  workload.max_runs_to_hit = limits.max_runs_to_hit;
+  advice->engines = CompareEngines(workload);
+}
+
 IndexStatus Advise(msls::OptimizeOptions limits, Advice* advice) {
   const auto start = std::chrono::steady_clock::now();
+  limits.max_runs_to_hit = 0;  // of level sizes no others are told that read more than those there are
   IndexStatus s;
   if (limits.max_space_amplification == 0) {
     // Unless told otherwise, the advice does not trade away much space.
@@ -139,6 +171,71 @@ IndexStatus Advise(msls::OptimizeOptions limits, Advice* advice) {
   if (s.ok()) (void)RocksDBOptions(advice->optimum.store, advice->popularity, &advice->options);
   advice->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return s;
+}
+
+// The word of a command line.
+std::string Quoted(const std::string& text) { return text.find(';') == std::string::npos ? text : "\"" + text + "\""; }
+
+// How to get the options of an engine.
+std::string OptionsCommand(const EngineCosts& costs) {
+  std::string command = "cairn options " + costs.engine;
+  if (!costs.engine_options.empty()) command += " --option " + Quoted(costs.engine_options);
+  std::string rocksdb;
+  for (const auto& [name, value] : costs.rocksdb) rocksdb += (rocksdb.empty() ? "" : ";") + name + "=" + value;
+  if (!rocksdb.empty()) command += " --rocksdb-option \"" + rocksdb + "\"";
+  return command;
+}
+
+nlohmann::ordered_json ToJson(const EngineCosts& costs) {
+  nlohmann::ordered_json json;
+  json["name"] = costs.name;
+  json["engine"] = costs.engine;
+  json["options"] = OptionsCommand(costs);
+  json["key_order"] = costs.key_order;
+  if (!costs.no_model.empty()) {
+    json["no_model"] = costs.no_model;
+    return json;
+  }
+  json["write_amplification"] = costs.report.write_amplification;
+  json["space_amplification"] = costs.report.space_amplification;
+  json["runs_to_hit"] = costs.report.runs_to_hit;
+  json["sorted_runs"] = costs.report.sorted_runs;
+  json["peak_space"] = costs.peak_space;
+  json["within_limits"] = costs.within_limits;
+  return json;
+}
+
+void PrintEngines(const Advice& advice) {
+  printf("\nEngines, for this workload and within %.2f bytes for each live byte:\n", advice.workload.max_space);
+  printf("  %-20s %8s %6s %8s %14s %15s  %s\n", "", "written", "space", "at most", "runs to a key", "of no such key",
+         "keys");
+  for (const EngineCosts& costs : advice.engines) {
+    if (!costs.no_model.empty()) {
+      printf("  %-20s no model: %s\n", costs.name.c_str(), costs.no_model.c_str());
+      continue;
+    }
+    const Report& report = costs.report;
+    char hit[32] = "-";
+    if (report.runs_to_hit > 0) snprintf(hit, sizeof(hit), "%.1f", report.runs_to_hit);
+    printf("  %-20s %8.2f %6.2f %8.2f %14s %15.1f  %s%s\n", costs.name.c_str(), report.write_amplification,
+           report.space_amplification, costs.peak_space, hit, report.sorted_runs,
+           costs.key_order ? "in order" : "in hash order", costs.within_limits ? "" : ", above the limits");
+  }
+  const EngineCosts* const best = BestEngine(advice.engines, advice.workload, EngineNeeds::kNothing);
+  if (best == nullptr) {
+    printf("None keeps the limits.\n");
+    return;
+  }
+  printf("%s writes least, %.2f instead of %.2f:\n  %s\n", best->name.c_str(), best->report.write_amplification,
+         advice.optimum.before.write_amplification, OptionsCommand(*best).c_str());
+  const auto other = [&](const char* what, EngineNeeds needs) {
+    const EngineCosts* const found = BestEngine(advice.engines, advice.workload, needs);
+    if (found == nullptr || found == best) return;
+    printf("Of those that %s, %s does, %.2f:\n  %s\n", what, found->name.c_str(), found->report.write_amplification,
+           OptionsCommand(*found).c_str());
+  };
+  other("keep keys in order", EngineNeeds::kKeyOrder);
+  other("keep the limit on space while they compact", EngineNeeds::kNoPeaks);
 }
 
 void PrintJson(const Advice& advice) {
@@ -162,13 +259,22 @@ void PrintJson(const Advice& advice) {
   }
   for (double items : optimum.before.level_items) out["level_sizes"].push_back(std::llround(items * item_bytes));
   for (double items : optimum.after.level_items) out["advised_level_sizes"].push_back(std::llround(items * item_bytes));
+  out["max_space"] = advice.workload.max_space;
+  for (const EngineCosts& costs : advice.engines) out["engines"].push_back(ToJson(costs));
+  const auto best = [&](EngineNeeds needs) {
+    const EngineCosts* const found = BestEngine(advice.engines, advice.workload, needs);
+    return found == nullptr ? "" : found->name;
+  };
+  out["best"] = best(EngineNeeds::kNothing);
+  out["best_in_key_order"] = best(EngineNeeds::kKeyOrder);
+  out["best_without_peaks"] = best(EngineNeeds::kNoPeaks);
   out["seconds"] = advice.seconds;
   out["options"] = nlohmann::ordered_json::object();
   for (const auto& option : advice.options) out["options"][option.first] = option.second;
   printf("%s\n", out.dump(2).c_str());
 }
 
-void PrintText(const std::string& path, const Advice& advice) {
+void PrintSizes(const std::string& path, const Advice& advice) {
   const msls::Optimum& optimum = advice.optimum;
   const Found& found = advice.found;
   const StoreShape& store = advice.store;
@@ -200,12 +306,19 @@ void PrintText(const std::string& path, const Advice& advice) {
   }
 }
 
+void PrintText(const std::string& path, const Advice& advice) {
+  PrintSizes(path, advice);
+  PrintEngines(advice);
+}
+
 int RunAdvise(int argc, char** argv) {
   Arguments arguments(
       "advise",
       "Reads the shape of a database (options, level sizes, item size, number of keys) and says by the model how much\n"
-      "it writes and which options would make it write less. Changes nothing; the database may be in use. How popular\n"
-      "keys are is read off the tables of level 0, if there are two or more and no other column family; say it better\n"
+      "it writes, which options would make it write less, and what each engine would write, keep and read for the "
+      "same\n"
+      "workload. Changes nothing; the database may be in use. How popular keys are is read off the tables of level 0, "
+      "if there are two or more and no other column family; say it better\n"
       "with --zipf or --histogram.");
   std::string path, family_name = "default", histogram;
   double zipf = 0;
@@ -215,7 +328,11 @@ int RunAdvise(int argc, char** argv) {
   arguments.Text("column-family", &family_name, "NAME", "the column family to look at");
   arguments.Number("zipf", &zipf, "skew of the popularity of written keys; 0: uniform", 0, 8);
   arguments.Text("histogram", &histogram, "FILE", "popularity as lines `weight` or `weight keys`; in place of --zipf");
-  arguments.Number("max-space", &limits.max_space_amplification, "bytes kept for each live byte; 0: no limit", 0, 1e6);
+  arguments.Number("max-space", &limits.max_space_amplification,
+                   "bytes kept for each live byte; 0: 1.25 for level sizes, 1.5 for engines, or as many as now", 0,
+                   1e6);
+  arguments.Number("max-runs-to-hit", &limits.max_runs_to_hit,
+                   "engines: runs visited, or filters asked, for a key that exists; 0: no limit", 0, 1e6);
   arguments.Integer("min-levels", &limits.min_levels, "least number of levels without level 0; 0: as it is", 0, 20);
   arguments.Integer("max-levels", &limits.max_levels, "most levels without level 0; 0: as it is", 0, 20);
   arguments.Switch("json", &json, "print one JSON object");
@@ -235,7 +352,13 @@ int RunAdvise(int argc, char** argv) {
   const rocksdb::Status looked = Look(database->db(), family, &found);
   if (!looked.ok()) return fail(looked.ToString());
   if (found.entries < 1 || found.keys < 2) return fail("It holds no tables yet; there is nothing to go by.");
-  const std::string unknown = Describe(database->db()->GetOptions(family), found, &advice.store);
+  const rocksdb::Options options = database->db()->GetOptions(family);
+  const std::string unknown = Describe(options, found, &advice.store);
+  advice.level_base_bytes = options.level_compaction_dynamic_level_bytes
+                                ? options.max_bytes_for_level_base
+                                : 4 * options.write_buffer_size;  // RocksDB's own proportions
+  advice.fill = advice.store.write_buffer_bytes / (static_cast<double>(options.write_buffer_size) *
+                                                   std::max(1, options.min_write_buffer_number_to_merge));
   if (!unknown.empty()) return fail("There is no model for it: " + unknown + ".");
 
   advice.popularity_source = "given";
@@ -252,6 +375,7 @@ int RunAdvise(int argc, char** argv) {
                                     : Popularity::HistogramFromFile(histogram, &advice.popularity);
   if (s.ok()) s = Advise(limits, &advice);
   if (!s.ok()) return fail(s.message());
+  Compare(limits, zipf, &advice);
   if (json) {
     PrintJson(advice);
   } else {
@@ -260,7 +384,8 @@ int RunAdvise(int argc, char** argv) {
   return kExitOk;
 }
 
-const CommandRegistration kAdvise("advise", "Say which level sizes would make a database write less", RunAdvise);
+const CommandRegistration kAdvise("advise", "Say which level sizes or engine would make a database write less",
+                                  RunAdvise);
 
 }  // namespace
 }  // namespace cairn

@@ -352,6 +352,58 @@ int RunSimulate(int argc, char** argv) {
   return kExitOk;
 }
 
+// The options of a shape, in one line.
+std::string ShapeText(const StoreShape& store, const std::vector<std::pair<std::string, std::string>>& rocksdb) {
+  switch (store.design) {
+    case Design::kSamt:
+    case Design::kCola:
+      return "growth=" + std::to_string(store.growth);
+    case Design::kSilt:
+      return "hash_stores=" + std::to_string(store.hash_stores);
+    case Design::kTrie:
+      return TrieShapeText(store, store.space_bound);
+    case Design::kUniversal:
+      return "level0_file_num_compaction_trigger=" + std::to_string(store.level0_trigger) +
+             ";max_size_amplification_percent=" + std::to_string(store.max_size_amplification_percent);
+    default:
+      break;
+  }
+  std::string text;
+  for (const auto& [name, value] : rocksdb) {
+    if (name.compare(0, 20, "max_bytes_for_level_") == 0) text += (text.empty() ? "" : ";") + name + "=" + value;
+  }
+  return text;
+}
+
+int PrintFrontier(const StoreFlags& flags, const msls::OptimizeOptions& options, const Arguments& arguments,
+                  bool json) {
+  std::vector<msls::CostedShape> frontier;
+  const Clock clock;
+  const IndexStatus s = Frontier(flags.store, flags.popularity, options, &frontier);
+  if (!s.ok()) return arguments.UsageError(s.message());
+  nlohmann::ordered_json body;
+  if (!json) {
+    printf("%s, %.12g keys, %s, items of %g B\n%8s %6s %6s %14s  %s\n", flags.DesignName(), flags.popularity.keys(),
+           flags.popularity.name().c_str(), flags.store.item_bytes, "written", "space", "runs", "runs to a key",
+           "options");
+  }
+  for (const msls::CostedShape& shape : frontier) {
+    std::vector<std::pair<std::string, std::string>> rocksdb;
+    (void)RocksDBOptions(shape.store, flags.popularity, &rocksdb);
+    const std::string text = ShapeText(shape.store, rocksdb);
+    if (!json) {
+      printf("%8.3f %6.3f %6.2f %14.2f  %s\n", shape.report.write_amplification, shape.report.space_amplification,
+             shape.report.sorted_runs, shape.report.runs_to_hit, text.c_str());
+      continue;
+    }
+    nlohmann::ordered_json one = ToJson(shape.store, shape.report);
+    one["options"] = text;
+    body["frontier"].push_back(one);
+  }
+  if (json) printf("%s\n", WithHead(flags, body, clock.Seconds()).dump(2).c_str());
+  return kExitOk;
+}
+
 int RunOptimize(int argc, char** argv) {
   Arguments arguments("optimize",
                       "Finds the shape of a store that writes least by the model, within limits: level sizes and their "
@@ -362,7 +414,7 @@ int RunOptimize(int argc, char** argv) {
   msls::OptimizeOptions options;
   uint64_t write_buffer = 0;
   std::string options_file;
-  bool json = false;
+  bool json = false, frontier = false;
   arguments.Integer("min-levels", &options.min_levels,
                     "leveldb, rocksdb: least number of levels without level 0; 0: as it is", 0, 20);
   arguments.Integer("max-levels", &options.max_levels, "leveldb, rocksdb: most levels without level 0; 0: as it is", 0,
@@ -373,12 +425,15 @@ int RunOptimize(int argc, char** argv) {
   arguments.Number("max-runs-to-hit", &options.max_runs_to_hit, "runs visited for a key that exists; 0: no limit", 0,
                    1e6);
   arguments.Text("options-file", &options_file, "FILE", "write the shape as a RocksDB OPTIONS file");
+  arguments.Switch("frontier", &frontier,
+                   "print all shapes of which none is better in bytes written, space and runs at once");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   std::string error = flags.Read();
   if (error.empty()) error = flags.CheckPlayed("cairn optimize");
   if (!error.empty()) return arguments.UsageError(error);
   options.max_write_buffer_bytes = static_cast<double>(write_buffer);
+  if (frontier) return PrintFrontier(flags, options, arguments, json);
   msls::Optimum optimum;
   const Clock clock;
   const IndexStatus s = Optimize(flags.store, flags.popularity, options, &optimum);
@@ -410,20 +465,8 @@ int RunOptimize(int argc, char** argv) {
   Print(optimum.store, optimum.after);
   printf("Write amplification falls by %.1f %%.\n",
          100 * (1 - optimum.after.write_amplification / optimum.before.write_amplification));
-  switch (optimum.store.design) {
-    case Design::kSamt:
-    case Design::kCola:
-      printf("  growth=%d\n", optimum.store.growth);
-      break;
-    case Design::kSilt:
-      printf("  hash_stores=%d\n", optimum.store.hash_stores);
-      break;
-    case Design::kTrie:
-      printf("  %s\n", TrieShapeText(optimum.store, optimum.store.space_bound).c_str());
-      break;
-    default:
-      for (const auto& option : rocksdb) printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
-  }
+  if (rocksdb.empty()) printf("  %s\n", ShapeText(optimum.store, rocksdb).c_str());
+  for (const auto& option : rocksdb) printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
   return kExitOk;
 }
 

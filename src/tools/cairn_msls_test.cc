@@ -167,6 +167,28 @@ TEST(CairnMslsTest, AdviseReadsADatabase) {
   EXPECT_FALSE(json["level_sizes"].empty());
   EXPECT_GE(json["seconds"].get<double>(), 0);
   EXPECT_EQ(json["popularity_source"], "assumed");  // level 0 is empty
+  ASSERT_EQ(json["engines"].size(), 8u);
+  EXPECT_EQ(json["engines"][0]["name"], "leveled");
+  EXPECT_NEAR(json["engines"][0]["write_amplification"], json["write_amplification"], 0.5);
+  double least = 1e9, least_in_order = 1e9;
+  std::string best, best_in_order;
+  for (const nlohmann::json& engine : json["engines"]) {
+    ASSERT_FALSE(engine.contains("no_model")) << engine;
+    if (!engine["within_limits"]) continue;
+    const double written = engine["write_amplification"];
+    EXPECT_LE(engine["space_amplification"], 1.51);
+    EXPECT_LE(engine["space_amplification"], engine["peak_space"]);
+    if (written < least) least = written, best = engine["name"];
+    if (engine["key_order"] && written < least_in_order) least_in_order = written, best_in_order = engine["name"];
+    // Its options are some that it takes.
+    const std::string command = engine["options"];
+    EXPECT_EQ(RunProgram({"/bin/sh", "-c", ProgramPath("cairn") + command.substr(5)}).exit_code, 0) << command;
+  }
+  EXPECT_EQ(json["best"], best);
+  EXPECT_EQ(json["best_in_key_order"], best_in_order);
+  EXPECT_EQ(CairnJson({"advise", path, "--max-runs-to-hit=0.5"})["best"], "");
+  const std::string text = Cairn({"advise", path}).out;
+  EXPECT_NE(text.find(best + " writes least"), std::string::npos) << text;
   EXPECT_EQ(CairnJson({"advise", path, "--zipf=0.5"})["popularity_source"], "given");
   EXPECT_EQ(Cairn({"advise", path}).exit_code, 0);
   for (const char* bad : {"--zipf=nan", "--zipf=-1", "--max-space=nan", "--min-levels=-1"}) {
@@ -194,6 +216,25 @@ TEST(CairnMslsTest, AdviseReadsADatabase) {
   delete db;
   EXPECT_EQ(Cairn({"advise", path, "--column-family=none"}).exit_code, 1);
   ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
+}
+
+TEST(CairnMslsTest, FrontierOfADesign) {
+  for (const char* design : {"rocksdb", "universal", "silt"}) {
+    const nlohmann::json json =
+        CairnJson({"optimize", std::string("--design=") + design, "--keys=20M", "--frontier", "--max-space=1.6"});
+    ASSERT_GT(json["frontier"].size(), 2u) << design;
+    double written = 0;
+    for (const auto& shape : json["frontier"]) {
+      EXPECT_GE(shape["write_amplification"], written);
+      written = shape["write_amplification"];
+      EXPECT_LE(shape["space_amplification"], 1.601);
+      EXPECT_FALSE(shape["options"].get<std::string>().empty());
+    }
+  }
+  const ProgramResult text = Cairn({"optimize", "--keys=20M", "--frontier"});
+  EXPECT_EQ(text.exit_code, 0);
+  EXPECT_NE(text.out.find("max_bytes_for_level_base="), std::string::npos);
+  EXPECT_EQ(Cairn({"optimize", "--keys=20M", "--frontier", "--max-space=1.00001"}).exit_code, 2);
 }
 
 TEST(CairnMslsTest, BadInputIsRefused) {

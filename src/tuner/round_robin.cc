@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "cairn/msls.h"
-#include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_type.h"
+#include "src/msls/level_options.h"
 #include "src/tuner/key_sample.h"
 #include "src/tuner/model_options.h"
 #include "src/util/listeners.h"
@@ -24,6 +23,10 @@ namespace {
 
 constexpr char kRoundRobinPick[] = "round_robin";
 constexpr char kBestPick[] = "best";
+// What is more than that never writes less, for data of any size.
+constexpr int kMostLevels = 9;
+// The last level has room for so many times the data before one is added.
+constexpr double kRoomToGrow = 2;
 
 const OptionTypes& RoundRobinOptionTypes() {
   static const auto* types = new OptionTypes{
@@ -64,21 +67,46 @@ msls::StoreShape ShapeOf(const ColumnFamilyOptions& options, const RoundRobinOpt
   return store;
 }
 
-// The sizes that write least, for the better of the picks.
+// One level, two ... as long as more write less: the search takes time by their number.
+IndexStatus FindShape(const msls::StoreShape& store, const msls::Popularity& popularity, int max_levels,
+                      double max_space, msls::Optimum* optimum) {
+  IndexStatus first;
+  bool found = false;
+  for (int levels = 1, worse = 0; levels <= max_levels && worse < 2; levels++) {
+    msls::OptimizeOptions limits;
+    limits.max_space_amplification = max_space;
+    limits.min_levels = limits.max_levels = levels;
+    msls::Optimum one;
+    const IndexStatus s = Optimize(store, popularity, limits, &one);
+    const bool better = s.ok() && (!found || one.after.write_amplification < optimum->after.write_amplification);
+    if (levels == 1) first = s;
+    if (better) *optimum = one;
+    worse = better || !found ? 0 : worse + 1;
+    found = found || s.ok();
+  }
+  return found ? IndexStatus::OK() : first;
+}
+
+// The sizes that write least, for the better of the picks. *found: there are such that keep the bound on space, which
+// level 0 alone is above where data are of few write buffers.
 Status FindShape(const ColumnFamilyOptions& options, const RoundRobinOptions& round_robin,
-                 const msls::Popularity& popularity, msls::StoreShape* best) {
+                 const msls::Popularity& popularity, msls::StoreShape* best, bool* found) {
+  *found = false;
   std::vector<msls::FilePick> picks = {msls::FilePick::kRoundRobin};
   if (round_robin.pick == kBestPick) picks.push_back(msls::FilePick::kMinOverlappingRatio);
+  const int max_levels = std::clamp(options.num_levels - 1, 1, kMostLevels);
   double least = 0;
   for (const msls::FilePick pick : picks) {
-    msls::OptimizeOptions limits;
-    limits.max_space_amplification = round_robin.max_space;
-    limits.min_levels = 1;
-    limits.max_levels = std::clamp(options.num_levels - 1, 1, 20);
+    const msls::StoreShape store = ShapeOf(options, round_robin, pick);
     msls::Optimum optimum;
-    const IndexStatus s = Optimize(ShapeOf(options, round_robin, pick), popularity, limits, &optimum);
-    if (!s.ok()) return FromModel(s);
-    if (pick != picks.front() && optimum.after.write_amplification >= least) continue;
+    const bool keeps = FindShape(store, popularity, max_levels, round_robin.max_space, &optimum).ok();
+    if (!keeps) {
+      const IndexStatus s = FindShape(store, popularity, max_levels, 0, &optimum);
+      if (!s.ok()) return FromModel(s);
+      continue;
+    }
+    if (*found && optimum.after.write_amplification >= least) continue;
+    *found = true;
     least = optimum.after.write_amplification;
     *best = optimum.store;
   }
@@ -90,19 +118,25 @@ Status SetLevelSizes(const RoundRobinOptions& round_robin, ColumnFamilyOptions* 
   msls::Popularity popularity;
   Status s = FromModel(msls::Popularity::Zipf(static_cast<double>(round_robin.keys), round_robin.zipf, &popularity));
   msls::StoreShape store;
-  if (s.ok()) s = FindShape(*options, round_robin, popularity, &store);
-  std::vector<std::pair<std::string, std::string>> named;
-  if (s.ok()) s = FromModel(RocksDBOptions(store, popularity, &named));
-  if (!s.ok()) return s;
-  std::unordered_map<std::string, std::string> map;
-  for (const auto& [name, value] : named) {
-    if (name.compare(0, 20, "max_bytes_for_level_") == 0) map[name] = value;
-  }
+  bool found = false;
+  if (s.ok()) s = FindShape(*options, round_robin, popularity, &store, &found);
+  if (!s.ok() || !found) return s;
   options->compaction_pri =
       store.pick == msls::FilePick::kRoundRobin ? rocksdb::kRoundRobin : rocksdb::kMinOverlappingRatio;
-  options->max_bytes_for_level_multiplier_additional.clear();
-  const ColumnFamilyOptions base = *options;
-  return rocksdb::GetColumnFamilyOptionsFromMap(rocksdb::ConfigOptions(), base, map, options);
+  const auto num_levels = static_cast<size_t>(options->num_levels);
+  if (store.level_bytes.empty()) {
+    options->max_bytes_for_level_base = static_cast<uint64_t>(store.level_base_bytes);
+    // What RocksDB has for levels of which nothing is said.
+    options->max_bytes_for_level_multiplier_additional.assign(num_levels, 1);
+    return s;
+  }
+  const double data = static_cast<double>(round_robin.keys) * static_cast<double>(round_robin.item_bytes);
+  const msls::LevelOptions levels =
+      msls::LevelOptionsFor(store.level_bytes, kRoomToGrow * data, store.level_multiplier, num_levels);
+  options->max_bytes_for_level_base = static_cast<uint64_t>(levels.base);
+  options->max_bytes_for_level_multiplier = levels.multiplier;
+  options->max_bytes_for_level_multiplier_additional = levels.additional;
+  return s;
 }
 
 bool TunerOptionsOf(const ColumnFamilyOptions& options, TunerOptions* tuner) {

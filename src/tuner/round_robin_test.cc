@@ -135,6 +135,35 @@ TEST_F(RoundRobinTest, SizesOfTheWorkload) {
   EXPECT_EQ(unknown.max_bytes_for_level_base, Options().max_bytes_for_level_base);
 }
 
+// From hardly any data to as much as can be said, OPTIONS files hold what comes out.
+TEST_F(RoundRobinTest, SizesOfAnyWorkload) {
+  for (const uint64_t keys : {uint64_t{2}, uint64_t{2000000}, uint64_t{1000000000000000}}) {
+    for (const double zipf : {0.0, 0.99}) {
+      if ((keys == 2000000) != (zipf > 0)) continue;
+      for (const int levels : {2, 20}) {
+        Options options;
+        options.num_levels = levels;
+        RoundRobinOptions workload;
+        workload.keys = keys;
+        workload.zipf = zipf;
+        workload.item_bytes = keys == 2 ? 1000000000 : 100;
+        SCOPED_TRACE(std::to_string(keys) + " keys, skew " + std::to_string(zipf) + ", levels " +
+                     std::to_string(levels));
+        ASSERT_OK(UseRoundRobin(&options, workload));
+        EXPECT_EQ(options.num_levels, levels);
+        EXPECT_GE(options.max_bytes_for_level_base, 1u);
+        const std::vector<double> targets = LevelTargets(LevelSizesOf(options), options.num_levels);
+        for (size_t l = 1; l < targets.size(); l++) EXPECT_GE(targets[l], targets[l - 1]);
+        std::string text;
+        ASSERT_OK(rocksdb::GetStringFromColumnFamilyOptions(&text, options));
+        rocksdb::ColumnFamilyOptions again;
+        ASSERT_OK(rocksdb::GetColumnFamilyOptionsFromString(rocksdb::ConfigOptions(), {}, text, &again));
+        EXPECT_TRUE(LevelSizesOf(again) == LevelSizesOf(options)) << text;
+      }
+    }
+  }
+}
+
 TEST_F(RoundRobinTest, RefusesWhatItCannotHave) {
   Options options;
   options.sst_partitioner_factory = rocksdb::NewSstPartitionerFixedPrefixFactory(4);

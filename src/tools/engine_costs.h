@@ -1,0 +1,60 @@
+// What each engine would cost for one workload, by the models of cairn/msls.h: the comparison of `cairn advise`.
+//
+// Thread-safety: functions of their arguments.
+
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "cairn/msls.h"
+
+namespace cairn {
+
+// What is written, and into what. Units as in cairn/msls.h.
+struct EngineWorkload {
+  msls::Popularity popularity;
+  double zipf = 0;          // for option texts; popularity is what counts
+  double item_bytes = 100;  // in a table
+  double data_bytes = 0;    // of keys and values that take table_bytes in tables; 0: as many as those
+  double table_bytes = 0;
+  double write_buffer_bytes = 64 << 20;  // what a flush writes, without duplicates
+  double fill = 1;                       // ... by the size of the write buffer
+  double file_bytes = 64 << 20;
+  double level_base_bytes = 256 << 20;
+  // Bytes kept for each live byte, and runs visited for a key that exists; 0: no limit.
+  double max_space = 0;
+  double max_runs_to_hit = 0;
+};
+
+struct EngineCosts {
+  std::string name;                                          // "leveled", "leveled, best sizes", "round_robin" ...
+  std::string engine;                                        // for UseEngine and `cairn options`
+  std::string engine_options;                                // of the engine
+  std::vector<std::pair<std::string, std::string>> rocksdb;  // RocksDB's options beside it
+  bool key_order = true;
+  msls::Report report;
+  // Bytes kept for each live byte at most, while the largest compaction has its inputs and its outputs: a bound, where
+  // report.space_amplification is a mean.
+  double peak_space = 0;
+  std::string no_model;        // why there are no costs; empty: there are
+  bool within_limits = false;  // of EngineWorkload
+};
+
+// All engines, each with the options that write least within the limits where its model can tell, and with its defaults
+// where not: RocksDB's leveled compaction as it comes (`leveled`), with the best level sizes, round_robin, universal,
+// ordered, ordered_trie, trie and silt. A second or two, most of it for ordered_trie.
+std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload);
+
+enum class EngineNeeds {
+  kNothing,
+  kKeyOrder,  // the order of keys is kept
+  kNoPeaks,   // EngineWorkload::max_space is kept by peak_space, too
+};
+
+// The one that writes least within the limits; null if there is none.
+const EngineCosts* BestEngine(const std::vector<EngineCosts>& engines, const EngineWorkload& workload,
+                              EngineNeeds needs);
+
+}  // namespace cairn
