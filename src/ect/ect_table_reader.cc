@@ -20,14 +20,14 @@ using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
 
-class EctTableReader final : public EctReader {
+class EctTableReader final : public EctTableProbe {
  public:
   EctTableReader(std::unique_ptr<rocksdb::TableReader> reader, rocksdb::BlockBasedTable* table, const KeyHash& hash,
                  const EctTableOptions& options, uint64_t file_size, size_t load_bytes,
                  std::unique_ptr<EctBlockLayout> layout, std::unique_ptr<EctTableFilterInMemory> filter,
                  std::unique_ptr<EctTries> tries, std::shared_ptr<EctTableCounters> counters,
                  std::shared_ptr<EctOneThread> one_thread)
-      : EctReader(std::move(reader)),
+      : EctTableProbe(std::move(reader)),
         table_(table),
         layout_(std::move(layout)),
         filter_(std::move(filter)),
@@ -343,7 +343,7 @@ class EctTableReader final : public EctReader {
 }  // namespace
 
 // Readers are all made by this library, so their one type_info tells.
-const EctReader* EctReader::Of(const rocksdb::TableReader* reader) {
+const EctTableProbe* EctTableProbe::Of(const rocksdb::TableReader* reader) {
   if (reader == nullptr || typeid(*reader) != typeid(EctTableReader)) return nullptr;
   return static_cast<const EctTableReader*>(reader);
 }

@@ -17,12 +17,12 @@
 namespace cairn {
 
 // The reader of an EctTable, for a lookup that has chosen the table and asks its filter and its blocks one by one.
-class EctReader : public WrappedTableReader {
+class EctTableProbe : public WrappedTableReader {
  public:
   using WrappedTableReader::WrappedTableReader;
 
   // Null: it is none, or null.
-  static const EctReader* Of(const rocksdb::TableReader* reader);
+  static const EctTableProbe* Of(const rocksdb::TableReader* reader);
 
   virtual const KeyHash& hash() const = 0;
   // What the table's filter says; true if it has none. Counts nothing.

@@ -11,10 +11,10 @@ namespace cairn {
 
 namespace {
 
-constexpr uint64_t kMagic = 0x4642526e72696143u;  // "CairnRBF"
-constexpr uint32_t kVersion = 1;
-constexpr size_t kHeaderBytes = 48;
-constexpr size_t kChecksumBytes = 4;
+constexpr uint64_t kRibbonMagic = 0x4642526e72696143u;  // "CairnRBF"
+constexpr uint32_t kRibbonVersion = 1;
+constexpr size_t kRibbonHeaderBytes = 48;
+constexpr size_t kRibbonChecksumBytes = 4;
 constexpr uint64_t kWidth = 64;  // bits that an equation chooses from
 constexpr uint64_t kMaxStarts = uint64_t{1} << 40;
 
@@ -100,8 +100,8 @@ IndexStatus RibbonFilterBuilder::Finish(std::string* out) {
   std::vector<uint64_t> words;
   system.Solve(bits_, &words);
   const size_t start = out->size();
-  PutU64(out, kMagic);
-  PutU32(out, kVersion);
+  PutU64(out, kRibbonMagic);
+  PutU32(out, kRibbonVersion);
   PutU32(out, bits_);
   PutU64(out, hashes.size());
   PutU64(out, starts);
@@ -118,9 +118,9 @@ IndexStatus RibbonFilter::Open(const void* data, size_t size, RibbonFilter* filt
     return IndexStatus::Corruption("ribbon filter: " + what + "; rebuild it from the keys");
   };
   const uint8_t* const bytes = static_cast<const uint8_t*>(data);
-  if (size < kHeaderBytes + kChecksumBytes) return damaged("shorter than its header");
-  if (LoadU64(bytes) != kMagic) return damaged("no magic number (byte 0)");
-  if (LoadU32(bytes + 8) != kVersion) {
+  if (size < kRibbonHeaderBytes + kRibbonChecksumBytes) return damaged("shorter than its header");
+  if (LoadU64(bytes) != kRibbonMagic) return damaged("no magic number (byte 0)");
+  if (LoadU32(bytes + 8) != kRibbonVersion) {
     return IndexStatus::NotSupported("ribbon filter: version " + std::to_string(LoadU32(bytes + 8)) +
                                      ", but this program reads version 1; use a newer one or rebuild the filter");
   }
@@ -128,14 +128,16 @@ IndexStatus RibbonFilter::Open(const void* data, size_t size, RibbonFilter* filt
   const uint64_t keys = LoadU64(bytes + 16), starts = LoadU64(bytes + 24);
   const uint64_t first_hash = LoadU64(bytes + 32), last_hash = LoadU64(bytes + 40);
   if (bits < 1 || bits > kMaxRibbonBits) return damaged("impossible bits (byte 12)");
-  if (starts < 1 || starts > kMaxStarts || kHeaderBytes + WordBytes(starts, bits) + kChecksumBytes != size) {
+  if (starts < 1 || starts > kMaxStarts ||
+      kRibbonHeaderBytes + WordBytes(starts, bits) + kRibbonChecksumBytes != size) {
     return damaged("the words do not fill it (byte 24)");
   }
   if (first_hash > last_hash) return damaged("the last hash is below the first (byte 40)");
-  if (Crc32c(bytes, size - kChecksumBytes) != LoadU32(bytes + size - kChecksumBytes)) {
-    return damaged("the checksum over bytes 0 ... " + std::to_string(size - kChecksumBytes - 1) + " does not match");
+  if (Crc32c(bytes, size - kRibbonChecksumBytes) != LoadU32(bytes + size - kRibbonChecksumBytes)) {
+    return damaged("the checksum over bytes 0 ... " + std::to_string(size - kRibbonChecksumBytes - 1) +
+                   " does not match");
   }
-  filter->words_ = bytes + kHeaderBytes;
+  filter->words_ = bytes + kRibbonHeaderBytes;
   filter->bits_ = bits;
   filter->keys_ = keys;
   filter->first_hash_ = first_hash;

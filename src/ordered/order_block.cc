@@ -11,6 +11,7 @@
 #include "src/port/block_based.h"
 #include "table/block_based/block.h"
 #include "table/meta_blocks.h"
+#include "test_util/sync_point.h"
 
 namespace rocksdb {
 extern const uint64_t kBlockBasedTableMagicNumber;
@@ -138,6 +139,7 @@ std::unique_ptr<OrderBlock> OrderBlockPlace::Load(const rocksdb::ReadOptions& re
     contents = rocksdb::BlockContents(rocksdb::AllocateAndCopyBlock(contents.data, allocator), contents.data.size());
   }
   if (status.ok()) status = OrderBlock::Make(std::move(contents), &block);
+  IGNORE_STATUS_IF_ERROR(status);
   if (!status.ok()) {
     rocksdb::Warn(rep.ioptions.logger, "cairn.OrderedTable: the order filter of %s at offset %llu cannot be read: %s",
                   rep.file->file_name().c_str(), static_cast<unsigned long long>(handle_.offset()),

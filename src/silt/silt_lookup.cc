@@ -25,14 +25,14 @@ constexpr size_t kMostTables = 256;
 
 // The tables of a Version that a key may be in, by (2): HashStores, then those of the SortedStore.
 struct Tables {
-  std::array<const EctReader*, kMostTables> readers;
+  std::array<const EctTableProbe*, kMostTables> readers;
   std::array<const FdWithKeyRange*, kMostTables> files;
   size_t hash_stores = 0;
   size_t count = 0;
 
   // False: a table that only RocksDB can ask.
   bool Add(const FdWithKeyRange& file) {
-    readers[count] = EctReader::Of(port::PinnedReaderOf(file.fd));
+    readers[count] = EctTableProbe::Of(port::PinnedReaderOf(file.fd));
     files[count] = &file;
     return readers[count++] != nullptr;
   }
@@ -86,7 +86,7 @@ bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
   bool found = false;
   size_t asked = 0;
   while (asked < tables.count && !found) {
-    const EctReader* const reader = tables.readers[asked];
+    const EctTableProbe* const reader = tables.readers[asked];
     const int level = asked < tables.hash_stores ? 0 : 1;
     ++asked;
     if (!reader->MayHold(hash)) {
