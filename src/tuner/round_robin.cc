@@ -26,7 +26,7 @@ constexpr char kBestPick[] = "best";
 // What is more than that never writes less, for data of any size.
 constexpr int kMostLevels = 9;
 // The last level has room for so many times the data before one is added.
-constexpr double kRoomToGrow = 2;
+constexpr double kRoomForData = 2;
 
 const OptionTypes& RoundRobinOptionTypes() {
   static const auto* types = new OptionTypes{
@@ -132,7 +132,7 @@ Status SetLevelSizes(const RoundRobinOptions& round_robin, ColumnFamilyOptions* 
   }
   const double data = static_cast<double>(round_robin.keys) * static_cast<double>(round_robin.item_bytes);
   const msls::LevelOptions levels =
-      msls::LevelOptionsFor(store.level_bytes, kRoomToGrow * data, store.level_multiplier, num_levels);
+      msls::LevelOptionsFor(store.level_bytes, kRoomForData * data, store.level_multiplier, num_levels);
   options->max_bytes_for_level_base = static_cast<uint64_t>(levels.base);
   options->max_bytes_for_level_multiplier = levels.multiplier;
   options->max_bytes_for_level_multiplier_additional = levels.additional;
