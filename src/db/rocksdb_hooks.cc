@@ -591,7 +591,7 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
 
 void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {
   cairn::VersionFilters* const filters = cairn::FiltersOf(this);
-  if (filters != nullptr) filters->FinishAbsent(this, range);
+  if (filters != nullptr) filters->MultiGet(this, options, range, callback);
   if (!range->empty()) own::VersionMultiGet(this, options, range, callback);
 }
 

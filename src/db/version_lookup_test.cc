@@ -262,6 +262,38 @@ TEST_F(VersionLookupTest, BothWaysAgreeWithoutABlockCache) {
   ReleaseAll();
 }
 
+// Behind value_size_soft_limit keys are aborted; what is found before is the same.
+TEST_F(VersionLookupTest, BothWaysStopAtTheLimitOfABatch) {
+  const uint64_t seed = SeedFromEnvironment();
+  Random random(seed);
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  Open();
+  Write(&random, 8);
+  ReleaseAll();
+  MakeFilter();
+  uint64_t aborted = 0;
+  for (uint64_t number = 0; number < kFewAsked; ++number) {
+    ReadOptions options;
+    options.value_size_soft_limit = 1 + random.Uniform(600);
+    const auto found = [&](const std::string& text) {
+      std::string values;
+      for (size_t at = 0; at < text.size(); at = text.find("OK", at + 2)) {
+        if (text.compare(at, 2, "OK") == 0) values += text.substr(at, text.find(' ', at) - at) + " ";
+      }
+      return values;
+    };
+    std::string own;
+    {
+      const OwnWay own_way;
+      own = Ask(Kind::kMultiGet, options, number);
+    }
+    const std::string with = Ask(Kind::kMultiGet, options, number);
+    ASSERT_EQ(found(own), found(with)) << own << "\n" << with;
+    aborted += with.find("aborted") != std::string::npos ? 1 : 0;
+  }
+  EXPECT_GT(aborted, 20u);
+}
+
 // Tables hold what is not committed yet.
 class TransactionLookupTest : public VersionFilterTest,
                               public ::testing::WithParamInterface<rocksdb::TxnDBWritePolicy> {};

@@ -240,21 +240,26 @@ Status HTableReader::Find(const rocksdb::ReadOptions& read_options, const Slice&
 void HTableReader::MultiGet(const rocksdb::ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                             const rocksdb::SliceTransform* /*prefix_extractor*/, bool skip_filters) {
   if (file_->index().empty()) return;
-  std::vector<PendingRead> reads;
   FilterBatch asked;
   asked.wanted = HashesOf(hash_, *range, &asked.hashes);
   uint64_t may_contain = asked.wanted;
-  const bool can_read_batch = filter_ != nullptr && CanReadBatch(*file_, read_options);
   if (filter_ != nullptr && !skip_filters) {
     asked.add_others = [&](FilterHashes* hashes) {
       return HashesOf(hash_, range->context()->GetMultiGetRange(), hashes);
     };
-    if (can_read_batch) asked.async_reads = file_->fs().get();
+    if (CanReadBatch(*file_, read_options)) asked.async_reads = file_->fs().get();
     may_contain = filter_->MayContainBatch(read_options, &asked);
   }
-  for (auto key = range->begin(); key != range->end(); ++key) {
-    if ((may_contain >> key.index() & 1) == 0) continue;
-    Lookup lookup = StartLookup(key->ikey, asked.hashes[key.index()], key->get_context);
+  FindBatch(read_options, *range, asked.hashes, may_contain);
+}
+
+void HTableReader::FindBatch(const rocksdb::ReadOptions& read_options, const rocksdb::MultiGetContext::Range& range,
+                             const FilterHashes& hashes, uint64_t places) const {
+  if (file_->index().empty()) return;
+  std::vector<PendingRead> reads;
+  for (auto key = range.begin(); key != range.end(); ++key) {
+    if ((places >> key.index() & 1) == 0) continue;
+    Lookup lookup = StartLookup(key->ikey, hashes[key.index()], key->get_context);
     lookup.place = file_->index().Find(lookup.hash);
     bool home = true;
     *key->s = SearchElsewhere(read_options, &lookup, &home);
@@ -269,12 +274,13 @@ void HTableReader::MultiGet(const rocksdb::ReadOptions& read_options, const rock
       reads.push_back({lookup, key->s});
     }
   }
+  if (reads.empty()) return;
   SearchReadAhead(read_options, &reads);
   if (reads.empty()) return;
-  const BatchOfTable batch{file_.get(), filter_.get(), &hash_, &read_options, range};
+  const BatchOfTable batch{file_.get(), filter_.get(), &hash_, &read_options, &range};
   if (filter_ == nullptr) {
     ReadTogether(read_options, &reads);
-  } else if (can_read_batch) {
+  } else if (CanReadBatch(*file_, read_options)) {
     ReadBatch(batch);
     SearchReadAhead(read_options, &reads);
     ReadTogether(read_options, &reads);

@@ -36,6 +36,9 @@ class HTableReader : public port::TableReader {
   // Get of a key that the filter, if there is one, lets pass. `hash` is the key's.
   rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& internal_key, uint64_t hash,
                        rocksdb::GetContext* get_context) const;
+  // MultiGet of keys that the filter lets pass, by their places in the batch.
+  void FindBatch(const rocksdb::ReadOptions& read_options, const rocksdb::MultiGetContext::Range& range,
+                 const FilterHashes& hashes, uint64_t places) const;
 
   uint64_t ApproximateOffsetOf(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key,
                                rocksdb::TableReaderCaller caller) override;

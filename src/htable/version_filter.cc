@@ -1,6 +1,7 @@
 #include "src/htable/version_filter.h"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <new>
 #include <optional>
@@ -236,12 +237,9 @@ bool VersionFilter::MayHold(const Slice& user_key, FilterThread* thread) const {
   return false;
 }
 
-void VersionFilter::Get(Version* version, const VersionRequest& request, FilterThread* thread) const {
-  const uint64_t hash = hash_(request.key.user_key());
-  uint64_t kept_from = 0;
-  const rocksdb::FileMetaData* found_in = nullptr;
-  std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
-  for (const Depth& depth : depths_) {
+bool VersionFilter::NextTable(uint64_t hash, FilterThread* thread, Way* way, uint64_t* kept_from) const {
+  for (; way->depth < depths_.size(); ++way->depth, way->next = 0) {
+    const Depth& depth = depths_[way->depth];
     const uint64_t number = map_.ContainerAt(hash, depth.depth);
     const Container& container = depth.containers[number];
     const Container& next = depth.containers[number + 1];
@@ -251,18 +249,31 @@ void VersionFilter::Get(Version* version, const VersionRequest& request, FilterT
       const Part& asked = depth.parts[part];
       any |= may_hold[part - container.part] = asked.container->MayHold(asked.members, depth.depth, hash, thread);
     }
-    uint32_t member = container.member;
-    for (; any != 0 && member < next.member && found_in == nullptr; ++member) {
-      const Member& asked = depth.members[member];
+    const uint32_t members = next.member - container.member;
+    const uint32_t first = way->next;
+    while (any != 0 && way->next < members) {
+      const Member& asked = depth.members[container.member + way->next++];
       if ((may_hold[asked.part] >> asked.number & 1) == 0) continue;
-      if (!lookup.has_value()) lookup.emplace(version, request);
-      thread->CountPassed(statistics_);
-      --kept_from;
-      const VersionTable& table = by_number_[asked.table];
-      if (lookup->Ask(table, hash) == VersionLookup::Next::kNothing) found_in = table.file;
+      *kept_from += way->next - 1 - first;
+      way->table = asked.table;
+      return true;
     }
-    kept_from += (found_in == nullptr ? next.member : member) - container.member;
-    if (found_in != nullptr) break;
+    *kept_from += members - first;
+  }
+  return false;
+}
+
+void VersionFilter::Get(Version* version, const VersionRequest& request, FilterThread* thread) const {
+  const uint64_t hash = hash_(request.key.user_key());
+  uint64_t kept_from = 0;
+  const rocksdb::FileMetaData* found_in = nullptr;
+  std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
+  Way way;
+  while (found_in == nullptr && NextTable(hash, thread, &way, &kept_from)) {
+    if (!lookup.has_value()) lookup.emplace(version, request);
+    thread->CountPassed(statistics_);
+    const VersionTable& table = by_number_[way.table];
+    if (lookup->Ask(table, hash) == VersionLookup::Next::kNothing) found_in = table.file;
   }
   thread->CountKeptFrom(statistics_, kept_from);
   const bool sampled = lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read();
@@ -274,6 +285,56 @@ void VersionFilter::Get(Version* version, const VersionRequest& request, FilterT
   }
   if (!lookup.has_value()) lookup.emplace(version, request);
   lookup->Finish();
+}
+
+void VersionFilter::MultiGet(Version* version, const rocksdb::ReadOptions& options,
+                             rocksdb::MultiGetContext::Range* range, rocksdb::ReadCallback* callback,
+                             FilterThread* thread) const {
+  const auto place_of = [](uint64_t places) { return static_cast<size_t>(__builtin_ctzll(places)); };
+  VersionBatch batch(version, options, range, callback);
+  FilterHashes hashes;
+  std::array<Way, FilterBatch::kMaxKeys> ways;
+  uint64_t kept_from = 0, pending = 0;
+  uint64_t ended = 0;  // no further table may hold them; they are finished behind all others, as in RocksDB
+  const auto go_on = [&](uint64_t places) {
+    for (; places != 0; places &= places - 1) {
+      const size_t place = place_of(places);
+      if (!NextTable(hashes[place], thread, &ways[place], &kept_from)) ended |= uint64_t{1} << place;
+    }
+    pending &= ~ended;
+  };
+  for (auto key = range->begin(); key != range->end(); ++key) {
+    hashes[key.index()] = hash_(key->lkey->user_key());
+    pending |= uint64_t{1} << key.index();
+  }
+  go_on(pending);
+  // The newest table first, so that all keys that want it ask it together.
+  while (pending != 0 && !batch.IsOverLimit()) {
+    uint32_t newest = ~uint32_t{0};
+    for (uint64_t left = pending; left != 0; left &= left - 1) newest = std::min(newest, ways[place_of(left)].table);
+    uint64_t places = 0;
+    for (uint64_t left = pending; left != 0; left &= left - 1) {
+      if (ways[place_of(left)].table != newest) continue;
+      places |= left & ~(left - 1);
+      thread->CountPassed(statistics_);
+    }
+    const VersionTable& table = by_number_[newest];
+    const uint64_t older = batch.Ask(table, hashes, places);
+    for (uint64_t left = places & ~older; left != 0; left &= left - 1) {
+      const size_t place = place_of(left);
+      if (!batch.IsSampled(place)) continue;
+      SampleReads(version, *batch.KeyAt(place)->lkey, table.file, batch.StatusAt(place));
+    }
+    pending &= ~(places & ~older);
+    if (!batch.IsOverLimit()) go_on(older);
+  }
+  for (; ended != 0 && !batch.IsOverLimit(); ended &= ended - 1) {
+    const size_t place = place_of(ended);
+    if (batch.IsSampled(place)) SampleReads(version, *batch.KeyAt(place)->lkey, nullptr, Status());
+    batch.Finish(place);
+  }
+  batch.Abort(pending | ended);
+  thread->CountKeptFrom(statistics_, kept_from);
 }
 
 VersionFilters::~VersionFilters() {
@@ -318,6 +379,20 @@ bool VersionFilters::MayHold(Version* version, const rocksdb::LookupKey& key) {
   }
   Miss(version, slot);
   return true;
+}
+
+void VersionFilters::MultiGet(Version* version, const rocksdb::ReadOptions& options,
+                              rocksdb::MultiGetContext::Range* range, rocksdb::ReadCallback* callback) {
+  FilterThread* const thread = ThisFilterThread();
+  if (!thread->CountsByLevel() && !thread->InLookup()) {
+    const Protected<VersionFilter> filter(thread->lookup_hazard(), SlotOf(version)->filter);
+    if (filter.get() != nullptr && filter->IsOf(version) && filter->complete() &&
+        VersionBatch::Serves(version, *range)) {
+      filter->MultiGet(version, options, range, callback, thread);
+      return;
+    }
+  }
+  FinishAbsent(version, range);
 }
 
 void VersionFilters::FinishAbsent(Version* version, rocksdb::MultiGetContext::Range* range) {

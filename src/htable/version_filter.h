@@ -63,6 +63,10 @@ class VersionFilter {
   // What Version::Get does.
   // REQUIRES: complete().
   void Get(rocksdb::Version* version, const VersionRequest& request, FilterThread* thread) const;
+  // What Version::MultiGet does.
+  // REQUIRES: complete().
+  void MultiGet(rocksdb::Version* version, const rocksdb::ReadOptions& options, rocksdb::MultiGetContext::Range* range,
+                rocksdb::ReadCallback* callback, FilterThread* thread) const;
 
  private:
   // Tables that share a FilterContainer. None: tables that cannot be asked, by (3).
@@ -89,10 +93,19 @@ class VersionFilter {
     std::vector<Member> members;  // of each container newest first
   };
   class Maker;
+  // How far a lookup has come.
+  struct Way {
+    size_t depth = 0;   // of depths_
+    uint32_t next = 0;  // the next member of its container there
+    uint32_t table = 0;
+  };
   // More parts are more than a container has whose tables are all askable and at most a few thousand.
   static constexpr size_t kMostParts = 64;
 
   VersionFilter(const rocksdb::Version* version, const KeyHash& hash, const HashPrefixMap& map);
+
+  // Sets way->table to the next table that may hold a key. False: there is none. *kept_from: passed over.
+  bool NextTable(uint64_t hash, FilterThread* thread, Way* way, uint64_t* kept_from) const;
 
   const KeyHash hash_;
   const HashPrefixMap map_;
@@ -117,8 +130,9 @@ class VersionFilters {
   // Does what Version::Get does; false: it has not, and the caller has to ask RocksDB.
   // REQUIRES: the caller holds the Version, whose database has these filters.
   bool Get(rocksdb::Version* version, const VersionRequest& request);
-  // Marks the keys of a batch that are not in the Version's tables as done and not found.
-  void FinishAbsent(rocksdb::Version* version, rocksdb::MultiGetContext::Range* range);
+  // Does what Version::MultiGet does for some keys of the batch, or all; these are then marked as done.
+  void MultiGet(rocksdb::Version* version, const rocksdb::ReadOptions& options, rocksdb::MultiGetContext::Range* range,
+                rocksdb::ReadCallback* callback);
 
   // Filters made, for tests.
   uint64_t made() const { return made_.load(std::memory_order_relaxed); }
@@ -139,6 +153,8 @@ class VersionFilters {
   Slot* SlotOf(const rocksdb::Version* version) { return &slots_[version->cfd()->GetID() % kSlots]; }
   // False: no table of the Version holds the key; RocksDB's counters say so. True: one may, or it is not known.
   bool MayHold(rocksdb::Version* version, const rocksdb::LookupKey& key);
+  // Marks the keys of a batch that are not in the Version's tables as done and not found.
+  void FinishAbsent(rocksdb::Version* version, rocksdb::MultiGetContext::Range* range);
   // A lookup found no filter of the Version.
   void Miss(rocksdb::Version* version, Slot* slot);
   void MakeFilter(rocksdb::Version* version, Slot* slot);

@@ -1,5 +1,5 @@
-// A lookup of one key in the tables of a Version that may hold it, one after the other, newest first: what Version::Get
-// does with a table's answer, for tables that somebody else has chosen.
+// A lookup of a key, or of those of a batch, in the tables of a Version that may hold them, one after the other, newest
+// first: what Version::Get and MultiGet do with a table's answer, for tables that somebody else has chosen.
 //
 // Entries, values, merge operands, blobs, visibility and counters are RocksDB's GetContext's business, as they are
 // when RocksDB chooses the tables.
@@ -12,6 +12,7 @@
 
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 
@@ -24,6 +25,7 @@
 #include "src/htable/htable_reader.h"
 #include "src/port/blob_fetcher.h"
 #include "table/get_context.h"
+#include "table/multiget_context.h"
 
 namespace cairn {
 
@@ -83,6 +85,59 @@ class VersionLookup {
   // Only what is merged is fetched by the context.
   std::optional<port::VersionBlobFetcher> blobs_;
   rocksdb::GetContext context_;
+};
+
+class VersionBatch {
+ public:
+  VersionBatch(rocksdb::Version* version, const rocksdb::ReadOptions& options, rocksdb::MultiGetContext::Range* range,
+               rocksdb::ReadCallback* callback);
+  ~VersionBatch();
+  VersionBatch(const VersionBatch&) = delete;
+  VersionBatch& operator=(const VersionBatch&) = delete;
+
+  // Whether a batch can be looked up so: what it asks for and what memtables said is not more than a value or operands,
+  // and the Version has no blobs, which RocksDB fetches together.
+  static bool Serves(rocksdb::Version* version, const rocksdb::MultiGetContext::Range& range);
+
+  // Asks a table that may hold the keys at these places. Returns those whose answers are not complete.
+  uint64_t Ask(const VersionTable& table, const FilterHashes& hashes, uint64_t places);
+  // No older table may hold the key.
+  void Finish(size_t place);
+  // Of a key that is done.
+  const rocksdb::Status& StatusAt(size_t place) { return *KeyAt(place)->s; }
+  // Whether its values are more than the options allow; the keys that remain are then aborted.
+  bool IsOverLimit() const { return over_limit_; }
+  void Abort(uint64_t places);
+  // Whether this key is counted in RocksDB's samples of reads.
+  bool IsSampled(size_t place) const;
+
+  rocksdb::KeyContext* KeyAt(size_t place) const { return keys_[place]; }
+
+ private:
+  bool HasContext(size_t place) const { return (has_context_ >> place & 1) != 0; }
+  // REQUIRES: HasContext.
+  const rocksdb::GetContext* ContextAt(size_t place) const;
+  rocksdb::GetContext* ContextAt(size_t place);
+  // The same; makes it.
+  rocksdb::GetContext* MakeContext(size_t place);
+  // Of a table's answer; false if older tables may know more.
+  bool IsComplete(size_t place, int level);
+  void Done(size_t place);
+  void Found(rocksdb::KeyContext* key, int level);
+  void CountSize(const rocksdb::KeyContext& key);
+
+  const rocksdb::ReadOptions& options_;
+  const rocksdb::ImmutableOptions& immutable_;
+  rocksdb::MultiGetContext::Range* const range_;
+  rocksdb::ReadCallback* const callback_;
+  rocksdb::PinnedIteratorsManager pinned_iterators_;
+  std::optional<port::VersionBlobFetcher> blobs_;
+  bool over_limit_ = false;
+  std::array<rocksdb::KeyContext*, FilterBatch::kMaxKeys> keys_;  // by place, those of the range
+  // Of keys that a table was asked about, by place: objects that are made there. (Options of them would all be cleared
+  // first, 16 KiB of them.)
+  uint64_t has_context_ = 0;
+  alignas(rocksdb::GetContext) char contexts_[FilterBatch::kMaxKeys][sizeof(rocksdb::GetContext)];
 };
 
 }  // namespace cairn
