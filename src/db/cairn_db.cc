@@ -22,6 +22,7 @@
 #include "src/table/written_totals.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_scheduler.h"
+#include "src/tuner/round_robin.h"
 
 namespace cairn {
 
@@ -67,6 +68,8 @@ std::string StatsText(rocksdb::DB* db, ColumnFamilyHandle* family, bool table) {
   if (GetTrieStats(db, family, &trie).ok()) return table ? TrieStatsToTable(trie) : TrieStatsToJson(trie);
   SiltStats silt;
   if (GetSiltStats(db, family, &silt).ok()) return table ? SiltStatsToTable(silt) : SiltStatsToJson(silt);
+  const std::string round_robin = RoundRobinStatsText(db, family, table);
+  if (!round_robin.empty()) return round_robin;
   OrderedStats ordered;
   if (!GetOrderedStats(db, family, &ordered).ok()) return "";
   return table ? OrderedStatsToTable(ordered, family->GetName()) : OrderedStatsToJson(ordered, family->GetName());

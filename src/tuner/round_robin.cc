@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "rocksdb/utilities/options_type.h"
 #include "src/msls/level_options.h"
 #include "src/tuner/key_sample.h"
+#include "src/tuner/level_sizes.h"
 #include "src/tuner/model_options.h"
 #include "src/util/listeners.h"
 #include "src/util/option_text.h"
@@ -255,6 +257,34 @@ bool IsRoundRobin(const ColumnFamilyOptions& options, RoundRobinOptions* round_r
   if (factory == nullptr) return false;
   if (round_robin != nullptr) *round_robin = factory->options();
   return true;
+}
+
+std::string RoundRobinStatsText(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, bool table) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  RoundRobinOptions round_robin;
+  if (!family->GetDescriptor(&descriptor).ok() || !IsRoundRobin(descriptor.options, &round_robin)) return "";
+  const LevelSizes sizes = LevelSizesOf(descriptor.options);
+  const char* const pick =
+      descriptor.options.compaction_pri == rocksdb::kRoundRobin ? "round_robin" : "min_overlapping_ratio";
+  TunerReport report;
+  const bool tuned = GetTunerReport(db, family, &report);
+  if (table) {
+    return "column family " + family->GetName() + ": round_robin\n  levels of " + LevelSizesText(sizes) +
+           ", tables picked by " + pick + "\n" + (tuned ? report.ToString() : "");
+  }
+  nlohmann::ordered_json json = {{"column_family", family->GetName()},
+                                 {"engine", "round_robin"},
+                                 {"options", RoundRobinOptionsToString(round_robin)},
+                                 {"pick", pick},
+                                 {"level_bytes", LevelTargets(sizes, descriptor.options.num_levels)}};
+  if (tuned) {
+    json["tuner"] = {{"keys", report.keys},           {"item_bytes", report.item_bytes},
+                     {"skew", report.skew},           {"measured", report.measured},
+                     {"predicted", report.predicted}, {"predicted_best", report.predicted_best},
+                     {"looks", report.looks},         {"changes", report.changes},
+                     {"rollbacks", report.rollbacks}, {"failures", report.failures}};
+  }
+  return json.dump();
 }
 
 }  // namespace cairn

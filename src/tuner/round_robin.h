@@ -53,4 +53,8 @@ bool WantsRoundRobinTuner(const rocksdb::ColumnFamilyOptions& options);
 // file either.
 void SampleRoundRobinKeys(rocksdb::ColumnFamilyOptions* options);
 
+// What `cairn stats` says of such a column family, as text or as a JSON object: level sizes, and what the tuner knows.
+// Empty for any other.
+std::string RoundRobinStatsText(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, bool table);
+
 }  // namespace cairn
