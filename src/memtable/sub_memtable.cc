@@ -922,14 +922,16 @@ bool SubMemTable::SortSome() const {
   const size_t room = unsorted + unsorted / 64 + 256;
   const Sorting sorting(this, room, room * SortedRun::kDenseBytes);
   SortItems items(room);
+  uint64_t newest_tag = newest_tag_;
   const size_t added = CatchUp(
       &Segment::sorted, &first_to_sort_, room,
       [&](const char* entry) {
         const EntryKey key = KeyOf(entry);
-        newest_tag_ = std::max(newest_tag_, key.tag);
+        newest_tag = std::max(newest_tag, key.tag);
         items.Add({order_.Prefix(key.user_key), entry});
       },
       [] {});
+  newest_tag_ = newest_tag;
   if (items.size() != 0) AddRun(SortedRun::FromEntries(order_, &items, SortedRun::Prefixes::kDense));
   return added == room;
 }
