@@ -117,6 +117,8 @@ bool BlockCursor::MakeIndex() {
 BlockCursor::Place BlockCursor::IndexState() const {
   if (index_ == nullptr) return index_at_ < source_->index().count() ? Place::kBlock : Place::kEnd;
   if (index_->Valid()) return Place::kBlock;
+  // Of a part of the index. RocksDB's iterator or reader tries again.
+  IGNORE_STATUS_IF_ERROR(index_->status());
   return index_->status().ok() ? Place::kEnd : Place::kError;
 }
 
