@@ -58,6 +58,7 @@ OrderBlockPlace::OrderBlockPlace(const rocksdb::ReadOptions& read_options, rocks
                                                                            : nullptr) {
   const rocksdb::BlockBasedTable::Rep& rep = *table->get_rep();
   const Status status = Find(read_options, file_size);
+  IGNORE_STATUS_IF_ERROR(status);
   if (!status.ok()) {
     rocksdb::Warn(rep.ioptions.logger, "cairn.OrderedTable: %s has no order filter to be used: %s",
                   rep.file->file_name().c_str(), status.ToString().c_str());
