@@ -182,7 +182,7 @@ void CheckThatItWorks(const Engine& engine, const Options& options) {
   ASSERT_OK(db->Close());
 }
 
-enum class Refusing { kNone, kTries, kEct, kHashOrder, kHashOrderBlocks, kHashOrderAndTries, kDurable };
+enum class Refusing { kNone, kTries, kEct, kHashOrder, kHashOrderBlocks, kDurable };
 
 bool Refuses(Refusing refusing, const Engine& engine) {
   const std::string name = engine.name;
@@ -197,8 +197,6 @@ bool Refuses(Refusing refusing, const Engine& engine) {
       return InHashOrder(name);
     case Refusing::kHashOrderBlocks:
       return InHashOrder(name) && name != "trie_htable";
-    case Refusing::kHashOrderAndTries:
-      return InHashOrder(name) || engine.trie;
     case Refusing::kDurable:
       return name == "durable";
   }
@@ -257,7 +255,7 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"memtable_batch_lookup_optimization", OfFamily("memtable_batch_lookup_optimization=true")},
         Case{"cf_allow_ingest_behind", OfFamily("cf_allow_ingest_behind=true")},
         Case{"min_tombstones_for_range_conversion", OfFamily("min_tombstones_for_range_conversion=2"),
-             Refusing::kHashOrderAndTries, "min_tombstones_for_range_conversion"},
+             Refusing::kHashOrder, "min_tombstones_for_range_conversion"},
         Case{"read_triggered_compaction_threshold", OfFamily("read_triggered_compaction_threshold=0.0001"),
              Refusing::kTries, "read_triggered_compaction_threshold"},
         Case{"enable_blob_direct_write",
