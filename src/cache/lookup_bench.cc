@@ -7,7 +7,6 @@
 // machine matter less.
 
 #include <gflags/gflags.h>
-#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -28,6 +27,7 @@
 #include "rocksdb/cache.h"
 #include "src/util/mix64.h"
 #include "src/util/mutex.h"
+#include "src/util/thread_seconds.h"
 
 DEFINE_int32(threads, 2, "threads that look up");
 DEFINE_int64(keys, 100000, "keys in the cache");
@@ -162,12 +162,6 @@ std::vector<uint32_t> Draw(uint64_t seed) {
     number = static_cast<uint32_t>(std::min<uint64_t>(number, keys - 1));
   }
   return drawn;
-}
-
-double ThreadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 // Million lookups a second of a thread's processor time. work(numbers, count) looks up and returns the hits.

@@ -13,7 +13,6 @@
 // Prints the processor time per operation (of this thread, so without flushes and compactions). With --steps the
 // instructions, which a parent counts (src/testutil/single_step.h): 100 operations take a minute.
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +31,7 @@
 #include "rocksdb/table.h"
 #include "src/testutil/single_step.h"
 #include "src/util/mix64.h"
+#include "src/util/thread_seconds.h"
 
 namespace cairn {
 namespace {
@@ -42,12 +42,6 @@ void Check(const rocksdb::Status& s) {
   if (s.ok()) return;
   fprintf(stderr, "operation_counts_bench: %s\n", s.ToString().c_str());
   _exit(1);
-}
-
-double ThreadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 // Present keys have even numbers.

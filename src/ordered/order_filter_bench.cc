@@ -17,7 +17,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <fstream>
 #include <functional>
 #include <memory>
@@ -32,6 +31,7 @@
 #include "rocksdb/table.h"
 #include "src/ordered/order_filter.h"
 #include "src/ordered/test_keys.h"
+#include "src/util/thread_seconds.h"
 #include "table/block_based/filter_policy_internal.h"
 
 DEFINE_uint64(keys, 1000000, "Keys of each set that is drawn");
@@ -45,19 +45,13 @@ namespace {
 
 using cairn::BigEndian;
 using cairn::Decimal;
+using cairn::ThreadSeconds;
 using Random = std::mt19937_64;
 using Keys = std::vector<std::string>;
 
 void Sort(Keys* keys) {
   std::sort(keys->begin(), keys->end());
   keys->erase(std::unique(keys->begin(), keys->end()), keys->end());
-}
-
-// Of this thread, so that other work on the machine counts little.
-double Seconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 // The filters of one run.
@@ -98,19 +92,19 @@ Built Build(double bits, std::vector<Run>* runs) {
   const std::unique_ptr<const rocksdb::FilterPolicy> policy(rocksdb::NewBloomFilterPolicy(FLAGS_bloom_bits));
   const rocksdb::BlockBasedTableOptions table;
   for (Run& run : *runs) {
-    built.order_seconds -= Seconds();
+    built.order_seconds -= ThreadSeconds();
     cairn::OrderFilterBuilder builder(bits + (&run == &runs->back() ? 0 : FLAGS_extra_bits));
     for (const std::string& key : run.keys) builder.Add(key.data(), key.size());
     run.order_bytes = builder.Finish();
-    built.order_seconds += Seconds();
+    built.order_seconds += ThreadSeconds();
     built.order_bytes += run.order_bytes.size();
     if (run.order.Open(run.order_bytes.data(), run.order_bytes.size()) != nullptr) abort();
-    built.bloom_seconds -= Seconds();
+    built.bloom_seconds -= ThreadSeconds();
     const std::unique_ptr<rocksdb::FilterBitsBuilder> bloom(
         policy->GetBuilderWithContext(rocksdb::FilterBuildingContext(table)));
     for (const std::string& key : run.keys) bloom->AddKey(key);
     const rocksdb::Slice bytes = bloom->Finish(&run.bloom_bytes);
-    built.bloom_seconds += Seconds();
+    built.bloom_seconds += ThreadSeconds();
     built.bloom_bytes += bytes.size();
     run.bloom.reset(policy->GetFilterBitsReader(bytes));
   }
@@ -127,12 +121,12 @@ double TableSeconds(const Keys& keys, rocksdb::TableFactory* factory) {
   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options);
   const std::string value(100, 'v');
   if (!writer.Open("/table").ok()) abort();
-  const double begin = Seconds();
+  const double begin = ThreadSeconds();
   for (const std::string& key : keys) {
     if (!writer.Put(key, value).ok()) abort();
   }
   if (!writer.Finish().ok()) abort();
-  return Seconds() - begin;
+  return ThreadSeconds() - begin;
 }
 
 void Measure(const std::string& name, const Keys& keys, double bits) {
@@ -165,9 +159,9 @@ void Measure(const std::string& name, const Keys& keys, double bits) {
     const bool is_miss = !std::binary_search(keys.begin(), keys.end(), miss);
     for (const Run& run : runs) {
       const auto next = std::lower_bound(run.keys.begin(), run.keys.end(), target);
-      asked -= Seconds();
+      asked -= ThreadSeconds();
       const Run::Answer answer = run.Seek(target, &bound);
-      asked += Seconds();
+      asked += ThreadSeconds();
       if (answer == Run::Answer::kBound) ++placeholders;
       if (next == run.keys.end() || *next != *returned) {
         in_vain += answer == Run::Answer::kBound && bound <= *returned ? 1 : 0;

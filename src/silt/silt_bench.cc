@@ -7,7 +7,6 @@
 // the end. The block cache holds nothing, so that every block that a lookup needs is counted; the cost in microseconds
 // is processor time with the file in the operating system's cache.
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,21 +27,17 @@
 #include "src/ect/ect_table_index.h"
 #include "src/port/open_into.h"
 #include "src/util/mix64.h"
+#include "src/util/thread_seconds.h"
 
 namespace {
 
 using cairn::SplitMix64;
+using cairn::ThreadSeconds;
 
 std::string Key(uint64_t i) {
   char digits[17];
   snprintf(digits, sizeof(digits), "%016" PRIx64, SplitMix64(i));
   return digits;
-}
-
-double ThreadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 void Check(const rocksdb::Status& status) {

@@ -11,7 +11,6 @@
 // per Get; bits of indexes and filters per key. Counts of instructions: valgrind --tool=callgrind --toggle-collect='*Absent*'
 // (or '*Uniform*', '*Zipf*'), in a build for a processor that valgrind knows (-DCAIRN_PORTABLE=x86-64-v3), ROUNDS=1.
 
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,10 +31,12 @@
 #include "src/ect/ect_table_index.h"
 #include "src/port/open_into.h"
 #include "src/util/mix64.h"
+#include "src/util/thread_seconds.h"
 
 namespace {
 
 using cairn::SplitMix64;
+using cairn::ThreadSeconds;
 
 constexpr uint64_t kLookups = 50000;
 
@@ -43,12 +44,6 @@ std::string Key(uint64_t i) {
   char digits[17];
   snprintf(digits, sizeof(digits), "%016" PRIx64, SplitMix64(i));
   return digits;
-}
-
-double ThreadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
 void Check(const rocksdb::Status& status) {

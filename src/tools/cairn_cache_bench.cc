@@ -3,7 +3,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,6 +23,7 @@
 #include "src/tools/arguments.h"
 #include "src/tools/commands.h"
 #include "src/util/mix64.h"
+#include "src/util/thread_seconds.h"
 
 namespace cairn {
 namespace {
@@ -51,12 +51,6 @@ struct Mix {
 };
 constexpr Mix kMixes[] = {
     {"ycsb", 0, 0.99, 0.05}, {"etc", 0.036, 0, 0.032}, {"app", 0.069, 0, 0.03}, {"usr", 0.17, 0, 0.002}};
-
-double ThreadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 double Uniform(uint64_t* state) { return static_cast<double>(NextSplitMix64(state) >> 11) * 0x1p-53; }
 

@@ -1,7 +1,5 @@
 // cairn ect: builds an ECT index over random hashes, checks every answer, and times it.
 
-#include <time.h>
-
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -11,6 +9,7 @@
 #include "src/tools/arguments.h"
 #include "src/tools/commands.h"
 #include "src/util/mix64.h"
+#include "src/util/thread_seconds.h"
 
 namespace cairn {
 namespace {
@@ -18,12 +17,6 @@ namespace {
 constexpr char kDescription[] =
     "Builds an ECT index (entropy-coded tries) over random 64-bit hashes in memory, checks that every key is found,\n"
     "and times building and looking up. Times are processor time of the one thread that works.";
-
-double ThreadSeconds() {
-  timespec now;
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
 
 // Random hashes in growing order: dealt out by their first 16 bits, then sorted in pieces that fit into the cache.
 std::vector<uint64_t> SortedHashes(uint64_t n, uint64_t seed) {
