@@ -26,7 +26,6 @@ uint64_t NextVersion() {
 }
 
 uint64_t Bit(unsigned i) { return uint64_t{1} << i; }
-unsigned LowestBit(uint64_t bits) { return static_cast<unsigned>(__builtin_ctzll(bits)); }
 // REQUIRES: bits != 0.
 unsigned HighestBit(uint64_t bits) { return 63 - static_cast<unsigned>(__builtin_clzll(bits)); }
 unsigned Count(uint64_t bits) { return static_cast<unsigned>(__builtin_popcountll(bits)); }

@@ -18,6 +18,7 @@
 #include "src/port/read_sample.h"
 #include "src/trie/trie_options.h"
 #include "src/trie/trie_partitioner.h"
+#include "src/util/bits.h"
 
 namespace cairn {
 
@@ -62,6 +63,12 @@ void SampleReads(Version* version, const rocksdb::LookupKey& key, const rocksdb:
       if (file == last) return;
     }
   }
+}
+
+bool IsAbsent(const VersionFilter& filter, Version* version, const rocksdb::LookupKey& key, FilterThread* thread) {
+  if (filter.MayHold(key.user_key(), thread)) return false;
+  if (rocksdb::should_sample_file_read()) SampleReads(version, key, nullptr, Status());
+  return true;
 }
 
 }  // namespace
@@ -278,29 +285,21 @@ void VersionFilter::Get(Version* version, const VersionRequest& request, FilterT
   thread->CountKeptFrom(statistics_, kept_from);
   const bool sampled = lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read();
   if (sampled) SampleReads(version, request.key, found_in, *request.status);
-  if (found_in != nullptr) return;
-  if (!lookup.has_value() && request.status->ok()) {
-    *request.status = Status::NotFound();
-    return;
-  }
-  if (!lookup.has_value()) lookup.emplace(version, request);
-  lookup->Finish();
+  if (found_in == nullptr) FinishLookup(version, request, &lookup);
 }
 
 void VersionFilter::MultiGet(Version* version, const rocksdb::ReadOptions& options,
                              rocksdb::MultiGetContext::Range* range, rocksdb::ReadCallback* callback,
                              FilterThread* thread) const {
-  const auto place_of = [](uint64_t places) { return static_cast<size_t>(__builtin_ctzll(places)); };
   VersionBatch batch(version, options, range, callback);
   FilterHashes hashes;
   std::array<Way, FilterBatch::kMaxKeys> ways;
   uint64_t kept_from = 0, pending = 0;
   uint64_t ended = 0;  // no further table may hold them; they are finished behind all others, as in RocksDB
   const auto go_on = [&](uint64_t places) {
-    for (; places != 0; places &= places - 1) {
-      const size_t place = place_of(places);
+    ForEachBit(places, [&](size_t place) {
       if (!NextTable(hashes[place], thread, &ways[place], &kept_from)) ended |= uint64_t{1} << place;
-    }
+    });
     pending &= ~ended;
   };
   for (auto key = range->begin(); key != range->end(); ++key) {
@@ -311,25 +310,25 @@ void VersionFilter::MultiGet(Version* version, const rocksdb::ReadOptions& optio
   // The newest table first, so that all keys that want it ask it together.
   while (pending != 0 && !batch.IsOverLimit()) {
     uint32_t newest = ~uint32_t{0};
-    for (uint64_t left = pending; left != 0; left &= left - 1) newest = std::min(newest, ways[place_of(left)].table);
+    ForEachBit(pending, [&](size_t place) { newest = std::min(newest, ways[place].table); });
     uint64_t places = 0;
-    for (uint64_t left = pending; left != 0; left &= left - 1) {
-      if (ways[place_of(left)].table != newest) continue;
-      places |= left & ~(left - 1);
+    ForEachBit(pending, [&](size_t place) {
+      if (ways[place].table != newest) return;
+      places |= uint64_t{1} << place;
       thread->CountPassed(statistics_);
-    }
+    });
     const VersionTable& table = by_number_[newest];
     const uint64_t older = batch.Ask(table, hashes, places);
-    for (uint64_t left = places & ~older; left != 0; left &= left - 1) {
-      const size_t place = place_of(left);
-      if (!batch.IsSampled(place)) continue;
-      SampleReads(version, *batch.KeyAt(place)->lkey, table.file, batch.StatusAt(place));
-    }
+    ForEachBit(places & ~older, [&](size_t place) {
+      if (batch.IsSampled(place)) {
+        SampleReads(version, *batch.KeyAt(place)->lkey, table.file, batch.StatusAt(place));
+      }
+    });
     pending &= ~(places & ~older);
     if (!batch.IsOverLimit()) go_on(older);
   }
   for (; ended != 0 && !batch.IsOverLimit(); ended &= ended - 1) {
-    const size_t place = place_of(ended);
+    const size_t place = LowestBit(ended);
     if (batch.IsSampled(place)) SampleReads(version, *batch.KeyAt(place)->lkey, nullptr, Status());
     batch.Finish(place);
   }
@@ -354,8 +353,7 @@ bool VersionFilters::Get(Version* version, const VersionRequest& request) {
         filter->Get(version, request, thread);
         return true;
       }
-      if (!request.status->ok() || filter->MayHold(request.key.user_key(), thread)) return false;
-      if (rocksdb::should_sample_file_read()) SampleReads(version, request.key, nullptr, Status());
+      if (!request.status->ok() || !IsAbsent(*filter, version, request.key, thread)) return false;
       *request.status = Status::NotFound();
       return true;
     }
@@ -372,9 +370,7 @@ bool VersionFilters::MayHold(Version* version, const rocksdb::LookupKey& key) {
   {
     const Protected<VersionFilter> filter(thread->lookup_hazard(), slot->filter);
     if (filter.get() != nullptr && filter->IsOf(version)) {
-      if (filter->MayHold(key.user_key(), thread)) return true;
-      if (rocksdb::should_sample_file_read()) SampleReads(version, key, nullptr, Status());
-      return false;
+      return !IsAbsent(*filter, version, key, thread);
     }
   }
   Miss(version, slot);

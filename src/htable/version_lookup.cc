@@ -9,6 +9,7 @@
 #include "monitoring/file_read_sample.h"
 #include "monitoring/statistics_impl.h"
 #include "src/port/column_family.h"
+#include "src/util/bits.h"
 
 namespace cairn {
 
@@ -131,6 +132,15 @@ void VersionLookup::Finish() {
   }
 }
 
+void FinishLookup(rocksdb::Version* version, const VersionRequest& request, std::optional<VersionLookup>* lookup) {
+  if (!lookup->has_value() && request.status->ok()) {
+    *request.status = Status::NotFound();
+    return;
+  }
+  if (!lookup->has_value()) lookup->emplace(version, request);
+  (*lookup)->Finish();
+}
+
 VersionBatch::VersionBatch(rocksdb::Version* version, const rocksdb::ReadOptions& options,
                            rocksdb::MultiGetContext::Range* range, rocksdb::ReadCallback* callback)
     : options_(options), immutable_(port::ImmutableOptionsOf(*version->cfd())), range_(range), callback_(callback) {
@@ -150,9 +160,7 @@ bool VersionBatch::Serves(rocksdb::Version* version, const rocksdb::MultiGetCont
 }
 
 VersionBatch::~VersionBatch() {
-  for (uint64_t left = has_context_; left != 0; left &= left - 1) {
-    ContextAt(static_cast<size_t>(__builtin_ctzll(left)))->~GetContext();
-  }
+  ForEachBit(has_context_, [this](size_t place) { ContextAt(place)->~GetContext(); });
 }
 
 GetContext* VersionBatch::ContextAt(size_t place) {
@@ -181,14 +189,13 @@ GetContext* VersionBatch::MakeContext(size_t place) {
 }
 
 uint64_t VersionBatch::Ask(const VersionTable& table, const FilterHashes& hashes, uint64_t places) {
-  for (uint64_t left = places; left != 0; left &= left - 1) MakeContext(static_cast<size_t>(__builtin_ctzll(left)));
+  ForEachBit(places, [this](size_t place) { MakeContext(place); });
   table.reader->FindBatch(options_, *range_, hashes, places);
   uint64_t older = 0;
-  for (uint64_t left = places; left != 0; left &= left - 1) {
-    const auto place = static_cast<size_t>(__builtin_ctzll(left));
+  ForEachBit(places, [&](size_t place) {
     // What comes behind the limit is aborted, whatever the table said.
-    if (over_limit_ || !IsComplete(place, table.level)) older |= left & ~(left - 1);
-  }
+    if (over_limit_ || !IsComplete(place, table.level)) older |= uint64_t{1} << place;
+  });
   RecordInHistogram(immutable_.stats, rocksdb::SST_BATCH_SIZE, static_cast<uint64_t>(__builtin_popcountll(places)));
   return older;
 }
@@ -240,11 +247,10 @@ void VersionBatch::Finish(size_t place) {
 }
 
 void VersionBatch::Abort(uint64_t places) {
-  for (uint64_t left = places; left != 0; left &= left - 1) {
-    const auto place = static_cast<size_t>(__builtin_ctzll(left));
+  ForEachBit(places, [this](size_t place) {
     *keys_[place]->s = Status::Aborted();
     Done(place);
-  }
+  });
 }
 
 bool VersionBatch::IsSampled(size_t place) const {

@@ -87,6 +87,10 @@ class VersionLookup {
   rocksdb::GetContext context_;
 };
 
+// Ends a lookup without an answer from a table: no table that was not asked may hold the key. *lookup: none, if no table
+// was asked.
+void FinishLookup(rocksdb::Version* version, const VersionRequest& request, std::optional<VersionLookup>* lookup);
+
 class VersionBatch {
  public:
   VersionBatch(rocksdb::Version* version, const rocksdb::ReadOptions& options, rocksdb::MultiGetContext::Range* range,

@@ -102,13 +102,7 @@ bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
   if (lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read()) {
     SampleReads(tables, asked, found && request.status->ok());
   }
-  if (found) return true;
-  if (!lookup.has_value() && request.status->ok()) {
-    *request.status = Status::NotFound();
-    return true;
-  }
-  if (!lookup.has_value()) lookup.emplace(version, request);
-  lookup->Finish();
+  if (!found) FinishLookup(version, request, &lookup);
   return true;
 }
 

@@ -52,13 +52,22 @@ inline unsigned BitWidth(uint64_t v) { return v == 0 ? 0 : 64 - static_cast<unsi
 // Largest e with 2^e <= v; v > 0.
 inline unsigned Log2Floor(uint64_t v) { return 63 - static_cast<unsigned>(__builtin_clzll(v)); }
 
+// Position of the lowest set bit; v > 0.
+inline unsigned LowestBit(uint64_t v) { return static_cast<unsigned>(__builtin_ctzll(v)); }
+
+// visit(position) for each set bit, the lowest first.
+template <class Visit>
+void ForEachBit(uint64_t bits, const Visit& visit) {
+  for (; bits != 0; bits &= bits - 1) visit(LowestBit(bits));
+}
+
 // Position of the k-th set bit (k from 0) of v, which has more than k set bits.
 inline unsigned SelectInWord(uint64_t v, unsigned k) {
 #if defined(__BMI2__)
-  return static_cast<unsigned>(__builtin_ctzll(_pdep_u64(uint64_t{1} << k, v)));
+  return LowestBit(_pdep_u64(uint64_t{1} << k, v));
 #else
   for (; k > 0; --k) v &= v - 1;
-  return static_cast<unsigned>(__builtin_ctzll(v));
+  return LowestBit(v);
 #endif
 }
 
