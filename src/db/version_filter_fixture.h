@@ -14,6 +14,7 @@
 #include "src/db/cairn_db.h"
 #include "src/htable/version_filter.h"
 #include "src/port/open_into.h"
+#include "src/testutil/own_way.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -30,22 +31,6 @@ constexpr uint64_t kKeys = 1500;     // that are ever written
 constexpr uint64_t kAllKeys = 3000;  // that are asked for
 
 inline std::string KeyOf(uint64_t number) { return "key" + std::to_string(number * 7919); }
-
-// While one lives, lookups of this thread go RocksDB's own way.
-class OwnWay {
- public:
-  OwnWay() : level_(rocksdb::GetPerfLevel()) {
-    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
-    rocksdb::get_perf_context()->EnablePerLevelPerfContext();
-  }
-  ~OwnWay() {
-    rocksdb::get_perf_context()->ClearPerLevelPerfContext();
-    rocksdb::SetPerfLevel(level_);
-  }
-
- private:
-  const rocksdb::PerfLevel level_;
-};
 
 class VersionFilterTest : public ::testing::Test {
  protected:

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
-#include <memory>
 #include <random>
 
 #include "gtest/gtest.h"
+#include "src/testutil/filter_damage.h"
 #include "src/testutil/test_seed.h"
 #include "src/util/checksum.h"
 
@@ -153,32 +152,7 @@ TEST(RibbonFilter, Golden) {
 
 TEST(RibbonFilter, EveryDamagedByteAndTruncationIsRefused) {
   std::mt19937_64 random(Seed());
-  for (size_t n : {0, 1, 300}) {
-    const std::string bytes = Build(Sorted(&random, n), 3);
-    for (size_t size = 0; size < bytes.size(); ++size) {
-      RibbonFilter filter;
-      ASSERT_FALSE(RibbonFilter::Open(bytes.data(), size, &filter).ok());
-      EXPECT_TRUE(filter.MayContain(1));  // one that could not be opened rules nothing out
-    }
-    for (size_t at = 0; at < bytes.size(); ++at) {
-      for (uint8_t flip : {0x01, 0x80, 0xff}) {
-        std::unique_ptr<char[]> damaged(new char[bytes.size()]);
-        memcpy(damaged.get(), bytes.data(), bytes.size());
-        damaged[at] = static_cast<char>(damaged[at] ^ flip);
-        RibbonFilter filter;
-        const IndexStatus status = RibbonFilter::Open(damaged.get(), bytes.size(), &filter);
-        ASSERT_FALSE(status.ok()) << "byte " << at;
-        ASSERT_FALSE(status.message().empty());
-        // As a malicious writer would: with the right checksum.
-        const uint32_t crc = Crc32c(damaged.get(), bytes.size() - 4);
-        memcpy(&damaged[bytes.size() - 4], &crc, 4);
-        if (!RibbonFilter::Open(damaged.get(), bytes.size(), &filter).ok()) continue;
-        for (int i = 0; i < 50; ++i) filter.MayContain(random());
-        filter.MayContain(0);
-        filter.MayContain(~uint64_t{0});
-      }
-    }
-  }
+  for (size_t n : {0, 1, 300}) ExpectDamageIsRefused<RibbonFilter>(Build(Sorted(&random, n), 3), &random);
 }
 
 }  // namespace

@@ -24,6 +24,7 @@
 #include "src/port/open_into.h"
 #include "src/silt/silt_merges.h"
 #include "src/table/written_totals.h"
+#include "src/testutil/own_way.h"
 
 namespace cairn {
 namespace {
@@ -201,22 +202,6 @@ class Sum : public rocksdb::AssociativeMergeOperator {
     *sum = std::to_string(start + std::stoull(operand.ToString()));
     return true;
   }
-};
-
-// While one lives, lookups of this thread go RocksDB's own way, table by table.
-class OwnWay {
- public:
-  OwnWay() : level_(rocksdb::GetPerfLevel()) {
-    rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
-    rocksdb::get_perf_context()->EnablePerLevelPerfContext();
-  }
-  ~OwnWay() {
-    rocksdb::get_perf_context()->ClearPerLevelPerfContext();
-    rocksdb::SetPerfLevel(level_);
-  }
-
- private:
-  const rocksdb::PerfLevel level_;
 };
 
 // Whatever lies in which table, for now and for a snapshot.

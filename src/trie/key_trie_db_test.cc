@@ -26,6 +26,7 @@
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
 #include "src/testutil/temp_dir.h"
+#include "src/trie/key_trie_fixture.h"
 #include "src/trie/table_moves.h"
 #include "src/util/mix64.h"
 
@@ -34,9 +35,6 @@ namespace {
 
 using rocksdb::Slice;
 using rocksdb::Status;
-
-constexpr uint64_t kWriteBuffer = 64 << 10;
-constexpr int kRootTrigger = 4;
 
 // What each compaction has written.
 class Sizes : public rocksdb::EventListener {
@@ -65,50 +63,11 @@ class Sizes : public rocksdb::EventListener {
   std::map<int, uint64_t> jobs_;
 };
 
-class KeyTrieDbTest : public testing::Test {
+class KeyTrieDbTest : public KeyTrieFixture {
  protected:
-  KeyTrieDbTest() {
-    trie_.order = "key";
-    trie_.fan_out = 4;
-    trie_.slots = 6;
-    trie_.trigger = 4;
-    trie_.depth = 3;
-    trie_.root_trigger = kRootTrigger;
-    options_.create_if_missing = true;
-    options_.write_buffer_size = kWriteBuffer;
-    options_.compression = rocksdb::kNoCompression;
-    options_.max_background_jobs = 3;
-    options_.force_consistency_checks = true;
-    options_.listeners.push_back(sizes_);
-  }
+  KeyTrieDbTest() { options_.listeners.push_back(sizes_); }
 
-  void Open() {
-    db_.reset();
-    ASSERT_OK(UseTrie(&options_, trie_));
-    rocksdb::DB* db = nullptr;
-    ASSERT_OK(cairn::Open(options_, dir_ / "db", &db));
-    db_.reset(db);
-  }
-
-  static std::string Key(uint64_t number) {
-    std::string text = std::to_string(number);
-    return "k" + std::string(9 - std::min<size_t>(9, text.size()), '0') + text;
-  }
-  static std::string Value(uint64_t number, int round) {
-    std::string value = std::to_string(round) + ":";
-    while (value.size() < 100) value += std::to_string(SplitMix64(number + value.size()));
-    return value;
-  }
   void Put(uint64_t number, int round) { ASSERT_OK(db_->Put({}, Key(number), Value(number, round))); }
-  void Settle() {
-    ASSERT_OK(db_->Flush({}));
-    ASSERT_OK(WaitForTrieCompaction(db_.get()));
-  }
-  TrieStats Stats() {
-    TrieStats stats;
-    EXPECT_OK(GetTrieStats(db_.get(), db_->DefaultColumnFamily(), &stats));
-    return stats;
-  }
   std::set<uint64_t> TablesIn(const std::string& from, const std::string& to) {
     std::vector<rocksdb::LiveFileMetaData> files;
     db_->GetLiveFilesMetaData(&files);
@@ -129,14 +88,8 @@ class KeyTrieDbTest : public testing::Test {
     EXPECT_EQ(i, count);
   }
 
-  test::TempDir dir_;
-  TrieOptions trie_;
-  rocksdb::Options options_;
   const std::shared_ptr<Sizes> sizes_ = std::make_shared<Sizes>();
-  std::unique_ptr<rocksdb::DB> db_;
 };
-
-constexpr uint64_t kKeys = 20000;  // some 9 roots
 
 TEST_F(KeyTrieDbTest, SequentialKeysAreMovedAndWrittenOnce) {
   Open();

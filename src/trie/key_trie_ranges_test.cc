@@ -14,8 +14,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/sst_file_writer.h"
-#include "src/testutil/assert_ok.h"
-#include "src/testutil/temp_dir.h"
+#include "src/trie/key_trie_fixture.h"
 #include "src/util/mix64.h"
 
 namespace cairn {
@@ -23,57 +22,16 @@ namespace {
 
 using rocksdb::Slice;
 
-constexpr uint64_t kWriteBuffer = 64 << 10;
-constexpr int kRootTrigger = 4;
-constexpr uint64_t kKeys = 20000;  // some 9 roots of values of 100 bytes
-
-class KeyTrieRangesTest : public testing::Test {
+class KeyTrieRangesTest : public KeyTrieFixture {
  protected:
-  KeyTrieRangesTest() {
-    TrieOptions trie;
-    trie.order = "key";
-    trie.fan_out = 4;
-    trie.slots = 6;
-    trie.trigger = 4;
-    trie.depth = 3;
-    trie.root_trigger = kRootTrigger;
-    options_.create_if_missing = true;
-    options_.write_buffer_size = kWriteBuffer;
-    options_.compression = rocksdb::kNoCompression;
-    options_.max_background_jobs = 3;
-    options_.force_consistency_checks = true;
-    EXPECT_OK(UseTrie(&options_, trie));
-  }
-
-  void Open() {
-    db_.reset();
-    rocksdb::DB* db = nullptr;
-    ASSERT_OK(cairn::Open(options_, dir_ / "db", &db));
-    db_.reset(db);
-  }
-
-  static std::string Key(uint64_t number) {
-    const std::string text = std::to_string(number);
-    return "k" + std::string(9 - text.size(), '0') + text;
-  }
   void Put(uint64_t number) {
-    std::string value = std::to_string(++round_) + ":";
-    while (value.size() < 100) value += std::to_string(SplitMix64(number + value.size()));
+    std::string value = Value(number, ++round_);
     ASSERT_OK(db_->Put({}, Key(number), value));
     expected_[Key(number)] = std::move(value);
   }
   void DeleteRange(uint64_t begin, uint64_t end) {
     ASSERT_OK(db_->DeleteRange({}, db_->DefaultColumnFamily(), Key(begin), Key(end)));
     expected_.erase(expected_.lower_bound(Key(begin)), expected_.lower_bound(Key(end)));
-  }
-  void Settle() {
-    ASSERT_OK(db_->Flush({}));
-    ASSERT_OK(WaitForTrieCompaction(db_.get()));
-  }
-  TrieStats Stats() {
-    TrieStats stats;
-    EXPECT_OK(GetTrieStats(db_.get(), db_->DefaultColumnFamily(), &stats));
-    return stats;
   }
   using Contents = std::map<std::string, std::string>;
   void Expect(const Contents& expected, const rocksdb::Snapshot* snapshot = nullptr) {
@@ -122,11 +80,8 @@ class KeyTrieRangesTest : public testing::Test {
   }
   static constexpr uint64_t kRoot = kRootTrigger * kWriteBuffer;
 
-  test::TempDir dir_;
-  rocksdb::Options options_;
-  std::unique_ptr<rocksdb::DB> db_;
   Contents expected_;
-  uint64_t round_ = 0;
+  int round_ = 0;
   uint64_t seed_ = 1;
 };
 
