@@ -249,7 +249,9 @@ void CairnDB::ReadKeys(const ReadOptions& options, size_t count, ColumnFamilyHan
     std::fill_n(statuses, count, Status::OK());
     read(of_one_state);
   };
+  // RocksDB refuses a null pointer.
   const bool one_family =
+      families == nullptr ||
       std::all_of(families, families + count, [&](const ColumnFamilyHandle* family) { return family == families[0]; });
   if (one_family) {
     once(options);
