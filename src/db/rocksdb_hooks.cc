@@ -4,6 +4,7 @@
 #include "src/port/rocksdb_own.h"
 
 #include <algorithm>
+#include <functional>
 #include <utility>
 
 #include "db/column_family.h"
@@ -13,6 +14,7 @@
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
 #include "src/db/stored_seed.h"
+#include "src/hash_order/hash_merge.h"
 #include "src/hash_order/hash_order.h"
 #include "src/hash_order/indexed_batches.h"
 #include "src/hash_order/range_deletions.h"
@@ -520,6 +522,25 @@ InternalIterator* MemTable::NewIterator(const ReadOptions& options,
   }
   const cairn::TailingScope tailing;
   return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
+}
+
+// In hash order, where no table has range deletions, keys are merged by their hashes.
+InternalIterator* NewCompactionMergingIterator(const InternalKeyComparator* comparator, InternalIterator** inputs,
+                                               int count, cairn::port::RangeDeletionInputs& range_deletions,
+                                               Arena* arena CAIRN_MORE_MERGE_PARAMETERS) {
+  const cairn::KeyHash* const hash = cairn::HashOfComparator(comparator->user_comparator());
+  const bool deletes = std::any_of(range_deletions.begin(), range_deletions.end(),
+                                   [](const auto& of_input) { return of_input.first != nullptr; });
+  if (hash == nullptr || deletes || count == 0 || arena != nullptr) {
+    return own::MergeForCompaction(comparator, inputs, count, range_deletions, arena CAIRN_MORE_MERGE_ARGUMENTS);
+  }
+  const auto runs = static_cast<size_t>(count);
+  std::function<void()> at_end;
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+  cairn::port::CountMergedRuns(stats, runs);
+  at_end = [stats, runs] { cairn::port::UncountMergedRuns(stats, runs); };
+#endif
+  return cairn::NewHashMergingIterator(comparator, *hash, inputs, runs, std::move(at_end));
 }
 
 Status DestroyDB(const std::string& path, const Options& options, const std::vector<ColumnFamilyDescriptor>& families) {

@@ -14,13 +14,16 @@
 #include <optional>
 #include <string>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "db/compaction/compaction_picker.h"
 #include "db/db_impl/db_impl.h"
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/import_column_family_job.h"
+#include "db/internal_stats.h"
 #include "db/memtable.h"
+#include "db/range_del_aggregator.h"
 #include "db/version_set.h"
 #include "rocksdb/db.h"
 #include "rocksdb/sst_file_reader.h"
@@ -45,6 +48,8 @@
 #define CAIRN_FILE_WRITER_SYMBOL_END ""
 #define CAIRN_MORE_BASE_PARAMETERS , const rocksdb::ReadOptions* read_options
 #define CAIRN_MORE_BASE_ARGUMENTS , read_options
+#define CAIRN_MORE_MERGE_PARAMETERS , rocksdb::InternalStats* stats
+#define CAIRN_MORE_MERGE_ARGUMENTS , stats
 #else
 #define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
@@ -54,6 +59,8 @@
 #define CAIRN_FILE_WRITER_SYMBOL_END "b"
 #define CAIRN_MORE_BASE_PARAMETERS
 #define CAIRN_MORE_BASE_ARGUMENTS
+#define CAIRN_MORE_MERGE_PARAMETERS
+#define CAIRN_MORE_MERGE_ARGUMENTS
 #endif
 
 namespace cairn::port {
@@ -65,6 +72,21 @@ inline bool IsEverything(const DeletedRange& range) { return !range.start.has_va
 #else
 using DeletedRange = rocksdb::RangePtr;
 inline bool IsEverything(const DeletedRange& range) { return range.start == nullptr && range.limit == nullptr; }
+#endif
+
+// Of a compaction's inputs: the range deletions of a table, and where a level's iterator learns who wants those of its
+// tables.
+using RangeDeletionInputs = std::vector<std::pair<std::unique_ptr<rocksdb::TruncatedRangeDelIterator>,
+                                                  std::unique_ptr<rocksdb::TruncatedRangeDelIterator>**>>;
+
+// Tells RocksDB's statistics of a compaction under way how many runs it merges.
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+inline void CountMergedRuns(rocksdb::InternalStats* stats, uint64_t runs) {
+  if (stats != nullptr) stats->IncrNumRunningCompactionSortedRuns(runs);
+}
+inline void UncountMergedRuns(rocksdb::InternalStats* stats, uint64_t runs) {
+  if (stats != nullptr) stats->DecrNumRunningCompactionSortedRuns(runs);
+}
 #endif
 
 }  // namespace cairn::port
@@ -163,6 +185,11 @@ rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const r
                                                rocksdb::UnownedPtr<const rocksdb::SeqnoToTimeMapping> times,
                                                rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
                                                bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
+
+rocksdb::InternalIterator* MergeForCompaction(
+    const rocksdb::InternalKeyComparator* comparator, rocksdb::InternalIterator** inputs, int count,
+    port::RangeDeletionInputs& range_deletions,
+    rocksdb::Arena* arena CAIRN_MORE_MERGE_PARAMETERS) asm("cairn_rocksdb_MergeForCompaction");
 
 void VersionGet(rocksdb::Version* version, const rocksdb::ReadOptions& options, const rocksdb::LookupKey& key,
                 rocksdb::PinnableSlice* value, rocksdb::PinnableWideColumns* columns, std::string* timestamp,
