@@ -186,26 +186,59 @@ void ColumnWriter::Flush() {
   const unsigned bits = shape_.pair_bits();
   const size_t pair_bytes = BytesForBits(pairs_.size() * bits);
   const size_t size = pair_bytes + BytesForBits(kHeaderOnes + pairs_.size());
-  bytes_.assign(size + kGuard, 0);
-  uint8_t* const header = bytes_.data() + pair_bytes;
-  const auto set = [header](size_t bit) { header[bit >> 3] = static_cast<uint8_t>(header[bit >> 3] | 1 << (bit & 7)); };
-  set(0);
-  size_t end = pair_bytes * 8;
-  unsigned bucket = 0;
-  for (size_t i = 0; i < pairs_.size(); ++i) {
-    const uint64_t offset = FingerprintOf(pairs_[i]);
-    for (; bucket < offset >> shape_.remainder_bits; ++bucket) set(1 + bucket + i);
-    end -= bits;
-    const uint64_t value = (offset & LowMask(shape_.remainder_bits)) << shape_.slot_bits | SlotOf(pairs_[i]);
-    // Pairs have 19 bits at most, and what a store reaches beyond them is in the header or the guard.
-    const uint32_t word = LoadU32(&bytes_[end >> 3]) | static_cast<uint32_t>(value << (end & 7));
-    memcpy(&bytes_[end >> 3], &word, sizeof(word));
-  }
-  for (; bucket < kBuckets; ++bucket) set(1 + bucket + pairs_.size());
+  if (bytes_.size() < size + kGuard) bytes_.resize(2 * (size + kGuard));
+  WritePairs(bytes_.data(), pair_bytes * 8 - pairs_.size() * bits);
+  WritePopulations(bytes_.data() + pair_bytes);
   ok_ = sink_->Add(bytes_.data(), size, pair_bytes);
   written_ += pairs_.size();
   pairs_.clear();
   ++column_;
+}
+
+// The last pair first, behind `fill` zeros. Words are stored once, none is read back; what the last one reaches beyond
+// the pairs is overwritten by the header.
+void ColumnWriter::WritePairs(uint8_t* out, size_t fill) const {
+  const unsigned bits = shape_.pair_bits();
+  const uint64_t remainder_mask = LowMask(shape_.remainder_bits);
+  uint64_t word = 0;
+  unsigned used = static_cast<unsigned>(fill);
+  for (size_t i = pairs_.size(); i-- > 0;) {
+    const uint64_t pair = pairs_[i];
+    word |= ((FingerprintOf(pair) & remainder_mask) << shape_.slot_bits | SlotOf(pair)) << used;
+    used += bits;
+    if (used < 32) continue;
+    const auto half = static_cast<uint32_t>(word);
+    memcpy(out, &half, sizeof(half));
+    out += sizeof(half);
+    word >>= 32;
+    used -= 32;
+  }
+  memcpy(out, &word, sizeof(word));
+}
+
+// A 1, then each bucket's pairs as zeros and a 1.
+void ColumnWriter::WritePopulations(uint8_t* out) const {
+  uint64_t word = 1;
+  unsigned used = 1;
+  const auto put_zeros = [&](size_t zeros) {
+    for (used += static_cast<unsigned>(zeros); used >= 64; used -= 64) {
+      memcpy(out, &word, sizeof(word));
+      out += sizeof(word);
+      word = 0;
+    }
+  };
+  const auto put_one = [&] {
+    word |= uint64_t{1} << used;
+    put_zeros(1);
+  };
+  size_t i = 0;
+  for (unsigned bucket = 0; bucket < kBuckets; ++bucket) {
+    const size_t first = i;
+    while (i < pairs_.size() && FingerprintOf(pairs_[i]) >> shape_.remainder_bits == bucket) ++i;
+    put_zeros(i - first);
+    put_one();
+  }
+  memcpy(out, &word, sizeof(word));
 }
 
 bool MergePairs(const std::vector<MergeInput>& inputs, const FilterShape& shape, ColumnWriter* writer) {

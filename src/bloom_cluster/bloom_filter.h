@@ -97,6 +97,8 @@ class ColumnWriter {
 
  private:
   void Flush();
+  void WritePairs(uint8_t* out, size_t fill) const;
+  void WritePopulations(uint8_t* out) const;
 
   const FilterShape shape_;
   ColumnSink* const sink_;

@@ -25,6 +25,7 @@ constexpr double kMinBits = 6;
 constexpr double kMostBitsPerDepth = 10;
 // A small table takes up to this many more bits of precision, so that its filter merges with those of larger ones.
 constexpr unsigned kMostExtraPrecision = 8;
+constexpr size_t kKeysPerEstimate = 1024;
 
 // 0 means unknown to our callers.
 uint64_t NotZero(uint64_t v) { return v == 0 ? 1 : v; }
@@ -81,14 +82,16 @@ class BlockBuilder : public TableFilterBuilder {
       if (hash == hashes_.back()) return;
       sorted_ &= hash > hashes_.back();
     }
+    // Asked for after each key; it changes when tables of other depths come and go.
+    if (hashes_.size() % kKeysPerEstimate == 0) pages_per_key_ = bits() / 8 / kFilterPageBytes;
     hashes_.push_back(hash);
   }
 
   uint64_t keys() const override { return hashes_.size(); }
 
   uint64_t EstimatedBytes() const override {
-    const double pages = static_cast<double>(hashes_.size()) * bits() / 8 / kFilterPageBytes;
-    return hashes_.empty() || bits() == 0 ? 0 : (static_cast<uint64_t>(pages) + 2) * kFilterPageBytes;
+    if (pages_per_key_ == 0) return 0;
+    return (static_cast<uint64_t>(static_cast<double>(hashes_.size()) * pages_per_key_) + 2) * kFilterPageBytes;
   }
 
   Status Finish(std::string* block) override {
@@ -157,7 +160,12 @@ class BlockBuilder : public TableFilterBuilder {
                         : ChooseFilterShape(pairs, low, high, BitWidth(members.size() - 1), bits(), precision);
     FilterBlockWriter blocks(shape, std::move(members));
     ColumnWriter writer(shape, &blocks);
-    if (!MergePairs(inputs, shape, &writer)) return false;
+    if (beneath.empty()) {
+      for (const uint64_t hash : hashes_) writer.Add(shape.FingerprintOfHash(hash), 0);
+      if (!writer.Finish()) return false;
+    } else if (!MergePairs(inputs, shape, &writer)) {
+      return false;
+    }
     blocks.Finish(writer.pairs(), block);
     return true;
   }
@@ -165,6 +173,7 @@ class BlockBuilder : public TableFilterBuilder {
   const std::shared_ptr<FilterDirectory> directory_;
   const FilterContext context_;
   std::vector<uint64_t> hashes_;
+  double pages_per_key_ = 0;  // as of the last of every kKeysPerEstimate keys
   bool sorted_ = true;
 };
 

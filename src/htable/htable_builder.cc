@@ -131,9 +131,11 @@ void HTableBuilder::Add(const Slice& key, const Slice& value) {
 }
 
 uint64_t HTableBuilder::EstimatedFileSize() const {
-  // A 16th for what buckets leave empty and for what lies behind them.
-  const double pending = static_cast<double>(pending_bytes_) / ratio_;
-  return offset_ + static_cast<uint64_t>(pending * 17 / 16) + filter_->EstimatedBytes();
+  // A 16th for what buckets leave empty and for what lies behind them. Asked for after each entry.
+  const bool compressed = compressor_.type() != rocksdb::kNoCompression;
+  const uint64_t pending = compressed ? static_cast<uint64_t>(static_cast<double>(pending_bytes_) / ratio_ * 17 / 16)
+                                      : pending_bytes_ + pending_bytes_ / 16;
+  return offset_ + pending + filter_->EstimatedBytes();
 }
 
 UnitEntry HTableBuilder::EntryAt(size_t i) const {
@@ -162,6 +164,7 @@ void HTableBuilder::WriteGroups(GroupEnd end) {
 std::vector<Cell> HTableBuilder::TakeCells(uint64_t* base_seq) const {
   const double target = static_cast<double>(BucketCapacity(table_options_.bucket_size)) * table_options_.group_buckets;
   std::vector<Cell> cells;
+  cells.reserve(cells_.size() - first_cell_);
   double bytes = 0;
   *base_seq = UINT64_MAX;
   for (size_t i = first_cell_; i < cells_.size() && bytes < target * ratio_; ++i) {
@@ -282,9 +285,25 @@ void HTableBuilder::AppendBucket(const std::vector<uint32_t>& cells, uint64_t ba
     AppendStored(fitted->second.fields, fitted->second.stored, table_options_.bucket_size);
     return;
   }
+  if (compressor_.type() == rocksdb::kNoCompression) return WriteBucket(cells, base_seq);
   unit_.Start(base_seq, UnitBuilder::Offsets::kNarrow);
   for (uint32_t cell : cells) AddCell(first_cell_ + cell, &unit_);
   AppendUnitOf(unit_, table_options_.bucket_size);
+}
+
+void HTableBuilder::WriteBucket(const std::vector<uint32_t>& cells, uint64_t base_seq) {
+  size_t entries = 0;
+  for (uint32_t cell : cells) entries += cells_[first_cell_ + cell].entries;
+  const size_t start = out_.size();
+  out_.append(table_options_.bucket_size, '\0');
+  UnitWriter unit(&out_[start], table_options_.bucket_size, base_seq, entries);
+  for (uint32_t cell : cells) {
+    const PendingCell& pending = cells_[first_cell_ + cell];
+    for (size_t e = 0; e < pending.entries; ++e) unit.Add(pending.hash, EntryAt(pending.first_entry + e));
+  }
+  const size_t payload = unit.Finish(offset_ + start);
+  header_.used_bytes += kUnitHeaderSize + payload;
+  port::CountUncompressedData(payload, &props_);
 }
 
 void HTableBuilder::AppendExtents(uint32_t cell) {

@@ -81,6 +81,8 @@ class HTableBuilder : public rocksdb::TableBuilder {
                        const std::vector<size_t>& ends, size_t first);
   void AddCell(size_t pending_cell, UnitBuilder* unit) const;
   void AppendBucket(const std::vector<uint32_t>& cells, uint64_t base_seq);
+  // The same without compression.
+  void WriteBucket(const std::vector<uint32_t>& cells, uint64_t base_seq);
   void AppendExtents(uint32_t cell);
   void AppendUnitOf(const UnitBuilder& unit, size_t size);
   // The payload as it is to be stored; valid until the next call.

@@ -59,6 +59,17 @@ const char* GetVarint32(const char* p, const char* end, uint32_t* v) {
 
 unsigned SeqBytes(uint64_t delta) { return (BitWidth(delta) + 7) / 8; }
 
+// All of it but the checksum, which is 0.
+void EncodeUnitHeader(const UnitHeader& fields, char* unit) {
+  const uint32_t no_crc = 0;
+  unit[0] = static_cast<char>(kUnitMark);
+  unit[1] = static_cast<char>(kUnitFlag | fields.compression << 1 | (fields.wide ? kWideFlag : 0));
+  memcpy(unit + 2, &fields.entries, sizeof(fields.entries));
+  memcpy(unit + kUnitCrcOffset, &no_crc, sizeof(no_crc));
+  memcpy(unit + 8, &fields.stored, sizeof(fields.stored));
+  memcpy(unit + 12, &fields.raw, sizeof(fields.raw));
+}
+
 void PutPart(std::string* out, const FilePart& part) {
   PutU64(out, part.offset);
   PutU64(out, part.size);
@@ -121,15 +132,51 @@ void SetUnitChecksum(char* unit, size_t size, uint64_t offset) {
 void AppendUnit(const UnitHeader& fields, std::string_view stored_payload, uint64_t offset, size_t size,
                 std::string* out) {
   const size_t start = out->size();
-  out->push_back(static_cast<char>(kUnitMark));
-  out->push_back(static_cast<char>(kUnitFlag | fields.compression << 1 | (fields.wide ? kWideFlag : 0)));
-  PutU16(out, fields.entries);
-  PutU32(out, 0);
-  PutU32(out, static_cast<uint32_t>(stored_payload.size()));
-  PutU32(out, fields.raw);
+  UnitHeader header = fields;
+  header.stored = static_cast<uint32_t>(stored_payload.size());
+  char encoded[kUnitHeaderSize];
+  EncodeUnitHeader(header, encoded);
+  out->append(encoded, sizeof(encoded));
   out->append(stored_payload);
   if (size != 0) out->resize(start + size, '\0');
   SetUnitChecksum(&(*out)[start], out->size() - start, offset);
+}
+
+UnitWriter::UnitWriter(char* unit, size_t size, uint64_t base_seq, size_t entries)
+    : unit_(unit), size_(size), base_seq_(base_seq), entries_(entries) {
+  tag_ = unit + kUnitHeaderSize + kUnitPrefixSize;
+  start_ = tag_ + entries;
+  end_ = start_ + entries * sizeof(uint16_t);
+}
+
+void UnitWriter::Add(uint64_t hash, const UnitEntry& entry) {
+  *tag_++ = static_cast<char>(TagOf(hash));
+  const auto start = static_cast<uint16_t>(end_ - unit_ - static_cast<ptrdiff_t>(kUnitHeaderSize));
+  memcpy(start_, &start, sizeof(start));
+  start_ += sizeof(start);
+  const uint64_t delta = entry.seq - base_seq_;
+  const unsigned width = SeqBytes(delta);
+  char* p = end_;
+  *p++ = static_cast<char>(entry.type | width << 5);
+  uint64_t key_size = entry.key.size();
+  for (; key_size >= 0x80; key_size >>= 7) *p++ = static_cast<char>(key_size | 0x80);
+  *p++ = static_cast<char>(key_size);
+  for (unsigned i = 0; i < width; ++i) *p++ = static_cast<char>(delta >> (8 * i));
+  if (!entry.key.empty()) memcpy(p, entry.key.data(), entry.key.size());
+  p += entry.key.size();
+  if (!entry.value.empty()) memcpy(p, entry.value.data(), entry.value.size());
+  end_ = p + entry.value.size();
+}
+
+size_t UnitWriter::Finish(uint64_t offset) {
+  const auto payload = static_cast<uint32_t>(end_ - unit_) - static_cast<uint32_t>(kUnitHeaderSize);
+  UnitHeader fields;
+  fields.entries = static_cast<uint16_t>(entries_);
+  fields.stored = fields.raw = payload;
+  EncodeUnitHeader(fields, unit_);
+  memcpy(unit_ + kUnitHeaderSize, &base_seq_, sizeof(base_seq_));
+  SetUnitChecksum(unit_, size_, offset);
+  return payload;
 }
 
 IndexStatus DecodeUnitHeader(const char* unit, size_t size, UnitHeader* header) {

@@ -74,6 +74,27 @@ class UnitBuilder {
   std::string data_;
 };
 
+// Writes an uncompressed unit with narrow offsets where it is to lie, without a copy; the same bytes as UnitBuilder and
+// AppendUnit make.
+class UnitWriter {
+ public:
+  // The unit's `size` bytes at `unit` are zeros. REQUIRES: as UnitBuilder::Start; `entries` of them fit, by
+  // UnitEntrySize.
+  UnitWriter(char* unit, size_t size, uint64_t base_seq, size_t entries);
+  void Add(uint64_t hash, const UnitEntry& entry);
+  // When all entries are there. Returns the bytes of the payload; the unit begins at `offset` of the file.
+  size_t Finish(uint64_t offset);
+
+ private:
+  char* const unit_;
+  const size_t size_;
+  const uint64_t base_seq_;
+  const size_t entries_;
+  char* tag_;
+  char* start_;
+  char* end_;
+};
+
 // The fixed part of a unit.
 struct UnitHeader {
   uint32_t crc = 0;

@@ -225,6 +225,44 @@ TEST(UnitTest, RoundTripsAndFindsByTag) {
   }
 }
 
+TEST(UnitTest, IsWrittenInPlaceAsItIsAppended) {
+  std::mt19937_64 random(Seed());
+  for (int round = 0; round < 200; ++round) {
+    const uint64_t base = random() >> 20;
+    const size_t count = random() % 60;
+    std::vector<std::string> bytes(2 * count);
+    std::vector<UnitEntry> entries(count);
+    std::vector<uint64_t> hashes(count);
+    UnitBuilder builder;
+    builder.Start(base, UnitBuilder::Offsets::kNarrow);
+    size_t payload_size = kUnitPrefixSize;
+    for (size_t i = 0; i < count; ++i) {
+      bytes[2 * i].assign(random() % 300, static_cast<char>('a' + i % 26));
+      bytes[2 * i + 1].assign(random() % 300, static_cast<char>('A' + i % 26));
+      entries[i] = {bytes[2 * i], bytes[2 * i + 1], base + (random() >> (20 + random() % 44)),
+                    static_cast<uint8_t>(random() % 32)};
+      hashes[i] = random();
+      builder.Add(hashes[i], entries[i]);
+      payload_size += UnitEntrySize(entries[i], base);
+    }
+    std::string payload, appended;
+    builder.AppendPayload(&payload);
+    UnitHeader header;
+    header.entries = static_cast<uint16_t>(count);
+    header.stored = header.raw = static_cast<uint32_t>(payload.size());
+    const uint64_t offset = random() % 1000 * kMinBucketSize;
+    const size_t unit_size = kUnitHeaderSize + payload_size + (round % 2 == 0 ? 0 : random() % 100);
+    AppendUnit(header, payload, offset, unit_size, &appended);
+
+    // Exactly as much room as there must be.
+    std::string written(unit_size, '\0');
+    UnitWriter writer(written.data(), written.size(), base, count);
+    for (size_t i = 0; i < count; ++i) writer.Add(hashes[i], entries[i]);
+    EXPECT_EQ(writer.Finish(offset), payload.size());
+    EXPECT_EQ(written, appended);
+  }
+}
+
 TEST(IndexTest, FindsEveryBucketOfManyGroups) {
   std::mt19937_64 random(Seed());
   for (int round = 0; round < 50; ++round) {

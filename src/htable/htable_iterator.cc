@@ -245,9 +245,9 @@ bool HTableIterator::EnterSegment(uint32_t segment) {
 void HTableIterator::SetEntry(uint32_t entry) {
   entry_ = entry;
   const UnitEntry read = ViewOf(segments_[segment_]).Entry(entry);
-  key_.assign(read.key.data(), read.key.size());
+  key_.Assign({read.key.data(), read.key.size()});
   const uint64_t packed = rocksdb::PackSequenceAndType(SeqOf(read), static_cast<rocksdb::ValueType>(read.type));
-  key_.append(reinterpret_cast<const char*>(&packed), sizeof(packed));
+  key_.Replace(read.key.size(), reinterpret_cast<const char*>(&packed), sizeof(packed));
   value_ = Slice(read.value.data(), read.value.size());
   valid_ = true;
 }
@@ -360,7 +360,7 @@ void HTableIterator::SeekForPrev(const Slice& internal_key) {
   Seek(internal_key);
   if (!status_.ok()) return;
   if (!valid_) return SeekToLast();
-  if (key_ != View(internal_key)) Prev();
+  if (key_.slice() != internal_key) Prev();
 }
 
 void HTableIterator::Next() {
@@ -377,7 +377,7 @@ void HTableIterator::Next() {
 bool HTableIterator::NextAndGetResult(rocksdb::IterateResult* result) {
   Next();
   if (!valid_) return false;
-  result->key = key_;
+  result->key = key_.slice();
   result->bound_check_result = rocksdb::IterBoundCheck::kUnknown;
   result->value_prepared = true;
   return true;

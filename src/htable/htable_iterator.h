@@ -6,7 +6,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 #include <utility>
 #include <vector>
 
@@ -14,6 +13,7 @@
 #include "rocksdb/options.h"
 #include "src/hash_order/hash_order.h"
 #include "src/htable/htable_file.h"
+#include "src/util/key_buffer.h"
 #include "table/internal_iterator.h"
 
 namespace cairn {
@@ -35,8 +35,8 @@ class HTableIterator : public rocksdb::InternalIterator {
 
   bool Valid() const override { return valid_; }
   rocksdb::Status status() const override { return status_; }
-  rocksdb::Slice key() const override { return key_; }
-  rocksdb::Slice user_key() const override { return rocksdb::ExtractUserKey(key_); }
+  rocksdb::Slice key() const override { return key_.slice(); }
+  rocksdb::Slice user_key() const override { return rocksdb::ExtractUserKey(key_.slice()); }
   rocksdb::Slice value() const override { return value_; }
   void SeekToFirst() override;
   void SeekToLast() override;
@@ -126,7 +126,7 @@ class HTableIterator : public rocksdb::InternalIterator {
   std::vector<std::pair<uint64_t, Segment>> elsewhere_;  // of LoadBucket
   uint32_t segment_ = 0;
   uint32_t entry_ = 0;
-  std::string key_;
+  KeyBuffer key_;
   rocksdb::Slice value_;
 
   UnitView home_;

@@ -126,7 +126,10 @@ class Layouter {
   }
 
   void StartHome(size_t first_cell) {
+    // Neighbours hold about as many.
+    const size_t cells = layout_.homes.back().size();
     layout_.homes.emplace_back();
+    layout_.homes.back().reserve(cells + cells / 4);
     layout_.bounds.push_back(static_cast<uint16_t>(StepAt(first_cell)));
   }
 
