@@ -19,6 +19,8 @@ def flatten(value, prefix=""):
 
 MEMTABLES = ["skip_list", "cairn.SubMemTable", "vector"]
 SUB_MEMTABLE = MEMTABLES[1]
+# Writes that survive the death of the process as with a WAL, without one.
+DURABLE = SUB_MEMTABLE + ":durable=true"
 
 
 class Column:
@@ -52,6 +54,8 @@ COLUMNS = {
     "universal_16_sub": Column("universal, 16 runs, sub-MemTables", "universal", SUB_MEMTABLE, 16),
     "leveled_ordered": Column("leveled, order filter", "leveled_ordered"),
     "leveled_ordered_sub": Column("leveled, order filter, sub-MemTables", "leveled_ordered", SUB_MEMTABLE),
+    "leveled_durable": Column("leveled, durable sub-MemTables", "leveled", DURABLE),
+    "trie_durable": Column("`trie`, durable sub-MemTables", "trie", DURABLE),
     "trie_skip_list": Column("`trie`, skip list", "trie", "skip_list"),
     # Of db_bench/frontier: no more space, runs and bytes written than universal at 16 runs under Zipf-distributed updates.
     "trie_space_2": Column("`trie`, space_bound=2", "trie", options="root_trigger=12;trigger=4;space_bound=2"),

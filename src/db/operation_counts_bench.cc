@@ -9,6 +9,7 @@
 //   batch              MultiGet of 32 present keys; absent_batch: of absent ones. COUNT keys
 //   put                Put of present keys
 //   update             Get, then Put of the same present key
+//   compact            in a FOLDER that is not there yet: a compaction of 16 tables of COUNT keys together, per key
 //
 // Prints the processor time per operation (of this thread, so without flushes and compactions). With --steps the
 // instructions, which a parent counts (src/testutil/single_step.h): 100 operations take a minute.
@@ -25,6 +26,7 @@
 
 #include "cairn/db.h"
 #include "cairn/engines.h"
+#include "cairn/trie.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
@@ -85,6 +87,7 @@ class Bench {
 
   // Whether the counted operations find what they should.
   bool Run();
+  void Compact();
 
  private:
   void Put(uint64_t number) {
@@ -156,12 +159,38 @@ bool Bench::Run() {
   return found == (wanted + kBatch - 1) / kBatch * kBatch || found == wanted;
 }
 
+void Bench::Compact() {
+  constexpr uint64_t kTables = 16;
+  for (uint64_t i = 0; i < count_; ++i) {
+    Put(i);
+    if ((i + 1) % (count_ / kTables) == 0) Check(db_->Flush(rocksdb::FlushOptions()));
+  }
+  rocksdb::ColumnFamilyMetaData meta;
+  db_->GetColumnFamilyMetaData(&meta);
+  std::vector<std::string> tables;
+  for (const auto& table : meta.levels[0].files) tables.push_back(table.name);
+  // The oldest slot of a trie's first depth, a tree's last level.
+  const int output = std::min(static_cast<int>(meta.levels.size()) - 1, TrieOptions().slots);
+  const double before = ThreadSeconds();
+  MarkSteps(StepMark::kBegin);
+  const rocksdb::Status s = db_->CompactFiles(rocksdb::CompactionOptions(), tables, output);
+  MarkSteps(StepMark::kEnd);
+  Check(s);
+  printf("%zu tables: %.0f ns of processor time per key\n", tables.size(),
+         1e9 * (ThreadSeconds() - before) / static_cast<double>(count_));
+}
+
 int Main(int argc, char** argv) {
   const std::string engine = argv[1], path = argv[2], operation = argv[3];
   const double millions = argc > 5 ? std::strtod(argv[5], nullptr) : 3;
   const double mib = argc > 6 ? std::strtod(argv[6], nullptr) : 4;
   rocksdb::DB* opened = nullptr;
-  Check(Open(OptionsOf(engine, static_cast<size_t>(mib * (1 << 20))), path, &opened));
+  rocksdb::Options options = OptionsOf(engine, static_cast<size_t>(mib * (1 << 20)));
+  if (operation == "compact") {
+    options.error_if_exists = options.disable_auto_compactions = true;
+    options.write_buffer_size = size_t{256} << 20;
+  }
+  Check(Open(options, path, &opened));
   const std::unique_ptr<rocksdb::DB> db(opened);
   Bench bench(opened, operation, std::strtoull(argv[4], nullptr, 10), static_cast<uint64_t>(millions * 1e6));
   bool right = true;
@@ -170,6 +199,8 @@ int Main(int argc, char** argv) {
     std::string levels;
     db->GetProperty("rocksdb.levelstats", &levels);
     printf("%s", levels.c_str());
+  } else if (operation == "compact") {
+    bench.Compact();
   } else {
     right = bench.Run();
   }
