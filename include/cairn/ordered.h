@@ -50,7 +50,7 @@ struct OrderedSeekStats {
   uint64_t resolved_unused = 0;  // ... and nobody asked for what was found: the filter's error, or an older entry
   uint64_t past_end = 0;         // answered without I/O: no key at or above the target
   uint64_t past_bound = 0;       // answered without I/O: the next key is at or above iterate_upper_bound
-  uint64_t direct = 0;           // read at once, because the filter could not tell the target from a key
+  uint64_t direct = 0;           // read at once, because the filter could not tell the target from a key, or at hand
   uint64_t direct_unused = 0;    // ... and nobody asked for what was found, as above
   uint64_t unfiltered = 0;       // read at once for another reason: no order filter, or no order filter in memory
 

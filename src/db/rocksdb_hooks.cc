@@ -19,6 +19,7 @@
 #include "src/hash_order/indexed_batches.h"
 #include "src/hash_order/range_deletions.h"
 #include "src/memtable/tailing.h"
+#include "src/ordered/ordered_lookup.h"
 #include "src/port/column_family.h"
 #include "src/port/family_options.h"
 #include "src/port/table_moves.h"
@@ -209,6 +210,15 @@ bool IsSiltStore(rocksdb::Version* version) {
   const rocksdb::VersionStorageInfo& storage = *version->storage_info();
   if (storage.num_levels() != 2 || storage.num_non_empty_levels() == 0) return false;
   return port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr;
+}
+
+// Does what Version::Get does for tables whose filters a lookup may ask all at once; false: it has not.
+bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request) {
+  VersionFilters* const filters = FiltersOf(version);
+  if (filters != nullptr ? filters->Get(version, request) : IsSiltStore(version) && GetFromSilt(version, request)) {
+    return true;
+  }
+  return GetFromOrdered(version, request);
 }
 
 }  // namespace
@@ -589,7 +599,8 @@ Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base CAIRN_MORE_BAS
   return NewErrorIterator(s);
 }
 
-// A trie's tables are asked as its VersionFilter says.
+// A trie's tables are asked as its VersionFilter says; those of a SILT store and ordered ones, too, by what asks their
+// filters together.
 void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlice* value, PinnableWideColumns* columns,
                   std::string* timestamp, Status* status, MergeContext* merge_context,
                   SequenceNumber* max_covering_tombstone_seq, PinnedIteratorsManager* pinned_iterators,
@@ -598,13 +609,11 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
   // A range tombstone of a memtable covers what is in tables; the others want more than a value.
   const bool plain =
       *max_covering_tombstone_seq == 0 && timestamp == nullptr && key_exists == nullptr && sequence == nullptr;
-  cairn::VersionFilters* const filters = plain ? cairn::FiltersOf(this) : nullptr;
-  const bool in_silt = plain && filters == nullptr && cairn::IsSiltStore(this);
-  if (filters != nullptr || in_silt) {
+  if (plain) {
     const cairn::VersionRequest request{
         options,          key,         value,    columns, status,  merge_context, max_covering_tombstone_seq,
         pinned_iterators, value_found, callback, is_blob, do_merge};
-    if (in_silt ? cairn::GetFromSilt(this, request) : filters->Get(this, request)) return;
+    if (cairn::GetByTheirFilters(this, request)) return;
   }
   own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
                   pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
@@ -613,7 +622,8 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
 void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {
   cairn::VersionFilters* const filters = cairn::FiltersOf(this);
   if (filters != nullptr) filters->MultiGet(this, options, range, callback);
-  if (!range->empty()) own::VersionMultiGet(this, options, range, callback);
+  if (range->empty() || cairn::MultiGetFromOrdered(this, options, range, callback)) return;
+  own::VersionMultiGet(this, options, range, callback);
 }
 
 }  // namespace rocksdb

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -10,10 +11,17 @@
 #include <vector>
 
 #include "cairn/htable.h"
+#include "cairn/ordered.h"
+#include "db/column_family.h"
+#include "db/lookup_key.h"
+#include "db/merge_context.h"
 #include "gtest/gtest.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/version_filter_fixture.h"
+#include "src/ordered/ordered_lookup.h"
 
 namespace cairn {
 namespace test {
@@ -39,7 +47,7 @@ enum class Kind { kGet, kGetPinned, kGetEntity, kOperands, kMayExist, kCacheOnly
 
 class VersionLookupTest : public VersionFilterTest {
  protected:
-  VersionLookupTest() {
+  explicit VersionLookupTest(const char* engine = "trie_htable") : VersionFilterTest(engine) {
     options_.merge_operator = join_;
     options_.disable_auto_compactions = true;
     options_.level0_slowdown_writes_trigger = options_.level0_stop_writes_trigger = 1000;
@@ -50,7 +58,7 @@ class VersionLookupTest : public VersionFilterTest {
     for (int table = 0; table < tables; ++table) {
       for (int i = 0; i < 120; ++i) WriteOne(random);
       ASSERT_OK(db_->Flush(FlushOptions()));
-      if (table == tables / 2) ASSERT_OK(CompactAll(db_.get(), db_->DefaultColumnFamily(), true));
+      if (table == tables / 2) ASSERT_OK(Compact());
       if (table % 5 == 3) snapshots_.push_back(db_->GetSnapshot());
     }
     for (int i = 0; i < 40; ++i) WriteOne(random);
@@ -183,7 +191,7 @@ class VersionLookupTest : public VersionFilterTest {
       sum->resize(before.size());
       for (size_t i = 0; i < before.size(); ++i) (*sum)[i] += after[i] - before[i];
     };
-    MakeFilter();
+    PrepareOtherWay();
     join_->fails = true;
     rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
     for (int kind = 0; kind < static_cast<int>(Kind::kKinds); ++kind) {
@@ -214,6 +222,10 @@ class VersionLookupTest : public VersionFilterTest {
           << "counter " << i;
     }
   }
+
+  virtual Status Compact() { return CompactAll(db_.get(), db_->DefaultColumnFamily(), true); }
+  // From then on lookups do not go RocksDB's own way.
+  virtual void PrepareOtherWay() { MakeFilter(); }
 
   void ReleaseAll() {
     for (const rocksdb::Snapshot* snapshot : snapshots_) db_->ReleaseSnapshot(snapshot);
@@ -292,6 +304,168 @@ TEST_F(VersionLookupTest, BothWaysStopAtTheLimitOfABatch) {
     aborted += with.find("aborted") != std::string::npos ? 1 : 0;
   }
   EXPECT_GT(aborted, 20u);
+}
+
+// Ordered tables, in level 0 and below, many of a level; their filters are asked together, and tables of other kinds,
+// or with range deletions that may cover the key, are left to RocksDB.
+class OrderedLookupTest : public VersionLookupTest {
+ protected:
+  explicit OrderedLookupTest(const char* engine = "ordered") : VersionLookupTest(engine) {
+    options_.target_file_size_base = 8 << 10;
+  }
+
+  Status Compact() override { return db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr); }
+  void PrepareOtherWay() override {}
+
+  // Whether the tables answer for a key themselves, and what.
+  bool FindInTables(uint64_t number, std::string* value, Status* status) {
+    auto* const family = static_cast<rocksdb::ColumnFamilyHandleImpl*>(db_->DefaultColumnFamily())->cfd();
+    rocksdb::SuperVersion* const super = family->GetReferencedSuperVersion(CairnDB::Of(db_.get()));
+    const ReadOptions options;
+    const rocksdb::LookupKey key(KeyOf(number), rocksdb::kMaxSequenceNumber);
+    rocksdb::PinnableSlice found;
+    rocksdb::MergeContext operands;
+    rocksdb::SequenceNumber covered = 0;
+    rocksdb::PinnedIteratorsManager pinned;
+    *status = Status::OK();
+    VersionRequest request{options, key, &found, nullptr, status, &operands, &covered, &pinned};
+    const bool answered = GetFromOrdered(super->current, request);
+    if (answered && status->ok()) *value = found.ToString();
+    found.Reset();
+    if (super->Unref()) {
+      ADD_FAILURE() << "the last reference";
+    }
+    return answered;
+  }
+};
+
+TEST_F(OrderedLookupTest, BothWaysAgree) {
+  const uint64_t seed = SeedFromEnvironment();
+  Random random(seed);
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  Open();
+  Write(&random, 14);
+  CompareWays();
+  ReleaseAll();
+}
+
+TEST_F(OrderedLookupTest, BothWaysAgreeOnBlobs) {
+  const uint64_t seed = SeedFromEnvironment();
+  Random random(seed);
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  options_.enable_blob_files = true;
+  options_.min_blob_size = 20;
+  Open();
+  Write(&random, 8);
+  CompareWays();
+  ReleaseAll();
+}
+
+TEST_F(OrderedLookupTest, BothWaysAgreeOnEachKindOfFilter) {
+  const uint64_t seed = SeedFromEnvironment();
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  using rocksdb::BlockBasedTableOptions;
+  const std::pair<const char*, std::function<void(BlockBasedTableOptions*)>> kinds[] = {
+      {"none", [](BlockBasedTableOptions* table) { table->filter_policy = nullptr; }},
+      {"ribbon", [](BlockBasedTableOptions* table) { table->filter_policy.reset(rocksdb::NewRibbonFilterPolicy(8)); }},
+      {"in the cache", [](BlockBasedTableOptions* table) { table->cache_index_and_filter_blocks = true; }},
+      {"partitioned",
+       [](BlockBasedTableOptions* table) {
+         table->partition_filters = true;
+         table->index_type = BlockBasedTableOptions::kTwoLevelIndexSearch;
+       }},
+      {"old", [](BlockBasedTableOptions* table) { table->format_version = 4; }},
+      {"of prefixes", [](BlockBasedTableOptions* table) { table->whole_key_filtering = false; }},
+      {"without a cache", [](BlockBasedTableOptions* table) { table->no_block_cache = true; }},
+  };
+  for (const auto& [name, change] : kinds) {
+    SCOPED_TRACE(name);
+    Random random(seed);
+    BlockBasedTableOptions table;
+    table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(3));  // errs often
+    change(&table);
+    if (!table.whole_key_filtering) options_.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(6));
+    options_.table_factory.reset(NewOrderedTableFactory(table));
+    Open();
+    Write(&random, 5);
+    CompareWays();
+    ReleaseAll();
+    db_.reset();
+    ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options_));
+  }
+}
+
+TEST_F(OrderedLookupTest, TablesAnswerThemselves) {
+  const uint64_t seed = SeedFromEnvironment();
+  Random random(seed);
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  Open();
+  Load(2);
+  ASSERT_OK(Compact());
+  Load(4);
+  std::string value;
+  Status status;
+  for (uint64_t i = 0; i < kAllKeys; ++i) {
+    const auto known = model_.find(KeyOf(i));
+    ASSERT_TRUE(FindInTables(i, &value, &status)) << i;
+    ASSERT_EQ(known == model_.end(), status.IsNotFound()) << i << status.ToString();
+    if (known != model_.end()) {
+      ASSERT_EQ(known->second, value) << i;
+    }
+  }
+  // A range deletion, for keys that its table may cover.
+  ASSERT_OK(db_->DeleteRange(WriteOptions(), db_->DefaultColumnFamily(), KeyOf(10), KeyOf(10) + "0"));
+  ASSERT_OK(db_->Flush(FlushOptions()));
+  ASSERT_FALSE(FindInTables(10, &value, &status));
+  ASSERT_TRUE(FindInTables(2, &value, &status));
+  ASSERT_TRUE(db_->Get(ReadOptions(), KeyOf(10), &value).IsNotFound());
+  model_.erase(KeyOf(10));
+  CheckAll();
+}
+
+TEST_F(OrderedLookupTest, RocksDbAsksWhatItAloneCan) {
+  options_.max_open_files = 20;
+  Open();
+  Load(2);
+  std::string value;
+  Status status;
+  ASSERT_FALSE(FindInTables(1, &value, &status));
+  CheckAll();
+}
+
+class LeveledOrderedLookupTest : public OrderedLookupTest {
+ protected:
+  LeveledOrderedLookupTest() : OrderedLookupTest("leveled_ordered") {}
+};
+
+TEST_F(LeveledOrderedLookupTest, BothWaysAgree) {
+  const uint64_t seed = SeedFromEnvironment();
+  Random random(seed);
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  options_.disable_auto_compactions = false;
+  options_.level0_file_num_compaction_trigger = 2;
+  options_.max_bytes_for_level_base = 20 << 10;
+  Open();
+  Write(&random, 14);
+  ASSERT_OK(db_->WaitForCompact({}));
+  CompareWays();
+  ReleaseAll();
+}
+
+class OrderedTrieLookupTest : public OrderedLookupTest {
+ protected:
+  OrderedTrieLookupTest() : OrderedLookupTest("ordered_trie") {}
+  Status Compact() override { return VersionLookupTest::Compact(); }
+};
+
+TEST_F(OrderedTrieLookupTest, BothWaysAgree) {
+  const uint64_t seed = SeedFromEnvironment();
+  Random random(seed);
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  Open();
+  Write(&random, 10);
+  CompareWays();
+  ReleaseAll();
 }
 
 // Tables hold what is not committed yet.

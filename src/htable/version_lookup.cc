@@ -189,12 +189,18 @@ GetContext* VersionBatch::MakeContext(size_t place) {
 }
 
 uint64_t VersionBatch::Ask(const VersionTable& table, const FilterHashes& hashes, uint64_t places) {
+  return AskBy(table.level, places, [&] { table.reader->FindBatch(options_, *range_, hashes, places); });
+}
+
+void VersionBatch::BeginTable(uint64_t places) {
   ForEachBit(places, [this](size_t place) { MakeContext(place); });
-  table.reader->FindBatch(options_, *range_, hashes, places);
+}
+
+uint64_t VersionBatch::EndTable(int level, uint64_t places) {
   uint64_t older = 0;
   ForEachBit(places, [&](size_t place) {
     // What comes behind the limit is aborted, whatever the table said.
-    if (over_limit_ || !IsComplete(place, table.level)) older |= uint64_t{1} << place;
+    if (over_limit_ || !IsComplete(place, level)) older |= uint64_t{1} << place;
   });
   RecordInHistogram(immutable_.stats, rocksdb::SST_BATCH_SIZE, static_cast<uint64_t>(__builtin_popcountll(places)));
   return older;

@@ -105,6 +105,13 @@ class VersionBatch {
 
   // Asks a table that may hold the keys at these places. Returns those whose answers are not complete.
   uint64_t Ask(const VersionTable& table, const FilterHashes& hashes, uint64_t places);
+  // The same for a table of this level that ask() asks, which sets the keys' statuses and fills their contexts.
+  template <class AskTable>
+  uint64_t AskBy(int level, uint64_t places, const AskTable& ask) {
+    BeginTable(places);
+    ask();
+    return EndTable(level, places);
+  }
   // No older table may hold the key.
   void Finish(size_t place);
   // Of a key that is done.
@@ -124,6 +131,8 @@ class VersionBatch {
   rocksdb::GetContext* ContextAt(size_t place);
   // The same; makes it.
   rocksdb::GetContext* MakeContext(size_t place);
+  void BeginTable(uint64_t places);
+  uint64_t EndTable(int level, uint64_t places);
   // Of a table's answer; false if older tables may know more.
   bool IsComplete(size_t place, int level);
   void Done(size_t place);

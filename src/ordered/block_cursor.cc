@@ -347,11 +347,12 @@ BlockCursor::Result BlockCursor::CheckBound() const {
   return Result::kOutOfBound;
 }
 
-// Whether the target lies behind the current entry and no further than its block.
 bool BlockCursor::IsInBlock(const Slice& target) const {
   if (block_ == nullptr || !at_entry_) return false;
   const Slice user = rocksdb::ExtractUserKey(target);
-  return user.compare(user_key()) > 0 && user.compare(Separator()) < 0;
+  const int order = user.compare(user_key());
+  if (order < 0 || user.compare(Separator()) >= 0) return false;
+  return order > 0 || rocksdb::ExtractInternalKeyFooter(target) <= rocksdb::ExtractInternalKeyFooter(key());
 }
 
 BlockCursor::Result BlockCursor::Seek(const Slice& target) {

@@ -43,10 +43,9 @@ class BlockSource {
   rocksdb::Cache* cache() const { return cache_; }
   const BlockIndex& index() const { return index_; }
   bool is_last_level() const { return is_last_level_; }
-
- private:
   bool IsTraced() const;
 
+ private:
   rocksdb::BlockBasedTable* const table_;
   rocksdb::BlockCacheTracer* const tracer_;
   rocksdb::Cache* const cache_;
@@ -78,6 +77,9 @@ class BlockCursor {
   Result SeekToFirst();
   // Only after kHere.
   Result Next();
+
+  // Whether the target lies at or behind the current entry and no further than its block, so that Seek reads nothing.
+  bool IsInBlock(const rocksdb::Slice& target) const;
 
   // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key, if its block
   // is in the block cache. kEnd: no entry of its user key is at or behind it.
@@ -113,7 +115,6 @@ class BlockCursor {
   rocksdb::Slice Separator() const;
   Result Left(Place place);
 
-  bool IsInBlock(const rocksdb::Slice& target) const;
   bool Load(Miss miss, For use = For::kScan);
   Result FindFirstOfBlock();
   rocksdb::Cache::Handle* Read(const rocksdb::BlockHandle& handle) const;

@@ -1,6 +1,7 @@
 #include "src/ordered/ordered_iterator.h"
 
 #include "memory/arena.h"
+#include "monitoring/perf_context_imp.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/options.h"
 #include "src/ordered/point_filter.h"
@@ -124,14 +125,31 @@ void OrderedIterator::SeekInner(const Slice& target) {
   if (inner_->status().IsTryAgain()) inner_->Seek(target);
 }
 
+bool OrderedIterator::PointFilterSaysMaybe(const Slice& target) const {
+  using rocksdb::perf_context;  // the macros name them so
+  using rocksdb::perf_level;
+  using rocksdb::PerfLevel;
+  if (!table_.bloom->exist()) {
+    const auto* const table = static_cast<const rocksdb::BlockBasedTable*>(table_.reader);
+    return PointFilterMayHold(*table->get_rep(), *table_.read_options, target);
+  }
+  const uint64_t hash = BloomLines::HashOf(rocksdb::ExtractUserKey(target));
+  const bool maybe = table_.bloom->MayHold(hash, table_.bloom->LineOf(hash));
+  if (maybe) {
+    PERF_COUNTER_ADD(bloom_sst_hit_count, 1);
+  } else {
+    PERF_COUNTER_ADD(bloom_sst_miss_count, 1);
+  }
+  return maybe;
+}
+
 // Whether RocksDB's filter knows that the target itself is not in the table; then *bound is what comes right behind it.
 // Seeks of keys that are in another table end here, and need not read this one. Not of a target that may be such a
 // bound: DBIter seeks it where many tables show the same, and they would show the next one.
 bool OrderedIterator::IsAbsent(const Slice& target, std::string* bound) const {
   const Slice user_key = rocksdb::ExtractUserKey(target);
-  const auto* const table = static_cast<const rocksdb::BlockBasedTable*>(table_.reader);
   if (table_.skip_filters || user_key.empty() || user_key[user_key.size() - 1] == '\0') return false;
-  if (PointFilterMayHold(*table->get_rep(), *table_.read_options, target)) return false;
+  if (PointFilterSaysMaybe(target)) return false;
   bound->assign(user_key.data(), user_key.size());
   bound->push_back('\0');
   return true;
@@ -144,6 +162,16 @@ bool OrderedIterator::WasShown(const Slice& user_key) const {
   return shown.size() >= rocksdb::kNumInternalBytes && rocksdb::ExtractUserKey(shown) == user_key;
 }
 
+// Whether the placeholder stands for the target's next key, too: the target lies between the one before and it.
+bool OrderedIterator::StillStands(const Slice& target) const {
+  if (state_ != State::kPlaceholder) return false;
+  const Slice before = target_.slice(), user_key = rocksdb::ExtractUserKey(target);
+  if (user_key.compare(rocksdb::ExtractUserKey(placeholder_.slice())) >= 0) return false;
+  const int order = user_key.compare(rocksdb::ExtractUserKey(before));
+  return order > 0 ||
+         (order == 0 && rocksdb::ExtractInternalKeyFooter(target) <= rocksdb::ExtractInternalKeyFooter(before));
+}
+
 void OrderedIterator::Seek(const Slice& target) {
   if (++unpublished_ >= kPublishEvery) Publish();
   // RocksDB's iterator has asked for a block and wants to be asked again.
@@ -154,6 +182,15 @@ void OrderedIterator::Seek(const Slice& target) {
   }
   Begin();
   const Slice user_key = rocksdb::ExtractUserKey(target);
+  // DBIter seeks a bit further where it has passed over many versions of a key.
+  if (StillStands(target)) {
+    ++stats_.deferred;
+    return;
+  }
+  if (state_ == State::kCursor && cursor_.IsInBlock(target)) {
+    ++stats_.direct;
+    return Read(target);
+  }
   const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
   if (WasShown(user_key)) {
     ++stats_.direct;

@@ -16,6 +16,7 @@
 #include "db/dbformat.h"
 #include "rocksdb/slice_transform.h"
 #include "src/ordered/block_cursor.h"
+#include "src/ordered/bloom_lines.h"
 #include "src/ordered/order_block.h"
 #include "src/ordered/ordered_seeks.h"
 #include "src/port/table_reader.h"
@@ -34,6 +35,7 @@ class OrderedIterator final : public port::TableIterator {
   struct Table {
     rocksdb::TableReader* reader;
     const BlockSource* blocks;
+    const BloomLines* bloom;
     const rocksdb::ReadOptions* read_options;
     const rocksdb::SliceTransform* prefix_extractor;
     rocksdb::Arena* arena;
@@ -89,8 +91,10 @@ class OrderedIterator final : public port::TableIterator {
   bool Moved(BlockCursor::Result result);
   void Read(const rocksdb::Slice& target);
   void SeekInner(const rocksdb::Slice& target);
+  bool PointFilterSaysMaybe(const rocksdb::Slice& target) const;
   bool IsAbsent(const rocksdb::Slice& target, std::string* bound) const;
   bool WasShown(const rocksdb::Slice& user_key) const;
+  bool StillStands(const rocksdb::Slice& target) const;
   bool Defer(const std::string& bound);
   void Begin();
   void Resolve();

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <typeinfo>
 #include <unordered_map>
 #include <utility>
 
@@ -14,10 +15,10 @@
 #include "src/ordered/order_block.h"
 #include "src/ordered/ordered_builder.h"
 #include "src/ordered/ordered_iterator.h"
+#include "src/ordered/ordered_probe.h"
 #include "src/ordered/point_filter.h"
 #include "src/table/deletion_cuts.h"
 #include "src/table/table_facts.h"
-#include "src/table/wrapped_table_reader.h"
 #include "src/util/option_text.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "util/vector_iterator.h"
@@ -39,18 +40,34 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OrderFilterOptio
   return *types;
 }
 
-class OrderedTableReader : public WrappedTableReader {
+class OrderedTableReader final : public OrderedTableProbe {
  public:
   OrderedTableReader(std::unique_ptr<rocksdb::TableReader> inner, const ReadOptions& read_options,
                      const rocksdb::TableReaderOptions& options, uint64_t file_size, bool prefetch,
                      std::shared_ptr<OrderedSeeks> seeks)
-      : WrappedTableReader(std::move(inner)),
+      : OrderedTableProbe(std::move(inner)),
         rep_(static_cast<const rocksdb::BlockBasedTable*>(WrappedTableReader::inner())->get_rep()),
         place_(read_options, static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), file_size,
                prefetch || options.level == 0, options.max_file_size_for_l0_meta_pin),
         blocks_(static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), options.block_cache_tracer),
         comparator_(options.internal_comparator.user_comparator()),
-        seeks_(std::move(seeks)) {}
+        seeks_(std::move(seeks)) {
+    has_entries_only_ = comparator_ == rocksdb::BytewiseComparator() && rep_->fragmented_range_dels == nullptr;
+    bloom_ = BloomLines(*rep_);
+  }
+
+  bool IsTraced() const override { return blocks_.IsTraced(); }
+  bool PointFilterSaysMaybe(const ReadOptions& read_options, const Slice& key) const override {
+    return PointFilterMayHold(*rep_, read_options, key);
+  }
+  bool OrderSaysMaybe(const ReadOptions& read_options, const Slice& user_key) const override {
+    return OrderMayHold(read_options, user_key);
+  }
+  Status Find(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
+              const rocksdb::SliceTransform* prefix_extractor) const override {
+    if (blocks_.ServesLookups()) return GetFromBlocks(read_options, key, get_context, prefix_extractor);
+    return GetFromTable(read_options, key, get_context, prefix_extractor);
+  }
 
   rocksdb::InternalIterator* NewIterator(const ReadOptions& read_options,
                                          const rocksdb::SliceTransform* prefix_extractor, rocksdb::Arena* arena,
@@ -61,7 +78,7 @@ class OrderedTableReader : public WrappedTableReader {
                                   compaction_readahead_size, allow_unprepared_value);
     }
     const OrderedIterator::Table table{
-        WrappedTableReader::inner(), &blocks_, &read_options, prefix_extractor, arena, skip_filters,
+        WrappedTableReader::inner(), &blocks_, &bloom(), &read_options, prefix_extractor, arena, skip_filters,
         compaction_readahead_size};
     if (arena == nullptr) return new OrderedIterator(table, &place_, seeks_.get());
     return new (arena->AllocateAligned(sizeof(OrderedIterator))) OrderedIterator(table, &place_, seeks_.get());
@@ -73,8 +90,7 @@ class OrderedTableReader : public WrappedTableReader {
       return inner()->Get(read_options, key, get_context, prefix_extractor, skip_filters);
     }
     if (!MayHold(read_options, key, get_context)) return Status::OK();
-    if (blocks_.ServesLookups()) return GetFromBlocks(read_options, key, get_context, prefix_extractor);
-    return GetFromTable(read_options, key, get_context, prefix_extractor);
+    return Find(read_options, key, get_context, prefix_extractor);
   }
   Status MultiGetFilter(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                         rocksdb::MultiGetContext::Range* range) override {
@@ -91,10 +107,13 @@ class OrderedTableReader : public WrappedTableReader {
     for (auto it = may_hold.begin(); it != may_hold.end(); ++it) {
       if (!MayHold(read_options, it->ikey, it->get_context)) may_hold.SkipKey(it);
     }
-    if (may_hold.empty()) return;
+    if (!may_hold.empty()) FindBatch(read_options, may_hold, prefix_extractor);
+  }
+  void FindBatch(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range& range,
+                 const rocksdb::SliceTransform* prefix_extractor) const override {
     const bool asked = IsPointFilterAsked();
-    inner()->MultiGet(read_options, &may_hold, prefix_extractor, asked);
-    for (auto it = may_hold.begin(); asked && it != may_hold.end(); ++it) CountPositive(*it->get_context);
+    inner()->MultiGet(read_options, &range, prefix_extractor, asked);
+    for (auto it = range.begin(); asked && it != range.end(); ++it) CountPositive(*it->get_context);
   }
   // For a compaction of a trie in key order, in the parts that it wants.
   rocksdb::FragmentedRangeTombstoneIterator* NewRangeTombstoneIterator(const ReadOptions& read_options) override {
@@ -125,7 +144,7 @@ class OrderedTableReader : public WrappedTableReader {
  private:
   // Whether there may be an entry of this internal key's user key: RocksDB's filter first, which takes one cache line,
   // then the order filter, which sees most keys of which that one errs.
-  bool MayHold(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context) {
+  bool MayHold(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context) const {
     using rocksdb::perf_context;  // the macros name them so
     using rocksdb::perf_level;
     using rocksdb::PerfContextByLevel;
@@ -161,7 +180,7 @@ class OrderedTableReader : public WrappedTableReader {
 
   // REQUIRES: MayHold has said yes, as for GetFromBlocks.
   Status GetFromTable(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
-                      const rocksdb::SliceTransform* prefix_extractor) {
+                      const rocksdb::SliceTransform* prefix_extractor) const {
     const bool asked = IsPointFilterAsked();
     const Status status = inner()->Get(read_options, key, get_context, prefix_extractor, asked);
     if (asked) CountPositive(*get_context);
@@ -170,7 +189,7 @@ class OrderedTableReader : public WrappedTableReader {
 
   // What RocksDB's reader does where its filter says yes. What is not in the block cache is that reader's.
   Status GetFromBlocks(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
-                       const rocksdb::SliceTransform* prefix_extractor) {
+                       const rocksdb::SliceTransform* prefix_extractor) const {
     rocksdb::Cleanable holder;
     BlockCursor cursor(&blocks_, &read_options);
     BlockCursor::Result at = cursor.Find(key);
@@ -201,7 +220,7 @@ class OrderedTableReader : public WrappedTableReader {
   // A file may be read with another comparator than it was written with: one that has timestamps, too.
   bool HasOrder() const { return place_.exists() && comparator_ == rocksdb::BytewiseComparator(); }
 
-  bool OrderMayHold(const ReadOptions& read_options, const Slice& user_key) {
+  bool OrderMayHold(const ReadOptions& read_options, const Slice& user_key) const {
     if (!HasOrder()) return true;
     const Cached<OrderFilter> filter = place_.Acquire(read_options);
     return !filter || filter->MayContain(user_key.data(), user_key.size());
@@ -231,6 +250,12 @@ class OrderedTableReader : public WrappedTableReader {
 };
 
 }  // namespace
+
+// Readers of ordered tables are all made by this library, so their one type_info tells.
+const OrderedTableProbe* OrderedTableProbe::Of(const rocksdb::TableReader* reader) {
+  if (reader == nullptr || typeid(*reader) != typeid(OrderedTableReader)) return nullptr;
+  return static_cast<const OrderedTableReader*>(reader);
+}
 
 OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter)
     : OrderedTableFactory(table, filter, OwnOptions::kInTexts) {}
