@@ -342,6 +342,10 @@ void KeyCode::AddContext(const uint8_t* symbols, const uint8_t* weights, unsigne
     sum += room * weights[i] / total + (i == most ? left : 0);
     sums_.push_back(static_cast<uint16_t>(sum));
   }
+  context.least = count == 0 ? 0 : symbols[0];
+  context.most = count == 0 ? UINT8_MAX : symbols[count - 1];
+  const uint32_t bytes = context.most + 1u - context.least;
+  context.slope = (bytes << 16) / (context.base * bytes + (count == 0 ? 0 : room));
   contexts_.push_back(context);
 }
 
@@ -451,9 +455,20 @@ KeyCode::Share KeyCode::ShareOf(const Context& context, unsigned byte) const {
           context.base + (Has(context.set, byte) ? static_cast<uint32_t>(sums[1] - sums[0]) : 0)};
 }
 
-// The byte whose part holds `sum`.
+// The byte whose part holds `sum`: first guessed, as if the members were equally frequent.
 uint8_t KeyCode::Find(const Context& context, uint32_t sum) const {
+  const uint32_t before = context.base * uint32_t{context.least};
+  const uint64_t behind = sum > before ? sum - before : 0;
+  const unsigned guess = context.least + static_cast<unsigned>(behind * context.slope >> 16);
   unsigned low = 0, high = 256;
+  if (guess < high) {
+    if (Sum(context, guess) > sum) {
+      high = guess;
+    } else {
+      if (guess == UINT8_MAX || Sum(context, guess + 1) > sum) return static_cast<uint8_t>(guess);
+      low = guess + 1;
+    }
+  }
   while (high - low > 1) {
     const unsigned middle = (low + high) / 2;
     if (Sum(context, middle) <= sum) {
@@ -474,9 +489,19 @@ KeyBits KeyCode::Encode(const char* key, size_t size, char* buffer) const {
   const auto* const bytes = reinterpret_cast<const uint8_t*>(key);
   auto* const out = reinterpret_cast<uint8_t*>(buffer);
   CodedSoFar coded = {0, UINT64_MAX, 0, 0};
+  if (kind_ == Kind::kPosition) {
+    const Context* context = contexts_.data();
+    const Context* const last_context = context + positions_ - 1;
+    for (size_t i = 0; i < size; ++i) {
+      const Share share = ShareOf(*context, bytes[i]);
+      coded.Add(share.below, share.own, out);
+      if (context != last_context) ++context;
+    }
+    return coded.Finish(out);
+  }
   uint8_t last = 0, before = 0;
   for (size_t i = 0; i < size; ++i) {
-    const Share share = ShareOf(contexts_[ContextAt(i, last, before)], bytes[i]);
+    const Share share = ShareOf(contexts_[ContextOf(last, before)], bytes[i]);
     coded.Add(share.below, share.own, out);
     before = last;
     last = bytes[i];

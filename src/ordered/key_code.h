@@ -100,7 +100,9 @@ class KeyCode {
     uint64_t set[4];
     uint8_t ranks[4];  // members of the words before
     uint16_t base;
-    uint32_t first;  // of its sums in sums_: of the weights of the members before the first, the second ... all
+    uint8_t least, most;  // members; all bytes if there are none
+    uint32_t first;       // of its sums in sums_: of the weights of the members before the first, the second ... all
+    uint32_t slope;       // bytes between them for each of their frequencies, in 2^-16
   };
   // Frequencies of what is below a byte, and of it.
   struct Share {

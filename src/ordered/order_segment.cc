@@ -172,6 +172,39 @@ uint64_t CommonWith(const KeyBits& key, size_t from, const uint8_t* bytes, size_
   return size * 8;
 }
 
+// Sets *behind to what is behind the zero of this number (from 0 on) of `bits` bits with `zeros` zeros, from whichever
+// end it is nearer to. False if there is none.
+bool FindZero(const uint8_t* base, uint64_t bits, uint64_t zeros, uint64_t number, uint64_t* behind) {
+  const auto zeros_of = [base](uint64_t at) { return ~LoadU64(base + at / 8); };
+  const auto count = [](uint64_t word) { return static_cast<uint64_t>(__builtin_popcountll(word)); };
+  if (number < zeros / 2) {
+    for (uint64_t at = 0; at < bits; at += 64) {
+      const uint64_t word = zeros_of(at), here = count(word);
+      if (number < here) {
+        *behind = at + SelectInWord(word, static_cast<unsigned>(number)) + 1;
+        return true;
+      }
+      number -= here;
+    }
+    return false;
+  }
+  if (number >= zeros) return false;
+  uint64_t from_end = zeros - number;  // it is this one, from 1 on
+  uint64_t at = (bits - 1) / 64 * 64;
+  uint64_t word = zeros_of(at) & LowMask(static_cast<unsigned>(bits - at));
+  for (;;) {
+    const uint64_t here = count(word);
+    if (from_end <= here) {
+      *behind = at + SelectInWord(word, static_cast<unsigned>(here - from_end)) + 1;
+      return true;
+    }
+    if (at == 0) return false;
+    from_end -= here;
+    at -= 64;
+    word = zeros_of(at);
+  }
+}
+
 size_t CommonBytes(const char* a, size_t a_size, const char* b, size_t b_size) {
   const size_t least = std::min(a_size, b_size);
   size_t at = 0;
@@ -518,7 +551,7 @@ std::string EncodeOrderSegment(const OrderKeys& keys, const OrderDepth& depth, s
 
 // A group as it lies in the file. Positions are those of bits behind the segment's prefix.
 struct OrderSegment::Record {
-  const uint8_t* shared = nullptr;  // the first bytes of the anchor
+  const uint8_t* shared = nullptr;  // the first bytes of the anchor; null: not looked for yet
   size_t shared_bytes = 0;
   const uint8_t* suffix = nullptr;  // and the others
   size_t suffix_bytes = 0;
@@ -560,7 +593,7 @@ const char* OrderSegment::Open(const uint8_t* data, size_t size, const uint8_t* 
   for (size_t i = 0; i < groups_; ++i) {
     if (i > 0 && LoadU64(windows_ + 8 * i) < LoadU64(windows_ + 8 * i - 8)) return "out of order";
     Record record;
-    if (!ReadRecord(i, &record)) return "of impossible groups";
+    if (!ReadRecord(i, &record) || !FindShared(i, &record)) return "of impossible groups";
   }
   return nullptr;
 }
@@ -579,6 +612,11 @@ bool OrderSegment::ReadRecord(size_t group, Record* record) const {
   if (cursor.failed()) return false;
   record->body = record->suffix + record->suffix_bytes;
   record->end = records_ + to;
+  return true;
+}
+
+// What the anchor has of another group's. REQUIRES: ReadRecord.
+bool OrderSegment::FindShared(size_t group, Record* record) const {
   record->shared = records_;
   if (record->shared_bytes == 0) return true;
   if (group % kRestart == 0) return false;
@@ -597,7 +635,7 @@ uint64_t OrderSegment::CommonWithAnchor(const KeyBits& target, const Record& rec
 
 bool OrderSegment::AnchorIsAbove(const KeyBits& target, size_t group) const {
   Record record;
-  if (!ReadRecord(group, &record)) return false;
+  if (!ReadRecord(group, &record) || !FindShared(group, &record)) return false;
   const uint64_t common = CommonWithAnchor(target, record);
   return common < (record.shared_bytes + record.suffix_bytes) * 8 && target.Window(common) >> 63 == 0;
 }
@@ -663,7 +701,7 @@ OrderAnswer OrderSegment::BoundAt(size_t group, const Target& target) const {
   if (group >= groups_) return OrderAnswer::kNone;
   if (target.bound == nullptr) return OrderAnswer::kBound;
   Record record;
-  if (!ReadRecord(group, &record)) return OrderAnswer::kHere;
+  if (!ReadRecord(group, &record) || !FindShared(group, &record)) return OrderAnswer::kHere;
   std::string bits(reinterpret_cast<const char*>(prefix_), prefix_bytes_);
   bits.append(reinterpret_cast<const char*>(record.shared), record.shared_bytes);
   bits.append(reinterpret_cast<const char*>(record.suffix), record.suffix_bytes);
@@ -696,15 +734,27 @@ OrderAnswer OrderSegment::Find(const char* key, size_t size, size_t least, std::
   if (group == groups_) return BoundAt(0, target);
   Record record;
   if (!ReadRecord(group, &record) || record.body == record.end) return OrderAnswer::kHere;
-  const uint64_t common = CommonWithAnchor(target.rest, record);
   bool beyond = false;
-  const OrderAnswer answer = *record.body == kNumbersBody ? FindNumber(target, record, common, &beyond)
-                                                          : FindBranch(target, record, common, &beyond);
+  OrderAnswer answer = OrderAnswer::kHere;
+  if (*record.body == kNumbersBody) {
+    answer = FindNumber(target, group, &record, &beyond);
+  } else if (FindShared(group, &record)) {
+    answer = FindBranch(target, record, CommonWithAnchor(target.rest, record), &beyond);
+  }
   return beyond ? BoundAt(group + 1, target) : answer;
 }
 
-OrderAnswer OrderSegment::FindNumber(const Target& target, const Record& record, uint64_t common, bool* beyond) const {
-  Cursor cursor(record.body + 1, record.end);
+// Whether the target begins with the first `bits` bits of a group's anchor. False, too, for a group that makes no sense.
+bool OrderSegment::HasPrefix(const KeyBits& target, uint64_t bits, size_t group, Record* record) const {
+  // An anchor's window has 0 bits where the anchor ends.
+  if (bits <= 64 && bits <= record->anchor_bits) {
+    return bits == 0 || (target.Window(0) ^ LoadU64(windows_ + 8 * group)) >> (64 - bits) == 0;
+  }
+  return FindShared(group, record) && CommonWithAnchor(target, *record) >= bits;
+}
+
+OrderAnswer OrderSegment::FindNumber(const Target& target, size_t group, Record* record, bool* beyond) const {
+  Cursor cursor(record->body + 1, record->end);
   const uint64_t count = cursor.Varint();
   const uint64_t prefix = cursor.Varint() - prefix_bytes_ * 8;
   const uint64_t high_bits = cursor.Varint();
@@ -717,7 +767,7 @@ OrderAnswer OrderSegment::FindNumber(const Target& target, const Record& record,
   const uint8_t* const high = cursor.Take((high_bits + 7) / 8);
   if (high == nullptr) return OrderAnswer::kHere;
   // The anchor is at or below the target: what has not the group's prefix is above all of it.
-  if (common < prefix) {
+  if (!HasPrefix(target.rest, prefix, group, record)) {
     *beyond = true;
     return OrderAnswer::kHere;
   }
@@ -729,21 +779,11 @@ OrderAnswer OrderSegment::FindNumber(const Target& target, const Record& record,
     *beyond = true;
     return OrderAnswer::kHere;
   }
+  // About where its low bits are, which are fetched while their place is counted.
+  __builtin_prefetch(low + wanted_high * count / (high_bits - count + 1) * low_bits / 8);
   // Behind the zero number wanted_high lie the entries with these high bits.
   uint64_t at = 0;
-  if (wanted_high > 0) {
-    uint64_t left = wanted_high - 1;
-    for (;; at += 64) {
-      if (at >= high_bits) return OrderAnswer::kHere;
-      const uint64_t zeros = ~LoadU64(high + at / 8);
-      const auto bits = static_cast<unsigned>(__builtin_popcountll(zeros));
-      if (left < bits) {
-        at += SelectInWord(zeros, static_cast<unsigned>(left)) + 1;
-        break;
-      }
-      left -= bits;
-    }
-  }
+  if (wanted_high > 0 && !FindZero(high, high_bits, high_bits - count, wanted_high - 1, &at)) return OrderAnswer::kHere;
   uint64_t index = at - wanted_high;
   const auto is_one = [&](uint64_t bit) { return (high[bit >> 3] >> (bit & 7) & 1) != 0; };
   const auto low_of = [&](uint64_t i) { return LoadBits(low, i * low_bits) & LowMask(low_bits); };

@@ -94,10 +94,12 @@ class OrderSegment {
   struct Target;
 
   bool ReadRecord(size_t group, Record* record) const;
+  bool FindShared(size_t group, Record* record) const;
   uint64_t CommonWithAnchor(const KeyBits& target, const Record& record) const;
   bool AnchorIsAbove(const KeyBits& target, size_t group) const;
   size_t GroupOf(const KeyBits& target) const;
-  OrderAnswer FindNumber(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
+  bool HasPrefix(const KeyBits& target, uint64_t bits, size_t group, Record* record) const;
+  OrderAnswer FindNumber(const Target& target, size_t group, Record* record, bool* beyond) const;
   OrderAnswer FindBranch(const Target& target, const Record& record, uint64_t common, bool* beyond) const;
   OrderAnswer BoundAt(size_t group, const Target& target) const;
   OrderAnswer EndBound(const Target& target, const KeyBits& data, uint64_t bits) const;
