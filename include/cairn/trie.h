@@ -60,7 +60,7 @@ struct TrieOptions {
   // Files of level 0 at which the root is compacted.
   int root_trigger = 16;
 
-  // Bloom filter bits per key. A lookup asks dozens of slots, so more than the usual 10. 0: no filters.
+  // Bloom filter bits per key, more than the usual 10 for dozens of slots; 0: none. Comparators: docs/ordered_trie.md.
   double filter_bits = 16;
 
   // The tables that are written: "htable" (htable.h), whose lookups read one bucket and need no index, or "sst",

@@ -87,7 +87,13 @@ Status UseTablesInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOpti
     }
     table = *given;
   }
-  table.filter_policy.reset(trie.filter_bits > 0 ? rocksdb::NewBloomFilterPolicy(trie.filter_bits) : nullptr);
+  // A filter goes by the bytes of keys. Where others may be equal, who wants one brings one that knows when.
+  const bool by_bytes = !options->comparator->CanKeysWithDifferentByteContentsBeEqual();
+  if (trie.filter_bits == 0) {
+    table.filter_policy = nullptr;
+  } else if (by_bytes) {
+    table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(trie.filter_bits));
+  }
   options->table_factory = std::make_shared<OrderedTableFactory>(table);
   return Status::OK();
 }

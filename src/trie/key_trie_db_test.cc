@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cctype>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -20,8 +21,10 @@
 #include "cairn/trie.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/filter_policy.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/sst_file_writer.h"
+#include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
@@ -365,6 +368,47 @@ TEST_F(KeyTrieDbTest, DeletedRangesOfFilesGiveTheirSpaceBack) {
   for (uint64_t i = 0; i < kKeys; ++i) Put(i, 1);
   Settle();
   ExpectKeys(kKeys, 1);
+}
+
+// Upper and lower case are one key.
+class CaselessOrder : public rocksdb::Comparator {
+ public:
+  const char* Name() const override { return "key_trie_db_test.Caseless"; }
+  int Compare(const Slice& a, const Slice& b) const override { return Lower(a).compare(Lower(b)); }
+  void FindShortestSeparator(std::string* /*start*/, const Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+
+ private:
+  static std::string Lower(const Slice& key) {
+    std::string lower = key.ToString();
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return lower;
+  }
+};
+
+// A filter goes by bytes.
+TEST_F(KeyTrieDbTest, KeysOfOtherBytesThatCompareEqualAreFound) {
+  static const CaselessOrder order;
+  options_.comparator = &order;
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i, 0);
+  ASSERT_OK(db_->Flush({}));
+  for (uint64_t i = 0; i < kKeys; i += 7) {
+    std::string key = Key(i), value;
+    key[0] = 'K';
+    ASSERT_OK(db_->Get({}, key, &value));
+    ASSERT_EQ(value, Value(i, 0));
+  }
+  // A filter of the program's own may know more, and stays.
+  rocksdb::Options with_filter;
+  with_filter.comparator = &order;
+  rocksdb::BlockBasedTableOptions table;
+  table.filter_policy.reset(rocksdb::NewRibbonFilterPolicy(10));
+  with_filter.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  ASSERT_OK(UseTrie(&with_filter, trie_));
+  const auto* const kept = with_filter.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  ASSERT_NE(kept, nullptr);
+  EXPECT_EQ(kept->filter_policy, table.filter_policy);
 }
 
 TEST_F(KeyTrieDbTest, WhatItCannotBeIsRefused) {
