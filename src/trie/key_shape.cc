@@ -183,7 +183,7 @@ bool KeyShape::HasFilesIn(int level, const KeyRange& range) const {
 }
 
 uint64_t KeyShape::DeletedAt(const TrieFile& deleting, const TrieFile& file) const {
-  if (deleting.deleted == nullptr) return 0;
+  if (deleting.deleted == nullptr || file.has_blobs) return 0;
   const std::vector<DeletedKeys>& parts = *deleting.deleted;
   // The first that ends behind the file's first key; then those that begin where the one before ends.
   auto part = std::partition_point(parts.begin(), parts.end(), [&](const DeletedKeys& keys) {

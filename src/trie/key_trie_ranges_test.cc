@@ -14,6 +14,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/sst_file_writer.h"
+#include "src/port/open_into.h"
 #include "src/trie/key_trie_fixture.h"
 #include "src/util/mix64.h"
 
@@ -221,6 +222,51 @@ TEST_F(KeyTrieRangesTest, RandomOperations) {
   EXPECT_LE(LargestCompaction().first, kRoot * 12 / 10);
   TrieStats stats = Stats();
   EXPECT_EQ(stats.failed_compactions, 0u) << stats.last_error;
+}
+
+// Containers that end where a range deletion does are not those that begin there.
+TEST_F(KeyTrieRangesTest, WhoReadsOnlySeesTheSameContainers) {
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(SplitMix64(i) % kKeys);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  const rocksdb::Snapshot* snapshot = db_->GetSnapshot();
+  DeleteRange(kKeys / 10, kKeys * 9 / 10);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  const TrieStats open = Stats();
+  db_->ReleaseSnapshot(snapshot);
+  db_.reset();
+  rocksdb::DB* db = nullptr;
+  ASSERT_OK(rocksdb::DB::OpenForReadOnly(options_, dir_ / "db", port::Into(&db)));
+  db_.reset(db);
+  const TrieStats read = Stats();
+  ASSERT_EQ(open.depths.size(), read.depths.size());
+  for (size_t i = 0; i < open.depths.size(); ++i) {
+    EXPECT_EQ(open.depths[i].containers, read.depths[i].containers) << i;
+    EXPECT_EQ(open.depths[i].files, read.depths[i].files) << i;
+  }
+}
+
+// RocksDB removes a blob file when a compaction has counted each of its values as garbage, or when no table refers to it
+// or an older one. So one key that stays would keep the values of all tables that were removed unread.
+TEST_F(KeyTrieRangesTest, BlobsOfWhatWasDeletedAreGone) {
+  options_.enable_blob_files = true;
+  options_.min_blob_size = 50;
+  Open();
+  ASSERT_OK(db_->Put({}, "a", std::string(100, 'a')));
+  ASSERT_OK(db_->Flush({}));
+  const auto blob_bytes = [&] {
+    rocksdb::ColumnFamilyMetaData files;
+    db_->GetColumnFamilyMetaData(&files);
+    return files.blob_file_size;
+  };
+  for (uint64_t i = 0; i < kKeys; ++i) Put(SplitMix64(i) % kKeys);
+  Settle();
+  const uint64_t before = blob_bytes();
+  DeleteRange(0, kKeys);
+  Settle();
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  EXPECT_LT(blob_bytes(), before / 10);
+  EXPECT_LE(LargestCompaction().first, kRoot * 12 / 10);
 }
 
 }  // namespace

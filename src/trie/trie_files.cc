@@ -1,14 +1,12 @@
 #include "src/trie/trie_files.h"
 
 #include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include "db/column_family.h"
 #include "db/job_context.h"
 #include "db/range_del_aggregator.h"
 #include "db/table_cache.h"
-#include "file/filename.h"
 #include "src/ect/ect_table_index.h"
 #include "src/hash_order/hash_order.h"
 #include "src/port/family_options.h"
@@ -96,39 +94,14 @@ Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
 
 Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieOptions& trie,
                      std::vector<TrieFile>* files, WrittenTotals* totals) {
-  const HashPrefixMap map = ContainerMapOf(trie);
-  rocksdb::TablePropertiesCollection properties;
-  Status s = db->GetPropertiesOfAllTables(handle, &properties);
-  if (!s.ok()) return s;
-  std::unordered_map<uint64_t, std::shared_ptr<const rocksdb::TableProperties>> by_number;
-  for (const auto& [name, table] : properties) by_number.emplace(rocksdb::TableFileNameToNumber(name), table);
-
+  const auto version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db->GetRootDB()), handle->GetID());
+  if (version == nullptr) return Status::ColumnFamilyDropped(handle->GetName());
   WrittenTotalsReader written;
-  rocksdb::ColumnFamilyMetaData meta;
-  db->GetColumnFamilyMetaData(handle, &meta);
-  for (const rocksdb::LevelMetaData& level : meta.levels) {
-    const int depth = DepthOfLevel(trie, level.level);
-    for (const rocksdb::SstFileMetaData& sst : level.files) {
-      TrieFile file;
-      file.number = sst.file_number;
-      file.epoch = sst.epoch_number;
-      file.level = level.level;
-      file.bytes = sst.size;
-      file.data_bytes = sst.size;
-      if (IsInKeyOrder(trie)) {
-        file.smallest = sst.smallestkey;
-        file.largest = sst.largestkey;
-      }
-      file.container = map.ContainerAt(map.Position(sst.smallestkey), depth);
-      file.last_container = map.ContainerAt(map.Position(sst.largestkey), depth);
-      file.spans = file.container != file.last_container;
-      const auto found = by_number.find(file.number);
-      if (found != by_number.end()) {
-        DescribeFile(*found->second, &file);
-        written.Add(found->second->user_collected_properties, file.bytes, level.level == 0);
-      }
-      files->push_back(std::move(file));
-    }
+  for (const HeldVersion::File& file : version->Files()) {
+    TrieFile described;
+    const Status s = version->Describe(file, trie, &described, &written);
+    if (!s.ok()) return s;
+    files->push_back(std::move(described));
   }
   if (totals != nullptr) written.RaiseTotals(totals);
   return Status::OK();
@@ -183,6 +156,7 @@ Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile
     described->largest_excluded =
         rocksdb::ExtractInternalKeyFooter(file.meta->largest.Encode()) == rocksdb::kRangeTombstoneSentinel;
     described->largest_sequence = file.meta->fd.largest_seqno;
+    described->has_blobs = file.meta->oldest_blob_file_number != rocksdb::kInvalidBlobFileNumber;
   } else {
     described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
     described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);

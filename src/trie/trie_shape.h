@@ -49,6 +49,7 @@ struct TrieFile {
   bool largest_excluded = false;  // a range deletion ends there, and no key of the table is as large
   uint64_t largest_sequence = 0;  // of its entries, but for those that a compaction to the last level has set to 0
   std::shared_ptr<const std::vector<DeletedKeys>> deleted;  // in key order, none overlaps another; null: none
+  bool has_blobs = false;                                   // values of it lie in blob files
 };
 
 // Of two tables of level 0, whether the first holds what is newer, should both hold a key.
