@@ -27,6 +27,7 @@
 #include "src/trie/compaction_inputs.h"
 #include "src/trie/table_moves.h"
 #include "src/trie/trie_ingestion.h"
+#include "src/trie/trie_partitioner.h"
 #include "src/util/cairn_parts.h"
 
 // Nothing but the linker refers to what is defined here; src/db/register.cc does, so that the file is linked from an
@@ -532,6 +533,16 @@ InternalIterator* MemTable::NewIterator(const ReadOptions& options,
   }
   const cairn::TailingScope tailing;
   return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
+}
+
+// RocksDB takes room on the file system for as much as all inputs together, for each of the tables that it writes. A trie
+// writes one for each child; a memory file system fills with zeros, and clears, what it takes.
+uint64_t Compaction::OutputFilePreallocationSize() const {
+  const uint64_t of_all = own::PreallocatedOutputBytes(this);
+  const auto& partitioner = cairn::port::ImmutableOptionsOf(*column_family_data()).sst_partitioner_factory;
+  if (partitioner == nullptr) return of_all;
+  const auto* const of_trie = partitioner->CheckedCast<cairn::TriePartitionerFactory>();
+  return of_trie == nullptr ? of_all : of_all / static_cast<uint64_t>(of_trie->trie().fan_out);
 }
 
 // In hash order, where no table has range deletions, keys are merged by their hashes.

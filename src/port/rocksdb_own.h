@@ -186,6 +186,8 @@ rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const r
                                                rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
                                                bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
 
+uint64_t PreallocatedOutputBytes(const rocksdb::Compaction* compaction) asm("cairn_rocksdb_PreallocatedOutputBytes");
+
 rocksdb::InternalIterator* MergeForCompaction(
     const rocksdb::InternalKeyComparator* comparator, rocksdb::InternalIterator** inputs, int count,
     port::RangeDeletionInputs& range_deletions,

@@ -19,6 +19,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
+#include "rocksdb/file_system.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
@@ -311,6 +312,64 @@ TEST_F(TrieDbTest, PlainOpenWithStoredOptionsCompactsFromTheFirstFlush) {
   ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handles[0]).ok());
 }
 
+// Takes down for how much at once tables ask the file system.
+class AskedRoom : public rocksdb::FileSystemWrapper {
+ public:
+  AskedRoom() : FileSystemWrapper(rocksdb::FileSystem::Default()) {}
+  const char* Name() const override { return "AskedRoom"; }
+
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* debug) override {
+    std::unique_ptr<rocksdb::FSWritableFile> opened;
+    const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, &opened, debug);
+    if (s.ok()) *file = std::make_unique<File>(std::move(opened), this, fs::path(name).extension() == ".sst");
+    return s;
+  }
+
+  size_t most() const { return most_; }
+
+ private:
+  class File : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    File(std::unique_ptr<rocksdb::FSWritableFile> file, AskedRoom* room, bool is_table)
+        : FSWritableFileOwnerWrapper(std::move(file)), room_(room), is_table_(is_table) {}
+    void SetPreallocationBlockSize(size_t bytes) override {
+      size_t most = room_->most_;
+      while (is_table_ && most < bytes && !room_->most_.compare_exchange_weak(most, bytes)) {
+      }
+      FSWritableFileOwnerWrapper::SetPreallocationBlockSize(bytes);
+    }
+
+   private:
+    AskedRoom* const room_;
+    const bool is_table_;
+  };
+
+  std::atomic<size_t> most_{0};
+};
+
+TEST_F(TrieDbTest, TakesRoomForOneChildAtATime) {
+  const auto room = std::make_shared<AskedRoom>();
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(room);
+  options_.env = env.get();
+  options_.disable_auto_compactions = true;
+  Open();
+  for (int file = 0; file < 4; ++file) {
+    Load(1000, file);
+    ASSERT_TRUE(db_->Flush({}).ok());
+  }
+  uint64_t bytes = 0;
+  ASSERT_TRUE(db_->GetIntProperty("rocksdb.total-sst-files-size", &bytes));
+  ASSERT_TRUE(db_->SetOptions({{"disable_auto_compactions", "false"}}).ok());
+  Settle();
+  EXPECT_GT(Stats().root_compactions, 0u);
+  EXPECT_GT(room->most(), 0u);
+  EXPECT_LE(room->most(), (bytes + bytes / 10) / static_cast<uint64_t>(trie_.fan_out));
+  Check(1000, 3);
+  db_.reset();
+}
+
 // A root that cannot move slows writers down, and lets them go when it has.
 TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
   Open();
@@ -321,6 +380,10 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
     EXPECT_EQ(Stats().delayed_write_rate, 0u);
     Load(10, file);
     ASSERT_TRUE(db_->Flush({}).ok());
+  }
+  // The scheduler hears of the last flush a moment later.
+  for (int i = 0; i < 1000 && Stats().delayed_write_rate == 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   EXPECT_GT(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
   EXPECT_LT(Stats().delayed_write_rate, 32u << 20);
