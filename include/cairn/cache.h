@@ -82,6 +82,11 @@ struct ResultCacheOptions {
   // Key and value together. Only what the index begins with.
   size_t expected_item_bytes = 128;
 
+  // Whether log and index ask for huge pages (2 MiB, madvise), which the processor finds faster: a lookup takes a sixth to
+  // a third less from some 50 MiB on. Of a capacity of 64 MiB or more, in memory; the last pages count as a whole. Where
+  // the system has no transparent huge pages it does nothing.
+  bool huge_pages = true;
+
   // A file for the N-zone's items, in a file system of any kind: who opens it next finds the answers again, whether the
   // process ended or was killed. After a loss of power, or a crash of the system, it begins empty, unless it was closed
   // before. One cache at a time; the file keeps its size. Items above a 64th of it, and those of a Z-zone, are not kept.

@@ -65,6 +65,9 @@ struct DatabaseCacheOptions {
   // Once the cache is full, the answer for a key that it has not had of late is kept once in so many times. 1: always.
   uint32_t admit_one_fill_in = 4;
 
+  // Whether its memory asks for huge pages (ResultCacheOptions::huge_pages).
+  bool huge_pages = true;
+
   // Names separated by commas. Empty: all.
   std::string column_families;
 

@@ -10,7 +10,6 @@
 namespace cairn::cache {
 namespace {
 
-constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kSmallPage = 4096;
 
 }  // namespace
@@ -39,14 +38,15 @@ void MappedRange::Release(size_t begin, size_t bytes) {
   if (first < end) madvise(data_ + first, end - first, MADV_DONTNEED);
 }
 
-Arena::Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, std::function<void(int64_t)> changed,
-             CacheFile* file)
+Arena::Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, MappedRange::Pages pages,
+             std::function<void(int64_t)> changed, CacheFile* file)
     : chunk_bytes_(chunk_bytes),
       max_bytes_(max_bytes),
+      huge_pages_(pages == MappedRange::Pages::kHuge && file == nullptr && max_bytes >= kHugePage),
       changed_(std::move(changed)),
       file_(file),
       // Chunk 0, and what a reader of overwritten bytes may read behind the last chunk.
-      range_(file != nullptr ? 0 : max_bytes + 2 * chunk_bytes, MappedRange::Pages::kHuge),
+      range_(file != nullptr ? 0 : max_bytes + 2 * chunk_bytes, pages),
       base_(file != nullptr ? file->chunks() : range_.data()),
       chunks_(file != nullptr ? file->chunk_count() : range_.size() / chunk_bytes - 1),
       capacity_(capacity) {}
@@ -71,19 +71,38 @@ bool Arena::TryCharge(size_t bytes) {
   return true;
 }
 
+bool Arena::TryChargeNext() {
+  if (rest_ >= chunk_bytes_) {
+    rest_ -= chunk_bytes_;
+    return true;
+  }
+  const size_t in_page = size_t{next_} * chunk_bytes_ % kHugePage;
+  const bool begins_page = huge_pages_ && (in_page == 0 || next_ == 1);
+  if (!TryCharge(begins_page ? kHugePage - in_page : chunk_bytes_)) return false;
+  if (begins_page) rest_ = kHugePage - in_page - chunk_bytes_;
+  return true;
+}
+
 uint32_t Arena::TakeChunk() {
-  if (!TryCharge(chunk_bytes_)) return 0;
   const MutexLock lock(&mutex_);
   if (!free_.empty()) {
+    if (!TryCharge(chunk_bytes_)) return 0;
     const uint32_t chunk = free_.back();
     free_.pop_back();
     return chunk;
   }
-  if (next_ >= chunks_ || (file_ != nullptr && !file_->Allocate(next_))) {
+  if (next_ >= chunks_ || !TryChargeNext()) return 0;
+  if (file_ != nullptr && !file_->Allocate(next_)) {
     Uncharge(chunk_bytes_);
     return 0;
   }
   return next_++;
+}
+
+void Arena::ReturnRest() {
+  const MutexLock lock(&mutex_);
+  range_.Release(size_t{next_} * chunk_bytes_, rest_);
+  Uncharge(std::exchange(rest_, 0));
 }
 
 void Arena::ReturnChunk(uint32_t chunk) {

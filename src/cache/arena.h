@@ -7,6 +7,9 @@
 //   (2) charged() <= capacity(), except while SetCapacity is shrinking the cache.
 //   (3) Chunk 0 is never handed out, so that no item has offset 0.
 //
+// With huge pages, the one that the newest chunk has begun is charged as a whole, and the chunks that follow in it cost
+// nothing more.
+//
 // The chunks may lie in a file. It keeps what it has come to have: chunks that are given back are no longer charged,
 // and stay allocated.
 //
@@ -26,6 +29,7 @@ namespace cairn::cache {
 class CacheFile;
 
 constexpr size_t kCacheLine = 64;
+constexpr size_t kHugePage = size_t{2} << 20;
 
 inline size_t RoundUp(size_t n, size_t unit) { return (n + unit - 1) / unit * unit; }
 
@@ -57,8 +61,8 @@ class Arena {
   // `max_bytes`: address space, all that the arena can ever hand out.
   // `changed` is told of every byte charged and given back; may be empty.
   // `file`: where the chunks lie, or null.
-  Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, std::function<void(int64_t)> changed,
-        CacheFile* file = nullptr);
+  Arena(size_t capacity, size_t max_bytes, size_t chunk_bytes, MappedRange::Pages pages,
+        std::function<void(int64_t)> changed, CacheFile* file = nullptr);
 
   bool ok() const { return base_ != nullptr; }
   size_t chunk_bytes() const { return chunk_bytes_; }
@@ -78,13 +82,19 @@ class Arena {
   // Charges a chunk and returns its number; 0 if the capacity has no room for it.
   uint32_t TakeChunk();
   void ReturnChunk(uint32_t chunk);
+  // What is charged of a huge page beyond its chunks goes back.
+  void ReturnRest();
 
   // Of a file that is recovered, before anything else: these chunks are as if they had been handed out.
   void AdoptChunks(const std::vector<bool>& adopted);
 
  private:
+  // Charges the next chunk that was never handed out; false: the capacity has no room for it.
+  bool TryChargeNext() CAIRN_REQUIRES(mutex_);
+
   const size_t chunk_bytes_;
   const size_t max_bytes_;
+  const bool huge_pages_;
   const std::function<void(int64_t)> changed_;
   CacheFile* const file_;
   MappedRange range_;  // without a file
@@ -95,6 +105,7 @@ class Arena {
 
   CheckedMutex mutex_;
   uint32_t next_ CAIRN_GUARDED_BY(mutex_) = 1;  // chunks from here on were never handed out
+  size_t rest_ CAIRN_GUARDED_BY(mutex_) = 0;    // charged for them
   std::vector<uint32_t> free_ CAIRN_GUARDED_BY(mutex_);
 };
 

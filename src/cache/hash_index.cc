@@ -4,8 +4,25 @@
 
 namespace cairn::cache {
 
-HashIndex::HashIndex(uint64_t buckets, uint64_t max_buckets)
-    : range_(max_buckets * sizeof(Bucket), MappedRange::Pages::kHuge), max_buckets_(max_buckets), buckets_(buckets) {}
+BucketRange::BucketRange(uint64_t max_buckets, size_t partitions, MappedRange::Pages pages)
+    : partition_bits_(__builtin_ctzll(partitions)),
+      range_(RoundUp(max_buckets, kPageBuckets) * partitions * sizeof(Bucket), pages) {}
+
+void BucketRange::Release(size_t partition, uint64_t from, uint64_t to) {
+  const uint64_t end = RoundUp(to, std::max(kPageBuckets, kHugePage / sizeof(Bucket) >> partition_bits_));
+  for (uint64_t bucket = RoundUp(from, kPageBuckets); bucket < end; bucket += kPageBuckets) {
+    const size_t begin = (partition * kPageBuckets + Offset(bucket)) * sizeof(Bucket);
+    if (begin < range_.size()) range_.Release(begin, kPageBuckets * sizeof(Bucket));
+  }
+}
+
+HashIndex::HashIndex(BucketRange* range, size_t partition, uint64_t buckets, uint64_t max_buckets)
+    : range_(range),
+      partition_(partition),
+      first_(range->First(partition)),
+      max_buckets_(max_buckets),
+      buckets_(buckets),
+      most_buckets_(buckets) {}
 
 bool HashIndex::PutInFree(Bucket* b, uint64_t entry) {
   for (auto& place : b->entries) {
@@ -36,8 +53,8 @@ HashIndex::Slot HashIndex::Least(uint64_t hash) const {
 }
 
 void HashIndex::ReleaseUnused() {
-  const size_t used = static_cast<size_t>(buckets()) * sizeof(Bucket);
-  range_.Release(used, range_.size() - used);
+  range_->Release(partition_, buckets(), most_buckets_);
+  most_buckets_ = buckets();
 }
 
 }  // namespace cairn::cache

@@ -8,6 +8,11 @@
 // full and most lookups touch one. Buckets are added and taken away one at a time (linear hashing): bucket i is split
 // into i and i + 2^k, and nothing else moves.
 //
+// The buckets of all partitions lie in one BucketRange, in which the partitions take turns by small pages. They grow
+// alike, so what they use is the range's beginning, and huge pages hold little more than what is used:
+//
+//   buckets 0 to 63 of partition 0 | 0 to 63 of partition 1 | ... | 64 to 127 of partition 0 | ...
+//
 // Invariants
 //   (1) Only the holder of the partition's lock changes a bucket, and its version is odd meanwhile. Who has read
 //       entries and items between two equal even versions has seen one state of the bucket.
@@ -23,6 +28,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -60,6 +66,35 @@ struct alignas(kCacheLine) Bucket {
 };
 static_assert(sizeof(Bucket) == kCacheLine, "a bucket is a cache line");
 
+// Memory for the buckets of all partitions.
+//
+// Thread-safety: safe; who may change what is the indexes' business.
+class BucketRange {
+ public:
+  static constexpr int kPageShift = 6;
+  static constexpr uint64_t kPageBuckets = uint64_t{1} << kPageShift;
+
+  // `max_buckets`: of each partition. REQUIRES: partitions is a power of two.
+  BucketRange(uint64_t max_buckets, size_t partitions, MappedRange::Pages pages);
+
+  bool ok() const { return range_.data() != nullptr; }
+  // Where the partition's bucket 0 lies; bucket i lies Offset(i) buckets behind it.
+  Bucket* First(size_t partition) const { return reinterpret_cast<Bucket*>(range_.data()) + partition * kPageBuckets; }
+  uint64_t Offset(uint64_t bucket) const {
+    return (bucket & ~(kPageBuckets - 1)) << partition_bits_ | (bucket & (kPageBuckets - 1));
+  }
+  uint64_t BucketAt(uint64_t offset) const {
+    return offset >> (kPageShift + partition_bits_) << kPageShift | (offset & (kPageBuckets - 1));
+  }
+  // The partition's part of the memory behind bucket `from`, up to the end of the huge page that bucket `to` may have
+  // begun, goes back to the system.
+  void Release(size_t partition, uint64_t from, uint64_t to);
+
+ private:
+  const int partition_bits_;
+  MappedRange range_;
+};
+
 class HashIndex {
  public:
   // Where an entry stands; valid while the lock is held and nothing is added.
@@ -71,9 +106,9 @@ class HashIndex {
     uint64_t load() const { return bucket->entries[entry].load(std::memory_order_relaxed); }
   };
 
-  HashIndex(uint64_t buckets, uint64_t max_buckets);
+  // REQUIRES: the range has room for max_buckets of the partition, and outlives the index.
+  HashIndex(BucketRange* range, size_t partition, uint64_t buckets, uint64_t max_buckets);
 
-  bool ok() const { return range_.data() != nullptr; }
   uint64_t buckets() const { return buckets_.load(std::memory_order_acquire); }
   uint64_t max_buckets() const { return max_buckets_; }
   uint64_t entries() const { return entries_; }  // locked
@@ -151,6 +186,7 @@ class HashIndex {
       place.store(0, std::memory_order_relaxed);
     }
     buckets_.store(n + 1, std::memory_order_release);
+    most_buckets_ = std::max(most_buckets_, n + 1);
     EndChange(target);
     EndChange(source);
     return true;
@@ -189,14 +225,12 @@ class HashIndex {
     }
   }
 
-  // The memory behind the last bucket goes back to the system.
+  // Locked. The memory behind the last bucket goes back to the system, also what nobody has used of a huge page.
   void ReleaseUnused();
 
  private:
-  Bucket* bucket(uint64_t number) const { return reinterpret_cast<Bucket*>(range_.data()) + number; }
-  uint64_t NumberOf(const Bucket* b) const {
-    return static_cast<uint64_t>(b - reinterpret_cast<const Bucket*>(range_.data()));
-  }
+  Bucket* bucket(uint64_t number) const { return first_ + range_->Offset(number); }
+  uint64_t NumberOf(const Bucket* b) const { return range_->BucketAt(static_cast<uint64_t>(b - first_)); }
 
   // 2^(k+1) - 1 for 2^k < n <= 2^(k+1).
   static uint64_t HighMask(uint64_t n) { return n <= 1 ? 0 : ~uint64_t{0} >> __builtin_clzll(n - 1); }
@@ -265,9 +299,12 @@ class HashIndex {
     return true;
   }
 
-  MappedRange range_;
+  BucketRange* const range_;
+  const size_t partition_;
+  Bucket* const first_;
   const uint64_t max_buckets_;
   std::atomic<uint64_t> buckets_;
+  uint64_t most_buckets_;  // that there were since ReleaseUnused
   uint64_t entries_ = 0;
 };
 

@@ -17,8 +17,12 @@ uint64_t TestSeed() {
 
 // An index whose entries' places are numbers of hashes.
 class Filled {
+  static constexpr uint64_t kMaxBuckets = 1 << 14;
+  BucketRange range_{kMaxBuckets, 4, MappedRange::Pages::kSmall};
+
  public:
-  Filled(uint64_t buckets, uint64_t seed) : index(buckets, 1 << 14), random_(seed) {}
+  // The last of four partitions.
+  Filled(uint64_t buckets, uint64_t seed) : index(&range_, 3, buckets, kMaxBuckets), random_(seed) {}
 
   bool Add() {
     hashes_.push_back(random_());

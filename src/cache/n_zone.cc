@@ -36,12 +36,12 @@ void Pause() {
 
 uint64_t HashBytes(uint64_t seed, std::string_view key) { return XXH3_64bits_withSeed(key.data(), key.size(), seed); }
 
-NZone::NZone(const NZoneOptions& options, Arena* arena, const std::function<uint64_t()>& clock)
+NZone::NZone(const NZoneOptions& options, BucketRange* buckets, Arena* arena, const std::function<uint64_t()>& clock)
     : options_(options),
       arena_(arena),
       clock_(&clock),
       chunk_words_(arena->chunk_bytes() / sizeof(Word)),
-      index_(options.buckets, options.max_buckets) {}
+      index_(buckets, options.partition, options.buckets, options.max_buckets) {}
 
 NZone::~NZone() {
   for (ApartItem* item : apart_) delete item;

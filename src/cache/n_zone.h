@@ -82,12 +82,12 @@ class NZone {
   // since it came into the cache, or not long before.
   using Evicted = std::function<void(uint64_t hash, const Item& item, bool asked_for)>;
 
-  NZone(const NZoneOptions& options, Arena* arena, const std::function<uint64_t()>& clock);
+  // `buckets`: of all partitions; outlives the zone.
+  NZone(const NZoneOptions& options, BucketRange* buckets, Arena* arena, const std::function<uint64_t()>& clock);
   ~NZone();
   NZone(const NZone&) = delete;
   NZone& operator=(const NZone&) = delete;
 
-  bool ok() const { return index_.ok(); }
   CheckedMutex* mutex() CAIRN_RETURNS(mutex_) { return &mutex_; }
 
   // Without the lock. `value` may be null.
@@ -132,6 +132,8 @@ class NZone {
   bool GiveBack() CAIRN_REQUIRES(mutex_);
   // After a change of the capacity.
   void FitIndex() CAIRN_REQUIRES(mutex_);
+  // The rest of the last huge page goes back to the system.
+  void ReleaseIndexRest() CAIRN_REQUIRES(mutex_) { index_.ReleaseUnused(); }
 
   struct Numbers {
     uint64_t items = 0;

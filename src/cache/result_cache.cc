@@ -24,6 +24,8 @@ constexpr size_t kPartitionBytes = size_t{4} << 20;
 constexpr size_t kMaxPartitions = 64;
 constexpr size_t kChunksAPartition = 256;
 constexpr size_t kMinChunk = 4096;
+// Two huge pages, the last ones of log and index, are not used to the full.
+constexpr size_t kMinForHugePages = size_t{64} << 20;
 constexpr size_t kMaxChunk = 65536;
 // A quarter of a chunk: what no longer fits at its end wastes an eighth at worst, on average.
 constexpr size_t kItemsAChunk = 4;
@@ -199,6 +201,7 @@ class ResultCacheImpl final : public ResultCache {
   NZone::Room StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket, Refusal* refusal);
   bool ChargeApart(size_t bytes);
   bool MakeRoom();
+  void ReturnRests();
 
   const ResultCacheOptions options_;
   const std::unique_ptr<CacheFile> file_;
@@ -207,6 +210,8 @@ class ResultCacheImpl final : public ResultCache {
   Arena arena_;
   Fence fence_;
   size_t fixed_bytes_ = 0;
+  std::atomic<size_t> index_rest_{0};  // of its last huge page, at most
+  std::unique_ptr<BucketRange> buckets_;
   std::vector<std::unique_ptr<NZone>> n_;
   std::unique_ptr<Codec> codec_;           // null: there is no Z-zone
   std::vector<std::unique_ptr<ZZone>> z_;  // empty, or one for each of n_
@@ -218,6 +223,11 @@ class ResultCacheImpl final : public ResultCache {
   std::atomic<size_t> next_giver_{0};
   Counters counters_;
 };
+
+MappedRange::Pages PagesOf(const ResultCacheOptions& options) {
+  const bool huge = options.huge_pages && options.capacity >= kMinForHugePages;
+  return huge ? MappedRange::Pages::kHuge : MappedRange::Pages::kSmall;
+}
 
 uint64_t SeedOf(const ResultCacheOptions& options) {
   if (options.hash_seed != 0) return options.hash_seed;
@@ -231,7 +241,7 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
       file_(std::move(file)),
       seed_(file_ != nullptr ? file_->seed() : SeedOf(options)),
       clock_(options.clock ? options.clock : MonotonicMilliseconds),
-      arena_(options.capacity, max_capacity, chunk_bytes, options.memory_changed, file_.get()),
+      arena_(options.capacity, max_capacity, chunk_bytes, PagesOf(options), options.memory_changed, file_.get()),
       fence_(std::min<size_t>(65536, std::max<size_t>(64, PowerOfTwoBelow(options.capacity / 16384 + 1)))) {
   NZoneOptions zone;
   zone.replacement = options.replacement;
@@ -253,11 +263,14 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
   zone.file = file_.get();
   zone.flush = file_ == nullptr ? ResultCacheOptions::Flush::kNever : options.flush;
   zone.partitions = partitions;
+  buckets_ = std::make_unique<BucketRange>(zone.max_buckets, partitions, PagesOf(options));
+  if (!ok()) return;
   for (zone.partition = 0; zone.partition < partitions; ++zone.partition) {
-    n_.push_back(std::make_unique<NZone>(zone, &arena_, clock_));
+    n_.push_back(std::make_unique<NZone>(zone, buckets_.get(), &arena_, clock_));
   }
   fixed_bytes_ = fence_.bytes() + partitions * sizeof(NZone);
-  arena_.Charge(fixed_bytes_);
+  if (PagesOf(options) == MappedRange::Pages::kHuge) index_rest_ = kHugePage;
+  arena_.Charge(fixed_bytes_ + index_rest_);
   if (options.compression == ResultCacheOptions::Compression::kNone) return;
   const size_t budget = std::min(kMaxCodecBytes, options.capacity / 12);
   arena_.Charge(budget);
@@ -331,7 +344,19 @@ ResultCacheImpl::~ResultCacheImpl() {
     codec_->Finish();
     arena_.Uncharge(codec->bytes());
   }
+  ReturnRests();
   arena_.Uncharge(fixed_bytes_);
+}
+
+// What huge pages hold that nobody uses. From then on these pages are small ones.
+void ResultCacheImpl::ReturnRests() {
+  arena_.ReturnRest();
+  if (index_rest_.load(std::memory_order_relaxed) == 0) return;
+  for (const auto& partition : n_) {
+    const MutexLock lock(partition->mutex());
+    partition->ReleaseIndexRest();
+  }
+  arena_.Uncharge(index_rest_.exchange(0));
 }
 
 void ResultCacheImpl::ClearLocked(size_t partition) {
@@ -369,9 +394,7 @@ void ResultCacheImpl::Adapt() {
   if (part > options_.n_zone_requests + kTolerance) SetShare(std::max(kMinShare, share - kStep));
 }
 
-bool ResultCacheImpl::ok() const {
-  return arena_.ok() && std::all_of(n_.begin(), n_.end(), [](const auto& partition) { return partition->ok(); });
-}
+bool ResultCacheImpl::ok() const { return arena_.ok() && buckets_->ok(); }
 
 ResultCache::Answer ResultCacheImpl::Count(NZone::Found found) {
   switch (found) {
@@ -621,7 +644,11 @@ IndexStatus ResultCacheImpl::SetCapacity(size_t bytes) {
   }
   arena_.set_capacity(bytes);
   if (!z_.empty()) SetShare(n_share_.load(std::memory_order_relaxed));
+  if (PagesOf(options_) == MappedRange::Pages::kHuge && bytes >= kMinForHugePages) {
+    arena_.Charge(kHugePage - index_rest_.exchange(kHugePage));
+  }
   if (arena_.charged() <= bytes) return IndexStatus::OK();
+  ReturnRests();
   while (arena_.charged() > bytes && MakeRoom()) {
   }
   for (const auto& partition : n_) {

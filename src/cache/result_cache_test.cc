@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -673,6 +674,33 @@ TEST(ResultCacheOptionsTest, MostOfTheMemoryHoldsItems) {
   EXPECT_GT(s.item_bytes * 100, s.capacity * 85);
   EXPECT_GT(s.memory * 100, s.capacity * 99);
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+size_t ResidentBytes() {
+  size_t total = 0, resident = 0;
+  std::ifstream("/proc/self/statm") >> total >> resident;
+  return resident * static_cast<size_t>(getpagesize());
+}
+
+TEST(ResultCacheOptionsTest, ItTakesNoMoreMemoryThanItCounts) {
+  for (const bool huge_pages : {false, true}) {
+    SCOPED_TRACE(huge_pages);
+    const size_t before = ResidentBytes();
+    ResultCacheOptions options;
+    options.capacity = size_t{128} << 20;
+    options.huge_pages = huge_pages;
+    const auto cache = NewCache(options);
+    // What the process has for itself.
+    constexpr size_t kBeyond = size_t{2} << 20;
+    for (int i = 0; i < 100000; ++i) ASSERT_TRUE(cache->Put(std::to_string(i), std::string(100, 'v')));
+    EXPECT_LT(ResidentBytes(), before + cache->GetStatistics().memory + kBeyond);
+    for (int i = 0; i < 1000000; ++i) ASSERT_TRUE(cache->Put(std::to_string(i), std::string(100, 'v')));
+    EXPECT_LT(ResidentBytes(), before + cache->GetStatistics().memory + kBeyond);
+    ASSERT_TRUE(cache->SetCapacity(size_t{8} << 20).ok());
+    EXPECT_LT(ResidentBytes(), before + cache->GetStatistics().memory + kBeyond);
+  }
+}
+#endif
 
 TEST(ResultCacheOptionsTest, ContradictionsAreRefused) {
   ResultCacheOptions options;

@@ -83,7 +83,7 @@ class ZZoneTest : public testing::Test {
   ZZoneTest() { Open(size_t{4} << 20); }
   void Open(size_t capacity) {
     zone_.reset();
-    arena_ = std::make_unique<Arena>(capacity, size_t{16} << 20, size_t{4096}, nullptr);
+    arena_ = std::make_unique<Arena>(capacity, size_t{16} << 20, size_t{4096}, MappedRange::Pages::kSmall, nullptr);
     zone_ = std::make_unique<ZZone>(ZZoneOptions(), arena_.get(), &codec_, &mutex_, clock_);
   }
   static Key KeyOf(const std::string& key, uint32_t space = 0) { return {key, HashKey(0, space, key), space}; }

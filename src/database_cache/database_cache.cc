@@ -137,6 +137,7 @@ Status DatabaseCache::Create(const DatabaseCacheOptions& options, rocksdb::Env* 
   own.max_capacity = std::max<uint64_t>(options.capacity, 1);
   own.compression = options.compression;
   own.admit_one_fill_in = options.admit_one_fill_in;
+  own.huge_pages = options.huge_pages;
   if (block_cache != nullptr) {
     using Reservation = rocksdb::CacheReservationManagerImpl<rocksdb::CacheEntryRole::kMisc>;
     const auto charge = std::make_shared<rocksdb::ConcurrentCacheReservationManager>(

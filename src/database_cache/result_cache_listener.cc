@@ -31,6 +31,7 @@ const OptionTypes& Types() {
       {"merged_values", {offsetof(DatabaseCacheOptions, merged_values), OptionType::kBoolean}},
       {"max_item_bytes", {offsetof(DatabaseCacheOptions, max_item_bytes), OptionType::kUInt64T}},
       {"admit_one_fill_in", {offsetof(DatabaseCacheOptions, admit_one_fill_in), OptionType::kUInt32T}},
+      {"huge_pages", {offsetof(DatabaseCacheOptions, huge_pages), OptionType::kBoolean}},
       {"column_families", AnyTextOption(offsetof(DatabaseCacheOptions, column_families))},
       {"adaptive", {offsetof(DatabaseCacheOptions, adaptive), OptionType::kBoolean}}};
   static const auto* types = new OptionTypes(WithoutDefaults(all, defaults));

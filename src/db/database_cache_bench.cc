@@ -48,7 +48,8 @@ DEFINE_double(writes, 0, "part of the operations that are Puts");
 DEFINE_double(absent, 0, "part of the Gets that ask for keys that are not there");
 DEFINE_uint64(operations, 400000, "of a thread in a round");
 DEFINE_uint64(threads, 1, "");
-DEFINE_uint64(rounds, 3, "");
+DEFINE_uint64(rounds, 3, "that count");
+DEFINE_uint64(warm_rounds, 1, "before them, in which caches fill");
 DEFINE_bool(compact, false, "compact the whole database before each round");
 DEFINE_bool(adaptive, true, "");
 DEFINE_bool(absent_keys, true, "whether the result cache keeps them");
@@ -111,14 +112,21 @@ uint64_t ThreadNanoseconds() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
+struct TimedOperation {
+  uint32_t nanoseconds;
+  bool asked_tree;
+};
+
 // One way to spend the memory: a database of its own.
 struct Way {
   std::string name;
   std::unique_ptr<rocksdb::DB> db;
   std::shared_ptr<rocksdb::RowCache> row_cache;
+  cairn::DatabaseCacheStats warm;  // when rounds begin to count
   std::vector<double> nanoseconds;
   std::vector<uint32_t> asked_tree;  // nanoseconds of Gets, as many as were timed in all rounds
   std::vector<uint32_t> spared_tree;
+  std::vector<TimedOperation> timed;  // in the order of the operations, which all ways have in common
   double blocks = 0;
   double blocks_read = 0;  // of them, those that the block cache lacked
 };
@@ -187,6 +195,7 @@ struct Measured {
   uint64_t blocks_read = 0;
   std::vector<uint32_t> asked_tree;
   std::vector<uint32_t> spared_tree;
+  std::vector<TimedOperation> timed;
 };
 
 // Every so many operations are timed. It has no factor in common with what the cache samples.
@@ -211,6 +220,7 @@ Status TimedGet(rocksdb::DB* db, const std::string& key, rocksdb::PinnableSlice*
   const auto took = static_cast<uint32_t>(std::min<uint64_t>(UINT32_MAX, Nanoseconds() - begin));
   const bool asked_tree = TreeCounts() > counted;
   (asked_tree ? measured->asked_tree : measured->spared_tree).push_back(took);
+  measured->timed.push_back({took, asked_tree});
   return s;
 }
 
@@ -253,12 +263,15 @@ void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
 }
 
 void Round(Way* way, const Zipf& zipf, uint64_t round) {
-  if (FLAGS_compact && round > 0) {
+  if (FLAGS_compact && round >= FLAGS_warm_rounds) {
     if (cairn::CompactTrie(way->db.get(), way->db->DefaultColumnFamily()).IsNotSupported()) {
       rocksdb::CompactRangeOptions all;
       all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
       Check(way->db->CompactRange(all, nullptr, nullptr));
     }
+  }
+  if (round == FLAGS_warm_rounds && way->name == "result_cache") {
+    Check(cairn::GetDatabaseCacheStats(way->db.get(), &way->warm));
   }
   std::vector<Measured> measured(FLAGS_threads);
   std::vector<std::thread> threads;
@@ -273,11 +286,12 @@ void Round(Way* way, const Zipf& zipf, uint64_t round) {
     nanoseconds += one.nanoseconds;
     blocks += one.blocks;
     blocks_read += one.blocks_read;
-    if (round == 0) continue;
+    if (round < FLAGS_warm_rounds) continue;
     way->asked_tree.insert(way->asked_tree.end(), one.asked_tree.begin(), one.asked_tree.end());
     way->spared_tree.insert(way->spared_tree.end(), one.spared_tree.begin(), one.spared_tree.end());
+    way->timed.insert(way->timed.end(), one.timed.begin(), one.timed.end());
   }
-  if (round == 0) return;  // caches fill
+  if (round < FLAGS_warm_rounds) return;
   const auto operations = static_cast<double>(FLAGS_operations * FLAGS_threads);
   way->nanoseconds.push_back(static_cast<double>(nanoseconds) / operations);
   way->blocks = static_cast<double>(blocks) / operations;
@@ -305,6 +319,24 @@ nlohmann::ordered_json Quantiles(const std::vector<uint32_t>& values) {
           {"p999", Quantile(values, 0.999)}};
 }
 
+// What the tree takes without the result cache for the very Gets that its misses and its hits are of, and how many
+// times as fast Gets would be if hits and probes were free.
+nlohmann::ordered_json AtBest(const Way& without, const Way& with) {
+  if (without.timed.size() != with.timed.size() || with.timed.empty()) return nullptr;
+  // Whoever loses the processor counts for no more than this.
+  const double most = 64.0 * Quantile(without.asked_tree, 0.5);
+  double hits = 0, misses = 0, of_hits = 0, of_misses = 0;
+  for (size_t i = 0; i < with.timed.size(); ++i) {
+    const double took = std::min<double>(most, without.timed[i].nanoseconds);
+    (with.timed[i].asked_tree ? misses : hits) += 1;
+    (with.timed[i].asked_tree ? of_misses : of_hits) += took;
+  }
+  return {{"hits", hits / (hits + misses)},
+          {"tree_for_hits", std::round(of_hits / std::max(1.0, hits))},
+          {"tree_for_misses", std::round(of_misses / std::max(1.0, misses))},
+          {"times_as_fast", of_misses == 0 ? 0 : (of_hits + of_misses) / of_misses}};
+}
+
 nlohmann::ordered_json Report(const Way& way) {
   std::vector<uint32_t> all = way.asked_tree;
   all.insert(all.end(), way.spared_tree.begin(), way.spared_tree.end());
@@ -317,8 +349,9 @@ nlohmann::ordered_json Report(const Way& way) {
                                  {"blocks_read", std::round(way.blocks_read * 1000) / 1000}};
   cairn::DatabaseCacheStats stats;
   if (cairn::GetDatabaseCacheStats(way.db.get(), &stats).ok()) {
-    const auto reads = static_cast<double>(std::max<uint64_t>(1, stats.reads));
-    json["hits"] = static_cast<double>(stats.cache.hits + stats.cache.absent_hits) / reads;
+    const auto reads = static_cast<double>(std::max<uint64_t>(1, stats.reads - way.warm.reads));
+    const auto hits_of = [](const cairn::ResultCache::Statistics& cache) { return cache.hits + cache.absent_hits; };
+    json["hits"] = static_cast<double>(hits_of(stats.cache) - hits_of(way.warm.cache)) / reads;
     json["items"] = stats.cache.items;
     json["memory"] = stats.cache.memory;
     json["on"] = stats.on;
@@ -342,7 +375,7 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
     Open(&ways.back());
   }
   const Zipf zipf(FLAGS_keys, FLAGS_zipf);
-  for (uint64_t round = 0; round <= FLAGS_rounds; ++round) {
+  for (uint64_t round = 0; round < FLAGS_warm_rounds + FLAGS_rounds; ++round) {
     for (Way& way : ways) Round(&way, zipf, round);
   }
   nlohmann::ordered_json json = {{"engine", FLAGS_engine},
@@ -356,8 +389,12 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
                                  {"absent", FLAGS_absent},
                                  {"threads", FLAGS_threads},
                                  {"compact", FLAGS_compact},
-                                 {"operations", FLAGS_operations}};
+                                 {"operations", FLAGS_operations},
+                                 {"warm_rounds", FLAGS_warm_rounds}};
   for (const Way& way : ways) json[way.name] = Report(way);
+  if (ways.size() > 1 && ways.front().name == "block_cache" && ways.back().name == "result_cache") {
+    json["at_best"] = AtBest(ways.front(), ways.back());
+  }
   printf("%s\n", json.dump().c_str());
   for (Way& way : ways) {
     Check(way.db->Close());
