@@ -223,7 +223,8 @@ class VersionLookupTest : public VersionFilterTest {
     }
   }
 
-  virtual Status Compact() { return CompactAll(db_.get(), db_->DefaultColumnFamily(), true); }
+  Status CompactTrie() { return CompactAll(db_.get(), db_->DefaultColumnFamily(), true); }
+  virtual Status Compact() { return CompactTrie(); }
   // From then on lookups do not go RocksDB's own way.
   virtual void PrepareOtherWay() { MakeFilter(); }
 
@@ -455,7 +456,7 @@ TEST_F(LeveledOrderedLookupTest, BothWaysAgree) {
 class OrderedTrieLookupTest : public OrderedLookupTest {
  protected:
   OrderedTrieLookupTest() : OrderedLookupTest("ordered_trie") {}
-  Status Compact() override { return VersionLookupTest::Compact(); }
+  Status Compact() override { return CompactTrie(); }
 };
 
 TEST_F(OrderedTrieLookupTest, BothWaysAgree) {
