@@ -101,12 +101,17 @@ TEST_F(RoundRobinTest, TextOfOptions) {
   RoundRobinOptions again;
   ASSERT_OK(RoundRobinOptionsFromString(RoundRobinOptionsToString(options), &again));
   EXPECT_EQ(RoundRobinOptionsToString(again), RoundRobinOptionsToString(options));
-  for (const char* bad : {"pick=worst", "keys=1", "item_bytes=0", "zipf=9", "zipf=-1", "max_space=1", "colour=3",
-                          "window_flushes=0", "min_seconds_between_changes=-1"}) {
+  for (const char* bad :
+       {"pick=worst", "keys=1", "item_bytes=0", "zipf=9", "zipf=-1", "max_space=1", "colour=3", "window_flushes=0",
+        "min_seconds_between_changes=-1", "keys=5e7", "keys=5 M", "keys=5MB", "item_bytes=1e2", "item_bytes=100.5"}) {
     const Status s = RoundRobinOptionsFromString(bad, &again);
     EXPECT_TRUE(s.IsInvalidArgument()) << bad;
     EXPECT_EQ(again.keys, 50000000u) << bad;
   }
+  ASSERT_OK(RoundRobinOptionsFromString("keys=5M; item_bytes = 2k ;zipf=1e-1;pick={best}", &again));
+  EXPECT_EQ(again.keys, uint64_t{5} << 20);
+  EXPECT_EQ(again.item_bytes, 2048u);
+  EXPECT_EQ(again.zipf, 0.1);
 }
 
 TEST_F(RoundRobinTest, SizesOfTheWorkload) {

@@ -28,7 +28,27 @@ bool DecodeEscape(const std::string& text, size_t at, char* c) {
   return true;
 }
 
+bool IsWholeNumber(const std::string& text) {
+  const size_t first = !text.empty() && text[0] == '-' ? 1 : 0;
+  return text.size() > first && text.find_first_not_of("0123456789", first) == std::string::npos;
+}
+
 }  // namespace
+
+Status CheckWholeNumbers(const std::string& text, const OptionTypes& types, const void* options) {
+  std::unordered_map<std::string, std::string> values;
+  Status s = rocksdb::StringToMap(text, &values);
+  for (const auto& [name, value] : values) {
+    const auto type = types.find(name);
+    std::string parsed;
+    if (type == types.end() || !type->second.Serialize(ConfigOptions(), name, options, &parsed).ok()) continue;
+    if (!IsWholeNumber(parsed) || IsWholeNumber(value)) continue;
+    const bool has_unit = !value.empty() && strchr("kKmMgGtT", value.back()) != nullptr;
+    if (has_unit && IsWholeNumber(value.substr(0, value.size() - 1))) continue;
+    return Status::InvalidArgument("option " + name + " is " + value, "it takes a whole number, such as 500 or 50M");
+  }
+  return s;
+}
 
 std::string PrintOptions(const void* options, const OptionTypes& types) {
   rocksdb::ConfigOptions config;

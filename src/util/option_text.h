@@ -26,6 +26,10 @@ OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, cons
 // that a parser might not take; text without such is taken as it is.
 rocksdb::OptionTypeInfo AnyTextOption(int offset);
 
+// RocksDB's parser takes what stands before anything that is no digit for a whole number, 5 of "5e7". Names the option that
+// this has happened to. `options` is what `text` was parsed into.
+rocksdb::Status CheckWholeNumbers(const std::string& text, const OptionTypes& types, const void* options);
+
 // Sets those of *options that the option string names; `what` names them to people. On failure they are as before.
 template <class Options>
 rocksdb::Status ParseOptions(const std::string& text, const OptionTypes& types, const char* what,
@@ -34,6 +38,7 @@ rocksdb::Status ParseOptions(const std::string& text, const OptionTypes& types, 
   rocksdb::ConfigOptions config;
   config.ignore_unknown_options = false;
   rocksdb::Status s = rocksdb::OptionTypeInfo::ParseType(config, text, types, &parsed);
+  if (s.ok()) s = CheckWholeNumbers(text, types, &parsed);
   if (!s.ok()) return rocksdb::Status::InvalidArgument(std::string(what) + " \"" + text + "\"", s.ToString());
   if (validate != nullptr) s = validate(parsed);
   if (s.ok()) *options = parsed;
