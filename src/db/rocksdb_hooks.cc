@@ -4,7 +4,6 @@
 #include "src/port/rocksdb_own.h"
 
 #include <algorithm>
-#include <functional>
 #include <utility>
 
 #include "db/column_family.h"
@@ -556,12 +555,10 @@ InternalIterator* NewCompactionMergingIterator(const InternalKeyComparator* comp
     return own::MergeForCompaction(comparator, inputs, count, range_deletions, arena CAIRN_MORE_MERGE_ARGUMENTS);
   }
   const auto runs = static_cast<size_t>(count);
-  std::function<void()> at_end;
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-  cairn::port::CountMergedRuns(stats, runs);
-  at_end = [stats, runs] { cairn::port::UncountMergedRuns(stats, runs); };
-#endif
-  return cairn::NewHashMergingIterator(comparator, *hash, inputs, runs, std::move(at_end));
+  InternalStats* const statistics = CAIRN_MERGE_STATISTICS;
+  cairn::port::CountMergedRuns(statistics, runs);
+  return cairn::NewHashMergingIterator(comparator, *hash, inputs, runs,
+                                       [statistics, runs] { cairn::port::UncountMergedRuns(statistics, runs); });
 }
 
 Status DestroyDB(const std::string& path, const Options& options, const std::vector<ColumnFamilyDescriptor>& families) {

@@ -50,6 +50,7 @@
 #define CAIRN_MORE_BASE_ARGUMENTS , read_options
 #define CAIRN_MORE_MERGE_PARAMETERS , rocksdb::InternalStats* stats
 #define CAIRN_MORE_MERGE_ARGUMENTS , stats
+#define CAIRN_MERGE_STATISTICS stats
 #else
 #define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
@@ -61,6 +62,7 @@
 #define CAIRN_MORE_BASE_ARGUMENTS
 #define CAIRN_MORE_MERGE_PARAMETERS
 #define CAIRN_MORE_MERGE_ARGUMENTS
+#define CAIRN_MERGE_STATISTICS nullptr
 #endif
 
 namespace cairn::port {
@@ -79,15 +81,18 @@ inline bool IsEverything(const DeletedRange& range) { return range.start == null
 using RangeDeletionInputs = std::vector<std::pair<std::unique_ptr<rocksdb::TruncatedRangeDelIterator>,
                                                   std::unique_ptr<rocksdb::TruncatedRangeDelIterator>**>>;
 
-// Tells RocksDB's statistics of a compaction under way how many runs it merges.
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+// Tells RocksDB's statistics, where they want it, of a compaction under way how many runs it merges, and that it has
+// ended. `stats` may be null.
 inline void CountMergedRuns(rocksdb::InternalStats* stats, uint64_t runs) {
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
   if (stats != nullptr) stats->IncrNumRunningCompactionSortedRuns(runs);
+#endif
 }
 inline void UncountMergedRuns(rocksdb::InternalStats* stats, uint64_t runs) {
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
   if (stats != nullptr) stats->DecrNumRunningCompactionSortedRuns(runs);
-}
 #endif
+}
 
 }  // namespace cairn::port
 
