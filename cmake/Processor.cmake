@@ -7,8 +7,23 @@ set(cairn_processor_features
   AVX512IFMA AVX512VBMI AVX512VBMI2 AVX512VNNI AVX512BITALG AVX512VPOPCNTDQ AVX512VP2INTERSECT AVX512FP16 AVX512BF16 AVXVNNI
   GFNI VAES VPCLMULQDQ AES PCLMUL SHA SSE4A XOP FMA4 TBM)
 
+set(cairn_arm64_features
+  CRC32 ATOMICS QRDMX AES SHA2 FP16_SCALAR_ARITHMETIC FP16_VECTOR_ARITHMETIC JCVT COMPLEX RCPC SHA3 SM3 SM4 DOTPROD SHA512 SVE
+  FP16_FML SVE2 FRINT MATMUL_INT8 BF16_VECTOR_ARITHMETIC RNG)
+
 function(cairn_processor_needs variable macros)
   set(definitions "")
+  if(macros MATCHES "#define __aarch64__ 1")
+    foreach(feature ${cairn_arm64_features})
+      if(macros MATCHES "#define __ARM_FEATURE_${feature} 1")
+        list(APPEND definitions "CAIRN_NEEDS_${feature}=1")
+      else()
+        list(APPEND definitions "CAIRN_NEEDS_${feature}=0")
+      endif()
+    endforeach()
+    set(${variable} "${definitions}" PARENT_SCOPE)
+    return()
+  endif()
   foreach(feature ${cairn_processor_features} SAHF CX16)
     set(macro "__${feature}__")
     if(feature STREQUAL "SAHF")
@@ -26,13 +41,16 @@ function(cairn_processor_needs variable macros)
 endfunction()
 
 set(cairn_processor_source "${CMAKE_SOURCE_DIR}/src/processor/processor_check.cc")
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64|aarch64|arm64)$")
   set(cairn_processor_name "${CAIRN_PORTABLE}")
   if(CAIRN_PORTABLE STREQUAL "native")
     set(cairn_processor_name "of the machine that compiled it")
   endif()
   # After the target's own flags, so that these win.
   set(cairn_processor_options -march=x86-64 -mtune=generic -O2 -fno-sanitize=all -fno-stack-protector)
+  if(cairn_target_macros MATCHES "#define __aarch64__ 1")
+    list(TRANSFORM cairn_processor_options REPLACE "-march=.*" "-march=armv8-a")
+  endif()
   cairn_processor_needs(definitions "${cairn_target_macros}")
   set_source_files_properties("${cairn_processor_source}" PROPERTIES
     COMPILE_DEFINITIONS "${definitions};CAIRN_PROCESSOR_NAME=\"${cairn_processor_name}\""

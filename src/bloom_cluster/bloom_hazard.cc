@@ -39,7 +39,8 @@ HazardRecord* TakeHazardRecord() {
   auto* record = new HazardRecord();
   record->taken.store(true, std::memory_order_relaxed);
   record->next = domain.records.load(std::memory_order_relaxed);
-  while (!domain.records.compare_exchange_weak(record->next, record, std::memory_order_acq_rel)) {
+  // Sequentially consistent, as the announcements: Retire looks at records that announce, or they see the new object.
+  while (!domain.records.compare_exchange_weak(record->next, record, std::memory_order_seq_cst)) {
   }
   return record;
 }

@@ -6,17 +6,12 @@
 #include <utility>
 
 #include "src/cache/cache_file.h"
+#include "src/util/page_size.h"
 
 namespace cairn::cache {
-namespace {
-
-constexpr size_t kSmallPage = 4096;
-
-}  // namespace
-
 MappedRange::MappedRange(size_t bytes, Pages pages) {
-  const size_t unit = pages == Pages::kHuge && bytes >= kHugePage ? kHugePage : kSmallPage;
-  const size_t wanted = RoundUp(bytes == 0 ? 1 : bytes, kSmallPage);
+  const size_t unit = pages == Pages::kHuge && bytes >= kHugePage ? kHugePage : PageSize();
+  const size_t wanted = RoundUp(bytes == 0 ? 1 : bytes, PageSize());
   void* const mapped =
       mmap(nullptr, wanted + unit, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED) return;
@@ -33,8 +28,8 @@ MappedRange::~MappedRange() {
 }
 
 void MappedRange::Release(size_t begin, size_t bytes) {
-  const size_t first = RoundUp(begin, kSmallPage);
-  const size_t end = (begin + bytes) / kSmallPage * kSmallPage;
+  const size_t first = RoundUp(begin, PageSize());
+  const size_t end = (begin + bytes) / PageSize() * PageSize();
   if (first < end) madvise(data_ + first, end - first, MADV_DONTNEED);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/util/boot_number.h"
+#include "src/util/page_size.h"
 #include "src/util/short_hash.h"
 
 namespace cairn::cache {
@@ -190,20 +191,34 @@ void ForEachUnit(const Word* words, size_t count, size_t unit, const One& one) {
   for (uintptr_t at = begin; at < end; at += unit) one(reinterpret_cast<void*>(at));
 }
 
-// A clwb keeps the line in the processor's cache, where there is one.
+// Writes a line back to what lies behind the processor's cache, and keeps it in the cache: clwb, or dc cvap.
 void FlushLine([[maybe_unused]] void* line) {
 #if defined(__x86_64__)
   asm volatile(".byte 0x66; xsaveopt %0" : "+m"(*static_cast<volatile char*>(line)));  // as old assemblers write clwb
+#elif defined(__aarch64__)
+  asm volatile("sys #3, c7, c12, #1, %0" : : "r"(line) : "memory");  // as old assemblers write dc cvap
 #endif
 }
 
-bool HasClwb() {
+bool CanFlushLines() {
 #if defined(__x86_64__)
   uint32_t a = 7, b = 0, c = 0, d = 0;
   asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
   return (b >> 24 & 1) != 0;
+#elif defined(__aarch64__)
+  constexpr unsigned long kHasDcCvap = 1 << 16;                      // HWCAP_DCPOP
+  return (getauxval(AT_HWCAP) & kHasDcCvap) != 0;
 #else
   return false;
+#endif
+}
+
+// What was flushed is behind the cache before what comes next.
+void WaitForFlush() {
+#if defined(__aarch64__)
+  asm volatile("dsb ish" : : : "memory");
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
 
@@ -221,9 +236,9 @@ void CacheFile::FlushLines(const Word* words, size_t count) const {
 
 void CacheFile::FlushPages(const Word* words, size_t count) const {
   const auto chunk = static_cast<uint32_t>((reinterpret_cast<const char*>(words) - chunks()) / shape_.chunk_bytes);
-  const auto sync = [](void* page) { static_cast<void>(msync(page, kPage, MS_SYNC)); };
-  ForEachUnit(words, count, kPage, sync);
-  ForEachUnit(Entry(chunk), kEntryWords, kPage, sync);
+  const auto sync = [](void* page) { static_cast<void>(msync(page, PageSize(), MS_SYNC)); };
+  ForEachUnit(words, count, PageSize(), sync);
+  ForEachUnit(Entry(chunk), kEntryWords, PageSize(), sync);
 }
 
 uint64_t CacheFile::seed() const { return header()->seed; }

@@ -29,6 +29,8 @@ constexpr size_t kReclaimBatch = 16;
 void Pause() {
 #if defined(__x86_64__) || defined(__i386__)
   __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("isb");  // a few cycles; yield does nothing on most processors
 #endif
 }
 

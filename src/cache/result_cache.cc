@@ -598,6 +598,8 @@ void ResultCacheImpl::MultiGetOrBegin(size_t count, const std::string_view* keys
 }
 
 bool ResultCacheImpl::Unchanged(const FillTicket& ticket) const {
+  // What the caller has read in the database comes before the second look at the words.
+  std::atomic_thread_fence(std::memory_order_acquire);
   return MayFill(ticket, fence_.Of(KeyHash(ticket)).load(std::memory_order_seq_cst),
                  fence_.all().load(std::memory_order_seq_cst));
 }

@@ -517,6 +517,8 @@ TEST(Checksum, KnownValuesAndLongInputs) {
       for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
     }
     EXPECT_EQ(~crc, Crc32c(bytes.data(), size));
+    EXPECT_EQ(~crc, Crc32cByTables(bytes.data(), size));
+    EXPECT_EQ(~crc, Crc32cByTables(bytes.data() + 13, size - 13, Crc32c(bytes.data(), 13)));
   }
 }
 

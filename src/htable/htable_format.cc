@@ -9,6 +9,8 @@
 #include <immintrin.h>
 #elif defined(__SSE2__)
 #include <emmintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace cairn {
@@ -268,6 +270,14 @@ uint32_t UnitView::FindTag(uint64_t hash, uint32_t from) const {
     const __m128i there = _mm_loadu_si128(reinterpret_cast<const __m128i*>(tags + i));
     const uint32_t equal = static_cast<uint32_t>(_mm_movemask_epi8(_mm_cmpeq_epi8(there, wanted)));
     if (equal != 0) return std::min(entries_, i + static_cast<uint32_t>(__builtin_ctz(equal)));
+  }
+#elif defined(__aarch64__)
+  const uint8x16_t wanted = vdupq_n_u8(TagOf(hash));
+  for (uint32_t i = from; i < entries_; i += 16) {
+    const uint8x16_t equal = vceqq_u8(vld1q_u8(reinterpret_cast<const uint8_t*>(tags + i)), wanted);
+    // Four bits for each of the sixteen.
+    const uint64_t bits = vget_lane_u64(vreinterpret_u64_u8(vshrn_n_u16(vreinterpretq_u16_u8(equal), 4)), 0);
+    if (bits != 0) return std::min(entries_, i + LowestBit(bits) / 4);
   }
 #else
   for (uint32_t i = from; i < entries_; ++i) {

@@ -12,6 +12,7 @@
 
 #include "src/memtable/backing.h"
 #include "src/util/mutex.h"
+#include "src/util/page_size.h"
 
 #if defined(__x86_64__)
 #include <emmintrin.h>
@@ -87,6 +88,10 @@ class CopyingBacking : public Backing {
   bool copies_out() const override { return true; }
 
   Status CopyOut(char* segment, size_t used, size_t bytes, char** fresh) override {
+    // Of a part of a page nothing can be mapped; and who maps it nevertheless maps the page.
+    if (reinterpret_cast<uintptr_t>(segment) % PageSize() != 0 || bytes % PageSize() != 0) {
+      return Status::NotSupported("the segment is no whole page");
+    }
     const MutexLock lock(&mutex_);
     // The copy is made at the addresses that will afterwards be the fresh ones: no third mapping is needed.
     char* at = ReserveAligned(bytes);

@@ -234,8 +234,9 @@ void PmemFile::Persist(const void* address, size_t length) {
     return;
   }
 #endif
-  // Another process sees stores in the order of the program (x86), so does the cache that eADR writes back.
-  std::atomic_signal_fence(std::memory_order_release);
+  // Whoever reads the file when this process is gone sees all stores up to some moment; the cache that eADR writes back
+  // sees them in their order. (An instruction on arm64 only.)
+  std::atomic_thread_fence(std::memory_order_release);
 }
 
 void PmemFile::WriteBack(const void* address, size_t length) {

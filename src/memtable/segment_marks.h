@@ -96,6 +96,16 @@ inline uint64_t cairn::SegmentMarks::Block::SixteenMatches(uint16_t mark, size_t
   const __m128i high = _mm_cmpeq_epi16(_mm_loadu_si128(words + 1), wanted);
   return static_cast<uint32_t>(_mm_movemask_epi8(_mm_packs_epi16(low, high)));
 }
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+
+inline uint64_t cairn::SegmentMarks::Block::SixteenMatches(uint16_t mark, size_t at) const {
+  const uint16x8_t bits = {1, 2, 4, 8, 16, 32, 64, 128};
+  const uint16x8_t wanted = vdupq_n_u16(mark);
+  const uint16x8_t low = vandq_u16(vceqq_u16(vld1q_u16(marks + at), wanted), bits);
+  const uint16x8_t high = vandq_u16(vceqq_u16(vld1q_u16(marks + at + 8), wanted), bits);
+  return static_cast<uint64_t>(vaddvq_u16(low)) | static_cast<uint64_t>(vaddvq_u16(high)) << 8;
+}
 #else
 inline uint64_t cairn::SegmentMarks::Block::SixteenMatches(uint16_t mark, size_t at) const {
   uint64_t matches = 0;

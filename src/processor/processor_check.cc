@@ -1,16 +1,36 @@
-// Compiled for the plainest x86-64 whatever the rest is compiled for, and without sanitizers, which are not awake yet.
+// Compiled for the plainest x86-64 or arm64 whatever the rest is compiled for, and without sanitizers, which are not awake yet.
 // Nothing here may call what the rest has compiled: the C library only, no C++ one, no inline function of a shared
 // header.
 
 #include "src/processor/processor_check.h"
 
-#if defined(__x86_64__)
+#if defined(__x86_64__) || defined(__aarch64__)
 
-#include <cpuid.h>
 #include <string.h>
 #include <unistd.h>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#else
+#include <sys/auxv.h>
+#endif
+
 namespace {
+
+// One line, written at once. What does not fit is cut.
+struct Line {
+  char text[1024];
+  size_t size = 0;
+
+  void Add(const char* more) {
+    const size_t length = strlen(more);
+    const size_t room = sizeof(text) - 1 - size;
+    memcpy(text + size, more, length < room ? length : room);
+    size += length < room ? length : room;
+  }
+};
+
+#if defined(__x86_64__)
 
 enum Register { kEax, kEbx, kEcx, kEdx };
 
@@ -91,38 +111,86 @@ bool Has(const Feature& feature) {
   return (value[feature.reg] & (1u << feature.bit)) != 0 && Saves(feature.state);
 }
 
-// One line, written at once. What does not fit is cut.
-struct Line {
-  char text[1024];
-  size_t size = 0;
-
-  void Add(const char* more) {
-    const size_t length = strlen(more);
-    const size_t room = sizeof(text) - 1 - size;
-    memcpy(text + size, more, length < room ? length : room);
-    size += length < room ? length : room;
-  }
-};
-
-// 101 is the first priority that is not the compiler's own. RocksDB's initialisers have none, hence come later.
-__attribute__((constructor(101))) void CheckProcessor() {
-  Line line;
+// Adds what is lacking, if anything is; *wanted: what to build for instead.
+bool AddLacking(Line* line, const char** wanted) {
   int level = 4;  // the x86-64 level of this processor
   bool lacks = false;
-  line.Add("librocksdb with Cairn was built for the processor " CAIRN_PROCESSOR_NAME "; this one lacks");
   for (const Feature& feature : kFeatures) {
     if (Has(feature)) continue;
     if (feature.level != 0 && feature.level <= level) level = feature.level - 1;
     if (feature.needed) {
-      line.Add(" ");
-      line.Add(feature.name);
+      line->Add(" ");
+      line->Add(feature.name);
       lacks = true;
     }
   }
-  if (!lacks) return;
-  line.Add(level >= 3   ? ": rebuild with -DCAIRN_PORTABLE=x86-64-v3"
-           : level == 2 ? ": rebuild with -DCAIRN_PORTABLE=x86-64-v2"
-                        : ": rebuild with -DCAIRN_PORTABLE=x86-64");
+  *wanted = level >= 3 ? "x86-64-v3" : level == 2 ? "x86-64-v2" : "x86-64";
+  return lacks;
+}
+
+#else
+
+struct Feature {
+  const char* name;
+  bool needed;  // as above
+  bool in_8_2;  // part of armv8.2-a
+  unsigned long which;
+  int bit;
+};
+
+// Linux, Documentation/arch/arm64/elf_hwcaps.rst: what the kernel tells of the processor's registers.
+constexpr Feature kFeatures[] = {
+    {"CRC32", CAIRN_NEEDS_CRC32, true, AT_HWCAP, 7},
+    {"ATOMICS", CAIRN_NEEDS_ATOMICS, true, AT_HWCAP, 8},
+    {"ASIMDRDM", CAIRN_NEEDS_QRDMX, true, AT_HWCAP, 12},
+    {"DCPOP", false, true, AT_HWCAP, 16},
+    {"AES", CAIRN_NEEDS_AES, false, AT_HWCAP, 3},
+    {"SHA2", CAIRN_NEEDS_SHA2, false, AT_HWCAP, 6},
+    {"FPHP", CAIRN_NEEDS_FP16_SCALAR_ARITHMETIC, false, AT_HWCAP, 9},
+    {"ASIMDHP", CAIRN_NEEDS_FP16_VECTOR_ARITHMETIC, false, AT_HWCAP, 10},
+    {"JSCVT", CAIRN_NEEDS_JCVT, false, AT_HWCAP, 13},
+    {"FCMA", CAIRN_NEEDS_COMPLEX, false, AT_HWCAP, 14},
+    {"LRCPC", CAIRN_NEEDS_RCPC, false, AT_HWCAP, 15},
+    {"SHA3", CAIRN_NEEDS_SHA3, false, AT_HWCAP, 17},
+    {"SM3", CAIRN_NEEDS_SM3, false, AT_HWCAP, 18},
+    {"SM4", CAIRN_NEEDS_SM4, false, AT_HWCAP, 19},
+    {"ASIMDDP", CAIRN_NEEDS_DOTPROD, false, AT_HWCAP, 20},
+    {"SHA512", CAIRN_NEEDS_SHA512, false, AT_HWCAP, 21},
+    {"SVE", CAIRN_NEEDS_SVE, false, AT_HWCAP, 22},
+    {"ASIMDFHM", CAIRN_NEEDS_FP16_FML, false, AT_HWCAP, 23},
+    {"SVE2", CAIRN_NEEDS_SVE2, false, AT_HWCAP2, 1},
+    {"FRINT", CAIRN_NEEDS_FRINT, false, AT_HWCAP2, 8},
+    {"I8MM", CAIRN_NEEDS_MATMUL_INT8, false, AT_HWCAP2, 13},
+    {"BF16", CAIRN_NEEDS_BF16_VECTOR_ARITHMETIC, false, AT_HWCAP2, 14},
+    {"RNG", CAIRN_NEEDS_RNG, false, AT_HWCAP2, 16},
+};
+
+bool AddLacking(Line* line, const char** wanted) {
+  bool is_8_2 = true;
+  bool lacks = false;
+  for (const Feature& feature : kFeatures) {
+    if ((getauxval(feature.which) >> feature.bit & 1) != 0) continue;
+    is_8_2 = is_8_2 && !feature.in_8_2;
+    if (feature.needed) {
+      line->Add(" ");
+      line->Add(feature.name);
+      lacks = true;
+    }
+  }
+  *wanted = is_8_2 ? "armv8.2-a" : "armv8-a";
+  return lacks;
+}
+
+#endif
+
+// 101 is the first priority that is not the compiler's own. RocksDB's initialisers have none, hence come later.
+__attribute__((constructor(101))) void CheckProcessor() {
+  Line line;
+  const char* wanted = nullptr;
+  line.Add("librocksdb with Cairn was built for the processor " CAIRN_PROCESSOR_NAME "; this one lacks");
+  if (!AddLacking(&line, &wanted)) return;
+  line.Add(": rebuild with -DCAIRN_PORTABLE=");
+  line.Add(wanted);
   line.text[line.size++] = '\n';
   const ssize_t written = write(STDERR_FILENO, line.text, line.size);
   (void)written;
