@@ -191,34 +191,20 @@ void ForEachUnit(const Word* words, size_t count, size_t unit, const One& one) {
   for (uintptr_t at = begin; at < end; at += unit) one(reinterpret_cast<void*>(at));
 }
 
-// Writes a line back to what lies behind the processor's cache, and keeps it in the cache: clwb, or dc cvap.
+// A clwb keeps the line in the processor's cache, where there is one.
 void FlushLine([[maybe_unused]] void* line) {
 #if defined(__x86_64__)
   asm volatile(".byte 0x66; xsaveopt %0" : "+m"(*static_cast<volatile char*>(line)));  // as old assemblers write clwb
-#elif defined(__aarch64__)
-  asm volatile("sys #3, c7, c12, #1, %0" : : "r"(line) : "memory");  // as old assemblers write dc cvap
 #endif
 }
 
-bool CanFlushLines() {
+bool HasClwb() {
 #if defined(__x86_64__)
   uint32_t a = 7, b = 0, c = 0, d = 0;
   asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
   return (b >> 24 & 1) != 0;
-#elif defined(__aarch64__)
-  constexpr unsigned long kHasDcCvap = 1 << 16;                      // HWCAP_DCPOP
-  return (getauxval(AT_HWCAP) & kHasDcCvap) != 0;
 #else
   return false;
-#endif
-}
-
-// What was flushed is behind the cache before what comes next.
-void WaitForFlush() {
-#if defined(__aarch64__)
-  asm volatile("dsb ish" : : : "memory");
-#else
-  std::atomic_thread_fence(std::memory_order_seq_cst);
 #endif
 }
 
