@@ -9,6 +9,7 @@
 #include "src/util/page_size.h"
 
 namespace cairn::cache {
+
 MappedRange::MappedRange(size_t bytes, Pages pages) {
   const size_t unit = pages == Pages::kHuge && bytes >= kHugePage ? kHugePage : PageSize();
   const size_t wanted = RoundUp(bytes == 0 ? 1 : bytes, PageSize());
