@@ -77,6 +77,10 @@ struct TrieOptions {
   // more. Lower: more rewriting. The deepest containers are merged in place when it is passed.
   double space_bound = 1.5;
 
+  // Of order=key: bytes that may be written, per byte flushed, to merge tables that are scanned again and again. Such a
+  // merge is made when nothing else is to be done and seeks have read as much in vain as it may write. 0: none.
+  double scan_merge = 0.25;
+
   // A full container at the deepest populated depth goes one depth deeper when at least this share of its bytes is
   // live, and is merged in place when not. 0.52 is where both cost the same at 15 slots under uniform updates
   // (docs/trie.md).

@@ -358,6 +358,20 @@ bool IsAsGood(const Report& a, const Report& b) {
 
 }  // namespace
 
+std::vector<CostedShape> FrontierOf(std::vector<CostedShape> shapes) {
+  std::stable_sort(shapes.begin(), shapes.end(), [](const CostedShape& a, const CostedShape& b) {
+    return a.report.write_amplification < b.report.write_amplification;
+  });
+  std::vector<CostedShape> frontier;
+  for (CostedShape& one : shapes) {
+    if (std::none_of(frontier.begin(), frontier.end(),
+                     [&one](const CostedShape& other) { return IsAsGood(other.report, one.report); })) {
+      frontier.push_back(std::move(one));
+    }
+  }
+  return frontier;
+}
+
 IndexStatus Frontier(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
                      std::vector<CostedShape>* frontier) {
   frontier->clear();
@@ -371,16 +385,7 @@ IndexStatus Frontier(const StoreShape& store, const Popularity& popularity, cons
   s = leveled ? SearchLeveledFrontier(store, popularity, options, &findings)
               : SearchDesign(store, popularity, options, &findings);
   if (!s.ok()) return s;
-  std::vector<CostedShape>& kept = findings.kept;
-  std::stable_sort(kept.begin(), kept.end(), [](const CostedShape& a, const CostedShape& b) {
-    return a.report.write_amplification < b.report.write_amplification;
-  });
-  for (const CostedShape& one : kept) {
-    if (std::none_of(frontier->begin(), frontier->end(),
-                     [&one](const CostedShape& other) { return IsAsGood(other.report, one.report); })) {
-      frontier->push_back(one);
-    }
-  }
+  *frontier = FrontierOf(std::move(findings.kept));
   if (!frontier->empty()) return s;
   return IndexStatus::InvalidArgument("No shape of the design keeps the limits on space, sorted runs and levels.");
 }

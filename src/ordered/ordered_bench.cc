@@ -8,7 +8,8 @@
 //
 //   ordered_bench --path=DIR --style=... --mix=1000000 [--mix_updates=0.5] [--steps=10] [--zipf=0.99] [--stock]
 //
-// Updates and short scans in one thread, on the database itself: operations a second and bytes written per byte.
+// Updates and short scans in one thread, on the database itself: operations a second, data blocks that a scan touches,
+// and bytes written per byte. --scanned=0.01 lets scans begin in a hundredth of the keys.
 
 #include <gflags/gflags.h>
 
@@ -24,11 +25,13 @@
 #include <string>
 #include <vector>
 
+#include "cairn/engines.h"
 #include "cairn/memtable.h"
 #include "cairn/ordered.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
+#include "rocksdb/perf_context.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/debug.h"
@@ -36,7 +39,8 @@
 
 DEFINE_string(path, "", "Folder of the database; filled if it is not there");
 DEFINE_uint64(items, 10000000, "Puts of random keys, and keys to choose from");
-DEFINE_string(style, "universal", "universal or leveled");
+DEFINE_string(style, "universal", "universal, leveled or trie (in key order)");
+DEFINE_double(scan_merge, 0.25, "Trie: bytes written for scans per byte flushed");
 DEFINE_int32(runs, 16, "Sorted runs at which universal compaction merges");
 DEFINE_int32(size_amplification, 50, "Universal: max_size_amplification_percent; RocksDB's is 200");
 DEFINE_int32(size_ratio, 100, "Universal: size_ratio; RocksDB's is 1");
@@ -60,6 +64,7 @@ DEFINE_uint64(more_puts, 0, "Puts of random keys into what is there, so that its
 DEFINE_uint64(mix, 0, "Operations of a mix of updates and scans, instead of seeks");
 DEFINE_double(mix_updates, 0.5, "Share of the mix that are updates");
 DEFINE_int32(steps, 10, "Rows of a scan of the mix");
+DEFINE_double(scanned, 1, "Share of the keys, all in one range, at which scans of the mix begin");
 DEFINE_double(zipf, 0, "Skew of the mix's keys; 0: uniform");
 DEFINE_uint64(warm_up, 0, "Operations of the mix before those that are measured");
 DEFINE_bool(stock, false, "The database of the mix has RocksDB's table");
@@ -118,7 +123,13 @@ rocksdb::Options MakeOptions(bool ordered) {
   choice.order.order_bits = FLAGS_order_bits;
   choice.order.extra_order_bits = FLAGS_extra_order_bits;
   const auto stock = options.table_factory;
-  if (FLAGS_style == "universal") {
+  if (FLAGS_style == "trie") {
+    char engine[128];
+    snprintf(engine, sizeof(engine), "engine=ordered_trie;root_trigger=%d;filter_bits=%g;scan_merge=%g", FLAGS_runs,
+             FLAGS_bloom_bits, FLAGS_scan_merge);
+    options.table_factory.reset(cairn::NewOrderedTableFactory(table, choice.order));
+    cairn::UseEngineFromString(engine, &options, &options).PermitUncheckedError();
+  } else if (FLAGS_style == "universal") {
     UseOrdered(&options, choice).PermitUncheckedError();
   } else {
     UseOrderedTable(&options, choice).PermitUncheckedError();
@@ -389,10 +400,15 @@ class Mixer {
         s = db_->Put(write_, Key(n), rocksdb::Slice(value_.data(), size));
         continue;
       }
+      const auto scanned = static_cast<uint64_t>(FLAGS_scanned * static_cast<double>(FLAGS_items));
+      const uint64_t begin = FLAGS_scanned == 1 ? n : FLAGS_items / 2 + n % std::max<uint64_t>(scanned, 1);
+      const uint64_t blocks_before = BlocksTouched();
       const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-      it->Seek(Key(n));
+      it->Seek(Key(begin));
       for (int j = 0; j < FLAGS_steps && it->Valid(); ++j, it->Next()) sum_ += it->value().size();
       s = it->status();
+      blocks_ += BlocksTouched() - blocks_before;
+      ++scans_;
     }
     return s;
   }
@@ -401,14 +417,22 @@ class Mixer {
 
   double bytes() const { return static_cast<double>(bytes_); }
   uint64_t sum() const { return sum_; }
+  double BlocksPerScan() const {
+    return static_cast<double>(blocks_) / static_cast<double>(std::max<uint64_t>(scans_, 1));
+  }
 
  private:
+  static uint64_t BlocksTouched() {  // by this thread
+    const rocksdb::PerfContext& counts = *rocksdb::get_perf_context();
+    return counts.block_cache_hit_count + counts.block_read_count;
+  }
+
   DB* const db_;
   std::unique_ptr<Zipf> zipf_;
   Random random_{3};
   const std::string value_ = std::string(200, 'v');
   rocksdb::WriteOptions write_;
-  uint64_t bytes_ = 0, sum_ = 0;
+  uint64_t bytes_ = 0, sum_ = 0, blocks_ = 0, scans_ = 0;
 };
 
 Status Mix() {
@@ -438,10 +462,10 @@ Status Mix() {
          each(blocks(rocksdb::NUMBER_OF_RESEEKS_IN_ITERATION) - reseeks));
   if (s.ok()) s = db->WaitForCompact({});
   printf(
-      "mix %-8s %-9s %.1f thousand operations a second (%.2f us of the thread each), %.2f bytes written per byte, "
-      "%d runs (%llu)\n",
+      "mix %-8s %-9s %.1f thousand operations a second (%.2f us of the thread each), %.2f blocks per scan, "
+      "%.2f bytes written per byte, %d runs (%llu)\n",
       FLAGS_stock ? "stock" : "ordered", FLAGS_style.c_str(), static_cast<double>(FLAGS_mix) / seconds / 1000,
-      own_seconds * 1e6 / static_cast<double>(FLAGS_mix),
+      own_seconds * 1e6 / static_cast<double>(FLAGS_mix), mixer.BlocksPerScan(),
       (blocks(rocksdb::FLUSH_WRITE_BYTES) + blocks(rocksdb::COMPACT_WRITE_BYTES)) / mixer.bytes(), Runs(db.get()),
       static_cast<unsigned long long>(mixer.sum()));
   return s;

@@ -71,7 +71,9 @@ void OrderedIterator::Begin() {
 
 void OrderedIterator::Publish() {
   seeks_->Add(stats_);
+  if (table_.scans != nullptr) table_.scans->Add(stats_.resolved + stats_.direct + stats_.unfiltered + backward_);
   stats_ = OrderedSeekStats();
+  backward_ = 0;
   unpublished_ = 0;
 }
 
@@ -246,12 +248,14 @@ void OrderedIterator::PrepareFor(const port::ScanRanges* ranges) {
 
 void OrderedIterator::SeekForPrev(const Slice& target) {
   Begin();
+  ++backward_;
   state_ = State::kTable;
   Inner()->SeekForPrev(target);
 }
 
 void OrderedIterator::SeekToLast() {
   Begin();
+  ++backward_;
   state_ = State::kTable;
   Inner()->SeekToLast();
 }

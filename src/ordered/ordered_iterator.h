@@ -20,6 +20,7 @@
 #include "src/ordered/order_block.h"
 #include "src/ordered/ordered_seeks.h"
 #include "src/port/table_reader.h"
+#include "src/table/scan_counts.h"
 #include "src/util/key_buffer.h"
 #include "table/internal_iterator.h"
 
@@ -41,6 +42,7 @@ class OrderedIterator final : public port::TableIterator {
     rocksdb::Arena* arena;
     bool skip_filters;
     size_t compaction_readahead_size;
+    ScanCounts::Table* scans;  // null: nobody wants to know
   };
 
   OrderedIterator(const Table& table, const OrderBlockPlace* place, OrderedSeeks* seeks)
@@ -118,6 +120,7 @@ class OrderedIterator final : public port::TableIterator {
   enum class ReadFor { kUsed, kResolved, kDirect };
   mutable ReadFor read_ = ReadFor::kUsed;
   OrderedSeekStats stats_;
+  uint64_t backward_ = 0;  // reads of seeks that stats_ does not count
   int unpublished_ = 0;
   BlockCursor cursor_;
 };

@@ -18,6 +18,7 @@
 #include "src/ordered/ordered_probe.h"
 #include "src/ordered/point_filter.h"
 #include "src/table/deletion_cuts.h"
+#include "src/table/scan_counts.h"
 #include "src/table/table_facts.h"
 #include "src/util/option_text.h"
 #include "table/block_based/block_based_table_reader.h"
@@ -40,6 +41,20 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OrderFilterOptio
   return *types;
 }
 
+// A trie in key order chooses its compactions by what tables say of their keys, and by what is read of them.
+bool IsInTrie(const rocksdb::ImmutableOptions& options) {
+  return options.compaction_style == rocksdb::kCompactionStyleNone && options.sst_partitioner_factory != nullptr;
+}
+
+std::unique_ptr<ScanCounts::Table> CountScans(const rocksdb::TableReaderOptions& options,
+                                              const rocksdb::BlockBasedTable::Rep& rep) {
+  const rocksdb::TableProperties* const properties = rep.table_properties.get();
+  if (!IsInTrie(options.ioptions) || options.cur_db_session_id.empty() || properties == nullptr) return nullptr;
+  const uint64_t block_bytes = properties->data_size / std::max<uint64_t>(properties->num_data_blocks, 1);
+  return std::make_unique<ScanCounts::Table>(ScanCounts::Of(options.cur_db_session_id), options.cur_file_num,
+                                             block_bytes);
+}
+
 class OrderedTableReader final : public OrderedTableProbe {
  public:
   OrderedTableReader(std::unique_ptr<rocksdb::TableReader> inner, const ReadOptions& read_options,
@@ -51,7 +66,8 @@ class OrderedTableReader final : public OrderedTableProbe {
                prefetch || options.level == 0, options.max_file_size_for_l0_meta_pin),
         blocks_(static_cast<rocksdb::BlockBasedTable*>(WrappedTableReader::inner()), options.block_cache_tracer),
         comparator_(options.internal_comparator.user_comparator()),
-        seeks_(std::move(seeks)) {
+        seeks_(std::move(seeks)),
+        scans_(CountScans(options, *rep_)) {
     has_entries_only_ = comparator_ == rocksdb::BytewiseComparator() && rep_->fragmented_range_dels == nullptr;
     bloom_ = BloomLines(*rep_);
   }
@@ -74,12 +90,14 @@ class OrderedTableReader final : public OrderedTableProbe {
                                          bool skip_filters, rocksdb::TableReaderCaller caller,
                                          size_t compaction_readahead_size, bool allow_unprepared_value) override {
     if (!place_.exists() || !MayDefer(read_options, comparator_, caller, allow_unprepared_value)) {
+      // RocksDB's iterator reads a block when it is sought, which is what it is made for.
+      if (scans_ != nullptr && caller == rocksdb::TableReaderCaller::kUserIterator) scans_->Add(1);
       return inner()->NewIterator(read_options, prefix_extractor, arena, skip_filters, caller,
                                   compaction_readahead_size, allow_unprepared_value);
     }
     const OrderedIterator::Table table{
-        WrappedTableReader::inner(), &blocks_, &bloom(), &read_options, prefix_extractor, arena, skip_filters,
-        compaction_readahead_size};
+        WrappedTableReader::inner(), &blocks_,    &bloom(), &read_options, prefix_extractor, arena, skip_filters,
+        compaction_readahead_size,   scans_.get()};
     if (arena == nullptr) return new OrderedIterator(table, &place_, seeks_.get());
     return new (arena->AllocateAligned(sizeof(OrderedIterator))) OrderedIterator(table, &place_, seeks_.get());
   }
@@ -247,6 +265,7 @@ class OrderedTableReader final : public OrderedTableProbe {
   const BlockSource blocks_;
   const rocksdb::Comparator* const comparator_;
   const std::shared_ptr<OrderedSeeks> seeks_;
+  const std::unique_ptr<ScanCounts::Table> scans_;  // null: no trie has the table
 };
 
 }  // namespace
@@ -306,10 +325,7 @@ Status OrderedTableFactory::NewTableReader(const ReadOptions& read_options, cons
 
 rocksdb::TableBuilder* OrderedTableFactory::NewTableBuilder(const rocksdb::TableBuilderOptions& options,
                                                             rocksdb::WritableFileWriter* file) const {
-  // A trie in key order chooses its compactions by what the tables say of their keys.
-  const bool in_trie = options.ioptions.compaction_style == rocksdb::kCompactionStyleNone &&
-                       options.ioptions.sst_partitioner_factory != nullptr;
-  if (!in_trie) return NewBuilder(options, file);
+  if (!IsInTrie(options.ioptions)) return NewBuilder(options, file);
   const auto collectors = CollectorsWithFacts(options);
   rocksdb::TableBuilderOptions with_facts(options);
   with_facts.internal_tbl_prop_coll_factories = collectors.get();

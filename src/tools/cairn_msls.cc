@@ -144,14 +144,34 @@ class StoreFlags {
   bool IsOrderedTrie() const { return design_ == kOrderedTrie; }
   // A message if `what` has none of the design.
   std::string CheckPlayed(const char* what) const {
-    return IsOrderedTrie() ? "--design ordered_trie is one of cairn model; " + std::string(what) + " does not know it"
-                           : "";
+    return IsOrderedTrie() ? "--design ordered_trie is played; " + std::string(what) + " does not know it" : "";
   }
   const char* DesignName() const { return IsOrderedTrie() ? kOrderedTrie : msls::DesignName(store.design); }
 
   IndexStatus Model(Report* report) const {
     return IsOrderedTrie() ? ModelKeyTrie(ordered_trie_, store, writes, report)
                            : msls::Model(store, popularity, report);
+  }
+  IndexStatus Simulate(const msls::SimulationOptions& options, Report* report) const {
+    return IsOrderedTrie() ? SimulateKeyTrie(ordered_trie_, store, writes, options, report)
+                           : msls::Simulate(store, popularity, options, report);
+  }
+  IndexStatus Frontier(const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier) const {
+    return IsOrderedTrie() ? KeyTrieFrontier(ordered_trie_, store, writes, options, frontier)
+                           : msls::Frontier(store, popularity, options, frontier);
+  }
+  IndexStatus Optimize(const msls::OptimizeOptions& options, msls::Optimum* optimum) const {
+    if (!IsOrderedTrie()) return msls::Optimize(store, popularity, options, optimum);
+    StoreShape start = store;
+    if (options.max_write_buffer_bytes > 0) start.write_buffer_bytes = options.max_write_buffer_bytes;
+    std::vector<msls::CostedShape> shapes;
+    IndexStatus s = Model(&optimum->before);
+    if (s.ok()) s = KeyTrieFrontier(ordered_trie_, start, writes, options, &shapes);
+    if (!s.ok()) return s;
+    optimum->store = shapes.front().store;
+    optimum->after = shapes.front().report;
+    optimum->evaluations = kKeyTrieShapes;
+    return s;
   }
 
   StoreShape store;
@@ -327,24 +347,23 @@ int RunSimulate(int argc, char** argv) {
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   std::string error = flags.Read();
-  if (error.empty()) error = flags.CheckPlayed("cairn simulate");
   if (!error.empty()) return arguments.UsageError(error);
   options.seed = seed;
   if (arguments.Given("warm")) options.warm_requests = static_cast<double>(warm);
   if (arguments.Given("requests")) options.requests = static_cast<double>(requests);
   Report report, model;
   const Clock clock;
-  IndexStatus s = Simulate(flags.store, flags.popularity, options, &report);
+  IndexStatus s = flags.Simulate(options, &report);
   const double seconds = clock.Seconds();
-  if (s.ok()) s = Model(flags.store, flags.popularity, &model);
+  if (s.ok()) s = flags.Model(&model);
   if (!s.ok()) return arguments.UsageError(s.message());
   if (json) {
     nlohmann::ordered_json body = ToJson(flags.store, report);
     body["model_write_amplification"] = model.write_amplification;
     printf("%s\n", WithHead(flags, body, seconds).dump(2).c_str());
   } else {
-    printf("%s, %.12g keys, %s, items of %g B, simulated in %.2f s\n", msls::DesignName(flags.store.design),
-           flags.popularity.keys(), flags.popularity.name().c_str(), flags.store.item_bytes, seconds);
+    printf("%s, %.12g keys, %s, items of %g B, simulated in %.2f s\n", flags.DesignName(), flags.popularity.keys(),
+           flags.popularity.name().c_str(), flags.store.item_bytes, seconds);
     Print(flags.store, report);
     printf("  %-24s %8.3f  (%+.1f %%)\n", "the model says", model.write_amplification,
            100 * (model.write_amplification / report.write_amplification - 1));
@@ -379,7 +398,7 @@ int PrintFrontier(const StoreFlags& flags, const msls::OptimizeOptions& options,
                   bool json) {
   std::vector<msls::CostedShape> frontier;
   const Clock clock;
-  const IndexStatus s = Frontier(flags.store, flags.popularity, options, &frontier);
+  const IndexStatus s = flags.Frontier(options, &frontier);
   if (!s.ok()) return arguments.UsageError(s.message());
   nlohmann::ordered_json body;
   if (!json) {
@@ -430,13 +449,13 @@ int RunOptimize(int argc, char** argv) {
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   std::string error = flags.Read();
-  if (error.empty()) error = flags.CheckPlayed("cairn optimize");
+  if (error.empty() && !options_file.empty()) error = flags.CheckPlayed("--options-file");
   if (!error.empty()) return arguments.UsageError(error);
   options.max_write_buffer_bytes = static_cast<double>(write_buffer);
   if (frontier) return PrintFrontier(flags, options, arguments, json);
   msls::Optimum optimum;
   const Clock clock;
-  const IndexStatus s = Optimize(flags.store, flags.popularity, options, &optimum);
+  const IndexStatus s = flags.Optimize(options, &optimum);
   const double seconds = clock.Seconds();
   if (!s.ok()) return arguments.UsageError(s.message());
   std::vector<std::pair<std::string, std::string>> rocksdb;
@@ -458,7 +477,7 @@ int RunOptimize(int argc, char** argv) {
     printf("%s\n", WithHead(flags, body, seconds).dump(2).c_str());
     return kExitOk;
   }
-  printf("%s, %.12g keys, %s, items of %g B\nBefore:\n", msls::DesignName(flags.store.design), flags.popularity.keys(),
+  printf("%s, %.12g keys, %s, items of %g B\nBefore:\n", flags.DesignName(), flags.popularity.keys(),
          flags.popularity.name().c_str(), flags.store.item_bytes);
   Print(flags.store, optimum.before);
   printf("After (%d shapes in %.3f s):\n", optimum.evaluations, seconds);

@@ -61,11 +61,33 @@ TEST(CairnMslsTest, TheTrieInKeyOrder) {
   EXPECT_EQ(CairnJson({"model", design, "--keys=10M", "--log=false", "--streams=1"})["write_amplification"], 1.0);
   EXPECT_EQ(Cairn({"model", design, "--streams=1000"}).exit_code, 2);
   EXPECT_NE(Cairn({"model", design, "--keys=1T"}).err.find("write buffer"), std::string::npos);
-  for (const char* command : {"simulate", "optimize"}) {
-    EXPECT_NE(Cairn({command, design}).err.find("cairn model"), std::string::npos) << command;
-  }
+  EXPECT_NE(Cairn({"optimize", design, "--options-file=/dev/null"}).err.find("--options-file"), std::string::npos);
+  EXPECT_NE(Cairn({"optimize", design, "--keys=200M", "--frontier"}).err.find("200 at most"), std::string::npos);
+  EXPECT_NE(Cairn({"simulate", design, "--keys=100M"}).err.find("20000000 keys"), std::string::npos);
   EXPECT_NE(Cairn({"model", design, "--plot=/dev/null"}).err.find("--plot"), std::string::npos);
   EXPECT_NE(Cairn({"model", "--design=trie", "--streams=2"}).err.find("ordered_trie"), std::string::npos);
+}
+
+TEST(CairnMslsTest, TheTrieInKeyOrderIsSimulatedAndOptimized) {
+  const std::vector<std::string> store = {"--design=ordered_trie", "--keys=10K", "--write-buffer=100K", "--log=false"};
+  const auto with = [&store](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), store.begin(), store.end());
+    return arguments;
+  };
+  const nlohmann::json simulated = CairnJson(with({"simulate", "--zipf=0.99"}));
+  EXPECT_EQ(simulated["design"], "ordered_trie");
+  const double written = simulated["write_amplification"];
+  EXPECT_NEAR(simulated["model_write_amplification"].get<double>() / written, 1, 0.25);
+  EXPECT_GT(simulated["most_space_amplification"], simulated["space_amplification"]);
+  EXPECT_EQ(CairnJson(with({"simulate", "--streams=1"}))["write_amplification"], 1.0);
+
+  const nlohmann::json frontier = CairnJson(with({"optimize", "--frontier", "--max-space=1.6"}))["frontier"];
+  ASSERT_GT(frontier.size(), 1u);
+  EXPECT_NE(frontier[0]["options"].get<std::string>().find("root_trigger="), std::string::npos);
+  for (const nlohmann::json& shape : frontier) EXPECT_LE(shape["space_amplification"], 1.6);
+  const nlohmann::json best = CairnJson(with({"optimize", "--max-space=1.6"}));
+  EXPECT_EQ(best["write_amplification"], frontier[0]["write_amplification"]);
+  EXPECT_LE(best["write_amplification"], best["before"]["write_amplification"]);
 }
 
 TEST(CairnMslsTest, UnusualButLegal) {

@@ -360,8 +360,9 @@ bool KeyPicker::Pick(TrieJob* best) {
     *best = std::move(for_space);
     found = true;
   }
+  if (!found) return PickForScans(best);
   // What is chosen comes first: nothing smaller takes the room that it waits for.
-  return found && ledger_.MayStart(*best, shape_->bytes());
+  return ledger_.MayStart(*best, shape_->bytes());
 }
 
 bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t newest) const {
@@ -476,16 +477,92 @@ bool KeyPicker::PickForSpace(const TrieSpace& space, TrieJob* best) const {
   return false;
 }
 
+// --- Scans -----------------------------------------------------------------------------------------------------------
+
+bool KeyPicker::HasScanNews() const { return scans_.HasNews(std::max(sizes_.least, shape_->bytes() / 1024)); }
+
+// Of what seeks have read of these files, what they would not have if all were one: all but the slot most read.
+uint64_t KeyPicker::ReadInVain(const std::vector<const TrieFile*>& files,
+                               const std::unordered_map<uint64_t, uint64_t>& read) const {
+  std::map<std::pair<int, uint64_t>, uint64_t> slots;  // of the root, files
+  uint64_t all = 0, most = 0;
+  for (const TrieFile* file : files) {
+    const auto found = read.find(file->number);
+    if (found == read.end()) continue;
+    all += found->second;
+    uint64_t& slot = slots[{file->level, file->level == 0 ? file->number : 0}];
+    most = std::max(most, slot += found->second);
+  }
+  return all - most;
+}
+
+// In place: what is pushed later is the same in fewer slots. With nothing below, and in the root, the job is that of a
+// full one.
+KeyPicker::Made KeyPicker::MakeScanMerge(const KeyContainer& container, TrieJob* job) const {
+  const int next = shape_->NextDepthBelow(container.depth, container.range);
+  if (container.depth == 0 || next == 0) return MakeJob(container, job);
+  const std::vector<const TrieFile*> files = OldestFiles(container);
+  const Made made = Fill(container, files, container.files.back()->level, job);
+  job->kind = TrieJob::Kind::kMerge;
+  job->cuts = CutsAt(next, RangeOf(files), false);
+  return made;
+}
+
+// None while the root waits or the space bound is near: it would take time and room from compactions that have to be.
+bool KeyPicker::PickForScans(TrieJob* best) {
+  if (!HasScanNews() || SpacePressure() > 0) return false;
+  const std::vector<KeyContainer>& root = shape_->ContainersAt(0);
+  if (!root.empty() && (root.front().busy || IsFull(root.front()))) return false;
+  const std::unordered_map<uint64_t, uint64_t> read = scans_.Look();
+  std::set<std::pair<int, size_t>> containers;
+  for (const auto& [number, bytes] : read) {
+    const TrieFile* const file = shape_->Find(number);
+    if (file == nullptr) continue;
+    const int depth = DepthOfLevel(shape_->trie(), file->level);
+    containers.insert({depth, depth == 0 ? 0 : shape_->Overlapping(depth, KeyShape::RangeOf(*file)).first});
+  }
+  bool found = false;
+  for (const auto& [depth, place] : containers) {
+    const KeyContainer& container = shape_->ContainersAt(depth)[place];
+    const uint64_t in_vain = ReadInVain(container.files, read);
+    if (container.busy || in_vain < std::min(container.bytes, sizes_.unit)) continue;
+    TrieJob job;
+    if (MakeScanMerge(container, &job) != Made::kJob) continue;
+    std::vector<const TrieFile*> files;
+    for (uint64_t number : job.inputs) files.push_back(shape_->Find(number));
+    uint64_t written = job.input_bytes;
+    if (depth == 0) {
+      // Each slot brings what lies below nearer to its own compaction.
+      uint64_t below = 0;
+      for (int d = 1; d <= shape_->trie().depth; ++d) below += shape_->BytesIn(d, job.runs.front().range);
+      written += below / static_cast<uint64_t>(TriggerOf(shape_->trie()));
+    }
+    const double score = static_cast<double>(ReadInVain(files, read)) / static_cast<double>(written);
+    if (score < 1 || (found && score <= best->score)) continue;
+    if (!scans_.MayWrite(job.input_bytes) || !ledger_.HasRoom(job, shape_->bytes())) continue;
+    job.for_scans = true;
+    job.score = score;
+    *best = std::move(job);
+    found = true;
+  }
+  if (found) best->score = 0;  // whatever is due elsewhere comes first
+  return found;
+}
+
 double KeyPicker::SpacePressure() {
   if (!ledger_.CanFree()) return 0;
   if (ledger_.HasChanged(shape_->bytes())) Space();
   return ledger_.Pressure(shape_->bytes(), NextFlush());
 }
 
-void KeyPicker::Started(const TrieJob& job) { ledger_.Started(job); }
+void KeyPicker::Started(const TrieJob& job) {
+  ledger_.Started(job);
+  if (job.for_scans) scans_.Started();
+}
 
 void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
   ledger_.Finished(job);
+  if (job.for_scans) scans_.Finished(output_bytes);
   const bool snapshots_changed = oldest_snapshot != oldest_snapshot_;
   oldest_snapshot_ = oldest_snapshot;
   if (job.kind == TrieJob::Kind::kDrop) {

@@ -8,6 +8,7 @@
 //   - a container with `trigger` slots, or with as many bytes as a full root
 //   - a container whose newest slot keeps the one above from moving: 10 more
 //   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it writes
+//   - if there is nothing else to do: the merge that would have saved scans most per byte it writes
 //
 // What becomes of a chosen container: with anything below it, it is pushed to the next depth that holds keys of its
 // range, or to a free depth above that where the containers there would be too many for it (DepthFor). With nothing
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "src/trie/key_shape.h"
+#include "src/trie/scan_ledger.h"
 #include "src/trie/space_ledger.h"
 #include "src/trie/trie_job.h"
 #include "src/trie/trie_picker.h"
@@ -54,7 +56,8 @@ class KeyPicker {
       : shape_(shape),
         sizes_(shape->trie(), write_buffer_bytes),
         moves_(moves),
-        ledger_(shape->trie(), slack_bytes, sizes_.largest_job) {}
+        ledger_(shape->trie(), slack_bytes, sizes_.largest_job),
+        scans_(shape->trie().scan_merge, sizes_.largest_job) {}
 
   // False when nothing is due. The caller begins the job in the shape before it picks again.
   bool Pick(TrieJob* job);
@@ -68,6 +71,10 @@ class KeyPicker {
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
   void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
+
+  ScanLedger* scans() { return &scans_; }
+  // Whether seeks have read so much since scans were last a reason to look for a merge that they may be one again.
+  bool HasScanNews() const;
 
   // As TriePicker's.
   double SpacePressure();
@@ -107,6 +114,10 @@ class KeyPicker {
   double NextFlush() const;
   bool PickForSpace(TrieJob* job);
   bool PickForSpace(const TrieSpace& space, TrieJob* job) const;
+  bool PickForScans(TrieJob* job);
+  Made MakeScanMerge(const KeyContainer& container, TrieJob* job) const;
+  uint64_t ReadInVain(const std::vector<const TrieFile*>& files,
+                      const std::unordered_map<uint64_t, uint64_t>& read) const;
   bool IsFutile(const KeyContainer& container) const;
 
   const KeyShape* const shape_;
@@ -114,6 +125,7 @@ class KeyPicker {
   const Moves moves_;
   uint64_t nothing_to_move_at_ = UINT64_MAX;  // a version of the shape
   SpaceLedger ledger_;
+  ScanLedger scans_;
 
   // Files that compactions for space have written which freed too little, with the oldest snapshot then. A container of
   // these alone is not tried again before that changes.

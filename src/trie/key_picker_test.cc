@@ -235,6 +235,36 @@ TEST_P(KeyTrieTest, ZipfianUpdates) {
   ExpectEverything();
 }
 
+// --- Scans -----------------------------------------------------------------------------------------------------------
+
+TEST_P(KeyTrieTest, WhatIsScannedIsMerged) {
+  for (uint64_t i = 0; i < kMany; ++i) Put(random_() % kMany);
+  // A hundredth of the keys is scanned while puts to all go on; in tables, for a seek.
+  const auto scan = [&](uint64_t block_bytes) {
+    size_t tables = 0;
+    for (uint64_t i = 0; i < kMany / 4; ++i) {
+      Put(random_() % kMany);
+      tables += trie_.Scan(kMany / 2 + random_() % (kMany / 100), block_bytes);
+    }
+    return static_cast<double>(tables) / (kMany / 4.0);
+  };
+  const double before = scan(0);
+  const double written_before = Amplification();
+  EXPECT_EQ(trie_.written_for_scans, 0u);
+  const double after = scan(100);
+  printf(
+      "tables below the root that a seek reads: %.2f, with merges for scans %.2f; written for scans %.3f of flushed\n",
+      before, after, static_cast<double>(trie_.written_for_scans) / static_cast<double>(trie_.flushed));
+  printf("written per byte flushed: %.2f before\n", written_before);
+  Report("scanned");
+  ExpectEverything();
+  EXPECT_LT(after, 0.75 * before);
+  EXPECT_GT(trie_.written_for_scans, 0u);
+  EXPECT_LE(static_cast<double>(trie_.written_for_scans), options_.scan_merge * static_cast<double>(trie_.flushed) +
+                                                              static_cast<double>(trie_.picker.sizes().largest_job));
+  EXPECT_LE(most_space_, 1.7);
+}
+
 // --- Cuts ------------------------------------------------------------------------------------------------------------
 
 // Tables of these keys, each of ten bytes, as "a b | c".

@@ -425,6 +425,40 @@ TEST_F(KeyTrieDbTest, WhatItCannotBeIsRefused) {
   EXPECT_TRUE(UseOrdered(&family, ordered).IsInvalidArgument());
 }
 
+// Also with nobody writing; and never more than the budget.
+TEST_F(KeyTrieDbTest, WhatIsScannedAgainAndAgainIsMerged) {
+  Open();
+  for (int round = 0; round < 2; ++round) {
+    for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, round);
+  }
+  Settle();
+  const std::string from = Key(kKeys / 2), to = Key(kKeys / 2 + 200);
+  const size_t tables = TablesIn(from, to).size();
+  ASSERT_EQ(Stats().scan_merges, 0u);
+  const auto scan = [&] {
+    for (uint64_t i = 0; i < 2000; ++i) {
+      const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+      uint64_t key = kKeys / 2 + i % 190;
+      it->Seek(Key(key));
+      for (int step = 0; step < 10; ++step, it->Next()) {
+        ASSERT_TRUE(it->Valid());
+        ASSERT_EQ(it->key().ToString(), Key(key++));
+      }
+    }
+  };
+  for (int i = 0; i < 600 && Stats().scan_merges == 0; ++i) {
+    scan();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  const TrieStats stats = Stats();
+  EXPECT_GT(stats.scan_merges, 0u);
+  EXPECT_LT(TablesIn(from, to).size(), tables);
+  EXPECT_LE(static_cast<double>(stats.scan_merged_bytes),
+            trie_.scan_merge * static_cast<double>(stats.flushed_bytes) + 1.125 * kRootTrigger * kWriteBuffer);
+  ExpectKeys(kKeys, 1);
+}
+
 // As RocksDB programs meet it: by the preset of ordered tables, and by the options that the database holds.
 TEST_F(KeyTrieDbTest, ThePresetOfOrderedTablesAndTheStoredOptions) {
   rocksdb::Options options;

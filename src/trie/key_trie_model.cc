@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "src/msls/model.h"
 #include "src/msls/popularity.h"
+#include "src/msls/workload.h"
 #include "src/trie/simulated_key_trie.h"
 #include "src/trie/trie_options.h"
 
@@ -120,7 +122,11 @@ class Play {
     counts_ = true;
     before_ = trie_.written_by;
     flushed_before_ = trie_.flushed;
+    trie_.most_bytes = trie_.shape.bytes();
   }
+
+  // At most since Count.
+  double most_items() const { return static_cast<double>(trie_.most_bytes) / kItemBytes; }
 
   // `items`: put in since Count, `live`: at the end.
   void Report(double items, double live, double scale, msls::Report* report) const {
@@ -193,11 +199,46 @@ IndexStatus PlayPopularity(const TrieOptions& trie, const msls::Popularity& popu
   return IndexStatus::OK();
 }
 
-}  // namespace
+// With every key on its own.
+IndexStatus SimulateStreams(const TrieOptions& trie, double per_buffer, const KeyTrieWrites& writes,
+                            msls::Report* report) {
+  Play play(trie, per_buffer / writes.fill);
+  play.Count();
+  const auto keys = static_cast<uint64_t>(writes.popularity.keys());
+  const auto count = static_cast<uint64_t>(writes.streams);
+  std::vector<SimulatedKeyTrie::Operation> operations;
+  for (uint64_t i = 0; i < keys; ++i) {
+    operations.push_back({(i % count << kStreamBits) + i / count, false});
+    if (static_cast<double>(operations.size()) < per_buffer) continue;
+    if (!play.Flush(operations)) return Restless();
+    operations.clear();
+  }
+  if (!operations.empty() && !play.Flush(operations)) return Restless();
+  play.Report(static_cast<double>(keys), static_cast<double>(keys) / 2, 1, report);
+  return IndexStatus::OK();
+}
 
-IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
-                         msls::Report* report) {
-  *report = msls::Report();
+IndexStatus SimulatePopularity(const TrieOptions& trie, double per_buffer, const KeyTrieWrites& writes,
+                               const msls::SimulationOptions& options, msls::Report* report) {
+  msls::Workload workload(writes.popularity, options.seed);
+  Play play(trie, per_buffer / writes.fill);
+  const auto keys = static_cast<double>(workload.keys());
+  const double warm = options.warm_requests < 0 ? keys : std::floor(options.warm_requests);
+  const double counted = options.requests < 0 ? 3 * keys : std::floor(options.requests);
+  std::vector<SimulatedKeyTrie::Operation> operations;
+  for (double i = 0; i < keys + warm + counted; ++i) {
+    if (i == keys + warm) play.Count();
+    operations.push_back({i < keys ? workload.Load(static_cast<uint64_t>(i)) : workload.Draw(), false});
+    if (static_cast<double>(operations.size()) < per_buffer) continue;
+    if (!play.Flush(operations)) return Restless();
+    operations.clear();
+  }
+  play.Report(counted, keys, 1, report);
+  report->most_space_amplification = play.most_items() / keys;
+  return IndexStatus::OK();
+}
+
+IndexStatus Check(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes) {
   if (!(writes.fill > 0 && writes.fill <= 1))
     return IndexStatus::InvalidArgument("fill must be more than 0 and at most 1.");
   if (writes.streams < 0 || writes.streams > kMostStreams) {
@@ -205,10 +246,22 @@ IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store,
   }
   const rocksdb::Status valid = ValidateTrieOptions(trie);
   if (!valid.ok()) return IndexStatus::InvalidArgument(valid.ToString());
-  const IndexStatus s = msls::Validate(store, writes.popularity);
+  return msls::Validate(store, writes.popularity);
+}
+
+double RequestsPerBuffer(const msls::StoreShape& store, const KeyTrieWrites& writes) {
+  return writes.fill * store.write_buffer_bytes / store.item_bytes;
+}
+
+}  // namespace
+
+IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                         msls::Report* report) {
+  *report = msls::Report();
+  const IndexStatus s = Check(trie, store, writes);
   if (!s.ok()) return s;
   if (store.log) Add("log", 1, report);
-  const double requests = writes.fill * store.write_buffer_bytes / store.item_bytes;
+  const double requests = RequestsPerBuffer(store, writes);
   const double buffers = writes.popularity.keys() / requests;
   if (writes.streams == 0 && buffers > kMostWriteBuffers) {
     return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
@@ -219,6 +272,63 @@ IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store,
   if (writes.streams > 0)
     return PlayStreams(trie, buffers, writes.streams, writes.fill, writes.popularity.keys(), report);
   return PlayPopularity(trie, writes.popularity, requests, writes.fill, report);
+}
+
+IndexStatus SimulateKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                            const msls::SimulationOptions& options, msls::Report* report) {
+  *report = msls::Report();
+  const IndexStatus s = Check(trie, store, writes);
+  if (!s.ok()) return s;
+  if (writes.popularity.keys() > kMostKeysSimulated) {
+    return IndexStatus::InvalidArgument("A trie in key order is simulated with " +
+                                        std::to_string(static_cast<uint64_t>(kMostKeysSimulated)) +
+                                        " keys at most: take fewer, and a write buffer that is as much smaller.");
+  }
+  if (store.log) Add("log", 1, report);
+  const double requests = std::max(1.0, std::round(RequestsPerBuffer(store, writes)));
+  return writes.streams > 0 ? SimulateStreams(trie, requests, writes, report)
+                            : SimulatePopularity(trie, requests, writes, options, report);
+}
+
+IndexStatus KeyTrieFrontier(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                            const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier) {
+  frontier->clear();
+  if (options.max_runs_to_hit > 0) {
+    return IndexStatus::InvalidArgument("The model of ordered_trie knows no runs to a hit: limit all of its runs.");
+  }
+  const double buffers = writes.popularity.keys() / RequestsPerBuffer(store, writes);
+  if (writes.streams == 0 && buffers > kMostWriteBuffersCompared) {
+    return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
+                                        " write buffers; shapes of a trie in key order are compared for " +
+                                        std::to_string(static_cast<uint64_t>(kMostWriteBuffersCompared)) + " at most.");
+  }
+  const auto keeps = [](double value, double limit) { return limit == 0 || value <= limit; };
+  std::vector<msls::CostedShape> shapes;
+  for (int root : {4, 8, 16, 32}) {
+    for (int trigger : {6, 15, 24}) {
+      for (double bound : {1.25, 1.4, 1.6, 2.0, 3.0}) {
+        msls::CostedShape shape;
+        TrieOptions options_of = trie;
+        options_of.root_trigger = root;
+        options_of.trigger = trigger;
+        options_of.slots = msls::TrieSlotsFor(trigger);
+        options_of.space_bound = bound;
+        const IndexStatus s = ModelKeyTrie(options_of, store, writes, &shape.report);
+        if (!s.ok()) return s;
+        if (!keeps(shape.report.space_amplification, options.max_space_amplification)) continue;
+        if (!keeps(shape.report.sorted_runs, options.max_sorted_runs)) continue;
+        shape.store = store;
+        shape.store.root_trigger = root;
+        shape.store.container_trigger = trigger;
+        shape.store.slots = options_of.slots;
+        shape.store.space_bound = bound;
+        shapes.push_back(std::move(shape));
+      }
+    }
+  }
+  *frontier = msls::FrontierOf(std::move(shapes));
+  if (!frontier->empty()) return IndexStatus::OK();
+  return IndexStatus::InvalidArgument("No shape of ordered_trie keeps the limits on space and sorted runs.");
 }
 
 }  // namespace cairn

@@ -1,11 +1,14 @@
 // What a trie in key order writes: its own picker, played over a trie of as many write buffers with few keys in each.
 //
-// A key of the play stands for many: keys are sampled, each with its own popularity, so that a table of the play holds
-// the same share of them as a real one of all. Compactions are played one after the other and take no time.
+// A key of the model stands for many: keys are sampled, each with its own popularity, so that a table of the play holds
+// the same share of them as a real one of all. The simulation plays with all keys, drawn one by one. Compactions are
+// played one after the other and take no time.
 //
-// Thread-safety: a function of its arguments.
+// Thread-safety: functions of their arguments.
 
 #pragma once
+
+#include <vector>
 
 #include "cairn/index_status.h"
 #include "cairn/msls.h"
@@ -33,5 +36,22 @@ constexpr double kMostWriteBuffers = 1024;
 // SpaceBoundInItems).
 IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                          msls::Report* report);
+
+constexpr double kMostKeysSimulated = 2e7;
+
+// The same of a simulation. Of streams all keys count, whatever `options` say of requests.
+IndexStatus SimulateKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                            const msls::SimulationOptions& options, msls::Report* report);
+
+// Shapes that KeyTrieFrontier plays.
+constexpr int kKeyTrieShapes = 60;
+
+// As kMostWriteBuffers, where dozens of shapes are played.
+constexpr double kMostWriteBuffersCompared = 200;
+
+// Shapes of which none is better in all (see msls::Frontier), by the model, least writes first: root_trigger,
+// container_trigger with slots, and space_bound. A model of a trie in key order says nothing of runs_to_hit.
+IndexStatus KeyTrieFrontier(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                            const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier);
 
 }  // namespace cairn

@@ -73,7 +73,7 @@ void SimulatedKeyTrie::AddFile(Entries entries, int level) {
   file.sketch = sketch;
   file.smallest = KeyOf(entries.front() >> 1);
   file.largest = KeyOf(entries.back() >> 1);
-  files_[file.number] = {std::move(entries), level};
+  files_[file.number] = {std::move(entries), level, nullptr};
   shape.Add(file);
   written += file.bytes;
   if (level > 0) largest_file = std::max(largest_file, file.bytes);
@@ -90,6 +90,7 @@ void SimulatedKeyTrie::Flush(const std::vector<Operation>& operations) {
     entries.push_back(order[i].first << 1 | (operations[order[i].second].deleted ? kDeleted : 0));
   }
   flushed += costs_.table_bytes * entries.size();
+  picker.scans()->Flushed(costs_.table_bytes * entries.size());
   AddFile(std::move(entries), 0);
 }
 
@@ -142,7 +143,9 @@ SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
     previous = entry >> 1;
   }
   running_bytes += running.bytes;
+  most_bytes = std::max(most_bytes, shape.bytes() + running_bytes);
   written_by[job.kind] += running.bytes;
+  if (job.for_scans) written_for_scans += running.bytes;
   return running;
 }
 
@@ -167,6 +170,29 @@ void SimulatedKeyTrie::Finish(const Running& running) {
   running_bytes -= running.bytes;
   shape.End(running.id);
   picker.Finished(running.job, true, running.bytes, 0);
+}
+
+size_t SimulatedKeyTrie::Scan(uint64_t key, uint64_t block_bytes) {
+  if (scans_ == nullptr) {
+    scans_ = std::make_shared<ScanCounts>();
+    picker.scans()->SetCounts(scans_);
+  }
+  const KeyRange range{KeyOf(key), KeyOf(key), false};
+  size_t below_root = 0;
+  for (int depth = 0; depth <= shape.trie().depth; ++depth) {
+    const auto [begin, end] = shape.Overlapping(depth, range);
+    for (size_t i = begin; i < end; ++i) {
+      for (const TrieFile* file : shape.ContainersAt(depth)[i].files) {
+        if (!shape.Overlap(KeyShape::RangeOf(*file), range)) continue;
+        if (depth > 0) ++below_root;
+        if (block_bytes == 0) continue;
+        std::unique_ptr<ScanCounts::Table>& scans = files_.at(file->number).scans;
+        if (scans == nullptr) scans = std::make_unique<ScanCounts::Table>(scans_, file->number, block_bytes);
+        scans->Add(1);
+      }
+    }
+  }
+  return below_root;
 }
 
 bool SimulatedKeyTrie::Settle() {

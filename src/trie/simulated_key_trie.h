@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/table/scan_counts.h"
 #include "src/trie/key_picker.h"
 #include "src/trie/key_shape.h"
 
@@ -46,6 +47,10 @@ class SimulatedKeyTrie {
   Running Start(const TrieJob& job);
   void Finish(const Running& running);
 
+  // Counts that a seek of the key has read a block (0: that it is not counted) in each table that lies over it; how many
+  // of these lie below the root.
+  size_t Scan(uint64_t key, uint64_t block_bytes);
+
   // Runs what the picker wants until it wants nothing; false if that does not come to an end.
   bool Settle();
   // A full manual compaction.
@@ -59,11 +64,13 @@ class SimulatedKeyTrie {
   uint64_t flushed = 0;
   uint64_t written = 0;        // flushes included
   uint64_t running_bytes = 0;  // outputs of compactions under way
+  uint64_t most_bytes = 0;     // of tables at any moment, these included
   uint64_t largest_job = 0;
   uint64_t largest_file = 0;
   uint64_t moved_files = 0;
   std::map<TrieJob::Kind, uint64_t> jobs;
   std::map<TrieJob::Kind, uint64_t> written_by;  // bytes
+  uint64_t written_for_scans = 0;
   // Jobs for which RocksDB would have added inputs, or that break an invariant of key_shape.h.
   std::vector<std::string> violations;
 
@@ -71,6 +78,7 @@ class SimulatedKeyTrie {
   struct File {
     Entries entries;
     int level;
+    std::unique_ptr<ScanCounts::Table> scans;
   };
 
   void AddFile(Entries entries, int level);
@@ -78,6 +86,7 @@ class SimulatedKeyTrie {
   bool DropsDeletions(const TrieJob& job) const;
 
   const Costs costs_;
+  std::shared_ptr<ScanCounts> scans_;
   std::map<uint64_t, File> files_;
   uint64_t next_number_ = 1;
   uint64_t next_job_ = 1;

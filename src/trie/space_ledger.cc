@@ -73,6 +73,12 @@ bool SpaceLedger::MayStart(const TrieJob& job, uint64_t bytes) const {
   return written <= Reserve() || static_cast<double>(bytes) + written <= Allowed(1) + Reserve();
 }
 
+bool SpaceLedger::HasRoom(const TrieJob& job, uint64_t bytes) const {
+  const double most =
+      std::max(Allowed(1) + Reserve(), static_cast<double>(space_.live) + kRootsOfASmallTrie * largest_job_);
+  return static_cast<double>(bytes + being_written_ + job.expected_bytes) <= most;
+}
+
 std::optional<double> SpaceLedger::Excess(double next_flush) const {
   const double bytes = static_cast<double>(space_.bytes - std::min(space_.bytes, being_freed_));
   const double allowed = std::max(Allowed(kSpaceHeadStart) - next_flush, Allowed(kSpaceLittleGarbage));

@@ -62,6 +62,9 @@ class SpaceLedger {
   // has.
   bool MayStart(const TrieJob& job, uint64_t bytes) const;
 
+  // Whether it has room for that and the space bound is kept: for a compaction that need not be.
+  bool HasRoom(const TrieJob& job, uint64_t bytes) const;
+
   // To be called around each compaction.
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job);

@@ -25,6 +25,7 @@ struct TrieJob {
   uint64_t folded_bytes = 0;    // of merge operands, of which expected_bytes counts operand_share
   double operand_share = 0;
   bool for_space = false;  // chosen to free space
+  bool for_scans = false;  // chosen because its tables are scanned
   double score = 0;
   // Of a trie in key order:
   uint64_t number = 0;              // of the plan's

@@ -27,6 +27,7 @@ const std::unordered_map<std::string, OptionTypeInfo>& TrieOptionTypes() {
       {"format", {offsetof(TrieOptions, format), OptionType::kString}},
       {"bottommost_format", {offsetof(TrieOptions, bottommost_format), OptionType::kString}},
       {"space_bound", {offsetof(TrieOptions, space_bound), OptionType::kDouble}},
+      {"scan_merge", {offsetof(TrieOptions, scan_merge), OptionType::kDouble}},
       {"grow_liveness", {offsetof(TrieOptions, grow_liveness), OptionType::kDouble}},
   };
   return *types;
@@ -100,6 +101,9 @@ Status ValidateTrieOptions(const TrieOptions& trie) {
   }
   if (!(trie.space_bound >= 1.1 && trie.space_bound <= 1000)) {
     return bad("space_bound", std::to_string(trie.space_bound), "it may be 1.1 to 1000");
+  }
+  if (!(trie.scan_merge >= 0 && trie.scan_merge <= 1000)) {
+    return bad("scan_merge", std::to_string(trie.scan_merge), "it may be 0 to 1000");
   }
   if (!(trie.grow_liveness >= 0 && trie.grow_liveness <= 1)) {
     return bad("grow_liveness", std::to_string(trie.grow_liveness), "it may be 0 to 1");

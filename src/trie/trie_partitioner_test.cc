@@ -27,6 +27,7 @@ TEST(TrieOptionsTest, RoundTripsThroughAString) {
   trie.format = "htable";
   trie.bottommost_format = "ect";
   trie.space_bound = 1.25;
+  trie.scan_merge = 0.125;
   trie.grow_liveness = 0.75;
   TrieOptions parsed;
   ASSERT_TRUE(TrieOptionsFromString(TrieOptionsToString(trie), &parsed).ok());
@@ -35,13 +36,14 @@ TEST(TrieOptionsTest, RoundTripsThroughAString) {
   EXPECT_EQ(parsed.bottommost_format, "ect");
   EXPECT_EQ(parsed.seed, 99u);
   EXPECT_EQ(parsed.filter_bits, 12.5);
+  EXPECT_EQ(parsed.scan_merge, 0.125);
 }
 
 TEST(TrieOptionsTest, BadValuesAreNamedAndChangeNothing) {
   for (const char* text :
        {"fan_out=7", "fan_out=128", "slots=1", "trigger=1", "trigger=65", "depth=0", "depth=100", "root_trigger=0",
-        "filter_bits=-1", "filter_bits=nan", "space_bound=1", "grow_liveness=2", "hash=md5", "format=html",
-        "bottommost_format=sst", "fan_outs=8", "fan_out=eight", "slots"}) {
+        "filter_bits=-1", "filter_bits=nan", "space_bound=1", "scan_merge=-1", "grow_liveness=2", "hash=md5",
+        "format=html", "bottommost_format=sst", "fan_outs=8", "fan_out=eight", "slots"}) {
     TrieOptions trie;
     const rocksdb::Status s = TrieOptionsFromString(text, &trie);
     EXPECT_TRUE(s.IsInvalidArgument()) << text;

@@ -44,6 +44,10 @@ class TriePlan {
   virtual void Begin(TrieJob* job) = 0;
   virtual void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) = 0;
   virtual double SpacePressure() = 0;
+  // Bytes that have come into the root.
+  virtual void Flushed(uint64_t bytes) = 0;
+  // Whether what readers have counted may have made a compaction due.
+  virtual bool HasScanNews() const = 0;
   virtual std::map<int, TriePicker::Due> PendingByDepth() const = 0;
   virtual void FillStats(const WrittenTotals& totals, TrieStats* stats) = 0;
 };
@@ -80,6 +84,8 @@ class HashPlan final : public PlanOn<TrieShape, TriePicker> {
       : PlanOn(std::tie(trie, last), slack_bytes, write_buffer_bytes) {}
 
   uint64_t RootFiles() const override { return shape.root().files; }
+  void Flushed(uint64_t) override {}
+  bool HasScanNews() const override { return false; }
   void Begin(TrieJob* job) override;
   void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) override;
 
@@ -96,6 +102,8 @@ class KeyPlan final : public PlanOn<KeyShape, KeyPicker> {
   uint64_t RootFiles() const override {
     return shape.ContainersAt(0).empty() ? 0 : shape.ContainersAt(0).front().files.size();
   }
+  void Flushed(uint64_t bytes) override { picker.scans()->Flushed(bytes); }
+  bool HasScanNews() const override { return picker.HasScanNews(); }
   void Begin(TrieJob* job) override;
   void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) override;
 

@@ -24,6 +24,7 @@ namespace {
 
 constexpr uint64_t kConflictRetryMicros = 50 * 1000;
 constexpr uint64_t kThrottleMicros = 100 * 1000;
+constexpr uint64_t kScanMicros = 1000 * 1000;
 constexpr uint64_t kFirstBackoffMicros = 1000 * 1000;
 constexpr uint64_t kLastBackoffMicros = 60 * 1000 * 1000;
 // So often must a column family's compactions fail, one after the other, for those who wait for them to be told.
@@ -169,6 +170,9 @@ TrieScheduler::FamilyPtr TrieScheduler::MakeFamily(rocksdb::ColumnFamilyHandle* 
                    family->error.ToString().c_str());
   }
   family->totals = WrittenTotalsOf(session_id_, handle->GetID());
+  if (family->keys() != nullptr && trie.scan_merge > 0) {
+    family->keys()->picker.scans()->SetCounts(ScanCounts::Of(session_id_));
+  }
   return family;
 }
 
@@ -283,6 +287,9 @@ void TrieScheduler::MirrorLocked(const FamilyPtr& family, const HeldVersion& ver
   if (family->state == State::kReady) {
     family->totals->flushed_bytes += flushed;
     family->written_bytes[0] += flushed;
+    family->plan->Flushed(flushed);
+  } else if (family->keys() != nullptr && family->plan->trie().scan_merge > 0) {
+    StartRetryLoopLocked();
   }
   family->version = version.number();
   family->state = State::kReady;
@@ -447,6 +454,8 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
       if (move.to != TableMove::kNowhere) ++family->moved;
       if (move.to == TableMove::kNowhere && !family->plan->Contains(move.number)) ++family->dropped;
     }
+    if (job.for_scans) ++family->scan_merges;
+    if (job.for_scans) family->scan_merged_bytes += output_bytes;
     family->totals->compacted_bytes += output_bytes;
     family->written_bytes[DepthOfLevel(family->plan->trie(), job.output_level)] += output_bytes;
     TryAgainLocked(family);
@@ -550,9 +559,20 @@ void TrieScheduler::StartRetryLoopLocked() {
   changed_.NotifyAll();
 }
 
+TrieScheduler::ScanWatch TrieScheduler::WatchScansLocked() const {
+  ScanWatch watch;
+  for (const auto& [id, family] : families_) {
+    if (family == nullptr || family->state != State::kReady) continue;
+    watch.any |= family->keys() != nullptr && family->plan->trie().scan_merge > 0;
+    watch.due |= family->automatic && family->plan->HasScanNews();
+  }
+  return watch;
+}
+
 void TrieScheduler::RetryLoop() {
   MutexLock lock(&mutex_);
   uint64_t throttle_at = 0;
+  uint64_t scans_at = 0;
   while (!stopping_) {
     const uint64_t now = NowMicros();
     const bool throttling = throttle_->rate() > 0;
@@ -564,6 +584,12 @@ void TrieScheduler::RetryLoop() {
     }
     uint64_t next = throttling ? throttle_at : UINT64_MAX;
     bool due = false;
+    const ScanWatch watch = WatchScansLocked();
+    if (watch.any && now >= scans_at) {
+      due = watch.due;
+      scans_at = now + kScanMicros;
+    }
+    if (watch.any) next = std::min(next, scans_at);
     for (const auto& [id, family] : families_) {
       if (family == nullptr || family->retry_at_micros == 0) continue;
       if (family->retry_at_micros > now) {
@@ -906,6 +932,8 @@ Status TrieScheduler::GetStats(rocksdb::ColumnFamilyHandle* handle, TrieStats* s
     stats->failed_compactions = family->failed;
     stats->moved_tables = family->moved;
     stats->dropped_tables = family->dropped;
+    stats->scan_merges = family->scan_merges;
+    stats->scan_merged_bytes = family->scan_merged_bytes;
     stats->pick_micros = family->pick_micros;
     if (!family->error.ok()) stats->last_error = family->error.ToString();
   }

@@ -135,6 +135,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
     uint64_t failed = 0;
     uint64_t moved = 0;    // tables, unwritten
     uint64_t dropped = 0;  // tables that range deletions covered
+    uint64_t scan_merges = 0;
+    uint64_t scan_merged_bytes = 0;
     uint64_t pick_micros = 0;
   };
   using FamilyPtr = std::shared_ptr<Family>;
@@ -193,6 +195,13 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
       CAIRN_REQUIRES(mutex_);
   void TryAgainLocked(const FamilyPtr& family) CAIRN_REQUIRES(mutex_);  // without delay
   void RetryLaterLocked(const FamilyPtr& family, uint64_t micros) CAIRN_REQUIRES(mutex_);
+  // Of the tries that may merge for scans: how many there are, and whether one wants to.
+  struct ScanWatch {
+    bool any = false;
+    bool due = false;
+  };
+  ScanWatch WatchScansLocked() const CAIRN_REQUIRES(mutex_);
+  // Looks after what nobody else tells of: the time at which something is tried again, writers that are held, scans.
   void RetryLoop() CAIRN_EXCLUDES(mutex_);
   void StartRetryLoopLocked() CAIRN_REQUIRES(mutex_);
   void WaitMicrosLocked(uint64_t micros) CAIRN_REQUIRES(mutex_);

@@ -37,6 +37,10 @@ std::string TrieStatsToTable(const TrieStats& stats) {
                  stats.failed_compactions, stats.running_compactions, static_cast<double>(stats.pick_micros) * 1e-6);
   if (stats.moved_tables > 0)
     table += FormatText("tables moved unwritten since open: %" PRIu64 "\n", stats.moved_tables);
+  if (stats.scan_merges > 0) {
+    table += FormatText("merges because of scans since open: %" PRIu64 ", %s written\n", stats.scan_merges,
+                        BytesText(stats.scan_merged_bytes).c_str());
+  }
   if (stats.dropped_tables > 0) {
     table +=
         FormatText("tables that DeleteRange covered, dropped unread since open: %" PRIu64 "\n", stats.dropped_tables);
@@ -84,6 +88,8 @@ std::string TrieStatsToJson(const TrieStats& stats) {
                                        {"failed_compactions", stats.failed_compactions},
                                        {"moved_tables", stats.moved_tables},
                                        {"dropped_tables", stats.dropped_tables},
+                                       {"scan_merges", stats.scan_merges},
+                                       {"scan_merged_bytes", stats.scan_merged_bytes},
                                        {"delayed_write_rate", stats.delayed_write_rate},
                                        {"pick_micros", stats.pick_micros},
                                        {"last_error", stats.last_error}};
