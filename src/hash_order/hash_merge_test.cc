@@ -15,7 +15,6 @@
 namespace cairn {
 namespace {
 
-using rocksdb::Slice;
 using rocksdb::Status;
 
 using Entry = std::pair<std::string, std::string>;  // internal key, value
