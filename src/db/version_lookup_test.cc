@@ -54,22 +54,22 @@ class VersionLookupTest : public VersionFilterTest {
   }
 
   // Entries of every kind, several of most keys, in tables of several depths and in the memtable.
-  void Write(Random* random, int tables) {
+  void Write(int tables) {
     for (int table = 0; table < tables; ++table) {
-      for (int i = 0; i < 120; ++i) WriteOne(random);
+      for (int i = 0; i < 120; ++i) WriteOne();
       ASSERT_OK(db_->Flush(FlushOptions()));
       if (table == tables / 2) ASSERT_OK(Compact());
       if (table % 5 == 3) snapshots_.push_back(db_->GetSnapshot());
     }
-    for (int i = 0; i < 40; ++i) WriteOne(random);
+    for (int i = 0; i < 40; ++i) WriteOne();
   }
 
-  void WriteOne(Random* random) {
-    const uint64_t number = random->Uniform(kFewKeys);
+  void WriteOne() {
+    const uint64_t number = random_.Uniform(kFewKeys);
     const std::string key = KeyOf(number);
     // Small ones stay in tables where there are blobs.
-    const std::string value = std::to_string(random->Uniform(1000)) + std::string(random->Uniform(3) * 40, 'x');
-    switch (random->Uniform(number % 7 == 0 ? 2 : 8)) {
+    const std::string value = std::to_string(random_.Uniform(1000)) + std::string(random_.Uniform(3) * 40, 'x');
+    switch (random_.Uniform(number % 7 == 0 ? 2 : 8)) {
       case 0:
         // Keys that are deleted by SingleDelete are put once between.
         if (number % 7 == 0) {
@@ -87,7 +87,7 @@ class VersionLookupTest : public VersionFilterTest {
         break;
       case 3:
       case 4:
-        ASSERT_OK(db_->Merge(WriteOptions(), key, random->Uniform(50) == 0 ? "fail" : value));
+        ASSERT_OK(db_->Merge(WriteOptions(), key, random_.Uniform(50) == 0 ? "fail" : value));
         break;
       default:
         ASSERT_OK(db_->Put(WriteOptions(), key, value));
@@ -233,61 +233,48 @@ class VersionLookupTest : public VersionFilterTest {
     snapshots_.clear();
   }
 
+  void WriteAndCompare(int tables) {
+    Open();
+    Write(tables);
+    CompareWays();
+    ReleaseAll();
+  }
+
+  const uint64_t seed_ = SeedFromEnvironment();
+  const ::testing::ScopedTrace trace_{__FILE__, __LINE__, "CAIRN_SEED=" + std::to_string(seed_)};
+  Random random_{seed_};
   const std::shared_ptr<JoinOperator> join_ = std::make_shared<JoinOperator>();
   std::vector<const rocksdb::Snapshot*> snapshots_;
 };
 
-TEST_F(VersionLookupTest, BothWaysAgree) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
-  Open();
-  Write(&random, 12);
-  CompareWays();
-  ReleaseAll();
-}
+TEST_F(VersionLookupTest, BothWaysAgree) { WriteAndCompare(12); }
 
 TEST_F(VersionLookupTest, BothWaysAgreeOnBlobs) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   options_.enable_blob_files = true;
   options_.min_blob_size = 20;
-  Open();
-  Write(&random, 8);
-  CompareWays();
-  ReleaseAll();
+  WriteAndCompare(8);
 }
 
 TEST_F(VersionLookupTest, BothWaysAgreeWithoutABlockCache) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   rocksdb::BlockBasedTableOptions table;
   table.no_block_cache = true;
   HTableOptions htable;
   htable.table.reset(rocksdb::NewBlockBasedTableFactory(table));
   htable.group_buckets = 8;
   options_.table_factory.reset(NewHTableFactory(htable));
-  Open();
-  Write(&random, 6);
-  CompareWays();
-  ReleaseAll();
+  WriteAndCompare(6);
 }
 
 // Behind value_size_soft_limit keys are aborted; what is found before is the same.
 TEST_F(VersionLookupTest, BothWaysStopAtTheLimitOfABatch) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   Open();
-  Write(&random, 8);
+  Write(8);
   ReleaseAll();
   MakeFilter();
   uint64_t aborted = 0;
   for (uint64_t number = 0; number < kFewAsked; ++number) {
     ReadOptions options;
-    options.value_size_soft_limit = 1 + random.Uniform(600);
+    options.value_size_soft_limit = 1 + random_.Uniform(600);
     const auto found = [&](const std::string& text) {
       std::string values;
       for (size_t at = 0; at < text.size(); at = text.find("OK", at + 2)) {
@@ -340,31 +327,15 @@ class OrderedLookupTest : public VersionLookupTest {
   }
 };
 
-TEST_F(OrderedLookupTest, BothWaysAgree) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
-  Open();
-  Write(&random, 14);
-  CompareWays();
-  ReleaseAll();
-}
+TEST_F(OrderedLookupTest, BothWaysAgree) { WriteAndCompare(14); }
 
 TEST_F(OrderedLookupTest, BothWaysAgreeOnBlobs) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   options_.enable_blob_files = true;
   options_.min_blob_size = 20;
-  Open();
-  Write(&random, 8);
-  CompareWays();
-  ReleaseAll();
+  WriteAndCompare(8);
 }
 
 TEST_F(OrderedLookupTest, BothWaysAgreeOnEachKindOfFilter) {
-  const uint64_t seed = SeedFromEnvironment();
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   using rocksdb::BlockBasedTableOptions;
   const std::pair<const char*, std::function<void(BlockBasedTableOptions*)>> kinds[] = {
       {"none", [](BlockBasedTableOptions* table) { table->filter_policy = nullptr; }},
@@ -381,25 +352,19 @@ TEST_F(OrderedLookupTest, BothWaysAgreeOnEachKindOfFilter) {
   };
   for (const auto& [name, change] : kinds) {
     SCOPED_TRACE(name);
-    Random random(seed);
+    random_ = Random(seed_);
     BlockBasedTableOptions table;
     table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(3));  // errs often
     change(&table);
     if (!table.whole_key_filtering) options_.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(6));
     options_.table_factory.reset(NewOrderedTableFactory(table));
-    Open();
-    Write(&random, 5);
-    CompareWays();
-    ReleaseAll();
+    WriteAndCompare(5);
     db_.reset();
     ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options_));
   }
 }
 
 TEST_F(OrderedLookupTest, TablesAnswerThemselves) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   Open();
   Load(2);
   ASSERT_OK(Compact());
@@ -440,14 +405,11 @@ class LeveledOrderedLookupTest : public OrderedLookupTest {
 };
 
 TEST_F(LeveledOrderedLookupTest, BothWaysAgree) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
   options_.disable_auto_compactions = false;
   options_.level0_file_num_compaction_trigger = 2;
   options_.max_bytes_for_level_base = 20 << 10;
   Open();
-  Write(&random, 14);
+  Write(14);
   ASSERT_OK(db_->WaitForCompact({}));
   CompareWays();
   ReleaseAll();
@@ -459,15 +421,7 @@ class OrderedTrieLookupTest : public OrderedLookupTest {
   Status Compact() override { return CompactTrie(); }
 };
 
-TEST_F(OrderedTrieLookupTest, BothWaysAgree) {
-  const uint64_t seed = SeedFromEnvironment();
-  Random random(seed);
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
-  Open();
-  Write(&random, 10);
-  CompareWays();
-  ReleaseAll();
-}
+TEST_F(OrderedTrieLookupTest, BothWaysAgree) { WriteAndCompare(10); }
 
 // Tables hold what is not committed yet.
 class TransactionLookupTest : public VersionFilterTest,
