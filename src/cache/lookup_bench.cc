@@ -11,9 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
-#include <cstring>
 #include <functional>
 #include <list>
 #include <memory>
@@ -25,7 +23,7 @@
 #include "cairn/cache.h"
 #include "rocksdb/advanced_cache.h"
 #include "rocksdb/cache.h"
-#include "src/util/mix64.h"
+#include "src/cache/bench_keys.h"
 #include "src/util/mutex.h"
 #include "src/util/thread_seconds.h"
 
@@ -40,24 +38,12 @@ DEFINE_int32(batch, 16, "keys of a MultiGet");
 namespace cairn {
 namespace {
 
-struct Key {
-  char bytes[16];
-  std::string_view view() const { return {bytes, sizeof(bytes)}; }
-};
-
-Key MakeKey(uint64_t number) {
-  const uint64_t words[2] = {SplitMix64(number), number};
-  Key key;
-  std::memcpy(key.bytes, words, sizeof(words));
-  return key;
-}
-
 // One of the three, behind what they have in common.
 class Contender {
  public:
   virtual ~Contender() = default;
-  virtual void Put(const Key& key, const std::string& value) = 0;
-  virtual bool Get(const Key& key, std::string* value) = 0;
+  virtual void Put(const BenchKey& key, const std::string& value) = 0;
+  virtual bool Get(const BenchKey& key, std::string* value) = 0;
 };
 
 class OurCache : public Contender {
@@ -68,8 +54,8 @@ class OurCache : public Contender {
     const IndexStatus status = ResultCache::Create(options, &cache_);
     if (!status.ok()) fprintf(stderr, "%s\n", status.message().c_str());
   }
-  void Put(const Key& key, const std::string& value) override { cache_->Put(key.view(), value); }
-  bool Get(const Key& key, std::string* value) override {
+  void Put(const BenchKey& key, const std::string& value) override { cache_->Put(key.view(), value); }
+  bool Get(const BenchKey& key, std::string* value) override {
     return cache_->Get(key.view(), value) == ResultCache::Answer::kValue;
   }
   ResultCache* cache() { return cache_.get(); }
@@ -82,11 +68,11 @@ class HyperClock : public Contender {
  public:
   HyperClock(size_t capacity, size_t estimated_charge)
       : cache_(rocksdb::HyperClockCacheOptions(capacity, estimated_charge).MakeSharedCache()) {}
-  void Put(const Key& key, const std::string& value) override {
+  void Put(const BenchKey& key, const std::string& value) override {
     cache_->Insert({key.bytes, sizeof(key.bytes)}, new std::string(value), &kHelper, value.size() + 64)
         .PermitUncheckedError();
   }
-  bool Get(const Key& key, std::string* value) override {
+  bool Get(const BenchKey& key, std::string* value) override {
     rocksdb::Cache::Handle* const handle = cache_->Lookup({key.bytes, sizeof(key.bytes)});
     if (handle == nullptr) return false;
     *value = *static_cast<std::string*>(cache_->Value(handle));
@@ -106,7 +92,7 @@ class HyperClock : public Contender {
 class ShardedMap : public Contender {
  public:
   explicit ShardedMap(size_t items) : items_a_shard_(items / kShards + 1) {}
-  void Put(const Key& key, const std::string& value) override {
+  void Put(const BenchKey& key, const std::string& value) override {
     Shard& shard = Of(key);
     const MutexLock lock(&shard.mutex);
     auto& item = shard.map[std::string(key.view())];
@@ -117,7 +103,7 @@ class ShardedMap : public Contender {
       if (hand == shard.map.end()) hand = shard.map.begin();
     }
   }
-  bool Get(const Key& key, std::string* value) override {
+  bool Get(const BenchKey& key, std::string* value) override {
     Shard& shard = Of(key);
     const MutexLock lock(&shard.mutex);
     const auto found = shard.map.find(std::string(key.view()));
@@ -137,32 +123,11 @@ class ShardedMap : public Contender {
     CheckedMutex mutex;
     std::unordered_map<std::string, Item> map;
   };
-  Shard& Of(const Key& key) { return shards_[static_cast<uint8_t>(key.bytes[0]) % kShards]; }
+  Shard& Of(const BenchKey& key) { return shards_[static_cast<uint8_t>(key.bytes[0]) % kShards]; }
 
   const size_t items_a_shard_;
   Shard shards_[kShards];
 };
-
-// The numbers of keys that one thread asks for, drawn before the clock runs.
-std::vector<uint32_t> Draw(uint64_t seed) {
-  const auto keys = static_cast<uint64_t>(FLAGS_keys);
-  std::vector<uint32_t> drawn(size_t{1} << 20);
-  std::vector<double> sums;
-  if (FLAGS_zipf > 0) {
-    double sum = 0;
-    for (uint64_t i = 1; i <= keys; ++i) sums.push_back(sum += std::pow(static_cast<double>(i), -FLAGS_zipf));
-  }
-  uint64_t state = seed;
-  for (uint32_t& number : drawn) {
-    const uint64_t random = NextSplitMix64(&state);
-    number = static_cast<uint32_t>(random % keys);
-    if (sums.empty()) continue;
-    const double at = static_cast<double>(random >> 11) * 0x1p-53 * sums.back();
-    number = static_cast<uint32_t>(std::upper_bound(sums.begin(), sums.end(), at) - sums.begin());
-    number = static_cast<uint32_t>(std::min<uint64_t>(number, keys - 1));
-  }
-  return drawn;
-}
 
 // Million lookups a second of a thread's processor time. work(numbers, count) looks up and returns the hits.
 double Measure(const std::vector<std::vector<uint32_t>>& drawn,
@@ -202,23 +167,25 @@ int Main() {
   for (size_t i = 0; i < keys; ++i) {
     for (Contender* contender :
          {static_cast<Contender*>(&ours), static_cast<Contender*>(&hyper_clock), static_cast<Contender*>(&map)}) {
-      contender->Put(MakeKey(i), value);
+      contender->Put(MakeBenchKey(i), value);
     }
   }
   std::vector<std::vector<uint32_t>> drawn;
-  for (int i = 0; i < FLAGS_threads; ++i) drawn.push_back(Draw(static_cast<uint64_t>(i) + 1));
+  for (int i = 0; i < FLAGS_threads; ++i)
+    drawn.push_back(
+        DrawBenchKeys(static_cast<uint64_t>(i) + 1, static_cast<uint64_t>(FLAGS_keys), FLAGS_zipf, size_t{1} << 20));
 
   const auto singly = [](Contender* contender) {
     return [contender](const uint32_t* numbers, size_t count) {
       thread_local std::string result;
       uint64_t hits = 0;
-      for (size_t i = 0; i < count; ++i) hits += contender->Get(MakeKey(numbers[i]), &result) ? 1 : 0;
+      for (size_t i = 0; i < count; ++i) hits += contender->Get(MakeBenchKey(numbers[i]), &result) ? 1 : 0;
       return hits;
     };
   };
   const auto batched = [&ours](const uint32_t* numbers, size_t count) {
     const auto batch = static_cast<size_t>(FLAGS_batch);
-    thread_local std::vector<Key> batch_keys;
+    thread_local std::vector<BenchKey> batch_keys;
     thread_local std::vector<std::string_view> views;
     thread_local std::vector<std::string> values;
     thread_local std::vector<ResultCache::Answer> answers;
@@ -227,7 +194,7 @@ int Main() {
     for (size_t i = 0; i < count; i += batch) {
       const size_t part = std::min(batch, count - i);
       for (size_t j = 0; j < part; ++j) {
-        batch_keys[j] = MakeKey(numbers[i + j]);
+        batch_keys[j] = MakeBenchKey(numbers[i + j]);
         views[j] = batch_keys[j].view();
       }
       ours.cache()->MultiGet(part, views.data(), values.data(), answers.data());

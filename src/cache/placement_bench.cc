@@ -16,7 +16,6 @@
 #include <array>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <functional>
@@ -32,6 +31,7 @@
 
 #include "cairn/cache.h"
 #include "src/cache/arena.h"
+#include "src/cache/bench_keys.h"
 #include "src/cache/hash_index.h"
 #include "src/cache/item.h"
 #include "src/cache/n_zone.h"
@@ -51,18 +51,6 @@ namespace cairn::cache {
 namespace {
 
 using Numbers = std::vector<uint32_t>;
-
-struct KeyBytes {
-  char bytes[16];
-  std::string_view view() const { return {bytes, sizeof(bytes)}; }
-};
-
-KeyBytes MakeKey(uint64_t number) {
-  const uint64_t words[2] = {SplitMix64(number), number};
-  KeyBytes key;
-  std::memcpy(key.bytes, words, sizeof(words));
-  return key;
-}
 
 // ---- what is touched ----
 
@@ -200,7 +188,7 @@ class Lookaside {
 
 constexpr uint64_t kSeed = 1;
 
-uint64_t HashOf(const KeyBytes& key) { return HashBytes(kSeed, key.view()); }
+uint64_t HashOf(const BenchKey& key) { return HashBytes(kSeed, key.view()); }
 
 // Numbers below n in an order that has nothing to do with theirs.
 Numbers Shuffled(uint64_t n, uint64_t seed) {
@@ -228,7 +216,7 @@ class Store {
     const Numbers places = rows == Rows::kDealtOut ? DealtOut(keys) : Shuffled(keys, 7);
     const auto hash_of = [this](uint64_t entry) { return HashBytes(kSeed, ViewItem(At(Entry::Place(entry))).key); };
     for (const uint32_t number : Shuffled(keys, 8)) {
-      const KeyBytes key = MakeKey(number);
+      const BenchKey key = MakeBenchKey(number);
       const uint64_t place = (places[number] + uint64_t{1}) * key_words_;
       StoreItem(At(place), {key.view(), values_apart_ ? std::string_view() : value});
       if (values_apart_) {
@@ -248,7 +236,7 @@ class Store {
   size_t item_bytes() const { return key_words_ * sizeof(Word); }
 
   template <class Memory>
-  bool IsOf(const Word* words, const KeyBytes& key, Memory* memory) const {
+  bool IsOf(const Word* words, const BenchKey& key, Memory* memory) const {
     memory->Touch(words, kKeyWords * sizeof(Word));
     const ItemHeader header = ItemHeader::Decode(LoadWord(words));
     return header.key_bytes == sizeof(key.bytes) && SameBytes(words + 1, key.view());
@@ -313,7 +301,7 @@ class Model {
   const std::unordered_set<uint64_t>* locked() const { return way_.locked_ways == 0 ? nullptr : &locked_; }
 
   template <class Memory>
-  bool Get(const KeyBytes& key, std::string* value, Memory* memory) {
+  bool Get(const BenchKey& key, std::string* value, Memory* memory) {
     const uint64_t hash = HashOf(key);
     if (lookaside_ != nullptr) {
       const auto match = [&](uint64_t at) { return store_->IsOf(store_->At(at), key, memory); };
@@ -350,7 +338,7 @@ class Model {
   void Lock(uint64_t keys) {
     const size_t room = SimulatedProcessor::kLastLevel / SimulatedProcessor::kWays * way_.locked_ways / kCacheLine;
     for (uint64_t number = 0; number < keys && locked_.size() < room; ++number) {
-      const HashIndex::Slot slot = store_->index().Find(HashOf(MakeKey(number)), [](uint64_t) { return true; });
+      const HashIndex::Slot slot = store_->index().Find(HashOf(MakeBenchKey(number)), [](uint64_t) { return true; });
       if (!slot.found()) continue;
       const auto item = reinterpret_cast<uint64_t>(store_->At(Entry::Place(slot.load())));
       locked_.insert(reinterpret_cast<uint64_t>(slot.bucket) / kCacheLine);
@@ -367,24 +355,6 @@ class Model {
 };
 
 // ---- rows of the table ----
-
-// The numbers of keys that one thread asks for.
-Numbers Draw(uint64_t seed, uint64_t keys, double zipf, size_t count) {
-  Numbers drawn(count);
-  std::vector<double> sums;
-  double sum = 0;
-  for (uint64_t i = 1; zipf > 0 && i <= keys; ++i) sums.push_back(sum += std::pow(static_cast<double>(i), -zipf));
-  uint64_t state = seed;
-  for (uint32_t& number : drawn) {
-    const uint64_t random = NextSplitMix64(&state);
-    number = static_cast<uint32_t>(random % keys);
-    if (sums.empty()) continue;
-    const double at = static_cast<double>(random >> 11) * 0x1p-53 * sum;
-    const auto rank = static_cast<uint64_t>(std::upper_bound(sums.begin(), sums.end(), at) - sums.begin());
-    number = static_cast<uint32_t>(std::min(rank, keys - 1));
-  }
-  return drawn;
-}
 
 using Work = std::function<uint64_t(const uint32_t* numbers, size_t count)>;
 
@@ -427,7 +397,7 @@ Work WorkOf(const Row& row) {
     Untold untold;
     uint64_t hits = 0;
     for (size_t i = 0; i < count; ++i) {
-      const KeyBytes key = MakeKey(numbers[i]);
+      const BenchKey key = MakeBenchKey(numbers[i]);
       const bool hit = row.cache != nullptr ? row.cache->Get(key.view(), &value) == ResultCache::Answer::kValue
                                             : row.model->Get(key, &value, &untold);
       hits += hit ? 1 : 0;
@@ -448,7 +418,7 @@ Row RowOfCache(const std::string& name, bool huge_pages, uint64_t keys) {
   const std::string value(static_cast<size_t>(FLAGS_value), 'v');
   uint64_t step = keys * 5 / 8 | 1;
   while (std::gcd(step, keys) != 1) ++step;
-  for (uint64_t i = 0; i < keys; ++i) row.cache->Put(MakeKey(i * step % keys).view(), value);
+  for (uint64_t i = 0; i < keys; ++i) row.cache->Put(MakeBenchKey(i * step % keys).view(), value);
   return row;
 }
 
@@ -489,7 +459,7 @@ nlohmann::ordered_json Counts(const Row& row, const Numbers& numbers) {
   const size_t warm = numbers.size() / 2;
   for (size_t i = 0; i < numbers.size(); ++i) {
     if (i == warm) processor->Forget();
-    row.model->Get(MakeKey(numbers[i]), &value, processor.get());
+    row.model->Get(MakeBenchKey(numbers[i]), &value, processor.get());
   }
   const auto each = [&](uint64_t count) {
     return static_cast<double>(count) / static_cast<double>(numbers.size() - warm);
@@ -527,7 +497,7 @@ void Compare(uint64_t keys, double zipf, std::vector<Row>* rows) {
   const std::vector<double> threads = ListOf(FLAGS_threads);
   const auto most = static_cast<size_t>(*std::max_element(threads.begin(), threads.end()));
   std::vector<Numbers> drawn;
-  for (size_t t = 0; t < most; ++t) drawn.push_back(Draw(t + 1, keys, zipf, size_t{1} << 21));
+  for (size_t t = 0; t < most; ++t) drawn.push_back(DrawBenchKeys(t + 1, keys, zipf, size_t{1} << 21));
   for (Row& row : *rows) row.times.assign(threads.size(), {});
   for (int round = 0; round < FLAGS_rounds && FLAGS_seconds > 0; ++round) {
     for (size_t t = 0; t < threads.size(); ++t) {
@@ -537,7 +507,7 @@ void Compare(uint64_t keys, double zipf, std::vector<Row>* rows) {
       }
     }
   }
-  const Numbers numbers = Draw(99, keys, zipf, size_t{1} << 22);
+  const Numbers numbers = DrawBenchKeys(99, keys, zipf, size_t{1} << 22);
   if (!FLAGS_json) {
     printf("%llu keys, zipf %.2f: lines and pages a lookup, nanoseconds with %s threads\n",
            static_cast<unsigned long long>(keys), zipf, FLAGS_threads.c_str());
