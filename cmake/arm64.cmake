@@ -7,15 +7,7 @@ set(CMAKE_C_COMPILER aarch64-linux-gnu-gcc)
 set(CMAKE_CXX_COMPILER aarch64-linux-gnu-g++)
 
 if(NOT CAIRN_ARM64_ROOT)
-  if(CAIRN_CACHE_DIR)
-    set(cairn_cache "${CAIRN_CACHE_DIR}")
-  elseif(DEFINED ENV{CAIRN_CACHE_DIR})
-    set(cairn_cache "$ENV{CAIRN_CACHE_DIR}")
-  elseif(DEFINED ENV{XDG_CACHE_HOME})
-    set(cairn_cache "$ENV{XDG_CACHE_HOME}/cairn")
-  else()
-    set(cairn_cache "$ENV{HOME}/.cache/cairn")
-  endif()
+  include("${CMAKE_CURRENT_LIST_DIR}/CacheFolder.cmake")
   execute_process(
     COMMAND "${CMAKE_CURRENT_LIST_DIR}/../scripts/fetch_arm64" "${cairn_cache}"
     OUTPUT_VARIABLE CAIRN_ARM64_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE RESULT_VARIABLE failed)

@@ -183,9 +183,9 @@ StoreShape SmallStore(FilePick pick) {
   store.log = false;
   store.pick = pick;
   store.item_bytes = 109;
-  store.write_buffer_bytes = (64 << 20) / 512 * 109 / 148.0;
-  store.level_base_bytes = (256 << 20) / 512;
-  store.file_bytes = (64 << 20) / 512;
+  store.write_buffer_bytes = 64.0 * (1 << 20) / 512 * 109 / 148;
+  store.level_base_bytes = 256.0 * (1 << 20) / 512;
+  store.file_bytes = 64.0 * (1 << 20) / 512;
   return store;
 }
 
