@@ -113,7 +113,7 @@ struct Outcome {
   uint64_t present = 0;
   uint64_t deleted = 0;
   WriteCounters written;
-  SpaceUse space;
+  uint64_t table_bytes = 0;
   uint64_t table_memory = 0;
   TreeShape shape;
   double read_seconds = 0;
@@ -220,7 +220,7 @@ Status RunEngine(const Plan& plan, Outcome* outcome) {
   }
   outcome->settle_seconds = SecondsSince(settle_start);
   outcome->written = ReadWriteCounters(*options.statistics);
-  outcome->space = ReadSpace(raw);
+  outcome->table_bytes = LiveTableBytes(raw);
   outcome->table_memory = TableReaderMemory(raw);
   outcome->shape = ReadShape(raw);
   if (s.ok()) {
@@ -240,7 +240,7 @@ double WriteAmplification(const Outcome& o) {
                static_cast<double>(o.ingested_bytes));
 }
 double SpaceAmplification(const Outcome& o) {
-  return Ratio(static_cast<double>(o.space.live_tables), static_cast<double>(o.live_bytes));
+  return Ratio(static_cast<double>(o.table_bytes), static_cast<double>(o.live_bytes));
 }
 double WriteRate(const Outcome& o) { return Ratio(static_cast<double>(o.operations), o.write_seconds); }
 double Lookups(const Outcome& o) { return static_cast<double>(o.present + o.deleted); }
@@ -265,7 +265,7 @@ std::string Table(const std::vector<Outcome>& outcomes) {
     return HumanBytes(static_cast<double>(o.written.flush_bytes + o.written.compaction_bytes));
   });
   row("  per byte ingested", [](const Outcome& o) { return Fixed(WriteAmplification(o), 2); });
-  row("bytes on disk", [](const Outcome& o) { return HumanBytes(static_cast<double>(o.space.live_tables)); });
+  row("bytes on disk", [](const Outcome& o) { return HumanBytes(static_cast<double>(o.table_bytes)); });
   row("  per live byte", [](const Outcome& o) { return Fixed(SpaceAmplification(o), 2); });
   row("read rate, lookups/s", [](const Outcome& o) { return ShortCount(ReadRate(o)); });
   row("block reads per lookup", [](const Outcome& o) { return Fixed(BlocksRead(o), 3); });
@@ -299,7 +299,7 @@ std::string Json(const Plan& plan, const std::vector<Outcome>& outcomes) {
         .Add("compaction_bytes", o.written.compaction_bytes)
         .Add("written_per_byte", WriteAmplification(o))
         .Add("live_bytes", o.live_bytes)
-        .Add("table_bytes", o.space.live_tables)
+        .Add("table_bytes", o.table_bytes)
         .Add("space_amplification", SpaceAmplification(o))
         .Add("lookups_per_second", ReadRate(o))
         .Add("blocks_read_per_lookup", BlocksRead(o))

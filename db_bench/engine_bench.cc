@@ -107,11 +107,11 @@ struct LoadResult {
   WriteCounters filled;
   WriteCounters at_load_end;
   WriteCounters settled;
-  SpaceUse space;
+  uint64_t table_bytes = 0;  // settled
   uint64_t directory_bytes = 0;
   double max_live_tables = 0;
-  double max_all_tables = 0;
-  uint64_t max_all_tables_bytes = 0;
+  double max_table_files = 0;
+  uint64_t max_table_file_bytes = 0;
   double writer_cpu_seconds = 0;
   double background_cpu_seconds = 0;  // to the end of settling
   uint64_t table_memory = 0;
@@ -300,7 +300,7 @@ Status Workload::Replay(const Engine& engine, LoadResult* result) {
 Status Workload::Load(const Engine& engine, DB* db, const std::string& path, rocksdb::Statistics* statistics,
                       LoadResult* result) {
   CpuSeconds cpu_start = ReadCpu();
-  SpaceSampler sampler(db, statistics, &live_bytes_, 4 * FLAGS_write_buffer_size);
+  SpaceSampler sampler(db, path + "/db", statistics, &live_bytes_, 4 * FLAGS_write_buffer_size);
   Clock::time_point start = Clock::now();
   Status s = LoadAll(engine, db, statistics, result);
   if (!s.ok()) {
@@ -321,11 +321,11 @@ Status Workload::Load(const Engine& engine, DB* db, const std::string& path, roc
       (cpu_end.process - cpu_start.process) - result->writer_cpu_seconds - sampler.cpu_seconds();
   result->settled = ReadWriteCounters(*statistics);
   result->live_bytes = live_bytes_.load(std::memory_order_relaxed);
-  result->space = ReadSpace(db);
+  result->table_bytes = LiveTableBytes(db);
   result->directory_bytes = DirectoryBytes(path);
   result->max_live_tables = sampler.max_live_tables();
-  result->max_all_tables = sampler.max_all_tables();
-  result->max_all_tables_bytes = sampler.max_all_tables_bytes();
+  result->max_table_files = sampler.max_table_files();
+  result->max_table_file_bytes = sampler.max_table_file_bytes();
   result->course = sampler.course();
   result->table_memory = TableReaderMemory(db);
   result->index_filter_blocks = IndexFilterBlocks(db);
@@ -568,12 +568,12 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("background_cpu_seconds", load.background_cpu_seconds)
       .Add("distinct_keys", load.distinct_keys)
       .Add("live_bytes", load.live_bytes)
-      .Add("table_bytes", load.space.live_tables)
+      .Add("table_bytes", load.table_bytes)
       .Add("directory_bytes", load.directory_bytes)
-      .Add("space_amplification", PerByte(load.space.live_tables, load.live_bytes))
+      .Add("space_amplification", PerByte(load.table_bytes, load.live_bytes))
       .Add("max_space_amplification", load.max_live_tables)
-      .Add("max_space_amplification_with_outputs", load.max_all_tables)
-      .Add("max_table_bytes_with_outputs", load.max_all_tables_bytes)
+      .Add("max_space_amplification_on_disk", load.max_table_files)
+      .Add("max_table_file_bytes", load.max_table_file_bytes)
       .Add("files", load.shape.files)
       .Add("sorted_runs", load.shape.sorted_runs)
       .Add("index_filter_memory_bytes", load.table_memory)
@@ -620,9 +620,10 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
       {"processor, writer", Fixed(load.writer_cpu_seconds, 1) + " s"},
       {"processor, background", Fixed(load.background_cpu_seconds, 1) + " s"},
       {"live bytes", HumanBytes(static_cast<double>(load.live_bytes))},
-      {"table bytes", HumanBytes(static_cast<double>(load.space.live_tables))},
-      {"  per live byte", Fixed(PerByte(load.space.live_tables, load.live_bytes), 2)},
+      {"table bytes", HumanBytes(static_cast<double>(load.table_bytes))},
+      {"  per live byte", Fixed(PerByte(load.table_bytes, load.live_bytes), 2)},
       {"  worst during the load", Fixed(load.max_live_tables, 2)},
+      {"  all table files, worst", Fixed(load.max_table_files, 2)},
       {"files, sorted runs", std::to_string(load.shape.files) + ", " + std::to_string(load.shape.sorted_runs)},
       {"index and filter memory", HumanBytes(static_cast<double>(load.table_memory))},
   };

@@ -1,6 +1,7 @@
 #include "db_bench/measure.h"
 
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -24,7 +25,7 @@ using rocksdb::Status;
 
 namespace {
 
-constexpr std::chrono::milliseconds kSampleInterval(200);
+constexpr std::chrono::milliseconds kSampleInterval(100);
 
 double Seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + 1e-6 * static_cast<double>(time.tv_usec);
@@ -97,12 +98,7 @@ CpuSeconds ReadCpu() {
   return cpu;
 }
 
-SpaceUse ReadSpace(DB* db) {
-  SpaceUse use;
-  use.live_tables = Property(db, DB::Properties::kLiveSstFilesSize);
-  use.all_tables = Property(db, DB::Properties::kTotalSstFilesSize);
-  return use;
-}
+uint64_t LiveTableBytes(DB* db) { return Property(db, DB::Properties::kLiveSstFilesSize); }
 
 uint64_t DirectoryBytes(const std::string& path) {
   namespace fs = std::filesystem;
@@ -113,6 +109,20 @@ uint64_t DirectoryBytes(const std::string& path) {
     if (it->is_regular_file(gone) && !gone) {
       uint64_t size = it->file_size(gone);
       bytes += gone ? 0 : size;
+    }
+  }
+  return bytes;
+}
+
+uint64_t TableFileBytes(const std::string& folder) {
+  constexpr uint64_t kStatBlock = 512;  // whatever the file system's blocks are
+  uint64_t bytes = 0;
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    const std::filesystem::path kind = it->path().extension();
+    struct stat file {};
+    if ((kind == ".sst" || kind == ".blob") && stat(it->path().c_str(), &file) == 0) {
+      bytes += static_cast<uint64_t>(file.st_blocks) * kStatBlock;
     }
   }
   return bytes;
@@ -139,9 +149,10 @@ TreeShape ReadShape(DB* db) {
   return shape;
 }
 
-SpaceSampler::SpaceSampler(DB* db, rocksdb::Statistics* statistics, const std::atomic<uint64_t>* live_bytes,
-                           uint64_t from_bytes)
+SpaceSampler::SpaceSampler(DB* db, const std::string& folder, rocksdb::Statistics* statistics,
+                           const std::atomic<uint64_t>* live_bytes, uint64_t from_bytes)
     : db_(db),
+      folder_(folder),
       statistics_(statistics),
       live_bytes_(live_bytes),
       from_bytes_(from_bytes),
@@ -180,14 +191,14 @@ LoadSample SpaceSampler::Sample() {
   const WriteCounters counters = ReadWriteCounters(*statistics_);
   sample.written_bytes = counters.flush_bytes + counters.compaction_bytes;
   sample.live_bytes = live_bytes_->load(std::memory_order_relaxed);
-  const SpaceUse use = ReadSpace(db_);
-  sample.table_bytes = use.live_tables;
+  sample.table_bytes = LiveTableBytes(db_);
   sample.memory_bytes = ResidentBytes();
-  max_all_tables_bytes_ = std::max(max_all_tables_bytes_, use.all_tables);
+  const uint64_t files = TableFileBytes(folder_);
+  max_table_file_bytes_ = std::max(max_table_file_bytes_, files);
   const double live = static_cast<double>(sample.live_bytes);
   if (sample.live_bytes >= from_bytes_ && live > 0) {
-    max_live_tables_ = std::max(max_live_tables_, static_cast<double>(use.live_tables) / live);
-    max_all_tables_ = std::max(max_all_tables_, static_cast<double>(use.all_tables) / live);
+    max_live_tables_ = std::max(max_live_tables_, static_cast<double>(sample.table_bytes) / live);
+    max_table_files_ = std::max(max_table_files_, static_cast<double>(files) / live);
   }
   return sample;
 }

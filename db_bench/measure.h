@@ -51,15 +51,15 @@ struct CpuSeconds {
 };
 CpuSeconds ReadCpu();
 
-// Bytes of a database's tables.
-struct SpaceUse {
-  uint64_t live_tables = 0;  // those of the newest version
-  uint64_t all_tables = 0;   // also those that a compaction, an iterator or a snapshot still holds
-};
-SpaceUse ReadSpace(rocksdb::DB* db);
+// Bytes of the newest version's tables.
+uint64_t LiveTableBytes(rocksdb::DB* db);
 
 // All regular files in and under a folder; 0 when it does not exist. Files that vanish meanwhile are not counted.
 uint64_t DirectoryBytes(const std::string& path);
+
+// What the tables and blob files in a folder take of the file system, those that a compaction is still writing included
+// (with the room that it has asked for), which no Version knows. 0 when the folder does not exist.
+uint64_t TableFileBytes(const std::string& folder);
 
 // Index and filter blocks that the open tables hold in memory, outside the block cache.
 uint64_t TableReaderMemory(rocksdb::DB* db);
@@ -84,23 +84,25 @@ struct LoadSample {
   uint64_t memory_bytes = 0;   // resident, of the process
 };
 
-// Samples a database while it is loaded: keeps the worst of its space, and a course of the whole load.
+// Samples a database while it is loaded, ten times a second: keeps the worst of its space, and a course of the whole
+// load. A compaction's files take most at its end, so the worst is what they took within a tenth of a second of it.
 class SpaceSampler {
  public:
-  // `live_bytes` gives the bytes of keys and newest values; samples count for the worst once it has reached
+  // `folder` holds the database's tables. `live_bytes` gives the bytes of keys and newest values; samples count for the worst once it has reached
   // `from_bytes`, because at the very start the write buffer holds most of it. All of them outlive the sampler.
-  SpaceSampler(rocksdb::DB* db, rocksdb::Statistics* statistics, const std::atomic<uint64_t>* live_bytes,
-               uint64_t from_bytes);
+  SpaceSampler(rocksdb::DB* db, const std::string& folder, rocksdb::Statistics* statistics,
+               const std::atomic<uint64_t>* live_bytes, uint64_t from_bytes);
   ~SpaceSampler();  // Stop()
   SpaceSampler(const SpaceSampler&) = delete;
   SpaceSampler& operator=(const SpaceSampler&) = delete;
 
   void Stop();
 
-  // After Stop. Table bytes per live byte, 0 when no sample counted.
+  // After Stop. Bytes of the newest version's tables, and of all table files there are, per live byte; 0 when no sample
+  // counted.
   double max_live_tables() const { return max_live_tables_; }
-  double max_all_tables() const { return max_all_tables_; }
-  uint64_t max_all_tables_bytes() const { return max_all_tables_bytes_; }
+  double max_table_files() const { return max_table_files_; }
+  uint64_t max_table_file_bytes() const { return max_table_file_bytes_; }
   double cpu_seconds() const { return cpu_seconds_; }
   // At most kCourseSamples, evenly apart but for the last.
   const std::vector<LoadSample>& course() const { return course_; }
@@ -113,6 +115,7 @@ class SpaceSampler {
   void Keep(const LoadSample& sample);
 
   rocksdb::DB* const db_;
+  const std::string folder_;
   rocksdb::Statistics* const statistics_;
   const std::atomic<uint64_t>* const live_bytes_;
   const uint64_t from_bytes_;
@@ -123,8 +126,8 @@ class SpaceSampler {
 
   // Written by the sampling thread, read after it was joined.
   double max_live_tables_ = 0;
-  double max_all_tables_ = 0;
-  uint64_t max_all_tables_bytes_ = 0;
+  double max_table_files_ = 0;
+  uint64_t max_table_file_bytes_ = 0;
   double cpu_seconds_ = 0;
   std::vector<LoadSample> course_;
   uint64_t samples_ = 0;

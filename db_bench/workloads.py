@@ -117,7 +117,7 @@ LOAD_METRICS = [
     Metric("table_bytes", "bytes on disk, GB", 2, 1e9),
     Metric("space_amplification", "  per live byte"),
     Metric("max_space_amplification", "  worst during the load"),
-    Metric("max_space_amplification_with_outputs", "  worst, with compactions' outputs"),
+    Metric("max_space_amplification_on_disk", "  worst, with what running compactions have written"),
     Metric("files", "files", 0),
     Metric("sorted_runs", "sorted runs", 0),
     Metric("index_filter_memory_bytes", "index and filter memory, MB", 1, 1e6),
