@@ -128,6 +128,10 @@ TEST(BlockCodecTest, DamageIsCorruption) {
     EXPECT_TRUE(decompressor.Decompress(type, stored, 999, output.data()).IsCorruption()) << type;
     // RocksDB 9.10 asks bzip2 for more of a block that was cut, again and again: checksums keep such blocks from it.
     if (type == rocksdb::kBZip2Compression || type == rocksdb::kZlibCompression) continue;
+#ifndef NDEBUG
+    // Its debug builds assert that LZ4 gives as many bytes as the block says.
+    if (type == rocksdb::kLZ4Compression || type == rocksdb::kLZ4HCCompression) continue;
+#endif
     for (size_t size = 0; size < stored.size(); ++size) {
       const Status s = decompressor.Decompress(type, Slice(stored.data(), size), 1000, output.data());
       // What comes last may be padding.
