@@ -8,7 +8,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
+#include <limits>
 #include <unordered_map>
 #include <utility>
 
@@ -30,7 +30,7 @@ namespace {
 
 constexpr char kText[] = "CAIRN_OPTIONS";
 constexpr char kFile[] = "CAIRN_OPTIONS_FILE";
-constexpr std::streamoff kMaxFileBytes = 1 << 20;
+constexpr size_t kMaxFileBytes = 1 << 20;
 
 constexpr char kMemTables[] = "memtable_factory";
 constexpr char kTables[] = "table_factory";
@@ -78,6 +78,16 @@ bool Matches(const std::string& pattern, const std::string& text) {
   return p == pattern.size();
 }
 
+// Whether what Absolute gives is never so.
+bool MatchesNothing(const std::string& pattern) {
+  if (pattern == "/") return false;
+  const std::string closed = pattern + "/";
+  for (const char* const part : {"//", "/./", "/../"}) {
+    if (closed.find(part) != std::string::npos) return true;
+  }
+  return false;
+}
+
 // As patterns see it: absolute, without `.`, `..` and a slash at the end; links are not followed.
 std::string Absolute(const std::string& path) {
   std::error_code error;
@@ -87,22 +97,61 @@ std::string Absolute(const std::string& path) {
   return result;
 }
 
+// A pipe would give its text to the first opening only, and a device may never end.
 Status ReadFile(const std::string& name, std::string* text) {
-  std::ifstream file(name, std::ios::binary | std::ios::ate);
-  const std::streamoff size = file ? static_cast<std::streamoff>(file.tellg()) : -1;
-  if (size < 0) {
-    return Status::InvalidArgument(std::string(kFile) + " names " + name, "the file cannot be read; mend or unset it");
+  const std::string named = std::string(kFile) + " names " + name;
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(name, error);
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status)) {
+    return Status::InvalidArgument(named, "it is no regular file; mend or unset it");
   }
-  if (size > kMaxFileBytes) {
-    return Status::InvalidArgument(std::string(kFile) + " names " + name, "the file is larger than 1 MiB");
+  std::ifstream file(name, std::ios::binary);
+  std::string content(kMaxFileBytes + 1, '\0');
+  file.read(content.data(), static_cast<std::streamsize>(content.size()));
+  if (!file.is_open() || file.bad()) {
+    return Status::InvalidArgument(named, "the file cannot be read; mend or unset it");
   }
-  file.seekg(0);
-  std::ostringstream content;
-  content << file.rdbuf();
-  if (!file || !content)
-    return Status::InvalidArgument(std::string(kFile) + " names " + name, "the file cannot be read");
-  *text = content.str();
+  content.resize(static_cast<size_t>(file.gcount()));
+  if (content.size() > kMaxFileBytes) return Status::InvalidArgument(named, "the file is larger than 1 MiB");
+  *text = std::move(content);
   return Status::OK();
+}
+
+// Of digits, and K, M, G or T behind them. RocksDB's parser passes over what it does not know: "32 M" is 32 to it.
+bool ParseNumber(const std::string& text, uint64_t* number) {
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0 || digits > std::numeric_limits<uint64_t>::digits10 || text.size() > digits + 1) return false;
+  *number = std::stoull(text.substr(0, digits));
+  if (text.size() == digits) return true;
+  const size_t unit = std::string("KMGT").find(static_cast<char>(toupper(static_cast<unsigned char>(text.back()))));
+  if (unit == std::string::npos) return false;
+  const size_t shift = 10 * (unit + 1);
+  if (*number > std::numeric_limits<uint64_t>::max() >> shift) return false;
+  *number <<= shift;
+  return true;
+}
+
+// The numbers that RocksDB takes as they are; others it would change without a word.
+struct Range {
+  const char* option;
+  uint64_t least;
+  uint64_t most;
+};
+constexpr Range kNumbers[] = {
+    {"write_buffer_size", uint64_t{64} << 10, uint64_t{64} << 30},
+    {"max_write_buffer_number", 2, std::numeric_limits<int>::max()},
+    {"min_write_buffer_number_to_merge", 1, std::numeric_limits<int>::max()},
+};
+
+Status CheckNumber(const std::string& option, const std::string& value) {
+  for (const Range& range : kNumbers) {
+    if (option != range.option) continue;
+    uint64_t number = 0;
+    if (ParseNumber(value, &number) && number >= range.least && number <= range.most) return Status::OK();
+    return Status::InvalidArgument("it may be a number from " + std::to_string(range.least) + " to " +
+                                   std::to_string(range.most) + ", with K, M or G behind it");
+  }
+  return Status::InvalidArgument("there is no such option here", kKnown);
 }
 
 Status CheckMemTables(const ColumnFamilyOptions& parsed) {
@@ -125,24 +174,19 @@ Status CheckTables(const ColumnFamilyOptions& parsed) {
 }
 
 // Options that are a number.
-Status CopyNumber(const std::string& option, const ColumnFamilyOptions& from, ColumnFamilyOptions* to) {
-  if (option == "write_buffer_size") {
-    to->write_buffer_size = from.write_buffer_size;
-  } else if (option == "max_write_buffer_number") {
-    to->max_write_buffer_number = from.max_write_buffer_number;
-  } else if (option == "min_write_buffer_number_to_merge") {
+void CopyNumber(const std::string& option, const ColumnFamilyOptions& from, ColumnFamilyOptions* to) {
+  if (option == "write_buffer_size") to->write_buffer_size = from.write_buffer_size;
+  if (option == "max_write_buffer_number") to->max_write_buffer_number = from.max_write_buffer_number;
+  if (option == "min_write_buffer_number_to_merge") {
     to->min_write_buffer_number_to_merge = from.min_write_buffer_number_to_merge;
-  } else {
-    return Status::InvalidArgument("there is no such option here", kKnown);
   }
-  return Status::OK();
 }
 
 Status ParseOption(const std::string& option, const std::string& value, ColumnFamilyOptions* parsed) {
   const bool memtables = option == kMemTables;
   const bool tables = option == kTables;
-  ColumnFamilyOptions unused;
-  Status s = memtables || tables ? Status::OK() : CopyNumber(option, unused, &unused);
+  Status s = memtables || tables ? Status::OK() : CheckNumber(option, value);
+  if (s.ok() && value.empty()) s = Status::InvalidArgument("it has no value");
   if (s.ok()) s = rocksdb::GetColumnFamilyOptionsFromMap(Strictly(), ColumnFamilyOptions(), {{option, value}}, parsed);
   if (s.ok() && memtables) s = CheckMemTables(*parsed);
   if (s.ok() && tables) s = CheckTables(*parsed);
@@ -245,6 +289,10 @@ class EnvironmentOptions::Parser {
       return Status::InvalidArgument(sections_->back().where,
                                      "a section is [PATH] or [PATH][COLUMN FAMILY], and a path begins with / or *");
     }
+    if (MatchesNothing(path)) {
+      return Status::InvalidArgument(sections_->back().where,
+                                     "no database's path is like that: it has no / at its end, and no //, /./ or /../");
+    }
     sections_->back().path = path;
     sections_->back().family = family;
     return s;
@@ -289,6 +337,10 @@ class EnvironmentOptions::Parser {
   }
 
   static Status TakeCache(const Section& section, const std::string& value, DatabaseCacheOptions* cache) {
+    uint64_t bytes = 0;
+    if ((value.empty() || value.front() != '{') && !ParseNumber(value, &bytes)) {
+      return Status::InvalidArgument("it may be a number of bytes, with K, M or G behind it, or {OPTION=VALUE;...}");
+    }
     if (section.family != "*") {
       return Status::InvalidArgument(
           "a result cache is of a whole database; say it in a section [PATH], with "
@@ -344,8 +396,8 @@ Status EnvironmentOptions::FromEnvironment(const std::string& path, std::shared_
 
 Status EnvironmentOptions::Change(const std::string& option, const Setting& setting, ColumnFamilyOptions* options) {
   if (option == kTables) return UseOrderedTables(setting.value, options);
-  if (option != kMemTables) return CopyNumber(option, setting.parsed, options);
-  options->memtable_factory = setting.parsed.memtable_factory;
+  CopyNumber(option, setting.parsed, options);
+  if (option == kMemTables) options->memtable_factory = setting.parsed.memtable_factory;
   return Status::OK();
 }
 

@@ -205,11 +205,33 @@ TEST_F(EnvironmentOptionsTest, AWrongTextRefusesEveryOpeningAndIsNamed) {
       {"table_factory=BlockBasedTable", "cairn.OrderedTable"},
       {"table_factory={id=cairn.OrderedTable;order_bit=6}", "order_bit"},
       {"write_buffer_size=many", "write_buffer_size=many"},
+      {"write_buffer_size=32 M", "write_buffer_size=32 M"},
+      {"write_buffer_size=32MB", "write_buffer_size=32MB"},
+      {"write_buffer_size=1e8", "write_buffer_size=1e8"},
+      {"write_buffer_size=0x4000000", "write_buffer_size=0x4000000"},
+      {"write_buffer_size=-1", "write_buffer_size=-1"},
+      {"write_buffer_size=32", "from 65536 to 68719476736"},
+      {"write_buffer_size=65G", "from 65536 to 68719476736"},
+      {"write_buffer_size=18446744073709551616", "write_buffer_size=18446744073709551616"},
+      {"write_buffer_size=1M # a remark", "# a remark"},
+      {"write_buffer_size=1M,max_write_buffer_number=3", "1M,max_write_buffer_number=3"},
+      {"write_buffer_size=1M max_write_buffer_number=3", "1M max_write_buffer_number=3"},
+      {"max_write_buffer_number=0", "from 2"},
+      {"max_write_buffer_number=-3", "max_write_buffer_number=-3"},
+      {"max_write_buffer_number=4G", "from 2"},
+      {"min_write_buffer_number_to_merge=0", "from 1"},
+      {"memtable_factory=", "no value"},
+      {"result_cache=64 M", "result_cache=64 M"},
+      {"result_cache=64M,write_buffer_size=1M", "result_cache=64M,write_buffer_size=1M"},
       {"compression=kZSTD", "compression"},
       {"[/data/*", "no ]"},
       {"[data/*]write_buffer_size=1M", "[data/*]"},
       {"[/elsewhere]write_buffer_size=x", "[/elsewhere]"},
       {"[/elsewhere][]write_buffer_size=1M", "[/elsewhere][]"},
+      {"[/elsewhere/]write_buffer_size=1M", "[/elsewhere/]"},
+      {"[*/index/../db]write_buffer_size=1M", "[*/index/../db]"},
+      {"[/else/.]write_buffer_size=1M", "[/else/.]"},
+      {"[/else//where]write_buffer_size=1M", "[/else//where]"},
       {"[/elsewhere]\nwrite_buffer_size=1M ; [/more]\nfoo=bar", "[/more]"},
   };
   for (const auto& [text, named] : wrong) {
@@ -223,11 +245,22 @@ TEST_F(EnvironmentOptionsTest, AWrongTextRefusesEveryOpeningAndIsNamed) {
     }
   }
   Unset();
-  for (const std::string& name : {dir_ / "missing", dir_.path()}) {
+  ASSERT_EQ(mkfifo((dir_ / "pipe").c_str(), 0600), 0);
+  SetFile(std::string((1 << 20) + 1, ' '));
+  for (const std::string& name : {dir_ / "missing", dir_.path(), dir_ / "pipe", dir_ / "options",
+                                  std::string("/dev/zero"), std::string("/dev/null")}) {
     setenv("CAIRN_OPTIONS_FILE", name.c_str(), 1);
     const rocksdb::Status s = TryOpen(Program());
     EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
     EXPECT_NE(s.ToString().find("CAIRN_OPTIONS_FILE names " + name), std::string::npos) << s.ToString();
+  }
+}
+
+TEST_F(EnvironmentOptionsTest, AnEmptyFileSaysNothing) {
+  for (const std::string& text : {std::string(), std::string("\n"), std::string(1 << 20, ' ')}) {
+    SetFile(text);
+    auto db = Open();
+    EXPECT_TRUE(IsStock(db.get()));
   }
 }
 
