@@ -122,6 +122,8 @@ function(cairn_link_libraries)
     VERSION ${ROCKSDB_VERSION} SOVERSION ${ROCKSDB_MAJOR}.${ROCKSDB_MINOR} LINKER_LANGUAGE CXX
     LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/lib" LINK_DEPENDS "${cairn_hooked_archive}")
   add_dependencies(rocksdb cairn_hooked_archive)
+  set_property(TARGET rocksdb APPEND PROPERTY LINK_DEPENDS "${CMAKE_SOURCE_DIR}/cmake/hidden_symbols")
+  target_link_options(rocksdb PRIVATE "LINKER:--version-script=${CMAKE_SOURCE_DIR}/cmake/hidden_symbols")
   target_link_libraries(rocksdb
     PRIVATE cairn_flags ${cairn_inside} -Wl,--whole-archive "${cairn_hooked_archive}" -Wl,--no-whole-archive
             -Wl,--as-needed ${libraries})
