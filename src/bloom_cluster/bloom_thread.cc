@@ -35,14 +35,29 @@ struct AtThreadEnd {
   }
 };
 
+// What a thread's data of POSIX's end with comes after its thread-local objects.
+void EndLate(void* thread) {
+  delete static_cast<FilterThread*>(thread);
+  this_filter_thread = nullptr;
+}
+
+// Where there is no key, a few KiB are lost.
+void EndLateToo(FilterThread* thread) {
+  static pthread_key_t key;
+  static const int made = pthread_key_create(&key, EndLate);
+  if (made == 0) (void)pthread_setspecific(key, thread);
+}
+
 }  // namespace
 
 __attribute__((noinline)) FilterThread* FindFilterThread(FilterThreadPlace* place) {
   if (this_filter_thread != nullptr) return this_filter_thread;
   this_filter_thread = new FilterThread();
-  // Other thread-local objects may still look something up while they end. Nothing would end this one or give back its
-  // place: a few KiB are lost.
-  if (has_ended) return this_filter_thread;
+  // Other thread-local objects may still look something up while they end. Nothing would give back its place.
+  if (has_ended) {
+    EndLateToo(this_filter_thread);
+    return this_filter_thread;
+  }
   static thread_local AtThreadEnd at_thread_end;
   (void)&at_thread_end;
   static const int registered = pthread_atfork(nullptr, nullptr, ForgetOthers);
