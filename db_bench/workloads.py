@@ -415,6 +415,11 @@ WORKLOADS = {
         "--missing_gets=0", "--memory=10000000,2500000,1000000", "--memory_gets=20000",
         more_metrics=memory_metrics([10000000, 2500000, 1000000]), engines=["partitioned", "universal_16_sub", "trie_cached"],
     ),
+    "updates_5m": DbBench(
+        "5 M puts, updates, and reads with a tenth of puts, by each of two threads, over 5 M keys",
+        "fillrandom,updaterandom,readrandomwriterandom", "--num=5000000", "--threads=2", "--key_size=16",
+        "--value_size=100", "--compression_type=none",
+    ),
     "two_writers_20m": EngineBench(
         "20 M puts by two writers, uniform over 20 M keys",
         "--puts=20000000", "--writers=2", "--cache_size=4294967296", "--gets=0", "--missing_gets=0",
