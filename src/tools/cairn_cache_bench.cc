@@ -31,9 +31,13 @@ namespace {
 constexpr char kDescription[] =
     "Replays mixes of requests on a result cache alone: a read that misses puts the value, as a program that reads a "
     "database\n"
-    "would. The first fifth of the requests warms the cache up; the rest is counted. Writes are not counted as hits "
-    "or\n"
-    "misses. Rates are per second of processor time.\n"
+    "would. The first fifth of the requests (--warm) warms the cache up; the rest is counted. Writes are not counted "
+    "as "
+    "hits\n"
+    "or misses. First reads are those of items that nobody has asked for before: they miss whatever the cache is. "
+    "Rates "
+    "are\n"
+    "per second of processor time.\n"
     "\n"
     "Mixes: ycsb (Zipf 0.99, 5 % writes), and etc, app and usr, Facebook's pools as zExpander (EuroSys 2016) gives "
     "them: 3.6,\n"
@@ -208,6 +212,7 @@ struct Settings {
   uint64_t memcached = 0;  // port
   uint64_t items = 1000000;
   uint64_t requests = 4000000;
+  uint64_t warm = UINT64_MAX;  // of them; else a fifth
   uint64_t threads = 1;
   uint64_t seed = 1;
   std::string sizes = "records";
@@ -288,6 +293,7 @@ class Workload {
 
 struct Result {
   double miss_ratio = 0;
+  double first_ratio = 0;
   double requests_per_second = 0;  // of a core
   uint64_t wrong = 0;
   ResultCache::Statistics statistics;
@@ -296,25 +302,34 @@ struct Result {
 struct Counted {
   uint64_t reads = 0;
   uint64_t misses = 0;
+  uint64_t firsts = 0;  // reads of items that nobody had asked for or written before
   uint64_t wrong = 0;
   double seconds = 0;
 };
 
-void Replay(const Workload& workload, Server* server, uint64_t requests, uint64_t seed, Counted* counted) {
+// Which items somebody has asked for.
+using Asked = std::vector<std::atomic<bool>>;
+
+void Replay(const Workload& workload, Server* server, uint64_t requests, uint64_t seed, Asked* asked,
+            Counted* counted) {
   constexpr uint64_t kPart = 4096;
   uint64_t state = seed;
   std::string value, key;
   std::vector<uint64_t> items(kPart);
   std::vector<std::string> keys(kPart);
+  std::vector<bool> writes(kPart);
   for (uint64_t done = 0; done < requests; done += kPart) {
     // Drawing takes as long as a lookup, and is not the cache's time.
     for (uint64_t i = 0; i < kPart; ++i) {
       items[i] = workload.Draw(&state);
       workload.Key(items[i], &keys[i]);
+      writes[i] = Uniform(&state) < workload.mix().writes;
+      const bool first = !(*asked)[items[i]].exchange(true, std::memory_order_relaxed);
+      if (first && !writes[i]) ++counted->firsts;
     }
     const double start = ThreadSeconds();
     for (uint64_t i = 0; i < kPart; ++i) {
-      if (Uniform(&state) < workload.mix().writes) {
+      if (writes[i]) {
         server->Put(keys[i], workload.Value(items[i]));
         continue;
       }
@@ -382,14 +397,15 @@ bool Run(const Workload& workload, const Settings& settings, uint64_t capacity, 
     memcached = connection.get();
     servers.push_back(std::move(connection));
   }
+  Asked asked(settings.items);
   // What is opened again is warm.
   for (int phase = kind.file == Kind::File::kAgain ? 1 : 0; phase < 2; ++phase) {
-    const uint64_t each = settings.requests / settings.threads * (phase == 0 ? 1 : 4) / 5;
+    const uint64_t each = (phase == 0 ? settings.warm : settings.requests - settings.warm) / settings.threads;
     std::vector<std::thread> threads;
     for (size_t i = 0; i < counted.size(); ++i) {
       counted[i] = Counted();
       threads.emplace_back(Replay, std::cref(workload), servers[i].get(), each, NextSplitMix64(&options.hash_seed),
-                           &counted[i]);
+                           &asked, &counted[i]);
     }
     for (std::thread& thread : threads) thread.join();
   }
@@ -397,11 +413,15 @@ bool Run(const Workload& workload, const Settings& settings, uint64_t capacity, 
   for (const Counted& mine : counted) {
     all.reads += mine.reads;
     all.misses += mine.misses;
+    all.firsts += mine.firsts;
     all.wrong += mine.wrong;
     all.seconds += mine.seconds;
   }
-  result->miss_ratio = static_cast<double>(all.misses) / static_cast<double>(std::max<uint64_t>(1, all.reads));
-  result->requests_per_second = static_cast<double>(settings.requests) * 0.8 / all.seconds;
+  const auto reads = static_cast<double>(std::max<uint64_t>(1, all.reads));
+  result->miss_ratio = static_cast<double>(all.misses) / reads;
+  // What was asked for before the file was opened again, nobody knows.
+  result->first_ratio = kind.file == Kind::File::kAgain ? 0 : static_cast<double>(all.firsts) / reads;
+  result->requests_per_second = static_cast<double>(settings.requests - settings.warm) / all.seconds;
   result->wrong = all.wrong;
   result->statistics = cache->GetStatistics();
   if (memcached == nullptr) return true;
@@ -427,19 +447,19 @@ void Print(const Workload& workload, double percent, const std::string& zones, c
   if (json) {
     printf("%s{\"mix\": \"%s\", \"skew\": %.3f, \"percent\": %g, \"capacity\": %" PRIu64
            ", \"zones\": \"%s\", \"miss_ratio\": %.5f, "
-           "\"fewer_misses\": %.4f, \"requests_per_core_second\": %.0f, \"items\": %" PRIu64
+           "\"fewer_misses\": %.4f, \"first_ratio\": %.5f, \"requests_per_core_second\": %.0f, \"items\": %" PRIu64
            ", \"item_bytes\": %" PRIu64 ", \"memory\": %" PRIu64
            ", \"n_zone_share\": %.2f, \"n_zone_items_part\": %.4f, \"z_zone_items_part\": %.4f, "
            "\"z_hits\": %" PRIu64 ", \"z_rebuilds\": %" PRIu64 ", \"promotions\": %" PRIu64 "}",
            first ? "" : ",\n ", workload.mix().name, workload.skew(), percent, s.capacity, zones.c_str(), r.miss_ratio,
-           fewer, r.requests_per_second, s.items, s.item_bytes, s.memory, s.n_zone_share, n_part, z_part, s.z_hits,
-           s.z_rebuilds, s.promotions);
+           fewer, r.first_ratio, r.requests_per_second, s.items, s.item_bytes, s.memory, s.n_zone_share, n_part, z_part,
+           s.z_hits, s.z_rebuilds, s.promotions);
     return;
   }
-  printf("%-5s %4.3g%% %7.1f %-9s %7.2f %7.1f %8.2f %7.1f %6.0f%% %6.0f%% %6.0f%%\n", workload.mix().name, percent,
-         static_cast<double>(s.capacity) / 1048576, zones.c_str(), 100 * r.miss_ratio, 100 * fewer,
-         r.requests_per_second / 1e6, static_cast<double>(s.item_bytes) / 1048576, 100 * s.n_zone_share, 100 * n_part,
-         100 * z_part);
+  printf("%-5s %4.3g%% %7.1f %-9s %7.2f %7.2f %7.1f %8.2f %7.1f %6.0f%% %6.0f%% %6.0f%%\n", workload.mix().name,
+         percent, static_cast<double>(s.capacity) / 1048576, zones.c_str(), 100 * r.miss_ratio, 100 * r.first_ratio,
+         100 * fewer, r.requests_per_second / 1e6, static_cast<double>(s.item_bytes) / 1048576, 100 * s.n_zone_share,
+         100 * n_part, 100 * z_part);
   fflush(stdout);
 }
 
@@ -458,6 +478,7 @@ int RunCacheBench(int argc, char** argv) {
                  "items in this file as well: begun anew (zones file), and then opened again (again)");
   arguments.Count("items", &settings.items, "different keys", 1000, kMostItems);
   arguments.Count("requests", &settings.requests, "requests of each run", 50000);
+  arguments.Count("warm", &settings.warm, "requests, of those, that only warm the cache up; default: a fifth", 1);
   arguments.Count("threads", &settings.threads, "threads that send them", 1, 256);
   arguments.Count("small", &small, "first cache size, in percent of all keys and values", 1, 1000);
   arguments.Count("medium", &medium, "second cache size; 0: none", 0, 1000);
@@ -473,6 +494,8 @@ int RunCacheBench(int argc, char** argv) {
   arguments.Count("seed", &settings.seed, "of requests and hash", 1);
   arguments.Switch("json", &json, "print JSON, one object for each run");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+  if (settings.warm == UINT64_MAX) settings.warm = settings.requests / 5;
+  if (settings.warm >= settings.requests) return arguments.UsageError("--warm has to be below --requests");
   const auto is_mix = [](const std::string& name) {
     return std::any_of(std::begin(kMixes), std::end(kMixes), [&](const Mix& mix) { return name == mix.name; });
   };
@@ -506,8 +529,8 @@ int RunCacheBench(int argc, char** argv) {
   if (json) {
     printf("[");
   } else {
-    printf("%-5s %5s %7s %-9s %7s %7s %8s %7s %7s %7s %7s\n", "mix", "cache", "MiB", "zones", "misses", "fewer",
-           "Mreq/s", "holds", "N share", "N items", "Z items");
+    printf("%-5s %5s %7s %-9s %7s %7s %7s %8s %7s %7s %7s %7s\n", "mix", "cache", "MiB", "zones", "misses", "first",
+           "fewer", "Mreq/s", "holds", "N share", "N items", "Z items");
   }
   bool first = true, all_right = true;
   for (const Mix& mix : kMixes) {
@@ -543,8 +566,8 @@ int RunCacheBench(int argc, char** argv) {
     }
   }
   printf(json ? "]\n"
-              : "misses in percent of the reads; fewer: than with zones n; holds: MiB of keys and values; items: part "
-                "of a zone's memory that holds them\n");
+              : "misses and first reads in percent of the reads; fewer misses than with zones n; holds: MiB of keys "
+                "and values; items: part of a zone's memory that holds them\n");
   return all_right ? kExitOk : kExitFailure;
 }
 
