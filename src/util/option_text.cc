@@ -1,7 +1,9 @@
 #include "src/util/option_text.h"
 
 #include <cctype>
+#include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "rocksdb/slice.h"
@@ -28,24 +30,39 @@ bool DecodeEscape(const std::string& text, size_t at, char* c) {
   return true;
 }
 
+bool IsNumber(const std::string& text) {
+  char* end = nullptr;
+  const double number = strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0' && std::isfinite(number);
+}
+
 bool IsWholeNumber(const std::string& text) {
   const size_t first = !text.empty() && text[0] == '-' ? 1 : 0;
   return text.size() > first && text.find_first_not_of("0123456789", first) == std::string::npos;
 }
 
+// Of what was parsed into something that prints as `parsed`.
+Status CheckNumber(const std::string& name, const std::string& text, const std::string& parsed) {
+  if (!IsWholeNumber(parsed)) {
+    if (!IsNumber(parsed) || IsNumber(text)) return Status::OK();
+    return Status::InvalidArgument("option " + name + " is " + text, "it takes a number, such as 5 or 0.25");
+  }
+  const bool has_unit = !text.empty() && strchr("kKmMgGtT", text.back()) != nullptr;
+  if (IsWholeNumber(has_unit ? text.substr(0, text.size() - 1) : text)) return Status::OK();
+  return Status::InvalidArgument("option " + name + " is " + text, "it takes a whole number, such as 500 or 50M");
+}
+
 }  // namespace
 
-Status CheckWholeNumbers(const std::string& text, const OptionTypes& types, const void* options) {
+Status CheckNumbers(const std::string& text, const OptionTypes& types, const void* options) {
   std::unordered_map<std::string, std::string> values;
   Status s = rocksdb::StringToMap(text, &values);
   for (const auto& [name, value] : values) {
     const auto type = types.find(name);
     std::string parsed;
     if (type == types.end() || !type->second.Serialize(ConfigOptions(), name, options, &parsed).ok()) continue;
-    if (!IsWholeNumber(parsed) || IsWholeNumber(value)) continue;
-    const bool has_unit = !value.empty() && strchr("kKmMgGtT", value.back()) != nullptr;
-    if (has_unit && IsWholeNumber(value.substr(0, value.size() - 1))) continue;
-    return Status::InvalidArgument("option " + name + " is " + value, "it takes a whole number, such as 500 or 50M");
+    s = CheckNumber(name, value, parsed);
+    if (!s.ok()) return s;
   }
   return s;
 }
@@ -97,22 +114,47 @@ OptionTypeInfo AnyTextOption(int offset) {
   return info;
 }
 
+namespace {
+
+// An option that is as in `defaults` has no text.
+void LeaveOutDefault(const OptionTypeInfo& info, const void* defaults, ptrdiff_t offset, OptionTypeInfo* sparse) {
+  sparse->SetSerializeFunc([info, defaults, offset](const ConfigOptions& config, const std::string& option,
+                                                    const void* at, std::string* text) {
+    std::string otherwise;
+    Status s = info.Serialize(config, option, static_cast<const char*>(at) - offset, text);
+    if (s.ok()) s = info.Serialize(config, option, defaults, &otherwise);
+    if (s.ok() && *text == otherwise) text->clear();
+    return s;
+  });
+}
+
+void TakeNumbersOnly(const OptionTypeInfo& info, ptrdiff_t offset, OptionTypeInfo* strict) {
+  strict->SetParseFunc(
+      [info, offset](const ConfigOptions& config, const std::string& option, const std::string& text, void* at) {
+        ConfigOptions plain = config;
+        plain.input_strings_escaped = false;  // not any more
+        void* const options = static_cast<char*>(at) - offset;
+        std::string parsed;
+        Status s = info.Parse(plain, option, text, options);
+        if (s.ok()) s = info.Serialize(plain, option, options, &parsed);
+        return s.ok() ? CheckNumber(option, text, parsed) : s;
+      });
+}
+
+}  // namespace
+
 OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, const std::set<std::string>& always) {
   OptionTypes result;
   for (const auto& [name, info] : types) {
-    OptionTypeInfo sparse = info;
-    if (!info.IsConfigurable() && always.count(name) == 0) {
+    OptionTypeInfo made = info;
+    if (!info.IsConfigurable()) {
       const auto offset = static_cast<const char*>(info.GetOffset(defaults)) - static_cast<const char*>(defaults);
-      sparse.SetSerializeFunc([info = info, defaults, offset](const ConfigOptions& config, const std::string& option,
-                                                              const void* at, std::string* text) {
-        std::string otherwise;
-        Status s = info.Serialize(config, option, static_cast<const char*>(at) - offset, text);
-        if (s.ok()) s = info.Serialize(config, option, defaults, &otherwise);
-        if (s.ok() && *text == otherwise) text->clear();
-        return s;
-      });
+      if (always.count(name) == 0) LeaveOutDefault(info, defaults, offset, &made);
+      std::string number;
+      const bool printed = info.Serialize(ConfigOptions(), name, defaults, &number).ok();
+      if (printed && IsNumber(number)) TakeNumbersOnly(info, offset, &made);
     }
-    result.emplace(name, sparse);
+    result.emplace(name, made);
   }
   return result;
 }

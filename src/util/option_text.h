@@ -18,17 +18,17 @@ namespace cairn {
 using OptionTypes = std::unordered_map<std::string, rocksdb::OptionTypeInfo>;
 
 // `types` of the struct that `defaults` is one of, which must live for ever: an option that is as in `defaults` has no
-// text, unless it is in `always`, because files on disk depend on it and a default may change. Options that are
-// objects are left to those.
+// text, unless it is in `always`, because files on disk depend on it and a default may change. What is no number is refused
+// for one, as CheckNumbers does. Options that are objects are left to those.
 OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, const std::set<std::string>& always = {});
 
 // A std::string that may hold anything, a path for example. In text, "[2F]" is the character of that number, for all
 // that a parser might not take; text without such is taken as it is.
 rocksdb::OptionTypeInfo AnyTextOption(int offset);
 
-// RocksDB's parser takes what stands before anything that is no digit for a whole number, 5 of "5e7". Names the option that
-// this has happened to. `options` is what `text` was parsed into.
-rocksdb::Status CheckWholeNumbers(const std::string& text, const OptionTypes& types, const void* options);
+// RocksDB's parser takes what stands before anything that belongs to no number for the number, 5 of "5e7" where it is to
+// be whole, and 8 of "8abc". Names the option that this has happened to. `options` is what `text` was parsed into.
+rocksdb::Status CheckNumbers(const std::string& text, const OptionTypes& types, const void* options);
 
 // Sets those of *options that the option string names; `what` names them to people. On failure they are as before.
 template <class Options>
@@ -38,7 +38,7 @@ rocksdb::Status ParseOptions(const std::string& text, const OptionTypes& types, 
   rocksdb::ConfigOptions config;
   config.ignore_unknown_options = false;
   rocksdb::Status s = rocksdb::OptionTypeInfo::ParseType(config, text, types, &parsed);
-  if (s.ok()) s = CheckWholeNumbers(text, types, &parsed);
+  if (s.ok()) s = CheckNumbers(text, types, &parsed);
   if (!s.ok()) return rocksdb::Status::InvalidArgument(std::string(what) + " \"" + text + "\"", s.ToString());
   if (validate != nullptr) s = validate(parsed);
   if (s.ok()) *options = parsed;
