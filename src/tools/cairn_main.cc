@@ -7,6 +7,7 @@
 #include <cstring>
 #include <string>
 
+#include "rocksdb/version.h"
 #include "src/tools/commands.h"
 
 namespace cairn {
@@ -18,6 +19,7 @@ void ListCommands(FILE* out) {
   for (const Command& command : AllCommands()) width = std::max(width, command.name.size());
   const int column = static_cast<int>(width);
   std::fprintf(out, "  %-*s  %s\n", column, "help [COMMAND]", "Prints this list, or what a command does and its flags");
+  std::fprintf(out, "  %-*s  %s\n", column, "version", "Prints Cairn's version, and that of the RocksDB in it");
   for (const Command& command : AllCommands()) {
     std::fprintf(out, "  %-*s  %s\n", column, command.name.c_str(), command.summary.c_str());
   }
@@ -57,6 +59,10 @@ int Main(int argc, char** argv) {
   }
   const std::string name = argv[1];
   if (name == "help" || name == "--help" || name == "-h") return Help(argc - 1, argv + 1);
+  if (name == "version" || name == "--version") {
+    std::printf("cairn %s, RocksDB %s\n", CAIRN_VERSION, rocksdb::GetRocksVersionAsString().c_str());
+    return kExitOk;
+  }
   const Command* command = FindCommand(name);
   if (command == nullptr) return UnknownCommand(argv[1]);
   return command->run(argc - 1, argv + 1);

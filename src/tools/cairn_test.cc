@@ -20,6 +20,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "rocksdb/version.h"
 #include "src/port/open_into.h"
 #include "src/testutil/expect_contains.h"
 #include "src/testutil/temp_dir.h"
@@ -186,6 +187,8 @@ TEST_F(CairnTest, HelpAndUnknownCommands) {
     EXPECT_CONTAINS(Cairn({command, "--help"}).out, std::string("Usage: cairn ") + command);
     EXPECT_EQ(2, Cairn({command, "--nonsense"}).exit_code);
   }
+  EXPECT_EQ(0, Cairn({"version"}).out.find("cairn 0."));
+  EXPECT_CONTAINS(Cairn({"--version"}).out, ", RocksDB " + rocksdb::GetRocksVersionAsString());
   EXPECT_EQ(2, Cairn({}).exit_code);
   result = Cairn({"nonsense"});
   EXPECT_EQ(2, result.exit_code);
