@@ -193,6 +193,16 @@ bool MayGoAround(const rocksdb::ImmutableOptions& options) {
   return options.row_cache == nullptr && !options.optimize_filters_for_hits && !ThisFilterThread()->CountsByLevel();
 }
 
+// By its first table: a Version without ordered tables is not looked through once more for every key.
+bool MayHaveOrdered(rocksdb::Version* version) {
+  const rocksdb::VersionStorageInfo& storage = *version->storage_info();
+  for (int level = 0; level < storage.num_non_empty_levels(); ++level) {
+    const LevelFilesBrief& files = storage.LevelFilesBrief(level);
+    if (files.num_files != 0) return OrderedTableProbe::Of(port::PinnedReaderOf(files.files[0].fd)) != nullptr;
+  }
+  return false;
+}
+
 const rocksdb::SliceTransform* PrefixesOf(rocksdb::Version* version) {
   return version->GetMutableCFOptions().prefix_extractor.get();
 }
@@ -200,6 +210,7 @@ const rocksdb::SliceTransform* PrefixesOf(rocksdb::Version* version) {
 }  // namespace
 
 bool GetFromOrdered(rocksdb::Version* version, const VersionRequest& request) {
+  if (!MayHaveOrdered(version)) return false;
   Tables tables(version, request.key.user_key());
   const rocksdb::ImmutableOptions& options = port::ImmutableOptionsOf(*version->cfd());
   if (!tables.Find() || tables.count() == 0 || !MayGoAround(options)) return false;
@@ -337,7 +348,7 @@ class OrderedBatch {
 
 bool MultiGetFromOrdered(rocksdb::Version* version, const rocksdb::ReadOptions& options,
                          rocksdb::MultiGetContext::Range* range, rocksdb::ReadCallback* callback) {
-  if (range->empty() || !MayGoAround(port::ImmutableOptionsOf(*version->cfd())) ||
+  if (range->empty() || !MayHaveOrdered(version) || !MayGoAround(port::ImmutableOptionsOf(*version->cfd())) ||
       !VersionBatch::Serves(version, *range)) {
     return false;
   }

@@ -5,7 +5,8 @@
 //
 // Invariants
 //   (1) A Version keeps its tables' readers; where it does not (max_open_files), where a table is another's, or where
-//       range deletions may cover the key, RocksDB looks the key up, before anything was asked.
+//       range deletions may cover the key, RocksDB looks the key up, before anything was asked. So it does at once where
+//       the Version's first table is another's: who has no ordered tables is not to pay for them.
 //   (2) Level 0 is newest first, and each level newer than those of higher numbers.
 //
 // Thread-safety: all. The caller holds the Version.

@@ -270,9 +270,10 @@ class OrderedTableReader final : public OrderedTableProbe {
 
 }  // namespace
 
-// Readers of ordered tables are all made by this library, so their one type_info tells.
+// Readers of ordered tables are all made by this library, so their one type_info tells. It stands on the left, where its
+// name says that there is no other of this name, and none is compared.
 const OrderedTableProbe* OrderedTableProbe::Of(const rocksdb::TableReader* reader) {
-  if (reader == nullptr || typeid(*reader) != typeid(OrderedTableReader)) return nullptr;
+  if (reader == nullptr || typeid(OrderedTableReader) != typeid(*reader)) return nullptr;
   return static_cast<const OrderedTableReader*>(reader);
 }
 
