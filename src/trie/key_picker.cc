@@ -561,7 +561,7 @@ void KeyPicker::Started(const TrieJob& job) {
 }
 
 void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
-  ledger_.Finished(job);
+  ledger_.Finished(job, ok);
   if (job.for_scans) scans_.Finished(output_bytes);
   const bool snapshots_changed = oldest_snapshot != oldest_snapshot_;
   oldest_snapshot_ = oldest_snapshot;

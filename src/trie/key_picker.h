@@ -78,6 +78,8 @@ class KeyPicker {
 
   // As TriePicker's.
   double SpacePressure();
+  // Of tables that the trie does not have any more, and that running compactions hold.
+  uint64_t held_bytes() const { return ledger_.held_bytes(); }
   std::map<int, TriePicker::Due> PendingByDepth() const;
   const TrieSpace& Space();
 

@@ -121,10 +121,11 @@ SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
   Running running;
   running.id = next_job_++;
   running.job = job;
+  running.job.number = running.id;
   ++jobs[job.kind];
   Check(job);
   shape.Begin(running.id, job.runs, job.inputs);
-  picker.Started(job);
+  picker.Started(running.job);
   if (job.kind == TrieJob::Kind::kMove) return running;
   largest_job = std::max(largest_job, job.input_bytes);
   std::vector<const Entries*> sources;
@@ -143,7 +144,7 @@ SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
     previous = entry >> 1;
   }
   running_bytes += running.bytes;
-  most_bytes = std::max(most_bytes, shape.bytes() + running_bytes);
+  most_bytes = std::max(most_bytes, bytes());
   written_by[job.kind] += running.bytes;
   if (job.for_scans) written_for_scans += running.bytes;
   return running;
@@ -170,6 +171,7 @@ void SimulatedKeyTrie::Finish(const Running& running) {
   running_bytes -= running.bytes;
   shape.End(running.id);
   picker.Finished(running.job, true, running.bytes, 0);
+  most_bytes = std::max(most_bytes, bytes());
 }
 
 size_t SimulatedKeyTrie::Scan(uint64_t key, uint64_t block_bytes) {

@@ -56,6 +56,9 @@ class SimulatedKeyTrie {
   // A full manual compaction.
   bool Compact();
 
+  // On the disk: tables, outputs of compactions under way, and what these hold.
+  uint64_t bytes() const { return shape.bytes() + running_bytes + picker.held_bytes(); }
+
   // What a reader finds: keys whose newest entry is no deletion. Walks over everything.
   std::vector<uint64_t> LiveKeys() const;
 
@@ -64,7 +67,7 @@ class SimulatedKeyTrie {
   uint64_t flushed = 0;
   uint64_t written = 0;        // flushes included
   uint64_t running_bytes = 0;  // outputs of compactions under way
-  uint64_t most_bytes = 0;     // of tables at any moment, these included
+  uint64_t most_bytes = 0;     // the most of bytes() at any moment
   uint64_t largest_job = 0;
   uint64_t largest_file = 0;
   uint64_t moved_files = 0;

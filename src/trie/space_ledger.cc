@@ -66,17 +66,15 @@ double SpaceLedger::Allowed(double share) const {
 }
 
 bool SpaceLedger::MayStart(const TrieJob& job, uint64_t bytes) const {
-  if (largest_job_ == 0 || being_written_ == 0 || space_.live == 0 || !job.writes()) return true;
-  // Where one compaction is more than the bound allows, waiting would not keep it.
-  if ((space_bound_ - 1) * static_cast<double>(space_.live) < largest_job_) return true;
-  const double written = static_cast<double>(being_written_ + job.expected_bytes);
-  return written <= Reserve() || static_cast<double>(bytes) + written <= Allowed(1) + Reserve();
+  if (largest_job_ == 0 || numbers_.empty() || space_.live == 0 || !job.writes()) return true;
+  const double outside = OutsideTheTrie() + static_cast<double>(job.expected_bytes);
+  return outside <= Reserve() || static_cast<double>(bytes) + outside <= Allowed(1) + Reserve();
 }
 
 bool SpaceLedger::HasRoom(const TrieJob& job, uint64_t bytes) const {
   const double most =
       std::max(Allowed(1) + Reserve(), static_cast<double>(space_.live) + kRootsOfASmallTrie * largest_job_);
-  return static_cast<double>(bytes + being_written_ + job.expected_bytes) <= most;
+  return static_cast<double>(bytes + job.expected_bytes) + OutsideTheTrie() <= most;
 }
 
 std::optional<double> SpaceLedger::Excess(double next_flush) const {
@@ -106,20 +104,35 @@ double SpaceLedger::Pressure(uint64_t bytes, double next_flush) {
       slack_bytes_ + (small ? static_cast<double>(space_.live) + kRootsOfASmallTrie * root : Allowed(1));
   const double begin = std::min(std::max(bound - 2 * next_flush, Allowed(kSpaceLittleGarbage) + slack_bytes_),
                                 bound * (1 - 1 / kFinestThrottle));
-  const double taken = static_cast<double>(small ? bytes + being_written_ : bytes);
+  const double reserved = small ? 0 : Reserve();
+  const double taken = static_cast<double>(bytes) + std::max(OutsideTheTrie() - reserved, 0.0);
   return std::clamp((taken - begin) / (bound - begin), 0.0, 1.0);
 }
 
 void SpaceLedger::Started(const TrieJob& job) {
   being_freed_ += ToBeFreed(job);
-  if (job.writes()) being_written_ += job.expected_bytes;
   ++running_;
+  if (largest_job_ == 0 || !job.writes()) return;
+  being_written_ += job.expected_bytes;
+  numbers_.insert(job.number);
 }
 
-void SpaceLedger::Finished(const TrieJob& job) {
+void SpaceLedger::Finished(const TrieJob& job, bool ok) {
   being_freed_ -= std::min(being_freed_, ToBeFreed(job));
-  if (job.writes()) being_written_ -= std::min(being_written_, job.expected_bytes);
   --running_;
+  if (largest_job_ == 0) return;
+  if (job.writes()) {
+    being_written_ -= std::min(being_written_, job.expected_bytes);
+    numbers_.erase(job.number);
+    for (Held& held : held_) {
+      if (held.by.erase(job.number) != 0 && held.by.empty()) held_bytes_ -= held.bytes;
+    }
+    held_.erase(std::remove_if(held_.begin(), held_.end(), [](const Held& held) { return held.by.empty(); }),
+                held_.end());
+  }
+  if (!ok || numbers_.empty() || job.kind == TrieJob::Kind::kMove) return;
+  held_.push_back({job.input_bytes, numbers_});
+  held_bytes_ += job.input_bytes;
 }
 
 bool SpaceLedger::Learn(const TrieJob& job, uint64_t output_bytes) {

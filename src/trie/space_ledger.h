@@ -2,6 +2,9 @@
 // compactions are about to free, and what merges have shown about merge operands. The pickers ask it when to compact for
 // space and how much to slow writers down; which compaction frees most is theirs to say.
 //
+// A compaction of RocksDB holds the Version that it began with: what others replace meanwhile stays on the disk until it
+// ends. Where the bound counts what running compactions have written, it counts that, too (*held* below).
+//
 // Bytes and sizes are handed in, so it knows no shape and serves a trie in either order.
 //
 // Thread-safety: none; the scheduler's mutex guards it.
@@ -11,6 +14,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "cairn/trie.h"
@@ -58,8 +62,8 @@ class SpaceLedger {
   // so many bytes has reached it. Also 0 where the bound allows less garbage than root_trigger write buffers.
   double Pressure(uint64_t bytes, double next_flush);
 
-  // Whether a trie of so many bytes has room for what the compaction writes, beside what others are writing. One always
-  // has.
+  // Whether a trie of so many bytes has room for what the compaction writes, beside what others are writing and holding.
+  // One always has.
   bool MayStart(const TrieJob& job, uint64_t bytes) const;
 
   // Whether it has room for that and the space bound is kept: for a compaction that need not be.
@@ -67,7 +71,7 @@ class SpaceLedger {
 
   // To be called around each compaction.
   void Started(const TrieJob& job);
-  void Finished(const TrieJob& job);
+  void Finished(const TrieJob& job, bool ok);
 
   // Learns what stays of merge operands that are folded from a merge for space. True if that changes what containers
   // are worth: the estimate is then made anew.
@@ -76,7 +80,16 @@ class SpaceLedger {
   // What stays of merge operands that are folded (trie_space.h).
   double operand_share() const { return operand_share_; }
 
+  // Of tables that the trie does not have any more, and that running compactions hold.
+  uint64_t held_bytes() const { return held_bytes_; }
+
  private:
+  struct Held {
+    uint64_t bytes;
+    std::set<uint64_t> by;  // numbers of compactions
+  };
+
+  double OutsideTheTrie() const { return static_cast<double>(being_written_ + held_bytes_); }
   double Reserve() const;
   double Allowed(double share) const;
 
@@ -92,8 +105,11 @@ class SpaceLedger {
   uint64_t being_freed_ = 0;       // by compactions under way
   uint64_t being_written_ = 0;     // by them
   int running_ = 0;                // compactions under way
-  double flush_bytes_ = 0;         // the latest next_flush that was not 0
-  bool more_ = false;              // the latest Pick found a compaction
+  std::set<uint64_t> numbers_;     // of those of them that write
+  std::vector<Held> held_;
+  uint64_t held_bytes_ = 0;
+  double flush_bytes_ = 0;  // the latest next_flush that was not 0
+  bool more_ = false;       // the latest Pick found a compaction
 };
 
 }  // namespace cairn

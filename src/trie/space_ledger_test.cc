@@ -62,8 +62,59 @@ TEST_F(SpaceLedgerTest, OutputsOfRunningCompactionsHaveRoomOfTheirOwn) {
   EXPECT_TRUE(counting.MayStart(Job(40, 40), 1150));
   EXPECT_TRUE(counting.MayStart(move, 1150));
   EXPECT_TRUE(ledger_.MayStart(job, 1150));
-  counting.Finished(job);
+  counting.Finished(job, true);
   EXPECT_TRUE(counting.MayStart(Job(500, 500), 1150)) << "one always has room";
+}
+
+// RocksDB deletes no table of a Version that a compaction began with, nor any that is newer.
+TEST_F(SpaceLedgerTest, WhatIsReplacedTakesSpaceUntilTheCompactionsThatRanThenHaveEnded) {
+  SpaceLedger counting(Trie(), 0, 100);
+  EstimateOf(1100, &counting);
+  const auto job = [](uint64_t number) {
+    TrieJob numbered = Job(60, 40);
+    numbered.number = number;
+    return numbered;
+  };
+  for (uint64_t number : {1, 2, 3}) counting.Started(job(number));
+  counting.Finished(job(1), true);
+  EXPECT_EQ(counting.held_bytes(), 60);
+  counting.Started(job(4));
+  counting.Finished(job(2), false);
+  EXPECT_EQ(counting.held_bytes(), 60) << "what failed has replaced nothing, and another one holds the tables";
+  TrieJob move = Job(1000, 1000);
+  move.kind = TrieJob::Kind::kMove;
+  counting.Started(move);
+  counting.Finished(move, true);
+  EXPECT_EQ(counting.held_bytes(), 60) << "what is moved is not replaced";
+  TrieJob drop = Job(10, 0);
+  drop.kind = TrieJob::Kind::kDrop;
+  counting.Started(drop);
+  counting.Finished(drop, true);
+  EXPECT_EQ(counting.held_bytes(), 70);
+  counting.Finished(job(3), true);
+  EXPECT_EQ(counting.held_bytes(), 10 + 60) << "the fourth began after the first had ended";
+  counting.Finished(job(4), true);
+  EXPECT_EQ(counting.held_bytes(), 0);
+  counting.Finished(job(5), true);
+  EXPECT_EQ(counting.held_bytes(), 0) << "nobody holds it";
+}
+
+TEST_F(SpaceLedgerTest, WhatRunningCompactionsHoldSlowsWritersDownAndKeepsOthersFromBeginning) {
+  SpaceLedger counting(Trie(), 0, 100);
+  EstimateOf(1100, &counting);
+  TrieJob large = Job(60, 60);
+  large.number = 1;
+  TrieJob merge = Job(80, 40);
+  merge.number = 2;
+  counting.Started(large);
+  EXPECT_TRUE(counting.MayStart(merge, 1150));
+  EXPECT_EQ(counting.Pressure(1150 - 2 * kFlush, kFlush), 0);
+  counting.Started(merge);
+  counting.Finished(merge, true);
+  EXPECT_FALSE(counting.MayStart(merge, 1150)) << "60 are being written, 80 held";
+  EXPECT_TRUE(counting.MayStart(merge, 1070));
+  EXPECT_EQ(counting.Pressure(1150 - 40, kFlush), 1);
+  EXPECT_EQ(counting.Pressure(1150 - 40 - 2 * kFlush, kFlush), 0);
 }
 
 TEST_F(SpaceLedgerTest, AShapeIsEstimatedOnce) {
@@ -118,7 +169,7 @@ TEST_F(SpaceLedgerTest, WhatRunsCountsAsFreed) {
   ASSERT_TRUE(ledger_.Excess(kFlush));
   ledger_.Started(Job(500, 300));
   EXPECT_FALSE(ledger_.Excess(kFlush));
-  ledger_.Finished(Job(500, 300));
+  ledger_.Finished(Job(500, 300), true);
   EXPECT_TRUE(ledger_.Excess(kFlush));
 }
 
@@ -135,7 +186,7 @@ TEST_F(SpaceLedgerTest, ThereIsSomethingToWaitForWhileACompactionRunsOrIsDue) {
   EXPECT_FALSE(ledger_.CanFree());
   ledger_.Started(Job(100, 100));
   EXPECT_TRUE(ledger_.CanFree());
-  ledger_.Finished(Job(100, 100));
+  ledger_.Finished(Job(100, 100), true);
   EXPECT_FALSE(ledger_.CanFree());
 }
 

@@ -311,7 +311,7 @@ double TriePicker::SpacePressure() {
 void TriePicker::Started(const TrieJob& job) { ledger_.Started(job); }
 
 void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
-  ledger_.Finished(job);
+  ledger_.Finished(job, ok);
   shares_.erase(job.id);
   oldest_snapshot_ = oldest_snapshot;
   if (!ok || !job.for_space) return;

@@ -29,6 +29,7 @@
 
 #include "cairn/db.h"
 #include "cairn/tuner.h"
+#include "rocksdb/comparator.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/backup_engine.h"
@@ -284,14 +285,17 @@ class Worker {
     End(thread, in_transaction ? "a transaction" : "a batch", s);
   }
 
+  // Of any column family in key order.
   void DeleteRange(int thread, Random* random) {
     const int first = static_cast<int>(random->Uniform(kKeys - 20));
+    const int any = static_cast<int>(random->Uniform(kOrderedFamily + 1));
+    const bool takes_ranges = !IsConverted(engine_) && Family(any)->GetComparator() == rocksdb::BytewiseComparator();
+    const int family = takes_ranges ? any : kOrderedFamily;
     std::vector<std::pair<int, int>> keys;
-    for (int key = first; key < first + 20; ++key) keys.emplace_back(kOrderedFamily, key);
+    for (int key = first; key < first + 20; ++key) keys.emplace_back(family, key);
     const Locked locked(&locks_, keys);
     Begin(thread, locked.keys(), std::vector<uint64_t>(keys.size(), 0));
-    const Status s =
-        db()->DeleteRange(rocksdb::WriteOptions(), Family(kOrderedFamily), KeyOf(first), KeyOf(first + 20));
+    const Status s = db()->DeleteRange(rocksdb::WriteOptions(), Family(family), KeyOf(first), KeyOf(first + 20));
     if (s.IsNotSupported() && IsConverted(engine_)) {
       shared_->slots[thread].pending.store(0);  // what was durable still is
       return;
