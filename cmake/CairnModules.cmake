@@ -165,6 +165,9 @@ function(cairn_program name)
   cmake_parse_arguments(P "" "" "SOURCES;LIBRARIES" ${ARGN})
   add_executable(${name} ${P_SOURCES})
   target_link_libraries(${name} PRIVATE cairn_flags ${P_LIBRARIES} rocksdb -Wl,--as-needed gflags ${cairn_system_libraries})
+  # --help names the file of each flag, wherever that lay.
+  target_compile_options(${name} PRIVATE
+    "-fmacro-prefix-map=${CMAKE_SOURCE_DIR}/=" "-fmacro-prefix-map=${ROCKSDB_TREE}/=rocksdb/")
   set_target_properties(${name} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bin" BUILD_RPATH "$ORIGIN/../lib"
     INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")

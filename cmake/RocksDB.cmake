@@ -151,11 +151,13 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
     execute_process(COMMAND "${CMAKE_COMMAND}" -E copy_directory "${CMAKE_CURRENT_LIST_DIR}/substrate/plugin"
                             "${cairn_substrate}/src/plugin/cairn" RESULT_VARIABLE failed)
   endif()
+  # Its messages name files of its tree, wherever that lies. Not part of the key: what is built is the same.
+  set(cairn_names "-fmacro-prefix-map=${cairn_substrate}/src/=rocksdb/")
   if(NOT failed)
     execute_process(
       COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
               -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
-              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march_flags} ${cairn_debug_flags} -w"
+              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march_flags} ${cairn_debug_flags} ${cairn_names} -w"
               ${cairn_rocksdb_standard} -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${cairn_rocksdb_sanitize} -DPORTABLE=1
               ${cairn_cross_flags}
       OUTPUT_FILE "${cairn_substrate}/configure.log" ERROR_FILE "${cairn_substrate}/configure.log"
