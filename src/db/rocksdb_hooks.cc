@@ -8,6 +8,7 @@
 
 #include "db/column_family.h"
 #include "db/external_sst_file_ingestion_job.h"
+#include "db/snapshot_checker.h"
 #include "src/db/cairn_db.h"
 #include "src/db/opening.h"
 #include "src/db/repair_tables.h"
@@ -386,6 +387,22 @@ void VersionSet::Reset() {
   if (table_cache_ != nullptr) table_cache_->EraseUnRefEntries();
   own::ResetVersionSet(this);
 }
+
+#if !CAIRN_ROCKSDB_AT_LEAST(9, 11)
+// Universal compaction asks twice for a job, when it picks files and when it begins. The second time RocksDB 9.10 takes
+// another snapshot and releases the first one, for which it waits for the mutex that it holds itself: a database with
+// WRITE_PREPARED transactions stands still. The first snapshot does for both, since the mutex is held between them.
+void DBImpl::GetSnapshotContext(JobContext* job, std::vector<SequenceNumber>* snapshots,
+                                SequenceNumber* earliest_write_conflict, SnapshotChecker** checker) {
+  if (job->job_snapshot == nullptr) {
+    return own::GetSnapshotContext(this, job, snapshots, earliest_write_conflict, checker);
+  }
+  mutex_.AssertHeld();
+  *snapshots = snapshots_.GetAll(earliest_write_conflict);
+  const bool keeps_all = use_custom_gc_ && snapshot_checker_ == nullptr;
+  *checker = keeps_all ? DisableGCSnapshotChecker::Instance() : snapshot_checker_.get();
+}
+#endif
 
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
                                    bool include_end) {

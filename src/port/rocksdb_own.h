@@ -191,6 +191,12 @@ rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const r
                                                rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
                                                bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
 
+#if !CAIRN_ROCKSDB_AT_LEAST(9, 11)
+void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vector<rocksdb::SequenceNumber>* snapshots,
+                        rocksdb::SequenceNumber* earliest_write_conflict,
+                        rocksdb::SnapshotChecker** checker) asm("cairn_rocksdb_GetSnapshotContext");
+#endif
+
 uint64_t PreallocatedOutputBytes(const rocksdb::Compaction* compaction) asm("cairn_rocksdb_PreallocatedOutputBytes");
 
 rocksdb::InternalIterator* MergeForCompaction(
