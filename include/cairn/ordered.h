@@ -86,7 +86,7 @@ struct OrderedOptions {
   // worst, instead of 2.7 and 3.4, though two fifths fewer bytes are written. Leveled compaction writes twice as many.
   int max_size_amplification_percent = 50;
   int size_ratio = 100;
-  // Bits per key of the Bloom filters; negative: as the options have it. The order filters see most keys of which a
+  // Bits per key of the Bloom filters, at most 100; negative: as the options have it. The order filters see most keys of which a
   // Bloom filter errs; 8.5 keep near misses, which they do not see, below 2 %.
   double filter_bits = 8.5;
   OrderFilterOptions order;

@@ -52,6 +52,10 @@ Status UseOrderedTable(rocksdb::ColumnFamilyOptions* options, const OrderedOptio
     return Status::NotSupported("an order filter with the comparator " + std::string(options->comparator->Name()),
                                 "it knows rocksdb::BytewiseComparator() without timestamps");
   }
+  if (!(ordered.filter_bits <= 100)) {
+    return Status::InvalidArgument("option filter_bits is " + std::to_string(ordered.filter_bits),
+                                   "it may be 0 to 100, or negative for the filter that the options have");
+  }
   rocksdb::BlockBasedTableOptions table;
   if (options->table_factory != nullptr) {
     const auto* given = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
