@@ -388,7 +388,7 @@ void VersionSet::Reset() {
   own::ResetVersionSet(this);
 }
 
-#if !CAIRN_ROCKSDB_AT_LEAST(9, 11)
+#if CAIRN_REPLACES_SNAPSHOT_CONTEXT
 // Universal compaction asks twice for a job, when it picks files and when it begins. The second time RocksDB 9.10 takes
 // another snapshot and releases the first one, for which it waits for the mutex that it holds itself: a database with
 // WRITE_PREPARED transactions stands still. The first snapshot does for both, since the mutex is held between them.

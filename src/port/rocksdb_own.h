@@ -191,7 +191,9 @@ rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const r
                                                rocksdb::Arena* arena, const rocksdb::SliceTransform* prefix_extractor,
                                                bool for_flush) asm("cairn_rocksdb_NewMemTableIterator");
 
-#if !CAIRN_ROCKSDB_AT_LEAST(9, 11)
+// Whether Cairn has a definition of its own.
+#define CAIRN_REPLACES_SNAPSHOT_CONTEXT !CAIRN_ROCKSDB_AT_LEAST(9, 11)
+#if CAIRN_REPLACES_SNAPSHOT_CONTEXT
 void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vector<rocksdb::SequenceNumber>* snapshots,
                         rocksdb::SequenceNumber* earliest_write_conflict,
                         rocksdb::SnapshotChecker** checker) asm("cairn_rocksdb_GetSnapshotContext");
