@@ -644,12 +644,12 @@ class WatchingComparator : public ForeignComparator {
 TEST(SubMemTableTest, SortingIsCountedAndLittle) {
   constexpr size_t kEntries = 200000;
   rocksdb::WriteBufferManager manager(size_t{1} << 30);
-  auto* const comparator = new WatchingComparator();
+  const auto comparator = std::make_unique<WatchingComparator>();
   comparator->manager = &manager;
   const auto factory = FactoryOf("pool_size=0");
   {
     rocksdb::AllocTracker tracker(&manager);
-    Table table(comparator, factory, 8 << 20, &tracker);
+    Table table(comparator.get(), factory, 8 << 20, &tracker);
     for (size_t i = 0; i < kEntries; ++i) table.Add(std::to_string(i * 7919 % kEntries), i + 1, "");
     table.rep()->MarkReadOnly();
     const size_t before = manager.memory_usage();
@@ -668,7 +668,7 @@ TEST(SubMemTableTest, SortingIsCountedAndLittle) {
   }
   // Of an iterator over a memtable that is being written: all of it, but for two entries.
   rocksdb::AllocTracker tracker(&manager);
-  Table table(comparator, factory, 8 << 20, &tracker);
+  Table table(comparator.get(), factory, 8 << 20, &tracker);
   for (size_t i = 0; i < kEntries; ++i) table.Add(std::to_string(i * 7919 % kEntries), i + 1, "");
   const size_t before = manager.memory_usage();
   comparator->most = 0;
