@@ -35,16 +35,16 @@ struct AtThreadEnd {
   }
 };
 
-// What a thread's data of POSIX's end with comes after its thread-local objects.
-void EndLate(void* thread) {
+// What a thread's pthread keys hold ends after its thread-local objects.
+void DeleteAtKeysEnd(void* thread) {
   delete static_cast<FilterThread*>(thread);
   this_filter_thread = nullptr;
 }
 
 // Where there is no key, a few KiB are lost.
-void EndLateToo(FilterThread* thread) {
+void EndWithKeys(FilterThread* thread) {
   static pthread_key_t key;
-  static const int made = pthread_key_create(&key, EndLate);
+  static const int made = pthread_key_create(&key, DeleteAtKeysEnd);
   if (made == 0) (void)pthread_setspecific(key, thread);
 }
 
@@ -55,7 +55,7 @@ __attribute__((noinline)) FilterThread* FindFilterThread(FilterThreadPlace* plac
   this_filter_thread = new FilterThread();
   // Other thread-local objects may still look something up while they end. Nothing would give back its place.
   if (has_ended) {
-    EndLateToo(this_filter_thread);
+    EndWithKeys(this_filter_thread);
     return this_filter_thread;
   }
   static thread_local AtThreadEnd at_thread_end;

@@ -22,17 +22,13 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
-#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
-#include "cairn/db.h"
 #include "rocksdb/db.h"
 #include "src/db/key_order_workload.h"
-#include "src/db/table_counter.h"
 
 namespace cairn {
 namespace {
@@ -61,16 +57,9 @@ void Print(const std::string& engine, const std::string& workload, uint64_t puts
 }
 
 void Run(const std::string& engine, const std::string& workload, uint64_t keys, uint64_t write_buffer) {
-  const std::string path = std::filesystem::temp_directory_path().string() + "/engine_counts_bench";
-  rocksdb::Options options;
-  Check(WorkloadOptions(engine, write_buffer, &options));
-  const auto counter = std::make_shared<TableCounter>();
-  options.listeners.push_back(counter);
-  Check(rocksdb::DestroyDB(path, options));
-  rocksdb::DB* opened = nullptr;
-  Check(Open(options, path, &opened));
-  const std::unique_ptr<rocksdb::DB> db(opened);
-  counter->Watch(opened);
+  WorkloadDatabase database;
+  Check(database.Open("engine_counts_bench", engine, write_buffer));
+  rocksdb::DB* const db = database.db();
   rocksdb::WriteOptions without_log;
   without_log.disableWAL = true;
   std::string value(kWorkloadValueBytes, '\0');
@@ -80,16 +69,12 @@ void Run(const std::string& engine, const std::string& workload, uint64_t keys, 
   std::vector<uint64_t> load(updates ? keys : 0);
   std::iota(load.begin(), load.end(), uint64_t{0});
   std::shuffle(load.begin(), load.end(), std::mt19937_64(1));
-  const rocksdb::WaitForCompactOptions wait;
   const uint64_t puts_per_wait = std::max<uint64_t>(write_buffer / 2 / (kWorkloadKeyBytes + kWorkloadValueBytes), 1);
   const uint64_t puts = updates ? 7 * keys : keys;
   for (uint64_t i = 0; i < puts; ++i) {
     const uint64_t key = i < load.size() ? load[i] : WorkloadKeyAt(workload, i, keys);
-    if (updates && i % puts_per_wait == 0) {
-      Check(db->WaitForCompact(wait));
-      Check(WaitForTrieCompaction(db.get()));
-    }
-    if (updates && i == 3 * keys) counter->Restart();
+    if (updates && i % puts_per_wait == 0) Check(database.Settle());
+    if (updates && i == 3 * keys) database.counter()->Restart();
     MakeWorkloadValue(i, &value);
     Check(db->Put(without_log, WorkloadKey(key), value));
     if (present.empty() || !present[key]) ++live;
@@ -98,15 +83,12 @@ void Run(const std::string& engine, const std::string& workload, uint64_t keys, 
       Check(db->Delete(without_log, WorkloadKey(i - keys / 10)));
       --live;
     }
-    if (i >= keys / 4) counter->SetLive(live * (kWorkloadKeyBytes + kWorkloadValueBytes));
+    if (i >= keys / 4) database.counter()->SetLive(live * (kWorkloadKeyBytes + kWorkloadValueBytes));
   }
   Check(db->Flush(rocksdb::FlushOptions()));
-  Check(db->WaitForCompact(wait));
-  Check(WaitForTrieCompaction(db.get()));
-  Print(engine, workload, updates ? 4 * keys : keys, counter->Get());
-  counter->Unwatch();
-  Check(db->Close());
-  Check(rocksdb::DestroyDB(path, options));
+  Check(database.Settle());
+  Print(engine, workload, updates ? 4 * keys : keys, database.counter()->Get());
+  Check(database.Destroy());
 }
 
 }  // namespace

@@ -1,6 +1,6 @@
 // What benchmarks of engines in key order write: keys of 16 bytes, values of 100 that zstd or snappy cannot make smaller.
 //
-// Thread-safety: functions of their arguments.
+// Thread-safety: functions of their arguments; a WorkloadDatabase serves one thread.
 
 #pragma once
 
@@ -8,10 +8,15 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <memory>
 #include <string>
 
+#include "cairn/db.h"
 #include "cairn/engines.h"
+#include "rocksdb/db.h"
 #include "rocksdb/options.h"
+#include "src/db/table_counter.h"
 #include "src/util/mix64.h"
 
 namespace cairn {
@@ -62,5 +67,42 @@ inline rocksdb::Status WorkloadOptions(const std::string& engine, uint64_t write
   options->compression = rocksdb::kNoCompression;
   return UseEngineFromString("engine=" + engine, options, options);
 }
+
+// A new database on an engine, whose tables are counted.
+class WorkloadDatabase {
+ public:
+  // In the folder `name` of the temporary one.
+  rocksdb::Status Open(const std::string& name, const std::string& engine, uint64_t write_buffer) {
+    path_ = std::filesystem::temp_directory_path().string() + "/" + name;
+    rocksdb::Status s = WorkloadOptions(engine, write_buffer, &options_);
+    options_.listeners.push_back(counter_);
+    if (s.ok()) s = rocksdb::DestroyDB(path_, options_);
+    rocksdb::DB* opened = nullptr;
+    if (s.ok()) s = cairn::Open(options_, path_, &opened);
+    db_.reset(opened);
+    if (s.ok()) counter_->Watch(opened);
+    return s;
+  }
+  // Until nothing is left to compact.
+  rocksdb::Status Settle() {
+    rocksdb::Status s = db_->WaitForCompact(rocksdb::WaitForCompactOptions());
+    return s.ok() ? WaitForTrieCompaction(db_.get()) : s;
+  }
+  rocksdb::Status Destroy() {
+    counter_->Unwatch();
+    const rocksdb::Status s = db_->Close();
+    db_.reset();
+    return s.ok() ? rocksdb::DestroyDB(path_, options_) : s;
+  }
+
+  rocksdb::DB* db() { return db_.get(); }
+  TableCounter* counter() { return counter_.get(); }
+
+ private:
+  std::string path_;
+  rocksdb::Options options_;
+  const std::shared_ptr<TableCounter> counter_ = std::make_shared<TableCounter>();
+  std::unique_ptr<rocksdb::DB> db_;
+};
 
 }  // namespace cairn

@@ -19,18 +19,14 @@
 #include <cinttypes>
 #include <cmath>
 #include <cstdio>
-#include <filesystem>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "cairn/db.h"
 #include "rocksdb/db.h"
 #include "src/db/key_order_workload.h"
-#include "src/db/table_counter.h"
 
 DEFINE_string(engines, "ordered_trie ordered stock", "Engines, separated by spaces");
 DEFINE_string(workload, "uniform", "uniform, zipf, sequential, streams or spot");
@@ -92,16 +88,9 @@ struct Result {
 
 // With a rate of 0, as fast as puts are taken.
 Result Write(const std::string& engine, double rate) {
-  const std::string path = std::filesystem::temp_directory_path().string() + "/paced_writer_bench";
-  rocksdb::Options options;
-  Check(WorkloadOptions(engine, static_cast<uint64_t>(FLAGS_write_buffer_mib * (1 << 20)), &options));
-  const auto counter = std::make_shared<TableCounter>();
-  options.listeners.push_back(counter);
-  Check(rocksdb::DestroyDB(path, options));
-  rocksdb::DB* opened = nullptr;
-  Check(Open(options, path, &opened));
-  const std::unique_ptr<rocksdb::DB> db(opened);
-  counter->Watch(opened);
+  WorkloadDatabase database;
+  Check(database.Open("paced_writer_bench", engine, static_cast<uint64_t>(FLAGS_write_buffer_mib * (1 << 20))));
+  rocksdb::DB* const db = database.db();
   rocksdb::WriteOptions write;
   write.disableWAL = !FLAGS_log;
   const auto puts = static_cast<uint64_t>(FLAGS_millions * 1e6);
@@ -127,16 +116,13 @@ Result Write(const std::string& engine, double rate) {
     if (rate > 0 && i >= puts / 4) result.waits.Add(Seconds(Clock::now() - std::max(due, awake)));
     if (present.empty() || !present[key]) ++live;
     if (!present.empty()) present[key] = true;
-    if (i >= puts / 4) counter->SetLive(live * (kWorkloadKeyBytes + kWorkloadValueBytes));
+    if (i >= puts / 4) database.counter()->SetLive(live * (kWorkloadKeyBytes + kWorkloadValueBytes));
   }
   Check(db->Flush(rocksdb::FlushOptions()));
-  Check(db->WaitForCompact(rocksdb::WaitForCompactOptions()));
-  Check(WaitForTrieCompaction(db.get()));
+  Check(database.Settle());
   result.seconds = Seconds(Clock::now() - begin);
-  result.counts = counter->Get();
-  counter->Unwatch();
-  Check(db->Close());
-  Check(rocksdb::DestroyDB(path, options));
+  result.counts = database.counter()->Get();
+  Check(database.Destroy());
   return result;
 }
 
