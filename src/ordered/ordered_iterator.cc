@@ -184,8 +184,10 @@ void OrderedIterator::Seek(const Slice& target) {
   }
   Begin();
   const Slice user_key = rocksdb::ExtractUserKey(target);
-  // DBIter seeks a bit further where it has passed over many versions of a key.
+  // DBIter seeks a bit further where it has passed over many versions of a key. It is the newest target that is sought
+  // when the placeholder is reached: RocksDB's iterator asks its Bloom filter for the target's prefix.
   if (StillStands(target)) {
+    target_.Assign(target);
     ++stats_.deferred;
     return;
   }
