@@ -14,6 +14,7 @@
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
 #include "src/db/stored_seed.h"
+#include "src/hash_order/batch_order.h"
 #include "src/hash_order/hash_merge.h"
 #include "src/hash_order/hash_order.h"
 #include "src/hash_order/indexed_batches.h"
@@ -649,6 +650,12 @@ void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range
   if (filters != nullptr) filters->MultiGet(this, options, range, callback);
   if (range->empty() || cairn::MultiGetFromOrdered(this, options, range, callback)) return;
   own::VersionMultiGet(this, options, range, callback);
+}
+
+void DBImpl::PrepareMultiGetKeys(const size_t count, bool sorted,
+                                 autovector<KeyContext*, MultiGetContext::MAX_BATCH_SIZE>* keys) {
+  if (!sorted && cairn::SortInHashOrder(count, keys)) return;
+  own::PrepareMultiGetKeys(this, count, sorted, keys);
 }
 
 }  // namespace rocksdb

@@ -217,6 +217,10 @@ void VersionMultiGet(rocksdb::Version* version, const rocksdb::ReadOptions& opti
                      rocksdb::MultiGetContext::Range* range,
                      rocksdb::ReadCallback* callback) asm("cairn_rocksdb_VersionMultiGet");
 
+void PrepareMultiGetKeys(rocksdb::DBImpl* db, size_t count, bool sorted,
+                         rocksdb::autovector<rocksdb::KeyContext*, rocksdb::MultiGetContext::MAX_BATCH_SIZE>*
+                             keys) asm("cairn_rocksdb_PrepareMultiGetKeys");
+
 void ConstructSstFileWriter(
     void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
     const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
