@@ -11,6 +11,7 @@ import unittest
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BIN = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bin")
 ENGINES = ["leveled", "partitioned", "universal", "ordered", "leveled_ordered", "round_robin", "trie_sst", "ordered_trie", "trie", "trie_cached", "silt"]
+CAUSES = {"preempted", "waited", "page_fault", "block_read"}
 DEMO_ENGINES = ["leveled", "universal", "trie"]
 
 
@@ -246,6 +247,7 @@ class EngineBenchTest(ProgramTest):
                         "--fill",
                         "--index_in_cache",
                         "--mixed_gets=3000",
+                        "--mixed_causes",
                         "--deletes_percent=10",
                         "--write_buffer_size=262144",
                         "--gets=10000",
@@ -260,6 +262,8 @@ class EngineBenchTest(ProgramTest):
                     self.assertLess(result["distinct_keys"], 20000)
                     self.assertEqual(result["mixed"]["gets"], 3000)
                     self.assertGreaterEqual(result["mixed"]["p99_micros"], result["mixed"]["p50_micros"])
+                    self.assertEqual(set(result["mixed"]["slowest_thousandth"]), CAUSES)
+                    self.assertGreater(result["mixed"]["undisturbed_p999_micros"], 0)
                     self.assertEqual(result["first_pass"]["gets"], 10000)
         self.assertEqual(os.listdir(self.folder), [], "the scratch folders are removed")
 
