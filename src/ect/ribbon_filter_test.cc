@@ -1,6 +1,7 @@
 #include "src/ect/ribbon_filter.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <random>
@@ -58,23 +59,27 @@ TEST(RibbonFilter, HasEveryKeyAtEveryWidth) {
 TEST(RibbonFilter, LetsPassWhatItsBitsAllow) {
   std::mt19937_64 random(Seed());
   for (uint32_t bits : {1u, 2u, 3u, 4u, 5u, 6u, 8u, 12u}) {
-    constexpr size_t kKeys = 300000;
-    const std::vector<uint64_t> hashes = Sorted(&random, kKeys, 3);
-    const std::string bytes = Build(hashes, bits);
-    const RibbonFilter filter = OpenGood(bytes);
-    const int questions = 400000;
-    int yes = 0;
-    for (int i = 0; i < questions; ++i) {
-      yes += filter.MayContain(hashes.front() + random() % (hashes.back() - hashes.front())) ? 1 : 0;
+    constexpr size_t kKeys = 150000;
+    constexpr int kQuestions = 200000;
+    // A place where equations are too many lets all pass. In one filter of forty that is a thousandth of all hashes, so the
+    // median of three is what is looked at.
+    std::array<int, 3> passed{};
+    for (int& yes : passed) {
+      const std::vector<uint64_t> hashes = Sorted(&random, kKeys, 3);
+      const std::string bytes = Build(hashes, bits);
+      const RibbonFilter filter = OpenGood(bytes);
+      for (int i = 0; i < kQuestions; ++i) {
+        yes += filter.MayContain(hashes.front() + random() % (hashes.back() - hashes.front())) ? 1 : 0;
+      }
+      const double taken = 8.0 * static_cast<double>(bytes.size()) / kKeys;
+      printf("%2u bits: %.3f bits per key, %.3f %% of strange hashes pass\n", bits, taken, 100.0 * yes / kQuestions);
+      EXPECT_LT(taken, 1.101 * bits + 0.02);
     }
-    const double taken = 8.0 * static_cast<double>(bytes.size()) / kKeys;
-    printf("%2u bits: %.3f bits per key, %.3f %% of strange hashes pass\n", bits, taken, 100.0 * yes / questions);
-    EXPECT_LT(taken, 1.101 * bits + 0.02);
-    const double expected = std::pow(2.0, -static_cast<double>(bits)) * questions;
-    // A place where equations are too many lets all pass.
-    const double crowded = 0.0005 * questions;
-    EXPECT_LT(yes, expected * 1.02 + crowded + 6 * std::sqrt(expected)) << bits;
-    EXPECT_GT(yes, expected * 0.97 - 6 * std::sqrt(expected)) << bits;
+    std::sort(passed.begin(), passed.end());
+    const double expected = std::pow(2.0, -static_cast<double>(bits)) * kQuestions;
+    const double crowded = 0.0005 * kQuestions;
+    EXPECT_LT(passed[1], expected * 1.02 + crowded + 6 * std::sqrt(expected)) << bits;
+    EXPECT_GT(passed[0], expected * 0.97 - 6 * std::sqrt(expected)) << bits;
   }
 }
 
