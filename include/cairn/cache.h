@@ -153,7 +153,7 @@ class ResultCache {
     double n_zone_share = 1;
   };
 
-  // What BeginFill saw. A value.
+  // What BeginFill saw, and whether Admit has said yes. A value.
   class FillTicket {
    public:
     FillTicket() = default;
@@ -164,6 +164,7 @@ class ResultCache {
     uint64_t of_key_ = 0;
     uint64_t of_all_ = 0;
     bool barred_ = true;
+    bool admitted_ = false;
   };
 
   // Spaces keep equal keys apart; a space is a number up to this.
@@ -179,7 +180,7 @@ class ResultCache {
   ResultCache(const ResultCache&) = delete;
   ResultCache& operator=(const ResultCache&) = delete;
 
-  // `value` may be null; it is changed by kValue only.
+  // `value` may be null; what it holds after another answer than kValue is undefined.
   virtual Answer Get(std::string_view key, std::string* value, uint32_t space = 0) = 0;
 
   // As `count` calls of Get, with the memory that they need fetched ahead. `values` may be null.
@@ -195,15 +196,18 @@ class ResultCache {
 
   // Take the ticket before the store is read. It is good for the key in any space.
   virtual FillTicket BeginFill(std::string_view key) = 0;
-  // Put and PutAbsent, unless the key was barred since the ticket was taken, or is not admitted (admit_one_fill_in).
+  // Whether a Fill would be admitted (admit_one_fill_in): draws the lot now, for who has work to do before it fills. If so,
+  // the Fill with this ticket draws none. False also where the key was barred when the ticket was taken.
+  virtual bool Admit(FillTicket* ticket, uint32_t space) = 0;
+  // Put and PutAbsent, unless the key was barred since the ticket was taken, or is not admitted.
   virtual bool Fill(const FillTicket& ticket, std::string_view key, std::string_view value, uint32_t space = 0,
                     uint64_t milliseconds = 0) = 0;
   virtual bool FillAbsent(const FillTicket& ticket, std::string_view key, uint32_t space = 0,
                           uint64_t milliseconds = 0) = 0;
-  // BeginFill and then Get, at the price of Get. After a miss, Fill takes the ticket.
+  // Get and, after a miss, BeginFill, with one hash of the key for both. An answer leaves the ticket as it was.
   virtual Answer GetOrBegin(std::string_view key, std::string* value, uint32_t space, FillTicket* ticket) = 0;
-  // The same of many keys, of spaces of their own, with the memory that they need fetched ahead. None of the pointers
-  // may be null.
+  // BeginFill and then Get of many keys, of spaces of their own, with the memory that they need fetched ahead. None of
+  // the pointers may be null.
   virtual void MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces,
                                std::string* const* values, Answer* answers, FillTicket* tickets) = 0;
   // Whether no writer was under way when the ticket was taken, and none has come since. Then every answer that the
@@ -235,6 +239,9 @@ class ResultCache {
   static bool MayFill(const FillTicket& ticket, uint64_t of_key, uint64_t of_all) {
     return !ticket.barred_ && ticket.of_key_ == of_key && ticket.of_all_ == of_all;
   }
+  static bool IsBarred(const FillTicket& ticket) { return ticket.barred_; }
+  static bool IsAdmitted(const FillTicket& ticket) { return ticket.admitted_; }
+  static void SetAdmitted(FillTicket* ticket) { ticket->admitted_ = true; }
   static uint64_t KeyHash(const FillTicket& ticket) { return ticket.key_hash_; }
   static FillTicket MakeTicket(uint64_t key_hash, uint64_t of_key, uint64_t of_all, bool barred) {
     FillTicket ticket;

@@ -20,6 +20,7 @@ HashIndex::HashIndex(BucketRange* range, size_t partition, uint64_t buckets, uin
     : range_(range),
       partition_(partition),
       first_(range->First(partition)),
+      partition_bits_(range->partition_bits()),
       max_buckets_(max_buckets),
       buckets_(buckets),
       most_buckets_(buckets) {}

@@ -19,7 +19,9 @@
 //   (2) An entry that moves is in its new bucket before it leaves the old one, and the old one's version changes. A
 //       reader that finds nothing in both buckets, and then the versions of both and the number of buckets unchanged,
 //       has seen that the key has no entry.
-//   (3) Readers change the reference bits of an entry with a compare-and-swap of the whole entry, and nothing else.
+//   (3) A bucket never has a version again that it had before, whether its memory was given back meanwhile or not (but
+//       for 2^31 changes of it).
+//   (4) Readers change the reference bits of an entry with a compare-and-swap of the whole entry, and nothing else.
 //
 // Thread-safety: as said; the functions marked "locked" want the partition's lock.
 //
@@ -80,9 +82,11 @@ class BucketRange {
   bool ok() const { return range_.data() != nullptr; }
   // Where the partition's bucket 0 lies; bucket i lies Offset(i) buckets behind it.
   Bucket* First(size_t partition) const { return reinterpret_cast<Bucket*>(range_.data()) + partition * kPageBuckets; }
-  uint64_t Offset(uint64_t bucket) const {
-    return (bucket & ~(kPageBuckets - 1)) << partition_bits_ | (bucket & (kPageBuckets - 1));
+  uint64_t Offset(uint64_t bucket) const { return Offset(bucket, partition_bits_); }
+  static uint64_t Offset(uint64_t bucket, int partition_bits) {
+    return (bucket & ~(kPageBuckets - 1)) << partition_bits | (bucket & (kPageBuckets - 1));
   }
+  int partition_bits() const { return partition_bits_; }
   uint64_t BucketAt(uint64_t offset) const {
     return offset >> (kPageShift + partition_bits_) << kPageShift | (offset & (kPageBuckets - 1));
   }
@@ -173,6 +177,9 @@ class HashIndex {
     Bucket* const source = bucket(from);
     Bucket* const target = bucket(n);
     BeginChange(source);
+    if (target->version.load(std::memory_order_relaxed) < newest_merged_) {
+      target->version.store(newest_merged_, std::memory_order_relaxed);
+    }
     BeginChange(target);
     int next = 0;
     for (auto& place : source->entries) {
@@ -207,6 +214,7 @@ class HashIndex {
     }
     buckets_.store(n - 1, std::memory_order_release);
     EndChange(last);
+    newest_merged_ = std::max(newest_merged_, last->version.load(std::memory_order_relaxed));
     for (const uint64_t entry : moving) {
       if (entry != 0 && !Add(hash_of(entry), entry, hash_of)) drop(entry);
     }
@@ -229,7 +237,7 @@ class HashIndex {
   void ReleaseUnused();
 
  private:
-  Bucket* bucket(uint64_t number) const { return first_ + range_->Offset(number); }
+  Bucket* bucket(uint64_t number) const { return first_ + BucketRange::Offset(number, partition_bits_); }
   uint64_t NumberOf(const Bucket* b) const { return range_->BucketAt(static_cast<uint64_t>(b - first_)); }
 
   // 2^(k+1) - 1 for 2^k < n <= 2^(k+1).
@@ -302,10 +310,12 @@ class HashIndex {
   BucketRange* const range_;
   const size_t partition_;
   Bucket* const first_;
+  const int partition_bits_;
   const uint64_t max_buckets_;
   std::atomic<uint64_t> buckets_;
   uint64_t most_buckets_;  // that there were since ReleaseUnused
   uint64_t entries_ = 0;
+  uint32_t newest_merged_ = 0;  // version of a bucket that was taken away
 };
 
 }  // namespace cairn::cache

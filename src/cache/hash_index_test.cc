@@ -42,6 +42,10 @@ class Filled {
     return slot.found() && slot.load() == EntryOf(number);
   }
   size_t size() const { return hashes_.size(); }
+  void Split() { ASSERT_TRUE(index.Split(HashOf())); }
+  void Merge() {
+    ASSERT_TRUE(index.Merge(HashOf(), [](uint64_t) {}));
+  }
 
   uint64_t adds = 0;
   uint64_t looks = 0;  // at an item, to have its hash
@@ -88,6 +92,26 @@ TEST(HashIndexTest, AnEntryMovesWithoutALookAtItsItem) {
     Filled filled(buckets, seed);
     while (filled.index.entries() < buckets * 49 / 8) ASSERT_TRUE(filled.Add());
     EXPECT_LE(filled.looks, buckets == 4096 ? 0 : filled.adds / 2) << buckets;
+  }
+}
+
+// A reader that has slept meanwhile must not take the bucket for the one that it has begun to read.
+TEST(HashIndexTest, ABucketThatComesAgainHasNoVersionThatItHadBefore) {
+  Filled filled(64, 1);
+  while (filled.size() < 400) static_cast<void>(filled.Add());
+  uint32_t newest = 0;
+  for (int life = 0; life < 3; ++life) {
+    filled.Split();
+    // A hash whose first bucket is the last one.
+    Bucket* const last = filled.index.First(64, filled.index.buckets());
+    EXPECT_GT(last->version.load(), newest) << "life " << life;
+    for (int change = 0; change < 10; ++change) {
+      HashIndex::BeginChange(last);
+      HashIndex::EndChange(last);
+    }
+    newest = last->version.load();
+    filled.Merge();
+    filled.index.ReleaseUnused();
   }
 }
 

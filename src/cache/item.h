@@ -95,6 +95,23 @@ inline void MarkDead(Word* words) {
   if (header.checked()) StoreWord(words + header.head_words() - 1, 0);
 }
 
+// Fewer bytes than a word has, and zeros above them.
+inline Word RestOf(const char* from, size_t bytes) {
+  Word rest = 0;
+  if ((bytes & 1) != 0) rest = static_cast<unsigned char>(from[bytes - 1]);
+  if ((bytes & 2) != 0) {
+    uint16_t half = 0;
+    std::memcpy(&half, from + (bytes & 4), sizeof(half));
+    rest = rest << 16 | half;
+  }
+  if ((bytes & 4) != 0) {
+    uint32_t half = 0;
+    std::memcpy(&half, from, sizeof(half));
+    rest = rest << 32 | half;
+  }
+  return rest;
+}
+
 // Whether the bytes at `words` are `bytes`.
 inline bool SameBytes(const Word* words, std::string_view bytes) {
   size_t left = bytes.size();
@@ -105,13 +122,42 @@ inline bool SameBytes(const Word* words, std::string_view bytes) {
     if (LoadWord(words) != word) return false;
   }
   if (left == 0) return true;
-  Word word = 0;
-  std::memcpy(&word, expected, left);
   const Word mask = (Word{1} << (8 * left)) - 1;
-  return (LoadWord(words) & mask) == word;
+  return (LoadWord(words) & mask) == RestOf(expected, left);
 }
 
+// Of a word, from its lowest byte on. Loads of what was just stored in smaller parts wait, so words go through registers.
+inline void StoreRest(char* to, Word rest, size_t bytes) {
+  if ((bytes & 4) != 0) {
+    const auto half = static_cast<uint32_t>(rest);
+    std::memcpy(to, &half, sizeof(half));
+    to += sizeof(half);
+    rest >>= 32;
+  }
+  for (bytes &= 3; bytes > 0; --bytes, rest >>= 8) *to++ = static_cast<char>(rest);
+}
+
+inline void LoadWords(char* to, const Word* words, size_t bytes) {
+  const auto copy = [&](size_t i) {
+    const Word word = LoadWord(words + i);
+    std::memcpy(to + i * sizeof(word), &word, sizeof(word));
+  };
+  for (; bytes >= 4 * sizeof(Word); bytes -= 4 * sizeof(Word), to += 4 * sizeof(Word), words += 4) {
+    copy(0), copy(1), copy(2), copy(3);
+  }
+  for (; bytes >= sizeof(Word); bytes -= sizeof(Word), to += sizeof(Word), ++words) copy(0);
+  if (bytes > 0) StoreRest(to, LoadWord(words), bytes);
+}
+
+// As LoadBytes, where the bytes begin within a word: `skip` is from 1 to 7.
+void LoadBytesWithin(char* to, const Word* words, size_t skip, size_t bytes);
+
 // Copies `bytes` bytes that begin `skip` bytes behind `words`.
-void LoadBytes(char* to, const Word* words, size_t skip, size_t bytes);
+inline void LoadBytes(char* to, const Word* words, size_t skip, size_t bytes) {
+  words += skip / sizeof(Word);
+  skip %= sizeof(Word);
+  if (skip == 0) return LoadWords(to, words, bytes);
+  LoadBytesWithin(to, words, skip, bytes);
+}
 
 }  // namespace cairn::cache

@@ -4,8 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include "src/cache/hash_bytes.h"
 #include "src/util/mutex.h"
-#include "src/util/short_hash.h"
 
 namespace cairn::cache {
 namespace {
@@ -36,13 +36,14 @@ void Pause() {
 
 }  // namespace
 
-uint64_t HashBytes(uint64_t seed, std::string_view key) { return XXH3_64bits_withSeed(key.data(), key.size(), seed); }
+uint64_t HashBytes(uint64_t seed, std::string_view key) { return HashBytesInline(seed, key); }
 
 NZone::NZone(const NZoneOptions& options, BucketRange* buckets, Arena* arena, const std::function<uint64_t()>& clock)
     : options_(options),
       arena_(arena),
       clock_(&clock),
       chunk_words_(arena->chunk_bytes() / sizeof(Word)),
+      most_references_(options.replacement == ResultCacheOptions::Replacement::kClock ? 1 : 3),
       index_(buckets, options.partition, options.buckets, options.max_buckets) {}
 
 NZone::~NZone() {
@@ -51,70 +52,11 @@ NZone::~NZone() {
 
 // ---- lookups ----
 
-void NZone::Reference(std::atomic<uint64_t>* slot, uint64_t entry) const {
-  const uint64_t limit = options_.replacement == ResultCacheOptions::Replacement::kClock ? 1 : 3;
-  if (Entry::References(entry) >= limit) return;
-  // Lost if the entry has changed: then it is another item's, or somebody else has referred to it.
-  slot->compare_exchange_strong(entry, entry + Entry::kReference, std::memory_order_relaxed);
-}
-
-NZone::Found NZone::LookupIn(Bucket* bucket, uint32_t version, const Key& key, std::string* value, bool* torn) {
-  const uint64_t tag = Entry::TagOf(key.hash);
-  const auto changed = [&] {
-    std::atomic_thread_fence(std::memory_order_acquire);
-    return bucket->version.load(std::memory_order_relaxed) != version;
-  };
-  for (auto& slot : bucket->entries) {
-    const uint64_t entry = slot.load(std::memory_order_relaxed);
-    if (Entry::Tag(entry) != tag || entry == 0) continue;
-    if ((entry & Entry::kApart) != 0) return Found::kLocked;
-    if (key.bytes.size() > options_.apart_bytes) continue;  // not in the log
-    const Word* const words = WordsAt(Entry::Place(entry));
-    __builtin_prefetch(words + kCacheLine / sizeof(Word));
-    const ItemHeader header = ItemHeader::Decode(LoadWord(words));
-    if (header.key_bytes != key.bytes.size() || header.space != key.space) continue;
-    const Word* const bytes = words + header.head_words();
-    if (!SameBytes(bytes, key.bytes)) continue;
-    const uint64_t expiry = header.expires() ? LoadWord(words + 1) : 0;
-    *torn = changed();
-    if (*torn) return Found::kNo;
-    if (Expired(expiry)) return Found::kNo;
-    if (value != nullptr && !header.absent()) {
-      value->resize(header.value_bytes);
-      LoadBytes(value->data(), bytes, header.key_bytes, header.value_bytes);
-      *torn = changed();
-      if (*torn) return Found::kNo;
-    }
-    Reference(&slot, entry);
-    return header.absent() ? Found::kAbsent : Found::kValue;
-  }
-  return Found::kNo;
-}
-
-NZone::Found NZone::Lookup(const Key& key, std::string* value) {
-  for (int attempt = 0; attempt < kAttempts; ++attempt) {
-    const uint64_t buckets = index_.buckets();
-    Bucket* const candidates[2] = {index_.First(key.hash, buckets), index_.Second(key.hash, buckets)};
-    __builtin_prefetch(candidates[1]);  // who misses waits for one line of memory instead of two
-    uint32_t versions[2];
-    bool torn = false;
-    for (int i = 0; i < 2 && !torn; ++i) {
-      versions[i] = candidates[i]->version.load(std::memory_order_acquire);
-      torn = (versions[i] & 1) != 0;
-      if (torn) break;
-      const Found found = LookupIn(candidates[i], versions[i], key, value, &torn);
-      if (found != Found::kNo) return found;
-    }
-    if (torn) {
-      Pause();
-      continue;
-    }
-    // Nothing was found; by (2) of the index that is so if nothing has changed.
-    std::atomic_thread_fence(std::memory_order_acquire);
-    if (candidates[0]->version.load(std::memory_order_relaxed) == versions[0] &&
-        candidates[1]->version.load(std::memory_order_relaxed) == versions[1] && index_.buckets() == buckets) {
-      return Found::kNo;
-    }
+NZone::Found NZone::LookupAgain(const Key& key, std::string* value) const {
+  for (int attempt = 1; attempt < kAttempts; ++attempt) {
+    Pause();
+    const Found found = LookupOnce(key, value);
+    if (found != Found::kTorn) return found;
   }
   return Found::kLocked;
 }
@@ -378,7 +320,7 @@ uint32_t NZone::TakeChunk() {
   }
   while (may_grow && chunk == 0 && apart_bytes_ > chunks() * arena_->chunk_bytes() && EvictApart())
     chunk = arena_->TakeChunk();
-  full_ = chunk == 0;
+  full_.store(chunk == 0, std::memory_order_relaxed);
   if (chunk != 0) return chunk;
   chunk = TakeOwnChunk();
   if (!may_grow && bytes() > target_.load(std::memory_order_relaxed) + arena_->chunk_bytes() && chunks() > kMinChunks) {
@@ -508,9 +450,8 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
   return Room::kYes;
 }
 
-bool NZone::Admits(const Key& key) {
-  if (!full_ || options_.admit_one_fill_in <= 1 || NextSplitMix64(&random_) % options_.admit_one_fill_in == 0)
-    return true;
+bool NZone::HadOfLate(const Key& key) {
+  const MutexLock lock(&mutex_);
   return ghosts_.Find(key.hash) != Ghosts::Lost::kNever;
 }
 
@@ -520,7 +461,8 @@ bool NZone::Erase(const Key& key, For whom) {
   const uint64_t entry = slot.load();
   const bool expired = Expired(ViewEntry(entry).expiry);
   const bool asked_for = (entry & Entry::kMain) != 0 || Entry::References(entry) > 0;
-  if (whom == For::kWriter && full_ && asked_for) ghosts_.Add(key.hash, Ghosts::Lost::kErased);
+  if (whom == For::kWriter && full_.load(std::memory_order_relaxed) && asked_for)
+    ghosts_.Add(key.hash, Ghosts::Lost::kErased);
   DropSlot(slot);
   return !expired;
 }
@@ -540,7 +482,7 @@ void NZone::Clear() {
   free_.clear();
   if (spare_ != 0) arena_->ReturnChunk(spare_);
   spare_ = 0;
-  full_ = false;
+  full_.store(false, std::memory_order_relaxed);
   FitIndex();
 }
 

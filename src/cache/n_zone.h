@@ -77,6 +77,7 @@ class NZone {
     kValue,
     kAbsent,
     kLocked,  // ask again with LookupLocked
+    kTorn,    // inside: a writer was there
   };
   // Told of each item that is evicted though it had not expired, before it is gone. `asked_for`: somebody wanted it
   // since it came into the cache, or not long before.
@@ -91,13 +92,21 @@ class NZone {
   CheckedMutex* mutex() CAIRN_RETURNS(mutex_) { return &mutex_; }
 
   // Without the lock. `value` may be null.
-  Found Lookup(const Key& key, std::string* value);
+  Found Lookup(const Key& key, std::string* value) {
+    const Found found = LookupOnce(key, value);
+    return found == Found::kTorn ? LookupAgain(key, value) : found;
+  }
   // Loads what Lookup will read first, and then what it will read next.
   void PrefetchBucket(const Key& key) const;
   void PrefetchItem(const Key& key) const;
 
   // Takes the lock itself, and gives it back before it copies.
   Found LookupLocked(const Key& key, std::string* value);
+
+  // Without the lock. Whether all fills are to be stored, because memory is free.
+  bool AdmitsAll() const { return options_.admit_one_fill_in <= 1 || !full_.load(std::memory_order_relaxed); }
+  // Takes the lock itself. Whether the zone had the key of late: its fill is welcome.
+  bool HadOfLate(const Key& key);
 
   // Locked, from here on.
   enum class Room { kYes, kNo, kNeeded };
@@ -106,9 +115,6 @@ class NZone {
   // For items that lie apart, the caller has charged ApartBytes.
   // `references`: with kMain, how often it was asked for of late.
   Room Put(const Key& key, const Item& given, Into into = Into::kUsual, uint64_t references = 0) CAIRN_REQUIRES(mutex_);
-  // Whether a fill of the key is to be stored. While memory is free, and if the cache had the key of late, it is; else
-  // once in admit_one_fill_in times.
-  bool Admits(const Key& key) CAIRN_REQUIRES(mutex_);
   // For a writer of the key, its next fill is welcome if the item was asked for.
   enum class For { kOwner, kWriter };
   bool Erase(const Key& key, For whom = For::kOwner) CAIRN_REQUIRES(mutex_);
@@ -187,7 +193,9 @@ class NZone {
   HashIndex::Slot Find(const Key& key) const CAIRN_REQUIRES(mutex_);
   bool Expired(uint64_t expiry) const { return expiry != 0 && (*clock_)() >= expiry; }
   void Reference(std::atomic<uint64_t>* slot, uint64_t entry) const;
-  Found LookupIn(Bucket* bucket, uint32_t version, const Key& key, std::string* value, bool* torn);
+  Found LookupIn(Bucket* bucket, uint32_t version, const Key& key, std::string* value) const;
+  Found LookupOnce(const Key& key, std::string* value) const;
+  Found LookupAgain(const Key& key, std::string* value) const;
 
   bool EnsureRoom(Queue queue, size_t words) CAIRN_REQUIRES(mutex_);
   uint32_t TakeChunk() CAIRN_REQUIRES(mutex_);
@@ -221,6 +229,7 @@ class NZone {
   Arena* const arena_;
   const std::function<uint64_t()>* const clock_;
   const size_t chunk_words_;
+  const uint64_t most_references_;
   Evicted evicted_;
   std::function<void(size_t)> give_back_;
   std::atomic<size_t> target_{SIZE_MAX};
@@ -233,8 +242,7 @@ class NZone {
   uint64_t next_order_ CAIRN_GUARDED_BY(mutex_) = 1;
   uint32_t spare_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::vector<uint32_t> free_ CAIRN_GUARDED_BY(mutex_);
-  bool full_ CAIRN_GUARDED_BY(mutex_) = false;  // chunks have been reclaimed, and none came for nothing since
-  uint64_t random_ CAIRN_GUARDED_BY(mutex_) = 0;
+  std::atomic<bool> full_{false};  // chunks have been reclaimed, and none came for nothing since; set with the lock
   Ghosts ghosts_ CAIRN_GUARDED_BY(mutex_);
   size_t more_ghosts_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::vector<ApartItem*> apart_ CAIRN_GUARDED_BY(mutex_);  // null: a free number
@@ -245,5 +253,64 @@ class NZone {
   uint32_t main_ages_[3] CAIRN_GUARDED_BY(mutex_) = {UINT32_MAX, UINT32_MAX, UINT32_MAX};
   Numbers numbers_ CAIRN_GUARDED_BY(mutex_);
 };
+
+// ---- what a hit runs through ----
+
+inline void NZone::Reference(std::atomic<uint64_t>* slot, uint64_t entry) const {
+  if (Entry::References(entry) >= most_references_) return;
+  // Lost if the entry has changed: then it is another item's, or somebody else has referred to it.
+  slot->compare_exchange_strong(entry, entry + Entry::kReference, std::memory_order_relaxed);
+}
+
+inline NZone::Found NZone::LookupIn(Bucket* bucket, uint32_t version, const Key& key, std::string* value) const {
+  const uint64_t tag = Entry::TagOf(key.hash);
+  const auto changed = [&] {
+    std::atomic_thread_fence(std::memory_order_acquire);
+    return bucket->version.load(std::memory_order_relaxed) != version;
+  };
+  for (auto& slot : bucket->entries) {
+    const uint64_t entry = slot.load(std::memory_order_relaxed);
+    if (Entry::Tag(entry) != tag || entry == 0) continue;
+    if ((entry & Entry::kApart) != 0) return Found::kLocked;
+    if (key.bytes.size() > options_.apart_bytes) continue;  // not in the log
+    const Word* const words = WordsAt(Entry::Place(entry));
+    __builtin_prefetch(words + kCacheLine / sizeof(Word));
+    const ItemHeader header = ItemHeader::Decode(LoadWord(words));
+    if (header.key_bytes != key.bytes.size() || header.space != key.space) continue;
+    const Word* const bytes = words + header.head_words();
+    if (!SameBytes(bytes, key.bytes)) continue;
+    const uint64_t expiry = header.expires() ? LoadWord(words + 1) : 0;
+    // From here on its lengths are right.
+    if (changed()) return Found::kTorn;
+    if (Expired(expiry)) return Found::kNo;
+    if (value != nullptr && !header.absent()) {
+      if (value->size() != header.value_bytes) value->resize(header.value_bytes);
+      LoadBytes(value->data(), bytes, header.key_bytes, header.value_bytes);
+      if (changed()) return Found::kTorn;
+    }
+    Reference(&slot, entry);
+    return header.absent() ? Found::kAbsent : Found::kValue;
+  }
+  return Found::kNo;
+}
+
+inline NZone::Found NZone::LookupOnce(const Key& key, std::string* value) const {
+  const uint64_t buckets = index_.buckets();
+  Bucket* const candidates[2] = {index_.First(key.hash, buckets), index_.Second(key.hash, buckets)};
+  __builtin_prefetch(candidates[1]);  // who misses waits for one line of memory instead of two
+  uint32_t versions[2];
+  for (int i = 0; i < 2; ++i) {
+    versions[i] = candidates[i]->version.load(std::memory_order_acquire);
+    if ((versions[i] & 1) != 0) return Found::kTorn;
+    const Found found = LookupIn(candidates[i], versions[i], key, value);
+    if (found != Found::kNo) return found;
+  }
+  // Nothing was found; by (2) of the index that is so if nothing has changed.
+  std::atomic_thread_fence(std::memory_order_acquire);
+  const bool same = candidates[0]->version.load(std::memory_order_relaxed) == versions[0] &&
+                    candidates[1]->version.load(std::memory_order_relaxed) == versions[1] &&
+                    index_.buckets() == buckets;
+  return same ? Found::kNo : Found::kTorn;
+}
 
 }  // namespace cairn::cache

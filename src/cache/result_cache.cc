@@ -10,9 +10,12 @@
 #include "src/cache/cache_file.h"
 #include "src/cache/cache_in_file.h"
 #include "src/cache/codec.h"
+#include "src/cache/get_or_begin.h"
+#include "src/cache/hash_bytes.h"
 #include "src/cache/n_zone.h"
 #include "src/cache/per_thread.h"
 #include "src/cache/z_zone.h"
+#include "src/util/mix64.h"
 #include "src/util/mutex.h"
 
 namespace cairn {
@@ -70,16 +73,16 @@ class Counters {
     kRefusedPuts,
     kRefusedFills,
     kUnadmittedFills,
+    kLots,
     kErases,
     kZHits,
     kPromotions,
     kNames
   };
 
-  void Add(Name name, uint64_t n = 1) {
-    const size_t cell = ThreadCell();
-    AddInCell(cell, &cells_[cell].counts[name], n);
-  }
+  void Add(Name name) { AddIn(ThreadCell(), name); }
+  // Of the calling thread's cell.
+  uint64_t AddIn(size_t cell, Name name) { return AddInCell(cell, &cells_[cell].counts[name], 1); }
   uint64_t Sum(Name name) const {
     uint64_t sum = 0;
     for (const Cell& cell : cells_) sum += cell.counts[name].load(std::memory_order_relaxed);
@@ -147,12 +150,16 @@ class ResultCacheImpl final : public ResultCache {
   FillTicket BeginFill(std::string_view key) override;
   bool Fill(const FillTicket& ticket, std::string_view key, std::string_view value, uint32_t space,
             uint64_t milliseconds) override {
-    return Store(KeyOf(ticket, key, space), MakeItem(key, value, space, milliseconds, false), &ticket);
+    return StoreFill(ticket, key, MakeItem(key, value, space, milliseconds, false));
   }
   bool FillAbsent(const FillTicket& ticket, std::string_view key, uint32_t space, uint64_t milliseconds) override {
-    return Store(KeyOf(ticket, key, space), MakeItem(key, {}, space, milliseconds, true), &ticket);
+    return StoreFill(ticket, key, MakeItem(key, {}, space, milliseconds, true));
   }
-  Answer GetOrBegin(std::string_view key, std::string* value, uint32_t space, FillTicket* ticket) override;
+  Answer GetOrBegin(std::string_view key, std::string* value, uint32_t space, FillTicket* ticket) override {
+    return GetOrBeginIn(ThreadCell(), key, value, space, ticket);
+  }
+  Answer GetOrBeginIn(size_t cell, std::string_view key, std::string* value, uint32_t space, FillTicket* ticket);
+  bool Admit(FillTicket* ticket, uint32_t space) override;
   void MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces, std::string* const* values,
                        Answer* answers, FillTicket* tickets) override;
   bool Unchanged(const FillTicket& ticket) const override;
@@ -176,11 +183,11 @@ class ResultCacheImpl final : public ResultCache {
   }
   FillTicket TicketOf(uint64_t hash_of_bytes) const;
   void EraseBarred(const Key& key);
-  size_t PartitionNumber(const Key& key) const { return key.hash >> 48 & (n_.size() - 1); }
+  size_t PartitionNumber(const Key& key) const { return key.hash >> 48 & partition_mask_; }
   NZone* PartitionOf(const Key& key) const { return n_[PartitionNumber(key)].get(); }
   // Null: there is no Z-zone.
   ZZone* ZOf(const Key& key) const { return z_.empty() ? nullptr : z_[PartitionNumber(key)].get(); }
-  Answer Count(NZone::Found found);
+  Answer Count(size_t cell, NZone::Found found);
   NZone::Found LookupInZ(const Key& key, std::string* value);
   void Promote(const Key& key, const Item& item, uint64_t stamp);
   bool EraseLocked(NZone* partition, const Key& key, NZone::For whom = NZone::For::kOwner)
@@ -188,17 +195,13 @@ class ResultCacheImpl final : public ResultCache {
   void ClearLocked(size_t partition) CAIRN_REQUIRES(n_[partition]->mutex());
   bool HasFreeMemory() const { return arena_.charged() < arena_.capacity() - arena_.capacity() / kFreePart; }
   void SetShare(double share);
-  enum class Refusal {
-    kNone,
-    kWriter,      // one came between
-    kUnadmitted,  // the key is not one to keep
-  };
   void Adapt();
-  Answer Lookup(const Key& key, std::string* value);
-  bool Admits(NZone* partition, const Key& key);
+  NZone::Found LookupElsewhere(const Key& key, std::string* value, NZone::Found found);
+  Answer Lookup(size_t cell, const Key& key, std::string* value);
   // With the milliseconds from now in item.expiry.
   bool Store(const Key& key, Item item, const FillTicket* ticket);
-  NZone::Room StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket, Refusal* refusal);
+  bool StoreFill(const FillTicket& ticket, std::string_view key, const Item& item);
+  NZone::Room StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket, bool* refused);
   bool ChargeApart(size_t bytes);
   bool MakeRoom();
   void ReturnRests();
@@ -212,11 +215,13 @@ class ResultCacheImpl final : public ResultCache {
   size_t fixed_bytes_ = 0;
   std::atomic<size_t> index_rest_{0};  // of its last huge page, at most
   std::unique_ptr<BucketRange> buckets_;
+  const uint64_t partition_mask_;
   std::vector<std::unique_ptr<NZone>> n_;
   std::unique_ptr<Codec> codec_;           // null: there is no Z-zone
   std::vector<std::unique_ptr<ZZone>> z_;  // empty, or one for each of n_
   std::atomic<double> n_share_{1};
   std::atomic<uint64_t> puts_until_look_{kPutsALook};
+  CheckedMutex resize_mutex_;
   CheckedMutex adapt_mutex_;
   uint64_t seen_n_hits_ CAIRN_GUARDED_BY(adapt_mutex_) = 0;
   uint64_t seen_z_work_ CAIRN_GUARDED_BY(adapt_mutex_) = 0;
@@ -242,7 +247,8 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
       seed_(file_ != nullptr ? file_->seed() : SeedOf(options)),
       clock_(options.clock ? options.clock : MonotonicMilliseconds),
       arena_(options.capacity, max_capacity, chunk_bytes, PagesOf(options), options.memory_changed, file_.get()),
-      fence_(std::min<size_t>(65536, std::max<size_t>(64, PowerOfTwoBelow(options.capacity / 16384 + 1)))) {
+      fence_(std::min<size_t>(65536, std::max<size_t>(64, PowerOfTwoBelow(options.capacity / 16384 + 1)))),
+      partition_mask_(partitions - 1) {
   NZoneOptions zone;
   zone.replacement = options.replacement;
   zone.lossy = options.lossy;
@@ -396,26 +402,30 @@ void ResultCacheImpl::Adapt() {
 
 bool ResultCacheImpl::ok() const { return arena_.ok() && buckets_->ok(); }
 
-ResultCache::Answer ResultCacheImpl::Count(NZone::Found found) {
+ResultCache::Answer ResultCacheImpl::Count(size_t cell, NZone::Found found) {
   switch (found) {
     case NZone::Found::kValue:
-      counters_.Add(Counters::kHits);
+      counters_.AddIn(cell, Counters::kHits);
       return Answer::kValue;
     case NZone::Found::kAbsent:
-      counters_.Add(Counters::kAbsentHits);
+      counters_.AddIn(cell, Counters::kAbsentHits);
       return Answer::kAbsent;
     default:
-      counters_.Add(Counters::kMisses);
+      counters_.AddIn(cell, Counters::kMisses);
       return Answer::kMiss;
   }
 }
 
-ResultCache::Answer ResultCacheImpl::Lookup(const Key& key, std::string* value) {
-  NZone* const partition = PartitionOf(key);
-  NZone::Found found = partition->Lookup(key, value);
-  if (found == NZone::Found::kLocked) found = partition->LookupLocked(key, value);
-  if (found == NZone::Found::kNo && !z_.empty()) found = LookupInZ(key, value);
-  return Count(found);
+// Where a look without the lock has not found it.
+NZone::Found ResultCacheImpl::LookupElsewhere(const Key& key, std::string* value, NZone::Found found) {
+  if (found == NZone::Found::kLocked) found = PartitionOf(key)->LookupLocked(key, value);
+  return found == NZone::Found::kNo && !z_.empty() ? LookupInZ(key, value) : found;
+}
+
+ResultCache::Answer ResultCacheImpl::Lookup(size_t cell, const Key& key, std::string* value) {
+  NZone::Found found = PartitionOf(key)->Lookup(key, value);
+  if (found != NZone::Found::kValue && found != NZone::Found::kAbsent) found = LookupElsewhere(key, value, found);
+  return Count(cell, found);
 }
 
 NZone::Found ResultCacheImpl::LookupInZ(const Key& key, std::string* value) {
@@ -453,11 +463,12 @@ bool ResultCacheImpl::EraseLocked(NZone* partition, const Key& key, NZone::For w
 }
 
 ResultCache::Answer ResultCacheImpl::Get(std::string_view key, std::string* value, uint32_t space) {
-  return Lookup(MakeKey(key, space), value);
+  return Lookup(ThreadCell(), MakeKey(key, space), value);
 }
 
 void ResultCacheImpl::MultiGet(size_t count, const std::string_view* keys, std::string* values, Answer* answers,
                                uint32_t space) {
+  const size_t cell = ThreadCell();
   for (size_t begin = 0; begin < count; begin += kBatch) {
     const size_t batch = std::min(kBatch, count - begin);
     Key batch_keys[kBatch];
@@ -467,7 +478,7 @@ void ResultCacheImpl::MultiGet(size_t count, const std::string_view* keys, std::
     }
     for (size_t i = 0; i < batch; ++i) PartitionOf(batch_keys[i])->PrefetchItem(batch_keys[i]);
     for (size_t i = 0; i < batch; ++i) {
-      answers[begin + i] = Lookup(batch_keys[i], values == nullptr ? nullptr : values + begin + i);
+      answers[begin + i] = Lookup(cell, batch_keys[i], values == nullptr ? nullptr : values + begin + i);
     }
   }
 }
@@ -497,21 +508,33 @@ bool ResultCacheImpl::ChargeApart(size_t bytes) {
   return true;
 }
 
-bool ResultCacheImpl::Admits(NZone* partition, const Key& key) {
-  const MutexLock lock(partition->mutex());
-  return partition->Admits(key);
+// Lots are drawn by the number of those that the thread has drawn before: nothing is shared.
+bool ResultCacheImpl::Admit(FillTicket* ticket, uint32_t space) {
+  const size_t cell = ThreadCell();
+  if (IsBarred(*ticket)) {
+    counters_.AddIn(cell, Counters::kRefusedFills);
+    return false;
+  }
+  const Key key = KeyOf(*ticket, {}, space);
+  NZone* const partition = PartitionOf(key);
+  const auto drawn = [&] {
+    const uint64_t lot = counters_.AddIn(cell, Counters::kLots) * kThreadCells + cell;
+    return SplitMix64(seed_ + lot) % options_.admit_one_fill_in == 0;
+  };
+  if (partition->AdmitsAll() || drawn() || partition->HadOfLate(key)) {
+    SetAdmitted(ticket);
+    return true;
+  }
+  counters_.AddIn(cell, Counters::kUnadmittedFills);
+  return false;
 }
 
 NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket,
-                                       Refusal* refusal) {
+                                       bool* refused) {
   const MutexLock lock(partition->mutex());
   // Under the lock: a Bar that comes after this look erases after this item was stored.
-  if (ticket != nullptr && !Unchanged(*ticket)) {
-    *refusal = Refusal::kWriter;
-  } else if (ticket != nullptr && !partition->LiesApart(item) && !partition->Admits(key)) {
-    *refusal = Refusal::kUnadmitted;
-  }
-  if (*refusal != Refusal::kNone) return NZone::Room::kNo;
+  *refused = ticket != nullptr && !Unchanged(*ticket);
+  if (*refused) return NZone::Room::kNo;
   ZZone* const z = ZOf(key);
   const uint32_t there = z == nullptr ? 0 : z->MayHave(key.hash);
   // What the Z-zone has was worth its place: a writer of it does not make it a newcomer.
@@ -522,6 +545,13 @@ NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const I
   return room;
 }
 
+bool ResultCacheImpl::StoreFill(const FillTicket& ticket, std::string_view key, const Item& item) {
+  FillTicket admitted = ticket;
+  // Before others make room for it.
+  if (!IsAdmitted(ticket) && !Admit(&admitted, item.space)) return false;
+  return Store(KeyOf(admitted, key, item.space), item, &admitted);
+}
+
 bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket) {
   if (item.expiry != 0) {
     const uint64_t now = clock_();
@@ -530,12 +560,10 @@ bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket)
   NZone* const partition = PartitionOf(key);
   const bool apart = partition->LiesApart(item);
   NZone::Room room = NZone::Room::kNo;
-  Refusal refusal = Refusal::kNone;
-  // Before others make room for it.
-  if (apart && ticket != nullptr && !Admits(partition, key)) refusal = Refusal::kUnadmitted;
-  for (int round = 0; round < kRoomRounds && refusal == Refusal::kNone; ++round) {
+  bool refused = false;
+  for (int round = 0; round < kRoomRounds; ++round) {
     if (apart && !ChargeApart(NZone::ApartBytes(item))) break;
-    room = StoreOnce(partition, key, item, ticket, &refusal);
+    room = StoreOnce(partition, key, item, ticket, &refused);
     if (room == NZone::Room::kYes) {
       counters_.Add(Counters::kPuts);
       if (!z_.empty() && options_.n_zone_requests > 0) Adapt();
@@ -544,8 +572,8 @@ bool ResultCacheImpl::Store(const Key& key, Item item, const FillTicket* ticket)
     if (apart) arena_.Uncharge(NZone::ApartBytes(item));
     if (room == NZone::Room::kNo || !MakeRoom()) break;
   }
-  if (refusal != Refusal::kNone) {
-    counters_.Add(refusal == Refusal::kWriter ? Counters::kRefusedFills : Counters::kUnadmittedFills);
+  if (refused) {
+    counters_.Add(Counters::kRefusedFills);
     return false;
   }
   counters_.Add(Counters::kRefusedPuts);
@@ -574,14 +602,18 @@ ResultCache::FillTicket ResultCacheImpl::TicketOf(uint64_t hash_of_bytes) const 
 
 ResultCache::FillTicket ResultCacheImpl::BeginFill(std::string_view key) { return TicketOf(HashBytes(seed_, key)); }
 
-ResultCache::Answer ResultCacheImpl::GetOrBegin(std::string_view key, std::string* value, uint32_t space,
-                                                FillTicket* ticket) {
-  *ticket = TicketOf(HashBytes(seed_, key));
-  return Lookup(KeyOf(*ticket, key, space), value);
+// The ticket comes after the miss: who hits needs none, and what the caller reads elsewhere comes later still.
+ResultCache::Answer ResultCacheImpl::GetOrBeginIn(size_t cell, std::string_view key, std::string* value, uint32_t space,
+                                                  FillTicket* ticket) {
+  const uint64_t hash = HashBytesInline(seed_, key);
+  const Answer answer = Lookup(cell, {key, InSpace(hash, space), space}, value);
+  if (answer == Answer::kMiss) *ticket = TicketOf(hash);
+  return answer;
 }
 
 void ResultCacheImpl::MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces,
                                       std::string* const* values, Answer* answers, FillTicket* tickets) {
+  const size_t cell = ThreadCell();
   for (size_t begin = 0; begin < count; begin += kBatch) {
     const size_t end = std::min(count, begin + kBatch);
     for (size_t i = begin; i < end; ++i) {
@@ -593,7 +625,7 @@ void ResultCacheImpl::MultiGetOrBegin(size_t count, const std::string_view* keys
       const Key key = KeyOf(tickets[i], keys[i], spaces[i]);
       PartitionOf(key)->PrefetchItem(key);
     }
-    for (size_t i = begin; i < end; ++i) answers[i] = Lookup(KeyOf(tickets[i], keys[i], spaces[i]), values[i]);
+    for (size_t i = begin; i < end; ++i) answers[i] = Lookup(cell, KeyOf(tickets[i], keys[i], spaces[i]), values[i]);
   }
 }
 
@@ -644,17 +676,18 @@ IndexStatus ResultCacheImpl::SetCapacity(size_t bytes) {
                                         " bytes: address space was reserved for " + std::to_string(arena_.max_bytes()) +
                                         "; raise ResultCacheOptions::max_capacity");
   }
+  // One after the other: what huge pages hold beyond what is used is charged by who is last.
+  const MutexLock lock(&resize_mutex_);
   arena_.set_capacity(bytes);
   if (!z_.empty()) SetShare(n_share_.load(std::memory_order_relaxed));
-  if (PagesOf(options_) == MappedRange::Pages::kHuge && bytes >= kMinForHugePages) {
-    arena_.Charge(kHugePage - index_rest_.exchange(kHugePage));
-  }
+  const bool has_rests = PagesOf(options_) == MappedRange::Pages::kHuge && bytes >= kMinForHugePages;
+  if (has_rests) arena_.Charge(kHugePage - index_rest_.exchange(kHugePage));
   if (arena_.charged() <= bytes) return IndexStatus::OK();
-  ReturnRests();
+  if (!has_rests) ReturnRests();
   while (arena_.charged() > bytes && MakeRoom()) {
   }
   for (const auto& partition : n_) {
-    const MutexLock lock(partition->mutex());
+    const MutexLock partition_lock(partition->mutex());
     partition->FitIndex();
   }
   return IndexStatus::OK();
@@ -744,6 +777,11 @@ IndexStatus OpenUnbelieved(const ResultCacheOptions& options, std::unique_ptr<Re
 
 void Believe(ResultCache* cache, const std::function<bool(uint32_t)>& spaces) {
   static_cast<ResultCacheImpl*>(cache)->Recover(spaces);
+}
+
+ResultCache::Answer GetOrBeginIn(size_t cell, ResultCache* cache, std::string_view key, std::string* value,
+                                 uint32_t space, ResultCache::FillTicket* ticket) {
+  return static_cast<ResultCacheImpl*>(cache)->GetOrBeginIn(cell, key, value, space, ticket);
 }
 
 }  // namespace cache

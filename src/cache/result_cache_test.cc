@@ -631,6 +631,35 @@ TEST(ResultCacheAdmissionTest, AFullCacheStoresOneFillOfMany) {
   EXPECT_EQ(statistics.refused_fills, 0u);
 }
 
+TEST(ResultCacheAdmissionTest, WhoAsksBeforeDrawsOneLot) {
+  const std::unique_ptr<ResultCache> cache = NewFullCache(4);
+  int admitted = 0;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string key = "fill" + std::to_string(i);
+    ResultCache::FillTicket ticket = cache->BeginFill(key);
+    if (!cache->Admit(&ticket, 0)) continue;
+    ++admitted;
+    EXPECT_TRUE(cache->Fill(ticket, key, std::string(100, 'x')));
+  }
+  EXPECT_NEAR(admitted, 1000, 150);
+  EXPECT_EQ(cache->GetStatistics().unadmitted_fills, 4000u - static_cast<unsigned>(admitted));
+}
+
+TEST(ResultCacheAdmissionTest, WhatIsAdmittedIsStillBarred) {
+  const std::unique_ptr<ResultCache> cache = NewFullCache(1);
+  ResultCache::FillTicket before = cache->BeginFill("k");
+  EXPECT_TRUE(cache->Admit(&before, 0));
+  cache->Bar("k");
+  ResultCache::FillTicket during = cache->BeginFill("k");
+  EXPECT_FALSE(cache->Admit(&during, 0)) << "nothing could be filled";
+  cache->Unbar("k");
+  EXPECT_FALSE(cache->Fill(before, "k", "old"));
+  EXPECT_EQ(cache->GetStatistics().refused_fills, 2u);
+  ResultCache::FillTicket after = cache->BeginFill("k");
+  EXPECT_TRUE(cache->Admit(&after, 0));
+  EXPECT_TRUE(cache->Fill(after, "k", "new"));
+}
+
 TEST(ResultCacheAdmissionTest, WhileMemoryIsFreeAllAreStored) {
   ResultCacheOptions options;
   options.capacity = 4 << 20;
@@ -696,11 +725,32 @@ TEST(ResultCacheOptionsTest, ItTakesNoMoreMemoryThanItCounts) {
     EXPECT_LT(ResidentBytes(), before + cache->GetStatistics().memory + kBeyond);
     for (int i = 0; i < 1000000; ++i) ASSERT_TRUE(cache->Put(std::to_string(i), std::string(100, 'v')));
     EXPECT_LT(ResidentBytes(), before + cache->GetStatistics().memory + kBeyond);
-    ASSERT_TRUE(cache->SetCapacity(size_t{8} << 20).ok());
-    EXPECT_LT(ResidentBytes(), before + cache->GetStatistics().memory + kBeyond);
+    // On both sides of 64 MiB, where huge pages begin.
+    for (const size_t mebibytes : {80, 8, 100}) {
+      SCOPED_TRACE(mebibytes);
+      ASSERT_TRUE(cache->SetCapacity(mebibytes << 20).ok());
+      EXPECT_LT(ResidentBytes(), before + cache->GetStatistics().memory + kBeyond);
+      for (int i = 0; i < 1000000; ++i) cache->Put(std::to_string(i), std::string(100, 'v'));
+      EXPECT_LT(ResidentBytes(), before + cache->GetStatistics().memory + kBeyond);
+      EXPECT_LE(cache->GetStatistics().memory, mebibytes << 20);
+    }
   }
 }
 #endif
+
+// Who asks for less and who asks for more at the same moment: the capacity is that of one of them, and it is kept.
+TEST(ResultCacheOptionsTest, TwoThreadsResizeIt) {
+  ResultCacheOptions options;
+  options.capacity = size_t{100} << 20;
+  const auto cache = NewCache(options);
+  for (int round = 0; round < 300; ++round) {
+    std::thread other([&] { ASSERT_TRUE(cache->SetCapacity(size_t{100} << 20).ok()); });
+    ASSERT_TRUE(cache->SetCapacity(size_t{1} << 20).ok());
+    other.join();
+    const ResultCache::Statistics s = cache->GetStatistics();
+    ASSERT_LE(s.memory, s.capacity) << "round " << round;
+  }
+}
 
 TEST(ResultCacheOptionsTest, ContradictionsAreRefused) {
   ResultCacheOptions options;

@@ -278,14 +278,16 @@ bool DatabaseCache::Fill(const Read& read, const Status& s, const Slice& value) 
          cache_->FillAbsent(read.ticket, read.key, read.space);
 }
 
-void DatabaseCache::FillLater(const Read& read, StagedFills* staged, const Status& s, const Slice& value) {
-  StagedFills::Fill fill{read.ticket, read.space, !s.ok(), read.key, {}};
-  if (!fill.absent) fill.value = {value.data(), value.size()};
-  const bool wanted = IsPlain(s) && (s.ok() || (s.IsNotFound() && keeps_absent())) &&
-                      fill.key.size() + fill.value.size() <= max_item_bytes_;
-  if (!wanted || staged->Add(fill)) return;
+void DatabaseCache::FillLater(Read* read, StagedFills* staged, const Status& s, const Slice& value) {
+  const bool absent = !s.ok();
+  const size_t bytes = read->key.size() + (absent ? 0 : value.size());
+  const bool wanted = IsPlain(s) && (!absent || (s.IsNotFound() && keeps_absent())) && bytes <= max_item_bytes_;
+  if (!wanted || !cache_->Admit(&read->ticket, read->space)) return;
+  StagedFills::Fill fill{read->ticket, read->space, absent, read->key, {}};
+  if (!absent) fill.value = {value.data(), value.size()};
+  if (staged->Add(fill)) return;
   FillOne(staged);
-  if (!staged->Add(fill)) Fill(read, s, value);
+  if (!staged->Add(fill)) Fill(*read, s, value);
 }
 
 void DatabaseCache::FillOne(StagedFills* staged) {

@@ -31,6 +31,7 @@
 #include "rocksdb/env.h"
 #include "rocksdb/status.h"
 #include "rocksdb/write_batch.h"
+#include "src/cache/get_or_begin.h"
 #include "src/cache/per_thread.h"
 #include "src/database_cache/cache_benefit.h"
 #include "src/database_cache/cache_judge.h"
@@ -71,38 +72,29 @@ class DatabaseCache {
   enum class Fills { kYes, kNo };
   enum class From { kCache, kTree };
 
-  // read_tree(PinnableSlice*) is the database's own Get at the newest state.
+  // read_tree(PinnableSlice*) is the database's own Get at the newest state. What every hit runs through is here, all
+  // else in functions of its own.
   template <class ReadTree>
   rocksdb::Status Get(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key, Fills fills,
                       rocksdb::PinnableSlice* value, From* from, const ReadTree& read_tree) {
     *from = From::kTree;
     const Asked asked = asked_.load(std::memory_order_relaxed);
-    if (asked == Asked::kForNone) {
-      PassBy(1);
-      return read_tree(value);
-    }
-    if (asked == Asked::kForSample && !InSample(key)) {
-      Beside beside(this, handle, 1);
-      rocksdb::Status s = read_tree(value);
-      beside.Found(s);
-      return s;
-    }
-    const Family* const family = FamilyOf(handle);
-    const uint32_t space = SpaceOf(family);
+    if (__builtin_expect(asked != Asked::kForAll, 0))
+      return GetUnlessPassed(asked, handle, key, fills, value, from, read_tree);
+    Read read;
     const size_t place = cache::ThreadCell();
-    Cell* const cell = &cells_[place];
-    const uint64_t number = cache::AddInCell(place, &cell->reads, 1);
-    if (space == ResultCache::kNoSpace) return read_tree(value);
-    Read read{family, space, {key.data(), key.size()}, {}};
-    if (!IsWatched(*cell, asked, number, 1)) {
-      return GetByCache(&read, &staged_[place], fills, value, from, read_tree);
+    const uint64_t number = cache::AddInCell(place, &cells_[place].reads, 1);
+    read.family = Find(handle->GetID());
+    read.space = SpaceOf(read.family);
+    read.key = {key.data(), key.size()};
+    if (__builtin_expect(read.space == ResultCache::kNoSpace || IsWatched(cells_[place], asked, number, 1), 0)) {
+      return GetWatched(asked, place, number, handle, &read, fills, value, from, read_tree);
     }
-    Watch watch(this, cell, asked, number, 1);
-    rocksdb::Status s = watch.by_tree() ? read_tree(value)
-                        : watch.looks() ? GetChecked(&read, fills, value, read_tree)
-                                        : GetByCache(&read, &staged_[place], fills, value, from, read_tree);
-    watch.Found(s);
-    return s;
+    const ResultCache::Answer answer = Probe(place, &read, value->GetSelf());
+    if (__builtin_expect(answer == ResultCache::Answer::kMiss, 0)) {
+      return GetMissed(place, &read, fills, value, from, read_tree);
+    }
+    return Hit(place, answer, value, from);
   }
 
   // read_tree(count, handles, keys, values, statuses) is the database's own MultiGet. As RocksDB's, all values are of
@@ -229,8 +221,8 @@ class DatabaseCache {
   };
 
   struct Read {
-    const Family* family;
-    uint32_t space;
+    const Family* family = nullptr;
+    uint32_t space = ResultCache::kNoSpace;
     std::string_view key;
     ResultCache::FillTicket ticket;
   };
@@ -387,9 +379,16 @@ class DatabaseCache {
     return rocksdb::Status::OK();
   }
 
-  // The cache's answer, if the family still has the space: else it may be another's by now.
-  ResultCache::Answer Probe(Read* read, std::string* value) {
-    const ResultCache::Answer answer = cache_->GetOrBegin(read->key, value, read->space, &read->ticket);
+  // The cache's answer, if the family still has the space: else it may be another's by now. The ticket is that of a miss.
+  ResultCache::Answer Probe(size_t place, Read* read, std::string* value) {
+    const ResultCache::Answer answer =
+        cache::GetOrBeginIn(place, cache_.get(), read->key, value, read->space, &read->ticket);
+    return __builtin_expect(SpaceOf(read->family) == read->space, 1) ? answer : Refuse(read);
+  }
+  // With a ticket whatever the answer is, so that it can be told whether a writer came.
+  ResultCache::Answer ProbeWithTicket(Read* read, std::string* value) {
+    read->ticket = cache_->BeginFill(read->key);
+    const ResultCache::Answer answer = cache_->Get(read->key, value, read->space);
     return SpaceOf(read->family) == read->space ? answer : Refuse(read);
   }
   static ResultCache::Answer Refuse(Read* read) {
@@ -401,34 +400,90 @@ class DatabaseCache {
   bool Fill(const Read& read, const rocksdb::Status& s, const rocksdb::Slice& value);
 
   // Now, or when a read has time for it.
-  void FillLater(const Read& read, StagedFills* staged, const rocksdb::Status& s, const rocksdb::Slice& value);
+  void FillLater(Read* read, StagedFills* staged, const rocksdb::Status& s, const rocksdb::Slice& value);
   void FillOne(StagedFills* staged);
   void FillAll(StagedFills* staged);
   void FillAll();
 
+  rocksdb::Status Hit(size_t place, ResultCache::Answer answer, rocksdb::PinnableSlice* value, From* from) {
+    *from = From::kCache;
+    if (__builtin_expect(!staged_[place].empty(), 0)) FillOne(&staged_[place]);
+    return ToStatus(answer, value);
+  }
+
   template <class ReadTree>
-  rocksdb::Status GetByCache(Read* read, StagedFills* staged, Fills fills, rocksdb::PinnableSlice* value, From* from,
+  rocksdb::Status GetByCache(size_t place, Read* read, Fills fills, rocksdb::PinnableSlice* value, From* from,
                              const ReadTree& read_tree) {
-    ResultCache::Answer answer = Probe(read, value->GetSelf());
-    if (answer == ResultCache::Answer::kMiss && staged->Holds(read->key, read->space)) {
+    const ResultCache::Answer answer = Probe(place, read, value->GetSelf());
+    return answer == ResultCache::Answer::kMiss ? GetMissed(place, read, fills, value, from, read_tree)
+                                                : Hit(place, answer, value, from);
+  }
+
+  template <class ReadTree>
+  __attribute__((noinline)) rocksdb::Status GetMissed(size_t place, Read* read, Fills fills,
+                                                      rocksdb::PinnableSlice* value, From* from,
+                                                      const ReadTree& read_tree) {
+    StagedFills* const staged = &staged_[place];
+    if (staged->Holds(read->key, read->space)) {
       FillAll(staged);
-      answer = Probe(read, value->GetSelf());
+      const ResultCache::Answer answer = Probe(place, read, value->GetSelf());
+      if (answer != ResultCache::Answer::kMiss) return Hit(place, answer, value, from);
     }
-    if (answer == ResultCache::Answer::kMiss) {
+    rocksdb::Status s = read_tree(value);
+    if (fills == Fills::kYes) FillLater(read, staged, s, *value);
+    return s;
+  }
+
+  // A read that is to be timed or compared, or of a family without a space.
+  template <class ReadTree>
+  __attribute__((noinline)) rocksdb::Status GetWatched(Asked asked, size_t place, uint64_t number,
+                                                       rocksdb::ColumnFamilyHandle* handle, Read* read, Fills fills,
+                                                       rocksdb::PinnableSlice* value, From* from,
+                                                       const ReadTree& read_tree) {
+    if (read->space == ResultCache::kNoSpace) {
+      read->family = FamilyOf(handle);
+      read->space = SpaceOf(read->family);
+    }
+    if (read->space == ResultCache::kNoSpace) return read_tree(value);
+    if (!IsWatched(cells_[place], asked, number, 1)) {
+      return GetByCache(place, read, fills, value, from, read_tree);
+    }
+    Watch watch(this, &cells_[place], asked, number, 1);
+    rocksdb::Status s = watch.by_tree() ? read_tree(value)
+                        : watch.looks() ? GetChecked(read, fills, value, read_tree)
+                                        : GetByCache(place, read, fills, value, from, read_tree);
+    watch.Found(s);
+    return s;
+  }
+
+  // While the cache answers reads of a sample only, or none.
+  template <class ReadTree>
+  __attribute__((noinline)) rocksdb::Status GetUnlessPassed(Asked asked, rocksdb::ColumnFamilyHandle* handle,
+                                                            const rocksdb::Slice& key, Fills fills,
+                                                            rocksdb::PinnableSlice* value, From* from,
+                                                            const ReadTree& read_tree) {
+    if (asked == Asked::kForNone) {
+      PassBy(1);
+      return read_tree(value);
+    }
+    if (!InSample(key)) {
+      Beside beside(this, handle, 1);
       rocksdb::Status s = read_tree(value);
-      if (fills == Fills::kYes) FillLater(*read, staged, s, *value);
+      beside.Found(s);
       return s;
     }
-    *from = From::kCache;
-    if (!staged->empty()) FillOne(staged);
-    return ToStatus(answer, value);
+    const size_t place = cache::ThreadCell();
+    const uint64_t number = cache::AddInCell(place, &cells_[place].reads, 1);
+    Read read;
+    read.key = {key.data(), key.size()};
+    return GetWatched(asked, place, number, handle, &read, fills, value, from, read_tree);
   }
 
   // With the tree's answer beside the cache's.
   template <class ReadTree>
   rocksdb::Status GetChecked(Read* read, Fills fills, rocksdb::PinnableSlice* value, const ReadTree& read_tree) {
     std::string cached;
-    const ResultCache::Answer answer = Probe(read, &cached);
+    const ResultCache::Answer answer = ProbeWithTicket(read, &cached);
     rocksdb::Status s = read_tree(value);
     if (answer != ResultCache::Answer::kMiss) {
       Check(*read, answer, cached, s, *value);

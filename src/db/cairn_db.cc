@@ -185,7 +185,7 @@ ReadOptions CairnDB::ForMemTables(const ReadOptions& options) const {
 }
 
 // Rule D3: only reads of the newest state that want all of it. Who traces reads wants to see them.
-DatabaseCache* CairnDB::CacheFor(const ReadOptions& options) const {
+inline DatabaseCache* CairnDB::CacheFor(const ReadOptions& options) const {
   DatabaseCache* const cache = services()->cache();
   const bool may = cache != nullptr && options.snapshot == nullptr && options.timestamp == nullptr &&
                    options.read_tier == rocksdb::kReadAllTier && !options.ignore_range_deletions &&
@@ -193,15 +193,15 @@ DatabaseCache* CairnDB::CacheFor(const ReadOptions& options) const {
   return may ? cache : nullptr;
 }
 
-void CairnDB::CountCacheHits(size_t hits, size_t bytes) const {
+inline void CairnDB::CountCacheHits(size_t hits, size_t bytes) const {
   if (stats_ == nullptr) return;
   rocksdb::RecordTick(stats_, rocksdb::NUMBER_KEYS_READ, hits);
   rocksdb::RecordTick(stats_, rocksdb::BYTES_READ, bytes);
 }
 
 template <class ReadTree>
-Status CairnDB::AskCache(DatabaseCache* cache, const ReadOptions& options, ColumnFamilyHandle* family, const Slice& key,
-                         rocksdb::PinnableSlice* value, const ReadTree& read_tree) {
+inline Status CairnDB::AskCache(DatabaseCache* cache, const ReadOptions& options, ColumnFamilyHandle* family,
+                                const Slice& key, rocksdb::PinnableSlice* value, const ReadTree& read_tree) {
   DatabaseCache::From from = DatabaseCache::From::kTree;
   const auto fills = options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo;
   Status s = cache->Get(family, key, fills, value, &from, read_tree);
