@@ -77,6 +77,14 @@ class DropSome : public rocksdb::CompactionFilter {
 
 enum class Kind { kPlain, kOptimistic, kCommitted, kPrepared, kUnprepared };
 
+// RocksDB's debug builds assert, where its release builds refuse to open, that no WAL holds what transactions of another
+// kind have prepared.
+#ifdef NDEBUG
+constexpr uint64_t kKinds = 5;
+#else
+constexpr uint64_t kKinds = 3;
+#endif
+
 // One opening of the database. Everything that it does is drawn from its seed.
 class Session {
  public:
@@ -160,7 +168,7 @@ class Session {
   // "-": refused, and nothing was done.
   std::string Open(bool cached) {
     Options options = Draw(cached);
-    kind_ = random_.OneIn(2) ? Kind::kPlain : static_cast<Kind>(random_.Uniform(5));
+    kind_ = random_.OneIn(2) ? Kind::kPlain : static_cast<Kind>(random_.Uniform(kKinds));
     if (kind_ == Kind::kPrepared || kind_ == Kind::kUnprepared) {
       if (!flushed_) return "-";
       // RocksDB 9.10 waits for itself when universal compaction picks files of such a database.
@@ -380,7 +388,7 @@ class Session {
       const Status s = EndPrepared();
       if (!s.ok()) return s;
       const std::unique_ptr<rocksdb::Transaction> transaction(pessimistic_->BeginTransaction(WriteOptions()));
-      return Finish(transaction.get(), true);
+      return Finish(transaction.get(), kKinds > 3);
     }
     if (optimistic_ == nullptr) return Status::OK();
     const std::unique_ptr<rocksdb::Transaction> transaction(optimistic_->BeginTransaction(WriteOptions()));
