@@ -56,14 +56,15 @@ bool KeyPicker::PickDrops(TrieJob* job) {
     if (dropped_.count(number) != 0) continue;
     const TrieFile& deleting = *shape_->Find(number);
     const KeyRange range{deleting.deleted->front().first, deleting.deleted->back().end, true};
-    dropped_[number] = Dropped::kAll;
+    Dropped found_none = Dropped::kAll;
+    const size_t found_before = job->moves.size();
     for (int level = deleting.level + 1; level <= shape_->LastLevel(shape_->trie().depth); ++level) {
       for (const TrieFile* file : shape_->FilesIn(level, range)) {
         const uint64_t deleted_at = shape_->DeletedAt(deleting, *file);
         if (deleted_at == 0) continue;
-        if (shape_->IsInput(file->number)) {
-          dropped_[number] = Dropped::kBusy;
-        } else if (found.insert(file->number).second) {
+        if (shape_->IsInput(file->number) || !found.insert(file->number).second) {
+          found_none = Dropped::kBusy;
+        } else {
           job->moves.push_back({file->number, level, TableMove::kNowhere, number, deleted_at});
           job->inputs.push_back(file->number);
           job->input_bytes += file->bytes;
@@ -71,6 +72,8 @@ bool KeyPicker::PickDrops(TrieJob* job) {
         }
       }
     }
+    // Where some were found, the job's end tells: it may be chosen and not started.
+    if (job->moves.size() == found_before) dropped_[number] = found_none;
   }
   job->kind = TrieJob::Kind::kDrop;
   job->score = kMoveScore;
@@ -545,7 +548,11 @@ bool KeyPicker::PickForScans(TrieJob* best) {
     *best = std::move(job);
     found = true;
   }
-  if (found) best->score = 0;  // whatever is due elsewhere comes first
+  if (found) {
+    best->score = 0;  // whatever is due elsewhere comes first
+  } else {
+    scans_.SawNothing();
+  }
   return found;
 }
 
@@ -566,8 +573,8 @@ void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uin
   const bool snapshots_changed = oldest_snapshot != oldest_snapshot_;
   oldest_snapshot_ = oldest_snapshot;
   if (job.kind == TrieJob::Kind::kDrop) {
+    for (const TableMove& move : job.moves) dropped_.erase(move.deleted_by);
     for (const TableMove& move : job.moves) {
-      if (!ok) dropped_.erase(move.deleted_by);
       if (ok && shape_->Contains(move.number)) dropped_[move.deleted_by] = Dropped::kSnapshot;
     }
     return;

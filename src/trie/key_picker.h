@@ -59,7 +59,8 @@ class KeyPicker {
         ledger_(shape->trie(), slack_bytes, sizes_.largest_job),
         scans_(shape->trie().scan_merge, sizes_.largest_job) {}
 
-  // False when nothing is due. The caller begins the job in the shape before it picks again.
+  // False when nothing is due. The caller begins the job in the shape before it picks again, or leaves it: then it is due
+  // as before.
   bool Pick(TrieJob* job);
 
   // For a manual compaction, which goes from depth to depth: the next compaction of what lies at `depth` and has keys
@@ -134,7 +135,7 @@ class KeyPicker {
   std::unordered_map<uint64_t, uint64_t> futile_;
   uint64_t oldest_snapshot_ = 0;
 
-  // Files with range deletions of which tables have been removed that they cover. kSnapshot, kBusy: something kept some,
+  // Files with range deletions that cover no table any more which could be removed. kSnapshot, kBusy: something keeps some,
   // and it is tried again when the oldest snapshot has changed, or when a compaction has ended.
   enum class Dropped { kAll, kSnapshot, kBusy };
   std::unordered_map<uint64_t, Dropped> dropped_;

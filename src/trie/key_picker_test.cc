@@ -266,6 +266,23 @@ TEST_P(KeyTrieTest, WhatIsScannedIsMerged) {
   EXPECT_LE(most_space_, options_.space_bound + 0.05);
 }
 
+TEST_P(KeyTrieTest, AMergeForScansThatIsNotStartedIsChosenAgain) {
+  for (uint64_t i = 0; i < kMany; ++i) Put(random_() % kMany);
+  ASSERT_TRUE(trie_.Settle());
+  TrieJob job;
+  for (int i = 0; i < 100000 && !trie_.picker.Pick(&job); ++i) trie_.Scan(kMany / 2 + random_() % 100, 1000);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(trie_.picker.Pick(&job)) << i;
+    ASSERT_TRUE(job.for_scans);
+  }
+  trie_.Finish(trie_.Start(job));
+  // What was read until then is no reason for another one.
+  while (trie_.picker.Pick(&job)) {
+    ASSERT_FALSE(job.for_scans);
+    trie_.Finish(trie_.Start(job));
+  }
+}
+
 // --- Cuts ------------------------------------------------------------------------------------------------------------
 
 // Tables of these keys, each of ten bytes, as "a b | c".
@@ -528,6 +545,36 @@ TEST(KeyPickerTest, TablesThatARangeDeletionCoversAreRemoved) {
   picker.Finished(job, false, 0, 8);
   ASSERT_TRUE(picker.Pick(&job));
   EXPECT_EQ(job.moves.size(), 2u);
+}
+
+// As where another column family's compaction is more urgent, or somebody asks only what is due.
+TEST(KeyPickerTest, WhatIsChosenAndNotStartedIsChosenAgain) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kMove);
+  const int last = shape.LastLevel(3);
+  shape.Add(FileOf(1, last, "a", "c"));
+  shape.Add(FileOf(2, last, "d", "f"));
+  // Both cover table 2.
+  for (uint64_t number = 3; number <= 4; ++number) {
+    TrieFile deleting = FileOf(number, 0, "b", "l");
+    deleting.deleted = Deleted({{"b", "l", number + 6}});
+    shape.Add(deleting);
+  }
+  TrieJob job;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(picker.Pick(&job)) << i;
+    EXPECT_EQ(job.kind, TrieJob::Kind::kDrop);
+    ASSERT_EQ(job.moves.size(), 1u);
+    EXPECT_EQ(job.moves[0].number, 2u);
+  }
+  // While it runs, and when it has ended, there is nothing to be removed.
+  picker.Started(job);
+  shape.Begin(1, job.runs, job.inputs);
+  EXPECT_FALSE(picker.Pick(&job));
+  shape.End(1);
+  shape.Remove(2);
+  picker.Finished(job, true, 0, 7);
+  EXPECT_FALSE(picker.Pick(&job));
 }
 
 // A manual compaction ends, however many files come meanwhile.

@@ -16,6 +16,7 @@
 #include "rocksdb/sst_file_writer.h"
 #include "src/port/open_into.h"
 #include "src/trie/key_trie_fixture.h"
+#include "src/trie/trie_scheduler.h"
 #include "src/util/mix64.h"
 
 namespace cairn {
@@ -126,6 +127,39 @@ TEST_F(KeyTrieRangesTest, TheSpaceOfWhatWasDeletedIsGoneWithTheFlush) {
   Expect();
   Open();
   Expect();
+}
+
+// Nor is anything lost when somebody asks what is due, or when another column family's tables go first.
+TEST_F(KeyTrieRangesTest, TablesAreRemovedWhoeverAsksOrGoesFirst) {
+  Open();
+  rocksdb::ColumnFamilyHandle* made = nullptr;
+  ASSERT_OK(db_->CreateColumnFamily(options_, "other", &made));
+  const std::unique_ptr<rocksdb::ColumnFamilyHandle> other(made);
+  rocksdb::ColumnFamilyHandle* const families[] = {db_->DefaultColumnFamily(), other.get()};
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_OK(db_->Put({}, family, Key(SplitMix64(i) % kKeys), Value(i, 1)));
+    ASSERT_OK(db_->CompactRange({}, family, nullptr, nullptr));
+  }
+  ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  const std::shared_ptr<TrieScheduler> scheduler = TrieScheduler::Find(db_.get());
+  ASSERT_NE(scheduler, nullptr);
+  scheduler->Pause();
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    ASSERT_OK(db_->DeleteRange({}, family, Key(kKeys / 10), Key(kKeys * 9 / 10)));
+  }
+  ASSERT_OK(db_->Flush({}, {families[0], families[1]}));
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    uint64_t bytes = 0;
+    ASSERT_TRUE(db_->GetIntProperty(family, rocksdb::DB::Properties::kEstimatePendingCompactionBytes, &bytes));
+    EXPECT_GT(bytes, 0u);
+  }
+  scheduler->Continue();
+  ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    TrieStats stats;
+    ASSERT_OK(GetTrieStats(db_.get(), family, &stats));
+    EXPECT_GT(stats.dropped_tables, 0u) << family->GetName();
+  }
 }
 
 TEST_F(KeyTrieRangesTest, SnapshotsKeepWhatTheySee) {

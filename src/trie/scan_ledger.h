@@ -29,16 +29,20 @@ class ScanLedger {
   void SetCounts(std::shared_ptr<const ScanCounts> counts) { counts_ = std::move(counts); }
   void Flushed(uint64_t bytes) { flushed_ += bytes; }
 
-  // Whether it is worth to Look: something may be written, and seeks have read `bytes` more than at the last Look.
+  // Whether it is worth to Look: something may be written, and seeks have read `bytes` more than at the last Look that
+  // came to something: to a merge that was started, or to it that there is none.
   bool HasNews(uint64_t bytes) const;
   // Bytes that seeks have read, by table.
   std::unordered_map<uint64_t, uint64_t> Look();
+  // The last Look has shown nothing that is to be merged.
+  void SawNothing() { looked_at_ = seen_; }
 
   // By (1) and (2).
   bool MayWrite(uint64_t bytes) const;
 
-  // To be called around each merge for scans.
-  void Started() { running_ = true; }
+  // To be called around each merge for scans. One that was chosen is not always started: that of another column family
+  // may be more urgent.
+  void Started();
   void Finished(uint64_t output_bytes);
 
   uint64_t written() const { return written_; }
@@ -49,7 +53,8 @@ class ScanLedger {
   std::shared_ptr<const ScanCounts> counts_;
   uint64_t flushed_ = 0;
   uint64_t written_ = 0;
-  uint64_t looked_at_ = 0;  // counts_->total() then
+  uint64_t seen_ = 0;       // counts_->total() at the last Look
+  uint64_t looked_at_ = 0;  // the same of the last one that came to something
   bool running_ = false;
 };
 
