@@ -4,13 +4,18 @@
 // the same figures. docs/ordered.md has its table.
 //
 //   store_shape_bench --path=DIR 'NAME|ordered|compaction_style=kCompactionStyleUniversal;...' ...
+//   store_shape_bench --path=DIR 'NAME|engine|ordered_trie;root_trigger=16' ...
 //
-// A setting is a name, ordered or stock (the table), and options of a column family. Prints a line of JSON for each.
+// A setting is a name, ordered or stock (the table), and options of a column family; or an engine, as in
+// cairn::UseEngineFromString. Prints a line of JSON for each: at each moment, `tables` that lie over a key, `blocks` that a
+// Seek, a Seek and 10 or 50 steps, and a Get of a present and of an absent key touch, those of them that were `missed` in
+// the block cache, and `micros` of processor time.
 
 #include <gflags/gflags.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <random>
@@ -18,15 +23,17 @@
 #include <string>
 #include <vector>
 
+#include "cairn/db.h"
+#include "cairn/engines.h"
 #include "cairn/ordered.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
+#include "rocksdb/perf_context.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/debug.h"
-#include "src/port/open_into.h"
 
 DEFINE_string(path, "", "Folder for the databases, which are made anew and removed");
 DEFINE_uint64(items, 1000000, "Keys to choose from, and puts of the fill");
@@ -36,6 +43,8 @@ DEFINE_uint64(seeks, 500, "Seeks at each moment, of each kind");
 DEFINE_uint64(write_buffer_size, 671089, "Bytes of keys and values in a flush");
 DEFINE_uint64(target_file_size, 671089, "Bytes");
 DEFINE_uint64(level_base, 4 * 671089, "max_bytes_for_level_base");
+DEFINE_double(cache_mb, 8192, "Block cache");
+DEFINE_bool(warm, false, "Everything is in the block cache before seeks are measured");
 DEFINE_bool(shapes, false, "Print the entries of each run at each moment, too");
 
 namespace {
@@ -51,15 +60,14 @@ std::string Key(uint64_t n) {
 }
 
 struct Setting {
-  std::string name, options;
-  bool ordered = true;
+  std::string name, kind, options;
 };
 
 bool ParseSetting(const std::string& text, Setting* setting) {
   const size_t first = text.find('|'), second = text.find('|', first + 1);
   if (first == std::string::npos || second == std::string::npos) return false;
   setting->name = text.substr(0, first);
-  setting->ordered = text.substr(first + 1, second - first - 1) != "stock";
+  setting->kind = text.substr(first + 1, second - first - 1);
   setting->options = text.substr(second + 1);
   return text.find_first_of("\"\\") == std::string::npos;  // printed as they are
 }
@@ -73,10 +81,11 @@ Status MakeOptions(const Setting& setting, rocksdb::Options* options) {
   options->max_background_jobs = 2;
   options->statistics = rocksdb::CreateDBStatistics();
   rocksdb::BlockBasedTableOptions table;
-  table.block_cache = rocksdb::NewLRUCache(8UL << 30);
+  table.block_cache = rocksdb::NewLRUCache(static_cast<size_t>(FLAGS_cache_mb * 1e6));
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options->table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  if (setting.ordered) {
+  if (setting.kind == "engine") return cairn::UseEngineFromString("engine=" + setting.options, options, options);
+  if (setting.kind == "ordered") {
     const Status s = cairn::UseOrderedTable(options);
     if (!s.ok()) return s;
   }
@@ -142,7 +151,7 @@ class Store {
     if (!s.ok()) return s;
     DestroyDB(path_, options_).PermitUncheckedError();
     DB* opened = nullptr;
-    s = DB::Open(options_, path_, cairn::port::Into(&opened));
+    s = cairn::Open(options_, path_, &opened);
     db_.reset(opened);
     if (!s.ok()) return s;
     s = Put(FLAGS_items);
@@ -153,8 +162,8 @@ class Store {
       if (s.ok()) s = Look();
     }
     if (!s.ok()) return s;
-    *report = "{\"setting\": \"" + setting_.name + "\", \"table\": \"" + (setting_.ordered ? "ordered" : "stock") +
-              "\", \"options\": \"" + setting_.options + "\", \"items\": " + std::to_string(FLAGS_items) +
+    *report = "{\"setting\": \"" + setting_.name + "\", \"table\": \"" + setting_.kind + "\", \"options\": \"" +
+              setting_.options + "\", \"items\": " + std::to_string(FLAGS_items) +
               ", \"moments\": " + std::to_string(FLAGS_moments);
     AddNumber("written_per_byte_filled", filled, report);
     AddNumber("written_per_byte_updated", WrittenPerByte(), report);
@@ -184,8 +193,9 @@ class Store {
 
   Status Flush() {
     buffered_ = 0;
-    const Status s = db_->Flush({});
-    return s.ok() ? db_->WaitForCompact({}) : s;
+    Status s = db_->Flush({});
+    if (s.ok()) s = db_->WaitForCompact({});
+    return s.ok() ? cairn::WaitForTrieCompaction(db_.get()) : s;
   }
 
   uint64_t Ticker(uint32_t ticker) const { return options_.statistics->getTickerCount(ticker); }
@@ -214,28 +224,84 @@ class Store {
     sums_.Add("runs", static_cast<double>(runs.size()));
     sums_.Add("entries_per_key", static_cast<double>(entries) / static_cast<double>(FLAGS_items));
     sums_.Add("above_last", static_cast<double>(entries - runs.back().entries) / static_cast<double>(FLAGS_items));
+    sums_.Add("tables", TablesOverKeys());
+    if (FLAGS_warm) {
+      const std::unique_ptr<rocksdb::Iterator> all(db_->NewIterator({}));
+      for (all->SeekToFirst(); all->Valid(); all->Next()) {
+      }
+      s = all->status();
+    }
     for (const int steps : {0, 10, 50}) {
       if (s.ok()) s = Seeks(runs, steps);
     }
+    Gets("_present", 0);
+    Gets("_absent", 1);
     return s;
+  }
+
+  double TablesOverKeys() {
+    rocksdb::ColumnFamilyMetaData meta;
+    db_->GetColumnFamilyMetaData(&meta);
+    constexpr int kSample = 200;
+    int tables = 0;
+    for (int i = 0; i < kSample; ++i) {
+      const std::string key = Key(other_random_() % FLAGS_items);
+      for (const rocksdb::LevelMetaData& level : meta.levels) {
+        for (const rocksdb::SstFileMetaData& file : level.files) {
+          if (file.smallestkey <= key && key <= file.largestkey) ++tables;
+        }
+      }
+    }
+    return static_cast<double>(tables) / kSample;
+  }
+
+  // Adds what `operations` take, each on average; what a merge for scans reads beside them is not counted.
+  template <typename Operations>
+  void Count(const std::string& suffix, const Operations& operations) {
+    const auto micros = [] {
+      timespec now;
+      clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+      return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
+    };
+    const rocksdb::PerfContext& counts = *rocksdb::get_perf_context();
+    const uint64_t hits = counts.block_cache_hit_count, reads = counts.block_read_count;
+    const double begin = micros();
+    operations();
+    const double each = 1.0 / static_cast<double>(FLAGS_seeks);
+    sums_.Add("micros" + suffix, (micros() - begin) * each);
+    const uint64_t missed = counts.block_read_count - reads;
+    sums_.Add("blocks" + suffix, static_cast<double>(counts.block_cache_hit_count - hits + missed) * each);
+    sums_.Add("missed" + suffix, static_cast<double>(missed) * each);
+  }
+
+  // Absent keys are near misses: no run has them, and any could.
+  void Gets(const std::string& suffix, uint64_t absent) {
+    rocksdb::PinnableSlice value;
+    Count(suffix, [&] {
+      for (uint64_t i = 0; i < FLAGS_seeks; ++i) {
+        std::string key = Key(other_random_() % FLAGS_items);
+        if (absent != 0) key.back() = '1';
+        value.Reset();
+        db_->Get({}, db_->DefaultColumnFamily(), key, &value).PermitUncheckedError();
+      }
+    });
   }
 
   Status Seeks(const std::vector<::Run>& runs, int steps) {
     const std::string suffix = steps == 0 ? "_seek" : "_seek_" + std::to_string(steps);
-    const auto blocks = [this] {
-      return Ticker(rocksdb::BLOCK_CACHE_DATA_HIT) + Ticker(rocksdb::BLOCK_CACHE_DATA_MISS);
-    };
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-    const uint64_t before = blocks();
     std::vector<std::pair<std::string, std::string>> windows;
-    for (uint64_t i = 0; i < FLAGS_seeks; ++i) {
-      it->Seek(Key(random_() % FLAGS_items));
-      if (!it->Valid()) continue;
-      windows.emplace_back(it->key().ToString(), "");
-      for (int j = 0; j < steps && it->Valid(); ++j) it->Next();
-      windows.back().second = it->Valid() ? it->key().ToString() : Key(FLAGS_items);
-    }
-    sums_.Add("blocks" + suffix, static_cast<double>(blocks() - before) / static_cast<double>(FLAGS_seeks));
+    Count(suffix, [&] {
+      for (uint64_t i = 0; i < FLAGS_seeks; ++i) {
+        it->Seek(Key(random_() % FLAGS_items));
+        if (!it->Valid()) continue;
+        windows.emplace_back(it->key().ToString(), "");
+        for (int j = 0; j < steps && it->Valid(); ++j) it->Next();
+        windows.back().second = it->Valid() ? it->key().ToString() : Key(FLAGS_items);
+      }
+    });
+    // What lies in a level of a trie is no run: containers have sequence numbers of their own.
+    if (setting_.kind == "engine") return it->status();
     // The runs that hold entries of the rows that were returned: no seek reads fewer blocks.
     uint64_t holding = 0;
     const size_t sample = std::min<size_t>(windows.size(), 200);
@@ -255,7 +321,7 @@ class Store {
   const std::string path_;
   rocksdb::Options options_;
   std::unique_ptr<DB> db_;
-  Random random_{1};
+  Random random_{1}, other_random_{2};
   uint64_t put_bytes_ = 0, buffered_ = 0, put_before_ = 0, written_before_ = 0;
   Sums sums_;
   std::string shapes_;

@@ -1,10 +1,10 @@
 // What compaction scheduling costs as a trie grows in files, whatever their size: choosing a compaction, the time that
 // the DB mutex is held while compactions are set up and installed, and then opening it again: time and memory.
 //
-//   trie_scale_bench [FILES ...]          (default: 1000 20000)
+//   trie_scale_bench [key] [FILES ...]          (default: 1000 20000)
 //
 // Makes tiny tables in FILES / 5 containers, five slots each, then merges 50 containers manually. A probing thread
-// takes the DB mutex all the time; how long it waits is how long others held it.
+// takes the DB mutex all the time; how long it waits is how long others held it. With `key`, of a trie in key order.
 
 #include <sys/resource.h>
 #include <unistd.h>
@@ -37,6 +37,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr int kSlots = 5;
 constexpr int kMerges = 50;
+constexpr uint64_t kKeys = 16;  // of a container, or some of them
 
 double Millis(Clock::duration duration) { return std::chrono::duration<double, std::milli>(duration).count(); }
 
@@ -57,13 +58,20 @@ int OpenFiles(uint64_t files) {
 }
 
 // Keys of the first `containers` containers of the deepest depth, a few each, in key order.
-std::map<uint64_t, std::vector<std::string>> KeysByContainer(const TrieOptions& trie, uint64_t containers,
-                                                             const rocksdb::Comparator* comparator) {
+using ContainerKeys = std::map<uint64_t, std::vector<std::string>>;
+ContainerKeys KeysByContainer(const TrieOptions& trie, uint64_t containers, const rocksdb::Comparator* comparator) {
+  if (IsInKeyOrder(trie)) {
+    ContainerKeys keys;
+    for (uint64_t container = 0; container < containers; ++container) {
+      for (uint64_t i = 0; i < kKeys; ++i) keys[container].push_back(std::to_string(10000000 + container * kKeys + i));
+    }
+    return keys;
+  }
   const HashPrefixMap map = ContainerMapOf(trie);
-  std::map<uint64_t, std::vector<std::string>> keys;
-  uint64_t all = 16;  // keys per container
+  ContainerKeys keys;
+  uint64_t all = kKeys;
   for (int depth = 0; depth < trie.depth; ++depth) all *= static_cast<uint64_t>(trie.fan_out);
-  for (uint64_t i = 0; i < std::max<uint64_t>(all, 32768 * 16); ++i) {
+  for (uint64_t i = 0; i < std::max<uint64_t>(all, 32768 * kKeys); ++i) {
     std::string key = "key" + std::to_string(i);
     const uint64_t container = map.ContainerAt(map.Position(key), trie.depth);
     if (container < containers) keys[container].push_back(std::move(key));
@@ -75,8 +83,8 @@ std::map<uint64_t, std::vector<std::string>> KeysByContainer(const TrieOptions& 
   return keys;
 }
 
-void Ingest(const rocksdb::Options& options, const std::map<uint64_t, std::vector<std::string>>& keys,
-            const fs::path& folder, int slot, rocksdb::DB* db) {
+void Ingest(const rocksdb::Options& options, const ContainerKeys& keys, const fs::path& folder, int slot,
+            rocksdb::DB* db) {
   std::vector<std::string> names;
   for (const auto& [container, list] : keys) {
     names.push_back(folder / (std::to_string(container) + ".sst"));
@@ -98,8 +106,9 @@ uint64_t ResidentBytes() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-TrieOptions TrieFor(uint64_t files) {
+TrieOptions TrieFor(const std::string& order, uint64_t files) {
   TrieOptions trie;
+  trie.order = order;
   trie.seed = 0;              // files are written in the order of these options
   trie.trigger = trie.slots;  // nothing is due by itself
   trie.space_bound = 1000;
@@ -110,18 +119,18 @@ TrieOptions TrieFor(uint64_t files) {
   return trie;
 }
 
-rocksdb::Options OptionsFor(uint64_t files) {
+rocksdb::Options OptionsFor(const std::string& order, uint64_t files) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.write_buffer_size = 64 << 10;
   options.max_open_files = OpenFiles(files);
-  Check(UseTrie(&options, TrieFor(files)));
+  Check(UseTrie(&options, TrieFor(order, files)));
   return options;
 }
 
 // This program again, whose memory nothing else has touched.
-void Reopen(uint64_t files, const fs::path& folder) {
-  const rocksdb::Options options = OptionsFor(files);
+void Reopen(const std::string& order, uint64_t files, const fs::path& folder) {
+  const rocksdb::Options options = OptionsFor(order, files);
   const uint64_t before = ResidentBytes();
   const auto begin = Clock::now();
   const clock_t processor = clock();
@@ -136,12 +145,22 @@ void Reopen(uint64_t files, const fs::path& folder) {
          static_cast<double>(ResidentBytes() - before) / (1 << 20), options.max_open_files);
 }
 
-void Run(uint64_t files) {
+void Compact(const TrieOptions& trie, const std::vector<std::string>& keys, rocksdb::DB* db) {
+  if (IsInKeyOrder(trie)) {
+    const rocksdb::Slice begin(keys.front()), end(keys.back());
+    return Check(db->CompactRange({}, &begin, &end));
+  }
+  TrieCompactOptions compact;
+  Check(TrieContainerOf(db->DefaultColumnFamily(), keys.front(), trie.depth, &compact.container));
+  Check(CompactTrie(db, db->DefaultColumnFamily(), compact));
+}
+
+void Run(const std::string& order, uint64_t files) {
   const fs::path folder = fs::temp_directory_path() / ("cairn_scale." + std::to_string(getpid()));
   fs::remove_all(folder);
   fs::create_directories(folder / "in");
-  const TrieOptions trie = TrieFor(files);
-  const rocksdb::Options options = OptionsFor(files);
+  const TrieOptions trie = TrieFor(order, files);
+  const rocksdb::Options options = OptionsFor(order, files);
   rocksdb::DB* opened = nullptr;
   Check(Open(options, folder / "db", &opened));
   std::unique_ptr<rocksdb::DB> db(opened);
@@ -169,12 +188,7 @@ void Run(uint64_t files) {
     }
   });
   const auto begin = Clock::now();
-  for (int i = 0; i < kMerges; ++i) {
-    TrieCompactOptions compact;
-    Check(TrieContainerOf(db->DefaultColumnFamily(), std::next(keys.begin(), i)->second[0], trie.depth,
-                          &compact.container));
-    Check(CompactTrie(db.get(), db->DefaultColumnFamily(), compact));
-  }
+  for (int i = 0; i < kMerges; ++i) Compact(trie, std::next(keys.begin(), i)->second, db.get());
   const auto took = Clock::now() - begin;
   stop = true;
   prober.join();
@@ -192,8 +206,8 @@ void Run(uint64_t files) {
       Millis(waited) / kMerges, Millis(longest), static_cast<double>(after.pick_micros) / 1000);
   fflush(stdout);
   db.reset();
-  const std::string again =
-      "/proc/" + std::to_string(getpid()) + "/exe --open " + std::to_string(files) + " " + (folder / "db").string();
+  const std::string again = "/proc/" + std::to_string(getpid()) + "/exe --open " + order + " " + std::to_string(files) +
+                            " " + (folder / "db").string();
   if (std::system(again.c_str()) != 0) fprintf(stderr, "trie_scale_bench: it was not opened again\n");
   fs::remove_all(folder);
 }
@@ -202,14 +216,17 @@ void Run(uint64_t files) {
 }  // namespace cairn
 
 int main(int argc, char** argv) {
-  if (argc == 4 && std::string(argv[1]) == "--open") {
-    cairn::Reopen(strtoull(argv[2], nullptr, 10), argv[3]);
+  if (argc == 5 && std::string(argv[1]) == "--open") {
+    cairn::Reopen(argv[2], strtoull(argv[3], nullptr, 10), argv[4]);
     return 0;
   }
-  if (argc == 1) {
-    cairn::Run(1000);
-    cairn::Run(20000);
+  const bool in_key_order = argc > 1 && std::string(argv[1]) == "key";
+  const std::string order = in_key_order ? "key" : "hash";
+  const int first = in_key_order ? 2 : 1;
+  if (argc == first) {
+    cairn::Run(order, 1000);
+    cairn::Run(order, 20000);
   }
-  for (int i = 1; i < argc; ++i) cairn::Run(std::max<uint64_t>(500, strtoull(argv[i], nullptr, 10)));
+  for (int i = first; i < argc; ++i) cairn::Run(order, std::max<uint64_t>(500, strtoull(argv[i], nullptr, 10)));
   return 0;
 }
