@@ -13,6 +13,9 @@ using rocksdb::WriteBufferManager;
 
 namespace {
 
+// Of a limit, what all pools together may count and keep.
+constexpr size_t kPartOfLimit = 16;
+
 struct Counted {
   size_t pools = 0;
   size_t bytes = 0;
@@ -53,7 +56,7 @@ size_t FreeCharges::Change(WriteBufferManager* manager, size_t counted, size_t f
     size_t& all = All().managers.at(manager).bytes;
     const size_t others = all - counted;
     if (manager->enabled()) {
-      const size_t most = manager->buffer_size() / 4;
+      const size_t most = manager->buffer_size() / kPartOfLimit;
       now = std::min(free, most - std::min(most, others));
     }
     all = others + now;
@@ -66,7 +69,7 @@ size_t FreeCharges::Change(WriteBufferManager* manager, size_t counted, size_t f
 size_t FreeCharges::MostFree(WriteBufferManager* manager) {
   if (!manager->enabled()) return SIZE_MAX;
   const MutexLock lock(&All().mutex);
-  return manager->buffer_size() / 8 / All().managers.at(manager).pools;
+  return manager->buffer_size() / kPartOfLimit / All().managers.at(manager).pools;
 }
 
 }  // namespace cairn

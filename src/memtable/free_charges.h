@@ -1,8 +1,9 @@
 // What the pools of this process keep free, as their WriteBufferManagers count it: as used, and as nothing that a flush
 // could do something about.
 //
-// Databases may share a manager. With allow_stall, all of them wait while it is full, and who waits flushes nothing: so
-// all their pools together take little of its limit, and what is beyond is not counted.
+// Databases may share a manager. With allow_stall, all of them wait while it is full, and one that is idle flushes
+// nothing. RocksDB lets their memtables hold seven eighths of the limit, so all their pools together take half of the
+// eighth that is left, and what is beyond is not counted.
 //
 // Thread-safety: all functions may be called by all threads.
 
@@ -23,7 +24,7 @@ class FreeCharges {
   static void Leave(rocksdb::WriteBufferManager* manager, size_t counted);
 
   // A pool that has `counted` and keeps `free` bytes. Returns what it has counted now: of `free` as much as the others
-  // leave of a quarter of the limit. REQUIRES: between Join and Leave.
+  // leave of a sixteenth of the limit. REQUIRES: between Join and Leave.
   static size_t Change(rocksdb::WriteBufferManager* manager, size_t counted, size_t free);
 
   // What one of its pools should keep free at most.

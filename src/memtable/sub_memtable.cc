@@ -412,7 +412,9 @@ Segment* SubMemTable::OversizeSegment(size_t entry_bytes) {
 }
 
 size_t SubMemTable::WantedSegmentBytes() const {
-  const size_t buffer = std::max(8 * block_bytes_, 2 * charged_.load(std::memory_order_relaxed));
+  size_t buffer = std::max(8 * block_bytes_, 2 * charged_.load(std::memory_order_relaxed));
+  const rocksdb::WriteBufferManager* const manager = arena_charge_.manager();
+  if (manager != nullptr && manager->enabled()) buffer = std::min(buffer, manager->buffer_size());
   return PowerOfTwoUpTo(std::clamp(buffer / kSegmentsInBuffer, SegmentPool::kGrain, size_t{options_.segment_size}));
 }
 

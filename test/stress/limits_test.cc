@@ -174,6 +174,32 @@ TEST_P(LimitsTest, SharedMemoryThatStalls) {
   EXPECT_EQ(manager->memory_usage(), 0u);
 }
 
+// What an idle database holds is not the limit, so another one writes.
+TEST_P(LimitsTest, AnIdleDatabaseHoldsNobodyUp) {
+  constexpr size_t kLimit = 4 << 20;
+  const auto manager = std::make_shared<rocksdb::WriteBufferManager>(kLimit, nullptr, /*allow_stall=*/true);
+  std::vector<std::unique_ptr<rocksdb::DB>> databases;
+  for (const char* name : {"idle", "writes"}) {
+    Options options = MakeOptions();
+    options.write_buffer_size = kLimit;
+    options.arena_block_size = 64 << 10;
+    options.write_buffer_manager = manager;
+    rocksdb::DB* db = nullptr;
+    ASSERT_OK(cairn::Open(options, dir_ / name, &db));
+    databases.emplace_back(db);
+  }
+  rocksdb::WriteOptions no_waiting;
+  no_waiting.no_slowdown = true;
+  const std::string value(1000, 'x');
+  for (int key = 0; manager->mutable_memtable_memory_usage() < kLimit / 4 * 3; ++key) {
+    ASSERT_OK(databases[0]->Put(no_waiting, KeyOf(key), value));
+  }
+  ASSERT_LT(manager->mutable_memtable_memory_usage(), kLimit / 8 * 7);
+  for (int key = 0; key < 100; ++key) {
+    ASSERT_OK(databases[1]->Put(no_waiting, KeyOf(key), value));
+  }
+}
+
 // A block cache that has hardly room for one block, and says no.
 TEST_P(LimitsTest, ACacheThatRefuses) {
   Options options = MakeOptions();
