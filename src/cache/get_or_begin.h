@@ -1,5 +1,5 @@
-// What every read of a database asks of a cache, without the price of a virtual call and of a second look at which thread
-// it is.
+// What every read of a database asks of a cache, without the price of a virtual call, of a second look at which thread it is
+// and, after a miss, of a second hash.
 //
 // Thread-safety: safe.
 
@@ -14,8 +14,12 @@
 
 namespace cairn::cache {
 
-// cache->GetOrBegin(key, value, space, ticket), by the thread whose ThreadCell() (src/cache/per_thread.h) is `cell`.
-ResultCache::Answer GetOrBeginIn(size_t cell, ResultCache* cache, std::string_view key, std::string* value,
-                                 uint32_t space, ResultCache::FillTicket* ticket);
+// cache->Get(key, value, space), by the thread whose ThreadCell() (src/cache/per_thread.h) is `cell`. *hash: of the key, for
+// BeginFillOf.
+ResultCache::Answer GetIn(size_t cell, ResultCache* cache, std::string_view key, std::string* value, uint32_t space,
+                          uint64_t* hash);
+
+// cache->BeginFill of the key that GetIn has hashed.
+ResultCache::FillTicket BeginFillOf(const ResultCache* cache, uint64_t hash);
 
 }  // namespace cairn::cache

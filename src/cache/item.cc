@@ -10,11 +10,14 @@ namespace {
 // Whole words of `bytes`. Returns where the next word goes.
 Word* StoreWords(Word* to, std::string_view bytes) {
   const char* from = bytes.data();
-  for (const char* const end = from + bytes.size() / sizeof(Word) * sizeof(Word); from < end; from += sizeof(Word)) {
+  const auto copy = [&](size_t i) {
     Word word;
-    std::memcpy(&word, from, sizeof(word));
-    StoreWord(to++, word);
-  }
+    std::memcpy(&word, from + i * sizeof(word), sizeof(word));
+    StoreWord(to + i, word);
+  };
+  size_t words = bytes.size() / sizeof(Word);
+  for (; words >= 4; words -= 4, from += 4 * sizeof(Word), to += 4) copy(0), copy(1), copy(2), copy(3);
+  for (; words > 0; --words, from += sizeof(Word), ++to) copy(0);
   return to;
 }
 

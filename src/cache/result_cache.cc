@@ -155,10 +155,10 @@ class ResultCacheImpl final : public ResultCache {
   bool FillAbsent(const FillTicket& ticket, std::string_view key, uint32_t space, uint64_t milliseconds) override {
     return StoreFill(ticket, key, MakeItem(key, {}, space, milliseconds, true));
   }
-  Answer GetOrBegin(std::string_view key, std::string* value, uint32_t space, FillTicket* ticket) override {
-    return GetOrBeginIn(ThreadCell(), key, value, space, ticket);
-  }
-  Answer GetOrBeginIn(size_t cell, std::string_view key, std::string* value, uint32_t space, FillTicket* ticket);
+  Answer GetOrBegin(std::string_view key, std::string* value, uint32_t space, FillTicket* ticket) override;
+  Answer GetIn(size_t cell, std::string_view key, std::string* value, uint32_t space, uint64_t* hash);
+  // Of a key of that hash in no space.
+  FillTicket TicketOf(uint64_t hash_of_bytes) const;
   bool Admit(FillTicket* ticket, uint32_t space) override;
   void MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces, std::string* const* values,
                        Answer* answers, FillTicket* tickets) override;
@@ -181,7 +181,6 @@ class ResultCacheImpl final : public ResultCache {
   static Key KeyOf(const FillTicket& ticket, std::string_view key, uint32_t space) {
     return {key, InSpace(KeyHash(ticket), space), space};
   }
-  FillTicket TicketOf(uint64_t hash_of_bytes) const;
   void EraseBarred(const Key& key);
   size_t PartitionNumber(const Key& key) const { return key.hash >> 48 & partition_mask_; }
   NZone* PartitionOf(const Key& key) const { return n_[PartitionNumber(key)].get(); }
@@ -197,7 +196,7 @@ class ResultCacheImpl final : public ResultCache {
   void SetShare(double share);
   void Adapt();
   NZone::Found LookupElsewhere(const Key& key, std::string* value, NZone::Found found);
-  Answer Lookup(size_t cell, const Key& key, std::string* value);
+  __attribute__((always_inline)) Answer Lookup(size_t cell, const Key& key, std::string* value);
   // With the milliseconds from now in item.expiry.
   bool Store(const Key& key, Item item, const FillTicket* ticket);
   bool StoreFill(const FillTicket& ticket, std::string_view key, const Item& item);
@@ -422,7 +421,7 @@ NZone::Found ResultCacheImpl::LookupElsewhere(const Key& key, std::string* value
   return found == NZone::Found::kNo && !z_.empty() ? LookupInZ(key, value) : found;
 }
 
-ResultCache::Answer ResultCacheImpl::Lookup(size_t cell, const Key& key, std::string* value) {
+inline ResultCache::Answer ResultCacheImpl::Lookup(size_t cell, const Key& key, std::string* value) {
   NZone::Found found = PartitionOf(key)->Lookup(key, value);
   if (found != NZone::Found::kValue && found != NZone::Found::kAbsent) found = LookupElsewhere(key, value, found);
   return Count(cell, found);
@@ -463,7 +462,8 @@ bool ResultCacheImpl::EraseLocked(NZone* partition, const Key& key, NZone::For w
 }
 
 ResultCache::Answer ResultCacheImpl::Get(std::string_view key, std::string* value, uint32_t space) {
-  return Lookup(ThreadCell(), MakeKey(key, space), value);
+  uint64_t hash = 0;
+  return GetIn(ThreadCell(), key, value, space, &hash);
 }
 
 void ResultCacheImpl::MultiGet(size_t count, const std::string_view* keys, std::string* values, Answer* answers,
@@ -603,12 +603,18 @@ ResultCache::FillTicket ResultCacheImpl::TicketOf(uint64_t hash_of_bytes) const 
 ResultCache::FillTicket ResultCacheImpl::BeginFill(std::string_view key) { return TicketOf(HashBytes(seed_, key)); }
 
 // The ticket comes after the miss: who hits needs none, and what the caller reads elsewhere comes later still.
-ResultCache::Answer ResultCacheImpl::GetOrBeginIn(size_t cell, std::string_view key, std::string* value, uint32_t space,
-                                                  FillTicket* ticket) {
-  const uint64_t hash = HashBytesInline(seed_, key);
-  const Answer answer = Lookup(cell, {key, InSpace(hash, space), space}, value);
+ResultCache::Answer ResultCacheImpl::GetOrBegin(std::string_view key, std::string* value, uint32_t space,
+                                                FillTicket* ticket) {
+  uint64_t hash = 0;
+  const Answer answer = GetIn(ThreadCell(), key, value, space, &hash);
   if (answer == Answer::kMiss) *ticket = TicketOf(hash);
   return answer;
+}
+
+inline ResultCache::Answer ResultCacheImpl::GetIn(size_t cell, std::string_view key, std::string* value, uint32_t space,
+                                                  uint64_t* hash) {
+  *hash = HashBytesInline(seed_, key);
+  return Lookup(cell, {key, InSpace(*hash, space), space}, value);
 }
 
 void ResultCacheImpl::MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces,
@@ -779,9 +785,13 @@ void Believe(ResultCache* cache, const std::function<bool(uint32_t)>& spaces) {
   static_cast<ResultCacheImpl*>(cache)->Recover(spaces);
 }
 
-ResultCache::Answer GetOrBeginIn(size_t cell, ResultCache* cache, std::string_view key, std::string* value,
-                                 uint32_t space, ResultCache::FillTicket* ticket) {
-  return static_cast<ResultCacheImpl*>(cache)->GetOrBeginIn(cell, key, value, space, ticket);
+ResultCache::Answer GetIn(size_t cell, ResultCache* cache, std::string_view key, std::string* value, uint32_t space,
+                          uint64_t* hash) {
+  return static_cast<ResultCacheImpl*>(cache)->GetIn(cell, key, value, space, hash);
+}
+
+ResultCache::FillTicket BeginFillOf(const ResultCache* cache, uint64_t hash) {
+  return static_cast<const ResultCacheImpl*>(cache)->TicketOf(hash);
 }
 
 }  // namespace cache

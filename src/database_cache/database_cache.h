@@ -80,19 +80,21 @@ class DatabaseCache {
     *from = From::kTree;
     const Asked asked = asked_.load(std::memory_order_relaxed);
     if (__builtin_expect(asked != Asked::kForAll, 0))
-      return GetUnlessPassed(asked, handle, key, fills, value, from, read_tree);
-    Read read;
+      return GetOfSample(asked, handle, key, fills, value, from, read_tree);
     const size_t place = cache::ThreadCell();
     const uint64_t number = cache::AddInCell(place, &cells_[place].reads, 1);
-    read.family = Find(handle->GetID());
-    read.space = SpaceOf(read.family);
-    read.key = {key.data(), key.size()};
-    if (__builtin_expect(read.space == ResultCache::kNoSpace || IsWatched(cells_[place], asked, number, 1), 0)) {
-      return GetWatched(asked, place, number, handle, &read, fills, value, from, read_tree);
+    const Family* const family = Find(handle->GetID());
+    const uint32_t space = SpaceOf(family);
+    if (__builtin_expect(space == ResultCache::kNoSpace || IsWatched(cells_[place], asked, number, 1), 0)) {
+      return GetWatched(asked, place, number, handle, key, fills, value, from, read_tree);
     }
-    const ResultCache::Answer answer = Probe(place, &read, value->GetSelf());
-    if (__builtin_expect(answer == ResultCache::Answer::kMiss, 0)) {
-      return GetMissed(place, &read, fills, value, from, read_tree);
+    uint64_t hash = 0;
+    const ResultCache::Answer answer =
+        cache::GetIn(place, cache_.get(), {key.data(), key.size()}, value->GetSelf(), space, &hash);
+    // Else the space may be another family's by now.
+    if (__builtin_expect(answer == ResultCache::Answer::kMiss || SpaceOf(family) != space, 0)) {
+      Read read{family, space, {key.data(), key.size()}, {}};
+      return GetMissed(place, &read, hash, fills, value, from, read_tree);
     }
     return Hit(place, answer, value, from);
   }
@@ -221,8 +223,8 @@ class DatabaseCache {
   };
 
   struct Read {
-    const Family* family = nullptr;
-    uint32_t space = ResultCache::kNoSpace;
+    const Family* family;
+    uint32_t space;
     std::string_view key;
     ResultCache::FillTicket ticket;
   };
@@ -379,11 +381,15 @@ class DatabaseCache {
     return rocksdb::Status::OK();
   }
 
-  // The cache's answer, if the family still has the space: else it may be another's by now. The ticket is that of a miss.
-  ResultCache::Answer Probe(size_t place, Read* read, std::string* value) {
-    const ResultCache::Answer answer =
-        cache::GetOrBeginIn(place, cache_.get(), read->key, value, read->space, &read->ticket);
-    return __builtin_expect(SpaceOf(read->family) == read->space, 1) ? answer : Refuse(read);
+  // The cache's answer, if the family still has the space: else it may be another's by now. *hash: of the key.
+  ResultCache::Answer Probe(size_t place, const Read& read, std::string* value, uint64_t* hash) {
+    const ResultCache::Answer answer = cache::GetIn(place, cache_.get(), read.key, value, read.space, hash);
+    return SpaceOf(read.family) == read.space ? answer : ResultCache::Answer::kMiss;
+  }
+  // After a miss: what the tree answers from now on may be filled in, if the family still has the space.
+  void BeginFill(Read* read, uint64_t hash) {
+    read->ticket = cache::BeginFillOf(cache_.get(), hash);
+    if (SpaceOf(read->family) != read->space) Refuse(read);
   }
   // With a ticket whatever the answer is, so that it can be told whether a writer came.
   ResultCache::Answer ProbeWithTicket(Read* read, std::string* value) {
@@ -414,21 +420,24 @@ class DatabaseCache {
   template <class ReadTree>
   rocksdb::Status GetByCache(size_t place, Read* read, Fills fills, rocksdb::PinnableSlice* value, From* from,
                              const ReadTree& read_tree) {
-    const ResultCache::Answer answer = Probe(place, read, value->GetSelf());
-    return answer == ResultCache::Answer::kMiss ? GetMissed(place, read, fills, value, from, read_tree)
+    uint64_t hash = 0;
+    const ResultCache::Answer answer = Probe(place, *read, value->GetSelf(), &hash);
+    return answer == ResultCache::Answer::kMiss ? GetMissed(place, read, hash, fills, value, from, read_tree)
                                                 : Hit(place, answer, value, from);
   }
 
+  // `hash`: of the key.
   template <class ReadTree>
-  __attribute__((noinline)) rocksdb::Status GetMissed(size_t place, Read* read, Fills fills,
+  __attribute__((noinline)) rocksdb::Status GetMissed(size_t place, Read* read, uint64_t hash, Fills fills,
                                                       rocksdb::PinnableSlice* value, From* from,
                                                       const ReadTree& read_tree) {
     StagedFills* const staged = &staged_[place];
     if (staged->Holds(read->key, read->space)) {
       FillAll(staged);
-      const ResultCache::Answer answer = Probe(place, read, value->GetSelf());
+      const ResultCache::Answer answer = Probe(place, *read, value->GetSelf(), &hash);
       if (answer != ResultCache::Answer::kMiss) return Hit(place, answer, value, from);
     }
+    BeginFill(read, hash);
     rocksdb::Status s = read_tree(value);
     if (fills == Fills::kYes) FillLater(read, staged, s, *value);
     return s;
@@ -437,31 +446,29 @@ class DatabaseCache {
   // A read that is to be timed or compared, or of a family without a space.
   template <class ReadTree>
   __attribute__((noinline)) rocksdb::Status GetWatched(Asked asked, size_t place, uint64_t number,
-                                                       rocksdb::ColumnFamilyHandle* handle, Read* read, Fills fills,
-                                                       rocksdb::PinnableSlice* value, From* from,
+                                                       rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key,
+                                                       Fills fills, rocksdb::PinnableSlice* value, From* from,
                                                        const ReadTree& read_tree) {
-    if (read->space == ResultCache::kNoSpace) {
-      read->family = FamilyOf(handle);
-      read->space = SpaceOf(read->family);
-    }
-    if (read->space == ResultCache::kNoSpace) return read_tree(value);
+    const Family* const family = FamilyOf(handle);
+    Read read{family, SpaceOf(family), {key.data(), key.size()}, {}};
+    if (read.space == ResultCache::kNoSpace) return read_tree(value);
     if (!IsWatched(cells_[place], asked, number, 1)) {
-      return GetByCache(place, read, fills, value, from, read_tree);
+      return GetByCache(place, &read, fills, value, from, read_tree);
     }
     Watch watch(this, &cells_[place], asked, number, 1);
     rocksdb::Status s = watch.by_tree() ? read_tree(value)
-                        : watch.looks() ? GetChecked(read, fills, value, read_tree)
-                                        : GetByCache(place, read, fills, value, from, read_tree);
+                        : watch.looks() ? GetChecked(&read, fills, value, read_tree)
+                                        : GetByCache(place, &read, fills, value, from, read_tree);
     watch.Found(s);
     return s;
   }
 
   // While the cache answers reads of a sample only, or none.
   template <class ReadTree>
-  __attribute__((noinline)) rocksdb::Status GetUnlessPassed(Asked asked, rocksdb::ColumnFamilyHandle* handle,
-                                                            const rocksdb::Slice& key, Fills fills,
-                                                            rocksdb::PinnableSlice* value, From* from,
-                                                            const ReadTree& read_tree) {
+  __attribute__((noinline)) rocksdb::Status GetOfSample(Asked asked, rocksdb::ColumnFamilyHandle* handle,
+                                                        const rocksdb::Slice& key, Fills fills,
+                                                        rocksdb::PinnableSlice* value, From* from,
+                                                        const ReadTree& read_tree) {
     if (asked == Asked::kForNone) {
       PassBy(1);
       return read_tree(value);
@@ -474,9 +481,7 @@ class DatabaseCache {
     }
     const size_t place = cache::ThreadCell();
     const uint64_t number = cache::AddInCell(place, &cells_[place].reads, 1);
-    Read read;
-    read.key = {key.data(), key.size()};
-    return GetWatched(asked, place, number, handle, &read, fills, value, from, read_tree);
+    return GetWatched(asked, place, number, handle, key, fills, value, from, read_tree);
   }
 
   // With the tree's answer beside the cache's.

@@ -20,7 +20,8 @@
 
 namespace cairn {
 
-class StagedFills {
+// Of a thread: no other writes to its cache lines.
+class alignas(64) StagedFills {
  public:
   static constexpr size_t kFills = 4;
   static constexpr size_t kMostBytes = 512;
@@ -42,7 +43,9 @@ class StagedFills {
     const Use use(this);
     const uint32_t count = count_.load(std::memory_order_relaxed);
     if (!use.mine() || count == kFills) return false;
-    Held& held = held_[(first_ + count) % kFills];
+    const uint32_t place = (first_ + count) % kFills;
+    Held& held = held_[place];
+    marks_[place] = MarkOf(fill.key);
     held.fill = fill;
     // An empty one may have no place.
     if (!fill.key.empty()) std::memcpy(held.bytes, fill.key.data(), fill.key.size());
@@ -72,13 +75,22 @@ class StagedFills {
     const Use use(this);
     const uint32_t count = use.mine() ? count_.load(std::memory_order_relaxed) : 0;
     for (uint32_t i = 0; i < count; ++i) {
-      const Held& held = held_[(first_ + i) % kFills];
+      const uint32_t place = (first_ + i) % kFills;
+      if (marks_[place] != MarkOf(key)) continue;
+      const Held& held = held_[place];
       if (held.fill.space == space && std::string_view(held.bytes, held.fill.key.size()) == key) return true;
     }
     return false;
   }
 
  private:
+  // Most keys that differ have different ones: their length and last bytes.
+  static uint64_t MarkOf(std::string_view key) {
+    uint64_t last = 0;
+    if (key.size() >= sizeof(last)) std::memcpy(&last, key.data() + key.size() - sizeof(last), sizeof(last));
+    return last ^ uint64_t { key.size() } << 56;
+  }
+
   // `bytes` holds key and value; the fill's views have their lengths only.
   struct Held {
     Fill fill;
@@ -101,7 +113,8 @@ class StagedFills {
 
   std::atomic<bool> used_{false};
   std::atomic<uint32_t> count_{0};
-  uint32_t first_ = 0;  // this and held_: whoever uses it
+  uint32_t first_ = 0;           // this and what follows: whoever uses it
+  uint64_t marks_[kFills] = {};  // of keys
   Held held_[kFills];
 };
 
