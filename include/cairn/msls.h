@@ -51,6 +51,9 @@ class Popularity {
   static IndexStatus Histogram(std::vector<HistogramBin> bins, Popularity* out);
   // Text, one bin a line: `weight` or `weight keys`; empty lines and lines that begin with # are skipped.
   static IndexStatus HistogramFromFile(const std::string& path, Popularity* out);
+  // The same for a store of `keys` keys, of which the file's are a sample: each bin has so many times as many. Bins of
+  // weight 0 are keys that are there and hardly ever written.
+  static IndexStatus HistogramOfSample(const std::string& path, double keys, Popularity* out);
 
   // One key with probability 1/2 and one other: what a default object means. Exists so that out parameters are easy to
   // declare.

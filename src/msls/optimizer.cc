@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <functional>
 
 #include "src/msls/level_options.h"
@@ -276,6 +277,12 @@ IndexStatus SearchDesign(const StoreShape& store, const Popularity& p, const Opt
   return IndexStatus::OK();
 }
 
+std::string Rounded(double value) {
+  char text[32];
+  snprintf(text, sizeof(text), "%.2f", value);
+  return text;
+}
+
 IndexStatus CheckLimits(const OptimizeOptions& options) {
   if (options.min_levels < 0 || options.min_levels > 20 || options.max_levels < 0 || options.max_levels > 20) {
     return IndexStatus::InvalidArgument("min_levels is " + std::to_string(options.min_levels) + " and max_levels " +
@@ -411,8 +418,8 @@ IndexStatus Optimize(const StoreShape& store, const Popularity& popularity, cons
     return IndexStatus::InvalidArgument(
         "No shape of the design keeps the limits on space, sorted runs and levels; the given one has space "
         "amplification " +
-        Number(optimum->before.space_amplification) + ", " + Number(optimum->before.sorted_runs) +
-        " sorted runs and visits " + Number(optimum->before.runs_to_hit) + " of them for a key that exists.");
+        Rounded(optimum->before.space_amplification) + ", " + Rounded(optimum->before.sorted_runs) +
+        " sorted runs and visits " + Rounded(optimum->before.runs_to_hit) + " of them for a key that exists.");
   }
   return s;
 }

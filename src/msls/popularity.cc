@@ -373,12 +373,13 @@ IndexStatus Popularity::Histogram(std::vector<HistogramBin> bins, Popularity* ou
   return IndexStatus::OK();
 }
 
-IndexStatus Popularity::HistogramFromFile(const std::string& path, Popularity* out) {
+namespace {
+
+IndexStatus ReadHistogram(const std::string& path, std::vector<HistogramBin>* bins) {
   std::ifstream file(path);
   if (!file || file.peek() == std::ifstream::traits_type::eof()) {
     return IndexStatus::InvalidArgument("Histogram file " + path + " cannot be opened or is empty.");
   }
-  std::vector<HistogramBin> bins;
   std::string line;
   for (int number = 1; std::getline(file, line); number++) {
     std::istringstream words(line);
@@ -398,9 +399,39 @@ IndexStatus Popularity::HistogramFromFile(const std::string& path, Popularity* o
       return IndexStatus::InvalidArgument(path + ":" + std::to_string(number) + ": \"" + line +
                                           "\" is not `weight` or `weight keys` (numbers that are not negative).");
     }
-    bins.push_back(bin);
+    bins->push_back(bin);
   }
-  IndexStatus s = Histogram(std::move(bins), out);
+  return IndexStatus::OK();
+}
+
+}  // namespace
+
+IndexStatus Popularity::HistogramFromFile(const std::string& path, Popularity* out) {
+  std::vector<HistogramBin> bins;
+  IndexStatus s = ReadHistogram(path, &bins);
+  if (!s.ok()) return s;
+  s = Histogram(std::move(bins), out);
+  return s.ok() ? s : IndexStatus::InvalidArgument(path + ": " + s.message());
+}
+
+IndexStatus Popularity::HistogramOfSample(const std::string& path, double keys, Popularity* out) {
+  std::vector<HistogramBin> bins;
+  IndexStatus s = ReadHistogram(path, &bins);
+  // What is wrong with it is said of what is in the file.
+  if (!s.ok()) return s;
+  s = Histogram(bins, out);
+  if (!s.ok()) return IndexStatus::InvalidArgument(path + ": " + s.message());
+  double all = 0, least = 0;  // keys, and the least weight of those that are written
+  for (const HistogramBin& bin : bins) {
+    all += bin.keys;
+    if (bin.weight > 0 && bin.keys > 0 && (least == 0 || bin.weight < least)) least = bin.weight;
+  }
+  constexpr double kHardlyEver = 1e-6;  // as often as the least popular of the others
+  for (HistogramBin& bin : bins) {
+    if (bin.weight == 0) bin.weight = kHardlyEver * least;
+    bin.keys *= keys / all;
+  }
+  s = Histogram(std::move(bins), out);
   return s.ok() ? s : IndexStatus::InvalidArgument(path + ": " + s.message());
 }
 

@@ -229,6 +229,17 @@ TEST(PopularityTest, BadInputIsRefused) {
   std::ofstream(path) << "# weight keys\n10 5\n\n2\n";
   ASSERT_TRUE(Popularity::HistogramFromFile(path, &p).ok());
   EXPECT_EQ(p.keys(), 6);
+  ASSERT_TRUE(Popularity::HistogramOfSample(path, 6000, &p).ok());
+  EXPECT_NEAR(p.keys(), 6000, 1e-6);
+  std::ofstream(path) << "10 5\n0 15\n";
+  ASSERT_TRUE(Popularity::HistogramFromFile(path, &p).ok());
+  EXPECT_EQ(p.keys(), 5);
+  ASSERT_TRUE(Popularity::HistogramOfSample(path, 200, &p).ok());
+  EXPECT_NEAR(p.keys(), 200, 1e-6);
+  EXPECT_NEAR(p.Unique(1e4), 50, 1);  // the others are hardly ever written
+  std::ofstream(path) << "0 15\n";
+  EXPECT_FALSE(Popularity::HistogramOfSample(path, 200, &p).ok());
+  EXPECT_FALSE(Popularity::HistogramOfSample("no such file", 200, &p).ok());
   for (const char* bad : {"10 5 7\n", "x\n", "3 y\n", "-1 5\n", "nan 5\n", "3x 1\n"}) {
     std::ofstream(path) << "1 100\n" << bad;
     const IndexStatus s = Popularity::HistogramFromFile(path, &p);

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "cairn/msls.h"
+#include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/db.h"
 #include "rocksdb/metadata.h"
@@ -19,6 +21,7 @@
 #include "src/tools/commands.h"
 #include "src/tools/database.h"
 #include "src/tools/engine_costs.h"
+#include "src/trie/trie_options.h"
 #include "src/tuner/model_options.h"
 #include "src/tuner/tuner_logic.h"
 
@@ -57,7 +60,9 @@ rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found
   if (!s.ok()) return s;
   for (const auto& [name, properties] : tables) {
     found->entries += static_cast<double>(properties->num_entries);
-    found->raw_bytes += static_cast<double>(properties->raw_key_size + properties->raw_value_size);
+    // Sequence number and type are no part of a user's key.
+    found->raw_bytes += static_cast<double>(properties->raw_key_size + properties->raw_value_size) -
+                        8 * static_cast<double>(properties->num_entries);
   }
   rocksdb::ColumnFamilyMetaData metadata;
   db->GetColumnFamilyMetaData(family, &metadata);
@@ -76,11 +81,14 @@ rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found
   return s;
 }
 
-// The store that the options describe. A message if the model has none for them.
+// The store that the options describe, but for what the optimizer has no shapes of (see Advice::own). A message if there
+// is no model for them.
 std::string Describe(const rocksdb::Options& options, const Found& found, StoreShape* store) {
   TrieOptions trie;
   const double item_bytes = std::max(1.0, found.table_bytes / found.entries);
-  if (IsTrie(options, &trie)) {
+  if (IsSilt(options, nullptr)) {
+    *store = StoreShape::Default(Design::kSilt);
+  } else if (IsTrie(options, &trie)) {
     *store = StoreShape::Default(Design::kTrie);
     SetTrieShape(trie, found.raw_bytes, found.table_bytes, store);
   } else if (options.compaction_style == rocksdb::kCompactionStyleUniversal) {
@@ -118,13 +126,21 @@ std::string Mega(double bytes) {
   return text;
 }
 
+// A smaller gain is none.
+constexpr double kLittle = 0.01;
+
 // What was found and what is advised.
 struct Advice {
   Found found;
   StoreShape store;
   Popularity popularity;
   std::string popularity_source;  // given, level 0 or assumed
+  double histogram_keys = 0;      // of the file given; they stand for those of the store
   msls::Optimum optimum;
+  std::string no_sizes;    // why no shape is advised; empty: one is
+  double sizes_space = 0;  // the limit that it keeps
+  // Of an engine that the optimizer has no shapes of.
+  std::optional<EngineCosts> own;
   std::vector<std::pair<std::string, std::string>> options;  // RocksDB's, of the advised shape; a trie has none
   uint64_t level_base_bytes = 0;                             // of the options
   double fill = 1;                                           // what a flush writes by the size of the write buffer
@@ -136,11 +152,12 @@ struct Advice {
 // What other engines may take in space, unless told otherwise: as much as a trie by default.
 constexpr double kSpaceOfEngines = 1.5;
 
-// What each engine would cost in place of the one there is.
-void Compare(const msls::OptimizeOptions& limits, double zipf, Advice* advice) {
+// Of Advice::workload, all but the limits.
+void DescribeWorkload(double zipf, Advice* advice) {
   const StoreShape& store = advice->store;
   EngineWorkload& workload = advice->workload;
   workload.popularity = advice->popularity;
+  workload.is_zipf = advice->histogram_keys == 0;
   workload.zipf = zipf;
   workload.item_bytes = store.item_bytes;
   workload.data_bytes = advice->found.raw_bytes;
@@ -149,6 +166,11 @@ void Compare(const msls::OptimizeOptions& limits, double zipf, Advice* advice) {
   workload.fill = advice->fill;
   workload.file_bytes = store.file_bytes;
   workload.level_base_bytes = std::max(store.item_bytes, static_cast<double>(advice->level_base_bytes));
+}
+
+// What each engine would cost in place of the one there is.
+void Compare(const msls::OptimizeOptions& limits, Advice* advice) {
+  EngineWorkload& workload = advice->workload;
   workload.max_space = limits.max_space_amplification;
   if (workload.max_space == 0) {
     workload.max_space = std::max(kSpaceOfEngines, advice->optimum.before.space_amplification);
@@ -157,8 +179,23 @@ void Compare(const msls::OptimizeOptions& limits, double zipf, Advice* advice) {
   advice->engines = CompareEngines(workload);
 }
 
+// What the store costs as it is, for an engine that the optimizer has no shapes of.
+std::optional<EngineCosts> OwnCosts(const rocksdb::Options& options, const EngineWorkload& workload) {
+  SiltOptions silt;
+  if (IsSilt(options, &silt)) return CostsOfSilt(workload, silt);
+  TrieOptions trie;
+  if (IsTrie(options, &trie) && IsInKeyOrder(trie)) return CostsOfOrderedTrie(workload, trie);
+  return std::nullopt;
+}
+
 IndexStatus Advise(msls::OptimizeOptions limits, Advice* advice) {
   const auto start = std::chrono::steady_clock::now();
+  if (advice->own.has_value()) {
+    advice->no_sizes = advice->own->no_model.empty() ? "It has no level sizes to choose."
+                                                     : "What it costs is not known: " + advice->own->no_model + ".";
+    advice->optimum.before = advice->optimum.after = advice->own->report;
+    return IndexStatus::OK();
+  }
   limits.max_runs_to_hit = 0;  // of level sizes no others are told that read more than those there are
   IndexStatus s;
   if (limits.max_space_amplification == 0) {
@@ -167,8 +204,18 @@ IndexStatus Advise(msls::OptimizeOptions limits, Advice* advice) {
     s = Model(advice->store, advice->popularity, &now);
     limits.max_space_amplification = std::max(1.25, now.space_amplification);
   }
-  if (s.ok()) s = Optimize(advice->store, advice->popularity, limits, &advice->optimum);
-  if (s.ok()) (void)RocksDBOptions(advice->optimum.store, advice->popularity, &advice->options);
+  advice->sizes_space = limits.max_space_amplification;
+  if (s.ok()) {
+    s = Optimize(advice->store, advice->popularity, limits, &advice->optimum);
+    if (!s.ok() && advice->optimum.before.write_amplification > 0) {
+      // Other engines may keep limits that no shape of this one does.
+      advice->no_sizes = s.message();
+      advice->optimum.after = advice->optimum.before;
+      s = IndexStatus::OK();
+    }
+  }
+  if (s.ok() && advice->no_sizes.empty())
+    (void)RocksDBOptions(advice->optimum.store, advice->popularity, &advice->options);
   advice->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return s;
 }
@@ -226,8 +273,17 @@ void PrintEngines(const Advice& advice) {
     printf("None keeps the limits.\n");
     return;
   }
-  printf("%s writes least, %.2f instead of %.2f:\n  %s\n", best->name.c_str(), best->report.write_amplification,
-         advice.optimum.before.write_amplification, OptionsCommand(*best).c_str());
+  const Report& now = advice.optimum.before;
+  if (now.write_amplification == 0) {
+    printf("%s writes least, %.2f:\n  %s\n", best->name.c_str(), best->report.write_amplification,
+           OptionsCommand(*best).c_str());
+  } else if (KeepsLimits(advice.workload, now) &&
+             best->report.write_amplification > (1 - kLittle) * now.write_amplification) {
+    printf("None writes 1 %% less than it does as it is, %.2f.\n", now.write_amplification);
+  } else {
+    printf("%s writes least, %.2f instead of %.2f:\n  %s\n", best->name.c_str(), best->report.write_amplification,
+           now.write_amplification, OptionsCommand(*best).c_str());
+  }
   const auto other = [&](const char* what, EngineNeeds needs) {
     const EngineCosts* const found = BestEngine(advice.engines, advice.workload, needs);
     if (found == nullptr || found == best) return;
@@ -238,21 +294,29 @@ void PrintEngines(const Advice& advice) {
   other("keep the limit on space while they compact", EngineNeeds::kNoPeaks);
 }
 
+std::string DesignOf(const Advice& advice) {
+  return advice.own.has_value() ? advice.own->engine : msls::DesignName(advice.store.design);
+}
+
 void PrintJson(const Advice& advice) {
   const msls::Optimum& optimum = advice.optimum;
   const double item_bytes = advice.store.item_bytes;
+  // Null: its engine's model has nothing to say.
+  const auto known = [](double cost) { return cost > 0 ? nlohmann::ordered_json(cost) : nlohmann::ordered_json(); };
   nlohmann::ordered_json out;
-  out["design"] = msls::DesignName(advice.store.design);
+  out["design"] = DesignOf(advice);
   out["keys"] = std::llround(advice.found.keys);
   out["item_bytes"] = item_bytes;
   out["items_per_flush"] = advice.store.write_buffer_bytes / item_bytes;
   out["level_bytes"] = advice.found.level_bytes;
   out["popularity"] = advice.popularity.name();
   out["popularity_source"] = advice.popularity_source;
-  out["write_amplification"] = optimum.before.write_amplification;
-  out["advised_write_amplification"] = optimum.after.write_amplification;
-  out["space_amplification"] = optimum.before.space_amplification;
-  out["advised_space_amplification"] = optimum.after.space_amplification;
+  if (advice.histogram_keys > 0) out["histogram_keys"] = advice.histogram_keys;
+  if (!advice.no_sizes.empty()) out["no_sizes"] = advice.no_sizes;
+  out["write_amplification"] = known(optimum.before.write_amplification);
+  out["advised_write_amplification"] = known(optimum.after.write_amplification);
+  out["space_amplification"] = known(optimum.before.space_amplification);
+  out["advised_space_amplification"] = known(optimum.after.space_amplification);
   out["breakdown"] = nlohmann::ordered_json::array();
   for (const msls::WriteCost& step : optimum.before.breakdown) {
     out["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
@@ -280,22 +344,35 @@ void PrintSizes(const std::string& path, const Advice& advice) {
   const StoreShape& store = advice.store;
   const std::string& source = advice.popularity_source;
   printf("%s, %s: about %.0f keys of %.0f B in tables, %.0f to a flush, popularity %s (%s)\n", path.c_str(),
-         msls::DesignName(store.design), found.keys, store.item_bytes, store.write_buffer_bytes / store.item_bytes,
+         DesignOf(advice).c_str(), found.keys, store.item_bytes, store.write_buffer_bytes / store.item_bytes,
          advice.popularity.name().c_str(), source == "level 0" ? "by the tables of level 0" : source.c_str());
+  if (advice.histogram_keys > 0 && std::abs(advice.histogram_keys - found.keys) > kLittle * found.keys) {
+    printf("  The %.0f keys of the histogram are taken for a sample of these.\n", advice.histogram_keys);
+  }
   for (size_t l = 0; l < found.level_bytes.size(); l++) {
     if (found.level_bytes[l] > 0) printf("  level %zu holds %s\n", l + 1, Mega(found.level_bytes[l]).c_str());
+  }
+  if (optimum.before.write_amplification == 0) {
+    printf("%s\n", advice.no_sizes.c_str());
+    return;
   }
   printf(
       "In the steady state it writes %.2f bytes for each byte put in, the log included, and keeps %.2f for each live "
       "byte.\n",
       optimum.before.write_amplification, optimum.before.space_amplification);
+  if (!advice.no_sizes.empty()) {
+    printf("%s\n", advice.no_sizes.c_str());
+    return;
+  }
   const double gain = 1 - optimum.after.write_amplification / optimum.before.write_amplification;
-  if (gain < 0.01) {
+  const bool keeps_space = optimum.before.space_amplification <= (1 + kLittle) * advice.sizes_space;
+  if (gain < kLittle && keeps_space) {
     printf("No other shape within the limits writes 1 %% less. Leave it as it is.\n");
     return;
   }
-  printf("This would write %.2f (%.1f %% less) and keep %.2f:\n", optimum.after.write_amplification, 100 * gain,
-         optimum.after.space_amplification);
+  if (!keeps_space) printf("That is more than %.2f. ", advice.sizes_space);
+  printf("This would write %.2f (%.1f %% %s) and keep %.2f:\n", optimum.after.write_amplification, 100 * std::abs(gain),
+         gain < 0 ? "more" : "less", optimum.after.space_amplification);
   if (store.design == Design::kTrie) {
     const double space_bound = msls::SpaceBoundInItems(optimum.store.space_bound, found.table_bytes, found.raw_bytes);
     printf("  %s\n", TrieShapeText(optimum.store, space_bound).c_str());
@@ -315,11 +392,10 @@ int RunAdvise(int argc, char** argv) {
   Arguments arguments(
       "advise",
       "Reads the shape of a database (options, level sizes, item size, number of keys) and says by the model how much\n"
-      "it writes, which options would make it write less, and what each engine would write, keep and read for the "
-      "same\n"
-      "workload. Changes nothing; the database may be in use. How popular keys are is read off the tables of level 0, "
-      "if there are two or more and no other column family; say it better\n"
-      "with --zipf or --histogram.");
+      "it writes, which options would make it write less, and what each engine would write, keep and read for the\n"
+      "same workload. Changes nothing; the database may be in use. How popular keys are is read off the tables of\n"
+      "level 0, if there are two or more and no other column family; say it better with --zipf or --histogram, whose\n"
+      "keys are taken for a sample of the database's.");
   std::string path, family_name = "default", histogram;
   double zipf = 0;
   msls::OptimizeOptions limits;
@@ -337,6 +413,10 @@ int RunAdvise(int argc, char** argv) {
   arguments.Integer("max-levels", &limits.max_levels, "most levels without level 0; 0: as it is", 0, 20);
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+  if (arguments.Given("zipf") && arguments.Given("histogram")) {
+    fprintf(stderr, "cairn advise: --histogram says how popular keys are; leave out --zipf\n");
+    return kExitUsage;
+  }
 
   std::unique_ptr<Database> database;
   auto fail = [&path](const std::string& message) {
@@ -371,11 +451,21 @@ int RunAdvise(int argc, char** argv) {
           EstimateSkew(found.keys, found.level0_writes / found.level0_tables, found.level0_keys / found.level0_tables);
     }
   }
-  IndexStatus s = histogram.empty() ? Popularity::Zipf(found.keys, zipf, &advice.popularity)
-                                    : Popularity::HistogramFromFile(histogram, &advice.popularity);
-  if (s.ok()) s = Advise(limits, &advice);
+  IndexStatus s = IndexStatus::OK();
+  if (histogram.empty()) {
+    s = Popularity::Zipf(found.keys, zipf, &advice.popularity);
+  } else {
+    s = Popularity::HistogramFromFile(histogram, &advice.popularity);
+    advice.histogram_keys = s.ok() ? advice.popularity.keys() : 0;
+    if (s.ok()) s = Popularity::HistogramOfSample(histogram, found.keys, &advice.popularity);
+  }
+  if (s.ok()) {
+    DescribeWorkload(zipf, &advice);
+    advice.own = OwnCosts(options, advice.workload);
+    s = Advise(limits, &advice);
+  }
   if (!s.ok()) return fail(s.message());
-  Compare(limits, zipf, &advice);
+  Compare(limits, &advice);
   if (json) {
     PrintJson(advice);
   } else {

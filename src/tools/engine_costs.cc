@@ -5,8 +5,7 @@
 #include <cstdio>
 
 #include "cairn/ordered.h"
-#include "cairn/silt.h"
-#include "cairn/trie.h"
+#include "src/silt/silt_merges.h"
 #include "src/trie/key_trie_model.h"
 #include "src/trie/trie_options.h"
 #include "src/tuner/model_options.h"
@@ -33,8 +32,6 @@ constexpr double kFilesOfACompaction = 25;
 // Bytes that tables of tries take for an item besides key and value, filters and samples included: HTables, and ordered
 // tables with 10 bits of Bloom filter.
 constexpr double kHTableOverhead = 14, kOrderedTableOverhead = 11;
-// Of silt: max_hash_stores by merge_trigger.
-constexpr double kMostHashStores = 3;
 
 StoreShape ShapeOf(const EngineWorkload& workload, Design design) {
   StoreShape store = StoreShape::Default(design);
@@ -103,10 +100,19 @@ EngineCosts RoundRobin(const EngineWorkload& workload) {
   StoreShape store = ShapeOf(workload, Design::kRocksDB), best;
   store.pick = FilePick::kRoundRobin;
   FindBest(workload, store, &costs, &best);
-  // The engine finds the sizes itself.
-  costs.rocksdb.clear();
-  costs.engine_options = Text("keys=%.0f", workload.popularity.keys()) + Text(";item_bytes=%.0f", workload.item_bytes) +
-                         Text(";zipf=%.2f", workload.zipf) + Text(";max_space=%g", workload.max_space);
+  costs.engine_options = Text("item_bytes=%.0f", workload.item_bytes) + Text(";max_space=%g", workload.max_space);
+  if (workload.is_zipf) {
+    // The engine finds the sizes itself.
+    costs.rocksdb.clear();
+    costs.engine_options += Text(";keys=%.0f", workload.popularity.keys()) + Text(";zipf=%.2f", workload.zipf);
+  } else {
+    // Without keys it begins with the sizes that there are.
+    costs.rocksdb.erase(std::remove_if(costs.rocksdb.begin(), costs.rocksdb.end(),
+                                       [](const auto& option) {
+                                         return option.first == "compaction_style" || option.first == "compaction_pri";
+                                       }),
+                        costs.rocksdb.end());
+  }
   return costs;
 }
 
@@ -138,25 +144,6 @@ double ItemsBound(const EngineWorkload& workload, double bytes_bound, double ove
   return msls::SpaceBoundInItems(bytes_bound, data, data + overhead);
 }
 
-EngineCosts OrderedTrie(const EngineWorkload& workload) {
-  EngineCosts costs;
-  costs.name = costs.engine = "ordered_trie";
-  const double buffers = workload.popularity.keys() * workload.item_bytes / workload.write_buffer_bytes;
-  if (buffers > kMostBuffersPlayed) {
-    costs.no_model = "more write buffers of keys than are played here; cairn model --design ordered_trie plays 1,024";
-    return costs;
-  }
-  TrieOptions trie = KeyOrderTrie();
-  trie.space_bound = ItemsBound(workload, trie.space_bound, kOrderedTableOverhead);
-  KeyTrieWrites writes;
-  writes.popularity = workload.popularity;
-  writes.fill = std::clamp(workload.fill, 0.01, 1.0);
-  StoreShape store = ShapeOf(workload, Design::kTrie);
-  store.write_buffer_bytes /= writes.fill;
-  costs.no_model = ModelKeyTrie(trie, store, writes, &costs.report).message();
-  return costs;
-}
-
 // Its own shape, under the bound on space.
 EngineCosts Trie(const EngineWorkload& workload) {
   EngineCosts costs;
@@ -172,9 +159,40 @@ EngineCosts Trie(const EngineWorkload& workload) {
   return costs;
 }
 
+// What the largest compaction writes, by the live data.
+double LargestCompaction(const EngineWorkload& workload, const EngineCosts& costs) {
+  const double data = workload.popularity.keys() * workload.item_bytes;
+  if (costs.name == "trie" || costs.name == "ordered_trie") {
+    return std::min(1.0, TrieOptions().root_trigger * workload.write_buffer_bytes / data);
+  }
+  const bool leveled = costs.name == "round_robin" || costs.name.compare(0, 7, "leveled") == 0;
+  return leveled ? std::min(1.0, kFilesOfACompaction * workload.file_bytes / data) : 1;
+}
+
+}  // namespace
+
+EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const TrieOptions& options) {
+  EngineCosts costs;
+  costs.name = costs.engine = "ordered_trie";
+  const double buffers = workload.popularity.keys() * workload.item_bytes / workload.write_buffer_bytes;
+  if (buffers > kMostBuffersPlayed) {
+    costs.no_model = "more write buffers of keys than are played here; cairn model --design ordered_trie plays 1,024";
+    return costs;
+  }
+  TrieOptions trie = options;
+  trie.space_bound = ItemsBound(workload, trie.space_bound, kOrderedTableOverhead);
+  KeyTrieWrites writes;
+  writes.popularity = workload.popularity;
+  writes.fill = std::clamp(workload.fill, 0.01, 1.0);
+  StoreShape store = ShapeOf(workload, Design::kTrie);
+  store.write_buffer_bytes /= writes.fill;
+  costs.no_model = ModelKeyTrie(trie, store, writes, &costs.report).message();
+  return costs;
+}
+
 // Cairn's, which differs from the thesis': a HashStore is what a flush leaves, and a merge is due by what HashStores
 // hold, or by their number.
-EngineCosts Silt(const EngineWorkload& workload) {
+EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& silt) {
   EngineCosts costs;
   costs.name = costs.engine = "silt";
   costs.key_order = false;
@@ -185,8 +203,8 @@ EngineCosts Silt(const EngineWorkload& workload) {
     costs.no_model = "half of the keys fit into one write buffer";
     return costs;
   }
-  const double trigger = SiltOptions().merge_trigger;
-  const double stores = std::clamp(trigger * flush / table, trigger, kMostHashStores * trigger);
+  const double trigger = silt.merge_trigger;
+  const double stores = std::clamp(trigger * flush / table, trigger, static_cast<double>(MaxHashStores(silt)));
   Report& report = costs.report;
   report.breakdown = {{"log", 1}, {"HashStores", table / flush}, {"SortedStore", p.keys() / (stores * flush)}};
   for (const msls::WriteCost& step : report.breakdown) report.write_amplification += step.value;
@@ -201,32 +219,21 @@ EngineCosts Silt(const EngineWorkload& workload) {
   return costs;
 }
 
-// What the largest compaction writes, by the live data.
-double LargestCompaction(const EngineWorkload& workload, const EngineCosts& costs) {
-  const double data = workload.popularity.keys() * workload.item_bytes;
-  if (costs.name == "trie" || costs.name == "ordered_trie") {
-    return std::min(1.0, TrieOptions().root_trigger * workload.write_buffer_bytes / data);
-  }
-  const bool leveled = costs.name == "round_robin" || costs.name.compare(0, 7, "leveled") == 0;
-  return leveled ? std::min(1.0, kFilesOfACompaction * workload.file_bytes / data) : 1;
-}
-
-bool Within(const EngineWorkload& workload, const Report& report) {
+bool KeepsLimits(const EngineWorkload& workload, const Report& report) {
   const auto keeps = [](double value, double limit) { return limit <= 0 || value <= kRounding * limit; };
   const double runs = report.runs_to_hit > 0 ? report.runs_to_hit : report.sorted_runs;
   return keeps(report.space_amplification, workload.max_space) && keeps(runs, workload.max_runs_to_hit);
 }
 
-}  // namespace
-
 std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload) {
-  std::vector<EngineCosts> engines = {
-      Leveled(workload), LeveledWithSizes(workload), RoundRobin(workload), Universal(workload),
-      Ordered(workload), OrderedTrie(workload),      Trie(workload),       Silt(workload)};
+  std::vector<EngineCosts> engines = {Leveled(workload),    LeveledWithSizes(workload),
+                                      RoundRobin(workload), Universal(workload),
+                                      Ordered(workload),    CostsOfOrderedTrie(workload, KeyOrderTrie()),
+                                      Trie(workload),       CostsOfSilt(workload, SiltOptions())};
   for (EngineCosts& costs : engines) {
     if (!costs.no_model.empty()) continue;
     costs.peak_space = costs.report.space_amplification + LargestCompaction(workload, costs);
-    costs.within_limits = Within(workload, costs.report);
+    costs.within_limits = KeepsLimits(workload, costs.report);
   }
   return engines;
 }

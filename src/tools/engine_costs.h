@@ -9,13 +9,16 @@
 #include <vector>
 
 #include "cairn/msls.h"
+#include "cairn/silt.h"
+#include "cairn/trie.h"
 
 namespace cairn {
 
 // What is written, and into what. Units as in cairn/msls.h.
 struct EngineWorkload {
   msls::Popularity popularity;
-  double zipf = 0;          // for option texts; popularity is what counts
+  bool is_zipf = true;  // popularity is by Zipf's law, of exponent `zipf`
+  double zipf = 0;
   double item_bytes = 100;  // in a table
   double data_bytes = 0;    // of keys and values that take table_bytes in tables; 0: as many as those
   double table_bytes = 0;
@@ -46,6 +49,13 @@ struct EngineCosts {
 // where not: RocksDB's leveled compaction as it comes (`leveled`), with the best level sizes, round_robin, universal,
 // ordered, ordered_trie, trie and silt. A second or two, most of it for ordered_trie.
 std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload);
+
+// What a store of these options costs, for engines whose shapes the optimizer does not know.
+EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& silt);
+EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const TrieOptions& trie);
+
+// Whether what the report says is within the workload's limits.
+bool KeepsLimits(const EngineWorkload& workload, const msls::Report& report);
 
 enum class EngineNeeds {
   kNothing,
