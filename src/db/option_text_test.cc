@@ -274,6 +274,21 @@ TEST(OptionTextTest, EveryOptionOfEveryObject) {
           std::shared_ptr<const Customizable> wrong;
           EXPECT_FALSE(object.make(text + "abc", &wrong).ok()) << text << "abc";
           EXPECT_FALSE(object.make(text + " M", &wrong).ok()) << text << " M";
+          // Nor is one that there is no room for: it would leave what is left of it.
+          const std::string name = "id=" + object.name + ";" + option + "=";
+          EXPECT_FALSE(object.make(name + "17179869185G", &wrong).ok()) << "2^64 + 2^30 for " << option;
+          if (object.make(name + "-18446744073709551615", &wrong).ok()) {
+            EXPECT_EQ(TextOf(*wrong).find(option + "=1;"), std::string::npos) << TextOf(*wrong);
+          }
+          if (object.make(name + "-1", &wrong).ok()) {
+            EXPECT_NE(TextOf(*wrong).find(option + "=-1"), std::string::npos) << TextOf(*wrong);
+          }
+          if (object.make(name + "4194305K", &wrong).ok()) {
+            EXPECT_NE(TextOf(*wrong).find(option + "=4294968320"), std::string::npos) << TextOf(*wrong);
+          }
+          if (object.make(name + "7T", &wrong).ok()) {
+            EXPECT_NE(TextOf(*wrong).find(option + "=7696581394432"), std::string::npos) << TextOf(*wrong);
+          }
         }
         std::shared_ptr<const Customizable> more;
         if (object.make(all + option + "=" + value, &more).ok()) all += option + "=" + value + ";";

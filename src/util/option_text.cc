@@ -1,10 +1,13 @@
 #include "src/util/option_text.h"
 
 #include <cctype>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <system_error>
 
 #include "rocksdb/slice.h"
 
@@ -41,15 +44,29 @@ bool IsWholeNumber(const std::string& text) {
   return text.size() > first && text.find_first_not_of("0123456789", first) == std::string::npos;
 }
 
+// The whole number that `text` says, with K, M, G or T behind it, as it is printed; empty: none of at most 64 bits.
+std::string PrintWholeNumber(const std::string& text) {
+  const size_t unit = text.empty() ? std::string::npos : std::string("kKmMgGtT").find(text.back());
+  const std::string digits = unit == std::string::npos ? text : text.substr(0, text.size() - 1);
+  if (!IsWholeNumber(digits)) return "";
+  const size_t first = digits[0] == '-' ? 1 : 0;
+  const size_t shift = unit == std::string::npos ? 0 : 10 * (unit / 2 + 1);
+  uint64_t number = 0;
+  const auto [end, error] = std::from_chars(digits.data() + first, digits.data() + digits.size(), number);
+  if (error != std::errc() || number > UINT64_MAX >> shift) return "";
+  number <<= shift;
+  return (first != 0 && number != 0 ? "-" : "") + std::to_string(number);
+}
+
 // Of what was parsed into something that prints as `parsed`.
 Status CheckNumber(const std::string& name, const std::string& text, const std::string& parsed) {
   if (!IsWholeNumber(parsed)) {
     if (!IsNumber(parsed) || IsNumber(text)) return Status::OK();
     return Status::InvalidArgument("option " + name + " is " + text, "it takes a number, such as 5 or 0.25");
   }
-  const bool has_unit = !text.empty() && strchr("kKmMgGtT", text.back()) != nullptr;
-  if (IsWholeNumber(has_unit ? text.substr(0, text.size() - 1) : text)) return Status::OK();
-  return Status::InvalidArgument("option " + name + " is " + text, "it takes a whole number, such as 500 or 50M");
+  if (PrintWholeNumber(text) == parsed) return Status::OK();
+  return Status::InvalidArgument("option " + name + " is " + text,
+                                 "it takes a whole number that it can hold, such as 500 or 50M");
 }
 
 }  // namespace

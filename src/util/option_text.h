@@ -27,7 +27,8 @@ OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, cons
 rocksdb::OptionTypeInfo AnyTextOption(int offset);
 
 // RocksDB's parser takes what stands before anything that belongs to no number for the number, 5 of "5e7" where it is to
-// be whole, and 8 of "8abc". Names the option that this has happened to. `options` is what `text` was parsed into.
+// be whole, and 8 of "8abc"; and what is left of a number that has no room, 2^64 - 1 of "-1" and 1G of "17179869185G".
+// Names the option that this has happened to. `options` is what `text` was parsed into.
 rocksdb::Status CheckNumbers(const std::string& text, const OptionTypes& types, const void* options);
 
 // Sets those of *options that the option string names; `what` names them to people. On failure they are as before.
