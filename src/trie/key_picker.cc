@@ -396,7 +396,9 @@ const TrieSpace& KeyPicker::Space() {
     for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
       const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
       for (size_t i = 0; i < containers.size(); ++i) {
-        for (const TrieFile* file : containers[i].files) files.push_back({file, {depth, i}});
+        for (const TrieFile* file : containers[i].files) {
+          files.push_back({file, {depth, i}, KeptOf(file->number).share});
+        }
       }
     }
     std::sort(files.begin(), files.end(), [](const PlacedFile& a, const PlacedFile& b) {
@@ -404,6 +406,25 @@ const TrieSpace& KeyPicker::Space() {
     });
     return EstimateSpace(files, operand_share);
   });
+}
+
+KeyPicker::Kept KeyPicker::KeptOf(uint64_t number) const {
+  const auto found = kept_.find(number);
+  return found == kept_.end() || found->second.snapshot != oldest_snapshot_ ? Kept() : found->second;
+}
+
+// It goes along with what is written, and what a compaction for space has not freed, though it was to, is kept as well.
+void KeyPicker::LearnKept(const TrieJob& job, uint64_t output_bytes) {
+  if (oldest_snapshot_ == 0 || output_bytes == 0 || !job.writes()) return;
+  double bytes = 0;
+  for (uint64_t number : job.inputs) bytes += KeptOf(number).bytes;
+  if (job.for_space) bytes += static_cast<double>(output_bytes) - static_cast<double>(job.expected_bytes);
+  if (bytes <= 0) return;
+  const double share = std::min(1.0, bytes / static_cast<double>(output_bytes));
+  for (const TrieFile* file : shape_->FilesIn(job.output_level, job.runs.front().range)) {
+    kept_[file->number] = {oldest_snapshot_, share, share * static_cast<double>(file->bytes)};
+  }
+  ledger_.Outdate();
 }
 
 double KeyPicker::NextFlush() const {
@@ -589,9 +610,11 @@ void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uin
   }
   // What is in the way of a move that failed may be there for long: compactions go on meanwhile.
   if (job.kind == TrieJob::Kind::kMove) nothing_to_move_at_ = ok ? UINT64_MAX : shape_->version();
+  if (ok) LearnKept(job, output_bytes);
   for (uint64_t number : job.inputs) {
     if (shape_->Contains(number)) continue;
     futile_.erase(number);
+    kept_.erase(number);
     whole_.erase(number);
   }
   if (!ok || !job.for_space) return;

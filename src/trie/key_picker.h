@@ -122,6 +122,13 @@ class KeyPicker {
   uint64_t ReadInVain(const std::vector<const TrieFile*>& files,
                       const std::unordered_map<uint64_t, uint64_t>& read) const;
   bool IsFutile(const KeyContainer& container) const;
+  struct Kept {
+    uint64_t snapshot = 0;  // the oldest one
+    double share = 0;       // of the file
+    double bytes = 0;
+  };
+  Kept KeptOf(uint64_t number) const;
+  void LearnKept(const TrieJob& job, uint64_t output_bytes);
 
   const KeyShape* const shape_;
   const KeySizes sizes_;
@@ -134,6 +141,9 @@ class KeyPicker {
   // these alone is not tried again before that changes.
   std::unordered_map<uint64_t, uint64_t> futile_;
   uint64_t oldest_snapshot_ = 0;
+  // What snapshots keep of files, as far as compactions for space have found it out. It counts as live until the oldest
+  // snapshot changes: else the bound would have the same bytes written again and again, and writers wait for it.
+  std::unordered_map<uint64_t, Kept> kept_;
 
   // Files with range deletions that cover no table any more which could be removed. kSnapshot, kBusy: something keeps some,
   // and it is tried again when the oldest snapshot has changed, or when a compaction has ended.

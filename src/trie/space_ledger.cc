@@ -150,7 +150,7 @@ bool SpaceLedger::Learn(const TrieJob& job, uint64_t output_bytes) {
   const double without = static_cast<double>(job.expected_bytes) - job.operand_share * folded;
   const double share = std::clamp((static_cast<double>(output_bytes) - without) / folded, 0.0, 1.0);
   operand_share_ += kNewsOfOperands * (share - operand_share_);
-  version_ = UINT64_MAX;
+  Outdate();
   return true;
 }
 

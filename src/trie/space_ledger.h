@@ -48,6 +48,9 @@ class SpaceLedger {
   // another.
   const TrieSpace& Estimate(uint64_t version, uint64_t bytes, const std::function<TrieSpace(double)>& estimate);
 
+  // The latest estimate is of something else by now.
+  void Outdate() { version_ = UINT64_MAX; }
+
   // How much more the trie takes than makes compaction for space due, as a part of that; what running compactions free
   // is not counted. Nothing if it is not due.
   std::optional<double> Excess(double next_flush) const;

@@ -431,6 +431,14 @@ bool TrieScheduler::PickLocked(FamilyPtr* family, TrieJob* job) {
   return found;
 }
 
+// One more than its sequence number, which is 0 in a database without writes. 0: there is none.
+uint64_t TrieScheduler::OldestSnapshot() const {
+  uint64_t snapshots = 0, sequence = 0;
+  db_->GetIntProperty(rocksdb::DB::Properties::kNumSnapshots, &snapshots);
+  db_->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &sequence);
+  return snapshots == 0 ? 0 : sequence + 1;
+}
+
 Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
   family->plan->Begin(&job);
   ++family->running;
@@ -442,7 +450,7 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
   {
     MutexUnlock unlocked(&mutex_);
     s = CallCompactFiles(family, job, &output_bytes);
-    db_->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &oldest_snapshot);
+    oldest_snapshot = OldestSnapshot();
   }
   FollowLocked(family).PermitUncheckedError();
   family->plan->End(job, s.ok(), output_bytes, oldest_snapshot);

@@ -165,6 +165,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   bool PickLocked(FamilyPtr* family, TrieJob* job) CAIRN_REQUIRES(mutex_);
   // Runs a compaction that was picked, and its bookkeeping. Lets go of the mutex meanwhile.
   rocksdb::Status RunJobLocked(const FamilyPtr& family, TrieJob job) CAIRN_REQUIRES(mutex_);
+  uint64_t OldestSnapshot() const;
   rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes)
       CAIRN_EXCLUDES(mutex_);
   static bool IsOutdatedLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status);

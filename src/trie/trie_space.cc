@@ -22,6 +22,7 @@ struct Counted {
   const TrieFile* file;
   ContainerId id;
   bool spans = false;
+  double kept = 0;
   uint32_t samples = 0;
   // Of the samples. Fractions are operands that are folded.
   double live = 0;
@@ -104,9 +105,14 @@ enum class Parent { kDepthAbove, kAnyAbove };
 void CountKey(const Sample* begin, const Sample* end, Parent parent, double operand_share,
               std::vector<Counted>* files) {
   const auto counted = [files](const Sample& sample) -> Counted& { return (*files)[sample.file]; };
-  for (const Sample* sample = begin; sample != end; ++sample) ++counted(*sample).samples;
+  for (const Sample* sample = begin; sample != end; ++sample) {
+    Counted& file = counted(*sample);
+    ++file.samples;
+    for (double* const stays : {&file.live, &file.merged, &file.after_parent}) *stays += file.kept;
+  }
+  const auto rest = [&](const Sample& sample) { return 1 - counted(sample).kept; };
   FoldSamples(begin, end, true, operand_share,
-              [&](const Sample& sample, double part) { counted(sample).live += part; });
+              [&](const Sample& sample, double part) { counted(sample).live += part * rest(sample); });
 
   const int deepest = counted(*(end - 1)).id.depth;
   constexpr int no_depth = -1;
@@ -123,13 +129,13 @@ void CountKey(const Sample* begin, const Sample* end, Parent parent, double oper
     const bool folds = !operands || depth == deepest;
     FoldSamples(group, next, depth == deepest, operand_share, [&](const Sample& sample, double part) {
       Counted& file = counted(sample);
-      file.merged += part;
-      if (!is_parent(shadowed_at, depth)) file.after_parent += part;
+      file.merged += part * rest(sample);
+      if (!is_parent(shadowed_at, depth)) file.after_parent += part * rest(sample);
       if (part < 1) file.folded += 1;
       if (depth != deepest) file.shadowing += part;
     });
     if (folds && is_parent(above_depth, depth)) {
-      for (const Sample* sample : above) counted(*sample).folded_below += 1 - operand_share;
+      for (const Sample* sample : above) counted(*sample).folded_below += (1 - operand_share) * rest(*sample);
     }
     above.clear();
     above_depth = depth;
@@ -199,7 +205,7 @@ TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
 TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share) {
   std::vector<Counted> files;
   files.reserve(newest_first.size());
-  for (const PlacedFile& placed : newest_first) files.push_back({placed.file, placed.id});
+  for (const PlacedFile& placed : newest_first) files.push_back({placed.file, placed.id, false, placed.kept});
   return Estimate(std::move(files), Parent::kAnyAbove, operand_share);
 }
 

@@ -42,6 +42,7 @@ TrieSpace EstimateSpace(const TrieShape& shape, double operand_share);
 struct PlacedFile {
   const TrieFile* file;
   ContainerId id;
+  double kept = 0;  // the part of it that stays whatever lies above, because snapshots see it
 };
 TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share);
 
