@@ -280,6 +280,20 @@ TEST_F(KeyTrieRangesTest, WhoReadsOnlySeesTheSameContainers) {
   }
 }
 
+// Also where the last table of all is ended by a range deletion, whose end is no key of it.
+TEST_F(KeyTrieRangesTest, ACompactRangeTakesWhatBeginsAtItsEnd) {
+  Open();
+  Put(100);
+  DeleteRange(5000, 9000);
+  ASSERT_OK(db_->Flush({}));
+  const std::string begin = Key(0), end = Key(100);
+  const rocksdb::Slice from(begin), to(end);
+  ASSERT_OK(db_->CompactRange({}, &from, &to));
+  rocksdb::ColumnFamilyMetaData files;
+  db_->GetColumnFamilyMetaData(&files);
+  EXPECT_TRUE(files.levels[0].files.empty());
+}
+
 // RocksDB removes a blob file when a compaction has counted each of its values as garbage, or when no table refers to it
 // or an older one. So one key that stays would keep the values of all tables that were removed unread.
 TEST_F(KeyTrieRangesTest, BlobsOfWhatWasDeletedAreGone) {

@@ -782,7 +782,10 @@ Status TrieScheduler::CompactKeys(rocksdb::ColumnFamilyHandle* handle, const roc
     bool any = false;
     if (s.ok()) any = family->keys()->shape.WholeRange(&range);
     if (begin != nullptr) range.first = begin->ToString();
-    if (end != nullptr) range.last = end->ToString();
+    if (end != nullptr) {
+      range.last = end->ToString();
+      range.last_excluded = false;
+    }
     if (s.ok() && any) s = CompactKeysLocked(family, &range);
   }
   LeaveLocked();
