@@ -291,12 +291,12 @@ KeyPicker::Made KeyPicker::MakeMerge(const KeyContainer& container, TrieJob* job
     uint64_t bytes = 0;
     for (const TrieFile* file : files) bytes += file->bytes;
     if (bytes > sizes_.largest_job) {
-      if (CanSplit(**over) && shape_->FilesIn(oldest, KeyShape::RangeOf(**over)).size() > 1) {
-        return MakeSplit(**over, oldest, job);
-      }
-      const TrieFile& under = *shape_->FilesIn(oldest, KeyShape::RangeOf(**over)).front();
-      if (CanSplit(under) && shape_->FilesIn((*over)->level, KeyShape::RangeOf(under)).size() > 1) {
-        return MakeSplit(under, (*over)->level, job);
+      // None, if it belongs to the container by what lies over it only.
+      const std::vector<const TrieFile*> under = shape_->FilesIn(oldest, KeyShape::RangeOf(**over));
+      if (under.size() > 1 && CanSplit(**over)) return MakeSplit(**over, oldest, job);
+      if (!under.empty() && CanSplit(*under.front()) &&
+          shape_->FilesIn((*over)->level, KeyShape::RangeOf(*under.front())).size() > 1) {
+        return MakeSplit(*under.front(), (*over)->level, job);
       }
     }
   }

@@ -239,7 +239,7 @@ TEST_F(KeyTrieDbTest, WhatSnapshotsKeepIsNotWrittenAgainAndAgain) {
     Settle();
   }
   const TrieStats stats = Stats();
-  EXPECT_LT(stats.compacted_bytes - half.compacted_bytes, 6 * (stats.flushed_bytes - half.flushed_bytes));
+  EXPECT_LT(stats.compacted_bytes - half.compacted_bytes, 8 * (stats.flushed_bytes - half.flushed_bytes));
   for (const rocksdb::Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
   for (uint64_t i = 0; i < keys; ++i) Put(i, rounds);
   Settle();
