@@ -506,6 +506,28 @@ TEST(KeyPickerTest, WhatSharesAKeyWithItsNeighbourIsNotMoved) {
   EXPECT_EQ(moved, (std::vector<uint64_t>{3, 4}));
 }
 
+// The container's oldest level is too large for one compaction, and the oldest table above it lies over none of its
+// tables: only what is newer joins them. That table, too, is too large.
+TEST(KeyPickerTest, ALargeTableOverNoneOfTheOldestLevelIsMerged) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
+  const int last = shape.LastLevel(3);
+  const auto add = [&](TrieFile file, uint64_t bytes) {
+    file.bytes = bytes;
+    shape.Add(file);
+  };
+  add(FileOf(1, last, "a", "c"), 8000);
+  add(FileOf(2, last, "d", "f"), 8000);
+  add(FileOf(3, last - 1, "k", "z"), picker.sizes().largest_job + 1);
+  add(FileOf(4, last - 2, "b", "m"), 10);
+  ASSERT_EQ(shape.ContainersAt(3).size(), 1u);
+  TrieJob job;
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kMerge);
+  EXPECT_EQ(job.inputs, std::vector<uint64_t>{3});
+  EXPECT_EQ(job.output_level, last);
+}
+
 // Before anything else, and again when what kept some of them may be gone.
 TEST(KeyPickerTest, TablesThatARangeDeletionCoversAreRemoved) {
   KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
