@@ -1,7 +1,6 @@
 #include "src/hash_order/batch_order.h"
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,6 +10,7 @@
 #include "gtest/gtest.h"
 #include "src/hash_order/hash_order.h"
 #include "src/port/open_into.h"
+#include "src/testutil/key_of_one_hash.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -20,16 +20,6 @@ using rocksdb::ColumnFamilyHandle;
 using rocksdb::Slice;
 
 constexpr uint64_t kSeed = 7;
-
-// With seed 0 all of one hash: the first eight bytes cancel out what XXH3 multiplies the next eight with.
-std::string KeyOfOneHash(int i) {
-  static constexpr unsigned char kCancels[8] = {0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe};
-  const uint64_t big_endian = __builtin_bswap64(static_cast<uint64_t>(i));
-  std::string key(32, 'A');
-  memcpy(&key[0], kCancels, sizeof(kCancels));
-  memcpy(&key[8], &big_endian, sizeof(big_endian));
-  return key;
-}
 
 // The default column family is by bytes, `one` and `two` in two hash orders.
 class BatchOrderTest : public ::testing::Test {
@@ -116,7 +106,7 @@ TEST_F(BatchOrderTest, SortsAsTheComparatorWould) {
   }
   // Of one hash, and twice the same.
   std::vector<std::string> keys;
-  for (int i : {5, 3, 3, 9, 0, 5, 7, 1}) keys.push_back(KeyOfOneHash(i));
+  for (int i : {5, 3, 3, 9, 0, 5, 7, 1}) keys.push_back(KeyOfOneHash(static_cast<uint64_t>(i)));
   const KeyHash hash(HashKind::kXxh3, 0);
   ASSERT_EQ(hash(keys[0]), hash(keys[1]));
   ExpectSorted(keys, two_);

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -17,6 +16,7 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/perf_level.h"
 #include "src/hash_order/hash_order.h"
+#include "src/testutil/key_of_one_hash.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -29,18 +29,9 @@ using test::TempDir;
 constexpr uint64_t kSeed = 0;
 constexpr int kKeys = 20000;
 
-// 32 bytes: the first eight cancel out what XXH3 multiplies the next eight with.
-std::string Key(int i) {
-  static constexpr unsigned char kCancels[8] = {0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe};
-  const uint64_t big_endian = __builtin_bswap64(static_cast<uint64_t>(i));
-  std::string key(32, 'A');
-  memcpy(&key[0], kCancels, sizeof(kCancels));
-  memcpy(&key[8], &big_endian, sizeof(big_endian));
-  return key;
-}
 // Even numbers are there.
-std::string Present(int i) { return Key(2 * i); }
-std::string Absent(int i) { return Key(2 * i + 1); }
+std::string Present(int i) { return KeyOfOneHash(2 * static_cast<uint64_t>(i)); }
+std::string Absent(int i) { return KeyOfOneHash(2 * static_cast<uint64_t>(i) + 1); }
 std::string Value(int i, int version) {
   return std::to_string(i) + " " + std::to_string(version) + std::string(90, 'v');
 }
@@ -143,7 +134,7 @@ class EqualHashTest : public ::testing::TestWithParam<Engine> {
 
 TEST_P(EqualHashTest, EverythingIsLogarithmic) {
   const KeyHash hash(HashKind::kXxh3, kSeed);
-  ASSERT_EQ(hash(Key(1)), hash(Key(123456)));
+  ASSERT_EQ(hash(KeyOfOneHash(1)), hash(KeyOfOneHash(123456)));
   Open();
   for (int version = 0; version < 3; ++version) {
     // Neither in order nor against it.

@@ -3,13 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <memory>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "src/testutil/key_of_one_hash.h"
 #include "util/vector_iterator.h"
 
 namespace cairn {
@@ -24,16 +24,6 @@ constexpr uint64_t kSeed = 0;
 std::string InternalKey(const std::string& user_key, uint64_t sequence) {
   std::string key;
   rocksdb::AppendInternalKey(&key, rocksdb::ParsedInternalKey(user_key, sequence, rocksdb::kTypeValue));
-  return key;
-}
-
-// Keys of one hash: the first eight bytes cancel out what XXH3 multiplies the next eight with.
-std::string KeyOfOneHash(uint64_t number) {
-  static constexpr unsigned char kCancels[8] = {0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe};
-  const uint64_t big_endian = __builtin_bswap64(number);
-  std::string key(32, 'A');
-  memcpy(&key[0], kCancels, sizeof(kCancels));
-  memcpy(&key[8], &big_endian, sizeof(big_endian));
   return key;
 }
 
