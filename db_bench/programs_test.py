@@ -145,7 +145,8 @@ class DbBenchTest(ProgramTest):
         self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--num_column_families=2", *small)
         # Not randomtransaction: in Release builds RocksDB's fails on any engine (its set-up stands inside assert()).
         self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--transaction_db", *small)
-        self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--optimistic_transaction_db", *small)
+        if os.environ["CAIRN_BUILD_TYPE"] != "Debug":  # where db_bench asserts that a database is gone which it keeps
+            self.bench("trie_sst", "--benchmarks=fillrandom,readrandom", "--optimistic_transaction_db", *small)
         self.bench("trie_sst", "--benchmarks=fillrandom", *small)
         output, _ = self.bench("trie_sst", "--benchmarks=readrandom", "--readonly", *small)
         self.assertRegex(output, r"readrandom .* of 20000 found\)")
@@ -194,6 +195,8 @@ class EveryBenchmarkTest(ProgramTest):
 
     def expect_every_benchmark(self, *arguments):
         benchmarks = self.WRITES + self.READS + self.BESIDE_A_WRITER
+        if os.environ["CAIRN_SANITIZE"] == "address":
+            benchmarks.remove("randomreplacekeys")  # takes a snapshot that it never gives back
         done = self.expect_success(
             "db_bench",
             "--db=" + os.path.join(self.folder, "db"),
