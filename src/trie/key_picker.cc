@@ -396,35 +396,22 @@ const TrieSpace& KeyPicker::Space() {
     for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
       const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
       for (size_t i = 0; i < containers.size(); ++i) {
-        for (const TrieFile* file : containers[i].files) {
-          files.push_back({file, {depth, i}, KeptOf(file->number).share});
-        }
+        for (const TrieFile* file : containers[i].files) files.push_back({file, {depth, i}});
       }
     }
     std::sort(files.begin(), files.end(), [](const PlacedFile& a, const PlacedFile& b) {
       return a.file->level != b.file->level ? a.file->level < b.file->level : IsNewerInRoot(*a.file, *b.file);
     });
-    return EstimateSpace(files, operand_share);
+    return EstimateSpace(files, operand_share, snapshots_);
   });
 }
 
-KeyPicker::Kept KeyPicker::KeptOf(uint64_t number) const {
-  const auto found = kept_.find(number);
-  return found == kept_.end() || found->second.snapshot != oldest_snapshot_ ? Kept() : found->second;
-}
-
-// It goes along with what is written, and what a compaction for space has not freed, though it was to, is kept as well.
-void KeyPicker::LearnKept(const TrieJob& job, uint64_t output_bytes) {
-  if (oldest_snapshot_ == 0 || output_bytes == 0 || !job.writes()) return;
-  double bytes = 0;
-  for (uint64_t number : job.inputs) bytes += KeptOf(number).bytes;
-  if (job.for_space) bytes += static_cast<double>(output_bytes) - static_cast<double>(job.expected_bytes);
-  if (bytes <= 0) return;
-  const double share = std::min(1.0, bytes / static_cast<double>(output_bytes));
-  for (const TrieFile* file : shape_->FilesIn(job.output_level, job.runs.front().range)) {
-    kept_[file->number] = {oldest_snapshot_, share, share * static_cast<double>(file->bytes)};
-  }
+void KeyPicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
+  if (!snapshots_.SetOldest(oldest_snapshot)) return;
   ledger_.Outdate();
+  for (auto it = dropped_.begin(); it != dropped_.end();) {
+    it = it->second == Dropped::kSnapshot ? dropped_.erase(it) : std::next(it);
+  }
 }
 
 double KeyPicker::NextFlush() const {
@@ -438,7 +425,7 @@ double KeyPicker::NextFlush() const {
 bool KeyPicker::IsFutile(const KeyContainer& container) const {
   return std::all_of(container.files.begin(), container.files.end(), [&](const TrieFile* file) {
     const auto found = futile_.find(file->number);
-    return found != futile_.end() && found->second == oldest_snapshot_;
+    return found != futile_.end() && found->second == snapshots_.oldest();
   });
 }
 
@@ -591,8 +578,7 @@ void KeyPicker::Started(const TrieJob& job) {
 void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
   ledger_.Finished(job, ok);
   if (job.for_scans) scans_.Finished(output_bytes);
-  const bool snapshots_changed = oldest_snapshot != oldest_snapshot_;
-  oldest_snapshot_ = oldest_snapshot;
+  SetOldestSnapshot(oldest_snapshot);
   if (job.kind == TrieJob::Kind::kDrop) {
     for (const TableMove& move : job.moves) dropped_.erase(move.deleted_by);
     for (const TableMove& move : job.moves) {
@@ -601,8 +587,7 @@ void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uin
     return;
   }
   for (auto it = dropped_.begin(); it != dropped_.end();) {
-    const bool again = (it->second == Dropped::kSnapshot && snapshots_changed) || it->second == Dropped::kBusy;
-    it = again || !shape_->Contains(it->first) ? dropped_.erase(it) : std::next(it);
+    it = it->second == Dropped::kBusy || !shape_->Contains(it->first) ? dropped_.erase(it) : std::next(it);
   }
   if (job.kind == TrieJob::Kind::kSplit && ok) {
     const std::vector<const TrieFile*> parts = shape_->FilesIn(job.output_level, job.runs.front().range);
@@ -610,11 +595,14 @@ void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uin
   }
   // What is in the way of a move that failed may be there for long: compactions go on meanwhile.
   if (job.kind == TrieJob::Kind::kMove) nothing_to_move_at_ = ok ? UINT64_MAX : shape_->version();
-  if (ok) LearnKept(job, output_bytes);
+  if (ok && output_bytes > 0 &&
+      snapshots_.Learn(job, output_bytes, shape_->FilesIn(job.output_level, job.runs.front().range))) {
+    ledger_.Outdate();
+  }
   for (uint64_t number : job.inputs) {
     if (shape_->Contains(number)) continue;
     futile_.erase(number);
-    kept_.erase(number);
+    snapshots_.Forget(number);
     whole_.erase(number);
   }
   if (!ok || !job.for_space) return;

@@ -29,6 +29,7 @@
 
 #include "src/trie/key_shape.h"
 #include "src/trie/scan_ledger.h"
+#include "src/trie/snapshot_ledger.h"
 #include "src/trie/space_ledger.h"
 #include "src/trie/trie_job.h"
 #include "src/trie/trie_picker.h"
@@ -71,7 +72,7 @@ class KeyPicker {
 
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
-  void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
+  void SetOldestSnapshot(uint64_t oldest_snapshot);
 
   ScanLedger* scans() { return &scans_; }
   // Whether seeks have read so much since scans were last a reason to look for a merge that they may be one again.
@@ -122,13 +123,6 @@ class KeyPicker {
   uint64_t ReadInVain(const std::vector<const TrieFile*>& files,
                       const std::unordered_map<uint64_t, uint64_t>& read) const;
   bool IsFutile(const KeyContainer& container) const;
-  struct Kept {
-    uint64_t snapshot = 0;  // the oldest one
-    double share = 0;       // of the file
-    double bytes = 0;
-  };
-  Kept KeptOf(uint64_t number) const;
-  void LearnKept(const TrieJob& job, uint64_t output_bytes);
 
   const KeyShape* const shape_;
   const KeySizes sizes_;
@@ -140,10 +134,7 @@ class KeyPicker {
   // Files that compactions for space have written which freed too little, with the oldest snapshot then. A container of
   // these alone is not tried again before that changes.
   std::unordered_map<uint64_t, uint64_t> futile_;
-  uint64_t oldest_snapshot_ = 0;
-  // What snapshots keep of files, as far as compactions for space have found it out. It counts as live until the oldest
-  // snapshot changes: else the bound would have the same bytes written again and again, and writers wait for it.
-  std::unordered_map<uint64_t, Kept> kept_;
+  SnapshotLedger snapshots_;
 
   // Files with range deletions that cover no table any more which could be removed. kSnapshot, kBusy: something keeps some,
   // and it is tried again when the oldest snapshot has changed, or when a compaction has ended.

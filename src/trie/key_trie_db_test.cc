@@ -224,28 +224,6 @@ TEST_F(KeyTrieDbTest, TablesThatShareAKeyStayInOrder) {
   }
 }
 
-// The space bound is one for what can be dropped: what snapshots keep would else be written again for each root, and
-// writers would wait for it.
-TEST_F(KeyTrieDbTest, WhatSnapshotsKeepIsNotWrittenAgainAndAgain) {
-  constexpr uint64_t keys = 4000;
-  constexpr int rounds = 16;
-  Open();
-  std::vector<const rocksdb::Snapshot*> snapshots;
-  TrieStats half;
-  for (int round = 0; round < rounds; ++round) {
-    if (round == rounds / 2) half = Stats();
-    for (uint64_t i = 0; i < keys; ++i) Put(i * 1009 % keys, round);
-    snapshots.push_back(db_->GetSnapshot());
-    Settle();
-  }
-  const TrieStats stats = Stats();
-  EXPECT_LT(stats.compacted_bytes - half.compacted_bytes, 8 * (stats.flushed_bytes - half.flushed_bytes));
-  for (const rocksdb::Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
-  for (uint64_t i = 0; i < keys; ++i) Put(i, rounds);
-  Settle();
-  EXPECT_LT(Stats().bytes, stats.bytes / 2) << "what they have kept is garbage now";
-}
-
 TEST_F(KeyTrieDbTest, NoCompactionIsLargerThanARoot) {
   Open();
   for (int round = 0; round < 2; ++round) {

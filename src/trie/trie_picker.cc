@@ -32,7 +32,7 @@ int TriePicker::FilledSlots(const ContainerId& id, const Container& container) c
 double TriePicker::CachedMergedShare(const ContainerId& id, const Container& container) {
   const auto found = shares_.find(id);
   if (found != shares_.end() && found->second.version == container.version) return found->second.share;
-  const double share = MergedShare(container, IsLeaf(container), ledger_.operand_share());
+  const double share = MergedShare(container, IsLeaf(container), ledger_.operand_share(), snapshots_);
   shares_[id] = {container.version, share};
   return share;
 }
@@ -197,13 +197,13 @@ bool TriePicker::Pick(TrieJob* best) {
 
 const TrieSpace& TriePicker::Space() {
   return ledger_.Estimate(shape_->version(), shape_->bytes(),
-                          [this](double operand_share) { return EstimateSpace(*shape_, operand_share); });
+                          [this](double operand_share) { return EstimateSpace(*shape_, operand_share, snapshots_); });
 }
 
 bool TriePicker::IsFutile(const ContainerId& id, const Container& container) const {
   const auto found = futile_.find(id);
   return found != futile_.end() && found->second.container_version == container.version &&
-         found->second.oldest_snapshot == oldest_snapshot_;
+         found->second.oldest_snapshot == snapshots_.oldest();
 }
 
 double TriePicker::NextFlush() const {
@@ -310,10 +310,39 @@ double TriePicker::SpacePressure() {
 
 void TriePicker::Started(const TrieJob& job) { ledger_.Started(job); }
 
+void TriePicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
+  if (!snapshots_.SetOldest(oldest_snapshot)) return;
+  ledger_.Outdate();
+  shares_.clear();
+}
+
+// Of a split, none: its parts are as they were.
+std::vector<const TrieFile*> TriePicker::OutputsOf(const TrieJob& job) const {
+  std::vector<ContainerId> containers;
+  if (job.kind == TrieJob::Kind::kMerge) containers.push_back(job.id);
+  if (job.kind == TrieJob::Kind::kPush || job.kind == TrieJob::Kind::kRoot) containers = shape_->Children(job.id);
+  std::vector<const TrieFile*> files;
+  for (const ContainerId& id : containers) {
+    const Container* container = shape_->Find(id);
+    if (container == nullptr) continue;
+    const auto slot = container->slots.find(job.output_level);
+    if (slot == container->slots.end()) continue;
+    for (const TrieFile& file : slot->second) files.push_back(&file);
+  }
+  return files;
+}
+
 void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
   ledger_.Finished(job, ok);
   shares_.erase(job.id);
-  oldest_snapshot_ = oldest_snapshot;
+  SetOldestSnapshot(oldest_snapshot);
+  if (ok && snapshots_.Learn(job, output_bytes, OutputsOf(job))) {
+    ledger_.Outdate();
+    shares_.clear();
+  }
+  for (uint64_t number : job.inputs) {
+    if (!shape_->Contains(number)) snapshots_.Forget(number);
+  }
   if (!ok || !job.for_space) return;
   if (ledger_.Learn(job, output_bytes)) shares_.clear();
   const Container* container = shape_->Find(job.id);

@@ -24,6 +24,7 @@
 #include <set>
 #include <vector>
 
+#include "src/trie/snapshot_ledger.h"
 #include "src/trie/space_ledger.h"
 #include "src/trie/trie_job.h"
 #include "src/trie/trie_shape.h"
@@ -51,7 +52,7 @@ class TriePicker {
   // To be called around each compaction. `oldest_snapshot` tells whether a merge that freed nothing may do better now.
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
-  void SetOldestSnapshot(uint64_t oldest_snapshot) { oldest_snapshot_ = oldest_snapshot; }
+  void SetOldestSnapshot(uint64_t oldest_snapshot);
 
   // SpaceLedger::Pressure; and 0 when no compaction runs nor could free space.
   double SpacePressure();
@@ -84,6 +85,7 @@ class TriePicker {
   double NextFlush() const;
   bool IsFutile(const ContainerId& id, const Container& container) const;
   double CachedMergedShare(const ContainerId& id, const Container& container);
+  std::vector<const TrieFile*> OutputsOf(const TrieJob& job) const;
 
   const TrieShape* const shape_;
   const uint64_t write_buffer_bytes_;
@@ -101,7 +103,7 @@ class TriePicker {
     uint64_t oldest_snapshot;
   };
   std::map<ContainerId, Futile> futile_;
-  uint64_t oldest_snapshot_ = 0;
+  SnapshotLedger snapshots_;
 };
 
 }  // namespace cairn

@@ -49,7 +49,7 @@ void BM_EstimateSpace(benchmark::State& state) {
   TrieOptions trie;
   TrieShape shape(trie);
   Fill(static_cast<uint64_t>(state.range(0)), &shape);
-  for (auto _ : state) benchmark::DoNotOptimize(EstimateSpace(shape, 0).live);
+  for (auto _ : state) benchmark::DoNotOptimize(EstimateSpace(shape, 0, SnapshotLedger()).live);
 }
 BENCHMARK(BM_EstimateSpace)->Arg(1000)->Arg(20000)->Unit(benchmark::kMillisecond);
 
@@ -58,7 +58,7 @@ void BM_MergedShareOfAContainer(benchmark::State& state) {
   TrieShape shape(trie);
   Fill(4096, &shape);
   const Container& container = *shape.Find({4, 7});
-  for (auto _ : state) benchmark::DoNotOptimize(MergedShare(container, true, 0));
+  for (auto _ : state) benchmark::DoNotOptimize(MergedShare(container, true, 0, SnapshotLedger()));
 }
 BENCHMARK(BM_MergedShareOfAContainer)->Unit(benchmark::kMicrosecond);
 

@@ -73,6 +73,7 @@ class PickerCase {
     if (command == "start") return Start();
     if (command == "run") return Finish();
     if (command == "freed") return Freed(words);
+    if (command == "kept") return Kept(words);
     if (command == "snapshot") return Snapshot(words);
     if (command == "slot") return FreeSlot(words);
     if (command == "show") return Show();
@@ -227,6 +228,22 @@ class PickerCase {
     *words >> freed >> snapshot;
     picker_->Started(job_);
     picker_->Finished(job_, true, job_.input_bytes - freed, snapshot);
+    return "";
+  }
+
+  // The merge is done, and a snapshot sees all that it has read.
+  std::string Kept(std::istringstream* words) {
+    uint64_t snapshot = 0, number = 0;
+    *words >> snapshot >> number;
+    const Container& container = *shape_->Find(job_.id);
+    TrieFile file = FileAt(number, job_.output_level, job_.id.container);
+    file.sketch = container.slots.begin()->second.front().sketch;
+    file.bytes = file.data_bytes = container.bytes;
+    Start();
+    for (uint64_t input : job_.inputs) shape_->Remove(input);
+    shape_->Add(file);
+    SetBusy(false);
+    picker_->Finished(job_, true, file.bytes, snapshot);
     return "";
   }
 

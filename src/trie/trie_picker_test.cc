@@ -165,7 +165,7 @@ TEST(TrieSpaceTest, EstimatesWithinFivePercent) {
     TrieJob job;
     if (trie.picker.Pick(&job)) trie.Run(job);
   }
-  const TrieSpace space = EstimateSpace(trie.shape, 0);
+  const TrieSpace space = EstimateSpace(trie.shape, 0, SnapshotLedger());
   EXPECT_EQ(space.bytes, trie.shape.bytes());
   const double live = static_cast<double>(trie.LiveEntries() * kBytesPerEntry);
   EXPECT_NEAR(static_cast<double>(space.live) / live, 1.0, 0.05);
@@ -212,12 +212,12 @@ TEST_F(OperandsTest, WhatLiesBelowOperandsIsLive) {
   Add(last_ - 1, 1, Entry::kOperands, 20);
   Add(last_ - 2, 1, Entry::kOperands, 20);
   for (double share : {0.0, 0.5, 1.0}) {
-    const TrieSpace space = EstimateSpace(shape_, share);
+    const TrieSpace space = EstimateSpace(shape_, share, SnapshotLedger());
     const ContainerSpace& container = space.containers.at({1, 0});
     ExpectNear(space.live, keys_ * (1000 + 40 * share));
     ExpectNear(container.merged, keys_ * (1000 + 40 * share));
     if (share < 1) ExpectNear(container.folded, keys_ * 40);
-    EXPECT_NEAR(MergedShare(*shape_.Find({1, 0}), true, share), (1000 + 40 * share) / 1040, 0.02);
+    EXPECT_NEAR(MergedShare(*shape_.Find({1, 0}), true, share, SnapshotLedger()), (1000 + 40 * share) / 1040, 0.02);
   }
 }
 
@@ -226,7 +226,7 @@ TEST_F(OperandsTest, OperandsOnNothingComeToOne) {
   Add(last_ - 1, 1, Entry::kOperands, 20);
   Add(last_ - 2, 1, Entry::kDeletion, 10);
   Add(last_ - 3, 2, Entry::kOperands, 20);
-  const TrieSpace space = EstimateSpace(shape_, 0);
+  const TrieSpace space = EstimateSpace(shape_, 0, SnapshotLedger());
   ExpectNear(space.live, keys_ / 2 * 20);  // those of the newest table
   ExpectNear(space.containers.at({1, 0}).merged, keys_ / 2 * 20);
 }
@@ -234,7 +234,7 @@ TEST_F(OperandsTest, OperandsOnNothingComeToOne) {
 TEST_F(OperandsTest, APushBringsOperandsToTheirValue) {
   Add(last_, 1, Entry::kValue, 1000);
   Add(0, 2, Entry::kOperands, 20);
-  const TrieSpace space = EstimateSpace(shape_, 0);
+  const TrieSpace space = EstimateSpace(shape_, 0, SnapshotLedger());
   const ContainerSpace& root = space.containers.at({0, 0});
   ExpectNear(space.live, keys_ * 1000);
   ExpectNear(root.merged, keys_ / 2 * 20);
@@ -248,10 +248,10 @@ TEST_F(OperandsTest, KeysOfOnePositionAreLive) {
   positions_.assign(1000, 400);
   Add(last_, 1, Entry::kValue, 100);
   Add(last_ - 1, 2, Entry::kValue, 100);
-  const TrieSpace space = EstimateSpace(shape_, 0);
+  const TrieSpace space = EstimateSpace(shape_, 0, SnapshotLedger());
   EXPECT_EQ(space.live, 150000u);
   EXPECT_EQ(space.containers.at({1, 0}).merged, 150000u);
-  EXPECT_EQ(MergedShare(*shape_.Find({1, 0}), true, 0), 1.0);
+  EXPECT_EQ(MergedShare(*shape_.Find({1, 0}), true, 0, SnapshotLedger()), 1.0);
 }
 
 }  // namespace

@@ -43,6 +43,7 @@ class TriePlan {
   // Around each compaction. Begin names the job.
   virtual void Begin(TrieJob* job) = 0;
   virtual void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) = 0;
+  virtual void SetOldestSnapshot(uint64_t oldest_snapshot) = 0;  // SnapshotLedger::SetOldest
   virtual double SpacePressure() = 0;
   // Bytes that have come into the root.
   virtual void Flushed(uint64_t bytes) = 0;
@@ -64,6 +65,7 @@ class PlanOn : public TriePlan {
   void Add(const TrieFile& file) final { shape.Add(file); }
   void Remove(uint64_t number) final { shape.Remove(number); }
   bool Pick(TrieJob* job) final { return picker.Pick(job); }
+  void SetOldestSnapshot(uint64_t oldest_snapshot) final { picker.SetOldestSnapshot(oldest_snapshot); }
   double SpacePressure() final { return picker.SpacePressure(); }
   std::map<int, TriePicker::Due> PendingByDepth() const final { return picker.PendingByDepth(); }
   void FillStats(const WrittenTotals& totals, TrieStats* stats) final { FillTrieStats(shape, &picker, totals, stats); }

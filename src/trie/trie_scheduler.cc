@@ -233,10 +233,13 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
     const std::vector<HeldVersion::File> unknown = UnknownFiles(*family, *version);
     const bool first = family->state == State::kUnread;
     std::vector<TrieFile> added;
+    uint64_t oldest_snapshot = 0;
     {
       MutexUnlock unlocked(&mutex_);
       added = Describe(*family, *version, unknown, first ? family->totals.get() : nullptr);
+      oldest_snapshot = OldestSnapshot();
     }
+    family->plan->SetOldestSnapshot(oldest_snapshot);
     if (later()) MirrorLocked(family, *version, added);  // else another thread has brought one that is as late
   }
   MutexUnlock unlocked(&mutex_);

@@ -22,7 +22,7 @@ struct Counted {
   const TrieFile* file;
   ContainerId id;
   bool spans = false;
-  double kept = 0;
+  double kept = 0;  // the part that stays whatever lies above, because snapshots see it
   uint32_t samples = 0;
   // Of the samples. Fractions are operands that are folded.
   double live = 0;
@@ -183,18 +183,19 @@ TrieSpace Estimate(std::vector<Counted> files, Parent parent, double operand_sha
 
 }  // namespace
 
-TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
+TrieSpace EstimateSpace(const TrieShape& shape, double operand_share, const SnapshotLedger& snapshots) {
   std::vector<Counted> files;
   files.reserve(shape.files());
   for (const auto& [id, container] : shape.containers()) {
     for (const auto& [level, slot] : container.slots) {
-      for (const TrieFile& file : slot) files.push_back({&file, id});
+      for (const TrieFile& file : slot) files.push_back({&file, id, false, snapshots.ShareOf(file.number)});
     }
   }
   if (!shape.spanning_files().empty()) {
     for (const auto& [number, spanning_file] : shape.spanning_files()) {
       const TrieFile& file = spanning_file.first;
-      files.push_back({&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true});
+      files.push_back(
+          {&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true, snapshots.ShareOf(number)});
     }
     std::stable_sort(files.begin(), files.end(),
                      [](const Counted& a, const Counted& b) { return a.file->level < b.file->level; });
@@ -202,26 +203,36 @@ TrieSpace EstimateSpace(const TrieShape& shape, double operand_share) {
   return Estimate(std::move(files), Parent::kDepthAbove, operand_share);
 }
 
-TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share) {
+TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share,
+                        const SnapshotLedger& snapshots) {
   std::vector<Counted> files;
   files.reserve(newest_first.size());
-  for (const PlacedFile& placed : newest_first) files.push_back({placed.file, placed.id, false, placed.kept});
+  for (const PlacedFile& placed : newest_first) {
+    files.push_back({placed.file, placed.id, false, snapshots.ShareOf(placed.file->number)});
+  }
   return Estimate(std::move(files), Parent::kAnyAbove, operand_share);
 }
 
-double MergedShare(const Container& container, bool nothing_below, double operand_share) {
+double MergedShare(const Container& container, bool nothing_below, double operand_share,
+                   const SnapshotLedger& snapshots) {
   std::vector<Counted> files;
   for (const auto& [level, slot] : container.slots) {
-    for (const TrieFile& file : slot) files.push_back({&file, {}});
+    for (const TrieFile& file : slot) files.push_back({&file, {}, false, snapshots.ShareOf(file.number)});
   }
   const std::vector<Sample> samples = Gather(files, UINT64_MAX);
   if (samples.empty()) return 1.0;
   for (size_t begin = 0; begin < samples.size();) {
     size_t end = begin;
-    while (end < samples.size() && samples[end].position == samples[begin].position)
-      ++files[samples[end++].file].samples;
+    while (end < samples.size() && samples[end].position == samples[begin].position) {
+      Counted& file = files[samples[end++].file];
+      ++file.samples;
+      file.merged += file.kept;
+    }
     FoldSamples(&samples[begin], &samples[begin] + (end - begin), nothing_below, operand_share,
-                [&](const Sample& sample, double part) { files[sample.file].merged += part; });
+                [&](const Sample& sample, double part) {
+                  Counted& file = files[sample.file];
+                  file.merged += part * (1 - file.kept);
+                });
     begin = end;
   }
   uint64_t merged = 0;

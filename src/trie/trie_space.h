@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "src/trie/snapshot_ledger.h"
 #include "src/trie/trie_shape.h"
 
 namespace cairn {
@@ -34,20 +35,21 @@ struct TrieSpace {
   std::map<int, uint64_t> spanning_live;  // of files that span containers, by depth; `live` counts them
 };
 
-// Within 5 % with 95 % probability for 10,000 keys and more; tables without a sketch count as live. Looks at about a
-// quarter of a million sampled keys at most: 20 to 40 ms.
-TrieSpace EstimateSpace(const TrieShape& shape, double operand_share);
+// Within 5 % with 95 % probability for 10,000 keys and more; tables without a sketch count as live, and so does what
+// snapshots are known to keep. Looks at about a quarter of a million sampled keys at most: 20 to 40 ms.
+TrieSpace EstimateSpace(const TrieShape& shape, double operand_share, const SnapshotLedger& snapshots);
 
 // The same of files in any containers. Data may skip depths: what comes down next lies at the next depth that has it.
 struct PlacedFile {
   const TrieFile* file;
   ContainerId id;
-  double kept = 0;  // the part of it that stays whatever lies above, because snapshots see it
 };
-TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share);
+TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share,
+                        const SnapshotLedger& snapshots);
 
 // What a merge of the container alone would keep, as a share of its bytes, from the container's own sketches at full
 // resolution.
-double MergedShare(const Container& container, bool nothing_below, double operand_share);
+double MergedShare(const Container& container, bool nothing_below, double operand_share,
+                   const SnapshotLedger& snapshots);
 
 }  // namespace cairn
