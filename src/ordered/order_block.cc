@@ -13,10 +13,6 @@
 #include "table/meta_blocks.h"
 #include "test_util/sync_point.h"
 
-namespace rocksdb {
-extern const uint64_t kBlockBasedTableMagicNumber;
-}  // namespace rocksdb
-
 namespace cairn {
 
 namespace {
@@ -57,7 +53,7 @@ OrderBlockPlace::OrderBlockPlace(const rocksdb::ReadOptions& read_options, rocks
       cache_(table->get_rep()->table_options.cache_index_and_filter_blocks ? table->get_rep()->table_options.block_cache
                                                                            : nullptr) {
   const rocksdb::BlockBasedTable::Rep& rep = *table->get_rep();
-  const Status status = Find(read_options, file_size);
+  const Status status = Find(read_options);
   IGNORE_STATUS_IF_ERROR(status);
   if (!status.ok()) {
     rocksdb::Warn(rep.ioptions.logger, "cairn.OrderedTable: %s has no order filter to be used: %s",
@@ -110,14 +106,14 @@ bool OrderBlockPlace::StaysInCache(uint64_t file_size, size_t max_file_size_for_
   return false;
 }
 
-Status OrderBlockPlace::Find(const rocksdb::ReadOptions& read_options, uint64_t file_size) {
+Status OrderBlockPlace::Find(const rocksdb::ReadOptions& read_options) {
   const rocksdb::BlockBasedTable::Rep& rep = *table_->get_rep();
   if (rep.table_properties == nullptr || rep.table_properties->user_collected_properties.count(kOrderProperty) == 0) {
     return Status::OK();
   }
   rocksdb::BlockContents contents;
-  Status status = rocksdb::ReadMetaIndexBlockInFile(rep.file.get(), file_size, rocksdb::kBlockBasedTableMagicNumber,
-                                                    rep.ioptions, read_options, &contents);
+  Status status = port::ReadStoredBlock(rep, read_options, rep.footer.metaindex_handle(),
+                                        rocksdb::BlockType::kMetaIndex, &contents);
   if (!status.ok()) return status;
   rocksdb::Block meta_index(std::move(contents));
   const std::unique_ptr<rocksdb::InternalIterator> entries(meta_index.NewMetaIterator());

@@ -68,7 +68,7 @@ class OrderBlockPlace {
   void Forget() { forget_ = true; }
 
  private:
-  rocksdb::Status Find(const rocksdb::ReadOptions& read_options, uint64_t file_size);
+  rocksdb::Status Find(const rocksdb::ReadOptions& read_options);
   std::unique_ptr<OrderBlock> Load(const rocksdb::ReadOptions& read_options) const;
   const OrderFilter* Filter(rocksdb::Cache::Handle* handle) const {
     return &static_cast<const OrderBlock*>(cache_->Value(handle))->filter();
