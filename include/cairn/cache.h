@@ -228,7 +228,8 @@ class ResultCache {
   // Removes every answer; tickets that were taken before fill nothing.
   virtual void Clear() = 0;
 
-  // Takes effect at once: when it returns, no more than `bytes` are used. kInvalidArgument: more than max_capacity.
+  // Takes effect at once: when it returns, no more than `bytes` are used, or what an empty cache takes if that is more; a
+  // lossy one keeps its index. kInvalidArgument: more than max_capacity.
   virtual IndexStatus SetCapacity(size_t bytes) = 0;
 
   virtual Statistics GetStatistics() const = 0;

@@ -47,6 +47,8 @@ constexpr double kMinShare = 0.05;
 constexpr double kMaxShare = 0.95;
 // Rounds of giving back memory elsewhere for one item.
 constexpr int kRoomRounds = 8;
+// Of a lossy cache, the index is no more than this part.
+constexpr size_t kBucketsPart = 4;
 // Of a chunk that is recovered: room for its items' index.
 constexpr size_t kIndexPart = 8;
 
@@ -258,9 +260,10 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
                         options.replacement == ResultCacheOptions::Replacement::kTwoQueues;
   zone.admit_one_fill_in = has_door ? options.admit_one_fill_in : 1;
   zone.max_buckets = std::max<uint64_t>(64, max_capacity / partitions / 128);
-  if (options.lossy) {  // six entries a bucket, if items are as expected
-    const size_t bytes_a_bucket = 6 * std::max<size_t>(1, options.expected_item_bytes);
-    zone.buckets = std::max<uint64_t>(1, options.capacity / partitions / bytes_a_bucket);
+  if (options.lossy) {  // six entries a bucket, if items are as expected, and memory for items beside it
+    const size_t bytes = options.capacity / partitions;
+    const size_t buckets = bytes / std::max<size_t>(1, options.expected_item_bytes) / 6;
+    zone.buckets = std::max<uint64_t>(1, std::min(buckets, bytes / kBucketsPart / sizeof(Bucket)));
   } else {
     zone.buckets = kFirstBuckets;
   }
@@ -331,26 +334,13 @@ void ResultCacheImpl::Recover(const std::function<bool(uint32_t)>& spaces) {
   }
 }
 
+// What a file holds is for who opens it next.
 ResultCacheImpl::~ResultCacheImpl() {
   if (!ok()) return;
-  if (file_ != nullptr) {
-    // What it holds is for who opens the file next.
-    arena_.Uncharge(arena_.charged());
-    static_cast<void>(file_->Close());
-    return;
-  }
-  for (size_t i = 0; i < n_.size(); ++i) {
-    const MutexLock lock(n_[i]->mutex());
-    ClearLocked(i);
-  }
   z_.clear();
-  const Codec* const codec = codec_.get();
-  if (codec != nullptr) {
-    codec_->Finish();
-    arena_.Uncharge(codec->bytes());
-  }
-  ReturnRests();
-  arena_.Uncharge(fixed_bytes_);
+  if (codec_ != nullptr) codec_->Finish();
+  if (file_ != nullptr) static_cast<void>(file_->Close());
+  arena_.Uncharge(arena_.charged());
 }
 
 // What huge pages hold that nobody uses. From then on these pages are small ones.
