@@ -109,7 +109,7 @@ NZone::Found NZone::LookupLocked(const Key& key, std::string* value) {
 Item NZone::ViewEntry(uint64_t entry) const {
   if ((entry & Entry::kApart) == 0) return ViewItem(WordsAt(Entry::Place(entry)));
   const ApartItem& item = *apart_[Entry::Place(entry) - 1];
-  return {item.key, item.value, item.expiry, item.space, false};
+  return {item.key, item.value, item.expiry, item.space, item.absent};
 }
 
 uint64_t NZone::HashOfEntry(uint64_t entry) const {
@@ -545,6 +545,7 @@ NZone::Room NZone::PutApart(const Key& key, const Item& item) {
   auto* const apart = new ApartItem;
   apart->expiry = item.expiry;
   apart->space = item.space;
+  apart->absent = item.absent;
   apart->key = item.key;
   apart->value = item.value;
   uint64_t number = apart_.size();

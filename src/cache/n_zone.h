@@ -179,6 +179,7 @@ class NZone {
     std::atomic<uint32_t> references{1};
     uint64_t expiry = 0;
     uint32_t space = 0;
+    bool absent = false;
     std::string key;
     std::string value;
   };

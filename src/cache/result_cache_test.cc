@@ -321,6 +321,30 @@ TEST_P(ResultCacheTest, EveryByteIsCountedAndGivenBack) {
   EXPECT_EQ(told, 0);
 }
 
+// In the log, apart from it, and beyond what a header of the log has room for.
+TEST_P(ResultCacheTest, KeysOfAnyLengthMayBeAbsent) {
+  const auto cache = New(32 << 20);
+  std::string value;
+  for (const size_t bytes : {0, 1, 100, 1000, 4000, 5000, 16000, 65535, 65536, 300000}) {
+    const std::string key(bytes, 'k');
+    for (int round = 0; round < 2; ++round) {
+      EXPECT_TRUE(cache->PutAbsent(key)) << bytes;
+      EXPECT_EQ(cache->Get(key, &value), Answer::kAbsent) << bytes;
+      EXPECT_EQ(cache->Get(key, nullptr), Answer::kAbsent) << bytes;
+      std::string_view view(key);
+      Answer answer = Answer::kMiss;
+      cache->MultiGet(1, &view, &value, &answer);
+      EXPECT_EQ(answer, Answer::kAbsent) << bytes;
+      EXPECT_TRUE(cache->Put(key, "")) << bytes;
+      EXPECT_EQ(cache->Get(key, &value), Answer::kValue) << bytes;
+      EXPECT_EQ(value, "") << bytes;
+    }
+    cache->Erase(key);
+    cache->FillAbsent(cache->BeginFill(key), key, 5, 1000000);
+    EXPECT_EQ(cache->Get(key, &value, 5), Answer::kAbsent) << bytes;
+  }
+}
+
 // Of ghosts of an index that has never grown, too.
 TEST_P(ResultCacheTest, WhatIsNearlyEmptyGivesBackAll) {
   std::atomic<int64_t> told{0};

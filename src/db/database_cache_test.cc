@@ -539,6 +539,13 @@ TEST_F(DatabaseCacheTest, LargeAndEmpty) {
       EXPECT_EQ(Get(key), value);
       EXPECT_EQ(Get(key), value);
     }
+    ASSERT_OK(db_->Delete(WriteOptions(), key));
+    for (int round = 0; round < 3; ++round) {
+      std::string value;
+      EXPECT_TRUE(db_->Get(ReadOptions(), key, &value).IsNotFound()) << key.size();
+      std::vector<std::string> values;
+      EXPECT_TRUE(db_->MultiGet(ReadOptions(), std::vector<Slice>{key}, &values)[0].IsNotFound()) << key.size();
+    }
   }
   EXPECT_GT(Hits(), 0u);
   EXPECT_LE(Stats().cache.memory, Stats().cache.capacity);
