@@ -94,7 +94,7 @@ Status DurablePool::Format() {
   if (!s.ok()) return s;
   char* const counters = file_->base() + kCountersOffset;
   memset(counters, 0, 2 * kPoolPageBytes);
-  for (const size_t word : {kPublishedOffset, kPublishedAgainOffset, kNewestTableOffset}) {
+  for (const size_t word : {kPublishedOffset, kPublishedAgainOffset, kNewestTableOffset, kReturnedSyncOffset}) {
     WordAt(file_->base() + word)->store(EncodeSequenceWord(0), std::memory_order_release);
   }
   file_->Persist(counters, 2 * kPoolPageBytes);
@@ -350,6 +350,8 @@ Status DurablePool::SyncOnce(bool asked) {
   file_->Persist(to, kSyncRecordBytes);
   const Status s = file_->Sync();
   if (s.ok()) {
+    // By (10): before anybody is told.
+    StoreWord(kReturnedSyncOffset, ReturnedSync(session_, record.number));
     marks_synced_.store(marks, std::memory_order_release);
   } else {
     // The kernel may take the pages for clean now, and give up what is in them.

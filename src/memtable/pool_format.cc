@@ -30,6 +30,7 @@ constexpr size_t kDirectoryPathOffset = kSuperblockCrcOffset + 4;
 static_assert(kDirectoryPathOffset <= kSectorBytes, "all but the path is in the first sector");
 static_assert(kDirectoryPathOffset + kMaxDirectoryBytes <= kSuperblockBytes, "the path is last");
 constexpr uint64_t kSequenceMask = (uint64_t{1} << 56) - 1;
+constexpr uint64_t kSessionPart = (uint64_t{1} << 24) - 1;
 
 // CRC-8, polynomial x^8 + x^2 + x + 1.
 constexpr std::array<uint8_t, 256> Crc8Table() {
@@ -124,6 +125,15 @@ uint64_t EncodeSequenceWord(uint64_t sequence) {
 bool DecodeSequenceWord(uint64_t word, uint64_t* sequence) {
   *sequence = word & kSequenceMask;
   return word == EncodeSequenceWord(*sequence);
+}
+
+uint64_t ReturnedSync(uint64_t session, uint64_t number) {
+  return (session & kSessionPart) << 32 | static_cast<uint32_t>(number);
+}
+
+bool HasReturned(uint64_t returned, uint64_t session, uint64_t number) {
+  if (returned >> 32 != (session & kSessionPart)) return false;
+  return static_cast<uint32_t>(returned) - static_cast<uint32_t>(number) < 1U << 31;
 }
 
 void EncodeSyncRecord(const SyncRecord& record, char* to) {

@@ -26,6 +26,7 @@ constexpr size_t kMaxDirectoryBytes = 3072;
 constexpr size_t kPublishedOffset = kCountersOffset;
 constexpr size_t kPublishedAgainOffset = kCountersOffset + 64;
 constexpr size_t kNewestTableOffset = kCountersOffset + 128;
+constexpr size_t kReturnedSyncOffset = kCountersOffset + 192;
 
 // The places of the two sync records: in a page each, so that one page is not both.
 constexpr size_t kSyncRecordOffsets[2] = {kCountersOffset + 1024, kCountersOffset + kPoolPageBytes};
@@ -69,6 +70,11 @@ bool DecodeSuperblock(const char* from, Superblock* superblock);
 // A sequence or file number with a check of its own, in one word.
 uint64_t EncodeSequenceWord(uint64_t sequence);
 bool DecodeSequenceWord(uint64_t word, uint64_t* sequence);
+
+// What such a word says of the last sync that has returned.
+uint64_t ReturnedSync(uint64_t session, uint64_t number);
+// Whether `returned` is of this session and of a sync not before `number`.
+bool HasReturned(uint64_t returned, uint64_t session, uint64_t number);
 
 // What a sync that has begun will have made safe when it has returned: all entries up to `sequence`, each below the
 // synced tail of its segment.

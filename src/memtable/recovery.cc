@@ -401,20 +401,30 @@ Status ReadPool(const PmemFile& file, const Superblock& superblock, const Databa
   if (file.on_persistent_memory()) return s;
 
   const std::vector<SyncRecord> records = ReadSyncRecords(file, superblock);
-  if (records.empty()) return s;
+  uint64_t returned = 0;
+  if (!DecodeSequenceWord(WordAt(file, kReturnedSyncOffset), &returned)) returned = 0;
+  // By (10), the newest record would be newer.
+  const bool record_lost = HasReturned(returned, superblock.session, records.empty() ? 1 : records[0].number + 1);
   // In the boot of the session, the page cache had everything, and only damage can be the reason.
   const bool lost_power = superblock.boot == 0 || superblock.boot != BootNumber();
+  if (records.empty() && !(record_lost && lost_power)) return s;
   // Of the newer of two syncs nobody knows whether it has returned.
   const uint64_t surely = records.size() == 2 ? records[1].sequence : superblock.first_sequence;
   if (s.ok() && (!lost_power || IsComplete(&reader, surely))) return s;
+  if (record_lost) {
+    entries->clear();
+    return s.ok() ? Damaged(file, kSyncRecordOffsets[0], "the record of the last sync is damaged") : s;
+  }
   if (!s.ok() && !lost_power && !records[0].asked) return s;
   const std::string reason = s.ok() ? "the machine went down before they had all reached " + file.path() : s.ToString();
   const uint64_t published = reader.published();
-  // Of a sync that had not returned, not all may be there. The one before had returned.
+  // Of a sync that had not returned, not all may be there. The one before had returned, and so had one that (10) tells of:
+  // then what is missing is damaged.
   for (const SyncRecord& record : records) {
     SyncedReader synced(file, superblock, database);
     s = synced.Read(record);
     if (s.ok()) s = Select(file, superblock, database, &synced, entries, counts);
+    if (!s.ok() && HasReturned(returned, superblock.session, record.number)) break;
     if (!s.ok()) continue;
     counts->reason = reason;
     counts->synced = record.sequence;
