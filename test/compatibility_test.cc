@@ -387,7 +387,7 @@ TEST_P(CompatibilityTest, Iterators) {
 TEST_P(CompatibilityTest, RangesAndPrefixes) {
   if (!InKeyOrder()) return;  // OptionsWithoutMeaningAreRefused
   Options options = TrieOptionsOf();
-  options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(5));  // "key" and two digits
+  options.prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(5));  // "key" and two digits
   ASSERT_OK(UseTrie(&options, ShapeOf(options)));
   auto db = Open(options);
   Fill(db.get());

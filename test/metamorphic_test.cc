@@ -164,7 +164,7 @@ class Store {
     options_.create_missing_column_families = true;
     options_.comparator = ComparatorOf(setup_.order);
     options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
-    if (setup_.prefixes) options_.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(3));
+    if (setup_.prefixes) options_.prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(3));
     Status s = engine_.fill(&options_);
     if (!s.ok()) return s;
     const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", options_}, {"second", options_}};

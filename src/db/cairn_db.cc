@@ -23,6 +23,7 @@
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_scheduler.h"
 #include "src/tuner/round_robin.h"
+#include "src/tuner/tuner.h"
 
 namespace cairn {
 
@@ -111,9 +112,22 @@ Status CairnDB::Recover(const std::vector<rocksdb::ColumnFamilyDescriptor>& fami
 CairnDB::~CairnDB() {
   std::string session_id;
   if (GetDbSessionId(session_id).ok()) services()->SetSession(session_id);
-  // DBImpl's destructor closes a database that is still open, whatever snapshots live; the services finish after it.
+  // Of a database that is still open, whatever snapshots live; the services finish after it.
   if (services()->durable() != nullptr) services()->durable()->BeginClose();
   if (services()->cache() != nullptr) services()->cache()->BeginClose();
+  // Threads call functions that this class overrides, so they end before it does.
+  if (DBImpl::Close().IsAborted()) StopThreads();
+}
+
+// Cairn's own, where snapshots that live keep DBImpl from closing before its destructor.
+void CairnDB::StopThreads() {
+  rocksdb::ColumnFamilyHandle* const handle = DBImpl::DefaultColumnFamily();
+  const std::shared_ptr<TrieScheduler> trie = TrieScheduler::FindByDefaultHandle(handle);
+  if (trie != nullptr) {
+    DBImpl::CancelAllBackgroundWork(false);  // its compactions end at once
+    trie->Shutdown();
+  }
+  StopTuning(handle);
 }
 
 CairnDB* CairnDB::Of(rocksdb::DB* db) {

@@ -359,25 +359,29 @@ void TunerListener::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::Compac
   if (tuned != nullptr && tuned->owner() == this) tuned->Compacted(info.cf_id, info.stats.total_output_bytes);
 }
 
-// A database destroys its handle of the default column family when it closes, before it frees anything and without its
-// mutex: the last moment at which the thread may use it.
-void TunerListener::OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) {
+void StopTuning(rocksdb::ColumnFamilyHandle* default_handle) {
   std::shared_ptr<TunedDatabase> closing;
-  auto* const family = static_cast<rocksdb::ColumnFamilyHandleImpl*>(handle);
-  if (family->cfd()->IsDropped()) {
-    const auto tuned = Find(family->db());
-    if (tuned != nullptr) tuned->Dropped(handle->GetID());
-  }
   {
     const MutexLock lock(&registry_mutex);
     for (auto it = Registry().begin(); it != Registry().end(); ++it) {
-      if (it->second->default_handle() != handle) continue;
+      if (it->second->default_handle() != default_handle) continue;
       closing = it->second;
       Registry().erase(it);
       break;
     }
   }
   if (closing != nullptr) closing->Stop();
+}
+
+// A database destroys its handle of the default column family when it closes, before it frees anything and without its
+// mutex: the last moment at which the thread may use it.
+void TunerListener::OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHandle* handle) {
+  auto* const family = static_cast<rocksdb::ColumnFamilyHandleImpl*>(handle);
+  if (family->cfd()->IsDropped()) {
+    const auto tuned = Find(family->db());
+    if (tuned != nullptr) tuned->Dropped(handle->GetID());
+  }
+  StopTuning(handle);
 }
 
 std::string TunerReport::ToString() const {

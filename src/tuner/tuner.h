@@ -42,6 +42,9 @@ class TunerListener : public rocksdb::EventListener {
   const TunerHook hook_;
 };
 
+// Ends the tuner's thread of the database whose handle of the default column family this is, if it has one.
+void StopTuning(rocksdb::ColumnFamilyHandle* default_handle);
+
 // Of how many column families of a database a tuner holds anything: for tests.
 size_t TunedColumnFamilies(rocksdb::DB* db);
 
