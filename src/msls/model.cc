@@ -117,7 +117,7 @@ void ModelUniversal(const StoreShape& store, const Popularity& p, Report* report
     }
     flushes++;
     for (double size : sizes) items += size;
-    if (std::fmod(flushes, kHitStride) == 0) {
+    if (static_cast<int>(flushes) % kHitStride == 0) {
       double age = 0;
       for (double span : spans) {
         hits += p.MissProbability(age);

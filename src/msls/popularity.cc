@@ -19,6 +19,7 @@ constexpr double kMostProbable = 1 - 1e-12;  // of one key; keeps the logarithm 
 constexpr double kMaxSkew = 8;
 constexpr double kTableStep = 0.1;  // in t = log(requests); the quintic's error is below step^6 / 46080 of the function
 constexpr double kTableMissing = 30;  // the table ends where the rarest key is missing with probability e^-30
+constexpr double kCertain = 700;      // a key is missing with probability e^-700: the sums lose nothing without it
 
 // MeanUnique of one key is phi(x) = 1 - (1 - e^-x) / x = sum over k >= 1 of (-1)^(k+1) x^k / (k+1)!, with x = requests
 // times the key's rate. The functions give phi and its derivatives by log(x).
@@ -32,6 +33,12 @@ void Phi(double x, double* value, double* slope, double* curvature) {
       *slope += k * term;
       *curvature += static_cast<double>(k) * k * term;
     }
+    return;
+  }
+  if (x > kCertain) {
+    *slope = 1 / x;
+    *value = 1 - *slope;
+    *curvature = -*slope;
     return;
   }
   const double miss = std::exp(-x);
@@ -163,22 +170,33 @@ Popularity::Impl::Impl(Kind kind, std::string name, double keys, double skew, co
   for (int i = 0;; i++) {
     const double t = first_t_ + i * kTableStep;
     max_requests_ = std::exp(t);
-    unique_.push_back(SumUnique(max_requests_));
+    Sample unique, miss;
+    SumUnique(max_requests_, &unique, &miss);
+    unique_.push_back(unique);
+    miss_.push_back(miss);
     mean_unique_.push_back(SumMeanUnique(max_requests_));
     if (t >= last_t) break;
   }
 }
 
-Popularity::Impl::Sample Popularity::Impl::SumUnique(double requests) const {
-  Sample sum = {0, 0, 0};
-  for (const Node& node : nodes_) {
+void Popularity::Impl::SumUnique(double requests, Sample* unique, Sample* missed) const {
+  *unique = *missed = {0, 0, 0};
+  for (size_t i = 0; i < nodes_.size(); i++) {
+    const Node& node = nodes_[i];
     const double x = -requests * node.log_miss;
+    if (x > kCertain) {
+      unique->value += node.keys;
+      continue;
+    }
     const double miss = std::exp(-x);
-    sum.value -= node.keys * std::expm1(-x);
-    sum.slope += node.keys * x * miss;
-    sum.curvature += node.keys * (x - x * x) * miss;
+    unique->value -= node.keys * std::expm1(-x);
+    unique->slope += node.keys * x * miss;
+    unique->curvature += node.keys * (x - x * x) * miss;
+    const double weight = node.keys * probability_[i] * miss;
+    missed->value += weight;
+    missed->slope -= weight * x;
+    missed->curvature -= weight * (x - x * x);
   }
-  return sum;
 }
 
 Popularity::Impl::Sample Popularity::Impl::SumMeanUnique(double requests) const {
@@ -229,22 +247,28 @@ double Popularity::Impl::Unique(double requests) const {
   if (nodes_.size() == 1) return -keys_ * std::expm1(requests * nodes_[0].log_miss);
   if (InTable(requests)) return std::min(keys_, Interpolate(unique_, requests));
   double sum = 0;
-  for (const Node& node : nodes_) sum -= node.keys * std::expm1(requests * node.log_miss);
+  for (const Node& node : nodes_) sum -= node.keys * std::expm1(std::max(-kCertain, requests * node.log_miss));
   return std::min(keys_, sum);
 }
 
 double Popularity::Impl::Missing(double requests) const {
   if (!(requests > 0)) return keys_;
   double sum = 0;
-  for (const Node& node : nodes_) sum += node.keys * std::exp(requests * node.log_miss);
+  for (const Node& node : nodes_) {
+    const double x = -requests * node.log_miss;
+    if (x < kCertain) sum += node.keys * std::exp(-x);
+  }
   return sum;
 }
 
 double Popularity::Impl::MissProbability(double requests) const {
   if (!(requests > 0)) return 1;
+  // What the rarest keys leave is less than the error of the table.
+  if (!miss_.empty() && InTable(requests)) return std::max(0.0, Interpolate(miss_, requests));
   double sum = 0;
   for (size_t i = 0; i < nodes_.size(); i++) {
-    sum += nodes_[i].keys * probability_[i] * std::exp(requests * nodes_[i].log_miss);
+    const double x = -requests * nodes_[i].log_miss;
+    if (x < kCertain) sum += nodes_[i].keys * probability_[i] * std::exp(-x);
   }
   return sum;
 }
@@ -267,13 +291,16 @@ double Popularity::Impl::UniqueInverse(double unique) const {
   for (int step = 0; step < 200; step++) {
     double value, slope;  // of the logarithm, by p
     if (small) {
-      const Sample sample = SumUnique(p);
+      Sample sample, miss;
+      SumUnique(p, &sample, &miss);
       value = std::log(sample.value / unique);
       slope = sample.slope / sample.value / p;
     } else {
       double sum = 0, derivative = 0;
       for (const Node& node : nodes_) {
-        const double term = node.keys * std::exp(p * node.log_miss);
+        const double x = -p * node.log_miss;
+        if (x > kCertain) continue;
+        const double term = node.keys * std::exp(-x);
         sum += term;
         derivative += term * node.log_miss;
       }

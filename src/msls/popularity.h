@@ -1,5 +1,6 @@
 // What stands behind Popularity: nodes (a number of keys with one probability) and, unless the popularity is uniform,
-// tables of Unique and MeanUnique over the logarithm of the number of requests. Immutable after construction.
+// tables of Unique, MeanUnique and MissProbability over the logarithm of the number of requests. Immutable after
+// construction.
 
 #pragma once
 
@@ -45,7 +46,7 @@ class Popularity::Impl {
     double value, slope, curvature;
   };
 
-  Sample SumUnique(double requests) const;
+  void SumUnique(double requests, Sample* unique, Sample* missed) const;
   Sample SumMeanUnique(double requests) const;
   double Interpolate(const std::vector<Sample>& table, double requests) const;
   double InvertTable(const std::vector<Sample>& table, double value) const;
@@ -64,6 +65,7 @@ class Popularity::Impl {
   double max_requests_ = 0;
   std::vector<Sample> unique_;
   std::vector<Sample> mean_unique_;
+  std::vector<Sample> miss_;  // MissProbability
 };
 
 }  // namespace msls

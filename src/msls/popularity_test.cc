@@ -50,6 +50,13 @@ class Exact {
     }
     return sum;
   }
+  double MissProbability(double requests) const {
+    double sum = 0;
+    for (size_t i = probability_.size(); i-- > 0;) {
+      sum += probability_[i] * std::exp(requests * std::log1p(-probability_[i]));
+    }
+    return sum;
+  }
 
  private:
   std::vector<double> probability_;
@@ -80,6 +87,8 @@ TEST(PopularityTest, AgreesWithExactSums) {
         EXPECT_NEAR(p.Unique(requests) / exact.Unique(requests), 1, 1e-6) << skew << " " << keys << " " << requests;
         EXPECT_NEAR(p.MeanUnique(requests) / exact.MeanUnique(requests), 1, 1e-6)
             << skew << " " << keys << " " << requests;
+        EXPECT_NEAR(p.MissProbability(requests), exact.MissProbability(requests), 1e-7)
+            << skew << " " << keys << " " << requests;
       }
     }
   }
@@ -96,6 +105,7 @@ TEST(PopularityTest, HistogramAgreesWithExactSums) {
   for (double requests : {0.7, 13.0, 1e3, 2e4, 1e6, 3e7}) {
     EXPECT_NEAR(p.Unique(requests) / exact.Unique(requests), 1, 1e-6) << requests;
     EXPECT_NEAR(p.MeanUnique(requests) / exact.MeanUnique(requests), 1, 1e-6) << requests;
+    EXPECT_NEAR(p.MissProbability(requests), exact.MissProbability(requests), 1e-7) << requests;
   }
 }
 
