@@ -656,7 +656,7 @@ TEST(DurablePoolTest, DamageGivesUpNothingThatWasSynced) {
   std::mt19937_64 random(Seed());
   int refused = 0;
   int given_up = 0;
-  for (int run = 0; run < 6; ++run) {
+  for (int run = 0; run < 3; ++run) {
     Workload workload(random());
     workload.StayInPlace();
     ASSERT_OK(workload.Arm());
