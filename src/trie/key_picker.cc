@@ -406,6 +406,12 @@ const TrieSpace& KeyPicker::Space() {
   });
 }
 
+void KeyPicker::SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes) {
+  sizes_ = KeySizes(shape_->trie(), write_buffer_bytes);
+  ledger_.SetSizes(slack_bytes, sizes_.largest_job);
+  scans_.SetGrant(sizes_.largest_job);
+}
+
 void KeyPicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
   if (!snapshots_.SetOldest(oldest_snapshot)) return;
   ledger_.Outdate();
@@ -427,6 +433,22 @@ bool KeyPicker::IsFutile(const KeyContainer& container) const {
     const auto found = futile_.find(file->number);
     return found != futile_.end() && found->second == snapshots_.oldest();
   });
+}
+
+// What becomes of it tells what snapshots keep, and what stays of operands that are folded. A part of a container frees what
+// its own tables have in common; a table that is cut, nothing.
+void KeyPicker::Expect(const KeyContainer& container, const ContainerSpace& space, TrieJob* job) const {
+  if (job->kind == TrieJob::Kind::kSplit) return;
+  if (job->inputs.size() == container.files.size()) {
+    job->expected_bytes = std::min(job->input_bytes, space.merged);
+    job->folded_bytes = space.folded;
+    job->operand_share = ledger_.operand_share();
+    return;
+  }
+  std::vector<const TrieFile*> files;
+  for (uint64_t number : job->inputs) files.push_back(shape_->Find(number));
+  const double share = MergedShare(files, IsLeaf(container), ledger_.operand_share(), snapshots_);
+  job->expected_bytes = static_cast<uint64_t>(share * static_cast<double>(job->input_bytes));
 }
 
 bool KeyPicker::PickForSpace(TrieJob* job) {
@@ -478,9 +500,7 @@ bool KeyPicker::PickForSpace(const TrieSpace& space, TrieJob* best) const {
     std::sort(some->begin(), some->end(), [](const Candidate& a, const Candidate& b) { return a.ratio > b.ratio; });
     for (const Candidate& candidate : *some) {
       if (MakeJob(*candidate.container, best) != Made::kJob) continue;
-      best->expected_bytes = std::min(best->input_bytes, candidate.own->merged);
-      best->folded_bytes = candidate.own->folded;
-      best->operand_share = ledger_.operand_share();
+      Expect(*candidate.container, *candidate.own, best);
       best->for_space = true;
       return true;
     }

@@ -73,6 +73,7 @@ class KeyPicker {
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
   void SetOldestSnapshot(uint64_t oldest_snapshot);
+  void SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes);
 
   ScanLedger* scans() { return &scans_; }
   // Whether seeks have read so much since scans were last a reason to look for a merge that they may be one again.
@@ -118,6 +119,7 @@ class KeyPicker {
   double NextFlush() const;
   bool PickForSpace(TrieJob* job);
   bool PickForSpace(const TrieSpace& space, TrieJob* job) const;
+  void Expect(const KeyContainer& container, const ContainerSpace& space, TrieJob* job) const;
   bool PickForScans(TrieJob* job);
   Made MakeScanMerge(const KeyContainer& container, TrieJob* job) const;
   uint64_t ReadInVain(const std::vector<const TrieFile*>& files,
@@ -125,7 +127,7 @@ class KeyPicker {
   bool IsFutile(const KeyContainer& container) const;
 
   const KeyShape* const shape_;
-  const KeySizes sizes_;
+  KeySizes sizes_;
   const Moves moves_;
   uint64_t nothing_to_move_at_ = UINT64_MAX;  // a version of the shape
   SpaceLedger ledger_;

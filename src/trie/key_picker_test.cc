@@ -529,6 +529,50 @@ TEST(KeyPickerTest, ALargeTableOverNoneOfTheOldestLevelIsMerged) {
   EXPECT_EQ(job.output_level, last);
 }
 
+std::shared_ptr<const KeySketch> SketchOf(uint64_t first, uint64_t last) {
+  std::vector<uint64_t> positions;
+  for (uint64_t key = first; key <= last; ++key) positions.push_back(KeySketch::PositionOf(Mix64(key)));
+  std::sort(positions.begin(), positions.end());
+  auto sketch = std::make_shared<KeySketch>();
+  for (uint64_t position : positions) sketch->Add(position, KeySketch::Entry::kValue);
+  sketch->Sort();
+  return sketch;
+}
+
+// Of its three slots the two oldest, which have the same keys. A snapshot keeps all versions of them.
+TEST(KeyPickerTest, ACompactionOfAPartOfAContainerLearnsWhatSnapshotsKeep) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  KeyPicker picker(&shape, 0, 10000, KeyPicker::Moves::kMove);
+  const int last = shape.LastLevel(3);
+  const auto add = [&](TrieFile file, uint64_t bytes, uint64_t first_key) {
+    file.bytes = file.data_bytes = bytes;
+    file.sketch = SketchOf(first_key, first_key + 999);
+    shape.Add(file);
+  };
+  add(FileOf(1, last, "a", "c"), 40000, 0);
+  add(FileOf(2, last - 1, "a", "c"), 40000, 0);
+  add(FileOf(3, last - 2, "a", "c"), 40000, 1000);
+  // Most of the garbage lies elsewhere, and is being compacted.
+  add(FileOf(4, last, "d", "e"), 150000, 2000);
+  add(FileOf(5, last - 1, "d", "e"), 150000, 2000);
+  shape.Begin(1, {{{"d", "e"}, last - 1, last}}, {4, 5});
+  TrieJob job;
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_TRUE(job.for_space);
+  ASSERT_EQ(job.inputs, (std::vector<uint64_t>{2, 1}));
+  EXPECT_EQ(job.expected_bytes, 40000u);
+  const uint64_t live = picker.Space().live;
+  picker.Started(job);
+  shape.Remove(1);
+  shape.Remove(2);
+  add(FileOf(6, last, "a", "c"), 80000, 0);
+  picker.Finished(job, true, 80000, 7);
+  EXPECT_EQ(picker.Space().live, live + 40000);
+  // What lies above shadows the rest, and no more.
+  add(FileOf(7, last - 3, "a", "c"), 40000, 0);
+  EXPECT_EQ(picker.Space().live, live + 40000);
+}
+
 // Before anything else, and again when what kept some of them may be gone.
 TEST(KeyPickerTest, TablesThatARangeDeletionCoversAreRemoved) {
   KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());

@@ -236,6 +236,27 @@ TEST_F(KeyTrieDbTest, NoCompactionIsLargerThanARoot) {
   EXPECT_LT(sizes_->Largest(), kWriteBuffer * kRootTrigger * 12 / 10) << TrieStatsToTable(Stats());
 }
 
+// A root is as many write buffers as before.
+TEST_F(KeyTrieDbTest, SetOptionsChangesTheSizeOfARoot) {
+  Open();
+  const auto put_all = [&](int round) {
+    for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, round);
+    Settle();
+  };
+  put_all(0);
+  const uint64_t small = sizes_->Largest();
+  ASSERT_OK(db_->SetOptions({{"write_buffer_size", std::to_string(4 * kWriteBuffer)}}));
+  for (int round = 1; round < 4; ++round) put_all(round);
+  EXPECT_GT(sizes_->Largest(), 2 * small) << TrieStatsToTable(Stats());
+  ASSERT_OK(db_->SetOptions({{"write_buffer_size", std::to_string(kWriteBuffer)}}));
+  for (int round = 4; round < 8; ++round) put_all(round);
+  sizes_->Clear();
+  put_all(8);
+  ExpectKeys(kKeys, 8);
+  EXPECT_GT(sizes_->Jobs(), 5u);
+  EXPECT_LT(sizes_->Largest(), kWriteBuffer * kRootTrigger * 12 / 10) << TrieStatsToTable(Stats());
+}
+
 // After a repair all tables lie in level 0, and RocksDB orders them there by their entries, not by their numbers.
 TEST_F(KeyTrieDbTest, ARepairedTrieIsCompactedByRoots) {
   Open();

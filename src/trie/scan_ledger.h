@@ -23,7 +23,9 @@ namespace cairn {
 
 class ScanLedger {
  public:
+  // `grant`: what they may write without any flush, by (1).
   ScanLedger(double scan_merge, uint64_t grant) : scan_merge_(scan_merge), grant_(grant) {}
+  void SetGrant(uint64_t grant) { grant_ = grant; }
 
   // Null: nothing is merged for scans.
   void SetCounts(std::shared_ptr<const ScanCounts> counts) { counts_ = std::move(counts); }
@@ -49,7 +51,7 @@ class ScanLedger {
 
  private:
   const double scan_merge_;
-  const uint64_t grant_;
+  uint64_t grant_;
   std::shared_ptr<const ScanCounts> counts_;
   uint64_t flushed_ = 0;
   uint64_t written_ = 0;

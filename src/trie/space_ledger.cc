@@ -39,6 +39,11 @@ bool SpaceLedger::FreedTooLittle(const TrieJob& job, uint64_t output_bytes) {
   return freed < ToBeFreed(job) / 2;
 }
 
+void SpaceLedger::SetSizes(uint64_t slack_bytes, uint64_t largest_job) {
+  slack_bytes_ = static_cast<double>(slack_bytes);
+  largest_job_ = static_cast<double>(largest_job);
+}
+
 bool SpaceLedger::HasChanged(uint64_t bytes) const {
   const uint64_t changed = bytes > at_bytes_ ? bytes - at_bytes_ : at_bytes_ - bytes;
   return changed >= bytes / 64;

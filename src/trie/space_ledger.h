@@ -32,6 +32,8 @@ class SpaceLedger {
         root_trigger_(trie.root_trigger),
         slack_bytes_(static_cast<double>(slack_bytes)),
         largest_job_(static_cast<double>(largest_job)) {}
+  // From here on. REQUIRES: largest_job is 0 if it was.
+  void SetSizes(uint64_t slack_bytes, uint64_t largest_job);
 
   // What is flushed while a compaction runs, expected from the sizes of the root's files: the median, because a file that
   // was ingested may be of any size. 0 without files.
@@ -98,8 +100,8 @@ class SpaceLedger {
 
   const double space_bound_;
   const int root_trigger_;
-  const double slack_bytes_;
-  const double largest_job_;
+  double slack_bytes_;
+  double largest_job_;
 
   double operand_share_ = 0;  // as for counters, until a merge shows that more stays
   TrieSpace space_;

@@ -132,6 +132,8 @@ HeldVersion::~HeldVersion() {
 
 uint64_t HeldVersion::number() const { return super_version_->current->GetVersionNumber(); }
 
+uint64_t HeldVersion::write_buffer_bytes() const { return super_version_->mutable_cf_options.write_buffer_size; }
+
 std::vector<HeldVersion::File> HeldVersion::Files() const {
   const rocksdb::VersionStorageInfo* storage = super_version_->current->storage_info();
   std::vector<File> files;

@@ -53,6 +53,8 @@ class HeldVersion {
 
   // A later Version of the same open database has a higher number.
   uint64_t number() const;
+  // Of the column family at that time: SetOptions changes it.
+  uint64_t write_buffer_bytes() const;
   std::vector<File> Files() const;
   // What a trie has to know of `file`. A table whose properties cannot be read has no sketch: the status says why.
   // `written` (may be null) is told of the table.

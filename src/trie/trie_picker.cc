@@ -310,6 +310,11 @@ double TriePicker::SpacePressure() {
 
 void TriePicker::Started(const TrieJob& job) { ledger_.Started(job); }
 
+void TriePicker::SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes) {
+  write_buffer_bytes_ = write_buffer_bytes;
+  ledger_.SetSizes(slack_bytes, 0);
+}
+
 void TriePicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
   if (!snapshots_.SetOldest(oldest_snapshot)) return;
   ledger_.Outdate();

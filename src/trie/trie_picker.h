@@ -53,6 +53,8 @@ class TriePicker {
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
   void SetOldestSnapshot(uint64_t oldest_snapshot);
+  // Of what is chosen from here on.
+  void SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes);
 
   // SpaceLedger::Pressure; and 0 when no compaction runs nor could free space.
   double SpacePressure();
@@ -88,7 +90,7 @@ class TriePicker {
   std::vector<const TrieFile*> OutputsOf(const TrieJob& job) const;
 
   const TrieShape* const shape_;
-  const uint64_t write_buffer_bytes_;
+  uint64_t write_buffer_bytes_;
   SpaceLedger ledger_;
 
   struct Share {

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -26,6 +27,9 @@ namespace cairn {
 
 class TriePlan {
  public:
+  // Garbage that a trie is left alone with.
+  static uint64_t SlackOf(uint64_t write_buffer_bytes) { return std::min<uint64_t>(write_buffer_bytes / 8, 64 << 10); }
+
   virtual ~TriePlan() = default;
 
   virtual const TrieOptions& trie() const = 0;
@@ -44,6 +48,7 @@ class TriePlan {
   virtual void Begin(TrieJob* job) = 0;
   virtual void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) = 0;
   virtual void SetOldestSnapshot(uint64_t oldest_snapshot) = 0;  // SnapshotLedger::SetOldest
+  virtual void SetWriteBuffer(uint64_t bytes) = 0;
   virtual double SpacePressure() = 0;
   // Bytes that have come into the root.
   virtual void Flushed(uint64_t bytes) = 0;
@@ -66,6 +71,7 @@ class PlanOn : public TriePlan {
   void Remove(uint64_t number) final { shape.Remove(number); }
   bool Pick(TrieJob* job) final { return picker.Pick(job); }
   void SetOldestSnapshot(uint64_t oldest_snapshot) final { picker.SetOldestSnapshot(oldest_snapshot); }
+  void SetWriteBuffer(uint64_t bytes) final { picker.SetSizes(SlackOf(bytes), bytes); }
   double SpacePressure() final { return picker.SpacePressure(); }
   std::map<int, TriePicker::Due> PendingByDepth() const final { return picker.PendingByDepth(); }
   void FillStats(const WrittenTotals& totals, TrieStats* stats) final { FillTrieStats(shape, &picker, totals, stats); }
@@ -82,8 +88,8 @@ class PlanOn : public TriePlan {
 
 class HashPlan final : public PlanOn<TrieShape, TriePicker> {
  public:
-  HashPlan(const TrieOptions& trie, TrieShape::LastOfAll last, uint64_t slack_bytes, uint64_t write_buffer_bytes)
-      : PlanOn(std::tie(trie, last), slack_bytes, write_buffer_bytes) {}
+  HashPlan(const TrieOptions& trie, TrieShape::LastOfAll last, uint64_t write_buffer_bytes)
+      : PlanOn(std::tie(trie, last), SlackOf(write_buffer_bytes), write_buffer_bytes) {}
 
   uint64_t RootFiles() const override { return shape.root().files; }
   void Flushed(uint64_t) override {}
@@ -98,8 +104,8 @@ class HashPlan final : public PlanOn<TrieShape, TriePicker> {
 class KeyPlan final : public PlanOn<KeyShape, KeyPicker> {
  public:
   KeyPlan(const TrieOptions& trie, const rocksdb::Comparator* comparator, TrieShape::LastOfAll last,
-          uint64_t slack_bytes, uint64_t write_buffer_bytes, KeyPicker::Moves moves)
-      : PlanOn(std::tie(trie, comparator, last), slack_bytes, write_buffer_bytes, moves) {}
+          uint64_t write_buffer_bytes, KeyPicker::Moves moves)
+      : PlanOn(std::tie(trie, comparator, last), SlackOf(write_buffer_bytes), write_buffer_bytes, moves) {}
 
   uint64_t RootFiles() const override {
     return shape.ContainersAt(0).empty() ? 0 : shape.ContainersAt(0).front().files.size();

@@ -146,11 +146,10 @@ TrieScheduler::Family::Family(uint32_t family_id, std::string family_name, const
                               const rocksdb::Comparator* comparator, TrieShape::LastOfAll last,
                               uint64_t write_buffer_bytes)
     : id(family_id), name(std::move(family_name)) {
-  const uint64_t slack = std::min<uint64_t>(write_buffer_bytes / 8, 64 << 10);
   if (IsInKeyOrder(trie)) {
-    plan = std::make_unique<KeyPlan>(trie, comparator, last, slack, write_buffer_bytes, KeyPicker::Moves::kMove);
+    plan = std::make_unique<KeyPlan>(trie, comparator, last, write_buffer_bytes, KeyPicker::Moves::kMove);
   } else {
-    plan = std::make_unique<HashPlan>(trie, last, slack, write_buffer_bytes);
+    plan = std::make_unique<HashPlan>(trie, last, write_buffer_bytes);
   }
 }
 
@@ -227,6 +226,9 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
     families_.erase(family->id);
     WakeLocked();
     return Status::ColumnFamilyDropped(family->name);
+  }
+  if (family->state == State::kUnread || version->number() >= family->version) {
+    family->plan->SetWriteBuffer(version->write_buffer_bytes());
   }
   const auto later = [&] { return family->state == State::kUnread || version->number() > family->version; };
   if (later()) {
@@ -913,9 +915,10 @@ TrieScheduler::Activity TrieScheduler::GetActivity(uint32_t family_id) {
       activity.due += due.containers;
       activity.due_bytes += due.bytes;
     }
-    // Files to be split, and compactions for space.
+    // Files to be split, and compactions for space; unless the scheduler has just found that there is nothing.
+    const bool nothing_is_due = !work_pending_ && family->automatic && family->retry_at_micros == 0;
     TrieJob job;
-    if (activity.due == due_before && family->plan->Pick(&job)) {
+    if (activity.due == due_before && !nothing_is_due && family->plan->Pick(&job)) {
       ++activity.due;
       activity.due_bytes += job.input_bytes;
     }

@@ -213,14 +213,16 @@ TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double oper
   return Estimate(std::move(files), Parent::kAnyAbove, operand_share);
 }
 
-double MergedShare(const Container& container, bool nothing_below, double operand_share,
+double MergedShare(const std::vector<const TrieFile*>& newest_first, bool nothing_below, double operand_share,
                    const SnapshotLedger& snapshots) {
   std::vector<Counted> files;
-  for (const auto& [level, slot] : container.slots) {
-    for (const TrieFile& file : slot) files.push_back({&file, {}, false, snapshots.ShareOf(file.number)});
+  uint64_t bytes = 0;
+  for (const TrieFile* file : newest_first) {
+    files.push_back({file, {}, false, snapshots.ShareOf(file->number)});
+    bytes += file->bytes;
   }
   const std::vector<Sample> samples = Gather(files, UINT64_MAX);
-  if (samples.empty()) return 1.0;
+  if (samples.empty() || bytes == 0) return 1.0;
   for (size_t begin = 0; begin < samples.size();) {
     size_t end = begin;
     while (end < samples.size() && samples[end].position == samples[begin].position) {
@@ -237,7 +239,16 @@ double MergedShare(const Container& container, bool nothing_below, double operan
   }
   uint64_t merged = 0;
   for (const Counted& counted : files) merged += counted.Share(counted.file->bytes, counted.merged);
-  return container.bytes == 0 ? 1.0 : static_cast<double>(merged) / static_cast<double>(container.bytes);
+  return static_cast<double>(merged) / static_cast<double>(bytes);
+}
+
+double MergedShare(const Container& container, bool nothing_below, double operand_share,
+                   const SnapshotLedger& snapshots) {
+  std::vector<const TrieFile*> files;
+  for (const auto& [level, slot] : container.slots) {
+    for (const TrieFile& file : slot) files.push_back(&file);
+  }
+  return MergedShare(files, nothing_below, operand_share, snapshots);
 }
 
 }  // namespace cairn

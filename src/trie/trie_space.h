@@ -47,8 +47,10 @@ struct PlacedFile {
 TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double operand_share,
                         const SnapshotLedger& snapshots);
 
-// What a merge of the container alone would keep, as a share of its bytes, from the container's own sketches at full
-// resolution.
+// What a merge of these files alone, or of the container, would keep, as a share of its bytes, from its own sketches at
+// full resolution.
+double MergedShare(const std::vector<const TrieFile*>& newest_first, bool nothing_below, double operand_share,
+                   const SnapshotLedger& snapshots);
 double MergedShare(const Container& container, bool nothing_below, double operand_share,
                    const SnapshotLedger& snapshots);
 
