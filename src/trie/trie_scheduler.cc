@@ -475,8 +475,8 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
     work_pending_ = true;
   } else {
     HandleFailureLocked(family, job, began, s);
-    // Whoever waits for this very job chooses another one.
-    if (IsOutdatedLocked(family, job, s)) s = Status::Aborted("its tables are gone");
+    // Whoever waits for this very job chooses another one, in the Version that is there then.
+    if (s.IsAborted()) family->stale = true;
   }
   changed_.NotifyAll();
   if (job.kind == TrieJob::Kind::kRoot || job.for_space || throttle_->rate() > 0) {
@@ -508,6 +508,19 @@ void TrieScheduler::UpdateThrottle() {
   StartRetryLoopLocked();
 }
 
+namespace {
+
+// In the current Version, which comes a moment before the SuperVersion that shapes follow.
+bool AreThere(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* handle, const std::vector<uint64_t>& tables) {
+  const rocksdb::InstrumentedMutexLock lock(db->mutex());
+  auto* const family = static_cast<rocksdb::ColumnFamilyHandleImpl*>(handle)->cfd();
+  return std::all_of(tables.begin(), tables.end(), [&](uint64_t number) {
+    return family->current()->storage_info()->GetFileLocation(number).IsValid();
+  });
+}
+
+}  // namespace
+
 Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) {
   auto handle = HandleOf(family->id);
   if (handle == nullptr) return Status::ColumnFamilyDropped(family->name);
@@ -521,13 +534,11 @@ Status TrieScheduler::CallCompactFiles(const FamilyPtr& family, const TrieJob& j
   const KeyJobScope scope(handle->GetComparator(), job.cuts);
   Status s = db_->CompactFiles(rocksdb::CompactionOptions(), handle.get(), names, job.output_level, -1, nullptr, &info);
   if (s.ok()) *output_bytes = info.stats.total_output_bytes;
+  // Others have compacted or deleted them; the shape may not know it yet.
+  if (s.IsInvalidArgument() && !AreThere(static_cast<rocksdb::DBImpl*>(db_), handle.get(), job.inputs)) {
+    return Status::Aborted("its tables are gone");
+  }
   return s;
-}
-
-// RocksDB refuses inputs that its Version does not hold any more. By (3) they are no longer in the shape either.
-bool TrieScheduler::IsOutdatedLocked(const FamilyPtr& family, const TrieJob& job, const Status& s) {
-  return s.IsInvalidArgument() && std::any_of(job.inputs.begin(), job.inputs.end(),
-                                              [&](uint64_t number) { return !family->plan->Contains(number); });
 }
 
 void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,
@@ -544,10 +555,6 @@ void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& 
   family->paused_began_micros = s.IsManualCompactionPaused() ? began_micros : 0;
   if (s.IsAborted() || s.IsManualCompactionPaused()) {
     RetryLaterLocked(family, kConflictRetryMicros);
-    return;
-  }
-  if (IsOutdatedLocked(family, job, s)) {  // there is nothing to be tried again
-    WakeLocked();
     return;
   }
   ++family->failed;

@@ -168,7 +168,6 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   uint64_t OldestSnapshot() const;
   rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes)
       CAIRN_EXCLUDES(mutex_);
-  static bool IsOutdatedLocked(const FamilyPtr& family, const TrieJob& job, const rocksdb::Status& status);
   void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,
                            const rocksdb::Status& status) CAIRN_REQUIRES(mutex_);
   // Those of numbers up to `last`. Lets go of the mutex meanwhile, as CompactContainerLocked does.
