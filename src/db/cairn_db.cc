@@ -115,19 +115,20 @@ CairnDB::~CairnDB() {
   // Of a database that is still open, whatever snapshots live; the services finish after it.
   if (services()->durable() != nullptr) services()->durable()->BeginClose();
   if (services()->cache() != nullptr) services()->cache()->BeginClose();
-  // Threads call functions that this class overrides, so they end before it does.
-  if (DBImpl::Close().IsAborted()) StopThreads();
+  // Threads call functions that this class overrides, so they end before it does: Cairn's, then RocksDB's, where no
+  // snapshots that live keep it from closing before its destructor.
+  StopThreads();
+  DBImpl::Close().PermitUncheckedError();
 }
 
-// Cairn's own, where snapshots that live keep DBImpl from closing before its destructor.
 void CairnDB::StopThreads() {
   rocksdb::ColumnFamilyHandle* const handle = DBImpl::DefaultColumnFamily();
-  const std::shared_ptr<TrieScheduler> trie = TrieScheduler::FindByDefaultHandle(handle);
-  if (trie != nullptr) {
-    DBImpl::CancelAllBackgroundWork(false);  // its compactions end at once
-    trie->Shutdown();
-  }
+  if (handle == nullptr) return;  // closed already, or never open
   StopTuning(handle);
+  const std::shared_ptr<TrieScheduler> trie = TrieScheduler::FindByDefaultHandle(handle);
+  if (trie == nullptr) return;
+  DBImpl::CancelAllBackgroundWork(false);  // its compactions end at once
+  trie->Shutdown();
 }
 
 CairnDB* CairnDB::Of(rocksdb::DB* db) {
@@ -153,6 +154,12 @@ Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {
 }
 
 Status CairnDB::Close() {
+  if (rocksdb::ColumnFamilyHandle* const handle = DBImpl::DefaultColumnFamily(); handle != nullptr) {
+    // A refused Close must leave everything as it was.
+    const Status s = rocksdb_own::CheckSnapshotsReleased(this);
+    if (!s.ok()) return s;
+    StopTuning(handle);
+  }
   DatabaseCache* const cache = services()->cache();
   if (cache == nullptr || !cache->in_file()) return CloseDurably();
   cache->BeginClose();
@@ -168,11 +175,8 @@ Status CairnDB::Close() {
 Status CairnDB::CloseDurably() {
   DurableWrites* const durable = services()->durable();
   if (durable == nullptr) return DBImpl::Close();
-  // A refused Close must leave everything as it was, so it is known before the pool is frozen.
-  Status s = rocksdb_own::CheckSnapshotsReleased(this);
-  if (!s.ok()) return s;
   durable->BeginClose();
-  s = DBImpl::Close();
+  Status s = DBImpl::Close();
   if (s.IsAborted()) {
     durable->CancelClose();
     return s;

@@ -363,11 +363,8 @@ void StopTuning(rocksdb::ColumnFamilyHandle* default_handle) {
   std::shared_ptr<TunedDatabase> closing;
   {
     const MutexLock lock(&registry_mutex);
-    for (auto it = Registry().begin(); it != Registry().end(); ++it) {
-      if (it->second->default_handle() != default_handle) continue;
-      closing = it->second;
-      Registry().erase(it);
-      break;
+    for (const auto& [db, tuned] : Registry()) {
+      if (tuned->default_handle() == default_handle) closing = tuned;
     }
   }
   if (closing != nullptr) closing->Stop();
@@ -382,6 +379,10 @@ void TunerListener::OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHan
     if (tuned != nullptr) tuned->Dropped(handle->GetID());
   }
   StopTuning(handle);
+  const MutexLock lock(&registry_mutex);
+  for (auto it = Registry().begin(); it != Registry().end();) {
+    it = it->second->default_handle() == handle ? Registry().erase(it) : std::next(it);
+  }
 }
 
 std::string TunerReport::ToString() const {
