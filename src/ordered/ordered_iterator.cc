@@ -147,10 +147,12 @@ bool OrderedIterator::PointFilterSaysMaybe(const Slice& target) const {
 
 // Whether RocksDB's filter knows that the target itself is not in the table; then *bound is what comes right behind it.
 // Seeks of keys that are in another table end here, and need not read this one. Not of a target that may be such a
-// bound: DBIter seeks it where many tables show the same, and they would show the next one.
+// bound: DBIter seeks it where many tables show the same, and they would show the next one. Nor of the end of a range
+// tombstone, which may be the end of this file, too: a level's iterator has the target's entry in the file behind it.
 bool OrderedIterator::IsAbsent(const Slice& target, std::string* bound) const {
   const Slice user_key = rocksdb::ExtractUserKey(target);
   if (table_.skip_filters || user_key.empty() || user_key[user_key.size() - 1] == '\0') return false;
+  if (rocksdb::GetInternalKeySeqno(target) == rocksdb::kMaxSequenceNumber) return false;
   if (PointFilterSaysMaybe(target)) return false;
   bound->assign(user_key.data(), user_key.size());
   bound->push_back('\0');
@@ -167,11 +169,35 @@ bool OrderedIterator::WasShown(const Slice& user_key) const {
 // Whether the placeholder stands for the target's next key, too: the target lies between the one before and it.
 bool OrderedIterator::StillStands(const Slice& target) const {
   if (state_ != State::kPlaceholder) return false;
-  const Slice before = target_.slice(), user_key = rocksdb::ExtractUserKey(target);
-  if (user_key.compare(rocksdb::ExtractUserKey(placeholder_.slice())) >= 0) return false;
-  const int order = user_key.compare(rocksdb::ExtractUserKey(before));
+  if (rocksdb::ExtractUserKey(target).compare(rocksdb::ExtractUserKey(placeholder_.slice())) >= 0) return false;
+  return IsBehindTarget(target);
+}
+
+// Whether `at` lies at or behind the target of the seek before, in the order of internal keys.
+bool OrderedIterator::IsBehindTarget(const Slice& at) const {
+  const Slice before = target_.slice();
+  const int order = rocksdb::ExtractUserKey(at).compare(rocksdb::ExtractUserKey(before));
   return order > 0 ||
-         (order == 0 && rocksdb::ExtractInternalKeyFooter(target) <= rocksdb::ExtractInternalKeyFooter(before));
+         (order == 0 && rocksdb::ExtractInternalKeyFooter(at) <= rocksdb::ExtractInternalKeyFooter(before));
+}
+
+// Where the seek before has read and nobody has moved since: what the table holds at the target is known, or will be
+// read. A bound made up here would bring DBIter, which seeks a bit further where it has passed over too much, from one
+// table's bound to the next table's, and none of them would ever stay read.
+bool OrderedIterator::HasReadFor(const Slice& target) {
+  if (read_ == ReadFor::kUsed || (state_ != State::kTable && state_ != State::kCursor)) return false;
+  if (!IsBehindTarget(target)) return false;
+  if (!Valid()) return status().ok();
+  const Slice at = key();
+  const int order = rocksdb::ExtractUserKey(target).compare(rocksdb::ExtractUserKey(at));
+  return order < 0 ||
+         (order == 0 && rocksdb::ExtractInternalKeyFooter(target) >= rocksdb::ExtractInternalKeyFooter(at));
+}
+
+// Whether the entry that HasReadFor() found is what Seek(target) would find: prefixes and bounds leave out entries.
+bool OrderedIterator::StaysAtEntry() const {
+  return Valid() && table_.read_options->iterate_upper_bound == nullptr &&
+         (table_.prefix_extractor == nullptr || table_.read_options->total_order_seek);
 }
 
 void OrderedIterator::Seek(const Slice& target) {
@@ -180,6 +206,14 @@ void OrderedIterator::Seek(const Slice& target) {
   const bool again = scans_prepared_ || (state_ == State::kTable && inner_ != nullptr && inner_->status().IsTryAgain());
   if (again) {
     inner_->Seek(target);
+    return;
+  }
+  if (HasReadFor(target)) {
+    ++stats_.direct;
+    if (!StaysAtEntry()) {
+      target_.Assign(target);
+      Read(target);
+    }
     return;
   }
   Begin();
@@ -193,6 +227,8 @@ void OrderedIterator::Seek(const Slice& target) {
   }
   if (state_ == State::kCursor && cursor_.IsInBlock(target)) {
     ++stats_.direct;
+    read_ = ReadFor::kAtHand;
+    target_.Assign(target);
     return Read(target);
   }
   const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
@@ -219,6 +255,7 @@ void OrderedIterator::Seek(const Slice& target) {
   } else {
     ++stats_.unfiltered;
   }
+  target_.Assign(target);
   Read(target);
 }
 

@@ -97,6 +97,9 @@ class OrderedIterator final : public port::TableIterator {
   bool IsAbsent(const rocksdb::Slice& target, std::string* bound) const;
   bool WasShown(const rocksdb::Slice& user_key) const;
   bool StillStands(const rocksdb::Slice& target) const;
+  bool IsBehindTarget(const rocksdb::Slice& at) const;
+  bool HasReadFor(const rocksdb::Slice& target);
+  bool StaysAtEntry() const;
   bool Defer(const std::string& bound);
   void Begin();
   void Resolve();
@@ -117,7 +120,7 @@ class OrderedIterator final : public port::TableIterator {
   KeyBuffer placeholder_;  // an internal key
 
   // What the last seek read is in vain if nobody asks for it until the next.
-  enum class ReadFor { kUsed, kResolved, kDirect };
+  enum class ReadFor { kUsed, kAtHand, kResolved, kDirect };
   mutable ReadFor read_ = ReadFor::kUsed;
   OrderedSeekStats stats_;
   uint64_t backward_ = 0;  // reads of seeks that stats_ does not count

@@ -506,5 +506,57 @@ TEST_F(OrderedDoorsTest, OptionsOfThePresetAreChecked) {
   }
 }
 
+// A tombstone that lies in two files of a level ends the first one with the key that the second one begins with. Another
+// tombstone that ends there sends the merging iterator to the first one for it.
+TEST_F(OrderedDoorsTest, ARangeTombstoneEndsWhereAFileEnds) {
+  Options options = MakeOptions(true);
+  options.target_file_size_base = 1 << 10;
+  rocksdb::BlockBasedTableOptions table;
+  table.block_size = 512;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  OrderFilterOptions filter;
+  filter.order_bits = 2.5;  // takes a target for the key before it
+  options.table_factory.reset(NewOrderedTableFactory(table, filter));
+  std::unique_ptr<DB> db;
+  DB* opened = nullptr;
+  ASSERT_OK(DB::Open(options, Path(true), port::Into(&opened)));
+  db.reset(opened);
+  for (uint64_t i = 0; i < kSpace; ++i) ASSERT_OK(db->Put({}, Key(i), "deleted"));
+  const rocksdb::Snapshot* const kept = db->GetSnapshot();
+  ASSERT_OK(db->DeleteRange({}, db->DefaultColumnFamily(), Key(0), "z"));
+  for (uint64_t i = 0; i < kSpace; ++i) ASSERT_OK(db->Put({}, Key(i), "old" + std::string(50, '.')));
+  ASSERT_OK(db->Flush({}));
+  ASSERT_OK(db->CompactRange({}, nullptr, nullptr));
+
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db->GetLiveFilesMetaData(&files);
+  std::vector<std::string> ends;
+  for (const rocksdb::LiveFileMetaData& file : files) {
+    if (file.level > 0 && file.smallestkey > Key(0)) ends.push_back(file.smallestkey);
+  }
+  ASSERT_GT(ends.size(), 20);
+  for (const std::string& end : ends) {
+    const uint64_t n = strtoull(end.c_str() + 3, nullptr, 10);
+    ASSERT_OK(db->Put({}, end, "new"));
+    ASSERT_OK(db->DeleteRange({}, db->DefaultColumnFamily(), Key(n - 2), end));
+  }
+  ASSERT_OK(db->Flush({}));
+
+  std::unique_ptr<Iterator> it(db->NewIterator({}));
+  for (const std::string& end : ends) {
+    const uint64_t n = strtoull(end.c_str() + 3, nullptr, 10);
+    it->Seek(Key(n - 1));
+    ASSERT_TRUE(it->Valid()) << end;
+    EXPECT_EQ(it->key().ToString() + "=" + it->value().ToString(), end + "=new");
+    it->Next();
+    ASSERT_TRUE(it->Valid() || n + 1 == kSpace) << end;
+    if (it->Valid()) {
+      EXPECT_EQ(it->key().ToString() + "=" + it->value().ToString(), Key(n + 1) + "=old" + std::string(50, '.')) << end;
+    }
+  }
+  it.reset();
+  db->ReleaseSnapshot(kept);
+}
+
 }  // namespace
 }  // namespace cairn

@@ -3,6 +3,7 @@
 #include "cairn/tuner.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -28,7 +29,8 @@ namespace {
 class TunerTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    path_ = ::testing::TempDir() + "/tuner_test_" + ::testing::UnitTest::GetInstance()->current_test_info()->name();
+    path_ = ::testing::TempDir() + "/tuner_test_" + std::to_string(getpid()) + "_" +
+            ::testing::UnitTest::GetInstance()->current_test_info()->name();
     options_.create_if_missing = true;
     options_.compression = rocksdb::kNoCompression;
     options_.write_buffer_size = 128 << 10;
