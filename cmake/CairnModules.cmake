@@ -151,8 +151,11 @@ function(cairn_link_libraries)
   # Cairn's objects and RocksDB's become members of one archive.
   file(WRITE "${CMAKE_BINARY_DIR}/merge_archives.sh"
 "set -e
-printf 'open %s\\naddlib %s\\nsave\\nend\\n' \"$1\" \"${cairn_hooked_archive}\" | \"${CMAKE_AR}\" -M
-\"${CMAKE_RANLIB}\" \"$1\"
+merged=\"$1.merged\"  # llvm-ar opens no archive to change it
+rm -f \"$merged\"
+printf 'create %s\\naddlib %s\\naddlib %s\\nsave\\nend\\n' \"$merged\" \"$1\" \"${cairn_hooked_archive}\" | \"${CMAKE_AR}\" -M
+\"${CMAKE_RANLIB}\" \"$merged\"
+mv \"$merged\" \"$1\"
 ")
   add_dependencies(rocksdb_static cairn_hooked_archive)
   add_custom_command(TARGET rocksdb_static POST_BUILD

@@ -176,6 +176,7 @@ bool OrderedIterator::StillStands(const Slice& target) const {
 // Whether `at` lies at or behind the target of the seek before, in the order of internal keys.
 bool OrderedIterator::IsBehindTarget(const Slice& at) const {
   const Slice before = target_.slice();
+  if (before.empty()) return true;
   const int order = rocksdb::ExtractUserKey(at).compare(rocksdb::ExtractUserKey(before));
   return order > 0 ||
          (order == 0 && rocksdb::ExtractInternalKeyFooter(at) <= rocksdb::ExtractInternalKeyFooter(before));
@@ -303,6 +304,7 @@ void OrderedIterator::Resolve() {
   ++stats_.resolved;
   read_ = ReadFor::kResolved;
   if (state_ == State::kFirst) {
+    target_.Assign(Slice());
     if (has_cursor_ && Moved(cursor_.SeekToFirst())) return;
     state_ = State::kTable;
     Inner()->SeekToFirst();

@@ -116,7 +116,7 @@ class OrderedIterator final : public port::TableIterator {
   bool has_readahead_ = false;
   bool scans_prepared_ = false;  // then RocksDB's iterator, which has read the ranges' blocks, must see every seek
   State state_ = State::kTable;
-  KeyBuffer target_;
+  KeyBuffer target_;       // of the last seek that made a placeholder or read; empty: SeekToFirst
   KeyBuffer placeholder_;  // an internal key
 
   // What the last seek read is in vain if nobody asks for it until the next.
