@@ -78,9 +78,10 @@ class Backing {
   virtual void MemTableSealed(const SegmentOwner& owner) {}
   virtual void MemTableFlushed(const SegmentOwner& owner, const std::vector<char*>& segments) {}
   // The memtable, to which nothing will be added, is about to be read for its flush; its segments are about to be
-  // freed. Both may take as long as a disk does, and are called without the pool's mutex.
-  virtual void BeforeFlush() {}
-  virtual void BeforeFree(const std::vector<char*>& segments) {}
+  // freed. Both may take as long as a disk does, and are called without the pool's mutex. After an error, that must not
+  // be done.
+  virtual rocksdb::Status BeforeFlush() { return rocksdb::Status::OK(); }
+  virtual rocksdb::Status BeforeFree(const std::vector<char*>& segments) { return rocksdb::Status::OK(); }
 
   // One line for the log and for statistics.
   virtual std::string Report() const = 0;

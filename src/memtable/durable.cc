@@ -337,8 +337,9 @@ void DurablePool::WaitForCompany() {
 }
 
 Status DurablePool::SyncOnce(bool asked) {
+  syncs_.fetch_add(1);
   SyncRecord record;
-  record.number = sync_number_.fetch_add(1) + 1;
+  record.number = sync_number_.load() + 1;
   record.session = session_;
   record.asked = asked;
   // By (3), all up to here lies below the tails that are read next.
@@ -350,10 +351,14 @@ Status DurablePool::SyncOnce(bool asked) {
   file_->Persist(to, kSyncRecordBytes);
   const Status s = file_->Sync();
   if (s.ok()) {
+    sync_number_.store(record.number);
+    CountSyncLines();
     // By (10): before anybody is told.
     StoreWord(kReturnedSyncOffset, ReturnedSync(session_, record.number));
     marks_synced_.store(marks, std::memory_order_release);
   } else {
+    // The next one takes the same places (8).
+    sync_number_.store(record.number + 1);
     // The kernel may take the pages for clean now, and give up what is in them.
     TouchAllPages();
   }
@@ -363,31 +368,38 @@ Status DurablePool::SyncOnce(bool asked) {
 uint64_t DurablePool::StoreSyncLines(uint64_t number) {
   uint64_t lines = 0;
   const MutexLock lock(&unsynced_mutex_);
-  for (auto it = unsynced_.begin(); it != unsynced_.end();) {
-    char* const segment = it->first;
+  for (auto& [segment, unsynced] : unsynced_) {
     const uint64_t word = TailWord(segment)->load(std::memory_order_acquire);
-    if (EntriesOf(word) != EntriesOf(it->second.word)) {
-      const SegmentHeader header = HeaderOf(segment);
-      SyncLine line;
-      line.number = number;
-      line.session = header.session;
-      line.generation = header.generation;
-      line.memtable = header.memtable;
-      line.bytes = header.bytes;
-      line.column_family = header.column_family;
-      line.tail = static_cast<uint32_t>(TailOf(word));
-      line.entries = static_cast<uint32_t>(EntriesOf(word));
-      // Into the older line: the last sync that has returned may still be the one that counts.
-      char* const to = segment + kSyncLineOffsets[it->second.line];
-      EncodeSyncLine(line, to);
-      file_->Persist(to, kSyncLineBytes);
-      it->second = {word, 1 - it->second.line};
-      ++lines;
-    }
-    const bool sealed = (word >> kTailBits & ((1U << kStateBits) - 1)) == kSealedState;
-    it = sealed ? unsynced_.erase(it) : std::next(it);
+    if (EntriesOf(word) == EntriesOf(unsynced.word)) continue;
+    const SegmentHeader header = HeaderOf(segment);
+    SyncLine line;
+    line.number = number;
+    line.session = header.session;
+    line.generation = header.generation;
+    line.memtable = header.memtable;
+    line.bytes = header.bytes;
+    line.column_family = header.column_family;
+    line.tail = static_cast<uint32_t>(TailOf(word));
+    line.entries = static_cast<uint32_t>(EntriesOf(word));
+    // Into the older line: the last sync that has returned may still be the one that counts.
+    char* const to = segment + kSyncLineOffsets[unsynced.line];
+    EncodeSyncLine(line, to);
+    file_->Persist(to, kSyncLineBytes);
+    unsynced.stored = word;
+    ++lines;
   }
   return lines;
+}
+
+void DurablePool::CountSyncLines() {
+  const MutexLock lock(&unsynced_mutex_);
+  for (auto it = unsynced_.begin(); it != unsynced_.end();) {
+    Unsynced& unsynced = it->second;
+    if (unsynced.stored != 0) unsynced = {unsynced.stored, 1 - unsynced.line, 0};
+    const uint64_t word = TailWord(it->first)->load(std::memory_order_acquire);
+    const bool sealed = (word >> kTailBits & ((1U << kStateBits) - 1)) == kSealedState;
+    it = sealed && EntriesOf(word) == EntriesOf(unsynced.word) ? unsynced_.erase(it) : std::next(it);
+  }
 }
 
 void DurablePool::ClearSyncLines(char* segment) {
@@ -417,15 +429,16 @@ Status DurablePool::Resume() {
   return s;
 }
 
-void DurablePool::SyncFlushMarks() {
-  if (frozen_.load(std::memory_order_acquire)) return;
-  if (marks_synced_.load(std::memory_order_acquire) >= marks_stored_.load(std::memory_order_acquire)) return;
-  // An error stays, and is found by the next write.
-  SyncTogether(false).PermitUncheckedError();
+Status DurablePool::SyncFlushMarks() {
+  if (frozen_.load(std::memory_order_acquire)) return Status::OK();
+  if (marks_synced_.load(std::memory_order_acquire) >= marks_stored_.load(std::memory_order_acquire)) {
+    return Status::OK();
+  }
+  return SyncTogether(false);
 }
 
-void DurablePool::BeforeFree(const std::vector<char*>& segments) {
-  if (frozen_.load(std::memory_order_acquire) || !NeedsSync()) return;
+Status DurablePool::BeforeFree(const std::vector<char*>& segments) {
+  if (frozen_.load(std::memory_order_acquire) || !NeedsSync()) return Status::OK();
   bool unmarked = false;
   {
     const MutexLock lock(&unsynced_mutex_);
@@ -436,15 +449,12 @@ void DurablePool::BeforeFree(const std::vector<char*>& segments) {
                               WordAt(segment + kFlushMarkOffset)->load(std::memory_order_acquire) == 0);
     }
   }
-  if (!unmarked) return SyncFlushMarks();
-  SyncTogether(false).PermitUncheckedError();
+  return unmarked ? SyncTogether(false) : SyncFlushMarks();
 }
-
-void DurablePool::SyncForFlush() { SyncTogether(false).PermitUncheckedError(); }
 
 DurablePool::SyncCounts DurablePool::sync_counts() const {
   const MutexLock lock(&sync_mutex_);
-  return {syncs_asked_, sync_number_.load(), syncs_waiting_};
+  return {syncs_asked_, syncs_.load(), syncs_waiting_};
 }
 
 bool DurablePool::EverythingFlushed() const {

@@ -85,13 +85,13 @@ class DurablePool {
   rocksdb::Status Resume();
   // The same as Sync for the flush marks stored so far: does nothing if they are safe. Before the MANIFEST can forget
   // the tables of flushed memtables.
-  void SyncFlushMarks();
+  rocksdb::Status SyncFlushMarks();
   // Before the segments of a memtable are freed: what recovery would need of them is not needed any more when this
-  // returns, because a later sync has been told of all others.
-  void BeforeFree(const std::vector<char*>& segments);
+  // returns OK, because a later sync has been told of all others. Else they must not be freed.
+  rocksdb::Status BeforeFree(const std::vector<char*>& segments);
   // Before a memtable is flushed: its table may be recorded only when all of its entries are safe, because recovery
-  // knows a flushed memtable by them.
-  void SyncForFlush();
+  // knows a flushed memtable by them (9).
+  rocksdb::Status SyncForFlush() { return SyncTogether(false); }
 
   struct SyncCounts {
     uint64_t asked = 0;  // calls, the pool's own included
@@ -143,9 +143,10 @@ class DurablePool {
   // since the last write that returned OK is never acknowledged (4).
   void Hold() { held_.store(true, std::memory_order_release); }
   // The MANIFEST holds the table of this file number: tells an older state of the database, restored since.
-  void NoteTable(uint64_t file_number) {
+  // An error is one of the sync, which stays.
+  rocksdb::Status NoteTable(uint64_t file_number) {
     StoreWord(kNewestTableOffset, file_number);
-    SyncFlushMarks();
+    return SyncFlushMarks();
   }
   uint64_t published() const { return acknowledged_.load(std::memory_order_acquire); }
 
@@ -165,8 +166,10 @@ class DurablePool {
   rocksdb::Status SyncTogether(bool asked);
   void WaitForCompany() CAIRN_REQUIRES(sync_mutex_);
   rocksdb::Status SyncOnce(bool asked) CAIRN_EXCLUDES(mutex_, unsynced_mutex_);
-  // How many there were to store.
+  // How many there were to store. They are to be counted when the sync has returned OK; after one that failed, the next
+  // stores them again, in the same places.
   uint64_t StoreSyncLines(uint64_t number);
+  void CountSyncLines();
   void ClearSyncLines(char* segment);
   void TouchAllPages() CAIRN_EXCLUDES(mutex_);
   // Whether the medium keeps what was synced only.
@@ -201,8 +204,9 @@ class DurablePool {
 
   // What a sync still has to tell of each live segment; those that are sealed and told of are left out.
   struct Unsynced {
-    uint64_t word = 0;  // of the last line
-    int line = 0;       // the next to write
+    uint64_t word = 0;    // of the last line that a sync has returned for
+    int line = 0;         // the next to write
+    uint64_t stored = 0;  // of the line that is there by now; 0: none
   };
   std::unordered_map<char*, Unsynced> unsynced_ CAIRN_GUARDED_BY(unsynced_mutex_);
 
@@ -218,7 +222,8 @@ class DurablePool {
   rocksdb::Status sync_error_ CAIRN_GUARDED_BY(sync_mutex_);
 
   std::atomic<bool> sync_failed_{false};
-  std::atomic<uint64_t> sync_number_{0};
+  std::atomic<uint64_t> sync_number_{0};  // of the last one that was begun
+  std::atomic<uint64_t> syncs_{0};
   std::atomic<uint64_t> marks_stored_{0};
   std::atomic<uint64_t> marks_synced_{0};
 

@@ -71,8 +71,8 @@ class DurableBacking : public Backing {
     pool_->MarkFlushed(segments);
   }
 
-  void BeforeFlush() override { pool_->SyncForFlush(); }
-  void BeforeFree(const std::vector<char*>& segments) override { pool_->BeforeFree(segments); }
+  Status BeforeFlush() override { return pool_->SyncForFlush(); }
+  Status BeforeFree(const std::vector<char*>& segments) override { return pool_->BeforeFree(segments); }
 
   std::string Report() const override {
     const uint64_t returned = pool_->returned_bytes();

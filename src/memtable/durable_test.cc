@@ -114,6 +114,13 @@ class Workload {
     }
   }
 
+  // After a sync that failed.
+  void Resume() {
+    if (!pool_->Resume().ok()) return;
+    for (char* segment : kept_) FreeOne(segment);
+    kept_.clear();
+  }
+
   PmemFile* file() const { return file_; }
   const std::string& path() const { return path_; }
   const Facts& facts() const { return facts_; }
@@ -172,6 +179,7 @@ class Workload {
   void WriteGroup() {
     if (free_.size() < 4) Flush(0);
     if (free_.size() < 4) Flush(1);
+    if (free_.size() < 4) return;  // a disk that fails flushes nothing
     const uint64_t count = 1 + random_() % 6;
     for (uint64_t i = 1; i <= count; ++i) Append(random_() % 2, complete_ + i);
     complete_ += count;
@@ -195,21 +203,28 @@ class Workload {
     std::vector<Memtable> flushed;
     flushed.swap(sealed_[family]);
     if (flushed.empty()) return;
-    pool_->SyncForFlush();
+    if (!pool_->SyncForFlush().ok()) {
+      sealed_[family] = flushed;
+      return;
+    }
     facts_.ends.insert({family, flushed.back().sequences.back()});
     if (random_() % 2 == 0) facts_.ends.insert({family, flushed.front().sequences.front()});
     for (const Memtable& memtable : flushed) {
       for (const uint64_t sequence : memtable.sequences) alive_.erase(sequence);
     }
     for (const Memtable& memtable : flushed) pool_->MarkFlushed(memtable.segments);
-    pool_->NoteTable(++last_table_);
+    pool_->NoteTable(++last_table_).PermitUncheckedError();
     for (const Memtable& memtable : flushed) {
-      pool_->BeforeFree(memtable.segments);
-      for (char* segment : memtable.segments) {
-        EXPECT_TRUE(pool_->Free(segment));
-        free_.insert(free_.begin() + random_() % (free_.size() + 1), segment);
+      if (pool_->BeforeFree(memtable.segments).ok()) {
+        for (char* segment : memtable.segments) FreeOne(segment);
+      } else {
+        kept_.insert(kept_.end(), memtable.segments.begin(), memtable.segments.end());
       }
     }
+  }
+  void FreeOne(char* segment) {
+    EXPECT_TRUE(pool_->Free(segment));
+    free_.insert(free_.begin() + random_() % (free_.size() + 1), segment);
   }
 
   void MoveOne() {
@@ -239,6 +254,7 @@ class Workload {
   PmemFile* file_ = nullptr;
   std::unique_ptr<DurablePool> pool_;
   std::vector<char*> free_;
+  std::vector<char*> kept_;  // could not be freed
   Memtable memtables_[2];
   std::vector<Memtable> sealed_[2];  // oldest first
   uint64_t last_memtable_ = 0;
@@ -397,6 +413,12 @@ class Disk {
   ~Disk() { unlink(path_.c_str()); }
 
   void Synced() { memcpy(image_.data(), live_.base(), image_.size()); }
+  // Some of it.
+  void HalfSynced(std::mt19937_64* random) {
+    for (size_t at = 0; at < image_.size(); at += unit_) {
+      if ((*random)() % 2 == 0) memcpy(image_.data() + at, live_.base() + at, unit_);
+    }
+  }
 
   const PmemFile& AfterPowerLoss(std::mt19937_64* random) {
     memcpy(after_->base(), image_.data(), image_.size());
@@ -415,10 +437,12 @@ class Disk {
   std::unique_ptr<PmemFile> after_;
 };
 
-// At least what was synced is there, and what is there is the database as it was after some write group.
-TEST(DurablePoolTest, ADiskThatLosesAnyPagesKeepsWhatWasSynced) {
+// At least what was synced is there, and what is there is the database as it was after some write group. A disk that
+// fails has got to some of the pages.
+void LosePower(bool disk_fails) {
   std::mt19937_64 random(Seed());
   uint64_t losses = 0;
+  uint64_t failures = 0;
   uint64_t more = 0;
   for (int run = 0; run < 25; ++run) {
     Workload workload(random());
@@ -442,6 +466,12 @@ TEST(DurablePoolTest, ADiskThatLosesAnyPagesKeepsWhatWasSynced) {
       syncing = true;
       const uint64_t covers = workload.acknowledged();
       for (int i = 0; i < 3 && !::testing::Test::HasFatalFailure(); ++i) check();
+      if (disk_fails && workload.complete() > 0 && random() % 3 == 0) {
+        disk.HalfSynced(&random);
+        ++failures;
+        syncing = false;
+        return Status::IOError("the disk");
+      }
       disk.Synced();
       synced = std::max(synced, covers);
       syncing = false;
@@ -451,20 +481,30 @@ TEST(DurablePoolTest, ADiskThatLosesAnyPagesKeepsWhatWasSynced) {
     workload.file()->SetPersistObserver([&](const void*, size_t) {
       if (!syncing && random() % 10 == 0 && !::testing::Test::HasFatalFailure()) check();
     });
-    for (int step = 0; step < 150 && !HasFatalFailure(); ++step) {
+    for (int step = 0; step < 150 && !::testing::Test::HasFatalFailure(); ++step) {
       workload.Step();
       const Status s = random() % 6 == 0 ? workload.pool()->Sync() : Status::OK();
-      EXPECT_OK(s);
+      if (!disk_fails) EXPECT_OK(s);
+      if (!workload.pool()->status().ok() && random() % 3 == 0) workload.Resume();
     }
+    workload.pool()->Freeze();
+    const Status finished = workload.pool()->Finish();
+    if (!disk_fails) EXPECT_OK(finished);
+    if (!::testing::Test::HasFatalFailure()) check();
     workload.file()->SetPersistObserver(nullptr);
     workload.file()->SetSyncFunction(nullptr);
-    if (HasFatalFailure()) return;
+    if (::testing::Test::HasFatalFailure()) return;
   }
-  printf("%llu losses of power, %llu of which left more than what was synced\n",
-         static_cast<unsigned long long>(losses), static_cast<unsigned long long>(more));
+  printf("%llu losses of power, %llu of which left more than what was synced; %llu syncs failed\n",
+         static_cast<unsigned long long>(losses), static_cast<unsigned long long>(more),
+         static_cast<unsigned long long>(failures));
   EXPECT_GT(losses, 1000u);
   EXPECT_GT(more, 0u);
+  EXPECT_EQ(failures > 50, disk_fails);
 }
+
+TEST(DurablePoolTest, ADiskThatLosesAnyPagesKeepsWhatWasSynced) { LosePower(false); }
+TEST(DurablePoolTest, ADiskWhoseSyncsFailKeepsWhatWasSynced) { LosePower(true); }
 
 // Of the superblock's two copies, one at most has changed since the last sync, from the making of the file on: whichever
 // sectors of a page a disk had got to, the other is whole. A file that does not say anything yet is all zeros.
@@ -584,7 +624,7 @@ TEST(DurablePoolTest, SyncsAtTheSameTimeAreOne) {
   const uint64_t syncs = pool->sync_counts().syncs - before;
   printf("%d calls, %llu syncs\n", kThreads * kCalls, static_cast<unsigned long long>(syncs));
   EXPECT_GE(syncs, kCalls + 0u);
-  EXPECT_LE(syncs, 100u);
+  EXPECT_LE(syncs, 150u);  // fewer than half of them on an idle machine
 }
 
 // The proof that SurvivesALossOfPowerAtAnyMoment can fail: entries that are persisted after the tail that covers them.

@@ -68,7 +68,7 @@ class DurableWrites {
   // background-error state, as a failed sync of the WAL does.
   rocksdb::Status Sync(rocksdb::DBImpl* db);
 
-  // RocksDB has resumed: syncs what a failed sync left open. Errors as Sync.
+  // Before RocksDB resumes: syncs what a failed sync left open. Errors as Sync.
   rocksdb::Status Resume(rocksdb::DBImpl* db);
 
   // A new column family's memtables join the pool.
@@ -77,7 +77,10 @@ class DurableWrites {
   // It has been created: its name is noted.
   void NoteFamily(uint32_t id, const std::string& name);
 
-  void NoteTable(uint64_t file_number) { pool_->NoteTable(file_number); }
+  // The MANIFEST holds the table. An error of the pool file is the database's, as one of Sync.
+  void NoteTable(rocksdb::DBImpl* db, uint64_t file_number) {
+    Checked(db, pool_->NoteTable(file_number)).PermitUncheckedError();
+  }
 
   // RocksDB could not insert a batch to its end, and has stopped; nothing else has been written since.
   void NoteFailedInsertion() { pool_->Hold(); }

@@ -1,17 +1,15 @@
 #include "src/memtable/pmem_backing.h"
 
 #include <fcntl.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
 #include "src/memtable/pmem_library.h"
+#include "src/util/mapped_blocks.h"
 
 #ifndef MAP_SHARED_VALIDATE
 #define MAP_SHARED_VALIDATE 0x03
@@ -31,11 +29,6 @@ constexpr long kTmpfsMagic = 0x01021994;
 constexpr long kRamfsMagic = static_cast<long>(0x858458f6);
 constexpr long kHugetlbfsMagic = static_cast<long>(0x958458f6);
 
-// These write a block anew elsewhere each time, unless told otherwise.
-constexpr long kBtrfsMagic = static_cast<long>(0x9123683E);
-constexpr long kZfsMagic = 0x2fc12fc1;
-constexpr long kBcachefsMagic = static_cast<long>(0xca451a4e);
-constexpr long kNilfsMagic = 0x3434;
 // One of these may lie below.
 constexpr long kOverlayMagic = 0x794c7630;
 
@@ -62,14 +55,8 @@ Status PmemFile::Open(const PmemFileOptions& options, std::unique_ptr<PmemFile>*
   if (fstat(result->fd_, &facts) != 0) return ErrorOf("stat", options.path);
   result->bytes_ = static_cast<uint64_t>(facts.st_size);
   result->is_new_ = !is_device && result->bytes_ == 0;
-  if (result->is_new_ && result->FileSystem() == kBtrfsMagic) {
-    // Only of an empty file; SecureBlocks sees whether it was done.
-    int flags = 0;
-    if (ioctl(result->fd_, FS_IOC_GETFLAGS, &flags) == 0) {
-      flags |= FS_NOCOW_FL;
-      ioctl(result->fd_, FS_IOC_SETFLAGS, &flags);
-    }
-  }
+  // SecureBlocks sees whether it was done.
+  if (result->is_new_) AskToWriteBlocksInPlace(result->fd_);
   s = result->is_new_ ? result->Resize(options.bytes) : result->Map();
   if (!s.ok() && result->is_new_) unlink(options.path.c_str());
   if (!s.ok()) return s;
@@ -182,25 +169,17 @@ Status PmemFile::Extend(uint64_t bytes) {
   return Status::OK();
 }
 
-long PmemFile::FileSystem() const {
-  struct statfs facts = {};
-  return fstatfs(fd_, &facts) == 0 ? static_cast<long>(facts.f_type) : 0;
-}
+long PmemFile::FileSystem() const { return FileSystemOf(fd_); }
 
 Status PmemFile::SecureBlocks() {
   if (keeps_size_) return Status::OK();
-  const long type = FileSystem();
-  int flags = 0;
-  const bool in_place = type == kBtrfsMagic && ioctl(fd_, FS_IOC_GETFLAGS, &flags) == 0 && (flags & FS_NOCOW_FL) != 0;
-  if (!in_place && (type == kBtrfsMagic || type == kZfsMagic || type == kBcachefsMagic || type == kNilfsMagic)) {
+  if (!WritesBlocksInPlace(fd_)) {
     return Status::NotSupported(
         path_,
         "lies on a file system that writes each block anew elsewhere: when it is full, a store into the mapped "
         "file would end the process. Set pool_file to a path on ext4, XFS, a memory file system or persistent "
-        "memory" +
-            std::string(type == kBtrfsMagic ? "; or remove the file, which holds nothing now: it is made anew "
-                                              "without copy-on-write (chattr +C) where btrfs allows that"
-                                            : ""));
+        "memory; or, on btrfs, remove the file, which holds nothing now: it is made anew without copy-on-write "
+        "(chattr +C) where that is allowed");
   }
   return AllocateAt(0, bytes_);
 }

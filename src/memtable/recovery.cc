@@ -210,14 +210,17 @@ class SyncedReader : public PoolReader {
     segment.header.kind = SegmentKind::kLive;
     segment.offset = offset;
     segment.marked = WordAt(file_, offset + kFlushMarkOffset) == FlushMark(line.session, line.generation);
-    // Its bytes may be of another segment by now: they were free to be used again.
-    if (segment.marked) segments_.push_back(segment);
-    if (segment.marked || !database_.HasColumnFamily(line.column_family)) return Status::OK();
-    if (line.bytes > file_.bytes() - offset) return Damaged(file_, offset, "a synced segment is cut off");
-    const Status s = ReadEntries(offset, segment.header, PackTail(line.entries, 0, line.tail));
+    if (!segment.marked && !database_.HasColumnFamily(line.column_family)) return Status::OK();
+    Status s;
+    if (line.bytes > file_.bytes() - offset) s = Damaged(file_, offset, "a synced segment is cut off");
+    if (s.ok()) s = ReadEntries(offset, segment.header, PackTail(line.entries, 0, line.tail));
     // What lies behind the synced tail was not covered.
     if (s.ok()) segments_.back().has_more = false;
-    return s;
+    if (!segment.marked || s.ok()) return s;
+    // Its bytes are of another segment by now. Then the marks of all memtables of its table are there, by (9); until
+    // then it takes its entries to know that those before it are in the table, too.
+    segments_.push_back(segment);
+    return Status::OK();
   }
 
   const DatabaseFacts& database_;

@@ -12,7 +12,9 @@
 #include "db/lookup_key.h"
 #include "memory/arena.h"
 #include "port/port.h"
+#include "src/memtable/flush_scope.h"
 #include "src/memtable/tailing.h"
+#include "src/util/key_text.h"
 
 namespace cairn {
 
@@ -84,6 +86,7 @@ size_t PowerOfTwoUpTo(size_t n) {
 }  // namespace
 
 thread_local int TailingScope::depth_ = 0;
+thread_local FlushScope* FlushScope::innermost_ = nullptr;
 
 // Goes over runs in both directions.
 //
@@ -175,8 +178,7 @@ class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
 
   // Nothing is read from a memtable that has changed.
   rocksdb::Status Damaged(bool allow_data_in_errors) {
-    const std::string where =
-        allow_data_in_errors ? "at the key " + KeyOf(key()).user_key.ToString(/*hex=*/true) : std::string();
+    const std::string where = allow_data_in_errors ? "at the key " + KeyText(KeyOf(key()).user_key) : std::string();
     current_ = positions_.size();
     return rocksdb::Status::Corruption("entries of a sub-MemTable are out of order: its memory has changed", where);
   }
@@ -286,12 +288,14 @@ SubMemTable::SubMemTable(const SubMemTableOptions& options, std::shared_ptr<Segm
 
 SubMemTable::~SubMemTable() {
   if (sorter_.joinable()) sorter_.join();
-  if (pool_->backing()->durable()) pool_->backing()->BeforeFree(PoolSegments());
+  // Else what is in them is what a loss of power may leave: they stay as they are.
+  const rocksdb::Status free =
+      pool_->backing()->durable() ? pool_->backing()->BeforeFree(PoolSegments()) : rocksdb::Status();
   for (const auto& segment : segments_) {
     if (segment->on_heap) {
       pool_->backing()->SpillEnded();
       ::operator delete (segment->base, std::align_val_t{64});
-    } else {
+    } else if (free.ok()) {
       pool_->Release(segment->base, segment->bytes, segment->copied_out);
     }
   }
@@ -886,7 +890,6 @@ std::shared_ptr<const RunSet> SubMemTable::SortedRuns() const {
   const MutexLock lock(&sort_mutex_);
   if (has_final_run_.load(std::memory_order_relaxed)) return runs_;
   if (read_only_.load(std::memory_order_acquire)) {
-    pool_->backing()->BeforeFlush();
     runs_ = std::make_shared<RunSet>(1, SortAll());
     newest_runs_.store(runs_.get(), std::memory_order_release);
     has_final_run_.store(true, std::memory_order_release);
@@ -999,6 +1002,8 @@ void SubMemTable::UniqueRandomSample(uint64_t /*num_entries*/, uint64_t target_s
 }
 
 rocksdb::MemTableRep::Iterator* SubMemTable::GetIterator(rocksdb::Arena* arena) {
+  FlushScope* const flush = FlushScope::Innermost();
+  if (flush != nullptr) flush->Note(pool_->backing()->BeforeFlush());
   if (arena == nullptr) return new SubMemTableIterator(this);
   return new (arena->AllocateAligned(sizeof(SubMemTableIterator))) SubMemTableIterator(this);
 }
