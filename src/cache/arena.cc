@@ -84,6 +84,10 @@ uint32_t Arena::TakeChunk() {
   if (!free_.empty()) {
     if (!TryCharge(chunk_bytes_)) return 0;
     const uint32_t chunk = free_.back();
+    if (file_ != nullptr && !file_->Allocate(chunk)) {
+      Uncharge(chunk_bytes_);
+      return 0;
+    }
     free_.pop_back();
     return chunk;
   }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "src/util/boot_number.h"
+#include "src/util/mapped_blocks.h"
 #include "src/util/page_size.h"
 #include "src/util/short_hash.h"
 
@@ -111,7 +112,14 @@ IndexStatus CacheFile::Map() {
   if (!s.ok()) return s;
   if (static_cast<size_t>(now.st_size) != size_) {
     // Of another shape: nothing of it can be used.
-    if (ftruncate(fd_, 0) != 0 || ftruncate(fd_, static_cast<off_t>(size_)) != 0) return Error("cannot be resized");
+    if (ftruncate(fd_, 0) != 0) return Error("cannot be resized");
+    AskToWriteBlocksInPlace(fd_);
+    if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) return Error("cannot be resized");
+  }
+  if (!WritesBlocksInPlace(fd_)) {
+    return IndexStatus::IoError("result cache file " + path_ +
+                                " lies on a file system that writes each block anew elsewhere: when it is full, a "
+                                "store into the mapped file would end the process; give a path on another one");
   }
   // Header and directory, and chunk 0 that readers may look at; other chunks when they are taken.
   errno = posix_fallocate(fd_, 0, static_cast<off_t>(chunks_at_ + shape_.chunk_bytes));

@@ -77,7 +77,8 @@ class CacheFile {
   bool same_boot() const { return same_boot_; }
   char* chunks() const { return mapped_ + chunks_at_; }
   size_t chunk_count() const { return shape_.chunks; }
-  // Allocates the blocks of a chunk. False: the file system is full.
+  // Allocates the blocks of a chunk, of which an earlier cache may have left some, and a copy of its file fewer. False:
+  // the file system is full.
   bool Allocate(uint32_t chunk);
 
   Chunk Read(uint32_t chunk) const;

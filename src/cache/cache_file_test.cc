@@ -3,13 +3,18 @@
 #include "src/cache/cache_file.h"
 
 #include <fcntl.h>
+#include <linux/falloc.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <fstream>
 #include <iterator>
 #include <memory>
@@ -22,6 +27,25 @@
 #include "gtest/gtest.h"
 #include "src/testutil/random.h"
 #include "src/testutil/test_seed.h"
+
+// The file system, as the library sees it.
+namespace {
+std::atomic<bool> disk_is_full{false};
+std::atomic<long> file_system{0};
+}  // namespace
+// Blocks that a file has stay its.
+extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
+  if (disk_is_full) {
+    const off_t hole = lseek(fd, offset, SEEK_HOLE);
+    if (hole < 0 || hole < offset + length) return ENOSPC;
+  }
+  return syscall(SYS_fallocate, fd, 0, offset, length) == 0 ? 0 : errno;
+}
+extern "C" int fstatfs(int fd, struct statfs* facts) {
+  const int result = static_cast<int>(syscall(SYS_fstatfs, fd, facts));
+  if (file_system != 0) facts->f_type = file_system;
+  return result;
+}
 
 namespace cairn {
 namespace {
@@ -46,6 +70,19 @@ class CacheFileTest : public ::testing::Test {
   static std::string KeyOf(uint64_t number) { return "key" + std::to_string(number); }
   static std::string ValueOf(uint64_t number, uint64_t version) {
     return std::to_string(version) + ":" + std::string(number * 7 % 300, 'v');
+  }
+
+  // Keys of all lengths that are kept in ways of their own, and values that are sometimes too large for the file.
+  static std::string AnyKeyOf(uint64_t number) {
+    size_t padding = 0;
+    if (number % 40 == 3) padding = 5 << 10;
+    if (number == 8) padding = 70000;
+    if (number == 9) padding = 1 << 20;
+    return "key" + std::string(padding, 'k') + std::to_string(number);
+  }
+  static std::string AnyValueOf(uint64_t number, uint64_t version) {
+    const size_t padding = number % 160 == 5 && version / 2 % 2 == 1 ? 40000 : 0;
+    return ValueOf(number, version) + std::string(padding, 'w');
   }
 
   // Changes bytes of the file while nobody has it.
@@ -111,6 +148,59 @@ TEST_F(CacheFileTest, WhatIsFullComesBackAndGoesOn) {
         ASSERT_EQ(value, ValueOf(i, round));
       }
     }
+  }
+}
+
+// A file that was copied has holes where the original has zeros. On a full file system, a store into one would end the
+// process.
+TEST_F(CacheFileTest, OnAFullDiskNothingIsStoredIntoHoles) {
+  constexpr uint64_t kItems = 20000;
+  {
+    const auto cache = Open(Options(8 << 20));
+    for (uint64_t i = 0; i < kItems; ++i) cache->Put(KeyOf(i), ValueOf(i, 1));
+  }
+  struct stat facts = {};
+  ASSERT_EQ(stat(path_.c_str(), &facts), 0);
+  const off_t bytes = facts.st_size;
+  const int fd = open(path_.c_str(), O_RDWR);
+  ASSERT_GE(fd, 0);
+  std::string page(4096, 0);
+  const std::string zeros(4096, 0);
+  for (off_t at = 0; at < bytes; at += 4096) {
+    ASSERT_EQ(pread(fd, page.data(), 4096, at), 4096);
+    if (at < (256 << 10)) {
+      ASSERT_EQ(pwrite(fd, page.data(), 4096, at), 4096);  // the directory, and the chunk that holds nothing
+    } else if (page == zeros) {
+      ASSERT_EQ(syscall(SYS_fallocate, fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at, off_t{4096}), 0);
+    }
+  }
+  close(fd);
+  ASSERT_EQ(stat(path_.c_str(), &facts), 0);
+  const auto blocks = facts.st_blocks;
+  disk_is_full = true;
+  {
+    const auto cache = Open(Options(8 << 20));
+    ASSERT_NE(cache, nullptr);
+    for (uint64_t i = 0; i < 20 * kItems; ++i) cache->Put(KeyOf(i), ValueOf(i, 2));
+    std::string value;
+    for (uint64_t i = 0; i < 20 * kItems; ++i) {
+      if (cache->Get(KeyOf(i), &value) == Answer::kMiss) continue;
+      ASSERT_EQ(value, ValueOf(i, 2)) << KeyOf(i);
+    }
+  }
+  disk_is_full = false;
+  ASSERT_EQ(stat(path_.c_str(), &facts), 0);
+  EXPECT_LE(facts.st_blocks, blocks);
+}
+
+TEST_F(CacheFileTest, WhereBlocksAreWrittenElsewhereItIsNot) {
+  for (const long type : {0x9123683EL, 0x2fc12fc1L, 0xca451a4eL, 0x3434L}) {
+    file_system = type;
+    std::unique_ptr<ResultCache> cache;
+    const IndexStatus s = ResultCache::Create(Options(), &cache);
+    file_system = 0;
+    EXPECT_EQ(s.code(), IndexStatus::Code::kIoError);
+    EXPECT_NE(std::string(s.message()).find(path_), std::string::npos) << s.message();
   }
 }
 
@@ -360,7 +450,7 @@ TEST_F(CacheFileTest, KilledItAnswersTheNewestOrNothing) {
   for (uint64_t cycle = 0; cycle < cycles; ++cycle) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
-    if (child == 0) WriteUntilKilled(Options(), promises, seed + cycle, KeyOf, ValueOf);
+    if (child == 0) WriteUntilKilled(Options(), promises, seed + cycle, AnyKeyOf, AnyValueOf);
     usleep(static_cast<useconds_t>(random.Uniform(30000) + 5000));
     ASSERT_EQ(kill(child, SIGKILL), 0);
     int status = 0;
@@ -370,22 +460,22 @@ TEST_F(CacheFileTest, KilledItAnswersTheNewestOrNothing) {
     const uint64_t answered_before = answered;
     for (uint64_t i = 0; i < Promises::kKeys; ++i) {
       std::string value;
-      const Answer answer = cache->Get(KeyOf(i), &value);
+      const Answer answer = cache->Get(AnyKeyOf(i), &value);
       ASSERT_NE(answer, Answer::kAbsent);
       if (answer == Answer::kMiss) continue;
       ++answered;
       const uint64_t version = std::stoull(value);
-      ASSERT_EQ(value, ValueOf(i, version));
+      ASSERT_EQ(value, AnyValueOf(i, version));
       ASSERT_EQ(version & 1, 1u);
-      ASSERT_GE(version, promises->acknowledged[i]) << "cycle " << cycle << ", " << KeyOf(i);
-      ASSERT_LE(version, promises->begun[i]) << "cycle " << cycle << ", " << KeyOf(i);
+      ASSERT_GE(version, promises->acknowledged[i]) << "cycle " << cycle << ", " << AnyKeyOf(i);
+      ASSERT_LE(version, promises->begun[i]) << "cycle " << cycle << ", " << AnyKeyOf(i);
     }
     if (answered > answered_before) ++warm;
     // What the next process acknowledges counts on top of what is there now.
     for (uint64_t i = 0; i < Promises::kKeys; ++i) promises->acknowledged[i] = promises->begun[i].load() & ~uint64_t{1};
     for (uint64_t i = 0; i < Promises::kKeys; ++i) {
       std::string value;
-      if (cache->Get(KeyOf(i), &value) == Answer::kValue) promises->acknowledged[i] = std::stoull(value);
+      if (cache->Get(AnyKeyOf(i), &value) == Answer::kValue) promises->acknowledged[i] = std::stoull(value);
     }
   }
   EXPECT_GT(answered, cycles * 100);

@@ -310,7 +310,8 @@ void ResultCacheImpl::Recover(const std::function<bool(uint32_t)>& spaces) {
   std::vector<Found> all;
   for (uint32_t number = 1; number < file_->chunk_count(); ++number) {
     const CacheFile::Chunk chunk = file_->Read(number);
-    if (chunk.state != CacheFile::State::kFree && chunk.partition < n_.size()) {
+    // A file that was copied may have holes, which a full file system has no blocks for.
+    if (chunk.state != CacheFile::State::kFree && chunk.partition < n_.size() && file_->Allocate(number)) {
       all.push_back({number, chunk});
     } else {
       file_->FreeChunk(number);

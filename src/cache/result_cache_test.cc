@@ -432,7 +432,9 @@ TEST_P(ResultCacheTest, AgreesWithAMap) {
     const uint64_t keys = 1 + random() % 5000;
     uint64_t hits = 0;
     for (int op = 0; op < 40000; ++op) {
-      const std::string key = std::string(random() % 4 == 0 ? random() % 40 : 0, 'k') + std::to_string(random() % keys);
+      std::string key = std::string(random() % 4 == 0 ? random() % 40 : 0, 'k') + std::to_string(random() % keys);
+      // What lies apart because of its key, and what is longer than a header of the log says.
+      if (random() % 40 == 0) key.insert(0, random() % 20 == 0 ? 70000 : 5 << 10, 'l');
       const auto space = static_cast<uint32_t>(random() % 2 * ResultCache::kMaxSpace);
       const uint64_t ttl = random() % 8 == 0 ? 1 + random() % 1000 : 0;
       const uint64_t expiry = ttl == 0 ? UINT64_MAX : now + ttl;

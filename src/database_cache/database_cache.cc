@@ -16,6 +16,7 @@
 #include "src/cache/cache_in_file.h"
 #include "src/memtable/pool_note.h"
 #include "src/util/batch_handler.h"
+#include "src/util/key_text.h"
 #include "src/util/short_hash.h"
 
 namespace cairn {
@@ -319,7 +320,7 @@ void DatabaseCache::Check(const Read& read, Answer answer, const std::string& ca
   checked_.fetch_add(1, std::memory_order_relaxed);
   if (found == (answer == Answer::kValue) && (!found || value == Slice(cached))) return;
   wrong_.fetch_add(1, std::memory_order_relaxed);
-  Stop("its answer for key 0x" + Slice(read.key).ToString(true) +
+  Stop("its answer for key " + KeyText(read.key) +
        " was not the database's. Does a merge operator answer differently at different times? Then set "
        "merged_values=false; else please report it");
 }

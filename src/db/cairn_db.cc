@@ -43,6 +43,25 @@ void RemoveServices(DBOptions* options) {
   if (!listeners.empty() && DatabaseServices::IsServices(listeners.front().get())) listeners.erase(listeners.begin());
 }
 
+// RocksDB copies keys before it writes values, so a value's own string may hold a key, as in Get(value, &value).
+inline bool LiesIn(const Slice& key, const std::string& text) {
+  return reinterpret_cast<uintptr_t>(key.data()) - reinterpret_cast<uintptr_t>(text.data()) < text.size();
+}
+// Whether some key may lie in some value: in what all values together reach over.
+bool MayLieIn(size_t count, const Slice* keys, rocksdb::PinnableSlice* values) {
+  uintptr_t begin = UINTPTR_MAX, end = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string& text = *values[i].GetSelf();
+    if (text.empty()) continue;
+    begin = std::min(begin, reinterpret_cast<uintptr_t>(text.data()));
+    end = std::max(end, reinterpret_cast<uintptr_t>(text.data() + text.size()));
+  }
+  return std::any_of(keys, keys + count, [&](const Slice& key) {
+    const auto at = reinterpret_cast<uintptr_t>(key.data());
+    return begin <= at && at < end;
+  });
+}
+
 // Properties by which RocksDB says what it compacts; it knows nothing of what tries do.
 bool IsOfTries(const Slice& property) {
   return property == rocksdb::DB::Properties::kCompactionPending ||
@@ -87,8 +106,8 @@ DatabaseServices* DatabaseServices::In(const DBOptions& options) {
   return static_cast<DatabaseServices*>(options.listeners.front().get());
 }
 
-void DatabaseServices::OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& info) {
-  if (durable_ != nullptr) durable_->NoteTable(info.file_number);
+void DatabaseServices::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) {
+  if (durable_ != nullptr) durable_->NoteTable(static_cast<rocksdb::DBImpl*>(db), info.file_number);
 }
 
 void DatabaseServices::OnBackgroundError(rocksdb::BackgroundErrorReason reason, Status* /*error*/) {
@@ -188,9 +207,10 @@ Status CairnDB::CloseDurably() {
 }
 
 Status CairnDB::Resume() {
-  Status s = DBImpl::Resume();
+  // First what RocksDB's flushes need. No write is taken before RocksDB has resumed, too.
   DurableWrites* const durable = services()->durable();
-  return s.ok() && durable != nullptr ? durable->Resume(this) : s;
+  const Status s = durable != nullptr ? durable->Resume(this) : Status::OK();
+  return s.ok() ? DBImpl::Resume() : s;
 }
 
 // What is in the pool file is persisted.
@@ -235,6 +255,9 @@ Status CairnDB::Get(const ReadOptions& options, ColumnFamilyHandle* family, cons
                      (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kGet);
   DatabaseCache* const cache = plain ? CacheFor(options) : nullptr;
   if (cache == nullptr) return DBImpl::Get(options, family, key, value, timestamp);
+  if (__builtin_expect(LiesIn(key, *value->GetSelf()), 0)) {
+    return Get(options, family, key.ToString(), value, timestamp);
+  }
   value->Reset();
   return AskCache(cache, options, family, key, value, [&](rocksdb::PinnableSlice* /*value*/) {
     ReadOptions of_get(options);
@@ -252,6 +275,9 @@ Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOpt
                      get_options.timestamp == nullptr && get_options.value_found == nullptr &&
                      get_options.callback == nullptr && get_options.is_blob_index == nullptr;
   if (cache != nullptr && plain) {
+    if (__builtin_expect(LiesIn(key, *get_options.value->GetSelf()), 0)) {
+      return GetImpl(options, key.ToString(), get_options);
+    }
     return AskCache(cache, options, get_options.column_family, key, get_options.value,
                     [&](rocksdb::PinnableSlice* /*value*/) { return DBImpl::GetImpl(options, key, get_options); });
   }
@@ -297,6 +323,13 @@ void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFam
                        rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
                        const bool sorted_input) {
   using rocksdb::Env;
+  std::vector<std::string> copies;
+  std::vector<Slice> own_keys;
+  if (MayLieIn(count, keys, values)) {
+    for (size_t i = 0; i < count; ++i) copies.push_back(keys[i].ToString());
+    own_keys.assign(copies.begin(), copies.end());
+    keys = own_keys.data();
+  }
   DatabaseCache* const cache = CacheFor(options);
   const bool plain =
       timestamps == nullptr && options.value_size_soft_limit == std::numeric_limits<uint64_t>::max() &&

@@ -999,9 +999,22 @@ class KilledWriter {
     fprintf(stderr, "CAIRN_SEED=%llu: %s\n", static_cast<unsigned long long>(seed_), why.c_str());
     _exit(1);
   }
-  static std::string KeyOf(uint64_t number) { return "key" + std::to_string(number); }
+  // Some in a file's small items, some in its large ones, some in memory only.
+  static std::string KeyOf(uint64_t number) {
+    size_t padding = 0;
+    if (number % 40 == 3) padding = 5 << 10;
+    if (number == 8) padding = 70000;
+    if (number == kHugeKey) padding = 1 << 20;
+    return "key" + std::string(padding, 'k') + std::to_string(number);
+  }
+  // Every other of some keys' versions is too large for the file.
   static std::string ValueOf(uint64_t number, uint64_t version) {
-    return std::to_string(version) + ":" + std::string(number * 7 % 90, 'x');
+    const size_t padding = number % 16 == 5 && version / 2 % 2 == 1 ? 40000 : 0;
+    return std::to_string(version) + ":" + std::string(number * 7 % 90 + padding, 'x');
+  }
+  static uint64_t Draw(Random* random) {
+    const uint64_t number = random->Uniform(Promises::kKeys);
+    return number / 2 == kHugeKey / 2 && !random->OneIn(40) ? random->Uniform(kHugeKey - 1) : number;
   }
   void Learn(uint64_t number, uint64_t version) {
     uint64_t before = promises_->known[number];
@@ -1030,7 +1043,7 @@ class KilledWriter {
     promises_->hits += stats.cache.hits + stats.cache.absent_hits;
   }
   void Read(Random* random) {
-    const uint64_t number = random->Uniform(Promises::kKeys);
+    const uint64_t number = Draw(random);
     const uint64_t before = promises_->known[number];
     Check(number, before, db_->Get(number, KeyOf(number)));
   }
@@ -1042,7 +1055,7 @@ class KilledWriter {
   }
   void Write(Random* random) {
     const uint64_t kind = random->Uniform(300);
-    const uint64_t number = random->Uniform(Promises::kKeys);
+    const uint64_t number = Draw(random);
     if (kind == 0 && ranges_) return DeleteAll(number % 2);
     if (kind < 60) return WritePair(number / 2 * 2);
     const std::lock_guard<std::mutex> lock(writers_[number]);
@@ -1096,6 +1109,8 @@ class KilledWriter {
     move.move_files = true;
     return s.ok() ? (*db_)->IngestExternalFile(db_->Family(number), {file}, move) : s;
   }
+
+  static constexpr uint64_t kHugeKey = Promises::kKeys - 1;  // 1 MiB, seldom drawn
 
   const std::string path_;
   Promises* const promises_;

@@ -4,6 +4,7 @@
 // A Get may answer with a version that was the newest at some moment of the call: none older than what had been
 // acknowledged, or seen by another Get that ended, before it began; none that nobody had begun to write when it ended.
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -34,6 +35,9 @@ using rocksdb::Status;
 using rocksdb::WriteOptions;
 
 constexpr uint64_t kKeys = 24;
+// Seldom drawn: 70,000 bytes and 1 MiB.
+constexpr uint64_t kLargeKey = 8;
+constexpr uint64_t kHugeKey = kKeys - 1;
 
 struct Register {
   std::mutex writers;
@@ -72,6 +76,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     options_.merge_operator = std::make_shared<LastOperator>();
     DatabaseCacheOptions cache;
     cache.capacity = NumberFromEnvironment("CAIRN_CACHE_BYTES", 512 << 10);
+    cache.max_item_bytes = cache.capacity / 2;
     cache.compression = GetParam().compression;
     UseResultCache(cache, &options_);
     options_.two_write_queues = GetParam().kind == Kind::kTwoQueues;
@@ -98,13 +103,25 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
   // Even registers are keys of the default family; odd ones of the second, and together with the one before it they are
   // a pair that some batches write at once.
   ColumnFamilyHandle* FamilyOf(uint64_t number) const { return number % 2 == 0 ? db_->DefaultColumnFamily() : second_; }
-  static std::string KeyOf(uint64_t number) { return "key" + std::to_string(number); }
+  // Of all lengths that a cache keeps in ways of its own, and one that this one does not keep.
+  static std::string KeyOf(uint64_t number) {
+    size_t padding = 0;
+    if (number % 12 == 3 || number % 12 == 4) padding = 5 << 10;
+    if (number == kLargeKey) padding = 70000;
+    if (number == kHugeKey) padding = 1 << 20;
+    return "key" + std::string(padding, 'k') + std::to_string(number);
+  }
+  static uint64_t Draw(Random* random) {
+    const uint64_t number = random->Uniform(kKeys);
+    const bool again = (number == kHugeKey && !random->OneIn(200)) || (number == kLargeKey && !random->OneIn(8));
+    return again ? random->Uniform(kLargeKey) : number;
+  }
   static std::string ValueOf(uint64_t number, uint64_t version) {
     return std::to_string(version) + std::string(number * 7 % 90, 'x');
   }
 
   void Write(Random* random) {
-    const uint64_t number = random->Uniform(kKeys);
+    const uint64_t number = Draw(random);
     const uint64_t kind = random->Uniform(100);
     // A memtable tells each processor of a range deletion in turn. With unordered_write, its sequence number is published
     // before, so one reader may see it and a later one not: RocksDB promises no more until it is acknowledged.
@@ -138,7 +155,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
                                                                 : optimistic_->BeginTransaction(WriteOptions()));
     EXPECT_OK(deletion ? transaction->Delete(family, key) : transaction->Put(family, key, value));
     if (transactions_ != nullptr && random->OneIn(2)) {
-      EXPECT_OK(transaction->SetName(key + "." + value));
+      EXPECT_OK(transaction->SetName(key.substr(key.size() - std::min<size_t>(key.size(), 20)) + "." + value));
       EXPECT_OK(transaction->Prepare());
     }
     // An optimistic transaction may not know whether there was a conflict: nothing was written.
@@ -208,14 +225,14 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
   void Read(Random* random) {
     if (random->OneIn(10)) return ReadMany(random);
     if (random->OneIn(50)) return Iterate(random);
-    const uint64_t number = random->Uniform(kKeys);
+    const uint64_t number = Draw(random);
     const uint64_t before = registers_[number].known;
     rocksdb::PinnableSlice value;
     const Status s = db_->Get(ReadOptions(), FamilyOf(number), KeyOf(number), &value);
     Check(number, before, s, value);
   }
   void Iterate(Random* random) {
-    const uint64_t first = random->Uniform(kKeys / 2) * 2;
+    const uint64_t first = Draw(random) / 2 * 2;
     const uint64_t before[2] = {registers_[first].known, registers_[first + 1].known};
     std::vector<rocksdb::Iterator*> iterators;
     const Status made = db_->NewIterators(ReadOptions(), {FamilyOf(first), FamilyOf(first + 1)}, &iterators);
@@ -235,7 +252,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     std::vector<std::string> names;
     std::vector<ColumnFamilyHandle*> families;
     for (uint64_t& number : numbers) {
-      number = random->Uniform(kKeys);
+      number = Draw(random);
       families.push_back(FamilyOf(number));
       names.push_back(KeyOf(number));
     }

@@ -58,9 +58,12 @@ using rocksdb::WriteOptions;
 constexpr char kFile[] = "ANSWERS";
 constexpr uint64_t kKeys = 120;
 
-// The empty key, keys that begin others, zeros.
+// The empty key, keys that begin others, zeros; of all lengths that a cache keeps in ways of its own.
 std::string KeyOf(uint64_t number) {
   if (number == 0) return "";
+  if (number == 40) return std::string(1 << 20, 'k') + "40";
+  if (number == 50) return std::string(70000, 'k') + "50";
+  if (number % 10 == 5) return std::string(5 << 10, 'k') + std::to_string(number);
   if (number % 11 == 1) return std::string(number, '\0');
   return "key" + std::to_string(number);
 }
@@ -143,6 +146,7 @@ class Session {
     DatabaseCacheOptions cache;
     cache.capacity = 1 << 20;
     cache.path = kFile;
+    cache.max_item_bytes = cache.capacity / 2;
     cache.adaptive = false;
     cache.admit_one_fill_in = 1;
     if (!calm_) {
@@ -245,6 +249,10 @@ class Session {
 
   ColumnFamilyHandle* Family() { return handles_[random_.Uniform(handles_.size())]; }
   std::string Key() { return KeyOf(random_.Uniform(kKeys)); }
+  // Its end: what of long keys is their own.
+  static std::string Named(const std::string& key) {
+    return Slice(key.size() <= 40 ? key : "..." + key.substr(key.size() - 8)).ToString(true);
+  }
   std::string Value() { return std::to_string(random_.Next() % 1000000) + std::string(random_.Uniform(60), 'v'); }
   std::string Unique(const std::string& name) { return path_ + "." + name + std::to_string(random_.Next()); }
 
@@ -507,8 +515,8 @@ class Session {
             several ? Text(statuses[i], at_once[i]) : Text(db_->Get(ReadOptions(), family, keys[i], &one), one);
         // A compaction may drop it between the two reads.
         if (got == right || (filtered_ && filter_.Drops(keys[i]))) continue;
-        return std::string(several ? "MultiGet of " : "") + family->GetName() + " " + Slice(keys[i]).ToString(true) +
-               " is " + right + ", and the cache says " + got + ", " + when;
+        return std::string(several ? "MultiGet of " : "") + family->GetName() + " " + Named(keys[i]) + " is " + right +
+               ", and the cache says " + got + ", " + when;
       }
     }
     DatabaseCacheStats stats;

@@ -551,6 +551,61 @@ TEST_F(DatabaseCacheTest, LargeAndEmpty) {
   EXPECT_LE(Stats().cache.memory, Stats().cache.capacity);
 }
 
+// As RocksDB copies the key before it writes the value, Get(value, &value) follows a chain.
+TEST_F(DatabaseCacheTest, TheKeyMayLieInTheValue) {
+  for (const bool without : {true, false}) {
+    SCOPED_TRACE(without ? "without a cache" : "with a cache");
+    Options options = CachedOptions(4 << 20);
+    if (without) options.listeners.clear();
+    Open(options);
+    const std::vector<size_t> lengths = {1, 7, 14, 30, 200, 400, 1500, 9000, 3, 20000, 60};
+    std::vector<std::string> ring;
+    for (const size_t bytes : lengths) ring.push_back(std::string(bytes, 'r') + std::to_string(ring.size()));
+    for (size_t i = 0; i < ring.size(); ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), ring[i], ring[(i + 1) % ring.size()]));
+    }
+    std::string at = ring[0];
+    rocksdb::PinnableSlice pinned;
+    for (size_t i = 1; i < 4 * ring.size(); ++i) {
+      ASSERT_OK(db_->Get(ReadOptions(), family_, at, &at));
+      ASSERT_EQ(at, ring[i % ring.size()]) << i;
+    }
+    if (!without) {
+      EXPECT_GE(Hits(), 2 * ring.size()) << "they are stored as what they are";
+    }
+    // Without any copy: the memtable's values are in the slice itself.
+    *pinned.GetSelf() = ring[0];
+    pinned.PinSelf();
+    for (size_t i = 1; i < 4 * ring.size(); ++i) {
+      ASSERT_OK(db_->Get(ReadOptions(), family_, Slice(*pinned.GetSelf()), &pinned));
+      ASSERT_EQ(Slice(pinned), Slice(ring[i % ring.size()])) << i;
+      if (pinned.IsPinned()) pinned.GetSelf()->assign(pinned.data(), pinned.size());
+    }
+    std::vector<rocksdb::PinnableSlice> values(ring.size());
+    std::vector<Status> statuses(ring.size());
+    for (size_t i = 0; i < ring.size(); ++i) *values[i].GetSelf() = ring[i];
+    for (size_t step = 1; step < 4 * ring.size(); ++step) {
+      if (step == ring.size()) {
+        ASSERT_OK(db_->Put(WriteOptions(), ring[2], ring[3]));  // some are not in the cache
+      }
+      // Each reads into what is the key of another.
+      std::vector<Slice> keys;
+      for (size_t i = 0; i < ring.size(); ++i) keys.emplace_back(*values[(i + 5) % ring.size()].GetSelf());
+      db_->MultiGet(ReadOptions(), family_, keys.size(), keys.data(), values.data(), statuses.data());
+      for (size_t i = 0; i < ring.size(); ++i) {
+        ASSERT_OK(statuses[i]);
+        ASSERT_EQ(Slice(values[i]), Slice(ring[(i + 6 * step) % ring.size()])) << step << " " << i;
+        if (values[i].IsPinned()) values[i].GetSelf()->assign(values[i].data(), values[i].size());
+      }
+    }
+    for (const std::string& key : ring) EXPECT_EQ(Get(key), Tree(key));
+    if (!without) {
+      EXPECT_GT(Hits(), 0u);
+      EXPECT_EQ(Stats().wrong_hits, 0u);
+    }
+  }
+}
+
 TEST_F(DatabaseCacheTest, OffAndOnAgain) {
   Open(CachedOptions());
   const auto expect_right = [&](const std::string& value) {
@@ -666,14 +721,20 @@ TEST_F(DatabaseCacheTest, WrongAnswersAreFoundOut) {
   Options options = CachedOptions();
   options.merge_operator = std::make_shared<CountingOperator>();
   Open(options);
-  ASSERT_OK(db_->Merge(WriteOptions(), "k", "1"));
-  for (int i = 0; i < 20000 && Stats().on; ++i) Get("k");
+  const std::string key = "a" + std::string(3000, 'k') + "z";
+  ASSERT_OK(db_->Merge(WriteOptions(), key, "1"));
+  for (int i = 0; i < 20000 && Stats().on; ++i) Get(key);
   EXPECT_FALSE(Stats().on);
   EXPECT_EQ(Stats().wrong_hits, 1u);
-  const std::string first = Get("k");
-  EXPECT_NE(Get("k"), first);
+  const std::string first = Get(key);
+  EXPECT_NE(Get(key), first);
   const std::string lines = CloseAndReadLog();
   EXPECT_NE(lines.find("merged_values=false"), std::string::npos);
+  // Of a long key the line has the ends.
+  const size_t named = lines.find("0x616B6B");
+  ASSERT_NE(named, std::string::npos);
+  EXPECT_EQ(lines.substr(lines.find("6B6B7A", named), 19), "6B6B7A (3002 bytes)");
+  EXPECT_LT(lines.find('\n', named) - named, 500u);
 }
 
 TEST_F(DatabaseCacheTest, OptionsAsText) {

@@ -19,6 +19,7 @@
 #include "rocksdb/wide_columns.h"
 #include "rocksdb/write_batch.h"
 #include "src/tools/progress.h"
+#include "src/util/key_text.h"
 #include "src/util/mutex.h"
 #include "util/coding.h"
 #include "util/hash.h"
@@ -216,7 +217,7 @@ class ChunkComparer {
         found[i].Reset();
         if (statuses[i].IsNotFound() || (statuses[i].ok() && actual != chunk.records[begin + i].columns)) {
           result.status = Status::Corruption(
-              "column family \"" + family_ + "\", key 0x" + keys[i].ToString(true),
+              "column family \"" + family_ + "\", key " + KeyText(keys[i]),
               statuses[i].ok() ? "has another value in the destination" : "is not in the destination");
         } else {
           result.status = statuses[i];

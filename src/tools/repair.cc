@@ -25,6 +25,7 @@
 #include "src/port/log_reporter.h"
 #include "src/port/open_into.h"
 #include "src/tools/progress.h"
+#include "src/util/key_text.h"
 
 namespace cairn {
 
@@ -333,8 +334,8 @@ Status DatabaseRepair::PlanForTables(RepairPlan* plan) const {
         bytes += table->fd.GetFileSize();
         plan->lines.push_back(NameOf(file.path) + " of column family \"" + family->GetName() + "\", level " +
                               std::to_string(level) + ", " + ShortBytes(static_cast<double>(table->fd.GetFileSize())) +
-                              ", keys 0x" + table->smallest.user_key().ToString(true) + " to 0x" +
-                              table->largest.user_key().ToString(true) + ": " + s.ToString());
+                              ", keys " + KeyText(table->smallest.user_key()) + " to " +
+                              KeyText(table->largest.user_key()) + ": " + s.ToString());
         plan->files.push_back(std::move(file));
       }
     }
