@@ -52,6 +52,9 @@ set(cairn_rocksdb_standard "")
 if(ROCKSDB_VERSION VERSION_GREATER_EQUAL 10.7)
   set(CMAKE_CXX_STANDARD 20)
   set(cairn_rocksdb_standard -DCMAKE_CXX_STANDARD=20)
+elseif(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  # Some releases take C++14 for granted.
+  set(cairn_rocksdb_standard -DCMAKE_CXX_STANDARD=17)
 endif()
 
 set(cairn_march "-march=${CAIRN_PORTABLE}")
@@ -85,6 +88,11 @@ if(CMAKE_BUILD_TYPE STREQUAL "Debug" AND NOT cairn_rocksdb_sanitize)
   # xxHash demands inlining that gcc does not do at -Og.
   set(cairn_debug_flags "-DXXH_NO_INLINE_HINTS=1")
   string(APPEND key "|${cairn_debug_flags}")
+endif()
+# cmake/hook_symbols wants RocksDB's calls of its own functions to go by their symbols. gcc's do, clang's only if told to.
+set(cairn_calls "-fsemantic-interposition")
+if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
+  string(APPEND key "|${cairn_calls}")
 endif()
 foreach(file ${recipe})
   file(SHA256 "${file}" sum)
@@ -157,7 +165,7 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
     execute_process(
       COMMAND "${CMAKE_COMMAND}" -S "${CMAKE_CURRENT_LIST_DIR}/substrate" -B "${cairn_substrate}/build" -G Ninja
               -DCMAKE_BUILD_TYPE=${CMAKE_BUILD_TYPE} -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
-              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march_flags} ${cairn_debug_flags} ${cairn_names} -w"
+              -DCMAKE_C_COMPILER=${CMAKE_C_COMPILER} "-DCMAKE_CXX_FLAGS=${CMAKE_CXX_FLAGS} ${cairn_march_flags} ${cairn_debug_flags} ${cairn_calls} ${cairn_names} -w"
               ${cairn_rocksdb_standard} -DROCKSDB_TREE=${cairn_substrate}/src -DSANITIZE=${cairn_rocksdb_sanitize} -DPORTABLE=1
               ${cairn_cross_flags}
       OUTPUT_FILE "${cairn_substrate}/configure.log" ERROR_FILE "${cairn_substrate}/configure.log"

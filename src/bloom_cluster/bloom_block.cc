@@ -335,9 +335,9 @@ Status FilterBlock::Probe(const rocksdb::ReadOptions& read_options, uint64_t has
 }
 
 // Decodes pages as it goes.
-class BlockCursor : public PairCursor {
+class FilterBlockCursor : public PairCursor {
  public:
-  BlockCursor(std::shared_ptr<const FilterBlock> block, const rocksdb::ReadOptions& read_options)
+  FilterBlockCursor(std::shared_ptr<const FilterBlock> block, const rocksdb::ReadOptions& read_options)
       : block_(std::move(block)), read_options_(read_options) {}
 
   bool failed() const override { return !status_.ok(); }
@@ -373,7 +373,7 @@ class BlockCursor : public PairCursor {
 
 std::unique_ptr<PairCursor> FilterBlock::NewCursor(const std::shared_ptr<const FilterBlock>& block,
                                                    const rocksdb::ReadOptions& read_options) {
-  return std::make_unique<BlockCursor>(block, read_options);
+  return std::make_unique<FilterBlockCursor>(block, read_options);
 }
 
 Status FilterBlock::Verify(const rocksdb::ReadOptions& read_options) const {

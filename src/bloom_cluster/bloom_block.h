@@ -129,7 +129,7 @@ class FilterBlock {
                                                const rocksdb::ReadOptions& read_options);
 
  private:
-  friend class BlockCursor;
+  friend class FilterBlockCursor;
 
   FilterBlock() = default;
   rocksdb::Status Decode(const std::string& index, uint64_t size);

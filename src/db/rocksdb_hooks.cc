@@ -4,6 +4,7 @@
 #include "src/port/rocksdb_own.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "db/column_family.h"
@@ -19,6 +20,7 @@
 #include "src/hash_order/hash_order.h"
 #include "src/hash_order/indexed_batches.h"
 #include "src/hash_order/range_deletions.h"
+#include "src/memtable/flush_scope.h"
 #include "src/memtable/tailing.h"
 #include "src/ordered/ordered_lookup.h"
 #include "src/port/column_family.h"
@@ -52,15 +54,35 @@ __attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const
   }
 }
 
-// The constructors of whole objects of these, likewise.
-void CairnConstructSstFileWriter(void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options, const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache, rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm(
-    "_ZN7rocksdb13SstFileWriterC1ERKNS_10EnvOptionsERKNS_7OptionsEPKNS_10ComparatorEPNS_18ColumnFamilyHandleEbNS_"
-    "3Env10IOPriorityE" CAIRN_FILE_WRITER_SYMBOL_END);
-void CairnConstructSstFileReader(void* at,
-                                 const rocksdb::Options& options) asm("_ZN7rocksdb13SstFileReaderC1ERKNS_7OptionsE");
-void CairnConstructIndexedBatch(
-    void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes, bool overwrite_key, size_t max_bytes,
-    size_t protection_bytes_per_key) asm("_ZN7rocksdb19WriteBatchWithIndexC1EPKNS_10ComparatorEmbmm");
+// The constructors of these, of whole objects (C1) and of a derived class's base (C2); clang calls the second one also for a
+// whole object, where a constructor in a header hands over to one in the library.
+#define CAIRN_FILE_WRITER_SYMBOL(kind)                                               \
+  "_ZN7rocksdb13SstFileWriter" kind                                                  \
+  "ERKNS_10EnvOptionsERKNS_7OptionsEPKNS_10ComparatorEPNS_18ColumnFamilyHandleEbNS_" \
+  "3Env10IOPriorityE" CAIRN_FILE_WRITER_SYMBOL_END
+#define CAIRN_FILE_READER_SYMBOL(kind) "_ZN7rocksdb13SstFileReader" kind "ERKNS_7OptionsE"
+#define CAIRN_INDEXED_BATCH_SYMBOL(kind) "_ZN7rocksdb19WriteBatchWithIndex" kind "EPKNS_10ComparatorEmbmm"
+#define CAIRN_SAME_AS(symbol) __attribute__((alias(symbol), visibility("default")))
+
+void CairnConstructSstFileWriter(
+    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
+    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm(CAIRN_FILE_WRITER_SYMBOL("C1"));
+void CairnConstructSstFileWriterBase(
+    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
+    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm(CAIRN_FILE_WRITER_SYMBOL("C2"))
+    CAIRN_SAME_AS(CAIRN_FILE_WRITER_SYMBOL("C1"));
+void CairnConstructSstFileReader(void* at, const rocksdb::Options& options) asm(CAIRN_FILE_READER_SYMBOL("C1"));
+void CairnConstructSstFileReaderBase(void* at, const rocksdb::Options& options) asm(CAIRN_FILE_READER_SYMBOL("C2"))
+    CAIRN_SAME_AS(CAIRN_FILE_READER_SYMBOL("C1"));
+void CairnConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes,
+                                bool overwrite_key, size_t max_bytes,
+                                size_t protection_bytes_per_key) asm(CAIRN_INDEXED_BATCH_SYMBOL("C1"));
+void CairnConstructIndexedBatchBase(void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes,
+                                    bool overwrite_key, size_t max_bytes,
+                                    size_t protection_bytes_per_key) asm(CAIRN_INDEXED_BATCH_SYMBOL("C2"))
+    CAIRN_SAME_AS(CAIRN_INDEXED_BATCH_SYMBOL("C1"));
 
 __attribute__((visibility("default"))) void CairnConstructSstFileWriter(
     void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
@@ -545,11 +567,19 @@ Status PessimisticTransaction::Commit() {
 InternalIterator* MemTable::NewIterator(const ReadOptions& options,
                                         UnownedPtr<const SeqnoToTimeMapping> seqno_to_time_mapping, Arena* arena,
                                         const SliceTransform* prefix_extractor, bool for_flush) {
-  if (!options.tailing) {
+  const auto make = [&] {
     return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
+  };
+  if (for_flush) {
+    const cairn::FlushScope flush;
+    InternalIterator* const iterator = make();
+    if (flush.status().ok()) return iterator;
+    std::destroy_at(iterator);  // its memory is the arena's
+    return NewErrorInternalIterator<Slice>(flush.status(), arena);
   }
+  if (!options.tailing) return make();
   const cairn::TailingScope tailing;
-  return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
+  return make();
 }
 
 // RocksDB takes room on the file system for as much as all inputs together, for each of the tables that it writes. A trie

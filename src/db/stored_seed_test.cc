@@ -472,6 +472,52 @@ TEST(StoredSeedTest, OneOptionsObjectServesAnyDatabase) {
 }
 
 // An index of updates joined with a database has the database's order, or says that it has not.
+// Classes of a program's own, which construct RocksDB's as their base.
+class DerivedWriter : public rocksdb::SstFileWriter {
+ public:
+  using SstFileWriter::SstFileWriter;
+};
+
+class DerivedReader : public rocksdb::SstFileReader {
+ public:
+  using SstFileReader::SstFileReader;
+};
+
+class DerivedBatch : public rocksdb::WriteBatchWithIndex {
+ public:
+  using WriteBatchWithIndex::WriteBatchWithIndex;
+};
+
+TEST(StoredSeedTest, DerivedClasses) {
+  TempDir dir;
+  const Options options = UnsetTrie();
+  Opened opened;
+  ASSERT_OK(opened.Open(dir / "db", {{"default", options}}, options));
+  ColumnFamilyHandle* const handle = opened.handles[0];
+
+  std::vector<std::string> keys;
+  for (int i = 0; i < kKeys; ++i) keys.push_back(std::to_string(i));
+  std::sort(keys.begin(), keys.end(),
+            [&](const auto& a, const auto& b) { return handle->GetComparator()->Compare(a, b) < 0; });
+  DerivedWriter writer(rocksdb::EnvOptions(), options, handle);
+  ASSERT_OK(writer.Open(dir / "file"));
+  for (const std::string& key : keys) ASSERT_OK(writer.Put(key, "v"));
+  ASSERT_OK(writer.Finish());
+  DerivedReader reader(options);
+  ASSERT_OK(reader.Open(dir / "file"));
+  ASSERT_OK(reader.VerifyChecksum());
+  ASSERT_OK(opened.db->IngestExternalFile({dir / "file"}, rocksdb::IngestExternalFileOptions()));
+
+  DerivedBatch batch(options.comparator, 0, true);
+  for (int i = kKeys / 2; i < 2 * kKeys; ++i) ASSERT_OK(batch.Put(std::to_string(i), "newer"));
+  const std::unique_ptr<rocksdb::Iterator> joined(
+      batch.NewIteratorWithBase(handle, opened.db->NewIterator(rocksdb::ReadOptions())));
+  int found = 0;
+  for (joined->SeekToFirst(); joined->Valid(); joined->Next()) ++found;
+  ASSERT_OK(joined->status());
+  EXPECT_EQ(found, 2 * kKeys);
+}
+
 TEST(StoredSeedTest, IndexedBatches) {
   TempDir dir;
   const Options options = UnsetTrie();

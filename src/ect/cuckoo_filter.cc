@@ -209,7 +209,7 @@ bool CuckooFilter::MayContain(uint64_t hash) const {
   const Place place = PlaceOf(hash, buckets_, tag_bits_);
   const uint64_t other = OtherBucket(place.bucket, place.tag, buckets_);
   // Both without a branch: which one has the tag cannot be foreseen, and both loads can be under way at once.
-  return BucketHas(place.bucket, place.tag) | BucketHas(other, place.tag);
+  return (static_cast<int>(BucketHas(place.bucket, place.tag)) | static_cast<int>(BucketHas(other, place.tag))) != 0;
 }
 
 void CuckooFilter::MayContainBatch(const uint64_t* hashes, size_t count, bool* answers) const {
