@@ -22,6 +22,9 @@ void BlockIndex::Open(BlockBasedTable* table) {
       rep.internal_comparator.user_comparator() != rocksdb::BytewiseComparator()) {
     return;
   }
+  // Also 0 if the properties could not be read: how the index is encoded is not known then.
+  const uint64_t blocks = rep.table_properties->num_data_blocks;
+  if (blocks == 0) return;
   rocksdb::IndexBlockIter last;
   rocksdb::BlockCacheLookupContext context{rocksdb::TableReaderCaller::kUncategorized};
   auto* const at = rep.index_reader->NewIterator(rocksdb::ReadOptions(), false, &last, nullptr, &context);
@@ -34,10 +37,9 @@ void BlockIndex::Open(BlockBasedTable* table) {
   // The last entry ends where the restart array begins, and the block's bytes are known from there.
   restarts_ = last.NextEntryOffset();
   data_ = last.raw_value().data() + last.raw_value().size() - restarts_;
-  const uint64_t blocks = rep.table_properties->num_data_blocks;
   const uint64_t bytes = restarts_ + (blocks + 1) * sizeof(uint32_t) + BlockBasedTable::kBlockTrailerSize;
   // As many restarts as blocks: every entry is a full one.
-  if (blocks == 0 || rep.table_properties->index_size != bytes ||
+  if (rep.table_properties->index_size != bytes ||
       rocksdb::DecodeFixed32(data_ + restarts_ + blocks * sizeof(uint32_t)) != blocks) {
     return;
   }

@@ -248,6 +248,40 @@ TEST_P(OrderedGetTest, AbsentKeysAreSeldomReadFor) {
   ordered_->ReleaseSnapshot(snapshot_);
 }
 
+// A batch that RocksDB looks up, because of a range deletion: each filter is taken from the block cache once for all keys.
+TEST(OrderedBatches, ABatchTakesEachFilterFromTheCacheOnce) {
+  const test::TempDir directory;
+  Options options;
+  options.create_if_missing = true;
+  options.statistics = rocksdb::CreateDBStatistics();
+  BlockBasedTableOptions table;
+  table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  table.cache_index_and_filter_blocks = true;
+  options.table_factory.reset(NewOrderedTableFactory(table));
+  DB* opened = nullptr;
+  ASSERT_TRUE(DB::Open(options, directory.path(), port::Into(&opened)).ok());
+  const std::unique_ptr<DB> db(opened);
+  constexpr int kKeys = 20;
+  std::vector<std::string> names;
+  for (int k = 0; k < kKeys; ++k) {
+    names.push_back(Key(k));
+    ASSERT_TRUE(db->Put({}, names.back(), "v").ok());
+  }
+  ASSERT_TRUE(db->DeleteRange({}, db->DefaultColumnFamily(), Key(kKeys), Key(2 * kKeys)).ok());
+  ASSERT_TRUE(db->Flush({}).ok());
+  const std::vector<rocksdb::Slice> keys(names.begin(), names.end());
+  for (const bool for_io : {false, true}) {
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
+    std::vector<Status> statuses(keys.size());
+    rocksdb::ReadOptions read;
+    read.optimize_multiget_for_io = for_io;
+    ASSERT_TRUE(options.statistics->Reset().ok());
+    db->MultiGet(read, db->DefaultColumnFamily(), keys.size(), keys.data(), values.data(), statuses.data());
+    for (const Status& s : statuses) ASSERT_TRUE(s.ok()) << s.ToString();
+    EXPECT_EQ(options.statistics->getTickerCount(rocksdb::BLOCK_CACHE_FILTER_HIT), 2u);
+  }
+}
+
 // Versions of a key over many blocks, some of which are in the cache: lookups go on where they are not.
 TEST(OrderedVersions, ALookupGoesOnWithBlocksThatAreNotInTheCache) {
   const test::TempDir directory;

@@ -113,18 +113,19 @@ class OrderedTableReader final : public OrderedTableProbe {
   Status MultiGetFilter(const ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
                         rocksdb::MultiGetContext::Range* range) override {
     const Status s = inner()->MultiGetFilter(read_options, prefix_extractor, range);
-    for (auto it = range->begin(); s.ok() && it != range->end(); ++it) {
-      if (!OrderMayHold(read_options, it->ukey_without_ts)) range->SkipKey(it);
-    }
+    if (s.ok()) AskOrder(read_options, range);
     return s;
   }
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
     if (skip_filters || !HasOrder()) return inner()->MultiGet(read_options, range, prefix_extractor, skip_filters);
     rocksdb::MultiGetContext::Range may_hold(*range, range->begin(), range->end());
-    for (auto it = may_hold.begin(); it != may_hold.end(); ++it) {
-      if (!MayHold(read_options, it->ikey, it->get_context)) may_hold.SkipKey(it);
+    const uint64_t keys = may_hold.KeysLeft();
+    if (keys != 0 && rep_->filter != nullptr && rep_->whole_key_filtering) {
+      rep_->filter->KeysMayMatch(&may_hold, nullptr, read_options);
     }
+    AskOrder(read_options, &may_hold);
+    CountUseful(keys - may_hold.KeysLeft());
     if (!may_hold.empty()) FindBatch(read_options, may_hold, prefix_extractor);
   }
   void FindBatch(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range& range,
@@ -163,18 +164,30 @@ class OrderedTableReader final : public OrderedTableProbe {
   // Whether there may be an entry of this internal key's user key: RocksDB's filter first, which takes one cache line,
   // then the order filter, which sees most keys of which that one errs.
   bool MayHold(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context) const {
+    const bool may = PointFilterMayHold(*rep_, read_options, key, get_context) &&
+                     OrderMayHold(read_options, rocksdb::ExtractUserKey(key));
+    CountUseful(may ? 0 : 1);
+    return may;
+  }
+
+  // Keys that a filter has excluded.
+  void CountUseful(uint64_t keys) const {
     using rocksdb::perf_context;  // the macros name them so
     using rocksdb::perf_level;
     using rocksdb::PerfContextByLevel;
     using rocksdb::PerfLevel;
-    const rocksdb::BlockBasedTable::Rep& rep = *rep_;
-    const bool may = PointFilterMayHold(rep, read_options, key, get_context) &&
-                     OrderMayHold(read_options, rocksdb::ExtractUserKey(key));
-    if (!may) {
-      RecordTick(rep.ioptions.stats, rocksdb::BLOOM_FILTER_USEFUL);
-      PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, 1, rep.level);
+    if (keys == 0) return;
+    RecordTick(rep_->ioptions.stats, rocksdb::BLOOM_FILTER_USEFUL, keys);
+    PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, keys, rep_->level);
+  }
+
+  // Leaves out what the order filter excludes. One lookup in the block cache is all that a batch takes.
+  void AskOrder(const ReadOptions& read_options, rocksdb::MultiGetContext::Range* range) const {
+    if (!HasOrder() || range->empty()) return;
+    const Cached<OrderFilter> filter = place_.Acquire(read_options);
+    for (auto it = range->begin(); filter && it != range->end(); ++it) {
+      if (!filter->MayContain(it->ukey_without_ts.data(), it->ukey_without_ts.size())) range->SkipKey(it);
     }
-    return may;
   }
 
   // Whether MayHold asks RocksDB's filter in place of its reader, which need not do so once more. (The reader takes what

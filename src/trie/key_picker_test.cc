@@ -445,10 +445,11 @@ TEST(KeyShapeTest, WhatRangeDeletionsCover) {
   };
   EXPECT_EQ(deleted_at("b", "c", 49), 50u);
   EXPECT_EQ(deleted_at("b", "c", 50), 0u);
-  EXPECT_EQ(deleted_at("c", "j", 39), 40u);
+  EXPECT_EQ(deleted_at("c", "j", 39), 50u);
   EXPECT_EQ(deleted_at("c", "j", 45), 0u);
   EXPECT_EQ(deleted_at("c", "k", 39), 0u);
-  EXPECT_EQ(deleted_at("c", "k", 39, true), 40u);
+  EXPECT_EQ(deleted_at("c", "k", 39, true), 50u);
+  EXPECT_EQ(deleted_at("e", "k", 39, true), 40u);
   EXPECT_EQ(deleted_at("j", "n", 1), 0u);
   EXPECT_EQ(deleted_at("a", "c", 1), 0u);
   EXPECT_EQ(deleted_at("y", "z", 1), 0u);

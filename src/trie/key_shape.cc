@@ -190,10 +190,10 @@ uint64_t KeyShape::DeletedAt(const TrieFile& deleting, const TrieFile& file) con
     return comparator_->Compare(keys.end, file.smallest) <= 0;
   });
   if (part == parts.end() || comparator_->Compare(part->first, file.smallest) > 0) return 0;
-  uint64_t lowest = UINT64_MAX;
+  uint64_t highest = 0;
   while (part->sequence > file.largest_sequence) {
-    lowest = std::min(lowest, part->sequence);
-    if (comparator_->Compare(file.largest, part->end) < (file.largest_excluded ? 1 : 0)) return lowest;
+    highest = std::max(highest, part->sequence);
+    if (comparator_->Compare(file.largest, part->end) < (file.largest_excluded ? 1 : 0)) return highest;
     const auto next = part + 1;
     if (next == parts.end() || comparator_->Compare(part->end, next->first) != 0) return 0;
     part = next;

@@ -88,9 +88,10 @@ class KeyShape {
   uint64_t BytesIn(int depth, const KeyRange& range) const;
   // Files with range deletions, by number.
   const std::set<uint64_t>& deleting() const { return deleting_; }
-  // If what the file `deleting` deletes covers all keys of the older `file`, and is newer than them: the lowest sequence
-  // number of what covers them; else 0. Also 0 if values of `file` lie in blob files: only a compaction counts them as
-  // garbage, and what is not counted RocksDB keeps as long as there is any reference to as old a blob file.
+  // If what the file `deleting` deletes covers all keys of the older `file`, and is newer than them: the highest sequence
+  // number of what covers them, below which a snapshot may see some of them; else 0. Also 0 if values of `file` lie in
+  // blob files: only a compaction counts them as garbage, and what is not counted RocksDB keeps as long as there is any
+  // reference to as old a blob file.
   uint64_t DeletedAt(const TrieFile& deleting, const TrieFile& file) const;
   // The next depth below `depth` that holds keys in the range; 0: none.
   int NextDepthBelow(int depth, const KeyRange& range) const;

@@ -190,6 +190,26 @@ TEST_F(KeyTrieRangesTest, SnapshotsKeepWhatTheySee) {
   EXPECT_LT(Stats().bytes, live * 13 / 10);
 }
 
+// A snapshot that sees one of two range deletions that cover a table together sees what only the other one deletes.
+TEST_F(KeyTrieRangesTest, ASnapshotBetweenRangeDeletionsKeepsWhatItSees) {
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(SplitMix64(i) % kKeys);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  constexpr uint64_t kMiddle = kKeys * 3 / 7;  // within a table
+  DeleteRange(kMiddle, kKeys);
+  const rocksdb::Snapshot* snapshot = db_->GetSnapshot();
+  const Contents then = expected_;
+  DeleteRange(0, kMiddle);
+  ASSERT_OK(db_->Flush({}));
+  Settle();
+  EXPECT_GT(Stats().dropped_tables, 0u);
+  Expect(then, snapshot);
+  Expect();
+  db_->ReleaseSnapshot(snapshot);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  Expect();
+}
+
 // Puts, range deletions of all lengths, snapshots, ingestions, manual compactions and reopening, in random order.
 TEST_F(KeyTrieRangesTest, RandomOperations) {
   Open();

@@ -23,7 +23,7 @@ struct TableMove {
   uint64_t number = 0;
   int from = 0;
   int to = 0;  // > from, or kNowhere: removed
-  // Of a table that is removed: the table whose range deletions cover all its keys, and their lowest sequence number.
+  // Of a table that is removed: the table whose range deletions cover all its keys, and their highest sequence number.
   uint64_t deleted_by = 0;
   uint64_t deleted_at = 0;
 };
