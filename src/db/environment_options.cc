@@ -231,11 +231,12 @@ Status UseOrderedTables(const std::string& value, ColumnFamilyOptions* options) 
   return s;
 }
 
-// Whatever the log's level is: programs with fixed options often fix it at errors.
+// Whatever the log's level is: programs with fixed options often fix it at errors. A program's Logger may implement
+// Logv with a level and no other, so the level is one that it takes.
 void WriteLine(rocksdb::Logger* log, const char* format, ...) {
   va_list arguments;
   va_start(arguments, format);
-  log->Logv(format, arguments);
+  log->Logv(std::max(rocksdb::INFO_LEVEL, std::min(log->GetInfoLogLevel(), rocksdb::FATAL_LEVEL)), format, arguments);
   va_end(arguments);
 }
 

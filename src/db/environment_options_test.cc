@@ -5,8 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -129,6 +132,39 @@ TEST_F(EnvironmentOptionsTest, ATextIsLaidOverWhatTheProgramGave) {
   EXPECT_TRUE(IsStock(db.get()));
   std::string value;
   ASSERT_OK(db->Get(rocksdb::ReadOptions(), "a", &value));
+}
+
+// RocksDB takes a Logger that implements one of the two Logv.
+class LogOfLevels : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  explicit LogOfLevels(rocksdb::InfoLogLevel level) : Logger(level) {}
+  void Logv(rocksdb::InfoLogLevel level, const char* format, va_list arguments) override {
+    char line[1000];
+    vsnprintf(line, sizeof(line), format, arguments);
+    if (level < GetInfoLogLevel() || strstr(line, "options of the environment") == nullptr) return;
+    ++lines_;
+  }
+  int lines() const { return lines_; }
+
+ private:
+  std::atomic<int> lines_{0};
+};
+
+TEST_F(EnvironmentOptionsTest, ALoggerOfTheProgramGetsTheLineByALevelThatItTakes) {
+  Set("write_buffer_size=3M");
+  for (const auto level : {rocksdb::DEBUG_LEVEL, rocksdb::INFO_LEVEL, rocksdb::ERROR_LEVEL, rocksdb::FATAL_LEVEL}) {
+    const auto log = std::make_shared<LogOfLevels>(level);
+    Options options = Program();
+    options.info_log = log;
+    auto db = Open(options);
+    EXPECT_EQ(log->lines(), 1) << level;
+    rocksdb::ColumnFamilyHandle* family = nullptr;
+    ASSERT_OK(db->CreateColumnFamily(options, "later" + std::to_string(level), &family));
+    EXPECT_EQ(log->lines(), 2) << level;
+    ASSERT_OK(db->DropColumnFamily(family));
+    ASSERT_OK(db->DestroyColumnFamilyHandle(family));
+  }
 }
 
 TEST_F(EnvironmentOptionsTest, SectionsChooseByPathAndColumnFamily) {
