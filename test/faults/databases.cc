@@ -5,6 +5,7 @@
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
+#include "cairn/result_cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
 #include "test/support.h"
@@ -33,7 +34,8 @@ Status FillOptions(const std::string& engine, Options* options, Options* leveled
   options->max_manifest_file_size = 8 << 10;  // begun anew now and then
   options->create_missing_column_families = true;
   *leveled = *options;
-  const std::string tables = engine == "durable" ? "leveled" : engine == "durable_trie" ? "trie_htable" : engine;
+  const bool on_levels = engine == "durable" || engine == "cached";
+  const std::string tables = on_levels ? "leveled" : engine == "durable_trie" ? "trie_htable" : engine;
   const test::Engine* const known = test::FindEngine(tables);
   if (known == nullptr) return Status::InvalidArgument("there is no engine \"" + engine + "\"");
   Status s = known->fill(options);
@@ -48,6 +50,14 @@ Status FillOptions(const std::string& engine, Options* options, Options* leveled
     memtable.pool_size = 4 << 20;
     options->memtable_factory = NewSubMemTableFactory(memtable);
     leveled->memtable_factory = options->memtable_factory;
+  }
+  if (s.ok() && engine == "cached") {
+    DatabaseCacheOptions cache;
+    cache.capacity = 1 << 20;
+    cache.path = "ANSWERS";
+    cache.admit_one_fill_in = 1;
+    cache.adaptive = false;
+    UseResultCache(cache, options);
   }
   leveled->merge_operator = options->merge_operator;
   return s;

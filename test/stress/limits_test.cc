@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cairn/db.h"
+#include "rocksdb/advanced_cache.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_buffer_manager.h"
@@ -34,9 +35,9 @@ class LimitsTest : public ::testing::TestWithParam<const char*> {
     return options;
   }
 
-  std::unique_ptr<rocksdb::DB> Open(const Options& options) {
+  std::unique_ptr<rocksdb::DB> Open(const Options& options, const std::string& name = "db") {
     rocksdb::DB* db = nullptr;
-    const Status s = cairn::Open(options, dir_ / "db", &db);
+    const Status s = cairn::Open(options, dir_ / name, &db);
     EXPECT_TRUE(s.ok()) << s.ToString();
     return std::unique_ptr<rocksdb::DB>(db);
   }
@@ -203,29 +204,38 @@ TEST_P(LimitsTest, AnIdleDatabaseHoldsNobodyUp) {
   }
 }
 
-// A block cache that has hardly room for one block, and says no.
+// A block cache that has hardly room for one block, and one with room for none, and both say no.
 TEST_P(LimitsTest, ACacheThatRefuses) {
-  Options options = MakeOptions();
-  rocksdb::LRUCacheOptions cache_options;
-  cache_options.capacity = 20 << 10;
-  cache_options.num_shard_bits = 0;
-  cache_options.strict_capacity_limit = true;
-  if (auto* const table = options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()) {
-    table->block_cache = cache_options.MakeSharedCache();
+  for (const size_t capacity : {20 << 10, 1 << 10}) {
+    const std::string name = "db" + std::to_string(capacity);
+    Options options = MakeOptions();
+    rocksdb::LRUCacheOptions cache_options;
+    cache_options.capacity = capacity;
+    cache_options.num_shard_bits = 0;
+    cache_options.strict_capacity_limit = true;
+    const std::shared_ptr<rocksdb::Cache> cache = cache_options.MakeSharedCache();
+    auto* const table = options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    ASSERT_NE(table, nullptr) << "this test is of tables with a block cache";
+    table->block_cache = cache;
     table->cache_index_and_filter_blocks = true;
-  }
-  int count = 0;
-  {
-    const std::unique_ptr<rocksdb::DB> db = Open(options);
+    int count = 0;
+    {
+      const std::unique_ptr<rocksdb::DB> db = Open(options, name);
+      ASSERT_NE(db, nullptr);
+      Status s;
+      count = Write(db.get(), 0, kKeys, &s);
+      const int errors = Check(db.get(), count);
+      printf("%s, %zu bytes: %d keys were taken, %d of their reads refused, %zu bytes are cached; %s\n", GetParam(),
+             capacity, count, errors, cache->GetUsage(), s.ToString().c_str());
+      EXPECT_LE(cache->GetUsage(), capacity);
+    }
+    const std::unique_ptr<rocksdb::DB> db = Open(MakeOptions(), name);
     ASSERT_NE(db, nullptr);
+    EXPECT_EQ(Check(db.get(), count), 0);
     Status s;
-    count = Write(db.get(), 0, kKeys, &s);
-    const int errors = Check(db.get(), count);
-    printf("%s: %d keys were taken, %d of their reads refused\n", GetParam(), count, errors);
+    EXPECT_EQ(Write(db.get(), count, kKeys, &s), kKeys) << s.ToString();
+    EXPECT_EQ(Check(db.get(), kKeys), 0);
   }
-  const std::unique_ptr<rocksdb::DB> db = Open(MakeOptions());
-  ASSERT_NE(db, nullptr);
-  EXPECT_EQ(Check(db.get(), count), 0);
 }
 
 TEST_P(LimitsTest, TenThousandIterators) {
