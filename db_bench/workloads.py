@@ -57,6 +57,7 @@ COLUMNS = {
     "leveled_durable": Column("leveled, durable sub-MemTables", "leveled", DURABLE),
     "trie_durable": Column("`trie`, durable sub-MemTables", "trie", DURABLE),
     "trie_skip_list": Column("`trie`, skip list", "trie", "skip_list"),
+    "silt_filter": Column("`silt`, last_level_filter_bits=4", "silt", options="last_level_filter_bits=4"),
     # Of db_bench/frontier: no more space, runs and bytes written than universal at 16 runs under Zipf-distributed updates.
     "trie_space_2": Column("`trie`, space_bound=2", "trie", options="root_trigger=12;trigger=4;space_bound=2"),
 }
