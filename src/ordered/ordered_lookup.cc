@@ -180,6 +180,17 @@ class Filters {
     kept_ += maybe ? 0 : 1;
     return maybe;
   }
+  // The same for keys of a batch; leaves those out that do not pass.
+  void LetPass(const Table& table, rocksdb::MultiGetContext::Range* keys) {
+    const uint64_t before = keys->KeysLeft();
+    if (table.line != nullptr) {
+      PERF_COUNTER_ADD(bloom_sst_hit_count, before);
+    } else {
+      table.reader->AskPointFilter(options_, keys);
+    }
+    table.reader->AskOrder(options_, keys);
+    kept_ += before - keys->KeysLeft();
+  }
 
  private:
   const rocksdb::ReadOptions& options_;
@@ -275,25 +286,15 @@ class OrderedBatch {
 
   void LookUp(const rocksdb::ReadOptions& options, rocksdb::ReadCallback* callback) {
     VersionBatch batch(version_, options, range_, callback);
-    GoOn(batch, pending_);
-    // The newest table first, so that all keys that want it ask it together.
+    CountAndEnd(pending_);
+    // The newest table first, so that all keys that want it ask it and its filters together: each filter that lies in
+    // the block cache is looked up there once.
     while (pending_ != 0 && !batch.IsOverLimit()) {
       uint64_t newest = ~uint64_t{0};
       ForEachBit(pending_, [&](size_t place) { newest = std::min(newest, NextOf(place).age); });
       uint64_t places = 0;
       ForEachBit(pending_, [&](size_t place) { places |= NextOf(place).age == newest ? uint64_t{1} << place : 0; });
-      const Table table = NextOf(LowestBit(places));
-      const uint64_t older = batch.AskBy(table.level, places, [&] {
-        rocksdb::MultiGetContext::Range asked(*range_, range_->begin(), range_->end());
-        for (auto key = range_->begin(); key != range_->end(); ++key) {
-          if ((places >> key.index() & 1) == 0) asked.SkipIndex(key.index());
-        }
-        table.reader->FindBatch(options, asked, PrefixesOf(version_));
-      });
-      ForEachBit(places & ~older, [&](size_t place) { Sample(batch, place, table.file->file_metadata); });
-      pending_ &= ~(places & ~older);
-      ForEachBit(older, [&](size_t place) { ++ways_[place].next; });
-      if (!batch.IsOverLimit()) GoOn(batch, older);
+      GoOn(places & ~Ask(batch, options, NextOf(LowestBit(places)), places));
     }
     for (; ended_ != 0 && !batch.IsOverLimit(); ended_ &= ended_ - 1) {
       const size_t place = LowestBit(ended_);
@@ -315,16 +316,37 @@ class OrderedBatch {
 
   const Table& NextOf(size_t place) const { return passing_[ways_[place].next].table; }
 
-  // To the next table that may hold each of the keys; those that no further one does have ended.
-  void GoOn(const VersionBatch& batch, uint64_t places) {
+  // The filters, and then the table for keys that they let pass. Returns the keys that are done.
+  uint64_t Ask(VersionBatch& batch, const rocksdb::ReadOptions& options, const Table& table, uint64_t places) {
+    rocksdb::MultiGetContext::Range asked(*range_, range_->begin(), range_->end());
+    for (auto key = range_->begin(); key != range_->end(); ++key) {
+      if ((places >> key.index() & 1) == 0) asked.SkipIndex(key.index());
+    }
+    filters_.LetPass(table, &asked);
+    uint64_t passed = 0;
+    for (auto key = asked.begin(); key != asked.end(); ++key) passed |= uint64_t{1} << key.index();
+    if (passed == 0) return 0;
+    const uint64_t older =
+        batch.AskBy(table.level, passed, [&] { table.reader->FindBatch(options, asked, PrefixesOf(version_)); });
+    const uint64_t done = passed & ~older;
+    ForEachBit(done, [&](size_t place) { Sample(batch, place, table.file->file_metadata); });
+    pending_ &= ~done;
+    return done;
+  }
+
+  // Behind the table that these keys have asked.
+  void GoOn(uint64_t places) {
+    ForEachBit(places, [&](size_t place) { ++ways_[place].next; });
+    CountAndEnd(places);
+  }
+
+  // Counts the tables up to each key's next one; keys that have none have ended.
+  void CountAndEnd(uint64_t places) {
     ForEachBit(places, [&](size_t place) {
-      Way& way = ways_[place];
-      for (; way.next < way.end; ++way.next) {
-        filters_.CountKept(passing_[way.next].kept);
-        if (filters_.LetPass(passing_[way.next].table, *batch.KeyAt(place)->lkey)) return;
-      }
-      filters_.CountKept(way.kept_behind);
-      ended_ |= uint64_t{1} << place;
+      const Way& way = ways_[place];
+      const bool ends = way.next == way.end;
+      filters_.CountKept(ends ? way.kept_behind : passing_[way.next].kept);
+      if (ends) ended_ |= uint64_t{1} << place;
     });
     pending_ &= ~ended_;
   }

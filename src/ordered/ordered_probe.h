@@ -29,6 +29,10 @@ class OrderedTableProbe : public WrappedTableReader {
   virtual bool PointFilterSaysMaybe(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key) const = 0;
   // What the order filter says.
   virtual bool OrderSaysMaybe(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& user_key) const = 0;
+  // The same of a batch; they leave out the keys that they exclude. A filter in the block cache is looked up once.
+  virtual void AskPointFilter(const rocksdb::ReadOptions& read_options,
+                              rocksdb::MultiGetContext::Range* range) const = 0;
+  virtual void AskOrder(const rocksdb::ReadOptions& read_options, rocksdb::MultiGetContext::Range* range) const = 0;
   // Get of an internal key that the filters let pass.
   virtual rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& key,
                                rocksdb::GetContext* get_context,

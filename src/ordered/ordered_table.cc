@@ -79,6 +79,17 @@ class OrderedTableReader final : public OrderedTableProbe {
   bool OrderSaysMaybe(const ReadOptions& read_options, const Slice& user_key) const override {
     return OrderMayHold(read_options, user_key);
   }
+  void AskPointFilter(const ReadOptions& read_options, rocksdb::MultiGetContext::Range* range) const override {
+    if (range->empty() || rep_->filter == nullptr || !rep_->whole_key_filtering) return;
+    rep_->filter->KeysMayMatch(range, nullptr, read_options);
+  }
+  void AskOrder(const ReadOptions& read_options, rocksdb::MultiGetContext::Range* range) const override {
+    if (!HasOrder() || range->empty()) return;
+    const Cached<OrderFilter> filter = place_.Acquire(read_options);
+    for (auto it = range->begin(); filter && it != range->end(); ++it) {
+      if (!filter->MayContain(it->ukey_without_ts.data(), it->ukey_without_ts.size())) range->SkipKey(it);
+    }
+  }
   Status Find(const ReadOptions& read_options, const Slice& key, rocksdb::GetContext* get_context,
               const rocksdb::SliceTransform* prefix_extractor) const override {
     if (blocks_.ServesLookups()) return GetFromBlocks(read_options, key, get_context, prefix_extractor);
@@ -121,9 +132,7 @@ class OrderedTableReader final : public OrderedTableProbe {
     if (skip_filters || !HasOrder()) return inner()->MultiGet(read_options, range, prefix_extractor, skip_filters);
     rocksdb::MultiGetContext::Range may_hold(*range, range->begin(), range->end());
     const uint64_t keys = may_hold.KeysLeft();
-    if (keys != 0 && rep_->filter != nullptr && rep_->whole_key_filtering) {
-      rep_->filter->KeysMayMatch(&may_hold, nullptr, read_options);
-    }
+    AskPointFilter(read_options, &may_hold);
     AskOrder(read_options, &may_hold);
     CountUseful(keys - may_hold.KeysLeft());
     if (!may_hold.empty()) FindBatch(read_options, may_hold, prefix_extractor);
@@ -179,15 +188,6 @@ class OrderedTableReader final : public OrderedTableProbe {
     if (keys == 0) return;
     RecordTick(rep_->ioptions.stats, rocksdb::BLOOM_FILTER_USEFUL, keys);
     PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, keys, rep_->level);
-  }
-
-  // Leaves out what the order filter excludes. One lookup in the block cache is all that a batch takes.
-  void AskOrder(const ReadOptions& read_options, rocksdb::MultiGetContext::Range* range) const {
-    if (!HasOrder() || range->empty()) return;
-    const Cached<OrderFilter> filter = place_.Acquire(read_options);
-    for (auto it = range->begin(); filter && it != range->end(); ++it) {
-      if (!filter->MayContain(it->ukey_without_ts.data(), it->ukey_without_ts.size())) range->SkipKey(it);
-    }
   }
 
   // Whether MayHold asks RocksDB's filter in place of its reader, which need not do so once more. (The reader takes what
