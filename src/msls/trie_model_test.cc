@@ -17,7 +17,9 @@ namespace {
 
 constexpr double kWarm = 2, kCounted = 6;  // requests for each key
 constexpr uint64_t kFlush = 394;           // requests in a write buffer
-constexpr double kMost = 0.05;             // that model and simulation may be off
+// That model and simulation may be off. Over 70 seeds the model lies 2.6 % above the picker under Zipf 0.99 and at 50,000
+// uniform keys, the simulation 0.5 %; the means below spread by 0.6 to 0.9 % (standard deviation).
+constexpr double kMost = 0.065;
 constexpr double kDataBytes = 100, kTableBytes = 109;
 
 struct Written {
@@ -99,7 +101,7 @@ TEST(TrieModelTest, Uniform) {
   for (double keys : {31e3, 39e3, 50e3, 62e3}) Compare(TrieOptions(), keys, 0, 2);
 }
 
-TEST(TrieModelTest, Zipf) { Compare(TrieOptions(), 39e3, 0.99, 4); }
+TEST(TrieModelTest, Zipf) { Compare(TrieOptions(), 39e3, 0.99, 8); }
 
 // Little or no headroom: containers are merged in place or block their parents.
 TEST(TrieModelTest, NoHeadroom) {
