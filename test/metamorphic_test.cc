@@ -23,6 +23,7 @@
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "src/port/open_into.h"
+#include "src/testutil/ingest_again.h"
 #include "test/support.h"
 #include "utilities/merge_operators.h"
 
@@ -221,7 +222,7 @@ class Store {
     if (s.ok()) s = writer.Finish();
     rocksdb::IngestExternalFileOptions options;
     options.move_files = true;
-    return s.ok() ? db_->IngestExternalFile(handles_[i], {file}, options) : s;
+    return s.ok() ? IngestAgain(db_.get(), handles_[i], {file}, options) : s;
   }
 
   void TakeSnapshot() { snapshots_.push_back(db_->GetSnapshot()); }

@@ -34,6 +34,7 @@
 #include "rocksdb/wal_filter.h"
 #include "src/db/cairn_db.h"
 #include "src/port/open_into.h"
+#include "src/testutil/ingest_again.h"
 #include "src/testutil/random.h"
 #include "src/testutil/test_seed.h"
 #include "test/support.h"
@@ -1107,7 +1108,7 @@ class KilledWriter {
     if (s.ok()) s = writer.Finish();
     rocksdb::IngestExternalFileOptions move;
     move.move_files = true;
-    return s.ok() ? (*db_)->IngestExternalFile(db_->Family(number), {file}, move) : s;
+    return s.ok() ? IngestAgain(db_->get(), db_->Family(number), {file}, move) : s;
   }
 
   static constexpr uint64_t kHugeKey = Promises::kKeys - 1;  // 1 MiB, seldom drawn

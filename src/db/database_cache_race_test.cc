@@ -22,6 +22,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/cairn_db.h"
 #include "src/port/open_into.h"
+#include "src/testutil/ingest_again.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -200,7 +201,7 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     EXPECT_OK(writer.Finish());
     rocksdb::IngestExternalFileOptions move;
     move.move_files = true;
-    EXPECT_OK(db_->IngestExternalFile(FamilyOf(number), {file}, move));
+    EXPECT_OK(IngestAgain(db_.get(), FamilyOf(number), {file}, move));
     registers_[number].Learn(version);
   }
 

@@ -36,6 +36,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/cairn_db.h"
 #include "src/port/open_into.h"
+#include "src/testutil/ingest_again.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -360,7 +361,7 @@ class Session {
     rocksdb::IngestExternalFileOptions how;
     how.move_files = random_.OneIn(2);
     how.snapshot_consistency = !random_.OneIn(4);
-    if (s.ok()) s = db_->IngestExternalFile(family, {file}, how);
+    if (s.ok()) s = IngestAgain(db_.get(), family, {file}, how);
     fs::remove(file);
     return s;
   }

@@ -28,6 +28,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/ingest_again.h"
 #include "src/testutil/temp_dir.h"
 #include "src/trie/key_trie_fixture.h"
 #include "src/trie/table_moves.h"
@@ -120,7 +121,7 @@ TEST_F(KeyTrieDbTest, MovesGoOnBesideIngestions) {
       ASSERT_OK(writer.Finish());
       rocksdb::IngestExternalFileOptions move;
       move.move_files = true;
-      ASSERT_OK(db_->IngestExternalFile({file}, move));
+      ASSERT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {file}, move));
       std::string value;
       ASSERT_OK(db_->Get({}, "i" + Key(0), &value));
       ASSERT_EQ(value, std::to_string(round));

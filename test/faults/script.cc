@@ -10,6 +10,7 @@
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
+#include "src/testutil/ingest_again.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -350,7 +351,7 @@ class EngineScenario : public Scenario {
     if (!s.ok()) return s;
     rocksdb::IngestExternalFileOptions options;
     options.move_files = k % 20 == 4;
-    s = db()->IngestExternalFile(handle, {path}, options);
+    s = IngestAgain(db(), handle, {path}, options);
     WaitUntilIdle(db(), IsTrieEngine(engine_));
     return s;
   }

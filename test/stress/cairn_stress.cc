@@ -39,6 +39,7 @@
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/write_batch.h"
 #include "src/port/open_into.h"
+#include "src/testutil/ingest_again.h"
 #include "src/tools/converter.h"
 #include "test/faults/databases.h"
 #include "test/flags.h"
@@ -330,7 +331,7 @@ class Worker {
       return;
     }
     Begin(thread, locked.keys(), numbers);
-    s = db()->IngestExternalFile(handle, {path}, rocksdb::IngestExternalFileOptions());
+    s = IngestAgain(db(), handle, {path}, rocksdb::IngestExternalFileOptions());
     End(thread, "IngestExternalFile", s);
   }
 
