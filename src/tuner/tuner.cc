@@ -305,7 +305,9 @@ class TunedDatabase {
 
 namespace {
 
-// All databases that have a tuner, by their address; an entry lives from the first flush to the Close.
+// All databases that have a tuner, by their address; an entry lives from the first flush to the Close. A thread that
+// holds a tuner's mutex may take the registry's (a handle of a column family that it lets go of tells listeners), and
+// not the other way round.
 CheckedMutex registry_mutex;
 std::map<rocksdb::DB*, std::shared_ptr<TunedDatabase>>& Registry() {
   static auto* const registry = new std::map<rocksdb::DB*, std::shared_ptr<TunedDatabase>>();
@@ -379,9 +381,16 @@ void TunerListener::OnColumnFamilyHandleDeletionStarted(rocksdb::ColumnFamilyHan
     if (tuned != nullptr) tuned->Dropped(handle->GetID());
   }
   StopTuning(handle);
+  // Let go of when the registry is unlocked: the last to hold a tuner locks its mutexes and waits for its thread.
+  std::vector<std::shared_ptr<TunedDatabase>> closed;
   const MutexLock lock(&registry_mutex);
   for (auto it = Registry().begin(); it != Registry().end();) {
-    it = it->second->default_handle() == handle ? Registry().erase(it) : std::next(it);
+    if (it->second->default_handle() == handle) {
+      closed.push_back(std::move(it->second));
+      it = Registry().erase(it);
+    } else {
+      ++it;
+    }
   }
 }
 
