@@ -24,7 +24,8 @@ IndexStatus DamagedEctProperty(const std::string& what) {
 uint32_t EctFraction(uint64_t hash, uint64_t first, uint64_t last) {
   if (hash <= first) return 0;
   if (hash >= last) return UINT32_MAX;
-  return static_cast<uint32_t>((static_cast<unsigned __int128>(hash - first) << 32) / (last - first + uint64_t{1}));
+  const unsigned __int128 hashes = static_cast<unsigned __int128>(last - first) + 1;
+  return static_cast<uint32_t>((static_cast<unsigned __int128>(hash - first) << 32) / hashes);
 }
 
 void EctPropertyHeader::EncodeTo(std::string* out) const {

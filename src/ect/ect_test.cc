@@ -12,6 +12,7 @@
 #include <sstream>
 
 #include "gtest/gtest.h"
+#include "src/ect/ect_block_layout.h"
 #include "src/ect/ect_codes.h"
 #include "src/ect/ect_layout.h"
 #include "src/testutil/golden_file.h"
@@ -453,6 +454,16 @@ TEST(Ect, NewerVersionsAreNotSupported) {
   EctIndex index;
   EXPECT_EQ(IndexStatus::Code::kNotSupported,
             EctIndex::Open(bytes.data(), bytes.size(), EctVerify::kChecksum, &index).code());
+}
+
+// Such a property is damaged, or of a table with a key at either end.
+TEST(EctFractions, HoldForAllHashesThatThereAre) {
+  EXPECT_EQ(0u, EctFraction(0, 0, UINT64_MAX));
+  EXPECT_EQ(0u, EctFraction(1, 0, UINT64_MAX));
+  EXPECT_EQ(uint32_t{1} << 31, EctFraction(uint64_t{1} << 63, 0, UINT64_MAX));
+  EXPECT_EQ(UINT32_MAX, EctFraction(UINT64_MAX - 1, 0, UINT64_MAX));
+  EXPECT_EQ(UINT32_MAX, EctFraction(UINT64_MAX, 0, UINT64_MAX));
+  EXPECT_EQ(uint32_t{1} << 31, EctFraction(5, 0, 9));
 }
 
 TEST(EctCodes, AreCompleteAndDecodeWhatTheyEncode) {

@@ -16,11 +16,13 @@
 #include "src/cache/item.h"
 #include "src/util/boot_number.h"
 #include "src/util/short_hash.h"
+#include "test/fuzz/edits.h"
 
 namespace cairn {
 namespace {
 
 using cache::Word;
+using fuzz::Input;
 
 constexpr size_t kHeaderChecksumAt = 56;
 constexpr size_t kBootAt = 64;
@@ -95,29 +97,6 @@ class Template {
   const std::string path_;
   std::string bytes_;
   std::map<std::string, std::string> values_;
-};
-
-// Reads the input as it comes.
-class Input {
- public:
-  Input(const uint8_t* data, size_t size) : data_(data), left_(size) {}
-  bool empty() const { return left_ == 0; }
-  uint64_t Number(size_t bytes) {
-    uint64_t number = 0;
-    for (size_t i = 0; i < bytes && left_ > 0; ++i, ++data_, --left_) number = number << 8 | *data_;
-    return number;
-  }
-  std::string Bytes(size_t bytes) {
-    bytes = std::min(bytes, left_);
-    const std::string taken(reinterpret_cast<const char*>(data_), bytes);
-    data_ += bytes;
-    left_ -= bytes;
-    return taken;
-  }
-
- private:
-  const uint8_t* data_;
-  size_t left_;
 };
 
 // Whether the file holds items that no cache has stored.

@@ -1,18 +1,22 @@
 // libFuzzer target: units, the header and the indexes of an HTable on any bytes, with checksums corrected so that the
-// fuzzer gets past them; and a layout of cells that the input describes.
+// fuzzer gets past them, and on such as the input describes and changes; and a layout of cells that the input describes.
 
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "src/htable/htable_format.h"
 #include "src/htable/htable_layout.h"
 #include "src/util/checksum.h"
+#include "test/fuzz/edits.h"
 
 namespace {
+
+using cairn::fuzz::Input;
 
 using cairn::HTableIndex;
 
@@ -22,9 +26,8 @@ void CorrectChecksum(std::string* bytes) {
   memcpy(&(*bytes)[bytes->size() - 4], &crc, sizeof(crc));
 }
 
-void OpenUnit(const uint8_t* data, size_t size) {
-  // A copy of its own, so that the sanitizer sees its end.
-  std::vector<char> bytes(data, data + size);
+// The bytes are a copy of their own, so that the sanitizer sees their end.
+void OpenUnit(std::vector<char> bytes) {
   cairn::UnitHeader header;
   if (!cairn::DecodeUnitHeader(bytes.data(), bytes.size(), &header).ok() || header.compression != 0) return;
   bytes.resize(cairn::kUnitHeaderSize + header.raw + cairn::kUnitSlack);
@@ -50,25 +53,142 @@ void OpenUnit(const uint8_t* data, size_t size) {
   }
 }
 
-// The first byte is the number of extents, the rest a group index, extents and a header.
-void OpenIndex(const uint8_t* data, size_t size) {
-  if (size < cairn::HTableHeader::kSize + 1) return;
-  std::string header_bytes(reinterpret_cast<const char*>(data + 1), cairn::HTableHeader::kSize);
-  CorrectChecksum(&header_bytes);
+// A unit as a table's writer makes it; its entries come back.
+std::string BuildUnit(Input* input) {
+  constexpr uint64_t kOffset = uint64_t{5} * cairn::kMinBucketSize;
+  const bool wide = input->Number(1) % 2 == 1;
+  const uint64_t base_seq = input->Number(1);
+  std::vector<std::string> keys;
+  std::vector<std::string> values;
+  std::vector<cairn::UnitEntry> entries;
+  std::vector<uint64_t> hashes;
+  while (!input->empty() && keys.size() < 200) {
+    const uint64_t kind = input->Number(1);
+    hashes.push_back(input->Number(1));
+    keys.push_back(input->Bytes(kind % 16));
+    values.push_back(input->Bytes(kind / 16));
+    if (kind == 0xff) values.back().append(300, 'v');
+    entries.push_back({"", "", base_seq + (kind % 8 == 0 ? uint64_t{1} << 8 * (kind / 8 % 7) : kind),
+                       static_cast<uint8_t>(kind % 32)});
+  }
+  cairn::UnitBuilder builder;
+  builder.Start(base_seq, wide ? cairn::UnitBuilder::Offsets::kWide : cairn::UnitBuilder::Offsets::kNarrow);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    entries[i].key = keys[i];
+    entries[i].value = values[i];
+    builder.Add(hashes[i], entries[i]);
+  }
+  std::string payload, unit;
+  builder.AppendPayload(&payload);
+  if (payload.size() != builder.size()) abort();
+  cairn::UnitHeader header;
+  header.wide = wide;
+  header.entries = static_cast<uint16_t>(builder.entries());
+  header.stored = header.raw = static_cast<uint32_t>(payload.size());
+  const size_t size = cairn::kUnitHeaderSize + payload.size() + cairn::kUnitSlack;
+  cairn::AppendUnit(header, payload, kOffset, size, &unit);
+  if (!wide) {
+    std::string written(size, '\0');
+    cairn::UnitWriter writer(written.data(), size, base_seq, entries.size());
+    for (size_t i = 0; i < entries.size(); ++i) writer.Add(hashes[i], entries[i]);
+    writer.Finish(kOffset);
+    if (written != unit) abort();
+  }
+  cairn::UnitView view;
+  if (!cairn::DecodeUnitHeader(unit.data(), unit.size(), &header).ok() ||
+      header.crc != cairn::UnitChecksum(unit.data(), unit.size(), kOffset) ||
+      !cairn::UnitView::Open(unit.data() + cairn::kUnitHeaderSize, header.raw, header.entries, header.wide, &view)
+           .ok()) {
+    abort();
+  }
+  for (uint32_t i = 0; i < view.entries(); ++i) {
+    const cairn::UnitEntry entry = view.Entry(i);
+    if (entry.key != keys[i] || entry.value != values[i] || entry.seq != entries[i].seq ||
+        entry.type != entries[i].type) {
+      abort();
+    }
+  }
+  return unit;
+}
+
+struct IndexBytes {
+  std::string header;
+  std::string groups;
+  std::string extents;
+};
+
+// Groups and extents as a table's writer makes them.
+IndexBytes BuildIndex(Input* input) {
   cairn::HTableHeader header;
-  if (!cairn::HTableHeader::Decode(header_bytes, UINT64_MAX / 2, &header).ok()) return;
-  const size_t rest = size - 1 - header_bytes.size();
-  const size_t extent_size = std::min<size_t>(rest, size_t{data[0]} * 28);
-  const char* const body = reinterpret_cast<const char*>(data + 1 + header_bytes.size());
-  std::string extents(body, extent_size), groups(body + extent_size, rest - extent_size);
-  extents.append(4, '\0');
-  groups.append(4, '\0');
-  CorrectChecksum(&extents);
-  CorrectChecksum(&groups);
+  header.bucket_size = cairn::kMinBucketSize << input->Number(1) % 4;
+  std::vector<cairn::GroupPlan> groups(input->Number(1) % 6);
+  uint64_t bucket = 0;
+  uint64_t hash = 0;
+  for (cairn::GroupPlan& group : groups) {
+    hash += 1 + (input->Number(2) << input->Number(1) % 44);
+    bucket += input->Number(1) % 4;
+    group.first = hash;
+    group.first_bucket = static_cast<uint32_t>(bucket);
+    group.shift = static_cast<uint8_t>(input->Number(1) % 49);
+    group.bounds.push_back(0);
+    for (uint64_t more = input->Number(1) % 8; more > 0; --more) {
+      const uint64_t bound = group.bounds.back() + 1 + (input->Number(1) << more);
+      if (bound <= UINT16_MAX) group.bounds.push_back(static_cast<uint16_t>(bound));
+    }
+    group.spill_buckets = static_cast<uint16_t>(input->Number(1) % 4);
+    for (uint64_t more = group.spill_buckets == 0 ? 0 : input->Number(1) % 8; more > 0; --more) {
+      group.spills.push_back(static_cast<uint32_t>(input->Number(3) << 8 | more % group.spill_buckets));
+    }
+    std::sort(group.spills.begin(), group.spills.end());
+    group.spills.erase(std::unique(group.spills.begin(), group.spills.end()), group.spills.end());
+    bucket += group.bounds.size() + group.spill_buckets;
+    header.homes += group.bounds.size();
+    header.spill_buckets += group.spill_buckets;
+    header.spills += group.spills.size();
+  }
+  header.groups = groups.size();
+  uint64_t end = bucket * header.bucket_size;
+  std::vector<cairn::ExtentPlan> extents(groups.empty() ? 0 : input->Number(1) % 6);
+  hash = 0;
+  for (cairn::ExtentPlan& extent : extents) {
+    hash += input->Number(1) << input->Number(1) % 50;
+    extent.hash = hash;
+    extent.offset = end;
+    extent.min_seq = input->Number(2);
+    extent.size = static_cast<uint32_t>(cairn::kUnitHeaderSize + input->Number(2));
+    end += extent.size;
+  }
+  header.extents = extents.size();
+  header.group_index.offset = end;
+  IndexBytes bytes;
+  header.AppendTo(&bytes.header);
+  cairn::AppendGroupIndex(groups, &bytes.groups);
+  cairn::AppendExtentIndex(extents, &bytes.extents);
   HTableIndex index;
-  if (!HTableIndex::Open(header, groups, extents, &index).ok() || index.empty()) return;
+  if (!cairn::HTableHeader::Decode(bytes.header, end, &header).ok() ||
+      !HTableIndex::Open(header, bytes.groups, bytes.extents, &index).ok() || index.groups() != groups.size() ||
+      index.extents().size() != extents.size()) {
+    abort();
+  }
+  uint32_t home = 0;
+  for (const cairn::GroupPlan& group : groups) {
+    const HTableIndex::Place place = index.Find(group.first);
+    if (place.bucket != home || place.offset != uint64_t{group.first_bucket} * header.bucket_size) abort();
+    home += static_cast<uint32_t>(group.bounds.size());
+  }
+  return bytes;
+}
+
+void OpenIndex(IndexBytes bytes, int questions) {
+  CorrectChecksum(&bytes.header);
+  CorrectChecksum(&bytes.extents);
+  CorrectChecksum(&bytes.groups);
+  cairn::HTableHeader header;
+  if (!cairn::HTableHeader::Decode(bytes.header, UINT64_MAX / 2, &header).ok()) return;
+  HTableIndex index;
+  if (!HTableIndex::Open(header, bytes.groups, bytes.extents, &index).ok() || index.empty()) return;
   uint64_t hash = 0x9e3779b97f4a7c15u;
-  for (int i = 0; i < 300; ++i) {
+  for (int i = 0; i < questions; ++i) {
     hash = hash * 6364136223846793005u + 1442695040888963407u;
     const HTableIndex::Place place = index.Find(i % 3 == 0 ? index.GroupFirst(0) + (hash >> (i % 64)) : hash);
     if (place.bucket >= index.homes() || place.offset >= header.group_index.offset) abort();
@@ -86,6 +206,34 @@ void OpenIndex(const uint8_t* data, size_t size) {
     index.ExtentsOf(hash, &first, &last);
     if (first > last || last > index.extents().size()) abort();
   }
+}
+
+// The first byte is the number of extents, the rest a header, extents and a group index.
+void OpenAnyIndex(const uint8_t* data, size_t size) {
+  if (size < cairn::HTableHeader::kSize + 1) return;
+  const size_t rest = size - 1 - cairn::HTableHeader::kSize;
+  const size_t extent_size = std::min<size_t>(rest, size_t{data[0]} * 28);
+  const char* const header = reinterpret_cast<const char*>(data + 1);
+  const char* const body = header + cairn::HTableHeader::kSize;
+  IndexBytes bytes{std::string(header, cairn::HTableHeader::kSize), std::string(body + extent_size, rest - extent_size),
+                   std::string(body, extent_size)};
+  bytes.extents.append(4, '\0');
+  bytes.groups.append(4, '\0');
+  OpenIndex(std::move(bytes), 300);
+}
+
+// The first byte says how many of the next are changes, the one behind it what is changed.
+void BuildAndChange(const uint8_t* data, size_t size) {
+  Input input(data, size);
+  Input edits = input.Part(input.Number(1) % 32);
+  const uint64_t part = edits.Number(1) % 4;
+  Input same = input;
+  std::string unit = BuildUnit(&same);
+  if (part == 0) cairn::fuzz::Edit(&edits, &unit);
+  if (part == 0) OpenUnit(cairn::fuzz::Exact(unit));
+  IndexBytes bytes = BuildIndex(&input);
+  if (part != 0) cairn::fuzz::Edit(&edits, part == 1 ? &bytes.header : part == 2 ? &bytes.groups : &bytes.extents);
+  OpenIndex(std::move(bytes), 32);
 }
 
 // Three bytes a cell: two of the hash, one of the size.
@@ -120,8 +268,9 @@ void LayOut(const uint8_t* data, size_t size) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  OpenUnit(data, size);
-  OpenIndex(data, size);
+  OpenUnit(std::vector<char>(data, data + size));
+  OpenAnyIndex(data, size);
+  BuildAndChange(data, size);
   LayOut(data, size);
   return 0;
 }

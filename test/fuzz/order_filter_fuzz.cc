@@ -1,12 +1,15 @@
 // libFuzzer target: OrderFilter::Open and Find on any bytes, and, with the input taken as keys, that what is built
-// never gives a bound above the next key.
+// never gives a bound above the next key, and reads within its bytes when they were changed.
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "src/ordered/order_filter.h"
+#include "test/fuzz/edits.h"
 
 namespace {
 
@@ -19,15 +22,34 @@ void OpenAnyBytes(const uint8_t* data, size_t size) {
   for (size_t at = 0; at < size && at < 64; ++at) filter.Find(bytes.data() + at, (size - at) % 40, &bound);
 }
 
-// The first byte chooses the bits, the next the keys' length; a key shares the bytes of the one before that a byte
-// says.
+// Bytes that a builder made, and changes.
+void OpenChanged(std::string changed, cairn::fuzz::Input* edits, const std::set<std::string>& keys) {
+  cairn::fuzz::Edit(edits, &changed);
+  const std::vector<char> bytes = cairn::fuzz::Exact(changed);
+  cairn::OrderFilter filter;
+  if (filter.Open(bytes.data(), bytes.size()) != nullptr) return;
+  std::string bound;
+  size_t asked = 0;
+  for (const std::string& each : keys) {
+    if (++asked > 16) break;
+    filter.Find(each.data(), each.size(), &bound);
+    const std::string other = each + '\x55';
+    filter.Find(other.data(), other.size(), &bound);
+  }
+}
+
+// The first byte chooses the bits, the next the keys' length, the third how many bytes at the end are changes; a key
+// shares the bytes of the one before that a byte says.
 void BuildFromBytes(const uint8_t* data, size_t size) {
-  if (size < 4) return;
+  if (size < 5) return;
+  const size_t changes = std::min<size_t>(data[2] % 32, size - 5);
+  cairn::fuzz::Input edits(data + size - changes, changes);
+  size -= changes;
   cairn::OrderFilterBuilder builder(2.5 + data[0] % 10);
   const size_t length = 1 + data[1] % 12;
   std::set<std::string> keys;
   std::string key;
-  for (size_t at = 2; at + 1 + length <= size; at += 1 + length) {
+  for (size_t at = 3; at + 1 + length <= size; at += 1 + length) {
     key.resize(data[at] % (key.size() + 1));
     key.append(reinterpret_cast<const char*>(data + at + 1), length);
     keys.insert(key);
@@ -59,6 +81,7 @@ void BuildFromBytes(const uint8_t* data, size_t size) {
     other.back() = static_cast<char>(other.back() + 1);
     check(other);
   }
+  OpenChanged(bytes, &edits, keys);
 }
 
 }  // namespace
