@@ -31,7 +31,7 @@ Status FillOptions(const std::string& engine, Options* options, Options* leveled
   *options = test::BaseOptions();
   options->stats_dump_period_sec = 0;
   options->stats_persist_period_sec = 0;
-  options->max_manifest_file_size = 8 << 10;  // begun anew now and then
+  options->max_manifest_file_size = 8 << 10;        // begun anew now and then
   options->manifest_preallocation_size = 64 << 10;  // 4 MiB in memory took an eighth of a run
   options->create_missing_column_families = true;
   *leveled = *options;
