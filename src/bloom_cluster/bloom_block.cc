@@ -377,7 +377,7 @@ std::unique_ptr<PairCursor> FilterBlock::NewCursor(const std::shared_ptr<const F
 }
 
 Status FilterBlock::Verify(const rocksdb::ReadOptions& read_options) const {
-  std::vector<char> scratch(kReadAtOnce * kFilterPageBytes);
+  std::vector<char> scratch(std::min(kReadAtOnce, pages()) * kFilterPageBytes);
   Status s;
   for (size_t page = 0; page < pages() && s.ok(); page += kReadAtOnce) {
     port::DirectReadBuffer aligned;
@@ -390,7 +390,7 @@ Status FilterBlock::Verify(const rocksdb::ReadOptions& read_options) const {
 Status FilterBlock::LoadImage(const rocksdb::ReadOptions& read_options,
                               std::shared_ptr<const FilterImage>* image) const {
   FilterImage::Builder builder(shape_, pairs_);
-  std::vector<char> scratch(kReadAtOnce * kFilterPageBytes);
+  std::vector<char> scratch(std::min(kReadAtOnce, pages()) * kFilterPageBytes);
   for (size_t first = 0; first < pages(); first += kReadAtOnce) {
     port::DirectReadBuffer aligned;
     const uint8_t* bytes = nullptr;
