@@ -5,7 +5,7 @@
 
 #include "cache/typed_cache.h"
 #include "monitoring/perf_context_imp.h"
-#include "monitoring/statistics_impl.h"
+#include "src/table/cache_counts.h"
 #include "src/util/bits.h"
 #include "src/util/checksum.h"
 
@@ -266,13 +266,11 @@ bool FilterBlock::AskCache(FilterResidency residency, size_t page, FilterQuestio
   const rocksdb::CacheKey key = PageKey(page);
   auto guard = cache.Guard(cache.Lookup(key.AsSlice(), statistics_));
   if (guard.GetValue() == nullptr) {
-    RecordTick(statistics_, rocksdb::BLOCK_CACHE_MISS);
-    RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_MISS);
+    CountCacheMiss(statistics_, CachedPart::kFilter, kNoLevel);
     return false;
   }
   counters_->page_hits.fetch_add(1, std::memory_order_relaxed);
-  RecordTick(statistics_, rocksdb::BLOCK_CACHE_HIT);
-  RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_HIT);
+  CountCacheHit(statistics_, CachedPart::kFilter, kNoLevel, sizeof(FilterPage));
   Answer(page, guard.GetValue()->bytes(), questions, count);
   return true;
 }
@@ -301,9 +299,7 @@ Status FilterBlock::Admit(const rocksdb::ReadOptions& read_options, FilterReside
   // The cache owns the page once it has taken it; a full one refuses, and the next lookup reads again.
   if (cache.Insert(key.AsSlice(), own.get(), sizeof(FilterPage), nullptr, rocksdb::Cache::Priority::HIGH).ok()) {
     static_cast<void>(own.release());
-    RecordTick(statistics_, rocksdb::BLOCK_CACHE_ADD);
-    RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_ADD);
-    RecordTick(statistics_, rocksdb::BLOCK_CACHE_FILTER_BYTES_INSERT, sizeof(FilterPage));
+    CountCacheAdd(statistics_, CachedPart::kFilter, sizeof(FilterPage));
   }
   return s;
 }

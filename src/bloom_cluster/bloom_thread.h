@@ -56,15 +56,16 @@ class FilterThread {
   // An answer, in RocksDB's perf context.
   void Count(int level, bool may) {
     if (*perf_level_ < rocksdb::PerfLevel::kEnableCount) return;
-    if (may) {
-      ++perf_context_->bloom_sst_hit_count;
-      return;
-    }
-    ++perf_context_->bloom_sst_miss_count;
+    ++(may ? perf_context_->bloom_sst_hit_count : perf_context_->bloom_sst_miss_count);
     if (perf_context_->per_level_perf_context_enabled && perf_context_->level_to_perf_context != nullptr) {
-      ++(*perf_context_->level_to_perf_context)[static_cast<uint32_t>(std::max(0, level))].bloom_filter_useful;
+      auto& of_level = (*perf_context_->level_to_perf_context)[static_cast<uint32_t>(std::max(0, level))];
+      ++(may ? of_level.bloom_filter_full_positive : of_level.bloom_filter_useful);
     }
   }
+
+  // Whether RocksDB's perf context counts: without a look for the thread's own variables, of which there may be several
+  // in each of RocksDB's macros.
+  bool Counts() const { return *perf_level_ >= rocksdb::PerfLevel::kEnableCount; }
 
   // Whether what Count counts is wanted by level.
   bool CountsByLevel() const {

@@ -1,11 +1,12 @@
 #include "src/ect/ect_residency.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "cache/typed_cache.h"
 #include "monitoring/perf_context_imp.h"
-#include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
+#include "src/table/cache_counts.h"
 #include "table/meta_blocks.h"
 
 namespace cairn {
@@ -53,6 +54,7 @@ void EctResidency::Insert(std::unique_ptr<EctTries> tries) const {
   if (IndexCache(cache_.get())
           .Insert(key_.AsSlice(), tries.get(), charge, nullptr, rocksdb::Cache::Priority::HIGH)
           .ok()) {
+    CountCacheAdd(table_->get_rep()->ioptions.stats, CachedPart::kIndex, charge);
     static_cast<void>(tries.release());  // the cache owns it now
   }
 }
@@ -76,7 +78,7 @@ std::unique_ptr<EctTries> EctResidency::Load(const rocksdb::ReadOptions& read_op
   using rocksdb::perf_context;  // the macros name them so
   using rocksdb::perf_level;
   using rocksdb::PerfLevel;
-  PERF_COUNTER_ADD(block_read_count, 1);
+  // Its blocks have counted as properties.
   PERF_COUNTER_ADD(index_block_read_count, 1);
   counters_->index_loads.fetch_add(1, std::memory_order_relaxed);
   return tries;
@@ -86,14 +88,13 @@ Cached<EctTries> EctResidency::Acquire(const rocksdb::ReadOptions& read_options)
   if (pinned_ != nullptr) return Cached<EctTries>(pinned_.get());
   if (residency_ != EctIndexResidency::kCache || cache_ == nullptr) return {};
   rocksdb::Statistics* const statistics = table_->get_rep()->ioptions.stats;
+  const int level = std::max(0, table_->get_rep()->level);
   rocksdb::Cache::Handle* handle = cache_->BasicLookup(key_.AsSlice(), statistics);
   if (handle != nullptr) {
-    RecordTick(statistics, rocksdb::BLOCK_CACHE_HIT);
-    RecordTick(statistics, rocksdb::BLOCK_CACHE_INDEX_HIT);
+    CountCacheHit(statistics, CachedPart::kIndex, level, cache_->GetUsage(handle));
     return {Value(handle), cache_.get(), handle};
   }
-  RecordTick(statistics, rocksdb::BLOCK_CACHE_MISS);
-  RecordTick(statistics, rocksdb::BLOCK_CACHE_INDEX_MISS);
+  CountCacheMiss(statistics, CachedPart::kIndex, level);
   uint64_t excess = excess_bytes_.load(std::memory_order_relaxed);
   // One thread pays, the others go on without. A hint only, so no order with anything else.
   if (excess < load_bytes_ || read_options.read_tier == rocksdb::kBlockCacheTier || !read_options.fill_cache ||

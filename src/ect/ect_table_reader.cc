@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "src/ect/ect_residency.h"
 #include "src/port/block_based.h"
@@ -16,9 +17,29 @@ namespace {
 
 using rocksdb::DataBlockIter;
 using rocksdb::GetContext;
+// What RocksDB's macros for its counters refer to.
+using rocksdb::perf_context;
+using rocksdb::perf_level;
+using rocksdb::PerfContextByLevel;
+using rocksdb::PerfLevel;
 using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
+
+// Not within their callers, where the compiler would find the thread's variables for every lookup, counted or not.
+__attribute__((noinline)) void CountAnswerInPerfContext(bool passes, uint32_t level) {
+  if (perf_level < PerfLevel::kEnableCount) return;
+  if (passes) {
+    PERF_COUNTER_ADD(bloom_sst_hit_count, 1);
+    PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_full_positive, 1, level);
+  } else {
+    PERF_COUNTER_ADD(bloom_sst_miss_count, 1);
+    PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, 1, level);
+  }
+}
+__attribute__((noinline)) void CountTruePositiveInPerfContext(uint32_t level) {
+  PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_full_true_positive, 1, level);
+}
 
 class EctTableReader final : public EctTableProbe {
  public:
@@ -64,17 +85,56 @@ class EctTableReader final : public EctTableProbe {
               GetContext* get_context) const override {
     EctLookupCounts* const counts = counters_->lookups.Access();
     (filter_->is_cuckoo() ? counts->filtered_lookups : counts->last_lookups).fetch_add(1, std::memory_order_relaxed);
-    if (filter_->exists()) RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_POSITIVE);
+    if (filter_->exists()) CountAnswer(/*passes=*/true);
     bool matched = false;
     const Status status = Search(read_options, key, hash, get_context, &matched);
     CountFound(matched);
     return status;
   }
 
-  // Asks the index for all keys at once, so that its cache misses overlap, and reads a block once for all keys that
-  // follow each other in it.
   void MultiGet(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
                 const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) override {
+    const uint64_t before = BlocksMissed(*range);
+    SearchBatch(read_options, range, prefix_extractor, skip_filters);
+    // As RocksDB counts tables that a batch reads blocks of: with one of its keys.
+    if (BlocksMissed(*range) != before) ++range->begin()->get_context->get_context_stats_.num_sst_read;
+  }
+
+  // RocksDB cuts a compaction into parts of about equal weight, but none of what weighs nothing.
+  Status ApproximateKeyAnchors(const ReadOptions& read_options, std::vector<Anchor>& anchors) override {
+    if (!one_thread_->load(std::memory_order_relaxed)) return inner()->ApproximateKeyAnchors(read_options, anchors);
+    anchors.emplace_back(Slice(), 0);
+    return Status::OK();
+  }
+
+  size_t ApproximateMemoryUsage() const override {
+    return inner()->ApproximateMemoryUsage() + layout_->bytes() + filter_->bytes() + residency_.bytes();
+  }
+
+ private:
+  // Whether a value that is found may keep its block in memory, or must be copied because others use the block, too.
+  enum class Found { kPinsBlock, kIsCopied };
+
+  // A block that several keys of a MultiGet look into.
+  struct SharedBlock {
+    std::unique_ptr<DataBlockIter> entries;
+    uint64_t block = 0;
+    bool Holds(uint64_t wanted) const { return entries != nullptr && block == wanted; }
+  };
+
+  // Of the keys' data blocks, those that were not in the block cache so far.
+  static uint64_t BlocksMissed(const rocksdb::MultiGetContext::Range& range) {
+    uint64_t missed = 0;
+    for (auto key = range.begin(); key != range.end(); ++key) {
+      missed += key->get_context->get_context_stats_.num_cache_data_miss;
+    }
+    return missed;
+  }
+
+  // Asks the index for all keys at once, so that its cache misses overlap, and reads a block once for all keys that
+  // follow each other in it.
+  void SearchBatch(const ReadOptions& read_options, const rocksdb::MultiGetContext::Range* range,
+                   const rocksdb::SliceTransform* prefix_extractor, bool skip_filters) {
     const Cached<EctTries> tries = residency_.Acquire(read_options);
     if (!tries) return rocksdb::TableReader::MultiGet(read_options, range, prefix_extractor, skip_filters);
     std::vector<rocksdb::KeyContext*> keys;
@@ -104,28 +164,6 @@ class EctTableReader final : public EctTableProbe {
     }
   }
 
-  // RocksDB cuts a compaction into parts of about equal weight, but none of what weighs nothing.
-  Status ApproximateKeyAnchors(const ReadOptions& read_options, std::vector<Anchor>& anchors) override {
-    if (!one_thread_->load(std::memory_order_relaxed)) return inner()->ApproximateKeyAnchors(read_options, anchors);
-    anchors.emplace_back(Slice(), 0);
-    return Status::OK();
-  }
-
-  size_t ApproximateMemoryUsage() const override {
-    return inner()->ApproximateMemoryUsage() + layout_->bytes() + filter_->bytes() + residency_.bytes();
-  }
-
- private:
-  // Whether a value that is found may keep its block in memory, or must be copied because others use the block, too.
-  enum class Found { kPinsBlock, kIsCopied };
-
-  // A block that several keys of a MultiGet look into.
-  struct SharedBlock {
-    std::unique_ptr<DataBlockIter> entries;
-    uint64_t block = 0;
-    bool Holds(uint64_t wanted) const { return entries != nullptr && block == wanted; }
-  };
-
   // RocksDB's reader counts only where it is charged: then with its properties, which held the index, so it is charged
   // anew.
   size_t AlwaysInMemory() const {
@@ -148,9 +186,15 @@ class EctTableReader final : public EctTableProbe {
     if (!filter_->exists()) return true;
     const bool passes = filter_->MayContain(hash);
     if (!passes && !filter_->is_cuckoo()) counts->last_kept.fetch_add(1, std::memory_order_relaxed);
-    RecordTick(table_->GetStatistics(), passes ? rocksdb::BLOOM_FILTER_FULL_POSITIVE : rocksdb::BLOOM_FILTER_USEFUL);
+    CountAnswer(passes);
     return passes;
   }
+  // Of the filter, as RocksDB's reader counts its own.
+  void CountAnswer(bool passes) const {
+    RecordTick(table_->GetStatistics(), passes ? rocksdb::BLOOM_FILTER_FULL_POSITIVE : rocksdb::BLOOM_FILTER_USEFUL);
+    CountAnswerInPerfContext(passes, Level());
+  }
+  uint32_t Level() const { return static_cast<uint32_t>(std::max(0, table_->get_rep()->level)); }
   // Whether a table that was not kept from reading has entries of the key.
   void CountFound(bool found) const {
     EctLookupCounts* const counts = counters_->lookups.Access();
@@ -158,6 +202,11 @@ class EctTableReader final : public EctTableProbe {
     if (found && filter_->is_cuckoo()) counts->filtered_hits.fetch_add(1, std::memory_order_relaxed);
     if (!found || !filter_->exists()) return;
     RecordTick(table_->GetStatistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
+    CountTruePositiveInPerfContext(Level());
+  }
+
+  Status Corrupt(const char* what) const {
+    return Status::Corruption(std::string("cairn.EctTable: ") + what, table_->get_rep()->file->file_name());
   }
 
   Status OpenBlock(const ReadOptions& read_options, uint64_t block, GetContext* get_context,
@@ -203,7 +252,7 @@ class EctTableReader final : public EctTableProbe {
                    bool* matched) const {
     // Index and layout come from one property, but are checked one by one.
     if (run.first <= run.last && run.last >= layout_->blocks()) {
-      return Status::Corruption("cairn.EctTable: the index names a block that the file does not have");
+      return Corrupt("the index names a block that the file does not have");
     }
     uint64_t first = run.first;
     const Status skipped = SkipBlocks(read_options, run.last, key, get_context, &first);
@@ -281,7 +330,7 @@ class EctTableReader final : public EctTableProbe {
         entries.SeekToLast();
         if (!entries.Valid()) {
           status = entries.status();
-          if (status.ok()) status = Status::Corruption("cairn.EctTable: a data block is empty");
+          if (status.ok()) status = Corrupt("a data block is empty");
           break;
         }
         const uint64_t last = hash_(rocksdb::ExtractUserKey(entries.key()));

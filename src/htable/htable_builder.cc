@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "db/dbformat.h"
+#include "monitoring/statistics_impl.h"
 #include "options/options_helper.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
@@ -11,6 +12,7 @@
 #include "src/port/table_properties.h"
 #include "src/util/checksum.h"
 #include "table/format.h"
+#include "util/stop_watch.h"
 
 namespace cairn {
 
@@ -276,6 +278,7 @@ void HTableBuilder::WriteGroup(GroupEnd end) {
   header_.spill_buckets += layout.spills.size();
   groups_.push_back(std::move(group));
   Append(out_);
+  CountWritten();
   DropPending(layout.cells);
 }
 
@@ -303,6 +306,8 @@ void HTableBuilder::WriteBucket(const std::vector<uint32_t>& cells, uint64_t bas
   }
   const size_t payload = unit.Finish(offset_ + start);
   header_.used_bytes += kUnitHeaderSize + payload;
+  ++written_.bypassed;
+  written_.bypassed_bytes += payload;
   port::CountUncompressedData(payload, &props_);
 }
 
@@ -344,7 +349,11 @@ const std::string& HTableBuilder::CompressPayload(const UnitBuilder& unit, UnitH
   fields->wide = unit.offsets() == UnitBuilder::Offsets::kWide;
   fields->entries = static_cast<uint16_t>(unit.entries());
   fields->raw = static_cast<uint32_t>(payload_.size());
+  rocksdb::StopWatchNano timer(ioptions_.clock, CountsTimesOfCodecs(ioptions_.stats));
   if (!compressor_.Compress(payload_, &compressed_)) return payload_;
+  if (CountsTimesOfCodecs(ioptions_.stats)) {
+    RecordTimeToHistogram(ioptions_.stats, rocksdb::COMPRESSION_TIMES_NANOS, timer.ElapsedNanos());
+  }
   fields->compression = compressor_.type();
   return compressed_;
 }
@@ -352,7 +361,30 @@ const std::string& HTableBuilder::CompressPayload(const UnitBuilder& unit, UnitH
 void HTableBuilder::AppendStored(const UnitHeader& fields, const std::string& stored, size_t size) {
   AppendUnit(fields, stored, offset_ + out_.size(), size, &out_);
   header_.used_bytes += kUnitHeaderSize + stored.size();
+  if (fields.compression != rocksdb::kNoCompression) {
+    ++written_.compressed;
+    written_.compressed_from += fields.raw;
+    written_.compressed_to += stored.size();
+  } else if (compressor_.type() != rocksdb::kNoCompression) {
+    ++written_.rejected;
+    written_.rejected_bytes += fields.raw;
+  } else {
+    ++written_.bypassed;
+    written_.bypassed_bytes += fields.raw;
+  }
   port::CountUncompressedData(fields.raw, &props_);
+}
+
+void HTableBuilder::CountWritten() {
+  rocksdb::Statistics* const statistics = ioptions_.stats;
+  RecordTick(statistics, rocksdb::NUMBER_BLOCK_COMPRESSED, written_.compressed);
+  RecordTick(statistics, rocksdb::BYTES_COMPRESSED_FROM, written_.compressed_from);
+  RecordTick(statistics, rocksdb::BYTES_COMPRESSED_TO, written_.compressed_to);
+  RecordTick(statistics, rocksdb::NUMBER_BLOCK_COMPRESSION_REJECTED, written_.rejected);
+  RecordTick(statistics, rocksdb::BYTES_COMPRESSION_REJECTED, written_.rejected_bytes);
+  RecordTick(statistics, rocksdb::NUMBER_BLOCK_COMPRESSION_BYPASSED, written_.bypassed);
+  RecordTick(statistics, rocksdb::BYTES_COMPRESSION_BYPASSED, written_.bypassed_bytes);
+  written_ = Written();
 }
 
 void HTableBuilder::DropPending(size_t cells) {
@@ -389,6 +421,7 @@ void HTableBuilder::TrainDictionary() {
 
 void HTableBuilder::Append(const Slice& bytes) {
   if (!status_.ok()) return;
+  const rocksdb::StopWatch watch(ioptions_.clock, ioptions_.stats, rocksdb::WRITE_RAW_BLOCK_MICROS);
   rocksdb::IOOptions io_options;
   io_status_ = rocksdb::WritableFileWriter::PrepareIOOptions(write_options_, io_options);
   if (io_status_.ok()) io_status_ = file_->Append(io_options, bytes);

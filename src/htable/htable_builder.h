@@ -61,6 +61,13 @@ class HTableBuilder : public rocksdb::TableBuilder {
     size_t bytes = 0;  // about
   };
 
+  // What RocksDB's tickers are to learn of the units of a group.
+  struct Written {
+    uint64_t compressed = 0, compressed_from = 0, compressed_to = 0;
+    uint64_t rejected = 0, rejected_bytes = 0;  // not smaller for it
+    uint64_t bypassed = 0, bypassed_bytes = 0;
+  };
+
   // A bucket that FitCompressed has compressed.
   struct FittedBucket {
     size_t cells = 0;
@@ -88,6 +95,7 @@ class HTableBuilder : public rocksdb::TableBuilder {
   // The payload as it is to be stored; valid until the next call.
   const std::string& CompressPayload(const UnitBuilder& unit, UnitHeader* fields);
   void AppendStored(const UnitHeader& fields, const std::string& stored, size_t size);
+  void CountWritten();
   void DropPending(size_t cells);
   void TrainDictionary();
   void Append(const rocksdb::Slice& bytes);
@@ -126,6 +134,7 @@ class HTableBuilder : public rocksdb::TableBuilder {
   std::unordered_map<uint32_t, FittedBucket> fitted_;  // of the group, by first cell
   UnitBuilder unit_;
   std::string out_;  // of the group that is being written
+  Written written_;
   std::string payload_;
   std::string compressed_;
 };

@@ -8,10 +8,16 @@
 #include <string>
 
 #include "rocksdb/slice.h"
+#include "rocksdb/statistics.h"
 #include "rocksdb/status.h"
 #include "src/port/block_codec.h"
 
 namespace cairn {
+
+// Whether RocksDB's histograms of times of compression and decompression are wanted.
+inline bool CountsTimesOfCodecs(const rocksdb::Statistics* statistics) {
+  return statistics != nullptr && statistics->get_stats_level() > rocksdb::StatsLevel::kExceptDetailedTimers;
+}
 
 class UnitCompressor {
  public:

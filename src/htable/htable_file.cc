@@ -9,18 +9,21 @@
 #include "file/file_prefetch_buffer.h"
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
+#include "src/bloom_cluster/bloom_thread.h"
 #include "src/util/checksum.h"
 #include "table/block_based/block_based_table_reader.h"
 #include "table/format.h"
 #include "table/meta_blocks.h"
 #include "table/sst_file_writer_collectors.h"
 #include "util/coding.h"
+#include "util/stop_watch.h"
 
 namespace cairn {
 
 // What RocksDB's macros for its counters refer to.
 using rocksdb::perf_context;
 using rocksdb::perf_level;
+using rocksdb::PerfContextByLevel;
 using rocksdb::PerfLevel;
 using rocksdb::PerfStepTimer;
 
@@ -67,9 +70,18 @@ Status GlobalSequenceNumber(const rocksdb::TableProperties& properties, rocksdb:
   return Status::OK();
 }
 
-void CountHit(rocksdb::GetContext* get_context, rocksdb::Statistics* statistics, size_t charge) {
+// Not within their callers, where the compiler would find the thread's variables for every lookup, counted or not.
+__attribute__((noinline)) void CountHitInPerfContext(uint32_t level, size_t charge) {
   PERF_COUNTER_ADD(block_cache_hit_count, 1);
+  PERF_COUNTER_BY_LEVEL_ADD(block_cache_hit_count, 1, level);
   PERF_COUNTER_ADD(block_cache_read_byte, charge);
+}
+__attribute__((noinline)) void CountMissInPerfContext(uint32_t level) {
+  PERF_COUNTER_BY_LEVEL_ADD(block_cache_miss_count, 1, level);
+}
+
+void CountHit(rocksdb::GetContext* get_context, rocksdb::Statistics* statistics, uint32_t level, size_t charge) {
+  if (ThisFilterThread()->Counts()) CountHitInPerfContext(level, charge);
   if (get_context != nullptr) {
     ++get_context->get_context_stats_.num_cache_hit;
     ++get_context->get_context_stats_.num_cache_data_hit;
@@ -81,7 +93,8 @@ void CountHit(rocksdb::GetContext* get_context, rocksdb::Statistics* statistics,
   RecordTick(statistics, rocksdb::BLOCK_CACHE_BYTES_READ, charge);
 }
 
-void CountMiss(rocksdb::GetContext* get_context, rocksdb::Statistics* statistics) {
+void CountMiss(rocksdb::GetContext* get_context, rocksdb::Statistics* statistics, uint32_t level) {
+  if (ThisFilterThread()->Counts()) CountMissInPerfContext(level);
   if (get_context != nullptr) {
     ++get_context->get_context_stats_.num_cache_miss;
     ++get_context->get_context_stats_.num_cache_data_miss;
@@ -91,16 +104,23 @@ void CountMiss(rocksdb::GetContext* get_context, rocksdb::Statistics* statistics
   RecordTick(statistics, rocksdb::BLOCK_CACHE_DATA_MISS);
 }
 
-void CountInsert(rocksdb::GetContext* get_context, rocksdb::Statistics* statistics, size_t charge) {
+// `again`: another thread has put the same bytes there meanwhile.
+void CountInsert(rocksdb::GetContext* get_context, rocksdb::Statistics* statistics, bool again, size_t charge) {
   if (get_context != nullptr) {
     ++get_context->get_context_stats_.num_cache_add;
     ++get_context->get_context_stats_.num_cache_data_add;
+    get_context->get_context_stats_.num_cache_add_redundant += again ? 1 : 0;
+    get_context->get_context_stats_.num_cache_data_add_redundant += again ? 1 : 0;
     get_context->get_context_stats_.num_cache_bytes_write += charge;
     get_context->get_context_stats_.num_cache_data_bytes_insert += charge;
     return;
   }
   RecordTick(statistics, rocksdb::BLOCK_CACHE_ADD);
   RecordTick(statistics, rocksdb::BLOCK_CACHE_DATA_ADD);
+  if (again) {
+    RecordTick(statistics, rocksdb::BLOCK_CACHE_ADD_REDUNDANT);
+    RecordTick(statistics, rocksdb::BLOCK_CACHE_DATA_ADD_REDUNDANT);
+  }
   RecordTick(statistics, rocksdb::BLOCK_CACHE_BYTES_WRITE, charge);
   RecordTick(statistics, rocksdb::BLOCK_CACHE_DATA_BYTES_INSERT, charge);
 }
@@ -122,6 +142,8 @@ Status HTableFile::Open(const rocksdb::ReadOptions& read_options, const rocksdb:
   opened->fs_ = options.ioptions.fs;
   opened->cache_ = std::move(cache);
   opened->statistics_ = options.ioptions.stats;
+  opened->clock_ = options.ioptions.clock;
+  opened->level_ = static_cast<uint32_t>(std::max(0, options.level));
   opened->lowest_cache_tier_ = options.ioptions.lowest_used_cache_tier;
   Status s = opened->ReadTail(read_options, options);
   if (!s.ok()) return s;
@@ -254,10 +276,10 @@ bool HTableFile::FindCached(const UnitPlace& place, rocksdb::GetContext* get_con
     found = false;
   }
   if (!found) {
-    CountMiss(get_context, statistics_);
+    CountMiss(get_context, statistics_, level_);
     return false;
   }
-  CountHit(get_context, statistics_, cache_->GetUsage(handle));
+  CountHit(get_context, statistics_, level_, cache_->GetUsage(handle));
   ref->SetCached(cache_.get(), handle);
   return true;
 }
@@ -266,6 +288,7 @@ Status HTableFile::Read(const rocksdb::ReadOptions& read_options, const UnitPlac
                         rocksdb::GetContext* get_context, UnitRef* ref) const {
   if (FindCached(place, get_context, ref)) return Status::OK();
   if (read_options.read_tier == rocksdb::kBlockCacheTier) return Status::Incomplete("no blocking io");
+  const rocksdb::StopWatch watch(clock_, statistics_, rocksdb::READ_BLOCK_GET_MICROS);
   std::unique_ptr<HTableUnit> unit = HTableUnit::New(place.size);
   {
     PERF_TIMER_GUARD(block_read_time);
@@ -294,11 +317,8 @@ Status HTableFile::View(const rocksdb::ReadOptions& read_options, const UnitPlac
     index_status = UnitView::Open(bytes + kUnitHeaderSize, header.raw, header.entries, header.wide, view);
     return index_status.ok() ? Status::OK() : Corruption(index_status.message(), place.offset);
   }
-  PERF_TIMER_GUARD(block_decompress_time);
   *unit = HTableUnit::New(kUnitHeaderSize + header.raw);
-  const Status s = decompressor_->Decompress(static_cast<rocksdb::CompressionType>(header.compression),
-                                             Slice(bytes + kUnitHeaderSize, header.stored), header.raw,
-                                             (*unit)->bytes() + kUnitHeaderSize);
+  const Status s = Decompress(header, bytes + kUnitHeaderSize, (*unit)->bytes() + kUnitHeaderSize);
   if (!s.ok()) return s.IsNotSupported() ? s : Corruption(s.getState(), place.offset);
   std::string plain;
   header.compression = 0;
@@ -309,6 +329,21 @@ Status HTableFile::View(const rocksdb::ReadOptions& read_options, const UnitPlac
   if (!index_status.ok()) return Corruption(index_status.message(), place.offset);
   *view = (*unit)->view();
   return Status::OK();
+}
+
+Status HTableFile::Decompress(const UnitHeader& header, const char* stored, char* raw) const {
+  PERF_TIMER_GUARD(block_decompress_time);
+  rocksdb::StopWatchNano timer(clock_, CountsTimesOfCodecs(statistics_));
+  const Status s = decompressor_->Decompress(static_cast<rocksdb::CompressionType>(header.compression),
+                                             Slice(stored, header.stored), header.raw, raw);
+  if (!s.ok()) return s;
+  if (CountsTimesOfCodecs(statistics_)) {
+    RecordTimeToHistogram(statistics_, rocksdb::DECOMPRESSION_TIMES_NANOS, timer.ElapsedNanos());
+  }
+  RecordTick(statistics_, rocksdb::NUMBER_BLOCK_DECOMPRESSED);
+  RecordTick(statistics_, rocksdb::BYTES_DECOMPRESSED_FROM, header.stored);
+  RecordTick(statistics_, rocksdb::BYTES_DECOMPRESSED_TO, header.raw);
+  return s;
 }
 
 Status HTableFile::Admit(const rocksdb::ReadOptions& read_options, const UnitPlace& place,
@@ -338,7 +373,7 @@ Status HTableFile::Admit(const rocksdb::ReadOptions& read_options, const UnitPla
       cache.InsertFull(key.AsSlice(), plain.get(), charge, &handle, rocksdb::Cache::Priority::LOW, lowest_cache_tier_);
   if (inserted.ok()) {
     static_cast<void>(plain.release());
-    CountInsert(get_context, statistics_, charge);
+    CountInsert(get_context, statistics_, inserted.IsOkOverwritten(), charge);
     ref->SetCached(cache_.get(), handle);
   } else {
     RecordTick(statistics_, rocksdb::BLOCK_CACHE_ADD_FAILURES);

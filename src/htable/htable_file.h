@@ -50,6 +50,9 @@ class HTableFile {
   // Units lie before this.
   uint64_t data_end() const { return header_.filter.size > 0 ? header_.filter.offset : header_.group_index.offset; }
   rocksdb::Statistics* statistics() const { return statistics_; }
+  rocksdb::SystemClock* clock() const { return clock_; }
+  // That the table had when it was opened, for counters by level.
+  uint32_t level() const { return level_; }
   size_t bytes_in_memory() const {
     return sizeof(*this) + index_.bytes() + properties_->ApproximateMemoryUsage() + decompressor_->bytes_in_memory();
   }
@@ -89,6 +92,7 @@ class HTableFile {
  private:
   HTableFile();
   rocksdb::Status ReadTail(const rocksdb::ReadOptions& read_options, const rocksdb::TableReaderOptions& options);
+  rocksdb::Status Decompress(const UnitHeader& header, const char* stored, char* raw) const;
   rocksdb::Status VerifyUnits(const rocksdb::ReadOptions& read_options, uint64_t offset, uint64_t units) const;
   rocksdb::CacheKey KeyOf(uint64_t offset) const { return cache_key_.WithOffset(offset >> 2); }
 
@@ -99,6 +103,8 @@ class HTableFile {
   std::shared_ptr<rocksdb::Cache> cache_;
   rocksdb::OffsetableCacheKey cache_key_;
   rocksdb::Statistics* statistics_ = nullptr;
+  rocksdb::SystemClock* clock_ = nullptr;
+  uint32_t level_ = 0;
   rocksdb::CacheTier lowest_cache_tier_ = rocksdb::CacheTier::kNonVolatileBlockTier;
   HTableHeader header_;
   HTableIndex index_;

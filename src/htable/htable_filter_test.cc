@@ -88,7 +88,8 @@ class HTableFilterTest : public ::testing::TestWithParam<FilterResidency> {
     }
     const rocksdb::PerfContext& counts = *rocksdb::get_perf_context();
     EXPECT_GT(counts.bloom_sst_miss_count, static_cast<uint64_t>(count) * 9 / 10);
-    return counts.block_read_count - counts.filter_block_read_count + counts.block_cache_hit_count;
+    return counts.block_read_count - counts.filter_block_read_count + counts.block_cache_hit_count -
+           counts.block_cache_filter_hit_count;
   }
 
   rocksdb::ColumnFamilyHandle* Handle(int family) const { return families_[static_cast<size_t>(family)].get(); }

@@ -5,6 +5,7 @@
 
 #include "db/dbformat.h"
 #include "monitoring/perf_context_imp.h"
+#include "util/stop_watch.h"
 
 namespace cairn {
 
@@ -86,6 +87,9 @@ bool HTableIterator::FillBuffer(const UnitPlace& place) {
     buffer_size_ = size;
   }
   ahead_ = Slice();
+  const rocksdb::StopWatch watch(
+      file_->clock(), file_->statistics(),
+      scan_.use_cache ? rocksdb::READ_BLOCK_GET_MICROS : rocksdb::READ_BLOCK_COMPACTION_MICROS);
   const Status s = file_->ReadBytes(read_options_, place.offset, size, buffer_.get(), &ahead_);
   if (!s.ok()) return Fail(s);
   ahead_offset_ = place.offset;

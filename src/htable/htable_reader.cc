@@ -9,6 +9,7 @@
 #include "memory/arena.h"
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
+#include "src/bloom_cluster/bloom_thread.h"
 #include "src/htable/htable_dump.h"
 #include "src/htable/htable_iterator.h"
 #include "src/htable/htable_read_ahead.h"
@@ -18,6 +19,9 @@ namespace cairn {
 
 // What RocksDB's macros for its counters refer to.
 using rocksdb::perf_context;
+using rocksdb::perf_level;
+using rocksdb::PerfContextByLevel;
+using rocksdb::PerfLevel;
 using rocksdb::PerfStepTimer;
 
 using rocksdb::Slice;
@@ -32,6 +36,11 @@ constexpr uint64_t kAnchors = 128;
 constexpr std::chrono::microseconds kSlowRead(10);
 
 static_assert(rocksdb::MultiGetContext::MAX_BATCH_SIZE <= FilterBatch::kMaxKeys);
+
+// Not within its caller, where the compiler would find the thread's variables for every lookup, counted or not.
+__attribute__((noinline)) void CountTruePositiveByLevel(uint32_t level) {
+  PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_full_true_positive, 1, level);
+}
 
 Slice ToSlice(std::string_view bytes) { return Slice(bytes.data(), bytes.size()); }
 
@@ -85,9 +94,9 @@ HTableReader::Lookup HTableReader::StartLookup(const Slice& internal_key, uint64
 }
 
 void HTableReader::CountTruePositive(const Lookup& lookup) const {
-  if (filter_ != nullptr && lookup.matched) {
-    RecordTick(file_->statistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
-  }
+  if (filter_ == nullptr || !lookup.matched) return;
+  RecordTick(file_->statistics(), rocksdb::BLOOM_FILTER_FULL_TRUE_POSITIVE);
+  if (ThisFilterThread()->CountsByLevel()) CountTruePositiveByLevel(file_->level());
 }
 
 Status HTableReader::SearchUnit(UnitRef unit, Lookup* lookup) const {
@@ -275,6 +284,8 @@ void HTableReader::FindBatch(const rocksdb::ReadOptions& read_options, const roc
     }
   }
   if (reads.empty()) return;
+  // As RocksDB counts tables that a batch reads blocks of: with one of its keys.
+  ++reads.front().lookup.get_context->get_context_stats_.num_sst_read;
   SearchReadAhead(read_options, &reads);
   if (reads.empty()) return;
   const BatchOfTable batch{file_.get(), filter_.get(), &hash_, &read_options, &range};

@@ -160,6 +160,8 @@ bool VersionBatch::Serves(rocksdb::Version* version, const rocksdb::MultiGetCont
 }
 
 VersionBatch::~VersionBatch() {
+  EndLevel();
+  if (levels_read_ != 0) RecordInHistogram(immutable_.stats, rocksdb::NUM_LEVEL_READ_PER_MULTIGET, levels_read_);
   ForEachBit(has_context_, [this](size_t place) { ContextAt(place)->~GetContext(); });
 }
 
@@ -192,18 +194,40 @@ uint64_t VersionBatch::Ask(const VersionTable& table, const FilterHashes& hashes
   return AskBy(table.level, places, [&] { table.reader->FindBatch(options_, *range_, hashes, places); });
 }
 
-void VersionBatch::BeginTable(uint64_t places) {
+void VersionBatch::BeginTable(int level, uint64_t places) {
+  if (level != level_) EndLevel();
+  level_ = level;
   ForEachBit(places, [this](size_t place) { MakeContext(place); });
 }
 
 uint64_t VersionBatch::EndTable(int level, uint64_t places) {
   uint64_t older = 0;
   ForEachBit(places, [&](size_t place) {
+    TakeReads(ContextAt(place));
     // What comes behind the limit is aborted, whatever the table said.
     if (over_limit_ || !IsComplete(place, level)) older |= uint64_t{1} << place;
   });
   RecordInHistogram(immutable_.stats, rocksdb::SST_BATCH_SIZE, static_cast<uint64_t>(__builtin_popcountll(places)));
+  if (level == 0) EndLevel();
   return older;
+}
+
+void VersionBatch::TakeReads(GetContext* context) {
+  rocksdb::GetContextStats& read = context->get_context_stats_;
+  indexes_and_filters_read_ += read.num_index_read + read.num_filter_read;
+  tables_read_ += read.num_sst_read;
+  read.num_index_read = read.num_filter_read = read.num_sst_read = 0;
+}
+
+void VersionBatch::EndLevel() {
+  if (indexes_and_filters_read_ != 0) {
+    RecordInHistogram(immutable_.stats, rocksdb::NUM_INDEX_AND_FILTER_BLOCKS_READ_PER_LEVEL, indexes_and_filters_read_);
+  }
+  if (tables_read_ != 0) {
+    RecordInHistogram(immutable_.stats, rocksdb::NUM_SST_READ_PER_LEVEL, tables_read_);
+    ++levels_read_;
+  }
+  indexes_and_filters_read_ = tables_read_ = 0;
 }
 
 bool VersionBatch::IsComplete(size_t place, int level) {

@@ -108,10 +108,12 @@ class VersionBatch {
   // The same for a table of this level that ask() asks, which sets the keys' statuses and fills their contexts.
   template <class AskTable>
   uint64_t AskBy(int level, uint64_t places, const AskTable& ask) {
-    BeginTable(places);
+    BeginTable(level, places);
     ask();
     return EndTable(level, places);
   }
+  // What AskBy does before it asks, for a caller whose filters are to find the keys' contexts, too. Tables come by level.
+  void BeginTable(int level, uint64_t places);
   // No older table may hold the key.
   void Finish(size_t place);
   // Of a key that is done.
@@ -131,10 +133,13 @@ class VersionBatch {
   rocksdb::GetContext* ContextAt(size_t place);
   // The same; makes it.
   rocksdb::GetContext* MakeContext(size_t place);
-  void BeginTable(uint64_t places);
   uint64_t EndTable(int level, uint64_t places);
   // Of a table's answer; false if older tables may know more.
   bool IsComplete(size_t place, int level);
+  // Adds up what a key's context says that was read, and forgets it there.
+  void TakeReads(rocksdb::GetContext* context);
+  // What was read in a level goes into RocksDB's histograms.
+  void EndLevel();
   void Done(size_t place);
   void Found(rocksdb::KeyContext* key, int level);
   void CountSize(const rocksdb::KeyContext& key);
@@ -146,6 +151,10 @@ class VersionBatch {
   rocksdb::PinnedIteratorsManager pinned_iterators_;
   std::optional<port::VersionBlobFetcher> blobs_;
   bool over_limit_ = false;
+  // Of the level that is being asked; each table of level 0 is one by itself, as for RocksDB.
+  int level_ = -1;
+  uint64_t indexes_and_filters_read_ = 0, tables_read_ = 0;
+  uint64_t levels_read_ = 0;
   std::array<rocksdb::KeyContext*, FilterBatch::kMaxKeys> keys_;  // by place, those of the range
   // Of keys that a table was asked about, by place: objects that are made there. (Options of them would all be cleared
   // first, 16 KiB of them.)

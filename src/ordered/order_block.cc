@@ -1,14 +1,14 @@
 #include "src/ordered/order_block.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
 #include "cache/typed_cache.h"
 #include "memory/memory_allocator_impl.h"
-#include "monitoring/perf_context_imp.h"
-#include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
 #include "src/port/block_based.h"
+#include "src/table/cache_counts.h"
 #include "table/block_based/block.h"
 #include "table/meta_blocks.h"
 #include "test_util/sync_point.h"
@@ -149,11 +149,6 @@ std::unique_ptr<OrderBlock> OrderBlockPlace::Load(const rocksdb::ReadOptions& re
 rocksdb::Cache::Handle* OrderBlockPlace::LoadIntoCache(const rocksdb::ReadOptions& read_options) const {
   std::unique_ptr<OrderBlock> block = Load(read_options);
   if (block == nullptr) return nullptr;
-  using rocksdb::perf_context;  // the macros name them so
-  using rocksdb::perf_level;
-  using rocksdb::PerfLevel;
-  PERF_COUNTER_ADD(block_read_count, 1);
-  PERF_COUNTER_ADD(filter_block_read_count, 1);
   const rocksdb::BlockBasedTable::Rep& rep = *table_->get_rep();
   const auto priority = rep.table_options.cache_index_and_filter_blocks_with_high_priority
                             ? rocksdb::Cache::Priority::HIGH
@@ -163,6 +158,7 @@ rocksdb::Cache::Handle* OrderBlockPlace::LoadIntoCache(const rocksdb::ReadOption
   if (!cache.Insert(key_.AsSlice(), block.get(), block->ApproximateMemoryUsage(), &handle, priority).ok()) {
     return nullptr;
   }
+  CountCacheAdd(rep.ioptions.stats, CachedPart::kFilter, block->ApproximateMemoryUsage());
   static_cast<void>(block.release());  // the cache owns it now
   return reinterpret_cast<rocksdb::Cache::Handle*>(handle);
 }
@@ -172,14 +168,13 @@ Cached<OrderFilter> OrderBlockPlace::Acquire(const rocksdb::ReadOptions& read_op
   if (held_ != nullptr) return Cached<OrderFilter>(&held_->filter());
   if (pinned_ != nullptr) return Cached<OrderFilter>(Filter(pinned_));
   rocksdb::Statistics* const statistics = table_->get_rep()->ioptions.stats;
+  const int level = std::max(0, table_->get_rep()->level);
   rocksdb::Cache::Handle* handle = cache_->BasicLookup(key_.AsSlice(), statistics);
   if (handle != nullptr) {
-    RecordTick(statistics, rocksdb::BLOCK_CACHE_HIT);
-    RecordTick(statistics, rocksdb::BLOCK_CACHE_FILTER_HIT);
+    CountCacheHit(statistics, CachedPart::kFilter, level, cache_->GetUsage(handle));
     return {Filter(handle), cache_.get(), handle};
   }
-  RecordTick(statistics, rocksdb::BLOCK_CACHE_MISS);
-  RecordTick(statistics, rocksdb::BLOCK_CACHE_FILTER_MISS);
+  CountCacheMiss(statistics, CachedPart::kFilter, level);
   if (read_options.read_tier == rocksdb::kBlockCacheTier) return {};
   handle = LoadIntoCache(read_options);
   if (handle == nullptr) return {};

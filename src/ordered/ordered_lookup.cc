@@ -318,6 +318,7 @@ class OrderedBatch {
 
   // The filters, and then the table for keys that they let pass. Returns the keys that are done.
   uint64_t Ask(VersionBatch& batch, const rocksdb::ReadOptions& options, const Table& table, uint64_t places) {
+    batch.BeginTable(table.level, places);
     rocksdb::MultiGetContext::Range asked(*range_, range_->begin(), range_->end());
     for (auto key = range_->begin(); key != range_->end(); ++key) {
       if ((places >> key.index() & 1) == 0) asked.SkipIndex(key.index());

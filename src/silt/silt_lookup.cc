@@ -5,6 +5,7 @@
 
 #include "db/column_family.h"
 #include "db/lookup_key.h"
+#include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "src/bloom_cluster/bloom_thread.h"
 #include "src/ect/ect_table_reader.h"
@@ -17,6 +18,9 @@ namespace {
 
 using rocksdb::FdWithKeyRange;
 using rocksdb::LevelFilesBrief;
+using rocksdb::perf_context;  // the macros name them so
+using rocksdb::perf_level;
+using rocksdb::PerfLevel;
 using rocksdb::Slice;
 using rocksdb::Status;
 
@@ -62,6 +66,11 @@ bool FindTables(rocksdb::Version* version, const rocksdb::LookupKey& key, Tables
   return true;
 }
 
+// Not within its caller, where the compiler would find the thread's variables for every lookup, counted or not.
+__attribute__((noinline)) void CountKeptFromInPerfContext(uint64_t tables) {
+  PERF_COUNTER_ADD(bloom_sst_miss_count, tables);
+}
+
 // As RocksDB's own way does for each table that it asks, the last of which is the one that has the key, if one has.
 void SampleReads(const Tables& tables, size_t asked, bool found) {
   for (size_t i = 0; i < asked; ++i) {
@@ -98,7 +107,10 @@ bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
     const Status s = reader->Find(request.options, request.key.internal_key(), hash, lookup->context());
     found = lookup->Take(s, level) == VersionLookup::Next::kNothing;
   }
-  if (kept_from != 0) RecordTick(options.stats, rocksdb::BLOOM_FILTER_USEFUL, kept_from);
+  if (kept_from != 0) {
+    RecordTick(options.stats, rocksdb::BLOOM_FILTER_USEFUL, kept_from);
+    if (ThisFilterThread()->Counts()) CountKeptFromInPerfContext(kept_from);
+  }
   if (lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read()) {
     SampleReads(tables, asked, found && request.status->ok());
   }
