@@ -156,7 +156,7 @@ CairnDB* CairnDB::Of(rocksdb::DB* db) {
 }
 
 Status CairnDB::CheckBatch(rocksdb::WriteBatch* batch) {
-  return batch == nullptr ? Status::OK() : CheckRangeDeletions(this, *batch);
+  return batch == nullptr || !batch->HasDeleteRange() ? Status::OK() : CheckRangeDeletions(this, *batch);
 }
 
 Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {

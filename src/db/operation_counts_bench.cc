@@ -12,8 +12,11 @@
 //   compact            in a FOLDER that is not there yet: a compaction of 16 tables of COUNT keys together, per key
 //
 // Prints the processor time per operation (of this thread, so without flushes and compactions). With --steps the
-// instructions, which a parent counts (src/testutil/single_step.h): 100 operations take a minute.
+// instructions, which a parent counts (src/testutil/single_step.h): 100 operations take a minute; with
+// CAIRN_STEP_ADDRESSES=FILE in the environment, FILE says of each instruction how often it was reached, with the library
+// that it is in, for `nm` to name.
 
+#include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -210,6 +213,21 @@ int Main(int argc, char** argv) {
   return right ? 0 : 1;
 }
 
+// Into the file that CAIRN_STEP_ADDRESSES names: a line for each address, with its file and how often it was reached.
+void WriteAddresses(const StepAddresses& addresses) {
+  const char* const path = getenv("CAIRN_STEP_ADDRESSES");
+  FILE* const file = path == nullptr ? nullptr : fopen(path, "w");
+  if (file == nullptr) return;
+  for (const auto& [address, count] : addresses) {
+    Dl_info info = {};
+    if (dladdr(reinterpret_cast<void*>(address), &info) == 0) continue;
+    fprintf(file, "%s %llx %llu\n", info.dli_fname,
+            static_cast<unsigned long long>(address - reinterpret_cast<uint64_t>(info.dli_fbase)),
+            static_cast<unsigned long long>(count));
+  }
+  fclose(file);
+}
+
 }  // namespace
 }  // namespace cairn
 
@@ -226,7 +244,9 @@ int main(int argc, char** argv) {
   }
   if (!by_steps) return cairn::Main(argc, argv);
   uint64_t steps = 0;
-  const int result = cairn::RunBySteps([&] { return cairn::Main(argc, argv); }, &steps);
+  cairn::StepAddresses addresses;
+  const int result = cairn::RunBySteps([&] { return cairn::Main(argc, argv); }, &steps, &addresses);
+  cairn::WriteAddresses(addresses);
   printf("%s: %.0f instructions per operation\n", argv[3], static_cast<double>(steps) / std::strtod(argv[4], nullptr));
   return result;
 }

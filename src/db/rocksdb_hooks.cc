@@ -289,11 +289,18 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   }
   // What does not go to memtables becomes readable with another write, at commit.
   cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();
-  if (cache != nullptr && wbwi != nullptr) {
+  if (cache == nullptr) {
+    return ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
+      return own::WriteImpl(this, with, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
+                            seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                            CAIRN_MORE_WRITE_ARGUMENTS);
+    });
+  }
+  if (wbwi != nullptr) {
     cache->Stop("a transaction has commit_bypass_memtable, and reads beside its commit may find what is older");
   }
   cairn::DatabaseCache::WriteScope scope(cache, batch);
-  const bool in_file = cache != nullptr && cache->in_file();
+  const bool in_file = cache->in_file();
   uint64_t wal = 0;  // RocksDB does not say it to followers of a group of pipelined writes
   uint64_t sequence = kMaxSequenceNumber;
   bool logged = false;

@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <unordered_map>
 
 namespace cairn {
 
@@ -25,8 +26,11 @@ enum class StepMark : long { kBegin = 1, kEnd = 2 };
 constexpr long kStepMarkWho = 12345;
 inline void MarkSteps(StepMark mark) { syscall(SYS_getpriority, kStepMarkWho, static_cast<long>(mark)); }
 
-// What the program returns, or -1 if it did not end by itself or cannot be traced.
-inline int RunBySteps(const std::function<int()>& program, uint64_t* steps) {
+// How often each instruction's address was reached. The child is a fork, so the parent's mappings are its own.
+using StepAddresses = std::unordered_map<uint64_t, uint64_t>;
+
+// What the program returns, or -1 if it did not end by itself or cannot be traced. `addresses` may be null.
+inline int RunBySteps(const std::function<int()>& program, uint64_t* steps, StepAddresses* addresses = nullptr) {
   *steps = 0;
 #if defined(__x86_64__)
   const pid_t child = fork();
@@ -58,6 +62,7 @@ inline int RunBySteps(const std::function<int()>& program, uint64_t* steps) {
     signal = stopped_by == SIGTRAP || stopped_by == kSystemCall ? 0 : stopped_by;
     if (counting && stopped_by == SIGTRAP) {
       ++*steps;
+      if (addresses != nullptr) ++(*addresses)[static_cast<uint64_t>(word(offsetof(user_regs_struct, rip)))];
       counting = !at_mark(StepMark::kEnd);
     } else if (!counting && stopped_by == kSystemCall) {
       counting = at_mark(StepMark::kBegin);
