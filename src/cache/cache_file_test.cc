@@ -391,6 +391,7 @@ struct Promises {
   static constexpr uint64_t kKeys = 12000;
   std::atomic<uint64_t> begun[kKeys];
   std::atomic<uint64_t> acknowledged[kKeys];
+  std::atomic<uint64_t> writes;  // of all processes
 };
 
 // Each thread has keys of its own to write. Never returns.
@@ -424,6 +425,7 @@ struct Promises {
           cache->Put(key, value_of(number, next));
         }
         promises->acknowledged[number] = next;
+        ++promises->writes;
       }
     });
   }
@@ -448,12 +450,16 @@ TEST_F(CacheFileTest, KilledItAnswersTheNewestOrNothing) {
   uint64_t warm = 0;
   const uint64_t cycles = Cycles();
   for (uint64_t cycle = 0; cycle < cycles; ++cycle) {
+    const uint64_t writes = promises->writes;
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) WriteUntilKilled(Options(), promises, seed + cycle, AnyKeyOf, AnyValueOf);
+    // At any moment, of its opening, too; but mostly once it has written, however long it waits for a processor.
+    const bool written = cycle % 4 != 0;
+    int status = 0;
+    while (written && promises->writes < writes + 1000 && waitpid(child, &status, WNOHANG) == 0) usleep(1000);
     usleep(static_cast<useconds_t>(random.Uniform(30000) + 5000));
     ASSERT_EQ(kill(child, SIGKILL), 0);
-    int status = 0;
     ASSERT_EQ(waitpid(child, &status, 0), child);
     ASSERT_TRUE(WIFSIGNALED(status));
     const std::unique_ptr<ResultCache> cache = Open(Options());

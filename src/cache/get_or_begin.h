@@ -19,7 +19,8 @@ namespace cairn::cache {
 ResultCache::Answer GetIn(size_t cell, ResultCache* cache, std::string_view key, std::string* value, uint32_t space,
                           uint64_t* hash);
 
-// cache->BeginFill of the key that GetIn has hashed.
-ResultCache::FillTicket BeginFillOf(const ResultCache* cache, uint64_t hash);
+// Of a key that GetIn has hashed and not found, before the store is read: Admit, and BeginFill if it says yes. Most fills
+// of a full cache are not admitted, and then that was all.
+bool BeginFillOf(size_t cell, ResultCache* cache, uint64_t hash, uint32_t space, ResultCache::FillTicket* ticket);
 
 }  // namespace cairn::cache

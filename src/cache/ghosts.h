@@ -1,7 +1,13 @@
-// Ghosts remembers, by 15 bits of their hash, keys that the cache had of late, and how it lost them. Sets of eight; a
-// new ghost takes the place of the oldest of its set. Two bytes per ghost.
+// Ghosts of keys that the cache had of late: 15 or 16 bits of their hash. Two bytes per ghost; a new one takes the place
+// of the oldest of its set.
 //
-// Thread-safety: none; the partition's lock guards it.
+// BucketGhosts are the two of a bucket of the index (src/cache/hash_index.h), at hand for who looks for a key, of what the
+// small queue evicts. They are fewer than the items: what nobody asks for again soon is no loss.
+//
+// Ghosts are as many as are wanted, in sets of eight, with how each key was lost. What a writer erases is there, because
+// it was worth its place and may come back late; and where writers erase much, what the small queue evicts, too.
+//
+// Thread-safety: BucketGhosts are functions of a word. Ghosts: none; the partition's lock guards it.
 //
 // Source: S3-FIFO (SOSP 2023), section 4.2.
 
@@ -14,6 +20,22 @@
 #include "src/util/mix64.h"
 
 namespace cairn::cache {
+
+struct BucketGhosts {
+  static uint32_t Add(uint32_t ghosts, uint64_t hash) { return ghosts << 16 | Mark(hash); }
+  static bool Has(uint32_t ghosts, uint64_t hash) {
+    return (ghosts & 0xffff) == Mark(hash) || ghosts >> 16 == Mark(hash);
+  }
+  static uint32_t Remove(uint32_t ghosts, uint64_t hash) {
+    if ((ghosts & 0xffff) == Mark(hash)) return ghosts & 0xffff0000;
+    return ghosts >> 16 == Mark(hash) ? ghosts & 0xffff : ghosts;
+  }
+  // Bits of the hash that do not choose the bucket. Never 0.
+  static uint32_t Mark(uint64_t hash) {
+    const auto bits = static_cast<uint32_t>(hash >> 32 & 0xffff);
+    return bits == 0 ? 1 : bits;
+  }
+};
 
 class Ghosts {
  public:

@@ -1,7 +1,7 @@
 // HashIndex says where the items of one partition lie: buckets of one cache line, seven entries each, two buckets a
 // key.
 //
-//   bucket   version (4 bytes) | unused (4) | entry x 7
+//   bucket   version (4 bytes) | ghosts (2 x 2; src/cache/ghosts.h) | entry x 7
 //   entry    tag:16 | references:2 | queue:1 | apart:1 | place:44      0: no item
 //
 // A key's entry is in its first bucket or, when that was full, in its second one, so that buckets are seven eighths
@@ -22,6 +22,8 @@
 //   (3) A bucket never has a version again that it had before, whether its memory was given back meanwhile or not (but
 //       for 2^31 changes of it).
 //   (4) Readers change the reference bits of an entry with a compare-and-swap of the whole entry, and nothing else.
+//   (5) A key's ghost is in its first bucket, and perhaps in others, where it is one of another key. Ghosts are hints:
+//       versions say nothing of them, and readers look at them without any.
 //
 // Thread-safety: as said; the functions marked "locked" want the partition's lock.
 //
@@ -36,6 +38,7 @@
 #include <cstdint>
 
 #include "src/cache/arena.h"
+#include "src/cache/ghosts.h"
 #include "src/util/mix64.h"
 
 namespace cairn::cache {
@@ -63,7 +66,7 @@ struct alignas(kCacheLine) Bucket {
   static constexpr int kEntries = 7;
 
   std::atomic<uint32_t> version;
-  uint32_t unused;
+  std::atomic<uint32_t> ghosts;
   std::atomic<uint64_t> entries[kEntries];
 };
 static_assert(sizeof(Bucket) == kCacheLine, "a bucket is a cache line");
@@ -120,6 +123,24 @@ class HashIndex {
   // Readers' side. The two may be one.
   Bucket* First(uint64_t hash, uint64_t buckets) const { return bucket(Address(hash, buckets)); }
   Bucket* Second(uint64_t hash, uint64_t buckets) const { return bucket(Address(hash ^ Distance(hash), buckets)); }
+
+  // Readers' side.
+  bool HasGhost(uint64_t hash) const {
+    return BucketGhosts::Has(First(hash, buckets())->ghosts.load(std::memory_order_relaxed), hash);
+  }
+  // Locked.
+  void AddGhost(uint64_t hash) {
+    std::atomic<uint32_t>* const ghosts = &First(hash, buckets())->ghosts;
+    ghosts->store(BucketGhosts::Add(ghosts->load(std::memory_order_relaxed), hash), std::memory_order_relaxed);
+  }
+  // Locked. Whether there was one.
+  bool TakeGhost(uint64_t hash) {
+    std::atomic<uint32_t>* const ghosts = &First(hash, buckets())->ghosts;
+    const uint32_t before = ghosts->load(std::memory_order_relaxed);
+    const uint32_t after = BucketGhosts::Remove(before, hash);
+    if (after != before) ghosts->store(after, std::memory_order_relaxed);
+    return after != before;
+  }
 
   // Locked: the entry of `hash` for which match(entry) says yes.
   template <class Match>
@@ -181,6 +202,8 @@ class HashIndex {
       target->version.store(newest_merged_, std::memory_order_relaxed);
     }
     BeginChange(target);
+    // Which of them would have their first bucket where now is not known.
+    target->ghosts.store(source->ghosts.load(std::memory_order_relaxed), std::memory_order_relaxed);
     int next = 0;
     for (auto& place : source->entries) {
       const uint64_t entry = place.load(std::memory_order_relaxed);

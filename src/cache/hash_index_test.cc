@@ -115,5 +115,29 @@ TEST(HashIndexTest, ABucketThatComesAgainHasNoVersionThatItHadBefore) {
   }
 }
 
+// Splits give both buckets the ghosts, so each key finds its own.
+TEST(HashIndexTest, AGhostStaysWhileTheIndexGrows) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  for (int round = 0; round < 100; ++round) {
+    Filled filled(1, seed);
+    const uint64_t first = random();
+    uint64_t second = random();
+    while (BucketGhosts::Mark(second) == BucketGhosts::Mark(first)) second = random();
+    filled.index.AddGhost(first);
+    filled.index.AddGhost(second);
+    for (int i = 0; i < 50; ++i) {
+      filled.Split();
+      ASSERT_TRUE(filled.index.HasGhost(first)) << i;
+      ASSERT_TRUE(filled.index.HasGhost(second)) << i;
+    }
+    EXPECT_TRUE(filled.index.TakeGhost(first));
+    EXPECT_FALSE(filled.index.HasGhost(first));
+    EXPECT_FALSE(filled.index.TakeGhost(first));
+    EXPECT_TRUE(filled.index.HasGhost(second));
+  }
+}
+
 }  // namespace
 }  // namespace cairn::cache

@@ -16,6 +16,10 @@ constexpr size_t kMinChunks = 4;
 // Of seven entries a bucket; 0.875 leaves one full pair of buckets in some 10.
 constexpr uint64_t kEntriesForEightBuckets = 49;
 constexpr size_t kGhostsABucket = 6;
+// Where writers erase more than a third of what the small queue loses, ghosts of both kinds are wanted for long.
+constexpr uint32_t kEvictedForErased = 3;
+// So many ghosts tell.
+constexpr uint32_t kGhostsOfLate = 4096;
 // Splits before the usual time, when an entry finds no place.
 constexpr int kExtraSplits = 32;
 // Rounds over a bucket that a writer keeps changing before a reader waits for the lock.
@@ -202,18 +206,55 @@ bool NZone::GrowIndex() {
   return true;
 }
 
-// As many ghosts as there are items, or a quarter fewer.
+void NZone::AddGhost(uint64_t hash, Ghosts::Lost lost) {
+  const bool erased = lost == Ghosts::Lost::kErased;
+  if (erased && !has_erased_.load(std::memory_order_relaxed)) has_erased_.store(true, std::memory_order_relaxed);
+  ++(erased ? erased_of_late_ : evicted_of_late_);
+  if (erased_of_late_ + evicted_of_late_ >= kGhostsOfLate) {
+    erased_of_late_ /= 2;
+    evicted_of_late_ /= 2;
+  }
+  if (evicted_ || erased || kEvictedForErased * erased_of_late_ > evicted_of_late_) {
+    ghosts_.Add(hash, lost);
+  } else {
+    index_.AddGhost(hash);
+  }
+}
+
+bool NZone::TakeGhost(uint64_t hash) {
+  const bool in_bucket = index_.TakeGhost(hash);
+  return ghosts_.Take(hash) == Ghosts::Lost::kEvicted || in_bucket;
+}
+
+bool NZone::WasErasedOfLate(const Key& key) const {
+  const MutexLock lock(&mutex_);
+  return ghosts_.Find(key.hash) != Ghosts::Lost::kNever;
+}
+
+// When the cache is full, at the cost of the neighbour or of the log.
+bool NZone::ChargeGhosts(size_t bytes) {
+  if (arena_->TryCharge(bytes)) return true;
+  if (give_back_) {
+    give_back_(bytes);
+    return arena_->TryCharge(bytes);
+  }
+  for (size_t freed = 0; freed < bytes && chunks() > kMinChunks; freed += arena_->chunk_bytes()) {
+    const uint32_t chunk = TakeOwnChunk();
+    if (chunk == 0) return false;
+    arena_->ReturnChunk(chunk);
+  }
+  return arena_->TryCharge(bytes);
+}
+
+// As many as there are items, or a quarter fewer, where the table is wanted.
 void NZone::FitGhosts() {
   if (options_.replacement != ResultCacheOptions::Replacement::kTwoQueues) return;
+  if (!evicted_ && !has_erased_.load(std::memory_order_relaxed)) return;
   const size_t ghosts = index_.buckets() * kGhostsABucket + more_ghosts_;
   const size_t before = ghosts_.bytes();
   const size_t wanted = (ghosts + ghosts / 8 + Ghosts::kSet) * sizeof(uint16_t);
   if (ghosts * sizeof(uint16_t) <= before + before / 8) return;
-  if (!arena_->TryCharge(wanted)) {
-    if (!give_back_) return;
-    give_back_(wanted);
-    if (!arena_->TryCharge(wanted)) return;
-  }
+  if (!ChargeGhosts(wanted)) return;
   ghosts_.Resize(ghosts + ghosts / 8);
   arena_->Uncharge(before + wanted - ghosts_.bytes());
 }
@@ -396,7 +437,7 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   const bool expired = Expired(item.expiry);
   const bool wanted = queue == kSmall ? references >= kPromotion : references > 0;
   if (!wanted || keep_none || expired) {
-    if (queue == kSmall && !expired) ghosts_.Add(hash, Ghosts::Lost::kEvicted);
+    if (queue == kSmall && !expired) AddGhost(hash, Ghosts::Lost::kEvicted);
     Evict(slot, hash, item, queue == kMain || references > 0);
     return;
   }
@@ -433,8 +474,8 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
   // Before the item has a place: all this may reclaim chunks.
   if (!GrowIndex()) return Room::kNeeded;
   const bool one_queue = options_.replacement == ResultCacheOptions::Replacement::kClock;
-  const bool to_main = one_queue || into == Into::kMain ||
-                       (known ? (old_entry & Entry::kMain) != 0 : ghosts_.Take(key.hash) == Ghosts::Lost::kEvicted);
+  const bool to_main =
+      one_queue || into == Into::kMain || (known ? (old_entry & Entry::kMain) != 0 : TakeGhost(key.hash));
   const Queue queue = to_main ? kMain : kSmall;
   if (!EnsureRoom(queue, words)) return Room::kNeeded;
   uint64_t place = 0;
@@ -450,11 +491,6 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
   return Room::kYes;
 }
 
-bool NZone::HadOfLate(const Key& key) {
-  const MutexLock lock(&mutex_);
-  return ghosts_.Find(key.hash) != Ghosts::Lost::kNever;
-}
-
 bool NZone::Erase(const Key& key, For whom) {
   const HashIndex::Slot slot = Find(key);
   if (!slot.found()) return false;
@@ -462,7 +498,7 @@ bool NZone::Erase(const Key& key, For whom) {
   const bool expired = Expired(ViewEntry(entry).expiry);
   const bool asked_for = (entry & Entry::kMain) != 0 || Entry::References(entry) > 0;
   if (whom == For::kWriter && full_.load(std::memory_order_relaxed) && asked_for)
-    ghosts_.Add(key.hash, Ghosts::Lost::kErased);
+    AddGhost(key.hash, Ghosts::Lost::kErased);
   DropSlot(slot);
   return !expired;
 }

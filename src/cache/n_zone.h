@@ -105,8 +105,11 @@ class NZone {
 
   // Without the lock. Whether all fills are to be stored, because memory is free.
   bool AdmitsAll() const { return options_.admit_one_fill_in <= 1 || !full_.load(std::memory_order_relaxed); }
-  // Takes the lock itself. Whether the zone had the key of late: its fill is welcome.
-  bool HadOfLate(const Key& key);
+  // Whether the zone had the key of late: its fill is welcome. Takes the lock itself, but only where writers have erased
+  // what was asked for; else it needs no line of memory that Lookup has not read.
+  bool HadOfLate(const Key& key) const {
+    return index_.HasGhost(key.hash) || (has_erased_.load(std::memory_order_relaxed) && WasErasedOfLate(key));
+  }
 
   // Locked, from here on.
   enum class Room { kYes, kNo, kNeeded };
@@ -156,7 +159,7 @@ class NZone {
     evicted_ = std::move(evicted);
     give_back_ = std::move(give_back);
   }
-  // Items elsewhere, whose number of ghosts is wanted as well.
+  // With a neighbour, all ghosts are in one table, as many as items, and those of items elsewhere come to it.
   void WantGhosts(size_t items) CAIRN_REQUIRES(mutex_) { more_ghosts_ = items; }
   // The bytes that the zone may take while there is a neighbour. Without the lock.
   void set_target(size_t bytes) { target_.store(bytes, std::memory_order_relaxed); }
@@ -217,6 +220,11 @@ class NZone {
   bool GrowIndex() CAIRN_REQUIRES(mutex_);
   bool ChargeIndexPage() CAIRN_REQUIRES(mutex_);
   void FitGhosts() CAIRN_REQUIRES(mutex_);
+  void AddGhost(uint64_t hash, Ghosts::Lost lost) CAIRN_REQUIRES(mutex_);
+  // Whether the key fell out of the small queue of late. It has no ghost any more.
+  bool TakeGhost(uint64_t hash) CAIRN_REQUIRES(mutex_);
+  bool WasErasedOfLate(const Key& key) const;
+  bool ChargeGhosts(size_t bytes) CAIRN_REQUIRES(mutex_);
   void Account(const Item& item, bool added) CAIRN_REQUIRES(mutex_);
   void Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for) CAIRN_REQUIRES(mutex_);
   void DropSlot(const HashIndex::Slot& slot) CAIRN_REQUIRES(mutex_);
@@ -244,7 +252,10 @@ class NZone {
   uint32_t spare_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::vector<uint32_t> free_ CAIRN_GUARDED_BY(mutex_);
   std::atomic<bool> full_{false};  // chunks have been reclaimed, and none came for nothing since; set with the lock
-  Ghosts ghosts_ CAIRN_GUARDED_BY(mutex_);
+  std::atomic<bool> has_erased_{false};     // a ghost of that kind was wanted; set with the lock
+  Ghosts ghosts_ CAIRN_GUARDED_BY(mutex_);  // of what was erased; with a neighbour or many writers, all
+  uint32_t erased_of_late_ CAIRN_GUARDED_BY(mutex_) = 0;
+  uint32_t evicted_of_late_ CAIRN_GUARDED_BY(mutex_) = 0;
   size_t more_ghosts_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::vector<ApartItem*> apart_ CAIRN_GUARDED_BY(mutex_);  // null: a free number
   std::vector<uint64_t> free_apart_ CAIRN_GUARDED_BY(mutex_);

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "src/cache/ghosts.h"
 #include "src/util/mix64.h"
 
 DEFINE_int64(keys, 1000000, "keys of each workload");
@@ -113,23 +114,31 @@ class Sieve : public Policy {
   std::vector<uint8_t> there_;  // 0: no, 1: yes, 2: visited
 };
 
-// S3-FIFO: `promotion` references carry an item from the small to the main queue. As in the N-zone, a ghost is
-// forgotten after as many others as there are items, and a key without one is admitted once in `admission` times.
+// Who forgets a ghost: as many others as there are items, or, as in the N-zone, two others of its bucket.
+enum class GhostsOf { kCache, kBucket };
+
+// S3-FIFO: `promotion` references carry an item from the small to the main queue. As in the N-zone, a key without ghost
+// is admitted once in `admission` times.
 class TwoQueues : public Policy {
  public:
-  TwoQueues(size_t size, size_t keys, int promotion, uint64_t admission = 1)
-      : size_(size), promotion_(promotion), admission_(admission), references_(keys, -1), ghost_(keys, 0) {}
+  TwoQueues(size_t size, size_t keys, int promotion, uint64_t admission = 1, GhostsOf ghosts_of = GhostsOf::kCache)
+      : size_(size),
+        promotion_(promotion),
+        admission_(admission),
+        ghosts_of_(ghosts_of),
+        references_(keys, -1),
+        ghost_(keys, 0),
+        buckets_(size * 8 / kEntriesForEightBuckets, 0) {}
   uint64_t fills() const { return fills_; }
   bool Get(KeyNumber key) override {
     if (references_[key] >= 0) {
       references_[key] = static_cast<int8_t>(std::min(3, references_[key] + 1));
       return true;
     }
-    const bool known = ghost_[key] != 0 && ghosts_ - ghost_[key] < size_;
+    const bool known = TakeGhost(key);
     const bool full = small_.size() + main_.size() >= size_;
     if (full && !known && NextSplitMix64(&random_) % admission_ != 0) return false;
     ++fills_;
-    ghost_[key] = 0;
     while (small_.size() + main_.size() >= size_) {
       if (small_.size() * 10 >= size_ || main_.empty()) {
         ReclaimSmall();
@@ -152,7 +161,24 @@ class TwoQueues : public Policy {
       return;
     }
     references_[first] = -1;
-    ghost_[first] = ++ghosts_;
+    if (ghosts_of_ == GhostsOf::kCache) {
+      ghost_[first] = ++ghosts_;
+    } else {
+      const uint64_t hash = SplitMix64(first);
+      uint32_t* const bucket = &buckets_[hash % buckets_.size()];
+      *bucket = cache::BucketGhosts::Add(*bucket, hash);
+    }
+  }
+  bool TakeGhost(KeyNumber key) {
+    if (ghosts_of_ == GhostsOf::kCache) {
+      const uint64_t ghost = std::exchange(ghost_[key], 0);
+      return ghost != 0 && ghosts_ - ghost < size_;
+    }
+    const uint64_t hash = SplitMix64(key);
+    uint32_t* const bucket = &buckets_[hash % buckets_.size()];
+    const bool known = cache::BucketGhosts::Has(*bucket, hash);
+    if (known) *bucket = cache::BucketGhosts::Remove(*bucket, hash);
+    return known;
   }
   void ReclaimMain() {
     const KeyNumber first = main_.front();
@@ -162,13 +188,17 @@ class TwoQueues : public Policy {
 
   const size_t size_;
   const int promotion_;
+  static constexpr size_t kEntriesForEightBuckets = 49;
+
   const uint64_t admission_;
+  const GhostsOf ghosts_of_;
   uint64_t random_ = 0;
   uint64_t fills_ = 0;
   std::deque<KeyNumber> small_, main_;
   std::vector<int8_t> references_;  // -1: not there
   std::vector<uint64_t> ghost_;     // when it became one; 0: never
   uint64_t ghosts_ = 0;
+  std::vector<uint32_t> buckets_;
 };
 
 // What counts of requests could bring: those of all keys, in the cache or not, halved after every `window` requests. A
@@ -257,9 +287,10 @@ double MissRatio(Policy* policy, const std::vector<KeyNumber>& requests) {
 
 int Main() {
   const auto keys = static_cast<size_t>(FLAGS_keys);
-  printf("%-22s %5s  %6s %6s %6s %6s %6s %6s %6s %6s %6s %6s  %s\n", "miss ratio, percent", "cache", "LRU", "FIFO",
-         "CLOCK", "CLOCK3", "SIEVE", "S3(1)", "S3(2)", "LFU10", "LFU", "oracle",
-         "S3(1), one fill in 2, 4, 8 admitted, and fills a hundred requests");
+  printf(
+      "%-22s %5s  %6s %6s %6s %6s %6s %6s %6s %6s %6s %6s  %s\n", "miss ratio, percent", "cache", "LRU", "FIFO",
+      "CLOCK", "CLOCK3", "SIEVE", "S3(1)", "S3(2)", "LFU10", "LFU", "oracle",
+      "S3(1), one fill in 2, 4, 8 admitted, and fills a hundred requests; two ghosts a bucket, one fill in 1, 2, 4, 8");
   for (const Workload& workload :
        {Workload{"zipf 0.99", 0.99, 0}, {"zipf 0.8", 0.8, 0}, {"zipf 0.99, 20 % scan", 0.99, 20}}) {
     const std::vector<KeyNumber> requests = Requests(workload);
@@ -277,11 +308,14 @@ int Main() {
       policies.push_back(std::make_unique<Oracle>(size));
       printf("%-22s %4zu%% ", workload.name.c_str(), percent);
       for (const auto& policy : policies) printf(" %6.2f", 100 * MissRatio(policy.get(), requests));
-      for (const uint64_t admission : {2, 4, 8}) {
-        TwoQueues policy(size, universe, 1, admission);
-        const double misses = 100 * MissRatio(&policy, requests);
-        printf(" %6.2f, %4.1f", misses,
-               100 * static_cast<double>(policy.fills()) / static_cast<double>(requests.size()));
+      for (const GhostsOf ghosts_of : {GhostsOf::kCache, GhostsOf::kBucket}) {
+        for (const uint64_t admission : {1, 2, 4, 8}) {
+          if (ghosts_of == GhostsOf::kCache && admission == 1) continue;  // above
+          TwoQueues policy(size, universe, 1, admission, ghosts_of);
+          const double misses = 100 * MissRatio(&policy, requests);
+          printf(" %6.2f, %4.1f", misses,
+                 100 * static_cast<double>(policy.fills()) / static_cast<double>(requests.size()));
+        }
       }
       printf("\n");
       fflush(stdout);

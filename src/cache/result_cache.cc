@@ -162,6 +162,7 @@ class ResultCacheImpl final : public ResultCache {
   // Of a key of that hash in no space.
   FillTicket TicketOf(uint64_t hash_of_bytes) const;
   bool Admit(FillTicket* ticket, uint32_t space) override;
+  bool BeginFillIn(size_t cell, uint64_t hash_of_bytes, uint32_t space, FillTicket* ticket);
   void MultiGetOrBegin(size_t count, const std::string_view* keys, const uint32_t* spaces, std::string* const* values,
                        Answer* answers, FillTicket* tickets) override;
   bool Unchanged(const FillTicket& ticket) const override;
@@ -183,6 +184,7 @@ class ResultCacheImpl final : public ResultCache {
   static Key KeyOf(const FillTicket& ticket, std::string_view key, uint32_t space) {
     return {key, InSpace(KeyHash(ticket), space), space};
   }
+  bool Admits(size_t cell, const Key& key);
   void EraseBarred(const Key& key);
   size_t PartitionNumber(const Key& key) const { return key.hash >> 48 & partition_mask_; }
   NZone* PartitionOf(const Key& key) const { return n_[PartitionNumber(key)].get(); }
@@ -500,24 +502,36 @@ bool ResultCacheImpl::ChargeApart(size_t bytes) {
 }
 
 // Lots are drawn by the number of those that the thread has drawn before: nothing is shared.
+inline bool ResultCacheImpl::Admits(size_t cell, const Key& key) {
+  const uint64_t lot = counters_.AddIn(cell, Counters::kLots) * kThreadCells + cell;
+  const bool drawn = (SplitMix64(seed_ + lot) >> 32) * options_.admit_one_fill_in >> 32 == 0;
+  const NZone* const partition = PartitionOf(key);
+  if (drawn || partition->AdmitsAll() || partition->HadOfLate(key)) return true;
+  counters_.AddIn(cell, Counters::kUnadmittedFills);
+  return false;
+}
+
 bool ResultCacheImpl::Admit(FillTicket* ticket, uint32_t space) {
   const size_t cell = ThreadCell();
   if (IsBarred(*ticket)) {
     counters_.AddIn(cell, Counters::kRefusedFills);
     return false;
   }
-  const Key key = KeyOf(*ticket, {}, space);
-  NZone* const partition = PartitionOf(key);
-  const auto drawn = [&] {
-    const uint64_t lot = counters_.AddIn(cell, Counters::kLots) * kThreadCells + cell;
-    return SplitMix64(seed_ + lot) % options_.admit_one_fill_in == 0;
-  };
-  if (partition->AdmitsAll() || drawn() || partition->HadOfLate(key)) {
-    SetAdmitted(ticket);
-    return true;
+  if (!Admits(cell, KeyOf(*ticket, {}, space))) return false;
+  SetAdmitted(ticket);
+  return true;
+}
+
+// The ticket last: it is a line of memory more, and of no use to what is not admitted.
+inline bool ResultCacheImpl::BeginFillIn(size_t cell, uint64_t hash_of_bytes, uint32_t space, FillTicket* ticket) {
+  if (!Admits(cell, {{}, InSpace(hash_of_bytes, space), space})) return false;
+  *ticket = TicketOf(hash_of_bytes);
+  if (IsBarred(*ticket)) {
+    counters_.AddIn(cell, Counters::kRefusedFills);
+    return false;
   }
-  counters_.AddIn(cell, Counters::kUnadmittedFills);
-  return false;
+  SetAdmitted(ticket);
+  return true;
 }
 
 NZone::Room ResultCacheImpl::StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket,
@@ -781,8 +795,8 @@ ResultCache::Answer GetIn(size_t cell, ResultCache* cache, std::string_view key,
   return static_cast<ResultCacheImpl*>(cache)->GetIn(cell, key, value, space, hash);
 }
 
-ResultCache::FillTicket BeginFillOf(const ResultCache* cache, uint64_t hash) {
-  return static_cast<const ResultCacheImpl*>(cache)->TicketOf(hash);
+bool BeginFillOf(size_t cell, ResultCache* cache, uint64_t hash, uint32_t space, ResultCache::FillTicket* ticket) {
+  return static_cast<ResultCacheImpl*>(cache)->BeginFillIn(cell, hash, space, ticket);
 }
 
 }  // namespace cache

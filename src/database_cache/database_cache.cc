@@ -279,16 +279,16 @@ bool DatabaseCache::Fill(const Read& read, const Status& s, const Slice& value) 
          cache_->FillAbsent(read.ticket, read.key, read.space);
 }
 
-void DatabaseCache::FillLater(Read* read, StagedFills* staged, const Status& s, const Slice& value) {
+void DatabaseCache::FillLater(const Read& read, StagedFills* staged, const Status& s, const Slice& value) {
   const bool absent = !s.ok();
-  const size_t bytes = read->key.size() + (absent ? 0 : value.size());
+  const size_t bytes = read.key.size() + (absent ? 0 : value.size());
   const bool wanted = IsPlain(s) && (!absent || (s.IsNotFound() && keeps_absent())) && bytes <= max_item_bytes_;
-  if (!wanted || !cache_->Admit(&read->ticket, read->space)) return;
-  StagedFills::Fill fill{read->ticket, read->space, absent, read->key, {}};
+  if (!wanted) return;
+  StagedFills::Fill fill{read.ticket, read.space, absent, read.key, {}};
   if (!absent) fill.value = {value.data(), value.size()};
   if (staged->Add(fill)) return;
   FillOne(staged);
-  if (!staged->Add(fill)) Fill(*read, s, value);
+  if (!staged->Add(fill)) Fill(read, s, value);
 }
 
 void DatabaseCache::FillOne(StagedFills* staged) {
@@ -327,9 +327,21 @@ void DatabaseCache::Check(const Read& read, Answer answer, const std::string& ca
 
 // ---- many keys ----
 
+void DatabaseCache::ReadMany::SetCount(size_t count) {
+  families.resize(count);
+  keys.resize(count);
+  spaces.resize(count);
+  strings.resize(count);
+  answers.resize(count);
+  tickets.resize(count);
+  misses.reserve(count);
+}
+
 void DatabaseCache::ReadMany::SetTree(ColumnFamilyHandle** handles, const Slice* all_keys) {
   tree_values.resize(misses.size());
   tree_statuses.resize(misses.size());
+  tree_handles.reserve(misses.size());
+  tree_keys.reserve(misses.size());
   for (const size_t i : misses) {
     tree_handles.push_back(handles[i]);
     tree_keys.push_back(all_keys[i]);
@@ -339,19 +351,18 @@ void DatabaseCache::ReadMany::SetTree(ColumnFamilyHandle** handles, const Slice*
 // False: some family has no space, or nothing was found; the tree does as well.
 bool DatabaseCache::ProbeMany(size_t count, ColumnFamilyHandle** handles, const Slice* keys, PinnableSlice* values,
                               ReadMany* many) {
+  many->SetCount(count);
   for (size_t i = 0; i < count; ++i) {
     const Family* const family = FamilyOf(handles[i]);
-    many->families.push_back(family);
-    many->spaces.push_back(SpaceOf(family));
-    many->keys.emplace_back(keys[i].data(), keys[i].size());
-    if (many->spaces.back() == ResultCache::kNoSpace) return false;
+    many->families[i] = family;
+    many->spaces[i] = SpaceOf(family);
+    many->keys[i] = {keys[i].data(), keys[i].size()};
+    if (many->spaces[i] == ResultCache::kNoSpace) return false;
   }
   for (size_t i = 0; i < count; ++i) {
     values[i].Reset();
-    many->strings.push_back(values[i].GetSelf());
+    many->strings[i] = values[i].GetSelf();
   }
-  many->answers.resize(count);
-  many->tickets.resize(count);
   cache_->MultiGetOrBegin(count, many->keys.data(), many->spaces.data(), many->strings.data(), many->answers.data(),
                           many->tickets.data());
   for (size_t i = 0; i < count; ++i) {

@@ -242,6 +242,7 @@ class DatabaseCache {
     std::vector<rocksdb::PinnableSlice> tree_values;
     std::vector<rocksdb::Status> tree_statuses;
 
+    void SetCount(size_t count);
     void SetTree(rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* all_keys);
   };
 
@@ -386,10 +387,10 @@ class DatabaseCache {
     const ResultCache::Answer answer = cache::GetIn(place, cache_.get(), read.key, value, read.space, hash);
     return SpaceOf(read.family) == read.space ? answer : ResultCache::Answer::kMiss;
   }
-  // After a miss: what the tree answers from now on may be filled in, if the family still has the space.
-  void BeginFill(Read* read, uint64_t hash) {
-    read->ticket = cache::BeginFillOf(cache_.get(), hash);
-    if (SpaceOf(read->family) != read->space) Refuse(read);
+  // After a miss: whether what the tree answers from now on is to be filled in. Then the family still has the space.
+  bool BeginFill(size_t place, Read* read, uint64_t hash) {
+    return cache::BeginFillOf(place, cache_.get(), hash, read->space, &read->ticket) &&
+           SpaceOf(read->family) == read->space;
   }
   // With a ticket whatever the answer is, so that it can be told whether a writer came.
   ResultCache::Answer ProbeWithTicket(Read* read, std::string* value) {
@@ -405,8 +406,8 @@ class DatabaseCache {
   // Whether it is there now.
   bool Fill(const Read& read, const rocksdb::Status& s, const rocksdb::Slice& value);
 
-  // Now, or when a read has time for it.
-  void FillLater(Read* read, StagedFills* staged, const rocksdb::Status& s, const rocksdb::Slice& value);
+  // What is admitted: now, or when a read has time for it.
+  void FillLater(const Read& read, StagedFills* staged, const rocksdb::Status& s, const rocksdb::Slice& value);
   void FillOne(StagedFills* staged);
   void FillAll(StagedFills* staged);
   void FillAll();
@@ -437,9 +438,9 @@ class DatabaseCache {
       const ResultCache::Answer answer = Probe(place, *read, value->GetSelf(), &hash);
       if (answer != ResultCache::Answer::kMiss) return Hit(place, answer, value, from);
     }
-    BeginFill(read, hash);
+    const bool fill = fills == Fills::kYes && BeginFill(place, read, hash);
     rocksdb::Status s = read_tree(value);
-    if (fills == Fills::kYes) FillLater(read, staged, s, *value);
+    if (fill) FillLater(*read, staged, s, *value);
     return s;
   }
 

@@ -642,7 +642,7 @@ TEST_P(DatabaseCacheSessionsTest, WhateverHappensInBetweenItAnswersAsTheTree) {
     const pid_t child = fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      alarm(60);
+      alarm(600);  // who hangs, not who waits for a processor
       Session session(Path(), GetParam(), own, flushed);
       // At any moment: while it is opened or closed, too.
       if (Random(own + 1).OneIn(4)) {

@@ -6,6 +6,8 @@
 // ENGINE as in cairn::UseEngineFromString; "stock" is leveled. OPERATION:
 //   fill               MILLIONS (3) of keys, each once in random order, and as many uniform updates; COUNT is ignored
 //   present, absent    Get of such keys
+//   zipf               Get of present keys by Zipf's law (0.99), after six for each key that fill a result cache
+//                      (CAIRN_OPTIONS="result_cache=..."); says how many hits it had
 //   batch              MultiGet of 32 present keys; absent_batch: of absent ones. COUNT keys
 //   put                Put of present keys
 //   update             Get, then Put of the same present key
@@ -20,6 +22,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -29,6 +32,7 @@
 
 #include "cairn/db.h"
 #include "cairn/engines.h"
+#include "cairn/result_cache.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
@@ -120,13 +124,19 @@ class Bench {
     return static_cast<uint64_t>(std::count_if(statuses, statuses + kBatch, [](const auto& s) { return s.ok(); }));
   }
 
-  uint64_t NumberAt(uint64_t i) const { return SplitMix64(i + 12345) % keys_; }
+  uint64_t NumberAt(uint64_t i) const { return drawn_.empty() ? SplitMix64(i + 12345) % keys_ : drawn_[i]; }
+  void DrawByZipf();
+  uint64_t CacheHits() const {
+    DatabaseCacheStats stats;
+    return GetDatabaseCacheStats(db_, &stats).ok() ? stats.cache.hits : 0;
+  }
 
   friend uint64_t MeasuredOperations(Bench* bench);
 
   rocksdb::DB* const db_;
   const std::string operation_;
   const uint64_t count_, keys_;
+  std::vector<uint64_t> drawn_;  // by another law than the uniform one
   rocksdb::ReadOptions read_options_;
   rocksdb::WriteOptions write_options_;
   rocksdb::PinnableSlice value_;
@@ -134,7 +144,7 @@ class Bench {
 
 uint64_t MeasuredOperations(Bench* bench) {
   uint64_t found = 0;
-  const bool gets = bench->operation_ == "present" || bench->operation_ == "update";
+  const bool gets = bench->operation_ == "present" || bench->operation_ == "zipf" || bench->operation_ == "update";
   const bool puts = bench->operation_ == "put" || bench->operation_ == "update";
   const uint64_t odd = bench->operation_.rfind("absent", 0) == 0 ? 1 : 0;
   if (bench->operation_ == "batch" || bench->operation_ == "absent_batch") {
@@ -149,15 +159,42 @@ uint64_t MeasuredOperations(Bench* bench) {
   return found;
 }
 
+// The popular ones are anywhere among the keys.
+void Bench::DrawByZipf() {
+  constexpr double kSkew = 0.99;
+  constexpr uint64_t kWarm = 6;
+  std::vector<double> sums(keys_);
+  double sum = 0;
+  for (uint64_t i = 0; i < keys_; ++i) sums[i] = sum += std::pow(static_cast<double>(i + 1), -kSkew);
+  std::vector<uint64_t> numbers(keys_);
+  for (uint64_t i = 0; i < keys_; ++i) numbers[i] = i;
+  std::shuffle(numbers.begin(), numbers.end(), std::mt19937_64(2));
+  uint64_t state = 1;
+  const auto draw = [&] {
+    const double at = static_cast<double>(NextSplitMix64(&state) >> 11) * 0x1p-53 * sum;
+    const auto rank = static_cast<uint64_t>(std::upper_bound(sums.begin(), sums.end(), at) - sums.begin());
+    return numbers[std::min(rank, keys_ - 1)];
+  };
+  for (uint64_t i = 0; i < kWarm * keys_; ++i) Get(2 * draw());
+  drawn_.resize(count_);
+  for (uint64_t& number : drawn_) number = draw();
+}
+
 bool Bench::Run() {
-  // What is asked for comes into the block cache, and lookups learn the tables.
-  for (uint64_t i = 0; i < count_ + 1000; ++i) Get(2 * NumberAt(i));
+  if (operation_ == "zipf") {
+    DrawByZipf();
+  } else {
+    // What is asked for comes into the block cache, and lookups learn the tables.
+    for (uint64_t i = 0; i < count_ + 1000; ++i) Get(2 * NumberAt(i));
+  }
+  const uint64_t hits = CacheHits();
   const double before = ThreadSeconds();
   MarkSteps(StepMark::kBegin);
   const uint64_t found = MeasuredOperations(this);
   MarkSteps(StepMark::kEnd);
   printf("%s: %.0f ns of processor time per operation\n", operation_.c_str(),
          1e9 * (ThreadSeconds() - before) / static_cast<double>(count_));
+  if (operation_ == "zipf") printf("%llu hits\n", static_cast<unsigned long long>(CacheHits() - hits));
   const uint64_t wanted = operation_ == "put" || operation_.rfind("absent", 0) == 0 ? 0 : count_;
   return found == (wanted + kBatch - 1) / kBatch * kBatch || found == wanted;
 }
