@@ -163,6 +163,9 @@ class VersionLookupTest : public VersionFilterTest {
     return text;
   }
 
+  // Places in Counts(): BLOOM_FILTER_USEFUL and bloom_sst_miss_count.
+  static constexpr size_t kUseful = 5, kKept = 17;
+
   std::vector<uint64_t> Counts() {
     std::vector<uint64_t> counts;
     for (rocksdb::Tickers ticker :
@@ -216,9 +219,11 @@ class VersionLookupTest : public VersionFilterTest {
     rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
     join_->fails = false;
     for (size_t i = 0; i < with.size(); ++i) {
-      // Keys beyond a table's smallest and largest are not asked for by RocksDB.
+      // RocksDB does not ask a table about keys beyond its smallest and largest, which ours counts as kept from it: of few
+      // tables of few keys up to a tenth (one seed of 40 had 8 %).
+      const bool kept = i == kUseful || i == kKept;
       EXPECT_NEAR(static_cast<double>(with[i]), static_cast<double>(without[i]),
-                  0.05 * static_cast<double>(without[i]) + 1)
+                  (kept ? 0.15 : 0.05) * static_cast<double>(without[i]) + 1)
           << "counter " << i;
     }
   }
