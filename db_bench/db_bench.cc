@@ -5,7 +5,7 @@
 // (ld --wrap; CMakeLists.txt has the same list of symbols), which lay the engine over those options. So no flag is lost
 // on the way, as most are when db_bench reads an OPTIONS file.
 //
-// Without --engine, this is db_bench of RocksDB.
+// Without --engine, this is db_bench of RocksDB. --result_cache_size=BYTES puts a result cache above the database.
 
 #include "rocksdb/db_bench_tool.h"
 
@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <sstream>
 #include <string>
@@ -32,6 +33,8 @@ DEFINE_string(engine, "",
 DEFINE_string(engine_options, "",
               "With a Cairn engine: its own options as an option string, for trie_sst \"fan_out=8;trigger=6\", for "
               "silt \"merge_trigger=8\" ...");
+DEFINE_uint64(result_cache_size, 0,
+              "Bytes of a result cache above each database that is opened (docs/result_cache.md); 0: none");
 DECLARE_string(flagfile);
 DECLARE_string(fromenv);
 DECLARE_string(tryfromenv);
@@ -378,6 +381,15 @@ std::string ApplyEngine() {
   return s.ok() ? "" : s.ToString();
 }
 
+// Every way of opening obeys what the environment says, with and without an engine.
+void ApplyResultCache() {
+  if (FLAGS_result_cache_size == 0) return;
+  const char* const given = getenv("CAIRN_OPTIONS");
+  std::string options = "result_cache=" + std::to_string(FLAGS_result_cache_size);
+  if (given != nullptr && *given != 0) options += std::string(";") + given;
+  setenv("CAIRN_OPTIONS", options.c_str(), 1);
+}
+
 }  // namespace
 }  // namespace bench
 }  // namespace cairn
@@ -394,5 +406,6 @@ int main(int argc, char** argv) {
     fprintf(stderr, "db_bench: %s\n", wrong.c_str());
     return 2;
   }
+  cairn::bench::ApplyResultCache();
   return rocksdb::db_bench_tool(argc, argv);
 }

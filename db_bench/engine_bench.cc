@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/result_cache.h"
 #include "db_bench/engines.h"
 #include "db_bench/keys.h"
 #include "db_bench/lookups.h"
@@ -55,6 +56,7 @@ DEFINE_bool(mixed_causes, false,
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
 DEFINE_int32(background_jobs, 2, "Flushes and compactions at once");
 DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
+DEFINE_uint64(result_cache, 0, "Bytes of a result cache above the database (docs/result_cache.md); 0: none");
 DEFINE_bool(hyper_clock_cache, false,
             "RocksDB's HyperClockCache as block cache, in place of its default, the LRU cache");
 DEFINE_bool(index_in_cache, false, "Keep indexes and filters in the block cache, so that engines have equal memory");
@@ -624,6 +626,7 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
       .Add("engine_options", FLAGS_engine_options)
       .Add("db_options", FLAGS_db_options)
       .Add("fill", FLAGS_fill ? "yes" : "no")
+      .Add("result_cache", FLAGS_result_cache)
       .Add("hyper_clock_cache", FLAGS_hyper_clock_cache ? "yes" : "no")
       .Add("index_in_cache", FLAGS_index_in_cache ? "yes" : "no")
       .Add("seed", FLAGS_seed)
@@ -835,6 +838,11 @@ Status OpenEngine(const Engine& engine, const EngineSettings& settings, bool dir
     s = UseDBOptions(options);
   }
   options->use_direct_reads = direct_reads;
+  if (FLAGS_result_cache > 0) {
+    DatabaseCacheOptions cache;
+    cache.capacity = FLAGS_result_cache;
+    UseResultCache(cache, options);
+  }
   DB* raw = nullptr;
   if (s.ok()) {
     s = engine.open(*options, path + "/db", &raw);

@@ -94,6 +94,13 @@ class DbBenchTest(ProgramTest):
         _, options = self.bench("universal", "--level0_file_num_compaction_trigger=4", *run)
         self.assertEqual(options["level0_file_num_compaction_trigger"], "4")
 
+    def test_result_cache(self):
+        for engine in ["leveled", "trie"]:
+            with self.subTest(engine):
+                self.bench(engine, "--benchmarks=fillrandom,readrandom", "--result_cache_size=1000000")
+                with open(os.path.join(self.folder, "db_" + engine, "LOG")) as log:
+                    self.assertIn("result cache of 1000000 bytes", log.read())
+
     def test_trie_keeps_every_other_flag(self):
         _, options = self.bench("trie_sst", "--benchmarks=fillrandom")
         self.assertIn("cairn", options["comparator"].lower())
