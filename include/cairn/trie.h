@@ -57,7 +57,7 @@ struct TrieOptions {
   // than hold data fails.
   int depth = 4;
 
-  // Files of level 0 at which the root is compacted.
+  // Files of level 0 at which the root is compacted; in key order fewer in a small trie (docs/ordered_trie.md).
   int root_trigger = 16;
 
   // Bloom filter bits per key, more than the usual 10 for dozens of slots; 0: none. Comparators: docs/ordered_trie.md.

@@ -14,10 +14,23 @@ namespace {
 
 constexpr double kMoveScore = 100;
 
+// More: writers wait longer, and bytes are written for space, because less garbage is left for compactions to find. Less:
+// bytes are written for the root (docs/ordered_trie.md).
+constexpr double kRootOfGarbage = 2.0 / 9;
+constexpr int kLeastRootFiles = 3;
+
 }  // namespace
 
-KeySizes::KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes)
-    : unit(std::max<uint64_t>(write_buffer_bytes, 1) * static_cast<uint64_t>(trie.root_trigger)),
+int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t write_buffer_bytes) {
+  const double garbage = (trie.space_bound - 1) * static_cast<double>(live_bytes);
+  const double files = kRootOfGarbage * garbage / static_cast<double>(std::max<uint64_t>(write_buffer_bytes, 1));
+  const int least = std::min(kLeastRootFiles, trie.root_trigger);
+  return static_cast<int>(std::clamp<double>(files, least, trie.root_trigger));
+}
+
+KeySizes::KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes, int files)
+    : root_files(files),
+      unit(std::max<uint64_t>(write_buffer_bytes, 1) * static_cast<uint64_t>(files)),
       table(std::max<uint64_t>(unit / static_cast<uint64_t>(trie.fan_out), 1)),
       least(std::max<uint64_t>(table / 8, 1)),
       most(2 * table),
@@ -29,13 +42,13 @@ bool KeyPicker::IsLeaf(const KeyContainer& container) const {
 }
 
 bool KeyPicker::IsFull(const KeyContainer& container) const {
-  if (container.depth == 0) return container.slots >= shape_->trie().root_trigger;
+  if (container.depth == 0) return container.slots >= sizes_.root_files;
   if (container.slots >= TriggerOf(shape_->trie())) return true;
   return container.bytes >= sizes_.unit && (container.slots > 1 || !IsLeaf(container));
 }
 
 double KeyPicker::Score(const KeyContainer& container) const {
-  if (container.depth == 0) return static_cast<double>(container.slots) / shape_->trie().root_trigger;
+  if (container.depth == 0) return static_cast<double>(container.slots) / sizes_.root_files;
   return std::max(static_cast<double>(container.slots) / TriggerOf(shape_->trie()),
                   static_cast<double>(container.bytes) / static_cast<double>(sizes_.unit));
 }
@@ -335,6 +348,8 @@ bool KeyPicker::MakeJobOrWay(const KeyContainer& container, TrieJob* job) const 
 }
 
 bool KeyPicker::Pick(TrieJob* best) {
+  const bool changed = ledger_.HasChanged(shape_->bytes());
+  if (changed) Space();
   if (PickDrops(best) || PickMoves(best)) return true;
   bool found = false;
   std::set<std::pair<int, size_t>> blocking;  // filled by containers above, which come first
@@ -358,8 +373,7 @@ bool KeyPicker::Pick(TrieJob* best) {
     }
   }
   TrieJob for_space;
-  if ((!found || ledger_.HasChanged(shape_->bytes())) && PickForSpace(&for_space) &&
-      (!found || for_space.score > best->score)) {
+  if ((!found || changed) && PickForSpace(&for_space) && (!found || for_space.score > best->score)) {
     *best = std::move(for_space);
     found = true;
   }
@@ -391,7 +405,7 @@ KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64
 // --- Space -----------------------------------------------------------------------------------------------------------
 
 const TrieSpace& KeyPicker::Space() {
-  return ledger_.Estimate(shape_->version(), shape_->bytes(), [this](double operand_share) {
+  const TrieSpace& space = ledger_.Estimate(shape_->version(), shape_->bytes(), [this](double operand_share) {
     std::vector<PlacedFile> files;
     for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
       const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
@@ -404,11 +418,22 @@ const TrieSpace& KeyPicker::Space() {
     });
     return EstimateSpace(files, operand_share, snapshots_);
   });
+  Resize();
+  return space;
 }
 
 void KeyPicker::SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes) {
-  sizes_ = KeySizes(shape_->trie(), write_buffer_bytes);
-  ledger_.SetSizes(slack_bytes, sizes_.largest_job);
+  slack_bytes_ = slack_bytes;
+  write_buffer_bytes_ = write_buffer_bytes;
+  Resize();
+}
+
+// To what the latest estimate says is live.
+void KeyPicker::Resize() {
+  const int files = RootFilesFor(shape_->trie(), ledger_.live(), write_buffer_bytes_);
+  if (files != sizes_.root_files) nothing_to_move_at_ = UINT64_MAX;
+  sizes_ = KeySizes(shape_->trie(), write_buffer_bytes_, files);
+  ledger_.SetSizes(slack_bytes_, sizes_.largest_job, files);
   scans_.SetGrant(sizes_.largest_job);
 }
 

@@ -4,7 +4,7 @@
 // What it chooses, most urgent first (a score of 1 is "due"):
 //   - older tables all of whose keys a range deletion covers: they are removed, which costs next to nothing
 //   - tables that can come to a deeper level without being written, for the same reason
-//   - the root, when level 0 has root_trigger files
+//   - the root, when level 0 has root_trigger files; in a small trie fewer (RootFilesFor)
 //   - a container with `trigger` slots, or with as many bytes as a full root
 //   - a container whose newest slot keeps the one above from moving: 10 more
 //   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it writes
@@ -37,9 +37,14 @@
 
 namespace cairn {
 
-struct KeySizes {
-  KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes);
+// At how many files a root is due in a trie of so many live bytes: root_trigger, but no more than two ninths of the garbage
+// that the bound allows, because that must have room for what a compaction of the root writes.
+int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t write_buffer_bytes);
 
+struct KeySizes {
+  KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes, int root_files);
+
+  int root_files = 0;
   uint64_t unit = 0;         // a full root, and a full container
   uint64_t table = 0;        // a table that compactions write: a fan_out-th of that
   uint64_t least = 0;        // ... at least, where containers below end
@@ -55,7 +60,9 @@ class KeyPicker {
   // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound.
   KeyPicker(const KeyShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes, Moves moves)
       : shape_(shape),
-        sizes_(shape->trie(), write_buffer_bytes),
+        slack_bytes_(slack_bytes),
+        write_buffer_bytes_(write_buffer_bytes),
+        sizes_(shape->trie(), write_buffer_bytes, RootFilesFor(shape->trie(), 0, write_buffer_bytes)),
         moves_(moves),
         ledger_(shape->trie(), slack_bytes, sizes_.largest_job),
         scans_(shape->trie().scan_merge, sizes_.largest_job) {}
@@ -89,6 +96,7 @@ class KeyPicker {
   const KeySizes& sizes() const { return sizes_; }
 
  private:
+  void Resize();
   bool IsFull(const KeyContainer& container) const;
   bool IsLeaf(const KeyContainer& container) const;
   double Score(const KeyContainer& container) const;
@@ -127,6 +135,8 @@ class KeyPicker {
   bool IsFutile(const KeyContainer& container) const;
 
   const KeyShape* const shape_;
+  uint64_t slack_bytes_;
+  uint64_t write_buffer_bytes_;
   KeySizes sizes_;
   const Moves moves_;
   uint64_t nothing_to_move_at_ = UINT64_MAX;  // a version of the shape

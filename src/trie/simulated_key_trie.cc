@@ -42,9 +42,9 @@ SimulatedKeyTrie::SimulatedKeyTrie(const TrieOptions& trie, uint64_t write_buffe
                                    KeyPicker::Moves moves)
     : shape(trie, rocksdb::BytewiseComparator()), picker(&shape, 0, write_buffer_bytes, moves), costs_(costs) {}
 
-std::string SimulatedKeyTrie::KeyOf(uint64_t key) {
-  std::string bytes(8, '\0');
-  for (int i = 7; i >= 0; --i, key >>= 8) bytes[static_cast<size_t>(i)] = static_cast<char>(key);
+std::string SimulatedKeyTrie::KeyOf(uint64_t key, size_t common_bytes) {
+  std::string bytes(common_bytes + 8, 'k');
+  for (size_t i = bytes.size(); i > common_bytes; key >>= 8) bytes[--i] = static_cast<char>(key);
   return bytes;
 }
 
@@ -71,8 +71,8 @@ void SimulatedKeyTrie::AddFile(Entries entries, int level) {
   file.bytes = costs_.table_bytes * entries.size();
   file.data_bytes = costs_.data_bytes * entries.size();
   file.sketch = sketch;
-  file.smallest = KeyOf(entries.front() >> 1);
-  file.largest = KeyOf(entries.back() >> 1);
+  file.smallest = NameOf(entries.front() >> 1);
+  file.largest = NameOf(entries.back() >> 1);
   files_[file.number] = {std::move(entries), level, nullptr};
   shape.Add(file);
   written += file.bytes;
@@ -136,7 +136,7 @@ SimulatedKeyTrie::Running SimulatedKeyTrie::Start(const TrieJob& job) {
   for (uint64_t entry : Merge(sources)) {
     if ((entry & kDeleted) != 0 && drops_deletions) continue;
     if (running.outputs.empty() ||
-        cutter.CutBefore(KeyOf(previous), KeyOf(entry >> 1), costs_.table_bytes * running.outputs.back().size())) {
+        cutter.CutBefore(NameOf(previous), NameOf(entry >> 1), costs_.table_bytes * running.outputs.back().size())) {
       running.outputs.emplace_back();
     }
     running.outputs.back().push_back(entry);
@@ -179,7 +179,7 @@ size_t SimulatedKeyTrie::Scan(uint64_t key, uint64_t block_bytes) {
     scans_ = std::make_shared<ScanCounts>();
     picker.scans()->SetCounts(scans_);
   }
-  const KeyRange range{KeyOf(key), KeyOf(key), false};
+  const KeyRange range{NameOf(key), NameOf(key), false};
   size_t below_root = 0;
   for (int depth = 0; depth <= shape.trie().depth; ++depth) {
     const auto [begin, end] = shape.Overlapping(depth, range);

@@ -23,6 +23,7 @@ class SimulatedKeyTrie {
   struct Costs {
     uint64_t data_bytes = 100;   // of an entry's key and value
     uint64_t table_bytes = 100;  // of an entry in a table
+    size_t common_bytes = 0;     // that all keys begin with
   };
   // A key and, in the lowest bit, whether it is deleted.
   using Entries = std::vector<uint64_t>;
@@ -33,7 +34,8 @@ class SimulatedKeyTrie {
 
   SimulatedKeyTrie(const TrieOptions& trie, uint64_t write_buffer_bytes, const Costs& costs, KeyPicker::Moves moves);
 
-  static std::string KeyOf(uint64_t key);  // 8 bytes, in the order of numbers
+  // common_bytes, and 8 in the order of numbers.
+  static std::string KeyOf(uint64_t key, size_t common_bytes = 0);
 
   // In the order of writing: the newest of a key stays.
   void Flush(const std::vector<Operation>& operations);
@@ -84,6 +86,7 @@ class SimulatedKeyTrie {
     std::unique_ptr<ScanCounts::Table> scans;
   };
 
+  std::string NameOf(uint64_t key) const { return KeyOf(key, costs_.common_bytes); }
   void AddFile(Entries entries, int level);
   void Check(const TrieJob& job);
   bool DropsDeletions(const TrieJob& job) const;

@@ -39,9 +39,10 @@ bool SpaceLedger::FreedTooLittle(const TrieJob& job, uint64_t output_bytes) {
   return freed < ToBeFreed(job) / 2;
 }
 
-void SpaceLedger::SetSizes(uint64_t slack_bytes, uint64_t largest_job) {
+void SpaceLedger::SetSizes(uint64_t slack_bytes, uint64_t largest_job, int root_files) {
   slack_bytes_ = static_cast<double>(slack_bytes);
   largest_job_ = static_cast<double>(largest_job);
+  root_files_ = root_files;
 }
 
 bool SpaceLedger::HasChanged(uint64_t bytes) const {
@@ -109,7 +110,7 @@ double SpaceLedger::Pressure(uint64_t bytes, double next_flush) {
   // In a trie of a few write buffers, what the root gathers before it is due is more garbage than the bound allows. Where
   // the bound counts what compactions write, as much again may gather while it is compacted; else the root's own
   // pressure limits it.
-  const double root = root_trigger_ * flush_bytes_;
+  const double root = root_files_ * flush_bytes_;
   const bool small = Allowed(1) < static_cast<double>(space_.live) + root;
   if (small && largest_job_ == 0) return 0;
   const double bound =

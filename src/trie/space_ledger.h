@@ -29,11 +29,14 @@ class SpaceLedger {
   // writes, if the bound counts what running compactions have written; else 0.
   SpaceLedger(const TrieOptions& trie, uint64_t slack_bytes, uint64_t largest_job = 0)
       : space_bound_(trie.space_bound),
-        root_trigger_(trie.root_trigger),
+        root_files_(trie.root_trigger),
         slack_bytes_(static_cast<double>(slack_bytes)),
         largest_job_(static_cast<double>(largest_job)) {}
-  // From here on. REQUIRES: largest_job is 0 if it was.
-  void SetSizes(uint64_t slack_bytes, uint64_t largest_job);
+  // From here on. root_files: of a full root. REQUIRES: largest_job is 0 if it was.
+  void SetSizes(uint64_t slack_bytes, uint64_t largest_job, int root_files);
+
+  // Bytes, by the latest estimate.
+  uint64_t live() const { return space_.live; }
 
   // What is flushed while a compaction runs, expected from the sizes of the root's files: the median, because a file that
   // was ingested may be of any size. 0 without files.
@@ -64,7 +67,7 @@ class SpaceLedger {
   bool CanFree() const { return running_ > 0 || more_; }
 
   // 0 while the write buffer that is being flushed and the one that is being filled keep the space bound, 1 if a trie of
-  // so many bytes has reached it. Also 0 where the bound allows less garbage than root_trigger write buffers.
+  // so many bytes has reached it. Also 0 where the bound allows less garbage than a root of write buffers.
   double Pressure(uint64_t bytes, double next_flush);
 
   // Whether a trie of so many bytes has room for what the compaction writes, beside what others are writing and holding.
@@ -99,7 +102,7 @@ class SpaceLedger {
   double Allowed(double share) const;
 
   const double space_bound_;
-  const int root_trigger_;
+  int root_files_;
   double slack_bytes_;
   double largest_job_;
 

@@ -312,7 +312,7 @@ void TriePicker::Started(const TrieJob& job) { ledger_.Started(job); }
 
 void TriePicker::SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes) {
   write_buffer_bytes_ = write_buffer_bytes;
-  ledger_.SetSizes(slack_bytes, 0);
+  ledger_.SetSizes(slack_bytes, 0, shape_->trie().root_trigger);
 }
 
 void TriePicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
