@@ -1,6 +1,6 @@
 // What engines write and what space they take under workloads in key order: counts, which do not depend on the machine.
 //
-//   engine_counts_bench ENGINE WORKLOAD MILLIONS [WRITE_BUFFER_MIB]
+//   engine_counts_bench ENGINE WORKLOAD MILLIONS [WRITE_BUFFER_MIB [COMPARATOR]]
 //
 // ENGINE as in cairn::UseEngineFromString, "stock", "ordered" or "ordered_trie;space_bound=1.4". WORKLOAD:
 //   uniform, zipf      puts of MILLIONS of keys, as many as there are keys
@@ -56,9 +56,10 @@ void Print(const std::string& engine, const std::string& workload, uint64_t puts
       mib(peak.held));
 }
 
-void Run(const std::string& engine, const std::string& workload, uint64_t keys, uint64_t write_buffer) {
+void Run(const std::string& engine, const std::string& workload, uint64_t keys, uint64_t write_buffer,
+         const std::string& order) {
   WorkloadDatabase database;
-  Check(database.Open("engine_counts_bench", engine, write_buffer));
+  Check(database.Open("engine_counts_bench", engine, write_buffer, order));
   rocksdb::DB* const db = database.db();
   rocksdb::WriteOptions without_log;
   without_log.disableWAL = true;
@@ -96,11 +97,12 @@ void Run(const std::string& engine, const std::string& workload, uint64_t keys, 
 
 int main(int argc, char** argv) {
   if (argc < 4) {
-    fprintf(stderr, "usage: engine_counts_bench ENGINE WORKLOAD MILLIONS [WRITE_BUFFER_MIB]\n");
+    fprintf(stderr, "usage: engine_counts_bench ENGINE WORKLOAD MILLIONS [WRITE_BUFFER_MIB [COMPARATOR]]\n");
     return 2;
   }
   const double millions = std::strtod(argv[3], nullptr);
   const double mib = argc > 4 ? std::strtod(argv[4], nullptr) : 64;
-  cairn::Run(argv[1], argv[2], static_cast<uint64_t>(millions * 1e6), static_cast<uint64_t>(mib * (1 << 20)));
+  cairn::Run(argv[1], argv[2], static_cast<uint64_t>(millions * 1e6), static_cast<uint64_t>(mib * (1 << 20)),
+             argc > 5 ? argv[5] : "");
   return 0;
 }

@@ -14,6 +14,8 @@
 
 #include "cairn/db.h"
 #include "cairn/engines.h"
+#include "rocksdb/comparator.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "src/db/table_counter.h"
@@ -57,24 +59,29 @@ inline void MakeWorkloadValue(uint64_t i, std::string* value) {
   }
 }
 
-// ENGINE as in UseEngineFromString: "stock", "ordered", "ordered_trie;space_bound=1.4". Two compactions at a time.
-inline rocksdb::Status WorkloadOptions(const std::string& engine, uint64_t write_buffer, rocksdb::Options* options) {
+// ENGINE as in UseEngineFromString: "stock", "ordered", "ordered_trie;space_bound=1.4"; ORDER the name of a comparator, or
+// nothing. Two compactions at a time.
+inline rocksdb::Status WorkloadOptions(const std::string& engine, uint64_t write_buffer, const std::string& order,
+                                       rocksdb::Options* options) {
   options->create_if_missing = true;
   options->write_buffer_size = write_buffer;
   options->target_file_size_base = write_buffer;
   options->max_bytes_for_level_base = 4 * write_buffer;
   options->max_background_jobs = 3;
   options->compression = rocksdb::kNoCompression;
-  return UseEngineFromString("engine=" + engine, options, options);
+  rocksdb::Status s;
+  if (!order.empty()) s = rocksdb::Comparator::CreateFromString(rocksdb::ConfigOptions(), order, &options->comparator);
+  return s.ok() ? UseEngineFromString("engine=" + engine, options, options) : s;
 }
 
 // A new database on an engine, whose tables are counted.
 class WorkloadDatabase {
  public:
   // In the folder `name` of the temporary one.
-  rocksdb::Status Open(const std::string& name, const std::string& engine, uint64_t write_buffer) {
+  rocksdb::Status Open(const std::string& name, const std::string& engine, uint64_t write_buffer,
+                       const std::string& order = "") {
     path_ = std::filesystem::temp_directory_path().string() + "/" + name;
-    rocksdb::Status s = WorkloadOptions(engine, write_buffer, &options_);
+    rocksdb::Status s = WorkloadOptions(engine, write_buffer, order, &options_);
     options_.listeners.push_back(counter_);
     if (s.ok()) s = rocksdb::DestroyDB(path_, options_);
     rocksdb::DB* opened = nullptr;

@@ -14,6 +14,7 @@
 #include "src/ect/ect_table.h"
 #include "src/ect/hash_order_table.h"
 #include "src/hash_order/hash_order.h"
+#include "src/hash_order/prefix_order.h"
 #include "src/htable/htable_table.h"
 #include "src/memtable/sub_memtable_factory.h"
 #include "src/ordered/ordered_table.h"
@@ -59,6 +60,14 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
       [](const std::string& name, std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {
         const rocksdb::Comparator* comparator = nullptr;
         const rocksdb::Status s = cairn::HashOrderComparatorFromName(name, &comparator);
+        if (!s.ok()) *message = s.ToString();
+        return comparator;
+      });
+  library.AddFactory<const rocksdb::Comparator>(
+      NamedWithSuffix(cairn::kPrefixOrderName),
+      [](const std::string& name, std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {
+        const rocksdb::Comparator* comparator = nullptr;
+        const rocksdb::Status s = cairn::PrefixOrderFromName(name, &comparator);
         if (!s.ok()) *message = s.ToString();
         return comparator;
       });

@@ -1,0 +1,331 @@
+#include "cairn/prefix_order.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cairn/db.h"
+#include "cairn/engines.h"
+#include "cairn/trie.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/slice_transform.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/utilities/options_util.h"
+#include "rocksdb/utilities/write_batch_with_index.h"
+#include "src/hash_order/prefix_order.h"
+#include "src/port/open_into.h"
+#include "src/testutil/assert_ok.h"
+#include "src/testutil/temp_dir.h"
+#include "src/testutil/test_seed.h"
+
+namespace cairn {
+namespace {
+
+// --- The order -------------------------------------------------------------------------------------------------------
+
+TEST(PrefixOrderTest, NamesRoundTrip) {
+  const rocksdb::Comparator* comparator = nullptr;
+  rocksdb::ConfigOptions strict;
+  strict.ignore_unsupported_options = false;
+  EXPECT_STREQ(PrefixOrder(8)->Name(), "cairn.PrefixOrder:fixed:8");
+  EXPECT_STREQ(PrefixOrderUntil('/')->Name(), "cairn.PrefixOrder:until:2f");
+  EXPECT_STREQ(PrefixOrderUntil('\0')->Name(), "cairn.PrefixOrder:until:00");
+  EXPECT_STREQ(PrefixOrderUntil('\xff')->Name(), "cairn.PrefixOrder:until:ff");
+  for (const rocksdb::Comparator* one :
+       {PrefixOrder(0), PrefixOrder(8), PrefixOrder(1 << 20), PrefixOrderUntil('\0'), PrefixOrderUntil('\xff')}) {
+    ASSERT_OK(PrefixOrderFromName(one->Name(), &comparator));
+    EXPECT_EQ(comparator, one);
+    ASSERT_OK(rocksdb::Comparator::CreateFromString(rocksdb::ConfigOptions(), one->Name(), &comparator));
+    EXPECT_EQ(comparator, one);
+  }
+  for (const char* bad :
+       {"cairn.PrefixOrder", "cairn.PrefixOrder:", "cairn.PrefixOrder:fixed",
+        "cairn.PrefixOrder:fixed:", "cairn.PrefixOrder:fixed:08", "cairn.PrefixOrder:fixed:-1",
+        "cairn.PrefixOrder:fixed:8x", "cairn.PrefixOrder:fixed:1048577", "cairn.PrefixOrder:fixed:99999999999999999999",
+        "cairn.PrefixOrder:until:", "cairn.PrefixOrder:until:2F", "cairn.PrefixOrder:until:/",
+        "cairn.PrefixOrder:until:100", "cairn.PrefixOrder:hash:8"}) {
+    EXPECT_TRUE(PrefixOrderFromName(bad, &comparator).IsInvalidArgument()) << bad;
+    EXPECT_FALSE(rocksdb::Comparator::CreateFromString(strict, bad, &comparator).ok()) << bad;
+  }
+}
+
+// Keys of few different bytes, so that many share a prefix, are one, or have none.
+std::vector<std::string> ShortKeys() {
+  std::vector<std::string> keys{""};
+  for (size_t begin = 0; keys.back().size() < 4; ++begin) {
+    const std::string key = keys[begin];
+    for (const char byte : {'\0', '/', '0', '\xff'}) keys.push_back(key + byte);
+  }
+  return keys;
+}
+
+std::string PrefixOf(const rocksdb::Comparator* order, const std::string& key) {
+  if (order == PrefixOrder(2)) return key.substr(0, 2);
+  const size_t slash = key.find('/');
+  return slash == std::string::npos ? key : key.substr(0, slash + 1);
+}
+
+TEST(PrefixOrderTest, ItIsATotalOrderInWhichKeysOfAPrefixAreNeighbours) {
+  const std::vector<std::string> keys = ShortKeys();
+  for (const rocksdb::Comparator* order : {PrefixOrder(2), PrefixOrderUntil('/')}) {
+    std::vector<std::string> sorted = keys;
+    std::sort(sorted.begin(), sorted.end(), [order](const auto& a, const auto& b) { return order->Compare(a, b) < 0; });
+    bool differs = false;
+    for (size_t i = 0; i < sorted.size(); ++i) {
+      for (size_t k = 0; k < sorted.size(); ++k) {
+        const int compared = order->Compare(sorted[i], sorted[k]);
+        ASSERT_EQ(compared < 0, i < k);
+        ASSERT_EQ(compared == 0, i == k);
+      }
+      const std::string prefix = PrefixOf(order, sorted[i]);
+      if (i == 0) continue;
+      const std::string before = PrefixOf(order, sorted[i - 1]);
+      ASSERT_LE(before, prefix);  // in the order of their bytes
+      if (before != prefix) {
+        ASSERT_TRUE(sorted[i] == prefix || !std::count(keys.begin(), keys.end(), prefix));  // the prefix comes first
+      }
+      differs |= sorted[i - 1] > sorted[i];
+    }
+    EXPECT_TRUE(differs) << "nothing is hashed";
+  }
+}
+
+// --- In a database ---------------------------------------------------------------------------------------------------
+
+class PrefixOrderDbTest : public testing::Test {
+ protected:
+  static constexpr uint64_t kKeys = 20000;
+
+  PrefixOrderDbTest() {
+    options_.create_if_missing = true;
+    options_.write_buffer_size = 64 << 10;
+    options_.compression = rocksdb::kNoCompression;
+    options_.comparator = PrefixOrderUntil('/');
+  }
+
+  // Half of all keys have the prefix "half/", the others a hundred others.
+  static std::string Key(uint64_t i) {
+    return i % 2 == 0 ? "half/" + std::to_string(i) : "p" + std::to_string(i / 2 % 100) + "/" + std::to_string(i);
+  }
+  void Open(const std::string& engine) {
+    ASSERT_OK(UseEngineFromString(engine, &options_, &options_));
+    rocksdb::DB* db = nullptr;
+    ASSERT_OK(rocksdb::DB::Open(options_, dir_ / "db", port::Into(&db)));
+    db_.reset(db);
+  }
+  void Load(int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      for (uint64_t i = 0; i < kKeys; ++i) {
+        const uint64_t number = i * 7919 % kKeys;
+        ASSERT_OK(db_->Put({}, Key(number), std::to_string(round) + std::string(100, 'v')));
+      }
+    }
+    ASSERT_OK(db_->Flush({}));
+    ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  }
+  size_t CountPrefix(const std::string& prefix, const rocksdb::ReadOptions& read) {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read));
+    size_t count = 0;
+    for (it->Seek(prefix); it->Valid() && it->key().starts_with(prefix); it->Next()) ++count;
+    EXPECT_OK(it->status());
+    return count;
+  }
+
+  test::TempDir dir_;
+  rocksdb::Options options_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+constexpr char kTrie[] = "engine=ordered_trie;fan_out=4;slots=6;trigger=4;depth=3;root_trigger=4";
+
+TEST_F(PrefixOrderDbTest, APrefixWithHalfOfAllKeysIsSpreadOverContainers) {
+  Open(kTrie);
+  Load(2);
+  std::vector<rocksdb::LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  uint64_t within = 0, bytes = 0, largest = 0;
+  for (const rocksdb::LiveFileMetaData& file : files) {
+    bytes += file.size;
+    if (file.level == 0) continue;
+    largest = std::max<uint64_t>(largest, file.size);
+    if (rocksdb::Slice(file.smallestkey).starts_with("half/") && rocksdb::Slice(file.largestkey).starts_with("half/")) {
+      within += file.size;
+    }
+  }
+  EXPECT_GT(within, bytes / 4);
+  EXPECT_LE(largest, 4u * (64 << 10));  // no table, hence no container's smallest part, is the prefix as a whole
+  EXPECT_EQ(CountPrefix("half/", {}), kKeys / 2);
+  for (int i = 0; i < 100; i += 9) EXPECT_EQ(CountPrefix("p" + std::to_string(i) + "/", {}), kKeys / 200) << i;
+}
+
+TEST_F(PrefixOrderDbTest, PrefixSeeksBoundsAndRangeDeletionsOfWholePrefixes) {
+  options_.prefix_extractor.reset(rocksdb::NewCappedPrefixTransform(3));
+  rocksdb::BlockBasedTableOptions table;
+  table.whole_key_filtering = true;
+  options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  options_.comparator = PrefixOrder(3);
+  Open(kTrie);
+  for (uint64_t i = 0; i < kKeys; ++i) {
+    char key[32];
+    snprintf(key, sizeof(key), "%03d%08d", static_cast<int>(i % 50), static_cast<int>(i));
+    ASSERT_OK(db_->Put({}, key, std::string(100, 'v')));
+  }
+  ASSERT_OK(db_->Flush({}));
+  ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  rocksdb::ReadOptions same_prefix;
+  same_prefix.prefix_same_as_start = true;
+  rocksdb::ReadOptions bounded;
+  bounded.total_order_seek = true;
+  const rocksdb::Slice upper("018");
+  bounded.iterate_upper_bound = &upper;
+  for (const rocksdb::ReadOptions& read : {same_prefix, bounded}) {
+    std::set<std::string> found;
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(read));
+    for (it->Seek("017"); it->Valid(); it->Next()) found.insert(it->key().ToString());
+    ASSERT_OK(it->status());
+    EXPECT_EQ(found.size(), kKeys / 50);
+    EXPECT_TRUE(rocksdb::Slice(*found.begin()).starts_with("017"));
+    EXPECT_TRUE(rocksdb::Slice(*found.rbegin()).starts_with("017"));
+  }
+  ASSERT_OK(db_->DeleteRange({}, db_->DefaultColumnFamily(), "017", "018"));
+  for (int i = 0; i < 50; ++i) {
+    char prefix[8];
+    snprintf(prefix, sizeof(prefix), "%03d", i);
+    ASSERT_EQ(CountPrefix(prefix, same_prefix), i == 17 ? 0 : kKeys / 50) << prefix;
+  }
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  EXPECT_EQ(CountPrefix("017", same_prefix), 0u);
+  EXPECT_EQ(CountPrefix("016", same_prefix), kKeys / 50);
+}
+
+// The stored options say the order; options of another are refused.
+TEST_F(PrefixOrderDbTest, TheOrderIsPartOfTheDatabase) {
+  Open(kTrie);
+  Load(1);
+  db_.reset();
+  rocksdb::DBOptions stored;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families;
+  ASSERT_OK(rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), dir_ / "db", &stored, &families));
+  EXPECT_EQ(families.front().options.comparator, PrefixOrderUntil('/'));
+  rocksdb::DB* db = nullptr;
+  for (const rocksdb::Comparator* other : {rocksdb::BytewiseComparator(), PrefixOrderUntil(':'), PrefixOrder(5)}) {
+    rocksdb::Options options(stored, families.front().options);
+    options.comparator = other;
+    EXPECT_TRUE(rocksdb::DB::Open(options, dir_ / "db", port::Into(&db)).IsInvalidArgument()) << other->Name();
+  }
+  rocksdb::ColumnFamilyOptions by_text;
+  ASSERT_OK(rocksdb::GetColumnFamilyOptionsFromString(rocksdb::ConfigOptions(), rocksdb::ColumnFamilyOptions(),
+                                                      "comparator=cairn.PrefixOrder:until:2f", &by_text));
+  options_.comparator = by_text.comparator;
+  Open(kTrie);
+  EXPECT_EQ(CountPrefix("half/", {}), kKeys / 2);
+}
+
+TEST_F(PrefixOrderDbTest, OrderFiltersRefuseIt) {
+  EXPECT_TRUE(UseEngineFromString("engine=ordered", &options_, &options_).IsNotSupported());
+}
+
+// Beside a model, on every kind of compaction: what is written by batches, indexed batches and ingested files, deleted by
+// ranges of prefixes, and read in both directions.
+TEST_F(PrefixOrderDbTest, EnginesAgreeWithAMap) {
+  for (const char* engine : {kTrie, "engine=stock", "engine=sub_memtables"}) {
+    SCOPED_TRACE(engine);
+    options_ = rocksdb::Options();
+    options_.create_if_missing = true;
+    options_.write_buffer_size = 32 << 10;
+    options_.comparator = PrefixOrderUntil('/');
+    Open(engine);
+    const auto less = [](const std::string& a, const std::string& b) {
+      return PrefixOrderUntil('/')->Compare(a, b) < 0;
+    };
+    std::map<std::string, std::string, decltype(less)> model(less);
+    std::mt19937_64 random(Seed());
+    const auto key = [&] {
+      return std::to_string(random() % 20) + (random() % 50 == 0 ? "" : "/") + std::to_string(random() % 300);
+    };
+    for (int step = 0; step < 6000; ++step) {
+      const std::string value = std::to_string(step) + std::string(50, 'v');
+      switch (random() % 40) {
+        case 0: {
+          const std::string prefix = std::to_string(random() % 20);
+          ASSERT_OK(db_->DeleteRange({}, db_->DefaultColumnFamily(), prefix + "/", prefix + "0"));
+          model.erase(model.lower_bound(prefix + "/"), model.lower_bound(prefix + "0"));
+          break;
+        }
+        case 1: {
+          rocksdb::WriteBatchWithIndex batch(options_.comparator);
+          for (int i = 0; i < 5; ++i) {
+            const std::string one = key();
+            ASSERT_OK(batch.Put(one, value));
+            model[one] = value;
+          }
+          const std::unique_ptr<rocksdb::Iterator> it(batch.NewIteratorWithBase(db_->NewIterator({})));
+          auto expected = model.begin();
+          for (it->SeekToFirst(); it->Valid(); it->Next(), ++expected) {
+            ASSERT_NE(expected, model.end());
+            ASSERT_EQ(it->key().ToString(), expected->first);
+          }
+          ASSERT_EQ(expected, model.end());
+          ASSERT_OK(db_->Write({}, batch.GetWriteBatch()));
+          break;
+        }
+        case 2: {
+          std::set<std::string, decltype(less)> keys(less);
+          while (keys.size() < 20) keys.insert(key());
+          rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
+          const std::string path = dir_ / ("file" + std::to_string(step));
+          ASSERT_OK(writer.Open(path));
+          for (const std::string& one : keys) {
+            ASSERT_OK(writer.Put(one, value));
+            model[one] = value;
+          }
+          ASSERT_OK(writer.Finish());
+          ASSERT_OK(db_->IngestExternalFile({path}, {}));
+          break;
+        }
+        default: {
+          const std::string one = key();
+          if (random() % 4 == 0) {
+            ASSERT_OK(db_->Delete({}, one));
+            model.erase(one);
+          } else {
+            ASSERT_OK(db_->Put({}, one, value));
+            model[one] = value;
+          }
+        }
+      }
+      if (step % 500 != 499) continue;
+      if (step % 1000 == 999) ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+      const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+      auto expected = model.begin();
+      for (it->SeekToFirst(); it->Valid(); it->Next(), ++expected) {
+        ASSERT_NE(expected, model.end());
+        ASSERT_EQ(it->key().ToString(), expected->first);
+        ASSERT_EQ(it->value().ToString(), expected->second);
+      }
+      ASSERT_EQ(expected, model.end());
+      ASSERT_OK(it->status());
+      auto backward = model.rbegin();
+      for (it->SeekToLast(); it->Valid(); it->Prev(), ++backward) ASSERT_EQ(it->key().ToString(), backward->first);
+      ASSERT_EQ(backward, model.rend());
+      for (int i = 0; i < 100; ++i) {
+        const std::string one = key();
+        std::string value_found;
+        const rocksdb::Status s = db_->Get({}, one, &value_found);
+        ASSERT_EQ(s.ok(), model.count(one) != 0) << s.ToString();
+      }
+    }
+    ASSERT_OK(db_->Close());
+    db_.reset();
+    ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options_));
+  }
+}
+
+}  // namespace
+}  // namespace cairn
