@@ -65,6 +65,15 @@ class ParseTest(unittest.TestCase):
         with self.assertRaises(ValueError):
             bench.parse("no memtablerep of that name\n")
 
+    def test_operation_counts_bench(self):
+        bench = workloads.OperationCounts("", 200, 1.5, 4)
+        metrics = bench.parse("L0 3\nput: 812 ns of processor time per operation\nput: 8466 instructions per operation\n")
+        self.assertEqual(metrics, {"put": 8466})
+        with self.assertRaises(ValueError):
+            bench.parse("put: 812 ns of processor time per operation\n")
+        self.assertEqual(bench.command("leveled_sub", "DIR")[:4], ["--steps", "stock,cairn.SubMemTable", "DIR", "all"])
+        self.assertEqual(bench.command("trie_space_2", "DIR")[1], "trie;root_trigger=12;trigger=4;space_bound=2")
+
     def test_output_that_is_none(self):
         with self.assertRaises(ValueError):
             workloads.EngineBench.parse("Segmentation fault")
@@ -126,6 +135,9 @@ class WorkloadTest(unittest.TestCase):
         for name, workload in compare.WORKLOADS.items():
             for engine in workload.engines:
                 command = workload.command(engine, "DIR")
+                if isinstance(workload, workloads.OperationCounts):
+                    self.assertIn("DIR", command, name)
+                    continue
                 if engine not in workloads.MEMTABLES:
                     self.assertIn("--engine=" + workloads.column(engine).engine, command, name)
                 else:

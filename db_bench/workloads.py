@@ -329,6 +329,45 @@ class MemtableRepBench(TextBench):
         return metrics
 
 
+class OperationCounts(TextBench):
+    """A workload of build/bench/operation_counts_bench: instructions of user code, which no other work disturbs."""
+
+    program = os.path.join("..", "bench", "operation_counts_bench")
+    engines = ["leveled", "leveled_sub", "ordered", "ordered_trie", "trie", "trie_durable", "silt"]
+
+    METRICS = [
+        Metric("put", "Put", 0),
+        Metric("update", "Get, then Put of the key", 0),
+        Metric("present", "Get", 0),
+        Metric("absent", "Get of an absent key", 0),
+        Metric("batch", "MultiGet of 32, for each key", 0),
+        Metric("absent_batch", "  of absent keys", 0),
+        Metric("compact", "16 tables compacted, for each key", 0),
+    ]
+
+    def __init__(self, summary, count, millions, write_buffer_mib):
+        self.summary = summary
+        self.flags = [str(count), str(millions), str(write_buffer_mib)]
+        self.metrics = self.METRICS
+
+    def command(self, engine, folder):
+        chosen = column(engine)
+        engine = {"leveled": "stock"}.get(chosen.engine, chosen.engine)
+        engine += ";" + chosen.options if chosen.options else ""
+        engine += "," + chosen.memtable if chosen.memtable else ""
+        return ["--steps", engine, folder, "all"] + self.flags
+
+    # "present: 4988 instructions per operation"
+    COUNT = re.compile(r"^(\w+): (\d+) instructions per operation$", re.MULTILINE)
+
+    @staticmethod
+    def parse(text):
+        metrics = {name: float(count) for name, count in OperationCounts.COUNT.findall(text)}
+        if not metrics:
+            raise ValueError("no operation was counted")
+        return metrics
+
+
 def memtable_workloads():
     """Of docs/sub_memtable.md: every row that compares memtables in a database."""
     workloads = {}
@@ -465,6 +504,10 @@ WORKLOADS = {
         "fillrandom,waitforcompaction,readwhilewriting",
         "--num=2000000", "--duration=20", "--compression_type=none", "--write_buffer_size=8388608",
         "--cache_size=1073741824", "--seed=1",
+    ),
+    "operation_counts": OperationCounts(
+        "instructions of each operation on 1.5 M keys, each put twice, everything in the block cache: three minutes a run",
+        200, 1.5, 4,
     ),
     **MEMTABLE_WORKLOADS,
     **{

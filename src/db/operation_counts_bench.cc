@@ -2,8 +2,10 @@
 //
 //   operation_counts_bench ENGINE FOLDER OPERATION COUNT [MILLIONS [WRITE_BUFFER_MIB]]
 //   operation_counts_bench --steps ENGINE ...
+//   operation_counts_bench --steps ENGINE FOLDER all COUNT ...    fills FOLDER, then counts each of the others but zipf
 //
-// ENGINE as in cairn::UseEngineFromString; "stock" is leveled. OPERATION:
+// ENGINE as in cairn::UseEngineFromString; "stock" is leveled. With ",MEMTABLE" behind it, RocksDB's name of one.
+// OPERATION:
 //   fill               MILLIONS (3) of keys, each once in random order, and as many uniform updates; COUNT is ignored
 //   present, absent    Get of such keys
 //   zipf               Get of present keys by Zipf's law (0.99), after six for each key that fill a result cache
@@ -19,6 +21,7 @@
 // that it is in, for `nm` to name.
 
 #include <dlfcn.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -35,8 +38,10 @@
 #include "cairn/result_cache.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
+#include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
+#include "rocksdb/memtablerep.h"
 #include "rocksdb/table.h"
 #include "src/testutil/single_step.h"
 #include "src/util/mix64.h"
@@ -72,7 +77,13 @@ rocksdb::Options OptionsOf(const std::string& engine, size_t write_buffer) {
   table.block_cache = rocksdb::HyperClockCacheOptions(size_t{2} << 30, 0).MakeSharedCache();
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-  Check(UseEngineFromString("engine=" + engine, &options, &options));
+  const size_t comma = engine.find(',');
+  Check(UseEngineFromString("engine=" + engine.substr(0, comma), &options, &options));
+  if (comma != std::string::npos) {
+    rocksdb::ConfigOptions config;
+    config.ignore_unsupported_options = false;
+    Check(rocksdb::MemTableRepFactory::CreateFromString(config, engine.substr(comma + 1), &options.memtable_factory));
+  }
   return options;
 }
 
@@ -220,19 +231,24 @@ void Bench::Compact() {
          1e9 * (ThreadSeconds() - before) / static_cast<double>(count_));
 }
 
-int Main(int argc, char** argv) {
-  const std::string engine = argv[1], path = argv[2], operation = argv[3];
-  const double millions = argc > 5 ? std::strtod(argv[5], nullptr) : 3;
-  const double mib = argc > 6 ? std::strtod(argv[6], nullptr) : 4;
+struct Arguments {
+  std::string engine, path, operation;
+  uint64_t count = 0;
+  double millions = 3;
+  double write_buffer_mib = 4;
+};
+
+int Main(const Arguments& arguments) {
+  const std::string& operation = arguments.operation;
   rocksdb::DB* opened = nullptr;
-  rocksdb::Options options = OptionsOf(engine, static_cast<size_t>(mib * (1 << 20)));
+  rocksdb::Options options = OptionsOf(arguments.engine, static_cast<size_t>(arguments.write_buffer_mib * (1 << 20)));
   if (operation == "compact") {
     options.error_if_exists = options.disable_auto_compactions = true;
     options.write_buffer_size = size_t{256} << 20;
   }
-  Check(Open(options, path, &opened));
+  Check(Open(options, arguments.path, &opened));
   const std::unique_ptr<rocksdb::DB> db(opened);
-  Bench bench(opened, operation, std::strtoull(argv[4], nullptr, 10), static_cast<uint64_t>(millions * 1e6));
+  Bench bench(opened, operation, arguments.count, static_cast<uint64_t>(arguments.millions * 1e6));
   bool right = true;
   if (operation == "fill") {
     bench.Fill();
@@ -265,6 +281,36 @@ void WriteAddresses(const StepAddresses& addresses) {
   fclose(file);
 }
 
+int CountSteps(const Arguments& arguments) {
+  uint64_t steps = 0;
+  StepAddresses addresses;
+  const int result = RunBySteps([&] { return Main(arguments); }, &steps, &addresses);
+  WriteAddresses(addresses);
+  printf("%s: %.0f instructions per operation\n", arguments.operation.c_str(),
+         static_cast<double>(steps) / static_cast<double>(arguments.count));
+  fflush(stdout);
+  return result;
+}
+
+int CountAll(Arguments arguments) {
+  const std::string folder = arguments.path;
+  const uint64_t count = arguments.count;
+  arguments.path = folder + "/store";
+  arguments.operation = "fill";
+  const pid_t child = fork();
+  if (child == 0) _exit(Main(arguments));
+  int result = -1;
+  if (waitpid(child, &result, 0) != child || result != 0) return 1;
+  for (const char* operation : {"present", "absent", "batch", "absent_batch", "put", "update"}) {
+    arguments.operation = operation;
+    if ((result = CountSteps(arguments)) != 0) return result;
+  }
+  arguments.path = folder + "/compacted";
+  arguments.operation = "compact";
+  arguments.count = 20 * count;
+  return CountSteps(arguments);
+}
+
 }  // namespace
 }  // namespace cairn
 
@@ -279,11 +325,13 @@ int main(int argc, char** argv) {
             "usage: operation_counts_bench [--steps] ENGINE FOLDER OPERATION COUNT [MILLIONS [WRITE_BUFFER_MIB]]\n");
     return 2;
   }
-  if (!by_steps) return cairn::Main(argc, argv);
-  uint64_t steps = 0;
-  cairn::StepAddresses addresses;
-  const int result = cairn::RunBySteps([&] { return cairn::Main(argc, argv); }, &steps, &addresses);
-  cairn::WriteAddresses(addresses);
-  printf("%s: %.0f instructions per operation\n", argv[3], static_cast<double>(steps) / std::strtod(argv[4], nullptr));
-  return result;
+  cairn::Arguments arguments;
+  arguments.engine = argv[1];
+  arguments.path = argv[2];
+  arguments.operation = argv[3];
+  arguments.count = std::strtoull(argv[4], nullptr, 10);
+  if (argc > 5) arguments.millions = std::strtod(argv[5], nullptr);
+  if (argc > 6) arguments.write_buffer_mib = std::strtod(argv[6], nullptr);
+  if (!by_steps) return cairn::Main(arguments);
+  return arguments.operation == "all" ? cairn::CountAll(arguments) : cairn::CountSteps(arguments);
 }

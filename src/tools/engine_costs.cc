@@ -6,6 +6,7 @@
 
 #include "cairn/ordered.h"
 #include "src/silt/silt_merges.h"
+#include "src/trie/key_picker.h"
 #include "src/trie/key_trie_model.h"
 #include "src/trie/trie_options.h"
 #include "src/tuner/model_options.h"
@@ -144,13 +145,17 @@ double ItemsBound(const EngineWorkload& workload, double bytes_bound, double ove
   return msls::SpaceBoundInItems(bytes_bound, data, data + overhead);
 }
 
+TrieOptions WithinSpace(TrieOptions trie, const EngineWorkload& workload) {
+  if (workload.max_space > 0) trie.space_bound = std::max(1.1, workload.max_space);
+  return trie;
+}
+
 // Its own shape, under the bound on space.
 EngineCosts Trie(const EngineWorkload& workload) {
   EngineCosts costs;
   costs.name = costs.engine = "trie";
   costs.key_order = false;
-  TrieOptions trie;
-  if (workload.max_space > 0) trie.space_bound = std::max(1.1, workload.max_space);
+  const TrieOptions trie = WithinSpace(TrieOptions(), workload);
   costs.engine_options = Text("space_bound=%g", trie.space_bound);
   StoreShape store = ShapeOf(workload, Design::kTrie);
   SetTrieShape(trie, 1, 1, &store);
@@ -159,11 +164,22 @@ EngineCosts Trie(const EngineWorkload& workload) {
   return costs;
 }
 
+EngineCosts OrderedTrie(const EngineWorkload& workload) {
+  const TrieOptions trie = WithinSpace(KeyOrderTrie(), workload);
+  EngineCosts costs = CostsOfOrderedTrie(workload, trie);
+  costs.engine_options = Text("space_bound=%g", trie.space_bound);
+  return costs;
+}
+
 // What the largest compaction writes, by the live data.
 double LargestCompaction(const EngineWorkload& workload, const EngineCosts& costs) {
   const double data = workload.popularity.keys() * workload.item_bytes;
   if (costs.name == "trie" || costs.name == "ordered_trie") {
-    return std::min(1.0, TrieOptions().root_trigger * workload.write_buffer_bytes / data);
+    const double buffer = workload.write_buffer_bytes / std::clamp(workload.fill, 0.01, 1.0);
+    const int files = costs.key_order ? RootFilesFor(WithinSpace(KeyOrderTrie(), workload), static_cast<uint64_t>(data),
+                                                     static_cast<uint64_t>(buffer))
+                                      : TrieOptions().root_trigger;
+    return std::min(1.0, files * workload.write_buffer_bytes / data);
   }
   const bool leveled = costs.name == "round_robin" || costs.name.compare(0, 7, "leveled") == 0;
   return leveled ? std::min(1.0, kFilesOfACompaction * workload.file_bytes / data) : 1;
@@ -226,10 +242,9 @@ bool KeepsLimits(const EngineWorkload& workload, const Report& report) {
 }
 
 std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload) {
-  std::vector<EngineCosts> engines = {Leveled(workload),    LeveledWithSizes(workload),
-                                      RoundRobin(workload), Universal(workload),
-                                      Ordered(workload),    CostsOfOrderedTrie(workload, KeyOrderTrie()),
-                                      Trie(workload),       CostsOfSilt(workload, SiltOptions())};
+  std::vector<EngineCosts> engines = {
+      Leveled(workload), LeveledWithSizes(workload), RoundRobin(workload), Universal(workload),
+      Ordered(workload), OrderedTrie(workload),      Trie(workload),       CostsOfSilt(workload, SiltOptions())};
   for (EngineCosts& costs : engines) {
     if (!costs.no_model.empty()) continue;
     costs.peak_space = costs.report.space_amplification + LargestCompaction(workload, costs);

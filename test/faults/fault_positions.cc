@@ -3,10 +3,12 @@
 //
 //   fault_positions [--engine=E,...] [--kind=K,...] [--from=N] [--to=N] [--stride=N] [--seconds=S] [--rounds=N] [--seed=X]
 //                   [--operations=N] [--span=N] [--json=FILE] [--journal=FILE] [--keep] [--forget-syncs]
+//   fault_positions --engine=E --kind=K --site=0xHEX [--occurrence=N] ...
 //
 // --seconds and --rounds take a sample: in each round one position of each site (system_calls.h), so that one round has been
 // at every call of every function, from every operation of the script, on every kind of file. With --journal, what a run
-// before has done is not done again, and counts.
+// before has done is not done again, and counts. --site runs one call that fails: the one of this site that has N of them
+// before it.
 //
 // A failure prints the line that runs its position again.
 
@@ -63,6 +65,8 @@ struct Arguments {
   uint64_t seed = 1;
   int operations = 120;
   uint64_t span = 1;  // calls in a row that fail
+  uint64_t site = 0;  // of the only call that fails; 0: positions are chosen otherwise
+  uint64_t occurrence = 0;
   std::string json;
   std::string journal;
   bool keep = false;
@@ -95,6 +99,7 @@ struct Ended {
   uint64_t site = 0;
   bool reached = true;
   std::string wrong;  // empty: all is well
+  std::string which;  // the flags that run it again; empty: those of its number
 };
 
 // Shared with the processes that run and judge.
@@ -284,7 +289,7 @@ class Driver {
       Progress(*result, done->positions.size(), sites.size());
     };
     const uint64_t end = std::min<uint64_t>(arguments_.to, sites.size());
-    if (arguments_.seconds > 0 || arguments_.rounds > 0) {
+    if (Samples()) {
       Sample(sites, end, *done, run);
     } else {
       for (uint64_t n = arguments_.from; n < end; n += arguments_.stride) {
@@ -343,7 +348,11 @@ class Driver {
     done->not_reached += ended.reached ? 0 : 1;
     done->failures += ended.wrong.empty() ? 0 : 1;
     done->refused += refused ? 1 : 0;
-    if (!ended.wrong.empty()) Failed(result, n, ended.wrong);
+    if (!ended.wrong.empty()) {
+      Failed(result, n,
+             ended.which.empty() ? "--from=" + std::to_string(n) + " --to=" + std::to_string(n + 1) : ended.which,
+             ended.wrong);
+    }
     if (arguments_.journal.empty()) return;
     FILE* const file = fopen(arguments_.journal.c_str(), "a");
     if (file == nullptr) return;
@@ -384,19 +393,38 @@ class Driver {
     fclose(file);
   }
 
+  bool Samples() const { return arguments_.seconds > 0 || arguments_.rounds > 0; }
+
   void RunFault(Fault fault, Result* result) {
     const uint64_t* const of = shared_->sites.of[static_cast<int>(fault)];
     const uint64_t calls = std::min(kMaxSites, totals_.calls[static_cast<int>(fault)]);
-    ForPositions(std::vector<uint64_t>(of, of + calls), result, [&](uint64_t n) {
+    std::vector<uint64_t> sites(of, of + calls);
+    if (arguments_.site != 0) sites = {arguments_.site};
+    std::vector<uint64_t> occurrences;
+    std::map<uint64_t, uint64_t> seen;
+    for (const uint64_t site : sites) occurrences.push_back(seen[site]++);
+    if (arguments_.site != 0) occurrences = {arguments_.occurrence};
+    ForPositions(sites, result, [&](uint64_t n) {
       WatchOptions watch;
       watch.fault = fault;
       watch.from = n;
       watch.to = n + arguments_.span;
+      // A sample is of sites.
+      if (Samples() || arguments_.site != 0) {
+        watch.site = sites[n];
+        watch.occurrence = occurrences[n];
+      }
       const Ending ending = RunScript(watch, "");
       const Outcomes outcomes = shared_->outcomes;
       Ended ended;
       ended.site = outcomes.counters.hit_site;
       ended.reached = outcomes.counters.hits > 0;
+      if (watch.site != 0) {
+        char text[80];
+        std::snprintf(text, sizeof(text), "--site=0x%016llx --occurrence=%llu",
+                      static_cast<unsigned long long>(watch.site), static_cast<unsigned long long>(watch.occurrence));
+        ended.which = text;
+      }
       std::string wrong;
       if (!ending.Good()) wrong = "it " + ending.Text() + " in operation " + std::to_string(outcomes.current);
       if (wrong.empty() && outcomes.wrong) wrong = outcomes.message;
@@ -481,14 +509,11 @@ class Driver {
     if (what == "synced") outcomes->synced[mark.number] = true;
   }
 
-  void Failed(const Result& result, uint64_t n, const std::string& what) const {
-    printf(
-        "FAILED %s %s %llu: %s\n  fault_positions --engine=%s --kind=%s --from=%llu --to=%llu --seed=%llu "
-        "--operations=%d%s\n",
-        engine_.c_str(), result.kind.c_str(), static_cast<unsigned long long>(n), what.c_str(), engine_.c_str(),
-        result.kind.c_str(), static_cast<unsigned long long>(n), static_cast<unsigned long long>(n) + 1,
-        static_cast<unsigned long long>(arguments_.seed), arguments_.operations,
-        arguments_.span > 1 ? (" --span=" + std::to_string(arguments_.span)).c_str() : "");
+  void Failed(const Result& result, uint64_t n, const std::string& which, const std::string& what) const {
+    printf("FAILED %s %s %llu: %s\n  fault_positions --engine=%s --kind=%s %s --seed=%llu --operations=%d%s\n",
+           engine_.c_str(), result.kind.c_str(), static_cast<unsigned long long>(n), what.c_str(), engine_.c_str(),
+           result.kind.c_str(), which.c_str(), static_cast<unsigned long long>(arguments_.seed), arguments_.operations,
+           arguments_.span > 1 ? (" --span=" + std::to_string(arguments_.span)).c_str() : "");
     fflush(stdout);
   }
 
@@ -564,6 +589,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
        {"seed", [=](const Value& value) { arguments->seed = value.Seed(); }},
        {"operations", [=](const Value& value) { arguments->operations = operations(value.Number()); }},
        {"span", [=](const Value& value) { arguments->span = value.Number(); }},
+       {"site", [=](const Value& value) { arguments->site = value.Number(); }},
+       {"occurrence", [=](const Value& value) { arguments->occurrence = value.Number(); }},
        {"json", [=](const Value& value) { arguments->json = value.Text(); }},
        {"journal", [=](const Value& value) { arguments->journal = value.Text(); }},
        {"rounds", [=](const Value& value) { arguments->rounds = value.Number(); }},

@@ -104,6 +104,8 @@ class Watcher {
     events_.clear();
     mappings_.clear();
     descriptors_.fill(-1);
+    of_site_ = 0;
+    left_of_site_ = 0;
     void* frames[kFrames];
     starter_ = pthread_self();
     starter_frames_ = std::max(0, backtrace(frames, kFrames) - 2);  // without this and Watch
@@ -120,14 +122,16 @@ class Watcher {
   bool Hit(unsigned asks, const char* call, const std::string& path) {
     if (!watching_ || options_.counters == nullptr) return false;
     bool hit = false;
-    const uint64_t site = options_.sites == nullptr ? 0 : SiteOf(call, path);
+    const bool by_site = options_.site != 0 && (HitBy(options_.fault) & asks) != 0;
+    const uint64_t site = options_.sites == nullptr && !by_site ? 0 : SiteOf(call, path);
     for (int i = 1; i < kFaults; ++i) {
       const auto fault = static_cast<Fault>(i);
       if ((HitBy(fault) & asks) == 0) continue;
       const uint64_t number = options_.counters->calls[i]++;
       if (options_.sites != nullptr && number < kMaxSites) options_.sites->of[i][number] = site;
-      if (fault == options_.fault && number >= options_.from && number < options_.to) hit = true;
+      if (fault == options_.fault && !by_site && number >= options_.from && number < options_.to) hit = true;
     }
+    if (by_site) hit = OfSite(site);
     if (hit && options_.counters->hits++ == 0) {
       std::snprintf(options_.counters->first_hit, sizeof(options_.counters->first_hit), "%s %s", call, path.c_str());
       options_.counters->hit_site = SiteOf(call, path);
@@ -260,6 +264,16 @@ class Watcher {
 
  private:
   Watcher() { descriptors_.fill(-1); }
+
+  // Whether a call that the fault can hit, of this site, is one of those that are to fail.
+  bool OfSite(uint64_t site) {
+    if (left_of_site_ == 0 && site == options_.site && of_site_++ == options_.occurrence) {
+      left_of_site_ = options_.to - options_.from;
+    }
+    if (left_of_site_ == 0) return false;
+    --left_of_site_;
+    return true;
+  }
 
   static void Mix(const void* bytes, size_t size, uint64_t* hash) {
     for (size_t i = 0; i < size; ++i) *hash = (*hash ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
@@ -423,6 +437,8 @@ class Watcher {
   std::map<void*, uint64_t> offsets_;  // of code in its library
   pthread_t starter_ = {};
   int starter_frames_ = 0;
+  uint64_t of_site_ = 0;       // calls of options_.site so far
+  uint64_t left_of_site_ = 0;  // that are still to fail
   int next_file_ = 1;
   std::vector<Mapping> mappings_;
   std::vector<Event> events_;

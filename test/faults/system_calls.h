@@ -86,6 +86,10 @@ struct WatchOptions {
   Fault fault = Fault::kNone;
   uint64_t from = 0;  // the call, among those that the fault can hit, that is the first to fail; counts from 0
   uint64_t to = 0;    // and the first that does not
+  // Not 0: the first to fail is instead the call of this site that has so many of them before it, and to - from fail. The
+  // number of a call depends on what threads do, its site nearly never.
+  uint64_t site = 0;
+  uint64_t occurrence = 0;
   bool record = false;
   // Syncs do nothing to the record: to see whether those who look at it notice.
   bool forget_syncs = false;
