@@ -51,10 +51,13 @@ std::vector<uint32_t> HuffmanLengths(const std::vector<uint64_t>& weights) {
   return depth;
 }
 
+// Of the lowest 1 to 32 bits.
 uint32_t ReverseBits(uint32_t v, unsigned bits) {
-  uint32_t r = 0;
-  for (unsigned i = 0; i < bits; ++i) r |= ((v >> i) & 1) << (bits - 1 - i);
-  return r;
+  v = __builtin_bswap32(v);
+  v = (v & 0x0f0f0f0f) << 4 | (v >> 4 & 0x0f0f0f0f);
+  v = (v & 0x33333333) << 2 | (v >> 2 & 0x33333333);
+  v = (v & 0x55555555) << 1 | (v >> 1 & 0x55555555);
+  return v >> (32 - bits);
 }
 
 }  // namespace
@@ -86,11 +89,11 @@ void EctCodes::MakeHuffman(uint32_t n) {
   for (uint32_t left : order) {
     canonical <<= lengths[left] - length;
     length = lengths[left];
-    const uint32_t bits = ReverseBits(canonical++, length);
-    encode_[n * (n - 1) / 2 + left] = {bits, length};
     if (length > kWindowBits) {
-      long_codes_[n].push_back({bits, static_cast<uint16_t>(length), static_cast<uint16_t>(left)});
+      const uint32_t from = canonical << (kMaxHuffmanBits - length);
+      long_codes_[n].push_back({from, static_cast<uint16_t>(length), static_cast<uint16_t>(left)});
     }
+    encode_[n * (n - 1) / 2 + left] = {ReverseBits(canonical++, length), length};
   }
 }
 
@@ -141,13 +144,14 @@ void EctCodes::MakeSkipTable(uint32_t n) {
 }
 
 uint64_t EctCodes::DecodeLong(uint64_t window, uint64_t n, uint64_t* at) const {
-  for (const LongCode& code : long_codes_[n]) {
-    if ((window & LowMask(code.length)) == code.bits) {
-      *at += code.length;
-      return code.left;
-    }
-  }
-  return UINT64_MAX;  // not reached: Huffman codes are complete
+  const uint32_t bits = ReverseBits(static_cast<uint32_t>(window), kMaxHuffmanBits);
+  const std::vector<LongCode>& codes = long_codes_[n];
+  const auto after = std::upper_bound(codes.begin(), codes.end(), bits,
+                                      [](uint32_t b, const LongCode& code) { return b < code.from; });
+  if (after == codes.begin()) return UINT64_MAX;  // not reached: Huffman codes are complete
+  const LongCode& code = *(after - 1);
+  *at += code.length;
+  return code.left;
 }
 
 }  // namespace cairn

@@ -89,8 +89,10 @@ class EctCodes {
   }
 
  private:
+  // Codes are canonical: bits that begin with one, read as a number of kMaxHuffmanBits bits, first bit highest, are at
+  // least `from`, and less than that of the next.
   struct LongCode {
-    uint32_t bits;
+    uint32_t from;
     uint16_t length;
     uint16_t left;
   };
@@ -109,7 +111,7 @@ class EctCodes {
   std::vector<Code> encode_;      // of (n, left) at n * (n - 1) / 2 + left
   std::vector<uint16_t> decode_;  // of (n, window): length in the low 5 bits, left above; 0: longer than the window
   std::vector<uint32_t> skip_;
-  std::vector<std::vector<LongCode>> long_codes_;  // of n
+  std::vector<std::vector<LongCode>> long_codes_;  // of n, by `from`
 };
 
 }  // namespace cairn
