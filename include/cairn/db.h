@@ -72,6 +72,7 @@ struct TrieDepthStats {
 struct TrieStats {
   std::string column_family;
   std::vector<TrieDepthStats> depths;  // down to the deepest that holds files
+  int root_due_files = 0;  // at which the root is compacted: root_trigger, in key order fewer in a small trie
   uint64_t bytes = 0;
   uint64_t live_bytes = 0;
   double space_amplification = 0;  // bytes / live_bytes; 0 when nothing is live

@@ -27,7 +27,9 @@ std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<
   trie->reset();
   TrieOptions shape;
   if (IsTrie(options, &shape)) {
-    if (!ValidateTrieOptions(shape).ok()) return "unknown";
+    // One that its scheduler refuses may have more levels than its depths.
+    const bool valid = IsInKeyOrder(shape) ? CheckTrieOptions(options).ok() : ValidateTrieOptions(shape).ok();
+    if (!valid) return "unknown";
     *trie = shape;
     return "trie";
   }
@@ -206,15 +208,22 @@ class DatabaseReader final : public StatusReader {
       totals.compaction_written_bytes = written > flushed ? written - flushed : 0;
     }
     std::optional<HashPrefixMap> map;
-    if (trie.has_value()) map.emplace(ContainerMapOf(*trie));
+    std::optional<KeyShape> shape;
+    if (trie.has_value() && IsInKeyOrder(*trie)) {
+      shape.emplace(*trie, handle->GetComparator());
+    } else if (trie.has_value()) {
+      map.emplace(ContainerMapOf(*trie));
+    }
     for (size_t i = 0; i < files.size(); ++i) {
       pictured[i].number = files[i].number();
       pictured[i].level = files[i].level;
       pictured[i].bytes = files[i].meta->fd.GetFileSize();
+      if (shape.has_value()) shape->Add(HeldVersion::InKeyOrder(files[i]));
       if (!map.has_value()) continue;
       pictured[i].first_position = map->Position(files[i].meta->smallest.user_key());
       pictured[i].last_position = map->Position(files[i].meta->largest.user_key());
     }
+    if (shape.has_value()) PlaceInKeyOrder(*shape, &pictured);
     family->picture = MakePicture(pictured, trie);
     if (totals.flushed_bytes > 0) {
       family->write_amplification =
@@ -254,6 +263,7 @@ class DatabaseReader final : public StatusReader {
       family->described_tables = family->picture.files;
       if (family->trie->space_amplification > 0) family->space_amplification = family->trie->space_amplification;
       if (family->trie->flushed_bytes > 0) family->write_amplification = family->trie->write_amplification;
+      if (!family->picture.depths.empty()) family->picture.depths[0].full_slots = family->trie->root_due_files;
       return;
     }
     if (family->silt.has_value() && family->silt->flushed_bytes > 0) {

@@ -16,6 +16,7 @@
 #include "rocksdb/file_system.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/table/written_totals.h"
+#include "src/trie/key_shape.h"
 #include "src/trie/trie_files.h"
 #include "src/trie/trie_options.h"
 #include "src/trie/trie_picker.h"
@@ -27,6 +28,17 @@ namespace cairn {
 using rocksdb::Status;
 
 namespace {
+
+// Where a table of a trie in key order lies; `file` has what else is known of it.
+TrieFile InKeyOrder(uint64_t number, const ManifestTable& table, TrieFile file) {
+  file.number = number;
+  file.level = table.level;
+  file.epoch = table.epoch;
+  file.smallest = table.smallest;
+  file.largest = table.largest;
+  file.largest_excluded = table.largest_excluded;
+  return file;
+}
 
 // The MANIFEST may be replaced between the reading of CURRENT and its opening.
 constexpr int kAttempts = 5;
@@ -85,6 +97,8 @@ void FilesReader::ReadOptions() {
     for (const rocksdb::ColumnFamilyDescriptor& family : families) {
       FamilyOptions& read = options_[family.name];
       read.engine = EngineOf(family.options, &read.trie);
+      read.comparator = family.options.comparator;
+      read.write_buffer_bytes = family.options.write_buffer_size;
       if (family.options.memtable_factory != nullptr) read.memtable = family.options.memtable_factory->Name();
       if (family.options.table_factory != nullptr) read.table = family.options.table_factory->Name();
     }
@@ -177,12 +191,15 @@ FamilyStatus FilesReader::ReadFamily(uint32_t id, const ManifestFamily& tables, 
   FamilyStatus family;
   family.id = id;
   family.name = tables.name;
-  const FamilyOptions& options = options_[tables.name];
+  FamilyOptions options = options_[tables.name];
   family.engine = options.engine;
   family.memtable = options.memtable;
   family.table = options.table;
+  const bool in_key_order = options.trie.has_value() && IsInKeyOrder(*options.trie);
+  // A comparator that this program does not have: it cannot say which tables lie over one another.
+  if (in_key_order && options.comparator->Name() != tables.comparator) options.trie.reset();
   std::optional<HashPrefixMap> map;
-  if (options.trie.has_value()) map.emplace(ContainerMapOf(*options.trie));
+  if (options.trie.has_value() && !in_key_order) map.emplace(ContainerMapOf(*options.trie));
   std::vector<PictureFile> files;
   for (const auto& [number, table] : tables.tables) {
     PictureFile file;
@@ -196,8 +213,15 @@ FamilyStatus FilesReader::ReadFamily(uint32_t id, const ManifestFamily& tables, 
     }
     files.push_back(file);
   }
+  if (in_key_order && options.trie.has_value()) {
+    KeyShape shape(*options.trie, options.comparator);
+    for (const auto& [number, table] : tables.tables) {
+      if (table.level < TrieLevels(*options.trie)) shape.Add(InKeyOrder(number, table, TrieFile()));
+    }
+    PlaceInKeyOrder(shape, &files);
+  }
   family.picture = MakePicture(files, options.trie);
-  if (options.trie.has_value()) ReadTrie(*options.trie, tables, &tries_[id], &family);
+  if (options.trie.has_value()) ReadTrie(options, tables, &tries_[id], &family);
   const auto log = log_->tuner_log().find(tables.name);
   if (log != log_->tuner_log().end()) family.tuner_log = log->second;
   // What the LOG tells of a flush does not name its column family.
@@ -229,7 +253,7 @@ Status FilesReader::Describe(uint64_t number, uint64_t bytes, Described* describ
   return s;
 }
 
-void FilesReader::ReadTrie(const TrieOptions& trie, const ManifestFamily& tables, TrieFamily* state,
+void FilesReader::ReadTrie(const FamilyOptions& options, const ManifestFamily& tables, TrieFamily* state,
                            FamilyStatus* family) {
   // Tables that are gone.
   for (auto known = state->described.begin(); known != state->described.end();) {
@@ -244,38 +268,56 @@ void FilesReader::ReadTrie(const TrieOptions& trie, const ManifestFamily& tables
   }
   family->described_tables = state->described.size();
   if (state->version != tables.version || state->described_then != state->described.size()) {
-    const HashPrefixMap map = ContainerMapOf(trie);
-    TrieShape shape(trie);
-    WrittenTotalsReader written;
-    for (const auto& [number, table] : tables.tables) {
-      TrieFile file;
-      file.bytes = file.data_bytes = table.bytes;
-      const auto known = state->described.find(number);
-      if (known != state->described.end()) {
-        file = known->second.file;
-        written.Add(known->second.written, table.bytes, table.level == 0);
-      }
-      const int depth = DepthOfLevel(trie, table.level);
-      file.number = number;
-      file.level = table.level;
-      file.container = map.ContainerAt(map.Position(table.smallest), depth);
-      file.spans = file.container != map.ContainerAt(map.Position(table.largest), depth);
-      shape.Add(file);
-    }
-    WrittenTotals totals;
-    written.RaiseTotals(&totals);
-    TriePicker picker(&shape, 0);
-    state->stats = TrieStats();
-    state->stats.column_family = tables.name;
-    FillTrieStats(shape, &picker, totals, &state->stats);
+    FillStats(options, tables, state);
     state->version = tables.version;
     state->described_then = state->described.size();
   }
   family->trie = state->stats;
+  if (!family->picture.depths.empty()) family->picture.depths[0].full_slots = state->stats.root_due_files;
   // Estimates from some of the tables would mislead.
   if (family->described_tables < tables.tables.size()) return;
   if (state->stats.space_amplification > 0) family->space_amplification = state->stats.space_amplification;
   if (state->stats.flushed_bytes > 0) family->write_amplification = state->stats.write_amplification;
+}
+
+void FilesReader::FillStats(const FamilyOptions& options, const ManifestFamily& tables, TrieFamily* state) {
+  const TrieOptions& trie = *options.trie;
+  std::vector<std::pair<TrieFile, const ManifestTable*>> files;
+  WrittenTotalsReader written;
+  for (const auto& [number, table] : tables.tables) {
+    if (table.level >= TrieLevels(trie)) continue;  // OPTIONS of another opening
+    TrieFile file;
+    file.bytes = file.data_bytes = table.bytes;
+    const auto known = state->described.find(number);
+    if (known != state->described.end()) {
+      file = known->second.file;
+      written.Add(known->second.written, table.bytes, table.level == 0);
+    }
+    file.number = number;
+    file.level = table.level;
+    files.emplace_back(std::move(file), &table);
+  }
+  WrittenTotals totals;
+  written.RaiseTotals(&totals);
+  state->stats = TrieStats();
+  state->stats.column_family = tables.name;
+  if (IsInKeyOrder(trie)) {
+    KeyShape shape(trie, options.comparator);
+    for (auto& [file, table] : files) shape.Add(InKeyOrder(file.number, *table, std::move(file)));
+    KeyPicker picker(&shape, 0, options.write_buffer_bytes, KeyPicker::Moves::kRewrite);
+    FillTrieStats(shape, &picker, totals, &state->stats);
+    return;
+  }
+  const HashPrefixMap map = ContainerMapOf(trie);
+  TrieShape shape(trie);
+  for (auto& [file, table] : files) {
+    const int depth = DepthOfLevel(trie, table->level);
+    file.container = map.ContainerAt(map.Position(table->smallest), depth);
+    file.spans = file.container != map.ContainerAt(map.Position(table->largest), depth);
+    shape.Add(file);
+  }
+  TriePicker picker(&shape, 0);
+  FillTrieStats(shape, &picker, totals, &state->stats);
 }
 
 }  // namespace cairn

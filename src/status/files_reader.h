@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "rocksdb/comparator.h"
 #include "rocksdb/table_properties.h"
 #include "src/status/log_follower.h"
 #include "src/status/manifest_follower.h"
@@ -37,6 +38,8 @@ class FilesReader final : public StatusReader {
     std::string memtable;
     std::string table;
     std::optional<TrieOptions> trie;
+    const rocksdb::Comparator* comparator = nullptr;
+    uint64_t write_buffer_bytes = 0;
   };
   // What a table of a trie says of itself; it never changes.
   struct Described {
@@ -58,7 +61,8 @@ class FilesReader final : public StatusReader {
   void ReadRunning(StatusSnapshot* snapshot) const;
   bool HasAnyOf(const std::set<uint64_t>& files) const;
   FamilyStatus ReadFamily(uint32_t id, const ManifestFamily& tables, const std::set<uint64_t>& compacting);
-  void ReadTrie(const TrieOptions& trie, const ManifestFamily& tables, TrieFamily* state, FamilyStatus* family);
+  void ReadTrie(const FamilyOptions& options, const ManifestFamily& tables, TrieFamily* state, FamilyStatus* family);
+  static void FillStats(const FamilyOptions& options, const ManifestFamily& tables, TrieFamily* state);
   rocksdb::Status Describe(uint64_t number, uint64_t bytes, Described* described) const;
 
   const std::string path_;

@@ -73,6 +73,7 @@ Status ManifestFollower::Apply(const Slice& record) {
   const auto found = families_.find(id);
   if (found == families_.end()) return s;  // of a family that was dropped
   ManifestFamily& family = found->second;
+  if (edit.HasComparatorName()) family.comparator = edit.GetComparatorName();
   for (const auto& [level, number] : edit.GetDeletedFiles()) family.tables.erase(number);
   for (const auto& [level, meta] : edit.GetNewFiles()) {
     ManifestTable& table = family.tables[meta.fd.GetNumber()];
@@ -80,6 +81,9 @@ Status ManifestFollower::Apply(const Slice& record) {
     table.bytes = meta.fd.GetFileSize();
     table.smallest = meta.smallest.user_key().ToString();
     table.largest = meta.largest.user_key().ToString();
+    table.largest_excluded =
+        rocksdb::ExtractInternalKeyFooter(meta.largest.Encode()) == rocksdb::kRangeTombstoneSentinel;
+    table.epoch = meta.epoch_number;
   }
   if (!edit.GetDeletedFiles().empty() || !edit.GetNewFiles().empty()) ++family.version;
   return s;

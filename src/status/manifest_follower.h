@@ -19,12 +19,15 @@ namespace cairn {
 struct ManifestTable {
   int level = 0;
   uint64_t bytes = 0;
+  uint64_t epoch = 0;
   std::string smallest;  // user keys
   std::string largest;
+  bool largest_excluded = false;  // a range deletion ends there
 };
 
 struct ManifestFamily {
   std::string name;
+  std::string comparator;
   std::map<uint64_t, ManifestTable> tables;  // by file number
   uint64_t version = 0;                      // grows with every change of the tables
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <unordered_map>
 #include <utility>
 
 #include "src/trie/trie_options.h"
@@ -36,13 +37,20 @@ std::vector<PictureCell> CellsOf(const Containers& containers, uint64_t containe
   return cells;
 }
 
+// Containers of a depth that there are or may be.
+uint64_t PlacesAt(const TrieOptions& trie, int depth, const Containers& containers) {
+  if (IsInKeyOrder(trie)) return containers.empty() ? 1 : containers.rbegin()->first + 1;
+  return uint64_t{1} << std::min(BitsPerDepth(trie) * depth, 62);
+}
+
 void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, Picture* picture) {
   const HashPrefixMap map = ContainerMapOf(trie);
+  const bool in_key_order = IsInKeyOrder(trie);
   std::map<int, Containers> depths;
   for (const PictureFile& file : files) {
     const int depth = DepthOfLevel(trie, file.level);
-    const uint64_t number = map.ContainerAt(file.first_position, depth);
-    if (number != map.ContainerAt(file.last_position, depth)) ++picture->spanning_files;
+    const uint64_t number = in_key_order ? file.first_position : map.ContainerAt(file.first_position, depth);
+    if (!in_key_order && number != map.ContainerAt(file.last_position, depth)) ++picture->spanning_files;
     Container& container = depths[depth][number];
     container.levels.insert(file.level);
     PictureCell& sum = container.sum;
@@ -52,13 +60,12 @@ void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, 
     sum.slots = depth == 0 ? static_cast<int>(sum.files) : static_cast<int>(container.levels.size());
   }
   if (depths.empty()) return;
-  const int bits_per_depth = BitsPerDepth(trie);
   for (int depth = 0; depth <= depths.rbegin()->first; ++depth) {
     PictureDepth row;
     row.depth = depth;
-    const int bits = std::min(bits_per_depth * depth, 62);
-    row.places = uint64_t{1} << bits;
-    row.cells = std::min(row.places, kMaxCells);
+    row.places = PlacesAt(trie, depth, depths[depth]);
+    const uint64_t per_cell = (row.places + kMaxCells - 1) / kMaxCells;
+    row.cells = (row.places + per_cell - 1) / per_cell;
     row.full_slots = depth == 0 ? trie.root_trigger : TriggerOf(trie);
     row.max_slots = depth == 0 ? trie.root_trigger : trie.slots;
     for (const auto& [number, container] : depths[depth]) {
@@ -69,7 +76,7 @@ void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, 
       row.files += sum.files;
       row.bytes += sum.bytes;
     }
-    row.filled = CellsOf(depths[depth], row.places / row.cells);
+    row.filled = CellsOf(depths[depth], per_cell);
     picture->depths.push_back(std::move(row));
   }
 }
@@ -101,6 +108,17 @@ void MakeRuns(std::vector<PictureFile> files, Picture* picture) {
 }
 
 }  // namespace
+
+void PlaceInKeyOrder(const KeyShape& shape, std::vector<PictureFile>* files) {
+  std::unordered_map<uint64_t, uint64_t> places;  // by file number
+  for (int depth = 0; depth <= shape.trie().depth; ++depth) {
+    const std::vector<KeyContainer>& containers = shape.ContainersAt(depth);
+    for (size_t i = 0; i < containers.size(); ++i) {
+      for (const TrieFile* file : containers[i].files) places[file->number] = i;
+    }
+  }
+  for (PictureFile& file : *files) file.first_position = file.last_position = places[file.number];
+}
 
 Picture MakePicture(const std::vector<PictureFile>& files, const std::optional<TrieOptions>& trie) {
   Picture picture;

@@ -1,7 +1,8 @@
 // The picture of one column family: where its tables lie and which of them are being compacted.
 //
 // A trie is a row of cells for each depth. A cell stands for one container, or for several neighbours where a depth has
-// more than kMaxCells of them, so that a picture stays small however large the trie is. Everything else is a list of
+// more than kMaxCells of them, so that a picture stays small however large the trie is. In hash order a depth has a cell
+// for each hash prefix, in key order for each container that there is. Everything else is a list of
 // sorted runs, newest first: each table of level 0, and each deeper level that holds tables.
 //
 // Thread-safety: plain values, and functions of their arguments.
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "cairn/trie.h"
+#include "src/trie/key_shape.h"
 
 namespace cairn {
 
@@ -22,13 +24,14 @@ struct PictureFile {
   int level = 0;
   uint64_t bytes = 0;
   bool compacting = false;
-  // Where its smallest and its largest key stand in the order of all keys (ContainerMap::Position). Of tries only.
+  // Where its smallest and its largest key stand in the order of all keys (ContainerMap::Position). Of a trie in key order,
+  // both the place of its container among those of its depth (PlaceInKeyOrder). Of tries only.
   uint64_t first_position = 0;
   uint64_t last_position = 0;
 };
 
 struct PictureCell {
-  uint64_t index = 0;       // of the depth's cells, from the smallest hash
+  uint64_t index = 0;       // of the depth's cells, from the smallest hash or key
   uint64_t containers = 0;  // that hold tables
   int slots = 0;            // occupied slots of the fullest of them; at depth 0 the tables of level 0
   uint64_t files = 0;
@@ -38,8 +41,8 @@ struct PictureCell {
 
 struct PictureDepth {
   int depth = 0;
-  uint64_t places = 1;      // containers that the depth has room for
-  uint64_t cells = 1;       // cells in the row; places / cells containers each
+  uint64_t places = 1;      // containers that the depth has room for; in key order, that hold tables
+  uint64_t cells = 1;       // cells in the row; places / cells containers each, in the last one fewer
   int full_slots = 0;       // occupied slots at which a container is compacted
   int max_slots = 0;        // slots that there are
   uint64_t containers = 0;  // that hold tables
@@ -73,7 +76,11 @@ constexpr uint64_t kMaxCells = 512;
 // Runs that a picture names one by one; the oldest tables of level 0 beyond that make up one run.
 constexpr size_t kMaxRuns = 256;
 
-// `trie`: the shape if the column family is one.
+// Of the tables of a trie in key order. REQUIRES: they are those of `shape`.
+void PlaceInKeyOrder(const KeyShape& shape, std::vector<PictureFile>* files);
+
+// `trie`: the shape if the column family is one. In key order the root may be due at fewer tables than its row says:
+// TrieStats::root_due_files.
 Picture MakePicture(const std::vector<PictureFile>& files, const std::optional<TrieOptions>& trie);
 
 }  // namespace cairn

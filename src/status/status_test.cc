@@ -22,6 +22,7 @@
 #include "src/status/log_follower.h"
 #include "src/status/metrics.h"
 #include "src/status/metrics_check.h"
+#include "src/status/reader.h"
 #include "src/status/status_json.h"
 #include "src/status/test_client.h"
 #include "test/support.h"
@@ -107,6 +108,50 @@ TEST(PictureTest, DeepTriesHaveCellsOfSeveralContainers) {
     files_seen += cell.files;
   }
   EXPECT_EQ(files_seen, 2000u);
+}
+
+// A depth of more containers than a row has cells; the last cell has fewer of them.
+TEST(PictureTest, ATrieInKeyOrderHasACellForEachContainerThatThereIs) {
+  TrieOptions trie;
+  trie.order = "key";
+  trie.depth = 2;
+  KeyShape shape(trie, rocksdb::BytewiseComparator());
+  std::vector<PictureFile> files;
+  const auto add = [&](uint64_t number, int level, const std::string& smallest, const std::string& largest) {
+    TrieFile file;
+    file.number = number;
+    file.level = level;
+    file.smallest = smallest;
+    file.largest = largest;
+    shape.Add(file);
+    files.push_back(FileAt(number, level, 0));
+  };
+  const int last = shape.LastLevel(2);
+  for (uint64_t i = 0; i < kMaxCells + 3; ++i) {
+    const std::string key = std::to_string(10000 + i);
+    add(i + 1, last, key + "a", key + "c");
+  }
+  add(1000, last - 1, "10001b", "10002b");
+  add(1001, 0, "1", "2");
+  add(1002, 0, "3", "4");
+  files[1].compacting = true;
+  PlaceInKeyOrder(shape, &files);
+  const Picture picture = MakePicture(files, trie);
+  EXPECT_EQ(picture.spanning_files, 0u);
+  ASSERT_EQ(picture.depths.size(), 3u);
+  EXPECT_EQ(picture.depths[0].containers, 1u);
+  EXPECT_EQ(picture.depths[0].slots_max, 2);
+  EXPECT_TRUE(picture.depths[1].filled.empty());
+  const PictureDepth& leaves = picture.depths[2];
+  EXPECT_EQ(leaves.containers, kMaxCells + 2);
+  EXPECT_EQ(leaves.places, kMaxCells + 2);
+  EXPECT_EQ(leaves.cells, kMaxCells / 2 + 1);
+  ASSERT_EQ(leaves.filled.size(), leaves.cells);
+  EXPECT_EQ(leaves.slots_max, 2);
+  EXPECT_EQ(leaves.filled[0].files, 4u) << "two tables, and one over the second and third";
+  EXPECT_EQ(leaves.filled[0].compacting_files, 1u);
+  EXPECT_EQ(leaves.filled[0].slots, 2);
+  EXPECT_EQ(leaves.filled[1].files, 2u);
 }
 
 TEST(PictureTest, OthersAreSortedRunsNewestFirst) {
@@ -398,6 +443,63 @@ TEST_F(StatusTest, JsonOfAnOpenDatabase) {
   EXPECT_EQ(status["column_families"][2]["engine"], "silt");
   EXPECT_EQ(status["column_families"][3]["engine"], "universal");
   for (const auto& [name, values] : status["history"].items()) EXPECT_EQ(values.size(), 1u) << name;
+}
+
+// Containers are ranges of keys there, not of hashes, and a small root is full with fewer tables than root_trigger.
+TEST_F(StatusTest, ATrieInKeyOrderIsSeenByItsRangesOfKeys) {
+  rocksdb::Options options = test::BaseOptions();
+  options.write_buffer_size = 16 << 10;
+  TrieOptions trie;
+  trie.order = "key";
+  trie.fan_out = 4;
+  trie.slots = 4;
+  trie.root_trigger = 12;
+  ASSERT_OK(UseTrie(&options, trie));
+  ASSERT_OK(cairn::Open(options, path_, &db_));
+  for (int round = 0; round < 2; ++round) {
+    for (int i = 0; i < 3000; ++i) {
+      ASSERT_OK(db_->Put({}, "key" + std::to_string(10000 + (i * 7919 + round) % 3000), std::string(100, 'v')));
+    }
+  }
+  ASSERT_OK(db_->Flush({}));
+  ASSERT_OK(WaitForTrieCompaction(db_));
+  TrieStats stats;
+  ASSERT_OK(GetTrieStats(db_, db_->DefaultColumnFamily(), &stats));
+  ASSERT_GE(stats.depths.size(), 2u);
+  ASSERT_GT(stats.depths.back().containers, 4);
+  ASSERT_LT(stats.root_due_files, 12);
+  const auto expect_seen = [&](const FamilyStatus& family) {
+    EXPECT_EQ(family.picture.spanning_files, 0u);
+    ASSERT_EQ(family.picture.depths.size(), stats.depths.size());
+    EXPECT_EQ(family.picture.depths[0].full_slots, stats.root_due_files);
+    for (const PictureDepth& depth : family.picture.depths) {
+      SCOPED_TRACE(depth.depth);
+      const TrieDepthStats& wanted = stats.depths[static_cast<size_t>(depth.depth)];
+      EXPECT_EQ(depth.containers, static_cast<uint64_t>(wanted.containers));
+      EXPECT_EQ(depth.slots_max, wanted.slots_max);
+      EXPECT_EQ(depth.files, wanted.files);
+      if (wanted.containers == 0) continue;
+      EXPECT_EQ(depth.places, depth.containers);
+      EXPECT_EQ(depth.filled.size(), depth.cells);
+    }
+    ASSERT_TRUE(family.trie.has_value());
+    EXPECT_EQ(family.trie->live_bytes, stats.live_bytes);
+    EXPECT_EQ(family.trie->depths.back().containers, stats.depths.back().containers);
+    EXPECT_EQ(family.trie->depths.back().pending_containers, 0u);
+  };
+  StatusSnapshot within;
+  ASSERT_OK(NewDatabaseReader(db_)->Read(&within));
+  {
+    SCOPED_TRACE("process");
+    expect_seen(within.families[0]);
+  }
+  Close();
+  std::unique_ptr<FilesReader> reader;
+  ASSERT_OK(FilesReader::Open(path_, &reader));
+  StatusSnapshot outside;
+  ASSERT_OK(reader->Read(&outside));
+  SCOPED_TRACE("files");
+  expect_seen(outside.families[0]);
 }
 
 TEST_F(StatusTest, MetricsOfAnOpenDatabase) {

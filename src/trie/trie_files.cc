@@ -143,23 +143,33 @@ std::vector<HeldVersion::File> HeldVersion::Files() const {
   return files;
 }
 
+TrieFile HeldVersion::InKeyOrder(const File& file) {
+  TrieFile described;
+  described.number = file.number();
+  described.epoch = file.meta->epoch_number;
+  described.level = file.level;
+  described.bytes = described.data_bytes = file.meta->fd.GetFileSize();
+  described.smallest = file.meta->smallest.user_key().ToString();
+  described.largest = file.meta->largest.user_key().ToString();
+  described.largest_excluded =
+      rocksdb::ExtractInternalKeyFooter(file.meta->largest.Encode()) == rocksdb::kRangeTombstoneSentinel;
+  described.largest_sequence = file.meta->fd.largest_seqno;
+  described.has_blobs = file.meta->oldest_blob_file_number != rocksdb::kInvalidBlobFileNumber;
+  return described;
+}
+
 Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile* described,
                              WrittenTotalsReader* written) const {
-  const HashPrefixMap map = ContainerMapOf(trie);
-  const int depth = DepthOfLevel(trie, file.level);
-  described->number = file.number();
-  described->epoch = file.meta->epoch_number;
-  described->level = file.level;
-  described->bytes = file.meta->fd.GetFileSize();
-  described->data_bytes = described->bytes;
   if (IsInKeyOrder(trie)) {
-    described->smallest = file.meta->smallest.user_key().ToString();
-    described->largest = file.meta->largest.user_key().ToString();
-    described->largest_excluded =
-        rocksdb::ExtractInternalKeyFooter(file.meta->largest.Encode()) == rocksdb::kRangeTombstoneSentinel;
-    described->largest_sequence = file.meta->fd.largest_seqno;
-    described->has_blobs = file.meta->oldest_blob_file_number != rocksdb::kInvalidBlobFileNumber;
+    *described = InKeyOrder(file);
   } else {
+    const HashPrefixMap map = ContainerMapOf(trie);
+    const int depth = DepthOfLevel(trie, file.level);
+    described->number = file.number();
+    described->epoch = file.meta->epoch_number;
+    described->level = file.level;
+    described->bytes = file.meta->fd.GetFileSize();
+    described->data_bytes = described->bytes;
     described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
     described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
     described->spans = described->container != described->last_container;
@@ -248,6 +258,7 @@ void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTota
     if (found != space.containers.end()) depth.live_bytes += found->second.live;
   }
   FillTotals(space, picker->PendingByDepth(), shape.trie(), totals, stats);
+  stats->root_due_files = shape.trie().root_trigger;
 }
 
 void FillTrieStats(const KeyShape& shape, KeyPicker* picker, const WrittenTotals& totals, TrieStats* stats) {
@@ -262,6 +273,7 @@ void FillTrieStats(const KeyShape& shape, KeyPicker* picker, const WrittenTotals
     }
   }
   FillTotals(space, picker->PendingByDepth(), shape.trie(), totals, stats);
+  stats->root_due_files = picker->sizes().root_files;
 }
 
 Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {

@@ -56,6 +56,8 @@ class HeldVersion {
   // Of the column family at that time: SetOptions changes it.
   uint64_t write_buffer_bytes() const;
   std::vector<File> Files() const;
+  // What RocksDB's metadata say of a file of a trie in key order: all but sketch and deletions.
+  static TrieFile InKeyOrder(const File& file);
   // What a trie has to know of `file`. A table whose properties cannot be read has no sketch: the status says why.
   // `written` (may be null) is told of the table.
   rocksdb::Status Describe(const File& file, const TrieOptions& trie, TrieFile* described,

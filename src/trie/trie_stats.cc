@@ -19,6 +19,7 @@ std::string TrieStatsToTable(const TrieStats& stats) {
                         live, depth.pending_containers, BytesText(depth.pending_bytes).c_str(),
                         BytesText(depth.written_bytes).c_str());
   }
+  table += FormatText("the root is compacted at %d files\n", stats.root_due_files);
   table += FormatText("space: %s for %s live, %.2f times (bound %.2f)\n", BytesText(stats.bytes).c_str(),
                       BytesText(stats.live_bytes).c_str(), stats.space_amplification, stats.space_bound);
   table += FormatText("written since creation: %s flushed, %s compacted, write amplification %.2f\n",
@@ -69,6 +70,7 @@ std::string TrieStatsToJson(const TrieStats& stats) {
   }
   const nlohmann::ordered_json json = {{"column_family", stats.column_family},
                                        {"depths", depths},
+                                       {"root_due_files", stats.root_due_files},
                                        {"bytes", stats.bytes},
                                        {"live_bytes", stats.live_bytes},
                                        {"space_amplification", stats.space_amplification},
