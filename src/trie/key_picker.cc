@@ -348,8 +348,7 @@ bool KeyPicker::MakeJobOrWay(const KeyContainer& container, TrieJob* job) const 
 }
 
 bool KeyPicker::Pick(TrieJob* best) {
-  const bool changed = ledger_.HasChanged(shape_->bytes());
-  if (changed) Space();
+  const bool changed = Refresh();
   if (PickDrops(best) || PickMoves(best)) return true;
   bool found = false;
   std::set<std::pair<int, size_t>> blocking;  // filled by containers above, which come first
@@ -391,7 +390,8 @@ bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t newest) c
                      [&](const TrieFile* file) { return file->only_live || file->number > newest; });
 }
 
-KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job) const {
+KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job) {
+  Refresh();
   Manual result = Manual::kDone;
   for (const KeyContainer& container : shape_->ContainersAt(depth)) {
     if (range != nullptr && !shape_->Overlap(container.range, *range)) continue;
@@ -426,6 +426,14 @@ void KeyPicker::SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes) {
   slack_bytes_ = slack_bytes;
   write_buffer_bytes_ = write_buffer_bytes;
   Resize();
+}
+
+// Before anything is measured by the sizes, which are those of an empty trie until there is an estimate. True: the trie has
+// changed since the last one.
+bool KeyPicker::Refresh() {
+  const bool changed = ledger_.HasChanged(shape_->bytes());
+  if (changed) Space();
+  return changed;
 }
 
 // To what the latest estimate says is live.
@@ -611,7 +619,7 @@ bool KeyPicker::PickForScans(TrieJob* best) {
 
 double KeyPicker::SpacePressure() {
   if (!ledger_.CanFree()) return 0;
-  if (ledger_.HasChanged(shape_->bytes())) Space();
+  Refresh();
   return ledger_.Pressure(shape_->bytes(), NextFlush());
 }
 
@@ -658,7 +666,8 @@ void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uin
   }
 }
 
-std::map<int, TriePicker::Due> KeyPicker::PendingByDepth() const {
+std::map<int, TriePicker::Due> KeyPicker::PendingByDepth() {
+  Refresh();
   std::map<int, TriePicker::Due> pending;
   for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
     for (const KeyContainer& container : shape_->ContainersAt(depth)) {

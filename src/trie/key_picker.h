@@ -75,7 +75,7 @@ class KeyPicker {
   // of the range (null: all). `newest`: the newest file when it came to the depth. Newer ones came later, and it need not
   // wait for them, or are its own.
   enum class Manual { kDone, kJob, kWait };  // kWait: what is left is being compacted
-  Manual PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job) const;
+  Manual PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job);
 
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
@@ -90,12 +90,13 @@ class KeyPicker {
   double SpacePressure();
   // Of tables that the trie does not have any more, and that running compactions hold.
   uint64_t held_bytes() const { return ledger_.held_bytes(); }
-  std::map<int, TriePicker::Due> PendingByDepth() const;
+  std::map<int, TriePicker::Due> PendingByDepth();
   const TrieSpace& Space();
 
-  const KeySizes& sizes() const { return sizes_; }
+  const KeySizes& sizes() const { return sizes_; }  // by the latest estimate
 
  private:
+  bool Refresh();
   void Resize();
   bool IsFull(const KeyContainer& container) const;
   bool IsLeaf(const KeyContainer& container) const;

@@ -544,6 +544,28 @@ TEST(KeyShapeTest, CompactionsConflictWhereRangesAndLevelsMeet) {
   EXPECT_FALSE(shape.Conflicts({{"a", "z"}, 0, 20}));
 }
 
+TrieFile LiveFileOf(uint64_t number, int level, const std::string& smallest, const std::string& largest,
+                    uint64_t bytes) {
+  TrieFile file = FileOf(number, level, smallest, largest);
+  file.bytes = file.data_bytes = bytes;
+  return file;
+}
+
+// A trie of so much that a root has all its files, of which nobody has asked for a compaction since it was opened.
+TEST(KeyPickerTest, WhatIsDueAndWhatIsCompactedManuallyIsMeasuredByTheTrieAsItIs) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  shape.Add(LiveFileOf(1, shape.LastLevel(3), "a", "z", 1000000));
+  for (uint64_t number = 2; number < 9; ++number) shape.Add(LiveFileOf(number, 0, "a", "z", 1000));
+  KeyPicker stats(&shape, 0, 1000, KeyPicker::Moves::kMove);
+  EXPECT_TRUE(stats.PendingByDepth().empty()) << "seven of eight files";
+  EXPECT_EQ(stats.sizes().root_files, 8);
+  KeyPicker manual(&shape, 0, 1000, KeyPicker::Moves::kMove);
+  TrieJob job;
+  ASSERT_EQ(manual.PickManual(0, nullptr, 8, &job), KeyPicker::Manual::kJob);
+  EXPECT_EQ(job.inputs.size(), 7u);
+  EXPECT_EQ(job.cuts->table_bytes, 1000u);
+}
+
 // After a repair, or where compaction was switched off, all tables of a large database lie there.
 TEST(KeyPickerTest, TablesOfALargeRootAreNotComparedWithEachOther) {
   test::CountingComparator comparator;
@@ -726,7 +748,7 @@ TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
   TrieOptions trie = SmallTrie();
   trie.depth = 1;
   KeyShape shape(trie, rocksdb::BytewiseComparator());
-  const KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
   TrieJob job;
   shape.Add(FileOf(1, shape.LastLevel(1), "a", "z"));
   shape.Add(FileOf(2, shape.LastLevel(1) - 1, "a", "m"));
@@ -752,7 +774,7 @@ TEST(KeyPickerManualTest, WhatIsDoneMovesOutOfTheWay) {
   trie.depth = 1;
   for (const auto moves : {KeyPicker::Moves::kRewrite, KeyPicker::Moves::kMove}) {
     KeyShape shape(trie, rocksdb::BytewiseComparator());
-    const KeyPicker picker(&shape, 0, 1000, moves);
+    KeyPicker picker(&shape, 0, 1000, moves);
     TrieFile file;
     file.number = 1;
     file.level = FirstLevelOfDepth(trie, 1);

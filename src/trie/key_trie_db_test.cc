@@ -259,6 +259,25 @@ TEST_F(KeyTrieDbTest, SetOptionsChangesTheSizeOfARoot) {
   EXPECT_LT(sizes_->Largest(), kWriteBuffer * kRootTrigger * 12 / 10) << TrieStatsToTable(Stats());
 }
 
+// Nothing has been chosen in it when it is compacted manually, so nothing has measured it yet.
+TEST_F(KeyTrieDbTest, AManualCompactionIsAsLargeAsTheTrieWantsWhereNoneIsAutomatic) {
+  trie_.root_trigger = 16;
+  trie_.space_bound = 3.5;
+  Open();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, 0);
+  Settle();
+  const int root_files = Stats().root_due_files;
+  EXPECT_GT(root_files, 12);
+  Open();
+  ASSERT_OK(db_->SetOptions({{"disable_auto_compactions", "true"}}));
+  sizes_->Clear();
+  for (uint64_t i = 0; i < kKeys; ++i) Put(i * 7919 % kKeys, 1);
+  ASSERT_OK(db_->Flush({}));
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  EXPECT_GT(sizes_->Largest(), static_cast<uint64_t>(root_files) * kWriteBuffer / 2) << TrieStatsToTable(Stats());
+  ExpectKeys(kKeys, 1);
+}
+
 // After a repair all tables lie in level 0, and RocksDB orders them there by their entries, not by their numbers.
 TEST_F(KeyTrieDbTest, ARepairedTrieIsCompactedByRoots) {
   Open();

@@ -54,7 +54,7 @@ class TriePlan {
   virtual void Flushed(uint64_t bytes) = 0;
   // Whether what readers have counted may have made a compaction due.
   virtual bool HasScanNews() const = 0;
-  virtual std::map<int, TriePicker::Due> PendingByDepth() const = 0;
+  virtual std::map<int, TriePicker::Due> PendingByDepth() = 0;
   virtual void FillStats(const WrittenTotals& totals, TrieStats* stats) = 0;
 };
 
@@ -73,7 +73,7 @@ class PlanOn : public TriePlan {
   void SetOldestSnapshot(uint64_t oldest_snapshot) final { picker.SetOldestSnapshot(oldest_snapshot); }
   void SetWriteBuffer(uint64_t bytes) final { picker.SetSizes(SlackOf(bytes), bytes); }
   double SpacePressure() final { return picker.SpacePressure(); }
-  std::map<int, TriePicker::Due> PendingByDepth() const final { return picker.PendingByDepth(); }
+  std::map<int, TriePicker::Due> PendingByDepth() final { return picker.PendingByDepth(); }
   void FillStats(const WrittenTotals& totals, TrieStats* stats) final { FillTrieStats(shape, &picker, totals, stats); }
 
   Shape shape;
