@@ -349,6 +349,7 @@ bool KeyPicker::MakeJobOrWay(const KeyContainer& container, TrieJob* job) const 
 
 bool KeyPicker::Pick(TrieJob* best) {
   const bool changed = Refresh();
+  const int root_files = sizes_.root_files;
   if (PickDrops(best) || PickMoves(best)) return true;
   bool found = false;
   std::set<std::pair<int, size_t>> blocking;  // filled by containers above, which come first
@@ -376,6 +377,8 @@ bool KeyPicker::Pick(TrieJob* best) {
     *best = std::move(for_space);
     found = true;
   }
+  // The estimate that it took for space has made the root, and what is full, another.
+  if (!found && sizes_.root_files != root_files) return Pick(best);
   if (!found) return PickForScans(best);
   // What is chosen comes first: nothing smaller takes the room that it waits for.
   return ledger_.MayStart(*best, shape_->bytes());

@@ -566,6 +566,25 @@ TEST(KeyPickerTest, WhatIsDueAndWhatIsCompactedManuallyIsMeasuredByTheTrieAsItIs
   EXPECT_EQ(job.cuts->table_bytes, 1000u);
 }
 
+// What has been dropped is too little for a new estimate by itself, but a root of three files is one now. Whoever is told
+// that nothing is due asks again only when the tables change.
+TEST(KeyPickerTest, ARootThatTheEstimateForSpaceMakesDueIsChosen) {
+  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kMove);
+  shape.Add(LiveFileOf(1, shape.LastLevel(3), "a", "z", 33000));
+  for (uint64_t number = 2; number < 5; ++number) shape.Add(LiveFileOf(number, 0, "a", "z", 1000));
+  shape.Add(LiveFileOf(5, shape.LastLevel(3), "zz", "zz", 100));
+  TrieJob job;
+  EXPECT_FALSE(picker.Pick(&job));
+  ASSERT_EQ(picker.sizes().root_files, 4);
+  shape.Remove(5);
+  shape.Remove(1);
+  shape.Add(LiveFileOf(6, shape.LastLevel(3), "a", "z", 32900));
+  ASSERT_TRUE(picker.Pick(&job));
+  EXPECT_EQ(job.kind, TrieJob::Kind::kRoot);
+  EXPECT_EQ(picker.sizes().root_files, 3);
+}
+
 // After a repair, or where compaction was switched off, all tables of a large database lie there.
 TEST(KeyPickerTest, TablesOfALargeRootAreNotComparedWithEachOther) {
   test::CountingComparator comparator;
