@@ -19,11 +19,15 @@ constexpr double kMoveScore = 100;
 constexpr double kRootOfGarbage = 2.0 / 9;
 constexpr int kLeastRootFiles = 3;
 
+// What a file of the root takes of a write buffer. Less, as where memory is short or somebody flushes, is so much less
+// garbage, and the root has as many more files: else each three of them would become slots of whatever they lie over.
+constexpr double kLeastFill = 0.5;
+
 }  // namespace
 
-int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t write_buffer_bytes) {
+int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t file_bytes) {
   const double garbage = (trie.space_bound - 1) * static_cast<double>(live_bytes);
-  const double files = kRootOfGarbage * garbage / static_cast<double>(std::max<uint64_t>(write_buffer_bytes, 1));
+  const double files = kRootOfGarbage * garbage / static_cast<double>(std::max<uint64_t>(file_bytes, 1));
   const int least = std::min(kLeastRootFiles, trie.root_trigger);
   return static_cast<int>(std::clamp<double>(files, least, trie.root_trigger));
 }
@@ -435,15 +439,23 @@ void KeyPicker::SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes) {
 // changed since the last one.
 bool KeyPicker::Refresh() {
   const bool changed = ledger_.HasChanged(shape_->bytes());
-  if (changed) Space();
+  if (changed) {
+    Space();
+  } else {
+    Resize();  // the root may have files of another size
+  }
   return changed;
 }
 
-// To what the latest estimate says is live.
+// To what the latest estimate says is live, and what the root's files are.
 void KeyPicker::Resize() {
-  const int files = RootFilesFor(shape_->trie(), ledger_.live(), write_buffer_bytes_);
+  const TrieOptions& trie = shape_->trie();
+  const auto filled = static_cast<uint64_t>(NextFlush() / kLeastFill);
+  const int files =
+      RootFilesFor(trie, ledger_.live(), filled == 0 ? write_buffer_bytes_ : std::min(filled, write_buffer_bytes_));
   if (files != sizes_.root_files) nothing_to_move_at_ = UINT64_MAX;
-  sizes_ = KeySizes(shape_->trie(), write_buffer_bytes_, files);
+  sizes_ = KeySizes(trie, write_buffer_bytes_, RootFilesFor(trie, ledger_.live(), write_buffer_bytes_));
+  sizes_.root_files = files;
   ledger_.SetSizes(slack_bytes_, sizes_.largest_job, files);
   scans_.SetGrant(sizes_.largest_job);
 }

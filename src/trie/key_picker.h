@@ -4,7 +4,7 @@
 // What it chooses, most urgent first (a score of 1 is "due"):
 //   - older tables all of whose keys a range deletion covers: they are removed, which costs next to nothing
 //   - tables that can come to a deeper level without being written, for the same reason
-//   - the root, when level 0 has root_trigger files; in a small trie fewer (RootFilesFor)
+//   - the root, when level 0 has root_trigger files; in a small trie fewer (RootFilesFor), where files are small not as few
 //   - a container with `trigger` slots, or with as many bytes as a full root
 //   - a container whose newest slot keeps the one above from moving: 10 more
 //   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it writes
@@ -38,13 +38,13 @@
 namespace cairn {
 
 // At how many files a root is due in a trie of so many live bytes: root_trigger, but no more than two ninths of the garbage
-// that the bound allows, because that must have room for what a compaction of the root writes.
-int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t write_buffer_bytes);
+// that the bound allows, because that must have room for what a compaction of the root writes. file_bytes: of a file.
+int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t file_bytes);
 
 struct KeySizes {
   KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes, int root_files);
 
-  int root_files = 0;
+  int root_files = 0;        // at which it is due
   uint64_t unit = 0;         // a full root, and a full container
   uint64_t table = 0;        // a table that compactions write: a fan_out-th of that
   uint64_t least = 0;        // ... at least, where containers below end

@@ -566,6 +566,35 @@ TEST(KeyPickerTest, WhatIsDueAndWhatIsCompactedManuallyIsMeasuredByTheTrieAsItIs
   EXPECT_EQ(job.cuts->table_bytes, 1000u);
 }
 
+// Where memory for memtables is short, or somebody flushes again and again: three of such files a root would be as many more
+// compactions, slots and bytes written (667 roots, and 6.7 bytes per byte instead of 5.8).
+TEST(KeyPickerTest, SmallFilesMakeARootOfMore) {
+  constexpr uint64_t kKeys = 20 * kEntriesPerFlush;
+  SimulatedKeyTrie trie(KeyOrderTrie(), kEntriesPerFlush * kCosts.table_bytes, kCosts, KeyPicker::Moves::kMove);
+  std::mt19937_64 random(Seed());
+  const auto put = [&](size_t entries) {
+    std::vector<SimulatedKeyTrie::Operation> batch;
+    for (size_t i = 0; i < entries; ++i) batch.push_back({random() % kKeys, false});
+    trie.Flush(batch);
+    ASSERT_TRUE(trie.Settle());
+  };
+  for (int i = 0; i < 60; ++i) put(kEntriesPerFlush);
+  const uint64_t flushed = trie.flushed, written = trie.written, roots = trie.jobs[TrieJob::Kind::kRoot];
+  uint64_t most = 0;
+  for (int i = 0; i < 2000; ++i) {
+    put(kEntriesPerFlush / 50);
+    most = std::max(most, trie.bytes());
+  }
+  const uint64_t small_roots = trie.jobs[TrieJob::Kind::kRoot] - roots;
+  const double space = static_cast<double>(most) / static_cast<double>(trie.LiveKeys().size() * kCosts.data_bytes);
+  printf("small files: %.2f bytes written per byte, %zu roots of 2000 files, space %.2f\n",
+         static_cast<double>(trie.written - written) / static_cast<double>(trie.flushed - flushed),
+         static_cast<size_t>(small_roots), space);
+  EXPECT_LE(small_roots, 2000u / 14);
+  EXPECT_LE(space, 1.6);
+  for (const std::string& violation : trie.violations) ADD_FAILURE() << violation;
+}
+
 // What has been dropped is too little for a new estimate by itself, but a root of three files is one now. Whoever is told
 // that nothing is due asks again only when the tables change.
 TEST(KeyPickerTest, ARootThatTheEstimateForSpaceMakesDueIsChosen) {
