@@ -31,9 +31,10 @@ namespace {
 
 using rocksdb::ObjectLibrary;
 
-// "cairn.HashOrder" and everything that continues it with a colon.
+// "cairn.HashOrder" and everything that continues it with a colon, also nothing: what matches no name RocksDB passes over
+// in option text, and leaves the option as it was.
 ObjectLibrary::PatternEntry NamedWithSuffix(const char* name) {
-  return ObjectLibrary::PatternEntry(name, true).AddSeparator(":");
+  return ObjectLibrary::PatternEntry(name, true).AddSeparator(":", /*at_least_one=*/false);
 }
 
 // A class with a default constructor, by its name.

@@ -49,9 +49,16 @@ TEST(PrefixOrderTest, NamesRoundTrip) {
         "cairn.PrefixOrder:fixed:", "cairn.PrefixOrder:fixed:08", "cairn.PrefixOrder:fixed:-1",
         "cairn.PrefixOrder:fixed:8x", "cairn.PrefixOrder:fixed:1048577", "cairn.PrefixOrder:fixed:99999999999999999999",
         "cairn.PrefixOrder:until:", "cairn.PrefixOrder:until:2F", "cairn.PrefixOrder:until:/",
-        "cairn.PrefixOrder:until:100", "cairn.PrefixOrder:hash:8"}) {
+        "cairn.PrefixOrder:until:100", "cairn.PrefixOrder:until:/ ", "cairn.PrefixOrder:hash:8",
+        "cairn.PrefixOrder:fixed:8.u64ts", "cairn.HashOrder:"}) {
     EXPECT_TRUE(PrefixOrderFromName(bad, &comparator).IsInvalidArgument()) << bad;
     EXPECT_FALSE(rocksdb::Comparator::CreateFromString(strict, bad, &comparator).ok()) << bad;
+    // Nor do options by text leave the order as it was.
+    rocksdb::ColumnFamilyOptions options;
+    EXPECT_FALSE(rocksdb::GetColumnFamilyOptionsFromString(rocksdb::ConfigOptions(), options,
+                                                           "comparator=" + std::string(bad), &options)
+                     .ok())
+        << bad;
   }
 }
 
