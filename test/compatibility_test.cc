@@ -16,6 +16,7 @@
 #include <sstream>
 
 #include "cairn/db.h"
+#include "cairn/prefix_order.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
@@ -425,6 +426,39 @@ TEST_P(CompatibilityTest, RangesAndPrefixes) {
   Check(db.get());
   CheckCompacts(db.get());
   Works("prefix extractors", "scans of a prefix, at any open and by SetOptions");
+}
+
+TEST_P(CompatibilityTest, PrefixOrders) {
+  if (!InKeyOrder()) return;
+  Options options = TrieOptionsOf();
+  options.comparator = PrefixOrder(4);  // "key" and a digit
+  options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(4));
+  ASSERT_OK(UseTrie(&options, ShapeOf(options)));
+  {
+    auto db = Open(options);
+    Fill(db.get());
+  }
+  rocksdb::DBOptions stored;
+  std::vector<ColumnFamilyDescriptor> families;
+  ASSERT_OK(rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), DbPath(), &stored, &families));
+  EXPECT_EQ(families[0].options.comparator, PrefixOrder(4));
+  auto db = Open(options);
+  Check(db.get());
+  ReadOptions of_prefix;
+  of_prefix.prefix_same_as_start = true;
+  size_t count = 0, expected = 0;
+  std::unique_ptr<rocksdb::Iterator> iterator(db->NewIterator(of_prefix));
+  for (iterator->Seek("key7"); iterator->Valid(); iterator->Next()) ++count;
+  ASSERT_OK(iterator->status());
+  for (int i = 0; i < kKeys; ++i) expected += i % 10 != 0 && Key(i)[3] == '7' ? 1 : 0;
+  EXPECT_EQ(count, expected);
+  iterator.reset();
+  CheckCompacts(db.get());
+  Works("keys by a prefix, and within it by a hash (cairn.PrefixOrder)",
+        "scans, bounds and DeleteRange of whole prefixes; prefix_order_test");
+  ASSERT_SAYS(db->SetOptions({{"prefix_extractor", "fixed:5"}}), IsNotSupported(), "cairn.PrefixOrder:fixed:4");
+  Refused("a prefix extractor that takes more bytes than cairn.PrefixOrder",
+          "NotSupported, at any open and by SetOptions");
 }
 
 TEST_P(CompatibilityTest, OptionsWithoutMeaningAreRefused) {

@@ -5,6 +5,7 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/slice_transform.h"
 #include "src/hash_order/hash_order.h"
+#include "src/hash_order/prefix_order.h"
 #include "src/hash_order/range_deletions.h"
 #include "src/port/family_options.h"
 
@@ -51,7 +52,14 @@ Status CheckHashOrder(const rocksdb::ColumnFamilyOptions& options, const std::st
     return Status::NotSupported("min_tombstones_for_range_conversion of column family " + family,
                                 "iterators would write range tombstones, which it does not take: set 0");
   }
-  if (HashOfComparator(options.comparator) == nullptr || options.prefix_extractor == nullptr) return Status::OK();
+  if (options.prefix_extractor == nullptr) return Status::OK();
+  if (SplitsPrefixes(options.comparator, *options.prefix_extractor)) {
+    return Status::NotSupported(
+        "prefix_extractor " + options.prefix_extractor->GetId() + " of column family " + family,
+        "it takes more of a key than the prefixes of " + std::string(options.comparator->Name()) +
+            ", behind which keys are in the order of their hash, and scans of a prefix would miss some");
+  }
+  if (HashOfComparator(options.comparator) == nullptr) return Status::OK();
   return Status::NotSupported(
       "prefix_extractor " + std::string(options.prefix_extractor->Name()) + " of column family " + family,
       "its keys are in hash order, where those of one prefix are not neighbours, and scans of a prefix would miss "

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "src/hash_order/hash_order.h"
@@ -52,6 +53,11 @@ class PrefixComparator final : public rocksdb::Comparator {
 
   bool Equal(const Slice& a, const Slice& b) const override { return a == b; }
   bool CanKeysWithDifferentByteContentsBeEqual() const override { return false; }
+
+  // Nothing if a delimiter ends the prefix.
+  std::optional<size_t> fixed_bytes() const {
+    return kind_ == PrefixKind::kFixed ? std::optional<size_t>(argument_) : std::nullopt;
+  }
 
   // No shorter key is known to lie between two, since its rest has another hash.
   void FindShortestSeparator(std::string* /*start*/, const Slice& /*limit*/) const override {}
@@ -107,6 +113,22 @@ rocksdb::Status PrefixOrderFromName(const std::string& name, const rocksdb::Comp
       "comparator \"" + name + "\"",
       "the order by prefix is written cairn.PrefixOrder:fixed:8, for the first 8 bytes (up to " +
           std::to_string(kMostPrefixBytes) + "), or cairn.PrefixOrder:until:2f, for those up to the first '/'");
+}
+
+bool IsPrefixOrder(const rocksdb::Comparator* comparator) {
+  const rocksdb::Comparator* named = nullptr;
+  return PrefixOrderFromName(comparator->Name(), &named).ok() && named == comparator;
+}
+
+bool SplitsPrefixes(const rocksdb::Comparator* order, const rocksdb::SliceTransform& extractor) {
+  if (!IsPrefixOrder(order)) return false;
+  const std::optional<size_t> bytes = static_cast<const PrefixComparator*>(order)->fixed_bytes();
+  if (!bytes.has_value()) return false;
+  const std::string id = extractor.GetId();
+  for (const char* const start : {"rocksdb.FixedPrefix.", "rocksdb.CappedPrefix."}) {
+    if (id.compare(0, strlen(start), start) == 0) return std::strtoul(id.c_str() + strlen(start), nullptr, 10) > *bytes;
+  }
+  return false;
 }
 
 }  // namespace cairn

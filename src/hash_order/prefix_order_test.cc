@@ -13,10 +13,17 @@
 #include "cairn/db.h"
 #include "cairn/engines.h"
 #include "cairn/trie.h"
+#include "rocksdb/c.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/merge_operator.h"
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/sst_file_writer.h"
+#include "rocksdb/table.h"
+#include "rocksdb/utilities/backup_engine.h"
+#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/options_util.h"
+#include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/utilities/write_batch_with_index.h"
 #include "src/hash_order/prefix_order.h"
 #include "src/port/open_into.h"
@@ -109,11 +116,14 @@ class PrefixOrderDbTest : public testing::Test {
  protected:
   static constexpr uint64_t kKeys = 20000;
 
-  PrefixOrderDbTest() {
+  PrefixOrderDbTest() { SetOptions(PrefixOrderUntil('/')); }
+
+  void SetOptions(const rocksdb::Comparator* order) {
+    options_ = rocksdb::Options();
     options_.create_if_missing = true;
     options_.write_buffer_size = 64 << 10;
     options_.compression = rocksdb::kNoCompression;
-    options_.comparator = PrefixOrderUntil('/');
+    options_.comparator = order;
   }
 
   // Half of all keys have the prefix "half/", the others a hundred others.
@@ -209,6 +219,41 @@ TEST_F(PrefixOrderDbTest, PrefixSeeksBoundsAndRangeDeletionsOfWholePrefixes) {
   ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
   EXPECT_EQ(CountPrefix("017", same_prefix), 0u);
   EXPECT_EQ(CountPrefix("016", same_prefix), kKeys / 50);
+}
+
+// An extractor that takes more than the order's prefix has prefixes whose keys are no neighbours.
+TEST_F(PrefixOrderDbTest, ExtractorsThatSplitPrefixesAreRefused) {
+  const auto of = [](size_t bytes, bool capped) {
+    return std::shared_ptr<const rocksdb::SliceTransform>(capped ? rocksdb::NewCappedPrefixTransform(bytes)
+                                                                 : rocksdb::NewFixedPrefixTransform(bytes));
+  };
+  for (const std::string& engine : {std::string(kTrie), std::string("engine=stock")}) {
+    SetOptions(PrefixOrder(3));
+    ASSERT_OK(UseEngineFromString(engine, &options_, &options_));
+    for (const bool capped : {false, true}) {
+      options_.prefix_extractor = of(4, capped);
+      rocksdb::DB* db = nullptr;
+      const rocksdb::Status s = rocksdb::DB::Open(options_, dir_ / "db", port::Into(&db));
+      ASSERT_TRUE(s.IsNotSupported()) << s.ToString();
+      EXPECT_NE(s.ToString().find("cairn.PrefixOrder:fixed:3"), std::string::npos) << s.ToString();
+      EXPECT_NE(s.ToString().find("Prefix.4"), std::string::npos) << s.ToString();
+    }
+    options_.prefix_extractor = of(3, false);
+    Open(engine);
+    EXPECT_TRUE(db_->SetOptions({{"prefix_extractor", "rocksdb.FixedPrefix.4"}}).IsNotSupported());
+    ASSERT_OK(db_->SetOptions({{"prefix_extractor", "rocksdb.CappedPrefix.2"}}));
+    rocksdb::ColumnFamilyHandle* handle = nullptr;
+    rocksdb::ColumnFamilyOptions other(options_);
+    other.prefix_extractor = of(9, true);
+    EXPECT_TRUE(db_->CreateColumnFamily(other, "other", &handle).IsNotSupported());
+    other.comparator = PrefixOrder(9);
+    ASSERT_OK(db_->CreateColumnFamily(other, "other", &handle));
+    ASSERT_OK(db_->DestroyColumnFamilyHandle(handle));
+    db_.reset();
+    ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options_));
+  }
+  EXPECT_FALSE(SplitsPrefixes(PrefixOrderUntil('/'), *of(4, false)));
+  EXPECT_FALSE(SplitsPrefixes(rocksdb::BytewiseComparator(), *of(4, false)));
 }
 
 // The stored options say the order; options of another are refused.
@@ -331,6 +376,257 @@ TEST_F(PrefixOrderDbTest, EnginesAgreeWithAMap) {
     ASSERT_OK(db_->Close());
     db_.reset();
     ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options_));
+  }
+}
+
+// Whatever lies between two blocks or tables, in the words of RocksDB's index, filters and bounds: keys that are equal but
+// for one byte, keys of few bytes, and one prefix with half of all, for prefixes that no key, every key or some keys end in.
+class AdversarialKeysTest : public PrefixOrderDbTest {
+ protected:
+  enum class Shape { kOneByte, kShort, kHalf };
+  static constexpr char kBytes[] = {'\0', '\1', '.', '/', '0', '\xfe', '\xff'};
+
+  char Byte() { return kBytes[random_() % sizeof(kBytes)]; }
+  std::string Key(Shape shape) {
+    std::string key;
+    switch (shape) {
+      case Shape::kOneByte:
+        key = std::string(40, '/') + std::string(40, '\xff');
+        key[random_() % 2 == 0 ? 79 : random_() % key.size()] = static_cast<char>(random_());
+        return key;
+      case Shape::kShort:
+        for (uint64_t size = random_() % 6; key.size() < size;) key += Byte();
+        return key;
+      case Shape::kHalf:
+        key = random_() % 2 == 0 ? "ha/" : std::string{'h', Byte(), Byte()};
+        return key + std::to_string(random_() % 1000);
+    }
+    return key;
+  }
+
+  void Run(const rocksdb::Comparator* order, Shape shape) {
+    const auto less = [order](const std::string& a, const std::string& b) { return order->Compare(a, b) < 0; };
+    std::map<std::string, std::string, decltype(less)> model(less);
+    for (int step = 0; step < 1200; ++step) {
+      const std::string key = Key(shape), value = std::to_string(step) + std::string(30, 'v');
+      const uint64_t what = random_() % 60;
+      if (what == 0) {
+        std::string end = Key(shape);
+        if (less(end, key)) continue;
+        ASSERT_OK(db_->DeleteRange({}, db_->DefaultColumnFamily(), key, end));
+        model.erase(model.lower_bound(key), model.lower_bound(end));
+      } else if (what < 15) {
+        ASSERT_OK(db_->Delete({}, key));
+        model.erase(key);
+      } else {
+        ASSERT_OK(db_->Put({}, key, value));
+        model[key] = value;
+      }
+      if (step % 100 == 99) ASSERT_OK(db_->Flush({}));
+      if (step % 600 == 599) ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+    }
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    const auto expect_at = [&](auto expected, auto end) {
+      ASSERT_EQ(it->Valid(), expected != end);
+      if (!it->Valid()) return;
+      ASSERT_EQ(it->key().ToString(true), rocksdb::Slice(expected->first).ToString(true));
+    };
+    for (int i = 0; i < 300; ++i) {
+      const std::string key = Key(shape);
+      it->Seek(key);
+      expect_at(model.lower_bound(key), model.end());
+      it->SeekForPrev(key);
+      expect_at(std::make_reverse_iterator(model.upper_bound(key)), model.rend());
+      std::string value;
+      const rocksdb::Status s = db_->Get({}, key, &value);
+      ASSERT_EQ(s.ok(), model.count(key) != 0) << s.ToString();
+      if (s.ok()) {
+        ASSERT_EQ(value, model[key]);
+      }
+    }
+    for (int i = 0; i < 60; ++i) {
+      std::string from = Key(shape), to = Key(shape);
+      if (less(to, from)) std::swap(from, to);
+      const rocksdb::Slice lower(from), upper(to);
+      rocksdb::ReadOptions read;
+      read.iterate_lower_bound = &lower;
+      read.iterate_upper_bound = &upper;
+      const std::unique_ptr<rocksdb::Iterator> bounded(db_->NewIterator(read));
+      auto expected = model.lower_bound(from);
+      for (bounded->SeekToFirst(); bounded->Valid(); bounded->Next(), ++expected) {
+        ASSERT_EQ(bounded->key().ToString(), expected->first);
+        ASSERT_EQ(bounded->value().ToString(), expected->second);
+      }
+      ASSERT_OK(bounded->status());
+      ASSERT_EQ(expected == model.end() ? "" : expected->first,
+                model.lower_bound(to) == model.end() ? "" : model.lower_bound(to)->first);
+      bounded->SeekToLast();
+      for (; expected != model.lower_bound(from); bounded->Prev()) {
+        --expected;
+        ASSERT_TRUE(bounded->Valid());
+        ASSERT_EQ(bounded->key().ToString(), expected->first);
+      }
+      ASSERT_FALSE(bounded->Valid());
+    }
+  }
+
+  std::mt19937_64 random_{Seed()};
+};
+
+TEST_F(AdversarialKeysTest, TablesAndIndexesAgreeWithAMap) {
+  rocksdb::BlockBasedTableOptions plain;
+  plain.block_size = 128;
+  rocksdb::BlockBasedTableOptions partitioned = plain;
+  partitioned.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+  partitioned.partition_filters = true;
+  partitioned.metadata_block_size = 128;
+  partitioned.filter_policy.reset(rocksdb::NewBloomFilterPolicy(10));
+  partitioned.data_block_index_type = rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash;
+  rocksdb::BlockBasedTableOptions first_key = plain;
+  first_key.index_type = rocksdb::BlockBasedTableOptions::kBinarySearchWithFirstKey;
+  first_key.index_shortening = rocksdb::BlockBasedTableOptions::IndexShorteningMode::kShortenSeparatorsAndSuccessor;
+  const std::pair<const char*, const rocksdb::BlockBasedTableOptions*> kinds[] = {
+      {kTrie, &plain}, {kTrie, &partitioned}, {"engine=stock", &partitioned}, {"engine=stock", &first_key}};
+  for (const rocksdb::Comparator* order : {PrefixOrder(0), PrefixOrder(3), PrefixOrder(1 << 20), PrefixOrderUntil('/'),
+                                           PrefixOrderUntil('\0'), PrefixOrderUntil('\xff')}) {
+    for (const auto& [engine, table] : kinds) {
+      for (const Shape shape : {Shape::kOneByte, Shape::kShort, Shape::kHalf}) {
+        SCOPED_TRACE(std::string(order->Name()) + " " + engine + " " + std::to_string(static_cast<int>(shape)));
+        SetOptions(order);
+        options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(*table));
+        Open(engine);
+        if (HasFatalFailure()) return;
+        Run(order, shape);
+        if (HasFatalFailure()) return;
+        db_.reset();
+        ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options_));
+      }
+    }
+  }
+}
+
+// The pool file is read in the order that the options say.
+TEST_F(PrefixOrderDbTest, DurableMemtables) {
+  for (int round = 0; round < 2; ++round) {
+    Open("engine=sub_memtables;durable=true");
+    if (round == 0) {
+      for (uint64_t i = 0; i < 100; ++i) ASSERT_OK(db_->Put({}, Key(i), "v"));
+    }
+    EXPECT_EQ(CountPrefix("half/", {}), 50u);
+    db_.reset();
+    if (round == 1) break;
+    rocksdb::Options other = options_;
+    other.comparator = PrefixOrderUntil(':');
+    rocksdb::DB* db = nullptr;
+    EXPECT_TRUE(rocksdb::DB::Open(other, dir_ / "db", port::Into(&db)).IsInvalidArgument());
+  }
+}
+
+// What a program may do with a database beside reading and writing it.
+TEST_F(PrefixOrderDbTest, EveryDoorKeepsTheOrder) {
+  for (const std::string& engine : {std::string(kTrie), std::string("engine=stock")}) {
+    SCOPED_TRACE(engine);
+    SetOptions(PrefixOrderUntil('/'));
+    ASSERT_OK(
+        rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend", &options_.merge_operator));
+    ASSERT_OK(UseEngineFromString(engine, &options_, &options_));
+    const std::string path = dir_ / ("db" + std::to_string(engine.size()));
+    std::vector<std::string> expected;
+    {
+      rocksdb::TransactionDB* transactions = nullptr;
+      ASSERT_OK(rocksdb::TransactionDB::Open(options_, rocksdb::TransactionDBOptions(), path, &transactions));
+      const std::unique_ptr<rocksdb::DB> db(transactions);
+      for (uint64_t i = 0; i < 3000; ++i) {
+        ASSERT_OK(db->Put({}, Key(i), "v"));
+        expected.push_back(Key(i));
+      }
+      const rocksdb::Snapshot* const snapshot = db->GetSnapshot();
+      ASSERT_OK(db->Merge({}, "half/0", "more"));
+      {
+        const std::unique_ptr<rocksdb::Transaction> transaction(transactions->BeginTransaction({}));
+        ASSERT_OK(transaction->Put("half/t", "in"));
+        ASSERT_OK(transaction->Delete("half/2"));
+        const std::unique_ptr<rocksdb::Iterator> it(transaction->GetIterator({}));
+        std::set<std::string> half;
+        for (it->Seek("half/"); it->Valid() && it->key().starts_with("half/"); it->Next())
+          half.insert(it->key().ToString());
+        EXPECT_EQ(half.size(), 1500u);
+        EXPECT_EQ(half.count("half/t"), 1u);
+        ASSERT_OK(transaction->Rollback());
+      }
+      ASSERT_OK(db->Flush({}));
+      rocksdb::ReadOptions then;
+      then.snapshot = snapshot;
+      std::string value;
+      ASSERT_OK(db->Get(then, "half/0", &value));
+      EXPECT_EQ(value, "v");
+      ASSERT_OK(db->Get({}, "half/0", &value));
+      EXPECT_EQ(value, "v,more");
+      db->ReleaseSnapshot(snapshot);
+      rocksdb::Checkpoint* checkpoint = nullptr;
+      ASSERT_OK(rocksdb::Checkpoint::Create(db.get(), &checkpoint));
+      ASSERT_OK(checkpoint->CreateCheckpoint(path + ".checkpoint"));
+      delete checkpoint;
+      rocksdb::BackupEngine* backups = nullptr;
+      const rocksdb::BackupEngineOptions where(path + ".backups");
+      ASSERT_OK(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), where, &backups));
+      ASSERT_OK(backups->CreateNewBackup(db.get(), true));
+      ASSERT_OK(backups->RestoreDBFromLatestBackup(path + ".restored", path + ".restored"));
+      delete backups;
+    }
+    std::sort(expected.begin(), expected.end(),
+              [](const std::string& a, const std::string& b) { return PrefixOrderUntil('/')->Compare(a, b) < 0; });
+    const auto expect_all = [&](rocksdb::DB* db) {
+      const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}));
+      size_t i = 0;
+      for (it->SeekToFirst(); it->Valid(); it->Next(), ++i) {
+        ASSERT_LT(i, expected.size());
+        ASSERT_EQ(it->key().ToString(), expected[i]);
+      }
+      ASSERT_OK(it->status());
+      EXPECT_EQ(i, expected.size());
+    };
+    for (const char* copy : {"", ".checkpoint", ".restored"}) {
+      SCOPED_TRACE(copy);
+      rocksdb::DB* db = nullptr;
+      ASSERT_OK(rocksdb::DB::OpenForReadOnly(options_, path + copy, port::Into(&db)));
+      expect_all(db);
+      delete db;
+      rocksdb::Options few = options_;
+      few.max_open_files = -1;
+      ASSERT_OK(rocksdb::DB::OpenAsSecondary(few, path + copy, path + ".secondary", port::Into(&db)));
+      expect_all(db);
+      delete db;
+      // By RocksDB's C interface, with the stored options alone.
+      char* error = nullptr;
+      rocksdb_options_t* const none = rocksdb_options_create();
+      rocksdb_options_t* const by_text = rocksdb_options_create();
+      rocksdb_get_options_from_string(none, "comparator=cairn.PrefixOrder:until:2f;merge_operator=stringappend",
+                                      by_text, &error);
+      ASSERT_EQ(error, nullptr) << error;
+      if (engine == "engine=stock") {
+        rocksdb_t* const c = rocksdb_open(by_text, (path + copy).c_str(), &error);
+        ASSERT_EQ(error, nullptr) << error;
+        rocksdb_close(c);
+        rocksdb_t* const wrong = rocksdb_open(none, (path + copy).c_str(), &error);
+        EXPECT_EQ(wrong, nullptr);
+        ASSERT_NE(error, nullptr);
+        EXPECT_NE(std::string(error).find("cairn.PrefixOrder:until:2f"), std::string::npos) << error;
+        rocksdb_free(error);
+      }
+      rocksdb_options_destroy(by_text);
+      rocksdb_options_destroy(none);
+    }
+    ASSERT_OK(rocksdb::RepairDB(path + ".checkpoint", options_));
+    rocksdb::Options bytewise;
+    EXPECT_TRUE(rocksdb::RepairDB(path, bytewise).IsInvalidArgument());
+    rocksdb::DB* db = nullptr;
+    for (const char* copy : {"", ".checkpoint"}) {
+      SCOPED_TRACE(copy);
+      ASSERT_OK(rocksdb::DB::Open(options_, path + copy, port::Into(&db)));
+      expect_all(db);
+      delete db;
+    }
   }
 }
 
