@@ -594,6 +594,33 @@ TEST_F(CairnTest, ConvertThereAndBack) {
   EXPECT_TRUE(options.listeners.empty());
 }
 
+// A trie in key order takes any, and nobody remembers what a database was before that has always been one.
+TEST_F(CairnTest, ConvertKeepsAnOrderThatIsNotTheEngines) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.comparator = rocksdb::ReverseBytewiseComparator();
+  TrieOptions trie;
+  trie.order = "key";
+  ASSERT_TRUE(UseTrie(&options, trie).ok());
+  DB* db = nullptr;
+  ASSERT_TRUE(DB::Open(options, Path("reverse"), port::Into(&db)).ok());
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(db->Put(WriteOptions(), std::to_string(i), "v").ok());
+  delete db;
+  for (const char* engine : {"ordered_trie", "stock"}) {
+    SCOPED_TRACE(engine);
+    const ProgramResult result = Cairn({"convert", Path("reverse"), Path(engine), "--to", engine});
+    ASSERT_EQ(0, result.exit_code) << result.err;
+    rocksdb::DBOptions stored;
+    std::vector<ColumnFamilyDescriptor> families;
+    ASSERT_TRUE(Load(Path(engine), &stored, &families).ok());
+    EXPECT_EQ(rocksdb::ReverseBytewiseComparator(), families[0].options.comparator);
+    EXPECT_EQ(100u, ReadAll(Path(engine))["default"].size());
+  }
+  const ProgramResult result = Cairn({"convert", Path("reverse"), Path("ordered"), "--to", "ordered"});
+  EXPECT_EQ(1, result.exit_code);
+  EXPECT_CONTAINS(result.err, "rocksdb.ReverseBytewiseComparator");
+}
+
 TEST_F(CairnTest, ConvertTwiceDoesNothingTwice) {
   MakeStock(Path("stock"), 2000);
   const std::vector<std::string> words = {"convert", Path("stock"), Path("trie"), "--to", "trie_sst"};

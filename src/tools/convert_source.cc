@@ -13,6 +13,7 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/utilities/options_util.h"
+#include "src/hash_order/prefix_order.h"
 #include "src/memtable/pool_presence.h"
 #include "src/port/open_into.h"
 #include "src/tools/convert_state.h"
@@ -123,12 +124,13 @@ Status ConvertSource::CheckOptions(const SourceFamily& family, const OptionMap& 
   }
   const std::string loaded = options.comparator->Name();
   const bool is_known = comparator.empty() || comparator == loaded;
-  const bool is_plain =
-      options.comparator == rocksdb::BytewiseComparator() || options.comparator == rocksdb::ReverseBytewiseComparator();
+  const bool is_plain = options.comparator == rocksdb::BytewiseComparator() ||
+                        options.comparator == rocksdb::ReverseBytewiseComparator() || IsPrefixOrder(options.comparator);
   if (!is_known || (!is_plain && !IsOfCairn(options))) {
     return Refusal(family, "is ordered by the comparator " + comparator +
                                ", which this program cannot carry over: its order, and what it takes for equal keys, " +
-                               "would be lost. Only bytewise and reverse bytewise order can be left and returned to");
+                               "would be lost. Only bytewise and reverse bytewise order, and cairn.PrefixOrder, can be "
+                               "left and returned to");
   }
   if (options.compaction_style == rocksdb::kCompactionStyleFIFO) {
     return Refusal(family,

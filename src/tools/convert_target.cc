@@ -13,6 +13,7 @@
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/options_util.h"
+#include "src/hash_order/hash_order.h"
 #include "src/memtable/sub_memtable_factory.h"
 #include "src/tools/convert_state.h"
 
@@ -24,10 +25,10 @@ using rocksdb::ColumnFamilyOptions;
 using rocksdb::DBOptions;
 using rocksdb::Status;
 
-// Undoes UseEngine, and DropWhatHasNoMeaning: what they set comes from `before`.
+// Undoes UseEngine, and DropWhatHasNoMeaning: what they set comes from `before`. An order that is not the engine's stays.
 void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options) {
   const bool round_robin = IsRoundRobin(*options, nullptr);
-  options->comparator = before.comparator;
+  if (HashOfComparator(options->comparator) != nullptr) options->comparator = before.comparator;
   options->sst_partitioner_factory = before.sst_partitioner_factory;
   options->table_factory = before.table_factory;
   options->num_levels = before.num_levels;
@@ -87,11 +88,14 @@ Status LoadRememberedOptions(const std::string& directory, std::vector<ColumnFam
 }
 
 ColumnFamilyOptions OptionsBefore(const std::vector<ColumnFamilyDescriptor>& remembered, const SourceFamily& family) {
-  for (const ColumnFamilyDescriptor& descriptor : remembered) {
-    const bool usable = !IsOfCairn(descriptor.options) && descriptor.options.table_factory != nullptr;
-    if (descriptor.name == family.name && usable) return descriptor.options;
-  }
   ColumnFamilyOptions before;
+  for (const ColumnFamilyDescriptor& descriptor : remembered) {
+    if (descriptor.name != family.name) continue;
+    const bool usable = !IsOfCairn(descriptor.options) && descriptor.options.table_factory != nullptr;
+    if (usable) return descriptor.options;
+    // It was of Cairn from the beginning, and in an order that is not an engine's.
+    if (HashOfComparator(descriptor.options.comparator) == nullptr) before.comparator = descriptor.options.comparator;
+  }
   const auto* table = family.options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
   if (table != nullptr) before.table_factory.reset(rocksdb::NewBlockBasedTableFactory(*table));
   return before;

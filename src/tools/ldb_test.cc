@@ -2,6 +2,7 @@
 // the engine.
 
 #include <cairn/db.h>
+#include <cairn/prefix_order.h>
 #include <cairn/trie.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -202,6 +203,179 @@ TEST_P(LdbTest, SstDumpReadsEveryTable) {
 INSTANTIATE_TEST_SUITE_P(Formats, LdbTest,
                          ::testing::Values(Format{"sst", "sst", "same"}, Format{"htable_ect", "htable", "ect"}),
                          [](const ::testing::TestParamInfo<Format>& format) { return format.param.name; });
+
+// A trie in key order and a leveled column family in the order of cairn.PrefixOrder. What is written of it in the MANIFEST, the
+// OPTIONS file and the tables is all that the programs are told.
+class PrefixOrderToolsTest : public ::testing::Test {
+ protected:
+  PrefixOrderToolsTest() { path_ = directory_ / "db"; }
+
+  void SetUp() override {
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    options.create_missing_column_families = true;
+    options.write_buffer_size = 64 << 10;
+    options.comparator = PrefixOrderUntil('/');
+    rocksdb::ColumnFamilyOptions plain(options);
+    plain.comparator = PrefixOrder(2);
+    TrieOptions trie;
+    trie.order = "key";
+    trie.fan_out = 2;
+    trie.slots = 4;
+    trie.root_trigger = 2;
+    ASSERT_TRUE(UseTrie(&options, trie).ok());
+    std::vector<ColumnFamilyHandle*> handles;
+    DB* db = nullptr;
+    Status s = Open(options, path_, {{"default", options}, {"plain", plain}}, &handles, &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    for (int i = 0; i < kRecords; i++) {
+      for (ColumnFamilyHandle* handle : handles) {
+        ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), handle, Key(i), std::to_string(i)).ok());
+      }
+      if (i % 200 == 199) {
+        ASSERT_TRUE(db->Flush(rocksdb::FlushOptions(), handles).ok());
+      }
+    }
+    ASSERT_TRUE(WaitForTrieCompaction(db).ok());
+    for (int i = 0; i < kRecords; i++) expected_.push_back(Key(i));
+    std::sort(expected_.begin(), expected_.end(),
+              [](const std::string& a, const std::string& b) { return PrefixOrderUntil('/')->Compare(a, b) < 0; });
+    for (ColumnFamilyHandle* handle : handles) ASSERT_TRUE(db->DestroyColumnFamilyHandle(handle).ok());
+    delete db;
+  }
+
+  static std::string Key(int i) { return "user" + std::to_string(i % 10) + "/" + std::to_string(i * 7919); }
+  static std::string Hex(const std::string& text) { return "0x" + rocksdb::Slice(text).ToString(true); }
+
+  ProgramResult Ldb(std::vector<std::string> words, const std::string& copy = "") {
+    words.insert(words.begin(), {ProgramPath("ldb"), "--db=" + path_ + copy});
+    return RunProgram(words);
+  }
+  ProgramResult Cairn(std::vector<std::string> words) {
+    words.insert(words.begin(), ProgramPath("cairn"));
+    return RunProgram(words);
+  }
+  // The keys of a scan, in its order.
+  static std::vector<std::string> Keys(const ProgramResult& scan) {
+    EXPECT_EQ(0, scan.exit_code) << scan.err;
+    std::vector<std::string> keys;
+    std::istringstream input(scan.out);
+    for (std::string line; std::getline(input, line);) keys.push_back(line.substr(0, line.find(" ==> ")));
+    return keys;
+  }
+
+  const test::TempDir directory_;
+  std::string path_;
+  std::vector<std::string> expected_;
+};
+
+TEST_F(PrefixOrderToolsTest, Ldb) {
+  EXPECT_EQ(expected_, Keys(Ldb({"scan"})));
+  std::vector<std::string> of_user3;
+  for (const std::string& key : expected_) {
+    if (key.compare(0, 6, "user3/") == 0) of_user3.push_back(key);
+  }
+  EXPECT_EQ(of_user3, Keys(Ldb({"scan", "--from=user3/", "--to=user30"})));
+  std::vector<std::string> in_hex;
+  for (const std::string& key : of_user3) in_hex.push_back(Hex(key));
+  EXPECT_EQ(in_hex, Keys(Ldb({"scan", "--hex", "--from=" + Hex("user3/"), "--to=" + Hex("user30")})));
+  EXPECT_EQ(static_cast<size_t>(kRecords), Keys(Ldb({"scan", "--column_family=plain"})).size());
+  EXPECT_EQ("17\n", Ldb({"get", Key(17)}).out);
+  EXPECT_EQ(Hex("17") + "\n", Ldb({"get", "--hex", Hex(Key(17))}).out);
+  EXPECT_EQ("OK\n", Ldb({"put", "user3/new", "one"}).out);
+  EXPECT_EQ("OK\n", Ldb({"deleterange", "user3/", "user30"}).out);
+  EXPECT_EQ(0u, Keys(Ldb({"scan", "--from=user3/", "--to=user30"})).size());
+  ProgramResult result = Ldb({"compact"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_EQ(expected_.size() - of_user3.size(), Keys(Ldb({"scan"})).size());
+  result = Ldb({"manifest_dump"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "cairn.PrefixOrder:until:2f");
+  EXPECT_CONTAINS(result.out, "cairn.PrefixOrder:fixed:2");
+  result = Ldb({"idump", "--max_keys=5"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "seq:");
+  result = Ldb({"dump", "--count_only"});
+  EXPECT_CONTAINS(result.out, "Keys in range: " + std::to_string(expected_.size() - of_user3.size()));
+  EXPECT_EQ("OK\n", Ldb({"checkconsistency"}).out);
+  EXPECT_EQ("OK\n", Ldb({"checkpoint", "--checkpoint_dir=" + path_ + ".copy"}).out);
+  EXPECT_EQ(Ldb({"scan"}).out, Ldb({"scan"}, ".copy").out);
+  // With options of its own instead of the stored ones.
+  result = RunProgram({ProgramPath("ldb"), "--db=" + path_, "scan", "--try_load_options=false"});
+  EXPECT_NE(0, result.exit_code);
+  EXPECT_CONTAINS(result.err + result.out, "cairn.PrefixOrder");
+  // It would give all column families the bytewise order.
+  result = Ldb({"repair"});
+  EXPECT_NE(0, result.exit_code);
+  EXPECT_CONTAINS(result.err + result.out, "cairn repair " + path_);
+}
+
+TEST_F(PrefixOrderToolsTest, SstDump) {
+  for (const char* command : {"verify", "check", "scan", "raw"}) {
+    const ProgramResult result = RunProgram({ProgramPath("sst_dump"), "--file=" + path_, "--show_properties",
+                                             std::string("--command=") + command, "--output_hex"});
+    EXPECT_EQ(0, result.exit_code) << result.err;
+    EXPECT_CONTAINS(result.out, std::string(command) == "verify" ? "The file is ok" : ".sst");
+    size_t records = 0;
+    std::istringstream lines(result.out);
+    for (std::string line; std::getline(lines, line);) records += Contains(line, "' seq:") ? 1 : 0;
+    EXPECT_EQ(std::string(command) == "scan" ? 2u * kRecords : 0u, records);
+    if (std::string(command) != "scan") continue;
+    EXPECT_CONTAINS(result.out, "cairn.PrefixOrder:until:2f");
+    EXPECT_CONTAINS(result.out, "cairn.PrefixOrder:fixed:2");
+  }
+}
+
+TEST_F(PrefixOrderToolsTest, Cairn) {
+  ProgramResult result = Cairn({"stats", path_});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "trie default");
+  result = Cairn({"compact", path_});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  result = Cairn({"top", path_});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "default (trie)");
+  EXPECT_EQ(expected_, Keys(Ldb({"scan"})));
+  // Every engine in key order keeps it; and what comes back from hash order has it again.
+  std::string from;
+  for (const std::string engine : {"stock", "ordered_trie", "sub_memtables", "trie", "ordered_trie", "stock"}) {
+    SCOPED_TRACE(from + " to " + engine);
+    const std::string to = from + "." + engine;
+    result = Cairn({"convert", path_ + from, path_ + to, "--to", engine});
+    ASSERT_EQ(0, result.exit_code) << result.err;
+    if (engine == "trie") {
+      std::vector<std::string> keys = Keys(Ldb({"scan"}, to)), sorted = expected_;
+      std::sort(keys.begin(), keys.end());
+      std::sort(sorted.begin(), sorted.end());
+      EXPECT_EQ(sorted, keys);
+    } else {
+      EXPECT_EQ(expected_, Keys(Ldb({"scan"}, to)));
+      result = Ldb({"manifest_dump"}, to);
+      EXPECT_CONTAINS(result.out, "cairn.PrefixOrder:until:2f");
+      EXPECT_CONTAINS(result.out, "cairn.PrefixOrder:fixed:2");
+    }
+    from = to;
+  }
+  result = Cairn({"options", "ordered_trie", "--rocksdb-option", "comparator=cairn.PrefixOrder:fixed:8"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_CONTAINS(result.out, "comparator=cairn.PrefixOrder:fixed:8");
+  result = Cairn({"options", "ordered_trie", "--rocksdb-option", "comparator=cairn.PrefixOrder:fixed:08"});
+  EXPECT_EQ(2, result.exit_code);
+  EXPECT_CONTAINS(result.err, "cairn.PrefixOrder:fixed:8");
+  result = Cairn({"options", "trie", "--rocksdb-option", "comparator=cairn.PrefixOrder:fixed:8"});
+  EXPECT_EQ(2, result.exit_code);
+  EXPECT_CONTAINS(result.err, "comparator");
+  for (const char* lost : {"CURRENT", "MANIFEST-"}) {
+    SCOPED_TRACE(lost);
+    for (const auto& entry : fs::directory_iterator(path_)) {
+      const std::string name = entry.path().filename().string();
+      if (name.compare(0, std::string(lost).size(), lost) == 0) fs::remove(entry.path());
+    }
+    result = Cairn({"repair", path_, "--yes"});
+    EXPECT_EQ(0, result.exit_code) << result.err;
+    EXPECT_EQ(expected_, Keys(Ldb({"scan"})));
+  }
+}
 
 }  // namespace
 }  // namespace cairn
