@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <random>
 #include <set>
 #include <string>
 #include <thread>
@@ -30,6 +31,7 @@
 #include "src/testutil/assert_ok.h"
 #include "src/testutil/ingest_again.h"
 #include "src/testutil/temp_dir.h"
+#include "src/testutil/test_seed.h"
 #include "src/trie/key_trie_fixture.h"
 #include "src/trie/table_moves.h"
 #include "src/util/mix64.h"
@@ -396,6 +398,116 @@ TEST_F(KeyTrieDbTest, OtherShapesOpenIt) {
   for (uint64_t i = 0; i < kKeys / 2; ++i) Put(i * 7919 % kKeys, 1);
   Settle();
   ExpectKeys(kKeys, 1);
+}
+
+// What a root of one size has made is compacted by one of any other, and by leveled compaction, and comes to rest each time.
+TEST_F(KeyTrieDbTest, RootsOfAnySizeAndLeveledCompactionOpenIt) {
+  std::mt19937_64 random(Seed());
+  std::map<std::string, std::string> model;
+  for (int round = 0; round < 12; ++round) {
+    const int roots[] = {1, 2, 3, 4, 16, 64};
+    const double bounds[] = {1.1, 1.6, 4};
+    trie_.root_trigger = roots[random() % 6];
+    trie_.space_bound = bounds[random() % 3];
+    options_.write_buffer_size = kWriteBuffer << (random() % 3);
+    const bool leveled = round % 4 == 3;
+    SCOPED_TRACE(std::to_string(round) + (leveled ? " leveled" : "") + ", root " + std::to_string(trie_.root_trigger) +
+                 ", bound " + std::to_string(trie_.space_bound) + ", write buffer " +
+                 std::to_string(options_.write_buffer_size));
+    db_.reset();
+    if (leveled) {
+      rocksdb::Options plain;
+      plain.num_levels = 1 + trie_.depth * trie_.slots;
+      plain.write_buffer_size = options_.write_buffer_size;
+      plain.target_file_size_base = kWriteBuffer;
+      plain.max_bytes_for_level_base = 4 * kWriteBuffer;
+      plain.level0_file_num_compaction_trigger = 2;
+      rocksdb::DB* db = nullptr;
+      ASSERT_OK(rocksdb::DB::Open(plain, dir_ / "db", port::Into(&db)));
+      db_.reset(db);
+    } else {
+      Open();
+    }
+    const rocksdb::Snapshot* const snapshot = random() % 2 == 0 ? db_->GetSnapshot() : nullptr;
+    // Now it grows, now it shrinks, in one place or everywhere.
+    const uint64_t from = random() % 20000, width = random() % 2 == 0 ? 500 : 20000, deletes = random() % 4;
+    for (int i = 0; i < 6000; ++i) {
+      const std::string key = Key(from + random() % width);
+      if (random() % 4 < deletes) {
+        ASSERT_OK(db_->Delete({}, key));
+        model.erase(key);
+      } else {
+        model[key] = Value(random() % 1000, round);
+        ASSERT_OK(db_->Put({}, key, model[key]));
+      }
+    }
+    if (random() % 3 == 0) {
+      const std::string begin = Key(random() % 20000), end = Key(20000 + random() % 10000);
+      ASSERT_OK(db_->DeleteRange({}, db_->DefaultColumnFamily(), begin, end));
+      model.erase(model.lower_bound(begin), model.lower_bound(end));
+    }
+    if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
+    if (random() % 2 == 0) ASSERT_OK(db_->Flush({}));
+    ASSERT_OK(leveled ? db_->WaitForCompact({}) : WaitForTrieCompaction(db_.get()));
+    if (!leveled && random() % 4 == 0) ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    auto expected = model.begin();
+    for (it->SeekToFirst(); it->Valid(); it->Next(), ++expected) {
+      ASSERT_TRUE(expected != model.end());
+      ASSERT_EQ(it->key().ToString(), expected->first);
+      ASSERT_EQ(it->value().ToString(), expected->second);
+    }
+    ASSERT_OK(it->status());
+    ASSERT_TRUE(expected == model.end());
+    if (leveled) continue;
+    uint64_t pending = 0;
+    ASSERT_TRUE(db_->GetIntProperty("rocksdb.estimate-pending-compaction-bytes", &pending));
+    EXPECT_EQ(pending, 0u) << TrieStatsToTable(Stats());
+  }
+}
+
+// They are equal but for their last two bytes; a write buffer holds four of them.
+TEST_F(KeyTrieDbTest, KeysOfAQuarterOfAMebibyte) {
+  options_.write_buffer_size = 1 << 20;
+  Open();
+  std::mt19937_64 random(Seed());
+  const std::string same(256 << 10, 'k');
+  std::map<std::string, std::string> model;  // by what follows
+  const auto ending = [&] { return std::string{static_cast<char>(random()), static_cast<char>(random() % 4)}; };
+  const rocksdb::Snapshot* const snapshot = db_->GetSnapshot();
+  for (int i = 0; i < 160; ++i) {
+    const std::string end = ending();
+    if (i % 40 == 39) {
+      std::string other = ending();
+      if (other < end) continue;
+      ASSERT_OK(db_->DeleteRange({}, db_->DefaultColumnFamily(), same + end, same + other));
+      model.erase(model.lower_bound(end), model.lower_bound(other));
+    } else if (random() % 5 == 0) {
+      ASSERT_OK(db_->Delete({}, same + end));
+      model.erase(end);
+    } else {
+      ASSERT_OK(db_->Put({}, same + end, std::to_string(i)));
+      model[end] = std::to_string(i);
+    }
+    if (i == 100) db_->ReleaseSnapshot(snapshot);
+  }
+  Settle();
+  EXPECT_GT(Stats().root_compactions, 2u) << TrieStatsToTable(Stats());
+  const auto expect_all = [&] {
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    auto expected = model.begin();
+    for (it->SeekToFirst(); it->Valid(); it->Next(), ++expected) {
+      ASSERT_TRUE(expected != model.end());
+      ASSERT_TRUE(it->key() == same + expected->first);
+      ASSERT_EQ(it->value().ToString(), expected->second);
+    }
+    ASSERT_OK(it->status());
+    ASSERT_TRUE(expected == model.end());
+  };
+  expect_all();
+  Open();
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  expect_all();
 }
 
 TEST_F(KeyTrieDbTest, DeletedRangesOfFilesGiveTheirSpaceBack) {
