@@ -381,12 +381,13 @@ std::string ApplyEngine() {
   return s.ok() ? "" : s.ToString();
 }
 
-// Every way of opening obeys what the environment says, with and without an engine.
+// Every way of opening obeys what the environment says, with and without an engine. Behind all that is there, in a section
+// of its own, so that the flag holds whatever was said before.
 void ApplyResultCache() {
   if (FLAGS_result_cache_size == 0) return;
   const char* const given = getenv("CAIRN_OPTIONS");
-  std::string options = "result_cache=" + std::to_string(FLAGS_result_cache_size);
-  if (given != nullptr && *given != 0) options += std::string(";") + given;
+  const std::string options =
+      std::string(given == nullptr ? "" : given) + "\n[*]\nresult_cache=" + std::to_string(FLAGS_result_cache_size);
   setenv("CAIRN_OPTIONS", options.c_str(), 1);
 }
 

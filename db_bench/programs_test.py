@@ -15,6 +15,12 @@ CAUSES = {"preempted", "waited", "page_fault", "block_read"}
 DEMO_ENGINES = ["leveled", "universal", "trie"]
 
 
+def result_cache_bytes(path):
+    with open(os.path.join(path, "LOG"), encoding="utf-8") as log:
+        found = re.search(r"result cache of (\d+) bytes", log.read())
+    return found and int(found.group(1))
+
+
 class ProgramTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -35,8 +41,8 @@ class ProgramTest(unittest.TestCase):
         self.assertEqual(len(lines), 1, done.stderr)
         self.assertIn(text, lines[0])
 
-    def expect_success(self, name, *arguments):
-        done = self.run_program(name, *arguments)
+    def expect_success(self, name, *arguments, env=None):
+        done = self.run_program(name, *arguments, env=env)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         return done
 
@@ -48,9 +54,9 @@ class DbBenchTest(ProgramTest):
         with open(os.path.join(path, newest), encoding="utf-8") as file:
             return dict(line.strip().split("=", 1) for line in file if "=" in line)
 
-    def bench(self, engine, *arguments):
+    def bench(self, engine, *arguments, env=None):
         path = os.path.join(self.folder, "db_" + engine)
-        done = self.expect_success("db_bench", "--engine=" + engine, "--db=" + path, "--num=20000", *arguments)
+        done = self.expect_success("db_bench", "--engine=" + engine, "--db=" + path, "--num=20000", *arguments, env=env)
         return done.stdout, self.stored_options(path)
 
     def test_contradictions(self):
@@ -98,8 +104,19 @@ class DbBenchTest(ProgramTest):
         for engine in ["leveled", "trie"]:
             with self.subTest(engine):
                 self.bench(engine, "--benchmarks=fillrandom,readrandom", "--result_cache_size=1000000")
-                with open(os.path.join(self.folder, "db_" + engine, "LOG")) as log:
-                    self.assertIn("result cache of 1000000 bytes", log.read())
+                self.assertEqual(result_cache_bytes(os.path.join(self.folder, "db_" + engine)), 1000000)
+
+    def test_result_cache_beside_the_environments_options(self):
+        for given in [
+            "# a remark\nwrite_buffer_size=1M",
+            "result_cache=3000000;write_buffer_size=1M",
+            "write_buffer_size=1M\n[*/db_leveled]\nresult_cache=3000000\n# a remark",
+        ]:
+            with self.subTest(given):
+                env = {"CAIRN_OPTIONS": given}
+                _, options = self.bench("leveled", "--benchmarks=fillrandom", "--result_cache_size=1000000", env=env)
+                self.assertEqual(options["write_buffer_size"], "1048576")
+                self.assertEqual(result_cache_bytes(os.path.join(self.folder, "db_leveled")), 1000000)
 
     def test_trie_keeps_every_other_flag(self):
         _, options = self.bench("trie_sst", "--benchmarks=fillrandom")
@@ -276,6 +293,24 @@ class EngineBenchTest(ProgramTest):
                     self.assertGreater(result["mixed"]["undisturbed_p999_micros"], 0)
                     self.assertEqual(result["first_pass"]["gets"], 10000)
         self.assertEqual(os.listdir(self.folder), [], "the scratch folders are removed")
+
+    def test_result_cache(self):
+        for engine in ENGINES:
+            with self.subTest(engine):
+                path = os.path.join(self.folder, engine)
+                done = self.expect_success(
+                    "engine_bench",
+                    "--engine=" + engine,
+                    "--path=" + path,
+                    "--puts=20000",
+                    "--write_buffer_size=262144",
+                    "--gets=20000",
+                    "--missing_gets=10000",
+                    "--result_cache=1000000",
+                    "--json=-",
+                )
+                self.assertEqual(json.loads(done.stdout)["workload"]["result_cache"], 1000000)
+                self.assertEqual(result_cache_bytes(os.path.join(path, "db")), 1000000)
 
 
 class DemoTest(ProgramTest):
