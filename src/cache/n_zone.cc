@@ -18,6 +18,10 @@ constexpr uint64_t kEntriesForEightBuckets = 49;
 constexpr size_t kGhostsABucket = 6;
 // Where writers erase more than a third of what the small queue loses, ghosts of both kinds are wanted for long.
 constexpr uint32_t kEvictedForErased = 3;
+// The table of ghosts costs each miss a lock and a line of memory: it is made where writers erase more than this part of
+// what the small queue loses, and given back where they erase less than a quarter of that.
+constexpr uint32_t kEvictedForTable = 64;
+constexpr uint32_t kEvictedWithoutTable = 4 * kEvictedForTable;
 // So many ghosts tell.
 constexpr uint32_t kGhostsOfLate = 4096;
 // Splits before the usual time, when an entry finds no place.
@@ -208,13 +212,16 @@ bool NZone::GrowIndex() {
 
 void NZone::AddGhost(uint64_t hash, Ghosts::Lost lost) {
   const bool erased = lost == Ghosts::Lost::kErased;
-  if (erased && !has_erased_.load(std::memory_order_relaxed)) has_erased_.store(true, std::memory_order_relaxed);
   ++(erased ? erased_of_late_ : evicted_of_late_);
   if (erased_of_late_ + evicted_of_late_ >= kGhostsOfLate) {
     erased_of_late_ /= 2;
     evicted_of_late_ /= 2;
+    if (!evicted_ && kEvictedWithoutTable * erased_of_late_ < evicted_of_late_) DropGhosts();
   }
-  if (evicted_ || erased || kEvictedForErased * erased_of_late_ > evicted_of_late_) {
+  if (erased && kEvictedForTable * erased_of_late_ > evicted_of_late_)
+    wants_table_.store(true, std::memory_order_relaxed);
+  const bool in_table = evicted_ || erased || kEvictedForErased * erased_of_late_ > evicted_of_late_;
+  if (in_table && ghosts_.bytes() > 0) {
     ghosts_.Add(hash, lost);
   } else {
     index_.AddGhost(hash);
@@ -226,7 +233,7 @@ bool NZone::TakeGhost(uint64_t hash) {
   return ghosts_.Take(hash) == Ghosts::Lost::kEvicted || in_bucket;
 }
 
-bool NZone::WasErasedOfLate(const Key& key) const {
+bool NZone::HasGhostInTable(const Key& key) const {
   const MutexLock lock(&mutex_);
   return ghosts_.Find(key.hash) != Ghosts::Lost::kNever;
 }
@@ -246,16 +253,24 @@ bool NZone::ChargeGhosts(size_t bytes) {
   return arena_->TryCharge(bytes);
 }
 
+void NZone::DropGhosts() {
+  wants_table_.store(false, std::memory_order_relaxed);
+  arena_->Uncharge(ghosts_.bytes());
+  ghosts_ = Ghosts();
+}
+
 // As many as there are items, or a quarter fewer, where the table is wanted.
 void NZone::FitGhosts() {
   if (options_.replacement != ResultCacheOptions::Replacement::kTwoQueues) return;
-  if (!evicted_ && !has_erased_.load(std::memory_order_relaxed)) return;
+  const auto is_wanted = [this]() { return evicted_ || wants_table_.load(std::memory_order_relaxed); };
+  if (!is_wanted()) return;
   const size_t ghosts = index_.buckets() * kGhostsABucket + more_ghosts_;
-  const size_t before = ghosts_.bytes();
   const size_t wanted = (ghosts + ghosts / 8 + Ghosts::kSet) * sizeof(uint16_t);
-  if (ghosts * sizeof(uint16_t) <= before + before / 8) return;
+  if (ghosts * sizeof(uint16_t) <= ghosts_.bytes() + ghosts_.bytes() / 8) return;
   if (!ChargeGhosts(wanted)) return;
-  ghosts_.Resize(ghosts + ghosts / 8);
+  // Room may have been made at the cost of what there was, or of the wish.
+  const size_t before = is_wanted() ? ghosts_.bytes() : 0;
+  if (is_wanted()) ghosts_.Resize(ghosts + ghosts / 8);
   arena_->Uncharge(before + wanted - ghosts_.bytes());
 }
 
@@ -280,8 +295,7 @@ void NZone::FitIndex() {
     arena_->Uncharge(charged_index_bytes_ - needed);
     charged_index_bytes_ = needed;
   }
-  arena_->Uncharge(ghosts_.bytes());
-  ghosts_ = Ghosts();
+  DropGhosts();
 }
 
 // ---- the log, locked ----
@@ -519,6 +533,7 @@ void NZone::Clear() {
   if (spare_ != 0) arena_->ReturnChunk(spare_);
   spare_ = 0;
   full_.store(false, std::memory_order_relaxed);
+  DropGhosts();
   FitIndex();
 }
 
@@ -561,8 +576,13 @@ bool NZone::GiveBack() {
   if (free_.empty() && apart_bytes_ > chunks() * arena_->chunk_bytes() && EvictApart()) return true;
   uint32_t chunk = TakeOwnChunk();
   if (chunk == 0) std::swap(chunk, spare_);
-  if (chunk == 0) return EvictApart();
-  arena_->ReturnChunk(chunk);
+  if (chunk == 0 && EvictApart()) return true;
+  if (chunk == 0 && ghosts_.bytes() == 0) return false;
+  if (chunk == 0) {
+    DropGhosts();
+  } else {
+    arena_->ReturnChunk(chunk);
+  }
   return true;
 }
 
@@ -633,6 +653,7 @@ bool NZone::EvictApart() {
 NZone::Numbers NZone::numbers() const {
   Numbers numbers = numbers_;
   numbers.index_bytes = index_.buckets() * sizeof(Bucket);
+  numbers.ghost_bytes = ghosts_.bytes();
   return numbers;
 }
 

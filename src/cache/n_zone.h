@@ -105,10 +105,10 @@ class NZone {
 
   // Without the lock. Whether all fills are to be stored, because memory is free.
   bool AdmitsAll() const { return options_.admit_one_fill_in <= 1 || !full_.load(std::memory_order_relaxed); }
-  // Whether the zone had the key of late: its fill is welcome. Takes the lock itself, but only where writers have erased
+  // Whether the zone had the key of late: its fill is welcome. Takes the lock itself, but only where writers often erase
   // what was asked for; else it needs no line of memory that Lookup has not read.
   bool HadOfLate(const Key& key) const {
-    return index_.HasGhost(key.hash) || (has_erased_.load(std::memory_order_relaxed) && WasErasedOfLate(key));
+    return index_.HasGhost(key.hash) || (wants_table_.load(std::memory_order_relaxed) && HasGhostInTable(key));
   }
 
   // Locked, from here on.
@@ -148,6 +148,7 @@ class NZone {
     uint64_t items = 0;
     uint64_t item_bytes = 0;
     uint64_t index_bytes = 0;
+    uint64_t ghost_bytes = 0;  // of the table
     uint64_t evictions = 0;
     uint64_t displacements = 0;
     uint64_t recovered = 0;
@@ -221,10 +222,13 @@ class NZone {
   bool ChargeIndexPage() CAIRN_REQUIRES(mutex_);
   void FitGhosts() CAIRN_REQUIRES(mutex_);
   void AddGhost(uint64_t hash, Ghosts::Lost lost) CAIRN_REQUIRES(mutex_);
-  // Whether the key fell out of the small queue of late. It has no ghost any more.
+  // Whether the key belongs into the main queue: it has a ghost, and not one in the table that says that a writer erased
+  // it. It has none any more.
   bool TakeGhost(uint64_t hash) CAIRN_REQUIRES(mutex_);
-  bool WasErasedOfLate(const Key& key) const;
+  bool HasGhostInTable(const Key& key) const;
   bool ChargeGhosts(size_t bytes) CAIRN_REQUIRES(mutex_);
+  // All of the table.
+  void DropGhosts() CAIRN_REQUIRES(mutex_);
   void Account(const Item& item, bool added) CAIRN_REQUIRES(mutex_);
   void Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for) CAIRN_REQUIRES(mutex_);
   void DropSlot(const HashIndex::Slot& slot) CAIRN_REQUIRES(mutex_);
@@ -252,7 +256,8 @@ class NZone {
   uint32_t spare_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::vector<uint32_t> free_ CAIRN_GUARDED_BY(mutex_);
   std::atomic<bool> full_{false};  // chunks have been reclaimed, and none came for nothing since; set with the lock
-  std::atomic<bool> has_erased_{false};     // a ghost of that kind was wanted; set with the lock
+  // Writers erase so much that its ghosts have a table; set with the lock.
+  std::atomic<bool> wants_table_{false};
   Ghosts ghosts_ CAIRN_GUARDED_BY(mutex_);  // of what was erased; with a neighbour or many writers, all
   uint32_t erased_of_late_ CAIRN_GUARDED_BY(mutex_) = 0;
   uint32_t evicted_of_late_ CAIRN_GUARDED_BY(mutex_) = 0;
