@@ -18,19 +18,22 @@
 #include <cstdint>
 #include <functional>
 #include <unordered_map>
+#include <vector>
 
 namespace cairn {
 
-// Where counting begins and ends: system calls that do nothing.
-enum class StepMark : long { kBegin = 1, kEnd = 2 };
+// Where counting begins and ends, and between two operations: system calls that do nothing.
+enum class StepMark : long { kBegin = 1, kEnd = 2, kNext = 3 };
 constexpr long kStepMarkWho = 12345;
 inline void MarkSteps(StepMark mark) { syscall(SYS_getpriority, kStepMarkWho, static_cast<long>(mark)); }
 
 // How often each instruction's address was reached. The child is a fork, so the parent's mappings are its own.
 using StepAddresses = std::unordered_map<uint64_t, uint64_t>;
 
-// What the program returns, or -1 if it did not end by itself or cannot be traced. `addresses` may be null.
-inline int RunBySteps(const std::function<int()>& program, uint64_t* steps, StepAddresses* addresses = nullptr) {
+// What the program returns, or -1 if it did not end by itself or cannot be traced. `addresses` may be null, and `each`,
+// which gets the steps from each mark to the next.
+inline int RunBySteps(const std::function<int()>& program, uint64_t* steps, StepAddresses* addresses = nullptr,
+                      std::vector<uint64_t>* each = nullptr) {
   *steps = 0;
 #if defined(__x86_64__)
   const pid_t child = fork();
@@ -51,6 +54,7 @@ inline int RunBySteps(const std::function<int()>& program, uint64_t* steps, Step
   int status = 0;
   long signal = 0;
   bool counting = false;
+  uint64_t marked = 0;
   if (waitpid(child, &status, 0) != child || !WIFSTOPPED(status)) return -1;
   ptrace(PTRACE_SETOPTIONS, child, nullptr, reinterpret_cast<void*>(PTRACE_O_TRACESYSGOOD));
   for (;;) {
@@ -64,6 +68,10 @@ inline int RunBySteps(const std::function<int()>& program, uint64_t* steps, Step
       ++*steps;
       if (addresses != nullptr) ++(*addresses)[static_cast<uint64_t>(word(offsetof(user_regs_struct, rip)))];
       counting = !at_mark(StepMark::kEnd);
+      if (each != nullptr && (!counting || at_mark(StepMark::kNext))) {
+        each->push_back(*steps - marked);
+        marked = *steps;
+      }
     } else if (!counting && stopped_by == kSystemCall) {
       counting = at_mark(StepMark::kBegin);
     }
