@@ -77,13 +77,13 @@ class PrefixComparator final : public rocksdb::Comparator {
 };
 
 // Made once; none is ever destroyed.
-struct Comparators {
+struct PrefixComparators {
   CheckedMutex mutex;
   std::map<std::pair<PrefixKind, size_t>, const PrefixComparator*> made CAIRN_GUARDED_BY(mutex);
 };
 
 const rocksdb::Comparator* ComparatorOf(PrefixKind kind, size_t argument) {
-  static auto* const comparators = new Comparators();
+  static auto* const comparators = new PrefixComparators();
   const MutexLock lock(&comparators->mutex);
   const PrefixComparator*& comparator = comparators->made[{kind, argument}];
   if (comparator == nullptr) comparator = new PrefixComparator(kind, argument);
