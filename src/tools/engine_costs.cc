@@ -176,8 +176,10 @@ double LargestCompaction(const EngineWorkload& workload, const EngineCosts& cost
   const double data = workload.popularity.keys() * workload.item_bytes;
   if (costs.name == "trie" || costs.name == "ordered_trie") {
     const double buffer = workload.write_buffer_bytes / std::clamp(workload.fill, 0.01, 1.0);
-    const int files = costs.key_order ? RootFilesFor(WithinSpace(KeyOrderTrie(), workload), static_cast<uint64_t>(data),
-                                                     static_cast<uint64_t>(buffer))
+    const TrieOptions key_order = WithinSpace(KeyOrderTrie(), workload);
+    const double garbage = (key_order.space_bound - 1) * data;
+    const int files = costs.key_order ? RootFilesFor(key_order, static_cast<uint64_t>(data),
+                                                     static_cast<uint64_t>(garbage), static_cast<uint64_t>(buffer))
                                       : TrieOptions().root_trigger;
     return std::min(1.0, files * workload.write_buffer_bytes / data);
   }

@@ -18,6 +18,9 @@ constexpr double kMoveScore = 100;
 // bytes are written for the root (docs/ordered_trie.md).
 constexpr double kRootOfGarbage = 2.0 / 9;
 constexpr int kLeastRootFiles = 3;
+// Of the room that there is now, where that is more. Less: a trie that grows, whose keys are mostly new, writes small roots
+// for no garbage. More: what a compaction of the root writes is more than the room that made it large.
+constexpr double kRootOfRoom = 0.6;
 
 // What a file of the root takes of a write buffer. Less, as where memory is short or somebody flushes, is so much less
 // garbage, and the root has as many more files: else each three of them would become slots of whatever they lie over.
@@ -25,9 +28,11 @@ constexpr double kLeastFill = 0.5;
 
 }  // namespace
 
-int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t file_bytes) {
-  const double garbage = (trie.space_bound - 1) * static_cast<double>(live_bytes);
-  const double files = kRootOfGarbage * garbage / static_cast<double>(std::max<uint64_t>(file_bytes, 1));
+int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t garbage_bytes, uint64_t file_bytes) {
+  const double allowed = (trie.space_bound - 1) * static_cast<double>(live_bytes);
+  const double room = allowed - static_cast<double>(garbage_bytes);
+  const double root = std::max(kRootOfGarbage * allowed, kRootOfRoom * room);
+  const double files = root / static_cast<double>(std::max<uint64_t>(file_bytes, 1));
   const int least = std::min(kLeastRootFiles, trie.root_trigger);
   return static_cast<int>(std::clamp<double>(files, least, trie.root_trigger));
 }
@@ -451,10 +456,11 @@ bool KeyPicker::Refresh() {
 void KeyPicker::Resize() {
   const TrieOptions& trie = shape_->trie();
   const auto filled = static_cast<uint64_t>(NextFlush() / kLeastFill);
+  const uint64_t live = ledger_.live(), garbage = shape_->bytes() - std::min(shape_->bytes(), live);
   const int files =
-      RootFilesFor(trie, ledger_.live(), filled == 0 ? write_buffer_bytes_ : std::min(filled, write_buffer_bytes_));
+      RootFilesFor(trie, live, garbage, filled == 0 ? write_buffer_bytes_ : std::min(filled, write_buffer_bytes_));
   if (files != sizes_.root_files) nothing_to_move_at_ = UINT64_MAX;
-  sizes_ = KeySizes(trie, write_buffer_bytes_, RootFilesFor(trie, ledger_.live(), write_buffer_bytes_));
+  sizes_ = KeySizes(trie, write_buffer_bytes_, RootFilesFor(trie, live, garbage, write_buffer_bytes_));
   sizes_.root_files = files;
   ledger_.SetSizes(slack_bytes_, sizes_.largest_job, files);
   scans_.SetGrant(sizes_.largest_job);

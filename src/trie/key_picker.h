@@ -37,9 +37,10 @@
 
 namespace cairn {
 
-// At how many files a root is due in a trie of so many live bytes: root_trigger, but no more than two ninths of the garbage
-// that the bound allows, because that must have room for what a compaction of the root writes. file_bytes: of a file.
-int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t file_bytes);
+// At how many files a root is due in a trie of so many live bytes, and so much garbage: root_trigger, but no more than two
+// ninths of the garbage that the bound allows, or three fifths of what it allows beyond the garbage that there is, because
+// that must have room for what a compaction of the root writes. file_bytes: of a file.
+int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t garbage_bytes, uint64_t file_bytes);
 
 struct KeySizes {
   KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes, int root_files);
@@ -62,7 +63,7 @@ class KeyPicker {
       : shape_(shape),
         slack_bytes_(slack_bytes),
         write_buffer_bytes_(write_buffer_bytes),
-        sizes_(shape->trie(), write_buffer_bytes, RootFilesFor(shape->trie(), 0, write_buffer_bytes)),
+        sizes_(shape->trie(), write_buffer_bytes, RootFilesFor(shape->trie(), 0, 0, write_buffer_bytes)),
         moves_(moves),
         ledger_(shape->trie(), slack_bytes, sizes_.largest_job),
         scans_(shape->trie().scan_merge, sizes_.largest_job) {}

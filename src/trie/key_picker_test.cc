@@ -234,16 +234,25 @@ TEST(RootFilesTest, TwoNinthsOfTheGarbageThatTheBoundAllows) {
   TrieOptions trie;
   trie.root_trigger = 16;
   trie.space_bound = 1.6;
-  EXPECT_EQ(RootFilesFor(trie, 0, 100), 3);
-  EXPECT_EQ(RootFilesFor(trie, 2900, 100), 3);
-  EXPECT_EQ(RootFilesFor(trie, 3001, 100), 4);
-  EXPECT_EQ(RootFilesFor(trie, 7501, 100), 10);
-  EXPECT_EQ(RootFilesFor(trie, 1000000, 100), 16);
-  EXPECT_EQ(RootFilesFor(trie, UINT64_MAX, 0), 16);
+  const auto at_bound = [&trie](uint64_t live) {
+    return RootFilesFor(trie, live, static_cast<uint64_t>((trie.space_bound - 1) * static_cast<double>(live)), 100);
+  };
+  EXPECT_EQ(at_bound(0), 3);
+  EXPECT_EQ(at_bound(2900), 3);
+  EXPECT_EQ(at_bound(3001), 4);
+  EXPECT_EQ(at_bound(7501), 10);
+  EXPECT_EQ(at_bound(1000000), 16);
+  EXPECT_EQ(RootFilesFor(trie, UINT64_MAX, 0, 0), 16);
+  EXPECT_EQ(RootFilesFor(trie, 3001, UINT64_MAX, 100), 4);
+  // A trie that grows has room for more.
+  EXPECT_EQ(RootFilesFor(trie, 3001, 0, 100), 10);
+  EXPECT_EQ(RootFilesFor(trie, 3001, 600, 100), 7);
+  EXPECT_EQ(RootFilesFor(trie, 3001, 1134, 100), 4);
+  EXPECT_EQ(RootFilesFor(trie, 7501, 0, 100), 16);
   trie.space_bound = 1.1;
-  EXPECT_EQ(RootFilesFor(trie, 18001, 100), 4);
+  EXPECT_EQ(at_bound(18001), 4);
   trie.root_trigger = 2;
-  EXPECT_EQ(RootFilesFor(trie, 0, 100), 2);
+  EXPECT_EQ(at_bound(0), 2);
 }
 
 // Without a clock. At the rate that it sustains it writes what it may, and at half of that it holds nobody up for long:
@@ -598,7 +607,9 @@ TEST(KeyPickerTest, SmallFilesMakeARootOfMore) {
 // What has been dropped is too little for a new estimate by itself, but a root of three files is one now. Whoever is told
 // that nothing is due asks again only when the tables change.
 TEST(KeyPickerTest, ARootThatTheEstimateForSpaceMakesDueIsChosen) {
-  KeyShape shape(SmallTrie(), rocksdb::BytewiseComparator());
+  TrieOptions trie = SmallTrie();
+  trie.space_bound = 1 + 5.0 / 27;  // a root may take a ninth of what is live, as long as there is no garbage
+  KeyShape shape(trie, rocksdb::BytewiseComparator());
   KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kMove);
   shape.Add(LiveFileOf(1, shape.LastLevel(3), "a", "z", 33000));
   for (uint64_t number = 2; number < 5; ++number) shape.Add(LiveFileOf(number, 0, "a", "z", 1000));
