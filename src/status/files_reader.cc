@@ -303,7 +303,10 @@ void FilesReader::FillStats(const FamilyOptions& options, const ManifestFamily& 
   state->stats.column_family = tables.name;
   if (IsInKeyOrder(trie)) {
     KeyShape shape(trie, options.comparator);
-    for (auto& [file, table] : files) shape.Add(InKeyOrder(file.number, *table, std::move(file)));
+    for (auto& [file, table] : files) {
+      const uint64_t number = file.number;
+      shape.Add(InKeyOrder(number, *table, std::move(file)));
+    }
     KeyPicker picker(&shape, 0, options.write_buffer_bytes, KeyPicker::Moves::kRewrite);
     FillTrieStats(shape, &picker, totals, &state->stats);
     return;
