@@ -505,6 +505,34 @@ TEST_F(AdversarialKeysTest, TablesAndIndexesAgreeWithAMap) {
   }
 }
 
+TEST_F(PrefixOrderDbTest, FilesOfAnotherOrderAreNotIngested) {
+  for (const std::string& engine :
+       {std::string(kTrie), std::string("engine=stock"), std::string("engine=ordered_trie")}) {
+    SCOPED_TRACE(engine);
+    SetOptions(PrefixOrderUntil('/'));
+    Open(engine);
+    ASSERT_OK(db_->Put({}, "user1/x", "v"));
+    for (const rocksdb::Comparator* other : {rocksdb::BytewiseComparator(), PrefixOrder(6)}) {
+      rocksdb::Options of_file;
+      of_file.comparator = other;
+      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), of_file);
+      const std::string path = dir_ / "file";
+      ASSERT_OK(writer.Open(path));
+      std::vector<std::string> keys;
+      for (int i = 0; i < 100; ++i) keys.push_back("user1/" + std::to_string(i));
+      std::sort(keys.begin(), keys.end(), [other](const auto& a, const auto& b) { return other->Compare(a, b) < 0; });
+      for (const std::string& key : keys) ASSERT_OK(writer.Put(key, "v"));
+      ASSERT_OK(writer.Finish());
+      const rocksdb::Status s = db_->IngestExternalFile({path}, {});
+      EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+      EXPECT_NE(s.ToString().find(other->Name()), std::string::npos) << s.ToString();
+    }
+    EXPECT_EQ(CountPrefix("user1/", {}), 1u);
+    db_.reset();
+    ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options_));
+  }
+}
+
 // The pool file is read in the order that the options say.
 TEST_F(PrefixOrderDbTest, DurableMemtables) {
   for (int round = 0; round < 2; ++round) {
