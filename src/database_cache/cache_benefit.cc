@@ -32,16 +32,13 @@ double CacheBenefit::Samples::MiddleOf(int number) {
 
 void CacheBenefit::Samples::Add(uint64_t nanoseconds) {
   counts_[ClassOf(nanoseconds)].fetch_add(1, std::memory_order_relaxed);
-}
-
-uint64_t CacheBenefit::Samples::Count() const {
-  uint64_t sum = 0;
-  for (const auto& count : counts_) sum += count.load(std::memory_order_relaxed);
-  return sum;
+  samples_.fetch_add(1, std::memory_order_relaxed);
 }
 
 double CacheBenefit::Samples::Median(double otherwise) const {
-  const uint64_t half = (Count() + 1) / 2;
+  uint64_t all = 0;
+  for (const auto& count : counts_) all += count.load(std::memory_order_relaxed);
+  const uint64_t half = (all + 1) / 2;
   uint64_t sum = 0;
   for (int i = 0; i < kClasses && half > 0; ++i) {
     sum += counts_[i].load(std::memory_order_relaxed);
@@ -65,9 +62,11 @@ void CacheBenefit::Samples::AddAll(const Samples& other) {
   for (int i = 0; i < kClasses; ++i) {
     counts_[i].fetch_add(other.counts_[i].load(std::memory_order_relaxed), std::memory_order_relaxed);
   }
+  samples_.fetch_add(other.Count(), std::memory_order_relaxed);
 }
 
 void CacheBenefit::Samples::Forget() {
+  samples_.store(0, std::memory_order_relaxed);
   for (auto& count : counts_) count.store(0, std::memory_order_relaxed);
 }
 

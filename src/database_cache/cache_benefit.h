@@ -51,7 +51,8 @@ class CacheBenefit {
     void Add(uint64_t nanoseconds);
     // Those of another as well.
     void AddAll(const Samples& other);
-    uint64_t Count() const;
+    // At once, because readers' threads ask now and then whether there are enough.
+    uint64_t Count() const { return samples_.load(std::memory_order_relaxed); }
     double Median(double otherwise) const;
     double Mean(double most) const;
     void Forget();
@@ -64,6 +65,7 @@ class CacheBenefit {
     static double MiddleOf(int number);
 
     std::atomic<uint32_t> counts_[kClasses] = {};
+    std::atomic<uint64_t> samples_{0};  // their sum, but for what is being added or forgotten
   };
 
   uint64_t Count(By by) const { return reads_[by][kValue].Count() + reads_[by][kAbsent].Count(); }
