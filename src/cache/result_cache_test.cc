@@ -15,6 +15,8 @@
 #include <utility>
 #include <vector>
 
+#include "src/cache/get_or_begin.h"
+#include "src/cache/per_thread.h"
 #include "src/testutil/test_seed.h"
 #include "src/util/mix64.h"
 
@@ -653,6 +655,76 @@ TEST_P(ResultCacheTest, FillsNeverUndoAWriter) {
     }
   };
   race.Run(write, read);
+}
+
+// As a database asks: whether a fill is admitted is decided before its ticket is taken, and it waits for a later read.
+// There are more keys than room, and the room changes, so that keys come and go with their ghosts.
+TEST_P(ResultCacheTest, FillsThatWaitNeverUndoAWriter) {
+  constexpr uint64_t kKeys = 1000;
+  const auto cache = New(100000);
+  struct Stored {
+    std::mutex writers;
+    std::atomic<uint64_t> version{0};
+    std::atomic<uint64_t> done{0};
+  };
+  std::vector<Stored> store(kKeys);
+  // Half of what is done is done to a few.
+  const auto draw = [](std::mt19937_64* random) {
+    return (*random)() % 2 == 0 ? (*random)() % 20 : (*random)() % kKeys;
+  };
+  Race race;
+  const auto write = [&](std::mt19937_64 random) {
+    while (!race.stop()) {
+      const uint64_t key = draw(&random);
+      const std::string name = "key" + std::to_string(key);
+      const std::lock_guard<std::mutex> lock(store[key].writers);
+      const bool all = random() % 2000 == 0;
+      all ? cache->BarAll() : cache->Bar(name);
+      const uint64_t version = ++store[key].version;
+      all ? cache->UnbarAll() : cache->Unbar(name);
+      store[key].done = version;
+      for (int i = 0; i < 20 && random() % 4 != 0; ++i) std::this_thread::yield();
+    }
+  };
+  struct Waiting {
+    ResultCache::FillTicket ticket;
+    std::string name, value;
+  };
+  const auto read = [&](std::mt19937_64 random) {
+    const size_t cell = cache::ThreadCell();
+    std::string value;
+    std::vector<Waiting> waiting;
+    const auto fill_one = [&] {
+      cache->Fill(waiting.front().ticket, waiting.front().name, waiting.front().value);
+      waiting.erase(waiting.begin());
+    };
+    while (!race.stop()) {
+      const uint64_t key = draw(&random);
+      const std::string name = "key" + std::to_string(key);
+      const uint64_t done = store[key].done;
+      uint64_t hash = 0;
+      if (cache::GetIn(cell, cache.get(), name, &value, 0, &hash) == Answer::kValue) {
+        race.Hit();
+        const uint64_t version = VersionOf(value);
+        if (version < done || value != ValueOf(key, version, 100)) race.Fail();
+        if (!waiting.empty()) fill_one();
+        continue;
+      }
+      Waiting fill;
+      if (!cache::BeginFillOf(cell, cache.get(), hash, 0, &fill.ticket)) continue;
+      fill.name = name;
+      fill.value = ValueOf(key, store[key].version, 100);
+      if (waiting.size() == 4) fill_one();
+      waiting.push_back(std::move(fill));
+      if (random() % 4 == 0) std::this_thread::yield();
+    }
+  };
+  race.Run(write, read, [&] {
+    for (size_t i = 0; !race.stop(); ++i) {
+      cache->SetCapacity(i % 50 == 49 ? 0 : 60000 + i % 7 * 30000);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+  });
 }
 
 // A cache of 1 MiB that is full of items of 100 bytes.
