@@ -13,6 +13,8 @@ namespace {
 constexpr size_t kIndexPage = 4096;
 // A partition with fewer chunks gives none away for anything else.
 constexpr size_t kMinChunks = 4;
+// A partition with fewer chunks has none that is free before it is needed.
+constexpr size_t kChunksToSpareOne = 32;
 // Of seven entries a bucket; 0.875 leaves one full pair of buckets in some 10.
 constexpr uint64_t kEntriesForEightBuckets = 49;
 constexpr size_t kGhostsABucket = 6;
@@ -405,20 +407,37 @@ void NZone::MeasureAge(const Chunk& chunk) {
 }
 
 uint32_t NZone::TakeOwnChunk() {
-  // Items that are referred to survive, at most three times each; who has to reclaim this long keeps none.
-  const size_t patience = std::min<size_t>(16, 2 * chunks());
-  for (size_t round = 0; free_.empty(); ++round) {
+  while (free_.empty()) {
     if (chunks() == 0) return 0;
-    Reclaim(QueueToReclaim(), round >= patience);
+    ReclaimOne();
   }
   const uint32_t chunk = free_.back();
   free_.pop_back();
   return chunk;
 }
 
+void NZone::ReclaimOne() {
+  // Items that are referred to survive, at most three times each; who has to reclaim this long keeps none.
+  const size_t patience = std::min<size_t>(16, 2 * chunks());
+  Reclaim(QueueToReclaim(), rounds_ >= patience);
+  rounds_ = free_.empty() ? rounds_ + 1 : 0;
+}
+
+// It may take many chunks, most of whose items survive, to gain one. So items that come while there is none reclaim one
+// chunk each, before it is needed, instead of one item all of them.
+void NZone::ReclaimAhead() {
+  if (!free_.empty() || give_back_) return;
+  // It grows, or items that lie apart make room.
+  if (arena_->charged() + arena_->chunk_bytes() <= arena_->capacity()) return;
+  if (apart_bytes_ > chunks() * arena_->chunk_bytes() || chunks() < kChunksToSpareOne) return;
+  full_.store(true, std::memory_order_relaxed);
+  ReclaimOne();
+}
+
 void NZone::Reclaim(Queue queue, bool keep_none) {
   const Chunk chunk = queues_[queue].front();
   queues_[queue].pop_front();
+  ++numbers_.reclaimed;
   if (queue == kMain) MeasureAge(chunk);
   uint64_t places[kReclaimBatch];
   uint64_t hashes[kReclaimBatch];
@@ -502,6 +521,7 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
     return Room::kNo;
   }
   Account(item, true);
+  ReclaimAhead();
   return Room::kYes;
 }
 

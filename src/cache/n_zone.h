@@ -152,6 +152,7 @@ class NZone {
     uint64_t evictions = 0;
     uint64_t displacements = 0;
     uint64_t recovered = 0;
+    uint64_t reclaimed = 0;  // chunks
   };
   Numbers numbers() const CAIRN_REQUIRES(mutex_);
 
@@ -205,6 +206,8 @@ class NZone {
   bool EnsureRoom(Queue queue, size_t words) CAIRN_REQUIRES(mutex_);
   uint32_t TakeChunk() CAIRN_REQUIRES(mutex_);
   uint32_t TakeOwnChunk() CAIRN_REQUIRES(mutex_);
+  void ReclaimOne() CAIRN_REQUIRES(mutex_);
+  void ReclaimAhead() CAIRN_REQUIRES(mutex_);
   void Reclaim(Queue queue, bool keep_none) CAIRN_REQUIRES(mutex_);
   void MeasureAge(const Chunk& chunk) CAIRN_REQUIRES(mutex_);
   void ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& item, bool keep_none) CAIRN_REQUIRES(mutex_);
@@ -255,6 +258,7 @@ class NZone {
   uint64_t next_order_ CAIRN_GUARDED_BY(mutex_) = 1;
   uint32_t spare_ CAIRN_GUARDED_BY(mutex_) = 0;
   std::vector<uint32_t> free_ CAIRN_GUARDED_BY(mutex_);
+  size_t rounds_ CAIRN_GUARDED_BY(mutex_) = 0;  // chunks reclaimed since one became free
   std::atomic<bool> full_{false};  // chunks have been reclaimed, and none came for nothing since; set with the lock
   // Writers erase so much that its ghosts have a table; set with the lock.
   std::atomic<bool> wants_table_{false};
