@@ -27,6 +27,8 @@ constexpr size_t kPartitionBytes = size_t{4} << 20;
 constexpr size_t kMaxPartitions = 64;
 constexpr size_t kChunksAPartition = 256;
 constexpr size_t kMinChunk = 4096;
+// While a cache shrinks, its index is looked at after so many chunks of each partition.
+constexpr size_t kChunksAFit = 8;
 // Two huge pages, the last ones of log and index, are not used to the full.
 constexpr size_t kMinForHugePages = size_t{64} << 20;
 constexpr size_t kMaxChunk = 65536;
@@ -207,6 +209,7 @@ class ResultCacheImpl final : public ResultCache {
   NZone::Room StoreOnce(NZone* partition, const Key& key, const Item& item, const FillTicket* ticket, bool* refused);
   bool ChargeApart(size_t bytes);
   bool MakeRoom();
+  void FitIndexes();
   void ReturnRests();
 
   const ResultCacheOptions options_;
@@ -695,13 +698,20 @@ IndexStatus ResultCacheImpl::SetCapacity(size_t bytes) {
   if (has_rests) arena_.Charge(kHugePage - index_rest_.exchange(kHugePage));
   if (arena_.charged() <= bytes) return IndexStatus::OK();
   if (!has_rests) ReturnRests();
-  while (arena_.charged() > bytes && MakeRoom()) {
-  }
-  for (const auto& partition : n_) {
-    const MutexLock partition_lock(partition->mutex());
-    partition->FitIndex();
+  // The index shrinks with the log; else all of the log would go before it.
+  for (bool gave = true; gave && arena_.charged() > bytes;) {
+    gave = false;
+    for (size_t i = 0; i < kChunksAFit * n_.size() && arena_.charged() > bytes && MakeRoom(); ++i) gave = true;
+    FitIndexes();
   }
   return IndexStatus::OK();
+}
+
+void ResultCacheImpl::FitIndexes() {
+  for (const auto& partition : n_) {
+    const MutexLock lock(partition->mutex());
+    partition->FitIndex();
+  }
 }
 
 ResultCache::Statistics ResultCacheImpl::GetStatistics() const {
