@@ -139,6 +139,7 @@ part "packages" scripts/install_packages "$profile" || finish
 part "shellcheck" scripts/check_shell
 part "clang-format" scripts/check_format
 part "pages" scripts/check_pages
+part "unity" scripts/check_unity
 build_and_test release
 if [ -f build/compile_commands.json ] && ! $quick; then
   part "clang-tidy" scripts/check_tidy "${tidy[@]}" build
