@@ -575,8 +575,8 @@ TEST(KeyPickerTest, WhatIsDueAndWhatIsCompactedManuallyIsMeasuredByTheTrieAsItIs
   EXPECT_EQ(job.cuts->table_bytes, 1000u);
 }
 
-// Where memory for memtables is short, or somebody flushes again and again: three of such files a root would be as many more
-// compactions, slots and bytes written (667 roots, and 6.7 bytes per byte instead of 5.8).
+// Where memory for memtables is short, or somebody flushes again and again: taken for full write buffers they would be as many
+// more compactions, slots and bytes written (370 roots, and 11 bytes per byte instead of 6.5).
 TEST(KeyPickerTest, SmallFilesMakeARootOfMore) {
   constexpr uint64_t kKeys = 20 * kEntriesPerFlush;
   SimulatedKeyTrie trie(KeyOrderTrie(), kEntriesPerFlush * kCosts.table_bytes, kCosts, KeyPicker::Moves::kMove);
