@@ -21,6 +21,8 @@ namespace cairn {
 namespace {
 
 constexpr uint64_t kItemBytes = 100;       // of the play
+constexpr double kTableBytes = 10;         // of an item in an ordered table, beside key and value
+constexpr size_t kAtATime = 2;             // compactions: RocksDB's default of max_background_jobs
 constexpr double kItemsPerBuffer = 32;     // of the play; with 64 and 128 it writes within 2 % of the same
 constexpr double kLeastFlushes = 400;      // that are counted
 constexpr double kWarm = 2, kCounted = 4;  // requests for each key
@@ -91,16 +93,28 @@ void Add(const char* step, double value, msls::Report* report) {
   report->write_amplification += value;
 }
 
+// The picker's bound is one on bytes of tables by bytes of keys and values.
+TrieOptions InBytes(TrieOptions trie, uint64_t data_bytes) {
+  trie.space_bound = trie.space_bound * kItemBytes / static_cast<double>(data_bytes);
+  return trie;
+}
+
+// What keys and values take of an item in a table, in the play.
+uint64_t DataBytes(const msls::StoreShape& store) {
+  const double part = std::max(0.5, 1 - kTableBytes / store.item_bytes);
+  return static_cast<uint64_t>(std::lround(part * kItemBytes));
+}
+
 // A trie that is played, and what it came to since Count() was called.
 class Play {
  public:
-  Play(const TrieOptions& trie, double write_buffer_items)
-      : trie_(trie, static_cast<uint64_t>(write_buffer_items * kItemBytes), {kItemBytes, kItemBytes},
-              KeyPicker::Moves::kMove) {}
+  Play(const TrieOptions& trie, double write_buffer_items, uint64_t data_bytes)
+      : trie_(InBytes(trie, data_bytes), static_cast<uint64_t>(write_buffer_items * kItemBytes),
+              {data_bytes, kItemBytes}, KeyPicker::Moves::kMove) {}
 
   bool Flush(const std::vector<SimulatedKeyTrie::Operation>& operations) {
     trie_.Flush(operations);
-    if (!trie_.Settle()) return false;
+    if (!trie_.Settle(kAtATime)) return false;
     if (!counts_) return true;
     bytes_ += static_cast<double>(trie_.shape.bytes());
     depth_bytes_.resize(static_cast<size_t>(trie_.shape.trie().depth) + 1);
@@ -156,10 +170,10 @@ class Play {
 
 IndexStatus Restless() { return IndexStatus::InvalidArgument("the trie's options: its picker does not come to rest"); }
 
-IndexStatus PlayStreams(const TrieOptions& trie, double buffers, int streams, double fill, double keys,
-                        msls::Report* report) {
+IndexStatus PlayStreams(const TrieOptions& trie, uint64_t data_bytes, double buffers, int streams, double fill,
+                        double keys, msls::Report* report) {
   const double per_buffer = std::max(kItemsPerBuffer, 2.0 * streams);
-  Play play(trie, per_buffer / fill);
+  Play play(trie, per_buffer / fill, data_bytes);
   play.Count();
   uint64_t next = 0;
   // What is appended lies over nothing for ever: a larger trie writes the same.
@@ -176,12 +190,12 @@ IndexStatus PlayStreams(const TrieOptions& trie, double buffers, int streams, do
   return IndexStatus::OK();
 }
 
-IndexStatus PlayPopularity(const TrieOptions& trie, const msls::Popularity& popularity, double requests_per_buffer,
-                           double fill, msls::Report* report) {
+IndexStatus PlayPopularity(const TrieOptions& trie, uint64_t data_bytes, const msls::Popularity& popularity,
+                           double requests_per_buffer, double fill, msls::Report* report) {
   const double buffers = popularity.keys() / requests_per_buffer;
   const double sampled = std::max(1.0, buffers * kItemsPerBuffer);
   SampledKeys keys(popularity, sampled, requests_per_buffer);
-  Play play(trie, kItemsPerBuffer / fill);
+  Play play(trie, kItemsPerBuffer / fill, data_bytes);
   const auto load = static_cast<size_t>(std::max(1.0, std::round(buffers)));
   for (size_t part = 0; part < load; ++part) {
     if (!play.Flush(keys.Load(part, load))) return Restless();
@@ -200,9 +214,9 @@ IndexStatus PlayPopularity(const TrieOptions& trie, const msls::Popularity& popu
 }
 
 // With every key on its own.
-IndexStatus SimulateStreams(const TrieOptions& trie, double per_buffer, const KeyTrieWrites& writes,
-                            msls::Report* report) {
-  Play play(trie, per_buffer / writes.fill);
+IndexStatus SimulateStreams(const TrieOptions& trie, uint64_t data_bytes, double per_buffer,
+                            const KeyTrieWrites& writes, msls::Report* report) {
+  Play play(trie, per_buffer / writes.fill, data_bytes);
   play.Count();
   const auto keys = static_cast<uint64_t>(writes.popularity.keys());
   const auto count = static_cast<uint64_t>(writes.streams);
@@ -218,10 +232,11 @@ IndexStatus SimulateStreams(const TrieOptions& trie, double per_buffer, const Ke
   return IndexStatus::OK();
 }
 
-IndexStatus SimulatePopularity(const TrieOptions& trie, double per_buffer, const KeyTrieWrites& writes,
-                               const msls::SimulationOptions& options, msls::Report* report) {
+IndexStatus SimulatePopularity(const TrieOptions& trie, uint64_t data_bytes, double per_buffer,
+                               const KeyTrieWrites& writes, const msls::SimulationOptions& options,
+                               msls::Report* report) {
   msls::Workload workload(writes.popularity, options.seed);
-  Play play(trie, per_buffer / writes.fill);
+  Play play(trie, per_buffer / writes.fill, data_bytes);
   const auto keys = static_cast<double>(workload.keys());
   const double warm = options.warm_requests < 0 ? keys : std::floor(options.warm_requests);
   const double counted = options.requests < 0 ? 3 * keys : std::floor(options.requests);
@@ -270,8 +285,8 @@ IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store,
                                         " at most: take a larger write buffer or fewer keys.");
   }
   if (writes.streams > 0)
-    return PlayStreams(trie, buffers, writes.streams, writes.fill, writes.popularity.keys(), report);
-  return PlayPopularity(trie, writes.popularity, requests, writes.fill, report);
+    return PlayStreams(trie, DataBytes(store), buffers, writes.streams, writes.fill, writes.popularity.keys(), report);
+  return PlayPopularity(trie, DataBytes(store), writes.popularity, requests, writes.fill, report);
 }
 
 IndexStatus SimulateKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
@@ -286,8 +301,8 @@ IndexStatus SimulateKeyTrie(const TrieOptions& trie, const msls::StoreShape& sto
   }
   if (store.log) Add("log", 1, report);
   const double requests = std::max(1.0, std::round(RequestsPerBuffer(store, writes)));
-  return writes.streams > 0 ? SimulateStreams(trie, requests, writes, report)
-                            : SimulatePopularity(trie, requests, writes, options, report);
+  return writes.streams > 0 ? SimulateStreams(trie, DataBytes(store), requests, writes, report)
+                            : SimulatePopularity(trie, DataBytes(store), requests, writes, options, report);
 }
 
 IndexStatus KeyTrieFrontier(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,

@@ -2,7 +2,7 @@
 //
 // A key of the model stands for many: keys are sampled, each with its own popularity, so that a table of the play holds
 // the same share of them as a real one of all. The simulation plays with all keys, drawn one by one. Compactions are
-// played one after the other and take no time.
+// played two at a time, between write buffers, and tables take ten bytes more for an item than key and value.
 //
 // Thread-safety: functions of their arguments.
 

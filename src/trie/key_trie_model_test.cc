@@ -20,13 +20,19 @@ namespace {
 
 using msls::Popularity;
 
-constexpr uint64_t kItemBytes = 100;
+constexpr uint64_t kItemBytes = 100, kDataBytes = 90;
 constexpr uint64_t kPerFlush = 150;
 constexpr double kMost = 0.05;  // that the model may be off
 
 TrieOptions Trie() {
   TrieOptions trie = KeyOrderTrie();
   trie.space_bound = 1.5;
+  return trie;
+}
+
+// The bound of the model is one on items.
+TrieOptions InBytes(TrieOptions trie) {
+  trie.space_bound = trie.space_bound * kItemBytes / kDataBytes;
   return trie;
 }
 
@@ -51,12 +57,12 @@ class Run {
     if (operations_.size() < kPerFlush) return;
     trie_.Flush(operations_);
     operations_.clear();
-    EXPECT_TRUE(trie_.Settle());
+    EXPECT_TRUE(trie_.Settle(2));
   }
   double written() const { return static_cast<double>(trie_.written) / kItemBytes; }
 
  private:
-  SimulatedKeyTrie trie_{Trie(), kPerFlush* kItemBytes, {kItemBytes, kItemBytes}, KeyPicker::Moves::kMove};
+  SimulatedKeyTrie trie_{InBytes(Trie()), kPerFlush* kItemBytes, {kDataBytes, kItemBytes}, KeyPicker::Moves::kMove};
   std::vector<SimulatedKeyTrie::Operation> operations_;
 };
 

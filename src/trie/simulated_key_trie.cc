@@ -1,6 +1,7 @@
 #include "src/trie/simulated_key_trie.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 
 #include "src/table/trie_rules.h"
@@ -197,13 +198,23 @@ size_t SimulatedKeyTrie::Scan(uint64_t key, uint64_t block_bytes) {
   return below_root;
 }
 
-bool SimulatedKeyTrie::Settle() {
-  TrieJob job;
-  for (int count = 0; picker.Pick(&job); ++count) {
-    if (count == 2000) return false;
-    Finish(Start(job));
+bool SimulatedKeyTrie::Settle(size_t at_a_time) {
+  std::multimap<uint64_t, Running> running;  // by when they end
+  uint64_t now = 0;
+  for (int count = 0; count < 2000; ++count) {
+    TrieJob job;
+    while (running.size() < at_a_time && picker.Pick(&job)) {
+      const uint64_t ends = now + (job.writes() ? job.input_bytes : 0);
+      running.emplace(ends, Start(job));
+    }
+    if (running.empty()) return true;
+    const auto next = running.begin();
+    now = next->first;
+    const Running ended = std::move(next->second);
+    running.erase(next);
+    Finish(ended);
   }
-  return true;
+  return false;
 }
 
 bool SimulatedKeyTrie::Compact() {

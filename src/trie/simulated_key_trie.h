@@ -53,8 +53,9 @@ class SimulatedKeyTrie {
   // of these lie below the root.
   size_t Scan(uint64_t key, uint64_t block_bytes);
 
-  // Runs what the picker wants until it wants nothing; false if that does not come to an end.
-  bool Settle();
+  // Runs what the picker wants until it wants nothing, so many compactions at a time, each of which takes as long as it has
+  // bytes to read; false if that does not come to an end.
+  bool Settle(size_t at_a_time = 1);
   // A full manual compaction.
   bool Compact();
 
