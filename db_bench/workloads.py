@@ -507,7 +507,7 @@ WORKLOADS = {
     ),
     "operation_counts": OperationCounts(
         "instructions of each operation on 1.5 M keys, each put twice, everything in the block cache: three minutes a run",
-        200, 1.5, 4,
+        50, 1.5, 4,
     ),
     **MEMTABLE_WORKLOADS,
     **{
