@@ -434,6 +434,15 @@ void DBImpl::GetSnapshotContext(JobContext* job, std::vector<SequenceNumber>* sn
 }
 #endif
 
+#if CAIRN_REPLACES_FIND_OBSOLETE_FILES
+// It counts as something to wait for while it lets go of the mutex. If there is nothing to delete, RocksDB before 11.8 takes
+// that back without telling who waits: Close then waits for ever, unless a flush or a compaction ends later.
+void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
+  own::FindObsoleteFiles(this, job, force, no_full_scan);
+  if (pending_purge_obsolete_files_ == 0) bg_cv_.SignalAll();
+}
+#endif
+
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
                                    bool include_end) {
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);

@@ -199,6 +199,12 @@ void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vect
                         rocksdb::SnapshotChecker** checker) asm("cairn_rocksdb_GetSnapshotContext");
 #endif
 
+#define CAIRN_REPLACES_FIND_OBSOLETE_FILES !CAIRN_ROCKSDB_AT_LEAST(11, 8)
+#if CAIRN_REPLACES_FIND_OBSOLETE_FILES
+void FindObsoleteFiles(rocksdb::DBImpl* db, rocksdb::JobContext* job, bool force,
+                       bool no_full_scan) asm("cairn_rocksdb_FindObsoleteFiles");
+#endif
+
 uint64_t PreallocatedOutputBytes(const rocksdb::Compaction* compaction) asm("cairn_rocksdb_PreallocatedOutputBytes");
 
 rocksdb::InternalIterator* MergeForCompaction(
