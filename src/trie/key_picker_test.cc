@@ -257,7 +257,7 @@ TEST(RootFilesTest, TwoNinthsOfTheGarbageThatTheBoundAllows) {
 
 // Without a clock. At the rate that it sustains it writes what it may, and at half of that it holds nobody up for long:
 // with roots of 16 write buffers, whatever the size of the trie, a hundredth of the puts waited 133 ms, and a trie of 2
-// roots took 1.88 bytes per live byte.
+// roots took 1.88 bytes per live byte. Where a second compaction takes all the room that there is, puts wait 128 ms.
 TEST(PacedKeyTrieTest, AWriterAtHalfTheRateSeldomWaits) {
   for (const uint64_t buffers : {uint64_t{45}, uint64_t{177}}) {
     PacedPlay play;
@@ -268,8 +268,8 @@ TEST(PacedKeyTrieTest, AWriterAtHalfTheRateSeldomWaits) {
     printf("%zu write buffers at half of %.0f MB/s: p99 %.1f ms, longest %.1f ms, written %.2f, space %.2f\n",
            static_cast<size_t>(buffers), 2 * play.rate / 1e6, 1e3 * paced.p99, 1e3 * paced.longest, paced.written,
            paced.space);
-    EXPECT_LE(paced.p99, 0.115);
-    EXPECT_LE(paced.longest, 0.14);
+    EXPECT_LE(paced.p99, 0.03);
+    EXPECT_LE(paced.longest, 0.045);
     EXPECT_LE(paced.written, 2.8);
     EXPECT_LE(paced.space, 1.6);
     EXPECT_LE(paced.largest, 1.125);

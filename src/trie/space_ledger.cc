@@ -19,6 +19,10 @@ constexpr double kRootsOfASmallTrie = 1.5;
 // written (a quarter: 2.75 instead of 2.44 per byte of uniform puts), less costs pauses (docs/ordered_trie.md).
 constexpr double kEarlyRoots = 1.0 / 6;
 
+// What is left for writers while a compaction runs beside others, as a part of what that writes. Without it the second
+// one takes all the room that there is, and writers wait until one of the two has ended (docs/ordered_trie.md).
+constexpr double kForWriters = 0.5;
+
 // What one merge adds to what is known of merge operands; and the part of its input that they must be for it to tell.
 constexpr double kNewsOfOperands = 0.25;
 constexpr double kTellingOperands = 0.05;
@@ -77,8 +81,9 @@ double SpaceLedger::Allowed(double share) const {
 
 bool SpaceLedger::MayStart(const TrieJob& job, uint64_t bytes) const {
   if (largest_job_ == 0 || numbers_.empty() || space_.live == 0 || !job.writes()) return true;
-  const double outside = OutsideTheTrie() + static_cast<double>(job.expected_bytes);
-  return outside <= Reserve() || static_cast<double>(bytes) + outside <= Allowed(1) + Reserve();
+  const double writes = static_cast<double>(job.expected_bytes);
+  const double outside = OutsideTheTrie() + writes;
+  return outside <= Reserve() || static_cast<double>(bytes) + outside + kForWriters * writes <= Allowed(1) + Reserve();
 }
 
 bool SpaceLedger::HasRoom(const TrieJob& job, uint64_t bytes) const {

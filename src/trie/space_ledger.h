@@ -70,8 +70,8 @@ class SpaceLedger {
   // so many bytes has reached it. Also 0 where the bound allows less garbage than a root of write buffers.
   double Pressure(uint64_t bytes, double next_flush);
 
-  // Whether a trie of so many bytes has room for what the compaction writes, beside what others are writing and holding.
-  // One always has.
+  // Whether a trie of so many bytes has room for what the compaction writes and for what writers may flush meanwhile,
+  // beside what others are writing and holding. One always has.
   bool MayStart(const TrieJob& job, uint64_t bytes) const;
 
   // Whether it has room for that and the space bound is kept: for a compaction that need not be.

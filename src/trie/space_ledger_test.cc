@@ -58,7 +58,8 @@ TEST_F(SpaceLedgerTest, OutputsOfRunningCompactionsHaveRoomOfTheirOwn) {
   EXPECT_TRUE(counting.MayStart(job, 1150)) << "a move writes nothing";
   counting.Started(job);
   EXPECT_FALSE(counting.MayStart(job, 1150));
-  EXPECT_TRUE(counting.MayStart(job, 1130)) << "what garbage does not take is free";
+  EXPECT_FALSE(counting.MayStart(job, 1130)) << "writers flush half as much meanwhile";
+  EXPECT_TRUE(counting.MayStart(job, 1100)) << "what garbage does not take is free";
   EXPECT_TRUE(counting.MayStart(Job(40, 40), 1150));
   EXPECT_TRUE(counting.MayStart(move, 1150));
   EXPECT_TRUE(ledger_.MayStart(job, 1150));
@@ -112,7 +113,8 @@ TEST_F(SpaceLedgerTest, WhatRunningCompactionsHoldSlowsWritersDownAndKeepsOthers
   counting.Started(merge);
   counting.Finished(merge, true);
   EXPECT_FALSE(counting.MayStart(merge, 1150)) << "60 are being written, 80 held";
-  EXPECT_TRUE(counting.MayStart(merge, 1070));
+  EXPECT_FALSE(counting.MayStart(merge, 1070)) << "writers flush half of 40 meanwhile";
+  EXPECT_TRUE(counting.MayStart(merge, 1050));
   EXPECT_EQ(counting.Pressure(1150 - 40, kFlush), 1);
   EXPECT_EQ(counting.Pressure(1150 - 40 - 2 * kFlush, kFlush), 0);
 }
