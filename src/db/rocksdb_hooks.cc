@@ -5,11 +5,13 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <utility>
 
 #include "db/column_family.h"
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/snapshot_checker.h"
+#include "file/sst_file_manager_impl.h"
 #include "src/db/cairn_db.h"
 #include "src/db/opening.h"
 #include "src/db/repair_tables.h"
@@ -442,6 +444,22 @@ void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
   if (pending_purge_obsolete_files_ == 0) bg_cv_.SignalAll();
 }
 #endif
+
+// The thread that waits for space on a full disk ends when no database needs it any more, which it finds out every five
+// seconds. RocksDB gives it the next database before that, and waits for its end with that database's mutex: for ever,
+// because the thread goes on with the database, and needs the mutex. So it ends first.
+void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error) {
+  static std::mutex one_at_a_time;  // while the list of databases may be empty
+  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  std::unique_ptr<port::Thread> unneeded;
+  {
+    const MutexLock list_lock(&mu_);
+    if (error_handler_list_.empty()) unneeded = std::move(bg_thread_);
+    if (unneeded != nullptr) cv_.SignalAll();
+  }
+  if (unneeded != nullptr) unneeded->join();
+  own::StartErrorRecovery(this, handler, std::move(error));
+}
 
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
                                    bool include_end) {

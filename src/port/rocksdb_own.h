@@ -199,6 +199,9 @@ void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vect
                         rocksdb::SnapshotChecker** checker) asm("cairn_rocksdb_GetSnapshotContext");
 #endif
 
+void StartErrorRecovery(rocksdb::SstFileManagerImpl* manager, rocksdb::ErrorHandler* handler,
+                        rocksdb::Status error) asm("cairn_rocksdb_StartErrorRecovery");
+
 #define CAIRN_REPLACES_FIND_OBSOLETE_FILES !CAIRN_ROCKSDB_AT_LEAST(11, 8)
 #if CAIRN_REPLACES_FIND_OBSOLETE_FILES
 void FindObsoleteFiles(rocksdb::DBImpl* db, rocksdb::JobContext* job, bool force,

@@ -1,0 +1,85 @@
+// What RocksDB waits for: Close for somebody who looks for files that are no longer needed, as the threads of a trie do
+// when they let go of a Version; a database that meets a full disk for the thread that waits for space.
+
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <memory>
+#include <thread>
+
+#include "file/sst_file_manager_impl.h"
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/sst_file_manager.h"
+#include "src/port/db_impl.h"
+#include "src/port/open_into.h"
+#include "test/support.h"
+
+namespace cairn {
+namespace {
+
+// RocksDB looks for files under its mutex, and lets go of that in between, where Close may find that it has to wait. Here
+// it is never free but there.
+TEST(CloseTest, IsToldWhenNothingWasFoundToDelete) {
+  test::TempDir dir;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), dir / "db", port::Into(&opened)));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  auto* const impl = static_cast<rocksdb::DBImpl*>(db.get());
+  std::atomic<bool> looking{false}, closing{false};
+  std::thread looker([&] {
+    rocksdb::JobContext job(0);
+    const rocksdb::InstrumentedMutexLock lock(impl->mutex());
+    for (int left = 300000; left > 0; left -= closing ? 1 : 0) {
+      impl->FindObsoleteFiles(&job, /*force=*/false, /*no_full_scan=*/true);
+      looking = true;
+    }
+    EXPECT_FALSE(job.HaveSomethingToDelete());
+    job.Clean();
+  });
+  while (!looking) std::this_thread::yield();
+  std::future<rocksdb::Status> closed = std::async(std::launch::async, [&] {
+    closing = true;
+    return db->Close();
+  });
+  looker.join();
+  if (closed.wait_for(std::chrono::minutes(1)) != std::future_status::ready) {
+    ADD_FAILURE() << "Close waits for ever";
+    EXPECT_OK(db->EnableFileDeletions());  // tells it
+  }
+  EXPECT_OK(closed.get());
+}
+
+std::atomic<int> asked{0};
+
+class NoFreeSpaceKnown : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "NoFreeSpaceKnown"; }
+  rocksdb::IOStatus GetFreeSpace(const std::string& /*path*/, const rocksdb::IOOptions& /*options*/, uint64_t* /*free*/,
+                                 rocksdb::IODebugContext* /*context*/) override {
+    ++asked;
+    return rocksdb::IOStatus::IOError("nobody knows");
+  }
+};
+
+// The thread that waited for the first one's space is not given the second one.
+TEST(FullDiskTest, ADatabaseDoesNotWaitForWhatAnotherHasGivenUp) {
+  const std::unique_ptr<rocksdb::Env> env =
+      rocksdb::NewCompositeEnv(std::make_shared<NoFreeSpaceKnown>(rocksdb::FileSystem::Default()));
+  const std::unique_ptr<rocksdb::SstFileManager> manager(rocksdb::NewSstFileManager(env.get()));
+  auto* const impl = static_cast<rocksdb::SstFileManagerImpl*>(manager.get());
+  uint64_t places[2];  // of two databases, which nobody looks at before there is space
+  const auto handler = [&](int i) { return reinterpret_cast<rocksdb::ErrorHandler*>(&places[i]); };
+  const rocksdb::Status full(rocksdb::Status::NoSpace(), rocksdb::Status::Severity::kHardError);
+  impl->StartErrorRecovery(handler(0), full);
+  while (asked == 0) std::this_thread::yield();
+  EXPECT_TRUE(impl->CancelErrorRecovery(handler(0)));
+  std::future<void> started = std::async(std::launch::async, [&] { impl->StartErrorRecovery(handler(1), full); });
+  EXPECT_EQ(started.wait_for(std::chrono::minutes(1)), std::future_status::ready) << "it waits for ever";
+  EXPECT_TRUE(impl->CancelErrorRecovery(handler(1)));
+}
+
+}  // namespace
+}  // namespace cairn
