@@ -1,16 +1,19 @@
 // What RocksDB waits for: Close for somebody who looks for files that are no longer needed, as the threads of a trie do
-// when they let go of a Version; a database that meets a full disk for the thread that waits for space.
+// when they let go of a Version, and for a recovery on a full disk; a database that meets a full disk for the thread that
+// waits for space.
 
 #include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
+#include <string>
 #include <thread>
 
 #include "file/sst_file_manager_impl.h"
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
 #include "rocksdb/file_system.h"
+#include "rocksdb/listener.h"
 #include "rocksdb/sst_file_manager.h"
 #include "src/port/db_impl.h"
 #include "src/port/open_into.h"
@@ -51,34 +54,86 @@ TEST(CloseTest, IsToldWhenNothingWasFoundToDelete) {
   EXPECT_OK(closed.get());
 }
 
-std::atomic<int> asked{0};
-
-class NoFreeSpaceKnown : public rocksdb::FileSystemWrapper {
+class FullDisk : public rocksdb::FileSystemWrapper {
  public:
   using FileSystemWrapper::FileSystemWrapper;
-  const char* Name() const override { return "NoFreeSpaceKnown"; }
-  rocksdb::IOStatus GetFreeSpace(const std::string& /*path*/, const rocksdb::IOOptions& /*options*/, uint64_t* /*free*/,
-                                 rocksdb::IODebugContext* /*context*/) override {
-    ++asked;
-    return rocksdb::IOStatus::IOError("nobody knows");
+  const char* Name() const override { return "FullDisk"; }
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* context) override {
+    if (full && name.find(".sst") != std::string::npos) return rocksdb::IOStatus::NoSpace("full");
+    return FileSystemWrapper::NewWritableFile(name, options, file, context);
   }
+  rocksdb::IOStatus GetFreeSpace(const std::string& path, const rocksdb::IOOptions& options, uint64_t* free,
+                                 rocksdb::IODebugContext* context) override {
+    ++asked;
+    if (!full) return FileSystemWrapper::GetFreeSpace(path, options, free, context);
+    *free = 0;
+    return rocksdb::IOStatus::OK();
+  }
+
+  std::atomic<bool> full{false};
+  std::atomic<int> asked{0};  // for free space
+};
+
+class FullDiskTest : public ::testing::Test {
+ protected:
+  const std::shared_ptr<FullDisk> disk_ = std::make_shared<FullDisk>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(disk_);
+  const std::shared_ptr<rocksdb::SstFileManager> manager_{rocksdb::NewSstFileManager(env_.get())};
 };
 
 // The thread that waited for the first one's space is not given the second one.
-TEST(FullDiskTest, ADatabaseDoesNotWaitForWhatAnotherHasGivenUp) {
-  const std::unique_ptr<rocksdb::Env> env =
-      rocksdb::NewCompositeEnv(std::make_shared<NoFreeSpaceKnown>(rocksdb::FileSystem::Default()));
-  const std::unique_ptr<rocksdb::SstFileManager> manager(rocksdb::NewSstFileManager(env.get()));
-  auto* const impl = static_cast<rocksdb::SstFileManagerImpl*>(manager.get());
+TEST_F(FullDiskTest, ADatabaseDoesNotWaitForWhatAnotherHasGivenUp) {
+  auto* const impl = static_cast<rocksdb::SstFileManagerImpl*>(manager_.get());
+  impl->ReserveDiskBuffer(1, "");
+  disk_->full = true;
   uint64_t places[2];  // of two databases, which nobody looks at before there is space
   const auto handler = [&](int i) { return reinterpret_cast<rocksdb::ErrorHandler*>(&places[i]); };
   const rocksdb::Status full(rocksdb::Status::NoSpace(), rocksdb::Status::Severity::kHardError);
   impl->StartErrorRecovery(handler(0), full);
-  while (asked == 0) std::this_thread::yield();
+  while (disk_->asked == 0) std::this_thread::yield();
   EXPECT_TRUE(impl->CancelErrorRecovery(handler(0)));
   std::future<void> started = std::async(std::launch::async, [&] { impl->StartErrorRecovery(handler(1), full); });
   EXPECT_EQ(started.wait_for(std::chrono::minutes(1)), std::future_status::ready) << "it waits for ever";
   EXPECT_TRUE(impl->CancelErrorRecovery(handler(1)));
+}
+
+// Returns from OnBackgroundError when the database is being closed.
+class WaitsForClose : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/, rocksdb::Status* /*error*/) override {
+    if (heard.exchange(true)) return;
+    rocksdb::WaitForCompactOptions options;
+    options.timeout = std::chrono::microseconds(1000);
+    while (!db.load()->WaitForCompact(options).IsShutdownInProgress()) std::this_thread::yield();
+  }
+
+  std::atomic<rocksdb::DB*> db{nullptr};
+  std::atomic<bool> heard{false};
+};
+
+TEST_F(FullDiskTest, CloseDoesNotWaitForARecoveryThatBeginsMeanwhile) {
+  test::TempDir dir;
+  const auto listener = std::make_shared<WaitsForClose>();
+  rocksdb::Options options = test::BaseOptions();
+  options.env = env_.get();
+  options.sst_file_manager = manager_;
+  options.listeners.push_back(listener);
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&opened)));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  listener->db = db.get();
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+  disk_->full = true;
+  rocksdb::FlushOptions flush;
+  flush.wait = false;
+  ASSERT_OK(db->Flush(flush));
+  while (!listener->heard) std::this_thread::yield();
+  std::future<rocksdb::Status> closed = std::async(std::launch::async, [&] { return db->Close(); });
+  EXPECT_EQ(closed.wait_for(std::chrono::minutes(1)), std::future_status::ready) << "it waits for space";
+  disk_->full = false;
+  closed.get().PermitUncheckedError();
 }
 
 }  // namespace

@@ -445,6 +445,13 @@ void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
 }
 #endif
 
+// The mutex is free while listeners hear of an error, and Close may begin meanwhile, which cancels recoveries. RocksDB begins
+// one all the same, and Close waits for it as long as the disk is full.
+void ErrorHandler::RecoverFromNoSpace() {
+  if (auto_recovery_) return own::RecoverFromNoSpace(this);
+  recovery_in_prog_ = false;
+}
+
 // The thread that waits for space on a full disk ends when no database needs it any more, which it finds out every five
 // seconds. RocksDB gives it the next database before that, and waits for its end with that database's mutex: for ever,
 // because the thread goes on with the database, and needs the mutex. So it ends first.

@@ -199,6 +199,8 @@ void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vect
                         rocksdb::SnapshotChecker** checker) asm("cairn_rocksdb_GetSnapshotContext");
 #endif
 
+void RecoverFromNoSpace(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_RecoverFromNoSpace");
+
 void StartErrorRecovery(rocksdb::SstFileManagerImpl* manager, rocksdb::ErrorHandler* handler,
                         rocksdb::Status error) asm("cairn_rocksdb_StartErrorRecovery");
 
