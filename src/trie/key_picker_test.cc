@@ -89,11 +89,15 @@ class KeyTrieTest : public testing::TestWithParam<KeyPicker::Moves> {
     most_space_ = std::max(most_space_, space);
   }
 
-  void ExpectEverything() {
+  void FinishAll() {
     for (const auto& running : running_) trie_.Finish(running);
     running_.clear();
     trie_.Flush(batch_);
     batch_.clear();
+  }
+
+  void ExpectEverything() {
+    FinishAll();
     ASSERT_TRUE(trie_.Settle()) << "the picker does not come to rest";
     EXPECT_EQ(trie_.LiveKeys(), std::vector<uint64_t>(model_.begin(), model_.end()));
     for (const std::string& violation : trie_.violations) ADD_FAILURE() << violation;
@@ -301,10 +305,7 @@ TEST_P(KeyTrieTest, AManualCompactionDropsDeletionsOfAbsentKeys) {
     for (uint64_t i = 0; i < kMany / 40; ++i) Put(1000 + random_() % 3000);
     Delete(static_cast<uint64_t>(round));
     Delete((uint64_t{1} << 40) + static_cast<uint64_t>(round));
-    for (const auto& running : running_) trie_.Finish(running);
-    running_.clear();
-    trie_.Flush(batch_);
-    batch_.clear();
+    FinishAll();
     ASSERT_TRUE(trie_.Compact());
     ASSERT_EQ(trie_.shape.bytes(), model_.size() * kCosts.table_bytes) << "round " << round;
   }
@@ -353,6 +354,7 @@ TEST_P(KeyTrieTest, WhatIsScannedIsMerged) {
 
 TEST_P(KeyTrieTest, AMergeForScansThatIsNotStartedIsChosenAgain) {
   for (uint64_t i = 0; i < kMany; ++i) Put(random_() % kMany);
+  FinishAll();
   ASSERT_TRUE(trie_.Settle());
   TrieJob job;
   for (int i = 0; i < 100000 && !trie_.picker.Pick(&job); ++i) trie_.Scan(kMany / 2 + random_() % 100, 1000);
