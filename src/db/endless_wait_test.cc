@@ -61,7 +61,8 @@ class FullDisk : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* context) override {
-    if (full && name.find(".sst") != std::string::npos) return rocksdb::IOStatus::NoSpace("full");
+    const bool is_table = name.find(".sst") != std::string::npos;
+    if (is_table && (full || refuses_next_table.exchange(false))) return rocksdb::IOStatus::NoSpace("full");
     return FileSystemWrapper::NewWritableFile(name, options, file, context);
   }
   rocksdb::IOStatus GetFreeSpace(const std::string& path, const rocksdb::IOOptions& options, uint64_t* free,
@@ -72,7 +73,7 @@ class FullDisk : public rocksdb::FileSystemWrapper {
     return rocksdb::IOStatus::OK();
   }
 
-  std::atomic<bool> full{false};
+  std::atomic<bool> full{false}, refuses_next_table{false};
   std::atomic<int> asked{0};  // for free space
 };
 
@@ -97,6 +98,27 @@ TEST_F(FullDiskTest, ADatabaseDoesNotWaitForWhatAnotherHasGivenUp) {
   std::future<void> started = std::async(std::launch::async, [&] { impl->StartErrorRecovery(handler(1), full); });
   EXPECT_EQ(started.wait_for(std::chrono::minutes(1)), std::future_status::ready) << "it waits for ever";
   EXPECT_TRUE(impl->CancelErrorRecovery(handler(1)));
+}
+
+// Two databases by turns, of which each may find that it is the last or the first.
+TEST_F(FullDiskTest, DatabasesMayComeWhileOthersGiveUp) {
+  auto* const impl = static_cast<rocksdb::SstFileManagerImpl*>(manager_.get());
+  impl->ReserveDiskBuffer(1, "");
+  disk_->full = true;
+  const auto come_and_go = [&] {
+    uint64_t place;  // of a database
+    auto* const handler = reinterpret_cast<rocksdb::ErrorHandler*>(&place);
+    const rocksdb::Status full(rocksdb::Status::NoSpace(), rocksdb::Status::Severity::kHardError);
+    for (int i = 0; i < 20000; ++i) {
+      impl->StartErrorRecovery(handler, full);
+      EXPECT_TRUE(impl->CancelErrorRecovery(handler));
+    }
+  };
+  std::future<void> others[3];
+  for (std::future<void>& other : others) other = std::async(std::launch::async, come_and_go);
+  for (std::future<void>& other : others) {
+    ASSERT_EQ(other.wait_for(std::chrono::minutes(1)), std::future_status::ready) << "it waits for ever";
+  }
 }
 
 // Returns from OnBackgroundError when the database is being closed.
@@ -133,6 +155,58 @@ TEST_F(FullDiskTest, CloseDoesNotWaitForARecoveryThatBeginsMeanwhile) {
   std::future<rocksdb::Status> closed = std::async(std::launch::async, [&] { return db->Close(); });
   EXPECT_EQ(closed.wait_for(std::chrono::minutes(1)), std::future_status::ready) << "it waits for space";
   disk_->full = false;
+  closed.get().PermitUncheckedError();
+}
+
+// Returns from OnErrorRecoveryEnd when Close has had the time to come back too early.
+class RecoversDuringClose : public rocksdb::EventListener {
+ public:
+  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
+    EXPECT_OK(info.new_bg_error);
+    heard = true;
+    while (!closing) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_FALSE(closed) << "a database is closed while it recovers from an error";
+  }
+
+  std::atomic<bool> heard{false}, closing{false}, closed{false};
+};
+
+class RecoveryTest : public FullDiskTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(OfFlushAndCompaction, RecoveryTest, ::testing::Bool());
+
+TEST_P(RecoveryTest, CloseWaitsForItsEndAndNoLonger) {
+  const bool compacts = GetParam();  // what meets the full disk, and recovers without a flush
+  test::TempDir dir;
+  const auto listener = std::make_shared<RecoversDuringClose>();
+  rocksdb::Options options = test::BaseOptions();
+  options.env = env_.get();
+  options.sst_file_manager = manager_;
+  options.listeners.push_back(listener);
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&opened)));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  for (int i = 0; compacts && i < 2; ++i) {
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+  disk_->refuses_next_table = true;
+  if (compacts) {
+    EXPECT_TRUE(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).IsNoSpace());
+  } else {
+    rocksdb::FlushOptions flush;
+    flush.wait = false;
+    ASSERT_OK(db->Flush(flush));
+  }
+  while (!listener->heard) std::this_thread::yield();
+  std::future<rocksdb::Status> closed = std::async(std::launch::async, [&] {
+    listener->closing = true;
+    const rocksdb::Status s = db->Close();
+    listener->closed = true;
+    return s;
+  });
+  ASSERT_EQ(closed.wait_for(std::chrono::minutes(1)), std::future_status::ready) << "nobody tells Close";
   closed.get().PermitUncheckedError();
 }
 

@@ -132,6 +132,41 @@ rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* 
 // What MoveTables hands to PromoteL0 on the thread that calls both.
 thread_local const std::vector<TableMove>* moves_of_thread = nullptr;
 
+// Of every SstFileManager: held while it may be empty, or become so.
+std::mutex list_of_full_databases;
+
+// The databases' error handlers that a thread is in, be it that the database is open no longer. Thread-safe.
+class RunningRecoveries {
+ public:
+  class Scope {
+   public:
+    Scope(RunningRecoveries* all, const rocksdb::ErrorHandler* handler) : all_(all), handler_(handler) {
+      const std::lock_guard<std::mutex> lock(all_->mu_);
+      all_->handlers_.push_back(handler_);
+    }
+    ~Scope() {
+      const std::lock_guard<std::mutex> lock(all_->mu_);
+      all_->handlers_.erase(std::find(all_->handlers_.begin(), all_->handlers_.end(), handler_));
+    }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+
+   private:
+    RunningRecoveries* const all_;
+    const rocksdb::ErrorHandler* const handler_;
+  };
+
+  bool Has(const rocksdb::ErrorHandler* handler) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    return std::find(handlers_.begin(), handlers_.end(), handler) != handlers_.end();
+  }
+
+ private:
+  std::mutex mu_;
+  std::vector<const rocksdb::ErrorHandler*> handlers_;
+};
+RunningRecoveries& running_recoveries = *new RunningRecoveries;  // also for threads that outlive main
+
 // Whether a table of level 1 or more and a neighbour there have versions of one key: compactions of RocksDB cut there
 // where snapshots keep them. By itself one of them would come below what is older, or above what is newer.
 bool SharesKeyWithNeighbor(const rocksdb::Comparator* order, const std::vector<rocksdb::FileMetaData*>& level,
@@ -456,8 +491,7 @@ void ErrorHandler::RecoverFromNoSpace() {
 // seconds. RocksDB gives it the next database before that, and waits for its end with that database's mutex: for ever,
 // because the thread goes on with the database, and needs the mutex. So it ends first.
 void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error) {
-  static std::mutex one_at_a_time;  // while the list of databases may be empty
-  const std::lock_guard<std::mutex> lock(one_at_a_time);
+  const std::lock_guard<std::mutex> lock(cairn::list_of_full_databases);
   std::unique_ptr<port::Thread> unneeded;
   {
     const MutexLock list_lock(&mu_);
@@ -466,6 +500,27 @@ void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error)
   }
   if (unneeded != nullptr) unneeded->join();
   own::StartErrorRecovery(this, handler, std::move(error));
+}
+
+bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
+  const std::lock_guard<std::mutex> lock(cairn::list_of_full_databases);
+  return own::GiveUpErrorRecovery(this, handler);
+}
+
+// Close waits until no recovery is in progress, but a recovery that has nothing to flush does not tell it of its end, nor
+// does one whose thread begins after Close has looked for it. And RocksDB 9.10 says that a recovery has ended before
+// listeners hear of it and files are purged, and goes on with a database that Close destroys meanwhile.
+void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
+  own::CancelErrorRecovery(this);
+  while (recovery_in_prog_ || cairn::running_recoveries.Has(this)) {
+    cv_.TimedWait(db_options_.clock->NowMicros() + 10000);
+    EndAutoRecovery();
+  }
+}
+
+Status ErrorHandler::RecoverFromBGError(bool is_manual) {
+  const cairn::RunningRecoveries::Scope scope(&cairn::running_recoveries, this);
+  return own::RecoverFromBGError(this, is_manual);
 }
 
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,

@@ -204,6 +204,20 @@ void RecoverFromNoSpace(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_Recov
 void StartErrorRecovery(rocksdb::SstFileManagerImpl* manager, rocksdb::ErrorHandler* handler,
                         rocksdb::Status error) asm("cairn_rocksdb_StartErrorRecovery");
 
+bool GiveUpErrorRecovery(rocksdb::SstFileManagerImpl* manager,
+                         rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_GiveUpErrorRecovery");
+
+// What Close calls first.
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_CANCEL_ERROR_RECOVERY CancelErrorRecoveryForShutDown
+#else
+#define CAIRN_CANCEL_ERROR_RECOVERY CancelErrorRecovery
+#endif
+void CancelErrorRecovery(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_CancelErrorRecovery");
+
+rocksdb::Status RecoverFromBGError(rocksdb::ErrorHandler* handler,
+                                   bool is_manual) asm("cairn_rocksdb_RecoverFromBGError");
+
 #define CAIRN_REPLACES_FIND_OBSOLETE_FILES !CAIRN_ROCKSDB_AT_LEAST(11, 8)
 #if CAIRN_REPLACES_FIND_OBSOLETE_FILES
 void FindObsoleteFiles(rocksdb::DBImpl* db, rocksdb::JobContext* job, bool force,
