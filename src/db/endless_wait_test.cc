@@ -79,6 +79,17 @@ class FullDisk : public rocksdb::FileSystemWrapper {
 
 class FullDiskTest : public ::testing::Test {
  protected:
+  std::unique_ptr<rocksdb::DB> Open(const std::shared_ptr<rocksdb::EventListener>& listener) {
+    rocksdb::Options options = test::BaseOptions();
+    options.env = env_.get();
+    options.sst_file_manager = manager_;
+    options.listeners.push_back(listener);
+    rocksdb::DB* opened = nullptr;
+    EXPECT_OK(rocksdb::DB::Open(options, dir_ / "db", port::Into(&opened)));
+    return std::unique_ptr<rocksdb::DB>(opened);
+  }
+
+  const test::TempDir dir_;
   const std::shared_ptr<FullDisk> disk_ = std::make_shared<FullDisk>(rocksdb::FileSystem::Default());
   const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(disk_);
   const std::shared_ptr<rocksdb::SstFileManager> manager_{rocksdb::NewSstFileManager(env_.get())};
@@ -136,15 +147,8 @@ class WaitsForClose : public rocksdb::EventListener {
 };
 
 TEST_F(FullDiskTest, CloseDoesNotWaitForARecoveryThatBeginsMeanwhile) {
-  test::TempDir dir;
   const auto listener = std::make_shared<WaitsForClose>();
-  rocksdb::Options options = test::BaseOptions();
-  options.env = env_.get();
-  options.sst_file_manager = manager_;
-  options.listeners.push_back(listener);
-  rocksdb::DB* opened = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&opened)));
-  const std::unique_ptr<rocksdb::DB> db(opened);
+  const std::unique_ptr<rocksdb::DB> db = Open(listener);
   listener->db = db.get();
   ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
   disk_->full = true;
@@ -177,15 +181,8 @@ INSTANTIATE_TEST_SUITE_P(OfFlushAndCompaction, RecoveryTest, ::testing::Bool());
 
 TEST_P(RecoveryTest, CloseWaitsForItsEndAndNoLonger) {
   const bool compacts = GetParam();  // what meets the full disk, and recovers without a flush
-  test::TempDir dir;
   const auto listener = std::make_shared<RecoversDuringClose>();
-  rocksdb::Options options = test::BaseOptions();
-  options.env = env_.get();
-  options.sst_file_manager = manager_;
-  options.listeners.push_back(listener);
-  rocksdb::DB* opened = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&opened)));
-  const std::unique_ptr<rocksdb::DB> db(opened);
+  const std::unique_ptr<rocksdb::DB> db = Open(listener);
   for (int i = 0; compacts && i < 2; ++i) {
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
     ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
