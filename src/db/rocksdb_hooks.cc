@@ -5,14 +5,13 @@
 
 #include <algorithm>
 #include <memory>
-#include <mutex>
 #include <utility>
 
 #include "db/column_family.h"
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/snapshot_checker.h"
-#include "file/sst_file_manager_impl.h"
 #include "src/db/cairn_db.h"
+#include "src/db/error_recovery.h"
 #include "src/db/opening.h"
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
@@ -131,41 +130,6 @@ rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* 
 
 // What MoveTables hands to PromoteL0 on the thread that calls both.
 thread_local const std::vector<TableMove>* moves_of_thread = nullptr;
-
-// Of every SstFileManager: held while it may be empty, or become so.
-std::mutex list_of_full_databases;
-
-// The databases' error handlers that a thread is in, be it that the database is open no longer. Thread-safe.
-class RunningRecoveries {
- public:
-  class Scope {
-   public:
-    Scope(RunningRecoveries* all, const rocksdb::ErrorHandler* handler) : all_(all), handler_(handler) {
-      const std::lock_guard<std::mutex> lock(all_->mu_);
-      all_->handlers_.push_back(handler_);
-    }
-    ~Scope() {
-      const std::lock_guard<std::mutex> lock(all_->mu_);
-      all_->handlers_.erase(std::find(all_->handlers_.begin(), all_->handlers_.end(), handler_));
-    }
-    Scope(const Scope&) = delete;
-    Scope& operator=(const Scope&) = delete;
-
-   private:
-    RunningRecoveries* const all_;
-    const rocksdb::ErrorHandler* const handler_;
-  };
-
-  bool Has(const rocksdb::ErrorHandler* handler) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    return std::find(handlers_.begin(), handlers_.end(), handler) != handlers_.end();
-  }
-
- private:
-  std::mutex mu_;
-  std::vector<const rocksdb::ErrorHandler*> handlers_;
-};
-RunningRecoveries& running_recoveries = *new RunningRecoveries;  // also for threads that outlive main
 
 // Whether a table of level 1 or more and a neighbour there have versions of one key: compactions of RocksDB cut there
 // where snapshots keep them. By itself one of them would come below what is older, or above what is newer.
@@ -356,10 +320,10 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 }
 
 // What recovers from an error flushes memtables, for which it queues behind writers. A writer that is stopped because
-// memtables or files are too many holds the front of that queue until the recovery ends: RocksDB waits for ever, also
-// when there is room again. So, while writes are stopped, a recovery flushes the read-only memtables only. The others
-// lack nothing in the WAL: the error is not one of the WAL's, after which RocksDB lets no writer wait. New writers are
-// refused while an error that needs flushes is being recovered from.
+// memtables or files are too many, or held back by a WriteBufferManager, holds the front of that queue until the recovery
+// ends: RocksDB waits for ever, also when there is room again. So, while writers are held back, a recovery flushes the
+// read-only memtables only. The others lack nothing in the WAL, unless the error is the WAL's own, which then takes no
+// further entry: writers are refused, and the recovery begins again.
 //
 // And before live files are listed (with the mutex still held): RocksDB flushes one column family after the other, and
 // what is written meanwhile is in some of them, but in the WAL, too. Durable memtables have none. So what has been
@@ -368,8 +332,17 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason reason) {
   mutex_.AssertHeld();
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
-  if (ours != nullptr && reason == FlushReason::kErrorRecovery && write_controller_.IsStopped()) {
-    return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
+  const bool held_back =
+      write_controller_.IsStopped() || (write_buffer_manager_ != nullptr && write_buffer_manager_->IsStallActive());
+  if (ours != nullptr && reason == FlushReason::kErrorRecovery && held_back) {
+    const WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
+    if (wal == nullptr || !wal->seen_error()) {
+      return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
+    }
+    if (write_thread_.GetBegunCountOfOutstandingStall() > 0) {
+      cairn::RecoverAgain();
+      return Status::Busy("writers are held back, and the WAL takes no further entry");
+    }
   }
   Status s = own::FlushAllColumnFamilies(this, options, reason);
   const bool one_moment = immutable_db_options_.atomic_flush || ours == nullptr ||
@@ -479,49 +452,6 @@ void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
   if (pending_purge_obsolete_files_ == 0) bg_cv_.SignalAll();
 }
 #endif
-
-// The mutex is free while listeners hear of an error, and Close may begin meanwhile, which cancels recoveries. RocksDB begins
-// one all the same, and Close waits for it as long as the disk is full.
-void ErrorHandler::RecoverFromNoSpace() {
-  if (auto_recovery_) return own::RecoverFromNoSpace(this);
-  recovery_in_prog_ = false;
-}
-
-// The thread that waits for space on a full disk ends when no database needs it any more, which it finds out every five
-// seconds. RocksDB gives it the next database before that, and waits for its end with that database's mutex: for ever,
-// because the thread goes on with the database, and needs the mutex. So it ends first.
-void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error) {
-  const std::lock_guard<std::mutex> lock(cairn::list_of_full_databases);
-  std::unique_ptr<port::Thread> unneeded;
-  {
-    const MutexLock list_lock(&mu_);
-    if (error_handler_list_.empty()) unneeded = std::move(bg_thread_);
-    if (unneeded != nullptr) cv_.SignalAll();
-  }
-  if (unneeded != nullptr) unneeded->join();
-  own::StartErrorRecovery(this, handler, std::move(error));
-}
-
-bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
-  const std::lock_guard<std::mutex> lock(cairn::list_of_full_databases);
-  return own::GiveUpErrorRecovery(this, handler);
-}
-
-// Close waits until no recovery is in progress, but a recovery that has nothing to flush does not tell it of its end, nor
-// does one whose thread begins after Close has looked for it. And RocksDB 9.10 says that a recovery has ended before
-// listeners hear of it and files are purged, and goes on with a database that Close destroys meanwhile.
-void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
-  own::CancelErrorRecovery(this);
-  while (recovery_in_prog_ || cairn::running_recoveries.Has(this)) {
-    cv_.TimedWait(db_options_.clock->NowMicros() + 10000);
-    EndAutoRecovery();
-  }
-}
-
-Status ErrorHandler::RecoverFromBGError(bool is_manual) {
-  const cairn::RunningRecoveries::Scope scope(&cairn::running_recoveries, this);
-  return own::RecoverFromBGError(this, is_manual);
-}
 
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
                                    bool include_end) {

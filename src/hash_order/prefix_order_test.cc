@@ -212,7 +212,7 @@ TEST_F(PrefixOrderDbTest, PrefixSeeksBoundsAndRangeDeletionsOfWholePrefixes) {
   }
   ASSERT_OK(db_->DeleteRange({}, db_->DefaultColumnFamily(), "017", "018"));
   for (int i = 0; i < 50; ++i) {
-    char prefix[8];
+    char prefix[16];
     snprintf(prefix, sizeof(prefix), "%03d", i);
     ASSERT_EQ(CountPrefix(prefix, same_prefix), i == 17 ? 0 : kKeys / 50) << prefix;
   }

@@ -2,7 +2,8 @@
 //
 // Programs, the C API, JNI, and RocksDB's own openers (transactions, TTL, blobs, secondaries) all open a database
 // through a few functions. src/port/rocksdb_hooks.txt lists them; cmake/hook_symbols makes their definitions in RocksDB's
-// unmodified archive weak, and src/db/rocksdb_hooks.cc defines them anew, so whoever opens a database gets all of Cairn.
+// unmodified archive weak, and src/db/rocksdb_hooks.cc and error_recovery.cc define them anew, so whoever opens a database
+// gets all of Cairn.
 // What is declared here calls RocksDB's definitions. A member function is called with its object first, as the C++ ABI
 // of all our platforms has it.
 //
@@ -201,12 +202,6 @@ void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vect
 
 void RecoverFromNoSpace(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_RecoverFromNoSpace");
 
-void StartErrorRecovery(rocksdb::SstFileManagerImpl* manager, rocksdb::ErrorHandler* handler,
-                        rocksdb::Status error) asm("cairn_rocksdb_StartErrorRecovery");
-
-bool GiveUpErrorRecovery(rocksdb::SstFileManagerImpl* manager,
-                         rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_GiveUpErrorRecovery");
-
 // What Close calls first.
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)
 #define CAIRN_CANCEL_ERROR_RECOVERY CancelErrorRecoveryForShutDown
@@ -217,6 +212,17 @@ void CancelErrorRecovery(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_Canc
 
 rocksdb::Status RecoverFromBGError(rocksdb::ErrorHandler* handler,
                                    bool is_manual) asm("cairn_rocksdb_RecoverFromBGError");
+
+void RecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_RecoverFromRetryableBGIOError");
+
+void StartRecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler, const rocksdb::IOStatus& error) asm(
+    "cairn_rocksdb_StartRecoverFromRetryableBGIOError");
+
+// A DBImpl::FlushRequest, a type that the class keeps to itself.
+bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_rocksdb_EnqueuePendingFlush");
+
+rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::FlushReason reason,
+                                             bool wait) asm("cairn_rocksdb_RetryFlushesForErrorRecovery");
 
 #define CAIRN_REPLACES_FIND_OBSOLETE_FILES !CAIRN_ROCKSDB_AT_LEAST(11, 8)
 #if CAIRN_REPLACES_FIND_OBSOLETE_FILES

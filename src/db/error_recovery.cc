@@ -1,0 +1,245 @@
+// Recovery from errors without RocksDB's endless waits: the definitions that take the place of its own (see
+// src/port/rocksdb_own.h) in ErrorHandler, which recovers a database, and in SstFileManagerImpl, whose thread has databases
+// recovered when there is space again. docs/faults.md says what an operator saw without them.
+//
+// Invariants of a SstFileManager, under its mutex:
+//   1. As long as error_handler_list_ has an entry, bg_thread_ serves it; it does not end before the list is empty.
+//   2. cur_instance_ is the database that the thread recovers just then. It is the list's first entry, and exists until
+//      cur_instance_ changes: whoever closes it waits for that.
+//   3. A database has two entries only while it is recovered and has met another error meanwhile.
+
+#include "src/db/error_recovery.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "db/error_handler.h"
+#include "file/sst_file_manager_impl.h"
+#include "rocksdb/env.h"
+#include "src/port/rocksdb_own.h"
+#include "test_util/sync_point.h"
+
+extern "C" {
+extern const int cairn_error_recovery;
+const int cairn_error_recovery = 1;
+}
+
+namespace cairn {
+namespace {
+
+constexpr uint64_t kMicrosBetweenAttempts = 5000000;
+constexpr uint64_t kMicrosBetweenLooks = 10000;  // where RocksDB tells nobody
+
+thread_local bool recover_again = false;
+
+// What threads are at, by its address. Thread-safe.
+class Pointers {
+ public:
+  void Add(const void* pointer) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    pointers_.push_back(pointer);
+  }
+  void Remove(const void* pointer) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    pointers_.erase(std::remove(pointers_.begin(), pointers_.end(), pointer), pointers_.end());
+  }
+  bool Has(const void* pointer) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    return std::find(pointers_.begin(), pointers_.end(), pointer) != pointers_.end();
+  }
+
+ private:
+  std::mutex mu_;
+  std::vector<const void*> pointers_;
+};
+
+// Never destroyed, for threads that outlive main.
+Pointers& ending_managers = *new Pointers();    // SstFileManagers that wait for the end of a thread
+Pointers& waiting_databases = *new Pointers();  // error handlers in lists of SstFileManagers
+
+// Whether an attempt is worth while after an error of such severity.
+bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flushes, uint64_t for_compactions) {
+  if (severity == rocksdb::Status::Severity::kHardError) return free >= for_flushes;
+  if (severity == rocksdb::Status::Severity::kSoftError) return free >= for_compactions;
+  return true;
+}
+
+}  // namespace
+
+void RecoverAgain() { recover_again = true; }
+
+}  // namespace cairn
+
+namespace rocksdb {
+
+namespace own = cairn::rocksdb_own;
+
+// RocksDB gives the next database to a thread that is about to end, and waits for its end with that database's mutex: for
+// ever, because the thread goes on with the database, and needs the mutex. Here it has ended first.
+void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error) {
+  const MutexLock lock(&mu_);
+  while (cairn::ending_managers.Has(this)) cv_.Wait();
+  if (error_handler_list_.empty() && bg_thread_ != nullptr) {
+    const std::unique_ptr<port::Thread> unneeded = std::move(bg_thread_);
+    cairn::ending_managers.Add(this);
+    cv_.SignalAll();
+    mu_.Unlock();
+    unneeded->join();
+    mu_.Lock();
+    cairn::ending_managers.Remove(this);
+    cv_.SignalAll();
+  }
+  if (bg_err_.ok() || error.severity() == Status::Severity::kHardError) bg_err_ = std::move(error);
+  const auto entries = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler);
+  if (entries >= (cur_instance_ == handler ? 2 : 1)) return;
+  error_handler_list_.push_back(handler);
+  cairn::waiting_databases.Add(handler);
+  if (bg_thread_ == nullptr) bg_thread_ = std::make_unique<port::Thread>(&SstFileManagerImpl::ClearError, this);
+}
+
+// RocksDB's does not wait for an attempt, which may then find the database gone, or leave it in the list.
+bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
+  const MutexLock lock(&mu_);
+  while (cur_instance_ == handler) cv_.Wait();
+  const size_t before = error_handler_list_.size();
+  error_handler_list_.remove(handler);
+  cairn::waiting_databases.Remove(handler);
+  return error_handler_list_.size() < before;
+}
+
+// RocksDB's tries the first database of the list only, for as long as that one's disk is full; never any, when the one that
+// was opened first with this SstFileManager is gone, whose folder it asks for space; and holds the mutex while it asks.
+void SstFileManagerImpl::ClearError() {
+  const MutexLock lock(&mu_);
+  while (!closing_ && !error_handler_list_.empty()) {
+    const std::string path = path_;
+    mu_.Unlock();
+    uint64_t free = 0;
+    const bool known = fs_->GetFreeSpace(path, IOOptions(), &free, nullptr).ok();
+    mu_.Lock();
+    if (max_allowed_space_ > 0) free = std::min(free, max_allowed_space_);
+    const bool room = !known || cairn::HasRoom(bg_err_.severity(), free, reserved_disk_buffer_, free_space_trigger_);
+    if (!room) {
+      Warn(logger_,
+           "%" PRIu64 " bytes are free on %s: too few to recover from \"%s\"; %" PRIu64
+           " are wanted for flushes, %" PRIu64 " for compactions",
+           free, path.c_str(), bg_err_.ToString().c_str(), reserved_disk_buffer_, free_space_trigger_);
+    }
+    for (size_t left = room ? error_handler_list_.size() : 0; left > 0 && !error_handler_list_.empty() && !closing_;
+         --left) {
+      ErrorHandler* const handler = error_handler_list_.front();
+      cur_instance_ = handler;
+      mu_.Unlock();
+      const Status s = handler->RecoverFromBGError();
+      TEST_SYNC_POINT("SstFileManagerImpl::ErrorCleared");  // of RocksDB's own tests
+      mu_.Lock();
+      cur_instance_ = nullptr;
+      error_handler_list_.pop_front();
+      const bool ended = s.ok() || s.IsShutdownInProgress() || s.severity() >= Status::Severity::kFatalError;
+      const auto again = std::find(error_handler_list_.begin(), error_handler_list_.end(), handler);
+      if (!ended && again == error_handler_list_.end()) error_handler_list_.push_back(handler);
+      if (ended && again == error_handler_list_.end()) cairn::waiting_databases.Remove(handler);
+      cv_.SignalAll();
+    }
+    if (!closing_ && !error_handler_list_.empty()) cv_.TimedWait(clock_->NowMicros() + cairn::kMicrosBetweenAttempts);
+  }
+  if (error_handler_list_.empty()) bg_err_ = Status::OK();
+}
+
+// The mutex is free while listeners hear of an error, and Close may begin meanwhile, which cancels recoveries. RocksDB begins
+// one all the same, and Close waits for it as long as the disk is full.
+void ErrorHandler::RecoverFromNoSpace() {
+  if (auto_recovery_) return own::RecoverFromNoSpace(this);
+  recovery_in_prog_ = false;
+}
+
+// Close waits until no recovery is in progress, but one that has nothing to flush does not tell it of its end, nor does one
+// whose thread begins after Close has looked for it.
+void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
+  own::CancelErrorRecovery(this);
+  while (recovery_in_prog_) {
+    cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
+    own::CancelErrorRecovery(this);
+  }
+}
+
+// An attempt of the SstFileManager's thread is a recovery in progress, also if another recovery has just ended: RocksDB
+// schedules no flush otherwise, and the attempt never ends.
+Status ErrorHandler::RecoverFromBGError(bool is_manual) {
+  for (;;) {
+    if (!is_manual) {
+      const InstrumentedMutexLock lock(db_mutex_);
+      recovery_in_prog_ = true;
+    }
+    cairn::recover_again = false;
+    const Status s = own::RecoverFromBGError(this, is_manual);
+    if (!cairn::recover_again) return s;
+    const InstrumentedMutexLock lock(db_mutex_);
+    recovery_in_prog_ = false;
+    db_->bg_cv_.SignalAll();  // to writers that are held back
+    cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
+  }
+}
+
+// RocksDB's does not tell writers that are held back when it gives up. And it says that no recovery is in progress, be it
+// that the disk was full meanwhile and the SstFileManager's thread has begun one.
+void ErrorHandler::RecoverFromRetryableBGIOError() {
+  for (;;) {
+    cairn::recover_again = false;
+    own::RecoverFromRetryableBGIOError(this);
+    const InstrumentedMutexLock lock(db_mutex_);
+    if (cairn::waiting_databases.Has(this)) {
+      recovery_in_prog_ = true;
+      db_->MaybeScheduleFlushOrCompaction();
+      return;
+    }
+    db_->bg_cv_.SignalAll();
+    if (!cairn::recover_again) return;
+    cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
+    if (bg_error_.ok() || end_recovery_ || recovery_in_prog_) return;
+    recovery_in_prog_ = true;
+  }
+}
+
+// A listener that hears of a recovery's end may write, and meet another error: RocksDB's thread would wait for itself.
+void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
+  if (recovery_thread_ != nullptr && recovery_thread_->get_id() == std::this_thread::get_id()) {
+    cairn::RecoverAgain();
+    return;
+  }
+  own::StartRecoverFromRetryableBGIOError(this, error);
+}
+
+// A family that waits for a flush already is not queued again. But that flush is dropped, since it is none of a recovery, and
+// the recovery would wait for it for ever: so it becomes one.
+bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
+  const bool recovers = request.flush_reason == FlushReason::kErrorRecovery ||
+                        request.flush_reason == FlushReason::kErrorRecoveryRetryFlush;
+  for (FlushRequest& queued : flush_queue_) {
+    for (auto& [family, newest] : queued.cfd_to_max_mem_id_to_persist) {
+      const auto wanted = request.cfd_to_max_mem_id_to_persist.find(family);
+      if (!recovers || wanted == request.cfd_to_max_mem_id_to_persist.end()) continue;
+      queued.flush_reason = request.flush_reason;
+      newest = std::max(newest, wanted->second);
+    }
+  }
+  return own::EnqueuePendingFlush(this, &request);
+}
+
+// A family that is dropped meanwhile ends a recovery, and the database stays stopped.
+Status DBImpl::RetryFlushesForErrorRecovery(FlushReason reason, bool wait) {
+  Status s;
+  do {
+    s = own::RetryFlushesForErrorRecovery(this, reason, wait);
+  } while (s.IsColumnFamilyDropped());
+  return s;
+}
+
+}  // namespace rocksdb

@@ -1,0 +1,532 @@
+// A database on a disk that fails and is well again: it recovers by itself, nobody waits for ever, and Close ends while it
+// does. What RocksDB does instead is said at each test.
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <future>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "cairn/memtable.h"
+#include "file/sst_file_manager_impl.h"
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/sst_file_manager.h"
+#include "rocksdb/write_buffer_manager.h"
+#include "src/port/db_impl.h"
+#include "src/port/open_into.h"
+#include "src/testutil/await.h"
+#include "test/support.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Status;
+
+// Kinds of files, to be or-ed.
+enum Kind { kTable = 1, kManifest = 2, kWal = 4, kOther = 8 };
+
+Kind KindOf(const std::string& name) {
+  if (name.find(".sst") != std::string::npos) return kTable;
+  if (name.find("MANIFEST") != std::string::npos) return kManifest;
+  return name.size() > 4 && name.compare(name.size() - 4, 4, ".log") == 0 ? kWal : kOther;
+}
+
+// Orders are of kinds of files. Outlives its files.
+class FaultyDisk : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "FaultyDisk"; }
+
+  std::atomic<int> full{0};                // appends find no space, and none is free
+  std::atomic<int> retryable{0};           // appends fail in a way that may pass
+  std::atomic<int> unsynced{0};            // so do syncs
+  std::atomic<int> held{0};                // appends wait
+  std::atomic<int> waiting{0};             // of these, so many have come
+  std::atomic<bool> refuses_table{false};  // there is no space for the next table, and for later ones there is
+  std::atomic<bool> space_hangs{false};    // who asks for free space waits
+  std::atomic<int> space_asked{0};
+
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* context) override {
+    if (KindOf(name) == kTable && refuses_table.exchange(false)) return rocksdb::IOStatus::NoSpace("refused");
+    const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
+    if (s.ok()) *file = std::make_unique<File>(std::move(*file), KindOf(name), this);
+    return s;
+  }
+  rocksdb::IOStatus GetFreeSpace(const std::string& path, const rocksdb::IOOptions& options, uint64_t* free,
+                                 rocksdb::IODebugContext* context) override {
+    ++space_asked;
+    while (space_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const rocksdb::IOStatus s = FileSystemWrapper::GetFreeSpace(path, options, free, context);
+    if (full != 0) *free = 0;
+    return s;
+  }
+
+ private:
+  class File : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    File(std::unique_ptr<rocksdb::FSWritableFile>&& file, Kind kind, FaultyDisk* disk)
+        : FSWritableFileOwnerWrapper(std::move(file)), kind_(kind), disk_(disk) {}
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus s = disk_->Append(kind_);
+      return s.ok() ? FSWritableFileOwnerWrapper::Append(data, options, context) : s;
+    }
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             const rocksdb::DataVerificationInfo& info, rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus s = disk_->Append(kind_);
+      return s.ok() ? FSWritableFileOwnerWrapper::Append(data, options, info, context) : s;
+    }
+    rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
+      if ((disk_->unsynced & kind_) != 0) return Retryable();
+      return FSWritableFileOwnerWrapper::Sync(options, context);
+    }
+
+   private:
+    const Kind kind_;
+    FaultyDisk* const disk_;
+  };
+
+  static rocksdb::IOStatus Retryable() {
+    rocksdb::IOStatus s = rocksdb::IOStatus::IOError("may pass");
+    s.SetRetryable(true);
+    return s;
+  }
+  rocksdb::IOStatus Append(Kind kind) {
+    if ((held & kind) != 0) ++waiting;
+    while ((held & kind) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if ((full & kind) != 0) return rocksdb::IOStatus::NoSpace("full");
+    return (retryable & kind) != 0 ? Retryable() : rocksdb::IOStatus::OK();
+  }
+};
+
+// What a database says of its errors. The functions are called on its threads.
+class Listener : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/, Status* /*error*/) override {
+    ++errors;
+    if (at_error) at_error();
+  }
+  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/, Status error, bool* recover) override {
+    error.PermitUncheckedError();
+    *recover = *recover && recovers;
+  }
+  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
+    info.old_bg_error.PermitUncheckedError();
+    if (info.new_bg_error.ok()) ++recovered;
+    ++ends;
+    if (at_end) at_end();
+  }
+
+  std::atomic<int> errors{0}, ends{0}, recovered{0};
+  bool recovers = true;
+  std::function<void()> at_error, at_end;
+};
+
+// A hang cannot be unwound.
+[[noreturn]] void Hangs(const char* what) {
+  std::fprintf(stderr, "%s does not end\n", what);
+  _exit(1);
+}
+
+class ErrorRecoveryTest : public ::testing::Test {
+ protected:
+  ErrorRecoveryTest() {
+    options_.env = env_.get();
+    options_.sst_file_manager = manager_;
+    options_.memtable_factory = NewSubMemTableFactory();
+    options_.bgerror_resume_retry_interval = 20000;
+    options_.listeners.push_back(listener_);
+  }
+
+  std::unique_ptr<rocksdb::DB> Open(const rocksdb::Options& options, const std::string& name = "db") {
+    rocksdb::DB* opened = nullptr;
+    EXPECT_OK(rocksdb::DB::Open(options, dir_ / name, port::Into(&opened)));
+    return std::unique_ptr<rocksdb::DB>(opened);
+  }
+  // A database with a key that is in no table.
+  std::unique_ptr<rocksdb::DB> OpenWithKey(const rocksdb::Options& options, const std::string& name = "db") {
+    std::unique_ptr<rocksdb::DB> db = Open(options, name);
+    EXPECT_OK(Put(db.get()));
+    return db;
+  }
+  static Status Put(rocksdb::DB* db) { return db->Put(rocksdb::WriteOptions(), "key", "value"); }
+  // May be refused.
+  static void BeginFlush(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family = nullptr) {
+    rocksdb::FlushOptions options;
+    options.wait = false;
+    options.allow_write_stall = true;
+    db->Flush(options, family == nullptr ? db->DefaultColumnFamily() : family).PermitUncheckedError();
+  }
+  template <typename Function>
+  static Status Ends(const char* what, const Function& function) {
+    std::future<Status> done = std::async(std::launch::async, function);
+    if (done.wait_for(std::chrono::minutes(1)) != std::future_status::ready) Hangs(what);
+    return done.get();
+  }
+  static Status CloseEnds(rocksdb::DB* db) {
+    return Ends("Close", [db] { return db->Close(); });
+  }
+  static bool IsStopped(rocksdb::DB* db) {
+    uint64_t stopped = 0;
+    return db->GetIntProperty(rocksdb::DB::Properties::kIsWriteStopped, &stopped) && stopped == 1;
+  }
+
+  const test::TempDir dir_;
+  const std::shared_ptr<FaultyDisk> disk_ = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(disk_);
+  const std::shared_ptr<rocksdb::SstFileManager> manager_{rocksdb::NewSstFileManager(env_.get())};
+  const std::shared_ptr<Listener> listener_ = std::make_shared<Listener>();
+  rocksdb::Options options_ = test::BaseOptions();
+};
+
+// Puts until it is destroyed.
+class Writer {
+ public:
+  explicit Writer(rocksdb::DB* db)
+      : thread_([this, db] {
+          const std::string value(1000, 'v');
+          for (int i = 0; !ends_; ++i) {
+            const bool ok = db->Put(rocksdb::WriteOptions(), "key" + std::to_string(i), value).ok();
+            ++(ok ? written_ : refused_);
+            if (!ok) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+          }
+        }) {}
+  ~Writer() {
+    ends_ = true;
+    thread_.join();
+  }
+  int written() const { return written_; }
+  int refused() const { return refused_; }
+  bool GoesOn() const {
+    return Await([this, before = written()] { return written() > before + 100; });
+  }
+
+ private:
+  std::atomic<int> written_{0}, refused_{0};
+  std::atomic<bool> ends_{false};
+  std::thread thread_;
+};
+
+// RocksDB gives the second one to the thread that waited for the first one's space, and waits for its end.
+TEST_F(ErrorRecoveryTest, ADatabaseDoesNotWaitForWhatAnotherHasGivenUp) {
+  auto* const impl = static_cast<rocksdb::SstFileManagerImpl*>(manager_.get());
+  impl->ReserveDiskBuffer(1, dir_ / "");
+  disk_->full = kTable;
+  uint64_t places[2];  // of two databases, which nobody looks at before there is space
+  const auto handler = [&](int i) { return reinterpret_cast<rocksdb::ErrorHandler*>(&places[i]); };
+  const Status full(Status::NoSpace(), Status::Severity::kHardError);
+  impl->StartErrorRecovery(handler(0), full);
+  ASSERT_TRUE(Await([&] { return disk_->space_asked > 0; }));
+  EXPECT_TRUE(impl->CancelErrorRecovery(handler(0)));
+  EXPECT_OK(Ends("StartErrorRecovery", [&] {
+    impl->StartErrorRecovery(handler(1), full);
+    return Status::OK();
+  }));
+  EXPECT_TRUE(impl->CancelErrorRecovery(handler(1)));
+}
+
+// By turns, so that each may find that it is the last or the first.
+TEST_F(ErrorRecoveryTest, DatabasesMayComeWhileOthersGiveUp) {
+  auto* const impl = static_cast<rocksdb::SstFileManagerImpl*>(manager_.get());
+  impl->ReserveDiskBuffer(1, dir_ / "");
+  disk_->full = kTable;
+  const auto come_and_go = [&] {
+    uint64_t place;  // of a database
+    auto* const handler = reinterpret_cast<rocksdb::ErrorHandler*>(&place);
+    const Status full(Status::NoSpace(), Status::Severity::kHardError);
+    for (int i = 0; i < 10000; ++i) {
+      impl->StartErrorRecovery(handler, full);
+      EXPECT_TRUE(impl->CancelErrorRecovery(handler));
+    }
+    return Status::OK();
+  };
+  std::future<Status> others[2];
+  for (std::future<Status>& other : others) other = std::async(std::launch::async, come_and_go);
+  EXPECT_OK(Ends("StartErrorRecovery", come_and_go));
+}
+
+// The mutex is free while listeners hear of an error. RocksDB begins a recovery that Close has cancelled.
+TEST_F(ErrorRecoveryTest, CloseDoesNotWaitForARecoveryThatBeginsMeanwhile) {
+  std::atomic<rocksdb::DB*> closing{nullptr};
+  listener_->at_error = [&] {
+    rocksdb::WaitForCompactOptions options;
+    options.timeout = std::chrono::microseconds(1000);
+    while (closing == nullptr || !closing.load()->WaitForCompact(options).IsShutdownInProgress()) {
+      std::this_thread::yield();
+    }
+  };
+  const auto db = OpenWithKey(options_);
+  disk_->full = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  closing = db.get();
+  CloseEnds(db.get()).PermitUncheckedError();
+}
+
+// RocksDB 9.10 destroys a database under a recovery whose end a listener is hearing of.
+class ClosedDuringRecoveryTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(OfFlushAndCompaction, ClosedDuringRecoveryTest, ::testing::Bool());
+
+TEST_P(ClosedDuringRecoveryTest, CloseWaitsForItsEndAndNoLonger) {
+  const bool compacts = GetParam();  // what meets the full disk, and recovers without a flush
+  std::atomic<bool> closing{false}, closed{false};
+  listener_->at_end = [&] {
+    while (!closing) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for a Close that comes back too early
+    EXPECT_FALSE(closed) << "a database is closed while it recovers from an error";
+  };
+  const auto db = OpenWithKey(options_);
+  for (int i = 0; compacts && i < 2; ++i) {
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), i == 0 ? "a key before" : "the key behind", "value"));
+    ASSERT_OK(Put(db.get()));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  disk_->full = kTable;
+  if (compacts) {
+    const Status s = db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr);
+    EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  } else {
+    BeginFlush(db.get());
+    ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  }
+  disk_->full = 0;
+  ASSERT_TRUE(Await([&] { return listener_->ends > 0; }));
+  Ends("Close", [&] {
+    closing = true;
+    const Status s = db->Close();
+    closed = true;
+    return s;
+  }).PermitUncheckedError();
+}
+
+// RocksDB asks for free space with the mutex of the SstFileManager.
+TEST_F(ErrorRecoveryTest, ADiskThatHangsStopsNobodyElse) {
+  const auto db = OpenWithKey(options_);
+  disk_->full = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->space_hangs = true;
+  ASSERT_TRUE(Await([&, asked = disk_->space_asked.load()] { return disk_->space_asked > asked; }));
+  CloseEnds(db.get()).PermitUncheckedError();
+
+  const auto disk = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  const auto listener = std::make_shared<Listener>();
+  rocksdb::Options options = options_;
+  options.env = env.get();
+  options.sst_file_manager.reset(rocksdb::NewSstFileManager(env.get()));
+  options.listeners = {listener};
+  const auto other = OpenWithKey(options, "other");
+  disk->refuses_table = true;
+  BeginFlush(other.get());
+  EXPECT_TRUE(Await([&] { return listener->recovered > 0; }));
+  EXPECT_OK(Put(other.get()));
+  EXPECT_OK(CloseEnds(other.get()));
+  disk_->space_hangs = false;
+}
+
+// RocksDB tries the first one again and again.
+TEST_F(ErrorRecoveryTest, ADatabaseRecoversWhileAnothersDiskStaysFull) {
+  const auto disk = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  const auto listener = std::make_shared<Listener>();
+  rocksdb::Options options = options_;
+  options.env = env.get();
+  options.listeners = {listener};
+  const auto db = OpenWithKey(options_);  // whose space is asked for
+  const auto other = OpenWithKey(options, "other");
+  disk->full = kTable;
+  BeginFlush(other.get());
+  ASSERT_TRUE(Await([&] { return listener->errors > 0; }));
+  disk_->full = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->full = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  CloseEnds(other.get()).PermitUncheckedError();
+}
+
+// RocksDB asks for space where that one was.
+TEST_F(ErrorRecoveryTest, ADatabaseRecoversWhenTheFirstOneIsGone) {
+  ASSERT_OK(CloseEnds(Open(options_, "first").get()));
+  ASSERT_OK(rocksdb::DestroyDB(dir_ / "first", options_));
+  const auto db = OpenWithKey(options_);
+  disk_->refuses_table = true;
+  BeginFlush(db.get());
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+}
+
+// RocksDB says that no recovery is in progress when the first one ends, and the flush of the second one waits for ever; it
+// dies when it is closed then.
+TEST_F(ErrorRecoveryTest, ADiskThatIsFullDuringARecovery) {
+  for (const bool closes : {false, true}) {
+    const auto db = OpenWithKey(options_, closes ? "closed" : "db");
+    const int errors = listener_->errors, ends = listener_->ends;
+    disk_->retryable = kTable;
+    BeginFlush(db.get());
+    ASSERT_TRUE(Await([&] { return listener_->errors > errors; }));
+    disk_->full = kTable;
+    ASSERT_TRUE(Await([&] { return listener_->ends > ends; }));
+    disk_->retryable = 0;
+    const int asked = disk_->space_asked;
+    disk_->full = 0;
+    if (closes) {
+      ASSERT_TRUE(Await([&] { return disk_->space_asked > asked; }));
+    } else {
+      EXPECT_TRUE(Await([&] { return Put(db.get()).ok(); }));
+    }
+    CloseEnds(db.get()).PermitUncheckedError();
+  }
+}
+
+// A flush that waits is none of the recovery's, and is dropped; RocksDB does not queue the recovery's beside it, and waits
+// for that one for ever.
+TEST_F(ErrorRecoveryTest, AFlushThatWaitedBecomesTheRecoverys) {
+  listener_->at_error = [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
+  const auto db = OpenWithKey(options_);
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family));
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), family, "key", "value"));
+  disk_->held = kManifest;
+  BeginFlush(db.get(), family);
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  BeginFlush(db.get());
+  disk_->retryable = kWal;
+  EXPECT_TRUE(Put(db.get()).IsIOError());
+  disk_->held = 0;
+  disk_->retryable = 0;
+  EXPECT_TRUE(Await([&] { return Put(db.get()).ok(); }));
+  EXPECT_OK(Ends("Flush", [&] { return db->Flush(rocksdb::FlushOptions()); }));
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+TEST_F(ErrorRecoveryTest, ResumeAfterAFlushWasAskedFor) {
+  listener_->recovers = false;
+  const auto db = OpenWithKey(options_);
+  disk_->full = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));  // RocksDB pauses for a second after the error
+  disk_->full = 0;
+  rocksdb::FlushOptions flush;
+  flush.allow_write_stall = true;
+  EXPECT_TRUE(db->Flush(flush).IsNoSpace());
+  EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
+  EXPECT_OK(Put(db.get()));
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+// RocksDB waits for the writer, and it for the recovery. By flushing only what is read-only it would leave a WAL that takes
+// no further entry, and the next write would stop the database for good.
+TEST_F(ErrorRecoveryTest, AWriterThatIsHeldBackIsRefusedWhenTheWalHasFailed) {
+  options_.level0_file_num_compaction_trigger = 10;
+  const auto db = Open(options_);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(Put(db.get()));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  disk_->held = kTable;
+  ASSERT_OK(Put(db.get()));
+  BeginFlush(db.get());
+  ASSERT_OK(Put(db.get()));  // into the WAL of the active memtable
+  disk_->held = 0;
+  std::string files;
+  ASSERT_TRUE(Await([&] { return db->GetProperty("rocksdb.num-files-at-level0", &files) && files == "3"; }));
+  ASSERT_OK(db->SetOptions({{"level0_stop_writes_trigger", "3"}, {"level0_slowdown_writes_trigger", "3"}}));
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  const Writer writer(db.get());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the writer to be held back
+  disk_->unsynced = kWal;
+  EXPECT_TRUE(db->SyncWAL().IsIOError());
+  disk_->unsynced = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(db->SyncWAL());
+  EXPECT_EQ(writer.written(), 0);
+  ASSERT_OK(db->SetOptions({{"level0_stop_writes_trigger", "30"}, {"level0_slowdown_writes_trigger", "20"}}));
+  EXPECT_TRUE(writer.GoesOn());
+}
+
+// RocksDB's recovery queues behind the writer that waits for it.
+TEST_F(ErrorRecoveryTest, AWriterThatAWriteBufferManagerHoldsBackGoesOn) {
+  options_.write_buffer_size = 1 << 20;
+  options_.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
+  const auto db = Open(options_);
+  disk_->held = kTable;
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
+  disk_->full = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->full = 0;
+  EXPECT_TRUE(writer.GoesOn());
+}
+
+// RocksDB does not tell it.
+TEST_F(ErrorRecoveryTest, AWriterThatIsHeldBackHearsThatTheRecoveryHasGivenUp) {
+  options_.max_bgerror_resume_count = 3;
+  options_.bgerror_resume_retry_interval = 1000000;
+  options_.max_write_buffer_number = 2;
+  const auto db = Open(options_);
+  disk_->held = kTable;
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  disk_->retryable = kManifest;
+  disk_->held = 0;
+  EXPECT_TRUE(Await([&] { return writer.refused() > 0; }));
+  disk_->retryable = 0;
+  EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
+  EXPECT_TRUE(writer.GoesOn());
+}
+
+// In RocksDB the recovery has failed then, for good.
+TEST_F(ErrorRecoveryTest, AFamilyMayBeDroppedMeanwhile) {
+  const auto db = Open(options_);
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family));
+  rocksdb::WriteOptions no_wal;
+  no_wal.disableWAL = true;
+  ASSERT_OK(db->Put(no_wal, family, "key", "value"));
+  disk_->retryable = kTable;
+  BeginFlush(db.get(), family);
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->held = kTable;
+  ASSERT_TRUE(Await([&, before = disk_->waiting.load()] { return disk_->waiting > before; }));
+  ASSERT_OK(db->DropColumnFamily(family));
+  disk_->retryable = 0;
+  disk_->held = 0;
+  EXPECT_TRUE(Await([&] { return Put(db.get()).ok() && db->Flush(rocksdb::FlushOptions()).ok(); }));
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+}
+
+// RocksDB's thread waits for itself then, which ends the process.
+TEST_F(ErrorRecoveryTest, AListenerMayWriteWhenItHearsOfTheEnd) {
+  const auto db = OpenWithKey(options_);
+  listener_->at_end = [&] {
+    if (listener_->ends > 1) return;
+    disk_->retryable = kWal;
+    EXPECT_TRUE(Put(db.get()).IsIOError());
+    disk_->retryable = 0;
+  };
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->retryable = 0;
+  EXPECT_TRUE(Await([&] { return listener_->ends > 1 && Put(db.get()).ok(); }));
+}
+
+}  // namespace
+}  // namespace cairn
