@@ -12,9 +12,11 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <iterator>
 #include <list>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -39,16 +41,17 @@ constexpr uint64_t kMicrosBetweenLooks = 10000;  // where RocksDB tells nobody
 
 thread_local bool recover_again = false;
 
-// What threads are at, by its address. Thread-safe.
+// What threads are at, by its address, as often as it was added and not removed. Thread-safe.
 class Pointers {
  public:
   void Add(const void* pointer) {
     const std::lock_guard<std::mutex> lock(mu_);
     pointers_.push_back(pointer);
   }
+  // REQUIRES: there is one.
   void Remove(const void* pointer) {
     const std::lock_guard<std::mutex> lock(mu_);
-    pointers_.erase(std::remove(pointers_.begin(), pointers_.end(), pointer), pointers_.end());
+    pointers_.erase(std::find(pointers_.begin(), pointers_.end(), pointer));
   }
   bool Has(const void* pointer) {
     const std::lock_guard<std::mutex> lock(mu_);
@@ -62,7 +65,19 @@ class Pointers {
 
 // Never destroyed, for threads that outlive main.
 Pointers& ending_managers = *new Pointers();    // SstFileManagers that wait for the end of a thread
-Pointers& waiting_databases = *new Pointers();  // error handlers in lists of SstFileManagers
+Pointers& waiting_databases = *new Pointers();  // error handlers: the entries of all SstFileManagers' lists
+Pointers& other_recoveries = *new Pointers();   // error handlers in Resume, or that get a thread just then
+
+class OtherRecovery {
+ public:
+  explicit OtherRecovery(const rocksdb::ErrorHandler* handler) : handler_(handler) { other_recoveries.Add(handler_); }
+  ~OtherRecovery() { other_recoveries.Remove(handler_); }
+  OtherRecovery(const OtherRecovery&) = delete;
+  OtherRecovery& operator=(const OtherRecovery&) = delete;
+
+ private:
+  const rocksdb::ErrorHandler* const handler_;
+};
 
 // Whether an attempt is worth while after an error of such severity.
 bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flushes, uint64_t for_compactions) {
@@ -108,10 +123,14 @@ void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error)
 bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   const MutexLock lock(&mu_);
   while (cur_instance_ == handler) cv_.Wait();
-  const size_t before = error_handler_list_.size();
-  error_handler_list_.remove(handler);
-  cairn::waiting_databases.Remove(handler);
-  return error_handler_list_.size() < before;
+  bool found = false;
+  for (auto entry = error_handler_list_.begin(); entry != error_handler_list_.end();) {
+    const bool is_its = *entry == handler;
+    if (is_its) cairn::waiting_databases.Remove(handler);
+    entry = is_its ? error_handler_list_.erase(entry) : std::next(entry);
+    found = found || is_its;
+  }
+  return found;
 }
 
 // RocksDB's tries the first database of the list only, for as long as that one's disk is full; never any, when the one that
@@ -141,11 +160,14 @@ void SstFileManagerImpl::ClearError() {
       TEST_SYNC_POINT("SstFileManagerImpl::ErrorCleared");  // of RocksDB's own tests
       mu_.Lock();
       cur_instance_ = nullptr;
-      error_handler_list_.pop_front();
       const bool ended = s.ok() || s.IsShutdownInProgress() || s.severity() >= Status::Severity::kFatalError;
-      const auto again = std::find(error_handler_list_.begin(), error_handler_list_.end(), handler);
-      if (!ended && again == error_handler_list_.end()) error_handler_list_.push_back(handler);
-      if (ended && again == error_handler_list_.end()) cairn::waiting_databases.Remove(handler);
+      const bool again = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler) > 1;
+      if (ended || again) {
+        error_handler_list_.pop_front();
+        cairn::waiting_databases.Remove(handler);
+      } else {
+        error_handler_list_.splice(error_handler_list_.end(), error_handler_list_, error_handler_list_.begin());
+      }
       cv_.SignalAll();
     }
     if (!closing_ && !error_handler_list_.empty()) cv_.TimedWait(clock_->NowMicros() + cairn::kMicrosBetweenAttempts);
@@ -164,15 +186,19 @@ void ErrorHandler::RecoverFromNoSpace() {
 // whose thread begins after Close has looked for it.
 void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
   own::CancelErrorRecovery(this);
-  while (recovery_in_prog_) {
+  // Neither the SstFileManager nor a thread has it any more; Resume may, or a thread that was about to begin.
+  while (recovery_in_prog_ && cairn::other_recoveries.Has(this)) {
     cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
     own::CancelErrorRecovery(this);
   }
+  recovery_in_prog_ = false;
 }
 
 // An attempt of the SstFileManager's thread is a recovery in progress, also if another recovery has just ended: RocksDB
 // schedules no flush otherwise, and the attempt never ends.
 Status ErrorHandler::RecoverFromBGError(bool is_manual) {
+  std::optional<cairn::OtherRecovery> resumes;
+  if (is_manual) resumes.emplace(this);
   for (;;) {
     if (!is_manual) {
       const InstrumentedMutexLock lock(db_mutex_);
@@ -195,7 +221,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
     cairn::recover_again = false;
     own::RecoverFromRetryableBGIOError(this);
     const InstrumentedMutexLock lock(db_mutex_);
-    if (cairn::waiting_databases.Has(this)) {
+    if (!bg_error_.ok() && cairn::waiting_databases.Has(this)) {
       recovery_in_prog_ = true;
       db_->MaybeScheduleFlushOrCompaction();
       return;
@@ -214,6 +240,7 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
     cairn::RecoverAgain();
     return;
   }
+  const cairn::OtherRecovery begins(this);
   own::StartRecoverFromRetryableBGIOError(this, error);
 }
 

@@ -405,8 +405,10 @@ TEST_F(ErrorRecoveryTest, AFlushThatWaitedBecomesTheRecoverys) {
   ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
   BeginFlush(db.get());
   disk_->retryable = kWal;
-  EXPECT_TRUE(Put(db.get()).IsIOError());
-  disk_->held = 0;
+  std::future<Status> put = std::async(std::launch::async, [&] { return Put(db.get()); });
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->held = 0;  // while the listener is still hearing of it
+  EXPECT_TRUE(put.get().IsIOError());
   disk_->retryable = 0;
   EXPECT_TRUE(Await([&] { return Put(db.get()).ok(); }));
   EXPECT_OK(Ends("Flush", [&] { return db->Flush(rocksdb::FlushOptions()); }));
