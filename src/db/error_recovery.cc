@@ -1,6 +1,6 @@
 // Recovery from errors without RocksDB's endless waits: the definitions that take the place of its own (see
-// src/port/rocksdb_own.h) in ErrorHandler, which recovers a database, and in SstFileManagerImpl, whose thread has databases
-// recovered when there is space again. docs/faults.md says what an operator saw without them.
+// src/port/rocksdb_own.h) in ErrorHandler, which recovers a database, in SstFileManagerImpl, whose thread has databases
+// recovered when there is space again, and where a database flushes for that and holds writers back. docs/faults.md says what an operator saw without them.
 //
 // Invariants of a SstFileManager, under its mutex:
 //   1. As long as error_handler_list_ has an entry, bg_thread_ serves it; it does not end before the list is empty.
@@ -8,10 +8,9 @@
 //      cur_instance_ changes: whoever closes it waits for that.
 //   3. A database has two entries only while it is recovered and has met another error meanwhile.
 
-#include "src/db/error_recovery.h"
-
 #include <algorithm>
 #include <cinttypes>
+#include <functional>
 #include <iterator>
 #include <list>
 #include <memory>
@@ -39,6 +38,7 @@ namespace {
 constexpr uint64_t kMicrosBetweenAttempts = 5000000;
 constexpr uint64_t kMicrosBetweenLooks = 10000;  // where RocksDB tells nobody
 
+// What recovers a database on this thread begins again when it has ended.
 thread_local bool recover_again = false;
 
 // What threads are at, by its address, as often as it was added and not removed. Thread-safe.
@@ -68,6 +68,8 @@ Pointers& ending_managers = *new Pointers();    // SstFileManagers that wait for
 Pointers& waiting_databases = *new Pointers();  // error handlers: the entries of all SstFileManagers' lists
 Pointers& other_recoveries = *new Pointers();   // error handlers in Resume, or that get a thread just then
 
+Pointers& queuing_recoveries = *new Pointers();  // databases: their recoveries queue behind writers
+
 class OtherRecovery {
  public:
   explicit OtherRecovery(const rocksdb::ErrorHandler* handler) : handler_(handler) { other_recoveries.Add(handler_); }
@@ -79,6 +81,30 @@ class OtherRecovery {
   const rocksdb::ErrorHandler* const handler_;
 };
 
+// On the thread that recovers a database.
+class Attempt {
+ public:
+  // let_writers_go: has writers that are held back refused, and says whether it could; with the database's mutex.
+  Attempt(const rocksdb::DBImpl* db, std::function<bool()> let_writers_go)
+      : db_(db), let_writers_go_(std::move(let_writers_go)) {
+    of_thread = this;
+  }
+  ~Attempt() { of_thread = nullptr; }
+  Attempt(const Attempt&) = delete;
+  Attempt& operator=(const Attempt&) = delete;
+
+  static const Attempt* OfThread() { return of_thread; }
+  const rocksdb::DBImpl* db() const { return db_; }
+  bool LetWritersGo() const { return let_writers_go_(); }
+
+ private:
+  static thread_local const Attempt* of_thread;
+
+  const rocksdb::DBImpl* const db_;
+  const std::function<bool()> let_writers_go_;
+};
+thread_local const Attempt* Attempt::of_thread = nullptr;
+
 // Whether an attempt is worth while after an error of such severity.
 bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flushes, uint64_t for_compactions) {
   if (severity == rocksdb::Status::Severity::kHardError) return free >= for_flushes;
@@ -88,9 +114,16 @@ bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flu
 
 }  // namespace
 
-void RecoverAgain() { recover_again = true; }
-
 }  // namespace cairn
+
+// In a member function of ErrorHandler. While no recovery is in progress, writers that are held back are refused.
+#define CAIRN_LET_WRITERS_GO                                                  \
+  if (bg_error_.ok() || !db_->write_controller_.IsStopped()) return false;    \
+  recovery_in_prog_ = false;                                                  \
+  db_->bg_cv_.SignalAll();                                                    \
+  cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks); \
+  recovery_in_prog_ = true;                                                   \
+  return true;
 
 namespace rocksdb {
 
@@ -198,25 +231,20 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
 // schedules no flush otherwise, and the attempt never ends.
 Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   std::optional<cairn::OtherRecovery> resumes;
-  if (is_manual) resumes.emplace(this);
-  for (;;) {
-    if (!is_manual) {
-      const InstrumentedMutexLock lock(db_mutex_);
-      recovery_in_prog_ = true;
-    }
-    cairn::recover_again = false;
-    const Status s = own::RecoverFromBGError(this, is_manual);
-    if (!cairn::recover_again) return s;
+  if (is_manual) {
+    resumes.emplace(this);
+  } else {
     const InstrumentedMutexLock lock(db_mutex_);
-    recovery_in_prog_ = false;
-    db_->bg_cv_.SignalAll();  // to writers that are held back
-    cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
+    recovery_in_prog_ = true;
   }
+  const cairn::Attempt attempt(db_, [this] { CAIRN_LET_WRITERS_GO });
+  return own::RecoverFromBGError(this, is_manual);
 }
 
 // RocksDB's does not tell writers that are held back when it gives up. And it says that no recovery is in progress, be it
 // that the disk was full meanwhile and the SstFileManager's thread has begun one.
 void ErrorHandler::RecoverFromRetryableBGIOError() {
+  const cairn::Attempt attempt(db_, [this] { CAIRN_LET_WRITERS_GO });
   for (;;) {
     cairn::recover_again = false;
     own::RecoverFromRetryableBGIOError(this);
@@ -227,17 +255,33 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
       return;
     }
     db_->bg_cv_.SignalAll();
-    if (!cairn::recover_again) return;
-    cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
-    if (bg_error_.ok() || end_recovery_ || recovery_in_prog_) return;
+    if (!cairn::recover_again || bg_error_.ok() || end_recovery_ || recovery_in_prog_) return;
     recovery_in_prog_ = true;
   }
 }
 
+// What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the
+// recovery: RocksDB waits for ever. Here such writers are refused, as are those that come while the database is stopped.
+void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
+  const cairn::Attempt* const attempt = cairn::Attempt::OfThread();
+  if (attempt == nullptr) return own::EnterUnbatched(this, writer, mutex);
+  cairn::queuing_recoveries.Add(attempt->db());
+  while (GetBegunCountOfOutstandingStall() > 0 && attempt->LetWritersGo()) {
+  }
+  own::EnterUnbatched(this, writer, mutex);
+  cairn::queuing_recoveries.Remove(attempt->db());
+}
+
+Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOptions& options) {
+  const Status error = error_handler_.GetBGError();
+  if (!error.ok() && write_controller_.IsStopped() && cairn::queuing_recoveries.Has(this)) return error;
+  return own::DelayWrite(this, bytes, thread, options);
+}
+
 // A listener that hears of a recovery's end may write, and meet another error: RocksDB's thread would wait for itself.
 void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
-  if (recovery_thread_ != nullptr && recovery_thread_->get_id() == std::this_thread::get_id()) {
-    cairn::RecoverAgain();
+  if (!recovery_in_prog_ && recovery_thread_ != nullptr && recovery_thread_->get_id() == std::this_thread::get_id()) {
+    cairn::recover_again = true;
     return;
   }
   const cairn::OtherRecovery begins(this);
@@ -257,7 +301,10 @@ bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
       newest = std::max(newest, wanted->second);
     }
   }
-  return own::EnqueuePendingFlush(this, &request);
+  const bool queued = own::EnqueuePendingFlush(this, &request);
+  // Of what waits, one may have lost its turn while the database was stopped.
+  if (recovers) unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
+  return queued;
 }
 
 // A family that is dropped meanwhile ends a recovery, and the database stays stopped.

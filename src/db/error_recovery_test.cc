@@ -488,7 +488,9 @@ TEST_F(ErrorRecoveryTest, AWriterThatIsHeldBackHearsThatTheRecoveryHasGivenUp) {
   ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
   disk_->retryable = kManifest;
   disk_->held = 0;
+  EXPECT_TRUE(Await([&] { return listener_->ends > 0; }));
   EXPECT_TRUE(Await([&] { return writer.refused() > 0; }));
+  EXPECT_EQ(listener_->recovered, 0);
   disk_->retryable = 0;
   EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
   EXPECT_TRUE(writer.GoesOn());

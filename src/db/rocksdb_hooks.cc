@@ -11,7 +11,6 @@
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/snapshot_checker.h"
 #include "src/db/cairn_db.h"
-#include "src/db/error_recovery.h"
 #include "src/db/opening.h"
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
@@ -319,11 +318,10 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   return s;
 }
 
-// What recovers from an error flushes memtables, for which it queues behind writers. A writer that is stopped because
-// memtables or files are too many, or held back by a WriteBufferManager, holds the front of that queue until the recovery
-// ends: RocksDB waits for ever, also when there is room again. So, while writers are held back, a recovery flushes the
-// read-only memtables only. The others lack nothing in the WAL, unless the error is the WAL's own, which then takes no
-// further entry: writers are refused, and the recovery begins again.
+// What recovers from an error flushes memtables, for which it queues behind writers. A writer that is held back because
+// memtables or files are too many, or by a WriteBufferManager, holds the front of that queue until the recovery ends, or is
+// refused (error_recovery.cc). So that it need not be, a recovery flushes the read-only memtables only while writers are held
+// back. The others lack nothing in the WAL, unless the error is the WAL's own, which then takes no further entry.
 //
 // And before live files are listed (with the mutex still held): RocksDB flushes one column family after the other, and
 // what is written meanwhile is in some of them, but in the WAL, too. Durable memtables have none. So what has been
@@ -338,10 +336,6 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
     const WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
     if (wal == nullptr || !wal->seen_error()) {
       return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
-    }
-    if (write_thread_.GetBegunCountOfOutstandingStall() > 0) {
-      cairn::RecoverAgain();
-      return Status::Busy("writers are held back, and the WAL takes no further entry");
     }
   }
   Status s = own::FlushAllColumnFamilies(this, options, reason);

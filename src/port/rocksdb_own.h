@@ -218,6 +218,12 @@ void RecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler) asm("cairn_ro
 void StartRecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler, const rocksdb::IOStatus& error) asm(
     "cairn_rocksdb_StartRecoverFromRetryableBGIOError");
 
+void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
+                    rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
+
+rocksdb::Status DelayWrite(rocksdb::DBImpl* db, uint64_t bytes, rocksdb::WriteThread& thread,
+                           const rocksdb::WriteOptions& options) asm("cairn_rocksdb_DelayWrite");
+
 // A DBImpl::FlushRequest, a type that the class keeps to itself.
 bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_rocksdb_EnqueuePendingFlush");
 
