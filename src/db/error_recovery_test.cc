@@ -477,6 +477,23 @@ TEST_F(ErrorRecoveryTest, AWriterThatAWriteBufferManagerHoldsBackGoesOn) {
   EXPECT_TRUE(writer.GoesOn());
 }
 
+// In a database of RocksDB's parts alone, whose recovery flushes the active memtable in any case: it queues behind the writer
+// that waits for it.
+TEST_F(ErrorRecoveryTest, ARecoveryDoesNotWaitForAWriterThatWaitsForIt) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.max_write_buffer_number = 2;
+  const auto db = Open(options_);
+  disk_->held = kTable;
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  disk_->full = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->full = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_TRUE(writer.GoesOn());
+}
+
 // RocksDB does not tell it.
 TEST_F(ErrorRecoveryTest, AWriterThatIsHeldBackHearsThatTheRecoveryHasGivenUp) {
   options_.max_bgerror_resume_count = 3;
