@@ -1,6 +1,7 @@
 // Recovery from errors without RocksDB's endless waits: the definitions that take the place of its own (see
 // src/port/rocksdb_own.h) in ErrorHandler, which recovers a database, in SstFileManagerImpl, whose thread has databases
-// recovered when there is space again, and where a database flushes for that and holds writers back. docs/faults.md says what an operator saw without them.
+// recovered when there is space again, and where a database flushes for that and holds writers back. docs/faults.md says
+// what an operator saw without them.
 //
 // Invariants of a SstFileManager, under its mutex:
 //   1. As long as error_handler_list_ has an entry, bg_thread_ serves it; it does not end before the list is empty.
@@ -64,16 +65,20 @@ class Pointers {
 };
 
 // Never destroyed, for threads that outlive main.
-Pointers& ending_managers = *new Pointers();    // SstFileManagers that wait for the end of a thread
-Pointers& waiting_databases = *new Pointers();  // error handlers: the entries of all SstFileManagers' lists
-Pointers& other_recoveries = *new Pointers();   // error handlers in Resume, or that get a thread just then
-
-Pointers& queuing_recoveries = *new Pointers();  // databases: their recoveries queue behind writers
+template <int kOfWhat>
+Pointers& All() {
+  static auto* const pointers = new Pointers();
+  return *pointers;
+}
+constexpr auto ending_managers = All<0>;     // SstFileManagers that wait for the end of a thread
+constexpr auto waiting_databases = All<1>;   // error handlers: the entries of all SstFileManagers' lists
+constexpr auto other_recoveries = All<2>;    // error handlers in Resume, or that get a thread just then
+constexpr auto queuing_recoveries = All<3>;  // databases: their recoveries queue behind writers
 
 class OtherRecovery {
  public:
-  explicit OtherRecovery(const rocksdb::ErrorHandler* handler) : handler_(handler) { other_recoveries.Add(handler_); }
-  ~OtherRecovery() { other_recoveries.Remove(handler_); }
+  explicit OtherRecovery(const rocksdb::ErrorHandler* handler) : handler_(handler) { other_recoveries().Add(handler_); }
+  ~OtherRecovery() { other_recoveries().Remove(handler_); }
   OtherRecovery(const OtherRecovery&) = delete;
   OtherRecovery& operator=(const OtherRecovery&) = delete;
 
@@ -113,7 +118,6 @@ bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flu
 }
 
 }  // namespace
-
 }  // namespace cairn
 
 // In a member function of ErrorHandler. While no recovery is in progress, writers that are held back are refused.
@@ -133,22 +137,22 @@ namespace own = cairn::rocksdb_own;
 // ever, because the thread goes on with the database, and needs the mutex. Here it has ended first.
 void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error) {
   const MutexLock lock(&mu_);
-  while (cairn::ending_managers.Has(this)) cv_.Wait();
+  while (cairn::ending_managers().Has(this)) cv_.Wait();
   if (error_handler_list_.empty() && bg_thread_ != nullptr) {
     const std::unique_ptr<port::Thread> unneeded = std::move(bg_thread_);
-    cairn::ending_managers.Add(this);
+    cairn::ending_managers().Add(this);
     cv_.SignalAll();
     mu_.Unlock();
     unneeded->join();
     mu_.Lock();
-    cairn::ending_managers.Remove(this);
+    cairn::ending_managers().Remove(this);
     cv_.SignalAll();
   }
   if (bg_err_.ok() || error.severity() == Status::Severity::kHardError) bg_err_ = std::move(error);
   const auto entries = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler);
   if (entries >= (cur_instance_ == handler ? 2 : 1)) return;
   error_handler_list_.push_back(handler);
-  cairn::waiting_databases.Add(handler);
+  cairn::waiting_databases().Add(handler);
   if (bg_thread_ == nullptr) bg_thread_ = std::make_unique<port::Thread>(&SstFileManagerImpl::ClearError, this);
 }
 
@@ -159,7 +163,7 @@ bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   bool found = false;
   for (auto entry = error_handler_list_.begin(); entry != error_handler_list_.end();) {
     const bool is_its = *entry == handler;
-    if (is_its) cairn::waiting_databases.Remove(handler);
+    if (is_its) cairn::waiting_databases().Remove(handler);
     entry = is_its ? error_handler_list_.erase(entry) : std::next(entry);
     found = found || is_its;
   }
@@ -197,7 +201,7 @@ void SstFileManagerImpl::ClearError() {
       const bool again = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler) > 1;
       if (ended || again) {
         error_handler_list_.pop_front();
-        cairn::waiting_databases.Remove(handler);
+        cairn::waiting_databases().Remove(handler);
       } else {
         error_handler_list_.splice(error_handler_list_.end(), error_handler_list_, error_handler_list_.begin());
       }
@@ -220,7 +224,7 @@ void ErrorHandler::RecoverFromNoSpace() {
 void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
   own::CancelErrorRecovery(this);
   // Neither the SstFileManager nor a thread has it any more; Resume may, or a thread that was about to begin.
-  while (recovery_in_prog_ && cairn::other_recoveries.Has(this)) {
+  while (recovery_in_prog_ && cairn::other_recoveries().Has(this)) {
     cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
     own::CancelErrorRecovery(this);
   }
@@ -249,7 +253,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
     cairn::recover_again = false;
     own::RecoverFromRetryableBGIOError(this);
     const InstrumentedMutexLock lock(db_mutex_);
-    if (!bg_error_.ok() && cairn::waiting_databases.Has(this)) {
+    if (!bg_error_.ok() && cairn::waiting_databases().Has(this)) {
       recovery_in_prog_ = true;
       db_->MaybeScheduleFlushOrCompaction();
       return;
@@ -265,16 +269,16 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
 void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
   const cairn::Attempt* const attempt = cairn::Attempt::OfThread();
   if (attempt == nullptr) return own::EnterUnbatched(this, writer, mutex);
-  cairn::queuing_recoveries.Add(attempt->db());
+  cairn::queuing_recoveries().Add(attempt->db());
   while (GetBegunCountOfOutstandingStall() > 0 && attempt->LetWritersGo()) {
   }
   own::EnterUnbatched(this, writer, mutex);
-  cairn::queuing_recoveries.Remove(attempt->db());
+  cairn::queuing_recoveries().Remove(attempt->db());
 }
 
 Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOptions& options) {
   const Status error = error_handler_.GetBGError();
-  if (!error.ok() && write_controller_.IsStopped() && cairn::queuing_recoveries.Has(this)) return error;
+  if (!error.ok() && write_controller_.IsStopped() && cairn::queuing_recoveries().Has(this)) return error;
   return own::DelayWrite(this, bytes, thread, options);
 }
 
