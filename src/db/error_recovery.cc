@@ -12,7 +12,6 @@
 #include <algorithm>
 #include <cinttypes>
 #include <functional>
-#include <iterator>
 #include <list>
 #include <memory>
 #include <mutex>
@@ -86,15 +85,15 @@ class OtherRecovery {
   const rocksdb::ErrorHandler* const handler_;
 };
 
-// On the thread that recovers a database.
+// On the thread that recovers a database. Its listeners may recover another one meanwhile, or the same.
 class Attempt {
  public:
   // let_writers_go: has writers that are held back refused, and says whether it could; with the database's mutex.
   Attempt(const rocksdb::DBImpl* db, std::function<bool()> let_writers_go)
-      : db_(db), let_writers_go_(std::move(let_writers_go)) {
+      : db_(db), let_writers_go_(std::move(let_writers_go)), outer_(of_thread) {
     of_thread = this;
   }
-  ~Attempt() { of_thread = nullptr; }
+  ~Attempt() { of_thread = outer_; }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
@@ -107,6 +106,7 @@ class Attempt {
 
   const rocksdb::DBImpl* const db_;
   const std::function<bool()> let_writers_go_;
+  const Attempt* const outer_;
 };
 thread_local const Attempt* Attempt::of_thread = nullptr;
 
@@ -160,14 +160,11 @@ void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error)
 bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   const MutexLock lock(&mu_);
   while (cur_instance_ == handler) cv_.Wait();
-  bool found = false;
-  for (auto entry = error_handler_list_.begin(); entry != error_handler_list_.end();) {
-    const bool is_its = *entry == handler;
-    if (is_its) cairn::waiting_databases().Remove(handler);
-    entry = is_its ? error_handler_list_.erase(entry) : std::next(entry);
-    found = found || is_its;
-  }
-  return found;
+  const size_t before = error_handler_list_.size();
+  error_handler_list_.remove(handler);
+  const size_t removed = before - error_handler_list_.size();
+  for (size_t i = 0; i < removed; ++i) cairn::waiting_databases().Remove(handler);
+  return removed > 0;
 }
 
 // RocksDB's tries the first database of the list only, for as long as that one's disk is full; never any, when the one that
@@ -268,7 +265,8 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
 // recovery: RocksDB waits for ever. Here such writers are refused, as are those that come while the database is stopped.
 void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
   const cairn::Attempt* const attempt = cairn::Attempt::OfThread();
-  if (attempt == nullptr) return own::EnterUnbatched(this, writer, mutex);
+  // A listener may call another database.
+  if (attempt == nullptr || attempt->db()->mutex() != mutex) return own::EnterUnbatched(this, writer, mutex);
   cairn::queuing_recoveries().Add(attempt->db());
   while (GetBegunCountOfOutstandingStall() > 0 && attempt->LetWritersGo()) {
   }
@@ -277,8 +275,10 @@ void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
 }
 
 Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOptions& options) {
-  const Status error = error_handler_.GetBGError();
-  if (!error.ok() && write_controller_.IsStopped() && cairn::queuing_recoveries().Has(this)) return error;
+  if (write_controller_.IsStopped() && cairn::queuing_recoveries().Has(this)) {
+    const Status error = error_handler_.GetBGError();
+    if (!error.ok()) return error;
+  }
   return own::DelayWrite(this, bytes, thread, options);
 }
 
@@ -293,21 +293,22 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
 }
 
 // A family that waits for a flush already is not queued again. But that flush is dropped, since it is none of a recovery, and
-// the recovery would wait for it for ever: so it becomes one.
+// the recovery would wait for it for ever: so it becomes one. Flushes of several families at once are always queued.
 bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
   const bool recovers = request.flush_reason == FlushReason::kErrorRecovery ||
                         request.flush_reason == FlushReason::kErrorRecoveryRetryFlush;
-  for (FlushRequest& queued : flush_queue_) {
-    for (auto& [family, newest] : queued.cfd_to_max_mem_id_to_persist) {
-      const auto wanted = request.cfd_to_max_mem_id_to_persist.find(family);
-      if (!recovers || wanted == request.cfd_to_max_mem_id_to_persist.end()) continue;
-      queued.flush_reason = request.flush_reason;
-      newest = std::max(newest, wanted->second);
-    }
+  if (!recovers) return own::EnqueuePendingFlush(this, &request);
+  for (FlushRequest& waiting : flush_queue_) {
+    if (immutable_db_options_.atomic_flush || waiting.cfd_to_max_mem_id_to_persist.size() != 1) continue;
+    auto& [family, newest] = *waiting.cfd_to_max_mem_id_to_persist.begin();
+    const auto wanted = request.cfd_to_max_mem_id_to_persist.find(family);
+    if (wanted == request.cfd_to_max_mem_id_to_persist.end()) continue;
+    waiting.flush_reason = request.flush_reason;
+    newest = std::max(newest, wanted->second);
   }
   const bool queued = own::EnqueuePendingFlush(this, &request);
   // Of what waits, one may have lost its turn while the database was stopped.
-  if (recovers) unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
+  unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
   return queued;
 }
 
