@@ -77,6 +77,7 @@ const char* EliasFano::Open(const uint8_t* data, size_t size, uint64_t universe)
   uint64_t ones = 0, zeros = 0, previous = 0;
   for (uint64_t at = 0; at < high_bits_; ++at) {
     if ((high_[at >> 3] >> (at & 7) & 1) == 0) {
+      if (zeros == high_zeros) return "too few values";  // more zeros than samples were laid out for
       if (zeros % kSample == 0 && LoadU64(zero_samples_ + 8 * (zeros / kSample)) != at) return "wrong samples";
       ++zeros;
       continue;
