@@ -105,7 +105,7 @@ class TrieWriter {
       BitWriter region;
       std::swap(region, scratch_[nesting]);
       WriteRegion(begin, begin + left, depth, nesting + 1, &region);
-      const int64_t error = static_cast<int64_t>(region.size()) - EctSkipPrediction(left, skip_slope_);
+      const int64_t error = static_cast<int64_t>(region.size() - EctSkipPrediction(left, skip_slope_));
       EctCodes::EncodeGamma(ZigZag(error), EctSkipBits(left), out);
       out->Append(region);
       region.Clear();

@@ -104,7 +104,8 @@ class EctCodes {
   uint64_t DecodeLong(uint64_t window, uint64_t n, uint64_t* at) const;
   uint64_t DecodeLarge(const uint8_t* base, uint64_t n, uint64_t* at) const {
     const uint64_t z = DecodeGamma(base, GammaBits(n), at);
-    return z == UINT64_MAX ? z : static_cast<uint64_t>(UnZigZag(z) + static_cast<int64_t>(n / 2));
+    // Modulo 2^64: of damage, the sum may be beyond what a signed number holds.
+    return z == UINT64_MAX ? z : static_cast<uint64_t>(UnZigZag(z)) + n / 2;
   }
 
   uint32_t hmax_;

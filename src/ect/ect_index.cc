@@ -109,8 +109,9 @@ class Cursor {
   uint64_t Length(uint64_t left, uint32_t skip_slope) {
     const uint64_t z = EctCodes::DecodeGamma(tries_, EctSkipBits(left), &at_);
     if (z == UINT64_MAX || at_ > end_) return UINT64_MAX;
-    const int64_t length = EctSkipPrediction(left, skip_slope) + UnZigZag(z);
-    return length >= 0 && static_cast<uint64_t>(length) <= end_ - at_ ? static_cast<uint64_t>(length) : UINT64_MAX;
+    // Modulo 2^64: of damage, the sum may be beyond what a signed number holds.
+    const uint64_t length = EctSkipPrediction(left, skip_slope) + static_cast<uint64_t>(UnZigZag(z));
+    return length <= end_ - at_ ? length : UINT64_MAX;
   }
 
   void EnterLeft(uint64_t length) { end_ = at_ + length; }
@@ -210,6 +211,8 @@ class Cursor {
 
   // One step of SkipSmall where the table does not help: a code longer than the window, or no room for two more sizes.
   bool SkipOneSlowly(uint64_t* sizes) {
+    // What is readable behind the tries is enough for codes that begin before their end.
+    if (at_ > end_) return false;
     const uint64_t n = *sizes & 255;
     if (*sizes >> 56 != 0) {
       // At most two levels deep: each one leaves seven tries of at least 3 leaves behind.

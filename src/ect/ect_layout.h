@@ -54,8 +54,6 @@ struct EctHeader {
 // Bits of the second part of the length code of a left part with `left` leaves: about log2 of the lengths' standard
 // deviation.
 inline unsigned EctSkipBits(uint64_t left) { return Log2Floor(left + 2) / 2 + 1; }
-inline int64_t EctSkipPrediction(uint64_t left, uint32_t skip_slope) {
-  return static_cast<int64_t>(left * skip_slope >> 8);
-}
+inline uint64_t EctSkipPrediction(uint64_t left, uint32_t skip_slope) { return left * skip_slope >> 8; }
 
 }  // namespace cairn

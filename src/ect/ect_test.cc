@@ -15,6 +15,7 @@
 #include "src/ect/ect_block_layout.h"
 #include "src/ect/ect_codes.h"
 #include "src/ect/ect_layout.h"
+#include "src/testutil/bytes_at_the_end.h"
 #include "src/testutil/golden_file.h"
 #include "src/testutil/test_seed.h"
 #include "src/util/checksum.h"
@@ -434,6 +435,46 @@ TEST(Ect, RandomTriesAreHarmless) {
   }
 }
 
+// A trie whose codes go on behind its end, in what fills the index up: a lookup must give up there before it reads a code
+// that is longer than what is left.
+TEST(Ect, ReadsNoCodeThatBeginsBehindTheTries) {
+  EctHeader header;
+  header.keys = 5;
+  header.last_hash = UINT64_MAX;
+  header.multiplier = 1;  // one bucket, whose suffixes are the hashes
+  header.buckets = 1;
+  header.hmax = EctCodes::kMinHmax;  // codes of any length
+  header.skip_leaves = 64;
+  header.rank_bits = 3;
+  header.bit_bits = 2;
+  header.directory_bytes = header.RecordBytes();
+  BitWriter entries, tries;
+  entries.Put(0, header.rank_bits + header.bit_bits);
+  entries.Put(header.keys, header.rank_bits);
+  entries.Put(3, header.bit_bits);
+  EctCodes::Get(header.hmax)->Encode(5, 3, &tries);
+  header.trie_bits = tries.size();
+  ASSERT_EQ(3u, header.trie_bits);
+  for (int i = 0; i < 12; ++i) EctCodes::Get(header.hmax)->Encode(3, 0, &tries);
+  tries.Put(0, 48);
+  tries.Put(1, 1);
+  std::string bytes, directory(EctHeader::kRecordBaseBytes, '\0'), coded;
+  header.EncodeTo(&bytes);
+  entries.AppendBytes(&directory);
+  directory.resize(header.directory_bytes);
+  tries.AppendBytes(&coded);
+  coded.resize(header.TrieBytes());
+  bytes += directory + coded;
+  PutU32(&bytes, Crc32c(bytes.data(), bytes.size()));
+  const test::BytesAtTheEnd damaged(bytes);
+  ASSERT_NE(nullptr, damaged.data());
+  EctIndex index;
+  ASSERT_TRUE(EctIndex::Open(damaged.data(), bytes.size(), EctVerify::kChecksum, &index).ok());
+  const EctMatch match = index.Lookup(uint64_t{1} << 63);
+  EXPECT_EQ(0u, match.rank);
+  EXPECT_EQ(5u, match.count);
+}
+
 TEST(Ect, EveryTruncationIsRefused) {
   for (const auto& [name, bytes] : Specimens()) {
     for (size_t size = 0; size < bytes.size(); ++size) {
@@ -513,6 +554,25 @@ TEST(EctCodes, GammaTakesLargeValues) {
   const uint8_t zeros[32] = {};
   uint64_t at = 0;
   EXPECT_EQ(UINT64_MAX, EctCodes::DecodeGamma(zeros, 0, &at));
+}
+
+// The sums of damage stay modulo 2^64, which undefined-behaviour sanitizers see.
+TEST(EctCodes, DamagedCodesAreNoNumbersOfLeaves) {
+  for (unsigned n_bits : {33u, 36u, 39u, 40u}) {
+    for (uint64_t last = 0; last < 2; ++last) {
+      BitWriter writer;
+      writer.Put(0, 48);
+      writer.Put(1, 1);
+      writer.Put(LowMask(48), 48);
+      writer.Put(LowMask(24) - 1 + last, 24);
+      std::string bytes;
+      writer.AppendBytes(&bytes);
+      bytes.append(32, '\0');
+      uint64_t at = 0;
+      const uint64_t n = uint64_t{1} << n_bits;
+      ASSERT_LE(n, EctCodes::Get(2)->Decode(reinterpret_cast<const uint8_t*>(bytes.data()), n, &at)) << n_bits;
+    }
+  }
 }
 
 TEST(Checksum, KnownValuesAndLongInputs) {

@@ -1,14 +1,12 @@
 #include "src/util/elias_fano.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <random>
 
 #include "gtest/gtest.h"
+#include "src/testutil/bytes_at_the_end.h"
 #include "src/testutil/test_seed.h"
 #include "src/util/bits.h"
 
@@ -78,33 +76,6 @@ TEST(EliasFano, DamagedBytesAreRefusedOrStillASequence) {
   }
 }
 
-// Bytes that end where memory ends: what reads behind them is killed, with or without a sanitizer.
-class BytesAtTheEnd {
- public:
-  explicit BytesAtTheEnd(const std::string& bytes) : mapped_(RoundUp(bytes.size()) + kPage) {
-    void* memory = mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return;
-    memory_ = static_cast<uint8_t*>(memory);
-    data_ = memory_ + mapped_ - kPage - bytes.size();
-    memcpy(data_, bytes.data(), bytes.size());
-    if (mprotect(memory_ + mapped_ - kPage, kPage, PROT_NONE) != 0) data_ = nullptr;
-  }
-  ~BytesAtTheEnd() {
-    if (memory_ != nullptr) munmap(memory_, mapped_);
-  }
-  BytesAtTheEnd(const BytesAtTheEnd&) = delete;
-  BytesAtTheEnd& operator=(const BytesAtTheEnd&) = delete;
-  // Null if the memory could not be had.
-  const uint8_t* data() const { return data_; }
-
- private:
-  static constexpr size_t kPage = 65536;  // a multiple of every page size
-  static size_t RoundUp(size_t size) { return (size + kPage - 1) / kPage * kPage; }
-  const size_t mapped_;
-  uint8_t* memory_ = nullptr;
-  uint8_t* data_ = nullptr;
-};
-
 // Values that are gone from the unary part behind the last sample leave more zeros than there are samples for.
 TEST(EliasFano, ReadsNoSampleThatIsNotThere) {
   const uint64_t count = 600;
@@ -122,7 +93,7 @@ TEST(EliasFano, ReadsNoSampleThatIsNotThere) {
     const std::string whole = bytes;
     for (size_t at = high + last_sample / 8 + 1; at < one_samples; ++at) bytes[at] = 0;
     if (bytes == whole) continue;
-    const BytesAtTheEnd damaged(bytes);
+    const test::BytesAtTheEnd damaged(bytes);
     ASSERT_NE(nullptr, damaged.data());
     EliasFano sequence;
     ASSERT_STREQ("too few values", sequence.Open(damaged.data(), bytes.size(), universe)) << universe;
