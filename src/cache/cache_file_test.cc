@@ -321,6 +321,40 @@ TEST_F(CacheFileTest, DamageIsAMiss) {
   }
 }
 
+// An item whose time is gone is shorter than its header says. What takes the chunk apart later must not fall between its
+// words, and leave items behind it in the index whose chunk is another's by then.
+TEST_F(CacheFileTest, AnItemWithoutTheTimeThatItHadEndsItsChunk) {
+  constexpr uint64_t kKeys = 300;
+  const ResultCacheOptions options = Options(256 << 10);
+  std::unique_ptr<ResultCache> cache = Open(options);
+  for (uint64_t i = 0; i < kKeys; ++i) cache->Put(KeyOf(i), std::string(64, '\xff'), 0, 3600000);
+  cache.reset();
+  std::ifstream file(path_, std::ios::binary);
+  const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+  const uint64_t none = 0;
+  constexpr size_t kTimeBeforeKey = 16;  // and the checksum
+  for (uint64_t i = 100; i < kKeys; i += 50) {
+    const size_t key_at = bytes.find(KeyOf(i) + "\xff");
+    ASSERT_NE(key_at, std::string::npos);
+    Overwrite(key_at - kTimeBeforeKey, &none, sizeof(none));
+  }
+  cache = Open(options);
+  EXPECT_GT(cache->GetStatistics().recovered, 0u);
+  const auto check_items = [&](uint64_t keys) {
+    uint64_t found = 0;
+    for (uint64_t i = 0; i < keys; ++i) {
+      std::string value;
+      if (cache->Get(KeyOf(i), &value) != Answer::kValue) continue;
+      ASSERT_EQ(value, std::string(64, '\xff')) << i;
+      ++found;
+    }
+    EXPECT_EQ(found, cache->GetStatistics().items);
+  };
+  check_items(kKeys);
+  for (uint64_t i = kKeys; i < 20000; ++i) cache->Put(KeyOf(i), std::string(64, '\xff'));
+  check_items(20000);
+}
+
 // Old values that were replaced, of keys that were erased, and copies left behind where what survived has moved from.
 class DeadItemsTest : public CacheFileTest {
  protected:

@@ -565,8 +565,10 @@ bool NZone::Recover(uint32_t chunk, const CacheFile::Chunk& there, const Belief&
   size_t at = 0;
   while (at < used) {
     const uint64_t place = uint64_t{chunk} * chunk_words_ + at;
-    const ItemHeader header = ItemHeader::Decode(*WordsAt(place));
-    if (header.words() > used - at) break;  // damaged
+    const Word* const words = WordsAt(place);
+    const ItemHeader header = ItemHeader::Decode(words[0]);
+    // Damaged. Without a time to expire at, an Item has a word less than this header says.
+    if (header.words() > used - at || (header.expires() && words[1] == 0)) break;
     if (!RecoverItem(place, queue, belief)) MarkDead(WordsAt(place));
     at += header.words();
   }
