@@ -449,6 +449,10 @@ IndexStatus HTableIndex::Open(const HTableHeader& header, std::string_view group
   if (spills > 0) memcpy(opened.spills_.data(), spill_bytes, spills * 4);
 
   const char* e = extent_index.data();
+  const auto end_of = [&opened](const Group& group) {
+    return (uint64_t{group.first_bucket} + group.homes + group.spill_buckets) * opened.bucket_size_;
+  };
+  uint32_t next_group = 0;  // the first that does not end before the extent
   opened.extents_.reserve(header.extents);
   for (uint64_t i = 0; i < header.extents; ++i, e += kExtentSize) {
     ExtentPlan extent;
@@ -464,6 +468,10 @@ IndexStatus HTableIndex::Open(const HTableHeader& header, std::string_view group
       if (extent.hash < previous.hash || extent.offset < previous.offset + previous.size) {
         return Bad("extents are out of order");
       }
+    }
+    while (next_group < groups && end_of(opened.groups_[next_group]) <= extent.offset) ++next_group;
+    if (next_group < groups && extent.offset + extent.size > opened.GroupOffset(next_group)) {
+      return Bad("an extent overlaps a bucket");
     }
     opened.extents_.push_back(extent);
   }

@@ -336,6 +336,45 @@ TEST(IndexTest, FindsEveryBucketOfManyGroups) {
   }
 }
 
+// What is read of one place must have one size, whoever asks.
+TEST(IndexTest, RefusesExtentsThatOverlapBuckets) {
+  std::vector<GroupPlan> groups(2);
+  groups[0].bounds = {0, 7};
+  groups[0].spill_buckets = 1;
+  groups[1].first = 1000;
+  groups[1].first_bucket = 5;
+  groups[1].bounds = {0};
+  HTableHeader header;
+  header.bucket_size = 4096;
+  header.groups = 2;
+  header.homes = 3;
+  header.spill_buckets = 1;
+  header.extents = 1;
+  header.group_index.offset = uint64_t{8} * 4096;
+  std::string index_bytes;
+  AppendGroupIndex(groups, &index_bytes);
+  const auto opens = [&](uint64_t offset, uint64_t end) {
+    ExtentPlan extent;
+    extent.offset = offset;
+    extent.size = static_cast<uint32_t>(end - offset);
+    std::string extent_bytes;
+    AppendExtentIndex({extent}, &extent_bytes);
+    HTableIndex index;
+    return HTableIndex::Open(header, index_bytes, extent_bytes, &index).ok();
+  };
+  constexpr uint64_t kFirstEnd = 3 * 4096, kSecond = 5 * 4096, kSecondEnd = 6 * 4096;
+  EXPECT_TRUE(opens(kFirstEnd, kSecond));
+  EXPECT_TRUE(opens(kFirstEnd + 100, kSecond - 100));
+  EXPECT_TRUE(opens(kSecondEnd, kSecondEnd + 16));
+  EXPECT_FALSE(opens(0, 16));
+  EXPECT_FALSE(opens(kFirstEnd - 16, kFirstEnd));
+  EXPECT_FALSE(opens(kFirstEnd - 1, kFirstEnd + 16));
+  EXPECT_FALSE(opens(kFirstEnd, kSecond + 1));
+  EXPECT_FALSE(opens(kSecond, kSecond + 16));
+  EXPECT_FALSE(opens(kSecondEnd - 1, kSecondEnd + 100));
+  EXPECT_FALSE(opens(kFirstEnd, kSecondEnd));
+}
+
 // After a wanted change, with a new version number: CAIRN_UPDATE_GOLDEN=1 src/htable/htable_format_test.
 TEST(FormatTest, GoldenFiles) {
   const UnitEntry entries[] = {{"", "empty key", 9, 1},
