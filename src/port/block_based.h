@@ -76,10 +76,10 @@ inline bool FindRestarts(const rocksdb::Slice& block, uint32_t* count, uint32_t*
     rocksdb::UnPackIndexTypeAndNumRestarts(footer, &type, count);
   }
   if (type == rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash) {
-    rocksdb::DataBlockHashIndex hash;
-    uint16_t map_offset = 0;
-    hash.Initialize(block.data(), static_cast<uint16_t>(*end), &map_offset);
-    *end = map_offset;
+    // A byte for each bucket, and their number. RocksDB believes it.
+    const size_t hash_bytes = rocksdb::DecodeFixed16(block.data() + *end - sizeof(uint16_t)) + sizeof(uint16_t);
+    if (hash_bytes > *end) return false;
+    *end -= static_cast<uint32_t>(hash_bytes);
   }
 #endif
   return true;
