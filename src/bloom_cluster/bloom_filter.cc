@@ -255,6 +255,11 @@ bool MergePairs(const std::vector<MergeInput>& inputs, const FilterShape& shape,
       if (slot == MergeInput::kDropped) continue;
       head->fingerprint = FingerprintOf(pair) >> (head->input->precision - shape.precision);
       head->slot = slot;
+      // A damaged filter's: the writer would fill up all columns before it.
+      if ((head->fingerprint - shape.low) >> shape.column_shift() >= shape.columns) {
+        failed = true;
+        return false;
+      }
       return true;
     }
     failed |= head->input->cursor->failed();

@@ -143,7 +143,7 @@ struct MergeInput {
 };
 
 // Feeds the merged sequence to the writer, whose shape must not be more precise than any input. False if a cursor
-// failed or the sink refused.
+// failed or left the columns of the shape, or the sink refused.
 bool MergePairs(const std::vector<MergeInput>& inputs, const FilterShape& shape, ColumnWriter* writer);
 
 // A filter in memory. Immutable; any number of threads may probe it.

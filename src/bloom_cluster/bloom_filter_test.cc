@@ -167,6 +167,49 @@ TEST(BloomFilterTest, MergingTwiceIsMergingOnce) {
   }
 }
 
+// A damaged filter's pairs may lie where the merged filter has no columns.
+TEST(BloomFilterTest, MergingStopsAtPairsOutsideOfTheShape) {
+  class OnePair : public PairCursor {
+   public:
+    explicit OnePair(uint64_t fingerprint) : fingerprint_(fingerprint) {}
+
+   protected:
+    bool Refill(std::vector<uint64_t>* pairs) override {
+      if (given_) return false;
+      given_ = true;
+      pairs->push_back(PackPair(fingerprint_, 0));
+      return true;
+    }
+
+   private:
+    const uint64_t fingerprint_;
+    bool given_ = false;
+  };
+  class CountColumns : public ColumnSink {
+   public:
+    bool Add(const uint8_t* /*bytes*/, size_t /*size*/, size_t /*header*/) override { return ++columns < 100000; }
+    uint64_t columns = 0;
+  };
+  FilterShape shape;
+  shape.precision = 40;
+  shape.remainder_bits = 5;
+  shape.low = 1000000;
+  shape.columns = 10;
+  ASSERT_TRUE(shape.Valid());
+  const uint64_t end = shape.low + (shape.columns << shape.column_shift());
+  for (const auto& [fingerprint, is_inside] : std::vector<std::pair<uint64_t, bool>>{
+           {0, false}, {shape.low - 1, false}, {shape.low, true}, {end - 1, true}, {end, false}, {end << 10, false}}) {
+    OnePair cursor(fingerprint);
+    MergeInput input;
+    input.cursor = &cursor;
+    input.precision = shape.precision;
+    CountColumns sink;
+    ColumnWriter writer(shape, &sink);
+    EXPECT_EQ(MergePairs({input}, shape, &writer), is_inside) << fingerprint;
+    EXPECT_LE(sink.columns, shape.columns) << fingerprint;
+  }
+}
+
 // Bits a key and strange hashes let through, in one slot.
 TEST(BloomFilterTest, KeepsItsBudgetAndItsRate) {
   std::mt19937_64 random(Seed());
