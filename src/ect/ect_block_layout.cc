@@ -129,7 +129,7 @@ uint64_t EctBlockLayout::Guess(uint64_t hash) const {
 
 uint64_t EctBlockLayout::BlocksWithin(uint64_t distance) const {
   const uint64_t per_block = std::max<uint64_t>(1, (last_hash_ - first_hash_) / blocks());
-  return std::max<uint64_t>(1, distance / per_block);
+  return std::clamp<uint64_t>(distance / per_block, 1, blocks());
 }
 
 }  // namespace cairn

@@ -57,7 +57,7 @@ class EctBlockLayout {
 
   // The block that most likely holds a key with this hash.
   uint64_t Guess(uint64_t hash) const;
-  // The number of blocks, at least 1, that a distance in hashes is likely to take.
+  // The number of blocks, from 1 to all, that a distance in hashes is likely to take.
   uint64_t BlocksWithin(uint64_t distance) const;
   // Whether all entries of each key lie in one block.
   bool keys_in_one_block() const { return keys_in_one_block_; }

@@ -470,6 +470,11 @@ TEST_F(EctTableTest, DamagedPropertiesAreRefusedOrHarmless) {
   ASSERT_TRUE(EctTries::Open(good, nullptr, &tries).ok());
   ASSERT_TRUE(EctTableFilterInMemory::Open(good, &filter).ok());
   ASSERT_TRUE(filter->exists());
+  rocksdb::TableProperties of_one_hash = good;
+  std::string& header = of_one_hash.user_collected_properties[kEctProperty];
+  header.replace(24, 8, header, 16, 8);  // the last hash is the first
+  ASSERT_TRUE(OpenEctBlockLayout(of_one_hash, &layout).ok());
+  EXPECT_EQ(layout->blocks(), layout->BlocksWithin(UINT64_MAX));
   std::mt19937_64 random(Seed());
   int refused = 0;
   for (const char* name : {kEctProperty, kCuckooProperty}) {
@@ -491,7 +496,8 @@ TEST_F(EctTableTest, DamagedPropertiesAreRefusedOrHarmless) {
         ASSERT_LT(block, layout->blocks());
         layout->Locate(block, &offset, &size);
         ASSERT_LE(offset + size, good.data_size);
-        ASSERT_GE(layout->BlocksWithin(random()), 1u);
+        const uint64_t within = layout->BlocksWithin(random());
+        ASSERT_TRUE(within >= 1 && within <= layout->blocks()) << within;
       }
       const bool has_tries = EctTries::Open(damaged, nullptr, &tries).ok();
       ASSERT_EQ(has_tries, tries != nullptr);

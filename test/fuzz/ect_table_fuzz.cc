@@ -24,7 +24,8 @@ constexpr uint64_t kDataEnd = uint64_t{1} << 20;
 
 void AskLayout(const cairn::EctBlockLayout& layout, uint64_t hash) {
   const uint64_t block = layout.Guess(hash);
-  if (block >= layout.blocks() || layout.BlocksWithin(hash) == 0) abort();
+  const uint64_t within = layout.BlocksWithin(hash);
+  if (block >= layout.blocks() || within == 0 || within > layout.blocks()) abort();
   uint64_t offset = 0, size = 0;
   layout.Locate(block, &offset, &size);
   if (offset > kDataEnd || size > kDataEnd - offset) abort();
