@@ -153,6 +153,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   if (!forged) whole.ExpectThatOrNothing(cache.get());
+  static const std::string filler(300, 'w');  // so that chunks that were found are reclaimed
   for (int i = 0; i < 200; ++i) {
     const std::string key = "key" + std::to_string(i);
     std::string value;
@@ -161,7 +162,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     if (i % 2 == 0 && cache->Put(key, key) && cache->Get(key, &value) == cairn::ResultCache::Answer::kValue) {
       cairn::Check(value == key);
     }
+    if (i % 2 == 1) cache->Put(key, filler);
   }
   cairn::Check(cache->GetStatistics().memory <= cache->GetStatistics().capacity);
+  // Each item that is forgotten is the one that was taken in.
+  cache->Clear();
+  cairn::Check(cache->GetStatistics().items == 0 && cache->GetStatistics().item_bytes == 0);
   return 0;
 }
