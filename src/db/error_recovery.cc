@@ -1,28 +1,30 @@
 // Recovery from errors without RocksDB's endless waits: the definitions that take the place of its own (see
-// src/port/rocksdb_own.h) in ErrorHandler, which recovers a database, in SstFileManagerImpl, whose thread has databases
-// recovered when there is space again, and where a database flushes for that and holds writers back. docs/faults.md says
-// what an operator saw without them.
+// src/port/rocksdb_own.h) in ErrorHandler, which recovers a database, in SstFileManagerImpl, which has databases recovered
+// when there is space again, and where a database flushes for that and holds writers back. docs/faults.md says what an
+// operator saw without them.
 //
 // Invariants of a SstFileManager, under its mutex:
-//   1. As long as error_handler_list_ has an entry, bg_thread_ serves it; it does not end before the list is empty.
-//   2. cur_instance_ is the database that the thread recovers just then. It is the list's first entry, and exists until
-//      cur_instance_ changes: whoever closes it waits for that.
-//   3. A database has two entries only while it is recovered and has met another error meanwhile.
+//   1. bg_thread_ begins with the first error and ends when the SstFileManager does: nobody waits for it before.
+//   2. A database that is tried (Part::kIsTried) is in error_handler_list_, and exists: whoever closes it waits until it is
+//      not tried any more.
+//   3. A database has two entries only while it is tried and has met another error meanwhile.
+
+#include "src/db/error_recovery.h"
 
 #include <algorithm>
 #include <cinttypes>
-#include <functional>
 #include <list>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "db/error_handler.h"
 #include "file/sst_file_manager_impl.h"
+#include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
 #include "src/port/rocksdb_own.h"
 #include "test_util/sync_point.h"
@@ -41,71 +43,107 @@ constexpr uint64_t kMicrosBetweenLooks = 10000;  // where RocksDB tells nobody
 // What recovers a database on this thread begins again when it has ended.
 thread_local bool recover_again = false;
 
-// What threads are at, by its address, as often as it was added and not removed. Thread-safe.
-class Pointers {
+// What is known of a database that recovers, beside what its ErrorHandler has room for.
+enum class Part {
+  kWaits,    // in the list of its SstFileManager, once for each entry
+  kIsTried,  // by its SstFileManager
+  kResumes,  // in Resume
+  kBegins,   // gets a thread that recovers it just then
+  kQueues,   // what recovers it queues behind writers, which are not held back any longer
+};
+
+// Of all databases, as often as it was added and not removed. Thread-safe.
+class Parts {
  public:
-  void Add(const void* pointer) {
+  void Add(const rocksdb::ErrorHandler* handler, Part part) {
     const std::lock_guard<std::mutex> lock(mu_);
-    pointers_.push_back(pointer);
+    parts_.emplace(handler, part);
   }
   // REQUIRES: there is one.
-  void Remove(const void* pointer) {
+  void Remove(const rocksdb::ErrorHandler* handler, Part part) {
     const std::lock_guard<std::mutex> lock(mu_);
-    pointers_.erase(std::find(pointers_.begin(), pointers_.end(), pointer));
+    parts_.erase(parts_.find({handler, part}));
   }
-  bool Has(const void* pointer) {
+  bool Has(const rocksdb::ErrorHandler* handler, Part part) {
     const std::lock_guard<std::mutex> lock(mu_);
-    return std::find(pointers_.begin(), pointers_.end(), pointer) != pointers_.end();
+    return parts_.find({handler, part}) != parts_.end();
   }
 
  private:
   std::mutex mu_;
-  std::vector<const void*> pointers_;
+  std::multiset<std::pair<const rocksdb::ErrorHandler*, Part>> parts_;
 };
 
 // Never destroyed, for threads that outlive main.
-template <int kOfWhat>
-Pointers& All() {
-  static auto* const pointers = new Pointers();
-  return *pointers;
+Parts& AllParts() {
+  static auto* const parts = new Parts();
+  return *parts;
 }
-constexpr auto ending_managers = All<0>;     // SstFileManagers that wait for the end of a thread
-constexpr auto waiting_databases = All<1>;   // error handlers: the entries of all SstFileManagers' lists
-constexpr auto other_recoveries = All<2>;    // error handlers in Resume, or that get a thread just then
-constexpr auto queuing_recoveries = All<3>;  // databases: their recoveries queue behind writers
 
-class OtherRecovery {
+class Taking {
  public:
-  explicit OtherRecovery(const rocksdb::ErrorHandler* handler) : handler_(handler) { other_recoveries().Add(handler_); }
-  ~OtherRecovery() { other_recoveries().Remove(handler_); }
-  OtherRecovery(const OtherRecovery&) = delete;
-  OtherRecovery& operator=(const OtherRecovery&) = delete;
+  Taking(const rocksdb::ErrorHandler* handler, Part part) : handler_(handler), part_(part) {
+    AllParts().Add(handler_, part_);
+  }
+  ~Taking() { AllParts().Remove(handler_, part_); }
+  Taking(const Taking&) = delete;
+  Taking& operator=(const Taking&) = delete;
 
  private:
   const rocksdb::ErrorHandler* const handler_;
+  const Part part_;
+};
+
+// Who holds writers of a database back.
+struct Writers {
+  rocksdb::WriteThread* queue;
+  rocksdb::InstrumentedCondVar* stopped;  // those that DelayWrite has stopped wait for it
+  rocksdb::StallInterface* stalled;       // by a WriteBufferManager; may be null
+
+  // Has the writer that is held back at the front of the queue look again, and waits a moment, without the database's mutex,
+  // if there is one. Says whether there was.
+  bool LetGo(rocksdb::WriteThread* from, rocksdb::SystemClock* clock) const {
+    if (from->GetBegunCountOfOutstandingStall() == 0) return false;
+    stopped->SignalAll();
+    if (stalled != nullptr) stalled->Signal();
+    stopped->TimedWait(clock->NowMicros() + kMicrosBetweenLooks);
+    return true;
+  }
 };
 
 // On the thread that recovers a database. Its listeners may recover another one meanwhile, or the same.
 class Attempt {
  public:
-  // let_writers_go: has writers that are held back refused, and says whether it could; with the database's mutex.
-  Attempt(const rocksdb::DBImpl* db, std::function<bool()> let_writers_go)
-      : db_(db), let_writers_go_(std::move(let_writers_go)), outer_(of_thread) {
+  Attempt(const rocksdb::ErrorHandler* handler, const rocksdb::DBImpl* db, const Writers& writers)
+      : handler_(handler), db_(db), writers_(writers), outer_(of_thread) {
     of_thread = this;
+    ++ListenersWrite::attempts;
   }
-  ~Attempt() { of_thread = outer_; }
+  ~Attempt() {
+    --ListenersWrite::attempts;
+    of_thread = outer_;
+  }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
 
-  static const Attempt* OfThread() { return of_thread; }
-  const rocksdb::DBImpl* db() const { return db_; }
-  bool LetWritersGo() const { return let_writers_go_(); }
+  // Of this thread, to recover the database of that mutex; null: there is none.
+  static const Attempt* Find(const rocksdb::InstrumentedMutex* mutex) {
+    const Attempt* attempt = of_thread;
+    while (attempt != nullptr && attempt->db_->mutex() != mutex) attempt = attempt->outer_;
+    return attempt;
+  }
+  const rocksdb::ErrorHandler* handler() const { return handler_; }
+  // With the database's mutex.
+  bool LetWritersGo(rocksdb::WriteThread* from) const {
+    return !handler_->GetBGError().ok() && writers_.LetGo(from, db_->immutable_db_options().clock);
+  }
 
  private:
   static thread_local const Attempt* of_thread;
 
+  const rocksdb::ErrorHandler* const handler_;
   const rocksdb::DBImpl* const db_;
-  const std::function<bool()> let_writers_go_;
+  const Writers writers_;
   const Attempt* const outer_;
 };
 thread_local const Attempt* Attempt::of_thread = nullptr;
@@ -118,100 +156,108 @@ bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flu
 }
 
 }  // namespace
-}  // namespace cairn
 
-// In a member function of ErrorHandler. While no recovery is in progress, writers that are held back are refused.
-#define CAIRN_LET_WRITERS_GO                                                  \
-  if (bg_error_.ok() || !db_->write_controller_.IsStopped()) return false;    \
-  recovery_in_prog_ = false;                                                  \
-  db_->bg_cv_.SignalAll();                                                    \
-  cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks); \
-  recovery_in_prog_ = true;                                                   \
-  return true;
+std::atomic<int> ListenersWrite::attempts{0};
+
+void ListenersWrite::Begin(const rocksdb::InstrumentedMutex* mutex) {
+  const Attempt* const attempt = Attempt::Find(mutex);
+  if (attempt == nullptr) return;
+  handler_ = attempt->handler();
+  AllParts().Add(handler_, Part::kQueues);
+}
+
+void ListenersWrite::End() { AllParts().Remove(handler_, Part::kQueues); }
+
+}  // namespace cairn
 
 namespace rocksdb {
 
 namespace own = cairn::rocksdb_own;
+using cairn::AllParts;
+using cairn::Part;
 
-// RocksDB gives the next database to a thread that is about to end, and waits for its end with that database's mutex: for
-// ever, because the thread goes on with the database, and needs the mutex. Here it has ended first.
+// RocksDB's thread ends when the list is empty, and who begins the next one waits for its end with a database's mutex: for
+// ever, because the thread goes on with the database, and needs the mutex.
 void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error) {
   const MutexLock lock(&mu_);
-  while (cairn::ending_managers().Has(this)) cv_.Wait();
-  if (error_handler_list_.empty() && bg_thread_ != nullptr) {
-    const std::unique_ptr<port::Thread> unneeded = std::move(bg_thread_);
-    cairn::ending_managers().Add(this);
-    cv_.SignalAll();
-    mu_.Unlock();
-    unneeded->join();
-    mu_.Lock();
-    cairn::ending_managers().Remove(this);
-    cv_.SignalAll();
-  }
   if (bg_err_.ok() || error.severity() == Status::Severity::kHardError) bg_err_ = std::move(error);
   const auto entries = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler);
-  if (entries >= (cur_instance_ == handler ? 2 : 1)) return;
+  if (entries >= (AllParts().Has(handler, Part::kIsTried) ? 2 : 1)) return;
   error_handler_list_.push_back(handler);
-  cairn::waiting_databases().Add(handler);
+  AllParts().Add(handler, Part::kWaits);
+  cv_.SignalAll();
   if (bg_thread_ == nullptr) bg_thread_ = std::make_unique<port::Thread>(&SstFileManagerImpl::ClearError, this);
 }
 
 // RocksDB's does not wait for an attempt, which may then find the database gone, or leave it in the list.
 bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   const MutexLock lock(&mu_);
-  while (cur_instance_ == handler) cv_.Wait();
+  while (AllParts().Has(handler, Part::kIsTried)) cv_.Wait();
   const size_t before = error_handler_list_.size();
   error_handler_list_.remove(handler);
   const size_t removed = before - error_handler_list_.size();
-  for (size_t i = 0; i < removed; ++i) cairn::waiting_databases().Remove(handler);
+  for (size_t i = 0; i < removed; ++i) AllParts().Remove(handler, Part::kWaits);
+  if (removed > 0) cv_.SignalAll();
   return removed > 0;
 }
 
 // RocksDB's tries the first database of the list only, for as long as that one's disk is full; never any, when the one that
-// was opened first with this SstFileManager is gone, whose folder it asks for space; and holds the mutex while it asks.
+// was opened first with this SstFileManager is gone, whose folder it asks for space; holds the mutex while it asks; and does
+// all of it on one thread, where a listener waits for ever for a database that comes later. Here each attempt has its own.
 void SstFileManagerImpl::ClearError() {
+  const auto recover = [this](ErrorHandler* handler) {
+    const Status s = handler->RecoverFromBGError();
+    TEST_SYNC_POINT("SstFileManagerImpl::ErrorCleared");  // of RocksDB's own tests
+    const MutexLock lock(&mu_);
+    const bool ended = s.ok() || s.IsShutdownInProgress() || s.severity() >= Status::Severity::kFatalError;
+    const bool again = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler) > 1;
+    if (ended || again) {
+      error_handler_list_.erase(std::find(error_handler_list_.begin(), error_handler_list_.end(), handler));
+      AllParts().Remove(handler, Part::kWaits);
+    }
+    AllParts().Remove(handler, Part::kIsTried);
+    cv_.SignalAll();  // nothing behind it: Close may end
+  };
+  const auto is_tried = [](const ErrorHandler* handler) { return AllParts().Has(handler, Part::kIsTried); };
+
   const MutexLock lock(&mu_);
-  while (!closing_ && !error_handler_list_.empty()) {
+  while (!closing_) {
+    if (error_handler_list_.empty()) {
+      bg_err_ = Status::OK();
+      cv_.Wait();
+      continue;
+    }
     const std::string path = path_;
     mu_.Unlock();
     uint64_t free = 0;
     const bool known = fs_->GetFreeSpace(path, IOOptions(), &free, nullptr).ok();
     mu_.Lock();
     if (max_allowed_space_ > 0) free = std::min(free, max_allowed_space_);
-    const bool room = !known || cairn::HasRoom(bg_err_.severity(), free, reserved_disk_buffer_, free_space_trigger_);
-    if (!room) {
+    if (!known || cairn::HasRoom(bg_err_.severity(), free, reserved_disk_buffer_, free_space_trigger_)) {
+      for (ErrorHandler* const handler : error_handler_list_) {
+        if (closing_ || is_tried(handler)) continue;
+        AllParts().Add(handler, Part::kIsTried);
+        port::Thread(recover, handler).detach();
+      }
+    } else {
       Warn(logger_,
            "%" PRIu64 " bytes are free on %s: too few to recover from \"%s\"; %" PRIu64
            " are wanted for flushes, %" PRIu64 " for compactions",
            free, path.c_str(), bg_err_.ToString().c_str(), reserved_disk_buffer_, free_space_trigger_);
     }
-    for (size_t left = room ? error_handler_list_.size() : 0; left > 0 && !error_handler_list_.empty() && !closing_;
-         --left) {
-      ErrorHandler* const handler = error_handler_list_.front();
-      cur_instance_ = handler;
-      mu_.Unlock();
-      const Status s = handler->RecoverFromBGError();
-      TEST_SYNC_POINT("SstFileManagerImpl::ErrorCleared");  // of RocksDB's own tests
-      mu_.Lock();
-      cur_instance_ = nullptr;
-      const bool ended = s.ok() || s.IsShutdownInProgress() || s.severity() >= Status::Severity::kFatalError;
-      const bool again = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler) > 1;
-      if (ended || again) {
-        error_handler_list_.pop_front();
-        cairn::waiting_databases().Remove(handler);
-      } else {
-        error_handler_list_.splice(error_handler_list_.end(), error_handler_list_, error_handler_list_.begin());
-      }
-      cv_.SignalAll();
-    }
-    if (!closing_ && !error_handler_list_.empty()) cv_.TimedWait(clock_->NowMicros() + cairn::kMicrosBetweenAttempts);
+    const uint64_t next = clock_->NowMicros() + cairn::kMicrosBetweenAttempts;
+    while (!closing_ && !error_handler_list_.empty() && clock_->NowMicros() < next) cv_.TimedWait(next);
   }
-  if (error_handler_list_.empty()) bg_err_ = Status::OK();
+  while (std::any_of(error_handler_list_.begin(), error_handler_list_.end(), is_tried)) cv_.Wait();
 }
 
 // The mutex is free while listeners hear of an error, and Close may begin meanwhile, which cancels recoveries. RocksDB begins
-// one all the same, and Close waits for it as long as the disk is full.
+// one all the same, and Close waits for it as long as the disk is full. And a listener that hears of the last recovery's end
+// may be held back in this database.
 void ErrorHandler::RecoverFromNoSpace() {
+  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  while (AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
+  }
   if (auto_recovery_) return own::RecoverFromNoSpace(this);
   recovery_in_prog_ = false;
 }
@@ -221,37 +267,46 @@ void ErrorHandler::RecoverFromNoSpace() {
 void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
   own::CancelErrorRecovery(this);
   // Neither the SstFileManager nor a thread has it any more; Resume may, or a thread that was about to begin.
-  while (recovery_in_prog_ && cairn::other_recoveries().Has(this)) {
+  while (AllParts().Has(this, Part::kBegins) || (recovery_in_prog_ && AllParts().Has(this, Part::kResumes))) {
     cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
     own::CancelErrorRecovery(this);
   }
   recovery_in_prog_ = false;
 }
 
-// An attempt of the SstFileManager's thread is a recovery in progress, also if another recovery has just ended: RocksDB
-// schedules no flush otherwise, and the attempt never ends.
+// RocksDB schedules no flush of an attempt unless a recovery is in progress, and the attempt never ends: be it that another
+// recovery has just ended when the SstFileManager's begins, or that Resume ends while the SstFileManager's goes on.
 Status ErrorHandler::RecoverFromBGError(bool is_manual) {
-  std::optional<cairn::OtherRecovery> resumes;
+  std::optional<cairn::Taking> resumes;
   if (is_manual) {
-    resumes.emplace(this);
+    resumes.emplace(this, Part::kResumes);
   } else {
     const InstrumentedMutexLock lock(db_mutex_);
     recovery_in_prog_ = true;
   }
-  const cairn::Attempt attempt(db_, [this] { CAIRN_LET_WRITERS_GO });
-  return own::RecoverFromBGError(this, is_manual);
+  const cairn::Attempt attempt(this, db_, {&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()});
+  Status s = own::RecoverFromBGError(this, is_manual);
+  if (!is_manual) return s;
+  const InstrumentedMutexLock lock(db_mutex_);
+  if (!bg_error_.ok() && AllParts().Has(this, Part::kWaits)) {
+    recovery_in_prog_ = true;
+    db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
+    db_->MaybeScheduleFlushOrCompaction();
+  }
+  return s;
 }
 
 // RocksDB's does not tell writers that are held back when it gives up. And it says that no recovery is in progress, be it
-// that the disk was full meanwhile and the SstFileManager's thread has begun one.
+// that the disk was full meanwhile and the SstFileManager has begun one.
 void ErrorHandler::RecoverFromRetryableBGIOError() {
-  const cairn::Attempt attempt(db_, [this] { CAIRN_LET_WRITERS_GO });
+  const cairn::Attempt attempt(this, db_, {&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()});
   for (;;) {
     cairn::recover_again = false;
     own::RecoverFromRetryableBGIOError(this);
     const InstrumentedMutexLock lock(db_mutex_);
-    if (!bg_error_.ok() && cairn::waiting_databases().Has(this)) {
+    if (!bg_error_.ok() && AllParts().Has(this, Part::kWaits)) {
       recovery_in_prog_ = true;
+      db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
       db_->MaybeScheduleFlushOrCompaction();
       return;
     }
@@ -261,35 +316,87 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
   }
 }
 
-// What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the
-// recovery: RocksDB waits for ever. Here such writers are refused, as are those that come while the database is stopped.
-void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
-  const cairn::Attempt* const attempt = cairn::Attempt::OfThread();
-  // A listener may call another database.
-  if (attempt == nullptr || attempt->db()->mutex() != mutex) return own::EnterUnbatched(this, writer, mutex);
-  cairn::queuing_recoveries().Add(attempt->db());
-  while (GetBegunCountOfOutstandingStall() > 0 && attempt->LetWritersGo()) {
-  }
-  own::EnterUnbatched(this, writer, mutex);
-  cairn::queuing_recoveries().Remove(attempt->db());
-}
-
-Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOptions& options) {
-  if (write_controller_.IsStopped() && cairn::queuing_recoveries().Has(this)) {
-    const Status error = error_handler_.GetBGError();
-    if (!error.ok()) return error;
-  }
-  return own::DelayWrite(this, bytes, thread, options);
-}
-
-// A listener that hears of a recovery's end may write, and meet another error: RocksDB's thread would wait for itself.
+// A listener that hears of a recovery's end may write, and meet another error: RocksDB's thread would wait for itself. Or it
+// is held back, and another thread meets the error, and waits for its end.
 void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   if (!recovery_in_prog_ && recovery_thread_ != nullptr && recovery_thread_->get_id() == std::this_thread::get_id()) {
     cairn::recover_again = true;
     return;
   }
-  const cairn::OtherRecovery begins(this);
+  const cairn::Taking begins(this, Part::kBegins);
+  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  while (!bg_error_.ok() && AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
+  }
   own::StartRecoverFromRetryableBGIOError(this, error);
+}
+
+// What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the
+// recovery: RocksDB waits for ever. Here such writers are let go, and so are those that come meanwhile.
+void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
+  const cairn::Attempt* const attempt = cairn::Attempt::Find(mutex);
+  if (attempt == nullptr) return own::EnterUnbatched(this, writer, mutex);
+  const cairn::Taking queues(attempt->handler(), Part::kQueues);
+  while (attempt->LetWritersGo(this)) {
+  }
+  own::EnterUnbatched(this, writer, mutex);
+}
+
+// RocksDB's own, but for `queues`: who waits for a recovery that queues behind him waits no longer, and gets the error.
+Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOptions& options) {
+  mutex_.AssertHeld();
+  SystemClock* const clock = immutable_db_options_.clock;
+  const uint64_t delay = &thread == &write_thread_ ? write_controller_.GetDelay(clock, bytes) : 0;
+  TEST_SYNC_POINT("DBImpl::DelayWrite:Start");
+  const uint64_t start = clock->NowMicros();
+  bool delayed = false;
+  if (delay > 0) {
+    if (options.no_slowdown) return Status::Incomplete("Write stall");
+    TEST_SYNC_POINT("DBImpl::DelayWrite:Sleep");
+    thread.BeginWriteStall();  // has writers with no_slowdown refused, as below
+    mutex_.Unlock();
+    TEST_SYNC_POINT("DBImpl::DelayWrite:BeginWriteStallDone");
+    constexpr uint64_t kMicrosBetweenLooks = 1001;
+    while (write_controller_.NeedsDelay() && clock->NowMicros() < start + delay) {
+      delayed = true;
+      clock->SleepForMicroseconds(kMicrosBetweenLooks);
+    }
+    mutex_.Lock();
+    thread.EndWriteStall();
+  }
+  const auto waits_for_recovery = [this] {
+    const bool queues = AllParts().Has(&error_handler_, Part::kQueues);
+    return error_handler_.IsRecoveryInProgress() && !queues;
+  };
+  while ((error_handler_.GetBGError().ok() || waits_for_recovery()) && write_controller_.IsStopped() &&
+         !shutting_down_.load(std::memory_order_relaxed)) {
+    if (options.no_slowdown) return Status::Incomplete("Write stall");
+    delayed = true;
+    thread.BeginWriteStall();
+    if (&thread == &write_thread_) {
+      TEST_SYNC_POINT("DBImpl::DelayWrite:Wait");
+    } else {
+      TEST_SYNC_POINT("DBImpl::DelayWrite:NonmemWait");
+    }
+    bg_cv_.Wait();
+    TEST_SYNC_POINT_CALLBACK("DBImpl::DelayWrite:AfterWait", &mutex_);
+    thread.EndWriteStall();
+  }
+  if (delayed) {
+    const uint64_t micros = clock->NowMicros() - start;
+    default_cf_internal_stats_->AddDBStats(InternalStats::kIntStatsWriteStallMicros, micros);
+    RecordTick(stats_, STALL_MICROS, micros);
+    RecordInHistogram(stats_, WRITE_STALL, micros);
+  }
+  if (error_handler_.IsDBStopped()) return error_handler_.GetBGError();
+  if (!write_controller_.IsStopped()) return Status::OK();
+  if (shutting_down_.load(std::memory_order_relaxed)) return Status::ShutdownInProgress("stalled writes");
+  return Status::Incomplete(error_handler_.GetBGError().ToString());
+}
+
+// A write that goes on finds the WAL as the error has left it.
+void DBImpl::WriteBufferManagerStallWrites() {
+  if (!error_handler_.GetBGError().ok() && AllParts().Has(&error_handler_, Part::kQueues)) return;
+  own::WriteBufferManagerStallWrites(this);
 }
 
 // A family that waits for a flush already is not queued again. But that flush is dropped, since it is none of a recovery, and

@@ -335,6 +335,15 @@ TEST_F(ErrorRecoveryTest, ADiskThatHangsStopsNobodyElse) {
   EXPECT_TRUE(Await([&] { return listener->recovered > 0; }));
   EXPECT_OK(Put(other.get()));
   EXPECT_OK(CloseEnds(other.get()));
+
+  // Nor one whose space has to be asked for there.
+  options.sst_file_manager = manager_;
+  const auto third = OpenWithKey(options, "third");
+  disk->refuses_table = true;
+  BeginFlush(third.get());
+  ASSERT_TRUE(Await([&] { return listener->errors > 1; }));
+  Ends("Put", [&] { return Put(third.get()); }).PermitUncheckedError();
+  CloseEnds(third.get()).PermitUncheckedError();
   disk_->space_hangs = false;
 }
 
@@ -463,7 +472,11 @@ TEST_F(ErrorRecoveryTest, AWriterThatIsHeldBackIsRefusedWhenTheWalHasFailed) {
 }
 
 // RocksDB's recovery queues behind the writer that waits for it.
-TEST_F(ErrorRecoveryTest, AWriterThatAWriteBufferManagerHoldsBackGoesOn) {
+class WriteBufferManagerTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(OfRocksDBsPartsOrNot, WriteBufferManagerTest, ::testing::Bool());
+
+TEST_P(WriteBufferManagerTest, AWriterThatItHoldsBackGoesOn) {
+  if (GetParam()) options_.memtable_factory = rocksdb::Options().memtable_factory;
   options_.write_buffer_size = 1 << 20;
   options_.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
   const auto db = Open(options_);
@@ -547,6 +560,105 @@ TEST_F(ErrorRecoveryTest, AListenerMayWriteWhenItHearsOfTheEnd) {
   ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
   disk_->retryable = 0;
   EXPECT_TRUE(Await([&] { return listener_->ends > 1 && Put(db.get()).ok(); }));
+}
+
+// RocksDB recovers the second one on the thread that waits for it.
+TEST_F(ErrorRecoveryTest, AListenerMayWaitForAnotherDatabaseThatRecovers) {
+  const auto disk = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  const auto listener = std::make_shared<Listener>();
+  rocksdb::Options options = options_;
+  options.env = env.get();
+  options.listeners = {listener};
+  options.max_write_buffer_number = 2;
+  const auto db = OpenWithKey(options_);  // whose space is asked for
+  const auto other = Open(options, "other");
+  disk->held = kTable;
+  const Writer writer(other.get());
+  ASSERT_TRUE(Await([&] { return IsStopped(other.get()); }));
+  disk->full = kTable;
+  disk->held = 0;
+  ASSERT_TRUE(Await([&] { return listener->errors > 0; }));
+
+  std::atomic<bool> hears{false}, has_written{false};
+  listener_->at_end = [&] {
+    hears = true;
+    Put(other.get()).PermitUncheckedError();
+    has_written = true;
+  };
+  disk_->refuses_table = true;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return hears.load(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the listener to be held back
+  EXPECT_FALSE(has_written);
+  disk->full = 0;
+  if (!Await([&] { return has_written.load(); })) Hangs("Put by a listener");
+  EXPECT_TRUE(writer.GoesOn());
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+// RocksDB's next recovery waits for the end of the last one, whose listener waits for it.
+TEST_F(ErrorRecoveryTest, AListenerThatIsHeldBackIsRefusedWhenThereIsAnotherError) {
+  options_.level0_file_num_compaction_trigger = 10;
+  const auto db = OpenWithKey(options_);
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  std::atomic<bool> hears{false}, has_written{false};
+  listener_->at_end = [&] {
+    if (hears.exchange(true)) return;
+    EXPECT_FALSE(Put(db.get()).ok());
+    has_written = true;
+  };
+  ASSERT_OK(db->SetOptions({{"level0_stop_writes_trigger", "1"}, {"level0_slowdown_writes_trigger", "1"}}));
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  const auto sync_fails = [&] {
+    disk_->unsynced = kWal;
+    const Status s = db->SyncWAL();
+    disk_->unsynced = 0;
+    return s;
+  };
+  EXPECT_TRUE(Ends("SyncWAL", sync_fails).IsIOError());
+  ASSERT_TRUE(Await([&] { return hears.load(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the listener to be held back
+  EXPECT_FALSE(has_written);
+  EXPECT_TRUE(Ends("SyncWAL", sync_fails).IsIOError());
+  EXPECT_TRUE(Await([&] { return has_written && listener_->recovered > 1; }));
+  ASSERT_OK(db->SetOptions({{"level0_stop_writes_trigger", "30"}, {"level0_slowdown_writes_trigger", "20"}}));
+  EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
+}
+
+TEST_F(ErrorRecoveryTest, ResumeIsRefusedWhileTheDatabaseRecovers) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.max_write_buffer_number = 2;
+  const auto db = Open(options_);
+  disk_->held = kTable;
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  disk_->full = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->full = 0;
+  EXPECT_OK(Ends("Resume", [&] {
+    Status s;
+    do {
+      s = db->Resume();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    } while (s.IsBusy());
+    return s;
+  }));
+  EXPECT_TRUE(writer.GoesOn());
+  EXPECT_EQ(listener_->ends, 1);
+}
+
+// RocksDB goes on with the WAL, and the next write stops the database for good.
+TEST_F(ErrorRecoveryTest, AnEmptyWalMayFailToBeSynced) {
+  const auto db = OpenWithKey(options_);
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  disk_->unsynced = kWal;
+  EXPECT_TRUE(db->SyncWAL().IsIOError());
+  disk_->unsynced = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(Put(db.get()));
+  EXPECT_OK(db->SyncWAL());
 }
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/snapshot_checker.h"
 #include "src/db/cairn_db.h"
+#include "src/db/error_recovery.h"
 #include "src/db/opening.h"
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
@@ -281,6 +282,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
                          bool disable_memtable, uint64_t* seq_used, size_t batch_count,
                          PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
                          std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
+  const cairn::ListenersWrite listeners(&mutex_);
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   if (ours == nullptr) {
     return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
@@ -322,6 +324,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 // memtables or files are too many, or by a WriteBufferManager, holds the front of that queue until the recovery ends, or is
 // refused (error_recovery.cc). So that it need not be, a recovery flushes the read-only memtables only while writers are held
 // back. The others lack nothing in the WAL, unless the error is the WAL's own, which then takes no further entry.
+// RocksDB takes no other WAL for one that is empty: where that one could not be synced, it goes on.
 //
 // And before live files are listed (with the mutex still held): RocksDB flushes one column family after the other, and
 // what is written meanwhile is in some of them, but in the WAL, too. Durable memtables have none. So what has been
@@ -332,8 +335,9 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   const bool held_back =
       write_controller_.IsStopped() || (write_buffer_manager_ != nullptr && write_buffer_manager_->IsStallActive());
+  WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
+  if (reason == FlushReason::kErrorRecovery && wal != nullptr && wal->GetFileSize() == 0) wal->reset_seen_error();
   if (ours != nullptr && reason == FlushReason::kErrorRecovery && held_back) {
-    const WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
     if (wal == nullptr || !wal->seen_error()) {
       return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
     }

@@ -221,8 +221,7 @@ void StartRecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler, const ro
 void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
                     rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
 
-rocksdb::Status DelayWrite(rocksdb::DBImpl* db, uint64_t bytes, rocksdb::WriteThread& thread,
-                           const rocksdb::WriteOptions& options) asm("cairn_rocksdb_DelayWrite");
+void WriteBufferManagerStallWrites(rocksdb::DBImpl* db) asm("cairn_rocksdb_WriteBufferManagerStallWrites");
 
 // A DBImpl::FlushRequest, a type that the class keeps to itself.
 bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_rocksdb_EnqueuePendingFlush");

@@ -1,0 +1,38 @@
+// What the hooks of rocksdb_hooks.cc tell error_recovery.cc, which holds its own.
+
+#pragma once
+
+#include <atomic>
+
+namespace rocksdb {
+class ErrorHandler;
+class InstrumentedMutex;
+}  // namespace rocksdb
+
+namespace cairn {
+
+// A write of a listener to the very database whose recovery it hears of, on the thread that recovers it: the next recovery
+// waits for that thread, hence for whatever holds the write back, which is refused then. Costs nothing while no database
+// recovers.
+class ListenersWrite {
+ public:
+  // mutex: the database's.
+  explicit ListenersWrite(const rocksdb::InstrumentedMutex* mutex) {
+    if (attempts.load(std::memory_order_relaxed) != 0) Begin(mutex);
+  }
+  ~ListenersWrite() {
+    if (handler_ != nullptr) End();
+  }
+  ListenersWrite(const ListenersWrite&) = delete;
+  ListenersWrite& operator=(const ListenersWrite&) = delete;
+
+  static std::atomic<int> attempts;  // to recover a database, under way; a thread sees its own
+
+ private:
+  void Begin(const rocksdb::InstrumentedMutex* mutex);
+  void End();
+
+  const rocksdb::ErrorHandler* handler_ = nullptr;  // null: no such write
+};
+
+}  // namespace cairn
