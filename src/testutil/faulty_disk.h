@@ -1,0 +1,103 @@
+// A disk that fails as it is told, and is well again.
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "rocksdb/file_system.h"
+
+namespace cairn {
+namespace test {
+
+// Kinds of files, to be or-ed.
+enum Kind { kTable = 1, kManifest = 2, kWal = 4, kOther = 8 };
+
+inline Kind KindOf(const std::string& name) {
+  if (name.find(".sst") != std::string::npos) return kTable;
+  if (name.find("MANIFEST") != std::string::npos) return kManifest;
+  return name.size() > 4 && name.compare(name.size() - 4, 4, ".log") == 0 ? kWal : kOther;
+}
+
+// Orders are of kinds of files. Outlives its files.
+class FaultyDisk : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "FaultyDisk"; }
+
+  std::atomic<int> full{0};                // appends find no space, and none is free
+  std::atomic<int> retryable{0};           // appends fail in a way that may pass
+  std::atomic<int> unsynced{0};            // so do syncs
+  std::atomic<int> held{0};                // appends wait
+  std::atomic<int> waiting{0};             // of these, so many have come
+  std::atomic<bool> refuses_table{false};  // there is no space for the next table, and for later ones there is
+  std::atomic<bool> space_hangs{false};    // who asks for free space waits
+  std::atomic<int> space_asked{0};
+  std::atomic<int> failed{0};  // so many orders were felt, but for those to wait
+
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* context) override {
+    if (KindOf(name) == kTable && refuses_table.exchange(false)) return NoSpace();
+    const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
+    if (s.ok()) *file = std::make_unique<File>(std::move(*file), KindOf(name), this);
+    return s;
+  }
+  rocksdb::IOStatus GetFreeSpace(const std::string& path, const rocksdb::IOOptions& options, uint64_t* free,
+                                 rocksdb::IODebugContext* context) override {
+    ++space_asked;
+    while (space_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    const rocksdb::IOStatus s = FileSystemWrapper::GetFreeSpace(path, options, free, context);
+    if (full != 0) *free = 0;
+    return s;
+  }
+
+ private:
+  class File : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    File(std::unique_ptr<rocksdb::FSWritableFile>&& file, Kind kind, FaultyDisk* disk)
+        : FSWritableFileOwnerWrapper(std::move(file)), kind_(kind), disk_(disk) {}
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus s = disk_->Append(kind_);
+      return s.ok() ? FSWritableFileOwnerWrapper::Append(data, options, context) : s;
+    }
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             const rocksdb::DataVerificationInfo& info, rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus s = disk_->Append(kind_);
+      return s.ok() ? FSWritableFileOwnerWrapper::Append(data, options, info, context) : s;
+    }
+    rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
+      if ((disk_->unsynced & kind_) != 0) return disk_->Retryable();
+      return FSWritableFileOwnerWrapper::Sync(options, context);
+    }
+
+   private:
+    const Kind kind_;
+    FaultyDisk* const disk_;
+  };
+
+  rocksdb::IOStatus NoSpace() {
+    ++failed;
+    return rocksdb::IOStatus::NoSpace("full");
+  }
+  rocksdb::IOStatus Retryable() {
+    ++failed;
+    rocksdb::IOStatus s = rocksdb::IOStatus::IOError("may pass");
+    s.SetRetryable(true);
+    return s;
+  }
+  rocksdb::IOStatus Append(Kind kind) {
+    if ((held & kind) != 0) ++waiting;
+    while ((held & kind) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if ((full & kind) != 0) return NoSpace();
+    return (retryable & kind) != 0 ? Retryable() : rocksdb::IOStatus::OK();
+  }
+};
+
+}  // namespace test
+}  // namespace cairn

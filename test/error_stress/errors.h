@@ -1,0 +1,164 @@
+// The parts of cairn_error_stress: what watches for a wait without end, what a database is to hold, and a database that is
+// written, closed and opened again while its disk fails.
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/options.h"
+#include "src/testutil/faulty_disk.h"
+#include "src/testutil/random.h"
+
+namespace cairn {
+namespace errors {
+
+// Says what is wrong, and how to replay it, and ends the process: a wait without end cannot be unwound.
+class Verdict {
+ public:
+  // replay: the command.
+  explicit Verdict(std::string replay) : replay_(std::move(replay)) {}
+  [[noreturn]] void Fail(const std::string& what) const;
+
+ private:
+  const std::string replay_;
+};
+
+// What threads are at, for the case that one of them does not end. Thread-safe.
+class Watch {
+ public:
+  explicit Watch(const Verdict* verdict) : verdict_(verdict) {}
+  ~Watch() { Settle(); }
+
+  // Until it is destroyed, the thread is at that.
+  class Doing {
+   public:
+    Doing(Watch* watch, const std::string& what);
+    ~Doing();
+    Doing(const Doing&) = delete;
+    Doing& operator=(const Doing&) = delete;
+
+   private:
+    Watch* const watch_;
+    std::list<std::pair<std::string, std::chrono::steady_clock::time_point>>::iterator entry_;
+  };
+
+  // From now on nothing fails: all that is under way ends, and Settle is called, within `patience`, or the verdict falls.
+  void Expect(std::chrono::seconds patience);
+  void Settle();
+
+ private:
+  std::string UnderWay();
+
+  const Verdict* const verdict_;
+  std::mutex mu_;
+  std::condition_variable settled_;
+  bool expects_ = false;
+  std::list<std::pair<std::string, std::chrono::steady_clock::time_point>> doing_;
+  std::thread thread_;
+};
+
+// What one thread has written to a database, key by key: its n-th write is of the value n. The thread writes it, and whoever
+// keeps the thread from writing reads it.
+class Written {
+ public:
+  static constexpr int kKeys = 64;
+
+  // The key of the n-th write, and its family.
+  static int KeyOf(uint64_t n) { return static_cast<int>(n % kKeys); }
+  static int FamilyOf(int key) { return key % 2; }
+
+  void Begin(uint64_t n) { begun_[KeyOf(n)] = n; }
+  void Acknowledge(uint64_t n) { acknowledged_[KeyOf(n)] = n; }
+  // Whether a key may hold this write's value (0: none). A write that was refused may be there all the same.
+  bool Allows(int key, uint64_t n) const { return acknowledged_[key] <= n && n <= begun_[key]; }
+  uint64_t acknowledged(int key) const { return acknowledged_[key]; }
+  uint64_t begun(int key) const { return begun_[key]; }
+
+ private:
+  std::array<uint64_t, kKeys> begun_{}, acknowledged_{};
+};
+
+// How often what was met; says what a run was worth.
+struct Counts {
+  std::atomic<uint64_t> written{0}, refused{0}, errors{0}, for_good{0}, recovered{0}, resumed{0}, closed{0};
+};
+
+// A database of two families, on a disk of its own, that is closed and opened again while other threads use it. Invariants:
+//   1. Whoever uses db_ holds mu_, shared; it is open then, but for a moment in which it could not be opened.
+//   2. Whoever waits for mu_ alone has set closing_, and nobody but a listener begins to use the database.
+//   3. A listener does not wait for mu_: Close waits for listeners.
+class Database {
+ public:
+  static constexpr int kWriters = 2;
+
+  // seed: of its options. The SstFileManager and the WriteBufferManager (or null) are shared.
+  Database(std::string name, const std::string& folder, uint64_t seed,
+           std::shared_ptr<rocksdb::WriteBufferManager> buffers, Watch* watch, Counts* counts, const Verdict* verdict);
+  ~Database();
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  rocksdb::Env* env() const { return env_.get(); }
+  test::FaultyDisk* disk() const { return disk_.get(); }
+  void ShareManager(const std::shared_ptr<rocksdb::SstFileManager>& manager) { options_.sst_file_manager = manager; }
+  // What a listener may call when it hears of a recovery's end.
+  void SetOther(Database* other) { other_ = other; }
+
+  // Opens it as soon as its disk lets it, and compares it with what was written.
+  void Open();
+  void CloseAndOpen();
+  // Calls `use` with the open database; a listener, which may not wait, only if nobody closes it.
+  void Use(const std::string& what, const std::function<void(rocksdb::DB*)>& use);
+  void UseIfOpen(const std::string& what, const std::function<void(rocksdb::DB*)>& use);
+
+  // The n-th write of a thread.
+  void Write(int writer, uint64_t n);
+  // Something else that programs do, by chance.
+  void Operate(test::Random* random);
+  // Nothing fails any more: it takes a write and a flush, if need be after Resume or, after an error for good, once opened anew.
+  void Recover();
+  // Forgets that a write was not acknowledged, to see that a loss is seen.
+  void PretendOneMore() { written_[0].Begin(1 << 30), written_[0].Acknowledge(1 << 30); }
+
+ private:
+  class Listener;
+
+  rocksdb::Status TryToOpen();
+  void Close();
+  // REQUIRES: nobody writes.
+  void Compare();
+  rocksdb::Status WriteAndFlush(rocksdb::DB* db);
+  rocksdb::ColumnFamilyHandle* FamilyOf(int key) const { return families_[Written::FamilyOf(key)]; }
+
+  const std::string name_, path_;
+  Watch* const watch_;
+  Counts* const counts_;
+  const Verdict* const verdict_;
+  const std::shared_ptr<test::FaultyDisk> disk_;
+  const std::unique_ptr<rocksdb::Env> env_;
+  rocksdb::Options options_;
+  Database* other_ = nullptr;
+
+  std::atomic<bool> closing_{false};
+  std::shared_mutex mu_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<rocksdb::ColumnFamilyHandle*> families_;
+  std::array<Written, kWriters> written_;
+};
+
+}  // namespace errors
+}  // namespace cairn
