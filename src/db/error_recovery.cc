@@ -40,15 +40,14 @@ namespace {
 constexpr uint64_t kMicrosBetweenAttempts = 5000000;
 constexpr uint64_t kMicrosBetweenLooks = 10000;  // where RocksDB tells nobody
 
-// What recovers a database on this thread begins again when it has ended.
-thread_local bool recover_again = false;
-
 // What is known of a database that recovers, beside what its ErrorHandler has room for.
 enum class Part {
   kWaits,    // in the list of its SstFileManager, once for each entry
   kIsTried,  // by its SstFileManager
   kResumes,  // in Resume
   kBegins,   // gets a thread that recovers it just then
+  kRuns,     // that thread has not ended yet
+  kAgain,    // that thread begins again when it has ended
   kQueues,   // what recovers it queues behind writers, which are not held back any longer
 };
 
@@ -133,10 +132,11 @@ class Attempt {
     return attempt;
   }
   const rocksdb::ErrorHandler* handler() const { return handler_; }
-  // With the database's mutex.
+  // With the database's mutex. from: one of its two queues.
   bool LetWritersGo(rocksdb::WriteThread* from) const {
     return !handler_->GetBGError().ok() && writers_.LetGo(from, db_->immutable_db_options().clock);
   }
+  bool LetWritersGo() const { return LetWritersGo(writers_.queue); }
 
  private:
   static thread_local const Attempt* of_thread;
@@ -159,11 +159,14 @@ bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flu
 
 std::atomic<int> ListenersWrite::attempts{0};
 
-void ListenersWrite::Begin(const rocksdb::InstrumentedMutex* mutex) {
+void ListenersWrite::Begin(rocksdb::InstrumentedMutex* mutex) {
   const Attempt* const attempt = Attempt::Find(mutex);
   if (attempt == nullptr) return;
   handler_ = attempt->handler();
   AllParts().Add(handler_, Part::kQueues);
+  const rocksdb::InstrumentedMutexLock lock(mutex);
+  while (attempt->LetWritersGo()) {
+  }
 }
 
 void ListenersWrite::End() { AllParts().Remove(handler_, Part::kQueues); }
@@ -300,34 +303,40 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
 // that the disk was full meanwhile and the SstFileManager has begun one.
 void ErrorHandler::RecoverFromRetryableBGIOError() {
   const cairn::Attempt attempt(this, db_, {&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()});
-  for (;;) {
-    cairn::recover_again = false;
+  for (bool again = true; again;) {
     own::RecoverFromRetryableBGIOError(this);
     const InstrumentedMutexLock lock(db_mutex_);
-    if (!bg_error_.ok() && AllParts().Has(this, Part::kWaits)) {
-      recovery_in_prog_ = true;
+    again = AllParts().Has(this, Part::kAgain);
+    if (again) AllParts().Remove(this, Part::kAgain);
+    const bool is_tried = !bg_error_.ok() && AllParts().Has(this, Part::kWaits);
+    again = again && !bg_error_.ok() && !is_tried;
+    if (again || is_tried) recovery_in_prog_ = true;
+    if (is_tried) {
       db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
       db_->MaybeScheduleFlushOrCompaction();
-      return;
     }
     db_->bg_cv_.SignalAll();
-    if (!cairn::recover_again || bg_error_.ok() || end_recovery_ || recovery_in_prog_) return;
-    recovery_in_prog_ = true;
+    if (!again) AllParts().Remove(this, Part::kRuns);
   }
 }
 
-// A listener that hears of a recovery's end may write, and meet another error: RocksDB's thread would wait for itself. Or it
-// is held back, and another thread meets the error, and waits for its end.
+// A listener that hears of a recovery's end may write. RocksDB's next recovery waits for the last one's thread, hence for that
+// write, which may have met the error itself, or is behind one that has, or is held back. Here the thread begins again.
 void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
-  if (!recovery_in_prog_ && recovery_thread_ != nullptr && recovery_thread_->get_id() == std::this_thread::get_id()) {
-    cairn::recover_again = true;
+  const bool starts = !bg_error_.ok() && !error.ok() && db_options_.max_bgerror_resume_count > 0 &&
+                      !recovery_in_prog_ && !end_recovery_;
+  if (starts && AllParts().Has(this, Part::kRuns)) {
+    recovery_in_prog_ = true;
+    AllParts().Add(this, Part::kAgain);
+    RecordStats({ERROR_HANDLER_AUTORESUME_COUNT}, {});
+    const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+    while (AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
+    }
     return;
   }
   const cairn::Taking begins(this, Part::kBegins);
-  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
-  while (!bg_error_.ok() && AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
-  }
   own::StartRecoverFromRetryableBGIOError(this, error);
+  if (starts) AllParts().Add(this, Part::kRuns);
 }
 
 // What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the

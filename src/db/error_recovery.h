@@ -17,7 +17,7 @@ namespace cairn {
 class ListenersWrite {
  public:
   // mutex: the database's.
-  explicit ListenersWrite(const rocksdb::InstrumentedMutex* mutex) {
+  explicit ListenersWrite(rocksdb::InstrumentedMutex* mutex) {
     if (attempts.load(std::memory_order_relaxed) != 0) Begin(mutex);
   }
   ~ListenersWrite() {
@@ -29,7 +29,7 @@ class ListenersWrite {
   static std::atomic<int> attempts;  // to recover a database, under way; a thread sees its own
 
  private:
-  void Begin(const rocksdb::InstrumentedMutex* mutex);
+  void Begin(rocksdb::InstrumentedMutex* mutex);
   void End();
 
   const rocksdb::ErrorHandler* handler_ = nullptr;  // null: no such write

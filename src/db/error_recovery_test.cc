@@ -551,6 +551,33 @@ TEST_F(ErrorRecoveryTest, AListenerThatIsHeldBackIsRefusedWhenThereIsAnotherErro
   EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
 }
 
+// RocksDB's next recovery waits for the end of the last one, whose listener queues behind the writer that begins it.
+TEST_F(ErrorRecoveryTest, AListenerMayQueueBehindAWriterThatMeetsAnotherError) {
+  const auto db = OpenWithKey(options_);
+  std::future<Status> put, well;
+  listener_->at_end = [&] {
+    if (listener_->ends > 1) return;
+    disk_->held = kWal;
+    const int waiting = disk_->waiting;
+    put = std::async(std::launch::async, [&] { return Put(db.get()); });
+    EXPECT_TRUE(Await([&] { return disk_->waiting > waiting; }));
+    disk_->retryable = kWal;
+    well = std::async(std::launch::async, [&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the listener to queue
+      disk_->held = 0;
+      return Status::OK();
+    });
+    EXPECT_FALSE(Put(db.get()).ok());
+    disk_->retryable = 0;
+  };
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->retryable = 0;
+  if (!Await([&] { return listener_->ends > 1 && Put(db.get()).ok(); })) Hangs("Put by a listener");
+  EXPECT_TRUE(put.get().IsIOError());
+}
+
 TEST_F(ErrorRecoveryTest, ResumeIsRefusedWhileTheDatabaseRecovers) {
   options_.memtable_factory = rocksdb::Options().memtable_factory;
   options_.max_write_buffer_number = 2;
