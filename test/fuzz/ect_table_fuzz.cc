@@ -20,7 +20,7 @@
 
 namespace {
 
-constexpr uint64_t kDataEnd = uint64_t{1} << 20;
+constexpr uint64_t kDataEnd = uint64_t{1} << 32;
 
 void AskLayout(const cairn::EctBlockLayout& layout, uint64_t hash) {
   const uint64_t block = layout.Guess(hash);
@@ -71,7 +71,8 @@ void OpenAndAsk(std::string property, int questions) {
   }
 }
 
-// A property of a table: three bytes a key, of which one says whether a block begins with it.
+// A property of a table: three bytes for each step from key to key, of which one says whether a block begins with it.
+// Steps are taken several times, so that a short input makes as many blocks as it takes for samples of their offsets.
 std::string Build(cairn::fuzz::Input* input) {
   const unsigned shift = static_cast<unsigned>(input->Number(1) % 49);
   std::vector<uint64_t> offsets;
@@ -80,19 +81,23 @@ std::string Build(cairn::fuzz::Input* input) {
   uint64_t offset = 0;
   cairn::EctOptions options;
   options.group = 16 + static_cast<uint32_t>(input->Number(1));
-  options.prune_at_started_blocks = input->Number(1) % 2 == 0;
+  const uint64_t how = input->Number(1);
+  options.prune_at_started_blocks = how % 2 == 0;
+  const size_t times = size_t{1} << (how >> 1) % 7;
   cairn::EctBuilder builder(options);
-  while (input->left() >= 3) {
+  while (input->left() >= 3 && builder.keys() < 2000) {
     const uint64_t step = input->Number(2);
     const uint64_t kind = input->Number(1);
-    hash += std::min(step << shift, UINT64_MAX - hash);
-    if (offsets.empty() || kind % 4 == 0) {
-      if (offsets.size() % cairn::kEctSampleBlocks == 0) samples.push_back(hash);
-      if (!offsets.empty()) offset += 1 + kind;
-      offsets.push_back(offset);
-      builder.StartBlock();
+    for (size_t i = 0; i < times; ++i) {
+      hash += std::min(step << shift, UINT64_MAX - hash);
+      if (offsets.empty() || kind % 4 == 0) {
+        if (offsets.size() % cairn::kEctSampleBlocks == 0) samples.push_back(hash);
+        if (!offsets.empty()) offset += 1 + kind;
+        offsets.push_back(offset);
+        builder.StartBlock();
+      }
+      builder.Add(hash);
     }
-    builder.Add(hash);
   }
   if (offsets.empty()) return "";
   std::string packed, index, bytes;

@@ -38,21 +38,23 @@ void OpenChanged(std::string changed, cairn::fuzz::Input* edits, const std::set<
   }
 }
 
-// The first byte chooses the bits, the next the keys' length, the third how many bytes at the end are changes; a key
-// shares the bytes of the one before that a byte says.
+// The first byte chooses the bits, the next the keys' length and how many are made of one, so that a short input makes as
+// many as it takes for a code of their bytes; the third how many bytes at the end are changes. A key shares the bytes of
+// the one before that a byte says.
 void BuildFromBytes(const uint8_t* data, size_t size) {
   if (size < 5) return;
   const size_t changes = std::min<size_t>(data[2] % 32, size - 5);
   cairn::fuzz::Input edits(data + size - changes, changes);
   size -= changes;
   cairn::OrderFilterBuilder builder(2.5 + data[0] % 10);
-  const size_t length = 1 + data[1] % 12;
+  const size_t length = 1 + data[1] % 12, alike = 1 + data[1] / 12;
   std::set<std::string> keys;
   std::string key;
   for (size_t at = 3; at + 1 + length <= size; at += 1 + length) {
     key.resize(data[at] % (key.size() + 1));
     key.append(reinterpret_cast<const char*>(data + at + 1), length);
     keys.insert(key);
+    for (size_t i = 1; i < alike && keys.size() < 140; ++i) keys.insert(key + static_cast<char>(i * i) + key);
   }
   for (const std::string& each : keys) builder.Add(each.data(), each.size());
   const std::string bytes = builder.Finish();
