@@ -1,4 +1,4 @@
-// Four functions of RocksDB as db_stress gets them. They are defined in the program, so the loader takes them for every
+// Five functions of RocksDB as db_stress gets them. They are defined in the program, so the loader takes them for every
 // caller, the library's own tables of virtual functions included; db_stress itself stays as upstream wrote it.
 //
 // DBImpl::NewIterator: db_stress judges iterators by the order of the keys' bytes. An iterator over a family in hash
@@ -6,11 +6,15 @@
 // sees that the iteration is complete and holds nothing twice. Iterators of a snapshot are left as they are; db_stress
 // compares them with one another, by the family's own comparator.
 //
-// DBImpl::Write and WriteWithCallback (optimistic transactions): with CAIRN_STRESS_WAL=0 in the environment no write goes to a WAL, without db_stress being told: it
-// demands every acknowledged write after a kill, which with its own --disable_wal it does not.
+// DBImpl::Write and WriteWithCallback (optimistic transactions): with CAIRN_STRESS_WAL=0 in the environment no write goes
+// to a WAL, without db_stress being told: it demands every acknowledged write after a kill, which with its own
+// --disable_wal it does not.
 //
 // FSFileState::DropRandomUnsyncedData: divides by zero for a file all of whose bytes are synced; there is nothing to
 // drop then.
+//
+// ErrorHandler::SetBGError: db_stress draws the faults of each compaction from its seed, the same ones again when it is
+// tried again, and an opening that waits for compactions never ends. So the seed is another one after each error.
 //
 // Two parts of db_stress are registered, so that an OPTIONS file can name them.
 #include <dlfcn.h>
@@ -23,6 +27,7 @@
 #include <utility>
 
 #include "db/db_impl/db_impl.h"
+#include "db/error_handler.h"
 #include "db_stress_tool/db_stress_common.h"
 #include "db_stress_tool/db_stress_compaction_filter.h"
 #include "db_stress_tool/db_stress_wide_merge_operator.h"
@@ -187,6 +192,14 @@ Status DBImpl::WriteWithCallback(const WriteOptions& options, WriteBatch* update
       "_ZN7rocksdb6DBImpl17WriteWithCallbackERKNS_12WriteOptionsEPNS_10WriteBatchEPNS_13WriteCallbackEPNS_"
       "17UserWriteCallbackE");
   return original(this, WithoutWal(options), updates, callback, user_callback);
+}
+
+void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
+  using Function = void (*)(ErrorHandler*, const Status&, BackgroundErrorReason, bool);
+  static const Function original =
+      Next<Function>("_ZN7rocksdb12ErrorHandler10SetBGErrorERKNS_6StatusENS_21BackgroundErrorReasonEb");
+  original(this, error, reason, wal_related);
+  __atomic_fetch_add(&FLAGS_seed, 1, __ATOMIC_RELAXED);
 }
 
 }  // namespace rocksdb
