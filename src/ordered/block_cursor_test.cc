@@ -17,15 +17,12 @@
 #include "rocksdb/options.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
-#include "src/port/block_based.h"
 #include "src/port/table_reader.h"
 #include "src/testutil/assert_ok.h"
 #include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
 #include "table/block_based/block_based_table_factory.h"
-#include "table/block_based/data_block_footer.h"
 #include "table/table_builder.h"
-#include "util/coding.h"
 
 namespace cairn {
 namespace {
@@ -174,26 +171,6 @@ class BlockCursorTest : public ::testing::TestWithParam<Variant> {
 };
 
 void PrintTo(const Variant& variant, std::ostream* out) { *out << variant.name; }
-
-#if !CAIRN_ROCKSDB_AT_LEAST(11, 0)
-TEST(FindRestartsTest, RefusesAHashIndexLongerThanItsBlock) {
-  const auto find = [](uint16_t buckets, uint32_t* end) {
-    std::string block(20, '\0');
-    rocksdb::PutFixed16(&block, buckets);
-    rocksdb::PutFixed32(
-        &block, rocksdb::PackIndexTypeAndNumRestarts(rocksdb::BlockBasedTableOptions::kDataBlockBinaryAndHash, 1));
-    uint32_t count = 0;
-    return port::FindRestarts(block, &count, end) && count == 1;
-  };
-  uint32_t end = 0;
-  EXPECT_TRUE(find(5, &end));
-  EXPECT_EQ(15u, end);
-  EXPECT_TRUE(find(20, &end));
-  EXPECT_EQ(0u, end);
-  EXPECT_FALSE(find(21, &end));
-  EXPECT_FALSE(find(UINT16_MAX, &end));
-}
-#endif
 
 // Wherever the cursor goes, RocksDB's iterator goes, too.
 TEST_P(BlockCursorTest, GoesWhereRocksDBsIteratorGoes) {
