@@ -40,6 +40,13 @@ namespace {
 constexpr uint64_t kMicrosBetweenAttempts = 5000000;
 constexpr uint64_t kMicrosBetweenLooks = 10000;  // where RocksDB tells nobody
 
+// Whether a WAL says that it has failed before, and no more.
+bool HasFailedBefore(const rocksdb::Status& error) {
+  if (!error.IsIOError()) return false;
+  const std::string text = error.ToString();
+  return text == "IO error: Writer has previous error." || text == "IO error: Seen error. Skip writing buffer.";
+}
+
 // What is known of a database that recovers, beside what its ErrorHandler has room for.
 enum class Part {
   kWaits,    // in the list of its SstFileManager, once for each entry
@@ -254,6 +261,14 @@ void SstFileManagerImpl::ClearError() {
   while (std::any_of(error_handler_list_.begin(), error_handler_list_.end(), is_tried)) cv_.Wait();
 }
 
+// A WAL that has failed takes no further entry: who comes to it next, having looked for an error before it did, meets an error
+// that says so, and no more. RocksDB takes it for one that it cannot recover from, whatever the first one was.
+void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
+  IOStatus again = status_to_io_status(Status(error));
+  if (cairn::HasFailedBefore(error)) again.SetRetryable(true);
+  own::SetBGError(this, again, reason, wal_related);
+}
+
 // The mutex is free while listeners hear of an error, and Close may begin meanwhile, which cancels recoveries. RocksDB begins
 // one all the same, and Close waits for it as long as the disk is full. And a listener that hears of the last recovery's end
 // may be held back in this database.
@@ -381,7 +396,7 @@ Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOption
     if (options.no_slowdown) return Status::Incomplete("Write stall");
     delayed = true;
     thread.BeginWriteStall();
-    if (&thread == &write_thread_) {
+    if (&thread == &write_thread_) {  // NOLINT(bugprone-branch-clone): a release build has neither
       TEST_SYNC_POINT("DBImpl::DelayWrite:Wait");
     } else {
       TEST_SYNC_POINT("DBImpl::DelayWrite:NonmemWait");

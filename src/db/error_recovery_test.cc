@@ -415,6 +415,24 @@ TEST_P(WriteBufferManagerTest, AWriterThatItHoldsBackGoesOn) {
   EXPECT_TRUE(writer.GoesOn());
 }
 
+// It goes on to a WAL that takes no further entry. RocksDB stops for good then.
+TEST_F(ErrorRecoveryTest, AWriterThatComesToAWalThatHasFailed) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.write_buffer_size = 1 << 20;
+  options_.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
+  const auto db = Open(options_);
+  disk_->held = kTable;
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the writer to be held back
+  disk_->unsynced = kWal;
+  EXPECT_TRUE(db->SyncWAL().IsIOError());
+  disk_->unsynced = 0;
+  disk_->held = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_TRUE(writer.GoesOn());
+}
+
 // In a database of RocksDB's parts alone, whose recovery flushes the active memtable in any case: it queues behind the writer
 // that waits for it.
 TEST_F(ErrorRecoveryTest, ARecoveryDoesNotWaitForAWriterThatWaitsForIt) {

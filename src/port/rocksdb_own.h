@@ -200,6 +200,9 @@ void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vect
                         rocksdb::SnapshotChecker** checker) asm("cairn_rocksdb_GetSnapshotContext");
 #endif
 
+void SetBGError(rocksdb::ErrorHandler* handler, const rocksdb::Status& error, rocksdb::BackgroundErrorReason reason,
+                bool wal_related) asm("cairn_rocksdb_SetBGError");
+
 void RecoverFromNoSpace(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_RecoverFromNoSpace");
 
 // What Close calls first.

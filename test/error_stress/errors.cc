@@ -66,9 +66,13 @@ class Database::Listener : public rocksdb::EventListener {
  public:
   Listener(Database* database, uint64_t seed) : database_(database), random_(seed) {}
 
-  void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/, Status* error) override {
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, Status* error) override {
     ++database_->counts_->errors;
-    if (error->severity() >= Status::Severity::kFatalError) ++database_->counts_->for_good;
+    if (error->severity() >= Status::Severity::kFatalError) {
+      ++database_->counts_->for_good;
+      std::printf("%s stops for good: %s (reason %d)\n", database_->name_.c_str(), error->ToString().c_str(),
+                  static_cast<int>(reason));
+    }
     if (OneIn(4)) std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/, Status error, bool* recover) override {
