@@ -344,6 +344,7 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
     recovery_in_prog_ = true;
     AllParts().Add(this, Part::kAgain);
     RecordStats({ERROR_HANDLER_AUTORESUME_COUNT}, {});
+    TEST_SYNC_POINT("StartRecoverFromRetryableBGIOError:BeforeWaitingForOtherThread");  // of RocksDB's own tests
     const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
     while (AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
     }
