@@ -75,7 +75,9 @@ void BuildFromBytes(const uint8_t* data, size_t size) {
         break;
     }
   };
+  size_t at = 0;
   for (const std::string& each : keys) {
+    if (at++ % (1 + keys.size() / 64) != 0) continue;
     check(each);
     check(each + '\0');
     check(each.substr(0, each.size() / 2));
