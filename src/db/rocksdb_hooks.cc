@@ -363,6 +363,26 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
   return s;
 }
 
+// RocksDB takes the numbers of the memtables in the order of a hash table, and the column families in another: with
+// atomic_flush it may ask of one family whether it has flushed another's memtable, and not wait for its own.
+Status DBImpl::WaitForFlushMemTables(const autovector<ColumnFamilyData*>& families,
+                                     const autovector<const uint64_t*>& newest, bool resuming,
+                                     std::optional<FlushReason> reason) {
+  if (!immutable_db_options_.atomic_flush || families.size() < 2) {
+    return own::WaitForFlushMemTables(this, families, newest, resuming, reason);
+  }
+  std::vector<uint64_t> numbers;
+  {
+    const InstrumentedMutexLock lock(&mutex_);
+    for (ColumnFamilyData* family : families) {
+      numbers.push_back(family->imm()->GetLatestMemTableID(/*for_atomic_flush=*/true));
+    }
+  }
+  autovector<const uint64_t*> in_order;
+  for (const uint64_t& number : numbers) in_order.push_back(&number);
+  return own::WaitForFlushMemTables(this, families, in_order, resuming, reason);
+}
+
 Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,
                                       const ColumnFamilyOptions& options, const std::string& name,
                                       ColumnFamilyHandle** handle) {

@@ -118,6 +118,11 @@ rocksdb::Status WriteImpl(rocksdb::DBImpl* db, const rocksdb::WriteOptions& opti
 rocksdb::Status FlushAllColumnFamilies(rocksdb::DBImpl* db, const rocksdb::FlushOptions& options,
                                        rocksdb::FlushReason reason) asm("cairn_rocksdb_FlushAllColumnFamilies");
 
+rocksdb::Status WaitForFlushMemTables(
+    rocksdb::DBImpl* db, const rocksdb::autovector<rocksdb::ColumnFamilyData*>& families,
+    const rocksdb::autovector<const uint64_t*>& newest, bool resuming,
+    std::optional<rocksdb::FlushReason> reason) asm("cairn_rocksdb_WaitForFlushMemTables");
+
 rocksdb::Status CreateColumnFamilyImpl(
     rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
     const rocksdb::ColumnFamilyOptions& options, const std::string& name,
