@@ -221,6 +221,13 @@ Status DurablePool::Grow(uint64_t bytes, char* at) {
   return s;
 }
 
+std::shared_ptr<SegmentPool> DurablePool::SharedCutter(const std::function<std::shared_ptr<SegmentPool>()>& make) {
+  const MutexLock lock(&cutter_mutex_);
+  std::shared_ptr<SegmentPool> cutter = cutter_.lock();
+  if (cutter == nullptr) cutter_ = cutter = make();
+  return cutter;
+}
+
 Status DurablePool::CheckGrowth(uint64_t bytes) const {
   const uint64_t limit = limit_.load(std::memory_order_relaxed);
   if (limit == 0 || superblock_.file_bytes - kSegmentsOffset - returned_bytes_ + bytes <= limit) return Status::OK();

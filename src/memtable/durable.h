@@ -31,6 +31,8 @@
 
 namespace cairn {
 
+class SegmentPool;
+
 class DurablePool {
  public:
   // Takes the file, which must hold nothing to recover, gives it `bytes` (0: as it is), formats it as one free segment
@@ -66,6 +68,9 @@ class DurablePool {
   void GiveBack(char* at, uint64_t bytes);
   bool CanGiveBack() const { return !file_->keeps_size() && !frozen_.load(std::memory_order_acquire); }
   uint64_t returned_bytes() const;
+  // What cuts the segments for all sub-MemTables of the database, whichever factories they come from: what it keeps free
+  // is there for each of them. Made by `make` if there is none.
+  std::shared_ptr<SegmentPool> SharedCutter(const std::function<std::shared_ptr<SegmentPool>()>& make);
   // A number that no other user of this pool has, for those that count memtables on their own.
   uint64_t NextUser() { return users_.fetch_add(1) + 1; }
 
@@ -155,6 +160,7 @@ class DurablePool {
 
   mutable CheckedMutex mutex_;
   CheckedMutex unsynced_mutex_;
+  CheckedMutex cutter_mutex_;
   mutable CheckedMutex sync_mutex_;
 
   rocksdb::Status Format() CAIRN_REQUIRES(mutex_);
@@ -226,6 +232,8 @@ class DurablePool {
   std::atomic<uint64_t> syncs_{0};
   std::atomic<uint64_t> marks_stored_{0};
   std::atomic<uint64_t> marks_synced_{0};
+
+  std::weak_ptr<SegmentPool> cutter_ CAIRN_GUARDED_BY(cutter_mutex_);  // it keeps the pool
 
   std::atomic<uint64_t> limit_{0};
   std::atomic<int64_t> free_bytes_{0};

@@ -779,6 +779,66 @@ TEST_F(DurableDbTest, AFullPoolFileRefusesWritesUntilThereIsRoom) {
   CheckAfterCrash(options);
 }
 
+// Only one of the reasons is another process.
+TEST_F(DurableDbTest, SaysWhyADatabaseCannotBeLocked) {
+  fs::create_directories(dir_ / "db/LOCK");
+  Opened opened;
+  const Status s = opened.Open(DurableOptions(), dir_ / "db");
+  EXPECT_TRUE(s.IsBusy()) << s.ToString();
+  EXPECT_NE(s.ToString().find(strerror(EISDIR)), std::string::npos) << s.ToString();
+}
+
+// As an OPTIONS file gives them: each column family has a factory of its own.
+TEST_F(DurableDbTest, FactoriesOfColumnFamiliesShareWhatThePoolFileHasFree) {
+  constexpr uint64_t kLeastPool = 8 << 20;
+  std::vector<Options> own(4);
+  for (Options& options : own) {
+    options = DurableOptions(kLeastPool);
+    options.write_buffer_size = 256 << 10;
+  }
+  Opened opened;
+  rocksdb::DB* db = nullptr;
+  ASSERT_OK(cairn::Open(own[0], dir_ / "db", {{"default", own[0]}, {"second", own[1]}}, &opened.handles, &db));
+  opened.db.reset(db);
+  for (int i = 2; i < 4; ++i) {
+    ColumnFamilyHandle* handle = nullptr;
+    ASSERT_OK(db->CreateColumnFamily(own[i], std::to_string(i), &handle));
+    opened.handles.push_back(handle);
+  }
+  const std::string value(500, 'v');
+  for (int i = 0; i < 4000; ++i) {
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), opened.handles[i % 4], "key" + std::to_string(i), value));
+  }
+  EXPECT_LE(fs::file_size(dir_ / "db/CAIRN_POOL"), kLeastPool + (16 << 10));
+}
+
+// An entry for which the pool file has no place in one piece is in plain memory until its memtable is in a table,
+// whatever keeps that memtable for longer.
+TEST_F(DurableDbTest, WritesGoOnWhenAnEntryWithoutAPlaceIsInATable) {
+  Options options = DurableOptions(2 * kSmallPool);
+  options.write_buffer_size = 64 << 20;
+  Opened opened;
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  rocksdb::DB* const db = opened.db.get();
+  const rocksdb::WriteOptions write;
+  for (int i = 0; i < 180; ++i) {
+    ASSERT_OK(db->Put(write, opened.handles[0], "early" + std::to_string(i), std::string(100000, 'v')));
+  }
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions(), opened.handles[0]));
+  Status s;
+  for (int i = 0; i < 1000 && !s.IsNoSpace(); ++i) {  // until the pool's file has all of its length
+    s = db->Put(write, opened.handles[0], "large", std::string(3 << 20, 'x'));
+    if (s.ok()) s = db->Flush(rocksdb::FlushOptions(), opened.handles[0]);
+  }
+  ASSERT_NE(s.ToString().find("could not take a write"), std::string::npos) << s.ToString();
+  const std::unique_ptr<rocksdb::Iterator> holder(db->NewIterator(rocksdb::ReadOptions(), opened.handles[0]));
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions(), opened.handles[0]));
+  EXPECT_OK(db->Put(write, opened.handles[0], "late", "1"));
+  EXPECT_OK(db->Put(write, opened.handles[1], "late", "1"));
+  for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
+  CheckAfterCrash(options);
+}
+
 // The file system is full from the beginning: nothing is begun that cannot be kept. When it has room, writes go on.
 TEST_F(DurableDbTest, AFullFileSystemRefusesWritesUntilThereIsRoom) {
   Options options = DurableOptions();

@@ -82,8 +82,9 @@ class DatabaseLock {
  public:
   DatabaseLock(rocksdb::Env* env, const std::string& path) : env_(env) {
     if (!env->FileExists(path).ok()) return;
-    status_ = env->LockFile(rocksdb::LockFileName(path), &lock_);
-    if (!status_.ok()) status_ = Status::Busy(path, "is open already; close it there first");
+    const Status s = env->LockFile(rocksdb::LockFileName(path), &lock_);
+    if (!s.ok())
+      status_ = Status::Busy(path, "cannot be locked; if it is open already, close it there: " + s.ToString());
   }
   ~DatabaseLock() {
     if (lock_ != nullptr) env_->UnlockFile(lock_).PermitUncheckedError();

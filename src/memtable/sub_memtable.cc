@@ -293,7 +293,7 @@ SubMemTable::~SubMemTable() {
       pool_->backing()->durable() ? pool_->backing()->BeforeFree(PoolSegments()) : rocksdb::Status();
   for (const auto& segment : segments_) {
     if (segment->on_heap) {
-      pool_->backing()->SpillEnded();
+      if (!flushed_) pool_->backing()->SpillEnded();
       ::operator delete (segment->base, std::align_val_t{64});
     } else if (free.ok()) {
       pool_->Release(segment->base, segment->bytes, segment->copied_out);
@@ -502,6 +502,12 @@ void SubMemTable::MarkFlushed() {
   if (!pool_->backing()->durable()) return;
   const MutexLock lock(&segments_mutex_);
   pool_->backing()->MemTableFlushed(owner_, PoolSegments());
+  if (flushed_) return;
+  flushed_ = true;
+  // Now, and not when the memtable dies: an iterator may keep it for as long as it likes.
+  for (const auto& segment : segments_) {
+    if (segment->on_heap) pool_->backing()->SpillEnded();
+  }
 }
 
 std::vector<char*> SubMemTable::PoolSegments() const {

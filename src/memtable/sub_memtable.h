@@ -184,6 +184,7 @@ class SubMemTable : public port::MemTableRep {
   std::atomic<Segment*> last_segment_{nullptr};
   std::vector<std::unique_ptr<Segment>> segments_ CAIRN_GUARDED_BY(segments_mutex_);
   size_t slots_in_use_ CAIRN_GUARDED_BY(segments_mutex_) = 0;
+  bool flushed_ CAIRN_GUARDED_BY(segments_mutex_) = false;  // of a durable one: MarkFlushed has been called
 
   mutable CheckedMutex hash_mutex_;                       // of the hash's only writer
   mutable std::atomic<Segment*> first_to_hash_{nullptr};  // the list of segments that the hash is not done with

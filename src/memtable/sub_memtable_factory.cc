@@ -167,13 +167,19 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger
 
 std::shared_ptr<SegmentPool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
   const MutexLock lock(&mutex_);
-  if (pool_ == nullptr) {
-    std::unique_ptr<Backing> backing = MakeBacking(logger);
-    rocksdb::Info(logger, "cairn.SubMemTable: segments of %llu bytes in %s",
-                  static_cast<unsigned long long>(options_.segment_size), backing->Report().c_str());
-    pool_ = std::make_shared<SegmentPool>(std::move(backing), options_.segment_size, options_.pool_size);
+  if (pool_ == nullptr && durable_pool_ != nullptr) {
+    pool_ = durable_pool_->SharedCutter([&]() CAIRN_REQUIRES(mutex_) { return MakePool(logger); });
+  } else if (pool_ == nullptr) {
+    pool_ = MakePool(logger);
   }
   return pool_;
+}
+
+std::shared_ptr<SegmentPool> SubMemTableFactory::MakePool(rocksdb::Logger* logger) const {
+  std::unique_ptr<Backing> backing = MakeBacking(logger);
+  rocksdb::Info(logger, "cairn.SubMemTable: segments of %llu bytes in %s",
+                static_cast<unsigned long long>(options_.segment_size), backing->Report().c_str());
+  return std::make_shared<SegmentPool>(std::move(backing), options_.segment_size, options_.pool_size);
 }
 
 }  // namespace cairn

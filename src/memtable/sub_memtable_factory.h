@@ -40,11 +40,12 @@ class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMem
   bool HasPool() const override;
   void UsePool(std::shared_ptr<DurablePool> pool) override;
 
-  // Made at the first use.
+  // Made at the first use. Of durable memtables it is that of all factories of the database.
   std::shared_ptr<SegmentPool> pool(rocksdb::Logger* logger) const;
 
  private:
   std::unique_ptr<Backing> MakeBacking(rocksdb::Logger* logger) const CAIRN_REQUIRES(mutex_);
+  std::shared_ptr<SegmentPool> MakePool(rocksdb::Logger* logger) const CAIRN_REQUIRES(mutex_);
 
   SubMemTableOptions options_;
   mutable CheckedMutex mutex_;
