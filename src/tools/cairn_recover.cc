@@ -10,6 +10,7 @@
 #include "src/memtable/pool_presence.h"
 #include "src/tools/arguments.h"
 #include "src/tools/commands.h"
+#include "src/tools/database.h"
 
 namespace cairn {
 namespace {
@@ -46,7 +47,7 @@ Status Recover(const std::string& path, std::string pool, bool discard, Recovery
   }
   rocksdb::FileLock* lock = nullptr;
   Status s = env->FileExists(path).ok() ? env->LockFile(path + "/LOCK", &lock) : Status::OK();
-  if (!s.ok()) return Status::Busy(path, "is open in another process; close it there first");
+  if (!s.ok()) return CannotLock(path, s);
   rocksdb::DBOptions options;
   const std::string named = pool;
   s = FindDatabase(path, &options, &pool);

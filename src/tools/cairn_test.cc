@@ -6,7 +6,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -498,6 +500,16 @@ TEST_F(CairnTest, StatsAndCompact) {
   result = Cairn({"compact", Path("db")});
   EXPECT_EQ(1, result.exit_code);
   EXPECT_CONTAINS(result.err, "is open in another process");
+
+  // Nobody has it open, and it cannot be locked all the same, as on a file system that is read-only.
+  opened.Close();
+  std::filesystem::remove(Path("db/LOCK"));
+  std::filesystem::create_directory(Path("db/LOCK"));
+  for (const char* const command : {"compact", "recover"}) {
+    result = Cairn({command, Path("db")});
+    EXPECT_EQ(1, result.exit_code);
+    EXPECT_CONTAINS(result.err, strerror(EISDIR));
+  }
 }
 
 TEST_F(CairnTest, RepairRebuildsTries) {

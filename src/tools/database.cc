@@ -2,6 +2,9 @@
 
 #include <cairn/db.h>
 
+#include <cerrno>
+#include <cstring>
+
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/memtable/pool_presence.h"
@@ -53,13 +56,19 @@ Status Database::OpenForReading(const std::string& path, std::unique_ptr<Databas
   return s;
 }
 
+Status CannotLock(const std::string& path, const Status& s) {
+  const std::string text = s.ToString();
+  const bool taken = text.find(strerror(EAGAIN)) != std::string::npos || text.find("lock hold") != std::string::npos;
+  return taken ? Status::Busy(path, "is open in another process; close it there first") : s;
+}
+
 Status Database::OpenForWriting(const std::string& path, std::unique_ptr<Database>* database) {
   Status s = CheckExists(path);
   if (!s.ok()) return s;
   rocksdb::FileLock* lock = nullptr;
   // Asked for first, because the opening's own error is about a file.
   s = rocksdb::Env::Default()->LockFile(path + "/LOCK", &lock);
-  if (!s.ok()) return Status::Busy(path, "is open in another process; close it there first");
+  if (!s.ok()) return CannotLock(path, s);
   rocksdb::Env::Default()->UnlockFile(lock).PermitUncheckedError();
   std::unique_ptr<Database> result(new Database());
   std::vector<std::string> names;
