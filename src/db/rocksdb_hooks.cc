@@ -367,9 +367,9 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
 // atomic_flush it may ask of one family whether it has flushed another's memtable, and not wait for its own.
 Status DBImpl::WaitForFlushMemTables(const autovector<ColumnFamilyData*>& families,
                                      const autovector<const uint64_t*>& newest, bool resuming,
-                                     std::optional<FlushReason> reason) {
+                                     std::optional<FlushReason> reason CAIRN_MORE_WAIT_PARAMETERS) {
   if (!immutable_db_options_.atomic_flush || families.size() < 2) {
-    return own::WaitForFlushMemTables(this, families, newest, resuming, reason);
+    return own::WaitForFlushMemTables(this, families, newest, resuming, reason CAIRN_MORE_WAIT_ARGUMENTS);
   }
   std::vector<uint64_t> numbers;
   {
@@ -380,7 +380,7 @@ Status DBImpl::WaitForFlushMemTables(const autovector<ColumnFamilyData*>& famili
   }
   autovector<const uint64_t*> in_order;
   for (const uint64_t& number : numbers) in_order.push_back(&number);
-  return own::WaitForFlushMemTables(this, families, in_order, resuming, reason);
+  return own::WaitForFlushMemTables(this, families, in_order, resuming, reason CAIRN_MORE_WAIT_ARGUMENTS);
 }
 
 Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,

@@ -52,6 +52,8 @@
 #define CAIRN_MORE_MERGE_PARAMETERS , rocksdb::InternalStats* stats
 #define CAIRN_MORE_MERGE_ARGUMENTS , stats
 #define CAIRN_MERGE_STATISTICS stats
+#define CAIRN_MORE_WAIT_PARAMETERS , bool wait_for_listeners
+#define CAIRN_MORE_WAIT_ARGUMENTS , wait_for_listeners
 #else
 #define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
@@ -64,6 +66,8 @@
 #define CAIRN_MORE_MERGE_PARAMETERS
 #define CAIRN_MORE_MERGE_ARGUMENTS
 #define CAIRN_MERGE_STATISTICS nullptr
+#define CAIRN_MORE_WAIT_PARAMETERS
+#define CAIRN_MORE_WAIT_ARGUMENTS
 #endif
 
 namespace cairn::port {
@@ -121,7 +125,7 @@ rocksdb::Status FlushAllColumnFamilies(rocksdb::DBImpl* db, const rocksdb::Flush
 rocksdb::Status WaitForFlushMemTables(
     rocksdb::DBImpl* db, const rocksdb::autovector<rocksdb::ColumnFamilyData*>& families,
     const rocksdb::autovector<const uint64_t*>& newest, bool resuming,
-    std::optional<rocksdb::FlushReason> reason) asm("cairn_rocksdb_WaitForFlushMemTables");
+    std::optional<rocksdb::FlushReason> reason CAIRN_MORE_WAIT_PARAMETERS) asm("cairn_rocksdb_WaitForFlushMemTables");
 
 rocksdb::Status CreateColumnFamilyImpl(
     rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
