@@ -24,6 +24,7 @@ void CatchSignals() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);  // a second Ctrl-C ends the program at once, as a crash would
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  signal(SIGXFSZ, SIG_IGN);  // a write beyond `ulimit -f` fails, and is told, instead of ending the program
 }
 
 int RunConvert(int argc, char** argv) {

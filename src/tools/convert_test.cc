@@ -114,6 +114,51 @@ TEST_F(ConvertTest, AFullFileSystemEndsIt) {
   }
 }
 
+// Not even the first file finds room, which an earlier run has not begun either.
+TEST_F(ConvertTest, ANearlyFullFileSystemSaysWhatToDo) {
+  const std::string small = dir_ / "small";
+  if (!Mount(small, "1m")) GTEST_SKIP() << "mounting takes root: " << strerror(errno);
+  Options options;
+  options.create_if_missing = true;
+  Make(options, 1000, 100);
+  for (const std::string size : {"4k", "8k", "12k", "16k", "32k", "64k"}) {
+    SCOPED_TRACE(size);
+    ASSERT_TRUE(Mount(small, size));
+    ProgramResult result = Convert(small + "/copy", {"--to", "trie", "--check-space=false"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_CONTAINS(result.err, "No space left on device");
+    EXPECT_CONTAINS(result.err, "make room there, and the same command goes on");
+    ASSERT_TRUE(Mount(small, "100m"));
+    // That there might be too little is not that there is none.
+    result = Convert(small + "/copy", {"--to", "trie", "--reserve", "1T"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_CONTAINS(result.err, "--check-space=false goes on all the same");
+    EXPECT_EQ(result.err.find("is full"), std::string::npos) << result.err;
+    result = Convert(small + "/copy", {"--to", "trie", "--check-space=false"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_CONTAINS(result.out, "1000 records");
+    fs::remove_all(small + "/copy");
+  }
+}
+
+// The signal that comes with it would end the program without a word.
+TEST_F(ConvertTest, FilesThatMayNotGrowEndIt) {
+  Options options;
+  options.create_if_missing = true;
+  Make(options, 1000, 400);
+  for (const std::string blocks : {"2", "64", "200"}) {
+    SCOPED_TRACE(blocks);
+    ProgramResult result = Convert(dir_ / "copy", {"--to", "trie", "--check-space=false"},
+                                   {"/bin/sh", "-c", "ulimit -f " + blocks + " && exec \"$@\"", "sh"});
+    EXPECT_EQ(result.exit_code, 1);
+    EXPECT_CONTAINS(result.err, "raise the limit (ulimit -f), and the same command goes on");
+    result = Convert(dir_ / "copy", {"--to", "trie"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_CONTAINS(result.out, "1000 records");
+    fs::remove_all(dir_ / "copy");
+  }
+}
+
 // A process of another user, who may read the source but not write to it.
 TEST_F(ConvertTest, AWriterWhoseFilesMayOnlyBeRead) {
   Make(Options(Durable(), rocksdb::ColumnFamilyOptions()), 1000, 100);

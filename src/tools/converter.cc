@@ -284,9 +284,9 @@ Status Converter::Run(ConvertReport* report) {
   report->source_bytes = source_->Bytes();
   s = LoadOrBegin();
   report->was_whole_before = s.ok() && state_.step == ConvertStep::kWhole;
+  if (s.ok() && state_.step != ConvertStep::kWhole) s = CheckSpace();
   if (s.ok() && state_.step != ConvertStep::kWhole) {
-    s = CheckSpace();
-    if (s.ok()) s = OpenSession();
+    s = OpenSession();
     if (s.ok()) s = Copy();
     if (s.ok()) s = Settle();
     if (s.ok()) s = Verify();
@@ -301,9 +301,21 @@ Status Converter::Run(ConvertReport* report) {
 }
 
 Status Converter::WithRemedy(const Status& s) const {
-  if (s.ok() || s.IsIncomplete() || s.ToString().find(std::strerror(ENOSPC)) == std::string::npos) return s;
-  return Status::NoSpace(options_.destination, "its file system is full: " + s.ToString() +
-                                                   "; make room there, and the same command goes on from here");
+  if (s.ok() || s.IsIncomplete()) return s;
+  const std::string text = s.ToString();
+  auto is = [&text](int error) { return text.find(std::strerror(error)) != std::string::npos; };
+  const std::string goes_on = ", and the same command goes on from here";
+  if (is(ENOSPC)) {
+    return Status::NoSpace(options_.destination, "its file system is full: " + text + "; make room there" + goes_on);
+  }
+  if (is(EDQUOT)) {
+    return Status::NoSpace(options_.destination, "its quota is used up: " + text + "; make room there" + goes_on);
+  }
+  if (is(EFBIG)) {
+    return Status::IOError(options_.destination,
+                           "needs larger files: " + text + "; raise the limit (ulimit -f)" + goes_on);
+  }
+  return s;
 }
 
 // What keeps the session from going on; to be asked while it waits for something.
@@ -376,12 +388,13 @@ Status Converter::LoadOrBegin() {
     state_.families.back().converted = family.converted;
   }
   s = CheckSpace();
-  if (s.ok()) s = env->CreateDirIfMissing(options_.destination);
+  if (!s.ok()) return s;
+  s = env->CreateDirIfMissing(options_.destination);
   std::string remembered;
   if (s.ok()) s = StockOptionsToRemember(*source_, &remembered);
   if (s.ok()) s = ReplaceFile(env, options_.destination, kConvertStockOptionsFile, remembered);
   if (s.ok()) s = Save();
-  return s;
+  return WithRemedy(s);
 }
 
 Status Converter::CheckUnchanged() const {
