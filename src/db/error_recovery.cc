@@ -264,8 +264,9 @@ void SstFileManagerImpl::ClearError() {
 // A WAL that has failed takes no further entry: who comes to it next, having looked for an error before it did, meets an error
 // that says so, and no more. RocksDB takes it for one that it cannot recover from, whatever the first one was.
 void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
+  if (!cairn::HasFailedBefore(error)) return own::SetBGError(this, error, reason, wal_related);
   IOStatus again = status_to_io_status(Status(error));
-  if (cairn::HasFailedBefore(error)) again.SetRetryable(true);
+  again.SetRetryable(true);
   own::SetBGError(this, again, reason, wal_related);
 }
 

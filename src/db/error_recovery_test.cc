@@ -108,6 +108,22 @@ class ErrorRecoveryTest : public ::testing::Test {
     uint64_t stopped = 0;
     return db->GetIntProperty(rocksdb::DB::Properties::kIsWriteStopped, &stopped) && stopped == 1;
   }
+  // A database of RocksDB's parts alone, whose recovery flushes the active memtable in any case. Its flushes are held.
+  std::unique_ptr<rocksdb::DB> OpenStockWithHeldFlushes() {
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+    options_.max_write_buffer_number = 2;
+    std::unique_ptr<rocksdb::DB> db = Open(options_);
+    disk_->held = kTable;
+    return db;
+  }
+  // When its writers are stopped, its flush meets a full disk, which is well again afterwards.
+  void FailAFlushOfStopped(rocksdb::DB* db) {
+    ASSERT_TRUE(Await([&] { return IsStopped(db); }));
+    disk_->full = kTable;
+    disk_->held = 0;
+    ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+    disk_->full = 0;
+  }
 
   const test::TempDir dir_;
   const std::shared_ptr<FaultyDisk> disk_ = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
@@ -433,19 +449,11 @@ TEST_F(ErrorRecoveryTest, AWriterThatComesToAWalThatHasFailed) {
   EXPECT_TRUE(writer.GoesOn());
 }
 
-// In a database of RocksDB's parts alone, whose recovery flushes the active memtable in any case: it queues behind the writer
-// that waits for it.
+// It queues behind the writer that waits for it.
 TEST_F(ErrorRecoveryTest, ARecoveryDoesNotWaitForAWriterThatWaitsForIt) {
-  options_.memtable_factory = rocksdb::Options().memtable_factory;
-  options_.max_write_buffer_number = 2;
-  const auto db = Open(options_);
-  disk_->held = kTable;
+  const auto db = OpenStockWithHeldFlushes();
   const Writer writer(db.get());
-  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
-  disk_->full = kTable;
-  disk_->held = 0;
-  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
-  disk_->full = 0;
+  ASSERT_NO_FATAL_FAILURE(FailAFlushOfStopped(db.get()));
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   EXPECT_TRUE(writer.GoesOn());
 }
@@ -597,16 +605,9 @@ TEST_F(ErrorRecoveryTest, AListenerMayQueueBehindAWriterThatMeetsAnotherError) {
 }
 
 TEST_F(ErrorRecoveryTest, ResumeIsRefusedWhileTheDatabaseRecovers) {
-  options_.memtable_factory = rocksdb::Options().memtable_factory;
-  options_.max_write_buffer_number = 2;
-  const auto db = Open(options_);
-  disk_->held = kTable;
+  const auto db = OpenStockWithHeldFlushes();
   const Writer writer(db.get());
-  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
-  disk_->full = kTable;
-  disk_->held = 0;
-  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
-  disk_->full = 0;
+  ASSERT_NO_FATAL_FAILURE(FailAFlushOfStopped(db.get()));
   EXPECT_OK(Ends("Resume", [&] {
     Status s;
     do {

@@ -84,7 +84,7 @@ class DurableBacking : public Backing {
   const std::shared_ptr<DurablePool> pool_;
   size_t free_ = 0;  // as reported last
   int full_ = 0;
-  const uint64_t user_;  // several factories may share the pool, each with its own count of memtables
+  const uint64_t user_;  // cutters of the pool, one after the other, each count memtables on their own
 };
 
 }  // namespace

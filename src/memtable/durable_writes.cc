@@ -83,8 +83,9 @@ class DatabaseLock {
   DatabaseLock(rocksdb::Env* env, const std::string& path) : env_(env) {
     if (!env->FileExists(path).ok()) return;
     const Status s = env->LockFile(rocksdb::LockFileName(path), &lock_);
-    if (!s.ok())
+    if (!s.ok()) {
       status_ = Status::Busy(path, "cannot be locked; if it is open already, close it there: " + s.ToString());
+    }
   }
   ~DatabaseLock() {
     if (lock_ != nullptr) env_->UnlockFile(lock_).PermitUncheckedError();
