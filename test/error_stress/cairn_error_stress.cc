@@ -79,13 +79,13 @@ class Round {
       FailForAMoment((random_.OneIn(2) ? first_ : second_).disk(), &random_);
       std::this_thread::sleep_for(milliseconds(random_.Uniform(100)));
     }
-    if (settings_.loses) first_.PretendOneMore();
     if (settings_.hangs) first_.disk()->held = ~0;
     watch_.Expect(std::chrono::seconds(settings_.patience));
     ends_ = true;
     // What an error for good keeps in memory is not flushed before the database is opened again, and others would wait.
     if (buffers_ != nullptr && counts_->for_good > for_good) buffers_->SetAllowStall(false);
     End();
+    if (settings_.loses) first_.PretendOneMore();
     for (Database* database : {&first_, &second_}) database->Recover();
     for (Database* database : {&first_, &second_}) database->CloseAndOpen();
     watch_.Settle();
@@ -111,6 +111,7 @@ class Round {
   // A database whose recovery a listener has refused, or that has given up, may hold a thread of the other one back by its
   // share of the WriteBufferManager.
   void End() {
+    const Watch::Doing doing(&watch_, "The wait for all threads");
     while (ended_ != threads_.size()) {
       for (Database* database : {&first_, &second_}) {
         database->UseIfOpen("Resume", [](rocksdb::DB* db) { db->Resume().PermitUncheckedError(); });

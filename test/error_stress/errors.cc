@@ -180,6 +180,7 @@ void Database::Close() {
 }
 
 void Database::CloseAndOpen() {
+  const Watch::Doing doing(watch_, "Close and Open of " + name_);
   closing_ = true;
   {
     const std::unique_lock<std::shared_mutex> lock(mu_);
@@ -244,6 +245,7 @@ Status Database::WriteAndFlush(rocksdb::DB* db) {
 }
 
 void Database::Recover() {
+  const Watch::Doing doing(watch_, "Recovery of " + name_);
   const auto is_healthy = [this] {
     Status s;
     Use("Put and Flush at the end", [&](rocksdb::DB* db) { s = WriteAndFlush(db); });

@@ -131,7 +131,7 @@ class Database {
   void Operate(test::Random* random);
   // Nothing fails any more: it takes a write and a flush, if need be after Resume or, after an error for good, once opened anew.
   void Recover();
-  // Forgets that a write was not acknowledged, to see that a loss is seen.
+  // Forgets that a write was not acknowledged, to see that a loss is seen. REQUIRES: nobody writes.
   void PretendOneMore() { written_[0].Begin(1 << 30), written_[0].Acknowledge(1 << 30); }
 
  private:
