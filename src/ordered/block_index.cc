@@ -14,6 +14,17 @@ using rocksdb::BlockBasedTable;
 using rocksdb::BlockHandle;
 using rocksdb::Slice;
 
+namespace {
+
+// What an iterator knows of its block and keeps to itself.
+struct IteratorsBlock : rocksdb::BlockIter<rocksdb::IndexValue> {
+  static const char* Data(const rocksdb::IndexBlockIter& iterator) { return iterator.*(&IteratorsBlock::data_); }
+  static uint32_t Restarts(const rocksdb::IndexBlockIter& iterator) { return iterator.*(&IteratorsBlock::restarts_); }
+  static uint32_t Count(const rocksdb::IndexBlockIter& iterator) { return iterator.*(&IteratorsBlock::num_restarts_); }
+};
+
+}  // namespace
+
 void BlockIndex::Open(BlockBasedTable* table) {
   const BlockBasedTable::Rep& rep = *table->get_rep();
   if (rep.table_options.cache_index_and_filter_blocks || rep.table_properties == nullptr || rep.index_has_first_key ||
@@ -25,24 +36,17 @@ void BlockIndex::Open(BlockBasedTable* table) {
   // Also 0 if the properties could not be read: how the index is encoded is not known then.
   const uint64_t blocks = rep.table_properties->num_data_blocks;
   if (blocks == 0) return;
-  rocksdb::IndexBlockIter last;
+  rocksdb::IndexBlockIter iterator;
   rocksdb::BlockCacheLookupContext context{rocksdb::TableReaderCaller::kUncategorized};
-  auto* const at = rep.index_reader->NewIterator(rocksdb::ReadOptions(), false, &last, nullptr, &context);
-  if (at != &last) {
+  const auto* const at = rep.index_reader->NewIterator(rocksdb::ReadOptions(), false, &iterator, nullptr, &context);
+  if (at != &iterator) {
     delete at;
     return;
   }
-  last.SeekToLast();
-  if (!last.Valid()) return;
-  // The last entry ends where the restart array begins, and the block's bytes are known from there.
-  restarts_ = last.NextEntryOffset();
-  data_ = last.raw_value().data() + last.raw_value().size() - restarts_;
-  const uint64_t bytes = restarts_ + (blocks + 1) * sizeof(uint32_t) + BlockBasedTable::kBlockTrailerSize;
   // As many restarts as blocks: every entry is a full one.
-  if (rep.table_properties->index_size != bytes ||
-      rocksdb::DecodeFixed32(data_ + restarts_ + blocks * sizeof(uint32_t)) != blocks) {
-    return;
-  }
+  if (!iterator.status().ok() || IteratorsBlock::Count(iterator) != blocks) return;
+  data_ = IteratorsBlock::Data(iterator);
+  restarts_ = IteratorsBlock::Restarts(iterator);
   with_tag_ = rep.index_key_includes_seq;
   with_value_size_ = rep.index_value_is_full;
   count_ = static_cast<uint32_t>(blocks);
