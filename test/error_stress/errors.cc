@@ -83,8 +83,12 @@ class Database::Listener : public rocksdb::EventListener {
     info.old_bg_error.PermitUncheckedError();
     if (info.new_bg_error.ok()) ++database_->counts_->recovered;
     if (OneIn(4)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (OneIn(2)) Put(database_, "Put by a listener to its own database");
-    if (OneIn(2)) Put(database_->other_, "Put by a listener to the other database");
+    if (OneIn(2)) Put(database_, "Put by a listener to its own database", rocksdb::WriteOptions());
+    // Close of this one waits for the listener, and what this one holds of a WriteBufferManager may hold writers of the other
+    // one back until it is closed: RocksDB's listener.h asks for no_slowdown there.
+    rocksdb::WriteOptions other;
+    other.no_slowdown = database_->options_.write_buffer_manager != nullptr;
+    if (OneIn(2)) Put(database_->other_, "Put by a listener to the other database", other);
   }
 
  private:
@@ -92,9 +96,8 @@ class Database::Listener : public rocksdb::EventListener {
     const std::lock_guard<std::mutex> lock(mu_);
     return random_.OneIn(n);
   }
-  static void Put(Database* database, const char* what) {
-    database->UseIfOpen(
-        what, [](rocksdb::DB* db) { db->Put(rocksdb::WriteOptions(), "listener", "value").PermitUncheckedError(); });
+  static void Put(Database* database, const char* what, const rocksdb::WriteOptions& options) {
+    database->UseIfOpen(what, [&](rocksdb::DB* db) { db->Put(options, "listener", "value").PermitUncheckedError(); });
   }
 
   Database* const database_;
