@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "db/error_handler.h"
+#include "db/event_helpers.h"
 #include "file/sst_file_manager_impl.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
@@ -120,7 +121,7 @@ struct Writers {
 // On the thread that recovers a database. Its listeners may recover another one meanwhile, or the same.
 class Attempt {
  public:
-  Attempt(const rocksdb::ErrorHandler* handler, const rocksdb::DBImpl* db, const Writers& writers)
+  Attempt(const rocksdb::ErrorHandler* handler, rocksdb::DBImpl* db, const Writers& writers)
       : handler_(handler), db_(db), writers_(writers), outer_(of_thread) {
     of_thread = this;
     ++ListenersWrite::attempts;
@@ -144,12 +145,17 @@ class Attempt {
     return !handler_->GetBGError().ok() && writers_.LetGo(from, db_->immutable_db_options().clock);
   }
   bool LetWritersGo() const { return LetWritersGo(writers_.queue); }
+  // With the database's mutex. Asks for the flushes that were dropped meanwhile.
+  void CatchUp() const {
+    rocksdb_own::RetryFlushesForErrorRecovery(db_, rocksdb::FlushReason::kCatchUpAfterErrorRecovery, /*wait=*/false)
+        .PermitUncheckedError();
+  }
 
  private:
   static thread_local const Attempt* of_thread;
 
   const rocksdb::ErrorHandler* const handler_;
-  const rocksdb::DBImpl* const db_;
+  rocksdb::DBImpl* const db_;
   const Writers writers_;
   const Attempt* const outer_;
 };
@@ -356,6 +362,16 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   if (starts) AllParts().Add(this, Part::kRuns);
 }
 
+// Flushes that are due during a recovery are dropped. RocksDB asks for them again when all listeners have heard of its end, one
+// of which may write and wait for them; or never, where Resume only clears an error.
+void EventHelpers::NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<EventListener>>& listeners,
+                                            const Status& old_error, const Status& new_error,
+                                            InstrumentedMutex* mutex) {
+  const cairn::Attempt* const attempt = cairn::Attempt::Find(mutex);
+  if (attempt != nullptr && new_error.ok()) attempt->CatchUp();
+  own::NotifyOnErrorRecoveryEnd(listeners, old_error, new_error, mutex);
+}
+
 // What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the
 // recovery: RocksDB waits for ever. Here such writers are let go, and so are those that come meanwhile.
 void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
@@ -429,7 +445,8 @@ void DBImpl::WriteBufferManagerStallWrites() {
 // the recovery would wait for it for ever: so it becomes one. Flushes of several families at once are always queued.
 bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
   const bool recovers = request.flush_reason == FlushReason::kErrorRecovery ||
-                        request.flush_reason == FlushReason::kErrorRecoveryRetryFlush;
+                        request.flush_reason == FlushReason::kErrorRecoveryRetryFlush ||
+                        request.flush_reason == FlushReason::kCatchUpAfterErrorRecovery;
   if (!recovers) return own::EnqueuePendingFlush(this, &request);
   for (FlushRequest& waiting : flush_queue_) {
     if (immutable_db_options_.atomic_flush || waiting.cfd_to_max_mem_id_to_persist.size() != 1) continue;

@@ -54,10 +54,14 @@ class Listener : public rocksdb::EventListener {
     ++ends;
     if (at_end) at_end();
   }
+  void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
+    if (info.status.ok() && at_table) at_table(info.cf_name);
+  }
 
   std::atomic<int> errors{0}, ends{0}, recovered{0};
   bool recovers = true;
   std::function<void()> at_error, at_end;
+  std::function<void(const std::string& family)> at_table;
 };
 
 // A hang cannot be unwound.
@@ -511,6 +515,64 @@ TEST_F(ErrorRecoveryTest, AListenerMayWriteWhenItHearsOfTheEnd) {
   ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
   disk_->retryable = 0;
   EXPECT_TRUE(Await([&] { return listener_->ends > 1 && Put(db.get()).ok(); }));
+}
+
+// Flushes of memtables that fill up during a recovery are dropped. RocksDB asks for them again when all listeners have heard
+// of the end.
+TEST_F(ErrorRecoveryTest, AListenerMayWriteWhenWritersWaitForAFlushThatWasDropped) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.max_write_buffer_number = 2;
+  options_.max_background_jobs = 8;  // two flushes at a time
+  const auto db = Open(options_);
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family));
+  rocksdb::WriteOptions no_wal;  // an error of its flush leaves the database open to writers
+  no_wal.disableWAL = true;
+  for (rocksdb::ColumnFamilyHandle* const each : {db->DefaultColumnFamily(), family}) {
+    ASSERT_OK(db->Put(no_wal, each, "key", "value"));
+  }
+  std::atomic<bool> flushes{true}, has_flushed{false}, has_written{false};
+  listener_->at_table = [&](const std::string& name) {
+    if (name != "family") has_flushed = true;
+    while (name == "family" && flushes) std::this_thread::yield();
+  };
+  listener_->at_end = [&] {
+    Put(db.get()).PermitUncheckedError();
+    has_written = true;
+  };
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  BeginFlush(db.get(), family);
+  disk_->retryable = 0;
+  ASSERT_TRUE(Await([&] { return has_flushed.load(); }));
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the flush to be dropped
+  flushes = false;
+  if (!Await([&] { return has_written.load(); })) Hangs("Put of a listener");
+  EXPECT_TRUE(writer.GoesOn());
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+}
+
+// Resume clears an error of a compaction and does no more: RocksDB leaves the flush out that was dropped meanwhile.
+TEST_F(ErrorRecoveryTest, AFlushThatWasDroppedFollowsWhenResumeOnlyClearsAnError) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.max_write_buffer_number = 2;
+  const auto db = OpenWithKey(options_);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), i == 0 ? "a key before" : "the key behind", "value"));
+    ASSERT_OK(Put(db.get()));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  listener_->recovers = false;
+  disk_->full = kTable;
+  EXPECT_TRUE(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).IsNoSpace());
+  ASSERT_OK(Put(db.get()));
+  BeginFlush(db.get());
+  disk_->full = 0;
+  Ends("Resume", [&] { return db->Resume(); }).PermitUncheckedError();
+  EXPECT_OK(Ends("Flush", [&] { return db->Flush(rocksdb::FlushOptions()); }));
 }
 
 // RocksDB recovers the second one on the thread that waits for it.

@@ -230,6 +230,10 @@ void RecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler) asm("cairn_ro
 void StartRecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler, const rocksdb::IOStatus& error) asm(
     "cairn_rocksdb_StartRecoverFromRetryableBGIOError");
 
+void NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<rocksdb::EventListener>>& listeners,
+                              const rocksdb::Status& old_error, const rocksdb::Status& new_error,
+                              rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_NotifyOnErrorRecoveryEnd");
+
 void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
                     rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
 
