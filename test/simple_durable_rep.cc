@@ -204,10 +204,18 @@ class SimpleDurableFactory : public rocksdb::MemTableRepFactory, public DurableM
     return true;
   }
   bool HasPool() const override { return segments() != nullptr; }
-  void UsePool(std::shared_ptr<DurablePool> pool) override {
+  bool UsePool(const std::shared_ptr<DurablePool>& pool) override {
     const std::lock_guard<std::mutex> lock(mutex_);
-    if (pool != nullptr && segments_ != nullptr && segments_->pool() == pool.get()) return;
-    segments_ = pool == nullptr ? nullptr : std::make_shared<Segments>(std::move(pool), segment_bytes_);
+    if (segments_ != nullptr) return segments_->pool() == pool.get();
+    segments_ = std::make_shared<Segments>(pool, segment_bytes_);
+    return true;
+  }
+  void LeavePool() override {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    segments_ = nullptr;
+  }
+  std::shared_ptr<rocksdb::MemTableRepFactory> InPlainMemory() const override {
+    return std::make_shared<rocksdb::SkipListFactory>();
   }
   rocksdb::Status ValidateOptions(const rocksdb::DBOptions& /*db*/,
                                   const rocksdb::ColumnFamilyOptions& /*family*/) const override {

@@ -240,7 +240,9 @@ Status PrepareForReading(const DBOptions& options, const std::string& path, cons
   for (size_t i = 0; s.ok() && i < families->size(); ++i) {
     s = CheckHashOrder((*families)[i].options, (*families)[i].name);
   }
-  return s.ok() ? CheckPool(PoolUse::kRead, options, stored, *families) : s;
+  if (s.ok()) s = CheckPool(PoolUse::kRead, options, stored, *families);
+  UsePlainMemory(families);
+  return s;
 }
 
 Status PrepareRepair(const DBOptions& options, const std::string& path, const rocksdb::ColumnFamilyOptions* unknown,
@@ -261,6 +263,7 @@ Status PrepareRepair(const DBOptions& options, const std::string& path, const ro
                                        "`cairn repair " +
                                        path + "`");
   }
+  UsePlainMemory(families);
   return s;
 }
 

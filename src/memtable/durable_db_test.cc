@@ -34,6 +34,7 @@
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
 #include "src/memtable/pool_presence.h"
+#include "src/port/open_into.h"
 #include "src/port/rocksdb_own.h"
 #include "src/testutil/await.h"
 #include "test/support.h"
@@ -786,6 +787,86 @@ TEST_F(DurableDbTest, SaysWhyADatabaseCannotBeLocked) {
   const Status s = opened.Open(DurableOptions(), dir_ / "db");
   EXPECT_TRUE(s.IsBusy()) << s.ToString();
   EXPECT_NE(s.ToString().find(strerror(EISDIR)), std::string::npos) << s.ToString();
+}
+
+// GetOptions of a database has its factory. Another database that made a column family of these options took the factory,
+// and from then on the first one's memtables lay in the other's pool file, or in no file when that one was closed.
+TEST_F(DurableDbTest, AFactoryThatServesADatabaseIsNotTakenByAnother) {
+  const Options options = DurableOptions();
+  Opened opened;
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  {
+    Opened other;
+    ASSERT_OK(other.Open(DurableOptions(), dir_ / "other"));
+    ColumnFamilyHandle* handle = nullptr;
+    const Status s = other.db->CreateColumnFamily(opened.db->GetOptions(opened.handles[1]), "third", &handle);
+    EXPECT_TRUE(s.IsBusy()) << s.ToString();
+    if (handle != nullptr) other.handles.push_back(handle);
+  }
+  for (ColumnFamilyHandle* handle : opened.handles) {
+    ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), handle, "early", "1"));
+    ASSERT_OK(opened.db->Flush(rocksdb::FlushOptions(), handle));
+    ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), handle, "late", "1"));
+  }
+  for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
+  CheckAfterCrash(options);
+}
+
+class AtTables : public rocksdb::EventListener {
+ public:
+  explicit AtTables(std::function<void()> begins) : begins_(std::move(begins)) {}
+  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& /*info*/) override { begins_(); }
+
+ private:
+  const std::function<void()> begins_;
+};
+
+// What a WAL holds was replayed into the pool file of the database that the factory serves: after a crash it was that
+// one's, or kept it from being opened.
+TEST_F(DurableDbTest, WhatIsOpenedForReadingWithItsFactoryIsNotInThePoolFile) {
+  const Options plain = [] {
+    Options created = test::BaseOptions();
+    created.create_missing_column_families = true;
+    return created;
+  }();
+  {
+    Opened killed;
+    ASSERT_OK(killed.Open(plain, dir_ / "open"));
+    for (int i = 0; i < 10; ++i) {
+      ASSERT_OK(killed.db->Put(rocksdb::WriteOptions(), killed.handles[i % 2], "foreign" + std::to_string(i), "1"));
+    }
+    fs::copy(dir_ / "open", dir_ / "killed", fs::copy_options::recursive);
+  }
+  const Options options = DurableOptions();
+  Opened opened;
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  for (int i = 0; i < 20; ++i) {
+    ASSERT_OK(opened.db->Put(rocksdb::WriteOptions(), opened.handles[i % 2], "own" + std::to_string(i), "1"));
+  }
+  for (int family = 0; family < 2; ++family) expected_[family] = opened.Read(family);
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families{{"default", options}, {"second", options}};
+  for (const bool secondary : {false, true}) {
+    SCOPED_TRACE(secondary);
+    Opened reader;
+    rocksdb::DB* db = nullptr;
+    if (secondary) {
+      ASSERT_OK(rocksdb::DB::OpenAsSecondary(options, dir_ / "killed", dir_ / "secondary", families, &reader.handles,
+                                             port::Into(&db)));
+    } else {
+      ASSERT_OK(rocksdb::DB::OpenForReadOnly(options, dir_ / "killed", families, &reader.handles, port::Into(&db)));
+    }
+    reader.db.reset(db);
+    EXPECT_EQ(reader.Read(1).size(), 5u);
+    CheckAfterCrash(options);
+  }
+  int tables = 0;
+  Options listens = options;
+  listens.listeners.push_back(std::make_shared<AtTables>([&] {
+    ++tables;
+    CheckAfterCrash(options);
+  }));
+  ASSERT_OK(rocksdb::RepairDB(dir_ / "killed", listens, families));
+  EXPECT_GT(tables, 0);
 }
 
 // As an OPTIONS file gives them: each column family has a factory of its own.

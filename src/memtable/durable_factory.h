@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 
+#include "rocksdb/memtablerep.h"
 #include "src/memtable/durable.h"
 
 namespace cairn {
@@ -27,8 +28,11 @@ class DurableMemTableFactory {
   virtual bool GetDurableSettings(DurableSettings* settings) const = 0;
   // Whether it serves an open database. It cannot serve a second one.
   virtual bool HasPool() const = 0;
-  // Null: no more.
-  virtual void UsePool(std::shared_ptr<DurablePool> pool) = 0;
+  // False: it serves another open database, and goes on with that.
+  virtual bool UsePool(const std::shared_ptr<DurablePool>& pool) = 0;
+  virtual void LeavePool() = 0;
+  // Of the same memtables, but in plain memory: for a database that is only read, or repaired.
+  virtual std::shared_ptr<rocksdb::MemTableRepFactory> InPlainMemory() const = 0;
 };
 
 }  // namespace cairn

@@ -46,6 +46,11 @@ Status Refused(const std::string& what, const std::string& why) {
   return Status::NotSupported(what + " with durable memtables", why);
 }
 
+Status ServesAnother(const ColumnFamilyDescriptor& family) {
+  return Status::Busy("the durable memtables of column family " + family.name,
+                      "serve an open database already; give each database a memtable_factory of its own");
+}
+
 Status CheckDatabaseOptions(const rocksdb::DBOptions& options) {
   if (options.unordered_write) return Refused("unordered_write", "it publishes writes before they are in the memtable");
   if (options.allow_2pc) return Refused("allow_2pc", "prepared transactions live in the WAL, which is off");
@@ -149,6 +154,14 @@ bool IsDurable(const std::vector<ColumnFamilyDescriptor>& families) {
   return false;
 }
 
+void UsePlainMemory(std::vector<ColumnFamilyDescriptor>* families) {
+  for (ColumnFamilyDescriptor& family : *families) {
+    DurableSettings settings;
+    const DurableMemTableFactory* const factory = DurableFactoryOf(family.options, &settings);
+    if (factory != nullptr) family.options.memtable_factory = factory->InPlainMemory();
+  }
+}
+
 Status CheckDurable(const rocksdb::DBOptions& options, const std::string& path,
                     const std::vector<ColumnFamilyDescriptor>& families, DurableSettings* settings) {
   Status s = CheckDatabaseOptions(options);
@@ -178,10 +191,7 @@ Status DurableWrites::Start(const rocksdb::DBOptions& options, const std::string
   DurableSettings as_given;
   for (const auto& family : families) {
     if (!s.ok()) return s;
-    if (DurableFactoryOf(family.options, &as_given)->HasPool()) {
-      s = Status::Busy("the durable memtables of column family " + family.name,
-                       "serve an open database already; give each database a memtable_factory of its own");
-    }
+    if (DurableFactoryOf(family.options, &as_given)->HasPool()) s = ServesAnother(family);
   }
   // RocksDB says the same, but the pool file would have been made by then.
   if (s.ok() && !options.create_if_missing && options.env->FileExists(rocksdb::CurrentFileName(path)).IsNotFound()) {
@@ -193,8 +203,10 @@ Status DurableWrites::Start(const rocksdb::DBOptions& options, const std::string
   if (!s.ok()) return s;
   std::unique_ptr<DurableWrites> made(new DurableWrites(options.env, path, std::move(pool), std::move(as_given)));
   made->recovery_ = report;
-  for (const auto& family : families) made->Use(family.options.memtable_factory);
-  *writes = std::move(made);
+  for (const auto& family : families) {
+    if (s.ok()) s = made->Use(family);
+  }
+  if (s.ok()) *writes = std::move(made);
   return s;
 }
 
@@ -212,7 +224,7 @@ Status DurableWrites::FinishClose() {
     NotePoolIdle(env_, path_).PermitUncheckedError();  // an idle pool alone says enough
   }
   const MutexLock lock(&factories_mutex_);
-  for (const auto& factory : factories_) AsDurable(*factory).UsePool(nullptr);
+  for (const auto& factory : factories_) AsDurable(*factory).LeavePool();
   return s;
 }
 
@@ -238,10 +250,12 @@ Status DurableWrites::Arm(rocksdb::DBImpl* db, const std::vector<ColumnFamilyHan
   return s;
 }
 
-void DurableWrites::Use(const std::shared_ptr<rocksdb::MemTableRepFactory>& factory) {
+Status DurableWrites::Use(const ColumnFamilyDescriptor& family) {
+  const auto& factory = family.options.memtable_factory;
   const MutexLock lock(&factories_mutex_);
+  if (!AsDurable(*factory).UsePool(pool_)) return ServesAnother(family);
   factories_.push_back(factory);
-  AsDurable(*factory).UsePool(pool_);
+  return Status::OK();
 }
 
 Status DurableWrites::Adopt(const ColumnFamilyDescriptor& family) {
@@ -251,8 +265,7 @@ Status DurableWrites::Adopt(const ColumnFamilyDescriptor& family) {
                                    "needs the durable memtables of the database's other column families");
   }
   const Status s = CheckFamilyOptions(family.options, family.name);
-  if (s.ok()) Use(family.options.memtable_factory);
-  return s;
+  return s.ok() ? Use(family) : s;
 }
 
 // Only a repair needs it, so an error is none of the client's.

@@ -31,6 +31,10 @@ bool GetDurableSettings(const rocksdb::ColumnFamilyOptions& options, DurableSett
 // Whether any of the column families asks for durable memtables.
 bool IsDurable(const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
 
+// For an opening that only reads, and for a repair: what a WAL holds is replayed into memtables in plain memory, whatever
+// database the factories serve.
+void UsePlainMemory(std::vector<rocksdb::ColumnFamilyDescriptor>* families);
+
 // The pool file that the column families share. InvalidArgument or NotSupported, with the option to change, when they
 // differ or when the options rule durability out.
 rocksdb::Status CheckDurable(const rocksdb::DBOptions& options, const std::string& path,
@@ -103,7 +107,7 @@ class DurableWrites {
   rocksdb::Status MakeRoom(rocksdb::DBImpl* db, size_t bytes);
   rocksdb::Status Acknowledge(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batch, bool sync);
   static rocksdb::Status Checked(rocksdb::DBImpl* db, const rocksdb::Status& s);
-  void Use(const std::shared_ptr<rocksdb::MemTableRepFactory>& factory);
+  rocksdb::Status Use(const rocksdb::ColumnFamilyDescriptor& family);
 
   rocksdb::Env* const env_;
   const std::string path_;  // the database's directory

@@ -128,11 +128,24 @@ bool SubMemTableFactory::HasPool() const {
   return durable_pool_ != nullptr;
 }
 
-void SubMemTableFactory::UsePool(std::shared_ptr<DurablePool> pool) {
+bool SubMemTableFactory::UsePool(const std::shared_ptr<DurablePool>& pool) {
   const MutexLock lock(&mutex_);
-  if (durable_pool_ == pool) return;
-  durable_pool_ = std::move(pool);
+  if (durable_pool_ != nullptr) return durable_pool_ == pool;
+  durable_pool_ = pool;
   pool_ = nullptr;
+  return true;
+}
+
+void SubMemTableFactory::LeavePool() {
+  const MutexLock lock(&mutex_);
+  durable_pool_ = nullptr;
+  pool_ = nullptr;
+}
+
+std::shared_ptr<rocksdb::MemTableRepFactory> SubMemTableFactory::InPlainMemory() const {
+  SubMemTableOptions options = options_;
+  options.durable = false;
+  return NewSubMemTableFactory(options);
 }
 
 rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& comparator,

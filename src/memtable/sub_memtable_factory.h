@@ -38,7 +38,9 @@ class SubMemTableFactory : public rocksdb::MemTableRepFactory, public DurableMem
                                   const rocksdb::ColumnFamilyOptions& family_options) const override;
   bool GetDurableSettings(DurableSettings* settings) const override;
   bool HasPool() const override;
-  void UsePool(std::shared_ptr<DurablePool> pool) override;
+  bool UsePool(const std::shared_ptr<DurablePool>& pool) override;
+  void LeavePool() override;
+  std::shared_ptr<rocksdb::MemTableRepFactory> InPlainMemory() const override;
 
   // Made at the first use. Of durable memtables it is that of all factories of the database.
   std::shared_ptr<SegmentPool> pool(rocksdb::Logger* logger) const;
