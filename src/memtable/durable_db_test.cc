@@ -893,6 +893,29 @@ TEST_F(DurableDbTest, FactoriesOfColumnFamiliesShareWhatThePoolFileHasFree) {
   EXPECT_LE(fs::file_size(dir_ / "db/CAIRN_POOL"), kLeastPool + (16 << 10));
 }
 
+// Each of its column families takes a segment. The first ones took all that the pool file could give, in large segments, and
+// the batch was visible, returned NoSpace and held all other writes back.
+TEST_F(DurableDbTest, ABatchOverManyColumnFamiliesFindsItsPlaces) {
+  constexpr uint64_t kLeastPool = 8 << 20;
+  Options options = DurableOptions(kLeastPool);
+  options.write_buffer_size = 64 << 20;
+  Opened opened;
+  ASSERT_OK(opened.Open(options, dir_ / "db"));
+  rocksdb::DB* const db = opened.db.get();
+  for (int i = 2; i < 100; ++i) {
+    ColumnFamilyHandle* handle = nullptr;
+    ASSERT_OK(db->CreateColumnFamily(options, std::to_string(i), &handle));
+    opened.handles.push_back(handle);
+  }
+  for (int round = 0; round < 3; ++round) {
+    rocksdb::WriteBatch batch;
+    for (ColumnFamilyHandle* handle : opened.handles) {
+      ASSERT_OK(batch.Put(handle, "key" + std::to_string(round), std::string(500, 'v')));
+    }
+    ASSERT_OK(db->Write(rocksdb::WriteOptions(), &batch));
+  }
+}
+
 // An entry for which the pool file has no place in one piece is in plain memory until its memtable is in a table,
 // whatever keeps that memtable for longer.
 TEST_F(DurableDbTest, WritesGoOnWhenAnEntryWithoutAPlaceIsInATable) {

@@ -39,7 +39,8 @@ int SegmentPool::OrderOf(size_t bytes) {
 rocksdb::Status SegmentPool::Claim(size_t at_least, size_t wanted, const SegmentOwner& owner, char** base,
                                    size_t* bytes) {
   const MutexLock lock(&mutex_);
-  size_t size = std::max(RoundUp(at_least, kGrain), ElasticBytes(wanted));
+  // Of what is kept free for the writes that are under way, each column family of a batch may want a segment.
+  size_t size = std::max(RoundUp(at_least, kGrain), full_ ? 0 : ElasticBytes(wanted));
   if (size > Backing::kRegionBytes) {
     const size_t region_bytes = RoundUp(size, Backing::kRegionBytes);
     char* region = nullptr;
