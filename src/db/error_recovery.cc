@@ -71,6 +71,11 @@ class Parts {
     const std::lock_guard<std::mutex> lock(mu_);
     parts_.erase(parts_.find({handler, part}));
   }
+  // Whether there was any.
+  bool RemoveAll(const rocksdb::ErrorHandler* handler, Part part) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    return parts_.erase({handler, part}) > 0;
+  }
   bool Has(const rocksdb::ErrorHandler* handler, Part part) {
     const std::lock_guard<std::mutex> lock(mu_);
     return parts_.find({handler, part}) != parts_.end();
@@ -300,24 +305,31 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
 }
 
 // RocksDB schedules no flush of an attempt unless a recovery is in progress, and the attempt never ends: be it that another
-// recovery has just ended when the SstFileManager's begins, or that Resume ends while the SstFileManager's goes on.
+// recovery has just ended when the SstFileManager's begins, or that Resume ends while another goes on, and says that none is
+// in progress. So Resume is an attempt like the others, and only one that has failed says so.
 Status ErrorHandler::RecoverFromBGError(bool is_manual) {
+  bool stops_work = false, ran = false;
   std::optional<cairn::Taking> resumes;
-  if (is_manual) {
-    resumes.emplace(this, Part::kResumes);
-  } else {
+  {
     const InstrumentedMutexLock lock(db_mutex_);
+    if (is_manual && recovery_in_prog_) return Status::Busy("Recovery already in progress");
     recovery_in_prog_ = true;
+    if (is_manual) {
+      resumes.emplace(this, Part::kResumes);
+      ran = AllParts().Has(this, Part::kRuns);
+      stops_work = std::exchange(soft_error_no_bg_work_, false);
+      recover_context_.flush_reason = stops_work ? FlushReason::kErrorRecoveryRetryFlush : FlushReason::kErrorRecovery;
+    }
   }
   const cairn::Attempt attempt(this, db_, {&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()});
-  Status s = own::RecoverFromBGError(this, is_manual);
+  const Status s = own::RecoverFromBGError(this, /*is_manual=*/false);
   if (!is_manual) return s;
   const InstrumentedMutexLock lock(db_mutex_);
-  if (!bg_error_.ok() && AllParts().Has(this, Part::kWaits)) {
-    recovery_in_prog_ = true;
-    db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
-    db_->MaybeScheduleFlushOrCompaction();
-  }
+  resumes.reset();
+  if (s.ok()) return s;
+  soft_error_no_bg_work_ = soft_error_no_bg_work_ || stops_work;
+  const bool runs = AllParts().Has(this, Part::kAgain) || (!ran && AllParts().Has(this, Part::kRuns));
+  recovery_in_prog_ = recovery_in_prog_ && !bg_error_.ok() && (runs || AllParts().Has(this, Part::kWaits));
   return s;
 }
 
@@ -328,10 +340,8 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
   for (bool again = true; again;) {
     own::RecoverFromRetryableBGIOError(this);
     const InstrumentedMutexLock lock(db_mutex_);
-    again = AllParts().Has(this, Part::kAgain);
-    if (again) AllParts().Remove(this, Part::kAgain);
     const bool is_tried = !bg_error_.ok() && AllParts().Has(this, Part::kWaits);
-    again = again && !bg_error_.ok() && !is_tried;
+    again = AllParts().RemoveAll(this, Part::kAgain) && !bg_error_.ok() && !is_tried;
     if (again || is_tried) recovery_in_prog_ = true;
     if (is_tried) {
       db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));

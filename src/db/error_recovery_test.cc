@@ -501,6 +501,40 @@ TEST_F(ErrorRecoveryTest, AFamilyMayBeDroppedMeanwhile) {
   EXPECT_OK(db->DestroyColumnFamilyHandle(family));
 }
 
+// RocksDB says when Resume ends that no recovery is in progress, and another one that has begun since waits for ever for a
+// flush that is not scheduled, or whose error it does not hear of.
+class AfterResumeTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(ItsFlushFailsOrNot, AfterResumeTest, ::testing::Bool());
+
+TEST_P(AfterResumeTest, ARecoveryThatHasBegunSinceEnds) {
+  listener_->recovers = false;
+  const auto db = OpenWithKey(options_);
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family));
+  listener_->at_end = [&] {
+    if (listener_->ends > 1) return;
+    EXPECT_OK(Put(db.get()));
+    EXPECT_OK(db->Put(rocksdb::WriteOptions(), family, "key", "value"));
+    disk_->held = kTable;
+    disk_->retryable = kWal;
+    EXPECT_TRUE(Put(db.get()).IsIOError());
+    disk_->retryable = 0;
+    EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  };
+  disk_->full = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->full = 0;
+  EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
+  if (GetParam()) disk_->retryable = kTable;
+  disk_->held = 0;
+  EXPECT_TRUE(Await([&] { return !GetParam() || listener_->errors > 2; }));
+  disk_->retryable = 0;
+  EXPECT_TRUE(Await([&] { return Put(db.get()).ok(); }));
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+  CloseEnds(db.get()).PermitUncheckedError();
+}
+
 // RocksDB's thread waits for itself then, which ends the process.
 TEST_F(ErrorRecoveryTest, AListenerMayWriteWhenItHearsOfTheEnd) {
   const auto db = OpenWithKey(options_);
