@@ -112,12 +112,16 @@ struct Writers {
   rocksdb::InstrumentedCondVar* stopped;  // those that DelayWrite has stopped wait for it
   rocksdb::StallInterface* stalled;       // by a WriteBufferManager; may be null
 
+  // Has the writers that are held back look again.
+  void Wake() const {
+    stopped->SignalAll();
+    if (stalled != nullptr) stalled->Signal();
+  }
   // Has the writer that is held back at the front of the queue look again, and waits a moment, without the database's mutex,
   // if there is one. Says whether there was.
   bool LetGo(rocksdb::WriteThread* from, rocksdb::SystemClock* clock) const {
     if (from->GetBegunCountOfOutstandingStall() == 0) return false;
-    stopped->SignalAll();
-    if (stalled != nullptr) stalled->Signal();
+    Wake();
     stopped->TimedWait(clock->NowMicros() + kMicrosBetweenLooks);
     return true;
   }
@@ -274,11 +278,18 @@ void SstFileManagerImpl::ClearError() {
 
 // A WAL that has failed takes no further entry: who comes to it next, having looked for an error before it did, meets an error
 // that says so, and no more. RocksDB takes it for one that it cannot recover from, whatever the first one was.
+// And nobody tells writers that are held back when nobody recovers.
 void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
-  if (!cairn::HasFailedBefore(error)) return own::SetBGError(this, error, reason, wal_related);
-  IOStatus again = status_to_io_status(Status(error));
-  again.SetRetryable(true);
-  own::SetBGError(this, again, reason, wal_related);
+  if (!cairn::HasFailedBefore(error)) {
+    own::SetBGError(this, error, reason, wal_related);
+  } else {
+    IOStatus again = status_to_io_status(Status(error));
+    again.SetRetryable(true);
+    own::SetBGError(this, again, reason, wal_related);
+  }
+  if (recovery_in_prog_ || !IsBGWorkStopped()) return;
+  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  writers.Wake();
 }
 
 // The mutex is free while listeners hear of an error, and Close may begin meanwhile, which cancels recoveries. RocksDB begins
@@ -321,7 +332,8 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
       recover_context_.flush_reason = stops_work ? FlushReason::kErrorRecoveryRetryFlush : FlushReason::kErrorRecovery;
     }
   }
-  const cairn::Attempt attempt(this, db_, {&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()});
+  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  const cairn::Attempt attempt(this, db_, writers);
   const Status s = own::RecoverFromBGError(this, /*is_manual=*/false);
   if (!is_manual) return s;
   const InstrumentedMutexLock lock(db_mutex_);
@@ -330,13 +342,15 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   soft_error_no_bg_work_ = soft_error_no_bg_work_ || stops_work;
   const bool runs = AllParts().Has(this, Part::kAgain) || (!ran && AllParts().Has(this, Part::kRuns));
   recovery_in_prog_ = recovery_in_prog_ && !bg_error_.ok() && (runs || AllParts().Has(this, Part::kWaits));
+  if (!recovery_in_prog_) writers.Wake();
   return s;
 }
 
 // RocksDB's does not tell writers that are held back when it gives up. And it says that no recovery is in progress, be it
 // that the disk was full meanwhile and the SstFileManager has begun one.
 void ErrorHandler::RecoverFromRetryableBGIOError() {
-  const cairn::Attempt attempt(this, db_, {&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()});
+  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  const cairn::Attempt attempt(this, db_, writers);
   for (bool again = true; again;) {
     own::RecoverFromRetryableBGIOError(this);
     const InstrumentedMutexLock lock(db_mutex_);
@@ -348,6 +362,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
       db_->MaybeScheduleFlushOrCompaction();
     }
     db_->bg_cv_.SignalAll();
+    if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
     if (!again) AllParts().Remove(this, Part::kRuns);
   }
 }
@@ -445,10 +460,20 @@ Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOption
   return Status::Incomplete(error_handler_.GetBGError().ToString());
 }
 
-// A write that goes on finds the WAL as the error has left it.
+// RocksDB's own, but for who would wait for a recovery that queues behind him, or for one that nobody makes: such a write goes
+// on, and finds the WAL as the error has left it. The state is changed with the mutex still held, so that no Wake is lost.
 void DBImpl::WriteBufferManagerStallWrites() {
+  mutex_.AssertHeld();
   if (!error_handler_.GetBGError().ok() && AllParts().Has(&error_handler_, Part::kQueues)) return;
-  own::WriteBufferManagerStallWrites(this);
+  if (error_handler_.IsBGWorkStopped() && !error_handler_.IsRecoveryInProgress()) return;
+  auto* const stall = static_cast<WBMStallInterface*>(wbm_stall_.get());
+  stall->SetState(WBMStallInterface::State::BLOCKED);
+  write_thread_.BeginWriteStall();
+  mutex_.Unlock();
+  write_buffer_manager_->BeginWriteStall(stall);
+  stall->Block();
+  mutex_.Lock();
+  write_thread_.EndWriteStall();
 }
 
 // A family that waits for a flush already is not queued again. But that flush is dropped, since it is none of a recovery, and

@@ -435,6 +435,29 @@ TEST_P(WriteBufferManagerTest, AWriterThatItHoldsBackGoesOn) {
   EXPECT_TRUE(writer.GoesOn());
 }
 
+// Nobody recovers: the listener has refused it, or the recovery has given up, or it is not to be tried. RocksDB leaves the
+// writer waiting for a flush that never comes.
+class NobodyRecoversTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<int> {};
+INSTANTIATE_TEST_SUITE_P(RefusedGivenUpOrNotTried, NobodyRecoversTest, ::testing::Range(0, 3));
+
+TEST_P(NobodyRecoversTest, AWriterThatAWriteBufferManagerHoldsBackIsRefused) {
+  listener_->recovers = GetParam() != 0;
+  options_.max_bgerror_resume_count = GetParam() == 1 ? 2 : 0;
+  options_.write_buffer_size = 1 << 20;
+  options_.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
+  const auto db = Open(options_);
+  disk_->held = kTable;
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the writer to be held back
+  (GetParam() == 0 ? disk_->full : disk_->retryable) = kTable;
+  disk_->held = 0;
+  EXPECT_TRUE(Await([&] { return writer.refused() > 0; }));
+  disk_->full = 0;
+  disk_->retryable = 0;
+  EXPECT_TRUE(Await([&] { return db->Resume().ok() && writer.GoesOn(); }));
+}
+
 // It goes on to a WAL that takes no further entry. RocksDB stops for good then.
 TEST_F(ErrorRecoveryTest, AWriterThatComesToAWalThatHasFailed) {
   options_.memtable_factory = rocksdb::Options().memtable_factory;

@@ -237,8 +237,6 @@ void NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<rocksdb::EventLi
 void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
                     rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
 
-void WriteBufferManagerStallWrites(rocksdb::DBImpl* db) asm("cairn_rocksdb_WriteBufferManagerStallWrites");
-
 // A DBImpl::FlushRequest, a type that the class keeps to itself.
 bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_rocksdb_EnqueuePendingFlush");
 
