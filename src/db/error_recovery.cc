@@ -497,11 +497,32 @@ bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
   return queued;
 }
 
-// A family that is dropped meanwhile ends a recovery, and the database stays stopped.
+// A family that is dropped meanwhile ends a recovery, and the database stays stopped. And RocksDB mixes up which memtables of
+// several families it waits for (WaitForFlushMemTables): they are those that there are when it asks for their flush. A writer
+// may switch others before it waits, whose flush is none of a recovery, and dropped.
 Status DBImpl::RetryFlushesForErrorRecovery(FlushReason reason, bool wait) {
+  if (!wait) return own::RetryFlushesForErrorRecovery(this, reason, wait);
   Status s;
   do {
-    s = own::RetryFlushesForErrorRecovery(this, reason, wait);
+    if (!immutable_db_options_.atomic_flush) {
+      s = own::RetryFlushesForErrorRecovery(this, reason, wait);
+      continue;
+    }
+    autovector<ColumnFamilyData*> families;
+    autovector<uint64_t> numbers;
+    for (ColumnFamilyData* family : *versions_->GetColumnFamilySet()) {
+      if (family->IsDropped() || !family->initialized() || family->imm()->NumNotFlushed() == 0) continue;
+      family->Ref();
+      families.push_back(family);
+      numbers.push_back(family->imm()->GetLatestMemTableID(/*for_atomic_flush=*/true));
+    }
+    autovector<const uint64_t*> newest;
+    for (const uint64_t& number : numbers) newest.push_back(&number);
+    own::RetryFlushesForErrorRecovery(this, reason, /*wait=*/false).PermitUncheckedError();
+    mutex_.Unlock();
+    s = WaitForFlushMemTables(families, newest, /*resuming_from_bg_err=*/true, reason);
+    mutex_.Lock();
+    for (ColumnFamilyData* family : families) family->UnrefAndTryDelete();
   } while (s.IsColumnFamilyDropped());
   return s;
 }

@@ -14,6 +14,7 @@
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "cairn/memtable.h"
 #include "file/sst_file_manager_impl.h"
@@ -737,6 +738,68 @@ TEST_F(ErrorRecoveryTest, ResumeIsRefusedWhileTheDatabaseRecovers) {
   }));
   EXPECT_TRUE(writer.GoesOn());
   EXPECT_EQ(listener_->ends, 1);
+}
+
+// Does something when a database asks for a thread, which it does with its mutex.
+class SchedulingEnv : public rocksdb::EnvWrapper {
+ public:
+  using EnvWrapper::EnvWrapper;
+  const char* Name() const override { return "SchedulingEnv"; }
+  void Schedule(void (*function)(void*), void* argument, Priority priority, void* tag,
+                void (*unschedule)(void*)) override {
+    if (armed.exchange(false)) at_schedule();
+    target()->Schedule(function, argument, priority, tag, unschedule);
+  }
+
+  std::atomic<bool> armed{false};
+  std::function<void()> at_schedule;
+};
+
+// What is switched while it asks for its flush has a flush of its own, which is dropped: the recovery waited for it.
+TEST_F(ErrorRecoveryTest, ARecoveryOfSeveralFamiliesWaitsForWhatItFlushesOnly) {
+  SchedulingEnv env(env_.get());
+  options_.env = &env;
+  options_.atomic_flush = true;
+  options_.write_buffer_size = 1 << 20;
+  options_.max_write_buffer_number = 10;
+  const auto db = Open(options_);
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family));
+  rocksdb::WriteOptions no_wal;
+  no_wal.disableWAL = true;
+  const std::vector<rocksdb::ColumnFamilyHandle*> families{db->DefaultColumnFamily(), family};
+  for (rocksdb::ColumnFamilyHandle* each : families) ASSERT_OK(db->Put(no_wal, each, "key", "value"));
+  const auto immutable = [&] {
+    uint64_t number = 0;
+    EXPECT_TRUE(db->GetIntProperty(rocksdb::DB::Properties::kNumImmutableMemTable, &number));
+    return number;
+  };
+  rocksdb::InstrumentedMutex* const mutex = static_cast<rocksdb::DBImpl*>(db->GetRootDB())->mutex();
+  // As a writer that gets the mutex between two steps of the recovery.
+  env.at_schedule = [&] {
+    mutex->Unlock();
+    std::thread writer([&] {
+      const std::string value(10000, 'v');
+      const uint64_t before = immutable();
+      for (int i = 0; i < 1000 && immutable() == before; ++i) {
+        for (rocksdb::ColumnFamilyHandle* each : families) EXPECT_OK(db->Put(no_wal, each, std::to_string(i), value));
+      }
+      EXPECT_GT(immutable(), before);
+    });
+    writer.join();
+    mutex->Lock();
+  };
+  disk_->retryable = kTable;
+  rocksdb::FlushOptions flush;
+  flush.wait = false;
+  ASSERT_OK(db->Flush(flush, families));
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->retryable = 0;
+  env.armed = true;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_FALSE(env.armed);
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+  CloseEnds(db.get()).PermitUncheckedError();
 }
 
 // RocksDB goes on with the WAL, and the next write stops the database for good.

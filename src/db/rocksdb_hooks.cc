@@ -368,7 +368,8 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
 Status DBImpl::WaitForFlushMemTables(const autovector<ColumnFamilyData*>& families,
                                      const autovector<const uint64_t*>& newest, bool resuming,
                                      std::optional<FlushReason> reason CAIRN_MORE_WAIT_PARAMETERS) {
-  if (!immutable_db_options_.atomic_flush || families.size() < 2) {
+  const bool is_ours = reason == FlushReason::kErrorRecoveryRetryFlush;  // RetryFlushesForErrorRecovery
+  if (!immutable_db_options_.atomic_flush || families.size() < 2 || is_ours) {
     return own::WaitForFlushMemTables(this, families, newest, resuming, reason CAIRN_MORE_WAIT_ARGUMENTS);
   }
   std::vector<uint64_t> numbers;
