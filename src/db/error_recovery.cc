@@ -480,10 +480,12 @@ void DBImpl::WriteBufferManagerStallWrites() {
 // the recovery would wait for it for ever: so it becomes one. Flushes of several families at once are always queued.
 bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
   const bool recovers = request.flush_reason == FlushReason::kErrorRecovery ||
-                        request.flush_reason == FlushReason::kErrorRecoveryRetryFlush ||
-                        request.flush_reason == FlushReason::kCatchUpAfterErrorRecovery;
-  if (!recovers) return own::EnqueuePendingFlush(this, &request);
+                        request.flush_reason == FlushReason::kErrorRecoveryRetryFlush;
+  if (!recovers && request.flush_reason != FlushReason::kCatchUpAfterErrorRecovery) {
+    return own::EnqueuePendingFlush(this, &request);
+  }
   for (FlushRequest& waiting : flush_queue_) {
+    if (!recovers) break;
     if (immutable_db_options_.atomic_flush || waiting.cfd_to_max_mem_id_to_persist.size() != 1) continue;
     auto& [family, newest] = *waiting.cfd_to_max_mem_id_to_persist.begin();
     const auto wanted = request.cfd_to_max_mem_id_to_persist.find(family);
