@@ -75,7 +75,7 @@ class DurableWrites {
   // Before RocksDB resumes: syncs what a failed sync left open. Errors as Sync.
   rocksdb::Status Resume(rocksdb::DBImpl* db);
 
-  // A new column family's memtables join the pool.
+  // A new column family's memtables join the pool. Busy when their factory serves another open database.
   rocksdb::Status Adopt(const rocksdb::ColumnFamilyDescriptor& family);
 
   // It has been created: its name is noted.
