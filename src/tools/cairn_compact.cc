@@ -92,6 +92,15 @@ Status CompactWithProgress(rocksdb::DB* db, ColumnFamilyHandle* handle, const Tr
     result = CompactTrie(db, handle, options);
     done.store(true, std::memory_order_release);
   });
+  const auto show = [&] {
+    TrieStats stats;
+    if (!GetTrieStats(db, handle, &stats).ok()) return;
+    uint64_t written = 0;
+    for (const TrieDepthStats& depth : stats.depths) written += depth.written_bytes;
+    const uint64_t compactions = stats.root_compactions + stats.push_compactions + stats.merge_compactions;
+    progress.Update(0, std::to_string(compactions) + " compactions, " + ShortBytes(static_cast<double>(written)) +
+                           " written, " + ShortBytes(static_cast<double>(stats.bytes)) + " in the trie");
+  };
   bool stopping = false;
   while (!done.load(std::memory_order_acquire)) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -99,15 +108,10 @@ Status CompactWithProgress(rocksdb::DB* db, ColumnFamilyHandle* handle, const Tr
       stopping = true;
       db->DisableManualCompaction();
     }
-    TrieStats stats;
-    if (!GetTrieStats(db, handle, &stats).ok()) continue;
-    uint64_t written = 0;
-    for (const TrieDepthStats& depth : stats.depths) written += depth.written_bytes;
-    const uint64_t compactions = stats.root_compactions + stats.push_compactions + stats.merge_compactions;
-    progress.Update(0, std::to_string(compactions) + " compactions, " + ShortBytes(static_cast<double>(written)) +
-                           " written, " + ShortBytes(static_cast<double>(stats.bytes)) + " in the trie");
+    show();
   }
   worker.join();
+  show();
   return result;
 }
 
