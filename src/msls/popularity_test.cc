@@ -8,6 +8,7 @@
 #include <random>
 
 #include "cairn/msls.h"
+#include "src/testutil/temp_dir.h"
 
 namespace cairn {
 namespace msls {
@@ -235,7 +236,8 @@ TEST(PopularityTest, BadInputIsRefused) {
   EXPECT_FALSE(Popularity::Histogram({{nan, 10}}, &p).ok());
   EXPECT_FALSE(Popularity::HistogramFromFile("no such file", &p).ok());
 
-  const std::string path = ::testing::TempDir() + "/popularity_test_histogram";
+  const test::TempDir folder;
+  const std::string path = folder / "histogram";
   std::ofstream(path) << "# weight keys\n10 5\n\n2\n";
   ASSERT_TRUE(Popularity::HistogramFromFile(path, &p).ok());
   EXPECT_EQ(p.keys(), 6);
@@ -256,7 +258,6 @@ TEST(PopularityTest, BadInputIsRefused) {
     EXPECT_FALSE(s.ok()) << bad;
     EXPECT_NE(s.message().find(path + ":2"), std::string::npos) << s.message();
   }
-  remove(path.c_str());
 }
 
 }  // namespace

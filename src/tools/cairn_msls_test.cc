@@ -13,6 +13,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/temp_dir.h"
 #include "src/tools/run_program.h"
 
 namespace cairn {
@@ -30,7 +31,33 @@ nlohmann::json CairnJson(std::vector<std::string> words) {
   return nlohmann::json::parse(result.out, nullptr, false);
 }
 
-TEST(CairnMslsTest, ModelPrintsTheTableOfTheThesis) {
+class CairnMslsTest : public ::testing::Test {
+ protected:
+  // A database of an engine, of 100,000 keys that were all written twice.
+  std::string MakeDatabase(const std::string& engine) {
+    const std::string path = folder_ / engine;
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    options.write_buffer_size = 1 << 20;
+    options.compression = rocksdb::kNoCompression;
+    EXPECT_OK(UseEngine(engine, {}, &options));
+    EXPECT_OK(UseEngineInDatabase(engine, {}, &options));
+    rocksdb::DB* db = nullptr;
+    EXPECT_OK(rocksdb::DB::Open(options, path, port::Into(&db)));
+    for (int i = 0; i < 200000; i++) {
+      char key[20];
+      snprintf(key, sizeof(key), "%016x", static_cast<unsigned>(i % 100000) * 2654435761u);
+      EXPECT_OK(db->Put(rocksdb::WriteOptions(), key, std::string(84, static_cast<char>(i))));
+    }
+    EXPECT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+    delete db;
+    return path;
+  }
+
+  const test::TempDir folder_;
+};
+
+TEST_F(CairnMslsTest, ModelPrintsTheTableOfTheThesis) {
   const nlohmann::json json = CairnJson({"model", "--design=leveldb", "--keys=100M", "--item-bytes=1000"});
   EXPECT_NEAR(json["write_amplification"], 25.82, 0.02);
   EXPECT_EQ(json["breakdown"].size(), 7u);
@@ -40,8 +67,8 @@ TEST(CairnMslsTest, ModelPrintsTheTableOfTheThesis) {
   EXPECT_TRUE(json["seconds"].is_number());
 }
 
-TEST(CairnMslsTest, EveryDesignAndAHistogram) {
-  const std::string path = ::testing::TempDir() + "/cairn_msls_test_histogram";
+TEST_F(CairnMslsTest, EveryDesignAndAHistogram) {
+  const std::string path = folder_ / "histogram";
   std::ofstream(path) << "1000 100\n10 100000\n1 1000000\n";
   for (const char* design : {"leveldb", "rocksdb", "universal", "cola", "samt", "silt", "trie"}) {
     const std::string flag = std::string("--design=") + design;
@@ -51,10 +78,9 @@ TEST(CairnMslsTest, EveryDesignAndAHistogram) {
     EXPECT_GT(json["write_amplification"], 1) << design;
     EXPECT_EQ(json["keys"], 100000);
   }
-  remove(path.c_str());
 }
 
-TEST(CairnMslsTest, TheTrieInKeyOrder) {
+TEST_F(CairnMslsTest, TheTrieInKeyOrder) {
   const std::string design = "--design=ordered_trie";
   const nlohmann::json uniform = CairnJson({"model", design, "--keys=1M", "--write-buffer=2M", "--log=false"});
   EXPECT_EQ(uniform["design"], "ordered_trie");
@@ -70,7 +96,7 @@ TEST(CairnMslsTest, TheTrieInKeyOrder) {
   EXPECT_NE(Cairn({"model", "--design=trie", "--streams=2"}).err.find("ordered_trie"), std::string::npos);
 }
 
-TEST(CairnMslsTest, TheTrieInKeyOrderIsSimulatedAndOptimized) {
+TEST_F(CairnMslsTest, TheTrieInKeyOrderIsSimulatedAndOptimized) {
   // Three write buffers: sixty shapes of a larger trie take a minute of a busy machine.
   const std::vector<std::string> store = {"--design=ordered_trie", "--keys=3K", "--write-buffer=100K", "--log=false"};
   const auto with = [&store](std::vector<std::string> arguments) {
@@ -93,7 +119,7 @@ TEST(CairnMslsTest, TheTrieInKeyOrderIsSimulatedAndOptimized) {
   EXPECT_LE(best["write_amplification"], best["before"]["write_amplification"]);
 }
 
-TEST(CairnMslsTest, UnusualButLegal) {
+TEST_F(CairnMslsTest, UnusualButLegal) {
   for (const char* keys : {"1", "2", "1000000000000", "1T"}) {
     const nlohmann::json json = CairnJson({"model", std::string("--keys=") + keys});
     EXPECT_GE(json["write_amplification"], 1) << keys;
@@ -105,27 +131,25 @@ TEST(CairnMslsTest, UnusualButLegal) {
     EXPECT_LE(now, last + 1e-6) << skew;
     last = now;
   }
-  const std::string path = ::testing::TempDir() + "/cairn_msls_test_one_bin";
+  const std::string path = folder_ / "one_bin";
   std::ofstream(path) << "# one bin\n7 1000000\n";
   EXPECT_NEAR(CairnJson({"model", "--histogram", path})["write_amplification"].get<double>(),
               CairnJson({"model", "--keys=1M"})["write_amplification"].get<double>(), 1e-6);
-  remove(path.c_str());
 }
 
-TEST(CairnMslsTest, PlotIsAnSvg) {
-  const std::string path = ::testing::TempDir() + "/cairn_msls_test.svg";
+TEST_F(CairnMslsTest, PlotIsAnSvg) {
+  const std::string path = folder_ / "plot.svg";
   ASSERT_EQ(Cairn({"model", "--plot", path}).exit_code, 0);
   std::stringstream text;
   text << std::ifstream(path).rdbuf();
   EXPECT_EQ(text.str().compare(0, 4, "<svg"), 0);
   EXPECT_NE(text.str().find("Zipf 0.99"), std::string::npos);
   EXPECT_EQ(text.str().find("nan"), std::string::npos);
-  remove(path.c_str());
   EXPECT_EQ(Cairn({"model", "--plot", "/no/such/folder/x.svg"}).exit_code, 1);
 }
 
-TEST(CairnMslsTest, RocksDBTakesTheOptionsFile) {
-  const std::string path = ::testing::TempDir() + "/cairn_msls_test_OPTIONS";
+TEST_F(CairnMslsTest, RocksDBTakesTheOptionsFile) {
+  const std::string path = folder_ / "OPTIONS";
   const nlohmann::json json = CairnJson({"optimize", "--keys=50M", "--options-file", path});
   EXPECT_LT(json["write_amplification"], json["before"]["write_amplification"]);
   rocksdb::DBOptions db_options;
@@ -141,8 +165,7 @@ TEST(CairnMslsTest, RocksDBTakesTheOptionsFile) {
   // And opens a database with them.
   rocksdb::Options all(db_options, options);
   all.create_if_missing = true;
-  const std::string db_path = ::testing::TempDir() + "/cairn_msls_test_db";
-  ASSERT_TRUE(rocksdb::DestroyDB(db_path, all).ok());
+  const std::string db_path = folder_ / "db";
   rocksdb::DB* db = nullptr;
   const rocksdb::Status opened = rocksdb::DB::Open(all, db_path, port::Into(&db));
   ASSERT_TRUE(opened.ok()) << opened.ToString();
@@ -156,18 +179,16 @@ TEST(CairnMslsTest, RocksDBTakesTheOptionsFile) {
   EXPECT_TRUE(set.ok()) << set.ToString();
   delete db;
   ASSERT_TRUE(rocksdb::DestroyDB(db_path, all).ok());
-  remove(path.c_str());
 }
 
-TEST(CairnMslsTest, AdviseReadsADatabase) {
-  const std::string path = ::testing::TempDir() + "/cairn_msls_test_advise";
+TEST_F(CairnMslsTest, AdviseReadsADatabase) {
+  const std::string path = folder_ / "advise";
   rocksdb::Options options;
   options.create_if_missing = true;
   options.write_buffer_size = 1 << 20;
   options.max_bytes_for_level_base = 4 << 20;
   options.target_file_size_base = 1 << 20;
   options.compression = rocksdb::kNoCompression;
-  ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
   EXPECT_EQ(Cairn({"advise", path}).exit_code, 1);
   rocksdb::DB* db = nullptr;
   ASSERT_TRUE(rocksdb::DB::Open(options, path, port::Into(&db)).ok());
@@ -243,30 +264,8 @@ TEST(CairnMslsTest, AdviseReadsADatabase) {
   ASSERT_TRUE(rocksdb::DestroyDB(path, options).ok());
 }
 
-// A database of an engine, of 100,000 keys that were all written twice.
-std::string MakeDatabase(const std::string& engine) {
-  const std::string path = ::testing::TempDir() + "/cairn_msls_test_" + engine;
-  rocksdb::Options options;
-  options.create_if_missing = true;
-  options.write_buffer_size = 1 << 20;
-  options.compression = rocksdb::kNoCompression;
-  EXPECT_OK(UseEngine(engine, {}, &options));
-  EXPECT_OK(UseEngineInDatabase(engine, {}, &options));
-  EXPECT_OK(rocksdb::DestroyDB(path, options));
-  rocksdb::DB* db = nullptr;
-  EXPECT_OK(rocksdb::DB::Open(options, path, port::Into(&db)));
-  for (int i = 0; i < 200000; i++) {
-    char key[20];
-    snprintf(key, sizeof(key), "%016x", static_cast<unsigned>(i % 100000) * 2654435761u);
-    EXPECT_OK(db->Put(rocksdb::WriteOptions(), key, std::string(84, static_cast<char>(i))));
-  }
-  EXPECT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
-  delete db;
-  return path;
-}
-
 // What a store of an engine of Cairn writes is what the engine's own model says.
-TEST(CairnMslsTest, AdviseKnowsEveryEngine) {
+TEST_F(CairnMslsTest, AdviseKnowsEveryEngine) {
   for (const std::string engine : {"silt", "trie", "ordered_trie", "ordered", "round_robin"}) {
     SCOPED_TRACE(engine);
     const std::string path = MakeDatabase(engine);
@@ -289,8 +288,8 @@ TEST(CairnMslsTest, AdviseKnowsEveryEngine) {
   }
 }
 
-TEST(CairnMslsTest, AdviseTakesAHistogramForASample) {
-  const std::string path = MakeDatabase("stock"), file = ::testing::TempDir() + "/cairn_msls_test_weights";
+TEST_F(CairnMslsTest, AdviseTakesAHistogramForASample) {
+  const std::string path = MakeDatabase("stock"), file = folder_ / "weights";
   // All alike, and a part of them.
   std::ofstream(file) << "7 500\n";
   const nlohmann::json uniform = CairnJson({"advise", path, "--zipf=0"});
@@ -322,12 +321,11 @@ TEST(CairnMslsTest, AdviseTakesAHistogramForASample) {
   // One key gets all writes: every engine writes a byte for a byte, and none is better than another.
   std::ofstream(file) << "1e12 1e-9\n1 1\n";
   EXPECT_NE(Cairn({"advise", path, "--histogram=" + file}).out.find("engines"), 0u);
-  remove(file.c_str());
   EXPECT_OK(rocksdb::DestroyDB(path, rocksdb::Options()));
 }
 
 // Limits that the database's own engine cannot keep are no reason not to look at the others.
-TEST(CairnMslsTest, AdviseGoesOnBeyondTheLimitsOfAnEngine) {
+TEST_F(CairnMslsTest, AdviseGoesOnBeyondTheLimitsOfAnEngine) {
   const std::string path = MakeDatabase("ordered");
   for (const char* limit : {"--max-space=1.08", "--max-space=0.5", "--min-levels=20"}) {
     SCOPED_TRACE(limit);
@@ -346,7 +344,7 @@ TEST(CairnMslsTest, AdviseGoesOnBeyondTheLimitsOfAnEngine) {
   EXPECT_OK(rocksdb::DestroyDB(path, rocksdb::Options()));
 }
 
-TEST(CairnMslsTest, FrontierOfADesign) {
+TEST_F(CairnMslsTest, FrontierOfADesign) {
   for (const char* design : {"rocksdb", "universal", "silt"}) {
     const nlohmann::json json =
         CairnJson({"optimize", std::string("--design=") + design, "--keys=20M", "--frontier", "--max-space=1.6"});
@@ -365,7 +363,7 @@ TEST(CairnMslsTest, FrontierOfADesign) {
   EXPECT_EQ(Cairn({"optimize", "--keys=20M", "--frontier", "--max-space=1.00001"}).exit_code, 2);
 }
 
-TEST(CairnMslsTest, BadInputIsRefused) {
+TEST_F(CairnMslsTest, BadInputIsRefused) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
       {{"--keys=0"}, "keys"},
       {{"--keys=nan"}, "keys"},
