@@ -33,6 +33,7 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
+#include "src/db/cairn_db.h"
 #include "src/memtable/pool_presence.h"
 #include "src/port/open_into.h"
 #include "src/port/rocksdb_own.h"
@@ -42,7 +43,7 @@
 // The disk, as the library sees it: how often it is synced, how long that takes, and whether it fails.
 namespace {
 std::atomic<int> syncs{0};
-std::atomic<int> sync_milliseconds{0};
+std::function<bool()> sync_may_end;  // a sync lasts until then; not to be set while there are any
 std::atomic<bool> disk_fails{false};
 std::atomic<bool> pool_fails{false};  // the pool file's syncs
 std::atomic<bool> disk_is_full{false};
@@ -54,7 +55,7 @@ extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
 }
 extern "C" int fdatasync(int fd) {
   ++syncs;
-  std::this_thread::sleep_for(std::chrono::milliseconds(sync_milliseconds));
+  while (sync_may_end && !sync_may_end()) std::this_thread::yield();
   char name[4096] = {};
   const bool of_pool = pool_fails &&
                        readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof(name) - 1) > 0 &&
@@ -336,17 +337,23 @@ TEST_F(DurableDbTest, SyncedWritesAtTheSameTimeShareASync) {
   synced.sync = true;
   Opened opened;
   ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  constexpr uint64_t kThreads = 8;
+  constexpr int kRounds = 50;
+  // The first sync of a round lasts until all have asked for one.
+  const DurableWrites* const writes = CairnDB::Of(opened.db.get())->services()->durable();
+  uint64_t asked = 0;
+  sync_may_end = [&] { return writes->sync_counts().asked >= asked + kThreads; };
   syncs = 0;
-  sync_milliseconds = 2;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 8; ++t) {
-    threads.emplace_back([&, t] {
-      for (int i = 0; i < 50; ++i) EXPECT_OK(opened.db->Put(synced, std::to_string(t * 50 + i), "v"));
-    });
+  for (int round = 0; round < kRounds; ++round) {
+    asked = writes->sync_counts().asked;
+    std::vector<std::thread> threads;
+    for (uint64_t t = 0; t < kThreads; ++t) {
+      threads.emplace_back([&, t] { EXPECT_OK(opened.db->Put(synced, std::to_string(t), "v")); });
+    }
+    for (std::thread& thread : threads) thread.join();
   }
-  for (std::thread& thread : threads) thread.join();
-  sync_milliseconds = 0;
-  EXPECT_LE(syncs, 150);
+  sync_may_end = nullptr;
+  EXPECT_LE(syncs, 2 * kRounds) << "who came while one ran shares the next";
 }
 
 // Copies pages of the words and of segments' headers that differ from one pool file to the other; how many.

@@ -72,6 +72,8 @@ class DurableWrites {
   // background-error state, as a failed sync of the WAL does.
   rocksdb::Status Sync(rocksdb::DBImpl* db);
 
+  DurablePool::SyncCounts sync_counts() const { return pool_->sync_counts(); }
+
   // Before RocksDB resumes: syncs what a failed sync left open. Errors as Sync.
   rocksdb::Status Resume(rocksdb::DBImpl* db);
 
