@@ -18,10 +18,10 @@ class Gate {
     changed_.notify_all();
     changed_.wait(lock, [this] { return released_; });
   }
-  // That somebody has come to wait.
-  bool AwaitWaiter(std::chrono::seconds patience = std::chrono::seconds(20)) {
+  // Whether somebody comes to wait within two minutes.
+  bool AwaitWaiter() {
     std::unique_lock<std::mutex> lock(mutex_);
-    return changed_.wait_for(lock, patience, [this] { return reached_; });
+    return changed_.wait_for(lock, std::chrono::minutes(2), [this] { return reached_; });
   }
   void Release() {
     std::lock_guard<std::mutex> lock(mutex_);

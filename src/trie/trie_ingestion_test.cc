@@ -265,7 +265,7 @@ TEST_F(TrieIngestionTest, EverythingElseGoesOnWhileAFileIsSplit) {
   Open();
   const auto keys = SortedKeys(0, 8000);
   Ingest({WriteFile(keys, std::string(100, 'v'))});
-  ASSERT_TRUE(listener->gate.AwaitWaiter(std::chrono::seconds(60)));
+  ASSERT_TRUE(listener->gate.AwaitWaiter());
   // The root moves, and so do its children.
   for (int flush = 0; flush < 4 * trie_.root_trigger; ++flush) {
     for (int i = 0; i < 400; ++i) ASSERT_OK(db_->Put({}, Key(flush * 400 + i), std::string(100, 'n')));
