@@ -47,6 +47,7 @@
 #include "rocksdb/write_buffer_manager.h"
 #include "src/port/open_into.h"
 #include "src/port/table_properties.h"
+#include "src/testutil/ingest_again.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -954,7 +955,7 @@ TEST_P(CompatibilityTest, IngestFiles) {
     for (int i = 0; i < kKeys; ++i) {
       if (i % 10 != 0) ASSERT_OK(db->Put(WriteOptions(), Key(i), "older than the ingested"));
     }
-    ASSERT_OK(db->IngestExternalFile({dir_ / "all.sst"}, rocksdb::IngestExternalFileOptions()));
+    ASSERT_OK(IngestAgain(db.get(), db->DefaultColumnFamily(), {dir_ / "all.sst"}, {}));
     Check(db.get());
     // And what comes after the ingested file wins over it.
     Fill(db.get());
@@ -1514,7 +1515,7 @@ TEST_P(CompatibilityTest, RangeTombstonesFromElsewhere) {
   ASSERT_OK(writer.Open(dir_ / "tombstone.sst"));
   ASSERT_OK(writer.DeleteRange("key12", "key17"));
   ASSERT_OK(writer.Finish());
-  ASSERT_OK(other->IngestExternalFile({dir_ / "tombstone.sst"}, rocksdb::IngestExternalFileOptions()));
+  ASSERT_OK(IngestAgain(other.get(), other->DefaultColumnFamily(), {dir_ / "tombstone.sst"}, {}));
   check(other.get());
   for (int i = 5000; i < 9000; ++i) ASSERT_OK(other->Put(WriteOptions(), Key(i), Value(i, 0)));
   ASSERT_OK(other->Flush(rocksdb::FlushOptions()));

@@ -13,6 +13,7 @@
 #include "gtest/gtest.h"
 #include "rocksdb/sst_file_writer.h"
 #include "src/db/version_filter_fixture.h"
+#include "src/testutil/ingest_again.h"
 
 namespace cairn {
 namespace test {
@@ -128,7 +129,7 @@ TEST_F(VersionFilterTest, AnswersAreTheModels) {
           model_[key] = "ingested" + std::to_string(step);
         }
         ASSERT_OK(writer.Finish());
-        ASSERT_OK(db_->IngestExternalFile({file}, rocksdb::IngestExternalFileOptions()));
+        ASSERT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {file}, {}));
         break;
       }
       case 1:

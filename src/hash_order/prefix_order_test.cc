@@ -28,6 +28,7 @@
 #include "src/hash_order/prefix_order.h"
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/ingest_again.h"
 #include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
 
@@ -338,7 +339,7 @@ TEST_F(PrefixOrderDbTest, EnginesAgreeWithAMap) {
             model[one] = value;
           }
           ASSERT_OK(writer.Finish());
-          ASSERT_OK(db_->IngestExternalFile({path}, {}));
+          ASSERT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {path}, {}));
           break;
         }
         default: {

@@ -362,7 +362,7 @@ TEST_F(KeyTrieDbTest, AllThatGoesOnAtOnceComesToAnEnd) {
       EXPECT_OK(writer.Open(path));
       for (uint64_t i = 0; i < 200; ++i) EXPECT_OK(writer.Put("x" + Key(i * 5), Value(i, round)));
       EXPECT_OK(writer.Finish());
-      EXPECT_OK(db_->IngestExternalFile({path}, rocksdb::IngestExternalFileOptions()));
+      EXPECT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {path}, {}));
     }
   });
   for (int round = 0; round < 4 || compactions.load() < 10; ++round) {

@@ -15,6 +15,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/sst_file_writer.h"
 #include "src/port/open_into.h"
+#include "src/testutil/ingest_again.h"
 #include "src/trie/key_trie_fixture.h"
 #include "src/trie/trie_scheduler.h"
 #include "src/util/mix64.h"
@@ -255,7 +256,7 @@ TEST_F(KeyTrieRangesTest, RandomOperations) {
         expected_[Key(i)] = "ingested";
       }
       ASSERT_OK(writer.Finish());
-      ASSERT_OK(db_->IngestExternalFile({name}, rocksdb::IngestExternalFileOptions()));
+      ASSERT_OK(IngestAgain(db_.get(), db_->DefaultColumnFamily(), {name}, {}));
     } else if (what < 99) {
       while (!seen.empty()) release(seen.size() - 1);
       Open();

@@ -25,6 +25,8 @@
 #include "rocksdb/utilities/options_util.h"
 #include "src/ect/ect_table_index.h"
 #include "src/port/open_into.h"
+#include "src/testutil/await.h"
+#include "src/testutil/ingest_again.h"
 #include "src/testutil/test_gate.h"
 #include "src/trie/trie_fixture.h"
 #include "src/trie/write_throttle.h"
@@ -382,10 +384,7 @@ TEST_F(TrieDbTest, AFullRootSlowsWritersDown) {
     ASSERT_TRUE(db_->Flush({}).ok());
   }
   // The scheduler hears of the last flush a moment later.
-  for (int i = 0; i < 1000 && Stats().delayed_write_rate == 0; ++i) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  }
-  EXPECT_GT(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
+  EXPECT_TRUE(Await([&] { return Stats().delayed_write_rate > 0; })) << TrieStatsToTable(Stats());
   EXPECT_LT(Stats().delayed_write_rate, 32u << 20);
   db_->EnableManualCompaction();
   Settle();
@@ -517,7 +516,7 @@ TEST_F(TrieDbTest, IngestedFilesAreSplit) {
     ASSERT_TRUE(writer.Put(key, Value(std::stoi(key.substr(3)), 1)).ok());
   }
   ASSERT_TRUE(writer.Finish().ok());
-  const Status s = db_->IngestExternalFile({file}, rocksdb::IngestExternalFileOptions());
+  const Status s = IngestAgain(db_.get(), db_->DefaultColumnFamily(), {file}, {});
   ASSERT_TRUE(s.ok()) << s.ToString();
   Check(5000, 1);
   Settle();
