@@ -23,6 +23,7 @@
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/write_batch.h"
 #include "src/port/open_into.h"
+#include "src/testutil/await.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -572,23 +573,21 @@ class FaultTest : public ShutdownTest {
 
   // Errors reach the listener a moment after the write that failed.
   void ExpectABackgroundError() {
-    for (int i = 0; i < 500 && listener_->errors.load() == 0; ++i) Nap(10);
-    EXPECT_GT(listener_->errors.load(), 0u) << "no background error";
+    EXPECT_TRUE(Await([&] { return listener_->errors > 0; })) << "no background error";
   }
 
   // Writes under the fault until it is felt.
   void FeelTheFault() {
-    const uint64_t before = file_system_->failures();
-    for (int i = 0; i < 200 && file_system_->failures() == before; ++i) {
-      for (int j = 0; j < 100 && writer_->WriteOne(true).ok(); ++j) {
+    const auto felt = [&, before = file_system_->failures()] {
+      for (int i = 0; i < 100 && writer_->WriteOne(true).ok(); ++i) {
       }
       rocksdb::FlushOptions no_wait;
       no_wait.wait = false;
       no_wait.allow_write_stall = true;
       db_->Flush(no_wait).PermitUncheckedError();
-      Nap(5);
-    }
-    EXPECT_GT(file_system_->failures(), before) << "no write met the fault";
+      return file_system_->failures() > before;
+    };
+    EXPECT_TRUE(Await(felt)) << "no write met the fault";
   }
 
   // After a failed compaction RocksDB may not start the next one before a flush, which by default would wait for it.
@@ -602,14 +601,12 @@ class FaultTest : public ShutdownTest {
   void Recover() {
     Status status;
     // RocksDB looks for free space every five seconds.
-    for (int i = 0; i < 6000; ++i) {
+    ASSERT_TRUE(Await([&] {
       status = db_->Resume();
       if (status.ok()) status = writer_->WriteOne();
       if (status.ok()) status = Flush();
-      if (status.ok()) break;
-      Nap(10);
-    }
-    ASSERT_OK(status);
+      return status.ok();
+    })) << status.ToString();
   }
 
   void CheckWorks() {
@@ -657,12 +654,8 @@ TEST_P(FaultTest, FullDiskWhileAWriterWaits) {
   std::thread thread([&] {
     while (!stop) written += writer_->WriteOne().ok() ? 1 : 0;
   });
-  const auto wait_for = [&](const auto& happened) {
-    for (int i = 0; i < 6000 && !happened(); ++i) Nap(10);
-    return happened();
-  };
   uint64_t stopped = 0;
-  EXPECT_TRUE(wait_for([&] {
+  EXPECT_TRUE(Await([&] {
     return db_->GetIntProperty(rocksdb::DB::Properties::kIsWriteStopped, &stopped) && stopped == 1;
   })) << "writes were never stopped";
   Nap(50);  // It waits, most likely; where it does not, nothing is tested.
@@ -670,7 +663,7 @@ TEST_P(FaultTest, FullDiskWhileAWriterWaits) {
   ExpectABackgroundError();
   file_system_->Heal();
   const uint64_t before = written;
-  const bool goes_on = wait_for([&] { return written > before + 100; });
+  const bool goes_on = Await([&] { return written > before + 100; });
   EXPECT_TRUE(goes_on) << "the writer still waits a minute after there is room";
   stop = true;
   if (!goes_on) rocksdb::CancelAllBackgroundWork(db_.get(), false);  // which ends its wait
