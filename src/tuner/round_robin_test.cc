@@ -19,6 +19,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/await.h"
 #include "src/testutil/temp_dir.h"
 #include "src/tuner/level_sizes.h"
 #include "src/tuner/round_robin.h"
@@ -230,12 +231,11 @@ TEST_F(RoundRobinTest, OpensWithStoredOptions) {
     EXPECT_EQ(stored.window_flushes, 8u);
     EXPECT_EQ(now.compaction_pri, rocksdb::kRoundRobin);
     TunerReport report;
-    for (int i = 0; i < 40 && report.looks < 2; i++) {
+    ASSERT_TRUE(Await([&] {
       Write(2000);
-      ASSERT_OK(db_->WaitForCompact(rocksdb::WaitForCompactOptions()));
-      GetTunerReport(db_.get(), &report);
-    }
-    EXPECT_GE(report.looks, 2u) << opening;
+      EXPECT_OK(db_->WaitForCompact(rocksdb::WaitForCompactOptions()));
+      return GetTunerReport(db_.get(), &report) && report.looks >= 2;
+    })) << opening;
     EXPECT_GT(report.sampled_keys, 0u) << opening;
     Check();
   }
