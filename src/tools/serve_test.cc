@@ -21,6 +21,7 @@
 #include "rocksdb/compaction_filter.h"
 #include "src/status/metrics_check.h"
 #include "src/status/test_client.h"
+#include "src/testutil/await.h"
 #include "src/testutil/expect_contains.h"
 #include "src/tools/run_program.h"
 #include "src/tools/top_text.h"
@@ -76,13 +77,9 @@ class Server {
   int port() const { return port_; }
 
   json StatusNow() const { return json::parse(BodyOf(port_, "/status.json"), nullptr, false); }
-  // Asks until `holds`; false after half a minute.
+  // Asks until `holds`, as Await.
   bool Until(const std::function<bool(const json&)>& holds) const {
-    for (int i = 0; i < 300; ++i) {
-      if (holds(StatusNow())) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
-    return false;
+    return Await([&] { return holds(StatusNow()); });
   }
 
  private:
@@ -273,11 +270,7 @@ TEST_F(ServeTest, ErrorsEndTheProgramWithALine) {
   db_ = nullptr;
   fs::rename(path_, dir_ / "moved");
   const auto answers_with = [&server](const std::string& code) {
-    for (int i = 0; i < 300; ++i) {
-      if (Get(server.port(), "/status.json").compare(9, 3, code) == 0) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    }
-    return false;
+    return Await([&] { return Get(server.port(), "/status.json").compare(9, 3, code) == 0; });
   };
   EXPECT_TRUE(answers_with("503"));
   fs::rename(dir_ / "moved", path_);
