@@ -6,7 +6,7 @@ if(CAIRN_BUILD_TESTS AND NOT CAIRN_SANITIZE)
   foreach(how cmake pkg-config)
     add_test(NAME consumer_${how}
       COMMAND "${CMAKE_CURRENT_SOURCE_DIR}/consumer/run" ${how} "${installed}" "${CMAKE_BINARY_DIR}/test/consumer_${how}")
-    set_tests_properties(consumer_${how} PROPERTIES FIXTURES_REQUIRED installed TIMEOUT 300
+    set_tests_properties(consumer_${how} PROPERTIES FIXTURES_REQUIRED installed TIMEOUT ${cairn_timeout}
       ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER}")
   endforeach()
 endif()
