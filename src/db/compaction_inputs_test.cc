@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/db.h"
 #include "db/column_family.h"
 #include "db/compaction/compaction_picker.h"
 #include "db/db_impl/db_impl.h"
@@ -37,6 +38,7 @@ class CompactionInputsTest : public ::testing::TestWithParam<const char*> {
       ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "key" + std::to_string(random_() % 20000), std::string(50, 'v')));
     }
     ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+    ASSERT_OK(WaitForTrieCompaction(db_.get()));
     // What moves on while the same question is asked twice would be no difference.
     ASSERT_OK(db_->PauseBackgroundWork());
   }

@@ -350,7 +350,10 @@ TEST_F(ErrorRecoveryTest, ADiskThatIsFullDuringARecovery) {
 // A flush that waits is none of the recovery's, and is dropped; RocksDB does not queue the recovery's beside it, and waits
 // for that one for ever.
 TEST_F(ErrorRecoveryTest, AFlushThatWaitedBecomesTheRecoverys) {
-  listener_->at_error = [] { std::this_thread::sleep_for(std::chrono::milliseconds(200)); };
+  listener_->at_error = [&] {
+    while (disk_->held != 0) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the flushes to go on
+  };
   const auto db = OpenWithKey(options_);
   rocksdb::ColumnFamilyHandle* family = nullptr;
   ASSERT_OK(db->CreateColumnFamily(options_, "family", &family));
