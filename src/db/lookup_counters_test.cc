@@ -305,8 +305,8 @@ TEST(OrderedCountersTest, EveryCounterIsStocks) {
     }
     for (const auto& [name, count] : counts[0]) {
       if (Differs(name)) continue;
-      // What an allocation takes is the allocator's.
-      const double few = name.find("bytes") != std::string::npos ? 1e-3 * static_cast<double>(count) : 0;
+      // What an allocation takes is the allocator's: 16 bytes more where what would be left of a piece is too little for another.
+      const double few = name.find("bytes") != std::string::npos ? 1e-2 * static_cast<double>(count) : 0;
       EXPECT_NEAR(static_cast<double>(count), static_cast<double>(counts[1][name]), few) << name;
     }
   }
