@@ -84,7 +84,7 @@ class TrieDbTest : public testing::Test {
 
   void Settle() {
     ASSERT_TRUE(db_->Flush({}).ok());
-    const Status s = WaitForTrieCompaction(db_.get(), 60'000'000);
+    const Status s = WaitForTrieCompaction(db_.get(), 600'000'000);
     ASSERT_TRUE(s.ok()) << s.ToString();
   }
 
@@ -421,19 +421,19 @@ TEST_F(TrieDbTest, LetsWritersGoWhenNothingIsLeftToDo) {
   ASSERT_TRUE(held->gate.AwaitWaiter()) << TrieStatsToTable(Stats());
   load(3 * keys, 4 * keys, 0);
   held->gate.Release();
-  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 60'000'000).ok());
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 600'000'000).ok());
   EXPECT_EQ(Stats().root_compactions, 1u) << TrieStatsToTable(Stats());
   EXPECT_EQ(Stats().delayed_write_rate, 0u) << TrieStatsToTable(Stats());
 }
 
 TEST_F(TrieDbTest, ReadingAColumnFamilyForItsStatisticsLeavesNothingToWaitFor) {
   Open();
-  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 60'000'000).ok());
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 600'000'000).ok());
   rocksdb::ColumnFamilyHandle* handle = nullptr;
   ASSERT_TRUE(db_->CreateColumnFamily(options_, "second", &handle).ok());
   TrieStats stats;
   EXPECT_TRUE(GetTrieStats(db_.get(), handle, &stats).ok());
-  const Status s = WaitForTrieCompaction(db_.get(), 20'000'000);
+  const Status s = WaitForTrieCompaction(db_.get(), 600'000'000);
   EXPECT_TRUE(s.ok()) << s.ToString();
   ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
 }
