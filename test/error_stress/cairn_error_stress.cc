@@ -86,6 +86,7 @@ class Round {
     if (buffers_ != nullptr && counts_->for_good > for_good) buffers_->SetAllowStall(false);
     End();
     if (settings_.loses) first_.PretendOneMore();
+    for (Database* database : {&first_, &second_}) database->Resume();
     for (Database* database : {&first_, &second_}) database->Recover();
     for (Database* database : {&first_, &second_}) database->CloseAndOpen();
     watch_.Settle();

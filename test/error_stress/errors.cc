@@ -247,20 +247,26 @@ Status Database::WriteAndFlush(rocksdb::DB* db) {
   return s.ok() ? db->Flush(rocksdb::FlushOptions(), families_) : s;
 }
 
+void Database::Resume() {
+  const Watch::Doing doing(watch_, "Resume of " + name_ + " at the end");
+  for (;;) {
+    Status s;
+    Use("Resume", [&](rocksdb::DB* db) { s = db->Resume(); });
+    if (s.ok()) return;
+    if (s.severity() >= Status::Severity::kFatalError) CloseAndOpen();
+    // RocksDB's recovery waits for flushes that are refused, a second for each.
+    std::this_thread::sleep_for(std::chrono::seconds(2));
+  }
+}
+
 void Database::Recover() {
   const Watch::Doing doing(watch_, "Recovery of " + name_);
   const auto is_healthy = [this] {
     Status s;
     Use("Put and Flush at the end", [&](rocksdb::DB* db) { s = WriteAndFlush(db); });
-    return s;
+    return s.ok();
   };
-  for (Status s = is_healthy(); !s.ok(); s = is_healthy()) {
-    // RocksDB's recovery waits for flushes that are refused, a second for each.
-    std::this_thread::sleep_for(std::chrono::seconds(2));
-    Status resumed;
-    Use("Resume at the end", [&](rocksdb::DB* db) { resumed = db->Resume(); });
-    if (resumed.severity() >= Status::Severity::kFatalError) CloseAndOpen();
-  }
+  while (!is_healthy()) Resume();
   const std::unique_lock<std::shared_mutex> lock(mu_);
   Compare();
 }

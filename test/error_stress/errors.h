@@ -129,7 +129,10 @@ class Database {
   void Write(int writer, uint64_t n);
   // Something else that programs do, by chance.
   void Operate(test::Random* random);
-  // Nothing fails any more: it takes a write and a flush, if need be after Resume or, after an error for good, once opened anew.
+  // Nothing fails any more: no error stops it any longer, if need be once opened anew.
+  void Resume();
+  // The same, and it takes a write and a flush. REQUIRES: nor does an error stop the other one, whose share of the
+  // WriteBufferManager the write would wait for.
   void Recover();
   // Forgets that a write was not acknowledged, to see that a loss is seen. REQUIRES: nobody writes.
   void PretendOneMore() { written_[0].Begin(1 << 30), written_[0].Acknowledge(1 << 30); }
