@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -80,9 +81,26 @@ class Parts {
     const std::lock_guard<std::mutex> lock(mu_);
     return parts_.find({handler, part}) != parts_.end();
   }
+  // Of the thread of Part::kRuns, which may recover the database more than once: a number above all earlier ones; 0: there is no
+  // such thread.
+  void BeginRound(const rocksdb::ErrorHandler* handler) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    rounds_[handler] = ++last_round_;
+  }
+  void EndRounds(const rocksdb::ErrorHandler* handler) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    rounds_.erase(handler);
+  }
+  uint64_t RoundOf(const rocksdb::ErrorHandler* handler) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    const auto found = rounds_.find(handler);
+    return found == rounds_.end() ? 0 : found->second;
+  }
 
  private:
   std::mutex mu_;
+  uint64_t last_round_ = 0;
+  std::map<const rocksdb::ErrorHandler*, uint64_t> rounds_;
   std::multiset<std::pair<const rocksdb::ErrorHandler*, Part>> parts_;
 };
 
@@ -319,7 +337,8 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
 // recovery has just ended when the SstFileManager's begins, or that Resume ends while another goes on, and says that none is
 // in progress. So Resume is an attempt like the others, and only one that has failed says so.
 Status ErrorHandler::RecoverFromBGError(bool is_manual) {
-  bool stops_work = false, ran = false;
+  bool stops_work = false;
+  uint64_t round = 0;
   std::optional<cairn::Taking> resumes;
   {
     const InstrumentedMutexLock lock(db_mutex_);
@@ -327,7 +346,7 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
     recovery_in_prog_ = true;
     if (is_manual) {
       resumes.emplace(this, Part::kResumes);
-      ran = AllParts().Has(this, Part::kRuns);
+      round = AllParts().RoundOf(this);
       stops_work = std::exchange(soft_error_no_bg_work_, false);
       recover_context_.flush_reason = stops_work ? FlushReason::kErrorRecoveryRetryFlush : FlushReason::kErrorRecovery;
     }
@@ -340,7 +359,7 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   resumes.reset();
   if (s.ok()) return s;
   soft_error_no_bg_work_ = soft_error_no_bg_work_ || stops_work;
-  const bool runs = AllParts().Has(this, Part::kAgain) || (!ran && AllParts().Has(this, Part::kRuns));
+  const bool runs = AllParts().Has(this, Part::kAgain) || AllParts().RoundOf(this) > round;  // one has begun since
   recovery_in_prog_ = recovery_in_prog_ && !bg_error_.ok() && (runs || AllParts().Has(this, Part::kWaits));
   if (!recovery_in_prog_) writers.Wake();
   return s;
@@ -363,7 +382,12 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
     }
     db_->bg_cv_.SignalAll();
     if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
-    if (!again) AllParts().Remove(this, Part::kRuns);
+    if (again) {
+      AllParts().BeginRound(this);
+    } else {
+      AllParts().EndRounds(this);
+      AllParts().Remove(this, Part::kRuns);
+    }
   }
 }
 
@@ -384,7 +408,9 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   }
   const cairn::Taking begins(this, Part::kBegins);
   own::StartRecoverFromRetryableBGIOError(this, error);
-  if (starts) AllParts().Add(this, Part::kRuns);
+  if (!starts) return;
+  AllParts().Add(this, Part::kRuns);
+  AllParts().BeginRound(this);
 }
 
 // Flushes that are due during a recovery are dropped. RocksDB asks for them again when all listeners have heard of its end, one
