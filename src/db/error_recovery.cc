@@ -232,7 +232,8 @@ void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error)
   if (bg_thread_ == nullptr) bg_thread_ = std::make_unique<port::Thread>(&SstFileManagerImpl::ClearError, this);
 }
 
-// RocksDB's does not wait for an attempt, which may then find the database gone, or leave it in the list.
+// RocksDB's does not wait for an attempt, which may then find the database gone, or leave it in the list. Says whether the
+// database had no other recovery.
 bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   const MutexLock lock(&mu_);
   while (AllParts().Has(handler, Part::kIsTried)) cv_.Wait();
@@ -241,7 +242,8 @@ bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   const size_t removed = before - error_handler_list_.size();
   for (size_t i = 0; i < removed; ++i) AllParts().Remove(handler, Part::kWaits);
   if (removed > 0) cv_.SignalAll();
-  return removed > 0;
+  // Who calls takes it then that no recovery is in progress, and one whose flush fails would not hear of it.
+  return removed > 0 && !AllParts().Has(handler, Part::kRuns) && !AllParts().Has(handler, Part::kResumes);
 }
 
 // RocksDB's tries the first database of the list only, for as long as that one's disk is full; never any, when the one that
