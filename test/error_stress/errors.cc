@@ -83,11 +83,13 @@ class Database::Listener : public rocksdb::EventListener {
     info.old_bg_error.PermitUncheckedError();
     if (info.new_bg_error.ok()) ++database_->counts_->recovered;
     if (OneIn(4)) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    if (OneIn(2)) Put(database_, "Put by a listener to its own database", rocksdb::WriteOptions());
-    // Close of this one waits for the listener, and what this one holds of a WriteBufferManager may hold writers of the other
-    // one back until it is closed; or the listener has the only thread that flushes. RocksDB's listener.h asks for no_slowdown.
-    rocksdb::WriteOptions other;
+    // What the other database holds of a WriteBufferManager may keep writers of this one back, and whoever would have it recover
+    // is here. Close of this one waits for the listener, and what this one holds may keep writers of the other one back until it
+    // is closed; or the listener has the only thread that flushes. RocksDB's listener.h asks for no_slowdown.
+    rocksdb::WriteOptions own, other;
+    own.no_slowdown = database_->options_.write_buffer_manager != nullptr;
     other.no_slowdown = true;
+    if (OneIn(2)) Put(database_, "Put by a listener to its own database", own);
     if (OneIn(2)) Put(database_->other_, "Put by a listener to the other database", other);
   }
 
