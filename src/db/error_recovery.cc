@@ -55,7 +55,6 @@ enum class Part {
   kIsTried,  // by its SstFileManager
   kResumes,  // in Resume
   kBegins,   // gets a thread that recovers it just then
-  kRuns,     // that thread has not ended yet
   kAgain,    // that thread begins again when it has ended
   kQueues,   // what recovers it queues behind writers, which are not held back any longer
 };
@@ -81,8 +80,8 @@ class Parts {
     const std::lock_guard<std::mutex> lock(mu_);
     return parts_.find({handler, part}) != parts_.end();
   }
-  // Of the thread of Part::kRuns, which may recover the database more than once: a number above all earlier ones; 0: there is no
-  // such thread.
+  // Of the thread that recovers a database from an error that may pass, and may do so more than once: a number above all earlier
+  // ones; 0: there is no such thread, or it has ended but for its last steps.
   void BeginRound(const rocksdb::ErrorHandler* handler) {
     const std::lock_guard<std::mutex> lock(mu_);
     rounds_[handler] = ++last_round_;
@@ -243,7 +242,7 @@ bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   for (size_t i = 0; i < removed; ++i) AllParts().Remove(handler, Part::kWaits);
   if (removed > 0) cv_.SignalAll();
   // Who calls takes it then that no recovery is in progress, and one whose flush fails would not hear of it.
-  return removed > 0 && !AllParts().Has(handler, Part::kRuns) && !AllParts().Has(handler, Part::kResumes);
+  return removed > 0 && AllParts().RoundOf(handler) == 0 && !AllParts().Has(handler, Part::kResumes);
 }
 
 // RocksDB's tries the first database of the list only, for as long as that one's disk is full; never any, when the one that
@@ -388,7 +387,6 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
       AllParts().BeginRound(this);
     } else {
       AllParts().EndRounds(this);
-      AllParts().Remove(this, Part::kRuns);
     }
   }
 }
@@ -398,7 +396,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
 void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   const bool starts = !bg_error_.ok() && !error.ok() && db_options_.max_bgerror_resume_count > 0 &&
                       !recovery_in_prog_ && !end_recovery_;
-  if (starts && AllParts().Has(this, Part::kRuns)) {
+  if (starts && AllParts().RoundOf(this) != 0) {
     recovery_in_prog_ = true;
     AllParts().Add(this, Part::kAgain);
     RecordStats({ERROR_HANDLER_AUTORESUME_COUNT}, {});
@@ -410,9 +408,7 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   }
   const cairn::Taking begins(this, Part::kBegins);
   own::StartRecoverFromRetryableBGIOError(this, error);
-  if (!starts) return;
-  AllParts().Add(this, Part::kRuns);
-  AllParts().BeginRound(this);
+  if (starts) AllParts().BeginRound(this);
 }
 
 // Flushes that are due during a recovery are dropped. RocksDB asks for them again when all listeners have heard of its end, one
@@ -513,8 +509,7 @@ bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
     return own::EnqueuePendingFlush(this, &request);
   }
   for (FlushRequest& waiting : flush_queue_) {
-    if (!recovers) break;
-    if (immutable_db_options_.atomic_flush || waiting.cfd_to_max_mem_id_to_persist.size() != 1) continue;
+    if (!recovers || immutable_db_options_.atomic_flush || waiting.cfd_to_max_mem_id_to_persist.size() != 1) continue;
     auto& [family, newest] = *waiting.cfd_to_max_mem_id_to_persist.begin();
     const auto wanted = request.cfd_to_max_mem_id_to_persist.find(family);
     if (wanted == request.cfd_to_max_mem_id_to_persist.end()) continue;

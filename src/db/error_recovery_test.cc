@@ -121,6 +121,15 @@ class ErrorRecoveryTest : public ::testing::Test {
     disk_->held = kTable;
     return db;
   }
+  // A database whose WriteBufferManager holds writers back. Its flushes are held.
+  std::unique_ptr<rocksdb::DB> OpenWithBufferManagerAndHeldFlushes() {
+    options_.write_buffer_size = 1 << 20;
+    options_.write_buffer_manager =
+        std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
+    std::unique_ptr<rocksdb::DB> db = Open(options_);
+    disk_->held = kTable;
+    return db;
+  }
   // When its writers are stopped, its flush meets a full disk, which is well again afterwards.
   void FailAFlushOfStopped(rocksdb::DB* db) {
     ASSERT_TRUE(Await([&] { return IsStopped(db); }));
@@ -426,10 +435,7 @@ INSTANTIATE_TEST_SUITE_P(OfRocksDBsPartsOrNot, WriteBufferManagerTest, ::testing
 
 TEST_P(WriteBufferManagerTest, AWriterThatItHoldsBackGoesOn) {
   if (GetParam()) options_.memtable_factory = rocksdb::Options().memtable_factory;
-  options_.write_buffer_size = 1 << 20;
-  options_.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
-  const auto db = Open(options_);
-  disk_->held = kTable;
+  const auto db = OpenWithBufferManagerAndHeldFlushes();
   const Writer writer(db.get());
   ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
   disk_->full = kTable;
@@ -447,10 +453,7 @@ INSTANTIATE_TEST_SUITE_P(RefusedGivenUpOrNotTried, NobodyRecoversTest, ::testing
 TEST_P(NobodyRecoversTest, AWriterThatAWriteBufferManagerHoldsBackIsRefused) {
   listener_->recovers = GetParam() != 0;
   options_.max_bgerror_resume_count = GetParam() == 1 ? 2 : 0;
-  options_.write_buffer_size = 1 << 20;
-  options_.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
-  const auto db = Open(options_);
-  disk_->held = kTable;
+  const auto db = OpenWithBufferManagerAndHeldFlushes();
   const Writer writer(db.get());
   ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the writer to be held back
@@ -465,10 +468,7 @@ TEST_P(NobodyRecoversTest, AWriterThatAWriteBufferManagerHoldsBackIsRefused) {
 // It goes on to a WAL that takes no further entry. RocksDB stops for good then.
 TEST_F(ErrorRecoveryTest, AWriterThatComesToAWalThatHasFailed) {
   options_.memtable_factory = rocksdb::Options().memtable_factory;
-  options_.write_buffer_size = 1 << 20;
-  options_.write_buffer_manager = std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
-  const auto db = Open(options_);
-  disk_->held = kTable;
+  const auto db = OpenWithBufferManagerAndHeldFlushes();
   const Writer writer(db.get());
   ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the writer to be held back
