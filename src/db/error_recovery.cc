@@ -28,6 +28,7 @@
 #include "file/sst_file_manager_impl.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
+#include "src/port/column_family.h"
 #include "src/port/rocksdb_own.h"
 #include "test_util/sync_point.h"
 
@@ -171,7 +172,7 @@ class Attempt {
     return !handler_->GetBGError().ok() && writers_.LetGo(from, db_->immutable_db_options().clock);
   }
   bool LetWritersGo() const { return LetWritersGo(writers_.queue); }
-  // With the database's mutex. Asks for the flushes that were dropped meanwhile.
+  // With the database's mutex. Asks for the flushes that were dropped meanwhile, and has the compactions begin that wait.
   void CatchUp() const {
     rocksdb_own::RetryFlushesForErrorRecovery(db_, rocksdb::FlushReason::kCatchUpAfterErrorRecovery, /*wait=*/false)
         .PermitUncheckedError();
@@ -192,6 +193,14 @@ bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flu
   if (severity == rocksdb::Status::Severity::kHardError) return free >= for_flushes;
   if (severity == rocksdb::Status::Severity::kSoftError) return free >= for_compactions;
   return true;
+}
+
+// With the database's mutex, after a compaction of that family has failed. Its inputs count as being compacted until there is
+// another Version, for which writers may wait who wait for their compaction.
+void CompactAgain(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family) {
+  if (family->IsDropped() || !family->initialized()) return;
+  port::ComputeCompactionScores(family);
+  rocksdb_own::EnqueuePendingCompaction(db, family);
 }
 
 }  // namespace
@@ -297,7 +306,7 @@ void SstFileManagerImpl::ClearError() {
 
 // A WAL that has failed takes no further entry: who comes to it next, having looked for an error before it did, meets an error
 // that says so, and no more. RocksDB takes it for one that it cannot recover from, whatever the first one was.
-// And nobody tells writers that are held back when nobody recovers.
+// And nobody tells writers that are held back when nobody recovers. Of CompactFiles nothing else is heard.
 void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
   if (!cairn::HasFailedBefore(error)) {
     own::SetBGError(this, error, reason, wal_related);
@@ -305,6 +314,11 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
     IOStatus again = status_to_io_status(Status(error));
     again.SetRetryable(true);
     own::SetBGError(this, again, reason, wal_related);
+  }
+  if (reason == BackgroundErrorReason::kCompaction) {
+    for (ColumnFamilyData* const family : *db_->GetVersionSet()->GetColumnFamilySet()) {
+      cairn::CompactAgain(db_, family);
+    }
   }
   if (recovery_in_prog_ || !IsBGWorkStopped()) return;
   const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
@@ -419,6 +433,15 @@ void EventHelpers::NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<Ev
   const cairn::Attempt* const attempt = cairn::Attempt::Find(mutex);
   if (attempt != nullptr && new_error.ok()) attempt->CatchUp();
   own::NotifyOnErrorRecoveryEnd(listeners, old_error, new_error, mutex);
+}
+
+// A compaction that has failed is looked for again, unless it was a manual one (which may only have been cancelled), or the
+// database is stopped just then: RocksDB forgets those.
+void DBImpl::NotifyOnCompactionCompleted(ColumnFamilyData* family, Compaction* compaction, const Status& result,
+                                         const CompactionJobStats& stats, int job) {
+  mutex_.AssertHeld();
+  if (!result.ok()) cairn::CompactAgain(this, family);
+  own::NotifyOnCompactionCompleted(this, family, compaction, result, stats, job);
 }
 
 // What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the

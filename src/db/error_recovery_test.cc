@@ -58,10 +58,13 @@ class Listener : public rocksdb::EventListener {
   void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
     if (info.status.ok() && at_table) at_table(info.cf_name);
   }
+  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
+    if (info.reason == rocksdb::TableFileCreationReason::kCompaction && at_compaction) at_compaction();
+  }
 
   std::atomic<int> errors{0}, ends{0}, recovered{0};
   bool recovers = true;
-  std::function<void()> at_error, at_end;
+  std::function<void()> at_error, at_end, at_compaction;
   std::function<void(const std::string& family)> at_table;
 };
 
@@ -634,6 +637,108 @@ TEST_F(ErrorRecoveryTest, AFlushThatWasDroppedFollowsWhenResumeOnlyClearsAnError
   disk_->full = 0;
   Ends("Resume", [&] { return db->Resume(); }).PermitUncheckedError();
   EXPECT_OK(Ends("Flush", [&] { return db->Flush(rocksdb::FlushOptions()); }));
+}
+
+// A compaction fails whose inputs writers wait for. RocksDB does not look for another one, because the inputs count as being
+// compacted until the family has another Version, and writers wait for ever.
+class CompactionFailsTest : public ErrorRecoveryTest {
+ protected:
+  static constexpr int kFiles = 4;  // are compacted, and stop writers
+
+  CompactionFailsTest() {
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+    options_.max_background_jobs = 8;  // a flush beside a compaction
+    options_.level0_file_num_compaction_trigger = kFiles;
+    options_.level0_slowdown_writes_trigger = options_.level0_stop_writes_trigger = kFiles;
+    no_wal_.disableWAL = true;
+    listener_->at_compaction = [this] {
+      compacts_ = true;
+      while (!goes_on_) std::this_thread::yield();
+    };
+  }
+  // So that no file is only moved.
+  void FlushAFile(rocksdb::DB* db) {
+    for (const char* const key : {"key", "the key behind"}) ASSERT_OK(db->Put(no_wal_, key, "value"));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  // Begins a compaction on a thread of its own, of all files but the last, and stops the writers while it runs.
+  std::future<Status> Begin(rocksdb::DB* db, const std::function<Status()>& compact) {
+    for (int i = 0; i + 1 < kFiles; ++i) FlushAFile(db);
+    std::future<Status> done = std::async(std::launch::async, compact);
+    EXPECT_TRUE(Await([&] { return compacts_.load(); }));
+    FlushAFile(db);
+    EXPECT_TRUE(IsStopped(db));
+    return done;
+  }
+  // Its result.
+  Status End(std::future<Status>* done) {
+    goes_on_ = true;
+    return Ends("the compaction", [&] { return done->get(); });
+  }
+  static Status Compact(rocksdb::DB* db) { return db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr); }
+
+  std::atomic<bool> compacts_{false}, goes_on_{false};
+  rocksdb::WriteOptions no_wal_;
+};
+
+// The flush's error is one of those that leave the database open to writers and stop its threads.
+TEST_F(CompactionFailsTest, WhileAFlushOfAnotherFamilyHasStoppedTheDatabase) {
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  const auto db = Open(options_);
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family));
+  for (int i = 1; i < kFiles; ++i) FlushAFile(db.get());
+  ASSERT_OK(db->Put(no_wal_, family, "key", "value"));
+  FlushAFile(db.get());
+  ASSERT_TRUE(Await([&] { return compacts_.load(); }));
+  ASSERT_TRUE(IsStopped(db.get()));
+  disk_->retryable = kTable;
+  rocksdb::FlushOptions flush;
+  flush.allow_write_stall = true;
+  EXPECT_TRUE(Ends("Flush", [&] { return db->Flush(flush, family); }).IsIOError());
+  goes_on_ = true;
+  ASSERT_TRUE(Await([&] {
+    uint64_t running = 1;
+    return db->GetIntProperty(rocksdb::DB::Properties::kNumRunningCompactions, &running) && running == 0;
+  }));
+  disk_->retryable = 0;
+  ASSERT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+}
+
+TEST_F(CompactionFailsTest, ThatIsAManualOne) {
+  const auto db = Open(options_);
+  std::future<Status> done = Begin(db.get(), [&] { return Compact(db.get()); });
+  disk_->retryable = kTable;
+  EXPECT_TRUE(End(&done).IsIOError());
+  disk_->retryable = 0;
+  EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
+}
+
+TEST_F(CompactionFailsTest, BecauseItIsCancelled) {
+  const auto db = Open(options_);
+  std::future<Status> done = Begin(db.get(), [&] { return Compact(db.get()); });
+  std::future<void> cancelled = std::async(std::launch::async, [&] { db->DisableManualCompaction(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // else it may not fail
+  const Status s = End(&done);
+  EXPECT_TRUE(s.ok() || s.IsIncomplete()) << s.ToString();
+  cancelled.get();
+  EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
+}
+
+TEST_F(CompactionFailsTest, ThatIsOfChosenFiles) {
+  const auto db = Open(options_);
+  std::future<Status> done = Begin(db.get(), [&] {
+    std::vector<rocksdb::LiveFileMetaData> files;
+    db->GetLiveFilesMetaData(&files);
+    std::vector<std::string> names;
+    for (const rocksdb::LiveFileMetaData& file : files) names.push_back(file.name);
+    return db->CompactFiles(rocksdb::CompactionOptions(), names, /*output_level=*/1);
+  });
+  disk_->retryable = kTable;
+  EXPECT_TRUE(End(&done).IsIOError());
+  disk_->retryable = 0;
+  EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
 }
 
 // RocksDB recovers the second one on the thread that waits for it.

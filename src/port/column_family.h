@@ -3,6 +3,8 @@
 
 #pragma once
 
+#include <type_traits>
+
 #include "db/column_family.h"
 #include "db/version_set.h"
 #include "src/port/rocksdb_version.h"
@@ -47,6 +49,21 @@ inline rocksdb::Status AddFamilyToManifest(rocksdb::VersionSet* versions, const 
 }
 
 #endif
+
+// Judges anew which levels of the newest Version are to be compacted. The caller holds the mutex.
+template <typename Family>
+void ComputeCompactionScores(Family* family) {
+  using Storage = rocksdb::VersionStorageInfo;
+  Storage* const storage = family->current()->storage_info();
+  const rocksdb::ImmutableOptions& options = ImmutableOptionsOf(*family);
+  const rocksdb::MutableCFOptions& changeable = MutableOptionsOf(*family);
+  if constexpr (std::is_invocable_v<decltype(&Storage::ComputeCompactionScore), Storage*,
+                                    const rocksdb::ImmutableOptions&, const rocksdb::MutableCFOptions&>) {
+    storage->ComputeCompactionScore(options, changeable);
+  } else {
+    storage->ComputeCompactionScore(options, changeable, family->GetFullHistoryTsLow());
+  }
+}
 
 // The reader that stays open with the file's metadata; null: there is none (yet).
 inline const rocksdb::TableReader* PinnedReaderOf(const rocksdb::FileDescriptor& file) {

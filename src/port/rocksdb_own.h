@@ -234,6 +234,11 @@ void NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<rocksdb::EventLi
                               const rocksdb::Status& old_error, const rocksdb::Status& new_error,
                               rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_NotifyOnErrorRecoveryEnd");
 
+void NotifyOnCompactionCompleted(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family,
+                                 rocksdb::Compaction* compaction, const rocksdb::Status& result,
+                                 const rocksdb::CompactionJobStats& stats,
+                                 int job) asm("cairn_rocksdb_NotifyOnCompactionCompleted");
+
 void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
                     rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
 
@@ -292,6 +297,10 @@ rocksdb::Iterator* NewIteratorWithBase(rocksdb::WriteBatchWithIndex* batch,
 // Puts the database into its background-error state, as after a write or sync of the WAL that failed.
 void WriteErrorToBackgroundError(rocksdb::DBImpl* db,
                                  const rocksdb::IOStatus& error) asm("cairn_rocksdb_WriteErrorToBackgroundError");
+
+// Of a column family that needs one. With the database's mutex.
+void EnqueuePendingCompaction(rocksdb::DBImpl* db,
+                              rocksdb::ColumnFamilyData* family) asm("cairn_rocksdb_EnqueuePendingCompaction");
 
 // Aborted while a snapshot lives: then Close refuses, too.
 rocksdb::Status CheckSnapshotsReleased(rocksdb::DBImpl* db) asm("cairn_rocksdb_CheckSnapshotsReleased");
