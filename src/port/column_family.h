@@ -50,11 +50,12 @@ inline rocksdb::Status AddFamilyToManifest(rocksdb::VersionSet* versions, const 
 
 #endif
 
-// Judges anew which levels of the newest Version are to be compacted. The caller holds the mutex.
+// Judges anew which levels of the newest Version are to be compacted. The caller holds the mutex. A template, because only what
+// the release has may be named.
 template <typename Family>
 void ComputeCompactionScores(Family* family) {
-  using Storage = rocksdb::VersionStorageInfo;
-  Storage* const storage = family->current()->storage_info();
+  auto* const storage = family->current()->storage_info();
+  using Storage = std::remove_pointer_t<decltype(family->current()->storage_info())>;
   const rocksdb::ImmutableOptions& options = ImmutableOptionsOf(*family);
   const rocksdb::MutableCFOptions& changeable = MutableOptionsOf(*family);
   if constexpr (std::is_invocable_v<decltype(&Storage::ComputeCompactionScore), Storage*,
