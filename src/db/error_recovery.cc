@@ -195,9 +195,9 @@ bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flu
   return true;
 }
 
-// With the database's mutex, after a compaction of that family has failed. Its inputs count as being compacted until there is
-// another Version, for which writers may wait who wait for their compaction.
-void CompactAgain(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family) {
+// With the database's mutex, after a compaction of that family has failed or was given up. Its inputs count as being compacted
+// until there is another Version, for which writers may wait who wait for their compaction.
+void LookForCompactions(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family) {
   if (family->IsDropped() || !family->initialized()) return;
   port::ComputeCompactionScores(family);
   rocksdb_own::EnqueuePendingCompaction(db, family);
@@ -306,7 +306,7 @@ void SstFileManagerImpl::ClearError() {
 
 // A WAL that has failed takes no further entry: who comes to it next, having looked for an error before it did, meets an error
 // that says so, and no more. RocksDB takes it for one that it cannot recover from, whatever the first one was.
-// And nobody tells writers that are held back when nobody recovers. Of CompactFiles nothing else is heard.
+// And nobody tells writers that are held back when nobody recovers.
 void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
   if (!cairn::HasFailedBefore(error)) {
     own::SetBGError(this, error, reason, wal_related);
@@ -314,11 +314,6 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
     IOStatus again = status_to_io_status(Status(error));
     again.SetRetryable(true);
     own::SetBGError(this, again, reason, wal_related);
-  }
-  if (reason == BackgroundErrorReason::kCompaction) {
-    for (ColumnFamilyData* const family : *db_->GetVersionSet()->GetColumnFamilySet()) {
-      cairn::CompactAgain(db_, family);
-    }
   }
   if (recovery_in_prog_ || !IsBGWorkStopped()) return;
   const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
@@ -435,13 +430,38 @@ void EventHelpers::NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<Ev
   own::NotifyOnErrorRecoveryEnd(listeners, old_error, new_error, mutex);
 }
 
-// A compaction that has failed is looked for again, unless it was a manual one (which may only have been cancelled), or the
-// database is stopped just then: RocksDB forgets those.
-void DBImpl::NotifyOnCompactionCompleted(ColumnFamilyData* family, Compaction* compaction, const Status& result,
-                                         const CompactionJobStats& stats, int job) {
-  mutex_.AssertHeld();
-  if (!result.ok()) cairn::CompactAgain(this, family);
-  own::NotifyOnCompactionCompleted(this, family, compaction, result, stats, job);
+// A compaction that fails, or is given up before it begins, is looked for again, unless the database is stopped just then, or
+// it is a manual one, which may only have been cancelled: RocksDB forgets those. All of this has the mutex.
+Status DBImpl::BackgroundCompaction(bool* made_progress, JobContext* job, LogBuffer* log,
+                                    PrepickedCompaction* compaction, Env::Priority priority) {
+  const Status s = own::BackgroundCompaction(this, made_progress, job, log, compaction, priority);
+  if (s.ok() || s.IsBusy() || s.IsShutdownInProgress()) return s;
+  for (ColumnFamilyData* const family : *versions_->GetColumnFamilySet()) cairn::LookForCompactions(this, family);
+  return s;
+}
+// Its compaction may be given up while it waits for a thread.
+Status DBImpl::RunManualCompaction(ColumnFamilyData* family, int input_level, int output_level,
+                                   const CompactRangeOptions& options, const Slice* begin, const Slice* end,
+                                   bool exclusive, bool disallow_trivial_move, uint64_t max_file_num_to_ignore,
+                                   const std::string& trim_ts, int* final_output_level) {
+  const Status s = own::RunManualCompaction(this, family, input_level, output_level, options, begin, end, exclusive,
+                                            disallow_trivial_move, max_file_num_to_ignore, trim_ts, final_output_level);
+  if (s.ok()) return s;
+  const InstrumentedMutexLock lock(&mutex_);
+  cairn::LookForCompactions(this, family);
+  MaybeScheduleFlushOrCompaction();
+  return s;
+}
+Status DBImpl::CompactFilesImpl(const CompactionOptions& options, ColumnFamilyData* family, Version* version,
+                                const std::vector<std::string>& inputs, std::vector<std::string>* const outputs,
+                                int output_level, int output_path, JobContext* job, LogBuffer* log,
+                                CompactionJobInfo* info) {
+  const Status s =
+      own::CompactFilesImpl(this, options, family, version, inputs, outputs, output_level, output_path, job, log, info);
+  if (s.ok()) return s;
+  cairn::LookForCompactions(this, family);
+  MaybeScheduleFlushOrCompaction();
+  return s;
 }
 
 // What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the

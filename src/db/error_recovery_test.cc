@@ -726,6 +726,37 @@ TEST_F(CompactionFailsTest, BecauseItIsCancelled) {
   EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
 }
 
+TEST_F(CompactionFailsTest, BecauseItIsCancelledBeforeItBegins) {
+  std::atomic<bool> busy{true};
+  std::atomic<int> idle{0};
+  const auto db = Open(options_);
+  struct Job {
+    std::atomic<bool>* busy;
+    std::atomic<int>* idle;
+  } job{&busy, &idle};
+  const int threads = env_->GetBackgroundThreads(rocksdb::Env::LOW);
+  for (int i = 0; i < threads; ++i) {
+    env_->Schedule(
+        [](void* arg) {
+          const Job* const keeps = static_cast<const Job*>(arg);
+          while (*keeps->busy) std::this_thread::yield();
+          ++*keeps->idle;
+        },
+        &job);
+  }
+  ASSERT_TRUE(Await([&] { return env_->GetThreadPoolQueueLen(rocksdb::Env::LOW) == 0; }));
+  for (int i = 1; i < kFiles; ++i) FlushAFile(db.get());
+  std::future<Status> done = std::async(std::launch::async, [&] { return Compact(db.get()); });
+  ASSERT_TRUE(Await([&] { return env_->GetThreadPoolQueueLen(rocksdb::Env::LOW) > 0; }));
+  FlushAFile(db.get());
+  goes_on_ = true;
+  db->DisableManualCompaction();
+  EXPECT_TRUE(done.get().IsIncomplete());
+  busy = false;
+  EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
+  ASSERT_TRUE(Await([&] { return idle == threads; }));
+}
+
 TEST_F(CompactionFailsTest, ThatIsOfChosenFiles) {
   const auto db = Open(options_);
   std::future<Status> done = Begin(db.get(), [&] {

@@ -234,10 +234,23 @@ void NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<rocksdb::EventLi
                               const rocksdb::Status& old_error, const rocksdb::Status& new_error,
                               rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_NotifyOnErrorRecoveryEnd");
 
-void NotifyOnCompactionCompleted(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family,
-                                 rocksdb::Compaction* compaction, const rocksdb::Status& result,
-                                 const rocksdb::CompactionJobStats& stats,
-                                 int job) asm("cairn_rocksdb_NotifyOnCompactionCompleted");
+// A DBImpl::PrepickedCompaction, a type that the class keeps to itself.
+rocksdb::Status BackgroundCompaction(rocksdb::DBImpl* db, bool* made_progress, rocksdb::JobContext* job,
+                                     rocksdb::LogBuffer* log, void* compaction,
+                                     rocksdb::Env::Priority priority) asm("cairn_rocksdb_BackgroundCompaction");
+
+rocksdb::Status RunManualCompaction(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, int input_level,
+                                    int output_level, const rocksdb::CompactRangeOptions& options,
+                                    const rocksdb::Slice* begin, const rocksdb::Slice* end, bool exclusive,
+                                    bool disallow_trivial_move, uint64_t max_file_num_to_ignore,
+                                    const std::string& trim_ts,
+                                    int* final_output_level) asm("cairn_rocksdb_RunManualCompaction");
+
+rocksdb::Status CompactFilesImpl(rocksdb::DBImpl* db, const rocksdb::CompactionOptions& options,
+                                 rocksdb::ColumnFamilyData* family, rocksdb::Version* version,
+                                 const std::vector<std::string>& inputs, std::vector<std::string>* outputs,
+                                 int output_level, int output_path, rocksdb::JobContext* job, rocksdb::LogBuffer* log,
+                                 rocksdb::CompactionJobInfo* info) asm("cairn_rocksdb_CompactFilesImpl");
 
 void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
                     rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
