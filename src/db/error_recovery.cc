@@ -188,6 +188,11 @@ class Attempt {
 };
 thread_local const Attempt* Attempt::of_thread = nullptr;
 
+// Whether no attempt follows one with that result.
+bool HasEnded(const rocksdb::Status& result) {
+  return result.IsShutdownInProgress() || result.severity() >= rocksdb::Status::Severity::kFatalError;
+}
+
 // Whether an attempt is worth while after an error of such severity.
 bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flushes, uint64_t for_compactions) {
   if (severity == rocksdb::Status::Severity::kHardError) return free >= for_flushes;
@@ -262,7 +267,7 @@ void SstFileManagerImpl::ClearError() {
     const Status s = handler->RecoverFromBGError();
     TEST_SYNC_POINT("SstFileManagerImpl::ErrorCleared");  // of RocksDB's own tests
     const MutexLock lock(&mu_);
-    const bool ended = s.ok() || s.IsShutdownInProgress() || s.severity() >= Status::Severity::kFatalError;
+    const bool ended = s.ok() || cairn::HasEnded(s);
     const bool again = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler) > 1;
     if (ended || again) {
       error_handler_list_.erase(std::find(error_handler_list_.begin(), error_handler_list_.end(), handler));
@@ -364,8 +369,15 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
   const cairn::Attempt attempt(this, db_, writers);
   const Status s = own::RecoverFromBGError(this, /*is_manual=*/false);
-  if (!is_manual) return s;
   const InstrumentedMutexLock lock(db_mutex_);
+  if (cairn::HasEnded(s) && recovery_error_.ok()) {
+    // A recovery beside this one may wait for a flush that has failed, and not have looked before this one began, which has
+    // made the failure forgotten, and does not ask for another flush.
+    recovery_error_ = status_to_io_status(Status(s));
+    recovery_error_.PermitUncheckedError();
+    db_->bg_cv_.SignalAll();
+  }
+  if (!is_manual) return s;
   resumes.reset();
   if (s.ok()) return s;
   soft_error_no_bg_work_ = soft_error_no_bg_work_ || stops_work;
