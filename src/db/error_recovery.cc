@@ -460,6 +460,7 @@ Status DBImpl::RunManualCompaction(ColumnFamilyData* family, int input_level, in
                                             disallow_trivial_move, max_file_num_to_ignore, trim_ts, final_output_level);
   if (s.ok()) return s;
   const InstrumentedMutexLock lock(&mutex_);
+  if (shutting_down_.load(std::memory_order_relaxed)) return s;  // Close may have emptied the queue of compactions
   cairn::LookForCompactions(this, family);
   MaybeScheduleFlushOrCompaction();
   return s;
