@@ -1,7 +1,7 @@
 // Recovery from errors without RocksDB's endless waits: the definitions that take the place of its own (see
 // src/port/rocksdb_own.h) in ErrorHandler, which recovers a database, in SstFileManagerImpl, which has databases recovered
-// when there is space again, and where a database flushes for that and holds writers back. docs/faults.md says what an
-// operator saw without them.
+// when there is space again, and where a database flushes for that, holds writers back, and forgets compactions that have
+// failed. docs/faults.md says what an operator saw without them.
 //
 // Invariants of a SstFileManager, under its mutex:
 //   1. bg_thread_ begins with the first error and ends when the SstFileManager does: nobody waits for it before.
