@@ -471,7 +471,7 @@ Status DBImpl::CompactFilesImpl(const CompactionOptions& options, ColumnFamilyDa
                                 CompactionJobInfo* info) {
   const Status s =
       own::CompactFilesImpl(this, options, family, version, inputs, outputs, output_level, output_path, job, log, info);
-  if (s.ok()) return s;
+  if (s.ok() || shutting_down_.load(std::memory_order_relaxed)) return s;  // as above
   cairn::LookForCompactions(this, family);
   MaybeScheduleFlushOrCompaction();
   return s;
