@@ -370,6 +370,10 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   const cairn::Attempt attempt(this, db_, writers);
   const Status s = own::RecoverFromBGError(this, /*is_manual=*/false);
   const InstrumentedMutexLock lock(db_mutex_);
+  if (s.ok() && !IsBGWorkStopped()) {  // be it that there was nothing to flush, and no ResumeImpl
+    db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
+    db_->MaybeScheduleFlushOrCompaction();
+  }
   if (cairn::HasEnded(s) && recovery_error_.ok()) {
     // A recovery beside this one may wait for a flush that has failed, and not have looked before this one began, which has
     // made the failure forgotten, and does not ask for another flush.
@@ -556,25 +560,42 @@ void DBImpl::WriteBufferManagerStallWrites() {
   write_thread_.EndWriteStall();
 }
 
+// Flushes that wait when a recovery begins are dropped, one a second, and RocksDB's recovery waits for all of them. Here they
+// are not scheduled while it lasts (EnqueuePendingFlush).
+Status DBImpl::ResumeImpl(CAIRN_RESUME_PARAMETERS) {
+  unscheduled_flushes_ = 0;
+  const Status s = own::ResumeImpl(this, CAIRN_RESUME_ARGUMENTS);
+  if (error_handler_.IsBGWorkStopped()) return s;
+  unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
+  MaybeScheduleFlushOrCompaction();
+  return s;
+}
+
 // A family that waits for a flush already is not queued again. But that flush is dropped, since it is none of a recovery, and
-// the recovery would wait for it for ever: so it becomes one. Flushes of several families at once are always queued.
+// the recovery would wait for it for ever: so it becomes one. A recovery's flushes go before all others, which are not scheduled
+// before it ends.
 bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
   const bool recovers = request.flush_reason == FlushReason::kErrorRecovery ||
                         request.flush_reason == FlushReason::kErrorRecoveryRetryFlush;
-  if (!recovers && request.flush_reason != FlushReason::kCatchUpAfterErrorRecovery) {
-    return own::EnqueuePendingFlush(this, &request);
-  }
-  for (FlushRequest& waiting : flush_queue_) {
-    if (!recovers || immutable_db_options_.atomic_flush || waiting.cfd_to_max_mem_id_to_persist.size() != 1) continue;
-    auto& [family, newest] = *waiting.cfd_to_max_mem_id_to_persist.begin();
-    const auto wanted = request.cfd_to_max_mem_id_to_persist.find(family);
-    if (wanted == request.cfd_to_max_mem_id_to_persist.end()) continue;
-    waiting.flush_reason = request.flush_reason;
-    newest = std::max(newest, wanted->second);
+  if (recovers && !immutable_db_options_.atomic_flush && !request.cfd_to_max_mem_id_to_persist.empty()) {
+    const auto& [family, newest] = *request.cfd_to_max_mem_id_to_persist.begin();
+    for (auto waiting = flush_queue_.begin(); waiting != flush_queue_.end(); ++waiting) {
+      const auto found = waiting->cfd_to_max_mem_id_to_persist.find(family);
+      if (found == waiting->cfd_to_max_mem_id_to_persist.end()) continue;
+      found->second = std::max(found->second, newest);
+      waiting->flush_reason = request.flush_reason;
+      std::rotate(flush_queue_.begin(), waiting, waiting + 1);
+      ++unscheduled_flushes_;
+      return false;
+    }
   }
   const bool queued = own::EnqueuePendingFlush(this, &request);
-  // Of what waits, one may have lost its turn while the database was stopped.
-  unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
+  if (recovers && queued) std::rotate(flush_queue_.begin(), flush_queue_.end() - 1, flush_queue_.end());
+  if (request.flush_reason == FlushReason::kCatchUpAfterErrorRecovery) {
+    unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
+  } else if (!recovers && queued && error_handler_.IsBGWorkStopped() && error_handler_.IsRecoveryInProgress()) {
+    --unscheduled_flushes_;
+  }
   return queued;
 }
 

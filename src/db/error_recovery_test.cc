@@ -941,6 +941,65 @@ TEST_F(ErrorRecoveryTest, ARecoveryOfSeveralFamiliesWaitsForWhatItFlushesOnly) {
   CloseEnds(db.get()).PermitUncheckedError();
 }
 
+class SeveralFamiliesTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<bool> {};
+
+// RocksDB drops the flushes that were asked for before, one a second, and the recovery waits for that.
+TEST_P(SeveralFamiliesTest, FlushesThatWereAskedForBeforeHoldUpNoRecovery) {
+  constexpr int kFlushes = 20;
+  options_.atomic_flush = GetParam();
+  const auto db = Open(options_);
+  std::vector<rocksdb::ColumnFamilyHandle*> families(kFlushes);
+  for (int i = 0; i < kFlushes; ++i) {
+    ASSERT_OK(db->CreateColumnFamily(options_, "family" + std::to_string(i), &families[i]));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), families[i], "key", "value"));
+  }
+  disk_->held = kTable;
+  for (rocksdb::ColumnFamilyHandle* family : families) BeginFlush(db.get(), family);
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  disk_->retryable = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->retryable = 0;
+  ASSERT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    EXPECT_OK(db->Put(rocksdb::WriteOptions(), family, "key", "another value"));
+    EXPECT_OK(Ends("Flush", [&] { return db->Flush(rocksdb::FlushOptions(), family); }));
+    EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+  }
+  uint64_t failed = 0;
+  EXPECT_TRUE(db->GetIntProperty(rocksdb::DB::Properties::kBackgroundErrors, &failed));
+  EXPECT_LT(failed, 5u);  // the first one, and attempts before the disk was well
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+TEST_P(SeveralFamiliesTest, FlushesThatAreAskedForAgainAndAgainHoldUpNoRecovery) {
+  options_.atomic_flush = GetParam();
+  const auto db = OpenWithKey(options_);
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family));
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), family, "key", "value"));
+  std::atomic<int> asked{0};
+  std::atomic<bool> ends{false};
+  disk_->retryable = kTable;
+  std::thread flusher([&] {
+    for (; !ends; ++asked) {
+      BeginFlush(db.get());
+      BeginFlush(db.get(), family);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  EXPECT_TRUE(Await([&] { return listener_->errors > 0; }));
+  EXPECT_TRUE(Await([&, before = asked.load()] { return asked > before + 100; }));
+  disk_->retryable = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  ends = true;
+  flusher.join();
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+INSTANTIATE_TEST_SUITE_P(AtOnceOrNot, SeveralFamiliesTest, ::testing::Bool());
+
 // RocksDB goes on with the WAL, and the next write stops the database for good.
 TEST_F(ErrorRecoveryTest, AnEmptyWalMayFailToBeSynced) {
   const auto db = OpenWithKey(options_);

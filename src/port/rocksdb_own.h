@@ -255,6 +255,17 @@ rocksdb::Status CompactFilesImpl(rocksdb::DBImpl* db, const rocksdb::CompactionO
 void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
                     rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
 
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_RESUME_PARAMETERS DBRecoverContext context, Env::IOActivity activity
+#define CAIRN_RESUME_ARGUMENTS context, activity
+rocksdb::Status ResumeImpl(rocksdb::DBImpl* db, rocksdb::DBRecoverContext context,
+                           rocksdb::Env::IOActivity activity) asm("cairn_rocksdb_ResumeImpl");
+#else
+#define CAIRN_RESUME_PARAMETERS DBRecoverContext context
+#define CAIRN_RESUME_ARGUMENTS context
+rocksdb::Status ResumeImpl(rocksdb::DBImpl* db, rocksdb::DBRecoverContext context) asm("cairn_rocksdb_ResumeImpl");
+#endif
+
 // A DBImpl::FlushRequest, a type that the class keeps to itself.
 bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_rocksdb_EnqueuePendingFlush");
 
