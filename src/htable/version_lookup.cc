@@ -10,6 +10,7 @@
 #include "monitoring/statistics_impl.h"
 #include "src/port/column_family.h"
 #include "src/util/bits.h"
+#include "test_util/sync_point.h"
 
 namespace cairn {
 
@@ -105,9 +106,9 @@ void VersionLookup::Found(int level) {
 }
 
 void VersionLookup::ReadBlob() {
-  const Slice index = request_.value != nullptr
-                          ? Slice(*request_.value)
-                          : rocksdb::WideColumnsHelper::GetDefaultColumn(request_.columns->columns());
+  Slice index = request_.value != nullptr ? Slice(*request_.value)
+                                          : rocksdb::WideColumnsHelper::GetDefaultColumn(request_.columns->columns());
+  TEST_SYNC_POINT_CALLBACK("Version::Get::TamperWithBlobIndex", &index);  // of RocksDB's own tests
   PinnableSlice blob;
   *request_.status =
       version_->GetBlob(request_.options, context_.ukey_to_get_blob_value(), index, nullptr, &blob, nullptr);
