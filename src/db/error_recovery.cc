@@ -563,7 +563,7 @@ void DBImpl::WriteBufferManagerStallWrites() {
 // Flushes that wait when a recovery begins are dropped, one a second, and RocksDB's recovery waits for all of them. Here they
 // are not scheduled while it lasts (EnqueuePendingFlush).
 Status DBImpl::ResumeImpl(CAIRN_RESUME_PARAMETERS) {
-  unscheduled_flushes_ = 0;
+  if (error_handler_.IsBGWorkStopped()) unscheduled_flushes_ = 0;
   const Status s = own::ResumeImpl(this, CAIRN_RESUME_ARGUMENTS);
   if (error_handler_.IsBGWorkStopped()) return s;
   unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
