@@ -8,6 +8,16 @@
 //   2. A database that is tried (Part::kIsTried) is in error_handler_list_, and exists: whoever closes it waits until it is
 //      not tried any more.
 //   3. A database has two entries only while it is tried and has met another error meanwhile.
+//
+// Invariants of a database, under its mutex. Its recovery may be tried by its SstFileManager, by the thread that begins with an
+// error that may pass, and by Resume:
+//   4. One tries at a time (Part::kTries), until it has cleared the error or failed: the error that a flush meets is kept in one
+//      place (recovery_error_), which each attempt begins by clearing.
+//   5. recovery_in_prog_ while one tries: else that error is not kept, and the flushes are not scheduled.
+//   6. An attempt begins when no flush goes on: an earlier one's error is none of the attempt's. Flushes that wait are not scheduled
+//      meanwhile, unless they are the recovery's: RocksDB drops them, one a second.
+//   7. An attempt to recover from a hard error flushes all memtables, since their WAL may have failed, also when the last error
+//      was a soft one.
 
 #include "src/db/error_recovery.h"
 
@@ -20,6 +30,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -54,6 +65,7 @@ bool HasFailedBefore(const rocksdb::Status& error) {
 enum class Part {
   kWaits,    // in the list of its SstFileManager, once for each entry
   kIsTried,  // by its SstFileManager
+  kTries,    // has its turn
   kResumes,  // in Resume
   kBegins,   // gets a thread that recovers it just then
   kAgain,    // that thread begins again when it has ended
@@ -145,7 +157,7 @@ struct Writers {
   }
 };
 
-// On the thread that recovers a database. Its listeners may recover another one meanwhile, or the same.
+// On the thread that recovers a database, once or more than once. Its listeners may recover another one meanwhile, or the same.
 class Attempt {
  public:
   Attempt(const rocksdb::ErrorHandler* handler, rocksdb::DBImpl* db, const Writers& writers)
@@ -161,37 +173,60 @@ class Attempt {
   Attempt& operator=(const Attempt&) = delete;
 
   // Of this thread, to recover the database of that mutex; null: there is none.
-  static const Attempt* Find(const rocksdb::InstrumentedMutex* mutex) {
-    const Attempt* attempt = of_thread;
+  static Attempt* Find(const rocksdb::InstrumentedMutex* mutex) {
+    Attempt* attempt = of_thread;
     while (attempt != nullptr && attempt->db_->mutex() != mutex) attempt = attempt->outer_;
     return attempt;
   }
   const rocksdb::ErrorHandler* handler() const { return handler_; }
-  // With the database's mutex. from: one of its two queues.
+  // All with the database's mutex. Waits until nobody else has the turn.
+  void TakeTurn() {
+    while (AllParts().Has(handler_, Part::kTries)) writers_.stopped->Wait();
+    AllParts().Add(handler_, Part::kTries);
+    has_turn_ = true;
+    cleared_ = false;
+  }
+  // Says whether the attempt has cleared the error, whatever has come since.
+  bool EndTurn() {
+    if (has_turn_) {
+      AllParts().Remove(handler_, Part::kTries);
+      has_turn_ = false;
+      writers_.stopped->SignalAll();
+    }
+    return cleared_;
+  }
+  // What comes after it is no part of the turn: listeners hear of it. Asks for the flushes that were dropped meanwhile, and has
+  // the compactions begin that wait.
+  void HasCleared() {
+    cleared_ = true;
+    EndTurn();
+    rocksdb_own::RetryFlushesForErrorRecovery(db_, rocksdb::FlushReason::kCatchUpAfterErrorRecovery, /*wait=*/false)
+        .PermitUncheckedError();
+  }
+  // from: one of the database's two queues.
   bool LetWritersGo(rocksdb::WriteThread* from) const {
     return !handler_->GetBGError().ok() && writers_.LetGo(from, db_->immutable_db_options().clock);
   }
   bool LetWritersGo() const { return LetWritersGo(writers_.queue); }
-  // With the database's mutex. Asks for the flushes that were dropped meanwhile, and has the compactions begin that wait.
-  void CatchUp() const {
-    rocksdb_own::RetryFlushesForErrorRecovery(db_, rocksdb::FlushReason::kCatchUpAfterErrorRecovery, /*wait=*/false)
-        .PermitUncheckedError();
-  }
 
  private:
-  static thread_local const Attempt* of_thread;
+  static thread_local Attempt* of_thread;
 
   const rocksdb::ErrorHandler* const handler_;
   rocksdb::DBImpl* const db_;
   const Writers writers_;
-  const Attempt* const outer_;
+  Attempt* const outer_;
+  bool has_turn_ = false;
+  bool cleared_ = false;
 };
-thread_local const Attempt* Attempt::of_thread = nullptr;
+thread_local Attempt* Attempt::of_thread = nullptr;
 
 // Whether no attempt follows one with that result.
 bool HasEnded(const rocksdb::Status& result) {
   return result.IsShutdownInProgress() || result.severity() >= rocksdb::Status::Severity::kFatalError;
 }
+
+bool IsHard(const rocksdb::Status& error) { return error.severity() >= rocksdb::Status::Severity::kHardError; }
 
 // Whether an attempt is worth while after an error of such severity.
 bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flushes, uint64_t for_compactions) {
@@ -295,7 +330,13 @@ void SstFileManagerImpl::ClearError() {
       for (ErrorHandler* const handler : error_handler_list_) {
         if (closing_ || is_tried(handler)) continue;
         AllParts().Add(handler, Part::kIsTried);
-        port::Thread(recover, handler).detach();
+        try {
+          port::Thread(recover, handler).detach();
+        } catch (const std::system_error& no_thread) {
+          AllParts().Remove(handler, Part::kIsTried);
+          Warn(logger_, "no thread to recover a database: %s; tried again in five seconds", no_thread.what());
+          break;
+        }
       }
     } else {
       Warn(logger_,
@@ -333,7 +374,7 @@ void ErrorHandler::RecoverFromNoSpace() {
   while (AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
   }
   if (auto_recovery_) return own::RecoverFromNoSpace(this);
-  recovery_in_prog_ = false;
+  recovery_in_prog_ = AllParts().Has(this, Part::kTries);
 }
 
 // Close waits until no recovery is in progress, but one that has nothing to flush does not tell it of its end, nor does one
@@ -350,62 +391,120 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
 
 // RocksDB schedules no flush of an attempt unless a recovery is in progress, and the attempt never ends: be it that another
 // recovery has just ended when the SstFileManager's begins, or that Resume ends while another goes on, and says that none is
-// in progress. So Resume is an attempt like the others, and only one that has failed says so.
+// in progress. So Resume is an attempt like the others, and only one that has failed says so. And attempts that run beside each
+// other clear each other's errors (invariant 4).
 Status ErrorHandler::RecoverFromBGError(bool is_manual) {
+  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  cairn::Attempt attempt(this, db_, writers);
   bool stops_work = false;
-  uint64_t round = 0;
   std::optional<cairn::Taking> resumes;
   {
     const InstrumentedMutexLock lock(db_mutex_);
     if (is_manual && recovery_in_prog_) return Status::Busy("Recovery already in progress");
+    attempt.TakeTurn();
+    if (!is_manual && bg_error_.ok()) {  // another attempt has cleared it
+      attempt.EndTurn();
+      return Status::OK();
+    }
     recovery_in_prog_ = true;
     if (is_manual) {
       resumes.emplace(this, Part::kResumes);
-      round = AllParts().RoundOf(this);
       stops_work = std::exchange(soft_error_no_bg_work_, false);
       recover_context_.flush_reason = stops_work ? FlushReason::kErrorRecoveryRetryFlush : FlushReason::kErrorRecovery;
     }
+    if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
+    if (stops_work || IsBGWorkStopped()) {
+      db_->unscheduled_flushes_ = 0;
+      db_->WaitForBackgroundWork();
+    }
   }
-  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
-  const cairn::Attempt attempt(this, db_, writers);
   const Status s = own::RecoverFromBGError(this, /*is_manual=*/false);
   const InstrumentedMutexLock lock(db_mutex_);
-  if (s.ok() && !IsBGWorkStopped()) {  // be it that there was nothing to flush, and no ResumeImpl
+  const bool cleared = attempt.EndTurn();
+  if (!IsBGWorkStopped()) {
     db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
     db_->MaybeScheduleFlushOrCompaction();
   }
-  if (cairn::HasEnded(s) && recovery_error_.ok()) {
-    // A recovery beside this one may wait for a flush that has failed, and not have looked before this one began, which has
-    // made the failure forgotten, and does not ask for another flush.
-    recovery_error_ = status_to_io_status(Status(s));
-    recovery_error_.PermitUncheckedError();
-    db_->bg_cv_.SignalAll();
-  }
-  if (!is_manual) return s;
   resumes.reset();
-  if (s.ok()) return s;
-  soft_error_no_bg_work_ = soft_error_no_bg_work_ || stops_work;
-  const bool runs = AllParts().Has(this, Part::kAgain) || AllParts().RoundOf(this) > round;  // one has begun since
-  recovery_in_prog_ = recovery_in_prog_ && !bg_error_.ok() && (runs || AllParts().Has(this, Part::kWaits));
-  if (!recovery_in_prog_) writers.Wake();
+  if (cleared) return db_->shutdown_initiated_ ? s : Status::OK();
+  if (!s.ok()) {
+    soft_error_no_bg_work_ = soft_error_no_bg_work_ || stops_work;
+    const bool waits = AllParts().Has(this, Part::kWaits) && (is_manual || !cairn::HasEnded(s));
+    recovery_in_prog_ = recovery_in_prog_ && !bg_error_.ok() && (waits || AllParts().RoundOf(this) != 0);
+  }
+  if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
   return s;
 }
 
-// RocksDB's does not tell writers that are held back when it gives up. And it says that no recovery is in progress, be it
-// that the disk was full meanwhile and the SstFileManager has begun one.
+// RocksDB's does not tell writers that are held back when it gives up. It says that no recovery is in progress, be it that the
+// SstFileManager has begun one; takes errors of others' attempts, and such as come when its own has succeeded, for its own's;
+// and flushes what its first error asked for, whatever came since. The sync points are of RocksDB's own tests.
 void ErrorHandler::RecoverFromRetryableBGIOError() {
+  TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeStart");
+  TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeStart2");
   const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
-  const cairn::Attempt attempt(this, db_, writers);
-  for (bool again = true; again;) {
-    own::RecoverFromRetryableBGIOError(this);
-    const InstrumentedMutexLock lock(db_mutex_);
-    const bool is_tried = !bg_error_.ok() && AllParts().Has(this, Part::kWaits);
-    again = AllParts().RemoveAll(this, Part::kAgain) && !bg_error_.ok() && !is_tried;
-    if (again || is_tried) recovery_in_prog_ = true;
-    if (is_tried) {
-      db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
-      db_->MaybeScheduleFlushOrCompaction();
+  cairn::Attempt attempt(this, db_, writers);
+  const InstrumentedMutexLock lock(db_mutex_);
+  const auto schedule_what_waits = [this] {
+    if (IsBGWorkStopped()) return;
+    db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
+    db_->MaybeScheduleFlushOrCompaction();
+  };
+  int tries = 0;
+  // Says why it gives up; OK: the error is cleared.
+  const auto recover = [&]() -> Status {
+    for (tries = 0; tries < db_options_.max_bgerror_resume_count;) {
+      TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeResume0");
+      TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeResume1");
+      attempt.TakeTurn();
+      if (end_recovery_ || bg_error_.ok()) {
+        attempt.EndTurn();
+        return end_recovery_ ? Status::ShutdownInProgress() : Status::OK();
+      }
+      ++tries;
+      recovery_in_prog_ = true;
+      if (IsBGWorkStopped()) db_->unscheduled_flushes_ = 0;
+      db_->WaitForBackgroundWork();
+      recovery_error_ = IOStatus::OK();
+      if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
+      DBRecoverContext context = recover_context_;
+      context.flush_after_recovery = true;
+      const Status s = db_->ResumeImpl(context CAIRN_RESUME_ACTIVITY);
+      RecordStats({ERROR_HANDLER_AUTORESUME_RETRY_TOTAL_COUNT}, {});
+      const bool cleared = attempt.EndTurn();
+      schedule_what_waits();
+      if (cleared) return Status::OK();
+      if (s.IsShutdownInProgress() || bg_error_.severity() >= Status::Severity::kFatalError) return bg_error_;
+      if (recovery_error_.ok()) return s;
+      if (recovery_error_.severity() > Status::Severity::kHardError || !recovery_error_.GetRetryable()) {
+        return Status(recovery_error_);
+      }
+      TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeWait0");
+      TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeWait1");
+      cv_.TimedWait(db_options_.clock->NowMicros() + db_options_.bgerror_resume_retry_interval);
     }
+    return Status::Aborted("Exceeded resume retry count");
+  };
+  const auto others_go_on = [&] {
+    return !bg_error_.ok() && (AllParts().Has(this, Part::kWaits) || AllParts().Has(this, Part::kTries));
+  };
+  for (bool again = true; again;) {
+    const Status left = recover();
+    if (tries > 0) {
+      RecordStats({}, {{ERROR_HANDLER_AUTORESUME_RETRY_COUNT, tries}});
+      if (left.ok()) RecordStats({ERROR_HANDLER_AUTORESUME_SUCCESS_COUNT}, {});
+    }
+    if (left.ok()) {
+      TEST_SYNC_POINT("RecoverFromRetryableBGIOError:RecoverSuccess");
+    } else {
+      recovery_in_prog_ = others_go_on();
+      EventHelpers::NotifyOnErrorRecoveryEnd(db_options_.listeners, bg_error_, left, db_mutex_);
+      if (left.IsAborted()) {
+        TEST_SYNC_POINT("RecoverFromRetryableBGIOError:LoopOut");
+      }
+    }
+    again = AllParts().RemoveAll(this, Part::kAgain) && !bg_error_.ok() && !AllParts().Has(this, Part::kWaits);
+    recovery_in_prog_ = again || others_go_on();
     db_->bg_cv_.SignalAll();
     if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
     if (again) {
@@ -424,6 +523,7 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   if (starts && AllParts().RoundOf(this) != 0) {
     recovery_in_prog_ = true;
     AllParts().Add(this, Part::kAgain);
+    cv_.SignalAll();  // it may wait for its next attempt
     RecordStats({ERROR_HANDLER_AUTORESUME_COUNT}, {});
     TEST_SYNC_POINT("StartRecoverFromRetryableBGIOError:BeforeWaitingForOtherThread");  // of RocksDB's own tests
     const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
@@ -441,8 +541,8 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
 void EventHelpers::NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<EventListener>>& listeners,
                                             const Status& old_error, const Status& new_error,
                                             InstrumentedMutex* mutex) {
-  const cairn::Attempt* const attempt = cairn::Attempt::Find(mutex);
-  if (attempt != nullptr && new_error.ok()) attempt->CatchUp();
+  cairn::Attempt* const attempt = cairn::Attempt::Find(mutex);
+  if (attempt != nullptr && new_error.ok()) attempt->HasCleared();
   own::NotifyOnErrorRecoveryEnd(listeners, old_error, new_error, mutex);
 }
 
@@ -558,17 +658,6 @@ void DBImpl::WriteBufferManagerStallWrites() {
   stall->Block();
   mutex_.Lock();
   write_thread_.EndWriteStall();
-}
-
-// Flushes that wait when a recovery begins are dropped, one a second, and RocksDB's recovery waits for all of them. Here they
-// are not scheduled while it lasts (EnqueuePendingFlush).
-Status DBImpl::ResumeImpl(CAIRN_RESUME_PARAMETERS) {
-  if (error_handler_.IsBGWorkStopped()) unscheduled_flushes_ = 0;
-  const Status s = own::ResumeImpl(this, CAIRN_RESUME_ARGUMENTS);
-  if (error_handler_.IsBGWorkStopped()) return s;
-  unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
-  MaybeScheduleFlushOrCompaction();
-  return s;
 }
 
 // A family that waits for a flush already is not queued again. But that flush is dropped, since it is none of a recovery, and

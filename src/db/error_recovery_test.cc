@@ -1,30 +1,22 @@
 // A database on a disk that fails and is well again: it recovers by itself, nobody waits for ever, and Close ends while it
 // does. What RocksDB does instead is said at each test.
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
-#include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
-#include "cairn/memtable.h"
 #include "file/sst_file_manager_impl.h"
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
-#include "rocksdb/listener.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/write_buffer_manager.h"
+#include "src/db/error_recovery_fixture.h"
 #include "src/port/db_impl.h"
-#include "src/port/open_into.h"
 #include "src/testutil/await.h"
 #include "src/testutil/faulty_disk.h"
 #include "test/support.h"
@@ -37,146 +29,6 @@ using test::FaultyDisk;
 using test::kManifest;
 using test::kTable;
 using test::kWal;
-
-// What a database says of its errors. The functions are called on its threads.
-class Listener : public rocksdb::EventListener {
- public:
-  void OnBackgroundError(rocksdb::BackgroundErrorReason /*reason*/, Status* /*error*/) override {
-    ++errors;
-    if (at_error) at_error();
-  }
-  void OnErrorRecoveryBegin(rocksdb::BackgroundErrorReason /*reason*/, Status error, bool* recover) override {
-    error.PermitUncheckedError();
-    *recover = *recover && recovers;
-  }
-  void OnErrorRecoveryEnd(const rocksdb::BackgroundErrorRecoveryInfo& info) override {
-    info.old_bg_error.PermitUncheckedError();
-    if (info.new_bg_error.ok()) ++recovered;
-    ++ends;
-    if (at_end) at_end();
-  }
-  void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
-    if (info.status.ok() && at_table) at_table(info.cf_name);
-  }
-  void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
-    if (info.reason == rocksdb::TableFileCreationReason::kCompaction && at_compaction) at_compaction();
-  }
-
-  std::atomic<int> errors{0}, ends{0}, recovered{0};
-  bool recovers = true;
-  std::function<void()> at_error, at_end, at_compaction;
-  std::function<void(const std::string& family)> at_table;
-};
-
-// A hang cannot be unwound.
-[[noreturn]] void Hangs(const char* what) {
-  std::fprintf(stderr, "%s does not end\n", what);
-  _exit(1);
-}
-
-class ErrorRecoveryTest : public ::testing::Test {
- protected:
-  ErrorRecoveryTest() {
-    options_.env = env_.get();
-    options_.sst_file_manager = manager_;
-    options_.memtable_factory = NewSubMemTableFactory();
-    options_.bgerror_resume_retry_interval = 20000;
-    options_.listeners.push_back(listener_);
-  }
-
-  std::unique_ptr<rocksdb::DB> Open(const rocksdb::Options& options, const std::string& name = "db") {
-    rocksdb::DB* opened = nullptr;
-    EXPECT_OK(rocksdb::DB::Open(options, dir_ / name, port::Into(&opened)));
-    return std::unique_ptr<rocksdb::DB>(opened);
-  }
-  // A database with a key that is in no table.
-  std::unique_ptr<rocksdb::DB> OpenWithKey(const rocksdb::Options& options, const std::string& name = "db") {
-    std::unique_ptr<rocksdb::DB> db = Open(options, name);
-    EXPECT_OK(Put(db.get()));
-    return db;
-  }
-  static Status Put(rocksdb::DB* db) { return db->Put(rocksdb::WriteOptions(), "key", "value"); }
-  // May be refused.
-  static void BeginFlush(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family = nullptr) {
-    rocksdb::FlushOptions options;
-    options.wait = false;
-    options.allow_write_stall = true;
-    db->Flush(options, family == nullptr ? db->DefaultColumnFamily() : family).PermitUncheckedError();
-  }
-  template <typename Function>
-  static Status Ends(const char* what, const Function& function) {
-    std::future<Status> done = std::async(std::launch::async, function);
-    if (done.wait_for(std::chrono::minutes(1)) != std::future_status::ready) Hangs(what);
-    return done.get();
-  }
-  static Status CloseEnds(rocksdb::DB* db) {
-    return Ends("Close", [db] { return db->Close(); });
-  }
-  static bool IsStopped(rocksdb::DB* db) {
-    uint64_t stopped = 0;
-    return db->GetIntProperty(rocksdb::DB::Properties::kIsWriteStopped, &stopped) && stopped == 1;
-  }
-  // A database of RocksDB's parts alone, whose recovery flushes the active memtable in any case. Its flushes are held.
-  std::unique_ptr<rocksdb::DB> OpenStockWithHeldFlushes() {
-    options_.memtable_factory = rocksdb::Options().memtable_factory;
-    options_.max_write_buffer_number = 2;
-    std::unique_ptr<rocksdb::DB> db = Open(options_);
-    disk_->held = kTable;
-    return db;
-  }
-  // A database whose WriteBufferManager holds writers back. Its flushes are held.
-  std::unique_ptr<rocksdb::DB> OpenWithBufferManagerAndHeldFlushes() {
-    options_.write_buffer_size = 1 << 20;
-    options_.write_buffer_manager =
-        std::make_shared<rocksdb::WriteBufferManager>(1 << 20, nullptr, /*allow_stall=*/true);
-    std::unique_ptr<rocksdb::DB> db = Open(options_);
-    disk_->held = kTable;
-    return db;
-  }
-  // When its writers are stopped, its flush meets a full disk, which is well again afterwards.
-  void FailAFlushOfStopped(rocksdb::DB* db) {
-    ASSERT_TRUE(Await([&] { return IsStopped(db); }));
-    disk_->full = kTable;
-    disk_->held = 0;
-    ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
-    disk_->full = 0;
-  }
-
-  const test::TempDir dir_;
-  const std::shared_ptr<FaultyDisk> disk_ = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
-  const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(disk_);
-  const std::shared_ptr<rocksdb::SstFileManager> manager_{rocksdb::NewSstFileManager(env_.get())};
-  const std::shared_ptr<Listener> listener_ = std::make_shared<Listener>();
-  rocksdb::Options options_ = test::BaseOptions();
-};
-
-// Puts until it is destroyed.
-class Writer {
- public:
-  explicit Writer(rocksdb::DB* db)
-      : thread_([this, db] {
-          const std::string value(1000, 'v');
-          for (int i = 0; !ends_; ++i) {
-            const bool ok = db->Put(rocksdb::WriteOptions(), "key" + std::to_string(i), value).ok();
-            ++(ok ? written_ : refused_);
-            if (!ok) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-          }
-        }) {}
-  ~Writer() {
-    ends_ = true;
-    thread_.join();
-  }
-  int written() const { return written_; }
-  int refused() const { return refused_; }
-  bool GoesOn() const {
-    return Await([this, before = written()] { return written() > before + 100; });
-  }
-
- private:
-  std::atomic<int> written_{0}, refused_{0};
-  std::atomic<bool> ends_{false};
-  std::thread thread_;
-};
 
 // RocksDB gives the second one to the thread that waited for the first one's space, and waits for its end.
 TEST_F(ErrorRecoveryTest, ADatabaseDoesNotWaitForWhatAnotherHasGivenUp) {
@@ -999,6 +851,44 @@ TEST_P(SeveralFamiliesTest, FlushesThatAreAskedForAgainAndAgainHoldUpNoRecovery)
 }
 
 INSTANTIATE_TEST_SUITE_P(AtOnceOrNot, SeveralFamiliesTest, ::testing::Bool());
+
+// The flush of what is in no WAL fails before a WAL does, or after it. Such a flush alone leaves the WAL that takes no further
+// entry, as RocksDB does.
+class AWalFailsTooTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<bool> {};
+
+TEST_P(AWalFailsTooTest, AllIsFlushed) {
+  const bool before = GetParam();
+  options_.bgerror_resume_retry_interval = 200000;
+  const auto db = OpenWithKey(options_);
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  rocksdb::WriteOptions no_wal;
+  no_wal.disableWAL = true;
+  ASSERT_OK(db->Put(no_wal, "key", "value"));
+  const auto fail_wal = [&] {
+    disk_->unsynced = kWal;
+    EXPECT_TRUE(db->SyncWAL().IsIOError());
+    disk_->unsynced = 0;
+  };
+  disk_->held = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  if (before) fail_wal();
+  const int errors = listener_->errors;
+  disk_->retryable = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > errors; }));
+  if (!before) {
+    EXPECT_OK(Put(db.get()));
+    fail_wal();
+  }
+  disk_->retryable = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(Put(db.get()));
+  EXPECT_OK(db->SyncWAL());
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+INSTANTIATE_TEST_SUITE_P(BeforeOrAfter, AWalFailsTooTest, ::testing::Bool());
 
 // RocksDB goes on with the WAL, and the next write stops the database for good.
 TEST_F(ErrorRecoveryTest, AnEmptyWalMayFailToBeSynced) {

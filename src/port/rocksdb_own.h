@@ -225,8 +225,6 @@ void CancelErrorRecovery(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_Canc
 rocksdb::Status RecoverFromBGError(rocksdb::ErrorHandler* handler,
                                    bool is_manual) asm("cairn_rocksdb_RecoverFromBGError");
 
-void RecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_RecoverFromRetryableBGIOError");
-
 void StartRecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler, const rocksdb::IOStatus& error) asm(
     "cairn_rocksdb_StartRecoverFromRetryableBGIOError");
 
@@ -255,15 +253,11 @@ rocksdb::Status CompactFilesImpl(rocksdb::DBImpl* db, const rocksdb::CompactionO
 void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
                     rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
 
+// What ResumeImpl takes beside the context.
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-#define CAIRN_RESUME_PARAMETERS DBRecoverContext context, Env::IOActivity activity
-#define CAIRN_RESUME_ARGUMENTS context, activity
-rocksdb::Status ResumeImpl(rocksdb::DBImpl* db, rocksdb::DBRecoverContext context,
-                           rocksdb::Env::IOActivity activity) asm("cairn_rocksdb_ResumeImpl");
+#define CAIRN_RESUME_ACTIVITY , Env::IOActivity::kFlush
 #else
-#define CAIRN_RESUME_PARAMETERS DBRecoverContext context
-#define CAIRN_RESUME_ARGUMENTS context
-rocksdb::Status ResumeImpl(rocksdb::DBImpl* db, rocksdb::DBRecoverContext context) asm("cairn_rocksdb_ResumeImpl");
+#define CAIRN_RESUME_ACTIVITY
 #endif
 
 // A DBImpl::FlushRequest, a type that the class keeps to itself.

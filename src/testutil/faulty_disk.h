@@ -30,12 +30,14 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   const char* Name() const override { return "FaultyDisk"; }
 
   std::atomic<int> full{0};                // appends find no space, and none is free
+  std::atomic<int> broken{0};              // appends fail for good
   std::atomic<int> retryable{0};           // appends fail in a way that may pass
   std::atomic<int> unsynced{0};            // so do syncs
   std::atomic<int> held{0};                // appends wait
   std::atomic<int> waiting{0};             // of these, so many have come
   std::atomic<bool> refuses_table{false};  // there is no space for the next table, and for later ones there is
   std::atomic<bool> space_hangs{false};    // who asks for free space waits
+  std::atomic<bool> space_unknown{false};  // nobody knows how much space is free
   std::atomic<int> space_asked{0};
   std::atomic<int> failed{0};  // so many orders were felt, but for those to wait
 
@@ -51,6 +53,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
                                  rocksdb::IODebugContext* context) override {
     ++space_asked;
     while (space_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (space_unknown) return rocksdb::IOStatus::NotSupported("free space");
     const rocksdb::IOStatus s = FileSystemWrapper::GetFreeSpace(path, options, free, context);
     if (full != 0) *free = 0;
     return s;
@@ -85,6 +88,10 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
     ++failed;
     return rocksdb::IOStatus::NoSpace("full");
   }
+  rocksdb::IOStatus Broken() {
+    ++failed;
+    return rocksdb::IOStatus::IOError("broken");
+  }
   rocksdb::IOStatus Retryable() {
     ++failed;
     rocksdb::IOStatus s = rocksdb::IOStatus::IOError("may pass");
@@ -95,6 +102,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
     if ((held & kind) != 0) ++waiting;
     while ((held & kind) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if ((full & kind) != 0) return NoSpace();
+    if ((broken & kind) != 0) return Broken();
     return (retryable & kind) != 0 ? Retryable() : rocksdb::IOStatus::OK();
   }
 };

@@ -1,0 +1,297 @@
+// Several recoveries of one database beside each other: that of a thread that tries again and again after an error that may
+// pass (T), that of its SstFileManager after a full disk (S), and Resume. Each waits for flushes of its own, and RocksDB, and
+// ours once, told those that fail to whom it took to be the only one. It recovers all the same, and nobody waits for ever.
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/system_clock.h"
+#include "src/db/error_recovery_fixture.h"
+#include "src/testutil/await.h"
+#include "src/testutil/faulty_disk.h"
+#include "test/support.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Status;
+using test::kOther;
+using test::kTable;
+using test::kWal;
+
+// Does not pause for a second after a flush that has failed.
+class ImpatientClock : public rocksdb::SystemClockWrapper {
+ public:
+  using SystemClockWrapper::SystemClockWrapper;
+  const char* Name() const override { return "ImpatientClock"; }
+  void SleepForMicroseconds(int micros) override { target_->SleepForMicroseconds(std::min(micros, 1000)); }
+};
+class ImpatientEnv : public rocksdb::EnvWrapper {
+ public:
+  explicit ImpatientEnv(rocksdb::Env* env) : EnvWrapper(env) {
+    system_clock_ = std::make_shared<ImpatientClock>(env->GetSystemClock());
+  }
+  const char* Name() const override { return "ImpatientEnv"; }
+};
+
+class RecoveriesAtOnceTest : public ErrorRecoveryTest {
+ protected:
+  static constexpr std::chrono::milliseconds kInterval{1000};  // of T's attempts
+  static constexpr std::chrono::milliseconds kMoreThanInterval{1300};
+
+  RecoveriesAtOnceTest() {
+    options_.env = &impatient_;
+    options_.bgerror_resume_retry_interval = std::chrono::microseconds(kInterval).count();
+    no_wal_.disableWAL = true;
+  }
+  // Waits for what happened once. It need not happen any more, nor be in time on a busy machine.
+  template <typename Done>
+  static void AwaitAWhile(const Done& done) {
+    for (int i = 0; i < 300 && !done(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  // A database in which flushes of two families fail, without a WAL, the second one on a full disk: while T waits for its next
+  // attempt, S begins one, which flushes all families. at_error: is told how many errors there were, when the disk is as it
+  // will be next; of the third one, that of the full disk, before S hears of it.
+  std::unique_ptr<rocksdb::DB> OpenWithTandS(const std::function<void(rocksdb::DB* db, int errors)>& at_error) {
+    std::unique_ptr<rocksdb::DB> db = Open(options_);
+    listener_->at_error = [this, at_error, opened = db.get()] {
+      const int errors = listener_->errors;
+      if (errors == 2) disk_->full = kTable;
+      if (errors > 2) disk_->full = disk_->retryable = 0;
+      at_error(opened, errors);
+      ++seen_;
+    };
+    EXPECT_OK(db->CreateColumnFamily(options_, "family", &family_));
+    EXPECT_OK(db->Put(no_wal_, "key", "value"));
+    EXPECT_OK(db->Put(no_wal_, family_, "key", "value"));
+    disk_->held = kTable;
+    BeginFlush(db.get());
+    EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
+    BeginFlush(db.get(), family_);
+    disk_->retryable = kTable;
+    disk_->held = 0;
+    // On a busy machine T may give up before.
+    EXPECT_TRUE(Await([&] { return seen_ > 2; }) || listener_->ends > 0);
+    return db;
+  }
+  // Has a flush fail while listeners hear that a first recovery has ended, whichever it is. It may have been held.
+  void FailAFlushAtTheEnd(std::atomic<int>* fault) {
+    listener_->at_end = [this, fault] {
+      if (listener_->ends > 1) return;
+      *fault = kTable;
+      disk_->held = 0;
+      AwaitAWhile([&] { return seen_ > 3; });
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));  // enough for the error to be passed on
+      *fault = 0;
+      heard_ = true;
+    };
+  }
+  void AwaitTheEnd() {
+    AwaitAWhile([&] { return listener_->ends > 0; });
+    disk_->held = 0;
+    EXPECT_TRUE(Await([&] { return heard_.load(); }));
+  }
+  // When the disk is well.
+  void ExpectThatItRecovers(rocksdb::DB* db) {
+    EXPECT_TRUE(Await([&] { return Ends("Flush", [&] { return db->Flush(rocksdb::FlushOptions()); }).ok(); }))
+        << "it does not recover";
+    EXPECT_OK(Ends("Put", [&] { return Put(db); }));
+    EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
+    if (family_ != nullptr) EXPECT_OK(db->DestroyColumnFamilyHandle(family_));
+    EXPECT_OK(CloseEnds(db));
+  }
+  // After a fatal error.
+  void ExpectThatItEnds(rocksdb::DB* db) {
+    EXPECT_TRUE(Await([&] { return !Ends("Put", [&] { return Put(db); }).ok(); }));
+    if (family_ != nullptr) EXPECT_OK(db->DestroyColumnFamilyHandle(family_));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for who waits for ever to do so
+    CloseEnds(db).PermitUncheckedError();
+  }
+
+  ImpatientEnv impatient_{env_.get()};
+  rocksdb::WriteOptions no_wal_;
+  rocksdb::ColumnFamilyHandle* family_ = nullptr;  // may be null
+  std::atomic<int> seen_{0};                       // errors, by at_error
+  std::atomic<bool> heard_{false};                 // a first recovery's end
+};
+
+// S has recovered the database, and said that no recovery is in progress, when T tries again: it did not hear that its flush
+// failed, and waited for it for ever. Which flush: of a memtable that has filled up since, one of two for a flush.
+class AnAttemptAfterTheEndTest : public RecoveriesAtOnceTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(ThatMayPassOrNot, AnAttemptAfterTheEndTest, ::testing::Bool());
+
+TEST_P(AnAttemptAfterTheEndTest, MeetsAnError) {
+  const bool for_good = GetParam();
+  options_.min_write_buffer_number_to_merge = 2;
+  options_.max_write_buffer_number = 6;
+  const auto db = OpenWithTandS([](rocksdb::DB* /*db*/, int /*errors*/) {});
+  ASSERT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  (for_good ? disk_->broken : disk_->retryable) = kTable;
+  const std::string value(1000, 'v');
+  uint64_t immutable = 0;
+  for (int i = 0; i < 1000 && immutable == 0; ++i) {
+    db->Put(no_wal_, "key" + std::to_string(i), value).PermitUncheckedError();  // an attempt may have met the error
+    ASSERT_TRUE(db->GetIntProperty(rocksdb::DB::Properties::kNumImmutableMemTable, &immutable));
+  }
+  AwaitAWhile([&] { return listener_->errors > 3; });
+  if (for_good) {
+    BeginFlush(db.get());  // if T has not met it
+    return ExpectThatItEnds(db.get());
+  }
+  disk_->retryable = 0;
+  ExpectThatItRecovers(db.get());
+}
+
+// T gives up, and says that no recovery is in progress, while a flush of S is under way, which fails: S did not hear of it, and
+// waited for it for ever.
+class TheOtherOnesFlushTest : public RecoveriesAtOnceTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(OnAFullDiskOrNot, TheOtherOnesFlushTest, ::testing::Bool());
+
+TEST_P(TheOtherOnesFlushTest, FailsWhileListenersHearThatARecoveryHasGivenUp) {
+  options_.max_bgerror_resume_count = 1;
+  FailAFlushAtTheEnd(GetParam() ? &disk_->full : &disk_->retryable);
+  const auto db = OpenWithTandS([&](rocksdb::DB* /*db*/, int errors) {
+    if (errors == 3) disk_->held = kTable;
+  });
+  AwaitTheEnd();
+  if (seen_ < 3) {  // T gave up before S began
+    disk_->full = disk_->retryable = 0;
+    EXPECT_OK(db->Resume());
+  }
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  ExpectThatItRecovers(db.get());
+}
+
+// S waits for a writer before it flushes. T's attempt succeeds meanwhile, and says that no recovery is in progress: S did not
+// hear that its flush met a full disk, and waited for it for ever.
+TEST_F(RecoveriesAtOnceTest, OneSucceedsBeforeTheFlushOfAnother) {
+  std::future<Status> put;
+  FailAFlushAtTheEnd(&disk_->full);
+  const auto db = OpenWithTandS([&](rocksdb::DB* opened, int errors) {
+    if (errors != 2) return;
+    const int waiting = disk_->waiting;
+    disk_->held = kWal;
+    put = std::async(std::launch::async, [opened] { return Put(opened); });
+    EXPECT_TRUE(Await([&] { return disk_->waiting > waiting; }));
+  });
+  AwaitTheEnd();
+  Ends("Put", [&] { return put.get(); }).PermitUncheckedError();
+  ExpectThatItRecovers(db.get());
+}
+
+// S's flush meets a fatal error. A listener takes its time to hear of it, and meanwhile T begins an attempt, which makes the
+// error forgotten and ends because it is fatal: S waited for a flush that nobody made.
+class AFatalErrorTest : public RecoveriesAtOnceTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(ResumesOrNot, AFatalErrorTest, ::testing::Bool());
+
+TEST_P(AFatalErrorTest, IsForgottenByAnAttemptThatBegins) {
+  const auto db = OpenWithTandS([&](rocksdb::DB* /*db*/, int errors) {
+    if (errors == 3) disk_->broken = kTable;
+    if (errors > 3) std::this_thread::sleep_for(kMoreThanInterval);  // enough for T to begin
+  });
+  ASSERT_TRUE(Await([&] { return listener_->errors > 3; }));
+  EXPECT_TRUE(Await([&] { return !Put(db.get()).ok(); }));
+  AwaitAWhile([&] { return listener_->ends > 0; });
+  if (GetParam()) {
+    EXPECT_FALSE(Ends("Resume", [&] { return db->Resume(); }).ok());
+  }
+  ExpectThatItEnds(db.get());
+}
+
+// A listener hears that T has recovered the database. There is another error, from which nobody recovers, and Resume fails: T
+// took that for the end of its own attempt, and tried again though no recovery was in progress any more, for ever.
+class ResumeTest : public RecoveriesAtOnceTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(SpaceIsKnownOrNot, ResumeTest, ::testing::Bool());
+
+TEST_P(ResumeTest, FailsWhileAListenerHearsOfTheEnd) {
+  if (GetParam()) {
+    listener_->recovers = false;
+  } else {
+    disk_->space_unknown = true;
+  }
+  std::atomic<bool> hears{false}, holds{true};
+  listener_->at_end = [&] {
+    if (hears.exchange(true)) return;
+    while (holds) std::this_thread::yield();
+  };
+  const auto db = OpenWithKey(options_);
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->retryable = 0;
+  ASSERT_TRUE(Await([&] { return hears.load(); }));
+  EXPECT_OK(Put(db.get()));
+  disk_->full = kTable;
+  BeginFlush(db.get());
+  EXPECT_TRUE(Await([&] { return !Put(db.get()).ok(); }));
+  disk_->retryable = kTable;
+  disk_->full = 0;
+  EXPECT_FALSE(Ends("Resume", [&] { return db->Resume(); }).ok());
+  holds = false;
+  disk_->retryable = 0;
+  std::this_thread::sleep_for(kMoreThanInterval);  // enough for T to begin
+  CloseEnds(db.get()).PermitUncheckedError();
+}
+
+// S waits for space for a compaction, and another error has background work stopped; then S meets a fatal one. Nobody told the
+// writer that nobody recovers any longer.
+TEST_F(RecoveriesAtOnceTest, AWriterThatAWriteBufferManagerHoldsBackHearsOfAFatalError) {
+  const auto db = OpenWithBufferManagerAndHeldFlushes();
+  disk_->held = 0;
+  for (int i = 0; i < 2; ++i) {
+    for (const char* const key : {"key", "the key behind"}) ASSERT_OK(db->Put(no_wal_, key, "value"));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  disk_->full = kTable;
+  EXPECT_TRUE(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).IsNoSpace());
+  disk_->retryable = kTable;
+  disk_->full = kOther;  // so that S goes on waiting
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the writer to be held back
+  disk_->broken = kTable;
+  disk_->full = 0;
+  if (!Await([&] { return writer.refused() > 0; })) Hangs("Put");
+  CloseEnds(db.get()).PermitUncheckedError();
+}
+
+// A listener hears that T has recovered the database from an error of a flush. The WAL fails meanwhile, twice: T took that for
+// an error of its flush, and went on with the WAL that takes no further entry.
+TEST_F(RecoveriesAtOnceTest, TheWalFailsWhileAListenerHearsOfTheEnd) {
+  std::atomic<bool> hears{false}, holds{true};
+  listener_->at_end = [&] {
+    if (hears.exchange(true)) return;
+    while (holds) std::this_thread::yield();
+  };
+  const auto db = Open(options_);
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->retryable = 0;
+  ASSERT_TRUE(Await([&] { return hears.load(); }));
+  ASSERT_OK(Put(db.get()));
+  disk_->unsynced = kWal;
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(Ends("SyncWAL", [&] { return db->SyncWAL(); }).ok());
+  disk_->unsynced = 0;
+  holds = false;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 1; }));
+  EXPECT_OK(Put(db.get()));
+  EXPECT_OK(db->SyncWAL());
+  ExpectThatItRecovers(db.get());
+}
+
+}  // namespace
+}  // namespace cairn
