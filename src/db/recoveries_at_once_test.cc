@@ -66,6 +66,7 @@ class RecoveriesAtOnceTest : public ErrorRecoveryTest {
     listener_->at_error = [this, at_error, opened = db.get()] {
       const int errors = listener_->errors;
       if (errors == 2) disk_->full = kTable;
+      if (errors == 3) std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T to wait
       if (errors > 2) disk_->full = disk_->retryable = 0;
       at_error(opened, errors);
       ++seen_;
@@ -201,6 +202,7 @@ TEST_P(AFatalErrorTest, IsForgottenByAnAttemptThatBegins) {
   ASSERT_TRUE(Await([&] { return listener_->errors > 3; }));
   EXPECT_TRUE(Await([&] { return !Put(db.get()).ok(); }));
   AwaitAWhile([&] { return listener_->ends > 0; });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for T to have ended
   if (GetParam()) {
     EXPECT_FALSE(Ends("Resume", [&] { return db->Resume(); }).ok());
   }
