@@ -6,9 +6,11 @@
 #include <cstring>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <set>
 #include <typeinfo>
+#include <unordered_map>
 #include <utility>
 
 #include "cairn/db.h"
@@ -57,6 +59,7 @@ Options Durable() {
 }
 
 Options Trie() { return OptionsOf(*FindEngine("trie_tiny")); }
+Options KeyTrie() { return OptionsOf(*FindEngine("ordered_trie")); }
 Options Leveled() { return OptionsOf(*FindEngine("leveled")); }
 
 class OpeningTest : public ::testing::Test {
@@ -261,6 +264,7 @@ TEST_F(OpeningTest, AColumnFamilyThatADatabaseCannotServeIsRefusedAtEveryDoor) {
   const std::vector<std::pair<Options, Options>> refused = {
       {Leveled(), Trie()},          // nothing would compact it
       {SubMemTables(), Trie()},     // nor here
+      {SubMemTables(), KeyTrie()},  // nor this one
       {Trie(), broken},             // no trie
       {Leveled(), Durable()},       // no pool
       {SubMemTables(), Durable()},  // no pool
@@ -298,6 +302,187 @@ TEST_F(OpeningTest, AColumnFamilyThatFitsIsTakenAtEveryDoor) {
       ASSERT_OK(db->DropColumnFamily(handle));
       ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
     }
+  }
+}
+
+TEST_F(OpeningTest, AStockDatabaseTakesNoTrieInEitherOrder) {
+  const Options tries[] = {Trie(), KeyTrie()};
+  for (size_t i = 0; i < std::size(tries); ++i) {
+    SCOPED_TRACE(i);
+    auto source = Open(tries[i], dir_ / ("trie" + std::to_string(i)));
+    Fill(source.get());
+    Options with_seed = source->GetOptions();
+    with_seed.cf_paths.clear();  // the source's own
+    rocksdb::Checkpoint* made = nullptr;
+    ASSERT_OK(rocksdb::Checkpoint::Create(source.get(), &made));
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    rocksdb::ExportImportFilesMetaData* files = nullptr;
+    const std::string exported = dir_ / ("exported" + std::to_string(i));
+    ASSERT_OK(checkpoint->ExportColumnFamily(source->DefaultColumnFamily(), exported, &files));
+    const std::unique_ptr<rocksdb::ExportImportFilesMetaData> owned(files);
+
+    const std::string path = dir_ / ("stock" + std::to_string(i));
+    auto db = Open(Leveled(), path);
+    ASSERT_TRUE(IsStock(db.get()));
+    ColumnFamilyHandle* handle = nullptr;
+    const Status refused[] = {db->CreateColumnFamily(with_seed, "added", &handle),
+                              db->CreateColumnFamilyWithImport(with_seed, "added", {}, *files, &handle)};
+    for (const Status& s : refused) {
+      ASSERT_TRUE(s.IsInvalidArgument()) << s.ToString();
+      EXPECT_EQ(handle, nullptr);
+      for (const char* part :
+           {"added", "nothing would compact it", "UseTrieCompaction", "create_missing_column_famil"}) {
+        EXPECT_NE(s.ToString().find(part), std::string::npos) << s.ToString();
+      }
+    }
+    db.reset();
+    // As the message says.
+    Options with_listener = Leveled();
+    UseTrieCompaction(&with_listener);
+    db = Open(with_listener, path);
+    ASSERT_OK(db->CreateColumnFamilyWithImport(with_seed, "added", {}, *files, &handle));
+    std::string value;
+    EXPECT_OK(db->Get(ReadOptions(), handle, "key7", &value));
+    ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+  }
+}
+
+// RocksDB asks tables only when it opens.
+TEST_F(OpeningTest, AColumnFamilyWhoseTablesAnOpeningRefusesIsNotCreated) {
+  Options bits = OptionsOf(*FindEngine("ordered"));
+  ASSERT_OK(bits.table_factory->ConfigureOption(rocksdb::ConfigOptions(), "order_bits", "100"));
+  Options key_trie = KeyTrie();
+  ASSERT_OK(rocksdb::TableFactory::CreateFromString(rocksdb::ConfigOptions(), "cairn.HTable", &key_trie.table_factory));
+  Options aligned = Leveled();
+  rocksdb::BlockBasedTableOptions blocks;
+  blocks.block_align = true;
+  aligned.table_factory.reset(rocksdb::NewBlockBasedTableFactory(blocks));
+  aligned.compression = rocksdb::kZSTD;
+  const std::vector<std::pair<Options, Options>> refused = {
+      {Leveled(), bits}, {SubMemTables(), bits}, {KeyTrie(), key_trie}, {SubMemTables(), aligned}};
+  for (size_t i = 0; i < refused.size(); ++i) {
+    SCOPED_TRACE(i);
+    DB* other = nullptr;
+    const Status said = DB::Open(refused[i].second, dir_ / "other", port::Into(&other));
+    ASSERT_FALSE(said.ok());
+    auto db = Open(refused[i].first, dir_ / std::to_string(i));
+    ColumnFamilyHandle* handle = nullptr;
+    EXPECT_EQ(db->CreateColumnFamily(refused[i].second, "added", &handle).ToString(), said.ToString());
+    EXPECT_EQ(handle, nullptr);
+  }
+}
+
+using Changes = std::unordered_map<std::string, std::string>;
+
+// kAsOpening: in the words of an opening with the same options. kItself: of what RocksDB finds out only later.
+enum class Refusal { kNone, kAsOpening, kItself };
+
+struct Change {
+  const char* engine;
+  Changes changes;
+  Refusal refusal;
+  const char* said;
+};
+
+std::string TextOf(const Options& options) {
+  std::string text;
+  EXPECT_OK(rocksdb::GetStringFromColumnFamilyOptions(rocksdb::ConfigOptions(), options, &text));
+  return text;
+}
+
+// What an opening with the same options says.
+Status OpeningWith(const Options& current, const Changes& changes, const std::string& path) {
+  Options changed = current;
+  rocksdb::ConfigOptions config;
+  EXPECT_OK(rocksdb::GetColumnFamilyOptionsFromMap(config, current, changes, &changed));
+  DB* db = nullptr;
+  const Status s = DB::Open(changed, path, port::Into(&db));
+  delete db;
+  return s;
+}
+
+TEST_F(OpeningTest, SetOptionsSaysWhatAnOpeningWouldSay) {
+  const Changes aligned = {{"compression", "kZSTD"}, {"table_factory.block_align", "true"}};
+  const Change kChanges[] = {
+      {"silt_pinned",
+       {{"compression", "kZSTD"}, {"compression_opts", "{parallel_threads=2}"}},
+       Refusal::kAsOpening,
+       "parallel_threads=1"},
+      {"silt_pinned",
+       {{"compression_opts", "{max_dict_bytes=16384;enabled=true}"}},
+       Refusal::kAsOpening,
+       "max_dict_bytes=0"},
+      {"silt_pinned",
+       {{"bottommost_compression_opts", "{max_dict_bytes=99;enabled=true}"}},
+       Refusal::kAsOpening,
+       "max_dict_bytes=0"},
+      {"silt_pinned", {{"compression", "kZSTD"}}, Refusal::kNone, ""},
+      {"silt_pinned", {{"table_factory", "PlainTable"}}, Refusal::kItself, "cairn convert"},
+      {"silt_pinned", {{"table_factory", "CuckooTable"}}, Refusal::kItself, "cairn convert"},
+      {"ordered", {{"table_factory.order_bits", "100"}}, Refusal::kAsOpening, "2.5 to 20"},
+      {"ordered", {{"table_factory.order_bits", "-1"}}, Refusal::kAsOpening, "2.5 to 20"},
+      {"ordered", {{"table_factory.order_bits", "20"}}, Refusal::kNone, ""},
+      {"ordered", aligned, Refusal::kAsOpening, "block_align"},
+      {"ordered", {{"table_factory.format_version", "99"}}, Refusal::kAsOpening, "format_version"},
+      {"ordered", {{"table_factory.index_type", "kHashSearch"}}, Refusal::kAsOpening, "prefix_extractor"},
+      {"ordered_trie", {{"table_factory.order_bits", "100"}}, Refusal::kAsOpening, "2.5 to 20"},
+      {"ordered_trie", aligned, Refusal::kAsOpening, "block_align"},
+      {"ordered_trie",
+       {{"table_factory", "cairn.HTable"}},
+       Refusal::kAsOpening,
+       "cairn.HTable needs keys in hash order"},
+      {"ordered_trie",
+       {{"table_factory", "cairn.EctTable"}},
+       Refusal::kAsOpening,
+       "cairn.EctTable needs keys in hash order"},
+      {"ordered_trie",
+       {{"table_factory", "cairn.SiltTable"}},
+       Refusal::kAsOpening,
+       "cairn.EctTable needs keys in hash order"},
+      {"ordered_trie", {{"table_factory", "PlainTable"}}, Refusal::kItself, "cairn convert"},
+      {"ordered_trie", {{"table_factory", "CuckooTable"}}, Refusal::kItself, "cairn convert"},
+      {"ordered_trie", {{"table_factory", "BlockBasedTable"}}, Refusal::kNone, ""},
+      {"ordered_trie", {{"table_factory.block_size", "8192"}}, Refusal::kNone, ""},
+      {"trie_tiny", {{"table_factory", "PlainTable"}}, Refusal::kItself, "cairn convert"},
+      {"trie_tiny", {{"table_factory", "CuckooTable"}}, Refusal::kItself, "cairn convert"},
+      {"trie_tiny", {{"table_factory", "cairn.HTable"}}, Refusal::kNone, ""},
+      {"trie_sub_copy", {{"compression", "kZSTD"}}, Refusal::kNone, ""},
+      // Of these RocksDB dies, at once or at the next flush.
+      {"ordered", {{"table_factory", "nullptr"}}, Refusal::kItself, "table_factory"},
+      {"trie_tiny", {{"table_factory", "nonsense"}}, Refusal::kItself, "table_factory"},
+      {"ordered", {{"table_factory.partition_filters", "true"}}, Refusal::kItself, "kTwoLevelIndexSearch"},
+      {"ordered",
+       {{"table_factory.index_type", "kTwoLevelIndexSearch"}, {"table_factory.partition_filters", "true"}},
+       Refusal::kNone,
+       ""},
+  };
+  int number = 0;
+  for (const auto& [engine, changes, refusal, said] : kChanges) {
+    const std::string path = dir_ / std::to_string(++number);
+    SCOPED_TRACE(std::string(engine) + " " + changes.begin()->first + "=" + changes.begin()->second);
+    auto db = Open(OptionsOf(*FindEngine(engine)), path);
+    Fill(db.get(), 500);
+    const Options before = db->GetOptions();
+    const Status s = db->SetOptions(changes);
+    EXPECT_EQ(s.ok(), refusal == Refusal::kNone) << s.ToString();
+    if (s.ok() && refusal != Refusal::kNone) continue;  // the next flush may kill
+    if (!s.ok()) {
+      EXPECT_NE(s.ToString().find(said), std::string::npos) << s.ToString();
+      EXPECT_EQ(TextOf(db->GetOptions()), TextOf(before));
+    }
+    if (refusal == Refusal::kAsOpening) {
+      EXPECT_EQ(s.ToString(), OpeningWith(before, changes, path + "_other").ToString());
+    }
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    Fill(db.get(), 1000);
+    db.reset();
+    // With what is stored.
+    rocksdb::DBOptions database;
+    std::vector<rocksdb::ColumnFamilyDescriptor> families;
+    ASSERT_OK(rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path, &database, &families));
+    db = Open(Options(database, families[0].options), path);
+    ASSERT_NE(db, nullptr);
+    Check(db.get(), 1000);
   }
 }
 

@@ -99,6 +99,8 @@ std::string StatsText(rocksdb::DB* db, ColumnFamilyHandle* family, bool table) {
 
 const char DatabaseServices::kNoName[] = "";
 
+DatabaseServices::DatabaseServices() = default;
+
 DatabaseServices::~DatabaseServices() { ForgetWrittenTotals(session_id_); }
 
 DatabaseServices* DatabaseServices::In(const DBOptions& options) {
@@ -108,7 +110,18 @@ DatabaseServices* DatabaseServices::In(const DBOptions& options) {
 
 void DatabaseServices::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) {
   if (durable_ != nullptr) durable_->NoteTable(static_cast<rocksdb::DBImpl*>(db), info.file_number);
+  if (silt_merges_ != nullptr) silt_merges_->OnFlushCompleted(db, info);
 }
+
+void DatabaseServices::OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
+  if (silt_merges_ != nullptr) silt_merges_->OnCompactionBegin(db, info);
+}
+
+void DatabaseServices::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
+  if (silt_merges_ != nullptr) silt_merges_->OnCompactionCompleted(db, info);
+}
+
+void DatabaseServices::MergeSiltStores() { silt_merges_ = std::make_unique<SiltMerges>(); }
 
 void DatabaseServices::OnBackgroundError(rocksdb::BackgroundErrorReason reason, Status* /*error*/) {
   if (reason == rocksdb::BackgroundErrorReason::kMemTable && durable_ != nullptr) durable_->NoteFailedInsertion();
@@ -162,14 +175,18 @@ Status CairnDB::CheckBatch(rocksdb::WriteBatch* batch) {
 Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {
   EnvironmentOptions* const environment = services()->environment();
   Status s = environment == nullptr ? Status::OK() : environment->ApplyToNew(family);
-  if (s.ok()) s = CheckFamily(DBImpl::GetDBOptions(), *family);
+  const DBOptions options = DBImpl::GetDBOptions();
+  if (s.ok()) s = CheckFamily(options, *family);
   if (!s.ok()) return s;
   if (environment != nullptr) environment->LogTo(immutable_db_options_.info_log.get());
   DurableWrites* const durable = services()->durable();
-  if (durable != nullptr) return durable->Adopt(*family);
-  if (!IsDurable({*family})) return s;
-  return Status::InvalidArgument("column family " + family->name + " asks for durable memtables",
-                                 "the database's other column families have none: all or none");
+  if (durable != nullptr) {
+    s = durable->Adopt(*family);
+  } else if (IsDurable({*family})) {
+    s = Status::InvalidArgument("column family " + family->name + " asks for durable memtables",
+                                "the database's other column families have none: all or none");
+  }
+  return s.ok() ? CheckParts(options, family->options) : s;
 }
 
 Status CairnDB::Close() {
@@ -472,8 +489,7 @@ Status CairnDB::ClipColumnFamily(ColumnFamilyHandle* family, const Slice& begin,
 
 Status CairnDB::ChangeOptions(const port::FamilyChanges& changes) {
   for (const auto& [family, options] : changes) {
-    const Status s =
-        CheckSetOptions(DBImpl::GetOptions(family), family->GetName(), services()->durable() != nullptr, options);
+    const Status s = CheckSetOptions(DBImpl::GetOptions(family), family->GetName(), *services(), options);
     if (!s.ok()) return s;
   }
   const Status set = SetRocksdbOptions(changes);

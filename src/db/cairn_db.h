@@ -32,9 +32,12 @@
 
 namespace cairn {
 
+class SiltMerges;
+
 // What Cairn keeps for one open database. As a listener it has no name, so that no OPTIONS file mentions it.
 class DatabaseServices : public rocksdb::EventListener {
  public:
+  DatabaseServices();
   // When the DBImpl is gone, and with it everything that writes tables.
   ~DatabaseServices() override;
 
@@ -43,8 +46,14 @@ class DatabaseServices : public rocksdb::EventListener {
 
   const char* Name() const override { return kNoName; }
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
   // Of a batch that was inserted in part: while its group holds RocksDB's queue of writers.
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
+
+  // Of a database whose options have no SiltMerges: a SILT store may be created in it, or become one by SetOptions, when
+  // RocksDB takes no more listeners.
+  void MergeSiltStores();
 
   void SetDurable(std::unique_ptr<DurableWrites> durable) { durable_ = std::move(durable); }
   DurableWrites* durable() const { return durable_.get(); }  // null: memtables are not durable
@@ -97,6 +106,7 @@ class DatabaseServices : public rocksdb::EventListener {
   std::atomic<uint64_t> changes_begun_{0};
   std::atomic<uint64_t> changes_ended_{0};
   VersionFilters version_filters_;
+  std::unique_ptr<SiltMerges> silt_merges_;  // null: that of the options merges
 };
 
 class CairnDB final : public port::DbImpl {

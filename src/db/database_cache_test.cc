@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -817,6 +818,12 @@ TEST_F(DatabaseCacheTest, ItsMemoryMayBeChargedToTheBlockCache) {
     for (int i = 0; i < 3000; ++i) Get(std::to_string(i), family_);
     EXPECT_GT(Stats().cache.memory, 2u << 20);
     EXPECT_GE(table->block_cache->GetUsage(), before + Stats().cache.memory);
+    if (strcmp(name, "leveled") == 0) {
+      // The database would not open again.
+      const Status s = db_->SetOptions({{"table_factory.no_block_cache", "true"}});
+      EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+      EXPECT_NE(s.ToString().find("charge_to_block_cache"), std::string::npos) << s.ToString();
+    }
     const std::shared_ptr<rocksdb::Cache> kept = table->block_cache;
     Close();
     ASSERT_OK(rocksdb::DestroyDB(dir_ / "db", options));

@@ -7,6 +7,7 @@
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "file/filename.h"
+#include "options/options_helper.h"
 #include "rocksdb/table.h"
 #include "src/database_cache/result_cache_listener.h"
 #include "src/database_cache/wal_report.h"
@@ -74,6 +75,7 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
                   listeners.end());
   if (HasTrie(families)) AddListener<TrieListener>(&options);
   if (HasSilt(families)) AddListener<SiltMerges>(&options);
+  if (!HasListener<SiltMerges>(options)) services->MergeSiltStores();
   if (HasRoundRobin(families)) UseRoundRobinTuner(&options).PermitUncheckedError();
   listeners.insert(listeners.begin(), std::move(services));
   return options;
@@ -93,33 +95,21 @@ Status ResolveFamilies(const DBOptions& options, const std::string& path, const 
 }
 
 // That of the default column family; null: it has none.
-std::shared_ptr<rocksdb::Cache> BlockCacheOf(const std::vector<ColumnFamilyDescriptor>& families) {
+std::shared_ptr<rocksdb::Cache> DefaultBlockCache(const std::vector<ColumnFamilyDescriptor>& families) {
   for (const ColumnFamilyDescriptor& family : families) {
-    if (family.name != rocksdb::kDefaultColumnFamilyName) continue;
-    const auto* const table = family.options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
-    return table == nullptr || table->no_block_cache ? nullptr : table->block_cache;
+    if (family.name == rocksdb::kDefaultColumnFamilyName) return BlockCacheOf(family.options);
   }
   return nullptr;
 }
 
-// The result cache that the options ask for, or else the environment.
 Status MakeCache(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& families,
                  DatabaseServices* services) {
-  DatabaseCacheOptions cache;
-  cache.capacity = 0;
-  if (const ResultCacheListener* const given = ResultCacheListener::In(options)) {
-    cache = given->options();
-  } else if (services->environment() != nullptr) {
-    cache = services->environment()->result_cache();
-  }
+  const DatabaseCacheOptions cache = WantedCache(options, services->environment());
   Status s = ValidateDatabaseCacheOptions(cache);
   if (!s.ok() || cache.capacity == 0) return s;
-  const auto block_cache = cache.charge_to_block_cache ? BlockCacheOf(families) : nullptr;
-  if (cache.charge_to_block_cache && block_cache == nullptr) {
-    return Status::InvalidArgument(
-        "cairn.ResultCache: charge_to_block_cache, and the default column family has no block cache",
-        "give its table factory one, or leave the option out");
-  }
+  const auto block_cache = cache.charge_to_block_cache ? DefaultBlockCache(families) : nullptr;
+  s = CheckCacheCharge(cache, block_cache);
+  if (!s.ok()) return s;
   std::unique_ptr<DatabaseCache> made;
   s = DatabaseCache::Create(cache, options.env == nullptr ? rocksdb::Env::Default() : options.env, path, block_cache,
                             &made);
@@ -175,12 +165,45 @@ Status CheckFamily(const DBOptions& options, const ColumnFamilyDescriptor& famil
                                  "cairn::UseTrieCompaction(&db_options)");
 }
 
-Status CheckFamilyOfStockDatabase(const ColumnFamilyDescriptor& family) {
+Status CheckParts(const DBOptions& options, const rocksdb::ColumnFamilyOptions& family) {
+  return rocksdb::ValidateOptions(options, family);
+}
+
+DatabaseCacheOptions WantedCache(const DBOptions& options, const EnvironmentOptions* environment) {
+  if (const ResultCacheListener* const given = ResultCacheListener::In(options)) return given->options();
+  if (environment != nullptr) return environment->result_cache();
+  DatabaseCacheOptions none;
+  none.capacity = 0;
+  return none;
+}
+
+Status CheckCacheCharge(const DatabaseCacheOptions& cache, const std::shared_ptr<rocksdb::Cache>& block_cache) {
+  if (!cache.charge_to_block_cache || block_cache != nullptr) return Status::OK();
+  return Status::InvalidArgument(
+      "cairn.ResultCache: charge_to_block_cache, and the default column family has no block cache",
+      "give its table factory one, or leave the option out");
+}
+
+std::shared_ptr<rocksdb::Cache> BlockCacheOf(const rocksdb::ColumnFamilyOptions& family) {
+  const auto* const table = family.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  return table == nullptr || table->no_block_cache ? nullptr : table->block_cache;
+}
+
+Status CheckFamilyOfStockDatabase(const DBOptions& options, const ColumnFamilyDescriptor& family) {
   if (!UsesCairn(family.options)) return Status::OK();
   const Status s = CheckHashOrder(family.options, family.name);
   if (!s.ok()) return s;
+  if (IsTrie(family.options, nullptr)) {
+    return Status::InvalidArgument(
+        "column family " + family.name + " is a trie, but nothing would compact it",
+        "the database was opened without any part of Cairn: close it, and open it with the listener "
+        "cairn.TrieCompaction (cairn::UseTrieCompaction(&db_options)), or with this column family among its "
+        "descriptors and create_missing_column_families");
+  }
   // Memtables and tables that need nothing from the database work in any. Hash order needs one that checks SetOptions.
-  if (HashOfComparator(family.options.comparator) == nullptr && !IsDurable({family})) return s;
+  if (HashOfComparator(family.options.comparator) == nullptr && !IsDurable({family})) {
+    return CheckParts(options, family.options);
+  }
   return Status::InvalidArgument(
       "column family " + family.name + " uses parts of Cairn, and the database was opened without any",
       "close it, and open it with this column family among its descriptors and create_missing_column_families");

@@ -17,6 +17,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
+#include "src/database_cache/database_cache.h"
 #include "src/db/environment_options.h"
 
 namespace cairn {
@@ -55,11 +56,25 @@ rocksdb::Status OpenForReading(const rocksdb::DBOptions& options, const std::str
   return s;
 }
 
-// A column family that is to be added to a database opened without a part of Cairn.
-rocksdb::Status CheckFamilyOfStockDatabase(const rocksdb::ColumnFamilyDescriptor& family);
+// A column family that is to be added to a database opened, with these options, without a part of Cairn.
+rocksdb::Status CheckFamilyOfStockDatabase(const rocksdb::DBOptions& options,
+                                           const rocksdb::ColumnFamilyDescriptor& family);
 
 // What every column family must fulfil, at whichever door it comes in. `options`: the database's.
 rocksdb::Status CheckFamily(const rocksdb::DBOptions& options, const rocksdb::ColumnFamilyDescriptor& family);
+
+// What RocksDB asks the parts of the options, tables above all, at Open. It does not ask them when a column family is
+// added or its options change, and would not open the database again.
+rocksdb::Status CheckParts(const rocksdb::DBOptions& options, const rocksdb::ColumnFamilyOptions& family);
+
+// The result cache that the database's options ask for, or else the environment, which may be null. Of capacity 0: none.
+DatabaseCacheOptions WantedCache(const rocksdb::DBOptions& options, const EnvironmentOptions* environment);
+
+// InvalidArgument if the cache is to be charged to a block cache, and the default column family has none.
+rocksdb::Status CheckCacheCharge(const DatabaseCacheOptions& cache, const std::shared_ptr<rocksdb::Cache>& block_cache);
+
+// That of the column family's tables; null: they have none.
+std::shared_ptr<rocksdb::Cache> BlockCacheOf(const rocksdb::ColumnFamilyOptions& family);
 
 // RepairDB makes a new MANIFEST: refused while a pool file holds writes, which would fit the old one only, and where a
 // column family in an order of Cairn's would get another. Seeds that the options leave open become the database's own;

@@ -390,7 +390,8 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   *handle = nullptr;
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   ColumnFamilyDescriptor family(name, options);
-  Status s = ours == nullptr ? cairn::CheckFamilyOfStockDatabase(family) : ours->AdmitNewFamily(&family);
+  Status s =
+      ours == nullptr ? cairn::CheckFamilyOfStockDatabase(GetDBOptions(), family) : ours->AdmitNewFamily(&family);
   if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
   if (!s.ok()) return s;
   const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);

@@ -3,7 +3,9 @@
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/table.h"
-#include "src/hash_order/hash_order_options.h"
+#include "src/db/cairn_db.h"
+#include "src/db/opening.h"
+#include "src/memtable/durable_writes.h"
 #include "src/util/cairn_parts.h"
 
 namespace cairn {
@@ -40,12 +42,46 @@ bool Names(const std::string& option, const std::string& name) {
 }
 
 bool DeletesRanges(const rocksdb::ColumnFamilyOptions& options) {
-  return options.table_factory == nullptr || options.table_factory->IsDeleteRangeSupported();
+  return options.table_factory->IsDeleteRangeSupported();
+}
+
+// Whether these are RocksDB's tables of another kind: they read none of those that a trie has, or of Cairn's, and do not
+// write what is in its memtables. Opening leaves it to the first flush to say so.
+bool HasForeignTables(const rocksdb::ColumnFamilyOptions& options) {
+  const std::string name = options.table_factory->Name();
+  return name == rocksdb::TableFactory::kPlainTableName() || name == rocksdb::TableFactory::kCuckooTableName();
+}
+
+Status RefusedTables(const std::string& family, const std::string& why) {
+  return Status::NotSupported("SetOptions of table_factory on column family " + family,
+                              why + "; `cairn convert` moves a database to other tables");
+}
+
+// What RocksDB mends in options that it opens with, but not in those that SetOptions brings, and does not survive.
+Status CheckPartitions(const rocksdb::ColumnFamilyOptions& changed, const std::string& family) {
+  const auto* const blocks = changed.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  if (blocks == nullptr || !blocks->partition_filters ||
+      blocks->index_type == rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch) {
+    return Status::OK();
+  }
+  return Status::InvalidArgument("SetOptions of partition_filters on column family " + family,
+                                 "filters have partitions where the index has: set index_type=kTwoLevelIndexSearch");
+}
+
+// As OpenDatabase (src/db/opening.cc), in its order.
+Status CheckAsOpening(const rocksdb::DBOptions& database, const rocksdb::ColumnFamilyOptions& changed,
+                      const std::string& family, const DatabaseServices& services) {
+  Status s = CheckFamily(database, {family, changed});
+  if (s.ok() && services.cache() != nullptr && family == rocksdb::kDefaultColumnFamilyName) {
+    s = CheckCacheCharge(WantedCache(database, services.environment()), BlockCacheOf(changed));
+  }
+  if (s.ok() && services.durable() != nullptr) s = CheckDurableFamily(changed, family);
+  return s.ok() ? CheckParts(database, changed) : s;
 }
 
 }  // namespace
 
-Status CheckSetOptions(const rocksdb::ColumnFamilyOptions& current, const std::string& family, bool durable,
+Status CheckSetOptions(const rocksdb::Options& current, const std::string& family, const DatabaseServices& services,
                        const std::unordered_map<std::string, std::string>& changes) {
   const bool trie = IsTrie(current, nullptr);
   if (trie) {
@@ -61,21 +97,20 @@ Status CheckSetOptions(const rocksdb::ColumnFamilyOptions& current, const std::s
   rocksdb::ConfigOptions config;
   config.mutable_options_only = true;
   rocksdb::ColumnFamilyOptions changed;
-  const Status s = rocksdb::GetColumnFamilyOptionsFromMap(config, current, changes, &changed);
-  if (!s.ok()) return Status::OK();  // RocksDB says it better
-  const Status order = CheckHashOrder(changed, family);
-  if (!order.ok()) return order;
+  const Status parsed = rocksdb::GetColumnFamilyOptionsFromMap(config, current, changes, &changed);
+  if (!parsed.ok()) return Status::OK();  // RocksDB says it better
+  if (changed.table_factory == nullptr) {
+    return Status::InvalidArgument("SetOptions of table_factory on column family " + family,
+                                   "it names none that is registered here: BlockBasedTable is, say");
+  }
   if (!DeletesRanges(current) && DeletesRanges(changed)) {
-    return Status::NotSupported(
-        "SetOptions of table_factory on column family " + family,
-        "tables in hash order are those of cairn.HashOrderTable; `cairn convert` moves a database "
-        "to other tables");
+    return RefusedTables(family, "tables in hash order are those of cairn.HashOrderTable");
   }
-  if (durable && changed.experimental_mempurge_threshold > 0) {
-    return Status::NotSupported("SetOptions of experimental_mempurge_threshold with durable memtables",
-                                "it counts memtables as flushed that are in no table");
-  }
-  return Status::OK();
+  Status s = CheckAsOpening(current, changed, family, services);
+  if (s.ok()) s = CheckPartitions(changed, family);
+  if (!s.ok() || !HasForeignTables(changed) || !(trie || IsCairnName(current.table_factory->Name()))) return s;
+  return RefusedTables(family,
+                       std::string(changed.table_factory->Name()) + " cannot replace " + current.table_factory->Name());
 }
 
 }  // namespace cairn

@@ -12,9 +12,12 @@
 
 namespace cairn {
 
-// NotSupported, with what to do instead, for a change that the column family's engine would not follow. What RocksDB
-// itself refuses is left to it.
-rocksdb::Status CheckSetOptions(const rocksdb::ColumnFamilyOptions& current, const std::string& family, bool durable,
+class DatabaseServices;
+
+// NotSupported, with what to do instead, for a change that the column family's engine would not follow, and what an
+// opening with the changed options would say if it refused them. What RocksDB itself refuses is left to it.
+rocksdb::Status CheckSetOptions(const rocksdb::Options& current, const std::string& family,
+                                const DatabaseServices& services,
                                 const std::unordered_map<std::string, std::string>& changes);
 
 }  // namespace cairn

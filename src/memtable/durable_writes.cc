@@ -62,22 +62,6 @@ Status CheckDatabaseOptions(const rocksdb::DBOptions& options) {
   return Status::OK();
 }
 
-Status CheckFamilyOptions(const ColumnFamilyOptions& options, const std::string& name) {
-  const std::string where = " of column family " + name;
-  if (options.inplace_update_support) return Refused("inplace_update_support" + where, "entries must not change");
-  if (options.experimental_mempurge_threshold > 0) {
-    return Refused("experimental_mempurge_threshold" + where, "it counts memtables as flushed that are in no table");
-  }
-  if (port::WritesBlobsAtOnce(options)) {
-    return Refused("enable_blob_direct_write" + where,
-                   "recovery would not find the values: no MANIFEST names their files");
-  }
-  if (options.comparator != nullptr && options.comparator->timestamp_size() > 0) {
-    return Refused("user-defined timestamps" + where, "use a WAL");
-  }
-  return Status::OK();
-}
-
 bool IsSame(const DurableSettings& a, const DurableSettings& b) {
   return a.path == b.path && a.bytes == b.bytes && a.require_persistent_memory == b.require_persistent_memory;
 }
@@ -162,6 +146,22 @@ void UsePlainMemory(std::vector<ColumnFamilyDescriptor>* families) {
   }
 }
 
+Status CheckDurableFamily(const ColumnFamilyOptions& options, const std::string& name) {
+  const std::string where = " of column family " + name;
+  if (options.inplace_update_support) return Refused("inplace_update_support" + where, "entries must not change");
+  if (options.experimental_mempurge_threshold > 0) {
+    return Refused("experimental_mempurge_threshold" + where, "it counts memtables as flushed that are in no table");
+  }
+  if (port::WritesBlobsAtOnce(options)) {
+    return Refused("enable_blob_direct_write" + where,
+                   "recovery would not find the values: no MANIFEST names their files");
+  }
+  if (options.comparator != nullptr && options.comparator->timestamp_size() > 0) {
+    return Refused("user-defined timestamps" + where, "use a WAL");
+  }
+  return Status::OK();
+}
+
 Status CheckDurable(const rocksdb::DBOptions& options, const std::string& path,
                     const std::vector<ColumnFamilyDescriptor>& families, DurableSettings* settings) {
   Status s = CheckDatabaseOptions(options);
@@ -177,7 +177,7 @@ Status CheckDurable(const rocksdb::DBOptions& options, const std::string& path,
       return Status::InvalidArgument("column family " + family.name,
                                      "has another pool file than the database's others");
     }
-    s = CheckFamilyOptions(family.options, family.name);
+    s = CheckDurableFamily(family.options, family.name);
   }
   if (settings->path.empty()) settings->path = path + "/" + kPoolFileName;
   return s;
@@ -264,7 +264,7 @@ Status DurableWrites::Adopt(const ColumnFamilyDescriptor& family) {
     return Status::InvalidArgument("column family " + family.name,
                                    "needs the durable memtables of the database's other column families");
   }
-  const Status s = CheckFamilyOptions(family.options, family.name);
+  const Status s = CheckDurableFamily(family.options, family.name);
   return s.ok() ? Use(family) : s;
 }
 

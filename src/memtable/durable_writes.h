@@ -40,6 +40,9 @@ void UsePlainMemory(std::vector<rocksdb::ColumnFamilyDescriptor>* families);
 rocksdb::Status CheckDurable(const rocksdb::DBOptions& options, const std::string& path,
                              const std::vector<rocksdb::ColumnFamilyDescriptor>& families, DurableSettings* settings);
 
+// That of one column family's options, at whichever door they come in.
+rocksdb::Status CheckDurableFamily(const rocksdb::ColumnFamilyOptions& options, const std::string& name);
+
 class DurableWrites {
  public:
   // Checks the options, takes the database's lock while it recovers the pool file into a WAL, and starts a new session

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "cairn/db.h"
+#include "cairn/memtable.h"
 #include "gtest/gtest.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
@@ -702,6 +703,31 @@ TEST_F(SiltTest, OptionsGoThroughStringsAndColumnFamilyOptions) {
     ASSERT_TRUE(IsSilt(options_, &found));
     EXPECT_EQ(SiltOptionsToString(silt), SiltOptionsToString(found)) << shape;
   }
+}
+
+// RocksDB takes no listener once it is open.
+TEST_F(SiltTest, MergesComeWithAStoreThatIsCreatedLater) {
+  rocksdb::ColumnFamilyOptions store = options_;
+  SiltOptions silt;
+  silt.merge_trigger = 4;
+  ASSERT_TRUE(UseSilt(&store, silt).ok());
+  options_.memtable_factory = NewSubMemTableFactory(SubMemTableOptions());
+  Open();
+  EXPECT_TRUE(db_->GetDBOptions().listeners.empty()) << "other databases get what this one was given";
+  rocksdb::ColumnFamilyHandle* handle = nullptr;
+  ASSERT_TRUE(db_->CreateColumnFamily(store, "late", &handle).ok());
+  std::mt19937_64 random(1);
+  for (int flush = 0; flush < 10; ++flush) {
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), handle, Key(random() % 4000), std::string(60, 'v')).ok());
+    }
+    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions(), handle).ok());
+  }
+  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  std::string stores;
+  EXPECT_TRUE(db_->GetProperty(handle, "rocksdb.num-files-at-level0", &stores));
+  EXPECT_LT(std::stoi(stores), 5);
+  ASSERT_TRUE(db_->DestroyColumnFamilyHandle(handle).ok());
 }
 
 // The OPTIONS file names no listener, and needs none.
