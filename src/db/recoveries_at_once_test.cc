@@ -260,12 +260,14 @@ TEST_F(RecoveriesAtOnceTest, AWriterThatAWriteBufferManagerHoldsBackHearsOfAFata
   ASSERT_OK(db->Put(no_wal_, "key", "value"));
   BeginFlush(db.get());
   ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
-  const Writer writer(db.get());
-  ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the writer to be held back
-  disk_->broken = kTable;
-  disk_->full = 0;
-  if (!Await([&] { return writer.refused() > 0; })) Hangs("Put");
+  {
+    const Writer writer(db.get());
+    ASSERT_TRUE(Await([&] { return options_.write_buffer_manager->IsStallActive(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the writer to be held back
+    disk_->broken = kTable;
+    disk_->full = 0;
+    if (!Await([&] { return writer.refused() > 0; })) Hangs("Put");
+  }
   CloseEnds(db.get()).PermitUncheckedError();
 }
 
