@@ -38,13 +38,20 @@ constexpr uint64_t kSampledWrites = 256;
 
 bool IsPlain(const Status& s) { return s.subcode() == Status::SubCode::kNone; }
 
-bool Names(const std::string& list, const std::string& name) {
+// The names of a list; without commas in them.
+std::vector<std::string> NamesOf(const std::string& list) {
+  std::vector<std::string> names;
   for (size_t begin = 0; begin <= list.size();) {
     const size_t end = std::min(list.find(',', begin), list.size());
-    if (list.compare(begin, end - begin, name) == 0) return true;
+    names.push_back(list.substr(begin, end - begin));
     begin = end + 1;
   }
-  return false;
+  return names;
+}
+
+bool Names(const std::string& list, const std::string& name) {
+  const std::vector<std::string> names = NamesOf(list);
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
@@ -177,6 +184,20 @@ void DatabaseCache::Start(std::shared_ptr<rocksdb::Logger> log, const std::vecto
   if (mode_ == Mode::kStopped) return;
   SetMode(Mode::kOn);
   LogLine("result cache of " + std::to_string(options_.capacity) + " bytes");
+  if (!options_.column_families.empty()) WarnOfStrangeNames(families);
+}
+
+// A name that is mistyped would leave a column family out without a word; one of a family that is yet to come is right.
+void DatabaseCache::WarnOfStrangeNames(const std::vector<ColumnFamilyHandle*>& families) const {
+  for (const std::string& name : NamesOf(options_.column_families)) {
+    const bool known = std::any_of(families.begin(), families.end(),
+                                   [&](const ColumnFamilyHandle* family) { return family->GetName() == name; });
+    if (known) continue;
+    rocksdb::Log(rocksdb::InfoLogLevel::WARN_LEVEL, log_,
+                 "[cairn] column_families of the result cache names \"%s\", and there is no such column family; the "
+                 "others that it does not name pass by",
+                 name.c_str());
+  }
 }
 
 // Before the database's user has it.

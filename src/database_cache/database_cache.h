@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cairn/cache.h"
@@ -100,22 +101,24 @@ class DatabaseCache {
   }
 
   // read_tree(count, handles, keys, values, statuses) is the database's own MultiGet. As RocksDB's, all values are of
-  // one state of the database. Returns how many keys the cache answered.
+  // one state of the database. *answers, which is empty: what the cache has answered to each key; it stays empty if all
+  // were read from the tree.
   template <class ReadTree>
-  size_t MultiGet(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys, Fills fills,
-                  rocksdb::PinnableSlice* values, rocksdb::Status* statuses, const ReadTree& read_tree) {
+  void MultiGet(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys, Fills fills,
+                rocksdb::PinnableSlice* values, rocksdb::Status* statuses, std::vector<ResultCache::Answer>* answers,
+                const ReadTree& read_tree) {
     // All its keys belong to the sample if the first one does.
     const Asked asked = asked_.load(std::memory_order_relaxed);
     if (asked == Asked::kForNone) {
       PassBy(count);
       read_tree(count, handles, keys, values, statuses);
-      return 0;
+      return;
     }
     if (asked == Asked::kForSample && !InSample(keys[0])) {
       Beside beside(this, handles[0], count);
       read_tree(count, handles, keys, values, statuses);
       beside.Found(statuses[0]);
-      return 0;
+      return;
     }
     const size_t place = cache::ThreadCell();
     Cell* const cell = &cells_[place];
@@ -125,7 +128,7 @@ class DatabaseCache {
     if (watch.by_tree() || !ProbeMany(count, handles, keys, values, &many)) {
       read_tree(count, handles, keys, values, statuses);
       watch.Found(statuses[0]);
-      return 0;
+      return;
     }
     const size_t misses = many.misses.size();
     if (misses > 0) {
@@ -135,11 +138,11 @@ class DatabaseCache {
     }
     if (misses < count && !StillRight(many)) {
       read_tree(count, handles, keys, values, statuses);
-      return 0;
+      return;
     }
     Deliver(&many, fills, values, statuses);
     watch.Found(statuses[0]);
-    return count - misses;
+    if (misses < count) *answers = std::move(many.answers);
   }
 
   // Rule D1: while it lives, no fill of a key that the batch writes succeeds, and the answers are gone. A null batch
@@ -564,6 +567,7 @@ class DatabaseCache {
   uint64_t Barred() const;
   bool HasSpaces() const CAIRN_REQUIRES(mutex_) { return mode_ == Mode::kOn || mode_ == Mode::kTrial; }
   void LogLine(const std::string& line) const CAIRN_REQUIRES(mutex_);
+  void WarnOfStrangeNames(const std::vector<rocksdb::ColumnFamilyHandle*>& families) const CAIRN_REQUIRES(mutex_);
 
   const DatabaseCacheOptions options_;
   const uint64_t max_item_bytes_;

@@ -9,7 +9,10 @@
 #include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "monitoring/perf_level_imp.h"
+#include "monitoring/statistics_impl.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/perf_context.h"
 #include "rocksdb/utilities/stackable_db.h"
 #include "src/db/opening.h"
 #include "src/db/set_options.h"
@@ -35,6 +38,81 @@ using rocksdb::Slice;
 using rocksdb::Status;
 
 static_assert(sizeof(CairnDB) == sizeof(DBImpl), "invariant (1)");
+
+// What RocksDB counts of its reads, for the cache's part of a Get or MultiGet: RocksDB itself counts only what reaches
+// the tree. Clocks are asked only for who wants to know: statistics and perf context of the levels at which RocksDB's own
+// timers run. All that a hit without statistics runs through is inline.
+class CairnDB::CachedRead {
+ public:
+  CachedRead(rocksdb::SystemClock* clock, rocksdb::Statistics* statistics, uint32_t histogram)
+      : perf_(PerfOfThread()), statistics_(statistics) {
+    const bool cpu = *perf_.level >= rocksdb::PerfLevel::kEnableTimeAndCPUTimeExceptForMutex;
+    if (__builtin_expect(statistics != nullptr || cpu, 0)) times_ = Begin(clock, statistics, histogram, cpu);
+  }
+
+  // What comes now is not the cache's. Only the first call counts.
+  void Stop() {
+    if (times_.clock != nullptr) End(&times_);
+  }
+
+  rocksdb::Statistics* statistics() const { return statistics_; }
+  // Whether there is something to count but what AddInPerfContext does.
+  bool has_more() const { return statistics_ != nullptr || times_.cpu; }
+  void AddInPerfContext(uint64_t rocksdb::PerfContextBase::*counter, uint64_t bytes) {
+    if (*perf_.level >= rocksdb::PerfLevel::kEnableCount) perf_.context->*counter += bytes;
+  }
+  // The time is that of so many calls together.
+  void CountTime(uint64_t calls) {
+    Stop();
+    if (times_.cpu) perf_.context->get_cpu_nanos += times_.cpu_nanos;
+    for (uint64_t i = 0; times_.micro && i < calls; ++i) {
+      statistics_->reportTimeToHistogram(times_.histogram, times_.micros / calls);
+    }
+  }
+
+ private:
+  // To find the two takes a tenth of a hit's time, so that is done once.
+  struct Perf {
+    const rocksdb::PerfLevel* level;
+    rocksdb::PerfContext* context;
+  };
+  static const Perf& PerfOfThread() {
+    thread_local Perf perf{nullptr, nullptr};  // constants, so that nothing is to be looked at before it is read
+    Perf* const own = &perf;                   // found once
+    if (__builtin_expect(own->level == nullptr, 0)) *own = {&rocksdb::perf_level, rocksdb::get_perf_context()};
+    return *own;
+  }
+
+  struct Times {
+    rocksdb::SystemClock* clock = nullptr;  // null: nothing is timed any more
+    uint32_t histogram = 0;
+    bool micro = false;   // whether it is timed for the histogram
+    bool cpu = false;     // and for the perf context
+    uint64_t micros = 0;  // first when it began, in the end how long it took
+    uint64_t cpu_nanos = 0;
+  };
+  __attribute__((noinline)) static Times Begin(rocksdb::SystemClock* clock, rocksdb::Statistics* statistics,
+                                               uint32_t histogram, bool cpu) {
+    Times times;
+    times.histogram = histogram;
+    times.micro = statistics != nullptr && statistics->get_stats_level() > rocksdb::StatsLevel::kExceptTimers &&
+                  statistics->HistEnabledForType(histogram);
+    times.cpu = cpu;
+    if (times.micro || times.cpu) times.clock = clock;
+    if (times.micro) times.micros = clock->NowMicros();
+    if (times.cpu) times.cpu_nanos = clock->CPUNanos();
+    return times;
+  }
+  __attribute__((noinline)) static void End(Times* times) {
+    if (times->micro) times->micros = times->clock->NowMicros() - times->micros;
+    if (times->cpu) times->cpu_nanos = times->clock->CPUNanos() - times->cpu_nanos;
+    times->clock = nullptr;
+  }
+
+  const Perf& perf_;
+  rocksdb::Statistics* const statistics_;
+  Times times_;
+};
 
 namespace {
 
@@ -248,19 +326,71 @@ inline DatabaseCache* CairnDB::CacheFor(const ReadOptions& options) const {
   return may ? cache : nullptr;
 }
 
-inline void CairnDB::CountCacheHits(size_t hits, size_t bytes) const {
-  if (stats_ == nullptr) return;
-  rocksdb::RecordTick(stats_, rocksdb::NUMBER_KEYS_READ, hits);
-  rocksdb::RecordTick(stats_, rocksdb::BYTES_READ, bytes);
+// As RocksDB of a Get: of an absent key no bytes, but a sample of them.
+void CairnDB::CountCachedGet(bool found, size_t bytes, CachedRead* read) {
+  rocksdb::RecordTick(read->statistics(), rocksdb::NUMBER_KEYS_READ);
+  if (found) rocksdb::RecordTick(read->statistics(), rocksdb::BYTES_READ, bytes);
+  rocksdb::RecordInHistogram(read->statistics(), rocksdb::BYTES_PER_READ, found ? bytes : 0);
+  read->CountTime(1);
+}
+
+// RocksDB counts a MultiGet once for each column family. What it has counted itself, of a family of which it read some
+// keys, lacks those that the cache answered.
+void CairnDB::CountCachedMultiGet(size_t count, ColumnFamilyHandle** families,
+                                  const std::vector<ResultCache::Answer>& answers, const rocksdb::PinnableSlice* values,
+                                  CachedRead* read) {
+  struct Share {
+    uint32_t family;
+    bool asked_tree = false;
+    uint64_t keys = 0;
+    uint64_t found = 0;
+    uint64_t bytes = 0;
+  };
+  rocksdb::autovector<Share, 8> shares;
+  const auto place_of = [&](uint32_t family) {
+    size_t place = 0;
+    while (place < shares.size() && shares[place].family != family) ++place;
+    if (place == shares.size()) shares.push_back(Share{family});
+    return place;
+  };
+  size_t place = 0;
+  for (size_t i = 0; i < count; ++i) {
+    if (i == 0 || families[i] != families[i - 1]) place = place_of(families[i]->GetID());
+    Share& share = shares[place];
+    if (answers[i] == ResultCache::Answer::kMiss) {
+      share.asked_tree = true;
+      continue;
+    }
+    ++share.keys;
+    if (answers[i] == ResultCache::Answer::kAbsent) continue;
+    ++share.found;
+    share.bytes += values[i].size();
+  }
+  uint64_t calls = 0;
+  for (const Share& share : shares) {
+    read->AddInPerfContext(&rocksdb::PerfContextBase::multiget_read_bytes, share.bytes);
+    if (!share.asked_tree) ++calls;
+    rocksdb::Statistics* const statistics = read->statistics();
+    if (statistics == nullptr) continue;
+    rocksdb::RecordTick(statistics, rocksdb::NUMBER_MULTIGET_CALLS, share.asked_tree ? 0 : 1);
+    rocksdb::RecordTick(statistics, rocksdb::NUMBER_MULTIGET_KEYS_READ, share.keys);
+    rocksdb::RecordTick(statistics, rocksdb::NUMBER_MULTIGET_KEYS_FOUND, share.found);
+    rocksdb::RecordTick(statistics, rocksdb::NUMBER_MULTIGET_BYTES_READ, share.bytes);
+    if (!share.asked_tree) rocksdb::RecordInHistogram(statistics, rocksdb::BYTES_PER_MULTIGET, share.bytes);
+  }
+  read->CountTime(calls);
 }
 
 template <class ReadTree>
 inline Status CairnDB::AskCache(DatabaseCache* cache, const ReadOptions& options, ColumnFamilyHandle* family,
                                 const Slice& key, rocksdb::PinnableSlice* value, const ReadTree& read_tree) {
+  CachedRead read(immutable_db_options_.clock, stats_, rocksdb::DB_GET);
   DatabaseCache::From from = DatabaseCache::From::kTree;
   const auto fills = options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo;
   Status s = cache->Get(family, key, fills, value, &from, read_tree);
-  if (from == DatabaseCache::From::kCache) CountCacheHits(1, s.ok() ? value->size() : 0);
+  if (from != DatabaseCache::From::kCache) return s;
+  if (s.ok()) read.AddInPerfContext(&rocksdb::PerfContextBase::get_read_bytes, value->size());
+  if (__builtin_expect(read.has_more(), 0)) CountCachedGet(s.ok(), value->size(), &read);
   return s;
 }
 
@@ -352,17 +482,19 @@ void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFam
       timestamps == nullptr && options.value_size_soft_limit == std::numeric_limits<uint64_t>::max() &&
       (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kMultiGet);
   if (cache != nullptr && plain && count > 0) {
-    const size_t hits =
-        cache->MultiGet(count, families, keys,
-                        options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo, values, statuses,
-                        [&](size_t left, ColumnFamilyHandle** left_families, const Slice* left_keys,
-                            rocksdb::PinnableSlice* left_values, Status* left_statuses) {
-                          ReadKeys(options, left, left_families, left_statuses, [&](const ReadOptions& of_one_state) {
-                            DBImpl::MultiGet(of_one_state, left, left_families, left_keys, left_values, nullptr,
-                                             left_statuses, sorted_input);
-                          });
-                        });
-    if (hits > 0) CountCacheHits(hits, 0);
+    CachedRead read(immutable_db_options_.clock, stats_, rocksdb::DB_MULTIGET);
+    std::vector<ResultCache::Answer> answers;
+    cache->MultiGet(count, families, keys, options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo,
+                    values, statuses, &answers,
+                    [&](size_t left, ColumnFamilyHandle** left_families, const Slice* left_keys,
+                        rocksdb::PinnableSlice* left_values, Status* left_statuses) {
+                      read.Stop();
+                      ReadKeys(options, left, left_families, left_statuses, [&](const ReadOptions& of_one_state) {
+                        DBImpl::MultiGet(of_one_state, left, left_families, left_keys, left_values, nullptr,
+                                         left_statuses, sorted_input);
+                      });
+                    });
+    if (!answers.empty()) CountCachedMultiGet(count, families, answers, values, &read);
     return;
   }
   ReadKeys(ForMemTables(options), count, families, statuses, [&](const ReadOptions& of_one_state) {
@@ -454,6 +586,12 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
     if (in_hash_order && (begin != nullptr || end != nullptr)) {
       return Status::NotSupported("CompactRange of a part of column family " + family->GetName(),
                                   "a range has no meaning in hash order; leave begin and end out");
+    }
+    // RocksDB would make the SortedStore a HashStore, of another kind and without their filter.
+    if (options.change_level && options.target_level == 0 && IsSilt(DBImpl::GetOptions(family), nullptr)) {
+      return Status::NotSupported(
+          "CompactRange of the SILT store " + family->GetName() + " with change_level to level 0",
+          "level 0 is of its HashStores, and the SortedStore stays in level 1; leave change_level out");
     }
     PrepareManualMerge(this, family);
     return DBImpl::CompactRange(options, family, begin, end);

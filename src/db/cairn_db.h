@@ -231,7 +231,12 @@ class CairnDB final : public port::DbImpl {
   // The database's result cache, if reads with these options may be answered by it; else null.
   rocksdb::Status CloseDurably();
   DatabaseCache* CacheFor(const rocksdb::ReadOptions& options) const;
-  void CountCacheHits(size_t hits, size_t bytes) const;
+  // What RocksDB counts of reads that reach the tree, for those that the cache has answered.
+  class CachedRead;
+  static void CountCachedGet(bool found, size_t bytes, CachedRead* read);
+  static void CountCachedMultiGet(size_t count, rocksdb::ColumnFamilyHandle** families,
+                                  const std::vector<ResultCache::Answer>& answers, const rocksdb::PinnableSlice* values,
+                                  CachedRead* read);
   template <class ReadTree>
   rocksdb::Status AskCache(DatabaseCache* cache, const rocksdb::ReadOptions& options,
                            rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& key,

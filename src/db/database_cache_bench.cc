@@ -213,8 +213,9 @@ uint64_t Nanoseconds() {
 // What only a Get counts that has asked the tree.
 uint64_t TreeCounts() {
   const rocksdb::PerfContext& counts = *rocksdb::get_perf_context();
-  return counts.get_read_bytes + counts.get_from_memtable_count + counts.block_cache_hit_count +
-         counts.block_read_count + counts.bloom_sst_hit_count + counts.bloom_sst_miss_count;
+  return counts.get_from_memtable_count + counts.bloom_memtable_hit_count + counts.bloom_memtable_miss_count +
+         counts.block_cache_hit_count + counts.block_read_count + counts.bloom_sst_hit_count +
+         counts.bloom_sst_miss_count;
 }
 
 Status TimedGet(rocksdb::DB* db, const std::string& key, rocksdb::PinnableSlice* found, Measured* measured) {

@@ -20,12 +20,15 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/experimental.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/perf_context.h"
 #include "rocksdb/sst_file_writer.h"
+#include "rocksdb/statistics.h"
 #include "rocksdb/utilities/db_ttl.h"
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/utilities/write_batch_with_index.h"
+#include "rocksdb/wide_columns.h"
 #include "src/database_cache/result_cache_listener.h"
 #include "src/db/cairn_db.h"
 #include "src/port/open_into.h"
@@ -170,6 +173,154 @@ TEST_F(DatabaseCacheTest, AnswersASecondGet) {
   EXPECT_TRUE(db_->GetProperty("cairn.result_cache", &text));
   EXPECT_NE(text.find("result cache: on"), std::string::npos) << text;
   EXPECT_TRUE(db_->GetProperty("cairn.result_cache.json", &text));
+}
+
+// What an operator watches of reads: all that RocksDB counts for each Get, each MultiGet and each of their keys.
+class ReadCounts {
+ public:
+  explicit ReadCounts(rocksdb::Statistics* statistics) {
+    for (const rocksdb::Tickers ticker : {rocksdb::NUMBER_KEYS_READ, rocksdb::BYTES_READ,
+                                          rocksdb::NUMBER_MULTIGET_CALLS, rocksdb::NUMBER_MULTIGET_KEYS_READ,
+                                          rocksdb::NUMBER_MULTIGET_KEYS_FOUND, rocksdb::NUMBER_MULTIGET_BYTES_READ}) {
+      counts_.emplace_back("ticker " + std::to_string(ticker), statistics->getTickerCount(ticker));
+    }
+    for (const rocksdb::Histograms name :
+         {rocksdb::DB_GET, rocksdb::BYTES_PER_READ, rocksdb::DB_MULTIGET, rocksdb::BYTES_PER_MULTIGET}) {
+      rocksdb::HistogramData histogram;
+      statistics->histogramData(name, &histogram);
+      counts_.emplace_back("samples of " + std::to_string(name), histogram.count);
+      // Of a MultiGet that the cache answers in part, RocksDB's sample is of what it has read itself.
+      if (name == rocksdb::BYTES_PER_READ) counts_.emplace_back("bytes of Gets", histogram.sum);
+    }
+    counts_.emplace_back("get_read_bytes", rocksdb::get_perf_context()->get_read_bytes);
+    counts_.emplace_back("multiget_read_bytes", rocksdb::get_perf_context()->multiget_read_bytes);
+  }
+  std::string ToString() const {
+    std::string text;
+    for (const auto& [name, count] : counts_) text += name + ": " + std::to_string(count) + "\n";
+    return text;
+  }
+
+ private:
+  std::vector<std::pair<std::string, uint64_t>> counts_;
+};
+
+class ReadCountsTest : public DatabaseCacheTest, public ::testing::WithParamInterface<rocksdb::StatsLevel> {
+ protected:
+  ~ReadCountsTest() override { rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount); }
+
+  void MultiGet(const std::vector<ColumnFamilyHandle*>& families, const std::vector<std::string>& texts) {
+    std::vector<ColumnFamilyHandle*> handles = families;
+    const std::vector<Slice> keys(texts.begin(), texts.end());
+    std::vector<rocksdb::PinnableSlice> values(keys.size());
+    std::vector<Status> statuses(keys.size());
+    db_->MultiGet(ReadOptions(), keys.size(), handles.data(), keys.data(), values.data(), nullptr, statuses.data());
+    std::vector<std::string> strings;
+    db_->MultiGet(ReadOptions(), families, keys, &strings);
+  }
+
+  // All that reads: what the cache answers whole, in part and not at all.
+  void Read(ColumnFamilyHandle* other) {
+    const std::vector<std::string> keys = {"a", "absent", "b", "c", "empty", "large"};
+    for (int round = 0; round < 3; ++round) {
+      for (const std::string& key : keys) Get(key);
+      std::string value;
+      db_->Get(ReadOptions(), "a", &value).PermitUncheckedError();
+    }
+    const std::vector<ColumnFamilyHandle*> one(keys.size(), family_);
+    MultiGet(one, keys);
+    std::vector<std::string> more = {"a", "b", "d", "e", "f", "no"};
+    MultiGet(one, more);  // the first time three keys are new
+    MultiGet({family_, family_, other, other}, {"a", "b", "a", "no"});
+    MultiGet({other, family_, other, family_}, {"a", "c", "no", "absent"});
+    MultiGet({family_, other, other, other}, {"a", "a", "b", "c"});
+    MultiGet({family_}, {"a"});
+    std::vector<Slice> slices(more.begin(), more.end());
+    std::vector<rocksdb::PinnableWideColumns> columns(slices.size());
+    std::vector<Status> statuses(slices.size());
+    ASSERT_OK(db_->GetEntity(ReadOptions(), family_, "a", columns.data()));
+    db_->MultiGetEntity(ReadOptions(), family_, slices.size(), slices.data(), columns.data(), statuses.data());
+    ReadOptions async;
+    async.async_io = true;
+    std::vector<rocksdb::PinnableSlice> values(slices.size());
+    db_->MultiGet(async, family_, slices.size(), slices.data(), values.data(), statuses.data());
+  }
+
+  // What is counted while everything is read.
+  std::string Count(bool cached, rocksdb::PerfLevel perf_level, uint64_t* hits) {
+    Options options = cached ? CachedOptions() : Options();
+    options.create_if_missing = true;
+    options.statistics = rocksdb::CreateDBStatistics();
+    options.statistics->set_stats_level(GetParam());
+    Close();
+    EXPECT_OK(rocksdb::DestroyDB(dir_ / "db", options));
+    Open(options);
+    ColumnFamilyHandle* const other = AddFamily("other", ColumnFamilyOptions());
+    for (const char* key : {"a", "b", "c", "d", "e", "f"}) {
+      EXPECT_OK(db_->Put(WriteOptions(), key, std::string("value of ") + key));
+      EXPECT_OK(db_->Put(WriteOptions(), other, key, "other"));
+    }
+    EXPECT_OK(db_->Put(WriteOptions(), "empty", ""));
+    EXPECT_OK(db_->Put(WriteOptions(), "large", std::string(5000, 'l')));
+    if (cached) Get("a");  // one read of the cache in so many is compared with the tree's
+    EXPECT_OK(options.statistics->Reset());
+    rocksdb::SetPerfLevel(perf_level);
+    rocksdb::get_perf_context()->Reset();
+    Read(other);
+    if (cached) *hits = Hits();
+    return ReadCounts(options.statistics.get()).ToString();
+  }
+};
+
+TEST_P(ReadCountsTest, AreThoseWithoutACache) {
+  for (const rocksdb::PerfLevel perf_level :
+       {rocksdb::PerfLevel::kDisable, rocksdb::PerfLevel::kEnableCount, rocksdb::PerfLevel::kEnableTime}) {
+    uint64_t hits = 0;
+    const std::string without = Count(false, perf_level, &hits);
+    EXPECT_EQ(Count(true, perf_level, &hits), without);
+    EXPECT_GT(hits, 50u) << "the cache has answered";
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Levels, ReadCountsTest,
+                         ::testing::Values(rocksdb::StatsLevel::kAll, rocksdb::StatsLevel::kExceptDetailedTimers,
+                                           rocksdb::StatsLevel::kExceptTimers,
+                                           rocksdb::StatsLevel::kExceptHistogramOrTimers,
+                                           rocksdb::StatsLevel::kExceptTickers));
+
+// Where all keys are answered, the sizes are those of the calls, too, and the perf context has the time.
+TEST_F(DatabaseCacheTest, WhatAnsweredMultiGetsCount) {
+  Options options = CachedOptions();
+  options.statistics = rocksdb::CreateDBStatistics();
+  Open(options);
+  const std::vector<std::string> texts = {"a", "b", "absent"};
+  const std::vector<Slice> keys(texts.begin(), texts.end());
+  ASSERT_OK(db_->Put(WriteOptions(), "a", std::string(100, 'a')));
+  ASSERT_OK(db_->Put(WriteOptions(), "b", std::string(11, 'b')));
+  for (const std::string& key : texts) {
+    for (int i = 0; i < 2; ++i) Get(key);
+  }
+  std::vector<rocksdb::PinnableSlice> values(keys.size());
+  std::vector<Status> statuses(keys.size());
+  const auto read = [&] {
+    db_->MultiGet(ReadOptions(), family_, keys.size(), keys.data(), values.data(), statuses.data());
+  };
+  read();
+  ASSERT_OK(options.statistics->Reset());
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableTimeAndCPUTimeExceptForMutex);
+  rocksdb::get_perf_context()->Reset();
+  const uint64_t hits = Hits();
+  read();
+  EXPECT_EQ(Hits(), hits + keys.size());
+  EXPECT_GT(rocksdb::get_perf_context()->get_cpu_nanos, 0u);
+  rocksdb::get_perf_context()->Reset();
+  Get("a");
+  EXPECT_GT(rocksdb::get_perf_context()->get_cpu_nanos, 0u);
+  rocksdb::SetPerfLevel(rocksdb::PerfLevel::kEnableCount);
+  rocksdb::HistogramData bytes;
+  options.statistics->histogramData(rocksdb::BYTES_PER_MULTIGET, &bytes);
+  EXPECT_EQ(bytes.count, 1u);
+  EXPECT_EQ(bytes.sum, 111u);
 }
 
 TEST_F(DatabaseCacheTest, EveryWayOfWriting) {
@@ -368,6 +519,19 @@ TEST_F(DatabaseCacheTest, OnlyTheNamedFamilies) {
   }
   EXPECT_EQ(Get("k"), "NotFound: ");
   EXPECT_EQ(Stats().cache.items, 2u);
+  const std::string log = CloseAndReadLog();
+  for (const char* name : {"\"one\"", "\"two\""}) {  // when the database was opened
+    EXPECT_NE(log.find("names " + std::string(name) + ", and there is no such"), std::string::npos) << log;
+  }
+}
+
+TEST_F(DatabaseCacheTest, NamesOfFamiliesThatAreThereAreNoReasonToWarn) {
+  Options options = CachedOptions();
+  DatabaseCacheOptions cache;
+  cache.column_families = "default";
+  UseResultCache(cache, &options);
+  Open(options);
+  EXPECT_EQ(CloseAndReadLog().find("no such column family"), std::string::npos);
 }
 
 TEST_F(DatabaseCacheTest, OptimisticTransactions) {

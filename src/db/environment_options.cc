@@ -19,6 +19,7 @@
 #include "src/memtable/sub_memtable_factory.h"
 #include "src/ordered/ordered_table.h"
 #include "src/util/cairn_parts.h"
+#include "src/util/option_text.h"
 
 namespace cairn {
 
@@ -166,11 +167,14 @@ Status CheckMemTables(const ColumnFamilyOptions& parsed) {
       "options");
 }
 
-Status CheckTables(const ColumnFamilyOptions& parsed) {
-  if (parsed.table_factory != nullptr && parsed.table_factory->CheckedCast<OrderedTableFactory>() != nullptr) {
-    return Status::OK();
+Status CheckTables(const std::string& value, const ColumnFamilyOptions& parsed) {
+  if (parsed.table_factory == nullptr || parsed.table_factory->CheckedCast<OrderedTableFactory>() == nullptr) {
+    return Status::InvalidArgument("it may be cairn.OrderedTable, whose files RocksDB without Cairn reads");
   }
-  return Status::InvalidArgument("it may be cairn.OrderedTable, whose files RocksDB without Cairn reads");
+  // Those of block-based tables are RocksDB's to parse.
+  std::string printed;
+  const Status s = parsed.table_factory->GetOptionString(Strictly(), &printed);
+  return s.ok() ? CheckNumbersAsPrinted("table_factory=" + value, "table_factory={" + printed + "}") : s;
 }
 
 // Options that are a number.
@@ -189,7 +193,7 @@ Status ParseOption(const std::string& option, const std::string& value, ColumnFa
   if (s.ok() && value.empty()) s = Status::InvalidArgument("it has no value");
   if (s.ok()) s = rocksdb::GetColumnFamilyOptionsFromMap(Strictly(), ColumnFamilyOptions(), {{option, value}}, parsed);
   if (s.ok() && memtables) s = CheckMemTables(*parsed);
-  if (s.ok() && tables) s = CheckTables(*parsed);
+  if (s.ok() && tables) s = CheckTables(value, *parsed);
   return s;
 }
 
@@ -395,10 +399,19 @@ Status EnvironmentOptions::FromEnvironment(const std::string& path, std::shared_
   return s;
 }
 
-Status EnvironmentOptions::Change(const std::string& option, const Setting& setting, ColumnFamilyOptions* options) {
+Status EnvironmentOptions::Change(const std::string& option, const Setting& setting,
+                                  ColumnFamilyOptions* options) const {
   if (option == kTables) return UseOrderedTables(setting.value, options);
   CopyNumber(option, setting.parsed, options);
-  if (option == kMemTables) options->memtable_factory = setting.parsed.memtable_factory;
+  if (option != kMemTables) return Status::OK();
+  // RocksDB would refuse them, too, and not say who asked for them.
+  if (duplicate_keys_ && !setting.parsed.memtable_factory->CanHandleDuplicatedKey()) {
+    return Status::NotSupported(
+        "its transactions (write policy WRITE_PREPARED or WRITE_UNPREPARED) need memtables that take a key twice under "
+        "one sequence number, as skip_list does; say [PATH]memtable_factory=skip_list of the database in a later "
+        "section");
+  }
+  options->memtable_factory = setting.parsed.memtable_factory;
   return Status::OK();
 }
 
@@ -421,7 +434,8 @@ Status EnvironmentOptions::Apply(ColumnFamilyDescriptor* family) {
       if (!s.ok()) {
         return Status::NotSupported(
             option + "=" + setting->value + " (" + setting->where + ") of column family " + family->name,
-            StateOf(s) + "; leave the column family out of the section, [PATH][COLUMN FAMILY]");
+            StateOf(s) + (option == kMemTables ? ", or" : ";") +
+                " leave the column family out of the section, [PATH][COLUMN FAMILY]");
       }
       line += option + "=" + setting->value + " (" + setting->where + ") ";
     }

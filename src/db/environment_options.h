@@ -40,6 +40,10 @@ class EnvironmentOptions {
   static rocksdb::Status FromText(const std::string& source, const std::string& text, const std::string& path,
                                   std::shared_ptr<EnvironmentOptions>* options);
 
+  // Before Apply: the database's transactions may write a key twice under one sequence number (WRITE_PREPARED,
+  // WRITE_UNPREPARED), so its memtables must take that.
+  void RequireDuplicateKeys() { duplicate_keys_ = true; }
+
   // Lays what is said of a column family over its options. NotSupported if these do not allow it.
   rocksdb::Status Apply(rocksdb::ColumnFamilyDescriptor* family);
   rocksdb::Status Apply(std::vector<rocksdb::ColumnFamilyDescriptor>* families);
@@ -78,10 +82,11 @@ class EnvironmentOptions {
 
   static rocksdb::Status Append(const std::string& source, const std::string& text, std::vector<Section>* sections);
   static std::shared_ptr<EnvironmentOptions> ForPath(const std::vector<Section>& sections, const std::string& path);
-  static rocksdb::Status Change(const std::string& option, const Setting& setting,
-                                rocksdb::ColumnFamilyOptions* options);
+  rocksdb::Status Change(const std::string& option, const Setting& setting,
+                         rocksdb::ColumnFamilyOptions* options) const;
 
   std::vector<Section> sections_;  // those that name the database's path; constant
+  bool duplicate_keys_ = false;    // constant from the first Apply on
   std::atomic<bool> opened_{false};
 
   mutable CheckedMutex mutex_;

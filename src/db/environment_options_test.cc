@@ -241,6 +241,8 @@ TEST_F(EnvironmentOptionsTest, AWrongTextRefusesEveryOpeningAndIsNamed) {
       {"table_factory=cairn.HashOrderTable", "table_factory=cairn.HashOrderTable"},
       {"table_factory=BlockBasedTable", "cairn.OrderedTable"},
       {"table_factory={id=cairn.OrderedTable;order_bit=6}", "order_bit"},
+      {"table_factory={id=cairn.OrderedTable;block_size=5e3}", "block_size is 5e3"},
+      {"table_factory={id=cairn.OrderedTable;block_size=16Q;order_bits=6}", "block_size is 16Q"},
       {"write_buffer_size=many", "write_buffer_size=many"},
       {"write_buffer_size=32 M", "write_buffer_size=32 M"},
       {"write_buffer_size=32MB", "write_buffer_size=32MB"},
@@ -499,6 +501,39 @@ TEST_F(EnvironmentOptionsTest, AColumnFamilyThatCannotFollowIsNotCreated) {
   EXPECT_EQ(handle, nullptr);
   ASSERT_OK(db->CreateColumnFamily(plain, "other", &handle));
   ASSERT_OK(db->DestroyColumnFamilyHandle(handle));
+}
+
+// Their memtables must take a key twice under one sequence number.
+TEST_F(EnvironmentOptionsTest, TransactionsThatNeedOtherMemTablesAreToldWhoseTheseAre) {
+  for (const rocksdb::TxnDBWritePolicy policy :
+       {rocksdb::TxnDBWritePolicy::WRITE_PREPARED, rocksdb::TxnDBWritePolicy::WRITE_UNPREPARED}) {
+    SCOPED_TRACE(policy);
+    rocksdb::TransactionDBOptions transactions;
+    transactions.write_policy = policy;
+    const std::string path = dir_ / ("transactions" + std::to_string(policy));
+    rocksdb::TransactionDB* db = nullptr;
+    Set(kSub);
+    const rocksdb::Status s = rocksdb::TransactionDB::Open(Program(), transactions, path, &db);
+    EXPECT_EQ(db, nullptr);
+    EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+    for (const char* part : {kSub, "everything in CAIRN_OPTIONS", "column family default", "WRITE_PREPARED",
+                             "[PATH]memtable_factory=skip_list"}) {
+      EXPECT_NE(s.ToString().find(part), std::string::npos) << s.ToString();
+    }
+    Set(std::string(kSub) + ";[*/transactions*][default]memtable_factory=skip_list");
+    ASSERT_OK(rocksdb::TransactionDB::Open(Program(), transactions, path, &db));
+    rocksdb::ColumnFamilyHandle* added = nullptr;
+    const rocksdb::Status of_new = db->CreateColumnFamily(rocksdb::ColumnFamilyOptions(), "added", &added);
+    EXPECT_TRUE(of_new.IsNotSupported() || of_new.IsInvalidArgument()) << of_new.ToString();
+    delete db;
+    Set("write_buffer_size=1M;[*/transactions*]memtable_factory=skip_list");
+    ASSERT_OK(rocksdb::TransactionDB::Open(Program(), transactions, path, &db));
+    ASSERT_OK(db->CreateColumnFamily(rocksdb::ColumnFamilyOptions(), "added", &added));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), added, "a", "b"));
+    EXPECT_EQ(db->GetOptions(added).write_buffer_size, size_t{1} << 20);
+    delete added;
+    delete db;
+  }
 }
 
 // Run by the next test, as another user's.

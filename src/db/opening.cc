@@ -83,15 +83,18 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
 
 // The column families with the options that they are opened with. *order: of NoteAdoptedOrder.
 Status ResolveFamilies(const DBOptions& options, const std::string& path, const std::string& stored,
-                       const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyDescriptor>* families,
-                       std::shared_ptr<EnvironmentOptions>* environment, std::shared_ptr<const void>* order) {
+                       const std::vector<ColumnFamilyDescriptor>& given, bool seq_per_batch,
+                       std::vector<ColumnFamilyDescriptor>* families, std::shared_ptr<EnvironmentOptions>* environment,
+                       std::shared_ptr<const void>* order) {
   *families = WithSeeds(options, stored, given);
   *order = NoteAdoptedOrder(given, *families);
   for (ColumnFamilyDescriptor& family : *families) {
     if (WantsRoundRobinTuner(family.options)) SampleRoundRobinKeys(&family.options);
   }
   const Status s = EnvironmentOptions::FromEnvironment(path, environment);
-  return s.ok() && *environment != nullptr ? (*environment)->Apply(families) : s;
+  if (!s.ok() || *environment == nullptr) return s;
+  if (seq_per_batch) (*environment)->RequireDuplicateKeys();
+  return (*environment)->Apply(families);
 }
 
 // That of the default column family; null: it has none.
@@ -210,12 +213,13 @@ Status CheckFamilyOfStockDatabase(const DBOptions& options, const ColumnFamilyDe
 }
 
 Status OpenDatabase(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& given,
-                    const OpenFunction& open, std::vector<ColumnFamilyHandle*>* handles, rocksdb::DB** db) {
+                    bool seq_per_batch, const OpenFunction& open, std::vector<ColumnFamilyHandle*>* handles,
+                    rocksdb::DB** db) {
   *db = nullptr;
   std::vector<ColumnFamilyDescriptor> families;
   std::shared_ptr<EnvironmentOptions> environment;
   std::shared_ptr<const void> order;
-  Status s = ResolveFamilies(options, path, path, given, &families, &environment, &order);
+  Status s = ResolveFamilies(options, path, path, given, seq_per_batch, &families, &environment, &order);
   if (s.ok() && !IsDurable(families)) s = CheckPool(PoolUse::kWrite, options, path, families);
   if (!s.ok()) return s;
   if (environment == nullptr && !UsesCairn(options, families)) return open(options, families, handles, db);
@@ -259,7 +263,7 @@ Status PrepareForReading(const DBOptions& options, const std::string& path, cons
                          std::vector<ColumnFamilyDescriptor>* families,
                          std::shared_ptr<EnvironmentOptions>* environment) {
   std::shared_ptr<const void> order;
-  Status s = ResolveFamilies(options, path, stored, given, families, environment, &order);
+  Status s = ResolveFamilies(options, path, stored, given, false, families, environment, &order);
   for (size_t i = 0; s.ok() && i < families->size(); ++i) {
     s = CheckHashOrder((*families)[i].options, (*families)[i].name);
   }

@@ -27,10 +27,11 @@ using OpenFunction = std::function<rocksdb::Status(
     const rocksdb::DBOptions& options, const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
     std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db)>;
 
-// For writing. The caller deletes *db.
+// For writing. `seq_per_batch`: that of `open`. The caller deletes *db.
 rocksdb::Status OpenDatabase(const rocksdb::DBOptions& options, const std::string& path,
-                             const std::vector<rocksdb::ColumnFamilyDescriptor>& families, const OpenFunction& open,
-                             std::vector<rocksdb::ColumnFamilyHandle*>* handles, rocksdb::DB** db);
+                             const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool seq_per_batch,
+                             const OpenFunction& open, std::vector<rocksdb::ColumnFamilyHandle*>* handles,
+                             rocksdb::DB** db);
 
 // What an opening for reading checks, and the options that it opens with.
 rocksdb::Status PrepareForReading(const rocksdb::DBOptions& options, const std::string& path, const std::string& stored,

@@ -272,7 +272,7 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
                            is_retry, can_retry);
   };
   DB* opened = nullptr;
-  const Status s = cairn::OpenDatabase(options, path, families, open, handles, &opened);
+  const Status s = cairn::OpenDatabase(options, path, families, seq_per_batch, open, handles, &opened);
   cairn::port::Set(db, opened);
   return s;
 }

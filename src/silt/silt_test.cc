@@ -650,6 +650,23 @@ TEST_F(SiltTest, CompactRangeOfAPartIsRefused) {
   EXPECT_EQ(0, Files(0));
 }
 
+// As ldb change_compaction_style would: it asks for one file in level 0.
+TEST_F(SiltTest, TheSortedStoreStaysInItsLevel) {
+  ASSERT_TRUE(UseSilt(&options_, SiltOptions()).ok());
+  Open();
+  ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), "a", "b").ok());
+  rocksdb::CompactRangeOptions to_level;
+  to_level.change_level = true;
+  to_level.target_level = 0;
+  const rocksdb::Status status = db_->CompactRange(to_level, nullptr, nullptr);
+  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+  EXPECT_NE(std::string::npos, status.ToString().find("the SILT store default")) << status.ToString();
+  to_level.target_level = 1;
+  ASSERT_TRUE(db_->CompactRange(to_level, nullptr, nullptr).ok());
+  EXPECT_EQ(0, Files(0));
+  EXPECT_EQ(1, Files(1));
+}
+
 TEST_F(SiltTest, KeepsTheBlocksOptions) {
   rocksdb::BlockBasedTableOptions block_options;
   block_options.block_size = 16384;

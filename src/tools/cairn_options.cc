@@ -10,6 +10,7 @@
 #include "rocksdb/env.h"
 #include "src/tools/arguments.h"
 #include "src/tools/commands.h"
+#include "src/util/option_text.h"
 
 namespace cairn {
 namespace {
@@ -30,6 +31,20 @@ Status ColumnFamilyMap(const ConfigOptions& config, const ColumnFamilyOptions& o
   return s.ok() ? rocksdb::StringToMap(text, map) : s;
 }
 
+// RocksDB would take 5 of "5e7", and 2^64 - 1 of "-1", without a word.
+Status CheckRocksdbNumbers(const ConfigOptions& config, const std::vector<std::string>& texts, const Options& parsed) {
+  std::string family;
+  std::string database;
+  std::string table;  // of which a column family's options have the name only
+  Status s = GetStringFromColumnFamilyOptions(config, parsed, &family);
+  if (s.ok()) s = GetStringFromDBOptions(config, parsed, &database);
+  if (s.ok()) s = parsed.table_factory->GetOptionString(config, &table);
+  for (const std::string& text : texts) {
+    if (s.ok()) s = CheckNumbersAsPrinted(text, family + database + "table_factory={" + table + "}");  // "a=b;" each
+  }
+  return s;
+}
+
 // Applies the user's RocksDB options, then the engine's; an option that both set to different values is an error rather
 // than silently the engine's.
 Status MakeOptions(const std::string& engine, const std::vector<std::string>& engine_options,
@@ -47,7 +62,8 @@ Status MakeOptions(const std::string& engine, const std::vector<std::string>& en
   }
   OptionMap before;
   OptionMap after;
-  Status s = ColumnFamilyMap(config, *options, &before);
+  Status s = CheckRocksdbNumbers(config, rocksdb_options, *options);
+  if (s.ok()) s = ColumnFamilyMap(config, *options, &before);
   const std::shared_ptr<rocksdb::MemTableRepFactory> memtable = options->memtable_factory;
   if (s.ok()) s = UseEngine(engine, engine_options, options);
   // Every engine runs on every memtable.

@@ -291,6 +291,31 @@ TEST_F(CairnTest, MemtablesOfTheEngines) {
   }
 }
 
+// RocksDB's parser takes the first digits, or what is left of a number that has no room.
+TEST_F(CairnTest, OptionsOfRocksdbAreWholeNumbers) {
+  for (const char* option :
+       {"write_buffer_size=1.5M", "write_buffer_size=5e7", "write_buffer_size=64Q", "write_buffer_size=0x10",
+        "write_buffer_size=-1", "max_background_jobs=4;write_buffer_size=64 M", "max_background_jobs=3.5",
+        "max_bytes_for_level_multiplier=8x", "compression_opts={level=3x}", "compression_opts.level=3x",
+        "table_factory={id=BlockBasedTable;block_size=4e3}", "block_based_table_factory={block_size=-1}",
+        "block_based_table_factory={block_cache=64Q}", "block_based_table_factory={block_cache={capacity=5e7}}"}) {
+    const ProgramResult result = Cairn({"options", "stock", "--rocksdb-option", option});
+    EXPECT_EQ(2, result.exit_code) << option << result.out.substr(0, 100);
+    EXPECT_CONTAINS(result.err, "number");
+  }
+  for (const char* option :
+       {"write_buffer_size=64M;max_background_jobs=4", "write_buffer_size=2g", "max_open_files=-1", "compression=kZSTD",
+        "max_bytes_for_level_multiplier=8", "max_bytes_for_level_multiplier=7.5", "compression_opts={level=-3}",
+        "compression_opts=4:5:6:7", "paranoid_checks=true", "ttl=18446744073709551614", "enable_blob_files=1",
+        "block_based_table_factory={block_size=16K;filter_policy=bloomfilter:10:false;block_cache=64M}",
+        "block_based_table_factory={block_cache={capacity=64M;num_shard_bits=-1;high_pri_pool_ratio=0.25}}",
+        "memtable=skip_list", "memtable_factory={id=cairn.SubMemTable;durable=true}", "prefix_extractor=fixed:8",
+        "compression_per_level=kNoCompression:kZSTD", "max_bytes_for_level_multiplier_additional=1:2:3"}) {
+    const ProgramResult result = Cairn({"options", "stock", "--rocksdb-option", option});
+    EXPECT_EQ(0, result.exit_code) << option << result.err;
+  }
+}
+
 TEST_F(CairnTest, OptionsErrors) {
   const struct {
     std::vector<std::string> words;

@@ -29,7 +29,8 @@ class StandardOutput : public rocksdb::WritableFile {
 
 }  // namespace
 
-Status PrintHTable(const std::string& path, const HTableText& what) {
+Status PrintHTable(const std::string& path, const HTableText& what, uint64_t* read) {
+  if (read != nullptr) *read = 0;
   std::shared_ptr<HTableFile> file;
   KeyHash hash;
   Status s = OpenHTable(path, &file, &hash);
@@ -42,11 +43,15 @@ Status PrintHTable(const std::string& path, const HTableText& what) {
   }
   if (what.entries) {
     StandardOutput out;
-    s = DumpHTableEntries(*file, hash, &out);
+    s = DumpHTableEntries(*file, hash, what.most_entries, what.silent ? nullptr : &out, read);
   }
   if (s.ok() && what.verify) {
     s = VerifyHTable(*file, hash);
     if (s.ok()) std::printf("%" PRIu64 " entries, every checksum matches\n", file->header().entries);
+  }
+  if (s.ok() && what.properties) {
+    std::printf("Table Properties:\n------------------------------\n  %s\n",
+                file->properties()->ToString("\n  ", ": ").c_str());
   }
   return s;
 }

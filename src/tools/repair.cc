@@ -152,6 +152,30 @@ Status OpenTable(const rocksdb::DBOptions& options, const std::vector<ColumnFami
   return first;
 }
 
+// Whether there is something of a database but its options, in any folder that they name.
+bool HoldsSomething(rocksdb::Env* env, const std::string& path, const rocksdb::DBOptions& options,
+                    const std::vector<ColumnFamilyDescriptor>& families) {
+  std::vector<std::string> folders = {path, WalFolder(options, path)};
+  for (const rocksdb::DbPath& one : options.db_paths) folders.push_back(one.path);
+  for (const ColumnFamilyDescriptor& family : families) {
+    for (const rocksdb::DbPath& one : family.options.cf_paths) folders.push_back(one.path);
+  }
+  for (const std::string& folder : folders) {
+    std::vector<std::string> names;
+    env->GetChildren(folder, &names).PermitUncheckedError();  // it may not be there
+    for (const std::string& name : names) {
+      uint64_t number = 0;
+      rocksdb::FileType type = rocksdb::kOptionsFile;
+      if (!rocksdb::ParseFileName(name, &number, &type)) continue;
+      if (type == rocksdb::kCurrentFile || type == rocksdb::kDescriptorFile || type == rocksdb::kTableFile ||
+          type == rocksdb::kWalFile || type == rocksdb::kBlobFile) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
 }  // namespace
 
 Status DatabaseRepair::Begin(const std::string& path, std::unique_ptr<DatabaseRepair>* repair) {
@@ -169,9 +193,17 @@ Status DatabaseRepair::Begin(const std::string& path, std::unique_ptr<DatabaseRe
   if (HasOpenSeed(result->families_)) {
     ResolveSeeds(FindStoredOrders(options, path, result->families_), nullptr, &result->families_);
   }
-  s = result->Lock();
-  if (!s.ok()) return s;
   PoolPresence pool;
+  if (!HoldsSomething(result->env_, path, options, result->families_)) {
+    s = FindPool(options, path, result->families_, &pool);
+    if (s.ok() && pool.state < PoolState::kHoldsWrites) {
+      return Status::NotFound(path,
+                              "holds options and nothing of a database, so there is nothing to repair; open it "
+                              "with these options and create_if_missing for a new one, or restore a backup");
+    }
+  }
+  if (s.ok()) s = result->Lock();
+  if (!s.ok()) return s;
   s = FindPool(options, path, result->families_, &pool);
   if (s.ok() && pool.state >= PoolState::kHoldsWrites) {
     s = pool.state == PoolState::kInUse ? CheckPool(PoolUse::kRepair, options, path, result->families_)

@@ -372,6 +372,20 @@ TEST_F(RepairTest, NoRepairTakesATrieForSomethingElse) {
   ASSERT_OK(rocksdb::RepairDB(path_, options, {{"default", options}}));
 }
 
+// `cairn options --into` makes such a folder; a repair would make a new database of it.
+TEST_F(RepairTest, OptionsAloneAreNoDatabase) {
+  for (const bool durable : {false, true}) {
+    SCOPED_TRACE(durable);
+    fs::remove_all(path_);
+    std::vector<std::string> words = {ProgramPath("cairn"), "options", "trie", "--into", path_};
+    if (durable)
+      words.insert(words.end(), {"--rocksdb-option", "memtable_factory={id=cairn.SubMemTable;durable=true}"});
+    ASSERT_EQ(RunProgram(words).exit_code, 0);
+    ExpectUntouched({}, "nothing of a database");
+    ExpectUntouched({ProgramPath("cairn"), "repair", path_}, "nothing to repair");
+  }
+}
+
 // As `cairn options --into` writes them before there is a database.
 TEST_F(RepairTest, StoredOptionsMayLeaveTheSeedOpen) {
   for (const std::string lost : {"MANIFEST", "CURRENT"}) {

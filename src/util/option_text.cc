@@ -84,6 +84,60 @@ Status CheckNumbers(const std::string& text, const OptionTypes& types, const voi
   return s;
 }
 
+namespace {
+
+using OptionTexts = std::unordered_map<std::string, std::string>;
+
+// RocksDB takes some options by two names, and prints one.
+std::string PrintedName(const std::string& name) {
+  if (name == "memtable") return "memtable_factory";
+  if (name == "block_based_table_factory" || name == "plain_table_factory") return "table_factory";
+  return name;
+}
+
+// False: it is not printed. Options of options have names with dots, too: compression_opts.level.
+bool FindPrinted(const OptionTexts& printed, const std::string& name, std::string* text) {
+  const auto whole = printed.find(PrintedName(name));
+  if (whole != printed.end()) {
+    *text = whole->second;
+    return true;
+  }
+  const size_t dot = name.find('.');
+  const auto outer = dot == std::string::npos ? printed.end() : printed.find(PrintedName(name.substr(0, dot)));
+  OptionTexts inner;
+  return outer != printed.end() && rocksdb::StringToMap(outer->second, &inner).ok() &&
+         FindPrinted(inner, name.substr(dot + 1), text);
+}
+
+// Of an option that RocksDB does not print, a cache's capacity for example: what begins as a number is one.
+Status CheckUnprinted(const std::string& name, const std::string& text) {
+  if (text.empty() || strchr("0123456789-", text[0]) == nullptr) return Status::OK();
+  const bool fraction = text.find_first_not_of("0123456789.-") == std::string::npos && IsNumber(text);
+  if (fraction || !PrintWholeNumber(text).empty()) return Status::OK();
+  return Status::InvalidArgument("option " + name + " is " + text, "it takes a number, such as 500, 50M or 0.25");
+}
+
+}  // namespace
+
+Status CheckNumbersAsPrinted(const std::string& text, const std::string& printed) {
+  OptionTexts values;
+  OptionTexts all;
+  Status s = rocksdb::StringToMap(text, &values);
+  if (s.ok()) s = rocksdb::StringToMap(printed, &all);
+  for (const auto& [name, value] : values) {
+    std::string parsed;
+    if (!s.ok()) return s;
+    const bool is_printed = FindPrinted(all, name, &parsed);
+    if (value.find('=') != std::string::npos) {
+      // Of some objects the name is all that is printed.
+      s = CheckNumbersAsPrinted(value, parsed.find('=') == std::string::npos ? "" : parsed);
+    } else {
+      s = is_printed ? CheckNumber(name, value, parsed) : CheckUnprinted(name, value);
+    }
+  }
+  return s;
+}
+
 std::string PrintOptions(const void* options, const OptionTypes& types) {
   rocksdb::ConfigOptions config;
   config.delimiter = ";";

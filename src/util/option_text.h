@@ -31,6 +31,10 @@ rocksdb::OptionTypeInfo AnyTextOption(int offset);
 // Names the option that this has happened to. `options` is what `text` was parsed into.
 rocksdb::Status CheckNumbers(const std::string& text, const OptionTypes& types, const void* options);
 
+// The same of RocksDB's own options: `printed` is the option string that RocksDB prints of what `text` was parsed into. Of
+// what it does not print, a cache for example, only the text can be looked at.
+rocksdb::Status CheckNumbersAsPrinted(const std::string& text, const std::string& printed);
+
 // Sets those of *options that the option string names; `what` names them to people. On failure they are as before.
 template <class Options>
 rocksdb::Status ParseOptions(const std::string& text, const OptionTypes& types, const char* what,
