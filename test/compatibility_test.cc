@@ -1127,7 +1127,7 @@ TEST_P(CompatibilityTest, SizesAndProperties) {
   if (InKeyOrder()) {
     Works("GetApproximateSizes");
   } else {
-    Differs("GetApproximateSizes", "of ranges of hashes");
+    Differs("GetApproximateSizes", "of ranges of hashes; 0 where they end before they begin");
   }
   uint64_t number = 0;
   EXPECT_TRUE(db->GetIntProperty("rocksdb.estimate-num-keys", &number));

@@ -315,6 +315,18 @@ TEST_F(BloomClusterTest, MemoryIsCountedAndCharged) {
   EXPECT_LE(cache_->GetPinnedUsage(), before + (1 << 20));
 }
 
+TEST_F(BloomClusterTest, HalfOfACacheWithAStrictLimitStaysFree) {
+  cache_ = rocksdb::NewLRUCache(2 << 20, 0, /*strict_capacity_limit=*/true);
+  Use(FilterResidency::kPinned);
+  for (int level = 16; level > 4; --level) Add(Hashes(100000), level);
+  EXPECT_GT(FilterMemoryUsage(*directory_), cache_->GetCapacity()) << "or there is nothing to see";
+  EXPECT_GT(cache_->GetPinnedUsage(), cache_->GetCapacity() / 4);
+  EXPECT_LE(cache_->GetPinnedUsage(), cache_->GetCapacity() / 2 + (16 << 10)) << "with what the cache's entries take";
+  ExpectNoWrongNo();
+  open_.clear();
+  EXPECT_LE(cache_->GetPinnedUsage(), 1u << 20);
+}
+
 TEST_F(BloomClusterTest, BatchesAgreeWithSingles) {
   Use(FilterResidency::kPinned);
   for (int level = 16; level > 8; --level) Add(Hashes(3000), level);

@@ -83,9 +83,21 @@ std::shared_ptr<FilterContainer> FilterDirectory::FindOpen(uint64_t name) {
 void FilterDirectory::ChangeMemory(int64_t bytes, const std::shared_ptr<rocksdb::Cache>& cache) {
   const MutexLock lock(&charge_mutex_);
   const uint64_t now = counters_.memory.fetch_add(static_cast<uint64_t>(bytes)) + static_cast<uint64_t>(bytes);
-  if (charge_ == nullptr && cache != nullptr) charge_ = std::make_shared<Charge>(cache, /*delayed_decrease=*/true);
-  // A cache that is full with a strict limit refuses: then the memory is used all the same, as RocksDB's memtables do.
-  if (charge_ != nullptr) charge_->UpdateCacheReservation(now).PermitUncheckedError();
+  if (charge_ == nullptr && cache != nullptr) {
+    charged_cache_ = cache;
+    charge_ = std::make_shared<Charge>(cache, /*delayed_decrease=*/true);
+  }
+  if (charge_ == nullptr) return;
+  // What a cache with a strict limit refuses is used all the same, as RocksDB's memtables do.
+  charge_->UpdateCacheReservation(std::min<uint64_t>(now, MostCharged())).PermitUncheckedError();
+}
+
+uint64_t FilterDirectory::MostCharged() const {
+  if (!charged_cache_->HasStrictCapacityLimit()) return UINT64_MAX;
+  const uint64_t half = charged_cache_->GetCapacity() / 2, pinned = charged_cache_->GetPinnedUsage();
+  const uint64_t others = pinned - std::min<uint64_t>(pinned, charge_->GetTotalReservedCacheSize());
+  // It is charged in whole steps.
+  return (half - std::min(half, others)) / Charge::GetDummyEntrySize() * Charge::GetDummyEntrySize();
 }
 
 FilterContainer::FilterContainer(FilterDirectory* directory) : directory_(directory) {

@@ -64,12 +64,15 @@ class FilterDirectory {
   // The same, or null if no table of it is open.
   std::shared_ptr<FilterContainer> FindOpen(uint64_t name);
 
-  // Keeps count of the memory, charged to the first cache that was ever given.
+  // Keeps count of the memory, charged to the first cache that was ever given; if that has a strict limit, only while
+  // half of it stays free for blocks, as of all that open tables hold (src/table/reader_charge.h).
   void ChangeMemory(int64_t bytes, const std::shared_ptr<rocksdb::Cache>& cache);
 
  private:
   static constexpr int kMaxDepths = 64;
   using Charge = rocksdb::CacheReservationManagerImpl<rocksdb::CacheEntryRole::kMisc>;
+
+  uint64_t MostCharged() const CAIRN_REQUIRES(charge_mutex_);
 
   const FilterOptions options_;
   FilterCounters counters_;
@@ -78,6 +81,7 @@ class FilterDirectory {
   std::unordered_map<uint64_t, std::weak_ptr<FilterContainer>> containers_ CAIRN_GUARDED_BY(mutex_);
   size_t sweep_at_ CAIRN_GUARDED_BY(mutex_) = 64;
   CheckedMutex charge_mutex_;
+  std::shared_ptr<rocksdb::Cache> charged_cache_ CAIRN_GUARDED_BY(charge_mutex_);
   std::shared_ptr<Charge> charge_ CAIRN_GUARDED_BY(charge_mutex_);
 };
 

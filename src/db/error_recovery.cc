@@ -41,6 +41,7 @@
 #include "rocksdb/env.h"
 #include "src/port/column_family.h"
 #include "src/port/rocksdb_own.h"
+#include "src/trie/compaction_inputs.h"
 #include "test_util/sync_point.h"
 
 extern "C" {
@@ -64,6 +65,8 @@ bool HasFailedBefore(const rocksdb::Status& error) {
 // What is known of a database that recovers, beside what its ErrorHandler has room for.
 enum class Part {
   kWaits,    // in the list of its SstFileManager, once for each entry
+  kLeaves,   // that list, when its SstFileManager comes to it: the attempt was the last one
+  kRetries,  // a thread of its own tries, or will try again
   kIsTried,  // by its SstFileManager
   kTries,    // has its turn
   kResumes,  // in Resume
@@ -88,6 +91,11 @@ class Parts {
   bool RemoveAll(const rocksdb::ErrorHandler* handler, Part part) {
     const std::lock_guard<std::mutex> lock(mu_);
     return parts_.erase({handler, part}) > 0;
+  }
+  // Whether its SstFileManager will try it again.
+  bool Waits(const rocksdb::ErrorHandler* handler) {
+    const std::lock_guard<std::mutex> lock(mu_);
+    return parts_.count({handler, Part::kWaits}) > parts_.count({handler, Part::kLeaves});
   }
   bool Has(const rocksdb::ErrorHandler* handler, Part part) {
     const std::lock_guard<std::mutex> lock(mu_);
@@ -160,8 +168,8 @@ struct Writers {
 // On the thread that recovers a database, once or more than once. Its listeners may recover another one meanwhile, or the same.
 class Attempt {
  public:
-  Attempt(const rocksdb::ErrorHandler* handler, rocksdb::DBImpl* db, const Writers& writers)
-      : handler_(handler), db_(db), writers_(writers), outer_(of_thread) {
+  Attempt(const rocksdb::ErrorHandler* handler, rocksdb::DBImpl* db, const Writers& writers, bool retries = false)
+      : handler_(handler), db_(db), writers_(writers), outer_(of_thread), retries_(retries) {
     of_thread = this;
     ++ListenersWrite::attempts;
   }
@@ -199,6 +207,7 @@ class Attempt {
   // the compactions begin that wait.
   void HasCleared() {
     cleared_ = true;
+    if (retries_) AllParts().RemoveAll(handler_, Part::kRetries);
     EndTurn();
     rocksdb_own::RetryFlushesForErrorRecovery(db_, rocksdb::FlushReason::kCatchUpAfterErrorRecovery, /*wait=*/false)
         .PermitUncheckedError();
@@ -216,6 +225,7 @@ class Attempt {
   rocksdb::DBImpl* const db_;
   const Writers writers_;
   Attempt* const outer_;
+  const bool retries_;
   bool has_turn_ = false;
   bool cleared_ = false;
 };
@@ -277,7 +287,14 @@ void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error)
   error_handler_list_.push_back(handler);
   AllParts().Add(handler, Part::kWaits);
   cv_.SignalAll();
-  if (bg_thread_ == nullptr) bg_thread_ = std::make_unique<port::Thread>(&SstFileManagerImpl::ClearError, this);
+  if (bg_thread_ != nullptr) return;
+  try {
+    bg_thread_ = std::make_unique<port::Thread>(&SstFileManagerImpl::ClearError, this);
+  } catch (const std::system_error& no_thread) {
+    Warn(logger_, "no thread to recover databases from full disks: %s", no_thread.what());
+    error_handler_list_.pop_back();
+    AllParts().Remove(handler, Part::kWaits);
+  }
 }
 
 // RocksDB's does not wait for an attempt, which may then find the database gone, or leave it in the list. Says whether the
@@ -308,6 +325,7 @@ void SstFileManagerImpl::ClearError() {
       error_handler_list_.erase(std::find(error_handler_list_.begin(), error_handler_list_.end(), handler));
       AllParts().Remove(handler, Part::kWaits);
     }
+    AllParts().RemoveAll(handler, Part::kLeaves);
     AllParts().Remove(handler, Part::kIsTried);
     cv_.SignalAll();  // nothing behind it: Close may end
   };
@@ -373,8 +391,9 @@ void ErrorHandler::RecoverFromNoSpace() {
   const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
   while (AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
   }
-  if (auto_recovery_) return own::RecoverFromNoSpace(this);
-  recovery_in_prog_ = AllParts().Has(this, Part::kTries);
+  if (auto_recovery_) own::RecoverFromNoSpace(this);
+  if (AllParts().Has(this, Part::kWaits)) return;
+  recovery_in_prog_ = AllParts().Has(this, Part::kTries) || AllParts().Has(this, Part::kRetries);
 }
 
 // Close waits until no recovery is in progress, but one that has nothing to flush does not tell it of its end, nor does one
@@ -404,6 +423,7 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
     attempt.TakeTurn();
     if (!is_manual && bg_error_.ok()) {  // another attempt has cleared it
       attempt.EndTurn();
+      AllParts().Add(this, Part::kLeaves);
       return Status::OK();
     }
     recovery_in_prog_ = true;
@@ -412,11 +432,16 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
       stops_work = std::exchange(soft_error_no_bg_work_, false);
       recover_context_.flush_reason = stops_work ? FlushReason::kErrorRecoveryRetryFlush : FlushReason::kErrorRecovery;
     }
-    if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
-    if (stops_work || IsBGWorkStopped()) {
+    if (IsBGWorkStopped()) {
       db_->unscheduled_flushes_ = 0;
       db_->WaitForBackgroundWork();
+    } else if (
+        stops_work) {  // flushes are not dropped any more, and a listener may wait for one on a compaction's thread
+      db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
+      db_->MaybeScheduleFlushOrCompaction();
+      db_->WaitForBackgroundWork();
     }
+    if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
   }
   const Status s = own::RecoverFromBGError(this, /*is_manual=*/false);
   const InstrumentedMutexLock lock(db_mutex_);
@@ -426,11 +451,13 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
     db_->MaybeScheduleFlushOrCompaction();
   }
   resumes.reset();
-  if (cleared) return db_->shutdown_initiated_ ? s : Status::OK();
+  const Status result = cleared && !db_->shutdown_initiated_ ? Status::OK() : s;
+  if (!is_manual && (result.ok() || cairn::HasEnded(result))) AllParts().Add(this, Part::kLeaves);
+  if (cleared) return result;
   if (!s.ok()) {
     soft_error_no_bg_work_ = soft_error_no_bg_work_ || stops_work;
-    const bool waits = AllParts().Has(this, Part::kWaits) && (is_manual || !cairn::HasEnded(s));
-    recovery_in_prog_ = recovery_in_prog_ && !bg_error_.ok() && (waits || AllParts().RoundOf(this) != 0);
+    const bool runs = AllParts().Has(this, Part::kRetries) || AllParts().Has(this, Part::kAgain);
+    recovery_in_prog_ = recovery_in_prog_ && !bg_error_.ok() && (AllParts().Waits(this) || runs);
   }
   if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
   return s;
@@ -443,7 +470,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
   TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeStart");
   TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeStart2");
   const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
-  cairn::Attempt attempt(this, db_, writers);
+  cairn::Attempt attempt(this, db_, writers, /*retries=*/true);
   const InstrumentedMutexLock lock(db_mutex_);
   const auto schedule_what_waits = [this] {
     if (IsBGWorkStopped()) return;
@@ -457,7 +484,9 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
       TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeResume0");
       TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeResume1");
       attempt.TakeTurn();
-      if (end_recovery_ || bg_error_.ok()) {
+      // Others have cleared it, and may have to clear another one that stops nothing, without waiting for background work.
+      const bool is_others = !cairn::IsHard(bg_error_) && recover_context_.flush_reason == FlushReason::kErrorRecovery;
+      if (end_recovery_ || bg_error_.ok() || is_others) {
         attempt.EndTurn();
         return end_recovery_ ? Status::ShutdownInProgress() : Status::OK();
       }
@@ -486,10 +515,12 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
     return Status::Aborted("Exceeded resume retry count");
   };
   const auto others_go_on = [&] {
-    return !bg_error_.ok() && (AllParts().Has(this, Part::kWaits) || AllParts().Has(this, Part::kTries));
+    return !bg_error_.ok() && (AllParts().Waits(this) || AllParts().Has(this, Part::kTries));
   };
   for (bool again = true; again;) {
+    AllParts().Add(this, Part::kRetries);
     const Status left = recover();
+    AllParts().RemoveAll(this, Part::kRetries);
     if (tries > 0) {
       RecordStats({}, {{ERROR_HANDLER_AUTORESUME_RETRY_COUNT, tries}});
       if (left.ok()) RecordStats({ERROR_HANDLER_AUTORESUME_SUCCESS_COUNT}, {});
@@ -503,7 +534,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
         TEST_SYNC_POINT("RecoverFromRetryableBGIOError:LoopOut");
       }
     }
-    again = AllParts().RemoveAll(this, Part::kAgain) && !bg_error_.ok() && !AllParts().Has(this, Part::kWaits);
+    again = AllParts().RemoveAll(this, Part::kAgain) && !bg_error_.ok() && !end_recovery_ && !AllParts().Waits(this);
     recovery_in_prog_ = again || others_go_on();
     db_->bg_cv_.SignalAll();
     if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
@@ -532,8 +563,15 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
     return;
   }
   const cairn::Taking begins(this, Part::kBegins);
-  own::StartRecoverFromRetryableBGIOError(this, error);
-  if (starts) AllParts().BeginRound(this);
+  try {
+    own::StartRecoverFromRetryableBGIOError(this, error);
+    if (starts) AllParts().BeginRound(this);
+  } catch (const std::system_error& no_thread) {
+    recovery_in_prog_ = false;
+    EventHelpers::NotifyOnErrorRecoveryEnd(
+        db_options_.listeners, bg_error_,
+        Status::Aborted("No thread to recover the database: call DB::Resume", no_thread.what()), db_mutex_);
+  }
 }
 
 // Flushes that are due during a recovery are dropped. RocksDB asks for them again when all listeners have heard of its end, one
@@ -573,6 +611,8 @@ Status DBImpl::CompactFilesImpl(const CompactionOptions& options, ColumnFamilyDa
                                 const std::vector<std::string>& inputs, std::vector<std::string>* const outputs,
                                 int output_level, int output_path, JobContext* job, LogBuffer* log,
                                 CompactionJobInfo* info) {
+  const Status checked = cairn::CheckCompactFiles(*family, *version, inputs, output_level);
+  if (!checked.ok()) return checked;
   const Status s =
       own::CompactFilesImpl(this, options, family, version, inputs, outputs, output_level, output_path, job, log, info);
   if (s.ok() || shutting_down_.load(std::memory_order_relaxed)) return s;  // as above
@@ -673,12 +713,17 @@ bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
       if (found == waiting->cfd_to_max_mem_id_to_persist.end()) continue;
       found->second = std::max(found->second, newest);
       waiting->flush_reason = request.flush_reason;
+      family->SetFlushSkipReschedule();  // as RocksDB of what it has queued
       std::rotate(flush_queue_.begin(), waiting, waiting + 1);
       ++unscheduled_flushes_;
       return false;
     }
   }
+  // Who closes the database waits for the recovery.
+  const bool rejects = reject_new_background_jobs_;
+  if (recovers) reject_new_background_jobs_ = false;
   const bool queued = own::EnqueuePendingFlush(this, &request);
+  reject_new_background_jobs_ = rejects;
   if (recovers && queued) std::rotate(flush_queue_.begin(), flush_queue_.end() - 1, flush_queue_.end());
   if (request.flush_reason == FlushReason::kCatchUpAfterErrorRecovery) {
     unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));

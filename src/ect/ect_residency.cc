@@ -36,10 +36,9 @@ EctResidency::EctResidency(EctIndexResidency residency, rocksdb::BlockBasedTable
   if (cache_ == nullptr) return;
   key_ = KeyOf(*table, file_size);
   if (residency == EctIndexResidency::kCache) Insert(std::move(tries));
-  // RocksDB's reader has been charged and kept to a strict limit: what it holds without the index is less.
-  using Decision = rocksdb::CacheEntryRoleOptions::Decision;
-  const bool charged = ReaderChargeDecision(table->get_rep()->table_options) != Decision::kDisabled;
-  charge_.Take(cache_, key_.AsSlice(), always_bytes + bytes(), charged ? Decision::kFallback : Decision::kDisabled)
+  // RocksDB's reader has been charged and kept to a strict limit: what it holds without the index is less. Where the
+  // cache refuses this, it is not charged.
+  charge_.Take(cache_, key_.AsSlice(), always_bytes + bytes(), ReaderChargeDecision(table->get_rep()->table_options))
       .PermitUncheckedError();
 }
 

@@ -41,6 +41,13 @@ std::string ResidencyName(EctIndexResidency residency) {
   return "unknown";
 }
 
+// Such a cache may have no room for RocksDB's index, without which a table that is just written would not be opened and
+// the database would stop. Only iterators need that index, so it waits for them.
+bool HasStrictCache(const rocksdb::TableFactory& table) {
+  const auto* blocks = table.GetOptions<rocksdb::BlockBasedTableOptions>();
+  return blocks != nullptr && blocks->block_cache != nullptr && blocks->block_cache->HasStrictCapacityLimit();
+}
+
 bool WritesBlocksAtOnce(const rocksdb::CompressionType type, const rocksdb::CompressionOptions& options) {
   return type == rocksdb::kNoCompression || (options.parallel_threads <= 1 && options.max_dict_bytes == 0);
 }
@@ -166,8 +173,9 @@ rocksdb::Status EctTableFactory::NewTableReader(const rocksdb::ReadOptions& read
                                                 bool prefetch_index_and_filter_in_cache) const {
   const std::string file_name = file->file_name();
   std::unique_ptr<rocksdb::TableReader> inner;
-  rocksdb::Status status = options_.table->NewTableReader(read_options, options, std::move(file), file_size, &inner,
-                                                          prefetch_index_and_filter_in_cache);
+  rocksdb::Status status =
+      options_.table->NewTableReader(HasStrictCache(*options_.table) ? PastCache(read_options) : read_options, options,
+                                     std::move(file), file_size, &inner, prefetch_index_and_filter_in_cache);
   if (!status.ok()) return status;
   const KeyHash* const hash = HashOfComparator(options.internal_comparator.user_comparator());
   // Of another factory, which may be an application's, nothing is known.

@@ -100,6 +100,36 @@ class EctTableReader final : public EctTableProbe {
     if (BlocksMissed(*range) != before) ++range->begin()->get_context->get_context_stats_.num_sst_read;
   }
 
+  // RocksDB's index, which an iterator needs, is looked for in the block cache. Where a strict limit leaves no room for
+  // it, the iterator has it alone. RocksDB makes one of each table that it has written, and with paranoid_file_checks
+  // reads all of it: if that failed, it would stop. So that one keeps away from such a cache.
+  rocksdb::InternalIterator* NewIterator(const ReadOptions& read_options,
+                                         const rocksdb::SliceTransform* prefix_extractor, rocksdb::Arena* arena,
+                                         bool skip_filters, rocksdb::TableReaderCaller caller,
+                                         size_t compaction_readahead_size, bool allow_unprepared_value) override {
+    const auto with = [&](const ReadOptions& options) {
+      return inner()->NewIterator(options, prefix_extractor, arena, skip_filters, caller, compaction_readahead_size,
+                                  allow_unprepared_value);
+    };
+    const std::shared_ptr<rocksdb::Cache>& cache = table_->get_rep()->table_options.block_cache;
+    const bool checks_a_new_table = caller != rocksdb::TableReaderCaller::kUserIterator && read_options.fill_cache;
+    if (!checks_a_new_table || cache == nullptr || !cache->HasStrictCapacityLimit()) {
+      rocksdb::InternalIterator* const iterator = with(read_options);
+      if (!read_options.fill_cache || !iterator->status().IsMemoryLimit()) return iterator;
+      if (arena == nullptr) {
+        delete iterator;
+      } else {
+        iterator->~InternalIteratorBase();
+      }
+    }
+    // The iterator refers to its options as long as it lives.
+    auto past_cache = std::make_unique<ReadOptions>(PastCache(read_options));
+    rocksdb::InternalIterator* const again = with(*past_cache);
+    again->RegisterCleanup([](void* options, void*) { delete static_cast<ReadOptions*>(options); },
+                           past_cache.release(), nullptr);
+    return again;
+  }
+
   // RocksDB cuts a compaction into parts of about equal weight, but none of what weighs nothing.
   Status ApproximateKeyAnchors(const ReadOptions& read_options, std::vector<Anchor>& anchors) override {
     if (!one_thread_->load(std::memory_order_relaxed)) return inner()->ApproximateKeyAnchors(read_options, anchors);
@@ -216,11 +246,20 @@ class EctTableReader final : public EctTableProbe {
     counters_->lookups.Access()->blocks.fetch_add(1, std::memory_order_relaxed);
     rocksdb::BlockCacheLookupContext lookup_context(
         rocksdb::TableReaderCaller::kUserGet, get_context->get_tracing_get_id(), read_options.snapshot != nullptr);
-    Status status;
-    table_->NewDataBlockIterator<DataBlockIter>(read_options, rocksdb::BlockHandle(offset, size), entries,
-                                                rocksdb::BlockType::kData, get_context, &lookup_context, nullptr, false,
-                                                false, status, true);
-    if (status.ok()) status = entries->status();
+    const auto read = [&](const ReadOptions& with) {
+      // It is not OK as well where the block was read and has no room in the cache, which the iterator does not need.
+      Status of_cache;
+      table_->NewDataBlockIterator<DataBlockIter>(with, rocksdb::BlockHandle(offset, size), entries,
+                                                  rocksdb::BlockType::kData, get_context, &lookup_context, nullptr,
+                                                  false, false, of_cache, true);
+      of_cache.PermitUncheckedError();
+      return entries->status();
+    };
+    Status status = read(read_options);
+    if (status.IsMemoryLimit() && read_options.fill_cache) {
+      entries->Invalidate(Status::OK());
+      status = read(PastCache(read_options));
+    }
     if (status.IsIncomplete() && read_options.read_tier == rocksdb::kBlockCacheTier) {
       // Without I/O nobody can say that the key is absent.
       get_context->MarkKeyMayExist();
@@ -390,6 +429,12 @@ class EctTableReader final : public EctTableProbe {
 };
 
 }  // namespace
+
+ReadOptions PastCache(const ReadOptions& read_options) {
+  ReadOptions past_cache = read_options;
+  past_cache.fill_cache = false;
+  return past_cache;
+}
 
 // Readers are all made by this library, so their one type_info tells.
 const EctTableProbe* EctTableProbe::Of(const rocksdb::TableReader* reader) {

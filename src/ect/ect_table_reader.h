@@ -34,6 +34,9 @@ class EctTableProbe : public WrappedTableReader {
                                uint64_t hash, rocksdb::GetContext* get_context) const = 0;
 };
 
+// The same read, but what it brings from the file stays out of the block cache, which may be full.
+rocksdb::ReadOptions PastCache(const rocksdb::ReadOptions& read_options);
+
 // Puts a reader with an index around *reader, which holds `table`, and takes the bytes of index and filter out of the
 // properties that `table` keeps. Compactions of the table run on one thread while `one_thread` says so. Not OK, and *reader as it was, if the properties do not describe an index that fits.
 rocksdb::Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,

@@ -19,6 +19,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "src/ect/ect_table_index.h"
 #include "src/hash_order/hash_order.h"
+#include "src/table/reader_charge.h"
 #include "src/testutil/golden_file.h"
 #include "src/testutil/table_test.h"
 #include "src/testutil/test_seed.h"
@@ -307,6 +308,87 @@ TEST_F(EctTableTest, ReadersAreChargedOnceWhereRocksDbChargesThem) {
     const double pinned = static_cast<double>(cache->GetPinnedUsage());
     EXPECT_GE(pinned, 0.97 * expected);
     EXPECT_LE(pinned, 1.03 * expected + 5000);
+  }
+}
+
+// Whoever else holds all of a cache with a strict limit: tables are written, opened, read and merged.
+TEST_F(EctTableTest, AFullCacheWithAStrictLimitStopsNothing) {
+  for (const EctIndexResidency residency :
+       {EctIndexResidency::kPinned, EctIndexResidency::kCache, EctIndexResidency::kDropped}) {
+    const auto cache = rocksdb::NewLRUCache(64 << 10, 0, /*strict_capacity_limit=*/true);
+    rocksdb::BlockBasedTableOptions blocks;
+    blocks.block_cache = cache;
+    EctTableOptions table;
+    table.index_residency = residency;
+    options_.table_factory = NewEctTableFactoryLike(blocks, table);
+    options_.paranoid_file_checks = residency != EctIndexResidency::kCache;
+    OpenEmpty();
+    for (uint64_t i = 0; i < 5000; ++i) Put(Key(i), std::string(50, 'v'));
+    Flush();
+    ReaderCharge others;
+    // Room for nothing, or for RocksDB's index and no block.
+    const size_t left = residency == EctIndexResidency::kDropped ? 3500 : 256;
+    const size_t all = cache->GetCapacity() - cache->GetPinnedUsage() - left;
+    ASSERT_OK(others.Take(cache, Key(0), all, rocksdb::CacheEntryRoleOptions::Decision::kEnabled));
+    for (uint64_t i = 2500; i < 10000; ++i) Put(Key(i), std::string(50, 'w'));
+    Flush();
+    CompactAll();
+    const auto check = [&](const rocksdb::ReadOptions& read) {
+      std::string value;
+      for (uint64_t i = 0; i < 10000; i += 7) {
+        ASSERT_OK(db_->Get(read, Key(i), &value));
+        ASSERT_EQ(std::string(50, i < 2500 ? 'v' : 'w'), value);
+      }
+      std::vector<std::string> names;
+      for (uint64_t i = 0; i < 200; ++i) names.push_back(Key(i * 60));
+      std::vector<std::string> values;
+      const auto statuses = db_->MultiGet(read, std::vector<rocksdb::Slice>(names.begin(), names.end()), &values);
+      for (uint64_t i = 0; i < 200; ++i) ASSERT_EQ(i * 60 < 10000, statuses[i].ok()) << statuses[i].ToString();
+    };
+    rocksdb::ReadOptions past_cache;
+    past_cache.fill_cache = false;
+    check(rocksdb::ReadOptions());
+    check(past_cache);
+    std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(past_cache));
+    uint64_t found = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) ++found;
+    ASSERT_OK(it->status());
+    EXPECT_EQ(10000u, found);
+    it.reset();
+    OpenGood();
+    check(rocksdb::ReadOptions());
+  }
+}
+
+// Blocks of these tables and of others find room beside what is charged, in every shard.
+TEST_F(EctTableTest, ChargesLeaveRoomInACacheWithAStrictLimit) {
+  using Decision = rocksdb::CacheEntryRoleOptions::Decision;
+  constexpr size_t kShard = 64 << 10;
+  rocksdb::LRUCacheOptions options(4 * kShard, /*num_shard_bits=*/2, /*strict_capacity_limit=*/true, 0);
+  options.metadata_charge_policy = rocksdb::kDontChargeCacheMetadata;
+  const std::shared_ptr<rocksdb::Cache> cache = options.MakeSharedCache();
+  const auto room_everywhere = [&](size_t bytes) {
+    for (uint64_t i = 0; i < 100; ++i) {
+      ReaderCharge block;
+      const std::string key = std::string(8, 'b') + std::to_string(10000000 + i);
+      if (!block.Take(cache, key, bytes, Decision::kEnabled).ok()) return false;
+    }
+    return true;
+  };
+  for (const size_t bytes : {size_t{1} << 10, size_t{20} << 10, kShard - 512}) {
+    std::vector<std::unique_ptr<ReaderCharge>> tables;
+    for (uint64_t i = 0; i < 300; ++i) {
+      tables.push_back(std::make_unique<ReaderCharge>());
+      const std::string key = std::string(8, 't') + std::to_string(10000000 + i);
+      ASSERT_OK(tables.back()->Take(cache, key, bytes, Decision::kFallback));
+    }
+    EXPECT_LE(cache->GetPinnedUsage(), cache->GetCapacity() / 2) << bytes;
+    EXPECT_TRUE(room_everywhere(8 << 10)) << bytes << " bytes a table";
+    if (bytes < kShard / 2) {
+      EXPECT_GT(cache->GetPinnedUsage(), cache->GetCapacity() / 4) << "what has room is charged";
+    }
+    tables.clear();
+    EXPECT_EQ(0u, cache->GetPinnedUsage());
   }
 }
 

@@ -83,6 +83,74 @@ TEST_F(HashOrderOptionsTest, NoDatabaseIsOpenedWithPrefixes) {
   }
 }
 
+// A range is what lies from the hash of its begin to that of its end, as for an iterator: of nothing, if that is before.
+TEST_F(HashOrderOptionsTest, SizesAreOfRangesOfHashes) {
+  for (const std::string how : {"comparator", "trie", "sst", "silt"}) {
+    SCOPED_TRACE(how);
+    Options options = HashOrdered(how == "sst" ? "silt" : how);
+    if (how == "sst") {
+      options = HashOrdered("comparator");
+      TrieOptions trie;
+      trie.format = "sst";
+      ASSERT_OK(UseTrie(&options, trie));
+    }
+    options.compression = rocksdb::kNoCompression;
+    ASSERT_OK(rocksdb::DestroyDB(path_, Options()));
+    std::unique_ptr<rocksdb::DB> db = Open(options);
+    ASSERT_NE(db, nullptr);
+    const rocksdb::Comparator* const order = db->DefaultColumnFamily()->GetComparator();
+    constexpr int kKeys = 8000;
+    constexpr uint64_t kBytes = kKeys * 100;
+    const auto key = [](int i) { return "key" + std::to_string(i); };
+    const auto write = [&] {
+      for (int i = 0; i < kKeys; ++i) ASSERT_OK(db->Put(rocksdb::WriteOptions(), key(i), std::string(93, 'v')));
+    };
+    const auto check = [&](const rocksdb::SizeApproximationOptions& sizing, rocksdb::DB* in) {
+      std::vector<std::string> ends;
+      for (int i = 0; i < kKeys; i += 100) ends.push_back(key(i));
+      std::vector<rocksdb::Range> ranges;
+      for (size_t i = 1; i < ends.size(); ++i) ranges.emplace_back(ends[i - 1], ends[i]);
+      ranges.emplace_back(ends[0], ends[0]);
+      std::vector<uint64_t> sizes(ranges.size(), 1);
+      ASSERT_OK(in->GetApproximateSizes(sizing, in->DefaultColumnFamily(), ranges.data(),
+                                        static_cast<int>(ranges.size()), sizes.data()));
+      uint64_t sum = 0;
+      for (size_t i = 0; i < ranges.size(); ++i) {
+        ASSERT_LE(sizes[i], 2 * kBytes) << i;
+        if (order->Compare(ranges[i].start, ranges[i].limit) >= 0) {
+          ASSERT_EQ(sizes[i], 0u) << i;
+        }
+        sum += sizes[i];
+        uint64_t count = 0, bytes = 0;
+        in->GetApproximateMemTableStats(ranges[i], &count, &bytes);
+        ASSERT_LE(count, static_cast<uint64_t>(kKeys)) << i;
+        ASSERT_LE(bytes, 2 * kBytes) << i;
+      }
+      // Of two places at random, a half ascends, and these lie a third of all apart.
+      EXPECT_GT(sum, kBytes * ranges.size() / 12);
+      EXPECT_LT(sum, kBytes * ranges.size() / 3);
+    };
+    rocksdb::SizeApproximationOptions sizing;
+    sizing.include_memtables = true;
+    write();
+    check(sizing, db.get());
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    sizing.include_memtables = false;
+    check(sizing, db.get());
+    ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+    check(sizing, db.get());
+    rocksdb::DB* reader = nullptr;
+    ASSERT_OK(rocksdb::DB::OpenForReadOnly(options, path_, port::Into(&reader)));
+    check(sizing, reader);
+    delete reader;
+    rocksdb::SizeApproximationOptions nothing;
+    nothing.include_files = false;
+    const rocksdb::Range range("a", "b");
+    uint64_t size = 0;
+    EXPECT_TRUE(db->GetApproximateSizes(nothing, db->DefaultColumnFamily(), &range, 1, &size).IsInvalidArgument());
+  }
+}
+
 TEST_F(HashOrderOptionsTest, NoColumnFamilyIsAddedWithPrefixes) {
   for (const std::string how : kOrders) {
     for (const bool in_stock_database : {false, true}) {

@@ -78,9 +78,10 @@ OrderBlockPlace::OrderBlockPlace(const rocksdb::ReadOptions& read_options, rocks
   using Decision = rocksdb::CacheEntryRoleOptions::Decision;
   const bool charged = ReaderChargeDecision(rep.table_options) == Decision::kEnabled;
   const rocksdb::CacheKey key = rocksdb::BlockBasedTable::GetCacheKey(rep.base_cache_key, handle_);
-  // RocksDB's reader has been charged and kept to a strict limit; what this adds to it is small.
+  // RocksDB's reader has been charged and kept to a strict limit; what this adds to it is small, and where the cache
+  // refuses it, it is not charged.
   charge_
-      .Take(rep.table_options.block_cache, key.AsSlice(), bytes(), charged ? Decision::kFallback : Decision::kDisabled)
+      .Take(rep.table_options.block_cache, key.AsSlice(), bytes(), charged ? Decision::kEnabled : Decision::kDisabled)
       .PermitUncheckedError();
 }
 

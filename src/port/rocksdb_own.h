@@ -150,6 +150,10 @@ rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHa
                                     const port::DeletedRange* ranges, size_t count,
                                     bool include_end) asm("cairn_rocksdb_DeleteFilesInRanges");
 
+rocksdb::Status GetApproximateSizes(rocksdb::DBImpl* db, const rocksdb::SizeApproximationOptions& options,
+                                    rocksdb::ColumnFamilyHandle* family, const rocksdb::Range* ranges, int count,
+                                    uint64_t* sizes) asm("cairn_rocksdb_GetApproximateSizes");
+
 rocksdb::Status ChooseCompactionInputs(
     const rocksdb::CompactionPicker* picker, std::unordered_set<uint64_t>* files, int output_level,
     rocksdb::Version* version,

@@ -12,6 +12,7 @@
 #include "cairn/db.h"
 #include "cairn/memtable.h"
 #include "gtest/gtest.h"
+#include "rocksdb/advanced_cache.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
@@ -102,6 +103,46 @@ TEST_F(SiltTest, MergesHashStoresIntoTheSortedStore) {
     if (found != model.end()) {
       ASSERT_EQ(found->second, value);
     }
+  }
+}
+
+// Indexes, filters and layouts of all open tables would fill it, and so do the blocks that a merge reads.
+TEST_F(SiltTest, ABlockCacheWithAStrictLimitDoesNotStopTheStore) {
+  for (const size_t capacity : {12 << 10, 80 << 10}) {
+    const std::shared_ptr<rocksdb::Cache> cache = rocksdb::NewLRUCache(capacity, 0, /*strict_capacity_limit=*/true);
+    rocksdb::BlockBasedTableOptions blocks;
+    blocks.block_cache = cache;
+    options_ = rocksdb::Options();
+    options_.create_if_missing = true;
+    options_.compression = rocksdb::kNoCompression;
+    options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(blocks));
+    ASSERT_TRUE(UseSilt(&options_, SiltOptions()).ok());
+    options_.write_buffer_size = 64 << 10;
+    db_.reset();
+    std::filesystem::remove_all(path_);
+    Open();
+    std::map<std::string, std::string> model;
+    std::mt19937_64 random(1);
+    for (int i = 0; i < 30000; ++i) {
+      const std::string key = Key(random() % 10000), value = std::to_string(i) + std::string(80, 'v');
+      const rocksdb::Status status = db_->Put(rocksdb::WriteOptions(), key, value);
+      ASSERT_TRUE(status.ok()) << "after " << i << " puts: " << status.ToString();
+      model[key] = value;
+    }
+    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
+    ASSERT_TRUE(db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).ok());
+    for (const auto& [key, expected] : model) {
+      std::string value;
+      const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), key, &value);
+      ASSERT_TRUE(status.ok()) << key << ": " << status.ToString();
+      ASSERT_EQ(expected, value) << key;
+    }
+    size_t found = 0;
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator(rocksdb::ReadOptions()));
+    for (it->SeekToFirst(); it->Valid(); it->Next()) ++found;
+    EXPECT_TRUE(it->status().ok()) << it->status().ToString();
+    EXPECT_EQ(model.size(), found);
+    EXPECT_LE(cache->GetUsage(), capacity);
   }
 }
 

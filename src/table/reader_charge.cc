@@ -11,6 +11,17 @@ namespace {
 using Charge = rocksdb::PlaceholderCacheInterface<rocksdb::CacheEntryRole::kBlockBasedTableReader>;
 using Decision = rocksdb::CacheEntryRoleOptions::Decision;
 
+// Whether a cache with a strict limit has room for blocks beside this and all that is pinned in it. Who reads a block
+// through a full one gets an error, also of a family that knows nothing of these tables.
+bool LeavesRoom(rocksdb::Cache* cache, const rocksdb::Slice& key, size_t bytes) {
+  if (cache->GetPinnedUsage() + bytes > cache->GetCapacity() / 2) return false;
+  // The same of the key's own shard, which cannot be asked for its size: it must have room for twice as much.
+  rocksdb::Cache::Handle* const twice = cache->CreateStandalone(key, nullptr, Charge::GetHelper(), 2 * bytes, false);
+  if (twice == nullptr) return false;
+  cache->Release(twice, true);
+  return true;
+}
+
 }  // namespace
 
 Decision ReaderChargeDecision(const rocksdb::BlockBasedTableOptions& options) {
@@ -26,8 +37,12 @@ ReaderCharge::~ReaderCharge() {
 rocksdb::Status ReaderCharge::Take(const std::shared_ptr<rocksdb::Cache>& cache, const rocksdb::Slice& key,
                                    size_t bytes, Decision decision) {
   if (cache == nullptr || decision == Decision::kDisabled) return rocksdb::Status::OK();
+  const bool refuses = decision == Decision::kEnabled;
+  if (!refuses && cache->HasStrictCapacityLimit() && !LeavesRoom(cache.get(), key, bytes)) {
+    return rocksdb::Status::OK();
+  }
   cache_ = cache;
-  handle_ = cache->CreateStandalone(key, nullptr, Charge::GetHelper(), bytes, decision != Decision::kEnabled);
+  handle_ = cache->CreateStandalone(key, nullptr, Charge::GetHelper(), bytes, !refuses);
   return handle_ != nullptr ? rocksdb::Status::OK()
                             : rocksdb::Status::MemoryLimit(
                                   "no room in the block cache for " + std::to_string(bytes) + " bytes of an open table",

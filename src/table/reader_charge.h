@@ -17,7 +17,8 @@
 namespace cairn {
 
 // What cache_usage_options says of table readers. kFallback: a full cache with a strict limit keeps no table from being
-// opened. kEnabled: it does. kDisabled: nothing is charged.
+// opened, and charges fill at most half of one; what is beyond is not charged. kEnabled: it does, and may be filled.
+// kDisabled: nothing is charged.
 rocksdb::CacheEntryRoleOptions::Decision ReaderChargeDecision(const rocksdb::BlockBasedTableOptions& options);
 
 class ReaderCharge {

@@ -1,8 +1,14 @@
 #include "src/trie/compaction_inputs.h"
 
 #include <algorithm>
-#include <string>
-#include <vector>
+
+#include "cairn/trie.h"
+#include "db/column_family.h"
+#include "file/filename.h"
+#include "src/port/column_family.h"
+#include "src/trie/key_job.h"
+#include "src/trie/trie_ingestion.h"
+#include "src/trie/trie_options.h"
 
 namespace cairn {
 
@@ -52,6 +58,38 @@ class Range {
   const rocksdb::InternalKey* largest_ = nullptr;
 };
 
+// What tables come to when they are cut into the containers of a depth.
+class Parts {
+ public:
+  Parts(const rocksdb::VersionStorageInfo& storage, const TrieOptions& trie, uint64_t write_buffer_bytes,
+        const std::unordered_set<uint64_t>& files)
+      : trie_(trie), map_(ContainerMapOf(trie)), write_buffer_bytes_(write_buffer_bytes), files_(files.size()) {
+    for (const uint64_t number : files) {
+      const FileMetaData& file = *storage.GetFileMetaDataByNumber(number);
+      bytes_ += file.fd.GetFileSize();
+      first_ = std::min(first_, map_.Position(file.smallest.user_key()));
+      last_ = std::max(last_, map_.Position(file.largest.user_key()));
+    }
+  }
+  uint64_t bytes() const { return bytes_; }
+  uint64_t CountAt(int depth) const { return map_.ContainerAt(last_, depth) - map_.ContainerAt(first_, depth) + 1; }
+  // No more than there were, or not small ones.
+  bool AreSensible(int depth) const {
+    if (depth == 0 || CountAt(depth) <= files_) return true;
+    return static_cast<double>(bytes_) / static_cast<double>(CountAt(depth)) >=
+           kSensiblePart * SlotBytes(trie_, write_buffer_bytes_, depth);
+  }
+
+ private:
+  const TrieOptions& trie_;
+  const HashPrefixMap map_;
+  const uint64_t write_buffer_bytes_;
+  const size_t files_;
+  uint64_t bytes_ = 0;
+  uint64_t first_ = UINT64_MAX;
+  uint64_t last_ = 0;
+};
+
 }  // namespace
 
 Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const rocksdb::Comparator* comparator,
@@ -94,6 +132,29 @@ Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const roc
     }
   }
   return s;
+}
+
+Status CheckCompactFiles(const rocksdb::ColumnFamilyData& family, const rocksdb::Version& version,
+                         const std::vector<std::string>& names, int output_level) {
+  if (KeyJobScope::IsOpen() || port::ImmutableOptionsOf(family).sst_partitioner_factory == nullptr) return Status::OK();
+  const rocksdb::ColumnFamilyOptions options = family.GetLatestCFOptions();
+  TrieOptions trie;
+  if (!IsTrie(options, &trie) || IsInKeyOrder(trie)) return Status::OK();
+  std::unordered_set<uint64_t> files;
+  for (const std::string& name : names) files.insert(rocksdb::TableFileNameToNumber(name));
+  const rocksdb::VersionStorageInfo& storage = *version.storage_info();
+  if (!AddOverlappingFiles(storage, family.user_comparator(), output_level, &files).ok()) return Status::OK();
+  const Parts parts(storage, trie, options.write_buffer_size, files);
+  int depth = std::min(DepthOfLevel(trie, output_level), trie.depth);  // a family may have levels behind the trie
+  if (parts.AreSensible(depth)) return Status::OK();
+  const std::string what = "output level " + std::to_string(output_level) + " of the trie " + family.GetName() +
+                           " would cut " + std::to_string(parts.bytes()) + " bytes into up to " +
+                           std::to_string(parts.CountAt(depth)) + " tables";
+  while (!parts.AreSensible(depth)) --depth;
+  const std::string leave = "leave its levels to the trie (CompactRange)";
+  return Status::InvalidArgument(
+      what,
+      depth == 0 ? leave : "name level " + std::to_string(LastLevelOfDepth(trie, depth)) + " at most, or " + leave);
 }
 
 }  // namespace cairn

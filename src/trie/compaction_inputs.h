@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <unordered_set>
+#include <vector>
 
 #include "db/version_set.h"
 #include "rocksdb/comparator.h"
@@ -24,5 +26,12 @@ namespace cairn {
 // is taken of these and of levels above. InvalidArgument if one is not there, or lies below the output; Aborted if one is being compacted.
 rocksdb::Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const rocksdb::Comparator* comparator,
                                     int output_level, std::unordered_set<uint64_t>* files);
+
+// Of CompactFiles by somebody else than the trie's scheduler: InvalidArgument if it would cut these tables of a trie in
+// hash order, with all that overlap, into more tables, which are on average smaller than the parts that a spanning file is
+// split into at once (kSensiblePart, src/trie/trie_ingestion.h): as small as they are they would stay, until as much has
+// come as their depth is made for. What RocksDB refuses is OK here.
+rocksdb::Status CheckCompactFiles(const rocksdb::ColumnFamilyData& family, const rocksdb::Version& version,
+                                  const std::vector<std::string>& names, int output_level);
 
 }  // namespace cairn

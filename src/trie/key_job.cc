@@ -20,6 +20,8 @@ KeyJobScope::KeyJobScope(const rocksdb::Comparator* comparator, std::shared_ptr<
 
 KeyJobScope::~KeyJobScope() { current = outer_; }
 
+bool KeyJobScope::IsOpen() { return current != nullptr; }
+
 std::unique_ptr<KeyCutter> KeyJobScope::NewCutter() {
   if (current == nullptr || current->cuts_ == nullptr) return nullptr;
   return std::make_unique<KeyCutter>(current->comparator_, current->cuts_);

@@ -22,6 +22,8 @@ class KeyJobScope {
   KeyJobScope(const KeyJobScope&) = delete;
   KeyJobScope& operator=(const KeyJobScope&) = delete;
 
+  // Whether this thread's compaction is one that a trie's scheduler has chosen, in whatever order.
+  static bool IsOpen();
   // Of this thread's compaction; null if it is none of a trie in key order.
   static std::unique_ptr<KeyCutter> NewCutter();
 

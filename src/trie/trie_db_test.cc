@@ -526,6 +526,48 @@ TEST_F(TrieDbTest, IngestedFilesAreSplit) {
   EXPECT_LT(Stats().space_amplification, 1.2);
 }
 
+// RocksDB's example compact_files compacts all tables to the last level after each flush.
+TEST_F(TrieDbTest, CompactFilesDoesNotCutTablesToPieces) {
+  trie_ = TrieOptions();
+  Open();
+  const auto tables = [&](int below) {
+    rocksdb::ColumnFamilyMetaData meta;
+    db_->GetColumnFamilyMetaData(&meta);
+    std::vector<std::string> names;
+    for (const auto& level : meta.levels) {
+      for (const auto& file : level.files) {
+        if (level.level < below) names.push_back(file.name);
+      }
+    }
+    return names;
+  };
+  const int last = options_.num_levels - 1;
+  Load(5000, 0);
+  ASSERT_TRUE(db_->Flush({}).ok());
+  ASSERT_TRUE(WaitForTrieCompaction(db_.get(), 600'000'000).ok());
+  const std::vector<std::string> all = tables(last + 1);
+  ASSERT_LT(all.size(), 20u);
+  const Status refused = db_->CompactFiles({}, all, last);
+  EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
+  for (const char* part : {"output level 80", "trie default", "4096 tables", "CompactRange"}) {
+    EXPECT_NE(refused.ToString().find(part), std::string::npos) << refused.ToString();
+  }
+  EXPECT_EQ(tables(last + 1), all);
+  // The level that the refusal names is taken.
+  const size_t at = refused.ToString().find("name level ");
+  ASSERT_NE(at, std::string::npos) << refused.ToString();
+  const int level = std::stoi(refused.ToString().substr(at + 11));
+  EXPECT_EQ(level % trie_.slots, 0) << "the oldest slot of a depth";
+  const Status taken = db_->CompactFiles({}, all, level);
+  EXPECT_TRUE(taken.ok()) << taken.ToString();
+  EXPECT_LE(tables(last + 1).size(), 64u);
+  Check(5000, 0);
+  // What is as small already is not cut, and the trie's own compactions go to any depth.
+  EXPECT_TRUE(db_->CompactFiles({}, tables(last + 1), level).ok());
+  ASSERT_TRUE(CompactTrie(db_.get(), db_->DefaultColumnFamily()).ok());
+  Check(5000, 0);
+}
+
 TEST_F(TrieDbTest, TakesTheOptionsOfAStockDatabase) {
   rocksdb::Options stock;
   stock.create_if_missing = true;
