@@ -33,6 +33,7 @@
 #include <system_error>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "db/error_handler.h"
 #include "db/event_helpers.h"
@@ -245,6 +246,13 @@ bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flu
   return true;
 }
 
+// With the database's mutex, which is free while listeners hear of it.
+void SayThereIsNoThread(const std::vector<std::shared_ptr<rocksdb::EventListener>>& listeners,
+                        const rocksdb::Status& error, rocksdb::InstrumentedMutex* mutex) {
+  rocksdb::EventHelpers::NotifyOnErrorRecoveryEnd(
+      listeners, error, rocksdb::Status::Aborted("No thread to recover the database", "call DB::Resume"), mutex);
+}
+
 // With the database's mutex, after a compaction of that family has failed or was given up. Its inputs count as being compacted
 // until there is another Version, for which writers may wait who wait for their compaction.
 void LookForCompactions(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family) {
@@ -394,6 +402,7 @@ void ErrorHandler::RecoverFromNoSpace() {
   if (auto_recovery_) own::RecoverFromNoSpace(this);
   if (AllParts().Has(this, Part::kWaits)) return;
   recovery_in_prog_ = AllParts().Has(this, Part::kTries) || AllParts().Has(this, Part::kRetries);
+  if (auto_recovery_ && !recovery_in_prog_) cairn::SayThereIsNoThread(db_options_.listeners, bg_error_, db_mutex_);
 }
 
 // Close waits until no recovery is in progress, but one that has nothing to flush does not tell it of its end, nor does one
@@ -568,9 +577,8 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
     if (starts) AllParts().BeginRound(this);
   } catch (const std::system_error& no_thread) {
     recovery_in_prog_ = false;
-    EventHelpers::NotifyOnErrorRecoveryEnd(
-        db_options_.listeners, bg_error_,
-        Status::Aborted("No thread to recover the database: call DB::Resume", no_thread.what()), db_mutex_);
+    Warn(db_options_.info_log, "no thread to recover the database: %s", no_thread.what());
+    cairn::SayThereIsNoThread(db_options_.listeners, bg_error_, db_mutex_);
   }
 }
 

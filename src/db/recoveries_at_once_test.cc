@@ -2,6 +2,8 @@
 // pass (T), that of its SstFileManager after a full disk (S), and Resume. Each waits for flushes of its own, and RocksDB, and
 // ours once, told those that fail to whom it took to be the only one. It recovers all the same, and nobody waits for ever.
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -12,6 +14,7 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "rocksdb/comparator.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/system_clock.h"
@@ -294,6 +297,193 @@ TEST_F(RecoveriesAtOnceTest, TheWalFailsWhileAListenerHearsOfTheEnd) {
   EXPECT_TRUE(Await([&] { return listener_->recovered > 1; }));
   EXPECT_OK(Put(db.get()));
   EXPECT_OK(db->SyncWAL());
+  ExpectThatItRecovers(db.get());
+}
+
+// T had given up, and a listener that heard so was refused: once a Resume of its own had failed, all others were Busy until it
+// returned.
+TEST_F(RecoveriesAtOnceTest, AListenerThatHearsThatOneHasGivenUpResumes) {
+  options_.max_bgerror_resume_count = 1;
+  const auto db = Open(options_);
+  listener_->at_end = [&] {
+    if (listener_->ends > 1) return;
+    EXPECT_FALSE(db->Resume().ok());
+    disk_->retryable = 0;
+    EXPECT_OK(db->Resume());
+    heard_ = true;
+  };
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return heard_.load(); }));
+  ExpectThatItRecovers(db.get());
+}
+
+// Nobody retries after an error that may pass, and a flush is queued. Resume waited for a compaction before it had that flush
+// go on, and the compaction for its listener, who flushes.
+TEST_F(RecoveriesAtOnceTest, ResumeMeetsACompactionWhoseListenerFlushes) {
+  options_.max_bgerror_resume_count = 0;
+  options_.disable_auto_compactions = true;
+  options_.max_write_buffer_number = 8;
+  std::atomic<bool> compacts{false}, holds{true};
+  const auto db = Open(options_);
+  const auto flush = [&] {
+    for (const char* const key : {"key", "the key behind"}) EXPECT_OK(db->Put(no_wal_, key, "value"));
+    return db->Flush(rocksdb::FlushOptions());
+  };
+  listener_->at_compaction = [&] {
+    compacts = true;
+    while (holds) std::this_thread::yield();
+    flush().PermitUncheckedError();  // refused if Resume has not begun
+  };
+  for (int i = 0; i < 2; ++i) ASSERT_OK(flush());
+  std::future<Status> compaction = std::async(
+      std::launch::async, [&] { return db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr); });
+  ASSERT_TRUE(Await([&] { return compacts.load(); }));
+  disk_->retryable = kTable;
+  EXPECT_FALSE(flush().ok());
+  disk_->retryable = 0;
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  BeginFlush(db.get());
+  std::future<Status> resumed = std::async(std::launch::async, [&] { return db->Resume(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for Resume to wait
+  holds = false;
+  EXPECT_OK(Ends("Resume", [&] { return resumed.get(); }));
+  Ends("CompactRange", [&] { return compaction.get(); }).PermitUncheckedError();  // as above
+  ExpectThatItRecovers(db.get());
+}
+
+// A family's flush is put off until its timestamps may be forgotten: a recovery from another one's error waited for it.
+TEST_F(RecoveriesAtOnceTest, AFlushThatIsPutOffHoldsNoRecoveryUp) {
+  options_.allow_concurrent_memtable_write = false;
+  rocksdb::Options timestamps = test::BaseOptions();
+  timestamps.comparator = rocksdb::BytewiseComparatorWithU64Ts();
+  timestamps.persist_user_defined_timestamps = false;
+  timestamps.max_write_buffer_number = 8;
+  const auto db = Open(options_);
+  ASSERT_OK(db->CreateColumnFamily(timestamps, "family", &family_));
+  ASSERT_OK(db->IncreaseFullHistoryTsLow(family_, std::string(8, '\1')));
+  const std::string time(8, '\2'), value(1000, 'v');
+  uint64_t immutable = 0;
+  for (int i = 0; i < 1000 && immutable == 0; ++i) {
+    ASSERT_OK(db->Put(no_wal_, family_, "key" + std::to_string(i), time, value));
+    ASSERT_TRUE(db->GetIntProperty(family_, rocksdb::DB::Properties::kNumImmutableMemTable, &immutable));
+  }
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->retryable = 0;
+  if (!Await([&] { return listener_->recovered > 0; })) Hangs("the recovery");
+  ExpectThatItRecovers(db.get());
+}
+
+// The WAL meets a full disk, and S waits for a flush that goes on, which fails so that nothing but a flush need be repeated: S
+// took that for the error to recover from, and the WAL that had failed was written on.
+TEST_F(RecoveriesAtOnceTest, AFlushFailsWhileAnotherRecoversTheWal) {
+  listener_->at_error = [&] { disk_->full = disk_->retryable = 0; };  // before S hears of it
+  const auto db = Open(options_);
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  disk_->held = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  disk_->full = kWal;
+  EXPECT_FALSE(Put(db.get()).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for S to wait
+  disk_->retryable = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 1 && listener_->recovered > 0; }));
+  EXPECT_OK(Put(db.get()));
+  ExpectThatItRecovers(db.get());
+}
+
+// WaitForCompact that closes the database has no further flush queued: T, whose second flush was to come, waited for it.
+TEST_F(RecoveriesAtOnceTest, WaitForCompactClosesTheDatabaseMeanwhile) {
+  listener_->at_error = [&] { disk_->retryable = 0; };
+  const auto db = OpenWithKey(options_);
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family_));
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), family_, "key", "value"));
+  ASSERT_OK(db->DestroyColumnFamilyHandle(family_));
+  disk_->held = kTable;
+  disk_->retryable = kWal;
+  EXPECT_FALSE(Put(db.get()).ok());
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  std::future<Status> closed = std::async(std::launch::async, [&] {
+    rocksdb::WaitForCompactOptions options;
+    options.close_db = true;
+    return db->WaitForCompact(options);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
+  disk_->held = 0;
+  Ends("WaitForCompact", [&] { return closed.get(); }).PermitUncheckedError();
+}
+
+// S has recovered the database while T waits for its next attempt, and meets another error, which stops nothing: T's attempt
+// waited for a long compaction, and S for T.
+TEST_F(RecoveriesAtOnceTest, NobodyWaitsForALongCompaction) {
+  options_.disable_auto_compactions = true;
+  options_.max_background_jobs = 4;  // two compactions at once
+  std::atomic<bool> holds{true};
+  listener_->at_compaction = [&] {
+    if (heard_.exchange(true)) return;
+    while (holds) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  listener_->at_error = [&] {
+    if (disk_->full == kWal) disk_->full = 0;  // before S hears of it
+  };
+  const auto db = Open(options_);
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family_));
+  for (int i = 0; i < 2; ++i) {
+    for (rocksdb::ColumnFamilyHandle* const family : {db->DefaultColumnFamily(), family_}) {
+      for (const char* const key : {"key", "the key behind"}) ASSERT_OK(db->Put(no_wal_, family, key, "value"));
+      ASSERT_OK(db->Flush(rocksdb::FlushOptions(), family));
+    }
+  }
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T to wait
+  disk_->retryable = 0;
+  disk_->full = kWal;
+  Put(db.get()).PermitUncheckedError();  // goes well if T meets its error just then
+  disk_->full = 0;
+  ASSERT_TRUE(Await([&] { return listener_->recovered > 0 && Put(db.get()).ok(); }));
+  const auto compact = [&](rocksdb::ColumnFamilyHandle* family) {
+    rocksdb::CompactRangeOptions options;
+    options.exclusive_manual_compaction = false;
+    return db->CompactRange(options, family, nullptr, nullptr);
+  };
+  std::future<Status> compaction = std::async(std::launch::async, [&] { return compact(db->DefaultColumnFamily()); });
+  ASSERT_TRUE(Await([&] { return heard_.load(); }));
+  const int recovered = listener_->recovered;
+  disk_->full = kTable;
+  EXPECT_TRUE(compact(family_).IsNoSpace());
+  std::this_thread::sleep_for(kMoreThanInterval);  // enough for T to begin
+  disk_->full = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > recovered; })) << "S does not recover it";
+  holds = false;
+  EXPECT_OK(Ends("CompactRange", [&] { return compaction.get(); }));
+  ExpectThatItRecovers(db.get());
+}
+
+// There is no room for the stack of another thread when T or S begins: the process ended.
+class NoThreadTest : public RecoveriesAtOnceTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(OnAFullDiskOrNot, NoThreadTest, ::testing::Bool());
+
+TEST_P(NoThreadTest, ResumeRecovers) {
+  pthread_attr_t usual, huge;
+  ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
+  ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
+  ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 60), 0);
+  listener_->at_error = [&] { pthread_setattr_default_np(&huge); };
+  const auto db = OpenWithKey(options_);
+  (GetParam() ? disk_->full : disk_->retryable) = kTable;
+  EXPECT_FALSE(db->Flush(rocksdb::FlushOptions()).ok());
+  EXPECT_TRUE(Await([&] { return listener_->ends > 0; }));
+  EXPECT_EQ(pthread_setattr_default_np(&usual), 0);
+  disk_->full = disk_->retryable = 0;
+  EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
   ExpectThatItRecovers(db.get());
 }
 

@@ -549,7 +549,7 @@ TEST_F(TrieDbTest, CompactFilesDoesNotCutTablesToPieces) {
   ASSERT_LT(all.size(), 20u);
   const Status refused = db_->CompactFiles({}, all, last);
   EXPECT_TRUE(refused.IsInvalidArgument()) << refused.ToString();
-  for (const char* part : {"output level 80", "trie default", "4096 tables", "CompactRange"}) {
+  for (const char* part : {"output level 80", "trie default", " bytes into up to 4", "CompactRange"}) {
     EXPECT_NE(refused.ToString().find(part), std::string::npos) << refused.ToString();
   }
   EXPECT_EQ(tables(last + 1), all);
