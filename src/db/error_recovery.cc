@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -169,8 +170,15 @@ struct Writers {
 // On the thread that recovers a database, once or more than once. Its listeners may recover another one meanwhile, or the same.
 class Attempt {
  public:
-  Attempt(const rocksdb::ErrorHandler* handler, rocksdb::DBImpl* db, const Writers& writers, bool retries = false)
-      : handler_(handler), db_(db), writers_(writers), outer_(of_thread), retries_(retries) {
+  // schedule: has the flushes begin that wait, unless the database is stopped.
+  Attempt(const rocksdb::ErrorHandler* handler, rocksdb::DBImpl* db, const Writers& writers,
+          std::function<void()> schedule, bool retries = false)
+      : handler_(handler),
+        db_(db),
+        writers_(writers),
+        schedule_(std::move(schedule)),
+        outer_(of_thread),
+        retries_(retries) {
     of_thread = this;
     ++ListenersWrite::attempts;
   }
@@ -212,6 +220,7 @@ class Attempt {
     EndTurn();
     rocksdb_own::RetryFlushesForErrorRecovery(db_, rocksdb::FlushReason::kCatchUpAfterErrorRecovery, /*wait=*/false)
         .PermitUncheckedError();
+    schedule_();  // families whose memtables the recovery has flushed may wait for their turn, and are not queued again
   }
   // from: one of the database's two queues.
   bool LetWritersGo(rocksdb::WriteThread* from) const {
@@ -225,6 +234,7 @@ class Attempt {
   const rocksdb::ErrorHandler* const handler_;
   rocksdb::DBImpl* const db_;
   const Writers writers_;
+  const std::function<void()> schedule_;
   Attempt* const outer_;
   const bool retries_;
   bool has_turn_ = false;
@@ -244,13 +254,6 @@ bool HasRoom(rocksdb::Status::Severity severity, uint64_t free, uint64_t for_flu
   if (severity == rocksdb::Status::Severity::kHardError) return free >= for_flushes;
   if (severity == rocksdb::Status::Severity::kSoftError) return free >= for_compactions;
   return true;
-}
-
-// With the database's mutex, which is free while listeners hear of it.
-void SayThereIsNoThread(const std::vector<std::shared_ptr<rocksdb::EventListener>>& listeners,
-                        const rocksdb::Status& error, rocksdb::InstrumentedMutex* mutex) {
-  rocksdb::EventHelpers::NotifyOnErrorRecoveryEnd(
-      listeners, error, rocksdb::Status::Aborted("No thread to recover the database", "call DB::Resume"), mutex);
 }
 
 // With the database's mutex, after a compaction of that family has failed or was given up. Its inputs count as being compacted
@@ -299,7 +302,8 @@ void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error)
   try {
     bg_thread_ = std::make_unique<port::Thread>(&SstFileManagerImpl::ClearError, this);
   } catch (const std::system_error& no_thread) {
-    Warn(logger_, "no thread to recover databases from full disks: %s", no_thread.what());
+    Warn(logger_, "no thread to recover databases from full disks, which DB::Resume may do: %s", no_thread.what());
+    bg_err_ = Status::OK();
     error_handler_list_.pop_back();
     AllParts().Remove(handler, Part::kWaits);
   }
@@ -402,7 +406,6 @@ void ErrorHandler::RecoverFromNoSpace() {
   if (auto_recovery_) own::RecoverFromNoSpace(this);
   if (AllParts().Has(this, Part::kWaits)) return;
   recovery_in_prog_ = AllParts().Has(this, Part::kTries) || AllParts().Has(this, Part::kRetries);
-  if (auto_recovery_ && !recovery_in_prog_) cairn::SayThereIsNoThread(db_options_.listeners, bg_error_, db_mutex_);
 }
 
 // Close waits until no recovery is in progress, but one that has nothing to flush does not tell it of its end, nor does one
@@ -423,7 +426,12 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
 // other clear each other's errors (invariant 4).
 Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
-  cairn::Attempt attempt(this, db_, writers);
+  const auto schedule_what_waits = [this] {
+    if (IsBGWorkStopped()) return;
+    db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
+    db_->MaybeScheduleFlushOrCompaction();
+  };
+  cairn::Attempt attempt(this, db_, writers, schedule_what_waits);
   bool stops_work = false;
   std::optional<cairn::Taking> resumes;
   {
@@ -444,21 +452,21 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
     if (IsBGWorkStopped()) {
       db_->unscheduled_flushes_ = 0;
       db_->WaitForBackgroundWork();
-    } else if (
-        stops_work) {  // flushes are not dropped any more, and a listener may wait for one on a compaction's thread
-      db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
-      db_->MaybeScheduleFlushOrCompaction();
-      db_->WaitForBackgroundWork();
+    } else if (stops_work) {
+      // Flushes are not dropped any more, until one has failed, and a listener may wait for one on a compaction's thread.
+      schedule_what_waits();
+      while (db_->bg_bottom_compaction_scheduled_ > 0 || db_->bg_compaction_scheduled_ > 0 ||
+             db_->bg_flush_scheduled_ > 0) {
+        if (IsBGWorkStopped()) db_->unscheduled_flushes_ = 0;
+        db_->bg_cv_.Wait();
+      }
     }
     if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
   }
   const Status s = own::RecoverFromBGError(this, /*is_manual=*/false);
   const InstrumentedMutexLock lock(db_mutex_);
   const bool cleared = attempt.EndTurn();
-  if (!IsBGWorkStopped()) {
-    db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
-    db_->MaybeScheduleFlushOrCompaction();
-  }
+  schedule_what_waits();
   resumes.reset();
   const Status result = cleared && !db_->shutdown_initiated_ ? Status::OK() : s;
   if (!is_manual && (result.ok() || cairn::HasEnded(result))) AllParts().Add(this, Part::kLeaves);
@@ -479,13 +487,13 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
   TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeStart");
   TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeStart2");
   const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
-  cairn::Attempt attempt(this, db_, writers, /*retries=*/true);
-  const InstrumentedMutexLock lock(db_mutex_);
   const auto schedule_what_waits = [this] {
     if (IsBGWorkStopped()) return;
     db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
     db_->MaybeScheduleFlushOrCompaction();
   };
+  cairn::Attempt attempt(this, db_, writers, schedule_what_waits, /*retries=*/true);
+  const InstrumentedMutexLock lock(db_mutex_);
   int tries = 0;
   // Says why it gives up; OK: the error is cleared.
   const auto recover = [&]() -> Status {
@@ -576,9 +584,8 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
     own::StartRecoverFromRetryableBGIOError(this, error);
     if (starts) AllParts().BeginRound(this);
   } catch (const std::system_error& no_thread) {
-    recovery_in_prog_ = false;
-    Warn(db_options_.info_log, "no thread to recover the database: %s", no_thread.what());
-    cairn::SayThereIsNoThread(db_options_.listeners, bg_error_, db_mutex_);
+    recovery_in_prog_ = AllParts().Has(this, Part::kTries) || AllParts().Waits(this);
+    Warn(db_options_.info_log, "no thread to recover the database, which DB::Resume may do: %s", no_thread.what());
   }
 }
 
