@@ -467,6 +467,41 @@ TEST_F(RecoveriesAtOnceTest, NobodyWaitsForALongCompaction) {
   ExpectThatItRecovers(db.get());
 }
 
+// Somebody asks for a flush while the recovery's waits for a WAL to be synced, which then takes all memtables along: the other
+// one waited for its turn for ever, and the next Flush of the family behind it.
+TEST_F(RecoveriesAtOnceTest, AFlushThatTheRecoveryHasDoneAlreadyHoldsNobodyUp) {
+  options_.max_background_jobs = 4;
+  options_.max_write_buffer_number = 8;
+  std::atomic<rocksdb::DB*> opened{nullptr};
+  std::atomic<bool> has_flushed{false};
+  listener_->at_end = [&] {
+    if (listener_->recovered == 0 || has_flushed) return;
+    EXPECT_OK(Put(opened));
+    rocksdb::FlushOptions flush;
+    flush.allow_write_stall = true;
+    EXPECT_OK(opened.load()->Flush(flush));
+    has_flushed = true;
+  };
+  const auto db = OpenWithKey(options_);
+  opened = db.get();
+  ASSERT_OK(db->CreateColumnFamily(options_, "family", &family_));
+  disk_->held = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  ASSERT_OK(Put(db.get()));
+  BeginFlush(db.get());
+  disk_->held_syncs = kWal;
+  disk_->retryable = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->retryable = 0;
+  ASSERT_TRUE(Await([&] { return disk_->waiting_syncs > 0; }));
+  BeginFlush(db.get());
+  disk_->held_syncs = 0;
+  if (!Await([&] { return has_flushed.load(); })) Hangs("Flush of a listener");
+  ExpectThatItRecovers(db.get());
+}
+
 // There is no room for the stack of another thread when T or S begins: the process ended.
 class NoThreadTest : public RecoveriesAtOnceTest, public ::testing::WithParamInterface<bool> {};
 INSTANTIATE_TEST_SUITE_P(OnAFullDiskOrNot, NoThreadTest, ::testing::Bool());

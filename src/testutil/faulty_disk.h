@@ -35,6 +35,8 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   std::atomic<int> unsynced{0};            // so do syncs
   std::atomic<int> held{0};                // appends wait
   std::atomic<int> waiting{0};             // of these, so many have come
+  std::atomic<int> held_syncs{0};          // syncs wait
+  std::atomic<int> waiting_syncs{0};       // of these, so many have come
   std::atomic<bool> refuses_table{false};  // there is no space for the next table, and for later ones there is
   std::atomic<bool> space_hangs{false};    // who asks for free space waits
   std::atomic<bool> space_unknown{false};  // nobody knows how much space is free
@@ -75,6 +77,8 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
       return s.ok() ? FSWritableFileOwnerWrapper::Append(data, options, info, context) : s;
     }
     rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
+      if ((disk_->held_syncs & kind_) != 0) ++disk_->waiting_syncs;
+      while ((disk_->held_syncs & kind_) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
       if ((disk_->unsynced & kind_) != 0) return disk_->Retryable();
       return FSWritableFileOwnerWrapper::Sync(options, context);
     }
