@@ -6,6 +6,7 @@
 #include "src/bloom_cluster/bloom_batch.h"
 #include "src/bloom_cluster/bloom_hazard.h"
 #include "src/bloom_cluster/bloom_thread.h"
+#include "src/table/reader_charge.h"
 #include "src/util/bits.h"
 
 namespace cairn {
@@ -94,10 +95,9 @@ void FilterDirectory::ChangeMemory(int64_t bytes, const std::shared_ptr<rocksdb:
 
 uint64_t FilterDirectory::MostCharged() const {
   if (!charged_cache_->HasStrictCapacityLimit()) return UINT64_MAX;
-  const uint64_t half = charged_cache_->GetCapacity() / 2, pinned = charged_cache_->GetPinnedUsage();
-  const uint64_t others = pinned - std::min<uint64_t>(pinned, charge_->GetTotalReservedCacheSize());
   // It is charged in whole steps.
-  return (half - std::min(half, others)) / Charge::GetDummyEntrySize() * Charge::GetDummyEntrySize();
+  const uint64_t room = RoomForCharges(*charged_cache_, charge_->GetTotalReservedCacheSize());
+  return room / Charge::GetDummyEntrySize() * Charge::GetDummyEntrySize();
 }
 
 FilterContainer::FilterContainer(FilterDirectory* directory) : directory_(directory) {

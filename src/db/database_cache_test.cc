@@ -78,6 +78,13 @@ class DatabaseCacheTest : public ::testing::Test {
     ASSERT_OK(DB::Open(options, dir_ / "db", port::Into(&db)));
     Take(db);
   }
+  void OpenWithCacheOf(const std::string& families) {
+    Options options = CachedOptions();
+    DatabaseCacheOptions cache;
+    cache.column_families = families;
+    UseResultCache(cache, &options);
+    Open(options);
+  }
   void Take(DB* db) {
     db_.reset(db);
     family_ = db->DefaultColumnFamily();
@@ -507,11 +514,7 @@ TEST_F(DatabaseCacheTest, Ttl) {
 }
 
 TEST_F(DatabaseCacheTest, OnlyTheNamedFamilies) {
-  Options options = CachedOptions();
-  DatabaseCacheOptions cache;
-  cache.column_families = "one,two";
-  UseResultCache(cache, &options);
-  Open(options);
+  OpenWithCacheOf("one,two");
   for (const char* name : {"one", "on", "two"}) {
     ColumnFamilyHandle* const family = AddFamily(name, ColumnFamilyOptions());
     ASSERT_OK(db_->Put(WriteOptions(), family, "k", "v"));
@@ -526,11 +529,7 @@ TEST_F(DatabaseCacheTest, OnlyTheNamedFamilies) {
 }
 
 TEST_F(DatabaseCacheTest, NamesOfFamiliesThatAreThereAreNoReasonToWarn) {
-  Options options = CachedOptions();
-  DatabaseCacheOptions cache;
-  cache.column_families = "default";
-  UseResultCache(cache, &options);
-  Open(options);
+  OpenWithCacheOf("default");
   EXPECT_EQ(CloseAndReadLog().find("no such column family"), std::string::npos);
 }
 

@@ -25,7 +25,6 @@
 #include <cinttypes>
 #include <functional>
 #include <list>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -68,7 +67,8 @@ bool HasFailedBefore(const rocksdb::Status& error) {
 enum class Part {
   kWaits,    // in the list of its SstFileManager, once for each entry
   kLeaves,   // that list, when its SstFileManager comes to it: the attempt was the last one
-  kRetries,  // a thread of its own tries, or will try again
+  kRuns,     // a thread of its own, that recovers it from an error that may pass, has not ended but for its last steps
+  kRetries,  // that thread tries, or will try again
   kIsTried,  // by its SstFileManager
   kTries,    // has its turn
   kResumes,  // in Resume
@@ -103,26 +103,9 @@ class Parts {
     const std::lock_guard<std::mutex> lock(mu_);
     return parts_.find({handler, part}) != parts_.end();
   }
-  // Of the thread that recovers a database from an error that may pass, and may do so more than once: a number above all earlier
-  // ones; 0: there is no such thread, or it has ended but for its last steps.
-  void BeginRound(const rocksdb::ErrorHandler* handler) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    rounds_[handler] = ++last_round_;
-  }
-  void EndRounds(const rocksdb::ErrorHandler* handler) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    rounds_.erase(handler);
-  }
-  uint64_t RoundOf(const rocksdb::ErrorHandler* handler) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    const auto found = rounds_.find(handler);
-    return found == rounds_.end() ? 0 : found->second;
-  }
 
  private:
   std::mutex mu_;
-  uint64_t last_round_ = 0;
-  std::map<const rocksdb::ErrorHandler*, uint64_t> rounds_;
   std::multiset<std::pair<const rocksdb::ErrorHandler*, Part>> parts_;
 };
 
@@ -320,7 +303,7 @@ bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   for (size_t i = 0; i < removed; ++i) AllParts().Remove(handler, Part::kWaits);
   if (removed > 0) cv_.SignalAll();
   // Who calls takes it then that no recovery is in progress, and one whose flush fails would not hear of it.
-  return removed > 0 && AllParts().RoundOf(handler) == 0 && !AllParts().Has(handler, Part::kResumes);
+  return removed > 0 && !AllParts().Has(handler, Part::kRuns) && !AllParts().Has(handler, Part::kResumes);
 }
 
 // RocksDB's tries the first database of the list only, for as long as that one's disk is full; never any, when the one that
@@ -555,12 +538,8 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
     recovery_in_prog_ = again || others_go_on();
     db_->bg_cv_.SignalAll();
     if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
-    if (again) {
-      AllParts().BeginRound(this);
-    } else {
-      AllParts().EndRounds(this);
-    }
   }
+  AllParts().RemoveAll(this, Part::kRuns);
 }
 
 // A listener that hears of a recovery's end may write. RocksDB's next recovery waits for the last one's thread, hence for that
@@ -568,7 +547,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
 void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   const bool starts = !bg_error_.ok() && !error.ok() && db_options_.max_bgerror_resume_count > 0 &&
                       !recovery_in_prog_ && !end_recovery_;
-  if (starts && AllParts().RoundOf(this) != 0) {
+  if (starts && AllParts().Has(this, Part::kRuns)) {
     recovery_in_prog_ = true;
     AllParts().Add(this, Part::kAgain);
     cv_.SignalAll();  // it may wait for its next attempt
@@ -582,7 +561,7 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   const cairn::Taking begins(this, Part::kBegins);
   try {
     own::StartRecoverFromRetryableBGIOError(this, error);
-    if (starts) AllParts().BeginRound(this);
+    if (starts) AllParts().Add(this, Part::kRuns);
   } catch (const std::system_error& no_thread) {
     recovery_in_prog_ = AllParts().Has(this, Part::kTries) || AllParts().Waits(this);
     Warn(db_options_.info_log, "no thread to recover the database, which DB::Resume may do: %s", no_thread.what());
@@ -719,8 +698,7 @@ void DBImpl::WriteBufferManagerStallWrites() {
 // the recovery would wait for it for ever: so it becomes one. A recovery's flushes go before all others, which are not scheduled
 // before it ends.
 bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
-  const bool recovers = request.flush_reason == FlushReason::kErrorRecovery ||
-                        request.flush_reason == FlushReason::kErrorRecoveryRetryFlush;
+  const bool recovers = IsRecoveryFlush(request.flush_reason);
   if (recovers && !immutable_db_options_.atomic_flush && !request.cfd_to_max_mem_id_to_persist.empty()) {
     const auto& [family, newest] = *request.cfd_to_max_mem_id_to_persist.begin();
     for (auto waiting = flush_queue_.begin(); waiting != flush_queue_.end(); ++waiting) {

@@ -121,7 +121,23 @@ class RecoveriesAtOnceTest : public ErrorRecoveryTest {
     CloseEnds(db).PermitUncheckedError();
   }
 
+  void HoldWhoHearsOfTheFirstEnd() {
+    listener_->at_end = [this] {
+      if (hears_.exchange(true)) return;
+      while (holds_) std::this_thread::yield();
+    };
+  }
+  // When the disk is well again.
+  void FailAFlushUntilTheListenerHears(rocksdb::DB* db) {
+    disk_->retryable = kTable;
+    BeginFlush(db);
+    ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+    disk_->retryable = 0;
+    ASSERT_TRUE(Await([&] { return hears_.load(); }));
+  }
+
   ImpatientEnv impatient_{env_.get()};
+  std::atomic<bool> hears_{false}, holds_{true};
   rocksdb::WriteOptions no_wal_;
   rocksdb::ColumnFamilyHandle* family_ = nullptr;  // may be null
   std::atomic<int> seen_{0};                       // errors, by at_error
@@ -223,17 +239,9 @@ TEST_P(ResumeTest, FailsWhileAListenerHearsOfTheEnd) {
   } else {
     disk_->space_unknown = true;
   }
-  std::atomic<bool> hears{false}, holds{true};
-  listener_->at_end = [&] {
-    if (hears.exchange(true)) return;
-    while (holds) std::this_thread::yield();
-  };
+  HoldWhoHearsOfTheFirstEnd();
   const auto db = OpenWithKey(options_);
-  disk_->retryable = kTable;
-  BeginFlush(db.get());
-  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
-  disk_->retryable = 0;
-  ASSERT_TRUE(Await([&] { return hears.load(); }));
+  ASSERT_NO_FATAL_FAILURE(FailAFlushUntilTheListenerHears(db.get()));
   EXPECT_OK(Put(db.get()));
   disk_->full = kTable;
   BeginFlush(db.get());
@@ -241,7 +249,7 @@ TEST_P(ResumeTest, FailsWhileAListenerHearsOfTheEnd) {
   disk_->retryable = kTable;
   disk_->full = 0;
   EXPECT_FALSE(Ends("Resume", [&] { return db->Resume(); }).ok());
-  holds = false;
+  holds_ = false;
   disk_->retryable = 0;
   std::this_thread::sleep_for(kMoreThanInterval);  // enough for T to begin
   CloseEnds(db.get()).PermitUncheckedError();
@@ -277,23 +285,15 @@ TEST_F(RecoveriesAtOnceTest, AWriterThatAWriteBufferManagerHoldsBackHearsOfAFata
 // A listener hears that T has recovered the database from an error of a flush. The WAL fails meanwhile, twice: T took that for
 // an error of its flush, and went on with the WAL that takes no further entry.
 TEST_F(RecoveriesAtOnceTest, TheWalFailsWhileAListenerHearsOfTheEnd) {
-  std::atomic<bool> hears{false}, holds{true};
-  listener_->at_end = [&] {
-    if (hears.exchange(true)) return;
-    while (holds) std::this_thread::yield();
-  };
+  HoldWhoHearsOfTheFirstEnd();
   const auto db = Open(options_);
   ASSERT_OK(db->Put(no_wal_, "key", "value"));
-  disk_->retryable = kTable;
-  BeginFlush(db.get());
-  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
-  disk_->retryable = 0;
-  ASSERT_TRUE(Await([&] { return hears.load(); }));
+  ASSERT_NO_FATAL_FAILURE(FailAFlushUntilTheListenerHears(db.get()));
   ASSERT_OK(Put(db.get()));
   disk_->unsynced = kWal;
   for (int i = 0; i < 2; ++i) EXPECT_FALSE(Ends("SyncWAL", [&] { return db->SyncWAL(); }).ok());
   disk_->unsynced = 0;
-  holds = false;
+  holds_ = false;
   EXPECT_TRUE(Await([&] { return listener_->recovered > 1; }));
   EXPECT_OK(Put(db.get()));
   EXPECT_OK(db->SyncWAL());

@@ -493,13 +493,11 @@ Status DBImpl::GetApproximateSizes(const SizeApproximationOptions& options, Colu
   if (cairn::HashOfComparator(order) == nullptr) {
     return own::GetApproximateSizes(this, options, family, ranges, count, sizes);
   }
-  Status s;
-  for (int i = 0; i < count && s.ok(); ++i) {
-    const bool ascends = order->Compare(ranges[i].start, ranges[i].limit) < 0;
-    const Range range(ranges[i].start, ascends ? ranges[i].limit : ranges[i].start);
-    s = own::GetApproximateSizes(this, options, family, &range, 1, &sizes[i]);
+  std::vector<Range> ascending(ranges, ranges + count);
+  for (Range& range : ascending) {
+    if (order->Compare(range.start, range.limit) > 0) range.limit = range.start;
   }
-  return s;
+  return own::GetApproximateSizes(this, options, family, ascending.data(), count, sizes);
 }
 
 // RocksDB describes all files of the family first, in strings, while it holds the DB mutex; at 20,000 files that is most

@@ -1,5 +1,6 @@
 #include "src/table/reader_charge.h"
 
+#include <algorithm>
 #include <string>
 
 #include "cache/typed_cache.h"
@@ -14,7 +15,7 @@ using Decision = rocksdb::CacheEntryRoleOptions::Decision;
 // Whether a cache with a strict limit has room for blocks beside this and all that is pinned in it. Who reads a block
 // through a full one gets an error, also of a family that knows nothing of these tables.
 bool LeavesRoom(rocksdb::Cache* cache, const rocksdb::Slice& key, size_t bytes) {
-  if (cache->GetPinnedUsage() + bytes > cache->GetCapacity() / 2) return false;
+  if (bytes > RoomForCharges(*cache, 0)) return false;
   // The same of the key's own shard, which cannot be asked for its size: it must have room for twice as much.
   rocksdb::Cache::Handle* const twice = cache->CreateStandalone(key, nullptr, Charge::GetHelper(), 2 * bytes, false);
   if (twice == nullptr) return false;
@@ -23,6 +24,12 @@ bool LeavesRoom(rocksdb::Cache* cache, const rocksdb::Slice& key, size_t bytes) 
 }
 
 }  // namespace
+
+uint64_t RoomForCharges(const rocksdb::Cache& cache, uint64_t already) {
+  const uint64_t half = cache.GetCapacity() / 2, pinned = cache.GetPinnedUsage();
+  const uint64_t others = pinned - std::min(pinned, already);
+  return half - std::min(half, others);
+}
 
 Decision ReaderChargeDecision(const rocksdb::BlockBasedTableOptions& options) {
   const auto& overrides = options.cache_usage_options.options_overrides;

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "rocksdb/advanced_cache.h"
@@ -20,6 +21,10 @@ namespace cairn {
 // opened, and charges fill at most half of one; what is beyond is not charged. kEnabled: it does, and may be filled.
 // kDisabled: nothing is charged.
 rocksdb::CacheEntryRoleOptions::Decision ReaderChargeDecision(const rocksdb::BlockBasedTableOptions& options);
+
+// What a cache with a strict limit may be charged with beside what others have pinned in it: half of it stays free for blocks.
+// already: of what is pinned, what the caller has charged.
+uint64_t RoomForCharges(const rocksdb::Cache& cache, uint64_t already);
 
 class ReaderCharge {
  public:
