@@ -394,6 +394,12 @@ void ErrorHandler::RecoverFromNoSpace() {
 // Close waits until no recovery is in progress, but one that has nothing to flush does not tell it of its end, nor does one
 // whose thread begins after Close has looked for it.
 void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
+  db_->reject_new_background_jobs_ = false;  // a listener's write may wait for a compaction
+  if (recovery_in_prog_ &&
+      db_->bg_work_paused_ > 0) {  // its flushes are not scheduled before somebody goes on, who may not
+    recovery_error_ = IOStatus::Aborted("Closed while background work was paused");
+    db_->bg_cv_.SignalAll();
+  }
   own::CancelErrorRecovery(this);
   // Neither the SstFileManager nor a thread has it any more; Resume may, or a thread that was about to begin.
   while (AllParts().Has(this, Part::kBegins) || (recovery_in_prog_ && AllParts().Has(this, Part::kResumes))) {
@@ -417,37 +423,38 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   cairn::Attempt attempt(this, db_, writers, schedule_what_waits);
   bool stops_work = false;
   std::optional<cairn::Taking> resumes;
-  {
-    const InstrumentedMutexLock lock(db_mutex_);
-    if (is_manual && recovery_in_prog_) return Status::Busy("Recovery already in progress");
-    attempt.TakeTurn();
-    if (!is_manual && bg_error_.ok()) {  // another attempt has cleared it
-      attempt.EndTurn();
-      AllParts().Add(this, Part::kLeaves);
-      return Status::OK();
-    }
-    recovery_in_prog_ = true;
-    if (is_manual) {
-      resumes.emplace(this, Part::kResumes);
-      stops_work = std::exchange(soft_error_no_bg_work_, false);
-      recover_context_.flush_reason = stops_work ? FlushReason::kErrorRecoveryRetryFlush : FlushReason::kErrorRecovery;
-    }
-    if (IsBGWorkStopped()) {
-      db_->unscheduled_flushes_ = 0;
-      db_->WaitForBackgroundWork();
-    } else if (stops_work) {
-      // Flushes are not dropped any more, until one has failed, and a listener may wait for one on a compaction's thread.
-      schedule_what_waits();
-      while (db_->bg_bottom_compaction_scheduled_ > 0 || db_->bg_compaction_scheduled_ > 0 ||
-             db_->bg_flush_scheduled_ > 0) {
-        if (IsBGWorkStopped()) db_->unscheduled_flushes_ = 0;
-        db_->bg_cv_.Wait();
-      }
-    }
-    if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
-  }
-  const Status s = own::RecoverFromBGError(this, /*is_manual=*/false);
   const InstrumentedMutexLock lock(db_mutex_);
+  if (is_manual && recovery_in_prog_) return Status::Busy("Recovery already in progress");
+  // A listener may hear on a flush's own thread that nobody recovers from its error any more.
+  if (is_manual && db_->shutdown_initiated_) return Status::ShutdownInProgress();
+  attempt.TakeTurn();
+  if (bg_error_.ok()) {  // another attempt has cleared it
+    attempt.EndTurn();
+    if (!is_manual) AllParts().Add(this, Part::kLeaves);
+    return Status::OK();
+  }
+  recovery_in_prog_ = true;
+  if (is_manual) {
+    resumes.emplace(this, Part::kResumes);
+    stops_work = std::exchange(soft_error_no_bg_work_, false);
+    recover_context_.flush_reason = stops_work ? FlushReason::kErrorRecoveryRetryFlush : FlushReason::kErrorRecovery;
+  }
+  if (IsBGWorkStopped()) {
+    db_->unscheduled_flushes_ = 0;
+    db_->WaitForBackgroundWork();
+  } else if (stops_work) {
+    // Flushes are not dropped any more, until one has failed, and a listener may wait for one on a compaction's thread.
+    schedule_what_waits();
+    while (db_->bg_bottom_compaction_scheduled_ > 0 || db_->bg_compaction_scheduled_ > 0 ||
+           db_->bg_flush_scheduled_ > 0) {
+      if (IsBGWorkStopped()) db_->unscheduled_flushes_ = 0;
+      db_->bg_cv_.Wait();
+    }
+  }
+  if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
+  const bool only_clears = !cairn::IsHard(bg_error_) && recover_context_.flush_reason == FlushReason::kErrorRecovery;
+  recovery_error_ = IOStatus::OK();
+  const Status s = only_clears ? ClearBGError() : db_->ResumeImpl(recover_context_ CAIRN_RESUME_ACTIVITY);
   const bool cleared = attempt.EndTurn();
   schedule_what_waits();
   resumes.reset();
@@ -457,7 +464,8 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   if (!s.ok()) {
     soft_error_no_bg_work_ = soft_error_no_bg_work_ || stops_work;
     const bool runs = AllParts().Has(this, Part::kRetries) || AllParts().Has(this, Part::kAgain);
-    recovery_in_prog_ = recovery_in_prog_ && !bg_error_.ok() && (AllParts().Waits(this) || runs);
+    const bool ended = s.IsShutdownInProgress() || bg_error_.severity() >= Status::Severity::kFatalError;
+    recovery_in_prog_ = recovery_in_prog_ && !ended && !bg_error_.ok() && (AllParts().Waits(this) || runs);
   }
   if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
   return s;
@@ -488,7 +496,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
       const bool is_others = !cairn::IsHard(bg_error_) && recover_context_.flush_reason == FlushReason::kErrorRecovery;
       if (end_recovery_ || bg_error_.ok() || is_others) {
         attempt.EndTurn();
-        return end_recovery_ ? Status::ShutdownInProgress() : Status::OK();
+        return end_recovery_ && !bg_error_.ok() ? Status::ShutdownInProgress() : Status::OK();
       }
       ++tries;
       recovery_in_prog_ = true;
@@ -512,7 +520,8 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
       TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeWait1");
       cv_.TimedWait(db_options_.clock->NowMicros() + db_options_.bgerror_resume_retry_interval);
     }
-    return Status::Aborted("Exceeded resume retry count");
+    return bg_error_.ok() ? Status::OK()
+                          : Status::Aborted("Exceeded resume retry count");  // others may have cleared it
   };
   const auto others_go_on = [&] {
     return !bg_error_.ok() && (AllParts().Waits(this) || AllParts().Has(this, Part::kTries));
@@ -534,7 +543,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
         TEST_SYNC_POINT("RecoverFromRetryableBGIOError:LoopOut");
       }
     }
-    again = AllParts().RemoveAll(this, Part::kAgain) && !bg_error_.ok() && !end_recovery_ && !AllParts().Waits(this);
+    again = AllParts().RemoveAll(this, Part::kAgain) && !bg_error_.ok() && !end_recovery_;
     recovery_in_prog_ = again || others_go_on();
     db_->bg_cv_.SignalAll();
     if (!recovery_in_prog_ && IsBGWorkStopped()) writers.Wake();
@@ -547,7 +556,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
 void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
   const bool starts = !bg_error_.ok() && !error.ok() && db_options_.max_bgerror_resume_count > 0 &&
                       !recovery_in_prog_ && !end_recovery_;
-  if (starts && AllParts().Has(this, Part::kRuns)) {
+  if (starts && (AllParts().Has(this, Part::kRuns) || AllParts().Has(this, Part::kBegins))) {
     recovery_in_prog_ = true;
     AllParts().Add(this, Part::kAgain);
     cv_.SignalAll();  // it may wait for its next attempt
@@ -563,6 +572,7 @@ void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
     own::StartRecoverFromRetryableBGIOError(this, error);
     if (starts) AllParts().Add(this, Part::kRuns);
   } catch (const std::system_error& no_thread) {
+    AllParts().RemoveAll(this, Part::kAgain);
     recovery_in_prog_ = AllParts().Has(this, Part::kTries) || AllParts().Waits(this);
     Warn(db_options_.info_log, "no thread to recover the database, which DB::Resume may do: %s", no_thread.what());
   }
@@ -712,13 +722,12 @@ bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
       return false;
     }
   }
-  // Who closes the database waits for the recovery.
-  const bool rejects = reject_new_background_jobs_;
-  if (recovers) reject_new_background_jobs_ = false;
+  // Who closes the database waits for the recovery, for its listeners, and for a flush of his own.
+  const bool rejects = std::exchange(reject_new_background_jobs_, false);
   const bool queued = own::EnqueuePendingFlush(this, &request);
   reject_new_background_jobs_ = rejects;
   if (recovers && queued) std::rotate(flush_queue_.begin(), flush_queue_.end() - 1, flush_queue_.end());
-  if (request.flush_reason == FlushReason::kCatchUpAfterErrorRecovery) {
+  if (request.flush_reason == FlushReason::kCatchUpAfterErrorRecovery && !error_handler_.IsBGWorkStopped()) {
     unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
   } else if (!recovers && queued && error_handler_.IsBGWorkStopped() && error_handler_.IsRecoveryInProgress()) {
     --unscheduled_flushes_;

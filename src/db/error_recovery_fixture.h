@@ -100,6 +100,13 @@ class ErrorRecoveryTest : public ::testing::Test {
   static rocksdb::Status CloseEnds(rocksdb::DB* db) {
     return Ends("Close", [db] { return db->Close(); });
   }
+  static std::future<rocksdb::Status> WaitForCompactAndClose(rocksdb::DB* db) {
+    return std::async(std::launch::async, [db] {
+      rocksdb::WaitForCompactOptions options;
+      options.close_db = true;
+      return db->WaitForCompact(options);
+    });
+  }
   static bool IsStopped(rocksdb::DB* db) {
     uint64_t stopped = 0;
     return db->GetIntProperty(rocksdb::DB::Properties::kIsWriteStopped, &stopped) && stopped == 1;

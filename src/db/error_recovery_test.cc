@@ -902,5 +902,36 @@ TEST_F(ErrorRecoveryTest, AnEmptyWalMayFailToBeSynced) {
   EXPECT_OK(db->SyncWAL());
 }
 
+// Its flush fails, and a listener hears on the flush's own thread that nobody recovers: Resume there waited for that flush.
+TEST_F(ErrorRecoveryTest, ResumeIsRefusedWhenCloseHasBegun) {
+  std::atomic<rocksdb::DB*> opened{nullptr};
+  std::atomic<bool> refused{false};
+  listener_->at_end = [&] { refused = opened.load()->Resume().IsShutdownInProgress(); };
+  options_.memtable_factory = rocksdb::Options().memtable_factory;  // Close flushes what has no WAL
+  const auto db = Open(options_);
+  opened = db.get();
+  rocksdb::WriteOptions no_wal;
+  no_wal.disableWAL = true;
+  ASSERT_OK(db->Put(no_wal, "key", "value"));
+  disk_->retryable = kTable;
+  CloseEnds(db.get()).PermitUncheckedError();
+  EXPECT_TRUE(refused);
+}
+
+// A recovery's flushes wait until background work goes on, which may be never.
+class PausedTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(OnAFullDiskOrNot, PausedTest, ::testing::Bool());
+
+TEST_P(PausedTest, CloseDoesNotWaitForTheRecovery) {
+  const auto db = OpenWithKey(options_);
+  ASSERT_OK(db->PauseBackgroundWork());
+  listener_->at_error = [&] { disk_->full = disk_->retryable = 0; };
+  (GetParam() ? disk_->full : disk_->retryable) = kWal;
+  EXPECT_FALSE(Put(db.get()).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the recovery to begin
+  EXPECT_OK(CloseEnds(db.get()));
+  EXPECT_EQ(listener_->recovered, 0);
+}
+
 }  // namespace
 }  // namespace cairn

@@ -408,11 +408,7 @@ TEST_F(RecoveriesAtOnceTest, WaitForCompactClosesTheDatabaseMeanwhile) {
   disk_->retryable = kWal;
   EXPECT_FALSE(Put(db.get()).ok());
   ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
-  std::future<Status> closed = std::async(std::launch::async, [&] {
-    rocksdb::WaitForCompactOptions options;
-    options.close_db = true;
-    return db->WaitForCompact(options);
-  });
+  std::future<Status> closed = WaitForCompactAndClose(db.get());
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
   disk_->held = 0;
   Ends("WaitForCompact", [&] { return closed.get(); }).PermitUncheckedError();
@@ -499,6 +495,122 @@ TEST_F(RecoveriesAtOnceTest, AFlushThatTheRecoveryHasDoneAlreadyHoldsNobodyUp) {
   BeginFlush(db.get());
   disk_->held_syncs = 0;
   if (!Await([&] { return has_flushed.load(); })) Hangs("Flush of a listener");
+  ExpectThatItRecovers(db.get());
+}
+
+// S, or Resume, has cleared its error, and a listener that hears of it takes long. Close began while T recovered from another
+// error, and the listener's end said that no recovery was in progress: T waited for ever for its flush, which had failed.
+class AListenerThatTakesLongTest : public RecoveriesAtOnceTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(OfSOrResume, AListenerThatTakesLongTest, ::testing::Bool());
+
+TEST_P(AListenerThatTakesLongTest, ReturnsWhileCloseWaitsForT) {
+  std::atomic<bool> hears{false}, returns{false};
+  listener_->recovers = !GetParam();
+  listener_->at_error = [&] {
+    if (listener_->errors == 1) disk_->full = 0;
+    if (listener_->errors == 2) disk_->held = kTable;
+  };
+  listener_->at_end = [&] {
+    if (hears.exchange(true)) return;
+    while (!returns) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  const auto db = OpenWithKey(options_);
+  disk_->full = kTable;
+  EXPECT_FALSE(db->Flush(rocksdb::FlushOptions()).ok());
+  std::future<Status> resumed;
+  if (GetParam()) resumed = std::async(std::launch::async, [&] { return db->Resume(); });
+  if (!Await([&] { return hears.load(); })) Hangs("the first recovery");
+  EXPECT_OK(Put(db.get()));
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  if (!Await([&] { return disk_->waiting > 0; })) Hangs("T");
+  std::future<Status> closed = std::async(std::launch::async, [&] { return db->Close(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for Close to begin
+  returns = true;
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the first recovery to end
+  disk_->held = 0;
+  EXPECT_OK(Ends("Close", [&] { return closed.get(); }));
+}
+
+// As WaitForCompactClosesTheDatabaseMeanwhile: a listener's flush was not queued either, for which it waited, and Close for it.
+class AListenersFlushTest : public RecoveriesAtOnceTest, public ::testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(AtomicOrNot, AListenersFlushTest, ::testing::Bool());
+
+TEST_P(AListenersFlushTest, EndsWhileWaitForCompactClosesTheDatabase) {
+  options_.atomic_flush = GetParam();
+  std::atomic<rocksdb::DB*> opened{nullptr};
+  listener_->at_error = [&] {
+    disk_->held = kTable;
+    disk_->retryable = 0;
+  };
+  listener_->at_end = [&] {
+    if (listener_->recovered == 0) return;
+    EXPECT_OK(Put(opened));
+    EXPECT_OK(opened.load()->Flush(rocksdb::FlushOptions()));
+    heard_ = true;
+  };
+  const auto db = OpenWithKey(options_);
+  opened = db.get();
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  std::future<Status> closed = WaitForCompactAndClose(db.get());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
+  disk_->held = 0;
+  EXPECT_OK(Ends("WaitForCompact", [&] { return closed.get(); }));
+  EXPECT_TRUE(heard_);
+}
+
+// T has cleared an error, and that of the full disk for which S still waits for space. A listener that hears of it meets another
+// one, which T is to recover from: it left that to S, where nothing was left.
+TEST_F(RecoveriesAtOnceTest, AListenerMeetsAnErrorWhileSWaitsForSpace) {
+  std::atomic<rocksdb::DB*> opened{nullptr};
+  listener_->at_end = [&] {
+    if (listener_->recovered == 0 || heard_.exchange(true)) return;
+    disk_->retryable = kWal;
+    EXPECT_FALSE(Put(opened).ok());
+    disk_->retryable = 0;
+  };
+  const auto db = OpenWithKey(options_);
+  opened = db.get();
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T to wait
+  disk_->full = kWal;
+  EXPECT_TRUE(Put(db.get()).IsNoSpace());
+  disk_->full = kOther;  // no space is free
+  disk_->retryable = 0;
+  ASSERT_TRUE(Await([&] { return heard_.load(); }));
+  EXPECT_TRUE(Await([&] { return Put(db.get()).ok(); })) << "T does not recover it";
+  disk_->full = 0;
+  ExpectThatItRecovers(db.get());
+}
+
+// T's last attempt has failed, and S recovers the database before T gives up: listeners heard last that it was not recovered.
+TEST_F(RecoveriesAtOnceTest, ListenersHearNoFailureAfterTheSuccessOfAnother) {
+  options_.max_bgerror_resume_count = 1;
+  listener_->at_error = [&] {
+    if (listener_->errors > 2) disk_->full = 0;
+  };
+  const auto db = OpenWithKey(options_);
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->Put(no_wal_, "key", "value"));
+  disk_->retryable = kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T to wait
+  disk_->retryable = 0;
+  disk_->full = kWal;
+  Put(db.get()).PermitUncheckedError();  // goes well if T has given up by now
+  disk_->full = 0;
+  if (listener_->ends == 0) {
+    ASSERT_TRUE(Await([&] { return listener_->recovered > 0; }));
+    std::this_thread::sleep_for(kMoreThanInterval);
+    EXPECT_EQ(listener_->ends, listener_->recovered);
+  }
   ExpectThatItRecovers(db.get());
 }
 

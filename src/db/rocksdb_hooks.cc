@@ -473,6 +473,17 @@ void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
 }
 #endif
 
+// Who hears that writes to a family are slowed down hears of it at the end of the flush or the compaction. RocksDB finds the
+// listeners in the family's options then, when the family may be gone. They are the database's, hence also the default family's.
+void DBImpl::InstallSuperVersionAndScheduleWork(ColumnFamilyData* family, SuperVersionContext* context,
+                                                CAIRN_SUPER_VERSION_PARAMETER last) {
+  own::InstallSuperVersion(this, family, context, static_cast<decltype(last)&&>(last));
+  const ColumnFamilyData* const outlives = versions_->GetColumnFamilySet()->GetDefault();
+  for (auto& notification : context->write_stall_notifications) {
+    notification.immutable_options = &cairn::port::ImmutableOptionsOf(*outlives);
+  }
+}
+
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
                                    bool include_end) {
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);

@@ -226,9 +226,6 @@ void RecoverFromNoSpace(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_Recov
 #endif
 void CancelErrorRecovery(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_CancelErrorRecovery");
 
-rocksdb::Status RecoverFromBGError(rocksdb::ErrorHandler* handler,
-                                   bool is_manual) asm("cairn_rocksdb_RecoverFromBGError");
-
 void StartRecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler, const rocksdb::IOStatus& error) asm(
     "cairn_rocksdb_StartRecoverFromRetryableBGIOError");
 
@@ -269,6 +266,15 @@ bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_ro
 
 rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::FlushReason reason,
                                              bool wait) asm("cairn_rocksdb_RetryFlushesForErrorRecovery");
+
+// What InstallSuperVersionAndScheduleWork takes last.
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_SUPER_VERSION_PARAMETER std::optional<std::shared_ptr<rocksdb::SeqnoToTimeMapping>>
+#else
+#define CAIRN_SUPER_VERSION_PARAMETER const rocksdb::MutableCFOptions&
+#endif
+void InstallSuperVersion(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, rocksdb::SuperVersionContext* context,
+                         CAIRN_SUPER_VERSION_PARAMETER last) asm("cairn_rocksdb_InstallSuperVersion");
 
 #define CAIRN_REPLACES_FIND_OBSOLETE_FILES !CAIRN_ROCKSDB_AT_LEAST(11, 8)
 #if CAIRN_REPLACES_FIND_OBSOLETE_FILES

@@ -1,0 +1,79 @@
+// What RocksDB still does for a column family that is dropped meanwhile.
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/listener.h"
+#include "src/port/open_into.h"
+#include "src/testutil/await.h"
+#include "test/support.h"
+
+namespace cairn {
+namespace {
+
+// A first deletion waits.
+class HeldDeletions : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "HeldDeletions"; }
+  rocksdb::IOStatus DeleteFile(const std::string& name, const rocksdb::IOOptions& options,
+                               rocksdb::IODebugContext* context) override {
+    const bool first = holds && waiting++ == 0;
+    while (first && holds) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return FileSystemWrapper::DeleteFile(name, options, context);
+  }
+  std::atomic<bool> holds{false};
+  std::atomic<int> waiting{0};
+};
+
+class StallListener : public rocksdb::EventListener {
+ public:
+  void OnStallConditionsChanged(const rocksdb::WriteStallInfo& info) override {
+    if (info.cf_name == "family") ++changes;
+  }
+  std::atomic<int> changes{0};
+};
+
+// A flush slows its writes down, or a compaction no longer does, and deletes files before listeners hear of that: RocksDB looks
+// for the listeners in the options of the family, which are gone.
+TEST(DroppedFamilyTest, ListenersHearOfItsWrites) {
+  const test::TempDir dir;
+  const auto disk = std::make_shared<HeldDeletions>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  const auto listener = std::make_shared<StallListener>();
+  rocksdb::Options options = test::BaseOptions();
+  options.env = env.get();
+  options.listeners = {listener};
+  options.level0_file_num_compaction_trigger = 4;
+  options.level0_slowdown_writes_trigger = 4;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&opened)));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options, "family", &family));
+  for (int i = 0; i < 4; ++i) {
+    if (i == 3) disk->holds = true;
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), family, "key", "value"));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), family, "the key behind", "value"));
+    rocksdb::FlushOptions flush;
+    flush.wait = i < 3;
+    ASSERT_OK(db->Flush(flush, family));
+  }
+  EXPECT_TRUE(Await([&] { return disk->waiting > 0; }));
+  const int changes = listener->changes;
+  EXPECT_OK(db->DropColumnFamily(family));
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+  disk->holds = false;
+  EXPECT_TRUE(Await([&] { return listener->changes > changes; }));
+  EXPECT_OK(db->Close());
+}
+
+}  // namespace
+}  // namespace cairn
