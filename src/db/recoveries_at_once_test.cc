@@ -558,7 +558,7 @@ TEST_P(AListenersFlushTest, EndsWhileWaitForCompactClosesTheDatabase) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
   disk_->held = 0;
   EXPECT_OK(Ends("WaitForCompact", [&] { return closed.get(); }));
-  EXPECT_TRUE(heard_);
+  EXPECT_EQ(heard_.load(), listener_->recovered > 0);  // RocksDB 11 may end the recovery
 }
 
 // T has cleared an error, and that of the full disk for which S still waits for space. A listener that hears of it meets another
