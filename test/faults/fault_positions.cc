@@ -296,7 +296,8 @@ class Driver {
         if (done->positions.count(n) == 0) run(n);
       }
     }
-    result->positions = sites.size();
+    // Another run, of which the journal tells, may have met more.
+    result->positions = std::max(sites.size(), done->positions.size());
     result->run = done->positions.size();
     result->not_reached = done->not_reached;
     result->failures = done->failures;
