@@ -477,7 +477,7 @@ void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
 // listeners in the family's options then, when the family may be gone. They are the database's, hence also the default family's.
 void DBImpl::InstallSuperVersionAndScheduleWork(ColumnFamilyData* family, SuperVersionContext* context,
                                                 CAIRN_SUPER_VERSION_PARAMETER last) {
-  own::InstallSuperVersion(this, family, context, static_cast<decltype(last)&&>(last));
+  own::InstallSuperVersion(this, family, context, std::forward<decltype(last)>(last));
   const ColumnFamilyData* const outlives = versions_->GetColumnFamilySet()->GetDefault();
   for (auto& notification : context->write_stall_notifications) {
     notification.immutable_options = &cairn::port::ImmutableOptionsOf(*outlives);
