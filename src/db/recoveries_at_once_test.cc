@@ -136,6 +136,14 @@ class RecoveriesAtOnceTest : public ErrorRecoveryTest {
     ASSERT_TRUE(Await([&] { return hears_.load(); }));
   }
 
+  // For its next attempt, whose flush fails as well, until the disk is well again.
+  void FailFlushesUntilTWaits(rocksdb::DB* db) {
+    disk_->retryable = kTable;
+    BeginFlush(db);
+    ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T to wait
+  }
+
   ImpatientEnv impatient_{env_.get()};
   std::atomic<bool> hears_{false}, holds_{true};
   rocksdb::WriteOptions no_wal_;
@@ -436,10 +444,7 @@ TEST_F(RecoveriesAtOnceTest, NobodyWaitsForALongCompaction) {
     }
   }
   ASSERT_OK(db->Put(no_wal_, "key", "value"));
-  disk_->retryable = kTable;
-  BeginFlush(db.get());
-  ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T to wait
+  ASSERT_NO_FATAL_FAILURE(FailFlushesUntilTWaits(db.get()));
   disk_->retryable = 0;
   disk_->full = kWal;
   Put(db.get()).PermitUncheckedError();  // goes well if T meets its error just then
@@ -504,29 +509,25 @@ class AListenerThatTakesLongTest : public RecoveriesAtOnceTest, public ::testing
 INSTANTIATE_TEST_SUITE_P(OfSOrResume, AListenerThatTakesLongTest, ::testing::Bool());
 
 TEST_P(AListenerThatTakesLongTest, ReturnsWhileCloseWaitsForT) {
-  std::atomic<bool> hears{false}, returns{false};
   listener_->recovers = !GetParam();
   listener_->at_error = [&] {
     if (listener_->errors == 1) disk_->full = 0;
     if (listener_->errors == 2) disk_->held = kTable;
   };
-  listener_->at_end = [&] {
-    if (hears.exchange(true)) return;
-    while (!returns) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  };
+  HoldWhoHearsOfTheFirstEnd();
   const auto db = OpenWithKey(options_);
   disk_->full = kTable;
   EXPECT_FALSE(db->Flush(rocksdb::FlushOptions()).ok());
   std::future<Status> resumed;
   if (GetParam()) resumed = std::async(std::launch::async, [&] { return db->Resume(); });
-  if (!Await([&] { return hears.load(); })) Hangs("the first recovery");
+  if (!Await([&] { return hears_.load(); })) Hangs("the first recovery");
   EXPECT_OK(Put(db.get()));
   disk_->retryable = kTable;
   BeginFlush(db.get());
   if (!Await([&] { return disk_->waiting > 0; })) Hangs("T");
   std::future<Status> closed = std::async(std::launch::async, [&] { return db->Close(); });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for Close to begin
-  returns = true;
+  holds_ = false;
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the first recovery to end
   disk_->held = 0;
   EXPECT_OK(Ends("Close", [&] { return closed.get(); }));
@@ -575,10 +576,7 @@ TEST_F(RecoveriesAtOnceTest, AListenerMeetsAnErrorWhileSWaitsForSpace) {
   opened = db.get();
   ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   ASSERT_OK(db->Put(no_wal_, "key", "value"));
-  disk_->retryable = kTable;
-  BeginFlush(db.get());
-  ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T to wait
+  ASSERT_NO_FATAL_FAILURE(FailFlushesUntilTWaits(db.get()));
   disk_->full = kWal;
   EXPECT_TRUE(Put(db.get()).IsNoSpace());
   disk_->full = kOther;  // no space is free
@@ -598,10 +596,7 @@ TEST_F(RecoveriesAtOnceTest, ListenersHearNoFailureAfterTheSuccessOfAnother) {
   const auto db = OpenWithKey(options_);
   ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   ASSERT_OK(db->Put(no_wal_, "key", "value"));
-  disk_->retryable = kTable;
-  BeginFlush(db.get());
-  ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T to wait
+  ASSERT_NO_FATAL_FAILURE(FailFlushesUntilTWaits(db.get()));
   disk_->retryable = 0;
   disk_->full = kWal;
   Put(db.get()).PermitUncheckedError();  // goes well if T has given up by now
