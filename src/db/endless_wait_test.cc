@@ -1,10 +1,7 @@
 // What RocksDB waits for for ever, and Cairn does not. (error_recovery_test has what it waits for on a disk that fails.)
 
-#include <unistd.h>
-
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <future>
 #include <memory>
 #include <string>
@@ -12,7 +9,7 @@
 
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
-#include "rocksdb/listener.h"
+#include "src/db/error_recovery_fixture.h"
 #include "src/port/db_impl.h"
 #include "src/port/open_into.h"
 #include "test/support.h"
@@ -53,50 +50,34 @@ TEST(CloseTest, IsToldWhenNothingWasFoundToDelete) {
   EXPECT_OK(closed.get());
 }
 
-class CompactionListener : public rocksdb::EventListener {
- public:
-  void OnCompactionBegin(rocksdb::DB* /*db*/, const rocksdb::CompactionJobInfo& /*info*/) override {
-    begun = true;
-    while (holds) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  std::atomic<bool> begun{false}, holds{true};
-};
-
 // WaitForCompact has no flush queued any more when it closes the database, and Close waits for its own.
-TEST(CloseTest, FlushesWhatWasWrittenWhileWaitForCompactWaited) {
-  test::TempDir dir;
-  const auto listener = std::make_shared<CompactionListener>();
-  rocksdb::Options options = test::BaseOptions();
-  options.level0_file_num_compaction_trigger = 2;
-  options.listeners = {listener};
+TEST_F(ErrorRecoveryTest, CloseFlushesWhatWasWrittenWhileWaitForCompactWaited) {
+  std::promise<void> release;
+  std::shared_future<void> released = release.get_future().share();
+  std::atomic<bool> compacts{false};
+  listener_->at_compaction = [&] {
+    compacts = true;
+    released.wait();
+  };
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.level0_file_num_compaction_trigger = 2;
   rocksdb::WriteOptions no_wal;
   no_wal.disableWAL = true;
   {
-    rocksdb::DB* opened = nullptr;
-    ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&opened)));
-    const std::unique_ptr<rocksdb::DB> db(opened);
+    const std::unique_ptr<rocksdb::DB> db = Open(options_);
     for (int i = 0; i < 2; ++i) {
-      ASSERT_OK(db->Put(no_wal, "key", "value"));
+      ASSERT_OK(db->Put(no_wal, "first", "value"));
+      ASSERT_OK(db->Put(no_wal, "last", "value"));  // with one key alone the tables would be moved
       ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
     }
-    while (!listener->begun) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    std::future<rocksdb::Status> closed = std::async(std::launch::async, [&] {
-      rocksdb::WaitForCompactOptions closing;
-      closing.close_db = true;
-      return db->WaitForCompact(closing);
-    });
+    ASSERT_TRUE(Await([&] { return compacts.load(); }));
+    std::future<rocksdb::Status> closed = WaitForCompactAndClose(db.get());
     std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
     EXPECT_OK(db->Put(no_wal, "behind", "value"));
-    listener->holds = false;
-    if (closed.wait_for(std::chrono::minutes(1)) != std::future_status::ready) {
-      std::fprintf(stderr, "WaitForCompact does not end\n");
-      _exit(1);  // a hang cannot be unwound
-    }
-    EXPECT_OK(closed.get());
+    release.set_value();
+    EXPECT_OK(Ends("WaitForCompact", [&] { return closed.get(); }));
   }
-  rocksdb::DB* opened = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&opened)));
-  const std::unique_ptr<rocksdb::DB> db(opened);
+  const std::unique_ptr<rocksdb::DB> db = Open(options_);
   std::string value;
   EXPECT_OK(db->Get(rocksdb::ReadOptions(), "behind", &value));
 }
