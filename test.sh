@@ -2,7 +2,7 @@
 # Installs what is missing, builds everything and runs every test and check.
 #
 #   ./test.sh                everything but the sanitizers
-#   ./test.sh --quick        leaves out the tests labelled "long", clang-tidy and the fuzzers
+#   ./test.sh --quick        leaves out the tests labelled "long", RocksDB's own programs, clang-tidy and the fuzzers
 #   ./test.sh --sanitizers   also builds and runs under address, undefined-behaviour and thread sanitizers; each takes a RocksDB
 #                            of its own, about 6 minutes on two cores the first time
 #   ./test.sh --tidy-all     clang-tidy over every file, without the time limit
@@ -21,7 +21,7 @@ export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 1))}"
 
 quick=false
 sanitizers=false
-tidy=(--budget 300)
+tidy=(--budget 240)
 rocksdb=
 newer=false
 while [ $# -gt 0 ]; do
@@ -141,6 +141,9 @@ part "clang-format" scripts/check_format
 part "pages" scripts/check_pages
 part "unity" scripts/check_unity
 build_and_test release
+if ! $quick; then
+  part "RocksDB's programs" test/upstream/run ci
+fi
 if [ -f build/compile_commands.json ] && ! $quick; then
   part "clang-tidy" scripts/check_tidy "${tidy[@]}" build
 fi
