@@ -6,7 +6,7 @@
 // Invariants of a SstFileManager, under its mutex:
 //   1. bg_thread_ begins with the first error and ends when the SstFileManager does: nobody waits for it before.
 //   2. A database that is tried (Part::kIsTried) is in error_handler_list_, and exists: whoever closes it waits until it is
-//      not tried any more.
+//      not tried any more, unless he does it on the very thread that tries, as a listener.
 //   3. A database has two entries only while it is tried and has met another error meanwhile.
 //
 // Invariants of a database, under its mutex. Its recovery may be tried by its SstFileManager, by the thread that begins with an
@@ -132,6 +132,7 @@ class Taking {
 // Who holds writers of a database back.
 struct Writers {
   rocksdb::WriteThread* queue;
+  rocksdb::WriteThread* log_queue;        // with two_write_queues: of those that write the WAL only
   rocksdb::InstrumentedCondVar* stopped;  // those that DelayWrite has stopped wait for it
   rocksdb::StallInterface* stalled;       // by a WriteBufferManager; may be null
 
@@ -148,6 +149,8 @@ struct Writers {
     stopped->TimedWait(clock->NowMicros() + kMicrosBetweenLooks);
     return true;
   }
+  // From both queues, where it is not known which one a listener's write is in.
+  bool LetGo(rocksdb::SystemClock* clock) const { return LetGo(queue, clock) || LetGo(log_queue, clock); }
 };
 
 // On the thread that recovers a database, once or more than once. Its listeners may recover another one meanwhile, or the same.
@@ -179,6 +182,8 @@ class Attempt {
     return attempt;
   }
   const rocksdb::ErrorHandler* handler() const { return handler_; }
+  // Whether it is of the thread that begins with an error that may pass.
+  bool retries() const { return retries_; }
   // All with the database's mutex. Waits until nobody else has the turn.
   void TakeTurn() {
     while (AllParts().Has(handler_, Part::kTries)) writers_.stopped->Wait();
@@ -209,7 +214,7 @@ class Attempt {
   bool LetWritersGo(rocksdb::WriteThread* from) const {
     return !handler_->GetBGError().ok() && writers_.LetGo(from, db_->immutable_db_options().clock);
   }
-  bool LetWritersGo() const { return LetWritersGo(writers_.queue); }
+  bool LetWritersGo() const { return LetWritersGo(writers_.queue) || LetWritersGo(writers_.log_queue); }
 
  private:
   static thread_local Attempt* of_thread;
@@ -229,6 +234,9 @@ thread_local Attempt* Attempt::of_thread = nullptr;
 bool HasEnded(const rocksdb::Status& result) {
   return result.IsShutdownInProgress() || result.severity() >= rocksdb::Status::Severity::kFatalError;
 }
+
+// What this thread tries for a SstFileManager, whose attempts have a thread each; null: nothing.
+thread_local const rocksdb::ErrorHandler* tried_here = nullptr;
 
 bool IsHard(const rocksdb::Status& error) { return error.severity() >= rocksdb::Status::Severity::kHardError; }
 
@@ -296,7 +304,7 @@ void SstFileManagerImpl::StartErrorRecovery(ErrorHandler* handler, Status error)
 // database had no other recovery.
 bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
   const MutexLock lock(&mu_);
-  while (AllParts().Has(handler, Part::kIsTried)) cv_.Wait();
+  while (AllParts().Has(handler, Part::kIsTried) && handler != cairn::tried_here) cv_.Wait();
   const size_t before = error_handler_list_.size();
   error_handler_list_.remove(handler);
   const size_t removed = before - error_handler_list_.size();
@@ -311,13 +319,15 @@ bool SstFileManagerImpl::CancelErrorRecovery(ErrorHandler* handler) {
 // all of it on one thread, where a listener waits for ever for a database that comes later. Here each attempt has its own.
 void SstFileManagerImpl::ClearError() {
   const auto recover = [this](ErrorHandler* handler) {
+    cairn::tried_here = handler;
     const Status s = handler->RecoverFromBGError();
     TEST_SYNC_POINT("SstFileManagerImpl::ErrorCleared");  // of RocksDB's own tests
     const MutexLock lock(&mu_);
     const bool ended = s.ok() || cairn::HasEnded(s);
     const bool again = std::count(error_handler_list_.begin(), error_handler_list_.end(), handler) > 1;
-    if (ended || again) {
-      error_handler_list_.erase(std::find(error_handler_list_.begin(), error_handler_list_.end(), handler));
+    const auto entry = std::find(error_handler_list_.begin(), error_handler_list_.end(), handler);
+    if ((ended || again) && entry != error_handler_list_.end()) {  // a listener may have closed the database
+      error_handler_list_.erase(entry);
       AllParts().Remove(handler, Part::kWaits);
     }
     AllParts().RemoveAll(handler, Part::kLeaves);
@@ -374,8 +384,10 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
     again.SetRetryable(true);
     own::SetBGError(this, again, reason, wal_related);
   }
+  // Of no attempt: whoever waits for a flush, whatever becomes of it, would take it for that flush's.
+  if (!AllParts().Has(this, Part::kTries)) recovery_error_ = IOStatus::OK();
   if (recovery_in_prog_ || !IsBGWorkStopped()) return;
-  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  const cairn::Writers writers{&db_->write_thread_, &db_->nonmem_write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
   writers.Wake();
 }
 
@@ -383,8 +395,8 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
 // one all the same, and Close waits for it as long as the disk is full. And a listener that hears of the last recovery's end
 // may be held back in this database.
 void ErrorHandler::RecoverFromNoSpace() {
-  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
-  while (AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
+  const cairn::Writers writers{&db_->write_thread_, &db_->nonmem_write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  while (AllParts().Has(this, Part::kQueues) && writers.LetGo(db_options_.clock)) {
   }
   if (auto_recovery_) own::RecoverFromNoSpace(this);
   if (AllParts().Has(this, Part::kWaits)) return;
@@ -395,6 +407,23 @@ void ErrorHandler::RecoverFromNoSpace() {
 // whose thread begins after Close has looked for it.
 void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
   db_->reject_new_background_jobs_ = false;  // a listener's write may wait for a compaction
+  // On the thread that recovers the database a listener closes it: that thread cannot be waited for.
+  const cairn::Attempt* const here = cairn::Attempt::Find(db_mutex_);
+  const cairn::Writers writers{&db_->write_thread_, &db_->nonmem_write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  // Without its recovery an error stops all flushes, also one that has stopped none (a compaction has found no space): Close
+  // would flush nothing of what is in no WAL.
+  if (!bg_error_.ok() && !IsBGWorkStopped() && db_->bg_work_paused_ == 0 && db_->has_unpersisted_data_ &&
+      !db_->mutable_db_options_.avoid_flush_during_shutdown) {
+    const cairn::Attempt lets_writers_go(this, db_, writers, [] {});
+    FlushOptions options;
+    options.allow_write_stall = true;  // who waits for its end waits for the compaction
+    db_->FlushAllColumnFamilies(options, FlushReason::kShutDown).PermitUncheckedError();
+  }
+  if (here != nullptr) db_->own_info_log_ = false;  // closed when it is destroyed: the attempt writes to it
+  if (recovery_thread_ != nullptr && recovery_thread_->get_id() == std::this_thread::get_id()) {
+    recovery_thread_->detach();
+    recovery_thread_.reset();
+  }
   if (recovery_in_prog_ &&
       db_->bg_work_paused_ > 0) {  // its flushes are not scheduled before somebody goes on, who may not
     recovery_error_ = IOStatus::Aborted("Closed while background work was paused");
@@ -402,11 +431,14 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
   }
   own::CancelErrorRecovery(this);
   // Neither the SstFileManager nor a thread has it any more; Resume may, or a thread that was about to begin.
-  while (AllParts().Has(this, Part::kBegins) || (recovery_in_prog_ && AllParts().Has(this, Part::kResumes))) {
+  const bool resumes_here = here != nullptr && !here->retries() && cairn::tried_here != this;
+  const auto resumes = [&] { return !resumes_here && recovery_in_prog_ && AllParts().Has(this, Part::kResumes); };
+  while (AllParts().Has(this, Part::kBegins) || resumes()) {
     cv_.TimedWait(db_options_.clock->NowMicros() + cairn::kMicrosBetweenLooks);
     own::CancelErrorRecovery(this);
   }
   recovery_in_prog_ = false;
+  if (!bg_error_.ok()) writers.Wake();  // Close queues behind those that are held back, and nobody recovers any more
 }
 
 // RocksDB schedules no flush of an attempt unless a recovery is in progress, and the attempt never ends: be it that another
@@ -414,7 +446,7 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
 // in progress. So Resume is an attempt like the others, and only one that has failed says so. And attempts that run beside each
 // other clear each other's errors (invariant 4).
 Status ErrorHandler::RecoverFromBGError(bool is_manual) {
-  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  const cairn::Writers writers{&db_->write_thread_, &db_->nonmem_write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
   const auto schedule_what_waits = [this] {
     if (IsBGWorkStopped()) return;
     db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
@@ -477,7 +509,7 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
 void ErrorHandler::RecoverFromRetryableBGIOError() {
   TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeStart");
   TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeStart2");
-  const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+  const cairn::Writers writers{&db_->write_thread_, &db_->nonmem_write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
   const auto schedule_what_waits = [this] {
     if (IsBGWorkStopped()) return;
     db_->unscheduled_flushes_ = std::max(db_->unscheduled_flushes_, static_cast<int>(db_->flush_queue_.size()));
@@ -536,7 +568,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
     }
     if (left.ok()) {
       TEST_SYNC_POINT("RecoverFromRetryableBGIOError:RecoverSuccess");
-    } else {
+    } else if (end_recovery_ || !AllParts().Has(this, Part::kAgain)) {  // else it goes on
       recovery_in_prog_ = others_go_on();
       EventHelpers::NotifyOnErrorRecoveryEnd(db_options_.listeners, bg_error_, left, db_mutex_);
       if (left.IsAborted()) {
@@ -554,16 +586,22 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
 // A listener that hears of a recovery's end may write. RocksDB's next recovery waits for the last one's thread, hence for that
 // write, which may have met the error itself, or is behind one that has, or is held back. Here the thread begins again.
 void ErrorHandler::StartRecoverFromRetryableBGIOError(const IOStatus& error) {
+  // The SstFileManager may wait for space that this error does not want, such as a compaction's.
+  const auto has = [this](Part part) { return AllParts().Has(this, part); };
+  const bool full = cairn::IsHard(bg_error_) && (bg_error_.IsNoSpace() || bg_error_.subcode() == Status::kSpaceLimit);
+  const bool beside = recovery_in_prog_ && AllParts().Waits(this) && !full && !has(Part::kTries) &&
+                      !has(Part::kRetries) && !has(Part::kAgain) && !has(Part::kBegins);
+  if (beside && db_options_.max_bgerror_resume_count > 0 && !end_recovery_) recovery_in_prog_ = false;
   const bool starts = !bg_error_.ok() && !error.ok() && db_options_.max_bgerror_resume_count > 0 &&
                       !recovery_in_prog_ && !end_recovery_;
-  if (starts && (AllParts().Has(this, Part::kRuns) || AllParts().Has(this, Part::kBegins))) {
+  if (starts && (has(Part::kRuns) || has(Part::kBegins))) {
     recovery_in_prog_ = true;
     AllParts().Add(this, Part::kAgain);
     cv_.SignalAll();  // it may wait for its next attempt
     RecordStats({ERROR_HANDLER_AUTORESUME_COUNT}, {});
     TEST_SYNC_POINT("StartRecoverFromRetryableBGIOError:BeforeWaitingForOtherThread");  // of RocksDB's own tests
-    const cairn::Writers writers{&db_->write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
-    while (AllParts().Has(this, Part::kQueues) && writers.LetGo(writers.queue, db_options_.clock)) {
+    const cairn::Writers writers{&db_->write_thread_, &db_->nonmem_write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
+    while (AllParts().Has(this, Part::kQueues) && writers.LetGo(db_options_.clock)) {
     }
     return;
   }

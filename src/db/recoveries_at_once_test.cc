@@ -12,12 +12,15 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "gtest/gtest.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/system_clock.h"
+#include "rocksdb/utilities/transaction.h"
+#include "rocksdb/utilities/transaction_db.h"
 #include "src/db/error_recovery_fixture.h"
 #include "src/testutil/await.h"
 #include "src/testutil/faulty_disk.h"
@@ -625,6 +628,244 @@ TEST_P(NoThreadTest, ResumeRecovers) {
   EXPECT_EQ(pthread_setattr_default_np(&usual), 0);
   disk_->full = disk_->retryable = 0;
   EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
+  ExpectThatItRecovers(db.get());
+}
+
+// A compaction has found no space, and S waits for room for compactions. Flushes have room.
+class NoRoomForCompactionsTest : public RecoveriesAtOnceTest {
+ protected:
+  static constexpr int kNoAppend = 1 << 30;  // finds the disk full; none is free all the same
+
+  std::unique_ptr<rocksdb::DB> OpenWithTables() {
+    options_.disable_auto_compactions = true;
+    std::unique_ptr<rocksdb::DB> db = Open(options_);
+    EXPECT_OK(db->CreateColumnFamily(options_, "family", &family_));
+    for (rocksdb::ColumnFamilyHandle* const family : {db->DefaultColumnFamily(), family_}) {
+      for (int i = 0; i < 2; ++i) {
+        EXPECT_OK(db->Put(rocksdb::WriteOptions(), family, "key", "value"));
+        EXPECT_OK(db->Put(rocksdb::WriteOptions(), family, "the key behind", "value"));
+        EXPECT_OK(db->Flush(rocksdb::FlushOptions(), family));
+      }
+    }
+    return db;
+  }
+  void FailCompactions(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+    const int count = static_cast<int>(families.size());
+    listener_->at_error = [this, count] {
+      if (listener_->errors == count) disk_->full = kNoAppend;
+    };
+    disk_->held = kTable;
+    std::vector<std::future<Status>> compactions;
+    for (rocksdb::ColumnFamilyHandle* const family : families) {
+      compactions.push_back(std::async(std::launch::async, [db, family] {
+        rocksdb::CompactRangeOptions options;
+        options.exclusive_manual_compaction = false;
+        return db->CompactRange(options, family, nullptr, nullptr);
+      }));
+    }
+    ASSERT_TRUE(Await([&] { return disk_->waiting == count; }));
+    disk_->full = kTable;
+    disk_->held = 0;
+    for (std::future<Status>& compaction : compactions) EXPECT_TRUE(compaction.get().IsNoSpace());
+    listener_->at_error = nullptr;
+  }
+  void Close(std::unique_ptr<rocksdb::DB> db) {
+    EXPECT_OK(db->DestroyColumnFamilyHandle(family_));
+    CloseEnds(db.get()).PermitUncheckedError();
+  }
+};
+
+// RocksDB left it to S: stopped for good, and Resume was Busy.
+TEST_F(NoRoomForCompactionsTest, AnErrorThatMayPassIsRecovered) {
+  std::unique_ptr<rocksdb::DB> db = OpenWithTables();
+  FailCompactions(db.get(), {family_});
+  disk_->retryable = kWal;
+  EXPECT_TRUE(Put(db.get()).IsIOError());
+  disk_->retryable = 0;
+  EXPECT_TRUE(Await([&] { return Put(db.get()).ok(); }));
+  EXPECT_GT(listener_->recovered, 0);
+  Close(std::move(db));
+}
+
+// The second compaction's error was taken for one of every flush.
+TEST_F(NoRoomForCompactionsTest, FlushSucceeds) {
+  options_.max_background_jobs = 8;
+  std::unique_ptr<rocksdb::DB> db = OpenWithTables();
+  FailCompactions(db.get(), {family_, db->DefaultColumnFamily()});
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_OK(Put(db.get()));
+    EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  Close(std::move(db));
+}
+
+// RocksDB's Close said OK, and had flushed nothing.
+TEST_F(NoRoomForCompactionsTest, CloseFlushesWhatIsInNoWal) {
+  std::unique_ptr<rocksdb::DB> db = OpenWithTables();
+  FailCompactions(db.get(), {family_});
+  EXPECT_OK(db->Put(no_wal_, "in no WAL", "value"));
+  Close(std::move(db));
+  disk_->full = 0;
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(options_, dir_ / "db", {{"default", options_}, {"family", options_}}, &handles,
+                              port::Into(&opened)));
+  db.reset(opened);
+  std::string value;
+  EXPECT_OK(db->Get(rocksdb::ReadOptions(), "in no WAL", &value));
+  for (rocksdb::ColumnFamilyHandle* const handle : handles) EXPECT_OK(db->DestroyColumnFamilyHandle(handle));
+}
+
+// On S's own thread, for which RocksDB's Close does not wait.
+TEST_F(NoRoomForCompactionsTest, AListenerThatHearsOfTheEndMayClose) {
+  std::unique_ptr<rocksdb::DB> db = OpenWithTables();
+  FailCompactions(db.get(), {family_});
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family_));
+  std::atomic<bool> closed{false};
+  listener_->at_end = [&] {
+    EXPECT_OK(db->Close());
+    closed = true;
+  };
+  disk_->full = 0;
+  if (!Await([&] { return closed.load(); })) Hangs("Close");
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the attempt's last steps
+}
+
+// The same when it has flushed, on S's thread, T's, or that of Resume. (RocksDB's process dies.)
+class ClosingListenerTest : public RecoveriesAtOnceTest {
+ protected:
+  std::unique_ptr<rocksdb::DB> OpenAndCloseAtEnd() {
+    std::unique_ptr<rocksdb::DB> db = OpenWithKey(options_);
+    listener_->at_end = [this, db = db.get()] {
+      EXPECT_OK(db->Close());
+      closed_ = true;
+    };
+    return db;
+  }
+  void ExpectThatItCloses() {
+    if (!Await([&] { return closed_.load(); })) Hangs("Close");
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the attempt's last steps
+  }
+  std::atomic<bool> closed_{false};
+};
+
+TEST_F(ClosingListenerTest, OfS) {
+  const std::unique_ptr<rocksdb::DB> db = OpenAndCloseAtEnd();
+  disk_->full = kTable;
+  EXPECT_TRUE(db->Flush(rocksdb::FlushOptions()).IsNoSpace());
+  disk_->full = 0;
+  ExpectThatItCloses();
+}
+
+TEST_F(ClosingListenerTest, OfT) {
+  const std::unique_ptr<rocksdb::DB> db = OpenAndCloseAtEnd();
+  disk_->retryable = kTable;
+  EXPECT_TRUE(db->Flush(rocksdb::FlushOptions()).IsIOError());
+  disk_->retryable = 0;
+  ExpectThatItCloses();
+}
+
+TEST_F(ClosingListenerTest, OfResume) {
+  options_.max_bgerror_resume_count = 0;
+  const std::unique_ptr<rocksdb::DB> db = OpenAndCloseAtEnd();
+  disk_->retryable = kTable;
+  EXPECT_TRUE(db->Flush(rocksdb::FlushOptions()).IsIOError());
+  disk_->retryable = 0;
+  Ends("Resume", [&] { return db->Resume(); }).PermitUncheckedError();
+  ExpectThatItCloses();
+}
+
+// Close flushes what is in no WAL, behind a writer who waited for S, which Close had cancelled (RocksDB as well).
+TEST_F(RecoveriesAtOnceTest, CloseWhileAWriterIsHeldBackAndSWaitsForSpace) {
+  const std::unique_ptr<rocksdb::DB> db = OpenStockWithHeldFlushes();
+  EXPECT_OK(db->CreateColumnFamily(options_, "family", &family_));
+  EXPECT_OK(db->Put(no_wal_, "in no WAL", "value"));
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_OK(db->Put(no_wal_, family_, "key", "value"));
+    BeginFlush(db.get(), family_);
+  }
+  ASSERT_TRUE(IsStopped(db.get()));
+  std::future<Status> writer =
+      std::async(std::launch::async, [&] { return db->Put(no_wal_, family_, "key", "value"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for it to be held back
+  disk_->full = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // the flush's thread ends, which wakes everybody
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family_));            // the writer needs it no more
+  CloseEnds(db.get()).PermitUncheckedError();
+  EXPECT_FALSE(writer.get().ok());
+}
+
+// T has used up its attempts when S clears the error, and begins again after the next one.
+TEST_F(RecoveriesAtOnceTest, ListenersHearNoFailureOfWhatBeginsAgain) {
+  options_.max_bgerror_resume_count = 1;
+  options_.bgerror_resume_retry_interval = std::chrono::microseconds(std::chrono::minutes(1)).count();
+  const std::unique_ptr<rocksdb::DB> db = Open(options_);
+  const auto fail_a_flush = [&](int errors) {
+    EXPECT_OK(db->Put(no_wal_, "key", "value"));
+    listener_->at_error = [this, before = listener_->errors.load(), errors] {
+      if (listener_->errors == before + errors) disk_->retryable = 0;
+    };
+    disk_->retryable = kTable;
+    EXPECT_TRUE(db->Flush(rocksdb::FlushOptions()).IsIOError());
+    EXPECT_TRUE(Await([&] { return disk_->retryable == 0; }));
+  };
+  fail_a_flush(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // enough for T to wait
+  disk_->full = kWal;
+  EXPECT_TRUE(Put(db.get()).IsNoSpace());
+  disk_->full = 0;
+  ASSERT_TRUE(Await([&] { return listener_->recovered == 1; }));
+  fail_a_flush(1);
+  EXPECT_TRUE(Await([&] { return listener_->recovered == 2; }));
+  EXPECT_EQ(listener_->ends, 2);
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+// With two queues of writers a transaction that is prepared waits in the one, and RocksDB lets go those of the other.
+TEST_F(RecoveriesAtOnceTest, AListenerPreparesBehindOneThatIsHeldBack) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.max_write_buffer_number = 2;
+  options_.two_write_queues = true;
+  rocksdb::TransactionDB* opened = nullptr;
+  ASSERT_OK(rocksdb::TransactionDB::Open(options_, rocksdb::TransactionDBOptions(), dir_ / "db", &opened));
+  const std::unique_ptr<rocksdb::TransactionDB> db(opened);
+  const auto prepare = [&](const std::string& name) {
+    const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    EXPECT_OK(transaction->SetName(name));
+    EXPECT_OK(transaction->Put(name, "value"));
+    Status s = transaction->Prepare();
+    transaction->Rollback().PermitUncheckedError();
+    return s;
+  };
+  std::promise<void> prepared;
+  listener_->at_end = [&] {
+    if (hears_.exchange(true)) return;
+    while (holds_) std::this_thread::yield();
+    prepare("the listener's").PermitUncheckedError();
+    prepared.set_value();
+  };
+  EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+  FailAFlushUntilTheListenerHears(db.get());
+  disk_->held = kTable;
+  for (int i = 0; i < 5 && !IsStopped(db.get()); ++i) {
+    EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+    BeginFlush(db.get());
+  }
+  ASSERT_TRUE(IsStopped(db.get()));
+  std::future<Status> held_back = std::async(std::launch::async, [&] { return prepare("held back"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to be
+  disk_->retryable = kTable;
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));
+  disk_->retryable = 0;
+  holds_ = false;
+  Ends("a listener's Prepare", [&] {
+    prepared.get_future().wait();
+    return Status::OK();
+  }).PermitUncheckedError();
+  Ends("Prepare", [&] { return held_back.get(); }).PermitUncheckedError();
   ExpectThatItRecovers(db.get());
 }
 

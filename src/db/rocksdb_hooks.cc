@@ -464,14 +464,13 @@ void DBImpl::GetSnapshotContext(JobContext* job, std::vector<SequenceNumber>* sn
 }
 #endif
 
-#if CAIRN_REPLACES_FIND_OBSOLETE_FILES
 // It counts as something to wait for while it lets go of the mutex. If there is nothing to delete, RocksDB before 11.8 takes
 // that back without telling who waits: Close then waits for ever, unless a flush or a compaction ends later.
 void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
+  if (versions_ == nullptr) return;  // a recovery, whose listener has closed the database
   own::FindObsoleteFiles(this, job, force, no_full_scan);
   if (pending_purge_obsolete_files_ == 0) bg_cv_.SignalAll();
 }
-#endif
 
 // Who hears that writes to a family are slowed down hears of it at the end of the flush or the compaction. RocksDB finds the
 // listeners in the family's options then, when the family may be gone. They are the database's, hence also the default family's.

@@ -276,11 +276,8 @@ rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::Flush
 void InstallSuperVersion(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, rocksdb::SuperVersionContext* context,
                          CAIRN_SUPER_VERSION_PARAMETER last) asm("cairn_rocksdb_InstallSuperVersion");
 
-#define CAIRN_REPLACES_FIND_OBSOLETE_FILES !CAIRN_ROCKSDB_AT_LEAST(11, 8)
-#if CAIRN_REPLACES_FIND_OBSOLETE_FILES
 void FindObsoleteFiles(rocksdb::DBImpl* db, rocksdb::JobContext* job, bool force,
                        bool no_full_scan) asm("cairn_rocksdb_FindObsoleteFiles");
-#endif
 
 uint64_t PreallocatedOutputBytes(const rocksdb::Compaction* compaction) asm("cairn_rocksdb_PreallocatedOutputBytes");
 
