@@ -14,6 +14,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/utilities/stackable_db.h"
+#include "src/db/error_recovery.h"
 #include "src/db/opening.h"
 #include "src/db/set_options.h"
 #include "src/db/stored_seed.h"
@@ -220,6 +221,7 @@ Status CairnDB::Recover(const std::vector<rocksdb::ColumnFamilyDescriptor>& fami
 }
 
 CairnDB::~CairnDB() {
+  AwaitClosingRecovery(&error_handler_, mutex());
   std::string session_id;
   if (GetDbSessionId(session_id).ok()) services()->SetSession(session_id);
   // Of a database that is still open, whatever snapshots live; the services finish after it.

@@ -22,6 +22,7 @@
 #include "src/db/error_recovery.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cinttypes>
 #include <functional>
 #include <list>
@@ -75,6 +76,7 @@ enum class Part {
   kBegins,   // gets a thread that recovers it just then
   kAgain,    // that thread begins again when it has ended
   kQueues,   // what recovers it queues behind writers, which are not held back any longer
+  kCloses,   // was closed by a listener on the thread that recovers it, which goes on
 };
 
 // Of all databases, as often as it was added and not removed. Thread-safe.
@@ -153,6 +155,9 @@ struct Writers {
   bool LetGo(rocksdb::SystemClock* clock) const { return LetGo(queue, clock) || LetGo(log_queue, clock); }
 };
 
+// What this thread tries for a SstFileManager, whose attempts have a thread each; null: nothing.
+thread_local const rocksdb::ErrorHandler* tried_here = nullptr;
+
 // On the thread that recovers a database, once or more than once. Its listeners may recover another one meanwhile, or the same.
 class Attempt {
  public:
@@ -171,6 +176,7 @@ class Attempt {
   ~Attempt() {
     --ListenersWrite::attempts;
     of_thread = outer_;
+    if (tried_here != handler_ && Find(db_->mutex()) == nullptr) AllParts().RemoveAll(handler_, Part::kCloses);
   }
   Attempt(const Attempt&) = delete;
   Attempt& operator=(const Attempt&) = delete;
@@ -235,9 +241,6 @@ bool HasEnded(const rocksdb::Status& result) {
   return result.IsShutdownInProgress() || result.severity() >= rocksdb::Status::Severity::kFatalError;
 }
 
-// What this thread tries for a SstFileManager, whose attempts have a thread each; null: nothing.
-thread_local const rocksdb::ErrorHandler* tried_here = nullptr;
-
 bool IsHard(const rocksdb::Status& error) { return error.severity() >= rocksdb::Status::Severity::kHardError; }
 
 // Whether an attempt is worth while after an error of such severity.
@@ -270,6 +273,12 @@ void ListenersWrite::Begin(rocksdb::InstrumentedMutex* mutex) {
 }
 
 void ListenersWrite::End() { AllParts().Remove(handler_, Part::kQueues); }
+
+void AwaitClosingRecovery(const rocksdb::ErrorHandler* handler, const rocksdb::InstrumentedMutex* mutex) {
+  while (AllParts().Has(handler, Part::kCloses) && Attempt::Find(mutex) == nullptr) {
+    std::this_thread::sleep_for(std::chrono::microseconds(kMicrosBetweenLooks));
+  }
+}
 
 }  // namespace cairn
 
@@ -332,6 +341,7 @@ void SstFileManagerImpl::ClearError() {
     }
     AllParts().RemoveAll(handler, Part::kLeaves);
     AllParts().Remove(handler, Part::kIsTried);
+    AllParts().RemoveAll(handler, Part::kCloses);
     cv_.SignalAll();  // nothing behind it: Close may end
   };
   const auto is_tried = [](const ErrorHandler* handler) { return AllParts().Has(handler, Part::kIsTried); };
@@ -419,7 +429,11 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
     options.allow_write_stall = true;  // who waits for its end waits for the compaction
     db_->FlushAllColumnFamilies(options, FlushReason::kShutDown).PermitUncheckedError();
   }
-  if (here != nullptr) db_->own_info_log_ = false;  // closed when it is destroyed: the attempt writes to it
+  if (here != nullptr) {
+    AllParts().Add(this, Part::kCloses);
+    CAIRN_ALLOW_SHUTDOWN;
+    db_->own_info_log_ = false;  // closed when it is destroyed: the attempt writes to it
+  }
   if (recovery_thread_ != nullptr && recovery_thread_->get_id() == std::this_thread::get_id()) {
     recovery_thread_->detach();
     recovery_thread_.reset();

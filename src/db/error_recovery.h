@@ -35,4 +35,8 @@ class ListenersWrite {
   const rocksdb::ErrorHandler* handler_ = nullptr;  // null: no such write
 };
 
+// Before a database is destroyed: waits for the last steps of a recovery whose listener has closed it, unless this is the thread
+// that recovers it. mutex: the database's.
+void AwaitClosingRecovery(const rocksdb::ErrorHandler* handler, const rocksdb::InstrumentedMutex* mutex);
+
 }  // namespace cairn

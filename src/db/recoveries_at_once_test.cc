@@ -621,10 +621,12 @@ TEST_P(NoThreadTest, ResumeRecovers) {
   ASSERT_EQ(pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(pthread_getattr_default_np(&huge), 0);
   ASSERT_EQ(pthread_attr_setstacksize(&huge, size_t{1} << 60), 0);
-  listener_->at_error = [&] { pthread_setattr_default_np(&huge); };
+  listener_->at_error = [&] { hears_ = pthread_setattr_default_np(&huge) == 0; };
   const auto db = OpenWithKey(options_);
   (GetParam() ? disk_->full : disk_->retryable) = kTable;
-  EXPECT_FALSE(db->Flush(rocksdb::FlushOptions()).ok());
+  EXPECT_FALSE(db->Flush(rocksdb::FlushOptions()).ok());  // may return before listeners hear of it
+  ASSERT_TRUE(Await([&] { return hears_.load(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for T or S to find no thread
   EXPECT_EQ(pthread_setattr_default_np(&usual), 0);
   disk_->full = disk_->retryable = 0;
   EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
@@ -728,7 +730,6 @@ TEST_F(NoRoomForCompactionsTest, AListenerThatHearsOfTheEndMayClose) {
   };
   disk_->full = 0;
   if (!Await([&] { return closed.load(); })) Hangs("Close");
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the attempt's last steps
 }
 
 // The same when it has flushed, on S's thread, T's, or that of Resume. (RocksDB's process dies.)
@@ -744,7 +745,6 @@ class ClosingListenerTest : public RecoveriesAtOnceTest {
   }
   void ExpectThatItCloses() {
     if (!Await([&] { return closed_.load(); })) Hangs("Close");
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // the attempt's last steps
   }
   std::atomic<bool> closed_{false};
 };

@@ -218,11 +218,14 @@ void SetBGError(rocksdb::ErrorHandler* handler, const rocksdb::Status& error, ro
 
 void RecoverFromNoSpace(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_RecoverFromNoSpace");
 
-// What Close calls first.
+// What Close calls first. Later releases then wait until listeners have heard of a recovery's end: here not for one of those,
+// which may be who closes the database.
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)
 #define CAIRN_CANCEL_ERROR_RECOVERY CancelErrorRecoveryForShutDown
+#define CAIRN_ALLOW_SHUTDOWN allow_db_shutdown_ = true
 #else
 #define CAIRN_CANCEL_ERROR_RECOVERY CancelErrorRecovery
+#define CAIRN_ALLOW_SHUTDOWN static_cast<void>(0)
 #endif
 void CancelErrorRecovery(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_CancelErrorRecovery");
 
