@@ -386,9 +386,16 @@ void SstFileManagerImpl::ClearError() {
 // A WAL that has failed takes no further entry: who comes to it next, having looked for an error before it did, meets an error
 // that says so, and no more. RocksDB takes it for one that it cannot recover from, whatever the first one was.
 // And nobody tells writers that are held back when nobody recovers.
+// RocksDB's severities of a full disk lack one that has no room for the next WAL when a memtable is switched: that was fatal.
+// A write that is refused, where writes are pipelined or unordered, tells of the error that it was refused for (which has a
+// severity). RocksDB takes that for one of the attempt that is under way, which fails as often as clients try again; for one
+// that has just come, when the database has recovered meanwhile; or, where allowed space is used up, for a fatal one.
 void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
+  const bool is_known = error.severity() != Status::Severity::kNoError;
+  if (reason == BackgroundErrorReason::kWriteCallback && !wal_related && is_known) return;
   if (!cairn::HasFailedBefore(error)) {
-    own::SetBGError(this, error, reason, wal_related);
+    const bool new_wal_is_full = reason == BackgroundErrorReason::kMemTable && wal_related && error.IsNoSpace();
+    own::SetBGError(this, error, new_wal_is_full ? BackgroundErrorReason::kWriteCallback : reason, wal_related);
   } else {
     IOStatus again = status_to_io_status(Status(error));
     again.SetRetryable(true);
@@ -399,6 +406,18 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
   if (recovery_in_prog_ || !IsBGWorkStopped()) return;
   const cairn::Writers writers{&db_->write_thread_, &db_->nonmem_write_thread_, &db_->bg_cv_, db_->wbm_stall_.get()};
   writers.Wake();
+}
+
+// With transactions in two phases RocksDB takes a compaction that finds no space for a fatal error, because the WAL might be
+// inconsistent. A compaction has nothing to do with that.
+Status ErrorHandler::OverrideNoSpaceError(const Status& error, bool* recovers) {
+  if (!db_options_.allow_2pc || error.severity() != Status::Severity::kSoftError) {
+    return own::OverrideNoSpaceError(this, error, recovers);
+  }
+  uint64_t free = 0;
+  const bool tells = !db_options_.env->GetFreeSpace(db_options_.db_paths[0].path, &free).IsNotSupported();
+  *recovers = *recovers && tells && db_options_.sst_file_manager != nullptr;
+  return error;
 }
 
 // The mutex is free while listeners hear of an error, and Close may begin meanwhile, which cancels recoveries. RocksDB begins
@@ -425,9 +444,7 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
   if (!bg_error_.ok() && !IsBGWorkStopped() && db_->bg_work_paused_ == 0 && db_->has_unpersisted_data_ &&
       !db_->mutable_db_options_.avoid_flush_during_shutdown) {
     const cairn::Attempt lets_writers_go(this, db_, writers, [] {});
-    FlushOptions options;
-    options.allow_write_stall = true;  // who waits for its end waits for the compaction
-    db_->FlushAllColumnFamilies(options, FlushReason::kShutDown).PermitUncheckedError();
+    db_->FlushAllColumnFamilies(FlushOptions(), FlushReason::kShutDown).PermitUncheckedError();
   }
   if (here != nullptr) {
     AllParts().Add(this, Part::kCloses);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <future>
+#include <list>
 #include <memory>
 #include <string>
 #include <thread>
@@ -931,6 +932,93 @@ TEST_P(PausedTest, CloseDoesNotWaitForTheRecovery) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the recovery to begin
   EXPECT_OK(CloseEnds(db.get()));
   EXPECT_EQ(listener_->recovered, 0);
+}
+
+// Clients try again while they are refused. Pipelined and unordered writes told of the error that they were refused for, which
+// RocksDB took for one of the attempt to recover, or for a fatal one.
+class RefusedWritersTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  RefusedWritersTest() {
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+    (GetParam() ? options_.enable_pipelined_write : options_.unordered_write) = true;
+  }
+  void ExpectThatWritersGoOn(rocksdb::DB* db, const std::function<void()>& fail, const std::function<void()>& mend) {
+    std::list<Writer> writers;
+    for (int i = 0; i < 4; ++i) writers.emplace_back(db);
+    EXPECT_TRUE(writers.front().GoesOn());
+    fail();
+    EXPECT_TRUE(Await([&] { return listener_->errors > 0; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));  // enough for hundreds to be refused
+    mend();
+    EXPECT_TRUE(writers.front().GoesOn());
+    EXPECT_LT(listener_->errors, 100);  // nobody hears of each
+  }
+};
+INSTANTIATE_TEST_SUITE_P(PipelinedOrUnordered, RefusedWritersTest, ::testing::Bool());
+
+TEST_P(RefusedWritersTest, DoNotDisturbTheRecoveryFromAFullDisk) {
+  const auto db = Open(options_);
+  ExpectThatWritersGoOn(
+      db.get(), [&] { disk_->full = kWal; }, [&] { disk_->full = 0; });
+}
+
+TEST_P(RefusedWritersTest, DoNotMakeASpaceLimitFatal) {
+  const auto db = Open(options_);
+  const auto reach_the_limit = [&] {
+    manager_->SetMaxAllowedSpaceUsage(1);
+    db->Flush(rocksdb::FlushOptions()).PermitUncheckedError();
+  };
+  ExpectThatWritersGoOn(db.get(), reach_the_limit, [&] { manager_->SetMaxAllowedSpaceUsage(0); });
+}
+
+// RocksDB takes that for fatal.
+TEST_F(ErrorRecoveryTest, AFullDiskHasNoRoomForTheNextWal) {
+  const auto db = OpenWithKey(options_);
+  disk_->refuses_wal = true;
+  EXPECT_TRUE(db->Flush(rocksdb::FlushOptions()).IsNoSpace());
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(Put(db.get()));
+}
+
+// Of a compaction, the same.
+TEST_F(ErrorRecoveryTest, ACompactionFindsNoSpaceBesideTransactionsInTwoPhases) {
+  options_.allow_2pc = true;
+  options_.disable_auto_compactions = true;
+  const auto db = Open(options_);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_OK(Put(db.get()));
+    EXPECT_OK(db->Put(rocksdb::WriteOptions(), "the key behind", "value"));
+    EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  disk_->full = kTable;
+  EXPECT_TRUE(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).IsNoSpace());
+  EXPECT_OK(Put(db.get()));
+  disk_->full = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+}
+
+// Close waited until its flush would slow down no writer, for a compaction that is larger than the allowed space.
+TEST_F(ErrorRecoveryTest, CloseWaitsForNoCompaction) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.level0_file_num_compaction_trigger = 2;
+  options_.level0_slowdown_writes_trigger = 3;
+  options_.disable_auto_compactions = true;
+  auto db = Open(options_);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_OK(Put(db.get()));
+    EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  manager_->SetMaxAllowedSpaceUsage(2 * manager_->GetTotalSize() - 1);
+  EXPECT_OK(db->SetOptions({{"disable_auto_compactions", "false"}}));
+  rocksdb::WriteOptions no_wal;
+  no_wal.disableWAL = true;
+  EXPECT_OK(db->Put(no_wal, "in no WAL", "value"));
+  EXPECT_OK(CloseEnds(db.get()));
+  manager_->SetMaxAllowedSpaceUsage(0);
+  db = Open(options_);
+  std::string value;
+  EXPECT_OK(db->Get(rocksdb::ReadOptions(), "in no WAL", &value));
 }
 
 }  // namespace

@@ -326,6 +326,8 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 // back. The others lack nothing in the WAL, unless the error is the WAL's own, which then takes no further entry.
 // RocksDB takes no other WAL for one that is empty: where that one could not be synced, it goes on.
 //
+// Who closes a database would wait until its flush slows down no writer, for a compaction that may find no room, or fail.
+//
 // And before live files are listed (with the mutex still held): RocksDB flushes one column family after the other, and
 // what is written meanwhile is in some of them, but in the WAL, too. Durable memtables have none. So what has been
 // written during a first round is flushed while writers wait, and a batch over several column families is there as a
@@ -342,7 +344,9 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
       return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
     }
   }
-  Status s = own::FlushAllColumnFamilies(this, options, reason);
+  FlushOptions with = options;
+  with.allow_write_stall = options.allow_write_stall || reason == FlushReason::kShutDown;
+  Status s = own::FlushAllColumnFamilies(this, with, reason);
   const bool one_moment = immutable_db_options_.atomic_flush || ours == nullptr ||
                           ours->services()->durable() == nullptr ||
                           versions_->GetColumnFamilySet()->NumberOfColumnFamilies() == 1;

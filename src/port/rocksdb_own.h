@@ -216,6 +216,9 @@ void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vect
 void SetBGError(rocksdb::ErrorHandler* handler, const rocksdb::Status& error, rocksdb::BackgroundErrorReason reason,
                 bool wal_related) asm("cairn_rocksdb_SetBGError");
 
+rocksdb::Status OverrideNoSpaceError(rocksdb::ErrorHandler* handler, const rocksdb::Status& error,
+                                     bool* recovers) asm("cairn_rocksdb_OverrideNoSpaceError");
+
 void RecoverFromNoSpace(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_RecoverFromNoSpace");
 
 // What Close calls first. Later releases then wait until listeners have heard of a recovery's end: here not for one of those,

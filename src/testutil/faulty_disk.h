@@ -38,6 +38,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   std::atomic<int> held_syncs{0};          // syncs wait
   std::atomic<int> waiting_syncs{0};       // of these, so many have come
   std::atomic<bool> refuses_table{false};  // there is no space for the next table, and for later ones there is
+  std::atomic<bool> refuses_wal{false};    // the same of a WAL
   std::atomic<bool> space_hangs{false};    // who asks for free space waits
   std::atomic<bool> space_unknown{false};  // nobody knows how much space is free
   std::atomic<int> space_asked{0};
@@ -47,6 +48,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* context) override {
     if (KindOf(name) == kTable && refuses_table.exchange(false)) return NoSpace();
+    if (KindOf(name) == kWal && refuses_wal.exchange(false)) return NoSpace();
     const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
     if (s.ok()) *file = std::make_unique<File>(std::move(*file), KindOf(name), this);
     return s;
