@@ -409,14 +409,12 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
 }
 
 // With transactions in two phases RocksDB takes a compaction that finds no space for a fatal error, because the WAL might be
-// inconsistent. A compaction has nothing to do with that.
+// inconsistent. A compaction has nothing to do with that. Whether somebody recovers is asked as for a hard error, which passes.
 Status ErrorHandler::OverrideNoSpaceError(const Status& error, bool* recovers) {
   if (!db_options_.allow_2pc || error.severity() != Status::Severity::kSoftError) {
     return own::OverrideNoSpaceError(this, error, recovers);
   }
-  uint64_t free = 0;
-  const bool tells = !db_options_.env->GetFreeSpace(db_options_.db_paths[0].path, &free).IsNotSupported();
-  *recovers = *recovers && tells && db_options_.sst_file_manager != nullptr;
+  own::OverrideNoSpaceError(this, Status(error, Status::Severity::kHardError), recovers).PermitUncheckedError();
   return error;
 }
 

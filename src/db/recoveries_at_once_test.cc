@@ -124,6 +124,17 @@ class RecoveriesAtOnceTest : public ErrorRecoveryTest {
     CloseEnds(db).PermitUncheckedError();
   }
 
+  // By a listener that hears of the end of a recovery.
+  void CloseAtEnd(rocksdb::DB* db) {
+    listener_->at_end = [this, db] {
+      EXPECT_OK(db->Close());
+      closed_ = true;
+    };
+  }
+  void ExpectThatItCloses() {
+    if (!Await([&] { return closed_.load(); })) Hangs("Close");
+  }
+
   void HoldWhoHearsOfTheFirstEnd() {
     listener_->at_end = [this] {
       if (hears_.exchange(true)) return;
@@ -148,7 +159,7 @@ class RecoveriesAtOnceTest : public ErrorRecoveryTest {
   }
 
   ImpatientEnv impatient_{env_.get()};
-  std::atomic<bool> hears_{false}, holds_{true};
+  std::atomic<bool> hears_{false}, holds_{true}, closed_{false};
   rocksdb::WriteOptions no_wal_;
   rocksdb::ColumnFamilyHandle* family_ = nullptr;  // may be null
   std::atomic<int> seen_{0};                       // errors, by at_error
@@ -723,13 +734,9 @@ TEST_F(NoRoomForCompactionsTest, AListenerThatHearsOfTheEndMayClose) {
   std::unique_ptr<rocksdb::DB> db = OpenWithTables();
   FailCompactions(db.get(), {family_});
   EXPECT_OK(db->DestroyColumnFamilyHandle(family_));
-  std::atomic<bool> closed{false};
-  listener_->at_end = [&] {
-    EXPECT_OK(db->Close());
-    closed = true;
-  };
+  CloseAtEnd(db.get());
   disk_->full = 0;
-  if (!Await([&] { return closed.load(); })) Hangs("Close");
+  ExpectThatItCloses();
 }
 
 // The same when it has flushed, on S's thread, T's, or that of Resume. (RocksDB's process dies.)
@@ -737,16 +744,9 @@ class ClosingListenerTest : public RecoveriesAtOnceTest {
  protected:
   std::unique_ptr<rocksdb::DB> OpenAndCloseAtEnd() {
     std::unique_ptr<rocksdb::DB> db = OpenWithKey(options_);
-    listener_->at_end = [this, db = db.get()] {
-      EXPECT_OK(db->Close());
-      closed_ = true;
-    };
+    CloseAtEnd(db.get());
     return db;
   }
-  void ExpectThatItCloses() {
-    if (!Await([&] { return closed_.load(); })) Hangs("Close");
-  }
-  std::atomic<bool> closed_{false};
 };
 
 TEST_F(ClosingListenerTest, OfS) {
