@@ -2,13 +2,14 @@
 // call with power lost after it, and judges what is left (script.h). docs/fault_positions.md
 //
 //   fault_positions [--engine=E,...] [--kind=K,...] [--from=N] [--to=N] [--stride=N] [--seconds=S] [--rounds=N] [--seed=X]
-//                   [--operations=N] [--span=N] [--json=FILE] [--journal=FILE] [--keep] [--forget-syncs]
+//                   [--operations=N] [--span=N] [--together=N] [--json=FILE] [--journal=FILE] [--keep] [--forget-syncs]
+//   fault_positions --engine=E --kind=K --from=N --gap=N ...
 //   fault_positions --engine=E --kind=K --site=0xHEX [--occurrence=N] ...
 //
 // --seconds and --rounds take a sample: in each round one position of each site (system_calls.h), so that one round has been
 // at every call of every function, from every operation of the script, on every kind of file. With --journal, what a run
 // before has done is not done again, and counts. --site runs one call that fails: the one of this site that has N of them
-// before it.
+// before it. With --together, so many calls fail in one run of the script, as far apart as they can be: that --gap.
 //
 // A failure prints the line that runs its position again.
 
@@ -64,8 +65,10 @@ struct Arguments {
   uint64_t rounds = 0;  // 0: as many as there are positions
   uint64_t seed = 1;
   int operations = 120;
-  uint64_t span = 1;  // calls in a row that fail
-  uint64_t site = 0;  // of the only call that fails; 0: positions are chosen otherwise
+  uint64_t span = 1;      // calls in a row that fail
+  uint64_t together = 1;  // calls far apart that fail in one run
+  uint64_t gap = 0;       // from each of them to the next; 0: as together has it
+  uint64_t site = 0;      // of the only call that fails; 0: positions are chosen otherwise
   uint64_t occurrence = 0;
   std::string json;
   std::string journal;
@@ -100,6 +103,8 @@ struct Ended {
   bool reached = true;
   std::string wrong;  // empty: all is well
   std::string which;  // the flags that run it again; empty: those of its number
+  uint64_t gap = 0;   // not 0: positions that far behind it were run with it, of these sites
+  std::vector<uint64_t> also;
 };
 
 // Shared with the processes that run and judge.
@@ -286,6 +291,7 @@ class Driver {
     const auto run = [&](uint64_t n) {
       const Ended ended = run_one(n);
       Note(*result, n, ended, done);
+      if (ended.gap > 0) NoteAlso(*result, n, sites.size(), ended, done);
       Progress(*result, done->positions.size(), sites.size());
     };
     const uint64_t end = std::min<uint64_t>(arguments_.to, sites.size());
@@ -363,10 +369,23 @@ class Driver {
     fclose(file);
   }
 
+  // Positions that were run with this one. The script may have come to an end before some of them.
+  void NoteAlso(const Result& result, uint64_t n, uint64_t positions, const Ended& first, Done* done) {
+    Ended ended;
+    for (size_t i = 0; n + (i + 1) * first.gap < positions; ++i) {
+      const uint64_t position = n + (i + 1) * first.gap;
+      ended.reached = i < first.also.size();
+      ended.site = ended.reached ? first.also[i] : 0;
+      if (done->positions.count(position) == 0) Note(result, position, ended, done);
+    }
+  }
+
+  bool Together() const { return arguments_.together > 1 || arguments_.gap > 0; }
+
   // Positions are those of one script.
   std::string JournalHead() const {
     return engine_ + " " + std::to_string(arguments_.seed) + " " + std::to_string(arguments_.operations) + " " +
-           std::to_string(arguments_.span);
+           std::to_string(arguments_.span) + (Together() ? "+" : "");
   }
 
   void ReadJournal() {
@@ -405,11 +424,15 @@ class Driver {
     std::map<uint64_t, uint64_t> seen;
     for (const uint64_t site : sites) occurrences.push_back(seen[site]++);
     if (arguments_.site != 0) occurrences = {arguments_.occurrence};
+    const uint64_t gap = !Together()           ? 0
+                         : arguments_.gap != 0 ? arguments_.gap
+                                               : (sites.size() + arguments_.together - 1) / arguments_.together;
     ForPositions(sites, result, [&](uint64_t n) {
       WatchOptions watch;
       watch.fault = fault;
       watch.from = n;
       watch.to = n + arguments_.span;
+      watch.gap = gap;
       // A sample is of sites.
       if (Samples() || arguments_.site != 0) {
         watch.site = sites[n];
@@ -418,9 +441,16 @@ class Driver {
       const Ending ending = RunScript(watch, "");
       const Outcomes outcomes = shared_->outcomes;
       Ended ended;
-      ended.site = outcomes.counters.hit_site;
-      ended.reached = outcomes.counters.hits > 0;
-      if (watch.site != 0) {
+      const uint64_t* const hit_sites = outcomes.counters.hit_sites;
+      const uint64_t hits = std::min(kMaxHitSites, outcomes.counters.hits);
+      ended.site = hit_sites[0];
+      ended.reached = hits > 0;
+      if (gap > 0) {
+        ended.gap = gap;
+        if (hits > 1) ended.also.assign(hit_sites + 1, hit_sites + hits);
+        ended.which =
+            "--from=" + std::to_string(n) + " --to=" + std::to_string(n + 1) + " --gap=" + std::to_string(gap);
+      } else if (watch.site != 0) {
         char text[80];
         std::snprintf(text, sizeof(text), "--site=0x%016llx --occurrence=%llu",
                       static_cast<unsigned long long>(watch.site), static_cast<unsigned long long>(watch.occurrence));
@@ -537,8 +567,8 @@ class Driver {
     if (arguments_.json.empty()) return;
     std::ostringstream text;
     text << "{\"seed\": " << arguments_.seed << ", \"operations\": " << arguments_.operations
-         << ", \"span\": " << arguments_.span << ", \"seconds\": " << static_cast<uint64_t>(Elapsed())
-         << ", \"results\": [";
+         << ", \"span\": " << arguments_.span << ", \"together\": " << arguments_.together
+         << ", \"seconds\": " << static_cast<uint64_t>(Elapsed()) << ", \"results\": [";
     const char* separator = "\n";
     for (const Result& result : results_) {
       text << separator << "  {\"engine\": \"" << result.engine << "\", \"kind\": \"" << result.kind
@@ -590,6 +620,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
        {"seed", [=](const Value& value) { arguments->seed = value.Seed(); }},
        {"operations", [=](const Value& value) { arguments->operations = operations(value.Number()); }},
        {"span", [=](const Value& value) { arguments->span = value.Number(); }},
+       {"together", [=](const Value& value) { arguments->together = std::max<uint64_t>(1, value.Number()); }},
+       {"gap", [=](const Value& value) { arguments->gap = value.Number(); }},
        {"site", [=](const Value& value) { arguments->site = value.Number(); }},
        {"occurrence", [=](const Value& value) { arguments->occurrence = value.Number(); }},
        {"json", [=](const Value& value) { arguments->json = value.Text(); }},
@@ -598,6 +630,11 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
        {"keep", [=](const Value& /*value*/) { arguments->keep = true; }},
        {"forget-syncs", [=](const Value& /*value*/) { arguments->forget_syncs = true; }}});
   if (arguments->kinds.empty()) ToAllKinds(&arguments->kinds);
+  const bool together = arguments->together > 1 || arguments->gap > 0;
+  if (together && (arguments->span > 1 || arguments->seconds > 0 || arguments->rounds > 0 || arguments->site != 0)) {
+    fprintf(stderr, "fault_positions: --together and --gap are of all positions, one call each\n");
+    return false;
+  }
   return parsed;
 }
 

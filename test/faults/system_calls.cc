@@ -129,12 +129,14 @@ class Watcher {
       if ((HitBy(fault) & asks) == 0) continue;
       const uint64_t number = options_.counters->calls[i]++;
       if (options_.sites != nullptr && number < kMaxSites) options_.sites->of[i][number] = site;
-      if (fault == options_.fault && !by_site && number >= options_.from && number < options_.to) hit = true;
+      if (fault == options_.fault && !by_site) hit = IsToFail(number);
     }
     if (by_site) hit = OfSite(site);
-    if (hit && options_.counters->hits++ == 0) {
-      std::snprintf(options_.counters->first_hit, sizeof(options_.counters->first_hit), "%s %s", call, path.c_str());
-      options_.counters->hit_site = SiteOf(call, path);
+    if (hit) {
+      Counters* const counters = options_.counters;
+      const uint64_t before = counters->hits++;
+      if (before == 0) std::snprintf(counters->first_hit, sizeof(counters->first_hit), "%s %s", call, path.c_str());
+      if (before < kMaxHitSites) counters->hit_sites[before] = SiteOf(call, path);
     }
     return hit;
   }
@@ -264,6 +266,12 @@ class Watcher {
 
  private:
   Watcher() { descriptors_.fill(-1); }
+
+  bool IsToFail(uint64_t number) const {
+    if (number < options_.from) return false;
+    const uint64_t since = number - options_.from;
+    return (options_.gap == 0 ? since : since % options_.gap) < options_.to - options_.from;
+  }
 
   // Whether a call that the fault can hit, of this site, is one of those that are to fail.
   bool OfSite(uint64_t site) {

@@ -67,11 +67,12 @@ struct Event {
 };
 
 // In memory that the process shares with the one that looks at what became of it.
+constexpr uint64_t kMaxHitSites = 64;
 struct Counters {
-  uint64_t calls[kFaults] = {};  // that this fault could have hit
-  uint64_t hits = 0;             // that were hit
-  char first_hit[240] = {};      // which call on which file was the first
-  uint64_t hit_site = 0;         // and its site
+  uint64_t calls[kFaults] = {};           // that this fault could have hit
+  uint64_t hits = 0;                      // that were hit
+  char first_hit[240] = {};               // which call on which file was the first
+  uint64_t hit_sites[kMaxHitSites] = {};  // of the first ones
 };
 
 // What calls have in common: the call, the kind of file, and the functions that led to it, the script's operation among
@@ -86,6 +87,7 @@ struct WatchOptions {
   Fault fault = Fault::kNone;
   uint64_t from = 0;  // the call, among those that the fault can hit, that is the first to fail; counts from 0
   uint64_t to = 0;    // and the first that does not
+  uint64_t gap = 0;   // not 0: those fail as well that are so many calls later, or twice as many, and so on
   // Not 0: the first to fail is instead the call of this site that has so many of them before it, and to - from fail. The
   // number of a call depends on what threads do, its site nearly never.
   uint64_t site = 0;
