@@ -41,6 +41,7 @@
 #include "file/sst_file_manager_impl.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/env.h"
+#include "src/db/torn_wal.h"
 #include "src/port/column_family.h"
 #include "src/port/rocksdb_own.h"
 #include "src/trie/compaction_inputs.h"
@@ -690,6 +691,33 @@ Status DBImpl::CompactFilesImpl(const CompactionOptions& options, ColumnFamilyDa
   cairn::LookForCompactions(this, family);
   MaybeScheduleFlushOrCompaction();
   return s;
+}
+
+// RocksDB asks for as much room as the inputs take also when they are only to be removed, and so a FIFO that has used up the space
+// it is allowed never has room again.
+bool DBImpl::EnoughRoomForCompaction(ColumnFamilyData* family, const std::vector<CompactionInputFiles>& inputs,
+                                     bool* reserved, LogBuffer* log) {
+  for (Compaction* const compaction : *family->compaction_picker()->compactions_in_progress()) {
+    if (compaction->inputs() == &inputs && compaction->deletion_compaction()) return true;
+  }
+  return own::EnoughRoomForCompaction(this, family, inputs, reserved, log);
+}
+
+// Before a flush of a recovery, whose table must not be ahead of a WAL that counts as damaged (torn_wal.h).
+IOStatus DBImpl::SyncClosedWals(const WriteOptions& options, JobContext* job, VersionEdit* synced, bool recovers) {
+  std::vector<uint64_t> closed;
+  if (recovers) {
+    const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
+    for (const LogWriterNumber& wal : logs_) {
+      if (wal.number < CAIRN_NEWEST_WAL) closed.push_back(wal.number);
+    }
+  }
+  for (const uint64_t number : closed) {
+    const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
+    IOStatus s = cairn::EraseTornEntry(fs_.get(), path, number, immutable_db_options_.logger);
+    if (!s.ok()) return s;
+  }
+  return own::SyncClosedWals(this, options, job, synced, recovers);
 }
 
 // What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the

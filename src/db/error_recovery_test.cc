@@ -1021,5 +1021,22 @@ TEST_F(ErrorRecoveryTest, CloseWaitsForNoCompaction) {
   EXPECT_OK(db->Get(rocksdb::ReadOptions(), "in no WAL", &value));
 }
 
+// What it writes has used up the allowed space before it may remove as much.
+TEST_F(ErrorRecoveryTest, AFifoRemovesItsOldestTableThoughItMayUseNoMoreSpace) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  options_.compaction_style = rocksdb::kCompactionStyleFIFO;
+  options_.compaction_options_fifo.max_table_files_size = 100000;
+  options_.compression = rocksdb::kNoCompression;
+  manager_->SetMaxAllowedSpaceUsage(120000);
+  const auto db = Open(options_);
+  for (int i = 0; i < 30; ++i) {
+    EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key" + std::to_string(i), std::string(10000, 'v')));
+    EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
+    EXPECT_OK(db->WaitForCompact(rocksdb::WaitForCompactOptions()));
+  }
+  EXPECT_EQ(listener_->errors, 0);
+  EXPECT_LE(manager_->GetTotalSize(), 120000);
+}
+
 }  // namespace
 }  // namespace cairn

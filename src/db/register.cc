@@ -52,11 +52,14 @@ void Add(ObjectLibrary* library, const Arguments&... arguments) {
 
 extern "C" const int cairn_rocksdb_hooks;   // src/db/rocksdb_hooks.cc
 extern "C" const int cairn_error_recovery;  // src/db/error_recovery.cc
+extern "C" const int cairn_errno_status;    // src/db/errno_status.cc
 
 extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/) {
   // Every program that links the static library takes this file from it, and with it the check of the processor and
   // what takes the place of functions of RocksDB.
-  if (cairn_processor_check == 0 || cairn_rocksdb_hooks == 0 || cairn_error_recovery == 0) return 0;
+  if (cairn_processor_check == 0 || cairn_rocksdb_hooks == 0 || cairn_error_recovery == 0 || cairn_errno_status == 0) {
+    return 0;
+  }
   library.AddFactory<const rocksdb::Comparator>(
       NamedWithSuffix(cairn::kHashOrderName),
       [](const std::string& name, std::unique_ptr<const rocksdb::Comparator>* /*guard*/, std::string* message) {

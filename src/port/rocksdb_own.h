@@ -273,6 +273,25 @@ bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_ro
 rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::FlushReason reason,
                                              bool wait) asm("cairn_rocksdb_RetryFlushesForErrorRecovery");
 
+// The number of the newest WAL, and the mutex of the list of WALs.
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_NEWEST_WAL cur_wal_number_
+#define CAIRN_WALS_MUTEX wal_write_mutex_
+#else
+#define CAIRN_NEWEST_WAL logfile_number_
+#define CAIRN_WALS_MUTEX log_write_mutex_
+#endif
+rocksdb::IOStatus SyncClosedWals(rocksdb::DBImpl* db, const rocksdb::WriteOptions& options, rocksdb::JobContext* job,
+                                 rocksdb::VersionEdit* synced, bool recovers) asm("cairn_rocksdb_SyncClosedWals");
+
+bool EnoughRoomForCompaction(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family,
+                             const std::vector<rocksdb::CompactionInputFiles>& inputs, bool* reserved,
+                             rocksdb::LogBuffer* log) asm("cairn_rocksdb_EnoughRoomForCompaction");
+
+// Of a system call's errno.
+rocksdb::IOStatus StatusOfErrno(const std::string& context, const std::string& path,
+                                int number) asm("cairn_rocksdb_StatusOfErrno");
+
 // What InstallSuperVersionAndScheduleWork takes last.
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)
 #define CAIRN_SUPER_VERSION_PARAMETER std::optional<std::shared_ptr<rocksdb::SeqnoToTimeMapping>>

@@ -30,6 +30,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   const char* Name() const override { return "FaultyDisk"; }
 
   std::atomic<int> full{0};                // appends find no space, and none is free
+  std::atomic<int> torn{0};                // the same, and half of what is appended is written
   std::atomic<int> broken{0};              // appends fail for good
   std::atomic<int> retryable{0};           // appends fail in a way that may pass
   std::atomic<int> unsynced{0};            // so do syncs
@@ -70,11 +71,17 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
         : FSWritableFileOwnerWrapper(std::move(file)), kind_(kind), disk_(disk) {}
     rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                              rocksdb::IODebugContext* context) override {
-      const rocksdb::IOStatus s = disk_->Append(kind_);
+      rocksdb::IOStatus s = disk_->Append(kind_);
+      if (s.ok() && (disk_->torn & kind_) != 0) {
+        const rocksdb::Slice half(data.data(), data.size() / 2);
+        FSWritableFileOwnerWrapper::Append(half, options, context).PermitUncheckedError();
+        s = disk_->NoSpace();
+      }
       return s.ok() ? FSWritableFileOwnerWrapper::Append(data, options, context) : s;
     }
     rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                              const rocksdb::DataVerificationInfo& info, rocksdb::IODebugContext* context) override {
+      if ((disk_->torn & kind_) != 0) return Append(data, options, context);
       const rocksdb::IOStatus s = disk_->Append(kind_);
       return s.ok() ? FSWritableFileOwnerWrapper::Append(data, options, info, context) : s;
     }

@@ -1,0 +1,77 @@
+#include "src/db/torn_wal.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <memory>
+#include <utility>
+
+#include "db/log_format.h"
+#include "db/log_reader.h"
+#include "file/sequence_file_reader.h"
+#include "src/port/log_reporter.h"
+
+namespace cairn {
+namespace {
+
+constexpr uint64_t kMostZerosAtOnce = 1 << 20;
+
+// Zeros from `end` to here are skipped. In the last block they must be a header at least, or the reader takes them for one
+// that is cut off.
+uint64_t EndOfZeros(uint64_t end, uint64_t size) {
+  constexpr uint64_t kBlock = rocksdb::log::kBlockSize;
+  constexpr uint64_t kHeader = rocksdb::log::kHeaderSize;
+  const uint64_t at = std::max(size, end + kHeader);
+  const uint64_t begin = std::max(end, (at - 1) / kBlock * kBlock);
+  return at % kBlock == 0 ? at : std::max(at, begin + kHeader);
+}
+
+// Where the last whole entry ends.
+rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint64_t number, rocksdb::Logger* log,
+                          uint64_t* end) {
+  *end = 0;
+  std::unique_ptr<rocksdb::FSSequentialFile> file;
+  rocksdb::IOStatus s = fs->NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
+  if (!s.ok()) return s;
+  port::FirstFault fault;
+  rocksdb::log::Reader reader(std::shared_ptr<rocksdb::Logger>(std::shared_ptr<rocksdb::Logger>(), log),
+                              std::make_unique<rocksdb::SequentialFileReader>(std::move(file), path), &fault,
+                              /*checksum=*/true, number);
+  std::string scratch;
+  rocksdb::Slice entry;
+  while (reader.ReadRecord(&entry, &scratch, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords)) {
+    *end = reader.LastRecordEnd();
+  }
+  // That the end is torn is no error; that it cannot be read is one.
+  return fault.status.IsIOError() ? rocksdb::status_to_io_status(rocksdb::Status(fault.status))
+                                  : rocksdb::IOStatus::OK();
+}
+
+}  // namespace
+
+rocksdb::IOStatus EraseTornEntry(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
+                                 rocksdb::Logger* log) {
+  const rocksdb::IOOptions options;
+  uint64_t end = 0;
+  uint64_t size = 0;
+  rocksdb::IOStatus s = FindEnd(fs, path, number, log, &end);
+  if (s.ok()) s = fs->GetFileSize(path, options, &size, nullptr);
+  if (s.IsNotFound() || s.IsPathNotFound()) return rocksdb::IOStatus::OK();
+  if (!s.ok() || end >= size) return s;
+  std::unique_ptr<rocksdb::FSRandomRWFile> file;
+  s = fs->NewRandomRWFile(path, rocksdb::FileOptions(), &file, nullptr);
+  const uint64_t stop = EndOfZeros(end, size);
+  const std::string zeros(std::min(kMostZerosAtOnce, stop - end), '\0');
+  for (uint64_t at = end; s.ok() && at < stop; at += zeros.size()) {
+    s = file->Write(at, rocksdb::Slice(zeros.data(), std::min<uint64_t>(zeros.size(), stop - at)), options, nullptr);
+  }
+  if (s.ok()) s = file->Fsync(options, nullptr);
+  if (s.ok()) s = file->Close(options, nullptr);
+  if (s.IsNotSupported()) {
+    Warn(log, "%s ends with a torn entry at %" PRIu64 ", which cannot be erased here", path.c_str(), end);
+    return rocksdb::IOStatus::OK();
+  }
+  if (s.ok()) Info(log, "%s ended with a torn entry at %" PRIu64 ": erased", path.c_str(), end);
+  return s;
+}
+
+}  // namespace cairn
