@@ -63,5 +63,17 @@ TEST_F(ErrorRecoveryTest, FileDescriptorsRunOut) {
   EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
 }
 
+// RocksDB's was there afterwards, and nobody had its handle.
+TEST_F(ErrorRecoveryTest, AColumnFamilyIsCreatedWithoutADescriptorLeft) {
+  const auto db = OpenWithKey(options_);
+  rocksdb::ColumnFamilyHandle* created = nullptr;
+  {
+    const AllDescriptors taken;
+    EXPECT_TRUE(db->CreateColumnFamily(options_, "other", &created).IsIOError());
+  }
+  ASSERT_OK(db->CreateColumnFamily(options_, "other", &created));
+  EXPECT_OK(db->DestroyColumnFamilyHandle(created));
+}
+
 }  // namespace
 }  // namespace cairn

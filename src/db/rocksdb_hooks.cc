@@ -396,6 +396,12 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   ColumnFamilyDescriptor family(name, options);
   Status s =
       ours == nullptr ? cairn::CheckFamilyOfStockDatabase(GetDBOptions(), family) : ours->AdmitNewFamily(&family);
+  // RocksDB opens its folders when the MANIFEST names it already: if one does not open, nobody gets a handle, and the database
+  // is not opened again without naming the family.
+  for (const DbPath& path : options.cf_paths.empty() ? immutable_db_options_.db_paths : options.cf_paths) {
+    std::unique_ptr<FSDirectory> folder;
+    if (s.ok()) s = CreateAndNewDirectory(fs_.get(), path.path, &folder);
+  }
   if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
   if (!s.ok()) return s;
   const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
