@@ -73,7 +73,7 @@ function(cairn_system_library)
   set_property(GLOBAL APPEND PROPERTY CAIRN_SYSTEM_LIBRARIES ${ARGN})
 endfunction()
 
-# RocksDB's archive with the functions that src/db/rocksdb_hooks.cc and error_recovery.cc define anew made weak.
+# RocksDB's archive with the functions that sources of src/db/ define anew made weak.
 function(cairn_hooked_archive)
   set(hooked "${CMAKE_BINARY_DIR}/rocksdb_hooked/librocksdb.a")
   set(list "${CMAKE_SOURCE_DIR}/src/port/rocksdb_hooks.txt")

@@ -1,4 +1,4 @@
-// What the hooks of rocksdb_hooks.cc tell error_recovery.cc, which holds its own.
+// What rocksdb_hooks.cc and cairn_db.cc tell those who recover a database from errors (recovery_state.h).
 
 #pragma once
 

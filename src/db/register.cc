@@ -50,15 +50,19 @@ void Add(ObjectLibrary* library, const Arguments&... arguments) {
 
 }  // namespace
 
-extern "C" const int cairn_rocksdb_hooks;   // src/db/rocksdb_hooks.cc
-extern "C" const int cairn_error_recovery;  // src/db/error_recovery.cc
-extern "C" const int cairn_errno_status;    // src/db/errno_status.cc
+extern "C" const int cairn_rocksdb_hooks;     // src/db/rocksdb_hooks.cc
+extern "C" const int cairn_errno_status;      // src/db/errno_status.cc
+extern "C" const int cairn_error_recovery;    // src/db/error_recovery.cc
+extern "C" const int cairn_full_disks;        // src/db/full_disks.cc
+extern "C" const int cairn_held_writers;      // src/db/held_writers.cc
+extern "C" const int cairn_recovery_flushes;  // src/db/recovery_flushes.cc
 
 extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/) {
   // Every program that links the static library takes this file from it, and with it the check of the processor and
   // what takes the place of functions of RocksDB.
-  if (cairn_processor_check == 0 || cairn_rocksdb_hooks == 0 || cairn_error_recovery == 0 || cairn_errno_status == 0) {
-    return 0;
+  for (const int part : {cairn_processor_check, cairn_rocksdb_hooks, cairn_errno_status, cairn_error_recovery,
+                         cairn_full_disks, cairn_held_writers, cairn_recovery_flushes}) {
+    if (part == 0) return 0;
   }
   library.AddFactory<const rocksdb::Comparator>(
       NamedWithSuffix(cairn::kHashOrderName),

@@ -322,7 +322,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 
 // What recovers from an error flushes memtables, for which it queues behind writers. A writer that is held back because
 // memtables or files are too many, or by a WriteBufferManager, holds the front of that queue until the recovery ends, or is
-// refused (error_recovery.cc). So that it need not be, a recovery flushes the read-only memtables only while writers are held
+// refused (held_writers.cc). So that it need not be, a recovery flushes the read-only memtables only while writers are held
 // back. The others lack nothing in the WAL, unless the error is the WAL's own, which then takes no further entry.
 // RocksDB takes no other WAL for one that is empty: where that one could not be synced, it goes on.
 //
@@ -476,8 +476,14 @@ void DBImpl::GetSnapshotContext(JobContext* job, std::vector<SequenceNumber>* sn
 
 // It counts as something to wait for while it lets go of the mutex. If there is nothing to delete, RocksDB before 11.8 takes
 // that back without telling who waits: Close then waits for ever, unless a flush or a compaction ends later.
+// And a file that was not removed because the MANIFEST might have come to name it counts as one that somebody removes ever after.
 void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
   if (versions_ == nullptr) return;  // a recovery, whose listener has closed the database
+  if (pending_purge_obsolete_files_ == 0 && error_handler_.GetFilesToQuarantine().empty()) {
+    for (auto file = files_grabbed_for_purge_.begin(); file != files_grabbed_for_purge_.end();) {
+      file = purge_files_.count(*file) == 0 ? files_grabbed_for_purge_.erase(file) : std::next(file);
+    }
+  }
   own::FindObsoleteFiles(this, job, force, no_full_scan);
   if (pending_purge_obsolete_files_ == 0) bg_cv_.SignalAll();
 }

@@ -787,13 +787,22 @@ TEST_F(DurableDbTest, AFullPoolFileRefusesWritesUntilThereIsRoom) {
   CheckAfterCrash(options);
 }
 
-// Only one of the reasons is another process.
+// Somebody has it, or the file system is read-only, or something else is in the way.
 TEST_F(DurableDbTest, SaysWhyADatabaseCannotBeLocked) {
-  fs::create_directories(dir_ / "db/LOCK");
   Opened opened;
-  const Status s = opened.Open(DurableOptions(), dir_ / "db");
-  EXPECT_TRUE(s.IsBusy()) << s.ToString();
-  EXPECT_NE(s.ToString().find(strerror(EISDIR)), std::string::npos) << s.ToString();
+  ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
+  Opened again;
+  const Status busy = again.Open(DurableOptions(), dir_ / "db");
+  EXPECT_TRUE(busy.IsBusy()) << busy.ToString();
+  EXPECT_NE(busy.ToString().find("is open in this process"), std::string::npos) << busy.ToString();
+  opened.Close();
+  fs::remove(dir_ / "db/LOCK");
+  fs::create_directory(dir_ / "db/LOCK");
+  const Status other = again.Open(DurableOptions(), dir_ / "db");
+  EXPECT_TRUE(other.IsIOError()) << other.ToString();
+  EXPECT_NE(other.ToString().find(strerror(EISDIR)), std::string::npos) << other.ToString();
+  fs::remove(dir_ / "db/LOCK");
+  EXPECT_OK(again.Open(DurableOptions(), dir_ / "db"));
 }
 
 // GetOptions of a database has its factory. Another database that made a column family of these options took the factory,

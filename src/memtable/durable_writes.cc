@@ -12,6 +12,7 @@
 #include "src/memtable/pool_note.h"
 #include "src/memtable/pool_owner.h"
 #include "src/memtable/pool_presence.h"
+#include "src/memtable/process_lock.h"
 #include "src/port/family_options.h"
 #include "src/port/rocksdb_own.h"
 #include "src/util/cairn_parts.h"
@@ -72,9 +73,7 @@ class DatabaseLock {
   DatabaseLock(rocksdb::Env* env, const std::string& path) : env_(env) {
     if (!env->FileExists(path).ok()) return;
     const Status s = env->LockFile(rocksdb::LockFileName(path), &lock_);
-    if (!s.ok()) {
-      status_ = Status::Busy(path, "cannot be locked; if it is open already, close it there: " + s.ToString());
-    }
+    if (!s.ok()) status_ = CannotLock(path, s);
   }
   ~DatabaseLock() {
     if (lock_ != nullptr) env_->UnlockFile(lock_).PermitUncheckedError();

@@ -81,4 +81,13 @@ bool ProcessLock::IsOn(int fd) const {
          locked.st_ino == other.st_ino;
 }
 
+Status CannotLock(const std::string& path, const Status& s) {
+  const std::string text = s.ToString();
+  const bool elsewhere = text.find(strerror(EAGAIN)) != std::string::npos;
+  const bool here = text.find("lock hold") != std::string::npos;
+  if (!elsewhere && !here) return s;
+  return Status::Busy(path,
+                      std::string("is open in ") + (here ? "this" : "another") + " process; close it there first");
+}
+
 }  // namespace cairn

@@ -2,7 +2,7 @@
 //
 // Programs, the C API, JNI, and RocksDB's own openers (transactions, TTL, blobs, secondaries) all open a database
 // through a few functions. src/port/rocksdb_hooks.txt lists them; cmake/hook_symbols makes their definitions in RocksDB's
-// unmodified archive weak, and src/db/rocksdb_hooks.cc and error_recovery.cc define them anew, so whoever opens a database
+// unmodified archive weak, and sources of src/db/ (rocksdb_hooks.cc above all) define them anew, so whoever opens a database
 // gets all of Cairn.
 // What is declared here calls RocksDB's definitions. A member function is called with its object first, as the C++ ABI
 // of all our platforms has it.
@@ -281,8 +281,10 @@ rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::Flush
 #define CAIRN_NEWEST_WAL logfile_number_
 #define CAIRN_WALS_MUTEX log_write_mutex_
 #endif
-rocksdb::IOStatus SyncClosedWals(rocksdb::DBImpl* db, const rocksdb::WriteOptions& options, rocksdb::JobContext* job,
-                                 rocksdb::VersionEdit* synced, bool recovers) asm("cairn_rocksdb_SyncClosedWals");
+// Of an autovector of DBImpl::BGFlushArg, a type that the class keeps to itself.
+rocksdb::Status FlushMemTablesToOutputFiles(
+    rocksdb::DBImpl* db, const void* flushes, bool* made_progress, rocksdb::JobContext* job, rocksdb::LogBuffer* log,
+    rocksdb::Env::Priority priority) asm("cairn_rocksdb_FlushMemTablesToOutputFiles");
 
 bool EnoughRoomForCompaction(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family,
                              const std::vector<rocksdb::CompactionInputFiles>& inputs, bool* reserved,

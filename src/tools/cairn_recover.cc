@@ -8,6 +8,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "src/memtable/durable_recovery.h"
 #include "src/memtable/pool_presence.h"
+#include "src/memtable/process_lock.h"
 #include "src/tools/arguments.h"
 #include "src/tools/commands.h"
 #include "src/tools/database.h"

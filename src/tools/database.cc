@@ -2,12 +2,10 @@
 
 #include <cairn/db.h>
 
-#include <cerrno>
-#include <cstring>
-
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/options_util.h"
 #include "src/memtable/pool_presence.h"
+#include "src/memtable/process_lock.h"
 #include "src/port/open_into.h"
 
 namespace cairn {
@@ -54,12 +52,6 @@ Status Database::OpenForReading(const std::string& path, std::unique_ptr<Databas
     if (attempt + 1 == kReadAttempts || !(opened.IsIOError() || opened.IsCorruption())) s = opened;
   }
   return s;
-}
-
-Status CannotLock(const std::string& path, const Status& s) {
-  const std::string text = s.ToString();
-  const bool taken = text.find(strerror(EAGAIN)) != std::string::npos || text.find("lock hold") != std::string::npos;
-  return taken ? Status::Busy(path, "is open in another process; close it there first") : s;
 }
 
 Status Database::OpenForWriting(const std::string& path, std::unique_ptr<Database>* database) {

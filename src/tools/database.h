@@ -13,10 +13,6 @@
 
 namespace cairn {
 
-// What `s`, of an Env that could not lock the database's LOCK for writing, means: another process has it, or the error
-// itself, as on a file system that is read-only.
-rocksdb::Status CannotLock(const std::string& path, const rocksdb::Status& s);
-
 class Database {
  public:
   // Reads without a lock, so another process may have the database open; what it shows is the state of one moment, and

@@ -1,4 +1,4 @@
-#include "src/db/torn_wal.h"
+#include "src/db/failed_writes.h"
 
 #include <algorithm>
 #include <cinttypes>
@@ -7,8 +7,10 @@
 
 #include "db/log_format.h"
 #include "db/log_reader.h"
+#include "db/write_batch_internal.h"
 #include "file/sequence_file_reader.h"
 #include "src/port/log_reporter.h"
+#include "util/coding.h"
 
 namespace cairn {
 namespace {
@@ -25,9 +27,16 @@ uint64_t EndOfZeros(uint64_t end, uint64_t size) {
   return at % kBlock == 0 ? at : std::max(at, begin + kHeader);
 }
 
-// Where the last whole entry ends.
-rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint64_t number, rocksdb::Logger* log,
-                          uint64_t* end) {
+// Whether it is a batch that begins beyond `last`. One of no keys takes no sequence number.
+bool IsBeyond(const rocksdb::Slice& entry, rocksdb::SequenceNumber last) {
+  if (entry.size() < rocksdb::WriteBatchInternal::kHeader) return false;
+  const uint64_t sequence = rocksdb::DecodeFixed64(entry.data());
+  return sequence > last && rocksdb::DecodeFixed32(entry.data() + sizeof(sequence)) > 0;
+}
+
+// Where the last entry of a write ends that has succeeded.
+rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
+                          rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* end) {
   *end = 0;
   std::unique_ptr<rocksdb::FSSequentialFile> file;
   rocksdb::IOStatus s = fs->NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
@@ -38,7 +47,8 @@ rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint
                               /*checksum=*/true, number);
   std::string scratch;
   rocksdb::Slice entry;
-  while (reader.ReadRecord(&entry, &scratch, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords)) {
+  while (reader.ReadRecord(&entry, &scratch, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords) &&
+         !IsBeyond(entry, last)) {
     *end = reader.LastRecordEnd();
   }
   // That the end is torn is no error; that it cannot be read is one.
@@ -48,12 +58,12 @@ rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint
 
 }  // namespace
 
-rocksdb::IOStatus EraseTornEntry(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                                 rocksdb::Logger* log) {
+rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
+                                    rocksdb::SequenceNumber last, rocksdb::Logger* log) {
   const rocksdb::IOOptions options;
   uint64_t end = 0;
   uint64_t size = 0;
-  rocksdb::IOStatus s = FindEnd(fs, path, number, log, &end);
+  rocksdb::IOStatus s = FindEnd(fs, path, number, last, log, &end);
   if (s.ok()) s = fs->GetFileSize(path, options, &size, nullptr);
   if (s.IsNotFound() || s.IsPathNotFound()) return rocksdb::IOStatus::OK();
   if (!s.ok() || end >= size) return s;
@@ -67,10 +77,10 @@ rocksdb::IOStatus EraseTornEntry(rocksdb::FileSystem* fs, const std::string& pat
   if (s.ok()) s = file->Fsync(options, nullptr);
   if (s.ok()) s = file->Close(options, nullptr);
   if (s.IsNotSupported()) {
-    Warn(log, "%s ends with a torn entry at %" PRIu64 ", which cannot be erased here", path.c_str(), end);
+    Warn(log, "%s ends with a write that has failed, at %" PRIu64 ", which cannot be erased here", path.c_str(), end);
     return rocksdb::IOStatus::OK();
   }
-  if (s.ok()) Info(log, "%s ended with a torn entry at %" PRIu64 ": erased", path.c_str(), end);
+  if (s.ok()) Info(log, "%s ended with a write that has failed, at %" PRIu64 ": erased", path.c_str(), end);
   return s;
 }
 

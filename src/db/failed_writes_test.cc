@@ -1,4 +1,4 @@
-#include "src/db/torn_wal.h"
+#include "src/db/failed_writes.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,12 +13,14 @@
 #include "file/sequence_file_reader.h"
 #include "file/writable_file_writer.h"
 #include "gtest/gtest.h"
+#include "rocksdb/transaction_log.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/error_recovery_fixture.h"
 #include "src/port/log_reporter.h"
 #include "src/testutil/test_seed.h"
 #include "test/support.h"
+#include "util/coding.h"
 
 namespace cairn {
 namespace {
@@ -46,7 +48,7 @@ class CountingFileSystem : public rocksdb::FileSystemWrapper {
   bool cannot = false;
 };
 
-class TornWalTest : public ::testing::Test {
+class FailedWritesTest : public ::testing::Test {
  protected:
   // An entry may be cut off anywhere. Where each ends.
   std::vector<uint64_t> Write(const std::vector<size_t>& sizes, bool recycles = false) {
@@ -69,7 +71,9 @@ class TornWalTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   }
   void SetBytes(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
-  Status Erase() { return EraseTornEntry(&fs_, path_, kNumber, nullptr); }
+  Status Erase(rocksdb::SequenceNumber last = UINT64_MAX) {
+    return EraseFailedWrites(&fs_, path_, kNumber, last, nullptr);
+  }
 
   // The sizes of the entries that there are. OK only if nothing else is there.
   Status Read(WALRecoveryMode mode, std::vector<size_t>* sizes) {
@@ -82,7 +86,7 @@ class TornWalTest : public ::testing::Test {
     std::string scratch;
     rocksdb::Slice entry;
     while (reader.ReadRecord(&entry, &scratch, mode)) {
-      EXPECT_EQ(entry.ToString(), Entry(sizes->size(), entry.size()));
+      EXPECT_TRUE(entry == Entry(sizes->size(), entry.size()));
       sizes->push_back(entry.size());
     }
     return fault.status;
@@ -103,18 +107,18 @@ class TornWalTest : public ::testing::Test {
   CountingFileSystem fs_{rocksdb::FileSystem::Default()};
 };
 
-TEST_F(TornWalTest, AWholeOneStaysAsItIs) {
+TEST_F(FailedWritesTest, AWholeOneStaysAsItIs) {
   for (const std::vector<size_t>& sizes : std::vector<std::vector<size_t>>{{}, {0}, {10, 100000, 3}}) {
     Write(sizes);
     const std::string bytes = Bytes();
     EXPECT_OK(Erase());
     EXPECT_EQ(fs_.opened, 0);
-    EXPECT_EQ(Bytes(), bytes);
+    EXPECT_TRUE(Bytes() == bytes);
   }
 }
 
 // Also near the end of a block, where a header does not fit, or nothing behind it does.
-TEST_F(TornWalTest, CutOffAnywhere) {
+TEST_F(FailedWritesTest, CutOffAnywhere) {
   Random random(Seed());
   for (const size_t last : {size_t{1}, size_t{40}, size_t{3 * kBlock}}) {
     for (size_t left = 0; left < 40; left += left < 16 ? 1 : 8) {
@@ -128,7 +132,7 @@ TEST_F(TornWalTest, CutOffAnywhere) {
                      " before a block");
         SetBytes(bytes.substr(0, cut));
         ASSERT_OK(Erase());
-        ASSERT_EQ(Bytes().substr(0, ends[1]), bytes.substr(0, ends[1]));
+        ASSERT_TRUE(Bytes().compare(0, ends[1], bytes, 0, ends[1]) == 0);
         ASSERT_NO_FATAL_FAILURE(ExpectEntries(whole));
         ASSERT_OK(Erase());
         ASSERT_NO_FATAL_FAILURE(ExpectEntries(whole));
@@ -138,7 +142,7 @@ TEST_F(TornWalTest, CutOffAnywhere) {
 }
 
 // The bytes behind it are not written at all, or are those of a file that was there before.
-TEST_F(TornWalTest, BytesOfItsEndAreOthers) {
+TEST_F(FailedWritesTest, BytesOfItsEndAreOthers) {
   Random random(Seed());
   for (const bool recycles : {false, true}) {
     const std::vector<uint64_t> ends = Write({10, 3000, 50000, 70000}, recycles);
@@ -156,27 +160,57 @@ TEST_F(TornWalTest, BytesOfItsEndAreOthers) {
 }
 
 // What is damaged before the last whole entry is for others to tell.
-TEST_F(TornWalTest, DamageInTheMiddleStays) {
+TEST_F(FailedWritesTest, DamageInTheMiddleStays) {
   const std::vector<uint64_t> ends = Write({1000, 1000, kBlock, 1000});
   std::string bytes = Bytes();
   bytes[ends[0] + 100] ^= 1;
   SetBytes(bytes);
   ASSERT_OK(Erase());
-  EXPECT_EQ(Bytes(), bytes);
+  EXPECT_TRUE(Bytes() == bytes);
 }
 
-TEST_F(TornWalTest, WhatItCannotDo) {
+// Batches, of which some are of no keys.
+TEST_F(FailedWritesTest, WholeEntriesBeyondTheLastThatHasSucceeded) {
+  const std::vector<std::pair<uint64_t, uint32_t>> batches = {{5, 2}, {7, 0}, {7, 1}, {8, 0}, {8, 3}, {8, 1}};
+  std::unique_ptr<rocksdb::FSWritableFile> file;
+  ASSERT_OK(Status(fs_.NewWritableFile(path_, rocksdb::FileOptions(), &file, nullptr)));
+  rocksdb::log::Writer log(
+      std::make_unique<rocksdb::WritableFileWriter>(std::move(file), path_, rocksdb::FileOptions()), kNumber,
+      /*recycle_log_files=*/false);
+  std::vector<uint64_t> ends;
+  for (const auto& [sequence, count] : batches) {
+    std::string entry;
+    rocksdb::PutFixed64(&entry, sequence);
+    rocksdb::PutFixed32(&entry, count);
+    ASSERT_OK(Status(log.AddRecord(rocksdb::WriteOptions(), entry + std::string(100, 'e'))));
+    ends.push_back(log.file()->GetFileSize());
+  }
+  ASSERT_OK(Status(log.Close(rocksdb::WriteOptions())));
+  const std::string bytes = Bytes();
+  const auto expect_whole = [&](rocksdb::SequenceNumber last, size_t whole) {
+    SetBytes(bytes);
+    ASSERT_OK(Erase(last));
+    EXPECT_TRUE(Bytes() == bytes.substr(0, ends[whole - 1]) + std::string(bytes.size() - ends[whole - 1], '\0'))
+        << last;
+  };
+  expect_whole(10, 6);
+  expect_whole(8, 6);
+  expect_whole(7, 4);
+  expect_whole(6, 2);
+}
+
+TEST_F(FailedWritesTest, WhatItCannotDo) {
   EXPECT_OK(Erase());  // there is no such file
   const std::vector<uint64_t> ends = Write({1000, 1000});
   const std::string bytes = Bytes().substr(0, ends[1] - 1);
   SetBytes(bytes);
   fs_.cannot = true;
   EXPECT_OK(Erase());
-  EXPECT_EQ(Bytes(), bytes);
+  EXPECT_TRUE(Bytes() == bytes);
 }
 
-// A WAL that a full disk has torn, which a prepared transaction keeps.
-class TornWalDbTest : public ErrorRecoveryTest {
+// A WAL that a full disk has torn, or that could not be synced.
+class FailedWritesDbTest : public ErrorRecoveryTest {
  protected:
   // With a key in a table, so that a table can be ahead of a WAL.
   std::unique_ptr<rocksdb::TransactionDB> OpenTransactions() {
@@ -203,6 +237,26 @@ class TornWalDbTest : public ErrorRecoveryTest {
     TearTheWal(db);
     EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   }
+  // A recovery flushes one column family after the other. The database as it is between two of them:
+  void CopyBetweenFlushes() {
+    listener_->at_table = [&](const std::string& family) {
+      if (family == "other") std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive);
+    };
+  }
+  template <typename Check>
+  void ExpectInTheCopy(const Check& check) {
+    ASSERT_TRUE(std::filesystem::exists(copy_));
+    const rocksdb::Options options = test::BaseOptions();
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::DB* opened = nullptr;
+    ASSERT_OK(
+        rocksdb::DB::Open(options, copy_, {{"default", options}, {"other", options}}, &handles, port::Into(&opened)));
+    const std::unique_ptr<rocksdb::DB> copied(opened);
+    for (rocksdb::ColumnFamilyHandle* const handle : handles) {
+      check(copied.get(), handle);
+      EXPECT_OK(copied->DestroyColumnFamilyHandle(handle));
+    }
+  }
   static void ExpectTheTransaction(rocksdb::TransactionDB* db) {
     ASSERT_NE(db, nullptr);
     const std::unique_ptr<rocksdb::Transaction> transaction(db->GetTransactionByName("prepared"));
@@ -212,15 +266,17 @@ class TornWalDbTest : public ErrorRecoveryTest {
     EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value));
     EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), "torn", &value).IsNotFound());
   }
+
+  const std::string copy_ = dir_ / "copy";
 };
 
-TEST_F(TornWalDbTest, NothingIsWrittenAfterTheRecovery) {
+TEST_F(FailedWritesDbTest, NothingIsWrittenAfterTheRecovery) {
   PrepareThenTearTheWal(OpenTransactions().get());
   ExpectTheTransaction(OpenTransactions().get());
 }
 
 // A write that fails takes its sequence numbers with it, and the next WAL does not go on where this one ends.
-TEST_F(TornWalDbTest, WithTwoWriteQueues) {
+TEST_F(FailedWritesDbTest, WithTwoWriteQueues) {
   options_.two_write_queues = true;
   {
     const auto db = OpenTransactions();
@@ -230,7 +286,7 @@ TEST_F(TornWalDbTest, WithTwoWriteQueues) {
   ExpectTheTransaction(OpenTransactions().get());
 }
 
-TEST_F(TornWalDbTest, WithAbsoluteConsistency) {
+TEST_F(FailedWritesDbTest, WithAbsoluteConsistency) {
   options_.wal_recovery_mode = rocksdb::WALRecoveryMode::kAbsoluteConsistency;
   {
     const auto db = OpenTransactions();
@@ -240,30 +296,73 @@ TEST_F(TornWalDbTest, WithAbsoluteConsistency) {
   ExpectTheTransaction(OpenTransactions().get());
 }
 
-// A recovery flushes one column family after the other. What they were between two of them:
-TEST_F(TornWalDbTest, TheProcessDiesDuringTheRecovery) {
-  const std::string copy = dir_ / "copy";
+TEST_F(FailedWritesDbTest, TheProcessDiesDuringTheRecovery) {
   const auto db = Open(options_);
   rocksdb::ColumnFamilyHandle* created = nullptr;
   ASSERT_OK(db->CreateColumnFamily(options_, "other", &created));
   const std::unique_ptr<rocksdb::ColumnFamilyHandle> other(created);
   EXPECT_OK(Put(db.get()));
   EXPECT_OK(db->Put(rocksdb::WriteOptions(), other.get(), "key", "value"));
-  listener_->at_table = [&](const std::string& family) {
-    if (family == "other") std::filesystem::copy(dir_ / "db", copy, std::filesystem::copy_options::recursive);
-  };
+  CopyBetweenFlushes();
   TearTheWal(db.get());
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
-  ASSERT_TRUE(std::filesystem::exists(copy));
-  std::vector<rocksdb::ColumnFamilyHandle*> handles;
-  rocksdb::DB* opened = nullptr;
-  rocksdb::Options options = test::BaseOptions();
-  ASSERT_OK(
-      rocksdb::DB::Open(options, copy, {{"default", options}, {"other", options}}, &handles, port::Into(&opened)));
-  const std::unique_ptr<rocksdb::DB> copied(opened);
-  std::string value;
-  EXPECT_OK(copied->Get(rocksdb::ReadOptions(), handles[1], "key", &value));
-  for (rocksdb::ColumnFamilyHandle* const handle : handles) EXPECT_OK(copied->DestroyColumnFamilyHandle(handle));
+  ExpectInTheCopy([](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
+    std::string value;
+    EXPECT_OK(copied->Get(rocksdb::ReadOptions(), family, "key", &value));
+  });
+}
+
+// A write that is whole in the WAL, and whose sync has failed.
+void FailASync(rocksdb::DB* db, test::FaultyDisk* disk, rocksdb::WriteBatch* batch) {
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  disk->unsynced = test::kWal;
+  EXPECT_TRUE(db->Write(synced, batch).IsIOError());
+  disk->unsynced = 0;
+}
+
+// Who follows the WAL had the write that failed, and not the one that took its sequence number.
+TEST_F(FailedWritesDbTest, UpdatesAreThoseThatHaveSucceeded) {
+  options_.WAL_ttl_seconds = 1000;
+  const auto db = OpenWithKey(options_);
+  rocksdb::WriteBatch failed;
+  ASSERT_OK(failed.Put("failed", "value"));
+  FailASync(db.get(), disk_.get(), &failed);
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(db->Put(rocksdb::WriteOptions(), "afterwards", "value"));
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  ASSERT_OK(db->GetUpdatesSince(0, &updates));
+  std::string keys;
+  struct Keys : rocksdb::WriteBatch::Handler {
+    Status PutCF(uint32_t /*family*/, const rocksdb::Slice& key, const rocksdb::Slice& /*value*/) override {
+      *keys += key.ToString() + " ";
+      return Status::OK();
+    }
+    std::string* keys = nullptr;
+  } handler;
+  handler.keys = &keys;
+  for (; updates->Valid(); updates->Next()) EXPECT_OK(updates->GetBatch().writeBatchPtr->Iterate(&handler));
+  EXPECT_EQ(keys, "key afterwards ");
+}
+
+TEST_F(FailedWritesDbTest, ABatchThatHasFailedIsNotThereInPart) {
+  const auto db = Open(options_);
+  rocksdb::ColumnFamilyHandle* created = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "other", &created));
+  const std::unique_ptr<rocksdb::ColumnFamilyHandle> other(created);
+  EXPECT_OK(Put(db.get()));
+  EXPECT_OK(db->Put(rocksdb::WriteOptions(), other.get(), "key", "value"));
+  CopyBetweenFlushes();
+  rocksdb::WriteBatch failed;
+  ASSERT_OK(failed.Put("failed", "value"));
+  ASSERT_OK(failed.Put(other.get(), "failed", "value"));
+  FailASync(db.get(), disk_.get(), &failed);
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  ExpectInTheCopy([](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
+    std::string value;
+    EXPECT_OK(copied->Get(rocksdb::ReadOptions(), family, "key", &value));
+    EXPECT_TRUE(copied->Get(rocksdb::ReadOptions(), family, "failed", &value).IsNotFound()) << family->GetName();
+  });
 }
 
 }  // namespace

@@ -1,0 +1,162 @@
+// What a recovery flushes, and the compactions that an error has ended: the definitions that take the place of RocksDB's own
+// (src/port/rocksdb_own.h) in DBImpl.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/error_handler.h"
+#include "src/db/failed_writes.h"
+#include "src/db/recovery_state.h"
+#include "src/port/column_family.h"
+#include "src/port/rocksdb_own.h"
+#include "src/trie/compaction_inputs.h"
+
+extern "C" {
+extern const int cairn_recovery_flushes;
+const int cairn_recovery_flushes = 1;
+}
+
+namespace cairn {
+namespace {
+
+// With the database's mutex, after a compaction of that family has failed or was given up. Its inputs count as being compacted
+// until there is another Version, for which writers may wait who wait for their compaction.
+void LookForCompactions(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family) {
+  if (family->IsDropped() || !family->initialized()) return;
+  port::ComputeCompactionScores(family);
+  rocksdb_own::EnqueuePendingCompaction(db, family);
+}
+
+}  // namespace
+}  // namespace cairn
+
+namespace rocksdb {
+
+namespace own = cairn::rocksdb_own;
+
+// A family that waits for a flush already is not queued again. But that flush is dropped, since it is none of a recovery, and
+// the recovery would wait for it for ever: so it becomes one. A recovery's flushes go before all others, which are not scheduled
+// before it ends.
+bool DBImpl::EnqueuePendingFlush(const FlushRequest& request) {
+  const bool recovers = IsRecoveryFlush(request.flush_reason);
+  if (recovers && !immutable_db_options_.atomic_flush && !request.cfd_to_max_mem_id_to_persist.empty()) {
+    const auto& [family, newest] = *request.cfd_to_max_mem_id_to_persist.begin();
+    for (auto waiting = flush_queue_.begin(); waiting != flush_queue_.end(); ++waiting) {
+      const auto found = waiting->cfd_to_max_mem_id_to_persist.find(family);
+      if (found == waiting->cfd_to_max_mem_id_to_persist.end()) continue;
+      found->second = std::max(found->second, newest);
+      waiting->flush_reason = request.flush_reason;
+      family->SetFlushSkipReschedule();  // as RocksDB of what it has queued
+      std::rotate(flush_queue_.begin(), waiting, waiting + 1);
+      ++unscheduled_flushes_;
+      return false;
+    }
+  }
+  // Who closes the database waits for the recovery, for its listeners, and for a flush of his own.
+  const bool rejects = std::exchange(reject_new_background_jobs_, false);
+  const bool queued = own::EnqueuePendingFlush(this, &request);
+  reject_new_background_jobs_ = rejects;
+  if (recovers && queued) std::rotate(flush_queue_.begin(), flush_queue_.end() - 1, flush_queue_.end());
+  if (request.flush_reason == FlushReason::kCatchUpAfterErrorRecovery && !error_handler_.IsBGWorkStopped()) {
+    unscheduled_flushes_ = std::max(unscheduled_flushes_, static_cast<int>(flush_queue_.size()));
+  } else if (!recovers && queued && error_handler_.IsBGWorkStopped() && error_handler_.IsRecoveryInProgress()) {
+    --unscheduled_flushes_;
+  }
+  return queued;
+}
+
+// A family that is dropped meanwhile ends a recovery, and the database stays stopped. And RocksDB mixes up which memtables of
+// several families it waits for (WaitForFlushMemTables): they are those that there are when it asks for their flush. A writer
+// may switch others before it waits, whose flush is none of a recovery, and dropped.
+Status DBImpl::RetryFlushesForErrorRecovery(FlushReason reason, bool wait) {
+  if (!wait) return own::RetryFlushesForErrorRecovery(this, reason, wait);
+  Status s;
+  do {
+    if (!immutable_db_options_.atomic_flush) {
+      s = own::RetryFlushesForErrorRecovery(this, reason, wait);
+      continue;
+    }
+    autovector<ColumnFamilyData*> families;
+    autovector<uint64_t> numbers;
+    for (ColumnFamilyData* family : *versions_->GetColumnFamilySet()) {
+      if (family->IsDropped() || !family->initialized() || family->imm()->NumNotFlushed() == 0) continue;
+      family->Ref();
+      families.push_back(family);
+      numbers.push_back(family->imm()->GetLatestMemTableID(/*for_atomic_flush=*/true));
+    }
+    autovector<const uint64_t*> newest;
+    for (const uint64_t& number : numbers) newest.push_back(&number);
+    own::RetryFlushesForErrorRecovery(this, reason, /*wait=*/false).PermitUncheckedError();
+    mutex_.Unlock();
+    s = WaitForFlushMemTables(families, newest, /*resuming_from_bg_err=*/true, reason);
+    mutex_.Lock();
+    for (ColumnFamilyData* family : families) family->UnrefAndTryDelete();
+  } while (s.IsColumnFamilyDropped());
+  return s;
+}
+
+// A recovery that flushes all memtables has switched the WAL. What has failed in the last one must be gone before the first of
+// its tables is there (failed_writes.h). With transactions in two phases only what is torn: a prepared one has no sequence number.
+Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes, bool* made_progress, JobContext* job,
+                                           LogBuffer* log, Env::Priority priority) {
+  mutex_.AssertHeld();
+  std::vector<uint64_t> closed;
+  if (flushes[0].flush_reason_ == FlushReason::kErrorRecovery) {
+    const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
+    for (const LogWriterNumber& wal : logs_) {
+      if (wal.number < CAIRN_NEWEST_WAL) closed.push_back(wal.number);
+    }
+  }
+  const SequenceNumber last = allow_2pc() ? kMaxSequenceNumber : versions_->LastSequence();
+  IOStatus s;
+  for (const uint64_t number : closed) {
+    const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
+    mutex_.Unlock();
+    if (s.ok()) s = cairn::EraseFailedWrites(fs_.get(), path, number, last, immutable_db_options_.logger);
+    mutex_.Lock();
+  }
+  if (s.ok()) return own::FlushMemTablesToOutputFiles(this, &flushes, made_progress, job, log, priority);
+  error_handler_.SetBGError(s, BackgroundErrorReason::kFlush);
+  return s;
+}
+
+// A compaction that fails, or is given up before it begins, is looked for again, unless the database is stopped just then, or
+// it is a manual one, which may only have been cancelled: RocksDB forgets those. All of this has the mutex.
+Status DBImpl::BackgroundCompaction(bool* made_progress, JobContext* job, LogBuffer* log,
+                                    PrepickedCompaction* compaction, Env::Priority priority) {
+  const Status s = own::BackgroundCompaction(this, made_progress, job, log, compaction, priority);
+  if (s.ok() || s.IsBusy() || s.IsShutdownInProgress()) return s;
+  for (ColumnFamilyData* const family : *versions_->GetColumnFamilySet()) cairn::LookForCompactions(this, family);
+  return s;
+}
+// Its compaction may be given up while it waits for a thread.
+Status DBImpl::RunManualCompaction(ColumnFamilyData* family, int input_level, int output_level,
+                                   const CompactRangeOptions& options, const Slice* begin, const Slice* end,
+                                   bool exclusive, bool disallow_trivial_move, uint64_t max_file_num_to_ignore,
+                                   const std::string& trim_ts, int* final_output_level) {
+  const Status s = own::RunManualCompaction(this, family, input_level, output_level, options, begin, end, exclusive,
+                                            disallow_trivial_move, max_file_num_to_ignore, trim_ts, final_output_level);
+  if (s.ok()) return s;
+  const InstrumentedMutexLock lock(&mutex_);
+  if (shutting_down_.load(std::memory_order_relaxed)) return s;  // Close may have emptied the queue of compactions
+  cairn::LookForCompactions(this, family);
+  MaybeScheduleFlushOrCompaction();
+  return s;
+}
+Status DBImpl::CompactFilesImpl(const CompactionOptions& options, ColumnFamilyData* family, Version* version,
+                                const std::vector<std::string>& inputs, std::vector<std::string>* const outputs,
+                                int output_level, int output_path, JobContext* job, LogBuffer* log,
+                                CompactionJobInfo* info) {
+  const Status checked = cairn::CheckCompactFiles(*family, *version, inputs, output_level);
+  if (!checked.ok()) return checked;
+  const Status s =
+      own::CompactFilesImpl(this, options, family, version, inputs, outputs, output_level, output_path, job, log, info);
+  if (s.ok() || shutting_down_.load(std::memory_order_relaxed)) return s;  // as above
+  cairn::LookForCompactions(this, family);
+  MaybeScheduleFlushOrCompaction();
+  return s;
+}
+
+}  // namespace rocksdb
