@@ -4,12 +4,15 @@
 //   fault_positions [--engine=E,...] [--kind=K,...] [--from=N] [--to=N] [--stride=N] [--seconds=S] [--rounds=N] [--seed=X]
 //                   [--operations=N] [--span=N] [--together=N] [--json=FILE] [--journal=FILE] [--keep] [--forget-syncs]
 //   fault_positions --engine=E --kind=K --from=N --gap=N ...
+//   fault_positions --then=LOSS [--then-calls=N] ...
 //   fault_positions --engine=E --kind=K --site=0xHEX [--occurrence=N] ...
 //
 // --seconds and --rounds take a sample: in each round one position of each site (system_calls.h), so that one round has been
 // at every call of every function, from every operation of the script, on every kind of file. With --journal, what a run
 // before has done is not done again, and counts. --site runs one call that fails: the one of this site that has N of them
 // before it. With --together, so many calls fail in one run of the script, as far apart as they can be: that --gap.
+//
+// With --then, a process that dies, or power that is lost, follows the call that has failed: after each of the next N calls.
 //
 // A failure prints the line that runs its position again.
 
@@ -55,6 +58,13 @@ constexpr Variant kVariants[] = {
     {"power_none_lost", Loss::kNone, true, Rule::kSynced},
 };
 
+const Variant* FindVariant(const std::string& name) {
+  for (const Variant& variant : kVariants) {
+    if (name == variant.name) return &variant;
+  }
+  return nullptr;
+}
+
 struct Arguments {
   std::vector<std::string> engines = DefaultScenarios();
   std::vector<std::string> kinds;
@@ -68,7 +78,9 @@ struct Arguments {
   uint64_t span = 1;      // calls in a row that fail
   uint64_t together = 1;  // calls far apart that fail in one run
   uint64_t gap = 0;       // from each of them to the next; 0: as together has it
-  uint64_t site = 0;      // of the only call that fails; 0: positions are chosen otherwise
+  std::string then;       // the loss that follows a call that has failed; empty: none
+  uint64_t then_calls = 30;
+  uint64_t site = 0;  // of the only call that fails; 0: positions are chosen otherwise
   uint64_t occurrence = 0;
   std::string json;
   std::string journal;
@@ -273,9 +285,8 @@ class Driver {
       Line(result);
       return true;
     }
-    for (const Variant& variant : kVariants) {
-      if (kind != variant.name) continue;
-      RunLoss(variant, &result);
+    if (const Variant* const variant = FindVariant(kind)) {
+      RunLoss(*variant, &result);
       results_.push_back(result);
       Line(result);
       return true;
@@ -385,7 +396,7 @@ class Driver {
   // Positions are those of one script.
   std::string JournalHead() const {
     return engine_ + " " + std::to_string(arguments_.seed) + " " + std::to_string(arguments_.operations) + " " +
-           std::to_string(arguments_.span) + (Together() ? "+" : "");
+           std::to_string(arguments_.span) + (Together() ? "+" : "") + arguments_.then;
   }
 
   void ReadJournal() {
@@ -438,7 +449,10 @@ class Driver {
         watch.site = sites[n];
         watch.occurrence = occurrences[n];
       }
-      const Ending ending = RunScript(watch, "");
+      const Variant* const then = FindVariant(arguments_.then);
+      watch.record = then != nullptr;
+      const std::string record = base_ + "/record";
+      const Ending ending = RunScript(watch, then == nullptr ? "" : record);
       const Outcomes outcomes = shared_->outcomes;
       Ended ended;
       const uint64_t* const hit_sites = outcomes.counters.hit_sites;
@@ -460,12 +474,40 @@ class Driver {
       if (!ending.Good()) wrong = "it " + ending.Text() + " in operation " + std::to_string(outcomes.current);
       if (wrong.empty() && outcomes.wrong) wrong = outcomes.message;
       if (wrong.empty()) wrong = Judge(outcomes, Rule::kAcknowledged, false);
+      if (wrong.empty() && then != nullptr && ended.reached) wrong = JudgeLossesAfter(record, *then);
       if (!wrong.empty()) {
         ended.wrong =
             std::string(outcomes.counters.first_hit) + " failed: " + wrong + "; the script saw: " + outcomes.message;
       }
       return ended;
     });
+  }
+
+  // Empty if all is well after each of the calls that follow the one that has failed.
+  std::string JudgeLossesAfter(const std::string& record, const Variant& loss) {
+    std::vector<Event> events;
+    if (!LoadEvents(record, &events)) return "the record cannot be read";
+    DiskImage image;
+    Outcomes outcomes;
+    bool failed = false;
+    uint64_t calls = 0;
+    for (const Event& event : events) {
+      image.Play(event);
+      if (event.kind == EventKind::kMark) {
+        failed = failed || event.number == kFailedMark;
+        Told(event, &outcomes);
+      }
+      if (!failed || !event.is_call) continue;
+      if (!image.Write(Folder(), loss.loss, arguments_.seed * 7919 + calls)) return "the image cannot be written";
+      const std::string wrong = Judge(outcomes, loss.rule, loss.another_boot);
+      if (!wrong.empty()) {
+        return std::string(loss.name) + " after call " + std::to_string(calls) + " behind it (" +
+               (event.path.empty() ? "file " + std::to_string(event.file) : event.path) + "), in operation " +
+               std::to_string(outcomes.current) + ": " + wrong;
+      }
+      if (++calls == arguments_.then_calls) break;
+    }
+    return "";
   }
 
   bool MakeRecord() {
@@ -541,10 +583,11 @@ class Driver {
   }
 
   void Failed(const Result& result, uint64_t n, const std::string& which, const std::string& what) const {
-    printf("FAILED %s %s %llu: %s\n  fault_positions --engine=%s --kind=%s %s --seed=%llu --operations=%d%s\n",
+    printf("FAILED %s %s %llu: %s\n  fault_positions --engine=%s --kind=%s %s --seed=%llu --operations=%d%s%s\n",
            engine_.c_str(), result.kind.c_str(), static_cast<unsigned long long>(n), what.c_str(), engine_.c_str(),
            result.kind.c_str(), which.c_str(), static_cast<unsigned long long>(arguments_.seed), arguments_.operations,
-           arguments_.span > 1 ? (" --span=" + std::to_string(arguments_.span)).c_str() : "");
+           arguments_.span > 1 ? (" --span=" + std::to_string(arguments_.span)).c_str() : "",
+           arguments_.then.empty() ? "" : (" --then=" + arguments_.then).c_str());
     fflush(stdout);
   }
 
@@ -622,6 +665,8 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
        {"span", [=](const Value& value) { arguments->span = value.Number(); }},
        {"together", [=](const Value& value) { arguments->together = std::max<uint64_t>(1, value.Number()); }},
        {"gap", [=](const Value& value) { arguments->gap = value.Number(); }},
+       {"then", [=](const Value& value) { arguments->then = value.Text(); }},
+       {"then-calls", [=](const Value& value) { arguments->then_calls = value.Number(); }},
        {"site", [=](const Value& value) { arguments->site = value.Number(); }},
        {"occurrence", [=](const Value& value) { arguments->occurrence = value.Number(); }},
        {"json", [=](const Value& value) { arguments->json = value.Text(); }},
@@ -633,6 +678,10 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
   const bool together = arguments->together > 1 || arguments->gap > 0;
   if (together && (arguments->span > 1 || arguments->seconds > 0 || arguments->rounds > 0 || arguments->site != 0)) {
     fprintf(stderr, "fault_positions: --together and --gap are of all positions, one call each\n");
+    return false;
+  }
+  if (!arguments->then.empty() && (together || FindVariant(arguments->then) == nullptr)) {
+    fprintf(stderr, "fault_positions: --then takes kill or a loss of power, and one call\n");
     return false;
   }
   return parsed;

@@ -26,8 +26,8 @@ namespace cairn {
 namespace faults {
 namespace {
 
-constexpr const char* kFaultNames[kFaults] = {"none", "eio",  "enospc", "short",     "torn",    "sync",
-                                              "name", "open", "read",   "shortread", "readonly"};
+constexpr const char* kFaultNames[kFaults] = {"none", "eio",  "enospc", "short", "torn",      "full",
+                                              "sync", "name", "open",   "read",  "shortread", "readonly"};
 constexpr int kMaxDescriptor = 1 << 16;
 constexpr uint64_t kLine = 64;
 constexpr uint64_t kPage = 4096;
@@ -68,6 +68,8 @@ unsigned HitBy(Fault fault) {
     case Fault::kShort:
     case Fault::kTorn:
       return kAsksWrite;
+    case Fault::kFull:
+      return kAsksWrite | kAsksSync;
     case Fault::kSync:
       return kAsksSync;
     case Fault::kName:
@@ -83,7 +85,10 @@ unsigned HitBy(Fault fault) {
   return 0;
 }
 
-int ErrorOf(Fault fault) { return fault == Fault::kNoSpace ? ENOSPC : fault == Fault::kReadOnly ? EROFS : EIO; }
+int ErrorOf(Fault fault) {
+  if (fault == Fault::kNoSpace || fault == Fault::kFull) return ENOSPC;
+  return fault == Fault::kReadOnly ? EROFS : EIO;
+}
 
 class Watcher {
  public:
@@ -137,6 +142,7 @@ class Watcher {
       const uint64_t before = counters->hits++;
       if (before == 0) std::snprintf(counters->first_hit, sizeof(counters->first_hit), "%s %s", call, path.c_str());
       if (before < kMaxHitSites) counters->hit_sites[before] = SiteOf(call, path);
+      AddMark(kFailedMark, path);
     }
     return hit;
   }
@@ -612,7 +618,8 @@ ssize_t WriteFile(int fd, const void* data, size_t length, const off_t* where) {
   if (!watcher.Knows(fd, &path)) return write_it(length);
   size_t part = length;
   const bool hit = watcher.Hit(kAsksWrite, "write", path);
-  const bool half = watcher.fault() == Fault::kShort || watcher.fault() == Fault::kTorn;
+  const bool fails = watcher.fault() == Fault::kTorn || watcher.fault() == Fault::kFull;
+  const bool half = watcher.fault() == Fault::kShort || fails;
   if (hit && (!half || length < 2)) return FailWith(ErrorOf(watcher.fault()));
   if (hit) part = length / 2;
   const ssize_t written = write_it(part);
@@ -623,7 +630,7 @@ ssize_t WriteFile(int fd, const void* data, size_t length, const off_t* where) {
     chunks[0].bytes.assign(static_cast<const char*>(data), static_cast<size_t>(written));
     watcher.Changed(fd, std::move(chunks));
   }
-  return hit && watcher.fault() == Fault::kTorn ? FailWith(EIO) : written;
+  return hit && fails ? FailWith(ErrorOf(watcher.fault())) : written;
 }
 
 // ReadIt(bytes) reads.

@@ -23,6 +23,7 @@ enum class Fault {
   kNoSpace,    // the same, and whatever makes a file or a name: ENOSPC
   kShort,      // a write writes half and says so
   kTorn,       // a write writes half and fails
+  kFull,       // the same with ENOSPC, with which a sync fails as well, as where space is allocated late
   kSync,       // a sync fails, and the next succeeds
   kName,       // making, renaming or removing a name fails
   kOpen,       // opening a file fails
@@ -30,7 +31,7 @@ enum class Fault {
   kShortRead,  // a read gives half and says so
   kReadOnly,   // whatever changes something fails: EROFS
 };
-inline constexpr int kFaults = 11;
+inline constexpr int kFaults = 12;
 const char* NameOf(Fault fault);
 // False if there is none of that name.
 bool FaultOf(const std::string& name, Fault* fault);
@@ -44,7 +45,7 @@ enum class EventKind : uint8_t {
   kData,        // chunks of file, whose size is `size` now
   kSync,        // of file, or of the folder `path`
   kSyncFailed,  // the system holds the pages for clean from now on
-  kMark,        // the script's: number, text
+  kMark,        // the script's: number, text; or that a call has failed, as it was told to
 };
 
 struct Chunk {
@@ -102,6 +103,8 @@ struct WatchOptions {
 void Watch(const WatchOptions& options);
 // Nothing fails any more, and nothing is recorded; files that are open stay known.
 void Unwatch();
+
+inline constexpr uint64_t kFailedMark = UINT64_MAX - 1;  // the number of the mark of a call that fails
 
 // What stands in LOG files nowhere: adds a mark to the record.
 void Mark(uint64_t number, const std::string& text);
