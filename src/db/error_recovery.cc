@@ -238,6 +238,8 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
       if (recovery_error_.severity() > Status::Severity::kHardError || !recovery_error_.GetRetryable()) {
         return Status(recovery_error_);
       }
+      if (!AllParts().Has(this, Part::kFailed)) AllParts().Add(this, Part::kFailed);
+      writers.Wake();
       TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeWait0");
       TEST_SYNC_POINT("RecoverFromRetryableBGIOError:BeforeWait1");
       cv_.TimedWait(db_options_.clock->NowMicros() + db_options_.bgerror_resume_retry_interval);
@@ -252,6 +254,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
     AllParts().Add(this, Part::kRetries);
     const Status left = recover();
     AllParts().RemoveAll(this, Part::kRetries);
+    AllParts().RemoveAll(this, Part::kFailed);
     if (tries > 0) {
       RecordStats({}, {{ERROR_HANDLER_AUTORESUME_RETRY_COUNT, tries}});
       if (left.ok()) RecordStats({ERROR_HANDLER_AUTORESUME_SUCCESS_COUNT}, {});

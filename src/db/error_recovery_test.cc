@@ -346,6 +346,19 @@ TEST_F(ErrorRecoveryTest, ARecoveryDoesNotWaitForAWriterThatWaitsForIt) {
   EXPECT_TRUE(writer.GoesOn());
 }
 
+// What the recovery lacks may be in the writer's hand, such as file descriptors: it waits for one attempt.
+TEST_F(ErrorRecoveryTest, AWriterThatIsHeldBackHearsThatAnAttemptHasFailed) {
+  const auto db = OpenStockWithHeldFlushes();
+  const Writer writer(db.get());
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  disk_->retryable = kTable;
+  disk_->held = 0;
+  EXPECT_TRUE(Await([&] { return writer.refused() > 0; }));
+  EXPECT_EQ(listener_->ends, 0);
+  disk_->retryable = 0;
+  EXPECT_TRUE(writer.GoesOn());
+}
+
 // RocksDB does not tell it.
 TEST_F(ErrorRecoveryTest, AWriterThatIsHeldBackHearsThatTheRecoveryHasGivenUp) {
   options_.max_bgerror_resume_count = 3;

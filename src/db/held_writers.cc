@@ -50,7 +50,8 @@ void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
   own::EnterUnbatched(this, writer, mutex);
 }
 
-// RocksDB's own, but for `queues`: who waits for a recovery that queues behind him waits no longer, and gets the error.
+// RocksDB's own, but for `refuses`: who waits for a recovery that queues behind him, or whose attempt has failed, waits no longer, and
+// gets the error. What it wants may be in his hand: file descriptors.
 Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOptions& options) {
   mutex_.AssertHeld();
   SystemClock* const clock = immutable_db_options_.clock;
@@ -73,8 +74,9 @@ Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOption
     thread.EndWriteStall();
   }
   const auto waits_for_recovery = [this] {
-    const bool queues = AllParts().Has(&error_handler_, Part::kQueues);
-    return error_handler_.IsRecoveryInProgress() && !queues;
+    const bool refuses =
+        AllParts().Has(&error_handler_, Part::kQueues) || AllParts().Has(&error_handler_, Part::kFailed);
+    return error_handler_.IsRecoveryInProgress() && !refuses;
   };
   while ((error_handler_.GetBGError().ok() || waits_for_recovery()) && write_controller_.IsStopped() &&
          !shutting_down_.load(std::memory_order_relaxed)) {
@@ -107,6 +109,7 @@ Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOption
 void DBImpl::WriteBufferManagerStallWrites() {
   mutex_.AssertHeld();
   if (!error_handler_.GetBGError().ok() && AllParts().Has(&error_handler_, Part::kQueues)) return;
+  if (error_handler_.IsDBStopped() && AllParts().Has(&error_handler_, Part::kFailed)) return;  // it is refused
   if (error_handler_.IsBGWorkStopped() && !error_handler_.IsRecoveryInProgress()) return;
   auto* const stall = static_cast<WBMStallInterface*>(wbm_stall_.get());
   stall->SetState(WBMStallInterface::State::BLOCKED);

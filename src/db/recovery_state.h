@@ -42,6 +42,7 @@ enum class Part {
   kResumes,  // in Resume
   kBegins,   // gets a thread that recovers it just then
   kAgain,    // that thread begins again when it has ended
+  kFailed,   // its last attempt, and another follows: writers that are held back get the error, as those do that come
   kQueues,   // what recovers it queues behind writers, which are not held back any longer
   kCloses,   // was closed by a listener on the thread that recovers it, which goes on
 };
