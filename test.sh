@@ -21,7 +21,7 @@ export CTEST_PARALLEL_LEVEL="${CTEST_PARALLEL_LEVEL:-$(($(nproc) + 1))}"
 
 quick=false
 sanitizers=false
-tidy=(--budget 240)
+tidy=(--budget 180)
 rocksdb=
 newer=false
 while [ $# -gt 0 ]; do
