@@ -113,9 +113,11 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
   IOStatus s;
   for (const uint64_t number : closed) {
     const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
+    ++disable_delete_obsolete_files_;  // nor recycle them
     mutex_.Unlock();
     if (s.ok()) s = cairn::EraseFailedWrites(fs_.get(), path, number, last, immutable_db_options_.logger);
     mutex_.Lock();
+    if (disable_delete_obsolete_files_ > 0) --disable_delete_obsolete_files_;  // EnableFileDeletions may have had it
   }
   if (s.ok()) return own::FlushMemTablesToOutputFiles(this, &flushes, made_progress, job, log, priority);
   error_handler_.SetBGError(s, BackgroundErrorReason::kFlush);

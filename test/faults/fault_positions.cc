@@ -610,7 +610,8 @@ class Driver {
     if (arguments_.json.empty()) return;
     std::ostringstream text;
     text << "{\"seed\": " << arguments_.seed << ", \"operations\": " << arguments_.operations
-         << ", \"span\": " << arguments_.span << ", \"together\": " << arguments_.together
+         << ", \"span\": " << arguments_.span << ", \"together\": " << arguments_.together << ", \"then\": \""
+         << arguments_.then << "\", \"then_calls\": " << arguments_.then_calls
          << ", \"seconds\": " << static_cast<uint64_t>(Elapsed()) << ", \"results\": [";
     const char* separator = "\n";
     for (const Result& result : results_) {
