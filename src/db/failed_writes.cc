@@ -69,6 +69,7 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
   if (!s.ok() || end >= size) return s;
   std::unique_ptr<rocksdb::FSRandomRWFile> file;
   s = fs->NewRandomRWFile(path, rocksdb::FileOptions(), &file, nullptr);
+  if (s.IsNotFound() || s.IsPathNotFound()) return rocksdb::IOStatus::OK();
   const uint64_t stop = EndOfZeros(end, size);
   const std::string zeros(std::min(kMostZerosAtOnce, stop - end), '\0');
   for (uint64_t at = end; s.ok() && at < stop; at += zeros.size()) {

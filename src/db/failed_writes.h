@@ -4,6 +4,8 @@
 // sequence number, so that DB::GetUpdatesSince gives the write that failed instead of the one that has succeeded; and who opens
 // the database has it in those column families only that had not been flushed.
 //
+// With unordered_write a whole entry stays: RocksDB counts its sequence number as one of a write that has succeeded.
+//
 // Thread-safety: any thread, of a WAL that nobody writes any more. Errors: of the file; the WAL is as good as it was.
 
 #pragma once
