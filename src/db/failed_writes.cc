@@ -34,6 +34,8 @@ bool IsBeyond(const rocksdb::Slice& entry, rocksdb::SequenceNumber last) {
   return sequence > last && rocksdb::DecodeFixed32(entry.data() + sizeof(sequence)) > 0;
 }
 
+bool IsGone(const rocksdb::IOStatus& s) { return s.IsNotFound() || s.IsPathNotFound(); }
+
 // Where the last entry of a write ends that has succeeded.
 rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
                           rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* end) {
@@ -65,11 +67,11 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
   uint64_t size = 0;
   rocksdb::IOStatus s = FindEnd(fs, path, number, last, log, &end);
   if (s.ok()) s = fs->GetFileSize(path, options, &size, nullptr);
-  if (s.IsNotFound() || s.IsPathNotFound()) return rocksdb::IOStatus::OK();
+  if (IsGone(s)) return rocksdb::IOStatus::OK();
   if (!s.ok() || end >= size) return s;
   std::unique_ptr<rocksdb::FSRandomRWFile> file;
   s = fs->NewRandomRWFile(path, rocksdb::FileOptions(), &file, nullptr);
-  if (s.IsNotFound() || s.IsPathNotFound()) return rocksdb::IOStatus::OK();
+  if (IsGone(s)) return rocksdb::IOStatus::OK();
   const uint64_t stop = EndOfZeros(end, size);
   const std::string zeros(std::min(kMostZerosAtOnce, stop - end), '\0');
   for (uint64_t at = end; s.ok() && at < stop; at += zeros.size()) {

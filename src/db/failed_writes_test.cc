@@ -50,19 +50,24 @@ class CountingFileSystem : public rocksdb::FileSystemWrapper {
 
 class FailedWritesTest : public ::testing::Test {
  protected:
-  // An entry may be cut off anywhere. Where each ends.
-  std::vector<uint64_t> Write(const std::vector<size_t>& sizes, bool recycles = false) {
+  // Where each entry ends.
+  std::vector<uint64_t> WriteEntries(const std::vector<std::string>& entries, bool recycles = false) {
     std::unique_ptr<rocksdb::FSWritableFile> file;
     EXPECT_OK(Status(fs_.NewWritableFile(path_, rocksdb::FileOptions(), &file, nullptr)));
     auto writer = std::make_unique<rocksdb::WritableFileWriter>(std::move(file), path_, rocksdb::FileOptions());
     rocksdb::log::Writer log(std::move(writer), kNumber, recycles);
     std::vector<uint64_t> ends;
-    for (size_t i = 0; i < sizes.size(); ++i) {
-      EXPECT_OK(Status(log.AddRecord(rocksdb::WriteOptions(), Entry(i, sizes[i]))));
+    for (const std::string& entry : entries) {
+      EXPECT_OK(Status(log.AddRecord(rocksdb::WriteOptions(), entry)));
       ends.push_back(log.file()->GetFileSize());
     }
     EXPECT_OK(Status(log.Close(rocksdb::WriteOptions())));
     return ends;
+  }
+  std::vector<uint64_t> Write(const std::vector<size_t>& sizes, bool recycles = false) {
+    std::vector<std::string> entries;
+    for (const size_t size : sizes) entries.push_back(Entry(entries.size(), size));
+    return WriteEntries(entries, recycles);
   }
   static std::string Entry(size_t i, size_t size) { return std::string(size, static_cast<char>('a' + i % 26)); }
 
@@ -172,20 +177,14 @@ TEST_F(FailedWritesTest, DamageInTheMiddleStays) {
 // Batches, of which some are of no keys.
 TEST_F(FailedWritesTest, WholeEntriesBeyondTheLastThatHasSucceeded) {
   const std::vector<std::pair<uint64_t, uint32_t>> batches = {{5, 2}, {7, 0}, {7, 1}, {8, 0}, {8, 3}, {8, 1}};
-  std::unique_ptr<rocksdb::FSWritableFile> file;
-  ASSERT_OK(Status(fs_.NewWritableFile(path_, rocksdb::FileOptions(), &file, nullptr)));
-  rocksdb::log::Writer log(
-      std::make_unique<rocksdb::WritableFileWriter>(std::move(file), path_, rocksdb::FileOptions()), kNumber,
-      /*recycle_log_files=*/false);
-  std::vector<uint64_t> ends;
+  std::vector<std::string> entries;
   for (const auto& [sequence, count] : batches) {
     std::string entry;
     rocksdb::PutFixed64(&entry, sequence);
     rocksdb::PutFixed32(&entry, count);
-    ASSERT_OK(Status(log.AddRecord(rocksdb::WriteOptions(), entry + std::string(100, 'e'))));
-    ends.push_back(log.file()->GetFileSize());
+    entries.push_back(entry + std::string(100, 'e'));
   }
-  ASSERT_OK(Status(log.Close(rocksdb::WriteOptions())));
+  const std::vector<uint64_t> ends = WriteEntries(entries);
   const std::string bytes = Bytes();
   const auto expect_whole = [&](rocksdb::SequenceNumber last, size_t whole) {
     SetBytes(bytes);
@@ -237,11 +236,16 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
     TearTheWal(db);
     EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   }
-  // A recovery flushes one column family after the other. The database as it is between two of them:
-  void CopyBetweenFlushes() {
+  // With a key in each of the two. A recovery flushes one after the other: the database is copied as it is between them.
+  std::unique_ptr<rocksdb::ColumnFamilyHandle> MakeOtherFamily(rocksdb::DB* db) {
+    rocksdb::ColumnFamilyHandle* created = nullptr;
+    EXPECT_OK(db->CreateColumnFamily(options_, "other", &created));
+    EXPECT_OK(Put(db));
+    EXPECT_OK(db->Put(rocksdb::WriteOptions(), created, "key", "value"));
     listener_->at_table = [&](const std::string& family) {
       if (family == "other") std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive);
     };
+    return std::unique_ptr<rocksdb::ColumnFamilyHandle>(created);
   }
   template <typename Check>
   void ExpectInTheCopy(const Check& check) {
@@ -298,12 +302,7 @@ TEST_F(FailedWritesDbTest, WithAbsoluteConsistency) {
 
 TEST_F(FailedWritesDbTest, TheProcessDiesDuringTheRecovery) {
   const auto db = Open(options_);
-  rocksdb::ColumnFamilyHandle* created = nullptr;
-  ASSERT_OK(db->CreateColumnFamily(options_, "other", &created));
-  const std::unique_ptr<rocksdb::ColumnFamilyHandle> other(created);
-  EXPECT_OK(Put(db.get()));
-  EXPECT_OK(db->Put(rocksdb::WriteOptions(), other.get(), "key", "value"));
-  CopyBetweenFlushes();
+  const auto other = MakeOtherFamily(db.get());
   TearTheWal(db.get());
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   ExpectInTheCopy([](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
@@ -347,12 +346,7 @@ TEST_F(FailedWritesDbTest, UpdatesAreThoseThatHaveSucceeded) {
 
 TEST_F(FailedWritesDbTest, ABatchThatHasFailedIsNotThereInPart) {
   const auto db = Open(options_);
-  rocksdb::ColumnFamilyHandle* created = nullptr;
-  ASSERT_OK(db->CreateColumnFamily(options_, "other", &created));
-  const std::unique_ptr<rocksdb::ColumnFamilyHandle> other(created);
-  EXPECT_OK(Put(db.get()));
-  EXPECT_OK(db->Put(rocksdb::WriteOptions(), other.get(), "key", "value"));
-  CopyBetweenFlushes();
+  const auto other = MakeOtherFamily(db.get());
   rocksdb::WriteBatch failed;
   ASSERT_OK(failed.Put("failed", "value"));
   ASSERT_OK(failed.Put(other.get(), "failed", "value"));

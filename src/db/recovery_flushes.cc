@@ -111,11 +111,13 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
   }
   const SequenceNumber last = allow_2pc() ? kMaxSequenceNumber : versions_->LastSequence();
   IOStatus s;
-  for (const uint64_t number : closed) {
-    const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
+  if (!closed.empty()) {
     ++disable_delete_obsolete_files_;  // nor recycle them
     mutex_.Unlock();
-    if (s.ok()) s = cairn::EraseFailedWrites(fs_.get(), path, number, last, immutable_db_options_.logger);
+    for (const uint64_t number : closed) {
+      const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
+      if (s.ok()) s = cairn::EraseFailedWrites(fs_.get(), path, number, last, immutable_db_options_.logger);
+    }
     mutex_.Lock();
     if (disable_delete_obsolete_files_ > 0) --disable_delete_obsolete_files_;  // EnableFileDeletions may have had it
   }

@@ -86,6 +86,8 @@ struct Arguments {
   std::string journal;
   bool keep = false;
   bool forget_syncs = false;
+
+  bool Together() const { return together > 1 || gap > 0; }
 };
 
 struct Result {
@@ -391,12 +393,10 @@ class Driver {
     }
   }
 
-  bool Together() const { return arguments_.together > 1 || arguments_.gap > 0; }
-
   // Positions are those of one script.
   std::string JournalHead() const {
     return engine_ + " " + std::to_string(arguments_.seed) + " " + std::to_string(arguments_.operations) + " " +
-           std::to_string(arguments_.span) + (Together() ? "+" : "") + arguments_.then;
+           std::to_string(arguments_.span) + (arguments_.Together() ? "+" : "") + arguments_.then;
   }
 
   void ReadJournal() {
@@ -435,9 +435,9 @@ class Driver {
     std::map<uint64_t, uint64_t> seen;
     for (const uint64_t site : sites) occurrences.push_back(seen[site]++);
     if (arguments_.site != 0) occurrences = {arguments_.occurrence};
-    const uint64_t gap = !Together()           ? 0
-                         : arguments_.gap != 0 ? arguments_.gap
-                                               : (sites.size() + arguments_.together - 1) / arguments_.together;
+    const uint64_t gap = !arguments_.Together() ? 0
+                         : arguments_.gap != 0  ? arguments_.gap
+                                                : (sites.size() + arguments_.together - 1) / arguments_.together;
     ForPositions(sites, result, [&](uint64_t n) {
       WatchOptions watch;
       watch.fault = fault;
@@ -483,6 +483,20 @@ class Driver {
     });
   }
 
+  static std::string FileOf(const Event& call) {
+    return call.path.empty() ? "file " + std::to_string(call.file) : call.path;
+  }
+
+  // Of what a loss after the n-th call leaves. Empty if all is well.
+  std::string JudgeImage(const DiskImage& image, uint64_t n, const Variant& loss, const Outcomes& outcomes) {
+    const uint64_t seed = arguments_.seed * 7919 + n;
+    if (!image.Write(Folder(), loss.loss, seed)) return "the image cannot be written";
+    const std::string wrong = Judge(outcomes, loss.rule, loss.another_boot);
+    if (wrong.empty()) return "";
+    if (arguments_.keep) image.Write(base_ + "/kept", loss.loss, seed);
+    return "in operation " + std::to_string(outcomes.current) + ": " + wrong;
+  }
+
   // Empty if all is well after each of the calls that follow the one that has failed.
   std::string JudgeLossesAfter(const std::string& record, const Variant& loss) {
     std::vector<Event> events;
@@ -498,12 +512,10 @@ class Driver {
         Told(event, &outcomes);
       }
       if (!failed || !event.is_call) continue;
-      if (!image.Write(Folder(), loss.loss, arguments_.seed * 7919 + calls)) return "the image cannot be written";
-      const std::string wrong = Judge(outcomes, loss.rule, loss.another_boot);
+      const std::string wrong = JudgeImage(image, calls, loss, outcomes);
       if (!wrong.empty()) {
-        return std::string(loss.name) + " after call " + std::to_string(calls) + " behind it (" +
-               (event.path.empty() ? "file " + std::to_string(event.file) : event.path) + "), in operation " +
-               std::to_string(outcomes.current) + ": " + wrong;
+        return std::string(loss.name) + " after call " + std::to_string(calls) + " behind it (" + FileOf(event) +
+               "), " + wrong;
       }
       if (++calls == arguments_.then_calls) break;
     }
@@ -551,22 +563,15 @@ class Driver {
         image.Play(event);
         if (event.is_call) {
           ++calls;
-          call = event.path.empty() ? "file " + std::to_string(event.file) : event.path;
+          call = FileOf(event);
         } else if (event.kind == EventKind::kMark) {
           Told(event, &outcomes);
         }
       }
       Ended ended;
       ended.site = sites[n];
-      if (!image.Write(Folder(), variant.loss, arguments_.seed * 7919 + n)) {
-        ended.wrong = "the image cannot be written";
-        return ended;
-      }
-      const std::string wrong = Judge(outcomes, variant.rule, variant.another_boot);
-      if (!wrong.empty()) {
-        ended.wrong = "after " + call + ", in operation " + std::to_string(outcomes.current) + ": " + wrong;
-        if (arguments_.keep) image.Write(base_ + "/kept", variant.loss, arguments_.seed * 7919 + n);
-      }
+      const std::string wrong = JudgeImage(image, n, variant, outcomes);
+      if (!wrong.empty()) ended.wrong = "after " + call + ", " + wrong;
       return ended;
     });
   }
@@ -587,7 +592,9 @@ class Driver {
            engine_.c_str(), result.kind.c_str(), static_cast<unsigned long long>(n), what.c_str(), engine_.c_str(),
            result.kind.c_str(), which.c_str(), static_cast<unsigned long long>(arguments_.seed), arguments_.operations,
            arguments_.span > 1 ? (" --span=" + std::to_string(arguments_.span)).c_str() : "",
-           arguments_.then.empty() ? "" : (" --then=" + arguments_.then).c_str());
+           arguments_.then.empty()
+               ? ""
+               : (" --then=" + arguments_.then + " --then-calls=" + std::to_string(arguments_.then_calls)).c_str());
     fflush(stdout);
   }
 
@@ -676,7 +683,7 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
        {"keep", [=](const Value& /*value*/) { arguments->keep = true; }},
        {"forget-syncs", [=](const Value& /*value*/) { arguments->forget_syncs = true; }}});
   if (arguments->kinds.empty()) ToAllKinds(&arguments->kinds);
-  const bool together = arguments->together > 1 || arguments->gap > 0;
+  const bool together = arguments->Together();
   if (together && (arguments->span > 1 || arguments->seconds > 0 || arguments->rounds > 0 || arguments->site != 0)) {
     fprintf(stderr, "fault_positions: --together and --gap are of all positions, one call each\n");
     return false;
