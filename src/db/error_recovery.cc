@@ -62,6 +62,7 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
     again.SetRetryable(true);
     own::SetBGError(this, again, reason, wal_related);
   }
+  if (cairn::IsHard(bg_error_)) cairn::AllFailedWals().Add(this, db_->CAIRN_NEWEST_WAL);
   // Of no attempt: whoever waits for a flush, whatever becomes of it, would take it for that flush's.
   if (!AllParts().Has(this, Part::kTries)) recovery_error_ = IOStatus::OK();
   if (recovery_in_prog_ || !IsBGWorkStopped()) return;
@@ -128,6 +129,7 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
     own::CancelErrorRecovery(this);
   }
   recovery_in_prog_ = false;
+  cairn::AllFailedWals().Remove(this);
   if (!bg_error_.ok()) writers.Wake();  // Close queues behind those that are held back, and nobody recovers any more
 }
 

@@ -1,8 +1,10 @@
 #include "src/db/failed_writes.h"
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -320,29 +322,83 @@ void FailASync(rocksdb::DB* db, test::FaultyDisk* disk, rocksdb::WriteBatch* bat
   disk->unsynced = 0;
 }
 
-// Who follows the WAL had the write that failed, and not the one that took its sequence number.
-TEST_F(FailedWritesDbTest, UpdatesAreThoseThatHaveSucceeded) {
-  options_.WAL_ttl_seconds = 1000;
-  const auto db = OpenWithKey(options_);
-  rocksdb::WriteBatch failed;
-  ASSERT_OK(failed.Put("failed", "value"));
-  FailASync(db.get(), disk_.get(), &failed);
-  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
-  EXPECT_OK(db->Put(rocksdb::WriteOptions(), "afterwards", "value"));
+// The keys that whoever follows the WALs gets, to their end.
+std::string KeysOfUpdates(rocksdb::DB* db) {
   std::unique_ptr<rocksdb::TransactionLogIterator> updates;
-  ASSERT_OK(db->GetUpdatesSince(0, &updates));
-  std::string keys;
+  EXPECT_OK(db->GetUpdatesSince(0, &updates));
   struct Keys : rocksdb::WriteBatch::Handler {
     Status PutCF(uint32_t /*family*/, const rocksdb::Slice& key, const rocksdb::Slice& /*value*/) override {
-      *keys += key.ToString() + " ";
+      keys += key.ToString() + " ";
       return Status::OK();
     }
-    std::string* keys = nullptr;
+    std::string keys;
   } handler;
-  handler.keys = &keys;
+  if (updates == nullptr) return "";
   for (; updates->Valid(); updates->Next()) EXPECT_OK(updates->GetBatch().writeBatchPtr->Iterate(&handler));
-  EXPECT_EQ(keys, "key afterwards ");
+  EXPECT_OK(updates->status());
+  return handler.keys;
 }
+
+// Who follows the WAL had the write that failed, and not the one that took its sequence number. Or, where writes have numbers
+// before they succeed, a gap.
+class UpdatesTest : public FailedWritesDbTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  UpdatesTest() {
+    options_.WAL_ttl_seconds = 1000;
+    options_.enable_pipelined_write = GetParam() == std::string("pipelined");
+    options_.two_write_queues = GetParam() == std::string("two_queues");
+    EXPECT_OK(failed_.Put("failed", "value"));
+    EXPECT_OK(failed_.Put("failed, too", "value"));
+  }
+  void ExpectThoseThatHaveSucceeded(rocksdb::DB* db, const std::string& before = "key ") {
+    EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+    const rocksdb::SequenceNumber last = db->GetLatestSequenceNumber();
+    EXPECT_OK(db->Put(rocksdb::WriteOptions(), "afterwards", "value"));
+    EXPECT_EQ(db->GetLatestSequenceNumber(), last + 1);
+    EXPECT_EQ(KeysOfUpdates(db), before + "afterwards ");
+  }
+
+  rocksdb::WriteBatch failed_;
+};
+
+TEST_P(UpdatesTest, AreThoseThatHaveSucceeded) {
+  const auto db = OpenWithKey(options_);
+  FailASync(db.get(), disk_.get(), &failed_);
+  ExpectThoseThatHaveSucceeded(db.get());
+}
+
+TEST_P(UpdatesTest, TornBeforeThem) {
+  const auto db = Open(options_);
+  TearTheWal(db.get());
+  ExpectThoseThatHaveSucceeded(db.get());
+}
+
+// The recovery waits for a compaction, and a client has the WAL closed meanwhile.
+TEST_P(UpdatesTest, AnotherClosesTheWal) {
+  options_.level0_file_num_compaction_trigger = 2;
+  options_.max_background_jobs = 8;  // a flush beside a compaction
+  std::promise<void> goes_on;
+  std::atomic<bool> compacts{false};
+  listener_->at_compaction = [&, waits = goes_on.get_future().share()] {
+    compacts = true;
+    waits.wait();
+  };
+  const auto db = Open(options_);
+  for (int i = 0; i < 2; ++i) {
+    for (const char* const key : {"key", "next"}) ASSERT_OK(db->Put(rocksdb::WriteOptions(), key, "value"));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  ASSERT_TRUE(Await([&] { return compacts.load(); }));
+  ASSERT_OK(Put(db.get()));
+  FailASync(db.get(), disk_.get(), &failed_);
+  BeginFlush(db.get());
+  EXPECT_OK(db->SyncWAL());
+  goes_on.set_value();
+  ExpectThoseThatHaveSucceeded(db.get(), "key next key next key ");
+}
+
+INSTANTIATE_TEST_SUITE_P(Writes, UpdatesTest, ::testing::Values("plain", "pipelined", "two_queues"),
+                         [](const auto& test) { return std::string(test.param); });
 
 TEST_F(FailedWritesDbTest, ABatchThatHasFailedIsNotThereInPart) {
   const auto db = Open(options_);

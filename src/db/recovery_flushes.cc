@@ -29,6 +29,15 @@ void LookForCompactions(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family) 
   rocksdb_own::EnqueuePendingCompaction(db, family);
 }
 
+// The newest sequence number that a writer of this queue has had, which WriteThread keeps to itself, and only raises: C++ gives
+// access to what an explicit instantiation names.
+rocksdb::SequenceNumber& NewestSequence(rocksdb::WriteThread* queue);
+template <rocksdb::SequenceNumber rocksdb::WriteThread::*kMember>
+struct Reach {
+  friend rocksdb::SequenceNumber& NewestSequence(rocksdb::WriteThread* queue) { return queue->*kMember; }
+};
+template struct Reach<&rocksdb::WriteThread::last_sequence_>;
+
 }  // namespace
 }  // namespace cairn
 
@@ -97,16 +106,32 @@ Status DBImpl::RetryFlushesForErrorRecovery(FlushReason reason, bool wait) {
   return s;
 }
 
-// A recovery that flushes all memtables has switched the WAL. What has failed in the last one must be gone before the first of
-// its tables is there (failed_writes.h). With transactions in two phases only what is torn: a prepared one has no sequence number.
+// Writes that fail take sequence numbers with them, where writes are pipelined or have two queues. Those that follow when the
+// database has recovered get them. Nobody writes meanwhile: who switches a memtable is at the front of the queues, and no write
+// before it is under way. Of transactions that are not written when they commit, numbers may be ahead in any case.
+Status DBImpl::SwitchMemtable(ColumnFamilyData* family, WriteContext* context, ReadOnlyMemTable* ingested,
+                              SequenceNumber last) {
+  if (error_handler_.IsDBStopped() && ingested == nullptr && last_seq_same_as_publish_seq_ && !allow_2pc()) {
+    const SequenceNumber succeeded = versions_->LastSequence();
+    cairn::NewestSequence(&write_thread_) = succeeded;
+    versions_->last_allocated_sequence_ = succeeded;
+  }
+  return own::SwitchMemtable(this, family, context, ingested, last);
+}
+
+// A recovery that flushes all memtables has switched the WAL. What has failed in the last one, or in one that a client's Flush
+// has switched before it, must be gone before the first of its tables is there (failed_writes.h). With transactions in two phases
+// only what is torn: a prepared one has no sequence number.
 Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes, bool* made_progress, JobContext* job,
                                            LogBuffer* log, Env::Priority priority) {
   mutex_.AssertHeld();
   std::vector<uint64_t> closed;
+  const uint64_t newest = CAIRN_NEWEST_WAL;
   if (flushes[0].flush_reason_ == FlushReason::kErrorRecovery) {
+    const uint64_t oldest = cairn::AllFailedWals().Oldest(&error_handler_);
     const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
-    for (const LogWriterNumber& wal : logs_) {
-      if (wal.number < CAIRN_NEWEST_WAL) closed.push_back(wal.number);
+    for (const auto& wal : CAIRN_NEEDED_WALS) {
+      if (wal.number >= oldest && wal.number < newest) closed.push_back(wal.number);
     }
   }
   const SequenceNumber last = allow_2pc() ? kMaxSequenceNumber : versions_->LastSequence();
@@ -120,6 +145,7 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
     }
     mutex_.Lock();
     if (disable_delete_obsolete_files_ > 0) --disable_delete_obsolete_files_;  // EnableFileDeletions may have had it
+    if (s.ok()) cairn::AllFailedWals().RemoveBefore(&error_handler_, newest);
   }
   if (s.ok()) return own::FlushMemTablesToOutputFiles(this, &flushes, made_progress, job, log, priority);
   error_handler_.SetBGError(s, BackgroundErrorReason::kFlush);

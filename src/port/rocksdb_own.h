@@ -273,14 +273,21 @@ bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_ro
 rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::FlushReason reason,
                                              bool wait) asm("cairn_rocksdb_RetryFlushesForErrorRecovery");
 
-// The number of the newest WAL, and the mutex of the list of WALs.
+// The number of the newest WAL, the list of those that are still needed, and the mutex that it takes beside the database's.
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)
 #define CAIRN_NEWEST_WAL cur_wal_number_
+#define CAIRN_NEEDED_WALS alive_wal_files_
 #define CAIRN_WALS_MUTEX wal_write_mutex_
 #else
 #define CAIRN_NEWEST_WAL logfile_number_
+#define CAIRN_NEEDED_WALS alive_log_files_
 #define CAIRN_WALS_MUTEX log_write_mutex_
 #endif
+// The context is a DBImpl::WriteContext, a type that the class keeps to itself.
+rocksdb::Status SwitchMemtable(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, void* context,
+                               rocksdb::ReadOnlyMemTable* ingested,
+                               rocksdb::SequenceNumber last) asm("cairn_rocksdb_SwitchMemtable");
+
 // Of an autovector of DBImpl::BGFlushArg, a type that the class keeps to itself.
 rocksdb::Status FlushMemTablesToOutputFiles(
     rocksdb::DBImpl* db, const void* flushes, bool* made_progress, rocksdb::JobContext* job, rocksdb::LogBuffer* log,
