@@ -54,6 +54,8 @@ using cairn::Part;
 void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
   const bool is_known = error.severity() != Status::Severity::kNoError;
   if (reason == BackgroundErrorReason::kWriteCallback && !wal_related && is_known) return;
+  if (!IsDBStopped()) cairn::AllFailedWrites().Clear(db_->versions_.get());
+  const uint64_t wal = db_->CAIRN_NEWEST_WAL;  // there may be another when listeners have heard of the error
   if (!cairn::HasFailedBefore(error)) {
     const bool new_wal_is_full = reason == BackgroundErrorReason::kMemTable && wal_related && error.IsNoSpace();
     own::SetBGError(this, error, new_wal_is_full ? BackgroundErrorReason::kWriteCallback : reason, wal_related);
@@ -62,7 +64,7 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
     again.SetRetryable(true);
     own::SetBGError(this, again, reason, wal_related);
   }
-  if (cairn::IsHard(bg_error_)) cairn::AllFailedWals().Add(this, db_->CAIRN_NEWEST_WAL);
+  if (cairn::IsHard(bg_error_) && !end_recovery_) cairn::AllFailedWrites().MayBeIn(db_->versions_.get(), wal);
   // Of no attempt: whoever waits for a flush, whatever becomes of it, would take it for that flush's.
   if (!AllParts().Has(this, Part::kTries)) recovery_error_ = IOStatus::OK();
   if (recovery_in_prog_ || !IsBGWorkStopped()) return;
@@ -129,7 +131,7 @@ void ErrorHandler::CAIRN_CANCEL_ERROR_RECOVERY() {
     own::CancelErrorRecovery(this);
   }
   recovery_in_prog_ = false;
-  cairn::AllFailedWals().Remove(this);
+  cairn::AllFailedWrites().Forget(db_->versions_.get());
   if (!bg_error_.ok()) writers.Wake();  // Close queues behind those that are held back, and nobody recovers any more
 }
 

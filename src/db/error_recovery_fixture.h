@@ -46,13 +46,16 @@ class Listener : public rocksdb::EventListener {
   void OnTableFileCreated(const rocksdb::TableFileCreationInfo& info) override {
     if (info.status.ok() && at_table) at_table(info.cf_name);
   }
+  void OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& /*info*/) override {
+    if (at_flush) at_flush();
+  }
   void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
     if (info.reason == rocksdb::TableFileCreationReason::kCompaction && at_compaction) at_compaction();
   }
 
   std::atomic<int> errors{0}, ends{0}, recovered{0};
   bool recovers = true;
-  std::function<void()> at_error, at_end, at_compaction;
+  std::function<void()> at_error, at_end, at_compaction, at_flush;
   std::function<void(const std::string& family)> at_table;
 };
 

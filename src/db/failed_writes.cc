@@ -9,7 +9,6 @@
 #include "db/log_reader.h"
 #include "db/write_batch_internal.h"
 #include "file/sequence_file_reader.h"
-#include "src/port/log_reporter.h"
 #include "util/coding.h"
 
 namespace cairn {
@@ -36,6 +35,22 @@ bool IsBeyond(const rocksdb::Slice& entry, rocksdb::SequenceNumber last) {
 
 bool IsGone(const rocksdb::IOStatus& s) { return s.IsNotFound() || s.IsPathNotFound(); }
 
+// Keeps why it cannot be read. RocksDB's reader tells of that as of damage.
+class ReadFile : public rocksdb::FSSequentialFileOwnerWrapper {
+ public:
+  ReadFile(std::unique_ptr<rocksdb::FSSequentialFile> file, rocksdb::IOStatus* error)
+      : FSSequentialFileOwnerWrapper(std::move(file)), error_(error) {}
+  rocksdb::IOStatus Read(size_t n, const rocksdb::IOOptions& options, rocksdb::Slice* result, char* scratch,
+                         rocksdb::IODebugContext* context) override {
+    rocksdb::IOStatus s = FSSequentialFileOwnerWrapper::Read(n, options, result, scratch, context);
+    if (!s.ok()) *error_ = s;
+    return s;
+  }
+
+ private:
+  rocksdb::IOStatus* const error_;
+};
+
 // Where the last entry of a write ends that has succeeded.
 rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
                           rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* end) {
@@ -43,9 +58,10 @@ rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint
   std::unique_ptr<rocksdb::FSSequentialFile> file;
   rocksdb::IOStatus s = fs->NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
   if (!s.ok()) return s;
-  port::FirstFault fault;
+  file = std::make_unique<ReadFile>(std::move(file), &s);
   rocksdb::log::Reader reader(std::shared_ptr<rocksdb::Logger>(std::shared_ptr<rocksdb::Logger>(), log),
-                              std::make_unique<rocksdb::SequentialFileReader>(std::move(file), path), &fault,
+                              std::make_unique<rocksdb::SequentialFileReader>(std::move(file), path),
+                              /*reporter=*/nullptr,  // that the end is torn is no error
                               /*checksum=*/true, number);
   std::string scratch;
   rocksdb::Slice entry;
@@ -53,15 +69,14 @@ rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint
          !IsBeyond(entry, last)) {
     *end = reader.LastRecordEnd();
   }
-  // That the end is torn is no error; that it cannot be read is one.
-  return fault.status.IsIOError() ? rocksdb::status_to_io_status(rocksdb::Status(fault.status))
-                                  : rocksdb::IOStatus::OK();
+  return s;
 }
 
 }  // namespace
 
 rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                                    rocksdb::SequenceNumber last, rocksdb::Logger* log) {
+                                    rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* from) {
+  *from = kNothingErased;
   const rocksdb::IOOptions options;
   uint64_t end = 0;
   uint64_t size = 0;
@@ -83,8 +98,60 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
     Warn(log, "%s ends with a write that has failed, at %" PRIu64 ", which cannot be erased here", path.c_str(), end);
     return rocksdb::IOStatus::OK();
   }
+  if (s.ok()) *from = end;
   if (s.ok()) Info(log, "%s ended with a write that has failed, at %" PRIu64 ": erased", path.c_str(), end);
   return s;
+}
+
+void FailedWrites::MayBeIn(const rocksdb::VersionSet* database, uint64_t wal) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  Range& range = failed_[database];
+  range.oldest_wal = std::min(range.oldest_wal, wal);
+}
+void FailedWrites::Settle(const rocksdb::VersionSet* database, rocksdb::SequenceNumber last) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  const auto found = failed_.find(database);
+  if (found != failed_.end()) found->second.last = std::min(found->second.last, last);
+}
+FailedWrites::Range FailedWrites::Find(const rocksdb::VersionSet* database) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  const auto found = failed_.find(database);
+  return found == failed_.end() ? Range() : found->second;
+}
+void FailedWrites::AreNotBefore(const rocksdb::VersionSet* database, uint64_t wal) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  const auto found = failed_.find(database);
+  if (found != failed_.end()) found->second.oldest_wal = std::max(found->second.oldest_wal, wal);
+}
+void FailedWrites::Clear(const rocksdb::VersionSet* database) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  failed_.erase(database);
+}
+
+void FailedWrites::Erased(const rocksdb::VersionSet* database, uint64_t wal, uint64_t from) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  uint64_t& begin = erased_.emplace(std::make_pair(database, wal), from).first->second;
+  begin = std::min(begin, from);
+  has_erased_.store(true, std::memory_order_release);
+}
+bool FailedWrites::IsErased(const rocksdb::VersionSet* database, uint64_t wal, uint64_t offset) {
+  if (!has_erased_.load(std::memory_order_acquire)) return false;
+  const std::lock_guard<std::mutex> lock(mu_);
+  const auto found = erased_.find({database, wal});
+  return found != erased_.end() && offset >= found->second;
+}
+
+void FailedWrites::Forget(const rocksdb::VersionSet* database) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  failed_.erase(database);
+  erased_.erase(erased_.lower_bound({database, 0}), erased_.upper_bound({database, UINT64_MAX}));
+  has_erased_.store(!erased_.empty(), std::memory_order_release);
+}
+
+// Never destroyed, for threads that outlive main.
+FailedWrites& AllFailedWrites() {
+  static auto* const writes = new FailedWrites();
+  return *writes;
 }
 
 }  // namespace cairn

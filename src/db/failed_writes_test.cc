@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <future>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -15,6 +17,7 @@
 #include "file/sequence_file_reader.h"
 #include "file/writable_file_writer.h"
 #include "gtest/gtest.h"
+#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/transaction_log.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
@@ -46,8 +49,32 @@ class CountingFileSystem : public rocksdb::FileSystemWrapper {
     if (cannot) return rocksdb::IOStatus::NotSupported();
     return FileSystemWrapper::NewRandomRWFile(path, options, file, context);
   }
+  rocksdb::IOStatus NewSequentialFile(const std::string& path, const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSSequentialFile>* file,
+                                      rocksdb::IODebugContext* context) override {
+    rocksdb::IOStatus s = FileSystemWrapper::NewSequentialFile(path, options, file, context);
+    if (s.ok() && !unreadable.ok()) *file = std::make_unique<File>(std::move(*file), this);
+    return s;
+  }
   int opened = 0;
   bool cannot = false;
+  rocksdb::IOStatus unreadable;  // from the second block on
+
+ private:
+  class File : public rocksdb::FSSequentialFileOwnerWrapper {
+   public:
+    File(std::unique_ptr<rocksdb::FSSequentialFile> file, CountingFileSystem* disk)
+        : FSSequentialFileOwnerWrapper(std::move(file)), disk_(disk) {}
+    rocksdb::IOStatus Read(size_t n, const rocksdb::IOOptions& options, rocksdb::Slice* result, char* scratch,
+                           rocksdb::IODebugContext* context) override {
+      if (reads_++ > 0) return disk_->unreadable;
+      return FSSequentialFileOwnerWrapper::Read(n, options, result, scratch, context);
+    }
+
+   private:
+    CountingFileSystem* const disk_;
+    int reads_ = 0;
+  };
 };
 
 class FailedWritesTest : public ::testing::Test {
@@ -79,7 +106,7 @@ class FailedWritesTest : public ::testing::Test {
   }
   void SetBytes(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
   Status Erase(rocksdb::SequenceNumber last = UINT64_MAX) {
-    return EraseFailedWrites(&fs_, path_, kNumber, last, nullptr);
+    return EraseFailedWrites(&fs_, path_, kNumber, last, nullptr, &from_);
   }
 
   // The sizes of the entries that there are. OK only if nothing else is there.
@@ -110,6 +137,7 @@ class FailedWritesTest : public ::testing::Test {
   }
 
   const test::TempDir dir_;
+  uint64_t from_ = 0;
   const std::string path_ = dir_ / "000007.log";
   CountingFileSystem fs_{rocksdb::FileSystem::Default()};
 };
@@ -210,6 +238,23 @@ TEST_F(FailedWritesTest, WhatItCannotDo) {
   EXPECT_TRUE(Bytes() == bytes);
 }
 
+// What cannot be read may be a write that has succeeded. The status is the file system's, whichever it likes.
+TEST_F(FailedWritesTest, ThatItCannotBeReadIsNoEnd) {
+  const std::vector<uint64_t> ends = Write({10, kBlock, 1000});
+  const std::string bytes = Bytes().substr(0, ends[2] - 1);
+  using rocksdb::IOStatus;
+  for (const IOStatus& error : {IOStatus::IOError("e"), IOStatus::TimedOut("e"), IOStatus::Busy("e"),
+                                IOStatus::Aborted("e"), IOStatus::Corruption("e"), IOStatus::NotSupported("e")}) {
+    SetBytes(bytes);
+    fs_.unreadable = error;
+    EXPECT_EQ(Erase().ToString(), error.ToString());
+    EXPECT_TRUE(Bytes() == bytes) << error.ToString();
+    fs_.unreadable = IOStatus::OK();
+    EXPECT_OK(Erase());
+    EXPECT_TRUE(Bytes() != bytes);
+  }
+}
+
 // A WAL that a full disk has torn, or that could not be synced.
 class FailedWritesDbTest : public ErrorRecoveryTest {
  protected:
@@ -245,10 +290,11 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
     EXPECT_OK(Put(db));
     EXPECT_OK(db->Put(rocksdb::WriteOptions(), created, "key", "value"));
     listener_->at_table = [&](const std::string& family) {
-      if (family == "other") std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive);
+      if (family == "other") CopyTheDatabase();
     };
     return std::unique_ptr<rocksdb::ColumnFamilyHandle>(created);
   }
+  void CopyTheDatabase() const { std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive); }
   template <typename Check>
   void ExpectInTheCopy(const Check& check) {
     ASSERT_TRUE(std::filesystem::exists(copy_));
@@ -279,6 +325,40 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
 TEST_F(FailedWritesDbTest, NothingIsWrittenAfterTheRecovery) {
   PrepareThenTearTheWal(OpenTransactions().get());
   ExpectTheTransaction(OpenTransactions().get());
+}
+
+// Which the process did not survive, when it was destroyed.
+TEST_F(FailedWritesDbTest, ATransactionThatWasNotPrepared) {
+  const auto db = OpenTransactions();
+  std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+  ASSERT_OK(transaction->SetName("named"));
+  ASSERT_OK(transaction->Put("key of the transaction", "value"));
+  disk_->full = test::kWal;
+  EXPECT_TRUE(transaction->Commit().IsNoSpace());
+  disk_->full = 0;
+  EXPECT_EQ(db->GetTransactionByName("named"), nullptr);
+  EXPECT_FALSE(transaction->Commit().ok());
+  transaction.reset();
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+}
+
+TEST_F(FailedWritesDbTest, APreparedTransactionIsCommittedLater) {
+  const auto db = OpenTransactions();
+  for (const bool commits : {false, true}) {
+    const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(transaction->SetName("named"));
+    ASSERT_OK(transaction->Put("key of the transaction", "value"));
+    ASSERT_OK(transaction->Prepare());
+    const int recovered = listener_->recovered;
+    disk_->full = test::kWal;
+    EXPECT_TRUE(transaction->Commit().IsNoSpace());
+    disk_->full = 0;
+    EXPECT_TRUE(Await([&] { return listener_->recovered > recovered; }));
+    EXPECT_EQ(db->GetTransactionByName("named"), transaction.get());
+    EXPECT_OK(commits ? transaction->Commit() : transaction->Rollback());
+    std::string value;
+    EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
+  }
 }
 
 // A write that fails takes its sequence numbers with it, and the next WAL does not go on where this one ends.
@@ -322,10 +402,8 @@ void FailASync(rocksdb::DB* db, test::FaultyDisk* disk, rocksdb::WriteBatch* bat
   disk->unsynced = 0;
 }
 
-// The keys that whoever follows the WALs gets, to their end.
-std::string KeysOfUpdates(rocksdb::DB* db) {
-  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
-  EXPECT_OK(db->GetUpdatesSince(0, &updates));
+// The keys that whoever follows the WALs gets, to where they end now.
+std::string Follow(rocksdb::TransactionLogIterator* updates) {
   struct Keys : rocksdb::WriteBatch::Handler {
     Status PutCF(uint32_t /*family*/, const rocksdb::Slice& key, const rocksdb::Slice& /*value*/) override {
       keys += key.ToString() + " ";
@@ -333,10 +411,15 @@ std::string KeysOfUpdates(rocksdb::DB* db) {
     }
     std::string keys;
   } handler;
-  if (updates == nullptr) return "";
   for (; updates->Valid(); updates->Next()) EXPECT_OK(updates->GetBatch().writeBatchPtr->Iterate(&handler));
-  EXPECT_OK(updates->status());
   return handler.keys;
+}
+std::string KeysOfUpdates(rocksdb::DB* db, rocksdb::SequenceNumber since = 0) {
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  EXPECT_OK(db->GetUpdatesSince(since, &updates));
+  const std::string keys = Follow(updates.get());
+  EXPECT_OK(updates->status());
+  return keys;
 }
 
 // Who follows the WAL had the write that failed, and not the one that took its sequence number. Or, where writes have numbers
@@ -397,8 +480,92 @@ TEST_P(UpdatesTest, AnotherClosesTheWal) {
   ExpectThoseThatHaveSucceeded(db.get(), "key next key next key ");
 }
 
+// The block that he has read holds the write that has failed since.
+TEST_P(UpdatesTest, AFollowerHasReadAhead) {
+  const auto db = OpenWithKey(options_);
+  disk_->held_syncs = test::kWal;
+  std::thread writer([&] { FailASync(db.get(), disk_.get(), &failed_); });
+  ASSERT_TRUE(Await([&] { return disk_->waiting_syncs > 0; }));
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  ASSERT_OK(db->GetUpdatesSince(0, &updates));
+  EXPECT_EQ(Follow(updates.get()), "key ");
+  disk_->held_syncs = 0;
+  writer.join();
+  ExpectThoseThatHaveSucceeded(db.get());
+  updates->Next();
+  EXPECT_EQ(Follow(updates.get()), "");  // his list of files is older
+  EXPECT_TRUE(updates->status().IsTryAgain()) << updates->status().ToString();
+}
+
+// It waits in the queue while the write fails, and takes the sequence number that the write has in the WAL.
+TEST_P(UpdatesTest, AnIngestionBehindTheFailedWrite) {
+  const auto db = OpenWithKey(options_);
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "next", "value"));
+  const std::string table = dir_ / "ingested.sst";
+  rocksdb::SstFileWriter file{rocksdb::EnvOptions(), rocksdb::Options()};
+  ASSERT_OK(file.Open(table));
+  ASSERT_OK(file.Put("key", "ingested"));
+  ASSERT_OK(file.Finish());
+  disk_->held_syncs = test::kWal;
+  std::thread writer([&] { FailASync(db.get(), disk_.get(), &failed_); });
+  ASSERT_TRUE(Await([&] { return disk_->waiting_syncs > 0; }));
+  std::thread ingests([&] { EXPECT_OK(db->IngestExternalFile({table}, rocksdb::IngestExternalFileOptions())); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
+  disk_->held_syncs = 0;
+  writer.join();
+  ingests.join();
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "afterwards", "value"));
+  EXPECT_EQ(KeysOfUpdates(db.get(), db->GetLatestSequenceNumber()), "afterwards ");
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  ASSERT_OK(db->GetUpdatesSince(0, &updates));
+  EXPECT_EQ(Follow(updates.get()), "key next ");  // what is ingested is a gap
+}
+
 INSTANTIATE_TEST_SUITE_P(Writes, UpdatesTest, ::testing::Values("plain", "pipelined", "two_queues"),
                          [](const auto& test) { return std::string(test.param); });
+
+// A recovery that flushes only what has failed to be flushed has its flush waiting for a thread, and a client's Flush gives it more.
+TEST_F(FailedWritesDbTest, ARecoveryOfAnotherKindFlushes) {
+  env_->SetBackgroundThreads(1, rocksdb::Env::HIGH);
+  const auto db = Open(options_);
+  const auto other = MakeOtherFamily(db.get());
+  disk_->retryable = test::kTable;
+  rocksdb::WriteOptions no_wal;
+  no_wal.disableWAL = true;
+  EXPECT_OK(db->Put(no_wal, "in no WAL", "value"));
+  EXPECT_FALSE(db->Flush(rocksdb::FlushOptions()).ok());
+  std::atomic<bool> busy{false}, goes_on{false};
+  const std::pair<std::atomic<bool>*, std::atomic<bool>*> flags{&busy, &goes_on};
+  env_->Schedule(
+      [](void* arg) {
+        const auto& [begun, ends] = *static_cast<decltype(&flags)>(arg);
+        *begun = true;
+        while (!*ends) std::this_thread::yield();
+      },
+      const_cast<std::pair<std::atomic<bool>*, std::atomic<bool>*>*>(&flags), rocksdb::Env::HIGH);
+  ASSERT_TRUE(Await([&] { return busy.load(); }));
+  ASSERT_TRUE(Await([&] { return env_->GetThreadPoolQueueLen(rocksdb::Env::HIGH) > 0; }));
+  disk_->retryable = 0;
+  rocksdb::WriteBatch batch;
+  for (rocksdb::ColumnFamilyHandle* const family : {db->DefaultColumnFamily(), other.get()}) {
+    ASSERT_OK(batch.Put(family, "key", "value"));
+  }
+  ASSERT_OK(db->Write(rocksdb::WriteOptions(), &batch));
+  TearTheWal(db.get());
+  BeginFlush(db.get());
+  listener_->at_table = nullptr;
+  listener_->at_flush = [&] {
+    if (!std::filesystem::exists(copy_)) CopyTheDatabase();
+  };
+  goes_on = true;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  ExpectInTheCopy([](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
+    std::string value;
+    EXPECT_OK(copied->Get(rocksdb::ReadOptions(), family, "key", &value));
+  });
+}
 
 TEST_F(FailedWritesDbTest, ABatchThatHasFailedIsNotThereInPart) {
   const auto db = Open(options_);

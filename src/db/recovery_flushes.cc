@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "db/error_handler.h"
+#include "db/transaction_log_impl.h"
 #include "src/db/failed_writes.h"
 #include "src/db/recovery_state.h"
 #include "src/port/column_family.h"
@@ -106,46 +107,60 @@ Status DBImpl::RetryFlushesForErrorRecovery(FlushReason reason, bool wait) {
   return s;
 }
 
+// Whoever follows a WAL may have read ahead what was erased since, whose sequence numbers are those of other writes now.
+bool TransactionLogIteratorImpl::RestrictedRead(Slice* entry) {
+  return own::RestrictedRead(this, entry) &&
+         !cairn::AllFailedWrites().IsErased(versions_, (*files_)[current_file_index_]->LogNumber(),
+                                            current_log_reader_->LastRecordOffset());
+}
+
 // Writes that fail take sequence numbers with them, where writes are pipelined or have two queues. Those that follow when the
 // database has recovered get them. Nobody writes meanwhile: who switches a memtable is at the front of the queues, and no write
 // before it is under way. Of transactions that are not written when they commit, numbers may be ahead in any case.
 Status DBImpl::SwitchMemtable(ColumnFamilyData* family, WriteContext* context, ReadOnlyMemTable* ingested,
                               SequenceNumber last) {
-  if (error_handler_.IsDBStopped() && ingested == nullptr && last_seq_same_as_publish_seq_ && !allow_2pc()) {
+  if (error_handler_.IsDBStopped() && ingested == nullptr) {
     const SequenceNumber succeeded = versions_->LastSequence();
-    cairn::NewestSequence(&write_thread_) = succeeded;
-    versions_->last_allocated_sequence_ = succeeded;
+    cairn::AllFailedWrites().Settle(versions_.get(), succeeded);
+    if (last_seq_same_as_publish_seq_ && !allow_2pc()) {
+      cairn::NewestSequence(&write_thread_) = succeeded;
+      versions_->last_allocated_sequence_ = succeeded;
+    }
   }
   return own::SwitchMemtable(this, family, context, ingested, last);
 }
 
-// A recovery that flushes all memtables has switched the WAL. What has failed in the last one, or in one that a client's Flush
-// has switched before it, must be gone before the first of its tables is there (failed_writes.h). With transactions in two phases
+// While a database is stopped, the WAL was switched by a recovery that flushes all memtables, or by a client's Flush, whose
+// memtable a recovery of another kind may flush. What has failed must be gone before the first of these tables is there
+// (failed_writes.h). With transactions in two phases
 // only what is torn: a prepared one has no sequence number.
 Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes, bool* made_progress, JobContext* job,
                                            LogBuffer* log, Env::Priority priority) {
   mutex_.AssertHeld();
   std::vector<uint64_t> closed;
   const uint64_t newest = CAIRN_NEWEST_WAL;
-  if (flushes[0].flush_reason_ == FlushReason::kErrorRecovery) {
-    const uint64_t oldest = cairn::AllFailedWals().Oldest(&error_handler_);
+  cairn::FailedWrites& failed = cairn::AllFailedWrites();
+  const cairn::FailedWrites::Range where = failed.Find(versions_.get());
+  if (where.oldest_wal < newest) {
     const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
     for (const auto& wal : CAIRN_NEEDED_WALS) {
-      if (wal.number >= oldest && wal.number < newest) closed.push_back(wal.number);
+      if (wal.number >= where.oldest_wal && wal.number < newest) closed.push_back(wal.number);
     }
   }
-  const SequenceNumber last = allow_2pc() ? kMaxSequenceNumber : versions_->LastSequence();
+  const SequenceNumber last = allow_2pc() ? kMaxSequenceNumber : std::min(where.last, versions_->LastSequence());
   IOStatus s;
   if (!closed.empty()) {
     ++disable_delete_obsolete_files_;  // nor recycle them
     mutex_.Unlock();
     for (const uint64_t number : closed) {
       const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
-      if (s.ok()) s = cairn::EraseFailedWrites(fs_.get(), path, number, last, immutable_db_options_.logger);
+      uint64_t from = cairn::kNothingErased;
+      if (s.ok()) s = cairn::EraseFailedWrites(fs_.get(), path, number, last, immutable_db_options_.logger, &from);
+      if (from != cairn::kNothingErased) failed.Erased(versions_.get(), number, from);
     }
     mutex_.Lock();
     if (disable_delete_obsolete_files_ > 0) --disable_delete_obsolete_files_;  // EnableFileDeletions may have had it
-    if (s.ok()) cairn::AllFailedWals().RemoveBefore(&error_handler_, newest);
+    if (s.ok()) failed.AreNotBefore(versions_.get(), newest);
   }
   if (s.ok()) return own::FlushMemTablesToOutputFiles(this, &flushes, made_progress, job, log, priority);
   error_handler_.SetBGError(s, BackgroundErrorReason::kFlush);

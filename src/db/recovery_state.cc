@@ -14,11 +14,6 @@ Parts& AllParts() {
   return *parts;
 }
 
-FailedWals& AllFailedWals() {
-  static auto* const wals = new FailedWals();
-  return *wals;
-}
-
 void AwaitClosingRecovery(const rocksdb::ErrorHandler* handler, const rocksdb::InstrumentedMutex* mutex) {
   while (AllParts().Has(handler, Part::kCloses) && Attempt::Find(mutex) == nullptr) {
     std::this_thread::sleep_for(std::chrono::microseconds(kMicrosBetweenLooks));

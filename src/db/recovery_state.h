@@ -16,11 +16,9 @@
 
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <mutex>
 #include <set>
 #include <utility>
@@ -28,6 +26,7 @@
 #include "db/error_handler.h"
 #include "rocksdb/system_clock.h"
 #include "src/db/error_recovery.h"
+#include "src/db/failed_writes.h"
 #include "src/port/rocksdb_own.h"
 
 namespace cairn {
@@ -84,41 +83,6 @@ class Parts {
 
 // Of this process.
 Parts& AllParts();
-
-// The oldest WAL of each database that may end with a write that has failed, as long as it has an error. Thread-safe.
-class FailedWals {
- public:
-  static constexpr uint64_t kNone = UINT64_MAX;
-
-  // An earlier one of another database, which had this ErrorHandler's address, may be left.
-  void Add(const rocksdb::ErrorHandler* handler, uint64_t number) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    uint64_t& oldest = oldest_.emplace(handler, kNone).first->second;
-    oldest = std::min(oldest, number);
-  }
-  uint64_t Oldest(const rocksdb::ErrorHandler* handler) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    const auto found = oldest_.find(handler);
-    return found == oldest_.end() ? kNone : found->second;
-  }
-  // None before that one, whatever has come since.
-  void RemoveBefore(const rocksdb::ErrorHandler* handler, uint64_t number) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    const auto found = oldest_.find(handler);
-    if (found != oldest_.end()) found->second = std::max(found->second, number);
-  }
-  void Remove(const rocksdb::ErrorHandler* handler) {
-    const std::lock_guard<std::mutex> lock(mu_);
-    oldest_.erase(handler);
-  }
-
- private:
-  std::mutex mu_;
-  std::map<const rocksdb::ErrorHandler*, uint64_t> oldest_;
-};
-
-// Of this process.
-FailedWals& AllFailedWals();
 
 // While it lives.
 class Taking {
@@ -214,7 +178,7 @@ class Attempt {
   // the compactions begin that wait.
   void HasCleared() {
     cleared_ = true;
-    AllFailedWals().Remove(handler_);
+    AllFailedWrites().Clear(db_->GetVersionSet());
     if (retries_) AllParts().RemoveAll(handler_, Part::kRetries);
     EndTurn();
     rocksdb_own::RetryFlushesForErrorRecovery(db_, rocksdb::FlushReason::kCatchUpAfterErrorRecovery, /*wait=*/false)

@@ -12,6 +12,7 @@
 #include "db/snapshot_checker.h"
 #include "src/db/cairn_db.h"
 #include "src/db/error_recovery.h"
+#include "src/db/failed_writes.h"
 #include "src/db/opening.h"
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
@@ -411,10 +412,12 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   return created;
 }
 
-// Where RocksDB has found the deepest level that is free, a trie may want a shallower one.
+// Where RocksDB has found the deepest level that is free, a trie may want a shallower one. What is ingested takes a sequence
+// number, also when the database has just stopped.
 Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
     SuperVersion* super_version, bool force_global_seqno, CompactionStyle style, SequenceNumber last_seqno,
     IngestedFileInfo* file, SequenceNumber* assigned_seqno, std::optional<int> prev_batch_uppermost_level) {
+  cairn::AllFailedWrites().Settle(versions_, versions_->LastSequence());
   const Status s = own::AssignLevelToIngestedFile(this, super_version, force_global_seqno, style, last_seqno, file,
                                                   assigned_seqno, prev_batch_uppermost_level);
   if (!s.ok() || file->picked_level == 0 || cairn::port::ImmutableOptionsOf(*cfd_).sst_partitioner_factory == nullptr)
@@ -444,6 +447,14 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
 void ExternalSstFileIngestionJob::Cleanup(const Status& status) {
   if ((status.IsIOError() || status.IsIncomplete()) && !edit_.GetNewFiles().empty()) return;
   own::CleanupIngestion(this, status);
+}
+
+// What is imported raises sequence numbers, as above. Pipelined writes may not have succeeded yet.
+Status ImportColumnFamilyJob::Run() {
+  if (!db_options_.enable_pipelined_write) {
+    cairn::AllFailedWrites().Settle(versions_, versions_->LastSequence());
+  }
+  return own::RunImport(this);
 }
 
 void ImportColumnFamilyJob::Cleanup(const Status& status) {
@@ -646,9 +657,21 @@ Status PessimisticTransaction::Prepare() {
   return s.ok() ? own::PrepareTransaction(this) : s;
 }
 
+// A transaction whose Commit has failed. One that was not prepared is forgotten, and RocksDB forgets it by its name once more when it
+// is destroyed, which ends the process. A prepared one could be neither committed when the database had recovered, nor rolled
+// back (until 11.8).
 Status PessimisticTransaction::Commit() {
-  const Status s = cairn::CheckTransactionBatch(db_impl_, GetCommitTimeWriteBatch());
-  return s.ok() ? own::CommitTransaction(this) : s;
+  Status s = cairn::CheckTransactionBatch(db_impl_, GetCommitTimeWriteBatch());
+  if (!s.ok()) return s;
+  const bool was_prepared = txn_state_ == PREPARED;
+  s = own::CommitTransaction(this);
+  if (s.ok() || txn_state_ != AWAITING_COMMIT) return s;
+  if (was_prepared) {
+    txn_state_ = PREPARED;
+  } else if (!name_.empty() && txn_db_impl_->GetTransactionByName(name_) != this) {
+    name_.clear();
+  }
+  return s;
 }
 
 InternalIterator* MemTable::NewIterator(const ReadOptions& options,

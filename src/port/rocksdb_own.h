@@ -25,6 +25,7 @@
 #include "db/internal_stats.h"
 #include "db/memtable.h"
 #include "db/range_del_aggregator.h"
+#include "db/transaction_log_impl.h"
 #include "db/version_set.h"
 #include "rocksdb/db.h"
 #include "rocksdb/sst_file_reader.h"
@@ -33,6 +34,7 @@
 #include "src/port/open_into.h"
 #include "src/port/rocksdb_version.h"
 #include "utilities/transactions/pessimistic_transaction.h"
+#include "utilities/transactions/pessimistic_transaction_db.h"
 
 // Parameters that come last in functions that ours replace, and the same as arguments. A macro, because what takes a
 // member function's place has to repeat its declaration.
@@ -140,6 +142,8 @@ rocksdb::Status AssignLevelToIngestedFile(
 
 void CleanupIngestion(rocksdb::ExternalSstFileIngestionJob* job,
                       const rocksdb::Status& status) asm("cairn_rocksdb_CleanupIngestion");
+
+rocksdb::Status RunImport(rocksdb::ImportColumnFamilyJob* job) asm("cairn_rocksdb_RunImport");
 
 void CleanupImport(rocksdb::ImportColumnFamilyJob* job,
                    const rocksdb::Status& status) asm("cairn_rocksdb_CleanupImport");
@@ -283,6 +287,9 @@ rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::Flush
 #define CAIRN_NEEDED_WALS alive_log_files_
 #define CAIRN_WALS_MUTEX log_write_mutex_
 #endif
+bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
+                    rocksdb::Slice* entry) asm("cairn_rocksdb_RestrictedRead");
+
 // The context is a DBImpl::WriteContext, a type that the class keeps to itself.
 rocksdb::Status SwitchMemtable(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, void* context,
                                rocksdb::ReadOnlyMemTable* ingested,
