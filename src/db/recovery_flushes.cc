@@ -39,6 +39,17 @@ struct Reach {
 };
 template struct Reach<&rocksdb::WriteThread::last_sequence_>;
 
+// The sequence numbers of writes that have failed go to the next ones, unless others may be ahead in any case: those of
+// transactions that are not written when they commit.
+// REQUIRES: the database has stopped, and nobody writes.
+void TakeNumbersBack(rocksdb::VersionSet* versions, rocksdb::WriteThread* queue, bool others_are_ahead) {
+  const rocksdb::SequenceNumber succeeded = versions->LastSequence();
+  AllFailedWrites().Settle(versions, succeeded);
+  if (others_are_ahead) return;
+  NewestSequence(queue) = succeeded;
+  versions->FetchAddLastAllocatedSequence(succeeded - versions->LastAllocatedSequence());
+}
+
 }  // namespace
 }  // namespace cairn
 
@@ -114,21 +125,33 @@ bool TransactionLogIteratorImpl::RestrictedRead(Slice* entry) {
                                             current_log_reader_->LastRecordOffset());
 }
 
-// Writes that fail take sequence numbers with them, where writes are pipelined or have two queues. Those that follow when the
-// database has recovered get them. Nobody writes meanwhile: who switches a memtable is at the front of the queues, and no write
-// before it is under way. Of transactions that are not written when they commit, numbers may be ahead in any case.
+// Writes that fail take sequence numbers with them, where writes are pipelined or have two queues. Who switches a
+// memtable is at the front of the queues, and no write before it is under way.
 Status DBImpl::SwitchMemtable(ColumnFamilyData* family, WriteContext* context, ReadOnlyMemTable* ingested,
                               SequenceNumber last) {
   if (error_handler_.IsDBStopped() && ingested == nullptr) {
-    const SequenceNumber succeeded = versions_->LastSequence();
-    cairn::AllFailedWrites().Settle(versions_.get(), succeeded);
-    if (last_seq_same_as_publish_seq_ && !allow_2pc()) {
-      cairn::NewestSequence(&write_thread_) = succeeded;
-      versions_->last_allocated_sequence_ = succeeded;
-    }
+    cairn::TakeNumbersBack(versions_.get(), &write_thread_, allow_2pc() || !last_seq_same_as_publish_seq_);
   }
   return own::SwitchMemtable(this, family, context, ingested, last);
 }
+
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+// Where writes have two queues, RocksDB takes all numbers that were handed out for written ones, and then recovers.
+Status DBImpl::ResumeImpl(DBRecoverContext context, Env::IOActivity activity) {
+  mutex_.AssertHeld();
+  if (two_write_queues_ && error_handler_.IsDBStopped()) {
+    WriteThread::Writer writer;
+    write_thread_.EnterUnbatched(&writer, &mutex_);
+    WriteThread::Writer log_writer;
+    nonmem_write_thread_.EnterUnbatched(&log_writer, &mutex_);
+    WaitForPendingWrites();
+    cairn::TakeNumbersBack(versions_.get(), &write_thread_, allow_2pc() || !last_seq_same_as_publish_seq_);
+    nonmem_write_thread_.ExitUnbatched(&log_writer);
+    write_thread_.ExitUnbatched(&writer);
+  }
+  return own::ResumeImpl(this, context, activity);
+}
+#endif
 
 // While a database is stopped, the WAL was switched by a recovery that flushes all memtables, or by a client's Flush, whose
 // memtable a recovery of another kind may flush. What has failed must be gone before the first of these tables is there

@@ -287,6 +287,11 @@ rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::Flush
 #define CAIRN_NEEDED_WALS alive_log_files_
 #define CAIRN_WALS_MUTEX log_write_mutex_
 #endif
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+rocksdb::Status ResumeImpl(rocksdb::DBImpl* db, rocksdb::DBRecoverContext context,
+                           rocksdb::Env::IOActivity activity) asm("cairn_rocksdb_ResumeImpl");
+#endif
+
 bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
                     rocksdb::Slice* entry) asm("cairn_rocksdb_RestrictedRead");
 
