@@ -94,11 +94,11 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
   }
   if (s.ok()) s = file->Fsync(options, nullptr);
   if (s.ok()) s = file->Close(options, nullptr);
+  if (s.ok() || s.IsNotSupported()) *from = end;
   if (s.IsNotSupported()) {
     Warn(log, "%s ends with a write that has failed, at %" PRIu64 ", which cannot be erased here", path.c_str(), end);
     return rocksdb::IOStatus::OK();
   }
-  if (s.ok()) *from = end;
   if (s.ok()) Info(log, "%s ended with a write that has failed, at %" PRIu64 ": erased", path.c_str(), end);
   return s;
 }

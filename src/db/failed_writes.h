@@ -32,7 +32,7 @@ namespace cairn {
 inline constexpr uint64_t kNothingErased = UINT64_MAX;
 
 // Writes zeros, which all readers skip in any wal_recovery_mode, over what lies behind the last whole entry, and over entries that
-// begin beyond `last`, that of the last write that has succeeded. *from: where it has begun, or kNothingErased. OK where there is nothing, no such file, or a file system that
+// begin beyond `last`, that of the last write that has succeeded. *from: where they begin, or kNothingErased. OK where there is nothing, no such file, or a file system that
 // cannot write into a file.
 rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
                                     rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* from);
@@ -56,6 +56,7 @@ class FailedWrites {
   // The database goes on.
   void Clear(const rocksdb::VersionSet* database);
 
+  // From there on; or they could not be, and count as erased all the same.
   void Erased(const rocksdb::VersionSet* database, uint64_t wal, uint64_t from);
   // Whether an entry that begins there was.
   bool IsErased(const rocksdb::VersionSet* database, uint64_t wal, uint64_t offset);

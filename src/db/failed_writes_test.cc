@@ -296,9 +296,8 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
   }
   void CopyTheDatabase() const { std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive); }
   template <typename Check>
-  void ExpectInTheCopy(const Check& check) {
+  void ExpectInTheCopy(const Check& check, const rocksdb::Options& options = test::BaseOptions()) {
     ASSERT_TRUE(std::filesystem::exists(copy_));
-    const rocksdb::Options options = test::BaseOptions();
     std::vector<rocksdb::ColumnFamilyHandle*> handles;
     rocksdb::DB* opened = nullptr;
     ASSERT_OK(
@@ -421,6 +420,27 @@ std::string KeysOfUpdates(rocksdb::DB* db, rocksdb::SequenceNumber since = 0) {
   EXPECT_OK(updates->status());
   return keys;
 }
+
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+// The next WAL has the last sequence number of this one.
+TEST_F(FailedWritesDbTest, WalsAreVerified) {
+  options_.track_and_verify_wals = true;
+  const auto db = Open(options_);
+  const auto other = MakeOtherFamily(db.get());
+  rocksdb::WriteBatch failed;
+  ASSERT_OK(failed.Put("failed", "value"));
+  FailASync(db.get(), disk_.get(), &failed);
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  rocksdb::Options options = test::BaseOptions();
+  options.track_and_verify_wals = true;
+  ExpectInTheCopy(
+      [](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
+        std::string value;
+        EXPECT_OK(copied->Get(rocksdb::ReadOptions(), family, "key", &value));
+      },
+      options);
+}
+#endif
 
 // Who follows the WAL had the write that failed, and not the one that took its sequence number. Or, where writes have numbers
 // before they succeed, a gap.

@@ -170,7 +170,8 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
       if (wal.number >= where.oldest_wal && wal.number < newest) closed.push_back(wal.number);
     }
   }
-  const SequenceNumber last = allow_2pc() ? kMaxSequenceNumber : std::min(where.last, versions_->LastSequence());
+  const bool only_torn = allow_2pc() || CAIRN_VERIFIES_WALS;
+  const SequenceNumber last = only_torn ? kMaxSequenceNumber : std::min(where.last, versions_->LastSequence());
   IOStatus s;
   if (!closed.empty()) {
     ++disable_delete_obsolete_files_;  // nor recycle them

@@ -295,6 +295,13 @@ rocksdb::Status ResumeImpl(rocksdb::DBImpl* db, rocksdb::DBRecoverContext contex
 bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
                     rocksdb::Slice* entry) asm("cairn_rocksdb_RestrictedRead");
 
+// Whether each WAL says how the one before it ends.
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_VERIFIES_WALS immutable_db_options_.track_and_verify_wals
+#else
+#define CAIRN_VERIFIES_WALS false
+#endif
+
 // The context is a DBImpl::WriteContext, a type that the class keeps to itself.
 rocksdb::Status SwitchMemtable(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, void* context,
                                rocksdb::ReadOnlyMemTable* ingested,
