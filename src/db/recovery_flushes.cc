@@ -135,7 +135,7 @@ Status DBImpl::SwitchMemtable(ColumnFamilyData* family, WriteContext* context, R
   return own::SwitchMemtable(this, family, context, ingested, last);
 }
 
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#if CAIRN_REPLACES_RESUME
 // Where writes have two queues, RocksDB takes all numbers that were handed out for written ones, and then recovers.
 Status DBImpl::ResumeImpl(DBRecoverContext context, Env::IOActivity activity) {
   mutex_.AssertHeld();

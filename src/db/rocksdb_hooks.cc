@@ -657,9 +657,10 @@ Status PessimisticTransaction::Prepare() {
   return s.ok() ? own::PrepareTransaction(this) : s;
 }
 
-// A transaction whose Commit has failed. One that was not prepared is forgotten, and RocksDB forgets it by its name once more when it
-// is destroyed, which ends the process. A prepared one could be neither committed when the database had recovered, nor rolled
-// back (until 11.8).
+// A transaction whose Commit or Rollback has failed. One that was not prepared is forgotten, and RocksDB forgets it by its name
+// once more when it is destroyed, which ends the process. A prepared one could be neither committed when the database had
+// recovered, nor rolled back (until 11.8): compactions may keep an older value beside the newest of a write-prepared one that is
+// destroyed then, both of sequence number 0.
 Status PessimisticTransaction::Commit() {
   Status s = cairn::CheckTransactionBatch(db_impl_, GetCommitTimeWriteBatch());
   if (!s.ok()) return s;
@@ -671,6 +672,12 @@ Status PessimisticTransaction::Commit() {
   } else if (!name_.empty() && txn_db_impl_->GetTransactionByName(name_) != this) {
     name_.clear();
   }
+  return s;
+}
+
+Status PessimisticTransaction::Rollback() {
+  const Status s = own::RollbackTransaction(this);
+  if (!s.ok() && txn_state_ == AWAITING_ROLLBACK) txn_state_ = PREPARED;
   return s;
 }
 

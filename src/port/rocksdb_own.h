@@ -203,6 +203,8 @@ rocksdb::Status RepairDBUnknownFamilies(
 rocksdb::Status PrepareTransaction(rocksdb::PessimisticTransaction* transaction) asm(
     "cairn_rocksdb_PrepareTransaction");
 rocksdb::Status CommitTransaction(rocksdb::PessimisticTransaction* transaction) asm("cairn_rocksdb_CommitTransaction");
+rocksdb::Status RollbackTransaction(rocksdb::PessimisticTransaction* transaction) asm(
+    "cairn_rocksdb_RollbackTransaction");
 
 rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const rocksdb::ReadOptions& options,
                                                rocksdb::UnownedPtr<const rocksdb::SeqnoToTimeMapping> times,
@@ -287,7 +289,8 @@ rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::Flush
 #define CAIRN_NEEDED_WALS alive_log_files_
 #define CAIRN_WALS_MUTEX log_write_mutex_
 #endif
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_REPLACES_RESUME CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#if CAIRN_REPLACES_RESUME
 rocksdb::Status ResumeImpl(rocksdb::DBImpl* db, rocksdb::DBRecoverContext context,
                            rocksdb::Env::IOActivity activity) asm("cairn_rocksdb_ResumeImpl");
 #endif
@@ -296,7 +299,8 @@ bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
                     rocksdb::Slice* entry) asm("cairn_rocksdb_RestrictedRead");
 
 // Whether each WAL says how the one before it ends.
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_CAN_VERIFY_WALS CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#if CAIRN_CAN_VERIFY_WALS
 #define CAIRN_VERIFIES_WALS immutable_db_options_.track_and_verify_wals
 #else
 #define CAIRN_VERIFIES_WALS false
