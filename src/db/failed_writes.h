@@ -31,9 +31,9 @@ namespace cairn {
 
 inline constexpr uint64_t kNothingErased = UINT64_MAX;
 
-// Writes zeros, which all readers skip in any wal_recovery_mode, over what lies behind the last whole entry, and over entries that
-// begin beyond `last`, that of the last write that has succeeded. *from: where they begin, or kNothingErased. OK where there is nothing, no such file, or a file system that
-// cannot write into a file.
+// Writes zeros, which all readers skip in any wal_recovery_mode, over what lies behind the last whole entry, and over entries
+// that begin beyond `last`, that of the last write that has succeeded. *from: where they begin, or kNothingErased. OK where there
+// is nothing, no such file, or a file system that cannot write into a file.
 rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
                                     rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* from);
 

@@ -309,6 +309,15 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
       EXPECT_OK(copied->DestroyColumnFamilyHandle(handle));
     }
   }
+  // In both families.
+  void ExpectTheKeyInTheCopy(const rocksdb::Options& options = test::BaseOptions()) {
+    ExpectInTheCopy(
+        [](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
+          std::string value;
+          EXPECT_OK(copied->Get(rocksdb::ReadOptions(), family, "key", &value));
+        },
+        options);
+  }
   static void ExpectTheTransaction(rocksdb::TransactionDB* db) {
     ASSERT_NE(db, nullptr);
     const std::unique_ptr<rocksdb::Transaction> transaction(db->GetTransactionByName("prepared"));
@@ -388,10 +397,7 @@ TEST_F(FailedWritesDbTest, TheProcessDiesDuringTheRecovery) {
   const auto other = MakeOtherFamily(db.get());
   TearTheWal(db.get());
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
-  ExpectInTheCopy([](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
-    std::string value;
-    EXPECT_OK(copied->Get(rocksdb::ReadOptions(), family, "key", &value));
-  });
+  ExpectTheKeyInTheCopy();
 }
 
 // A write that is whole in the WAL, and whose sync has failed.
@@ -435,12 +441,7 @@ TEST_F(FailedWritesDbTest, WalsAreVerified) {
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   rocksdb::Options options = test::BaseOptions();
   options.track_and_verify_wals = true;
-  ExpectInTheCopy(
-      [](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
-        std::string value;
-        EXPECT_OK(copied->Get(rocksdb::ReadOptions(), family, "key", &value));
-      },
-      options);
+  ExpectTheKeyInTheCopy(options);
 }
 #endif
 
@@ -559,14 +560,14 @@ TEST_F(FailedWritesDbTest, ARecoveryOfAnotherKindFlushes) {
   EXPECT_OK(db->Put(no_wal, "in no WAL", "value"));
   EXPECT_FALSE(db->Flush(rocksdb::FlushOptions()).ok());
   std::atomic<bool> busy{false}, goes_on{false};
-  const std::pair<std::atomic<bool>*, std::atomic<bool>*> flags{&busy, &goes_on};
+  std::pair<std::atomic<bool>*, std::atomic<bool>*> flags{&busy, &goes_on};
   env_->Schedule(
       [](void* arg) {
         const auto& [begun, ends] = *static_cast<decltype(&flags)>(arg);
         *begun = true;
         while (!*ends) std::this_thread::yield();
       },
-      const_cast<std::pair<std::atomic<bool>*, std::atomic<bool>*>*>(&flags), rocksdb::Env::HIGH);
+      &flags, rocksdb::Env::HIGH);
   ASSERT_TRUE(Await([&] { return busy.load(); }));
   ASSERT_TRUE(Await([&] { return env_->GetThreadPoolQueueLen(rocksdb::Env::HIGH) > 0; }));
   disk_->retryable = 0;
@@ -583,10 +584,7 @@ TEST_F(FailedWritesDbTest, ARecoveryOfAnotherKindFlushes) {
   };
   goes_on = true;
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
-  ExpectInTheCopy([](rocksdb::DB* copied, rocksdb::ColumnFamilyHandle* family) {
-    std::string value;
-    EXPECT_OK(copied->Get(rocksdb::ReadOptions(), family, "key", &value));
-  });
+  ExpectTheKeyInTheCopy();
 }
 
 TEST_F(FailedWritesDbTest, ABatchThatHasFailedIsNotThereInPart) {

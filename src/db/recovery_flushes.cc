@@ -125,8 +125,8 @@ bool TransactionLogIteratorImpl::RestrictedRead(Slice* entry) {
                                             current_log_reader_->LastRecordOffset());
 }
 
-// Writes that fail take sequence numbers with them, where writes are pipelined or have two queues. Who switches a
-// memtable is at the front of the queues, and no write before it is under way.
+// Writes that fail take sequence numbers with them, where writes are pipelined or have two queues. Who switches a memtable
+// is at the front of the queues, and no write before it is under way.
 Status DBImpl::SwitchMemtable(ColumnFamilyData* family, WriteContext* context, ReadOnlyMemTable* ingested,
                               SequenceNumber last) {
   if (error_handler_.IsDBStopped() && ingested == nullptr) {
@@ -155,8 +155,8 @@ Status DBImpl::ResumeImpl(DBRecoverContext context, Env::IOActivity activity) {
 
 // While a database is stopped, the WAL was switched by a recovery that flushes all memtables, or by a client's Flush, whose
 // memtable a recovery of another kind may flush. What has failed must be gone before the first of these tables is there
-// (failed_writes.h). With transactions in two phases
-// only what is torn: a prepared one has no sequence number.
+// (failed_writes.h). With transactions in two phases only what is torn: a prepared one has no sequence number. So, too, where the
+// next WAL has the last sequence number of this one.
 Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes, bool* made_progress, JobContext* job,
                                            LogBuffer* log, Env::Priority priority) {
   mutex_.AssertHeld();
