@@ -64,6 +64,7 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
     again.SetRetryable(true);
     own::SetBGError(this, again, reason, wal_related);
   }
+  // Nobody has switched the memtable meanwhile: a write that has failed is at the front of its queue until here.
   if (cairn::IsHard(bg_error_) && !end_recovery_) cairn::AllFailedWrites().MayBeIn(db_->versions_.get(), wal);
   // Of no attempt: whoever waits for a flush, whatever becomes of it, would take it for that flush's.
   if (!AllParts().Has(this, Part::kTries)) recovery_error_ = IOStatus::OK();

@@ -260,9 +260,10 @@ TEST_F(FailedWritesTest, ThatItCannotBeReadIsNoEnd) {
 class FailedWritesDbTest : public ErrorRecoveryTest {
  protected:
   // With a key in a table, so that a table can be ahead of a WAL.
-  std::unique_ptr<rocksdb::TransactionDB> OpenTransactions() {
+  std::unique_ptr<rocksdb::TransactionDB> OpenTransactions(
+      const rocksdb::TransactionDBOptions& how = rocksdb::TransactionDBOptions()) {
     rocksdb::TransactionDB* opened = nullptr;
-    const Status s = rocksdb::TransactionDB::Open(options_, rocksdb::TransactionDBOptions(), dir_ / "db", &opened);
+    const Status s = rocksdb::TransactionDB::Open(options_, how, dir_ / "db", &opened);
     EXPECT_OK(s);
     std::unique_ptr<rocksdb::TransactionDB> db(opened);
     if (!s.ok()) return db;
@@ -380,6 +381,42 @@ TEST_F(FailedWritesDbTest, WithTwoWriteQueues) {
     EXPECT_OK(Put(db.get()));
   }
   ExpectTheTransaction(OpenTransactions().get());
+}
+
+// The database stops between the two steps of a write, of which the second only counts what the first has written.
+TEST_F(FailedWritesDbTest, AWriteOfTwoStepsHasTheSecond) {
+  options_.two_write_queues = true;
+  options_.disable_auto_compactions = true;
+  options_.memtable_factory = rocksdb::Options().memtable_factory;  // the policy demands that it takes an entry twice
+  rocksdb::TransactionDBOptions how;
+  how.write_policy = rocksdb::WRITE_PREPARED;
+  const auto db = OpenTransactions(how);
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "other", "value"));
+  disk_->held = test::kTable;
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  disk_->held = test::kTable | test::kWal;
+  std::future<Status> put =
+      std::async(std::launch::async, [&] { return db->Put(rocksdb::WriteOptions(), "key", "newer"); });
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 1; }));
+  listener_->recovers = false;
+  disk_->full = test::kTable;
+  disk_->held = test::kWal;
+  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->held = 0;
+  EXPECT_OK(put.get());
+  disk_->full = 0;
+  EXPECT_OK(db->Resume());
+  std::string value;
+  EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
+  EXPECT_EQ(value, "newer");
+  EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key", "newest"));
+  rocksdb::CompactRangeOptions all;
+  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;  // keeps nothing that was replaced
+  EXPECT_OK(db->CompactRange(all, nullptr, nullptr));
+  uint64_t keys = 0;
+  EXPECT_TRUE(db->GetIntProperty(rocksdb::DB::Properties::kEstimateNumKeys, &keys));
+  EXPECT_EQ(keys, 2u);
 }
 
 TEST_F(FailedWritesDbTest, WithAbsoluteConsistency) {

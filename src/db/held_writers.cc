@@ -51,9 +51,11 @@ void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
 }
 
 // RocksDB's own, but for `refuses`: who waits for a recovery that queues behind him, or whose attempt has failed, waits no longer, and
-// gets the error. What it wants may be in his hand: file descriptors.
+// gets the error. What it wants may be in his hand: file descriptors. And but for the second step of a write-prepared write that
+// has two queues: without it what the first has written is neither there nor not there, and leads compactions astray.
 Status DBImpl::DelayWrite(uint64_t bytes, WriteThread& thread, const WriteOptions& options) {
   mutex_.AssertHeld();
+  if (&thread == &nonmem_write_thread_ && options.disableWAL) return Status::OK();  // it writes nothing
   SystemClock* const clock = immutable_db_options_.clock;
   const uint64_t delay = &thread == &write_thread_ ? write_controller_.GetDelay(clock, bytes) : 0;
   TEST_SYNC_POINT("DBImpl::DelayWrite:Start");
