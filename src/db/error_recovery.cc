@@ -56,6 +56,10 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
   if (reason == BackgroundErrorReason::kWriteCallback && !wal_related && is_known) return;
   if (!IsDBStopped()) cairn::AllFailedWrites().Clear(db_->versions_.get());
   const uint64_t wal = db_->CAIRN_NEWEST_WAL;  // there may be another when listeners have heard of the error
+  // Of the next WAL (kMemTable) there is nothing. Before the mutex may be free: what recovers meanwhile asks for it.
+  if (reason == BackgroundErrorReason::kWriteCallback || (wal_related && reason != BackgroundErrorReason::kMemTable)) {
+    cairn::AllFailedWrites().WalHasFailed(db_->versions_.get());
+  }
   if (!cairn::HasFailedBefore(error)) {
     const bool new_wal_is_full = reason == BackgroundErrorReason::kMemTable && wal_related && error.IsNoSpace();
     own::SetBGError(this, error, new_wal_is_full ? BackgroundErrorReason::kWriteCallback : reason, wal_related);

@@ -906,7 +906,11 @@ TEST_P(AWalFailsTooTest, AllIsFlushed) {
 INSTANTIATE_TEST_SUITE_P(BeforeOrAfter, AWalFailsTooTest, ::testing::Bool());
 
 // RocksDB goes on with the WAL, and the next write stops the database for good.
-TEST_F(ErrorRecoveryTest, AnEmptyWalMayFailToBeSynced) {
+class EmptyWalTest : public ErrorRecoveryTest, public ::testing::WithParamInterface<rocksdb::CompressionType> {};
+INSTANTIATE_TEST_SUITE_P(CompressedOrNot, EmptyWalTest, ::testing::Values(rocksdb::kNoCompression, rocksdb::kZSTD));
+
+TEST_P(EmptyWalTest, MayFailToBeSynced) {
+  options_.wal_compression = GetParam();
   const auto db = OpenWithKey(options_);
   ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   disk_->unsynced = kWal;

@@ -103,6 +103,10 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
   return s;
 }
 
+void FailedWrites::WalHasFailed(const rocksdb::VersionSet* database) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  failed_[database].wal_failed = true;
+}
 void FailedWrites::MayBeIn(const rocksdb::VersionSet* database, uint64_t wal) {
   const std::lock_guard<std::mutex> lock(mu_);
   Range& range = failed_[database];
@@ -111,7 +115,8 @@ void FailedWrites::MayBeIn(const rocksdb::VersionSet* database, uint64_t wal) {
 void FailedWrites::Settle(const rocksdb::VersionSet* database, rocksdb::SequenceNumber last) {
   const std::lock_guard<std::mutex> lock(mu_);
   const auto found = failed_.find(database);
-  if (found != failed_.end()) found->second.last = std::min(found->second.last, last);
+  if (found == failed_.end() || found->second.oldest_wal == UINT64_MAX) return;
+  found->second.last = std::min(found->second.last, last);
 }
 FailedWrites::Range FailedWrites::Find(const rocksdb::VersionSet* database) {
   const std::lock_guard<std::mutex> lock(mu_);

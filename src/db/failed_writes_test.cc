@@ -27,6 +27,7 @@
 #include "src/testutil/test_seed.h"
 #include "test/support.h"
 #include "util/coding.h"
+#include "utilities/merge_operators.h"
 
 namespace cairn {
 namespace {
@@ -352,23 +353,56 @@ TEST_F(FailedWritesDbTest, ATransactionThatWasNotPrepared) {
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
 }
 
-TEST_F(FailedWritesDbTest, APreparedTransactionIsCommittedLater) {
-  const auto db = OpenTransactions();
+class LaterCommitTest : public FailedWritesDbTest, public ::testing::WithParamInterface<rocksdb::TxnDBWritePolicy> {
+ protected:
+  void ExpectCount(rocksdb::DB* db, uint64_t expected) {
+    std::string value;
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "count", &value));
+    EXPECT_EQ(value.size() == sizeof(uint64_t) ? rocksdb::DecodeFixed64(value.data()) : 0, expected);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Policies, LaterCommitTest,
+                         ::testing::Values(rocksdb::WRITE_COMMITTED, rocksdb::WRITE_PREPARED,
+                                           rocksdb::WRITE_UNPREPARED));
+
+// Once, and the whole of it.
+TEST_P(LaterCommitTest, CommittedOrRolledBack) {
+  options_.merge_operator = rocksdb::MergeOperators::CreateUInt64AddOperator();
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  rocksdb::TransactionDBOptions how;
+  how.write_policy = GetParam();
+  const auto db = OpenTransactions(how);
+  std::string one;
+  rocksdb::PutFixed64(&one, 1);
+  ASSERT_OK(db->Merge(rocksdb::WriteOptions(), "count", one));
   for (const bool commits : {false, true}) {
     const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
     ASSERT_OK(transaction->SetName("named"));
     ASSERT_OK(transaction->Put("key of the transaction", "value"));
+    if (commits) ASSERT_OK(transaction->Merge("count", one));  // a Rollback leaves merges (docs/faults.md)
     ASSERT_OK(transaction->Prepare());
     const int recovered = listener_->recovered;
     disk_->full = test::kWal;
     EXPECT_TRUE(transaction->Commit().IsNoSpace());
-    EXPECT_TRUE(transaction->Rollback().IsNoSpace());
+    EXPECT_TRUE((commits ? transaction->Commit() : transaction->Rollback()).IsNoSpace());
     disk_->full = 0;
     EXPECT_TRUE(Await([&] { return listener_->recovered > recovered; }));
     EXPECT_EQ(db->GetTransactionByName("named"), transaction.get());
     EXPECT_OK(commits ? transaction->Commit() : transaction->Rollback());
     std::string value;
     EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
+    ExpectCount(db.get(), commits ? 2 : 1);
+    CopyTheDatabase();
+    options_.listeners.clear();
+    rocksdb::TransactionDB* opened = nullptr;
+    ASSERT_OK(rocksdb::TransactionDB::Open(options_, how, copy_, &opened));
+    const std::unique_ptr<rocksdb::TransactionDB> copied(opened);
+    EXPECT_EQ(copied->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
+    ExpectCount(copied.get(), commits ? 2 : 1);
+    std::filesystem::remove_all(copy_);
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
+    ExpectCount(db.get(), commits ? 2 : 1);
   }
 }
 
@@ -622,6 +656,40 @@ TEST_F(FailedWritesDbTest, ARecoveryOfAnotherKindFlushes) {
   goes_on = true;
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   ExpectTheKeyInTheCopy();
+}
+
+// Its own WAL could be synced, an older one could not. When the recovery comes, writers are held back until files are compacted.
+TEST_F(FailedWritesDbTest, WritersAreHeldBackAtTheRecovery) {
+  options_.level0_file_num_compaction_trigger = 10;
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  const auto db = Open(options_);
+  ASSERT_OK(db->SetOptions({{"level0_stop_writes_trigger", "2"}, {"level0_slowdown_writes_trigger", "2"}}));
+  ASSERT_OK(db->Put(synced, "key", "value"));
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  disk_->held = test::kTable;
+  ASSERT_OK(Put(db.get()));
+  BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  disk_->held_syncs = test::kWal;
+  rocksdb::WriteBatch failed;
+  ASSERT_OK(failed.Put("failed", "value"));
+  std::thread writer([&] { FailASync(db.get(), disk_.get(), &failed); });
+  ASSERT_TRUE(Await([&] { return disk_->waiting_syncs > 0; }));
+  disk_->held = 0;
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  disk_->held_syncs = 0;
+  writer.join();
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  ASSERT_OK(db->SetOptions({{"level0_stop_writes_trigger", "30"}, {"level0_slowdown_writes_trigger", "20"}}));
+  EXPECT_OK(db->Put(synced, "afterwards", "value"));
+  CopyTheDatabase();
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), copy_, port::Into(&opened)));
+  const std::unique_ptr<rocksdb::DB> copied(opened);
+  std::string value;
+  EXPECT_OK(copied->Get(rocksdb::ReadOptions(), "afterwards", &value));
+  EXPECT_TRUE(copied->Get(rocksdb::ReadOptions(), "failed", &value).IsNotFound());
 }
 
 TEST_F(FailedWritesDbTest, ABatchThatHasFailedIsNotThereInPart) {

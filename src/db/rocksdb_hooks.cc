@@ -123,12 +123,6 @@ __attribute__((visibility("default"))) void CairnConstructIndexedBatch(void* at,
 namespace cairn {
 namespace {
 
-// A batch of a transaction that this database would refuse to write.
-rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* batch) {
-  CairnDB* const ours = CairnDB::Of(db);
-  return ours == nullptr ? rocksdb::Status::OK() : ours->CheckBatch(batch);
-}
-
 // What MoveTables hands to PromoteL0 on the thread that calls both.
 thread_local const std::vector<TableMove>* moves_of_thread = nullptr;
 
@@ -324,8 +318,9 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 // What recovers from an error flushes memtables, for which it queues behind writers. A writer that is held back because
 // memtables or files are too many, or by a WriteBufferManager, holds the front of that queue until the recovery ends, or is
 // refused (held_writers.cc). So that it need not be, a recovery flushes the read-only memtables only while writers are held
-// back. The others lack nothing in the WAL, unless the error is the WAL's own, which then takes no further entry.
-// RocksDB takes no other WAL for one that is empty: where that one could not be synced, it goes on.
+// back. The others lack nothing in the WAL, unless the error is a WAL's, or its folder's: then the newest one may end with a
+// write that has failed, and takes no further entry.
+// RocksDB takes no other WAL for one that has no entry: where that one could not be synced, it goes on.
 //
 // Who closes a database would wait until its flush slows down no writer, for a compaction that may find no room, or fail.
 //
@@ -338,12 +333,15 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   const bool held_back =
       write_controller_.IsStopped() || (write_buffer_manager_ != nullptr && write_buffer_manager_->IsStallActive());
-  WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
-  if (reason == FlushReason::kErrorRecovery && wal != nullptr && wal->GetFileSize() == 0) wal->reset_seen_error();
-  if (ours != nullptr && reason == FlushReason::kErrorRecovery && held_back) {
-    if (wal == nullptr || !wal->seen_error()) {
-      return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
-    }
+  bool wal_failed = cairn::AllFailedWrites().Find(versions_.get()).wal_failed;
+  if (reason == FlushReason::kErrorRecovery) {
+    const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
+    WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
+    if (wal != nullptr && CAIRN_WAL_HAS_NO_ENTRY) wal->reset_seen_error();
+    wal_failed = wal_failed || (wal != nullptr && wal->seen_error());
+  }
+  if (ours != nullptr && reason == FlushReason::kErrorRecovery && held_back && !wal_failed) {
+    return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
   }
   FlushOptions with = options;
   with.allow_write_stall = options.allow_write_stall || reason == FlushReason::kShutDown;
@@ -649,36 +647,6 @@ Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, con
     return own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db);
   };
   return cairn::OpenForReading(options, path, leader_path, given, open, *db);
-}
-
-// RocksDB changes a transaction's state before it writes the batch; refused then, it could not even be rolled back.
-Status PessimisticTransaction::Prepare() {
-  const Status s = cairn::CheckTransactionBatch(db_impl_, GetWriteBatch()->GetWriteBatch());
-  return s.ok() ? own::PrepareTransaction(this) : s;
-}
-
-// A transaction whose Commit or Rollback has failed. One that was not prepared is forgotten, and RocksDB forgets it by its name
-// once more when it is destroyed, which ends the process. A prepared one could be neither committed when the database had
-// recovered, nor rolled back (until 11.8): compactions may keep an older value beside the newest of a write-prepared one that is
-// destroyed then, both of sequence number 0.
-Status PessimisticTransaction::Commit() {
-  Status s = cairn::CheckTransactionBatch(db_impl_, GetCommitTimeWriteBatch());
-  if (!s.ok()) return s;
-  const bool was_prepared = txn_state_ == PREPARED;
-  s = own::CommitTransaction(this);
-  if (s.ok() || txn_state_ != AWAITING_COMMIT) return s;
-  if (was_prepared) {
-    txn_state_ = PREPARED;
-  } else if (!name_.empty() && txn_db_impl_->GetTransactionByName(name_) != this) {
-    name_.clear();
-  }
-  return s;
-}
-
-Status PessimisticTransaction::Rollback() {
-  const Status s = own::RollbackTransaction(this);
-  if (!s.ok() && txn_state_ == AWAITING_ROLLBACK) txn_state_ = PREPARED;
-  return s;
 }
 
 InternalIterator* MemTable::NewIterator(const ReadOptions& options,

@@ -284,10 +284,12 @@ rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::Flush
 #define CAIRN_NEWEST_WAL cur_wal_number_
 #define CAIRN_NEEDED_WALS alive_wal_files_
 #define CAIRN_WALS_MUTEX wal_write_mutex_
+#define CAIRN_WAL_HAS_NO_ENTRY wal_empty_
 #else
 #define CAIRN_NEWEST_WAL logfile_number_
 #define CAIRN_NEEDED_WALS alive_log_files_
 #define CAIRN_WALS_MUTEX log_write_mutex_
+#define CAIRN_WAL_HAS_NO_ENTRY log_empty_
 #endif
 #define CAIRN_REPLACES_RESUME CAIRN_ROCKSDB_AT_LEAST(11, 0)
 #if CAIRN_REPLACES_RESUME

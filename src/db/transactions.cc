@@ -1,0 +1,88 @@
+// Transactions whose Prepare, Commit or Rollback fails: the definitions that take the place of RocksDB's own
+// (src/port/rocksdb_own.h).
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "rocksdb/types.h"
+#include "rocksdb/write_batch.h"
+#include "src/db/cairn_db.h"
+#include "src/port/rocksdb_own.h"
+#include "utilities/transactions/write_unprepared_txn.h"
+
+extern "C" {
+extern const int cairn_transactions;
+const int cairn_transactions = 1;
+}
+
+namespace cairn {
+namespace {
+
+// A batch of a transaction that this database would refuse to write.
+rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* batch) {
+  CairnDB* const ours = CairnDB::Of(db);
+  return ours == nullptr ? rocksdb::Status::OK() : ours->CheckBatch(batch);
+}
+
+// The batches of a transaction that are in memtables before it is prepared, which it keeps to itself: C++ gives access to what
+// an explicit instantiation names.
+using UnpreparedBatches = std::map<rocksdb::SequenceNumber, size_t>;
+UnpreparedBatches& BatchesOf(rocksdb::WriteUnpreparedTxn* transaction);
+template <UnpreparedBatches rocksdb::WriteUnpreparedTxn::*kMember>
+struct ReachBatches {
+  friend UnpreparedBatches& BatchesOf(rocksdb::WriteUnpreparedTxn* transaction) { return transaction->*kMember; }
+};
+template struct ReachBatches<&rocksdb::WriteUnpreparedTxn::unprep_seqs_>;
+
+}  // namespace
+}  // namespace cairn
+
+namespace rocksdb {
+
+namespace own = cairn::rocksdb_own;
+
+// RocksDB changes a transaction's state before it writes the batch; refused then, it could not even be rolled back.
+Status PessimisticTransaction::Prepare() {
+  const Status s = cairn::CheckTransactionBatch(db_impl_, GetWriteBatch()->GetWriteBatch());
+  return s.ok() ? own::PrepareTransaction(this) : s;
+}
+
+// A transaction that was not prepared, and whose Commit has failed, is forgotten, and RocksDB forgets it by its name once more
+// when it is destroyed, which ends the process. A prepared one could be neither committed when the database had recovered, nor
+// rolled back (until 11.8): compactions may keep an older value beside the newest of a write-prepared one that is destroyed
+// then, both of sequence number 0. And a Commit changes what the next one needs, also where it fails: with 11.8 the next one
+// writes all twice, or nothing.
+Status PessimisticTransaction::Commit() {
+  Status s = cairn::CheckTransactionBatch(db_impl_, GetCommitTimeWriteBatch());
+  if (!s.ok()) return s;
+  if (txn_state_ != PREPARED) {
+    s = own::CommitTransaction(this);
+    const bool failed = !s.ok() && txn_state_ == AWAITING_COMMIT;
+    if (failed && !name_.empty() && txn_db_impl_->GetTransactionByName(name_) != this) name_.clear();
+    return s;
+  }
+  WriteBatch at_commit = *GetCommitTimeWriteBatch();
+  auto* const unprepared = txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_UNPREPARED
+                               ? static_cast<WriteUnpreparedTxn*>(this)
+                               : nullptr;
+  cairn::UnpreparedBatches batches;
+  if (unprepared != nullptr) batches = cairn::BatchesOf(unprepared);
+  const uint32_t keys = GetWriteBatch()->GetWriteBatch()->Count();
+  s = own::CommitTransaction(this);
+  if (s.ok() || (txn_state_ != AWAITING_COMMIT && txn_state_ != PREPARED)) return s;
+  *GetCommitTimeWriteBatch() = std::move(at_commit);
+  if (unprepared != nullptr) cairn::BatchesOf(unprepared) = std::move(batches);
+  // With commit_bypass_memtable what was prepared is gone; the WAL has it.
+  txn_state_ = GetWriteBatch()->GetWriteBatch()->Count() == keys ? PREPARED : AWAITING_COMMIT;
+  return s;
+}
+
+Status PessimisticTransaction::Rollback() {
+  const Status s = own::RollbackTransaction(this);
+  if (!s.ok() && txn_state_ == AWAITING_ROLLBACK) txn_state_ = PREPARED;
+  return s;
+}
+
+}  // namespace rocksdb
