@@ -37,6 +37,10 @@ struct TrieCompactOptions {
   // Compacts the containers of this depth only, each into the depth below, or in place where nothing lies below; 0 is
   // the root. -1: everything, until each key lies in one table and what was overwritten or deleted is gone.
   int depth = -1;
+
+  // Also tables of which nothing was overwritten or deleted: for a compaction filter to see them, or in the format and with the
+  // compression that new tables have.
+  bool rewrite = false;
 };
 
 // Compacts now and returns when it is done, or with the error of a compaction that failed. Other compactions go on

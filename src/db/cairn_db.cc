@@ -117,6 +117,15 @@ class CairnDB::CachedRead {
 
 namespace {
 
+// Whether a CompactRange also writes tables again of which nothing was overwritten or deleted, as RocksDB does.
+bool RewritesAll(const rocksdb::CompactRangeOptions& options, const rocksdb::ColumnFamilyOptions& family) {
+  using rocksdb::BottommostLevelCompaction;
+  if (options.bottommost_level_compaction == BottommostLevelCompaction::kIfHaveCompactionFilter) {
+    return family.compaction_filter != nullptr || family.compaction_filter_factory != nullptr;
+  }
+  return options.bottommost_level_compaction != BottommostLevelCompaction::kSkip;
+}
+
 void RemoveServices(DBOptions* options) {
   auto& listeners = options->listeners;
   if (!listeners.empty() && DatabaseServices::IsServices(listeners.front().get())) listeners.erase(listeners.begin());
@@ -613,8 +622,11 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
     return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
   }
   const Status s = FlushForCompaction(options, family);
-  if (!s.ok() || order == TrieOrder::kHash) return s.ok() ? CompactTrie(this, family) : s;
-  return CompactTrieKeys(this, family, begin, end);
+  if (!s.ok()) return s;
+  TrieCompactOptions compact;
+  compact.rewrite = RewritesAll(options, GetOptions(family));
+  if (order == TrieOrder::kHash) return CompactTrie(this, family, compact);
+  return CompactTrieKeys(this, family, begin, end, compact.rewrite);
 }
 
 // RocksDB deletes files before it deletes ranges, so half of it would be done before it is refused.

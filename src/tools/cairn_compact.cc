@@ -55,6 +55,7 @@ struct CompactArguments {
   bool has_key = false;
   int container_depth = 1;
   int depth = -1;
+  bool rewrite = false;
 };
 
 // The trie column families meant; empty names: all.
@@ -79,6 +80,7 @@ Status FindTries(const Database& database, const std::vector<std::string>& names
 Status MakeCompactOptions(const CompactArguments& arguments, ColumnFamilyHandle* handle, TrieCompactOptions* options) {
   options->depth = arguments.depth;
   options->container = arguments.container;
+  options->rewrite = arguments.rewrite;
   if (!arguments.has_key) return Status::OK();
   return TrieContainerOf(handle, arguments.key, arguments.container_depth, &options->container);
 }
@@ -146,6 +148,9 @@ int RunCompact(int argc, char** argv) {
   arguments.Integer("depth-of", &compact.container_depth, "depth of the container of --key", 1, 64);
   arguments.Integer("depth", &compact.depth, "compacts the containers of this depth only; 0 is the root, -1 all", -1,
                     64);
+  arguments.Switch("rewrite", &compact.rewrite,
+                   "also tables of which nothing was overwritten or deleted: in the format and with the compression\n"
+                   "that new tables have");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   compact.has_key = arguments.Given("key");
   if (compact.has_key && arguments.Given("container"))

@@ -393,21 +393,23 @@ bool KeyPicker::Pick(TrieJob* best) {
   return ledger_.MayStart(*best, shape_->bytes());
 }
 
-bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t newest) const {
+bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t newest, uint64_t rewritten) const {
   const std::vector<const TrieFile*>& files = container.files;
   const auto came_later = [&](const TrieFile* file) { return file->number > newest; };
   if (std::all_of(files.begin(), files.end(), came_later)) return true;
   if (container.depth != shape_->trie().depth || container.slots != 1) return false;
-  return std::all_of(files.begin(), files.end(),
-                     [&](const TrieFile* file) { return file->only_live || file->number > newest; });
+  return std::all_of(files.begin(), files.end(), [&](const TrieFile* file) {
+    return file->number > newest || (file->only_live && file->number > rewritten);
+  });
 }
 
-KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job) {
+KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job,
+                                        uint64_t rewritten) {
   Refresh();
   Manual result = Manual::kDone;
   for (const KeyContainer& container : shape_->ContainersAt(depth)) {
     if (range != nullptr && !shape_->Overlap(container.range, *range)) continue;
-    if (IsManuallyDone(container, newest)) continue;
+    if (IsManuallyDone(container, newest, rewritten)) continue;
     result = Manual::kWait;
     if (MakeJobOrWay(container, job)) return Manual::kJob;
   }

@@ -74,9 +74,9 @@ class KeyPicker {
 
   // For a manual compaction, which goes from depth to depth: the next compaction of what lies at `depth` and has keys
   // of the range (null: all). `newest`: the newest file when it came to the depth. Newer ones came later, and it need not
-  // wait for them, or are its own.
+  // wait for them, or are its own. Those up to `rewritten` it takes whatever is in them.
   enum class Manual { kDone, kJob, kWait };  // kWait: what is left is being compacted
-  Manual PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job);
+  Manual PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job, uint64_t rewritten = 0);
 
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
@@ -102,7 +102,7 @@ class KeyPicker {
   bool IsFull(const KeyContainer& container) const;
   bool IsLeaf(const KeyContainer& container) const;
   double Score(const KeyContainer& container) const;
-  bool IsManuallyDone(const KeyContainer& container, uint64_t newest) const;
+  bool IsManuallyDone(const KeyContainer& container, uint64_t newest, uint64_t rewritten) const;
 
   bool PickDrops(TrieJob* job);
   bool PickMoves(TrieJob* job);

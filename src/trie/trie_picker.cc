@@ -285,7 +285,7 @@ bool TriePicker::PickForSpace(const TrieSpace& space, TrieJob* best) {
   return found;
 }
 
-bool TriePicker::PickContainer(const ContainerId& id, TrieJob* job) {
+bool TriePicker::PickContainer(const ContainerId& id, TrieJob* job, uint64_t rewritten) {
   const Container* container = shape_->Find(id);
   if (container == nullptr) return false;
   TrieJob::Kind kind = TrieJob::Kind::kMerge;
@@ -294,7 +294,7 @@ bool TriePicker::PickContainer(const ContainerId& id, TrieJob* job) {
   } else if (!IsLeaf(*container) && id.depth < shape_->trie().depth) {
     kind = TrieJob::Kind::kPush;
   } else if (container->files == 1 && container->slots.begin()->first == shape_->LastLevel(id.depth) &&
-             container->slots.begin()->second[0].only_live) {
+             container->slots.begin()->second[0].only_live && container->slots.begin()->second[0].number > rewritten) {
     // In a higher slot it would keep its siblings' parent from moving.
     return false;
   }

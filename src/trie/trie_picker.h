@@ -46,8 +46,9 @@ class TriePicker {
   bool PickSplit(uint64_t last, TrieJob* job) const;
 
   // The compaction of one container whatever its state; false when it is busy, empty, has no slot to go to, or is
-  // already one table of live keys in the oldest slot; or when a spanning file lies in its way. For manual compaction.
-  bool PickContainer(const ContainerId& id, TrieJob* job);
+  // already one table of live keys in the oldest slot, of a number beyond `rewritten`; or when a spanning file lies in its way.
+  // For manual compaction.
+  bool PickContainer(const ContainerId& id, TrieJob* job, uint64_t rewritten = 0);
 
   // To be called around each compaction. `oldest_snapshot` tells whether a merge that freed nothing may do better now.
   void Started(const TrieJob& job);

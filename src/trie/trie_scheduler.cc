@@ -63,12 +63,18 @@ int CompactionLimit(const rocksdb::DBOptions& options) {
   return std::max(1, options.max_background_jobs - std::max(1, options.max_background_jobs / 4));
 }
 
+uint64_t NewestFile(const TriePlan& plan) {
+  uint64_t newest = 0;
+  for (uint64_t number : plan.Numbers()) newest = std::max(newest, number);
+  return newest;
+}
+
 }  // namespace
 
 Status CompactTrieKeys(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                       const rocksdb::Slice* end) {
+                       const rocksdb::Slice* end, bool rewrite) {
   const auto scheduler = TrieScheduler::Attach(db);
-  if (scheduler != nullptr) return scheduler->CompactKeys(handle, begin, end);
+  if (scheduler != nullptr) return scheduler->CompactKeys(handle, begin, end, rewrite);
   return Status::InvalidArgument("the database was opened without the listener cairn.TrieCompaction",
                                  "add it: cairn::UseTrieCompaction(&db_options)");
 }
@@ -662,7 +668,7 @@ void TrieScheduler::Continue() {
 
 // --- Manual ----------------------------------------------------------------------------------------------------------
 
-Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const ContainerId& id) {
+Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const ContainerId& id, uint64_t rewritten) {
   while (true) {
     if (stopping_) return Status::ShutdownInProgress("the database is being closed");
     if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
@@ -681,16 +687,16 @@ Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const Cont
       continue;
     }
     TrieJob job;
-    if (!family->hash()->picker.PickContainer(id, &job)) {
+    if (!family->hash()->picker.PickContainer(id, &job, rewritten)) {
       const bool pushes = id.depth < family->plan->trie().depth && (id.depth == 0 || container->files_below > 0);
       if (!pushes) return Status::OK();  // one table of live keys
       // No free slot below: the children have to move first.
       for (const ContainerId& child : family->hash()->shape.Children(id)) {
-        s = CompactContainerLocked(family, child);
+        s = CompactContainerLocked(family, child, rewritten);
         if (!s.ok()) return s;
       }
       // Other compactions may have filled the slots again, or have taken this container.
-      if (!family->hash()->picker.PickContainer(id, &job)) continue;
+      if (!family->hash()->picker.PickContainer(id, &job, rewritten)) continue;
     }
     s = RunJobLocked(family, job);
     if (s.IsAborted()) {
@@ -733,7 +739,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     s = family->error;
   } else if (family->keys() != nullptr) {
     if (options.depth < 0 && options.container.empty()) {
-      s = CompactKeysLocked(family, nullptr);
+      s = CompactKeysLocked(family, nullptr, options.rewrite);
     } else {
       s = Status::NotSupported("compaction of one container or depth of " + handle->GetName(),
                                "its containers have no numbers: name a range of keys (CompactRange)");
@@ -754,6 +760,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     }
     ++manual_;
     if (s.ok()) s = FollowLocked(family);
+    const uint64_t rewritten = options.rewrite ? NewestFile(*family->plan) : 0;
     // Those that come later are split where they lie in the way.
     const auto& spanning_files = family->hash()->shape.spanning_files();
     if (s.ok() && !spanning_files.empty()) s = SplitSpanningFilesLocked(family, spanning_files.rbegin()->first);
@@ -766,7 +773,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
         if (ancestor == container) containers.push_back(id);
       }
       for (const ContainerId& id : containers) {
-        s = CompactContainerLocked(family, id);
+        s = CompactContainerLocked(family, id, rewritten);
         if (!s.ok()) break;
       }
       if (options.depth >= 0) break;
@@ -779,7 +786,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
 }
 
 Status TrieScheduler::CompactKeys(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                                  const rocksdb::Slice* end) {
+                                  const rocksdb::Slice* end, bool rewrite) {
   MutexLock lock(&mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
   Status s;
@@ -798,30 +805,26 @@ Status TrieScheduler::CompactKeys(rocksdb::ColumnFamilyHandle* handle, const roc
       range.last = end->ToString();
       range.last_excluded = false;
     }
-    if (s.ok() && any) s = CompactKeysLocked(family, &range);
+    if (s.ok() && any) s = CompactKeysLocked(family, &range, rewrite);
   }
   LeaveLocked();
   return s;
 }
 
 // From depth to depth. What is there when it begins at a depth moves on; what comes later is not waited for.
-Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange* range) {
-  const auto newest_file = [&] {
-    uint64_t newest = 0;
-    for (uint64_t number : family->plan->Numbers()) newest = std::max(newest, number);
-    return newest;
-  };
+Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange* range, bool rewrite) {
   ++manual_;
   Status s = FollowLocked(family);
+  const uint64_t rewritten = rewrite ? NewestFile(*family->plan) : 0;
   for (int depth = 0; s.ok() && depth <= family->plan->trie().depth; ++depth) {
-    uint64_t newest = newest_file();
+    uint64_t newest = NewestFile(*family->plan);
     while (s.ok()) {
       if (stopping_) s = Status::ShutdownInProgress("the database is being closed");
       if (paused_ > 0) s = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
       if (s.ok() && family->stale) s = FollowLocked(family);
       if (!s.ok()) break;
       TrieJob job;
-      const KeyPicker::Manual found = family->keys()->picker.PickManual(depth, range, newest, &job);
+      const KeyPicker::Manual found = family->keys()->picker.PickManual(depth, range, newest, &job, rewritten);
       if (found == KeyPicker::Manual::kDone) break;
       if (found == KeyPicker::Manual::kWait) {
         WaitMicrosLocked(kConflictRetryMicros);
@@ -834,7 +837,7 @@ Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange*
         WaitMicrosLocked(kConflictRetryMicros);
       }
       // What a table was cut into did not come later.
-      if (splits) newest = newest_file();
+      if (splits) newest = NewestFile(*family->plan);
     }
   }
   --manual_;
