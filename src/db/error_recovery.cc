@@ -47,6 +47,7 @@ using cairn::Part;
 // A WAL that has failed takes no further entry: who comes to it next, having looked for an error before it did, meets an error
 // that says so, and no more. RocksDB takes it for one that it cannot recover from, whatever the first one was.
 // And nobody tells writers that are held back when nobody recovers.
+// Memory that a block cache has no room for (strict_capacity_limit) is fatal to it.
 // RocksDB's severities of a full disk lack one that has no room for the next WAL when a memtable is switched: that was fatal.
 // A write that is refused, where writes are pipelined or unordered, tells of the error that it was refused for (which has a
 // severity). RocksDB takes that for one of the attempt that is under way, which fails as often as clients try again; for one
@@ -60,7 +61,7 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
   if (reason == BackgroundErrorReason::kWriteCallback || (wal_related && reason != BackgroundErrorReason::kMemTable)) {
     cairn::AllFailedWrites().WalHasFailed(db_->versions_.get());
   }
-  if (!cairn::HasFailedBefore(error)) {
+  if (!cairn::HasFailedBefore(error) && !error.IsMemoryLimit()) {
     const bool new_wal_is_full = reason == BackgroundErrorReason::kMemTable && wal_related && error.IsNoSpace();
     own::SetBGError(this, error, new_wal_is_full ? BackgroundErrorReason::kWriteCallback : reason, wal_related);
   } else {
@@ -173,6 +174,7 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   if (IsBGWorkStopped()) {
     db_->unscheduled_flushes_ = 0;
     db_->WaitForBackgroundWork();
+    cairn::RollBackFlushes(db_->versions_->GetColumnFamilySet());
   } else if (stops_work) {
     // Flushes are not dropped any more, until one has failed, and a listener may wait for one on a compaction's thread.
     schedule_what_waits();
@@ -233,6 +235,7 @@ void ErrorHandler::RecoverFromRetryableBGIOError() {
       recovery_in_prog_ = true;
       if (IsBGWorkStopped()) db_->unscheduled_flushes_ = 0;
       db_->WaitForBackgroundWork();
+      cairn::RollBackFlushes(db_->versions_->GetColumnFamilySet());
       recovery_error_ = IOStatus::OK();
       if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
       DBRecoverContext context = recover_context_;

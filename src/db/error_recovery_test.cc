@@ -14,8 +14,10 @@
 
 #include "file/sst_file_manager_impl.h"
 #include "gtest/gtest.h"
+#include "rocksdb/cache.h"
 #include "rocksdb/db.h"
 #include "rocksdb/sst_file_manager.h"
+#include "rocksdb/table.h"
 #include "rocksdb/write_buffer_manager.h"
 #include "src/db/error_recovery_fixture.h"
 #include "src/port/db_impl.h"
@@ -919,6 +921,50 @@ TEST_P(EmptyWalTest, MayFailToBeSynced) {
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   EXPECT_OK(Put(db.get()));
   EXPECT_OK(db->SyncWAL());
+}
+
+// RocksDB's recovery waits for the flush of memtables that count as being flushed for ever.
+TEST_F(ErrorRecoveryTest, AtomicFlushesWhoseFolderCannotBeSynced) {
+  options_.atomic_flush = true;
+  const auto db = OpenWithKey(options_);
+  disk_->folders_unsynced = true;
+  BeginFlush(db.get());
+  EXPECT_TRUE(Await([&] { return listener_->errors > 0; }));
+  disk_->folders_unsynced = false;
+  if (!Await([&] { return listener_->recovered > 0; })) Hangs("the recovery");
+  EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+// RocksDB says that it is synced, and then syncs what is not.
+TEST_F(ErrorRecoveryTest, AFolderOfWalsThatCannotBeSynced) {
+  options_.two_write_queues = true;
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  const auto db = OpenWithKey(options_);
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  disk_->folders_unsynced = true;
+  EXPECT_TRUE(db->Put(synced, "key", "value").IsIOError());
+  disk_->folders_unsynced = false;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(db->Put(synced, "key", "value"));
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
+TEST_F(ErrorRecoveryTest, ABlockCacheThatHasNoRoom) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(8 << 20, 0, /*strict_capacity_limit=*/true);
+  table.cache_usage_options.options_overrides[rocksdb::CacheEntryRole::kBlockBasedTableReader].charged =
+      rocksdb::CacheEntryRoleOptions::Decision::kEnabled;
+  options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  const auto db = OpenWithKey(options_);
+  table.block_cache->SetCapacity(0);
+  BeginFlush(db.get());
+  EXPECT_TRUE(Await([&] { return listener_->errors > 0; }));
+  table.block_cache->SetCapacity(8 << 20);
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(Put(db.get()));
+  EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
 }
 
 // Its flush fails, and a listener hears on the flush's own thread that nobody recovers: Resume there waited for that flush.

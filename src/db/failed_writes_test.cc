@@ -19,6 +19,7 @@
 #include "gtest/gtest.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/transaction_log.h"
+#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/error_recovery_fixture.h"
@@ -615,6 +616,43 @@ TEST_P(UpdatesTest, AnIngestionBehindTheFailedWrite) {
   std::unique_ptr<rocksdb::TransactionLogIterator> updates;
   ASSERT_OK(db->GetUpdatesSince(0, &updates));
   EXPECT_EQ(Follow(updates.get()), "key next ");  // what is ingested is a gap
+}
+
+// It raises the sequence numbers beyond the one that the write has.
+TEST_P(UpdatesTest, AnImportBehindTheFailedWrite) {
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> files;
+  {
+    const auto source = Open(test::BaseOptions(), "source");
+    for (int i = 0; i < 10; ++i) ASSERT_OK(source->Put(rocksdb::WriteOptions(), "imported", "value"));
+    rocksdb::Checkpoint* made = nullptr;
+    ASSERT_OK(rocksdb::Checkpoint::Create(source.get(), &made));
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    rocksdb::ExportImportFilesMetaData* exported = nullptr;
+    ASSERT_OK(checkpoint->ExportColumnFamily(source->DefaultColumnFamily(), dir_ / "exported", &exported));
+    files.reset(exported);
+  }
+  const auto db = OpenWithKey(options_);
+  rocksdb::ColumnFamilyHandle* imported = nullptr;
+  disk_->held = test::kManifest;
+  std::thread imports([&] {
+    EXPECT_OK(db->CreateColumnFamilyWithImport(rocksdb::ColumnFamilyOptions(), "imported",
+                                               rocksdb::ImportColumnFamilyOptions(), *files, &imported));
+  });
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));  // it has looked for errors
+  disk_->held_syncs = test::kWal;
+  std::thread writer([&] { FailASync(db.get(), disk_.get(), &failed_); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to queue behind the new family
+  disk_->held = 0;
+  EXPECT_TRUE(Await([&] { return disk_->waiting_syncs > 0; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
+  disk_->held_syncs = 0;
+  writer.join();
+  imports.join();
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  ASSERT_OK(db->GetUpdatesSince(0, &updates));
+  EXPECT_EQ(Follow(updates.get()), "key ");
+  if (imported != nullptr) EXPECT_OK(db->DestroyColumnFamilyHandle(imported));
 }
 
 INSTANTIATE_TEST_SUITE_P(Writes, UpdatesTest, ::testing::Values("plain", "pipelined", "two_queues"),

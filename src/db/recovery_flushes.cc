@@ -2,6 +2,7 @@
 // (src/port/rocksdb_own.h) in DBImpl.
 
 #include <algorithm>
+#include <list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,7 +51,35 @@ void TakeNumbersBack(rocksdb::VersionSet* versions, rocksdb::WriteThread* queue,
   versions->FetchAddLastAllocatedSequence(succeeded - versions->LastAllocatedSequence());
 }
 
+std::list<rocksdb::ReadOnlyMemTable*>& MemtablesOf(rocksdb::MemTableListVersion* list);
+template <std::list<rocksdb::ReadOnlyMemTable*> rocksdb::MemTableListVersion::*kMember>
+struct ReachMemtables {
+  friend std::list<rocksdb::ReadOnlyMemTable*>& MemtablesOf(rocksdb::MemTableListVersion* list) {
+    return list->*kMember;
+  }
+};
+template struct ReachMemtables<&rocksdb::MemTableListVersion::memlist_>;
+
+bool IsBeingFlushed(const rocksdb::ReadOnlyMemTable& memtable);
+template <bool rocksdb::ReadOnlyMemTable::*kMember>
+struct ReachFlush {
+  friend bool IsBeingFlushed(const rocksdb::ReadOnlyMemTable& memtable) { return memtable.*kMember; }
+};
+template struct ReachFlush<&rocksdb::ReadOnlyMemTable::flush_in_progress_>;
+
 }  // namespace
+
+void RollBackFlushes(rocksdb::ColumnFamilySet* families) {
+  for (rocksdb::ColumnFamilyData* const family : *families) {
+    if (family->IsDropped() || !family->initialized()) continue;
+    rocksdb::autovector<rocksdb::ReadOnlyMemTable*> left;
+    for (rocksdb::ReadOnlyMemTable* const memtable : MemtablesOf(family->imm()->current())) {
+      if (IsBeingFlushed(*memtable)) left.push_back(memtable);
+    }
+    if (!left.empty()) family->imm()->RollbackMemtableFlush(left, /*rollback_succeeding_memtables=*/false);
+  }
+}
+
 }  // namespace cairn
 
 namespace rocksdb {

@@ -204,6 +204,10 @@ class Attempt {
   bool cleared_ = false;
 };
 
+// With atomic_flush and a folder of tables that could not be synced, RocksDB's memtables count as being flushed for ever, and the
+// recovery waits for that. REQUIRES: the database's mutex, and that nobody flushes.
+void RollBackFlushes(rocksdb::ColumnFamilySet* families);
+
 // Whether no attempt follows one with that result.
 inline bool HasEnded(const rocksdb::Status& result) {
   return result.IsShutdownInProgress() || result.severity() >= rocksdb::Status::Severity::kFatalError;

@@ -17,6 +17,7 @@
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
 #include "src/db/stored_seed.h"
+#include "src/db/wal_syncs.h"
 #include "src/hash_order/batch_order.h"
 #include "src/hash_order/hash_merge.h"
 #include "src/hash_order/hash_order.h"
@@ -278,6 +279,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
                          PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
                          std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
   const cairn::ListenersWrite listeners(&mutex_);
+  const cairn::SyncsLater syncs(two_write_queues_ && options.sync ? this : nullptr);
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   if (ours == nullptr) {
     return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
@@ -447,11 +449,9 @@ void ExternalSstFileIngestionJob::Cleanup(const Status& status) {
   own::CleanupIngestion(this, status);
 }
 
-// What is imported raises sequence numbers, as above. Pipelined writes may not have succeeded yet.
+// What is imported raises sequence numbers, as above.
 Status ImportColumnFamilyJob::Run() {
-  if (!db_options_.enable_pipelined_write) {
-    cairn::AllFailedWrites().Settle(versions_, versions_->LastSequence());
-  }
+  cairn::AllFailedWrites().Settle(versions_, versions_->LastSequence());
   return own::RunImport(this);
 }
 

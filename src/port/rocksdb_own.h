@@ -308,6 +308,10 @@ bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
 #define CAIRN_VERIFIES_WALS false
 #endif
 
+rocksdb::Status SyncWAL(rocksdb::DBImpl* db) asm("cairn_rocksdb_SyncWAL");
+void MarkLogsSynced(rocksdb::DBImpl* db, uint64_t up_to, bool synced_dir,
+                    rocksdb::VersionEdit* edit) asm("cairn_rocksdb_MarkLogsSynced");
+
 // The context is a DBImpl::WriteContext, a type that the class keeps to itself.
 rocksdb::Status SwitchMemtable(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, void* context,
                                rocksdb::ReadOnlyMemTable* ingested,

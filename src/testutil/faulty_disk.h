@@ -29,19 +29,20 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   using FileSystemWrapper::FileSystemWrapper;
   const char* Name() const override { return "FaultyDisk"; }
 
-  std::atomic<int> full{0};                // appends find no space, and none is free
-  std::atomic<int> torn{0};                // the same, and half of what is appended is written
-  std::atomic<int> broken{0};              // appends fail for good
-  std::atomic<int> retryable{0};           // appends fail in a way that may pass
-  std::atomic<int> unsynced{0};            // so do syncs
-  std::atomic<int> held{0};                // appends wait
-  std::atomic<int> waiting{0};             // of these, so many have come
-  std::atomic<int> held_syncs{0};          // syncs wait
-  std::atomic<int> waiting_syncs{0};       // of these, so many have come
-  std::atomic<bool> refuses_table{false};  // there is no space for the next table, and for later ones there is
-  std::atomic<bool> refuses_wal{false};    // the same of a WAL
-  std::atomic<bool> space_hangs{false};    // who asks for free space waits
-  std::atomic<bool> space_unknown{false};  // nobody knows how much space is free
+  std::atomic<int> full{0};                   // appends find no space, and none is free
+  std::atomic<int> torn{0};                   // the same, and half of what is appended is written
+  std::atomic<int> broken{0};                 // appends fail for good
+  std::atomic<int> retryable{0};              // appends fail in a way that may pass
+  std::atomic<int> unsynced{0};               // so do syncs
+  std::atomic<int> held{0};                   // appends wait
+  std::atomic<int> waiting{0};                // of these, so many have come
+  std::atomic<int> held_syncs{0};             // syncs wait
+  std::atomic<int> waiting_syncs{0};          // of these, so many have come
+  std::atomic<bool> refuses_table{false};     // there is no space for the next table, and for later ones there is
+  std::atomic<bool> refuses_wal{false};       // the same of a WAL
+  std::atomic<bool> folders_unsynced{false};  // syncs of folders fail in a way that may pass
+  std::atomic<bool> space_hangs{false};       // who asks for free space waits
+  std::atomic<bool> space_unknown{false};     // nobody knows how much space is free
   std::atomic<int> space_asked{0};
   std::atomic<int> failed{0};  // so many orders were felt, but for those to wait
 
@@ -52,6 +53,13 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
     if (KindOf(name) == kWal && refuses_wal.exchange(false)) return NoSpace();
     const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
     if (s.ok()) *file = std::make_unique<File>(std::move(*file), KindOf(name), this);
+    return s;
+  }
+  rocksdb::IOStatus NewDirectory(const std::string& name, const rocksdb::IOOptions& options,
+                                 std::unique_ptr<rocksdb::FSDirectory>* folder,
+                                 rocksdb::IODebugContext* context) override {
+    const rocksdb::IOStatus s = FileSystemWrapper::NewDirectory(name, options, folder, context);
+    if (s.ok()) *folder = std::make_unique<Folder>(std::move(*folder), this);
     return s;
   }
   rocksdb::IOStatus GetFreeSpace(const std::string& path, const rocksdb::IOOptions& options, uint64_t* free,
@@ -65,6 +73,20 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   }
 
  private:
+  class Folder : public rocksdb::FSDirectoryWrapper {
+   public:
+    Folder(std::unique_ptr<rocksdb::FSDirectory>&& folder, FaultyDisk* disk)
+        : FSDirectoryWrapper(std::move(folder)), disk_(disk) {}
+    rocksdb::IOStatus FsyncWithDirOptions(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context,
+                                          const rocksdb::DirFsyncOptions& how) override {
+      return disk_->folders_unsynced ? disk_->Retryable()
+                                     : FSDirectoryWrapper::FsyncWithDirOptions(options, context, how);
+    }
+
+   private:
+    FaultyDisk* const disk_;
+  };
+
   class File : public rocksdb::FSWritableFileOwnerWrapper {
    public:
     File(std::unique_ptr<rocksdb::FSWritableFile>&& file, Kind kind, FaultyDisk* disk)

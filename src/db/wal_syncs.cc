@@ -1,0 +1,39 @@
+#include "src/db/wal_syncs.h"
+
+#include <cstdint>
+
+#include "src/port/rocksdb_own.h"
+
+extern "C" {
+extern const int cairn_wal_syncs;
+const int cairn_wal_syncs = 1;
+}
+
+namespace cairn {
+
+thread_local const rocksdb::DBImpl* SyncsLater::db_ = nullptr;
+
+}  // namespace cairn
+
+namespace rocksdb {
+
+namespace own = cairn::rocksdb_own;
+
+// A write whose sync has failed must stop the database, which goes on behind it otherwise: RocksDB tells of files only.
+Status DBImpl::SyncWAL() {
+  const bool is_of_write = cairn::SyncsLater::Does(this);
+  const cairn::SyncsLater now(nullptr);
+  Status s = own::SyncWAL(this);
+  if (is_of_write && s.IsIOError() && !error_handler_.IsDBStopped()) {
+    const InstrumentedMutexLock lock(&mutex_);
+    error_handler_.SetBGError(s, BackgroundErrorReason::kWriteCallback, /*wal_related=*/true);
+  }
+  return s;
+}
+
+void DBImpl::MarkLogsSynced(uint64_t up_to, bool synced_dir, VersionEdit* edit) {
+  if (cairn::SyncsLater::Does(this)) return MarkLogsNotSynced(up_to);
+  own::MarkLogsSynced(this, up_to, synced_dir, edit);
+}
+
+}  // namespace rocksdb
