@@ -174,7 +174,6 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
   if (IsBGWorkStopped()) {
     db_->unscheduled_flushes_ = 0;
     db_->WaitForBackgroundWork();
-    cairn::RollBackFlushes(db_->versions_->GetColumnFamilySet());
   } else if (stops_work) {
     // Flushes are not dropped any more, until one has failed, and a listener may wait for one on a compaction's thread.
     schedule_what_waits();
@@ -184,6 +183,7 @@ Status ErrorHandler::RecoverFromBGError(bool is_manual) {
       db_->bg_cv_.Wait();
     }
   }
+  if (db_->bg_flush_scheduled_ == 0) cairn::RollBackFlushes(db_->versions_->GetColumnFamilySet());
   if (cairn::IsHard(bg_error_)) recover_context_.flush_reason = FlushReason::kErrorRecovery;
   const bool only_clears = !cairn::IsHard(bg_error_) && recover_context_.flush_reason == FlushReason::kErrorRecovery;
   recovery_error_ = IOStatus::OK();

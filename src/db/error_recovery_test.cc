@@ -936,6 +936,25 @@ TEST_F(ErrorRecoveryTest, AtomicFlushesWhoseFolderCannotBeSynced) {
   EXPECT_OK(CloseEnds(db.get()));
 }
 
+TEST_F(ErrorRecoveryTest, ResumeAfterAtomicFlushesWhoseFolderCannotBeSynced) {
+  options_.atomic_flush = true;
+  options_.max_bgerror_resume_count = 0;
+  const auto db = Open(options_);
+  for (const bool has_wal : {false, true}) {
+    rocksdb::WriteOptions write;
+    write.disableWAL = !has_wal;
+    ASSERT_OK(db->Put(write, "key", "value"));
+    const int errors = listener_->errors;
+    disk_->folders_unsynced = true;
+    BeginFlush(db.get());
+    EXPECT_TRUE(Await([&] { return listener_->errors > errors; }));
+    disk_->folders_unsynced = false;
+    EXPECT_OK(Ends("Resume", [&] { return db->Resume(); }));
+    EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  EXPECT_OK(CloseEnds(db.get()));
+}
+
 // RocksDB says that it is synced, and then syncs what is not.
 TEST_F(ErrorRecoveryTest, AFolderOfWalsThatCannotBeSynced) {
   options_.two_write_queues = true;

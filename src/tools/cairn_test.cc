@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <set>
 
 #include "options/options_parser.h"
 #include "rocksdb/comparator.h"
@@ -516,6 +517,19 @@ TEST_F(CairnTest, StatsAndCompact) {
   EXPECT_CONTAINS(result.out, "column family wide: ");
   EXPECT_CONTAINS(result.out, " before, ");
   EXPECT_CONTAINS(result.err, "compactions");
+  EXPECT_TRUE(expected == ReadAll(Path("db")));
+  const auto tables = [&] {
+    std::set<std::string> names;
+    for (const auto& entry : fs::directory_iterator(Path("db"))) {
+      if (entry.path().extension() == ".sst") names.insert(entry.path().filename().string());
+    }
+    return names;
+  };
+  const std::set<std::string> merged = tables();
+  EXPECT_EQ(0, Cairn({"compact", Path("db")}).exit_code);
+  EXPECT_EQ(merged, tables());
+  EXPECT_EQ(0, Cairn({"compact", Path("db"), "--rewrite"}).exit_code);
+  for (const std::string& name : tables()) EXPECT_EQ(merged.count(name), 0u) << name;
   EXPECT_TRUE(expected == ReadAll(Path("db")));
 
   // Where another process has it open, there is reading and no writing.
