@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -41,6 +42,9 @@ struct TrieCompactOptions {
   // Also tables of which nothing was overwritten or deleted: for a compaction filter to see them, or in the format and with the
   // compression that new tables have.
   bool rewrite = false;
+
+  // Ends with Incomplete before its next compaction when it is true; null: not so. Outlives the call.
+  const std::atomic<bool>* canceled = nullptr;
 };
 
 // Compacts now and returns when it is done, or with the error of a compaction that failed. Other compactions go on

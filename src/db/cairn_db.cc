@@ -625,8 +625,9 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
   if (!s.ok()) return s;
   TrieCompactOptions compact;
   compact.rewrite = RewritesAll(options, GetOptions(family));
+  compact.canceled = options.canceled;
   if (order == TrieOrder::kHash) return CompactTrie(this, family, compact);
-  return CompactTrieKeys(this, family, begin, end, compact.rewrite);
+  return CompactTrieKeys(this, family, begin, end, compact);
 }
 
 // RocksDB deletes files before it deletes ranges, so half of it would be done before it is refused.

@@ -35,7 +35,18 @@ bool HasFailedBefore(const rocksdb::Status& error) {
   return text == "IO error: Writer has previous error." || text == "IO error: Seen error. Skip writing buffer.";
 }
 
+// RocksDB takes it for fatal that a block cache has no room for a table's reader, or for what a compaction reads.
+bool IsFullCache(const rocksdb::Status& error, rocksdb::BackgroundErrorReason reason) {
+  using rocksdb::BackgroundErrorReason;
+  return error.IsMemoryLimit() &&
+         (reason == BackgroundErrorReason::kFlush || reason == BackgroundErrorReason::kFlushNoWAL ||
+          reason == BackgroundErrorReason::kCompaction);
+}
+
 }  // namespace
+
+thread_local uint64_t errors_told = 0;
+
 }  // namespace cairn
 
 namespace rocksdb {
@@ -47,21 +58,25 @@ using cairn::Part;
 // A WAL that has failed takes no further entry: who comes to it next, having looked for an error before it did, meets an error
 // that says so, and no more. RocksDB takes it for one that it cannot recover from, whatever the first one was.
 // And nobody tells writers that are held back when nobody recovers.
-// Memory that a block cache has no room for (strict_capacity_limit) is fatal to it.
 // RocksDB's severities of a full disk lack one that has no room for the next WAL when a memtable is switched: that was fatal.
 // A write that is refused, where writes are pipelined or unordered, tells of the error that it was refused for (which has a
 // severity). RocksDB takes that for one of the attempt that is under way, which fails as often as clients try again; for one
 // that has just come, when the database has recovered meanwhile; or, where allowed space is used up, for a fatal one.
 void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason, bool wal_related) {
+  ++cairn::errors_told;
   const bool is_known = error.severity() != Status::Severity::kNoError;
   if (reason == BackgroundErrorReason::kWriteCallback && !wal_related && is_known) return;
   if (!IsDBStopped()) cairn::AllFailedWrites().Clear(db_->versions_.get());
   const uint64_t wal = db_->CAIRN_NEWEST_WAL;  // there may be another when listeners have heard of the error
-  // Of the next WAL (kMemTable) there is nothing. Before the mutex may be free: what recovers meanwhile asks for it.
-  if (reason == BackgroundErrorReason::kWriteCallback || (wal_related && reason != BackgroundErrorReason::kMemTable)) {
-    cairn::AllFailedWrites().WalHasFailed(db_->versions_.get());
-  }
-  if (!cairn::HasFailedBefore(error) && !error.IsMemoryLimit()) {
+  // Of the next WAL (kMemTable) there is nothing. A write waits for the MANIFEST where that has the WALs' sizes.
+  const bool is_manifests =
+      (reason == BackgroundErrorReason::kManifestWrite || reason == BackgroundErrorReason::kManifestWriteNoWAL) &&
+      db_options_.track_and_verify_wals_in_manifest;
+  const bool wal_fails = reason == BackgroundErrorReason::kWriteCallback || is_manifests ||
+                         (wal_related && reason != BackgroundErrorReason::kMemTable);
+  // Before the mutex may be free, for what recovers meanwhile, and afterwards: others may have cleared it.
+  if (wal_fails) cairn::AllFailedWrites().WalHasFailed(db_->versions_.get());
+  if (!cairn::HasFailedBefore(error) && !cairn::IsFullCache(error, reason)) {
     const bool new_wal_is_full = reason == BackgroundErrorReason::kMemTable && wal_related && error.IsNoSpace();
     own::SetBGError(this, error, new_wal_is_full ? BackgroundErrorReason::kWriteCallback : reason, wal_related);
   } else {
@@ -69,6 +84,7 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
     again.SetRetryable(true);
     own::SetBGError(this, again, reason, wal_related);
   }
+  if (wal_fails) cairn::AllFailedWrites().WalHasFailed(db_->versions_.get());
   // Nobody has switched the memtable meanwhile: a write that has failed is at the front of its queue until here.
   if (cairn::IsHard(bg_error_) && !end_recovery_) cairn::AllFailedWrites().MayBeIn(db_->versions_.get(), wal);
   // Of no attempt: whoever waits for a flush, whatever becomes of it, would take it for that flush's.

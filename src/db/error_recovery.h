@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 
 namespace rocksdb {
 class ErrorHandler;
@@ -34,6 +35,9 @@ class ListenersWrite {
 
   const rocksdb::ErrorHandler* handler_ = nullptr;  // null: no such write
 };
+
+// How often this thread has told of an error of a database, ever.
+extern thread_local uint64_t errors_told;
 
 // Before a database is destroyed: waits for the last steps of a recovery whose listener has closed it, unless this is the thread
 // that recovers it. mutex: the database's.

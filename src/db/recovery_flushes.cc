@@ -2,7 +2,6 @@
 // (src/port/rocksdb_own.h) in DBImpl.
 
 #include <algorithm>
-#include <list>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include "src/db/failed_writes.h"
 #include "src/db/recovery_state.h"
 #include "src/port/column_family.h"
+#include "src/port/private_members.h"
 #include "src/port/rocksdb_own.h"
 #include "src/trie/compaction_inputs.h"
 
@@ -31,15 +31,6 @@ void LookForCompactions(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family) 
   rocksdb_own::EnqueuePendingCompaction(db, family);
 }
 
-// The newest sequence number that a writer of this queue has had, which WriteThread keeps to itself, and only raises: C++ gives
-// access to what an explicit instantiation names.
-rocksdb::SequenceNumber& NewestSequence(rocksdb::WriteThread* queue);
-template <rocksdb::SequenceNumber rocksdb::WriteThread::*kMember>
-struct Reach {
-  friend rocksdb::SequenceNumber& NewestSequence(rocksdb::WriteThread* queue) { return queue->*kMember; }
-};
-template struct Reach<&rocksdb::WriteThread::last_sequence_>;
-
 // The sequence numbers of writes that have failed go to the next ones, unless others may be ahead in any case: those of
 // transactions that are not written when they commit.
 // REQUIRES: the database has stopped, and nobody writes.
@@ -47,25 +38,9 @@ void TakeNumbersBack(rocksdb::VersionSet* versions, rocksdb::WriteThread* queue,
   const rocksdb::SequenceNumber succeeded = versions->LastSequence();
   AllFailedWrites().Settle(versions, succeeded);
   if (others_are_ahead) return;
-  NewestSequence(queue) = succeeded;
+  port::NewestSequenceOf(queue) = succeeded;
   versions->FetchAddLastAllocatedSequence(succeeded - versions->LastAllocatedSequence());
 }
-
-std::list<rocksdb::ReadOnlyMemTable*>& MemtablesOf(rocksdb::MemTableListVersion* list);
-template <std::list<rocksdb::ReadOnlyMemTable*> rocksdb::MemTableListVersion::*kMember>
-struct ReachMemtables {
-  friend std::list<rocksdb::ReadOnlyMemTable*>& MemtablesOf(rocksdb::MemTableListVersion* list) {
-    return list->*kMember;
-  }
-};
-template struct ReachMemtables<&rocksdb::MemTableListVersion::memlist_>;
-
-bool IsBeingFlushed(const rocksdb::ReadOnlyMemTable& memtable);
-template <bool rocksdb::ReadOnlyMemTable::*kMember>
-struct ReachFlush {
-  friend bool IsBeingFlushed(const rocksdb::ReadOnlyMemTable& memtable) { return memtable.*kMember; }
-};
-template struct ReachFlush<&rocksdb::ReadOnlyMemTable::flush_in_progress_>;
 
 }  // namespace
 
@@ -73,8 +48,8 @@ void RollBackFlushes(rocksdb::ColumnFamilySet* families) {
   for (rocksdb::ColumnFamilyData* const family : *families) {
     if (family->IsDropped() || !family->initialized()) continue;
     rocksdb::autovector<rocksdb::ReadOnlyMemTable*> left;
-    for (rocksdb::ReadOnlyMemTable* const memtable : MemtablesOf(family->imm()->current())) {
-      if (IsBeingFlushed(*memtable)) left.push_back(memtable);
+    for (rocksdb::ReadOnlyMemTable* const memtable : port::MemtablesOf(*family->imm()->current())) {
+      if (port::IsBeingFlushed(*memtable)) left.push_back(memtable);
     }
     if (!left.empty()) family->imm()->RollbackMemtableFlush(left, /*rollback_succeeding_memtables=*/false);
   }

@@ -1,14 +1,12 @@
 // Transactions whose Prepare, Commit or Rollback fails: the definitions that take the place of RocksDB's own
 // (src/port/rocksdb_own.h).
 
-#include <cstddef>
 #include <cstdint>
-#include <map>
 #include <utility>
 
-#include "rocksdb/types.h"
 #include "rocksdb/write_batch.h"
 #include "src/db/cairn_db.h"
+#include "src/port/private_members.h"
 #include "src/port/rocksdb_own.h"
 #include "utilities/transactions/write_unprepared_txn.h"
 
@@ -26,15 +24,22 @@ rocksdb::Status CheckTransactionBatch(rocksdb::DBImpl* db, rocksdb::WriteBatch* 
   return ours == nullptr ? rocksdb::Status::OK() : ours->CheckBatch(batch);
 }
 
-// The batches of a transaction that are in memtables before it is prepared, which it keeps to itself: C++ gives access to what
-// an explicit instantiation names.
-using UnpreparedBatches = std::map<rocksdb::SequenceNumber, size_t>;
-UnpreparedBatches& BatchesOf(rocksdb::WriteUnpreparedTxn* transaction);
-template <UnpreparedBatches rocksdb::WriteUnpreparedTxn::*kMember>
-struct ReachBatches {
-  friend UnpreparedBatches& BatchesOf(rocksdb::WriteUnpreparedTxn* transaction) { return transaction->*kMember; }
+// What a transaction has in memtables (WRITE_UNPREPARED), which it forgets also when its Commit or Rollback fails.
+class KeptBatches {
+ public:
+  KeptBatches(rocksdb::PessimisticTransaction* transaction, rocksdb::TxnDBWritePolicy policy)
+      : transaction_(policy == rocksdb::WRITE_UNPREPARED ? static_cast<rocksdb::WriteUnpreparedTxn*>(transaction)
+                                                         : nullptr) {
+    if (transaction_ != nullptr) batches_ = port::BatchesOf(transaction_);
+  }
+  void PutBack() {
+    if (transaction_ != nullptr) port::BatchesOf(transaction_) = std::move(batches_);
+  }
+
+ private:
+  rocksdb::WriteUnpreparedTxn* const transaction_;
+  port::UnpreparedBatches batches_;
 };
-template struct ReachBatches<&rocksdb::WriteUnpreparedTxn::unprep_seqs_>;
 
 }  // namespace
 }  // namespace cairn
@@ -64,24 +69,24 @@ Status PessimisticTransaction::Commit() {
     return s;
   }
   WriteBatch at_commit = *GetCommitTimeWriteBatch();
-  auto* const unprepared = txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_UNPREPARED
-                               ? static_cast<WriteUnpreparedTxn*>(this)
-                               : nullptr;
-  cairn::UnpreparedBatches batches;
-  if (unprepared != nullptr) batches = cairn::BatchesOf(unprepared);
+  cairn::KeptBatches batches(this, txn_db_impl_->GetTxnDBOptions().write_policy);
   const uint32_t keys = GetWriteBatch()->GetWriteBatch()->Count();
   s = own::CommitTransaction(this);
   if (s.ok() || (txn_state_ != AWAITING_COMMIT && txn_state_ != PREPARED)) return s;
   *GetCommitTimeWriteBatch() = std::move(at_commit);
-  if (unprepared != nullptr) cairn::BatchesOf(unprepared) = std::move(batches);
+  batches.PutBack();
   // With commit_bypass_memtable what was prepared is gone; the WAL has it.
   txn_state_ = GetWriteBatch()->GetWriteBatch()->Count() == keys ? PREPARED : AWAITING_COMMIT;
   return s;
 }
 
 Status PessimisticTransaction::Rollback() {
+  if (txn_state_ != PREPARED) return own::RollbackTransaction(this);
+  cairn::KeptBatches batches(this, txn_db_impl_->GetTxnDBOptions().write_policy);
   const Status s = own::RollbackTransaction(this);
-  if (!s.ok() && txn_state_ == AWAITING_ROLLBACK) txn_state_ = PREPARED;
+  if (s.ok() || (txn_state_ != AWAITING_ROLLBACK && txn_state_ != PREPARED)) return s;
+  batches.PutBack();
+  txn_state_ = PREPARED;
   return s;
 }
 

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 
+#include "src/db/error_recovery.h"
 #include "src/port/rocksdb_own.h"
 
 extern "C" {
@@ -12,6 +13,7 @@ const int cairn_wal_syncs = 1;
 namespace cairn {
 
 thread_local const rocksdb::DBImpl* SyncsLater::db_ = nullptr;
+thread_local bool SyncsLater::left_ = false;
 
 }  // namespace cairn
 
@@ -21,18 +23,18 @@ namespace own = cairn::rocksdb_own;
 
 // A write whose sync has failed must stop the database, which goes on behind it otherwise: RocksDB tells of files only.
 Status DBImpl::SyncWAL() {
-  const bool is_of_write = cairn::SyncsLater::Does(this);
+  const bool is_of_write = cairn::SyncsLater::TakesLeft();
   const cairn::SyncsLater now(nullptr);
+  const uint64_t told = cairn::errors_told;
   Status s = own::SyncWAL(this);
-  if (is_of_write && s.IsIOError() && !error_handler_.IsDBStopped()) {
-    const InstrumentedMutexLock lock(&mutex_);
-    error_handler_.SetBGError(s, BackgroundErrorReason::kWriteCallback, /*wal_related=*/true);
+  if (is_of_write && s.IsIOError() && cairn::errors_told == told) {
+    own::WriteErrorToBackgroundError(this, status_to_io_status(Status(s)));
   }
   return s;
 }
 
 void DBImpl::MarkLogsSynced(uint64_t up_to, bool synced_dir, VersionEdit* edit) {
-  if (cairn::SyncsLater::Does(this)) return MarkLogsNotSynced(up_to);
+  if (cairn::SyncsLater::Leaves(this)) return MarkLogsNotSynced(up_to);
   own::MarkLogsSynced(this, up_to, synced_dir, edit);
 }
 

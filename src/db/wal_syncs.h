@@ -17,14 +17,21 @@ namespace cairn {
 class SyncsLater {
  public:
   explicit SyncsLater(const rocksdb::DBImpl* db) : before_(std::exchange(db_, db)) {}
-  ~SyncsLater() { db_ = before_; }
+  ~SyncsLater() {
+    db_ = before_;
+    left_ = false;
+  }
   SyncsLater(const SyncsLater&) = delete;
   SyncsLater& operator=(const SyncsLater&) = delete;
 
-  static bool Does(const rocksdb::DBImpl* db) { return db_ == db; }
+  // Whether it is so, and has something to sync from now on.
+  static bool Leaves(const rocksdb::DBImpl* db) { return left_ = db_ == db; }
+  // Whether SyncWAL does what was left.
+  static bool TakesLeft() { return std::exchange(left_, false); }
 
  private:
   static thread_local const rocksdb::DBImpl* db_;
+  static thread_local bool left_;
   const rocksdb::DBImpl* const before_;
 };
 

@@ -828,6 +828,27 @@ TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
   EXPECT_EQ(picker.PickManual(1, nullptr, 4, &job), Manual::kJob);
 }
 
+// Tables of one level that have the versions of a key in common, and are more than one compaction may take.
+TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
+  using Manual = KeyPicker::Manual;
+  TrieOptions trie = SmallTrie();
+  trie.depth = 1;
+  KeyShape shape(trie, rocksdb::BytewiseComparator());
+  KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
+  constexpr uint64_t kTables = 20;
+  for (uint64_t i = 1; i <= kTables; ++i) {
+    const std::string first(1, static_cast<char>('a' + i)), last(1, static_cast<char>('b' + i));
+    TrieFile file = FileOf(i, shape.LastLevel(1), first, last);
+    file.bytes = 1 << 20;
+    file.only_live = true;
+    shape.Add(file);
+  }
+  TrieJob job;
+  EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job), Manual::kDone);
+  EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job, kTables), Manual::kJob);
+  EXPECT_FALSE(job.inputs.empty());
+}
+
 // A table that a manual compaction has no reason to write, at the first level of its depth: what is above has no level to
 // come to until it has moved, whether or not anything else compacts.
 TEST(KeyPickerManualTest, WhatIsDoneMovesOutOfTheWay) {

@@ -63,6 +63,9 @@ int CompactionLimit(const rocksdb::DBOptions& options) {
   return std::max(1, options.max_background_jobs - std::max(1, options.max_background_jobs / 4));
 }
 
+// Somebody else was faster. That a block cache has no room is Aborted, too.
+bool IsConflict(const Status& s) { return s.IsAborted() && !s.IsMemoryLimit(); }
+
 uint64_t NewestFile(const TriePlan& plan) {
   uint64_t newest = 0;
   for (uint64_t number : plan.Numbers()) newest = std::max(newest, number);
@@ -72,9 +75,9 @@ uint64_t NewestFile(const TriePlan& plan) {
 }  // namespace
 
 Status CompactTrieKeys(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                       const rocksdb::Slice* end, bool rewrite) {
+                       const rocksdb::Slice* end, const TrieCompactOptions& options) {
   const auto scheduler = TrieScheduler::Attach(db);
-  if (scheduler != nullptr) return scheduler->CompactKeys(handle, begin, end, rewrite);
+  if (scheduler != nullptr) return scheduler->CompactKeys(handle, begin, end, options);
   return Status::InvalidArgument("the database was opened without the listener cairn.TrieCompaction",
                                  "add it: cairn::UseTrieCompaction(&db_options)");
 }
@@ -482,7 +485,7 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
   } else {
     HandleFailureLocked(family, job, began, s);
     // Whoever waits for this very job chooses another one, in the Version that is there then.
-    if (s.IsAborted()) family->stale = true;
+    if (IsConflict(s)) family->stale = true;
   }
   changed_.NotifyAll();
   if (job.kind == TrieJob::Kind::kRoot || job.for_space || throttle_->rate() > 0) {
@@ -559,7 +562,7 @@ void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& 
     return;
   }
   family->paused_began_micros = s.IsManualCompactionPaused() ? began_micros : 0;
-  if (s.IsAborted() || s.IsManualCompactionPaused()) {
+  if (IsConflict(s) || s.IsManualCompactionPaused()) {
     RetryLaterLocked(family, kConflictRetryMicros);
     return;
   }
@@ -668,11 +671,17 @@ void TrieScheduler::Continue() {
 
 // --- Manual ----------------------------------------------------------------------------------------------------------
 
-Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const ContainerId& id, uint64_t rewritten) {
+Status TrieScheduler::EndOfManualLocked(const TrieCompactOptions& options) const {
+  if (stopping_) return Status::ShutdownInProgress("the database is being closed");
+  const bool canceled = options.canceled != nullptr && options.canceled->load();
+  return canceled || paused_ > 0 ? Status::Incomplete(Status::SubCode::kManualCompactionPaused) : Status::OK();
+}
+
+Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const ContainerId& id, uint64_t rewritten,
+                                             const TrieCompactOptions& options) {
   while (true) {
-    if (stopping_) return Status::ShutdownInProgress("the database is being closed");
-    if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
-    Status s = family->stale ? FollowLocked(family) : Status::OK();
+    Status s = EndOfManualLocked(options);
+    if (s.ok() && family->stale) s = FollowLocked(family);
     if (!s.ok()) return s;
     const Container* container = family->hash()->shape.Find(id);
     if (container == nullptr || container->files == 0) return Status::OK();
@@ -682,7 +691,7 @@ Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const Cont
     }
     const std::vector<uint64_t> in_the_way = family->hash()->shape.SpanningFilesInTheWay(id);
     if (!in_the_way.empty()) {
-      s = SplitSpanningFilesLocked(family, *std::max_element(in_the_way.begin(), in_the_way.end()));
+      s = SplitSpanningFilesLocked(family, *std::max_element(in_the_way.begin(), in_the_way.end()), options);
       if (!s.ok()) return s;
       continue;
     }
@@ -692,14 +701,14 @@ Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const Cont
       if (!pushes) return Status::OK();  // one table of live keys
       // No free slot below: the children have to move first.
       for (const ContainerId& child : family->hash()->shape.Children(id)) {
-        s = CompactContainerLocked(family, child, rewritten);
+        s = CompactContainerLocked(family, child, rewritten, options);
         if (!s.ok()) return s;
       }
       // Other compactions may have filled the slots again, or have taken this container.
       if (!family->hash()->picker.PickContainer(id, &job, rewritten)) continue;
     }
     s = RunJobLocked(family, job);
-    if (s.IsAborted()) {
+    if (IsConflict(s)) {
       WaitMicrosLocked(kConflictRetryMicros);
       continue;
     }
@@ -707,17 +716,18 @@ Status TrieScheduler::CompactContainerLocked(const FamilyPtr& family, const Cont
   }
 }
 
-Status TrieScheduler::SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last) {
+Status TrieScheduler::SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last,
+                                               const TrieCompactOptions& options) {
   while (true) {
     Status s = family->stale ? FollowLocked(family) : Status::OK();
     const auto& spanning_files = family->hash()->shape.spanning_files();
     if (!s.ok() || spanning_files.empty() || spanning_files.begin()->first > last) return s;
-    if (paused_ > 0) return Status::Incomplete(Status::SubCode::kManualCompactionPaused);
-    if (stopping_) return Status::ShutdownInProgress("the database is being closed");
+    s = EndOfManualLocked(options);
+    if (!s.ok()) return s;
     TrieJob job;
     if (family->hash()->picker.PickSplit(last, &job)) {
       s = RunJobLocked(family, job);
-      if (s.IsAborted()) {
+      if (IsConflict(s)) {
         WaitMicrosLocked(kConflictRetryMicros);
       } else if (!s.ok()) {
         return s;
@@ -739,7 +749,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     s = family->error;
   } else if (family->keys() != nullptr) {
     if (options.depth < 0 && options.container.empty()) {
-      s = CompactKeysLocked(family, nullptr, options.rewrite);
+      s = CompactKeysLocked(family, nullptr, options);
     } else {
       s = Status::NotSupported("compaction of one container or depth of " + handle->GetName(),
                                "its containers have no numbers: name a range of keys (CompactRange)");
@@ -763,7 +773,8 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
     const uint64_t rewritten = options.rewrite ? NewestFile(*family->plan) : 0;
     // Those that come later are split where they lie in the way.
     const auto& spanning_files = family->hash()->shape.spanning_files();
-    if (s.ok() && !spanning_files.empty()) s = SplitSpanningFilesLocked(family, spanning_files.rbegin()->first);
+    if (s.ok() && !spanning_files.empty())
+      s = SplitSpanningFilesLocked(family, spanning_files.rbegin()->first, options);
     for (int depth = std::max(top, options.depth); s.ok() && depth <= trie.depth; ++depth) {
       std::vector<ContainerId> containers;
       for (const auto& [id, found] : family->hash()->shape.containers()) {
@@ -773,7 +784,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
         if (ancestor == container) containers.push_back(id);
       }
       for (const ContainerId& id : containers) {
-        s = CompactContainerLocked(family, id, rewritten);
+        s = CompactContainerLocked(family, id, rewritten, options);
         if (!s.ok()) break;
       }
       if (options.depth >= 0) break;
@@ -786,7 +797,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCom
 }
 
 Status TrieScheduler::CompactKeys(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                                  const rocksdb::Slice* end, bool rewrite) {
+                                  const rocksdb::Slice* end, const TrieCompactOptions& options) {
   MutexLock lock(&mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
   Status s;
@@ -805,22 +816,22 @@ Status TrieScheduler::CompactKeys(rocksdb::ColumnFamilyHandle* handle, const roc
       range.last = end->ToString();
       range.last_excluded = false;
     }
-    if (s.ok() && any) s = CompactKeysLocked(family, &range, rewrite);
+    if (s.ok() && any) s = CompactKeysLocked(family, &range, options);
   }
   LeaveLocked();
   return s;
 }
 
 // From depth to depth. What is there when it begins at a depth moves on; what comes later is not waited for.
-Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange* range, bool rewrite) {
+Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange* range,
+                                        const TrieCompactOptions& options) {
   ++manual_;
   Status s = FollowLocked(family);
-  const uint64_t rewritten = rewrite ? NewestFile(*family->plan) : 0;
+  const uint64_t rewritten = options.rewrite ? NewestFile(*family->plan) : 0;
   for (int depth = 0; s.ok() && depth <= family->plan->trie().depth; ++depth) {
     uint64_t newest = NewestFile(*family->plan);
     while (s.ok()) {
-      if (stopping_) s = Status::ShutdownInProgress("the database is being closed");
-      if (paused_ > 0) s = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+      s = EndOfManualLocked(options);
       if (s.ok() && family->stale) s = FollowLocked(family);
       if (!s.ok()) break;
       TrieJob job;
@@ -832,7 +843,7 @@ Status TrieScheduler::CompactKeysLocked(const FamilyPtr& family, const KeyRange*
       }
       const bool splits = job.kind == TrieJob::Kind::kSplit;
       s = RunJobLocked(family, std::move(job));
-      if (s.IsAborted()) {
+      if (IsConflict(s)) {
         s = Status::OK();
         WaitMicrosLocked(kConflictRetryMicros);
       }

@@ -46,7 +46,7 @@ namespace cairn {
 
 // CompactRange of a trie in key order.
 rocksdb::Status CompactTrieKeys(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                                const rocksdb::Slice* end, bool rewrite);
+                                const rocksdb::Slice* end, const TrieCompactOptions& options);
 
 class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
  public:
@@ -77,9 +77,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   void Continue();
 
   rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options);
-  // Of a trie in key order, what has keys from `begin` to `end`; null: no limit. `rewrite` as in TrieCompactOptions.
+  // Of a trie in key order, what has keys from `begin` to `end`; null: no limit.
   rocksdb::Status CompactKeys(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                              const rocksdb::Slice* end, bool rewrite);
+                              const rocksdb::Slice* end, const TrieCompactOptions& options);
   // The error when compactions keep failing, Incomplete when one is due but paused.
   rocksdb::Status WaitUntilIdle(uint64_t timeout_micros);
   // Whether the column family's compactions start by themselves (disable_auto_compactions); manual ones do in any case.
@@ -170,13 +170,16 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
       CAIRN_EXCLUDES(mutex_);
   void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,
                            const rocksdb::Status& status) CAIRN_REQUIRES(mutex_);
+  // Why a manual compaction ends before it is done; OK: it goes on.
+  rocksdb::Status EndOfManualLocked(const TrieCompactOptions& options) const CAIRN_REQUIRES(mutex_);
   // Those of numbers up to `last`. Lets go of the mutex meanwhile, as CompactContainerLocked does.
-  rocksdb::Status SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last) CAIRN_REQUIRES(mutex_);
-  rocksdb::Status CompactKeysLocked(const FamilyPtr& family, const KeyRange* range, bool rewrite)
+  rocksdb::Status SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last, const TrieCompactOptions& options)
+      CAIRN_REQUIRES(mutex_);
+  rocksdb::Status CompactKeysLocked(const FamilyPtr& family, const KeyRange* range, const TrieCompactOptions& options)
       CAIRN_REQUIRES(mutex_);
   // Tables of numbers up to `rewritten` whatever is in them.
-  rocksdb::Status CompactContainerLocked(const FamilyPtr& family, const ContainerId& id, uint64_t rewritten)
-      CAIRN_REQUIRES(mutex_);
+  rocksdb::Status CompactContainerLocked(const FamilyPtr& family, const ContainerId& id, uint64_t rewritten,
+                                         const TrieCompactOptions& options) CAIRN_REQUIRES(mutex_);
 
   // Null when the column family is no trie or is gone. They let go of the mutex meanwhile.
   FamilyPtr FamilyOfLocked(rocksdb::ColumnFamilyHandle* handle) CAIRN_REQUIRES(mutex_);

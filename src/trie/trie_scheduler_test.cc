@@ -7,6 +7,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <filesystem>
@@ -19,10 +20,12 @@
 
 #include "cairn/db.h"
 #include "cairn/trie.h"
+#include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/sst_file_manager.h"
+#include "rocksdb/table.h"
 #include "src/port/db_functions.h"
 #include "src/table/written_totals.h"
 #include "src/testutil/await.h"
@@ -269,6 +272,42 @@ TEST_F(TrieSchedulerTest, AManualCompactionHoldsUpNoOtherColumnFamily) {
   thread.join();
   EXPECT_TRUE(manual.ok()) << manual.ToString();
   EXPECT_TRUE(WaitForTrieCompaction(db_.get(), kPatienceMicros).ok());
+}
+
+TEST_F(TrieSchedulerTest, CompactRangeIsCanceled) {
+  auto listener = std::make_shared<HeldFamily>("default");
+  options_.listeners.push_back(listener);
+  Open({"default"});
+  Flush(handles_[0], 100, 100);
+  std::atomic<bool> canceled{false};
+  Status manual;
+  std::thread thread([&] {
+    rocksdb::CompactRangeOptions options;
+    options.canceled = &canceled;
+    manual = db_->CompactRange(options, handles_[0], nullptr, nullptr);
+  });
+  EXPECT_TRUE(listener->gate.AwaitWaiter());
+  canceled = true;
+  listener->gate.Release();
+  thread.join();
+  EXPECT_TRUE(manual.IsManualCompactionPaused()) << manual.ToString();
+}
+
+// RocksDB's status for that is Aborted, as for a compaction whose tables another one has taken.
+TEST_F(TrieSchedulerTest, ABlockCacheHasNoRoom) {
+  rocksdb::BlockBasedTableOptions table;
+  table.block_cache = rocksdb::NewLRUCache(8 << 20, 0, /*strict_capacity_limit=*/true);
+  table.cache_usage_options.options_overrides[rocksdb::CacheEntryRole::kBlockBasedTableReader].charged =
+      rocksdb::CacheEntryRoleOptions::Decision::kEnabled;
+  options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+  Open({"default"});
+  Flush(handles_[0], 100, 100);
+  table.block_cache->SetCapacity(0);
+  const Status full = db_->CompactRange({}, handles_[0], nullptr, nullptr);
+  EXPECT_TRUE(full.IsMemoryLimit()) << full.ToString();
+  table.block_cache->SetCapacity(8 << 20);
+  const Status s = db_->CompactRange({}, handles_[0], nullptr, nullptr);
+  EXPECT_TRUE(s.ok()) << s.ToString();
 }
 
 // A manual compaction of one container, below the root: the same trie's root goes on.
