@@ -461,13 +461,17 @@ TEST_F(DurableDbTest, FlushThatThePoolDoesNotKnow) {
   ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
   Fill(&opened);
   const std::string before = Crash();
+  // A flush that Fill has made may be one that the pool does not know yet.
+  fs::copy(before, dir_ / "at first", fs::copy_options::recursive);
+  RecoveryReport at_first;
+  ASSERT_OK(Recover(dir_ / "at first", &at_first));
   for (const int family : {0, 1}) {
     ASSERT_OK(opened.db->Flush(rocksdb::FlushOptions(), opened.handles[family]));
     const std::string copy = Crash();
     fs::copy(before + "/CAIRN_POOL", copy + "/CAIRN_POOL", fs::copy_options::overwrite_existing);
     RecoveryReport report;
     ASSERT_OK(Recover(copy, &report));
-    EXPECT_EQ(report.counts.flushed, family == 0 ? 51u : 112u) << report.ToString();
+    EXPECT_EQ(report.counts.flushed, at_first.counts.flushed + (family == 0 ? 51 : 112)) << report.ToString();
     CheckContents(copy);
   }
 }

@@ -297,8 +297,7 @@ TEST_F(TrieSchedulerTest, CompactRangeIsCanceled) {
 TEST_F(TrieSchedulerTest, ABlockCacheHasNoRoom) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(8 << 20, 0, /*strict_capacity_limit=*/true);
-  table.cache_usage_options.options_overrides[rocksdb::CacheEntryRole::kBlockBasedTableReader].charged =
-      rocksdb::CacheEntryRoleOptions::Decision::kEnabled;
+  table.cache_index_and_filter_blocks = true;
   options_.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   Open({"default"});
   Flush(handles_[0], 100, 100);
