@@ -43,11 +43,11 @@ class FailedWrites {
   struct Range {
     uint64_t oldest_wal = UINT64_MAX;           // none has failed
     rocksdb::SequenceNumber last = UINT64_MAX;  // of the writes that have succeeded; all: not known
-    bool wal_failed = false;
+    bool wal_failed = false;                    // some WAL has, or its folder
   };
 
-  // The database is about to stop, or has: a WAL, or its folder, could not be written or synced. With what was not synced in
-  // any of them the next WAL must have nothing to do.
+  // The database is about to stop, or has: a WAL, or its folder, could not be written or synced. Before it goes on all
+  // memtables must be flushed, and there must be another WAL.
   void WalHasFailed(const rocksdb::VersionSet* database);
   // The database has stopped: they are in that WAL or a later one.
   void MayBeIn(const rocksdb::VersionSet* database, uint64_t wal);

@@ -335,15 +335,17 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   const bool held_back =
       write_controller_.IsStopped() || (write_buffer_manager_ != nullptr && write_buffer_manager_->IsStallActive());
-  bool wal_failed = cairn::AllFailedWrites().Find(versions_.get()).wal_failed;
   if (reason == FlushReason::kErrorRecovery) {
-    const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
-    WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
-    if (wal != nullptr && CAIRN_WAL_HAS_NO_ENTRY) wal->reset_seen_error();
-    wal_failed = wal_failed || (wal != nullptr && wal->seen_error());
-  }
-  if (ours != nullptr && reason == FlushReason::kErrorRecovery && held_back && !wal_failed) {
-    return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
+    bool wal_failed = cairn::AllFailedWrites().Find(versions_.get()).wal_failed;
+    {
+      const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
+      WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
+      if (wal != nullptr && CAIRN_WAL_HAS_NO_ENTRY) wal->reset_seen_error();
+      wal_failed = wal_failed || (wal != nullptr && wal->seen_error());
+    }
+    if (ours != nullptr && held_back && !wal_failed) {
+      return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
+    }
   }
   FlushOptions with = options;
   with.allow_write_stall = options.allow_write_stall || reason == FlushReason::kShutDown;

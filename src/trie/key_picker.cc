@@ -306,10 +306,10 @@ KeyPicker::Made KeyPicker::MakeMerge(const KeyContainer& container, TrieJob* job
   const bool whole = files.size() == container.files.size();
   const bool merges =
       std::any_of(files.begin(), files.end(), [&](const TrieFile* file) { return file->level != oldest; });
-  // None where all lie in one level, as tables do that have the versions of one key in common.
-  const auto over = std::find_if(container.files.rbegin(), container.files.rend(),
-                                 [&](const TrieFile* file) { return file->level != oldest; });
-  if (!whole && !merges && over != container.files.rend()) {
+  // In one level lie tables, too, that have the versions of a key in common: a part of them is written by itself.
+  if (!whole && !merges && container.slots > 1) {
+    const auto over = std::find_if(container.files.rbegin(), container.files.rend(),
+                                   [&](const TrieFile* file) { return file->level != oldest; });
     files = WithAllBelow(**over);
     uint64_t bytes = 0;
     for (const TrieFile* file : files) bytes += file->bytes;
