@@ -74,8 +74,10 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
       db_options_.track_and_verify_wals_in_manifest;
   const bool wal_fails = reason == BackgroundErrorReason::kWriteCallback || is_manifests ||
                          (wal_related && reason != BackgroundErrorReason::kMemTable);
+  const cairn::WalPlace entry =
+      reason == BackgroundErrorReason::kWriteCallback ? cairn::WrittenEntry::Find() : cairn::WalPlace();
   // Before the mutex may be free, for what recovers meanwhile, and afterwards: others may have cleared it.
-  if (wal_fails) cairn::AllFailedWrites().WalHasFailed(db_->versions_.get());
+  if (wal_fails) cairn::AllFailedWrites().WalHasFailed(db_->versions_.get(), entry);
   if (!cairn::HasFailedBefore(error) && !cairn::IsFullCache(error, reason)) {
     const bool new_wal_is_full = reason == BackgroundErrorReason::kMemTable && wal_related && error.IsNoSpace();
     own::SetBGError(this, error, new_wal_is_full ? BackgroundErrorReason::kWriteCallback : reason, wal_related);
@@ -84,7 +86,7 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
     again.SetRetryable(true);
     own::SetBGError(this, again, reason, wal_related);
   }
-  if (wal_fails) cairn::AllFailedWrites().WalHasFailed(db_->versions_.get());
+  if (wal_fails) cairn::AllFailedWrites().WalHasFailed(db_->versions_.get(), entry);
   // Nobody has switched the memtable meanwhile: a write that has failed is at the front of its queue until here.
   if (cairn::IsHard(bg_error_) && !end_recovery_) cairn::AllFailedWrites().MayBeIn(db_->versions_.get(), wal);
   // Of no attempt: whoever waits for a flush, whatever becomes of it, would take it for that flush's.

@@ -53,7 +53,8 @@ class ReadFile : public rocksdb::FSSequentialFileOwnerWrapper {
 
 // Where the last entry of a write ends that has succeeded.
 rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                          rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* end) {
+                          rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed, rocksdb::Logger* log,
+                          uint64_t* end) {
   *end = 0;
   std::unique_ptr<rocksdb::FSSequentialFile> file;
   rocksdb::IOStatus s = fs->NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
@@ -65,22 +66,31 @@ rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint
                               /*checksum=*/true, number);
   std::string scratch;
   rocksdb::Slice entry;
+  auto next = failed.begin();
   while (reader.ReadRecord(&entry, &scratch, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords) &&
          !IsBeyond(entry, last)) {
-    *end = reader.LastRecordEnd();
+    if (next == failed.end() || reader.LastRecordOffset() < *next) {
+      *end = reader.LastRecordEnd();
+    } else {
+      next = std::upper_bound(next, failed.end(), reader.LastRecordOffset());
+    }
   }
   return s;
 }
 
 }  // namespace
 
+thread_local WalPlace WrittenEntry::place_;
+thread_local int WrittenEntry::writes_ = 0;
+
 rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                                    rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* from) {
+                                    rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed,
+                                    rocksdb::Logger* log, uint64_t* from) {
   *from = kNothingErased;
   const rocksdb::IOOptions options;
   uint64_t end = 0;
   uint64_t size = 0;
-  rocksdb::IOStatus s = FindEnd(fs, path, number, last, log, &end);
+  rocksdb::IOStatus s = FindEnd(fs, path, number, last, failed, log, &end);
   if (s.ok()) s = fs->GetFileSize(path, options, &size, nullptr);
   if (IsGone(s)) return rocksdb::IOStatus::OK();
   if (!s.ok() || end >= size) return s;
@@ -103,9 +113,17 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
   return s;
 }
 
-void FailedWrites::WalHasFailed(const rocksdb::VersionSet* database) {
+std::vector<uint64_t> FailedWrites::Range::OffsetsIn(uint64_t wal) const {
+  const auto found = offsets.find(wal);
+  if (found == offsets.end()) return {};
+  return {found->second.begin(), found->second.end()};
+}
+
+void FailedWrites::WalHasFailed(const rocksdb::VersionSet* database, const WalPlace& entry) {
   const std::lock_guard<std::mutex> lock(mu_);
-  failed_[database].wal_failed = true;
+  Range& range = failed_[database];
+  range.wal_failed = true;
+  if (entry.wal != 0) range.offsets[entry.wal].insert(entry.offset);
 }
 void FailedWrites::MayBeIn(const rocksdb::VersionSet* database, uint64_t wal) {
   const std::lock_guard<std::mutex> lock(mu_);

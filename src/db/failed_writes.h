@@ -4,7 +4,9 @@
 // sequence number, so that DB::GetUpdatesSince gives the write that failed instead of the one that has succeeded; and who opens
 // the database has it in those column families only that had not been flushed.
 //
-// With unordered_write a whole entry stays: RocksDB counts its sequence number as one of a write that has succeeded.
+// Such entries are known by their sequence numbers, and by where they begin: in two phases they have none of their own (a Prepare,
+// a Commit or a Rollback), and with unordered_write RocksDB counts them as those of writes that have succeeded. One behind which
+// others have succeeded stays: with two_write_queues or unordered_write, where some writes are synced, and others are not.
 //
 // Thread-safety: any thread, of a WAL that nobody writes any more. Errors: of the file; nothing of a write that has succeeded is
 // lost by one.
@@ -15,8 +17,10 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
@@ -31,24 +35,61 @@ namespace cairn {
 
 inline constexpr uint64_t kNothingErased = UINT64_MAX;
 
+// An entry of a WAL is the first that begins there or behind.
+struct WalPlace {
+  uint64_t wal = 0;
+  uint64_t offset = 0;
+};
+
+// The entry that the write of this thread has in a WAL, for whoever hears on the same thread that the write has failed.
+class WrittenEntry {
+ public:
+  // A write begins, which may be another one's listener's.
+  WrittenEntry() : before_(std::exchange(place_, WalPlace())) { ++writes_; }
+  ~WrittenEntry() {
+    place_ = before_;
+    --writes_;
+  }
+  WrittenEntry(const WrittenEntry&) = delete;
+  WrittenEntry& operator=(const WrittenEntry&) = delete;
+
+  static void BeginsAt(const WalPlace& place) {
+    if (writes_ > 0) place_ = place;
+  }
+  // Of WAL 0: there is none.
+  static WalPlace Find() { return place_; }
+
+ private:
+  static thread_local WalPlace place_;
+  static thread_local int writes_;
+  const WalPlace before_;
+};
+
 // Writes zeros, which all readers skip in any wal_recovery_mode, over what lies behind the last whole entry, and over entries
-// that begin beyond `last`, that of the last write that has succeeded. *from: where they begin, or kNothingErased. OK where there
-// is nothing, no such file, or a file system that cannot write into a file.
+// that have failed: those that begin beyond `last`, the sequence number of the last write that has succeeded, and those at the
+// offsets `failed`, in order. *from: where they begin, or kNothingErased. OK where there is nothing, no such file, or a file system
+// that cannot write into a file.
 rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                                    rocksdb::SequenceNumber last, rocksdb::Logger* log, uint64_t* from);
+                                    rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed,
+                                    rocksdb::Logger* log, uint64_t* from);
 
 // What is known of writes that have failed in the WALs of a database, which is named by its VersionSet. Thread-safe.
 class FailedWrites {
  public:
   struct Range {
-    uint64_t oldest_wal = UINT64_MAX;           // none has failed
-    rocksdb::SequenceNumber last = UINT64_MAX;  // of the writes that have succeeded; all: not known
-    bool wal_failed = false;                    // some WAL has, or its folder
+    uint64_t oldest_wal = UINT64_MAX;                // none has failed
+    rocksdb::SequenceNumber last = UINT64_MAX;       // of the writes that have succeeded; all: not known
+    bool wal_failed = false;                         // some WAL has, or its folder
+    std::map<uint64_t, std::set<uint64_t>> offsets;  // of entries, by their WALs
+
+    // In order.
+    std::vector<uint64_t> OffsetsIn(uint64_t wal) const;
   };
 
   // The database is about to stop, or has: a WAL, or its folder, could not be written or synced. Before it goes on all
-  // memtables must be flushed, and there must be another WAL.
-  void WalHasFailed(const rocksdb::VersionSet* database);
+  // memtables must be flushed, and there must be another WAL. That is the entry of the write that has failed by it; of WAL 0:
+  // there is none.
+  void WalHasFailed(const rocksdb::VersionSet* database, const WalPlace& entry);
   // The database has stopped: they are in that WAL or a later one.
   void MayBeIn(const rocksdb::VersionSet* database, uint64_t wal);
   // Of a database that has stopped, when no write is under way any more, and before anything else takes sequence numbers: that

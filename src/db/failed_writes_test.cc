@@ -8,6 +8,7 @@
 #include <future>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -109,7 +110,7 @@ class FailedWritesTest : public ::testing::Test {
   }
   void SetBytes(const std::string& bytes) const { std::ofstream(path_, std::ios::binary) << bytes; }
   Status Erase(rocksdb::SequenceNumber last = UINT64_MAX) {
-    return EraseFailedWrites(&fs_, path_, kNumber, last, nullptr, &from_);
+    return EraseFailedWrites(&fs_, path_, kNumber, last, {}, nullptr, &from_);
   }
 
   // The sizes of the entries that there are. OK only if nothing else is there.
@@ -299,6 +300,17 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
     return std::unique_ptr<rocksdb::ColumnFamilyHandle>(created);
   }
   void CopyTheDatabase() const { std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive); }
+  // Of which files that are not needed any more may be removed meanwhile.
+  void CopyTheDatabase(rocksdb::DB* db) const {
+    EXPECT_OK(db->DisableFileDeletions());
+    EXPECT_TRUE(Await([&] {
+      std::error_code error;
+      std::filesystem::remove_all(copy_);
+      std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive, error);
+      return !error;
+    }));
+    EXPECT_OK(db->EnableFileDeletions());
+  }
   template <typename Check>
   void ExpectInTheCopy(const Check& check, const rocksdb::Options& options = test::BaseOptions()) {
     ASSERT_TRUE(std::filesystem::exists(copy_));
@@ -393,7 +405,7 @@ TEST_P(LaterCommitTest, CommittedOrRolledBack) {
     std::string value;
     EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
     ExpectCount(db.get(), commits ? 2 : 1);
-    CopyTheDatabase();
+    CopyTheDatabase(db.get());
     options_.listeners.clear();
     rocksdb::TransactionDB* opened = nullptr;
     ASSERT_OK(rocksdb::TransactionDB::Open(options_, how, copy_, &opened));
@@ -405,6 +417,117 @@ TEST_P(LaterCommitTest, CommittedOrRolledBack) {
     EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
     ExpectCount(db.get(), commits ? 2 : 1);
   }
+}
+
+// What has failed in two phases has no sequence number, or one that others have, too.
+struct TwoPhases {
+  const char* name;
+  rocksdb::TxnDBWritePolicy policy;
+  bool two_queues;
+  bool has_memtables;
+};
+class TwoPhasesTest : public FailedWritesDbTest, public ::testing::WithParamInterface<TwoPhases> {
+ protected:
+  TwoPhasesTest() {
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+    options_.two_write_queues = GetParam().two_queues;
+    how_.write_policy = GetParam().policy;
+  }
+  // With a prepared transaction that needs this WAL.
+  void OpenWithOthers() {
+    db_ = OpenTransactions(how_);
+    other_ = Begin("other", "other key", "value");
+    ASSERT_OK(other_->Prepare());
+    if (GetParam().has_memtables) ASSERT_OK(Put(db_.get()));
+  }
+  // Whose writes are synced.
+  std::unique_ptr<rocksdb::Transaction> Begin(const char* name, const char* key, const char* value) {
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    std::unique_ptr<rocksdb::Transaction> transaction(db_->BeginTransaction(synced));
+    EXPECT_OK(transaction->SetName(name));
+    EXPECT_OK(transaction->Put(key, value));
+    return transaction;
+  }
+  template <typename Write>
+  void FailAndRecover(const Write& write) {
+    const int recovered = listener_->recovered;
+    disk_->unsynced = test::kWal;
+    EXPECT_TRUE(write().IsIOError());
+    disk_->unsynced = 0;
+    EXPECT_TRUE(Await([&] { return listener_->recovered > recovered; }));
+  }
+  // As a crash leaves it now.
+  std::unique_ptr<rocksdb::TransactionDB> OpenCopy() {
+    CopyTheDatabase(db_.get());
+    rocksdb::Options options = options_;
+    options.listeners.clear();
+    options.sst_file_manager.reset();
+    rocksdb::TransactionDB* opened = nullptr;
+    EXPECT_OK(rocksdb::TransactionDB::Open(options, how_, copy_, &opened));
+    return std::unique_ptr<rocksdb::TransactionDB>(opened);
+  }
+  static std::string ValueOf(rocksdb::DB* db, const char* key) {
+    std::string value;
+    const Status s = db->Get(rocksdb::ReadOptions(), key, &value);
+    EXPECT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
+    return s.ok() ? value : "none";
+  }
+
+  rocksdb::TransactionDBOptions how_;
+  std::unique_ptr<rocksdb::TransactionDB> db_;
+  std::unique_ptr<rocksdb::Transaction> other_;
+};
+INSTANTIATE_TEST_SUITE_P(Writes, TwoPhasesTest,
+                         ::testing::Values(TwoPhases{"Committed", rocksdb::WRITE_COMMITTED, false, true},
+                                           TwoPhases{"CommittedWithEmptyMemtables", rocksdb::WRITE_COMMITTED, false,
+                                                     false},
+                                           TwoPhases{"CommittedWithTwoQueues", rocksdb::WRITE_COMMITTED, true, true},
+                                           TwoPhases{"Prepared", rocksdb::WRITE_PREPARED, false, true},
+                                           TwoPhases{"PreparedWithTwoQueues", rocksdb::WRITE_PREPARED, true, true},
+                                           TwoPhases{"Unprepared", rocksdb::WRITE_UNPREPARED, false, true}),
+                         [](const ::testing::TestParamInfo<TwoPhases>& tested) { return tested.param.name; });
+
+TEST_P(TwoPhasesTest, TheSecondCommitCounts) {
+  OpenWithOthers();
+  for (const bool after_rollback : {false, true}) {
+    const auto transaction = Begin("named", "key of the transaction", "value");
+    ASSERT_OK(transaction->Prepare());
+    FailAndRecover([&] { return after_rollback ? transaction->Rollback() : transaction->Commit(); });
+    EXPECT_OK(transaction->Commit());
+    const auto copied = OpenCopy();
+    EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "value");
+    EXPECT_EQ(copied->GetTransactionByName("named"), nullptr);
+    EXPECT_NE(copied->GetTransactionByName("other"), nullptr);
+    std::filesystem::remove_all(copy_);
+  }
+}
+
+TEST_P(TwoPhasesTest, ThatHasNotCommittedIsPrepared) {
+  OpenWithOthers();
+  const auto transaction = Begin("named", "key of the transaction", "value");
+  ASSERT_OK(transaction->Prepare());
+  FailAndRecover([&] { return transaction->Commit(); });
+  EXPECT_OK(db_->Put(rocksdb::WriteOptions(), "afterwards", "value"));
+  const auto copied = OpenCopy();
+  EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "none");
+  EXPECT_EQ(ValueOf(copied.get(), "afterwards"), "value");
+  const std::unique_ptr<rocksdb::Transaction> prepared(copied->GetTransactionByName("named"));
+  ASSERT_NE(prepared, nullptr);
+  EXPECT_OK(prepared->Commit());
+  EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "value");
+}
+
+TEST_P(TwoPhasesTest, OneOfTheSameNameAsOneThatWasNotPrepared) {
+  OpenWithOthers();
+  FailAndRecover([&] { return Begin("named", "key of the transaction", "failed")->Prepare(); });
+  ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "between", "value"));  // a sequence number
+  const auto transaction = Begin("named", "key of the transaction", "value");
+  ASSERT_OK(transaction->Prepare());
+  EXPECT_OK(transaction->Commit());
+  const auto copied = OpenCopy();
+  EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "value");
+  EXPECT_EQ(copied->GetTransactionByName("named"), nullptr);
 }
 
 // A write that fails takes its sequence numbers with it, and the next WAL does not go on where this one ends.
@@ -721,7 +844,7 @@ TEST_F(FailedWritesDbTest, WritersAreHeldBackAtTheRecovery) {
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   ASSERT_OK(db->SetOptions({{"level0_stop_writes_trigger", "30"}, {"level0_slowdown_writes_trigger", "20"}}));
   EXPECT_OK(db->Put(synced, "afterwards", "value"));
-  CopyTheDatabase();
+  CopyTheDatabase(db.get());
   rocksdb::DB* opened = nullptr;
   ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), copy_, port::Into(&opened)));
   const std::unique_ptr<rocksdb::DB> copied(opened);
@@ -730,7 +853,18 @@ TEST_F(FailedWritesDbTest, WritersAreHeldBackAtTheRecovery) {
   EXPECT_TRUE(copied->Get(rocksdb::ReadOptions(), "failed", &value).IsNotFound());
 }
 
-TEST_F(FailedWritesDbTest, ABatchThatHasFailedIsNotThereInPart) {
+class BatchInPartTest : public FailedWritesDbTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  BatchInPartTest() {
+    options_.unordered_write = GetParam() == std::string("unordered");
+    options_.enable_pipelined_write = GetParam() == std::string("pipelined");
+    options_.two_write_queues = GetParam() == std::string("two_queues");
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Writes, BatchInPartTest, ::testing::Values("plain", "unordered", "pipelined", "two_queues"),
+                         [](const ::testing::TestParamInfo<const char*>& tested) { return std::string(tested.param); });
+
+TEST_P(BatchInPartTest, NotAfterItHasFailed) {
   const auto db = Open(options_);
   const auto other = MakeOtherFamily(db.get());
   rocksdb::WriteBatch failed;

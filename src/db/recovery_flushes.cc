@@ -159,8 +159,8 @@ Status DBImpl::ResumeImpl(DBRecoverContext context, Env::IOActivity activity) {
 
 // While a database is stopped, the WAL was switched by a recovery that flushes all memtables, or by a client's Flush, whose
 // memtable a recovery of another kind may flush. What has failed must be gone before the first of these tables is there
-// (failed_writes.h). With transactions in two phases only what is torn: a prepared one has no sequence number. So, too, where the
-// next WAL has the last sequence number of this one.
+// (failed_writes.h). With transactions in two phases numbers do not tell it: a prepared one has none. And where the next WAL has
+// the last sequence number of this one, only what is torn can go.
 Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes, bool* made_progress, JobContext* job,
                                            LogBuffer* log, Env::Priority priority) {
   mutex_.AssertHeld();
@@ -174,8 +174,8 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
       if (wal.number >= where.oldest_wal && wal.number < newest) closed.push_back(wal.number);
     }
   }
-  const bool only_torn = allow_2pc() || CAIRN_VERIFIES_WALS;
-  const SequenceNumber last = only_torn ? kMaxSequenceNumber : std::min(where.last, versions_->LastSequence());
+  const bool by_number = !allow_2pc() && !CAIRN_VERIFIES_WALS;
+  const SequenceNumber last = by_number ? std::min(where.last, versions_->LastSequence()) : kMaxSequenceNumber;
   IOStatus s;
   if (!closed.empty()) {
     ++disable_delete_obsolete_files_;  // nor recycle them
@@ -183,7 +183,10 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
     for (const uint64_t number : closed) {
       const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
       uint64_t from = cairn::kNothingErased;
-      if (s.ok()) s = cairn::EraseFailedWrites(fs_.get(), path, number, last, immutable_db_options_.logger, &from);
+      const std::vector<uint64_t> offsets = CAIRN_VERIFIES_WALS ? std::vector<uint64_t>() : where.OffsetsIn(number);
+      if (s.ok()) {
+        s = cairn::EraseFailedWrites(fs_.get(), path, number, last, offsets, immutable_db_options_.logger, &from);
+      }
       if (from != cairn::kNothingErased) failed.Erased(versions_.get(), number, from);
     }
     mutex_.Lock();

@@ -279,6 +279,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
                          PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
                          std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
   const cairn::ListenersWrite listeners(&mutex_);
+  const cairn::WrittenEntry entry;
   const cairn::SyncsLater syncs(two_write_queues_ && options.sync ? this : nullptr);
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   if (ours == nullptr) {

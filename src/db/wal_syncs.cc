@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "src/db/error_recovery.h"
+#include "src/db/failed_writes.h"
 #include "src/port/rocksdb_own.h"
 
 extern "C" {
@@ -20,6 +21,12 @@ thread_local bool SyncsLater::left_ = false;
 namespace rocksdb {
 
 namespace own = cairn::rocksdb_own;
+
+// The MANIFEST is a log, too, of number 0.
+IOStatus log::Writer::AddRecord(const WriteOptions& options, const Slice& entry CAIRN_MORE_ENTRY_PARAMETERS) {
+  if (log_number_ != 0) cairn::WrittenEntry::BeginsAt({log_number_, dest_->GetFileSize()});
+  return own::AddRecord(this, options, entry CAIRN_MORE_ENTRY_ARGUMENTS);
+}
 
 // A write whose sync has failed must stop the database, which goes on behind it otherwise: RocksDB tells of files only.
 Status DBImpl::SyncWAL() {

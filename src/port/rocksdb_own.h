@@ -56,6 +56,8 @@
 #define CAIRN_MERGE_STATISTICS stats
 #define CAIRN_MORE_WAIT_PARAMETERS , bool wait_for_listeners
 #define CAIRN_MORE_WAIT_ARGUMENTS , wait_for_listeners
+#define CAIRN_MORE_ENTRY_PARAMETERS , const rocksdb::SequenceNumber& newest
+#define CAIRN_MORE_ENTRY_ARGUMENTS , newest
 #else
 #define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
@@ -70,6 +72,8 @@
 #define CAIRN_MERGE_STATISTICS nullptr
 #define CAIRN_MORE_WAIT_PARAMETERS
 #define CAIRN_MORE_WAIT_ARGUMENTS
+#define CAIRN_MORE_ENTRY_PARAMETERS
+#define CAIRN_MORE_ENTRY_ARGUMENTS
 #endif
 
 namespace cairn::port {
@@ -308,6 +312,8 @@ bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
 #define CAIRN_VERIFIES_WALS false
 #endif
 
+rocksdb::IOStatus AddRecord(rocksdb::log::Writer* wal, const rocksdb::WriteOptions& options,
+                            const rocksdb::Slice& entry CAIRN_MORE_ENTRY_PARAMETERS) asm("cairn_rocksdb_AddRecord");
 rocksdb::Status SyncWAL(rocksdb::DBImpl* db) asm("cairn_rocksdb_SyncWAL");
 void MarkLogsSynced(rocksdb::DBImpl* db, uint64_t up_to, bool synced_dir,
                     rocksdb::VersionEdit* edit) asm("cairn_rocksdb_MarkLogsSynced");
