@@ -10,6 +10,7 @@
 #include <string>
 #include <system_error>
 #include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -416,6 +417,53 @@ TEST_P(LaterCommitTest, CommittedOrRolledBack) {
     ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
     EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
     ExpectCount(db.get(), commits ? 2 : 1);
+  }
+}
+
+// It keeps its locks until it is rolled back, be it again.
+class WrittenTransactionTest : public FailedWritesDbTest,
+                               public ::testing::WithParamInterface<std::tuple<const char*, bool>> {};
+INSTANTIATE_TEST_SUITE_P(Fails, WrittenTransactionTest,
+                         ::testing::Combine(::testing::Values("Prepare", "Commit", "Rollback"), ::testing::Bool()));
+
+TEST_P(WrittenTransactionTest, IsRolledBack) {
+  const auto& [fails, two_queues] = GetParam();
+  options_.two_write_queues = two_queues;
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  rocksdb::TransactionDBOptions how;
+  how.write_policy = rocksdb::WRITE_UNPREPARED;
+  how.default_write_batch_flush_threshold = 1;
+  how.default_lock_timeout = 1;
+  const auto db = OpenTransactions(how);
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  ASSERT_OK(db->Put(synced, "key", "old"));
+  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(synced));
+  ASSERT_OK(transaction->SetName("named"));
+  ASSERT_OK(transaction->Put("key", "dirty"));
+  ASSERT_OK(transaction->Put("other", "dirty"));
+  disk_->unsynced = test::kWal;
+  const Status s = fails == std::string("Prepare")  ? transaction->Prepare()
+                   : fails == std::string("Commit") ? transaction->Commit()
+                                                    : transaction->Rollback();
+  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+  disk_->unsynced = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_TRUE(db->Put(synced, "key", "newer").IsTimedOut());
+  EXPECT_OK(transaction->Rollback());
+  EXPECT_OK(db->Put(synced, "key", "newer"));
+  CopyTheDatabase(db.get());
+  rocksdb::Options options = options_;
+  options.listeners.clear();
+  options.sst_file_manager.reset();
+  rocksdb::TransactionDB* opened = nullptr;
+  ASSERT_OK(rocksdb::TransactionDB::Open(options, how, copy_, &opened));
+  const std::unique_ptr<rocksdb::TransactionDB> copied(opened);
+  for (rocksdb::DB* const each : {static_cast<rocksdb::DB*>(db.get()), static_cast<rocksdb::DB*>(copied.get())}) {
+    std::string value;
+    EXPECT_OK(each->Get(rocksdb::ReadOptions(), "key", &value));
+    EXPECT_EQ(value, "newer");
+    EXPECT_TRUE(each->Get(rocksdb::ReadOptions(), "other", &value).IsNotFound());
   }
 }
 

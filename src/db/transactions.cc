@@ -62,6 +62,10 @@ Status PessimisticTransaction::Prepare() {
 Status PessimisticTransaction::Commit() {
   Status s = cairn::CheckTransactionBatch(db_impl_, GetCommitTimeWriteBatch());
   if (!s.ok()) return s;
+  if (txn_state_ == STARTED && skip_prepare_ && log_number_ > 0 && GetCommitTimeWriteBatch()->Count() == 0) {
+    s = Prepare();  // as RocksDB does, but so that it can be rolled back where the Commit fails
+    if (!s.ok()) return s;
+  }
   if (txn_state_ != PREPARED) {
     s = own::CommitTransaction(this);
     const bool failed = !s.ok() && txn_state_ == AWAITING_COMMIT;
@@ -80,9 +84,25 @@ Status PessimisticTransaction::Commit() {
   return s;
 }
 
+// One that is not prepared, and has batches in memtables (WRITE_UNPREPARED), loses its locks besides when its Rollback fails, and
+// the next one does nothing: others write to its keys, and who opens the database rolls them back to what was there before it.
+// And it could not be rolled back when its Prepare had failed.
 Status PessimisticTransaction::Rollback() {
-  if (txn_state_ != PREPARED) return own::RollbackTransaction(this);
+  const bool has_written = (txn_state_ == STARTED || txn_state_ == AWAITING_PREPARE) && log_number_ > 0 &&
+                           txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_UNPREPARED;
+  if (txn_state_ != PREPARED && !has_written) return own::RollbackTransaction(this);
   cairn::KeptBatches batches(this, txn_db_impl_->GetTxnDBOptions().write_policy);
+  if (has_written) {
+    const Status written = RollbackInternal();
+    if (!written.ok()) {
+      batches.PutBack();
+      return written;
+    }
+    dbimpl_->logs_with_prep_tracker()->MarkLogAsHavingPrepSectionFlushed(log_number_);
+    Clear();
+    txn_state_ = STARTED;
+    return written;
+  }
   const Status s = own::RollbackTransaction(this);
   if (s.ok() || (txn_state_ != AWAITING_ROLLBACK && txn_state_ != PREPARED)) return s;
   batches.PutBack();
