@@ -1,13 +1,18 @@
-// Transactions whose Prepare, Commit or Rollback fails: the definitions that take the place of RocksDB's own
-// (src/port/rocksdb_own.h).
+// Transactions whose Prepare, Commit or Rollback fails, and their locks while a column family is dropped: the definitions that
+// take the place of RocksDB's own (src/port/rocksdb_own.h).
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
+#include <vector>
 
 #include "rocksdb/write_batch.h"
 #include "src/db/cairn_db.h"
 #include "src/port/private_members.h"
 #include "src/port/rocksdb_own.h"
+#include "utilities/transactions/lock/point/point_lock_manager.h"
 #include "utilities/transactions/write_unprepared_txn.h"
 
 extern "C" {
@@ -40,6 +45,24 @@ class KeptBatches {
   rocksdb::WriteUnpreparedTxn* const transaction_;
   port::UnpreparedBatches batches_;
 };
+
+// How often a family of a TransactionDB was dropped in this process.
+std::atomic<uint64_t> drops{0};
+
+// Whether this thread may have locks of a dropped family in the list that it keeps of this manager's. Asked once: it is about to
+// empty the list.
+bool KeepsLocksOfDropped(const rocksdb::PointLockManager* manager) {
+  thread_local uint64_t drops_before = 0;
+  thread_local std::vector<const rocksdb::PointLockManager*> emptied;  // since then
+  const uint64_t drops_now = drops.load(std::memory_order_acquire);
+  if (drops_before != drops_now) {
+    drops_before = drops_now;
+    emptied.clear();
+  }
+  if (drops_now == 0 || std::find(emptied.begin(), emptied.end(), manager) != emptied.end()) return false;
+  emptied.push_back(manager);
+  return true;
+}
 
 }  // namespace
 }  // namespace cairn
@@ -108,6 +131,23 @@ Status PessimisticTransaction::Rollback() {
   batches.PutBack();
   txn_state_ = PREPARED;
   return s;
+}
+
+// RocksDB frees the lists of all threads, which use them without a mutex.
+void PointLockManager::RemoveColumnFamily(const ColumnFamilyHandle* family) {
+  {
+    const InstrumentedMutexLock lock(&lock_map_mutex_);
+    if (lock_maps_.erase(family->GetID()) == 0) return;
+  }
+  cairn::drops.fetch_add(1, std::memory_order_release);
+}
+
+std::shared_ptr<LockMap> PointLockManager::GetLockMap(ColumnFamilyId family) {
+  if (cairn::KeepsLocksOfDropped(this)) {
+    auto* const of_thread = static_cast<LockMaps*>(lock_maps_cache_->Get());
+    if (of_thread != nullptr) of_thread->clear();
+  }
+  return own::GetLockMap(this, family);
 }
 
 }  // namespace rocksdb

@@ -76,6 +76,11 @@
 #define CAIRN_MORE_ENTRY_ARGUMENTS
 #endif
 
+namespace rocksdb {
+struct LockMap;
+class PointLockManager;
+}  // namespace rocksdb
+
 namespace cairn::port {
 
 // Of DeleteFilesInRanges.
@@ -209,6 +214,9 @@ rocksdb::Status PrepareTransaction(rocksdb::PessimisticTransaction* transaction)
 rocksdb::Status CommitTransaction(rocksdb::PessimisticTransaction* transaction) asm("cairn_rocksdb_CommitTransaction");
 rocksdb::Status RollbackTransaction(rocksdb::PessimisticTransaction* transaction) asm(
     "cairn_rocksdb_RollbackTransaction");
+
+std::shared_ptr<rocksdb::LockMap> GetLockMap(rocksdb::PointLockManager* manager,
+                                             uint32_t family) asm("cairn_rocksdb_GetLockMap");
 
 rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const rocksdb::ReadOptions& options,
                                                rocksdb::UnownedPtr<const rocksdb::SeqnoToTimeMapping> times,
