@@ -625,6 +625,37 @@ TEST_F(FailedWritesDbTest, AWriteOfTwoStepsHasTheSecond) {
   EXPECT_EQ(keys, 2u);
 }
 
+// It holds up the other queue: who has the first and waits for it is before the recovery.
+TEST_F(FailedWritesDbTest, APrepareThatIsHeldBackIsLetGo) {
+  options_.two_write_queues = true;
+  options_.max_write_buffer_number = 2;
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  const auto db = OpenTransactions();
+  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+  ASSERT_OK(transaction->SetName("prepared"));
+  ASSERT_OK(transaction->Put("key of the transaction", "value"));
+  disk_->held = test::kTable;
+  ASSERT_OK(Put(db.get()));
+  BeginFlush(db.get());
+  ASSERT_OK(Put(db.get()));
+  disk_->retryable = test::kWal;
+  EXPECT_TRUE(Put(db.get()).IsIOError());
+  disk_->retryable = 0;
+  BeginFlush(db.get());  // the recovery waits for the first one
+  ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
+  std::future<Status> prepared = std::async(std::launch::async, [&] { return transaction->Prepare(); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it may not be held back then, and goes on
+  std::future<Status> locked = std::async(std::launch::async, [&] {
+    const Status s = db->LockWAL();
+    return s.ok() ? db->UnlockWAL() : s;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  disk_->held = 0;
+  if (!Await([&] { return listener_->recovered > 0; })) Hangs("the recovery");
+  EXPECT_OK(Ends("LockWAL", [&] { return locked.get(); }));
+  Ends("Prepare", [&] { return prepared.get(); }).PermitUncheckedError();
+}
+
 TEST_F(FailedWritesDbTest, WithAbsoluteConsistency) {
   options_.wal_recovery_mode = rocksdb::WALRecoveryMode::kAbsoluteConsistency;
   {

@@ -40,12 +40,13 @@ using cairn::AllParts;
 using cairn::Part;
 
 // What recovers a database queues behind writers, and a writer that is held back at the front of the queue waits for the
-// recovery: RocksDB waits for ever. Here such writers are let go, and so are those that come meanwhile.
+// recovery: RocksDB waits for ever. Here such writers are let go, and so are those that come meanwhile. So are those of the other
+// queue: who is before the recovery in this one may wait for them (LockWAL, a flush).
 void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
   const cairn::Attempt* const attempt = cairn::Attempt::Find(mutex);
   if (attempt == nullptr) return own::EnterUnbatched(this, writer, mutex);
   const cairn::Taking queues(attempt->handler(), Part::kQueues);
-  while (attempt->LetWritersGo(this)) {
+  while (attempt->LetWritersGo()) {
   }
   own::EnterUnbatched(this, writer, mutex);
 }

@@ -185,11 +185,9 @@ class Attempt {
         .PermitUncheckedError();
     schedule_();  // families whose memtables the recovery has flushed may wait for their turn, and are not queued again
   }
-  // from: one of the database's two queues.
-  bool LetWritersGo(rocksdb::WriteThread* from) const {
-    return !handler_->GetBGError().ok() && writers_.LetGo(from, db_->immutable_db_options().clock);
+  bool LetWritersGo() const {
+    return !handler_->GetBGError().ok() && writers_.LetGo(db_->immutable_db_options().clock);
   }
-  bool LetWritersGo() const { return LetWritersGo(writers_.queue) || LetWritersGo(writers_.log_queue); }
 
  private:
   static thread_local Attempt* of_thread;
