@@ -566,6 +566,25 @@ TEST_P(TwoPhasesTest, ThatHasNotCommittedIsPrepared) {
   EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "value");
 }
 
+// The write's sync is told to the MANIFEST, and that fails.
+TEST_P(TwoPhasesTest, ThatTheManifestDoesNotKnow) {
+  options_.track_and_verify_wals_in_manifest = true;
+  OpenWithOthers();
+  const auto transaction = Begin("named", "key of the transaction", "value");
+  ASSERT_OK(transaction->Prepare());
+  ASSERT_OK(Put(db_.get()));
+  ASSERT_OK(db_->PauseBackgroundWork());
+  BeginFlush(db_.get());  // so that there is another WAL, and this one is not synced
+  disk_->retryable = test::kManifest;
+  EXPECT_TRUE(transaction->Commit().IsIOError());
+  disk_->retryable = 0;
+  EXPECT_OK(db_->ContinueBackgroundWork());
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  const auto copied = OpenCopy();
+  EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "none");
+  EXPECT_NE(copied->GetTransactionByName("named"), nullptr);
+}
+
 TEST_P(TwoPhasesTest, OneOfTheSameNameAsOneThatWasNotPrepared) {
   OpenWithOthers();
   FailAndRecover([&] { return Begin("named", "key of the transaction", "failed")->Prepare(); });
