@@ -74,7 +74,7 @@ void ErrorHandler::SetBGError(const Status& error, BackgroundErrorReason reason,
       db_options_.track_and_verify_wals_in_manifest;
   const bool wal_fails = reason == BackgroundErrorReason::kWriteCallback || is_manifests ||
                          (wal_related && reason != BackgroundErrorReason::kMemTable);
-  const cairn::WalPlace entry = wal_fails ? cairn::WrittenEntry::Find() : cairn::WalPlace();
+  const cairn::WalPlace entry = wal_fails ? cairn::WrittenEntry::Find(db_->versions_.get()) : cairn::WalPlace();
   // Before the mutex may be free, for what recovers meanwhile, and afterwards: others may have cleared it.
   if (wal_fails) cairn::AllFailedWrites().WalHasFailed(db_->versions_.get(), entry);
   if (!cairn::HasFailedBefore(error) && !cairn::IsFullCache(error, reason)) {

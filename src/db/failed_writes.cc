@@ -80,8 +80,8 @@ rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint
 
 }  // namespace
 
+thread_local const rocksdb::VersionSet* WrittenEntry::database_ = nullptr;
 thread_local WalPlace WrittenEntry::place_;
-thread_local int WrittenEntry::writes_ = 0;
 
 rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
                                     rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed,

@@ -44,24 +44,26 @@ struct WalPlace {
 // The entry that the write of this thread has in a WAL, for whoever hears on the same thread that the write has failed.
 class WrittenEntry {
  public:
-  // A write begins, which may be another one's listener's.
-  WrittenEntry() : before_(std::exchange(place_, WalPlace())) { ++writes_; }
+  // A write to that database begins, be it by a listener of another one. Null: one begins whose entries nobody asks for.
+  explicit WrittenEntry(const rocksdb::VersionSet* database)
+      : database_before_(std::exchange(database_, database)), before_(std::exchange(place_, WalPlace())) {}
   ~WrittenEntry() {
+    database_ = database_before_;
     place_ = before_;
-    --writes_;
   }
   WrittenEntry(const WrittenEntry&) = delete;
   WrittenEntry& operator=(const WrittenEntry&) = delete;
 
   static void BeginsAt(const WalPlace& place) {
-    if (writes_ > 0) place_ = place;
+    if (database_ != nullptr) place_ = place;
   }
-  // Of WAL 0: there is none.
-  static WalPlace Find() { return place_; }
+  // Of WAL 0: there is none of that database.
+  static WalPlace Find(const rocksdb::VersionSet* database) { return database == database_ ? place_ : WalPlace(); }
 
  private:
+  static thread_local const rocksdb::VersionSet* database_;
   static thread_local WalPlace place_;
-  static thread_local int writes_;
+  const rocksdb::VersionSet* const database_before_;
   const WalPlace before_;
 };
 

@@ -347,6 +347,15 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
   const std::string copy_ = dir_ / "copy";
 };
 
+// A write that is whole in the WAL, and whose sync has failed.
+void FailASync(rocksdb::DB* db, test::FaultyDisk* disk, rocksdb::WriteBatch* batch) {
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  disk->unsynced = test::kWal;
+  EXPECT_TRUE(db->Write(synced, batch).IsIOError());
+  disk->unsynced = 0;
+}
+
 TEST_F(FailedWritesDbTest, NothingIsWrittenAfterTheRecovery) {
   PrepareThenTearTheWal(OpenTransactions().get());
   ExpectTheTransaction(OpenTransactions().get());
@@ -465,6 +474,38 @@ TEST_P(WrittenTransactionTest, IsRolledBack) {
     EXPECT_EQ(value, "newer");
     EXPECT_TRUE(each->Get(rocksdb::ReadOptions(), "other", &value).IsNotFound());
   }
+}
+
+// Its listener syncs another database, which fails as well: the last entry there has succeeded.
+TEST_F(FailedWritesDbTest, TheEntryIsOfOneDatabase) {
+  options_.memtable_factory = rocksdb::Options().memtable_factory;
+  const auto db = OpenTransactions();
+  rocksdb::Options options = options_;
+  const auto listener = std::make_shared<Listener>();
+  options.listeners = {listener};
+  rocksdb::TransactionDB* opened = nullptr;
+  ASSERT_OK(rocksdb::TransactionDB::Open(options, rocksdb::TransactionDBOptions(), dir_ / "failing", &opened));
+  const std::unique_ptr<rocksdb::TransactionDB> failing(opened);
+  ASSERT_OK(Put(failing.get()));
+  ASSERT_OK(failing->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(Put(failing.get()));  // both WALs have the same number, and an entry
+  ASSERT_OK(Put(db.get()));
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(synced));
+  ASSERT_OK(transaction->SetName("prepared"));
+  ASSERT_OK(transaction->Put("key of the transaction", "value"));
+  ASSERT_OK(transaction->Prepare());
+  listener->at_error = [&] { EXPECT_TRUE(db->SyncWAL().IsIOError()); };
+  rocksdb::WriteBatch failed;
+  ASSERT_OK(failed.Put("failed", "value"));
+  FailASync(failing.get(), disk_.get(), &failed);
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0 && listener->recovered > 0; }));
+  listener->at_error = nullptr;
+  CopyTheDatabase(db.get());
+  options_.listeners.clear();
+  ASSERT_OK(rocksdb::TransactionDB::Open(options_, rocksdb::TransactionDBOptions(), copy_, &opened));
+  ExpectTheTransaction(std::unique_ptr<rocksdb::TransactionDB>(opened).get());
 }
 
 // What has failed in two phases has no sequence number, or one that others have, too.
@@ -691,15 +732,6 @@ TEST_F(FailedWritesDbTest, TheProcessDiesDuringTheRecovery) {
   TearTheWal(db.get());
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   ExpectTheKeyInTheCopy();
-}
-
-// A write that is whole in the WAL, and whose sync has failed.
-void FailASync(rocksdb::DB* db, test::FaultyDisk* disk, rocksdb::WriteBatch* batch) {
-  rocksdb::WriteOptions synced;
-  synced.sync = true;
-  disk->unsynced = test::kWal;
-  EXPECT_TRUE(db->Write(synced, batch).IsIOError());
-  disk->unsynced = 0;
 }
 
 // The keys that whoever follows the WALs gets, to where they end now.

@@ -267,6 +267,7 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
     return own::DBImplOpen(with, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
                            is_retry, can_retry);
   };
+  const cairn::WrittenEntry none(nullptr);
   DB* opened = nullptr;
   const Status s = cairn::OpenDatabase(options, path, families, seq_per_batch, open, handles, &opened);
   cairn::port::Set(db, opened);
@@ -279,7 +280,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
                          PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
                          std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
   const cairn::ListenersWrite listeners(&mutex_);
-  const cairn::WrittenEntry entry;
+  const cairn::WrittenEntry entry(versions_.get());
   const cairn::SyncsLater syncs(two_write_queues_ && options.sync ? this : nullptr);
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   if (ours == nullptr) {
