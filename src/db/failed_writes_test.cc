@@ -334,6 +334,32 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
         },
         options);
   }
+  // Whose writes are synced.
+  static std::unique_ptr<rocksdb::Transaction> Begin(rocksdb::TransactionDB* db, const char* name, const char* key,
+                                                     const char* value) {
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(synced));
+    EXPECT_OK(transaction->SetName(name));
+    EXPECT_OK(transaction->Put(key, value));
+    return transaction;
+  }
+  // As a crash leaves it now.
+  std::unique_ptr<rocksdb::TransactionDB> OpenCopy(rocksdb::DB* db, const rocksdb::TransactionDBOptions& how) {
+    CopyTheDatabase(db);
+    rocksdb::Options options = options_;
+    options.listeners.clear();
+    options.sst_file_manager.reset();
+    rocksdb::TransactionDB* opened = nullptr;
+    EXPECT_OK(rocksdb::TransactionDB::Open(options, how, copy_, &opened));
+    return std::unique_ptr<rocksdb::TransactionDB>(opened);
+  }
+  static std::string ValueOf(rocksdb::DB* db, const char* key) {
+    std::string value;
+    const Status s = db->Get(rocksdb::ReadOptions(), key, &value);
+    EXPECT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
+    return s.ok() ? value : "none";
+  }
   static void ExpectTheTransaction(rocksdb::TransactionDB* db) {
     ASSERT_NE(db, nullptr);
     const std::unique_ptr<rocksdb::Transaction> transaction(db->GetTransactionByName("prepared"));
@@ -447,9 +473,7 @@ TEST_P(WrittenTransactionTest, IsRolledBack) {
   rocksdb::WriteOptions synced;
   synced.sync = true;
   ASSERT_OK(db->Put(synced, "key", "old"));
-  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(synced));
-  ASSERT_OK(transaction->SetName("named"));
-  ASSERT_OK(transaction->Put("key", "dirty"));
+  const auto transaction = Begin(db.get(), "named", "key", "dirty");
   ASSERT_OK(transaction->Put("other", "dirty"));
   disk_->unsynced = test::kWal;
   const Status s = fails == std::string("Prepare")  ? transaction->Prepare()
@@ -461,18 +485,10 @@ TEST_P(WrittenTransactionTest, IsRolledBack) {
   EXPECT_TRUE(db->Put(synced, "key", "newer").IsTimedOut());
   EXPECT_OK(transaction->Rollback());
   EXPECT_OK(db->Put(synced, "key", "newer"));
-  CopyTheDatabase(db.get());
-  rocksdb::Options options = options_;
-  options.listeners.clear();
-  options.sst_file_manager.reset();
-  rocksdb::TransactionDB* opened = nullptr;
-  ASSERT_OK(rocksdb::TransactionDB::Open(options, how, copy_, &opened));
-  const std::unique_ptr<rocksdb::TransactionDB> copied(opened);
+  const auto copied = OpenCopy(db.get(), how);
   for (rocksdb::DB* const each : {static_cast<rocksdb::DB*>(db.get()), static_cast<rocksdb::DB*>(copied.get())}) {
-    std::string value;
-    EXPECT_OK(each->Get(rocksdb::ReadOptions(), "key", &value));
-    EXPECT_EQ(value, "newer");
-    EXPECT_TRUE(each->Get(rocksdb::ReadOptions(), "other", &value).IsNotFound());
+    EXPECT_EQ(ValueOf(each, "key"), "newer");
+    EXPECT_EQ(ValueOf(each, "other"), "none");
   }
 }
 
@@ -490,11 +506,7 @@ TEST_F(FailedWritesDbTest, TheEntryIsOfOneDatabase) {
   ASSERT_OK(failing->Flush(rocksdb::FlushOptions()));
   ASSERT_OK(Put(failing.get()));  // both WALs have the same number, and an entry
   ASSERT_OK(Put(db.get()));
-  rocksdb::WriteOptions synced;
-  synced.sync = true;
-  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(synced));
-  ASSERT_OK(transaction->SetName("prepared"));
-  ASSERT_OK(transaction->Put("key of the transaction", "value"));
+  const auto transaction = Begin(db.get(), "prepared", "key of the transaction", "value");
   ASSERT_OK(transaction->Prepare());
   listener->at_error = [&] { EXPECT_TRUE(db->SyncWAL().IsIOError()); };
   rocksdb::WriteBatch failed;
@@ -502,10 +514,7 @@ TEST_F(FailedWritesDbTest, TheEntryIsOfOneDatabase) {
   FailASync(failing.get(), disk_.get(), &failed);
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0 && listener->recovered > 0; }));
   listener->at_error = nullptr;
-  CopyTheDatabase(db.get());
-  options_.listeners.clear();
-  ASSERT_OK(rocksdb::TransactionDB::Open(options_, rocksdb::TransactionDBOptions(), copy_, &opened));
-  ExpectTheTransaction(std::unique_ptr<rocksdb::TransactionDB>(opened).get());
+  ExpectTheTransaction(OpenCopy(db.get(), rocksdb::TransactionDBOptions()).get());
 }
 
 // What has failed in two phases has no sequence number, or one that others have, too.
@@ -525,18 +534,9 @@ class TwoPhasesTest : public FailedWritesDbTest, public ::testing::WithParamInte
   // With a prepared transaction that needs this WAL.
   void OpenWithOthers() {
     db_ = OpenTransactions(how_);
-    other_ = Begin("other", "other key", "value");
+    other_ = Begin(db_.get(), "other", "other key", "value");
     ASSERT_OK(other_->Prepare());
     if (GetParam().has_memtables) ASSERT_OK(Put(db_.get()));
-  }
-  // Whose writes are synced.
-  std::unique_ptr<rocksdb::Transaction> Begin(const char* name, const char* key, const char* value) {
-    rocksdb::WriteOptions synced;
-    synced.sync = true;
-    std::unique_ptr<rocksdb::Transaction> transaction(db_->BeginTransaction(synced));
-    EXPECT_OK(transaction->SetName(name));
-    EXPECT_OK(transaction->Put(key, value));
-    return transaction;
   }
   template <typename Write>
   void FailAndRecover(const Write& write) {
@@ -546,23 +546,6 @@ class TwoPhasesTest : public FailedWritesDbTest, public ::testing::WithParamInte
     disk_->unsynced = 0;
     EXPECT_TRUE(Await([&] { return listener_->recovered > recovered; }));
   }
-  // As a crash leaves it now.
-  std::unique_ptr<rocksdb::TransactionDB> OpenCopy() {
-    CopyTheDatabase(db_.get());
-    rocksdb::Options options = options_;
-    options.listeners.clear();
-    options.sst_file_manager.reset();
-    rocksdb::TransactionDB* opened = nullptr;
-    EXPECT_OK(rocksdb::TransactionDB::Open(options, how_, copy_, &opened));
-    return std::unique_ptr<rocksdb::TransactionDB>(opened);
-  }
-  static std::string ValueOf(rocksdb::DB* db, const char* key) {
-    std::string value;
-    const Status s = db->Get(rocksdb::ReadOptions(), key, &value);
-    EXPECT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
-    return s.ok() ? value : "none";
-  }
-
   rocksdb::TransactionDBOptions how_;
   std::unique_ptr<rocksdb::TransactionDB> db_;
   std::unique_ptr<rocksdb::Transaction> other_;
@@ -580,11 +563,11 @@ INSTANTIATE_TEST_SUITE_P(Writes, TwoPhasesTest,
 TEST_P(TwoPhasesTest, TheSecondCommitCounts) {
   OpenWithOthers();
   for (const bool after_rollback : {false, true}) {
-    const auto transaction = Begin("named", "key of the transaction", "value");
+    const auto transaction = Begin(db_.get(), "named", "key of the transaction", "value");
     ASSERT_OK(transaction->Prepare());
     FailAndRecover([&] { return after_rollback ? transaction->Rollback() : transaction->Commit(); });
     EXPECT_OK(transaction->Commit());
-    const auto copied = OpenCopy();
+    const auto copied = OpenCopy(db_.get(), how_);
     EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "value");
     EXPECT_EQ(copied->GetTransactionByName("named"), nullptr);
     EXPECT_NE(copied->GetTransactionByName("other"), nullptr);
@@ -594,11 +577,11 @@ TEST_P(TwoPhasesTest, TheSecondCommitCounts) {
 
 TEST_P(TwoPhasesTest, ThatHasNotCommittedIsPrepared) {
   OpenWithOthers();
-  const auto transaction = Begin("named", "key of the transaction", "value");
+  const auto transaction = Begin(db_.get(), "named", "key of the transaction", "value");
   ASSERT_OK(transaction->Prepare());
   FailAndRecover([&] { return transaction->Commit(); });
   EXPECT_OK(db_->Put(rocksdb::WriteOptions(), "afterwards", "value"));
-  const auto copied = OpenCopy();
+  const auto copied = OpenCopy(db_.get(), how_);
   EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "none");
   EXPECT_EQ(ValueOf(copied.get(), "afterwards"), "value");
   const std::unique_ptr<rocksdb::Transaction> prepared(copied->GetTransactionByName("named"));
@@ -611,7 +594,7 @@ TEST_P(TwoPhasesTest, ThatHasNotCommittedIsPrepared) {
 TEST_P(TwoPhasesTest, ThatTheManifestDoesNotKnow) {
   options_.track_and_verify_wals_in_manifest = true;
   OpenWithOthers();
-  const auto transaction = Begin("named", "key of the transaction", "value");
+  const auto transaction = Begin(db_.get(), "named", "key of the transaction", "value");
   ASSERT_OK(transaction->Prepare());
   ASSERT_OK(Put(db_.get()));
   ASSERT_OK(db_->PauseBackgroundWork());
@@ -621,19 +604,19 @@ TEST_P(TwoPhasesTest, ThatTheManifestDoesNotKnow) {
   disk_->retryable = 0;
   EXPECT_OK(db_->ContinueBackgroundWork());
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
-  const auto copied = OpenCopy();
+  const auto copied = OpenCopy(db_.get(), how_);
   EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "none");
   EXPECT_NE(copied->GetTransactionByName("named"), nullptr);
 }
 
 TEST_P(TwoPhasesTest, OneOfTheSameNameAsOneThatWasNotPrepared) {
   OpenWithOthers();
-  FailAndRecover([&] { return Begin("named", "key of the transaction", "failed")->Prepare(); });
+  FailAndRecover([&] { return Begin(db_.get(), "named", "key of the transaction", "failed")->Prepare(); });
   ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "between", "value"));  // a sequence number
-  const auto transaction = Begin("named", "key of the transaction", "value");
+  const auto transaction = Begin(db_.get(), "named", "key of the transaction", "value");
   ASSERT_OK(transaction->Prepare());
   EXPECT_OK(transaction->Commit());
-  const auto copied = OpenCopy();
+  const auto copied = OpenCopy(db_.get(), how_);
   EXPECT_EQ(ValueOf(copied.get(), "key of the transaction"), "value");
   EXPECT_EQ(copied->GetTransactionByName("named"), nullptr);
 }
