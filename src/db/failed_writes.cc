@@ -36,9 +36,9 @@ bool IsBeyond(const rocksdb::Slice& entry, rocksdb::SequenceNumber last) {
 bool IsGone(const rocksdb::IOStatus& s) { return s.IsNotFound() || s.IsPathNotFound(); }
 
 // Keeps why it cannot be read. RocksDB's reader tells of that as of damage.
-class ReadFile : public rocksdb::FSSequentialFileOwnerWrapper {
+class ErrorKeepingFile : public rocksdb::FSSequentialFileOwnerWrapper {
  public:
-  ReadFile(std::unique_ptr<rocksdb::FSSequentialFile> file, rocksdb::IOStatus* error)
+  ErrorKeepingFile(std::unique_ptr<rocksdb::FSSequentialFile> file, rocksdb::IOStatus* error)
       : FSSequentialFileOwnerWrapper(std::move(file)), error_(error) {}
   rocksdb::IOStatus Read(size_t n, const rocksdb::IOOptions& options, rocksdb::Slice* result, char* scratch,
                          rocksdb::IODebugContext* context) override {
@@ -59,7 +59,7 @@ rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint
   std::unique_ptr<rocksdb::FSSequentialFile> file;
   rocksdb::IOStatus s = fs->NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
   if (!s.ok()) return s;
-  file = std::make_unique<ReadFile>(std::move(file), &s);
+  file = std::make_unique<ErrorKeepingFile>(std::move(file), &s);
   rocksdb::log::Reader reader(std::shared_ptr<rocksdb::Logger>(std::shared_ptr<rocksdb::Logger>(), log),
                               std::make_unique<rocksdb::SequentialFileReader>(std::move(file), path),
                               /*reporter=*/nullptr,  // that the end is torn is no error
