@@ -114,6 +114,11 @@ class ErrorRecoveryTest : public ::testing::Test {
     uint64_t stopped = 0;
     return db->GetIntProperty(rocksdb::DB::Properties::kIsWriteStopped, &stopped) && stopped == 1;
   }
+  // So that files of level 0 hold writers back until the triggers of that are raised.
+  void LetNothingBeCompacted() {
+    options_.compaction_style = rocksdb::kCompactionStyleNone;
+    options_.level0_file_num_compaction_trigger = 1;  // RocksDB asserts that those that hold writers back are no lower
+  }
   // A database of RocksDB's parts alone, whose recovery flushes the active memtable in any case. Its flushes are held.
   std::unique_ptr<rocksdb::DB> OpenStockWithHeldFlushes() {
     options_.memtable_factory = rocksdb::Options().memtable_factory;

@@ -261,7 +261,7 @@ TEST_F(ErrorRecoveryTest, ResumeAfterAFlushWasAskedFor) {
 // RocksDB waits for the writer, and it for the recovery. By flushing only what is read-only it would leave a WAL that takes
 // no further entry, and the next write would stop the database for good.
 TEST_F(ErrorRecoveryTest, AWriterThatIsHeldBackIsRefusedWhenTheWalHasFailed) {
-  options_.level0_file_num_compaction_trigger = 10;
+  LetNothingBeCompacted();
   const auto db = Open(options_);
   for (int i = 0; i < 2; ++i) {
     ASSERT_OK(Put(db.get()));
@@ -678,7 +678,7 @@ TEST_F(ErrorRecoveryTest, AListenerMayWaitForAnotherDatabaseThatRecovers) {
 
 // RocksDB's next recovery waits for the end of the last one, whose listener waits for it.
 TEST_F(ErrorRecoveryTest, AListenerThatIsHeldBackIsRefusedWhenThereIsAnotherError) {
-  options_.level0_file_num_compaction_trigger = 10;
+  LetNothingBeCompacted();
   const auto db = OpenWithKey(options_);
   ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   std::atomic<bool> hears{false}, has_written{false};

@@ -934,7 +934,7 @@ TEST_F(FailedWritesDbTest, ARecoveryOfAnotherKindFlushes) {
 
 // Its own WAL could be synced, an older one could not. When the recovery comes, writers are held back until files are compacted.
 TEST_F(FailedWritesDbTest, WritersAreHeldBackAtTheRecovery) {
-  options_.level0_file_num_compaction_trigger = 10;
+  LetNothingBeCompacted();
   rocksdb::WriteOptions synced;
   synced.sync = true;
   const auto db = Open(options_);
