@@ -264,6 +264,21 @@ TEST_F(FailedWritesTest, ThatItCannotBeReadIsNoEnd) {
 class FailedWritesDbTest : public ErrorRecoveryTest {
  protected:
   // With a key in a table, so that a table can be ahead of a WAL.
+  // RocksDB's debug builds assert that nothing is prepared at the end.
+  struct RollBackAndDelete {
+    void operator()(rocksdb::Transaction* transaction) const {
+      if (transaction->GetState() == rocksdb::Transaction::PREPARED) transaction->Rollback().PermitUncheckedError();
+      delete transaction;
+    }
+    void operator()(rocksdb::TransactionDB* db) const {
+      std::vector<rocksdb::Transaction*> prepared;
+      db->GetAllPreparedTransactions(&prepared);
+      for (rocksdb::Transaction* const transaction : prepared) (*this)(transaction);
+      delete db;
+    }
+  };
+  using OwnTransaction = std::unique_ptr<rocksdb::Transaction, RollBackAndDelete>;
+  using OwnTransactions = std::unique_ptr<rocksdb::TransactionDB, RollBackAndDelete>;
   std::unique_ptr<rocksdb::TransactionDB> OpenTransactions(
       const rocksdb::TransactionDBOptions& how = rocksdb::TransactionDBOptions()) {
     rocksdb::TransactionDB* opened = nullptr;
@@ -335,24 +350,23 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
         options);
   }
   // Whose writes are synced.
-  static std::unique_ptr<rocksdb::Transaction> Begin(rocksdb::TransactionDB* db, const char* name, const char* key,
-                                                     const char* value) {
+  static OwnTransaction Begin(rocksdb::TransactionDB* db, const char* name, const char* key, const char* value) {
     rocksdb::WriteOptions synced;
     synced.sync = true;
-    std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(synced));
+    OwnTransaction transaction(db->BeginTransaction(synced));
     EXPECT_OK(transaction->SetName(name));
     EXPECT_OK(transaction->Put(key, value));
     return transaction;
   }
   // As a crash leaves it now.
-  std::unique_ptr<rocksdb::TransactionDB> OpenCopy(rocksdb::DB* db, const rocksdb::TransactionDBOptions& how) {
+  OwnTransactions OpenCopy(rocksdb::DB* db, const rocksdb::TransactionDBOptions& how) {
     CopyTheDatabase(db);
     rocksdb::Options options = options_;
     options.listeners.clear();
     options.sst_file_manager.reset();
     rocksdb::TransactionDB* opened = nullptr;
     EXPECT_OK(rocksdb::TransactionDB::Open(options, how, copy_, &opened));
-    return std::unique_ptr<rocksdb::TransactionDB>(opened);
+    return OwnTransactions(opened);
   }
   static std::string ValueOf(rocksdb::DB* db, const char* key) {
     std::string value;
@@ -548,7 +562,7 @@ class TwoPhasesTest : public FailedWritesDbTest, public ::testing::WithParamInte
   }
   rocksdb::TransactionDBOptions how_;
   std::unique_ptr<rocksdb::TransactionDB> db_;
-  std::unique_ptr<rocksdb::Transaction> other_;
+  OwnTransaction other_;
 };
 INSTANTIATE_TEST_SUITE_P(Writes, TwoPhasesTest,
                          ::testing::Values(TwoPhases{"Committed", rocksdb::WRITE_COMMITTED, false, true},
@@ -830,6 +844,10 @@ TEST_P(UpdatesTest, AFollowerHasReadAhead) {
 
 // It waits in the queue while the write fails, and takes the sequence number that the write has in the WAL.
 TEST_P(UpdatesTest, AnIngestionBehindTheFailedWrite) {
+#ifndef NDEBUG
+  // RocksDB's debug builds assert that the failed write has taken no number, which it has of two queues.
+  if (options_.two_write_queues) GTEST_SKIP();
+#endif
   const auto db = OpenWithKey(options_);
   ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   ASSERT_OK(db->Put(rocksdb::WriteOptions(), "next", "value"));
