@@ -342,8 +342,10 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
     {
       const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
       WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
-      if (wal != nullptr && CAIRN_WAL_HAS_NO_ENTRY) wal->reset_seen_error();
-      wal_failed = wal_failed || (wal != nullptr && wal->seen_error());
+      if (wal != nullptr && wal->seen_error()) {  // of a sound one, a writer may be about to say that it has entries
+        if (CAIRN_WAL_HAS_NO_ENTRY) wal->reset_seen_error();
+        wal_failed = wal_failed || wal->seen_error();
+      }
     }
     if (ours != nullptr && held_back && !wal_failed) {
       return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
