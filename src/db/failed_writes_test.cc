@@ -789,6 +789,23 @@ class UpdatesTest : public FailedWritesDbTest, public ::testing::WithParamInterf
   rocksdb::WriteBatch failed_;
 };
 
+// RocksDB publishes the numbers of an unordered write that has failed, too. Who follows the WAL begins again behind them.
+TEST_F(FailedWritesDbTest, UpdatesBehindAnUnorderedWrite) {
+  options_.WAL_ttl_seconds = 1000;
+  options_.unordered_write = true;
+  const auto db = OpenWithKey(options_);
+  rocksdb::WriteBatch failed;
+  ASSERT_OK(failed.Put("failed", "value"));
+  FailASync(db.get(), disk_.get(), &failed);
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "afterwards", "value"));
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  ASSERT_OK(db->GetUpdatesSince(0, &updates));
+  EXPECT_EQ(Follow(updates.get()), "key ");
+  EXPECT_TRUE(updates->status().IsNotFound()) << updates->status().ToString();
+  EXPECT_EQ(KeysOfUpdates(db.get(), 2), "afterwards ");
+}
+
 TEST_P(UpdatesTest, AreThoseThatHaveSucceeded) {
   const auto db = OpenWithKey(options_);
   FailASync(db.get(), disk_.get(), &failed_);
