@@ -278,7 +278,7 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
     }
   };
   using OwnTransaction = std::unique_ptr<rocksdb::Transaction, RollBackAndDelete>;
-  using OwnTransactions = std::unique_ptr<rocksdb::TransactionDB, RollBackAndDelete>;
+  using OwnTransactionDB = std::unique_ptr<rocksdb::TransactionDB, RollBackAndDelete>;
   std::unique_ptr<rocksdb::TransactionDB> OpenTransactions(
       const rocksdb::TransactionDBOptions& how = rocksdb::TransactionDBOptions()) {
     rocksdb::TransactionDB* opened = nullptr;
@@ -359,14 +359,14 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
     return transaction;
   }
   // As a crash leaves it now.
-  OwnTransactions OpenCopy(rocksdb::DB* db, const rocksdb::TransactionDBOptions& how) {
+  OwnTransactionDB OpenCopy(rocksdb::DB* db, const rocksdb::TransactionDBOptions& how) {
     CopyTheDatabase(db);
     rocksdb::Options options = options_;
     options.listeners.clear();
     options.sst_file_manager.reset();
     rocksdb::TransactionDB* opened = nullptr;
     EXPECT_OK(rocksdb::TransactionDB::Open(options, how, copy_, &opened));
-    return OwnTransactions(opened);
+    return OwnTransactionDB(opened);
   }
   static std::string ValueOf(rocksdb::DB* db, const char* key) {
     std::string value;
