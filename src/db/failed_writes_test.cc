@@ -263,7 +263,6 @@ TEST_F(FailedWritesTest, ThatItCannotBeReadIsNoEnd) {
 // A WAL that a full disk has torn, or that could not be synced.
 class FailedWritesDbTest : public ErrorRecoveryTest {
  protected:
-  // With a key in a table, so that a table can be ahead of a WAL.
   // RocksDB's debug builds assert that nothing is prepared at the end.
   struct RollBackAndDelete {
     void operator()(rocksdb::Transaction* transaction) const {
@@ -279,6 +278,7 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
   };
   using OwnTransaction = std::unique_ptr<rocksdb::Transaction, RollBackAndDelete>;
   using OwnTransactionDB = std::unique_ptr<rocksdb::TransactionDB, RollBackAndDelete>;
+  // With a key in a table, so that a table can be ahead of a WAL.
   std::unique_ptr<rocksdb::TransactionDB> OpenTransactions(
       const rocksdb::TransactionDBOptions& how = rocksdb::TransactionDBOptions()) {
     rocksdb::TransactionDB* opened = nullptr;
@@ -749,6 +749,40 @@ std::string KeysOfUpdates(rocksdb::DB* db, rocksdb::SequenceNumber since = 0) {
   const std::string keys = Follow(updates.get());
   EXPECT_OK(updates->status());
   return keys;
+}
+
+// Of whose first entry a full disk keeps a part. It would be damage in front of the next one.
+class UnbegunWalTest : public FailedWritesDbTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  UnbegunWalTest() {
+    options_.wal_compression = rocksdb::kZSTD;
+    options_.recycle_log_file_num = GetParam() ? 2 : 0;
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Recycles, UnbegunWalTest, ::testing::Bool());
+
+TEST_P(UnbegunWalTest, OfAFlush) {
+  const auto db = Open(options_);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "older value"));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  const auto other = MakeOtherFamily(db.get());
+  disk_->torn = test::kWal;
+  EXPECT_TRUE(db->Flush(rocksdb::FlushOptions()).IsNoSpace());
+  disk_->torn = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  ExpectTheKeyInTheCopy();
+}
+
+TEST_P(UnbegunWalTest, OfAnOpening) {
+  ASSERT_OK(Put(Open(options_).get()));
+  options_.wal_recovery_mode = WALRecoveryMode::kAbsoluteConsistency;
+  disk_->torn = test::kWal;
+  rocksdb::DB* opened = nullptr;
+  EXPECT_TRUE(rocksdb::DB::Open(options_, dir_ / "db", port::Into(&opened)).IsNoSpace());
+  disk_->torn = 0;
+  EXPECT_EQ(ValueOf(Open(options_).get(), "key"), "value");
 }
 
 #if CAIRN_CAN_VERIFY_WALS

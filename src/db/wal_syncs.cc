@@ -1,7 +1,10 @@
 #include "src/db/wal_syncs.h"
 
 #include <cstdint>
+#include <string>
+#include <utility>
 
+#include "file/filename.h"
 #include "src/db/error_recovery.h"
 #include "src/db/failed_writes.h"
 #include "src/port/rocksdb_own.h"
@@ -21,6 +24,23 @@ thread_local bool SyncsLater::left_ = false;
 namespace rocksdb {
 
 namespace own = cairn::rocksdb_own;
+
+// What a file system keeps of the first entry of a WAL that cannot be begun is damage as soon as there is a next WAL. It has
+// nothing of anybody yet.
+IOStatus DBImpl::CreateWAL(CAIRN_FIRST_WAL_PARAMETERS const WriteOptions& options, uint64_t number, uint64_t recycled,
+                           size_t preallocated CAIRN_MORE_WAL_PARAMETERS, log::Writer** wal) {
+  IOStatus s = own::CreateWAL(this, CAIRN_FIRST_WAL_ARGUMENTS options, number, recycled,
+                              preallocated CAIRN_MORE_WAL_ARGUMENTS, wal);
+  if (s.ok()) return s;
+  delete std::exchange(*wal, nullptr);
+  const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
+  const IOStatus removed = fs_->DeleteFile(path, IOOptions(), nullptr);
+  if (!removed.ok() && !removed.IsNotFound() && !removed.IsPathNotFound()) {
+    Warn(immutable_db_options_.info_log, "%s could not be begun, and cannot be removed: %s", path.c_str(),
+         removed.ToString().c_str());
+  }
+  return s;
+}
 
 // The MANIFEST is a log, too, of number 0.
 IOStatus log::Writer::AddRecord(const WriteOptions& options, const Slice& entry CAIRN_MORE_ENTRY_PARAMETERS) {

@@ -58,6 +58,10 @@
 #define CAIRN_MORE_WAIT_ARGUMENTS , wait_for_listeners
 #define CAIRN_MORE_ENTRY_PARAMETERS , const rocksdb::SequenceNumber& newest
 #define CAIRN_MORE_ENTRY_ARGUMENTS , newest
+#define CAIRN_FIRST_WAL_PARAMETERS const rocksdb::DBOptions &db_options,
+#define CAIRN_FIRST_WAL_ARGUMENTS db_options,
+#define CAIRN_MORE_WAL_PARAMETERS , const rocksdb::PredecessorWALInfo& before
+#define CAIRN_MORE_WAL_ARGUMENTS , before
 #else
 #define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
@@ -74,6 +78,10 @@
 #define CAIRN_MORE_WAIT_ARGUMENTS
 #define CAIRN_MORE_ENTRY_PARAMETERS
 #define CAIRN_MORE_ENTRY_ARGUMENTS
+#define CAIRN_FIRST_WAL_PARAMETERS
+#define CAIRN_FIRST_WAL_ARGUMENTS
+#define CAIRN_MORE_WAL_PARAMETERS
+#define CAIRN_MORE_WAL_ARGUMENTS
 #endif
 
 namespace rocksdb {
@@ -320,6 +328,9 @@ bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
 #define CAIRN_VERIFIES_WALS false
 #endif
 
+rocksdb::IOStatus CreateWAL(rocksdb::DBImpl* db, CAIRN_FIRST_WAL_PARAMETERS const rocksdb::WriteOptions& options,
+                            uint64_t number, uint64_t recycled, size_t preallocated CAIRN_MORE_WAL_PARAMETERS,
+                            rocksdb::log::Writer** wal) asm("cairn_rocksdb_CreateWAL");
 rocksdb::IOStatus AddRecord(rocksdb::log::Writer* wal, const rocksdb::WriteOptions& options,
                             const rocksdb::Slice& entry CAIRN_MORE_ENTRY_PARAMETERS) asm("cairn_rocksdb_AddRecord");
 rocksdb::Status SyncWAL(rocksdb::DBImpl* db) asm("cairn_rocksdb_SyncWAL");

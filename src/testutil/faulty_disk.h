@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -30,7 +31,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   const char* Name() const override { return "FaultyDisk"; }
 
   std::atomic<int> full{0};                   // appends find no space, and none is free
-  std::atomic<int> torn{0};                   // the same, and half of what is appended is written
+  std::atomic<int> torn{0};                   // the same, and all of what is appended is written but for its last byte
   std::atomic<int> broken{0};                 // appends fail for good
   std::atomic<int> retryable{0};              // appends fail in a way that may pass
   std::atomic<int> unsynced{0};               // so do syncs
@@ -52,6 +53,14 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
     if (KindOf(name) == kTable && refuses_table.exchange(false)) return NoSpace();
     if (KindOf(name) == kWal && refuses_wal.exchange(false)) return NoSpace();
     const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
+    if (s.ok()) *file = std::make_unique<File>(std::move(*file), KindOf(name), this);
+    return s;
+  }
+  rocksdb::IOStatus ReuseWritableFile(const std::string& name, const std::string& old_name,
+                                      const rocksdb::FileOptions& options,
+                                      std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                      rocksdb::IODebugContext* context) override {
+    const rocksdb::IOStatus s = FileSystemWrapper::ReuseWritableFile(name, old_name, options, file, context);
     if (s.ok()) *file = std::make_unique<File>(std::move(*file), KindOf(name), this);
     return s;
   }
@@ -95,8 +104,8 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
                              rocksdb::IODebugContext* context) override {
       rocksdb::IOStatus s = disk_->Append(kind_);
       if (s.ok() && (disk_->torn & kind_) != 0) {
-        const rocksdb::Slice half(data.data(), data.size() / 2);
-        FSWritableFileOwnerWrapper::Append(half, options, context).PermitUncheckedError();
+        const rocksdb::Slice part(data.data(), std::max<size_t>(data.size(), 1) - 1);
+        FSWritableFileOwnerWrapper::Append(part, options, context).PermitUncheckedError();
         s = disk_->NoSpace();
       }
       return s.ok() ? FSWritableFileOwnerWrapper::Append(data, options, context) : s;
