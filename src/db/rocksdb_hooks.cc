@@ -274,11 +274,31 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
   return s;
 }
 
+// RocksDB's pipelined writes forget to say which WAL a Prepare is in, so that it is removed, and tell it to the leader of a
+// group alone, so that a Commit of another one does not keep it either. The WAL that was the newest before is no newer than that,
+// and counts as the one.
 Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCallback* callback,
                          UserWriteCallback* user_write_callback, uint64_t* log_used, uint64_t log_ref,
                          bool disable_memtable, uint64_t* seq_used, size_t batch_count,
                          PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
                          std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
+  if (pre_release_callback != nullptr && immutable_db_options_.enable_pipelined_write && !seq_per_batch_) {
+    // A Prepare: that its WAL is needed is said before a flush can find that it is not.
+    mutex_.Lock();
+    const uint64_t wal = CAIRN_NEWEST_WAL;
+    Status s = pre_release_callback->Callback(kMaxSequenceNumber, disable_memtable, wal, /*index=*/0, /*total=*/1);
+    mutex_.Unlock();
+    if (!s.ok()) return s;
+    s = WriteImpl(options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable, seq_used,
+                  batch_count, /*pre_release_callback=*/nullptr, post_memtable_callback, std::move(wbwi),
+                  CAIRN_MORE_WRITE_ARGUMENTS);
+    if (!s.ok()) {
+      logs_with_prep_tracker_.MarkLogAsHavingPrepSectionFlushed(wal);
+    } else if (log_used != nullptr) {
+      *log_used = wal;
+    }
+    return s;
+  }
   const cairn::ListenersWrite listeners(&mutex_);
   const cairn::WrittenEntry entry(versions_.get());
   const cairn::SyncsLater syncs(two_write_queues_ && options.sync ? this : nullptr);
