@@ -57,6 +57,8 @@ class WrittenEntry {
   static void BeginsAt(const WalPlace& place) {
     if (database_ != nullptr) place_ = place;
   }
+  // Whether this thread writes to that database.
+  static bool IsOf(const rocksdb::VersionSet* database) { return database == database_; }
   // Of WAL 0: there is none of that database.
   static WalPlace Find(const rocksdb::VersionSet* database) { return database == database_ ? place_ : WalPlace(); }
 

@@ -751,6 +751,66 @@ std::string KeysOfUpdates(rocksdb::DB* db, rocksdb::SequenceNumber since = 0) {
   return keys;
 }
 
+// A write that switches memtables when somebody else meets an error, and goes on, as RocksDB has it.
+class WriteAfterTheErrorTest : public FailedWritesDbTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  WriteAfterTheErrorTest() {
+    options_.enable_pipelined_write = GetParam() == std::string("pipelined");
+    options_.two_write_queues = GetParam() == std::string("two_queues");
+    options_.unordered_write = GetParam() == std::string("unordered");
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+    options_.max_write_buffer_number = 6;
+    options_.WAL_ttl_seconds = 1000;
+    // Both switch the memtables of both families.
+    if (options_.unordered_write) {
+      options_.max_total_wal_size = kFull;
+    } else {
+      options_.write_buffer_size = kFull;
+    }
+  }
+  static constexpr size_t kFull = 64 << 10;
+  static Status WriteToBoth(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* other, const std::string& value) {
+    rocksdb::WriteBatch batch;
+    EXPECT_OK(batch.Put("key", value));
+    EXPECT_OK(batch.Put(other, "key", value));
+    return db->Write(rocksdb::WriteOptions(), &batch);
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Writes, WriteAfterTheErrorTest,
+                         ::testing::Values("plain", "pipelined", "two_queues", "unordered"));
+
+TEST_P(WriteAfterTheErrorTest, IsKept) {
+  const auto db = Open(options_);
+  const auto other = MakeOtherFamily(db.get());
+  ASSERT_OK(WriteToBoth(db.get(), other.get(), std::string(2 * kFull, 'f')));
+  std::atomic<bool> copied{false};
+  listener_->at_table = [&](const std::string& /*family*/) {
+    if (!copied.exchange(true)) CopyTheDatabase();
+  };
+  disk_->held_wals = true;
+  std::future<Status> written =
+      std::async(std::launch::async, [&] { return WriteToBoth(db.get(), other.get(), "acknowledged"); });
+  ASSERT_TRUE(Await([&] { return disk_->waiting_wals > 0; }));
+  disk_->unsynced = test::kWal;
+  EXPECT_TRUE(db->SyncWAL().IsIOError());
+  disk_->unsynced = 0;
+  disk_->held_wals = false;
+  const Status s = written.get();
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  if (!s.ok()) return;
+  EXPECT_TRUE(ValueOf(db.get(), "key") == "acknowledged");
+  ExpectInTheCopy([](rocksdb::DB* opened, rocksdb::ColumnFamilyHandle* family) {
+    std::string value;
+    EXPECT_OK(opened->Get(rocksdb::ReadOptions(), family, "key", &value));
+    EXPECT_TRUE(value == "acknowledged");
+  });
+  EXPECT_OK(db->Put(rocksdb::WriteOptions(), "afterwards", "value"));
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  EXPECT_OK(db->GetUpdatesSince(1, &updates));
+  while (updates->Valid()) updates->Next();
+  EXPECT_OK(updates->status());
+}
+
 // Of whose first entry a full disk keeps a part. It would be damage in front of the next one.
 class UnbegunWalTest : public FailedWritesDbTest, public ::testing::WithParamInterface<bool> {
  protected:

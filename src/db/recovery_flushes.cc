@@ -130,10 +130,12 @@ bool TransactionLogIteratorImpl::RestrictedRead(Slice* entry) {
 }
 
 // Writes that fail take sequence numbers with them, where writes are pipelined or have two queues. Who switches a memtable
-// is at the front of the queues, and no write before it is under way.
+// is at the front of the queues, and no write before it is under way. If that is a write itself, it has asked for errors before,
+// and goes on: its numbers are no failed one's.
 Status DBImpl::SwitchMemtable(ColumnFamilyData* family, WriteContext* context, ReadOnlyMemTable* ingested,
                               SequenceNumber last) {
-  if (error_handler_.IsDBStopped() && ingested == nullptr) {
+  const bool writes_next = cairn::WrittenEntry::IsOf(versions_.get()) || ingested != nullptr;
+  if (error_handler_.IsDBStopped() && !writes_next) {
     cairn::TakeNumbersBack(versions_.get(), &write_thread_, allow_2pc() || !last_seq_same_as_publish_seq_);
   }
   return own::SwitchMemtable(this, family, context, ingested, last);

@@ -37,6 +37,8 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   std::atomic<int> unsynced{0};               // so do syncs
   std::atomic<int> held{0};                   // appends wait
   std::atomic<int> waiting{0};                // of these, so many have come
+  std::atomic<bool> held_wals{false};         // the next WALs wait before they are created
+  std::atomic<int> waiting_wals{0};           // of these, so many wait
   std::atomic<int> held_syncs{0};             // syncs wait
   std::atomic<int> waiting_syncs{0};          // of these, so many have come
   std::atomic<bool> refuses_table{false};     // there is no space for the next table, and for later ones there is
@@ -51,6 +53,8 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
                                     std::unique_ptr<rocksdb::FSWritableFile>* file,
                                     rocksdb::IODebugContext* context) override {
     if (KindOf(name) == kTable && refuses_table.exchange(false)) return NoSpace();
+    if (KindOf(name) == kWal && held_wals) ++waiting_wals;
+    while (KindOf(name) == kWal && held_wals) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     if (KindOf(name) == kWal && refuses_wal.exchange(false)) return NoSpace();
     const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
     if (s.ok()) *file = std::make_unique<File>(std::move(*file), KindOf(name), this);
