@@ -112,7 +112,7 @@ test_newer() {
   part "$(basename "$source")" cmake --preset release -B "$folder" -DCAIRN_ROCKSDB_SOURCE="$source" || return
   part "library" cmake --build "$folder" --target rocksdb || return
   part "build slice" cmake --build "$folder" --target "${targets[@]}" || return
-  part "test slice" ctest --test-dir "$folder" --output-on-failure --no-tests=error -R "^($(IFS='|' && echo "${tests[*]}"))\$" \
+  part "test slice" ctest --test-dir "$folder" --output-on-failure --no-tests=error -R "^($(IFS='|' && echo "${tests[*]}"))(_[0-9]+)?\$" \
     "${ctest_args[@]}"
   from_release_to_release "$folder"
 }
