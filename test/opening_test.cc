@@ -28,6 +28,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/cairn_db.h"
 #include "src/port/open_into.h"
+#include "src/testutil/copy_database.h"
 #include "test/support.h"
 #include "utilities/blob_db/blob_db.h"
 
@@ -672,9 +673,7 @@ class DurableOpeningTest : public OpeningTest {
   // meanwhile, or the copy had a pool that is newer than its MANIFEST.
   static void CopyAsACrashWould(DB* db, const std::string& to) {
     ASSERT_OK(db->WaitForCompact({}));
-    ASSERT_OK(db->DisableFileDeletions());
-    std::filesystem::copy(db->GetName(), to, std::filesystem::copy_options::recursive);
-    ASSERT_OK(db->EnableFileDeletions());
+    test::CopyDatabase(db, to);
   }
   void CheckCopy(const std::string& path, const Options& options) {
     DB* db = nullptr;

@@ -33,8 +33,6 @@ bool IsBeyond(const rocksdb::Slice& entry, rocksdb::SequenceNumber last) {
   return sequence > last && rocksdb::DecodeFixed32(entry.data() + sizeof(sequence)) > 0;
 }
 
-bool IsGone(const rocksdb::IOStatus& s) { return s.IsNotFound() || s.IsPathNotFound(); }
-
 // Keeps why it cannot be read. RocksDB's reader tells of that as of damage.
 class ErrorKeepingFile : public rocksdb::FSSequentialFileOwnerWrapper {
  public:

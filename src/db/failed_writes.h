@@ -35,6 +35,9 @@ namespace cairn {
 
 inline constexpr uint64_t kNothingErased = UINT64_MAX;
 
+// Of a file, or of its folder.
+inline bool IsGone(const rocksdb::IOStatus& s) { return s.IsNotFound() || s.IsPathNotFound(); }
+
 // An entry of a WAL is the first that begins there or behind.
 struct WalPlace {
   uint64_t wal = 0;

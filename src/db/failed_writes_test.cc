@@ -8,7 +8,6 @@
 #include <future>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <thread>
 #include <tuple>
 #include <utility>
@@ -27,6 +26,7 @@
 #include "src/db/error_recovery_fixture.h"
 #include "src/port/log_reporter.h"
 #include "src/port/rocksdb_own.h"
+#include "src/testutil/copy_database.h"
 #include "src/testutil/test_seed.h"
 #include "test/support.h"
 #include "util/coding.h"
@@ -311,22 +311,11 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
     EXPECT_OK(Put(db));
     EXPECT_OK(db->Put(rocksdb::WriteOptions(), created, "key", "value"));
     listener_->at_table = [&](const std::string& family) {
-      if (family == "other") CopyTheDatabase();
+      if (family == "other" && !std::filesystem::exists(copy_)) CopyTheDatabase();
     };
     return std::unique_ptr<rocksdb::ColumnFamilyHandle>(created);
   }
   void CopyTheDatabase() const { std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive); }
-  // Of which files that are not needed any more may be removed meanwhile.
-  void CopyTheDatabase(rocksdb::DB* db) const {
-    EXPECT_OK(db->DisableFileDeletions());
-    EXPECT_TRUE(Await([&] {
-      std::error_code error;
-      std::filesystem::remove_all(copy_);
-      std::filesystem::copy(dir_ / "db", copy_, std::filesystem::copy_options::recursive, error);
-      return !error;
-    }));
-    EXPECT_OK(db->EnableFileDeletions());
-  }
   template <typename Check>
   void ExpectInTheCopy(const Check& check, const rocksdb::Options& options = test::BaseOptions()) {
     ASSERT_TRUE(std::filesystem::exists(copy_));
@@ -360,7 +349,7 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
   }
   // As a crash leaves it now.
   OwnTransactionDB OpenCopy(rocksdb::DB* db, const rocksdb::TransactionDBOptions& how) {
-    CopyTheDatabase(db);
+    test::CopyDatabase(db, copy_);
     rocksdb::Options options = options_;
     options.listeners.clear();
     options.sst_file_manager.reset();
@@ -455,7 +444,7 @@ TEST_P(LaterCommitTest, CommittedOrRolledBack) {
     std::string value;
     EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
     ExpectCount(db.get(), commits ? 2 : 1);
-    CopyTheDatabase(db.get());
+    test::CopyDatabase(db.get(), copy_);
     options_.listeners.clear();
     rocksdb::TransactionDB* opened = nullptr;
     ASSERT_OK(rocksdb::TransactionDB::Open(options_, how, copy_, &opened));
@@ -751,13 +740,20 @@ std::string KeysOfUpdates(rocksdb::DB* db, rocksdb::SequenceNumber since = 0) {
   return keys;
 }
 
-// A write that switches memtables when somebody else meets an error, and goes on, as RocksDB has it.
-class WriteAfterTheErrorTest : public FailedWritesDbTest, public ::testing::WithParamInterface<const char*> {
+// Each way of writing that RocksDB has.
+class WaysOfWritingTest : public FailedWritesDbTest, public ::testing::WithParamInterface<const char*> {
  protected:
-  WriteAfterTheErrorTest() {
+  WaysOfWritingTest() {
     options_.enable_pipelined_write = GetParam() == std::string("pipelined");
     options_.two_write_queues = GetParam() == std::string("two_queues");
     options_.unordered_write = GetParam() == std::string("unordered");
+  }
+};
+
+// A write that switches memtables when somebody else meets an error, and goes on, as RocksDB has it.
+class WriteAfterTheErrorTest : public WaysOfWritingTest {
+ protected:
+  WriteAfterTheErrorTest() {
     options_.memtable_factory = rocksdb::Options().memtable_factory;
     options_.max_write_buffer_number = 6;
     options_.WAL_ttl_seconds = 1000;
@@ -783,10 +779,6 @@ TEST_P(WriteAfterTheErrorTest, IsKept) {
   const auto db = Open(options_);
   const auto other = MakeOtherFamily(db.get());
   ASSERT_OK(WriteToBoth(db.get(), other.get(), std::string(2 * kFull, 'f')));
-  std::atomic<bool> copied{false};
-  listener_->at_table = [&](const std::string& /*family*/) {
-    if (!copied.exchange(true)) CopyTheDatabase();
-  };
   disk_->held_wals = true;
   std::future<Status> written =
       std::async(std::launch::async, [&] { return WriteToBoth(db.get(), other.get(), "acknowledged"); });
@@ -795,9 +787,8 @@ TEST_P(WriteAfterTheErrorTest, IsKept) {
   EXPECT_TRUE(db->SyncWAL().IsIOError());
   disk_->unsynced = 0;
   disk_->held_wals = false;
-  const Status s = written.get();
+  ASSERT_OK(written.get());
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
-  if (!s.ok()) return;
   EXPECT_TRUE(ValueOf(db.get(), "key") == "acknowledged");
   ExpectInTheCopy([](rocksdb::DB* opened, rocksdb::ColumnFamilyHandle* family) {
     std::string value;
@@ -863,12 +854,10 @@ TEST_F(FailedWritesDbTest, WalsAreVerified) {
 
 // Who follows the WAL had the write that failed, and not the one that took its sequence number. Or, where writes have numbers
 // before they succeed, a gap.
-class UpdatesTest : public FailedWritesDbTest, public ::testing::WithParamInterface<const char*> {
+class UpdatesTest : public WaysOfWritingTest {
  protected:
   UpdatesTest() {
     options_.WAL_ttl_seconds = 1000;
-    options_.enable_pipelined_write = GetParam() == std::string("pipelined");
-    options_.two_write_queues = GetParam() == std::string("two_queues");
     EXPECT_OK(failed_.Put("failed", "value"));
     EXPECT_OK(failed_.Put("failed, too", "value"));
   }
@@ -1086,7 +1075,7 @@ TEST_F(FailedWritesDbTest, WritersAreHeldBackAtTheRecovery) {
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   ASSERT_OK(db->SetOptions({{"level0_stop_writes_trigger", "30"}, {"level0_slowdown_writes_trigger", "20"}}));
   EXPECT_OK(db->Put(synced, "afterwards", "value"));
-  CopyTheDatabase(db.get());
+  test::CopyDatabase(db.get(), copy_);
   rocksdb::DB* opened = nullptr;
   ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), copy_, port::Into(&opened)));
   const std::unique_ptr<rocksdb::DB> copied(opened);
@@ -1095,14 +1084,7 @@ TEST_F(FailedWritesDbTest, WritersAreHeldBackAtTheRecovery) {
   EXPECT_TRUE(copied->Get(rocksdb::ReadOptions(), "failed", &value).IsNotFound());
 }
 
-class BatchInPartTest : public FailedWritesDbTest, public ::testing::WithParamInterface<const char*> {
- protected:
-  BatchInPartTest() {
-    options_.unordered_write = GetParam() == std::string("unordered");
-    options_.enable_pipelined_write = GetParam() == std::string("pipelined");
-    options_.two_write_queues = GetParam() == std::string("two_queues");
-  }
-};
+class BatchInPartTest : public WaysOfWritingTest {};
 INSTANTIATE_TEST_SUITE_P(Writes, BatchInPartTest, ::testing::Values("plain", "unordered", "pipelined", "two_queues"),
                          [](const ::testing::TestParamInfo<const char*>& tested) { return std::string(tested.param); });
 

@@ -11,6 +11,7 @@
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/testutil/await.h"
+#include "src/testutil/copy_database.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -50,10 +51,7 @@ class PreparedTransactionsTest : public ::testing::TestWithParam<const char*> {
   }
   // As a crash would leave it.
   Database OpenCopy(TransactionDB* db) {
-    EXPECT_OK(db->DisableFileDeletions());
-    std::filesystem::remove_all(copy_);
-    std::filesystem::copy(path_, copy_, std::filesystem::copy_options::recursive);
-    EXPECT_OK(db->EnableFileDeletions());
+    test::CopyDatabase(db, copy_);
     return Open(copy_);
   }
   static std::unique_ptr<Transaction> Prepare(TransactionDB* db, const std::string& key) {

@@ -1,3 +1,5 @@
+// What RocksDB does to WALs: the definitions that take the place of its own (src/port/rocksdb_own.h).
+
 #include "src/db/wal_syncs.h"
 
 #include <cstdint>
@@ -35,7 +37,7 @@ IOStatus DBImpl::CreateWAL(CAIRN_FIRST_WAL_PARAMETERS const WriteOptions& option
   delete std::exchange(*wal, nullptr);
   const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
   const IOStatus removed = fs_->DeleteFile(path, IOOptions(), nullptr);
-  if (!removed.ok() && !removed.IsNotFound() && !removed.IsPathNotFound()) {
+  if (!removed.ok() && !cairn::IsGone(removed)) {
     Warn(immutable_db_options_.info_log, "%s could not be begun, and cannot be removed: %s", path.c_str(),
          removed.ToString().c_str());
   }
