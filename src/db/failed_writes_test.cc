@@ -350,6 +350,9 @@ class FailedWritesDbTest : public ErrorRecoveryTest {
   // As a crash leaves it now.
   OwnTransactionDB OpenCopy(rocksdb::DB* db, const rocksdb::TransactionDBOptions& how) {
     test::CopyDatabase(db, copy_);
+    return OpenTheCopy(how);
+  }
+  OwnTransactionDB OpenTheCopy(const rocksdb::TransactionDBOptions& how) {
     rocksdb::Options options = options_;
     options.listeners.clear();
     options.sst_file_manager.reset();
@@ -635,40 +638,87 @@ TEST_F(FailedWritesDbTest, WithTwoWriteQueues) {
   ExpectTheTransaction(OpenTransactions().get());
 }
 
-// The database stops between the two steps of a write, of which the second only counts what the first has written.
-TEST_F(FailedWritesDbTest, AWriteOfTwoStepsHasTheSecond) {
-  options_.two_write_queues = true;
-  options_.disable_auto_compactions = true;
-  options_.memtable_factory = rocksdb::Options().memtable_factory;  // the policy demands that it takes an entry twice
-  rocksdb::TransactionDBOptions how;
-  how.write_policy = rocksdb::WRITE_PREPARED;
-  const auto db = OpenTransactions(how);
-  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "other", "value"));
-  disk_->held = test::kTable;
-  BeginFlush(db.get());
-  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
-  disk_->held = test::kTable | test::kWal;
-  std::future<Status> put =
-      std::async(std::launch::async, [&] { return db->Put(rocksdb::WriteOptions(), "key", "newer"); });
-  ASSERT_TRUE(Await([&] { return disk_->waiting > 1; }));
-  listener_->recovers = false;
-  disk_->full = test::kTable;
-  disk_->held = test::kWal;
-  ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
-  disk_->held = 0;
-  EXPECT_OK(put.get());
-  disk_->full = 0;
-  EXPECT_OK(db->Resume());
-  std::string value;
-  EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
-  EXPECT_EQ(value, "newer");
+// The database stops between the two steps of a write, or of a rollback, of which the second only counts what the first has
+// written.
+class TwoStepsTest : public FailedWritesDbTest, public ::testing::WithParamInterface<rocksdb::TxnDBWritePolicy> {
+ protected:
+  TwoStepsTest() {
+    options_.two_write_queues = true;
+    options_.disable_auto_compactions = true;
+    options_.memtable_factory =
+        rocksdb::Options().memtable_factory;  // the policies demand that it takes an entry twice
+    how_.write_policy = GetParam();
+  }
+  // The first step is written after the database has stopped.
+  void ExpectOkWhereItStops(rocksdb::DB* db, const std::function<Status()>& write) {
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "other", "value"));
+    disk_->held = test::kTable;
+    BeginFlush(db);
+    ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+    disk_->held = test::kTable | test::kWal;
+    std::future<Status> written = std::async(std::launch::async, write);
+    ASSERT_TRUE(Await([&] { return disk_->waiting > 1; }));
+    listener_->recovers = false;
+    disk_->full = test::kTable;
+    disk_->held = test::kWal;
+    ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
+    disk_->held = 0;
+    EXPECT_OK(written.get());
+    disk_->full = 0;
+    EXPECT_OK(db->Resume());
+  }
+  // No compaction has kept an older one.
+  static void ExpectNoMoreThanTwoKeys(rocksdb::DB* db) {
+    rocksdb::CompactRangeOptions all;
+    all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;  // keeps nothing that was replaced
+    EXPECT_OK(db->CompactRange(all, nullptr, nullptr));
+    uint64_t keys = 0;
+    EXPECT_TRUE(db->GetIntProperty(rocksdb::DB::Properties::kEstimateNumKeys, &keys));
+    EXPECT_EQ(keys, 2u);
+  }
+
+  rocksdb::TransactionDBOptions how_;
+};
+INSTANTIATE_TEST_SUITE_P(Policies, TwoStepsTest, ::testing::Values(rocksdb::WRITE_PREPARED, rocksdb::WRITE_UNPREPARED));
+
+TEST_P(TwoStepsTest, AWriteHasTheSecond) {
+  const auto db = OpenTransactions(how_);
+  ExpectOkWhereItStops(db.get(), [&] { return db->Put(rocksdb::WriteOptions(), "key", "newer"); });
+  EXPECT_EQ(ValueOf(db.get(), "key"), "newer");
   EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key", "newest"));
-  rocksdb::CompactRangeOptions all;
-  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;  // keeps nothing that was replaced
-  EXPECT_OK(db->CompactRange(all, nullptr, nullptr));
-  uint64_t keys = 0;
-  EXPECT_TRUE(db->GetIntProperty(rocksdb::DB::Properties::kEstimateNumKeys, &keys));
-  EXPECT_EQ(keys, 2u);
+  ExpectNoMoreThanTwoKeys(db.get());
+}
+
+TEST_P(TwoStepsTest, ARollbackHasTheSecond) {
+  const auto db = OpenTransactions(how_);
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "older"));
+  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+  ASSERT_OK(transaction->SetName("rolled back"));
+  ASSERT_OK(transaction->Put("key", "value"));
+  ASSERT_OK(transaction->Prepare());
+  ExpectOkWhereItStops(db.get(), [&] { return transaction->Rollback(); });
+  EXPECT_EQ(ValueOf(db.get(), "key"), "older");
+  EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key", "newest"));
+  ExpectNoMoreThanTwoKeys(db.get());
+  EXPECT_EQ(ValueOf(OpenCopy(db.get(), how_).get(), "key"), "newest");
+}
+
+// RocksDB took what an older WAL has left behind its end for damage, and read nothing newer.
+TEST_P(TwoStepsTest, ARecycledWalIsReadToItsEnd) {
+  options_.recycle_log_file_num = 2;
+  options_.write_buffer_size = 1 << 20;
+  const auto db = OpenTransactions(how_);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "old", std::string(100000, 'v')));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  }
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+  ASSERT_OK(db->PauseBackgroundWork());  // which cuts off what is behind its end, when it closes it
+  BeginFlush(db.get());
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "newest"));
+  test::CopyDatabase(db.get(), copy_);
+  ASSERT_OK(db->ContinueBackgroundWork());
+  EXPECT_EQ(ValueOf(OpenTheCopy(how_).get(), "key"), "newest");
 }
 
 // It holds up the other queue: who has the first and waits for it is before the recovery.

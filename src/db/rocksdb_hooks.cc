@@ -17,6 +17,7 @@
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
 #include "src/db/stored_seed.h"
+#include "src/db/transactions.h"
 #include "src/db/wal_syncs.h"
 #include "src/hash_order/batch_order.h"
 #include "src/hash_order/hash_merge.h"
@@ -258,13 +259,18 @@ namespace rocksdb {
 
 namespace own = cairn::rocksdb_own;
 
+// Write-prepared writes of two queues take sequence numbers that are in no WAL. Where the next WAL does not go on with the number
+// with which this one ends, what is left of an older WAL behind that end is damage to RocksDB, and nothing newer is read: so
+// none is recycled.
 Status DBImpl::Open(const DBOptions& options, const std::string& path,
                     const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
                     cairn::port::OpenedDb* db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry,
                     bool* can_retry) {
   const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
                                        std::vector<ColumnFamilyHandle*>* given, DB** opened) {
-    return own::DBImplOpen(with, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
+    DBOptions safe = with;
+    if (seq_per_batch && with.two_write_queues) safe.recycle_log_file_num = 0;
+    return own::DBImplOpen(safe, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
                            is_retry, can_retry);
   };
   const cairn::WrittenEntry none(nullptr);
@@ -298,6 +304,14 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
       *log_used = wal;
     }
     return s;
+  }
+  if (cairn::RollbackScope::IsOn() && disable_memtable && pre_release_callback != nullptr && !options.disableWAL &&
+      !batch->HasCommit()) {
+    WriteOptions nothing;
+    nothing.disableWAL = true;  // as RocksDB's second step of a write
+    return WriteImpl(nothing, batch, callback, user_write_callback, log_used, log_ref, disable_memtable, seq_used,
+                     batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                     CAIRN_MORE_WRITE_ARGUMENTS);
   }
   const cairn::ListenersWrite listeners(&mutex_);
   const cairn::WrittenEntry entry(versions_.get());

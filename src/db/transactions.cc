@@ -1,6 +1,8 @@
 // Transactions whose Prepare, Commit or Rollback fails, and their locks while a column family is dropped: the definitions that
 // take the place of RocksDB's own (src/port/rocksdb_own.h).
 
+#include "src/db/transactions.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -65,6 +67,9 @@ bool KeepsLocksOfDropped(const rocksdb::PointLockManager* manager) {
 }
 
 }  // namespace
+
+thread_local bool RollbackScope::is_on_ = false;
+
 }  // namespace cairn
 
 namespace rocksdb {
@@ -111,6 +116,7 @@ Status PessimisticTransaction::Commit() {
 // the next one does nothing: others write to its keys, and who opens the database rolls them back to what was there before it.
 // And it could not be rolled back when its Prepare had failed.
 Status PessimisticTransaction::Rollback() {
+  const cairn::RollbackScope scope;
   const bool has_written = (txn_state_ == STARTED || txn_state_ == AWAITING_PREPARE) && log_number_ > 0 &&
                            txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_UNPREPARED;
   if (txn_state_ != PREPARED && !has_written) return own::RollbackTransaction(this);

@@ -1,0 +1,162 @@
+#include "test/error_stress/ledger.h"
+
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <set>
+#include <sstream>
+
+#include "util/coding.h"
+
+namespace cairn {
+namespace errors {
+namespace {
+
+// Of one writer, in one family.
+struct Found {
+  std::set<uint64_t> writes;
+  uint64_t newest = 0;
+  uint64_t counter = 0;
+};
+
+// Of all families and writers, and the ingested keys.
+struct Contents {
+  std::vector<std::vector<Found>> families;
+  std::set<uint64_t> ingested;
+};
+
+std::string Key(char kind, size_t writer, uint64_t n) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%c%zu_%08" PRIu64, kind, writer, n);
+  return text;
+}
+
+rocksdb::Status Read(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, std::vector<Found>* writers,
+                     std::set<uint64_t>* ingested) {
+  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(rocksdb::ReadOptions(), family));
+  for (it->SeekToFirst(); it->Valid(); it->Next()) {
+    const std::string key = it->key().ToString();
+    const uint64_t n = std::strtoull(key.c_str() + 3, nullptr, 10);
+    Found& found = (*writers)[key[1] - '0'];
+    if (key[0] == 'k') found.writes.insert(n);
+    if (key[0] == 'n') found.newest = std::strtoull(it->value().ToString().c_str(), nullptr, 10);
+    if (key[0] == 'c') found.counter = rocksdb::DecodeFixed64(it->value().data());
+    if (key[0] == 'i') ingested->insert(n);
+  }
+  return it->status();
+}
+
+// A batch is there as a whole: its three keys agree.
+void CompareKeys(const Found& found, const std::string& where, std::ostream* wrong) {
+  const uint64_t newest = found.writes.empty() ? 0 : *found.writes.rbegin();
+  if (found.newest != newest) {
+    *wrong << where << ": the newest is said to be " << found.newest << " and is " << newest << "\n";
+  }
+  if (found.counter != found.writes.size()) {
+    *wrong << where << ": the counter says " << found.counter << " of " << found.writes.size() << " writes\n";
+  }
+}
+
+void CompareOutcomes(const Found& found, const Ledger::View& view, bool failed_may_return, const std::string& where,
+                     std::ostream* wrong) {
+  uint64_t missing = 0;  // the first acknowledged one that is not there
+  for (uint64_t n = 1; n <= view.outcomes.size(); ++n) {
+    const bool is_there = found.writes.count(n) > 0;
+    const Outcome outcome = view.outcomes[n - 1];
+    if (outcome == Outcome::kRefuted && is_there && !failed_may_return) {
+      *wrong << where << ": write " << n << " has failed, a later one was acknowledged, and it is there\n";
+      return;
+    }
+    if (outcome != Outcome::kAcknowledged) continue;
+    if (is_there && missing > 0) {
+      *wrong << where << ": the acknowledged write " << missing << " is missing before " << n << "\n";
+      return;
+    }
+    if (!is_there && missing == 0) missing = n;
+  }
+  if (missing > 0 && missing <= view.kept) {
+    *wrong << where << " is lost from the acknowledged write " << missing << " on; acknowledged was " << view.kept
+           << "\n";
+  }
+}
+
+}  // namespace
+
+uint64_t Ledger::Begin() {
+  const std::lock_guard<std::mutex> lock(mu_);
+  outcomes_.push_back(Outcome::kUnderWay);
+  return outcomes_.size();
+}
+
+void Ledger::End(bool ok, bool durable) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  outcomes_.back() = ok ? Outcome::kAcknowledged : Outcome::kFailed;
+  if (!ok) return;
+  acknowledged_ = outcomes_.size();
+  if (durable) durable_ = acknowledged_;
+  for (size_t i = outcomes_.size() - 1; i > 0 && outcomes_[i - 1] == Outcome::kFailed; --i) {
+    outcomes_[i - 1] = Outcome::kRefuted;
+  }
+}
+
+void Ledger::KeepDurably(uint64_t number) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  durable_ = std::max(durable_, number);
+}
+
+uint64_t Ledger::acknowledged() const {
+  const std::lock_guard<std::mutex> lock(mu_);
+  return acknowledged_;
+}
+
+Ledger::View Ledger::Look(bool durably) const {
+  const std::lock_guard<std::mutex> lock(mu_);
+  return {outcomes_, durably ? durable_ : acknowledged_};
+}
+
+void Ledger::PretendOneMore() {
+  Begin();
+  End(true, true);
+}
+
+size_t FamiliesOf(size_t writer, size_t families) { return writer % 3 == 2 ? 1 : families; }
+std::string KeyOf(size_t writer, uint64_t n) { return Key('k', writer, n); }
+std::string NewestKeyOf(size_t writer) { return Key('n', writer, 0); }
+std::string CounterOf(size_t writer) { return Key('c', writer, 0); }
+std::string IngestedKey(uint64_t n) { return Key('i', 0, n); }
+
+std::string OneMore() {
+  std::string one;
+  rocksdb::PutFixed64(&one, 1);
+  return one;
+}
+
+std::string WhatIsWrong(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families,
+                        const Account& account, bool failed_may_return) {
+  std::ostringstream wrong;
+  Contents contents;
+  for (rocksdb::ColumnFamilyHandle* family : families) {
+    std::vector<Found>& writers = contents.families.emplace_back(account.writers.size());
+    const rocksdb::Status s = Read(db, family, &writers, &contents.ingested);
+    if (!s.ok()) return "Iterator: " + s.ToString() + "\n";
+  }
+  for (size_t writer = 0; writer < account.writers.size(); ++writer) {
+    const size_t span = FamiliesOf(writer, families.size());
+    for (size_t family = 0; family < span; ++family) {
+      const std::string where = "writer " + std::to_string(writer) + ", family " + std::to_string(family);
+      const Found& found = contents.families[family][writer];
+      CompareKeys(found, where, &wrong);
+      CompareOutcomes(found, account.writers[writer], failed_may_return, where, &wrong);
+      if (found.writes != contents.families[0][writer].writes) wrong << where << ": has not what the first one has\n";
+    }
+  }
+  for (uint64_t n = 1; n <= account.ingested; ++n) {
+    if (contents.ingested.count(n) == 0) wrong << "The ingested key " << n << " is lost\n";
+  }
+  return wrong.str();
+}
+
+}  // namespace errors
+}  // namespace cairn

@@ -1,0 +1,82 @@
+// What one thread writes to a database, and whether a database holds of it what it must.
+
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "rocksdb/db.h"
+
+namespace cairn {
+namespace errors {
+
+enum class Outcome : char {
+  kUnderWay,
+  kAcknowledged,
+  kFailed,   // may be there all the same
+  kRefuted,  // has failed, and the thread's next write was acknowledged: cannot come back any more
+};
+
+// Thread-safe. One thread writes, and its writes are numbered from 1.
+class Ledger {
+ public:
+  struct View {
+    std::vector<Outcome> outcomes;  // of the writes 1, 2, ...
+    uint64_t kept = 0;              // what was acknowledged up to this one is there
+  };
+
+  uint64_t Begin();
+  // Of the newest. durable: whether an acknowledged one survives a loss of power.
+  void End(bool ok, bool durable);
+  // Whatever was acknowledged up to this one survives a loss of power.
+  void KeepDurably(uint64_t number);
+  uint64_t acknowledged() const;
+  // What a copy that is made from now on must hold.
+  View Look(bool durably) const;
+  // Of a write that never was, to see that a loss is seen.
+  void PretendOneMore();
+
+ private:
+  mutable std::mutex mu_;
+  std::vector<Outcome> outcomes_;
+  uint64_t acknowledged_ = 0;
+  uint64_t durable_ = 0;
+};
+
+// What all wrote, and how many keys were ingested.
+struct Account {
+  std::vector<Ledger::View> writers;
+  uint64_t ingested = 0;
+};
+
+// Families that a writer writes to, from the first.
+size_t FamiliesOf(size_t writer, size_t families);
+
+// The n-th write of a writer: to each of its families a key of its own, the number of the newest, and one more in a counter,
+// of a UInt64AddOperator. `Batch`: a WriteBatch or a transaction.
+std::string KeyOf(size_t writer, uint64_t n);
+std::string NewestKeyOf(size_t writer);
+std::string CounterOf(size_t writer);
+std::string OneMore();
+std::string IngestedKey(uint64_t n);
+
+template <class Batch>
+rocksdb::Status Fill(Batch* batch, const std::vector<rocksdb::ColumnFamilyHandle*>& families, size_t writer, uint64_t n,
+                     const std::string& value) {
+  rocksdb::Status s;
+  for (size_t family = 0; s.ok() && family < FamiliesOf(writer, families.size()); ++family) {
+    s = batch->Put(families[family], KeyOf(writer, n), value);
+    if (s.ok()) s = batch->Put(families[family], NewestKeyOf(writer), std::to_string(n));
+    if (s.ok()) s = batch->Merge(families[family], CounterOf(writer), OneMore());
+  }
+  return s;
+}
+
+// Empty if the database holds what it must, else what is wrong with it. failed_may_return: refuted writes may be there.
+std::string WhatIsWrong(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families,
+                        const Account& account, bool failed_may_return);
+
+}  // namespace errors
+}  // namespace cairn
