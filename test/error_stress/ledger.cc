@@ -82,6 +82,14 @@ void CompareOutcomes(const Found& found, const Ledger::View& view, bool failed_m
   }
 }
 
+std::set<uint64_t> AcknowledgedOf(const std::set<uint64_t>& writes, const std::vector<Outcome>& outcomes) {
+  std::set<uint64_t> acknowledged;
+  for (const uint64_t n : writes) {
+    if (n <= outcomes.size() && outcomes[n - 1] == Outcome::kAcknowledged) acknowledged.insert(n);
+  }
+  return acknowledged;
+}
+
 }  // namespace
 
 uint64_t Ledger::Begin() {
@@ -149,7 +157,12 @@ std::string WhatIsWrong(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamily
       const Found& found = contents.families[family][writer];
       CompareKeys(found, where, &wrong);
       CompareOutcomes(found, account.writers[writer], failed_may_return, where, &wrong);
-      if (found.writes != contents.families[0][writer].writes) wrong << where << ": has not what the first one has\n";
+      const std::vector<Outcome>& outcomes = account.writers[writer].outcomes;
+      const std::set<uint64_t>& first = contents.families[0][writer].writes;
+      if (failed_may_return ? AcknowledgedOf(found.writes, outcomes) != AcknowledgedOf(first, outcomes)
+                            : found.writes != first) {
+        wrong << where << ": has not what the first one has\n";
+      }
     }
   }
   for (uint64_t n = 1; n <= account.ingested; ++n) {

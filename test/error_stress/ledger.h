@@ -74,7 +74,7 @@ rocksdb::Status Fill(Batch* batch, const std::vector<rocksdb::ColumnFamilyHandle
   return s;
 }
 
-// Empty if the database holds what it must, else what is wrong with it. failed_may_return: refuted writes may be there.
+// Empty if the database holds what it must, else what is wrong with it. failed_may_return: writes that have failed may be there, and in some families only.
 std::string WhatIsWrong(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families,
                         const Account& account, bool failed_may_return);
 
