@@ -721,6 +721,42 @@ TEST_P(TwoStepsTest, ARecycledWalIsReadToItsEnd) {
   EXPECT_EQ(ValueOf(OpenTheCopy(how_).get(), "key"), "newest");
 }
 
+// A Commit has torn the WAL, and the write that waits for it has asked for errors before: while a recovery begins, it goes on
+// with the next WAL, whose sequence numbers do not begin where this one's end.
+TEST_P(TwoStepsTest, AWriteBehindATornWalIsKept) {
+  constexpr size_t kFull = 64 << 10;
+  options_.write_buffer_size = kFull;
+  options_.max_write_buffer_number = 6;
+  const auto db = OpenTransactions(how_);
+  const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+  ASSERT_OK(transaction->SetName("committed"));
+  ASSERT_OK(transaction->Put("key of the transaction", "value"));
+  ASSERT_OK(transaction->Prepare());
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "full", std::string(2 * kFull, 'f')));
+  disk_->held = disk_->torn = test::kWal;
+  disk_->held_wals = true;
+  std::future<Status> commit = std::async(std::launch::async, [&] { return transaction->Commit(); });
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  std::future<Status> written =
+      std::async(std::launch::async, [&] { return db->Put(rocksdb::WriteOptions(), "key", "acknowledged"); });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it waits for the Commit; else it is refused
+  disk_->held = 0;
+  EXPECT_TRUE(commit.get().IsNoSpace());
+  ASSERT_TRUE(Await([&] { return disk_->waiting_wals > 0; }));
+  // It is let go when the recovery, which waits for it, would wait for a WAL of its own.
+  disk_->torn = 0;
+  disk_->held = test::kWal;
+  disk_->held_wals = false;
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 1; }));
+  disk_->held_wals = true;
+  disk_->held = 0;
+  EXPECT_OK(written.get());
+  test::CopyDatabase(db.get(), copy_);
+  disk_->held_wals = false;
+  EXPECT_EQ(ValueOf(OpenTheCopy(how_).get(), "key"), "acknowledged");
+  EXPECT_TRUE(Await([&] { return transaction->Rollback().ok(); }));
+}
+
 // It holds up the other queue: who has the first and waits for it is before the recovery.
 TEST_F(FailedWritesDbTest, APrepareThatIsHeldBackIsLetGo) {
   options_.two_write_queues = true;

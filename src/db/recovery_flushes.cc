@@ -42,6 +42,35 @@ void TakeNumbersBack(rocksdb::VersionSet* versions, rocksdb::WriteThread* queue,
   versions->FetchAddLastAllocatedSequence(succeeded - versions->LastAllocatedSequence());
 }
 
+// Of those from `oldest` to before `newest`. mutex: of the list.
+template <class Wals>
+std::vector<uint64_t> NumbersOf(const Wals& wals, rocksdb::InstrumentedMutex* mutex, uint64_t oldest, uint64_t newest) {
+  std::vector<uint64_t> numbers;
+  if (oldest >= newest) return numbers;
+  const rocksdb::InstrumentedMutexLock lock(mutex);
+  for (const auto& wal : wals) {
+    if (wal.number >= oldest && wal.number < newest) numbers.push_back(wal.number);
+  }
+  return numbers;
+}
+
+// In WALs that nobody writes any more. last: as of EraseFailedWrites. by_offset: also the entries that are known to have failed.
+rocksdb::IOStatus EraseFailedWritesIn(const std::vector<uint64_t>& wals, const rocksdb::ImmutableDBOptions& options,
+                                      const rocksdb::VersionSet* versions, rocksdb::SequenceNumber last,
+                                      bool by_offset) {
+  FailedWrites& failed = AllFailedWrites();
+  const FailedWrites::Range where = failed.Find(versions);
+  rocksdb::IOStatus s;
+  for (const uint64_t number : wals) {
+    const std::string path = rocksdb::LogFileName(options.GetWalDir(), number);
+    const std::vector<uint64_t> offsets = by_offset ? where.OffsetsIn(number) : std::vector<uint64_t>();
+    uint64_t from = kNothingErased;
+    if (s.ok()) s = EraseFailedWrites(options.fs.get(), path, number, last, offsets, options.logger, &from);
+    if (from != kNothingErased) failed.Erased(versions, number, from);
+  }
+  return s;
+}
+
 }  // namespace
 
 void RollBackFlushes(rocksdb::ColumnFamilySet* families) {
@@ -131,14 +160,23 @@ bool TransactionLogIteratorImpl::RestrictedRead(Slice* entry) {
 
 // Writes that fail take sequence numbers with them, where writes are pipelined or have two queues. Who switches a memtable
 // is at the front of the queues, and no write before it is under way. If that is a write itself, it has asked for errors before,
-// and goes on: its numbers are no failed one's.
+// and goes on: its numbers are no failed one's. With the next WAL it may be acknowledged before a recovery comes to this one,
+// and is not read behind what is torn where the numbers have a gap, as those of write-prepared transactions have.
 Status DBImpl::SwitchMemtable(ColumnFamilyData* family, WriteContext* context, ReadOnlyMemTable* ingested,
                               SequenceNumber last) {
   const bool writes_next = cairn::WrittenEntry::IsOf(versions_.get()) || ingested != nullptr;
-  if (error_handler_.IsDBStopped() && !writes_next) {
+  const bool stopped = error_handler_.IsDBStopped();
+  if (stopped && !writes_next) {
     cairn::TakeNumbersBack(versions_.get(), &write_thread_, allow_2pc() || !last_seq_same_as_publish_seq_);
   }
-  return own::SwitchMemtable(this, family, context, ingested, last);
+  const Status s = own::SwitchMemtable(this, family, context, ingested, last);
+  if (!s.ok() || !stopped || !writes_next || !seq_per_batch_) return s;
+  const uint64_t oldest = cairn::AllFailedWrites().Find(versions_.get()).oldest_wal;
+  // A recovery does it again, and says so where it cannot.
+  cairn::EraseFailedWritesIn(cairn::NumbersOf(CAIRN_NEEDED_WALS, &CAIRN_WALS_MUTEX, oldest, CAIRN_NEWEST_WAL),
+                             immutable_db_options_, versions_.get(), kMaxSequenceNumber, /*by_offset=*/false)
+      .PermitUncheckedError();
+  return s;
 }
 
 #if CAIRN_REPLACES_RESUME
@@ -166,34 +204,19 @@ Status DBImpl::ResumeImpl(DBRecoverContext context, Env::IOActivity activity) {
 Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes, bool* made_progress, JobContext* job,
                                            LogBuffer* log, Env::Priority priority) {
   mutex_.AssertHeld();
-  std::vector<uint64_t> closed;
+  const cairn::FailedWrites::Range where = cairn::AllFailedWrites().Find(versions_.get());
   const uint64_t newest = CAIRN_NEWEST_WAL;
-  cairn::FailedWrites& failed = cairn::AllFailedWrites();
-  const cairn::FailedWrites::Range where = failed.Find(versions_.get());
-  if (where.oldest_wal < newest) {
-    const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
-    for (const auto& wal : CAIRN_NEEDED_WALS) {
-      if (wal.number >= where.oldest_wal && wal.number < newest) closed.push_back(wal.number);
-    }
-  }
+  const std::vector<uint64_t> closed = cairn::NumbersOf(CAIRN_NEEDED_WALS, &CAIRN_WALS_MUTEX, where.oldest_wal, newest);
   const bool by_number = !allow_2pc() && !CAIRN_VERIFIES_WALS;
   const SequenceNumber last = by_number ? std::min(where.last, versions_->LastSequence()) : kMaxSequenceNumber;
   IOStatus s;
   if (!closed.empty()) {
     ++disable_delete_obsolete_files_;  // nor recycle them
     mutex_.Unlock();
-    for (const uint64_t number : closed) {
-      const std::string path = LogFileName(immutable_db_options_.GetWalDir(), number);
-      uint64_t from = cairn::kNothingErased;
-      const std::vector<uint64_t> offsets = CAIRN_VERIFIES_WALS ? std::vector<uint64_t>() : where.OffsetsIn(number);
-      if (s.ok()) {
-        s = cairn::EraseFailedWrites(fs_.get(), path, number, last, offsets, immutable_db_options_.logger, &from);
-      }
-      if (from != cairn::kNothingErased) failed.Erased(versions_.get(), number, from);
-    }
+    s = cairn::EraseFailedWritesIn(closed, immutable_db_options_, versions_.get(), last, !CAIRN_VERIFIES_WALS);
     mutex_.Lock();
     if (disable_delete_obsolete_files_ > 0) --disable_delete_obsolete_files_;  // EnableFileDeletions may have had it
-    if (s.ok()) failed.AreNotBefore(versions_.get(), newest);
+    if (s.ok()) cairn::AllFailedWrites().AreNotBefore(versions_.get(), newest);
   }
   if (s.ok()) return own::FlushMemTablesToOutputFiles(this, &flushes, made_progress, job, log, priority);
   error_handler_.SetBGError(s, BackgroundErrorReason::kFlush);
