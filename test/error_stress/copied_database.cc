@@ -200,7 +200,8 @@ CopiedDatabase::CopiedDatabase(const Way& way, uint64_t seed, const std::string&
       setup_(SetupOf(way, random_.Next(), env_.get())) {
   // A write of these that is synced fails when its sync does, and RocksDB has put it into memtables or given it a number behind
   // which others went on by then (docs/faults.md).
-  failed_may_return_ = (way.two_queues || way.unordered) && setup_.synced_one_in > 1;
+  failed_may_return_ = (way.two_queues || way.unordered) &&
+                       (setup_.synced_one_in > 1 || setup_.options.track_and_verify_wals_in_manifest);
 }
 
 CopiedDatabase::~CopiedDatabase() = default;
