@@ -512,9 +512,10 @@ void CopiedDatabase::End() {
   judges_ = false;
   judge_.join();
   Compare(db_, Look(false), "The database at the end");
-  if (setup_.options.WAL_ttl_seconds > 0 && !setup_.transactional && !setup_.options.unordered_write) CompareUpdates();
   Status s = setup_.options.manual_wal_flush ? db_->FlushWAL(true) : Status::OK();
-  if (s.ok()) s = db_.Close();
+  if (!s.ok()) verdict_->Fail(setup_.text + "\nFlushWAL: " + s.ToString());
+  if (setup_.options.WAL_ttl_seconds > 0 && !setup_.transactional && !setup_.options.unordered_write) CompareUpdates();
+  s = db_.Close();
   if (!s.ok()) verdict_->Fail(setup_.text + "\nClose: " + s.ToString());
   if (pretends_) ledgers_[0].PretendOneMore();
   Copy copy;
