@@ -447,14 +447,9 @@ TEST_P(LaterCommitTest, CommittedOrRolledBack) {
     std::string value;
     EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
     ExpectCount(db.get(), commits ? 2 : 1);
-    test::CopyDatabase(db.get(), copy_);
-    options_.listeners.clear();
-    rocksdb::TransactionDB* opened = nullptr;
-    ASSERT_OK(rocksdb::TransactionDB::Open(options_, how, copy_, &opened));
-    const std::unique_ptr<rocksdb::TransactionDB> copied(opened);
+    const OwnTransactionDB copied = OpenCopy(db.get(), how);
     EXPECT_EQ(copied->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
     ExpectCount(copied.get(), commits ? 2 : 1);
-    std::filesystem::remove_all(copy_);
     ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
     EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "key of the transaction", &value).ok(), commits);
     ExpectCount(db.get(), commits ? 2 : 1);

@@ -305,7 +305,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
     }
     return s;
   }
-  if (cairn::RollbackScope::IsOn() && disable_memtable && pre_release_callback != nullptr && !options.disableWAL &&
+  if (disable_memtable && pre_release_callback != nullptr && cairn::RollbackScope::IsOn() && !options.disableWAL &&
       !batch->HasCommit()) {
     WriteOptions nothing;
     nothing.disableWAL = true;  // as RocksDB's second step of a write

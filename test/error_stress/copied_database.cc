@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cinttypes>
-#include <cstdio>
 #include <filesystem>
 #include <sstream>
 #include <utility>
@@ -203,8 +201,6 @@ CopiedDatabase::CopiedDatabase(const Way& way, uint64_t seed, const std::string&
   failed_may_return_ = (way.two_queues || way.unordered) &&
                        (setup_.synced_one_in > 1 || setup_.options.track_and_verify_wals_in_manifest);
 }
-
-CopiedDatabase::~CopiedDatabase() = default;
 
 uint64_t CopiedDatabase::Uniform(uint64_t n) {
   const std::lock_guard<std::mutex> lock(random_mu_);

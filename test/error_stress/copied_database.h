@@ -80,7 +80,6 @@ class CopiedDatabase {
 
   CopiedDatabase(const Way& way, uint64_t seed, const std::string& folder, std::chrono::seconds patience,
                  CopyCounts* counts, const Verdict* verdict);
-  ~CopiedDatabase();
   CopiedDatabase(const CopiedDatabase&) = delete;
   CopiedDatabase& operator=(const CopiedDatabase&) = delete;
 
