@@ -72,7 +72,6 @@ TEST_F(ErrorRecoveryTest, CloseFlushesWhatWasWrittenWhileWaitForCompactWaited) {
     }
     ASSERT_TRUE(Await([&] { return compacts.load(); }));
     std::future<rocksdb::Status> closed = WaitForCompactAndClose(db.get());
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
     EXPECT_OK(db->Put(no_wal, "behind", "value"));
     release.set_value();
     EXPECT_OK(Ends("WaitForCompact", [&] { return closed.get(); }));

@@ -22,6 +22,7 @@
 #include "src/port/open_into.h"
 #include "src/testutil/await.h"
 #include "src/testutil/faulty_disk.h"
+#include "src/testutil/until_it_waits.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -103,8 +104,9 @@ class ErrorRecoveryTest : public ::testing::Test {
   static rocksdb::Status CloseEnds(rocksdb::DB* db) {
     return Ends("Close", [db] { return db->Close(); });
   }
+  // Returns when it waits.
   static std::future<rocksdb::Status> WaitForCompactAndClose(rocksdb::DB* db) {
-    return std::async(std::launch::async, [db] {
+    return test::BeginUntilItWaits([db] {
       rocksdb::WaitForCompactOptions options;
       options.close_db = true;
       return db->WaitForCompact(options);

@@ -587,11 +587,12 @@ TEST_F(CompactionFailsTest, ThatIsAManualOne) {
 TEST_F(CompactionFailsTest, BecauseItIsCancelled) {
   const auto db = Open(options_);
   std::future<Status> done = Begin(db.get(), [&] { return Compact(db.get()); });
-  std::future<void> cancelled = std::async(std::launch::async, [&] { db->DisableManualCompaction(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // else it may not fail
-  const Status s = End(&done);
-  EXPECT_TRUE(s.ok() || s.IsIncomplete()) << s.ToString();
-  cancelled.get();
+  std::future<Status> cancelled = test::BeginUntilItWaits([&] {
+    db->DisableManualCompaction();
+    return Status::OK();
+  });
+  EXPECT_TRUE(End(&done).IsIncomplete());
+  EXPECT_OK(cancelled.get());
   EXPECT_OK(Ends("Put", [&] { return Put(db.get()); }));
 }
 
@@ -1012,7 +1013,10 @@ TEST_P(PausedTest, CloseDoesNotWaitForTheRecovery) {
   listener_->at_error = [&] { disk_->full = disk_->retryable = 0; };
   (GetParam() ? disk_->full : disk_->retryable) = kWal;
   EXPECT_FALSE(Put(db.get()).ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the recovery to begin
+  EXPECT_TRUE(Await([&] {
+    uint64_t pending = 0;
+    return db->GetIntProperty(rocksdb::DB::Properties::kMemTableFlushPending, &pending) && pending > 0;
+  }));
   EXPECT_OK(CloseEnds(db.get()));
   EXPECT_EQ(listener_->recovered, 0);
 }

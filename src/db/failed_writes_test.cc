@@ -28,6 +28,7 @@
 #include "src/port/rocksdb_own.h"
 #include "src/testutil/copy_database.h"
 #include "src/testutil/test_seed.h"
+#include "src/testutil/until_it_waits.h"
 #include "test/support.h"
 #include "util/coding.h"
 #include "utilities/merge_operators.h"
@@ -732,9 +733,8 @@ TEST_P(TwoStepsTest, AWriteBehindATornWalIsKept) {
   disk_->held_wals = true;
   std::future<Status> commit = std::async(std::launch::async, [&] { return transaction->Commit(); });
   ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
-  std::future<Status> written =
-      std::async(std::launch::async, [&] { return db->Put(rocksdb::WriteOptions(), "key", "acknowledged"); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // until it waits for the Commit; else it is refused
+  std::future<Status> written = test::BeginUntilItWaits(
+      [&] { return db->Put(rocksdb::WriteOptions(), "key", "acknowledged"); });  // for the Commit
   disk_->held = 0;
   EXPECT_TRUE(commit.get().IsNoSpace());
   ASSERT_TRUE(Await([&] { return disk_->waiting_wals > 0; }));
@@ -770,13 +770,11 @@ TEST_F(FailedWritesDbTest, APrepareThatIsHeldBackIsLetGo) {
   disk_->retryable = 0;
   BeginFlush(db.get());  // the recovery waits for the first one
   ASSERT_TRUE(Await([&] { return IsStopped(db.get()); }));
-  std::future<Status> prepared = std::async(std::launch::async, [&] { return transaction->Prepare(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it may not be held back then, and goes on
-  std::future<Status> locked = std::async(std::launch::async, [&] {
+  std::future<Status> prepared = test::BeginUntilItWaits([&] { return transaction->Prepare(); });
+  std::future<Status> locked = test::BeginUntilItWaits([&] {
     const Status s = db->LockWAL();
     return s.ok() ? db->UnlockWAL() : s;
   });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
   disk_->held = 0;
   if (!Await([&] { return listener_->recovered > 0; })) Hangs("the recovery");
   EXPECT_OK(Ends("LockWAL", [&] { return locked.get(); }));
@@ -1023,12 +1021,9 @@ TEST_P(UpdatesTest, AFollowerHasReadAhead) {
   EXPECT_TRUE(updates->status().IsTryAgain()) << updates->status().ToString();
 }
 
-// It waits in the queue while the write fails, and takes the sequence number that the write has in the WAL.
+// It waits in the queue while the write fails, and takes the sequence number that the write has in the WAL, or with two queues
+// the next one.
 TEST_P(UpdatesTest, AnIngestionBehindTheFailedWrite) {
-#ifndef NDEBUG
-  // RocksDB's debug builds assert that the failed write has taken no number, which it has of two queues.
-  if (options_.two_write_queues) GTEST_SKIP();
-#endif
   const auto db = OpenWithKey(options_);
   ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   ASSERT_OK(db->Put(rocksdb::WriteOptions(), "next", "value"));
@@ -1040,11 +1035,11 @@ TEST_P(UpdatesTest, AnIngestionBehindTheFailedWrite) {
   disk_->held_syncs = test::kWal;
   std::thread writer([&] { FailASync(db.get(), disk_.get(), &failed_); });
   ASSERT_TRUE(Await([&] { return disk_->waiting_syncs > 0; }));
-  std::thread ingests([&] { EXPECT_OK(db->IngestExternalFile({table}, rocksdb::IngestExternalFileOptions())); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
+  std::future<Status> ingested =
+      test::BeginUntilItWaits([&] { return db->IngestExternalFile({table}, rocksdb::IngestExternalFileOptions()); });
   disk_->held_syncs = 0;
   writer.join();
-  ingests.join();
+  EXPECT_OK(ingested.get());
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   ASSERT_OK(db->Put(rocksdb::WriteOptions(), "afterwards", "value"));
   EXPECT_EQ(KeysOfUpdates(db.get(), db->GetLatestSequenceNumber()), "afterwards ");
@@ -1075,13 +1070,15 @@ TEST_P(UpdatesTest, AnImportBehindTheFailedWrite) {
   });
   ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));  // it has looked for errors
   disk_->held_syncs = test::kWal;
-  std::thread writer([&] { FailASync(db.get(), disk_.get(), &failed_); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to queue behind the new family
+  std::future<Status> writer = test::BeginUntilItWaits([&] {  // behind the new family
+    FailASync(db.get(), disk_.get(), &failed_);
+    return Status::OK();
+  });
   disk_->held = 0;
   EXPECT_TRUE(Await([&] { return disk_->waiting_syncs > 0; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the import to wait; it may come later
   disk_->held_syncs = 0;
-  writer.join();
+  writer.get().PermitUncheckedError();
   imports.join();
   EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
   std::unique_ptr<rocksdb::TransactionLogIterator> updates;

@@ -1,4 +1,5 @@
-// Where RocksDB keeps transactions that are prepared: in the WAL, which a flush must not remove.
+// Where RocksDB keeps transactions that are prepared: in the WAL, which a flush must not remove. And which sequence numbers
+// those take that are written before they commit.
 
 #include <filesystem>
 #include <memory>
@@ -8,8 +9,11 @@
 
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
+#include "rocksdb/sst_file_writer.h"
+#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "src/port/open_into.h"
 #include "src/testutil/await.h"
 #include "src/testutil/copy_database.h"
 #include "test/support.h"
@@ -33,6 +37,25 @@ struct Database {
   std::vector<rocksdb::ColumnFamilyHandle*> families;
 };
 
+// How many there were.
+int RollBackPrepared(TransactionDB* db) {
+  std::vector<Transaction*> prepared;
+  db->GetAllPreparedTransactions(&prepared);
+  for (Transaction* const transaction : prepared) {
+    EXPECT_OK(transaction->Rollback());
+    delete transaction;
+  }
+  return static_cast<int>(prepared.size());
+}
+
+std::unique_ptr<Transaction> Prepare(TransactionDB* db, const std::string& key) {
+  std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+  EXPECT_OK(transaction->SetName(key));
+  EXPECT_OK(transaction->Put(key, "value"));
+  EXPECT_OK(transaction->Prepare());
+  return transaction;
+}
+
 class PreparedTransactionsTest : public ::testing::TestWithParam<const char*> {
  protected:
   PreparedTransactionsTest() {
@@ -54,13 +77,6 @@ class PreparedTransactionsTest : public ::testing::TestWithParam<const char*> {
     test::CopyDatabase(db, copy_);
     return Open(copy_);
   }
-  static std::unique_ptr<Transaction> Prepare(TransactionDB* db, const std::string& key) {
-    std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
-    EXPECT_OK(transaction->SetName(key));
-    EXPECT_OK(transaction->Put(key, "value"));
-    EXPECT_OK(transaction->Prepare());
-    return transaction;
-  }
   // The WALs before are not needed for that family.
   static void WriteAndFlush(const Database& db, size_t family) {
     for (int i = 0; i < 2; ++i) {
@@ -79,16 +95,6 @@ class PreparedTransactionsTest : public ::testing::TestWithParam<const char*> {
     }
     return count;
   }
-  static int CountPrepared(TransactionDB* db) {
-    std::vector<Transaction*> prepared;
-    db->GetAllPreparedTransactions(&prepared);
-    const int count = static_cast<int>(prepared.size());
-    for (Transaction* const transaction : prepared) {
-      EXPECT_OK(transaction->Rollback());
-      delete transaction;
-    }
-    return count;
-  }
 
   const test::TempDir dir_;
   const std::string path_ = dir_ / "db";
@@ -101,13 +107,13 @@ TEST_P(PreparedTransactionsTest, AFlushKeepsThem) {
   const Database db = Open(path_);
   const auto transaction = Prepare(db.get(), "key");
   WriteAndFlush(db);
-  EXPECT_EQ(CountPrepared(OpenCopy(db.get()).get()), 1);
+  EXPECT_EQ(RollBackPrepared(OpenCopy(db.get()).get()), 1);
   ASSERT_OK(transaction->Commit());
   WriteAndFlush(db, 1);
   const Database copied = OpenCopy(db.get());
   std::string value;
   EXPECT_OK(copied->Get(rocksdb::ReadOptions(), "key", &value));
-  EXPECT_EQ(CountPrepared(copied.get()), 0);
+  EXPECT_EQ(RollBackPrepared(copied.get()), 0);
 }
 
 // Whose writes are of one group, or of several.
@@ -124,7 +130,7 @@ TEST_P(PreparedTransactionsTest, OfManyThreads) {
   }
   for (std::thread& thread : threads) thread.join();
   WriteAndFlush(db);
-  EXPECT_EQ(CountPrepared(OpenCopy(db.get()).get()), kThreads * kEach);
+  EXPECT_EQ(RollBackPrepared(OpenCopy(db.get()).get()), kThreads * kEach);
   for (const auto& transaction : transactions) ASSERT_OK(transaction->Commit());
   WriteAndFlush(db, 1);
   {
@@ -137,6 +143,110 @@ TEST_P(PreparedTransactionsTest, OfManyThreads) {
   // No WAL is kept for what is in tables.
   WriteAndFlush(db);
   EXPECT_TRUE(Await([&] { return Wals() <= 2; })) << Wals();
+}
+
+// With two write queues a Commit takes a sequence number that no memtable has. RocksDB took those for free when tables came.
+class NumbersOfCommitsTest : public ::testing::TestWithParam<rocksdb::TxnDBWritePolicy> {
+ protected:
+  static constexpr int kCommits = 10;
+
+  NumbersOfCommitsTest() {
+    options_.two_write_queues = true;
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+  }
+  std::unique_ptr<TransactionDB> Open(const std::string& path, std::vector<rocksdb::ColumnFamilyHandle*>* families) {
+    rocksdb::TransactionDBOptions how;
+    how.write_policy = GetParam();
+    std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = {{"default", options_}};
+    if (std::filesystem::exists(dir_ / "exported")) descriptors.emplace_back("imported", options_);
+    TransactionDB* db = nullptr;
+    EXPECT_OK(TransactionDB::Open(options_, how, path, descriptors, families, &db));
+    return std::unique_ptr<TransactionDB>(db);
+  }
+  // Each Commit takes a number. As long as an older transaction is prepared, readers look for what has committed since.
+  static void CommitSome(TransactionDB* db) {
+    std::vector<std::unique_ptr<Transaction>> transactions;
+    for (int i = 0; i < kCommits; ++i) transactions.push_back(Prepare(db, "key" + std::to_string(i)));
+    for (const auto& transaction : transactions) EXPECT_OK(transaction->Commit());
+  }
+  static void ExpectCommitted(rocksdb::DB* db) {
+    std::string value;
+    for (int i = 0; i < kCommits; ++i) {
+      EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key" + std::to_string(i), &value));
+    }
+  }
+  static void Close(std::unique_ptr<TransactionDB> db, const std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+    for (rocksdb::ColumnFamilyHandle* const family : families) EXPECT_OK(db->DestroyColumnFamilyHandle(family));
+  }
+  // Then, and when others have been written behind, and in a copy that a crash would have left.
+  void ExpectCommittedThenAndLater(TransactionDB* db) {
+    ExpectCommitted(db);
+    CommitSome(db);
+    ExpectCommitted(db);
+    test::CopyDatabase(db, dir_ / "copy");
+    std::vector<rocksdb::ColumnFamilyHandle*> families;
+    std::unique_ptr<TransactionDB> copied = Open(dir_ / "copy", &families);
+    ASSERT_NE(copied, nullptr);
+    ExpectCommitted(copied.get());
+    EXPECT_EQ(RollBackPrepared(copied.get()), 1);
+    Close(std::move(copied), families);
+  }
+
+  const test::TempDir dir_;
+  rocksdb::Options options_ = test::BaseOptions();
+};
+INSTANTIATE_TEST_SUITE_P(Policies, NumbersOfCommitsTest,
+                         ::testing::Values(rocksdb::WRITE_PREPARED, rocksdb::WRITE_UNPREPARED));
+
+TEST_P(NumbersOfCommitsTest, AreNotThoseOfWhatIsIngested) {
+  const std::string table = dir_ / "ingested.sst";
+  rocksdb::SstFileWriter file{rocksdb::EnvOptions(), rocksdb::Options()};
+  ASSERT_OK(file.Open(table));
+  for (const char* const key : {"a key before", "the key behind"}) ASSERT_OK(file.Put(key, "ingested"));
+  ASSERT_OK(file.Finish());
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  std::unique_ptr<TransactionDB> db = Open(dir_ / "db", &families);
+  ASSERT_NE(db, nullptr);
+  std::unique_ptr<Transaction> older = Prepare(db.get(), "older");
+  CommitSome(db.get());
+  ASSERT_OK(db->IngestExternalFile({table}, rocksdb::IngestExternalFileOptions()));
+  ExpectCommittedThenAndLater(db.get());
+  ASSERT_OK(older->Commit());
+  older.reset();
+  std::string value;
+  EXPECT_OK(db->Get(rocksdb::ReadOptions(), "a key before", &value));
+  Close(std::move(db), families);
+}
+
+TEST_P(NumbersOfCommitsTest, AreNotThoseOfWhatIsImported) {
+  std::vector<rocksdb::ColumnFamilyHandle*> families;
+  std::unique_ptr<TransactionDB> db = Open(dir_ / "db", &families);
+  ASSERT_NE(db, nullptr);
+  std::unique_ptr<Transaction> older = Prepare(db.get(), "older");
+  CommitSome(db.get());
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> files;
+  {
+    rocksdb::DB* opened = nullptr;
+    ASSERT_OK(rocksdb::DB::Open(options_, dir_ / "source", port::Into(&opened)));
+    const std::unique_ptr<rocksdb::DB> source(opened);
+    for (uint64_t i = 0; i <= db->GetLatestSequenceNumber(); ++i) {
+      ASSERT_OK(source->Put(rocksdb::WriteOptions(), "key", "imported"));
+    }
+    rocksdb::Checkpoint* made = nullptr;
+    ASSERT_OK(rocksdb::Checkpoint::Create(source.get(), &made));
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    rocksdb::ExportImportFilesMetaData* exported = nullptr;
+    ASSERT_OK(checkpoint->ExportColumnFamily(source->DefaultColumnFamily(), dir_ / "exported", &exported));
+    files.reset(exported);
+  }
+  rocksdb::ColumnFamilyHandle* imported = nullptr;
+  ASSERT_OK(
+      db->CreateColumnFamilyWithImport(options_, "imported", rocksdb::ImportColumnFamilyOptions(), *files, &imported));
+  families.push_back(imported);
+  ExpectCommittedThenAndLater(db.get());
+  ASSERT_OK(older->Commit());
+  older.reset();
+  Close(std::move(db), families);
 }
 
 }  // namespace

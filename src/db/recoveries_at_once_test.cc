@@ -24,6 +24,7 @@
 #include "src/db/error_recovery_fixture.h"
 #include "src/testutil/await.h"
 #include "src/testutil/faulty_disk.h"
+#include "src/testutil/until_it_waits.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -367,8 +368,7 @@ TEST_F(RecoveriesAtOnceTest, ResumeMeetsACompactionWhoseListenerFlushes) {
   disk_->retryable = 0;
   ASSERT_OK(db->Put(no_wal_, "key", "value"));
   BeginFlush(db.get());
-  std::future<Status> resumed = std::async(std::launch::async, [&] { return db->Resume(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for Resume to wait
+  std::future<Status> resumed = test::BeginUntilItWaits([&] { return db->Resume(); });
   holds = false;
   EXPECT_OK(Ends("Resume", [&] { return resumed.get(); }));
   Ends("CompactRange", [&] { return compaction.get(); }).PermitUncheckedError();  // as above
@@ -431,7 +431,6 @@ TEST_F(RecoveriesAtOnceTest, WaitForCompactClosesTheDatabaseMeanwhile) {
   EXPECT_FALSE(Put(db.get()).ok());
   ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
   std::future<Status> closed = WaitForCompactAndClose(db.get());
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
   disk_->held = 0;
   Ends("WaitForCompact", [&] { return closed.get(); }).PermitUncheckedError();
 }
@@ -539,8 +538,7 @@ TEST_P(AListenerThatTakesLongTest, ReturnsWhileCloseWaitsForT) {
   disk_->retryable = kTable;
   BeginFlush(db.get());
   if (!Await([&] { return disk_->waiting > 0; })) Hangs("T");
-  std::future<Status> closed = std::async(std::launch::async, [&] { return db->Close(); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for Close to begin
+  std::future<Status> closed = test::BeginUntilItWaits([&] { return db->Close(); });
   holds_ = false;
   std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for the first recovery to end
   disk_->held = 0;
@@ -570,7 +568,6 @@ TEST_P(AListenersFlushTest, EndsWhileWaitForCompactClosesTheDatabase) {
   BeginFlush(db.get());
   ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
   std::future<Status> closed = WaitForCompactAndClose(db.get());
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to wait
   disk_->held = 0;
   EXPECT_OK(Ends("WaitForCompact", [&] { return closed.get(); }));
   EXPECT_EQ(heard_.load(), listener_->recovered > 0);  // RocksDB 11 may end the recovery
@@ -785,9 +782,7 @@ TEST_F(RecoveriesAtOnceTest, CloseWhileAWriterIsHeldBackAndSWaitsForSpace) {
     BeginFlush(db.get(), family_);
   }
   ASSERT_TRUE(IsStopped(db.get()));
-  std::future<Status> writer =
-      std::async(std::launch::async, [&] { return db->Put(no_wal_, family_, "key", "value"); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // enough for it to be held back
+  std::future<Status> writer = test::BeginUntilItWaits([&] { return db->Put(no_wal_, family_, "key", "value"); });
   disk_->full = kTable;
   disk_->held = 0;
   ASSERT_TRUE(Await([&] { return listener_->errors > 0; }));
@@ -854,8 +849,7 @@ TEST_F(RecoveriesAtOnceTest, AListenerPreparesBehindOneThatIsHeldBack) {
     BeginFlush(db.get());
   }
   ASSERT_TRUE(IsStopped(db.get()));
-  std::future<Status> held_back = std::async(std::launch::async, [&] { return prepare("held back"); });
-  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // enough for it to be
+  std::future<Status> held_back = test::BeginUntilItWaits([&] { return prepare("held back"); });
   disk_->retryable = kTable;
   disk_->held = 0;
   ASSERT_TRUE(Await([&] { return listener_->errors > 1; }));

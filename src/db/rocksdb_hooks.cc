@@ -227,6 +227,17 @@ VersionFilters* FiltersOf(rocksdb::Version* version) {
   return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
 }
 
+// Before tables come that take sequence numbers, or raise them, be the database stopped or not. RocksDB takes the last one that
+// a memtable has for the last that was handed out. With two write queues it is not, when a write has failed, and of transactions
+// that are written before they commit: each Commit has a number of its own. Handed out again, what was committed last is not
+// read any more, and RocksDB 11.8 does not open the WAL.
+// REQUIRES: nobody writes.
+void CountAllNumbers(rocksdb::VersionSet* versions) {
+  const rocksdb::SequenceNumber last = versions->LastSequence();
+  AllFailedWrites().Settle(versions, last);
+  versions->SetLastSequence(std::max(last, versions->LastAllocatedSequence()));
+}
+
 // Two levels, the first table of which is in hash order with an index: what else it takes GetFromSilt looks at.
 bool IsSiltStore(rocksdb::Version* version) {
   const rocksdb::VersionStorageInfo& storage = *version->storage_info();
@@ -452,12 +463,10 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   return created;
 }
 
-// Where RocksDB has found the deepest level that is free, a trie may want a shallower one. What is ingested takes a sequence
-// number, also when the database has just stopped.
+// Where RocksDB has found the deepest level that is free, a trie may want a shallower one.
 Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
     SuperVersion* super_version, bool force_global_seqno, CompactionStyle style, SequenceNumber last_seqno,
     IngestedFileInfo* file, SequenceNumber* assigned_seqno, std::optional<int> prev_batch_uppermost_level) {
-  cairn::AllFailedWrites().Settle(versions_, versions_->LastSequence());
   const Status s = own::AssignLevelToIngestedFile(this, super_version, force_global_seqno, style, last_seqno, file,
                                                   assigned_seqno, prev_batch_uppermost_level);
   if (!s.ok() || file->picked_level == 0 || cairn::port::ImmutableOptionsOf(*cfd_).sst_partitioner_factory == nullptr)
@@ -480,6 +489,11 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
   return s;
 }
 
+Status ExternalSstFileIngestionJob::Run() {
+  cairn::CountAllNumbers(versions_);
+  return own::RunIngestion(this);
+}
+
 // RocksDB removes the tables of an ingestion that failed. When it is the write of the MANIFEST that failed, or its sync,
 // the record may be there nevertheless, and the database would not open again without them. They stay: an opening that
 // finds no record of them removes them. Since 11.5 a commit that failed is rolled back later, and its error is not known any
@@ -489,9 +503,8 @@ void ExternalSstFileIngestionJob::Cleanup(const Status& status) {
   own::CleanupIngestion(this, status);
 }
 
-// What is imported raises sequence numbers, as above.
 Status ImportColumnFamilyJob::Run() {
-  cairn::AllFailedWrites().Settle(versions_, versions_->LastSequence());
+  cairn::CountAllNumbers(versions_);
   return own::RunImport(this);
 }
 

@@ -157,6 +157,8 @@ rocksdb::Status AssignLevelToIngestedFile(
     rocksdb::SequenceNumber* assigned_seqno,
     std::optional<int> prev_batch_uppermost_level) asm("cairn_rocksdb_AssignLevelToIngestedFile");
 
+rocksdb::Status RunIngestion(rocksdb::ExternalSstFileIngestionJob* job) asm("cairn_rocksdb_RunIngestion");
+
 void CleanupIngestion(rocksdb::ExternalSstFileIngestionJob* job,
                       const rocksdb::Status& status) asm("cairn_rocksdb_CleanupIngestion");
 

@@ -54,7 +54,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
                                     rocksdb::IODebugContext* context) override {
     if (KindOf(name) == kTable && refuses_table.exchange(false)) return NoSpace();
     if (KindOf(name) == kWal && held_wals) ++waiting_wals;
-    while (KindOf(name) == kWal && held_wals) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    WaitWhile([&] { return KindOf(name) == kWal && held_wals; });
     if (KindOf(name) == kWal && refuses_wal.exchange(false)) return NoSpace();
     const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
     if (s.ok()) *file = std::make_unique<File>(std::move(*file), KindOf(name), this);
@@ -78,7 +78,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   rocksdb::IOStatus GetFreeSpace(const std::string& path, const rocksdb::IOOptions& options, uint64_t* free,
                                  rocksdb::IODebugContext* context) override {
     ++space_asked;
-    while (space_hangs) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    WaitWhile([&] { return space_hangs.load(); });
     if (space_unknown) return rocksdb::IOStatus::NotSupported("free space");
     const rocksdb::IOStatus s = FileSystemWrapper::GetFreeSpace(path, options, free, context);
     if (full != 0) *free = 0;
@@ -122,7 +122,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
     }
     rocksdb::IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* context) override {
       if ((disk_->held_syncs & kind_) != 0) ++disk_->waiting_syncs;
-      while ((disk_->held_syncs & kind_) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      WaitWhile([&] { return (disk_->held_syncs & kind_) != 0; });
       if ((disk_->unsynced & kind_) != 0) return disk_->Retryable();
       return FSWritableFileOwnerWrapper::Sync(options, context);
     }
@@ -132,6 +132,12 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
     FaultyDisk* const disk_;
   };
 
+  // Not for ever: a test that has failed and lets nothing go is to end.
+  template <typename Holds>
+  static void WaitWhile(const Holds& holds) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(3);
+    while (holds() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
   rocksdb::IOStatus NoSpace() {
     ++failed;
     return rocksdb::IOStatus::NoSpace("full");
@@ -148,7 +154,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   }
   rocksdb::IOStatus Append(Kind kind) {
     if ((held & kind) != 0) ++waiting;
-    while ((held & kind) != 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    WaitWhile([&] { return (held & kind) != 0; });
     if ((full & kind) != 0) return NoSpace();
     if ((broken & kind) != 0) return Broken();
     return (retryable & kind) != 0 ? Retryable() : rocksdb::IOStatus::OK();
