@@ -46,7 +46,7 @@ int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*
   static const auto create = reinterpret_cast<Create>(dlsym(RTLD_NEXT, "pthread_create"));
   auto begin = std::make_unique<Begin>(Begin{function, argument});
   const int error = create(thread, attributes, BeginLate, begin.get());
-  if (error == 0) begin.release();  // the thread's
+  if (error == 0) static_cast<void>(begin.release());  // the thread's
   return error;
 }
 
