@@ -16,21 +16,15 @@
 #include <cstdio>
 
 #include "test/error_stress/copied_database.h"
-#include "test/flags.h"
+#include "test/error_stress/rounds.h"
 #include "test/support.h"
 
 namespace cairn {
 namespace errors {
 namespace {
 
-using std::chrono::steady_clock;
-
-struct Settings {
-  uint64_t seed = 1;
-  uint64_t seconds = 10;
-  uint64_t patience = 120;
+struct Settings : RoundSettings {
   std::string way;
-  bool loses = false;
 };
 
 constexpr int kFaultsOfARound = 8;
@@ -66,11 +60,8 @@ bool RunRound(const Settings& settings, uint64_t seed, CopyCounts* counts) {
 
 int Run(const Settings& settings) {
   CopyCounts counts;
-  uint64_t rounds = 0;
-  const auto end = steady_clock::now() + std::chrono::seconds(settings.seconds);
-  do {
-    if (!RunRound(settings, settings.seed + rounds++, &counts)) return 2;
-  } while (steady_clock::now() < end);
+  const uint64_t rounds = RunRounds(settings, [&](uint64_t seed) { return RunRound(settings, seed, &counts); });
+  if (rounds == 0) return 2;
   std::printf("%" PRIu64 " rounds: %" PRIu64 " writes acknowledged, %" PRIu64 " failed; %" PRIu64 " faults, %" PRIu64
               " errors that stopped the database; %" PRIu64 " copies and %" PRIu64 " checkpoints, all good\n",
               rounds, counts.acknowledged.load(), counts.failed.load(), counts.faults.load(), counts.errors.load(),
@@ -84,13 +75,7 @@ int Run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   cairn::errors::Settings settings;
-  using Value = cairn::test::FlagValue;
-  const bool understood =
-      cairn::test::ParseFlags(argc, argv, "cairn_copy_stress",
-                              {{"seconds", [&](const Value& value) { settings.seconds = value.Number(); }},
-                               {"seed", [&](const Value& value) { settings.seed = value.Seed(); }},
-                               {"patience", [&](const Value& value) { settings.patience = value.Number(); }},
-                               {"way", [&](const Value& value) { settings.way = value.Text(); }},
-                               {"lose", [&](const Value&) { settings.loses = true; }}});
-  return understood ? cairn::errors::Run(settings) : 2;
+  const cairn::test::Flags flags = cairn::errors::FlagsOfRounds(
+      &settings, {{"way", [&](const cairn::test::FlagValue& value) { settings.way = value.Text(); }}});
+  return cairn::test::ParseFlags(argc, argv, "cairn_copy_stress", flags) ? cairn::errors::Run(settings) : 2;
 }

@@ -15,7 +15,7 @@
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/write_buffer_manager.h"
 #include "test/error_stress/errors.h"
-#include "test/flags.h"
+#include "test/error_stress/rounds.h"
 
 namespace cairn {
 namespace errors {
@@ -24,11 +24,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-struct Settings {
-  uint64_t seed = 1;
-  uint64_t seconds = 10;
-  uint64_t patience = 120;
-  bool loses = false;
+struct Settings : RoundSettings {
   bool hangs = false;
 };
 
@@ -134,17 +130,15 @@ class Round {
   std::vector<std::thread> threads_;
 };
 
-int Run(Settings settings) {
+int Run(const Settings& settings) {
   Counts counts;
-  uint64_t rounds = 0;
-  const auto end = steady_clock::now() + std::chrono::seconds(settings.seconds);
-  do {
-    const uint64_t seed = settings.seed + rounds++;
+  const uint64_t rounds = RunRounds(settings, [&](uint64_t seed) {
     std::printf("cairn_error_stress --seed=%" PRIu64 " --seconds=1\n", seed);
     std::fflush(stdout);
     const test::TempDir folder;
     Round(settings, seed, folder.path(), &counts).Run();
-  } while (steady_clock::now() < end);
+    return true;
+  });
   std::printf("%" PRIu64 " rounds: %" PRIu64 " writes acknowledged, %" PRIu64 " refused; %" PRIu64 " errors, %" PRIu64
               " for good; %" PRIu64 " recoveries, %" PRIu64 " times Resume, %" PRIu64 " times Close\n",
               rounds, counts.written.load(), counts.refused.load(), counts.errors.load(), counts.for_good.load(),
@@ -158,13 +152,7 @@ int Run(Settings settings) {
 
 int main(int argc, char** argv) {
   cairn::errors::Settings settings;
-  using Value = cairn::test::FlagValue;
-  const bool understood =
-      cairn::test::ParseFlags(argc, argv, "cairn_error_stress",
-                              {{"seconds", [&](const Value& value) { settings.seconds = value.Number(); }},
-                               {"seed", [&](const Value& value) { settings.seed = value.Seed(); }},
-                               {"patience", [&](const Value& value) { settings.patience = value.Number(); }},
-                               {"lose", [&](const Value&) { settings.loses = true; }},
-                               {"hang", [&](const Value&) { settings.hangs = true; }}});
-  return understood ? cairn::errors::Run(settings) : 2;
+  const cairn::test::Flags flags = cairn::errors::FlagsOfRounds(
+      &settings, {{"hang", [&](const cairn::test::FlagValue&) { settings.hangs = true; }}});
+  return cairn::test::ParseFlags(argc, argv, "cairn_error_stress", flags) ? cairn::errors::Run(settings) : 2;
 }
