@@ -519,7 +519,7 @@ TEST_P(CrashTest, LosesNothing) {
   const bool durable = IsDurableEngine(engine);
   const uint64_t cycles = NumberFromEnvironment("CAIRN_CRASH_CYCLES", chief ? 50 : durable ? 20 : 10);
   Random random(seed_);
-  // A busy machine gives a child too little of it to compact in every cycle: then there are more of them.
+  // A busy machine gives a child too little of it to write and to compact in every cycle: then there are more of them.
   const int depth = std::min(engine.depth, 2);
   uint64_t cycle = 0;
   int deepest = 0;
@@ -527,7 +527,12 @@ TEST_P(CrashTest, LosesNothing) {
     Database created;
     ASSERT_OK(OpenDatabase(engine, dir_ / "db", Way::kCairn, &created));
   }
-  for (; cycle < cycles || (deepest < depth && cycle < 20 * cycles); ++cycle) {
+  const auto batches = [&] {
+    uint64_t sum = 0;
+    for (const ThreadModel& model : models_) sum += model.batches;
+    return sum;
+  };
+  for (; cycle < cycles || ((deepest < depth || batches() <= cycles) && cycle < 20 * cycles); ++cycle) {
     const Way child_way = ChooseWay(engine, &random, 3);
     const Way parent_way = ChooseWay(engine, &random, 4);
     SCOPED_TRACE("cycle " + std::to_string(cycle) + ", child opened by " + kWayNames[static_cast<int>(child_way)] +
@@ -545,11 +550,9 @@ TEST_P(CrashTest, LosesNothing) {
       if (HasFatalFailure()) return;
     }
   }
-  uint64_t batches = 0;
-  for (const ThreadModel& model : models_) batches += model.batches;
   printf("%llu kills, %llu batches, deepest %d\n", static_cast<unsigned long long>(cycle),
-         static_cast<unsigned long long>(batches), deepest);
-  EXPECT_GT(batches, cycles) << "the child hardly wrote";
+         static_cast<unsigned long long>(batches()), deepest);
+  EXPECT_GT(batches(), cycles) << "the child hardly wrote";
   EXPECT_GE(deepest, depth) << "the child hardly compacted";
   CheckNothingLeftOver();
 }
