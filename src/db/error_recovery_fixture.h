@@ -50,13 +50,16 @@ class Listener : public rocksdb::EventListener {
   void OnFlushCompleted(rocksdb::DB* /*db*/, const rocksdb::FlushJobInfo& /*info*/) override {
     if (at_flush) at_flush();
   }
+  void OnMemTableSealed(const rocksdb::MemTableInfo& /*info*/) override {
+    if (at_sealed) at_sealed();
+  }
   void OnTableFileCreationStarted(const rocksdb::TableFileCreationBriefInfo& info) override {
     if (info.reason == rocksdb::TableFileCreationReason::kCompaction && at_compaction) at_compaction();
   }
 
   std::atomic<int> errors{0}, ends{0}, recovered{0};
   bool recovers = true;
-  std::function<void()> at_error, at_end, at_compaction, at_flush;
+  std::function<void()> at_error, at_end, at_compaction, at_flush, at_sealed;
   std::function<void(const std::string& family)> at_table;
 };
 

@@ -717,6 +717,60 @@ TEST_P(TwoStepsTest, ARecycledWalIsReadToItsEnd) {
   EXPECT_EQ(ValueOf(OpenTheCopy(how_).get(), "key"), "newest");
 }
 
+// A recycled WAL of which no entry is the newest one's is kept when the database is opened again, and nothing behind it was read.
+class RecycledWalTest : public FailedWritesDbTest {
+ protected:
+  RecycledWalTest() {
+    options_.recycle_log_file_num = 2;
+    options_.avoid_flush_during_shutdown = true;
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+  }
+  static void FillWals(rocksdb::DB* db) {
+    for (int i = 0; i < 6; ++i) {
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "old", std::string(400, 'v')));
+      ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    }
+  }
+};
+
+TEST_F(RecycledWalTest, ATransactionDatabaseOpensAgain) {
+  FillWals(OpenTransactions().get());
+  {
+    rocksdb::TransactionDB* opened = nullptr;
+    ASSERT_OK(rocksdb::TransactionDB::Open(options_, rocksdb::TransactionDBOptions(), dir_ / "db", &opened));
+    const OwnTransactionDB db(opened);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "newest", "acknowledged"));
+  }
+  const auto db = OpenTransactions();
+  ASSERT_NE(db, nullptr);
+  EXPECT_EQ(ValueOf(db.get(), "newest"), "acknowledged");
+}
+
+// What is ingested takes a number that is in no WAL.
+TEST_F(RecycledWalTest, WhatFollowsAnIngestionIsKept) {
+  const auto db = Open(options_);
+  FillWals(db.get());
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "older"));
+  const std::string table = dir_ / "ingested.sst";
+  rocksdb::SstFileWriter file{rocksdb::EnvOptions(), rocksdb::Options()};
+  ASSERT_OK(file.Open(table));
+  ASSERT_OK(file.Put("the key behind", "ingested"));
+  ASSERT_OK(file.Finish());
+  const rocksdb::Snapshot* const snapshot = db->GetSnapshot();
+  ASSERT_OK(db->IngestExternalFile({table}, rocksdb::IngestExternalFileOptions()));
+  db->ReleaseSnapshot(snapshot);
+  ASSERT_OK(db->PauseBackgroundWork());
+  BeginFlush(db.get());
+  rocksdb::WriteOptions synced;
+  synced.sync = true;
+  ASSERT_OK(db->Put(synced, "key", "acknowledged"));
+  test::CopyDatabase(db.get(), copy_);
+  ASSERT_OK(db->ContinueBackgroundWork());
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), copy_, port::Into(&opened)));
+  EXPECT_EQ(ValueOf(std::unique_ptr<rocksdb::DB>(opened).get(), "key"), "acknowledged");
+}
+
 // A Commit has torn the WAL, and the write that waits for it has asked for errors before: while a recovery begins, it goes on
 // with the next WAL, whose sequence numbers do not begin where this one's end.
 TEST_P(TwoStepsTest, AWriteBehindATornWalIsKept) {
@@ -745,11 +799,45 @@ TEST_P(TwoStepsTest, AWriteBehindATornWalIsKept) {
   ASSERT_TRUE(Await([&] { return disk_->waiting > 1; }));
   disk_->held_wals = true;
   disk_->held = 0;
+  // Or the recovery was ahead of its second step, which has to wait then.
+  if (written.wait_for(std::chrono::seconds(1)) != std::future_status::ready) disk_->held_wals = false;
   EXPECT_OK(written.get());
   test::CopyDatabase(db.get(), copy_);
   disk_->held_wals = false;
   EXPECT_EQ(ValueOf(OpenTheCopy(how_).get(), "key"), "acknowledged");
   EXPECT_TRUE(Await([&] { return transaction->Rollback().ok(); }));
+}
+
+// A listener of a Rollback prepares one of another database.
+TEST_F(FailedWritesDbTest, APrepareDuringTheRollbackOfAnotherDatabase) {
+  rocksdb::TransactionDB* opened = nullptr;
+  ASSERT_OK(
+      rocksdb::TransactionDB::Open(test::BaseOptions(), rocksdb::TransactionDBOptions(), dir_ / "other", &opened));
+  const OwnTransactionDB other(opened);
+  const OwnTransaction prepared(other->BeginTransaction(rocksdb::WriteOptions()));
+  bool seals = false;  // the Rollback
+  listener_->at_sealed = [&] {
+    if (!std::exchange(seals, false)) return;
+    ASSERT_OK(prepared->SetName("prepared"));
+    ASSERT_OK(prepared->Put("key", "value"));
+    EXPECT_OK(prepared->Prepare());
+    test::CopyDatabase(other.get(), copy_);
+  };
+  constexpr size_t kFull = 64 << 10;
+  options_.write_buffer_size = kFull;
+  const auto db = OpenTransactions();
+  const OwnTransaction transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+  ASSERT_OK(transaction->SetName("rolled back"));
+  ASSERT_OK(transaction->Put("key of the transaction", "value"));
+  ASSERT_OK(transaction->Prepare());
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "full", std::string(2 * kFull, 'f')));
+  seals = true;
+  ASSERT_OK(transaction->Rollback());
+  ASSERT_TRUE(std::filesystem::exists(copy_));
+  rocksdb::TransactionDB* copied = nullptr;
+  ASSERT_OK(rocksdb::TransactionDB::Open(test::BaseOptions(), rocksdb::TransactionDBOptions(), copy_, &copied));
+  const OwnTransactionDB copy(copied);
+  EXPECT_NE(copy->GetTransactionByName("prepared"), nullptr);
 }
 
 // It holds up the other queue: who has the first and waits for it is before the recovery.

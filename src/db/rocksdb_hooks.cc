@@ -270,9 +270,10 @@ namespace rocksdb {
 
 namespace own = cairn::rocksdb_own;
 
-// Write-prepared writes of two queues take sequence numbers that are in no WAL. Where the next WAL does not go on with the number
-// with which this one ends, what is left of an older WAL behind that end is damage to RocksDB, and nothing newer is read: so
-// none is recycled.
+// Where the next WAL does not go on with the number with which one ends, what is left of an older WAL behind that end is damage to
+// RocksDB, unless all damage is skipped, and nothing newer is read. Write-prepared writes of two queues take numbers that are in
+// no WAL, and so does what is ingested or imported; a WAL that has no entry yet, and is kept as with transactions in two phases,
+// has no number at all. So none is recycled (as in RocksDB from 6.8 to 9.0).
 Status DBImpl::Open(const DBOptions& options, const std::string& path,
                     const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
                     cairn::port::OpenedDb* db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry,
@@ -280,7 +281,8 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
   const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
                                        std::vector<ColumnFamilyHandle*>* given, DB** opened) {
     DBOptions safe = with;
-    if (seq_per_batch && with.two_write_queues) safe.recycle_log_file_num = 0;
+    const bool skips_damage = with.wal_recovery_mode == WALRecoveryMode::kSkipAnyCorruptedRecords;
+    if (!skips_damage || (seq_per_batch && with.two_write_queues)) safe.recycle_log_file_num = 0;
     return own::DBImplOpen(safe, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
                            is_retry, can_retry);
   };
@@ -316,8 +318,8 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
     }
     return s;
   }
-  if (disable_memtable && pre_release_callback != nullptr && cairn::RollbackScope::IsOn() && !options.disableWAL &&
-      !batch->HasCommit()) {
+  if (seq_per_batch_ && disable_memtable && pre_release_callback != nullptr && cairn::RollbackScope::IsOf(this) &&
+      !options.disableWAL && !batch->HasCommit()) {
     WriteOptions nothing;
     nothing.disableWAL = true;  // as RocksDB's second step of a write
     return WriteImpl(nothing, batch, callback, user_write_callback, log_used, log_ref, disable_memtable, seq_used,

@@ -68,7 +68,7 @@ bool KeepsLocksOfDropped(const rocksdb::PointLockManager* manager) {
 
 }  // namespace
 
-thread_local bool RollbackScope::is_on_ = false;
+thread_local const rocksdb::DBImpl* RollbackScope::database_ = nullptr;
 
 }  // namespace cairn
 
@@ -116,7 +116,7 @@ Status PessimisticTransaction::Commit() {
 // the next one does nothing: others write to its keys, and who opens the database rolls them back to what was there before it.
 // And it could not be rolled back when its Prepare had failed.
 Status PessimisticTransaction::Rollback() {
-  const cairn::RollbackScope scope;
+  const cairn::RollbackScope scope(db_impl_);
   const bool has_written = (txn_state_ == STARTED || txn_state_ == AWAITING_PREPARE) && log_number_ > 0 &&
                            txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_UNPREPARED;
   if (txn_state_ != PREPARED && !has_written) return own::RollbackTransaction(this);

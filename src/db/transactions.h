@@ -4,25 +4,29 @@
 
 #include <utility>
 
+namespace rocksdb {
+class DBImpl;
+}  // namespace rocksdb
+
 namespace cairn {
 
-// This thread rolls a transaction back.
+// This thread rolls a transaction of a database back; a listener of that may write to another one.
 //
 // With two write queues RocksDB does it in two steps where it is written before it commits (WRITE_PREPARED, WRITE_UNPREPARED):
 // the second one only counts what the first has written. Refused then by a database that has stopped meanwhile, the
 // rollback would be neither there nor not there, and would lead compactions astray.
 class RollbackScope {
  public:
-  RollbackScope() : before_(std::exchange(is_on_, true)) {}
-  ~RollbackScope() { is_on_ = before_; }
+  explicit RollbackScope(const rocksdb::DBImpl* database) : before_(std::exchange(database_, database)) {}
+  ~RollbackScope() { database_ = before_; }
   RollbackScope(const RollbackScope&) = delete;
   RollbackScope& operator=(const RollbackScope&) = delete;
 
-  static bool IsOn() { return is_on_; }
+  static bool IsOf(const rocksdb::DBImpl* database) { return database == database_; }
 
  private:
-  static thread_local bool is_on_;
-  const bool before_;
+  static thread_local const rocksdb::DBImpl* database_;
+  const rocksdb::DBImpl* const before_;
 };
 
 }  // namespace cairn

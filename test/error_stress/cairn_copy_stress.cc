@@ -1,7 +1,7 @@
 // A database is written by several threads, flushed, synced, resumed, ingested into, while its disk is slow by chance in every
 // call and fails one call now and then. At many moments it is copied as a crash, or a loss of power, would leave it, or by a
 // checkpoint. Every copy opens and holds what was acknowledged, each batch as a whole in all families, and nothing that has
-// failed before; and after every fault all writers go on.
+// failed before, half of them when they were written to and closed twice besides; and after every fault all writers go on.
 //
 //   cairn_copy_stress [--seconds=N] [--seed=X] [--way=NAME] [--patience=S]
 //

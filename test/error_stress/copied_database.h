@@ -125,7 +125,9 @@ class CopiedDatabase {
   bool BeginCopy(Copy* copy);
   void HandOver(Copy&& copy);
   void Judge(const Copy& copy);
+  void JudgeAgain(const Setup& setup, const std::string& folder, const Copy& copy);
   void Compare(const OpenDatabase& db, const Account& account, const std::string& what) const;
+  bool ComparesUpdates() const;
   void CompareUpdates();
   Fault SomeFault();
   void AwaitProgress(Fault fault);

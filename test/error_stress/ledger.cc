@@ -25,6 +25,7 @@ struct Found {
 struct Contents {
   std::vector<std::vector<Found>> families;
   std::set<uint64_t> ingested;
+  uint64_t newest_ingested = 0;
 };
 
 std::string Key(char kind, size_t writer, uint64_t n) {
@@ -33,8 +34,8 @@ std::string Key(char kind, size_t writer, uint64_t n) {
   return text;
 }
 
-rocksdb::Status Read(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, std::vector<Found>* writers,
-                     std::set<uint64_t>* ingested) {
+rocksdb::Status Read(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Contents* contents) {
+  std::vector<Found>* const writers = &contents->families.back();
   const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(rocksdb::ReadOptions(), family));
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     const std::string key = it->key().ToString();
@@ -43,7 +44,8 @@ rocksdb::Status Read(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, std::
     if (key[0] == 'k') found.writes.insert(n);
     if (key[0] == 'n') found.newest = std::strtoull(it->value().ToString().c_str(), nullptr, 10);
     if (key[0] == 'c') found.counter = rocksdb::DecodeFixed64(it->value().data());
-    if (key[0] == 'i') ingested->insert(n);
+    if (key[0] == 'i' && n > 0) contents->ingested.insert(n);
+    if (key[0] == 'i' && n == 0) contents->newest_ingested = std::strtoull(it->value().ToString().c_str(), nullptr, 10);
   }
   return it->status();
 }
@@ -146,8 +148,8 @@ std::string WhatIsWrong(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamily
   std::ostringstream wrong;
   Contents contents;
   for (rocksdb::ColumnFamilyHandle* family : families) {
-    std::vector<Found>& writers = contents.families.emplace_back(account.writers.size());
-    const rocksdb::Status s = Read(db, family, &writers, &contents.ingested);
+    contents.families.emplace_back(account.writers.size());
+    const rocksdb::Status s = Read(db, family, &contents);
     if (!s.ok()) return "Iterator: " + s.ToString() + "\n";
   }
   for (size_t writer = 0; writer < account.writers.size(); ++writer) {
@@ -167,6 +169,10 @@ std::string WhatIsWrong(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamily
   }
   for (uint64_t n = 1; n <= account.ingested; ++n) {
     if (contents.ingested.count(n) == 0) wrong << "The ingested key " << n << " is lost\n";
+  }
+  if (contents.newest_ingested < account.ingested) {
+    wrong << "What was ingested last is said to be " << contents.newest_ingested << " and is " << account.ingested
+          << "\n";
   }
   return wrong.str();
 }

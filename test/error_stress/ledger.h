@@ -60,7 +60,7 @@ std::string KeyOf(size_t writer, uint64_t n);
 std::string NewestKeyOf(size_t writer);
 std::string CounterOf(size_t writer);
 std::string OneMore();
-std::string IngestedKey(uint64_t n);
+std::string IngestedKey(uint64_t n);  // from 1; that of 0 has the number of the newest
 
 template <class Batch>
 rocksdb::Status Fill(Batch* batch, const std::vector<rocksdb::ColumnFamilyHandle*>& families, size_t writer, uint64_t n,
