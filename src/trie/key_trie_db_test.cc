@@ -29,6 +29,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "src/port/open_into.h"
 #include "src/testutil/assert_ok.h"
+#include "src/testutil/await.h"
 #include "src/testutil/ingest_again.h"
 #include "src/testutil/temp_dir.h"
 #include "src/testutil/test_seed.h"
@@ -400,6 +401,15 @@ TEST_F(KeyTrieDbTest, OtherShapesOpenIt) {
   ExpectKeys(kKeys, 1);
 }
 
+bool IsWithoutFlushes(rocksdb::DB* db) {
+  using Properties = rocksdb::DB::Properties;
+  for (const std::string& property : {Properties::kNumRunningFlushes, Properties::kMemTableFlushPending}) {
+    uint64_t flushes = 1;
+    if (!db->GetIntProperty(property, &flushes) || flushes > 0) return false;
+  }
+  return true;
+}
+
 // What a root of one size has made is compacted by one of any other, and by leveled compaction, and comes to rest each time.
 TEST_F(KeyTrieDbTest, RootsOfAnySizeAndLeveledCompactionOpenIt) {
   std::mt19937_64 random(Seed());
@@ -448,6 +458,7 @@ TEST_F(KeyTrieDbTest, RootsOfAnySizeAndLeveledCompactionOpenIt) {
     }
     if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
     if (random() % 2 == 0) ASSERT_OK(db_->Flush({}));
+    ASSERT_TRUE(Await([&] { return IsWithoutFlushes(db_.get()); }));  // each may bring a compaction
     ASSERT_OK(leveled ? db_->WaitForCompact({}) : WaitForTrieCompaction(db_.get()));
     if (!leveled && random() % 4 == 0) ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
     const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
