@@ -18,14 +18,13 @@
 #include "file/sequence_file_reader.h"
 #include "file/writable_file_writer.h"
 #include "gtest/gtest.h"
-#include "rocksdb/sst_file_writer.h"
 #include "rocksdb/transaction_log.h"
-#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/db/error_recovery_fixture.h"
 #include "src/port/log_reporter.h"
 #include "src/port/rocksdb_own.h"
+#include "src/testutil/arriving_tables.h"
 #include "src/testutil/copy_database.h"
 #include "src/testutil/test_seed.h"
 #include "src/testutil/until_it_waits.h"
@@ -751,11 +750,7 @@ TEST_F(RecycledWalTest, WhatFollowsAnIngestionIsKept) {
   const auto db = Open(options_);
   FillWals(db.get());
   ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "older"));
-  const std::string table = dir_ / "ingested.sst";
-  rocksdb::SstFileWriter file{rocksdb::EnvOptions(), rocksdb::Options()};
-  ASSERT_OK(file.Open(table));
-  ASSERT_OK(file.Put("the key behind", "ingested"));
-  ASSERT_OK(file.Finish());
+  const std::string table = test::WriteTable(dir_ / "ingested.sst", {"the key behind"});
   const rocksdb::Snapshot* const snapshot = db->GetSnapshot();
   ASSERT_OK(db->IngestExternalFile({table}, rocksdb::IngestExternalFileOptions()));
   db->ReleaseSnapshot(snapshot);
@@ -766,9 +761,9 @@ TEST_F(RecycledWalTest, WhatFollowsAnIngestionIsKept) {
   ASSERT_OK(db->Put(synced, "key", "acknowledged"));
   test::CopyDatabase(db.get(), copy_);
   ASSERT_OK(db->ContinueBackgroundWork());
-  rocksdb::DB* opened = nullptr;
-  ASSERT_OK(rocksdb::DB::Open(test::BaseOptions(), copy_, port::Into(&opened)));
-  EXPECT_EQ(ValueOf(std::unique_ptr<rocksdb::DB>(opened).get(), "key"), "acknowledged");
+  const auto copied = Open(test::BaseOptions(), "copy");
+  ASSERT_NE(copied, nullptr);
+  EXPECT_EQ(ValueOf(copied.get(), "key"), "acknowledged");
 }
 
 // A Commit has torn the WAL, and the write that waits for it has asked for errors before: while a recovery begins, it goes on
@@ -834,10 +829,9 @@ TEST_F(FailedWritesDbTest, APrepareDuringTheRollbackOfAnotherDatabase) {
   seals = true;
   ASSERT_OK(transaction->Rollback());
   ASSERT_TRUE(std::filesystem::exists(copy_));
-  rocksdb::TransactionDB* copied = nullptr;
-  ASSERT_OK(rocksdb::TransactionDB::Open(test::BaseOptions(), rocksdb::TransactionDBOptions(), copy_, &copied));
-  const OwnTransactionDB copy(copied);
-  EXPECT_NE(copy->GetTransactionByName("prepared"), nullptr);
+  const OwnTransactionDB copied = OpenTheCopy(rocksdb::TransactionDBOptions());
+  ASSERT_NE(copied, nullptr);
+  EXPECT_NE(copied->GetTransactionByName("prepared"), nullptr);
 }
 
 // It holds up the other queue: who has the first and waits for it is before the recovery.
@@ -1115,11 +1109,7 @@ TEST_P(UpdatesTest, AnIngestionBehindTheFailedWrite) {
   const auto db = OpenWithKey(options_);
   ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
   ASSERT_OK(db->Put(rocksdb::WriteOptions(), "next", "value"));
-  const std::string table = dir_ / "ingested.sst";
-  rocksdb::SstFileWriter file{rocksdb::EnvOptions(), rocksdb::Options()};
-  ASSERT_OK(file.Open(table));
-  ASSERT_OK(file.Put("key", "ingested"));
-  ASSERT_OK(file.Finish());
+  const std::string table = test::WriteTable(dir_ / "ingested.sst", {"key"});
   disk_->held_syncs = test::kWal;
   std::thread writer([&] { FailASync(db.get(), disk_.get(), &failed_); });
   ASSERT_TRUE(Await([&] { return disk_->waiting_syncs > 0; }));
@@ -1142,12 +1132,7 @@ TEST_P(UpdatesTest, AnImportBehindTheFailedWrite) {
   {
     const auto source = Open(test::BaseOptions(), "source");
     for (int i = 0; i < 10; ++i) ASSERT_OK(source->Put(rocksdb::WriteOptions(), "imported", "value"));
-    rocksdb::Checkpoint* made = nullptr;
-    ASSERT_OK(rocksdb::Checkpoint::Create(source.get(), &made));
-    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-    rocksdb::ExportImportFilesMetaData* exported = nullptr;
-    ASSERT_OK(checkpoint->ExportColumnFamily(source->DefaultColumnFamily(), dir_ / "exported", &exported));
-    files.reset(exported);
+    files = test::Export(source.get(), dir_ / "exported");
   }
   const auto db = OpenWithKey(options_);
   rocksdb::ColumnFamilyHandle* imported = nullptr;

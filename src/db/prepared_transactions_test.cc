@@ -9,11 +9,10 @@
 
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
-#include "rocksdb/sst_file_writer.h"
-#include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/port/open_into.h"
+#include "src/testutil/arriving_tables.h"
 #include "src/testutil/await.h"
 #include "src/testutil/copy_database.h"
 #include "test/support.h"
@@ -154,14 +153,16 @@ class NumbersOfCommitsTest : public ::testing::TestWithParam<rocksdb::TxnDBWrite
     options_.two_write_queues = true;
     options_.memtable_factory = rocksdb::Options().memtable_factory;
   }
-  std::unique_ptr<TransactionDB> Open(const std::string& path, std::vector<rocksdb::ColumnFamilyHandle*>* families) {
+  Database Open(const std::string& path) {
     rocksdb::TransactionDBOptions how;
     how.write_policy = GetParam();
     std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = {{"default", options_}};
     if (std::filesystem::exists(dir_ / "exported")) descriptors.emplace_back("imported", options_);
+    Database opened;
     TransactionDB* db = nullptr;
-    EXPECT_OK(TransactionDB::Open(options_, how, path, descriptors, families, &db));
-    return std::unique_ptr<TransactionDB>(db);
+    EXPECT_OK(TransactionDB::Open(options_, how, path, descriptors, &opened.families, &db));
+    opened.db.reset(db);
+    return opened;
   }
   // Each Commit takes a number. As long as an older transaction is prepared, readers look for what has committed since.
   static void CommitSome(TransactionDB* db) {
@@ -175,21 +176,16 @@ class NumbersOfCommitsTest : public ::testing::TestWithParam<rocksdb::TxnDBWrite
       EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key" + std::to_string(i), &value));
     }
   }
-  static void Close(std::unique_ptr<TransactionDB> db, const std::vector<rocksdb::ColumnFamilyHandle*>& families) {
-    for (rocksdb::ColumnFamilyHandle* const family : families) EXPECT_OK(db->DestroyColumnFamilyHandle(family));
-  }
   // Then, and when others have been written behind, and in a copy that a crash would have left.
   void ExpectCommittedThenAndLater(TransactionDB* db) {
     ExpectCommitted(db);
     CommitSome(db);
     ExpectCommitted(db);
     test::CopyDatabase(db, dir_ / "copy");
-    std::vector<rocksdb::ColumnFamilyHandle*> families;
-    std::unique_ptr<TransactionDB> copied = Open(dir_ / "copy", &families);
-    ASSERT_NE(copied, nullptr);
+    const Database copied = Open(dir_ / "copy");
+    ASSERT_NE(copied.get(), nullptr);
     ExpectCommitted(copied.get());
     EXPECT_EQ(RollBackPrepared(copied.get()), 1);
-    Close(std::move(copied), families);
   }
 
   const test::TempDir dir_;
@@ -199,30 +195,22 @@ INSTANTIATE_TEST_SUITE_P(Policies, NumbersOfCommitsTest,
                          ::testing::Values(rocksdb::WRITE_PREPARED, rocksdb::WRITE_UNPREPARED));
 
 TEST_P(NumbersOfCommitsTest, AreNotThoseOfWhatIsIngested) {
-  const std::string table = dir_ / "ingested.sst";
-  rocksdb::SstFileWriter file{rocksdb::EnvOptions(), rocksdb::Options()};
-  ASSERT_OK(file.Open(table));
-  for (const char* const key : {"a key before", "the key behind"}) ASSERT_OK(file.Put(key, "ingested"));
-  ASSERT_OK(file.Finish());
-  std::vector<rocksdb::ColumnFamilyHandle*> families;
-  std::unique_ptr<TransactionDB> db = Open(dir_ / "db", &families);
-  ASSERT_NE(db, nullptr);
-  std::unique_ptr<Transaction> older = Prepare(db.get(), "older");
+  const std::string table = test::WriteTable(dir_ / "ingested.sst", {"a key before", "the key behind"});
+  const Database db = Open(dir_ / "db");
+  ASSERT_NE(db.get(), nullptr);
+  const std::unique_ptr<Transaction> older = Prepare(db.get(), "older");
   CommitSome(db.get());
   ASSERT_OK(db->IngestExternalFile({table}, rocksdb::IngestExternalFileOptions()));
   ExpectCommittedThenAndLater(db.get());
   ASSERT_OK(older->Commit());
-  older.reset();
   std::string value;
   EXPECT_OK(db->Get(rocksdb::ReadOptions(), "a key before", &value));
-  Close(std::move(db), families);
 }
 
 TEST_P(NumbersOfCommitsTest, AreNotThoseOfWhatIsImported) {
-  std::vector<rocksdb::ColumnFamilyHandle*> families;
-  std::unique_ptr<TransactionDB> db = Open(dir_ / "db", &families);
-  ASSERT_NE(db, nullptr);
-  std::unique_ptr<Transaction> older = Prepare(db.get(), "older");
+  Database db = Open(dir_ / "db");
+  ASSERT_NE(db.get(), nullptr);
+  const std::unique_ptr<Transaction> older = Prepare(db.get(), "older");
   CommitSome(db.get());
   std::unique_ptr<rocksdb::ExportImportFilesMetaData> files;
   {
@@ -232,21 +220,14 @@ TEST_P(NumbersOfCommitsTest, AreNotThoseOfWhatIsImported) {
     for (uint64_t i = 0; i <= db->GetLatestSequenceNumber(); ++i) {
       ASSERT_OK(source->Put(rocksdb::WriteOptions(), "key", "imported"));
     }
-    rocksdb::Checkpoint* made = nullptr;
-    ASSERT_OK(rocksdb::Checkpoint::Create(source.get(), &made));
-    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-    rocksdb::ExportImportFilesMetaData* exported = nullptr;
-    ASSERT_OK(checkpoint->ExportColumnFamily(source->DefaultColumnFamily(), dir_ / "exported", &exported));
-    files.reset(exported);
+    files = test::Export(source.get(), dir_ / "exported");
   }
   rocksdb::ColumnFamilyHandle* imported = nullptr;
   ASSERT_OK(
       db->CreateColumnFamilyWithImport(options_, "imported", rocksdb::ImportColumnFamilyOptions(), *files, &imported));
-  families.push_back(imported);
+  db.families.push_back(imported);
   ExpectCommittedThenAndLater(db.get());
   ASSERT_OK(older->Commit());
-  older.reset();
-  Close(std::move(db), families);
 }
 
 }  // namespace

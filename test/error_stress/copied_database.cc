@@ -445,6 +445,7 @@ void CopiedDatabase::Judge(const Copy& copy) {
   }
   Compare(opened, copy.account, copy.folder + ", " + copy.what);
   opened.Close().PermitUncheckedError();
+  // Every second one.
   if (copy.folder.back() % 2 == 0 && !setup.options.manual_wal_flush) JudgeAgain(setup, folder, copy);
   std::filesystem::remove_all(folder);
   std::filesystem::remove_all(copy.folder);
