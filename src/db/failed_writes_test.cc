@@ -7,6 +7,7 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <thread>
 #include <tuple>
@@ -743,6 +744,14 @@ TEST_F(RecycledWalTest, ATransactionDatabaseOpensAgain) {
   const auto db = OpenTransactions();
   ASSERT_NE(db, nullptr);
   EXPECT_EQ(ValueOf(db.get(), "newest"), "acknowledged");
+}
+
+TEST_F(RecycledWalTest, TheLogSaysThatItIsNone) {
+  const auto db = Open(options_);
+  std::ostringstream text;
+  text << std::ifstream(dir_ / "db/LOG").rdbuf();
+  EXPECT_NE(text.str().find("recycle_log_file_num is ignored"), std::string::npos);
+  EXPECT_EQ(db->GetDBOptions().recycle_log_file_num, 0);
 }
 
 // What is ingested takes a number that is in no WAL.

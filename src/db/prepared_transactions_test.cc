@@ -1,6 +1,7 @@
-// Where RocksDB keeps transactions that are prepared: in the WAL, which a flush must not remove. And which sequence numbers
-// those take that are written before they commit.
+// Where RocksDB keeps transactions that are prepared: in the WAL, which a flush must not remove. Which sequence numbers those
+// take that are written before they commit, and what comes to their database meanwhile: tables, families.
 
+#include <atomic>
 #include <filesystem>
 #include <memory>
 #include <string>
@@ -11,7 +12,9 @@
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "rocksdb/write_batch.h"
 #include "src/port/open_into.h"
+#include "src/port/private_members.h"
 #include "src/testutil/arriving_tables.h"
 #include "src/testutil/await.h"
 #include "src/testutil/copy_database.h"
@@ -156,8 +159,10 @@ class NumbersOfCommitsTest : public ::testing::TestWithParam<rocksdb::TxnDBWrite
   Database Open(const std::string& path) {
     rocksdb::TransactionDBOptions how;
     how.write_policy = GetParam();
+    if (commit_cache_bits_ != 0) port::CommitCacheBitsOf(&how) = commit_cache_bits_;
     std::vector<rocksdb::ColumnFamilyDescriptor> descriptors = {{"default", options_}};
-    if (std::filesystem::exists(dir_ / "exported")) descriptors.emplace_back("imported", options_);
+    if (std::filesystem::exists(path) && std::filesystem::exists(dir_ / "exported"))
+      descriptors.emplace_back("imported", options_);
     Database opened;
     TransactionDB* db = nullptr;
     EXPECT_OK(TransactionDB::Open(options_, how, path, descriptors, &opened.families, &db));
@@ -190,6 +195,7 @@ class NumbersOfCommitsTest : public ::testing::TestWithParam<rocksdb::TxnDBWrite
 
   const test::TempDir dir_;
   rocksdb::Options options_ = test::BaseOptions();
+  size_t commit_cache_bits_ = 0;  // 0: as RocksDB has it
 };
 INSTANTIATE_TEST_SUITE_P(Policies, NumbersOfCommitsTest,
                          ::testing::Values(rocksdb::WRITE_PREPARED, rocksdb::WRITE_UNPREPARED));
@@ -228,6 +234,174 @@ TEST_P(NumbersOfCommitsTest, AreNotThoseOfWhatIsImported) {
   db.families.push_back(imported);
   ExpectCommittedThenAndLater(db.get());
   ASSERT_OK(older->Commit());
+}
+
+// RocksDB freed the map of families that the others were reading.
+TEST_P(NumbersOfCommitsTest, AFamilyIsCreatedWhileOthersWrite) {
+  constexpr int kKeys = 3000;
+  Database db = Open(dir_ / "db");
+  ASSERT_NE(db.get(), nullptr);
+  std::atomic<bool> ends{false};
+  std::thread rolls_back([&] {
+    while (!ends) {
+      const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+      EXPECT_OK(transaction->SetName("rolled back"));
+      for (int i = 0; i < kKeys; ++i) EXPECT_OK(transaction->Put(std::to_string(i), "value"));
+      EXPECT_OK(transaction->Prepare());
+      EXPECT_OK(transaction->Rollback());
+    }
+  });
+  std::thread writes([&] {
+    while (!ends) {
+      rocksdb::WriteBatch batch;
+      for (int i = 0; i < kKeys; ++i) EXPECT_OK(batch.Put("written" + std::to_string(i), "value"));
+      EXPECT_OK(db->Write(rocksdb::WriteOptions(), &batch));
+    }
+  });
+  for (int i = 0; i < 20; ++i) {
+    rocksdb::ColumnFamilyHandle* family = nullptr;
+    EXPECT_OK(db->CreateColumnFamily(options_, "family" + std::to_string(i), &family));
+    db.families.push_back(family);
+  }
+  ends = true;
+  rolls_back.join();
+  writes.join();
+}
+
+// What comes from elsewhere was prepared by nobody. RocksDB did not read it as long as an older transaction was, and a Rollback put
+// over it what had been there before.
+class ArrivingTablesTest : public NumbersOfCommitsTest {
+ protected:
+  static std::string Get(rocksdb::DB* db, const std::string& key, const rocksdb::Snapshot* snapshot = nullptr) {
+    rocksdb::ReadOptions how;
+    how.snapshot = snapshot;
+    std::string value;
+    const rocksdb::Status s = db->Get(how, db->DefaultColumnFamily(), key, &value);
+    return s.ok() ? value : s.ToString();
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Policies, ArrivingTablesTest,
+                         ::testing::Values(rocksdb::WRITE_PREPARED, rocksdb::WRITE_UNPREPARED));
+
+TEST_P(ArrivingTablesTest, AreReadWhileAnOlderTransactionIsPrepared) {
+  for (const bool two_queues : {false, true}) {
+    SCOPED_TRACE(two_queues);
+    options_.two_write_queues = two_queues;
+    const std::string name = two_queues ? "two" : "one";
+    const Database db = Open(dir_ / name);
+    ASSERT_NE(db.get(), nullptr);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "both", "older"));
+    const std::unique_ptr<Transaction> older = Prepare(db.get(), "prepared");
+    const rocksdb::Snapshot* const before = db->GetSnapshot();
+    // The second one lies above the first.
+    const std::string first = test::WriteTable(dir_ / (name + "1.sst"), {"both", "first", "prepared"});
+    const std::string second = test::WriteTable(dir_ / (name + "2.sst"), {"both", "second"});
+    ASSERT_OK(db->IngestExternalFile({first, second}, rocksdb::IngestExternalFileOptions()));
+    for (const char* key : {"both", "first", "second", "prepared"}) EXPECT_EQ(Get(db.get(), key), "ingested") << key;
+    EXPECT_EQ(Get(db.get(), "both", before), "older");
+    db->ReleaseSnapshot(before);
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+    for (const char* key : {"both", "first", "second", "prepared"}) EXPECT_EQ(Get(db.get(), key), "ingested") << key;
+    // It has locked its key; who ingests asks for no lock.
+    ASSERT_OK(older->Rollback());
+    EXPECT_EQ(Get(db.get(), "prepared"), "ingested");
+  }
+}
+
+TEST_P(ArrivingTablesTest, ARollbackOverThem) {
+  const Database db = Open(dir_ / "db");
+  ASSERT_NE(db.get(), nullptr);
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "older"));
+  const std::string table = test::WriteTable(dir_ / "ingested.sst", {"key", "new"});
+  ASSERT_OK(db->IngestExternalFile({table}, rocksdb::IngestExternalFileOptions()));
+  for (const char* key : {"key", "new"}) {
+    const std::unique_ptr<Transaction> transaction = Prepare(db.get(), key);
+    ASSERT_OK(transaction->Rollback());
+    EXPECT_EQ(Get(db.get(), key), "ingested");
+  }
+}
+
+// With numbers that the database has had before: what of it is prepared, committed, and the numbers of commits.
+TEST_P(ArrivingTablesTest, AnImportedFamilyOfOlderNumbers) {
+  constexpr int kKeys = 30;
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> files;
+  {
+    rocksdb::DB* opened = nullptr;
+    ASSERT_OK(rocksdb::DB::Open(options_, dir_ / "source", port::Into(&opened)));
+    const std::unique_ptr<rocksdb::DB> source(opened);
+    for (int i = 0; i < kKeys; ++i) ASSERT_OK(source->Put(rocksdb::WriteOptions(), std::to_string(i), "imported"));
+    files = test::Export(source.get(), dir_ / "exported");
+  }
+  Database db = Open(dir_ / "db");
+  ASSERT_NE(db.get(), nullptr);
+  while (db->GetLatestSequenceNumber() <= kKeys + 1) CommitSome(db.get());
+  const std::unique_ptr<Transaction> older = Prepare(db.get(), "older");
+  CommitSome(db.get());
+  rocksdb::ColumnFamilyHandle* imported = nullptr;
+  ASSERT_OK(
+      db->CreateColumnFamilyWithImport(options_, "imported", rocksdb::ImportColumnFamilyOptions(), *files, &imported));
+  db.families.push_back(imported);
+  ExpectCommittedThenAndLater(db.get());
+  for (int i = 0; i < kKeys; ++i) {
+    const std::unique_ptr<Transaction> over(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(over->SetName("over"));
+    ASSERT_OK(over->Put(imported, std::to_string(i), "value"));
+    ASSERT_OK(over->Prepare());
+    ASSERT_OK(over->Rollback());
+    std::string value;
+    ASSERT_OK(db->Get(rocksdb::ReadOptions(), imported, std::to_string(i), &value));
+    EXPECT_EQ(value, "imported");
+  }
+  EXPECT_EQ(Get(db.get(), "older"), "NotFound: ");
+  ASSERT_OK(older->Commit());
+  EXPECT_EQ(Get(db.get(), "older"), "value");
+}
+
+TEST_P(ArrivingTablesTest, AnImportedFamily) {
+  std::unique_ptr<rocksdb::ExportImportFilesMetaData> files;
+  {
+    rocksdb::DB* opened = nullptr;
+    ASSERT_OK(rocksdb::DB::Open(options_, dir_ / "source", port::Into(&opened)));
+    const std::unique_ptr<rocksdb::DB> source(opened);
+    // No number of what is prepared where it comes to: it is not read as long as that is (docs/faults.md).
+    for (int i = 0; i < 100; ++i) ASSERT_OK(source->Put(rocksdb::WriteOptions(), "0", "older"));
+    for (int i = 0; i < 5000; ++i) {
+      ASSERT_OK(source->Put(rocksdb::WriteOptions(), std::to_string(i), "imported"));
+    }
+    files = test::Export(source.get(), dir_ / "exported");
+  }
+  // How many commits the database keeps: all that the imported numbers are, and a few.
+  for (const size_t bits : {23, 5}) {
+    SCOPED_TRACE(bits);
+    commit_cache_bits_ = bits;
+    Database db = Open(dir_ / ("db" + std::to_string(bits)));
+    ASSERT_NE(db.get(), nullptr);
+    const std::unique_ptr<Transaction> older = Prepare(db.get(), "older");
+    const rocksdb::Snapshot* const before = db->GetSnapshot();
+    rocksdb::ColumnFamilyHandle* imported = nullptr;
+    ASSERT_OK(db->CreateColumnFamilyWithImport(options_, "imported", rocksdb::ImportColumnFamilyOptions(), *files,
+                                               &imported));
+    db.families.push_back(imported);
+    std::string value;
+    for (int i = 0; i < 5000; ++i) {
+      ASSERT_OK(db->Get(rocksdb::ReadOptions(), imported, std::to_string(i), &value));
+    }
+    EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), "older", &value).IsNotFound());
+    const std::unique_ptr<Transaction> over(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(over->SetName("over"));
+    ASSERT_OK(over->Put(imported, "4999", "value"));
+    ASSERT_OK(over->Prepare());
+    ASSERT_OK(over->Rollback());
+    ASSERT_OK(db->Get(rocksdb::ReadOptions(), imported, "4999", &value));
+    EXPECT_EQ(value, "imported");
+    ASSERT_OK(older->Commit());
+    EXPECT_EQ(Get(db.get(), "older"), "value");
+    rocksdb::ReadOptions at_before;
+    at_before.snapshot = before;
+    EXPECT_TRUE(db->Get(at_before, "older", &value).IsNotFound());
+    db->ReleaseSnapshot(before);
+  }
 }
 
 }  // namespace

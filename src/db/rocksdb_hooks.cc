@@ -231,11 +231,13 @@ VersionFilters* FiltersOf(rocksdb::Version* version) {
 // a memtable has for the last that was handed out. With two write queues it is not, when a write has failed, and of transactions
 // that are written before they commit: each Commit has a number of its own. Handed out again, what was committed last is not
 // read any more, and RocksDB 11.8 does not open the WAL.
+// Returns the last one.
 // REQUIRES: nobody writes.
-void CountAllNumbers(rocksdb::VersionSet* versions) {
+rocksdb::SequenceNumber CountAllNumbers(rocksdb::VersionSet* versions) {
   const rocksdb::SequenceNumber last = versions->LastSequence();
   AllFailedWrites().Settle(versions, last);
   versions->SetLastSequence(std::max(last, versions->LastAllocatedSequence()));
+  return versions->LastSequence();
 }
 
 // Two levels, the first table of which is in hash order with an index: what else it takes GetFromSilt looks at.
@@ -278,17 +280,23 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
                     const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
                     cairn::port::OpenedDb* db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry,
                     bool* can_retry) {
+  bool would_recycle = false;
   const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
                                        std::vector<ColumnFamilyHandle*>* given, DB** opened) {
     DBOptions safe = with;
     const bool skips_damage = with.wal_recovery_mode == WALRecoveryMode::kSkipAnyCorruptedRecords;
-    if (!skips_damage || (seq_per_batch && with.two_write_queues)) safe.recycle_log_file_num = 0;
+    would_recycle = with.recycle_log_file_num > 0 && (!skips_damage || (seq_per_batch && with.two_write_queues));
+    if (would_recycle) safe.recycle_log_file_num = 0;
     return own::DBImplOpen(safe, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
                            is_retry, can_retry);
   };
   const cairn::WrittenEntry none(nullptr);
   DB* opened = nullptr;
   const Status s = cairn::OpenDatabase(options, path, families, seq_per_batch, open, handles, &opened);
+  if (s.ok() && would_recycle) {
+    Warn(opened->GetDBOptions().info_log, "WALs are not recycled, where that could lose writes: %s is ignored",
+         "recycle_log_file_num");
+  }
   cairn::port::Set(db, opened);
   return s;
 }
@@ -506,8 +514,13 @@ void ExternalSstFileIngestionJob::Cleanup(const Status& status) {
 }
 
 Status ImportColumnFamilyJob::Run() {
-  cairn::CountAllNumbers(versions_);
-  return own::RunImport(this);
+  cairn::ImportedNumbers numbers;
+  numbers.read = versions_->LastPublishedSequence();
+  numbers.before = cairn::CountAllNumbers(versions_);
+  const Status s = own::RunImport(this);
+  numbers.newest = versions_->LastSequence();
+  cairn::NoteImported(numbers);
+  return s;
 }
 
 void ImportColumnFamilyJob::Cleanup(const Status& status) {

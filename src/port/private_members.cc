@@ -1,8 +1,13 @@
 #include "src/port/private_members.h"
 
+#include <atomic>
+
 #include "db/memtable.h"
 #include "db/memtable_list.h"
+#include "db/snapshot_checker.h"
 #include "db/write_thread.h"
+#include "rocksdb/utilities/transaction_db.h"
+#include "utilities/transactions/write_prepared_txn_db.h"
 #include "utilities/transactions/write_unprepared_txn.h"
 
 namespace cairn::port {
@@ -38,6 +43,30 @@ struct Unprepared {
 };
 template struct Member<Unprepared, &rocksdb::WriteUnpreparedTxn::unprep_seqs_>;
 
+struct DatabaseOfChecker {
+  using Type = const rocksdb::WritePreparedTxnDB* const rocksdb::WritePreparedSnapshotChecker::*;
+  friend Type Pointer(DatabaseOfChecker name);
+};
+template struct Member<DatabaseOfChecker, &rocksdb::WritePreparedSnapshotChecker::txn_db_>;
+
+struct MaxEvicted {
+  using Type = std::atomic<uint64_t> rocksdb::WritePreparedTxnDB::*;
+  friend Type Pointer(MaxEvicted name);
+};
+template struct Member<MaxEvicted, &rocksdb::WritePreparedTxnDB::max_evicted_seq_>;
+
+struct AdvanceMaxEvicted {
+  using Type = void (rocksdb::WritePreparedTxnDB::*)(const rocksdb::SequenceNumber&, const rocksdb::SequenceNumber&);
+  friend Type Pointer(AdvanceMaxEvicted name);
+};
+template struct Member<AdvanceMaxEvicted, &rocksdb::WritePreparedTxnDB::AdvanceMaxEvictedSeq>;
+
+struct CommitCacheBits {
+  using Type = size_t rocksdb::TransactionDBOptions::*;
+  friend Type Pointer(CommitCacheBits name);
+};
+template struct Member<CommitCacheBits, &rocksdb::TransactionDBOptions::wp_commit_cache_bits>;
+
 }  // namespace
 
 rocksdb::SequenceNumber& NewestSequenceOf(rocksdb::WriteThread* queue) { return queue->*Pointer(NewestSequence()); }
@@ -49,5 +78,16 @@ const std::list<rocksdb::ReadOnlyMemTable*>& MemtablesOf(const rocksdb::MemTable
 bool IsBeingFlushed(const rocksdb::ReadOnlyMemTable& memtable) { return memtable.*Pointer(FlushInProgress()); }
 
 UnpreparedBatches& BatchesOf(rocksdb::WriteUnpreparedTxn* transaction) { return transaction->*Pointer(Unprepared()); }
+
+const rocksdb::WritePreparedTxnDB* DatabaseOf(const rocksdb::WritePreparedSnapshotChecker& checker) {
+  return checker.*Pointer(DatabaseOfChecker());
+}
+
+void TakeForCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNumber newest) {
+  const rocksdb::SequenceNumber before = (database->*Pointer(MaxEvicted())).load();
+  if (before < newest) (database->*Pointer(AdvanceMaxEvicted()))(before, newest);
+}
+
+size_t& CommitCacheBitsOf(rocksdb::TransactionDBOptions* options) { return options->*Pointer(CommitCacheBits()); }
 
 }  // namespace cairn::port

@@ -13,8 +13,11 @@
 namespace rocksdb {
 class MemTableListVersion;
 class ReadOnlyMemTable;
+class WritePreparedSnapshotChecker;
+class WritePreparedTxnDB;
 class WriteThread;
 class WriteUnpreparedTxn;
+struct TransactionDBOptions;
 }  // namespace rocksdb
 
 namespace cairn::port {
@@ -29,5 +32,15 @@ bool IsBeingFlushed(const rocksdb::ReadOnlyMemTable& memtable);
 // What the transaction has in memtables: for each batch, its sequence number, and how many it takes.
 using UnpreparedBatches = std::map<rocksdb::SequenceNumber, size_t>;
 UnpreparedBatches& BatchesOf(rocksdb::WriteUnpreparedTxn* transaction);
+
+// Whose transactions it knows.
+const rocksdb::WritePreparedTxnDB* DatabaseOf(const rocksdb::WritePreparedSnapshotChecker& checker);
+
+// From now on what has a sequence number up to this one has committed, unless it is prepared, or the database knows more of it.
+// Reads without a snapshot that began at that number or before, and have not ended yet, return TryAgain. Not under the DB mutex.
+void TakeForCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNumber newest);
+
+// How many commits its transactions are looked up among; two to the power of it.
+size_t& CommitCacheBitsOf(rocksdb::TransactionDBOptions* options);
 
 }  // namespace cairn::port

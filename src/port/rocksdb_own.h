@@ -35,6 +35,7 @@
 #include "src/port/rocksdb_version.h"
 #include "utilities/transactions/pessimistic_transaction.h"
 #include "utilities/transactions/pessimistic_transaction_db.h"
+#include "utilities/transactions/write_prepared_txn_db.h"
 
 // Parameters that come last in functions that ours replace, and the same as arguments. A macro, because what takes a
 // member function's place has to repeat its declaration.
@@ -166,6 +167,19 @@ rocksdb::Status RunImport(rocksdb::ImportColumnFamilyJob* job) asm("cairn_rocksd
 
 void CleanupImport(rocksdb::ImportColumnFamilyJob* job,
                    const rocksdb::Status& status) asm("cairn_rocksdb_CleanupImport");
+
+void NotifyOnExternalFileIngested(
+    rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family,
+    const rocksdb::ExternalSstFileIngestionJob& job) asm("cairn_rocksdb_NotifyOnExternalFileIngested");
+
+rocksdb::Status CreateColumnFamilyWithImport(
+    rocksdb::DBImpl* db, const rocksdb::ColumnFamilyOptions& options, const std::string& name,
+    const rocksdb::ImportColumnFamilyOptions& import_options,
+    const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
+    rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyWithImport");
+
+void UpdateCFComparatorMap(rocksdb::WritePreparedTxnDB* db,
+                           rocksdb::ColumnFamilyHandle* family) asm("cairn_rocksdb_UpdateCFComparatorMap");
 
 void ResetVersionSet(rocksdb::VersionSet* versions) asm("cairn_rocksdb_ResetVersionSet");
 

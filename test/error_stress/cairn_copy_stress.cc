@@ -1,13 +1,14 @@
 // A database is written by several threads, flushed, synced, resumed, ingested into, while its disk is slow by chance in every
 // call and fails one call now and then. At many moments it is copied as a crash, or a loss of power, would leave it, or by a
-// checkpoint. Every copy opens and holds what was acknowledged, each batch as a whole in all families, and nothing that has
-// failed before, half of them when they were written to and closed twice besides; and after every fault all writers go on.
+// checkpoint. Every copy opens and holds what was acknowledged, each batch as a whole in all families, what was prepared, and nothing
+// that has failed before, half of them when they were written to and closed twice besides; snapshots show the same, read
+// twice; and after every fault all writers go on.
 //
 //   cairn_copy_stress [--seconds=N] [--seed=X] [--way=NAME] [--patience=S]
 //
 // It is rounds of eight faults, one seed after the other, for at least N seconds. --way: how the program writes (plain,
 // pipelined, two_queues, unordered, transactions, pipelined_transactions, two_queues_transactions, write_prepared,
-// unordered_write_prepared); else each seed has its own. --patience is what a wait for all writers may take. --lose spoils
+// unordered_write_prepared, one_queue_write_prepared, write_unprepared, one_queue_write_unprepared); else each seed has its own. --patience is what a wait for all writers may take. --lose spoils
 // the first round, to show that it is seen.
 //
 // A failure prints the line that replays it: the same choices, not the same moments. The copy stays where it says.

@@ -26,26 +26,31 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-const std::array<Way, 9> kWays{{
-    {"plain", false, false, false, false, false},
-    {"pipelined", true, false, false, false, false},
-    {"two_queues", false, true, false, false, false},
-    {"unordered", false, false, true, false, false},
-    {"transactions", false, false, false, true, false},
-    {"pipelined_transactions", true, false, false, true, false},
-    {"two_queues_transactions", false, true, false, true, false},
-    {"write_prepared", false, true, false, true, true},
-    {"unordered_write_prepared", false, true, true, true, true},
+const std::array<Way, 12> kWays{{
+    {"plain", false, false, false, false, rocksdb::WRITE_COMMITTED},
+    {"pipelined", true, false, false, false, rocksdb::WRITE_COMMITTED},
+    {"two_queues", false, true, false, false, rocksdb::WRITE_COMMITTED},
+    {"unordered", false, false, true, false, rocksdb::WRITE_COMMITTED},
+    {"transactions", false, false, false, true, rocksdb::WRITE_COMMITTED},
+    {"pipelined_transactions", true, false, false, true, rocksdb::WRITE_COMMITTED},
+    {"two_queues_transactions", false, true, false, true, rocksdb::WRITE_COMMITTED},
+    {"write_prepared", false, true, false, true, rocksdb::WRITE_PREPARED},
+    {"unordered_write_prepared", false, true, true, true, rocksdb::WRITE_PREPARED},
+    {"one_queue_write_prepared", false, false, false, true, rocksdb::WRITE_PREPARED},
+    {"write_unprepared", false, true, false, true, rocksdb::WRITE_UNPREPARED},
+    {"one_queue_write_unprepared", false, false, false, true, rocksdb::WRITE_UNPREPARED},
 }};
 
 namespace {
 
 constexpr uint64_t kMostCopies = 8;  // at a time
 
-// WRITE_PREPARED refuses memtables that do not take a key twice, as sub-MemTables.
+bool WritesBeforeCommit(const Way& way) { return way.policy != rocksdb::WRITE_COMMITTED; }
+
+// WRITE_PREPARED and WRITE_UNPREPARED refuse memtables that do not take a key twice, as sub-MemTables.
 rocksdb::Options EngineOf(const Way& way, test::Random* random) {
   rocksdb::Options options = random->OneIn(4) ? test::OptionsOf(*test::FindEngine("trie_tiny")) : test::BaseOptions();
-  if (!way.write_prepared && random->OneIn(3)) options.memtable_factory = NewSubMemTableFactory();
+  if (!WritesBeforeCommit(way) && random->OneIn(3)) options.memtable_factory = NewSubMemTableFactory();
   return options;
 }
 
@@ -105,7 +110,9 @@ Setup SetupOf(const Way& way, uint64_t seed, rocksdb::Env* env) {
   // RocksDB waits for itself for ever with unordered_write (docs/faults.md).
   options.manual_wal_flush = !way.unordered && random.OneIn(6);
   setup.options = std::move(options);
-  if (way.write_prepared) setup.transactions.write_policy = rocksdb::WRITE_PREPARED;
+  setup.transactions.write_policy = way.policy;
+  // With WRITE_UNPREPARED some transactions are written in one batch, some in several.
+  setup.transactions.default_write_batch_flush_threshold = 200;
   setup.transactions.rollback_merge_operands = true;  // else a counter keeps what is rolled back
   setup.transactional = way.transactional;
   setup.families = random.OneIn(3) ? 1 : 3;
@@ -240,11 +247,16 @@ Status CopiedDatabase::WriteTransactionOf(size_t writer, uint64_t n, const rocks
                                           const std::string& value, test::Random* random) {
   const Watch::Doing doing(&watch_, "Transaction");
   const std::unique_ptr<rocksdb::Transaction> transaction(db_.transactions()->BeginTransaction(options));
-  Status s = transaction->SetName("transaction" + std::to_string(writer) + "_" + std::to_string(n));
+  Status s = transaction->SetName(NameOf(writer, n));
   if (s.ok()) s = Fill(transaction.get(), db_.families(), writer, n, value);
   const bool prepares = !random->OneIn(3);
   if (s.ok() && prepares) s = transaction->Prepare();
-  if (s.ok() && prepares && random->OneIn(10)) s = Status::Aborted("rolled back");
+  if (s.ok() && prepares) {
+    ledgers_[writer].Prepare(options.sync);
+    if (random->OneIn(4)) SleepUpTo(random, random->OneIn(10) ? 300000 : 20000);
+    ledgers_[writer].BeginEnd();
+    if (random->OneIn(10)) s = Status::Aborted("rolled back");
+  }
   if (s.ok()) s = transaction->Commit();
   if (!s.ok()) RollBack(transaction.get());
   return s;
@@ -290,7 +302,7 @@ void CopiedDatabase::OperateOn(uint64_t seed) {
 void CopiedDatabase::Operate(test::Random* random) {
   rocksdb::FlushOptions flush;
   flush.wait = random->OneIn(2);
-  const uint64_t choice = random->Uniform(9);
+  const uint64_t choice = random->Uniform(10);
   switch (choice) {
     case 0: {
       flush.allow_write_stall = random->OneIn(2);
@@ -314,15 +326,16 @@ void CopiedDatabase::Operate(test::Random* random) {
       return MakeCheckpoint(random->OneIn(2));
     case 7:
       return MakeSomeCopy("some moment");
+    case 8:
+      return ReadSnapshot(random);
     default:
       if (!random->OneIn(3)) return;
       db_->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr).PermitUncheckedError();
   }
 }
 
-// And drops it, mostly. With WRITE_PREPARED nobody may write then (docs/faults.md).
+// And drops it, mostly.
 void CopiedDatabase::MakeFamily(test::Random* random) {
-  if (setup_.transactions.write_policy != rocksdb::WRITE_COMMITTED) return;
   ColumnFamilyHandle* family = nullptr;
   const std::string name = "other" + std::to_string(random->Next());
   if (!db_->CreateColumnFamily(setup_.options, name, &family).ok()) return;
@@ -344,6 +357,19 @@ void CopiedDatabase::Ingest() {
   if (s.ok()) s = writer.Finish();
   if (s.ok()) s = db_->IngestExternalFile(db_.families()[0], {file}, rocksdb::IngestExternalFileOptions());
   if (s.ok()) ingested_ = n;
+}
+
+// Twice. Without transactions an unordered write may come to a snapshot later.
+void CopiedDatabase::ReadSnapshot(test::Random* random) {
+  if (setup_.options.unordered_write && !setup_.transactional) return;
+  const Account account = Look(false);
+  const rocksdb::Snapshot* const snapshot = db_->GetSnapshot();
+  for (const char* time : {"A snapshot", "A snapshot, read again"}) {
+    const std::string wrong = WhatIsWrong(db_.get(), db_.families(), account, failed_may_return_, snapshot);
+    if (!wrong.empty()) verdict_->Fail(setup_.text + "\n" + time + ":\n" + wrong);
+    SleepUpTo(random, 20000);
+  }
+  db_->ReleaseSnapshot(snapshot);
 }
 
 Account CopiedDatabase::Look(bool durably) const {
@@ -375,6 +401,7 @@ void CopiedDatabase::MakeCheckpoint(bool flushes) {
   Status s = rocksdb::Checkpoint::Create(db_.get(), &made);
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
   if (s.ok()) s = checkpoint->CreateCheckpoint(copy.folder, flushes ? 0 : UINT64_MAX);
+  FinishAccount(setup_.options.manual_wal_flush, &copy);
   if (!s.ok()) copy.folder.clear();
   counts_->checkpoints += s.ok() ? 1 : 0;
   HandOver(std::move(copy));
@@ -385,8 +412,10 @@ void CopiedDatabase::MakeCopy(const std::string& when, bool loses_unsynced) {
   if (!BeginCopy(&copy)) return;
   copy.what = std::string("a copy") + (loses_unsynced ? " without what was not synced" : "") +
               " at the moment: " + when + (stopped_ ? " (an error stops the database)" : "");
-  copy.account = Look(loses_unsynced || setup_.options.manual_wal_flush);
+  const bool durably = loses_unsynced || setup_.options.manual_wal_flush;
+  copy.account = Look(durably);
   disk_->Copy(path_, copy.folder, loses_unsynced);
+  FinishAccount(durably, &copy);
   ++counts_->copies;
   HandOver(std::move(copy));
 }
@@ -417,13 +446,14 @@ void CopiedDatabase::JudgeOn() {
       std::this_thread::sleep_for(milliseconds(2));
       continue;
     }
-    if (!copy.folder.empty()) Judge(copy);
+    if (!copy.folder.empty()) Judge(&copy);
     const std::lock_guard<std::mutex> lock(copies_mu_);
     --waiting_;
   }
 }
 
-void CopiedDatabase::Judge(const Copy& copy) {
+void CopiedDatabase::Judge(Copy* judged) {
+  const Copy& copy = *judged;
   Setup setup = setup_;
   setup.options.env = rocksdb::Env::Default();
   setup.options.listeners.clear();
@@ -436,12 +466,8 @@ void CopiedDatabase::Judge(const Copy& copy) {
   const Status s = opened.Open(setup, folder);
   if (!s.ok()) verdict_->Fail(setup_.text + "\n" + copy.folder + ", " + copy.what + ", does not open: " + s.ToString());
   if (opened.transactions() != nullptr) {
-    std::vector<rocksdb::Transaction*> prepared;
-    opened.transactions()->GetAllPreparedTransactions(&prepared);
-    for (rocksdb::Transaction* transaction : prepared) {
-      transaction->Rollback().PermitUncheckedError();
-      delete transaction;
-    }
+    const std::string wrong = EndPrepared(opened.transactions(), &judged->account, failed_may_return_);
+    if (!wrong.empty()) verdict_->Fail(setup_.text + "\n" + copy.folder + ", " + copy.what + ":\n" + wrong);
   }
   Compare(opened, copy.account, copy.folder + ", " + copy.what);
   opened.Close().PermitUncheckedError();
@@ -540,7 +566,7 @@ void CopiedDatabase::End() {
   copy.what = "the closed database";
   copy.account = Look(false);
   disk_->Copy(path_, copy.folder, false);
-  Judge(copy);
+  Judge(&copy);
   watch_.Settle();
 }
 

@@ -29,9 +29,10 @@ namespace errors {
 // How a program writes; what options it has beside, a seed says.
 struct Way {
   const char* name;
-  bool pipelined, two_queues, unordered, transactional, write_prepared;
+  bool pipelined, two_queues, unordered, transactional;
+  rocksdb::TxnDBWritePolicy policy;  // of one that is transactional
 };
-extern const std::array<Way, 9> kWays;
+extern const std::array<Way, 12> kWays;
 
 struct Setup {
   rocksdb::Options options;
@@ -113,6 +114,7 @@ class CopiedDatabase {
   void Operate(test::Random* random);
   void MakeFamily(test::Random* random);
   void Ingest();
+  void ReadSnapshot(test::Random* random);
   void MakeCheckpoint(bool flushes);
   void MakeCopy(const std::string& when, bool loses_unsynced);
   // By chance one that loses what is not synced.
@@ -121,10 +123,13 @@ class CopiedDatabase {
   void MakeCopyOneIn(uint64_t n, const char* when);
 
   Account Look(bool durably) const;
+  // Of a copy that is finished: what it must hold.
+  void FinishAccount(bool durably, Copy* copy) const { copy->account.ForgetEnded(Look(durably)); }
   // False if the judge has enough to do. The folder's name is new.
   bool BeginCopy(Copy* copy);
   void HandOver(Copy&& copy);
-  void Judge(const Copy& copy);
+  // Its account is what it holds afterwards.
+  void Judge(Copy* copy);
   void JudgeAgain(const Setup& setup, const std::string& folder, const Copy& copy);
   void Compare(const OpenDatabase& db, const Account& account, const std::string& what) const;
   bool ComparesUpdates() const;

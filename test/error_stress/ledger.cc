@@ -34,9 +34,12 @@ std::string Key(char kind, size_t writer, uint64_t n) {
   return text;
 }
 
-rocksdb::Status Read(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Contents* contents) {
+rocksdb::Status Read(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, const rocksdb::Snapshot* snapshot,
+                     Contents* contents) {
   std::vector<Found>* const writers = &contents->families.back();
-  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(rocksdb::ReadOptions(), family));
+  rocksdb::ReadOptions how;
+  how.snapshot = snapshot;
+  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(how, family));
   for (it->SeekToFirst(); it->Valid(); it->Next()) {
     const std::string key = it->key().ToString();
     const uint64_t n = std::strtoull(key.c_str() + 3, nullptr, 10);
@@ -111,6 +114,17 @@ void Ledger::End(bool ok, bool durable) {
   }
 }
 
+void Ledger::Prepare(bool durable) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  outcomes_.back() = Outcome::kPrepared;
+  prepared_durably_ = durable;
+}
+
+void Ledger::BeginEnd() {
+  const std::lock_guard<std::mutex> lock(mu_);
+  outcomes_.back() = Outcome::kUnderWay;
+}
+
 void Ledger::KeepDurably(uint64_t number) {
   const std::lock_guard<std::mutex> lock(mu_);
   durable_ = std::max(durable_, number);
@@ -123,12 +137,20 @@ uint64_t Ledger::acknowledged() const {
 
 Ledger::View Ledger::Look(bool durably) const {
   const std::lock_guard<std::mutex> lock(mu_);
-  return {outcomes_, durably ? durable_ : acknowledged_};
+  const bool is_prepared =
+      !outcomes_.empty() && outcomes_.back() == Outcome::kPrepared && (!durably || prepared_durably_);
+  return {outcomes_, durably ? durable_ : acknowledged_, is_prepared ? outcomes_.size() : 0};
 }
 
 void Ledger::PretendOneMore() {
   Begin();
   End(true, true);
+}
+
+void Account::ForgetEnded(const Account& later) {
+  for (size_t writer = 0; writer < writers.size(); ++writer) {
+    if (writers[writer].prepared != later.writers[writer].prepared) writers[writer].prepared = 0;
+  }
 }
 
 size_t FamiliesOf(size_t writer, size_t families) { return writer % 3 == 2 ? 1 : families; }
@@ -143,13 +165,48 @@ std::string OneMore() {
   return one;
 }
 
+std::string NameOf(size_t writer, uint64_t n) { return Key('t', writer, n); }
+
+std::string EndPrepared(rocksdb::TransactionDB* db, Account* account, bool failed_may_return) {
+  std::ostringstream wrong;
+  std::vector<rocksdb::Transaction*> found;
+  db->GetAllPreparedTransactions(&found);
+  std::set<std::string> names;
+  for (rocksdb::Transaction* const transaction : found) {
+    const std::unique_ptr<rocksdb::Transaction> owned(transaction);
+    const std::string name = transaction->GetName();
+    names.insert(name);
+    Ledger::View* const view = &account->writers[name[1] - '0'];
+    const uint64_t n = std::strtoull(name.c_str() + 3, nullptr, 10);
+    // What began later is in no account.
+    Outcome ignored = Outcome::kUnderWay;
+    Outcome* const outcome = n <= view->outcomes.size() ? &view->outcomes[n - 1] : &ignored;
+    if (*outcome == Outcome::kRefuted && !failed_may_return) {
+      wrong << name << " has failed, a later write was acknowledged, and it is prepared\n";
+    }
+    const bool has_failed = *outcome == Outcome::kRefuted || *outcome == Outcome::kFailed;
+    const bool commits = *outcome == Outcome::kAcknowledged || (!has_failed && n % 2 == 0);
+    const rocksdb::Status s = commits ? transaction->Commit() : transaction->Rollback();
+    if (!s.ok()) wrong << (commits ? "Commit of " : "Rollback of ") << name << ": " << s.ToString() << "\n";
+    *outcome = commits ? Outcome::kAcknowledged : Outcome::kRefuted;
+    if (commits && n <= view->outcomes.size()) view->kept = std::max(view->kept, n);
+  }
+  for (size_t writer = 0; writer < account->writers.size(); ++writer) {
+    const uint64_t prepared = account->writers[writer].prepared;
+    if (prepared > 0 && names.count(NameOf(writer, prepared)) == 0) {
+      wrong << NameOf(writer, prepared) << " was prepared, and is lost\n";
+    }
+  }
+  return wrong.str();
+}
+
 std::string WhatIsWrong(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families,
-                        const Account& account, bool failed_may_return) {
+                        const Account& account, bool failed_may_return, const rocksdb::Snapshot* snapshot) {
   std::ostringstream wrong;
   Contents contents;
   for (rocksdb::ColumnFamilyHandle* family : families) {
     contents.families.emplace_back(account.writers.size());
-    const rocksdb::Status s = Read(db, family, &contents);
+    const rocksdb::Status s = Read(db, family, snapshot, &contents);
     if (!s.ok()) return "Iterator: " + s.ToString() + "\n";
   }
   for (size_t writer = 0; writer < account.writers.size(); ++writer) {

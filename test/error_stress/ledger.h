@@ -8,12 +8,14 @@
 #include <vector>
 
 #include "rocksdb/db.h"
+#include "rocksdb/utilities/transaction_db.h"
 
 namespace cairn {
 namespace errors {
 
 enum class Outcome : char {
   kUnderWay,
+  kPrepared,  // a transaction that is to be committed next, or rolled back
   kAcknowledged,
   kFailed,   // may be there all the same
   kRefuted,  // has failed, and the thread's next write was acknowledged: cannot come back any more
@@ -25,11 +27,15 @@ class Ledger {
   struct View {
     std::vector<Outcome> outcomes;  // of the writes 1, 2, ...
     uint64_t kept = 0;              // what was acknowledged up to this one is there
+    uint64_t prepared = 0;          // a transaction that is; 0: none
   };
 
   uint64_t Begin();
   // Of the newest. durable: whether an acknowledged one survives a loss of power.
   void End(bool ok, bool durable);
+  // Of the newest: it is prepared, until what ends it begins.
+  void Prepare(bool durable);
+  void BeginEnd();
   // Whatever was acknowledged up to this one survives a loss of power.
   void KeepDurably(uint64_t number);
   uint64_t acknowledged() const;
@@ -43,10 +49,14 @@ class Ledger {
   std::vector<Outcome> outcomes_;
   uint64_t acknowledged_ = 0;
   uint64_t durable_ = 0;
+  bool prepared_durably_ = false;
 };
 
 // What all wrote, and how many keys were ingested.
 struct Account {
+  // Who is not prepared any more in a later one may have been ended between the two.
+  void ForgetEnded(const Account& later);
+
   std::vector<Ledger::View> writers;
   uint64_t ingested = 0;
 };
@@ -74,9 +84,16 @@ rocksdb::Status Fill(Batch* batch, const std::vector<rocksdb::ColumnFamilyHandle
   return s;
 }
 
-// Empty if the database holds what it must, else what is wrong with it. failed_may_return: writes that have failed may be there, and in some families only.
+// Ends what a database that was just opened has prepared, the transactions that NameOf says: what the account takes for
+// acknowledged is committed, what has failed rolled back, and of others one or the other; the account says so afterwards.
+// Empty, or what is wrong.
+std::string NameOf(size_t writer, uint64_t n);
+std::string EndPrepared(rocksdb::TransactionDB* db, Account* account, bool failed_may_return);
+
+// Empty if the database, or a snapshot of it, holds what it must, else what is wrong with it. failed_may_return: writes that have
+// failed may be there, and in some families only.
 std::string WhatIsWrong(rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families,
-                        const Account& account, bool failed_may_return);
+                        const Account& account, bool failed_may_return, const rocksdb::Snapshot* snapshot = nullptr);
 
 }  // namespace errors
 }  // namespace cairn

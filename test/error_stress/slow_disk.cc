@@ -126,8 +126,11 @@ class SlowDisk::Folder : public rocksdb::FSDirectoryWrapper {
   Folder(std::unique_ptr<rocksdb::FSDirectory>&& folder, SlowDisk* disk)
       : FSDirectoryWrapper(std::move(folder)), disk_(disk) {}
   IOStatus Fsync(const IOOptions& /*options*/, IODebugContext* /*context*/) override {
+    const std::set<std::string> names = disk_->NamesToSync();
     disk_->BeSlow();
-    return disk_->Takes(Fault::kFolderSync) ? disk_->Error() : IOStatus::OK();
+    if (disk_->Takes(Fault::kFolderSync)) return disk_->Error();
+    disk_->NoteNamesSynced(names);
+    return IOStatus::OK();
   }
   IOStatus FsyncWithDirOptions(const IOOptions& options, IODebugContext* context,
                                const rocksdb::DirFsyncOptions& /*how*/) override {
@@ -179,13 +182,29 @@ void SlowDisk::NoteSynced(const std::string& name, uint64_t size) {
   synced_[name] = std::max(synced_[name], size);
 }
 
+std::set<std::string> SlowDisk::NamesToSync() const {
+  const std::lock_guard<std::mutex> lock(mu_);
+  return new_names_;
+}
+
+void SlowDisk::NoteNamesSynced(const std::set<std::string>& names) {
+  const std::lock_guard<std::mutex> lock(mu_);
+  for (const std::string& name : names) new_names_.erase(name);
+}
+
 void SlowDisk::Copy(const std::string& from, const std::string& to, bool loses_unsynced) {
   const std::unique_lock<std::shared_mutex> no_change(changes_);
   std::filesystem::copy(from, to);
   if (!loses_unsynced) return;
   const std::lock_guard<std::mutex> lock(mu_);
+  const bool loses_names = random_.OneIn(2);
   for (const auto& file : std::filesystem::directory_iterator(to)) {
-    const auto synced = synced_.find(from + "/" + file.path().filename().string());
+    const std::string name = from + "/" + file.path().filename().string();
+    if (loses_names && new_names_.count(name) > 0) {
+      std::filesystem::remove(file.path());
+      continue;
+    }
+    const auto synced = synced_.find(name);
     if (synced != synced_.end() && synced->second < file.file_size()) {
       std::filesystem::resize_file(file.path(), synced->second);
     }
@@ -202,7 +221,10 @@ IOStatus SlowDisk::NewWritableFile(const std::string& name, const FileOptions& o
     const auto change = Change();
     s = target()->NewWritableFile(name, options, file, context);
     const std::lock_guard<std::mutex> lock(mu_);
-    if (s.ok() && kind != test::kOther) synced_[name] = 0;
+    if (s.ok() && kind != test::kOther) {
+      synced_[name] = 0;
+      new_names_.insert(name);
+    }
   }
   if (s.ok()) *file = std::make_unique<File>(std::move(*file), name, this);
   if (kind == test::kWal) BeVerySlow();

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <shared_mutex>
 #include <string>
 
@@ -45,7 +46,7 @@ class SlowDisk : public rocksdb::FileSystemWrapper {
   void Arm(Fault fault, bool full);
   uint64_t felt() const { return felt_; }
   // The files of a folder, not of those in it, at one moment. loses_unsynced: without what has not been synced of WALs,
-  // MANIFESTs and tables. REQUIRES: then no WAL is reused.
+  // MANIFESTs and tables, and by chance without those whose names have not. REQUIRES: then no WAL is reused.
   void Copy(const std::string& from, const std::string& to, bool loses_unsynced);
 
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
@@ -82,16 +83,20 @@ class SlowDisk : public rocksdb::FileSystemWrapper {
   bool Takes(Fault fault);
   rocksdb::IOStatus Error() const;
   void NoteSynced(const std::string& name, uint64_t size);
+  // A folder's sync covers the names that it has when it begins.
+  std::set<std::string> NamesToSync() const;
+  void NoteNamesSynced(const std::set<std::string>& names);
 
   std::atomic<bool> slow_{true};
   std::atomic<Fault> armed_{Fault::kNone};
   std::atomic<bool> full_{false};
   std::atomic<uint64_t> felt_{0};
   std::shared_mutex changes_;
-  std::mutex mu_;
+  mutable std::mutex mu_;
   test::Random random_;                     // under mu_
   const uint64_t slow_one_in_;              // of the calls
   std::map<std::string, uint64_t> synced_;  // under mu_: of each file that was created, its size at its last sync
+  std::set<std::string> new_names_;         // under mu_: created since their folder was synced
 };
 
 }  // namespace errors
