@@ -494,6 +494,59 @@ TEST_P(WrittenTransactionTest, IsRolledBack) {
   }
 }
 
+// RocksDB counts the transactions for which a WAL is kept, and did not keep it for one that is prepared.
+class UncountedTransactionTest : public FailedWritesDbTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  UncountedTransactionTest() {
+    options_.two_write_queues = GetParam();
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+    how_.write_policy = rocksdb::WRITE_UNPREPARED;
+    how_.default_write_batch_flush_threshold = 1;
+  }
+  void ExpectPreparedWhenAllIsFlushed(rocksdb::TransactionDB* db, const char* name) {
+    for (int i = 0; i < 3; ++i) {
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "another", "value"));
+      ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    }
+    const auto copied = OpenCopy(db, how_);
+    const std::unique_ptr<rocksdb::Transaction> prepared(copied->GetTransactionByName(name));
+    ASSERT_NE(prepared, nullptr);
+    EXPECT_OK(prepared->Commit());
+    EXPECT_EQ(ValueOf(copied.get(), "key of the prepared"), "value");
+  }
+  rocksdb::TransactionDBOptions how_;
+};
+INSTANTIATE_TEST_SUITE_P(Queues, UncountedTransactionTest, ::testing::Bool());
+
+TEST_P(UncountedTransactionTest, HasFailedAtItsFirstWrite) {
+  const auto db = OpenTransactions(how_);
+  const auto kept = Begin(db.get(), "prepared", "key of the prepared", "value");
+  ASSERT_OK(kept->Prepare());
+  const std::unique_ptr<rocksdb::Transaction> failed(db->BeginTransaction(rocksdb::WriteOptions()));
+  ASSERT_OK(failed->SetName("failed"));
+  ASSERT_OK(failed->Put("key", "value"));  // is written when there is more
+  disk_->full = test::kWal;
+  EXPECT_TRUE(failed->Put("other", "value").IsNoSpace());
+  disk_->full = 0;
+  EXPECT_TRUE(Await([&] { return listener_->recovered > 0; }));
+  EXPECT_OK(failed->Rollback());
+  ExpectPreparedWhenAllIsFlushed(db.get(), "prepared");
+}
+
+TEST_P(UncountedTransactionTest, GoesOnBehindItsRollback) {
+  const auto db = OpenTransactions(how_);
+  const auto again = Begin(db.get(), "again", "key", "value");
+  ASSERT_OK(again->Put("other", "value"));
+  ASSERT_OK(again->Rollback());
+  EXPECT_OK(again->Rollback());
+  const auto kept = Begin(db.get(), "prepared", "key of the prepared", "value");
+  ASSERT_OK(kept->Prepare());
+  for (const char* key : {"key", "other"}) ASSERT_OK(again->Put(key, "value"));
+  ASSERT_OK(again->Rollback());
+  EXPECT_OK(again->Rollback());
+  ExpectPreparedWhenAllIsFlushed(db.get(), "prepared");
+}
+
 // Its listener syncs another database, which fails as well: the last entry there has succeeded.
 TEST_F(FailedWritesDbTest, TheEntryIsOfOneDatabase) {
   options_.memtable_factory = rocksdb::Options().memtable_factory;

@@ -1,15 +1,20 @@
 // Where RocksDB keeps transactions that are prepared: in the WAL, which a flush must not remove. Which sequence numbers those
-// take that are written before they commit, and what comes to their database meanwhile: tables, families.
+// take that are written before they commit, what comes to their database meanwhile (tables, families), and what an opening rolls
+// back.
 
 #include <atomic>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/write_batch.h"
@@ -18,6 +23,7 @@
 #include "src/testutil/arriving_tables.h"
 #include "src/testutil/await.h"
 #include "src/testutil/copy_database.h"
+#include "src/testutil/faulty_disk.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -401,6 +407,148 @@ TEST_P(ArrivingTablesTest, AnImportedFamily) {
     at_before.snapshot = before;
     EXPECT_TRUE(db->Get(at_before, "older", &value).IsNotFound());
     db->ReleaseSnapshot(before);
+  }
+}
+
+// Calls back behind each append to a WAL.
+class WatchedWals : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "WatchedWals"; }
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
+                                    rocksdb::IODebugContext* context) override {
+    const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
+    if (s.ok() && test::KindOf(name) == test::kWal) *file = std::make_unique<Wal>(std::move(*file), this);
+    return s;
+  }
+  std::function<void()> appended;
+
+ private:
+  class Wal : public rocksdb::FSWritableFileOwnerWrapper {
+   public:
+    Wal(std::unique_ptr<rocksdb::FSWritableFile>&& file, WatchedWals* disk)
+        : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk) {}
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             rocksdb::IODebugContext* context) override {
+      const rocksdb::IOStatus s = FSWritableFileOwnerWrapper::Append(data, options, context);
+      disk_->appended();
+      return s;
+    }
+    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                             const rocksdb::DataVerificationInfo& /*info*/, rocksdb::IODebugContext* context) override {
+      return Append(data, options, context);
+    }
+
+   private:
+    WatchedWals* const disk_;
+  };
+};
+
+// A transaction that was written and never prepared is rolled back when its database is opened. RocksDB did not say that what it
+// puts back has committed, and found the transaction's values again; and when it was killed meanwhile, left a part of them.
+class RolledBackAtOpeningTest : public ::testing::TestWithParam<bool> {
+ protected:
+  static constexpr const char* kKeys[] = {"a", "b", "c"};
+
+  RolledBackAtOpeningTest() {
+    options_.two_write_queues = GetParam();
+    options_.memtable_factory = rocksdb::Options().memtable_factory;
+    how_.write_policy = rocksdb::WRITE_UNPREPARED;
+    how_.default_write_batch_flush_threshold = 1;
+    how_.rollback_merge_operands = true;
+  }
+  std::unique_ptr<TransactionDB> Open(const std::string& path, rocksdb::Env* env = rocksdb::Env::Default()) {
+    rocksdb::Options options = options_;
+    options.env = env;
+    TransactionDB* db = nullptr;
+    EXPECT_OK(TransactionDB::Open(options, how_, path, &db));
+    return std::unique_ptr<TransactionDB>(db);
+  }
+  // As a crash leaves it.
+  void MakeKilled(bool beside_prepared = false) {
+    const auto db = Open(dir_ / "db");
+    ASSERT_NE(db, nullptr);
+    const std::unique_ptr<Transaction> older = beside_prepared ? Prepare(db.get(), "older") : nullptr;
+    for (const char* key : kKeys) ASSERT_OK(db->Put(rocksdb::WriteOptions(), key, "committed"));
+    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(transaction->SetName("killed"));
+    for (const char* key : kKeys) ASSERT_OK(transaction->Put(key, "never committed"));
+    ASSERT_OK(transaction->Put("new", "never committed"));
+    ASSERT_OK(transaction->Delete("a"));
+    ASSERT_OK(transaction->Put("new", "never committed"));
+    test::CopyDatabase(db.get(), killed_);
+    ASSERT_OK(transaction->Rollback());
+    if (older != nullptr) ASSERT_OK(older->Rollback());
+  }
+  static void ExpectCommitted(TransactionDB* db, const rocksdb::Snapshot* snapshot = nullptr) {
+    rocksdb::ReadOptions how;
+    how.snapshot = snapshot;
+    std::string value;
+    for (const char* key : kKeys) {
+      EXPECT_OK(db->Get(how, key, &value));
+      EXPECT_EQ(value, "committed") << key;
+    }
+    EXPECT_TRUE(db->Get(how, "new", &value).IsNotFound());
+  }
+
+  const test::TempDir dir_;
+  const std::string killed_ = dir_ / "killed";
+  rocksdb::Options options_ = test::BaseOptions();
+  rocksdb::TransactionDBOptions how_;
+};
+INSTANTIATE_TEST_SUITE_P(Queues, RolledBackAtOpeningTest, ::testing::Bool());
+
+TEST_P(RolledBackAtOpeningTest, StaysSoBehindOtherRollbacks) {
+  MakeKilled();
+  {
+    const auto db = Open(killed_);
+    ExpectCommitted(db.get());
+    for (const char* key : {"a", "b", "c", "new"}) ASSERT_OK(Prepare(db.get(), key)->Rollback());
+    ExpectCommitted(db.get());
+  }
+  ExpectCommitted(Open(killed_).get());
+}
+
+TEST_P(RolledBackAtOpeningTest, StaysSoForASnapshot) {
+  MakeKilled();
+  const auto db = Open(killed_);
+  const rocksdb::Snapshot* const snapshot = db->GetSnapshot();
+  for (const char* key : {"a", "b", "c", "new"}) ASSERT_OK(db->Put(rocksdb::WriteOptions(), key, "newer"));
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  ExpectCommitted(db.get(), snapshot);
+  db->ReleaseSnapshot(snapshot);
+}
+
+TEST_P(RolledBackAtOpeningTest, StaysSoWhileAnotherIsPrepared) {
+  MakeKilled(/*beside_prepared=*/true);
+  const auto db = Open(killed_);
+  ExpectCommitted(db.get());
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  ExpectCommitted(db.get());
+  EXPECT_EQ(RollBackPrepared(db.get()), 1);
+  ExpectCommitted(db.get());
+}
+
+TEST_P(RolledBackAtOpeningTest, OfATransactionThatIsKilledMeanwhile) {
+  MakeKilled();
+  const auto disk = std::make_shared<WatchedWals>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  int copies = 0;
+  disk->appended = [&] { std::filesystem::copy(killed_, dir_ / ("copy" + std::to_string(copies++))); };
+  {
+    const auto db = Open(killed_, env.get());
+    ExpectCommitted(db.get());
+    disk->appended = [] {};
+  }
+  EXPECT_GE(copies, 3);
+  for (int copy = 0; copy < copies; ++copy) {
+    SCOPED_TRACE(copy);
+    const auto db = Open(dir_ / ("copy" + std::to_string(copy)));
+    ASSERT_NE(db, nullptr);
+    ExpectCommitted(db.get());
   }
 }
 

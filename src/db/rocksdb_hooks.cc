@@ -19,6 +19,7 @@
 #include "src/db/stored_seed.h"
 #include "src/db/transactions.h"
 #include "src/db/wal_syncs.h"
+#include "src/db/write_prepared.h"
 #include "src/hash_order/batch_order.h"
 #include "src/hash_order/hash_merge.h"
 #include "src/hash_order/hash_order.h"

@@ -1,25 +1,20 @@
-// Transactions whose Prepare, Commit or Rollback fails, their locks while a column family is dropped, families that are created, and
-// tables that come, while others write: the definitions that take the place of RocksDB's own (src/port/rocksdb_own.h).
+// Transactions whose Prepare, Commit or Rollback fails, and their locks while a column family is dropped: the definitions that
+// take the place of RocksDB's own (src/port/rocksdb_own.h).
 
 #include "src/db/transactions.h"
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
-#include <mutex>
 #include <utility>
 #include <vector>
 
-#include "db/snapshot_checker.h"
 #include "rocksdb/write_batch.h"
 #include "src/db/cairn_db.h"
 #include "src/port/private_members.h"
 #include "src/port/rocksdb_own.h"
 #include "utilities/transactions/lock/point/point_lock_manager.h"
-#include "utilities/transactions/write_prepared_txn_db.h"
 #include "utilities/transactions/write_unprepared_txn.h"
 
 extern "C" {
@@ -71,57 +66,9 @@ bool KeepsLocksOfDropped(const rocksdb::PointLockManager* manager) {
   return true;
 }
 
-thread_local ImportedNumbers imported;
-
-// What was replaced while others may be reading it, kept as long as no reader takes. Thread-safe.
-class RetiredMaps {
- public:
-  void Keep(std::shared_ptr<const void> map) {
-    constexpr std::chrono::minutes kLongerThanAnyReader(10);
-    const auto now = std::chrono::steady_clock::now();
-    const std::lock_guard<std::mutex> lock(mu_);
-    while (!maps_.empty() && now - maps_.front().since > kLongerThanAnyReader) maps_.pop_front();
-    maps_.push_back({now, std::move(map)});
-  }
-
- private:
-  struct Retired {
-    std::chrono::steady_clock::time_point since;
-    std::shared_ptr<const void> map;
-  };
-  std::mutex mu_;
-  std::deque<Retired> maps_;  // under mu_
-};
-
-RetiredMaps& AllRetiredMaps() {
-  static auto* const maps = new RetiredMaps();
-  return *maps;
-}
-
-// A database whose transactions are written before they commit (WRITE_PREPARED, WRITE_UNPREPARED) takes what has come from elsewhere
-// for prepared, as long as nobody says that it has committed: readers look past it while an older transaction is prepared, and a
-// Rollback puts what was there before over it.
-rocksdb::WritePreparedTxnDB* DatabaseOf(const rocksdb::SnapshotChecker& checker) {
-  // Const there, for readers; it is the transactions' own database, which adds what it commits.
-  return const_cast<rocksdb::WritePreparedTxnDB*>(
-      port::DatabaseOf(static_cast<const rocksdb::WritePreparedSnapshotChecker&>(checker)));
-}
-
-// What has a sequence number behind `before`, up to `newest`, has committed. REQUIRES: none is a transaction's.
-void AddCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNumber before,
-                  rocksdb::SequenceNumber newest) {
-  // It forgets more than that, and what it has forgotten has committed.
-  rocksdb::TransactionDBOptions options = database->GetTxnDBOptions();
-  const uint64_t kept = uint64_t{1} << port::CommitCacheBitsOf(&options);
-  if (newest > kept) before = std::max(before, newest - kept - 1);
-  for (rocksdb::SequenceNumber number = before + 1; number <= newest; ++number) database->AddCommitted(number, number);
-}
-
 }  // namespace
 
 thread_local const rocksdb::DBImpl* RollbackScope::database_ = nullptr;
-
-void NoteImported(const ImportedNumbers& numbers) { imported = numbers; }
 
 }  // namespace cairn
 
@@ -165,41 +112,6 @@ Status PessimisticTransaction::Commit() {
   return s;
 }
 
-// A transaction, or a write, keeps a reference to the map of families that it has found, and to nothing that would keep the map: a
-// family that was created meanwhile was the end of the process.
-void WritePreparedTxnDB::UpdateCFComparatorMap(ColumnFamilyHandle* family) {
-  cairn::AllRetiredMaps().Keep(cf_map_);
-  cairn::AllRetiredMaps().Keep(handle_map_);
-  own::UpdateCFComparatorMap(this, family);
-}
-
-// By now anybody reads what was ingested, and others write. What took no number is older than all transactions.
-void DBImpl::NotifyOnExternalFileIngested(ColumnFamilyData* family, const ExternalSstFileIngestionJob& job) {
-  if (seq_per_batch_ && snapshot_checker_ != nullptr) {
-    for (const IngestedFileInfo& file : job.files_to_ingest()) {
-      const SequenceNumber number = file.assigned_seqno;
-      if (number > 0) cairn::AddCommitted(cairn::DatabaseOf(*snapshot_checker_), number - 1, number);
-    }
-  }
-  own::NotifyOnExternalFileIngested(this, family, job);
-}
-
-Status DBImpl::CreateColumnFamilyWithImport(const ColumnFamilyOptions& options, const std::string& name,
-                                            const ImportColumnFamilyOptions& import_options,
-                                            const std::vector<const ExportImportFilesMetaData*>& files,
-                                            ColumnFamilyHandle** handle) {
-  cairn::NoteImported(cairn::ImportedNumbers());
-  const Status s = own::CreateColumnFamilyWithImport(this, options, name, import_options, files, handle);
-  const cairn::ImportedNumbers numbers = cairn::imported;
-  if (s.ok() && seq_per_batch_ && snapshot_checker_ != nullptr) {
-    rocksdb::WritePreparedTxnDB* const database = cairn::DatabaseOf(*snapshot_checker_);
-    // Whoever reads by now reads that number, or a later one, unless the read takes longer than the import.
-    if (numbers.read > 0) cairn::port::TakeForCommitted(database, numbers.read - 1);
-    cairn::AddCommitted(database, numbers.before, numbers.newest);
-  }
-  return s;
-}
-
 // One that is not prepared, and has batches in memtables (WRITE_UNPREPARED), loses its locks besides when its Rollback fails, and
 // the next one does nothing: others write to its keys, and who opens the database rolls them back to what was there before it.
 // And it could not be rolled back when its Prepare had failed.
@@ -216,6 +128,7 @@ Status PessimisticTransaction::Rollback() {
       return written;
     }
     dbimpl_->logs_with_prep_tracker()->MarkLogAsHavingPrepSectionFlushed(log_number_);
+    log_number_ = 0;
     Clear();
     txn_state_ = STARTED;
     return written;

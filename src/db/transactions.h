@@ -4,8 +4,6 @@
 
 #include <utility>
 
-#include "rocksdb/types.h"
-
 namespace rocksdb {
 class DBImpl;
 }  // namespace rocksdb
@@ -30,15 +28,5 @@ class RollbackScope {
   static thread_local const rocksdb::DBImpl* database_;
   const rocksdb::DBImpl* const before_;
 };
-
-// What an import finds, and leaves.
-struct ImportedNumbers {
-  rocksdb::SequenceNumber read = 0;    // what those read that have no snapshot
-  rocksdb::SequenceNumber before = 0;  // the last that was handed out
-  rocksdb::SequenceNumber newest = 0;  // of what is imported, unless all of it is older
-};
-
-// By this thread.
-void NoteImported(const ImportedNumbers& numbers);
 
 }  // namespace cairn

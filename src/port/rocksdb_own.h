@@ -36,6 +36,7 @@
 #include "utilities/transactions/pessimistic_transaction.h"
 #include "utilities/transactions/pessimistic_transaction_db.h"
 #include "utilities/transactions/write_prepared_txn_db.h"
+#include "utilities/transactions/write_unprepared_txn.h"
 
 // Parameters that come last in functions that ours replace, and the same as arguments. A macro, because what takes a
 // member function's place has to repeat its declaration.
@@ -177,6 +178,9 @@ rocksdb::Status CreateColumnFamilyWithImport(
     const rocksdb::ImportColumnFamilyOptions& import_options,
     const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
     rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyWithImport");
+
+rocksdb::Status WriteUnpreparedBatch(rocksdb::WriteUnpreparedTxn* transaction,
+                                     bool prepared) asm("cairn_rocksdb_WriteUnpreparedBatch");
 
 void UpdateCFComparatorMap(rocksdb::WritePreparedTxnDB* db,
                            rocksdb::ColumnFamilyHandle* family) asm("cairn_rocksdb_UpdateCFComparatorMap");

@@ -396,12 +396,13 @@ void CopiedDatabase::MakeCheckpoint(bool flushes) {
   Copy copy;
   if (!BeginCopy(&copy)) return;
   copy.what = flushes ? "a checkpoint behind a flush" : "a checkpoint";
-  copy.account = Look(setup_.options.manual_wal_flush);
+  copy.durably = setup_.options.manual_wal_flush;
+  BeginAccount(&copy);
   rocksdb::Checkpoint* made = nullptr;
   Status s = rocksdb::Checkpoint::Create(db_.get(), &made);
   const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
   if (s.ok()) s = checkpoint->CreateCheckpoint(copy.folder, flushes ? 0 : UINT64_MAX);
-  FinishAccount(setup_.options.manual_wal_flush, &copy);
+  FinishAccount(&copy);
   if (!s.ok()) copy.folder.clear();
   counts_->checkpoints += s.ok() ? 1 : 0;
   HandOver(std::move(copy));
@@ -412,10 +413,10 @@ void CopiedDatabase::MakeCopy(const std::string& when, bool loses_unsynced) {
   if (!BeginCopy(&copy)) return;
   copy.what = std::string("a copy") + (loses_unsynced ? " without what was not synced" : "") +
               " at the moment: " + when + (stopped_ ? " (an error stops the database)" : "");
-  const bool durably = loses_unsynced || setup_.options.manual_wal_flush;
-  copy.account = Look(durably);
+  copy.durably = loses_unsynced || setup_.options.manual_wal_flush;
+  BeginAccount(&copy);
   disk_->Copy(path_, copy.folder, loses_unsynced);
-  FinishAccount(durably, &copy);
+  FinishAccount(&copy);
   ++counts_->copies;
   HandOver(std::move(copy));
 }
@@ -466,7 +467,7 @@ void CopiedDatabase::Judge(Copy* judged) {
   const Status s = opened.Open(setup, folder);
   if (!s.ok()) verdict_->Fail(setup_.text + "\n" + copy.folder + ", " + copy.what + ", does not open: " + s.ToString());
   if (opened.transactions() != nullptr) {
-    const std::string wrong = EndPrepared(opened.transactions(), &judged->account, failed_may_return_);
+    const std::string wrong = EndPrepared(opened.transactions(), &judged->account, failed_may_return_ || copy.durably);
     if (!wrong.empty()) verdict_->Fail(setup_.text + "\n" + copy.folder + ", " + copy.what + ":\n" + wrong);
   }
   Compare(opened, copy.account, copy.folder + ", " + copy.what);

@@ -97,6 +97,7 @@ class CopiedDatabase {
   class Listener;
   struct Copy {
     std::string folder, what;
+    bool durably = false;  // what is not synced may be lacking: a Rollback, too
     Account account;
   };
 
@@ -123,8 +124,9 @@ class CopiedDatabase {
   void MakeCopyOneIn(uint64_t n, const char* when);
 
   Account Look(bool durably) const;
-  // Of a copy that is finished: what it must hold.
-  void FinishAccount(bool durably, Copy* copy) const { copy->account.ForgetEnded(Look(durably)); }
+  // What a copy must hold: taken before it is begun, and when it is finished.
+  void BeginAccount(Copy* copy) const { copy->account = Look(copy->durably); }
+  void FinishAccount(Copy* copy) const { copy->account.ForgetEnded(Look(copy->durably)); }
   // False if the judge has enough to do. The folder's name is new.
   bool BeginCopy(Copy* copy);
   void HandOver(Copy&& copy);

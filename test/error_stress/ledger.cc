@@ -167,7 +167,7 @@ std::string OneMore() {
 
 std::string NameOf(size_t writer, uint64_t n) { return Key('t', writer, n); }
 
-std::string EndPrepared(rocksdb::TransactionDB* db, Account* account, bool failed_may_return) {
+std::string EndPrepared(rocksdb::TransactionDB* db, Account* account, bool failed_may_be) {
   std::ostringstream wrong;
   std::vector<rocksdb::Transaction*> found;
   db->GetAllPreparedTransactions(&found);
@@ -181,7 +181,7 @@ std::string EndPrepared(rocksdb::TransactionDB* db, Account* account, bool faile
     // What began later is in no account.
     Outcome ignored = Outcome::kUnderWay;
     Outcome* const outcome = n <= view->outcomes.size() ? &view->outcomes[n - 1] : &ignored;
-    if (*outcome == Outcome::kRefuted && !failed_may_return) {
+    if (*outcome == Outcome::kRefuted && !failed_may_be) {
       wrong << name << " has failed, a later write was acknowledged, and it is prepared\n";
     }
     const bool has_failed = *outcome == Outcome::kRefuted || *outcome == Outcome::kFailed;

@@ -86,9 +86,9 @@ rocksdb::Status Fill(Batch* batch, const std::vector<rocksdb::ColumnFamilyHandle
 
 // Ends what a database that was just opened has prepared, the transactions that NameOf says: what the account takes for
 // acknowledged is committed, what has failed rolled back, and of others one or the other; the account says so afterwards.
-// Empty, or what is wrong.
+// failed_may_be: transactions that have failed, or were rolled back, may be prepared. Empty, or what is wrong.
 std::string NameOf(size_t writer, uint64_t n);
-std::string EndPrepared(rocksdb::TransactionDB* db, Account* account, bool failed_may_return);
+std::string EndPrepared(rocksdb::TransactionDB* db, Account* account, bool failed_may_be);
 
 // Empty if the database, or a snapshot of it, holds what it must, else what is wrong with it. failed_may_return: writes that have
 // failed may be there, and in some families only.

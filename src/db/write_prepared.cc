@@ -1,0 +1,223 @@
+// Databases whose transactions are written before they commit (WRITE_PREPARED, WRITE_UNPREPARED): which WAL keeps them, what an
+// opening rolls back, families that are created and tables that come while others write. The definitions that take the place of
+// RocksDB's own (src/port/rocksdb_own.h).
+
+#include "src/db/write_prepared.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "db/read_callback.h"
+#include "db/snapshot_checker.h"
+#include "db/write_batch_internal.h"
+#include "rocksdb/write_batch.h"
+#include "src/port/private_members.h"
+#include "src/port/rocksdb_own.h"
+#include "util/set_comparator.h"
+#include "utilities/transactions/write_prepared_txn_db.h"
+#include "utilities/transactions/write_unprepared_txn.h"
+#include "utilities/transactions/write_unprepared_txn_db.h"
+
+extern "C" {
+extern const int cairn_write_prepared;
+const int cairn_write_prepared = 1;
+}
+
+namespace cairn {
+namespace {
+
+using rocksdb::Slice;
+using rocksdb::Status;
+
+thread_local ImportedNumbers imported;
+
+// What was replaced while others may be reading it, kept as long as no reader takes. Thread-safe.
+class RetiredMaps {
+ public:
+  void Keep(std::shared_ptr<const void> map) {
+    constexpr std::chrono::minutes kLongerThanAnyReader(10);
+    const auto now = std::chrono::steady_clock::now();
+    const std::lock_guard<std::mutex> lock(mu_);
+    while (!maps_.empty() && now - maps_.front().since > kLongerThanAnyReader) maps_.pop_front();
+    maps_.push_back({now, std::move(map)});
+  }
+
+ private:
+  struct Retired {
+    std::chrono::steady_clock::time_point since;
+    std::shared_ptr<const void> map;
+  };
+  std::mutex mu_;
+  std::deque<Retired> maps_;  // under mu_
+};
+
+RetiredMaps& AllRetiredMaps() {
+  static auto* const maps = new RetiredMaps();
+  return *maps;
+}
+
+// Sees whatever has a sequence number up to that one.
+class AllUpTo : public rocksdb::ReadCallback {
+ public:
+  explicit AllUpTo(rocksdb::SequenceNumber newest) : ReadCallback(newest) {}
+  bool IsVisibleFullCheck(rocksdb::SequenceNumber /*number*/) override { return true; }
+  void Refresh(rocksdb::SequenceNumber /*number*/) override {}
+};
+
+// Of each key of a batch that nobody has committed, what was there before it. Its keys were locked: that is committed.
+class WhatWasBefore : public rocksdb::WriteBatch::Handler {
+ public:
+  WhatWasBefore(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions, rocksdb::SequenceNumber batch,
+                bool with_merges)
+      : db_(db),
+        families_(transactions->GetCFHandleMap()),
+        comparators_(transactions->GetCFComparatorMap()),
+        before_(batch - 1),
+        with_merges_(with_merges) {}
+  rocksdb::WriteBatch* batch() { return &batch_; }
+
+  Status PutCF(uint32_t family, const Slice& key, const Slice& /*value*/) override { return PutBack(family, key); }
+  Status DeleteCF(uint32_t family, const Slice& key) override { return PutBack(family, key); }
+  Status SingleDeleteCF(uint32_t family, const Slice& key) override { return PutBack(family, key); }
+  Status MergeCF(uint32_t family, const Slice& key, const Slice& /*value*/) override {
+    return with_merges_ ? PutBack(family, key) : Status::OK();
+  }
+
+ private:
+  using Keys = std::set<std::string, rocksdb::SetComparator>;
+
+  Status PutBack(uint32_t id, const Slice& key) {
+    const auto family = families_->find(id);
+    if (family == families_->end()) return Status::OK();  // dropped
+    const Keys none(rocksdb::SetComparator(comparators_->at(id)));
+    if (!keys_.emplace(id, none).first->second.insert(key.ToString()).second) return Status::OK();
+    rocksdb::PinnableSlice value;
+    rocksdb::DBImpl::GetImplOptions how;
+    how.column_family = family->second;
+    how.value = &value;
+    how.callback = &before_;
+    const Status s = db_->GetImpl(rocksdb::ReadOptions(), key, how);
+    if (s.IsNotFound()) return batch_.Delete(family->second, key);
+    return s.ok() ? batch_.Put(family->second, key, value) : s;
+  }
+
+  rocksdb::DBImpl* const db_;
+  const std::shared_ptr<std::map<uint32_t, rocksdb::ColumnFamilyHandle*>> families_;
+  const std::shared_ptr<std::map<uint32_t, const rocksdb::Comparator*>> comparators_;
+  AllUpTo before_;
+  const bool with_merges_;
+  std::map<uint32_t, Keys> keys_;
+  rocksdb::WriteBatch batch_;
+};
+
+// A database whose transactions are written before they commit (WRITE_PREPARED, WRITE_UNPREPARED) takes what has come from elsewhere
+// for prepared, as long as nobody says that it has committed: readers look past it while an older transaction is prepared, and a
+// Rollback puts what was there before over it.
+rocksdb::WritePreparedTxnDB* DatabaseOf(const rocksdb::SnapshotChecker& checker) {
+  // Const there, for readers; it is the transactions' own database, which adds what it commits.
+  return const_cast<rocksdb::WritePreparedTxnDB*>(
+      port::DatabaseOf(static_cast<const rocksdb::WritePreparedSnapshotChecker&>(checker)));
+}
+
+// What has a sequence number behind `before`, up to `newest`, has committed. REQUIRES: none is a transaction's.
+void AddCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNumber before,
+                  rocksdb::SequenceNumber newest) {
+  // It forgets more than that, and what it has forgotten has committed.
+  rocksdb::TransactionDBOptions options = database->GetTxnDBOptions();
+  const uint64_t kept = uint64_t{1} << port::CommitCacheBitsOf(&options);
+  if (newest > kept) before = std::max(before, newest - kept - 1);
+  for (rocksdb::SequenceNumber number = before + 1; number <= newest; ++number) database->AddCommitted(number, number);
+}
+
+}  // namespace
+
+void NoteImported(const ImportedNumbers& numbers) { imported = numbers; }
+
+}  // namespace cairn
+
+namespace rocksdb {
+
+namespace own = cairn::rocksdb_own;
+
+// The first batch of a transaction counts for the WAL that it is in, which is kept until all that have counted have ended. RocksDB
+// takes a transaction for one of them when its first batch has failed, and what it writes after a Rollback for none: ended then, it
+// takes the place of another one, which is prepared, and in a WAL that nobody keeps.
+Status WriteUnpreparedTxn::FlushWriteBatchToDBInternal(bool prepared) {
+  if (unprep_seqs_.empty()) log_number_ = 0;
+  const Status s = own::WriteUnpreparedBatch(this, prepared);
+  if (unprep_seqs_.empty()) log_number_ = 0;
+  return s;
+}
+
+// At an opening, of one that was not prepared. RocksDB says after each of its batches, the newest first, that it is rolled back: a
+// process that dies between two of them leaves the older ones, which count as committed. And it does not say that what it has put
+// back has committed: other Rollbacks, snapshots behind compactions, and reads while an older transaction is prepared find what it
+// was to hide.
+Status WriteUnpreparedTxnDB::RollbackRecoveredTransaction(const DBImpl::RecoveredTransaction* transaction) {
+  const auto oldest = transaction->batches_.begin();
+  for (auto batch = transaction->batches_.end(); batch != oldest;) {
+    --batch;
+    cairn::WhatWasBefore before(db_impl_, this, batch->first, txn_db_options_.rollback_merge_operands);
+    Status s = batch->second.batch_->Iterate(&before);
+    // What ends a batch, as long as others are to be rolled back.
+    if (s.ok()) {
+      s = batch == oldest ? WriteBatchInternal::MarkRollback(before.batch(), transaction->name_)
+                          : WriteBatchInternal::InsertNoop(before.batch());
+    }
+    uint64_t number = 0;
+    if (s.ok()) {
+      s = db_impl_->WriteImpl(WriteOptions(), before.batch(), /*callback=*/nullptr, /*user_write_cb=*/nullptr,
+                              /*wal_used=*/nullptr, /*log_ref=*/0, /*disable_memtable=*/false, &number,
+                              /*batch_cnt=*/1);
+    }
+    if (!s.ok()) return s;
+    AddCommitted(number, number);
+    if (db_impl_->immutable_db_options().two_write_queues) db_impl_->SetLastPublishedSequence(number);
+  }
+  return Status::OK();
+}
+
+// A transaction, or a write, keeps a reference to the map of families that it has found, and to nothing that would keep the map: a
+// family that was created meanwhile was the end of the process.
+void WritePreparedTxnDB::UpdateCFComparatorMap(ColumnFamilyHandle* family) {
+  cairn::AllRetiredMaps().Keep(cf_map_);
+  cairn::AllRetiredMaps().Keep(handle_map_);
+  own::UpdateCFComparatorMap(this, family);
+}
+
+// By now anybody reads what was ingested, and others write. What took no number is older than all transactions.
+void DBImpl::NotifyOnExternalFileIngested(ColumnFamilyData* family, const ExternalSstFileIngestionJob& job) {
+  if (seq_per_batch_ && snapshot_checker_ != nullptr) {
+    for (const IngestedFileInfo& file : job.files_to_ingest()) {
+      const SequenceNumber number = file.assigned_seqno;
+      if (number > 0) cairn::AddCommitted(cairn::DatabaseOf(*snapshot_checker_), number - 1, number);
+    }
+  }
+  own::NotifyOnExternalFileIngested(this, family, job);
+}
+
+Status DBImpl::CreateColumnFamilyWithImport(const ColumnFamilyOptions& options, const std::string& name,
+                                            const ImportColumnFamilyOptions& import_options,
+                                            const std::vector<const ExportImportFilesMetaData*>& files,
+                                            ColumnFamilyHandle** handle) {
+  cairn::NoteImported(cairn::ImportedNumbers());
+  const Status s = own::CreateColumnFamilyWithImport(this, options, name, import_options, files, handle);
+  const cairn::ImportedNumbers numbers = cairn::imported;
+  if (s.ok() && seq_per_batch_ && snapshot_checker_ != nullptr) {
+    rocksdb::WritePreparedTxnDB* const database = cairn::DatabaseOf(*snapshot_checker_);
+    // Whoever reads by now reads that number, or a later one, unless the read takes longer than the import.
+    if (numbers.read > 0) cairn::port::TakeForCommitted(database, numbers.read - 1);
+    cairn::AddCommitted(database, numbers.before, numbers.newest);
+  }
+  return s;
+}
+
+}  // namespace rocksdb

@@ -1,0 +1,19 @@
+// What is said to databases whose transactions are written before they commit.
+
+#pragma once
+
+#include "rocksdb/types.h"
+
+namespace cairn {
+
+// What an import finds, and leaves.
+struct ImportedNumbers {
+  rocksdb::SequenceNumber read = 0;    // what those read that have no snapshot
+  rocksdb::SequenceNumber before = 0;  // the last that was handed out
+  rocksdb::SequenceNumber newest = 0;  // of what is imported, unless all of it is older
+};
+
+// By this thread.
+void NoteImported(const ImportedNumbers& numbers);
+
+}  // namespace cairn
