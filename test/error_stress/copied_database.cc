@@ -453,6 +453,11 @@ void CopiedDatabase::JudgeOn() {
   }
 }
 
+void CopiedDatabase::Expect(const Status& s, const Copy& copy, const std::string& what) const {
+  if (s.ok()) return;
+  verdict_->Fail(setup_.text + "\n" + copy.folder + ", " + copy.what + ", " + what + ": " + s.ToString());
+}
+
 void CopiedDatabase::Judge(Copy* judged) {
   const Copy& copy = *judged;
   Setup setup = setup_;
@@ -464,37 +469,74 @@ void CopiedDatabase::Judge(Copy* judged) {
   const std::string folder = copy.folder + "_opened";
   std::filesystem::copy(copy.folder, folder);
   OpenDatabase opened;
-  const Status s = opened.Open(setup, folder);
-  if (!s.ok()) verdict_->Fail(setup_.text + "\n" + copy.folder + ", " + copy.what + ", does not open: " + s.ToString());
+  Expect(opened.Open(setup, folder), copy, "does not open");
   if (opened.transactions() != nullptr) {
     const std::string wrong = EndPrepared(opened.transactions(), &judged->account, failed_may_return_ || copy.durably);
     if (!wrong.empty()) verdict_->Fail(setup_.text + "\n" + copy.folder + ", " + copy.what + ":\n" + wrong);
   }
   Compare(opened, copy.account, copy.folder + ", " + copy.what);
-  opened.Close().PermitUncheckedError();
+  if (opened.transactions() != nullptr) RollBackOver(opened, copy);
+  if (copy.folder.back() % 4 < 2) WriteBehindSnapshot(opened, copy);
+  Expect(opened.Close(), copy, "Close");
   // Every second one.
-  if (copy.folder.back() % 2 == 0 && !setup.options.manual_wal_flush) JudgeAgain(setup, folder, copy);
+  if (copy.folder.back() % 2 == 0) JudgeAgain(setup, folder, judged);
   std::filesystem::remove_all(folder);
   std::filesystem::remove_all(copy.folder);
 }
 
-// Written to and closed.
-void CopiedDatabase::JudgeAgain(const Setup& setup, const std::string& folder, const Copy& copy) {
-  const std::string what = copy.folder + ", " + copy.what + ", opened for the ";
-  for (const char* time : {"second time", "third time"}) {
-    OpenDatabase opened;
-    Status s = opened.Open(setup, folder);
-    if (!s.ok()) verdict_->Fail(setup_.text + "\n" + what + time + ": " + s.ToString());
-    Compare(opened, copy.account, what + time);
-    s = opened->Put(rocksdb::WriteOptions(), opened.families()[0], IngestedKey(0),
-                    std::to_string(copy.account.ingested));
-    if (!s.ok()) verdict_->Fail(setup_.text + "\n" + what + time + ", Put: " + s.ToString());
-    opened.Close().PermitUncheckedError();
+void CopiedDatabase::RollBackOver(const OpenDatabase& opened, const Copy& copy) {
+  for (size_t writer = 0; writer < kWriters; ++writer) {
+    const std::unique_ptr<rocksdb::Transaction> transaction(
+        opened.transactions()->BeginTransaction(rocksdb::WriteOptions()));
+    Expect(transaction->SetName("over " + std::to_string(writer)), copy, "SetName");
+    Expect(Fill(transaction.get(), opened.families(), writer, copy.account.writers[writer].outcomes.size(), "over"),
+           copy, "a transaction over the newest keys");
+    Expect(transaction->Prepare(), copy, "Prepare");
+    Expect(transaction->Rollback(), copy, "Rollback");
+  }
+  Compare(opened, copy.account, copy.folder + ", " + copy.what + ", behind rollbacks");
+}
+
+void CopiedDatabase::WriteBehindSnapshot(const OpenDatabase& opened, const Copy& copy) {
+  const rocksdb::Snapshot* const snapshot = opened->GetSnapshot();
+  ColumnFamilyHandle* const family = opened.families()[0];
+  std::array<std::string, kWriters> newest;
+  for (size_t writer = 0; writer < kWriters; ++writer) {
+    const Status s = opened->Get(rocksdb::ReadOptions(), family, NewestKeyOf(writer), &newest[writer]);
+    if (!s.IsNotFound()) Expect(s, copy, "Get");
+    Expect(opened->Put(rocksdb::WriteOptions(), family, NewestKeyOf(writer), "0"), copy, "Put");
+  }
+  Expect(opened->Flush(rocksdb::FlushOptions(), family), copy, "Flush");
+  Expect(opened->CompactRange(rocksdb::CompactRangeOptions(), family, nullptr, nullptr), copy, "CompactRange");
+  Compare(opened, copy.account, copy.folder + ", " + copy.what + ", by a snapshot behind a compaction", snapshot);
+  opened->ReleaseSnapshot(snapshot);
+  for (size_t writer = 0; writer < kWriters; ++writer) {
+    const std::string key = NewestKeyOf(writer);
+    Expect(newest[writer].empty() ? opened->Delete(rocksdb::WriteOptions(), family, key)
+                                  : opened->Put(rocksdb::WriteOptions(), family, key, newest[writer]),
+           copy, "Put");
   }
 }
 
-void CopiedDatabase::Compare(const OpenDatabase& db, const Account& account, const std::string& what) const {
-  const std::string wrong = WhatIsWrong(db.get(), db.families(), account, failed_may_return_);
+// Written to and closed; who is opened next has it.
+void CopiedDatabase::JudgeAgain(const Setup& setup, const std::string& folder, Copy* copy) {
+  for (const char* time : {"second time", "third time", "fourth time"}) {
+    const std::string what = std::string("opened for the ") + time;
+    OpenDatabase opened;
+    Expect(opened.Open(setup, folder), *copy, what);
+    Compare(opened, copy->account, copy->folder + ", " + copy->what + ", " + what);
+    const uint64_t behind = std::max(copy->account.ingested, copy->account.written_behind) + 1;
+    Expect(opened->Put(rocksdb::WriteOptions(), opened.families()[0], IngestedKey(0), std::to_string(behind)), *copy,
+           what + ", Put");
+    if (setup.options.manual_wal_flush) Expect(opened->FlushWAL(false), *copy, what + ", FlushWAL");
+    copy->account.written_behind = behind;
+    Expect(opened.Close(), *copy, what + ", Close");
+  }
+}
+
+void CopiedDatabase::Compare(const OpenDatabase& db, const Account& account, const std::string& what,
+                             const rocksdb::Snapshot* snapshot) const {
+  const std::string wrong = WhatIsWrong(db.get(), db.families(), account, failed_may_return_, snapshot);
   if (!wrong.empty()) verdict_->Fail(setup_.text + "\n" + what + ":\n" + wrong);
 }
 

@@ -132,8 +132,14 @@ class CopiedDatabase {
   void HandOver(Copy&& copy);
   // Its account is what it holds afterwards.
   void Judge(Copy* copy);
-  void JudgeAgain(const Setup& setup, const std::string& folder, const Copy& copy);
-  void Compare(const OpenDatabase& db, const Account& account, const std::string& what) const;
+  void JudgeAgain(const Setup& setup, const std::string& folder, Copy* copy);
+  // What is rolled back over the newest keys, and what is written behind a snapshot, changes neither.
+  void RollBackOver(const OpenDatabase& opened, const Copy& copy);
+  void WriteBehindSnapshot(const OpenDatabase& opened, const Copy& copy);
+  void Compare(const OpenDatabase& db, const Account& account, const std::string& what,
+               const rocksdb::Snapshot* snapshot = nullptr) const;
+  // It is well, as what is done to a copy must be.
+  void Expect(const rocksdb::Status& s, const Copy& copy, const std::string& what) const;
   bool ComparesUpdates() const;
   void CompareUpdates();
   Fault SomeFault();

@@ -59,16 +59,18 @@ struct Account {
 
   std::vector<Ledger::View> writers;
   uint64_t ingested = 0;
+  uint64_t written_behind = 0;  // what the newest of the ingested was overwritten with since; 0: nothing
 };
 
 // Families that a writer writes to, from the first.
 size_t FamiliesOf(size_t writer, size_t families);
 
-// The n-th write of a writer: to each of its families a key of its own, the number of the newest, and one more in a counter,
-// of a UInt64AddOperator. `Batch`: a WriteBatch or a transaction.
+// The n-th write of a writer: to each of its families a key of its own, the number of the newest, one more in a counter, of a
+// UInt64AddOperator, and a key that each second write deletes. `Batch`: a WriteBatch or a transaction.
 std::string KeyOf(size_t writer, uint64_t n);
 std::string NewestKeyOf(size_t writer);
 std::string CounterOf(size_t writer);
+std::string OddKeyOf(size_t writer);  // there behind odd writes
 std::string OneMore();
 std::string IngestedKey(uint64_t n);  // from 1; that of 0 has the number of the newest
 
@@ -80,6 +82,8 @@ rocksdb::Status Fill(Batch* batch, const std::vector<rocksdb::ColumnFamilyHandle
     s = batch->Put(families[family], KeyOf(writer, n), value);
     if (s.ok()) s = batch->Put(families[family], NewestKeyOf(writer), std::to_string(n));
     if (s.ok()) s = batch->Merge(families[family], CounterOf(writer), OneMore());
+    if (s.ok() && n % 2 == 1) s = batch->Put(families[family], OddKeyOf(writer), value);
+    if (s.ok() && n % 2 == 0) s = batch->Delete(families[family], OddKeyOf(writer));
   }
   return s;
 }
