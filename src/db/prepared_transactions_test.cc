@@ -2,8 +2,10 @@
 // take that are written before they commit, what comes to their database meanwhile (tables, families), and what an opening rolls
 // back.
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -151,6 +153,38 @@ TEST_P(PreparedTransactionsTest, OfManyThreads) {
   // No WAL is kept for what is in tables.
   WriteAndFlush(db);
   EXPECT_TRUE(Await([&] { return Wals() <= 2; })) << Wals();
+}
+
+// What is torn is behind a Commit whose Prepare is in an older WAL, which is gone when the database is opened the second time: then
+// RocksDB counted fewer sequence numbers up to there than the next WAL begins with, and took that for damage.
+TEST_P(PreparedTransactionsTest, AWalThatACrashHasTorn) {
+  {
+    const Database db = Open(path_);
+    const auto committed = Prepare(db.get(), "committed");
+    WriteAndFlush(db);
+    const auto prepared = Prepare(db.get(), "prepared");
+    ASSERT_OK(committed->Commit());
+    test::CopyDatabase(db.get(), copy_);
+    ASSERT_OK(prepared->Rollback());
+  }
+  std::string newest;
+  for (const auto& file : std::filesystem::directory_iterator(copy_)) {
+    if (file.path().extension() == ".log") newest = std::max(newest, file.path().string());
+  }
+  // The head of an entry of more bytes than there are.
+  std::ofstream(newest, std::ios::app | std::ios::binary) << std::string("\1\2\3\4\0\1\1torn", 11);
+  for (int i = 0; i < 3; ++i) {
+    SCOPED_TRACE(i);
+    const Database db = Open(copy_);
+    ASSERT_NE(db.get(), nullptr);
+    std::string value;
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "committed", &value));
+    for (int last = 0; last < i; ++last) EXPECT_OK(db->Get(rocksdb::ReadOptions(), std::to_string(last), &value));
+    const std::unique_ptr<Transaction> prepared(db->GetTransactionByName("prepared"));
+    EXPECT_NE(prepared, nullptr);
+    WriteAndFlush(db);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), std::to_string(i), "value"));
+  }
 }
 
 // With two write queues a Commit takes a sequence number that no memtable has. RocksDB took those for free when tables came.

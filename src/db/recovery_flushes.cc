@@ -223,6 +223,27 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
   return s;
 }
 
+// At an opening, before the MANIFEST tells what was recovered. A WAL that a crash has torn, and that is kept for a transaction which
+// is prepared, is read again when the database is opened next: RocksDB goes on behind it only if the next WAL begins with the
+// sequence number with which this one ends, for which it counts what a Commit in it commits. By then the WAL of that Prepare
+// may be gone, and the database did not open any more. What is torn is erased, so that there is nothing to go on from.
+Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber* next, bool read_only, bool is_retry,
+                               bool* damaged, RecoveryContext* context) {
+  const Status s = own::RecoverLogFiles(this, wals, next, read_only, is_retry, damaged, context);
+  if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || CAIRN_VERIFIES_WALS) return s;
+  for (const uint64_t wal : wals) {
+    const std::string path = LogFileName(immutable_db_options_.GetWalDir(), wal);
+    uint64_t from = cairn::kNothingErased;
+    const IOStatus erased = cairn::EraseFailedWrites(fs_.get(), path, wal, kMaxSequenceNumber, /*failed=*/{},
+                                                     immutable_db_options_.logger, &from);
+    if (!erased.ok()) {
+      Warn(immutable_db_options_.info_log, "%s: what is torn cannot be erased: %s", path.c_str(),
+           erased.ToString().c_str());
+    }
+  }
+  return s;
+}
+
 // A compaction that fails, or is given up before it begins, is looked for again, unless the database is stopped just then, or
 // it is a manual one, which may only have been cancelled: RocksDB forgets those. All of this has the mutex.
 Status DBImpl::BackgroundCompaction(bool* made_progress, JobContext* job, LogBuffer* log,

@@ -179,6 +179,11 @@ rocksdb::Status CreateColumnFamilyWithImport(
     const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
     rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyWithImport");
 
+rocksdb::Status RecoverLogFiles(
+    rocksdb::DBImpl* db, const std::vector<uint64_t>& wals, rocksdb::SequenceNumber* next, bool read_only,
+    bool is_retry, bool* damaged,
+    void* context) asm("cairn_rocksdb_RecoverLogFiles");  // a type that the class keeps to itself
+
 rocksdb::Status WriteUnpreparedBatch(rocksdb::WriteUnpreparedTxn* transaction,
                                      bool prepared) asm("cairn_rocksdb_WriteUnpreparedBatch");
 

@@ -10,6 +10,7 @@
 #include <thread>
 #include <utility>
 
+#include "gtest/gtest.h"
 #include "rocksdb/file_system.h"
 
 namespace cairn {
@@ -132,11 +133,16 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
     FaultyDisk* const disk_;
   };
 
-  // Not for ever: a test that has failed and lets nothing go is to end.
+  // Not for ever: a test that has failed and lets nothing go is to end; and one that was held until then has failed.
   template <typename Holds>
   static void WaitWhile(const Holds& holds) {
     const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(3);
-    while (holds() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    while (holds()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      if (std::chrono::steady_clock::now() < end) continue;
+      ADD_FAILURE() << "a call was held for three minutes, and goes on";
+      return;
+    }
   }
   rocksdb::IOStatus NoSpace() {
     ++failed;

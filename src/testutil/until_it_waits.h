@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <fstream>
 #include <future>
@@ -60,7 +61,7 @@ inline bool AwaitThatItWaits(Thread thread) {
   });
 }
 
-// Returns when `function` waits for others or has ended.
+// Returns when `function` waits for others. REQUIRES: somebody holds it; the test fails if it has ended.
 template <typename Function>
 std::future<rocksdb::Status> BeginUntilItWaits(Function function) {
   const auto thread = std::make_shared<std::atomic<Thread>>(0);
@@ -69,6 +70,7 @@ std::future<rocksdb::Status> BeginUntilItWaits(Function function) {
     return rocksdb::Status(function());
   });
   EXPECT_TRUE(Await([&] { return *thread != 0; }) && AwaitThatItWaits(*thread)) << "it goes on without end";
+  EXPECT_EQ(done.wait_for(std::chrono::seconds(0)), std::future_status::timeout) << "it has not waited";
   return done;
 }
 

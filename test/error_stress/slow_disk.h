@@ -46,7 +46,7 @@ class SlowDisk : public rocksdb::FileSystemWrapper {
   void Arm(Fault fault, bool full);
   uint64_t felt() const { return felt_; }
   // The files of a folder, not of those in it, at one moment. loses_unsynced: without what has not been synced of WALs,
-  // MANIFESTs and tables, and by chance without those whose names have not. REQUIRES: then no WAL is reused.
+  // MANIFESTs and tables, and by chance without WALs and tables whose names have not. REQUIRES: then no WAL is reused.
   void Copy(const std::string& from, const std::string& to, bool loses_unsynced);
 
   rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
