@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -274,6 +275,24 @@ TEST_P(NumbersOfCommitsTest, AreNotThoseOfWhatIsImported) {
   db.families.push_back(imported);
   ExpectCommittedThenAndLater(db.get());
   ASSERT_OK(older->Commit());
+}
+
+// RocksDB compacted it again and again, until the transaction ended.
+TEST_P(NumbersOfCommitsTest, AFileOfWhatIsPreparedIsNotCompactedForNothing) {
+  const Database db = Open(dir_ / "db");
+  ASSERT_NE(db.get(), nullptr);
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "a key before", "value"));
+  const std::unique_ptr<Transaction> prepared = Prepare(db.get(), "prepared");
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  const rocksdb::Snapshot* const snapshot = db->GetSnapshot();
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "the key behind", "value"));
+  db->ReleaseSnapshot(snapshot);
+  rocksdb::WaitForCompactOptions compacted;
+  compacted.timeout = std::chrono::seconds(20);
+  EXPECT_OK(db->WaitForCompact(compacted));
+  ASSERT_OK(prepared->Commit());
+  EXPECT_OK(db->WaitForCompact(compacted));
 }
 
 // RocksDB freed the map of families that the others were reading.

@@ -10,6 +10,7 @@
 #include "db/transaction_log_impl.h"
 #include "src/db/failed_writes.h"
 #include "src/db/recovery_state.h"
+#include "src/db/write_prepared.h"
 #include "src/port/column_family.h"
 #include "src/port/private_members.h"
 #include "src/port/rocksdb_own.h"
@@ -248,6 +249,9 @@ Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber
 // it is a manual one, which may only have been cancelled: RocksDB forgets those. All of this has the mutex.
 Status DBImpl::BackgroundCompaction(bool* made_progress, JobContext* job, LogBuffer* log,
                                     PrepickedCompaction* compaction, Env::Priority priority) {
+  if (seq_per_batch_ && snapshot_checker_ != nullptr) {
+    cairn::LeaveOutPrepared(*snapshot_checker_, versions_->GetColumnFamilySet());
+  }
   const Status s = own::BackgroundCompaction(this, made_progress, job, log, compaction, priority);
   if (s.ok() || s.IsBusy() || s.IsShutdownInProgress()) return s;
   for (ColumnFamilyData* const family : *versions_->GetColumnFamilySet()) cairn::LookForCompactions(this, family);

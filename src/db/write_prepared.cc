@@ -139,6 +139,20 @@ void AddCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNumber
 
 }  // namespace
 
+// A file of the bottommost level is compacted when nobody needs its sequence numbers any more, for which the compaction puts 0. That of
+// what is prepared it has to keep: RocksDB compacted such a file again and again, as fast as it can, until the transaction ended.
+void LeaveOutPrepared(const rocksdb::SnapshotChecker& checker, rocksdb::ColumnFamilySet* families) {
+  const rocksdb::SequenceNumber oldest = port::OldestUncommitted(DatabaseOf(checker));
+  for (rocksdb::ColumnFamilyData* const family : *families) {
+    port::MarkedFiles& files = port::BottommostFilesOf(family->current()->storage_info());
+    port::MarkedFiles others;
+    for (const auto& file : files) {
+      if (file.second->fd.largest_seqno < oldest) others.push_back(file);
+    }
+    if (others.size() < files.size()) files = others;
+  }
+}
+
 void NoteImported(const ImportedNumbers& numbers) { imported = numbers; }
 
 }  // namespace cairn

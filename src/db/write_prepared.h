@@ -4,6 +4,11 @@
 
 #include "rocksdb/types.h"
 
+namespace rocksdb {
+class ColumnFamilySet;
+class SnapshotChecker;
+}  // namespace rocksdb
+
 namespace cairn {
 
 // What an import finds, and leaves.
@@ -15,5 +20,9 @@ struct ImportedNumbers {
 
 // By this thread.
 void NoteImported(const ImportedNumbers& numbers);
+
+// Leaves out of what is to be compacted next the files that hold what is prepared.
+// REQUIRES: the DB mutex; a checker of transactions that are written before they commit.
+void LeaveOutPrepared(const rocksdb::SnapshotChecker& checker, rocksdb::ColumnFamilySet* families);
 
 }  // namespace cairn

@@ -5,6 +5,7 @@
 #include "db/memtable.h"
 #include "db/memtable_list.h"
 #include "db/snapshot_checker.h"
+#include "db/version_set.h"
 #include "db/write_thread.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "utilities/transactions/write_prepared_txn_db.h"
@@ -61,6 +62,18 @@ struct AdvanceMaxEvicted {
 };
 template struct Member<AdvanceMaxEvicted, &rocksdb::WritePreparedTxnDB::AdvanceMaxEvictedSeq>;
 
+struct SmallestUncommitted {
+  using Type = rocksdb::SequenceNumber (rocksdb::WritePreparedTxnDB::*)();
+  friend Type Pointer(SmallestUncommitted name);
+};
+template struct Member<SmallestUncommitted, &rocksdb::WritePreparedTxnDB::SmallestUnCommittedSeq>;
+
+struct BottommostFiles {
+  using Type = MarkedFiles rocksdb::VersionStorageInfo::*;
+  friend Type Pointer(BottommostFiles name);
+};
+template struct Member<BottommostFiles, &rocksdb::VersionStorageInfo::bottommost_files_marked_for_compaction_>;
+
 struct CommitCacheBits {
   using Type = size_t rocksdb::TransactionDBOptions::*;
   friend Type Pointer(CommitCacheBits name);
@@ -87,6 +100,12 @@ void TakeForCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNu
   const rocksdb::SequenceNumber before = (database->*Pointer(MaxEvicted())).load();
   if (before < newest) (database->*Pointer(AdvanceMaxEvicted()))(before, newest);
 }
+
+rocksdb::SequenceNumber OldestUncommitted(rocksdb::WritePreparedTxnDB* database) {
+  return (database->*Pointer(SmallestUncommitted()))();
+}
+
+MarkedFiles& BottommostFilesOf(rocksdb::VersionStorageInfo* storage) { return storage->*Pointer(BottommostFiles()); }
 
 size_t& CommitCacheBitsOf(rocksdb::TransactionDBOptions* options) { return options->*Pointer(CommitCacheBits()); }
 
