@@ -212,8 +212,9 @@ std::string EndPrepared(rocksdb::TransactionDB* db, Account* account, bool faile
     if (*outcome == Outcome::kRefuted && !failed_may_be) {
       wrong << name << " has failed, a later write was acknowledged, and it is prepared\n";
     }
-    const bool has_failed = *outcome == Outcome::kRefuted || *outcome == Outcome::kFailed;
-    const bool commits = *outcome == Outcome::kAcknowledged || (!has_failed && n % 2 == 0);
+    // One that is under way may fail yet; what of it is there may be in some families only, where that may be.
+    const bool may_commit = *outcome == Outcome::kPrepared || (*outcome == Outcome::kUnderWay && !failed_may_be);
+    const bool commits = *outcome == Outcome::kAcknowledged || (may_commit && n % 2 == 0);
     const rocksdb::Status s = commits ? transaction->Commit() : transaction->Rollback();
     if (!s.ok()) wrong << (commits ? "Commit of " : "Rollback of ") << name << ": " << s.ToString() << "\n";
     *outcome = commits ? Outcome::kAcknowledged : Outcome::kRefuted;
