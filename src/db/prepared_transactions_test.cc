@@ -7,11 +7,9 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -463,41 +461,6 @@ TEST_P(ArrivingTablesTest, AnImportedFamily) {
   }
 }
 
-// Calls back behind each append to a WAL.
-class WatchedWals : public rocksdb::FileSystemWrapper {
- public:
-  using FileSystemWrapper::FileSystemWrapper;
-  const char* Name() const override { return "WatchedWals"; }
-  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
-                                    std::unique_ptr<rocksdb::FSWritableFile>* file,
-                                    rocksdb::IODebugContext* context) override {
-    const rocksdb::IOStatus s = FileSystemWrapper::NewWritableFile(name, options, file, context);
-    if (s.ok() && test::KindOf(name) == test::kWal) *file = std::make_unique<Wal>(std::move(*file), this);
-    return s;
-  }
-  std::function<void()> appended;
-
- private:
-  class Wal : public rocksdb::FSWritableFileOwnerWrapper {
-   public:
-    Wal(std::unique_ptr<rocksdb::FSWritableFile>&& file, WatchedWals* disk)
-        : FSWritableFileOwnerWrapper(std::move(file)), disk_(disk) {}
-    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
-                             rocksdb::IODebugContext* context) override {
-      const rocksdb::IOStatus s = FSWritableFileOwnerWrapper::Append(data, options, context);
-      disk_->appended();
-      return s;
-    }
-    rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
-                             const rocksdb::DataVerificationInfo& /*info*/, rocksdb::IODebugContext* context) override {
-      return Append(data, options, context);
-    }
-
-   private:
-    WatchedWals* const disk_;
-  };
-};
-
 // A transaction that was written and never prepared is rolled back when its database is opened. RocksDB did not say that what it
 // puts back has committed, and found the transaction's values again; and when it was killed meanwhile, left a part of them.
 class RolledBackAtOpeningTest : public ::testing::TestWithParam<bool> {
@@ -587,14 +550,17 @@ TEST_P(RolledBackAtOpeningTest, StaysSoWhileAnotherIsPrepared) {
 
 TEST_P(RolledBackAtOpeningTest, OfATransactionThatIsKilledMeanwhile) {
   MakeKilled();
-  const auto disk = std::make_shared<WatchedWals>(rocksdb::FileSystem::Default());
+  const auto disk = std::make_shared<test::FaultyDisk>(rocksdb::FileSystem::Default());
   const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
   int copies = 0;
-  disk->appended = [&] { std::filesystem::copy(killed_, dir_ / ("copy" + std::to_string(copies++))); };
+  std::atomic<bool> opens{true};
+  disk->appends = [&](test::Kind kind) {
+    if (kind == test::kWal && opens) std::filesystem::copy(killed_, dir_ / ("copy" + std::to_string(copies++)));
+  };
   {
     const auto db = Open(killed_, env.get());
+    opens = false;
     ExpectCommitted(db.get());
-    disk->appended = [] {};
   }
   EXPECT_GE(copies, 3);
   for (int copy = 0; copy < copies; ++copy) {

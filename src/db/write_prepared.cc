@@ -118,16 +118,15 @@ class WhatWasBefore : public rocksdb::WriteBatch::Handler {
   rocksdb::WriteBatch batch_;
 };
 
-// A database whose transactions are written before they commit (WRITE_PREPARED, WRITE_UNPREPARED) takes what has come from elsewhere
-// for prepared, as long as nobody says that it has committed: readers look past it while an older transaction is prepared, and a
-// Rollback puts what was there before over it.
 rocksdb::WritePreparedTxnDB* DatabaseOf(const rocksdb::SnapshotChecker& checker) {
   // Const there, for readers; it is the transactions' own database, which adds what it commits.
   return const_cast<rocksdb::WritePreparedTxnDB*>(
       port::DatabaseOf(static_cast<const rocksdb::WritePreparedSnapshotChecker&>(checker)));
 }
 
-// What has a sequence number behind `before`, up to `newest`, has committed. REQUIRES: none is a transaction's.
+// What has a sequence number behind `before`, up to `newest`, has committed. As long as nobody says that, what has come from
+// elsewhere counts as prepared: readers look past it while an older transaction is, and a Rollback puts over it what was there
+// before. REQUIRES: none is a transaction's.
 void AddCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNumber before,
                   rocksdb::SequenceNumber newest) {
   // It forgets more than that, and what it has forgotten has committed.

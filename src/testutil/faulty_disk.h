@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -31,6 +32,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
   using FileSystemWrapper::FileSystemWrapper;
   const char* Name() const override { return "FaultyDisk"; }
 
+  std::function<void(Kind)> appends;          // called before each append; set before files are written
   std::atomic<int> full{0};                   // appends find no space, and none is free
   std::atomic<int> torn{0};                   // the same, and all of what is appended is written but for its last byte
   std::atomic<int> broken{0};                 // appends fail for good
@@ -159,6 +161,7 @@ class FaultyDisk : public rocksdb::FileSystemWrapper {
     return s;
   }
   rocksdb::IOStatus Append(Kind kind) {
+    if (appends != nullptr) appends(kind);
     if ((held & kind) != 0) ++waiting;
     WaitWhile([&] { return (held & kind) != 0; });
     if ((full & kind) != 0) return NoSpace();
