@@ -186,6 +186,49 @@ TEST_P(PreparedTransactionsTest, AWalThatACrashHasTorn) {
   }
 }
 
+// As where power is lost, and an older WAL's end was not synced: what is behind it is not read, and must not be at the next opening
+// either, when the older one may end well.
+TEST_P(PreparedTransactionsTest, AWalBehindOneThatIsTornIsNeverRead) {
+  {
+    const Database db = Open(path_);
+    const auto prepared = Prepare(db.get(), "prepared");
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "before", "value"));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "torn", "value"));
+    ASSERT_OK(db->PauseBackgroundWork());
+    rocksdb::FlushOptions no_wait;
+    no_wait.wait = false;
+    no_wait.allow_write_stall = true;
+    ASSERT_OK(db->Flush(no_wait));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
+    ASSERT_OK(prepared->Commit());
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "last", "value"));
+    test::CopyDatabase(db.get(), copy_);
+    ASSERT_OK(db->ContinueBackgroundWork());
+  }
+  std::vector<std::string> wals;
+  for (const auto& file : std::filesystem::directory_iterator(copy_)) {
+    if (file.path().extension() == ".log" && file.file_size() > 0) wals.push_back(file.path());
+  }
+  std::sort(wals.begin(), wals.end());
+  ASSERT_GE(wals.size(), 2u);
+  const std::string& torn = wals[wals.size() - 2];
+  std::filesystem::resize_file(torn, std::filesystem::file_size(torn) - 3);
+  for (int i = 0; i < 3; ++i) {
+    SCOPED_TRACE(i);
+    const Database db = Open(copy_);
+    ASSERT_NE(db.get(), nullptr);
+    std::string value;
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "before", &value));
+    for (const char* lost : {"torn", "behind", "last", "prepared"}) {
+      EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), lost, &value).IsNotFound()) << lost;
+    }
+    for (int last = 0; last < i; ++last) EXPECT_OK(db->Get(rocksdb::ReadOptions(), std::to_string(last), &value));
+    const std::unique_ptr<Transaction> prepared(db->GetTransactionByName("prepared"));
+    EXPECT_NE(prepared, nullptr);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), std::to_string(i), "value"));
+  }
+}
+
 // With two write queues a Commit takes a sequence number that no memtable has. RocksDB took those for free when tables came.
 class NumbersOfCommitsTest : public ::testing::TestWithParam<rocksdb::TxnDBWritePolicy> {
  protected:

@@ -2,6 +2,7 @@
 // (src/port/rocksdb_own.h) in DBImpl.
 
 #include <algorithm>
+#include <cinttypes>
 #include <string>
 #include <utility>
 #include <vector>
@@ -69,6 +70,18 @@ rocksdb::IOStatus EraseFailedWritesIn(const std::vector<uint64_t>& wals, const r
     if (s.ok()) s = EraseFailedWrites(options.fs.get(), path, number, last, offsets, options.logger, &from);
     if (from != kNothingErased) failed.Erased(versions, number, from);
   }
+  return s;
+}
+
+// The end of a WAL that nobody writes. has_entry: there is one before that.
+rocksdb::IOStatus EraseWhatIsTorn(const rocksdb::ImmutableDBOptions& options, uint64_t wal, bool* has_entry) {
+  rocksdb::FileSystem* const fs = options.fs.get();
+  const std::string path = rocksdb::LogFileName(options.GetWalDir(), wal);
+  uint64_t size = 0;
+  uint64_t from = kNothingErased;
+  rocksdb::IOStatus s = fs->GetFileSize(path, rocksdb::IOOptions(), &size, nullptr);
+  if (s.ok()) s = EraseFailedWrites(fs, path, wal, rocksdb::kMaxSequenceNumber, /*failed=*/{}, options.logger, &from);
+  *has_entry = size > 0 && from != 0;
   return s;
 }
 
@@ -227,20 +240,19 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
 // At an opening, before the MANIFEST tells what was recovered. A WAL that a crash has torn, and that is kept for a transaction which
 // is prepared, is read again when the database is opened next: RocksDB goes on behind it only if the next WAL begins with the
 // sequence number with which this one ends, for which it counts what a Commit in it commits. By then the WAL of that Prepare
-// may be gone, and the database did not open any more. What is torn is erased, so that there is nothing to go on from.
+// may be gone, and the database did not open any more. What is torn is erased, so that there is nothing to go on from. Not where
+// an entry is behind it, in a later WAL: that was not read, and would be the next time.
 Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber* next, bool read_only, bool is_retry,
                                bool* damaged, RecoveryContext* context) {
   const Status s = own::RecoverLogFiles(this, wals, next, read_only, is_retry, damaged, context);
   if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || CAIRN_VERIFIES_WALS) return s;
-  for (const uint64_t wal : wals) {
-    const std::string path = LogFileName(immutable_db_options_.GetWalDir(), wal);
-    uint64_t from = cairn::kNothingErased;
-    const IOStatus erased = cairn::EraseFailedWrites(fs_.get(), path, wal, kMaxSequenceNumber, /*failed=*/{},
-                                                     immutable_db_options_.logger, &from);
-    if (!erased.ok()) {
-      Warn(immutable_db_options_.info_log, "%s: what is torn cannot be erased: %s", path.c_str(),
-           erased.ToString().c_str());
-    }
+  bool entry_behind = false;
+  for (auto wal = wals.rbegin(); wal != wals.rend() && !entry_behind; ++wal) {
+    const IOStatus erased = cairn::EraseWhatIsTorn(immutable_db_options_, *wal, &entry_behind);
+    if (erased.ok()) continue;
+    Warn(immutable_db_options_.info_log, "WAL %" PRIu64 ": what is torn cannot be erased: %s", *wal,
+         erased.ToString().c_str());
+    break;
   }
   return s;
 }

@@ -39,24 +39,36 @@ using rocksdb::Status;
 
 thread_local ImportedNumbers imported;
 
-// What was replaced while others may be reading it, kept as long as no reader takes. Thread-safe.
+// What was replaced while others may be reading it, kept as long as no reader takes; for less where that is much, as RocksDB's maps
+// keep families that were dropped. Thread-safe.
 class RetiredMaps {
  public:
-  void Keep(std::shared_ptr<const void> map) {
+  void Keep(std::shared_ptr<const void> map, size_t families) {
     constexpr std::chrono::minutes kLongerThanAnyReader(10);
+    constexpr std::chrono::seconds kLongerThanMost(10);
+    constexpr size_t kMany = 1 << 20;
     const auto now = std::chrono::steady_clock::now();
     const std::lock_guard<std::mutex> lock(mu_);
-    while (!maps_.empty() && now - maps_.front().since > kLongerThanAnyReader) maps_.pop_front();
-    maps_.push_back({now, std::move(map)});
+    while (!maps_.empty()) {
+      const Retired& oldest = maps_.front();
+      const auto age = now - oldest.since;
+      if (age <= kLongerThanMost || (age <= kLongerThanAnyReader && families_ <= kMany)) break;
+      families_ -= oldest.families;
+      maps_.pop_front();
+    }
+    maps_.push_back({now, std::move(map), families});
+    families_ += families;
   }
 
  private:
   struct Retired {
     std::chrono::steady_clock::time_point since;
     std::shared_ptr<const void> map;
+    size_t families;
   };
   std::mutex mu_;
   std::deque<Retired> maps_;  // under mu_
+  size_t families_ = 0;       // of all of them, under mu_
 };
 
 RetiredMaps& AllRetiredMaps() {
@@ -201,8 +213,8 @@ Status WriteUnpreparedTxnDB::RollbackRecoveredTransaction(const DBImpl::Recovere
 // A transaction, or a write, keeps a reference to the map of families that it has found, and to nothing that would keep the map: a
 // family that was created meanwhile was the end of the process.
 void WritePreparedTxnDB::UpdateCFComparatorMap(ColumnFamilyHandle* family) {
-  cairn::AllRetiredMaps().Keep(cf_map_);
-  cairn::AllRetiredMaps().Keep(handle_map_);
+  cairn::AllRetiredMaps().Keep(cf_map_, cf_map_ == nullptr ? 0 : cf_map_->size());
+  cairn::AllRetiredMaps().Keep(handle_map_, handle_map_ == nullptr ? 0 : handle_map_->size());
   own::UpdateCFComparatorMap(this, family);
 }
 
