@@ -14,6 +14,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "db/read_callback.h"
 #include "db/snapshot_checker.h"
@@ -148,6 +149,22 @@ void AddCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNumber
   for (rocksdb::SequenceNumber number = before + 1; number <= newest; ++number) database->AddCommitted(number, number);
 }
 
+// How many sequence numbers the batches of recovered transactions take: one, and one more where a key comes again. RocksDB loses
+// count where a key comes for the third time, and its table was flushed: what takes the last numbers counted as committed.
+void CountSubBatches(rocksdb::DBImpl* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+  std::map<uint32_t, const rocksdb::Comparator*> comparators;
+  for (uint32_t id = 0; id <= db->GetVersionSet()->GetColumnFamilySet()->GetMaxColumnFamily(); ++id) {
+    comparators[id] = rocksdb::BytewiseComparator();  // of those that were dropped
+  }
+  for (rocksdb::ColumnFamilyHandle* const family : families) comparators[family->GetID()] = family->GetComparator();
+  for (const auto& [name, transaction] : db->recovered_transactions()) {
+    for (auto& [number, batch] : transaction->batches_) {
+      rocksdb::SubBatchCounter counter(comparators);
+      if (batch.batch_->Iterate(&counter).ok()) batch.batch_cnt_ = std::max(batch.batch_cnt_, counter.BatchCount());
+    }
+  }
+}
+
 }  // namespace
 
 // A file of the bottommost level is compacted when nobody needs its sequence numbers any more, for which the compaction puts 0. That of
@@ -208,6 +225,18 @@ Status WriteUnpreparedTxnDB::RollbackRecoveredTransaction(const DBImpl::Recovere
     if (db_impl_->immutable_db_options().two_write_queues) db_impl_->SetLastPublishedSequence(number);
   }
   return Status::OK();
+}
+
+Status WritePreparedTxnDB::Initialize(const std::vector<size_t>& to_compact,
+                                      const std::vector<ColumnFamilyHandle*>& families) {
+  cairn::CountSubBatches(db_impl_, families);
+  return own::InitializeWritePrepared(this, to_compact, families);
+}
+
+Status WriteUnpreparedTxnDB::Initialize(const std::vector<size_t>& to_compact,
+                                        const std::vector<ColumnFamilyHandle*>& families) {
+  cairn::CountSubBatches(db_impl_, families);
+  return own::InitializeWriteUnprepared(this, to_compact, families);
 }
 
 // A transaction, or a write, keeps a reference to the map of families that it has found, and to nothing that would keep the map: a

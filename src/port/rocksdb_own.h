@@ -187,6 +187,13 @@ rocksdb::Status RecoverLogFiles(
 rocksdb::Status WriteUnpreparedBatch(rocksdb::WriteUnpreparedTxn* transaction,
                                      bool prepared) asm("cairn_rocksdb_WriteUnpreparedBatch");
 
+rocksdb::Status InitializeWritePrepared(
+    rocksdb::WritePreparedTxnDB* db, const std::vector<size_t>& to_compact,
+    const std::vector<rocksdb::ColumnFamilyHandle*>& families) asm("cairn_rocksdb_InitializeWritePrepared");
+rocksdb::Status InitializeWriteUnprepared(
+    rocksdb::WriteUnpreparedTxnDB* db, const std::vector<size_t>& to_compact,
+    const std::vector<rocksdb::ColumnFamilyHandle*>& families) asm("cairn_rocksdb_InitializeWriteUnprepared");
+
 void UpdateCFComparatorMap(rocksdb::WritePreparedTxnDB* db,
                            rocksdb::ColumnFamilyHandle* family) asm("cairn_rocksdb_UpdateCFComparatorMap");
 
