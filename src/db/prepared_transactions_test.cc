@@ -593,6 +593,31 @@ TEST_P(RolledBackAtOpeningTest, StaysSoBehindOtherRollbacks) {
   ExpectCommitted(Open(killed_).get());
 }
 
+// Who has rolled back to a savepoint has let go of what was written since.
+TEST_P(RolledBackAtOpeningTest, LeavesWhatOthersHaveCommittedSince) {
+  {
+    const auto db = Open(dir_ / "db");
+    ASSERT_NE(db, nullptr);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "before"));
+    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(transaction->SetName("killed"));
+    ASSERT_OK(transaction->Put("other", "never committed"));
+    transaction->SetSavePoint();
+    ASSERT_OK(transaction->Put("key", "never committed"));
+    ASSERT_OK(transaction->Put("another", "never committed"));
+    ASSERT_OK(transaction->RollbackToSavePoint());
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "acknowledged"));
+    test::CopyDatabase(db.get(), killed_);
+    ASSERT_OK(transaction->Rollback());
+  }
+  const auto db = Open(killed_);
+  ASSERT_NE(db, nullptr);
+  std::string value;
+  EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
+  EXPECT_EQ(value, "acknowledged");
+  EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), "other", &value).IsNotFound());
+}
+
 TEST_P(RolledBackAtOpeningTest, StaysSoForASnapshot) {
   MakeKilled();
   const auto db = Open(killed_);

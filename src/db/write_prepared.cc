@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -77,23 +78,35 @@ RetiredMaps& AllRetiredMaps() {
   return *maps;
 }
 
-// Sees whatever has a sequence number up to that one.
-class AllUpTo : public rocksdb::ReadCallback {
+// Sees what no recovered transaction has written.
+class WhatIsCommitted : public rocksdb::ReadCallback {
  public:
-  explicit AllUpTo(rocksdb::SequenceNumber newest) : ReadCallback(newest) {}
-  bool IsVisibleFullCheck(rocksdb::SequenceNumber /*number*/) override { return true; }
+  explicit WhatIsCommitted(rocksdb::DBImpl* db) : ReadCallback(db->GetLatestSequenceNumber()) {
+    for (const auto& [name, transaction] : db->recovered_transactions()) {
+      for (const auto& [number, batch] : transaction->batches_) {
+        ends_[number] = number + std::max<size_t>(batch.batch_cnt_, 1);
+      }
+    }
+  }
+  bool IsVisibleFullCheck(rocksdb::SequenceNumber number) override {
+    const auto next = ends_.upper_bound(number);
+    return next == ends_.begin() || number >= std::prev(next)->second;
+  }
   void Refresh(rocksdb::SequenceNumber /*number*/) override {}
+
+ private:
+  std::map<rocksdb::SequenceNumber, rocksdb::SequenceNumber> ends_;  // of batches, by where they begin
 };
 
-// Of each key of a batch that nobody has committed, what was there before it. Its keys were locked: that is committed.
-class WhatWasBefore : public rocksdb::WriteBatch::Handler {
+// Of each key of a batch that nobody has committed, what is there without it: what was before, or what others have committed since,
+// when a RollbackToSavePoint had let go of the key.
+class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
  public:
-  WhatWasBefore(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions, rocksdb::SequenceNumber batch,
-                bool with_merges)
+  WhatIsThereWithout(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions, bool with_merges)
       : db_(db),
         families_(transactions->GetCFHandleMap()),
         comparators_(transactions->GetCFComparatorMap()),
-        before_(batch - 1),
+        committed_(db),
         with_merges_(with_merges) {}
   rocksdb::WriteBatch* batch() { return &batch_; }
 
@@ -116,7 +129,7 @@ class WhatWasBefore : public rocksdb::WriteBatch::Handler {
     rocksdb::DBImpl::GetImplOptions how;
     how.column_family = family->second;
     how.value = &value;
-    how.callback = &before_;
+    how.callback = &committed_;
     const Status s = db_->GetImpl(rocksdb::ReadOptions(), key, how);
     if (s.IsNotFound()) return batch_.Delete(family->second, key);
     return s.ok() ? batch_.Put(family->second, key, value) : s;
@@ -125,7 +138,7 @@ class WhatWasBefore : public rocksdb::WriteBatch::Handler {
   rocksdb::DBImpl* const db_;
   const std::shared_ptr<std::map<uint32_t, rocksdb::ColumnFamilyHandle*>> families_;
   const std::shared_ptr<std::map<uint32_t, const rocksdb::Comparator*>> comparators_;
-  AllUpTo before_;
+  WhatIsCommitted committed_;
   const bool with_merges_;
   std::map<uint32_t, Keys> keys_;
   rocksdb::WriteBatch batch_;
@@ -207,16 +220,16 @@ Status WriteUnpreparedTxnDB::RollbackRecoveredTransaction(const DBImpl::Recovere
   const auto oldest = transaction->batches_.begin();
   for (auto batch = transaction->batches_.end(); batch != oldest;) {
     --batch;
-    cairn::WhatWasBefore before(db_impl_, this, batch->first, txn_db_options_.rollback_merge_operands);
-    Status s = batch->second.batch_->Iterate(&before);
+    cairn::WhatIsThereWithout without(db_impl_, this, txn_db_options_.rollback_merge_operands);
+    Status s = batch->second.batch_->Iterate(&without);
     // What ends a batch, as long as others are to be rolled back.
     if (s.ok()) {
-      s = batch == oldest ? WriteBatchInternal::MarkRollback(before.batch(), transaction->name_)
-                          : WriteBatchInternal::InsertNoop(before.batch());
+      s = batch == oldest ? WriteBatchInternal::MarkRollback(without.batch(), transaction->name_)
+                          : WriteBatchInternal::InsertNoop(without.batch());
     }
     uint64_t number = 0;
     if (s.ok()) {
-      s = db_impl_->WriteImpl(WriteOptions(), before.batch(), /*callback=*/nullptr, /*user_write_cb=*/nullptr,
+      s = db_impl_->WriteImpl(WriteOptions(), without.batch(), /*callback=*/nullptr, /*user_write_cb=*/nullptr,
                               /*wal_used=*/nullptr, /*log_ref=*/0, /*disable_memtable=*/false, &number,
                               /*batch_cnt=*/1);
     }
