@@ -338,7 +338,11 @@ void CopiedDatabase::Operate(test::Random* random) {
 void CopiedDatabase::MakeFamily(test::Random* random) {
   ColumnFamilyHandle* family = nullptr;
   const std::string name = "other" + std::to_string(random->Next());
-  if (!db_->CreateColumnFamily(setup_.options, name, &family).ok()) return;
+  if (!db_->CreateColumnFamily(setup_.options, name, &family).ok()) {
+    // There is one all the same where only the OPTIONS file could not be written.
+    if (family != nullptr) db_->DestroyColumnFamilyHandle(family).PermitUncheckedError();
+    return;
+  }
   if (random->OneIn(2)) db_->Put(rocksdb::WriteOptions(), family, "key", "value").PermitUncheckedError();
   SleepUpTo(random, 30000);
   if (!random->OneIn(4)) db_->DropColumnFamily(family).PermitUncheckedError();
