@@ -218,7 +218,7 @@ TEST_P(LongKeyTrieTest, KeysOfAMebibyteGoWhereShortOnesDo) {
     std::sort(tables.begin(), tables.end());
     return tables;
   };
-  for (int flush = 0; flush < 24; ++flush) {
+  for (int flush = 0; flush < 12; ++flush) {
     std::vector<Operation> batch;
     for (uint64_t i = 0; i < kEntriesPerFlush; ++i) batch.push_back({random_() % 2000, random_() % 20 == 0});
     for (SimulatedKeyTrie* trie : {&trie_, &of_short}) {
