@@ -318,7 +318,6 @@ TEST_P(NumbersOfCommitsTest, AreNotThoseOfWhatIsImported) {
   ASSERT_OK(older->Commit());
 }
 
-// RocksDB compacted it again and again, until the transaction ended.
 // Each time takes a number. RocksDB lost count, and took the last one for committed, where an opening found the table flushed.
 TEST_P(NumbersOfCommitsTest, AKeyThatCameThreeTimesIsNotReadBehindAnOpening) {
   {
@@ -343,6 +342,7 @@ TEST_P(NumbersOfCommitsTest, AKeyThatCameThreeTimesIsNotReadBehindAnOpening) {
   EXPECT_EQ(value, "committed");
 }
 
+// RocksDB compacted it again and again, until the transaction ended.
 TEST_P(NumbersOfCommitsTest, AFileOfWhatIsPreparedIsNotCompactedForNothing) {
   const Database db = Open(dir_ / "db");
   ASSERT_NE(db.get(), nullptr);

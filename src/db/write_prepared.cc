@@ -102,11 +102,12 @@ class WhatIsCommitted : public rocksdb::ReadCallback {
 // when a RollbackToSavePoint had let go of the key.
 class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
  public:
-  WhatIsThereWithout(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions, bool with_merges)
+  WhatIsThereWithout(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions, WhatIsCommitted* committed,
+                     bool with_merges)
       : db_(db),
         families_(transactions->GetCFHandleMap()),
         comparators_(transactions->GetCFComparatorMap()),
-        committed_(db),
+        committed_(committed),
         with_merges_(with_merges) {}
   rocksdb::WriteBatch* batch() { return &batch_; }
 
@@ -129,7 +130,7 @@ class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
     rocksdb::DBImpl::GetImplOptions how;
     how.column_family = family->second;
     how.value = &value;
-    how.callback = &committed_;
+    how.callback = committed_;
     const Status s = db_->GetImpl(rocksdb::ReadOptions(), key, how);
     if (s.IsNotFound()) return batch_.Delete(family->second, key);
     return s.ok() ? batch_.Put(family->second, key, value) : s;
@@ -138,7 +139,7 @@ class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
   rocksdb::DBImpl* const db_;
   const std::shared_ptr<std::map<uint32_t, rocksdb::ColumnFamilyHandle*>> families_;
   const std::shared_ptr<std::map<uint32_t, const rocksdb::Comparator*>> comparators_;
-  WhatIsCommitted committed_;
+  WhatIsCommitted* const committed_;
   const bool with_merges_;
   std::map<uint32_t, Keys> keys_;
   rocksdb::WriteBatch batch_;
@@ -217,10 +218,11 @@ Status WriteUnpreparedTxn::FlushWriteBatchToDBInternal(bool prepared) {
 // back has committed: other Rollbacks, snapshots behind compactions, and reads while an older transaction is prepared find what it
 // was to hide.
 Status WriteUnpreparedTxnDB::RollbackRecoveredTransaction(const DBImpl::RecoveredTransaction* transaction) {
+  cairn::WhatIsCommitted committed(db_impl_);
   const auto oldest = transaction->batches_.begin();
   for (auto batch = transaction->batches_.end(); batch != oldest;) {
     --batch;
-    cairn::WhatIsThereWithout without(db_impl_, this, txn_db_options_.rollback_merge_operands);
+    cairn::WhatIsThereWithout without(db_impl_, this, &committed, txn_db_options_.rollback_merge_operands);
     Status s = batch->second.batch_->Iterate(&without);
     // What ends a batch, as long as others are to be rolled back.
     if (s.ok()) {
