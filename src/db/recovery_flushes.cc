@@ -9,6 +9,7 @@
 
 #include "db/error_handler.h"
 #include "db/transaction_log_impl.h"
+#include "file/writable_file_writer.h"
 #include "src/db/failed_writes.h"
 #include "src/db/recovery_state.h"
 #include "src/db/write_prepared.h"
@@ -176,8 +177,16 @@ bool TransactionLogIteratorImpl::RestrictedRead(Slice* entry) {
 // is at the front of the queues, and no write before it is under way. If that is a write itself, it has asked for errors before,
 // and goes on: its numbers are no failed one's. With the next WAL it may be acknowledged before a recovery comes to this one,
 // and is not read behind what is torn where the numbers have a gap, as those of write-prepared transactions have.
+//
+// And RocksDB takes no other WAL for one that has no entry, which takes none either once it could not be synced. Whether it has
+// one can be asked here alone: elsewhere a writer may be about to say that it has, in which it has failed.
 Status DBImpl::SwitchMemtable(ColumnFamilyData* family, WriteContext* context, ReadOnlyMemTable* ingested,
                               SequenceNumber last) {
+  if (error_handler_.IsRecoveryInProgress()) {
+    const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
+    const WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
+    if (wal != nullptr && wal->seen_error()) CAIRN_WAL_HAS_NO_ENTRY = false;
+  }
   const bool writes_next = cairn::WrittenEntry::IsOf(versions_.get()) || ingested != nullptr;
   const bool stopped = error_handler_.IsDBStopped();
   if (stopped && !writes_next) {

@@ -380,7 +380,6 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 // refused (held_writers.cc). So that it need not be, a recovery flushes the read-only memtables only while writers are held
 // back. The others lack nothing in the WAL, unless the error is a WAL's, or its folder's: then the newest one may end with a
 // write that has failed, and takes no further entry.
-// RocksDB takes no other WAL for one that has no entry: where that one could not be synced, it goes on.
 //
 // Who closes a database would wait until its flush slows down no writer, for a compaction that may find no room, or fail.
 //
@@ -397,11 +396,8 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
     bool wal_failed = cairn::AllFailedWrites().Find(versions_.get()).wal_failed;
     {
       const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
-      WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
-      if (wal != nullptr && wal->seen_error()) {  // of a sound one, a writer may be about to say that it has entries
-        if (CAIRN_WAL_HAS_NO_ENTRY) wal->reset_seen_error();
-        wal_failed = wal_failed || wal->seen_error();
-      }
+      const WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
+      wal_failed = wal_failed || (wal != nullptr && wal->seen_error());
     }
     if (ours != nullptr && held_back && !wal_failed) {
       return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
