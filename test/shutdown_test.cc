@@ -24,6 +24,8 @@
 #include "rocksdb/write_batch.h"
 #include "src/port/open_into.h"
 #include "src/testutil/await.h"
+#include "src/testutil/impatient.h"
+#include "src/testutil/rounds.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -147,7 +149,7 @@ TEST_P(ShutdownTest, ClosesWhileCompacting) {
   const Options options = OptionsOf(GetParam());
   Random random(seed_);
   Writer writer(nullptr, nullptr, seed_, 0);
-  for (int round = 0; round < 16; ++round) {
+  for (int round = 0; round < test::Rounds(8); ++round) {  // of each way to close two
     SCOPED_TRACE("round " + std::to_string(round));
     auto db = Open(options, dir_ / "db", round);
     ASSERT_NE(db, nullptr);
@@ -224,7 +226,7 @@ TEST_P(ShutdownTest, Pauses) {
   const Options options = OptionsOf(GetParam());
   auto db = Open(options, dir_ / "db");
   Writer writer(db.get(), db->DefaultColumnFamily(), seed_, 0);
-  for (int round = 0; round < 5; ++round) {
+  for (int round = 0; round < test::Rounds(3); ++round) {
     for (int i = 0; i < 3000; ++i) ASSERT_OK(writer.WriteOne());
     ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
     ASSERT_OK(db->PauseBackgroundWork());
@@ -267,7 +269,7 @@ TEST_P(ShutdownTest, TwoDatabasesShareOptionsAndEnv) {
   Writer staying(stays.get(), stays->DefaultColumnFamily(), seed_, 0);
   staying.Start();
   Writer leaving(nullptr, nullptr, seed_, 1);
-  for (int round = 0; round < 8; ++round) {
+  for (int round = 0; round < test::Rounds(4); ++round) {
     auto leaves = Open(options, dir_ / "leaves", round);
     ASSERT_NE(leaves, nullptr);
     leaving.Reopened(leaves.get(), leaves->DefaultColumnFamily());
@@ -296,7 +298,7 @@ TEST_P(ShutdownTest, DropsAFamilyMidCompaction) {
   Writer survivor(db.get(), db->DefaultColumnFamily(), seed_, 0);
   survivor.Start();
   Random random(seed_);
-  for (int round = 0; round < 15; ++round) {
+  for (int round = 0; round < test::Rounds(6); ++round) {
     ColumnFamilyHandle* dropped = nullptr;
     ASSERT_OK(db->CreateColumnFamily(options, "dropped", &dropped));
     {
@@ -442,7 +444,7 @@ TEST_P(ShutdownTest, AllAtOnce) {
       }
     }
   });
-  Nap(1500);
+  Nap(test::Rounds(600));
   stop = true;
   for (std::thread& thread : threads) thread.join();
   for (const auto& writer : writers) {
@@ -550,17 +552,17 @@ class FaultTest : public ShutdownTest {
   void SetUp() override {
     ShutdownTest::SetUp();
     file_system_ = std::make_shared<FaultyFileSystem>(rocksdb::FileSystem::Default());
-    env_ = rocksdb::NewCompositeEnv(file_system_);
+    env_ = test::NewImpatientEnv(file_system_);
     options_ = OptionsOf(GetParam());
     options_.env = env_.get();
     options_.bgerror_resume_retry_interval = 20000;
-    options_.sst_file_manager.reset(rocksdb::NewSstFileManager(env_.get()));
+    options_.sst_file_manager = test::NewImpatientSstFileManager(env_.get());
     listener_ = std::make_shared<ErrorListener>();
     options_.listeners.push_back(listener_);
     db_ = Open(options_, dir_ / "db");
     ASSERT_NE(db_, nullptr);
     writer_ = std::make_unique<Writer>(db_.get(), db_->DefaultColumnFamily(), seed_, 0);
-    for (int i = 0; i < 4000; ++i) ASSERT_OK(writer_->WriteOne());
+    for (int i = 0; i < 2000; ++i) ASSERT_OK(writer_->WriteOne());
     ASSERT_OK(Flush());
   }
 
@@ -600,7 +602,6 @@ class FaultTest : public ShutdownTest {
   // After healing: the database recovers by itself or by Resume.
   void Recover() {
     Status status;
-    // RocksDB looks for free space every five seconds.
     ASSERT_TRUE(Await([&] {
       status = db_->Resume();
       if (status.ok()) status = writer_->WriteOne();
@@ -611,7 +612,7 @@ class FaultTest : public ShutdownTest {
 
   void CheckWorks() {
     writer_->Check();
-    for (int i = 0; i < 4000; ++i) ASSERT_OK(writer_->WriteOne());
+    for (int i = 0; i < 2000; ++i) ASSERT_OK(writer_->WriteOne());
     ASSERT_OK(Flush());
     if (trie()) ASSERT_OK(WaitForTrieCompaction(db_.get()));
     ASSERT_OK(CompactAll(db_.get(), db_->DefaultColumnFamily(), trie()));

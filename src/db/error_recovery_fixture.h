@@ -22,6 +22,7 @@
 #include "src/port/open_into.h"
 #include "src/testutil/await.h"
 #include "src/testutil/faulty_disk.h"
+#include "src/testutil/impatient.h"
 #include "src/testutil/until_it_waits.h"
 #include "test/support.h"
 
@@ -152,8 +153,8 @@ class ErrorRecoveryTest : public ::testing::Test {
 
   const test::TempDir dir_;
   const std::shared_ptr<test::FaultyDisk> disk_ = std::make_shared<test::FaultyDisk>(rocksdb::FileSystem::Default());
-  const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(disk_);
-  const std::shared_ptr<rocksdb::SstFileManager> manager_{rocksdb::NewSstFileManager(env_.get())};
+  const std::unique_ptr<rocksdb::Env> env_ = test::NewImpatientEnv(disk_);
+  const std::shared_ptr<rocksdb::SstFileManager> manager_ = test::NewImpatientSstFileManager(env_.get());
   const std::shared_ptr<Listener> listener_ = std::make_shared<Listener>();
   rocksdb::Options options_ = test::BaseOptions();
 };

@@ -137,11 +137,11 @@ TEST_F(ErrorRecoveryTest, ADiskThatHangsStopsNobodyElse) {
   CloseEnds(db.get()).PermitUncheckedError();
 
   const auto disk = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
-  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  const std::unique_ptr<rocksdb::Env> env = test::NewImpatientEnv(disk);
   const auto listener = std::make_shared<Listener>();
   rocksdb::Options options = options_;
   options.env = env.get();
-  options.sst_file_manager.reset(rocksdb::NewSstFileManager(env.get()));
+  options.sst_file_manager = test::NewImpatientSstFileManager(env.get());
   options.listeners = {listener};
   const auto other = OpenWithKey(options, "other");
   disk->refuses_table = true;
@@ -164,7 +164,7 @@ TEST_F(ErrorRecoveryTest, ADiskThatHangsStopsNobodyElse) {
 // RocksDB tries the first one again and again.
 TEST_F(ErrorRecoveryTest, ADatabaseRecoversWhileAnothersDiskStaysFull) {
   const auto disk = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
-  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  const std::unique_ptr<rocksdb::Env> env = test::NewImpatientEnv(disk);
   const auto listener = std::make_shared<Listener>();
   rocksdb::Options options = options_;
   options.env = env.get();
@@ -645,7 +645,7 @@ TEST_F(CompactionFailsTest, ThatIsOfChosenFiles) {
 // RocksDB recovers the second one on the thread that waits for it.
 TEST_F(ErrorRecoveryTest, AListenerMayWaitForAnotherDatabaseThatRecovers) {
   const auto disk = std::make_shared<FaultyDisk>(rocksdb::FileSystem::Default());
-  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  const std::unique_ptr<rocksdb::Env> env = test::NewImpatientEnv(disk);
   const auto listener = std::make_shared<Listener>();
   rocksdb::Options options = options_;
   options.env = env.get();

@@ -908,6 +908,7 @@ TEST_F(FailedWritesDbTest, APrepareThatIsHeldBackIsLetGo) {
   disk_->held = test::kTable;
   ASSERT_OK(Put(db.get()));
   BeginFlush(db.get());
+  ASSERT_TRUE(Await([&] { return disk_->waiting > 0; }));
   ASSERT_OK(Put(db.get()));
   disk_->retryable = test::kWal;
   EXPECT_TRUE(Put(db.get()).IsIOError());

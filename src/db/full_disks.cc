@@ -138,7 +138,8 @@ void SstFileManagerImpl::ClearError() {
            free, path.c_str(), bg_err_.ToString().c_str(), reserved_disk_buffer_, free_space_trigger_);
     }
     const uint64_t next = clock_->NowMicros() + cairn::kMicrosBetweenAttempts;
-    while (!closing_ && !error_handler_list_.empty() && clock_->NowMicros() < next) cv_.TimedWait(next);
+    bool is_due = false;
+    while (!closing_ && !error_handler_list_.empty() && !is_due) is_due = cv_.TimedWait(next);
   }
   while (std::any_of(error_handler_list_.begin(), error_handler_list_.end(), is_tried)) cv_.Wait();
 }
