@@ -517,7 +517,7 @@ TEST_P(CrashTest, LosesNothing) {
   const Engine& engine = GetParam();
   const bool chief = engine.name == std::string("leveled") || engine.name == std::string("trie_tiny");
   const bool durable = IsDurableEngine(engine);
-  const uint64_t cycles = NumberFromEnvironment("CAIRN_CRASH_CYCLES", chief ? 50 : durable ? 20 : 10);
+  const uint64_t cycles = NumberFromEnvironment("CAIRN_CRASH_CYCLES", chief ? 25 : durable ? 10 : 5);
   Random random(seed_);
   // A busy machine gives a child too little of it to write and to compact in every cycle: then there are more of them.
   const int depth = std::min(engine.depth, 2);

@@ -5,7 +5,7 @@
 // its comparator, so engines in hash order and engines in key order run the same test. Two engines share a database:
 // the one under test and leveled.
 //
-// CAIRN_SEED=n replays a run, CAIRN_OPS=n sets its length (12,000 operations an engine by default). A mismatch prints
+// CAIRN_SEED=n replays a run, CAIRN_OPS=n sets its length (8,000 operations an engine by default). A mismatch prints
 // the last operations.
 //
 // What the operations promise to RocksDB: SingleDelete only touches keys that are put once and never merged or deleted
@@ -51,7 +51,7 @@ using rocksdb::WideColumns;
 using rocksdb::WriteBatch;
 using rocksdb::WriteOptions;
 
-constexpr uint64_t kDefaultOperations = 12000;
+constexpr uint64_t kDefaultOperations = 8000;
 constexpr uint64_t kKeys = 600;
 constexpr size_t kMaxFamilies = 4;
 

@@ -281,7 +281,7 @@ TEST_P(DatabaseCacheRaceTest, AnswersAreLinearizable) {
   Open();
   const uint64_t seed = SeedFromEnvironment();
   SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
-  const uint64_t operations = NumberFromEnvironment("CAIRN_OPERATIONS", 20000);
+  const uint64_t operations = NumberFromEnvironment("CAIRN_OPERATIONS", 10000);
   std::vector<std::thread> threads;
   std::atomic<bool> stop{false};
   for (uint64_t t = 0; t < 8; ++t) {

@@ -10,6 +10,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -527,6 +528,94 @@ TEST_P(ArrivingTablesTest, AnImportedFamily) {
     db->ReleaseSnapshot(before);
   }
 }
+
+// A family is dropped behind a transaction, and the WAL of that is still there at the next opening, which was the end of the process.
+class DroppedFamilyTest : public ::testing::TestWithParam<std::tuple<rocksdb::TxnDBWritePolicy, bool>> {
+ protected:
+  DroppedFamilyTest() {
+    how_.write_policy = std::get<0>(GetParam());
+    options_.two_write_queues = std::get<1>(GetParam());
+  }
+  std::unique_ptr<TransactionDB> Open(const std::string& path) {
+    TransactionDB* db = nullptr;
+    EXPECT_OK(TransactionDB::Open(options_, how_, path, &db));
+    return std::unique_ptr<TransactionDB>(db);
+  }
+  // Of a crash. What ends the transaction: before the family is dropped.
+  template <typename End>
+  void DropAndCopy(const End& end) {
+    const auto db = Open(dir_ / "db");
+    ASSERT_NE(db, nullptr);
+    rocksdb::ColumnFamilyHandle* dropped = nullptr;
+    ASSERT_OK(db->CreateColumnFamily(options_, "dropped", &dropped));
+    for (const char* const key : {"a", "b"}) ASSERT_OK(db->Put(rocksdb::WriteOptions(), key, "older"));
+    rocksdb::WriteOptions without_dropped;
+    without_dropped.ignore_missing_column_families = true;
+    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(without_dropped));
+    ASSERT_OK(transaction->SetName("over two families"));
+    ASSERT_OK(transaction->Put(dropped, "a", "of the other family"));
+    ASSERT_OK(transaction->Put("b", "newer"));
+    ASSERT_OK(transaction->Delete(dropped, "b"));
+    ASSERT_OK(transaction->Put(dropped, "a", "of the other family"));
+    ASSERT_OK(transaction->Prepare());
+    end(transaction.get());
+    ASSERT_OK(db->DropColumnFamily(dropped));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
+    test::CopyDatabase(db.get(), copy_);
+    if (transaction->GetState() == Transaction::PREPARED) ASSERT_OK(transaction->Rollback());
+    ASSERT_OK(db->DestroyColumnFamilyHandle(dropped));
+  }
+  void ExpectInTheCopy(const std::string& of_b) {
+    for (int i = 0; i < 2; ++i) {
+      const auto db = Open(copy_);
+      ASSERT_NE(db, nullptr);
+      Expect(db.get(), of_b);
+    }
+  }
+  static void Expect(TransactionDB* db, const std::string& of_b) {
+    std::string value;
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "a", &value));
+    EXPECT_EQ(value, "older");
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "b", &value));
+    EXPECT_EQ(value, of_b);
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "behind", &value));
+  }
+  void End(bool commits) {
+    DropAndCopy([](Transaction*) {});
+    {
+      const auto db = Open(copy_);
+      ASSERT_NE(db, nullptr);
+      Expect(db.get(), "older");
+      const std::unique_ptr<Transaction> transaction(db->GetTransactionByName("over two families"));
+      ASSERT_NE(transaction, nullptr);
+      ASSERT_OK(commits ? transaction->Commit() : transaction->Rollback());
+      Expect(db.get(), commits ? "newer" : "older");
+    }
+    ExpectInTheCopy(commits ? "newer" : "older");
+  }
+
+  const test::TempDir dir_;
+  const std::string copy_ = dir_ / "copy";
+  rocksdb::Options options_ = test::BaseOptions();
+  rocksdb::TransactionDBOptions how_;
+};
+INSTANTIATE_TEST_SUITE_P(Policies, DroppedFamilyTest,
+                         ::testing::Combine(::testing::Values(rocksdb::WRITE_COMMITTED, rocksdb::WRITE_PREPARED,
+                                                              rocksdb::WRITE_UNPREPARED),
+                                            ::testing::Bool()));
+
+TEST_P(DroppedFamilyTest, BehindACommit) {
+  DropAndCopy([](Transaction* transaction) { ASSERT_OK(transaction->Commit()); });
+  ExpectInTheCopy("newer");
+}
+
+TEST_P(DroppedFamilyTest, BehindARollback) {
+  DropAndCopy([](Transaction* transaction) { ASSERT_OK(transaction->Rollback()); });
+  ExpectInTheCopy("older");
+}
+
+TEST_P(DroppedFamilyTest, BehindAPrepareThatIsCommittedLater) { End(/*commits=*/true); }
+TEST_P(DroppedFamilyTest, BehindAPrepareThatIsRolledBackLater) { End(/*commits=*/false); }
 
 // A transaction that was written and never prepared is rolled back when its database is opened. RocksDB did not say that what it
 // puts back has committed, and found the transaction's values again; and when it was killed meanwhile, left a part of them.

@@ -1,15 +1,18 @@
-// Transactions whose Prepare, Commit or Rollback fails, and their locks while a column family is dropped: the definitions that
-// take the place of RocksDB's own (src/port/rocksdb_own.h).
+// Transactions whose Prepare, Commit or Rollback fails, and those of column families that are dropped: the definitions that take
+// the place of RocksDB's own (src/port/rocksdb_own.h).
 
 #include "src/db/transactions.h"
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "db/wide/wide_column_serialization.h"
+#include "db/write_batch_internal.h"
 #include "rocksdb/write_batch.h"
 #include "src/db/cairn_db.h"
 #include "src/port/private_members.h"
@@ -46,6 +49,58 @@ class KeptBatches {
  private:
   rocksdb::WriteUnpreparedTxn* const transaction_;
   port::UnpreparedBatches batches_;
+};
+
+// Copies what a batch writes to families that are still there. Refuses what no transaction's batch has.
+class WithoutDropped : public rocksdb::WriteBatch::Handler {
+ public:
+  using Status = rocksdb::Status;
+  using Slice = rocksdb::Slice;
+  explicit WithoutDropped(rocksdb::DBImpl* db) : db_(db) {}
+  rocksdb::WriteBatch* batch() { return &batch_; }
+  bool has_left_out() const { return has_left_out_; }
+
+  Status PutCF(uint32_t family, const Slice& key, const Slice& value) override {
+    return IsThere(family) ? rocksdb::WriteBatchInternal::Put(&batch_, family, key, value) : Status::OK();
+  }
+  Status PutEntityCF(uint32_t family, const Slice& key, const Slice& entity) override {
+    Slice rest = entity;
+    rocksdb::WideColumns columns;
+    const Status s = rocksdb::WideColumnSerialization::Deserialize(rest, columns);
+    if (!s.ok() || !IsThere(family)) return s;
+    return rocksdb::WriteBatchInternal::PutEntity(&batch_, family, key, columns);
+  }
+  Status DeleteCF(uint32_t family, const Slice& key) override {
+    return IsThere(family) ? rocksdb::WriteBatchInternal::Delete(&batch_, family, key) : Status::OK();
+  }
+  Status SingleDeleteCF(uint32_t family, const Slice& key) override {
+    return IsThere(family) ? rocksdb::WriteBatchInternal::SingleDelete(&batch_, family, key) : Status::OK();
+  }
+  Status MergeCF(uint32_t family, const Slice& key, const Slice& value) override {
+    return IsThere(family) ? rocksdb::WriteBatchInternal::Merge(&batch_, family, key, value) : Status::OK();
+  }
+  Status MarkBeginPrepare(bool /*unprepared*/) override { return Status::InvalidArgument(); }
+  Status MarkEndPrepare(const Slice& /*name*/) override { return Status::InvalidArgument(); }
+  Status MarkCommit(const Slice& /*name*/) override { return Status::InvalidArgument(); }
+  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override {
+    return Status::InvalidArgument();
+  }
+  Status MarkRollback(const Slice& /*name*/) override { return Status::InvalidArgument(); }
+
+ private:
+  bool IsThere(uint32_t family) {
+    const auto known = is_there_.find(family);
+    if (known != is_there_.end()) return known->second;
+    const rocksdb::InstrumentedMutexLock lock(db_->mutex());
+    const bool is_there = db_->GetVersionSet()->GetColumnFamilySet()->GetColumnFamily(family) != nullptr;
+    has_left_out_ = has_left_out_ || !is_there;
+    return is_there_[family] = is_there;
+  }
+
+  rocksdb::DBImpl* const db_;
+  rocksdb::WriteBatch batch_;
+  std::map<uint32_t, bool> is_there_;
+  bool has_left_out_ = false;
 };
 
 // How often a family of a TransactionDB was dropped in this process.
@@ -138,6 +193,27 @@ Status PessimisticTransaction::Rollback() {
   batches.PutBack();
   txn_state_ = PREPARED;
   return s;
+}
+
+// Of what an opening finds prepared. Where a family that it has written to was dropped since, that was the end of the process, or its
+// Rollback was.
+Status TransactionBaseImpl::RebuildFromWriteBatch(WriteBatch* batch) {
+  cairn::WithoutDropped without(dbimpl_);
+  const Status s = batch->Iterate(&without);
+  return s.ok() ? own::RebuildFromWriteBatch(this, without.has_left_out() ? without.batch() : batch) : s;
+}
+Status WriteUnpreparedTxn::RebuildFromWriteBatch(WriteBatch* batch) {
+  cairn::WithoutDropped without(db_impl_);
+  const Status s = batch->Iterate(&without);
+  return s.ok() ? own::RebuildUnprepared(this, without.has_left_out() ? without.batch() : batch) : s;
+}
+
+// An opening asks with which comparator a WAL's keys are to be compared, to count sequence numbers (WRITE_PREPARED,
+// WRITE_UNPREPARED), and that a family was dropped since was the end of the process. The default family's does, but for keys that
+// are equal to the other's comparator and not to this one.
+ColumnFamilyHandle* DBImpl::GetColumnFamilyHandle(uint32_t id) {
+  ColumnFamilyHandle* const handle = own::GetColumnFamilyHandle(this, id);
+  return handle == nullptr && !opened_successfully_ ? default_cf_handle_ : handle;
 }
 
 // RocksDB frees the lists of all threads, which use them without a mutex.

@@ -255,6 +255,15 @@ rocksdb::Status CommitTransaction(rocksdb::PessimisticTransaction* transaction) 
 rocksdb::Status RollbackTransaction(rocksdb::PessimisticTransaction* transaction) asm(
     "cairn_rocksdb_RollbackTransaction");
 
+rocksdb::Status RebuildFromWriteBatch(rocksdb::TransactionBaseImpl* transaction,
+                                      rocksdb::WriteBatch* batch) asm("cairn_rocksdb_RebuildFromWriteBatch");
+
+rocksdb::Status RebuildUnprepared(rocksdb::WriteUnpreparedTxn* transaction,
+                                  rocksdb::WriteBatch* batch) asm("cairn_rocksdb_RebuildUnprepared");
+
+rocksdb::ColumnFamilyHandle* GetColumnFamilyHandle(rocksdb::DBImpl* db,
+                                                   uint32_t id) asm("cairn_rocksdb_GetColumnFamilyHandle");
+
 std::shared_ptr<rocksdb::LockMap> GetLockMap(rocksdb::PointLockManager* manager,
                                              uint32_t family) asm("cairn_rocksdb_GetLockMap");
 
