@@ -49,11 +49,10 @@ class ErrorKeepingFile : public rocksdb::FSSequentialFileOwnerWrapper {
   rocksdb::IOStatus* const error_;
 };
 
-// Where the last entry of a write ends that has succeeded.
-rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                          rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed, rocksdb::Logger* log,
-                          uint64_t* end) {
-  *end = 0;
+// Calls `each` with the entries of a WAL, until it returns false or something is torn.
+template <typename Each>
+rocksdb::IOStatus ReadEntriesOf(rocksdb::FileSystem* fs, const std::string& path, uint64_t number, rocksdb::Logger* log,
+                                const Each& each) {
   std::unique_ptr<rocksdb::FSSequentialFile> file;
   rocksdb::IOStatus s = fs->NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
   if (!s.ok()) return s;
@@ -64,15 +63,58 @@ rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint
                               /*checksum=*/true, number);
   std::string scratch;
   rocksdb::Slice entry;
-  auto next = failed.begin();
   while (reader.ReadRecord(&entry, &scratch, rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords) &&
-         !IsBeyond(entry, last)) {
-    if (next == failed.end() || reader.LastRecordOffset() < *next) {
-      *end = reader.LastRecordEnd();
-    } else {
-      next = std::upper_bound(next, failed.end(), reader.LastRecordOffset());
-    }
+         each(entry, &reader)) {
   }
+  return s;
+}
+
+// Where the last entry of a write ends that has succeeded.
+rocksdb::IOStatus FindEnd(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
+                          rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed, rocksdb::Logger* log,
+                          uint64_t* end) {
+  *end = 0;
+  auto next = failed.begin();
+  return ReadEntriesOf(fs, path, number, log, [&](const rocksdb::Slice& entry, rocksdb::log::Reader* reader) {
+    if (IsBeyond(entry, last)) return false;
+    if (next == failed.end() || reader->LastRecordOffset() < *next) {
+      *end = reader->LastRecordEnd();
+    } else {
+      next = std::upper_bound(next, failed.end(), reader->LastRecordOffset());
+    }
+    return true;
+  });
+}
+
+// Where the last entry ends that was read, or kNothingErased.
+rocksdb::IOStatus FindEndOf(rocksdb::FileSystem* fs, const std::string& path, uint64_t number, const ReadEntries& read,
+                            rocksdb::Logger* log, uint64_t* end) {
+  *end = 0;
+  if (read.number == 0) return rocksdb::IOStatus::OK();
+  uint64_t found = 0;
+  return ReadEntriesOf(fs, path, number, log, [&](const rocksdb::Slice& entry, rocksdb::log::Reader* reader) {
+    const bool is_batch = entry.size() >= rocksdb::WriteBatchInternal::kHeader;
+    if (!is_batch || (found == 0 && rocksdb::DecodeFixed64(entry.data()) != read.first)) {
+      *end = kNothingErased;
+      return false;
+    }
+    *end = reader->LastRecordEnd();
+    return ++found < read.number;
+  });
+}
+
+// From `end` to the file's.
+rocksdb::IOStatus Erase(rocksdb::FileSystem* fs, const std::string& path, uint64_t end, uint64_t size) {
+  const rocksdb::IOOptions options;
+  std::unique_ptr<rocksdb::FSRandomRWFile> file;
+  rocksdb::IOStatus s = fs->NewRandomRWFile(path, rocksdb::FileOptions(), &file, nullptr);
+  const uint64_t stop = EndOfZeros(end, size);
+  const std::string zeros(std::min(kMostZerosAtOnce, stop - end), '\0');
+  for (uint64_t at = end; s.ok() && at < stop; at += zeros.size()) {
+    s = file->Write(at, rocksdb::Slice(zeros.data(), std::min<uint64_t>(zeros.size(), stop - at)), options, nullptr);
+  }
+  if (s.ok()) s = file->Fsync(options, nullptr);
+  if (s.ok()) s = file->Close(options, nullptr);
   return s;
 }
 
@@ -85,29 +127,40 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
                                     rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed,
                                     rocksdb::Logger* log, uint64_t* from) {
   *from = kNothingErased;
-  const rocksdb::IOOptions options;
   uint64_t end = 0;
   uint64_t size = 0;
   rocksdb::IOStatus s = FindEnd(fs, path, number, last, failed, log, &end);
-  if (s.ok()) s = fs->GetFileSize(path, options, &size, nullptr);
+  if (s.ok()) s = fs->GetFileSize(path, rocksdb::IOOptions(), &size, nullptr);
   if (IsGone(s)) return rocksdb::IOStatus::OK();
   if (!s.ok() || end >= size) return s;
-  std::unique_ptr<rocksdb::FSRandomRWFile> file;
-  s = fs->NewRandomRWFile(path, rocksdb::FileOptions(), &file, nullptr);
+  s = Erase(fs, path, end, size);
   if (IsGone(s)) return rocksdb::IOStatus::OK();
-  const uint64_t stop = EndOfZeros(end, size);
-  const std::string zeros(std::min(kMostZerosAtOnce, stop - end), '\0');
-  for (uint64_t at = end; s.ok() && at < stop; at += zeros.size()) {
-    s = file->Write(at, rocksdb::Slice(zeros.data(), std::min<uint64_t>(zeros.size(), stop - at)), options, nullptr);
-  }
-  if (s.ok()) s = file->Fsync(options, nullptr);
-  if (s.ok()) s = file->Close(options, nullptr);
   if (s.ok() || s.IsNotSupported()) *from = end;
   if (s.IsNotSupported()) {
     Warn(log, "%s ends with a write that has failed, at %" PRIu64 ", which cannot be erased here", path.c_str(), end);
     return rocksdb::IOStatus::OK();
   }
   if (s.ok()) Info(log, "%s ended with a write that has failed, at %" PRIu64 ": erased", path.c_str(), end);
+  return s;
+}
+
+rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
+                              const ReadEntries& read, rocksdb::Logger* log) {
+  uint64_t end = 0;
+  uint64_t size = 0;
+  rocksdb::IOStatus s = FindEndOf(fs, path, number, read, log, &end);
+  if (s.ok()) s = fs->GetFileSize(path, rocksdb::IOOptions(), &size, nullptr);
+  if (IsGone(s)) return rocksdb::IOStatus::OK();
+  if (!s.ok() || end >= size) return s;
+  s = Erase(fs, path, end, size);
+  if (s.ok()) {
+    Warn(log, "%s: what lies behind %" PRIu64 " entries, %" PRIu64 " bytes at %" PRIu64 ", is not read: erased",
+         path.c_str(), read.number, size - end, end);
+  } else if (s.IsNotSupported()) {
+    Warn(log, "%s: what lies behind %" PRIu64 " entries, at %" PRIu64 ", is not read, and cannot be erased here",
+         path.c_str(), read.number, end);
+    return rocksdb::IOStatus::OK();
+  }
   return s;
 }
 

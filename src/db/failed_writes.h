@@ -80,6 +80,16 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
                                     rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed,
                                     rocksdb::Logger* log, uint64_t* from);
 
+// What an opening has read of a WAL: the first of its entries.
+struct ReadEntries {
+  uint64_t number = 0;
+  rocksdb::SequenceNumber first = 0;  // of the first one
+};
+
+// The same over what lies behind those. Nothing, where others come first.
+rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
+                              const ReadEntries& read, rocksdb::Logger* log);
+
 // What is known of writes that have failed in the WALs of a database, which is named by its VersionSet. Thread-safe.
 class FailedWrites {
  public:

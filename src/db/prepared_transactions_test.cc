@@ -230,6 +230,88 @@ TEST_P(PreparedTransactionsTest, AWalBehindOneThatIsTornIsNeverRead) {
   }
 }
 
+// Of the oldest one nothing can be read, or not all: it is torn, or an entry is damaged that others are behind. RocksDB did not read
+// either, at any later opening, what had been written and synced since.
+class UnreadWalTest : public PreparedTransactionsTest {
+ protected:
+  void WriteTwoWals() {
+    const Database db = Open(path_);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "before", "value"));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "damaged", std::string(40000, 'v')));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
+    ASSERT_OK(db->PauseBackgroundWork());
+    rocksdb::FlushOptions no_wait;
+    no_wait.wait = false;
+    no_wait.allow_write_stall = true;
+    ASSERT_OK(db->Flush(no_wait));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
+    test::CopyDatabase(db.get(), copy_);
+    ASSERT_OK(db->ContinueBackgroundWork());
+  }
+  std::string OldestWal() const {
+    std::string oldest;
+    for (const auto& file : std::filesystem::directory_iterator(copy_)) {
+      if (file.path().extension() != ".log" || file.file_size() == 0) continue;
+      if (oldest.empty() || file.path() < oldest) oldest = file.path();
+    }
+    return oldest;
+  }
+  static void Flip(const std::string& path, uint64_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(at);
+    const int byte = file.get();
+    file.seekp(at);
+    file.put(static_cast<char>(byte ^ 1));
+  }
+  void ExpectThatWritesStay(bool has_before) {
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    for (int i = 0; i < 4; ++i) {
+      SCOPED_TRACE(i);
+      const Database db = Open(copy_);
+      ASSERT_NE(db.get(), nullptr);
+      std::string value;
+      EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "before", &value).ok(), has_before);
+      for (const char* lost : {"damaged", "behind"}) {
+        EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), lost, &value).IsNotFound()) << lost;
+      }
+      for (int last = 0; last < i; ++last) EXPECT_OK(db->Get(rocksdb::ReadOptions(), std::to_string(last), &value));
+      ASSERT_OK(db->Put(synced, std::to_string(i), "value"));
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Writes, UnreadWalTest, ::testing::Values("plain", "pipelined", "two_queues"));
+
+TEST_P(UnreadWalTest, TornInItsFirstEntry) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  std::filesystem::resize_file(OldestWal(), 20);
+  ExpectThatWritesStay(/*has_before=*/false);
+}
+
+TEST_P(UnreadWalTest, DamagedInItsFirstEntry) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  Flip(OldestWal(), 20);
+  ExpectThatWritesStay(/*has_before=*/false);
+}
+
+TEST_P(UnreadWalTest, DamagedInItsSecondEntry) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  Flip(OldestWal(), 1000);
+  ExpectThatWritesStay(/*has_before=*/true);
+}
+
+// The last entry of the only WAL is in a block of its own, and whole.
+TEST_P(UnreadWalTest, DamagedBeforeAWholeEntry) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  const std::string oldest = OldestWal();
+  Flip(oldest, 20);
+  for (std::string next = OldestWal(); next != ""; next = OldestWal()) {
+    std::filesystem::rename(next, next == oldest ? copy_ + "/kept" : copy_ + "/removed");
+  }
+  std::filesystem::rename(copy_ + "/kept", oldest);
+  ExpectThatWritesStay(/*has_before=*/false);
+}
+
 // With two write queues a Commit takes a sequence number that no memtable has. RocksDB took those for free when tables came.
 class NumbersOfCommitsTest : public ::testing::TestWithParam<rocksdb::TxnDBWritePolicy> {
  protected:

@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "db/error_handler.h"
 #include "db/transaction_log_impl.h"
+#include "db/write_batch_internal.h"
 #include "file/writable_file_writer.h"
 #include "src/db/failed_writes.h"
 #include "src/db/recovery_state.h"
@@ -74,17 +76,8 @@ rocksdb::IOStatus EraseFailedWritesIn(const std::vector<uint64_t>& wals, const r
   return s;
 }
 
-// The end of a WAL that nobody writes. has_entry: there is one before that.
-rocksdb::IOStatus EraseWhatIsTorn(const rocksdb::ImmutableDBOptions& options, uint64_t wal, bool* has_entry) {
-  rocksdb::FileSystem* const fs = options.fs.get();
-  const std::string path = rocksdb::LogFileName(options.GetWalDir(), wal);
-  uint64_t size = 0;
-  uint64_t from = kNothingErased;
-  rocksdb::IOStatus s = fs->GetFileSize(path, rocksdb::IOOptions(), &size, nullptr);
-  if (s.ok()) s = EraseFailedWrites(fs, path, wal, rocksdb::kMaxSequenceNumber, /*failed=*/{}, options.logger, &from);
-  *has_entry = size > 0 && from != 0;
-  return s;
-}
+// What the opening on this thread has read of each WAL.
+thread_local std::map<uint64_t, ReadEntries>* read_entries = nullptr;
 
 }  // namespace
 
@@ -246,24 +239,36 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
   return s;
 }
 
-// At an opening, before the MANIFEST tells what was recovered. A WAL that a crash has torn, and that is kept for a transaction which
-// is prepared, is read again when the database is opened next: RocksDB goes on behind it only if the next WAL begins with the
-// sequence number with which this one ends, for which it counts what a Commit in it commits. By then the WAL of that Prepare
-// may be gone, and the database did not open any more. What is torn is erased, so that there is nothing to go on from. Not where
-// an entry is behind it, in a later WAL: that was not read, and would be the next time.
+// At an opening, before the MANIFEST tells what was recovered. Where a crash has torn WALs that are kept, for a transaction which is
+// prepared, they are read again when the database is opened next: RocksDB goes on behind what is torn only if the next WAL begins
+// with the sequence number with which this one ends. For that it counts what a Commit in it commits, whose Prepare may be in a
+// WAL that is gone by then; it counts keys that are in tables otherwise than others; and it may have read no entry at all. The
+// database did not open any more, or lost at each opening what had been written since. So what an opening does not read, none
+// ever does: it is erased, the newest first, so that a process that dies meanwhile leaves what is read alike.
 Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber* next, bool read_only, bool is_retry,
                                bool* damaged, RecoveryContext* context) {
-  const Status s = own::RecoverLogFiles(this, wals, next, read_only, is_retry, damaged, context);
-  if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || CAIRN_VERIFIES_WALS) return s;
-  bool entry_behind = false;
-  for (auto wal = wals.rbegin(); wal != wals.rend() && !entry_behind; ++wal) {
-    const IOStatus erased = cairn::EraseWhatIsTorn(immutable_db_options_, *wal, &entry_behind);
-    if (erased.ok()) continue;
-    Warn(immutable_db_options_.info_log, "WAL %" PRIu64 ": what is torn cannot be erased: %s", *wal,
-         erased.ToString().c_str());
-    break;
+  std::map<uint64_t, cairn::ReadEntries> read;
+  cairn::read_entries = &read;
+  Status s = own::RecoverLogFiles(this, wals, next, read_only, is_retry, damaged, context);
+  cairn::read_entries = nullptr;
+  if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || CAIRN_VERIFIES_WALS ||
+      immutable_db_options_.wal_filter != nullptr) {
+    return s;
+  }
+  for (auto wal = wals.rbegin(); wal != wals.rend() && *wal >= MinLogNumberToKeep() && s.ok(); ++wal) {
+    s = cairn::EraseUnread(immutable_db_options_.fs.get(), LogFileName(immutable_db_options_.GetWalDir(), *wal), *wal,
+                           read[*wal], immutable_db_options_.logger);
   }
   return s;
+}
+
+bool DBImpl::InvokeWalFilterIfNeededOnWalRecord(uint64_t wal, const std::string& path, log::Reader::Reporter& reporter,
+                                                Status& status, bool& stop, WriteBatch& entry) {
+  if (cairn::read_entries != nullptr) {
+    cairn::ReadEntries& read = (*cairn::read_entries)[wal];
+    if (read.number++ == 0) read.first = WriteBatchInternal::Sequence(&entry);
+  }
+  return own::FilterWalEntry(this, wal, path, reporter, status, stop, entry);
 }
 
 // A compaction that fails, or is given up before it begins, is looked for again, unless the database is stopped just then, or

@@ -51,6 +51,7 @@ void Add(ObjectLibrary* library, const Arguments&... arguments) {
 }  // namespace
 
 extern "C" const int cairn_rocksdb_hooks;     // src/db/rocksdb_hooks.cc
+extern "C" const int cairn_damaged_logs;      // src/db/damaged_logs.cc
 extern "C" const int cairn_errno_status;      // src/db/errno_status.cc
 extern "C" const int cairn_error_recovery;    // src/db/error_recovery.cc
 extern "C" const int cairn_full_disks;        // src/db/full_disks.cc
@@ -63,9 +64,9 @@ extern "C" const int cairn_write_prepared;    // src/db/write_prepared.cc
 extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/) {
   // Every program that links the static library takes this file from it, and with it the check of the processor and
   // what takes the place of functions of RocksDB.
-  for (const int part :
-       {cairn_processor_check, cairn_rocksdb_hooks, cairn_errno_status, cairn_error_recovery, cairn_full_disks,
-        cairn_held_writers, cairn_recovery_flushes, cairn_transactions, cairn_wal_syncs, cairn_write_prepared}) {
+  for (const int part : {cairn_processor_check, cairn_rocksdb_hooks, cairn_damaged_logs, cairn_errno_status,
+                         cairn_error_recovery, cairn_full_disks, cairn_held_writers, cairn_recovery_flushes,
+                         cairn_transactions, cairn_wal_syncs, cairn_write_prepared}) {
     if (part == 0) return 0;
   }
   library.AddFactory<const rocksdb::Comparator>(

@@ -184,6 +184,10 @@ rocksdb::Status RecoverLogFiles(
     bool is_retry, bool* damaged,
     void* context) asm("cairn_rocksdb_RecoverLogFiles");  // a type that the class keeps to itself
 
+bool FilterWalEntry(rocksdb::DBImpl* db, uint64_t wal, const std::string& path,
+                    rocksdb::log::Reader::Reporter& reporter, rocksdb::Status& status, bool& stop,
+                    rocksdb::WriteBatch& entry) asm("cairn_rocksdb_FilterWalEntry");
+
 rocksdb::Status WriteUnpreparedBatch(rocksdb::WriteUnpreparedTxn* transaction,
                                      bool prepared) asm("cairn_rocksdb_WriteUnpreparedBatch");
 
@@ -372,6 +376,15 @@ bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
 rocksdb::IOStatus CreateWAL(rocksdb::DBImpl* db, CAIRN_FIRST_WAL_PARAMETERS const rocksdb::WriteOptions& options,
                             uint64_t number, uint64_t recycled, size_t preallocated CAIRN_MORE_WAL_PARAMETERS,
                             rocksdb::log::Writer** wal) asm("cairn_rocksdb_CreateWAL");
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#define CAIRN_RECORD_KIND uint8_t
+#else
+#define CAIRN_RECORD_KIND unsigned int
+#endif
+CAIRN_RECORD_KIND ReadPhysicalRecord(rocksdb::log::Reader* reader, rocksdb::Slice* record, size_t* dropped,
+                                     uint64_t* checksum) asm("cairn_rocksdb_ReadPhysicalRecord");
+bool TryReadFragment(rocksdb::log::FragmentBufferedReader* reader, rocksdb::Slice* fragment, size_t* dropped,
+                     CAIRN_RECORD_KIND* kind) asm("cairn_rocksdb_TryReadFragment");
 rocksdb::IOStatus AddRecord(rocksdb::log::Writer* wal, const rocksdb::WriteOptions& options,
                             const rocksdb::Slice& entry CAIRN_MORE_ENTRY_PARAMETERS) asm("cairn_rocksdb_AddRecord");
 rocksdb::Status SyncWAL(rocksdb::DBImpl* db) asm("cairn_rocksdb_SyncWAL");
