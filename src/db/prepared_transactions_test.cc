@@ -27,6 +27,7 @@
 #include "src/testutil/copy_database.h"
 #include "src/testutil/faulty_disk.h"
 #include "test/support.h"
+#include "utilities/merge_operators.h"
 
 namespace cairn {
 namespace {
@@ -425,6 +426,27 @@ TEST_P(NumbersOfCommitsTest, AKeyThatCameThreeTimesIsNotReadBehindAnOpening) {
   EXPECT_EQ(value, "committed");
 }
 
+// RocksDB took it, and died at the next opening, or never opened again.
+TEST_P(NumbersOfCommitsTest, AnEntityIsRefused) {
+  const rocksdb::WideColumns columns = {{rocksdb::kDefaultWideColumnName, "default"}, {"column", "value"}};
+  {
+    const Database db = Open(dir_ / "db");
+    ASSERT_NE(db.get(), nullptr);
+    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(transaction->SetName("with an entity"));
+    ASSERT_OK(transaction->PutEntity(db->DefaultColumnFamily(), "key", columns));
+    const rocksdb::Status refused = transaction->Prepare();
+    EXPECT_TRUE(refused.IsNotSupported()) << refused.ToString();
+    ASSERT_OK(transaction->Rollback());
+    test::CopyDatabase(db.get(), dir_ / "copy");
+  }
+  const Database copied = Open(dir_ / "copy");
+  ASSERT_NE(copied.get(), nullptr);
+  EXPECT_EQ(RollBackPrepared(copied.get()), 0);
+  std::string value;
+  EXPECT_TRUE(copied->Get(rocksdb::ReadOptions(), "key", &value).IsNotFound());
+}
+
 // RocksDB compacted it again and again, until the transaction ended.
 TEST_P(NumbersOfCommitsTest, AFileOfWhatIsPreparedIsNotCompactedForNothing) {
   const Database db = Open(dir_ / "db");
@@ -787,6 +809,37 @@ TEST_P(RolledBackAtOpeningTest, LeavesWhatOthersHaveCommittedSince) {
   EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
   EXPECT_EQ(value, "acknowledged");
   EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), "other", &value).IsNotFound());
+}
+
+// RocksDB left the merges there, and of an entity no more than its default column.
+TEST_P(RolledBackAtOpeningTest, MergesAndEntities) {
+  how_.rollback_merge_operands = false;
+  options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
+  const rocksdb::WideColumns columns = {{rocksdb::kDefaultWideColumnName, "of the entity"}, {"column", "value"}};
+  {
+    const auto db = Open(dir_ / "db");
+    ASSERT_NE(db, nullptr);
+    ASSERT_OK(db->Merge(rocksdb::WriteOptions(), "merged", "committed"));
+    ASSERT_OK(db->PutEntity(rocksdb::WriteOptions(), db->DefaultColumnFamily(), "entity", columns));
+    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(transaction->SetName("killed"));
+    ASSERT_OK(transaction->Merge("merged", "never committed"));
+    ASSERT_OK(transaction->Put("entity", "never committed"));
+    ASSERT_OK(transaction->Put("another", "never committed"));
+    test::CopyDatabase(db.get(), killed_);
+    ASSERT_OK(transaction->Rollback());
+  }
+  for (int i = 0; i < 2; ++i) {
+    const auto db = Open(killed_);
+    ASSERT_NE(db, nullptr);
+    std::string value;
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "merged", &value));
+    EXPECT_EQ(value, "committed");
+    rocksdb::PinnableWideColumns entity;
+    EXPECT_OK(db->GetEntity(rocksdb::ReadOptions(), db->DefaultColumnFamily(), "entity", &entity));
+    EXPECT_EQ(entity.columns(), columns);
+    EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), "another", &value).IsNotFound());
+  }
 }
 
 TEST_P(RolledBackAtOpeningTest, StaysSoForASnapshot) {

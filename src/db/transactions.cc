@@ -123,6 +123,13 @@ bool KeepsLocksOfDropped(const rocksdb::PointLockManager* manager) {
 
 }  // namespace
 
+rocksdb::Status CheckEntities(const rocksdb::WriteBatch& batch) {
+  if (!batch.HasPutEntity()) return rocksdb::Status::OK();
+  return rocksdb::Status::NotSupported(
+      "PutEntity in a transaction that is written before it commits (WRITE_PREPARED, WRITE_UNPREPARED)",
+      "RocksDB cannot roll it back; use WRITE_COMMITTED");
+}
+
 thread_local const rocksdb::DBImpl* RollbackScope::database_ = nullptr;
 
 }  // namespace cairn
@@ -133,7 +140,9 @@ namespace own = cairn::rocksdb_own;
 
 // RocksDB changes a transaction's state before it writes the batch; refused then, it could not even be rolled back.
 Status PessimisticTransaction::Prepare() {
-  const Status s = cairn::CheckTransactionBatch(db_impl_, GetWriteBatch()->GetWriteBatch());
+  WriteBatch* const batch = GetWriteBatch()->GetWriteBatch();
+  Status s = cairn::CheckTransactionBatch(db_impl_, batch);
+  if (s.ok() && txn_db_impl_->GetTxnDBOptions().write_policy != WRITE_COMMITTED) s = cairn::CheckEntities(*batch);
   return s.ok() ? own::PrepareTransaction(this) : s;
 }
 

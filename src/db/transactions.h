@@ -4,6 +4,9 @@
 
 #include <utility>
 
+#include "rocksdb/status.h"
+#include "rocksdb/write_batch.h"
+
 namespace rocksdb {
 class DBImpl;
 }  // namespace rocksdb
@@ -28,5 +31,9 @@ class RollbackScope {
   static thread_local const rocksdb::DBImpl* database_;
   const rocksdb::DBImpl* const before_;
 };
+
+// Of a transaction that is written before it commits. RocksDB takes entities, and then knows neither how to count nor how to roll
+// them back: of such a transaction that was prepared the process died at the next opening.
+rocksdb::Status CheckEntities(const rocksdb::WriteBatch& batch);
 
 }  // namespace cairn

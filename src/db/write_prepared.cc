@@ -21,6 +21,7 @@
 #include "db/snapshot_checker.h"
 #include "db/write_batch_internal.h"
 #include "rocksdb/write_batch.h"
+#include "src/db/transactions.h"
 #include "src/port/private_members.h"
 #include "src/port/rocksdb_own.h"
 #include "util/set_comparator.h"
@@ -102,20 +103,19 @@ class WhatIsCommitted : public rocksdb::ReadCallback {
 // when a RollbackToSavePoint had let go of the key.
 class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
  public:
-  WhatIsThereWithout(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions, WhatIsCommitted* committed,
-                     bool with_merges)
+  WhatIsThereWithout(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions, WhatIsCommitted* committed)
       : db_(db),
         families_(transactions->GetCFHandleMap()),
         comparators_(transactions->GetCFComparatorMap()),
-        committed_(committed),
-        with_merges_(with_merges) {}
+        committed_(committed) {}
   rocksdb::WriteBatch* batch() { return &batch_; }
 
   Status PutCF(uint32_t family, const Slice& key, const Slice& /*value*/) override { return PutBack(family, key); }
   Status DeleteCF(uint32_t family, const Slice& key) override { return PutBack(family, key); }
   Status SingleDeleteCF(uint32_t family, const Slice& key) override { return PutBack(family, key); }
-  Status MergeCF(uint32_t family, const Slice& key, const Slice& /*value*/) override {
-    return with_merges_ ? PutBack(family, key) : Status::OK();
+  Status MergeCF(uint32_t family, const Slice& key, const Slice& /*value*/) override { return PutBack(family, key); }
+  Status PutEntityCF(uint32_t family, const Slice& key, const Slice& /*entity*/) override {
+    return PutBack(family, key);
   }
 
  private:
@@ -126,21 +126,24 @@ class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
     if (family == families_->end()) return Status::OK();  // dropped
     const Keys none(rocksdb::SetComparator(comparators_->at(id)));
     if (!keys_.emplace(id, none).first->second.insert(key.ToString()).second) return Status::OK();
-    rocksdb::PinnableSlice value;
+    rocksdb::PinnableWideColumns entity;
     rocksdb::DBImpl::GetImplOptions how;
     how.column_family = family->second;
-    how.value = &value;
+    how.columns = &entity;
     how.callback = committed_;
     const Status s = db_->GetImpl(rocksdb::ReadOptions(), key, how);
     if (s.IsNotFound()) return batch_.Delete(family->second, key);
-    return s.ok() ? batch_.Put(family->second, key, value) : s;
+    if (!s.ok()) return s;
+    const rocksdb::WideColumns& columns = entity.columns();
+    const bool is_plain = columns.size() == 1 && columns.front().name() == rocksdb::kDefaultWideColumnName;
+    return is_plain ? batch_.Put(family->second, key, columns.front().value())
+                    : batch_.PutEntity(family->second, key, columns);
   }
 
   rocksdb::DBImpl* const db_;
   const std::shared_ptr<std::map<uint32_t, rocksdb::ColumnFamilyHandle*>> families_;
   const std::shared_ptr<std::map<uint32_t, const rocksdb::Comparator*>> comparators_;
   WhatIsCommitted* const committed_;
-  const bool with_merges_;
   std::map<uint32_t, Keys> keys_;
   rocksdb::WriteBatch batch_;
 };
@@ -163,6 +166,14 @@ void AddCommitted(rocksdb::WritePreparedTxnDB* database, rocksdb::SequenceNumber
   for (rocksdb::SequenceNumber number = before + 1; number <= newest; ++number) database->AddCommitted(number, number);
 }
 
+class NumbersOfBatch : public rocksdb::SubBatchCounter {
+ public:
+  using SubBatchCounter::SubBatchCounter;
+  Status PutEntityCF(uint32_t family, const Slice& key, const Slice& entity) override {
+    return PutCF(family, key, entity);
+  }
+};
+
 // How many sequence numbers the batches of recovered transactions take: one, and one more where a key comes again. RocksDB loses
 // count where a key comes for the third time, and its table was flushed: what takes the last numbers counted as committed.
 void CountSubBatches(rocksdb::DBImpl* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families) {
@@ -173,7 +184,7 @@ void CountSubBatches(rocksdb::DBImpl* db, const std::vector<rocksdb::ColumnFamil
   for (rocksdb::ColumnFamilyHandle* const family : families) comparators[family->GetID()] = family->GetComparator();
   for (const auto& [name, transaction] : db->recovered_transactions()) {
     for (auto& [number, batch] : transaction->batches_) {
-      rocksdb::SubBatchCounter counter(comparators);
+      NumbersOfBatch counter(comparators);
       if (batch.batch_->Iterate(&counter).ok()) batch.batch_cnt_ = std::max(batch.batch_cnt_, counter.BatchCount());
     }
   }
@@ -208,7 +219,8 @@ namespace own = cairn::rocksdb_own;
 // takes the place of another one, which is prepared, and in a WAL that nobody keeps.
 Status WriteUnpreparedTxn::FlushWriteBatchToDBInternal(bool prepared) {
   if (unprep_seqs_.empty()) log_number_ = 0;
-  const Status s = own::WriteUnpreparedBatch(this, prepared);
+  Status s = cairn::CheckEntities(*GetWriteBatch()->GetWriteBatch());
+  if (s.ok()) s = own::WriteUnpreparedBatch(this, prepared);
   if (unprep_seqs_.empty()) log_number_ = 0;
   return s;
 }
@@ -222,7 +234,7 @@ Status WriteUnpreparedTxnDB::RollbackRecoveredTransaction(const DBImpl::Recovere
   const auto oldest = transaction->batches_.begin();
   for (auto batch = transaction->batches_.end(); batch != oldest;) {
     --batch;
-    cairn::WhatIsThereWithout without(db_impl_, this, &committed, txn_db_options_.rollback_merge_operands);
+    cairn::WhatIsThereWithout without(db_impl_, this, &committed);
     Status s = batch->second.batch_->Iterate(&without);
     // What ends a batch, as long as others are to be rolled back.
     if (s.ok()) {
