@@ -465,6 +465,35 @@ TEST_P(NumbersOfCommitsTest, AFileOfWhatIsPreparedIsNotCompactedForNothing) {
   EXPECT_OK(db->WaitForCompact(compacted));
 }
 
+// RocksDB did the same until a snapshot was released that is older than its Commit.
+TEST_P(NumbersOfCommitsTest, AFileOfWhatWasPreparedAtASnapshotIsNotCompactedForNothing) {
+  const Database db = Open(dir_ / "db");
+  ASSERT_NE(db.get(), nullptr);
+  const auto put = [&] { ASSERT_OK(db->Put(rocksdb::WriteOptions(), "another", "value")); };
+  put();
+  const std::unique_ptr<Transaction> prepared = Prepare(db.get(), "prepared");
+  for (int i = 0; i < 3; ++i) put();
+  const rocksdb::Snapshot* const older = db->GetSnapshot();
+  put();
+  const rocksdb::Snapshot* const newer = db->GetSnapshot();
+  ASSERT_OK(prepared->Commit());
+  put();
+  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), nullptr, nullptr));
+  put();
+  db->ReleaseSnapshot(newer);
+  rocksdb::WaitForCompactOptions compacted;
+  compacted.timeout = std::chrono::seconds(20);
+  EXPECT_OK(db->WaitForCompact(compacted));
+  rocksdb::ReadOptions at_older;
+  at_older.snapshot = older;
+  std::string value;
+  EXPECT_TRUE(db->Get(at_older, "prepared", &value).IsNotFound());
+  db->ReleaseSnapshot(older);
+  EXPECT_OK(db->WaitForCompact(compacted));
+  EXPECT_OK(db->Get(rocksdb::ReadOptions(), "prepared", &value));
+}
+
 // RocksDB freed the map of families that the others were reading.
 TEST_P(NumbersOfCommitsTest, AFamilyIsCreatedWhileOthersWrite) {
   constexpr int kKeys = 3000;
@@ -809,6 +838,39 @@ TEST_P(RolledBackAtOpeningTest, LeavesWhatOthersHaveCommittedSince) {
   EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
   EXPECT_EQ(value, "acknowledged");
   EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), "other", &value).IsNotFound());
+}
+
+TEST_P(RolledBackAtOpeningTest, LeavesWhatOthersHavePreparedSince) {
+  {
+    const auto db = Open(dir_ / "db");
+    ASSERT_NE(db, nullptr);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "before"));
+    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(transaction->SetName("killed"));
+    ASSERT_OK(transaction->Put("other", "never committed"));
+    transaction->SetSavePoint();
+    ASSERT_OK(transaction->Put("key", "never committed"));
+    ASSERT_OK(transaction->Put("another", "never committed"));
+    ASSERT_OK(transaction->RollbackToSavePoint());
+    const std::unique_ptr<Transaction> prepared = Prepare(db.get(), "key");
+    test::CopyDatabase(db.get(), killed_);
+    ASSERT_OK(prepared->Rollback());
+    ASSERT_OK(transaction->Rollback());
+  }
+  std::string value;
+  {
+    const auto db = Open(killed_);
+    ASSERT_NE(db, nullptr);
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
+    EXPECT_EQ(value, "before");
+    const std::unique_ptr<Transaction> prepared(db->GetTransactionByName("key"));
+    ASSERT_NE(prepared, nullptr);
+    ASSERT_OK(prepared->Commit());
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
+    EXPECT_EQ(value, "value");
+  }
+  EXPECT_OK(Open(killed_)->Get(rocksdb::ReadOptions(), "key", &value));
+  EXPECT_EQ(value, "value");
 }
 
 // RocksDB left the merges there, and of an entity no more than its default column.

@@ -276,7 +276,7 @@ bool DBImpl::InvokeWalFilterIfNeededOnWalRecord(uint64_t wal, const std::string&
 Status DBImpl::BackgroundCompaction(bool* made_progress, JobContext* job, LogBuffer* log,
                                     PrepickedCompaction* compaction, Env::Priority priority) {
   if (seq_per_batch_ && snapshot_checker_ != nullptr) {
-    cairn::LeaveOutPrepared(*snapshot_checker_, versions_->GetColumnFamilySet());
+    cairn::LeaveOutPrepared(*snapshot_checker_, snapshots_, versions_->GetColumnFamilySet());
   }
   const Status s = own::BackgroundCompaction(this, made_progress, job, log, compaction, priority);
   if (s.ok() || s.IsBusy() || s.IsShutdownInProgress()) return s;

@@ -82,29 +82,48 @@ RetiredMaps& AllRetiredMaps() {
 // Sees what no recovered transaction has written.
 class WhatIsCommitted : public rocksdb::ReadCallback {
  public:
+  using RecoveredTransaction = rocksdb::DBImpl::RecoveredTransaction;
   explicit WhatIsCommitted(rocksdb::DBImpl* db) : ReadCallback(db->GetLatestSequenceNumber()) {
     for (const auto& [name, transaction] : db->recovered_transactions()) {
       for (const auto& [number, batch] : transaction->batches_) {
-        ends_[number] = number + std::max<size_t>(batch.batch_cnt_, 1);
+        batches_[number] = {number + std::max<size_t>(batch.batch_cnt_, 1), transaction};
       }
     }
   }
+  // Of the next key.
+  void Begin() { newest_ = 0; }
   bool IsVisibleFullCheck(rocksdb::SequenceNumber number) override {
-    const auto next = ends_.upper_bound(number);
-    return next == ends_.begin() || number >= std::prev(next)->second;
+    newest_ = std::max(newest_, number);
+    return WriterOf(number) == nullptr;
   }
+  // Who has written the newest entry of the key, if that is a recovered transaction.
+  const RecoveredTransaction* newest_writer() const { return WriterOf(newest_); }
   void Refresh(rocksdb::SequenceNumber /*number*/) override {}
 
  private:
-  std::map<rocksdb::SequenceNumber, rocksdb::SequenceNumber> ends_;  // of batches, by where they begin
+  struct Batch {
+    rocksdb::SequenceNumber end;
+    const RecoveredTransaction* transaction;
+  };
+  const RecoveredTransaction* WriterOf(rocksdb::SequenceNumber number) const {
+    const auto next = batches_.upper_bound(number);
+    if (next == batches_.begin() || number >= std::prev(next)->second.end) return nullptr;
+    return std::prev(next)->second.transaction;
+  }
+
+  std::map<rocksdb::SequenceNumber, Batch> batches_;  // by where they begin
+  rocksdb::SequenceNumber newest_ = 0;
 };
 
 // Of each key of a batch that nobody has committed, what is there without it: what was before, or what others have committed since,
-// when a RollbackToSavePoint had let go of the key.
+// when a RollbackToSavePoint had let go of the key. What another one has written since that is not committed yet stays, too, and lies
+// over what was before: letting go has written that.
 class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
  public:
-  WhatIsThereWithout(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions, WhatIsCommitted* committed)
+  WhatIsThereWithout(rocksdb::DBImpl* db, rocksdb::WritePreparedTxnDB* transactions,
+                     const WhatIsCommitted::RecoveredTransaction* transaction, WhatIsCommitted* committed)
       : db_(db),
+        transaction_(transaction),
         families_(transactions->GetCFHandleMap()),
         comparators_(transactions->GetCFComparatorMap()),
         committed_(committed) {}
@@ -131,7 +150,10 @@ class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
     how.column_family = family->second;
     how.columns = &entity;
     how.callback = committed_;
+    committed_->Begin();
     const Status s = db_->GetImpl(rocksdb::ReadOptions(), key, how);
+    const auto* const newest = committed_->newest_writer();
+    if (newest != nullptr && newest != transaction_) return s.IsNotFound() ? Status::OK() : s;
     if (s.IsNotFound()) return batch_.Delete(family->second, key);
     if (!s.ok()) return s;
     const rocksdb::WideColumns& columns = entity.columns();
@@ -141,6 +163,7 @@ class WhatIsThereWithout : public rocksdb::WriteBatch::Handler {
   }
 
   rocksdb::DBImpl* const db_;
+  const WhatIsCommitted::RecoveredTransaction* const transaction_;
   const std::shared_ptr<std::map<uint32_t, rocksdb::ColumnFamilyHandle*>> families_;
   const std::shared_ptr<std::map<uint32_t, const rocksdb::Comparator*>> comparators_;
   WhatIsCommitted* const committed_;
@@ -193,9 +216,14 @@ void CountSubBatches(rocksdb::DBImpl* db, const std::vector<rocksdb::ColumnFamil
 }  // namespace
 
 // A file of the bottommost level is compacted when nobody needs its sequence numbers any more, for which the compaction puts 0. That of
-// what is prepared it has to keep: RocksDB compacted such a file again and again, as fast as it can, until the transaction ended.
-void LeaveOutPrepared(const rocksdb::SnapshotChecker& checker, rocksdb::ColumnFamilySet* families) {
-  const rocksdb::SequenceNumber oldest = port::OldestUncommitted(DatabaseOf(checker));
+// what is prepared it has to keep: RocksDB compacted such a file again and again, as fast as it can, until the transaction ended, and
+// the snapshots before its end.
+void LeaveOutPrepared(const rocksdb::SnapshotChecker& checker, const rocksdb::SnapshotList& snapshots,
+                      rocksdb::ColumnFamilySet* families) {
+  rocksdb::SequenceNumber oldest = port::OldestUncommitted(DatabaseOf(checker));
+  if (!snapshots.empty() && snapshots.oldest()->min_uncommitted_ > rocksdb::kMinUnCommittedSeq) {
+    oldest = std::min(oldest, snapshots.oldest()->min_uncommitted_);
+  }
   for (rocksdb::ColumnFamilyData* const family : *families) {
     port::MarkedFiles& files = port::BottommostFilesOf(family->current()->storage_info());
     port::MarkedFiles others;
@@ -234,7 +262,7 @@ Status WriteUnpreparedTxnDB::RollbackRecoveredTransaction(const DBImpl::Recovere
   const auto oldest = transaction->batches_.begin();
   for (auto batch = transaction->batches_.end(); batch != oldest;) {
     --batch;
-    cairn::WhatIsThereWithout without(db_impl_, this, &committed);
+    cairn::WhatIsThereWithout without(db_impl_, this, transaction, &committed);
     Status s = batch->second.batch_->Iterate(&without);
     // What ends a batch, as long as others are to be rolled back.
     if (s.ok()) {

@@ -7,6 +7,7 @@
 namespace rocksdb {
 class ColumnFamilySet;
 class SnapshotChecker;
+class SnapshotList;
 }  // namespace rocksdb
 
 namespace cairn {
@@ -21,8 +22,9 @@ struct ImportedNumbers {
 // By this thread.
 void NoteImported(const ImportedNumbers& numbers);
 
-// Leaves out of what is to be compacted next the files that hold what is prepared.
+// Leaves out of what is to be compacted next the files that hold what is prepared, or was when the oldest snapshot was taken.
 // REQUIRES: the DB mutex; a checker of transactions that are written before they commit.
-void LeaveOutPrepared(const rocksdb::SnapshotChecker& checker, rocksdb::ColumnFamilySet* families);
+void LeaveOutPrepared(const rocksdb::SnapshotChecker& checker, const rocksdb::SnapshotList& snapshots,
+                      rocksdb::ColumnFamilySet* families);
 
 }  // namespace cairn
