@@ -467,10 +467,13 @@ TEST_P(NumbersOfCommitsTest, AFileOfWhatIsPreparedIsNotCompactedForNothing) {
 
 // RocksDB did the same until a snapshot was released that is older than its Commit.
 TEST_P(NumbersOfCommitsTest, AFileOfWhatWasPreparedAtASnapshotIsNotCompactedForNothing) {
-  const Database db = Open(dir_ / "db");
+  Database db = Open(dir_ / "db");
   ASSERT_NE(db.get(), nullptr);
-  const auto put = [&] { ASSERT_OK(db->Put(rocksdb::WriteOptions(), "another", "value")); };
-  put();
+  rocksdb::ColumnFamilyHandle* other = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "other", &other));
+  db.families.push_back(other);
+  const auto put = [&] { ASSERT_OK(db->Put(rocksdb::WriteOptions(), other, "key", "value")); };
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "a key before", "value"));
   const std::unique_ptr<Transaction> prepared = Prepare(db.get(), "prepared");
   for (int i = 0; i < 3; ++i) put();
   const rocksdb::Snapshot* const older = db->GetSnapshot();
