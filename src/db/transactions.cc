@@ -66,7 +66,11 @@ class WithoutDropped : public rocksdb::WriteBatch::Handler {
   Status PutEntityCF(uint32_t family, const Slice& key, const Slice& entity) override {
     Slice rest = entity;
     rocksdb::WideColumns columns;
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+    const Status s = rocksdb::WideColumnSerialization::DeserializeSimple(rest, columns);
+#else
     const Status s = rocksdb::WideColumnSerialization::Deserialize(rest, columns);
+#endif
     if (!s.ok() || !IsThere(family)) return s;
     return rocksdb::WriteBatchInternal::PutEntity(&batch_, family, key, columns);
   }
