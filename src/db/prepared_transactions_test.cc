@@ -690,9 +690,9 @@ class DroppedFamilyTest : public ::testing::TestWithParam<std::tuple<rocksdb::Tx
     const std::unique_ptr<Transaction> transaction(db->BeginTransaction(without_dropped));
     ASSERT_OK(transaction->SetName("over two families"));
     ASSERT_OK(transaction->Put(dropped, "a", "of the other family"));
-    ASSERT_OK(transaction->Put("b", "newer"));
     ASSERT_OK(transaction->Delete(dropped, "b"));
     ASSERT_OK(transaction->Put(dropped, "a", "of the other family"));
+    ASSERT_OK(transaction->Put("b", "newer"));  // behind one that takes a sequence number
     ASSERT_OK(transaction->Prepare());
     end(transaction.get());
     ASSERT_OK(db->DropColumnFamily(dropped));

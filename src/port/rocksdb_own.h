@@ -262,6 +262,9 @@ rocksdb::Status RollbackTransaction(rocksdb::PessimisticTransaction* transaction
 rocksdb::Status RebuildFromWriteBatch(rocksdb::TransactionBaseImpl* transaction,
                                       rocksdb::WriteBatch* batch) asm("cairn_rocksdb_RebuildFromWriteBatch");
 
+rocksdb::Status RebuildPrepared(rocksdb::WritePreparedTxn* transaction,
+                                rocksdb::WriteBatch* batch) asm("cairn_rocksdb_RebuildPrepared");
+
 rocksdb::Status RebuildUnprepared(rocksdb::WriteUnpreparedTxn* transaction,
                                   rocksdb::WriteBatch* batch) asm("cairn_rocksdb_RebuildUnprepared");
 
