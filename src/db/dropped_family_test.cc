@@ -1,13 +1,16 @@
-// What RocksDB still does for a column family that is dropped meanwhile.
+// What is still done for a column family that is dropped meanwhile, and by writes while one is created or dropped.
 
 #include <atomic>
 #include <chrono>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "rocksdb/comparator.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
@@ -16,6 +19,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/port/open_into.h"
 #include "src/testutil/await.h"
+#include "src/testutil/until_it_waits.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -80,6 +84,51 @@ TEST(DroppedFamilyTest, ListenersHearOfItsWrites) {
   disk->holds = false;
   EXPECT_TRUE(Await([&] { return listener->changes > changes; }));
   EXPECT_OK(db->Close());
+}
+
+// Of keys: holds those who compare them, while it is told to.
+class HeldComparator : public rocksdb::Comparator {
+ public:
+  const char* Name() const override { return "HeldComparator"; }
+  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override {
+    if (holds) ++waiting;
+    while (holds) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    return a.compare(b);
+  }
+  void FindShortestSeparator(std::string* /*start*/, const rocksdb::Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+
+  std::atomic<bool> holds{false};
+  mutable std::atomic<int> waiting{0};
+};
+
+// With unordered_write a write is not in the queue any more when it looks for its families, in a map that RocksDB changed meanwhile.
+TEST(DroppedFamilyTest, WaitsForWritesThatAreUnordered) {
+  const test::TempDir dir;
+  HeldComparator comparator;
+  rocksdb::Options options = test::BaseOptions();
+  options.unordered_write = true;
+  options.comparator = &comparator;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_OK(rocksdb::DB::Open(options, dir / "db", port::Into(&opened)));
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+  rocksdb::ColumnFamilyHandle* family = nullptr;
+  const std::function<rocksdb::Status()> changes[] = {
+      [&] { return db->CreateColumnFamily(test::BaseOptions(), "family", &family); },
+      [&] { return db->DropColumnFamily(family); }};
+  for (const auto& change : changes) {
+    comparator.waiting = 0;
+    comparator.holds = true;
+    std::future<rocksdb::Status> written =
+        std::async(std::launch::async, [&] { return db->Put(rocksdb::WriteOptions(), "another", "value"); });
+    EXPECT_TRUE(Await([&] { return comparator.waiting > 0; }));
+    std::future<rocksdb::Status> changed = test::BeginUntilItWaits(change);
+    comparator.holds = false;
+    EXPECT_OK(written.get());
+    EXPECT_OK(changed.get());
+  }
+  EXPECT_OK(db->DestroyColumnFamilyHandle(family));
 }
 
 // Which the process did not survive: a thread's list of all families' locks was freed under it.

@@ -1,6 +1,8 @@
 // Writers that are held back, and what recovers their database: the definitions that take the place of RocksDB's own
 // (src/port/rocksdb_own.h), under which both wait for each other for ever.
 
+#include "src/db/held_writers.h"
+
 #include <atomic>
 #include <cstdint>
 
@@ -18,6 +20,7 @@ const int cairn_held_writers = 1;
 namespace cairn {
 
 std::atomic<int> ListenersWrite::attempts{0};
+thread_local WaitsForUnorderedWrites* WaitsForUnorderedWrites::of_thread_ = nullptr;
 
 void ListenersWrite::Begin(rocksdb::InstrumentedMutex* mutex) {
   const Attempt* const attempt = Attempt::Find(mutex);
@@ -44,7 +47,10 @@ using cairn::Part;
 // queue: who is before the recovery in this one may wait for them (LockWAL, a flush).
 void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
   const cairn::Attempt* const attempt = cairn::Attempt::Find(mutex);
-  if (attempt == nullptr) return own::EnterUnbatched(this, writer, mutex);
+  if (attempt == nullptr) {
+    own::EnterUnbatched(this, writer, mutex);
+    return cairn::WaitsForUnorderedWrites::HasEntered(mutex);
+  }
   const cairn::Taking queues(attempt->handler(), Part::kQueues);
   while (attempt->LetWritersGo()) {
   }

@@ -13,6 +13,7 @@
 #include "src/db/cairn_db.h"
 #include "src/db/error_recovery.h"
 #include "src/db/failed_writes.h"
+#include "src/db/held_writers.h"
 #include "src/db/opening.h"
 #include "src/db/repair_tables.h"
 #include "src/db/sst_files.h"
@@ -463,11 +464,17 @@ Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const Wri
   }
   if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
   if (!s.ok()) return s;
+  const cairn::WaitsForUnorderedWrites waits(&pending_memtable_writes_, &switch_mutex_, &switch_cv_);
   const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
   if (created.ok() && ours != nullptr && ours->services()->cache() != nullptr) ours->services()->cache()->NoteFiles();
   cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
   if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
   return created;
+}
+
+Status DBImpl::DropColumnFamilyImpl(ColumnFamilyHandle* family) {
+  const cairn::WaitsForUnorderedWrites waits(&pending_memtable_writes_, &switch_mutex_, &switch_cv_);
+  return own::DropColumnFamilyImpl(this, family);
 }
 
 // Where RocksDB has found the deepest level that is free, a trie may want a shallower one.

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "db/wide/wide_column_serialization.h"
 #include "db/write_batch_internal.h"
 #include "rocksdb/write_batch.h"
 #include "src/db/cairn_db.h"
+#include "src/port/entity.h"
 #include "src/port/private_members.h"
 #include "src/port/rocksdb_own.h"
 #include "utilities/transactions/lock/point/point_lock_manager.h"
@@ -64,13 +64,8 @@ class WithoutDropped : public rocksdb::WriteBatch::Handler {
     return IsThere(family) ? rocksdb::WriteBatchInternal::Put(&batch_, family, key, value) : Status::OK();
   }
   Status PutEntityCF(uint32_t family, const Slice& key, const Slice& entity) override {
-    Slice rest = entity;
     rocksdb::WideColumns columns;
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-    const Status s = rocksdb::WideColumnSerialization::DeserializeSimple(rest, columns);
-#else
-    const Status s = rocksdb::WideColumnSerialization::Deserialize(rest, columns);
-#endif
+    const Status s = port::ReadEntity(entity, &columns);
     if (!s.ok() || !IsThere(family)) return s;
     return rocksdb::WriteBatchInternal::PutEntity(&batch_, family, key, columns);
   }

@@ -152,6 +152,8 @@ rocksdb::Status CreateColumnFamilyImpl(
     rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
     const rocksdb::ColumnFamilyOptions& options, const std::string& name,
     rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyImpl");
+rocksdb::Status DropColumnFamilyImpl(rocksdb::DBImpl* db,
+                                     rocksdb::ColumnFamilyHandle* family) asm("cairn_rocksdb_DropColumnFamilyImpl");
 
 rocksdb::Status AssignLevelToIngestedFile(
     rocksdb::ExternalSstFileIngestionJob* job, rocksdb::SuperVersion* super_version, bool force_global_seqno,
