@@ -264,6 +264,7 @@ Status WriteUnpreparedTxnDB::RollbackRecoveredTransaction(const DBImpl::Recovere
     --batch;
     cairn::WhatIsThereWithout without(db_impl_, this, transaction, &committed);
     Status s = batch->second.batch_->Iterate(&without);
+    if (s.ok() && batch != oldest && without.batch()->Count() == 0) continue;
     // What ends a batch, as long as others are to be rolled back.
     if (s.ok()) {
       s = batch == oldest ? WriteBatchInternal::MarkRollback(without.batch(), transaction->name_)
