@@ -15,8 +15,10 @@ namespace {
 // Whether the next record's kind is one that only logs have whose files were used before.
 bool IsRecycledKind(const rocksdb::Slice& records) {
   if (records.size() < rocksdb::log::kHeaderSize) return false;
+  constexpr unsigned char kRecyclePredecessorWalInfo = 131;  // of RocksDB 10 and later
   const auto kind = static_cast<unsigned char>(records[6]);
-  return (kind >= rocksdb::log::kRecyclableFullType && kind <= rocksdb::log::kRecyclableLastType) ||
+  return kind == kRecyclePredecessorWalInfo ||
+         (kind >= rocksdb::log::kRecyclableFullType && kind <= rocksdb::log::kRecyclableLastType) ||
          kind == rocksdb::log::kRecyclableUserDefinedTimestampSizeType;
 }
 
@@ -38,8 +40,14 @@ CAIRN_RECORD_KIND Reader::ReadPhysicalRecord(Slice* record, size_t* dropped, uin
   return kBadRecordChecksum;
 }
 
+// That of a secondary instance stays also where such a record is of another log.
 bool FragmentBufferedReader::TryReadFragment(Slice* fragment, size_t* dropped, CAIRN_RECORD_KIND* kind) {
   const bool read = own::TryReadFragment(this, fragment, dropped, kind);
+  if (read && *kind == kOldRecord) {
+    ReportCorruption(buffer_.size(), "a record of an older log");
+    buffer_.clear();
+    return false;
+  }
   if (!read || *kind != kBadRecord || !first_record_read_ || recycled_ || !cairn::IsRecycledKind(buffer_)) return read;
   *dropped = buffer_.size();
   buffer_.clear();

@@ -103,6 +103,19 @@ rocksdb::IOStatus FindEndOf(rocksdb::FileSystem* fs, const std::string& path, ui
   });
 }
 
+// All at once, whatever happens meanwhile. Not every file system does what it says OK to.
+rocksdb::IOStatus Cut(rocksdb::FileSystem* fs, const std::string& path, uint64_t end) {
+  const rocksdb::IOOptions options;
+  std::unique_ptr<rocksdb::FSWritableFile> file;
+  rocksdb::IOStatus s = fs->ReopenWritableFile(path, rocksdb::FileOptions(), &file, nullptr);
+  if (s.ok()) s = file->Truncate(end, options, nullptr);
+  if (s.ok()) s = file->Fsync(options, nullptr);
+  if (s.ok()) s = file->Close(options, nullptr);
+  uint64_t size = 0;
+  if (s.ok()) s = fs->GetFileSize(path, options, &size, nullptr);
+  return s.ok() && size != end ? rocksdb::IOStatus::NotSupported() : s;
+}
+
 // From `end` to the file's.
 rocksdb::IOStatus Erase(rocksdb::FileSystem* fs, const std::string& path, uint64_t end, uint64_t size) {
   const rocksdb::IOOptions options;
@@ -145,14 +158,15 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
 }
 
 rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                              const ReadEntries& read, rocksdb::Logger* log) {
+                              const ReadEntries& read, bool keep_size, rocksdb::Logger* log) {
   uint64_t end = 0;
   uint64_t size = 0;
   rocksdb::IOStatus s = FindEndOf(fs, path, number, read, log, &end);
   if (s.ok()) s = fs->GetFileSize(path, rocksdb::IOOptions(), &size, nullptr);
   if (IsGone(s)) return rocksdb::IOStatus::OK();
   if (!s.ok() || end >= size) return s;
-  s = Erase(fs, path, end, size);
+  s = keep_size ? rocksdb::IOStatus::NotSupported() : Cut(fs, path, end);
+  if (s.IsNotSupported()) s = Erase(fs, path, end, size);
   if (s.ok()) {
     Warn(log, "%s: what lies behind %" PRIu64 " entries, %" PRIu64 " bytes at %" PRIu64 ", is not read: erased",
          path.c_str(), read.number, size - end, end);

@@ -86,9 +86,10 @@ struct ReadEntries {
   rocksdb::SequenceNumber first = 0;  // of the first one
 };
 
-// The same over what lies behind those. Nothing, where others come first.
+// Cuts a WAL behind those, or, where its size must stay or the file system cannot cut it, writes zeros as above: a process that dies
+// meanwhile may leave a part of what was to be erased, and that is read then. Does nothing where other entries come first.
 rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                              const ReadEntries& read, rocksdb::Logger* log);
+                              const ReadEntries& read, bool keep_size, rocksdb::Logger* log);
 
 // What is known of writes that have failed in the WALs of a database, which is named by its VersionSet. Thread-safe.
 class FailedWrites {

@@ -295,6 +295,13 @@ TEST_P(UnreadWalTest, DamagedInItsFirstEntry) {
   ExpectThatWritesStay(/*has_before=*/false);
 }
 
+TEST_P(UnreadWalTest, DamagedInItsFirstEntryAndOfASizeThatTheManifestHas) {
+  options_.track_and_verify_wals_in_manifest = true;
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  Flip(OldestWal(), 20);
+  ExpectThatWritesStay(/*has_before=*/false);
+}
+
 TEST_P(UnreadWalTest, DamagedInItsSecondEntry) {
   ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
   Flip(OldestWal(), 1000);
@@ -726,6 +733,16 @@ class DroppedFamilyTest : public ::testing::TestWithParam<std::tuple<rocksdb::Tx
       ASSERT_NE(transaction, nullptr);
       ASSERT_OK(commits ? transaction->Commit() : transaction->Rollback());
       Expect(db.get(), commits ? "newer" : "older");
+      // What an opening finds behind it has the sequence numbers that were given.
+      const std::unique_ptr<Transaction> later = Prepare(db.get(), "later");
+      test::CopyDatabase(db.get(), dir_ / "again");
+      ASSERT_OK(later->Rollback());
+    }
+    {
+      const auto again = Open(dir_ / "again");
+      ASSERT_NE(again, nullptr);
+      Expect(again.get(), commits ? "newer" : "older");
+      EXPECT_EQ(RollBackPrepared(again.get()), 1);
     }
     ExpectInTheCopy(commits ? "newer" : "older");
   }

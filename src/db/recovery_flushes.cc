@@ -257,7 +257,8 @@ Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber
   }
   for (auto wal = wals.rbegin(); wal != wals.rend() && *wal >= MinLogNumberToKeep() && s.ok(); ++wal) {
     s = cairn::EraseUnread(immutable_db_options_.fs.get(), LogFileName(immutable_db_options_.GetWalDir(), *wal), *wal,
-                           read[*wal], immutable_db_options_.logger);
+                           read[*wal], immutable_db_options_.track_and_verify_wals_in_manifest,
+                           immutable_db_options_.logger);
   }
   return s;
 }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -51,32 +52,38 @@ class KeptBatches {
   port::UnpreparedBatches batches_;
 };
 
-// Copies what a batch writes to families that are still there. Refuses what no transaction's batch has.
-class WithoutDropped : public rocksdb::WriteBatch::Handler {
+// Tells what a batch writes to families that are still there from what it writes to others. Refuses what no transaction's batch has.
+class FamilyFilter : public rocksdb::WriteBatch::Handler {
  public:
   using Status = rocksdb::Status;
   using Slice = rocksdb::Slice;
-  explicit WithoutDropped(rocksdb::DBImpl* db) : db_(db) {}
+  using Batch = rocksdb::WriteBatchInternal;
+
+  explicit FamilyFilter(rocksdb::DBImpl* db) : db_(db) {}
+  // What is left out goes to `dropped`, and each of the others to `each`, so that they come in the order of the batch.
+  FamilyFilter(rocksdb::DBImpl* db, rocksdb::WriteBatch* dropped, std::function<Status(rocksdb::WriteBatch*)> each)
+      : db_(db), dropped_(dropped), each_(std::move(each)) {}
+  // Without that: what is not left out.
   rocksdb::WriteBatch* batch() { return &batch_; }
   bool has_left_out() const { return has_left_out_; }
 
   Status PutCF(uint32_t family, const Slice& key, const Slice& value) override {
-    return IsThere(family) ? rocksdb::WriteBatchInternal::Put(&batch_, family, key, value) : Status::OK();
+    return Add(family, [&](rocksdb::WriteBatch* to) { return Batch::Put(to, family, key, value); });
   }
   Status PutEntityCF(uint32_t family, const Slice& key, const Slice& entity) override {
     rocksdb::WideColumns columns;
     const Status s = port::ReadEntity(entity, &columns);
-    if (!s.ok() || !IsThere(family)) return s;
-    return rocksdb::WriteBatchInternal::PutEntity(&batch_, family, key, columns);
+    if (!s.ok()) return s;
+    return Add(family, [&](rocksdb::WriteBatch* to) { return Batch::PutEntity(to, family, key, columns); });
   }
   Status DeleteCF(uint32_t family, const Slice& key) override {
-    return IsThere(family) ? rocksdb::WriteBatchInternal::Delete(&batch_, family, key) : Status::OK();
+    return Add(family, [&](rocksdb::WriteBatch* to) { return Batch::Delete(to, family, key); });
   }
   Status SingleDeleteCF(uint32_t family, const Slice& key) override {
-    return IsThere(family) ? rocksdb::WriteBatchInternal::SingleDelete(&batch_, family, key) : Status::OK();
+    return Add(family, [&](rocksdb::WriteBatch* to) { return Batch::SingleDelete(to, family, key); });
   }
   Status MergeCF(uint32_t family, const Slice& key, const Slice& value) override {
-    return IsThere(family) ? rocksdb::WriteBatchInternal::Merge(&batch_, family, key, value) : Status::OK();
+    return Add(family, [&](rocksdb::WriteBatch* to) { return Batch::Merge(to, family, key, value); });
   }
   Status MarkBeginPrepare(bool /*unprepared*/) override { return Status::InvalidArgument(); }
   Status MarkEndPrepare(const Slice& /*name*/) override { return Status::InvalidArgument(); }
@@ -87,6 +94,16 @@ class WithoutDropped : public rocksdb::WriteBatch::Handler {
   Status MarkRollback(const Slice& /*name*/) override { return Status::InvalidArgument(); }
 
  private:
+  template <typename AddTo>
+  Status Add(uint32_t family, const AddTo& add) {
+    if (!IsThere(family)) return dropped_ == nullptr ? Status::OK() : add(dropped_);
+    Status s = add(&batch_);
+    if (s.ok() && each_) {
+      s = each_(&batch_);
+      batch_.Clear();
+    }
+    return s;
+  }
   bool IsThere(uint32_t family) {
     const auto known = is_there_.find(family);
     if (known != is_there_.end()) return known->second;
@@ -97,6 +114,8 @@ class WithoutDropped : public rocksdb::WriteBatch::Handler {
   }
 
   rocksdb::DBImpl* const db_;
+  rocksdb::WriteBatch* const dropped_ = nullptr;
+  const std::function<Status(rocksdb::WriteBatch*)> each_;
   rocksdb::WriteBatch batch_;
   std::map<uint32_t, bool> is_there_;
   bool has_left_out_ = false;
@@ -204,11 +223,18 @@ Status PessimisticTransaction::Rollback() {
 }
 
 // Of what an opening finds prepared. Where a family that it has written to was dropped since, that was the end of the process, or its
-// Rollback was.
+// Rollback was. A Commit that writes to memtables (WRITE_COMMITTED) takes as many sequence numbers as it does when an opening reads
+// it, which counts what was written to the dropped one, too: that stays in the batch, and is passed over.
 Status TransactionBaseImpl::RebuildFromWriteBatch(WriteBatch* batch) {
-  cairn::WithoutDropped without(dbimpl_);
-  const Status s = batch->Iterate(&without);
-  return s.ok() ? own::RebuildFromWriteBatch(this, without.has_left_out() ? without.batch() : batch) : s;
+  cairn::FamilyFilter filter(dbimpl_);
+  const Status s = batch->Iterate(&filter);
+  if (!s.ok()) return s;
+  if (!filter.has_left_out()) return own::RebuildFromWriteBatch(this, batch);
+  if (dynamic_cast<WriteCommittedTxn*>(this) == nullptr) return own::RebuildFromWriteBatch(this, filter.batch());
+  write_options_.ignore_missing_column_families = true;
+  cairn::FamilyFilter in_order(dbimpl_, GetWriteBatch()->GetWriteBatch(),
+                               [this](WriteBatch* one) { return own::RebuildFromWriteBatch(this, one); });
+  return batch->Iterate(&in_order);
 }
 // What it wrote to a dropped family has taken sequence numbers, too, which its Commit or Rollback says are its own. RocksDB's debug builds
 // assert that what they are told of the batch is what is left of it.
@@ -223,9 +249,9 @@ Status WritePreparedTxn::RebuildFromWriteBatch(WriteBatch* batch) {
   return s;
 }
 Status WriteUnpreparedTxn::RebuildFromWriteBatch(WriteBatch* batch) {
-  cairn::WithoutDropped without(db_impl_);
-  const Status s = batch->Iterate(&without);
-  return s.ok() ? own::RebuildUnprepared(this, without.has_left_out() ? without.batch() : batch) : s;
+  cairn::FamilyFilter filter(db_impl_);
+  const Status s = batch->Iterate(&filter);
+  return s.ok() ? own::RebuildUnprepared(this, filter.has_left_out() ? filter.batch() : batch) : s;
 }
 
 // An opening asks with which comparator a WAL's keys are to be compared, to count sequence numbers (WRITE_PREPARED,
