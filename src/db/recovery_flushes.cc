@@ -252,8 +252,8 @@ Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber
   Status s = own::RecoverLogFiles(this, wals, next, read_only, is_retry, damaged, context);
   cairn::read_entries = nullptr;
   if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || CAIRN_VERIFIES_WALS ||
-      immutable_db_options_.wal_filter != nullptr) {
-    return s;
+      immutable_db_options_.wal_filter != nullptr || !immutable_db_options_.paranoid_checks) {
+    return s;  // who passes over damage has read more, or less, than is counted
   }
   for (auto wal = wals.rbegin(); wal != wals.rend() && *wal >= MinLogNumberToKeep() && s.ok(); ++wal) {
     s = cairn::EraseUnread(immutable_db_options_.fs.get(), LogFileName(immutable_db_options_.GetWalDir(), *wal), *wal,
