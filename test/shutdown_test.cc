@@ -25,7 +25,6 @@
 #include "src/port/open_into.h"
 #include "src/testutil/await.h"
 #include "src/testutil/impatient.h"
-#include "src/testutil/rounds.h"
 #include "test/support.h"
 
 namespace cairn {
@@ -41,6 +40,9 @@ using rocksdb::ReadOptions;
 using rocksdb::Slice;
 using rocksdb::Status;
 using rocksdb::WriteOptions;
+
+// How often is repeated what chance decides.
+int Rounds(int usual) { return usual * static_cast<int>(NumberFromEnvironment("CAIRN_ROUNDS", 1)); }
 
 void Nap(uint64_t millis) { std::this_thread::sleep_for(std::chrono::milliseconds(millis)); }
 
@@ -149,7 +151,7 @@ TEST_P(ShutdownTest, ClosesWhileCompacting) {
   const Options options = OptionsOf(GetParam());
   Random random(seed_);
   Writer writer(nullptr, nullptr, seed_, 0);
-  for (int round = 0; round < test::Rounds(8); ++round) {  // of each way to close two
+  for (int round = 0; round < Rounds(8); ++round) {  // of each way to close two
     SCOPED_TRACE("round " + std::to_string(round));
     auto db = Open(options, dir_ / "db", round);
     ASSERT_NE(db, nullptr);
@@ -226,7 +228,7 @@ TEST_P(ShutdownTest, Pauses) {
   const Options options = OptionsOf(GetParam());
   auto db = Open(options, dir_ / "db");
   Writer writer(db.get(), db->DefaultColumnFamily(), seed_, 0);
-  for (int round = 0; round < test::Rounds(3); ++round) {
+  for (int round = 0; round < Rounds(3); ++round) {
     for (int i = 0; i < 3000; ++i) ASSERT_OK(writer.WriteOne());
     ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
     ASSERT_OK(db->PauseBackgroundWork());
@@ -269,7 +271,7 @@ TEST_P(ShutdownTest, TwoDatabasesShareOptionsAndEnv) {
   Writer staying(stays.get(), stays->DefaultColumnFamily(), seed_, 0);
   staying.Start();
   Writer leaving(nullptr, nullptr, seed_, 1);
-  for (int round = 0; round < test::Rounds(4); ++round) {
+  for (int round = 0; round < Rounds(4); ++round) {
     auto leaves = Open(options, dir_ / "leaves", round);
     ASSERT_NE(leaves, nullptr);
     leaving.Reopened(leaves.get(), leaves->DefaultColumnFamily());
@@ -298,7 +300,7 @@ TEST_P(ShutdownTest, DropsAFamilyMidCompaction) {
   Writer survivor(db.get(), db->DefaultColumnFamily(), seed_, 0);
   survivor.Start();
   Random random(seed_);
-  for (int round = 0; round < test::Rounds(6); ++round) {
+  for (int round = 0; round < Rounds(6); ++round) {
     ColumnFamilyHandle* dropped = nullptr;
     ASSERT_OK(db->CreateColumnFamily(options, "dropped", &dropped));
     {
@@ -444,7 +446,7 @@ TEST_P(ShutdownTest, AllAtOnce) {
       }
     }
   });
-  Nap(test::Rounds(600));
+  Nap(Rounds(600));
   stop = true;
   for (std::thread& thread : threads) thread.join();
   for (const auto& writer : writers) {

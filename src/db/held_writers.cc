@@ -49,12 +49,13 @@ void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
   const cairn::Attempt* const attempt = cairn::Attempt::Find(mutex);
   if (attempt == nullptr) {
     own::EnterUnbatched(this, writer, mutex);
-    return cairn::WaitsForUnorderedWrites::HasEntered(mutex);
+  } else {
+    const cairn::Taking queues(attempt->handler(), Part::kQueues);
+    while (attempt->LetWritersGo()) {
+    }
+    own::EnterUnbatched(this, writer, mutex);
   }
-  const cairn::Taking queues(attempt->handler(), Part::kQueues);
-  while (attempt->LetWritersGo()) {
-  }
-  own::EnterUnbatched(this, writer, mutex);
+  cairn::WaitsForUnorderedWrites::HasEntered(mutex);
 }
 
 // RocksDB's own, but for `refuses`: who waits for a recovery that queues behind him, or whose attempt has failed, waits no longer, and

@@ -806,6 +806,24 @@ class RolledBackAtOpeningTest : public ::testing::TestWithParam<bool> {
     ASSERT_OK(transaction->Rollback());
     if (older != nullptr) ASSERT_OK(older->Rollback());
   }
+  // It has let go of "key", which another one writes to then: `write` returns that, if it is left prepared.
+  template <typename Write>
+  void MakeKilledBehindASavePoint(const Write& write) {
+    const auto db = Open(dir_ / "db");
+    ASSERT_NE(db, nullptr);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "before"));
+    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(transaction->SetName("killed"));
+    ASSERT_OK(transaction->Put("other", "never committed"));
+    transaction->SetSavePoint();
+    ASSERT_OK(transaction->Put("key", "never committed"));
+    ASSERT_OK(transaction->Put("another", "never committed"));
+    ASSERT_OK(transaction->RollbackToSavePoint());
+    const std::unique_ptr<Transaction> prepared = write(db.get());
+    test::CopyDatabase(db.get(), killed_);
+    if (prepared != nullptr) ASSERT_OK(prepared->Rollback());
+    ASSERT_OK(transaction->Rollback());
+  }
   static void ExpectCommitted(TransactionDB* db, const rocksdb::Snapshot* snapshot = nullptr) {
     rocksdb::ReadOptions how;
     how.snapshot = snapshot;
@@ -837,21 +855,10 @@ TEST_P(RolledBackAtOpeningTest, StaysSoBehindOtherRollbacks) {
 
 // Who has rolled back to a savepoint has let go of what was written since.
 TEST_P(RolledBackAtOpeningTest, LeavesWhatOthersHaveCommittedSince) {
-  {
-    const auto db = Open(dir_ / "db");
-    ASSERT_NE(db, nullptr);
-    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "before"));
-    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
-    ASSERT_OK(transaction->SetName("killed"));
-    ASSERT_OK(transaction->Put("other", "never committed"));
-    transaction->SetSavePoint();
-    ASSERT_OK(transaction->Put("key", "never committed"));
-    ASSERT_OK(transaction->Put("another", "never committed"));
-    ASSERT_OK(transaction->RollbackToSavePoint());
-    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "acknowledged"));
-    test::CopyDatabase(db.get(), killed_);
-    ASSERT_OK(transaction->Rollback());
-  }
+  MakeKilledBehindASavePoint([](TransactionDB* db) -> std::unique_ptr<Transaction> {
+    EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key", "acknowledged"));
+    return nullptr;
+  });
   const auto db = Open(killed_);
   ASSERT_NE(db, nullptr);
   std::string value;
@@ -861,22 +868,7 @@ TEST_P(RolledBackAtOpeningTest, LeavesWhatOthersHaveCommittedSince) {
 }
 
 TEST_P(RolledBackAtOpeningTest, LeavesWhatOthersHavePreparedSince) {
-  {
-    const auto db = Open(dir_ / "db");
-    ASSERT_NE(db, nullptr);
-    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "before"));
-    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
-    ASSERT_OK(transaction->SetName("killed"));
-    ASSERT_OK(transaction->Put("other", "never committed"));
-    transaction->SetSavePoint();
-    ASSERT_OK(transaction->Put("key", "never committed"));
-    ASSERT_OK(transaction->Put("another", "never committed"));
-    ASSERT_OK(transaction->RollbackToSavePoint());
-    const std::unique_ptr<Transaction> prepared = Prepare(db.get(), "key");
-    test::CopyDatabase(db.get(), killed_);
-    ASSERT_OK(prepared->Rollback());
-    ASSERT_OK(transaction->Rollback());
-  }
+  MakeKilledBehindASavePoint([](TransactionDB* db) { return Prepare(db, "key"); });
   std::string value;
   {
     const auto db = Open(killed_);

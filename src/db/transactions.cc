@@ -59,12 +59,11 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   using Slice = rocksdb::Slice;
   using Batch = rocksdb::WriteBatchInternal;
 
+  // Only says whether there is anything to leave out.
   explicit FamilyFilter(rocksdb::DBImpl* db) : db_(db) {}
-  // What is left out goes to `dropped`, and each of the others to `each`, so that they come in the order of the batch.
+  // What is left out goes to `dropped`, if there is such a batch, and each of the others to `each`, in the order of the batch.
   FamilyFilter(rocksdb::DBImpl* db, rocksdb::WriteBatch* dropped, std::function<Status(rocksdb::WriteBatch*)> each)
       : db_(db), dropped_(dropped), each_(std::move(each)) {}
-  // Without that: what is not left out.
-  rocksdb::WriteBatch* batch() { return &batch_; }
   bool has_left_out() const { return has_left_out_; }
 
   Status PutCF(uint32_t family, const Slice& key, const Slice& value) override {
@@ -97,12 +96,10 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   template <typename AddTo>
   Status Add(uint32_t family, const AddTo& add) {
     if (!IsThere(family)) return dropped_ == nullptr ? Status::OK() : add(dropped_);
-    Status s = add(&batch_);
-    if (s.ok() && each_) {
-      s = each_(&batch_);
-      batch_.Clear();
-    }
-    return s;
+    if (!each_) return Status::OK();
+    one_.Clear();
+    const Status s = add(&one_);
+    return s.ok() ? each_(&one_) : s;
   }
   bool IsThere(uint32_t family) {
     const auto known = is_there_.find(family);
@@ -116,7 +113,7 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   rocksdb::DBImpl* const db_;
   rocksdb::WriteBatch* const dropped_ = nullptr;
   const std::function<Status(rocksdb::WriteBatch*)> each_;
-  rocksdb::WriteBatch batch_;
+  rocksdb::WriteBatch one_;
   std::map<uint32_t, bool> is_there_;
   bool has_left_out_ = false;
 };
@@ -230,9 +227,9 @@ Status TransactionBaseImpl::RebuildFromWriteBatch(WriteBatch* batch) {
   const Status s = batch->Iterate(&filter);
   if (!s.ok()) return s;
   if (!filter.has_left_out()) return own::RebuildFromWriteBatch(this, batch);
-  if (dynamic_cast<WriteCommittedTxn*>(this) == nullptr) return own::RebuildFromWriteBatch(this, filter.batch());
-  write_options_.ignore_missing_column_families = true;
-  cairn::FamilyFilter in_order(dbimpl_, GetWriteBatch()->GetWriteBatch(),
+  const bool keeps_dropped = dynamic_cast<WriteCommittedTxn*>(this) != nullptr;
+  if (keeps_dropped) write_options_.ignore_missing_column_families = true;
+  cairn::FamilyFilter in_order(dbimpl_, keeps_dropped ? GetWriteBatch()->GetWriteBatch() : nullptr,
                                [this](WriteBatch* one) { return own::RebuildFromWriteBatch(this, one); });
   return batch->Iterate(&in_order);
 }
@@ -249,9 +246,9 @@ Status WritePreparedTxn::RebuildFromWriteBatch(WriteBatch* batch) {
   return s;
 }
 Status WriteUnpreparedTxn::RebuildFromWriteBatch(WriteBatch* batch) {
-  cairn::FamilyFilter filter(db_impl_);
-  const Status s = batch->Iterate(&filter);
-  return s.ok() ? own::RebuildUnprepared(this, filter.has_left_out() ? filter.batch() : batch) : s;
+  cairn::FamilyFilter filter(db_impl_, /*dropped=*/nullptr,
+                             [this](WriteBatch* one) { return own::RebuildUnprepared(this, one); });
+  return batch->Iterate(&filter);
 }
 
 // An opening asks with which comparator a WAL's keys are to be compared, to count sequence numbers (WRITE_PREPARED,

@@ -200,6 +200,7 @@ class NumbersOfBatch : public rocksdb::SubBatchCounter {
 // How many sequence numbers the batches of recovered transactions take: one, and one more where a key comes again. RocksDB loses
 // count where a key comes for the third time, and its table was flushed: what takes the last numbers counted as committed.
 void CountSubBatches(rocksdb::DBImpl* db, const std::vector<rocksdb::ColumnFamilyHandle*>& families) {
+  if (db->recovered_transactions().empty()) return;
   std::map<uint32_t, const rocksdb::Comparator*> comparators;
   for (uint32_t id = 0; id <= db->GetVersionSet()->GetColumnFamilySet()->GetMaxColumnFamily(); ++id) {
     comparators[id] = rocksdb::BytewiseComparator();  // of those that were dropped
