@@ -11,8 +11,8 @@
 #                            lies in ../shared/rocksdb (scripts/newer_rocksdb); nothing if there is none
 #   ./test.sh ... -- ARGS    ARGS go to ctest, for example: ./test.sh --quick -- -R Column
 #
-# Ends with a line for each part and "all parts passed", or "FAILED: ..." and exit code 1. A part that fails does not keep the
-# others from running.
+# Ends with the last lines of each part that failed, a line for each part, and "all parts passed", or "FAILED: ..." and exit
+# code 1. A part that fails does not keep the others from running.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export LC_ALL=C.UTF-8
@@ -46,19 +46,27 @@ $quick && ctest_args+=(-LE long)
 
 failed=()
 summary=()
+outputs=$(mktemp -d)
+trap 'rm -rf "$outputs"' EXIT
 part() {
   local name=$1 start=$SECONDS
   shift
   echo "=== $name"
-  if "$@"; then
+  if "$@" 2>&1 | tee "$outputs/last"; then
     summary+=("$(printf '%-24s passed  %4d s' "$name" $((SECONDS - start)))")
   else
     summary+=("$(printf '%-24s FAILED  %4d s' "$name" $((SECONDS - start)))")
     failed+=("$name")
+    tail -n 40 "$outputs/last" >"$outputs/${#failed[@]}"
     return 1
   fi
 }
 finish() {
+  local i
+  for ((i = 1; i <= ${#failed[@]}; ++i)); do
+    echo "=== how ${failed[i - 1]} ended"
+    cat "$outputs/$i"
+  done
   echo "=== summary"
   printf '%s\n' "${summary[@]}"
   if [ ${#failed[@]} -gt 0 ]; then

@@ -313,7 +313,7 @@ TEST_P(UnreadWalTest, DamagedBeforeAWholeEntry) {
   ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
   const std::string oldest = OldestWal();
   Flip(oldest, 20);
-  for (std::string next = OldestWal(); next != ""; next = OldestWal()) {
+  for (std::string next = OldestWal(); !next.empty(); next = OldestWal()) {
     std::filesystem::rename(next, next == oldest ? copy_ + "/kept" : copy_ + "/removed");
   }
   std::filesystem::rename(copy_ + "/kept", oldest);
