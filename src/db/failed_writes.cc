@@ -8,13 +8,14 @@
 #include "db/log_format.h"
 #include "db/log_reader.h"
 #include "db/write_batch_internal.h"
+#include "file/filename.h"
 #include "file/sequence_file_reader.h"
 #include "util/coding.h"
 
 namespace cairn {
 namespace {
 
-constexpr uint64_t kMostZerosAtOnce = 1 << 20;
+constexpr uint64_t kMostAtOnce = 1 << 20;
 
 // Zeros from `end` to here are skipped. In the last block they must be a header at least, or the reader takes them for one
 // that is cut off.
@@ -116,13 +117,59 @@ rocksdb::IOStatus Cut(rocksdb::FileSystem* fs, const std::string& path, uint64_t
   return s.ok() && size != end ? rocksdb::IOStatus::NotSupported() : s;
 }
 
+// Its bytes until `end`, and zeros until `stop`, which are synced.
+rocksdb::IOStatus CopyBegin(rocksdb::FileSystem* fs, const std::string& from, const std::string& to, uint64_t end,
+                            uint64_t stop) {
+  const rocksdb::IOOptions options;
+  std::unique_ptr<rocksdb::FSSequentialFile> source;
+  std::unique_ptr<rocksdb::FSWritableFile> copy;
+  rocksdb::IOStatus s = fs->NewSequentialFile(from, rocksdb::FileOptions(), &source, nullptr);
+  if (s.ok()) s = fs->NewWritableFile(to, rocksdb::FileOptions(), &copy, nullptr);
+  std::string buffer(std::min(kMostAtOnce, std::max(end, stop - end)), '\0');
+  for (uint64_t at = 0; s.ok() && at < end;) {
+    rocksdb::Slice read;
+    s = source->Read(std::min<uint64_t>(buffer.size(), end - at), options, &read, buffer.data(), nullptr);
+    if (s.ok() && read.empty()) s = rocksdb::IOStatus::Corruption("The file is shorter than it was", from);
+    if (s.ok()) s = copy->Append(read, options, nullptr);
+    at += read.size();
+  }
+  std::fill(buffer.begin(), buffer.end(), '\0');
+  for (uint64_t at = end; s.ok() && at < stop; at += buffer.size()) {
+    s = copy->Append(rocksdb::Slice(buffer.data(), std::min<uint64_t>(buffer.size(), stop - at)), options, nullptr);
+  }
+  if (s.ok()) s = copy->Fsync(options, nullptr);
+  if (s.ok()) s = copy->Close(options, nullptr);
+  return s;
+}
+
+// All at once, too, and other links to the file stay as they are. What a process leaves that dies meanwhile is removed by the next
+// opening as any other temporary file.
+rocksdb::IOStatus Replace(rocksdb::FileSystem* fs, const std::string& path, uint64_t number, uint64_t end,
+                          uint64_t stop) {
+  const rocksdb::IOOptions options;
+  const std::string folder = path.substr(0, path.rfind('/'));
+  const std::string copy = rocksdb::TempFileName(folder, number);
+  std::unique_ptr<rocksdb::FSDirectory> directory;
+  rocksdb::IOStatus s = fs->NewDirectory(folder, options, &directory, nullptr);
+  if (s.ok()) s = CopyBegin(fs, path, copy, end, stop);
+  if (s.ok()) s = fs->RenameFile(copy, path, options, nullptr);
+  if (!s.ok()) fs->DeleteFile(copy, options, nullptr).PermitUncheckedError();
+  if (s.ok()) s = directory->FsyncWithDirOptions(options, nullptr, rocksdb::DirFsyncOptions(path));
+  return s;
+}
+
+bool HasOneLink(rocksdb::FileSystem* fs, const std::string& path) {
+  uint64_t links = 0;
+  return fs->NumFileLinks(path, rocksdb::IOOptions(), &links, nullptr).ok() && links == 1;
+}
+
 // From `end` to the file's.
 rocksdb::IOStatus Erase(rocksdb::FileSystem* fs, const std::string& path, uint64_t end, uint64_t size) {
   const rocksdb::IOOptions options;
   std::unique_ptr<rocksdb::FSRandomRWFile> file;
   rocksdb::IOStatus s = fs->NewRandomRWFile(path, rocksdb::FileOptions(), &file, nullptr);
   const uint64_t stop = EndOfZeros(end, size);
-  const std::string zeros(std::min(kMostZerosAtOnce, stop - end), '\0');
+  const std::string zeros(std::min(kMostAtOnce, stop - end), '\0');
   for (uint64_t at = end; s.ok() && at < stop; at += zeros.size()) {
     s = file->Write(at, rocksdb::Slice(zeros.data(), std::min<uint64_t>(zeros.size(), stop - at)), options, nullptr);
   }
@@ -165,8 +212,8 @@ rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::string& path, 
   if (s.ok()) s = fs->GetFileSize(path, rocksdb::IOOptions(), &size, nullptr);
   if (IsGone(s)) return rocksdb::IOStatus::OK();
   if (!s.ok() || end >= size) return s;
-  s = keep_size ? rocksdb::IOStatus::NotSupported() : Cut(fs, path, end);
-  if (s.IsNotSupported()) s = Erase(fs, path, end, size);
+  s = !keep_size && HasOneLink(fs, path) ? Cut(fs, path, end) : rocksdb::IOStatus::NotSupported();
+  if (s.IsNotSupported()) s = Replace(fs, path, number, end, keep_size ? EndOfZeros(end, size) : end);
   if (s.ok()) {
     Warn(log, "%s: what lies behind %" PRIu64 " entries, %" PRIu64 " bytes at %" PRIu64 ", is not read: erased",
          path.c_str(), read.number, size - end, end);

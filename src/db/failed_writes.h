@@ -86,8 +86,10 @@ struct ReadEntries {
   rocksdb::SequenceNumber first = 0;  // of the first one
 };
 
-// Cuts a WAL behind those, or, where its size must stay or the file system cannot cut it, writes zeros as above: a process that dies
-// meanwhile may leave a part of what was to be erased, and that is read then. Does nothing where other entries come first.
+// Cuts a WAL behind those, or, where its size must stay, it has other links (somebody's copy) or the file system cannot cut it,
+// puts another file in its place, which ends with zeros where its size must stay. Either happens as a whole or not at all, whatever
+// becomes of the process. Does nothing where other entries come first. OK where there is no such file, or a file system can do
+// neither.
 rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
                               const ReadEntries& read, bool keep_size, rocksdb::Logger* log);
 

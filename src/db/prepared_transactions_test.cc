@@ -7,6 +7,8 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -318,6 +320,34 @@ TEST_P(UnreadWalTest, DamagedBeforeAWholeEntry) {
   }
   std::filesystem::rename(copy_ + "/kept", oldest);
   ExpectThatWritesStay(/*has_before=*/false);
+}
+
+// As an operator links a database before he opens it: the links stay as they were.
+TEST_P(UnreadWalTest, OfAnotherLinkIsLeftAsItWas) {
+  for (const bool is_of_known_size : {false, true}) {
+    SCOPED_TRACE(is_of_known_size);
+    options_.track_and_verify_wals_in_manifest = is_of_known_size;
+    ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+    Flip(OldestWal(), 1000);
+    const std::string linked = dir_ / "linked";
+    std::filesystem::copy(copy_, linked,
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::create_hard_links);
+    const auto contents = [&] {
+      std::map<std::string, std::string> wals;
+      for (const auto& file : std::filesystem::directory_iterator(linked)) {
+        if (file.path().extension() != ".log") continue;
+        std::ifstream stream(file.path(), std::ios::binary);
+        wals[file.path()].assign(std::istreambuf_iterator<char>(stream), {});
+      }
+      return wals;
+    };
+    const auto before = contents();
+    ASSERT_NO_FATAL_FAILURE(ExpectThatWritesStay(/*has_before=*/true));
+    EXPECT_TRUE(contents() == before);
+    std::filesystem::remove_all(path_);
+    std::filesystem::remove_all(copy_);
+    std::filesystem::remove_all(linked);
+  }
 }
 
 // With two write queues a Commit takes a sequence number that no memtable has. RocksDB took those for free when tables came.
