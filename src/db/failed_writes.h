@@ -80,19 +80,6 @@ rocksdb::IOStatus EraseFailedWrites(rocksdb::FileSystem* fs, const std::string& 
                                     rocksdb::SequenceNumber last, const std::vector<uint64_t>& failed,
                                     rocksdb::Logger* log, uint64_t* from);
 
-// What an opening has read of a WAL: the first of its entries.
-struct ReadEntries {
-  uint64_t number = 0;
-  rocksdb::SequenceNumber first = 0;  // of the first one
-};
-
-// Cuts a WAL behind those, or, where its size must stay, it has other links (somebody's copy) or the file system cannot cut it,
-// puts another file in its place, which ends with zeros where its size must stay. Either happens as a whole or not at all, whatever
-// becomes of the process. Does nothing where other entries come first. OK where there is no such file, or a file system can do
-// neither.
-rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
-                              const ReadEntries& read, bool keep_size, rocksdb::Logger* log);
-
 // What is known of writes that have failed in the WALs of a database, which is named by its VersionSet. Thread-safe.
 class FailedWrites {
  public:

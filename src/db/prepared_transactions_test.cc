@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "rocksdb/comparator.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
@@ -797,8 +798,95 @@ TEST_P(DroppedFamilyTest, BehindARollback) {
   ExpectInTheCopy("older");
 }
 
+// Where nothing was opened since. Its handle is still there.
+TEST_P(DroppedFamilyTest, BehindAPrepareThatIsCommittedAtOnce) {
+  const auto db = Open(dir_ / "live");
+  ASSERT_NE(db, nullptr);
+  rocksdb::ColumnFamilyHandle* dropped = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(options_, "dropped", &dropped));
+  const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+  ASSERT_OK(transaction->SetName("over two families"));
+  ASSERT_OK(transaction->Put(dropped, "a", "value"));
+  ASSERT_OK(transaction->Put("b", "value"));
+  ASSERT_OK(transaction->Prepare());
+  ASSERT_OK(db->DropColumnFamily(dropped));
+  ASSERT_OK(transaction->Commit());
+  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
+  std::string value;
+  EXPECT_OK(db->Get(rocksdb::ReadOptions(), "b", &value));
+  test::CopyDatabase(db.get(), dir_ / "of live");
+  ASSERT_OK(db->DestroyColumnFamilyHandle(dropped));
+  const auto again = Open(dir_ / "of live");
+  ASSERT_NE(again, nullptr);
+  for (const char* const key : {"b", "behind"}) EXPECT_OK(again->Get(rocksdb::ReadOptions(), key, &value));
+}
+
 TEST_P(DroppedFamilyTest, BehindAPrepareThatIsCommittedLater) { End(/*commits=*/true); }
 TEST_P(DroppedFamilyTest, BehindAPrepareThatIsRolledBackLater) { End(/*commits=*/false); }
+
+// Who reads the Commit asks each family for the size of its timestamps. Without the dropped one it is read, too, by who opens some of
+// the families only.
+TEST(FamiliesOfTimestampsTest, OneIsDroppedOrNotOpened) {
+  const test::TempDir dir;
+  rocksdb::Options options = test::BaseOptions();
+  options.allow_2pc = true;
+  rocksdb::Options timed = options;
+  timed.comparator = rocksdb::BytewiseComparatorWithU64Ts();
+  const std::string dropped_from = dir / "dropped";
+  const std::string complete = dir / "complete";
+  {
+    TransactionDB* opened = nullptr;
+    ASSERT_OK(TransactionDB::Open(options, rocksdb::TransactionDBOptions(), dir / "db", &opened));
+    const std::unique_ptr<TransactionDB> db(opened);
+    rocksdb::ColumnFamilyHandle* other = nullptr;
+    rocksdb::ColumnFamilyHandle* times = nullptr;
+    ASSERT_OK(db->CreateColumnFamily(options, "other", &other));
+    ASSERT_OK(db->CreateColumnFamily(timed, "times", &times));
+    const std::unique_ptr<Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
+    ASSERT_OK(transaction->SetName("over three families"));
+    ASSERT_OK(transaction->Put(other, "key", "value"));
+    ASSERT_OK(transaction->Put(times, "key", "value"));
+    ASSERT_OK(transaction->Put("key", "value"));
+    ASSERT_OK(transaction->Prepare());
+    ASSERT_OK(transaction->SetCommitTimestamp(100));
+    ASSERT_OK(transaction->Commit());
+    test::CopyDatabase(db.get(), complete);
+    ASSERT_OK(db->DropColumnFamily(other));
+    test::CopyDatabase(db.get(), dropped_from);
+    ASSERT_OK(db->DestroyColumnFamilyHandle(other));
+    ASSERT_OK(db->DestroyColumnFamilyHandle(times));
+  }
+  const std::vector<rocksdb::ColumnFamilyDescriptor> families = {{"default", options}, {"times", timed}};
+  const auto expect = [](rocksdb::DB* db, const std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
+    std::string value;
+    EXPECT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
+    std::string time;
+    const rocksdb::Slice at = rocksdb::EncodeU64Ts(100, &time);
+    rocksdb::ReadOptions read;
+    read.timestamp = &at;
+    EXPECT_OK(db->Get(read, handles[1], "key", &value));
+    for (rocksdb::ColumnFamilyHandle* const handle : handles) EXPECT_OK(db->DestroyColumnFamilyHandle(handle));
+  };
+  for (int i = 0; i < 2; ++i) {
+    SCOPED_TRACE(i);
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    TransactionDB* opened = nullptr;
+    ASSERT_OK(TransactionDB::Open(options, rocksdb::TransactionDBOptions(), dropped_from, families, &handles, &opened));
+    const std::unique_ptr<TransactionDB> db(opened);
+    expect(db.get(), handles);
+  }
+  options.max_open_files = -1;
+  for (const bool is_secondary : {false, true}) {
+    SCOPED_TRACE(is_secondary);
+    std::vector<rocksdb::ColumnFamilyHandle*> handles;
+    rocksdb::DB* opened = nullptr;
+    ASSERT_OK(is_secondary ? rocksdb::DB::OpenAsSecondary(options, complete, dir / "secondary", families, &handles,
+                                                          port::Into(&opened))
+                           : rocksdb::DB::OpenForReadOnly(options, complete, families, &handles, port::Into(&opened)));
+    const std::unique_ptr<rocksdb::DB> db(opened);
+    expect(db.get(), handles);
+  }
+}
 
 // A transaction that was written and never prepared is rolled back when its database is opened. RocksDB did not say that what it
 // puts back has committed, and found the transaction's values again; and when it was killed meanwhile, left a part of them.

@@ -10,7 +10,6 @@
 
 #include "db/error_handler.h"
 #include "db/transaction_log_impl.h"
-#include "db/write_batch_internal.h"
 #include "file/writable_file_writer.h"
 #include "src/db/failed_writes.h"
 #include "src/db/recovery_state.h"
@@ -75,9 +74,6 @@ rocksdb::IOStatus EraseFailedWritesIn(const std::vector<uint64_t>& wals, const r
   }
   return s;
 }
-
-// What the opening on this thread has read of each WAL.
-thread_local std::map<uint64_t, ReadEntries>* read_entries = nullptr;
 
 }  // namespace
 
@@ -237,39 +233,6 @@ Status DBImpl::FlushMemTablesToOutputFiles(const autovector<BGFlushArg>& flushes
   if (s.ok()) return own::FlushMemTablesToOutputFiles(this, &flushes, made_progress, job, log, priority);
   error_handler_.SetBGError(s, BackgroundErrorReason::kFlush);
   return s;
-}
-
-// At an opening, before the MANIFEST tells what was recovered. Where a crash has torn WALs that are kept, for a transaction which is
-// prepared, they are read again when the database is opened next: RocksDB goes on behind what is torn only if the next WAL begins
-// with the sequence number with which this one ends. For that it counts what a Commit in it commits, whose Prepare may be in a
-// WAL that is gone by then; it counts keys that are in tables otherwise than others; and it may have read no entry at all. The
-// database did not open any more, or lost at each opening what had been written since. So what an opening does not read, none
-// ever does: it is erased, the newest first, so that a process that dies meanwhile leaves what is read alike.
-Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber* next, bool read_only, bool is_retry,
-                               bool* damaged, RecoveryContext* context) {
-  std::map<uint64_t, cairn::ReadEntries> read;
-  cairn::read_entries = &read;
-  Status s = own::RecoverLogFiles(this, wals, next, read_only, is_retry, damaged, context);
-  cairn::read_entries = nullptr;
-  if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || CAIRN_VERIFIES_WALS ||
-      immutable_db_options_.wal_filter != nullptr || !immutable_db_options_.paranoid_checks) {
-    return s;  // who passes over damage has read more, or less, than is counted
-  }
-  for (auto wal = wals.rbegin(); wal != wals.rend() && *wal >= MinLogNumberToKeep() && s.ok(); ++wal) {
-    s = cairn::EraseUnread(immutable_db_options_.fs.get(), LogFileName(immutable_db_options_.GetWalDir(), *wal), *wal,
-                           read[*wal], immutable_db_options_.track_and_verify_wals_in_manifest,
-                           immutable_db_options_.logger);
-  }
-  return s;
-}
-
-bool DBImpl::InvokeWalFilterIfNeededOnWalRecord(uint64_t wal, const std::string& path, log::Reader::Reporter& reporter,
-                                                Status& status, bool& stop, WriteBatch& entry) {
-  if (cairn::read_entries != nullptr) {
-    cairn::ReadEntries& read = (*cairn::read_entries)[wal];
-    if (read.number++ == 0) read.first = WriteBatchInternal::Sequence(&entry);
-  }
-  return own::FilterWalEntry(this, wal, path, reporter, status, stop, entry);
 }
 
 // A compaction that fails, or is given up before it begins, is looked for again, unless the database is stopped just then, or

@@ -56,6 +56,7 @@ extern "C" const int cairn_errno_status;      // src/db/errno_status.cc
 extern "C" const int cairn_error_recovery;    // src/db/error_recovery.cc
 extern "C" const int cairn_full_disks;        // src/db/full_disks.cc
 extern "C" const int cairn_held_writers;      // src/db/held_writers.cc
+extern "C" const int cairn_opening_wals;      // src/db/opening_wals.cc
 extern "C" const int cairn_recovery_flushes;  // src/db/recovery_flushes.cc
 extern "C" const int cairn_transactions;      // src/db/transactions.cc
 extern "C" const int cairn_wal_syncs;         // src/db/wal_syncs.cc
@@ -65,8 +66,8 @@ extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/
   // Every program that links the static library takes this file from it, and with it the check of the processor and
   // what takes the place of functions of RocksDB.
   for (const int part : {cairn_processor_check, cairn_rocksdb_hooks, cairn_damaged_logs, cairn_errno_status,
-                         cairn_error_recovery, cairn_full_disks, cairn_held_writers, cairn_recovery_flushes,
-                         cairn_transactions, cairn_wal_syncs, cairn_write_prepared}) {
+                         cairn_error_recovery, cairn_full_disks, cairn_held_writers, cairn_opening_wals,
+                         cairn_recovery_flushes, cairn_transactions, cairn_wal_syncs, cairn_write_prepared}) {
     if (part == 0) return 0;
   }
   library.AddFactory<const rocksdb::Comparator>(

@@ -179,6 +179,10 @@ Status PessimisticTransaction::Commit() {
     if (failed && !name_.empty() && txn_db_impl_->GetTransactionByName(name_) != this) name_.clear();
     return s;
   }
+  // As an opening that finds it prepared. It was refused where a family had been dropped, and the database stopped.
+  if (txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_COMMITTED) {
+    write_options_.ignore_missing_column_families = true;
+  }
   WriteBatch at_commit = *GetCommitTimeWriteBatch();
   cairn::KeptBatches batches(this, txn_db_impl_->GetTxnDBOptions().write_policy);
   const uint32_t keys = GetWriteBatch()->GetWriteBatch()->Count();

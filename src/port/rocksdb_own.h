@@ -11,6 +11,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -87,6 +88,7 @@
 #endif
 
 namespace rocksdb {
+class DBImplSecondary;
 struct LockMap;
 class PointLockManager;
 }  // namespace rocksdb
@@ -189,6 +191,15 @@ rocksdb::Status RecoverLogFiles(
 bool FilterWalEntry(rocksdb::DBImpl* db, uint64_t wal, const std::string& path,
                     rocksdb::log::Reader::Reporter& reporter, rocksdb::Status& status, bool& stop,
                     rocksdb::WriteBatch& entry) asm("cairn_rocksdb_FilterWalEntry");
+
+rocksdb::Status RecoverSecondaryLogFiles(rocksdb::DBImplSecondary* db, const std::vector<uint64_t>& wals,
+                                         rocksdb::SequenceNumber* next,
+                                         std::unordered_set<rocksdb::ColumnFamilyData*>* changed,
+                                         rocksdb::JobContext* job) asm("cairn_rocksdb_RecoverSecondaryLogFiles");
+
+// size_of: RocksDB's takes it by value, which is an address.
+rocksdb::Status UpdateTimestamps(rocksdb::WriteBatch* batch, const rocksdb::Slice* timestamp,
+                                 std::function<size_t(uint32_t)>* size_of) asm("cairn_rocksdb_UpdateTimestamps");
 
 rocksdb::Status WriteUnpreparedBatch(rocksdb::WriteUnpreparedTxn* transaction,
                                      bool prepared) asm("cairn_rocksdb_WriteUnpreparedBatch");

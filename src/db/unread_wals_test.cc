@@ -1,0 +1,316 @@
+// What an opening erases of WALs that are damaged, and that nothing else is, whatever happens to it (unread_wals.h has the
+// invariants).
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/utilities/transaction.h"
+#include "rocksdb/utilities/transaction_db.h"
+#include "src/port/open_into.h"
+#include "src/testutil/copy_database.h"
+#include "test/support.h"
+#include "utilities/merge_operators.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::IOStatus;
+using rocksdb::Transaction;
+using rocksdb::TransactionDB;
+
+bool IsWal(const std::string& name) { return std::filesystem::path(name).extension() == ".log"; }
+
+// A disk that may refuse what changes it, and lose a bit of what is read.
+class Disk : public rocksdb::FileSystemWrapper {
+ public:
+  using FileSystemWrapper::FileSystemWrapper;
+  const char* Name() const override { return "Disk"; }
+
+  std::function<IOStatus(const std::string& name)> reopens = [](const std::string& /*name*/) { return IOStatus::OK(); };
+  std::function<IOStatus(const std::string& name)> renames = reopens;
+  std::function<IOStatus(const std::string& name)> creates = reopens;
+  std::function<bool(const std::string& name)> flips = [](const std::string& /*name*/) { return false; };
+
+  IOStatus ReopenWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                              std::unique_ptr<rocksdb::FSWritableFile>* file,
+                              rocksdb::IODebugContext* context) override {
+    const IOStatus s = reopens(name);
+    return s.ok() ? FileSystemWrapper::ReopenWritableFile(name, options, file, context) : s;
+  }
+  IOStatus RenameFile(const std::string& from, const std::string& to, const rocksdb::IOOptions& options,
+                      rocksdb::IODebugContext* context) override {
+    const IOStatus s = renames(to);
+    return s.ok() ? FileSystemWrapper::RenameFile(from, to, options, context) : s;
+  }
+  IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                           std::unique_ptr<rocksdb::FSWritableFile>* file, rocksdb::IODebugContext* context) override {
+    const IOStatus s = creates(name);
+    return s.ok() ? FileSystemWrapper::NewWritableFile(name, options, file, context) : s;
+  }
+  IOStatus NewSequentialFile(const std::string& name, const rocksdb::FileOptions& options,
+                             std::unique_ptr<rocksdb::FSSequentialFile>* file,
+                             rocksdb::IODebugContext* context) override {
+    const IOStatus s = FileSystemWrapper::NewSequentialFile(name, options, file, context);
+    if (s.ok() && flips(name)) *file = std::make_unique<Flipped>(std::move(*file));
+    return s;
+  }
+
+ private:
+  // One bit of its 40th byte.
+  class Flipped : public rocksdb::FSSequentialFileOwnerWrapper {
+   public:
+    using FSSequentialFileOwnerWrapper::FSSequentialFileOwnerWrapper;
+    IOStatus Read(size_t n, const rocksdb::IOOptions& options, rocksdb::Slice* result, char* scratch,
+                  rocksdb::IODebugContext* context) override {
+      const IOStatus s = FSSequentialFileOwnerWrapper::Read(n, options, result, scratch, context);
+      if (!is_first_ || !s.ok() || result->size() < 40) return s;
+      is_first_ = false;
+      std::copy(result->data(), result->data() + result->size(), scratch);
+      scratch[40] = static_cast<char>(scratch[40] ^ 1);
+      *result = rocksdb::Slice(scratch, result->size());
+      return s;
+    }
+
+   private:
+    bool is_first_ = true;
+  };
+};
+
+class UnreadWalsTest : public ::testing::Test {
+ protected:
+  UnreadWalsTest() {
+    options_.env = env_.get();
+    options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
+  }
+  rocksdb::Status Open(std::unique_ptr<TransactionDB>* db) { return Open(options_, copy_, db); }
+  static rocksdb::Status Open(const rocksdb::Options& options, const std::string& path,
+                              std::unique_ptr<TransactionDB>* db) {
+    TransactionDB* opened = nullptr;
+    const rocksdb::Status s = TransactionDB::Open(options, rocksdb::TransactionDBOptions(), path, &opened);
+    db->reset(opened);
+    return s;
+  }
+  static void Prepare(TransactionDB* db, const std::string& name) {
+    Transaction* const transaction = db->BeginTransaction(rocksdb::WriteOptions());  // as of a process that is killed
+    ASSERT_OK(transaction->SetName(name));
+    ASSERT_OK(transaction->Put("of " + name, "value"));
+    ASSERT_OK(transaction->Prepare());
+    prepared_.emplace_back(transaction);
+  }
+  // What `write` does, as a crash leaves it.
+  void WriteAndCopy(const std::function<void(TransactionDB*)>& write) {
+    std::unique_ptr<TransactionDB> db;
+    ASSERT_OK(Open(options_, dir_ / "db", &db));
+    write(db.get());
+    test::CopyDatabase(db.get(), copy_);
+    for (const auto& transaction : prepared_) ASSERT_OK(transaction->Rollback());
+    prepared_.clear();
+  }
+  // The copy's, with something in them.
+  std::vector<std::string> Wals() const {
+    std::vector<std::string> wals;
+    for (const auto& file : std::filesystem::directory_iterator(copy_)) {
+      if (IsWal(file.path()) && file.file_size() > 0) wals.push_back(file.path());
+    }
+    std::sort(wals.begin(), wals.end());
+    return wals;
+  }
+  static void Shorten(const std::string& path, uint64_t bytes) {
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) - bytes);
+  }
+  static void Flip(const std::string& path, uint64_t at) {
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekg(at);
+    const int byte = file.get();
+    file.seekp(at);
+    file.put(static_cast<char>(byte ^ 1));
+  }
+  // Two are needed, of which the last entry of the older one is damaged, and the first one of the newer.
+  void WriteTwoDamagedWals() {
+    ASSERT_NO_FATAL_FAILURE(WriteAndCopy([](TransactionDB* db) {
+      Prepare(db, "first");
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "a", "value"));
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "torn", "value"));
+      ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
+    }));
+    const std::vector<std::string> wals = Wals();
+    ASSERT_EQ(wals.size(), 2u);
+    Flip(wals[0], std::filesystem::file_size(wals[0]) - 1);
+    Flip(wals[1], 15);
+  }
+  void ExpectPrepared(TransactionDB* db, const std::vector<std::string>& names) {
+    for (const std::string& name : names) {
+      const std::unique_ptr<Transaction> transaction(db->GetTransactionByName(name));
+      EXPECT_NE(transaction, nullptr) << name;
+    }
+  }
+
+  const test::TempDir dir_;
+  const std::string copy_ = dir_ / "copy";
+  const std::shared_ptr<Disk> disk_ = std::make_shared<Disk>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(disk_);
+  rocksdb::Options options_ = test::BaseOptions();
+  inline static std::vector<std::unique_ptr<Transaction>> prepared_;
+};
+
+// It was counted on that thread what an opening has read.
+TEST_F(UnreadWalsTest, AListenerOpensAnotherDatabaseMeanwhile) {
+  ASSERT_NO_FATAL_FAILURE(WriteAndCopy([](TransactionDB* db) {
+    Prepare(db, "first");
+    for (int i = 0; i < 100; ++i) {
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), std::to_string(i), std::string(10000, 'v')));
+    }
+    Prepare(db, "last");
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "torn", "value"));
+  }));
+  Shorten(Wals().back(), 3);
+  class Listener : public rocksdb::EventListener {
+   public:
+    explicit Listener(std::string path) : path_(std::move(path)) {}
+    void OnTableFileCreated(const rocksdb::TableFileCreationInfo& /*info*/) override {
+      rocksdb::DB* opened = nullptr;
+      rocksdb::Options options;
+      options.create_if_missing = true;
+      ASSERT_OK(rocksdb::DB::Open(options, path_, port::Into(&opened)));
+      const std::unique_ptr<rocksdb::DB> db(opened);
+      EXPECT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+      ++times;
+    }
+    int times = 0;
+
+   private:
+    const std::string path_;
+  };
+  const auto listener = std::make_shared<Listener>(dir_ / "another");
+  listener->OnTableFileCreated(rocksdb::TableFileCreationInfo());  // so that it has a WAL to read
+  rocksdb::Options options = options_;
+  options.listeners = {listener};
+  options.write_buffer_size = 128 << 10;  // flushed while the WAL is read
+  for (int i = 0; i < 3; ++i) {
+    SCOPED_TRACE(i);
+    std::unique_ptr<TransactionDB> db;
+    ASSERT_OK(Open(options, copy_, &db));
+    ExpectPrepared(db.get(), {"first", "last"});
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "later", "value"));
+  }
+  EXPECT_GT(listener->times, 2);
+}
+
+// The next opening reads the same, and may be refused no more than this one.
+TEST_F(UnreadWalsTest, AnOpeningFailsBetweenTwo) {
+  for (const bool is_of_known_size : {false, true}) {
+    for (int fails = 0;; ++fails) {
+      SCOPED_TRACE(std::to_string(fails) + (is_of_known_size ? " of known size" : ""));
+      options_.track_and_verify_wals_in_manifest = is_of_known_size;
+      ASSERT_NO_FATAL_FAILURE(WriteTwoDamagedWals());
+      int left = fails;
+      bool failed = false;
+      const auto change = [&](const std::string& name) {
+        if (!IsWal(name) || left-- > 0) return IOStatus::OK();
+        failed = true;
+        return IOStatus::IOError("While it was tested", name);
+      };
+      disk_->reopens = disk_->renames = change;
+      std::unique_ptr<TransactionDB> db;
+      const rocksdb::Status s = Open(&db);
+      disk_->reopens = disk_->renames = [](const std::string& /*name*/) { return IOStatus::OK(); };
+      if (s.ok()) db.reset();
+      for (int i = 0; i < 2; ++i) {
+        SCOPED_TRACE(i);
+        ASSERT_OK(Open(&db));
+        std::string value;
+        EXPECT_OK(db->Get(rocksdb::ReadOptions(), "a", &value));
+        ExpectPrepared(db.get(), {"first"});
+        EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), "behind", &value).IsNotFound());
+        db.reset();
+      }
+      for (const char* const name : {"db", "copy"}) std::filesystem::remove_all(dir_ / name);
+      if (!failed) {
+        EXPECT_GE(fails, 2);
+        break;
+      }
+    }
+  }
+}
+
+// Another opening reads what is behind it.
+TEST_F(UnreadWalsTest, AnEntryThatCannotBeApplied) {
+  ASSERT_NO_FATAL_FAILURE(WriteAndCopy([](TransactionDB* db) {
+    Prepare(db, "first");
+    ASSERT_OK(db->Merge(rocksdb::WriteOptions(), "merged", "value"));
+    Prepare(db, "last");
+  }));
+  rocksdb::Options without = options_;
+  without.merge_operator.reset();
+  for (int i = 0; i < 2; ++i) {
+    std::unique_ptr<TransactionDB> db;
+    ASSERT_OK(Open(without, copy_, &db));
+    ExpectPrepared(db.get(), {"first"});
+  }
+  std::unique_ptr<TransactionDB> db;
+  ASSERT_OK(Open(&db));
+  ExpectPrepared(db.get(), {"first", "last"});
+}
+
+// Of another user.
+TEST_F(UnreadWalsTest, AWalThatCannotBeWritten) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoDamagedWals());
+  disk_->reopens = [](const std::string& name) { return IOStatus::IOError("Permission denied", name); };
+  for (int i = 0; i < 3; ++i) {
+    std::unique_ptr<TransactionDB> db;
+    ASSERT_OK(Open(&db));
+    ExpectPrepared(db.get(), {"first"});
+    std::string value;
+    for (int j = 0; j < i; ++j) EXPECT_OK(db->Get(rocksdb::ReadOptions(), std::to_string(j), &value));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), std::to_string(i), "value"));
+  }
+}
+
+TEST_F(UnreadWalsTest, TheSecondReadingSeesLess) {
+  ASSERT_NO_FATAL_FAILURE(WriteAndCopy([](TransactionDB* db) {
+    Prepare(db, "first");
+    Prepare(db, "last");
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "torn", "value"));
+  }));
+  const std::string wal = Wals().back();
+  Shorten(wal, 3);
+  int times = 0;
+  disk_->flips = [&](const std::string& name) { return name == wal && ++times == 2; };
+  for (int i = 0; i < 3; ++i) {
+    std::unique_ptr<TransactionDB> db;
+    ASSERT_OK(Open(&db));
+    ExpectPrepared(db.get(), {"first", "last"});
+  }
+  EXPECT_GE(times, 2);
+}
+
+// Though this opening does not ask for it, and does not get as far as to the MANIFEST.
+TEST_F(UnreadWalsTest, TheManifestHasItsSize) {
+  options_.track_and_verify_wals_in_manifest = true;
+  ASSERT_NO_FATAL_FAILURE(WriteTwoDamagedWals());
+  rocksdb::Options without = options_;
+  without.track_and_verify_wals_in_manifest = false;
+  disk_->creates = [](const std::string& name) {
+    return IsWal(name) ? IOStatus::IOError("While it was tested", name) : IOStatus::OK();
+  };
+  std::unique_ptr<TransactionDB> db;
+  EXPECT_FALSE(Open(without, copy_, &db).ok());
+  disk_->creates = [](const std::string& /*name*/) { return IOStatus::OK(); };
+  ASSERT_OK(Open(&db));
+  ExpectPrepared(db.get(), {"first"});
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,63 @@
+#include "src/db/wal_entries.h"
+
+#include <memory>
+#include <utility>
+
+#include "db/log_reader.h"
+#include "db/write_batch_internal.h"
+#include "file/sequence_file_reader.h"
+#include "rocksdb/options.h"
+
+namespace cairn {
+namespace {
+
+// Keeps why it cannot be read. RocksDB's reader tells of that as of damage.
+class ErrorKeepingFile : public rocksdb::FSSequentialFileOwnerWrapper {
+ public:
+  ErrorKeepingFile(std::unique_ptr<rocksdb::FSSequentialFile> file, rocksdb::IOStatus* error)
+      : FSSequentialFileOwnerWrapper(std::move(file)), error_(error) {}
+  rocksdb::IOStatus Read(size_t n, const rocksdb::IOOptions& options, rocksdb::Slice* result, char* scratch,
+                         rocksdb::IODebugContext* context) override {
+    rocksdb::IOStatus s = FSSequentialFileOwnerWrapper::Read(n, options, result, scratch, context);
+    if (!s.ok()) *error_ = s;
+    return s;
+  }
+
+ private:
+  rocksdb::IOStatus* const error_;
+};
+
+struct DamageReporter : rocksdb::log::Reader::Reporter {
+  void Corruption(size_t /*bytes*/, const rocksdb::Status& /*why*/) override { damaged = true; }
+  void OldLogRecord(size_t /*bytes*/) override { damaged = true; }
+  bool damaged = false;
+};
+
+}  // namespace
+
+rocksdb::IOStatus ReadWalEntries(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
+                                 rocksdb::Logger* log, bool* damaged,
+                                 const std::function<bool(const WalEntry& entry)>& each) {
+  std::unique_ptr<rocksdb::FSSequentialFile> file;
+  rocksdb::IOStatus s = fs->NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
+  if (!s.ok()) return s;
+  file = std::make_unique<ErrorKeepingFile>(std::move(file), &s);
+  DamageReporter reporter;
+  rocksdb::log::Reader reader(std::shared_ptr<rocksdb::Logger>(std::shared_ptr<rocksdb::Logger>(), log),
+                              std::make_unique<rocksdb::SequentialFileReader>(std::move(file), path),
+                              damaged == nullptr ? nullptr : &reporter, /*checksum=*/true, number);
+  const auto mode = damaged == nullptr ? rocksdb::WALRecoveryMode::kTolerateCorruptedTailRecords
+                                       : rocksdb::WALRecoveryMode::kPointInTimeRecovery;
+  std::string scratch;
+  WalEntry entry;
+  while (reader.ReadRecord(&entry.batch, &scratch, mode) && !reporter.damaged) {
+    entry.begin = reader.LastRecordOffset();
+    entry.end = reader.LastRecordEnd();
+    reporter.damaged = damaged != nullptr && entry.batch.size() < rocksdb::WriteBatchInternal::kHeader;
+    if (reporter.damaged || !each(entry)) break;
+  }
+  if (damaged != nullptr) *damaged = reporter.damaged;
+  return s;
+}
+
+}  // namespace cairn
