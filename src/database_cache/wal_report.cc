@@ -4,7 +4,6 @@
 #include <string>
 
 #include "db/write_batch_internal.h"
-#include "rocksdb/wal_filter.h"
 
 namespace cairn {
 
@@ -50,6 +49,8 @@ Listener* TheListener() {
 WalReport::Scope::Scope(WalReport* report) : outer_(current_report) { current_report = report; }
 
 WalReport::Scope::~Scope() { current_report = outer_; }
+
+bool WalReport::IsOf(const rocksdb::WalFilter* filter) { return filter == TheListener(); }
 
 bool WalReport::Listen(Wanted wanted, rocksdb::DBOptions* options) {
   if (options->wal_filter == TheListener()) options->wal_filter = nullptr;

@@ -12,6 +12,7 @@
 #include <map>
 
 #include "rocksdb/options.h"
+#include "rocksdb/wal_filter.h"
 
 namespace cairn {
 
@@ -35,6 +36,8 @@ struct WalReport {
   // Puts the filter into the options, or takes one out that came with copied options. False: the options have another.
   enum class Wanted { kYes, kNo };
   static bool Listen(Wanted wanted, rocksdb::DBOptions* options);
+  // Whether the options' filter is that one, which leaves nothing out.
+  static bool IsOf(const rocksdb::WalFilter* filter);
 };
 
 }  // namespace cairn

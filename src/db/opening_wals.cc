@@ -12,6 +12,7 @@
 #include "db/db_impl/db_impl_secondary.h"
 #include "file/filename.h"
 #include "rocksdb/write_batch.h"
+#include "src/database_cache/wal_report.h"
 #include "src/db/unread_wals.h"
 #include "src/port/rocksdb_own.h"
 
@@ -71,10 +72,10 @@ Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber
   const uint64_t oldest = MinLogNumberToKeep();
   cairn::WalReading reading(this);
   Status s = own::RecoverLogFiles(this, wals, next, read_only, is_retry, damaged, context);
-  if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || CAIRN_VERIFIES_WALS ||
-      immutable_db_options_.wal_filter != nullptr || !immutable_db_options_.paranoid_checks) {
-    return s;
-  }
+  const WalFilter* const filter = immutable_db_options_.wal_filter;
+  const bool passes_over = CAIRN_VERIFIES_WALS || !immutable_db_options_.paranoid_checks ||
+                           (filter != nullptr && !cairn::WalReport::IsOf(filter));
+  if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || passes_over) return s;
   std::vector<cairn::ReadWal> read;
   const auto& of_known_size = versions_->GetWalSet().GetWals();
   for (const uint64_t wal : wals) {

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "cairn/result_cache.h"
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
@@ -243,6 +244,20 @@ TEST_F(UnreadWalsTest, AnOpeningFailsBetweenTwo) {
       }
     }
   }
+}
+
+// Whose file listens to what is read.
+TEST_F(UnreadWalsTest, WithAResultCacheInAFile) {
+  DatabaseCacheOptions cache;
+  cache.capacity = 1 << 20;
+  cache.path = "ANSWERS";
+  UseResultCache(cache, &options_);
+  ASSERT_NO_FATAL_FAILURE(WriteTwoDamagedWals());
+  const std::string oldest = Wals().front();
+  std::unique_ptr<TransactionDB> db;
+  const uint64_t before = std::filesystem::file_size(oldest);
+  ASSERT_OK(Open(&db));
+  EXPECT_LT(std::filesystem::file_size(oldest), before);
 }
 
 // Another opening reads what is behind it.
