@@ -7,6 +7,7 @@
 #include "db/write_batch_internal.h"
 #include "file/sequence_file_reader.h"
 #include "rocksdb/options.h"
+#include "src/port/damage_reporter.h"
 
 namespace cairn {
 namespace {
@@ -27,12 +28,6 @@ class ErrorKeepingFile : public rocksdb::FSSequentialFileOwnerWrapper {
   rocksdb::IOStatus* const error_;
 };
 
-struct DamageReporter : rocksdb::log::Reader::Reporter {
-  void Corruption(size_t /*bytes*/, const rocksdb::Status& /*why*/) override { damaged = true; }
-  void OldLogRecord(size_t /*bytes*/) override { damaged = true; }
-  bool damaged = false;
-};
-
 }  // namespace
 
 rocksdb::IOStatus ReadWalEntries(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
@@ -42,7 +37,7 @@ rocksdb::IOStatus ReadWalEntries(rocksdb::FileSystem* fs, const std::string& pat
   rocksdb::IOStatus s = fs->NewSequentialFile(path, rocksdb::FileOptions(), &file, nullptr);
   if (!s.ok()) return s;
   file = std::make_unique<ErrorKeepingFile>(std::move(file), &s);
-  DamageReporter reporter;
+  port::DamageReporter reporter;
   rocksdb::log::Reader reader(std::shared_ptr<rocksdb::Logger>(std::shared_ptr<rocksdb::Logger>(), log),
                               std::make_unique<rocksdb::SequentialFileReader>(std::move(file), path),
                               damaged == nullptr ? nullptr : &reporter, /*checksum=*/true, number);
