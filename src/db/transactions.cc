@@ -52,7 +52,7 @@ class KeptBatches {
   port::UnpreparedBatches batches_;
 };
 
-// Tells what a batch writes to families that are still there from what it writes to others. Refuses what no transaction's batch has.
+// Tells what a batch writes to families that are still there from what it writes to others. Adds no marks of transactions to others.
 class FamilyFilter : public rocksdb::WriteBatch::Handler {
  public:
   using Status = rocksdb::Status;
@@ -84,13 +84,11 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   Status MergeCF(uint32_t family, const Slice& key, const Slice& value) override {
     return Add(family, [&](rocksdb::WriteBatch* to) { return Batch::Merge(to, family, key, value); });
   }
-  Status MarkBeginPrepare(bool /*unprepared*/) override { return Status::InvalidArgument(); }
-  Status MarkEndPrepare(const Slice& /*name*/) override { return Status::InvalidArgument(); }
-  Status MarkCommit(const Slice& /*name*/) override { return Status::InvalidArgument(); }
-  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override {
-    return Status::InvalidArgument();
-  }
-  Status MarkRollback(const Slice& /*name*/) override { return Status::InvalidArgument(); }
+  Status MarkBeginPrepare(bool /*unprepared*/) override { return Mark(); }
+  Status MarkEndPrepare(const Slice& /*name*/) override { return Mark(); }
+  Status MarkCommit(const Slice& /*name*/) override { return Mark(); }
+  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override { return Mark(); }
+  Status MarkRollback(const Slice& /*name*/) override { return Mark(); }
 
  private:
   template <typename AddTo>
@@ -101,6 +99,7 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
     const Status s = add(&one_);
     return s.ok() ? each_(&one_) : s;
   }
+  Status Mark() const { return each_ ? Status::InvalidArgument() : Status::OK(); }
   bool IsThere(uint32_t family) {
     const auto known = is_there_.find(family);
     if (known != is_there_.end()) return known->second;
@@ -180,8 +179,10 @@ Status PessimisticTransaction::Commit() {
     return s;
   }
   // As an opening that finds it prepared. It was refused where a family had been dropped, and the database stopped.
-  if (txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_COMMITTED) {
-    write_options_.ignore_missing_column_families = true;
+  if (txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_COMMITTED && cairn::drops > 0) {
+    cairn::FamilyFilter filter(db_impl_);
+    const Status written = GetWriteBatch()->GetWriteBatch()->Iterate(&filter);
+    if (written.ok() && filter.has_left_out()) write_options_.ignore_missing_column_families = true;
   }
   WriteBatch at_commit = *GetCommitTimeWriteBatch();
   cairn::KeptBatches batches(this, txn_db_impl_->GetTxnDBOptions().write_policy);
