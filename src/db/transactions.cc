@@ -89,6 +89,7 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   Status MarkCommit(const Slice& /*name*/) override { return Mark(); }
   Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override { return Mark(); }
   Status MarkRollback(const Slice& /*name*/) override { return Mark(); }
+  Status MarkNoop(bool /*is_empty*/) override { return Status::OK(); }
 
  private:
   template <typename AddTo>
