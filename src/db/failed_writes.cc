@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "db/write_batch_internal.h"
-#include "src/db/unread_wals.h"
 #include "src/db/wal_entries.h"
 #include "util/coding.h"
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <string>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "db/db_impl/db_impl_secondary.h"

@@ -29,6 +29,7 @@
 #include "src/testutil/await.h"
 #include "src/testutil/copy_database.h"
 #include "src/testutil/faulty_disk.h"
+#include "src/testutil/flip_bit.h"
 #include "test/support.h"
 #include "utilities/merge_operators.h"
 
@@ -260,13 +261,6 @@ class UnreadWalTest : public PreparedTransactionsTest {
     }
     return oldest;
   }
-  static void Flip(const std::string& path, uint64_t at) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(at);
-    const int byte = file.get();
-    file.seekp(at);
-    file.put(static_cast<char>(byte ^ 1));
-  }
   void ExpectThatWritesStay(bool has_before) {
     rocksdb::WriteOptions synced;
     synced.sync = true;
@@ -294,20 +288,20 @@ TEST_P(UnreadWalTest, TornInItsFirstEntry) {
 
 TEST_P(UnreadWalTest, DamagedInItsFirstEntry) {
   ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-  Flip(OldestWal(), 20);
+  test::FlipBit(OldestWal(), 20);
   ExpectThatWritesStay(/*has_before=*/false);
 }
 
 TEST_P(UnreadWalTest, DamagedInItsFirstEntryAndOfASizeThatTheManifestHas) {
   options_.track_and_verify_wals_in_manifest = true;
   ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-  Flip(OldestWal(), 20);
+  test::FlipBit(OldestWal(), 20);
   ExpectThatWritesStay(/*has_before=*/false);
 }
 
 TEST_P(UnreadWalTest, DamagedInItsSecondEntry) {
   ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-  Flip(OldestWal(), 1000);
+  test::FlipBit(OldestWal(), 1000);
   ExpectThatWritesStay(/*has_before=*/true);
 }
 
@@ -315,7 +309,7 @@ TEST_P(UnreadWalTest, DamagedInItsSecondEntry) {
 TEST_P(UnreadWalTest, DamagedBeforeAWholeEntry) {
   ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
   const std::string oldest = OldestWal();
-  Flip(oldest, 20);
+  test::FlipBit(oldest, 20);
   for (std::string next = OldestWal(); !next.empty(); next = OldestWal()) {
     std::filesystem::rename(next, next == oldest ? copy_ + "/kept" : copy_ + "/removed");
   }
@@ -329,7 +323,7 @@ TEST_P(UnreadWalTest, OfAnotherLinkIsLeftAsItWas) {
     SCOPED_TRACE(is_of_known_size);
     options_.track_and_verify_wals_in_manifest = is_of_known_size;
     ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-    Flip(OldestWal(), 1000);
+    test::FlipBit(OldestWal(), 1000);
     const std::string linked = dir_ / "linked";
     std::filesystem::copy(copy_, linked,
                           std::filesystem::copy_options::recursive | std::filesystem::copy_options::create_hard_links);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cinttypes>
-#include <map>
 #include <string>
 #include <utility>
 #include <vector>

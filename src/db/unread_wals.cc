@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include "db/log_format.h"
 #include "file/filename.h"
 #include "rocksdb/env.h"
 #include "src/db/wal_entries.h"
@@ -134,14 +133,6 @@ rocksdb::IOStatus FindUnread(rocksdb::FileSystem* fs, const std::vector<ReadWal>
 }
 
 }  // namespace
-
-uint64_t EndOfZeros(uint64_t end, uint64_t size) {
-  constexpr uint64_t kBlock = rocksdb::log::kBlockSize;
-  constexpr uint64_t kHeader = rocksdb::log::kHeaderSize;
-  const uint64_t at = std::max(size, end + kHeader);
-  const uint64_t begin = std::max(end, (at - 1) / kBlock * kBlock);
-  return at % kBlock == 0 ? at : std::max(at, begin + kHeader);
-}
 
 rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::vector<ReadWal>& wals, rocksdb::Logger* log) {
   std::vector<Unread> unread;

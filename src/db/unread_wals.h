@@ -43,8 +43,4 @@ struct ReadWal {
 // Thread-safety: nobody writes the WALs. Errors: of the files; the database is then as it was, or as it is to be.
 rocksdb::IOStatus EraseUnread(rocksdb::FileSystem* fs, const std::vector<ReadWal>& wals, rocksdb::Logger* log);
 
-// Zeros from `end` to here are skipped by all readers, in any wal_recovery_mode; it is not before `size`. In the last block they
-// must be a header at least, or the reader takes them for one that is cut off.
-uint64_t EndOfZeros(uint64_t end, uint64_t size);
-
 }  // namespace cairn

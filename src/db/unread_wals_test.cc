@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <memory>
 #include <string>
@@ -20,6 +19,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "src/port/open_into.h"
 #include "src/testutil/copy_database.h"
+#include "src/testutil/flip_bit.h"
 #include "test/support.h"
 #include "utilities/merge_operators.h"
 
@@ -130,13 +130,6 @@ class UnreadWalsTest : public ::testing::Test {
   static void Shorten(const std::string& path, uint64_t bytes) {
     std::filesystem::resize_file(path, std::filesystem::file_size(path) - bytes);
   }
-  static void Flip(const std::string& path, uint64_t at) {
-    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
-    file.seekg(at);
-    const int byte = file.get();
-    file.seekp(at);
-    file.put(static_cast<char>(byte ^ 1));
-  }
   // Two are needed, of which the last entry of the older one is damaged, and the first one of the newer.
   void WriteTwoDamagedWals() {
     ASSERT_NO_FATAL_FAILURE(WriteAndCopy([](TransactionDB* db) {
@@ -148,8 +141,8 @@ class UnreadWalsTest : public ::testing::Test {
     }));
     const std::vector<std::string> wals = Wals();
     ASSERT_EQ(wals.size(), 2u);
-    Flip(wals[0], std::filesystem::file_size(wals[0]) - 1);
-    Flip(wals[1], 15);
+    test::FlipBit(wals[0], std::filesystem::file_size(wals[0]) - 1);
+    test::FlipBit(wals[1], 15);
   }
   void ExpectPrepared(TransactionDB* db, const std::vector<std::string>& names) {
     for (const std::string& name : names) {

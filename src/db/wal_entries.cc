@@ -1,8 +1,10 @@
 #include "src/db/wal_entries.h"
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "db/log_format.h"
 #include "db/log_reader.h"
 #include "db/write_batch_internal.h"
 #include "file/sequence_file_reader.h"
@@ -53,6 +55,14 @@ rocksdb::IOStatus ReadWalEntries(rocksdb::FileSystem* fs, const std::string& pat
   }
   if (damaged != nullptr) *damaged = reporter.damaged;
   return s;
+}
+
+uint64_t EndOfZeros(uint64_t end, uint64_t size) {
+  constexpr uint64_t kBlock = rocksdb::log::kBlockSize;
+  constexpr uint64_t kHeader = rocksdb::log::kHeaderSize;
+  const uint64_t at = std::max(size, end + kHeader);
+  const uint64_t begin = std::max(end, (at - 1) / kBlock * kBlock);
+  return at % kBlock == 0 ? at : std::max(at, begin + kHeader);
 }
 
 }  // namespace cairn

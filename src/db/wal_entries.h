@@ -1,4 +1,4 @@
-// The entries of a WAL, as who opens its database reads them.
+// The entries of a WAL, as who opens its database reads them, and what is none.
 //
 // Thread-safety: any thread, of a WAL that nobody writes. Errors: of the file; that something is torn is none.
 
@@ -30,5 +30,9 @@ struct WalEntry {
 rocksdb::IOStatus ReadWalEntries(rocksdb::FileSystem* fs, const std::string& path, uint64_t number,
                                  rocksdb::Logger* log, bool* damaged,
                                  const std::function<bool(const WalEntry& entry)>& each);
+
+// Zeros from `end` to here are skipped by all readers, in any wal_recovery_mode; it is not before `size`. In the last block they
+// must be a header at least, or the reader takes them for one that is cut off.
+uint64_t EndOfZeros(uint64_t end, uint64_t size);
 
 }  // namespace cairn
