@@ -7,8 +7,6 @@
 #include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -29,7 +27,6 @@
 #include "src/testutil/await.h"
 #include "src/testutil/copy_database.h"
 #include "src/testutil/faulty_disk.h"
-#include "src/testutil/flip_bit.h"
 #include "test/support.h"
 #include "utilities/merge_operators.h"
 
@@ -232,116 +229,6 @@ TEST_P(PreparedTransactionsTest, AWalBehindOneThatIsTornIsNeverRead) {
     const std::unique_ptr<Transaction> prepared(db->GetTransactionByName("prepared"));
     EXPECT_NE(prepared, nullptr);
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), std::to_string(i), "value"));
-  }
-}
-
-// Of the oldest one nothing can be read, or not all: it is torn, or an entry is damaged that others are behind. RocksDB did not read
-// either, at any later opening, what had been written and synced since.
-class UnreadWalTest : public PreparedTransactionsTest {
- protected:
-  void WriteTwoWals() {
-    const Database db = Open(path_);
-    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "before", "value"));
-    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "damaged", std::string(40000, 'v')));
-    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
-    ASSERT_OK(db->PauseBackgroundWork());
-    rocksdb::FlushOptions no_wait;
-    no_wait.wait = false;
-    no_wait.allow_write_stall = true;
-    ASSERT_OK(db->Flush(no_wait));
-    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
-    test::CopyDatabase(db.get(), copy_);
-    ASSERT_OK(db->ContinueBackgroundWork());
-  }
-  std::string OldestWal() const {
-    std::string oldest;
-    for (const auto& file : std::filesystem::directory_iterator(copy_)) {
-      if (file.path().extension() != ".log" || file.file_size() == 0) continue;
-      if (oldest.empty() || file.path() < oldest) oldest = file.path();
-    }
-    return oldest;
-  }
-  void ExpectThatWritesStay(bool has_before) {
-    rocksdb::WriteOptions synced;
-    synced.sync = true;
-    for (int i = 0; i < 4; ++i) {
-      SCOPED_TRACE(i);
-      const Database db = Open(copy_);
-      ASSERT_NE(db.get(), nullptr);
-      std::string value;
-      EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "before", &value).ok(), has_before);
-      for (const char* lost : {"damaged", "behind"}) {
-        EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), lost, &value).IsNotFound()) << lost;
-      }
-      for (int last = 0; last < i; ++last) EXPECT_OK(db->Get(rocksdb::ReadOptions(), std::to_string(last), &value));
-      ASSERT_OK(db->Put(synced, std::to_string(i), "value"));
-    }
-  }
-};
-INSTANTIATE_TEST_SUITE_P(Writes, UnreadWalTest, ::testing::Values("plain", "pipelined", "two_queues"));
-
-TEST_P(UnreadWalTest, TornInItsFirstEntry) {
-  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-  std::filesystem::resize_file(OldestWal(), 20);
-  ExpectThatWritesStay(/*has_before=*/false);
-}
-
-TEST_P(UnreadWalTest, DamagedInItsFirstEntry) {
-  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-  test::FlipBit(OldestWal(), 20);
-  ExpectThatWritesStay(/*has_before=*/false);
-}
-
-TEST_P(UnreadWalTest, DamagedInItsFirstEntryAndOfASizeThatTheManifestHas) {
-  options_.track_and_verify_wals_in_manifest = true;
-  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-  test::FlipBit(OldestWal(), 20);
-  ExpectThatWritesStay(/*has_before=*/false);
-}
-
-TEST_P(UnreadWalTest, DamagedInItsSecondEntry) {
-  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-  test::FlipBit(OldestWal(), 1000);
-  ExpectThatWritesStay(/*has_before=*/true);
-}
-
-// The last entry of the only WAL is in a block of its own, and whole.
-TEST_P(UnreadWalTest, DamagedBeforeAWholeEntry) {
-  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-  const std::string oldest = OldestWal();
-  test::FlipBit(oldest, 20);
-  for (std::string next = OldestWal(); !next.empty(); next = OldestWal()) {
-    std::filesystem::rename(next, next == oldest ? copy_ + "/kept" : copy_ + "/removed");
-  }
-  std::filesystem::rename(copy_ + "/kept", oldest);
-  ExpectThatWritesStay(/*has_before=*/false);
-}
-
-// As an operator links a database before he opens it: the links stay as they were.
-TEST_P(UnreadWalTest, OfAnotherLinkIsLeftAsItWas) {
-  for (const bool is_of_known_size : {false, true}) {
-    SCOPED_TRACE(is_of_known_size);
-    options_.track_and_verify_wals_in_manifest = is_of_known_size;
-    ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
-    test::FlipBit(OldestWal(), 1000);
-    const std::string linked = dir_ / "linked";
-    std::filesystem::copy(copy_, linked,
-                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::create_hard_links);
-    const auto contents = [&] {
-      std::map<std::string, std::string> wals;
-      for (const auto& file : std::filesystem::directory_iterator(linked)) {
-        if (file.path().extension() != ".log") continue;
-        std::ifstream stream(file.path(), std::ios::binary);
-        wals[file.path()].assign(std::istreambuf_iterator<char>(stream), {});
-      }
-      return wals;
-    };
-    const auto before = contents();
-    ASSERT_NO_FATAL_FAILURE(ExpectThatWritesStay(/*has_before=*/true));
-    EXPECT_TRUE(contents() == before);
-    std::filesystem::remove_all(path_);
-    std::filesystem::remove_all(copy_);
-    std::filesystem::remove_all(linked);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +32,12 @@ using rocksdb::Transaction;
 using rocksdb::TransactionDB;
 
 bool IsWal(const std::string& name) { return std::filesystem::path(name).extension() == ".log"; }
+
+std::string Contents(const std::string& path) {
+  std::string contents;
+  EXPECT_OK(rocksdb::ReadFileToString(rocksdb::Env::Default(), path, &contents));
+  return contents;
+}
 
 // A disk that may refuse what changes it, and lose a bit of what is read.
 class Disk : public rocksdb::FileSystemWrapper {
@@ -261,18 +268,14 @@ TEST_F(UnreadWalsTest, AnEntryThatCannotBeApplied) {
     Prepare(db, "last");
   }));
   const std::string wal = Wals().back();
-  std::filesystem::copy_file(wal, dir_ / "before");
+  const std::string before = Contents(wal);
   rocksdb::Options without = options_;
   without.merge_operator.reset();
   std::unique_ptr<TransactionDB> db;
   ASSERT_OK(Open(without, copy_, &db));
   ExpectPrepared(db.get(), {"first"});
   db.reset();
-  std::string before;
-  std::string after;
-  ASSERT_OK(rocksdb::ReadFileToString(rocksdb::Env::Default(), dir_ / "before", &before));
-  ASSERT_OK(rocksdb::ReadFileToString(rocksdb::Env::Default(), wal, &after));
-  EXPECT_TRUE(after == before);
+  EXPECT_TRUE(Contents(wal) == before);
 }
 
 // Of another user.
@@ -321,6 +324,113 @@ TEST_F(UnreadWalsTest, TheManifestHasItsSize) {
   disk_->creates = [](const std::string& /*name*/) { return IOStatus::OK(); };
   ASSERT_OK(Open(&db));
   ExpectPrepared(db.get(), {"first"});
+}
+
+// Of the oldest WAL nothing can be read, or not all: it is torn, or an entry is damaged that others are behind. RocksDB did not read
+// either, at any later opening, what had been written and synced since.
+class UnreadWalsOfWritesTest : public UnreadWalsTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  UnreadWalsOfWritesTest() {
+    options_.enable_pipelined_write = GetParam() == std::string("pipelined");
+    options_.two_write_queues = GetParam() == std::string("two_queues");
+  }
+  // With a prepared transaction before all others the next opening needs the first one, too, where this one reads it.
+  void WriteTwoWals(bool with_prepared = false) {
+    ASSERT_NO_FATAL_FAILURE(WriteAndCopy([=](TransactionDB* db) {
+      if (with_prepared) Prepare(db, "first");
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "before", "value"));
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "damaged", std::string(40000, 'v')));
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
+      ASSERT_OK(db->PauseBackgroundWork());
+      rocksdb::FlushOptions no_wait;
+      no_wait.wait = false;
+      no_wait.allow_write_stall = true;
+      ASSERT_OK(db->Flush(no_wait));
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
+    }));
+    ASSERT_EQ(Wals().size(), 2u);
+  }
+  std::string OldestWal() const { return Wals().front(); }
+  void ExpectThatWritesStay(bool has_before) {
+    rocksdb::WriteOptions synced;
+    synced.sync = true;
+    for (int i = 0; i < 4; ++i) {
+      SCOPED_TRACE(i);
+      std::unique_ptr<TransactionDB> db;
+      ASSERT_OK(Open(&db));
+      if (has_before) ExpectPrepared(db.get(), {"first"});
+      std::string value;
+      EXPECT_EQ(db->Get(rocksdb::ReadOptions(), "before", &value).ok(), has_before);
+      for (const char* lost : {"damaged", "behind"}) {
+        EXPECT_TRUE(db->Get(rocksdb::ReadOptions(), lost, &value).IsNotFound()) << lost;
+      }
+      for (int last = 0; last < i; ++last) EXPECT_OK(db->Get(rocksdb::ReadOptions(), std::to_string(last), &value));
+      ASSERT_OK(db->Put(synced, std::to_string(i), "value"));
+    }
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Writes, UnreadWalsOfWritesTest, ::testing::Values("plain", "pipelined", "two_queues"));
+
+TEST_P(UnreadWalsOfWritesTest, TornInItsFirstEntry) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  std::filesystem::resize_file(OldestWal(), 20);
+  ExpectThatWritesStay(/*has_before=*/false);
+}
+
+TEST_P(UnreadWalsOfWritesTest, DamagedInItsFirstEntry) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  test::FlipBit(OldestWal(), 20);
+  ExpectThatWritesStay(/*has_before=*/false);
+}
+
+TEST_P(UnreadWalsOfWritesTest, DamagedInItsFirstEntryAndOfASizeThatTheManifestHas) {
+  options_.track_and_verify_wals_in_manifest = true;
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  test::FlipBit(OldestWal(), 20);
+  ExpectThatWritesStay(/*has_before=*/false);
+}
+
+TEST_P(UnreadWalsOfWritesTest, DamagedBehindWhatIsRead) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals(/*with_prepared=*/true));
+  const std::string damaged = OldestWal();
+  test::FlipBit(damaged, 1000);
+  ExpectThatWritesStay(/*has_before=*/true);
+  EXPECT_LT(std::filesystem::file_size(damaged), 1000u);
+}
+
+// The last entry of the only WAL is in a block of its own, and whole.
+TEST_P(UnreadWalsOfWritesTest, DamagedBeforeAWholeEntry) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  test::FlipBit(OldestWal(), 20);
+  std::filesystem::remove(Wals().back());
+  ExpectThatWritesStay(/*has_before=*/false);
+}
+
+// As an operator links a database before he opens it: the links stay as they were.
+TEST_P(UnreadWalsOfWritesTest, OfAnotherLinkIsLeftAsItWas) {
+  for (const bool is_of_known_size : {false, true}) {
+    SCOPED_TRACE(is_of_known_size);
+    options_.track_and_verify_wals_in_manifest = is_of_known_size;
+    ASSERT_NO_FATAL_FAILURE(WriteTwoWals(/*with_prepared=*/true));
+    const std::string damaged = OldestWal();
+    test::FlipBit(damaged, 1000);
+    const std::string unread = Contents(damaged);
+    const std::string linked = dir_ / "linked";
+    std::filesystem::copy(copy_, linked,
+                          std::filesystem::copy_options::recursive | std::filesystem::copy_options::create_hard_links);
+    const auto contents = [&] {
+      std::map<std::string, std::string> wals;
+      for (const auto& file : std::filesystem::directory_iterator(linked)) {
+        if (IsWal(file.path())) wals[file.path()] = Contents(file.path());
+      }
+      return wals;
+    };
+    const auto before = contents();
+    ASSERT_NO_FATAL_FAILURE(ExpectThatWritesStay(/*has_before=*/true));
+    EXPECT_TRUE(contents() == before);
+    EXPECT_FALSE(Contents(damaged) == unread);
+    for (const char* const name : {"db", "copy", "linked"}) std::filesystem::remove_all(dir_ / name);
+  }
 }
 
 }  // namespace
