@@ -743,7 +743,7 @@ InternalIterator* MemTable::NewIterator(const ReadOptions& options,
 // writes one for each child; a memory file system fills with zeros, and clears, what it takes.
 uint64_t Compaction::OutputFilePreallocationSize() const {
   const uint64_t of_all = own::PreallocatedOutputBytes(this);
-  const auto& partitioner = cairn::port::ImmutableOptionsOf(*column_family_data()).sst_partitioner_factory;
+  const auto& partitioner = immutable_options_.sst_partitioner_factory;
   if (partitioner == nullptr) return of_all;
   const auto* const of_trie = partitioner->CheckedCast<cairn::TriePartitionerFactory>();
   return of_trie == nullptr ? of_all : of_all / static_cast<uint64_t>(of_trie->trie().fan_out);
