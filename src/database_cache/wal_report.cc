@@ -50,8 +50,6 @@ WalReport::Scope::Scope(WalReport* report) : outer_(current_report) { current_re
 
 WalReport::Scope::~Scope() { current_report = outer_; }
 
-bool WalReport::IsOf(const rocksdb::WalFilter* filter) { return filter == TheListener(); }
-
 bool WalReport::Listen(Wanted wanted, rocksdb::DBOptions* options) {
   if (options->wal_filter == TheListener()) options->wal_filter = nullptr;
   if (wanted == Wanted::kNo) return true;

@@ -36,8 +36,6 @@ struct WalReport {
   // Puts the filter into the options, or takes one out that came with copied options. False: the options have another.
   enum class Wanted { kYes, kNo };
   static bool Listen(Wanted wanted, rocksdb::DBOptions* options);
-  // Whether the options' filter is that one, which leaves nothing out.
-  static bool IsOf(const rocksdb::WalFilter* filter);
 };
 
 }  // namespace cairn

@@ -11,7 +11,6 @@
 #include "db/db_impl/db_impl_secondary.h"
 #include "file/filename.h"
 #include "rocksdb/write_batch.h"
-#include "src/database_cache/wal_report.h"
 #include "src/db/unread_wals.h"
 #include "src/port/rocksdb_own.h"
 
@@ -33,6 +32,9 @@ class WalReading {
 
   // How many entries it has read of each.
   std::map<uint64_t, uint64_t>& entries() { return entries_; }
+  // A filter had it read no further: another opening may.
+  void SetStoppedByFilter() { stopped_by_filter_ = true; }
+  bool stopped_by_filter() const { return stopped_by_filter_; }
 
   static WalReading* Find(const rocksdb::DBImpl* db) {
     WalReading* reading = newest_;
@@ -55,6 +57,7 @@ class WalReading {
   rocksdb::DBImpl* const db_;
   WalReading* const outer_;
   std::map<uint64_t, uint64_t> entries_;
+  bool stopped_by_filter_ = false;
 };
 thread_local WalReading* WalReading::newest_ = nullptr;
 
@@ -71,10 +74,9 @@ Status DBImpl::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber
   const uint64_t oldest = MinLogNumberToKeep();
   cairn::WalReading reading(this);
   Status s = own::RecoverLogFiles(this, wals, next, read_only, is_retry, damaged, context);
-  const WalFilter* const filter = immutable_db_options_.wal_filter;
-  const bool passes_over = CAIRN_VERIFIES_WALS || !immutable_db_options_.paranoid_checks ||
-                           (filter != nullptr && !cairn::WalReport::IsOf(filter));
-  if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc() || passes_over) return s;
+  if (!s.ok() || read_only || damaged == nullptr || !*damaged || !allow_2pc()) return s;
+  const bool passes_over = CAIRN_VERIFIES_WALS || !immutable_db_options_.paranoid_checks;
+  if (passes_over || reading.stopped_by_filter()) return s;
   std::vector<cairn::ReadWal> read;
   const auto& of_known_size = versions_->GetWalSet().GetWals();
   for (const uint64_t wal : wals) {
@@ -89,7 +91,9 @@ bool DBImpl::InvokeWalFilterIfNeededOnWalRecord(uint64_t wal, const std::string&
                                                 Status& status, bool& stop, WriteBatch& entry) {
   cairn::WalReading* const reading = cairn::WalReading::Find(this);
   if (reading != nullptr) ++reading->entries()[wal];
-  return own::FilterWalEntry(this, wal, path, reporter, status, stop, entry);
+  const bool applies = own::FilterWalEntry(this, wal, path, reporter, status, stop, entry);
+  if (reading != nullptr && (stop || !status.ok())) reading->SetStoppedByFilter();
+  return applies;
 }
 
 Status DBImplSecondary::RecoverLogFiles(const std::vector<uint64_t>& wals, SequenceNumber* next,

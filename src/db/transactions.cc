@@ -7,8 +7,10 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -52,6 +54,27 @@ class KeptBatches {
   port::UnpreparedBatches batches_;
 };
 
+bool IsThere(rocksdb::DBImpl* db, uint32_t family) {
+  const rocksdb::InstrumentedMutexLock lock(db->mutex());
+  return db->GetVersionSet()->GetColumnFamilySet()->GetColumnFamily(family) != nullptr;
+}
+
+// What comes to families that are dropped, also meanwhile, is left out, as where an opening reads it.
+class PassesOverDropped {
+ public:
+  explicit PassesOverDropped(rocksdb::WriteOptions* options)
+      : options_(options), before_(options->ignore_missing_column_families) {
+    options_->ignore_missing_column_families = true;
+  }
+  ~PassesOverDropped() { options_->ignore_missing_column_families = before_; }
+  PassesOverDropped(const PassesOverDropped&) = delete;
+  PassesOverDropped& operator=(const PassesOverDropped&) = delete;
+
+ private:
+  rocksdb::WriteOptions* const options_;
+  const bool before_;
+};
+
 // Tells what a batch writes to families that are still there from what it writes to others. Adds no marks of transactions to others.
 class FamilyFilter : public rocksdb::WriteBatch::Handler {
  public:
@@ -84,28 +107,26 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   Status MergeCF(uint32_t family, const Slice& key, const Slice& value) override {
     return Add(family, [&](rocksdb::WriteBatch* to) { return Batch::Merge(to, family, key, value); });
   }
-  Status MarkBeginPrepare(bool /*unprepared*/) override { return Mark(); }
-  Status MarkEndPrepare(const Slice& /*name*/) override { return Mark(); }
-  Status MarkCommit(const Slice& /*name*/) override { return Mark(); }
-  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override { return Mark(); }
-  Status MarkRollback(const Slice& /*name*/) override { return Mark(); }
+  Status MarkBeginPrepare(bool /*unprepared*/) override { return Status::OK(); }
+  Status MarkEndPrepare(const Slice& /*name*/) override { return Status::OK(); }
+  Status MarkCommit(const Slice& /*name*/) override { return Status::OK(); }
+  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override { return Status::OK(); }
+  Status MarkRollback(const Slice& /*name*/) override { return Status::OK(); }
   Status MarkNoop(bool /*is_empty*/) override { return Status::OK(); }
 
  private:
   template <typename AddTo>
   Status Add(uint32_t family, const AddTo& add) {
-    if (!IsThere(family)) return dropped_ == nullptr ? Status::OK() : add(dropped_);
+    if (!KnowsThere(family)) return dropped_ == nullptr ? Status::OK() : add(dropped_);
     if (!each_) return Status::OK();
     one_.Clear();
     const Status s = add(&one_);
     return s.ok() ? each_(&one_) : s;
   }
-  Status Mark() const { return each_ ? Status::InvalidArgument() : Status::OK(); }
-  bool IsThere(uint32_t family) {
+  bool KnowsThere(uint32_t family) {
     const auto known = is_there_.find(family);
     if (known != is_there_.end()) return known->second;
-    const rocksdb::InstrumentedMutexLock lock(db_->mutex());
-    const bool is_there = db_->GetVersionSet()->GetColumnFamilySet()->GetColumnFamily(family) != nullptr;
+    const bool is_there = IsThere(db_, family);
     has_left_out_ = has_left_out_ || !is_there;
     return is_there_[family] = is_there;
   }
@@ -117,6 +138,51 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   std::map<uint32_t, bool> is_there_;
   bool has_left_out_ = false;
 };
+
+// The newest family that a batch writes to.
+class NewestFamily : public rocksdb::WriteBatch::Handler {
+ public:
+  using Status = rocksdb::Status;
+  using Slice = rocksdb::Slice;
+
+  uint32_t id() const { return id_; }
+
+  Status PutCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/) override { return Meet(family); }
+  Status TimedPutCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/, uint64_t /*time*/) override {
+    return Meet(family);
+  }
+  Status PutEntityCF(uint32_t family, const Slice& /*key*/, const Slice& /*entity*/) override { return Meet(family); }
+  Status DeleteCF(uint32_t family, const Slice& /*key*/) override { return Meet(family); }
+  Status SingleDeleteCF(uint32_t family, const Slice& /*key*/) override { return Meet(family); }
+  Status DeleteRangeCF(uint32_t family, const Slice& /*begin*/, const Slice& /*end*/) override { return Meet(family); }
+  Status MergeCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/) override { return Meet(family); }
+  Status PutBlobIndexCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/) override { return Meet(family); }
+  Status MarkBeginPrepare(bool /*unprepared*/) override { return Status::OK(); }
+  Status MarkEndPrepare(const Slice& /*name*/) override { return Status::OK(); }
+  Status MarkCommit(const Slice& /*name*/) override { return Status::OK(); }
+  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override { return Status::OK(); }
+  Status MarkRollback(const Slice& /*name*/) override { return Status::OK(); }
+  Status MarkNoop(bool /*is_empty*/) override { return Status::OK(); }
+
+ private:
+  Status Meet(uint32_t family) {
+    id_ = std::max(id_, family);
+    return Status::OK();
+  }
+
+  uint32_t id_ = 0;
+};
+
+// Whether each family that it writes to is there, or was once.
+rocksdb::Status CheckFamilies(rocksdb::DBImpl* db, const rocksdb::WriteBatch& batch) {
+  NewestFamily newest;
+  const rocksdb::Status s = batch.Iterate(&newest);
+  if (!s.ok() || newest.id() == 0) return s;
+  const rocksdb::InstrumentedMutexLock lock(db->mutex());
+  if (newest.id() <= db->GetVersionSet()->GetColumnFamilySet()->GetMaxColumnFamily()) return s;
+  return rocksdb::Status::InvalidArgument("A transaction writes to a column family that never was",
+                                          std::to_string(newest.id()));
+}
 
 // How often a family of a TransactionDB was dropped in this process.
 std::atomic<uint64_t> drops{0};
@@ -133,6 +199,45 @@ bool KeepsLocksOfDropped(const rocksdb::PointLockManager* manager) {
   }
   if (drops_now == 0 || std::find(emptied.begin(), emptied.end(), manager) != emptied.end()) return false;
   emptied.push_back(manager);
+  return true;
+}
+
+std::vector<uint32_t> FamiliesOf(const rocksdb::LockTracker& tracker) {
+  std::vector<uint32_t> families;
+  const std::unique_ptr<rocksdb::LockTracker::ColumnFamilyIterator> next(tracker.GetColumnFamilyIterator());
+  while (next->HasNext()) families.push_back(next->Next());
+  return families;
+}
+
+// The keys of families that are there, or null where all of them are.
+std::unique_ptr<rocksdb::LockTracker> LeaveOutDropped(rocksdb::DBImpl* db, const rocksdb::LockTracker& tracker,
+                                                      const rocksdb::LockTrackerFactory& factory) {
+  std::vector<uint32_t> families = FamiliesOf(tracker);
+  const auto dropped = std::remove_if(families.begin(), families.end(), [=](uint32_t id) { return !IsThere(db, id); });
+  if (dropped == families.end()) return nullptr;
+  families.erase(dropped, families.end());
+  std::unique_ptr<rocksdb::LockTracker> there(factory.Create());
+  rocksdb::PointLockRequest of_key;
+  for (const uint32_t id : families) {
+    of_key.column_family_id = id;
+    const std::unique_ptr<rocksdb::LockTracker::KeyIterator> key(tracker.GetKeyIterator(id));
+    while (key->HasNext()) {
+      of_key.key = key->Next();
+      there->Track(of_key);
+    }
+  }
+  return there;
+}
+
+// What a transaction of several families has locked. False, and it has done nothing, where it is of one.
+bool UnlockOfSeveral(rocksdb::PointLockManager* manager, rocksdb::PessimisticTransaction* transaction,
+                     const rocksdb::LockTracker& tracker, rocksdb::Env* env) {
+  const std::vector<uint32_t> families = FamiliesOf(tracker);
+  if (families.size() < 2) return false;
+  for (const uint32_t id : families) {
+    const std::unique_ptr<rocksdb::LockTracker::KeyIterator> key(tracker.GetKeyIterator(id));
+    while (key->HasNext()) manager->UnLock(transaction, id, key->Next(), env);
+  }
   return true;
 }
 
@@ -179,12 +284,13 @@ Status PessimisticTransaction::Commit() {
     if (failed && !name_.empty() && txn_db_impl_->GetTransactionByName(name_) != this) name_.clear();
     return s;
   }
-  // As an opening that finds it prepared. It was refused where a family had been dropped, and the database stopped.
-  if (txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_COMMITTED && cairn::drops > 0) {
-    cairn::FamilyFilter filter(db_impl_);
-    const Status written = GetWriteBatch()->GetWriteBatch()->Iterate(&filter);
-    if (written.ok() && filter.has_left_out()) write_options_.ignore_missing_column_families = true;
+  // It was refused where a family had been dropped, and the database stopped.
+  if (txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_COMMITTED) {
+    s = cairn::CheckFamilies(db_impl_, *GetWriteBatch()->GetWriteBatch());
   }
+  if (s.ok()) s = cairn::CheckFamilies(db_impl_, *GetCommitTimeWriteBatch());
+  if (!s.ok()) return s;
+  const cairn::PassesOverDropped passes_over_dropped(&write_options_);
   WriteBatch at_commit = *GetCommitTimeWriteBatch();
   cairn::KeptBatches batches(this, txn_db_impl_->GetTxnDBOptions().write_policy);
   const uint32_t keys = GetWriteBatch()->GetWriteBatch()->Count();
@@ -205,6 +311,7 @@ Status PessimisticTransaction::Rollback() {
   const bool has_written = (txn_state_ == STARTED || txn_state_ == AWAITING_PREPARE) && log_number_ > 0 &&
                            txn_db_impl_->GetTxnDBOptions().write_policy == WRITE_UNPREPARED;
   if (txn_state_ != PREPARED && !has_written) return own::RollbackTransaction(this);
+  const cairn::PassesOverDropped passes_over_dropped(&write_options_);
   cairn::KeptBatches batches(this, txn_db_impl_->GetTxnDBOptions().write_policy);
   if (has_written) {
     const Status written = RollbackInternal();
@@ -223,6 +330,47 @@ Status PessimisticTransaction::Rollback() {
   batches.PutBack();
   txn_state_ = PREPARED;
   return s;
+}
+
+// What one thread writes for others goes by the options of its own write.
+Status WriteBatchInternal::InsertInto(WriteThread::WriteGroup& group, SequenceNumber first,
+                                      ColumnFamilyMemTables* memtables, FlushScheduler* flushes,
+                                      TrimHistoryScheduler* trims, bool ignores_missing, uint64_t wal, DB* db,
+                                      CAIRN_FIRST_INSERT_PARAMETERS bool seq_per_batch, bool batch_per_txn) {
+  for (WriteThread::Writer* const writer : group) {
+    const WriteBatch* const batch = writer->batch;
+    ignores_missing = ignores_missing || (batch != nullptr && (batch->HasCommit() || batch->HasRollback()));
+  }
+  return own::InsertGroup(group, first, memtables, flushes, trims, ignores_missing, wal, db,
+                          CAIRN_FIRST_INSERT_ARGUMENTS seq_per_batch, batch_per_txn);
+}
+
+// To roll back what is in memtables, RocksDB reads what was there before through the handle that the transaction's user had, and
+// writes it once more. Where the family was dropped since, and the handle destroyed, the process died; else the Rollback was refused,
+// half of it was there, and the database stopped. (A family that is dropped just now must keep its handle until the Rollback ends.)
+Status WritePreparedTxn::RollbackInternal() {
+  WriteBatch* const batch = GetWriteBatch()->GetWriteBatch();
+  cairn::FamilyFilter filter(db_impl_);
+  Status s = batch->Iterate(&filter);
+  if (!s.ok()) return s;
+  if (!filter.has_left_out()) return own::RollbackPrepared(this);
+  WriteBatch there;
+  cairn::FamilyFilter in_order(db_impl_, /*dropped=*/nullptr,
+                               [&there](WriteBatch* one) { return WriteBatchInternal::Append(&there, one); });
+  s = batch->Iterate(&in_order);
+  if (!s.ok()) return s;
+  std::swap(*batch, there);
+  s = own::RollbackPrepared(this);
+  std::swap(*batch, there);
+  return s;
+}
+Status WriteUnpreparedTxn::WriteRollbackKeys(const LockTracker& keys, WriteBatchWithIndex* batch,
+                                             ReadCallback* callback, const ReadOptions& options) {
+  for (auto next = untracked_keys_.begin(); next != untracked_keys_.end();) {
+    next = cairn::IsThere(db_impl_, next->first) ? std::next(next) : untracked_keys_.erase(next);
+  }
+  const std::unique_ptr<LockTracker> there = cairn::LeaveOutDropped(db_impl_, keys, lock_tracker_factory_);
+  return own::WriteRollbackKeys(this, there == nullptr ? keys : *there, batch, callback, options);
 }
 
 // Of what an opening finds prepared. Where a family that it has written to was dropped since, that was the end of the process, or its
@@ -281,5 +429,16 @@ std::shared_ptr<LockMap> PointLockManager::GetLockMap(ColumnFamilyId family) {
   }
   return own::GetLockMap(this, family);
 }
+
+// RocksDB stops at a family that was dropped, and the transaction's locks in other families stayed for ever.
+void PointLockManager::UnLock(PessimisticTransaction* transaction, const LockTracker& tracker, Env* env) {
+  if (!cairn::UnlockOfSeveral(this, transaction, tracker, env)) own::UnlockTracked(this, transaction, tracker, env);
+}
+#if CAIRN_HAS_PER_KEY_LOCKS
+void PerKeyPointLockManager::UnLock(PessimisticTransaction* transaction, const LockTracker& tracker, Env* env) {
+  if (!cairn::UnlockOfSeveral(this, transaction, tracker, env))
+    own::UnlockTrackedPerKey(this, transaction, tracker, env);
+}
+#endif
 
 }  // namespace rocksdb

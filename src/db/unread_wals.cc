@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 
 #include "file/filename.h"
 #include "rocksdb/env.h"
@@ -58,11 +60,15 @@ rocksdb::IOStatus CopyBegin(rocksdb::FileSystem* fs, const std::string& from, co
   return s;
 }
 
-// All at once, too. What a process leaves that dies meanwhile, the next opening takes again.
+std::string FolderOf(const ReadWal& wal) { return wal.path.substr(0, wal.path.rfind('/')); }
+
+std::string CopyOf(const ReadWal& wal) { return rocksdb::TempFileName(FolderOf(wal), wal.number); }
+
+// All at once, too. What a process leaves that dies meanwhile, the next opening removes.
 rocksdb::IOStatus Replace(rocksdb::FileSystem* fs, const ReadWal& wal, uint64_t end, uint64_t stop) {
   const rocksdb::IOOptions options;
-  const std::string folder = wal.path.substr(0, wal.path.rfind('/'));
-  const std::string copy = rocksdb::TempFileName(folder, wal.number);
+  const std::string folder = FolderOf(wal);
+  const std::string copy = CopyOf(wal);
   std::unique_ptr<rocksdb::FSDirectory> directory;
   rocksdb::IOStatus s = fs->NewDirectory(folder, options, &directory, nullptr);
   if (s.ok()) s = CopyBegin(fs, wal.path, copy, end, stop);
@@ -72,7 +78,10 @@ rocksdb::IOStatus Replace(rocksdb::FileSystem* fs, const ReadWal& wal, uint64_t 
   return s;
 }
 
+// Not of symbolic ones either. Other file systems than the operating system's have none that RocksDB knows.
 bool HasOneLink(rocksdb::FileSystem* fs, const std::string& path) {
+  std::error_code error;
+  if (std::filesystem::is_symlink(path, error)) return false;
   uint64_t links = 0;
   return fs->NumFileLinks(path, rocksdb::IOOptions(), &links, nullptr).ok() && links == 1;
 }
@@ -82,6 +91,7 @@ rocksdb::IOStatus EraseOf(rocksdb::FileSystem* fs, const Unread& unread, rocksdb
   uint64_t size = 0;
   rocksdb::IOStatus s = fs->GetFileSize(wal.path, rocksdb::IOOptions(), &size, nullptr);
   if (!s.ok() || unread.end >= size) return s;
+  fs->DeleteFile(CopyOf(wal), rocksdb::IOOptions(), nullptr).PermitUncheckedError();
   const bool may_cut = !wal.keep_size && HasOneLink(fs, wal.path);
   s = may_cut ? Cut(fs, wal.path, unread.end) : rocksdb::IOStatus::NotSupported();
   // Its owner may be another user.

@@ -18,8 +18,11 @@
 #include "rocksdb/listener.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
+#include "rocksdb/wal_filter.h"
+#include "src/db/unread_wals.h"
 #include "src/port/open_into.h"
 #include "src/testutil/copy_database.h"
+#include "src/testutil/faulty_disk.h"
 #include "src/testutil/flip_bit.h"
 #include "test/support.h"
 #include "utilities/merge_operators.h"
@@ -159,7 +162,7 @@ class UnreadWalsTest : public ::testing::Test {
   }
 
   const test::TempDir dir_;
-  const std::string copy_ = dir_ / "copy";
+  const std::filesystem::path copy_ = dir_ / "copy";
   const std::shared_ptr<Disk> disk_ = std::make_shared<Disk>(rocksdb::FileSystem::Default());
   const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(disk_);
   rocksdb::Options options_ = test::BaseOptions();
@@ -310,6 +313,25 @@ TEST_F(UnreadWalsTest, TheSecondReadingSeesLess) {
   EXPECT_GE(times, 2);
 }
 
+// RocksDB waited for itself.
+TEST_F(UnreadWalsTest, TheNextWalCannotBeWritten) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoDamagedWals());
+  const auto disk = std::make_shared<test::FaultyDisk>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(disk);
+  rocksdb::Options options = options_;
+  options.env = env.get();
+  options.manual_wal_flush = true;
+  std::unique_ptr<TransactionDB> db;
+  disk->full = test::kWal;
+  EXPECT_TRUE(Open(options, copy_, &db).IsNoSpace());
+  disk->full = 0;
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(Open(options, copy_, &db));
+    ExpectPrepared(db.get(), {"first"});
+    db.reset();
+  }
+}
+
 // Though this opening does not ask for it, and does not get as far as to the MANIFEST.
 TEST_F(UnreadWalsTest, TheManifestHasItsSize) {
   options_.track_and_verify_wals_in_manifest = true;
@@ -404,6 +426,56 @@ TEST_P(UnreadWalsOfWritesTest, DamagedBeforeAWholeEntry) {
   test::FlipBit(OldestWal(), 20);
   std::filesystem::remove(Wals().back());
   ExpectThatWritesStay(/*has_before=*/false);
+}
+
+// One that leaves nothing out.
+TEST_P(UnreadWalsOfWritesTest, WithAFilter) {
+  struct Filter : public rocksdb::WalFilter {
+    WalProcessingOption LogRecord(const rocksdb::WriteBatch& /*entry*/, rocksdb::WriteBatch* /*other*/,
+                                  bool* /*is_other*/) const override {
+      ++entries;
+      return WalProcessingOption::kContinueProcessing;
+    }
+    const char* Name() const override { return "Filter"; }
+    mutable int entries = 0;
+  };
+  Filter filter;
+  options_.wal_filter = &filter;
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  test::FlipBit(OldestWal(), 20);
+  ExpectThatWritesStay(/*has_before=*/false);
+  EXPECT_GT(filter.entries, 0);
+}
+
+// What a process has left that died while it erased.
+TEST_P(UnreadWalsOfWritesTest, TheCopyOfAnotherOpeningIsRemoved) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals());
+  const std::string damaged = OldestWal();
+  test::FlipBit(damaged, 1000);  // behind one entry
+  const std::filesystem::path left = std::filesystem::path(damaged).replace_extension(".dbtmp");
+  std::filesystem::copy_file(damaged, left);
+  const uint64_t number = std::stoull(left.stem());
+  ASSERT_OK(EraseUnread(disk_.get(), {{damaged, number, /*entries=*/1}}, /*log=*/nullptr));
+  EXPECT_LT(std::filesystem::file_size(damaged), 1000u);
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
+// As of an operator who looks at a database through them.
+TEST_P(UnreadWalsOfWritesTest, BehindASymbolicLinkIsLeftAsItWas) {
+  ASSERT_NO_FATAL_FAILURE(WriteTwoWals(/*with_prepared=*/true));
+  const std::string damaged = OldestWal();
+  test::FlipBit(damaged, 1000);
+  const std::string original = dir_ / "original";
+  std::filesystem::rename(copy_, original);
+  std::filesystem::create_directory(copy_);
+  std::map<std::string, std::string> before;
+  for (const auto& file : std::filesystem::directory_iterator(original)) {
+    before[file.path()] = Contents(file.path());
+    std::filesystem::create_symlink(file.path(), copy_ / file.path().filename());
+  }
+  ASSERT_NO_FATAL_FAILURE(ExpectThatWritesStay(/*has_before=*/true));
+  EXPECT_FALSE(std::filesystem::is_symlink(damaged));
+  for (const auto& [file, contents] : before) EXPECT_TRUE(Contents(file) == contents) << file;
 }
 
 // As an operator links a database before he opens it: the links stay as they were.

@@ -62,6 +62,11 @@ Status DBImpl::SyncWAL() {
   return s;
 }
 
+// An opening may be here with the mutex that this would wait for (a damaged WAL, manual_wal_flush). It says itself why it fails.
+void DBImpl::WALIOStatusCheck(const IOStatus& error) {
+  if (error.ok() || opened_successfully_) own::WriteErrorToBackgroundError(this, error);
+}
+
 void DBImpl::MarkLogsSynced(uint64_t up_to, bool synced_dir, VersionEdit* edit) {
   if (cairn::SyncsLater::Leaves(this)) return MarkLogsNotSynced(up_to);
   own::MarkLogsSynced(this, up_to, synced_dir, edit);

@@ -49,6 +49,8 @@
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS \
   rocksdb::WriteBatch *traced_batch, bool skip_blob_transform, const void *deferred_entities
 #define CAIRN_MORE_WRITE_ARGUMENTS traced_batch, skip_blob_transform, deferred_entities
+#define CAIRN_FIRST_INSERT_PARAMETERS
+#define CAIRN_FIRST_INSERT_ARGUMENTS
 #define CAIRN_MORE_FILE_WRITER_PARAMETERS
 #define CAIRN_MORE_FILE_WRITER_ARGUMENTS
 #define CAIRN_FILE_WRITER_SYMBOL_END ""
@@ -69,6 +71,8 @@
 #define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
 #define CAIRN_MORE_WRITE_ARGUMENTS min_prep_log
+#define CAIRN_FIRST_INSERT_PARAMETERS bool concurrently,
+#define CAIRN_FIRST_INSERT_ARGUMENTS concurrently,
 #define CAIRN_MORE_FILE_WRITER_PARAMETERS , bool skip_filters
 #define CAIRN_MORE_FILE_WRITER_ARGUMENTS , skip_filters
 #define CAIRN_FILE_WRITER_SYMBOL_END "b"
@@ -271,6 +275,16 @@ rocksdb::Status PrepareTransaction(rocksdb::PessimisticTransaction* transaction)
 rocksdb::Status CommitTransaction(rocksdb::PessimisticTransaction* transaction) asm("cairn_rocksdb_CommitTransaction");
 rocksdb::Status RollbackTransaction(rocksdb::PessimisticTransaction* transaction) asm(
     "cairn_rocksdb_RollbackTransaction");
+rocksdb::Status InsertGroup(rocksdb::WriteThread::WriteGroup& group, rocksdb::SequenceNumber first,
+                            rocksdb::ColumnFamilyMemTables* memtables, rocksdb::FlushScheduler* flushes,
+                            rocksdb::TrimHistoryScheduler* trims, bool ignores_missing, uint64_t wal, rocksdb::DB* db,
+                            CAIRN_FIRST_INSERT_PARAMETERS bool seq_per_batch,
+                            bool batch_per_txn) asm("cairn_rocksdb_InsertGroup");
+
+rocksdb::Status RollbackPrepared(rocksdb::WritePreparedTxn* transaction) asm("cairn_rocksdb_RollbackPrepared");
+rocksdb::Status WriteRollbackKeys(rocksdb::WriteUnpreparedTxn* transaction, const rocksdb::LockTracker& keys,
+                                  rocksdb::WriteBatchWithIndex* batch, rocksdb::ReadCallback* callback,
+                                  const rocksdb::ReadOptions& options) asm("cairn_rocksdb_WriteRollbackKeys");
 
 rocksdb::Status RebuildFromWriteBatch(rocksdb::TransactionBaseImpl* transaction,
                                       rocksdb::WriteBatch* batch) asm("cairn_rocksdb_RebuildFromWriteBatch");
@@ -286,6 +300,16 @@ rocksdb::ColumnFamilyHandle* GetColumnFamilyHandle(rocksdb::DBImpl* db,
 
 std::shared_ptr<rocksdb::LockMap> GetLockMap(rocksdb::PointLockManager* manager,
                                              uint32_t family) asm("cairn_rocksdb_GetLockMap");
+
+void UnlockTracked(rocksdb::PointLockManager* manager, rocksdb::PessimisticTransaction* transaction,
+                   const rocksdb::LockTracker& tracker, rocksdb::Env* env) asm("cairn_rocksdb_UnlockTracked");
+// Whether there is another such manager, of locks of single keys.
+#define CAIRN_HAS_PER_KEY_LOCKS CAIRN_ROCKSDB_AT_LEAST(11, 0)
+#if CAIRN_HAS_PER_KEY_LOCKS
+void UnlockTrackedPerKey(rocksdb::PerKeyPointLockManager* manager, rocksdb::PessimisticTransaction* transaction,
+                         const rocksdb::LockTracker& tracker,
+                         rocksdb::Env* env) asm("cairn_rocksdb_UnlockTrackedPerKey");
+#endif
 
 rocksdb::InternalIterator* NewMemTableIterator(rocksdb::MemTable* table, const rocksdb::ReadOptions& options,
                                                rocksdb::UnownedPtr<const rocksdb::SeqnoToTimeMapping> times,

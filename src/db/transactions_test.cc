@@ -1,0 +1,208 @@
+// Transactions of column families of which one is dropped meanwhile: they end, let go of all that they have locked, and the database
+// goes on.
+
+#include <chrono>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "db/write_batch_internal.h"
+#include "gtest/gtest.h"
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/utilities/transaction.h"
+#include "rocksdb/utilities/transaction_db.h"
+#include "rocksdb/utilities/write_batch_with_index.h"
+#include "src/testutil/await.h"
+#include "src/testutil/faulty_disk.h"
+#include "test/support.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Transaction;
+using rocksdb::TransactionDB;
+
+class TransactionsTest : public ::testing::TestWithParam<std::tuple<rocksdb::TxnDBWritePolicy, bool>> {
+ protected:
+  static constexpr const char* kDropped = "b";
+  enum class How { kKeepsHandle, kDestroysHandle, kOfBaseDatabase };
+
+  TransactionsTest() {
+    how_.write_policy = std::get<0>(GetParam());
+    options_.two_write_queues = std::get<1>(GetParam());
+  }
+  ~TransactionsTest() override { Close(); }
+  // A new one, with several families.
+  void Open() {
+    std::filesystem::remove_all(path_);
+    TransactionDB* db = nullptr;
+    ASSERT_OK(TransactionDB::Open(options_, how_, path_, &db));
+    db_.reset(db);
+    for (const char* const name : {"a", kDropped, "c", "d"}) {
+      ASSERT_OK(db_->CreateColumnFamily(options_, name, &families_[name]));
+    }
+    ASSERT_NO_FATAL_FAILURE(PutInEach("older"));
+  }
+  void Close() {
+    for (const auto& [name, family] : families_) EXPECT_OK(db_->DestroyColumnFamilyHandle(family));
+    families_.clear();
+    for (rocksdb::ColumnFamilyHandle* const family : dropped_) EXPECT_OK(db_->DestroyColumnFamilyHandle(family));
+    dropped_.clear();
+    db_.reset();
+  }
+  void PutInEach(const std::string& value) {
+    for (const auto& [name, family] : families_) {
+      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), family, "key", value));
+    }
+  }
+  void PutInEach(Transaction* transaction, const std::string& value) {
+    for (const auto& [name, family] : families_) ASSERT_OK(transaction->Put(family, "key", value));
+  }
+  std::unique_ptr<Transaction> Begin(const std::string& name) {
+    rocksdb::TransactionOptions options;
+    options.write_batch_flush_threshold = 1;  // what WRITE_UNPREPARED writes is in the memtable at once
+    std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions(), options));
+    EXPECT_OK(transaction->SetName(name));
+    return transaction;
+  }
+  void Drop(How how) {
+    rocksdb::ColumnFamilyHandle* const family = families_[kDropped];
+    families_.erase(kDropped);
+    ASSERT_OK((how == How::kOfBaseDatabase ? db_->GetBaseDB() : db_.get())->DropColumnFamily(family));
+    if (how == How::kDestroysHandle) {
+      ASSERT_OK(db_->DestroyColumnFamilyHandle(family));
+    } else {
+      dropped_.push_back(family);
+    }
+  }
+  static void Sleep() { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }
+  // And that nobody has a lock, and it is written to.
+  void Expect(const std::string& value) {
+    for (const auto& [name, family] : families_) {
+      std::string found;
+      EXPECT_OK(db_->Get(rocksdb::ReadOptions(), family, "key", &found));
+      EXPECT_EQ(found, value) << name;
+    }
+    PutInEach("newest");
+  }
+
+  const test::TempDir dir_;
+  const std::string path_ = dir_ / "db";
+  const std::shared_ptr<test::FaultyDisk> disk_ = std::make_shared<test::FaultyDisk>(rocksdb::FileSystem::Default());
+  const std::unique_ptr<rocksdb::Env> env_ = rocksdb::NewCompositeEnv(disk_);
+  rocksdb::Options options_ = test::BaseOptions();
+  rocksdb::TransactionDBOptions how_;
+  std::unique_ptr<TransactionDB> db_;
+  std::map<std::string, rocksdb::ColumnFamilyHandle*> families_;
+  std::vector<rocksdb::ColumnFamilyHandle*> dropped_;
+};
+INSTANTIATE_TEST_SUITE_P(Policies, TransactionsTest,
+                         ::testing::Combine(::testing::Values(rocksdb::WRITE_COMMITTED, rocksdb::WRITE_PREPARED,
+                                                              rocksdb::WRITE_UNPREPARED),
+                                            ::testing::Bool()));
+
+TEST_P(TransactionsTest, APreparedOneEnds) {
+  for (const How how : {How::kKeepsHandle, How::kDestroysHandle, How::kOfBaseDatabase}) {
+    for (const bool commits : {false, true}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(how)) + (commits ? " commits" : " rolls back"));
+      ASSERT_NO_FATAL_FAILURE(Open());
+      std::unique_ptr<Transaction> transaction = Begin("over all families");
+      ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
+      ASSERT_OK(transaction->Prepare());
+      ASSERT_NO_FATAL_FAILURE(Drop(how));
+      ASSERT_OK(commits ? transaction->Commit() : transaction->Rollback());
+      transaction.reset();
+      ASSERT_NO_FATAL_FAILURE(Expect(commits ? "newer" : "older"));
+      Close();
+    }
+  }
+}
+
+TEST_P(TransactionsTest, OneThatIsNotPreparedIsRolledBack) {
+  enum class By { kRollback, kSavePoint, kEnd };
+  for (const How how : {How::kKeepsHandle, How::kDestroysHandle, How::kOfBaseDatabase}) {
+    for (const By by : {By::kRollback, By::kSavePoint, By::kEnd}) {
+      SCOPED_TRACE(std::to_string(static_cast<int>(how)) + ", " + std::to_string(static_cast<int>(by)));
+      ASSERT_NO_FATAL_FAILURE(Open());
+      std::unique_ptr<Transaction> transaction = Begin("over all families");
+      transaction->SetSavePoint();
+      ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
+      ASSERT_OK(transaction->PutUntracked(families_[kDropped], "another", "newer"));
+      ASSERT_NO_FATAL_FAILURE(Drop(how));
+      if (by == By::kRollback) ASSERT_OK(transaction->Rollback());
+      if (by == By::kSavePoint) ASSERT_OK(transaction->RollbackToSavePoint());
+      transaction.reset();
+      ASSERT_NO_FATAL_FAILURE(Expect("older"));
+      Close();
+    }
+  }
+}
+
+TEST_P(TransactionsTest, ItsCommitTimeBatch) {
+  if (how_.write_policy != rocksdb::WRITE_COMMITTED) GTEST_SKIP() << "the others take none";
+  ASSERT_NO_FATAL_FAILURE(Open());
+  std::unique_ptr<Transaction> transaction = Begin("over all families");
+  ASSERT_OK(transaction->Put("another", "value"));
+  for (const auto& [name, family] : families_) {
+    ASSERT_OK(transaction->GetCommitTimeWriteBatch()->Put(family, "key", "newer"));
+  }
+  ASSERT_OK(transaction->Prepare());
+  ASSERT_NO_FATAL_FAILURE(Drop(How::kDestroysHandle));
+  ASSERT_OK(transaction->Commit());
+  transaction.reset();
+  ASSERT_NO_FATAL_FAILURE(Expect("newer"));
+}
+
+// Whoever ends it looks first, and waits then for the writer that drops the family. (Who is late finds it gone, which is well, too.)
+TEST_P(TransactionsTest, APreparedOneEndsMeanwhile) {
+  options_.env = env_.get();
+  options_.allow_concurrent_memtable_write = false;
+  for (const auto& [commits, is_led] : {std::pair(false, false), {false, true}, {true, false}, {true, true}}) {
+    SCOPED_TRACE(std::string(commits ? "commits" : "rolls back") + (is_led ? ", led by another writer" : ""));
+    ASSERT_NO_FATAL_FAILURE(Open());
+    std::unique_ptr<Transaction> transaction = Begin("over all families");
+    ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
+    ASSERT_OK(transaction->Prepare());
+    disk_->waiting = 0;
+    disk_->held = test::kManifest;
+    std::thread drops([&] { Drop(How::kKeepsHandle); });
+    EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
+    std::thread leads([&, is_led = is_led] {
+      if (is_led) EXPECT_OK(db_->Put(rocksdb::WriteOptions(), "of the leader", "value"));
+    });
+    if (is_led) Sleep();
+    std::thread ends([&, commits = commits] { EXPECT_OK(commits ? transaction->Commit() : transaction->Rollback()); });
+    Sleep();
+    disk_->held = 0;
+    drops.join();
+    leads.join();
+    ends.join();
+    transaction.reset();
+    ASSERT_NO_FATAL_FAILURE(Expect(commits ? "newer" : "older"));
+    Close();
+  }
+}
+
+// A mistake, which does not stop the database.
+TEST_P(TransactionsTest, OfAFamilyThatNeverWas) {
+  if (how_.write_policy != rocksdb::WRITE_COMMITTED) GTEST_SKIP() << "the others write it when they are prepared";
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(Drop(How::kDestroysHandle));
+  const std::unique_ptr<Transaction> transaction = Begin("over all families");
+  ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
+  ASSERT_OK(rocksdb::WriteBatchInternal::Put(transaction->GetWriteBatch()->GetWriteBatch(), 12345, "key", "value"));
+  ASSERT_OK(transaction->Prepare());
+  EXPECT_TRUE(transaction->Commit().IsInvalidArgument());
+  ASSERT_OK(transaction->Rollback());
+  Expect("older");
+}
+
+}  // namespace
+}  // namespace cairn
