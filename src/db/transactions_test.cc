@@ -92,6 +92,31 @@ class TransactionsTest : public ::testing::TestWithParam<std::tuple<rocksdb::Txn
     }
     PutInEach("newest");
   }
+  // False: there are none before RocksDB 11.
+  template <typename Options>
+  static auto UsePerKeyLocks(Options* options, int /*unused*/) -> decltype(options->use_per_key_point_lock_mgr) {
+    return options->use_per_key_point_lock_mgr = true;
+  }
+  template <typename Options>
+  static bool UsePerKeyLocks(Options* /*options*/, long /*unused*/) {
+    return false;
+  }
+  void EndPrepared() {
+    for (const How how : {How::kKeepsHandle, How::kDestroysHandle, How::kOfBaseDatabase}) {
+      for (const bool commits : {false, true}) {
+        SCOPED_TRACE(std::to_string(static_cast<int>(how)) + (commits ? " commits" : " rolls back"));
+        ASSERT_NO_FATAL_FAILURE(Open());
+        std::unique_ptr<Transaction> transaction = Begin("over all families");
+        ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
+        ASSERT_OK(transaction->Prepare());
+        ASSERT_NO_FATAL_FAILURE(Drop(how));
+        ASSERT_OK(commits ? transaction->Commit() : transaction->Rollback());
+        transaction.reset();
+        ASSERT_NO_FATAL_FAILURE(Expect(commits ? "newer" : "older"));
+        Close();
+      }
+    }
+  }
 
   const test::TempDir dir_;
   const std::string path_ = dir_ / "db";
@@ -108,21 +133,11 @@ INSTANTIATE_TEST_SUITE_P(Policies, TransactionsTest,
                                                               rocksdb::WRITE_UNPREPARED),
                                             ::testing::Bool()));
 
-TEST_P(TransactionsTest, APreparedOneEnds) {
-  for (const How how : {How::kKeepsHandle, How::kDestroysHandle, How::kOfBaseDatabase}) {
-    for (const bool commits : {false, true}) {
-      SCOPED_TRACE(std::to_string(static_cast<int>(how)) + (commits ? " commits" : " rolls back"));
-      ASSERT_NO_FATAL_FAILURE(Open());
-      std::unique_ptr<Transaction> transaction = Begin("over all families");
-      ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
-      ASSERT_OK(transaction->Prepare());
-      ASSERT_NO_FATAL_FAILURE(Drop(how));
-      ASSERT_OK(commits ? transaction->Commit() : transaction->Rollback());
-      transaction.reset();
-      ASSERT_NO_FATAL_FAILURE(Expect(commits ? "newer" : "older"));
-      Close();
-    }
-  }
+TEST_P(TransactionsTest, APreparedOneEnds) { EndPrepared(); }
+
+TEST_P(TransactionsTest, APreparedOneEndsWithLocksOfSingleKeys) {
+  if (!UsePerKeyLocks(&how_, 0)) GTEST_SKIP() << "this RocksDB has none";
+  EndPrepared();
 }
 
 TEST_P(TransactionsTest, OneThatIsNotPreparedIsRolledBack) {

@@ -34,6 +34,7 @@
 #include "rocksdb/utilities/write_batch_with_index.h"
 #include "src/port/open_into.h"
 #include "src/port/rocksdb_version.h"
+#include "utilities/transactions/lock/point/point_lock_manager.h"
 #include "utilities/transactions/pessimistic_transaction.h"
 #include "utilities/transactions/pessimistic_transaction_db.h"
 #include "utilities/transactions/write_prepared_txn_db.h"
