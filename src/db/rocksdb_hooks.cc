@@ -828,8 +828,11 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
         pinned_iterators, value_found, callback, is_blob, do_merge};
     if (cairn::GetByTheirFilters(this, request)) return;
   }
+  // Who wants to know of the newest entry only (a transaction that checks for conflicts) has no room for a merged value, and was the
+  // end of the process.
+  const bool wants_value = value != nullptr || columns != nullptr;
   own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
-                  pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
+                  pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge && wants_value);
 }
 
 void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {

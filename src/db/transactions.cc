@@ -139,13 +139,13 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   bool has_left_out_ = false;
 };
 
-// The newest family that a batch writes to.
-class NewestFamily : public rocksdb::WriteBatch::Handler {
+// Looks at the family of each entry.
+class EachFamily : public rocksdb::WriteBatch::Handler {
  public:
   using Status = rocksdb::Status;
   using Slice = rocksdb::Slice;
 
-  uint32_t id() const { return id_; }
+  explicit EachFamily(std::function<void(uint32_t)> look) : look_(std::move(look)) {}
 
   Status PutCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/) override { return Meet(family); }
   Status TimedPutCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/, uint64_t /*time*/) override {
@@ -166,22 +166,41 @@ class NewestFamily : public rocksdb::WriteBatch::Handler {
 
  private:
   Status Meet(uint32_t family) {
-    id_ = std::max(id_, family);
+    look_(family);
     return Status::OK();
   }
 
-  uint32_t id_ = 0;
+  const std::function<void(uint32_t)> look_;
 };
 
 // Whether each family that it writes to is there, or was once.
 rocksdb::Status CheckFamilies(rocksdb::DBImpl* db, const rocksdb::WriteBatch& batch) {
-  NewestFamily newest;
-  const rocksdb::Status s = batch.Iterate(&newest);
-  if (!s.ok() || newest.id() == 0) return s;
+  uint32_t newest = 0;
+  EachFamily family([&](uint32_t id) { newest = std::max(newest, id); });
+  const rocksdb::Status s = batch.Iterate(&family);
+  if (!s.ok() || newest == 0) return s;
   const rocksdb::InstrumentedMutexLock lock(db->mutex());
-  if (newest.id() <= db->GetVersionSet()->GetColumnFamilySet()->GetMaxColumnFamily()) return s;
+  if (newest <= db->GetVersionSet()->GetColumnFamilySet()->GetMaxColumnFamily()) return s;
   return rocksdb::Status::InvalidArgument("A transaction writes to a column family that never was",
-                                          std::to_string(newest.id()));
+                                          std::to_string(newest));
+}
+
+// Whether what a group of writers is about to write ends a transaction, which passes over dropped families, and none of the others
+// writes to such.
+bool OnlyEndsMiss(const rocksdb::WriteThread::WriteGroup& group, rocksdb::ColumnFamilyMemTables* memtables) {
+  bool has_ends = false;
+  bool others_miss = false;
+  EachFamily of_other([&](uint32_t id) { others_miss = others_miss || !memtables->Seek(id); });
+  const auto is_end = [](const rocksdb::WriteBatch& batch) { return batch.HasCommit() || batch.HasRollback(); };
+  for (const rocksdb::WriteThread::Writer* const writer : group) {
+    has_ends = has_ends || (writer->batch != nullptr && is_end(*writer->batch));
+  }
+  if (!has_ends) return false;
+  for (const rocksdb::WriteThread::Writer* const writer : group) {
+    if (writer->batch == nullptr || is_end(*writer->batch)) continue;
+    if (!writer->batch->Iterate(&of_other).ok()) return false;
+  }
+  return !others_miss;
 }
 
 // How often a family of a TransactionDB was dropped in this process.
@@ -229,16 +248,29 @@ std::unique_ptr<rocksdb::LockTracker> LeaveOutDropped(rocksdb::DBImpl* db, const
   return there;
 }
 
-// What a transaction of several families has locked. False, and it has done nothing, where it is of one.
-bool UnlockOfSeveral(rocksdb::PointLockManager* manager, rocksdb::PessimisticTransaction* transaction,
-                     const rocksdb::LockTracker& tracker, rocksdb::Env* env) {
-  const std::vector<uint32_t> families = FamiliesOf(tracker);
-  if (families.size() < 2) return false;
-  for (const uint32_t id : families) {
-    const std::unique_ptr<rocksdb::LockTracker::KeyIterator> key(tracker.GetKeyIterator(id));
-    while (key->HasNext()) manager->UnLock(transaction, id, key->Next(), env);
+// The locks of families that are there, which a thread is about to let go of: nobody drops these meanwhile.
+struct HeldLocks {
+  const rocksdb::PointLockManager* manager;
+  std::map<uint32_t, std::shared_ptr<rocksdb::LockMap>> of_family;
+};
+thread_local HeldLocks* held_locks = nullptr;
+
+// Lets a transaction go of all that it has locked in several families. RocksDB stops at one that was dropped.
+template <typename UnlockAll>
+void Unlock(rocksdb::PointLockManager* manager, HeldLocks* held, rocksdb::PessimisticTransaction* transaction,
+            const rocksdb::LockTracker& tracker, rocksdb::Env* env, const UnlockAll& unlock_all) {
+  bool has_dropped = false;
+  for (const auto& [id, locks] : held->of_family) has_dropped = has_dropped || locks == nullptr;
+  HeldLocks* const outer = std::exchange(held_locks, held);
+  if (!has_dropped) {
+    unlock_all();
+  } else {
+    for (const auto& [id, locks] : held->of_family) {
+      const std::unique_ptr<rocksdb::LockTracker::KeyIterator> key(tracker.GetKeyIterator(id));
+      while (locks != nullptr && key->HasNext()) manager->UnLock(transaction, id, key->Next(), env);
+    }
   }
-  return true;
+  held_locks = outer;
 }
 
 }  // namespace
@@ -337,10 +369,7 @@ Status WriteBatchInternal::InsertInto(WriteThread::WriteGroup& group, SequenceNu
                                       ColumnFamilyMemTables* memtables, FlushScheduler* flushes,
                                       TrimHistoryScheduler* trims, bool ignores_missing, uint64_t wal, DB* db,
                                       CAIRN_FIRST_INSERT_PARAMETERS bool seq_per_batch, bool batch_per_txn) {
-  for (WriteThread::Writer* const writer : group) {
-    const WriteBatch* const batch = writer->batch;
-    ignores_missing = ignores_missing || (batch != nullptr && (batch->HasCommit() || batch->HasRollback()));
-  }
+  ignores_missing = ignores_missing || cairn::OnlyEndsMiss(group, memtables);
   return own::InsertGroup(group, first, memtables, flushes, trims, ignores_missing, wal, db,
                           CAIRN_FIRST_INSERT_ARGUMENTS seq_per_batch, batch_per_txn);
 }
@@ -423,6 +452,10 @@ void PointLockManager::RemoveColumnFamily(const ColumnFamilyHandle* family) {
 }
 
 std::shared_ptr<LockMap> PointLockManager::GetLockMap(ColumnFamilyId family) {
+  if (cairn::held_locks != nullptr && cairn::held_locks->manager == this) {
+    const auto held = cairn::held_locks->of_family.find(family);
+    if (held != cairn::held_locks->of_family.end()) return held->second;
+  }
   if (cairn::KeepsLocksOfDropped(this)) {
     auto* const of_thread = static_cast<LockMaps*>(lock_maps_cache_->Get());
     if (of_thread != nullptr) of_thread->clear();
@@ -430,14 +463,23 @@ std::shared_ptr<LockMap> PointLockManager::GetLockMap(ColumnFamilyId family) {
   return own::GetLockMap(this, family);
 }
 
-// RocksDB stops at a family that was dropped, and the transaction's locks in other families stayed for ever.
+// The transaction's locks in other families than a dropped one stayed for ever.
 void PointLockManager::UnLock(PessimisticTransaction* transaction, const LockTracker& tracker, Env* env) {
-  if (!cairn::UnlockOfSeveral(this, transaction, tracker, env)) own::UnlockTracked(this, transaction, tracker, env);
+  const auto unlock_all = [&] { own::UnlockTracked(this, transaction, tracker, env); };
+  const std::vector<uint32_t> families = cairn::FamiliesOf(tracker);
+  if (families.size() < 2) return unlock_all();
+  cairn::HeldLocks held{this, {}};
+  for (const uint32_t id : families) held.of_family[id] = GetLockMap(id);
+  cairn::Unlock(this, &held, transaction, tracker, env, unlock_all);
 }
 #if CAIRN_HAS_PER_KEY_LOCKS
 void PerKeyPointLockManager::UnLock(PessimisticTransaction* transaction, const LockTracker& tracker, Env* env) {
-  if (!cairn::UnlockOfSeveral(this, transaction, tracker, env))
-    own::UnlockTrackedPerKey(this, transaction, tracker, env);
+  const auto unlock_all = [&] { own::UnlockTrackedPerKey(this, transaction, tracker, env); };
+  const std::vector<uint32_t> families = cairn::FamiliesOf(tracker);
+  if (families.size() < 2) return unlock_all();
+  cairn::HeldLocks held{this, {}};
+  for (const uint32_t id : families) held.of_family[id] = GetLockMap(id);
+  cairn::Unlock(this, &held, transaction, tracker, env, unlock_all);
 }
 #endif
 

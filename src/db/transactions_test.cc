@@ -22,6 +22,7 @@
 #include "src/testutil/await.h"
 #include "src/testutil/faulty_disk.h"
 #include "test/support.h"
+#include "utilities/merge_operators.h"
 
 namespace cairn {
 namespace {
@@ -201,6 +202,71 @@ TEST_P(TransactionsTest, APreparedOneEndsMeanwhile) {
     ends.join();
     transaction.reset();
     ASSERT_NO_FATAL_FAILURE(Expect(commits ? "newer" : "older"));
+    Close();
+  }
+}
+
+// That others write to a dropped family is no less refused.
+TEST_P(TransactionsTest, OneEndsBesideAWriteToADroppedFamily) {
+  options_.env = env_.get();
+  options_.allow_concurrent_memtable_write = false;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  rocksdb::ColumnFamilyHandle* another = nullptr;
+  ASSERT_OK(db_->CreateColumnFamily(options_, "another", &another));
+  dropped_.push_back(another);
+  const std::unique_ptr<Transaction> transaction = Begin("over all families");
+  ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
+  ASSERT_OK(transaction->Prepare());
+  disk_->waiting = 0;
+  disk_->held = test::kManifest;
+  std::thread drops([&] { EXPECT_OK(db_->GetBaseDB()->DropColumnFamily(another)); });
+  EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  rocksdb::Status of_write;
+  std::thread writes([&] { of_write = db_->Put(rocksdb::WriteOptions(), another, "key", "value"); });
+  Sleep();
+  std::thread ends(
+      [&] { transaction->Commit().PermitUncheckedError(); });  // the other leads it, and the database stops
+  Sleep();
+  disk_->held = 0;
+  drops.join();
+  ends.join();
+  writes.join();
+  EXPECT_FALSE(of_write.ok());
+}
+
+// As a check for conflicts does, which the process did not survive.
+TEST_P(TransactionsTest, OneLocksAKeyThatWasMerged) {
+  options_.max_write_buffer_size_to_maintain = 1;  // so that it asks the tables
+  options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
+  for (const bool is_deleted : {false, true}) {
+    SCOPED_TRACE(is_deleted);
+    ASSERT_NO_FATAL_FAILURE(Open());
+    ASSERT_OK(is_deleted ? db_->Delete(rocksdb::WriteOptions(), "key")
+                         : db_->Put(rocksdb::WriteOptions(), "key", "older"));
+    const rocksdb::Snapshot* const before = db_->GetSnapshot();
+    ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "key", "merged"));
+    const rocksdb::Snapshot* const between = db_->GetSnapshot();
+    rocksdb::TransactionOptions with_snapshot;
+    with_snapshot.set_snapshot = true;
+    std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
+      ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+    }
+    EXPECT_OK(transaction->Put("key", "newer"));
+    ASSERT_OK(transaction->Rollback());
+    transaction.reset(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
+    ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "key", "later"));
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
+      ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+    }
+    EXPECT_TRUE(transaction->Put("key", "newer").IsBusy());
+    transaction.reset();
+    for (const rocksdb::Snapshot* const snapshot : {before, between}) db_->ReleaseSnapshot(snapshot);
+    std::string value;
+    EXPECT_OK(db_->Get(rocksdb::ReadOptions(), "key", &value));
+    EXPECT_EQ(value, is_deleted ? "merged,later" : "older,merged,later");
     Close();
   }
 }
