@@ -75,18 +75,35 @@ class PassesOverDropped {
   const bool before_;
 };
 
-// Tells what a batch writes to families that are still there from what it writes to others. Adds no marks of transactions to others.
-class FamilyFilter : public rocksdb::WriteBatch::Handler {
+// What a batch has of transactions' beginnings and ends is passed over.
+class PassesOverMarks : public rocksdb::WriteBatch::Handler {
  public:
   using Status = rocksdb::Status;
   using Slice = rocksdb::Slice;
+
+  Status MarkBeginPrepare(bool /*unprepared*/) override { return Mark(); }
+  Status MarkEndPrepare(const Slice& /*name*/) override { return Mark(); }
+  Status MarkCommit(const Slice& /*name*/) override { return Mark(); }
+  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override { return Mark(); }
+  Status MarkRollback(const Slice& /*name*/) override { return Mark(); }
+  Status MarkNoop(bool /*is_empty*/) override { return Status::OK(); }
+
+ private:
+  virtual Status Mark() const { return Status::OK(); }
+};
+
+// Tells what a batch writes to families that are still there from what it writes to others. Adds no marks of transactions to others.
+class FamilyFilter : public PassesOverMarks {
+ public:
   using Batch = rocksdb::WriteBatchInternal;
+  enum class Marks { kRefuse, kPassOver };
 
   // Only says whether there is anything to leave out.
   explicit FamilyFilter(rocksdb::DBImpl* db) : db_(db) {}
   // What is left out goes to `dropped`, if there is such a batch, and each of the others to `each`, in the order of the batch.
-  FamilyFilter(rocksdb::DBImpl* db, rocksdb::WriteBatch* dropped, std::function<Status(rocksdb::WriteBatch*)> each)
-      : db_(db), dropped_(dropped), each_(std::move(each)) {}
+  FamilyFilter(rocksdb::DBImpl* db, rocksdb::WriteBatch* dropped, std::function<Status(rocksdb::WriteBatch*)> each,
+               Marks marks = Marks::kRefuse)
+      : db_(db), dropped_(dropped), each_(std::move(each)), marks_(marks) {}
   bool has_left_out() const { return has_left_out_; }
 
   Status PutCF(uint32_t family, const Slice& key, const Slice& value) override {
@@ -107,12 +124,6 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   Status MergeCF(uint32_t family, const Slice& key, const Slice& value) override {
     return Add(family, [&](rocksdb::WriteBatch* to) { return Batch::Merge(to, family, key, value); });
   }
-  Status MarkBeginPrepare(bool /*unprepared*/) override { return Status::OK(); }
-  Status MarkEndPrepare(const Slice& /*name*/) override { return Status::OK(); }
-  Status MarkCommit(const Slice& /*name*/) override { return Status::OK(); }
-  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override { return Status::OK(); }
-  Status MarkRollback(const Slice& /*name*/) override { return Status::OK(); }
-  Status MarkNoop(bool /*is_empty*/) override { return Status::OK(); }
 
  private:
   template <typename AddTo>
@@ -123,6 +134,7 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
     const Status s = add(&one_);
     return s.ok() ? each_(&one_) : s;
   }
+  Status Mark() const override { return marks_ == Marks::kRefuse ? Status::InvalidArgument() : Status::OK(); }
   bool KnowsThere(uint32_t family) {
     const auto known = is_there_.find(family);
     if (known != is_there_.end()) return known->second;
@@ -134,17 +146,15 @@ class FamilyFilter : public rocksdb::WriteBatch::Handler {
   rocksdb::DBImpl* const db_;
   rocksdb::WriteBatch* const dropped_ = nullptr;
   const std::function<Status(rocksdb::WriteBatch*)> each_;
+  const Marks marks_ = Marks::kPassOver;
   rocksdb::WriteBatch one_;
   std::map<uint32_t, bool> is_there_;
   bool has_left_out_ = false;
 };
 
 // Looks at the family of each entry.
-class EachFamily : public rocksdb::WriteBatch::Handler {
+class EachFamily : public PassesOverMarks {
  public:
-  using Status = rocksdb::Status;
-  using Slice = rocksdb::Slice;
-
   explicit EachFamily(std::function<void(uint32_t)> look) : look_(std::move(look)) {}
 
   Status PutCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/) override { return Meet(family); }
@@ -157,12 +167,6 @@ class EachFamily : public rocksdb::WriteBatch::Handler {
   Status DeleteRangeCF(uint32_t family, const Slice& /*begin*/, const Slice& /*end*/) override { return Meet(family); }
   Status MergeCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/) override { return Meet(family); }
   Status PutBlobIndexCF(uint32_t family, const Slice& /*key*/, const Slice& /*value*/) override { return Meet(family); }
-  Status MarkBeginPrepare(bool /*unprepared*/) override { return Status::OK(); }
-  Status MarkEndPrepare(const Slice& /*name*/) override { return Status::OK(); }
-  Status MarkCommit(const Slice& /*name*/) override { return Status::OK(); }
-  Status MarkCommitWithTimestamp(const Slice& /*name*/, const Slice& /*time*/) override { return Status::OK(); }
-  Status MarkRollback(const Slice& /*name*/) override { return Status::OK(); }
-  Status MarkNoop(bool /*is_empty*/) override { return Status::OK(); }
 
  private:
   Status Meet(uint32_t family) {
@@ -189,13 +193,13 @@ rocksdb::Status CheckFamilies(rocksdb::DBImpl* db, const rocksdb::WriteBatch& ba
 // writes to such.
 bool OnlyEndsMiss(const rocksdb::WriteThread::WriteGroup& group, rocksdb::ColumnFamilyMemTables* memtables) {
   bool has_ends = false;
-  bool others_miss = false;
-  EachFamily of_other([&](uint32_t id) { others_miss = others_miss || !memtables->Seek(id); });
   const auto is_end = [](const rocksdb::WriteBatch& batch) { return batch.HasCommit() || batch.HasRollback(); };
   for (const rocksdb::WriteThread::Writer* const writer : group) {
     has_ends = has_ends || (writer->batch != nullptr && is_end(*writer->batch));
   }
   if (!has_ends) return false;
+  bool others_miss = false;
+  EachFamily of_other([&](uint32_t id) { others_miss = others_miss || !memtables->Seek(id); });
   for (const rocksdb::WriteThread::Writer* const writer : group) {
     if (writer->batch == nullptr || is_end(*writer->batch)) continue;
     if (!writer->batch->Iterate(&of_other).ok()) return false;
@@ -255,17 +259,21 @@ struct HeldLocks {
 };
 thread_local HeldLocks* held_locks = nullptr;
 
-// Lets a transaction go of all that it has locked in several families. RocksDB stops at one that was dropped.
-template <typename UnlockAll>
-void Unlock(rocksdb::PointLockManager* manager, HeldLocks* held, rocksdb::PessimisticTransaction* transaction,
-            const rocksdb::LockTracker& tracker, rocksdb::Env* env, const UnlockAll& unlock_all) {
+// Lets a transaction go of all that it has locked. RocksDB's own stops at a family that was dropped.
+template <typename GetLocks, typename UnlockAll>
+void Unlock(rocksdb::PointLockManager* manager, rocksdb::PessimisticTransaction* transaction,
+            const rocksdb::LockTracker& tracker, rocksdb::Env* env, const GetLocks& get_locks,
+            const UnlockAll& unlock_all) {
+  const std::vector<uint32_t> families = FamiliesOf(tracker);
+  if (families.size() < 2) return unlock_all();
+  HeldLocks held{manager, {}};
   bool has_dropped = false;
-  for (const auto& [id, locks] : held->of_family) has_dropped = has_dropped || locks == nullptr;
-  HeldLocks* const outer = std::exchange(held_locks, held);
+  for (const uint32_t id : families) has_dropped |= (held.of_family[id] = get_locks(id)) == nullptr;
+  HeldLocks* const outer = std::exchange(held_locks, &held);
   if (!has_dropped) {
     unlock_all();
   } else {
-    for (const auto& [id, locks] : held->of_family) {
+    for (const auto& [id, locks] : held.of_family) {
       const std::unique_ptr<rocksdb::LockTracker::KeyIterator> key(tracker.GetKeyIterator(id));
       while (locks != nullptr && key->HasNext()) manager->UnLock(transaction, id, key->Next(), env);
     }
@@ -384,8 +392,9 @@ Status WritePreparedTxn::RollbackInternal() {
   if (!s.ok()) return s;
   if (!filter.has_left_out()) return own::RollbackPrepared(this);
   WriteBatch there;
-  cairn::FamilyFilter in_order(db_impl_, /*dropped=*/nullptr,
-                               [&there](WriteBatch* one) { return WriteBatchInternal::Append(&there, one); });
+  cairn::FamilyFilter in_order(
+      db_impl_, /*dropped=*/nullptr, [&there](WriteBatch* one) { return WriteBatchInternal::Append(&there, one); },
+      cairn::FamilyFilter::Marks::kPassOver);
   s = batch->Iterate(&in_order);
   if (!s.ok()) return s;
   std::swap(*batch, there);
@@ -465,21 +474,15 @@ std::shared_ptr<LockMap> PointLockManager::GetLockMap(ColumnFamilyId family) {
 
 // The transaction's locks in other families than a dropped one stayed for ever.
 void PointLockManager::UnLock(PessimisticTransaction* transaction, const LockTracker& tracker, Env* env) {
-  const auto unlock_all = [&] { own::UnlockTracked(this, transaction, tracker, env); };
-  const std::vector<uint32_t> families = cairn::FamiliesOf(tracker);
-  if (families.size() < 2) return unlock_all();
-  cairn::HeldLocks held{this, {}};
-  for (const uint32_t id : families) held.of_family[id] = GetLockMap(id);
-  cairn::Unlock(this, &held, transaction, tracker, env, unlock_all);
+  cairn::Unlock(
+      this, transaction, tracker, env, [this](uint32_t family) { return GetLockMap(family); },
+      [&] { own::UnlockTracked(this, transaction, tracker, env); });
 }
 #if CAIRN_HAS_PER_KEY_LOCKS
 void PerKeyPointLockManager::UnLock(PessimisticTransaction* transaction, const LockTracker& tracker, Env* env) {
-  const auto unlock_all = [&] { own::UnlockTrackedPerKey(this, transaction, tracker, env); };
-  const std::vector<uint32_t> families = cairn::FamiliesOf(tracker);
-  if (families.size() < 2) return unlock_all();
-  cairn::HeldLocks held{this, {}};
-  for (const uint32_t id : families) held.of_family[id] = GetLockMap(id);
-  cairn::Unlock(this, &held, transaction, tracker, env, unlock_all);
+  cairn::Unlock(
+      this, transaction, tracker, env, [this](uint32_t family) { return GetLockMap(family); },
+      [&] { own::UnlockTrackedPerKey(this, transaction, tracker, env); });
 }
 #endif
 
