@@ -24,6 +24,7 @@
 #include "rocksdb/write_batch.h"
 #include "src/port/open_into.h"
 #include "src/testutil/await.h"
+#include "src/testutil/begin_flush.h"
 #include "src/testutil/impatient.h"
 #include "test/support.h"
 
@@ -213,9 +214,7 @@ TEST_P(ShutdownTest, ClosesAtOnceAfterOpen) {
     ASSERT_NE(db, nullptr);
     writer.Reopened(db.get(), db->DefaultColumnFamily());
     for (int i = 0; i < 200; ++i) ASSERT_OK(writer.WriteOne());
-    rocksdb::FlushOptions no_wait;
-    no_wait.wait = false;
-    if (round % 3 != 0) ASSERT_OK(db->Flush(no_wait));
+    if (round % 3 != 0) ASSERT_OK(BeginFlush(db.get()));
     if (round % 5 == 0) ASSERT_OK(db->Close());
     db.reset();
   }
@@ -585,10 +584,7 @@ class FaultTest : public ShutdownTest {
     const auto felt = [&, before = file_system_->failures()] {
       for (int i = 0; i < 100 && writer_->WriteOne(true).ok(); ++i) {
       }
-      rocksdb::FlushOptions no_wait;
-      no_wait.wait = false;
-      no_wait.allow_write_stall = true;
-      db_->Flush(no_wait).PermitUncheckedError();
+      BeginFlush(db_.get()).PermitUncheckedError();
       return file_system_->failures() > before;
     };
     EXPECT_TRUE(Await(felt)) << "no write met the fault";

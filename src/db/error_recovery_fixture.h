@@ -21,6 +21,7 @@
 #include "rocksdb/write_buffer_manager.h"
 #include "src/port/open_into.h"
 #include "src/testutil/await.h"
+#include "src/testutil/begin_flush.h"
 #include "src/testutil/faulty_disk.h"
 #include "src/testutil/impatient.h"
 #include "src/testutil/until_it_waits.h"
@@ -94,10 +95,7 @@ class ErrorRecoveryTest : public ::testing::Test {
   static rocksdb::Status Put(rocksdb::DB* db) { return db->Put(rocksdb::WriteOptions(), "key", "value"); }
   // May be refused.
   static void BeginFlush(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family = nullptr) {
-    rocksdb::FlushOptions options;
-    options.wait = false;
-    options.allow_write_stall = true;
-    db->Flush(options, family == nullptr ? db->DefaultColumnFamily() : family).PermitUncheckedError();
+    cairn::BeginFlush(db, family).PermitUncheckedError();
   }
   template <typename Function>
   static rocksdb::Status Ends(const char* what, const Function& function) {

@@ -25,6 +25,7 @@
 #include "src/port/private_members.h"
 #include "src/testutil/arriving_tables.h"
 #include "src/testutil/await.h"
+#include "src/testutil/begin_flush.h"
 #include "src/testutil/copy_database.h"
 #include "src/testutil/faulty_disk.h"
 #include "test/support.h"
@@ -198,10 +199,7 @@ TEST_P(PreparedTransactionsTest, AWalBehindOneThatIsTornIsNeverRead) {
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), "before", "value"));
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), "torn", "value"));
     ASSERT_OK(db->PauseBackgroundWork());
-    rocksdb::FlushOptions no_wait;
-    no_wait.wait = false;
-    no_wait.allow_write_stall = true;
-    ASSERT_OK(db->Flush(no_wait));
+    ASSERT_OK(BeginFlush(db.get()));
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
     ASSERT_OK(prepared->Commit());
     ASSERT_OK(db->Put(rocksdb::WriteOptions(), "last", "value"));

@@ -21,6 +21,7 @@
 #include "rocksdb/wal_filter.h"
 #include "src/db/unread_wals.h"
 #include "src/port/open_into.h"
+#include "src/testutil/begin_flush.h"
 #include "src/testutil/copy_database.h"
 #include "src/testutil/faulty_disk.h"
 #include "src/testutil/flip_bit.h"
@@ -364,10 +365,7 @@ class UnreadWalsOfWritesTest : public UnreadWalsTest, public ::testing::WithPara
       ASSERT_OK(db->Put(rocksdb::WriteOptions(), "damaged", std::string(40000, 'v')));
       ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
       ASSERT_OK(db->PauseBackgroundWork());
-      rocksdb::FlushOptions no_wait;
-      no_wait.wait = false;
-      no_wait.allow_write_stall = true;
-      ASSERT_OK(db->Flush(no_wait));
+      ASSERT_OK(BeginFlush(db));
       ASSERT_OK(db->Put(rocksdb::WriteOptions(), "behind", "value"));
     }));
     ASSERT_EQ(Wals().size(), 2u);

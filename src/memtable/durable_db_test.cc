@@ -38,6 +38,7 @@
 #include "src/port/open_into.h"
 #include "src/port/rocksdb_own.h"
 #include "src/testutil/await.h"
+#include "src/testutil/begin_flush.h"
 #include "test/support.h"
 
 // The disk, as the library sees it: how often it is synced, how long that takes, and whether it fails.
@@ -704,17 +705,15 @@ TEST_F(DurableDbTest, AnAtomicFlushWaitsForEachColumnFamily) {
         ASSERT_OK(db->Flush(rocksdb::FlushOptions(), old));
       }
       slow->on = true;
-      rocksdb::FlushOptions no_wait;
-      no_wait.wait = false;
       ASSERT_OK(db->Put(rocksdb::WriteOptions(), young, "key", "value"));
-      ASSERT_OK(db->Flush(no_wait, young));
+      ASSERT_OK(BeginFlush(db, young));
       ASSERT_OK(db->Put(rocksdb::WriteOptions(), old, "last", "value"));
       rocksdb::Checkpoint* made = nullptr;
       ASSERT_OK(rocksdb::Checkpoint::Create(db, &made));
       const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
       ASSERT_OK(checkpoint->CreateCheckpoint(path + ".copy"));
       ASSERT_OK(db->Put(rocksdb::WriteOptions(), young, "key2", "value"));
-      ASSERT_OK(db->Flush(no_wait, young));
+      ASSERT_OK(BeginFlush(db, young));
       ASSERT_OK(db->Put(rocksdb::WriteOptions(), old, "after", "value"));
       ASSERT_OK(db->Flush(rocksdb::FlushOptions(), opened.handles));
       uint64_t waiting = 1;

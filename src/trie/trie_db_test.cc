@@ -26,6 +26,7 @@
 #include "src/ect/ect_table_index.h"
 #include "src/port/open_into.h"
 #include "src/testutil/await.h"
+#include "src/testutil/begin_flush.h"
 #include "src/testutil/ingest_again.h"
 #include "src/testutil/test_gate.h"
 #include "src/trie/trie_fixture.h"
@@ -90,9 +91,7 @@ class TrieDbTest : public testing::Test {
 
   // Returns when level 0, which was empty, has the table; listeners may yet have to hear of it.
   void FlushWithoutWaiting() {
-    rocksdb::FlushOptions do_not_wait;
-    do_not_wait.wait = false;
-    ASSERT_TRUE(db_->Flush(do_not_wait).ok());
+    ASSERT_TRUE(BeginFlush(db_.get()).ok());
     std::string files = "0";
     while (files == "0") ASSERT_TRUE(db_->GetProperty("rocksdb.num-files-at-level0", &files));
   }

@@ -29,6 +29,7 @@
 #include "src/port/db_functions.h"
 #include "src/table/written_totals.h"
 #include "src/testutil/await.h"
+#include "src/testutil/begin_flush.h"
 #include "src/testutil/test_gate.h"
 #include "src/trie/trie_fixture.h"
 
@@ -398,15 +399,12 @@ TEST_F(WriteThrottleTest, MemtablesThatAreNotFlushedYetDoNotRaiseTheRate) {
   ASSERT_TRUE(compaction->gate.AwaitWaiter());
   const uint64_t rate = Stats(handles_[0]).delayed_write_rate;
   ASSERT_TRUE(db_->SetOptions(handles_[1], {{"max_write_buffer_number", "100"}}).ok());
-  rocksdb::FlushOptions begin;
-  begin.wait = false;
-  begin.allow_write_stall = true;
   const std::string value(rate / 20, 'v');
   uint64_t bytes = 0;
   const auto since = std::chrono::steady_clock::now();
   for (int memtable = 0; memtable < 10; ++memtable) {
     ASSERT_TRUE(db_->Put({}, handles_[1], Key(memtable), value).ok());
-    ASSERT_TRUE(db_->Flush(begin, handles_[1]).ok());
+    ASSERT_TRUE(BeginFlush(db_.get(), handles_[1]).ok());
     bytes += value.size();
     ASSERT_TRUE(Await([&] { return RateOfRocksDB() == rate; })) << RateOfRocksDB() << " instead of " << rate;
   }
