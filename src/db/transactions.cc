@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "db/write_batch_internal.h"
+#include "rocksdb/utilities/write_batch_with_index.h"
 #include "rocksdb/write_batch.h"
 #include "src/db/cairn_db.h"
 #include "src/port/entity.h"
@@ -386,20 +387,21 @@ Status WriteBatchInternal::InsertInto(WriteThread::WriteGroup& group, SequenceNu
 // writes it once more. Where the family was dropped since, and the handle destroyed, the process died; else the Rollback was refused,
 // half of it was there, and the database stopped. (A family that is dropped just now must keep its handle until the Rollback ends.)
 Status WritePreparedTxn::RollbackInternal() {
-  WriteBatch* const batch = GetWriteBatch()->GetWriteBatch();
+  const WriteBatch* const batch = write_batch_.GetWriteBatch();
   cairn::FamilyFilter filter(db_impl_);
   Status s = batch->Iterate(&filter);
   if (!s.ok()) return s;
   if (!filter.has_left_out()) return own::RollbackPrepared(this);
-  WriteBatch there;
+  WriteBatchWithIndex there;
   cairn::FamilyFilter in_order(
-      db_impl_, /*dropped=*/nullptr, [&there](WriteBatch* one) { return WriteBatchInternal::Append(&there, one); },
+      db_impl_, /*dropped=*/nullptr,
+      [&there](WriteBatch* one) { return WriteBatchInternal::Append(there.GetWriteBatch(), one); },
       cairn::FamilyFilter::Marks::kPassOver);
   s = batch->Iterate(&in_order);
   if (!s.ok()) return s;
-  std::swap(*batch, there);
+  std::swap(write_batch_, there);  // not the batches in them, which are of a class of its own
   s = own::RollbackPrepared(this);
-  std::swap(*batch, there);
+  std::swap(write_batch_, there);
   return s;
 }
 Status WriteUnpreparedTxn::WriteRollbackKeys(const LockTracker& keys, WriteBatchWithIndex* batch,
