@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "src/util/of_thread.h"
+
 namespace cairn::cache {
 namespace {
 
@@ -34,16 +36,22 @@ ZSTD_CCtx* NewCompressionContext() {
   return context;
 }
 ZSTD_CCtx* CompressionContext() {
-  thread_local const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> context(NewCompressionContext(), ZSTD_freeCCtx);
-  return context.get();
+  struct Context {
+    const std::unique_ptr<ZSTD_CCtx, size_t (*)(ZSTD_CCtx*)> zstd{NewCompressionContext(), ZSTD_freeCCtx};
+  };
+  return OfThread<Context>::Get()->zstd.get();
 }
 ZSTD_DCtx* DecompressionContext() {
-  thread_local const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> context(ZSTD_createDCtx(), ZSTD_freeDCtx);
-  return context.get();
+  struct Context {
+    const std::unique_ptr<ZSTD_DCtx, size_t (*)(ZSTD_DCtx*)> zstd{ZSTD_createDCtx(), ZSTD_freeDCtx};
+  };
+  return OfThread<Context>::Get()->zstd.get();
 }
 LZ4_stream_t* Lz4Stream() {
-  thread_local const std::unique_ptr<LZ4_stream_t, int (*)(LZ4_stream_t*)> stream(LZ4_createStream(), LZ4_freeStream);
-  return stream.get();
+  struct Stream {
+    const std::unique_ptr<LZ4_stream_t, int (*)(LZ4_stream_t*)> lz4{LZ4_createStream(), LZ4_freeStream};
+  };
+  return OfThread<Stream>::Get()->lz4.get();
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <new>
 #include <utility>
 #include "src/util/mutex.h"
+#include "src/util/of_thread.h"
 
 namespace cairn::cache {
 namespace {
@@ -209,7 +210,10 @@ bool ZZone::FindInRaw(std::string_view raw, const Key& key, Record* found) const
 
 NZone::Found ZZone::Lookup(const Key& key, std::string* value, uint32_t now, uint32_t benchmark, bool* again,
                            uint64_t* stamp, uint64_t* expiry) {
-  thread_local std::string stored, raw;
+  struct Blocks {
+    std::string stored, raw;
+  };
+  auto& [stored, raw] = *OfThread<Blocks>::Get();
   Record record;
   bool in_tail = false;
   uint8_t method = 0;
@@ -426,7 +430,10 @@ void ZZone::Live(const Block& block, std::string* raw, std::vector<Record>* live
 // Null if there are none. What is not its items' and bytes it has of `old`.
 ZZone::Block* ZZone::Build(const std::vector<Record>& records, const Block& old) {
   if (records.empty()) return nullptr;
-  thread_local std::string raw, stored;
+  struct Blocks {
+    std::string raw, stored;
+  };
+  auto& [raw, stored] = *OfThread<Blocks>::Get();
   raw.clear();
   Block header;
   for (const Record& record : records) {

@@ -277,7 +277,8 @@ namespace own = cairn::rocksdb_own;
 // Where the next WAL does not go on with the number with which one ends, what is left of an older WAL behind that end is damage to
 // RocksDB, unless all damage is skipped, and nothing newer is read. Write-prepared writes of two queues take numbers that are in
 // no WAL, and so does what is ingested or imported; a WAL that has no entry yet, and is kept as with transactions in two phases,
-// has no number at all. So none is recycled (as in RocksDB from 6.8 to 9.0).
+// has no number at all. So none is recycled (as in RocksDB from 6.8 to 9.0). And of transactions that are written before they commit,
+// a row cache would keep what one lookup may see for all others.
 Status DBImpl::Open(const DBOptions& options, const std::string& path,
                     const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
                     cairn::port::OpenedDb* db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry,
@@ -289,6 +290,7 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
     const bool skips_damage = with.wal_recovery_mode == WALRecoveryMode::kSkipAnyCorruptedRecords;
     would_recycle = with.recycle_log_file_num > 0 && (!skips_damage || (seq_per_batch && with.two_write_queues));
     if (would_recycle) safe.recycle_log_file_num = 0;
+    if (seq_per_batch) safe.row_cache = nullptr;
     return own::DBImplOpen(safe, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
                            is_retry, can_retry);
   };
@@ -298,6 +300,10 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
   if (s.ok() && would_recycle) {
     Warn(opened->GetDBOptions().info_log, "WALs are not recycled, where that could lose writes: %s is ignored",
          "recycle_log_file_num");
+  }
+  if (s.ok() && seq_per_batch && options.row_cache != nullptr) {
+    Warn(opened->GetDBOptions().info_log, "%s is ignored: lookups would be told what others see of transactions",
+         "row_cache");
   }
   cairn::port::Set(db, opened);
   return s;
@@ -828,11 +834,24 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
         pinned_iterators, value_found, callback, is_blob, do_merge};
     if (cairn::GetByTheirFilters(this, request)) return;
   }
-  // Who wants to know of the newest entry only (a transaction that checks for conflicts) has no room for a merged value, and was the
-  // end of the process.
-  const bool wants_value = value != nullptr || columns != nullptr;
-  own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
-                  pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge && wants_value);
+  if (value != nullptr || columns != nullptr || !do_merge || merge_operator_ == nullptr) {
+    own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
+                    pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
+    return;
+  }
+  // Who asks of which number, or time, the newest entry is (a transaction that looks for conflicts) has no room for a value. Operands
+  // were merged all the same, into none, which was the end of the process. Now the newest is the last that is read, and no blob is;
+  // an operator that merges a single one, or fails to, finds room.
+  GetMergeOperandsOptions newest_only;
+  newest_only.continue_cb = [](const Slice& /*operand*/) { return false; };
+  GetMergeOperandsOptions* const given = std::exchange(merge_context->get_merge_operands_options, &newest_only);
+  PinnableSlice unwanted;
+  bool is_blob_index = false;
+  own::VersionGet(this, options, key, &unwanted, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
+                  pinned_iterators, value_found, key_exists, sequence, callback,
+                  is_blob != nullptr ? is_blob : &is_blob_index, do_merge);
+  merge_context->get_merge_operands_options = given;
+  if (status->subcode() == Status::SubCode::kMergeOperatorFailed) *status = Status::OK();
 }
 
 void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {

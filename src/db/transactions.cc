@@ -21,6 +21,7 @@
 #include "src/port/entity.h"
 #include "src/port/private_members.h"
 #include "src/port/rocksdb_own.h"
+#include "src/util/of_thread.h"
 #include "utilities/transactions/lock/point/point_lock_manager.h"
 #include "utilities/transactions/write_unprepared_txn.h"
 
@@ -190,19 +191,19 @@ rocksdb::Status CheckFamilies(rocksdb::DBImpl* db, const rocksdb::WriteBatch& ba
                                           std::to_string(newest));
 }
 
-// Whether what a group of writers is about to write ends a transaction, which passes over dropped families, and none of the others
-// writes to such.
+// Whether what a group of writers is about to write to memtables ends a transaction, which passes over dropped families, and none of
+// the others writes to such.
 bool OnlyEndsMiss(const rocksdb::WriteThread::WriteGroup& group, rocksdb::ColumnFamilyMemTables* memtables) {
-  bool has_ends = false;
   const auto is_end = [](const rocksdb::WriteBatch& batch) { return batch.HasCommit() || batch.HasRollback(); };
-  for (const rocksdb::WriteThread::Writer* const writer : group) {
-    has_ends = has_ends || (writer->batch != nullptr && is_end(*writer->batch));
+  bool has_ends = false;
+  for (rocksdb::WriteThread::Writer* const writer : group) {
+    has_ends = has_ends || (writer->ShouldWriteToMemtable() && is_end(*writer->batch));
   }
   if (!has_ends) return false;
   bool others_miss = false;
   EachFamily of_other([&](uint32_t id) { others_miss = others_miss || !memtables->Seek(id); });
-  for (const rocksdb::WriteThread::Writer* const writer : group) {
-    if (writer->batch == nullptr || is_end(*writer->batch)) continue;
+  for (rocksdb::WriteThread::Writer* const writer : group) {
+    if (!writer->ShouldWriteToMemtable() || is_end(*writer->batch)) continue;
     if (!writer->batch->Iterate(&of_other).ok()) return false;
   }
   return !others_miss;
@@ -211,18 +212,22 @@ bool OnlyEndsMiss(const rocksdb::WriteThread::WriteGroup& group, rocksdb::Column
 // How often a family of a TransactionDB was dropped in this process.
 std::atomic<uint64_t> drops{0};
 
+// The managers whose lists this thread has emptied since a family was dropped.
+struct EmptiedLists {
+  uint64_t drops = 0;
+  std::vector<const rocksdb::PointLockManager*> managers;
+};
+
 // Whether this thread may have locks of a dropped family in the list that it keeps of this manager's. Asked once: it is about to
 // empty the list.
 bool KeepsLocksOfDropped(const rocksdb::PointLockManager* manager) {
-  thread_local uint64_t drops_before = 0;
-  thread_local std::vector<const rocksdb::PointLockManager*> emptied;  // since then
   const uint64_t drops_now = drops.load(std::memory_order_acquire);
-  if (drops_before != drops_now) {
-    drops_before = drops_now;
-    emptied.clear();
-  }
-  if (drops_now == 0 || std::find(emptied.begin(), emptied.end(), manager) != emptied.end()) return false;
-  emptied.push_back(manager);
+  if (drops_now == 0) return false;
+  EmptiedLists* const emptied = OfThread<EmptiedLists>::Get();
+  if (emptied->drops != drops_now) *emptied = {drops_now, {}};
+  std::vector<const rocksdb::PointLockManager*>& managers = emptied->managers;
+  if (std::find(managers.begin(), managers.end(), manager) != managers.end()) return false;
+  managers.push_back(manager);
   return true;
 }
 

@@ -13,9 +13,13 @@
 
 #include "db/write_batch_internal.h"
 #include "gtest/gtest.h"
+#include "rocksdb/cache.h"
+#include "rocksdb/comparator.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/file_system.h"
+#include "rocksdb/merge_operator.h"
+#include "rocksdb/statistics.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/utilities/write_batch_with_index.h"
@@ -273,6 +277,182 @@ TEST_P(TransactionsTest, OneLocksAKeyThatWasMerged) {
     EXPECT_OK(db_->Get(rocksdb::ReadOptions(), "key", &value));
     EXPECT_EQ(value, is_deleted ? "merged,later" : "older,merged,later");
     Close();
+  }
+}
+
+// As a check for conflicts does: what the newest entry is, is in tables, and no value is read.
+TEST_P(TransactionsTest, OneLocksAKeyWhoseBlobIsDamaged) {
+  options_.max_write_buffer_size_to_maintain = 1;  // so that it asks the tables
+  options_.enable_blob_files = true;
+  options_.statistics = rocksdb::CreateDBStatistics();
+  for (const bool can_merge : {false, true}) {
+    SCOPED_TRACE(can_merge);
+    if (can_merge) options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
+    ASSERT_NO_FATAL_FAILURE(Open());
+    rocksdb::TransactionOptions with_snapshot;
+    with_snapshot.set_snapshot = true;
+    const rocksdb::Snapshot* const before = db_->GetSnapshot();
+    for (const char* const key : {"key", "merged"}) ASSERT_OK(db_->Put(rocksdb::WriteOptions(), key, "of a blob"));
+    ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+    if (can_merge) ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "merged", "operand"));
+    std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
+      ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+    }
+    for (const auto& file : std::filesystem::directory_iterator(path_)) {
+      if (file.path().extension() == ".blob") std::filesystem::resize_file(file.path(), 1);
+    }
+    for (const char* const key : {"key", "merged"}) EXPECT_OK(transaction->Delete(key));
+    EXPECT_EQ(options_.statistics->getTickerCount(rocksdb::BLOB_DB_BLOB_FILE_BYTES_READ), 0u);
+    ASSERT_OK(transaction->Rollback());
+    transaction.reset();
+    db_->ReleaseSnapshot(before);
+    Close();
+  }
+}
+
+// An operator that merges each operand at once, and fails: nobody wants to know.
+TEST_P(TransactionsTest, OneLocksAKeyThatCannotBeMerged) {
+  class Fails : public rocksdb::AssociativeMergeOperator {
+   public:
+    bool Merge(const rocksdb::Slice& /*key*/, const rocksdb::Slice* /*before*/, const rocksdb::Slice& /*operand*/,
+               std::string* /*value*/, rocksdb::Logger* /*log*/) const override {
+      return false;
+    }
+    bool ShouldMerge(const std::vector<rocksdb::Slice>& /*operands*/) const override { return true; }
+    const char* Name() const override { return "Fails"; }
+  };
+  options_.max_write_buffer_size_to_maintain = 1;
+  options_.merge_operator = std::make_shared<Fails>();
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "key", "value"));
+  ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+  ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "key", "operand"));
+  rocksdb::TransactionOptions with_snapshot;
+  with_snapshot.set_snapshot = true;
+  const std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
+    ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+  }
+  std::string value;
+  EXPECT_FALSE(db_->Get(rocksdb::ReadOptions(), "key", &value).ok());
+  EXPECT_OK(transaction->Put("key", "newer"));
+  EXPECT_OK(transaction->Commit());
+  EXPECT_OK(db_->Get(rocksdb::ReadOptions(), "key", &value));
+}
+
+// It asks the tables for a key's newest timestamp, too.
+TEST_P(TransactionsTest, OneLocksAKeyOfANewerTimestamp) {
+  if (how_.write_policy != rocksdb::WRITE_COMMITTED) GTEST_SKIP() << "the others have none";
+  options_.max_write_buffer_size_to_maintain = 1;
+  for (const bool can_merge : {false, true}) {
+    SCOPED_TRACE(can_merge);
+    if (can_merge) options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
+    ASSERT_NO_FATAL_FAILURE(Open());
+    rocksdb::Options with_timestamps = options_;
+    with_timestamps.comparator = rocksdb::BytewiseComparatorWithU64Ts();
+    rocksdb::ColumnFamilyHandle* family = nullptr;
+    ASSERT_OK(db_->CreateColumnFamily(with_timestamps, "with timestamps", &family));
+    dropped_.push_back(family);
+    const auto commit_at = [&](const char* key, uint64_t time) {
+      const std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions()));
+      ASSERT_OK(transaction->Put(family, key, "value"));
+      ASSERT_OK(transaction->SetCommitTimestamp(time));
+      ASSERT_OK(transaction->Commit());
+    };
+    ASSERT_NO_FATAL_FAILURE(commit_at("key", 100));
+    rocksdb::TransactionOptions with_snapshot;
+    with_snapshot.set_snapshot = true;
+    std::map<uint64_t, std::unique_ptr<Transaction>> reads_at;
+    for (const uint64_t time : {50, 150}) {
+      reads_at[time].reset(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
+      ASSERT_OK(reads_at[time]->SetReadTimestampForValidation(time));
+    }
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_NO_FATAL_FAILURE(commit_at("another", 1));
+      ASSERT_OK(db_->Flush(rocksdb::FlushOptions(), family));
+    }
+    EXPECT_TRUE(reads_at[50]->Put(family, "key", "newer").IsBusy());
+    EXPECT_OK(reads_at[150]->Put(family, "key", "newer"));
+    for (const auto& [time, transaction] : reads_at) ASSERT_OK(transaction->Rollback());
+    reads_at.clear();
+    Close();
+  }
+}
+
+// What writes to no memtable misses no family.
+TEST_P(TransactionsTest, OneEndsBesideThePrepareOfAnother) {
+  options_.env = env_.get();
+  options_.allow_concurrent_memtable_write = false;
+  ASSERT_NO_FATAL_FAILURE(Open());
+  rocksdb::ColumnFamilyHandle* another = nullptr;
+  ASSERT_OK(db_->CreateColumnFamily(options_, "another", &another));
+  dropped_.push_back(another);
+  const std::unique_ptr<Transaction> ends = Begin("over all families");
+  ASSERT_NO_FATAL_FAILURE(PutInEach(ends.get(), "newer"));
+  ASSERT_OK(ends->Prepare());
+  const std::unique_ptr<Transaction> begins = Begin("over the dropped one");
+  if (how_.write_policy == rocksdb::WRITE_COMMITTED) ASSERT_OK(begins->Put(families_[kDropped], "of another", "value"));
+  ASSERT_NO_FATAL_FAILURE(Drop(How::kKeepsHandle));
+  disk_->waiting = 0;
+  disk_->held = test::kManifest;
+  std::thread drops([&] { EXPECT_OK(db_->GetBaseDB()->DropColumnFamily(another)); });
+  EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  std::thread leads([&] { EXPECT_OK(db_->Put(rocksdb::WriteOptions(), "of the leader", "value")); });
+  Sleep();
+  std::thread commits([&] { EXPECT_OK(ends->Commit()); });
+  Sleep();
+  std::thread prepares([&] { EXPECT_OK(begins->Prepare()); });
+  Sleep();
+  disk_->held = 0;
+  for (std::thread* const thread : {&drops, &leads, &commits, &prepares}) thread->join();
+  EXPECT_OK(begins->Rollback());
+  Expect("newer");
+}
+
+// What was found before the Commit is no answer after it.
+TEST_P(TransactionsTest, OneCommitsWhatARowCacheHas) {
+  options_.row_cache = rocksdb::NewLRUCache(1 << 20);
+  ASSERT_NO_FATAL_FAILURE(Open());
+  const std::unique_ptr<Transaction> transaction = Begin("over all families");
+  ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
+  ASSERT_OK(transaction->Prepare());
+  const auto expect = [&](const std::string& expected) {
+    for (const auto& [name, family] : families_) {
+      std::string value;
+      EXPECT_OK(db_->Get(rocksdb::ReadOptions(), family, "key", &value));
+      EXPECT_EQ(value, expected) << name;
+      std::vector<std::string> values;
+      EXPECT_EQ(db_->MultiGet(rocksdb::ReadOptions(), {family}, {"key"}, &values).size(), 1u);
+      EXPECT_EQ(values[0], expected) << name;
+    }
+  };
+  for (const auto& [name, family] : families_) ASSERT_OK(db_->Flush(rocksdb::FlushOptions(), family));
+  ASSERT_NO_FATAL_FAILURE(expect("older"));
+  ASSERT_OK(transaction->Commit());
+  for (const auto& [name, family] : families_) ASSERT_OK(db_->Flush(rocksdb::FlushOptions(), family));
+  ASSERT_NO_FATAL_FAILURE(expect("newer"));
+  EXPECT_EQ(db_->GetDBOptions().row_cache != nullptr, how_.write_policy == rocksdb::WRITE_COMMITTED);
+}
+
+// A program's own thread-local object may be the last of its thread.
+TEST_P(TransactionsTest, OneEndsWithItsThread) {
+  ASSERT_NO_FATAL_FAILURE(Open());
+  ASSERT_NO_FATAL_FAILURE(Drop(How::kKeepsHandle));  // since then a thread looks at the locks that it knows
+  for (int i = 0; i < 10; ++i) {
+    std::thread([&] {
+      static thread_local std::vector<std::unique_ptr<Transaction>>
+          of_thread;  // the first to be made is the last to end
+      for (int each = 0; each < 6; ++each) {
+        of_thread.emplace_back(db_->BeginTransaction(rocksdb::WriteOptions()));
+        EXPECT_OK(of_thread.back()->Put("key" + std::to_string(each), "value"));
+      }
+    }).join();
+  }
+  for (int each = 0; each < 6; ++each) {
+    EXPECT_OK(db_->Put(rocksdb::WriteOptions(), "key" + std::to_string(each), "value"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "src/util/async_read.h"
+#include "src/util/of_thread.h"
 
 namespace cairn {
 
@@ -78,8 +79,10 @@ struct ReadUnit {
 };
 
 std::vector<ReadUnit>& ReadUnitsOfThread() {
-  thread_local std::vector<ReadUnit> units;
-  return units;
+  struct Units {
+    std::vector<ReadUnit> units;
+  };
+  return OfThread<Units>::Get()->units;
 }
 
 }  // namespace

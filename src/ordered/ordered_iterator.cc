@@ -5,6 +5,7 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/options.h"
 #include "src/ordered/point_filter.h"
+#include "src/util/of_thread.h"
 #include "table/table_reader.h"
 
 namespace cairn {
@@ -23,8 +24,10 @@ constexpr rocksdb::SequenceNumber kPlaceholderSequence = rocksdb::kMaxSequenceNu
 
 // Filters write their bounds here, so that a new iterator needs no memory of its own for them.
 std::string* Scratch() {
-  thread_local std::string scratch;
-  return &scratch;
+  struct Bounds {
+    std::string bytes;
+  };
+  return &OfThread<Bounds>::Get()->bytes;
 }
 
 }  // namespace
