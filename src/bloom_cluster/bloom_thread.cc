@@ -9,7 +9,7 @@ FilterThreadPlace filter_thread_places[1 << kFilterThreadPlaceBits];
 namespace {
 
 thread_local FilterThread* this_filter_thread = nullptr;
-thread_local bool has_ended = false;
+thread_local bool has_ended = false;  // its thread-local objects have
 
 void GiveUpPlace() {
   const void* const thread = AddressOfThread();
@@ -26,26 +26,25 @@ void ForgetOthers() {
   }
 }
 
+void EndThis() {
+  GiveUpPlace();
+  delete this_filter_thread;
+  this_filter_thread = nullptr;
+}
+
 struct AtThreadEnd {
   ~AtThreadEnd() {
-    GiveUpPlace();
-    delete this_filter_thread;
-    this_filter_thread = nullptr;
+    EndThis();
     has_ended = true;
   }
 };
 
-// What a thread's pthread keys hold ends after its thread-local objects.
-void DeleteAtKeysEnd(void* thread) {
-  delete static_cast<FilterThread*>(thread);
-  this_filter_thread = nullptr;
-}
-
-// Where there is no key, a few KiB are lost.
-void EndWithKeys(FilterThread* thread) {
+// What a thread's pthread keys hold ends after its thread-local objects, also what is asked for then first. Where there is no key, a
+// few KiB are lost.
+void EndWithKeys() {
   static pthread_key_t key;
-  static const int made = pthread_key_create(&key, DeleteAtKeysEnd);
-  if (made == 0) (void)pthread_setspecific(key, thread);
+  static const int made = pthread_key_create(&key, [](void* /*thread*/) { EndThis(); });
+  if (made == 0) (void)pthread_setspecific(key, this_filter_thread);
 }
 
 }  // namespace
@@ -53,11 +52,8 @@ void EndWithKeys(FilterThread* thread) {
 __attribute__((noinline)) FilterThread* FindFilterThread(FilterThreadPlace* place) {
   if (this_filter_thread != nullptr) return this_filter_thread;
   this_filter_thread = new FilterThread();
-  // Other thread-local objects may still look something up while they end. Nothing would give back its place.
-  if (has_ended) {
-    EndWithKeys(this_filter_thread);
-    return this_filter_thread;
-  }
+  EndWithKeys();
+  if (has_ended) return this_filter_thread;  // without a place: where there is no key, nothing would give it back
   static thread_local AtThreadEnd at_thread_end;
   (void)&at_thread_end;
   static const int registered = pthread_atfork(nullptr, nullptr, ForgetOthers);

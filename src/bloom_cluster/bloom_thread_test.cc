@@ -1,5 +1,6 @@
 #include "src/bloom_cluster/bloom_thread.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +14,12 @@
 
 namespace cairn {
 namespace {
+
+int Taken() {
+  int count = 0;
+  for (const FilterThreadPlace& place : filter_thread_places) count += place.owner.load() != nullptr ? 1 : 0;
+  return count;
+}
 
 TEST(FilterThreadTest, EachThreadHasItsOwn) {
   // More than there are places, so that some have none.
@@ -36,15 +43,21 @@ TEST(FilterThreadTest, EachThreadHasItsOwn) {
 }
 
 TEST(FilterThreadTest, AThreadThatEndsGivesItsPlaceBack) {
-  const auto taken = [] {
-    int count = 0;
-    for (const FilterThreadPlace& place : filter_thread_places) count += place.owner.load() != nullptr ? 1 : 0;
-    return count;
-  };
   ThisFilterThread();
-  const int before = taken();
+  const int before = Taken();
   for (int i = 0; i < 1000; i++) std::thread([] { ThisFilterThread(); }).join();
-  EXPECT_EQ(taken(), before);
+  EXPECT_EQ(Taken(), before);
+}
+
+// As of an application whose threads close their databases by their pthread keys, and have looked nothing up before.
+TEST(FilterThreadTest, AThreadThatAsksByItsKeysGivesItsPlaceBack) {
+  ThisFilterThread();
+  const int before = Taken();
+  pthread_key_t key;
+  ASSERT_EQ(pthread_key_create(&key, [](void* /*value*/) { ThisFilterThread(); }), 0);
+  for (int i = 0; i < 1000; i++) std::thread([&] { EXPECT_EQ(pthread_setspecific(key, &key), 0); }).join();
+  EXPECT_EQ(Taken(), before);
+  EXPECT_EQ(pthread_key_delete(key), 0);
 }
 
 // As an application's own thread-local object that closes its database.

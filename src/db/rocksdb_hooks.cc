@@ -834,24 +834,21 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
         pinned_iterators, value_found, callback, is_blob, do_merge};
     if (cairn::GetByTheirFilters(this, request)) return;
   }
-  if (value != nullptr || columns != nullptr || !do_merge || merge_operator_ == nullptr) {
-    own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
-                    pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
-    return;
-  }
   // Who asks of which number, or time, the newest entry is (a transaction that looks for conflicts) has no room for a value. Operands
-  // were merged all the same, into none, which was the end of the process. Now the newest is the last that is read, and no blob is;
-  // an operator that merges a single one, or fails to, finds room.
+  // were merged all the same, into none, which was the end of the process. Now the newest is the last that is read.
   GetMergeOperandsOptions newest_only;
   newest_only.continue_cb = [](const Slice& /*operand*/) { return false; };
-  GetMergeOperandsOptions* const given = std::exchange(merge_context->get_merge_operands_options, &newest_only);
-  PinnableSlice unwanted;
-  bool is_blob_index = false;
-  own::VersionGet(this, options, key, &unwanted, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
-                  pinned_iterators, value_found, key_exists, sequence, callback,
-                  is_blob != nullptr ? is_blob : &is_blob_index, do_merge);
+  GetMergeOperandsOptions* const given = merge_context->get_merge_operands_options;
+  if (value == nullptr && columns == nullptr && do_merge) merge_context->get_merge_operands_options = &newest_only;
+  own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
+                  pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
   merge_context->get_merge_operands_options = given;
-  if (status->subcode() == Status::SubCode::kMergeOperatorFailed) *status = Status::OK();
+}
+
+// An operator may merge a single operand at once.
+cairn::port::MergeOutcome GetContext::MergeWithNoBaseValue() {
+  if (pinnable_val_ == nullptr && columns_ == nullptr) return cairn::port::MergeOutcome();
+  return own::MergeWithNoBaseValue(this);
 }
 
 void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {

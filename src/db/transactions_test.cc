@@ -292,7 +292,13 @@ TEST_P(TransactionsTest, OneLocksAKeyWhoseBlobIsDamaged) {
     rocksdb::TransactionOptions with_snapshot;
     with_snapshot.set_snapshot = true;
     const rocksdb::Snapshot* const before = db_->GetSnapshot();
-    for (const char* const key : {"key", "merged"}) ASSERT_OK(db_->Put(rocksdb::WriteOptions(), key, "of a blob"));
+    std::vector<std::string> keys = {"key", "merged"};
+    for (const std::string& key : keys) ASSERT_OK(db_->Put(rocksdb::WriteOptions(), key, "of a blob"));
+    if (how_.write_policy == rocksdb::WRITE_COMMITTED) {
+      keys.emplace_back("entity");  // whose columns RocksDB 11 has in blobs, too
+      ASSERT_OK(db_->PutEntity(rocksdb::WriteOptions(), db_->DefaultColumnFamily(), "entity",
+                               {{"", "of a blob"}, {"another column", "of a blob"}}));
+    }
     ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
     if (can_merge) ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "merged", "operand"));
     std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
@@ -303,7 +309,7 @@ TEST_P(TransactionsTest, OneLocksAKeyWhoseBlobIsDamaged) {
     for (const auto& file : std::filesystem::directory_iterator(path_)) {
       if (file.path().extension() == ".blob") std::filesystem::resize_file(file.path(), 1);
     }
-    for (const char* const key : {"key", "merged"}) EXPECT_OK(transaction->Delete(key));
+    for (const std::string& key : keys) EXPECT_OK(transaction->Delete(key));
     EXPECT_EQ(options_.statistics->getTickerCount(rocksdb::BLOB_DB_BLOB_FILE_BYTES_READ), 0u);
     ASSERT_OK(transaction->Rollback());
     transaction.reset();

@@ -34,6 +34,7 @@
 #include "rocksdb/utilities/write_batch_with_index.h"
 #include "src/port/open_into.h"
 #include "src/port/rocksdb_version.h"
+#include "table/get_context.h"
 #include "utilities/transactions/lock/point/point_lock_manager.h"
 #include "utilities/transactions/pessimistic_transaction.h"
 #include "utilities/transactions/pessimistic_transaction_db.h"
@@ -107,6 +108,13 @@ inline bool IsEverything(const DeletedRange& range) { return !range.start.has_va
 #else
 using DeletedRange = rocksdb::RangePtr;
 inline bool IsEverything(const DeletedRange& range) { return range.start == nullptr && range.limit == nullptr; }
+#endif
+
+// What a lookup that merges returns: nothing, before RocksDB 11.
+#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
+using MergeOutcome = rocksdb::Status;
+#else
+using MergeOutcome = void;
 #endif
 
 // Of a compaction's inputs: the range deletions of a table, and where a level's iterator learns who wants those of its
@@ -298,6 +306,8 @@ rocksdb::Status RebuildUnprepared(rocksdb::WriteUnpreparedTxn* transaction,
 
 rocksdb::ColumnFamilyHandle* GetColumnFamilyHandle(rocksdb::DBImpl* db,
                                                    uint32_t id) asm("cairn_rocksdb_GetColumnFamilyHandle");
+
+port::MergeOutcome MergeWithNoBaseValue(rocksdb::GetContext* lookup) asm("cairn_rocksdb_MergeWithNoBaseValue");
 
 std::shared_ptr<rocksdb::LockMap> GetLockMap(rocksdb::PointLockManager* manager,
                                              uint32_t family) asm("cairn_rocksdb_GetLockMap");

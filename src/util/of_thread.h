@@ -10,45 +10,35 @@
 
 namespace cairn {
 
-// A T for each thread that asks. What has to be two objects has to be two types.
+// A T for each thread that asks. What has to be two objects has to be two types. That of the main thread is not destroyed when the
+// process ends.
 template <typename T>
 class OfThread {
  public:
   static T* Get() { return object_ != nullptr ? object_ : Make(); }
 
  private:
-  // Destroyed with the thread's thread-local objects, which keeps the library loaded until then.
-  struct AtEnd {
-    ~AtEnd() {
-      Destroy();
-      has_ended_ = true;
-    }
-  };
-
+  // What a thread's pthread keys hold ends after its thread-local objects, and may be made once more while others end.
   __attribute__((noinline)) static T* Make() {
+    static pthread_key_t key;
+    static const bool has_key = pthread_key_create(&key, [](void* /*object*/) { Destroy(); }) == 0;
     object_ = new T();
-    if (has_ended_) {
-      EndWithKeys();
-    } else {
-      static thread_local AtEnd at_end;
-      (void)&at_end;
-    }
+    if (has_key && pthread_setspecific(key, object_) == 0) return object_;
+    // Where a process has no more keys: one that is made once this has ended is lost.
+    struct AtEnd {
+      ~AtEnd() { Destroy(); }
+    };
+    static thread_local AtEnd at_end;
+    (void)&at_end;
     return object_;
   }
   static void Destroy() {
     delete object_;
     object_ = nullptr;
   }
-  // What a thread's pthread keys hold ends after its thread-local objects. Where there is no key, the object is lost.
-  static void EndWithKeys() {
-    static pthread_key_t key;
-    static const int made = pthread_key_create(&key, [](void* /*object*/) { Destroy(); });
-    if (made == 0) (void)pthread_setspecific(key, object_);
-  }
 
-  // Constants, so that nothing is to be looked at before they are read, also when the thread ends.
+  // A constant, so that nothing is to be looked at before it is read, also when the thread ends.
   static inline thread_local T* object_ = nullptr;
-  static inline thread_local bool has_ended_ = false;
 };
 
 }  // namespace cairn
