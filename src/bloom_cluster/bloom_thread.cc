@@ -32,6 +32,14 @@ void EndThis() {
   this_filter_thread = nullptr;
 }
 
+// What a thread's pthread keys hold ends after its thread-local objects, which may look something up at their end, and may be made once
+// more while others end. False: the process has no more keys.
+bool EndsWithKeys() {
+  static pthread_key_t key;
+  static const bool has_key = pthread_key_create(&key, [](void* /*thread*/) { EndThis(); }) == 0;
+  return has_key && pthread_setspecific(key, this_filter_thread) == 0;
+}
+
 struct AtThreadEnd {
   ~AtThreadEnd() {
     EndThis();
@@ -39,23 +47,16 @@ struct AtThreadEnd {
   }
 };
 
-// What a thread's pthread keys hold ends after its thread-local objects, also what is asked for then first. Where there is no key, a
-// few KiB are lost.
-void EndWithKeys() {
-  static pthread_key_t key;
-  static const int made = pthread_key_create(&key, [](void* /*thread*/) { EndThis(); });
-  if (made == 0) (void)pthread_setspecific(key, this_filter_thread);
-}
-
 }  // namespace
 
 __attribute__((noinline)) FilterThread* FindFilterThread(FilterThreadPlace* place) {
   if (this_filter_thread != nullptr) return this_filter_thread;
   this_filter_thread = new FilterThread();
-  EndWithKeys();
-  if (has_ended) return this_filter_thread;  // without a place: where there is no key, nothing would give it back
-  static thread_local AtThreadEnd at_thread_end;
-  (void)&at_thread_end;
+  if (!EndsWithKeys()) {
+    if (has_ended) return this_filter_thread;  // a few KiB are lost, and no place, which nobody would give back
+    static thread_local AtThreadEnd at_thread_end;
+    (void)&at_thread_end;
+  }
   static const int registered = pthread_atfork(nullptr, nullptr, ForgetOthers);
   const void* nobody = nullptr;
   if (registered == 0 && place->owner.compare_exchange_strong(nobody, AddressOfThread(), std::memory_order_acquire)) {
