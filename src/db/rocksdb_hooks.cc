@@ -249,6 +249,16 @@ bool IsSiltStore(rocksdb::Version* version) {
   return port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr;
 }
 
+// Ends a lookup at the newest operand. Nobody changes it, and it lasts.
+rocksdb::GetMergeOperandsOptions* NewestOperandOnly() {
+  static rocksdb::GetMergeOperandsOptions* const options = [] {
+    auto* const made = new rocksdb::GetMergeOperandsOptions();
+    made->continue_cb = [](const rocksdb::Slice& /*operand*/) { return false; };
+    return made;
+  }();
+  return options;
+}
+
 // Does what Version::Get does for tables whose filters a lookup may ask all at once; false: it has not.
 bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request) {
   VersionFilters* const filters = FiltersOf(version);
@@ -836,10 +846,10 @@ void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlic
   }
   // Who asks of which number, or time, the newest entry is (a transaction that looks for conflicts) has no room for a value. Operands
   // were merged all the same, into none, which was the end of the process. Now the newest is the last that is read.
-  GetMergeOperandsOptions newest_only;
-  newest_only.continue_cb = [](const Slice& /*operand*/) { return false; };
   GetMergeOperandsOptions* const given = merge_context->get_merge_operands_options;
-  if (value == nullptr && columns == nullptr && do_merge) merge_context->get_merge_operands_options = &newest_only;
+  if (value == nullptr && columns == nullptr && do_merge) {
+    merge_context->get_merge_operands_options = cairn::NewestOperandOnly();
+  }
   own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
                   pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
   merge_context->get_merge_operands_options = given;
