@@ -128,7 +128,8 @@ class FilterThread {
 // where that is spent.)
 //
 // Invariants
-//   (1) A place that is taken belongs to the running thread at that address, which gives it back at its end.
+//   (1) A place that is taken belongs to the running thread at that address, which gives it back at its end. (Not where the process
+//       has no more pthread keys, and a thread asks once more while it ends: the next at that address has the place, and its object.)
 //   (2) `thread` is read and written by the owner only, and only while it owns the place.
 struct FilterThreadPlace {
   std::atomic<const void*> owner{nullptr};
@@ -158,15 +159,15 @@ inline FilterThreadPlace* PlaceOf(const void* address_of_thread) {
                                (64 - kFilterThreadPlaceBits)];
 }
 
-// The calling thread's, from thread-local storage; made when it first asks. Takes the place if that is free.
-FilterThread* FindFilterThread(FilterThreadPlace* place);
+// The calling thread's, from thread-local storage; made when it first asks, when it takes the place if that is free.
+FilterThread* FindFilterThread();
 
 inline FilterThread* ThisFilterThread() {
   const void* const thread = AddressOfThread();
   FilterThreadPlace* const place = PlaceOf(thread);
   // Relaxed: what the owner reads here it has written itself (1).
   if (__builtin_expect(place->owner.load(std::memory_order_relaxed) == thread, 1)) return place->thread;
-  return FindFilterThread(place);
+  return FindFilterThread();
 }
 
 }  // namespace cairn
