@@ -77,6 +77,29 @@ class TransactionsTest : public ::testing::TestWithParam<std::tuple<rocksdb::Txn
     EXPECT_OK(transaction->SetName(name));
     return transaction;
   }
+  std::unique_ptr<Transaction> BeginWithSnapshot() {
+    rocksdb::TransactionOptions options;
+    options.set_snapshot = true;
+    return std::unique_ptr<Transaction>(db_->BeginTransaction(rocksdb::WriteOptions(), options));
+  }
+  // So that a check for conflicts asks the tables. REQUIRES: memtables are not kept (max_write_buffer_size_to_maintain is 1).
+  void FlushTwice() {
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
+      ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
+    }
+  }
+  // Drops a family of which nobody knows, in a thread that is held up until disk_->held is 0: writers come together meanwhile.
+  std::thread DropAnother() {
+    rocksdb::ColumnFamilyHandle* another = nullptr;
+    EXPECT_OK(db_->CreateColumnFamily(options_, "another", &another));
+    dropped_.push_back(another);
+    disk_->waiting = 0;
+    disk_->held = test::kManifest;
+    std::thread drops([=] { EXPECT_OK(db_->GetBaseDB()->DropColumnFamily(another)); });
+    EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
+    return drops;
+  }
   void Drop(How how) {
     rocksdb::ColumnFamilyHandle* const family = families_[kDropped];
     families_.erase(kDropped);
@@ -220,18 +243,12 @@ TEST_P(TransactionsTest, OneEndsBesideAWriteToADroppedFamily) {
   options_.env = env_.get();
   options_.allow_concurrent_memtable_write = false;
   ASSERT_NO_FATAL_FAILURE(Open());
-  rocksdb::ColumnFamilyHandle* another = nullptr;
-  ASSERT_OK(db_->CreateColumnFamily(options_, "another", &another));
-  dropped_.push_back(another);
   const std::unique_ptr<Transaction> transaction = Begin("over all families");
   ASSERT_NO_FATAL_FAILURE(PutInEach(transaction.get(), "newer"));
   ASSERT_OK(transaction->Prepare());
-  disk_->waiting = 0;
-  disk_->held = test::kManifest;
-  std::thread drops([&] { EXPECT_OK(db_->GetBaseDB()->DropColumnFamily(another)); });
-  EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  std::thread drops = DropAnother();
   rocksdb::Status of_write;
-  std::thread writes([&] { of_write = db_->Put(rocksdb::WriteOptions(), another, "key", "value"); });
+  std::thread writes([&] { of_write = db_->Put(rocksdb::WriteOptions(), dropped_.back(), "key", "value"); });
   Sleep();
   std::thread ends(
       [&] { transaction->Commit().PermitUncheckedError(); });  // the other leads it, and the database stops
@@ -255,21 +272,13 @@ TEST_P(TransactionsTest, OneLocksAKeyThatWasMerged) {
     const rocksdb::Snapshot* const before = db_->GetSnapshot();
     ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "key", "merged"));
     const rocksdb::Snapshot* const between = db_->GetSnapshot();
-    rocksdb::TransactionOptions with_snapshot;
-    with_snapshot.set_snapshot = true;
-    std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
-      ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
-    }
+    std::unique_ptr<Transaction> transaction = BeginWithSnapshot();
+    ASSERT_NO_FATAL_FAILURE(FlushTwice());
     EXPECT_OK(transaction->Put("key", "newer"));
     ASSERT_OK(transaction->Rollback());
-    transaction.reset(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
+    transaction = BeginWithSnapshot();
     ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "key", "later"));
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
-      ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
-    }
+    ASSERT_NO_FATAL_FAILURE(FlushTwice());
     EXPECT_TRUE(transaction->Put("key", "newer").IsBusy());
     transaction.reset();
     for (const rocksdb::Snapshot* const snapshot : {before, between}) db_->ReleaseSnapshot(snapshot);
@@ -289,8 +298,6 @@ TEST_P(TransactionsTest, OneLocksAKeyWhoseBlobIsDamaged) {
     SCOPED_TRACE(can_merge);
     if (can_merge) options_.merge_operator = rocksdb::MergeOperators::CreateStringAppendOperator();
     ASSERT_NO_FATAL_FAILURE(Open());
-    rocksdb::TransactionOptions with_snapshot;
-    with_snapshot.set_snapshot = true;
     const rocksdb::Snapshot* const before = db_->GetSnapshot();
     std::vector<std::string> keys = {"key", "merged"};
     for (const std::string& key : keys) ASSERT_OK(db_->Put(rocksdb::WriteOptions(), key, "of a blob"));
@@ -301,11 +308,8 @@ TEST_P(TransactionsTest, OneLocksAKeyWhoseBlobIsDamaged) {
     }
     ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
     if (can_merge) ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "merged", "operand"));
-    std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
-    for (int i = 0; i < 2; ++i) {
-      ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
-      ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
-    }
+    std::unique_ptr<Transaction> transaction = BeginWithSnapshot();
+    ASSERT_NO_FATAL_FAILURE(FlushTwice());
     for (const auto& file : std::filesystem::directory_iterator(path_)) {
       if (file.path().extension() == ".blob") std::filesystem::resize_file(file.path(), 1);
     }
@@ -335,13 +339,8 @@ TEST_P(TransactionsTest, OneLocksAKeyThatCannotBeMerged) {
   ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "key", "value"));
   ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
   ASSERT_OK(db_->Merge(rocksdb::WriteOptions(), "key", "operand"));
-  rocksdb::TransactionOptions with_snapshot;
-  with_snapshot.set_snapshot = true;
-  const std::unique_ptr<Transaction> transaction(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_OK(db_->Put(rocksdb::WriteOptions(), "another", "value"));
-    ASSERT_OK(db_->Flush(rocksdb::FlushOptions()));
-  }
+  const std::unique_ptr<Transaction> transaction = BeginWithSnapshot();
+  ASSERT_NO_FATAL_FAILURE(FlushTwice());
   std::string value;
   EXPECT_FALSE(db_->Get(rocksdb::ReadOptions(), "key", &value).ok());
   EXPECT_OK(transaction->Put("key", "newer"));
@@ -369,11 +368,9 @@ TEST_P(TransactionsTest, OneLocksAKeyOfANewerTimestamp) {
       ASSERT_OK(transaction->Commit());
     };
     ASSERT_NO_FATAL_FAILURE(commit_at("key", 100));
-    rocksdb::TransactionOptions with_snapshot;
-    with_snapshot.set_snapshot = true;
     std::map<uint64_t, std::unique_ptr<Transaction>> reads_at;
     for (const uint64_t time : {50, 150}) {
-      reads_at[time].reset(db_->BeginTransaction(rocksdb::WriteOptions(), with_snapshot));
+      reads_at[time] = BeginWithSnapshot();
       ASSERT_OK(reads_at[time]->SetReadTimestampForValidation(time));
     }
     for (int i = 0; i < 2; ++i) {
@@ -393,19 +390,13 @@ TEST_P(TransactionsTest, OneEndsBesideThePrepareOfAnother) {
   options_.env = env_.get();
   options_.allow_concurrent_memtable_write = false;
   ASSERT_NO_FATAL_FAILURE(Open());
-  rocksdb::ColumnFamilyHandle* another = nullptr;
-  ASSERT_OK(db_->CreateColumnFamily(options_, "another", &another));
-  dropped_.push_back(another);
   const std::unique_ptr<Transaction> ends = Begin("over all families");
   ASSERT_NO_FATAL_FAILURE(PutInEach(ends.get(), "newer"));
   ASSERT_OK(ends->Prepare());
   const std::unique_ptr<Transaction> begins = Begin("over the dropped one");
   if (how_.write_policy == rocksdb::WRITE_COMMITTED) ASSERT_OK(begins->Put(families_[kDropped], "of another", "value"));
   ASSERT_NO_FATAL_FAILURE(Drop(How::kKeepsHandle));
-  disk_->waiting = 0;
-  disk_->held = test::kManifest;
-  std::thread drops([&] { EXPECT_OK(db_->GetBaseDB()->DropColumnFamily(another)); });
-  EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
+  std::thread drops = DropAnother();
   std::thread leads([&] { EXPECT_OK(db_->Put(rocksdb::WriteOptions(), "of the leader", "value")); });
   Sleep();
   std::thread commits([&] { EXPECT_OK(ends->Commit()); });
