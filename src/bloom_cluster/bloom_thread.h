@@ -5,6 +5,9 @@
 
 #pragma once
 
+#include <linux/futex.h>
+#include <pthread.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -128,12 +131,23 @@ class FilterThread {
 // where that is spent.)
 //
 // Invariants
-//   (1) A place that is taken belongs to the running thread at that address, which gives it back at its end. (Not where the process
-//       has no more pthread keys, and a thread asks once more while it ends: the next at that address has the place, and its object.)
+//   (1) A place that is taken belongs to the running thread at that address, which gives it back at its end. It cannot where it asks
+//       for the first time after the last destructor of its pthread keys that would, or where the process has no more keys. Then the
+//       kernel notes that who held the place has died, before there is another thread at that address: the object, which is lost,
+//       knows of variables of a thread that has ended. The next thread there, and no other, takes the place over.
 //   (2) `thread` is read and written by the owner only, and only while it owns the place.
-struct FilterThreadPlace {
+struct alignas(64) FilterThreadPlace {
   std::atomic<const void*> owner{nullptr};
   FilterThread* thread = nullptr;
+  pthread_mutex_t held;  // by the owner; a robust one
+
+  bool OwnerHasDied() const {
+#if defined(__GLIBC__)
+    return (__atomic_load_n(&held.__data.__lock, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED) != 0;
+#else
+    return true;  // nobody could tell
+#endif
+  }
 };
 
 constexpr unsigned kFilterThreadPlaceBits = 9;
@@ -165,8 +179,10 @@ FilterThread* FindFilterThread();
 inline FilterThread* ThisFilterThread() {
   const void* const thread = AddressOfThread();
   FilterThreadPlace* const place = PlaceOf(thread);
-  // Relaxed: what the owner reads here it has written itself (1).
-  if (__builtin_expect(place->owner.load(std::memory_order_relaxed) == thread, 1)) return place->thread;
+  // Relaxed: what the owner reads here it has written itself, or the kernel before the thread began (1).
+  if (__builtin_expect(place->owner.load(std::memory_order_relaxed) == thread, 1) && !place->OwnerHasDied()) {
+    return place->thread;
+  }
   return FindFilterThread();
 }
 

@@ -1,5 +1,6 @@
 #include "src/bloom_cluster/bloom_thread.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -61,6 +62,34 @@ TEST(FilterThreadTest, AThreadThatAsksByItsKeysGivesItsPlaceBack) {
       EXPECT_NE(rocksdb::get_perf_context(), nullptr);  // a thread-local object of RocksDB's, which would lose 32 bytes
       EXPECT_EQ(pthread_setspecific(key, &key), 0);
     }).join();
+  }
+  EXPECT_EQ(Taken(), before);
+  EXPECT_EQ(pthread_key_delete(key), 0);
+}
+
+// One that is made when no key's destructor will run again is lost. The next thread, which has the same address, must not find it: it
+// knows of variables of a thread that has ended.
+TEST(FilterThreadTest, AThreadDoesNotFindWhatOneThatHasEndedHasLost) {
+  static FilterThread* lost;
+  static pthread_key_t key;
+  ThisFilterThread();  // the library's key comes first
+  const int before = Taken();
+  ASSERT_EQ(pthread_key_create(&key,
+                               [](void* value) {
+                                 int* const left = static_cast<int*>(value);
+                                 if (--*left > 0) {
+                                   EXPECT_EQ(pthread_setspecific(key, value), 0);
+                                 } else {
+                                   lost = ThisFilterThread();
+                                 }
+                               }),
+            0);
+  for (int i = 0; i < 10; i++) {
+    int left = PTHREAD_DESTRUCTOR_ITERATIONS;
+    lost = nullptr;
+    std::thread([&] { EXPECT_EQ(pthread_setspecific(key, &left), 0); }).join();
+    EXPECT_NE(lost, nullptr);
+    std::thread([] { EXPECT_NE(ThisFilterThread(), lost); }).join();
   }
   EXPECT_EQ(Taken(), before);
   EXPECT_EQ(pthread_key_delete(key), 0);

@@ -96,7 +96,7 @@ class TransactionsTest : public ::testing::TestWithParam<std::tuple<rocksdb::Txn
     dropped_.push_back(another);
     disk_->waiting = 0;
     disk_->held = test::kManifest;
-    std::thread drops([=] { EXPECT_OK(db_->GetBaseDB()->DropColumnFamily(another)); });
+    std::thread drops([this, another] { EXPECT_OK(db_->GetBaseDB()->DropColumnFamily(another)); });
     EXPECT_TRUE(Await([&] { return disk_->waiting > 0; }));
     return drops;
   }

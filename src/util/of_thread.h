@@ -11,9 +11,9 @@
 namespace cairn {
 
 // A T for each thread that asks. What has to be two objects has to be two types. That of the main thread is not destroyed when the
-// process ends.
+// process ends. (Hidden: each library has its own, where a process has loaded several.)
 template <typename T>
-class OfThread {
+class __attribute__((visibility("hidden"))) OfThread {
  public:
   static T* Get() { return object_ != nullptr ? object_ : Make(); }
 
