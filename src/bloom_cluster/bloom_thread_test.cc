@@ -70,7 +70,10 @@ TEST(FilterThreadTest, AThreadThatAsksByItsKeysGivesItsPlaceBack) {
 // One that is made when no key's destructor will run again is lost. The next thread, which has the same address, must not find it: it
 // knows of variables of a thread that has ended.
 TEST(FilterThreadTest, AThreadDoesNotFindWhatOneThatHasEndedHasLost) {
-  static FilterThread* lost;
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "its runtime knows nothing of a thread after the last round of keys";
+#endif
+  static std::vector<FilterThread*> lost;  // all of them, so that nobody takes one for a leak
   static pthread_key_t key;
   ThisFilterThread();  // the library's key comes first
   const int before = Taken();
@@ -80,16 +83,15 @@ TEST(FilterThreadTest, AThreadDoesNotFindWhatOneThatHasEndedHasLost) {
                                  if (--*left > 0) {
                                    EXPECT_EQ(pthread_setspecific(key, value), 0);
                                  } else {
-                                   lost = ThisFilterThread();
+                                   lost.push_back(ThisFilterThread());
                                  }
                                }),
             0);
-  for (int i = 0; i < 10; i++) {
+  for (size_t i = 1; i <= 10; i++) {
     int left = PTHREAD_DESTRUCTOR_ITERATIONS;
-    lost = nullptr;
     std::thread([&] { EXPECT_EQ(pthread_setspecific(key, &left), 0); }).join();
-    EXPECT_NE(lost, nullptr);
-    std::thread([] { EXPECT_NE(ThisFilterThread(), lost); }).join();
+    ASSERT_EQ(lost.size(), i);
+    std::thread([] { EXPECT_NE(ThisFilterThread(), lost.back()); }).join();
   }
   EXPECT_EQ(Taken(), before);
   EXPECT_EQ(pthread_key_delete(key), 0);
