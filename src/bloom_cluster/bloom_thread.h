@@ -5,9 +5,6 @@
 
 #pragma once
 
-#include <linux/futex.h>
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -17,6 +14,7 @@
 #include "monitoring/statistics_impl.h"
 #include "src/bloom_cluster/bloom_hazard.h"
 #include "src/bloom_cluster/bloom_table.h"
+#include "src/util/of_thread.h"
 
 namespace cairn {
 
@@ -125,65 +123,7 @@ class FilterThread {
   FilterMemo batch_memos_[FilterBatch::kMaxKeys];
 };
 
-// Where a thread finds its FilterThread by its own address, which is a register. A lookup asks once a table, and
-// thread-local storage is dearer: the library is loaded by dlopen, too, where its variables take a call each. (The
-// initial-exec model would take none, but put all of the library's into the loader's small reserve, and loading fails
-// where that is spent.)
-//
-// Invariants
-//   (1) A place that is taken belongs to the running thread at that address, which gives it back at its end. It cannot where it asks
-//       for the first time after the last destructor of its pthread keys that would, or where the process has no more keys. Then the
-//       kernel notes that who held the place has died, before there is another thread at that address: the object, which is lost,
-//       knows of variables of a thread that has ended. The next thread there, and no other, takes the place over.
-//   (2) `thread` is read and written by the owner only, and only while it owns the place.
-struct alignas(64) FilterThreadPlace {
-  std::atomic<const void*> owner{nullptr};
-  FilterThread* thread = nullptr;
-  pthread_mutex_t held;  // by the owner; a robust one
-
-  bool OwnerHasDied() const {
-#if defined(__GLIBC__)
-    return (__atomic_load_n(&held.__data.__lock, __ATOMIC_RELAXED) & FUTEX_OWNER_DIED) != 0;
-#else
-    return true;  // nobody could tell
-#endif
-  }
-};
-
-constexpr unsigned kFilterThreadPlaceBits = 9;
-extern FilterThreadPlace filter_thread_places[1 << kFilterThreadPlaceBits];
-
-// Unique among the threads that are running.
-inline const void* AddressOfThread() {
-#if defined(__x86_64__) && !defined(__clang__)
-  return __builtin_thread_pointer();
-#elif defined(__x86_64__)
-  const void* address;
-  __asm__("mov %%fs:0, %0" : "=r"(address));
-  return address;
-#else
-  return __builtin_thread_pointer();
-#endif
-}
-
-inline FilterThreadPlace* PlaceOf(const void* address_of_thread) {
-  // Threads lie a multiple of the page size apart, often of a large power of two.
-  constexpr uint64_t kGoldenRatio = 0x9e3779b97f4a7c15;
-  return &filter_thread_places[reinterpret_cast<uintptr_t>(address_of_thread) * kGoldenRatio >>
-                               (64 - kFilterThreadPlaceBits)];
-}
-
-// The calling thread's, from thread-local storage; made when it first asks, when it takes the place if that is free.
-FilterThread* FindFilterThread();
-
-inline FilterThread* ThisFilterThread() {
-  const void* const thread = AddressOfThread();
-  FilterThreadPlace* const place = PlaceOf(thread);
-  // Relaxed: what the owner reads here it has written itself, or the kernel before the thread began (1).
-  if (__builtin_expect(place->owner.load(std::memory_order_relaxed) == thread, 1) && !place->OwnerHasDied()) {
-    return place->thread;
-  }
-  return FindFilterThread();
-}
+// The calling thread's; made when it first asks.
+inline FilterThread* ThisFilterThread() { return OfThread<FilterThread>::Get(); }
 
 }  // namespace cairn

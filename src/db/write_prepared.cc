@@ -222,8 +222,11 @@ void CountSubBatches(rocksdb::DBImpl* db, const std::vector<rocksdb::ColumnFamil
 void LeaveOutPrepared(const rocksdb::SnapshotChecker& checker, const rocksdb::SnapshotList& snapshots,
                       rocksdb::ColumnFamilySet* families) {
   rocksdb::SequenceNumber oldest = port::OldestUncommitted(DatabaseOf(checker));
-  if (!snapshots.empty() && snapshots.oldest()->min_uncommitted_ > rocksdb::kMinUnCommittedSeq) {
-    oldest = std::min(oldest, snapshots.oldest()->min_uncommitted_);
+  if (!snapshots.empty()) {
+    // RocksDB writes it when the snapshot is in the list already, without the mutex: before that a file may be compacted once more.
+    const rocksdb::SequenceNumber of_snapshot =
+        __atomic_load_n(&snapshots.oldest()->min_uncommitted_, __ATOMIC_RELAXED);
+    if (of_snapshot > rocksdb::kMinUnCommittedSeq) oldest = std::min(oldest, of_snapshot);
   }
   for (rocksdb::ColumnFamilyData* const family : *families) {
     port::MarkedFiles& files = port::BottommostFilesOf(family->current()->storage_info());
