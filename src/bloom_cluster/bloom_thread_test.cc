@@ -2,8 +2,6 @@
 
 #include <limits.h>
 #include <pthread.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <memory>
@@ -109,28 +107,6 @@ TEST(FilterThreadTest, ServesThreadLocalObjectsThatEndLater) {
     }).join();
     EXPECT_TRUE(alive);
   }
-}
-
-TEST(FilterThreadTest, AChildProcessKeepsTheOneOfTheThreadThatForked) {
-  std::atomic<bool> done{false}, started{false};
-  std::thread other([&] {
-    ThisFilterThread();
-    started = true;
-    while (!done) std::this_thread::yield();
-  });
-  while (!started) std::this_thread::yield();
-  const FilterThread* const mine = ThisFilterThread();
-  const pid_t child = fork();
-  if (child == 0) {
-    bool has_its_own = false;
-    std::thread([&] { has_its_own = ThisFilterThread() != mine; }).join();
-    _exit(has_its_own && ThisFilterThread() == mine ? 0 : 1);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  done = true;
-  other.join();
-  EXPECT_EQ(status, 0);
 }
 
 }  // namespace
