@@ -44,7 +44,7 @@ endif()
 set(cairn_system_libraries gflags snappy z bz2 lz4 zstd Threads::Threads ${CMAKE_DL_LIBS})
 # What RocksDB of the distribution does not need, a program must not need because of Cairn: these are linked as archives (libmd
 # is of the ISC and BSD licences, liburing of MIT's), whose symbols stay inside. What only some options need is loaded when
-# they ask: libpmem (src/memtable/pmem_library.h), NLopt (src/msls/nlopt_library.h).
+# they ask: libpmem (memtable_cache/pmem_library.h), NLopt (msls/nlopt_library.h).
 set(cairn_inside "")
 foreach(library md uring)
   find_library(CAIRN_${library}_ARCHIVE lib${library}.a)
@@ -73,10 +73,10 @@ function(cairn_system_library)
   set_property(GLOBAL APPEND PROPERTY CAIRN_SYSTEM_LIBRARIES ${ARGN})
 endfunction()
 
-# RocksDB's archive with the functions that sources of src/db/ define anew made weak.
+# RocksDB's archive with the functions that sources of db/ define anew made weak.
 function(cairn_hooked_archive)
   set(hooked "${CMAKE_BINARY_DIR}/rocksdb_hooked/librocksdb.a")
-  set(list "${CMAKE_SOURCE_DIR}/src/port/rocksdb_hooks.txt")
+  set(list "${CMAKE_SOURCE_DIR}/rocksdb/rocksdb_hooks.txt")
   set(program "${CMAKE_SOURCE_DIR}/cmake/hook_symbols")
   file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/rocksdb_hooked")
   add_custom_command(OUTPUT "${hooked}"
@@ -89,7 +89,7 @@ endfunction()
 
 # The sources of a folder as one, but for those that have a name of their own which another of their folder has, too.
 set(cairn_alone
-  src/ect/ect_block_layout.cc src/memtable/recovery.cc src/memtable/resctrl.cc src/msls/popularity.cc src/ordered/order_segment.cc)
+  table/ect/ect_block_layout.cc memtable_cache/recovery.cc memtable_cache/resctrl.cc msls/popularity.cc table/ordered/order_segment.cc)
 function(cairn_compile_together)
   set_target_properties(cairn_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -1,4 +1,4 @@
-# Compiles src/processor/processor_check.cc with the features that -march allows, taken from the compiler's own macros.
+# Compiles util/processor_check.cc with the features that -march allows, taken from the compiler's own macros.
 #
 #   cairn_processor_needs(VARIABLE MACROS)   compile definitions, from the output of `c++ -march=... -dM -E`
 
@@ -37,7 +37,7 @@ function(cairn_processor_needs variable macros)
   set(${variable} "${definitions}" PARENT_SCOPE)
 endfunction()
 
-set(cairn_processor_source "${CMAKE_SOURCE_DIR}/src/processor/processor_check.cc")
+set(cairn_processor_source "${CMAKE_SOURCE_DIR}/util/processor_check.cc")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64|aarch64|arm64)$")
   set(cairn_processor_name "${CAIRN_PORTABLE}")
   if(CAIRN_PORTABLE STREQUAL "native")

@@ -191,7 +191,7 @@ endif()
 file(LOCK "${cairn_substrate}.lock" RELEASE)
 include("${cairn_substrate}/substrate.cmake")
 
-# How the type that rocksdb::DB's functions open a database into is mangled (CAIRN_OPENED_DB_SYMBOL of src/port/open_into.h).
+# How the type that rocksdb::DB's functions open a database into is mangled (CAIRN_OPENED_DB_SYMBOL of rocksdb/port/open_into.h).
 set(ROCKSDB_OPENED_DB_SYMBOL "PPS0_")
 if(ROCKSDB_VERSION VERSION_GREATER_EQUAL 11.0)
   set(ROCKSDB_OPENED_DB_SYMBOL "PSt10unique_ptrIS0_St14default_deleteIS0_EE")

@@ -23,10 +23,10 @@
 #include "cairn/trie.h"
 #include "db_bench/engines.h"
 #include "rocksdb/db.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/stackable_db.h"
 #include "rocksdb/utilities/transaction_db.h"
-#include "src/port/open_into.h"
 
 DEFINE_string(engine, "",
               "Preset of an engine, which every other flag may override; unknown names are answered with the list");

@@ -15,9 +15,9 @@
 #include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/filter_policy.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
-#include "src/port/open_into.h"
 
 namespace cairn {
 namespace bench {

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "rocksdb/slice.h"
-#include "src/util/mix64.h"
+#include "util/mix64.h"
 
 namespace cairn {
 namespace bench {

@@ -30,15 +30,15 @@
 #include "cairn/trie.h"
 #include "cairn/tuner.h"
 #include "db_bench/measure.h"
+#include "msls/model_options.h"
+#include "msls/workload.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
-#include "src/msls/workload.h"
-#include "src/tools/arguments.h"
-#include "src/tools/commands.h"
-#include "src/tuner/model_options.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
 
 namespace cairn {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "rocksdb/status.h"
-#include "src/tools/progress.h"
+#include "tools/progress.h"
 
 namespace cairn {
 namespace bench {

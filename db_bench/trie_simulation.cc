@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "db_bench/keys.h"
-#include "src/trie/simulated_trie.h"
-#include "src/trie/write_throttle.h"
+#include "trie_table/compaction/simulated_trie.h"
+#include "trie_table/compaction/write_throttle.h"
 
 DEFINE_uint64(puts, 1000000, "puts");
 DEFINE_uint64(keys, 1000000, "distinct keys");

@@ -13,15 +13,15 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/file_checksum.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "rocksdb/wide_columns.h"
-#include "src/hash_order/hash_order.h"
-#include "src/port/open_into.h"
-#include "src/testutil/await.h"
+#include "table/hash_order/hash_order.h"
 #include "test/support.h"
+#include "test/testutil/await.h"
 #include "utilities/merge_operators.h"
 
 namespace cairn {

@@ -28,6 +28,8 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/metadata.h"
+#include "rocksdb/port/open_into.h"
+#include "rocksdb/port/table_properties.h"
 #include "rocksdb/rate_limiter.h"
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/sst_file_reader.h"
@@ -45,10 +47,8 @@
 #include "rocksdb/wide_columns.h"
 #include "rocksdb/write_batch.h"
 #include "rocksdb/write_buffer_manager.h"
-#include "src/port/open_into.h"
-#include "src/port/table_properties.h"
-#include "src/testutil/ingest_again.h"
 #include "test/support.h"
+#include "test/testutil/ingest_again.h"
 
 namespace cairn {
 namespace test {

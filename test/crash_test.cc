@@ -33,9 +33,9 @@
 #include "cairn/trie.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/write_batch.h"
-#include "src/port/open_into.h"
 #include "test/simple_durable_rep.h"
 #include "test/support.h"
 

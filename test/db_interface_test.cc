@@ -15,17 +15,17 @@
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
+#include "db/cairn_db.h"
 #include "db/write_callback.h"
 #include "gtest/gtest.h"
 #include "rocksdb/comparator.h"
+#include "rocksdb/port/db_functions.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/stats_history.h"
 #include "rocksdb/trace_reader_writer.h"
 #include "rocksdb/utilities/replayer.h"
 #include "rocksdb/wide_columns.h"
-#include "src/db/cairn_db.h"
-#include "src/port/db_functions.h"
-#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {

@@ -25,14 +25,14 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/table_properties.h"
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/wide_columns.h"
 #include "rocksdb/write_batch.h"
-#include "src/hash_order/hash_order.h"
-#include "src/port/open_into.h"
+#include "table/hash_order/hash_order.h"
 #include "test/support.h"
 
 namespace cairn {

@@ -18,13 +18,13 @@
 #include "rocksdb/comparator.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
-#include "src/port/open_into.h"
-#include "src/testutil/ingest_again.h"
 #include "test/support.h"
+#include "test/testutil/ingest_again.h"
 #include "utilities/merge_operators.h"
 
 namespace cairn {

@@ -16,9 +16,11 @@
 #include "cairn/db.h"
 #include "cairn/memtable.h"
 #include "cairn/trie.h"
+#include "db/cairn_db.h"
 #include "gtest/gtest.h"
 #include "rocksdb/c.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/backup_engine.h"
 #include "rocksdb/utilities/checkpoint.h"
@@ -26,10 +28,8 @@
 #include "rocksdb/utilities/optimistic_transaction_db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction_db.h"
-#include "src/db/cairn_db.h"
-#include "src/port/open_into.h"
-#include "src/testutil/copy_database.h"
 #include "test/support.h"
+#include "test/testutil/copy_database.h"
 #include "utilities/blob_db/blob_db.h"
 
 namespace cairn {

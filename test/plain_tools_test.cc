@@ -14,10 +14,10 @@
 #include "cairn/ordered.h"
 #include "rocksdb/db.h"
 #include "rocksdb/filter_policy.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/table.h"
-#include "src/port/open_into.h"
-#include "src/testutil/temp_dir.h"
-#include "src/tools/run_program.h"
+#include "test/testutil/temp_dir.h"
+#include "tools/run_program.h"
 
 namespace cairn {
 namespace {

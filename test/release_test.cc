@@ -14,13 +14,13 @@
 #include "cairn/trie.h"
 #include "gtest/gtest.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/port/ingestion.h"
+#include "rocksdb/port/new_events.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/transaction_db.h"
-#include "src/port/ingestion.h"
-#include "src/port/new_events.h"
-#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {

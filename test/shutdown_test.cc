@@ -20,13 +20,13 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/file_system.h"
 #include "rocksdb/listener.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/write_batch.h"
-#include "src/port/open_into.h"
-#include "src/testutil/await.h"
-#include "src/testutil/begin_flush.h"
-#include "src/testutil/impatient.h"
 #include "test/support.h"
+#include "test/testutil/await.h"
+#include "test/testutil/begin_flush.h"
+#include "test/testutil/impatient.h"
 
 namespace cairn {
 namespace test {

@@ -7,8 +7,8 @@
 
 #include <memory>
 
+#include "memtable_cache/durable_factory.h"
 #include "rocksdb/memtablerep.h"
-#include "src/memtable/durable_factory.h"
 
 namespace cairn {
 namespace test {

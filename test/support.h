@@ -12,9 +12,9 @@
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
-#include "src/testutil/assert_ok.h"
-#include "src/testutil/random.h"
-#include "src/testutil/temp_dir.h"
+#include "test/testutil/assert_ok.h"
+#include "test/testutil/random.h"
+#include "test/testutil/temp_dir.h"
 
 namespace cairn {
 namespace test {

@@ -1,5 +1,5 @@
 // A program's own thread-local objects may be the last of their thread that use a database: what the library keeps for a thread has to
-// last as long (src/util/of_thread.h). The address sanitizer sees what this test may not.
+// last as long (util/of_thread.h). The address sanitizer sees what this test may not.
 
 #include <memory>
 #include <string>
@@ -9,7 +9,7 @@
 #include "cairn/result_cache.h"
 #include "gtest/gtest.h"
 #include "rocksdb/db.h"
-#include "src/port/open_into.h"
+#include "rocksdb/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {

@@ -40,7 +40,7 @@ struct HistogramBin {
 //
 // Keys are compressed into groups of similar probability. Within a group a sum over keys becomes a Gauss quadrature of
 // the discrete measure (exact for polynomials up to degree 5 in the rank), so Unique is within 10^-6 of the exact sum
-// (measured: src/msls/popularity_test.cc) and costs the same for 10^3 keys as for 10^12.
+// (measured: msls/popularity_test.cc) and costs the same for 10^3 keys as for 10^12.
 class Popularity {
  public:
   // All `keys` equally likely. 1 <= keys <= 10^15.

@@ -8,12 +8,12 @@
 
 #include "cairn/memtable.h"
 #include "rocksdb/listener.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/transaction_log.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
-#include "src/port/open_into.h"
 #include "test/support.h"
 #include "utilities/merge_operators.h"
 

@@ -18,10 +18,10 @@
 #include "rocksdb/env.h"
 #include "rocksdb/options.h"
 #include "rocksdb/utilities/transaction_db.h"
-#include "src/testutil/random.h"
 #include "test/error_stress/ledger.h"
 #include "test/error_stress/slow_disk.h"
 #include "test/error_stress/watch.h"
+#include "test/testutil/random.h"
 
 namespace cairn {
 namespace errors {

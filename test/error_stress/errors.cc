@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "cairn/memtable.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/write_buffer_manager.h"
-#include "src/port/open_into.h"
 #include "test/support.h"
 
 namespace cairn {

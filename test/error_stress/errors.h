@@ -14,9 +14,9 @@
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "rocksdb/options.h"
-#include "src/testutil/faulty_disk.h"
-#include "src/testutil/random.h"
 #include "test/error_stress/watch.h"
+#include "test/testutil/faulty_disk.h"
+#include "test/testutil/random.h"
 
 namespace cairn {
 namespace errors {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "db/log_format.h"
-#include "src/testutil/faulty_disk.h"
+#include "test/testutil/faulty_disk.h"
 
 namespace cairn {
 namespace errors {

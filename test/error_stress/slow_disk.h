@@ -12,7 +12,7 @@
 #include <string>
 
 #include "rocksdb/file_system.h"
-#include "src/testutil/random.h"
+#include "test/testutil/random.h"
 
 namespace cairn {
 namespace errors {

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "cairn/db.h"
-#include "src/tools/commands.h"
 #include "test/faults/script.h"
 #include "test/support.h"
+#include "tools/commands.h"
 
 namespace cairn {
 namespace faults {

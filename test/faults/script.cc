@@ -10,8 +10,8 @@
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/write_batch.h"
-#include "src/testutil/ingest_again.h"
 #include "test/support.h"
+#include "test/testutil/ingest_again.h"
 
 namespace cairn {
 namespace faults {

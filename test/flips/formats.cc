@@ -12,13 +12,13 @@
 #include "cairn/memtable.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "memtable_cache/pool_note.h"
+#include "memtable_cache/recovery.h"
 #include "rocksdb/db.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/table.h"
-#include "src/memtable/pool_note.h"
-#include "src/memtable/recovery.h"
-#include "src/port/open_into.h"
-#include "src/tools/convert_state.h"
 #include "test/support.h"
+#include "tools/convert_state.h"
 
 namespace cairn {
 namespace flips {

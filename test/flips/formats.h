@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "src/testutil/random.h"
+#include "test/testutil/random.h"
 
 namespace cairn {
 namespace flips {

@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "file/random_access_file_reader.h"
-#include "src/bloom_cluster/bloom_block.h"
-#include "src/util/bits.h"
-#include "src/util/checksum.h"
 #include "test/fuzz/edits.h"
+#include "trie_table/bloom_cluster/bloom_block.h"
+#include "util/bits.h"
+#include "util/checksum.h"
 
 namespace cairn {
 namespace {

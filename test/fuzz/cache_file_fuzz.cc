@@ -12,11 +12,11 @@
 #include <string>
 
 #include "cairn/cache.h"
-#include "src/cache/cache_file.h"
-#include "src/cache/item.h"
-#include "src/util/boot_number.h"
-#include "src/util/short_hash.h"
+#include "result_cache/cache_file.h"
+#include "result_cache/item.h"
 #include "test/fuzz/edits.h"
+#include "util/boot_number.h"
+#include "util/short_hash.h"
 
 namespace cairn {
 namespace {

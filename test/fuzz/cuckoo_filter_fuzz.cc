@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "cairn/cuckoo_filter.h"
-#include "src/util/checksum.h"
 #include "test/fuzz/edits.h"
+#include "util/checksum.h"
 
 namespace {
 

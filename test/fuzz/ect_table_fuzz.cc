@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "cairn/ect.h"
-#include "src/ect/ect_block_layout.h"
-#include "src/util/bits.h"
-#include "src/util/checksum.h"
-#include "src/util/elias_fano.h"
+#include "table/ect/ect_block_layout.h"
 #include "test/fuzz/edits.h"
+#include "util/bits.h"
+#include "util/checksum.h"
+#include "util/elias_fano.h"
 
 namespace {
 

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "src/util/bits.h"
-#include "src/util/elias_fano.h"
 #include "test/fuzz/edits.h"
+#include "util/bits.h"
+#include "util/elias_fano.h"
 
 namespace {
 

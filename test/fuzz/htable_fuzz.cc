@@ -9,10 +9,10 @@
 #include <utility>
 #include <vector>
 
-#include "src/htable/htable_format.h"
-#include "src/htable/htable_layout.h"
-#include "src/util/checksum.h"
 #include "test/fuzz/edits.h"
+#include "trie_table/htable/htable_format.h"
+#include "trie_table/htable/htable_layout.h"
+#include "util/checksum.h"
 
 namespace {
 

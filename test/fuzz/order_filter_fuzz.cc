@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "src/ordered/order_filter.h"
+#include "table/ordered/order_filter.h"
 #include "test/fuzz/edits.h"
 
 namespace {

@@ -9,16 +9,16 @@
 #include <cstring>
 #include <string>
 
-#include "src/memtable/pool_format.h"
-#include "src/memtable/pool_note.h"
-#include "src/table/key_sketch.h"
-#include "src/table/written_totals.h"
-#include "src/tools/arguments.h"
-#include "src/tools/convert_state.h"
-#include "src/util/checksum.h"
-#include "src/util/option_text.h"
+#include "memtable_cache/pool_format.h"
+#include "memtable_cache/pool_note.h"
+#include "table/key_sketch.h"
+#include "table/written_totals.h"
 #include "test/fuzz/edits.h"
+#include "tools/arguments.h"
+#include "tools/convert_state.h"
+#include "util/checksum.h"
 #include "util/hash.h"
+#include "util/option_text.h"
 
 namespace cairn {
 namespace {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "src/ect/ribbon_filter.h"
-#include "src/util/checksum.h"
+#include "table/ect/ribbon_filter.h"
 #include "test/fuzz/edits.h"
+#include "util/checksum.h"
 
 namespace {
 

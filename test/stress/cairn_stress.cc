@@ -31,6 +31,7 @@
 #include "cairn/tuner.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/backup_engine.h"
 #include "rocksdb/utilities/checkpoint.h"
@@ -38,13 +39,12 @@
 #include "rocksdb/utilities/options_util.h"
 #include "rocksdb/utilities/transaction.h"
 #include "rocksdb/write_batch.h"
-#include "src/port/open_into.h"
-#include "src/testutil/ingest_again.h"
-#include "src/tools/converter.h"
 #include "test/faults/databases.h"
 #include "test/flags.h"
 #include "test/stress/expected.h"
 #include "test/support.h"
+#include "test/testutil/ingest_again.h"
+#include "tools/converter.h"
 
 extern char** environ;
 

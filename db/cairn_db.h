@@ -1,0 +1,260 @@
+// The object behind rocksdb::DB* of a database that uses a part of Cairn: RocksDB's own DBImpl, with what an engine
+// needs done otherwise overridden. Whatever casts DB* to DBImpl* (transactions, checkpoints, tools) finds one.
+//
+// Invariants
+//   (1) A CairnDB adds no data to DBImpl: RocksDB allocates the object and decides its size. What it needs besides is
+//       its DatabaseServices, the first listener of its options, which RocksDB keeps as long as the object lives.
+//   (2) An object is a CairnDB if and only if its options were made by OpenDatabase (db/opening.h) for such a database.
+//   (3) Every write, of whatever API, passes WriteChecked; every new column family, however it comes, AdmitNewFamily.
+//
+// Thread-safety: as rocksdb::DB.
+
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <typeinfo>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "db/db_impl/db_impl.h"
+#include "db/environment_options.h"
+#include "memtable_cache/durable_writes.h"
+#include "result_cache/database_cache.h"
+#include "rocksdb/db.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/port/db_impl.h"
+#include "trie_table/htable/version_filter.h"
+
+namespace cairn {
+
+class SiltMerges;
+
+// What Cairn keeps for one open database. As a listener it has no name, so that no OPTIONS file mentions it.
+class DatabaseServices : public rocksdb::EventListener {
+ public:
+  DatabaseServices();
+  // When the DBImpl is gone, and with it everything that writes tables.
+  ~DatabaseServices() override;
+
+  // Those that OpenDatabase has put into the options; null if they are of another database.
+  static DatabaseServices* In(const rocksdb::DBOptions& options);
+
+  const char* Name() const override { return kNoName; }
+  void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
+  // Of a batch that was inserted in part: while its group holds RocksDB's queue of writers.
+  void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
+
+  // Of a database whose options have no SiltMerges: a SILT store may be created in it, or become one by SetOptions, when
+  // RocksDB takes no more listeners.
+  void MergeSiltStores();
+
+  void SetDurable(std::unique_ptr<DurableWrites> durable) { durable_ = std::move(durable); }
+  DurableWrites* durable() const { return durable_.get(); }  // null: memtables are not durable
+  // Null: there is none.
+  void SetCache(std::unique_ptr<DatabaseCache> cache) { cache_ = std::move(cache); }
+  DatabaseCache* cache() const { return cache_.get(); }
+  VersionFilters* version_filters() { return &version_filters_; }
+  // Of NoteAdoptedOrder: while the database is open.
+  void KeepOrder(std::shared_ptr<const void> order) { order_ = std::move(order); }
+
+  void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
+  EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
+
+  // Changes of tables from outside (ingestion): while one lives, tables come or go without a memtable being sealed.
+  class TableChangeScope {
+   public:
+    explicit TableChangeScope(DatabaseServices* services) : services_(services) { ++services_->changes_begun_; }
+    ~TableChangeScope() { ++services_->changes_ended_; }
+    TableChangeScope(const TableChangeScope&) = delete;
+    TableChangeScope& operator=(const TableChangeScope&) = delete;
+
+   private:
+    DatabaseServices* const services_;
+  };
+  // Numbers them. REQUIRES: `ended` is asked before `begun`; if they are equal, none was under way in between.
+  uint64_t changes_ended() const { return changes_ended_.load(); }
+  uint64_t changes_begun() const { return changes_begun_.load(); }
+
+  // Calls of DisableManualCompaction that have not been taken back.
+  void CountManualPause(int by) { manual_pauses_ += by; }
+  bool manual_compaction_paused() const { return manual_pauses_ > 0; }
+
+  // Of the open database, before it closes.
+  void SetSession(const std::string& session_id) { session_id_ = session_id; }
+
+  static bool IsServices(const rocksdb::EventListener* listener) {
+    // The address tells; other listeners may have an empty name, too, and may not be cast.
+    return listener != nullptr && listener->Name() == kNoName;
+  }
+
+ private:
+  static const char kNoName[];
+
+  std::unique_ptr<DurableWrites> durable_;
+  std::unique_ptr<DatabaseCache> cache_;
+  std::shared_ptr<EnvironmentOptions> environment_;
+  std::string session_id_;
+  std::shared_ptr<const void> order_;
+  std::atomic<int> manual_pauses_{0};
+  std::atomic<uint64_t> changes_begun_{0};
+  std::atomic<uint64_t> changes_ended_{0};
+  VersionFilters version_filters_;
+  std::unique_ptr<SiltMerges> silt_merges_;  // null: that of the options merges
+};
+
+class CairnDB final : public port::DbImpl {
+ public:
+  CairnDB(const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn,
+          bool read_only);
+  ~CairnDB() override;
+
+  // Null if it is RocksDB's own.
+  static CairnDB* Of(rocksdb::DBImpl* db) {
+    // All objects of the class are made by this library, so its one type_info tells.
+    return &typeid(*db) == &typeid(CairnDB) ? static_cast<CairnDB*>(db) : nullptr;
+  }
+  // Of any DB*: the database's own object, or a StackableDB around it.
+  static CairnDB* Of(rocksdb::DB* db);
+
+  DatabaseServices* services() const {
+    return static_cast<DatabaseServices*>(immutable_db_options_.listeners.front().get());
+  }
+
+  // NotSupported if the batch, which may be null, holds what is refused whatever the memtables are.
+  rocksdb::Status CheckBatch(rocksdb::WriteBatch* batch);
+
+  // Calls write(options) if what the batch holds is not refused, with the options that the memtables ask for.
+  template <class Write>
+  rocksdb::Status WriteChecked(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, bool has_indexed_batch,
+                               const Write& write) {
+    rocksdb::Status s = CheckBatch(batch);
+    if (!s.ok()) return s;
+    DurableWrites* const durable = services()->durable();
+    return durable == nullptr ? write(options) : durable->Write(this, options, batch, has_indexed_batch, write);
+  }
+
+  // Whether a column family of these options can be added, and makes it part of what the database shares. Its options
+  // become those that it is to be opened with.
+  rocksdb::Status AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family);
+
+  rocksdb::Status Close() override;
+  rocksdb::Status Resume() override;
+
+  using rocksdb::DBImpl::Get;
+  rocksdb::Status Get(const rocksdb::ReadOptions& options, rocksdb::ColumnFamilyHandle* family,
+                      const rocksdb::Slice& key, rocksdb::PinnableSlice* value, std::string* timestamp) override;
+  using rocksdb::DBImpl::GetEntity;
+  rocksdb::Status GetEntity(const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
+                            rocksdb::PinnableAttributeGroups* result) override;
+  using rocksdb::DBImpl::GetImpl;
+  rocksdb::Status GetImpl(const rocksdb::ReadOptions& options, const rocksdb::Slice& key,
+                          GetImplOptions& get_options) override;
+  using rocksdb::DBImpl::MultiGet;
+  void MultiGet(const rocksdb::ReadOptions& options, const size_t count, rocksdb::ColumnFamilyHandle** families,
+                const rocksdb::Slice* keys, rocksdb::PinnableSlice* values, std::string* timestamps,
+                rocksdb::Status* statuses, const bool sorted_input) override;
+  using rocksdb::DBImpl::MultiGetEntity;
+  void MultiGetEntity(const rocksdb::ReadOptions& options, size_t count, rocksdb::ColumnFamilyHandle** families,
+                      const rocksdb::Slice* keys, rocksdb::PinnableWideColumns* results, rocksdb::Status* statuses,
+                      bool sorted_input) override;
+  void MultiGetEntity(const rocksdb::ReadOptions& options, rocksdb::ColumnFamilyHandle* family, size_t count,
+                      const rocksdb::Slice* keys, rocksdb::PinnableWideColumns* results, rocksdb::Status* statuses,
+                      bool sorted_input) override;
+  void MultiGetEntity(const rocksdb::ReadOptions& options, size_t count, const rocksdb::Slice* keys,
+                      rocksdb::PinnableAttributeGroups* results) override;
+
+  using rocksdb::DBImpl::NewIterators;
+  rocksdb::Status NewIterators(const rocksdb::ReadOptions& options,
+                               const std::vector<rocksdb::ColumnFamilyHandle*>& families,
+                               std::vector<rocksdb::Iterator*>* iterators) override;
+
+  rocksdb::Status IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) override;
+  using rocksdb::DBImpl::CompactRange;
+  rocksdb::Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family,
+                               const rocksdb::Slice* begin, const rocksdb::Slice* end) override;
+  using rocksdb::DBImpl::ClipColumnFamily;
+  rocksdb::Status ClipColumnFamily(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& begin,
+                                   const rocksdb::Slice& end) override;
+  // A seed that the options leave open is that of the files.
+  using rocksdb::DBImpl::CreateColumnFamilyWithImport;
+  rocksdb::Status CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions& options, const std::string& name,
+                                               const rocksdb::ImportColumnFamilyOptions& import_options,
+                                               const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
+                                               rocksdb::ColumnFamilyHandle** handle) override;
+  void DisableManualCompaction() override;
+  void EnableManualCompaction() override;
+  rocksdb::Status PauseBackgroundWork() override;
+  rocksdb::Status ContinueBackgroundWork() override;
+  rocksdb::Status WaitForCompact(const rocksdb::WaitForCompactOptions& options) override;
+
+  using rocksdb::DBImpl::GetProperty;
+  bool GetProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property, std::string* value) override;
+  using rocksdb::DBImpl::GetIntProperty;
+  bool GetIntProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property, uint64_t* value) override;
+  bool GetAggregatedIntProperty(const rocksdb::Slice& property, uint64_t* value) override;
+  using rocksdb::DBImpl::GetOptions;
+  rocksdb::Options GetOptions(rocksdb::ColumnFamilyHandle* family) const override;
+  rocksdb::DBOptions GetDBOptions() const override;
+
+  rocksdb::Status SyncWAL() override;
+  using rocksdb::DBImpl::FlushWAL;
+  rocksdb::Status FlushWAL(const rocksdb::WriteOptions& options, bool sync) override;
+  rocksdb::Status LockWAL() override;
+  rocksdb::Status UnlockWAL() override;
+  rocksdb::Status GetLiveFiles(std::vector<std::string>& files, uint64_t* manifest_bytes, bool flush_memtable) override;
+  rocksdb::Status GetLiveFilesStorageInfo(const rocksdb::LiveFilesStorageInfoOptions& options,
+                                          std::vector<rocksdb::LiveFileStorageInfo>* files) override;
+  rocksdb::Status GetUpdatesSince(rocksdb::SequenceNumber sequence,
+                                  std::unique_ptr<rocksdb::TransactionLogIterator>* updates,
+                                  const rocksdb::TransactionLogIterator::ReadOptions& options) override;
+
+ private:
+  rocksdb::Status Recover(const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only,
+                          bool error_if_wal_file_exists, bool error_if_data_exists_in_wals, bool is_retry,
+                          uint64_t* recovered_seq, RecoveryContext* context, bool* can_retry) override;
+  void StopThreads();
+  rocksdb::Status ChangeOptions(const port::FamilyChanges& changes) override;
+  rocksdb::Status CheckIngestion(const std::vector<rocksdb::IngestExternalFileArg>& arguments) override;
+  void WhileFilesChange(const std::function<void()>& change) override;
+  void CompactionsAborted() override;
+  void CompactionsResumed() override;
+
+  // What a manual compaction of the family shall take along; all families with atomic_flush.
+  rocksdb::Status FlushForCompaction(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family);
+  // The database's result cache, if reads with these options may be answered by it; else null.
+  rocksdb::Status CloseDurably();
+  DatabaseCache* CacheFor(const rocksdb::ReadOptions& options) const;
+  // What RocksDB counts of reads that reach the tree, for those that the cache has answered.
+  class CachedRead;
+  static void CountCachedGet(bool found, size_t bytes, CachedRead* read);
+  static void CountCachedMultiGet(size_t count, rocksdb::ColumnFamilyHandle** families,
+                                  const std::vector<ResultCache::Answer>& answers, const rocksdb::PinnableSlice* values,
+                                  CachedRead* read);
+  template <class ReadTree>
+  rocksdb::Status AskCache(DatabaseCache* cache, const rocksdb::ReadOptions& options,
+                           rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& key,
+                           rocksdb::PinnableSlice* value, const ReadTree& read_tree);
+  // What a read of persisted data means here.
+  rocksdb::ReadOptions ForMemTables(const rocksdb::ReadOptions& options) const;
+
+  // Calls read(options), once or twice, for a read of several column families that is to be of one state.
+  //
+  // RocksDB takes the sequence number of such a read first and each family's tables afterwards, and reads again if a
+  // memtable was sealed in between: a compaction may then have dropped what the number stands for. An ingestion lets
+  // that happen without sealing one. So a read that an ingestion overlaps is made again, of a snapshot.
+  template <class Read>
+  void ReadFamilies(const rocksdb::ReadOptions& options, const Read& read);
+  // The same of so many keys, each of a family.
+  template <class Read>
+  void ReadKeys(const rocksdb::ReadOptions& options, size_t count, rocksdb::ColumnFamilyHandle** families,
+                rocksdb::Status* statuses, const Read& read);
+};
+
+}  // namespace cairn

@@ -1,0 +1,309 @@
+#include "db/opening.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cairn/silt.h"
+#include "cairn/trie.h"
+#include "db/cairn_db.h"
+#include "db/stored_seed.h"
+#include "file/filename.h"
+#include "memtable_cache/durable_writes.h"
+#include "memtable_cache/pool_presence.h"
+#include "msls/round_robin.h"
+#include "options/options_helper.h"
+#include "result_cache/result_cache_listener.h"
+#include "result_cache/wal_report.h"
+#include "rocksdb/port/db_options.h"
+#include "rocksdb/port/rocksdb_own.h"
+#include "rocksdb/table.h"
+#include "table/hash_order/hash_order.h"
+#include "table/hash_order/hash_order_options.h"
+#include "table/hash_order/indexed_batches.h"
+#include "table/silt/silt_merges.h"
+#include "trie_table/compaction/trie_files.h"
+#include "trie_table/compaction/trie_listener.h"
+#include "trie_table/compaction/trie_options.h"
+#include "trie_table/compaction/trie_scheduler.h"
+#include "util/cairn_parts.h"
+#include "util/listeners.h"
+
+namespace cairn {
+
+using rocksdb::ColumnFamilyDescriptor;
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::DBOptions;
+using rocksdb::Status;
+
+namespace {
+
+bool HasTrie(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return IsTrie(family.options, nullptr); });
+}
+
+bool HasSilt(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return IsSilt(family.options, nullptr); });
+}
+
+bool HasRoundRobin(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return WantsRoundRobinTuner(family.options); });
+}
+
+bool HasHashOrder(const std::vector<ColumnFamilyDescriptor>& families) {
+  return std::any_of(families.begin(), families.end(),
+                     [](const auto& family) { return HashOfComparator(family.options.comparator) != nullptr; });
+}
+
+// The options as RocksDB gets them: with services of this opening first, and with what compacts tries and merges SILT
+// stores.
+DBOptions WithServices(const DBOptions& given, const std::string& path,
+                       const std::vector<ColumnFamilyDescriptor>& families,
+                       std::shared_ptr<DatabaseServices> services) {
+  DBOptions options = given;
+  // The seed of a hash order is found in the MANIFEST.
+  if (port::ReusesManifest(options) && HasHashOrder(families) &&
+      !options.env->FileExists(rocksdb::CurrentFileName(path)).ok()) {
+    port::StartNewManifest(&options);
+  }
+  auto& listeners = options.listeners;
+  listeners.erase(std::remove_if(listeners.begin(), listeners.end(),
+                                 [](const auto& listener) { return DatabaseServices::IsServices(listener.get()); }),
+                  listeners.end());
+  if (HasTrie(families)) AddListener<TrieListener>(&options);
+  if (HasSilt(families)) AddListener<SiltMerges>(&options);
+  if (!HasListener<SiltMerges>(options)) services->MergeSiltStores();
+  if (HasRoundRobin(families)) UseRoundRobinTuner(&options).PermitUncheckedError();
+  listeners.insert(listeners.begin(), std::move(services));
+  return options;
+}
+
+// The column families with the options that they are opened with. *order: of NoteAdoptedOrder.
+Status ResolveFamilies(const DBOptions& options, const std::string& path, const std::string& stored,
+                       const std::vector<ColumnFamilyDescriptor>& given, bool seq_per_batch,
+                       std::vector<ColumnFamilyDescriptor>* families, std::shared_ptr<EnvironmentOptions>* environment,
+                       std::shared_ptr<const void>* order) {
+  *families = WithSeeds(options, stored, given);
+  *order = NoteAdoptedOrder(given, *families);
+  for (ColumnFamilyDescriptor& family : *families) {
+    if (WantsRoundRobinTuner(family.options)) SampleRoundRobinKeys(&family.options);
+  }
+  const Status s = EnvironmentOptions::FromEnvironment(path, environment);
+  if (!s.ok() || *environment == nullptr) return s;
+  if (seq_per_batch) (*environment)->RequireDuplicateKeys();
+  return (*environment)->Apply(families);
+}
+
+// That of the default column family; null: it has none.
+std::shared_ptr<rocksdb::Cache> DefaultBlockCache(const std::vector<ColumnFamilyDescriptor>& families) {
+  for (const ColumnFamilyDescriptor& family : families) {
+    if (family.name == rocksdb::kDefaultColumnFamilyName) return BlockCacheOf(family.options);
+  }
+  return nullptr;
+}
+
+Status MakeCache(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& families,
+                 DatabaseServices* services) {
+  const DatabaseCacheOptions cache = WantedCache(options, services->environment());
+  Status s = ValidateDatabaseCacheOptions(cache);
+  if (!s.ok() || cache.capacity == 0) return s;
+  const auto block_cache = cache.charge_to_block_cache ? DefaultBlockCache(families) : nullptr;
+  s = CheckCacheCharge(cache, block_cache);
+  if (!s.ok()) return s;
+  std::unique_ptr<DatabaseCache> made;
+  s = DatabaseCache::Create(cache, options.env == nullptr ? rocksdb::Env::Default() : options.env, path, block_cache,
+                            &made);
+  if (s.ok()) services->SetCache(std::move(made));
+  return s;
+}
+
+// Of a cache in a file, that the opening tells what has become of the WAL.
+void ListenToRecovery(DatabaseCache* cache, DBOptions* options) {
+  const bool in_file = cache != nullptr && cache->in_file();
+  const bool listens = WalReport::Listen(in_file ? WalReport::Wanted::kYes : WalReport::Wanted::kNo, options);
+  if (!in_file) return;
+  if (!listens) cache->DistrustFile("the options have a wal_filter");
+  if (options->wal_recovery_mode == rocksdb::WALRecoveryMode::kSkipAnyCorruptedRecords) {
+    cache->DistrustFile("wal_recovery_mode is kSkipAnyCorruptedRecords");
+  }
+  if (options->best_efforts_recovery) cache->DistrustFile("best_efforts_recovery is on");
+}
+
+void StartCache(rocksdb::DBImpl* db, const std::vector<ColumnFamilyHandle*>& handles, DatabaseCache* cache) {
+  const std::shared_ptr<rocksdb::Logger> log = db->GetDBOptions().info_log;
+  if (!db->seq_per_batch()) {
+    cache->Start(log, handles);
+  } else {
+    cache->NeverStart(
+        log, "transactions are visible later than they are written, because write_policy is not WRITE_COMMITTED");
+  }
+}
+
+// What an open database needs before its user gets it.
+Status StartServices(rocksdb::DBImpl* db, DatabaseServices* services, const std::vector<ColumnFamilyHandle*>& handles) {
+  Status s;
+  if (services->durable() != nullptr) s = services->durable()->Arm(db, handles);
+  if (!s.ok()) return s;
+  const auto scheduler = TrieScheduler::Attach(db);
+  if (scheduler != nullptr) s = scheduler->LoadAll(handles);
+  if (s.ok() && services->cache() != nullptr) StartCache(db, handles, services->cache());
+  return s;
+}
+
+}  // namespace
+
+Status CheckFamily(const DBOptions& options, const ColumnFamilyDescriptor& family) {
+  Status s = CheckHashOrder(family.options, family.name);
+  if (!s.ok() || !IsTrie(family.options, nullptr)) return s;
+  s = CheckTrieOptions(family.options);
+  if (!s.ok()) {
+    return Status::InvalidArgument("column family " + family.name, s.getState() == nullptr ? "" : s.getState());
+  }
+  if (HasListener<TrieListener>(options)) return s;
+  return Status::InvalidArgument("column family " + family.name + " is a trie, but nothing would compact it",
+                                 "open the database with the listener cairn.TrieCompaction: "
+                                 "cairn::UseTrieCompaction(&db_options)");
+}
+
+Status CheckParts(const DBOptions& options, const rocksdb::ColumnFamilyOptions& family) {
+  return rocksdb::ValidateOptions(options, family);
+}
+
+DatabaseCacheOptions WantedCache(const DBOptions& options, const EnvironmentOptions* environment) {
+  if (const ResultCacheListener* const given = ResultCacheListener::In(options)) return given->options();
+  if (environment != nullptr) return environment->result_cache();
+  DatabaseCacheOptions none;
+  none.capacity = 0;
+  return none;
+}
+
+Status CheckCacheCharge(const DatabaseCacheOptions& cache, const std::shared_ptr<rocksdb::Cache>& block_cache) {
+  if (!cache.charge_to_block_cache || block_cache != nullptr) return Status::OK();
+  return Status::InvalidArgument(
+      "cairn.ResultCache: charge_to_block_cache, and the default column family has no block cache",
+      "give its table factory one, or leave the option out");
+}
+
+std::shared_ptr<rocksdb::Cache> BlockCacheOf(const rocksdb::ColumnFamilyOptions& family) {
+  const auto* const table = family.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+  return table == nullptr || table->no_block_cache ? nullptr : table->block_cache;
+}
+
+Status CheckFamilyOfStockDatabase(const DBOptions& options, const ColumnFamilyDescriptor& family) {
+  if (!UsesCairn(family.options)) return Status::OK();
+  const Status s = CheckHashOrder(family.options, family.name);
+  if (!s.ok()) return s;
+  if (IsTrie(family.options, nullptr)) {
+    return Status::InvalidArgument(
+        "column family " + family.name + " is a trie, but nothing would compact it",
+        "the database was opened without any part of Cairn: close it, and open it with the listener "
+        "cairn.TrieCompaction (cairn::UseTrieCompaction(&db_options)), or with this column family among its "
+        "descriptors and create_missing_column_families");
+  }
+  // Memtables and tables that need nothing from the database work in any. Hash order needs one that checks SetOptions.
+  if (HashOfComparator(family.options.comparator) == nullptr && !IsDurable({family})) {
+    return CheckParts(options, family.options);
+  }
+  return Status::InvalidArgument(
+      "column family " + family.name + " uses parts of Cairn, and the database was opened without any",
+      "close it, and open it with this column family among its descriptors and create_missing_column_families");
+}
+
+Status OpenDatabase(const DBOptions& options, const std::string& path, const std::vector<ColumnFamilyDescriptor>& given,
+                    bool seq_per_batch, const OpenFunction& open, std::vector<ColumnFamilyHandle*>* handles,
+                    rocksdb::DB** db) {
+  *db = nullptr;
+  std::vector<ColumnFamilyDescriptor> families;
+  std::shared_ptr<EnvironmentOptions> environment;
+  std::shared_ptr<const void> order;
+  Status s = ResolveFamilies(options, path, path, given, seq_per_batch, &families, &environment, &order);
+  if (s.ok() && !IsDurable(families)) s = CheckPool(PoolUse::kWrite, options, path, families);
+  if (!s.ok()) return s;
+  if (environment == nullptr && !UsesCairn(options, families)) return open(options, families, handles, db);
+  const auto services = std::make_shared<DatabaseServices>();
+  services->SetEnvironment(environment);
+  services->KeepOrder(order);
+  const DBOptions with_services = WithServices(options, path, families, services);
+  for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
+  if (s.ok()) s = MakeCache(options, path, families, services.get());
+  if (s.ok() && IsDurable(families)) {
+    std::unique_ptr<DurableWrites> durable;
+    s = DurableWrites::Start(options, path, families, &durable);
+    if (s.ok()) services->SetDurable(std::move(durable));
+  }
+  if (!s.ok()) return s;
+  DBOptions final_options = with_services;
+  if (services->durable() != nullptr) final_options.avoid_flush_during_recovery = false;
+  rocksdb::DB* opened = nullptr;
+  ListenToRecovery(services->cache(), &final_options);
+  {
+    WalReport unwanted;
+    const WalReport::Scope report(services->cache() == nullptr ? &unwanted : services->cache()->wal_report());
+    s = open(final_options, families, handles, &opened);
+  }
+  if (!s.ok()) return s;
+  if (environment != nullptr) environment->NoteOpened(opened->GetDBOptions().info_log.get());
+  s = StartServices(rocksdb::static_cast_with_check<rocksdb::DBImpl>(opened), services.get(), *handles);
+  if (s.ok()) {
+    *db = opened;
+    return s;
+  }
+  for (ColumnFamilyHandle* handle : *handles) opened->DestroyColumnFamilyHandle(handle).PermitUncheckedError();
+  handles->clear();
+  opened->Close().PermitUncheckedError();
+  delete opened;
+  return s;
+}
+
+Status PrepareForReading(const DBOptions& options, const std::string& path, const std::string& stored,
+                         const std::vector<ColumnFamilyDescriptor>& given,
+                         std::vector<ColumnFamilyDescriptor>* families,
+                         std::shared_ptr<EnvironmentOptions>* environment) {
+  std::shared_ptr<const void> order;
+  Status s = ResolveFamilies(options, path, stored, given, false, families, environment, &order);
+  for (size_t i = 0; s.ok() && i < families->size(); ++i) {
+    s = CheckHashOrder((*families)[i].options, (*families)[i].name);
+  }
+  if (s.ok()) s = CheckPool(PoolUse::kRead, options, stored, *families);
+  UsePlainMemory(families);
+  return s;
+}
+
+Status PrepareRepair(const DBOptions& options, const std::string& path, const rocksdb::ColumnFamilyOptions* unknown,
+                     std::vector<ColumnFamilyDescriptor>* families) {
+  const Status s = CheckPool(PoolUse::kRepair, options, path, *families);
+  if (!s.ok()) return s;
+  const StoredOrders orders = FindStoredOrders(options, path, *families);
+  ResolveSeeds(orders, unknown, families);
+  for (const auto& [name, order] : orders) {
+    const rocksdb::ColumnFamilyOptions* given = unknown;
+    for (const ColumnFamilyDescriptor& one : *families) {
+      if (one.name == name) given = &one.options;
+    }
+    if (!IsCairnName(order.c_str()) || (given != nullptr && order == given->comparator->Name())) continue;
+    return Status::InvalidArgument("RepairDB of " + path,
+                                   "column family " + name + " is in the order " + order +
+                                       ", which the options do not have: no table of it would be readable again; use "
+                                       "`cairn repair " +
+                                       path + "`");
+  }
+  UsePlainMemory(families);
+  return s;
+}
+
+Status DestroyDatabase(const std::string& path, const rocksdb::Options& options,
+                       const std::vector<ColumnFamilyDescriptor>& families) {
+  std::vector<ColumnFamilyDescriptor> all = families;
+  all.emplace_back(rocksdb::kDefaultColumnFamilyName, options);
+  const Status s = DestroyWithPool(options, path, all, [&] { return rocksdb_own::DestroyDB(path, options, families); });
+  if (s.ok()) {
+    RemoveDatabaseCacheFiles(path);
+    options.env->DeleteDir(path).PermitUncheckedError();  // if nothing else is in it, as RocksDB does
+  }
+  return s;
+}
+
+}  // namespace cairn

@@ -1,0 +1,212 @@
+// Sets RocksDB's options up for a Cairn engine.
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cairn/ordered.h"
+#include "cairn/trie.h"
+#include "rocksdb/filter_policy.h"
+#include "rocksdb/table.h"
+#include "table/ect/ect_table.h"
+#include "table/ect/hash_order_table.h"
+#include "table/hash_order/hash_order.h"
+#include "table/hash_order/hash_order_options.h"
+#include "table/ordered/ordered_table.h"
+#include "trie_table/compaction/trie_files.h"
+#include "trie_table/compaction/trie_listener.h"
+#include "trie_table/compaction/trie_options.h"
+#include "trie_table/compaction/trie_partitioner.h"
+#include "trie_table/htable/htable_table.h"
+#include "util/class_of.h"
+#include "util/listeners.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+constexpr int kNoTrigger = 1 << 20;
+
+// The format that options hold below the wrapper that UseTrie puts around it; null: RocksDB's default.
+std::shared_ptr<rocksdb::TableFactory> FormatOf(const rocksdb::ColumnFamilyOptions& options) {
+  const auto* wrapper = AsInstanceOf<HashOrderTableFactory>(options.table_factory.get());
+  return wrapper == nullptr ? options.table_factory : wrapper->table();
+}
+
+// The format to write: the trie's choice, with what the options hold of block-based tables, or a foreign format that
+// they hold.
+std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
+  const std::shared_ptr<rocksdb::TableFactory> format = FormatOf(options);
+  const auto* htable = AsInstanceOf<HTableFactory>(format.get());
+  const bool block_based = format == nullptr || format->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName());
+  if (htable == nullptr && !block_based) return format;
+  const auto* table = format == nullptr ? nullptr : format->GetOptions<rocksdb::BlockBasedTableOptions>();
+  rocksdb::BlockBasedTableOptions block_options;
+  if (table != nullptr) block_options = *table;
+  block_options.filter_policy.reset(trie.filter_bits > 0 ? rocksdb::NewBloomFilterPolicy(trie.filter_bits) : nullptr);
+  std::shared_ptr<rocksdb::TableFactory> blocks(rocksdb::NewBlockBasedTableFactory(block_options));
+  if (trie.format == kTrieFormatSst) return blocks;
+  HTableOptions htable_options;
+  // Its filters have 6 to 20 bits per key, or none.
+  htable_options.filter.bits_per_key = trie.filter_bits == 0 ? 0 : std::clamp(trie.filter_bits, 6.0, 20.0);
+  if (htable != nullptr) htable_options = htable->options();
+  htable_options.table = std::move(blocks);
+  return std::make_shared<HTableFactory>(htable_options);
+}
+
+// What tables with nothing older below them are written in; null: the same format.
+Status BottommostFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie,
+                     const rocksdb::TableFactory& format, std::shared_ptr<rocksdb::TableFactory>* bottommost) {
+  if (trie.bottommost_format == kTrieFormatSame) return Status::OK();
+  const auto* blocks = format.GetOptions<rocksdb::BlockBasedTableOptions>();
+  if (blocks == nullptr) {
+    return Status::NotSupported("bottommost_format=ect with the table factory " + std::string(format.Name()),
+                                "set a block-based table or a cairn.HTable, or bottommost_format=same");
+  }
+  EctTableOptions table;
+  const auto* wrapper = AsInstanceOf<HashOrderTableFactory>(options.table_factory.get());
+  const auto* before = wrapper == nullptr ? nullptr : AsInstanceOf<EctTableFactory>(wrapper->bottommost().get());
+  if (before != nullptr) table = before->options();
+  *bottommost = NewEctTableFactoryLike(*blocks, table);
+  return Status::OK();
+}
+
+// Ordered tables with what the options hold of block-based ones; of other comparators than the bytewise one they are
+// block-based tables with the facts that the picker wants.
+Status UseTablesInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  if (IsOrdered(*options)) return Status::OK();
+  rocksdb::BlockBasedTableOptions table;
+  if (options->table_factory != nullptr) {
+    const auto* given = options->table_factory->GetOptions<rocksdb::BlockBasedTableOptions>();
+    if (given == nullptr) {
+      return Status::NotSupported(
+          "a trie with order=key over the table factory " + std::string(options->table_factory->Name()),
+          "set a block-based table or a cairn.OrderedTable");
+    }
+    table = *given;
+  }
+  // A filter goes by the bytes of keys. Where others may be equal, who wants one brings one that knows when.
+  const bool by_bytes = !options->comparator->CanKeysWithDifferentByteContentsBeEqual();
+  if (trie.filter_bits == 0) {
+    table.filter_policy = nullptr;
+  } else if (by_bytes) {
+    table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(trie.filter_bits));
+  }
+  options->table_factory = std::make_shared<OrderedTableFactory>(table);
+  return Status::OK();
+}
+
+// Of RocksDB's own options those that say how files lie on levels, and when they are compacted.
+void UseTrieLevels(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
+  options->num_levels = TrieLevels(trie);
+  options->compaction_style = rocksdb::kCompactionStyleNone;
+  options->level_compaction_dynamic_level_bytes = false;
+  options->disable_auto_compactions = false;
+  // trie_table/compaction/write_throttle.h says why RocksDB must not stall writers by itself.
+  options->level0_file_num_compaction_trigger = trie.root_trigger;
+  options->level0_slowdown_writes_trigger = kNoTrigger;
+  options->level0_stop_writes_trigger = kNoTrigger;
+}
+
+Status UseTrieInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  rocksdb::ColumnFamilyOptions changed = *options;
+  Status s = CompactBySizeOnly("a trie in key order", &changed);
+  if (s.ok()) s = UseTablesInKeyOrder(&changed, trie);
+  if (!s.ok()) return s;
+  UseTrieLevels(&changed, trie);
+  const Status check = CheckTrieOptions(changed);
+  if (check.ok()) *options = std::move(changed);
+  return check;
+}
+
+}  // namespace
+
+Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+  Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  if (IsInKeyOrder(trie)) return UseTrieInKeyOrder(options, trie);
+  s = PrepareForHashOrder(options);
+  if (!s.ok()) return s;
+  HashKind kind = HashKind::kXxh3;
+  s = ParseHashKind(trie.hash, &kind);
+  if (!s.ok()) return s;
+  std::shared_ptr<rocksdb::TableFactory> format = FormatFor(*options, trie);
+  std::shared_ptr<rocksdb::TableFactory> bottommost;
+  s = BottommostFor(*options, trie, *format, &bottommost);
+  if (!s.ok()) return s;
+  options->comparator = trie.seed == kRandomSeed ? OpenSeedComparator(kind) : HashOrderComparator(kind, trie.seed);
+  options->table_factory = std::make_shared<HashOrderTableFactory>(std::move(format), std::move(bottommost));
+  UseTrieLevels(options, trie);
+  return Status::OK();
+}
+
+Status UseTrieCompaction(rocksdb::DBOptions* options) {
+  AddListener<TrieListener>(options);
+  return Status::OK();
+}
+
+Status UseTrie(rocksdb::Options* options, const TrieOptions& trie) {
+  Status s = UseTrie(static_cast<rocksdb::ColumnFamilyOptions*>(options), trie);
+  return s.ok() ? UseTrieCompaction(options) : s;
+}
+
+namespace {
+
+Status UseOrderedTrie(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered) {
+  rocksdb::ColumnFamilyOptions changed = *options;
+  // The trie itself takes any comparator, the order filters of its tables only one.
+  Status s = UseOrderedTable(&changed, ordered);
+  TrieOptions trie = KeyOrderTrie();
+  trie.root_trigger = ordered.runs;
+  trie.space_bound = ordered.space_bound;
+  if (s.ok()) s = UseTrie(&changed, trie);
+  if (s.ok()) *options = std::move(changed);
+  return s;
+}
+
+}  // namespace
+
+Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& ordered) {
+  if (ordered.runs < 2) {
+    return Status::InvalidArgument("option runs of ordered tables is " + std::to_string(ordered.runs),
+                                   "it may be 2 or more");
+  }
+  if (ordered.max_size_amplification_percent < 1) {
+    return Status::InvalidArgument("option max_size_amplification_percent of ordered tables is " +
+                                       std::to_string(ordered.max_size_amplification_percent),
+                                   "it may be 1 or more");
+  }
+  if (ordered.size_ratio < 0) {
+    return Status::InvalidArgument("option size_ratio of ordered tables is " + std::to_string(ordered.size_ratio),
+                                   "it may be 0 or more");
+  }
+  if (ordered.compaction != kOrderedByTrie && ordered.compaction != "universal") {
+    return Status::InvalidArgument("option compaction of ordered tables is \"" + ordered.compaction + "\"",
+                                   "it may be universal or trie");
+  }
+  if (ordered.compaction == kOrderedByTrie) return UseOrderedTrie(options, ordered);
+  const Status s = UseOrderedTable(options, ordered);
+  if (!s.ok()) return s;
+  options->compaction_options_universal.max_size_amplification_percent =
+      static_cast<unsigned>(ordered.max_size_amplification_percent);
+  options->compaction_options_universal.size_ratio = static_cast<unsigned>(ordered.size_ratio);
+  options->compaction_style = rocksdb::kCompactionStyleUniversal;
+  options->level0_file_num_compaction_trigger = ordered.runs;
+  // Writers wait where compaction falls behind by as many runs again.
+  options->level0_slowdown_writes_trigger = std::max(options->level0_slowdown_writes_trigger, 2 * ordered.runs);
+  options->level0_stop_writes_trigger = std::max(options->level0_stop_writes_trigger, 3 * ordered.runs);
+  return s;
+}
+
+bool IsTrie(const rocksdb::ColumnFamilyOptions& options, TrieOptions* trie) {
+  if (options.sst_partitioner_factory == nullptr) return false;
+  const auto* factory = options.sst_partitioner_factory->CheckedCast<TriePartitionerFactory>();
+  if (factory == nullptr) return false;
+  if (trie != nullptr) *trie = factory->trie();
+  return true;
+}
+
+}  // namespace cairn

@@ -1,0 +1,877 @@
+// The definitions that take the place of RocksDB's, and whose they are: a database that uses no part of Cairn gets
+// RocksDB's.
+
+#include "rocksdb/port/rocksdb_own.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "db/cairn_db.h"
+#include "db/column_family.h"
+#include "db/error_recovery.h"
+#include "db/external_sst_file_ingestion_job.h"
+#include "db/failed_writes.h"
+#include "db/held_writers.h"
+#include "db/opening.h"
+#include "db/repair_tables.h"
+#include "db/snapshot_checker.h"
+#include "db/sst_files.h"
+#include "db/stored_seed.h"
+#include "db/transactions.h"
+#include "db/wal_syncs.h"
+#include "db/write_prepared.h"
+#include "memtable_cache/flush_scope.h"
+#include "memtable_cache/tailing.h"
+#include "rocksdb/port/column_family.h"
+#include "rocksdb/port/family_options.h"
+#include "rocksdb/port/table_moves.h"
+#include "table/hash_order/batch_order.h"
+#include "table/hash_order/hash_merge.h"
+#include "table/hash_order/hash_order.h"
+#include "table/hash_order/indexed_batches.h"
+#include "table/hash_order/range_deletions.h"
+#include "table/ordered/ordered_lookup.h"
+#include "table/silt/silt_lookup.h"
+#include "trie_table/compaction/compaction_inputs.h"
+#include "trie_table/compaction/table_moves.h"
+#include "trie_table/compaction/trie_ingestion.h"
+#include "trie_table/compaction/trie_partitioner.h"
+#include "util/cairn_parts.h"
+
+// Nothing but the linker refers to what is defined here; db/register.cc does, so that the file is linked from an
+// archive, too.
+extern "C" {
+extern const int cairn_rocksdb_hooks;
+const int cairn_rocksdb_hooks = 1;
+
+// The constructor of a whole DBImpl object (its mangled name, of the standard library's present ABI). Only DBImpl::Open
+// and RepairDB construct one; derived classes use another symbol.
+void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn, bool read_only) asm(
+    "_ZN7rocksdb6DBImplC1ERKNS_9DBOptionsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbbb");
+
+__attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options,
+                                                                 const std::string& path, bool seq_per_batch,
+                                                                 bool batch_per_txn, bool read_only) {
+  if (cairn::DatabaseServices::In(options) != nullptr) {
+    new (at) cairn::CairnDB(options, path, seq_per_batch, batch_per_txn, read_only);
+  } else {
+    cairn::rocksdb_own::ConstructDBImpl(at, options, path, seq_per_batch, batch_per_txn, read_only);
+  }
+}
+
+// The constructors of these, of whole objects (C1) and of a derived class's base (C2); clang calls the second one also for a
+// whole object, where a constructor in a header hands over to one in the library.
+#define CAIRN_FILE_WRITER_SYMBOL(kind)                                               \
+  "_ZN7rocksdb13SstFileWriter" kind                                                  \
+  "ERKNS_10EnvOptionsERKNS_7OptionsEPKNS_10ComparatorEPNS_18ColumnFamilyHandleEbNS_" \
+  "3Env10IOPriorityE" CAIRN_FILE_WRITER_SYMBOL_END
+#define CAIRN_FILE_READER_SYMBOL(kind) "_ZN7rocksdb13SstFileReader" kind "ERKNS_7OptionsE"
+#define CAIRN_INDEXED_BATCH_SYMBOL(kind) "_ZN7rocksdb19WriteBatchWithIndex" kind "EPKNS_10ComparatorEmbmm"
+#define CAIRN_SAME_AS(symbol) __attribute__((alias(symbol), visibility("default")))
+
+void CairnConstructSstFileWriter(
+    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
+    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm(CAIRN_FILE_WRITER_SYMBOL("C1"));
+void CairnConstructSstFileWriterBase(
+    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
+    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm(CAIRN_FILE_WRITER_SYMBOL("C2"))
+    CAIRN_SAME_AS(CAIRN_FILE_WRITER_SYMBOL("C1"));
+void CairnConstructSstFileReader(void* at, const rocksdb::Options& options) asm(CAIRN_FILE_READER_SYMBOL("C1"));
+void CairnConstructSstFileReaderBase(void* at, const rocksdb::Options& options) asm(CAIRN_FILE_READER_SYMBOL("C2"))
+    CAIRN_SAME_AS(CAIRN_FILE_READER_SYMBOL("C1"));
+void CairnConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes,
+                                bool overwrite_key, size_t max_bytes,
+                                size_t protection_bytes_per_key) asm(CAIRN_INDEXED_BATCH_SYMBOL("C1"));
+void CairnConstructIndexedBatchBase(void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes,
+                                    bool overwrite_key, size_t max_bytes,
+                                    size_t protection_bytes_per_key) asm(CAIRN_INDEXED_BATCH_SYMBOL("C2"))
+    CAIRN_SAME_AS(CAIRN_INDEXED_BATCH_SYMBOL("C1"));
+
+__attribute__((visibility("default"))) void CairnConstructSstFileWriter(
+    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
+    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
+    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) {
+  if (!cairn::SeedIsOpen(comparator) && !cairn::SeedIsOpen(options.comparator)) {
+    cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, options, comparator, family, invalidate_page_cache,
+                                               io_priority CAIRN_MORE_FILE_WRITER_ARGUMENTS);
+    return;
+  }
+  rocksdb::Options prepared = options;
+  cairn::PrepareSstFileWriter(family, &prepared, &comparator);
+  cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, prepared, comparator, family, invalidate_page_cache,
+                                             io_priority CAIRN_MORE_FILE_WRITER_ARGUMENTS);
+}
+
+__attribute__((visibility("default"))) void CairnConstructSstFileReader(void* at, const rocksdb::Options& options) {
+  if (!cairn::SeedIsOpen(options.comparator)) {
+    cairn::rocksdb_own::ConstructSstFileReader(at, options);
+    return;
+  }
+  rocksdb::Options prepared = options;
+  cairn::PrepareSstFileReader(&prepared);
+  cairn::rocksdb_own::ConstructSstFileReader(at, prepared);
+}
+
+__attribute__((visibility("default"))) void CairnConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator,
+                                                                       size_t reserved_bytes, bool overwrite_key,
+                                                                       size_t max_bytes,
+                                                                       size_t protection_bytes_per_key) {
+  cairn::rocksdb_own::ConstructIndexedBatch(at, cairn::OrderForIndex(comparator), reserved_bytes, overwrite_key,
+                                            max_bytes, protection_bytes_per_key);
+}
+}
+
+namespace cairn {
+namespace {
+
+// What MoveTables hands to PromoteL0 on the thread that calls both.
+thread_local const std::vector<TableMove>* moves_of_thread = nullptr;
+
+// Whether a table of level 1 or more and a neighbour there have versions of one key: compactions of RocksDB cut there
+// where snapshots keep them. By itself one of them would come below what is older, or above what is newer.
+bool SharesKeyWithNeighbor(const rocksdb::Comparator* order, const std::vector<rocksdb::FileMetaData*>& level,
+                           size_t at) {
+  const auto meet = [&](size_t left) {
+    return rocksdb::sstableKeyCompare(order, level[left]->largest, level[left + 1]->smallest) >= 0;
+  };
+  return (at > 0 && meet(at - 1)) || (at + 1 < level.size() && meet(at));
+}
+
+// Which tables of level 0 have keys in common with another one of it, by their places.
+std::vector<bool> TablesOverOthers(const rocksdb::Comparator* order, const std::vector<rocksdb::FileMetaData*>& root) {
+  std::vector<size_t> places(root.size());
+  for (size_t i = 0; i < places.size(); ++i) places[i] = i;
+  std::sort(places.begin(), places.end(), [&](size_t a, size_t b) {
+    return order->Compare(root[a]->smallest.user_key(), root[b]->smallest.user_key()) < 0;
+  });
+  std::vector<bool> over(root.size());
+  size_t furthest = 0;  // of the tables before, the one that ends last
+  for (size_t i = 0; i < places.size(); ++i) {
+    const rocksdb::Slice largest = root[places[i]]->largest.user_key();
+    if (i > 0 && order->Compare(root[furthest]->largest.user_key(), root[places[i]]->smallest.user_key()) >= 0) {
+      over[furthest] = over[places[i]] = true;
+    }
+    if (i == 0 || order->Compare(root[furthest]->largest.user_key(), largest) < 0) furthest = places[i];
+  }
+  return over;
+}
+
+// The tables, in the order of the moves. REQUIRES: the DB mutex.
+rocksdb::Status FindMovableTables(rocksdb::ColumnFamilyData* family, const std::vector<TableMove>& moves,
+                                  std::vector<rocksdb::FileMetaData*>* tables) {
+  rocksdb::VersionStorageInfo* const storage = family->current()->storage_info();
+  const rocksdb::Comparator* const order = family->user_comparator();
+  std::vector<bool> over;
+  if (std::any_of(moves.begin(), moves.end(), [](const TableMove& move) { return move.from == 0; })) {
+    over = TablesOverOthers(order, storage->LevelFiles(0));
+  }
+  for (const TableMove& move : moves) {
+    const auto place = storage->GetFileLocation(move.number);
+    if (!place.IsValid() || place.GetLevel() != move.from) return rocksdb::Status::Aborted("the table is elsewhere");
+    rocksdb::FileMetaData* const table = storage->LevelFiles(move.from)[place.GetPosition()];
+    if (table->being_compacted) return rocksdb::Status::Aborted("the table is being compacted");
+    if (move.from > 0 && SharesKeyWithNeighbor(order, storage->LevelFiles(move.from), place.GetPosition())) {
+      return rocksdb::Status::Aborted("a neighbour has versions of the same key");
+    }
+    const rocksdb::Slice smallest = table->smallest.user_key();
+    const rocksdb::Slice largest = table->largest.user_key();
+    for (int level = move.from + 1; level <= move.to; ++level) {
+      std::vector<rocksdb::FileMetaData*> below;
+      storage->GetOverlappingInputs(level, &table->smallest, &table->largest, &below, -1, nullptr, false);
+      if (!below.empty() || family->RangeOverlapWithCompaction(smallest, largest, level)) {
+        return rocksdb::Status::Aborted("a table or a compaction lies in the way");
+      }
+    }
+    // Level 0 is ordered by age, newest first: what lies over older tables of it cannot pass them.
+    const auto& root = storage->LevelFiles(0);
+    const bool may_pass = move.from != 0 || !over[place.GetPosition()];
+    for (size_t i = place.GetPosition() + 1; !may_pass && i < root.size(); ++i) {
+      if (order->Compare(root[i]->smallest.user_key(), largest) <= 0 &&
+          order->Compare(root[i]->largest.user_key(), smallest) >= 0) {
+        return rocksdb::Status::Aborted("an older table of level 0 lies in the way");
+      }
+    }
+    tables->push_back(table);
+  }
+  return rocksdb::Status::OK();
+}
+
+// Those that can be removed now. Whatever reads without a snapshot reads the newest Version, or holds an older one; a
+// snapshot reads any later one, too. What a removed table itself deletes is older than the range deletion, which covers
+// it as well, and stays until nothing lies under it. REQUIRES: the DB mutex.
+void FindDroppableTables(rocksdb::ColumnFamilyData* family, const std::vector<TableMove>& drops,
+                         const std::vector<rocksdb::SequenceNumber>& snapshots,
+                         std::vector<rocksdb::FileMetaData*>* tables, std::vector<TableMove>* droppable) {
+  rocksdb::VersionStorageInfo* const storage = family->current()->storage_info();
+  for (const TableMove& drop : drops) {
+    const auto place = storage->GetFileLocation(drop.number);
+    const auto deletes = storage->GetFileLocation(drop.deleted_by);
+    if (!place.IsValid() || place.GetLevel() != drop.from) continue;
+    if (!deletes.IsValid() || deletes.GetLevel() >= drop.from) continue;
+    rocksdb::FileMetaData* const table = storage->LevelFiles(drop.from)[place.GetPosition()];
+    const bool seen = std::any_of(snapshots.begin(), snapshots.end(), [&](rocksdb::SequenceNumber snapshot) {
+      return snapshot < drop.deleted_at && snapshot >= table->fd.smallest_seqno;
+    });
+    if (seen || table->being_compacted || table->fd.largest_seqno >= drop.deleted_at) continue;
+    tables->push_back(table);
+    droppable->push_back(drop);
+  }
+}
+
+// Null: the database has none, or the Version's tables none to ask.
+VersionFilters* FiltersOf(rocksdb::Version* version) {
+  if (port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr) return nullptr;
+  const auto& listeners = version->version_set()->db_options()->listeners;
+  if (listeners.empty() || !DatabaseServices::IsServices(listeners.front().get())) return nullptr;
+  return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
+}
+
+// Before tables come that take sequence numbers, or raise them, be the database stopped or not. RocksDB takes the last one that
+// a memtable has for the last that was handed out. With two write queues it is not, when a write has failed, and of transactions
+// that are written before they commit: each Commit has a number of its own. Handed out again, what was committed last is not
+// read any more, and RocksDB 11.8 does not open the WAL.
+// Returns the last one.
+// REQUIRES: nobody writes.
+rocksdb::SequenceNumber CountAllNumbers(rocksdb::VersionSet* versions) {
+  const rocksdb::SequenceNumber last = versions->LastSequence();
+  AllFailedWrites().Settle(versions, last);
+  versions->SetLastSequence(std::max(last, versions->LastAllocatedSequence()));
+  return versions->LastSequence();
+}
+
+// Two levels, the first table of which is in hash order with an index: what else it takes GetFromSilt looks at.
+bool IsSiltStore(rocksdb::Version* version) {
+  const rocksdb::VersionStorageInfo& storage = *version->storage_info();
+  if (storage.num_levels() != 2 || storage.num_non_empty_levels() == 0) return false;
+  return port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr;
+}
+
+// Ends a lookup at the newest operand. Nobody changes it, and it lasts.
+rocksdb::GetMergeOperandsOptions* NewestOperandOnly() {
+  static rocksdb::GetMergeOperandsOptions* const options = [] {
+    auto* const made = new rocksdb::GetMergeOperandsOptions();
+    made->continue_cb = [](const rocksdb::Slice& /*operand*/) { return false; };
+    return made;
+  }();
+  return options;
+}
+
+// Does what Version::Get does for tables whose filters a lookup may ask all at once; false: it has not.
+bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request) {
+  VersionFilters* const filters = FiltersOf(version);
+  if (filters != nullptr ? filters->Get(version, request) : IsSiltStore(version) && GetFromSilt(version, request)) {
+    return true;
+  }
+  return GetFromOrdered(version, request);
+}
+
+}  // namespace
+
+rocksdb::Status MoveTables(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
+                           const std::vector<TableMove>& moves) {
+  moves_of_thread = &moves;
+  const rocksdb::Status s = db->PromoteL0(family, 1);
+  moves_of_thread = nullptr;
+  return s;
+}
+
+}  // namespace cairn
+
+namespace rocksdb {
+
+namespace own = cairn::rocksdb_own;
+
+// Where the next WAL does not go on with the number with which one ends, what is left of an older WAL behind that end is damage to
+// RocksDB, unless all damage is skipped, and nothing newer is read. Write-prepared writes of two queues take numbers that are in
+// no WAL, and so does what is ingested or imported; a WAL that has no entry yet, and is kept as with transactions in two phases,
+// has no number at all. So none is recycled (as in RocksDB from 6.8 to 9.0). And of transactions that are written before they commit,
+// a row cache would keep what one lookup may see for all others.
+Status DBImpl::Open(const DBOptions& options, const std::string& path,
+                    const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
+                    cairn::port::OpenedDb* db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry,
+                    bool* can_retry) {
+  bool would_recycle = false;
+  const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
+                                       std::vector<ColumnFamilyHandle*>* given, DB** opened) {
+    DBOptions safe = with;
+    const bool skips_damage = with.wal_recovery_mode == WALRecoveryMode::kSkipAnyCorruptedRecords;
+    would_recycle = with.recycle_log_file_num > 0 && (!skips_damage || (seq_per_batch && with.two_write_queues));
+    if (would_recycle) safe.recycle_log_file_num = 0;
+    if (seq_per_batch) safe.row_cache = nullptr;
+    return own::DBImplOpen(safe, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
+                           is_retry, can_retry);
+  };
+  const cairn::WrittenEntry none(nullptr);
+  DB* opened = nullptr;
+  const Status s = cairn::OpenDatabase(options, path, families, seq_per_batch, open, handles, &opened);
+  if (s.ok() && would_recycle) {
+    Warn(opened->GetDBOptions().info_log, "WALs are not recycled, where that could lose writes: %s is ignored",
+         "recycle_log_file_num");
+  }
+  if (s.ok() && seq_per_batch && options.row_cache != nullptr) {
+    Warn(opened->GetDBOptions().info_log, "%s is ignored: lookups would be told what others see of transactions",
+         "row_cache");
+  }
+  cairn::port::Set(db, opened);
+  return s;
+}
+
+// RocksDB's pipelined writes forget to say which WAL a Prepare is in, so that it is removed, and tell it to the leader of a
+// group alone, so that a Commit of another one does not keep it either. The WAL that was the newest before is no newer than that,
+// and counts as the one.
+Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCallback* callback,
+                         UserWriteCallback* user_write_callback, uint64_t* log_used, uint64_t log_ref,
+                         bool disable_memtable, uint64_t* seq_used, size_t batch_count,
+                         PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
+                         std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
+  if (pre_release_callback != nullptr && immutable_db_options_.enable_pipelined_write && !seq_per_batch_) {
+    // A Prepare: that its WAL is needed is said before a flush can find that it is not.
+    mutex_.Lock();
+    const uint64_t wal = CAIRN_NEWEST_WAL;
+    Status s = pre_release_callback->Callback(kMaxSequenceNumber, disable_memtable, wal, /*index=*/0, /*total=*/1);
+    mutex_.Unlock();
+    if (!s.ok()) return s;
+    s = WriteImpl(options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable, seq_used,
+                  batch_count, /*pre_release_callback=*/nullptr, post_memtable_callback, std::move(wbwi),
+                  CAIRN_MORE_WRITE_ARGUMENTS);
+    if (!s.ok()) {
+      logs_with_prep_tracker_.MarkLogAsHavingPrepSectionFlushed(wal);
+    } else if (log_used != nullptr) {
+      *log_used = wal;
+    }
+    return s;
+  }
+  if (seq_per_batch_ && disable_memtable && pre_release_callback != nullptr && cairn::RollbackScope::IsOf(this) &&
+      !options.disableWAL && !batch->HasCommit()) {
+    WriteOptions nothing;
+    nothing.disableWAL = true;  // as RocksDB's second step of a write
+    return WriteImpl(nothing, batch, callback, user_write_callback, log_used, log_ref, disable_memtable, seq_used,
+                     batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                     CAIRN_MORE_WRITE_ARGUMENTS);
+  }
+  const cairn::ListenersWrite listeners(&mutex_);
+  const cairn::WrittenEntry entry(versions_.get());
+  const cairn::SyncsLater syncs(two_write_queues_ && options.sync ? this : nullptr);
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  if (ours == nullptr) {
+    return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
+                          seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                          CAIRN_MORE_WRITE_ARGUMENTS);
+  }
+  // What does not go to memtables becomes readable with another write, at commit.
+  cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();
+  if (cache == nullptr) {
+    return ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
+      return own::WriteImpl(this, with, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
+                            seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                            CAIRN_MORE_WRITE_ARGUMENTS);
+    });
+  }
+  if (wbwi != nullptr) {
+    cache->Stop("a transaction has commit_bypass_memtable, and reads beside its commit may find what is older");
+  }
+  cairn::DatabaseCache::WriteScope scope(cache, batch);
+  const bool in_file = cache->in_file();
+  uint64_t wal = 0;  // RocksDB does not say it to followers of a group of pipelined writes
+  uint64_t sequence = kMaxSequenceNumber;
+  bool logged = false;
+  const Status s = ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
+    // The keys of a commit in two phases are in another WAL, that of its first phase.
+    logged = !with.disableWAL && log_ref == 0;
+    return own::WriteImpl(this, with, batch, callback, user_write_callback, in_file ? &wal : log_used, log_ref,
+                          disable_memtable, in_file ? &sequence : seq_used, batch_count, pre_release_callback,
+                          post_memtable_callback, std::move(wbwi), CAIRN_MORE_WRITE_ARGUMENTS);
+  });
+  if (!in_file) return s;
+  scope.Written(s, logged && sequence != kMaxSequenceNumber ? wal : 0, sequence);
+  if (log_used != nullptr && wal != 0) *log_used = wal;
+  if (seq_used != nullptr && sequence != kMaxSequenceNumber) *seq_used = sequence;
+  return s;
+}
+
+// What recovers from an error flushes memtables, for which it queues behind writers. A writer that is held back because
+// memtables or files are too many, or by a WriteBufferManager, holds the front of that queue until the recovery ends, or is
+// refused (held_writers.cc). So that it need not be, a recovery flushes the read-only memtables only while writers are held
+// back. The others lack nothing in the WAL, unless the error is a WAL's, or its folder's: then the newest one may end with a
+// write that has failed, and takes no further entry.
+//
+// Who closes a database would wait until its flush slows down no writer, for a compaction that may find no room, or fail.
+//
+// And before live files are listed (with the mutex still held): RocksDB flushes one column family after the other, and
+// what is written meanwhile is in some of them, but in the WAL, too. Durable memtables have none. So what has been
+// written during a first round is flushed while writers wait, and a batch over several column families is there as a
+// whole or not at all.
+Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason reason) {
+  mutex_.AssertHeld();
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  const bool held_back =
+      write_controller_.IsStopped() || (write_buffer_manager_ != nullptr && write_buffer_manager_->IsStallActive());
+  if (reason == FlushReason::kErrorRecovery) {
+    bool wal_failed = cairn::AllFailedWrites().Find(versions_.get()).wal_failed;
+    {
+      const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
+      const WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
+      wal_failed = wal_failed || (wal != nullptr && wal->seen_error());
+    }
+    if (ours != nullptr && held_back && !wal_failed) {
+      return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
+    }
+  }
+  FlushOptions with = options;
+  with.allow_write_stall = options.allow_write_stall || reason == FlushReason::kShutDown;
+  Status s = own::FlushAllColumnFamilies(this, with, reason);
+  const bool one_moment = immutable_db_options_.atomic_flush || ours == nullptr ||
+                          ours->services()->durable() == nullptr ||
+                          versions_->GetColumnFamilySet()->NumberOfColumnFamilies() == 1;
+  if (!s.ok() || one_moment || reason != FlushReason::kGetLiveFiles) return s;
+  FlushOptions at_once = options;
+  at_once.allow_write_stall = true;  // nobody writes
+  WriteThread::Writer writer;
+  write_thread_.EnterUnbatched(&writer, &mutex_);
+  for (ColumnFamilyData* family : versions_->GetRefedColumnFamilySet()) {
+    if (family->IsDropped()) continue;
+    mutex_.Unlock();
+    s = FlushMemTable(family, at_once, reason, /*entered_write_thread=*/true);
+    mutex_.Lock();
+    if (s.IsColumnFamilyDropped()) s = Status::OK();
+    if (!s.ok()) break;
+  }
+  write_thread_.ExitUnbatched(&writer);
+  return s;
+}
+
+// RocksDB takes the numbers of the memtables in the order of a hash table, and the column families in another: with
+// atomic_flush it may ask of one family whether it has flushed another's memtable, and not wait for its own.
+Status DBImpl::WaitForFlushMemTables(const autovector<ColumnFamilyData*>& families,
+                                     const autovector<const uint64_t*>& newest, bool resuming,
+                                     std::optional<FlushReason> reason CAIRN_MORE_WAIT_PARAMETERS) {
+  const bool is_ours = reason == FlushReason::kErrorRecoveryRetryFlush;  // RetryFlushesForErrorRecovery
+  if (!immutable_db_options_.atomic_flush || families.size() < 2 || is_ours) {
+    return own::WaitForFlushMemTables(this, families, newest, resuming, reason CAIRN_MORE_WAIT_ARGUMENTS);
+  }
+  std::vector<uint64_t> numbers;
+  {
+    const InstrumentedMutexLock lock(&mutex_);
+    for (ColumnFamilyData* family : families) {
+      numbers.push_back(family->imm()->GetLatestMemTableID(/*for_atomic_flush=*/true));
+    }
+  }
+  autovector<const uint64_t*> in_order;
+  for (const uint64_t& number : numbers) in_order.push_back(&number);
+  return own::WaitForFlushMemTables(this, families, in_order, resuming, reason CAIRN_MORE_WAIT_ARGUMENTS);
+}
+
+Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,
+                                      const ColumnFamilyOptions& options, const std::string& name,
+                                      ColumnFamilyHandle** handle) {
+  *handle = nullptr;
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  ColumnFamilyDescriptor family(name, options);
+  Status s =
+      ours == nullptr ? cairn::CheckFamilyOfStockDatabase(GetDBOptions(), family) : ours->AdmitNewFamily(&family);
+  // RocksDB opens its folders when the MANIFEST names it already: if one does not open, nobody gets a handle, and the database
+  // is not opened again without naming the family.
+  for (const DbPath& path : options.cf_paths.empty() ? immutable_db_options_.db_paths : options.cf_paths) {
+    std::unique_ptr<FSDirectory> folder;
+    if (s.ok()) s = CreateAndNewDirectory(fs_.get(), path.path, &folder);
+  }
+  if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
+  if (!s.ok()) return s;
+  const cairn::WaitsForUnorderedWrites waits(&pending_memtable_writes_, &switch_mutex_, &switch_cv_);
+  const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
+  if (created.ok() && ours != nullptr && ours->services()->cache() != nullptr) ours->services()->cache()->NoteFiles();
+  cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
+  if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
+  return created;
+}
+
+Status DBImpl::DropColumnFamilyImpl(ColumnFamilyHandle* family) {
+  const cairn::WaitsForUnorderedWrites waits(&pending_memtable_writes_, &switch_mutex_, &switch_cv_);
+  return own::DropColumnFamilyImpl(this, family);
+}
+
+// Where RocksDB has found the deepest level that is free, a trie may want a shallower one.
+Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
+    SuperVersion* super_version, bool force_global_seqno, CompactionStyle style, SequenceNumber last_seqno,
+    IngestedFileInfo* file, SequenceNumber* assigned_seqno, std::optional<int> prev_batch_uppermost_level) {
+  const Status s = own::AssignLevelToIngestedFile(this, super_version, force_global_seqno, style, last_seqno, file,
+                                                  assigned_seqno, prev_batch_uppermost_level);
+  if (!s.ok() || file->picked_level == 0 || cairn::port::ImmutableOptionsOf(*cfd_).sst_partitioner_factory == nullptr)
+    return s;
+  const ColumnFamilyOptions options = cfd_->GetLatestCFOptions();
+  cairn::TrieOptions trie;
+  if (!cairn::IsTrie(options, &trie)) return s;
+  // The last level may be kept for files that are ingested behind.
+  const int last = cfd_->NumberLevels() - (cairn::port::KeepsLastLevel(cairn::port::ImmutableOptionsOf(*cfd_)) ? 2 : 1);
+  if (cairn::IsInKeyOrder(trie)) {
+    file->picked_level = std::min(file->picked_level, last);
+    return s;
+  }
+  const cairn::HashPrefixMap map = cairn::ContainerMapOf(trie);
+  const cairn::ArrivingFile arriving{file->fd.GetFileSize(), file->num_entries, map.Position(file->start_ukey),
+                                     map.Position(file->limit_ukey)};
+  file->picked_level =
+      cairn::LevelOfArriving(trie, options.write_buffer_size, arriving, std::min(file->picked_level, last),
+                             [&](int level) { return IngestedFileFitInLevel(file, level); });
+  return s;
+}
+
+Status ExternalSstFileIngestionJob::Run() {
+  cairn::CountAllNumbers(versions_);
+  return own::RunIngestion(this);
+}
+
+// RocksDB removes the tables of an ingestion that failed. When it is the write of the MANIFEST that failed, or its sync,
+// the record may be there nevertheless, and the database would not open again without them. They stay: an opening that
+// finds no record of them removes them. Since 11.5 a commit that failed is rolled back later, and its error is not known any
+// more (Incomplete); whether it came to a record is.
+void ExternalSstFileIngestionJob::Cleanup(const Status& status) {
+  if ((status.IsIOError() || status.IsIncomplete()) && !edit_.GetNewFiles().empty()) return;
+  own::CleanupIngestion(this, status);
+}
+
+Status ImportColumnFamilyJob::Run() {
+  cairn::ImportedNumbers numbers;
+  numbers.read = versions_->LastPublishedSequence();
+  numbers.before = cairn::CountAllNumbers(versions_);
+  const Status s = own::RunImport(this);
+  numbers.newest = versions_->LastSequence();
+  cairn::NoteImported(numbers);
+  return s;
+}
+
+void ImportColumnFamilyJob::Cleanup(const Status& status) {
+  if (status.IsIOError() && !edit_.GetNewFiles().empty()) return;
+  own::CleanupImport(this, status);
+}
+
+// A best-efforts recovery that goes on to an older MANIFEST makes new column families. The readers of tables that the first
+// attempt has opened point to the old ones' comparators, and RocksDB 9.10 would find them in the table cache again.
+void VersionSet::Reset() {
+  if (table_cache_ != nullptr) table_cache_->EraseUnRefEntries();
+  own::ResetVersionSet(this);
+}
+
+#if CAIRN_REPLACES_SNAPSHOT_CONTEXT
+// Universal compaction asks twice for a job, when it picks files and when it begins. The second time RocksDB 9.10 takes
+// another snapshot and releases the first one, for which it waits for the mutex that it holds itself: a database with
+// WRITE_PREPARED transactions stands still. The first snapshot does for both, since the mutex is held between them.
+void DBImpl::GetSnapshotContext(JobContext* job, std::vector<SequenceNumber>* snapshots,
+                                SequenceNumber* earliest_write_conflict, SnapshotChecker** checker) {
+  if (job->job_snapshot == nullptr) {
+    return own::GetSnapshotContext(this, job, snapshots, earliest_write_conflict, checker);
+  }
+  mutex_.AssertHeld();
+  *snapshots = snapshots_.GetAll(earliest_write_conflict);
+  const bool keeps_all = use_custom_gc_ && snapshot_checker_ == nullptr;
+  *checker = keeps_all ? DisableGCSnapshotChecker::Instance() : snapshot_checker_.get();
+}
+#endif
+
+// It counts as something to wait for while it lets go of the mutex. If there is nothing to delete, RocksDB before 11.8 takes
+// that back without telling who waits: Close then waits for ever, unless a flush or a compaction ends later.
+// And a file that was not removed because the MANIFEST might have come to name it counts as one that somebody removes ever after.
+void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
+  if (versions_ == nullptr) return;  // a recovery, whose listener has closed the database
+  if (pending_purge_obsolete_files_ == 0 && error_handler_.GetFilesToQuarantine().empty()) {
+    for (auto file = files_grabbed_for_purge_.begin(); file != files_grabbed_for_purge_.end();) {
+      file = purge_files_.count(*file) == 0 ? files_grabbed_for_purge_.erase(file) : std::next(file);
+    }
+  }
+  own::FindObsoleteFiles(this, job, force, no_full_scan);
+  if (pending_purge_obsolete_files_ == 0) bg_cv_.SignalAll();
+}
+
+// Who hears that writes to a family are slowed down hears of it at the end of the flush or the compaction. RocksDB finds the
+// listeners in the family's options then, when the family may be gone. They are the database's, hence also the default family's.
+void DBImpl::InstallSuperVersionAndScheduleWork(ColumnFamilyData* family, SuperVersionContext* context,
+                                                CAIRN_SUPER_VERSION_PARAMETER last) {
+  own::InstallSuperVersion(this, family, context, std::forward<decltype(last)>(last));
+  const ColumnFamilyData* const outlives = versions_->GetColumnFamilySet()->GetDefault();
+  for (auto& notification : context->write_stall_notifications) {
+    notification.immutable_options = &cairn::port::ImmutableOptionsOf(*outlives);
+  }
+}
+
+Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
+                                   bool include_end) {
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  // From no key to no key is everything, in any order.
+  const bool everything = std::all_of(ranges, ranges + count, cairn::port::IsEverything);
+  const Status s = ours == nullptr || everything ? Status::OK() : cairn::CheckRangesMean("DeleteFilesInRanges", family);
+  if (!s.ok()) return s;
+  const cairn::DatabaseCache::ChangeScope change(ours == nullptr ? nullptr : ours->services()->cache(),
+                                                 {family->GetID()});
+  return own::DeleteFilesInRanges(this, family, ranges, count, include_end);
+}
+
+// RocksDB requires a range to begin before it ends, and takes the difference of two offsets for its size. In hash order
+// a range of bytes ends before it begins as often as not: what an iterator passes from its begin to its end is nothing.
+Status DBImpl::GetApproximateSizes(const SizeApproximationOptions& options, ColumnFamilyHandle* family,
+                                   const Range* ranges, int count, uint64_t* sizes) {
+  const Comparator* const order = family->GetComparator();
+  if (cairn::HashOfComparator(order) == nullptr) {
+    return own::GetApproximateSizes(this, options, family, ranges, count, sizes);
+  }
+  std::vector<Range> ascending(ranges, ranges + count);
+  for (Range& range : ascending) {
+    if (order->Compare(range.start, range.limit) > 0) range.limit = range.start;
+  }
+  return own::GetApproximateSizes(this, options, family, ascending.data(), count, sizes);
+}
+
+// RocksDB describes all files of the family first, in strings, while it holds the DB mutex; at 20,000 files that is most
+// of the time that a trie's compaction holds it. And it compares keys where the range deletions of a table end with the
+// first key of the next, and would take all tables that one covers.
+Status CompactionPicker::SanitizeAndConvertCompactionInputFiles(std::unordered_set<uint64_t>* files,
+                                                                const int output_level, Version* version,
+                                                                std::vector<CompactionInputFiles>* inputs) const {
+  const ColumnFamilyData* const family = version->cfd();
+  if (cairn::port::ImmutableOptionsOf(*family).sst_partitioner_factory == nullptr ||
+      !cairn::IsTrie(family->GetLatestCFOptions(), nullptr)) {
+    return own::ChooseCompactionInputs(this, files, output_level, version, inputs);
+  }
+  Status s = cairn::AddOverlappingFiles(*version->storage_info(), family->user_comparator(), output_level, files);
+  if (s.ok()) s = GetCompactionInputsFromFileNumbers(inputs, files, version->storage_info(), CompactionOptions());
+  if (!s.ok() || output_level == 0) return s;
+  if (!FilesRangeOverlapWithCompaction(*inputs, output_level, Compaction::kInvalidLevel)) return s;
+  return Status::Aborted("a running compaction writes to the same keys of level " + std::to_string(output_level));
+}
+
+// Also what a trie's moves come to, because only members of the class may enter it. While the MANIFEST is written the
+// mutex is free, and the tables are marked, so that nobody else takes them. Whoever ingests then sees them where they
+// were, and puts what overlaps them above.
+Status DBImpl::PromoteL0(ColumnFamilyHandle* family, int target_level) {
+  if (cairn::moves_of_thread == nullptr) return own::PromoteL0(this, family, target_level);
+  const std::vector<cairn::TableMove>& asked = *cairn::moves_of_thread;
+  std::vector<cairn::TableMove> moves;
+  ColumnFamilyData* const data = static_cast<ColumnFamilyHandleImpl*>(family)->cfd();
+  JobContext job(next_job_id_.fetch_add(1), /*create_superversion=*/true);
+  Status s;
+  {
+    const InstrumentedMutexLock lock(&mutex_);
+    std::vector<FileMetaData*> tables;
+    if (shutting_down_.load(std::memory_order_acquire)) {
+      s = Status::ShutdownInProgress();
+    } else if (data->IsDropped()) {
+      s = Status::ColumnFamilyDropped();
+    } else if (manual_compaction_paused_.load(std::memory_order_acquire) > 0) {
+      s = Status::Incomplete(Status::SubCode::kManualCompactionPaused);
+    } else if (num_running_ingest_file_ > 0) {
+      s = Status::Aborted("tables are being ingested");
+    } else if (asked.empty() || asked.front().to != cairn::TableMove::kNowhere) {
+      moves = asked;
+      s = cairn::FindMovableTables(data, moves, &tables);
+    } else if (snapshot_checker_ == nullptr) {  // else it alone knows whether what is written has been committed
+      cairn::FindDroppableTables(data, asked, snapshots_.GetAll(), &tables, &moves);
+    }
+    if (s.ok() && !moves.empty()) {
+      VersionEdit edit;
+      edit.SetColumnFamily(data->GetID());
+      for (size_t i = 0; i < moves.size(); ++i) {
+        edit.DeleteFile(moves[i].from, moves[i].number);
+        if (moves[i].to != cairn::TableMove::kNowhere) cairn::port::AddMovedTable(moves[i].to, *tables[i], &edit);
+      }
+      Version* const before = data->current();  // keeps what `tables` point to
+      before->Ref();
+      for (FileMetaData* table : tables) table->being_compacted = true;
+      s = cairn::port::LogAndApply(versions_.get(), data, &edit, &mutex_, directories_.GetDbDir());
+      for (FileMetaData* table : tables) table->being_compacted = false;
+      before->Unref();
+      if (s.ok()) {
+        cairn::port::InstallVersion(
+            [&](auto&&... options) {
+              InstallSuperVersionAndScheduleWork(data, job.superversion_contexts.data(), options...);
+            },
+            data);
+      } else if (versions_->io_status().IsIOError()) {
+        error_handler_.SetBGError(versions_->io_status(), BackgroundErrorReason::kManifestWrite);
+      }
+      if (s.ok() && moves.front().to == cairn::TableMove::kNowhere) FindObsoleteFiles(&job, /*force=*/false);
+    }
+  }
+  if (job.HaveSomethingToDelete()) PurgeObsoleteFiles(job);
+  job.Clean();
+  return s;
+}
+
+Status DB::OpenForReadOnly(const Options& options, const std::string& path, cairn::port::OpenedDb* db,
+                           bool error_if_wal_file_exists) {
+  cairn::port::Clear(db);
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenForReadOnly(Options(options, families[0].options), path, db, error_if_wal_file_exists);
+  };
+  return cairn::OpenForReading(options, path, path, {{kDefaultColumnFamilyName, options}}, open, *db);
+}
+
+Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
+                           const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                           cairn::port::OpenedDb* db, bool error_if_wal_file_exists) {
+  cairn::port::Clear(db);
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenForReadOnlyFamilies(options, path, families, handles, db, error_if_wal_file_exists);
+  };
+  return cairn::OpenForReading(options, path, path, given, open, *db);
+}
+
+Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path, const std::string& secondary_path,
+                           const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                           cairn::port::OpenedDb* db) {
+  cairn::port::Clear(db);
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db);
+  };
+  return cairn::OpenForReading(options, path, path, given, open, *db);
+}
+
+Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, const std::string& leader_path,
+                          const std::vector<ColumnFamilyDescriptor>& given, std::vector<ColumnFamilyHandle*>* handles,
+                          std::unique_ptr<DB>* db) {
+  db->reset();
+  const cairn::ReadFunction open = [&](const std::vector<ColumnFamilyDescriptor>& families) {
+    return own::OpenAsFollowerFamilies(options, path, leader_path, families, handles, db);
+  };
+  return cairn::OpenForReading(options, path, leader_path, given, open, *db);
+}
+
+InternalIterator* MemTable::NewIterator(const ReadOptions& options,
+                                        UnownedPtr<const SeqnoToTimeMapping> seqno_to_time_mapping, Arena* arena,
+                                        const SliceTransform* prefix_extractor, bool for_flush) {
+  const auto make = [&] {
+    return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
+  };
+  if (for_flush) {
+    const cairn::FlushScope flush;
+    InternalIterator* const iterator = make();
+    if (flush.status().ok()) return iterator;
+    std::destroy_at(iterator);  // its memory is the arena's
+    return NewErrorInternalIterator<Slice>(flush.status(), arena);
+  }
+  if (!options.tailing) return make();
+  const cairn::TailingScope tailing;
+  return make();
+}
+
+// RocksDB takes room on the file system for as much as all inputs together, for each of the tables that it writes. A trie
+// writes one for each child; a memory file system fills with zeros, and clears, what it takes.
+uint64_t Compaction::OutputFilePreallocationSize() const {
+  const uint64_t of_all = own::PreallocatedOutputBytes(this);
+  const auto& partitioner = immutable_options_.sst_partitioner_factory;
+  if (partitioner == nullptr) return of_all;
+  const auto* const of_trie = partitioner->CheckedCast<cairn::TriePartitionerFactory>();
+  return of_trie == nullptr ? of_all : of_all / static_cast<uint64_t>(of_trie->trie().fan_out);
+}
+
+// In hash order, where no table has range deletions, keys are merged by their hashes.
+InternalIterator* NewCompactionMergingIterator(const InternalKeyComparator* comparator, InternalIterator** inputs,
+                                               int count, cairn::port::RangeDeletionInputs& range_deletions,
+                                               Arena* arena CAIRN_MORE_MERGE_PARAMETERS) {
+  const cairn::KeyHash* const hash = cairn::HashOfComparator(comparator->user_comparator());
+  const bool deletes = std::any_of(range_deletions.begin(), range_deletions.end(),
+                                   [](const auto& of_input) { return of_input.first != nullptr; });
+  if (hash == nullptr || deletes || count == 0 || arena != nullptr) {
+    return own::MergeForCompaction(comparator, inputs, count, range_deletions, arena CAIRN_MORE_MERGE_ARGUMENTS);
+  }
+  const auto runs = static_cast<size_t>(count);
+  InternalStats* const statistics = CAIRN_MERGE_STATISTICS;
+  cairn::port::CountMergedRuns(statistics, runs);
+  return cairn::NewHashMergingIterator(comparator, *hash, inputs, runs,
+                                       [statistics, runs] { cairn::port::UncountMergedRuns(statistics, runs); });
+}
+
+Status DestroyDB(const std::string& path, const Options& options, const std::vector<ColumnFamilyDescriptor>& families) {
+  return cairn::DestroyDatabase(path, options, families);
+}
+
+// As RocksDB's: these options are the default column family's, and of all others that there are.
+Status RepairDB(const std::string& path, const Options& options) {
+  std::vector<ColumnFamilyDescriptor> families = {{kDefaultColumnFamilyName, options}};
+  Status s = cairn::PrepareRepair(options, path, &options, &families);
+  if (!s.ok()) return s;
+  return cairn::UsesCairn(options, families)
+             ? own::RepairDBUnknownFamilies(path, options, cairn::ForRepair(families), families[0].options)
+             : own::RepairDB(path, options);
+}
+
+Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& given) {
+  std::vector<ColumnFamilyDescriptor> families = given;
+  const Status s = cairn::PrepareRepair(options, path, nullptr, &families);
+  if (!s.ok()) return s;
+  const bool ours = cairn::UsesCairn(options, families);
+  return own::RepairDBFamilies(path, options, ours ? cairn::ForRepair(families) : families);
+}
+
+Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& given,
+                const ColumnFamilyOptions& unknown) {
+  std::vector<ColumnFamilyDescriptor> families = given;
+  const Status s = cairn::PrepareRepair(options, path, &unknown, &families);
+  if (!s.ok()) return s;
+  const bool ours = cairn::UsesCairn(options, families);
+  return own::RepairDBUnknownFamilies(path, options, ours ? cairn::ForRepair(families) : families, unknown);
+}
+
+Iterator* WriteBatchWithIndex::NewIteratorWithBase(ColumnFamilyHandle* family, Iterator* base,
+                                                   const ReadOptions* read_options) {
+  const Status s = cairn::CheckIndexOrder(this, family);
+  if (s.ok()) return own::NewIteratorWithBaseOfFamily(this, family, base, read_options);
+  delete base;
+  return NewErrorIterator(s);
+}
+
+Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base CAIRN_MORE_BASE_PARAMETERS) {
+  const Status s = cairn::CheckIndexOrder(this, nullptr);
+  if (s.ok()) return own::NewIteratorWithBase(this, base CAIRN_MORE_BASE_ARGUMENTS);
+  delete base;
+  return NewErrorIterator(s);
+}
+
+// A trie's tables are asked as its VersionFilter says; those of a SILT store and ordered ones, too, by what asks their
+// filters together.
+void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlice* value, PinnableWideColumns* columns,
+                  std::string* timestamp, Status* status, MergeContext* merge_context,
+                  SequenceNumber* max_covering_tombstone_seq, PinnedIteratorsManager* pinned_iterators,
+                  bool* value_found, bool* key_exists, SequenceNumber* sequence, ReadCallback* callback, bool* is_blob,
+                  bool do_merge) {
+  // A range tombstone of a memtable covers what is in tables; the others want more than a value.
+  const bool plain =
+      *max_covering_tombstone_seq == 0 && timestamp == nullptr && key_exists == nullptr && sequence == nullptr;
+  if (plain) {
+    const cairn::VersionRequest request{
+        options,          key,         value,    columns, status,  merge_context, max_covering_tombstone_seq,
+        pinned_iterators, value_found, callback, is_blob, do_merge};
+    if (cairn::GetByTheirFilters(this, request)) return;
+  }
+  // Who asks of which number, or time, the newest entry is (a transaction that looks for conflicts) has no room for a value. Operands
+  // were merged all the same, into none, which was the end of the process. Now the newest is the last that is read.
+  GetMergeOperandsOptions* const given = merge_context->get_merge_operands_options;
+  if (value == nullptr && columns == nullptr && do_merge) {
+    merge_context->get_merge_operands_options = cairn::NewestOperandOnly();
+  }
+  own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
+                  pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
+  merge_context->get_merge_operands_options = given;
+}
+
+// An operator may merge a single operand at once.
+cairn::port::MergeOutcome GetContext::MergeWithNoBaseValue() {
+  if (pinnable_val_ == nullptr && columns_ == nullptr) return cairn::port::MergeOutcome();
+  return own::MergeWithNoBaseValue(this);
+}
+
+void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {
+  cairn::VersionFilters* const filters = cairn::FiltersOf(this);
+  if (filters != nullptr) filters->MultiGet(this, options, range, callback);
+  if (range->empty() || cairn::MultiGetFromOrdered(this, options, range, callback)) return;
+  own::VersionMultiGet(this, options, range, callback);
+}
+
+void DBImpl::PrepareMultiGetKeys(const size_t count, bool sorted,
+                                 autovector<KeyContext*, MultiGetContext::MAX_BATCH_SIZE>* keys) {
+  if (!sorted && cairn::SortInHashOrder(count, keys)) return;
+  own::PrepareMultiGetKeys(this, count, sorted, keys);
+}
+
+}  // namespace rocksdb

@@ -1,0 +1,198 @@
+#include "memtable_cache/sub_memtable_factory.h"
+
+#include <utility>
+
+#include "memtable_cache/durable_backing.h"
+#include "memtable_cache/locked_backing.h"
+#include "memtable_cache/sub_memtable.h"
+#include "rocksdb/env.h"
+#include "rocksdb/utilities/options_type.h"
+#include "util/option_text.h"
+#include "util/stats_text.h"
+
+namespace cairn {
+
+namespace {
+
+using rocksdb::OptionType;
+using rocksdb::Status;
+
+const OptionTypes& SubMemTableOptionTypes() {
+  static const SubMemTableOptions* const defaults = new SubMemTableOptions();
+  static const OptionTypes all = {
+      {"segment_size", {offsetof(SubMemTableOptions, segment_size), OptionType::kUInt64T}},
+      {"pool_size", {offsetof(SubMemTableOptions, pool_size), OptionType::kUInt64T}},
+      {"copy_on_seal", {offsetof(SubMemTableOptions, copy_on_seal), OptionType::kBoolean}},
+      {"durable", {offsetof(SubMemTableOptions, durable), OptionType::kBoolean}},
+      {"pool_file", AnyTextOption(offsetof(SubMemTableOptions, pool_file))},
+      {"pool_file_limit", {offsetof(SubMemTableOptions, pool_file_limit), OptionType::kUInt64T}},
+      {"locked_cache", {offsetof(SubMemTableOptions, locked_cache), OptionType::kUInt64T}},
+      {"resctrl_root", AnyTextOption(offsetof(SubMemTableOptions, resctrl_root))},
+      {"take_default_ways", {offsetof(SubMemTableOptions, take_default_ways), OptionType::kBoolean}},
+      {"require_persistent_memory", {offsetof(SubMemTableOptions, require_persistent_memory), OptionType::kBoolean}},
+      {"lazy_index", {offsetof(SubMemTableOptions, lazy_index), OptionType::kBoolean}},
+      {"compact_index", {offsetof(SubMemTableOptions, compact_index), OptionType::kBoolean}}};
+  static const auto* types = new OptionTypes(WithoutDefaults(all, defaults));
+  return *types;
+}
+
+}  // namespace
+
+Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
+  const uint64_t size = options.segment_size;
+  if (size < SegmentPool::kGrain || size > Backing::kRegionBytes || (size & (size - 1)) != 0) {
+    return Status::InvalidArgument("sub-MemTable option segment_size is " + std::to_string(size),
+                                   "it may be a power of two from 4K to 2M");
+  }
+  if (options.locked_cache != 0 && (options.durable || options.copy_on_seal)) {
+    return Status::NotSupported("sub-MemTable option locked_cache with durable or copy_on_seal",
+                                "the pool's pages are then those of a file, and other pages after each seal; a pool "
+                                "file gains nothing from it (docs/durable_memtable.md)");
+  }
+  const uint64_t least = 2 * Backing::kSpareBytes;
+  if (options.pool_file_limit != 0 && options.pool_file_limit < least) {
+    return Status::InvalidArgument("sub-MemTable option pool_file_limit is " + std::to_string(options.pool_file_limit),
+                                   "it may be 0, or at least " + std::to_string(least));
+  }
+  return Status::OK();
+}
+
+std::shared_ptr<rocksdb::MemTableRepFactory> NewSubMemTableFactory(const SubMemTableOptions& options) {
+  return std::make_shared<SubMemTableFactory>(options);
+}
+
+void PreferSubMemTables(rocksdb::ColumnFamilyOptions* options, const SubMemTableOptions& sub) {
+  const auto& chosen = options->memtable_factory;
+  if (chosen == nullptr || !chosen->IsInstanceOf(rocksdb::SkipListFactory::kClassName())) return;
+  options->memtable_factory = NewSubMemTableFactory(sub);
+}
+
+Status GetSubMemTableStats(const rocksdb::MemTableRepFactory& factory, SubMemTableStats* stats) {
+  const auto* ours = factory.CheckedCast<SubMemTableFactory>();
+  if (ours == nullptr) {
+    return Status::NotSupported(std::string("memtables of ") + factory.Name(), "have no pool of sub-MemTables");
+  }
+  const std::shared_ptr<SegmentPool> shared = ours->pool(nullptr);
+  const SegmentPool::Stats pool = shared->GetStats();
+  stats->backing = shared->backing()->Report();
+  stats->claimed_bytes = pool.claimed_bytes;
+  stats->copied_bytes = pool.copied_bytes;
+  stats->free_bytes = pool.free_bytes;
+  stats->claims = pool.claims;
+  stats->misses = pool.misses;
+  stats->halvings = pool.halvings;
+  stats->segment_bytes = pool.segment_bytes;
+  stats->sorting_bytes = pool.sorting_bytes;
+  stats->most_sorting_bytes = pool.most_sorting_bytes;
+  return Status::OK();
+}
+
+std::string SubMemTableStatsToTable(const SubMemTableStats& stats) {
+  return "memtables: " + BytesText(stats.claimed_bytes + stats.copied_bytes) + " in use, " +
+         BytesText(stats.free_bytes) + " free, segments of " + BytesText(stats.segment_bytes) + ", " +
+         std::to_string(stats.claims) + " claimed, " + std::to_string(stats.misses) + " misses, " +
+         std::to_string(stats.halvings) + " halvings, sorting took " + BytesText(stats.most_sorting_bytes) +
+         " at most; " + stats.backing + "\n";
+}
+
+SubMemTableFactory::SubMemTableFactory(const SubMemTableOptions& options) : options_(options) {
+  RegisterOptions(kOptionsName(), &options_, &SubMemTableOptionTypes());
+}
+
+Status SubMemTableFactory::PrepareOptions(const rocksdb::ConfigOptions& config) {
+  const Status s = ValidateSubMemTableOptions(options_);
+  return s.ok() ? MemTableRepFactory::PrepareOptions(config) : s;
+}
+
+Status SubMemTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options,
+                                           const rocksdb::ColumnFamilyOptions& family_options) const {
+  {
+    const MutexLock lock(&mutex_);
+    if (options_.durable && durable_pool_ == nullptr) {
+      return Status::InvalidArgument("cairn.SubMemTable with durable=true",
+                                     "needs a pool file, which opening the database gives it; or turn durable off");
+    }
+  }
+  return MemTableRepFactory::ValidateOptions(db_options, family_options);
+}
+
+bool SubMemTableFactory::GetDurableSettings(DurableSettings* settings) const {
+  settings->path = options_.pool_file;
+  settings->bytes = Backing::kRegionBytes;
+  settings->require_persistent_memory = options_.require_persistent_memory;
+  return options_.durable;
+}
+
+bool SubMemTableFactory::HasPool() const {
+  const MutexLock lock(&mutex_);
+  return durable_pool_ != nullptr;
+}
+
+bool SubMemTableFactory::UsePool(const std::shared_ptr<DurablePool>& pool) {
+  const MutexLock lock(&mutex_);
+  if (durable_pool_ != nullptr) return durable_pool_ == pool;
+  durable_pool_ = pool;
+  pool_ = nullptr;
+  return true;
+}
+
+void SubMemTableFactory::LeavePool() {
+  const MutexLock lock(&mutex_);
+  durable_pool_ = nullptr;
+  pool_ = nullptr;
+}
+
+std::shared_ptr<rocksdb::MemTableRepFactory> SubMemTableFactory::InPlainMemory() const {
+  SubMemTableOptions options = options_;
+  options.durable = false;
+  return NewSubMemTableFactory(options);
+}
+
+rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& comparator,
+                                                            rocksdb::Allocator* allocator,
+                                                            const rocksdb::SliceTransform* transform,
+                                                            rocksdb::Logger* logger) {
+  return CreateMemTableRep(comparator, allocator, transform, logger, 0);
+}
+
+rocksdb::MemTableRep* SubMemTableFactory::CreateMemTableRep(const rocksdb::MemTableRep::KeyComparator& comparator,
+                                                            rocksdb::Allocator* allocator,
+                                                            const rocksdb::SliceTransform* /*transform*/,
+                                                            rocksdb::Logger* logger, uint32_t column_family) {
+  return new SubMemTable(options_, pool(logger), comparator, allocator, column_family);
+}
+
+std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger) const {
+  if (durable_pool_ != nullptr) return NewDurableBacking(durable_pool_, options_.pool_file_limit);
+  std::unique_ptr<Backing> backing;
+  Status s = NewPlainBacking(options_.copy_on_seal, &backing);
+  if (!s.ok()) {
+    rocksdb::Warn(logger, "cairn.SubMemTable: segments are sealed in place: %s", s.ToString().c_str());
+    s = NewPlainBacking(false, &backing);
+  }
+  if (options_.locked_cache == 0) return backing;
+  ResctrlOptions cache;
+  cache.root = options_.resctrl_root;
+  cache.bytes = options_.locked_cache;
+  cache.take_from_default = options_.take_default_ways;
+  return NewLockedBacking(CacheReservation::Acquire(cache), std::move(backing));
+}
+
+std::shared_ptr<SegmentPool> SubMemTableFactory::pool(rocksdb::Logger* logger) const {
+  const MutexLock lock(&mutex_);
+  if (pool_ == nullptr && durable_pool_ != nullptr) {
+    pool_ = durable_pool_->SharedCutter([&]() CAIRN_REQUIRES(mutex_) { return MakePool(logger); });
+  } else if (pool_ == nullptr) {
+    pool_ = MakePool(logger);
+  }
+  return pool_;
+}
+
+std::shared_ptr<SegmentPool> SubMemTableFactory::MakePool(rocksdb::Logger* logger) const {
+  std::unique_ptr<Backing> backing = MakeBacking(logger);
+  rocksdb::Info(logger, "cairn.SubMemTable: segments of %llu bytes in %s",
+                static_cast<unsigned long long>(options_.segment_size), backing->Report().c_str());
+  return std::make_shared<SegmentPool>(std::move(backing), options_.segment_size, options_.pool_size);
+}
+
+}  // namespace cairn

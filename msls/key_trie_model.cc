@@ -1,0 +1,349 @@
+#include "msls/key_trie_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <map>
+#include <numeric>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "msls/model.h"
+#include "msls/popularity.h"
+#include "msls/workload.h"
+#include "trie_table/compaction/simulated_key_trie.h"
+#include "trie_table/compaction/trie_options.h"
+
+namespace cairn {
+
+namespace {
+
+constexpr uint64_t kItemBytes = 100;       // of the play
+constexpr double kTableBytes = 10;         // of an item in an ordered table, beside key and value
+constexpr size_t kAtATime = 2;             // compactions: RocksDB's default of max_background_jobs
+constexpr double kItemsPerBuffer = 32;     // of the play; with 64 and 128 it writes within 2 % of the same
+constexpr double kLeastFlushes = 400;      // that are counted
+constexpr double kWarm = 2, kCounted = 4;  // requests for each key
+constexpr uint64_t kStreamBits = 40;
+
+// Keys of one popularity, each drawn with the same probability into a write buffer.
+struct Group {
+  size_t begin, end;   // among the sampled keys
+  double log_missing;  // logarithm of the probability that a write buffer lacks one of them
+};
+
+// What is written into a trie by popularity.
+class SampledKeys {
+ public:
+  SampledKeys(const msls::Popularity& popularity, double sampled, double requests_per_buffer)
+      : places_(static_cast<size_t>(std::max(1.0, std::round(sampled)))) {
+    std::iota(places_.begin(), places_.end(), uint64_t{0});
+    std::shuffle(places_.begin(), places_.end(), random_);
+    const double stride = popularity.keys() / static_cast<double>(places_.size());
+    double end = 0;
+    for (const auto& node : popularity.impl().nodes()) {
+      end += node.keys;
+      const size_t begin = groups_.empty() ? 0 : groups_.back().end;
+      const auto last =
+          static_cast<size_t>(std::clamp(std::round(end / stride), 0.0, static_cast<double>(places_.size())));
+      if (last > begin) groups_.push_back({begin, last, requests_per_buffer * node.log_miss});
+    }
+    groups_.back().end = places_.size();
+  }
+
+  // Every key once, in as many equal parts.
+  std::vector<SimulatedKeyTrie::Operation> Load(size_t part, size_t parts) {
+    if (part == 0) {
+      order_ = places_;
+      std::shuffle(order_.begin(), order_.end(), random_);
+    }
+    std::vector<SimulatedKeyTrie::Operation> operations;
+    for (size_t i = order_.size() * part / parts; i < order_.size() * (part + 1) / parts; ++i) {
+      operations.push_back({order_[i], false});
+    }
+    return operations;
+  }
+
+  std::vector<SimulatedKeyTrie::Operation> Draw() {
+    std::vector<SimulatedKeyTrie::Operation> operations;
+    for (const Group& group : groups_) {
+      // From one that is drawn to the next.
+      for (auto i = static_cast<double>(group.begin);; i += 1) {
+        i += std::floor(std::log(1 - Uniform()) / group.log_missing);
+        if (!(i < static_cast<double>(group.end))) break;
+        operations.push_back({places_[static_cast<size_t>(i)], false});
+      }
+    }
+    return operations;
+  }
+
+  double Uniform() { return static_cast<double>(random_() >> 11) / 9007199254740992.0; }
+
+ private:
+  std::mt19937_64 random_{1};
+  std::vector<uint64_t> places_;  // in key order, of the sampled keys from the most popular on
+  std::vector<uint64_t> order_;
+  std::vector<Group> groups_;
+};
+
+void Add(const char* step, double value, msls::Report* report) {
+  report->breakdown.push_back({step, value});
+  report->write_amplification += value;
+}
+
+// The picker's bound is one on bytes of tables by bytes of keys and values.
+TrieOptions InBytes(TrieOptions trie, uint64_t data_bytes) {
+  trie.space_bound = trie.space_bound * kItemBytes / static_cast<double>(data_bytes);
+  return trie;
+}
+
+// What keys and values take of an item in a table, in the play.
+uint64_t DataBytes(const msls::StoreShape& store) {
+  const double part = std::max(0.5, 1 - kTableBytes / store.item_bytes);
+  return static_cast<uint64_t>(std::lround(part * kItemBytes));
+}
+
+// A trie that is played, and what it came to since Count() was called.
+class Play {
+ public:
+  Play(const TrieOptions& trie, double write_buffer_items, uint64_t data_bytes)
+      : trie_(InBytes(trie, data_bytes), static_cast<uint64_t>(write_buffer_items * kItemBytes),
+              {data_bytes, kItemBytes}, KeyPicker::Moves::kMove) {}
+
+  bool Flush(const std::vector<SimulatedKeyTrie::Operation>& operations) {
+    trie_.Flush(operations);
+    if (!trie_.Settle(kAtATime)) return false;
+    if (!counts_) return true;
+    bytes_ += static_cast<double>(trie_.shape.bytes());
+    depth_bytes_.resize(static_cast<size_t>(trie_.shape.trie().depth) + 1);
+    for (int depth = 0; depth <= trie_.shape.trie().depth; ++depth) {
+      double runs = 0, depth_bytes = 0;
+      for (const KeyContainer& container : trie_.shape.ContainersAt(depth)) {
+        // By bytes, as lookups go where data are.
+        runs += container.slots * static_cast<double>(container.bytes);
+        depth_bytes += static_cast<double>(container.bytes);
+      }
+      if (depth_bytes > 0) runs_ += runs / depth_bytes;
+      depth_bytes_[static_cast<size_t>(depth)] += depth_bytes;
+    }
+    ++samples_;
+    return true;
+  }
+
+  void Count() {
+    counts_ = true;
+    before_ = trie_.written_by;
+    flushed_before_ = trie_.flushed;
+    trie_.most_bytes = trie_.shape.bytes();
+  }
+
+  // At most since Count.
+  double most_items() const { return static_cast<double>(trie_.most_bytes) / kItemBytes; }
+
+  // `items`: put in since Count, `live`: at the end.
+  void Report(double items, double live, double scale, msls::Report* report) const {
+    const double bytes = items * kItemBytes;
+    Add("level-0", static_cast<double>(trie_.flushed - flushed_before_) / bytes, report);
+    for (const auto& [kind, written] : trie_.written_by) {
+      const auto before = before_.find(kind);
+      const uint64_t since = written - (before == before_.end() ? 0 : before->second);
+      Add(NameOf(kind), static_cast<double>(since) / bytes, report);
+    }
+    for (size_t depth = 1; depth < depth_bytes_.size(); ++depth) {
+      const double held = depth_bytes_[depth] / kItemBytes / samples_;
+      if (held > 0) report->level_items.push_back(held * scale);
+    }
+    report->space_amplification = bytes_ / samples_ / (live * kItemBytes);
+    report->sorted_runs = runs_ / samples_;
+  }
+
+ private:
+  SimulatedKeyTrie trie_;
+  bool counts_ = false;
+  std::map<TrieJob::Kind, uint64_t> before_;
+  uint64_t flushed_before_ = 0;
+  double samples_ = 0, bytes_ = 0, runs_ = 0;
+  std::vector<double> depth_bytes_;
+};
+
+IndexStatus Restless() { return IndexStatus::InvalidArgument("the trie's options: its picker does not come to rest"); }
+
+IndexStatus PlayStreams(const TrieOptions& trie, uint64_t data_bytes, double buffers, int streams, double fill,
+                        double keys, msls::Report* report) {
+  const double per_buffer = std::max(kItemsPerBuffer, 2.0 * streams);
+  Play play(trie, per_buffer / fill, data_bytes);
+  play.Count();
+  uint64_t next = 0;
+  // What is appended lies over nothing for ever: a larger trie writes the same.
+  const auto flushes = static_cast<size_t>(std::clamp(std::round(buffers), 1.0, kMostWriteBuffers));
+  for (size_t flush = 0; flush < flushes; ++flush) {
+    std::vector<SimulatedKeyTrie::Operation> operations;
+    for (double i = 0; i < per_buffer; ++i, ++next) {
+      const auto count = static_cast<uint64_t>(streams);
+      operations.push_back({(next % count << kStreamBits) + next / count, false});
+    }
+    if (!play.Flush(operations)) return Restless();
+  }
+  play.Report(static_cast<double>(next), static_cast<double>(next) / 2, keys / static_cast<double>(next), report);
+  return IndexStatus::OK();
+}
+
+IndexStatus PlayPopularity(const TrieOptions& trie, uint64_t data_bytes, const msls::Popularity& popularity,
+                           double requests_per_buffer, double fill, msls::Report* report) {
+  const double buffers = popularity.keys() / requests_per_buffer;
+  const double sampled = std::max(1.0, buffers * kItemsPerBuffer);
+  SampledKeys keys(popularity, sampled, requests_per_buffer);
+  Play play(trie, kItemsPerBuffer / fill, data_bytes);
+  const auto load = static_cast<size_t>(std::max(1.0, std::round(buffers)));
+  for (size_t part = 0; part < load; ++part) {
+    if (!play.Flush(keys.Load(part, load))) return Restless();
+  }
+  const double warm = std::ceil(std::max(kWarm * buffers, 4.0 * trie.root_trigger));
+  for (double i = 0; i < warm; ++i) {
+    if (!play.Flush(keys.Draw())) return Restless();
+  }
+  play.Count();
+  const double counted = std::ceil(std::max(kCounted * buffers, kLeastFlushes));
+  for (double i = 0; i < counted; ++i) {
+    if (!play.Flush(keys.Draw())) return Restless();
+  }
+  play.Report(counted * kItemsPerBuffer, sampled, popularity.keys() / sampled, report);
+  return IndexStatus::OK();
+}
+
+// With every key on its own.
+IndexStatus SimulateStreams(const TrieOptions& trie, uint64_t data_bytes, double per_buffer,
+                            const KeyTrieWrites& writes, msls::Report* report) {
+  Play play(trie, per_buffer / writes.fill, data_bytes);
+  play.Count();
+  const auto keys = static_cast<uint64_t>(writes.popularity.keys());
+  const auto count = static_cast<uint64_t>(writes.streams);
+  std::vector<SimulatedKeyTrie::Operation> operations;
+  for (uint64_t i = 0; i < keys; ++i) {
+    operations.push_back({(i % count << kStreamBits) + i / count, false});
+    if (static_cast<double>(operations.size()) < per_buffer) continue;
+    if (!play.Flush(operations)) return Restless();
+    operations.clear();
+  }
+  if (!operations.empty() && !play.Flush(operations)) return Restless();
+  play.Report(static_cast<double>(keys), static_cast<double>(keys) / 2, 1, report);
+  return IndexStatus::OK();
+}
+
+IndexStatus SimulatePopularity(const TrieOptions& trie, uint64_t data_bytes, double per_buffer,
+                               const KeyTrieWrites& writes, const msls::SimulationOptions& options,
+                               msls::Report* report) {
+  msls::Workload workload(writes.popularity, options.seed);
+  Play play(trie, per_buffer / writes.fill, data_bytes);
+  const auto keys = static_cast<double>(workload.keys());
+  const double warm = options.warm_requests < 0 ? keys : std::floor(options.warm_requests);
+  const double counted = options.requests < 0 ? 3 * keys : std::floor(options.requests);
+  std::vector<SimulatedKeyTrie::Operation> operations;
+  for (double i = 0; i < keys + warm + counted; ++i) {
+    if (i == keys + warm) play.Count();
+    operations.push_back({i < keys ? workload.Load(static_cast<uint64_t>(i)) : workload.Draw(), false});
+    if (static_cast<double>(operations.size()) < per_buffer) continue;
+    if (!play.Flush(operations)) return Restless();
+    operations.clear();
+  }
+  play.Report(counted, keys, 1, report);
+  report->most_space_amplification = play.most_items() / keys;
+  return IndexStatus::OK();
+}
+
+IndexStatus Check(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes) {
+  if (!(writes.fill > 0 && writes.fill <= 1))
+    return IndexStatus::InvalidArgument("fill must be more than 0 and at most 1.");
+  if (writes.streams < 0 || writes.streams > kMostStreams) {
+    return IndexStatus::InvalidArgument("streams must be from 0 to " + std::to_string(kMostStreams) + ".");
+  }
+  const rocksdb::Status valid = ValidateTrieOptions(trie);
+  if (!valid.ok()) return IndexStatus::InvalidArgument(valid.ToString());
+  return msls::Validate(store, writes.popularity);
+}
+
+double RequestsPerBuffer(const msls::StoreShape& store, const KeyTrieWrites& writes) {
+  return writes.fill * store.write_buffer_bytes / store.item_bytes;
+}
+
+}  // namespace
+
+IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                         msls::Report* report) {
+  *report = msls::Report();
+  const IndexStatus s = Check(trie, store, writes);
+  if (!s.ok()) return s;
+  if (store.log) Add("log", 1, report);
+  const double requests = RequestsPerBuffer(store, writes);
+  const double buffers = writes.popularity.keys() / requests;
+  if (writes.streams == 0 && buffers > kMostWriteBuffers) {
+    return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
+                                        " write buffers; a trie in key order is played with " +
+                                        std::to_string(static_cast<uint64_t>(kMostWriteBuffers)) +
+                                        " at most: take a larger write buffer or fewer keys.");
+  }
+  if (writes.streams > 0)
+    return PlayStreams(trie, DataBytes(store), buffers, writes.streams, writes.fill, writes.popularity.keys(), report);
+  return PlayPopularity(trie, DataBytes(store), writes.popularity, requests, writes.fill, report);
+}
+
+IndexStatus SimulateKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                            const msls::SimulationOptions& options, msls::Report* report) {
+  *report = msls::Report();
+  const IndexStatus s = Check(trie, store, writes);
+  if (!s.ok()) return s;
+  if (writes.popularity.keys() > kMostKeysSimulated) {
+    return IndexStatus::InvalidArgument("A trie in key order is simulated with " +
+                                        std::to_string(static_cast<uint64_t>(kMostKeysSimulated)) +
+                                        " keys at most: take fewer, and a write buffer that is as much smaller.");
+  }
+  if (store.log) Add("log", 1, report);
+  const double requests = std::max(1.0, std::round(RequestsPerBuffer(store, writes)));
+  return writes.streams > 0 ? SimulateStreams(trie, DataBytes(store), requests, writes, report)
+                            : SimulatePopularity(trie, DataBytes(store), requests, writes, options, report);
+}
+
+IndexStatus KeyTrieFrontier(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                            const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier) {
+  frontier->clear();
+  if (options.max_runs_to_hit > 0) {
+    return IndexStatus::InvalidArgument("The model of ordered_trie knows no runs to a hit: limit all of its runs.");
+  }
+  const double buffers = writes.popularity.keys() / RequestsPerBuffer(store, writes);
+  if (writes.streams == 0 && buffers > kMostWriteBuffersCompared) {
+    return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
+                                        " write buffers; shapes of a trie in key order are compared for " +
+                                        std::to_string(static_cast<uint64_t>(kMostWriteBuffersCompared)) + " at most.");
+  }
+  const auto keeps = [](double value, double limit) { return limit == 0 || value <= limit; };
+  std::vector<msls::CostedShape> shapes;
+  for (int root : {4, 8, 16, 32}) {
+    for (int trigger : {6, 15, 24}) {
+      for (double bound : {1.25, 1.4, 1.6, 2.0, 3.0}) {
+        msls::CostedShape shape;
+        TrieOptions options_of = trie;
+        options_of.root_trigger = root;
+        options_of.trigger = trigger;
+        options_of.slots = msls::TrieSlotsFor(trigger);
+        options_of.space_bound = bound;
+        const IndexStatus s = ModelKeyTrie(options_of, store, writes, &shape.report);
+        if (!s.ok()) return s;
+        if (!keeps(shape.report.space_amplification, options.max_space_amplification)) continue;
+        if (!keeps(shape.report.sorted_runs, options.max_sorted_runs)) continue;
+        shape.store = store;
+        shape.store.root_trigger = root;
+        shape.store.container_trigger = trigger;
+        shape.store.slots = options_of.slots;
+        shape.store.space_bound = bound;
+        shapes.push_back(std::move(shape));
+      }
+    }
+  }
+  *frontier = msls::FrontierOf(std::move(shapes));
+  if (!frontier->empty()) return IndexStatus::OK();
+  return IndexStatus::InvalidArgument("No shape of ordered_trie keeps the limits on space and sorted runs.");
+}
+
+}  // namespace cairn

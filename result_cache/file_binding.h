@@ -1,0 +1,113 @@
+// What the file of a database's result cache says of the database (docs/result_cache.md, P7 to P9). It lies in the
+// words that the file keeps for its owner.
+//
+//   binding   DatabaseMark:9 words | mark of the cache's own file | their checksum
+//   sure      a number that says that all writes went to the WAL in a way that this file can follow; else not
+//   forgotten the highest number of a WAL that was pushed out of the table below
+//   spaces    128 x (column family:32 | space:32, checksum of these and of the family's options)
+//   WALs      128 x (number, the newest sequence number of a write that it had when it was acknowledged)
+//
+// Invariants
+//   (1) Whatever the cache answers was written by writes that had been noted before: NoteWrite comes before Unbar.
+//   (2) A family's space is gone from here before its answers may become wrong as a whole, and here before it is used.
+//   (3) No damaged bit makes a binding, a space or the word `sure` right.
+//   (4) The binding is renewed only by an opening that has found what the file holds right, or has emptied it.
+//
+// Thread-safety: NoteWrite and Doubt may be called by all threads at any time, the others by one at a time.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "result_cache/cache_file.h"
+#include "result_cache/database_mark.h"
+#include "result_cache/wal_report.h"
+#include "util/mutex.h"
+
+namespace cairn {
+
+class FileBinding {
+ public:
+  static constexpr uint32_t kNoSpace = UINT32_MAX;
+
+  // `path`: of the database.
+  FileBinding(cache::CacheFile* file, std::string path);
+
+  // While it is opened: nobody else can open it any more, and its files are still those that were found.
+  void LookAtFound();
+  // Empty: what the file holds is what the database, which has been opened meanwhile, would answer. Else why not.
+  std::string WhyNot(const WalReport& report) const;
+
+  // Nothing in the file counts any more. False: the file is not to be used.
+  bool Begin();
+  // From now on the file is that of this opening. Spaces are as they are to be.
+  void Bind(const WalReport& report);
+  // Files of the database have come to be in a way that the WAL does not know. Only while this process has it open;
+  // nothing before Bind.
+  void Refresh();
+
+  // Of the family in the file; kNoSpace: it has none, or had other options.
+  uint32_t SpaceOf(uint32_t family, uint64_t options) const;
+  void SetSpace(uint32_t family, uint32_t space, uint64_t options);
+  void DropSpace(uint32_t family);
+  // Of families that are not in `kept`, by calls of kept(family).
+  template <class Kept>
+  void DropOthers(const Kept& kept) {
+    for (uint32_t i = 0; i < kSpaces; ++i) {
+      if (FamilyAt(i) != kNoFamily && !kept(FamilyAt(i))) ClearSpaceAt(i);
+    }
+  }
+
+  // A write that can be read, and is in that WAL. 0: in none, as far as anybody knows.
+  void NoteWrite(uint64_t wal, uint64_t sequence) {
+    cache::Word* const entry = current_.load(std::memory_order_acquire);
+    if (wal == 0) {
+      Doubt();
+    } else {
+      Raise((entry != nullptr && cache::LoadWord(entry) == wal ? entry : EntryOf(wal)) + 1, sequence);
+    }
+  }
+  // Something was written that may be gone when the database is opened next, and nobody will be able to tell.
+  void Doubt() {
+    if (cache::LoadWord(sure()) != 0) cache::StoreWord(sure(), 0);
+  }
+
+ private:
+  static constexpr uint32_t kSpaces = 128;
+  static constexpr uint32_t kWals = 128;
+  static constexpr uint32_t kNoFamily = UINT32_MAX;
+  static constexpr size_t kOwnFileAt = DatabaseMark::kWords;
+  static constexpr size_t kChecksumAt = kOwnFileAt + 1;
+  static constexpr size_t kSureAt = kChecksumAt + 1;
+  static constexpr size_t kForgottenAt = kSureAt + 1;
+  static constexpr size_t kSpacesAt = 16;
+  static constexpr size_t kWalsAt = kSpacesAt + 2 * kSpaces;
+  static_assert(kForgottenAt < kSpacesAt);
+  static_assert(kWalsAt + 2 * kWals <= cache::CacheFile::kOwnerWords);
+
+  cache::Word* words() const { return file_->owner(); }
+  cache::Word* sure() const { return words() + kSureAt; }
+  cache::Word* SpaceAt(uint32_t i) const { return words() + kSpacesAt + 2 * size_t{i}; }
+  cache::Word* WalAt(uint32_t i) const { return words() + kWalsAt + 2 * size_t{i}; }
+  uint32_t FamilyAt(uint32_t i) const;  // kNoFamily: free
+  void ClearSpaceAt(uint32_t i);
+  static cache::Word SpaceChecksum(cache::Word word, uint64_t options);
+  DatabaseMark Recorded(bool* right) const;
+  void Record(const DatabaseMark& mark);
+  static void Raise(cache::Word* word, uint64_t least);
+  cache::Word* EntryOf(uint64_t wal);
+
+  cache::CacheFile* const file_;
+  const std::string path_;
+  bool recorded_right_ = false;
+  DatabaseMark recorded_;
+  DatabaseMark before_;  // of the database, as it was found
+  CheckedMutex mutex_;   // who changes the binding or the table of WALs
+  bool is_bound_ CAIRN_GUARDED_BY(mutex_) = false;
+  DatabaseMark bound_ CAIRN_GUARDED_BY(mutex_);
+  std::atomic<cache::Word*> current_{nullptr};  // of the WAL that is written
+};
+
+}  // namespace cairn

@@ -1,0 +1,47 @@
+// The reader of cairn.EctTable: Get and MultiGet by the ECT index, or by interpolation where that is not in memory, and
+// everything else by the block-based table within.
+//
+// Thread-safety: as rocksdb::TableReader: any number of threads may read at once.
+
+#pragma once
+
+#include <memory>
+
+#include "cairn/ect_table.h"
+#include "table/block_based/block_based_table_reader.h"
+#include "table/ect/ect_table.h"
+#include "table/ect/ect_table_index.h"
+#include "table/hash_order/hash_order.h"
+#include "table/wrapped_table_reader.h"
+
+namespace cairn {
+
+// The reader of an EctTable, for a lookup that has chosen the table and asks its filter and its blocks one by one.
+class EctTableProbe : public WrappedTableReader {
+ public:
+  using WrappedTableReader::WrappedTableReader;
+
+  // Null: it is none, or null.
+  static const EctTableProbe* Of(const rocksdb::TableReader* reader);
+
+  virtual const KeyHash& hash() const = 0;
+  // What the table's filter says; true if it has none. Counts nothing.
+  virtual bool MayHold(uint64_t hash) const = 0;
+  // Of a table of the last level whose filter has kept a lookup from it.
+  virtual void CountKeptFromLast() const = 0;
+  // Get of a key that the filter lets pass. `hash` is the key's.
+  virtual rocksdb::Status Find(const rocksdb::ReadOptions& read_options, const rocksdb::Slice& internal_key,
+                               uint64_t hash, rocksdb::GetContext* get_context) const = 0;
+};
+
+// The same read, but what it brings from the file stays out of the block cache, which may be full.
+rocksdb::ReadOptions PastCache(const rocksdb::ReadOptions& read_options);
+
+// Puts a reader with an index around *reader, which holds `table`, and takes the bytes of index and filter out of the
+// properties that `table` keeps. Compactions of the table run on one thread while `one_thread` says so. Not OK, and *reader as it was, if the properties do not describe an index that fits.
+rocksdb::Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,
+                                   const std::shared_ptr<EctTableCounters>& counters,
+                                   std::shared_ptr<EctOneThread> one_thread, rocksdb::BlockBasedTable* table,
+                                   std::unique_ptr<rocksdb::TableReader>* reader);
+
+}  // namespace cairn

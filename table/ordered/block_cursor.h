@@ -1,0 +1,165 @@
+// A forward cursor over the data blocks of an open block-based table, for blocks that are in the block cache: what
+// RocksDB's own table iterator does, without its allocations, and with a search that compares few keys. Whatever is
+// not in the cache but for a seek's first blocks, and whatever needs more than the bytes of a block (readahead, filters
+// for prefixes, checksums for each key), is left to RocksDB's iterator: the cursor answers kElsewhere.
+//
+// Invariants
+//   (1) While the cursor is at an entry, its block is held in the block cache, and the index is at that block.
+//   (2) kElsewhere leaves key() as it was, if the cursor was at an entry.
+//
+// Thread-safety: as rocksdb::InternalIterator: one thread at a time. A BlockSource may serve any number of cursors.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "db/dbformat.h"
+#include "rocksdb/advanced_cache.h"
+#include "rocksdb/options.h"
+#include "table/block_based/block.h"
+#include "table/block_based/block_based_table_reader.h"
+#include "table/internal_iterator.h"
+#include "table/ordered/block_index.h"
+#include "util/key_buffer.h"
+
+namespace cairn {
+
+// The table that cursors read.
+class BlockSource {
+ public:
+  // `table` outlives this.
+  BlockSource(rocksdb::BlockBasedTable* table, rocksdb::BlockCacheTracer* tracer);
+
+  // Whether a cursor can serve lookups.
+  bool ServesLookups() const { return index_.usable() && !IsTraced(); }
+  // Whether a cursor can serve iterators with these options at all.
+  bool Serves(const rocksdb::ReadOptions& read_options, const rocksdb::SliceTransform* prefix_extractor,
+              bool skip_filters) const;
+
+  rocksdb::BlockBasedTable* table() const { return table_; }
+  const rocksdb::BlockBasedTable::Rep& rep() const { return *table_->get_rep(); }
+  rocksdb::Cache* cache() const { return cache_; }
+  const BlockIndex& index() const { return index_; }
+  bool is_last_level() const { return is_last_level_; }
+  bool IsTraced() const;
+
+ private:
+  rocksdb::BlockBasedTable* const table_;
+  rocksdb::BlockCacheTracer* const tracer_;
+  rocksdb::Cache* const cache_;
+  const bool is_last_level_;
+  BlockIndex index_;
+  const bool simple_;  // blocks can be read by their bytes alone
+};
+
+class BlockCursor {
+ public:
+  enum class Result {
+    kHere,        // at an entry
+    kEnd,         // behind the table's last
+    kOutOfBound,  // the next entry is at or above iterate_upper_bound
+    kElsewhere,   // for RocksDB's iterator
+  };
+
+  // Both outlive this.
+  BlockCursor(const BlockSource* source, const rocksdb::ReadOptions* read_options)
+      : source_(source),
+        read_options_(read_options),
+        global_sequence_(source->rep().get_global_seqno(rocksdb::BlockType::kData)) {}
+  ~BlockCursor();
+  BlockCursor(const BlockCursor&) = delete;
+  BlockCursor& operator=(const BlockCursor&) = delete;
+
+  // To the first entry at or above the internal key.
+  Result Seek(const rocksdb::Slice& target);
+  Result SeekToFirst();
+  // Only after kHere.
+  Result Next();
+
+  // Whether the target lies at or behind the current entry and no further than its block, so that Seek reads nothing.
+  bool IsInBlock(const rocksdb::Slice& target) const;
+
+  // For lookups, which know no bounds and no readahead: to the first entry at or above the internal key, if its block
+  // is in the block cache. kEnd: no entry of its user key is at or behind it.
+  Result Find(const rocksdb::Slice& target);
+  // And from there to the entry behind.
+  Result FindNext();
+  // `holder` holds the block from now on, for this cursor, too.
+  void GiveBlock(rocksdb::Cleanable* holder);
+
+  rocksdb::Slice key() const { return key_.slice(); }
+  rocksdb::Slice user_key() const { return {key_.data(), key_.size() - rocksdb::kNumInternalBytes}; }
+  rocksdb::Slice value() const;
+  // What BlockBasedTableIterator says of the entry's time.
+  uint64_t write_unix_time() const;
+  rocksdb::IterBoundCheck bound_check() const {
+    return within_bound_ ? rocksdb::IterBoundCheck::kInbound : rocksdb::IterBoundCheck::kUnknown;
+  }
+  // Who keeps values beyond their block while it pins.
+  void SetPinnedItersMgr(rocksdb::PinnedIteratorsManager* manager) { pinned_ = manager; }
+  bool IsValuePinned() const { return pinned_ != nullptr && pinned_->PinningEnabled(); }
+
+ private:
+  enum class Miss { kRead, kLeave };
+  enum class For { kScan, kLookup };
+
+  // Of the index: the source's, or RocksDB's iterator.
+  enum class Place { kBlock, kEnd, kError };
+  bool MakeIndex();
+  Place IndexState() const;
+  Place FindBlock(const rocksdb::Slice& target);
+  Place FirstBlock();
+  Place FollowingBlock();
+  rocksdb::Slice Separator() const;
+  Result Left(Place place);
+
+  bool Load(Miss miss, For use = For::kScan);
+  Result FindFirstOfBlock();
+  rocksdb::Cache::Handle* Read(const rocksdb::BlockHandle& handle) const;
+  void Count(rocksdb::Cache::Handle* handle) const;
+  bool Open(const rocksdb::Slice& block);
+  void Release();
+  void CheckBlockBound();
+  Result BeginBlock(Miss miss);
+  Result NextBlock();
+  Result CheckBound() const;
+
+  // Within the block.
+  struct Entry {
+    uint32_t shared, unshared, value_size;
+    const char* unshared_key;
+  };
+  bool Decode(uint32_t offset, Entry* entry) const;
+  bool Parse(size_t known);
+  bool SearchBlock(const rocksdb::Slice& target);
+  uint32_t RestartOffset(uint32_t index) const;
+  // At or behind the block's end.
+  bool AtEnd() const { return next_ >= restarts_; }
+
+  const BlockSource* const source_;
+  const rocksdb::ReadOptions* const read_options_;
+  rocksdb::PinnedIteratorsManager* pinned_ = nullptr;
+  uint32_t index_at_ = 0;
+  std::optional<rocksdb::IndexBlockIter> index_block_;
+  std::unique_ptr<rocksdb::InternalIteratorBase<rocksdb::IndexValue>> index_on_heap_;
+  rocksdb::InternalIteratorBase<rocksdb::IndexValue>* index_ = nullptr;  // null if the source's index serves
+
+  rocksdb::Cache::Handle* block_ = nullptr;
+  uint64_t block_offset_ = 0;
+  bool within_bound_ = false;  // all of the block lies below iterate_upper_bound
+  bool at_entry_ = false;
+  int loaded_ = 0;               // blocks since the last seek
+  mutable bool useful_ = false;  // its first value is still to be counted
+  const char* data_ = nullptr;
+  uint32_t restarts_ = 0;  // where the restart array begins
+  uint32_t restart_count_ = 0;
+  uint32_t next_ = 0;  // offset of the entry behind the current one
+  const rocksdb::SequenceNumber global_sequence_;
+  uint64_t stored_tag_ = 0;  // of the current key, if a global sequence number stands in its place
+  rocksdb::Slice value_;
+  KeyBuffer key_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,97 @@
+// The order filter: for any key, without I/O, a lower bound of the next key that a table holds. docs/ordered.md
+// describes the bytes and why the bound holds.
+//
+// It is a row of segments (order_segment.h), each behind the key that it starts at. A builder holds the keys of one.
+//
+// Invariants
+//   (1) A segment's start is above the last key of the segment before, and at or below its own first key.
+//   (2) A bound is above the target and at or below the table's next key.
+//
+// Needs nothing of RocksDB. Keys are in bytewise order.
+//
+// Thread-safety: an OrderFilter is immutable; a builder serves one thread.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "table/ordered/order_segment.h"
+
+namespace cairn {
+
+class OrderFilterBuilder {
+ public:
+  // About this many bits per key where keys lie evenly: 2 to 20. A bound is then too low for 2^(2 - bits) of the
+  // targets.
+  explicit OrderFilterBuilder(double bits_per_key);
+
+  // Keys in order; the key before may be repeated.
+  void Add(const char* key, size_t size);
+
+  // The filter's bytes; nothing may be added later. An empty string if there was no key, or if keys are so long and so
+  // uneven that the filter would take more than 32 bytes per key.
+  std::string Finish();
+
+  uint64_t keys() const { return keys_; }
+  // What the builder holds now, and about what Finish() would answer.
+  size_t memory() const;
+  size_t EstimatedBytes() const;
+  // Estimated share of targets that cannot be told apart from a key, known after Finish().
+  double error() const { return keys_ == 0 ? 0 : error_sum_ / static_cast<double>(keys_); }
+
+ private:
+  struct Segment {
+    std::string start;
+    std::string bytes;
+  };
+
+  void EndSegment();
+
+  const OrderDepth depth_;
+  uint64_t keys_ = 0;
+  bool too_large_ = false;
+  bool first_is_whole_ = false;
+  double error_sum_ = 0;
+  size_t least_key_bytes_ = SIZE_MAX;
+  std::string before_segment_;  // the last key of the segment before
+  OrderKeys held_;              // of the segment that is being gathered
+  OrderCodeChoice code_choice_;
+  std::vector<Segment> segments_;
+  size_t segment_bytes_ = 0;
+};
+
+class OrderFilter {
+ public:
+  // A view of the bytes, which must outlive it. Null if all is well, otherwise what is wrong. Whatever the bytes are,
+  // no call of Find reads beyond them; only bytes that a builder made give right answers.
+  const char* Open(const char* data, size_t size);
+
+  // Replaces *bound if the answer is kBound.
+  OrderAnswer Find(const char* target, size_t size, std::string* bound) const;
+
+  // False if the table has not this key.
+  bool MayContain(const char* key, size_t size) const;
+
+  // The table's first key itself; null if it is too long to be kept.
+  const std::string* first_key() const { return has_first_key_ ? &starts_[0] : nullptr; }
+  uint64_t keys() const { return keys_; }
+  size_t bytes() const { return size_; }
+  // What this holds beside the bytes.
+  size_t memory() const;
+  size_t groups() const;
+
+ private:
+  size_t SegmentAbove(const char* target, size_t size) const;
+
+  size_t size_ = 0;
+  uint64_t keys_ = 0;
+  size_t least_key_bytes_ = 0;
+  bool has_first_key_ = false;
+  std::vector<std::string> starts_;
+  std::vector<OrderSegment> segments_;
+};
+
+}  // namespace cairn

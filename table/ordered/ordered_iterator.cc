@@ -1,0 +1,455 @@
+#include "table/ordered/ordered_iterator.h"
+
+#include "memory/arena.h"
+#include "monitoring/perf_context_imp.h"
+#include "rocksdb/comparator.h"
+#include "rocksdb/options.h"
+#include "table/ordered/point_filter.h"
+#include "table/table_reader.h"
+#include "util/of_thread.h"
+
+namespace cairn {
+
+using rocksdb::InternalIterator;
+using rocksdb::IterBoundCheck;
+using rocksdb::Slice;
+using rocksdb::Status;
+
+namespace {
+
+constexpr int kPublishEvery = 256;
+
+// Above all snapshots. RocksDB asserts that no entry that it steps back over has kMaxSequenceNumber itself.
+constexpr rocksdb::SequenceNumber kPlaceholderSequence = rocksdb::kMaxSequenceNumber - 1;
+
+// Filters write their bounds here, so that a new iterator needs no memory of its own for them.
+std::string* Scratch() {
+  struct Bounds {
+    std::string bytes;
+  };
+  return &OfThread<Bounds>::Get()->bytes;
+}
+
+}  // namespace
+
+bool MayDefer(const rocksdb::ReadOptions& read_options, const rocksdb::Comparator* comparator,
+              rocksdb::TableReaderCaller caller, bool allow_unprepared_value) {
+  // Who does not pass over invisible entries asks for prepared values: compaction, ingestion, GetAllKeyVersions.
+  if (caller != rocksdb::TableReaderCaller::kUserIterator || !allow_unprepared_value) return false;
+  // Made-up keys mean something to this order only, and have no timestamp.
+  if (comparator != rocksdb::BytewiseComparator()) return false;
+  if (read_options.timestamp != nullptr || read_options.iter_start_ts != nullptr) return false;
+  // A tailing iterator keeps its place by the keys it sees; a pinned one hands out their memory; and DBIter counts what
+  // it skips before it looks whether that is visible.
+  return !read_options.tailing && !read_options.pin_data && read_options.max_skippable_internal_keys == 0;
+}
+
+OrderedIterator::~OrderedIterator() {
+  Begin();
+  Publish();
+  if (inner_ == nullptr) return;
+  if (table_.arena != nullptr) {
+    inner_->~InternalIterator();
+  } else {
+    delete inner_;
+  }
+}
+
+rocksdb::InternalIterator* OrderedIterator::Inner() {
+  if (inner_ != nullptr) return inner_;
+  inner_ =
+      table_.reader->NewIterator(*table_.read_options, table_.prefix_extractor, table_.arena, table_.skip_filters,
+                                 rocksdb::TableReaderCaller::kUserIterator, table_.compaction_readahead_size, true);
+  if (pinned_ != nullptr) inner_->SetPinnedItersMgr(pinned_);
+  if (has_readahead_) inner_->SetReadaheadState(&readahead_);
+  return inner_;
+}
+
+// Counts what the seek before came to.
+void OrderedIterator::Begin() {
+  stats_.resolved_unused += read_ == ReadFor::kResolved ? 1 : 0;
+  stats_.direct_unused += read_ == ReadFor::kDirect ? 1 : 0;
+  read_ = ReadFor::kUsed;
+}
+
+void OrderedIterator::Publish() {
+  seeks_->Add(stats_);
+  if (table_.scans != nullptr) table_.scans->Add(stats_.resolved + stats_.direct + stats_.unfiltered + backward_);
+  stats_ = OrderedSeekStats();
+  backward_ = 0;
+  unpublished_ = 0;
+}
+
+// Whether the bound can stand for the table's next key.
+bool OrderedIterator::Defer(const std::string& bound) {
+  // DBIter takes the prefix of every key that it sees.
+  if (table_.prefix_extractor != nullptr && !table_.prefix_extractor->InDomain(bound)) return false;
+  const Slice* const upper_bound = table_.read_options->iterate_upper_bound;
+  if (upper_bound != nullptr && Slice(bound).compare(*upper_bound) >= 0) {
+    ++stats_.past_bound;
+    state_ = State::kPastBound;
+    return true;
+  }
+  ++stats_.deferred;
+  char tag[rocksdb::kNumInternalBytes];
+  rocksdb::EncodeFixed64(tag, rocksdb::PackSequenceAndType(kPlaceholderSequence, rocksdb::kTypeValue));
+  placeholder_.Assign(bound);
+  placeholder_.Replace(bound.size(), tag, sizeof(tag));
+  return true;
+}
+
+// Takes over what the cursor came to; false if RocksDB's iterator must go there.
+bool OrderedIterator::Moved(BlockCursor::Result result) {
+  switch (result) {
+    case BlockCursor::Result::kHere:
+      state_ = State::kCursor;
+      return true;
+    case BlockCursor::Result::kEnd:
+      state_ = State::kPastEnd;
+      return true;
+    case BlockCursor::Result::kOutOfBound:
+      state_ = State::kPastBound;
+      return true;
+    case BlockCursor::Result::kElsewhere:
+      break;
+  }
+  state_ = State::kTable;
+  return false;
+}
+
+void OrderedIterator::Read(const Slice& target) {
+  if (has_cursor_ && Moved(cursor_.Seek(target))) return;
+  state_ = State::kTable;
+  Inner()->Seek(target);
+}
+
+// With async_io the first call only asks for the block.
+void OrderedIterator::SeekInner(const Slice& target) {
+  state_ = State::kTable;
+  Inner()->Seek(target);
+  if (inner_->status().IsTryAgain()) inner_->Seek(target);
+}
+
+bool OrderedIterator::PointFilterSaysMaybe(const Slice& target) const {
+  using rocksdb::perf_context;  // the macros name them so
+  using rocksdb::perf_level;
+  using rocksdb::PerfLevel;
+  if (!table_.bloom->exist()) {
+    const auto* const table = static_cast<const rocksdb::BlockBasedTable*>(table_.reader);
+    return PointFilterMayHold(*table->get_rep(), *table_.read_options, target);
+  }
+  const uint64_t hash = BloomLines::HashOf(rocksdb::ExtractUserKey(target));
+  const bool maybe = table_.bloom->MayHold(hash, table_.bloom->LineOf(hash));
+  if (maybe) {
+    PERF_COUNTER_ADD(bloom_sst_hit_count, 1);
+  } else {
+    PERF_COUNTER_ADD(bloom_sst_miss_count, 1);
+  }
+  return maybe;
+}
+
+// Whether RocksDB's filter knows that the target itself is not in the table; then *bound is what comes right behind it.
+// Seeks of keys that are in another table end here, and need not read this one. Not of a target that may be such a
+// bound: DBIter seeks it where many tables show the same, and they would show the next one. Nor of the end of a range
+// tombstone, which may be the end of this file, too: a level's iterator has the target's entry in the file behind it.
+bool OrderedIterator::IsAbsent(const Slice& target, std::string* bound) const {
+  const Slice user_key = rocksdb::ExtractUserKey(target);
+  if (table_.skip_filters || user_key.empty() || user_key[user_key.size() - 1] == '\0') return false;
+  if (rocksdb::GetInternalKeySeqno(target) == rocksdb::kMaxSequenceNumber) return false;
+  if (PointFilterSaysMaybe(target)) return false;
+  bound->assign(user_key.data(), user_key.size());
+  bound->push_back('\0');
+  return true;
+}
+
+// Whether the target is what this iterator has stood at without reading. DBIter seeks it where many tables show the same;
+// another bound would bring it a byte further, and all of them would have to be sought again.
+bool OrderedIterator::WasShown(const Slice& user_key) const {
+  const Slice shown = placeholder_.slice();
+  return shown.size() >= rocksdb::kNumInternalBytes && rocksdb::ExtractUserKey(shown) == user_key;
+}
+
+// Whether the placeholder stands for the target's next key, too: the target lies between the one before and it.
+bool OrderedIterator::StillStands(const Slice& target) const {
+  if (state_ != State::kPlaceholder) return false;
+  if (rocksdb::ExtractUserKey(target).compare(rocksdb::ExtractUserKey(placeholder_.slice())) >= 0) return false;
+  return IsBehindTarget(target);
+}
+
+// Whether `at` lies at or behind the target of the seek before, in the order of internal keys.
+bool OrderedIterator::IsBehindTarget(const Slice& at) const {
+  const Slice before = target_.slice();
+  if (before.empty()) return true;
+  const int order = rocksdb::ExtractUserKey(at).compare(rocksdb::ExtractUserKey(before));
+  return order > 0 ||
+         (order == 0 && rocksdb::ExtractInternalKeyFooter(at) <= rocksdb::ExtractInternalKeyFooter(before));
+}
+
+// Where the seek before has read and nobody has moved since: what the table holds at the target is known, or will be
+// read. A bound made up here would bring DBIter, which seeks a bit further where it has passed over too much, from one
+// table's bound to the next table's, and none of them would ever stay read.
+bool OrderedIterator::HasReadFor(const Slice& target) {
+  if (read_ == ReadFor::kUsed || (state_ != State::kTable && state_ != State::kCursor)) return false;
+  if (!IsBehindTarget(target)) return false;
+  if (!Valid()) return status().ok();
+  const Slice at = key();
+  const int order = rocksdb::ExtractUserKey(target).compare(rocksdb::ExtractUserKey(at));
+  return order < 0 ||
+         (order == 0 && rocksdb::ExtractInternalKeyFooter(target) >= rocksdb::ExtractInternalKeyFooter(at));
+}
+
+// Whether the entry that HasReadFor() found is what Seek(target) would find: prefixes and bounds leave out entries.
+bool OrderedIterator::StaysAtEntry() const {
+  return Valid() && table_.read_options->iterate_upper_bound == nullptr &&
+         (table_.prefix_extractor == nullptr || table_.read_options->total_order_seek);
+}
+
+void OrderedIterator::Seek(const Slice& target) {
+  if (++unpublished_ >= kPublishEvery) Publish();
+  // RocksDB's iterator has asked for a block and wants to be asked again.
+  const bool again = scans_prepared_ || (state_ == State::kTable && inner_ != nullptr && inner_->status().IsTryAgain());
+  if (again) {
+    inner_->Seek(target);
+    return;
+  }
+  if (HasReadFor(target)) {
+    ++stats_.direct;
+    if (!StaysAtEntry()) {
+      target_.Assign(target);
+      Read(target);
+    }
+    return;
+  }
+  Begin();
+  const Slice user_key = rocksdb::ExtractUserKey(target);
+  // DBIter seeks a bit further where it has passed over many versions of a key. It is the newest target that is sought
+  // when the placeholder is reached: RocksDB's iterator asks its Bloom filter for the target's prefix.
+  if (StillStands(target)) {
+    target_.Assign(target);
+    ++stats_.deferred;
+    return;
+  }
+  if (state_ == State::kCursor && cursor_.IsInBlock(target)) {
+    ++stats_.direct;
+    read_ = ReadFor::kAtHand;
+    target_.Assign(target);
+    return Read(target);
+  }
+  const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
+  if (WasShown(user_key)) {
+    ++stats_.direct;
+    read_ = ReadFor::kDirect;
+  } else if (filter) {
+    std::string* const bound = Scratch();
+    const OrderAnswer answer = filter->Find(user_key.data(), user_key.size(), bound);
+    if (answer == OrderAnswer::kNone) {
+      ++stats_.past_end;
+      state_ = State::kPastEnd;
+      return;
+    }
+    if (answer == OrderAnswer::kBound || IsAbsent(target, bound)) {
+      state_ = State::kPlaceholder;
+      if (Defer(*bound)) {
+        target_.Assign(target);
+        return;
+      }
+    }
+    ++stats_.direct;
+    read_ = ReadFor::kDirect;
+  } else {
+    ++stats_.unfiltered;
+  }
+  target_.Assign(target);
+  Read(target);
+}
+
+// A level's iterator, which has no arena, comes here from the file before, too, and that may end with a newer entry of
+// this file's first key: (1) would not hold.
+void OrderedIterator::SeekToFirst() {
+  if (++unpublished_ >= kPublishEvery) Publish();
+  Begin();
+  if (table_.arena != nullptr && !scans_prepared_) {
+    const Cached<OrderFilter> filter = place_->Acquire(*table_.read_options);
+    if (filter && filter->first_key() != nullptr) {
+      state_ = State::kFirst;
+      if (Defer(*filter->first_key())) return;
+    }
+  }
+  ++stats_.unfiltered;
+  if (has_cursor_ && !scans_prepared_ && Moved(cursor_.SeekToFirst())) return;
+  state_ = State::kTable;
+  Inner()->SeekToFirst();
+}
+
+void OrderedIterator::PrepareFor(const port::ScanRanges* ranges) {
+  scans_prepared_ = ranges != nullptr;
+  if (!scans_prepared_ && inner_ == nullptr) return;
+  Begin();
+  state_ = State::kTable;
+  port::PrepareScans(Inner(), ranges);
+}
+
+void OrderedIterator::SeekForPrev(const Slice& target) {
+  Begin();
+  ++backward_;
+  state_ = State::kTable;
+  Inner()->SeekForPrev(target);
+}
+
+void OrderedIterator::SeekToLast() {
+  Begin();
+  ++backward_;
+  state_ = State::kTable;
+  Inner()->SeekToLast();
+}
+
+void OrderedIterator::Resolve() {
+  ++stats_.resolved;
+  read_ = ReadFor::kResolved;
+  if (state_ == State::kFirst) {
+    target_.Assign(Slice());
+    if (has_cursor_ && Moved(cursor_.SeekToFirst())) return;
+    state_ = State::kTable;
+    Inner()->SeekToFirst();
+    return;
+  }
+  if (has_cursor_ && Moved(cursor_.Seek(target_.slice()))) return;
+  SeekInner(target_.slice());
+}
+
+bool OrderedIterator::Valid() const {
+  switch (state_) {
+    case State::kTable:
+      return inner_ != nullptr && inner_->Valid();
+    case State::kCursor:
+    case State::kPlaceholder:
+    case State::kFirst:
+      return true;
+    case State::kPastEnd:
+    case State::kPastBound:
+      return false;
+  }
+  return false;
+}
+
+void OrderedIterator::Next() {
+  switch (state_) {
+    case State::kTable:
+      Used();
+      inner_->Next();
+      return;
+    case State::kCursor: {
+      Used();
+      if (Moved(cursor_.Next())) return;
+      // RocksDB's iterator goes on from the last entry that the cursor was at.
+      SeekInner(cursor_.key());
+      if (inner_->Valid() && inner_->key() == cursor_.key()) inner_->Next();
+      return;
+    }
+    default:
+      Resolve();
+  }
+}
+
+bool OrderedIterator::NextAndGetResult(rocksdb::IterateResult* result) {
+  if (state_ == State::kTable) {
+    Used();
+    return inner_->NextAndGetResult(result);
+  }
+  Next();
+  if (!Valid()) return false;
+  result->key = key();
+  result->bound_check_result = UpperBoundCheckResult();
+  result->value_prepared = state_ == State::kCursor;
+  return true;
+}
+
+// What lies before the placeholder lies before the table's next key, and its key is no entry's.
+void OrderedIterator::Prev() {
+  Used();
+  switch (state_) {
+    case State::kTable:
+      inner_->Prev();
+      return;
+    case State::kCursor:
+      SeekInner(cursor_.key());
+      if (inner_->Valid()) inner_->Prev();
+      return;
+    default:
+      state_ = State::kTable;
+      Inner()->SeekForPrev(placeholder_.slice());
+  }
+}
+
+Slice OrderedIterator::key() const {
+  if (state_ == State::kCursor) return cursor_.key();
+  return state_ == State::kTable ? inner_->key() : placeholder_.slice();
+}
+Slice OrderedIterator::user_key() const {
+  return state_ == State::kTable ? inner_->user_key() : rocksdb::ExtractUserKey(key());
+}
+Slice OrderedIterator::value() const {
+  Used();
+  if (state_ == State::kCursor) return cursor_.value();
+  return state_ == State::kTable ? inner_->value() : Slice();
+}
+uint64_t OrderedIterator::write_unix_time() const {
+  if (state_ == State::kCursor) return cursor_.write_unix_time();
+  return state_ == State::kTable ? inner_->write_unix_time() : InternalIterator::write_unix_time();
+}
+
+Status OrderedIterator::status() const {
+  return state_ == State::kTable && inner_ != nullptr ? inner_->status() : Status::OK();
+}
+
+bool OrderedIterator::PrepareValue() {
+  if (state_ != State::kTable) return true;
+  Used();
+  return inner_->PrepareValue();
+}
+
+bool OrderedIterator::MayBeOutOfLowerBound() {
+  return state_ != State::kTable || inner_ == nullptr || inner_->MayBeOutOfLowerBound();
+}
+
+IterBoundCheck OrderedIterator::UpperBoundCheckResult() {
+  switch (state_) {
+    case State::kTable:
+      return inner_ != nullptr ? inner_->UpperBoundCheckResult() : IterBoundCheck::kUnknown;
+    case State::kCursor:
+      return cursor_.bound_check();
+    case State::kPastBound:
+      return IterBoundCheck::kOutOfBound;
+    default:
+      return IterBoundCheck::kUnknown;
+  }
+}
+
+void OrderedIterator::SetPinnedItersMgr(rocksdb::PinnedIteratorsManager* manager) {
+  pinned_ = manager;
+  cursor_.SetPinnedItersMgr(manager);
+  if (inner_ != nullptr) inner_->SetPinnedItersMgr(manager);
+}
+bool OrderedIterator::IsKeyPinned() const { return state_ == State::kTable && inner_->IsKeyPinned(); }
+bool OrderedIterator::IsValuePinned() const {
+  if (state_ == State::kCursor) return cursor_.IsValuePinned();
+  return state_ == State::kTable && inner_->IsValuePinned();
+}
+Status OrderedIterator::GetProperty(std::string name, std::string* property) {
+  return Inner()->GetProperty(std::move(name), property);
+}
+
+void OrderedIterator::GetReadaheadState(rocksdb::ReadaheadFileInfo* info) {
+  if (inner_ != nullptr) {
+    inner_->GetReadaheadState(info);
+  } else if (has_readahead_) {
+    *info = readahead_;
+  }
+}
+void OrderedIterator::SetReadaheadState(rocksdb::ReadaheadFileInfo* info) {
+  readahead_ = *info;
+  has_readahead_ = true;
+  if (inner_ != nullptr) inner_->SetReadaheadState(info);
+}
+
+}  // namespace cairn

@@ -1,0 +1,56 @@
+// Starts the merges of SILT stores by what the HashStores hold, where RocksDB by itself only counts them. Skewed
+// updates leave few different keys of a write buffer, and a merge costs the whole SortedStore however few keys it
+// brings.
+//
+// It also says on how many threads a merge runs, see OnOneThread.
+//
+// A merge is due when the HashStores weigh SiltOptions::merge_trigger or are SiltOptions::max_hash_stores; without this
+// listener, only then.
+//
+// Option string: cairn.SiltMerges
+// Thread-safety: safe. It holds no state, so one may serve any number of databases.
+
+#pragma once
+
+#include <cstdint>
+
+#include "cairn/silt.h"
+#include "rocksdb/listener.h"
+#include "rocksdb/metadata.h"
+
+namespace cairn {
+
+// SiltOptions::max_hash_stores, or what it is by default.
+int MaxHashStores(const SiltOptions& silt);
+
+// What an entry takes in a memtable of skip lists beyond what it takes in a HashStore, bytes.
+constexpr double kMemtableBytesBeyondTable = 20;
+
+// Write buffers full of different keys that would hold as much as the HashStores of this level: each counts with the
+// part of its writes that were of different keys, or with the part of a write buffer that its entries fill, if that is
+// more. Writes are counted by sequence numbers, so those to other column families in between make the first less;
+// compression, and a write buffer that was not full, the second. A table that no flush wrote counts as one.
+double WeightOfHashStores(const rocksdb::LevelMetaData& level, uint64_t write_buffer_size);
+
+// Whether a merge of HashStores of this number and weight had better run on one thread, where merge_threads may share one:
+// on a machine that has no more processors than that, they would take the writer's. A merge that takes longer finds more
+// HashStores and is followed by fewer; if there are more than twice merge_trigger, one thread does not keep up.
+bool OnOneThread(const SiltOptions& silt, size_t hash_stores, double weight, unsigned processors);
+
+// A merge that somebody waits for takes all of merge_threads. No effect on a column family that is no SILT store.
+void PrepareManualMerge(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family);
+
+class SiltMerges : public rocksdb::EventListener {
+ public:
+  static const char* kClassName() { return "cairn.SiltMerges"; }
+  const char* Name() const override { return kClassName(); }
+  // Not in OPTIONS files and option strings: every opening of a SILT store adds it (db/opening.cc), and RocksJava's
+  // parser takes no list of listeners.
+  std::string GetId() const override { return std::string(); }
+
+  void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
+  void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
+  void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
+};
+
+}  // namespace cairn

@@ -1,0 +1,27 @@
+// The properties that engines in hash order add to every table: the column family's totals and, in tries, a sketch of
+// its keys.
+//
+// Thread-safety: a TableFacts serves one table builder.
+
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "db/table_properties_collector.h"
+#include "table/hash_order/hash_order.h"
+#include "table/key_sketch.h"
+#include "table/table_builder.h"
+#include "table/written_totals.h"
+
+namespace cairn {
+
+// The collectors that `options` ask for, to add others to; for the construction of one table builder, which they must
+// outlive.
+std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsOf(const rocksdb::TableBuilderOptions& options);
+
+// The collectors that `options` ask for and one for the facts; for the construction of one table builder, which it must
+// outlive.
+std::unique_ptr<rocksdb::InternalTblPropCollFactories> CollectorsWithFacts(const rocksdb::TableBuilderOptions& options);
+
+}  // namespace cairn

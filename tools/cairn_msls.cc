@@ -1,0 +1,497 @@
+// cairn model, cairn simulate, cairn optimize: the write amplification of a store's shape, computed, played and
+// improved.
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "cairn/msls.h"
+#include "msls/key_trie_model.h"
+#include "msls/model_options.h"
+#include "tools/arguments.h"
+#include "tools/commands.h"
+#include "tools/svg_plot.h"
+#include "trie_table/compaction/trie_options.h"
+#include "util/stats_text.h"
+
+namespace cairn {
+namespace {
+
+using msls::Design;
+using msls::Popularity;
+using msls::Report;
+using msls::StoreShape;
+
+constexpr const char* kOrderedTrie = "ordered_trie";
+
+// The flags that say what is stored, how, and how it is written. Those not given keep the design's defaults.
+class StoreFlags {
+ public:
+  explicit StoreFlags(Arguments* arguments) : arguments_(*arguments) {
+    arguments->Choice("design", &design_,
+                      {"leveldb", "rocksdb", "universal", "cola", "samt", "silt", "trie", kOrderedTrie},
+                      "the kind of store");
+    arguments->Count("keys", &keys_, "distinct keys that are written", 1, uint64_t{1000000000000000});
+    arguments->Number("item-bytes", &item_bytes_, "key and value of one item", 1, 1e9);
+    arguments->Number("zipf", &zipf_, "skew of the keys' popularity; 0: uniform", 0, 8);
+    arguments->Text("histogram", &histogram_, "FILE",
+                    "popularity as lines `weight` or `weight keys`; in place of --keys and --zipf");
+    arguments->Bytes("write-buffer", &write_buffer_,
+                     "what is gathered in memory before it is written (default: the design's)", 1);
+    arguments->Switch("log", &log_, "count the write-ahead log as well");
+    arguments->Text("level-sizes", &level_sizes_, "SIZE,SIZE,...",
+                    "leveldb, rocksdb: bytes of levels 1, 2 ... without the last, which holds all keys");
+    arguments->Bytes("level-base", &level_base_, "leveldb, rocksdb: bytes of level 1 (default: the design's)", 1);
+    arguments->Number("level-multiplier", &level_multiplier_,
+                      "leveldb, rocksdb: size of a level by that of the one before", 1.01, 1e6);
+    arguments->Switch("dynamic-level-bytes", &dynamic_,
+                      "rocksdb: level sizes follow from the data (default unless sizes are given)");
+    arguments->Bytes("file-size", &file_size_, "leveldb, rocksdb: bytes of a table (default: the design's)", 1);
+    arguments->Choice("compaction-pri", &pick_,
+                      {"kByCompensatedSize", "kOldestLargestSeqFirst", "kOldestSmallestSeqFirst",
+                       "kMinOverlappingRatio", "kRoundRobin"},
+                      "rocksdb: which file is compacted next");
+    arguments->Integer("level0-trigger", &level0_trigger_,
+                       "leveldb, rocksdb, universal: level-0 files that start a compaction", 1, 10000);
+    arguments->Integer("size-ratio", &size_ratio_, "universal: percent", 0, 1000);
+    arguments->Integer("min-merge-width", &min_merge_width_, "universal: runs merged at least", 2, 1000);
+    arguments->Integer("max-size-amplification", &max_size_amplification_, "universal: percent", 1);
+    arguments->Integer("growth", &growth_, "samt, cola: merges in a level", 2, 1000);
+    arguments->Integer("levels", &levels_, "samt, cola: levels; 0: as many as needed", 0, 60);
+    arguments->Number("hash-store-slots", &hash_store_slots_, "silt: slots of a hash store", 1, 1e15);
+    arguments->Number("hash-store-occupancy", &hash_store_occupancy_, "silt: part of the slots in use", 0, 1);
+    arguments->Integer("hash-stores", &hash_stores_, "silt: hash stores merged at a time", 1);
+    arguments->Integer("instances", &instances_, "silt: stores that share the keys", 1);
+    arguments->Integer("root-trigger", &root_trigger_, "trie: level-0 files that are moved down together", 1, 1000);
+    arguments->Integer("trigger", &container_trigger_, "trie: slots of a container that are moved down together", 2,
+                       1000);
+    arguments->Integer("slots", &slots_, "trie: levels of a depth (default: a third more than the trigger)", 0, 2000);
+    arguments->Integer("fan-out", &fan_out_, "trie: children of a container", 2, 64);
+    arguments->Number("grow-liveness", &grow_liveness_, "trie: live part at which a full container goes deeper", 0, 1);
+    arguments->Integer("streams", &writes.streams,
+                       "ordered_trie: no key is written twice, but so many growing sequences in turn (1: sequential)",
+                       1, kMostStreams);
+    arguments->Number("fill", &writes.fill, "ordered_trie: part of the write buffer that items fill", 0.01, 1);
+    arguments->Number("space-bound", &space_bound_, "trie: bytes for each live byte that are tolerated", 1.1, 1e9);
+  }
+
+  // After Parse. A message for UsageError, or empty.
+  std::string Read() {
+    if (!IsOrderedTrie() && (arguments_.Given("streams") || arguments_.Given("fill"))) {
+      return "--streams and --fill are of --design ordered_trie";
+    }
+    // Its shape is a trie's.
+    IndexStatus s = msls::DesignFromName(IsOrderedTrie() ? "trie" : design_, &store.design);
+    if (!s.ok()) return s.message();
+    store = StoreShape::Default(store.design);
+    auto given = [this](const char* name) { return arguments_.Given(name); };
+    store.item_bytes = item_bytes_;
+    store.log = log_;
+    if (given("write-buffer")) store.write_buffer_bytes = static_cast<double>(write_buffer_);
+    if (given("level-base")) store.level_base_bytes = static_cast<double>(level_base_);
+    if (given("level-multiplier")) store.level_multiplier = level_multiplier_;
+    if (given("file-size")) store.file_bytes = static_cast<double>(file_size_);
+    if (given("level0-trigger")) store.level0_trigger = level0_trigger_;
+    if (given("compaction-pri")) {
+      s = msls::FilePickFromName(pick_, &store.pick);
+      if (!s.ok()) return s.message();
+    }
+    if (given("level-sizes")) {
+      for (size_t at = 0; at <= level_sizes_.size();) {
+        const size_t comma = std::min(level_sizes_.find(',', at), level_sizes_.size());
+        uint64_t bytes = 0;
+        const std::string word = level_sizes_.substr(at, comma - at);
+        if (!ParseBytes(word, &bytes))
+          return "--level-sizes holds \"" + word + "\", which is no number of bytes such as 256M";
+        store.level_bytes.push_back(static_cast<double>(bytes));
+        at = comma + 1;
+      }
+      store.dynamic_level_bytes = false;
+    }
+    if (given("level-base") || given("level-multiplier")) store.dynamic_level_bytes = false;
+    if (given("dynamic-level-bytes")) store.dynamic_level_bytes = dynamic_;
+    if (given("size-ratio")) store.size_ratio_percent = size_ratio_;
+    if (given("min-merge-width")) store.min_merge_width = min_merge_width_;
+    if (given("max-size-amplification")) store.max_size_amplification_percent = max_size_amplification_;
+    if (given("growth")) store.growth = growth_;
+    if (given("levels")) store.levels = levels_;
+    if (given("hash-store-slots")) store.hash_store_slots = hash_store_slots_;
+    if (given("hash-store-occupancy")) store.hash_store_occupancy = hash_store_occupancy_;
+    if (given("hash-stores")) store.hash_stores = hash_stores_;
+    if (given("instances")) store.instances = instances_;
+    if (given("root-trigger")) store.root_trigger = root_trigger_;
+    if (given("trigger")) store.container_trigger = container_trigger_;
+    if (given("slots")) store.slots = slots_;
+    if (given("fan-out")) store.fan_out = fan_out_;
+    if (given("grow-liveness")) store.grow_liveness = grow_liveness_;
+    if (given("space-bound")) store.space_bound = space_bound_;
+    if (given("histogram")) {
+      if (given("keys") || given("zipf"))
+        return "--histogram says which keys there are and how popular; leave out --keys and --zipf";
+      s = Popularity::HistogramFromFile(histogram_, &popularity);
+    } else {
+      s = Popularity::Zipf(static_cast<double>(keys_), zipf_, &popularity);
+    }
+    if (IsOrderedTrie()) ReadOrderedTrie();
+    return s.message();
+  }
+
+  bool IsOrderedTrie() const { return design_ == kOrderedTrie; }
+  // A message if `what` has none of the design.
+  std::string CheckPlayed(const char* what) const {
+    return IsOrderedTrie() ? "--design ordered_trie is played; " + std::string(what) + " does not know it" : "";
+  }
+  const char* DesignName() const { return IsOrderedTrie() ? kOrderedTrie : msls::DesignName(store.design); }
+
+  IndexStatus Model(Report* report) const {
+    return IsOrderedTrie() ? ModelKeyTrie(ordered_trie_, store, writes, report)
+                           : msls::Model(store, popularity, report);
+  }
+  IndexStatus Simulate(const msls::SimulationOptions& options, Report* report) const {
+    return IsOrderedTrie() ? SimulateKeyTrie(ordered_trie_, store, writes, options, report)
+                           : msls::Simulate(store, popularity, options, report);
+  }
+  IndexStatus Frontier(const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier) const {
+    return IsOrderedTrie() ? KeyTrieFrontier(ordered_trie_, store, writes, options, frontier)
+                           : msls::Frontier(store, popularity, options, frontier);
+  }
+  IndexStatus Optimize(const msls::OptimizeOptions& options, msls::Optimum* optimum) const {
+    if (!IsOrderedTrie()) return msls::Optimize(store, popularity, options, optimum);
+    StoreShape start = store;
+    if (options.max_write_buffer_bytes > 0) start.write_buffer_bytes = options.max_write_buffer_bytes;
+    std::vector<msls::CostedShape> shapes;
+    IndexStatus s = Model(&optimum->before);
+    if (s.ok()) s = KeyTrieFrontier(ordered_trie_, start, writes, options, &shapes);
+    if (!s.ok()) return s;
+    optimum->store = shapes.front().store;
+    optimum->after = shapes.front().report;
+    optimum->evaluations = kKeyTrieShapes;
+    return s;
+  }
+
+  StoreShape store;
+  Popularity popularity;
+  KeyTrieWrites writes;  // of an ordered_trie
+
+ private:
+  void ReadOrderedTrie() {
+    writes.popularity = popularity;
+    ordered_trie_ = KeyOrderTrie();
+    if (arguments_.Given("root-trigger")) ordered_trie_.root_trigger = root_trigger_;
+    if (arguments_.Given("trigger")) ordered_trie_.trigger = container_trigger_;
+    if (arguments_.Given("slots")) ordered_trie_.slots = slots_;
+    if (arguments_.Given("fan-out")) ordered_trie_.fan_out = fan_out_;
+    if (arguments_.Given("space-bound")) ordered_trie_.space_bound = space_bound_;
+  }
+
+  const Arguments& arguments_;
+  TrieOptions ordered_trie_;
+  std::string design_ = "rocksdb", histogram_, level_sizes_, pick_ = "kMinOverlappingRatio";
+  uint64_t keys_ = 100000000, write_buffer_ = 64 << 20, level_base_ = 256 << 20, file_size_ = 64 << 20;
+  double item_bytes_ = 100, zipf_ = 0, level_multiplier_ = 10, hash_store_slots_ = 131072, hash_store_occupancy_ = 0.93,
+         grow_liveness_ = 0.52, space_bound_ = 1.5;
+  bool log_ = true, dynamic_ = true;
+  int level0_trigger_ = 4, size_ratio_ = 1, min_merge_width_ = 2, max_size_amplification_ = 200, growth_ = 4,
+      levels_ = 0, hash_stores_ = 62, instances_ = 4, root_trigger_ = 16, container_trigger_ = 15, slots_ = 0,
+      fan_out_ = 8;
+};
+
+class Clock {
+ public:
+  double Seconds() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count(); }
+
+ private:
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+nlohmann::ordered_json ToJson(const StoreShape& store, const Report& report) {
+  nlohmann::ordered_json json;
+  json["write_amplification"] = report.write_amplification;
+  json["breakdown"] = nlohmann::ordered_json::array();
+  for (const msls::WriteCost& step : report.breakdown)
+    json["breakdown"].push_back({{"name", step.name}, {"value", step.value}});
+  json["level_sizes"] = nlohmann::ordered_json::array();
+  for (double items : report.level_items) json["level_sizes"].push_back(std::llround(items * store.item_bytes));
+  json["space_amplification"] = report.space_amplification;
+  if (report.most_space_amplification > 0) json["most_space_amplification"] = report.most_space_amplification;
+  json["sorted_runs"] = report.sorted_runs;
+  json["runs_to_hit"] = report.runs_to_hit;
+  return json;
+}
+
+nlohmann::ordered_json WithHead(const StoreFlags& flags, const nlohmann::ordered_json& body, double seconds) {
+  nlohmann::ordered_json json;
+  json["design"] = flags.DesignName();
+  json["keys"] = flags.popularity.keys();
+  json["popularity"] = flags.popularity.name();
+  json["item_bytes"] = flags.store.item_bytes;
+  json.update(body);
+  json["seconds"] = seconds;
+  return json;
+}
+
+void Print(const StoreShape& store, const Report& report) {
+  for (const msls::WriteCost& step : report.breakdown) printf("  %-24s %8.3f\n", step.name.c_str(), step.value);
+  printf("  %-24s %8.3f  bytes written for each byte put in\n", "write amplification", report.write_amplification);
+  printf("  %-24s %8.3f  bytes kept for each live byte\n", "space amplification", report.space_amplification);
+  if (report.most_space_amplification > 0)
+    printf("  %-24s %8.3f  the most, with what a compaction is writing\n", "at most", report.most_space_amplification);
+  printf("  %-24s %8.2f  visited without filters for a key that does not exist\n", "sorted runs", report.sorted_runs);
+  if (report.runs_to_hit > 0)
+    printf("  %-24s %8.2f  visited without filters for a key that is read as often as written\n", "runs to a hit",
+           report.runs_to_hit);
+  std::string sizes;
+  for (double items : report.level_items)
+    sizes += (sizes.empty() ? "" : ", ") + BytesText(static_cast<uint64_t>(items * store.item_bytes));
+  printf("  %-24s %s\n", "sizes, newest first", sizes.c_str());
+}
+
+int Fail(const char* command, const std::string& message) {
+  fprintf(stderr, "cairn %s: %s\n", command, message.c_str());
+  return kExitFailure;
+}
+
+int WriteFile(const char* command, const std::string& path, const std::string& text) {
+  std::ofstream file(path, std::ios::binary);
+  file << text;
+  file.close();
+  if (!file) return Fail(command, path + " cannot be written.");
+  return kExitOk;
+}
+
+// Write amplification over the number of keys, one curve a skew; the level sizes given would not fit and are left out.
+IndexStatus Plot(const StoreShape& store, double most_keys, std::string* svg) {
+  std::vector<PlotSeries> series;
+  StoreShape shape = store;
+  shape.level_bytes.clear();
+  for (double skew : {0.0, 0.5, 0.8, 0.99, 1.2}) {
+    char name[32];
+    snprintf(name, sizeof(name), skew == 0 ? "uniform" : "Zipf %g", skew);
+    PlotSeries one = {name, {}};
+    for (int i = 0; i <= 40; i++) {
+      const double keys = std::max(1000.0, most_keys * std::pow(10, -4 + i / 10.0));
+      Popularity popularity;
+      Report report;
+      IndexStatus s = Popularity::Zipf(keys, skew, &popularity);
+      if (!s.ok()) return s;
+      s = Model(shape, popularity, &report);
+      if (s.ok()) one.points.push_back({keys, report.write_amplification});  // too few keys for the shape: no point
+    }
+    series.push_back(one);
+  }
+  char title[128];
+  snprintf(title, sizeof(title), "%s, items of %g B, write buffer %s", msls::DesignName(store.design), store.item_bytes,
+           BytesText(static_cast<uint64_t>(store.write_buffer_bytes)).c_str());
+  *svg = LinePlot(title, "keys", "write amplification", PlotAxis::kLogarithmic, series);
+  return IndexStatus::OK();
+}
+
+int RunModel(int argc, char** argv) {
+  Arguments arguments(
+      "model",
+      "Computes the write amplification of a log-structured store in its steady state from the popularity of keys and "
+      "the\n"
+      "store's shape: bytes written to storage for each byte that the application writes, step by step.\n"
+      "docs/msls.md has the formulas and how far they can be trusted.");
+  StoreFlags flags(&arguments);
+  std::string plot;
+  bool json = false;
+  arguments.Text("plot", &plot, "FILE.svg", "write a plot over the number of keys, up to --keys, and skew");
+  arguments.Switch("json", &json, "print one JSON object");
+  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+  std::string error = flags.Read();
+  if (error.empty() && !plot.empty()) error = flags.CheckPlayed("--plot");
+  if (!error.empty()) return arguments.UsageError(error);
+  Report report;
+  const Clock clock;
+  IndexStatus s = flags.Model(&report);
+  const double seconds = clock.Seconds();
+  if (!s.ok()) return arguments.UsageError(s.message());
+  if (!plot.empty()) {
+    std::string svg;
+    s = Plot(flags.store, flags.popularity.keys(), &svg);
+    if (!s.ok()) return Fail("model", s.message());
+    const int code = WriteFile("model", plot, svg);
+    if (code != kExitOk) return code;
+  }
+  if (json) {
+    printf("%s\n", WithHead(flags, ToJson(flags.store, report), seconds).dump(2).c_str());
+  } else {
+    printf("%s, %.12g keys, %s, items of %g B\n", flags.DesignName(), flags.popularity.keys(),
+           flags.popularity.name().c_str(), flags.store.item_bytes);
+    Print(flags.store, report);
+  }
+  return kExitOk;
+}
+
+int RunSimulate(int argc, char** argv) {
+  Arguments arguments(
+      "simulate",
+      "Plays a log-structured store in memory, file by file and key by key, and counts what it writes: first every "
+      "key\n"
+      "once, then requests to warm up, then requests that are counted. Checks what cairn model computes.");
+  StoreFlags flags(&arguments);
+  uint64_t warm = 0, requests = 0, seed = 1;
+  bool json = false;
+  arguments.Count("warm", &warm, "requests before counting (default: as many as keys)");
+  arguments.Count("requests", &requests, "requests that are counted (default: three times the keys)", 1);
+  arguments.Count("seed", &seed, "of the requests");
+  msls::SimulationOptions options;
+  arguments.Switch("split-at-cursor", &options.split_at_cursor,
+                   "rocksdb with kRoundRobin: output files end at the cursor of their level, as RocksDB's do");
+  arguments.Switch("json", &json, "print one JSON object");
+  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+  std::string error = flags.Read();
+  if (!error.empty()) return arguments.UsageError(error);
+  options.seed = seed;
+  if (arguments.Given("warm")) options.warm_requests = static_cast<double>(warm);
+  if (arguments.Given("requests")) options.requests = static_cast<double>(requests);
+  Report report, model;
+  const Clock clock;
+  IndexStatus s = flags.Simulate(options, &report);
+  const double seconds = clock.Seconds();
+  if (s.ok()) s = flags.Model(&model);
+  if (!s.ok()) return arguments.UsageError(s.message());
+  if (json) {
+    nlohmann::ordered_json body = ToJson(flags.store, report);
+    body["model_write_amplification"] = model.write_amplification;
+    printf("%s\n", WithHead(flags, body, seconds).dump(2).c_str());
+  } else {
+    printf("%s, %.12g keys, %s, items of %g B, simulated in %.2f s\n", flags.DesignName(), flags.popularity.keys(),
+           flags.popularity.name().c_str(), flags.store.item_bytes, seconds);
+    Print(flags.store, report);
+    printf("  %-24s %8.3f  (%+.1f %%)\n", "the model says", model.write_amplification,
+           100 * (model.write_amplification / report.write_amplification - 1));
+  }
+  return kExitOk;
+}
+
+// The options of a shape, in one line.
+std::string ShapeText(const StoreShape& store, const std::vector<std::pair<std::string, std::string>>& rocksdb) {
+  switch (store.design) {
+    case Design::kSamt:
+    case Design::kCola:
+      return "growth=" + std::to_string(store.growth);
+    case Design::kSilt:
+      return "hash_stores=" + std::to_string(store.hash_stores);
+    case Design::kTrie:
+      return TrieShapeText(store, store.space_bound);
+    case Design::kUniversal:
+      return "level0_file_num_compaction_trigger=" + std::to_string(store.level0_trigger) +
+             ";max_size_amplification_percent=" + std::to_string(store.max_size_amplification_percent);
+    default:
+      break;
+  }
+  std::string text;
+  for (const auto& [name, value] : rocksdb) {
+    if (name.compare(0, 20, "max_bytes_for_level_") == 0) text += (text.empty() ? "" : ";") + name + "=" + value;
+  }
+  return text;
+}
+
+int PrintFrontier(const StoreFlags& flags, const msls::OptimizeOptions& options, const Arguments& arguments,
+                  bool json) {
+  std::vector<msls::CostedShape> frontier;
+  const Clock clock;
+  const IndexStatus s = flags.Frontier(options, &frontier);
+  if (!s.ok()) return arguments.UsageError(s.message());
+  nlohmann::ordered_json body;
+  if (!json) {
+    printf("%s, %.12g keys, %s, items of %g B\n%8s %6s %6s %14s  %s\n", flags.DesignName(), flags.popularity.keys(),
+           flags.popularity.name().c_str(), flags.store.item_bytes, "written", "space", "runs", "runs to a key",
+           "options");
+  }
+  for (const msls::CostedShape& shape : frontier) {
+    std::vector<std::pair<std::string, std::string>> rocksdb;
+    (void)RocksDBOptions(shape.store, flags.popularity, &rocksdb);
+    const std::string text = ShapeText(shape.store, rocksdb);
+    if (!json) {
+      printf("%8.3f %6.3f %6.2f %14.2f  %s\n", shape.report.write_amplification, shape.report.space_amplification,
+             shape.report.sorted_runs, shape.report.runs_to_hit, text.c_str());
+      continue;
+    }
+    nlohmann::ordered_json one = ToJson(shape.store, shape.report);
+    one["options"] = text;
+    body["frontier"].push_back(one);
+  }
+  if (json) printf("%s\n", WithHead(flags, body, clock.Seconds()).dump(2).c_str());
+  return kExitOk;
+}
+
+int RunOptimize(int argc, char** argv) {
+  Arguments arguments("optimize",
+                      "Finds the shape of a store that writes least by the model, within limits: level sizes and their "
+                      "number for leveldb and\n"
+                      "rocksdb, triggers and growth for the others. Prints the shape, before and after, and the "
+                      "RocksDB options for it.");
+  StoreFlags flags(&arguments);
+  msls::OptimizeOptions options;
+  uint64_t write_buffer = 0;
+  std::string options_file;
+  bool json = false, frontier = false;
+  arguments.Integer("min-levels", &options.min_levels,
+                    "leveldb, rocksdb: least number of levels without level 0; 0: as it is", 0, 20);
+  arguments.Integer("max-levels", &options.max_levels, "leveldb, rocksdb: most levels without level 0; 0: as it is", 0,
+                    20);
+  arguments.Bytes("max-write-buffer", &write_buffer, "memory that the write buffer may take; 0: it stays");
+  arguments.Number("max-space", &options.max_space_amplification, "bytes kept for each live byte; 0: no limit", 0, 1e6);
+  arguments.Number("max-runs", &options.max_sorted_runs, "sorted runs on average; 0: no limit", 0, 1e6);
+  arguments.Number("max-runs-to-hit", &options.max_runs_to_hit, "runs visited for a key that exists; 0: no limit", 0,
+                   1e6);
+  arguments.Text("options-file", &options_file, "FILE", "write the shape as a RocksDB OPTIONS file");
+  arguments.Switch("frontier", &frontier,
+                   "print all shapes of which none is better in bytes written, space and runs at once");
+  arguments.Switch("json", &json, "print one JSON object");
+  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+  std::string error = flags.Read();
+  if (error.empty() && !options_file.empty()) error = flags.CheckPlayed("--options-file");
+  if (!error.empty()) return arguments.UsageError(error);
+  options.max_write_buffer_bytes = static_cast<double>(write_buffer);
+  if (frontier) return PrintFrontier(flags, options, arguments, json);
+  msls::Optimum optimum;
+  const Clock clock;
+  const IndexStatus s = flags.Optimize(options, &optimum);
+  const double seconds = clock.Seconds();
+  if (!s.ok()) return arguments.UsageError(s.message());
+  std::vector<std::pair<std::string, std::string>> rocksdb;
+  const bool has_options = RocksDBOptions(optimum.store, flags.popularity, &rocksdb).ok();
+  if (!options_file.empty()) {
+    std::string text;
+    const IndexStatus written = RocksDBOptionsFile(optimum.store, flags.popularity, &text);
+    if (!written.ok()) return Fail("optimize", written.message());
+    const int code = WriteFile("optimize", options_file, text);
+    if (code != kExitOk) return code;
+  }
+  if (json) {
+    nlohmann::ordered_json body = ToJson(optimum.store, optimum.after);
+    body["before"] = ToJson(flags.store, optimum.before);
+    body["evaluations"] = optimum.evaluations;
+    if (has_options) {
+      for (const auto& option : rocksdb) body["rocksdb_options"][option.first] = option.second;
+    }
+    printf("%s\n", WithHead(flags, body, seconds).dump(2).c_str());
+    return kExitOk;
+  }
+  printf("%s, %.12g keys, %s, items of %g B\nBefore:\n", flags.DesignName(), flags.popularity.keys(),
+         flags.popularity.name().c_str(), flags.store.item_bytes);
+  Print(flags.store, optimum.before);
+  printf("After (%d shapes in %.3f s):\n", optimum.evaluations, seconds);
+  Print(optimum.store, optimum.after);
+  printf("Write amplification falls by %.1f %%.\n",
+         100 * (1 - optimum.after.write_amplification / optimum.before.write_amplification));
+  if (rocksdb.empty()) printf("  %s\n", ShapeText(optimum.store, rocksdb).c_str());
+  for (const auto& option : rocksdb) printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
+  return kExitOk;
+}
+
+const CommandRegistration kModel("model", "Compute the write amplification of a store's shape", RunModel);
+const CommandRegistration kSimulate("simulate", "Play a store in memory and count what it writes", RunSimulate);
+const CommandRegistration kOptimize("optimize", "Find level sizes that write less, as RocksDB options", RunOptimize);
+
+}  // namespace
+}  // namespace cairn

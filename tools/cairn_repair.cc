@@ -1,0 +1,82 @@
+// cairn repair: brings back a database that does not open, with the options stored in it. (ldb repair gives every
+// column family the default comparator, with which no trie opens.)
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <memory>
+
+#include "tools/arguments.h"
+#include "tools/commands.h"
+#include "tools/repair.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::Status;
+
+// Whether a person, or --yes, agrees.
+bool Agreed(bool yes) {
+  if (yes) return true;
+  if (isatty(STDIN_FILENO) == 0) {
+    std::fprintf(stderr, "Nothing was changed; --yes does this.\n");
+    return false;
+  }
+  std::fprintf(stderr, "Type \"yes\" to do this: ");
+  char answer[8] = {};
+  if (std::fgets(answer, sizeof(answer), stdin) != nullptr && std::strcmp(answer, "yes\n") == 0) return true;
+  std::fprintf(stderr, "Nothing was changed.\n");
+  return false;
+}
+
+// Step by step, until the database opens. *agreed: whether it came that far.
+Status Repair(const std::string& path, bool yes, bool* agreed, std::string* what_was_done) {
+  // Each step removes a cause; the same one twice is a step that did not help.
+  constexpr int kMostSteps = 6;
+  *agreed = true;
+  *what_was_done = "opens without repair; nothing was changed";
+  std::unique_ptr<DatabaseRepair> repair;
+  Status s = DatabaseRepair::Begin(path, &repair);
+  RepairStep last = RepairStep::kNone;
+  for (int i = 0; s.ok() && i < kMostSteps; ++i) {
+    RepairPlan plan;
+    s = repair->Plan(&plan);
+    if (!s.ok() || plan.step == RepairStep::kNone) return s;
+    for (const std::string& line : plan.lines) std::fprintf(stderr, "%s\n", line.c_str());
+    if (plan.step == last) break;
+    last = plan.step;
+    *agreed = Agreed(yes);
+    if (!*agreed) return s;
+    s = repair->Do(plan);
+    *what_was_done = plan.done;
+  }
+  return s.ok() ? Status::Aborted(path, "still does not open; restore a backup") : s;
+}
+
+int RunRepair(int argc, char** argv) {
+  std::string path;
+  bool yes = false;
+  Arguments arguments(
+      "repair",
+      "Brings back a database that does not open, with the options stored in it. Mends only what is\n"
+      "damaged: CURRENT, single tables, records of the WAL, or the MANIFEST, which is then rebuilt from\n"
+      "the tables and the WAL, and followed by the writes of a pool file. Says first what is damaged and\n"
+      "what would be lost, and asks. Damaged files go to the folder \"lost\". What is no damage is reported\n"
+      "and left alone.");
+  arguments.Positional("DB", &path, "the database's directory; no other process may have it open");
+  arguments.Switch("yes", &yes, "does it without asking");
+  if (!arguments.Parse(argc, argv)) return arguments.exit_code();
+  bool agreed = false;
+  std::string what_was_done;
+  const Status s = Repair(path, yes, &agreed, &what_was_done);
+  if (!s.ok()) return Fail("repair", s);
+  if (!agreed) return kExitFailure;
+  std::printf("%s %s.\n", path.c_str(), what_was_done.c_str());
+  return kExitOk;
+}
+
+const CommandRegistration kRepair("repair", "Brings back a database that does not open, a trie or not", RunRepair);
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,170 @@
+// sst_dump and cairn dump on the tables of a trie over HTables.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "test/testutil/temp_dir.h"
+#include "tools/run_program.h"
+
+namespace cairn {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRecords = 3000;
+
+class HTableToolsTest : public ::testing::Test {
+ protected:
+  HTableToolsTest() {}
+
+  void SetUp() override {
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    options.compression = rocksdb::kNoCompression;
+    TrieOptions trie;
+    trie.format = "htable";
+    trie.seed = 0;  // under some seeds two of the keys are one pair of the filter
+    ASSERT_TRUE(UseTrie(&options, trie).ok());
+    rocksdb::DB* db = nullptr;
+    const rocksdb::Status s = Open(options, directory_ / "db", &db);
+    ASSERT_TRUE(s.ok()) << s.ToString();
+    for (int i = 0; i < kRecords; i++) {
+      ASSERT_TRUE(db->Put(rocksdb::WriteOptions(), "key" + std::to_string(i), std::string(i % 300, 'v')).ok());
+    }
+    ASSERT_TRUE(db->Flush(rocksdb::FlushOptions()).ok());
+    delete db;
+    for (const auto& entry : fs::directory_iterator(directory_ / "db")) {
+      if (entry.path().extension() == ".sst") file_ = entry.path().string();
+    }
+    ASSERT_FALSE(file_.empty());
+  }
+
+  // Changes a byte; of the first page if nothing else is said.
+  void Damage(long offset = 1000) const {
+    std::fstream file(file_, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(offset);
+    file.put('\x7f');
+  }
+
+  const test::TempDir directory_;
+  std::string file_;
+};
+
+TEST_F(HTableToolsTest, DumpDescribesVerifiesAndLists) {
+  ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify", "--entries"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  for (const char* text : {"home buckets", "spilled", "buckets by fill",
+                           "cairn.HashOrder:xxh3:", "every checksum matches", "6B657931 "}) {  // "key1"
+    EXPECT_NE(std::string::npos, result.out.find(text)) << text << " in " << result.out.substr(0, 3000);
+  }
+  Damage();
+  result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"});
+  EXPECT_EQ(1, result.exit_code);
+  EXPECT_NE(std::string::npos, result.err.find("offset 0")) << result.err;
+}
+
+TEST_F(HTableToolsTest, DumpDescribesAndVerifiesTheFilter) {
+  ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  const size_t at = result.out.find("  filter ");
+  ASSERT_NE(std::string::npos, at) << result.out;
+  const std::string line = result.out.substr(at, result.out.find('\n', at) - at);
+  EXPECT_NE(std::string::npos, line.find(std::to_string(kRecords) + " pairs")) << line;
+  EXPECT_NE(std::string::npos, result.out.find("(this one), " + std::to_string(kRecords) + " keys")) << result.out;
+  const long offset = std::stol(line.substr(line.find("offset ") + 7));
+  // A byte of a page of columns; then the index.
+  Damage(offset + 4096 + 700);
+  result = RunProgram({ProgramPath("cairn"), "dump", file_, "--verify"});
+  EXPECT_EQ(1, result.exit_code);
+  EXPECT_NE(std::string::npos, result.err.find("filter block at offset " + std::to_string(offset + 4096)))
+      << result.err;
+  Damage(offset + 40);
+  result = RunProgram({ProgramPath("cairn"), "dump", file_});
+  EXPECT_EQ(1, result.exit_code);
+  EXPECT_NE(std::string::npos, result.err.find("filter block")) << result.err;
+}
+
+TEST_F(HTableToolsTest, DumpRefusesOtherFiles) {
+  std::ofstream(directory_ / "other") << "not a table at all";
+  const ProgramResult result = RunProgram({ProgramPath("cairn"), "dump", directory_ / "other"});
+  EXPECT_EQ(1, result.exit_code);
+  EXPECT_NE(std::string::npos, result.err.find("is no HTable")) << result.err;
+}
+
+TEST_F(HTableToolsTest, SstDumpKnowsHTables) {
+  ProgramResult result = RunProgram({ProgramPath("sst_dump"), "--file=" + file_, "--command=scan"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_EQ(kRecords + 1, std::count(result.out.begin(), result.out.end(), '\n'));
+  result = RunProgram({ProgramPath("sst_dump"), "--file=" + directory_ / "db", "--command=verify"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_NE(std::string::npos, result.out.find("every checksum matches")) << result.out;
+  result = RunProgram({ProgramPath("sst_dump"), "--file=" + file_, "--command=recompress"});
+  EXPECT_EQ(1, result.exit_code);
+  EXPECT_NE(std::string::npos, result.err.find("is not for HTables")) << result.err;
+  Damage();
+  result = RunProgram({ProgramPath("sst_dump"), "--file=" + file_, "--command=verify"});
+  EXPECT_EQ(1, result.exit_code);
+}
+
+// What RocksDB's takes it takes, or says why not; what RocksDB's does not know it refuses as well.
+TEST_F(HTableToolsTest, SstDumpObeysOrRefusesEveryFlag) {
+  const auto dump = [&](std::vector<std::string> flags) {
+    flags.insert(flags.begin(), {ProgramPath("sst_dump"), "--file=" + file_});
+    return RunProgram(flags);
+  };
+  const auto lines = [](const ProgramResult& result) {
+    return static_cast<uint64_t>(std::count(result.out.begin(), result.out.end(), '\n'));
+  };
+  EXPECT_EQ(4u, lines(dump({"--command=scan", "--read_num=3"})));  // the file's name first
+  EXPECT_EQ(4u, lines(dump({"--read_num=3", "--command=scan", "--output_hex"})));
+  EXPECT_EQ(kRecords + 1, lines(dump({"--command=scan", "--read_num=0"}))) << "as RocksDB's";
+  EXPECT_EQ(1u, lines(dump({"--command=check", "--read_num=3"})));
+  ProgramResult result = dump({"--command=scan", "--verify_checksum"});
+  EXPECT_NE(std::string::npos, result.out.find("every checksum matches")) << result.out;
+  result = dump({});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_NE(std::string::npos, result.out.find("every checksum matches")) << result.out;
+  EXPECT_EQ(2u, lines(result)) << "no command is check, as RocksDB's";
+  result = dump({"--show_properties"});
+  EXPECT_EQ(0, result.exit_code) << result.err;
+  EXPECT_NE(std::string::npos, result.out.find("# entries: " + std::to_string(kRecords))) << result.out;
+  EXPECT_EQ(std::string::npos, result.out.find("6B657931")) << result.out;
+  EXPECT_EQ(std::string::npos, result.out.find("every checksum")) << result.out;
+  result = dump({"--command=scan", "--read_num=2", "--show_properties"});
+  EXPECT_NE(std::string::npos, result.out.find("# entries: ")) << result.out;
+  result = dump({"--command=identify"});
+  EXPECT_NE(std::string::npos, result.out.find(file_ + " is a valid SST file")) << result.out;
+  result = dump({"--help"});
+  EXPECT_EQ(0, result.exit_code);
+  EXPECT_NE(std::string::npos, result.out.find("--read_num=<num>")) << result.out;
+
+  const std::pair<const char*, const char*> refused[] = {
+      {"--nonsense", "not recognized"},
+      {"nonsense", "not recognized"},
+      {"--show_property", "not recognized"},
+      {"--read_num", "not recognized"},
+      {"--read_num=", "whole number"},
+      {"--read_num=3x", "whole number"},
+      {"--read_num=-1", "whole number"},
+      {"--from=a", "a range means nothing"},
+      {"--to=b", "a range means nothing"},
+      {"--prefix=key", "a range means nothing"},
+      {"--decode_blob_index", "not for HTables"},
+      {"--set_block_size=4096", "not for HTables"},
+  };
+  for (const auto& [flag, why] : refused) {
+    result = dump({"--command=scan", flag});
+    EXPECT_EQ(1, result.exit_code) << flag;
+    EXPECT_EQ("", result.out) << flag;
+    EXPECT_NE(std::string::npos, result.err.find(flag)) << result.err;
+    EXPECT_NE(std::string::npos, result.err.find(why)) << result.err;
+  }
+}
+
+}  // namespace
+}  // namespace cairn

@@ -1,0 +1,340 @@
+#include "tools/status/metrics.h"
+
+#include <cmath>
+#include <cstdio>
+#include <utility>
+#include <vector>
+
+namespace cairn {
+namespace {
+
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+// A label's value as the format wants it. Bytes that are no UTF-8 are replaced by '?', or a scraper refuses everything.
+std::string LabelText(const std::string& value) {
+  std::string text;
+  for (size_t i = 0; i < value.size();) {
+    const auto byte = static_cast<unsigned char>(value[i]);
+    const size_t length = byte < 0x80 ? 1 : byte < 0xC2 ? 0 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : byte < 0xF5 ? 4 : 0;
+    bool valid = length > 0 && i + length <= value.size();
+    for (size_t k = 1; valid && k < length; ++k) valid = (static_cast<unsigned char>(value[i + k]) & 0xC0) == 0x80;
+    if (!valid) {
+      text += '?';
+      ++i;
+      continue;
+    }
+    if (byte == '\\' || byte == '"') {
+      text += '\\';
+      text += value[i];
+    } else if (byte == '\n') {
+      text += "\\n";
+    } else {
+      text.append(value, i, length);
+    }
+    i += length;
+  }
+  return text;
+}
+
+std::string NumberText(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
+  char text[40];
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  snprintf(text, sizeof(text), whole ? "%.0f" : "%.9g", value);
+  return text;
+}
+
+// One metric: its HELP and TYPE lines stand before its first sample, once.
+class Metric {
+ public:
+  Metric(std::string* out, std::string name, const char* type, const std::string& help)
+      : out_(out), name_(std::move(name)), type_(type), help_(help) {}
+
+  void Add(const Labels& labels, double value, const char* suffix = "") {
+    if (!begun_) *out_ += "# HELP " + name_ + " " + help_ + "\n# TYPE " + name_ + " " + type_ + "\n";
+    begun_ = true;
+    *out_ += name_ + suffix;
+    const char* separator = "{";
+    for (const auto& [label, text] : labels) {
+      *out_ += separator + label + "=\"" + LabelText(text) + "\"";
+      separator = ",";
+    }
+    *out_ += (labels.empty() ? " " : "} ") + NumberText(value) + "\n";
+  }
+
+ private:
+  std::string* const out_;
+  const std::string name_;
+  const char* const type_;
+  const std::string help_;
+  bool begun_ = false;
+};
+
+template <class T>
+void AddOne(std::string* out, const char* name, const char* type, const char* help, const std::optional<T>& value) {
+  if (value.has_value()) Metric(out, name, type, help).Add({}, static_cast<double>(*value));
+}
+
+// One sample for each family that `value` knows something of.
+template <class Value>
+void AddFamilies(std::string* out, const StatusSnapshot& snapshot, const char* name, const char* type, const char* help,
+                 const Value& value) {
+  Metric metric(out, name, type, help);
+  for (const FamilyStatus& family : snapshot.families) {
+    const std::optional<double> sample = value(family);
+    if (sample.has_value()) metric.Add({{"column_family", family.name}}, *sample);
+  }
+}
+
+struct NamedProperty {
+  const char* property;
+  const char* metric;
+  const char* help;
+};
+
+const NamedProperty kFamilyGauges[] = {
+    {"num-immutable-mem-table", "cairn_immutable_memtables", "Full memtables that wait for their flush."},
+    {"cur-size-active-mem-table", "cairn_active_memtable_bytes", "Memory of the memtable that writers fill."},
+    {"num-entries-active-mem-table", "cairn_active_memtable_entries", "Entries of the memtable that writers fill."},
+    {"estimate-num-keys", "cairn_estimated_keys", "Keys, by RocksDB's estimate."},
+    {"estimate-pending-compaction-bytes", "cairn_pending_compaction_bytes",
+     "Bytes that compactions which are due will rewrite."},
+    {"compaction-pending", "cairn_compaction_pending", "1 if a compaction is due."},
+    {"mem-table-flush-pending", "cairn_flush_pending", "1 if a flush is due."},
+    {"num-live-versions", "cairn_live_versions", "Versions that iterators and compactions hold."},
+    {"num-blob-files", "cairn_blob_files", "Blob files."},
+    {"live-blob-file-size", "cairn_blob_file_bytes", "Bytes of blob files."},
+};
+const NamedProperty kDatabaseGauges[] = {
+    {"num-running-flushes", "cairn_running_flushes", "Flushes under way."},
+    {"num-snapshots", "cairn_snapshots", "Snapshots that are held."},
+};
+
+std::optional<double> Find(const std::map<std::string, uint64_t>& properties, const char* name) {
+  const auto found = properties.find(name);
+  return found == properties.end() ? std::nullopt : std::optional<double>(static_cast<double>(found->second));
+}
+
+void AddDatabase(std::string* out, const StatusSnapshot& snapshot) {
+  Metric(out, "cairn_info", "gauge", "Always 1; the labels say which database this is and how it is seen.")
+      .Add({{"database", snapshot.database},
+            {"source", snapshot.source == StatusSource::kProcess ? "process" : "files"}},
+           1);
+  AddOne(out, "cairn_uptime_seconds", "gauge", "Time since the database was opened.", snapshot.uptime_seconds);
+  AddOne(out, "cairn_open", "gauge", "1 if a process has the database open.", snapshot.open);
+  AddOne(out, "cairn_put_bytes_total", "counter", "Bytes that writers put in since the database was opened.",
+         snapshot.user_bytes);
+  AddOne(out, "cairn_put_keys_total", "counter", "Keys that writers put in since the database was opened.",
+         snapshot.user_keys);
+  AddOne(out, "cairn_wal_bytes_total", "counter", "Bytes written to the WAL since the database was opened.",
+         snapshot.wal_bytes);
+  AddOne(out, "cairn_stall_seconds_total", "counter", "Time that writers were held up since the database was opened.",
+         snapshot.stall_seconds);
+  AddOne(out, "cairn_write_throttle_bytes_per_second", "gauge",
+         "Rate that writers are held to at present; 0 if they are not.", snapshot.throttled_rate);
+  AddOne(out, "cairn_writes_stopped", "gauge", "1 while writers wait until compactions catch up.",
+         snapshot.writes_stopped);
+  AddOne(out, "cairn_running_compactions", "gauge", "Compactions under way.", snapshot.running_compactions);
+  for (const NamedProperty& gauge : kDatabaseGauges) {
+    AddOne(out, gauge.metric, "gauge", gauge.help, Find(snapshot.properties, gauge.property));
+  }
+  AddOne(out, "cairn_background_errors_total", "counter", "Errors of flushes and compactions.",
+         Find(snapshot.properties, "background-errors"));
+  AddOne(out, "cairn_memory_bytes", "gauge",
+         "Memory of memtables, table readers and block caches; a shared cache counts once.", MemoryOf(snapshot));
+}
+
+void AddEachFamily(std::string* out, const StatusSnapshot& snapshot) {
+  using Value = std::optional<double>;
+  Metric info(out, "cairn_column_family_info", "gauge", "Always 1; the labels say what the column family is made of.");
+  for (const FamilyStatus& family : snapshot.families) {
+    info.Add({{"column_family", family.name},
+              {"engine", family.engine},
+              {"memtable", family.memtable},
+              {"table", family.table}},
+             1);
+  }
+  const auto add = [&](const char* name, const char* type, const char* help, const auto& value) {
+    AddFamilies(out, snapshot, name, type, help, value);
+  };
+  add("cairn_table_files", "gauge", "Tables.", [](const FamilyStatus& f) { return Value(f.picture.files); });
+  add("cairn_table_bytes", "gauge", "Bytes of tables.", [](const FamilyStatus& f) { return Value(f.picture.bytes); });
+  add("cairn_compacting_files", "gauge", "Tables that are being compacted.",
+      [](const FamilyStatus& f) { return Value(f.picture.compacting_files); });
+  add("cairn_compacting_bytes", "gauge", "Bytes of tables that are being compacted.",
+      [](const FamilyStatus& f) { return Value(f.picture.compacting_bytes); });
+  add("cairn_live_bytes", "gauge", "Bytes of live data, estimated.", [](const FamilyStatus& f) {
+    if (f.trie.has_value()) return Value(f.trie->live_bytes);
+    return Find(f.properties, "estimate-live-data-size");
+  });
+  add("cairn_space_amplification_ratio", "gauge", "Bytes of tables per byte of live data, estimated.",
+      [](const FamilyStatus& f) { return f.space_amplification; });
+  add("cairn_write_amplification_ratio", "gauge",
+      "Bytes written by flushes and compactions per byte flushed: of tries and SILT stores since their creation, of "
+      "others since the database was opened.",
+      [](const FamilyStatus& f) { return f.write_amplification; });
+  const auto total = [](uint64_t FamilyTotals::*field) {
+    return [field](const FamilyStatus& f) { return f.totals.has_value() ? Value((*f.totals).*field) : Value(); };
+  };
+  add("cairn_flushed_bytes_total", "counter", "Bytes written by flushes and ingestion.",
+      total(&FamilyTotals::flushed_bytes));
+  add("cairn_compaction_read_bytes_total", "counter", "Bytes read by compactions.",
+      total(&FamilyTotals::compaction_read_bytes));
+  add("cairn_compaction_written_bytes_total", "counter", "Bytes written by compactions.",
+      total(&FamilyTotals::compaction_written_bytes));
+  const auto memory = [](uint64_t FamilyMemory::*field) {
+    return [field](const FamilyStatus& f) { return f.memory.has_value() ? Value((*f.memory).*field) : Value(); };
+  };
+  add("cairn_memtable_bytes", "gauge", "Memory of memtables.", memory(&FamilyMemory::memtables));
+  add("cairn_table_reader_bytes", "gauge", "Memory of indexes and filters outside of the block cache.",
+      memory(&FamilyMemory::table_readers));
+  add("cairn_block_cache_bytes", "gauge", "Memory of the family's block cache, which others may share.",
+      memory(&FamilyMemory::block_cache));
+  add("cairn_block_cache_pinned_bytes", "gauge", "Memory of the block cache that cannot be evicted.",
+      memory(&FamilyMemory::block_cache_pinned));
+  add("cairn_block_cache_capacity_bytes", "gauge", "Bound of the block cache.",
+      memory(&FamilyMemory::block_cache_capacity));
+  for (const NamedProperty& gauge : kFamilyGauges) {
+    add(gauge.metric, "gauge", gauge.help, [&](const FamilyStatus& f) { return Find(f.properties, gauge.property); });
+  }
+}
+
+void AddLevels(std::string* out, const StatusSnapshot& snapshot) {
+  std::string files_text;
+  Metric bytes(out, "cairn_level_bytes", "gauge", "Bytes of tables of a level.");
+  Metric files(&files_text, "cairn_level_files", "gauge", "Tables of a level.");
+  for (const FamilyStatus& family : snapshot.families) {
+    std::map<int, std::pair<uint64_t, uint64_t>> levels;
+    for (const PictureRun& run : family.picture.runs) {
+      levels[run.level].first += run.bytes;
+      levels[run.level].second += run.files;
+    }
+    for (const auto& [level, sum] : levels) {
+      const Labels labels = {{"column_family", family.name}, {"level", std::to_string(level)}};
+      bytes.Add(labels, static_cast<double>(sum.first));
+      files.Add(labels, static_cast<double>(sum.second));
+    }
+  }
+  *out += files_text;
+}
+
+void AddTries(std::string* out, const StatusSnapshot& snapshot) {
+  struct DepthGauge {
+    const char* name;
+    const char* help;
+    double (*value)(const TrieDepthStats& depth);
+  };
+  static const DepthGauge kGauges[] = {
+      {"cairn_trie_depth_bytes", "Bytes of tables of a depth; depth 0 is the root.",
+       [](const TrieDepthStats& d) { return static_cast<double>(d.bytes); }},
+      {"cairn_trie_depth_live_bytes", "Bytes of live data of a depth, estimated.",
+       [](const TrieDepthStats& d) { return static_cast<double>(d.live_bytes); }},
+      {"cairn_trie_depth_files", "Tables of a depth.",
+       [](const TrieDepthStats& d) { return static_cast<double>(d.files); }},
+      {"cairn_trie_depth_containers", "Containers of a depth that hold tables.",
+       [](const TrieDepthStats& d) { return static_cast<double>(d.containers); }},
+      {"cairn_trie_depth_slots", "Occupied slots of the fullest container of a depth.",
+       [](const TrieDepthStats& d) { return static_cast<double>(d.slots_max); }},
+      {"cairn_trie_depth_pending_containers", "Full containers of a depth that wait for a compaction.",
+       [](const TrieDepthStats& d) { return static_cast<double>(d.pending_containers); }},
+  };
+  for (const DepthGauge& gauge : kGauges) {
+    Metric metric(out, gauge.name, "gauge", gauge.help);
+    for (const FamilyStatus& family : snapshot.families) {
+      if (!family.trie.has_value()) continue;
+      for (const TrieDepthStats& depth : family.trie->depths) {
+        metric.Add({{"column_family", family.name}, {"depth", std::to_string(depth.depth)}}, gauge.value(depth));
+      }
+    }
+  }
+  Metric compactions(out, "cairn_trie_compactions_total", "counter",
+                     "Compactions of tries since the database was opened, by kind.");
+  for (const FamilyStatus& family : snapshot.families) {
+    if (!family.trie.has_value() || snapshot.source == StatusSource::kFiles) continue;
+    const std::pair<const char*, uint64_t> kinds[] = {{"root", family.trie->root_compactions},
+                                                      {"push_down", family.trie->push_compactions},
+                                                      {"merge_in_place", family.trie->merge_compactions},
+                                                      {"split", family.trie->split_compactions},
+                                                      {"failed", family.trie->failed_compactions}};
+    for (const auto& [kind, count] : kinds) {
+      compactions.Add({{"column_family", family.name}, {"kind", kind}}, static_cast<double>(count));
+    }
+  }
+}
+
+// The tuner's belief; its reasons are text and stand in the JSON.
+void AddTuners(std::string* out, const StatusSnapshot& snapshot) {
+  using Value = std::optional<double>;
+  const auto add = [&](const char* name, const char* type, const char* help, const auto& value) {
+    AddFamilies(out, snapshot, name, type, help,
+                [&value](const FamilyStatus& f) { return f.tuner.has_value() ? Value(value(*f.tuner)) : Value(); });
+  };
+  add("cairn_tuner_measured_write_amplification_ratio", "gauge",
+      "Bytes written per byte flushed in the tuner's last window.", [](const TunerReport& r) { return r.measured; });
+  add("cairn_tuner_predicted_write_amplification_ratio", "gauge",
+      "What the tuner's model predicts for the level sizes as they are.",
+      [](const TunerReport& r) { return r.predicted; });
+  add("cairn_tuner_best_write_amplification_ratio", "gauge",
+      "What the tuner's model predicts for the best level sizes.",
+      [](const TunerReport& r) { return r.predicted_best; });
+  add("cairn_tuner_changes_total", "counter", "Level sizes that the tuner has set.",
+      [](const TunerReport& r) { return static_cast<double>(r.changes); });
+  add("cairn_tuner_rollbacks_total", "counter", "Level sizes that the tuner has taken back.",
+      [](const TunerReport& r) { return static_cast<double>(r.rollbacks); });
+}
+
+bool EndsWith(const std::string& text, const std::string& end) {
+  return text.size() >= end.size() && text.compare(text.size() - end.size(), end.size(), end) == 0;
+}
+
+// "rocksdb.db.get.micros" is "rocksdb_db_get_seconds", with *unit = 1e-6.
+std::string StatisticName(const std::string& name, double* unit) {
+  std::string result;
+  for (const char c : name) {
+    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    result += plain ? c : '_';
+  }
+  *unit = 1;
+  static const std::pair<std::string, double> kUnits[] = {{"micros", 1e-6}, {"nanos", 1e-9}, {"millis", 1e-3}};
+  for (const auto& [end, seconds] : kUnits) {
+    if (!EndsWith(result, end)) continue;
+    result.resize(result.size() - end.size());
+    result += "seconds";
+    *unit = seconds;
+  }
+  return result;
+}
+
+void AddStatistics(std::string* out, const StatusSnapshot& snapshot) {
+  if (!snapshot.tickers.has_value()) return;
+  for (const auto& [name, count] : *snapshot.tickers) {
+    double unit = 1;
+    const std::string metric = StatisticName(name, &unit) + "_total";
+    Metric(out, metric, "counter", "RocksDB's ticker " + name + ".").Add({}, static_cast<double>(count) * unit);
+  }
+  for (const auto& [name, histogram] : snapshot.histograms) {
+    double unit = 1;
+    Metric summary(out, StatisticName(name, &unit), "summary", "RocksDB's histogram " + name + ".");
+    summary.Add({{"quantile", "0.5"}}, histogram.median * unit);
+    summary.Add({{"quantile", "0.95"}}, histogram.percentile95 * unit);
+    summary.Add({{"quantile", "0.99"}}, histogram.percentile99 * unit);
+    summary.Add({}, histogram.sum * unit, "_sum");
+    summary.Add({}, static_cast<double>(histogram.count), "_count");
+  }
+}
+
+}  // namespace
+
+std::string StatusToMetrics(const StatusSnapshot& snapshot) {
+  std::string out;
+  AddDatabase(&out, snapshot);
+  AddEachFamily(&out, snapshot);
+  AddLevels(&out, snapshot);
+  AddTries(&out, snapshot);
+  AddTuners(&out, snapshot);
+  AddStatistics(&out, snapshot);
+  return out;
+}
+
+}  // namespace cairn

@@ -1,0 +1,140 @@
+#include "tools/status/picture.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <unordered_map>
+#include <utility>
+
+#include "trie_table/compaction/trie_options.h"
+
+namespace cairn {
+namespace {
+
+struct Container {
+  std::set<int> levels;
+  PictureCell sum;
+};
+
+using Containers = std::map<uint64_t, Container>;  // of one depth, by number
+
+// The cells of one depth.
+std::vector<PictureCell> CellsOf(const Containers& containers, uint64_t containers_per_cell) {
+  std::vector<PictureCell> cells;
+  for (const auto& [number, container] : containers) {
+    const uint64_t index = number / containers_per_cell;
+    if (cells.empty() || cells.back().index != index) {
+      cells.emplace_back();
+      cells.back().index = index;
+    }
+    PictureCell& cell = cells.back();
+    ++cell.containers;
+    cell.slots = std::max(cell.slots, container.sum.slots);
+    cell.files += container.sum.files;
+    cell.bytes += container.sum.bytes;
+    cell.compacting_files += container.sum.compacting_files;
+  }
+  return cells;
+}
+
+// Containers of a depth that there are or may be.
+uint64_t PlacesAt(const TrieOptions& trie, int depth, const Containers& containers) {
+  if (IsInKeyOrder(trie)) return containers.empty() ? 1 : containers.rbegin()->first + 1;
+  return uint64_t{1} << std::min(BitsPerDepth(trie) * depth, 62);
+}
+
+void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, Picture* picture) {
+  const HashPrefixMap map = ContainerMapOf(trie);
+  const bool in_key_order = IsInKeyOrder(trie);
+  std::map<int, Containers> depths;
+  for (const PictureFile& file : files) {
+    const int depth = DepthOfLevel(trie, file.level);
+    const uint64_t number = in_key_order ? file.first_position : map.ContainerAt(file.first_position, depth);
+    if (!in_key_order && number != map.ContainerAt(file.last_position, depth)) ++picture->spanning_files;
+    Container& container = depths[depth][number];
+    container.levels.insert(file.level);
+    PictureCell& sum = container.sum;
+    ++sum.files;
+    sum.bytes += file.bytes;
+    if (file.compacting) ++sum.compacting_files;
+    sum.slots = depth == 0 ? static_cast<int>(sum.files) : static_cast<int>(container.levels.size());
+  }
+  if (depths.empty()) return;
+  for (int depth = 0; depth <= depths.rbegin()->first; ++depth) {
+    PictureDepth row;
+    row.depth = depth;
+    row.places = PlacesAt(trie, depth, depths[depth]);
+    const uint64_t per_cell = (row.places + kMaxCells - 1) / kMaxCells;
+    row.cells = (row.places + per_cell - 1) / per_cell;
+    row.full_slots = depth == 0 ? trie.root_trigger : TriggerOf(trie);
+    row.max_slots = depth == 0 ? trie.root_trigger : trie.slots;
+    for (const auto& [number, container] : depths[depth]) {
+      const PictureCell& sum = container.sum;
+      row.slots_min = row.containers == 0 ? sum.slots : std::min(row.slots_min, sum.slots);
+      row.slots_max = std::max(row.slots_max, sum.slots);
+      ++row.containers;
+      row.files += sum.files;
+      row.bytes += sum.bytes;
+    }
+    row.filled = CellsOf(depths[depth], per_cell);
+    picture->depths.push_back(std::move(row));
+  }
+}
+
+void AddTo(const PictureFile& file, PictureRun* run) {
+  ++run->files;
+  run->bytes += file.bytes;
+  if (!file.compacting) return;
+  ++run->compacting_files;
+  run->compacting_bytes += file.bytes;
+}
+
+void MakeRuns(std::vector<PictureFile> files, Picture* picture) {
+  // Newest first: in level 0 the higher number, then level by level.
+  std::sort(files.begin(), files.end(), [](const PictureFile& a, const PictureFile& b) {
+    return a.level != b.level ? a.level < b.level : a.number > b.number;
+  });
+  for (const PictureFile& file : files) {
+    std::vector<PictureRun>& runs = picture->runs;
+    const bool same_run =
+        !runs.empty() && runs.back().level == file.level && (file.level > 0 || runs.size() >= kMaxRuns);
+    if (!same_run) {
+      runs.emplace_back();
+      runs.back().level = file.level;
+      runs.back().file_number = file.level == 0 ? file.number : 0;
+    }
+    AddTo(file, &runs.back());
+  }
+}
+
+}  // namespace
+
+void PlaceInKeyOrder(const KeyShape& shape, std::vector<PictureFile>* files) {
+  std::unordered_map<uint64_t, uint64_t> places;  // by file number
+  for (int depth = 0; depth <= shape.trie().depth; ++depth) {
+    const std::vector<KeyContainer>& containers = shape.ContainersAt(depth);
+    for (size_t i = 0; i < containers.size(); ++i) {
+      for (const TrieFile* file : containers[i].files) places[file->number] = i;
+    }
+  }
+  for (PictureFile& file : *files) file.first_position = file.last_position = places[file.number];
+}
+
+Picture MakePicture(const std::vector<PictureFile>& files, const std::optional<TrieOptions>& trie) {
+  Picture picture;
+  for (const PictureFile& file : files) {
+    ++picture.files;
+    picture.bytes += file.bytes;
+    if (!file.compacting) continue;
+    ++picture.compacting_files;
+    picture.compacting_bytes += file.bytes;
+  }
+  if (trie.has_value()) {
+    MakeDepths(files, *trie, &picture);
+  } else {
+    MakeRuns(files, &picture);
+  }
+  return picture;
+}
+
+}  // namespace cairn

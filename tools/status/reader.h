@@ -1,0 +1,36 @@
+// Where a status comes from: an open database of this process (NewDatabaseReader), or the files of one that any process
+// may have open (FilesReader, tools/status/files_reader.h).
+//
+// Thread-safety: none; one thread asks.
+
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/status.h"
+#include "tools/status/history.h"
+#include "tools/status/snapshot.h"
+
+namespace cairn {
+
+class StatusReader {
+ public:
+  virtual ~StatusReader() = default;
+
+  // Reads what changed and fills *snapshot. An error leaves *snapshot without meaning; later calls may do better.
+  virtual rocksdb::Status Read(StatusSnapshot* snapshot) = 0;
+
+  // What the source knows of the time before the first Read that it has not handed out yet, oldest first.
+  virtual std::vector<StatusSample> TakePast() { return {}; }
+};
+
+// REQUIRES: *db stays open as long as the reader lives.
+std::unique_ptr<StatusReader> NewDatabaseReader(rocksdb::DB* db);
+
+// "trie", "silt" ... as in FamilyStatus::engine; *trie gets the shape of a trie.
+std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<TrieOptions>* trie);
+
+}  // namespace cairn

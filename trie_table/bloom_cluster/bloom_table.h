@@ -1,0 +1,169 @@
+// What a table format uses of BloomCluster: a builder for the filter block of one table, and a filter for one open
+// table that shares its probes with the tables that lie in other slots of the same container.
+//
+//   Build:  auto filter = NewTableFilterBuilder(directory, FilterContextOf(table_builder_options));
+//           filter->Add(hash);                     // of every user key, in any order
+//           filter->Finish(&block);                // to be written at a multiple of kFilterPageBytes
+//   Read:   TableFilter::Open(directory, FilterContextOf(table_reader_options, properties), read_options, file, offset,
+//                             size, &filter);
+//           if (!filter->MayContain(read_options, hash)) return Status::OK();  // certainly not in this table
+//
+// The hash is the position of the user key in hash order (table/hash_order/hash_order.h): a uniform 64-bit number.
+//
+// Thread-safety: a builder serves one thread, a TableFilter any number, a FilterDirectory everything of one factory.
+// Source: LSM-trie (USENIX ATC 2015), "Clustering Bloom filters"; docs/bloom_cluster.md has bytes and invariants.
+
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "cache/cache_key.h"
+#include "cairn/filter.h"
+#include "file/random_access_file_reader.h"
+#include "rocksdb/cache.h"
+#include "rocksdb/file_system.h"
+#include "rocksdb/options.h"
+#include "rocksdb/slice.h"
+#include "rocksdb/status.h"
+#include "rocksdb/table_properties.h"
+#include "rocksdb/utilities/options_type.h"
+#include "table/table_builder.h"
+
+namespace cairn {
+
+class FilterContainer;
+class FilterDirectory;
+class HTableFile;
+
+// The name of the filter block in the metaindex.
+constexpr char kFilterBlockName[] = "cairn.filter";
+
+// A filter block begins at a multiple of this in its file, so that one read of one page answers a lookup.
+constexpr size_t kFilterPageBytes = 4096;
+
+// Describes the fields to RocksDB's option parser: filter_bits, filter_bits_per_depth, filter_residency (pinned, cache,
+// disk), filter_clusters (auto, never, always).
+const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& FilterOptionTypes();
+
+// What a filter must know of its table.
+struct FilterContext {
+  // Names the table and its content for ever: never the same for another table, not even after a restore or an import.
+  // 0: unknown; the table's filter stays on its own.
+  uint64_t table_id = 0;
+  // The container at a depth of the trie that holds a key of this position. Tables of one container share their
+  // probes. A wrong one costs speed, never answers. Empty or 0: none.
+  std::function<uint64_t(uint64_t position, int depth)> container_of;
+  // Of the trie, the root included.
+  int depths = 0;
+  // RocksDB's level, -1 if not known. Lower is newer.
+  int level = -1;
+  // Of the trie, -1 if there is none.
+  int depth = -1;
+  // For charges and cached pages; may be null.
+  std::shared_ptr<rocksdb::Cache> block_cache;
+  // Keys of this table's cached pages; only needed with block_cache and kCache.
+  rocksdb::OffsetableCacheKey cache_key;
+  rocksdb::Statistics* statistics = nullptr;
+  // The open table, and its largest sequence number, for FindNewest.
+  std::weak_ptr<const HTableFile> table;
+  uint64_t newest = 0;
+};
+
+// The identity of a table; 0 if a part is missing.
+uint64_t FilterTableId(const std::string& db_id, const std::string& db_session_id, uint64_t orig_file_number);
+
+// Of a table that is being built. The container is that of a trie (the partitioner tells its shape), or none.
+FilterContext FilterContextOf(const rocksdb::TableBuilderOptions& options);
+
+// Of a table that is being opened; the caller fills in block_cache and cache_key.
+FilterContext FilterContextOf(const rocksdb::TableReaderOptions& options, const rocksdb::TableProperties& properties);
+
+// Shared by all builders and readers of one table factory.
+std::shared_ptr<FilterDirectory> NewFilterDirectory(const FilterOptions& options);
+
+// Bytes of filters in memory.
+size_t FilterMemoryUsage(const FilterDirectory& directory);
+
+using FilterHashes = std::array<uint64_t, 32>;
+
+// The keys of a MultiGet, by their places in it, of which a table is asked about some.
+struct FilterBatch {
+  static constexpr size_t kMaxKeys = std::tuple_size<FilterHashes>::value;
+
+  FilterHashes hashes;
+  // The set of places that the table is asked about.
+  uint64_t wanted = 0;
+  // Called when pages have to be read: fills in the hashes of all keys that have not been found yet, and returns their
+  // places. Empty: only those that are wanted are read for.
+  std::function<uint64_t(FilterHashes* hashes)> add_others;
+  // Reads pages of several files at the same time; null if it cannot (CanReadTogether).
+  rocksdb::FileSystem* async_reads = nullptr;
+};
+
+class TableFilterBuilder {
+ public:
+  virtual ~TableFilterBuilder() = default;
+  // Equal hashes one after the other count once. Ascending hashes (hash order) are the fastest.
+  virtual void Add(uint64_t hash) = 0;
+  virtual uint64_t keys() const = 0;
+  // Of the finished block, for TableBuilder::EstimatedFileSize.
+  virtual uint64_t EstimatedBytes() const = 0;
+  // Appends the block; it stays empty if there is nothing to write: no keys, no filter wanted, or hashes so uneven that
+  // one is of no use.
+  virtual rocksdb::Status Finish(std::string* block) = 0;
+};
+
+std::unique_ptr<TableFilterBuilder> NewTableFilterBuilder(std::shared_ptr<FilterDirectory> directory,
+                                                          const FilterContext& context);
+
+class TableFilter {
+ public:
+  virtual ~TableFilter() = default;
+
+  // Corruption that names file and offset if the block's index is damaged. `file` is kept.
+  static rocksdb::Status Open(const std::shared_ptr<FilterDirectory>& directory, const FilterContext& context,
+                              const rocksdb::ReadOptions& read_options,
+                              std::shared_ptr<rocksdb::RandomAccessFileReader> file, uint64_t offset, uint64_t size,
+                              std::unique_ptr<TableFilter>* filter);
+
+  // False: no key with this hash is in the table. True: there may be one, or the filter cannot tell now (a page is
+  // damaged, or kBlockCacheTier forbids to read it). Ticks RocksDB's BLOOM_FILTER_USEFUL and _FULL_POSITIVE.
+  virtual bool MayContain(const rocksdb::ReadOptions& read_options, uint64_t hash) const = 0;
+
+  // The same for a MultiGet: the wanted places whose keys may be in the table. Overlaps the cache misses of pinned
+  // filters, and reads pages of others together: those that the table's keys need and, with async_reads, those that the
+  // other keys will need at this depth of the trie. What they say the thread remembers until its next batch.
+  virtual uint64_t MayContainBatch(const rocksdb::ReadOptions& read_options, FilterBatch* batch) const = 0;
+
+  // The newest open table, at this depth of the trie or below, that may hold the key with this hash and place in the
+  // thread's MultiGet, by what is in memory. False: a filter that would have to be asked is not in memory. *table is
+  // null if there is none.
+  virtual bool FindNewest(size_t place, uint64_t hash, std::shared_ptr<const HTableFile>* table) const = 0;
+
+  // Whom to ask instead of this filter, together with the container's other tables: its number there does not change
+  // while it is open.
+  struct Membership {
+    std::shared_ptr<FilterDirectory> directory;  // outlives the container
+    std::shared_ptr<const FilterContainer> container;
+    unsigned member = 0;
+  };
+  // False: its answers are not all in memory.
+  virtual bool FindMembership(Membership* membership) const = 0;
+
+  // Reads every page and compares its checksum.
+  virtual rocksdb::Status Verify(const rocksdb::ReadOptions& read_options) const = 0;
+
+  // This table's share of the memory.
+  virtual size_t ApproximateMemoryUsage() const = 0;
+
+  // One line for dumps: keys, bits per key, pages, slots covered.
+  virtual std::string Describe() const = 0;
+};
+
+}  // namespace cairn

@@ -1,0 +1,72 @@
+// A database of a trie in key order, so small that tables move through all depths within seconds.
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+
+#include "cairn/db.h"
+#include "cairn/trie.h"
+#include "test/testutil/assert_ok.h"
+#include "test/testutil/temp_dir.h"
+#include "util/mix64.h"
+
+namespace cairn {
+
+class KeyTrieFixture : public testing::Test {
+ protected:
+  static constexpr uint64_t kWriteBuffer = 64 << 10;
+  static constexpr int kRootTrigger = 4;
+  static constexpr uint64_t kKeys = 20000;  // some 9 roots of values of 100 bytes
+
+  KeyTrieFixture() {
+    trie_.order = "key";
+    trie_.fan_out = 4;
+    trie_.slots = 6;
+    trie_.trigger = 4;
+    trie_.depth = 3;
+    trie_.root_trigger = kRootTrigger;
+    options_.create_if_missing = true;
+    options_.write_buffer_size = kWriteBuffer;
+    options_.compression = rocksdb::kNoCompression;
+    options_.max_background_jobs = 3;
+    options_.force_consistency_checks = true;
+  }
+
+  void Open() {
+    db_.reset();
+    ASSERT_OK(UseTrie(&options_, trie_));
+    rocksdb::DB* db = nullptr;
+    ASSERT_OK(cairn::Open(options_, dir_ / "db", &db));
+    db_.reset(db);
+  }
+
+  static std::string Key(uint64_t number) {
+    const std::string text = std::to_string(number);
+    return "k" + std::string(9 - std::min<size_t>(9, text.size()), '0') + text;
+  }
+  static std::string Value(uint64_t number, int round) {
+    std::string value = std::to_string(round) + ":";
+    while (value.size() < 100) value += std::to_string(SplitMix64(number + value.size()));
+    return value;
+  }
+  void Settle() {
+    ASSERT_OK(db_->Flush({}));
+    ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  }
+  TrieStats Stats() {
+    TrieStats stats;
+    EXPECT_OK(GetTrieStats(db_.get(), db_->DefaultColumnFamily(), &stats));
+    return stats;
+  }
+
+  test::TempDir dir_;
+  TrieOptions trie_;
+  rocksdb::Options options_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+}  // namespace cairn

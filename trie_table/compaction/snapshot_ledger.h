@@ -1,0 +1,47 @@
+// What snapshots keep of a trie's tables, as far as compactions for space have found it out: it counts as live until the
+// oldest snapshot changes. Else the space bound would have the same bytes written again and again, and writers wait for it.
+//
+// Tables are named by their numbers, so it serves a trie in either order.
+//
+// Thread-safety: none; the scheduler's mutex guards it.
+
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "trie_table/compaction/trie_job.h"
+#include "trie_table/compaction/trie_shape.h"
+
+namespace cairn {
+
+class SnapshotLedger {
+ public:
+  // One more than the oldest snapshot's sequence number; 0: there is none.
+  uint64_t oldest() const { return oldest_; }
+  // True if that is another than before.
+  bool SetOldest(uint64_t oldest);
+
+  // The part of a table that stays whatever lies above it.
+  double ShareOf(uint64_t number) const;
+
+  // What was kept of the inputs goes along with what is written, and what a compaction for space has not freed, though it
+  // was to, is kept as well. True if that is anything.
+  bool Learn(const TrieJob& job, uint64_t output_bytes, const std::vector<const TrieFile*>& outputs);
+
+  void Forget(uint64_t number) { kept_.erase(number); }
+
+ private:
+  struct Kept {
+    uint64_t snapshot = 0;  // the oldest one
+    double share = 0;       // of the table
+    double bytes = 0;
+  };
+  Kept Of(uint64_t number) const;
+
+  uint64_t oldest_ = 0;
+  std::unordered_map<uint64_t, Kept> kept_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,327 @@
+#include "trie_table/compaction/trie_files.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "db/column_family.h"
+#include "db/job_context.h"
+#include "db/range_del_aggregator.h"
+#include "db/table_cache.h"
+#include "rocksdb/port/family_options.h"
+#include "table/ect/ect_table_index.h"
+#include "table/hash_order/hash_order.h"
+#include "trie_table/compaction/trie_options.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
+  // Raw keys hold eight bytes of sequence number and type.
+  const uint64_t data = properties.raw_key_size + properties.raw_value_size - 8 * properties.num_entries;
+  file->data_bytes = std::min(file->bytes, data);
+  const auto found = properties.user_collected_properties.find(kSketchProperty);
+  if (found == properties.user_collected_properties.end()) return;
+  auto sketch = std::make_shared<KeySketch>();
+  if (!KeySketch::Decode(found->second, sketch.get()).ok()) return;
+  file->only_live = properties.num_entries == sketch->keys() && properties.num_deletions == 0;
+  file->sketch = std::move(sketch);
+}
+
+bool IsTrie(rocksdb::ColumnFamilyHandle* handle) { return OrderOfTrie(handle) != TrieOrder::kNone; }
+
+TrieOrder OrderOfTrie(rocksdb::ColumnFamilyHandle* handle) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  TrieOptions trie;
+  if (!handle->GetDescriptor(&descriptor).ok() || !IsTrie(descriptor.options, &trie)) return TrieOrder::kNone;
+  return IsInKeyOrder(trie) ? TrieOrder::kKey : TrieOrder::kHash;
+}
+
+namespace {
+
+Status CheckLevels(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
+  if (options.num_levels != TrieLevels(trie)) {
+    return Status::InvalidArgument(
+        "num_levels is " + std::to_string(options.num_levels),
+        "the trie's depth and slots want 1 + depth * slots = " + std::to_string(TrieLevels(trie)));
+  }
+  if (options.compaction_style != rocksdb::kCompactionStyleNone) {
+    return Status::InvalidArgument("compaction_style", "a trie wants kCompactionStyleNone; cairn::UseTrie sets it");
+  }
+  if (port::CompactsWhatIsRead(options)) {
+    return Status::InvalidArgument("read_triggered_compaction_threshold", "a trie compacts by size only: set 0");
+  }
+  return Status::OK();
+}
+
+Status CheckKeyOrder(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
+  const rocksdb::Comparator* const order = options.comparator;
+  if (HashOfComparator(order) != nullptr) {
+    return Status::InvalidArgument("the comparator is " + std::string(order->Name()),
+                                   "a trie with order=key wants one that orders keys, not hashes");
+  }
+  if (order->timestamp_size() != 0) {
+    return Status::NotSupported("a trie with order=key and the comparator " + std::string(order->Name()),
+                                "it takes comparators without timestamps");
+  }
+  return CheckLevels(options, trie);
+}
+
+}  // namespace
+
+Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
+  TrieOptions trie;
+  if (!IsTrie(options, &trie))
+    return Status::InvalidArgument("no trie: sst_partitioner_factory is not cairn.TriePartitioner");
+  Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  if (IsInKeyOrder(trie)) return CheckKeyOrder(options, trie);
+  const KeyHash* hash = HashOfComparator(options.comparator);
+  const std::string wanted =
+      std::string(kHashOrderName) + ":" + trie.hash + ":" + std::to_string(SeedOrRandom(trie.seed));
+  if (hash == nullptr || HashKindName(hash->kind()) != trie.hash || hash->seed() != SeedOrRandom(trie.seed)) {
+    return Status::InvalidArgument("the comparator is " + std::string(options.comparator->Name()),
+                                   "the trie's partitioner wants " + wanted);
+  }
+  s = CheckLevels(options, trie);
+  if (!s.ok()) return s;
+  if (options.table_factory != nullptr && options.table_factory->IsDeleteRangeSupported()) {
+    return Status::InvalidArgument("table_factory is " + std::string(options.table_factory->Name()),
+                                   "a trie wants cairn.HashOrderTable around it; cairn::UseTrie sets it");
+  }
+  return Status::OK();
+}
+
+Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieOptions& trie,
+                     std::vector<TrieFile>* files, WrittenTotals* totals) {
+  const auto version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db->GetRootDB()), handle->GetID());
+  if (version == nullptr) return Status::ColumnFamilyDropped(handle->GetName());
+  WrittenTotalsReader written;
+  for (const HeldVersion::File& file : version->Files()) {
+    TrieFile described;
+    const Status s = version->Describe(file, trie, &described, &written);
+    if (!s.ok()) return s;
+    files->push_back(std::move(described));
+  }
+  if (totals != nullptr) written.RaiseTotals(totals);
+  return Status::OK();
+}
+
+std::unique_ptr<HeldVersion> HeldVersion::Current(rocksdb::DBImpl* db, uint32_t column_family_id) {
+  // The handle keeps the column family alive until its SuperVersion is held.
+  const auto handle = db->GetColumnFamilyHandleUnlocked(column_family_id);
+  if (handle == nullptr) return nullptr;
+  auto* family = static_cast<rocksdb::ColumnFamilyHandleImpl*>(handle.get())->cfd();
+  return std::unique_ptr<HeldVersion>(new HeldVersion(db, family->GetReferencedSuperVersion(db)));
+}
+
+// Whoever lets go of a Version last removes the files that only it had, as RocksDB's iterators do: a compaction that
+// ended meanwhile has left them.
+HeldVersion::~HeldVersion() {
+  if (!super_version_->Unref()) return;
+  rocksdb::JobContext job(0);
+  {
+    rocksdb::InstrumentedMutexLock lock(db_->mutex());
+    super_version_->Cleanup();
+    db_->FindObsoleteFiles(&job, false, true);
+  }
+  delete super_version_;
+  if (job.HaveSomethingToDelete()) db_->PurgeObsoleteFiles(job);
+  job.Clean();
+}
+
+uint64_t HeldVersion::number() const { return super_version_->current->GetVersionNumber(); }
+
+uint64_t HeldVersion::write_buffer_bytes() const { return super_version_->mutable_cf_options.write_buffer_size; }
+
+std::vector<HeldVersion::File> HeldVersion::Files() const {
+  const rocksdb::VersionStorageInfo* storage = super_version_->current->storage_info();
+  std::vector<File> files;
+  for (int level = 0; level < storage->num_levels(); ++level) {
+    for (const rocksdb::FileMetaData* meta : storage->LevelFiles(level)) files.push_back({level, meta});
+  }
+  return files;
+}
+
+TrieFile HeldVersion::InKeyOrder(const File& file) {
+  TrieFile described;
+  described.number = file.number();
+  described.epoch = file.meta->epoch_number;
+  described.level = file.level;
+  described.bytes = described.data_bytes = file.meta->fd.GetFileSize();
+  described.smallest = file.meta->smallest.user_key().ToString();
+  described.largest = file.meta->largest.user_key().ToString();
+  described.largest_excluded =
+      rocksdb::ExtractInternalKeyFooter(file.meta->largest.Encode()) == rocksdb::kRangeTombstoneSentinel;
+  described.largest_sequence = file.meta->fd.largest_seqno;
+  described.has_blobs = file.meta->oldest_blob_file_number != rocksdb::kInvalidBlobFileNumber;
+  return described;
+}
+
+Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile* described,
+                             WrittenTotalsReader* written) const {
+  if (IsInKeyOrder(trie)) {
+    *described = InKeyOrder(file);
+  } else {
+    const HashPrefixMap map = ContainerMapOf(trie);
+    const int depth = DepthOfLevel(trie, file.level);
+    described->number = file.number();
+    described->epoch = file.meta->epoch_number;
+    described->level = file.level;
+    described->bytes = file.meta->fd.GetFileSize();
+    described->data_bytes = described->bytes;
+    described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
+    described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
+    described->spans = described->container != described->last_container;
+  }
+  std::shared_ptr<const rocksdb::TableProperties> properties;
+  Status s = super_version_->current->GetTableProperties(rocksdb::ReadOptions(), &properties, file.meta);
+  if (!s.ok()) return s;
+  DescribeFile(*properties, described);
+  if (written != nullptr) written->Add(properties->user_collected_properties, described->bytes, file.level == 0);
+  if (IsInKeyOrder(trie) && properties->num_range_deletions > 0) s = ReadDeletions(file, described);
+  return s;
+}
+
+// As far as the table has them: what lies beyond its ends is other tables', whatever is written in it.
+Status HeldVersion::ReadDeletions(const File& file, TrieFile* described) const {
+  rocksdb::ColumnFamilyData* const family = super_version_->cfd;
+  std::unique_ptr<rocksdb::FragmentedRangeTombstoneIterator> parts;
+  const Status s = family->table_cache()->GetRangeTombstoneIterator(
+      rocksdb::ReadOptions(), family->internal_comparator(), *file.meta, super_version_->mutable_cf_options, &parts);
+  if (!s.ok() || parts == nullptr) return s;
+  rocksdb::TruncatedRangeDelIterator within(std::move(parts), &family->internal_comparator(), &file.meta->smallest,
+                                            &file.meta->largest);
+  auto deleted = std::make_shared<std::vector<DeletedKeys>>();
+  for (within.SeekToFirst(); within.Valid(); within.Next()) {
+    deleted->push_back({within.start_key().user_key.ToString(), within.end_key().user_key.ToString(), within.seq()});
+  }
+  if (!deleted->empty()) described->deleted = std::move(deleted);
+  return s;
+}
+
+namespace {
+
+TrieDepthStats& DepthOf(int number, TrieStats* stats) {
+  while (static_cast<int>(stats->depths.size()) <= number) {
+    stats->depths.emplace_back();
+    stats->depths.back().depth = static_cast<int>(stats->depths.size()) - 1;
+  }
+  return stats->depths[static_cast<size_t>(number)];
+}
+
+// What both orders have.
+void FillTotals(const TrieSpace& space, const std::map<int, TriePicker::Due>& pending, const TrieOptions& trie,
+                const WrittenTotals& totals, TrieStats* stats) {
+  for (TrieDepthStats& depth : stats->depths) {
+    const auto due = pending.find(depth.depth);
+    if (due == pending.end()) continue;
+    depth.pending_containers = due->second.containers;
+    depth.pending_bytes = due->second.bytes;
+  }
+  stats->bytes = space.bytes;
+  stats->live_bytes = space.live;
+  if (space.live > 0) stats->space_amplification = static_cast<double>(space.bytes) / static_cast<double>(space.live);
+  stats->space_bound = trie.space_bound;
+  stats->flushed_bytes = totals.flushed_bytes;
+  stats->compacted_bytes = totals.compacted_bytes;
+  if (stats->flushed_bytes > 0) {
+    stats->write_amplification =
+        static_cast<double>(stats->flushed_bytes + stats->compacted_bytes) / static_cast<double>(stats->flushed_bytes);
+  }
+}
+
+void FillContainer(uint64_t files, int filled, uint64_t bytes, TrieDepthStats* depth) {
+  depth->slots_min = depth->containers == 0 ? filled : std::min(depth->slots_min, filled);
+  depth->slots_max = std::max(depth->slots_max, filled);
+  ++depth->containers;
+  depth->files += files;
+  depth->bytes += bytes;
+}
+
+}  // namespace
+
+void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats) {
+  const TrieSpace& space = picker->Space();
+  for (const auto& [number, spanning_file] : shape.spanning_files()) {
+    TrieDepthStats& depth = DepthOf(DepthOfLevel(shape.trie(), spanning_file.first.level), stats);
+    ++depth.files;
+    depth.bytes += spanning_file.first.bytes;
+  }
+  for (const auto& [number, live] : space.spanning_live) DepthOf(number, stats).live_bytes += live;
+  for (const auto& [id, container] : shape.containers()) {
+    if (container.files == 0) continue;
+    TrieDepthStats& depth = DepthOf(id.depth, stats);
+    const int filled = id.depth == 0 ? static_cast<int>(container.files) : container.occupied_slots();
+    FillContainer(container.files, filled, container.bytes, &depth);
+    const auto found = space.containers.find(id);
+    if (found != space.containers.end()) depth.live_bytes += found->second.live;
+  }
+  FillTotals(space, picker->PendingByDepth(), shape.trie(), totals, stats);
+  stats->root_due_files = shape.trie().root_trigger;
+}
+
+void FillTrieStats(const KeyShape& shape, KeyPicker* picker, const WrittenTotals& totals, TrieStats* stats) {
+  const TrieSpace& space = picker->Space();
+  for (int number = 0; number <= shape.trie().depth; ++number) {
+    const std::vector<KeyContainer>& containers = shape.ContainersAt(number);
+    for (size_t i = 0; i < containers.size(); ++i) {
+      TrieDepthStats& depth = DepthOf(number, stats);
+      FillContainer(containers[i].files.size(), containers[i].slots, containers[i].bytes, &depth);
+      const auto found = space.containers.find({number, i});
+      if (found != space.containers.end()) depth.live_bytes += found->second.live;
+    }
+  }
+  FillTotals(space, picker->PendingByDepth(), shape.trie(), totals, stats);
+  stats->root_due_files = picker->sizes().root_files;
+}
+
+Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  TrieOptions trie;
+  Status s = handle->GetDescriptor(&descriptor);
+  if (!s.ok() || !IsTrie(descriptor.options, &trie) || trie.bottommost_format == kTrieFormatSame) return s;
+  rocksdb::TablePropertiesCollection tables;
+  s = db->GetPropertiesOfAllTables(handle, &tables);
+  for (const auto& [file, properties] : tables) {
+    EctTableFacts facts;
+    if (!ReadEctTableFacts(*properties, &facts).ok()) continue;
+    ++stats->ect_files;
+    stats->ect_keys += facts.keys;
+    stats->ect_bytes += properties->data_size + properties->index_size;
+    stats->ect_memory_bytes += facts.layout_bytes + facts.index_bytes;
+  }
+  return s;
+}
+
+Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  Status s = handle->GetDescriptor(&descriptor);
+  if (!s.ok()) return s;
+  TrieOptions trie;
+  if (!IsTrie(descriptor.options, &trie)) {
+    return Status::NotFound("column family " + handle->GetName(), "is no trie");
+  }
+  s = CheckTrieOptions(descriptor.options);
+  if (!s.ok()) return s;
+  std::vector<TrieFile> files;
+  WrittenTotals totals;
+  s = ReadTrieFiles(db, handle, trie, &files, &totals);
+  if (!s.ok()) return s;
+  *stats = TrieStats();
+  stats->column_family = handle->GetName();
+  if (IsInKeyOrder(trie)) {
+    KeyShape shape(trie, descriptor.options.comparator);
+    for (const TrieFile& file : files) shape.Add(file);
+    KeyPicker picker(&shape, 0, descriptor.options.write_buffer_size, KeyPicker::Moves::kRewrite);
+    FillTrieStats(shape, &picker, totals, stats);
+    return Status::OK();
+  }
+  TrieShape shape(trie);
+  for (const TrieFile& file : files) shape.Add(file);
+  TriePicker picker(&shape, 0);
+  FillTrieStats(shape, &picker, totals, stats);
+  return Status::OK();
+}
+
+}  // namespace cairn

@@ -1,0 +1,58 @@
+// What a picker chooses and the scheduler carries out: one compaction of a trie.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "trie_table/compaction/key_cuts.h"
+#include "trie_table/compaction/key_shape.h"
+#include "trie_table/compaction/table_moves.h"
+#include "trie_table/compaction/trie_shape.h"
+
+namespace cairn {
+
+struct TrieJob {
+  enum class Kind { kRoot, kPush, kMerge, kSplit, kMove, kDrop };
+  static constexpr int kKinds = 6;
+  Kind kind = Kind::kRoot;
+  ContainerId id;
+  std::vector<uint64_t> inputs;  // file numbers, newest first
+  int output_level = 0;
+  uint64_t input_bytes = 0;
+  uint64_t expected_bytes = 0;  // of output; input_bytes when unknown
+  uint64_t folded_bytes = 0;    // of merge operands, of which expected_bytes counts operand_share
+  double operand_share = 0;
+  bool for_space = false;  // chosen to free space
+  bool for_scans = false;  // chosen because its tables are scanned
+  double score = 0;
+  // Of a trie in key order:
+  uint64_t number = 0;              // of the plan's
+  std::vector<KeyShape::Run> runs;  // what it touches
+  std::shared_ptr<const KeyCuts> cuts;
+  std::vector<TableMove> moves;  // kMove, kDrop: of the inputs
+
+  bool writes() const { return kind != Kind::kMove && kind != Kind::kDrop; }
+};
+
+// As reports and the model name them.
+inline const char* NameOf(TrieJob::Kind kind) {
+  switch (kind) {
+    case TrieJob::Kind::kRoot:
+      return "root";
+    case TrieJob::Kind::kPush:
+      return "push";
+    case TrieJob::Kind::kMerge:
+      return "merge";
+    case TrieJob::Kind::kSplit:
+      return "split";
+    case TrieJob::Kind::kMove:
+      return "move";
+    case TrieJob::Kind::kDrop:
+      return "drop";
+  }
+  return "";
+}
+
+}  // namespace cairn

@@ -1,0 +1,69 @@
+// What a trie writes for its space bound while snapshots keep old versions, in either order of keys. One compaction runs at
+// a time and all are waited for after each flush, so that counts are the same in every run.
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cairn/trie.h"
+#include "rocksdb/db.h"
+#include "test/testutil/assert_ok.h"
+#include "trie_table/compaction/key_trie_fixture.h"
+
+namespace cairn {
+namespace {
+
+class TrieSnapshotsTest : public KeyTrieFixture, public testing::WithParamInterface<std::string> {
+ protected:
+  static constexpr uint64_t kMost = 4000;     // keys, some two roots
+  static constexpr uint64_t kOfAFlush = 320;  // which fit into a write buffer
+
+  TrieSnapshotsTest() {
+    trie_.order = GetParam() == "hash" ? "hash" : "key";
+    if (GetParam() == "key_of_16") trie_.root_trigger = 16;  // which is a root's size when they keep so much
+    trie_.format = "sst";
+    trie_.seed = 0;
+    options_.max_background_compactions = 1;
+    options_.max_background_flushes = 1;
+  }
+
+  // Every key once, in an order that scatters them.
+  void WriteAll(int round) {
+    for (uint64_t i = 0; i < kMost; ++i) {
+      const uint64_t number = i * 1009 % kMost;
+      ASSERT_OK(db_->Put({}, Key(number), Value(number, round)));
+      if (i % kOfAFlush == kOfAFlush - 1) Settle();
+    }
+    Settle();
+  }
+};
+
+// The space bound is one for what can be dropped: what snapshots keep would else be written again for each root, and
+// writers would wait for it.
+TEST_P(TrieSnapshotsTest, WhatTheyKeepIsNotWrittenAgainAndAgain) {
+  constexpr int rounds = 16;
+  Open();
+  std::vector<const rocksdb::Snapshot*> snapshots;
+  TrieStats half;
+  for (int round = 0; round < rounds; ++round) {
+    if (round == rounds / 2) half = Stats();
+    WriteAll(round);
+    snapshots.push_back(db_->GetSnapshot());
+  }
+  const TrieStats stats = Stats();
+  const double written = static_cast<double>(stats.compacted_bytes - half.compacted_bytes) /
+                         static_cast<double>(stats.flushed_bytes - half.flushed_bytes);
+  printf("compacted per byte flushed: %.2f\n", written);
+  EXPECT_LT(written, 7) << TrieStatsToTable(stats);
+  for (const rocksdb::Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
+  WriteAll(rounds);
+  EXPECT_LT(Stats().bytes, stats.bytes / 4) << "what they have kept is garbage now";
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, TrieSnapshotsTest, testing::Values("hash", "key", "key_of_16"),
+                         [](const auto& order) { return order.param; });
+
+}  // namespace
+}  // namespace cairn
