@@ -1,5 +1,5 @@
 // A result cache in a file above a database: what it answers after the process was killed, and after others had their
-// hands on the database, is what the tree holds (docs/result_cache.md, P7 to P9).
+// hands on the database, is what the tree holds (docs/design/result_cache.md, P7 to P9).
 
 #include <fcntl.h>
 #include <signal.h>

@@ -435,7 +435,7 @@ TEST_P(LaterCommitTest, CommittedOrRolledBack) {
     const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(rocksdb::WriteOptions()));
     ASSERT_OK(transaction->SetName("named"));
     ASSERT_OK(transaction->Put("key of the transaction", "value"));
-    if (commits) ASSERT_OK(transaction->Merge("count", one));  // a Rollback leaves merges (docs/faults.md)
+    if (commits) ASSERT_OK(transaction->Merge("count", one));  // a Rollback leaves merges (docs/guide/faults.md)
     ASSERT_OK(transaction->Prepare());
     const int recovered = listener_->recovered;
     disk_->full = test::kWal;

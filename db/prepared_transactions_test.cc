@@ -542,7 +542,7 @@ TEST_P(ArrivingTablesTest, AnImportedFamily) {
     rocksdb::DB* opened = nullptr;
     ASSERT_OK(rocksdb::DB::Open(options_, dir_ / "source", port::Into(&opened)));
     const std::unique_ptr<rocksdb::DB> source(opened);
-    // No number of what is prepared where it comes to: it is not read as long as that is (docs/faults.md).
+    // No number of what is prepared where it comes to: it is not read as long as that is (docs/guide/faults.md).
     for (int i = 0; i < 100; ++i) ASSERT_OK(source->Put(rocksdb::WriteOptions(), "0", "older"));
     for (int i = 0; i < 5000; ++i) {
       ASSERT_OK(source->Put(rocksdb::WriteOptions(), std::to_string(i), "imported"));

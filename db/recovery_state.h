@@ -1,6 +1,6 @@
 // What is known of databases that recover from errors, beside what their ErrorHandlers have room for: what the definitions of
 // error_recovery.cc, full_disks.cc, held_writers.cc and recovery_flushes.cc, which take the place of RocksDB's own, tell each
-// other. docs/faults.md says what an operator saw without them.
+// other. docs/guide/faults.md says what an operator saw without them.
 //
 // Invariants of a database, under its mutex. Its recovery may be tried by its SstFileManager, by the thread that begins with an
 // error that may pass, and by Resume:

@@ -34,7 +34,7 @@ DEFINE_string(engine_options, "",
               "With a Cairn engine: its own options as an option string, for trie_sst \"fan_out=8;trigger=6\", for "
               "silt \"merge_trigger=8\" ...");
 DEFINE_uint64(result_cache_size, 0,
-              "Bytes of a result cache above each database that is opened (docs/result_cache.md); 0: none");
+              "Bytes of a result cache above each database that is opened (docs/design/result_cache.md); 0: none");
 DECLARE_string(flagfile);
 DECLARE_string(fromenv);
 DECLARE_string(tryfromenv);

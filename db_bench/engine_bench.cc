@@ -56,7 +56,7 @@ DEFINE_bool(mixed_causes, false,
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
 DEFINE_int32(background_jobs, 2, "Flushes and compactions at once");
 DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
-DEFINE_uint64(result_cache, 0, "Bytes of a result cache above the database (docs/result_cache.md); 0: none");
+DEFINE_uint64(result_cache, 0, "Bytes of a result cache above the database (docs/design/result_cache.md); 0: none");
 DEFINE_bool(hyper_clock_cache, false,
             "RocksDB's HyperClockCache as block cache, in place of its default, the LRU cache");
 DEFINE_bool(index_in_cache, false, "Keep indexes and filters in the block cache, so that engines have equal memory");

@@ -369,7 +369,7 @@ class DemoTest(ProgramTest):
 
 
 class TrieSimulationTest(ProgramTest):
-    """The command that docs/trie.md shows, and the figure that it gives for it."""
+    """The command that docs/design/trie.md shows, and the figure that it gives for it."""
 
     PROGRAM = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bench", "trie_simulation")
 
@@ -379,7 +379,7 @@ class TrieSimulationTest(ProgramTest):
             self.skipTest("built without benchmarks")
 
     def test_what_the_documentation_says(self):
-        with open(os.path.join(SOURCE, "docs", "trie.md"), encoding="utf-8") as file:
+        with open(os.path.join(SOURCE, "docs", "design", "trie.md"), encoding="utf-8") as file:
             page = file.read()
         command = re.search(r"^build/bench/trie_simulation (.*)$", page, re.MULTILINE).group(1)
         claimed = re.search(r"^\| 16, 15 \(20\) \| ([\d.]+) \|", page, re.MULTILINE).group(1)

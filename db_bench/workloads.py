@@ -369,7 +369,7 @@ class OperationCounts(TextBench):
 
 
 def memtable_workloads():
-    """Of docs/sub_memtable.md: every row that compares memtables in a database."""
+    """Of docs/design/sub_memtable.md: every row that compares memtables in a database."""
     workloads = {}
     for benchmark, setup in [("fillrandom", ""), ("overwrite", "fillrandom,")]:
         for wal, wal_words in [(False, "no WAL"), (True, "WAL")]:

@@ -96,7 +96,7 @@ class Backing {
 
 // Ordinary memory, on huge pages where the machine gives them. `copy_out`: sealed segments are copied to another memory
 // file, as a backing does that has a store of its own; costs a copy, gains nothing on plain memory
-// (docs/sub_memtable.md).
+// (docs/design/sub_memtable.md).
 rocksdb::Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing);
 
 // Addresses without memory, `bytes` of them, aligned to Backing::kRegionBytes; null when there are none. munmap gives

@@ -1,4 +1,4 @@
-// Turns what a pool file holds into a WAL file of its database, before that is opened (docs/durable_memtable.md,
+// Turns what a pool file holds into a WAL file of its database, before that is opened (docs/design/durable_memtable.md,
 // Recovery).
 //
 // Thread-safety: none. The caller holds the pool file and the database's LOCK.

@@ -1,5 +1,5 @@
 // Writing to a database whose memtables are durable: without a WAL, into a recovered pool file
-// (docs/durable_memtable.md).
+// (docs/design/durable_memtable.md).
 //
 // Life: Check (the options) -> Start (recovers the pool file, gives the column families' memtable factories a pool) ->
 // the database is opened -> Arm -> writes -> BeginClose -> the database is closed -> FinishClose. A DurableWrites that

@@ -1,4 +1,4 @@
-// The bytes of a pool file (docs/durable_memtable.md): superblock, sequence words, header lines of segments, entries.
+// The bytes of a pool file (docs/design/durable_memtable.md): superblock, sequence words, header lines of segments, entries.
 // One encode and one decode function a structure; nothing here knows files or threads.
 //
 // Thread-safety: the functions touch only what they are given.

@@ -1,5 +1,5 @@
 // A memtable whose entries lie in segments of a pool. A write appends to the segment of its core and does nothing else;
-// the indexes follow when somebody needs them (docs/sub_memtable.md):
+// the indexes follow when somebody needs them (docs/design/sub_memtable.md):
 //   - a hash of the keys, for point lookups while the memtable is written;
 //   - sorted runs, for iterators while it is written;
 //   - one sorted run of all entries, once it is read-only: for the flush, iterators, and lookups if there is no hash.

@@ -47,7 +47,7 @@ Status ValidateSubMemTableOptions(const SubMemTableOptions& options) {
   if (options.locked_cache != 0 && (options.durable || options.copy_on_seal)) {
     return Status::NotSupported("sub-MemTable option locked_cache with durable or copy_on_seal",
                                 "the pool's pages are then those of a file, and other pages after each seal; a pool "
-                                "file gains nothing from it (docs/durable_memtable.md)");
+                                "file gains nothing from it (docs/design/durable_memtable.md)");
   }
   const uint64_t least = 2 * Backing::kSpareBytes;
   if (options.pool_file_limit != 0 && options.pool_file_limit < least) {

@@ -86,7 +86,7 @@ TEST_P(PickTest, RocksDBWithinFivePercent) {
     EXPECT_NEAR(Compare(name + ", dynamic levels", store, Keys(kKeys, skew), 2, 3), 0, 0.05);
     store.file_bytes /= 2;
     EXPECT_NEAR(Compare(name + ", half the file size", store, Keys(kKeys, skew), 2, 3), 0, 0.05);
-    if (pick == FilePick::kByCompensatedSize) continue;  // unstable there: docs/msls.md
+    if (pick == FilePick::kByCompensatedSize) continue;  // unstable there: docs/design/msls.md
     store = SmallRocksDB(pick);
     store.level_multiplier = 5;
     EXPECT_NEAR(Compare(name + ", multiplier 5", store, Keys(kKeys, skew), 2, 3), 0, 0.06);
@@ -107,7 +107,7 @@ TEST(SimulatorTest, SecondLevelOfAnySizeWithinFivePercent) {
   for (FilePick pick : {FilePick::kMinOverlappingRatio, FilePick::kRoundRobin}) {
     for (double ratio : {1.25, 2.0, 3.0, 5.0}) {
       // kRoundRobin then moves many tables down without merging them, at twice level 1 in some runs and not in others.
-      // The model does not know of it: docs/msls.md.
+      // The model does not know of it: docs/design/msls.md.
       if (pick == FilePick::kRoundRobin && ratio <= 2) continue;
       for (double skew : {0.0, 0.99}) {
         StoreShape store = SmallRocksDB(pick);

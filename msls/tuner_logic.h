@@ -1,4 +1,4 @@
-// What the tuner decides, without a database (docs/tuner.md has the law): belief from a window of flushes, prediction,
+// What the tuner decides, without a database (docs/design/tuner.md has the law): belief from a window of flushes, prediction,
 // and the state of a change under trial.
 //
 //   as set --gain, allowed--> tuned: settling (n windows) --> watched --worse than the sizes before--> as before

@@ -1,4 +1,4 @@
-// The result cache of one open database: what a read asks first, and what every write tells (docs/result_cache.md,
+// The result cache of one open database: what a read asks first, and what every write tells (docs/design/result_cache.md,
 // rules D1 to D7).
 //
 // Each column family has a space of the cache, or none (ResultCache::kNoSpace): then its reads pass by. A family gets

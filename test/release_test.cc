@@ -1,5 +1,5 @@
 // What releases of RocksDB after 9.10 brought, on every kind of engine: it works, or it is refused by an error that names it.
-// docs/building.md has the table. Options are given by name, so this program knows of no release; what the RocksDB at hand
+// docs/guide/building.md has the table. Options are given by name, so this program knows of no release; what the RocksDB at hand
 // does not have is skipped.
 
 #include <algorithm>

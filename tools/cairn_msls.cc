@@ -297,7 +297,7 @@ int RunModel(int argc, char** argv) {
       "Computes the write amplification of a log-structured store in its steady state from the popularity of keys and "
       "the\n"
       "store's shape: bytes written to storage for each byte that the application writes, step by step.\n"
-      "docs/msls.md has the formulas and how far they can be trusted.");
+      "docs/design/msls.md has the formulas and how far they can be trusted.");
   StoreFlags flags(&arguments);
   std::string plot;
   bool json = false;

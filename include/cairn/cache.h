@@ -16,7 +16,7 @@
 //   writer   cache->Bar(key); write to the store; cache->Unbar(key);
 //
 // Bar removes the answer, and from then until Unbar no Fill of the key succeeds, nor does one whose ticket was taken
-// before Unbar. So an answer in the cache is always one that the store would give, too (docs/result_cache.md).
+// before Unbar. So an answer in the cache is always one that the store would give, too (docs/design/result_cache.md).
 //
 // It needs nothing of RocksDB.
 //

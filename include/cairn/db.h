@@ -16,7 +16,7 @@
 
 namespace cairn {
 
-// The same as rocksdb::DB::Open of this library, whose docs/opening.md says what a database with parts of Cairn does
+// The same as rocksdb::DB::Open of this library, whose docs/design/opening.md says what a database with parts of Cairn does
 // otherwise: pool files are recovered, tries compact at once, CompactRange compacts a whole trie,
 // GetProperty("cairn.stats") and ("cairn.stats.json") give the text of GetTrieStats, or of GetSiltStats (cairn/silt.h).
 // The caller deletes *db.

@@ -15,7 +15,7 @@
 // Cairn's tables reads the file, too. RocksDB's own index is used by iterators and seeks only, and is evicted from the
 // block cache when they are rare.
 //
-// Bytes: docs/ect_table_format.md. Source: H. Lim et al., SILT (SOSP 2011), sections 4.2 and 4.3.
+// Bytes: docs/design/ect_table_format.md. Source: H. Lim et al., SILT (SOSP 2011), sections 4.2 and 4.3.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +51,7 @@ struct EctTableOptions {
   uint32_t last_level_filter_bits = 0;
 
   // Where indexes are kept: "pinned", "cache" or "dropped". A lookup without the index finds its block by
-  // interpolation, since hashes are uniform, with 1.2 block reads instead of 1 at 60 items per block (docs/silt.md). An
+  // interpolation, since hashes are uniform, with 1.2 block reads instead of 1 at 60 items per block (docs/design/silt.md). An
   // evicted index is read again when such reads have cost as much as that. Filters are always in memory, charged to the
   // block cache.
   EctIndexResidency index_residency = EctIndexResidency::kPinned;

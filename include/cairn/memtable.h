@@ -10,7 +10,7 @@
 //
 // Thread-safety: a factory may be shared by any number of column families and databases; they then share its pool.
 //
-// Source: CacheKV (ICDE 2023). docs/sub_memtable.md tells what differs and why.
+// Source: CacheKV (ICDE 2023). docs/design/sub_memtable.md tells what differs and why.
 
 #pragma once
 
@@ -40,7 +40,7 @@ struct SubMemTableOptions {
   bool copy_on_seal = false;
 
   // Keeps the pool in a file, so that every acknowledged write survives the death of the process without a WAL, batches
-  // as a whole (docs/durable_memtable.md). Opening such a database recovers what the file holds; it is written
+  // as a whole (docs/design/durable_memtable.md). Opening such a database recovers what the file holds; it is written
   // without a WAL from then on, and refuses what cannot be durable. All column families must have the same
   // settings. On a file system in memory or on a disk it is safe from a crash of the process; on persistent memory, or
   // with WriteOptions::sync, also from one of the machine.

@@ -13,7 +13,7 @@
 // Errors: an IndexStatus whose message names the parameter, the value and what is allowed. No exceptions, no abort on bad
 // input.
 //
-// Source: Hyeontaek Lim's thesis (CMU, 2015), chapter 4, "Analyzing Multi-Stage Log-Structured Designs"; docs/msls.md
+// Source: Hyeontaek Lim's thesis (CMU, 2015), chapter 4, "Analyzing Multi-Stage Log-Structured Designs"; docs/design/msls.md
 // has the formulas and says where this library departs from it.
 
 #pragma once
@@ -220,7 +220,7 @@ struct SimulationOptions {
   // Then these, counted; negative: three times the number of keys, as in the thesis.
   double requests = -1;
   // kRocksDB with kRoundRobin: whether output files end where the level that they come to goes on being swept, as those
-  // of RocksDB do. Without that, no level can come to be swept in step with the one above (docs/round_robin.md).
+  // of RocksDB do. Without that, no level can come to be swept in step with the one above (docs/design/round_robin.md).
   bool split_at_cursor = true;
 };
 

@@ -14,7 +14,7 @@
 // Iterators that are tailing, pin their data, or count what they skip (max_skippable_internal_keys) seek as RocksDB's
 // do, and so do Prev, SeekForPrev and SeekToLast.
 //
-// Bytes and protocol: docs/ordered.md.
+// Bytes and protocol: docs/design/ordered.md.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,7 @@ std::string OrderedStatsToTable(const OrderedStats& stats, const std::string& co
 std::string OrderedStatsToJson(const OrderedStats& stats, const std::string& column_family);
 
 struct OrderedOptions {
-  // "universal", or "trie": a trie in key order (docs/ordered_trie.md), which writes somewhat more, but in compactions
+  // "universal", or "trie": a trie in key order (docs/design/ordered_trie.md), which writes somewhat more, but in compactions
   // of at most a few write buffers each, and keeps a bound on space. `runs` are then the write buffers of one such
   // compaction, and the universal options mean nothing. The database takes cairn::UseTrieCompaction (trie.h) as well.
   std::string compaction = "universal";

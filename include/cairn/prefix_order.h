@@ -13,7 +13,7 @@
 // A prefix by itself comes before all keys that it is a prefix of, and a bound that is not longer than a prefix, or that
 // has no delimiter, lies between prefixes: the range from "user7/" to "user70" (the next after '/' is '0') is all of user7.
 //
-// docs/hash_order.md says when it is worth having: seldom.
+// docs/design/hash_order.md says when it is worth having: seldom.
 //
 // Thread-safety: safe.
 

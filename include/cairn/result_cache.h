@@ -1,5 +1,5 @@
 // A result cache above a database: a Get that has been asked before is answered by one probe, whatever the engine and
-// however many sorted runs there are. It is right or it misses (docs/result_cache.md).
+// however many sorted runs there are. It is right or it misses (docs/design/result_cache.md).
 //
 //   cairn::DatabaseCacheOptions cache;
 //   cache.capacity = uint64_t{1} << 30;
@@ -10,7 +10,7 @@
 //
 //   listeners={id=cairn.ResultCache;capacity=1G}
 //
-// or, for a program whose options are fixed: CAIRN_OPTIONS="result_cache=1G" (docs/environment_options.md).
+// or, for a program whose options are fixed: CAIRN_OPTIONS="result_cache=1G" (docs/guide/environment_options.md).
 //
 // Get and MultiGet use it. Reads of a snapshot, with a timestamp or of some tiers pass by, and so do column families
 // whose answers may change without a write: with a compaction filter, a TTL or FIFO compaction. LOG names them and why.
@@ -39,7 +39,7 @@ struct DatabaseCacheOptions {
 
   // A file for what it holds, in a file system of any kind: who opens the database next finds the answers again, whether
   // the process ended or was killed, as long as nobody else has opened, copied or restored the database in between and
-  // the WAL has lost nothing; else it begins empty (docs/result_cache.md, P7 to P9). It takes the capacity, in the
+  // the WAL has lost nothing; else it begins empty (docs/design/result_cache.md, P7 to P9). It takes the capacity, in the
   // system's page cache and on the disk. A path that does not begin with "/" is in the database's folder. Of a database
   // whose writes have no WAL, are pipelined or in two phases nothing is found again. Empty: memory.
   std::string path;

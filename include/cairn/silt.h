@@ -8,7 +8,7 @@
 //   if (s.ok()) s = rocksdb::DB::Open(options, "/path/to/db", &db);
 //
 // Thread-safety, ownership: options are the caller's; GetSiltStats may be called by any thread.
-// Source: H. Lim et al., SILT (SOSP 2011); docs/silt.md.
+// Source: H. Lim et al., SILT (SOSP 2011); docs/design/silt.md.
 
 #pragma once
 
@@ -43,7 +43,7 @@ struct SiltOptions {
   int max_hash_stores = 0;
 
   // Threads that share one merge, each with its range of hashes. On a machine with no more processors than that, a merge
-  // runs on one as long as it keeps up, so that writers keep theirs (docs/silt.md).
+  // runs on one as long as it keeps up, so that writers keep theirs (docs/design/silt.md).
   uint32_t merge_threads = 2;
 
   // `table` within it is taken from the column family's options if those are block-based.

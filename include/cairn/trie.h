@@ -11,7 +11,7 @@
 //   rocksdb::DB* db = nullptr;
 //   if (s.ok()) s = cairn::Open(options, "/path/to/db", &db);  // cairn/db.h; the same as rocksdb::DB::Open
 //
-// Source: LSM-trie (USENIX ATC 2015), "SSTable-trie"; docs/trie.md says how it lies on RocksDB's levels.
+// Source: LSM-trie (USENIX ATC 2015), "SSTable-trie"; docs/design/trie.md says how it lies on RocksDB's levels.
 
 #pragma once
 
@@ -28,7 +28,7 @@ namespace cairn {
 // (tables that no longer lie in one container are split). Written into the OPTIONS file as the option string of
 // the partitioner ("cairn.TriePartitioner"), from where the compaction scheduler reads it.
 struct TrieOptions {
-  // In what order the keys lie: "hash", or "key" (docs/ordered_trie.md), that of the column family's comparator, so
+  // In what order the keys lie: "hash", or "key" (docs/design/ordered_trie.md), that of the column family's comparator, so
   // that iterators, ranges and prefixes work; `hash`, `seed`, `format` and `grow_liveness` then mean nothing, and tables
   // are those of the table factory. It is fixed for the life of a column family.
   std::string order = "hash";
@@ -57,10 +57,10 @@ struct TrieOptions {
   // than hold data fails.
   int depth = 4;
 
-  // Files of level 0 at which the root is compacted; in key order fewer in a small trie (docs/ordered_trie.md).
+  // Files of level 0 at which the root is compacted; in key order fewer in a small trie (docs/design/ordered_trie.md).
   int root_trigger = 16;
 
-  // Bloom filter bits per key, more than the usual 10 for dozens of slots; 0: none. Comparators: docs/ordered_trie.md.
+  // Bloom filter bits per key, more than the usual 10 for dozens of slots; 0: none. Comparators: docs/design/ordered_trie.md.
   double filter_bits = 16;
 
   // The tables that are written: "htable" (htable.h), whose lookups read one bucket and need no index, or "sst",
@@ -83,7 +83,7 @@ struct TrieOptions {
 
   // A full container at the deepest populated depth goes one depth deeper when at least this share of its bytes is
   // live, and is merged in place when not. 0.52 is where both cost the same at 15 slots under uniform updates
-  // (docs/trie.md).
+  // (docs/design/trie.md).
   double grow_liveness = 0.52;
 };
 

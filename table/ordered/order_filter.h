@@ -1,4 +1,4 @@
-// The order filter: for any key, without I/O, a lower bound of the next key that a table holds. docs/ordered.md
+// The order filter: for any key, without I/O, a lower bound of the next key that a table holds. docs/design/ordered.md
 // describes the bytes and why the bound holds.
 //
 // It is a row of segments (order_segment.h), each behind the key that it starts at. A builder holds the keys of one.

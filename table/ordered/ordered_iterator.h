@@ -1,4 +1,4 @@
-// The iterator of cairn.OrderedTable: a forward seek that need not read does not. docs/ordered.md says why RocksDB's
+// The iterator of cairn.OrderedTable: a forward seek that need not read does not. docs/design/ordered.md says why RocksDB's
 // iterators above it give the same answers.
 //
 // Invariants

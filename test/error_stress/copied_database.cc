@@ -107,7 +107,7 @@ Setup SetupOf(const Way& way, uint64_t seed, rocksdb::Env* env) {
   if (random.OneIn(4)) options.wal_compression = rocksdb::kZSTD;
   options.avoid_flush_during_shutdown = random.OneIn(2);
   options.track_and_verify_wals_in_manifest = random.OneIn(4);
-  // RocksDB waits for itself for ever with unordered_write (docs/faults.md).
+  // RocksDB waits for itself for ever with unordered_write (docs/guide/faults.md).
   options.manual_wal_flush = !way.unordered && random.OneIn(6);
   setup.options = std::move(options);
   setup.transactions.write_policy = way.policy;
@@ -204,7 +204,7 @@ CopiedDatabase::CopiedDatabase(const Way& way, uint64_t seed, const std::string&
       random_(seed),
       setup_(SetupOf(way, random_.Next(), env_.get())) {
   // A write of these that is synced fails when its sync does, and RocksDB has put it into memtables or given it a number behind
-  // which others went on by then, of two queues also where all are synced (docs/faults.md).
+  // which others went on by then, of two queues also where all are synced (docs/guide/faults.md).
   failed_may_return_ = (way.two_queues || way.unordered) &&
                        (setup_.synced_one_in > 1 || setup_.options.track_and_verify_wals_in_manifest ||
                         (setup_.synced_one_in == 1 && way.two_queues && way.transactional));
@@ -425,7 +425,7 @@ void CopiedDatabase::MakeCopy(const std::string& when, bool loses_unsynced) {
   HandOver(std::move(copy));
 }
 
-// RocksDB's write-prepared transactions do not survive every loss of power (docs/faults.md).
+// RocksDB's write-prepared transactions do not survive every loss of power (docs/guide/faults.md).
 void CopiedDatabase::MakeSomeCopy(const std::string& when) {
   const bool may_lose =
       setup_.options.recycle_log_file_num == 0 && setup_.transactions.write_policy == rocksdb::WRITE_COMMITTED;

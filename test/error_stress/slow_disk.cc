@@ -46,7 +46,7 @@ class SlowDisk::File : public rocksdb::FSWritableFileOwnerWrapper {
     if (IsTaken(Fault::kWalAppend, Fault::kManifestAppend, Fault::kTableAppend)) return disk_->Error();
     const auto change = disk_->Change();
     if (kind_ != test::kWal || !disk_->Takes(Fault::kWalTorn)) return target()->Append(data, options, context);
-    // Of less than a head the database may not open (docs/faults.md); POSIX's file system cuts that off.
+    // Of less than a head the database may not open (docs/guide/faults.md); POSIX's file system cuts that off.
     const size_t head = std::min<size_t>(data.size(), rocksdb::log::kHeaderSize);
     const Slice part(data.data(), head + disk_->Uniform(data.size() - head + 1));
     target()->Append(part, options, context).PermitUncheckedError();

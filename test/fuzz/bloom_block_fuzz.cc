@@ -20,7 +20,7 @@
 namespace cairn {
 namespace {
 
-constexpr uint64_t kMagic = 0x544c466e72696143u;  // of docs/bloom_cluster.md
+constexpr uint64_t kMagic = 0x544c466e72696143u;  // of docs/design/bloom_cluster.md
 constexpr size_t kIndexHeader = 48;
 constexpr size_t kMemberBytes = 16;
 

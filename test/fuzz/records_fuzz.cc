@@ -25,7 +25,7 @@ namespace {
 
 using fuzz::Input;
 
-// Where checksums lie (docs/durable_memtable.md).
+// Where checksums lie (docs/design/durable_memtable.md).
 constexpr size_t kSuperblockCrcAt = 236;
 constexpr size_t kPathBytesAt = 224;
 constexpr size_t kPathCrcAt = 232;

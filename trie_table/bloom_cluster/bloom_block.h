@@ -1,4 +1,4 @@
-// The filter block of a table file: an index and pages of columns. docs/bloom_cluster.md has the bytes.
+// The filter block of a table file: an index and pages of columns. docs/design/bloom_cluster.md has the bytes.
 //
 // A block holds pairs of one or more members: member 0 is the table that the block lies in, the others, if any, lay in
 // the slots beneath it when it was written. Slot i of its pairs is member i.

@@ -15,7 +15,7 @@ namespace {
 constexpr double kMoveScore = 100;
 
 // More: writers wait longer, and bytes are written for space, because less garbage is left for compactions to find. Less:
-// bytes are written for the root (docs/ordered_trie.md).
+// bytes are written for the root (docs/design/ordered_trie.md).
 constexpr double kRootOfGarbage = 2.0 / 9;
 constexpr int kLeastRootFiles = 3;
 // Of the room that there is now, where that is more. Less: a trie that grows, whose keys are mostly new, writes small roots

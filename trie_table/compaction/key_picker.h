@@ -1,5 +1,5 @@
 // Chooses the next compaction of a trie in key order: a function of the shape and of what it has learnt from earlier
-// compactions, as TriePicker is for hash order. docs/ordered_trie.md gives the reasons.
+// compactions, as TriePicker is for hash order. docs/design/ordered_trie.md gives the reasons.
 //
 // What it chooses, most urgent first (a score of 1 is "due"):
 //   - older tables all of whose keys a range deletion covers: they are removed, which costs next to nothing

@@ -16,11 +16,11 @@ constexpr double kFinestThrottle = 100;
 constexpr double kRootsOfASmallTrie = 1.5;
 
 // How much of a root before the bound compactions for space are due where it counts their outputs. More costs bytes
-// written (a quarter: 2.75 instead of 2.44 per byte of uniform puts), less costs pauses (docs/ordered_trie.md).
+// written (a quarter: 2.75 instead of 2.44 per byte of uniform puts), less costs pauses (docs/design/ordered_trie.md).
 constexpr double kEarlyRoots = 1.0 / 6;
 
 // What is left for writers while a compaction runs beside others, as a part of what that writes. Without it the second
-// one takes all the room that there is, and writers wait until one of the two has ended (docs/ordered_trie.md).
+// one takes all the room that there is, and writers wait until one of the two has ended (docs/design/ordered_trie.md).
 constexpr double kForWriters = 0.5;
 
 // What one merge adds to what is known of merge operands; and the part of its input that they must be for it to tell.
