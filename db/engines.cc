@@ -1,6 +1,8 @@
 #include "cairn/engines.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdint>
 #include <cstring>
 #include <memory>
 #include <utility>
@@ -10,6 +12,7 @@
 #include "cairn/round_robin.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "db/engine_table.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/memtablerep.h"
 #include "trie_table/compaction/trie_options.h"
@@ -23,16 +26,6 @@ using rocksdb::Status;
 
 constexpr char kSubMemTables[] = "cairn.SubMemTable";
 constexpr char kEngineIs[] = "engine=";
-constexpr char kOrderedEngine[] = "ordered";
-constexpr char kLeveledOrderedEngine[] = "leveled_ordered";
-constexpr char kOrderedTrieEngine[] = "ordered_trie";
-constexpr char kRoundRobinEngine[] = "round_robin";
-
-struct Engine {
-  const char* name;
-  Status (*use)(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options);
-  Status (*use_in_database)(const std::vector<std::string>& engine_options, DBOptions* options);
-};
 
 Status UseStock(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   if (engine_options.empty()) return Status::OK();
@@ -138,35 +131,92 @@ Status UseSubMemTables(const std::vector<std::string>& engine_options, ColumnFam
 
 Status UseNothingInDatabase(const std::vector<std::string>&, DBOptions*) { return Status::OK(); }
 
-const Engine kEngines[] = {
-    {kStockEngine, UseStock, UseNothingInDatabase},
-    {"sub_memtables", UseSubMemTables, UseNothingInDatabase},
-    {"trie_sst", UseTrieSst, UseTrieInDatabase},
-    {"trie", UseTrieHTable, UseTrieInDatabase},
-    {"silt", UseSiltStore, UseSiltInDatabase},
-    {kOrderedEngine, UseOrderedRuns, UseOrderedInDatabase},
-    {kOrderedTrieEngine, UseTrieInKeyOrder, UseTrieInDatabase},
-    {kLeveledOrderedEngine, UseLeveledOrdered, UseNothingInDatabase},
-    {kRoundRobinEngine, UseLeveledRoundRobin, UseRoundRobinInDatabase},
-};
+std::string TuneNothing(const EngineTuning&) { return ""; }
 
-Status Find(const std::string& name, const Engine** found) {
+std::string Text(const char* option, double value) { return std::string(option) + "=" + std::to_string(value) + ";"; }
+std::string Text(const char* option, int value) { return std::string(option) + "=" + std::to_string(value) + ";"; }
+
+std::string TuneTrie(const EngineTuning& tuning) {
+  std::string text;
+  if (tuning.filter_bits >= 0) text += Text("filter_bits", tuning.filter_bits);
+  if (tuning.runs >= 0) text += Text("root_trigger", tuning.runs);
+  return text;
+}
+
+std::string TuneOrdered(const EngineTuning& tuning) {
+  std::string text;
+  if (tuning.filter_bits >= 0) text += Text("filter_bits", tuning.filter_bits);
+  if (tuning.runs >= 0) text += Text("runs", tuning.runs);
+  return text;
+}
+
+// A cuckoo filter's tags take 95 % of its bits.
+int TagBits(double filter_bits) {
+  if (filter_bits <= 0) return 0;
+  return static_cast<int>(std::lround(std::clamp(0.95 * filter_bits, 4.0, 25.0)));
+}
+
+std::string TuneSilt(const EngineTuning& tuning) {
+  std::string text;
+  if (tuning.filter_bits >= 0) text += Text("filter_tag_bits", TagBits(tuning.filter_bits));
+  if (tuning.runs >= 0) text += Text("merge_trigger", tuning.runs) + Text("max_hash_stores", tuning.runs);
+  return text;
+}
+
+Status Find(const std::string& name, const EngineRow** found) {
+  *found = FindEngineRow(name);
+  if (*found != nullptr) return Status::OK();
   std::string list;
-  for (const Engine& engine : kEngines) {
-    if (name == engine.name) {
-      *found = &engine;
-      return Status::OK();
-    }
-    list += (list.empty() ? "" : ", ") + std::string(engine.name);
-  }
+  for (const EngineRow& row : EngineTable()) list += (list.empty() ? "" : ", ") + std::string(row.name);
   return Status::InvalidArgument("there is no engine \"" + name + "\"; there are " + list);
 }
 
 }  // namespace
 
+const std::vector<EngineRow>& EngineTable() {
+  constexpr bool kKeyOrder = true;
+  constexpr bool kHashOrder = false;
+  static const auto* const table = new std::vector<EngineRow>{
+      {kStockEngine, "RocksDB as it comes.", kKeyOrder, EngineLevels::kLeveled, EngineTables::kGiven, nullptr,
+       TuneNothing, UseStock, UseNothingInDatabase},
+      {"sub_memtables", "RocksDB's own tables and compaction under sub-MemTables.", kKeyOrder, EngineLevels::kLeveled,
+       EngineTables::kGiven, "memtable_factory=cairn.SubMemTable", TuneNothing, UseSubMemTables, UseNothingInDatabase},
+      {"leveled_ordered", "RocksDB's leveled compaction with Cairn's order filters: seeks read what they return.",
+       kKeyOrder, EngineLevels::kLeveled, EngineTables::kOrdered, "table_factory=cairn.OrderedTable", TuneOrdered,
+       UseLeveledOrdered, UseNothingInDatabase},
+      {"ordered",
+       "Universal compaction at 16 sorted runs with Cairn's order filters: seeks read what they return, not every run.",
+       kKeyOrder, EngineLevels::kUniversal, EngineTables::kOrdered, nullptr, TuneOrdered, UseOrderedRuns,
+       UseOrderedInDatabase},
+      {"ordered_trie",
+       "Cairn's trie in key order, with order filters: small compactions and a bound on space, for programs that scan.",
+       kKeyOrder, EngineLevels::kTrie, EngineTables::kDecided, nullptr, TuneTrie, UseTrieInKeyOrder, UseTrieInDatabase},
+      {"trie", "Cairn's trie in hash order over HTables: a lookup reads one bucket, and no index is kept in memory.",
+       kHashOrder, EngineLevels::kTrie, EngineTables::kDecided, nullptr, TuneTrie, UseTrieHTable, UseTrieInDatabase},
+      {"trie_sst", "The same over block-based tables: each byte is written once per depth.", kHashOrder,
+       EngineLevels::kTrie, EngineTables::kDecided, nullptr, TuneTrie, UseTrieSst, UseTrieInDatabase},
+      {"silt",
+       "Cairn's SILT store, in hash order: level 0 and one sorted level with an index of about a bit per key, no "
+       "filter.",
+       kHashOrder, EngineLevels::kSilt, EngineTables::kDecided, nullptr, TuneSilt, UseSiltStore, UseSiltInDatabase},
+      {"round_robin",
+       "RocksDB's leveled compaction with the level sizes that write least, tables picked in turn, and a tuner.",
+       kKeyOrder, EngineLevels::kLeveledSized, EngineTables::kGiven, nullptr, TuneNothing, UseLeveledRoundRobin,
+       UseRoundRobinInDatabase},
+  };
+  return *table;
+}
+
+const EngineRow* FindEngineRow(const std::string& name) {
+  for (const EngineRow& row : EngineTable()) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
+}
+
 std::vector<std::string> EngineNames() {
   std::vector<std::string> names;
-  for (const Engine& engine : kEngines) names.emplace_back(engine.name);
+  for (const EngineRow& row : EngineTable()) names.emplace_back(row.name);
   return names;
 }
 
@@ -175,20 +225,20 @@ bool IsOfCairn(const ColumnFamilyOptions& options) {
 }
 
 bool KeepsKeyOrder(const std::string& engine) {
-  return engine == kStockEngine || engine == "sub_memtables" || engine == kOrderedEngine ||
-         engine == kLeveledOrderedEngine || engine == kOrderedTrieEngine || engine == kRoundRobinEngine;
+  const EngineRow* const row = FindEngineRow(engine);
+  return row != nullptr && row->keeps_key_order;
 }
 
 Status UseEngine(const std::string& engine, const std::vector<std::string>& engine_options,
                  ColumnFamilyOptions* options) {
-  const Engine* found = nullptr;
+  const EngineRow* found = nullptr;
   Status s = Find(engine, &found);
   return s.ok() ? found->use(engine_options, options) : s;
 }
 
 Status UseEngineInDatabase(const std::string& engine, const std::vector<std::string>& engine_options,
                            DBOptions* options) {
-  const Engine* found = nullptr;
+  const EngineRow* found = nullptr;
   Status s = Find(engine, &found);
   return s.ok() ? found->use_in_database(engine_options, options) : s;
 }

@@ -1,5 +1,4 @@
 #include "db/environment_options.h"
-#include "result_cache/result_cache_listener.h"
 
 #include <algorithm>
 #include <cctype>
@@ -12,8 +11,10 @@
 #include <unordered_map>
 #include <utility>
 
+#include "db/engine_table.h"
 #include "memtable_cache/durable_writes.h"
 #include "memtable_cache/sub_memtable_factory.h"
+#include "result_cache/result_cache_listener.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/customizable.h"
 #include "rocksdb/table.h"
@@ -36,8 +37,9 @@ constexpr size_t kMaxFileBytes = 1 << 20;
 constexpr char kMemTables[] = "memtable_factory";
 constexpr char kTables[] = "table_factory";
 constexpr char kCache[] = "result_cache";
+constexpr char kEngine[] = "engine";
 constexpr char kKnown[] =
-    "the options are memtable_factory (cairn.SubMemTable or skip_list), table_factory (cairn.OrderedTable), "
+    "the options are engine, memtable_factory (cairn.SubMemTable or skip_list), table_factory (cairn.OrderedTable), "
     "write_buffer_size, max_write_buffer_number, min_write_buffer_number_to_merge and, of a database, result_cache";
 
 rocksdb::ConfigOptions Strictly() {
@@ -330,15 +332,36 @@ class EnvironmentOptions::Parser {
       return Status::InvalidArgument(
           section->where, "\"" + written + "\" is " + (depth != 0 ? "without its closing brace" : "no OPTION=VALUE"));
     }
-    const std::string option = Trimmed(written.substr(0, equals));
+    std::string option = Trimmed(written.substr(0, equals));
     Setting setting;
     setting.value = Trimmed(written.substr(equals + 1));
     setting.where = section->where;
-    const Status s = option == kCache ? TakeCache(*section, setting.value, &setting.cache)
-                                      : ParseOption(option, setting.value, &setting.parsed);
+    Status s = option == kEngine ? TakeEngine(&option, &setting.value) : Status::OK();
+    if (s.ok()) {
+      s = option == kCache ? TakeCache(*section, setting.value, &setting.cache)
+                           : ParseOption(option, setting.value, &setting.parsed);
+    }
     if (!s.ok()) return Status::InvalidArgument(section->where, "\"" + written + "\": " + StateOf(s));
     section->settings[option] = std::move(setting);
     return s;
+  }
+
+  // An engine becomes the option that its row names.
+  static Status TakeEngine(std::string* option, std::string* value) {
+    std::string allowed;
+    for (const EngineRow& row : EngineTable()) {
+      if (row.environment == nullptr) continue;
+      const std::string text = row.environment;
+      const size_t equals = text.find('=');
+      if (*value == row.name) {
+        *option = text.substr(0, equals);
+        *value = text.substr(equals + 1);
+        return Status::OK();
+      }
+      allowed += (allowed.empty() ? "" : ", ") + std::string(row.name);
+    }
+    return Status::InvalidArgument("the environment may give the engines " + allowed,
+                                   "a program asks for others by its own options");
   }
 
   static Status TakeCache(const Section& section, const std::string& value, DatabaseCacheOptions* cache) {

@@ -20,6 +20,7 @@
 #include "cairn/memtable.h"
 #include "cairn/ordered.h"
 #include "db/cairn_db.h"
+#include "db/engine_table.h"
 #include "gtest/gtest.h"
 #include "rocksdb/c.h"
 #include "rocksdb/cache.h"
@@ -150,6 +151,23 @@ class LogOfLevels : public rocksdb::Logger {
  private:
   std::atomic<int> lines_{0};
 };
+
+// What the table of engines says of each: those that may be laid over existing data open, the others are refused by name.
+TEST_F(EnvironmentOptionsTest, AnEngineIsGivenByItsNameAsTheTableOfEnginesAllows) {
+  for (const EngineRow& row : EngineTable()) {
+    Set("engine=" + std::string(row.name));
+    if (row.environment == nullptr) {
+      const rocksdb::Status s = TryOpen(Program());
+      EXPECT_TRUE(s.IsInvalidArgument()) << row.name;
+      EXPECT_NE(s.ToString().find("engine=" + std::string(row.name)), std::string::npos) << s.ToString();
+      EXPECT_NE(s.ToString().find("leveled_ordered"), std::string::npos) << s.ToString();
+      continue;
+    }
+    auto db = Open(Program(), row.name);
+    ASSERT_NE(db, nullptr);
+    EXPECT_NE(Property(db.get()).find(row.environment), std::string::npos) << Property(db.get());
+  }
+}
 
 TEST_F(EnvironmentOptionsTest, ALoggerOfTheProgramGetsTheLineByALevelThatItTakes) {
   Set("write_buffer_size=3M");

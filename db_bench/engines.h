@@ -1,4 +1,4 @@
-// The engines that the benchmark programs put side by side: one table, to which a later engine adds a row.
+// The engines that the benchmark programs put side by side: those of db/engine_table.h, RocksDB's own, and variants.
 //
 // A row serves three programs: db_bench (--engine=NAME), engine_bench and cairn_demo. All rows are given the same
 // memory, the same background jobs and the same compression; what else they set is what an experienced user of that
@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -76,7 +77,7 @@ struct Engine {
   KeyOrder key_order;
 
   // Fills *options for a new or an existing database: everything but the path.
-  rocksdb::Status (*configure)(const EngineSettings& settings, rocksdb::Options* options);
+  std::function<rocksdb::Status(const EngineSettings& settings, rocksdb::Options* options)> configure;
 
   // The caller deletes *db.
   rocksdb::Status (*open)(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db);
@@ -85,8 +86,9 @@ struct Engine {
   rocksdb::Status (*settle)(rocksdb::DB* db);
 
   // Lays the engine over options of any origin; null when `flags` say it all.
-  rocksdb::Status (*overlay)(const EngineSettings& settings, rocksdb::DBOptions* database,
-                             rocksdb::ColumnFamilyOptions* column_family);
+  std::function<rocksdb::Status(const EngineSettings& settings, rocksdb::DBOptions* database,
+                                rocksdb::ColumnFamilyOptions* column_family)>
+      overlay;
 
   // db_bench only.
   std::vector<PresetFlag> flags;

@@ -8,8 +8,10 @@
 #include <set>
 #include <string>
 
+#include "cairn/engines.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "db/engine_table.h"
 #include "db_bench/keys.h"
 #include "db_bench/measure.h"
 
@@ -29,6 +31,18 @@ TEST(Engines, NamesAreDistinctAndFound) {
   }
   EXPECT_EQ(names.size(), Engines().size());
   EXPECT_EQ(FindEngine("no such engine"), nullptr);
+}
+
+// Each row of the table of engines is one here, too, but for what RocksDB's leveled engine is under another name.
+TEST(Engines, EachRowOfTheTableIsOne) {
+  for (const EngineRow& row : EngineTable()) {
+    const std::string name = row.name;
+    if (name == kStockEngine || name == "sub_memtables") continue;
+    const Engine* engine = FindEngine(name);
+    ASSERT_NE(engine, nullptr) << name;
+    EXPECT_EQ(engine->key_order == KeyOrder::kBytes, row.keeps_key_order) << name;
+    EXPECT_STREQ(engine->summary, row.summary);
+  }
 }
 
 TEST(Engines, SettingsReachTheOptions) {
