@@ -12,7 +12,7 @@
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
 #include "table/ordered/ordered_probe.h"
-#include "trie_table/bloom_cluster/bloom_thread.h"
+#include "table/perf_counts.h"
 #include "util/autovector.h"
 #include "util/bits.h"
 
@@ -201,7 +201,7 @@ class Filters {
 // A row cache stands before each table; filters of the last level may not have to be asked; and who counts by level wants
 // each table's answer from RocksDB.
 bool MayGoAround(const rocksdb::ImmutableOptions& options) {
-  return options.row_cache == nullptr && !options.optimize_filters_for_hits && !ThisFilterThread()->CountsByLevel();
+  return options.row_cache == nullptr && !options.optimize_filters_for_hits && !PerfContextCountsByLevel();
 }
 
 // By its first table: a Version without ordered tables is not looked through once more for every key.
@@ -362,7 +362,7 @@ class OrderedBatch {
   rocksdb::MultiGetContext::Range* const range_;
   Filters filters_;
   rocksdb::autovector<Passing, 48> passing_;
-  std::array<Way, FilterBatch::kMaxKeys> ways_;  // by place, those of the range
+  std::array<Way, rocksdb::MultiGetContext::MAX_BATCH_SIZE> ways_;  // by place, those of the range
   uint64_t pending_ = 0;
   uint64_t ended_ = 0;  // no further table may hold them; they are finished behind all others, as in RocksDB
 };

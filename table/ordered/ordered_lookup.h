@@ -14,7 +14,7 @@
 #pragma once
 
 #include "db/version_set.h"
-#include "trie_table/htable/version_lookup.h"
+#include "table/version_lookup.h"
 
 namespace cairn {
 

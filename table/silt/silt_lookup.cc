@@ -10,7 +10,7 @@
 #include "rocksdb/port/column_family.h"
 #include "rocksdb/port/read_sample.h"
 #include "table/ect/ect_table_reader.h"
-#include "trie_table/bloom_cluster/bloom_thread.h"
+#include "table/perf_counts.h"
 
 namespace cairn {
 
@@ -88,7 +88,7 @@ bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
   Tables tables;
   if (!FindTables(version, request.key, &tables) || tables.count == 0) return false;
   // Who counts by level wants each table's answer.
-  if (ThisFilterThread()->CountsByLevel()) return false;
+  if (PerfContextCountsByLevel()) return false;
   const uint64_t hash = tables.readers[0]->hash()(request.key.user_key());
   uint64_t kept_from = 0;
   std::optional<VersionLookup> lookup;  // from the first table on that may hold the key
@@ -109,7 +109,7 @@ bool GetFromSilt(rocksdb::Version* version, const VersionRequest& request) {
   }
   if (kept_from != 0) {
     RecordTick(options.stats, rocksdb::BLOOM_FILTER_USEFUL, kept_from);
-    if (ThisFilterThread()->Counts()) CountKeptFromInPerfContext(kept_from);
+    if (PerfContextCounts()) CountKeptFromInPerfContext(kept_from);
   }
   if (lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read()) {
     SampleReads(tables, asked, found && request.status->ok());

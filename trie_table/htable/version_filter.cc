@@ -280,7 +280,8 @@ void VersionFilter::Get(Version* version, const VersionRequest& request, FilterT
     if (!lookup.has_value()) lookup.emplace(version, request);
     thread->CountPassed(statistics_);
     const VersionTable& table = by_number_[way.table];
-    if (lookup->Ask(table, hash) == VersionLookup::Next::kNothing) found_in = table.file;
+    const Status s = table.reader->Find(request.options, request.key.internal_key(), hash, lookup->context());
+    if (lookup->Take(s, table.level) == VersionLookup::Next::kNothing) found_in = table.file;
   }
   thread->CountKeptFrom(statistics_, kept_from);
   const bool sampled = lookup.has_value() ? lookup->sampled() : rocksdb::should_sample_file_read();
@@ -318,7 +319,8 @@ void VersionFilter::MultiGet(Version* version, const rocksdb::ReadOptions& optio
       thread->CountPassed(statistics_);
     });
     const VersionTable& table = by_number_[newest];
-    const uint64_t older = batch.Ask(table, hashes, places);
+    const uint64_t older =
+        batch.AskBy(table.level, places, [&] { table.reader->FindBatch(options, *range, hashes, places); });
     ForEachBit(places & ~older, [&](size_t place) {
       if (batch.IsSampled(place)) {
         SampleReads(version, *batch.KeyAt(place)->lkey, table.file, batch.StatusAt(place));

@@ -33,13 +33,21 @@
 #include "rocksdb/slice.h"
 #include "rocksdb/statistics.h"
 #include "table/hash_order/hash_order.h"
+#include "table/version_lookup.h"
 #include "trie_table/bloom_cluster/bloom_table.h"
 #include "trie_table/compaction/container_map.h"
-#include "trie_table/htable/version_lookup.h"
+#include "trie_table/htable/htable_reader.h"
 
 namespace cairn {
 
 class FilterThread;
+
+// A table of a Version, which keeps it open.
+struct VersionTable {
+  const HTableReader* reader = nullptr;
+  rocksdb::FileMetaData* file = nullptr;
+  int level = 0;
+};
 
 class VersionFilter {
  public:

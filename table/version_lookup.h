@@ -25,7 +25,6 @@
 #include "rocksdb/port/blob_fetcher.h"
 #include "table/get_context.h"
 #include "table/multiget_context.h"
-#include "trie_table/htable/htable_reader.h"
 
 namespace cairn {
 
@@ -46,13 +45,6 @@ struct VersionRequest {
   bool do_merge = true;
 };
 
-// A table of a Version, which keeps it open.
-struct VersionTable {
-  const HTableReader* reader = nullptr;
-  rocksdb::FileMetaData* file = nullptr;
-  int level = 0;
-};
-
 class VersionLookup {
  public:
   VersionLookup(rocksdb::Version* version, const VersionRequest& request);
@@ -60,9 +52,8 @@ class VersionLookup {
   VersionLookup& operator=(const VersionLookup&) = delete;
 
   enum class Next { kOlderTable, kNothing };
-  // Asks a table that may hold the key. `hash` is the key's. kNothing: the answer is complete.
-  Next Ask(const VersionTable& table, uint64_t hash);
-  // The same for a table that the caller asks, to hand its entries to context(): what it said, and its level.
+  // After the caller has asked a table that may hold the key to hand its entries to context(): what it said, and its level.
+  // kNothing: the answer is complete.
   Next Take(const rocksdb::Status& s, int level);
   rocksdb::GetContext* context() { return &context_; }
   // No older table may hold the key.
@@ -103,9 +94,8 @@ class VersionBatch {
   // and the Version has no blobs, which RocksDB fetches together.
   static bool Serves(rocksdb::Version* version, const rocksdb::MultiGetContext::Range& range);
 
-  // Asks a table that may hold the keys at these places. Returns those whose answers are not complete.
-  uint64_t Ask(const VersionTable& table, const FilterHashes& hashes, uint64_t places);
-  // The same for a table of this level that ask() asks, which sets the keys' statuses and fills their contexts.
+  // Asks a table of this level, by ask(), that may hold the keys at these places; ask() sets their statuses and fills their
+  // contexts. Returns those whose answers are not complete.
   template <class AskTable>
   uint64_t AskBy(int level, uint64_t places, const AskTable& ask) {
     BeginTable(level, places);
@@ -155,11 +145,11 @@ class VersionBatch {
   int level_ = -1;
   uint64_t indexes_and_filters_read_ = 0, tables_read_ = 0;
   uint64_t levels_read_ = 0;
-  std::array<rocksdb::KeyContext*, FilterBatch::kMaxKeys> keys_;  // by place, those of the range
+  std::array<rocksdb::KeyContext*, rocksdb::MultiGetContext::MAX_BATCH_SIZE> keys_;  // by place, those of the range
   // Of keys that a table was asked about, by place: objects that are made there. (Options of them would all be cleared
   // first, 16 KiB of them.)
   uint64_t has_context_ = 0;
-  alignas(rocksdb::GetContext) char contexts_[FilterBatch::kMaxKeys][sizeof(rocksdb::GetContext)];
+  alignas(rocksdb::GetContext) char contexts_[rocksdb::MultiGetContext::MAX_BATCH_SIZE][sizeof(rocksdb::GetContext)];
 };
 
 }  // namespace cairn

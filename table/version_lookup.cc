@@ -1,4 +1,4 @@
-#include "trie_table/htable/version_lookup.h"
+#include "table/version_lookup.h"
 
 #include <new>
 #include <utility>
@@ -80,10 +80,6 @@ VersionLookup::VersionLookup(rocksdb::Version* version, const VersionRequest& re
                blobs_.has_value() ? &*blobs_ : nullptr) {
   // Operands stay where they were read until they are merged.
   if (options_.merge_operator != nullptr) request.pinned_iterators->StartPinning();
-}
-
-VersionLookup::Next VersionLookup::Ask(const VersionTable& table, uint64_t hash) {
-  return Take(table.reader->Find(request_.options, request_.key.internal_key(), hash, &context_), table.level);
 }
 
 VersionLookup::Next VersionLookup::Take(const Status& s, int level) {
@@ -189,10 +185,6 @@ GetContext* VersionBatch::MakeContext(size_t place) {
   // From now on errors of tables.
   *key->s = Status::OK();
   return context;
-}
-
-uint64_t VersionBatch::Ask(const VersionTable& table, const FilterHashes& hashes, uint64_t places) {
-  return AskBy(table.level, places, [&] { table.reader->FindBatch(options_, *range_, hashes, places); });
 }
 
 void VersionBatch::BeginTable(int level, uint64_t places) {
