@@ -8,7 +8,7 @@
 //   build/bin/msls_runs --db=DIR --keys=5M --engine=round_robin
 //   build/bin/msls_runs --db=DIR --keys=5M --shift-to=0.99 --tune   # the workload shifts, and the tuner follows
 //
-// db_bench/msls_grid runs the whole table of docs/design/msls.md. The directory is emptied first.
+// db_bench/msls_grid runs a table of these and compares it with the model. The directory is emptied first.
 
 #include <algorithm>
 #include <atomic>

@@ -95,8 +95,7 @@ class Backing {
 };
 
 // Ordinary memory, on huge pages where the machine gives them. `copy_out`: sealed segments are copied to another memory
-// file, as a backing does that has a store of its own; costs a copy, gains nothing on plain memory
-// (docs/design/sub_memtable.md).
+// file, as a backing does that has a store of its own; costs a copy, gains nothing on plain memory.
 rocksdb::Status NewPlainBacking(bool copy_out, std::unique_ptr<Backing>* backing);
 
 // Addresses without memory, `bytes` of them, aligned to Backing::kRegionBytes; null when there are none. munmap gives

@@ -4,8 +4,8 @@
 // Life: Start (formats the file; nothing in it counts yet) -> the database is opened, its WALs are replayed and flushed
 // -> Arm (from now on every published entry counts) -> writes -> Freeze -> the database is closed -> Finish.
 //
-// Invariants: those of docs/design/durable_memtable.md, cited as (1) to (7). A segment is named by the address of its header
-// in the file's first mapping, or in another mapping of the same bytes.
+// Invariants: those of docs/design/durable_memtable.md, cited as (1) to (10). A segment is named by the address of its
+// header in the file's first mapping, or in another mapping of the same bytes.
 //
 // Thread-safety: AcknowledgeAll, Sync, SyncFlushMarks, Resume and the const functions may be called by all threads. Of
 // the others, calls about different segments may run in parallel; those about one segment may not.

@@ -39,7 +39,7 @@ class AnonymousBacking : public Backing {
       munmap(at, bytes);
       return s;
     }
-    // Only advice: without huge pages the first fill of a segment takes a fault every 4 KiB (docs/design/sub_memtable.md).
+    // Only advice: without huge pages the first fill of a segment takes a fault every 4 KiB.
     if (madvise(at, bytes, MADV_HUGEPAGE) != 0) no_huge_pages_ = errno;
     *region = at;
     return Status::OK();

@@ -101,7 +101,7 @@ class PmemFile {
   void SetSyncFunction(std::function<rocksdb::Status()> sync) { sync_ = std::move(sync); }
 
   // Pushes a range out of the cache towards persistent memory, line after line, whatever the platform needs: whole
-  // blocks of the medium in a row (docs/design/pm_simulator.md). Nothing elsewhere.
+  // blocks of the medium in a row (docs/design/durable_memtable.md). Nothing elsewhere.
   void WriteBack(const void* address, size_t length);
 
   // Copies with stores that bypass the cache, and persists.

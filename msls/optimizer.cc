@@ -19,7 +19,7 @@ double LeastLastRatio(Design design) { return design == Design::kRocksDB ? 2 : 1
 
 // And so are the levels above it, but where RocksDB picks round-robin: a level that has room for no more than one sweep
 // of the level above (twice its size, if keys are written alike) can come to be swept in step with it, and is then a
-// queue in which nothing meets (docs/design/round_robin.md).
+// queue in which nothing meets (docs/design/tuner.md).
 constexpr double kFreeOfStep = 2.5;
 
 double LeastRatio(const StoreShape& store) {

@@ -107,7 +107,7 @@ TEST(SimulatorTest, SecondLevelOfAnySizeWithinFivePercent) {
   for (FilePick pick : {FilePick::kMinOverlappingRatio, FilePick::kRoundRobin}) {
     for (double ratio : {1.25, 2.0, 3.0, 5.0}) {
       // kRoundRobin then moves many tables down without merging them, at twice level 1 in some runs and not in others.
-      // The model does not know of it: docs/design/msls.md.
+      // The model does not know of it: docs/design/tuner.md.
       if (pick == FilePick::kRoundRobin && ratio <= 2) continue;
       for (double skew : {0.0, 0.99}) {
         StoreShape store = SmallRocksDB(pick);

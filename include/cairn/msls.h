@@ -220,7 +220,7 @@ struct SimulationOptions {
   // Then these, counted; negative: three times the number of keys, as in the thesis.
   double requests = -1;
   // kRocksDB with kRoundRobin: whether output files end where the level that they come to goes on being swept, as those
-  // of RocksDB do. Without that, no level can come to be swept in step with the one above (docs/design/round_robin.md).
+  // of RocksDB do. Without that, no level can come to be swept in step with the one above (docs/design/tuner.md).
   bool split_at_cursor = true;
 };
 

@@ -11,7 +11,7 @@
 // measures the workload that comes, and follows it. Tables, comparator and memtables stay what the options have. An
 // existing leveled database can be opened with it, and a database of it without: nothing is converted.
 //
-// Within a space bound of 1.25 it writes 10 to 30 % less than RocksDB's defaults do; docs/design/round_robin.md has the
+// Within a space bound of 1.25 it writes 10 to 30 % less than RocksDB's defaults do; docs/design/tuner.md has the
 // figures, and says why the picker is RocksDB's own kRoundRobin.
 //
 // Units: keys are counted, names that end in `bytes` are bytes. Errors: InvalidArgument names the option and what it

@@ -1,5 +1,5 @@
 // Runs a script of operations once for every system call of a kind with that call failing, and once for every system
-// call with power lost after it, and judges what is left (script.h). docs/design/fault_positions.md
+// call with power lost after it, and judges what is left (script.h). docs/design/testing.md
 //
 //   fault_positions [--engine=E,...] [--kind=K,...] [--from=N] [--to=N] [--stride=N] [--seconds=S] [--rounds=N] [--seed=X]
 //                   [--operations=N] [--span=N] [--together=N] [--json=FILE] [--journal=FILE] [--keep] [--forget-syncs]

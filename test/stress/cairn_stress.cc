@@ -1,5 +1,5 @@
 // Threads write, read, flush, compact, back up and ingest, the process is killed (SIGKILL), and the database is compared
-// with what was acknowledged; again and again, on engines that RocksDB's own db_stress does not know. docs/design/stress.md
+// with what was acknowledged; again and again, on engines that RocksDB's own db_stress does not know. docs/design/testing.md
 //
 //   cairn_stress [--engine=E,...] [--convert=E,...] [--cycles=N] [--seconds=S] [--seed=X] [--json=FILE] [--lose]
 //   cairn_stress --metamorphic [--operations=N] [--seed=X]      the same operations on every engine, the same answers
