@@ -14,7 +14,7 @@ int RunDump(int argc, char** argv) {
   HTableText what;
   Arguments arguments(
       "dump",
-      "Prints header, fill and properties of an HTable (docs/design/htable_format.md). Tables of other formats\n"
+      "Prints header, fill and properties of an HTable (docs/design/htable.md). Tables of other formats\n"
       "are shown by sst_dump.");
   arguments.Positional("FILE", &path, "an .sst file of a trie over HTables");
   arguments.Switch("entries", &what.entries, "print every entry, too: hash, key, sequence number, type, value");

@@ -1,5 +1,5 @@
 // A strictly growing sequence of integers that begins with 0, in about 2 + log2(universe / count) bits an element
-// (Elias-Fano), read in place. The bytes are described in docs/design/ect_format.md, "Blocks of a variable number of items".
+// (Elias-Fano), read in place. The bytes are described in docs/design/ect.md, "Elias-Fano".
 //
 // Thread-safety: the view is immutable; it does not own its bytes.
 #pragma once

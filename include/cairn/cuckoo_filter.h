@@ -19,7 +19,7 @@
 // power of two of them, and leaves up to half of the memory empty.
 //
 // Source: H. Lim et al., SILT (SOSP 2011), section 4.2; B. Fan et al., Cuckoo filter (CoNEXT 2014), for the
-// self-inverse step. Bytes: docs/design/cuckoo_filter_format.md.
+// self-inverse step. Bytes: docs/design/silt.md.
 #pragma once
 
 #include <cstddef>

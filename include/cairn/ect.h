@@ -17,7 +17,7 @@
 // are indexed correctly, but cost more bits.
 //
 // Source: H. Lim, "Resource-Efficient Data-Intensive System Designs for High Performance and Capacity" (2015), chapter
-// 3; SILT (SOSP 2011). Bytes: docs/design/ect_format.md.
+// 3; SILT (SOSP 2011). Bytes: docs/design/ect.md.
 #pragma once
 
 #include <cstddef>
@@ -135,7 +135,7 @@ class EctIndex {
   size_t size_ = 0;
   const class EctCodes* codes_ = nullptr;  // shared, never freed
 
-  // Copies of the header's fields, see docs/design/ect_format.md.
+  // Copies of the header's fields, see docs/design/ect.md.
   uint64_t keys_ = 0;
   uint64_t first_hash_ = 0;
   uint64_t last_hash_ = 0;

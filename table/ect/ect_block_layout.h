@@ -1,5 +1,5 @@
 // The parts of property cairn.ect that are not the ECT index: its header, and where data blocks lie in the file and in
-// hash order. docs/design/ect_table_format.md has the bytes. Needs nothing of RocksDB.
+// hash order. docs/design/ect.md has the bytes. Needs nothing of RocksDB.
 
 #pragma once
 

@@ -1,4 +1,4 @@
-// Building an ECT index: hashes to buckets, buckets to tries, tries to bits. The bytes are drawn in docs/design/ect_format.md.
+// Building an ECT index: hashes to buckets, buckets to tries, tries to bits. The bytes are drawn in docs/design/ect.md.
 
 #include <algorithm>
 #include <vector>

@@ -1,5 +1,5 @@
 // The codes of ECT's tries: how many of a node's leaves lie left, as bits. Static tables that follow from hmax alone
-// (docs/design/ect_format.md), made once per hmax and process.
+// (docs/design/ect.md), made once per hmax and process.
 //
 // Thread-safety: immutable; Get() may be called from any thread.
 #pragma once

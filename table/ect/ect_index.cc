@@ -1,4 +1,4 @@
-// Opening an ECT index and looking hashes up in it. The bytes are drawn in docs/design/ect_format.md; numbers in parentheses
+// Opening an ECT index and looking hashes up in it. The bytes are drawn in docs/design/ect.md; numbers in parentheses
 // are its invariants.
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The header of an ECT index and what builder and reader must agree on. The bytes are drawn in docs/design/ect_format.md.
+// The header of an ECT index and what builder and reader must agree on. The bytes are drawn in docs/design/ect.md.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The properties of a cairn.EctTable: collected while the table is written, and taken apart when it is opened.
-// docs/design/ect_table_format.md has their bytes.
+// docs/design/ect.md has their bytes.
 
 #pragma once
 

@@ -18,7 +18,7 @@
 // fail; hashes come sorted, so it needs only what the processor's first cache holds.
 //
 // Source: P. Dillinger, L. Hübschle-Schneider, P. Sanders, S. Walzer, Fast succinct retrieval and approximate membership
-// using ribbon (SEA 2022), homogeneous ribbon filters. Bytes: docs/design/ribbon_filter_format.md.
+// using ribbon (SEA 2022), homogeneous ribbon filters. Bytes: docs/design/silt.md.
 
 #pragma once
 

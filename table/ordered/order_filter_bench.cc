@@ -1,5 +1,4 @@
-// What filters of ordered tables take and err, for keys that are spread over sorted runs. docs/design/ordered.md has its
-// tables.
+// What filters of ordered tables take and err, for keys that are spread over sorted runs.
 //
 //   order_filter_bench [--runs=16] [--bits=6] [--extra_bits=3] [--bloom_bits=8.5] [FILE...]    a FILE has a key a line
 //

@@ -1,5 +1,5 @@
 // Seeks of ordered tables beside RocksDB's own reader over the same files: microseconds, data blocks touched and read,
-// and what became of the order filters' answers. docs/design/ordered.md has its tables.
+// and what became of the order filters' answers.
 //
 //   ordered_bench --path=DIR [--items=10000000] [--style=universal|leveled] [--runs=16] [--keys=bench|...]
 //

@@ -1,7 +1,7 @@
 // What the shape of a store costs and saves: bytes written per byte against the data blocks that a seek and a short
 // scan touch, over many moments of a fill, since a store's sorted runs grow and vanish. Counts alone: each moment is
 // reached by flushes of one write buffer each, and after each flush compaction comes to rest, so a busy machine gives
-// the same figures. docs/design/ordered.md has its table.
+// the same figures.
 //
 //   store_shape_bench --path=DIR 'NAME|ordered|compaction_style=kCompactionStyleUniversal;...' ...
 //   store_shape_bench --path=DIR 'NAME|engine|ordered_trie;root_trigger=16' ...

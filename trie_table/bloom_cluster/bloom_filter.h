@@ -13,7 +13,7 @@
 //   (3) A strange hash finds a slot at random with probability pairs / 2^precision of the range that the keys span.
 //
 // Why not Bloom filters? At 16 bits per key a filter lets 0.01 % through where a Bloom filter lets 0.05 % through and
-// one in cache lines 0.1 %, and filters of 16 tables cost one probe. docs/design/bloom_cluster.md has the figures.
+// one in cache lines 0.1 %, and filters of 16 tables cost one probe (docs/design/bloom_cluster.md).
 //
 // Source: the clustering is LSM-trie's (USENIX ATC 2015); the code of a column is that of a quotient filter in the form
 // of Elias and Fano; keeping one filter with slot numbers is the idea of Chucky (SIGMOD 2021).

@@ -1,4 +1,4 @@
-// The bytes of an HTable (docs/design/htable_format.md), apart from how they are read and written: units, the index of groups
+// The bytes of an HTable (docs/design/htable.md), apart from how they are read and written: units, the index of groups
 // and extents, and the header. Needs nothing of RocksDB.
 //
 // Thread-safety: UnitView, HTableIndex and HTableHeader are immutable once decoded; UnitBuilder serves one thread.

@@ -29,7 +29,7 @@ std::vector<Cell> CellsOf(const std::vector<uint64_t>& hashes, const std::functi
   return cells;
 }
 
-// Everything that docs/design/htable_format.md demands of a group. Returns the fill of all but the last home bucket.
+// Everything that docs/design/htable.md demands of a group. Returns the fill of all but the last home bucket.
 double CheckLayout(const std::vector<Cell>& cells, const GroupLayout& layout, const LayoutOptions& options,
                    GroupEnd end) {
   EXPECT_GT(layout.cells, 0u);

@@ -291,7 +291,7 @@ TEST_F(HTableTest, ReadsOtherFormatsAndIsLeftByCompaction) {
   Check(model, {"absent"});
 }
 
-// They share a magic number (docs/design/htable_format.md), and nothing else.
+// They share a magic number (docs/design/htable.md), and nothing else.
 TEST_F(HTableTest, PlainTablesRefuseIt) {
   OpenGood();
   Put("a", "1");
