@@ -250,7 +250,7 @@ std::string StateOf(const Status& s) { return s.getState() == nullptr ? "" : s.g
 
 }  // namespace
 
-// Sections in brackets, options between them: docs/guide/environment_options.md.
+// Sections in brackets, options between them: docs/guide/switch_on.md.
 class EnvironmentOptions::Parser {
  public:
   Parser(const std::string& source, const std::string& text, std::vector<Section>* sections)

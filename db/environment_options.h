@@ -1,5 +1,5 @@
 // Engines for programs whose options are fixed in their code: options that are read from the process's environment when
-// a database is opened, and laid over what the program gave. docs/guide/environment_options.md has the syntax.
+// a database is opened, and laid over what the program gave. docs/guide/switch_on.md has the syntax.
 //
 //   CAIRN_OPTIONS="memtable_factory=cairn.SubMemTable;[/data/state/*]write_buffer_size=16M"
 //   CAIRN_OPTIONS_FILE=/etc/cairn.options      the same text in a file; what CAIRN_OPTIONS says comes after it

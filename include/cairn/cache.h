@@ -58,9 +58,9 @@ struct ResultCacheOptions {
   };
   Replacement replacement = Replacement::kTwoQueues;
 
-  // Once memory is short, a Fill of a key that the cache has not had of late is stored once in so many times, drawn at
-  // random: nearly all such keys are not asked for again while they would be there, and storing one pushes out another.
-  // 1: every Fill is stored. Of kTwoQueues without a Z-zone; Put always stores.
+  // A full cache stores only one in so many Fills, drawn at random, of keys that it has not held recently: hardly any
+  // of them is asked for again before it would be evicted. 1: every Fill is stored. Applies to kTwoQueues without a
+  // Z-zone; Put always stores.
   uint32_t admit_one_fill_in = 4;
 
   // What leaves the N-zone goes to a Z-zone, where items of up to 4 KiB lie in compressed blocks: fewer misses in the
@@ -87,14 +87,14 @@ struct ResultCacheOptions {
   // the system has no transparent huge pages it does nothing.
   bool huge_pages = true;
 
-  // A file for the N-zone's items, in a file system of any kind: who opens it next finds the answers again, whether the
-  // process ended or was killed. After a loss of power, or a crash of the system, it begins empty, unless it was closed
-  // before. One cache at a time; the file keeps its size. Items above a 64th of it, and those of a Z-zone, are not kept.
-  // A file of other sizes or of another identity is begun anew. Empty: memory.
+  // A file for the N-zone's items that survives restarts: whoever opens it next finds the answers again, whether the
+  // process ended or was killed. After a loss of power or a crash of the system it starts empty, unless it was closed
+  // before. One cache uses it at a time; its size is fixed. Items above a 64th of it, and those of a Z-zone, are not
+  // kept. A file of another size or identity is overwritten. Empty: memory.
   std::string path;
 
-  // What of the file is flushed with each Put and Erase. Nothing is what makes answers right after the process was killed,
-  // and a file that was not closed is not used after a loss of power in any case: the others are here to be measured.
+  // What each Put and Erase flushes of the file. kNever is enough after the process was killed, and a file that was not
+  // closed is never used after a loss of power; the others are for measurements.
   enum class Flush {
     kNever,
     kLines,  // the processor's lines of the item and of its chunk's entry, as on persistent memory
@@ -102,7 +102,7 @@ struct ResultCacheOptions {
   };
   Flush flush = Flush::kNever;
 
-  // What the answers are about: where it differs from that of the file, the file begins empty.
+  // What the answers are about. A file with another identity starts empty.
   std::string identity;
 
   // Of the hash function, so that nobody can aim keys at one bucket. 0: drawn at random.

@@ -16,8 +16,8 @@
 
 namespace cairn {
 
-// The same as rocksdb::DB::Open of this library, whose docs/design/opening.md says what a database with parts of Cairn does
-// otherwise: pool files are recovered, tries compact at once, CompactRange compacts a whole trie,
+// The same as rocksdb::DB::Open of this library. docs/design/opening.md says what is different in a database with parts
+// of Cairn: pool files are recovered, tries compact at once, CompactRange compacts a whole trie, and
 // GetProperty("cairn.stats") and ("cairn.stats.json") give the text of GetTrieStats, or of GetSiltStats (cairn/silt.h).
 // The caller deletes *db.
 rocksdb::Status Open(const rocksdb::Options& options, const std::string& path, rocksdb::DB** db);
@@ -39,18 +39,17 @@ struct TrieCompactOptions {
   // the root. -1: everything, until each key lies in one table and what was overwritten or deleted is gone.
   int depth = -1;
 
-  // Also tables of which nothing was overwritten or deleted: for a compaction filter to see them, or in the format and with the
-  // compression that new tables have.
+  // Also rewrites tables of which nothing was overwritten or deleted: for a compaction filter, or for a new format or
+  // compression.
   bool rewrite = false;
 
   // Ends with Incomplete before its next compaction when it is true; null: not so. Outlives the call.
   const std::atomic<bool>* canceled = nullptr;
 };
 
-// Compacts now and returns when it is done, or with the error of a compaction that failed. Other compactions go on
-// meanwhile, of this trie, too; it waits for those that have its containers. NotSupported for a column family that
-// is no trie; Incomplete when paused (DisableManualCompaction, PauseBackgroundWork); ShutdownInProgress when the
-// database is closed meanwhile.
+// Compacts now. Returns when it is done, or the error of a compaction that failed. Other compactions of this trie go
+// on; it waits for those that work on the same containers. NotSupported: the column family is no trie. Incomplete:
+// paused (DisableManualCompaction, PauseBackgroundWork). ShutdownInProgress: the database is being closed.
 rocksdb::Status CompactTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family,
                             const TrieCompactOptions& options = TrieCompactOptions());
 

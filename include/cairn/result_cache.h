@@ -10,12 +10,12 @@
 //
 //   listeners={id=cairn.ResultCache;capacity=1G}
 //
-// or, for a program whose options are fixed: CAIRN_OPTIONS="result_cache=1G" (docs/guide/environment_options.md).
+// or, for a program whose options are fixed: CAIRN_OPTIONS="result_cache=1G" (docs/guide/switch_on.md).
 //
-// Get and MultiGet use it. Reads of a snapshot, with a timestamp or of some tiers pass by, and so do column families
-// whose answers may change without a write: with a compaction filter, a TTL or FIFO compaction. LOG names them and why.
-// Every database that is opened with one listener gets a cache of its own. Databases opened for reading only, as
-// secondaries or followers, and by TransactionDB with a write policy other than WRITE_COMMITTED, have none.
+// Get and MultiGet use it. Reads of a snapshot, with a timestamp or of some tiers bypass it, as do column families
+// whose answers may change without a write: with a compaction filter, a TTL or FIFO compaction. LOG lists them and why.
+// Each database that is opened with the listener gets a cache of its own. Read-only, secondary and follower instances
+// have none, nor has a TransactionDB with a write policy other than WRITE_COMMITTED.
 //
 // Thread-safety: the functions may be called from any thread.
 
@@ -37,42 +37,42 @@ struct DatabaseCacheOptions {
   // Bytes of memory, all of it. 0: there is no cache.
   uint64_t capacity = uint64_t{64} << 20;
 
-  // A file for what it holds, in a file system of any kind: who opens the database next finds the answers again, whether
-  // the process ended or was killed, as long as nobody else has opened, copied or restored the database in between and
-  // the WAL has lost nothing; else it begins empty (docs/design/result_cache.md, P7 to P9). It takes the capacity, in the
-  // system's page cache and on the disk. A path that does not begin with "/" is in the database's folder. Of a database
-  // whose writes have no WAL, are pipelined or in two phases nothing is found again. Empty: memory.
+  // A file that survives restarts. The next open finds the answers again, whether the process ended or was killed,
+  // unless somebody else has opened, copied or restored the database, or the WAL has lost writes: then the cache starts
+  // empty (docs/design/result_cache.md, P7 to P9). The file takes the capacity on disk and in the page cache. A path
+  // without a leading "/" is in the database's folder. The cache always starts empty if writes bypass the WAL, are
+  // pipelined, or use two-phase commit. Empty: no file.
   std::string path;
 
-  // Whether its memory is charged to the block cache of the default column family (as RocksDB's CacheEntryRole::kMisc),
-  // which then holds that much less: one budget for both. The part that a full block cache with a strict limit refuses
-  // is used without a charge.
+  // Charges its memory to the block cache of the default column family (as CacheEntryRole::kMisc), which then holds
+  // that much less: one budget for both. A full block cache with a strict limit may refuse a charge; the memory is used
+  // anyway.
   bool charge_to_block_cache = false;
 
   // A second zone of compressed items, for databases on slow disks (ResultCacheOptions::compression): none, lz4, zstd.
   ResultCacheOptions::Compression compression = ResultCacheOptions::Compression::kNone;
 
-  // Whether "there is no such key" is kept, too.
+  // Also keeps "there is no such key".
   bool absent_keys = true;
 
-  // Whether values that a merge operator made are kept. Turn it off for an operator that does not always make the same
-  // of the same operands, one that looks at a clock for example.
+  // Keeps values that a merge operator made. Turn it off for an operator whose result depends on more than its
+  // operands, on a clock for example.
   bool merged_values = true;
 
   // Key and value together; larger ones are not kept. 0: a 64th of the capacity.
   uint64_t max_item_bytes = 0;
 
-  // Once the cache is full, the answer for a key that it has not had of late is kept once in so many times. 1: always.
+  // A full cache keeps only one in so many answers for keys that it has not held recently. 1: every one.
   uint32_t admit_one_fill_in = 4;
 
-  // Whether its memory asks for huge pages (ResultCacheOptions::huge_pages).
+  // Asks for huge pages (ResultCacheOptions::huge_pages).
   bool huge_pages = true;
 
   // Names separated by commas. Empty: all.
   std::string column_families;
 
-  // The cache measures what it saves and what it costs. Where it costs more it gives its memory back and passes
-  // everything by; from time to time it tries again with an eighth of keys and memory. false: it is always on.
+  // The cache measures what it saves and what it costs. If it costs more, it frees its memory and lets everything
+  // bypass it; from time to time it tries again with an eighth of the keys and of the memory. false: it is always on.
   bool adaptive = true;
 };
 

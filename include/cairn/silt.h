@@ -23,23 +23,23 @@
 
 namespace cairn {
 
-// The three stores: the WAL and the memtable are the LogStore, the tables of level 0 the
-// HashStores (with a cuckoo filter), and level 1, the last one, is the SortedStore (a hit reads one block, and so does a
-// miss, unless EctTableOptions::last_level_filter_bits gives it a filter).
+// The three stores: the WAL and the memtable are the LogStore, the tables of level 0 are the HashStores (with a cuckoo
+// filter), and level 1, the last one, is the SortedStore. A hit reads one block there, and so does a miss, unless
+// EctTableOptions::last_level_filter_bits gives it a filter.
 //
-// A merge rewrites the whole SortedStore, and that is what it costs: with N keys in it, a key is written about N / d
-// times more. Many small values and few updates are what it is for; a trie (trie.h) writes less.
+// A merge rewrites the whole SortedStore: with N keys in it, a key is written about N / d times more. Use it for many
+// small values and few updates; a trie (trie.h) writes less.
 struct SiltOptions {
   // Hash and seed of the order, as in TrieOptions.
   std::string hash = "xxh3";
   uint64_t seed = kDefaultSeed;
 
-  // HashStores whose merge into the SortedStore is due: SILT's d, in write buffers full of different keys. Of a write
-  // buffer in which each key was written twice the HashStore counts as half of one. More: fewer merges, but every
-  // lookup asks as many filters.
+  // HashStores at which a merge into the SortedStore is due: SILT's d, in write buffers full of distinct keys. A
+  // HashStore counts half if each key of its write buffer was written twice. More: fewer merges, but more filters per
+  // lookup.
   int merge_trigger = 16;
 
-  // A merge is due as well when there are so many HashStores, however few keys they hold. 0: three times merge_trigger.
+  // A merge is also due at this many HashStores, however few keys they hold. 0: three times merge_trigger.
   int max_hash_stores = 0;
 
   // Threads that share one merge, each with its range of hashes. On a machine with no more processors than that, a merge
@@ -62,8 +62,8 @@ std::string SiltOptionsToString(const SiltOptions& options);
 rocksdb::Status ValidateSiltOptions(const SiltOptions& options);
 
 // Makes a column family a SILT store: comparator, table factory, two levels and their triggers. What else the options
-// hold (write buffer, compression, merge operator ...) stays. The database wants UseSiltMerges as well, or merges run
-// on one thread.
+// hold (write buffer, compression, merge operator ...) stays. Call UseSiltMerges for the database, too; otherwise
+// merges run on one thread.
 rocksdb::Status UseSilt(rocksdb::ColumnFamilyOptions* options, const SiltOptions& silt = SiltOptions());
 
 // Raises the database's max_subcompactions to SiltOptions::merge_threads and adds the listener `cairn.SiltMerges`,

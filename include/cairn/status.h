@@ -10,7 +10,7 @@
 // The pages are `/`, `/status.json` and `/metrics`. The server reads only; it listens on the loopback address unless
 // told otherwise, because whoever reaches it sees names and sizes of column families (no keys, no values). Any database
 // of this library will do, also one that uses no part of Cairn. `cairn serve DIR` shows a database from outside, and
-// sees less: docs/guide/status_page.md.
+// sees less: docs/guide/watch.md.
 //
 // Thread-safety: safe.
 

@@ -42,16 +42,15 @@ struct TunerOptions {
   // Reports and changes nothing.
   bool advisory = true;
 
-  // Flushes between two looks. What is measured between two looks is compared, so a window should be long against one
-  // pass through the levels: 256 flushes of 64 MiB are 16 GiB. At least 1.
+  // Flushes in a window. The tuner looks once per window and compares what was measured in it, so a window should be
+  // long compared with one pass through the levels: 256 flushes of 64 MiB are 16 GiB. At least 1.
   uint64_t window_flushes = 256;
 
   // Predicted part of the written bytes that must be saved for a change. 0.05 is about the error of the model.
   double min_gain = 0.05;
 
-  // No change is made while what is measured differs from what the model predicts for the sizes as they are by more
-  // than this part: the database is still being filled, say, or the writer runs ahead of compactions, and what would be
-  // gained is as uncertain. 0: no limit.
+  // No change is made while measurement and model differ by more than this part for the present sizes: then the gain is
+  // as uncertain. So it is while the database is being filled, or while compactions fall behind. 0: no limit.
   double max_error = 0.15;
 
   // Least seconds between two changes. Each writes the MANIFEST and an OPTIONS file.
@@ -60,8 +59,8 @@ struct TunerOptions {
   // Windows after a change that are not judged, while the levels take their new sizes.
   int settle_windows = 1;
 
-  // A change is taken back when more than this times what the sizes before it would have written is written: in one
-  // window by as much again, or in several by what adds up to that.
+  // A change is taken back when the database writes more than this times what the sizes before would have written: by
+  // as much again in one window, or in total over several.
   double tolerance = 1.02;
 
   // Bytes kept for each live byte that new level sizes may cost, by the model. 0: no limit.

@@ -80,15 +80,14 @@ class StreamsResultsTest(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_table_and_picture(self):
-        self.write("docs/guide/streams.md", PAGE)
+        self.write("docs/guide/clients.md", PAGE)
         self.collect(self.measure(stock=1234.5, sub_memtables=2345.6), note="By night.")
         self.expect_failure("run test/clients/streams_results --write", "--check")
-        self.assertEqual(self.write_pages(), "docs/guide/streams.md: written\ndocs/guide/streams.svg: written\n")
-        page = self.read("docs/guide/streams.md")
-        self.assertIn("| | stock | sub-MemTables |\n| --- | ---: | ---: |\n| records worked off | 2,000,000 | 2,000,000 |", page)
-        self.assertIn("| processor seconds per million records | 25 | 25 |", page)
+        self.assertEqual(self.write_pages(), "docs/guide/clients.md: written\ndocs/guide/streams.svg: written\n")
+        page = self.read("docs/guide/clients.md")
+        self.assertIn("| | stock | sub-MemTables |\n| --- | ---: | ---: |\n| records per second | 1,234 | 2,346 |", page)
+        self.assertIn("| CPU seconds per million records | 25 | 25 |", page)
         self.assertIn("| written by flush and compaction, MB | 4.5 | 4.5 |", page)
-        self.assertNotIn("checkpoints on disk", page)
         self.assertNotIn("what was here", page)
         self.assertIn("`CLIENT_EVENTS=1000 test/clients/kafka/run measure`: one run each", page)
         self.assertIn("GiB. By night.\n\n<!-- end of streams -->\nafter\n", page.replace("GiB.\n", "GiB. "))
@@ -96,7 +95,7 @@ class StreamsResultsTest(unittest.TestCase):
         self.assertEqual(self.run_script("--check").returncode, 0)
         # Numbers that the picture does not show leave it as it is; others do not.
         self.collect(self.measure(stock=1234.5, sub_memtables=3456.7))
-        self.assertEqual(self.run_script("--check").stdout, "docs/guide/streams.md: out of date\ndocs/guide/streams.svg: out of date\n")
+        self.assertEqual(self.run_script("--check").stdout, "docs/guide/clients.md: out of date\ndocs/guide/streams.svg: out of date\n")
 
     def test_a_store_alone(self):
         store = {"records": 5, "put_bytes": 10, "written_bytes": 15, "put_per_second": 4000, "get_per_second": 5000, "absent_per_second": 6000}
@@ -104,10 +103,10 @@ class StreamsResultsTest(unittest.TestCase):
         self.expect_failure("scan_per_second missing", "--collect", "store", os.path.join(self.top, "work"))
         self.write("work/measure/stock/measures.json", {**store, "scan_per_second": 700})
         self.assertEqual(self.run_script("--collect", "store", os.path.join(self.top, "work")).returncode, 0)
-        self.write("docs/guide/streams.md", PAGE.replace("kafka", "store"))
+        self.write("docs/guide/clients.md", PAGE.replace("kafka", "store"))
         self.write_pages()
-        self.assertIn("| puts, thousands per second | 4 |", self.read("docs/guide/streams.md"))
-        self.assertIn("| ranges of 50 | 0.7 |\n| written per byte put | 1.50 |", self.read("docs/guide/streams.md"))
+        self.assertIn("| puts, thousands per second | 4 |", self.read("docs/guide/clients.md"))
+        self.assertIn("| ranges of 50 | 0.7 |\n| write amplification | 1.50 |", self.read("docs/guide/clients.md"))
         self.assertIn("store: ranges of 50", self.read("docs/guide/streams.svg"))
 
     def test_medians(self):
@@ -129,15 +128,15 @@ class StreamsResultsTest(unittest.TestCase):
         self.expect_failure("put_bytes, written_bytes, records_per_second", "--collect", "kafka", os.path.join(self.top, "work"))
         self.expect_failure("take no folders", "--check", "folder")
         for text, page in [
-            ("docs/guide/streams.md:3: write <!-- streams CLIENT -->", PAGE.replace("kafka", "flink")),
-            ("docs/guide/streams.md:3: the table has no", PAGE.replace("<!-- end of streams -->", "")),
-            ("docs/guide/streams.md:5: nothing begins", PAGE.replace("<!-- streams kafka -->", "")),
-            ("docs/guide/streams.md:4: the table of line 3", PAGE.replace("what was here", "<!-- streams kafka -->")),
+            ("docs/guide/clients.md:3: write <!-- streams CLIENT -->", PAGE.replace("kafka", "flink")),
+            ("docs/guide/clients.md:3: the table has no", PAGE.replace("<!-- end of streams -->", "")),
+            ("docs/guide/clients.md:5: nothing begins", PAGE.replace("<!-- streams kafka -->", "")),
+            ("docs/guide/clients.md:4: the table of line 3", PAGE.replace("what was here", "<!-- streams kafka -->")),
         ]:
             self.collect(self.measure("whole", stock=1))
-            self.write("docs/guide/streams.md", page)
+            self.write("docs/guide/clients.md", page)
             self.expect_failure(text, "--check")
-        self.write("docs/guide/streams.md", PAGE)
+        self.write("docs/guide/clients.md", PAGE)
         self.write("docs/results/streams/kafka.json", {"hows": {}})
         self.expect_failure("is not a file that streams_results --collect writes", "--check")
 

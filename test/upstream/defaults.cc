@@ -1,7 +1,7 @@
 // The default memtable of RocksDB's test programs. It is defined in the program, so the loader takes it for every
 // caller, the library's own code included; the programs themselves stay as upstream wrote them. With
 // CAIRN_UPSTREAM_MEMTABLES=sub_memtables in the environment, whoever names no memtable gets sub-MemTables; who names
-// one, gets that. (Default tables are changed by CAIRN_OPTIONS, docs/guide/environment_options.md.)
+// one, gets that. (Default tables are changed by CAIRN_OPTIONS, docs/guide/switch_on.md.)
 #include <cstdlib>
 #include <cstring>
 

@@ -1,4 +1,4 @@
-// The status as JSON, for the page and for other programs. docs/guide/status_page.md has the schema.
+// The status as JSON, for the page and for other programs. docs/guide/watch.md has the schema.
 //
 // Thread-safety: functions of their arguments.
 
