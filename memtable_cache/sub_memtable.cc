@@ -333,12 +333,9 @@ void SubMemTable::Insert(rocksdb::KeyHandle handle) {
 }
 
 void SubMemTable::HelpIndex(uint64_t entries) {
-  if (!options_.lazy_index) {
-    UpdateHash();
-  } else if (entries % kHelpEvery == 0) {
-    if (looked_up_.load(std::memory_order_relaxed)) HelpReaders(entries);
-    if (entries % kHelpForSure == 0) BoundUnhashed(kHelpForSure);
-  }
+  if (entries % kHelpEvery != 0) return;
+  if (looked_up_.load(std::memory_order_relaxed)) HelpReaders(entries);
+  if (entries % kHelpForSure == 0) BoundUnhashed(kHelpForSure);
 }
 
 void SubMemTable::AddMark(Segment* segment, const char* entry, const SegmentWord& word) {
@@ -463,7 +460,7 @@ void SubMemTable::SealSegment(Segment* segment) {
   const SegmentWord word = segment->Load();
   if (!segment->on_heap) segment->copied_out = pool_->Seal(segment->base, word.tail, segment->bytes);
   // A segment costs a lookup what a thousand entries do.
-  if (segment->marks != nullptr && options_.lazy_index) BoundUnhashed(kHelpForSure);
+  if (segment->marks != nullptr) BoundUnhashed(kHelpForSure);
   const MutexLock lock(&segments_mutex_);
   --slots_in_use_;
   ChargeLocked(word.entries * kFinalRunBytes);
@@ -964,7 +961,7 @@ std::shared_ptr<const SortedRun> SubMemTable::SortAll() const {
 // Runs shrink by kRunRatio or more from the first to the last.
 void SubMemTable::AddRun(std::shared_ptr<const SortedRun> run) const {
   auto runs = std::make_shared<RunSet>(*runs_);
-  while (options_.compact_index && !runs->empty() && runs->back()->size() < kRunRatio * run->size()) {
+  while (!runs->empty() && runs->back()->size() < kRunRatio * run->size()) {
     const PassingCharge both(arena_charge_.manager(), (runs->back()->size() + run->size()) * SortedRun::kDenseBytes);
     run = SortedRun::Merge(order_, *runs->back(), *run);
     runs->pop_back();

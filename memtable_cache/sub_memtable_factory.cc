@@ -29,9 +29,7 @@ const OptionTypes& SubMemTableOptionTypes() {
       {"locked_cache", {offsetof(SubMemTableOptions, locked_cache), OptionType::kUInt64T}},
       {"resctrl_root", AnyTextOption(offsetof(SubMemTableOptions, resctrl_root))},
       {"take_default_ways", {offsetof(SubMemTableOptions, take_default_ways), OptionType::kBoolean}},
-      {"require_persistent_memory", {offsetof(SubMemTableOptions, require_persistent_memory), OptionType::kBoolean}},
-      {"lazy_index", {offsetof(SubMemTableOptions, lazy_index), OptionType::kBoolean}},
-      {"compact_index", {offsetof(SubMemTableOptions, compact_index), OptionType::kBoolean}}};
+      {"require_persistent_memory", {offsetof(SubMemTableOptions, require_persistent_memory), OptionType::kBoolean}}};
   static const auto* types = new OptionTypes(WithoutDefaults(all, defaults));
   return *types;
 }

@@ -266,8 +266,8 @@ TEST_P(SubMemTableModelTest, AgreesWithAnOrderedMap) {
 
 INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableModelTest,
                          ::testing::Combine(::testing::Values(0, 1, 2, 3),
-                                            ::testing::Values("segment_size=64K", "segment_size=4K;copy_on_seal=true",
-                                                              "lazy_index=false;compact_index=false")));
+                                            ::testing::Values("segment_size=64K",
+                                                              "segment_size=4K;copy_on_seal=true")));
 
 // A read-only memtable that nobody has read: lookups go to the final run.
 TEST(SubMemTableTest, LooksUpWithoutAHash) {
@@ -478,8 +478,7 @@ TEST_P(SubMemTableStressTest, ReadersAndLongIteratorsDuringWrites) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Settings, SubMemTableStressTest,
-                         ::testing::Values("segment_size=64K", "segment_size=4K;copy_on_seal=true",
-                                           "lazy_index=false"));
+                         ::testing::Values("segment_size=64K", "segment_size=4K;copy_on_seal=true"));
 
 const SubMemTable& RepOf(const Table& table) { return *static_cast<const SubMemTable*>(table.rep()); }
 

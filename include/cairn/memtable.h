@@ -30,7 +30,7 @@ struct SubMemTableOptions {
   // 32nd of its write buffer.
   uint64_t segment_size = uint64_t{1} << 20;
 
-  // Bytes of free segments that stay mapped for the next memtables, but no more than an eighth of the limit of a
+  // Bytes of free segments that stay mapped for the next memtables, but no more than a 16th of the limit of a
   // WriteBufferManager; what is beyond goes back to the system, of a pool file to the file system. About what dies at
   // a flush; less costs page faults, more costs memory.
   uint64_t pool_size = uint64_t{64} << 20;
@@ -68,12 +68,6 @@ struct SubMemTableOptions {
 
   // Refuses a pool file that is not on persistent memory.
   bool require_persistent_memory = false;
-
-  // Off: every write brings the point-lookup index up to date itself. Only to measure what laziness is worth.
-  bool lazy_index = true;
-
-  // Off: sorted runs are never merged while a memtable is written. Only to measure what that is worth.
-  bool compact_index = true;
 };
 
 // Its name is "cairn.SubMemTable"; the fields above are its options.
