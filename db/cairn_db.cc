@@ -9,7 +9,6 @@
 #include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
-#include "db/error_recovery.h"
 #include "db/opening.h"
 #include "db/set_options.h"
 #include "db/stored_seed.h"
@@ -185,8 +184,6 @@ std::string StatsText(rocksdb::DB* db, ColumnFamilyHandle* family, bool table) {
 
 }  // namespace
 
-const char DatabaseServices::kNoName[] = "";
-
 DatabaseServices::DatabaseServices() = default;
 
 DatabaseServices::~DatabaseServices() { ForgetWrittenTotals(session_id_); }
@@ -230,7 +227,6 @@ Status CairnDB::Recover(const std::vector<rocksdb::ColumnFamilyDescriptor>& fami
 }
 
 CairnDB::~CairnDB() {
-  AwaitClosingRecovery(&error_handler_, mutex());
   std::string session_id;
   if (GetDbSessionId(session_id).ok()) services()->SetSession(session_id);
   // Of a database that is still open, whatever snapshots live; the services finish after it.

@@ -44,7 +44,7 @@ class DatabaseServices : public rocksdb::EventListener {
   // Those that OpenDatabase has put into the options; null if they are of another database.
   static DatabaseServices* In(const rocksdb::DBOptions& options);
 
-  const char* Name() const override { return kNoName; }
+  const char* Name() const override { return port::kServicesName; }
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
   void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
@@ -91,12 +91,10 @@ class DatabaseServices : public rocksdb::EventListener {
 
   static bool IsServices(const rocksdb::EventListener* listener) {
     // The address tells; other listeners may have an empty name, too, and may not be cast.
-    return listener != nullptr && listener->Name() == kNoName;
+    return listener != nullptr && listener->Name() == port::kServicesName;
   }
 
  private:
-  static const char kNoName[];
-
   std::unique_ptr<DurableWrites> durable_;
   std::unique_ptr<DatabaseCache> cache_;
   std::shared_ptr<EnvironmentOptions> environment_;

@@ -980,6 +980,7 @@ class KilledWriter {
     Database db(path_, options, options, &s);
     db_ = &db;
     ranges_ = !options.unordered_write;
+    ingests_ = options.recycle_log_file_num == 0;  // RocksDB loses writes otherwise (docs/rocksdb_faults.md)
     if (!s.ok()) Die("open: " + s.ToString());
     if (db.Stats().cache.recovered > 0) ++promises_->recovered;
     CheckAll();
@@ -1064,7 +1065,7 @@ class KilledWriter {
     const uint64_t version = Begin(number, deletion);
     const std::string value = ValueOf(number, version);
     Status s;
-    if (kind < 3) {
+    if (kind < 3 && ingests_) {
       s = Ingest(number, value, random);
     } else if (deletion) {
       s = (*db_)->Delete(WriteOptions(), db_->Family(number), KeyOf(number));
@@ -1118,6 +1119,7 @@ class KilledWriter {
   const uint64_t seed_;
   const Database* db_ = nullptr;
   bool ranges_ = false;
+  bool ingests_ = false;
   std::mutex writers_[Promises::kKeys];
 };
 

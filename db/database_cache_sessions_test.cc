@@ -180,6 +180,8 @@ class Session {
       options.compaction_style = rocksdb::kCompactionStyleLevel;
     }
     flushed_ = false;
+    // RocksDB might not open it again (docs/rocksdb_faults.md).
+    if (kind_ != Kind::kPlain) options.recycle_log_file_num = 0;
     // RocksDB 9.10 waits for itself when both are on.
     if (kind_ == Kind::kPlain && !options.manual_wal_flush && random_.OneIn(6)) options.unordered_write = true;
     if (kind_ != Kind::kPrepared && kind_ != Kind::kUnprepared && !options.unordered_write && random_.OneIn(8)) {

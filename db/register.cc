@@ -50,24 +50,17 @@ void Add(ObjectLibrary* library, const Arguments&... arguments) {
 
 }  // namespace
 
-extern "C" const int cairn_rocksdb_hooks;     // db/rocksdb_hooks.cc
-extern "C" const int cairn_damaged_logs;      // db/damaged_logs.cc
-extern "C" const int cairn_errno_status;      // db/errno_status.cc
-extern "C" const int cairn_error_recovery;    // db/error_recovery.cc
-extern "C" const int cairn_full_disks;        // db/full_disks.cc
-extern "C" const int cairn_held_writers;      // db/held_writers.cc
-extern "C" const int cairn_opening_wals;      // db/opening_wals.cc
-extern "C" const int cairn_recovery_flushes;  // db/recovery_flushes.cc
-extern "C" const int cairn_transactions;      // db/transactions.cc
-extern "C" const int cairn_wal_syncs;         // db/wal_syncs.cc
-extern "C" const int cairn_write_prepared;    // db/write_prepared.cc
+extern "C" const int cairn_rocksdb_hooks;         // db/rocksdb_hooks.cc
+extern "C" const int cairn_close_is_told;         // rocksdb/fixes/close_is_told.cc
+extern "C" const int cairn_held_writers_recover;  // rocksdb/fixes/held_writers_recover.cc
+extern "C" const int cairn_transactions;          // db/transactions.cc
+extern "C" const int cairn_write_prepared;        // db/write_prepared.cc
 
 extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/) {
   // Every program that links the static library takes this file from it, and with it the check of the processor and
   // what takes the place of functions of RocksDB.
-  for (const int part : {cairn_processor_check, cairn_rocksdb_hooks, cairn_damaged_logs, cairn_errno_status,
-                         cairn_error_recovery, cairn_full_disks, cairn_held_writers, cairn_opening_wals,
-                         cairn_recovery_flushes, cairn_transactions, cairn_wal_syncs, cairn_write_prepared}) {
+  for (const int part : {cairn_processor_check, cairn_rocksdb_hooks, cairn_close_is_told, cairn_held_writers_recover,
+                         cairn_transactions, cairn_write_prepared}) {
     if (part == 0) return 0;
   }
   library.AddFactory<const rocksdb::Comparator>(

@@ -9,17 +9,13 @@
 
 #include "db/cairn_db.h"
 #include "db/column_family.h"
-#include "db/error_recovery.h"
 #include "db/external_sst_file_ingestion_job.h"
-#include "db/failed_writes.h"
-#include "db/held_writers.h"
 #include "db/opening.h"
 #include "db/repair_tables.h"
 #include "db/snapshot_checker.h"
 #include "db/sst_files.h"
 #include "db/stored_seed.h"
 #include "db/transactions.h"
-#include "db/wal_syncs.h"
 #include "db/write_prepared.h"
 #include "memtable_cache/flush_scope.h"
 #include "memtable_cache/tailing.h"
@@ -229,18 +225,45 @@ VersionFilters* FiltersOf(rocksdb::Version* version) {
   return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
 }
 
-// Before tables come that take sequence numbers, or raise them, be the database stopped or not. RocksDB takes the last one that
-// a memtable has for the last that was handed out. With two write queues it is not, when a write has failed, and of transactions
-// that are written before they commit: each Commit has a number of its own. Handed out again, what was committed last is not
-// read any more, and RocksDB 11.8 does not open the WAL.
+// Before tables come that take sequence numbers, or raise them. RocksDB takes the last one that a memtable has for the last that was
+// handed out. Of transactions that are written before they commit it is not: each Commit has a number of its own. Handed out
+// again, what was committed last is not read any more.
 // Returns the last one.
 // REQUIRES: nobody writes.
 rocksdb::SequenceNumber CountAllNumbers(rocksdb::VersionSet* versions) {
-  const rocksdb::SequenceNumber last = versions->LastSequence();
-  AllFailedWrites().Settle(versions, last);
-  versions->SetLastSequence(std::max(last, versions->LastAllocatedSequence()));
+  versions->SetLastSequence(std::max(versions->LastSequence(), versions->LastAllocatedSequence()));
   return versions->LastSequence();
 }
+
+// The memtables that the column families have when it is made, of which the newest are named.
+// REQUIRES: the DB mutex, in the destructor, too.
+class MemtablesOfFamilies {
+ public:
+  explicit MemtablesOfFamilies(rocksdb::ColumnFamilySet* families) {
+    for (rocksdb::ColumnFamilyData* const family : *families) {
+      if (family->IsDropped() || !family->initialized()) continue;
+      family->Ref();
+      families_.push_back(family);
+      numbers_.push_back(family->mem()->IsEmpty() ? family->imm()->GetLatestMemTableID(/*for_atomic_flush=*/false)
+                                                  : family->mem()->GetID());
+    }
+    for (const uint64_t& number : numbers_) newest_.push_back(&number);
+  }
+  ~MemtablesOfFamilies() {
+    for (rocksdb::ColumnFamilyData* const family : families_) family->UnrefAndTryDelete();
+  }
+  MemtablesOfFamilies(const MemtablesOfFamilies&) = delete;
+  MemtablesOfFamilies& operator=(const MemtablesOfFamilies&) = delete;
+
+  const rocksdb::autovector<rocksdb::ColumnFamilyData*>& families() const { return families_; }
+  // In the order of the families.
+  const rocksdb::autovector<const uint64_t*>& newest() const { return newest_; }
+
+ private:
+  rocksdb::autovector<rocksdb::ColumnFamilyData*> families_;
+  std::vector<uint64_t> numbers_;
+  rocksdb::autovector<const uint64_t*> newest_;
+};
 
 // Two levels, the first table of which is in hash order with an index: what else it takes GetFromSilt looks at.
 bool IsSiltStore(rocksdb::Version* version) {
@@ -284,33 +307,19 @@ namespace rocksdb {
 
 namespace own = cairn::rocksdb_own;
 
-// Where the next WAL does not go on with the number with which one ends, what is left of an older WAL behind that end is damage to
-// RocksDB, unless all damage is skipped, and nothing newer is read. Write-prepared writes of two queues take numbers that are in
-// no WAL, and so does what is ingested or imported; a WAL that has no entry yet, and is kept as with transactions in two phases,
-// has no number at all. So none is recycled (as in RocksDB from 6.8 to 9.0). And of transactions that are written before they commit,
-// a row cache would keep what one lookup may see for all others.
 Status DBImpl::Open(const DBOptions& options, const std::string& path,
                     const std::vector<ColumnFamilyDescriptor>& families, std::vector<ColumnFamilyHandle*>* handles,
                     cairn::port::OpenedDb* db, const bool seq_per_batch, const bool batch_per_txn, const bool is_retry,
                     bool* can_retry) {
-  bool would_recycle = false;
   const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
                                        std::vector<ColumnFamilyHandle*>* given, DB** opened) {
     DBOptions safe = with;
-    const bool skips_damage = with.wal_recovery_mode == WALRecoveryMode::kSkipAnyCorruptedRecords;
-    would_recycle = with.recycle_log_file_num > 0 && (!skips_damage || (seq_per_batch && with.two_write_queues));
-    if (would_recycle) safe.recycle_log_file_num = 0;
     if (seq_per_batch) safe.row_cache = nullptr;
     return own::DBImplOpen(safe, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
                            is_retry, can_retry);
   };
-  const cairn::WrittenEntry none(nullptr);
   DB* opened = nullptr;
   const Status s = cairn::OpenDatabase(options, path, families, seq_per_batch, open, handles, &opened);
-  if (s.ok() && would_recycle) {
-    Warn(opened->GetDBOptions().info_log, "WALs are not recycled, where that could lose writes: %s is ignored",
-         "recycle_log_file_num");
-  }
   if (s.ok() && seq_per_batch && options.row_cache != nullptr) {
     Warn(opened->GetDBOptions().info_log, "%s is ignored: lookups would be told what others see of transactions",
          "row_cache");
@@ -319,31 +328,11 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
   return s;
 }
 
-// RocksDB's pipelined writes forget to say which WAL a Prepare is in, so that it is removed, and tell it to the leader of a
-// group alone, so that a Commit of another one does not keep it either. The WAL that was the newest before is no newer than that,
-// and counts as the one.
 Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCallback* callback,
                          UserWriteCallback* user_write_callback, uint64_t* log_used, uint64_t log_ref,
                          bool disable_memtable, uint64_t* seq_used, size_t batch_count,
                          PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
                          std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
-  if (pre_release_callback != nullptr && immutable_db_options_.enable_pipelined_write && !seq_per_batch_) {
-    // A Prepare: that its WAL is needed is said before a flush can find that it is not.
-    mutex_.Lock();
-    const uint64_t wal = CAIRN_NEWEST_WAL;
-    Status s = pre_release_callback->Callback(kMaxSequenceNumber, disable_memtable, wal, /*index=*/0, /*total=*/1);
-    mutex_.Unlock();
-    if (!s.ok()) return s;
-    s = WriteImpl(options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable, seq_used,
-                  batch_count, /*pre_release_callback=*/nullptr, post_memtable_callback, std::move(wbwi),
-                  CAIRN_MORE_WRITE_ARGUMENTS);
-    if (!s.ok()) {
-      logs_with_prep_tracker_.MarkLogAsHavingPrepSectionFlushed(wal);
-    } else if (log_used != nullptr) {
-      *log_used = wal;
-    }
-    return s;
-  }
   if (seq_per_batch_ && disable_memtable && pre_release_callback != nullptr && cairn::RollbackScope::IsOf(this) &&
       !options.disableWAL && !batch->HasCommit()) {
     WriteOptions nothing;
@@ -352,9 +341,6 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
                      batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
                      CAIRN_MORE_WRITE_ARGUMENTS);
   }
-  const cairn::ListenersWrite listeners(&mutex_);
-  const cairn::WrittenEntry entry(versions_.get());
-  const cairn::SyncsLater syncs(two_write_queues_ && options.sync ? this : nullptr);
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   if (ours == nullptr) {
     return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
@@ -392,41 +378,28 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   return s;
 }
 
-// What recovers from an error flushes memtables, for which it queues behind writers. A writer that is held back because
-// memtables or files are too many, or by a WriteBufferManager, holds the front of that queue until the recovery ends, or is
-// refused (held_writers.cc). So that it need not be, a recovery flushes the read-only memtables only while writers are held
-// back. The others lack nothing in the WAL, unless the error is a WAL's, or its folder's: then the newest one may end with a
-// write that has failed, and takes no further entry.
-//
-// Who closes a database would wait until its flush slows down no writer, for a compaction that may find no room, or fail.
-//
-// And before live files are listed (with the mutex still held): RocksDB flushes one column family after the other, and
-// what is written meanwhile is in some of them, but in the WAL, too. Durable memtables have none. So what has been
-// written during a first round is flushed while writers wait, and a batch over several column families is there as a
-// whole or not at all.
+// RocksDB lists live files when it has flushed one column family after the other. What is written meanwhile is in some of
+// them, but in the WAL, too. Durable memtables have none. So what has been written during a first round is flushed while
+// writers wait, and a batch over several column families is there as a whole or not at all.
 Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason reason) {
-  mutex_.AssertHeld();
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
-  const bool held_back =
-      write_controller_.IsStopped() || (write_buffer_manager_ != nullptr && write_buffer_manager_->IsStallActive());
-  if (reason == FlushReason::kErrorRecovery) {
-    bool wal_failed = cairn::AllFailedWrites().Find(versions_.get()).wal_failed;
-    {
-      const InstrumentedMutexLock lock(&CAIRN_WALS_MUTEX);
-      const WritableFileWriter* const wal = logs_.empty() ? nullptr : logs_.back().writer->file();
-      wal_failed = wal_failed || (wal != nullptr && wal->seen_error());
-    }
-    if (ours != nullptr && held_back && !wal_failed) {
-      return RetryFlushesForErrorRecovery(FlushReason::kErrorRecoveryRetryFlush, /*wait=*/true);
-    }
+  if (ours == nullptr || ours->services()->durable() == nullptr || reason != FlushReason::kGetLiveFiles) {
+    return own::FlushAllColumnFamilies(this, options, reason);
   }
-  FlushOptions with = options;
-  with.allow_write_stall = options.allow_write_stall || reason == FlushReason::kShutDown;
-  Status s = own::FlushAllColumnFamilies(this, with, reason);
-  const bool one_moment = immutable_db_options_.atomic_flush || ours == nullptr ||
-                          ours->services()->durable() == nullptr ||
-                          versions_->GetColumnFamilySet()->NumberOfColumnFamilies() == 1;
-  if (!s.ok() || one_moment || reason != FlushReason::kGetLiveFiles) return s;
+  mutex_.AssertHeld();
+  if (immutable_db_options_.atomic_flush) {
+    // RocksDB may ask of one family whether another's memtable is flushed, and not wait for its own.
+    const cairn::MemtablesOfFamilies memtables(versions_->GetColumnFamilySet());
+    const Status s = own::FlushAllColumnFamilies(this, options, reason);
+    if (!s.ok()) return s;
+    mutex_.Unlock();
+    const Status flushed =
+        WaitForFlushMemTables(memtables.families(), memtables.newest(), /*resuming_from_bg_err=*/false, reason);
+    mutex_.Lock();
+    return flushed;
+  }
+  Status s = own::FlushAllColumnFamilies(this, options, reason);
+  if (!s.ok() || versions_->GetColumnFamilySet()->NumberOfColumnFamilies() == 1) return s;
   FlushOptions at_once = options;
   at_once.allow_write_stall = true;  // nobody writes
   WriteThread::Writer writer;
@@ -443,54 +416,24 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
   return s;
 }
 
-// RocksDB takes the numbers of the memtables in the order of a hash table, and the column families in another: with
-// atomic_flush it may ask of one family whether it has flushed another's memtable, and not wait for its own.
-Status DBImpl::WaitForFlushMemTables(const autovector<ColumnFamilyData*>& families,
-                                     const autovector<const uint64_t*>& newest, bool resuming,
-                                     std::optional<FlushReason> reason CAIRN_MORE_WAIT_PARAMETERS) {
-  const bool is_ours = reason == FlushReason::kErrorRecoveryRetryFlush;  // RetryFlushesForErrorRecovery
-  if (!immutable_db_options_.atomic_flush || families.size() < 2 || is_ours) {
-    return own::WaitForFlushMemTables(this, families, newest, resuming, reason CAIRN_MORE_WAIT_ARGUMENTS);
-  }
-  std::vector<uint64_t> numbers;
-  {
-    const InstrumentedMutexLock lock(&mutex_);
-    for (ColumnFamilyData* family : families) {
-      numbers.push_back(family->imm()->GetLatestMemTableID(/*for_atomic_flush=*/true));
-    }
-  }
-  autovector<const uint64_t*> in_order;
-  for (const uint64_t& number : numbers) in_order.push_back(&number);
-  return own::WaitForFlushMemTables(this, families, in_order, resuming, reason CAIRN_MORE_WAIT_ARGUMENTS);
-}
-
 Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,
                                       const ColumnFamilyOptions& options, const std::string& name,
                                       ColumnFamilyHandle** handle) {
-  *handle = nullptr;
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  if (ours == nullptr && !cairn::UsesCairn(options)) {
+    return own::CreateColumnFamilyImpl(this, read_options, write_options, options, name, handle);
+  }
+  *handle = nullptr;
   ColumnFamilyDescriptor family(name, options);
   Status s =
       ours == nullptr ? cairn::CheckFamilyOfStockDatabase(GetDBOptions(), family) : ours->AdmitNewFamily(&family);
-  // RocksDB opens its folders when the MANIFEST names it already: if one does not open, nobody gets a handle, and the database
-  // is not opened again without naming the family.
-  for (const DbPath& path : options.cf_paths.empty() ? immutable_db_options_.db_paths : options.cf_paths) {
-    std::unique_ptr<FSDirectory> folder;
-    if (s.ok()) s = CreateAndNewDirectory(fs_.get(), path.path, &folder);
-  }
   if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
   if (!s.ok()) return s;
-  const cairn::WaitsForUnorderedWrites waits(&pending_memtable_writes_, &switch_mutex_, &switch_cv_);
   const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
   if (created.ok() && ours != nullptr && ours->services()->cache() != nullptr) ours->services()->cache()->NoteFiles();
   cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
   if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
   return created;
-}
-
-Status DBImpl::DropColumnFamilyImpl(ColumnFamilyHandle* family) {
-  const cairn::WaitsForUnorderedWrites waits(&pending_memtable_writes_, &switch_mutex_, &switch_cv_);
-  return own::DropColumnFamilyImpl(this, family);
 }
 
 // Where RocksDB has found the deepest level that is free, a trie may want a shallower one.
@@ -548,13 +491,6 @@ void ImportColumnFamilyJob::Cleanup(const Status& status) {
   own::CleanupImport(this, status);
 }
 
-// A best-efforts recovery that goes on to an older MANIFEST makes new column families. The readers of tables that the first
-// attempt has opened point to the old ones' comparators, and RocksDB 9.10 would find them in the table cache again.
-void VersionSet::Reset() {
-  if (table_cache_ != nullptr) table_cache_->EraseUnRefEntries();
-  own::ResetVersionSet(this);
-}
-
 #if CAIRN_REPLACES_SNAPSHOT_CONTEXT
 // Universal compaction asks twice for a job, when it picks files and when it begins. The second time RocksDB 9.10 takes
 // another snapshot and releases the first one, for which it waits for the mutex that it holds itself: a database with
@@ -570,31 +506,6 @@ void DBImpl::GetSnapshotContext(JobContext* job, std::vector<SequenceNumber>* sn
   *checker = keeps_all ? DisableGCSnapshotChecker::Instance() : snapshot_checker_.get();
 }
 #endif
-
-// It counts as something to wait for while it lets go of the mutex. If there is nothing to delete, RocksDB before 11.8 takes
-// that back without telling who waits: Close then waits for ever, unless a flush or a compaction ends later.
-// And a file that was not removed because the MANIFEST might have come to name it counts as one that somebody removes ever after.
-void DBImpl::FindObsoleteFiles(JobContext* job, bool force, bool no_full_scan) {
-  if (versions_ == nullptr) return;  // a recovery, whose listener has closed the database
-  if (pending_purge_obsolete_files_ == 0 && error_handler_.GetFilesToQuarantine().empty()) {
-    for (auto file = files_grabbed_for_purge_.begin(); file != files_grabbed_for_purge_.end();) {
-      file = purge_files_.count(*file) == 0 ? files_grabbed_for_purge_.erase(file) : std::next(file);
-    }
-  }
-  own::FindObsoleteFiles(this, job, force, no_full_scan);
-  if (pending_purge_obsolete_files_ == 0) bg_cv_.SignalAll();
-}
-
-// Who hears that writes to a family are slowed down hears of it at the end of the flush or the compaction. RocksDB finds the
-// listeners in the family's options then, when the family may be gone. They are the database's, hence also the default family's.
-void DBImpl::InstallSuperVersionAndScheduleWork(ColumnFamilyData* family, SuperVersionContext* context,
-                                                CAIRN_SUPER_VERSION_PARAMETER last) {
-  own::InstallSuperVersion(this, family, context, std::forward<decltype(last)>(last));
-  const ColumnFamilyData* const outlives = versions_->GetColumnFamilySet()->GetDefault();
-  for (auto& notification : context->write_stall_notifications) {
-    notification.immutable_options = &cairn::port::ImmutableOptionsOf(*outlives);
-  }
-}
 
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
                                    bool include_end) {
@@ -639,6 +550,18 @@ Status CompactionPicker::SanitizeAndConvertCompactionInputFiles(std::unordered_s
   if (!s.ok() || output_level == 0) return s;
   if (!FilesRangeOverlapWithCompaction(*inputs, output_level, Compaction::kInvalidLevel)) return s;
   return Status::Aborted("a running compaction writes to the same keys of level " + std::to_string(output_level));
+}
+
+Status DBImpl::CompactFilesImpl(const CompactionOptions& options, ColumnFamilyData* family, Version* version,
+                                const std::vector<std::string>& inputs, std::vector<std::string>* const outputs,
+                                int output_level, int output_path, JobContext* job, LogBuffer* log,
+                                CompactionJobInfo* info) {
+  const Status s = cairn::port::ImmutableOptionsOf(*family).sst_partitioner_factory == nullptr
+                       ? Status::OK()
+                       : cairn::CheckCompactFiles(*family, *version, inputs, output_level);
+  if (!s.ok()) return s;
+  return own::CompactFilesImpl(this, options, family, version, inputs, outputs, output_level, output_path, job, log,
+                               info);
 }
 
 // Also what a trie's moves come to, because only members of the class may enter it. While the MANIFEST is written the

@@ -683,49 +683,39 @@ class SlowFlushes : public rocksdb::EventListener {
   }
 };
 
-// A flush of several column families at once begins behind one that is under way. RocksDB took the other family's
-// memtables for those that it waited for; a backup lacked what it had not waited for.
-TEST_F(DurableDbTest, AnAtomicFlushWaitsForEachColumnFamily) {
-  for (const bool durable : {false, true}) {
+// A checkpoint flushes several column families at once behind a flush that is under way. RocksDB takes the other family's
+// memtables for those that it waits for, and there is no WAL to make up for what the checkpoint then lacks.
+TEST_F(DurableDbTest, ACheckpointWaitsForEachColumnFamilyOfAnAtomicFlush) {
+  // Whichever order RocksDB's is: each family has its turn as the one with more memtables behind it.
+  for (const int many : {0, 1}) {
     Options options = DurableOptions();
     options.atomic_flush = true;
-    if (!durable) options.memtable_factory = Options().memtable_factory;
     const auto slow = std::make_shared<SlowFlushes>();
     options.listeners.push_back(slow);
-    // Whichever order RocksDB's is: each family has its turn as the one with more memtables behind it.
-    for (const int many : {0, 1}) {
-      const std::string path = dir_ / ((durable ? "durable" : "plain") + std::to_string(many));
-      Opened opened;
-      ASSERT_OK(opened.Open(options, path));
-      rocksdb::DB* const db = opened.db.get();
-      ColumnFamilyHandle* const old = opened.handles[many];
-      ColumnFamilyHandle* const young = opened.handles[1 - many];
-      for (int i = 0; i < 8; ++i) {
-        ASSERT_OK(db->Put(rocksdb::WriteOptions(), old, "key" + std::to_string(i), "value"));
-        ASSERT_OK(db->Flush(rocksdb::FlushOptions(), old));
-      }
-      slow->on = true;
-      ASSERT_OK(db->Put(rocksdb::WriteOptions(), young, "key", "value"));
-      ASSERT_OK(BeginFlush(db, young));
-      ASSERT_OK(db->Put(rocksdb::WriteOptions(), old, "last", "value"));
-      rocksdb::Checkpoint* made = nullptr;
-      ASSERT_OK(rocksdb::Checkpoint::Create(db, &made));
-      const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
-      ASSERT_OK(checkpoint->CreateCheckpoint(path + ".copy"));
-      ASSERT_OK(db->Put(rocksdb::WriteOptions(), young, "key2", "value"));
-      ASSERT_OK(BeginFlush(db, young));
-      ASSERT_OK(db->Put(rocksdb::WriteOptions(), old, "after", "value"));
-      ASSERT_OK(db->Flush(rocksdb::FlushOptions(), opened.handles));
-      uint64_t waiting = 1;
-      EXPECT_TRUE(db->GetIntProperty(old, rocksdb::DB::Properties::kNumImmutableMemTable, &waiting));
-      EXPECT_EQ(waiting, 0u) << path;
-      slow->on = false;
-      opened.Close();
-      if (durable) options.memtable_factory = DurableOptions().memtable_factory;
-      ASSERT_OK(opened.Open(options, path + ".copy"));
-      EXPECT_EQ(opened.Read(many).count("last"), 1u) << path;
-      EXPECT_EQ(opened.Read(1 - many).count("key"), 1u) << path;
+    const std::string path = dir_ / ("durable" + std::to_string(many));
+    Opened opened;
+    ASSERT_OK(opened.Open(options, path));
+    rocksdb::DB* const db = opened.db.get();
+    ColumnFamilyHandle* const old = opened.handles[many];
+    ColumnFamilyHandle* const young = opened.handles[1 - many];
+    for (int i = 0; i < 8; ++i) {
+      ASSERT_OK(db->Put(rocksdb::WriteOptions(), old, "key" + std::to_string(i), "value"));
+      ASSERT_OK(db->Flush(rocksdb::FlushOptions(), old));
     }
+    slow->on = true;
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), young, "key", "value"));
+    ASSERT_OK(BeginFlush(db, young));
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), old, "last", "value"));
+    rocksdb::Checkpoint* made = nullptr;
+    ASSERT_OK(rocksdb::Checkpoint::Create(db, &made));
+    const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+    ASSERT_OK(checkpoint->CreateCheckpoint(path + ".copy"));
+    slow->on = false;
+    opened.Close();
+    options.memtable_factory = DurableOptions().memtable_factory;
+    ASSERT_OK(opened.Open(options, path + ".copy"));
+    EXPECT_EQ(opened.Read(many).count("last"), 1u) << path;
+    EXPECT_EQ(opened.Read(1 - many).count("key"), 1u) << path;
   }
 }
 

@@ -16,6 +16,14 @@
 
 namespace cairn::port {
 
+// The name of the listener that a database with a part of Cairn has as its first, and no other has: known by its address.
+inline constexpr char kServicesName[] = "";
+
+// Whether the database uses a part of Cairn. A client's listener is asked for its name only.
+inline bool UsesCairn(const rocksdb::ImmutableDBOptions& options) {
+  return !options.listeners.empty() && options.listeners.front()->Name() == kServicesName;
+}
+
 using OptionTexts = std::unordered_map<std::string, std::string>;
 using FamilyChanges = std::unordered_map<rocksdb::ColumnFamilyHandle*, OptionTexts>;
 

@@ -2,11 +2,8 @@
 
 #include <atomic>
 
-#include "db/memtable.h"
-#include "db/memtable_list.h"
 #include "db/snapshot_checker.h"
 #include "db/version_set.h"
-#include "db/write_thread.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "utilities/transactions/write_prepared_txn_db.h"
 #include "utilities/transactions/write_unprepared_txn.h"
@@ -19,24 +16,6 @@ template <typename Name, typename Name::Type kMember>
 struct Member {
   friend typename Name::Type Pointer(Name /*name*/) { return kMember; }
 };
-
-struct NewestSequence {
-  using Type = rocksdb::SequenceNumber rocksdb::WriteThread::*;
-  friend Type Pointer(NewestSequence name);
-};
-template struct Member<NewestSequence, &rocksdb::WriteThread::last_sequence_>;
-
-struct Memtables {
-  using Type = std::list<rocksdb::ReadOnlyMemTable*> rocksdb::MemTableListVersion::*;
-  friend Type Pointer(Memtables name);
-};
-template struct Member<Memtables, &rocksdb::MemTableListVersion::memlist_>;
-
-struct FlushInProgress {
-  using Type = bool rocksdb::ReadOnlyMemTable::*;
-  friend Type Pointer(FlushInProgress name);
-};
-template struct Member<FlushInProgress, &rocksdb::ReadOnlyMemTable::flush_in_progress_>;
 
 struct Unprepared {
   using Type = UnpreparedBatches rocksdb::WriteUnpreparedTxn::*;
@@ -81,14 +60,6 @@ struct CommitCacheBits {
 template struct Member<CommitCacheBits, &rocksdb::TransactionDBOptions::wp_commit_cache_bits>;
 
 }  // namespace
-
-rocksdb::SequenceNumber& NewestSequenceOf(rocksdb::WriteThread* queue) { return queue->*Pointer(NewestSequence()); }
-
-const std::list<rocksdb::ReadOnlyMemTable*>& MemtablesOf(const rocksdb::MemTableListVersion& list) {
-  return list.*Pointer(Memtables());
-}
-
-bool IsBeingFlushed(const rocksdb::ReadOnlyMemTable& memtable) { return memtable.*Pointer(FlushInProgress()); }
 
 UnpreparedBatches& BatchesOf(rocksdb::WriteUnpreparedTxn* transaction) { return transaction->*Pointer(Unprepared()); }
 

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstddef>
-#include <list>
 #include <map>
 #include <utility>
 
@@ -14,24 +13,14 @@
 
 namespace rocksdb {
 struct FileMetaData;
-class MemTableListVersion;
-class ReadOnlyMemTable;
 class VersionStorageInfo;
 class WritePreparedSnapshotChecker;
 class WritePreparedTxnDB;
-class WriteThread;
 class WriteUnpreparedTxn;
 struct TransactionDBOptions;
 }  // namespace rocksdb
 
 namespace cairn::port {
-
-// The newest that a writer of the queue has had, which WriteThread only raises.
-rocksdb::SequenceNumber& NewestSequenceOf(rocksdb::WriteThread* queue);
-
-// Those that are not flushed yet.
-const std::list<rocksdb::ReadOnlyMemTable*>& MemtablesOf(const rocksdb::MemTableListVersion& list);
-bool IsBeingFlushed(const rocksdb::ReadOnlyMemTable& memtable);
 
 // What the transaction has in memtables: for each batch, its sequence number, and how many it takes.
 using UnpreparedBatches = std::map<rocksdb::SequenceNumber, size_t>;

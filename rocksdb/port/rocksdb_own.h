@@ -11,7 +11,6 @@
 
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -26,7 +25,6 @@
 #include "db/internal_stats.h"
 #include "db/memtable.h"
 #include "db/range_del_aggregator.h"
-#include "db/transaction_log_impl.h"
 #include "db/version_set.h"
 #include "rocksdb/db.h"
 #include "rocksdb/port/open_into.h"
@@ -61,14 +59,6 @@
 #define CAIRN_MORE_MERGE_PARAMETERS , rocksdb::InternalStats* stats
 #define CAIRN_MORE_MERGE_ARGUMENTS , stats
 #define CAIRN_MERGE_STATISTICS stats
-#define CAIRN_MORE_WAIT_PARAMETERS , bool wait_for_listeners
-#define CAIRN_MORE_WAIT_ARGUMENTS , wait_for_listeners
-#define CAIRN_MORE_ENTRY_PARAMETERS , const rocksdb::SequenceNumber& newest
-#define CAIRN_MORE_ENTRY_ARGUMENTS , newest
-#define CAIRN_FIRST_WAL_PARAMETERS const rocksdb::DBOptions &db_options,
-#define CAIRN_FIRST_WAL_ARGUMENTS db_options,
-#define CAIRN_MORE_WAL_PARAMETERS , const rocksdb::PredecessorWALInfo& before
-#define CAIRN_MORE_WAL_ARGUMENTS , before
 #else
 #define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
@@ -83,18 +73,9 @@
 #define CAIRN_MORE_MERGE_PARAMETERS
 #define CAIRN_MORE_MERGE_ARGUMENTS
 #define CAIRN_MERGE_STATISTICS nullptr
-#define CAIRN_MORE_WAIT_PARAMETERS
-#define CAIRN_MORE_WAIT_ARGUMENTS
-#define CAIRN_MORE_ENTRY_PARAMETERS
-#define CAIRN_MORE_ENTRY_ARGUMENTS
-#define CAIRN_FIRST_WAL_PARAMETERS
-#define CAIRN_FIRST_WAL_ARGUMENTS
-#define CAIRN_MORE_WAL_PARAMETERS
-#define CAIRN_MORE_WAL_ARGUMENTS
 #endif
 
 namespace rocksdb {
-class DBImplSecondary;
 struct LockMap;
 class PointLockManager;
 }  // namespace rocksdb
@@ -158,17 +139,10 @@ rocksdb::Status WriteImpl(rocksdb::DBImpl* db, const rocksdb::WriteOptions& opti
 rocksdb::Status FlushAllColumnFamilies(rocksdb::DBImpl* db, const rocksdb::FlushOptions& options,
                                        rocksdb::FlushReason reason) asm("cairn_rocksdb_FlushAllColumnFamilies");
 
-rocksdb::Status WaitForFlushMemTables(
-    rocksdb::DBImpl* db, const rocksdb::autovector<rocksdb::ColumnFamilyData*>& families,
-    const rocksdb::autovector<const uint64_t*>& newest, bool resuming,
-    std::optional<rocksdb::FlushReason> reason CAIRN_MORE_WAIT_PARAMETERS) asm("cairn_rocksdb_WaitForFlushMemTables");
-
 rocksdb::Status CreateColumnFamilyImpl(
     rocksdb::DBImpl* db, const rocksdb::ReadOptions& read_options, const rocksdb::WriteOptions& write_options,
     const rocksdb::ColumnFamilyOptions& options, const std::string& name,
     rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyImpl");
-rocksdb::Status DropColumnFamilyImpl(rocksdb::DBImpl* db,
-                                     rocksdb::ColumnFamilyHandle* family) asm("cairn_rocksdb_DropColumnFamilyImpl");
 
 rocksdb::Status AssignLevelToIngestedFile(
     rocksdb::ExternalSstFileIngestionJob* job, rocksdb::SuperVersion* super_version, bool force_global_seqno,
@@ -196,24 +170,6 @@ rocksdb::Status CreateColumnFamilyWithImport(
     const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
     rocksdb::ColumnFamilyHandle** handle) asm("cairn_rocksdb_CreateColumnFamilyWithImport");
 
-rocksdb::Status RecoverLogFiles(
-    rocksdb::DBImpl* db, const std::vector<uint64_t>& wals, rocksdb::SequenceNumber* next, bool read_only,
-    bool is_retry, bool* damaged,
-    void* context) asm("cairn_rocksdb_RecoverLogFiles");  // a type that the class keeps to itself
-
-bool FilterWalEntry(rocksdb::DBImpl* db, uint64_t wal, const std::string& path,
-                    rocksdb::log::Reader::Reporter& reporter, rocksdb::Status& status, bool& stop,
-                    rocksdb::WriteBatch& entry) asm("cairn_rocksdb_FilterWalEntry");
-
-rocksdb::Status RecoverSecondaryLogFiles(rocksdb::DBImplSecondary* db, const std::vector<uint64_t>& wals,
-                                         rocksdb::SequenceNumber* next,
-                                         std::unordered_set<rocksdb::ColumnFamilyData*>* changed,
-                                         rocksdb::JobContext* job) asm("cairn_rocksdb_RecoverSecondaryLogFiles");
-
-// size_of: RocksDB's takes it by value, which is an address.
-rocksdb::Status UpdateTimestamps(rocksdb::WriteBatch* batch, const rocksdb::Slice* timestamp,
-                                 std::function<size_t(uint32_t)>* size_of) asm("cairn_rocksdb_UpdateTimestamps");
-
 rocksdb::Status WriteUnpreparedBatch(rocksdb::WriteUnpreparedTxn* transaction,
                                      bool prepared) asm("cairn_rocksdb_WriteUnpreparedBatch");
 
@@ -226,8 +182,6 @@ rocksdb::Status InitializeWriteUnprepared(
 
 void UpdateCFComparatorMap(rocksdb::WritePreparedTxnDB* db,
                            rocksdb::ColumnFamilyHandle* family) asm("cairn_rocksdb_UpdateCFComparatorMap");
-
-void ResetVersionSet(rocksdb::VersionSet* versions) asm("cairn_rocksdb_ResetVersionSet");
 
 rocksdb::Status DeleteFilesInRanges(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family,
                                     const port::DeletedRange* ranges, size_t count,
@@ -335,142 +289,11 @@ void GetSnapshotContext(rocksdb::DBImpl* db, rocksdb::JobContext* job, std::vect
                         rocksdb::SnapshotChecker** checker) asm("cairn_rocksdb_GetSnapshotContext");
 #endif
 
-void SetBGError(rocksdb::ErrorHandler* handler, const rocksdb::Status& error, rocksdb::BackgroundErrorReason reason,
-                bool wal_related) asm("cairn_rocksdb_SetBGError");
-
-rocksdb::Status OverrideNoSpaceError(rocksdb::ErrorHandler* handler, const rocksdb::Status& error,
-                                     bool* recovers) asm("cairn_rocksdb_OverrideNoSpaceError");
-
-void RecoverFromNoSpace(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_RecoverFromNoSpace");
-
-// What Close calls first. Later releases then wait until listeners have heard of a recovery's end: here not for one of those,
-// which may be who closes the database.
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-#define CAIRN_CANCEL_ERROR_RECOVERY CancelErrorRecoveryForShutDown
-#define CAIRN_ALLOW_SHUTDOWN allow_db_shutdown_ = true
-#else
-#define CAIRN_CANCEL_ERROR_RECOVERY CancelErrorRecovery
-#define CAIRN_ALLOW_SHUTDOWN static_cast<void>(0)
-#endif
-void CancelErrorRecovery(rocksdb::ErrorHandler* handler) asm("cairn_rocksdb_CancelErrorRecovery");
-
-void StartRecoverFromRetryableBGIOError(rocksdb::ErrorHandler* handler, const rocksdb::IOStatus& error) asm(
-    "cairn_rocksdb_StartRecoverFromRetryableBGIOError");
-
-void NotifyOnErrorRecoveryEnd(const std::vector<std::shared_ptr<rocksdb::EventListener>>& listeners,
-                              const rocksdb::Status& old_error, const rocksdb::Status& new_error,
-                              rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_NotifyOnErrorRecoveryEnd");
-
-// A DBImpl::PrepickedCompaction, a type that the class keeps to itself.
-rocksdb::Status BackgroundCompaction(rocksdb::DBImpl* db, bool* made_progress, rocksdb::JobContext* job,
-                                     rocksdb::LogBuffer* log, void* compaction,
-                                     rocksdb::Env::Priority priority) asm("cairn_rocksdb_BackgroundCompaction");
-
-rocksdb::Status RunManualCompaction(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, int input_level,
-                                    int output_level, const rocksdb::CompactRangeOptions& options,
-                                    const rocksdb::Slice* begin, const rocksdb::Slice* end, bool exclusive,
-                                    bool disallow_trivial_move, uint64_t max_file_num_to_ignore,
-                                    const std::string& trim_ts,
-                                    int* final_output_level) asm("cairn_rocksdb_RunManualCompaction");
-
 rocksdb::Status CompactFilesImpl(rocksdb::DBImpl* db, const rocksdb::CompactionOptions& options,
                                  rocksdb::ColumnFamilyData* family, rocksdb::Version* version,
                                  const std::vector<std::string>& inputs, std::vector<std::string>* outputs,
                                  int output_level, int output_path, rocksdb::JobContext* job, rocksdb::LogBuffer* log,
                                  rocksdb::CompactionJobInfo* info) asm("cairn_rocksdb_CompactFilesImpl");
-
-void EnterUnbatched(rocksdb::WriteThread* thread, rocksdb::WriteThread::Writer* writer,
-                    rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
-
-// What ResumeImpl takes beside the context.
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-#define CAIRN_RESUME_ACTIVITY , Env::IOActivity::kFlush
-#else
-#define CAIRN_RESUME_ACTIVITY
-#endif
-
-// A DBImpl::FlushRequest, a type that the class keeps to itself.
-bool EnqueuePendingFlush(rocksdb::DBImpl* db, const void* request) asm("cairn_rocksdb_EnqueuePendingFlush");
-
-rocksdb::Status RetryFlushesForErrorRecovery(rocksdb::DBImpl* db, rocksdb::FlushReason reason,
-                                             bool wait) asm("cairn_rocksdb_RetryFlushesForErrorRecovery");
-
-// The number of the newest WAL, the list of those that are still needed, and the mutex that it takes beside the database's.
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-#define CAIRN_NEWEST_WAL cur_wal_number_
-#define CAIRN_NEEDED_WALS alive_wal_files_
-#define CAIRN_WALS_MUTEX wal_write_mutex_
-#define CAIRN_WAL_HAS_NO_ENTRY wal_empty_
-#else
-#define CAIRN_NEWEST_WAL logfile_number_
-#define CAIRN_NEEDED_WALS alive_log_files_
-#define CAIRN_WALS_MUTEX log_write_mutex_
-#define CAIRN_WAL_HAS_NO_ENTRY log_empty_
-#endif
-#define CAIRN_REPLACES_RESUME CAIRN_ROCKSDB_AT_LEAST(11, 0)
-#if CAIRN_REPLACES_RESUME
-rocksdb::Status ResumeImpl(rocksdb::DBImpl* db, rocksdb::DBRecoverContext context,
-                           rocksdb::Env::IOActivity activity) asm("cairn_rocksdb_ResumeImpl");
-#endif
-
-bool RestrictedRead(rocksdb::TransactionLogIteratorImpl* iterator,
-                    rocksdb::Slice* entry) asm("cairn_rocksdb_RestrictedRead");
-
-// Whether each WAL says how the one before it ends.
-#define CAIRN_CAN_VERIFY_WALS CAIRN_ROCKSDB_AT_LEAST(11, 0)
-#if CAIRN_CAN_VERIFY_WALS
-#define CAIRN_VERIFIES_WALS immutable_db_options_.track_and_verify_wals
-#else
-#define CAIRN_VERIFIES_WALS false
-#endif
-
-rocksdb::IOStatus CreateWAL(rocksdb::DBImpl* db, CAIRN_FIRST_WAL_PARAMETERS const rocksdb::WriteOptions& options,
-                            uint64_t number, uint64_t recycled, size_t preallocated CAIRN_MORE_WAL_PARAMETERS,
-                            rocksdb::log::Writer** wal) asm("cairn_rocksdb_CreateWAL");
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-#define CAIRN_RECORD_KIND uint8_t
-#else
-#define CAIRN_RECORD_KIND unsigned int
-#endif
-CAIRN_RECORD_KIND ReadPhysicalRecord(rocksdb::log::Reader* reader, rocksdb::Slice* record, size_t* dropped,
-                                     uint64_t* checksum) asm("cairn_rocksdb_ReadPhysicalRecord");
-bool TryReadFragment(rocksdb::log::FragmentBufferedReader* reader, rocksdb::Slice* fragment, size_t* dropped,
-                     CAIRN_RECORD_KIND* kind) asm("cairn_rocksdb_TryReadFragment");
-rocksdb::IOStatus AddRecord(rocksdb::log::Writer* wal, const rocksdb::WriteOptions& options,
-                            const rocksdb::Slice& entry CAIRN_MORE_ENTRY_PARAMETERS) asm("cairn_rocksdb_AddRecord");
-rocksdb::Status SyncWAL(rocksdb::DBImpl* db) asm("cairn_rocksdb_SyncWAL");
-void MarkLogsSynced(rocksdb::DBImpl* db, uint64_t up_to, bool synced_dir,
-                    rocksdb::VersionEdit* edit) asm("cairn_rocksdb_MarkLogsSynced");
-
-// The context is a DBImpl::WriteContext, a type that the class keeps to itself.
-rocksdb::Status SwitchMemtable(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, void* context,
-                               rocksdb::ReadOnlyMemTable* ingested,
-                               rocksdb::SequenceNumber last) asm("cairn_rocksdb_SwitchMemtable");
-
-// Of an autovector of DBImpl::BGFlushArg, a type that the class keeps to itself.
-rocksdb::Status FlushMemTablesToOutputFiles(
-    rocksdb::DBImpl* db, const void* flushes, bool* made_progress, rocksdb::JobContext* job, rocksdb::LogBuffer* log,
-    rocksdb::Env::Priority priority) asm("cairn_rocksdb_FlushMemTablesToOutputFiles");
-
-bool EnoughRoomForCompaction(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family,
-                             const std::vector<rocksdb::CompactionInputFiles>& inputs, bool* reserved,
-                             rocksdb::LogBuffer* log) asm("cairn_rocksdb_EnoughRoomForCompaction");
-
-// Of a system call's errno.
-rocksdb::IOStatus StatusOfErrno(const std::string& context, const std::string& path,
-                                int number) asm("cairn_rocksdb_StatusOfErrno");
-
-// What InstallSuperVersionAndScheduleWork takes last.
-#if CAIRN_ROCKSDB_AT_LEAST(11, 0)
-#define CAIRN_SUPER_VERSION_PARAMETER std::optional<std::shared_ptr<rocksdb::SeqnoToTimeMapping>>
-#else
-#define CAIRN_SUPER_VERSION_PARAMETER const rocksdb::MutableCFOptions&
-#endif
-void InstallSuperVersion(rocksdb::DBImpl* db, rocksdb::ColumnFamilyData* family, rocksdb::SuperVersionContext* context,
-                         CAIRN_SUPER_VERSION_PARAMETER last) asm("cairn_rocksdb_InstallSuperVersion");
-
-void FindObsoleteFiles(rocksdb::DBImpl* db, rocksdb::JobContext* job, bool force,
-                       bool no_full_scan) asm("cairn_rocksdb_FindObsoleteFiles");
 
 uint64_t PreallocatedOutputBytes(const rocksdb::Compaction* compaction) asm("cairn_rocksdb_PreallocatedOutputBytes");
 
@@ -515,10 +338,6 @@ rocksdb::Iterator* NewIteratorWithBase(rocksdb::WriteBatchWithIndex* batch,
 // Puts the database into its background-error state, as after a write or sync of the WAL that failed.
 void WriteErrorToBackgroundError(rocksdb::DBImpl* db,
                                  const rocksdb::IOStatus& error) asm("cairn_rocksdb_WriteErrorToBackgroundError");
-
-// Of a column family that needs one. With the database's mutex.
-void EnqueuePendingCompaction(rocksdb::DBImpl* db,
-                              rocksdb::ColumnFamilyData* family) asm("cairn_rocksdb_EnqueuePendingCompaction");
 
 // Aborted while a snapshot lives: then Close refuses, too.
 rocksdb::Status CheckSnapshotsReleased(rocksdb::DBImpl* db) asm("cairn_rocksdb_CheckSnapshotsReleased");

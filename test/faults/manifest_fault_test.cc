@@ -1,11 +1,6 @@
 // A database whose MANIFEST could not be synced, or written, while files were taken in: it opens again, with the files or
-// without them. One whose newest MANIFEST is damaged: a best-efforts recovery takes an older one.
+// without them.
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,7 +8,6 @@
 #include "cairn/db.h"
 #include "rocksdb/db.h"
 #include "rocksdb/file_system.h"
-#include "rocksdb/metadata.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "test/support.h"
@@ -83,8 +77,6 @@ class ManifestFaultTest : public ::testing::TestWithParam<const char*> {
     EXPECT_TRUE(s.ok()) << s.ToString();
     return std::unique_ptr<rocksdb::DB>(db);
   }
-
-  void RecoverFromTheOlderManifest(const std::function<std::string(rocksdb::DB*)>& in_between);
 
   std::unique_ptr<rocksdb::Env> env_;
   test::TempDir dir_;
@@ -158,70 +150,6 @@ TEST_P(ManifestFaultTest, AnImportThatCouldNotBeRecorded) {
     }
   }
   EXPECT_GE(failed, 2);
-}
-
-// As after a crash between the writing of a MANIFEST and the removal of the one before: both are there, and behind the
-// newer one's records stands one whose checksum is wrong. `in_between` runs while the database is open for the second
-// time, and may return a table that is lost afterwards. A best-efforts recovery has opened the tables for the first
-// attempt when it goes on to the older MANIFEST.
-void ManifestFaultTest::RecoverFromTheOlderManifest(const std::function<std::string(rocksdb::DB*)>& in_between) {
-  const std::string path = dir_ / "db";
-  Options options = OptionsOn(std::make_shared<FailingManifest>());
-  const auto manifest = [&] {
-    std::string newest;
-    for (const auto& entry : std::filesystem::directory_iterator(path)) {
-      const std::string name = entry.path().filename();
-      if (name.rfind("MANIFEST-", 0) == 0) newest = std::max(newest, name);
-    }
-    return path + "/" + newest;
-  };
-  std::unique_ptr<rocksdb::DB> db = Open(options, path);
-  ASSERT_NE(db, nullptr);
-  ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
-  ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
-  db = nullptr;
-  const std::string older = manifest();
-  std::filesystem::copy(path, dir_ / "kept");
-  db = Open(options, path);
-  ASSERT_NE(db, nullptr);
-  const std::string lost = in_between(db.get());
-  db = nullptr;
-  if (!lost.empty()) std::filesystem::remove(path + lost);
-  const std::string newer = manifest();
-  ASSERT_NE(older, newer);
-  std::ifstream in(newer, std::ios::binary);
-  std::string record((std::istreambuf_iterator<char>(in)), {});
-  record[10] = static_cast<char>(record[10] ^ 1);
-  std::ofstream(newer, std::ios::binary | std::ios::app) << record;
-  for (const auto& entry : std::filesystem::directory_iterator(dir_ / "kept")) {
-    const std::string name = entry.path().filename();
-    const bool needed = name.rfind("MANIFEST-", 0) == 0 || entry.path().extension() == ".sst";
-    if (needed && !std::filesystem::exists(path + "/" + name)) std::filesystem::copy_file(entry, path + "/" + name);
-  }
-  options.best_efforts_recovery = true;
-  db = Open(options, path);
-  ASSERT_NE(db, nullptr);
-  std::string value;
-  ASSERT_OK(db->Get(rocksdb::ReadOptions(), "key", &value));
-  EXPECT_EQ(value, "value");
-}
-
-TEST_P(ManifestFaultTest, BestEffortsRecoveryFromAnOlderManifest) {
-  RecoverFromTheOlderManifest([](rocksdb::DB*) { return ""; });
-}
-
-// RocksDB has made a version of the first table then, and keeps its reader.
-TEST_P(ManifestFaultTest, BestEffortsRecoveryWithoutATableOfTheNewerManifest) {
-  RecoverFromTheOlderManifest([](rocksdb::DB* db) -> std::string {
-    EXPECT_OK(db->Put(rocksdb::WriteOptions(), "later", "value"));
-    EXPECT_OK(db->Flush(rocksdb::FlushOptions()));
-    std::vector<rocksdb::LiveFileMetaData> files;
-    db->GetLiveFilesMetaData(&files);
-    const auto newest = std::max_element(files.begin(), files.end(),
-                                         [](const auto& a, const auto& b) { return a.file_number < b.file_number; });
-    EXPECT_NE(newest, files.end());
-    return newest == files.end() ? "" : newest->name;
-  });
 }
 
 INSTANTIATE_TEST_SUITE_P(Engines, ManifestFaultTest, ::testing::Values("leveled", "trie_htable", "silt_pinned"));
