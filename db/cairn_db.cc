@@ -25,6 +25,7 @@
 #include "table/hash_order/range_deletions.h"
 #include "table/silt/silt_merges.h"
 #include "table/written_totals.h"
+#include "trie_table/compaction/compaction_inputs.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_scheduler.h"
 
@@ -276,9 +277,10 @@ Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {
 
 Status CairnDB::Close() {
   if (rocksdb::ColumnFamilyHandle* const handle = DBImpl::DefaultColumnFamily(); handle != nullptr) {
-    // A refused Close must leave everything as it was.
-    const Status s = rocksdb_own::CheckSnapshotsReleased(this);
-    if (!s.ok()) return s;
+    // A refused Close must leave everything as it was. It is refused as long as there is a timestamped snapshot.
+    size_t snapshots = 0;
+    ReleaseTimestampedSnapshotsOlderThan(std::numeric_limits<uint64_t>::max(), &snapshots);
+    if (snapshots > 0) return Status::Aborted("Cannot close DB with unreleased snapshot.");
     StopTuning(handle);
   }
   DatabaseCache* const cache = services()->cache();
@@ -624,6 +626,19 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
   compact.canceled = options.canceled;
   if (order == TrieOrder::kHash) return CompactTrie(this, family, compact);
   return CompactTrieKeys(this, family, begin, end, compact);
+}
+
+Status CairnDB::CompactFiles(const rocksdb::CompactionOptions& options, ColumnFamilyHandle* family,
+                             const std::vector<std::string>& inputs, const int output_level, const int output_path,
+                             std::vector<std::string>* const outputs, rocksdb::CompactionJobInfo* info) {
+  if (family == nullptr) return Status::InvalidArgument("ColumnFamilyHandle must be non-null.");
+  {
+    const rocksdb::InstrumentedMutexLock lock(&mutex_);
+    rocksdb::ColumnFamilyData* const data = static_cast<rocksdb::ColumnFamilyHandleImpl*>(family)->cfd();
+    const Status s = CheckCompactFiles(*data, *data->current(), inputs, output_level);
+    if (!s.ok()) return s;
+  }
+  return DBImpl::CompactFiles(options, family, inputs, output_level, output_path, outputs, info);
 }
 
 // RocksDB deletes files before it deletes ranges, so half of it would be done before it is refused.

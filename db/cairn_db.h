@@ -61,8 +61,6 @@ class DatabaseServices : public rocksdb::EventListener {
   void SetCache(std::unique_ptr<DatabaseCache> cache) { cache_ = std::move(cache); }
   DatabaseCache* cache() const { return cache_.get(); }
   VersionFilters* version_filters() { return &version_filters_; }
-  // Of NoteAdoptedOrder: while the database is open.
-  void KeepOrder(std::shared_ptr<const void> order) { order_ = std::move(order); }
 
   void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
   EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
@@ -99,7 +97,6 @@ class DatabaseServices : public rocksdb::EventListener {
   std::unique_ptr<DatabaseCache> cache_;
   std::shared_ptr<EnvironmentOptions> environment_;
   std::string session_id_;
-  std::shared_ptr<const void> order_;
   std::atomic<int> manual_pauses_{0};
   std::atomic<uint64_t> changes_begun_{0};
   std::atomic<uint64_t> changes_ended_{0};
@@ -177,6 +174,10 @@ class CairnDB final : public port::DbImpl {
   using rocksdb::DBImpl::CompactRange;
   rocksdb::Status CompactRange(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family,
                                const rocksdb::Slice* begin, const rocksdb::Slice* end) override;
+  using rocksdb::DBImpl::CompactFiles;
+  rocksdb::Status CompactFiles(const rocksdb::CompactionOptions& options, rocksdb::ColumnFamilyHandle* family,
+                               const std::vector<std::string>& inputs, const int output_level, const int output_path,
+                               std::vector<std::string>* const outputs, rocksdb::CompactionJobInfo* info) override;
   using rocksdb::DBImpl::ClipColumnFamily;
   rocksdb::Status ClipColumnFamily(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& begin,
                                    const rocksdb::Slice& end) override;

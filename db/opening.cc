@@ -20,7 +20,6 @@
 #include "rocksdb/table.h"
 #include "table/hash_order/hash_order.h"
 #include "table/hash_order/hash_order_options.h"
-#include "table/hash_order/indexed_batches.h"
 #include "table/silt/silt_merges.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_listener.h"
@@ -81,13 +80,12 @@ DBOptions WithServices(const DBOptions& given, const std::string& path,
   return options;
 }
 
-// The column families with the options that they are opened with. *order: of NoteAdoptedOrder.
+// The column families with the options that they are opened with.
 Status ResolveFamilies(const DBOptions& options, const std::string& path, const std::string& stored,
                        const std::vector<ColumnFamilyDescriptor>& given, bool seq_per_batch,
-                       std::vector<ColumnFamilyDescriptor>* families, std::shared_ptr<EnvironmentOptions>* environment,
-                       std::shared_ptr<const void>* order) {
+                       std::vector<ColumnFamilyDescriptor>* families,
+                       std::shared_ptr<EnvironmentOptions>* environment) {
   *families = WithSeeds(options, stored, given);
-  *order = NoteAdoptedOrder(given, *families);
   for (ColumnFamilyDescriptor& family : *families) {
     if (WantsRoundRobinTuner(family.options)) SampleRoundRobinKeys(&family.options);
   }
@@ -218,14 +216,12 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   *db = nullptr;
   std::vector<ColumnFamilyDescriptor> families;
   std::shared_ptr<EnvironmentOptions> environment;
-  std::shared_ptr<const void> order;
-  Status s = ResolveFamilies(options, path, path, given, seq_per_batch, &families, &environment, &order);
+  Status s = ResolveFamilies(options, path, path, given, seq_per_batch, &families, &environment);
   if (s.ok() && !IsDurable(families)) s = CheckPool(PoolUse::kWrite, options, path, families);
   if (!s.ok()) return s;
-  if (environment == nullptr && !UsesCairn(options, families)) return open(options, families, handles, db);
+  if (environment == nullptr && !UsesCairn(options, given)) return open(options, given, handles, db);
   const auto services = std::make_shared<DatabaseServices>();
   services->SetEnvironment(environment);
-  services->KeepOrder(order);
   const DBOptions with_services = WithServices(options, path, families, services);
   for (size_t i = 0; s.ok() && i < families.size(); ++i) s = CheckFamily(with_services, families[i]);
   if (s.ok()) s = MakeCache(options, path, families, services.get());
@@ -262,8 +258,7 @@ Status PrepareForReading(const DBOptions& options, const std::string& path, cons
                          const std::vector<ColumnFamilyDescriptor>& given,
                          std::vector<ColumnFamilyDescriptor>* families,
                          std::shared_ptr<EnvironmentOptions>* environment) {
-  std::shared_ptr<const void> order;
-  Status s = ResolveFamilies(options, path, stored, given, false, families, environment, &order);
+  Status s = ResolveFamilies(options, path, stored, given, false, families, environment);
   for (size_t i = 0; s.ok() && i < families->size(); ++i) {
     s = CheckHashOrder((*families)[i].options, (*families)[i].name);
   }

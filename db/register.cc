@@ -53,14 +53,13 @@ void Add(ObjectLibrary* library, const Arguments&... arguments) {
 extern "C" const int cairn_rocksdb_hooks;         // db/rocksdb_hooks.cc
 extern "C" const int cairn_close_is_told;         // rocksdb/fixes/close_is_told.cc
 extern "C" const int cairn_held_writers_recover;  // rocksdb/fixes/held_writers_recover.cc
-extern "C" const int cairn_transactions;          // db/transactions.cc
-extern "C" const int cairn_write_prepared;        // db/write_prepared.cc
+extern "C" const int cairn_ingested_tables_stay;  // rocksdb/fixes/ingested_tables_stay.cc
 
 extern "C" int cairn_Register(ObjectLibrary& library, const std::string& /*arg*/) {
   // Every program that links the static library takes this file from it, and with it the check of the processor and
   // what takes the place of functions of RocksDB.
   for (const int part : {cairn_processor_check, cairn_rocksdb_hooks, cairn_close_is_told, cairn_held_writers_recover,
-                         cairn_transactions, cairn_write_prepared}) {
+                         cairn_ingested_tables_stay}) {
     if (part == 0) return 0;
   }
   library.AddFactory<const rocksdb::Comparator>(

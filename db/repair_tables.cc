@@ -6,9 +6,10 @@
 #include <utility>
 
 #include "db/dbformat.h"
-#include "db/table_in_order.h"
 #include "rocksdb/port/table_reader.h"
 #include "rocksdb/table.h"
+#include "table/format.h"
+#include "table/meta_blocks.h"
 #include "table/table_builder.h"
 
 namespace cairn {
@@ -36,7 +37,8 @@ class RepairTableFactory : public rocksdb::TableFactory {
                         std::unique_ptr<rocksdb::RandomAccessFileReader>&& file, uint64_t file_size,
                         std::unique_ptr<rocksdb::TableReader>* reader, bool prefetch) const override {
     std::unique_ptr<rocksdb::TableProperties> properties;
-    const Status s = ReadPropertiesOf(file.get(), file_size, options, read_options, &properties);
+    const Status s = rocksdb::ReadTableProperties(file.get(), file_size, rocksdb::Footer::kNullTableMagicNumber,
+                                                  options.ioptions, read_options, &properties);
     const auto found = s.ok() ? families_.find(properties->column_family_name) : families_.end();
     if (found == families_.end()) {
       return default_->NewTableReader(read_options, options, std::move(file), file_size, reader, prefetch);

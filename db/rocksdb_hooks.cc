@@ -1,5 +1,5 @@
-// The definitions that take the place of RocksDB's, and whose they are: a database that uses no part of Cairn gets
-// RocksDB's.
+// The definitions that take the place of RocksDB's. Each begins by asking whether the part concerned is used
+// (db/uses_part.h); rocksdb/rocksdb_hooks.txt says why there is each.
 
 #include "rocksdb/port/rocksdb_own.h"
 
@@ -12,11 +12,8 @@
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/opening.h"
 #include "db/repair_tables.h"
-#include "db/snapshot_checker.h"
-#include "db/sst_files.h"
 #include "db/stored_seed.h"
-#include "db/transactions.h"
-#include "db/write_prepared.h"
+#include "db/uses_part.h"
 #include "memtable_cache/flush_scope.h"
 #include "memtable_cache/tailing.h"
 #include "rocksdb/port/column_family.h"
@@ -49,74 +46,10 @@ void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std
 __attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options,
                                                                  const std::string& path, bool seq_per_batch,
                                                                  bool batch_per_txn, bool read_only) {
-  if (cairn::DatabaseServices::In(options) != nullptr) {
-    new (at) cairn::CairnDB(options, path, seq_per_batch, batch_per_txn, read_only);
-  } else {
-    cairn::rocksdb_own::ConstructDBImpl(at, options, path, seq_per_batch, batch_per_txn, read_only);
+  if (cairn::DatabaseServices::In(options) == nullptr) {
+    return cairn::rocksdb_own::ConstructDBImpl(at, options, path, seq_per_batch, batch_per_txn, read_only);
   }
-}
-
-// The constructors of these, of whole objects (C1) and of a derived class's base (C2); clang calls the second one also for a
-// whole object, where a constructor in a header hands over to one in the library.
-#define CAIRN_FILE_WRITER_SYMBOL(kind)                                               \
-  "_ZN7rocksdb13SstFileWriter" kind                                                  \
-  "ERKNS_10EnvOptionsERKNS_7OptionsEPKNS_10ComparatorEPNS_18ColumnFamilyHandleEbNS_" \
-  "3Env10IOPriorityE" CAIRN_FILE_WRITER_SYMBOL_END
-#define CAIRN_FILE_READER_SYMBOL(kind) "_ZN7rocksdb13SstFileReader" kind "ERKNS_7OptionsE"
-#define CAIRN_INDEXED_BATCH_SYMBOL(kind) "_ZN7rocksdb19WriteBatchWithIndex" kind "EPKNS_10ComparatorEmbmm"
-#define CAIRN_SAME_AS(symbol) __attribute__((alias(symbol), visibility("default")))
-
-void CairnConstructSstFileWriter(
-    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
-    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
-    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm(CAIRN_FILE_WRITER_SYMBOL("C1"));
-void CairnConstructSstFileWriterBase(
-    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
-    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
-    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) asm(CAIRN_FILE_WRITER_SYMBOL("C2"))
-    CAIRN_SAME_AS(CAIRN_FILE_WRITER_SYMBOL("C1"));
-void CairnConstructSstFileReader(void* at, const rocksdb::Options& options) asm(CAIRN_FILE_READER_SYMBOL("C1"));
-void CairnConstructSstFileReaderBase(void* at, const rocksdb::Options& options) asm(CAIRN_FILE_READER_SYMBOL("C2"))
-    CAIRN_SAME_AS(CAIRN_FILE_READER_SYMBOL("C1"));
-void CairnConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes,
-                                bool overwrite_key, size_t max_bytes,
-                                size_t protection_bytes_per_key) asm(CAIRN_INDEXED_BATCH_SYMBOL("C1"));
-void CairnConstructIndexedBatchBase(void* at, const rocksdb::Comparator* comparator, size_t reserved_bytes,
-                                    bool overwrite_key, size_t max_bytes,
-                                    size_t protection_bytes_per_key) asm(CAIRN_INDEXED_BATCH_SYMBOL("C2"))
-    CAIRN_SAME_AS(CAIRN_INDEXED_BATCH_SYMBOL("C1"));
-
-__attribute__((visibility("default"))) void CairnConstructSstFileWriter(
-    void* at, const rocksdb::EnvOptions& env_options, const rocksdb::Options& options,
-    const rocksdb::Comparator* comparator, rocksdb::ColumnFamilyHandle* family, bool invalidate_page_cache,
-    rocksdb::Env::IOPriority io_priority CAIRN_MORE_FILE_WRITER_PARAMETERS) {
-  if (!cairn::SeedIsOpen(comparator) && !cairn::SeedIsOpen(options.comparator)) {
-    cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, options, comparator, family, invalidate_page_cache,
-                                               io_priority CAIRN_MORE_FILE_WRITER_ARGUMENTS);
-    return;
-  }
-  rocksdb::Options prepared = options;
-  cairn::PrepareSstFileWriter(family, &prepared, &comparator);
-  cairn::rocksdb_own::ConstructSstFileWriter(at, env_options, prepared, comparator, family, invalidate_page_cache,
-                                             io_priority CAIRN_MORE_FILE_WRITER_ARGUMENTS);
-}
-
-__attribute__((visibility("default"))) void CairnConstructSstFileReader(void* at, const rocksdb::Options& options) {
-  if (!cairn::SeedIsOpen(options.comparator)) {
-    cairn::rocksdb_own::ConstructSstFileReader(at, options);
-    return;
-  }
-  rocksdb::Options prepared = options;
-  cairn::PrepareSstFileReader(&prepared);
-  cairn::rocksdb_own::ConstructSstFileReader(at, prepared);
-}
-
-__attribute__((visibility("default"))) void CairnConstructIndexedBatch(void* at, const rocksdb::Comparator* comparator,
-                                                                       size_t reserved_bytes, bool overwrite_key,
-                                                                       size_t max_bytes,
-                                                                       size_t protection_bytes_per_key) {
-  cairn::rocksdb_own::ConstructIndexedBatch(at, cairn::OrderForIndex(comparator), reserved_bytes, overwrite_key,
-                                            max_bytes, protection_bytes_per_key);
+  new (at) cairn::CairnDB(options, path, seq_per_batch, batch_per_txn, read_only);
 }
 }
 
@@ -225,16 +158,6 @@ VersionFilters* FiltersOf(rocksdb::Version* version) {
   return static_cast<DatabaseServices*>(listeners.front().get())->version_filters();
 }
 
-// Before tables come that take sequence numbers, or raise them. RocksDB takes the last one that a memtable has for the last that was
-// handed out. Of transactions that are written before they commit it is not: each Commit has a number of its own. Handed out
-// again, what was committed last is not read any more.
-// Returns the last one.
-// REQUIRES: nobody writes.
-rocksdb::SequenceNumber CountAllNumbers(rocksdb::VersionSet* versions) {
-  versions->SetLastSequence(std::max(versions->LastSequence(), versions->LastAllocatedSequence()));
-  return versions->LastSequence();
-}
-
 // The memtables that the column families have when it is made, of which the newest are named.
 // REQUIRES: the DB mutex, in the destructor, too.
 class MemtablesOfFamilies {
@@ -272,16 +195,6 @@ bool IsSiltStore(rocksdb::Version* version) {
   return port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory == nullptr;
 }
 
-// Ends a lookup at the newest operand. Nobody changes it, and it lasts.
-rocksdb::GetMergeOperandsOptions* NewestOperandOnly() {
-  static rocksdb::GetMergeOperandsOptions* const options = [] {
-    auto* const made = new rocksdb::GetMergeOperandsOptions();
-    made->continue_cb = [](const rocksdb::Slice& /*operand*/) { return false; };
-    return made;
-  }();
-  return options;
-}
-
 // Does what Version::Get does for tables whose filters a lookup may ask all at once; false: it has not.
 bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request) {
   VersionFilters* const filters = FiltersOf(version);
@@ -289,6 +202,30 @@ bool GetByTheirFilters(rocksdb::Version* version, const VersionRequest& request)
     return true;
   }
   return GetFromOrdered(version, request);
+}
+
+// Version::Get of Cairn's tables: a trie's are asked as its VersionFilter says; those of a SILT store and ordered ones,
+// too, by what asks their filters together. Apart, so that Version::Get of other tables ends in a jump.
+__attribute__((noinline)) void GetFromCairnTables(rocksdb::Version* version, const rocksdb::ReadOptions& options,
+                                                  const rocksdb::LookupKey& key, rocksdb::PinnableSlice* value,
+                                                  rocksdb::PinnableWideColumns* columns, std::string* timestamp,
+                                                  rocksdb::Status* status, rocksdb::MergeContext* merge_context,
+                                                  rocksdb::SequenceNumber* max_covering_tombstone_seq,
+                                                  rocksdb::PinnedIteratorsManager* pinned_iterators, bool* value_found,
+                                                  bool* key_exists, rocksdb::SequenceNumber* sequence,
+                                                  rocksdb::ReadCallback* callback, bool* is_blob, bool do_merge) {
+  // A range tombstone of a memtable covers what is in tables; the others want more than a value.
+  const bool plain =
+      *max_covering_tombstone_seq == 0 && timestamp == nullptr && key_exists == nullptr && sequence == nullptr;
+  if (plain) {
+    const VersionRequest request{
+        options,          key,         value,    columns, status,  merge_context, max_covering_tombstone_seq,
+        pinned_iterators, value_found, callback, is_blob, do_merge};
+    if (GetByTheirFilters(version, request)) return;
+  }
+  rocksdb_own::VersionGet(version, options, key, value, columns, timestamp, status, merge_context,
+                          max_covering_tombstone_seq, pinned_iterators, value_found, key_exists, sequence, callback,
+                          is_blob, do_merge);
 }
 
 }  // namespace
@@ -313,17 +250,11 @@ Status DBImpl::Open(const DBOptions& options, const std::string& path,
                     bool* can_retry) {
   const cairn::OpenFunction open = [&](const DBOptions& with, const std::vector<ColumnFamilyDescriptor>& resolved,
                                        std::vector<ColumnFamilyHandle*>* given, DB** opened) {
-    DBOptions safe = with;
-    if (seq_per_batch) safe.row_cache = nullptr;
-    return own::DBImplOpen(safe, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
+    return own::DBImplOpen(with, path, resolved, given, cairn::port::Into(opened), seq_per_batch, batch_per_txn,
                            is_retry, can_retry);
   };
   DB* opened = nullptr;
   const Status s = cairn::OpenDatabase(options, path, families, seq_per_batch, open, handles, &opened);
-  if (s.ok() && seq_per_batch && options.row_cache != nullptr) {
-    Warn(opened->GetDBOptions().info_log, "%s is ignored: lookups would be told what others see of transactions",
-         "row_cache");
-  }
   cairn::port::Set(db, opened);
   return s;
 }
@@ -333,20 +264,12 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
                          bool disable_memtable, uint64_t* seq_used, size_t batch_count,
                          PreReleaseCallback* pre_release_callback, PostMemTableCallback* post_memtable_callback,
                          std::shared_ptr<WriteBatchWithIndex> wbwi, CAIRN_MORE_WRITE_PARAMETERS) {
-  if (seq_per_batch_ && disable_memtable && pre_release_callback != nullptr && cairn::RollbackScope::IsOf(this) &&
-      !options.disableWAL && !batch->HasCommit()) {
-    WriteOptions nothing;
-    nothing.disableWAL = true;  // as RocksDB's second step of a write
-    return WriteImpl(nothing, batch, callback, user_write_callback, log_used, log_ref, disable_memtable, seq_used,
-                     batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
-                     CAIRN_MORE_WRITE_ARGUMENTS);
-  }
-  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
-  if (ours == nullptr) {
+  if (!cairn::UsesCairn(this)) {
     return own::WriteImpl(this, options, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
                           seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
                           CAIRN_MORE_WRITE_ARGUMENTS);
   }
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   // What does not go to memtables becomes readable with another write, at commit.
   cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();
   if (cache == nullptr) {
@@ -382,8 +305,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
 // them, but in the WAL, too. Durable memtables have none. So what has been written during a first round is flushed while
 // writers wait, and a batch over several column families is there as a whole or not at all.
 Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason reason) {
-  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
-  if (ours == nullptr || ours->services()->durable() == nullptr || reason != FlushReason::kGetLiveFiles) {
+  if (!cairn::UsesDurablePool(this) || reason != FlushReason::kGetLiveFiles) {
     return own::FlushAllColumnFamilies(this, options, reason);
   }
   mutex_.AssertHeld();
@@ -419,31 +341,36 @@ Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason r
 Status DBImpl::CreateColumnFamilyImpl(const ReadOptions& read_options, const WriteOptions& write_options,
                                       const ColumnFamilyOptions& options, const std::string& name,
                                       ColumnFamilyHandle** handle) {
-  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
-  if (ours == nullptr && !cairn::UsesCairn(options)) {
+  if (!cairn::UsesCairn(this) && !cairn::UsesCairn(options)) {
     return own::CreateColumnFamilyImpl(this, read_options, write_options, options, name, handle);
   }
   *handle = nullptr;
+  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   ColumnFamilyDescriptor family(name, options);
-  Status s =
-      ours == nullptr ? cairn::CheckFamilyOfStockDatabase(GetDBOptions(), family) : ours->AdmitNewFamily(&family);
-  if (s.ok() && ours != nullptr) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
+  if (ours == nullptr) {
+    const Status s = cairn::CheckFamilyOfStockDatabase(GetDBOptions(), family);
+    return s.ok() ? own::CreateColumnFamilyImpl(this, read_options, write_options, options, name, handle) : s;
+  }
+  Status s = ours->AdmitNewFamily(&family);
+  if (s.ok()) s = cairn::SeedNewFamily(GetDBOptions(), GetName(), name, &family.options);
+  if (s.ok()) s = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
   if (!s.ok()) return s;
-  const Status created = own::CreateColumnFamilyImpl(this, read_options, write_options, family.options, name, handle);
-  if (created.ok() && ours != nullptr && ours->services()->cache() != nullptr) ours->services()->cache()->NoteFiles();
-  cairn::DurableWrites* const durable = ours == nullptr ? nullptr : ours->services()->durable();
-  if (created.ok() && durable != nullptr) durable->NoteFamily((*handle)->GetID(), name);
-  return created;
+  if (ours->services()->cache() != nullptr) ours->services()->cache()->NoteFiles();
+  if (ours->services()->durable() != nullptr) ours->services()->durable()->NoteFamily((*handle)->GetID(), name);
+  return s;
 }
 
 // Where RocksDB has found the deepest level that is free, a trie may want a shallower one.
 Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
     SuperVersion* super_version, bool force_global_seqno, CompactionStyle style, SequenceNumber last_seqno,
     IngestedFileInfo* file, SequenceNumber* assigned_seqno, std::optional<int> prev_batch_uppermost_level) {
-  const Status s = own::AssignLevelToIngestedFile(this, super_version, force_global_seqno, style, last_seqno, file,
-                                                  assigned_seqno, prev_batch_uppermost_level);
-  if (!s.ok() || file->picked_level == 0 || cairn::port::ImmutableOptionsOf(*cfd_).sst_partitioner_factory == nullptr)
-    return s;
+  const auto assign = [&] {
+    return own::AssignLevelToIngestedFile(this, super_version, force_global_seqno, style, last_seqno, file,
+                                          assigned_seqno, prev_batch_uppermost_level);
+  };
+  if (!cairn::UsesTrie(cairn::port::ImmutableOptionsOf(*cfd_))) return assign();
+  const Status s = assign();
+  if (!s.ok() || file->picked_level == 0) return s;
   const ColumnFamilyOptions options = cfd_->GetLatestCFOptions();
   cairn::TrieOptions trie;
   if (!cairn::IsTrie(options, &trie)) return s;
@@ -462,60 +389,14 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
   return s;
 }
 
-Status ExternalSstFileIngestionJob::Run() {
-  cairn::CountAllNumbers(versions_);
-  return own::RunIngestion(this);
-}
-
-// RocksDB removes the tables of an ingestion that failed. When it is the write of the MANIFEST that failed, or its sync,
-// the record may be there nevertheless, and the database would not open again without them. They stay: an opening that
-// finds no record of them removes them. Since 11.5 a commit that failed is rolled back later, and its error is not known any
-// more (Incomplete); whether it came to a record is.
-void ExternalSstFileIngestionJob::Cleanup(const Status& status) {
-  if ((status.IsIOError() || status.IsIncomplete()) && !edit_.GetNewFiles().empty()) return;
-  own::CleanupIngestion(this, status);
-}
-
-Status ImportColumnFamilyJob::Run() {
-  cairn::ImportedNumbers numbers;
-  numbers.read = versions_->LastPublishedSequence();
-  numbers.before = cairn::CountAllNumbers(versions_);
-  const Status s = own::RunImport(this);
-  numbers.newest = versions_->LastSequence();
-  cairn::NoteImported(numbers);
-  return s;
-}
-
-void ImportColumnFamilyJob::Cleanup(const Status& status) {
-  if (status.IsIOError() && !edit_.GetNewFiles().empty()) return;
-  own::CleanupImport(this, status);
-}
-
-#if CAIRN_REPLACES_SNAPSHOT_CONTEXT
-// Universal compaction asks twice for a job, when it picks files and when it begins. The second time RocksDB 9.10 takes
-// another snapshot and releases the first one, for which it waits for the mutex that it holds itself: a database with
-// WRITE_PREPARED transactions stands still. The first snapshot does for both, since the mutex is held between them.
-void DBImpl::GetSnapshotContext(JobContext* job, std::vector<SequenceNumber>* snapshots,
-                                SequenceNumber* earliest_write_conflict, SnapshotChecker** checker) {
-  if (job->job_snapshot == nullptr) {
-    return own::GetSnapshotContext(this, job, snapshots, earliest_write_conflict, checker);
-  }
-  mutex_.AssertHeld();
-  *snapshots = snapshots_.GetAll(earliest_write_conflict);
-  const bool keeps_all = use_custom_gc_ && snapshot_checker_ == nullptr;
-  *checker = keeps_all ? DisableGCSnapshotChecker::Instance() : snapshot_checker_.get();
-}
-#endif
-
 Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port::DeletedRange* ranges, size_t count,
                                    bool include_end) {
-  cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  if (!cairn::UsesCairn(this)) return own::DeleteFilesInRanges(this, family, ranges, count, include_end);
   // From no key to no key is everything, in any order.
   const bool everything = std::all_of(ranges, ranges + count, cairn::port::IsEverything);
-  const Status s = ours == nullptr || everything ? Status::OK() : cairn::CheckRangesMean("DeleteFilesInRanges", family);
+  const Status s = everything ? Status::OK() : cairn::CheckRangesMean("DeleteFilesInRanges", family);
   if (!s.ok()) return s;
-  const cairn::DatabaseCache::ChangeScope change(ours == nullptr ? nullptr : ours->services()->cache(),
-                                                 {family->GetID()});
+  const cairn::DatabaseCache::ChangeScope change(cairn::CairnDB::Of(this)->services()->cache(), {family->GetID()});
   return own::DeleteFilesInRanges(this, family, ranges, count, include_end);
 }
 
@@ -523,10 +404,8 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* family, const cairn::port
 // a range of bytes ends before it begins as often as not: what an iterator passes from its begin to its end is nothing.
 Status DBImpl::GetApproximateSizes(const SizeApproximationOptions& options, ColumnFamilyHandle* family,
                                    const Range* ranges, int count, uint64_t* sizes) {
+  if (!cairn::UsesHashOrder(family)) return own::GetApproximateSizes(this, options, family, ranges, count, sizes);
   const Comparator* const order = family->GetComparator();
-  if (cairn::HashOfComparator(order) == nullptr) {
-    return own::GetApproximateSizes(this, options, family, ranges, count, sizes);
-  }
   std::vector<Range> ascending(ranges, ranges + count);
   for (Range& range : ascending) {
     if (order->Compare(range.start, range.limit) > 0) range.limit = range.start;
@@ -541,8 +420,7 @@ Status CompactionPicker::SanitizeAndConvertCompactionInputFiles(std::unordered_s
                                                                 const int output_level, Version* version,
                                                                 std::vector<CompactionInputFiles>* inputs) const {
   const ColumnFamilyData* const family = version->cfd();
-  if (cairn::port::ImmutableOptionsOf(*family).sst_partitioner_factory == nullptr ||
-      !cairn::IsTrie(family->GetLatestCFOptions(), nullptr)) {
+  if (!cairn::UsesTrie(cairn::port::ImmutableOptionsOf(*family))) {
     return own::ChooseCompactionInputs(this, files, output_level, version, inputs);
   }
   Status s = cairn::AddOverlappingFiles(*version->storage_info(), family->user_comparator(), output_level, files);
@@ -550,18 +428,6 @@ Status CompactionPicker::SanitizeAndConvertCompactionInputFiles(std::unordered_s
   if (!s.ok() || output_level == 0) return s;
   if (!FilesRangeOverlapWithCompaction(*inputs, output_level, Compaction::kInvalidLevel)) return s;
   return Status::Aborted("a running compaction writes to the same keys of level " + std::to_string(output_level));
-}
-
-Status DBImpl::CompactFilesImpl(const CompactionOptions& options, ColumnFamilyData* family, Version* version,
-                                const std::vector<std::string>& inputs, std::vector<std::string>* const outputs,
-                                int output_level, int output_path, JobContext* job, LogBuffer* log,
-                                CompactionJobInfo* info) {
-  const Status s = cairn::port::ImmutableOptionsOf(*family).sst_partitioner_factory == nullptr
-                       ? Status::OK()
-                       : cairn::CheckCompactFiles(*family, *version, inputs, output_level);
-  if (!s.ok()) return s;
-  return own::CompactFilesImpl(this, options, family, version, inputs, outputs, output_level, output_path, job, log,
-                               info);
 }
 
 // Also what a trie's moves come to, because only members of the class may enter it. While the MANIFEST is written the
@@ -666,6 +532,7 @@ InternalIterator* MemTable::NewIterator(const ReadOptions& options,
   const auto make = [&] {
     return own::NewMemTableIterator(this, options, seqno_to_time_mapping, arena, prefix_extractor, for_flush);
   };
+  if (!cairn::UsesSubMemTables(*table_)) return make();
   if (for_flush) {
     const cairn::FlushScope flush;
     InternalIterator* const iterator = make();
@@ -681,27 +548,28 @@ InternalIterator* MemTable::NewIterator(const ReadOptions& options,
 // RocksDB takes room on the file system for as much as all inputs together, for each of the tables that it writes. A trie
 // writes one for each child; a memory file system fills with zeros, and clears, what it takes.
 uint64_t Compaction::OutputFilePreallocationSize() const {
-  const uint64_t of_all = own::PreallocatedOutputBytes(this);
-  const auto& partitioner = immutable_options_.sst_partitioner_factory;
-  if (partitioner == nullptr) return of_all;
-  const auto* const of_trie = partitioner->CheckedCast<cairn::TriePartitionerFactory>();
-  return of_trie == nullptr ? of_all : of_all / static_cast<uint64_t>(of_trie->trie().fan_out);
+  const auto* const of_trie = cairn::UsesTrie(immutable_options_);
+  if (of_trie == nullptr) return own::PreallocatedOutputBytes(this);
+  return own::PreallocatedOutputBytes(this) / static_cast<uint64_t>(of_trie->trie().fan_out);
 }
 
 // In hash order, where no table has range deletions, keys are merged by their hashes.
 InternalIterator* NewCompactionMergingIterator(const InternalKeyComparator* comparator, InternalIterator** inputs,
                                                int count, cairn::port::RangeDeletionInputs& range_deletions,
                                                Arena* arena CAIRN_MORE_MERGE_PARAMETERS) {
-  const cairn::KeyHash* const hash = cairn::HashOfComparator(comparator->user_comparator());
+  if (!cairn::UsesHashOrder(comparator->user_comparator())) {
+    return own::MergeForCompaction(comparator, inputs, count, range_deletions, arena CAIRN_MORE_MERGE_ARGUMENTS);
+  }
   const bool deletes = std::any_of(range_deletions.begin(), range_deletions.end(),
                                    [](const auto& of_input) { return of_input.first != nullptr; });
-  if (hash == nullptr || deletes || count == 0 || arena != nullptr) {
+  if (deletes || count == 0 || arena != nullptr) {
     return own::MergeForCompaction(comparator, inputs, count, range_deletions, arena CAIRN_MORE_MERGE_ARGUMENTS);
   }
   const auto runs = static_cast<size_t>(count);
   InternalStats* const statistics = CAIRN_MERGE_STATISTICS;
   cairn::port::CountMergedRuns(statistics, runs);
-  return cairn::NewHashMergingIterator(comparator, *hash, inputs, runs,
+  const cairn::KeyHash& hash = *cairn::HashOfComparator(comparator->user_comparator());
+  return cairn::NewHashMergingIterator(comparator, hash, inputs, runs,
                                        [statistics, runs] { cairn::port::UncountMergedRuns(statistics, runs); });
 }
 
@@ -709,22 +577,24 @@ Status DestroyDB(const std::string& path, const Options& options, const std::vec
   return cairn::DestroyDatabase(path, options, families);
 }
 
+// The database itself is asked, too, whether it uses Cairn: a table in an order that the options do not have would
+// count as damaged.
+//
 // As RocksDB's: these options are the default column family's, and of all others that there are.
 Status RepairDB(const std::string& path, const Options& options) {
   std::vector<ColumnFamilyDescriptor> families = {{kDefaultColumnFamilyName, options}};
   Status s = cairn::PrepareRepair(options, path, &options, &families);
   if (!s.ok()) return s;
-  return cairn::UsesCairn(options, families)
-             ? own::RepairDBUnknownFamilies(path, options, cairn::ForRepair(families), families[0].options)
-             : own::RepairDB(path, options);
+  if (!cairn::UsesCairn(options, families)) return own::RepairDB(path, options);
+  return own::RepairDBUnknownFamilies(path, options, cairn::ForRepair(families), families[0].options);
 }
 
 Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& given) {
   std::vector<ColumnFamilyDescriptor> families = given;
   const Status s = cairn::PrepareRepair(options, path, nullptr, &families);
   if (!s.ok()) return s;
-  const bool ours = cairn::UsesCairn(options, families);
-  return own::RepairDBFamilies(path, options, ours ? cairn::ForRepair(families) : families);
+  if (!cairn::UsesCairn(options, families)) return own::RepairDBFamilies(path, options, given);
+  return own::RepairDBFamilies(path, options, cairn::ForRepair(families));
 }
 
 Status RepairDB(const std::string& path, const DBOptions& options, const std::vector<ColumnFamilyDescriptor>& given,
@@ -732,12 +602,14 @@ Status RepairDB(const std::string& path, const DBOptions& options, const std::ve
   std::vector<ColumnFamilyDescriptor> families = given;
   const Status s = cairn::PrepareRepair(options, path, &unknown, &families);
   if (!s.ok()) return s;
-  const bool ours = cairn::UsesCairn(options, families);
-  return own::RepairDBUnknownFamilies(path, options, ours ? cairn::ForRepair(families) : families, unknown);
+  if (!cairn::UsesCairn(options, families)) return own::RepairDBUnknownFamilies(path, options, given, unknown);
+  return own::RepairDBUnknownFamilies(path, options, cairn::ForRepair(families), unknown);
 }
 
+// An index in another order than the database's would be joined with it wrongly, without a word.
 Iterator* WriteBatchWithIndex::NewIteratorWithBase(ColumnFamilyHandle* family, Iterator* base,
                                                    const ReadOptions* read_options) {
+  if (!cairn::UsesHashOrder(family)) return own::NewIteratorWithBaseOfFamily(this, family, base, read_options);
   const Status s = cairn::CheckIndexOrder(this, family);
   if (s.ok()) return own::NewIteratorWithBaseOfFamily(this, family, base, read_options);
   delete base;
@@ -745,46 +617,30 @@ Iterator* WriteBatchWithIndex::NewIteratorWithBase(ColumnFamilyHandle* family, I
 }
 
 Iterator* WriteBatchWithIndex::NewIteratorWithBase(Iterator* base CAIRN_MORE_BASE_PARAMETERS) {
-  const Status s = cairn::CheckIndexOrder(this, nullptr);
+  if (!cairn::HasOpenSeeds()) return own::NewIteratorWithBase(this, base CAIRN_MORE_BASE_ARGUMENTS);
+  const Status s = cairn::CheckIndexSeed(this);
   if (s.ok()) return own::NewIteratorWithBase(this, base CAIRN_MORE_BASE_ARGUMENTS);
   delete base;
   return NewErrorIterator(s);
 }
 
-// A trie's tables are asked as its VersionFilter says; those of a SILT store and ordered ones, too, by what asks their
-// filters together.
 void Version::Get(const ReadOptions& options, const LookupKey& key, PinnableSlice* value, PinnableWideColumns* columns,
                   std::string* timestamp, Status* status, MergeContext* merge_context,
                   SequenceNumber* max_covering_tombstone_seq, PinnedIteratorsManager* pinned_iterators,
                   bool* value_found, bool* key_exists, SequenceNumber* sequence, ReadCallback* callback, bool* is_blob,
                   bool do_merge) {
-  // A range tombstone of a memtable covers what is in tables; the others want more than a value.
-  const bool plain =
-      *max_covering_tombstone_seq == 0 && timestamp == nullptr && key_exists == nullptr && sequence == nullptr;
-  if (plain) {
-    const cairn::VersionRequest request{
-        options,          key,         value,    columns, status,  merge_context, max_covering_tombstone_seq,
-        pinned_iterators, value_found, callback, is_blob, do_merge};
-    if (cairn::GetByTheirFilters(this, request)) return;
+  if (!cairn::UsesCairnTables(this)) {
+    return own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context,
+                           max_covering_tombstone_seq, pinned_iterators, value_found, key_exists, sequence, callback,
+                           is_blob, do_merge);
   }
-  // Who asks of which number, or time, the newest entry is (a transaction that looks for conflicts) has no room for a value. Operands
-  // were merged all the same, into none, which was the end of the process. Now the newest is the last that is read.
-  GetMergeOperandsOptions* const given = merge_context->get_merge_operands_options;
-  if (value == nullptr && columns == nullptr && do_merge) {
-    merge_context->get_merge_operands_options = cairn::NewestOperandOnly();
-  }
-  own::VersionGet(this, options, key, value, columns, timestamp, status, merge_context, max_covering_tombstone_seq,
-                  pinned_iterators, value_found, key_exists, sequence, callback, is_blob, do_merge);
-  merge_context->get_merge_operands_options = given;
-}
-
-// An operator may merge a single operand at once.
-cairn::port::MergeOutcome GetContext::MergeWithNoBaseValue() {
-  if (pinnable_val_ == nullptr && columns_ == nullptr) return cairn::port::MergeOutcome();
-  return own::MergeWithNoBaseValue(this);
+  cairn::GetFromCairnTables(this, options, key, value, columns, timestamp, status, merge_context,
+                            max_covering_tombstone_seq, pinned_iterators, value_found, key_exists, sequence, callback,
+                            is_blob, do_merge);
 }
 
 void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range, ReadCallback* callback) {
+  if (!cairn::UsesCairnTables(this)) return own::VersionMultiGet(this, options, range, callback);
   cairn::VersionFilters* const filters = cairn::FiltersOf(this);
   if (filters != nullptr) filters->MultiGet(this, options, range, callback);
   if (range->empty() || cairn::MultiGetFromOrdered(this, options, range, callback)) return;
@@ -793,8 +649,7 @@ void Version::MultiGet(const ReadOptions& options, MultiGetContext::Range* range
 
 void DBImpl::PrepareMultiGetKeys(const size_t count, bool sorted,
                                  autovector<KeyContext*, MultiGetContext::MAX_BATCH_SIZE>* keys) {
-  if (!sorted && cairn::SortInHashOrder(count, keys)) return;
-  own::PrepareMultiGetKeys(this, count, sorted, keys);
+  if (sorted || !cairn::SortInHashOrder(count, keys)) own::PrepareMultiGetKeys(this, count, sorted, keys);
 }
 
 }  // namespace rocksdb

@@ -115,7 +115,7 @@ TEST_F(VersionFilterTest, AnswersAreTheModels) {
     }
     switch (random.Uniform(12)) {
       case 0: {
-        rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, db_->DefaultColumnFamily());
+        rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db_->GetOptions(), db_->DefaultColumnFamily());
         const std::string file = dir_ / ("ingested" + std::to_string(++files));
         ASSERT_OK(writer.Open(file));
         std::vector<std::string> keys;

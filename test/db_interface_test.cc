@@ -76,7 +76,7 @@ std::unique_ptr<rocksdb::TraceWriter> NewTrace(const Context& c) {
 
 std::string NewTable(const Context& c, const std::string& name) {
   const std::string file = c.dir / (c.name + name + ".sst");
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), c.options, c.family);
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), c.db->GetOptions(c.family), c.family);
   EXPECT_OK(writer.Open(file));
   EXPECT_OK(writer.Put("ingested", "value"));
   EXPECT_OK(writer.Finish());

@@ -285,7 +285,7 @@ class ReleaseTest : public ::testing::TestWithParam<Engine> {
 
   std::string NewTable(const std::string& name, const Model& contents) {
     std::string file = dir_ / name;
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, db_->DefaultColumnFamily());
+    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db_->GetOptions(), db_->DefaultColumnFamily());
     EXPECT_OK(writer.Open(file));
     std::vector<std::string> keys;
     for (const auto& [key, value] : contents) keys.push_back(key);

@@ -3,10 +3,13 @@
 //
 // A seed is drawn when a column family is created, and kept in its comparator's name. Options that name no seed adopt
 // it at every later open, so options that are fixed in a program fit any database: each has its own, also where two
-// were opened with one Options object. RepairDB, SstFileReader and a WriteBatchWithIndex take the database's, too.
-// Files for ingestion must be in its order:
+// were opened with one Options object. RepairDB takes the database's, too.
 //
-//   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options, handle);  // the column family's own
+// SstFileWriter, SstFileReader and WriteBatchWithIndex know no database, so they need its seed, and refuse options that
+// leave it open. The options of the open column family have it:
+//
+//   rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db->GetOptions(handle), handle);
+//   rocksdb::WriteBatchWithIndex batch(handle->GetComparator());
 //
 //   uint64_t seed = 0;  // or, for a program that has the database not open: the seed that another has asked for
 //   rocksdb::Status s = cairn::GetHashSeed(db->GetOptions(handle), &seed);

@@ -1,6 +1,8 @@
 #include "table/ect/hash_order_table.h"
 
 #include <cstddef>
+#include <cstring>
+#include <string>
 #include <utility>
 
 #include "rocksdb/port/block_options.h"
@@ -20,12 +22,55 @@ rocksdb::Status CheckOrder(const rocksdb::TableReaderOptions& options, const roc
                            const std::string& file) {
   const auto properties = reader.GetTableProperties();
   if (properties == nullptr || properties->comparator_name.empty()) return rocksdb::Status::OK();
-  const std::string wanted = options.internal_comparator.user_comparator()->Name();
+  const rocksdb::Comparator* const order = options.internal_comparator.user_comparator();
+  const std::string wanted = order->Name();
   if (properties->comparator_name == wanted) return rocksdb::Status::OK();
+  if (SeedIsOpen(order)) {
+    return rocksdb::Status::InvalidArgument(
+        file + " is in the order " + properties->comparator_name +
+            ", and the options leave the seed of the hash order open",
+        "open it with the options of its column family (DB::GetOptions), or with that seed (cairn/hash_seed.h)");
+  }
   return rocksdb::Status::InvalidArgument(
       file + " is in the order " + properties->comparator_name + ", the column family in the order " + wanted,
       "write it with the column family's hash and seed (cairn/hash_seed.h)");
 }
+
+// A table for ingestion has the order of its column family, which only the caller knows. What a table says of its order
+// is what it has. SstFileWriter has no other way to refuse than by its builder.
+rocksdb::Status CheckOrderIsKnown(const rocksdb::TableBuilderOptions& options) {
+  const rocksdb::Comparator* const order = options.internal_comparator.user_comparator();
+  const rocksdb::Comparator* const named = options.ioptions.user_comparator;
+  const char* const remedy =
+      "make the SstFileWriter with the options of the column family (db->GetOptions(handle)), or with the seed that "
+      "cairn::GetHashSeed(db->GetOptions(handle), &trie.seed) gives before cairn::UseTrie";
+  if (SeedIsOpen(order) || SeedIsOpen(named)) {
+    return rocksdb::Status::InvalidArgument("a table whose options leave the seed of the hash order open", remedy);
+  }
+  if (named == nullptr || strcmp(order->Name(), named->Name()) == 0) return rocksdb::Status::OK();
+  return rocksdb::Status::InvalidArgument(
+      std::string("a table in the order ") + order->Name() + " whose options say " + named->Name(), remedy);
+}
+
+// A table that is refused: each Put and Finish says why, and nothing is written.
+class RefusedTable : public rocksdb::TableBuilder {
+ public:
+  explicit RefusedTable(rocksdb::Status why) : why_(std::move(why)) {}
+
+  void Add(const rocksdb::Slice& /*key*/, const rocksdb::Slice& /*value*/) override {}
+  rocksdb::Status status() const override { return why_; }
+  rocksdb::IOStatus io_status() const override { return rocksdb::status_to_io_status(rocksdb::Status(why_)); }
+  rocksdb::Status Finish() override { return why_; }
+  void Abandon() override {}
+  uint64_t NumEntries() const override { return 0; }
+  uint64_t FileSize() const override { return 0; }
+  rocksdb::TableProperties GetTableProperties() const override { return rocksdb::TableProperties(); }
+  std::string GetFileChecksum() const override { return rocksdb::kUnknownFileChecksum; }
+  const char* GetFileChecksumFuncName() const override { return rocksdb::kUnknownFileChecksumFuncName; }
+
+ private:
+  const rocksdb::Status why_;
+};
 
 // Ingestion might bring one of SstFileWriter, which writes range deletions in any order.
 rocksdb::Status CheckNoRangeDeletions(const rocksdb::TableReader& reader, const std::string& file) {
@@ -119,6 +164,8 @@ rocksdb::Status HashOrderTableFactory::NewTableReader(const rocksdb::ReadOptions
 
 rocksdb::TableBuilder* HashOrderTableFactory::NewTableBuilder(const rocksdb::TableBuilderOptions& options,
                                                               rocksdb::WritableFileWriter* file) const {
+  rocksdb::Status known = CheckOrderIsKnown(options);
+  if (!known.ok()) return new RefusedTable(std::move(known));
   rocksdb::TableBuilderOptions with_facts(options);
   const auto collectors = CollectorsWithFacts(options);
   with_facts.internal_tbl_prop_coll_factories = collectors.get();

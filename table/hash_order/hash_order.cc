@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
 #include <iterator>
 #include <map>
@@ -104,6 +105,7 @@ class HashComparator : public rocksdb::Comparator {
 };
 
 thread_local bool compared_by_open_seed = false;
+std::atomic<bool> open_seeds_made{false};
 
 class OpenSeed final : public HashComparator {
  public:
@@ -195,6 +197,8 @@ const rocksdb::Comparator* OpenSeedComparator(HashKind kind) {
       comparators.all[comparator] = comparator;
       (*of_kind)[i] = comparator;
     }
+    // Whoever has the comparator from another thread sees it, too.
+    open_seeds_made.store(true, std::memory_order_relaxed);
     return of_kind;
   }();
   return (*made)[static_cast<size_t>(kind)];
@@ -258,9 +262,11 @@ const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator) {
 
 bool TakeComparedByOpenSeed() { return std::exchange(compared_by_open_seed, false); }
 
+bool HasOpenSeeds() { return open_seeds_made.load(std::memory_order_relaxed); }
+
 bool SeedIsOpen(const rocksdb::Comparator* comparator) {
-  return std::any_of(std::begin(kHashKinds), std::end(kHashKinds),
-                     [comparator](HashKind kind) { return comparator == OpenSeedComparator(kind); });
+  return HasOpenSeeds() && std::any_of(std::begin(kHashKinds), std::end(kHashKinds),
+                                       [comparator](HashKind kind) { return comparator == OpenSeedComparator(kind); });
 }
 
 }  // namespace cairn

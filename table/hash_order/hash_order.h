@@ -45,7 +45,8 @@ const rocksdb::Comparator* HashOrderComparator(HashKind kind, uint64_t seed);
 
 // The comparator of this hash whose seed is left open: it adopts the database's own when that is opened
 // (db/stored_seed.h). By itself it is a comparator like any other, of a random seed that the process keeps and that no
-// database gets. In option text it has no seed, so that another process leaves it open, too.
+// database gets, so no table or index in its order is taken for one of a database. In option text it has no seed, so
+// that another process leaves it open, too.
 const rocksdb::Comparator* OpenSeedComparator(HashKind kind);
 bool SeedIsOpen(const rocksdb::Comparator* comparator);
 
@@ -62,6 +63,8 @@ rocksdb::Status HashOrderComparatorFromName(const std::string& name, const rocks
 
 // Whether this thread has compared keys by an OpenSeedComparator since it was asked last.
 bool TakeComparedByOpenSeed();
+// Whether this process has ever made such a comparator.
+bool HasOpenSeeds();
 
 // Null unless `comparator` is (or wraps) one of the above.
 const KeyHash* HashOfComparator(const rocksdb::Comparator* comparator);

@@ -503,7 +503,7 @@ TEST_F(TrieDbTest, FanOutAndSlotsCanChange) {
 TEST_F(TrieDbTest, IngestedFilesAreSplit) {
   Open();
   Load(3000, 0);
-  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, db_->DefaultColumnFamily());
+  rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db_->GetOptions(), db_->DefaultColumnFamily());
   const std::string file = path_.string() + "/ingest.sst";
   ASSERT_TRUE(writer.Open(file).ok());
   std::vector<std::string> keys;

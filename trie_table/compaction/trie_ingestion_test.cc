@@ -559,7 +559,7 @@ class RandomIngestionTest : public TrieIngestionTest {
     const size_t count = 1 + random_.Uniform(4);
     for (size_t f = 0; f < count; ++f) {
       const auto keys = SomeKeys(random_.OneIn(4) ? 1500 : 60);
-      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_, handle_);
+      rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db_->GetOptions(handle_), handle_);
       files.push_back(dir_ / ("in" + std::to_string(++files_) + ".sst"));
       ASSERT_OK(writer.Open(files.back()));
       for (const std::string& key : keys) {

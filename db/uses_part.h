@@ -1,0 +1,64 @@
+// Whether a database, or one of its column families, uses the part of Cairn that a function of RocksDB's is replaced
+// for.
+//
+// Every function that takes the place of one of RocksDB's (rocksdb/rocksdb_hooks.txt) begins with one line, and does
+// nothing before it:
+//
+//   if (!UsesPart(...)) return own::Function(this, ...);
+//
+// so that who does not use the part gets what RocksDB's own function returns. docs/architecture.md has the rule.
+//
+// Of a client's object only the name is asked, or which class it is by the address of its type information: it may have
+// been compiled without any.
+//
+// Thread-safety: safe.
+
+#pragma once
+
+#include <typeinfo>
+#include <vector>
+
+#include "db/cairn_db.h"
+#include "db/column_family.h"
+#include "db/db_impl/db_impl.h"
+#include "db/version_set.h"
+#include "memtable_cache/sub_memtable.h"
+#include "rocksdb/port/column_family.h"
+#include "table/block_based/block_based_table_factory.h"
+#include "table/hash_order/hash_order.h"
+#include "trie_table/compaction/trie_partitioner.h"
+#include "util/cairn_parts.h"
+
+namespace cairn {
+
+// Any part that the database has to know of: it is a CairnDB. One that is open for reading only never is.
+inline bool UsesCairn(rocksdb::DBImpl* db) { return CairnDB::Of(db) != nullptr; }
+
+// A pool file in the place of the WAL.
+inline bool UsesDurablePool(rocksdb::DBImpl* db) {
+  CairnDB* const ours = CairnDB::Of(db);
+  return ours != nullptr && ours->services()->durable() != nullptr;
+}
+
+// Keys in hash order: a trie's, a SILT store's.
+inline bool UsesHashOrder(const rocksdb::Comparator* comparator) { return HashOfComparator(comparator) != nullptr; }
+inline bool UsesHashOrder(const rocksdb::ColumnFamilyHandle* family) {
+  return family != nullptr && UsesHashOrder(family->GetComparator());
+}
+
+// A trie, in either order. Null: it is none.
+inline const TriePartitionerFactory* UsesTrie(const rocksdb::ImmutableOptions& options) {
+  const auto& partitioner = options.sst_partitioner_factory;
+  return partitioner == nullptr ? nullptr : partitioner->CheckedCast<TriePartitionerFactory>();
+}
+
+// Tables whose filters a lookup may ask all at once. Asked for each lookup, so RocksDB's own tables are known without a
+// call.
+inline bool UsesCairnTables(rocksdb::Version* version) {
+  const rocksdb::TableFactory& tables = *version->GetMutableCFOptions().table_factory;
+  return &typeid(tables) != &typeid(rocksdb::BlockBasedTableFactory) && IsCairnName(tables.Name());
+}
+
+inline bool UsesSubMemTables(const rocksdb::MemTableRep& table) { return &typeid(table) == &typeid(SubMemTable); }
+
+}  // namespace cairn
