@@ -6,7 +6,7 @@
 //
 // and holds every key of the table whose hash is at most `limit`.
 //
-// Only tables of level 0 are sampled. Cost: one hash a key in the thread that flushes (msls/key_sample_bench.cc), 8 KiB a
+// Only tables of level 0 are sampled. Cost: one hash a key in the thread that flushes, 8 KiB a
 // table.
 //
 // Option string of the collector: cairn.KeySample. Thread-safety: the factory is safe, the rest is for one thread.
