@@ -2,7 +2,6 @@
 // with what was acknowledged; again and again, on engines that RocksDB's own db_stress does not know. docs/design/testing.md
 //
 //   cairn_stress [--engine=E,...] [--convert=E,...] [--cycles=N] [--seconds=S] [--seed=X] [--json=FILE] [--lose]
-//   cairn_stress --metamorphic [--operations=N] [--seed=X]      the same operations on every engine, the same answers
 //
 // E+E+E is a database that is opened as one of these engines, and after the kill as another. With --convert, databases
 // are converted between runs (`cairn convert`, itself killed now and then), and go on as what they have become.
@@ -24,7 +23,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <sstream>
 #include <thread>
 
 #include "cairn/db.h"
@@ -689,8 +687,6 @@ struct Arguments {
   uint64_t cycles = 10;
   double seconds = 2;  // at most, of each
   uint64_t seed = 1;
-  int operations = 2000;
-  bool metamorphic = false;
   bool lose = false;  // the driver drops an acknowledged write, and must see it
 };
 
@@ -891,98 +887,6 @@ class Driver {
   const std::string base_;
 };
 
-// ---- The same operations on every engine
-
-// One line for each answer, so that the first that differs names the operation.
-Status AnswersOf(const std::string& engine, const std::string& path, uint64_t seed, int operations,
-                 std::vector<std::string>* answers) {
-  OpenedDatabase database;
-  Status s = faults::OpenAll(engine, path, &database);
-  Random random(seed);
-  for (int k = 0; k < operations && s.ok(); ++k) {
-    const int family = static_cast<int>(random.Uniform(kFamilies));
-    ColumnFamilyHandle* handle = database.Find(kFamilyNames[family]);
-    const std::string key = KeyOf(static_cast<int>(random.Uniform(200)));
-    const std::string number = std::to_string(k);
-    switch (random.Uniform(20)) {
-      case 0:
-        s = database.db->Flush(rocksdb::FlushOptions(), handle);
-        break;
-      case 1:
-        if (random.OneIn(5))
-          s = test::CompactAll(database.db.get(), handle, IsTrie(engine) && family != kOrderedFamily);
-        break;
-      case 2:
-        if (random.OneIn(5)) s = database.Close();
-        if (database.db == nullptr) s = faults::OpenAll(engine, path, &database);
-        break;
-      case 3:
-      case 4: {
-        faults::Contents contents;
-        s = faults::ReadAll(database.db.get(), handle, &contents);
-        std::string all = number + " all of " + kFamilyNames[family] + ":";
-        for (const auto& [name, value] : contents)
-          all += " " + name + "=" + std::to_string(std::hash<std::string>()(value));
-        answers->push_back(all);
-        break;
-      }
-      case 5:
-      case 6:
-      case 7: {
-        std::string value;
-        s = database.db->Get(rocksdb::ReadOptions(), handle, key, &value);
-        answers->push_back(number + " " + key + " " + (s.IsNotFound() ? "is not there" : value));
-        if (s.IsNotFound()) s = Status::OK();
-        break;
-      }
-      case 8:
-      case 9:
-        s = database.db->Delete(rocksdb::WriteOptions(), handle, key);
-        break;
-      case 10:
-      case 11:
-        s = database.db->Merge(rocksdb::WriteOptions(), handle, key, number);
-        break;
-      default:
-        s = database.db->Put(rocksdb::WriteOptions(), handle, key, number + std::string(random.Uniform(400), 'v'));
-        break;
-    }
-  }
-  const Status closed = database.Close();
-  return s.ok() ? closed : s;
-}
-
-int Metamorphic(const Arguments& arguments, const std::string& base) {
-  std::vector<std::string> first;
-  std::vector<std::string> engines = {"durable", "durable_trie"};
-  for (const test::Engine& engine : test::Engines()) engines.emplace_back(engine.name);
-  int code = 0;
-  std::string first_engine;
-  for (const std::string& engine : engines) {
-    std::vector<std::string> answers;
-    const Status s = AnswersOf(engine, base + "/" + engine, arguments.seed, arguments.operations, &answers);
-    std::error_code ignored;
-    fs::remove_all(base + "/" + engine, ignored);
-    std::string wrong = s.ok() ? "" : s.ToString();
-    if (first_engine.empty()) {
-      first = answers;
-      first_engine = engine;
-    }
-    for (size_t i = 0; i < std::max(first.size(), answers.size()) && wrong.empty(); ++i) {
-      const std::string a = i < first.size() ? first[i] : "nothing";
-      const std::string b = i < answers.size() ? answers[i] : "nothing";
-      if (a != b) wrong = "it answers " + b.substr(0, 200) + ", where " + first_engine + " answers " + a.substr(0, 200);
-    }
-    if (wrong.empty()) continue;
-    code = 1;
-    printf("FAILED %s: %s\n  cairn_stress --metamorphic --operations=%d --seed=%llu replays it\n", engine.c_str(),
-           wrong.c_str(), arguments.operations, static_cast<unsigned long long>(arguments.seed));
-  }
-  printf("%zu engines, %d operations, %zu answers each%s\n", engines.size(), arguments.operations, first.size(),
-         code == 0 ? ", all the same" : "");
-  return code;
-}
-
 bool Parse(int argc, char** argv, Arguments* arguments) {
   using Value = test::FlagValue;
   return test::ParseFlags(
@@ -993,8 +897,6 @@ bool Parse(int argc, char** argv, Arguments* arguments) {
        {"cycles", [=](const Value& value) { arguments->cycles = value.Number(); }},
        {"seconds", [=](const Value& value) { arguments->seconds = value.Fraction(); }},
        {"seed", [=](const Value& value) { arguments->seed = value.Seed(); }},
-       {"operations", [=](const Value& value) { arguments->operations = static_cast<int>(value.Number()); }},
-       {"metamorphic", [=](const Value& /*value*/) { arguments->metamorphic = true; }},
        {"lose", [=](const Value& /*value*/) { arguments->lose = true; }}});
 }
 
@@ -1031,7 +933,7 @@ int Main(int argc, char** argv) {
     return 1;
   }
   printf("seed %llu\n", static_cast<unsigned long long>(arguments.seed));
-  const int code = arguments.metamorphic ? Metamorphic(arguments, base) : Driver(arguments, base).Run();
+  const int code = Driver(arguments, base).Run();
   std::error_code ignored;
   if (code == 0 || arguments.lose) {
     fs::remove_all(base, ignored);
