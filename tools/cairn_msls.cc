@@ -15,7 +15,6 @@
 #include "msls/model_options.h"
 #include "tools/arguments.h"
 #include "tools/commands.h"
-#include "tools/svg_plot.h"
 #include "trie_table/compaction/trie_options.h"
 #include "util/stats_text.h"
 
@@ -264,33 +263,6 @@ int WriteFile(const char* command, const std::string& path, const std::string& t
   return kExitOk;
 }
 
-// Write amplification over the number of keys, one curve a skew; the level sizes given would not fit and are left out.
-IndexStatus Plot(const StoreShape& store, double most_keys, std::string* svg) {
-  std::vector<PlotSeries> series;
-  StoreShape shape = store;
-  shape.level_bytes.clear();
-  for (double skew : {0.0, 0.5, 0.8, 0.99, 1.2}) {
-    char name[32];
-    snprintf(name, sizeof(name), skew == 0 ? "uniform" : "Zipf %g", skew);
-    PlotSeries one = {name, {}};
-    for (int i = 0; i <= 40; i++) {
-      const double keys = std::max(1000.0, most_keys * std::pow(10, -4 + i / 10.0));
-      Popularity popularity;
-      Report report;
-      IndexStatus s = Popularity::Zipf(keys, skew, &popularity);
-      if (!s.ok()) return s;
-      s = Model(shape, popularity, &report);
-      if (s.ok()) one.points.push_back({keys, report.write_amplification});  // too few keys for the shape: no point
-    }
-    series.push_back(one);
-  }
-  char title[128];
-  snprintf(title, sizeof(title), "%s, items of %g B, write buffer %s", msls::DesignName(store.design), store.item_bytes,
-           BytesText(static_cast<uint64_t>(store.write_buffer_bytes)).c_str());
-  *svg = LinePlot(title, "keys", "write amplification", PlotAxis::kLogarithmic, series);
-  return IndexStatus::OK();
-}
-
 int RunModel(int argc, char** argv) {
   Arguments arguments(
       "model",
@@ -299,26 +271,16 @@ int RunModel(int argc, char** argv) {
       "store's shape: bytes written to storage for each byte that the application writes, step by step.\n"
       "docs/design/msls.md has the formulas and how far they can be trusted.");
   StoreFlags flags(&arguments);
-  std::string plot;
   bool json = false;
-  arguments.Text("plot", &plot, "FILE.svg", "write a plot over the number of keys, up to --keys, and skew");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
-  std::string error = flags.Read();
-  if (error.empty() && !plot.empty()) error = flags.CheckPlayed("--plot");
+  const std::string error = flags.Read();
   if (!error.empty()) return arguments.UsageError(error);
   Report report;
   const Clock clock;
-  IndexStatus s = flags.Model(&report);
+  const IndexStatus s = flags.Model(&report);
   const double seconds = clock.Seconds();
   if (!s.ok()) return arguments.UsageError(s.message());
-  if (!plot.empty()) {
-    std::string svg;
-    s = Plot(flags.store, flags.popularity.keys(), &svg);
-    if (!s.ok()) return Fail("model", s.message());
-    const int code = WriteFile("model", plot, svg);
-    if (code != kExitOk) return code;
-  }
   if (json) {
     printf("%s\n", WithHead(flags, ToJson(flags.store, report), seconds).dump(2).c_str());
   } else {

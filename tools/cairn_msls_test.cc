@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "cairn/engines.h"
 #include "rocksdb/db.h"
@@ -92,7 +91,6 @@ TEST_F(CairnMslsTest, TheTrieInKeyOrder) {
   EXPECT_NE(Cairn({"optimize", design, "--options-file=/dev/null"}).err.find("--options-file"), std::string::npos);
   EXPECT_NE(Cairn({"optimize", design, "--keys=200M", "--frontier"}).err.find("200 at most"), std::string::npos);
   EXPECT_NE(Cairn({"simulate", design, "--keys=100M"}).err.find("20000000 keys"), std::string::npos);
-  EXPECT_NE(Cairn({"model", design, "--plot=/dev/null"}).err.find("--plot"), std::string::npos);
   EXPECT_NE(Cairn({"model", "--design=trie", "--streams=2"}).err.find("ordered_trie"), std::string::npos);
 }
 
@@ -135,17 +133,6 @@ TEST_F(CairnMslsTest, UnusualButLegal) {
   std::ofstream(path) << "# one bin\n7 1000000\n";
   EXPECT_NEAR(CairnJson({"model", "--histogram", path})["write_amplification"].get<double>(),
               CairnJson({"model", "--keys=1M"})["write_amplification"].get<double>(), 1e-6);
-}
-
-TEST_F(CairnMslsTest, PlotIsAnSvg) {
-  const std::string path = folder_ / "plot.svg";
-  ASSERT_EQ(Cairn({"model", "--plot", path}).exit_code, 0);
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(text.str().compare(0, 4, "<svg"), 0);
-  EXPECT_NE(text.str().find("Zipf 0.99"), std::string::npos);
-  EXPECT_EQ(text.str().find("nan"), std::string::npos);
-  EXPECT_EQ(Cairn({"model", "--plot", "/no/such/folder/x.svg"}).exit_code, 1);
 }
 
 TEST_F(CairnMslsTest, RocksDBTakesTheOptionsFile) {
