@@ -32,7 +32,6 @@
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/utilities/backup_engine.h"
-#include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/wal_filter.h"
 #include "test/support.h"
 #include "test/testutil/ingest_again.h"
@@ -297,38 +296,6 @@ TEST_F(AfterKill, WithAWalThatWasInTheProcessItBeginsEmpty) {
   });
 }
 
-TEST_F(AfterKill, WithAShorterWalItBeginsEmpty) {
-  InProcessThatDies([&] {
-    Fill();
-    EXPECT_OK((*db_)->Flush(rocksdb::FlushOptions(), db_->Family(0)));
-    EXPECT_OK((*db_)->Flush(rocksdb::FlushOptions(), db_->Family(1)));
-    Put(2, "kept");
-    Put(1, "lost");
-    ReadAll();
-  });
-  InNextProcess([&] {
-    const std::string wal = Newest(".log");
-    fs::resize_file(wal, fs::file_size(wal) - 3);
-    Open();
-    EXPECT_EQ(db_->Get(2, KeyOf(2)), "kept");
-    EXPECT_NE(db_->Get(1, KeyOf(1)), "lost");
-    ExpectEmptyAndRight();
-  });
-}
-
-TEST_F(AfterKill, WithoutItsWalItBeginsEmpty) {
-  InProcessThatDies([&] {
-    Fill();
-    Put(1, "lost");
-    ReadAll();
-  });
-  InNextProcess([&] {
-    fs::remove(Newest(".log"));
-    Open();
-    ExpectEmptyAndRight();
-  });
-}
-
 // Of the cache's file any lines are as they were at some moment since the opening, and the WAL lacks its unsynced end.
 TEST_F(AfterKill, ALossOfPowerThatDropsAnyLinesMakesItEmpty) {
   const uint64_t seed = Seed();
@@ -389,26 +356,6 @@ TEST_F(AfterKill, SequenceNumbersUsedAgainBringNothingBack) {
       if (cached) ExpectEmptyAndRight();
       Close();
     }
-  });
-}
-
-TEST_F(AfterKill, PipelinedWritesAreRight) {
-  Options pipelined = CachedOptions();
-  pipelined.enable_pipelined_write = true;
-  InProcessThatDies([&] {
-    Fill(pipelined);
-    std::vector<std::thread> threads;
-    for (uint64_t t = 0; t < 4; ++t) {
-      threads.emplace_back([&, t] {
-        for (uint64_t i = t; i < kKeys; i += 4) Put(i, "piped");
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
-    ReadAll();
-  });
-  InNextProcess([&] {
-    Open(pipelined);
-    ExpectRight();
   });
 }
 
@@ -571,31 +518,6 @@ TEST_F(DatabaseCacheFileTest, ARestoredBackupBeginsEmpty) {
   ExpectEmptyAndRight();
 }
 
-// By cp, which writes into the files that are there.
-TEST_F(DatabaseCacheFileTest, FilesCopiedOverItsOwnMakeItEmpty) {
-  Open();
-  WriteAll("value");
-  const std::string copy = dir_ / "copy";
-  fs::copy(Path(), copy);
-  fs::remove(copy + "/" + kFile);
-  WriteAll("newer");
-  ReadAll();
-  Close();
-  for (const auto& entry : fs::directory_iterator(Path())) {
-    const std::string name = entry.path().filename();
-    if (name == kFile) continue;
-    if (fs::exists(copy + "/" + name)) {
-      std::ifstream from(copy + "/" + name, std::ios::binary);
-      std::ofstream(entry.path(), std::ios::binary | std::ios::trunc) << from.rdbuf();
-    } else {
-      fs::remove(entry.path());
-    }
-  }
-  Open();
-  EXPECT_EQ(db_->Get(1, KeyOf(1)), "value1");
-  ExpectEmptyAndRight();
-}
-
 TEST_F(DatabaseCacheFileTest, ACopiedFolderBeginsEmptyAndTheOriginalGoesOn) {
   FillAndClose();
   const std::string original = Path();
@@ -674,53 +596,6 @@ TEST_F(DatabaseCacheFileTest, WhoHasAWalFilterOrSkipsRecordsBeginsEmpty) {
   }
 }
 
-TEST_F(DatabaseCacheFileTest, TransactionsInTwoPhasesAreRight) {
-  for (int round = 0; round < 3; ++round) {
-    rocksdb::TransactionDB* opened = nullptr;
-    std::vector<ColumnFamilyHandle*> handles;
-    const Options options = CachedOptions();
-    ASSERT_OK(rocksdb::TransactionDB::Open(options, rocksdb::TransactionDBOptions(), Path(),
-                                           {{rocksdb::kDefaultColumnFamilyName, options}, {"second", options}},
-                                           &handles, &opened));
-    const std::unique_ptr<rocksdb::TransactionDB> db(opened);
-    for (uint64_t i = 0; i < 20; ++i) {
-      const std::unique_ptr<rocksdb::Transaction> transaction(db->BeginTransaction(WriteOptions()));
-      ASSERT_OK(transaction->SetName("t" + std::to_string(i)));
-      ASSERT_OK(transaction->Put(KeyOf(i), std::to_string(round)));
-      ASSERT_OK(transaction->Prepare());
-      ASSERT_OK(transaction->Commit());
-      std::string value;
-      ASSERT_OK(db->Get(rocksdb::ReadOptions(), KeyOf(i), &value));
-      EXPECT_EQ(value, std::to_string(round));
-    }
-    for (ColumnFamilyHandle* handle : handles) EXPECT_OK(db->DestroyColumnFamilyHandle(handle));
-  }
-}
-
-TEST_F(DatabaseCacheFileTest, DamageIsAMiss) {
-  const uint64_t seed = SeedFromEnvironment();
-  SCOPED_TRACE("CAIRN_SEED=" + std::to_string(seed));
-  Random random(seed);
-  FillAndClose();
-  for (int round = 0; round < 25; ++round) {
-    const uint64_t size = fs::file_size(File());
-    if (random.OneIn(6)) {
-      fs::resize_file(File(), random.Uniform(size));
-    } else {
-      std::fstream file(File(), std::ios::in | std::ios::out | std::ios::binary);
-      for (uint64_t bytes = random.Uniform(40) + 1; bytes > 0; --bytes) {
-        // The header and the owner's pages, the directory, or anywhere.
-        const uint64_t at = random.OneIn(2) ? random.Uniform(3 * 4096) : random.Uniform(size);
-        file.seekp(static_cast<std::streamoff>(at)).put(static_cast<char>(random.Next()));
-      }
-    }
-    Open();
-    ExpectRight();
-    Put(random.Uniform(kKeys), std::to_string(round));
-    Close();
-  }
-}
-
 TEST_F(DatabaseCacheFileTest, OneDatabaseAtATime) {
   Options options = StockOptions();
   DatabaseCacheOptions cache;
@@ -744,28 +619,6 @@ TEST_F(DatabaseCacheFileTest, OneDatabaseAtATime) {
     EXPECT_EQ(next.Stats().cache.recovered, 0u);
     for (uint64_t i = 0; i < kKeys; ++i) EXPECT_EQ(next.Get(i, KeyOf(i)), next.Tree(i, KeyOf(i)));
   }
-}
-
-// A session in which the cache never begins.
-TEST_F(DatabaseCacheFileTest, WritePreparedTransactionsInBetweenMakeItEmpty) {
-  FillAndClose();
-  {
-    rocksdb::TransactionDB* opened = nullptr;
-    std::vector<ColumnFamilyHandle*> handles;
-    const Options options = CachedOptions();
-    rocksdb::TransactionDBOptions prepared;
-    prepared.write_policy = rocksdb::WRITE_PREPARED;
-    ASSERT_OK(rocksdb::TransactionDB::Open(options, prepared, Path(),
-                                           {{rocksdb::kDefaultColumnFamilyName, options}, {"second", options}},
-                                           &handles, &opened));
-    const std::unique_ptr<rocksdb::TransactionDB> db(opened);
-    ASSERT_OK(db->Put(WriteOptions(), handles[1], KeyOf(1), "newer"));
-    ASSERT_OK(db->Delete(WriteOptions(), handles[0], KeyOf(2)));
-    for (ColumnFamilyHandle* handle : handles) EXPECT_OK(db->DestroyColumnFamilyHandle(handle));
-  }
-  Open();
-  EXPECT_EQ(db_->Get(1, KeyOf(1)), "newer");
-  ExpectEmptyAndRight();
 }
 
 // RocksDB logs it, inserts what stands before the family that is gone, and fails; the next opening replays all of it.
@@ -819,38 +672,6 @@ TEST_F(DatabaseCacheFileTest, WhoOpensItJustBeforeUsMakesItEmpty) {
   EXPECT_EQ(db_->Get(1, KeyOf(1)), "by another");
   ExpectEmptyAndRight();
   Close();
-}
-
-// A copy of the live file, put back after more was written and nobody had opened the database.
-TEST_F(DatabaseCacheFileTest, ItsOwnFileFromABackupIsNotBelieved) {
-  Fill();
-  const std::string copy = dir_ / "copy";
-  fs::copy_file(File(), copy);
-  Put(1, "newer");
-  Close();
-  fs::rename(copy, File());
-  Open();
-  EXPECT_EQ(db_->Get(1, KeyOf(1)), "newer");
-  ExpectEmptyAndRight();
-}
-
-// The operator's name is the same.
-TEST_F(DatabaseCacheFileTest, OtherOptionsOfAMergeOperatorMakeItsAnswersGo) {
-  Options options = CachedOptions();
-  for (const char* delimiter : {",", "+"}) {
-    const std::string text = "merge_operator={id=StringAppendOperator;delimiter=" + std::string(delimiter) + "}";
-    rocksdb::ColumnFamilyOptions parsed;
-    ASSERT_OK(rocksdb::GetColumnFamilyOptionsFromString(rocksdb::ConfigOptions(), options, text, &parsed));
-    Open(Options(options, parsed));
-    if (std::string(delimiter) == ",") {
-      ASSERT_OK((*db_)->Merge(WriteOptions(), db_->Family(1), KeyOf(1), "a"));
-      ASSERT_OK((*db_)->Merge(WriteOptions(), db_->Family(1), KeyOf(1), "b"));
-      ReadAll();
-    }
-    db_->Get(1, "the first read is a sample, which asks the tree");
-    EXPECT_EQ(db_->Get(1, KeyOf(1)), "a" + std::string(delimiter) + "b");
-    Close();
-  }
 }
 
 // A path that was mistyped must not cost what lies there.
