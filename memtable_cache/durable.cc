@@ -604,26 +604,6 @@ void DurablePool::FinishEntry(char* segment, char* entry, uint32_t length) {
   file_->Persist(at, EntryBytes(length));
 }
 
-void DurablePool::MoveTo(char* from, char* to) {
-  const SegmentHeader source = HeaderOf(from);
-  const uint64_t word = TailWord(from)->load(std::memory_order_acquire);
-  ResetTail(to);
-  file_->Copy(to + kSegmentHeaderBytes, from + kSegmentHeaderBytes, TailOf(word) - kSegmentHeaderBytes);
-  const SegmentHeader free_segment = HeaderOf(to);
-  assert(free_segment.kind == SegmentKind::kFree && TailOf(word) <= free_segment.bytes);
-  SegmentHeader copy = source;
-  copy.bytes = free_segment.bytes;
-  ClearSyncLines(to);
-  WriteHeader(to, copy);
-  TailWord(to)->store(word, std::memory_order_release);
-  PersistTail(to);
-  {
-    const MutexLock lock(&unsynced_mutex_);
-    unsynced_[to] = Unsynced();
-  }
-  Free(from);
-}
-
 void DurablePool::MarkFlushed(const std::vector<char*>& segments) {
   for (char* segment : segments) {
     const SegmentHeader header = HeaderOf(segment);

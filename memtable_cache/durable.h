@@ -129,10 +129,6 @@ class DurablePool {
   void FinishEntry(char* segment, char* entry, uint32_t length);
   void PersistTail(char* segment) { file_->Persist(segment + kTailWordOffset, sizeof(uint64_t)); }
 
-  // `to`, a free segment of at least the size up to the tail, becomes the copy of the live `from`, which becomes free.
-  // The entries are copied past the cache.
-  void MoveTo(char* from, char* to);
-
   // The memtable of all these segments is in a table that the MANIFEST holds (6).
   void MarkFlushed(const std::vector<char*>& segments);
   // A live segment becomes free, unless the pool is frozen (7); whether it did.

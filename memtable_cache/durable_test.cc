@@ -71,7 +71,7 @@ struct Facts : DatabaseFacts {
   std::set<std::pair<uint32_t, uint64_t>> ends;
 };
 
-// What a database would do with a pool: memtables of two column families, batches over both, flushes, sealed copies.
+// What a database would do with a pool: memtables of two column families, batches over both, flushes.
 class Workload {
  public:
   static constexpr uint64_t kSegmentBytes = 8192;
@@ -104,10 +104,8 @@ class Workload {
     if (dice == 0) {
       Flush(random_() % 2);
     } else if (dice == 1) {
-      MoveOne();
-    } else if (dice == 2) {
       JoinAndSplit();
-    } else if (dice == 3) {
+    } else if (dice == 2) {
       Seal(random_() % 2);
     } else {
       WriteGroup();
@@ -129,8 +127,6 @@ class Workload {
   DurablePool* pool() const { return pool_.get(); }
   // The last sequences of write groups.
   const std::set<uint64_t>& ends() const { return ends_; }
-  // Sealed copies are made on persistent memory only.
-  void StayInPlace() { moves_ = false; }
   // What must be recovered if everything up to `published` counts.
   std::map<uint64_t, std::string> Expected(uint64_t published) const {
     return std::map<uint64_t, std::string>(alive_.begin(), alive_.upper_bound(published));
@@ -227,17 +223,6 @@ class Workload {
     free_.insert(free_.begin() + random_() % (free_.size() + 1), segment);
   }
 
-  void MoveOne() {
-    Memtable& memtable = memtables_[random_() % 2];
-    if (!moves_ || memtable.segments.size() < 2 || free_.empty()) return;
-    char* const to = free_.back();
-    free_.pop_back();
-    char*& from = memtable.segments[random_() % (memtable.segments.size() - 1)];
-    pool_->MoveTo(from, to);
-    free_.push_back(from);
-    from = to;
-  }
-
   void JoinAndSplit() {
     std::sort(free_.begin(), free_.end());
     for (size_t i = 0; i + 1 < free_.size(); ++i) {
@@ -263,7 +248,6 @@ class Workload {
   uint64_t acknowledged_ = 0;
   std::map<uint64_t, std::string> alive_;
   std::set<uint64_t> ends_ = {0};
-  bool moves_ = true;
   Facts facts_;
 };
 
@@ -446,7 +430,6 @@ void LosePower(bool disk_fails) {
   uint64_t more = 0;
   for (int run = 0; run < 25; ++run) {
     Workload workload(random());
-    workload.StayInPlace();
     Disk disk(*workload.file(), NewPath(), run % 2 == 0 ? kPoolPageBytes : kSectorBytes);
     uint64_t synced = 0;
     bool syncing = false;
@@ -698,7 +681,6 @@ TEST(DurablePoolTest, DamageGivesUpNothingThatWasSynced) {
   int given_up = 0;
   for (int run = 0; run < 3; ++run) {
     Workload workload(random());
-    workload.StayInPlace();
     ASSERT_OK(workload.Arm());
     for (int sync = 0; sync < 3; ++sync) {
       for (int step = 0; step < 15; ++step) workload.Step();
@@ -780,7 +762,7 @@ TEST(PmemFileTest, SecondMappingIsTheSameBytes) {
   auto file = OpenFile(path, 65536);
   EXPECT_NE(file->Report().find(path), std::string::npos);
   ASSERT_OK(file->MapAt(file->base() + 8192, 4096, 4096));
-  file->Copy(file->base() + 4096, "hello", 6);
+  memcpy(file->base() + 4096, "hello", 6);
   EXPECT_STREQ(file->base() + 8192, "hello");
   EXPECT_TRUE(file->Sync().ok());
   unlink(path.c_str());

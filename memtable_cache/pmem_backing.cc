@@ -227,21 +227,6 @@ void PmemFile::WriteBack(const void* address, size_t length) {
 #endif
 }
 
-void PmemFile::CopyPastCache(void* to, const void* from, size_t length) const {
-#ifdef CAIRN_HAVE_PMEM
-  if (pmem_ != nullptr) {
-    pmem_->copy(to, from, length, PMEM_F_MEM_NONTEMPORAL);
-    return;
-  }
-#endif
-  memcpy(to, from, length);
-}
-
-void PmemFile::Copy(void* to, const void* from, size_t length) {
-  CopyPastCache(to, from, length);
-  Persist(to, length);
-}
-
 Status PmemFile::Sync() {
   if (on_persistent_memory_) return Status::OK();
   const MutexLock lock(&sync_mutex_);

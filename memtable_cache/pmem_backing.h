@@ -7,7 +7,7 @@
 //   persistent memory          every store          what was flushed and fenced (Persist)
 //   any other file             every store          what was synced (Sync: msync)
 //
-// Thread-safety: Persist, Copy and Sync may be called by any thread; Sync serialises itself.
+// Thread-safety: Persist and Sync may be called by any thread; Sync serialises itself.
 //
 // One process at a time has a file open for writing (process_lock.h); its forked children do not.
 
@@ -104,9 +104,6 @@ class PmemFile {
   // blocks of the medium in a row (docs/design/durable_memtable.md). Nothing elsewhere.
   void WriteBack(const void* address, size_t length);
 
-  // Copies with stores that bypass the cache, and persists.
-  void Copy(void* to, const void* from, size_t length);
-
   // Makes all stores so far safe from a loss of power, where that needs a system call; nothing on persistent memory.
   rocksdb::Status Sync();
 
@@ -119,8 +116,6 @@ class PmemFile {
   long FileSystem() const;  // its magic number; 0: unknown
   rocksdb::Status Map();
   void Unmap();
-  // Elsewhere than on persistent memory it is an ordinary copy where there is no libpmem.
-  void CopyPastCache(void* to, const void* from, size_t length) const;
 
   const PmemLibrary* pmem_ = nullptr;  // null: no file is on persistent memory
   std::string path_;

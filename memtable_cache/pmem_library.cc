@@ -17,7 +17,6 @@ const Library& TheLibrary() {
     library->Find("pmem_has_auto_flush", &library->functions.has_auto_flush);
     library->Find("pmem_persist", &library->functions.persist);
     library->Find("pmem_deep_flush", &library->functions.deep_flush);
-    library->Find("pmem_memcpy", &library->functions.copy);
     return library;
   }();
   return *loaded;

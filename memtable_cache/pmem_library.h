@@ -24,7 +24,6 @@ struct PmemLibrary {
   decltype(&pmem_has_auto_flush) has_auto_flush;
   decltype(&pmem_persist) persist;
   decltype(&pmem_deep_flush) deep_flush;
-  decltype(&pmem_memcpy) copy;
 };
 
 // Null if it cannot be loaded. Never unloaded.

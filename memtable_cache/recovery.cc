@@ -338,21 +338,15 @@ Status Select(const PmemFile& file, const Superblock& superblock, const Database
   entries->clear();
   *counts = PoolCounts();
   const FlushedMemtables flushed(reader->segments(), superblock.first_sequence, database);
-  std::map<uint64_t, const Segment*> segments;  // by generation
+  counts->segments = reader->segments().size();
   for (const Segment& segment : reader->segments()) {
-    // A sealed copy and its original are one; the copy may not have its tail yet.
-    const Segment*& known = segments[segment.header.generation];
-    if (known == nullptr || known->entries.size() < segment.entries.size()) known = &segment;
-  }
-  counts->segments = segments.size();
-  for (const auto& [generation, segment] : segments) {
-    if (segment->has_more) {
+    if (segment.has_more) {
       entries->clear();
-      return Damaged(file, segment->offset + kTailWordOffset, "a published entry lies behind a segment's tail");
+      return Damaged(file, segment.offset + kTailWordOffset, "a published entry lies behind a segment's tail");
     }
-    const bool in_table = flushed.Contains(segment->header.memtable);
-    const bool dropped = !database.HasColumnFamily(segment->header.column_family);
-    for (const PoolEntry& entry : segment->entries) {
+    const bool in_table = flushed.Contains(segment.header.memtable);
+    const bool dropped = !database.HasColumnFamily(segment.header.column_family);
+    for (const PoolEntry& entry : segment.entries) {
       if (entry.sequence <= superblock.first_sequence) {
         ++counts->older;
       } else if (entry.sequence > reader->published()) {
