@@ -4,16 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include <sys/wait.h>
-#include <unistd.h>
-#include <csignal>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -392,84 +386,6 @@ TEST_F(TrieIngestionTest, ManyThreadsAtOnce) {
   for (auto& thread : threads) thread.join();
   ASSERT_OK(WaitForTrieCompaction(db_.get(), kPatienceMicros));
   EXPECT_EQ(Stats().failed_compactions, 0u) << Stats().last_error;
-}
-
-// Every call of IngestExternalFile replaces all values, by three files in two of which a key may lie: after a kill all
-// keys have the values of one call, the last one that returned or the next.
-class KilledIngestionTest : public TrieIngestionTest {
- protected:
-  static constexpr int kKeys = 600;
-  static constexpr char kFolder[] = "CAIRN_INGEST_INTO";
-};
-
-TEST_F(KilledIngestionTest, DISABLED_IngestsUntilItIsKilled) {
-  const char* folder = std::getenv(kFolder);
-  ASSERT_NE(folder, nullptr);
-  ASSERT_OK(UseTrie(&options_, trie_));
-  rocksdb::DB* db = nullptr;
-  ASSERT_OK(cairn::Open(options_, folder, &db));
-  db_.reset(db);
-  std::string value;
-  if (!db_->Get({}, Key(0), &value).ok()) value = "0";
-  const auto keys = SortedKeys(0, kKeys);
-  for (int round = std::stoi(value) + 1;; ++round) {
-    const std::string now = std::to_string(round) + std::string(100, ' ');
-    const auto middle = keys.begin() + kKeys / 2;
-    Ingest(
-        {WriteFile(keys, "overwritten"), WriteFile({keys.begin(), middle}, now), WriteFile({middle, keys.end()}, now)});
-    const std::string line = std::to_string(round) + "\n";
-    ASSERT_EQ(write(STDOUT_FILENO, line.data(), line.size()), static_cast<ssize_t>(line.size()));
-  }
-}
-
-TEST_F(KilledIngestionTest, EachCallIsThereAsAWholeOrNotAtAll) {
-  const std::string folder = dir_ / "db";
-  const std::string program = std::filesystem::read_symlink("/proc/self/exe");
-  test::Random random(test::SeedFromEnvironment());
-  int last = 0;
-  for (int kill_number = 0; kill_number < 8; ++kill_number) {
-    int pipes[2];
-    ASSERT_EQ(pipe(pipes), 0);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      dup2(pipes[1], STDOUT_FILENO);
-      setenv(kFolder, folder.c_str(), 1);
-      setenv("TMPDIR", dir_.path().c_str(), 1);
-      execl(program.c_str(), program.c_str(), "--gtest_also_run_disabled_tests",
-            "--gtest_filter=KilledIngestionTest.DISABLED_IngestsUntilItIsKilled", nullptr);
-      _exit(1);
-    }
-    close(pipes[1]);
-    FILE* output = fdopen(pipes[0], "r");
-    char line[256];
-    const uint64_t rounds = 1 + random.Uniform(25);
-    uint64_t seen = 0;
-    while (fgets(line, sizeof(line), output) != nullptr) {
-      char* end = nullptr;
-      const long round = strtol(line, &end, 10);
-      if (end == line || *end != '\n') continue;  // gtest's own
-      last = static_cast<int>(round);
-      if (++seen == rounds) {
-        if (random.OneIn(2)) usleep(static_cast<useconds_t>(random.Uniform(5000)));
-        kill(child, SIGKILL);
-      }
-    }
-    fclose(output);
-    int how = 0;
-    ASSERT_EQ(waitpid(child, &how, 0), child);
-    ASSERT_TRUE(WIFSIGNALED(how)) << how;
-
-    Open();
-    std::string value;
-    ASSERT_OK(db_->Get({}, Key(0), &value));
-    const int found = std::stoi(value);
-    EXPECT_TRUE(found == last || found == last + 1) << found << " after " << last;
-    CheckAll(SortedKeys(0, kKeys), value);
-    ASSERT_OK(WaitForTrieCompaction(db_.get(), kPatienceMicros));
-    CheckAll(SortedKeys(0, kKeys), value);
-    db_.reset();
-  }
 }
 
 // Random writes, deletions, merges and ingestions, with everything that may happen in between, against a map.
