@@ -6,7 +6,6 @@
 // keys.h says what keys and values are.
 
 #include <gflags/gflags.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -31,7 +30,6 @@
 #include "db_bench/report.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
-#include "rocksdb/perf_context.h"
 
 DEFINE_string(engine, "", "The engine to measure; unknown names are answered with the list");
 DEFINE_string(engine_options, "", "The engine's own options as an option string, for example \"trigger=6\"");
@@ -50,9 +48,6 @@ DEFINE_int32(threads, 0, "After them, this many threads do --gets and --missing_
 DEFINE_bool(scan, false, "After them, iterate over everything once");
 DEFINE_uint64(mixed_gets, 0,
               "After them, gets of present keys while another thread overwrites; latencies are measured");
-DEFINE_bool(mixed_causes, false,
-            "Ask the kernel after each of them what became of the thread meanwhile, and say what the slowest have in "
-            "common; takes about as long as a tenth of a get");
 DEFINE_uint64(write_buffer_size, 64 << 20, "Bytes");
 DEFINE_int32(background_jobs, 2, "Flushes and compactions at once");
 DEFINE_uint64(cache_size, uint64_t{1} << 30, "Block cache, bytes");
@@ -134,24 +129,9 @@ double PercentileMicros(const std::vector<uint32_t>& sorted_nanos, double percen
 
 uint32_t NanosSince(Clock::time_point start) { return static_cast<uint32_t>(std::min(4.0, SecondsSince(start)) * 1e9); }
 
-// What can become of a thread while it looks a key up. A set of them is a number.
-enum Cause : uint8_t {
-  kPreempted = 1,  // another thread took its processor
-  kBlocked = 2,    // it waited: for a mutex, or for a device
-  kFaulted = 4,    // it touched a page that was not mapped
-  kReadBlock = 8,  // a block was not in the block cache
-};
-
-struct TimedGet {
-  uint32_t nanos;
-  uint8_t causes;
-  bool operator<(const TimedGet& other) const { return nanos < other.nanos; }
-};
-
 struct MixedResult {
   LookupResult reads;
   std::vector<uint32_t> nanos;  // of the gets, sorted
-  std::vector<TimedGet> gets;   // with --mixed_causes, sorted
   uint64_t puts = 0;
 };
 
@@ -369,29 +349,6 @@ Status Workload::Overwrite(DB* db, const std::atomic<bool>& stop, uint64_t* puts
   return s;
 }
 
-// Of the calling thread, since it was asked last.
-class CauseWatch {
- public:
-  CauseWatch() { Take(); }
-  uint8_t Take() {
-    rusage now;
-    getrusage(RUSAGE_THREAD, &now);
-    const uint64_t blocks = rocksdb::get_perf_context()->block_read_count;
-    uint8_t causes = 0;
-    if (now.ru_nivcsw != before_.ru_nivcsw) causes |= kPreempted;
-    if (now.ru_nvcsw != before_.ru_nvcsw) causes |= kBlocked;
-    if (now.ru_minflt != before_.ru_minflt || now.ru_majflt != before_.ru_majflt) causes |= kFaulted;
-    if (blocks != blocks_) causes |= kReadBlock;
-    before_ = now;
-    blocks_ = blocks;
-    return causes;
-  }
-
- private:
-  rusage before_{};
-  uint64_t blocks_ = 0;
-};
-
 Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* result) {
   std::atomic<bool> stop{false};
   Status written;
@@ -399,7 +356,6 @@ Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* 
   std::thread writer([&] { written = Overwrite(db, stop, &result->puts); });
   std::vector<uint32_t>& nanos = result->nanos;
   nanos.reserve(FLAGS_mixed_gets);
-  if (FLAGS_mixed_causes) result->gets.reserve(FLAGS_mixed_gets);
   std::unique_ptr<KeyChooser> chooser = keys_.NewChooser(5);
   Status s;
   {
@@ -407,17 +363,14 @@ Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* 
     ResetLookupCounters();
     Clock::time_point start = Clock::now();
     rocksdb::PinnableSlice value;
-    CauseWatch watch;
     while (s.ok() && nanos.size() < FLAGS_mixed_gets) {
       uint64_t number = chooser->Next();
       if (sizes_[number] == 0) {
         continue;
       }
-      if (FLAGS_mixed_causes) watch.Take();
       Clock::time_point before = Clock::now();
       s = lookups.GetPresent(number, &value);
       nanos.push_back(NanosSince(before));
-      if (FLAGS_mixed_causes) result->gets.push_back({nanos.back(), watch.Take()});
       value.Reset();
       bar.Step(nanos.size());
     }
@@ -428,7 +381,6 @@ Status Workload::ReadWhileWriting(const std::string& step, DB* db, MixedResult* 
   writer.join();
   result->reads.gets = nanos.size();
   std::sort(nanos.begin(), nanos.end());
-  std::sort(result->gets.begin(), result->gets.end());
   return s.ok() ? written : s;
 }
 
@@ -497,38 +449,6 @@ void AddReads(const char* name, const LookupResult& r, JsonWriter* json) {
   json->EndObject();
 }
 
-struct CauseName {
-  Cause cause;
-  const char* text;
-  const char* field;
-};
-constexpr CauseName kCauseNames[] = {{kPreempted, "preempted", "preempted"},
-                                     {kBlocked, "waited", "waited"},
-                                     {kFaulted, "page fault", "page_fault"},
-                                     {kReadBlock, "block read", "block_read"}};
-
-// Of the slowest `count`, the part that has a cause.
-double PartWith(const std::vector<TimedGet>& sorted, size_t count, uint8_t cause) {
-  const auto with = std::count_if(sorted.end() - static_cast<ptrdiff_t>(count), sorted.end(),
-                                  [cause](const TimedGet& get) { return (get.causes & cause) != 0; });
-  return count == 0 ? 0 : static_cast<double>(with) / static_cast<double>(count);
-}
-
-// The percentile of those that the processor was not taken from.
-double UndisturbedMicros(const std::vector<TimedGet>& sorted, double percent) {
-  std::vector<uint32_t> nanos;
-  for (const TimedGet& get : sorted) {
-    if ((get.causes & kPreempted) == 0) nanos.push_back(get.nanos);
-  }
-  return PercentileMicros(nanos, percent);
-}
-
-void AddCauses(const char* name, const std::vector<TimedGet>& sorted, size_t count, JsonWriter* json) {
-  json->BeginObject(name);
-  for (const CauseName& cause : kCauseNames) json->Add(cause.field, PartWith(sorted, count, cause.cause));
-  json->EndObject();
-}
-
 void AddMixed(const MixedResult& r, JsonWriter* json) {
   if (r.reads.gets == 0) {
     return;
@@ -540,13 +460,6 @@ void AddMixed(const MixedResult& r, JsonWriter* json) {
       .Add("p50_micros", PercentileMicros(r.nanos, 50))
       .Add("p99_micros", PercentileMicros(r.nanos, 99))
       .Add("p999_micros", PercentileMicros(r.nanos, 99.9));
-  if (!r.gets.empty()) {
-    AddCauses("all", r.gets, r.gets.size(), json);
-    AddCauses("slowest_hundredth", r.gets, r.gets.size() / 100, json);
-    AddCauses("slowest_thousandth", r.gets, r.gets.size() / 1000, json);
-    json->Add("undisturbed_p99_micros", UndisturbedMicros(r.gets, 99))
-        .Add("undisturbed_p999_micros", UndisturbedMicros(r.gets, 99.9));
-  }
   json->EndObject();
 }
 
@@ -681,15 +594,6 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
   return json.text();
 }
 
-std::string CausesLine(const std::vector<TimedGet>& sorted, size_t count) {
-  std::string line;
-  for (const CauseName& cause : kCauseNames) {
-    line += (line.empty() ? "" : ", ") + std::string(cause.text) + " ";
-    line += Fixed(100 * PartWith(sorted, count, cause.cause), 1) + " %";
-  }
-  return line;
-}
-
 std::string Percentiles(const std::vector<uint32_t>& nanos) {
   return Fixed(PercentileMicros(nanos, 50), 1) + ", " + Fixed(PercentileMicros(nanos, 99), 1) + ", " +
          Fixed(PercentileMicros(nanos, 99.9), 1);
@@ -736,18 +640,7 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
   add("Get by threads, absent keys", reads.threads_missing);
   add("scan, entries", reads.scan);
   add("Get during overwrites", reads.mixed.reads);
-  if (reads.mixed.reads.gets > 0) {
-    rows.push_back({"  p50, p99, p99.9 us", Percentiles(reads.mixed.nanos)});
-    const std::vector<TimedGet>& gets = reads.mixed.gets;
-    if (!gets.empty()) {
-      rows.push_back({"  all", CausesLine(gets, gets.size())});
-      rows.push_back({"  the slowest hundredth", CausesLine(gets, gets.size() / 100)});
-      rows.push_back({"  the slowest thousandth", CausesLine(gets, gets.size() / 1000)});
-      rows.push_back({"  p99, p99.9, p99.99 us of those that were not preempted",
-                      Fixed(UndisturbedMicros(gets, 99), 1) + ", " + Fixed(UndisturbedMicros(gets, 99.9), 1) + ", " +
-                          Fixed(UndisturbedMicros(gets, 99.99), 1)});
-    }
-  }
+  if (reads.mixed.reads.gets > 0) rows.push_back({"  p50, p99, p99.9 us", Percentiles(reads.mixed.nanos)});
   for (const MemoryResult& memory : reads.memory) {
     rows.push_back({"with memory", HumanBytes(static_cast<double>(memory.bytes))});
     add("  Get", memory.present);

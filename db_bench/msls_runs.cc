@@ -6,14 +6,12 @@
 //   build/bin/msls_runs --db=DIR --keys=5M --zipf=0.99 --compaction-pri=kRoundRobin
 //   build/bin/msls_runs --db=DIR --keys=5M --optimize
 //   build/bin/msls_runs --db=DIR --keys=5M --engine=round_robin
-//   build/bin/msls_runs --db=DIR --keys=5M --shift-to=0.99 --tune   # the workload shifts, and the tuner follows
 //
 // db_bench/msls_grid runs a table of these and compares it with the model. The directory is emptied first.
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -28,7 +26,6 @@
 #include "cairn/msls.h"
 #include "cairn/round_robin.h"
 #include "cairn/trie.h"
-#include "cairn/tuner.h"
 #include "db_bench/measure.h"
 #include "msls/model_options.h"
 #include "msls/workload.h"
@@ -172,7 +169,6 @@ class Run {
   rocksdb::Status Put(uint32_t key) {
     char text[kKeyBytes + 1];
     WriteKey(key, text);
-    puts_++;
     at_ = (at_ + 61) % (noise_.size() - value_bytes_);
     const rocksdb::Status s =
         db_->Put(write_, rocksdb::Slice(text, kKeyBytes), rocksdb::Slice(noise_.data() + at_, value_bytes_));
@@ -180,10 +176,6 @@ class Run {
     seen_ = pace_->memtables();
     return Settle();
   }
-
-  // Lets what the tuner reports be noted after each of its looks.
-  void Watch() { watch_ = true; }
-  const nlohmann::ordered_json& looks() const { return looks_; }
 
   // Requests, at least `count`, until level 0 has just been emptied: what is counted begins and ends there, or a part
   // of a compaction that is a good part of all would be counted or not. *done: how many. Without pace exactly `count`.
@@ -204,41 +196,14 @@ class Run {
     const int level0 = atoi(files.c_str());
     emptied_ = emptied_ || level0 < level0_;
     level0_ = level0;
-    if (watch_) Note();
     return s;
   }
 
  private:
-  void Note() {
-    TunerReport report;
-    if (!GetTunerReport(db_, &report) || report.looks == seen_looks_) return;
-    seen_looks_ = report.looks;
-    nlohmann::ordered_json look;
-    look["puts"] = puts_;
-    look["keys"] = std::llround(report.keys);
-    look["skew"] = report.skew;
-    look["sampled_keys"] = report.sampled_keys;
-    look["writes_of_top_tenth"] = report.writes_of_top_tenth;
-    look["measured"] = report.measured;
-    look["predicted"] = report.predicted;
-    look["predicted_best"] = report.predicted_best;
-    look["changes"] = report.changes;
-    look["rollbacks"] = report.rollbacks;
-    look["did"] = report.log.empty() || report.log.back() == seen_line_ ? "" : report.log.back();
-    if (!report.log.empty()) seen_line_ = report.log.back();
-    fprintf(stderr, "%s\n", look.dump().c_str());
-    looks_.push_back(std::move(look));
-  }
-
   rocksdb::DB* const db_;
   const size_t value_bytes_;
   const Counter* const pace_;
   const bool trie_;
-  bool watch_ = false;
-  uint64_t puts_ = 0;
-  uint64_t seen_looks_ = 0;
-  std::string seen_line_;
-  nlohmann::ordered_json looks_ = nlohmann::ordered_json::array();
   int level0_ = 0;        // files there, at the last look
   bool emptied_ = false;  // fewer than at the look before, at one of them
   uint64_t seen_ = 0;
@@ -250,12 +215,11 @@ class Run {
 // What was asked for.
 struct Settings {
   std::string path, pick = "kMinOverlappingRatio", engine = "leveled", order = "round_robin";
-  uint64_t window = 32, keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20,
+  uint64_t keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20,
            warm = 0, requests = 0, seed = 1, device = 0;
-  double zipf = 0, space = 0, shift_to = 0;
+  double zipf = 0;
   int threads = 2, level0 = 4;
-  bool optimize = false, static_levels = false, unpaced = false, simulate = false, tune = false, shifts = false,
-       limits_space = false;
+  bool optimize = false, unpaced = false, simulate = false;
 
   bool trie() const { return engine == "trie"; }
   bool round_robin() const { return engine == "round_robin"; }
@@ -273,17 +237,10 @@ bool ParseSettings(int argc, char** argv, Arguments* arguments, Settings* settin
                      "kRoundRobin"},
                     "leveled: which file is compacted next");
   arguments->Choice("pick", &settings->order, {"round_robin", "best"}, "round_robin: the engine's option");
-  arguments->Switch("static-levels", &settings->static_levels, "leveled: without level_compaction_dynamic_level_bytes");
   arguments->Switch("optimize", &settings->optimize, "leveled: with the level sizes that the optimizer finds");
-  arguments->Number("max-space", &settings->space,
-                    "with --optimize and round_robin: bytes kept for each live byte; 0: no limit", 0, 1e6);
   arguments->Switch("unpaced", &settings->unpaced, "do not wait for compactions after each memtable");
   arguments->Bytes("write-rate", &settings->device,
                    "bytes per second that flushes and compactions may write, as a slow device");
-  arguments->Number("shift-to", &settings->shift_to, "as many requests again with this skew of the popularity", 0, 8);
-  arguments->Switch("tune", &settings->tune,
-                    "leveled: with the tuner, which may change level sizes; implies --static-levels");
-  arguments->Count("window", &settings->window, "with --tune: flushes between two looks of the tuner", 1);
   arguments->Switch("simulate", &settings->simulate, "play the same store in the simulator as well");
   arguments->Bytes("write-buffer", &settings->write_buffer, "write_buffer_size", 65536);
   arguments->Bytes("level-base", &settings->base, "max_bytes_for_level_base", 65536);
@@ -294,8 +251,6 @@ bool ParseSettings(int argc, char** argv, Arguments* arguments, Settings* settin
   arguments->Count("requests", &settings->requests, "requests that are counted (default: three times the keys)", 1);
   arguments->Count("seed", &settings->seed, "of the requests");
   if (!arguments->Parse(argc, argv)) return false;
-  settings->shifts = arguments->Given("shift-to");
-  settings->limits_space = arguments->Given("max-space");
   if (!arguments->Given("warm")) settings->warm = settings->keys;
   if (!arguments->Given("requests")) settings->requests = 3 * settings->keys;
   return true;
@@ -310,13 +265,10 @@ IndexStatus FirstShape(const Settings& settings, const Popularity& popularity, S
   store->level0_trigger = settings.level0;
   store->file_bytes = static_cast<double>(settings.file);
   store->level_base_bytes = static_cast<double>(settings.base);
-  store->dynamic_level_bytes = !settings.static_levels && !settings.tune;
   IndexStatus s = msls::FilePickFromName(settings.pick, &store->pick);
   if (!s.ok() || !settings.optimize || settings.trie()) return s;
   msls::Optimum optimum;
-  msls::OptimizeOptions limits;
-  limits.max_space_amplification = settings.space;
-  s = Optimize(*store, popularity, limits, &optimum);
+  s = Optimize(*store, popularity, msls::OptimizeOptions(), &optimum);
   if (s.ok()) *store = optimum.store;
   return s;
 }
@@ -331,10 +283,7 @@ rocksdb::Status UseRoundRobinEngine(const Settings& settings, StoreShape* store,
   round_robin.keys = settings.keys;
   round_robin.item_bytes = kKeyBytes + settings.value + kTableOverhead;
   round_robin.zipf = settings.zipf;
-  round_robin.tune = settings.tune;
-  round_robin.window_flushes = settings.window;
-  round_robin.min_seconds_between_changes = 0;
-  if (settings.limits_space) round_robin.max_space = settings.space;
+  round_robin.tune = false;
   const rocksdb::Status s = UseRoundRobin(options, round_robin);
   store->dynamic_level_bytes = false;
   store->pick = PickOf(options->compaction_pri);
@@ -367,12 +316,7 @@ rocksdb::Status OptionsOf(const Settings& settings, const Popularity& popularity
   const rocksdb::Status status =
       rocksdb::GetColumnFamilyOptionsFromMap(rocksdb::ConfigOptions(), *options, map, &family);
   *options = rocksdb::Options(*options, family);
-  if (!settings.tune || !status.ok()) return status;
-  TunerOptions tuner;
-  tuner.advisory = false;
-  tuner.window_flushes = settings.window;
-  tuner.min_seconds_between_changes = 0;
-  return UseTuner(options, tuner);
+  return status;
 }
 
 // What a run wrote and took.
@@ -381,9 +325,6 @@ struct Measured {
   Bytes steps_before, steps_after;  // compacted, by step
   uint64_t requests = 0;
   double load_seconds = 0, settled_seconds = 0;
-  uint64_t shifted_requests = 0;
-  double shifted_bytes = 0;
-  std::unique_ptr<nlohmann::ordered_json> looks;  // of the tuner
 
   double FlushBytes() const { return static_cast<double>(after.counters.flush_bytes - before.counters.flush_bytes); }
   double CompactionBytes() const {
@@ -391,10 +332,9 @@ struct Measured {
   }
 };
 
-rocksdb::Status Measure(const Settings& settings, const Popularity& popularity, const Popularity& shifted_to,
-                        rocksdb::DB* db, const rocksdb::Statistics& statistics, Counter* counter, Measured* measured) {
+rocksdb::Status Measure(const Settings& settings, const Popularity& popularity, rocksdb::DB* db,
+                        const rocksdb::Statistics& statistics, Counter* counter, Measured* measured) {
   Run run(db, settings.value, settings.unpaced ? nullptr : counter, settings.trie());
-  if (settings.tune) run.Watch();
   const auto spent = [&] { return Cost{counter->work(), bench::ReadWriteCounters(statistics), bench::ReadCpu()}; };
   const auto steps = [&] { return settings.trie() ? TrieBytes(db) : counter->compacted(); };
   rocksdb::Status status;
@@ -412,15 +352,6 @@ rocksdb::Status Measure(const Settings& settings, const Popularity& popularity, 
   measured->settled_seconds = Seconds() - start;
   measured->after = spent();
   measured->steps_after = steps();
-  if (status.ok() && settings.shifts) {
-    msls::Workload workload_after(shifted_to, settings.seed);
-    status = run.Requests(&workload_after, measured->requests, &measured->shifted_requests);
-    const bench::WriteCounters end = bench::ReadWriteCounters(statistics);
-    const bench::WriteCounters& begin = measured->after.counters;
-    measured->shifted_bytes =
-        static_cast<double>(end.flush_bytes + end.compaction_bytes - begin.flush_bytes - begin.compaction_bytes);
-  }
-  if (settings.tune) measured->looks = std::make_unique<nlohmann::ordered_json>(run.looks());
   return status;
 }
 
@@ -459,8 +390,7 @@ IndexStatus AddSimulation(const Settings& settings, const StoreShape& store, con
 }
 
 IndexStatus ToJson(const Settings& settings, const StoreShape& store, const Popularity& popularity,
-                   const Popularity& shifted_to, const Counter& counter, const Measured& measured, double entries,
-                   nlohmann::ordered_json* to) {
+                   const Counter& counter, const Measured& measured, double entries, nlohmann::ordered_json* to) {
   Report model;
   IndexStatus s = Model(store, popularity, &model);
   if (!s.ok()) return s;
@@ -485,12 +415,6 @@ IndexStatus ToJson(const Settings& settings, const StoreShape& store, const Popu
   json["measured_steps"] = Steps(measured.steps_before, measured.steps_after, ingested);
   json["model_steps"] = Steps(model);
   if (settings.simulate) s = AddSimulation(settings, store, popularity, measured.requests, to);
-  if (settings.shifts) {
-    json["shifted_to"] = shifted_to.name();
-    json["measured_after_shift"] =
-        measured.shifted_bytes / (static_cast<double>(measured.shifted_requests) * store.item_bytes);
-  }
-  if (settings.tune) json["looks"] = *measured.looks;
   json["cost"] = Spent(measured.before, measured.after, measured.requests);
   json["puts_per_second"] = requests / measured.load_seconds;
   json["puts_per_second_settled"] = requests / measured.settled_seconds;  // until nothing is left to compact
@@ -503,14 +427,10 @@ int Main(int argc, char** argv) {
   Settings settings;
   if (!ParseSettings(argc, argv, &arguments, &settings)) return arguments.exit_code();
   if (settings.path.empty()) return arguments.UsageError("--db says where the database is put; it must be given");
-  if (settings.tune && (settings.trie() || settings.unpaced)) {
-    return arguments.UsageError("--tune is for the leveled engine, without --unpaced");
-  }
-  Popularity popularity, shifted_to;
+  Popularity popularity;
   StoreShape store;
   const auto keys = static_cast<double>(settings.keys);
   IndexStatus s = Popularity::Zipf(keys, settings.zipf, &popularity);
-  if (s.ok()) s = Popularity::Zipf(keys, settings.shift_to, &shifted_to);
   if (s.ok()) s = FirstShape(settings, popularity, &store);
   if (!s.ok()) return arguments.UsageError(s.message());
 
@@ -525,11 +445,11 @@ int Main(int argc, char** argv) {
 
   Measured measured;
   double entries = 0;
-  status = Measure(settings, popularity, shifted_to, db.get(), *options.statistics, counter.get(), &measured);
+  status = Measure(settings, popularity, db.get(), *options.statistics, counter.get(), &measured);
   if (status.ok()) status = MeasureShape(settings, *counter, db.get(), &store, &entries);
   if (!status.ok()) return Fail(status.ToString());
   nlohmann::ordered_json json;
-  s = ToJson(settings, store, popularity, shifted_to, *counter, measured, entries, &json);
+  s = ToJson(settings, store, popularity, *counter, measured, entries, &json);
   if (!s.ok()) return Fail(s.message());
   printf("%s\n", json.dump().c_str());
   db.reset();

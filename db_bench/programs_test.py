@@ -11,7 +11,6 @@ import unittest
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
 BIN = os.path.join(os.environ["CAIRN_BUILD_DIR"], "bin")
 ENGINES = ["leveled", "partitioned", "universal", "ordered", "leveled_ordered", "round_robin", "trie_sst", "ordered_trie", "trie", "trie_cached", "silt"]
-CAUSES = {"preempted", "waited", "page_fault", "block_read"}
 DEMO_ENGINES = ["leveled", "universal", "trie"]
 
 
@@ -274,7 +273,6 @@ class EngineBenchTest(ProgramTest):
                         "--fill",
                         "--index_in_cache",
                         "--mixed_gets=3000",
-                        "--mixed_causes",
                         "--deletes_percent=10",
                         "--write_buffer_size=262144",
                         "--gets=10000",
@@ -289,8 +287,6 @@ class EngineBenchTest(ProgramTest):
                     self.assertLess(result["distinct_keys"], 20000)
                     self.assertEqual(result["mixed"]["gets"], 3000)
                     self.assertGreaterEqual(result["mixed"]["p99_micros"], result["mixed"]["p50_micros"])
-                    self.assertEqual(set(result["mixed"]["slowest_thousandth"]), CAUSES)
-                    self.assertGreater(result["mixed"]["undisturbed_p999_micros"], 0)
                     self.assertEqual(result["first_pass"]["gets"], 10000)
         self.assertEqual(os.listdir(self.folder), [], "the scratch folders are removed")
 
@@ -428,20 +424,8 @@ class MslsRunsTest(ProgramTest):
         self.assertGreater(cost["bytes_read_per_put"], 100)
         self.assertGreater(cost["processor_seconds"], cost["compaction_processor_seconds"])
 
-    def test_the_tuner_follows_a_shift(self):
-        run = self.run_small("--requests=200K", "--shift-to=1.2", "--tune", "--window=8")
-        looks = run["looks"]
-        self.assertGreater(len(looks), 4, looks)
-        settled = [look for look in looks if 90000 < look["puts"] < 300000]
-        self.assertLess(max(look["skew"] for look in settled), 0.5, looks)
-        self.assertGreater(looks[-1]["skew"], 0.9, looks)
-        self.assertGreater(looks[-1]["writes_of_top_tenth"], 0.7, looks)
-        self.assertLess(run["measured_after_shift"], run["measured"])
-        self.assertLessEqual(looks[-1]["rollbacks"], 2)
-
     def test_refusals(self):
         self.expect_refusal("msls_runs", "--db")
-        self.expect_refusal("msls_runs", "--tune", "--db=" + self.folder, "--tune", "--engine=trie")
 
 
 if __name__ == "__main__":
