@@ -3,10 +3,7 @@
 //
 //   build/bench/database_cache_bench --engine=leveled --keys=2000000 --zipf=0.99 --cache=0.1
 //
-// With --misses_alone the block cache's database is asked, at the end, for nothing but what the result cache asks its
-// tree for, in the same order: what these Gets take where no probe comes before them and no hit between them.
-//
-// Prints one JSON object. Times are processor time of the reading threads, so that other work on the machine counts
+// Prints one JSON object. Times are processor time of the reading thread, so that other work on the machine counts
 // less; blocks are those that a Get asks the block cache for.
 
 #include <gflags/gflags.h>
@@ -22,7 +19,6 @@
 #include <numeric>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "cairn/db.h"
@@ -49,19 +45,11 @@ DEFINE_double(cache, 0.1, "what is spent in turns, as a part of the data");
 DEFINE_double(block_cache, 1.15, "memory of the block cache beside it, as a part of the data: it holds all blocks");
 DEFINE_double(writes, 0, "part of the operations that are Puts");
 DEFINE_double(absent, 0, "part of the Gets that ask for keys that are not there");
-DEFINE_uint64(operations, 400000, "of a thread in a round");
-DEFINE_uint64(threads, 1, "");
+DEFINE_uint64(operations, 400000, "of a round");
 DEFINE_uint64(rounds, 3, "that count");
 DEFINE_uint64(warm_rounds, 1, "before them, in which caches fill");
-DEFINE_bool(compact, false, "compact the whole database before each round");
-DEFINE_bool(adaptive, true, "");
-DEFINE_bool(absent_keys, true, "whether the result cache keeps them");
-DEFINE_string(compression, "none", "of the result cache");
-DEFINE_uint32(admit_one_fill_in, 4, "of the result cache");
 DEFINE_bool(charge, false,
             "the result cache's memory is a part of the block cache's, which has it when it is given back");
-DEFINE_bool(misses_alone, false, "with block cache and result cache");
-DEFINE_string(ways, "block_cache,row_cache,result_cache", "");
 DEFINE_string(db, "/dev/shm/database_cache_bench", "");
 
 namespace {
@@ -116,11 +104,6 @@ uint64_t ThreadNanoseconds() {
   return static_cast<uint64_t>(now.tv_sec) * 1000000000 + static_cast<uint64_t>(now.tv_nsec);
 }
 
-struct TimedOperation {
-  uint32_t nanoseconds;
-  bool asked_tree;
-};
-
 // One way to spend the memory: a database of its own.
 struct Way {
   std::string name;
@@ -130,7 +113,6 @@ struct Way {
   std::vector<double> nanoseconds;
   std::vector<uint32_t> asked_tree;  // nanoseconds of Gets, as many as were timed in all rounds
   std::vector<uint32_t> spared_tree;
-  std::vector<TimedOperation> timed;  // in the order of the operations, which all ways have in common
   double blocks = 0;
   double blocks_read = 0;  // of them, those that the block cache lacked
 };
@@ -165,12 +147,7 @@ void Open(Way* way) {
   if (way->name == "result_cache") {
     DatabaseCacheOptions cache;
     cache.capacity = spent;
-    cache.adaptive = FLAGS_adaptive;
-    cache.absent_keys = FLAGS_absent_keys;
     cache.charge_to_block_cache = FLAGS_charge;
-    cache.admit_one_fill_in = FLAGS_admit_one_fill_in;
-    if (FLAGS_compression == "lz4") cache.compression = cairn::ResultCacheOptions::Compression::kLz4;
-    if (FLAGS_compression == "zstd") cache.compression = cairn::ResultCacheOptions::Compression::kZstd;
     cairn::UseResultCache(cache, &options);
   }
   const std::string path = FLAGS_db + "." + way->name;
@@ -199,7 +176,6 @@ struct Measured {
   uint64_t blocks_read = 0;
   std::vector<uint32_t> asked_tree;
   std::vector<uint32_t> spared_tree;
-  std::vector<TimedOperation> timed;
 };
 
 // Every so many operations are timed. It has no factor in common with what the cache samples.
@@ -223,9 +199,7 @@ Status TimedGet(rocksdb::DB* db, const std::string& key, rocksdb::PinnableSlice*
   const uint64_t begin = Nanoseconds();
   const Status s = db->Get(rocksdb::ReadOptions(), db->DefaultColumnFamily(), key, found);
   const auto took = static_cast<uint32_t>(std::min<uint64_t>(UINT32_MAX, Nanoseconds() - begin));
-  const bool asked_tree = TreeCounts() > counted;
-  (asked_tree ? measured->asked_tree : measured->spared_tree).push_back(took);
-  measured->timed.push_back({took, asked_tree});
+  (TreeCounts() > counted ? measured->asked_tree : measured->spared_tree).push_back(took);
   return s;
 }
 
@@ -274,39 +248,18 @@ void Run(rocksdb::DB* db, const Zipf& zipf, uint64_t seed, Measured* measured) {
 }
 
 void Round(Way* way, const Zipf& zipf, uint64_t round) {
-  if (FLAGS_compact && round >= FLAGS_warm_rounds) {
-    if (cairn::CompactTrie(way->db.get(), way->db->DefaultColumnFamily()).IsNotSupported()) {
-      rocksdb::CompactRangeOptions all;
-      all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-      Check(way->db->CompactRange(all, nullptr, nullptr));
-    }
-  }
   if (round == FLAGS_warm_rounds && way->name == "result_cache") {
     Check(cairn::GetDatabaseCacheStats(way->db.get(), &way->warm));
   }
-  std::vector<Measured> measured(FLAGS_threads);
-  std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < FLAGS_threads; ++t) {
-    threads.emplace_back([&, t] { Run(way->db.get(), zipf, round * 1000 + t, &measured[t]); });
-  }
-  for (std::thread& thread : threads) thread.join();
-  uint64_t nanoseconds = 0;
-  uint64_t blocks = 0;
-  uint64_t blocks_read = 0;
-  for (const Measured& one : measured) {
-    nanoseconds += one.nanoseconds;
-    blocks += one.blocks;
-    blocks_read += one.blocks_read;
-    if (round < FLAGS_warm_rounds) continue;
-    way->asked_tree.insert(way->asked_tree.end(), one.asked_tree.begin(), one.asked_tree.end());
-    way->spared_tree.insert(way->spared_tree.end(), one.spared_tree.begin(), one.spared_tree.end());
-    way->timed.insert(way->timed.end(), one.timed.begin(), one.timed.end());
-  }
+  Measured measured;
+  Run(way->db.get(), zipf, round * 1000, &measured);
   if (round < FLAGS_warm_rounds) return;
-  const auto operations = static_cast<double>(FLAGS_operations * FLAGS_threads);
-  way->nanoseconds.push_back(static_cast<double>(nanoseconds) / operations);
-  way->blocks = static_cast<double>(blocks) / operations;
-  way->blocks_read = static_cast<double>(blocks_read) / operations;
+  way->asked_tree.insert(way->asked_tree.end(), measured.asked_tree.begin(), measured.asked_tree.end());
+  way->spared_tree.insert(way->spared_tree.end(), measured.spared_tree.begin(), measured.spared_tree.end());
+  const auto operations = static_cast<double>(FLAGS_operations);
+  way->nanoseconds.push_back(static_cast<double>(measured.nanoseconds) / operations);
+  way->blocks = static_cast<double>(measured.blocks) / operations;
+  way->blocks_read = static_cast<double>(measured.blocks_read) / operations;
 }
 
 double Median(std::vector<double> values) {
@@ -328,66 +281,6 @@ nlohmann::ordered_json Quantiles(const std::vector<uint32_t>& values) {
           {"p90", Quantile(values, 0.9)},
           {"p99", Quantile(values, 0.99)},
           {"p999", Quantile(values, 0.999)}};
-}
-
-// What the tree takes without the result cache for the very Gets that its misses and its hits are of, and how many
-// times as fast Gets would be if hits and probes were free.
-nlohmann::ordered_json AtBest(const Way& without, const Way& with) {
-  if (without.timed.size() != with.timed.size() || with.timed.empty()) return nullptr;
-  // Whoever loses the processor counts for no more than this.
-  const double most = 64.0 * Quantile(without.asked_tree, 0.5);
-  double hits = 0, misses = 0, of_hits = 0, of_misses = 0;
-  for (size_t i = 0; i < with.timed.size(); ++i) {
-    const double took = std::min<double>(most, without.timed[i].nanoseconds);
-    (with.timed[i].asked_tree ? misses : hits) += 1;
-    (with.timed[i].asked_tree ? of_misses : of_hits) += took;
-  }
-  return {{"hits", hits / (hits + misses)},
-          {"tree_for_hits", std::round(of_hits / std::max(1.0, hits))},
-          {"tree_for_misses", std::round(of_misses / std::max(1.0, misses))},
-          {"times_as_fast", of_misses == 0 ? 0 : (of_hits + of_misses) / of_misses}};
-}
-
-// The Gets of one more round, each timed: with the block cache, with the result cache, and those of the misses alone.
-nlohmann::ordered_json MissesAlone(const Way& without, const Way& with, const Zipf& zipf, uint64_t seed) {
-  const std::vector<Operation> operations = Draw(zipf, seed);
-  const std::string value(FLAGS_value_size, 'w');
-  rocksdb::WriteOptions write;
-  write.disableWAL = true;
-  rocksdb::PinnableSlice found;
-  // All Puts, and those Gets that are chosen: which have asked the tree, and how long they took.
-  const auto run = [&](const Way& way, const std::vector<bool>& chosen, Measured* measured) {
-    std::vector<bool> asked_tree(operations.size());
-    for (size_t i = 0; i < operations.size(); ++i) {
-      if (operations[i].put) Check(way.db->Put(write, operations[i].key, value));
-      if (operations[i].put || !chosen[i]) continue;
-      found.Reset();
-      const Status s = TimedGet(way.db.get(), operations[i].key, &found, measured);
-      if (!s.ok() && !s.IsNotFound()) Check(s);
-      asked_tree[i] = measured->timed.back().asked_tree;
-    }
-    return asked_tree;
-  };
-  const std::vector<bool> all(operations.size(), true);
-  Measured by_tree, by_cache, warm, alone;
-  run(without, all, &by_tree);
-  const std::vector<bool> misses = run(with, all, &by_cache);
-  run(without, misses, &warm);
-  run(without, misses, &alone);
-  std::vector<uint32_t> tree_for_misses;
-  for (size_t i = 0; i < by_cache.timed.size(); ++i) {
-    if (by_cache.timed[i].asked_tree) tree_for_misses.push_back(by_tree.timed[i].nanoseconds);
-  }
-  // Of all Gets, if hits took nothing.
-  const double part = static_cast<double>(alone.timed.size()) / static_cast<double>(by_cache.timed.size());
-  const double p99 = 1 - 0.01 / std::max(0.01, part);
-  return {{"misses", part},
-          {"with_cache", Quantiles(by_cache.asked_tree)},
-          {"without_cache", Quantiles(tree_for_misses)},
-          {"alone", Quantiles(alone.asked_tree)},
-          {"p99_of_all_without", Quantile(by_tree.asked_tree, 0.99)},
-          {"p99_of_all_with", Quantile(by_cache.asked_tree, p99)},
-          {"p99_of_all_alone", Quantile(alone.asked_tree, p99)}};
 }
 
 nlohmann::ordered_json Report(const Way& way) {
@@ -422,7 +315,6 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   std::vector<Way> ways;
   for (const char* name : {"block_cache", "row_cache", "result_cache"}) {
-    if (("," + FLAGS_ways + ",").find("," + std::string(name) + ",") == std::string::npos) continue;
     ways.emplace_back();
     ways.back().name = name;
     Open(&ways.back());
@@ -440,17 +332,9 @@ int main(int argc, char** argv) {  // NOLINT(bugprone-exception-escape)
                                  {"block_cache_part", FLAGS_block_cache},
                                  {"writes", FLAGS_writes},
                                  {"absent", FLAGS_absent},
-                                 {"threads", FLAGS_threads},
-                                 {"compact", FLAGS_compact},
                                  {"operations", FLAGS_operations},
                                  {"warm_rounds", FLAGS_warm_rounds}};
   for (const Way& way : ways) json[way.name] = Report(way);
-  if (ways.size() > 1 && ways.front().name == "block_cache" && ways.back().name == "result_cache") {
-    json["at_best"] = AtBest(ways.front(), ways.back());
-    if (FLAGS_misses_alone) {
-      json["misses_alone"] = MissesAlone(ways.front(), ways.back(), zipf, FLAGS_warm_rounds + FLAGS_rounds);
-    }
-  }
   printf("%s\n", json.dump().c_str());
   for (Way& way : ways) {
     Check(way.db->Close());

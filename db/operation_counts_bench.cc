@@ -2,15 +2,12 @@
 //
 //   operation_counts_bench ENGINE FOLDER OPERATION COUNT [MILLIONS [WRITE_BUFFER_MIB]]
 //   operation_counts_bench --steps ENGINE ...
-//   operation_counts_bench --steps ENGINE FOLDER all COUNT ...    fills FOLDER, then counts each of the others but zipf
-//   operation_counts_bench --each ENGINE ...
+//   operation_counts_bench --steps ENGINE FOLDER all COUNT ...    fills FOLDER, then counts each of the others
 //
 // ENGINE as in cairn::UseEngineFromString; "stock" is leveled. With ",MEMTABLE" behind it, RocksDB's name of one.
 // OPERATION:
 //   fill               MILLIONS (3) of keys, each once in random order, and as many uniform updates; COUNT is ignored
 //   present, absent    Get of such keys
-//   zipf, absent_zipf  Get of such keys by Zipf's law (0.99), after six for each key that fill a result cache
-//                      (CAIRN_OPTIONS="result_cache={capacity=...;adaptive=false}"); says how many hits it had
 //   batch              MultiGet of 32 present keys; absent_batch: of absent ones. COUNT keys
 //   put                Put of present keys
 //   update             Get, then Put of the same present key
@@ -18,15 +15,14 @@
 //
 // Prints the processor time per operation (of this thread, so without flushes and compactions). With --steps the
 // instructions, which a parent counts (test/testutil/single_step.h): 100 operations take a minute; with
-// CAIRN_STEP_ADDRESSES=FILE in the environment, FILE says of each instruction how often it was reached, with the library
-// that it is in, for `nm` to name. With --each the instructions of every Get, as quantiles; some 20 of each are the mark's.
+// CAIRN_STEP_ADDRESSES=FILE in the environment, FILE says of each instruction how often it was reached, with the
+// library that it is in, for `nm` to name.
 
 #include <dlfcn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -36,7 +32,6 @@
 
 #include "cairn/db.h"
 #include "cairn/engines.h"
-#include "cairn/result_cache.h"
 #include "cairn/trie.h"
 #include "rocksdb/cache.h"
 #include "rocksdb/convenience.h"
@@ -52,8 +47,6 @@ namespace cairn {
 namespace {
 
 constexpr size_t kKeyBytes = 16, kValueBytes = 100, kBatch = 32;
-
-bool marks_each = false;
 
 void Check(const rocksdb::Status& s) {
   if (s.ok()) return;
@@ -138,20 +131,13 @@ class Bench {
     return static_cast<uint64_t>(std::count_if(statuses, statuses + kBatch, [](const auto& s) { return s.ok(); }));
   }
 
-  uint64_t NumberAt(uint64_t i) const { return drawn_.empty() ? SplitMix64(i + 12345) % keys_ : drawn_[i]; }
-  bool ByZipf() const { return operation_ == "zipf" || operation_ == "absent_zipf"; }
-  void DrawByZipf(uint64_t odd);
-  uint64_t CacheHits() const {
-    DatabaseCacheStats stats;
-    return GetDatabaseCacheStats(db_, &stats).ok() ? stats.cache.hits + stats.cache.absent_hits : 0;
-  }
+  uint64_t NumberAt(uint64_t i) const { return SplitMix64(i + 12345) % keys_; }
 
   friend uint64_t MeasuredOperations(Bench* bench);
 
   rocksdb::DB* const db_;
   const std::string operation_;
   const uint64_t count_, keys_;
-  std::vector<uint64_t> drawn_;  // by another law than the uniform one
   rocksdb::ReadOptions read_options_;
   rocksdb::WriteOptions write_options_;
   rocksdb::PinnableSlice value_;
@@ -159,7 +145,7 @@ class Bench {
 
 uint64_t MeasuredOperations(Bench* bench) {
   uint64_t found = 0;
-  const bool gets = bench->operation_ == "present" || bench->operation_ == "zipf" || bench->operation_ == "update";
+  const bool gets = bench->operation_ == "present" || bench->operation_ == "update";
   const bool puts = bench->operation_ == "put" || bench->operation_ == "update";
   const uint64_t odd = bench->operation_.rfind("absent", 0) == 0 ? 1 : 0;
   if (bench->operation_ == "batch" || bench->operation_ == "absent_batch") {
@@ -170,47 +156,19 @@ uint64_t MeasuredOperations(Bench* bench) {
     const uint64_t number = 2 * bench->NumberAt(i) + odd;
     if (gets || odd == 1) found += bench->Get(number) ? 1 : 0;
     if (puts) bench->Put(number);
-    if (marks_each && i + 1 < bench->count_) MarkSteps(StepMark::kNext);
   }
   return found;
 }
 
-// The popular ones are anywhere among the keys.
-void Bench::DrawByZipf(uint64_t odd) {
-  constexpr double kSkew = 0.99;
-  constexpr uint64_t kWarm = 6;
-  std::vector<double> sums(keys_);
-  double sum = 0;
-  for (uint64_t i = 0; i < keys_; ++i) sums[i] = sum += std::pow(static_cast<double>(i + 1), -kSkew);
-  std::vector<uint64_t> numbers(keys_);
-  for (uint64_t i = 0; i < keys_; ++i) numbers[i] = i;
-  std::shuffle(numbers.begin(), numbers.end(), std::mt19937_64(2));
-  uint64_t state = 1;
-  const auto draw = [&] {
-    const double at = static_cast<double>(NextSplitMix64(&state) >> 11) * 0x1p-53 * sum;
-    const auto rank = static_cast<uint64_t>(std::upper_bound(sums.begin(), sums.end(), at) - sums.begin());
-    return numbers[std::min(rank, keys_ - 1)];
-  };
-  for (uint64_t i = 0; i < kWarm * keys_; ++i) Get(2 * draw() + odd);
-  drawn_.resize(count_);
-  for (uint64_t& number : drawn_) number = draw();
-}
-
 bool Bench::Run() {
-  if (ByZipf()) {
-    DrawByZipf(operation_ == "zipf" ? 0 : 1);
-  } else {
-    // What is asked for comes into the block cache, and lookups learn the tables.
-    for (uint64_t i = 0; i < count_ + 1000; ++i) Get(2 * NumberAt(i));
-  }
-  const uint64_t hits = CacheHits();
+  // What is asked for comes into the block cache, and lookups learn the tables.
+  for (uint64_t i = 0; i < count_ + 1000; ++i) Get(2 * NumberAt(i));
   const double before = ThreadSeconds();
   MarkSteps(StepMark::kBegin);
   const uint64_t found = MeasuredOperations(this);
   MarkSteps(StepMark::kEnd);
   printf("%s: %.0f ns of processor time per operation\n", operation_.c_str(),
          1e9 * (ThreadSeconds() - before) / static_cast<double>(count_));
-  if (ByZipf()) printf("%llu hits\n", static_cast<unsigned long long>(CacheHits() - hits));
   const uint64_t wanted = operation_ == "put" || operation_.rfind("absent", 0) == 0 ? 0 : count_;
   return found == (wanted + kBatch - 1) / kBatch * kBatch || found == wanted;
 }
@@ -286,24 +244,11 @@ void WriteAddresses(const StepAddresses& addresses) {
   fclose(file);
 }
 
-void PrintQuantiles(std::vector<uint64_t>* each) {
-  std::sort(each->begin(), each->end());
-  printf("instructions of each: ");
-  for (const double part : {0.1, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999, 1.0}) {
-    const auto at = static_cast<size_t>(part * static_cast<double>(each->size() - 1));
-    printf("%s%g %% %llu", part == 0.1 ? "" : ", ", 100 * part, static_cast<unsigned long long>((*each)[at]));
-  }
-  printf("\n");
-}
-
 int CountSteps(const Arguments& arguments) {
   uint64_t steps = 0;
   StepAddresses addresses;
-  std::vector<uint64_t> each;
-  const int result = RunBySteps([&] { return Main(arguments); }, &steps, marks_each ? nullptr : &addresses,
-                                marks_each ? &each : nullptr);
+  const int result = RunBySteps([&] { return Main(arguments); }, &steps, &addresses);
   WriteAddresses(addresses);
-  if (!each.empty()) PrintQuantiles(&each);
   printf("%s: %.0f instructions per operation\n", arguments.operation.c_str(),
          static_cast<double>(steps) / static_cast<double>(arguments.count));
   fflush(stdout);
@@ -333,16 +278,14 @@ int CountAll(Arguments arguments) {
 }  // namespace cairn
 
 int main(int argc, char** argv) {
-  cairn::marks_each = argc > 1 && std::string(argv[1]) == "--each";
-  const bool by_steps = cairn::marks_each || (argc > 1 && std::string(argv[1]) == "--steps");
+  const bool by_steps = argc > 1 && std::string(argv[1]) == "--steps";
   if (by_steps) {
     ++argv;
     --argc;
   }
   if (argc < 5) {
-    fprintf(
-        stderr,
-        "usage: operation_counts_bench [--steps|--each] ENGINE FOLDER OPERATION COUNT [MILLIONS [WRITE_BUFFER_MIB]]\n");
+    fprintf(stderr,
+            "usage: operation_counts_bench [--steps] ENGINE FOLDER OPERATION COUNT [MILLIONS [WRITE_BUFFER_MIB]]\n");
     return 2;
   }
   cairn::Arguments arguments;

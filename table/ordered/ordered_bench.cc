@@ -1,15 +1,14 @@
 // Seeks of ordered tables beside RocksDB's own reader over the same files: microseconds, data blocks touched and read,
 // and what became of the order filters' answers.
 //
-//   ordered_bench --path=DIR [--items=10000000] [--style=universal|leveled] [--runs=16] [--keys=bench|...]
+//   ordered_bench --path=DIR [--items=10000000] [--style=universal|leveled] [--runs=16]
 //
-// The first run fills the folder; later ones measure what is there. --fill_runs=16 goes on until so many sorted runs
-// (as near as compaction lets it) are left, since their number changes with every write.
+// The first run fills the folder; later ones measure what is there.
 //
 //   ordered_bench --path=DIR --style=... --mix=1000000 [--mix_updates=0.5] [--steps=10] [--zipf=0.99] [--stock]
 //
 // Updates and short scans in one thread, on the database itself: operations a second, data blocks that a scan touches,
-// and bytes written per byte. --scanned=0.01 lets scans begin in a hundredth of the keys.
+// and bytes written per byte.
 
 #include <gflags/gflags.h>
 
@@ -25,7 +24,6 @@
 #include <string>
 #include <vector>
 
-#include "cairn/engines.h"
 #include "cairn/memtable.h"
 #include "cairn/ordered.h"
 #include "rocksdb/cache.h"
@@ -35,40 +33,26 @@
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
-#include "rocksdb/utilities/debug.h"
 
 DEFINE_string(path, "", "Folder of the database; filled if it is not there");
 DEFINE_uint64(items, 10000000, "Puts of random keys, and keys to choose from");
-DEFINE_string(style, "universal", "universal, leveled or trie (in key order)");
-DEFINE_double(scan_merge, 0.25, "Trie: bytes written for scans per byte flushed");
+DEFINE_string(style, "universal", "universal or leveled");
 DEFINE_int32(runs, 16, "Sorted runs at which universal compaction merges");
-DEFINE_int32(size_amplification, 50, "Universal: max_size_amplification_percent; RocksDB's is 200");
-DEFINE_int32(size_ratio, 100, "Universal: size_ratio; RocksDB's is 1");
 DEFINE_uint64(write_buffer_size, 6710886, "Bytes");
 DEFINE_double(bloom_bits, 10, "Bits per key of the Bloom filters");
-DEFINE_double(order_bits, 6, "Bits per key of the last tables' order filters");
-DEFINE_double(extra_order_bits, 3, "What those above have in addition");
 DEFINE_double(cache_mb, 8192, "Block cache");
-DEFINE_bool(index_in_cache, false, "Indexes and filters in the block cache");
 DEFINE_bool(direct, false, "Direct reads");
 DEFINE_uint64(seeks, 40000, "Seeks of a round");
 DEFINE_int32(rounds, 3, "Rounds of each table in turn; medians are printed");
 DEFINE_string(operations, "0,10,50", "Steps after a seek, separated by commas");
-DEFINE_uint64(windows, 0, "Bounded scans of 1 to 20 rows, with keys=windows");
-DEFINE_bool(scan, false, "Scan everything, too");
-DEFINE_uint64(gets, 0, "Gets of present keys, of absent ones, and of keys with another last byte");
-DEFINE_string(keys, "bench", "bench: 8 bytes of a number and 8 more; windows: id, time, and many ids in each run");
-DEFINE_string(only, "", "stock or ordered: measure that table alone, for a profiler");
-DEFINE_int32(fill_runs, 0, "Sorted runs to fill to; 0: as they come");
+DEFINE_uint64(gets, 0, "Gets of present keys, and of absent ones");
 DEFINE_uint64(more_puts, 0, "Puts of random keys into what is there, so that its runs are others than before");
 DEFINE_uint64(mix, 0, "Operations of a mix of updates and scans, instead of seeks");
 DEFINE_double(mix_updates, 0.5, "Share of the mix that are updates");
 DEFINE_int32(steps, 10, "Rows of a scan of the mix");
-DEFINE_double(scanned, 1, "Share of the keys, all in one range, at which scans of the mix begin");
 DEFINE_double(zipf, 0, "Skew of the mix's keys; 0: uniform");
 DEFINE_uint64(warm_up, 0, "Operations of the mix before those that are measured");
 DEFINE_bool(stock, false, "The database of the mix has RocksDB's table");
-DEFINE_bool(new_iterators, false, "A new iterator for every seek");
 
 namespace {
 
@@ -83,21 +67,13 @@ double Micros() {
 }
 using Random = std::mt19937_64;
 
-constexpr uint64_t kIds = 20000;
-
 std::string BigEndian(uint64_t v, int bytes) {
   std::string key;
   for (int i = bytes - 1; i >= 0; --i) key.push_back(static_cast<char>(v >> (8 * i)));
   return key;
 }
 
-std::string WindowPrefix(uint64_t id) { return "store:" + BigEndian(id, 8); }
-
-// Windows: the rows of an id differ in the low bits of their times.
-std::string Key(uint64_t n) {
-  if (FLAGS_keys == "windows") return WindowPrefix(n % kIds) + BigEndian(1700000000000 + (n / kIds) * 60000, 8);
-  return BigEndian(n, 8) + "00000000";
-}
+std::string Key(uint64_t n) { return BigEndian(n, 8) + "00000000"; }
 
 rocksdb::Options MakeOptions(bool ordered) {
   rocksdb::Options options;
@@ -112,24 +88,13 @@ rocksdb::Options MakeOptions(bool ordered) {
   rocksdb::BlockBasedTableOptions table;
   table.block_cache = rocksdb::NewLRUCache(static_cast<size_t>(FLAGS_cache_mb * 1e6));
   table.filter_policy.reset(rocksdb::NewBloomFilterPolicy(FLAGS_bloom_bits));
-  table.cache_index_and_filter_blocks = FLAGS_index_in_cache;
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   cairn::PreferSubMemTables(&options);
   cairn::OrderedOptions choice;
   choice.runs = FLAGS_runs;
-  choice.max_size_amplification_percent = FLAGS_size_amplification;
-  choice.size_ratio = FLAGS_size_ratio;
   choice.filter_bits = -1;
-  choice.order.order_bits = FLAGS_order_bits;
-  choice.order.extra_order_bits = FLAGS_extra_order_bits;
   const auto stock = options.table_factory;
-  if (FLAGS_style == "trie") {
-    char engine[128];
-    snprintf(engine, sizeof(engine), "engine=ordered_trie;root_trigger=%d;filter_bits=%g;scan_merge=%g", FLAGS_runs,
-             FLAGS_bloom_bits, FLAGS_scan_merge);
-    options.table_factory.reset(cairn::NewOrderedTableFactory(table, choice.order));
-    cairn::UseEngineFromString(engine, &options, &options).PermitUncheckedError();
-  } else if (FLAGS_style == "universal") {
+  if (FLAGS_style == "universal") {
     UseOrdered(&options, choice).PermitUncheckedError();
   } else {
     UseOrderedTable(&options, choice).PermitUncheckedError();
@@ -148,7 +113,7 @@ int Runs(DB* db) {
   return static_cast<int>(runs);
 }
 
-// Puts of random keys, then writes until there are enough sorted runs.
+// Puts of random keys.
 Status Fill(uint64_t puts) {
   DB* opened = nullptr;
   Status s = DB::Open(MakeOptions(!FLAGS_stock), FLAGS_path, cairn::port::Into(&opened));
@@ -167,15 +132,6 @@ Status Fill(uint64_t puts) {
   }
   if (s.ok()) s = db->Flush({});
   if (s.ok()) s = db->WaitForCompact({});
-  for (int more = 0; s.ok() && more < 100 && Runs(db.get()) < FLAGS_fill_runs; ++more) {
-    // About a write buffer at a time, as flushes come.
-    for (uint64_t i = 0; s.ok() && i < FLAGS_write_buffer_size / 116; ++i) {
-      const size_t size = 1 + random() % 200;
-      s = db->Put(write, Key(random() % FLAGS_items), rocksdb::Slice(value.data(), size));
-    }
-    if (s.ok()) s = db->Flush({});
-    if (s.ok()) s = db->WaitForCompact({});
-  }
   const auto& statistics = *db->GetOptions().statistics;
   printf("filled: %.2f bytes written per byte\n",
          static_cast<double>(statistics.getTickerCount(rocksdb::FLUSH_WRITE_BYTES) +
@@ -190,8 +146,6 @@ struct Measured {
   cairn::OrderedSeekStats seeks;
 };
 
-void PrintVersions(DB* db);
-
 class Bench {
  public:
   Status Open() {
@@ -203,7 +157,6 @@ class Bench {
       if (!s.ok()) return s;
       db_[ordered ? 1 : 0].reset(db);
     }
-    PrintVersions(db_[0].get());
     cairn::OrderedStats stats;
     const Status s = cairn::GetOrderedStats(db_[1].get(), db_[1]->DefaultColumnFamily(), &stats);
     if (s.ok()) printf("%s", cairn::OrderedStatsToTable(stats, "default").c_str());
@@ -215,7 +168,6 @@ class Bench {
     Measured measured[2];
     for (int round = 0; round <= FLAGS_rounds; ++round) {
       for (int ordered = 0; ordered < 2; ++ordered) {
-        if (FLAGS_only == (ordered == 1 ? "stock" : "ordered")) continue;
         const auto& statistics = *options_[ordered].statistics;
         const auto counts = [&statistics](uint32_t a, uint32_t b) {
           return static_cast<double>(statistics.getTickerCount(a) + statistics.getTickerCount(b));
@@ -233,7 +185,7 @@ class Bench {
         m.micros.push_back(micros);
         m.blocks = (counts(rocksdb::BLOCK_CACHE_DATA_HIT, rocksdb::BLOCK_CACHE_DATA_MISS) - hits) / operations;
         m.missed = (counts(rocksdb::BLOCK_CACHE_DATA_MISS, rocksdb::BLOCK_CACHE_DATA_MISS) / 2 - misses) / operations;
-        if (ordered == (FLAGS_only == "stock" ? 0 : 1)) Print(name, measured, before, operations, round);
+        if (ordered == 1) Print(name, measured, before, operations, round);
       }
     }
   }
@@ -251,7 +203,6 @@ class Bench {
     const cairn::OrderedSeekStats after = Seeks();
     for (int ordered = 0; ordered < 2; ++ordered) {
       Measured& m = measured[ordered];
-      if (m.micros.empty()) continue;
       std::sort(m.micros.begin(), m.micros.end());
       printf("%-12s %-8s %8.2f us  %7.3f blocks (%.3f missed)", name, ordered == 1 ? "ordered" : "stock",
              m.micros[m.micros.size() / 2], m.blocks, m.missed);
@@ -267,7 +218,6 @@ class Bench {
       }
       printf("\n");
     }
-    if (!FLAGS_only.empty()) return;
     printf("%-12s ratio %.3f\n", name,
            measured[1].micros[measured[1].micros.size() / 2] / measured[0].micros[measured[0].micros.size() / 2]);
     fflush(stdout);
@@ -281,7 +231,6 @@ uint64_t SeekAndStep(DB* db, Random* random, int steps) {
   std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}));
   uint64_t sum = 0;
   for (uint64_t i = 0; i < FLAGS_seeks; ++i) {
-    if (FLAGS_new_iterators) it.reset(db->NewIterator({}));
     it->Seek(Key((*random)() % FLAGS_items));
     for (int j = 0; j < steps && it->Valid(); ++j) {
       sum += it->value().size();
@@ -292,64 +241,12 @@ uint64_t SeekAndStep(DB* db, Random* random, int steps) {
   return sum == 0 ? 1 : FLAGS_seeks;
 }
 
-// In how many runs the key stands that a seek returns, and how large they are.
-void PrintVersions(DB* db) {
-  Random random(5);
-  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator({}));
-  uint64_t found = 0, versions = 0;
-  for (int i = 0; i < 5000; ++i) {
-    it->Seek(Key(random() % FLAGS_items));
-    std::vector<rocksdb::KeyVersion> of_key;
-    if (!it->Valid() || !GetAllKeyVersions(db, it->key(), it->key(), 1000, &of_key).ok()) continue;
-    ++found;
-    versions += of_key.size();
-  }
-  printf("a key that a seek returns stands in %.3f runs\n", static_cast<double>(versions) / static_cast<double>(found));
-  rocksdb::ColumnFamilyMetaData meta;
-  db->GetColumnFamilyMetaData(&meta);
-  printf("entries of the runs, newest first:");
-  for (const rocksdb::LevelMetaData& level : meta.levels) {
-    uint64_t entries = 0;
-    for (const rocksdb::SstFileMetaData& file : level.files) {
-      entries += file.num_entries;
-      if (level.level == 0) printf(" %llu", static_cast<unsigned long long>(file.num_entries));
-    }
-    if (level.level > 0 && entries > 0) printf(" %llu", static_cast<unsigned long long>(entries));
-  }
-  printf("\n");
-}
-
-uint64_t Windows(DB* db, Random* random) {
-  const uint64_t times = FLAGS_items / kIds;
-  for (uint64_t i = 0; i < FLAGS_windows; ++i) {
-    const uint64_t id = (*random)() % kIds, from = (*random)() % times, rows = 1 + (*random)() % 20;
-    const std::string end = Key(std::min(times - 1, from + rows) * kIds + id);
-    const rocksdb::Slice upper(end);
-    rocksdb::ReadOptions read;
-    read.iterate_upper_bound = &upper;
-    const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(read));
-    for (it->Seek(Key(from * kIds + id)); it->Valid(); it->Next()) {
-    }
-  }
-  return FLAGS_windows;
-}
-
-uint64_t ScanAll(DB* db) {
-  uint64_t rows = 0;
-  rocksdb::ReadOptions read;
-  read.fill_cache = false;
-  const std::unique_ptr<rocksdb::Iterator> it(db->NewIterator(read));
-  for (it->SeekToFirst(); it->Valid(); it->Next()) ++rows;
-  return rows;
-}
-
-uint64_t Gets(DB* db, Random* random, int kind) {
+uint64_t Gets(DB* db, Random* random, bool absent) {
   rocksdb::PinnableSlice value;
   for (uint64_t i = 0; i < FLAGS_gets; ++i) {
     std::string key = Key((*random)() % FLAGS_items);
-    if (kind == 1) key = BigEndian((*random)(), 8) + "00000000";
-    if (kind == 2) key.back() = '1';
-    if (kind == 1) key[0] = 0, key[1] = 0, key[2] = 0, key[3] = 0, key[4] = 0, key[8] = '1';
+    if (absent) key = BigEndian((*random)(), 8) + "00000000";
+    if (absent) key[0] = 0, key[1] = 0, key[2] = 0, key[3] = 0, key[4] = 0, key[8] = '1';
     db->Get({}, db->DefaultColumnFamily(), key, &value).PermitUncheckedError();
     value.Reset();
   }
@@ -400,11 +297,9 @@ class Mixer {
         s = db_->Put(write_, Key(n), rocksdb::Slice(value_.data(), size));
         continue;
       }
-      const auto scanned = static_cast<uint64_t>(FLAGS_scanned * static_cast<double>(FLAGS_items));
-      const uint64_t begin = FLAGS_scanned == 1 ? n : FLAGS_items / 2 + n % std::max<uint64_t>(scanned, 1);
       const uint64_t blocks_before = BlocksTouched();
       const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
-      it->Seek(Key(begin));
+      it->Seek(Key(n));
       for (int j = 0; j < FLAGS_steps && it->Valid(); ++j, it->Next()) sum_ += it->value().size();
       s = it->status();
       blocks_ += BlocksTouched() - blocks_before;
@@ -499,12 +394,9 @@ int main(int argc, char** argv) {
     bench.Measure(("Seek+" + std::string(steps)).c_str(),
                   [count](DB* db, Random* random) { return SeekAndStep(db, random, count); });
   }
-  if (FLAGS_windows > 0) bench.Measure("windows", Windows);
   if (FLAGS_gets > 0) {
-    bench.Measure("Get", [](DB* db, Random* random) { return Gets(db, random, 0); });
-    bench.Measure("absent", [](DB* db, Random* random) { return Gets(db, random, 1); });
-    bench.Measure("near miss", [](DB* db, Random* random) { return Gets(db, random, 2); });
+    bench.Measure("Get", [](DB* db, Random* random) { return Gets(db, random, false); });
+    bench.Measure("absent", [](DB* db, Random* random) { return Gets(db, random, true); });
   }
-  if (FLAGS_scan) bench.Measure("scan", [](DB* db, Random*) { return ScanAll(db); });
   return 0;
 }
