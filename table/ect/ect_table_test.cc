@@ -615,47 +615,6 @@ TEST_F(EctTableTest, GoldenProperties) {
                "table/ect");
 }
 
-// Whatever is damaged, from the first data block to the footer: an open or a read says so, or the answer is right.
-TEST_F(EctTableTest, DamageAnywhereIsFoundOrHarmless) {
-  constexpr uint64_t kKeys = 600;
-  OpenGood();
-  for (uint64_t i = 0; i < kKeys; ++i) Put(Key(i), Key(i) + std::string(30, 'v'));
-  Flush();
-  std::vector<rocksdb::LiveFileMetaData> files;
-  db_->GetLiveFilesMetaData(&files);
-  ASSERT_EQ(1u, files.size());
-  Close();
-  const std::string file = path_ + files[0].name;
-  std::string good;
-  ASSERT_TRUE(rocksdb::ReadFileToString(rocksdb::Env::Default(), file, &good).ok());
-  std::mt19937_64 random(Seed());
-  int found = 0, harmless = 0;
-  const size_t stride = good.size() / 150;
-  for (size_t begin = 0; begin < good.size() + stride; begin += stride) {
-    const bool intact = begin >= good.size();  // the last round
-    const size_t at = intact ? 0 : begin + random() % std::min(stride, good.size() - begin);
-    std::string damaged = good;
-    if (!intact) damaged[at] = static_cast<char>(damaged[at] ^ (1 + random() % 255));
-    ASSERT_TRUE(rocksdb::WriteStringToFile(rocksdb::Env::Default(), damaged, file).ok());
-    options_.table_factory.reset(NewFactory(begin % 2 == 0 ? EctIndexResidency::kPinned : EctIndexResidency::kDropped));
-    bool seen = !Open().ok();
-    for (uint64_t i = 0; db_ != nullptr && i < kKeys + 20; ++i) {
-      std::string value;
-      const rocksdb::Status status = db_->Get(rocksdb::ReadOptions(), Key(i), &value);
-      if (!status.ok() && !status.IsNotFound()) {
-        seen = true;
-        continue;
-      }
-      ASSERT_EQ(i >= kKeys, status.IsNotFound()) << "byte " << at << " of " << good.size() << ", " << Key(i);
-      ASSERT_EQ(i < kKeys ? Key(i) + std::string(30, 'v') : "", value) << "byte " << at;
-    }
-    ++(seen ? found : harmless);
-    ASSERT_FALSE(intact && seen);
-  }
-  printf("%d found, %d harmless\n", found, harmless);
-  EXPECT_GT(found, harmless);
-}
-
 TEST_F(EctTableTest, DamagedBlocksFailTheirOwnReadsOnly) {
   OpenGood();
   for (uint64_t i = 0; i < 3000; ++i) Put(Key(i), std::string(100, 'v'));

@@ -24,7 +24,6 @@
 #include "rocksdb/perf_context.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/slice_transform.h"
-#include "rocksdb/sst_file_reader.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
@@ -733,42 +732,6 @@ TEST_F(OrderedTest, TablesSayWhatTheirFiltersAre) {
     EXPECT_GE(facts.error, 0);
     EXPECT_LT(facts.error, 0.5);
   }
-}
-
-// Whatever bytes of a file change: the answers stay right, or are Corruption.
-TEST_F(OrderedTest, NoByteOfAFileMayLie) {
-  Random random(Seed());
-  OneTable table;
-  ASSERT_NO_FATAL_FAILURE(WriteOneTable(&random, &table));
-  const size_t step = getenv("CAIRN_EVERY_BYTE") != nullptr ? 1 : 13;
-  size_t corruptions = 0, right = 0;
-  for (size_t at = random() % step; at < table.bytes.size(); at += step) {
-    table.Damage(at, &random);
-    rocksdb::SstFileReader reader(options_);
-    if (!reader.Open(table.path).ok()) {
-      ++corruptions;
-      continue;
-    }
-    const std::unique_ptr<rocksdb::Iterator> it(reader.NewIterator({}));
-    bool failed = false;
-    for (int i = 0; i < 20; ++i) {
-      const std::string target = Key(random() % kSpace);
-      it->Seek(target);
-      if (!it->status().ok()) {
-        failed = true;
-        break;
-      }
-      const auto next = table.entries.lower_bound(target);
-      ASSERT_EQ(next != table.entries.end(), it->Valid()) << "byte " << at;
-      if (it->Valid()) {
-        ASSERT_EQ(next->first, it->key().ToString()) << "byte " << at;
-      }
-    }
-    ++(failed ? corruptions : right);
-  }
-  EXPECT_GT(corruptions, 0u);
-  EXPECT_GT(right, 0u);
-  table.Mend();
 }
 
 // Readers of single files never defer, so the filter's own bytes, and those behind them, are asked through a database:

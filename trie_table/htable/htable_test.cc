@@ -26,7 +26,6 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/utilities/options_util.h"
 #include "table/ect/hash_order_table.h"
-#include "table/get_context.h"
 #include "table/hash_order/hash_order.h"
 #include "table/sst_file_dumper.h"
 #include "table/table_builder.h"
@@ -512,101 +511,6 @@ TEST_F(HTableTest, AFullCacheWithAStrictLimitRefusesTables) {
   }
 }
 
-// A file in memory.
-class StringFile : public rocksdb::FSRandomAccessFile {
- public:
-  explicit StringFile(const std::string* bytes) : bytes_(bytes) {}
-  rocksdb::IOStatus Read(uint64_t offset, size_t n, const rocksdb::IOOptions&, rocksdb::Slice* result, char* scratch,
-                         rocksdb::IODebugContext*) const override {
-    const size_t size = offset < bytes_->size() ? std::min<size_t>(n, bytes_->size() - offset) : 0;
-    memcpy(scratch, bytes_->data() + offset, size);
-    *result = rocksdb::Slice(scratch, size);
-    return rocksdb::IOStatus::OK();
-  }
-  // Since 10.5 files are asked, not only the file system.
-  rocksdb::IOStatus GetFileSize(uint64_t* size) {  // NOLINT(modernize-use-override)
-    *size = bytes_->size();
-    return rocksdb::IOStatus::OK();
-  }
-
- private:
-  const std::string* bytes_;
-};
-
-// Opens bytes as a table and asks for what is in the model: what is not refused as Corruption must be right.
-class DamagedTable {
- public:
-  DamagedTable(const rocksdb::Options& options, const std::map<std::string, std::string>& model)
-      : options_(options), model_(model), ioptions_(options), moptions_(options), comparator_(options.comparator) {
-    for (const auto& [key, value] : model) keys_.push_back(key);
-    std::sort(keys_.begin(), keys_.end(),
-              [&](const std::string& a, const std::string& b) { return options.comparator->Compare(a, b) < 0; });
-  }
-
-  // Asks for one key in `every`, and scans. Returns whether nothing was refused.
-  bool Ask(const std::string& bytes, size_t every) {
-    const rocksdb::TableReaderOptions reader_options =
-        port::OfFileAlone(ioptions_, moptions_.prefix_extractor, env_options_, comparator_);
-    auto file = std::make_unique<rocksdb::RandomAccessFileReader>(std::make_unique<StringFile>(&bytes), "damaged.sst");
-    std::unique_ptr<rocksdb::TableReader> table;
-    rocksdb::Status s = options_.table_factory->NewTableReader(rocksdb::ReadOptions(), reader_options, std::move(file),
-                                                               bytes.size(), &table, false);
-    if (!s.ok()) return Refused(s);
-    bool whole = Get(table.get(), "absent");
-    for (size_t i = 0; i < keys_.size(); i += every) whole = Get(table.get(), keys_[i]) && whole;
-    whole = Scan(table.get()) && whole;
-    s = table->VerifyChecksum(rocksdb::ReadOptions(), rocksdb::TableReaderCaller::kUserVerifyChecksum);
-    if (!s.ok()) return Refused(s);
-    EXPECT_TRUE(whole) << "VerifyChecksum finds nothing";
-    return whole;
-  }
-
- private:
-  static bool Refused(const rocksdb::Status& s) {
-    EXPECT_TRUE(s.IsCorruption() || s.IsNotSupported()) << s.ToString();
-    return false;
-  }
-
-  bool Get(rocksdb::TableReader* table, const std::string& key) {
-    rocksdb::PinnableSlice value;
-    rocksdb::GetContext context(options_.comparator, nullptr, nullptr, nullptr, rocksdb::GetContext::kNotFound, key,
-                                &value, nullptr, nullptr, nullptr, true, nullptr, nullptr);
-    const rocksdb::LookupKey lookup(key, rocksdb::kMaxSequenceNumber);
-    const rocksdb::Status s = table->Get(rocksdb::ReadOptions(), lookup.internal_key(), &context, nullptr, false);
-    if (!s.ok()) return Refused(s);
-    const auto found = model_.find(key);
-    EXPECT_EQ(found != model_.end(), context.State() == rocksdb::GetContext::kFound) << key;
-    if (found != model_.end()) {
-      EXPECT_EQ(found->second, value.ToString());
-    }
-    return true;
-  }
-
-  bool Scan(rocksdb::TableReader* table) {
-    const rocksdb::ReadOptions read_options;
-    std::unique_ptr<rocksdb::InternalIterator> it(
-        table->NewIterator(read_options, nullptr, nullptr, false, rocksdb::TableReaderCaller::kUserIterator, 0, false));
-    size_t at = 0;
-    for (it->SeekToFirst(); it->Valid(); it->Next(), ++at) {
-      if (at >= keys_.size() || it->user_key() != keys_[at] || it->value() != model_.at(keys_[at])) {
-        ADD_FAILURE() << "wrong entry at " << at;
-        return false;
-      }
-    }
-    if (!it->status().ok()) return Refused(it->status());
-    EXPECT_EQ(keys_.size(), at);
-    return true;
-  }
-
-  const rocksdb::Options options_;
-  const std::map<std::string, std::string>& model_;
-  const rocksdb::ImmutableOptions ioptions_;
-  const rocksdb::MutableCFOptions moptions_;
-  const rocksdb::EnvOptions env_options_;
-  const rocksdb::InternalKeyComparator comparator_;
-  std::vector<std::string> keys_;
-};
-
 // A secondary cache whose entries come back damaged.
 class DamagingCache : public rocksdb::SecondaryCache {
  public:
@@ -725,55 +629,6 @@ TEST_F(HTableTest, DamageInASecondaryCacheIsReadFromTheFileAgain) {
       ASSERT_TRUE(it->status().ok()) << it->status().ToString();
       EXPECT_EQ(kKeys, seen);
       EXPECT_GT(damaging->hits, 100u);
-    }
-  }
-}
-
-TEST_F(HTableTest, DamageGivesTheRightAnswerOrCorruption) {
-  for (const rocksdb::CompressionType compression : {rocksdb::kNoCompression, rocksdb::kZSTD}) {
-    options_.compression = compression;
-    options_.compression_opts.max_dict_bytes = 1024;
-    options_.compression_opts.zstd_max_train_bytes = 16384;
-    HTableOptions htable;
-    htable.group_buckets = 8;
-    rocksdb::BlockBasedTableOptions uncached;
-    uncached.no_block_cache = true;
-    htable.table.reset(rocksdb::NewBlockBasedTableFactory(uncached));
-    options_.table_factory.reset(NewHTableFactory(htable));
-    std::map<std::string, std::string> model;
-    for (int i = 0; i < 150; ++i) {
-      std::string value(i == 7 ? 9000 : random_() % 900, 'v');
-      for (char& c : value) c = static_cast<char>('a' + random_() % (compression == rocksdb::kZSTD ? 4 : 26));
-      model[Key(i)] = value;
-    }
-    const std::string path = path_ + ".damaged.sst";
-    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), options_);
-    ASSERT_TRUE(writer.Open(path).ok());
-    for (const std::string& key : Sorted(model)) ASSERT_TRUE(writer.Put(key, model[key]).ok());
-    ASSERT_TRUE(writer.Finish().ok());
-    std::string bytes;
-    ASSERT_TRUE(rocksdb::ReadFileToString(rocksdb::Env::Default(), path, &bytes).ok());
-    std::filesystem::remove(path);
-
-    DamagedTable table(options_, model);
-    ASSERT_TRUE(table.Ask(bytes, 1));
-    size_t refused = 0, flipped = 0;
-    const size_t data = bytes.size() / 4096 * 4096 - 4096;
-    for (size_t at = 0; at < bytes.size(); at += at < data ? 1 + random_() % 61 : 1) {
-      std::string damaged = bytes;
-      damaged[at] = static_cast<char>(damaged[at] ^ (1 << random_() % 8));
-      refused += !table.Ask(damaged, 5);
-      ++flipped;
-    }
-    EXPECT_GT(refused, flipped / 2);
-    for (size_t cut = 0; cut < bytes.size(); cut += 1 + random_() % 199) {
-      EXPECT_FALSE(table.Ask(bytes.substr(0, cut), 5)) << cut;
-    }
-    // Pages that have taken one another's place.
-    for (size_t page = 0; page + 12288 <= data; page += 4096) {
-      std::string swapped = bytes;
-      swapped.replace(page, 4096, bytes, page + 4096, 4096);
-      EXPECT_FALSE(table.Ask(swapped, 1)) << page;
     }
   }
 }
