@@ -582,33 +582,6 @@ TEST_F(DurableDbTest, AnEmptyPoolFileWhereWritesWereIsRefused) {
   }
 }
 
-TEST_F(DurableDbTest, ACopyDoesNotTakeTheOriginalsPool) {
-  Options options = DurableOptions();
-  SubMemTableOptions memtable;
-  memtable.durable = true;
-  memtable.pool_file = dir_ / "db" + "/CAIRN_POOL";
-  const auto with_path = [&] {
-    options.memtable_factory = NewSubMemTableFactory(memtable);
-    return options;
-  };
-  std::string original;
-  {
-    Opened opened;
-    ASSERT_OK(opened.Open(with_path(), dir_ / "db"));
-    Fill(&opened);
-    original = Crash();
-  }
-  // As if killed: the original's directory in the state of the crash, and a copy of it.
-  fs::remove_all(dir_ / "db");
-  fs::copy(original, dir_ / "db", fs::copy_options::recursive);
-  Opened copy;
-  EXPECT_TRUE(copy.Open(with_path(), original).IsInvalidArgument());
-  Opened opened;
-  ASSERT_OK(opened.Open(with_path(), dir_ / "db"));
-  for (int family = 0; family < 2; ++family) EXPECT_EQ(opened.Read(family), expected_[family]);
-  CheckContents(original);
-}
-
 TEST_F(DurableDbTest, EarlierStateRestoredSince) {
   Opened opened;
   ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));

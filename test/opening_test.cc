@@ -793,19 +793,6 @@ TEST_F(DurableOpeningTest, LiveFilesHoldWhatThePoolHoldsOrAreRefused) {
   EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
 }
 
-TEST_F(DurableOpeningTest, ALivePoolIsNotReadWithoutIt) {
-  DB* raw = nullptr;
-  EXPECT_FALSE(DB::OpenForReadOnly(Durable(), DbPath(), port::Into(&raw)).ok());
-  EXPECT_FALSE(DB::OpenForReadOnly(Leveled(), DbPath(), port::Into(&raw)).ok());
-  std::vector<ColumnFamilyHandle*> handles;
-  EXPECT_FALSE(DB::OpenForReadOnly(Leveled(), DbPath(), {{"default", Leveled()}}, &handles, port::Into(&raw)).ok());
-  EXPECT_FALSE(DB::OpenAsSecondary(Leveled(), DbPath(), dir_ / "secondary", port::Into(&raw)).ok());
-  db_.reset();
-  ASSERT_OK(DB::OpenForReadOnly(Leveled(), DbPath(), port::Into(&raw)));
-  db_.reset(raw);
-  Check(raw, 1000);
-}
-
 TEST_F(DurableOpeningTest, PersistedReadsSeeThePool) {
   ReadOptions options;
   options.read_tier = rocksdb::kPersistedTier;
@@ -868,21 +855,6 @@ TEST_F(DurableOpeningTest, TransactionsAreDurableOrRefused) {
   auto again = Open(Durable(), copy);
   std::string value;
   EXPECT_OK(again->Get(ReadOptions(), "in", &value));
-}
-
-TEST_F(DurableOpeningTest, WithoutDurabilityItIsRefusedWhileThePoolHoldsWrites) {
-  const std::string copy = dir_ / "crash";
-  CopyAsACrashWould(db_.get(), copy);
-  db_.reset();
-  DB* raw = nullptr;
-  for (const Options& options : {Leveled(), SubMemTables()}) {
-    const Status s = DB::Open(options, copy, port::Into(&raw));
-    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-    EXPECT_NE(s.ToString().find("cairn recover"), std::string::npos) << s.ToString();
-  }
-  { auto again = Open(Durable(), copy); }
-  auto again = Open(Leveled(), copy);
-  Check(again.get(), 1000);
 }
 
 }  // namespace
