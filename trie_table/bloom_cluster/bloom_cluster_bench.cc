@@ -1,4 +1,4 @@
-// The filters of a column of slots: one merged filter, separate filters of the same kind, and RocksDB's Bloom filters.
+// The filters of a column of slots: one merged filter, and RocksDB's Bloom filters.
 //
 //   CAIRN_BENCH_KEYS=1000000 build/bench/bloom_cluster_bench
 //
@@ -14,12 +14,9 @@
 #include <random>
 #include <vector>
 
-#include "rocksdb/env.h"
 #include "rocksdb/filter_policy.h"
 #include "table/block_based/filter_policy_internal.h"
-#include "trie_table/bloom_cluster/bloom_directory.h"
 #include "trie_table/bloom_cluster/bloom_filter.h"
-#include "trie_table/bloom_cluster/bloom_table.h"
 
 namespace cairn {
 namespace {
@@ -110,17 +107,6 @@ void BM_Clustered(benchmark::State& state) {
   Run(state, static_cast<double>(image->bytes()), [&](uint64_t hash) { return image->Probe(hash); });
 }
 
-void BM_Separate(benchmark::State& state) {
-  const auto images = ImagesOf(ColumnOf(static_cast<size_t>(state.range(0))), static_cast<double>(state.range(1)));
-  double bytes = 0;
-  for (const auto& image : images) bytes += static_cast<double>(image->bytes());
-  Run(state, bytes, [&](uint64_t hash) {
-    uint64_t found = 0;
-    for (size_t i = 0; i < images.size(); ++i) found |= images[i]->Probe(hash) << i;
-    return found;
-  });
-}
-
 struct RocksFilter {
   std::unique_ptr<const char[]> owner;
   std::unique_ptr<rocksdb::FilterBitsReader> reader;
@@ -154,96 +140,6 @@ void BM_RocksDbBloom(benchmark::State& state) {
   });
 }
 
-// Open tables in one container, or each in its own, as a table format asks them: one call per table.
-class Tables {
- public:
-  Tables(const Column& column, const FilterOptions& options, bool one_container, size_t cache_bytes)
-      : env_(rocksdb::NewMemEnv(rocksdb::Env::Default())), directory_(NewFilterDirectory(options)) {
-    rocksdb::LRUCacheOptions cache;
-    cache.capacity = cache_bytes;
-    cache.num_shard_bits = 0;
-    const auto block_cache = cache.MakeSharedCache();
-    const rocksdb::FileOptions file_options;
-    for (size_t i = 0; i < column.hashes.size(); ++i) {
-      FilterContext context;
-      context.table_id = i + 1;
-      context.level = static_cast<int>(column.hashes.size() - i);
-      if (one_container) context.container_of = [](uint64_t, int) { return uint64_t{1}; };
-      context.block_cache = block_cache;
-      context.cache_key = rocksdb::OffsetableCacheKey("db", "session", i + 1);
-      const auto builder = NewTableFilterBuilder(directory_, context);
-      for (uint64_t hash : column.hashes[i]) builder->Add(hash);
-      std::string block;
-      builder->Finish(&block).PermitUncheckedError();
-      const std::string name = "/table" + std::to_string(i);
-      rocksdb::WriteStringToFile(env_.get(), block, name).PermitUncheckedError();
-      bytes_ += block.size();
-      std::unique_ptr<rocksdb::RandomAccessFileReader> file;
-      rocksdb::RandomAccessFileReader::Create(env_->GetFileSystem(), name, file_options, &file, nullptr)
-          .PermitUncheckedError();
-      std::unique_ptr<TableFilter> filter;
-      if (!TableFilter::Open(directory_, context, read_options_, std::move(file), 0, block.size(), &filter).ok())
-        abort();
-      // Newest first.
-      filters_.insert(filters_.begin(), std::move(filter));
-    }
-  }
-
-  uint64_t Ask(uint64_t hash) const {
-    uint64_t found = 0;
-    for (size_t i = 0; i < filters_.size(); ++i) {
-      found |= uint64_t{filters_[i]->MayContain(read_options_, hash)} << i;
-    }
-    return found;
-  }
-
-  const FilterDirectory& directory() const { return *directory_; }
-  uint64_t bytes() const { return bytes_; }
-
- private:
-  std::unique_ptr<rocksdb::Env> env_;
-  const std::shared_ptr<FilterDirectory> directory_;
-  const rocksdb::ReadOptions read_options_;
-  std::vector<std::unique_ptr<TableFilter>> filters_;
-  uint64_t bytes_ = 0;
-};
-
-void BM_Tables(benchmark::State& state) {
-  FilterOptions options;
-  options.bits_per_key = static_cast<double>(state.range(1));
-  const Tables tables(ColumnOf(static_cast<size_t>(state.range(0))), options, true, 1 << 20);
-  Run(state, static_cast<double>(FilterMemoryUsage(tables.directory())),
-      [&](uint64_t hash) { return tables.Ask(hash); });
-}
-
-// Pages read for a strange hash, with a block cache that holds `percent` of all filters.
-void BM_PageReads(benchmark::State& state) {
-  const Column& column = ColumnOf(static_cast<size_t>(state.range(0)));
-  const bool clustered = state.range(2) != 0;
-  FilterOptions options;
-  options.residency = FilterResidency::kCache;
-  options.clusters = clustered ? FilterClusters::kAlways : FilterClusters::kNever;
-  const uint64_t keys = static_cast<uint64_t>(state.range(0)) * KeysOfSlot();
-  const Tables tables(column, options, true, keys * 2 * static_cast<uint64_t>(state.range(1)) / 100);
-  size_t i = 0;
-  for (; i < kQuestions / 8; ++i) tables.Ask(column.strange[i]);  // fill the cache
-  const uint64_t before = tables.directory().counters().page_reads;
-  for (auto _ : state) {
-    benchmark::DoNotOptimize(tables.Ask(column.strange[i]));
-    i = (i + 1) & (kQuestions - 1);
-  }
-  state.counters["reads"] =
-      static_cast<double>(tables.directory().counters().page_reads - before) / static_cast<double>(state.iterations());
-  state.counters["written_bytes_per_key"] = static_cast<double>(tables.bytes()) / static_cast<double>(keys);
-}
-
-void BM_Merge(benchmark::State& state) {
-  const auto images = ImagesOf(ColumnOf(static_cast<size_t>(state.range(0))), 16);
-  for (auto _ : state) benchmark::DoNotOptimize(Merge(images, 16));
-  state.SetItemsProcessed(static_cast<int64_t>(state.iterations()) * state.range(0) *
-                          static_cast<int64_t>(KeysOfSlot()));
-}
-
 void Sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"slots", "bits", "strange"});
   for (int strange : {1, 0}) {
@@ -252,14 +148,7 @@ void Sizes(benchmark::internal::Benchmark* benchmark) {
   benchmark->Args({12, 10, 1});
 }
 BENCHMARK(BM_Clustered)->Apply(Sizes);
-BENCHMARK(BM_Separate)->Apply(Sizes);
 BENCHMARK(BM_RocksDbBloom)->Apply(Sizes);
-BENCHMARK(BM_Tables)->Apply(Sizes);
-BENCHMARK(BM_PageReads)
-    ->ArgNames({"slots", "percent", "clustered"})
-    ->ArgsProduct({{12}, {100, 25, 10}, {1, 0}})
-    ->Iterations(20000);
-BENCHMARK(BM_Merge)->ArgName("slots")->Arg(2)->Arg(4)->Arg(12);
 
 }  // namespace
 }  // namespace cairn
