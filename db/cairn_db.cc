@@ -16,6 +16,7 @@
 #include "monitoring/statistics_impl.h"
 #include "msls/round_robin.h"
 #include "msls/tuner.h"
+#include "result_cache/database_cache_reads.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/perf_context.h"
 #include "rocksdb/port/ingestion.h"

@@ -97,7 +97,22 @@ void FileBinding::Bind(const WalReport& report) {
 
 void FileBinding::Refresh() {
   const MutexLock lock(&mutex_);
-  if (!is_bound_) return;
+  RefreshLocked();
+}
+
+void FileBinding::BeginClose() {
+  const MutexLock lock(&mutex_);
+  RefreshLocked();
+  is_closing_ = true;
+}
+
+void FileBinding::CancelClose() {
+  const MutexLock lock(&mutex_);
+  is_closing_ = false;
+}
+
+void FileBinding::RefreshLocked() {
+  if (!is_bound_ || is_closing_) return;
   DatabaseMark now = DatabaseMark::Of(path_, 0);
   if (now.manifest != bound_.manifest) {
     now = DatabaseMark::Of(path_, UINT64_MAX);

@@ -45,8 +45,11 @@ class FileBinding {
   // From now on the file is that of this opening. Spaces are as they are to be.
   void Bind(const WalReport& report);
   // Files of the database have come to be in a way that the WAL does not know. Only while this process has it open;
-  // nothing before Bind.
+  // nothing before Bind or while it is closed.
   void Refresh();
+  // The same for the last time, while the database is still locked; unless it goes on.
+  void BeginClose();
+  void CancelClose();
 
   // Of the family in the file; kNoSpace: it has none, or had other options.
   uint32_t SpaceOf(uint32_t family, uint64_t options) const;
@@ -96,6 +99,7 @@ class FileBinding {
   static cache::Word SpaceChecksum(cache::Word word, uint64_t options);
   DatabaseMark Recorded(bool* right) const;
   void Record(const DatabaseMark& mark);
+  void RefreshLocked() CAIRN_REQUIRES(mutex_);
   static void Raise(cache::Word* word, uint64_t least);
   cache::Word* EntryOf(uint64_t wal);
 
@@ -106,6 +110,7 @@ class FileBinding {
   DatabaseMark before_;  // of the database, as it was found
   CheckedMutex mutex_;   // who changes the binding or the table of WALs
   bool is_bound_ CAIRN_GUARDED_BY(mutex_) = false;
+  bool is_closing_ CAIRN_GUARDED_BY(mutex_) = false;
   DatabaseMark bound_ CAIRN_GUARDED_BY(mutex_);
   std::atomic<cache::Word*> current_{nullptr};  // of the WAL that is written
 };
