@@ -14,7 +14,6 @@
 
 #include "util/boot_number.h"
 #include "util/mapped_blocks.h"
-#include "util/page_size.h"
 #include "util/short_hash.h"
 
 namespace cairn::cache {
@@ -188,51 +187,6 @@ IndexStatus CacheFile::Close() {
   if (msync(mapped_, size_, MS_SYNC) != 0) return Error("cannot be synced");
   header()->closed = 1;
   return msync(mapped_, kPage, MS_SYNC) == 0 ? IndexStatus::OK() : Error("cannot be synced");
-}
-
-namespace {
-
-template <class One>
-void ForEachUnit(const Word* words, size_t count, size_t unit, const One& one) {
-  const auto begin = reinterpret_cast<uintptr_t>(words) / unit * unit;
-  const auto end = reinterpret_cast<uintptr_t>(words + count);
-  for (uintptr_t at = begin; at < end; at += unit) one(reinterpret_cast<void*>(at));
-}
-
-// A clwb keeps the line in the processor's cache, where there is one.
-void FlushLine([[maybe_unused]] void* line) {
-#if defined(__x86_64__)
-  asm volatile(".byte 0x66; xsaveopt %0" : "+m"(*static_cast<volatile char*>(line)));  // as old assemblers write clwb
-#endif
-}
-
-bool HasClwb() {
-#if defined(__x86_64__)
-  uint32_t a = 7, b = 0, c = 0, d = 0;
-  asm volatile("cpuid" : "+a"(a), "=b"(b), "+c"(c), "=d"(d));
-  return (b >> 24 & 1) != 0;
-#else
-  return false;
-#endif
-}
-
-}  // namespace
-
-void CacheFile::FlushLines(const Word* words, size_t count) const {
-  static const bool has_clwb = HasClwb();
-  if (!has_clwb) return FlushPages(words, count);
-  const auto chunk = static_cast<uint32_t>((reinterpret_cast<const char*>(words) - chunks()) / shape_.chunk_bytes);
-  ForEachUnit(words, count, kCacheLine, FlushLine);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  ForEachUnit(Entry(chunk), kEntryWords, kCacheLine, FlushLine);
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-}
-
-void CacheFile::FlushPages(const Word* words, size_t count) const {
-  const auto chunk = static_cast<uint32_t>((reinterpret_cast<const char*>(words) - chunks()) / shape_.chunk_bytes);
-  const auto sync = [](void* page) { static_cast<void>(msync(page, PageSize(), MS_SYNC)); };
-  ForEachUnit(words, count, PageSize(), sync);
-  ForEachUnit(Entry(chunk), kEntryWords, PageSize(), sync);
 }
 
 uint64_t CacheFile::seed() const { return header()->seed; }

@@ -86,10 +86,6 @@ class CacheFile {
   void SetUsed(uint32_t chunk, uint32_t words);
   void FreeChunk(uint32_t chunk);
 
-  // After a change of these words, and of the directory's for the chunk that they are in.
-  void FlushLines(const Word* words, size_t count) const;
-  void FlushPages(const Word* words, size_t count) const;
-
   // Everything is on the disk, and stays good under another boot. Nothing in a child of the process that opened it.
   IndexStatus Close();
 

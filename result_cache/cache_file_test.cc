@@ -204,24 +204,6 @@ TEST_F(CacheFileTest, WhereBlocksAreWrittenElsewhereItIsNot) {
   }
 }
 
-TEST_F(CacheFileTest, FlushedItHoldsTheSame) {
-  for (const auto flush : {ResultCacheOptions::Flush::kLines, ResultCacheOptions::Flush::kPages}) {
-    ResultCacheOptions options = Options(128 << 10);
-    options.flush = flush;
-    std::unique_ptr<ResultCache> cache = Open(options);
-    for (uint64_t i = 0; i < 600; ++i) cache->Put(KeyOf(i), ValueOf(i, 1));
-    for (uint64_t i = 0; i < 600; i += 2) cache->Erase(KeyOf(i));
-    cache.reset();
-    cache = Open(options);
-    EXPECT_GT(cache->GetStatistics().recovered, 0u);
-    for (uint64_t i = 0; i < 600; ++i) {
-      std::string value;
-      const Answer answer = cache->Get(KeyOf(i), &value);
-      ASSERT_TRUE(answer == Answer::kMiss || (i % 2 == 1 && value == ValueOf(i, 1))) << i;
-    }
-  }
-}
-
 TEST_F(CacheFileTest, ClearedIsCleared) {
   std::unique_ptr<ResultCache> cache = Open(Options());
   for (uint64_t i = 0; i < 1000; ++i) cache->Put(KeyOf(i), "old");
@@ -321,8 +303,8 @@ TEST_F(CacheFileTest, DamageIsAMiss) {
   }
 }
 
-// An item whose time is gone is shorter than its header says. What takes the chunk apart later must not fall between its
-// words, and leave items behind it in the index whose chunk is another's by then.
+// An item whose time is gone is shorter than its header says. What takes the chunk apart later must not fall between
+// its words, and leave items behind it in the index whose chunk is another's by then.
 TEST_F(CacheFileTest, AnItemWithoutTheTimeThatItHadEndsItsChunk) {
   constexpr uint64_t kKeys = 300;
   const ResultCacheOptions options = Options(256 << 10);

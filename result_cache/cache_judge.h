@@ -55,8 +55,8 @@ class CacheJudge {
   // Whether the cache is to keep that keys are absent.
   bool keeps_absent() const { return keeps_absent_; }
 
-  // When the cache turns itself off: the reads that pass by until it tries again. `trial`: those of the trial that ends,
-  // 0 if it was on.
+  // When the cache turns itself off: the reads that pass by until it tries again. `trial`: those of the trial that
+  // ends, 0 if it was on.
   uint64_t BeginPause(uint64_t trial);
   // The reads after which a trial ends even if it has found out nothing.
   uint64_t MostOfATrial() const;

@@ -5,7 +5,8 @@
 //                      |                     +------------- lost, or found out nothing ---------+  |
 //                      +--------------------------------- won -------------------------------------+
 //
-// From every mode Stop leads to `stopped`, which nothing leaves. kTraits in cache_modes.cc says what holds in each mode.
+// From every mode Stop leads to `stopped`, which nothing leaves. kTraits in cache_modes.cc says what holds in each
+// mode.
 //
 // Invariants
 //   (1) Rule D7: before writers stop to bar, no family has a space. Before families have spaces again, writers bar, and
@@ -66,8 +67,8 @@ class CacheModes {
   // While the cache is asked for the sample's keys only.
   bool InSample(const rocksdb::Slice& key) const;
 
-  // Whether a writer that begins now bars its keys. *place: if it is not null, the writer calls WriterRounds::Leave when
-  // it has ended.
+  // Whether a writer that begins now bars its keys. *place: if it is not null, the writer calls WriterRounds::Leave
+  // when it has ended.
   bool Bars(WriterRounds::Place* place) {
     *place = nullptr;
     // Who bars holds nobody back, and is not counted.

@@ -3,8 +3,8 @@
 //
 // Each thread counts in a cell of its own. To know what the cache saves, a thread asks the tree only for a run of its
 // reads, of each so many, and one in so many of the run's second half is timed. During the first half the processor's
-// caches lack what the tree needs for popular keys; if the gain is small, that matters, and only a long run tells what a
-// tree without a cache takes. How long and how often is a gauge, which the judge chooses (CacheJudge::Gauge).
+// caches lack what the tree needs for popular keys; if the gain is small, that matters, and only a long run tells what
+// a tree without a cache takes. How long and how often is a gauge, which the judge chooses (CacheJudge::Gauge).
 //
 // Thread-safety: safe; `place` is always the calling thread's cache::ThreadCell().
 

@@ -24,7 +24,8 @@ namespace cairn::cache {
 
 class Codec {
  public:
-  // `budget`: bytes for samples and dictionary together, of the cache's `capacity`; below 64 KiB there is no dictionary.
+  // `budget`: bytes for samples and dictionary together, of the cache's `capacity`; below 64 KiB there is no
+  // dictionary.
   Codec(ResultCacheOptions::Compression compression, size_t capacity, size_t budget,
         std::function<void(size_t)> give_back);
   ~Codec();

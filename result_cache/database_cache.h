@@ -1,5 +1,5 @@
-// The result cache of one open database: what a read asks first, and what every write tells. Rules D1 to D8 are those of
-// docs/design/result_cache.md.
+// The result cache of one open database: what a read asks first, and what every write tells. Rules D1 to D8 are those
+// of docs/design/result_cache.md.
 //
 //   Create        before the database is opened
 //   Start         once it is open; from then on
@@ -9,8 +9,8 @@
 //     NoteFiles                    after the database has written a new MANIFEST or OPTIONS file
 //   Stop          for good, before something is written that no rule covers
 //
-// What it is made of, in reading order: family_spaces.h, the space of each column family; cache_times.h, what is counted
-// and timed; cache_fills.h, which answers are stored and when; cache_modes.h, the state machine of on and off;
+// What it is made of, in reading order: family_spaces.h, the space of each column family; cache_times.h, what is
+// counted and timed; cache_fills.h, which answers are stored and when; cache_modes.h, the state machine of on and off;
 // database_cache_reads.h, how a read goes; file_binding.h, a cache in a file.
 //
 // Thread-safety: safe from Start on; before, only WriteScope, the ChangeScopes and NoteFiles are.

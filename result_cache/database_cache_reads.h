@@ -102,8 +102,8 @@ class CacheReader {
 
   static CacheTimes::Watch WatchBeside(DatabaseCache* cache, rocksdb::ColumnFamilyHandle* handle, uint64_t count);
 
-  // False: the tree is to be asked for all keys, because a family has no space, nothing was found, or what was found has
-  // changed before the tree had answered the others (rule D8).
+  // False: the tree is to be asked for all keys, because a family has no space, nothing was found, or what was found
+  // has changed before the tree had answered the others (rule D8).
   template <class ReadTree>
   static bool MultiGet(DatabaseCache* cache, size_t count, rocksdb::ColumnFamilyHandle** handles,
                        const rocksdb::Slice* keys, Fills fills, rocksdb::PinnableSlice* values,

@@ -1,6 +1,6 @@
-// Which state of a database's folder this is, told by the file system: which MANIFEST is the current one, and that it is
-// the same file with the same beginning. Whoever opens a database to write begins another MANIFEST (or, RocksDB 11 with
-// reuse_manifest_on_open, at least writes another OPTIONS file); whoever copies or restores one makes other files.
+// Which state of a database's folder this is, told by the file system: which MANIFEST is the current one, and that it
+// is the same file with the same beginning. Whoever opens a database to write begins another MANIFEST (or, RocksDB 11
+// with reuse_manifest_on_open, at least writes another OPTIONS file); whoever copies or restores one makes other files.
 //
 // Stateless; thread-safe.
 

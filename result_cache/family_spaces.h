@@ -1,14 +1,15 @@
 // Which space of the result cache each column family of a database has.
 //
-// A family has one space, or none (ResultCache::kNoSpace): then its reads bypass the cache. It gets its first space when
-// it is read first, because only then are its options at hand. To take a family's space away makes all its answers
+// A family has one space, or none (ResultCache::kNoSpace): then its reads bypass the cache. It gets its first space
+// when it is read first, because only then are its options at hand. To take a family's space away makes all its answers
 // unreachable at once.
 //
 // Invariants
-//   (1) A family has a space only from Adopt or Open to Close, if its options allow it (rule D5) and no change of the whole
-//       family is under way (rule D4).
+//   (1) A family has a space only from Adopt or Open to Close, if its options allow it (rule D5) and no change of the
+//       whole family is under way (rule D4).
 //   (2) No number of a space is given a second time before the cache has been cleared.
-//   (3) In a file, a space is recorded before the family has it, and no longer recorded before the family loses it (P9).
+//   (3) In a file, a space is recorded before the family has it, and no longer recorded before the family loses it
+//       (P9).
 //
 // Thread-safety: safe. Reads of a family that is known, and of its space, take no lock.
 

@@ -1,5 +1,5 @@
-// What the file of a database's result cache says of the database (docs/design/result_cache.md, P7 to P9). It lies in the
-// words that the file keeps for its owner.
+// What the file of a database's result cache says of the database (docs/design/result_cache.md, P7 to P9). It lies in
+// the words that the file keeps for its owner.
 //
 //   binding   DatabaseMark:9 words | mark of the cache's own file | their checksum
 //   sure      a number that says that all writes went to the WAL in a way that this file can follow; else not

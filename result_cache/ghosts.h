@@ -1,12 +1,12 @@
-// Ghosts of keys that the cache had of late: 15 or 16 bits of their hash. Two bytes per ghost; a new one takes the place
-// of the oldest of its set.
+// Ghosts of keys that the cache had of late: 15 or 16 bits of their hash. Two bytes per ghost; a new one takes the
+// place of the oldest of its set.
 //
-// BucketGhosts are the two of a bucket of the index (result_cache/hash_index.h), at hand for who looks for a key, of what the
-// small queue evicts. They are fewer than the items: what nobody asks for again soon is no loss.
+// BucketGhosts are the two of a bucket of the index (result_cache/hash_index.h), at hand for who looks for a key, of
+// what the small queue evicts. They are fewer than the items: what nobody asks for again soon is no loss.
 //
-// Ghosts are as many as are wanted, in sets of eight, with how each key was lost. Where writers erase now and then, what
-// they erase is there, because it was worth its place and may come back late; and where they erase much, what the small
-// queue evicts, too.
+// Ghosts are as many as are wanted, in sets of eight, with how each key was lost. Where writers erase now and then,
+// what they erase is there, because it was worth its place and may come back late; and where they erase much, what the
+// small queue evicts, too.
 //
 // Thread-safety: BucketGhosts are functions of a word. Ghosts: none; the partition's lock guards it.
 //

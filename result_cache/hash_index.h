@@ -49,14 +49,15 @@ struct Entry {
   static constexpr uint64_t kApart = uint64_t{1} << 44;
   static constexpr uint64_t kMain = uint64_t{1} << 45;
   static constexpr uint64_t kReference = uint64_t{1} << 46;
-  static constexpr uint64_t kReferences = uint64_t{3} << 46;
+  static constexpr uint64_t kMostReferences = 3;
+  static constexpr uint64_t kReferences = kMostReferences << 46;
 
   static uint64_t Make(uint64_t hash, uint64_t place) { return TagOf(hash) << 48 | place; }
   // Bits of the hash that choose neither partition nor first bucket.
   static uint64_t TagOf(uint64_t hash) { return hash >> 32 & 0xffff; }
   static uint64_t Tag(uint64_t entry) { return entry >> 48; }
   static uint64_t Place(uint64_t entry) { return entry & ((uint64_t{1} << kPlaceBits) - 1); }
-  static uint64_t References(uint64_t entry) { return entry >> 46 & 3; }
+  static uint64_t References(uint64_t entry) { return entry >> 46 & kMostReferences; }
   static uint64_t WithReferences(uint64_t entry, uint64_t references) {
     return (entry & ~kReferences) | references << 46;
   }
@@ -274,8 +275,8 @@ class HashIndex {
   static uint64_t DistanceOfTag(uint64_t tag) { return Mix64(tag + 1) | 1; }
   static uint64_t Distance(uint64_t hash) { return DistanceOfTag(Entry::TagOf(hash)); }
 
-  // The other bucket of an entry that stands in bucket `b`, by its tag alone. Null where that does not tell: b is yet to
-  // be split, so that its number lacks the highest bit of the hash, and the other has been split.
+  // The other bucket of an entry that stands in bucket `b`, by its tag alone. Null where that does not tell: b is yet
+  // to be split, so that its number lacks the highest bit of the hash, and the other has been split.
   Bucket* OtherByTag(uint64_t b, uint64_t entry, uint64_t n) const {
     const uint64_t low = HighMask(n) >> 1;
     const uint64_t split = n - (low + 1);  // so many buckets, and as many at the end

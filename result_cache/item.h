@@ -5,8 +5,8 @@
 //   checksum     only with kChecked (in a file): of all other words; 0: the item is dead, no index has it
 //   key, value   side by side, filled up with zeros to whole words
 //
-// Optimistic readers copy words that a writer may be overwriting, and find out afterwards (result_cache/hash_index.h, (1)). So
-// both sides use relaxed atomic words, which cost the same as others; what is read may be mixed, and is never
+// Optimistic readers copy words that a writer may be overwriting, and find out afterwards (result_cache/hash_index.h,
+// (1)). So both sides use relaxed atomic words, which cost the same as others; what is read may be mixed, and is never
 // undefined.
 
 #pragma once
@@ -126,7 +126,8 @@ inline bool SameBytes(const Word* words, std::string_view bytes) {
   return (LoadWord(words) & mask) == RestOf(expected, left);
 }
 
-// Of a word, from its lowest byte on. Loads of what was just stored in smaller parts wait, so words go through registers.
+// Of a word, from its lowest byte on. Loads of what was just stored in smaller parts wait, so words go through
+// registers.
 inline void StoreRest(char* to, Word rest, size_t bytes) {
   if ((bytes & 4) != 0) {
     const auto half = static_cast<uint32_t>(rest);

@@ -20,8 +20,8 @@ constexpr uint64_t kEntriesForEightBuckets = 49;
 constexpr size_t kGhostsABucket = 6;
 // Where writers erase more than a third of what the small queue loses, ghosts of both kinds are wanted for long.
 constexpr uint32_t kEvictedForErased = 3;
-// The table of ghosts costs each miss a lock and a line of memory: it is made where writers erase more than this part of
-// what the small queue loses, and given back where they erase less than a quarter of that.
+// The table of ghosts costs each miss a lock and a line of memory: it is made where writers erase more than this part
+// of what the small queue loses, and given back where they erase less than a quarter of that.
 constexpr uint32_t kEvictedForTable = 64;
 constexpr uint32_t kEvictedWithoutTable = 4 * kEvictedForTable;
 // So many ghosts tell.
@@ -53,7 +53,6 @@ NZone::NZone(const NZoneOptions& options, BucketRange* buckets, Arena* arena, co
       arena_(arena),
       clock_(&clock),
       chunk_words_(arena->chunk_bytes() / sizeof(Word)),
-      most_references_(options.replacement == ResultCacheOptions::Replacement::kClock ? 1 : 3),
       index_(buckets, options.partition, options.buckets, options.max_buckets) {}
 
 NZone::~NZone() {
@@ -152,13 +151,7 @@ void NZone::Forget(uint64_t entry) {
     FreeApart(Entry::Place(entry) - 1);
   } else if (options_.file != nullptr) {
     MarkDead(WordsAt(Entry::Place(entry)));
-    Flush(Entry::Place(entry), ItemHeader::Decode(*WordsAt(Entry::Place(entry))).head_words());
   }
-}
-
-void NZone::Flush(uint64_t place, size_t words) const {
-  if (options_.flush == ResultCacheOptions::Flush::kLines) options_.file->FlushLines(WordsAt(place), words);
-  if (options_.flush == ResultCacheOptions::Flush::kPages) options_.file->FlushPages(WordsAt(place), words);
 }
 
 void NZone::Evict(const HashIndex::Slot& slot, uint64_t hash, const Item& item, bool asked_for) {
@@ -263,7 +256,6 @@ void NZone::DropGhosts() {
 
 // As many as there are items, or a quarter fewer, where the table is wanted.
 void NZone::FitGhosts() {
-  if (options_.replacement != ResultCacheOptions::Replacement::kTwoQueues) return;
   const auto is_wanted = [this]() { return evicted_ || wants_table_.load(std::memory_order_relaxed); };
   if (!is_wanted()) return;
   const size_t ghosts = index_.buckets() * kGhostsABucket + more_ghosts_;
@@ -479,7 +471,6 @@ void NZone::ReclaimItem(Queue queue, uint64_t place, uint64_t hash, const Item& 
   Word* const to = Append(kMain, words, &new_place);
   CopyWords(to, WordsAt(place), words);
   Appended(kMain);
-  Flush(new_place, words);
   const uint64_t kept = queue == kSmall ? 0 : references - 1;
   HashIndex::Replace(slot, Entry::WithReferences(Entry::Make(hash, new_place) | Entry::kMain, kept));
   Forget(entry);
@@ -498,7 +489,6 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
     HashIndex::BeginChange(slot.bucket);
     StoreItem(WordsAt(Entry::Place(old_entry)), item);
     HashIndex::EndChange(slot.bucket);
-    Flush(Entry::Place(old_entry), words);
     Account(item, true);
     Reference(&slot.bucket->entries[slot.entry], slot.load());
     return Room::kYes;
@@ -506,15 +496,12 @@ NZone::Room NZone::Put(const Key& key, const Item& given, Into into, uint64_t re
   if (known) DropSlot(slot);
   // Before the item has a place: all this may reclaim chunks.
   if (!GrowIndex()) return Room::kNeeded;
-  const bool one_queue = options_.replacement == ResultCacheOptions::Replacement::kClock;
-  const bool to_main =
-      one_queue || into == Into::kMain || (known ? (old_entry & Entry::kMain) != 0 : TakeGhost(key.hash));
+  const bool to_main = into == Into::kMain || (known ? (old_entry & Entry::kMain) != 0 : TakeGhost(key.hash));
   const Queue queue = to_main ? kMain : kSmall;
   if (!EnsureRoom(queue, words)) return Room::kNeeded;
   uint64_t place = 0;
   StoreItem(Append(queue, words, &place), item);
   Appended(queue);
-  Flush(place, words);
   const uint64_t entry = Entry::Make(key.hash, place) | (to_main ? Entry::kMain : 0);
   if (!AddEntry(key, Entry::WithReferences(entry, known ? Entry::References(old_entry) : references))) {
     Forget(entry);

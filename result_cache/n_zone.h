@@ -49,7 +49,6 @@ struct Key {
 };
 
 struct NZoneOptions {
-  ResultCacheOptions::Replacement replacement = ResultCacheOptions::Replacement::kTwoQueues;
   bool lossy = false;
   uint64_t seed = 0;
   uint64_t buckets = 1;
@@ -57,8 +56,7 @@ struct NZoneOptions {
   size_t apart_bytes = 0;  // items above lie apart
   uint32_t admit_one_fill_in = 1;
   CacheFile* file = nullptr;  // where the log lies, or null
-  ResultCacheOptions::Flush flush = ResultCacheOptions::Flush::kNever;
-  size_t partition = 0;  // its number, of so many
+  size_t partition = 0;       // its number, of so many
   size_t partitions = 1;
 };
 
@@ -105,8 +103,8 @@ class NZone {
 
   // Without the lock. Whether all fills are to be stored, because memory is free.
   bool AdmitsAll() const { return options_.admit_one_fill_in <= 1 || !full_.load(std::memory_order_relaxed); }
-  // Whether the zone had the key of late: its fill is welcome. Takes the lock itself, but only where writers often erase
-  // what was asked for; else it needs no line of memory that Lookup has not read.
+  // Whether the zone had the key of late: its fill is welcome. Takes the lock itself, but only where writers often
+  // erase what was asked for; else it needs no line of memory that Lookup has not read.
   bool HadOfLate(const Key& key) const {
     return index_.HasGhost(key.hash) || (wants_table_.load(std::memory_order_relaxed) && HasGhostInTable(key));
   }
@@ -216,7 +214,6 @@ class NZone {
   void Appended(Queue queue) CAIRN_REQUIRES(mutex_);
   void OpenChunk(Queue queue, uint32_t chunk) CAIRN_REQUIRES(mutex_);
   void FreeChunk(uint32_t chunk) CAIRN_REQUIRES(mutex_);
-  void Flush(uint64_t place, size_t words) const CAIRN_REQUIRES(mutex_);
   // It is in no index any more.
   void Forget(uint64_t entry) CAIRN_REQUIRES(mutex_);
   bool RecoverItem(uint64_t place, Queue queue, const Belief& belief) CAIRN_REQUIRES(mutex_);
@@ -225,8 +222,8 @@ class NZone {
   bool ChargeIndexPage() CAIRN_REQUIRES(mutex_);
   void FitGhosts() CAIRN_REQUIRES(mutex_);
   void AddGhost(uint64_t hash, Ghosts::Lost lost) CAIRN_REQUIRES(mutex_);
-  // Whether the key belongs into the main queue: it has a ghost, and not one in the table that says that a writer erased
-  // it. It has none any more.
+  // Whether the key belongs into the main queue: it has a ghost, and not one in the table that says that a writer
+  // erased it. It has none any more.
   bool TakeGhost(uint64_t hash) CAIRN_REQUIRES(mutex_);
   bool HasGhostInTable(const Key& key) const;
   bool ChargeGhosts(size_t bytes) CAIRN_REQUIRES(mutex_);
@@ -245,7 +242,6 @@ class NZone {
   Arena* const arena_;
   const std::function<uint64_t()>* const clock_;
   const size_t chunk_words_;
-  const uint64_t most_references_;
   Evicted evicted_;
   std::function<void(size_t)> give_back_;
   std::atomic<size_t> target_{SIZE_MAX};
@@ -278,7 +274,7 @@ class NZone {
 // ---- what a hit runs through ----
 
 inline void NZone::Reference(std::atomic<uint64_t>* slot, uint64_t entry) const {
-  if (Entry::References(entry) >= most_references_) return;
+  if (Entry::References(entry) >= Entry::kMostReferences) return;
   // Lost if the entry has changed: then it is another item's, or somebody else has referred to it.
   slot->compare_exchange_strong(entry, entry + Entry::kReference, std::memory_order_relaxed);
 }

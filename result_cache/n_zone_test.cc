@@ -117,8 +117,8 @@ TEST(NZoneTest, WhoErasesMuchHasATableAsLongAsItErases) {
   EXPECT_EQ(full.GhostBytes(), 0u) << "nobody has erased anything for long";
 }
 
-// Where most items have been asked for, a chunk is gained from many. Only where both queues want one at the same time does
-// an item wait for more than two.
+// Where most items have been asked for, a chunk is gained from many. Only where both queues want one at the same time
+// does an item wait for more than two.
 TEST(NZoneTest, FewItemsPayForManyChunks) {
   Full full;
   int paid_for_many = 0;

@@ -256,13 +256,11 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
       fence_(std::min<size_t>(65536, std::max<size_t>(64, PowerOfTwoBelow(options.capacity / 16384 + 1)))),
       partition_mask_(partitions - 1) {
   NZoneOptions zone;
-  zone.replacement = options.replacement;
   zone.lossy = options.lossy;
   zone.seed = seed_;
   zone.apart_bytes = chunk_bytes / kItemsAChunk;
-  // A Z-zone has a door of its own, and a clock has no ghosts that would know a popular key again.
-  const bool has_door = options.compression == ResultCacheOptions::Compression::kNone &&
-                        options.replacement == ResultCacheOptions::Replacement::kTwoQueues;
+  // A Z-zone has a door of its own.
+  const bool has_door = options.compression == ResultCacheOptions::Compression::kNone;
   zone.admit_one_fill_in = has_door ? options.admit_one_fill_in : 1;
   zone.max_buckets = std::max<uint64_t>(64, max_capacity / partitions / 128);
   if (options.lossy) {  // six entries a bucket, if items are as expected, and memory for items beside it
@@ -274,7 +272,6 @@ ResultCacheImpl::ResultCacheImpl(const ResultCacheOptions& options, size_t max_c
   }
   zone.buckets = std::min(zone.buckets, zone.max_buckets);
   zone.file = file_.get();
-  zone.flush = file_ == nullptr ? ResultCacheOptions::Flush::kNever : options.flush;
   zone.partitions = partitions;
   buckets_ = std::make_unique<BucketRange>(zone.max_buckets, partitions, PagesOf(options));
   if (!ok()) return;

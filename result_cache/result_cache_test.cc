@@ -54,9 +54,6 @@ std::vector<Variant> Variants() {
   options.expected_item_bytes = 256;
   variants.push_back({"lossy", options});
   options.lossy = false;
-  options.replacement = ResultCacheOptions::Replacement::kClock;
-  variants.push_back({"clock", options});
-  options.replacement = ResultCacheOptions::Replacement::kTwoQueues;
   options.path = kOwnFile;
   variants.push_back({"file", options});
   options.path.clear();

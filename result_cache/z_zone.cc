@@ -306,8 +306,8 @@ bool ZZone::Place(size_t number, Block* block, bool may_sweep) {
         Block::Delete(block);
         return false;
       }
-      // The sweep may have come past this block, and what it dropped must not come back. The block that it left there may
-      // lie where the old one lay.
+      // The sweep may have come past this block, and what it dropped must not come back. The block that it left there
+      // may lie where the old one lay.
       if (blocks_[number] != old || (old != nullptr && old->stamp != stamp)) {
         arena_->Uncharge(more);
         Block::Delete(block);

@@ -1,10 +1,5 @@
 // cairn cache-bench: replays mixes of requests on a result cache alone and prints hits, misses, memory and rates.
 
-#include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <cinttypes>
@@ -118,98 +113,9 @@ class Values {
   std::vector<size_t> starts_;
 };
 
-// What requests are sent to.
-class Server {
- public:
-  virtual ~Server() = default;
-  virtual bool Get(const std::string& key, std::string* value) = 0;
-  virtual void Put(const std::string& key, std::string_view value) = 0;
-};
-
-class OwnServer final : public Server {
- public:
-  explicit OwnServer(ResultCache* cache) : cache_(cache) {}
-  bool Get(const std::string& key, std::string* value) override {
-    return cache_->Get(key, value) == ResultCache::Answer::kValue;
-  }
-  void Put(const std::string& key, std::string_view value) override { cache_->Put(key, value); }
-
- private:
-  ResultCache* const cache_;
-};
-
-// memcached, by its text protocol, one request after the other.
-class Memcached final : public Server {
- public:
-  ~Memcached() override {
-    if (fd_ >= 0) close(fd_);
-  }
-  bool Connect(uint64_t port) {
-    fd_ = socket(AF_INET, SOCK_STREAM, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    const int on = 1;
-    setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    return connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
-  }
-  bool ok() const { return ok_; }
-
-  bool Get(const std::string& key, std::string* value) override {
-    Send("get " + key + "\r\n");
-    const std::string head = Line();
-    if (head == "END") return false;
-    const size_t bytes = head.compare(0, 6, "VALUE ") == 0 ? std::strtoull(&head[head.rfind(' ')], nullptr, 10) : 0;
-    while (ok_ && received_.size() < bytes + 2) Receive();
-    value->assign(received_, 0, bytes);
-    received_.erase(0, std::min(received_.size(), bytes + 2));
-    ok_ = ok_ && Line() == "END";
-    return true;
-  }
-  void Put(const std::string& key, std::string_view value) override {
-    Send("set " + key + " 0 0 " + std::to_string(value.size()) + "\r\n" + std::string(value) + "\r\n");
-    const std::string answer = Line();
-    ok_ = ok_ && (answer == "STORED" || answer.compare(0, 12, "SERVER_ERROR") == 0);
-  }
-  // A number of `stats`.
-  uint64_t Stat(const std::string& name) {
-    Send("stats\r\n");
-    uint64_t found = 0;
-    for (std::string line = Line(); ok_ && line != "END"; line = Line()) {
-      const std::string head = "STAT " + name + " ";
-      if (line.compare(0, head.size(), head) == 0) found = std::strtoull(&line[head.size()], nullptr, 10);
-    }
-    return found;
-  }
-
- private:
-  void Send(const std::string& bytes) {
-    ok_ = ok_ && send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size());
-  }
-  void Receive() {
-    char bytes[8192];
-    const ssize_t n = recv(fd_, bytes, sizeof(bytes), 0);
-    ok_ = ok_ && n > 0;
-    if (n > 0) received_.append(bytes, static_cast<size_t>(n));
-  }
-  std::string Line() {
-    size_t end = received_.find("\r\n");
-    for (; ok_ && end == std::string::npos; end = received_.find("\r\n")) Receive();
-    const std::string line = received_.substr(0, end);
-    received_.erase(0, end == std::string::npos ? end : end + 2);
-    return line;
-  }
-
-  int fd_ = -1;
-  bool ok_ = true;
-  std::string received_;
-};
-
 struct Settings {
-  uint64_t capacity = 0;   // bytes; 0: as percent say
-  double writes = -1;      // percent; below 0: as the mix says
-  uint64_t memcached = 0;  // port
+  uint64_t capacity = 0;  // bytes; 0: as percent say
+  double writes = -1;     // percent; below 0: as the mix says
   uint64_t items = 1000000;
   uint64_t requests = 4000000;
   uint64_t warm = UINT64_MAX;  // of them; else a fifth
@@ -310,7 +216,7 @@ struct Counted {
 // Which items somebody has asked for.
 using Asked = std::vector<std::atomic<bool>>;
 
-void Replay(const Workload& workload, Server* server, uint64_t requests, uint64_t seed, Asked* asked,
+void Replay(const Workload& workload, ResultCache* cache, uint64_t requests, uint64_t seed, Asked* asked,
             Counted* counted) {
   constexpr uint64_t kPart = 4096;
   uint64_t state = seed;
@@ -330,16 +236,16 @@ void Replay(const Workload& workload, Server* server, uint64_t requests, uint64_
     const double start = ThreadSeconds();
     for (uint64_t i = 0; i < kPart; ++i) {
       if (writes[i]) {
-        server->Put(keys[i], workload.Value(items[i]));
+        cache->Put(keys[i], workload.Value(items[i]));
         continue;
       }
       ++counted->reads;
-      if (server->Get(keys[i], &value)) {
+      if (cache->Get(keys[i], &value) == ResultCache::Answer::kValue) {
         if (i % 16 == 0 && value != workload.Value(items[i])) ++counted->wrong;
         continue;
       }
       ++counted->misses;
-      server->Put(keys[i], workload.Value(items[i]));
+      cache->Put(keys[i], workload.Value(items[i]));
     }
     counted->seconds += ThreadSeconds() - start;
   }
@@ -350,18 +256,12 @@ struct Kind {
   const char* name;
   ResultCacheOptions::Compression compression;
   enum class File { kNone, kFresh, kAgain } file;
-  ResultCacheOptions::Flush flush = ResultCacheOptions::Flush::kNever;
-  bool memcached = false;
 };
-constexpr Kind kKinds[] = {
-    {"n", ResultCacheOptions::Compression::kNone, Kind::File::kNone},
-    {"lz4", ResultCacheOptions::Compression::kLz4, Kind::File::kNone},
-    {"zstd", ResultCacheOptions::Compression::kZstd, Kind::File::kNone},
-    {"file", ResultCacheOptions::Compression::kNone, Kind::File::kFresh},
-    {"again", ResultCacheOptions::Compression::kNone, Kind::File::kAgain},
-    {"lines", ResultCacheOptions::Compression::kNone, Kind::File::kFresh, ResultCacheOptions::Flush::kLines},
-    {"pages", ResultCacheOptions::Compression::kNone, Kind::File::kFresh, ResultCacheOptions::Flush::kPages},
-    {"memcached", ResultCacheOptions::Compression::kNone, Kind::File::kNone, ResultCacheOptions::Flush::kNever, true}};
+constexpr Kind kKinds[] = {{"n", ResultCacheOptions::Compression::kNone, Kind::File::kNone},
+                           {"lz4", ResultCacheOptions::Compression::kLz4, Kind::File::kNone},
+                           {"zstd", ResultCacheOptions::Compression::kZstd, Kind::File::kNone},
+                           {"file", ResultCacheOptions::Compression::kNone, Kind::File::kFresh},
+                           {"again", ResultCacheOptions::Compression::kNone, Kind::File::kAgain}};
 
 // A usr key of 16 bytes holds its number in 8 digits; so do all others.
 constexpr uint64_t kMostItems = uint64_t{1} << 31;
@@ -370,7 +270,6 @@ bool Run(const Workload& workload, const Settings& settings, uint64_t capacity, 
   ResultCacheOptions options = settings.cache;
   options.capacity = capacity;
   options.compression = kind.compression;
-  options.flush = kind.flush;
   if (kind.file == Kind::File::kNone) options.path.clear();
   if (kind.file == Kind::File::kFresh) std::remove(options.path.c_str());
   options.hash_seed = settings.seed;
@@ -381,22 +280,6 @@ bool Run(const Workload& workload, const Settings& settings, uint64_t capacity, 
     return false;
   }
   std::vector<Counted> counted(settings.threads);
-  std::vector<std::unique_ptr<Server>> servers;
-  Memcached* memcached = nullptr;
-  for (uint64_t i = 0; i < settings.threads; ++i) {
-    if (!kind.memcached) {
-      servers.push_back(std::make_unique<OwnServer>(cache.get()));
-      continue;
-    }
-    auto connection = std::make_unique<Memcached>();
-    if (!connection->Connect(settings.memcached)) {
-      fprintf(stderr, "cairn cache-bench: no memcached listens on port %" PRIu64 " of this machine\n",
-              settings.memcached);
-      return false;
-    }
-    memcached = connection.get();
-    servers.push_back(std::move(connection));
-  }
   Asked asked(settings.items);
   // What is opened again is warm.
   for (int phase = kind.file == Kind::File::kAgain ? 1 : 0; phase < 2; ++phase) {
@@ -404,8 +287,8 @@ bool Run(const Workload& workload, const Settings& settings, uint64_t capacity, 
     std::vector<std::thread> threads;
     for (size_t i = 0; i < counted.size(); ++i) {
       counted[i] = Counted();
-      threads.emplace_back(Replay, std::cref(workload), servers[i].get(), each, NextSplitMix64(&options.hash_seed),
-                           &asked, &counted[i]);
+      threads.emplace_back(Replay, std::cref(workload), cache.get(), each, NextSplitMix64(&options.hash_seed), &asked,
+                           &counted[i]);
     }
     for (std::thread& thread : threads) thread.join();
   }
@@ -424,16 +307,7 @@ bool Run(const Workload& workload, const Settings& settings, uint64_t capacity, 
   result->requests_per_second = static_cast<double>(settings.requests - settings.warm) / all.seconds;
   result->wrong = all.wrong;
   result->statistics = cache->GetStatistics();
-  if (memcached == nullptr) return true;
-  // Keys and values: `bytes` is all of an item, with a header of 48 bytes and what text needs.
-  constexpr uint64_t kItemHeader = 48 + 8 + 1 + 2;
-  result->statistics.items = memcached->Stat("curr_items");
-  const uint64_t bytes = memcached->Stat("bytes");
-  result->statistics.item_bytes = bytes - std::min(bytes, result->statistics.items * kItemHeader);
-  result->statistics.memory = memcached->Stat("limit_maxbytes");
-  result->statistics.capacity = result->statistics.memory;
-  if (!memcached->ok()) fprintf(stderr, "cairn cache-bench: memcached ended the connection\n");
-  return memcached->ok();
+  return true;
 }
 
 void Print(const Workload& workload, double percent, const std::string& zones, const Result& r, double n_misses,
@@ -472,8 +346,7 @@ int RunCacheBench(int argc, char** argv) {
   Arguments arguments("cache-bench", kDescription);
   arguments.Texts("mix", &mixes, "MIX", "ycsb, etc, app or usr; default: all");
   arguments.Texts("zones", &zones, "ZONES",
-                  "n (no compression), lz4 or zstd; with --path file and again, and lines and pages, which flush each "
-                  "item; with --memcached memcached; default: all");
+                  "n (no compression), lz4 or zstd; with --path file and again; default: all");
   arguments.Text("path", &settings.cache.path, "FILE",
                  "items in this file as well: begun anew (zones file), and then opened again (again)");
   arguments.Count("items", &settings.items, "different keys", 1000, kMostItems);
@@ -490,7 +363,6 @@ int RunCacheBench(int argc, char** argv) {
   arguments.Number("n-zone-share", &settings.cache.n_zone_share, "part of the memory that it begins with", 0.01, 1);
   arguments.Number("writes", &settings.writes, "percent of the requests that write, in the place of the mix's", 0, 100);
   arguments.Count("capacity", &settings.capacity, "bytes, in the place of percents", 0);
-  arguments.Count("memcached", &settings.memcached, "port of this machine where zones memcached finds one", 1, 65535);
   arguments.Count("seed", &settings.seed, "of requests and hash", 1);
   arguments.Switch("json", &json, "print JSON, one object for each run");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
@@ -506,14 +378,10 @@ int RunCacheBench(int argc, char** argv) {
     const auto* const kind =
         std::find_if(std::begin(kKinds), std::end(kKinds), [&](const Kind& one) { return name == one.name; });
     if (kind == std::end(kKinds)) {
-      return arguments.UsageError("--zones=" + name +
-                                  ": it may be n, lz4, zstd, file, again, lines, pages or memcached");
+      return arguments.UsageError("--zones=" + name + ": it may be n, lz4, zstd, file or again");
     }
     if (kind->file != Kind::File::kNone && settings.cache.path.empty()) {
       return arguments.UsageError("--zones=" + name + " wants --path=FILE");
-    }
-    if (kind->memcached && settings.memcached == 0) {
-      return arguments.UsageError("--zones=memcached wants --memcached=PORT");
     }
   }
   const auto wanted = [](const std::vector<std::string>& given, const std::string& name) {
@@ -543,11 +411,8 @@ int RunCacheBench(int argc, char** argv) {
       if (percent == 0) continue;
       double n_misses = 0;
       for (const Kind& kind : kKinds) {
-        if (!wanted(zones, kind.name) || (kind.file != Kind::File::kNone && settings.cache.path.empty()) ||
-            (kind.memcached && settings.memcached == 0) ||
-            (zones.empty() && kind.flush != ResultCacheOptions::Flush::kNever)) {
-          continue;
-        }
+        if (!wanted(zones, kind.name)) continue;
+        if (kind.file != Kind::File::kNone && settings.cache.path.empty()) continue;
         Result result;
         const uint64_t capacity = settings.capacity > 0 ? settings.capacity : workload.bytes() * percent / 100;
         if (!Run(workload, settings, capacity, kind, &result)) return kExitFailure;

@@ -47,20 +47,9 @@ struct ResultCacheOptions {
   // times the capacity, at least 1 GiB.
   size_t max_capacity = 0;
 
-  // Who stays when memory is short.
-  enum class Replacement {
-    // A new item passes a small queue of a tenth of the memory first, and only those that were asked for again reach
-    // the main queue; what falls out of the small queue and comes back soon goes to the main queue at once (S3-FIFO).
-    // Scans and keys of one read leave the popular items alone.
-    kTwoQueues,
-    // One queue in the order of writing; items asked for since are written again at its end.
-    kClock,
-  };
-  Replacement replacement = Replacement::kTwoQueues;
-
   // A full cache stores only one in so many Fills, drawn at random, of keys that it has not held recently: hardly any
-  // of them is asked for again before it would be evicted. 1: every Fill is stored. Applies to kTwoQueues without a
-  // Z-zone; Put always stores.
+  // of them is asked for again before it would be evicted. 1: every Fill is stored. Applies to a cache
+  // without a Z-zone; Put always stores.
   uint32_t admit_one_fill_in = 4;
 
   // What leaves the N-zone goes to a Z-zone, where items of up to 4 KiB lie in compressed blocks: fewer misses in the
@@ -92,15 +81,6 @@ struct ResultCacheOptions {
   // before. One cache uses it at a time; its size is fixed. Items above a 64th of it, and those of a Z-zone, are not
   // kept. A file of another size or identity is overwritten. Empty: memory.
   std::string path;
-
-  // What each Put and Erase flushes of the file. kNever is enough after the process was killed, and a file that was not
-  // closed is never used after a loss of power; the others are for measurements.
-  enum class Flush {
-    kNever,
-    kLines,  // the processor's lines of the item and of its chunk's entry, as on persistent memory
-    kPages,  // their pages, as on a disk
-  };
-  Flush flush = Flush::kNever;
 
   // What the answers are about. A file with another identity starts empty.
   std::string identity;
