@@ -4,12 +4,9 @@
 
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -21,18 +18,9 @@
 #include "gtest/gtest.h"
 #include "memtable_cache/recovery.h"
 #include "test/testutil/assert_ok.h"
+#include "test/testutil/file_system_type.h"
 #include "test/testutil/test_seed.h"
 #include "util/coding.h"
-
-// The file system, as the library sees it.
-namespace {
-std::atomic<long> file_system{0};
-}  // namespace
-extern "C" int fstatfs(int fd, struct statfs* facts) {
-  const int result = static_cast<int>(syscall(SYS_fstatfs, fd, facts));
-  if (file_system != 0) facts->f_type = file_system;
-  return result;
-}
 
 namespace cairn {
 namespace {
@@ -345,16 +333,16 @@ TEST(DurablePoolTest, EveryStoreHasABlock) {
   EXPECT_GE(static_cast<uint64_t>(facts.st_blocks) * 512, kBytes);
   pool.reset();
   for (const long type : {0x9123683EL, 0x2fc12fc1L, 0xca451a4eL, 0x3434L}) {
-    file_system = type;
+    test::file_system_type = type;
     const Status s = DurablePool::Start(OpenFile(path, kBytes), kBytes, &pool);
     EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
     EXPECT_NE(s.ToString().find(path), std::string::npos) << s.ToString();
     EXPECT_NE(s.ToString().find("pool_file"), std::string::npos) << s.ToString();
   }
-  file_system = 0x794c7630L;
+  test::file_system_type = 0x794c7630L;
   ASSERT_OK(DurablePool::Start(OpenFile(path, kBytes), kBytes, &pool));
   EXPECT_NE(pool->file()->Report().find("overlay"), std::string::npos) << pool->file()->Report();
-  file_system = 0;
+  test::file_system_type = 0;
   pool.reset();
   unlink(path.c_str());
 }

@@ -27,14 +27,8 @@ double StepValue(const Report& report, const std::string& name) {
   return 0;
 }
 
-StoreShape Table41() {
-  StoreShape store = StoreShape::Default(Design::kLevelDB);
-  store.item_bytes = 1000;
-  return store;
-}
-
 TEST(ModelTest, Table41WithoutOptimization) {
-  const Report report = RunModel(Table41(), Keys(1e8, 0));
+  const Report report = RunModel(LevelDB1KB(), Keys(1e8, 0));
   EXPECT_NEAR(StepValue(report, "log"), 1.00, 0.005);
   EXPECT_NEAR(StepValue(report, "level-0"), 1.00, 0.005);
   EXPECT_NEAR(StepValue(report, "level-0 to 1"), 1.62, 0.01);
@@ -60,18 +54,18 @@ TEST(ModelTest, SiltOfTheThesis) {
 TEST(ModelTest, Figures49And410) {
   double last = 0;
   for (double keys : {1e6, 3.3e6, 1e7, 3.3e7, 1e8, 3.3e8, 1e9}) {
-    const double uniform = RunModel(Table41(), Keys(keys, 0)).write_amplification;
+    const double uniform = RunModel(LevelDB1KB(), Keys(keys, 0)).write_amplification;
     EXPECT_GT(uniform, last) << keys;
     last = uniform;
     double last_skew = uniform;
     for (double skew : {0.5, 0.8, 0.99, 1.2}) {
-      const double skewed = RunModel(Table41(), Keys(keys, skew)).write_amplification;
+      const double skewed = RunModel(LevelDB1KB(), Keys(keys, skew)).write_amplification;
       EXPECT_LT(skewed, last_skew) << keys << " " << skew;
       last_skew = skewed;
     }
     // Worst case: each item moved into the next level rewrites `ratio` items there, itself and a false overlap.
     std::vector<double> size;
-    ASSERT_TRUE(LevelItems(Table41(), Keys(keys, 0), &size).ok());
+    ASSERT_TRUE(LevelItems(LevelDB1KB(), Keys(keys, 0), &size).ok());
     double worst = 2 + (size[0] + 4 * 4194.304) / (4 * 4194.304);
     for (size_t l = 0; l + 1 < size.size(); l++) worst += size[l + 1] / size[l] + 2;
     EXPECT_GT(worst / uniform, 1.2) << keys;

@@ -14,4 +14,11 @@ inline Popularity Keys(double keys, double skew) {
   return p;
 }
 
+// The thesis' LevelDB with items of 1,000 bytes.
+inline StoreShape LevelDB1KB() {
+  StoreShape store = StoreShape::Default(Design::kLevelDB);
+  store.item_bytes = 1000;
+  return store;
+}
+
 }  // namespace cairn::msls

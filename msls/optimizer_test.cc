@@ -19,12 +19,6 @@ Optimum Best(const StoreShape& store, const Popularity& p, const OptimizeOptions
   return optimum;
 }
 
-StoreShape LevelDB1KB() {
-  StoreShape store = StoreShape::Default(Design::kLevelDB);
-  store.item_bytes = 1000;
-  return store;
-}
-
 TEST(OptimizerTest, Table41WithOptimization) {
   const Optimum optimum = Best(LevelDB1KB(), Keys(1e8, 0));
   const double rows[] = {1.00, 1.00, 3.85, 4.85, 4.82, 4.65, 3.50};

@@ -124,8 +124,7 @@ TEST(SimulatorTest, SecondLevelOfAnySizeWithinFivePercent) {
 
 TEST(SimulatorTest, LevelDBWithinFivePercent) {
   for (double skew : {0.0, 0.5, 0.99}) {
-    StoreShape store = StoreShape::Default(Design::kLevelDB);
-    store.item_bytes = 1000;
+    StoreShape store = LevelDB1KB();
     EXPECT_NEAR(Compare("LevelDB, 1 kB items", store, Keys(1e6, skew), 1, 3), 0, 0.05);
     store.level_bytes = {40e6, 200e6};
     EXPECT_NEAR(Compare("LevelDB, levels of 40 and 200 MB", store, Keys(1e6, skew), 1, 3), 0, 0.05);

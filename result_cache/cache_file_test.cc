@@ -8,7 +8,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -25,13 +24,13 @@
 
 #include "cairn/cache.h"
 #include "gtest/gtest.h"
+#include "test/testutil/file_system_type.h"
 #include "test/testutil/random.h"
 #include "test/testutil/test_seed.h"
 
-// The file system, as the library sees it.
+// The disk, as the library sees it.
 namespace {
 std::atomic<bool> disk_is_full{false};
-std::atomic<long> file_system{0};
 }  // namespace
 // Blocks that a file has stay its.
 extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
@@ -40,11 +39,6 @@ extern "C" int posix_fallocate(int fd, off_t offset, off_t length) {
     if (hole < 0 || hole < offset + length) return ENOSPC;
   }
   return syscall(SYS_fallocate, fd, 0, offset, length) == 0 ? 0 : errno;
-}
-extern "C" int fstatfs(int fd, struct statfs* facts) {
-  const int result = static_cast<int>(syscall(SYS_fstatfs, fd, facts));
-  if (file_system != 0) facts->f_type = file_system;
-  return result;
 }
 
 namespace cairn {
@@ -195,10 +189,10 @@ TEST_F(CacheFileTest, OnAFullDiskNothingIsStoredIntoHoles) {
 
 TEST_F(CacheFileTest, WhereBlocksAreWrittenElsewhereItIsNot) {
   for (const long type : {0x9123683EL, 0x2fc12fc1L, 0xca451a4eL, 0x3434L}) {
-    file_system = type;
+    test::file_system_type = type;
     std::unique_ptr<ResultCache> cache;
     const IndexStatus s = ResultCache::Create(Options(), &cache);
-    file_system = 0;
+    test::file_system_type = 0;
     EXPECT_EQ(s.code(), IndexStatus::Code::kIoError);
     EXPECT_NE(std::string(s.message()).find(path_), std::string::npos) << s.message();
   }

@@ -86,12 +86,13 @@ EngineCosts Leveled(const EngineWorkload& workload) {
   return costs;
 }
 
-EngineCosts LeveledWithSizes(const EngineWorkload& workload) {
+// RocksDB's own engine of that design, with the sizes that write least.
+EngineCosts StockWithSizes(const char* name, Design design, const EngineWorkload& workload) {
   EngineCosts costs;
-  costs.name = "leveled, best sizes";
+  costs.name = name;
   costs.engine = "stock";
   StoreShape best;
-  FindBest(workload, ShapeOf(workload, Design::kRocksDB), &costs, &best);
+  FindBest(workload, ShapeOf(workload, design), &costs, &best);
   return costs;
 }
 
@@ -114,15 +115,6 @@ EngineCosts RoundRobin(const EngineWorkload& workload) {
                                        }),
                         costs.rocksdb.end());
   }
-  return costs;
-}
-
-EngineCosts Universal(const EngineWorkload& workload) {
-  EngineCosts costs;
-  costs.name = "universal";
-  costs.engine = "stock";
-  StoreShape best;
-  FindBest(workload, ShapeOf(workload, Design::kUniversal), &costs, &best);
   return costs;
 }
 
@@ -245,8 +237,10 @@ bool KeepsLimits(const EngineWorkload& workload, const Report& report) {
 
 std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload) {
   std::vector<EngineCosts> engines = {
-      Leveled(workload), LeveledWithSizes(workload), RoundRobin(workload), Universal(workload),
-      Ordered(workload), OrderedTrie(workload),      Trie(workload),       CostsOfSilt(workload, SiltOptions())};
+      Leveled(workload),    StockWithSizes("leveled, best sizes", Design::kRocksDB, workload),
+      RoundRobin(workload), StockWithSizes("universal", Design::kUniversal, workload),
+      Ordered(workload),    OrderedTrie(workload),
+      Trie(workload),       CostsOfSilt(workload, SiltOptions())};
   for (EngineCosts& costs : engines) {
     if (!costs.no_model.empty()) continue;
     costs.peak_space = costs.report.space_amplification + LargestCompaction(workload, costs);
