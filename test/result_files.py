@@ -1,4 +1,7 @@
-"""The files in docs/results/reliability, of which test/reliability makes its page, for the scripts that write down what they ran."""
+"""The files in docs/results/reliability: each is one table of docs/reliability.md (test/reliability) and nothing else.
+
+{"columns": [...], "rows": [[...], ...]}; a row ends with the date and the commit of the run that it comes from.
+"""
 
 import json
 import os
@@ -7,6 +10,7 @@ import time
 
 SOURCE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 FOLDER = os.path.join(SOURCE, "docs", "results", "reliability")
+RUN = ["date", "commit"]
 
 
 def path_of(name):
@@ -21,6 +25,11 @@ def read(path, otherwise):
         return json.load(file)
 
 
+def read_rows(path):
+    """{first cell: row}"""
+    return {row[0]: row for row in read(path, {"rows": []})["rows"]}
+
+
 def write_text(path, text):
     """All of it or nothing of it: a script that is stopped leaves the file as it was."""
     with open(path + ".new", "w", encoding="utf-8") as file:
@@ -28,8 +37,10 @@ def write_text(path, text):
     os.rename(path + ".new", path)
 
 
-def write(path, content, sort_keys=False):
-    write_text(path, json.dumps(content, indent=1, sort_keys=sort_keys) + "\n")
+def write_rows(path, columns, rows):
+    """A table, a line for each row."""
+    lines = ",\n".join("  " + json.dumps(row) for row in rows)
+    write_text(path, '{"columns": %s,\n "rows": [\n%s\n]}\n' % (json.dumps(columns + RUN), lines))
 
 
 def commit():
@@ -37,12 +48,13 @@ def commit():
     return subprocess.run(["git", "-C", SOURCE, "rev-parse", "--short=12", "HEAD"], stdout=subprocess.PIPE, check=False).stdout.decode().strip()
 
 
-def a_run(command, of_commit=None):
-    """A row of a file's `runs`, that has ended today."""
-    return {"command": command, "commit": commit() if of_commit is None else of_commit, "date": time.strftime("%Y-%m-%d", time.gmtime())}
+def a_run(of_commit=None):
+    """The end of a row: a run that has ended today."""
+    return [time.strftime("%Y-%m-%d", time.gmtime()), commit() if of_commit is None else of_commit]
 
 
-def add_run(content, run):
-    """Once, however often it was run."""
-    if run not in content["runs"]:
-        content["runs"].append(run)
+def row_of(row, before=None, of_commit=None):
+    """The row with the run at its end; the numbers of `before`, a row of the file with a run at its end, are added to its own."""
+    if before is not None:
+        row = [cell + old if isinstance(cell, int) and isinstance(old, int) else cell for cell, old in zip(row, before)]
+    return row + a_run(of_commit)
