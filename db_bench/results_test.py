@@ -1,12 +1,12 @@
-"""Tests of db_bench/results: tables in pages, provenance, what is refused, and, where matplotlib is, pictures."""
+"""Tests of db_bench/results: tables in pages, provenance, what is refused, what is dropped from the files."""
 
-import copy
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 from load_script import load_script
 
@@ -14,26 +14,11 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "results")
 
 results = load_script("results")
+import figures  # noqa: E402  results knows where it lies
 
 
 def run_of(engine, rate, written):
-    seconds = [0.0, 1.0, 2.0, 3.0]
-    course = {
-        "seconds": seconds,
-        "puts": [rate * second for second in seconds],
-        "written_bytes": [rate * second * written for second in seconds],
-        "live_bytes": [1 + 100 * second for second in seconds],
-        "table_bytes": [1 + 120 * second for second in seconds],
-        "memory_bytes": [1e6] * 4,
-    }
-    latency = {"percent": [50, 99, 100], "micros": [1, 2, 3]}
-    return {
-        "engine": engine,
-        "round": 0,
-        "seconds": 3,
-        "metrics": {"puts_per_second": rate, "written_per_byte": written, "files": 7},
-        "curves": {"load": course, "put_latency": latency},
-    }
+    return {"engine": engine, "round": 0, "seconds": 3, "metrics": {"puts_per_second": rate, "written_per_byte": written, "files": 7}}
 
 
 def summary_of(workload="uniform_2m"):
@@ -67,12 +52,11 @@ MADE = """# Page
 
 | | leveled | `trie` |
 | --- | ---: | ---: |
-| written per byte ingested | 7.50 | **2.50** |
+| write amplification | 7.50 | **2.50** |
 | puts | 4 | **8** |
 | files | 7 | 7 |
 
-`db_bench/compare uniform_2m --engines leveled,leveled_sub,trie -- --gets=0`: one run each, 2026-01-02, commit
-0123456789, 2 cores, 24 GiB.
+`db_bench/compare uniform_2m --engines leveled,leveled_sub,trie -- --gets=0`: 2026-01-02, commit 0123456789.
 
 <!-- end of results -->
 after"""
@@ -80,7 +64,7 @@ after"""
 
 class PageTest(unittest.TestCase):
     def regenerate(self, page, summary=None):
-        return results.regenerate(page, lambda workload: [summary or summary_of(workload)], "page.md")
+        return results.regenerate(page, lambda workload, *_: [summary or summary_of(workload)], "page.md")
 
     def expect_failure(self, text, page):
         with self.assertRaises(results.Failure) as caught:
@@ -104,7 +88,7 @@ class PageTest(unittest.TestCase):
         self.assertIn("--engines leveled,trie --bin 9.10=build/bin --bin 11.8=DIR -- --gets=0`", made.replace("\n", " "))
 
     def test_a_table_before_it_is_measured(self):
-        waiting = results.regenerate(PAGE, lambda workload: [], "page.md")
+        waiting = results.regenerate(PAGE, lambda *_: [], "page.md")
         self.assertIn("-->\n\nNot measured yet.\n\n<!-- end of results -->\nafter", waiting)
         self.assertEqual(self.regenerate(waiting), MADE)
 
@@ -130,23 +114,23 @@ class PageTest(unittest.TestCase):
             self.regenerate(PAGE, summary_of("of_last_year"))
 
     def test_a_group_is_one_table(self):
-        first, second = summary_of("memtable_fillrandom_64_wal_1"), summary_of("memtable_fillseq")
+        first, second = summary_of("memtable_fillrandom_wal_1"), summary_of("memtable_fillseq")
         for summary, metric in ((first, "fillrandom"), (second, "fillseq")):
             for i, name in enumerate(summary["medians"]):
                 summary["medians"][name] = {metric + ".ops_per_second": 1000.0 * (i + 1)}
         page = "<!-- results memtables; leveled, trie; all -->\n<!-- end of results -->"
-        made = results.regenerate(page, lambda _: [first, second], "page.md").split("\n")
+        made = results.regenerate(page, lambda *_: [first, second], "page.md").split("\n")
         self.assertEqual(made[2:6], [
             "| | leveled | `trie` |",
             "| --- | ---: | ---: |",
-            "| fillrandom, 64 B values, WAL, 1 writer, thousand/s | 1 | **3** |",
-            "| fillseq, 100 B values, WAL, 1 writer, thousand/s | 1 | **3** |",
+            "| fillrandom, WAL, 1 writer, thousand/s | 1 | **3** |",
+            "| fillseq, WAL, 1 writer, thousand/s | 1 | **3** |",
         ])
         self.assertIn("`db_bench/compare memtables --engines", "\n".join(made))
         page = page.replace("all", "fillseq.ops_per_second: in order")
-        made = results.regenerate(page, lambda _: [first, second], "page.md")
+        made = results.regenerate(page, lambda *_: [first, second], "page.md")
         self.assertIn("| in order | 1 | **3** |", made)
-        self.assertNotIn("64 B", made)
+        self.assertNotIn("fillrandom", made)
 
     def test_words_of_rows(self):
         self.assertEqual(
@@ -154,77 +138,90 @@ class PageTest(unittest.TestCase):
         )
 
 
-class CurveTest(unittest.TestCase):
-    def test_rates(self):
-        points = results.smooth_rates([0, 1, 2, 4], [0, 10, 20, 60], windows=4)
-        self.assertEqual(points, [(0.5, 10), (1.5, 10), (3, 20)])
+class FileTest(unittest.TestCase):
+    """A tree with one page and its files."""
 
-    def test_nothing_is_put_while_the_load_settles(self):
-        self.assertEqual(results.smooth_rates([0, 1, 2], [0, 10, 10], windows=3), [(0.5, 10)])
-
-    def test_the_run_with_the_median_rate_is_shown(self):
-        summary = summary_of()
-        summary["runs"] += [run_of("trie", 100, 2), run_of("trie", 900, 2)]
-        self.assertEqual(results.median_run(summary, "trie")["metrics"]["puts_per_second"], 900)
-        self.assertIsNone(results.median_run(summary, "silt"))
-
-    def test_rivals_are_grey_and_columns_differ(self):
-        names = ["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie"]
-        colours = [results.colour_of(name, names) for name in names]
-        self.assertEqual(len(set(colours)), len(names))
-        self.assertEqual(colours[:3], results.GREYS[:3])
-
-
-class CommandLineTest(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
-        self.folder = folder.name
+        self.top = folder.name
+        os.makedirs(os.path.join(self.top, "docs", "results"))
+        self.page = self.file("docs/page.md", PAGE)
+        for name, value in (("TOP", self.top), ("FOLDER", os.path.join(self.top, "docs", "results")), ("pages", lambda: [self.page])):
+            patch = mock.patch.object(results, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
 
-    def file(self, name, value):
-        path = os.path.join(self.folder, name)
+    def file(self, name, text):
+        path = os.path.join(self.top, name)
         with open(path, "w", encoding="utf-8") as file:
-            file.write(value if isinstance(value, str) else json.dumps(value))
+            file.write(text)
         return path
 
-    def run_script(self, *arguments):
-        return subprocess.run([SCRIPT, *arguments], capture_output=True, text=True, check=False)
+    def result(self, value, name="uniform_2m"):
+        return self.file(f"docs/results/{name}.json", json.dumps(value))
 
-    def test_the_pages_are_up_to_date(self):
-        done = self.run_script("--check")
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+    def kept(self, path):
+        with open(path, encoding="utf-8") as file:
+            return json.load(file)
 
-    def test_errors_are_one_line(self):
-        for text, *arguments in [
-            ("cannot read", "--html", "x.html", os.path.join(self.folder, "none.json")),
-            ("cannot read", "--html", "x.html", self.file("broken.json", "{")),
-            ("is not a file that", "--html", "x.html", self.file("other.json", {"a": 1})),
-            ("take no files", "--check", self.file("good.json", summary_of())),
-            ("unknown panel dreams", "--svg", "x.svg", self.file("good.json", summary_of()), "--panels", "dreams"),
-        ]:
-            done = self.run_script(*arguments)
-            self.assertEqual(done.returncode, 1)
-            self.assertIn(text, done.stderr)
-            self.assertEqual(len(done.stderr.strip().splitlines()), 1)
+    def test_what_no_page_shows_is_dropped(self):
+        path = self.result(summary_of())
+        self.assertEqual(results.update(write=False, top=self.top), ["docs/results/uniform_2m.json", "docs/page.md"])
+        results.update(write=True, top=self.top)
+        kept = self.kept(path)
+        self.assertEqual(kept["engines"], ["leveled", "trie"])
+        self.assertEqual(kept["medians"]["trie"], {"puts_per_second": 8000, "written_per_byte": 2.5, "files": 7})
+        self.assertNotIn("runs", kept)
+        self.assertEqual(results.update(write=False, top=self.top), [])
+        with open(self.page, encoding="utf-8") as file:
+            self.assertEqual(file.read(), MADE.replace("leveled,leveled_sub,trie --", "leveled,trie --"))
 
-    def test_pictures(self):
-        path = self.file("good.json", [summary_of(), copy.deepcopy(summary_of("uniform_20m"))])
-        page = os.path.join(self.folder, "report.html")
-        done = self.run_script("--html", page, path)
-        if "matplotlib is missing" in done.stderr:
-            self.skipTest("matplotlib is missing; scripts/install_packages report installs it")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with open(page, encoding="utf-8") as file:
+    def test_two_tables_of_one_file(self):
+        more = PAGE.replace("leveled, trie; written_per_byte, puts_per_second: puts, files", "leveled_sub;files")
+        self.page = self.file("docs/page.md", PAGE + "\n" + more)
+        path = self.result(summary_of())
+        results.update(write=True, top=self.top)
+        self.assertEqual(self.kept(path)["medians"]["leveled_sub"], {"files": 7})
+        self.assertEqual(self.kept(path)["medians"]["leveled"]["puts_per_second"], 4000)
+
+    def test_a_file_of_a_group(self):
+        self.page = self.file("docs/page.md", PAGE)
+        with_none = {**summary_of("fill_read"), "medians": {"leveled": {"readrandom.ops_per_second": 1}}}
+        path = self.result([summary_of(), with_none])
+        results.update(write=True, top=self.top)
+        self.assertEqual(self.kept(path)["workload"], "uniform_2m")
+        self.assertEqual(results.update(write=False, top=self.top), [])
+
+    def test_figures_of_another_script(self):
+        rows = [("a row", 1, "less", {"ours": 1.23, "theirs": 2}), ("another", 0, None, {"ours": None, "theirs": 7})]
+        path = self.result(figures.table_of("own", "db_bench/own", {"ours": "**ours**", "theirs": "theirs"}, rows), "own")
+        self.page = self.file("docs/page.md", "<!-- results own;all;all -->\n<!-- end of results -->\n")
+        results.update(write=True, top=self.top)
+        with open(self.page, encoding="utf-8") as file:
             text = file.read()
-        # Load rate, written, space, memory and the latency of puts of each workload, three panels a drawing.
-        self.assertEqual(text.count("<svg"), 4)
-        self.assertEqual(text.count("Load rate"), 2)
-        self.assertNotIn("Get during overwrites: one", text)
-        self.assertNotRegex(text, r'(src|href)="?http')
-        picture = os.path.join(self.folder, "one.svg")
-        self.assertEqual(self.run_script("--svg", picture, path, "--panels", "puts,memory").returncode, 0)
-        with open(picture, encoding="utf-8") as file:
-            self.assertIn("Resident memory", file.read())
+        self.assertIn("| | **ours** | theirs |\n| --- | ---: | ---: |\n| a row | **1.2** | 2.0 |\n| another | - | 7 |\n", text)
+        self.assertIn("`db_bench/own`: 20", text)
+        self.assertEqual(results.update(write=False, top=self.top), [])
+        self.assertEqual(self.kept(path)["medians"]["ours"], {"a row": 1.23})
+
+    def test_what_is_refused(self):
+        for text, value, name in [
+            ("cannot read", None, "uniform_2m"),
+            ("is not a file that", {"a": 1}, "uniform_2m"),
+            ("no page shows docs/results/other.json", summary_of(), "other"),
+        ]:
+            path = self.file(f"docs/results/{name}.json", "{" if value is None else json.dumps(value))
+            with self.assertRaises(results.Failure) as caught:
+                results.update(write=False, top=self.top)
+            self.assertIn(text, str(caught.exception))
+            os.remove(path)
+
+
+class CommandLineTest(unittest.TestCase):
+    def test_the_pages_are_up_to_date(self):
+        done = subprocess.run([SCRIPT, "--check"], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
 
 if __name__ == "__main__":

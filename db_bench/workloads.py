@@ -48,10 +48,10 @@ class Column:
 COLUMNS = {
     "leveled": Column("leveled", "leveled"),
     "leveled_sub": Column("leveled, sub-MemTables", "leveled", SUB_MEMTABLE),
-    "universal": Column("universal, 8 runs", "universal"),
-    "universal_8_sub": Column("universal, 8 runs, sub-MemTables", "universal", SUB_MEMTABLE),
-    "universal_16": Column("universal, 16 runs", "universal", runs=16),
-    "universal_16_sub": Column("universal, 16 runs, sub-MemTables", "universal", SUB_MEMTABLE, 16),
+    "universal": Column("universal 8", "universal"),
+    "universal_8_sub": Column("universal 8, sub-MemTables", "universal", SUB_MEMTABLE),
+    "universal_16": Column("universal 16", "universal", runs=16),
+    "universal_16_sub": Column("universal 16, sub-MemTables", "universal", SUB_MEMTABLE, 16),
     "leveled_ordered": Column("leveled, order filter", "leveled_ordered"),
     "leveled_ordered_sub": Column("leveled, order filter, sub-MemTables", "leveled_ordered", SUB_MEMTABLE),
     "leveled_durable": Column("leveled, durable sub-MemTables", "leveled", DURABLE),
@@ -98,43 +98,43 @@ class Metric:
 
 
 LOAD_METRICS = [
-    Metric("written_per_byte", "written per byte ingested"),
-    Metric("written_per_byte_of_updates", "  from the end of the fill on"),
+    Metric("written_per_byte", "write amplification"),
+    Metric("written_per_byte_of_updates", "write amplification of the updates"),
     Metric("flush_bytes", "  by flush, GB", 2, 1e9),
     Metric("compaction_bytes", "  by compaction, GB", 2, 1e9),
     Metric("puts_per_second", "load rate, thousand puts/s", 0, 1e3),
     Metric("puts_per_second_by_tenth.0", "  first tenth", 0, 1e3),
     Metric("puts_per_second_by_tenth.4", "  fifth tenth", 0, 1e3),
     Metric("puts_per_second_by_tenth.9", "  last tenth", 0, 1e3),
-    Metric("puts_per_second_until_settled", "load until all is settled, thousand puts/s", 0, 1e3),
+    Metric("puts_per_second_until_settled", "load and settle, thousand puts/s", 0, 1e3),
     Metric("put_p50_micros", "Put p50, us", 1),
-    Metric("put_p99_micros", "  p99, us", 1),
-    Metric("put_p999_micros", "  p99.9, us", 1),
-    Metric("put_max_micros", "  longest timed, ms", 1, 1e3),
-    Metric("stall_seconds", "writer held back, s", 1),
+    Metric("put_p99_micros", "Put p99, us", 1),
+    Metric("put_p999_micros", "Put p99.9, us", 1),
+    Metric("put_max_micros", "longest Put, ms", 1, 1e3),
+    Metric("stall_seconds", "write stalls, s", 1),
     Metric("settle_seconds", "settle after the load, s", 1),
-    Metric("writer_cpu_seconds", "processor, writer, s", 1),
-    Metric("background_cpu_seconds", "processor, background, s", 1),
+    Metric("writer_cpu_seconds", "CPU time, writer, s", 1),
+    Metric("background_cpu_seconds", "CPU time, background, s", 1),
     Metric("table_bytes", "bytes on disk, GB", 2, 1e9),
-    Metric("space_amplification", "  per live byte"),
-    Metric("max_space_amplification", "  worst during the load"),
-    Metric("max_space_amplification_on_disk", "  worst, with what running compactions have written"),
+    Metric("space_amplification", "space amplification at the end"),
+    Metric("max_space_amplification", "peak space amplification, live tables"),
+    Metric("max_space_amplification_on_disk", "peak space amplification"),
     Metric("files", "files", 0),
     Metric("sorted_runs", "sorted runs", 0),
-    Metric("index_filter_memory_bytes", "index and filter memory, MB", 1, 1e6),
-    Metric("index_filter_block_bytes", "index and filter blocks in the files, MB", 1, 1e6),
-    Metric("first_pass.per_second", "Get, first pass, thousand/s", 1, 1e3),
-    Metric("first_pass.blocks_read_per_get", "  blocks read per Get", 3),
-    Metric("second_pass.per_second", "Get, second pass, thousand/s", 1, 1e3),
-    Metric("second_pass.blocks_read_per_get", "  blocks read per Get", 3),
-    Metric("second_pass.filters_asked_per_get", "  filters asked per Get", 2),
-    Metric("missing.per_second", "Get of absent keys, thousand/s", 1, 1e3),
-    Metric("missing.blocks_read_per_get", "  blocks read per Get", 4),
-    Metric("mixed.per_second", "Get during overwrites, thousand/s", 1, 1e3),
-    Metric("mixed.p50_micros", "  p50, us", 1),
-    Metric("mixed.p99_micros", "  p99, us", 1),
-    Metric("mixed.p999_micros", "  p99.9, us", 1),
-    Metric("mixed.puts_per_second", "  overwrites, thousand/s", 1, 1e3),
+    Metric("index_filter_memory_bytes", "indexes and filters in memory, MB", 1, 1e6),
+    Metric("index_filter_block_bytes", "indexes and filters, MB", 1, 1e6),
+    Metric("first_pass.per_second", "Get, first pass, thousand/s", 0, 1e3),
+    Metric("first_pass.blocks_read_per_get", "blocks read per Get, first pass", 3),
+    Metric("second_pass.per_second", "Get, thousand/s", 0, 1e3),
+    Metric("second_pass.blocks_read_per_get", "blocks read per Get", 3),
+    Metric("second_pass.filters_asked_per_get", "filters asked per Get", 2),
+    Metric("missing.per_second", "Get of absent keys, thousand/s", 0, 1e3),
+    Metric("missing.blocks_read_per_get", "blocks read per absent key", 4),
+    Metric("mixed.per_second", "Get during overwrites, thousand/s", 0, 1e3),
+    Metric("mixed.p50_micros", "Get during overwrites p50, us", 1),
+    Metric("mixed.p99_micros", "Get during overwrites p99, us", 1),
+    Metric("mixed.p999_micros", "Get during overwrites p99.9, us", 1),
+    Metric("mixed.puts_per_second", "overwrites meanwhile, thousand/s", 0, 1e3),
 ]
 
 
@@ -144,22 +144,22 @@ def memory_metrics(sizes):
     for i, size in enumerate(sizes):
         lookups = f"memory.{i}."
         rows += [
-            Metric(lookups + "present.per_second", f"{size / 1e6:.0f} MB: Get, thousand/s", 2, 1e3),
-            Metric(lookups + "present.blocks_read_per_get", "  blocks read per Get", 3),
-            Metric(lookups + "present.data_blocks_read_per_get", "    of data", 3),
-            Metric(lookups + "present.filter_blocks_read_per_get", "    of filters", 3),
-            Metric(lookups + "missing.per_second", "  Get of absent keys, thousand/s", 2, 1e3),
-            Metric(lookups + "missing.blocks_read_per_get", "  blocks read per Get", 4),
-            Metric(lookups + "missing.data_blocks_read_per_get", "    of data", 4),
-            Metric(lookups + "batches.per_second", "  MultiGet of 32, thousand keys/s", 2, 1e3),
+            Metric(lookups + "present.per_second", f"{size / 1e6:g} MB: Get, thousand/s", 1, 1e3),
+            Metric(lookups + "present.blocks_read_per_get", f"{size / 1e6:g} MB: blocks read per Get", 2),
+            Metric(lookups + "present.data_blocks_read_per_get", f"{size / 1e6:g} MB: data blocks read per Get", 2),
+            Metric(lookups + "present.filter_blocks_read_per_get", f"{size / 1e6:g} MB: filter blocks read per Get", 2),
+            Metric(lookups + "missing.per_second", f"{size / 1e6:g} MB: Get of absent keys, thousand/s", 1, 1e3),
+            Metric(lookups + "missing.blocks_read_per_get", f"{size / 1e6:g} MB: blocks read per absent key", 2),
+            Metric(lookups + "missing.data_blocks_read_per_get", f"{size / 1e6:g} MB: data blocks read per absent key", 2),
+            Metric(lookups + "batches.per_second", f"{size / 1e6:g} MB: MultiGet of 32, thousand keys/s", 1, 1e3),
         ]
     return rows
 
 
 CACHED_METRICS = [
-    Metric("threads_present.per_second", "Get, two threads, thousand/s", 1, 1e3),
-    Metric("threads_missing.per_second", "Get of absent keys, two threads, thousand/s", 1, 1e3),
-    Metric("scan.per_second", "scan, thousand entries/s", 1, 1e3),
+    Metric("threads_present.per_second", "Get, two threads, thousand/s", 0, 1e3),
+    Metric("threads_missing.per_second", "Get of absent keys, two threads, thousand/s", 0, 1e3),
+    Metric("scan.per_second", "scan, thousand entries/s", 0, 1e3),
 ]
 
 
@@ -183,20 +183,8 @@ class EngineBench:
         results.pop("curves", None)
         return flatten(results)
 
-    @staticmethod
-    def curves(text):
-        return json.loads(text).get("curves", {})
 
-
-class TextBench:
-    """A workload of a program that writes text for people."""
-
-    @staticmethod
-    def curves(_text):
-        return {}
-
-
-class DbBench(TextBench):
+class DbBench:
     """A workload of build/bin/db_bench: the rates of its benchmarks, and the counters of --statistics."""
 
     program = "db_bench"
@@ -211,7 +199,7 @@ class DbBench(TextBench):
             for name in self.benchmarks
             if name not in ("stats", "waitforcompaction")
         ] + [
-            Metric("written_per_byte", "written to tables per byte of batches"),
+            Metric("written_per_byte", "write amplification"),
             Metric("flush_bytes", "  by flush, GB", 2, 1e9),
             Metric("compaction_bytes", "  by compaction, GB", 2, 1e9),
         ]
@@ -285,7 +273,7 @@ class MemtableDbBench(DbBench):
         return ["--memtablerep=" + engine, "--db=" + os.path.join(folder, "db")] + self.flags + concurrent
 
 
-class MemtableRepBench(TextBench):
+class MemtableRepBench:
     """A workload of build/bin/memtablerep_bench, without a database around the memtable."""
 
     program = "memtablerep_bench"
@@ -296,7 +284,7 @@ class MemtableRepBench(TextBench):
         Metric("flushable_per_second", "the same with one pass in order, thousand/s", 0, 1e3),
         Metric("readrandom.per_second", "random reads, thousand/s", 0, 1e3),
         Metric("readwrite.per_second", "reads beside one writer, thousand/s", 0, 1e3),
-        Metric("readwrite.written_mib_per_second", "  what it writes, MiB/s", 0),
+        Metric("readwrite.written_mib_per_second", "what the writer writes, MiB/s", 0),
         Metric("fillseq.per_second", "inserts in order, thousand/s", 0, 1e3),
     ]
 
@@ -329,7 +317,7 @@ class MemtableRepBench(TextBench):
         return metrics
 
 
-class OperationCounts(TextBench):
+class OperationCounts:
     """A workload of build/bench/operation_counts_bench: instructions of user code, which no other work disturbs."""
 
     program = os.path.join("..", "bench", "operation_counts_bench")
@@ -341,7 +329,7 @@ class OperationCounts(TextBench):
         Metric("present", "Get", 0),
         Metric("absent", "Get of an absent key", 0),
         Metric("batch", "MultiGet of 32, for each key", 0),
-        Metric("absent_batch", "  of absent keys", 0),
+        Metric("absent_batch", "MultiGet of 32 absent keys, for each key", 0),
         Metric("compact", "16 tables compacted, for each key", 0),
     ]
 
@@ -369,35 +357,31 @@ class OperationCounts(TextBench):
 
 
 def memtable_workloads():
-    """Of docs/design/sub_memtable.md: every row that compares memtables in a database."""
+    """Memtables in a database, values of 100 bytes."""
     workloads = {}
-    for benchmark, setup in [("fillrandom", ""), ("overwrite", "fillrandom,")]:
-        for wal, wal_words in [(False, "no WAL"), (True, "WAL")]:
-            for value in [64, 100, 256]:
-                for threads in [1, 2]:
-                    if setup and threads == 2 and value != 100:
-                        continue
-                    name = f"memtable_{benchmark}_{value}_{'wal' if wal else 'nowal'}_{threads}"
-                    workloads[name] = MemtableDbBench(
-                        f"{benchmark}, {value} B values, {wal_words}, {threads} writer{'s' if threads > 1 else ''}",
-                        setup + benchmark,
-                        [f"--value_size={value}", f"--num={1500000 // threads}", f"--threads={threads}",
-                         f"--disable_wal={int(not wal)}"],
-                    )
+    for wal, wal_words in [(False, "no WAL"), (True, "WAL")]:
+        for threads, writers in [(1, "1 writer"), (2, "2 writers")]:
+            workloads[f"memtable_fillrandom_{'wal' if wal else 'nowal'}_{threads}"] = MemtableDbBench(
+                f"fillrandom, {wal_words}, {writers}", "fillrandom",
+                ["--value_size=100", f"--num={1500000 // threads}", f"--threads={threads}", f"--disable_wal={int(not wal)}"],
+            )
+    workloads["memtable_overwrite"] = MemtableDbBench(
+        "overwrite, WAL, 1 writer", "fillrandom,overwrite", ["--value_size=100", "--num=1500000"]
+    )
     workloads["memtable_fillseq"] = MemtableDbBench(
-        "fillseq, 100 B values, WAL, 1 writer", "fillseq", ["--value_size=100", "--num=1500000"]
+        "fillseq, WAL, 1 writer", "fillseq", ["--value_size=100", "--num=1500000"]
     )
     workloads["memtable_batches"] = MemtableDbBench(
-        "fillrandom in batches of 50, 100 B values, WAL, 1 writer", "fillrandom",
+        "fillrandom in batches of 50, WAL, 1 writer", "fillrandom",
         ["--value_size=100", "--num=3000000", "--batch_size=50"],
     )
     workloads["memtable_read_while_writing"] = MemtableDbBench(
-        "reads while another thread overwrites, 100 B values, WAL, all in one memtable or more", "fillrandom,readwhilewriting",
+        "reads while another thread overwrites, WAL, all in one memtable or more", "fillrandom,readwhilewriting",
         ["--value_size=100", "--num=500000", "--duration=10", "--histogram", "--write_buffer_size=268435456"],
         [
             Metric("readwhilewriting.ops_per_second", "readwhilewriting, reads, thousand/s", 0, 1e3),
-            Metric("readwhilewriting.read.p50_micros", "  p50, us", 2),
-            Metric("readwhilewriting.read.p99_micros", "  p99, us", 2),
+            Metric("readwhilewriting.read.p50_micros", "readwhilewriting p50, us", 2),
+            Metric("readwhilewriting.read.p99_micros", "readwhilewriting p99, us", 2),
         ],
         MEMTABLES[:2],
     )
