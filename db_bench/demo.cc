@@ -264,9 +264,9 @@ std::string Table(const std::vector<Outcome>& outcomes) {
   row("written to tables", [](const Outcome& o) {
     return HumanBytes(static_cast<double>(o.written.flush_bytes + o.written.compaction_bytes));
   });
-  row("  per byte ingested", [](const Outcome& o) { return Fixed(WriteAmplification(o), 2); });
+  row("write amplification", [](const Outcome& o) { return Fixed(WriteAmplification(o), 2); });
   row("bytes on disk", [](const Outcome& o) { return HumanBytes(static_cast<double>(o.table_bytes)); });
-  row("  per live byte", [](const Outcome& o) { return Fixed(SpaceAmplification(o), 2); });
+  row("space amplification", [](const Outcome& o) { return Fixed(SpaceAmplification(o), 2); });
   row("read rate, lookups/s", [](const Outcome& o) { return ShortCount(ReadRate(o)); });
   row("block reads per lookup", [](const Outcome& o) { return Fixed(BlocksRead(o), 3); });
   row("  and found in the cache", [](const Outcome& o) { return Fixed(BlocksTouched(o) - BlocksRead(o), 3); });

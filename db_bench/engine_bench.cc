@@ -1,6 +1,6 @@
-// engine_bench: loads one engine with small items and reports what db_bench cannot say exactly: bytes written by flush
-// and compaction per byte ingested, space per live byte (the live bytes are counted, not estimated; also the worst
-// moment of the load), the load rate by tenths, settle time, and the cost of lookups.
+// engine_bench: loads one engine with small items and reports what db_bench cannot say exactly: write amplification (by
+// flush and compaction), space amplification (the live bytes are counted, not estimated; also its peak during the load),
+// the load rate by tenths, settle time, and the cost of lookups.
 //
 // One engine a process, so that no run inherits another's memory or caches; db_bench/compare runs several and compares.
 // keys.h says what keys and values are.
@@ -89,9 +89,6 @@ constexpr int kTenths = 10;
 constexpr size_t kBatch = 32;
 constexpr uint64_t kTimedPut = 64;  // two looks at the clock, 50 ns together, for one put in so many
 
-// Where latencies are read off, percent.
-constexpr double kPercents[] = {1, 5, 10, 25, 50, 75, 90, 95, 99, 99.5, 99.9, 99.95, 99.99, 100};
-
 double SecondsSince(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 uint64_t KeysOfFlags() { return FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys; }
@@ -99,8 +96,7 @@ uint64_t KeysOfFlags() { return FLAGS_keys == 0 ? FLAGS_puts : FLAGS_keys; }
 struct LoadResult {
   double seconds = 0;
   double settle_seconds = 0;
-  double tenths[kTenths] = {};  // puts per second
-  std::vector<LoadSample> course;
+  double tenths[kTenths] = {};      // puts per second
   std::vector<uint32_t> put_nanos;  // of every kTimedPut-th put, sorted
   uint64_t ingested_bytes = 0;
   uint64_t distinct_keys = 0;
@@ -302,7 +298,7 @@ Status Workload::Replay(const Engine& engine, LoadResult* result) {
 Status Workload::Load(const Engine& engine, DB* db, const std::string& path, rocksdb::Statistics* statistics,
                       LoadResult* result) {
   CpuSeconds cpu_start = ReadCpu();
-  SpaceSampler sampler(db, path + "/db", statistics, &live_bytes_, 4 * FLAGS_write_buffer_size);
+  SpaceSampler sampler(db, path + "/db", &live_bytes_, 4 * FLAGS_write_buffer_size);
   Clock::time_point start = Clock::now();
   Status s = LoadAll(engine, db, statistics, result);
   if (!s.ok()) {
@@ -328,7 +324,6 @@ Status Workload::Load(const Engine& engine, DB* db, const std::string& path, roc
   result->max_live_tables = sampler.max_live_tables();
   result->max_table_files = sampler.max_table_files();
   result->max_table_file_bytes = sampler.max_table_file_bytes();
-  result->course = sampler.course();
   result->table_memory = TableReaderMemory(db);
   result->index_filter_blocks = IndexFilterBlocks(db);
   result->shape = ReadShape(db);
@@ -477,46 +472,6 @@ void AddMemory(const std::vector<MemoryResult>& memory, JsonWriter* json) {
   json->EndObject();
 }
 
-template <typename Value>
-void AddCurve(const char* name, const std::vector<LoadSample>& course, Value value, JsonWriter* json) {
-  json->BeginArray(name);
-  for (const LoadSample& sample : course) json->AddElement(static_cast<double>(value(sample)));
-  json->EndArray();
-}
-
-void AddLatencies(const char* name, const std::vector<uint32_t>& nanos, JsonWriter* json) {
-  if (nanos.empty()) return;
-  json->BeginObject(name).BeginArray("percent");
-  for (const double percent : kPercents) json->AddElement(percent);
-  json->EndArray().BeginArray("micros");
-  for (const double percent : kPercents) json->AddElement(PercentileMicros(nanos, percent));
-  json->EndArray().EndObject();
-}
-
-// What a picture shows: lists of equal length, point by point.
-void AddCurves(const LoadResult& load, const ReadResults& reads, JsonWriter* json) {
-  json->BeginObject("curves");
-  if (!load.course.empty()) {
-    json->BeginObject("load");
-    AddCurve(
-        "seconds", load.course, [](const LoadSample& s) { return s.seconds; }, json);
-    AddCurve(
-        "puts", load.course, [](const LoadSample& s) { return s.puts; }, json);
-    AddCurve(
-        "written_bytes", load.course, [](const LoadSample& s) { return s.written_bytes; }, json);
-    AddCurve(
-        "live_bytes", load.course, [](const LoadSample& s) { return s.live_bytes; }, json);
-    AddCurve(
-        "table_bytes", load.course, [](const LoadSample& s) { return s.table_bytes; }, json);
-    AddCurve(
-        "memory_bytes", load.course, [](const LoadSample& s) { return s.memory_bytes; }, json);
-    json->EndObject();
-  }
-  AddLatencies("put_latency", load.put_nanos, json);
-  AddLatencies("mixed_get_latency", reads.mixed.nanos, json);
-  json->EndObject();
-}
-
 std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const ReadResults& reads) {
   JsonWriter json;
   json.BeginObject();
@@ -589,7 +544,6 @@ std::string ResultsAsJson(const Engine& engine, const LoadResult& load, const Re
   AddReads("scan", reads.scan, &json);
   AddMixed(reads.mixed, &json);
   AddMemory(reads.memory, &json);
-  AddCurves(load, reads, &json);
   json.EndObject();
   return json.text();
 }
@@ -614,19 +568,19 @@ void PrintForPeople(const Engine& engine, const LoadResult& load, const ReadResu
       {"ingested", HumanBytes(static_cast<double>(load.ingested_bytes))},
       {"written by flush and compaction",
        HumanBytes(static_cast<double>(load.settled.flush_bytes + load.settled.compaction_bytes))},
-      {"  per byte ingested",
+      {"write amplification",
        Fixed(PerByte(load.settled.flush_bytes + load.settled.compaction_bytes, load.ingested_bytes), 2)},
       {"load rate", ShortCount(PerSecond(FLAGS_puts, load.seconds)) + "/s"},
       {"  by tenths, thousands/s", tenths},
       {"  Put p50, p99, p99.9 us", Percentiles(load.put_nanos)},
       {"settle", Fixed(load.settle_seconds, 1) + " s"},
-      {"processor, writer", Fixed(load.writer_cpu_seconds, 1) + " s"},
-      {"processor, background", Fixed(load.background_cpu_seconds, 1) + " s"},
+      {"CPU time, writer", Fixed(load.writer_cpu_seconds, 1) + " s"},
+      {"CPU time, background", Fixed(load.background_cpu_seconds, 1) + " s"},
       {"live bytes", HumanBytes(static_cast<double>(load.live_bytes))},
       {"table bytes", HumanBytes(static_cast<double>(load.table_bytes))},
-      {"  per live byte", Fixed(PerByte(load.table_bytes, load.live_bytes), 2)},
-      {"  worst during the load", Fixed(load.max_live_tables, 2)},
-      {"  all table files, worst", Fixed(load.max_table_files, 2)},
+      {"space amplification at the end", Fixed(PerByte(load.table_bytes, load.live_bytes), 2)},
+      {"peak space amplification, live tables", Fixed(load.max_live_tables, 2)},
+      {"peak space amplification", Fixed(load.max_table_files, 2)},
       {"files, sorted runs", std::to_string(load.shape.files) + ", " + std::to_string(load.shape.sorted_runs)},
       {"index and filter memory", HumanBytes(static_cast<double>(load.table_memory))},
   };

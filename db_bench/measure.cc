@@ -37,15 +37,6 @@ double Used(int who) {
   return Seconds(usage.ru_utime) + Seconds(usage.ru_stime);
 }
 
-uint64_t ResidentBytes() {
-  FILE* file = fopen("/proc/self/statm", "re");
-  if (file == nullptr) return 0;
-  unsigned long long all = 0, resident = 0;
-  const int fields = fscanf(file, "%llu %llu", &all, &resident);
-  fclose(file);
-  return fields == 2 ? resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE)) : 0;
-}
-
 uint64_t Property(DB* db, const std::string& name) {
   uint64_t value = 0;
   db->GetIntProperty(name, &value);
@@ -149,15 +140,9 @@ TreeShape ReadShape(DB* db) {
   return shape;
 }
 
-SpaceSampler::SpaceSampler(DB* db, const std::string& folder, rocksdb::Statistics* statistics,
-                           const std::atomic<uint64_t>* live_bytes, uint64_t from_bytes)
-    : db_(db),
-      folder_(folder),
-      statistics_(statistics),
-      live_bytes_(live_bytes),
-      from_bytes_(from_bytes),
-      start_(std::chrono::steady_clock::now()),
-      thread_([this] { Run(); }) {}
+SpaceSampler::SpaceSampler(DB* db, const std::string& folder, const std::atomic<uint64_t>* live_bytes,
+                           uint64_t from_bytes)
+    : db_(db), folder_(folder), live_bytes_(live_bytes), from_bytes_(from_bytes), thread_([this] { Run(); }) {}
 
 SpaceSampler::~SpaceSampler() { Stop(); }
 
@@ -176,41 +161,24 @@ void SpaceSampler::Run() {
   std::unique_lock<std::mutex> lock(mutex_);
   while (!stop_) {
     lock.unlock();
-    Keep(Sample());
+    Sample();
     lock.lock();
     wake_.wait_for(lock, kSampleInterval, [this] { return stop_; });
   }
-  course_.push_back(Sample());  // however short the load was, its end counts
+  Sample();  // however short the load was, its end counts
   cpu_seconds_ = Used(RUSAGE_THREAD);
 }
 
-LoadSample SpaceSampler::Sample() {
-  LoadSample sample;
-  sample.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  sample.puts = statistics_->getTickerCount(rocksdb::NUMBER_KEYS_WRITTEN);
-  const WriteCounters counters = ReadWriteCounters(*statistics_);
-  sample.written_bytes = counters.flush_bytes + counters.compaction_bytes;
-  sample.live_bytes = live_bytes_->load(std::memory_order_relaxed);
-  sample.table_bytes = LiveTableBytes(db_);
-  sample.memory_bytes = ResidentBytes();
+void SpaceSampler::Sample() {
+  const uint64_t live_bytes = live_bytes_->load(std::memory_order_relaxed);
+  const uint64_t tables = LiveTableBytes(db_);
   const uint64_t files = TableFileBytes(folder_);
   max_table_file_bytes_ = std::max(max_table_file_bytes_, files);
-  const double live = static_cast<double>(sample.live_bytes);
-  if (sample.live_bytes >= from_bytes_ && live > 0) {
-    max_live_tables_ = std::max(max_live_tables_, static_cast<double>(sample.table_bytes) / live);
+  const double live = static_cast<double>(live_bytes);
+  if (live_bytes >= from_bytes_ && live > 0) {
+    max_live_tables_ = std::max(max_live_tables_, static_cast<double>(tables) / live);
     max_table_files_ = std::max(max_table_files_, static_cast<double>(files) / live);
   }
-  return sample;
-}
-
-// When the course is full, every other sample goes and the next ones are kept half as often.
-void SpaceSampler::Keep(const LoadSample& sample) {
-  if (samples_++ % stride_ != 0) return;
-  course_.push_back(sample);
-  if (course_.size() < kCourseSamples) return;
-  for (size_t i = 0; i < course_.size() / 2; ++i) course_[i] = course_[2 * i];
-  course_.resize(course_.size() / 2);
-  stride_ *= 2;
 }
 
 ScratchFolder::~ScratchFolder() {

@@ -74,24 +74,13 @@ struct TreeShape {
 };
 TreeShape ReadShape(rocksdb::DB* db);
 
-// What a load had come to at one moment. Bytes, unless the name says otherwise.
-struct LoadSample {
-  double seconds = 0;  // since the sampler was made
-  uint64_t puts = 0;
-  uint64_t written_bytes = 0;  // by flush and compaction
-  uint64_t live_bytes = 0;     // of keys and newest values
-  uint64_t table_bytes = 0;    // of the newest version
-  uint64_t memory_bytes = 0;   // resident, of the process
-};
-
-// Samples a database while it is loaded, ten times a second: keeps the worst of its space, and a course of the whole
-// load. A compaction's files take most at its end, so the worst is what they took within a tenth of a second of it.
+// Samples a database while it is loaded, ten times a second, and keeps the worst of its space. A compaction's files take most at its end, so the worst is what they took within a tenth of a second of it.
 class SpaceSampler {
  public:
-  // `folder` holds the database's tables. `live_bytes` gives the bytes of keys and newest values; samples count for the worst once it has reached
-  // `from_bytes`, because at the very start the write buffer holds most of it. All of them outlive the sampler.
-  SpaceSampler(rocksdb::DB* db, const std::string& folder, rocksdb::Statistics* statistics,
-               const std::atomic<uint64_t>* live_bytes, uint64_t from_bytes);
+  // `folder` holds the database's tables. `live_bytes` gives the bytes of keys and newest values; samples count once it has
+  // reached `from_bytes`, because at the very start the write buffer holds most of it. All of them outlive the sampler.
+  SpaceSampler(rocksdb::DB* db, const std::string& folder, const std::atomic<uint64_t>* live_bytes,
+               uint64_t from_bytes);
   ~SpaceSampler();  // Stop()
   SpaceSampler(const SpaceSampler&) = delete;
   SpaceSampler& operator=(const SpaceSampler&) = delete;
@@ -104,19 +93,13 @@ class SpaceSampler {
   double max_table_files() const { return max_table_files_; }
   uint64_t max_table_file_bytes() const { return max_table_file_bytes_; }
   double cpu_seconds() const { return cpu_seconds_; }
-  // At most kCourseSamples, evenly apart but for the last.
-  const std::vector<LoadSample>& course() const { return course_; }
-
-  static constexpr size_t kCourseSamples = 256;
 
  private:
   void Run();
-  LoadSample Sample();
-  void Keep(const LoadSample& sample);
+  void Sample();
 
   rocksdb::DB* const db_;
   const std::string folder_;
-  rocksdb::Statistics* const statistics_;
   const std::atomic<uint64_t>* const live_bytes_;
   const uint64_t from_bytes_;
 
@@ -129,11 +112,6 @@ class SpaceSampler {
   double max_table_files_ = 0;
   uint64_t max_table_file_bytes_ = 0;
   double cpu_seconds_ = 0;
-  std::vector<LoadSample> course_;
-  uint64_t samples_ = 0;
-  uint64_t stride_ = 1;  // every so many samples one is kept
-
-  const std::chrono::steady_clock::time_point start_;
   std::thread thread_;
 };
 

@@ -179,9 +179,7 @@ class EngineBench:
 
     @staticmethod
     def parse(text):
-        results = json.loads(text)
-        results.pop("curves", None)
-        return flatten(results)
+        return flatten(json.loads(text))
 
 
 class DbBench:
