@@ -60,8 +60,8 @@ class DbBenchTest(ProgramTest):
 
     def test_contradictions(self):
         for text, arguments in [
-            ("it may be leveled, partitioned, universal, ordered, leveled_ordered, round_robin, trie_sst, ordered_trie, trie, trie_cached, silt", ["--engine=nothing"]),
-            ("it may be leveled, partitioned, universal, ordered, leveled_ordered, round_robin, trie_sst, ordered_trie, trie, trie_cached, silt", ["--engine="]),
+            ("it may be leveled, partitioned, universal, leveled_ordered, ordered, ordered_trie, trie, trie_sst, silt, round_robin, trie_cached", ["--engine=nothing"]),
+            ("it may be leveled, partitioned, universal, leveled_ordered, ordered, ordered_trie, trie, trie_sst, silt, round_robin, trie_cached", ["--engine="]),
             ("--engine_options needs --engine", ["--engine_options=trigger=4"]),
             ("--options_file", ["--engine=leveled", "--options_file=x"]),
             ("--compaction_style", ["--engine=universal", "--compaction_style=0"]),
