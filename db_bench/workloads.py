@@ -411,19 +411,6 @@ WORKLOADS = {
         "100 M puts, uniform over 100 M keys",
         "--puts=100000000", "--cache_size=4294967296", "--gets=1000000",
     ),
-    "memory_100m": EngineBench(
-        "100 M items stored once, then read with direct I/O and little memory",
-        "--puts=100000000", "--keys=100000000", "--fill", "--cache_size=4294967296", "--gets=500000",
-        "--missing_gets=500000", "--memory=200000000,50000000,20000000", "--memory_gets=80000",
-        more_metrics=memory_metrics([200000000, 50000000, 20000000]), engines=["partitioned", "trie", "trie_cached"],
-    ),
-    "cached_20m": EngineBench(
-        "20 M items stored once, then read and scanned with everything in memory, by one and by two threads",
-        "--puts=20000000", "--keys=20000000", "--fill", "--cache_size=8589934592", "--hyper_clock_cache", "--gets=2000000",
-        "--missing_gets=2000000", "--threads=2", "--scan",
-        more_metrics=CACHED_METRICS,
-        engines=["leveled", "leveled_sub", "universal_16_sub", "ordered", "trie_sst", "trie"],
-    ),
     "cached_5m": EngineBench(
         "5 M items stored once, then read and scanned with everything in memory, by one and by two threads",
         "--puts=5000000", "--keys=5000000", "--fill", "--write_buffer_size=16777216", "--cache_size=4294967296",
@@ -437,26 +424,9 @@ WORKLOADS = {
         "--missing_gets=0", "--memory=10000000,2500000,1000000", "--memory_gets=20000",
         more_metrics=memory_metrics([10000000, 2500000, 1000000]), engines=["partitioned", "universal_16_sub", "trie_cached"],
     ),
-    "updates_5m": DbBench(
-        "5 M puts, updates, and reads with a tenth of puts, by each of two threads, over 5 M keys",
-        "fillrandom,updaterandom,readrandomwriterandom", "--num=5000000", "--threads=2", "--key_size=16",
-        "--value_size=100", "--compression_type=none",
-    ),
-    "two_writers_20m": EngineBench(
-        "20 M puts by two writers, uniform over 20 M keys",
-        "--puts=20000000", "--writers=2", "--cache_size=4294967296", "--gets=0", "--missing_gets=0",
-    ),
     "zipf_2m": EngineBench(
         "10 M puts, Zipf 0.99 over 2 M keys, 8 MiB write buffer",
         "--puts=10000000", "--keys=2000000", "--distribution=zipf", "--write_buffer_size=8388608", "--gets=300000",
-    ),
-    "zipf_20m": EngineBench(
-        "100 M puts, Zipf 0.99 over 20 M keys",
-        "--puts=100000000", "--keys=20000000", "--distribution=zipf", "--cache_size=4294967296", "--gets=1000000",
-    ),
-    "overwrite_20m": EngineBench(
-        "100 M puts, uniform over 20 M keys: a fixed key set, updated five times over",
-        "--puts=100000000", "--keys=20000000", "--cache_size=4294967296", "--gets=1000000",
     ),
     **{
         f"{name}_{distribution}": EngineBench(
@@ -467,11 +437,9 @@ WORKLOADS = {
         )
         for name, items, keys, value, buffer, cache in [
             ("small_2m", "2 M items of 64 bytes", 2000000, 48, 8 << 20, 8 << 20),
-            ("small_10m", "10 M items of 64 bytes", 10000000, 48, 32 << 20, 32 << 20),
             ("small_50m", "50 M items of 64 bytes", 50000000, 48, 64 << 20, 128 << 20),
             ("kilobyte_200k", "200 thousand items of 1 KiB", 200000, 1008, 8 << 20, 8 << 20),
             ("kilobyte_1m", "1 M items of 1 KiB", 1000000, 1008, 16 << 20, 16 << 20),
-            ("kilobyte_10m", "10 M items of 1 KiB", 10000000, 1008, 64 << 20, 128 << 20),
         ]
         for distribution, words in [("uniform", "uniform"), ("zipf", "Zipf 0.99")]
     },
