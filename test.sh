@@ -11,8 +11,9 @@
 #                            lies in ../shared/rocksdb (scripts/newer_rocksdb); nothing if there is none
 #   ./test.sh ... -- ARGS    ARGS go to ctest, for example: ./test.sh --quick -- -R Column
 #
-# Ends with the last lines of each part that failed, a line for each part, and "all parts passed", or "FAILED: ..." and exit
-# code 1. A part that fails does not keep the others from running.
+# Prints a line a minute; everything else goes to build/test.log (test-newer.log, test-rocksdb.log). Ends with the last lines of
+# each part that failed, a summary, and a line "N passed, N failed" that counts parts and tests; exit code 1 if any failed. A part
+# that fails does not keep the others from running.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")" || exit 1
 export LC_ALL=C.UTF-8
@@ -44,36 +45,90 @@ done
 ctest_args=("$@")
 $quick && ctest_args+=(-LE long)
 
-failed=()
-summary=()
+log=build/test.log
+[ -z "$rocksdb" ] || log=build/test-rocksdb.log
+! $newer || log=build/test-newer.log
+mkdir -p build && : >"$log" || exit 1
+echo "test.sh: full output in $log"
+
+passed_parts=() failed_parts=() left_out=()
+passed=0 failed=0 skipped=0
 outputs=$(mktemp -d)
 trap 'rm -rf "$outputs"' EXIT
+
+# What a part is at, from the last line of its output: "12 of 440 tests", or the line.
+progress() {
+  tail -n 1 "$outputs/last" | tr '\r' '\n' | tail -n 1 | sed -E 's,^ *\[([0-9]+)/([0-9]+)\].*,\1 of \2 steps,
+    s,^ *([0-9]+)/([0-9]+) Test.*,\1 of \2 tests,' | cut -c 1-100
+}
+# Once a minute since test.sh began, whatever runs. The sleep outlives it, and may not keep a reader of our output waiting.
+say_each_minute() {
+  while sleep $((60 - SECONDS % 60)) >/dev/null 2>&1; do
+    printf '%3d min: %s: %s\n' $((SECONDS / 60)) "$1" "$(progress)"
+  done
+}
+# Adds what ctest says of its tests at its end; fails if it has run none that failed.
+count_tests() {
+  local bad all left
+  read -r bad all <<<"$(sed -nE 's/^[0-9]+% tests passed, ([0-9]+) tests failed out of ([0-9]+)$/\1 \2/p' "$outputs/last" | tail -n 1)"
+  [ -n "${all:-}" ] || return 1
+  left=$(grep -cE '^\s+[0-9]+ - \S+ \(Skipped\)$' "$outputs/last")
+  passed=$((passed + all - bad - left)) failed=$((failed + bad)) skipped=$((skipped + left))
+  [ "$bad" -gt 0 ]
+}
 part() {
-  local name=$1 start=$SECONDS
+  local name=$1 start=$SECONDS ticker code=0
   shift
-  echo "=== $name"
-  if "$@" 2>&1 | tee "$outputs/last"; then
-    summary+=("$(printf '%-24s passed  %4d s' "$name" $((SECONDS - start)))")
+  echo "=== $name" >>"$log"
+  : >"$outputs/last"
+  say_each_minute "$name" &
+  ticker=$!
+  "$@" 2>&1 | tee -a "$log" >"$outputs/last" || code=1
+  kill "$ticker"
+  wait "$ticker" 2>/dev/null
+  if count_tests && [ $code = 1 ]; then
+    failed=$((failed - 1))  # its tests are counted instead
+  fi
+  if [ $code = 0 ]; then
+    passed=$((passed + 1))
+    passed_parts+=("$name $((SECONDS - start)) s")
   else
-    summary+=("$(printf '%-24s FAILED  %4d s' "$name" $((SECONDS - start)))")
-    failed+=("$name")
-    tail -n 40 "$outputs/last" >"$outputs/${#failed[@]}"
-    return 1
+    failed=$((failed + 1))
+    failed_parts+=("$name")
+    tail -n 40 "$outputs/last" >"$outputs/${#failed_parts[@]}"
+  fi
+  return $code
+}
+leave_out() {
+  skipped=$((skipped + 1))
+  left_out+=("$1 ($2)")
+}
+
+# Joined by commas.
+list() {
+  local joined
+  printf -v joined '%s, ' "$@"
+  echo "${joined%, }"
+}
+summary() {
+  echo "=== summary after $(((SECONDS + 30) / 60)) minutes; full output in $log"
+  [ ${#passed_parts[@]} -eq 0 ] || echo "passed: $(list "${passed_parts[@]}")"
+  [ ${#left_out[@]} -eq 0 ] || echo "left out: $(list "${left_out[@]}")"
+  [ ${#failed_parts[@]} -eq 0 ] || echo "FAILED: $(list "${failed_parts[@]}")"
+  if [ "$skipped" -gt 0 ]; then
+    echo "$passed passed, $failed failed, $skipped skipped"
+  else
+    echo "$passed passed, $failed failed"
   fi
 }
 finish() {
   local i
-  for ((i = 1; i <= ${#failed[@]}; ++i)); do
-    echo "=== how ${failed[i - 1]} ended"
+  for ((i = 1; i <= ${#failed_parts[@]}; ++i)); do
+    echo "=== how ${failed_parts[i - 1]} ended"
     cat "$outputs/$i"
   done
-  echo "=== summary"
-  printf '%s\n' "${summary[@]}"
-  if [ ${#failed[@]} -gt 0 ]; then
-    echo "FAILED: ${failed[*]}"
-    exit 1
-  fi
-  echo "all parts passed"
+  summary | tee -a "$log"
+  [ ${#failed_parts[@]} -eq 0 ] || exit 1
   exit 0
 }
 
@@ -109,7 +164,7 @@ test_newer() {
     return
   fi
   if [ -z "$source" ]; then
-    summary+=("$(printf '%-24s left out: no archive in ../shared/rocksdb' 'newer RocksDB')")
+    leave_out "newer RocksDB" "no archive in ../shared/rocksdb"
     return
   fi
   mapfile -t tests < <(grep -v '^#' test/newer_slice)
@@ -165,7 +220,7 @@ if ! $quick; then
   if test/fuzz/run --compiler >/dev/null; then
     part "fuzz" test/fuzz/run "$fuzz_seconds"
   else
-    summary+=("$(printf '%-24s left out: no clang with libFuzzer' fuzz)")
+    leave_out fuzz "no clang with libFuzzer"
   fi
 fi
 if $sanitizers; then
