@@ -20,21 +20,43 @@ if scripts/install_packages --list test | grep -qE 'libgtest|libbenchmark'; then
 fi
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
+log=$scratch/build.log
 build() {
   cmake --preset release "${options[@]}" && cmake --build --preset release --target cairn_demo
 }
-if [ -x build/bin/cairn_demo ]; then
-  build >"$scratch/build.log" 2>&1 || {
-    tail -n 40 "$scratch/build.log" >&2
-    echo "demo.sh: the build failed; what it said last stands above" >&2
-    exit 1
-  }
-else
-  echo "Building; the first time on a machine this compiles RocksDB, some minutes"
-  build || {
-    echo "demo.sh: the build failed; what is missing stands above" >&2
-    exit 1
-  }
+
+# Minutes of the whole build so far: RocksDB, which CMake brings if the cache folder has none, takes twice as long as the rest.
+cores=$(nproc)
+minutes_in_all() {
+  awk -v seconds="$SECONDS" -v cores="$cores" '
+    /^-- Building RocksDB/ { rocksdb = 1 }
+    /^-- Configuring done/ { done = rocksdb * 2; part = 0 }
+    /^\[[0-9]+\/[0-9]+\]/ { split(substr($1, 2), step, "[/\\]]"); part = step[1] / step[2] }
+    END {
+      share = (done + part * (rocksdb && !done ? 2 : 1)) / (rocksdb ? 3 : 1)
+      minutes = share > 0.1 ? seconds / share / 60 : (rocksdb ? 10 : 3) / cores
+      printf "%d", minutes < seconds / 60 ? seconds / 60 + 1 : minutes + 0.999
+    }' "$log"
+}
+say_each_minute() {
+  while sleep $((60 - SECONDS % 60)) >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
+    echo "about $((SECONDS / 60)) of $(minutes_in_all) minutes"
+  done
+}
+[ -x build/bin/cairn_demo ] ||
+  echo "Building; the first time on a machine this compiles RocksDB, about $(((10 + cores - 1) / cores)) minutes on $cores cores"
+SECONDS=0
+: >"$log"
+say_each_minute &
+ticker=$!
+code=0
+build >"$log" 2>&1 || code=$?
+kill "$ticker"
+wait "$ticker" 2>/dev/null || true
+if [ "$code" -ne 0 ]; then
+  tail -n 40 "$log" >&2
+  echo "demo.sh: the build failed; what it said last stands above" >&2
+  exit 1
 fi
 
 # The databases go there, and go away with it however the program ends.

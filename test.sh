@@ -63,7 +63,7 @@ progress() {
 }
 # Once a minute since test.sh began, whatever runs. The sleep outlives it, and may not keep a reader of our output waiting.
 say_each_minute() {
-  while sleep $((60 - SECONDS % 60)) >/dev/null 2>&1; do
+  while sleep $((60 - SECONDS % 60)) >/dev/null 2>&1 && kill -0 $$ 2>/dev/null; do
     printf '%3d min: %s: %s\n' $((SECONDS / 60)) "$1" "$(progress)"
   done
 }

@@ -3,8 +3,7 @@
 # Gives: ROCKSDB_SOURCE         the unpacked source
 #        ROCKSDB_INCLUDE_DIRS   the source tree (internal headers too) and its include/
 #        ROCKSDB_ARCHIVE        every object of the library, position independent, with the call that registers Cairn
-#        ROCKSDB_TOOLS_SOURCES  what db_bench has to be linked with besides, if anything
-#        ROCKSDB_TOOLS_ARCHIVE  db_bench and memtablerep_bench without their main()
+#        ROCKSDB_TOOLS_SOURCES  RocksDB's db_bench without its main()
 #        ROCKSDB_DEFINITIONS    what internal headers must be compiled with to agree with the library
 #        ROCKSDB_LIBRARIES      what the library itself links
 
@@ -172,7 +171,7 @@ if(NOT EXISTS "${cairn_substrate}/substrate.cmake")
       RESULT_VARIABLE failed)
   endif()
   if(NOT failed)
-    execute_process(COMMAND "${CMAKE_COMMAND}" --build "${cairn_substrate}/build" RESULT_VARIABLE failed)
+    execute_process(COMMAND "${CMAKE_COMMAND}" --build "${cairn_substrate}/build" --target rocksdb RESULT_VARIABLE failed)
   endif()
   if(failed)
     if(EXISTS "${cairn_substrate}/configure.log")
@@ -197,8 +196,8 @@ if(ROCKSDB_VERSION VERSION_GREATER_EQUAL 11.0)
   set(ROCKSDB_OPENED_DB_SYMBOL "PSt10unique_ptrIS0_St14default_deleteIS0_EE")
 endif()
 
-# Since 10.0 db_bench asks these for what it opens; a file of RocksDB's that its main() brings.
-set(ROCKSDB_TOOLS_SOURCES "")
+# Compiled where db_bench is made, because few need it. Since 10.0 it asks the last one for what it opens.
+set(ROCKSDB_TOOLS_SOURCES "${ROCKSDB_TREE}/tools/db_bench_tool.cc" "${ROCKSDB_TREE}/tools/simulated_hybrid_file_system.cc")
 if(EXISTS "${ROCKSDB_SOURCE}/tools/tool_hooks.cc")
-  set(ROCKSDB_TOOLS_SOURCES "${ROCKSDB_SOURCE}/tools/tool_hooks.cc")
+  list(APPEND ROCKSDB_TOOLS_SOURCES "${ROCKSDB_SOURCE}/tools/tool_hooks.cc")
 endif()
