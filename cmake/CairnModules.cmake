@@ -1,7 +1,10 @@
 # What the folders' CMakeLists say:
 #
 #   cairn_sources(a.cc b.cc)             compiled into librocksdb beside RocksDB's own objects
-#   cairn_test(x_test [FILE.cc ...] [LIBRARIES ...] [LABELS ...])   a GoogleTest program, run by ctest; default source x_test.cc
+#   cairn_test(x_test [FILE.cc ...] [ALONE] [GROUP g] [SHARDS n] [LIBRARIES ...] [LABELS ...] [ARGUMENTS ...])
+#                                        GoogleTests, run by ctest; default source x_test.cc. A folder's tests share a program.
+#                                        GROUP g: compiled with those of group g, because it has a name that another file has, too
+#                                        ALONE: a program of its own, because it has a main() or replaces a function of the system
 #   cairn_bench(x_bench [PLAIN] [FILE.cc ...] [LIBRARIES ...])   a google-benchmark program, or a PLAIN one; built, not run by ctest
 #   cairn_program(name SOURCES ... [LIBRARIES ...])   a program of build/bin, installed
 
@@ -179,6 +182,8 @@ endfunction()
 
 if(CAIRN_BUILD_TESTS)
   enable_testing()
+  add_library(cairn_test_main STATIC "${CMAKE_SOURCE_DIR}/test/testutil/main.cc")
+  target_link_libraries(cairn_test_main PRIVATE cairn_flags GTest::gtest)
 endif()
 # After so many seconds a test counts as one that hangs: many times what the longest takes by itself, because the machine may be
 # busy. The sanitizers take 5 to 15 times the time, and only the long tests' is near the limit.
@@ -186,17 +191,32 @@ set(cairn_timeout 1800)
 if(CAIRN_SANITIZE)
   set(cairn_timeout 9000)
 endif()
+# A folder's tests are one program, compiled a few files at a time, which takes a third of the time: the program is called
+# table_ect_tests for the folder table/ect, and x_test is a target that builds it and a link in build/test that runs the tests of
+# x_test.cc only. With CAIRN_TESTS_APART each is a program of its own.
 function(cairn_test name)
   if(NOT CAIRN_BUILD_TESTS)
     return()
   endif()
-  cmake_parse_arguments(T "" "SHARDS" "LIBRARIES;LABELS;ARGUMENTS" ${ARGN})
+  cmake_parse_arguments(T "ALONE" "SHARDS;GROUP" "LIBRARIES;LABELS;ARGUMENTS" ${ARGN})
   if(NOT T_UNPARSED_ARGUMENTS)
     set(T_UNPARSED_ARGUMENTS ${name}.cc)
   endif()
-  add_executable(${name} ${T_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE cairn_flags rocksdb ${T_LIBRARIES} GTest::gtest GTest::gtest_main Threads::Threads)
-  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
+  list(LENGTH T_UNPARSED_ARGUMENTS sources)
+  if(CAIRN_TESTS_APART OR T_ALONE OR sources GREATER 1)
+    cairn_test_program(${name} "GTest::gtest_main" ${T_LIBRARIES})
+    target_sources(${name} PRIVATE ${T_UNPARSED_ARGUMENTS})
+  else()
+    file(RELATIVE_PATH program "${CMAKE_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}")
+    string(MAKE_C_IDENTIFIER "${program}_tests" program)
+    if(NOT TARGET ${program})
+      cairn_test_program(${program} cairn_test_main ${T_LIBRARIES})
+      set_target_properties(${program} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+    endif()
+    cairn_add_to_test_program(${program} ${T_UNPARSED_ARGUMENTS} "${T_GROUP}" ${T_LIBRARIES})
+    add_custom_target(${name} DEPENDS ${program})
+    file(CREATE_LINK ${program} "${CMAKE_BINARY_DIR}/test/${name}" SYMBOLIC)
+  endif()
   if(NOT T_SHARDS)
     set(T_SHARDS 1)
   endif()
@@ -208,9 +228,32 @@ function(cairn_test name)
       math(EXPR index "${shard} - 1")
       list(APPEND environment "GTEST_TOTAL_SHARDS=${T_SHARDS}" "GTEST_SHARD_INDEX=${index}")
     endif()
-    add_test(NAME ${test} COMMAND ${name} ${T_ARGUMENTS})
+    add_test(NAME ${test} COMMAND ${CMAKE_CROSSCOMPILING_EMULATOR} "${CMAKE_BINARY_DIR}/test/${name}" ${T_ARGUMENTS})
     set_tests_properties(${test} PROPERTIES TIMEOUT ${cairn_timeout} LABELS "${T_LABELS}" ENVIRONMENT "${environment}")
   endforeach()
+endfunction()
+
+function(cairn_test_program name main)
+  add_executable(${name})
+  target_link_libraries(${name} PRIVATE cairn_flags rocksdb ${ARGN} GTest::gtest ${main} Threads::Threads)
+  # These programs wait for RocksDB; optimising them further would only make them slow to compile.
+  target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/test")
+endfunction()
+
+# At most so many files are compiled together, so that two cores have something to do and memory suffices.
+set(cairn_test_unit 8)
+function(cairn_add_to_test_program program source group)
+  target_sources(${program} PRIVATE ${source})
+  target_link_libraries(${program} PRIVATE ${ARGN})
+  get_property(count GLOBAL PROPERTY CAIRN_TESTS_${program}_${group})
+  if(NOT count)
+    set(count 0)
+  endif()
+  math(EXPR unit "${count} / ${cairn_test_unit}")
+  math(EXPR count "${count} + 1")
+  set_property(GLOBAL PROPERTY CAIRN_TESTS_${program}_${group} ${count})
+  set_property(SOURCE ${source} PROPERTY UNITY_GROUP "${group}_${unit}")
 endfunction()
 
 function(cairn_bench name)
