@@ -90,15 +90,25 @@ function(cairn_hooked_archive)
   set(cairn_hooked_archive "${hooked}" PARENT_SCOPE)
 endfunction()
 
+# The sources of a target as one, but for those of EXCEPT, which have a name that another one has, too.
+function(cairn_unity target)
+  cmake_parse_arguments(U "" "" "EXCEPT" ${ARGN})
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 0)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # To gcc every file then looks like a header, where a type of an unnamed namespace would be a mistake.
+    target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+  endif()
+  if(U_EXCEPT)
+    set_property(SOURCE ${U_EXCEPT} PROPERTY SKIP_UNITY_BUILD_INCLUSION ON)
+  endif()
+endfunction()
+
 # The sources of a folder as one, but for those that have a name of their own which another of their folder has, too.
 set(cairn_alone
   table/ect/ect_block_layout.cc memtable_cache/recovery.cc memtable_cache/resctrl.cc msls/popularity.cc table/ordered/order_segment.cc)
 function(cairn_compile_together)
-  set_target_properties(cairn_objects PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
-  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # To gcc every file then looks like a header, where a type of an unnamed namespace would be a mistake.
-    target_compile_options(cairn_objects PRIVATE -Wno-subobject-linkage)
-  endif()
+  cairn_unity(cairn_objects)
+  set_target_properties(cairn_objects PROPERTIES UNITY_BUILD_MODE GROUP)
   foreach(source ${ARGN})
     file(RELATIVE_PATH name "${CMAKE_SOURCE_DIR}" "${source}")
     get_filename_component(folder "${name}" DIRECTORY)
