@@ -63,7 +63,7 @@ struct Opened {
   std::string no_file;  // why there is none
 };
 
-Status OpenFile(ResultCacheOptions* own, rocksdb::Env* env, const std::string& path, Opened* opened) {
+Status OpenCacheFile(ResultCacheOptions* own, rocksdb::Env* env, const std::string& path, Opened* opened) {
   cache::CacheFile* file = nullptr;
   const IndexStatus s = cache::OpenUnbelieved(*own, &opened->cache, &file);
   if (!s.ok() && s.code() != IndexStatus::Code::kIoError) {
@@ -119,7 +119,7 @@ Status DatabaseCache::Create(const DatabaseCacheOptions& options, rocksdb::Env* 
     own.identity = kFileIdentity;
     Status s = CheckName(own.path, path);
     if (s.ok() && in_folder) env->CreateDirIfMissing(path).PermitUncheckedError();
-    if (s.ok()) s = OpenFile(&own, env, path, &opened);
+    if (s.ok()) s = OpenCacheFile(&own, env, path, &opened);
     if (!s.ok()) return s;
   }
   if (opened.cache == nullptr) {
