@@ -215,8 +215,8 @@ class Run {
 // What was asked for.
 struct Settings {
   std::string path, pick = "kMinOverlappingRatio", engine = "leveled", order = "round_robin";
-  uint64_t keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20,
-           warm = 0, requests = 0, seed = 1, device = 0;
+  uint64_t keys = 5000000, value = 84, write_buffer = 64 << 20, base = 256 << 20, file = 64 << 20, warm = 0,
+           requests = 0, seed = 1, device = 0;
   double zipf = 0;
   int threads = 2, level0 = 4;
   bool optimize = false, unpaced = false, simulate = false;

@@ -51,7 +51,8 @@ std::string Key(int number) {
 // One operation after the other on a database of its own: Prepare, then what is measured.
 class Subject {
  public:
-  Subject(const std::string& folder, const std::string& operation) : folder_(folder), operation_(operation), keys_(301) {
+  Subject(const std::string& folder, const std::string& operation)
+      : folder_(folder), operation_(operation), keys_(301) {
     std::filesystem::remove_all(folder);
     rocksdb::Options options;
     options.create_if_missing = true;
@@ -164,8 +165,8 @@ class Subject {
   std::unique_ptr<rocksdb::Transaction> transaction_;
 };
 
-const std::vector<std::string> kOperations = {"put",   "put_no_wal", "put_synced", "put_synced_recycled", "batch",
-                                              "get",   "multiget",   "seek",       "commit"};
+const std::vector<std::string> kOperations = {
+    "put", "put_no_wal", "put_synced", "put_synced_recycled", "batch", "get", "multiget", "seek", "commit"};
 
 // One step is some ten microseconds.
 int StepsOf(const std::string& operation) { return operation == "batch" || operation == "multiget" ? 4 : 40; }
@@ -213,9 +214,9 @@ void CountSteps(const std::string& folder, const std::string& operation) {
 
 void Time(const std::string& folder, const std::string& operation) {
   Subject subject(folder, operation);
-  const int count = operation.find("synced") != std::string::npos                ? 2000
+  const int count = operation.find("synced") != std::string::npos     ? 2000
                     : operation == "batch" || operation == "multiget" ? 4000
-                                                                                 : 100000;
+                                                                      : 100000;
   std::chrono::nanoseconds taken{};
   for (int i = 0; i < count; ++i) {
     subject.Prepare();
@@ -260,7 +261,8 @@ int main(int argc, char** argv) {
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
   pthread_attr_t attributes;
   pthread_t thread;
-  if (stack == MAP_FAILED || pthread_attr_init(&attributes) != 0 || pthread_attr_setstack(&attributes, stack, kStack) != 0 ||
+  if (stack == MAP_FAILED || pthread_attr_init(&attributes) != 0 ||
+      pthread_attr_setstack(&attributes, stack, kStack) != 0 ||
       pthread_create(&thread, &attributes, Main, &arguments) != 0) {
     std::perror("overhead_program");
     return 1;

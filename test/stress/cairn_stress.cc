@@ -915,15 +915,14 @@ class Driver {
 
 bool Parse(int argc, char** argv, Arguments* arguments) {
   using Value = test::FlagValue;
-  return test::ParseFlags(
-      argc, argv, "cairn_stress",
-      {{"engine", [=](const Value& value) { arguments->engines = value.List(); }},
-       {"convert", [=](const Value& value) { arguments->conversions = value.List(); }},
-       {"json", [=](const Value& value) { arguments->json = value.Text(); }},
-       {"cycles", [=](const Value& value) { arguments->cycles = value.Number(); }},
-       {"seconds", [=](const Value& value) { arguments->seconds = value.Fraction(); }},
-       {"seed", [=](const Value& value) { arguments->seed = value.Seed(); }},
-       {"lose", [=](const Value& /*value*/) { arguments->lose = true; }}});
+  return test::ParseFlags(argc, argv, "cairn_stress",
+                          {{"engine", [=](const Value& value) { arguments->engines = value.List(); }},
+                           {"convert", [=](const Value& value) { arguments->conversions = value.List(); }},
+                           {"json", [=](const Value& value) { arguments->json = value.Text(); }},
+                           {"cycles", [=](const Value& value) { arguments->cycles = value.Number(); }},
+                           {"seconds", [=](const Value& value) { arguments->seconds = value.Fraction(); }},
+                           {"seed", [=](const Value& value) { arguments->seed = value.Seed(); }},
+                           {"lose", [=](const Value& /*value*/) { arguments->lose = true; }}});
 }
 
 int Main(int argc, char** argv) {
