@@ -590,9 +590,8 @@ Status CairnDB::FlushForCompaction(const rocksdb::CompactRangeOptions& options, 
 // As RocksDB's, that of what is in memory included.
 Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, ColumnFamilyHandle* family,
                              const Slice* begin, const Slice* end) {
-  const TrieOrder order = OrderOfTrie(family);
-  if (order == TrieOrder::kNone) {
-    const bool in_hash_order = HashOfComparator(family->GetComparator()) != nullptr;
+  const bool in_hash_order = HashOfComparator(family->GetComparator()) != nullptr;
+  if (!IsTrie(family)) {
     if (in_hash_order && (begin != nullptr || end != nullptr)) {
       return Status::NotSupported("CompactRange of a part of column family " + family->GetName(),
                                   "a range has no meaning in hash order; leave begin and end out");
@@ -606,7 +605,7 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
     PrepareManualMerge(this, family);
     return DBImpl::CompactRange(options, family, begin, end);
   }
-  if (order == TrieOrder::kHash && (begin != nullptr || end != nullptr)) {
+  if (in_hash_order && (begin != nullptr || end != nullptr)) {
     return Status::NotSupported("CompactRange of a part of the trie " + family->GetName(),
                                 "a range has no meaning in hash order; leave begin and end out, or name a container "
                                 "(cairn::CompactTrie, cairn compact)");
@@ -625,8 +624,7 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
   TrieCompactOptions compact;
   compact.rewrite = RewritesAll(options, GetOptions(family));
   compact.canceled = options.canceled;
-  if (order == TrieOrder::kHash) return CompactTrie(this, family, compact);
-  return CompactTrieKeys(this, family, begin, end, compact);
+  return CompactTrieRange(this, family, begin, end, compact);
 }
 
 Status CairnDB::CompactFiles(const rocksdb::CompactionOptions& options, ColumnFamilyHandle* family,

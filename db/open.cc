@@ -41,14 +41,7 @@ Status OpenWithStoredOptions(const std::string& path, std::vector<std::string>* 
 }
 
 Status CompactTrie(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options) {
-  if (!IsTrie(handle))
-    return Status::NotSupported("column family " + handle->GetName() + " is no trie", "use CompactRange");
-  const auto scheduler = TrieScheduler::Attach(db);
-  if (scheduler == nullptr) {
-    return Status::InvalidArgument("the database was opened without the listener cairn.TrieCompaction",
-                                   "add it: cairn::UseTrieCompaction(&db_options)");
-  }
-  return scheduler->Compact(handle, options);
+  return CompactTrieRange(db, handle, nullptr, nullptr, options);
 }
 
 Status WaitForTrieCompaction(rocksdb::DB* db, uint64_t timeout_micros) {

@@ -218,7 +218,7 @@ class DatabaseReader final : public StatusReader {
       pictured[i].number = files[i].number();
       pictured[i].level = files[i].level;
       pictured[i].bytes = files[i].meta->fd.GetFileSize();
-      if (shape.has_value()) shape->Add(HeldVersion::InKeyOrder(files[i]));
+      if (shape.has_value()) shape->Add(HeldVersion::MetadataOf(files[i]));
       if (!map.has_value()) continue;
       pictured[i].first_position = map->Position(files[i].meta->smallest.user_key());
       pictured[i].last_position = map->Position(files[i].meta->largest.user_key());

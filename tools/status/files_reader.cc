@@ -21,7 +21,7 @@
 #include "trie_table/compaction/key_shape.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_options.h"
-#include "trie_table/compaction/trie_picker.h"
+#include "trie_table/compaction/trie_plan.h"
 
 namespace cairn {
 
@@ -30,7 +30,7 @@ using rocksdb::Status;
 namespace {
 
 // Where a table of a trie in key order lies; `file` has what else is known of it.
-TrieFile InKeyOrder(uint64_t number, const ManifestTable& table, TrieFile file) {
+TrieFile WithKeys(uint64_t number, const ManifestTable& table, TrieFile file) {
   file.number = number;
   file.level = table.level;
   file.epoch = table.epoch;
@@ -216,7 +216,7 @@ FamilyStatus FilesReader::ReadFamily(uint32_t id, const ManifestFamily& tables, 
   if (in_key_order && options.trie.has_value()) {
     KeyShape shape(*options.trie, options.comparator);
     for (const auto& [number, table] : tables.tables) {
-      if (table.level < TrieLevels(*options.trie)) shape.Add(InKeyOrder(number, table, TrieFile()));
+      if (table.level < TrieLevels(*options.trie)) shape.Add(WithKeys(number, table, TrieFile()));
     }
     PlaceInKeyOrder(shape, &files);
   }
@@ -281,11 +281,11 @@ void FilesReader::ReadTrie(const FamilyOptions& options, const ManifestFamily& t
 }
 
 void FilesReader::FillStats(const FamilyOptions& options, const ManifestFamily& tables, TrieFamily* state) {
-  const TrieOptions& trie = *options.trie;
-  std::vector<std::pair<TrieFile, const ManifestTable*>> files;
+  const std::unique_ptr<TriePlan> plan =
+      NewTriePlan(*options.trie, {tables.name, options.comparator, options.write_buffer_bytes, LastOfAll::kUsed, ""});
   WrittenTotalsReader written;
   for (const auto& [number, table] : tables.tables) {
-    if (table.level >= TrieLevels(trie)) continue;  // OPTIONS of another opening
+    if (table.level >= TrieLevels(*options.trie)) continue;  // OPTIONS of another opening
     TrieFile file;
     file.bytes = file.data_bytes = table.bytes;
     const auto known = state->described.find(number);
@@ -293,34 +293,13 @@ void FilesReader::FillStats(const FamilyOptions& options, const ManifestFamily& 
       file = known->second.file;
       written.Add(known->second.written, table.bytes, table.level == 0);
     }
-    file.number = number;
-    file.level = table.level;
-    files.emplace_back(std::move(file), &table);
+    plan->Add(WithKeys(number, table, std::move(file)));
   }
   WrittenTotals totals;
   written.RaiseTotals(&totals);
   state->stats = TrieStats();
   state->stats.column_family = tables.name;
-  if (IsInKeyOrder(trie)) {
-    KeyShape shape(trie, options.comparator);
-    for (auto& [file, table] : files) {
-      const uint64_t number = file.number;
-      shape.Add(InKeyOrder(number, *table, std::move(file)));
-    }
-    KeyPicker picker(&shape, 0, options.write_buffer_bytes, KeyPicker::Moves::kRewrite);
-    FillTrieStats(shape, &picker, totals, &state->stats);
-    return;
-  }
-  const HashPrefixMap map = ContainerMapOf(trie);
-  TrieShape shape(trie);
-  for (auto& [file, table] : files) {
-    const int depth = DepthOfLevel(trie, table->level);
-    file.container = map.ContainerAt(map.Position(table->smallest), depth);
-    file.spans = file.container != map.ContainerAt(map.Position(table->largest), depth);
-    shape.Add(file);
-  }
-  TriePicker picker(&shape, 0);
-  FillTrieStats(shape, &picker, totals, &state->stats);
+  plan->FillStats(totals, &state->stats);
 }
 
 }  // namespace cairn

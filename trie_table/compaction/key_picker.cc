@@ -404,15 +404,14 @@ bool KeyPicker::IsManuallyDone(const KeyContainer& container, uint64_t newest, u
   });
 }
 
-KeyPicker::Manual KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job,
-                                        uint64_t rewritten) {
+ManualStep KeyPicker::PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job, uint64_t rewritten) {
   Refresh();
-  Manual result = Manual::kDone;
+  ManualStep result = ManualStep::kDone;
   for (const KeyContainer& container : shape_->ContainersAt(depth)) {
     if (range != nullptr && !shape_->Overlap(container.range, *range)) continue;
     if (IsManuallyDone(container, newest, rewritten)) continue;
-    result = Manual::kWait;
-    if (MakeJobOrWay(container, job)) return Manual::kJob;
+    result = ManualStep::kWait;
+    if (MakeJobOrWay(container, job)) return ManualStep::kJob;
   }
   return result;
 }
@@ -690,9 +689,9 @@ void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uin
   }
 }
 
-std::map<int, TriePicker::Due> KeyPicker::PendingByDepth() {
+std::map<int, DueContainers> KeyPicker::PendingByDepth() {
   Refresh();
-  std::map<int, TriePicker::Due> pending;
+  std::map<int, DueContainers> pending;
   for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
     for (const KeyContainer& container : shape_->ContainersAt(depth)) {
       if (container.busy || !IsFull(container)) continue;

@@ -32,7 +32,6 @@
 #include "trie_table/compaction/snapshot_ledger.h"
 #include "trie_table/compaction/space_ledger.h"
 #include "trie_table/compaction/trie_job.h"
-#include "trie_table/compaction/trie_picker.h"
 #include "trie_table/compaction/trie_space.h"
 
 namespace cairn {
@@ -75,8 +74,7 @@ class KeyPicker {
   // For a manual compaction, which goes from depth to depth: the next compaction of what lies at `depth` and has keys
   // of the range (null: all). `newest`: the newest file when it came to the depth. Newer ones came later, and it need not
   // wait for them, or are its own. Those up to `rewritten` it takes whatever is in them.
-  enum class Manual { kDone, kJob, kWait };  // kWait: what is left is being compacted
-  Manual PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job, uint64_t rewritten = 0);
+  ManualStep PickManual(int depth, const KeyRange* range, uint64_t newest, TrieJob* job, uint64_t rewritten = 0);
 
   void Started(const TrieJob& job);
   void Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot);
@@ -91,7 +89,7 @@ class KeyPicker {
   double SpacePressure();
   // Of tables that the trie does not have any more, and that running compactions hold.
   uint64_t held_bytes() const { return ledger_.held_bytes(); }
-  std::map<int, TriePicker::Due> PendingByDepth();
+  std::map<int, DueContainers> PendingByDepth();
   const TrieSpace& Space();
 
   const KeySizes& sizes() const { return sizes_; }  // by the latest estimate

@@ -572,7 +572,7 @@ TEST(KeyPickerTest, WhatIsDueAndWhatIsCompactedManuallyIsMeasuredByTheTrieAsItIs
   EXPECT_EQ(stats.sizes().root_files, 8);
   KeyPicker manual(&shape, 0, 1000, KeyPicker::Moves::kMove);
   TrieJob job;
-  ASSERT_EQ(manual.PickManual(0, nullptr, 8, &job), KeyPicker::Manual::kJob);
+  ASSERT_EQ(manual.PickManual(0, nullptr, 8, &job), ManualStep::kJob);
   EXPECT_EQ(job.inputs.size(), 7u);
   EXPECT_EQ(job.cuts->table_bytes, 1000u);
 }
@@ -805,7 +805,6 @@ TEST(KeyPickerTest, WhatIsChosenAndNotStartedIsChosenAgain) {
 
 // A manual compaction ends, however many files come meanwhile.
 TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
-  using Manual = KeyPicker::Manual;
   TrieOptions trie = SmallTrie();
   trie.depth = 1;
   KeyShape shape(trie, rocksdb::BytewiseComparator());
@@ -815,22 +814,21 @@ TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
   shape.Add(FileOf(2, shape.LastLevel(1) - 1, "a", "m"));
   shape.Add(FileOf(3, 0, "a", "z"));
   shape.Add(FileOf(4, 0, "a", "z"));
-  EXPECT_EQ(picker.PickManual(0, nullptr, 2, &job), Manual::kDone);
-  EXPECT_EQ(picker.PickManual(0, nullptr, 3, &job), Manual::kJob);
+  EXPECT_EQ(picker.PickManual(0, nullptr, 2, &job), ManualStep::kDone);
+  EXPECT_EQ(picker.PickManual(0, nullptr, 3, &job), ManualStep::kJob);
   EXPECT_EQ(job.inputs.back(), 3u);
-  EXPECT_EQ(picker.PickManual(1, nullptr, 4, &job), Manual::kJob);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 4, &job), ManualStep::kJob);
   // Both slots were written by others since.
-  EXPECT_EQ(picker.PickManual(1, nullptr, 0, &job), Manual::kDone);
-  EXPECT_EQ(picker.PickManual(1, nullptr, 1, &job), Manual::kJob);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 0, &job), ManualStep::kDone);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 1, &job), ManualStep::kJob);
   // One slot, which may hold deletions, unless this compaction has written it here.
   shape.Remove(2);
-  EXPECT_EQ(picker.PickManual(1, nullptr, 0, &job), Manual::kDone);
-  EXPECT_EQ(picker.PickManual(1, nullptr, 4, &job), Manual::kJob);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 0, &job), ManualStep::kDone);
+  EXPECT_EQ(picker.PickManual(1, nullptr, 4, &job), ManualStep::kJob);
 }
 
 // Tables of one level that have the versions of a key in common, and are more than one compaction may take.
 TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
-  using Manual = KeyPicker::Manual;
   TrieOptions trie = SmallTrie();
   trie.depth = 1;
   KeyShape shape(trie, rocksdb::BytewiseComparator());
@@ -844,8 +842,8 @@ TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
     shape.Add(file);
   }
   TrieJob job;
-  EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job), Manual::kDone);
-  EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job, kTables), Manual::kJob);
+  EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job), ManualStep::kDone);
+  EXPECT_EQ(picker.PickManual(1, nullptr, kTables, &job, kTables), ManualStep::kJob);
   EXPECT_FALSE(job.inputs.empty());
 }
 
@@ -870,7 +868,7 @@ TEST(KeyPickerManualTest, WhatIsDoneMovesOutOfTheWay) {
     file.level = 0;
     shape.Add(file);
     TrieJob job;
-    ASSERT_EQ(picker.PickManual(0, nullptr, 2, &job), KeyPicker::Manual::kJob);
+    ASSERT_EQ(picker.PickManual(0, nullptr, 2, &job), ManualStep::kJob);
     EXPECT_EQ(job.inputs, std::vector<uint64_t>{1});
     EXPECT_EQ(job.output_level, shape.LastLevel(1));
   }

@@ -7,7 +7,7 @@ namespace cairn {
 
 using rocksdb::Slice;
 
-KeyShape::KeyShape(const TrieOptions& trie, const rocksdb::Comparator* comparator, TrieShape::LastOfAll last)
+KeyShape::KeyShape(const TrieOptions& trie, const rocksdb::Comparator* comparator, LastOfAll last)
     : trie_(trie),
       comparator_(comparator),
       last_(last),
@@ -16,7 +16,7 @@ KeyShape::KeyShape(const TrieOptions& trie, const rocksdb::Comparator* comparato
       stale_(static_cast<size_t>(trie.depth) + 1, false) {}
 
 int KeyShape::LastLevel(int depth) const {
-  return LastLevelOfDepth(trie_, depth) - (last_ == TrieShape::LastOfAll::kReserved && depth == trie_.depth ? 1 : 0);
+  return LastLevelOfDepth(trie_, depth) - (last_ == LastOfAll::kReserved && depth == trie_.depth ? 1 : 0);
 }
 
 int KeyShape::LevelOf(uint64_t number) const {

@@ -30,8 +30,8 @@
 #include "cairn/trie.h"
 #include "rocksdb/comparator.h"
 #include "rocksdb/slice.h"
+#include "trie_table/compaction/trie_file.h"
 #include "trie_table/compaction/trie_options.h"
-#include "trie_table/compaction/trie_shape.h"
 
 namespace cairn {
 
@@ -52,8 +52,7 @@ struct KeyContainer {
 
 class KeyShape {
  public:
-  KeyShape(const TrieOptions& trie, const rocksdb::Comparator* comparator,
-           TrieShape::LastOfAll last = TrieShape::LastOfAll::kUsed);
+  KeyShape(const TrieOptions& trie, const rocksdb::Comparator* comparator, LastOfAll last = LastOfAll::kUsed);
 
   const TrieOptions& trie() const { return trie_; }
   const rocksdb::Comparator* comparator() const { return comparator_; }
@@ -147,7 +146,7 @@ class KeyShape {
 
   const TrieOptions trie_;
   const rocksdb::Comparator* const comparator_;
-  const TrieShape::LastOfAll last_;
+  const LastOfAll last_;
   std::unordered_map<uint64_t, TrieFile> files_;
   std::set<uint64_t> deleting_;
   std::vector<Level> levels_;

@@ -222,7 +222,7 @@ bool SimulatedKeyTrie::Compact() {
   for (int depth = 0; depth <= shape.trie().depth; ++depth) {
     uint64_t newest = next_number_ - 1;
     TrieJob job;
-    while (picker.PickManual(depth, nullptr, newest, &job) == KeyPicker::Manual::kJob) {
+    while (picker.PickManual(depth, nullptr, newest, &job) == ManualStep::kJob) {
       if (++count == 10000) return false;
       const bool splits = job.kind == TrieJob::Kind::kSplit;
       Finish(Start(job));

@@ -11,6 +11,7 @@
 #include "table/ect/ect_table_index.h"
 #include "table/hash_order/hash_order.h"
 #include "trie_table/compaction/trie_options.h"
+#include "trie_table/compaction/trie_plan.h"
 
 namespace cairn {
 
@@ -28,13 +29,9 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
   file->sketch = std::move(sketch);
 }
 
-bool IsTrie(rocksdb::ColumnFamilyHandle* handle) { return OrderOfTrie(handle) != TrieOrder::kNone; }
-
-TrieOrder OrderOfTrie(rocksdb::ColumnFamilyHandle* handle) {
+bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
   rocksdb::ColumnFamilyDescriptor descriptor;
-  TrieOptions trie;
-  if (!handle->GetDescriptor(&descriptor).ok() || !IsTrie(descriptor.options, &trie)) return TrieOrder::kNone;
-  return IsInKeyOrder(trie) ? TrieOrder::kKey : TrieOrder::kHash;
+  return handle->GetDescriptor(&descriptor).ok() && IsTrie(descriptor.options, nullptr);
 }
 
 namespace {
@@ -92,21 +89,6 @@ Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
   return Status::OK();
 }
 
-Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieOptions& trie,
-                     std::vector<TrieFile>* files, WrittenTotals* totals) {
-  const auto version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db->GetRootDB()), handle->GetID());
-  if (version == nullptr) return Status::ColumnFamilyDropped(handle->GetName());
-  WrittenTotalsReader written;
-  for (const HeldVersion::File& file : version->Files()) {
-    TrieFile described;
-    const Status s = version->Describe(file, trie, &described, &written);
-    if (!s.ok()) return s;
-    files->push_back(std::move(described));
-  }
-  if (totals != nullptr) written.RaiseTotals(totals);
-  return Status::OK();
-}
-
 std::unique_ptr<HeldVersion> HeldVersion::Current(rocksdb::DBImpl* db, uint32_t column_family_id) {
   // The handle keeps the column family alive until its SuperVersion is held.
   const auto handle = db->GetColumnFamilyHandleUnlocked(column_family_id);
@@ -143,7 +125,7 @@ std::vector<HeldVersion::File> HeldVersion::Files() const {
   return files;
 }
 
-TrieFile HeldVersion::InKeyOrder(const File& file) {
+TrieFile HeldVersion::MetadataOf(const File& file) {
   TrieFile described;
   described.number = file.number();
   described.epoch = file.meta->epoch_number;
@@ -158,29 +140,14 @@ TrieFile HeldVersion::InKeyOrder(const File& file) {
   return described;
 }
 
-Status HeldVersion::Describe(const File& file, const TrieOptions& trie, TrieFile* described,
-                             WrittenTotalsReader* written) const {
-  if (IsInKeyOrder(trie)) {
-    *described = InKeyOrder(file);
-  } else {
-    const HashPrefixMap map = ContainerMapOf(trie);
-    const int depth = DepthOfLevel(trie, file.level);
-    described->number = file.number();
-    described->epoch = file.meta->epoch_number;
-    described->level = file.level;
-    described->bytes = file.meta->fd.GetFileSize();
-    described->data_bytes = described->bytes;
-    described->container = map.ContainerAt(map.Position(file.meta->smallest.user_key()), depth);
-    described->last_container = map.ContainerAt(map.Position(file.meta->largest.user_key()), depth);
-    described->spans = described->container != described->last_container;
-  }
+Status HeldVersion::Describe(const File& file, TrieFile* described, WrittenTotalsReader* written) const {
+  *described = MetadataOf(file);
   std::shared_ptr<const rocksdb::TableProperties> properties;
   Status s = super_version_->current->GetTableProperties(rocksdb::ReadOptions(), &properties, file.meta);
   if (!s.ok()) return s;
   DescribeFile(*properties, described);
   if (written != nullptr) written->Add(properties->user_collected_properties, described->bytes, file.level == 0);
-  if (IsInKeyOrder(trie) && properties->num_range_deletions > 0) s = ReadDeletions(file, described);
-  return s;
+  return properties->num_range_deletions > 0 ? ReadDeletions(file, described) : s;
 }
 
 // As far as the table has them: what lies beyond its ends is other tables', whatever is written in it.
@@ -198,82 +165,6 @@ Status HeldVersion::ReadDeletions(const File& file, TrieFile* described) const {
   }
   if (!deleted->empty()) described->deleted = std::move(deleted);
   return s;
-}
-
-namespace {
-
-TrieDepthStats& DepthOf(int number, TrieStats* stats) {
-  while (static_cast<int>(stats->depths.size()) <= number) {
-    stats->depths.emplace_back();
-    stats->depths.back().depth = static_cast<int>(stats->depths.size()) - 1;
-  }
-  return stats->depths[static_cast<size_t>(number)];
-}
-
-// What both orders have.
-void FillTotals(const TrieSpace& space, const std::map<int, TriePicker::Due>& pending, const TrieOptions& trie,
-                const WrittenTotals& totals, TrieStats* stats) {
-  for (TrieDepthStats& depth : stats->depths) {
-    const auto due = pending.find(depth.depth);
-    if (due == pending.end()) continue;
-    depth.pending_containers = due->second.containers;
-    depth.pending_bytes = due->second.bytes;
-  }
-  stats->bytes = space.bytes;
-  stats->live_bytes = space.live;
-  if (space.live > 0) stats->space_amplification = static_cast<double>(space.bytes) / static_cast<double>(space.live);
-  stats->space_bound = trie.space_bound;
-  stats->flushed_bytes = totals.flushed_bytes;
-  stats->compacted_bytes = totals.compacted_bytes;
-  if (stats->flushed_bytes > 0) {
-    stats->write_amplification =
-        static_cast<double>(stats->flushed_bytes + stats->compacted_bytes) / static_cast<double>(stats->flushed_bytes);
-  }
-}
-
-void FillContainer(uint64_t files, int filled, uint64_t bytes, TrieDepthStats* depth) {
-  depth->slots_min = depth->containers == 0 ? filled : std::min(depth->slots_min, filled);
-  depth->slots_max = std::max(depth->slots_max, filled);
-  ++depth->containers;
-  depth->files += files;
-  depth->bytes += bytes;
-}
-
-}  // namespace
-
-void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats) {
-  const TrieSpace& space = picker->Space();
-  for (const auto& [number, spanning_file] : shape.spanning_files()) {
-    TrieDepthStats& depth = DepthOf(DepthOfLevel(shape.trie(), spanning_file.first.level), stats);
-    ++depth.files;
-    depth.bytes += spanning_file.first.bytes;
-  }
-  for (const auto& [number, live] : space.spanning_live) DepthOf(number, stats).live_bytes += live;
-  for (const auto& [id, container] : shape.containers()) {
-    if (container.files == 0) continue;
-    TrieDepthStats& depth = DepthOf(id.depth, stats);
-    const int filled = id.depth == 0 ? static_cast<int>(container.files) : container.occupied_slots();
-    FillContainer(container.files, filled, container.bytes, &depth);
-    const auto found = space.containers.find(id);
-    if (found != space.containers.end()) depth.live_bytes += found->second.live;
-  }
-  FillTotals(space, picker->PendingByDepth(), shape.trie(), totals, stats);
-  stats->root_due_files = shape.trie().root_trigger;
-}
-
-void FillTrieStats(const KeyShape& shape, KeyPicker* picker, const WrittenTotals& totals, TrieStats* stats) {
-  const TrieSpace& space = picker->Space();
-  for (int number = 0; number <= shape.trie().depth; ++number) {
-    const std::vector<KeyContainer>& containers = shape.ContainersAt(number);
-    for (size_t i = 0; i < containers.size(); ++i) {
-      TrieDepthStats& depth = DepthOf(number, stats);
-      FillContainer(containers[i].files.size(), containers[i].slots, containers[i].bytes, &depth);
-      const auto found = space.containers.find({number, i});
-      if (found != space.containers.end()) depth.live_bytes += found->second.live;
-    }
-  }
-  FillTotals(space, picker->PendingByDepth(), shape.trie(), totals, stats);
-  stats->root_due_files = picker->sizes().root_files;
 }
 
 Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
@@ -304,23 +195,23 @@ Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieS
   }
   s = CheckTrieOptions(descriptor.options);
   if (!s.ok()) return s;
-  std::vector<TrieFile> files;
+  const auto version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db->GetRootDB()), handle->GetID());
+  if (version == nullptr) return Status::ColumnFamilyDropped(handle->GetName());
+  const std::unique_ptr<TriePlan> plan = NewTriePlan(
+      trie,
+      {handle->GetName(), descriptor.options.comparator, descriptor.options.write_buffer_size, LastOfAll::kUsed, ""});
+  WrittenTotalsReader written;
+  for (const HeldVersion::File& file : version->Files()) {
+    TrieFile described;
+    s = version->Describe(file, &described, &written);
+    if (!s.ok()) return s;
+    plan->Add(std::move(described));
+  }
   WrittenTotals totals;
-  s = ReadTrieFiles(db, handle, trie, &files, &totals);
-  if (!s.ok()) return s;
+  written.RaiseTotals(&totals);
   *stats = TrieStats();
   stats->column_family = handle->GetName();
-  if (IsInKeyOrder(trie)) {
-    KeyShape shape(trie, descriptor.options.comparator);
-    for (const TrieFile& file : files) shape.Add(file);
-    KeyPicker picker(&shape, 0, descriptor.options.write_buffer_size, KeyPicker::Moves::kRewrite);
-    FillTrieStats(shape, &picker, totals, stats);
-    return Status::OK();
-  }
-  TrieShape shape(trie);
-  for (const TrieFile& file : files) shape.Add(file);
-  TriePicker picker(&shape, 0);
-  FillTrieStats(shape, &picker, totals, stats);
+  plan->FillStats(totals, stats);
   return Status::OK();
 }
 

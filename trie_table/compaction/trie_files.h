@@ -1,4 +1,4 @@
-// Reads the files of a trie from RocksDB and turns shapes into statistics.
+// Reads the files of a trie from RocksDB, and statistics where no scheduler keeps them.
 //
 // Thread-safety: functions of their arguments.
 
@@ -12,10 +12,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/table_properties.h"
 #include "table/written_totals.h"
-#include "trie_table/compaction/key_picker.h"
-#include "trie_table/compaction/key_shape.h"
-#include "trie_table/compaction/trie_picker.h"
-#include "trie_table/compaction/trie_shape.h"
+#include "trie_table/compaction/trie_file.h"
 
 namespace cairn {
 
@@ -25,15 +22,9 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file);
 
 // Whether an open column family is a trie.
 bool IsTrie(rocksdb::ColumnFamilyHandle* handle);
-enum class TrieOrder { kNone, kHash, kKey };  // kNone: it is no trie
-TrieOrder OrderOfTrie(rocksdb::ColumnFamilyHandle* handle);
 
 // Whether the options of a column family with a trie partitioner fit together; InvalidArgument says what to change.
 rocksdb::Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options);
-
-// All files of the current Version. *totals (may be null) is raised to what the tables record.
-rocksdb::Status ReadTrieFiles(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const TrieOptions& trie,
-                              std::vector<TrieFile>* files, WrittenTotals* totals);
 
 // The files of one Version of a column family. The Version lives as long as this does, so they can be walked without
 // the DB mutex. REQUIRES: whoever makes or destroys one holds neither the DB mutex nor a lock that a listener takes.
@@ -56,12 +47,11 @@ class HeldVersion {
   // Of the column family at that time: SetOptions changes it.
   uint64_t write_buffer_bytes() const;
   std::vector<File> Files() const;
-  // What RocksDB's metadata say of a file of a trie in key order: all but sketch and deletions.
-  static TrieFile InKeyOrder(const File& file);
+  // What RocksDB's metadata say of a file: all but sketch and deletions.
+  static TrieFile MetadataOf(const File& file);
   // What a trie has to know of `file`. A table whose properties cannot be read has no sketch: the status says why.
   // `written` (may be null) is told of the table.
-  rocksdb::Status Describe(const File& file, const TrieOptions& trie, TrieFile* described,
-                           WrittenTotalsReader* written) const;
+  rocksdb::Status Describe(const File& file, TrieFile* described, WrittenTotalsReader* written) const;
 
  private:
   rocksdb::Status ReadDeletions(const File& file, TrieFile* described) const;
@@ -71,11 +61,6 @@ class HeldVersion {
   rocksdb::DBImpl* const db_;
   rocksdb::SuperVersion* const super_version_;
 };
-
-// Fills what follows from the files.
-void FillTrieStats(const TrieShape& shape, TriePicker* picker, const WrittenTotals& totals, TrieStats* stats);
-
-void FillTrieStats(const KeyShape& shape, KeyPicker* picker, const WrittenTotals& totals, TrieStats* stats);
 
 // Sets the fields of tables with an ECT index, which need the tables' properties, if the trie writes such.
 rocksdb::Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats);

@@ -9,7 +9,7 @@
 #include "trie_table/compaction/key_cuts.h"
 #include "trie_table/compaction/key_shape.h"
 #include "trie_table/compaction/table_moves.h"
-#include "trie_table/compaction/trie_shape.h"
+#include "trie_table/compaction/trie_file.h"
 
 namespace cairn {
 
@@ -34,6 +34,15 @@ struct TrieJob {
   std::vector<TableMove> moves;  // kMove, kDrop: of the inputs
 
   bool writes() const { return kind != Kind::kMove && kind != Kind::kDrop; }
+};
+
+// What a manual compaction comes to next. kWait: what is left is being compacted; ask again later.
+enum class ManualStep { kDone, kJob, kWait };
+
+// Containers that are due.
+struct DueContainers {
+  uint64_t containers = 0;
+  uint64_t bytes = 0;
 };
 
 // As reports and the model name them.

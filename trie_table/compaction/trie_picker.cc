@@ -358,8 +358,8 @@ void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, ui
   }
 }
 
-std::map<int, TriePicker::Due> TriePicker::PendingByDepth() const {
-  std::map<int, Due> pending;
+std::map<int, DueContainers> TriePicker::PendingByDepth() const {
+  std::map<int, DueContainers> pending;
   for (const auto& [id, container] : shape_->containers()) {
     if (container.busy || !IsFull(id, container)) continue;
     ++pending[id.depth].containers;

@@ -60,12 +60,7 @@ class TriePicker {
   // SpaceLedger::Pressure; and 0 when no compaction runs nor could free space.
   double SpacePressure();
 
-  // Containers that are due, and their bytes, by depth.
-  struct Due {
-    uint64_t containers = 0;
-    uint64_t bytes = 0;
-  };
-  std::map<int, Due> PendingByDepth() const;
+  std::map<int, DueContainers> PendingByDepth() const;
 
   // The latest estimate, made anew if the shape has changed.
   const TrieSpace& Space();

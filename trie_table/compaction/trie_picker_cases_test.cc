@@ -33,13 +33,13 @@ class PickerCase {
     trie_.depth = 3;
     trie_.root_trigger = 4;
     trie_.seed = 0;
-    auto last = TrieShape::LastOfAll::kUsed;
+    auto last = LastOfAll::kUsed;
     for (std::string word; *words >> word;) {
       const size_t equals = word.find('=');
       const std::string name = word.substr(0, equals);
       const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
       if (name == "ingest_behind") {
-        last = TrieShape::LastOfAll::kReserved;
+        last = LastOfAll::kReserved;
       } else if (name == "space_bound") {
         trie_.space_bound = std::stod(value);
       } else if (name == "slack") {

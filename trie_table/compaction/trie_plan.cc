@@ -1,34 +1,55 @@
 #include "trie_table/compaction/trie_plan.h"
 
+#include "trie_table/compaction/hash_plan.h"
+#include "trie_table/compaction/key_plan.h"
+
 namespace cairn {
 
-void HashPlan::SetBusy(const TrieJob& job, bool busy) {
-  if (job.kind == TrieJob::Kind::kSplit) {
-    shape.SetSpanningFileBusy(job.inputs[0], busy);
-  } else {
-    shape.SetBusy(job.id, busy);
+std::unique_ptr<TriePlan> NewTriePlan(const TrieOptions& trie, const PlannedFamily& family) {
+  if (IsInKeyOrder(trie)) return std::make_unique<KeyPlan>(trie, family);
+  return std::make_unique<HashPlan>(trie, family);
+}
+
+uint64_t NewestFile(const TriePlan& plan) {
+  uint64_t newest = 0;
+  for (uint64_t number : plan.Numbers()) newest = std::max(newest, number);
+  return newest;
+}
+
+TrieDepthStats& DepthOf(int depth, TrieStats* stats) {
+  while (static_cast<int>(stats->depths.size()) <= depth) {
+    stats->depths.emplace_back();
+    stats->depths.back().depth = static_cast<int>(stats->depths.size()) - 1;
   }
+  return stats->depths[static_cast<size_t>(depth)];
 }
 
-void HashPlan::Begin(TrieJob* job) {
-  SetBusy(*job, true);
-  picker.Started(*job);
+void AddContainer(uint64_t files, int filled_slots, uint64_t bytes, TrieDepthStats* depth) {
+  depth->slots_min = depth->containers == 0 ? filled_slots : std::min(depth->slots_min, filled_slots);
+  depth->slots_max = std::max(depth->slots_max, filled_slots);
+  ++depth->containers;
+  depth->files += files;
+  depth->bytes += bytes;
 }
 
-void HashPlan::End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
-  SetBusy(job, false);
-  picker.Finished(job, ok, output_bytes, oldest_snapshot);
-}
-
-void KeyPlan::Begin(TrieJob* job) {
-  job->number = next_job_++;
-  shape.Begin(job->number, job->runs, job->inputs);
-  picker.Started(*job);
-}
-
-void KeyPlan::End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
-  shape.End(job.number);
-  picker.Finished(job, ok, output_bytes, oldest_snapshot);
+void FillTotals(const TrieSpace& space, const std::map<int, DueContainers>& pending, const TrieOptions& trie,
+                const WrittenTotals& totals, TrieStats* stats) {
+  for (TrieDepthStats& depth : stats->depths) {
+    const auto due = pending.find(depth.depth);
+    if (due == pending.end()) continue;
+    depth.pending_containers = due->second.containers;
+    depth.pending_bytes = due->second.bytes;
+  }
+  stats->bytes = space.bytes;
+  stats->live_bytes = space.live;
+  if (space.live > 0) stats->space_amplification = static_cast<double>(space.bytes) / static_cast<double>(space.live);
+  stats->space_bound = trie.space_bound;
+  stats->flushed_bytes = totals.flushed_bytes;
+  stats->compacted_bytes = totals.compacted_bytes;
+  if (stats->flushed_bytes > 0) {
+    stats->write_amplification =
+        static_cast<double>(stats->flushed_bytes + stats->compacted_bytes) / static_cast<double>(stats->flushed_bytes);
+  }
 }
 
 }  // namespace cairn

@@ -10,12 +10,9 @@
 // Invariants
 //   (1) Between Attach and Shutdown the DB is alive: whoever uses it is counted in users_, and Shutdown waits for zero.
 //   (2) At most one compaction of a container runs at a time (Container::busy); a container may gain files meanwhile.
-//   (3) The shape is that of one Version of the column family, never an older one than before. RocksDB's events say
+//   (3) A plan shows one Version of the column family, never an older one than before. RocksDB's events say
 //       only that there may be another: a flush can leave no file, and events come late or not at all.
 //   (4) What goes wrong in one column family (its compactions fail, or wait for RocksDB) delays no other.
-//
-// Column family states: kUnread -> kReady with the first Version; kRefused when the options do not fit together
-// (nothing is compacted, the reason is logged and in the statistics).
 //
 // Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex or the write throttle's
 // is taken, and is a leaf for callbacks from RocksDB. Functions named ...Locked are called with it; those that say so let
@@ -36,17 +33,17 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/listener.h"
-#include "table/written_totals.h"
-#include "trie_table/compaction/trie_files.h"
+#include "trie_table/compaction/trie_family.h"
 #include "trie_table/compaction/trie_plan.h"
 #include "trie_table/compaction/write_throttle.h"
 #include "util/mutex.h"
 
 namespace cairn {
 
-// CompactRange of a trie in key order.
-rocksdb::Status CompactTrieKeys(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                                const rocksdb::Slice* end, const TrieCompactOptions& options);
+// A manual compaction of what has keys from *begin to *end (null: no limit). NotSupported for what has no meaning in the
+// trie's order.
+rocksdb::Status CompactTrieRange(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
+                                 const rocksdb::Slice* end, const TrieCompactOptions& options);
 
 class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
  public:
@@ -76,10 +73,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   void Pause();
   void Continue();
 
-  rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const TrieCompactOptions& options);
-  // Of a trie in key order, what has keys from `begin` to `end`; null: no limit.
-  rocksdb::Status CompactKeys(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                              const rocksdb::Slice* end, const TrieCompactOptions& options);
+  // As CompactTrieRange. REQUIRES: `handle` is of a trie.
+  rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin, const rocksdb::Slice* end,
+                          const TrieCompactOptions& options);
   // The error when compactions keep failing, Incomplete when one is due but paused.
   rocksdb::Status WaitUntilIdle(uint64_t timeout_micros);
   // Whether the column family's compactions start by themselves (disable_auto_compactions); manual ones do in any case.
@@ -103,43 +99,11 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   TrieScheduler& operator=(const TrieScheduler&) = delete;
 
  private:
-  enum class State { kUnread, kReady, kRefused };
+  using FamilyPtr = std::shared_ptr<TrieFamily>;
 
-  // Guarded by mutex_ but for what is const.
-  struct Family {
-    Family(uint32_t family_id, std::string family_name, const TrieOptions& trie, const rocksdb::Comparator* comparator,
-           TrieShape::LastOfAll last, uint64_t write_buffer_bytes);
-
-    // One of them is null.
-    HashPlan* hash() const { return IsInKeyOrder(plan->trie()) ? nullptr : static_cast<HashPlan*>(plan.get()); }
-    KeyPlan* keys() const { return IsInKeyOrder(plan->trie()) ? static_cast<KeyPlan*>(plan.get()) : nullptr; }
-
-    const uint32_t id;
-    const std::string name;
-    State state = State::kUnread;
-    rocksdb::Status error;  // why it is kRefused, or the last compaction's failure
-    std::unique_ptr<TriePlan> plan;
-    uint64_t version = 0;   // number of the Version that the shape is of; nothing while kUnread
-    bool stale = true;      // there may be a later Version
-    bool automatic = true;  // disable_auto_compactions is off
-    // Nothing is compacted before `retry_at_micros` (0: no waiting): after a failure, or while RocksDB is not willing.
-    uint64_t retry_at_micros = 0;
-    uint64_t backoff_micros = 0;
-    int failures_in_a_row = 0;
-    // When the last compaction was begun that RocksDB refused since DisableManualCompaction was called; 0: it takes them.
-    uint64_t paused_began_micros = 0;
-    std::shared_ptr<WrittenTotals> totals;
-    std::map<int, uint64_t> written_bytes;  // by depth
-    uint64_t running = 0;
-    uint64_t finished[TrieJob::kKinds] = {};  // by TrieJob::Kind
-    uint64_t failed = 0;
-    uint64_t moved = 0;    // tables, unwritten
-    uint64_t dropped = 0;  // tables that range deletions covered
-    uint64_t scan_merges = 0;
-    uint64_t scan_merged_bytes = 0;
-    uint64_t pick_micros = 0;
-  };
-  using FamilyPtr = std::shared_ptr<Family>;
+  // After a conflict with another compaction.
+  static constexpr uint64_t kConflictRetryMicros = 50 * 1000;
+  static uint64_t NowMicros();
 
   static void RunScheduled(void* arg);
   static void DropScheduled(void* arg);
@@ -165,41 +129,28 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   bool PickLocked(FamilyPtr* family, TrieJob* job) CAIRN_REQUIRES(mutex_);
   // Runs a compaction that was picked, and its bookkeeping. Lets go of the mutex meanwhile.
   rocksdb::Status RunJobLocked(const FamilyPtr& family, TrieJob job) CAIRN_REQUIRES(mutex_);
-  uint64_t OldestSnapshot() const;
-  rocksdb::Status CallCompactFiles(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes)
-      CAIRN_EXCLUDES(mutex_);
+  rocksdb::Status RunJobOf(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) CAIRN_EXCLUDES(mutex_);
   void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,
                            const rocksdb::Status& status) CAIRN_REQUIRES(mutex_);
   // Why a manual compaction ends before it is done; OK: it goes on.
   rocksdb::Status EndOfManualLocked(const TrieCompactOptions& options) const CAIRN_REQUIRES(mutex_);
-  // Those of numbers up to `last`. Lets go of the mutex meanwhile, as CompactContainerLocked does.
-  rocksdb::Status SplitSpanningFilesLocked(const FamilyPtr& family, uint64_t last, const TrieCompactOptions& options)
+  // Lets go of the mutex meanwhile.
+  rocksdb::Status RunManualLocked(const FamilyPtr& family, ManualPlan* manual, const TrieCompactOptions& options)
       CAIRN_REQUIRES(mutex_);
-  rocksdb::Status CompactKeysLocked(const FamilyPtr& family, const KeyRange* range, const TrieCompactOptions& options)
-      CAIRN_REQUIRES(mutex_);
-  // Tables of numbers up to `rewritten` whatever is in them.
-  rocksdb::Status CompactContainerLocked(const FamilyPtr& family, const ContainerId& id, uint64_t rewritten,
-                                         const TrieCompactOptions& options) CAIRN_REQUIRES(mutex_);
 
   // Null when the column family is no trie or is gone. They let go of the mutex meanwhile.
   FamilyPtr FamilyOfLocked(rocksdb::ColumnFamilyHandle* handle) CAIRN_REQUIRES(mutex_);
   FamilyPtr FamilyOfLocked(uint32_t id) CAIRN_REQUIRES(mutex_);
   FamilyPtr MakeFamily(rocksdb::ColumnFamilyHandle* handle) const CAIRN_EXCLUDES(mutex_);
   bool IdleLocked() const CAIRN_REQUIRES(mutex_);
-  // Why compaction will not come to an end by waiting, or OK.
   // Why compactions cannot go on, as far as those say that were begun at `since_micros` or later.
   rocksdb::Status StuckLocked(uint64_t since_micros) CAIRN_REQUIRES(mutex_);
-  // Brings the shape to the current Version. Lets go of the mutex meanwhile.
+  // Brings the plan to the current Version. Lets go of the mutex meanwhile.
   rocksdb::Status FollowLocked(const FamilyPtr& family) CAIRN_REQUIRES(mutex_);
-  // Of the Version, those that the shape does not hold where they are.
-  static std::vector<HeldVersion::File> UnknownFiles(const Family& family, const HeldVersion& version);
-  // Reads what the shape wants to know of files; with `totals`, what their records say of bytes written so far, too.
-  std::vector<TrieFile> Describe(const Family& family, const HeldVersion& version,
+  // Reads what the plan wants to know of files; with `totals`, what their records say of bytes written so far, too.
+  std::vector<TrieFile> Describe(const TrieFamily& family, const HeldVersion& version,
                                  const std::vector<HeldVersion::File>& files, WrittenTotals* totals) const
       CAIRN_EXCLUDES(mutex_);
-  void MirrorLocked(const FamilyPtr& family, const HeldVersion& version, const std::vector<TrieFile>& added)
-      CAIRN_REQUIRES(mutex_);
-  void TryAgainLocked(const FamilyPtr& family) CAIRN_REQUIRES(mutex_);  // without delay
   void RetryLaterLocked(const FamilyPtr& family, uint64_t micros) CAIRN_REQUIRES(mutex_);
   // Of the tries that may merge for scans: how many there are, and whether one wants to.
   struct ScanWatch {

@@ -1,0 +1,42 @@
+// The plan of a trie in hash order: HashPlan puts tables into containers by the hashes of their keys (trie_shape.h) and
+// leaves the choice of the next compaction to TriePicker (trie_picker.h).
+//
+// Thread-safety: none; the scheduler's mutex guards it.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "trie_table/compaction/trie_picker.h"
+#include "trie_table/compaction/trie_plan.h"
+#include "trie_table/compaction/trie_shape.h"
+
+namespace cairn {
+
+class HashPlan final : public PlanOn<TrieShape, TriePicker> {
+ public:
+  HashPlan(const TrieOptions& trie, const PlannedFamily& family)
+      : PlanOn(std::tie(trie, family.last), SlackOf(family.write_buffer_bytes), family.write_buffer_bytes),
+        name_(family.name) {}
+
+  uint64_t RootFiles() const override { return shape_.root().files; }
+  void Add(TrieFile file) override;
+  void Begin(TrieJob* job) override;
+  void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) override;
+  void Flushed(uint64_t) override {}
+  bool WatchesScans() const override { return false; }
+  bool HasScanNews() const override { return false; }
+  // Of the containers that `options` name. NotSupported for a range of keys.
+  rocksdb::Status PlanManual(const TrieCompactOptions& options, const rocksdb::Slice* begin, const rocksdb::Slice* end,
+                             std::unique_ptr<ManualPlan>* manual) override;
+
+ private:
+  void SetBusy(const TrieJob& job, bool busy);
+  void FillDepths(const TrieSpace& space, TrieStats* stats) const override;
+  int RootDueFiles() const override { return trie().root_trigger; }
+
+  const std::string name_;
+};
+
+}  // namespace cairn

@@ -1,0 +1,50 @@
+#include "trie_table/compaction/run_job.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "file/filename.h"
+#include "trie_table/compaction/key_job.h"
+#include "trie_table/compaction/table_moves.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+namespace {
+
+// In the current Version, which comes a moment before the SuperVersion that shapes follow.
+bool AreThere(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* handle, const std::vector<uint64_t>& tables) {
+  const rocksdb::InstrumentedMutexLock lock(db->mutex());
+  auto* const family = static_cast<rocksdb::ColumnFamilyHandleImpl*>(handle)->cfd();
+  return std::all_of(tables.begin(), tables.end(), [&](uint64_t number) {
+    return family->current()->storage_info()->GetFileLocation(number).IsValid();
+  });
+}
+
+}  // namespace
+
+Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const TrieJob& job, uint64_t* output_bytes) {
+  *output_bytes = 0;
+  if (!job.writes()) return MoveTables(db, family, job.moves);
+  std::vector<std::string> names;
+  names.reserve(job.inputs.size());
+  for (uint64_t number : job.inputs) names.push_back(rocksdb::MakeTableFileName(number));
+  rocksdb::CompactionJobInfo info;
+  const KeyJobScope scope(family->GetComparator(), job.cuts);
+  Status s = db->CompactFiles(rocksdb::CompactionOptions(), family, names, job.output_level, -1, nullptr, &info);
+  if (s.ok()) *output_bytes = info.stats.total_output_bytes;
+  // Others have compacted or deleted them; the plan may not know it yet.
+  if (s.IsInvalidArgument() && !AreThere(db, family, job.inputs)) return Status::Aborted("its tables are gone");
+  return s;
+}
+
+uint64_t OldestSnapshot(rocksdb::DB* db) {
+  uint64_t snapshots = 0, sequence = 0;
+  db->GetIntProperty(rocksdb::DB::Properties::kNumSnapshots, &snapshots);
+  db->GetIntProperty(rocksdb::DB::Properties::kOldestSnapshotSequence, &sequence);
+  return snapshots == 0 ? 0 : sequence + 1;
+}
+
+}  // namespace cairn

@@ -1,0 +1,182 @@
+// Of TrieScheduler: its column families, and how their plans follow RocksDB's Versions.
+
+#include <cinttypes>
+#include <utility>
+
+#include "db/db_impl/db_impl.h"
+#include "file/filename.h"
+#include "rocksdb/port/family_options.h"
+#include "trie_table/compaction/run_job.h"
+#include "trie_table/compaction/trie_files.h"
+#include "trie_table/compaction/trie_scheduler.h"
+
+namespace cairn {
+
+using rocksdb::Status;
+
+// RocksDB lists the names of its column families, but hands out handles by id only; ids count up from 0, with gaps
+// where column families were dropped.
+std::unique_ptr<rocksdb::ColumnFamilyHandle> TrieScheduler::HandleOf(uint32_t id) const {
+  return static_cast<rocksdb::DBImpl*>(db_)->GetColumnFamilyHandleUnlocked(id);
+}
+
+TrieScheduler::FamilyPtr TrieScheduler::MakeFamily(rocksdb::ColumnFamilyHandle* handle) const {
+  rocksdb::ColumnFamilyDescriptor descriptor;
+  TrieOptions trie;
+  if (!handle->GetDescriptor(&descriptor).ok() || !IsTrie(descriptor.options, &trie)) return nullptr;
+  const bool keeps_last = port::KeepsLastLevel(db_->GetDBOptions(), descriptor.options);
+  const PlannedFamily planned{descriptor.name, descriptor.options.comparator, descriptor.options.write_buffer_size,
+                              keeps_last ? LastOfAll::kReserved : LastOfAll::kUsed, session_id_};
+  auto family = std::make_shared<TrieFamily>(handle->GetID(), descriptor.name, NewTriePlan(trie, planned));
+  family->automatic = !descriptor.options.disable_auto_compactions;
+  family->error = CheckTrieOptions(descriptor.options);
+  if (!family->error.ok()) {
+    family->state = TrieFamily::State::kRefused;
+    rocksdb::Error(log_, "[%s] Cairn compacts nothing here: %s", family->name.c_str(),
+                   family->error.ToString().c_str());
+  }
+  family->totals = WrittenTotalsOf(session_id_, handle->GetID());
+  return family;
+}
+
+TrieScheduler::FamilyPtr TrieScheduler::FamilyOfLocked(rocksdb::ColumnFamilyHandle* handle) {
+  const uint32_t id = handle->GetID();
+  const auto found = families_.find(id);
+  if (found != families_.end()) return found->second;
+  FamilyPtr family;
+  {
+    MutexUnlock unlocked(&mutex_);
+    family = MakeFamily(handle);
+  }
+  return families_.emplace(id, family).first->second;  // another thread may have been faster
+}
+
+TrieScheduler::FamilyPtr TrieScheduler::FamilyOfLocked(uint32_t id) {
+  const auto found = families_.find(id);
+  if (found != families_.end()) return found->second;
+  MutexUnlock unlocked(&mutex_);  // both making and dropping a handle take the DB's mutex
+  const auto handle = HandleOf(id);
+  if (handle == nullptr) return nullptr;
+  MutexLock lock(&mutex_);
+  return FamilyOfLocked(handle.get());
+}
+
+Status TrieScheduler::LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles) {
+  MutexLock lock(&mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  Status result;
+  for (rocksdb::ColumnFamilyHandle* handle : handles) {
+    const FamilyPtr family = FamilyOfLocked(handle);
+    if (family == nullptr) continue;
+    Status s = family->error;
+    if (family->state != TrieFamily::State::kRefused) s = FollowLocked(family);
+    if (!s.ok() && result.ok()) result = s;
+  }
+  WakeLocked();
+  UpdateThrottleLocked();
+  LeaveLocked();
+  return result;
+}
+
+Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
+  if (family->state == TrieFamily::State::kRefused) return family->error;
+  family->stale = false;  // what is installed from here on makes it stale again
+  std::unique_ptr<HeldVersion> version;
+  {
+    MutexUnlock unlocked(&mutex_);
+    version = HeldVersion::Current(static_cast<rocksdb::DBImpl*>(db_), family->id);
+  }
+  if (version == nullptr) {
+    families_.erase(family->id);
+    WakeLocked();
+    return Status::ColumnFamilyDropped(family->name);
+  }
+  const bool first = family->state == TrieFamily::State::kUnread;
+  if (first || version->number() >= family->shown_version) family->plan->SetWriteBuffer(version->write_buffer_bytes());
+  if (family->IsBehind(*version)) {
+    const std::vector<HeldVersion::File> unknown = family->UnknownFiles(*version);
+    std::vector<TrieFile> added;
+    uint64_t oldest_snapshot = 0;
+    {
+      MutexUnlock unlocked(&mutex_);
+      added = Describe(*family, *version, unknown, first ? family->totals.get() : nullptr);
+      oldest_snapshot = OldestSnapshot(db_);
+    }
+    family->plan->SetOldestSnapshot(oldest_snapshot);
+    // Else another thread has brought one that is as late.
+    if (family->IsBehind(*version)) {
+      if (first && family->plan->WatchesScans()) StartRetryLoopLocked();
+      family->Show(*version, added);
+      WakeLocked();
+    }
+  }
+  MutexUnlock unlocked(&mutex_);
+  version.reset();
+  return Status::OK();
+}
+
+std::vector<TrieFile> TrieScheduler::Describe(const TrieFamily& family, const HeldVersion& version,
+                                              const std::vector<HeldVersion::File>& files,
+                                              WrittenTotals* totals) const {
+  WrittenTotalsReader written;
+  std::vector<TrieFile> described(files.size());
+  for (size_t i = 0; i < files.size(); ++i) {
+    const Status s = version.Describe(files[i], &described[i], totals != nullptr ? &written : nullptr);
+    if (!s.ok()) {
+      rocksdb::Warn(log_, "[%s] Cairn takes all of table %" PRIu64 " for live: %s", family.name.c_str(),
+                    files[i].number(), s.ToString().c_str());
+    }
+  }
+  if (totals != nullptr) written.RaiseTotals(totals);
+  return described;
+}
+
+void TrieScheduler::OnFlush(uint32_t column_family_id) {
+  MutexLock lock(&mutex_);
+  if (!EnterLocked()) return;
+  const FamilyPtr family = FamilyOfLocked(column_family_id);
+  if (family != nullptr && family->state != TrieFamily::State::kRefused) {
+    FollowLocked(family).PermitUncheckedError();
+  }
+  // A flush of any column family makes RocksDB raise the rate that writers are held to.
+  UpdateThrottleLocked();
+  LeaveLocked();
+}
+
+void TrieScheduler::OnCompaction() {
+  MutexLock lock(&mutex_);
+  if (throttle_->rate() == 0 || !EnterLocked()) return;
+  UpdateThrottleLocked();
+  LeaveLocked();
+}
+
+void TrieScheduler::OnFilesIngested(const std::string& column_family_name) {
+  MutexLock lock(&mutex_);
+  if (stopping_) return;
+  for (const auto& [id, family] : families_) {
+    if (family != nullptr && family->name == column_family_name) family->stale = true;
+  }
+  WakeLocked();
+}
+
+void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string& file_path) {
+  if (db_path != path_) return;
+  const uint64_t number = rocksdb::TableFileNameToNumber(file_path);
+  MutexLock lock(&mutex_);
+  if (stopping_) return;
+  for (const auto& [id, family] : families_) {
+    if (family == nullptr || !family->plan->Contains(number)) continue;
+    family->stale = true;
+    WakeLocked();
+  }
+}
+
+void TrieScheduler::OnRecovered() {
+  MutexLock lock(&mutex_);
+  for (const auto& [id, family] : families_) {
+    if (family != nullptr) family->TryAgain();
+  }
+  WakeLocked();
+}
+
+}  // namespace cairn
