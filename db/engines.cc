@@ -45,7 +45,7 @@ Status Parse(Status (*parse)(const std::string&, EngineOptions*), const std::vec
 
 Status UseTrieOf(const char* format, const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   PreferSubMemTables(options);
-  TrieOptions trie;
+  TrieOptionText trie;
   trie.format = format;
   Status s = Parse(TrieOptionsFromString, engine_options, &trie);
   return s.ok() ? UseTrie(options, trie) : s;
@@ -61,9 +61,9 @@ Status UseTrieHTable(const std::vector<std::string>& engine_options, ColumnFamil
 
 Status UseTrieInKeyOrder(const std::vector<std::string>& engine_options, ColumnFamilyOptions* options) {
   PreferSubMemTables(options);
-  TrieOptions trie = KeyOrderTrie();
+  TrieOptionText trie = KeyTrieOptions();
   Status s = Parse(TrieOptionsFromString, engine_options, &trie);
-  if (s.ok() && !IsInKeyOrder(trie)) {
+  if (s.ok() && !trie.in_key_order()) {
     s = Status::InvalidArgument("option order of the engine \"ordered_trie\" is " + trie.order,
                                 "it may be key; the engines trie and trie_sst are in hash order");
   }
@@ -221,7 +221,7 @@ std::vector<std::string> EngineNames() {
 }
 
 bool IsOfCairn(const ColumnFamilyOptions& options) {
-  return IsTrie(options, nullptr) || IsSilt(options, nullptr) || IsOrdered(options) || IsRoundRobin(options, nullptr);
+  return IsTrie(options) || IsSilt(options, nullptr) || IsOrdered(options) || IsRoundRobin(options, nullptr);
 }
 
 bool KeepsKeyOrder(const std::string& engine) {

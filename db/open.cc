@@ -54,11 +54,11 @@ Status TrieContainerOf(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice
   rocksdb::ColumnFamilyDescriptor descriptor;
   Status s = handle->GetDescriptor(&descriptor);
   if (!s.ok()) return s;
-  TrieOptions trie;
-  if (!cairn::IsTrie(descriptor.options, &trie)) {
+  if (!cairn::IsTrie(descriptor.options)) {
     return Status::NotSupported("column family " + handle->GetName(), "is no trie");
   }
-  if (IsInKeyOrder(trie)) {
+  HashTrieOptions trie;
+  if (!IsHashTrie(descriptor.options, &trie)) {
     return Status::NotSupported("containers of the trie " + handle->GetName(), "in key order they have no numbers");
   }
   if (depth < 0 || depth > trie.depth) {

@@ -38,8 +38,7 @@ using rocksdb::Status;
 namespace {
 
 bool HasTrie(const std::vector<ColumnFamilyDescriptor>& families) {
-  return std::any_of(families.begin(), families.end(),
-                     [](const auto& family) { return IsTrie(family.options, nullptr); });
+  return std::any_of(families.begin(), families.end(), [](const auto& family) { return IsTrie(family.options); });
 }
 
 bool HasSilt(const std::vector<ColumnFamilyDescriptor>& families) {
@@ -155,7 +154,7 @@ Status StartServices(rocksdb::DBImpl* db, DatabaseServices* services, const std:
 
 Status CheckFamily(const DBOptions& options, const ColumnFamilyDescriptor& family) {
   Status s = CheckHashOrder(family.options, family.name);
-  if (!s.ok() || !IsTrie(family.options, nullptr)) return s;
+  if (!s.ok() || !IsTrie(family.options)) return s;
   s = CheckTrieOptions(family.options);
   if (!s.ok()) {
     return Status::InvalidArgument("column family " + family.name, s.getState() == nullptr ? "" : s.getState());
@@ -194,7 +193,7 @@ Status CheckFamilyOfStockDatabase(const DBOptions& options, const ColumnFamilyDe
   if (!UsesCairn(family.options)) return Status::OK();
   const Status s = CheckHashOrder(family.options, family.name);
   if (!s.ok()) return s;
-  if (IsTrie(family.options, nullptr)) {
+  if (IsTrie(family.options)) {
     return Status::InvalidArgument(
         "column family " + family.name + " is a trie, but nothing would compact it",
         "the database was opened without any part of Cairn: close it, and open it with the listener "

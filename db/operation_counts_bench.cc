@@ -184,7 +184,7 @@ void Bench::Compact() {
   std::vector<std::string> tables;
   for (const auto& table : meta.levels[0].files) tables.push_back(table.name);
   // The oldest slot of a trie's first depth, a tree's last level.
-  const int output = std::min(static_cast<int>(meta.levels.size()) - 1, TrieOptions().slots);
+  const int output = std::min(static_cast<int>(meta.levels.size()) - 1, HashTrieOptions().slots);
   const double before = ThreadSeconds();
   MarkSteps(StepMark::kBegin);
   const rocksdb::Status s = db_->CompactFiles(rocksdb::CompactionOptions(), tables, output);

@@ -339,7 +339,7 @@ TEST(OptionTextTest, WholeDatabases) {
   expect_parsed(options);
   for (const char* text : {"format=sst", "format=htable", "format=htable;bottommost_format=ect"}) {
     rocksdb::Options trie_options = options;
-    TrieOptions trie;
+    HashTrieOptions trie;
     ASSERT_OK(TrieOptionsFromString(text, &trie));
     ASSERT_OK(UseTrie(&trie_options, trie));
     expect_parsed(trie_options);

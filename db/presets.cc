@@ -37,7 +37,8 @@ std::shared_ptr<rocksdb::TableFactory> FormatOf(const rocksdb::ColumnFamilyOptio
 
 // The format to write: the trie's choice, with what the options hold of block-based tables, or a foreign format that
 // they hold.
-std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
+std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOptions& options,
+                                                 const HashTrieOptions& trie) {
   const std::shared_ptr<rocksdb::TableFactory> format = FormatOf(options);
   const auto* htable = AsInstanceOf<HTableFactory>(format.get());
   const bool block_based = format == nullptr || format->IsInstanceOf(rocksdb::TableFactory::kBlockBasedTableName());
@@ -57,7 +58,7 @@ std::shared_ptr<rocksdb::TableFactory> FormatFor(const rocksdb::ColumnFamilyOpti
 }
 
 // What tables with nothing older below them are written in; null: the same format.
-Status BottommostFor(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie,
+Status BottommostFor(const rocksdb::ColumnFamilyOptions& options, const HashTrieOptions& trie,
                      const rocksdb::TableFactory& format, std::shared_ptr<rocksdb::TableFactory>* bottommost) {
   if (trie.bottommost_format == kTrieFormatSame) return Status::OK();
   const auto* blocks = format.GetOptions<rocksdb::BlockBasedTableOptions>();
@@ -75,7 +76,7 @@ Status BottommostFor(const rocksdb::ColumnFamilyOptions& options, const TrieOpti
 
 // Ordered tables with what the options hold of block-based ones; of other comparators than the bytewise one they are
 // block-based tables with the facts that the picker wants.
-Status UseTablesInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+Status UseTablesInKeyOrder(rocksdb::ColumnFamilyOptions* options, const KeyTrieOptions& trie) {
   if (IsOrdered(*options)) return Status::OK();
   rocksdb::BlockBasedTableOptions table;
   if (options->table_factory != nullptr) {
@@ -99,7 +100,7 @@ Status UseTablesInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOpti
 }
 
 // Of RocksDB's own options those that say how files lie on levels, and when they are compacted.
-void UseTrieLevels(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+void UseTrieLevels(rocksdb::ColumnFamilyOptions* options, const TrieOptionText& trie) {
   options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
   options->num_levels = TrieLevels(trie);
   options->compaction_style = rocksdb::kCompactionStyleNone;
@@ -111,23 +112,11 @@ void UseTrieLevels(rocksdb::ColumnFamilyOptions* options, const TrieOptions& tri
   options->level0_stop_writes_trigger = kNoTrigger;
 }
 
-Status UseTrieInKeyOrder(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
-  rocksdb::ColumnFamilyOptions changed = *options;
-  Status s = CompactBySizeOnly("a trie in key order", &changed);
-  if (s.ok()) s = UseTablesInKeyOrder(&changed, trie);
-  if (!s.ok()) return s;
-  UseTrieLevels(&changed, trie);
-  const Status check = CheckTrieOptions(changed);
-  if (check.ok()) *options = std::move(changed);
-  return check;
-}
-
 }  // namespace
 
-Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
+Status UseTrie(rocksdb::ColumnFamilyOptions* options, const HashTrieOptions& trie) {
   Status s = ValidateTrieOptions(trie);
   if (!s.ok()) return s;
-  if (IsInKeyOrder(trie)) return UseTrieInKeyOrder(options, trie);
   s = PrepareForHashOrder(options);
   if (!s.ok()) return s;
   HashKind kind = HashKind::kXxh3;
@@ -143,15 +132,45 @@ Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptions& trie) {
   return Status::OK();
 }
 
+Status UseTrie(rocksdb::ColumnFamilyOptions* options, const KeyTrieOptions& trie) {
+  Status s = ValidateTrieOptions(trie);
+  rocksdb::ColumnFamilyOptions changed = *options;
+  if (s.ok()) s = CompactBySizeOnly("a trie in key order", &changed);
+  if (s.ok()) s = UseTablesInKeyOrder(&changed, trie);
+  if (!s.ok()) return s;
+  UseTrieLevels(&changed, trie);
+  s = CheckTrieOptions(changed);
+  if (s.ok()) *options = std::move(changed);
+  return s;
+}
+
+Status UseTrie(rocksdb::ColumnFamilyOptions* options, const TrieOptionText& trie) {
+  Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  s = trie.in_key_order() ? UseTrie(options, trie.key_order()) : UseTrie(options, trie.hash_order());
+  // With the options that mean nothing in its order, so that its option string says what this one did.
+  if (s.ok()) options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
+  return s;
+}
+
 Status UseTrieCompaction(rocksdb::DBOptions* options) {
   AddListener<TrieListener>(options);
   return Status::OK();
 }
 
-Status UseTrie(rocksdb::Options* options, const TrieOptions& trie) {
-  Status s = UseTrie(static_cast<rocksdb::ColumnFamilyOptions*>(options), trie);
+namespace {
+
+template <class Trie>
+Status UseTrieAndCompaction(rocksdb::Options* options, const Trie& trie) {
+  const Status s = UseTrie(static_cast<rocksdb::ColumnFamilyOptions*>(options), trie);
   return s.ok() ? UseTrieCompaction(options) : s;
 }
+
+}  // namespace
+
+Status UseTrie(rocksdb::Options* options, const HashTrieOptions& trie) { return UseTrieAndCompaction(options, trie); }
+Status UseTrie(rocksdb::Options* options, const KeyTrieOptions& trie) { return UseTrieAndCompaction(options, trie); }
+Status UseTrie(rocksdb::Options* options, const TrieOptionText& trie) { return UseTrieAndCompaction(options, trie); }
 
 namespace {
 
@@ -159,7 +178,7 @@ Status UseOrderedTrie(rocksdb::ColumnFamilyOptions* options, const OrderedOption
   rocksdb::ColumnFamilyOptions changed = *options;
   // The trie itself takes any comparator, the order filters of its tables only one.
   Status s = UseOrderedTable(&changed, ordered);
-  TrieOptions trie = KeyOrderTrie();
+  KeyTrieOptions trie;
   trie.root_trigger = ordered.runs;
   trie.space_bound = ordered.space_bound;
   if (s.ok()) s = UseTrie(&changed, trie);
@@ -201,11 +220,27 @@ Status UseOrdered(rocksdb::ColumnFamilyOptions* options, const OrderedOptions& o
   return s;
 }
 
-bool IsTrie(const rocksdb::ColumnFamilyOptions& options, TrieOptions* trie) {
-  if (options.sst_partitioner_factory == nullptr) return false;
-  const auto* factory = options.sst_partitioner_factory->CheckedCast<TriePartitionerFactory>();
-  if (factory == nullptr) return false;
-  if (trie != nullptr) *trie = factory->trie();
+bool IsTrie(const rocksdb::ColumnFamilyOptions& options) {
+  return AsTriePartitioner(options.sst_partitioner_factory) != nullptr;
+}
+
+bool IsTrie(const rocksdb::ColumnFamilyOptions& options, TrieOptionText* trie) {
+  const auto* partitioner = AsTriePartitioner(options.sst_partitioner_factory);
+  if (partitioner != nullptr) *trie = partitioner->trie();
+  return partitioner != nullptr;
+}
+
+bool IsHashTrie(const rocksdb::ColumnFamilyOptions& options, HashTrieOptions* trie) {
+  const auto* partitioner = AsTriePartitioner(options.sst_partitioner_factory);
+  if (partitioner == nullptr || partitioner->trie().in_key_order()) return false;
+  if (trie != nullptr) *trie = partitioner->trie().hash_order();
+  return true;
+}
+
+bool IsKeyTrie(const rocksdb::ColumnFamilyOptions& options, KeyTrieOptions* trie) {
+  const auto* partitioner = AsTriePartitioner(options.sst_partitioner_factory);
+  if (partitioner == nullptr || !partitioner->trie().in_key_order()) return false;
+  if (trie != nullptr) *trie = partitioner->trie().key_order();
   return true;
 }
 

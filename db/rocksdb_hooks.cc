@@ -372,20 +372,17 @@ Status ExternalSstFileIngestionJob::AssignLevelAndSeqnoForIngestedFile(
   const Status s = assign();
   if (!s.ok() || file->picked_level == 0) return s;
   const ColumnFamilyOptions options = cfd_->GetLatestCFOptions();
-  cairn::TrieOptions trie;
-  if (!cairn::IsTrie(options, &trie)) return s;
+  if (!cairn::IsTrie(options)) return s;
   // The last level may be kept for files that are ingested behind.
   const int last = cfd_->NumberLevels() - (cairn::port::KeepsLastLevel(cairn::port::ImmutableOptionsOf(*cfd_)) ? 2 : 1);
-  if (cairn::IsInKeyOrder(trie)) {
-    file->picked_level = std::min(file->picked_level, last);
-    return s;
-  }
+  file->picked_level = std::min(file->picked_level, last);
+  cairn::HashTrieOptions trie;
+  if (!cairn::IsHashTrie(options, &trie)) return s;
   const cairn::HashPrefixMap map = cairn::ContainerMapOf(trie);
   const cairn::ArrivingFile arriving{file->fd.GetFileSize(), file->num_entries, map.Position(file->start_ukey),
                                      map.Position(file->limit_ukey)};
-  file->picked_level =
-      cairn::LevelOfArriving(trie, options.write_buffer_size, arriving, std::min(file->picked_level, last),
-                             [&](int level) { return IngestedFileFitInLevel(file, level); });
+  file->picked_level = cairn::LevelOfArriving(trie, options.write_buffer_size, arriving, file->picked_level,
+                                              [&](int level) { return IngestedFileFitInLevel(file, level); });
   return s;
 }
 

@@ -83,14 +83,14 @@ Status CheckAsOpening(const rocksdb::DBOptions& database, const rocksdb::ColumnF
 
 Status CheckSetOptions(const rocksdb::Options& current, const std::string& family, const DatabaseServices& services,
                        const std::unordered_map<std::string, std::string>& changes) {
-  const bool trie = IsTrie(current, nullptr);
+  const bool trie = IsTrie(current);
   if (trie) {
     for (const auto& [option, value] : changes) {
       for (const char* name : kNotForTries) {
         if (!Names(option, name)) continue;
         return Status::NotSupported(
             "SetOptions of " + option + " on the trie " + family,
-            "a trie compacts by its own options (cairn::TrieOptions), which are fixed when it is opened");
+            "a trie compacts by its own options (cairn/trie.h), which are fixed when it is opened");
       }
     }
   }

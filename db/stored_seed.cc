@@ -134,18 +134,12 @@ void ReadTables(const rocksdb::DBOptions& options, const std::string& path,
   }
 }
 
-const TriePartitionerFactory* PartitionerOf(const ColumnFamilyOptions& options) {
-  return options.sst_partitioner_factory == nullptr
-             ? nullptr
-             : options.sst_partitioner_factory->CheckedCast<TriePartitionerFactory>();
-}
-
 void SetComparator(const rocksdb::Comparator* comparator, ColumnFamilyOptions* options) {
   options->comparator = comparator;
-  const auto* partitioner = PartitionerOf(*options);
+  const auto* partitioner = AsTriePartitioner(options->sst_partitioner_factory);
   const KeyHash* const hash = HashOfComparator(comparator);
   if (partitioner == nullptr || partitioner->trie().seed != kRandomSeed || hash == nullptr) return;
-  TrieOptions trie = partitioner->trie();
+  TrieOptionText trie = partitioner->trie();
   trie.seed = hash->seed();
   options->sst_partitioner_factory = std::make_shared<TriePartitionerFactory>(trie);
 }
@@ -169,7 +163,7 @@ Status GetHashSeed(const ColumnFamilyOptions& options, uint64_t* seed) {
 }
 
 bool LeavesSeedOpen(const ColumnFamilyOptions& options) {
-  const auto* partitioner = PartitionerOf(options);
+  const auto* partitioner = AsTriePartitioner(options.sst_partitioner_factory);
   return SeedIsOpen(options.comparator) || (partitioner != nullptr && partitioner->trie().seed == kRandomSeed);
 }
 

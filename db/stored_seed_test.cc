@@ -37,7 +37,7 @@ using test::TempDir;
 Options UnsetTrie(uint64_t seed = kRandomSeed) {
   Options options = test::BaseOptions();
   options.create_missing_column_families = true;
-  TrieOptions trie;
+  HashTrieOptions trie;
   trie.seed = seed;
   EXPECT_OK(UseTrie(&options, trie));
   return options;
@@ -145,8 +145,8 @@ TEST(StoredSeedTest, TextLeavesItOpenToo) {
     rocksdb::ColumnFamilyOptions family;
     ASSERT_OK(rocksdb::GetColumnFamilyOptionsFromString(rocksdb::ConfigOptions(), {}, text, &family));
     EXPECT_EQ(family.comparator, options.comparator) << text;
-    TrieOptions trie;
-    if (IsTrie(family, &trie)) {
+    HashTrieOptions trie;
+    if (IsHashTrie(family, &trie)) {
       EXPECT_EQ(trie.seed, kRandomSeed);
     }
     SiltOptions silt;
@@ -216,8 +216,8 @@ TEST(StoredSeedTest, ResolvesForAnyOpening) {
   rocksdb::ColumnFamilyOptions create = UnsetTrie();
   DrawSeed(&create);
   EXPECT_NE(SeedOf(create), seed);
-  TrieOptions trie;
-  ASSERT_TRUE(IsTrie(create, &trie));
+  HashTrieOptions trie;
+  ASSERT_TRUE(IsHashTrie(create, &trie));
   EXPECT_EQ(trie.seed, SeedOf(create));
 }
 

@@ -241,8 +241,8 @@ TEST_F(VersionFilterTest, TablesOfSeveralFormatsAtOnce) {
 }
 
 TEST_F(VersionFilterTest, TablesThatSpanContainers) {
-  TrieOptions trie;
-  ASSERT_TRUE(IsTrie(options_, &trie));
+  HashTrieOptions trie;
+  ASSERT_TRUE(IsHashTrie(options_, &trie));
   Open();
   Load(12);
   ASSERT_OK(CompactAll(db_.get(), db_->DefaultColumnFamily(), true));

@@ -132,7 +132,7 @@ class EngineUnderBenchmark : public rocksdb::StackableDB {
   using StackableDB::CompactRange;
   Status CompactRange(const rocksdb::CompactRangeOptions& options, ColumnFamilyHandle* column_family,
                       const rocksdb::Slice* begin, const rocksdb::Slice* end) override {
-    if (begin != nullptr || end != nullptr || !IsTrie(GetOptions(column_family), nullptr)) {
+    if (begin != nullptr || end != nullptr || !IsTrie(GetOptions(column_family))) {
       return StackableDB::CompactRange(options, column_family, begin, end);
     }
     Status s = Flush(rocksdb::FlushOptions(), column_family);

@@ -42,7 +42,7 @@ struct EngineSettings {
   // RocksDB's name of a memtable, with options or without; empty: what the engine's row chooses.
   std::string memtable;
 
-  // The engine's own options as an option string; empty: its defaults. trie_sst reads cairn::TrieOptions, silt
+  // The engine's own options as an option string; empty: its defaults. trie_sst reads cairn::HashTrieOptions, silt
   // cairn::SiltOptions.
   std::string engine_options;
 };

@@ -70,8 +70,8 @@ TEST(Engines, TheTrieTakesItsShapeFromTheSettings) {
   settings.engine_options = "trigger=5;slots=9";
   Options options;
   ASSERT_TRUE(FindEngine("trie_sst")->configure(settings, &options).ok());
-  TrieOptions trie;
-  ASSERT_TRUE(IsTrie(options, &trie));
+  HashTrieOptions trie;
+  ASSERT_TRUE(IsHashTrie(options, &trie));
   EXPECT_EQ(trie.trigger, 5);
   EXPECT_EQ(trie.slots, 9);
   EXPECT_EQ(trie.filter_bits, 12);

@@ -305,7 +305,7 @@ rocksdb::Status OptionsOf(const Settings& settings, const Popularity& popularity
     options->rate_limiter.reset(rocksdb::NewGenericRateLimiter(static_cast<int64_t>(settings.device)));
   }
   options->listeners.push_back(std::move(counter));
-  if (settings.trie()) return UseTrie(options, TrieOptions());
+  if (settings.trie()) return UseTrie(options);
   if (settings.round_robin()) return UseRoundRobinEngine(settings, shape, options);
   std::vector<std::pair<std::string, std::string>> named;
   const IndexStatus s = RocksDBOptions(store, popularity, &named);
@@ -369,7 +369,7 @@ rocksdb::Status MeasureShape(const Settings& settings, const Counter& counter, r
   store->item_bytes = static_cast<double>(metadata.size) / *entries;
   store->write_buffer_bytes = std::max(1.0, counter.EntriesPerFlush()) * store->item_bytes;
   if (settings.trie()) {
-    SetTrieShape(TrieOptions(), static_cast<double>(kKeyBytes + settings.value), store->item_bytes, store);
+    SetTrieShape(HashTrieOptions(), static_cast<double>(kKeyBytes + settings.value), store->item_bytes, store);
   }
   return status;
 }

@@ -40,7 +40,7 @@ namespace {
 // Time is counted in bytes put.
 class Simulation {
  public:
-  Simulation(const TrieOptions& options, std::unique_ptr<bench::KeyChooser> keys)
+  Simulation(const HashTrieOptions& options, std::unique_ptr<bench::KeyChooser> keys)
       : keys_(std::move(keys)), trie_(options, {FLAGS_data_bytes, FLAGS_table_bytes}) {}
 
   void Run() {
@@ -162,7 +162,7 @@ class Simulation {
 int main(int argc, char** argv) {
   gflags::SetUsageMessage("[flags]: bytes that a trie writes, from its picker and a model of its files");
   gflags::ParseCommandLineFlags(&argc, &argv, true);
-  cairn::TrieOptions options;
+  cairn::HashTrieOptions options;
   const rocksdb::Status status = cairn::TrieOptionsFromString(FLAGS_trie, &options);
   if (!status.ok() || FLAGS_puts == 0 || FLAGS_keys == 0 || FLAGS_flush == 0 || FLAGS_compaction_rate <= 0 ||
       (FLAGS_distribution != "uniform" && FLAGS_distribution != "zipf")) {

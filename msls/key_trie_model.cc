@@ -94,7 +94,7 @@ void Add(const char* step, double value, msls::Report* report) {
 }
 
 // The picker's bound is one on bytes of tables by bytes of keys and values.
-TrieOptions InBytes(TrieOptions trie, uint64_t data_bytes) {
+KeyTrieOptions InBytes(KeyTrieOptions trie, uint64_t data_bytes) {
   trie.space_bound = trie.space_bound * kItemBytes / static_cast<double>(data_bytes);
   return trie;
 }
@@ -108,7 +108,7 @@ uint64_t DataBytes(const msls::StoreShape& store) {
 // A trie that is played, and what it came to since Count() was called.
 class Play {
  public:
-  Play(const TrieOptions& trie, double write_buffer_items, uint64_t data_bytes)
+  Play(const KeyTrieOptions& trie, double write_buffer_items, uint64_t data_bytes)
       : trie_(InBytes(trie, data_bytes), static_cast<uint64_t>(write_buffer_items * kItemBytes),
               {data_bytes, kItemBytes}, KeyPicker::Moves::kMove) {}
 
@@ -170,7 +170,7 @@ class Play {
 
 IndexStatus Restless() { return IndexStatus::InvalidArgument("the trie's options: its picker does not come to rest"); }
 
-IndexStatus PlayStreams(const TrieOptions& trie, uint64_t data_bytes, double buffers, int streams, double fill,
+IndexStatus PlayStreams(const KeyTrieOptions& trie, uint64_t data_bytes, double buffers, int streams, double fill,
                         double keys, msls::Report* report) {
   const double per_buffer = std::max(kItemsPerBuffer, 2.0 * streams);
   Play play(trie, per_buffer / fill, data_bytes);
@@ -190,7 +190,7 @@ IndexStatus PlayStreams(const TrieOptions& trie, uint64_t data_bytes, double buf
   return IndexStatus::OK();
 }
 
-IndexStatus PlayPopularity(const TrieOptions& trie, uint64_t data_bytes, const msls::Popularity& popularity,
+IndexStatus PlayPopularity(const KeyTrieOptions& trie, uint64_t data_bytes, const msls::Popularity& popularity,
                            double requests_per_buffer, double fill, msls::Report* report) {
   const double buffers = popularity.keys() / requests_per_buffer;
   const double sampled = std::max(1.0, buffers * kItemsPerBuffer);
@@ -214,7 +214,7 @@ IndexStatus PlayPopularity(const TrieOptions& trie, uint64_t data_bytes, const m
 }
 
 // With every key on its own.
-IndexStatus SimulateStreams(const TrieOptions& trie, uint64_t data_bytes, double per_buffer,
+IndexStatus SimulateStreams(const KeyTrieOptions& trie, uint64_t data_bytes, double per_buffer,
                             const KeyTrieWrites& writes, msls::Report* report) {
   Play play(trie, per_buffer / writes.fill, data_bytes);
   play.Count();
@@ -232,7 +232,7 @@ IndexStatus SimulateStreams(const TrieOptions& trie, uint64_t data_bytes, double
   return IndexStatus::OK();
 }
 
-IndexStatus SimulatePopularity(const TrieOptions& trie, uint64_t data_bytes, double per_buffer,
+IndexStatus SimulatePopularity(const KeyTrieOptions& trie, uint64_t data_bytes, double per_buffer,
                                const KeyTrieWrites& writes, const msls::SimulationOptions& options,
                                msls::Report* report) {
   msls::Workload workload(writes.popularity, options.seed);
@@ -253,7 +253,7 @@ IndexStatus SimulatePopularity(const TrieOptions& trie, uint64_t data_bytes, dou
   return IndexStatus::OK();
 }
 
-IndexStatus Check(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes) {
+IndexStatus Check(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes) {
   if (!(writes.fill > 0 && writes.fill <= 1))
     return IndexStatus::InvalidArgument("fill must be more than 0 and at most 1.");
   if (writes.streams < 0 || writes.streams > kMostStreams) {
@@ -270,7 +270,7 @@ double RequestsPerBuffer(const msls::StoreShape& store, const KeyTrieWrites& wri
 
 }  // namespace
 
-IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+IndexStatus ModelKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                          msls::Report* report) {
   *report = msls::Report();
   const IndexStatus s = Check(trie, store, writes);
@@ -289,7 +289,7 @@ IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store,
   return PlayPopularity(trie, DataBytes(store), writes.popularity, requests, writes.fill, report);
 }
 
-IndexStatus SimulateKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+IndexStatus SimulateKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                             const msls::SimulationOptions& options, msls::Report* report) {
   *report = msls::Report();
   const IndexStatus s = Check(trie, store, writes);
@@ -305,7 +305,7 @@ IndexStatus SimulateKeyTrie(const TrieOptions& trie, const msls::StoreShape& sto
                             : SimulatePopularity(trie, DataBytes(store), requests, writes, options, report);
 }
 
-IndexStatus KeyTrieFrontier(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+IndexStatus KeyTrieFrontier(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                             const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier) {
   frontier->clear();
   if (options.max_runs_to_hit > 0) {
@@ -323,7 +323,7 @@ IndexStatus KeyTrieFrontier(const TrieOptions& trie, const msls::StoreShape& sto
     for (int trigger : {6, 15, 24}) {
       for (double bound : {1.25, 1.4, 1.6, 2.0, 3.0}) {
         msls::CostedShape shape;
-        TrieOptions options_of = trie;
+        KeyTrieOptions options_of = trie;
         options_of.root_trigger = root;
         options_of.trigger = trigger;
         options_of.slots = msls::TrieSlotsFor(trigger);

@@ -34,13 +34,13 @@ constexpr double kMostWriteBuffers = 1024;
 
 // Of `store`: item_bytes, log and write_buffer_bytes; of `trie`, what shapes it. The space bound counts items (see
 // SpaceBoundInItems).
-IndexStatus ModelKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+IndexStatus ModelKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                          msls::Report* report);
 
 constexpr double kMostKeysSimulated = 2e7;
 
 // The same of a simulation. Of streams all keys count, whatever `options` say of requests.
-IndexStatus SimulateKeyTrie(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+IndexStatus SimulateKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                             const msls::SimulationOptions& options, msls::Report* report);
 
 // Shapes that KeyTrieFrontier plays.
@@ -51,7 +51,7 @@ constexpr double kMostWriteBuffersCompared = 200;
 
 // Shapes of which none is better in all (see msls::Frontier), by the model, least writes first: root_trigger,
 // container_trigger with slots, and space_bound. A model of a trie in key order says nothing of runs_to_hit.
-IndexStatus KeyTrieFrontier(const TrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+IndexStatus KeyTrieFrontier(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                             const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier);
 
 }  // namespace cairn

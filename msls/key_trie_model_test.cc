@@ -24,14 +24,14 @@ constexpr uint64_t kItemBytes = 100, kDataBytes = 90;
 constexpr uint64_t kPerFlush = 150;
 constexpr double kMost = 0.05;  // that the model may be off
 
-TrieOptions Trie() {
-  TrieOptions trie = KeyOrderTrie();
+KeyTrieOptions Trie() {
+  KeyTrieOptions trie;
   trie.space_bound = 1.5;
   return trie;
 }
 
 // The bound of the model is one on items.
-TrieOptions InBytes(TrieOptions trie) {
+KeyTrieOptions InBytes(KeyTrieOptions trie) {
   trie.space_bound = trie.space_bound * kItemBytes / kDataBytes;
   return trie;
 }

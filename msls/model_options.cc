@@ -32,7 +32,7 @@ bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data
   return true;
 }
 
-void SetTrieShape(const TrieOptions& trie, double data_bytes, double table_bytes, msls::StoreShape* store) {
+void SetTrieShape(const HashTrieOptions& trie, double data_bytes, double table_bytes, msls::StoreShape* store) {
   store->root_trigger = trie.root_trigger;
   store->container_trigger = TriggerOf(trie);
   store->slots = trie.slots;

@@ -25,7 +25,7 @@ msls::FilePick PickOf(rocksdb::CompactionPri pri);
 bool AppendLevelTargets(const rocksdb::ColumnFamilyOptions& options, double data_bytes, std::vector<double>* targets);
 
 // Sets what a kTrie store has of the options. Tables take `table_bytes` for `data_bytes` of keys and values.
-void SetTrieShape(const TrieOptions& trie, double data_bytes, double table_bytes, msls::StoreShape* store);
+void SetTrieShape(const HashTrieOptions& trie, double data_bytes, double table_bytes, msls::StoreShape* store);
 
 // What Optimize changes of a kTrie store, in the form that TrieOptionsFromString takes, with a space bound on bytes or
 // items.

@@ -27,7 +27,7 @@ struct Written {
   double space_amplification = 0;
 };
 
-Written RunPicker(const TrieOptions& options, const Popularity& p, uint64_t seed) {
+Written RunPicker(const HashTrieOptions& options, const Popularity& p, uint64_t seed) {
   SimulatedTrie trie(options, {static_cast<uint64_t>(kDataBytes), static_cast<uint64_t>(kTableBytes)});
   Workload workload(p, seed);
   const uint64_t keys = workload.keys();
@@ -54,7 +54,7 @@ Written RunPicker(const TrieOptions& options, const Popularity& p, uint64_t seed
           bytes / static_cast<double>(samples) / kTableBytes / p.keys()};
 }
 
-StoreShape StoreOf(const TrieOptions& options) {
+StoreShape StoreOf(const HashTrieOptions& options) {
   StoreShape store = StoreShape::Default(Design::kTrie);
   store.log = false;
   store.item_bytes = kTableBytes;
@@ -65,7 +65,7 @@ StoreShape StoreOf(const TrieOptions& options) {
 
 // How far the model and the simulation are above the picker, on average over `runs`: one that happens to send one
 // container more or less a depth deeper writes 1 to 3 % more or less.
-void Compare(const TrieOptions& options, double keys, double skew, int runs) {
+void Compare(const HashTrieOptions& options, double keys, double skew, int runs) {
   Popularity p;
   ASSERT_TRUE(Popularity::Zipf(keys, skew, &p).ok());
   const StoreShape store = StoreOf(options);
@@ -98,14 +98,14 @@ void Compare(const TrieOptions& options, double keys, double skew, int runs) {
 
 // Around the size at which part of the containers goes one depth deeper when the trie has been loaded.
 TEST(TrieModelTest, Uniform) {
-  for (double keys : {31e3, 39e3, 50e3, 62e3}) Compare(TrieOptions(), keys, 0, 2);
+  for (double keys : {31e3, 39e3, 50e3, 62e3}) Compare(HashTrieOptions(), keys, 0, 2);
 }
 
-TEST(TrieModelTest, Zipf) { Compare(TrieOptions(), 39e3, 0.99, 8); }
+TEST(TrieModelTest, Zipf) { Compare(HashTrieOptions(), 39e3, 0.99, 8); }
 
 // Little or no headroom: containers are merged in place or block their parents.
 TEST(TrieModelTest, NoHeadroom) {
-  TrieOptions options;
+  HashTrieOptions options;
   options.trigger = 20;
   Compare(options, 31e3, 0, 1);
   options.slots = options.trigger = 6;

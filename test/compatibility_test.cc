@@ -49,6 +49,7 @@
 #include "rocksdb/write_buffer_manager.h"
 #include "test/support.h"
 #include "test/testutil/ingest_again.h"
+#include "trie_table/compaction/trie_options.h"
 
 namespace cairn {
 namespace test {
@@ -238,8 +239,8 @@ class CompatibilityTest : public FeatureTest, public ::testing::WithParamInterfa
   CompatibilityTest() { g_order = InKeyOrder() ? kKeyOrder : kHashOrder; }
 
   static Options TrieOptionsOf() { return OptionsOf(*FindEngine(GetParam())); }
-  static TrieOptions ShapeOf(const Options& options) {
-    TrieOptions trie;
+  static TrieOptionText ShapeOf(const Options& options) {
+    TrieOptionText trie;
     EXPECT_TRUE(IsTrie(options, &trie));
     return trie;
   }
@@ -464,7 +465,7 @@ TEST_P(CompatibilityTest, PrefixOrders) {
 }
 
 TEST_P(CompatibilityTest, OptionsWithoutMeaningAreRefused) {
-  const TrieOptions trie = ShapeOf(TrieOptionsOf());
+  const TrieOptionText trie = ShapeOf(TrieOptionsOf());
   Options options = BaseOptions();
   if (!InKeyOrder()) {
     options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(3));
@@ -917,7 +918,7 @@ TEST_P(CompatibilityTest, ReadOnlyAndSecondary) {
 TEST_P(CompatibilityTest, IngestFiles) {
   // All keys in one file, in the trie's order, as SstFileWriter demands. The database is made after its files.
   Options options = TrieOptionsOf();
-  TrieOptions trie = ShapeOf(options);
+  TrieOptionText trie = ShapeOf(options);
   if (!InKeyOrder()) trie.seed = 17;
   ASSERT_OK(UseTrie(&options, trie));
   auto in_order = [&](int parity) {
@@ -1107,7 +1108,7 @@ TEST_P(CompatibilityTest, FileChecksums) {
 TEST_P(CompatibilityTest, Compression) {
   Options options = TrieOptionsOf();
   options.compression = rocksdb::kZSTD;
-  TrieOptions trie;
+  TrieOptionText trie;
   ASSERT_TRUE(IsTrie(options, &trie));
   // Tables with an ECT index have no dictionaries.
   if (trie.bottommost_format == "same") {
@@ -1207,7 +1208,7 @@ TEST_P(CompatibilityTest, ChangedOptions) {
   Works("SetOptions, SetDBOptions");
   db.reset();
   // Marked "can be changed at any open".
-  TrieOptions trie;
+  TrieOptionText trie;
   Options options = TrieOptionsOf();
   ASSERT_TRUE(IsTrie(options, &trie));
   trie.trigger = 3;
@@ -1215,7 +1216,7 @@ TEST_P(CompatibilityTest, ChangedOptions) {
   trie.space_bound = 2;
   trie.grow_liveness = 0.9;
   trie.depth = 6;
-  const auto works_as = [&](const TrieOptions& changed) {
+  const auto works_as = [&](const TrieOptionText& changed) {
     options = BaseOptions();
     ASSERT_OK(UseTrie(&options, changed));
     db = Open(options);
@@ -1402,8 +1403,8 @@ class BadConfigurationTest : public CompatibilityTest {
     delete db;
     return status;
   }
-  static TrieOptions Shape() { return ShapeOf(TrieOptionsOf()); }
-  static Options With(const TrieOptions& trie) {
+  static TrieOptionText Shape() { return ShapeOf(TrieOptionsOf()); }
+  static Options With(const TrieOptionText& trie) {
     Options options = BaseOptions();
     EXPECT_OK(UseTrie(&options, trie));
     return options;
@@ -1414,7 +1415,7 @@ INSTANTIATE_TEST_SUITE_P(Orders, BadConfigurationTest, ::testing::ValuesIn(Engin
                          [](const auto& with) { return with.param; });
 
 TEST_P(BadConfigurationTest, WrongHash) {
-  TrieOptions trie = Shape();
+  TrieOptionText trie = Shape();
   trie.hash = "md5";
   ASSERT_SAYS(ValidateTrieOptions(trie), IsInvalidArgument(), "md5");
   if (InKeyOrder()) return;  // it has none
@@ -1428,7 +1429,7 @@ TEST_P(BadConfigurationTest, WrongHash) {
 
 TEST_P(BadConfigurationTest, WrongSeed) {
   if (InKeyOrder()) return;  // it has none
-  TrieOptions trie = Shape();
+  TrieOptionText trie = Shape();
   trie.seed = 12345;
   ASSERT_SAYS(TryOpen(With(trie)), IsInvalidArgument(), "omparator");
   ASSERT_SAYS(TryPlainOpen(With(trie)), IsInvalidArgument(), "omparator");
@@ -1445,10 +1446,10 @@ TEST_P(BadConfigurationTest, WrongComparator) {
 
 // A trie of the other order, which has another comparator.
 TEST_P(BadConfigurationTest, WrongOrder) {
-  TrieOptions trie = Shape();
+  TrieOptionText trie = Shape();
   trie.order = InKeyOrder() ? "hash" : "key";
-  trie.format = TrieOptions().format;
-  trie.bottommost_format = TrieOptions().bottommost_format;
+  trie.format = HashTrieOptions().format;
+  trie.bottommost_format = HashTrieOptions().bottommost_format;
   ASSERT_SAYS(TryOpen(With(trie)), IsInvalidArgument(), "omparator");
   ASSERT_SAYS(TryPlainOpen(With(trie)), IsInvalidArgument(), "omparator");
   Refused("the other order", "InvalidArgument, names both comparators; `cairn convert` moves it");
@@ -1558,7 +1559,7 @@ TEST_P(BadConfigurationTest, FewerLevelsThanPopulated) {
   options.num_levels = 3;
   ASSERT_SAYS(TryPlainOpen(options), IsInvalidArgument(), "levels");
   ASSERT_SAYS(TryOpen(options), IsInvalidArgument(), "levels");
-  TrieOptions trie = Shape();
+  TrieOptionText trie = Shape();
   trie.depth = 1;
   ASSERT_SAYS(TryOpen(With(trie)), IsInvalidArgument(), "levels");
   Refused("fewer levels (a smaller depth) than hold files", "InvalidArgument");
@@ -1587,7 +1588,7 @@ TEST_P(BadConfigurationTest, SeveralPaths) {
 }
 
 TEST_P(BadConfigurationTest, OptionStrings) {
-  TrieOptions trie;
+  HashTrieOptions trie;
   const std::string before = TrieOptionsToString(trie);
   ASSERT_SAYS(TrieOptionsFromString("fan_out=3", &trie), IsInvalidArgument(), "fan_out");
   ASSERT_SAYS(TrieOptionsFromString("slots=1", &trie), IsInvalidArgument(), "slots");
@@ -1598,7 +1599,7 @@ TEST_P(BadConfigurationTest, OptionStrings) {
   ASSERT_OK(TrieOptionsFromString("fan_out=16;hash=sha1", &trie));
   EXPECT_EQ(trie.fan_out, 16);
   EXPECT_EQ(trie.hash, "sha1");
-  EXPECT_EQ(trie.slots, TrieOptions().slots);
+  EXPECT_EQ(trie.slots, HashTrieOptions().slots);
   Refused("unknown or impossible trie options", "InvalidArgument, names the option and what it may be");
 }
 

@@ -44,8 +44,8 @@ Status FillUniversal(Options* options) {
 }
 
 // Two children, so that a key's path is long; pushes deeper whenever it may.
-TrieOptions TinyTrie() {
-  TrieOptions trie;
+HashTrieOptions TinyTrie() {
+  HashTrieOptions trie;
   trie.format = "sst";
   trie.fan_out = 2;
   trie.slots = 3;
@@ -57,8 +57,8 @@ TrieOptions TinyTrie() {
 }
 
 // Four children and few slots; a container and the root are due at `trigger`.
-TrieOptions SmallTrie(int trigger, int depth) {
-  TrieOptions trie;
+HashTrieOptions SmallTrie(int trigger, int depth) {
+  HashTrieOptions trie;
   trie.format = "sst";
   trie.fan_out = 4;
   trie.slots = 4;
@@ -72,7 +72,7 @@ Status FillTrieTiny(Options* options) { return UseTrie(options, TinyTrie()); }
 
 // Merges in place at the deepest depth rather than growing, under a tight space bound.
 Status FillTrieTight(Options* options) {
-  TrieOptions trie = SmallTrie(3, 3);
+  HashTrieOptions trie = SmallTrie(3, 3);
   trie.space_bound = 1.1;
   trie.grow_liveness = 0.9;
   trie.seed = 0x9e3779b97f4a7c15u;
@@ -80,7 +80,7 @@ Status FillTrieTight(Options* options) {
 }
 
 Status FillTrieSha1(Options* options) {
-  TrieOptions trie = SmallTrie(2, 4);
+  HashTrieOptions trie = SmallTrie(2, 4);
   trie.hash = "sha1";
   trie.seed = 7;
   trie.filter_bits = 0;
@@ -121,7 +121,7 @@ Status FillSiltDropped(Options* options) {
 }
 
 // The same shapes over HTables, with small groups, so that a table has several.
-Status UseSmallHTables(Options* options, TrieOptions trie) {
+Status UseSmallHTables(Options* options, HashTrieOptions trie) {
   trie.format = "htable";
   HTableOptions htable;
   htable.table = options->table_factory;
@@ -136,14 +136,14 @@ Status FillTrieZstd(Options* options) {
   options->compression = rocksdb::kZSTD;
   options->compression_opts.max_dict_bytes = 2048;
   options->compression_opts.zstd_max_train_bytes = 32 << 10;
-  TrieOptions trie = SmallTrie(3, 3);
+  HashTrieOptions trie = SmallTrie(3, 3);
   trie.seed = 3;
   return UseSmallHTables(options, trie);
 }
 
 // Tables with nothing older below them have an ECT index, beside block-based ones with Bloom filters, or HTables.
 Status FillTrieEct(Options* options) {
-  TrieOptions trie = TinyTrie();
+  HashTrieOptions trie = TinyTrie();
   trie.space_bound = 1.2;
   trie.grow_liveness = 0.5;
   trie.bottommost_format = "ect";
@@ -151,13 +151,13 @@ Status FillTrieEct(Options* options) {
 }
 
 Status FillTrieHTableEct(Options* options) {
-  TrieOptions trie = SmallTrie(2, 3);
+  HashTrieOptions trie = SmallTrie(2, 3);
   trie.grow_liveness = 0.1;
   trie.bottommost_format = "ect";
   return UseSmallHTables(options, trie);
 }
 
-Status FillTrieDefault(Options* options) { return UseTrie(options, TrieOptions()); }
+Status FillTrieDefault(Options* options) { return UseTrie(options, HashTrieOptions()); }
 
 // Sub-MemTables beside another engine; segments sealed in place, or by copy.
 Status FillLeveledSub(Options* options) {
@@ -208,17 +208,22 @@ Status FillRoundRobin(Options* options) {
   return s.ok() ? UseRoundRobin(options, round_robin) : s;
 }
 
-TrieOptions KeyTrie(int fan_out, int trigger, int depth) {
-  TrieOptions trie = SmallTrie(trigger, depth);
-  trie.order = "key";
+KeyTrieOptions KeyTrie(int fan_out, int trigger, int depth) {
+  KeyTrieOptions trie;
+  trie.filter_bits = 16;
+  trie.space_bound = 1.5;
   trie.fan_out = fan_out;
+  trie.slots = 4;
+  trie.trigger = trigger;
+  trie.root_trigger = trigger;
+  trie.depth = depth;
   return trie;
 }
 
 Status FillOrderedTrie(Options* options) { return UseTrie(options, KeyTrie(4, 3, 4)); }
 
 Status FillOrderedTrieTight(Options* options) {
-  TrieOptions trie = KeyTrie(2, 2, 3);
+  KeyTrieOptions trie = KeyTrie(2, 2, 3);
   trie.space_bound = 1.1;
   return UseTrie(options, trie);
 }

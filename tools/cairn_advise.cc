@@ -84,7 +84,7 @@ rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found
 // The store that the options describe, but for what the optimizer has no shapes of (see Advice::own). A message if there
 // is no model for them.
 std::string Describe(const rocksdb::Options& options, const Found& found, StoreShape* store) {
-  TrieOptions trie;
+  TrieOptionText trie;
   const double item_bytes = std::max(1.0, found.table_bytes / found.entries);
   if (IsSilt(options, nullptr)) {
     *store = StoreShape::Default(Design::kSilt);
@@ -183,8 +183,8 @@ void Compare(const msls::OptimizeOptions& limits, Advice* advice) {
 std::optional<EngineCosts> OwnCosts(const rocksdb::Options& options, const EngineWorkload& workload) {
   SiltOptions silt;
   if (IsSilt(options, &silt)) return CostsOfSilt(workload, silt);
-  TrieOptions trie;
-  if (IsTrie(options, &trie) && IsInKeyOrder(trie)) return CostsOfOrderedTrie(workload, trie);
+  KeyTrieOptions trie;
+  if (IsKeyTrie(options, &trie)) return CostsOfOrderedTrie(workload, trie);
   return std::nullopt;
 }
 

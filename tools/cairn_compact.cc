@@ -64,14 +64,14 @@ Status FindTries(const Database& database, const std::vector<std::string>& names
   for (const std::string& name : names) {
     ColumnFamilyHandle* handle = database.Find(name);
     if (handle == nullptr) return Status::NotFound("there is no column family \"" + name + "\"");
-    if (!IsTrie(database.db()->GetOptions(handle), nullptr)) {
+    if (!IsTrie(database.db()->GetOptions(handle))) {
       return Status::NotSupported("column family \"" + name + "\" is no trie; ldb compact compacts it");
     }
     tries->push_back(handle);
   }
   if (!names.empty()) return Status::OK();
   for (ColumnFamilyHandle* handle : database.families()) {
-    if (IsTrie(database.db()->GetOptions(handle), nullptr)) tries->push_back(handle);
+    if (IsTrie(database.db()->GetOptions(handle))) tries->push_back(handle);
   }
   if (tries->empty()) return Status::NotSupported("there is no trie in this database; ldb compact compacts others");
   return Status::OK();

@@ -180,7 +180,7 @@ class StoreFlags {
  private:
   void ReadOrderedTrie() {
     writes.popularity = popularity;
-    ordered_trie_ = KeyOrderTrie();
+    ordered_trie_ = KeyTrieOptions();
     if (arguments_.Given("root-trigger")) ordered_trie_.root_trigger = root_trigger_;
     if (arguments_.Given("trigger")) ordered_trie_.trigger = container_trigger_;
     if (arguments_.Given("slots")) ordered_trie_.slots = slots_;
@@ -189,7 +189,7 @@ class StoreFlags {
   }
 
   const Arguments& arguments_;
-  TrieOptions ordered_trie_;
+  KeyTrieOptions ordered_trie_;
   std::string design_ = "rocksdb", histogram_, level_sizes_, pick_ = "kMinOverlappingRatio";
   uint64_t keys_ = 100000000, write_buffer_ = 64 << 20, level_base_ = 256 << 20, file_size_ = 64 << 20;
   double item_bytes_ = 100, zipf_ = 0, level_multiplier_ = 10, hash_store_slots_ = 131072, hash_store_occupancy_ = 0.93,

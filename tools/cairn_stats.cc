@@ -74,7 +74,7 @@ Status Describe(const Database& database, const std::vector<std::string>& names,
       output->json += ",";
       output->table += "\n";
     }
-    if (IsTrie(database.db()->GetOptions(handle), nullptr)) {
+    if (IsTrie(database.db()->GetOptions(handle))) {
       Status s = DescribeTrie(database.db(), handle, output);
       if (!s.ok()) return s;
       // Of a trie in key order the order filters, too; its JSON stays one object.

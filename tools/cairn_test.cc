@@ -213,8 +213,8 @@ TEST_F(CairnTest, OptionsAreACompleteOptionsFile) {
   Status s = rocksdb::LoadOptionsFromFile(config, file, &options, &families);
   ASSERT_TRUE(s.ok()) << s.ToString();
   ASSERT_EQ(1u, families.size());
-  TrieOptions trie;
-  ASSERT_TRUE(IsTrie(families[0].options, &trie));
+  HashTrieOptions trie;
+  ASSERT_TRUE(IsHashTrie(families[0].options, &trie));
   EXPECT_EQ(4, trie.fan_out);
   EXPECT_EQ(10, trie.slots);
   EXPECT_EQ(5, trie.trigger);
@@ -620,8 +620,8 @@ TEST_F(CairnTest, ConvertThereAndBack) {
   std::vector<ColumnFamilyDescriptor> families;
   ASSERT_TRUE(Load(Path("trie"), &options, &families).ok());
   for (const auto& family : families) {
-    TrieOptions trie;
-    EXPECT_TRUE(IsTrie(family.options, &trie)) << family.name;
+    HashTrieOptions trie;
+    EXPECT_TRUE(IsHashTrie(family.options, &trie)) << family.name;
     EXPECT_EQ(4, trie.fan_out);
     EXPECT_EQ(family.name == "wide", family.options.merge_operator != nullptr);
     EXPECT_STREQ("cairn.SubMemTable", family.options.memtable_factory->Name());
@@ -633,7 +633,7 @@ TEST_F(CairnTest, ConvertThereAndBack) {
   ASSERT_TRUE(Load(Path("back"), &options, &families).ok());
   ASSERT_EQ(3u, families.size());
   for (const auto& family : families) {
-    EXPECT_FALSE(IsTrie(family.options, nullptr));
+    EXPECT_FALSE(IsTrie(family.options));
     const bool wide = family.name == "wide";
     EXPECT_EQ(wide ? rocksdb::ReverseBytewiseComparator() : rocksdb::BytewiseComparator(), family.options.comparator);
     EXPECT_EQ(wide ? rocksdb::kCompactionStyleUniversal : rocksdb::kCompactionStyleLevel,
@@ -650,9 +650,7 @@ TEST_F(CairnTest, ConvertKeepsAnOrderThatIsNotTheEngines) {
   rocksdb::Options options;
   options.create_if_missing = true;
   options.comparator = rocksdb::ReverseBytewiseComparator();
-  TrieOptions trie;
-  trie.order = "key";
-  ASSERT_TRUE(UseTrie(&options, trie).ok());
+  ASSERT_TRUE(UseTrie(&options, KeyTrieOptions()).ok());
   DB* db = nullptr;
   ASSERT_TRUE(DB::Open(options, Path("reverse"), port::Into(&db)).ok());
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(db->Put(WriteOptions(), std::to_string(i), "v").ok());
@@ -692,7 +690,7 @@ TEST_F(CairnTest, ConvertOneColumnFamilyOnly) {
   rocksdb::DBOptions options;
   std::vector<ColumnFamilyDescriptor> families;
   ASSERT_TRUE(Load(Path("mixed"), &options, &families).ok());
-  for (const auto& family : families) EXPECT_EQ(family.name == "default", IsTrie(family.options, nullptr));
+  for (const auto& family : families) EXPECT_EQ(family.name == "default", IsTrie(family.options));
   EXPECT_TRUE(expected == ReadAll(Path("mixed")));
   result = Cairn({"convert", Path("stock"), Path("other"), "--to", "trie_sst", "--column-family", "nonsense"});
   EXPECT_EQ(1, result.exit_code);

@@ -179,7 +179,7 @@ Status PlanConvertTarget(const ConvertSource& source, const std::string& engine,
         result.options.memtable_factory = ColumnFamilyOptions().memtable_factory;  // a stock RocksDB knows none of ours
       }
       s = UseEngine(engine, engine_options, &result.options);
-    } else if (IsTrie(family.options, nullptr)) {
+    } else if (IsTrie(family.options)) {
       s = UseTrieCompaction(&target->db_options);
     }
     target->families.push_back(std::move(result));

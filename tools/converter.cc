@@ -543,7 +543,7 @@ Status Converter::Settle() {
   DB* db = session_->db;
   for (size_t i = 0; options_.compact && i < session_->handles.size(); i++) {
     if (Stopped()) return StoppedStatus();
-    const bool is_trie = IsTrie(target_.families[i].options, nullptr);
+    const bool is_trie = IsTrie(target_.families[i].options);
     Status s = is_trie ? CompactTrie(db, session_->handles[i])
                        : db->CompactRange(rocksdb::CompactRangeOptions(), session_->handles[i], nullptr, nullptr);
     if (!s.ok()) return s;

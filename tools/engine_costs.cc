@@ -137,7 +137,8 @@ double ItemsBound(const EngineWorkload& workload, double bytes_bound, double ove
   return msls::SpaceBoundInItems(bytes_bound, data, data + overhead);
 }
 
-TrieOptions WithinSpace(TrieOptions trie, const EngineWorkload& workload) {
+template <class Trie>
+Trie WithinSpace(Trie trie, const EngineWorkload& workload) {
   if (workload.max_space > 0) trie.space_bound = std::max(1.1, workload.max_space);
   return trie;
 }
@@ -147,7 +148,7 @@ EngineCosts Trie(const EngineWorkload& workload) {
   EngineCosts costs;
   costs.name = costs.engine = "trie";
   costs.key_order = false;
-  const TrieOptions trie = WithinSpace(TrieOptions(), workload);
+  const HashTrieOptions trie = WithinSpace(HashTrieOptions(), workload);
   costs.engine_options = Text("space_bound=%g", trie.space_bound);
   StoreShape store = ShapeOf(workload, Design::kTrie);
   SetTrieShape(trie, 1, 1, &store);
@@ -157,7 +158,7 @@ EngineCosts Trie(const EngineWorkload& workload) {
 }
 
 EngineCosts OrderedTrie(const EngineWorkload& workload) {
-  const TrieOptions trie = WithinSpace(KeyOrderTrie(), workload);
+  const KeyTrieOptions trie = WithinSpace(KeyTrieOptions(), workload);
   EngineCosts costs = CostsOfOrderedTrie(workload, trie);
   costs.engine_options = Text("space_bound=%g", trie.space_bound);
   return costs;
@@ -168,11 +169,11 @@ double LargestCompaction(const EngineWorkload& workload, const EngineCosts& cost
   const double data = workload.popularity.keys() * workload.item_bytes;
   if (costs.name == "trie" || costs.name == "ordered_trie") {
     const double buffer = workload.write_buffer_bytes / std::clamp(workload.fill, 0.01, 1.0);
-    const TrieOptions key_order = WithinSpace(KeyOrderTrie(), workload);
+    const KeyTrieOptions key_order = WithinSpace(KeyTrieOptions(), workload);
     const double garbage = (key_order.space_bound - 1) * data;
     const int files = costs.key_order ? RootFilesFor(key_order, static_cast<uint64_t>(data),
                                                      static_cast<uint64_t>(garbage), static_cast<uint64_t>(buffer))
-                                      : TrieOptions().root_trigger;
+                                      : HashTrieOptions().root_trigger;
     return std::min(1.0, files * workload.write_buffer_bytes / data);
   }
   const bool leveled = costs.name == "round_robin" || costs.name.compare(0, 7, "leveled") == 0;
@@ -181,7 +182,7 @@ double LargestCompaction(const EngineWorkload& workload, const EngineCosts& cost
 
 }  // namespace
 
-EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const TrieOptions& options) {
+EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const KeyTrieOptions& options) {
   EngineCosts costs;
   costs.name = costs.engine = "ordered_trie";
   const double buffers = workload.popularity.keys() * workload.item_bytes / workload.write_buffer_bytes;
@@ -189,7 +190,7 @@ EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const TrieOptions
     costs.no_model = "more write buffers of keys than are played here; cairn model --design ordered_trie plays 1,024";
     return costs;
   }
-  TrieOptions trie = options;
+  KeyTrieOptions trie = options;
   trie.space_bound = ItemsBound(workload, trie.space_bound, kOrderedTableOverhead);
   KeyTrieWrites writes;
   writes.popularity = workload.popularity;

@@ -52,7 +52,7 @@ std::vector<EngineCosts> CompareEngines(const EngineWorkload& workload);
 
 // What a store of these options costs, for engines whose shapes the optimizer does not know.
 EngineCosts CostsOfSilt(const EngineWorkload& workload, const SiltOptions& silt);
-EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const TrieOptions& trie);
+EngineCosts CostsOfOrderedTrie(const EngineWorkload& workload, const KeyTrieOptions& trie);
 
 // Whether what the report says is within the workload's limits.
 bool KeepsLimits(const EngineWorkload& workload, const msls::Report& report);

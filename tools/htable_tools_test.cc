@@ -26,7 +26,7 @@ class HTableToolsTest : public ::testing::Test {
     rocksdb::Options options;
     options.create_if_missing = true;
     options.compression = rocksdb::kNoCompression;
-    TrieOptions trie;
+    HashTrieOptions trie;
     trie.format = "htable";
     trie.seed = 0;  // under some seeds two of the keys are one pair of the filter
     ASSERT_TRUE(UseTrie(&options, trie).ok());

@@ -53,7 +53,7 @@ class LdbTest : public ::testing::TestWithParam<Format> {
     options.create_missing_column_families = true;
     options.write_buffer_size = 64 << 10;
     const rocksdb::ColumnFamilyOptions plain(options);
-    TrieOptions trie;
+    HashTrieOptions trie;
     trie.fan_out = 2;
     trie.slots = 4;
     trie.trigger = 2;
@@ -218,8 +218,7 @@ class PrefixOrderToolsTest : public ::testing::Test {
     options.comparator = PrefixOrderUntil('/');
     rocksdb::ColumnFamilyOptions plain(options);
     plain.comparator = PrefixOrder(2);
-    TrieOptions trie;
-    trie.order = "key";
+    KeyTrieOptions trie;
     trie.fan_out = 2;
     trie.slots = 4;
     trie.root_trigger = 2;

@@ -407,7 +407,7 @@ TEST_F(RepairTest, StoredOptionsMayLeaveTheSeedOpen) {
 // RocksDB's repair opens all tables as those of the default column family, and takes what that cannot read for damaged.
 TEST_F(RepairTest, EachColumnFamilyIsReadInItsOwnOrderAndFormat) {
   std::vector<Options> kinds(5, Stock());
-  TrieOptions trie;
+  HashTrieOptions trie;
   for (int i = 1; i < 4; ++i) {
     trie.format = i == 1 ? "sst" : "htable";
     if (i == 3) trie.bottommost_format = "ect";

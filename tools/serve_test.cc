@@ -118,7 +118,7 @@ class ServeTest : public ::testing::Test {
     SubMemTableOptions memtable;
     memtable.durable = durable;
     if (durable) options.memtable_factory = NewSubMemTableFactory(memtable);
-    TrieOptions shape;
+    HashTrieOptions shape;
     shape.format = "sst";  // tables of a few KiB, of which HTables would be half empty: compaction for space
     shape.root_trigger = 4;
     Status s = trie ? UseTrie(&options, shape) : Status::OK();

@@ -88,7 +88,7 @@ struct TrieStats {
   uint64_t flushed_bytes = 0;
   uint64_t compacted_bytes = 0;
   double write_amplification = 0;  // (flushed + compacted) / flushed
-  // Of the tables with an ECT index (TrieOptions::bottommost_format); all 0 while the option is "same".
+  // Of the tables with an ECT index (HashTrieOptions::bottommost_format); all 0 while the option is "same".
   uint64_t ect_files = 0;
   uint64_t ect_keys = 0;
   uint64_t ect_bytes = 0;         // of the files
@@ -100,7 +100,7 @@ struct TrieStats {
   uint64_t merge_compactions = 0;
   uint64_t moved_tables = 0;       // of a trie in key order: to a deeper level, unwritten
   uint64_t dropped_tables = 0;     // of a trie in key order: unread, because a range deletion covered all their keys
-  uint64_t scan_merges = 0;        // of a trie in key order: because of scans (TrieOptions::scan_merge), of any kind
+  uint64_t scan_merges = 0;        // of a trie in key order: because of scans (KeyTrieOptions::scan_merge), of any kind
   uint64_t scan_merged_bytes = 0;  // ... and what they wrote
   uint64_t split_compactions = 0;  // of ingested files, and of files written under another fan_out or number of slots
   uint64_t failed_compactions = 0;

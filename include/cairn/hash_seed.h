@@ -28,7 +28,7 @@
 
 namespace cairn {
 
-// In TrieOptions::seed and SiltOptions::seed: the database's own, or a new one.
+// In HashTrieOptions::seed and SiltOptions::seed: the database's own, or a new one.
 constexpr uint64_t kRandomSeed = UINT64_MAX;
 
 // Of options that name no seed, and of the comparator "cairn.HashOrder:xxh3".

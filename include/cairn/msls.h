@@ -122,7 +122,7 @@ const char* FilePickName(FilePick pick);
 
 // The shape of a store. A design ignores the fields that it does not name.
 struct StoreShape {
-  // The defaults of the system: LevelDB 1.23, RocksDB 9.10, the thesis' SILT, cairn::TrieOptions.
+  // The defaults of the system: LevelDB 1.23, RocksDB 9.10, the thesis' SILT, cairn::HashTrieOptions.
   static StoreShape Default(Design design);
 
   Design design = Design::kRocksDB;
@@ -167,7 +167,7 @@ struct StoreShape {
   int hash_stores = 62;
   int instances = 4;
 
-  // kTrie: as in cairn::TrieOptions, but space_bound counts items (see SpaceBoundInItems).
+  // kTrie: as in cairn::HashTrieOptions, but space_bound counts items (see SpaceBoundInItems).
   int root_trigger = 16;
   int container_trigger = 15;
   // Levels of a depth, at least container_trigger, the rest being headroom; 0: a third more than container_trigger.

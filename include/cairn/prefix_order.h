@@ -5,7 +5,7 @@
 //   options.comparator = cairn::PrefixOrder(8);            // the first 8 bytes; a shorter key is its own prefix
 //   options.comparator = cairn::PrefixOrderUntil('/');     // up to the first '/', that included; a key without is its own
 //   options.prefix_extractor.reset(rocksdb::NewFixedPrefixTransform(8));  // as with any order
-//   rocksdb::Status s = cairn::UseTrie(&options, trie);    // trie.order = "key"; or leveled or universal compaction
+//   rocksdb::Status s = cairn::UseTrie(&options, cairn::KeyTrieOptions());  // or leveled or universal compaction
 //
 // In option text and OPTIONS files: comparator=cairn.PrefixOrder:fixed:8, comparator=cairn.PrefixOrder:until:2f. The name
 // is in the MANIFEST and in every table: a database is never read in another order than it was written in.

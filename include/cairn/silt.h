@@ -30,7 +30,7 @@ namespace cairn {
 // A merge rewrites the whole SortedStore: with N keys in it, a key is written about N / d times more. Use it for many
 // small values and few updates; a trie (trie.h) writes less.
 struct SiltOptions {
-  // Hash and seed of the order, as in TrieOptions.
+  // Hash and seed of the order, as in HashTrieOptions.
   std::string hash = "xxh3";
   uint64_t seed = kDefaultSeed;
 

@@ -41,7 +41,7 @@ class BatchOrderTest : public ::testing::Test {
 
   static rocksdb::Options Trie(uint64_t seed) {
     rocksdb::Options options = test::BaseOptions();
-    TrieOptions trie;
+    HashTrieOptions trie;
     trie.seed = seed;
     EXPECT_OK(UseTrie(&options, trie));
     return options;

@@ -56,7 +56,7 @@ class EqualHashTest : public ::testing::TestWithParam<Engine> {
       silt.table.index_residency = GetParam().residency;
       ASSERT_OK(UseSilt(&options, silt));
     } else {
-      TrieOptions trie;
+      HashTrieOptions trie;
       trie.seed = kSeed;
       trie.format = GetParam().format;
       trie.bottommost_format = GetParam().bottommost;

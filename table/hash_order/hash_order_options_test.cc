@@ -90,7 +90,7 @@ TEST_F(HashOrderOptionsTest, SizesAreOfRangesOfHashes) {
     Options options = HashOrdered(how == "sst" ? "silt" : how);
     if (how == "sst") {
       options = HashOrdered("comparator");
-      TrieOptions trie;
+      HashTrieOptions trie;
       trie.format = "sst";
       ASSERT_OK(UseTrie(&options, trie));
     }

@@ -23,12 +23,12 @@ using rocksdb::DBImpl;
 using rocksdb::InternalStats;
 using rocksdb::Status;
 
-std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<TrieOptions>* trie) {
+std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<TrieOptionText>* trie) {
   trie->reset();
-  TrieOptions shape;
+  TrieOptionText shape;
   if (IsTrie(options, &shape)) {
     // One that its scheduler refuses may have more levels than its depths.
-    const bool valid = IsInKeyOrder(shape) ? CheckTrieOptions(options).ok() : ValidateTrieOptions(shape).ok();
+    const bool valid = shape.in_key_order() ? CheckTrieOptions(options).ok() : ValidateTrieOptions(shape).ok();
     if (!valid) return "unknown";
     *trie = shape;
     return "trie";
@@ -160,7 +160,7 @@ class DatabaseReader final : public StatusReader {
     family.id = handle->GetID();
     family.name = handle->GetName();
     const rocksdb::Options options = db_->GetOptions(handle);
-    std::optional<TrieOptions> trie;
+    std::optional<TrieOptionText> trie;
     family.engine = EngineOf(options, &trie);
     if (options.memtable_factory != nullptr) family.memtable = options.memtable_factory->Name();
     if (options.table_factory != nullptr) family.table = options.table_factory->Name();
@@ -184,7 +184,7 @@ class DatabaseReader final : public StatusReader {
   }
 
   // The picture, and what was written since the database was opened.
-  void ReadTables(ColumnFamilyHandle* handle, const std::optional<TrieOptions>& trie, FamilyStatus* family) const {
+  void ReadTables(ColumnFamilyHandle* handle, const std::optional<TrieOptionText>& trie, FamilyStatus* family) const {
     const std::unique_ptr<HeldVersion> version = HeldVersion::Current(impl_, family->id);
     if (version == nullptr) return;
     const std::vector<HeldVersion::File> files = version->Files();
@@ -207,24 +207,15 @@ class DatabaseReader final : public StatusReader {
       // Flushes count as written to level 0.
       totals.compaction_written_bytes = written > flushed ? written - flushed : 0;
     }
-    std::optional<HashPrefixMap> map;
-    std::optional<KeyShape> shape;
-    if (trie.has_value() && IsInKeyOrder(*trie)) {
-      shape.emplace(*trie, handle->GetComparator());
-    } else if (trie.has_value()) {
-      map.emplace(ContainerMapOf(*trie));
-    }
+    std::vector<TrieFile> tables;
     for (size_t i = 0; i < files.size(); ++i) {
       pictured[i].number = files[i].number();
       pictured[i].level = files[i].level;
       pictured[i].bytes = files[i].meta->fd.GetFileSize();
-      if (shape.has_value()) shape->Add(HeldVersion::MetadataOf(files[i]));
-      if (!map.has_value()) continue;
-      pictured[i].first_position = map->Position(files[i].meta->smallest.user_key());
-      pictured[i].last_position = map->Position(files[i].meta->largest.user_key());
+      if (trie.has_value()) tables.push_back(HeldVersion::MetadataOf(files[i]));
     }
-    if (shape.has_value()) PlaceInKeyOrder(*shape, &pictured);
-    family->picture = MakePicture(pictured, trie);
+    family->picture = trie.has_value() ? MakeTriePicture(std::move(pictured), tables, *trie, handle->GetComparator())
+                                       : MakePicture(pictured);
     if (totals.flushed_bytes > 0) {
       family->write_amplification =
           1 + static_cast<double>(totals.compaction_written_bytes) / static_cast<double>(totals.flushed_bytes);

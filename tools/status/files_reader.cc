@@ -18,7 +18,6 @@
 #include "table/format.h"
 #include "table/meta_blocks.h"
 #include "table/written_totals.h"
-#include "trie_table/compaction/key_shape.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_plan.h"
@@ -29,7 +28,7 @@ using rocksdb::Status;
 
 namespace {
 
-// Where a table of a trie in key order lies; `file` has what else is known of it.
+// Where a table of a trie lies; `file` has what else is known of it.
 TrieFile WithKeys(uint64_t number, const ManifestTable& table, TrieFile file) {
   file.number = number;
   file.level = table.level;
@@ -195,32 +194,24 @@ FamilyStatus FilesReader::ReadFamily(uint32_t id, const ManifestFamily& tables, 
   family.engine = options.engine;
   family.memtable = options.memtable;
   family.table = options.table;
-  const bool in_key_order = options.trie.has_value() && IsInKeyOrder(*options.trie);
   // A comparator that this program does not have: it cannot say which tables lie over one another.
-  if (in_key_order && options.comparator->Name() != tables.comparator) options.trie.reset();
-  std::optional<HashPrefixMap> map;
-  if (options.trie.has_value() && !in_key_order) map.emplace(ContainerMapOf(*options.trie));
+  if (options.trie.has_value() && options.trie->in_key_order() && options.comparator->Name() != tables.comparator) {
+    options.trie.reset();
+  }
   std::vector<PictureFile> files;
+  std::vector<TrieFile> with_keys;
   for (const auto& [number, table] : tables.tables) {
     PictureFile file;
     file.number = number;
     file.level = table.level;
     file.bytes = table.bytes;
     file.compacting = compacting.count(number) != 0;
-    if (map.has_value()) {
-      file.first_position = map->Position(table.smallest);
-      file.last_position = map->Position(table.largest);
-    }
     files.push_back(file);
+    if (options.trie.has_value()) with_keys.push_back(WithKeys(number, table, TrieFile()));
   }
-  if (in_key_order && options.trie.has_value()) {
-    KeyShape shape(*options.trie, options.comparator);
-    for (const auto& [number, table] : tables.tables) {
-      if (table.level < TrieLevels(*options.trie)) shape.Add(WithKeys(number, table, TrieFile()));
-    }
-    PlaceInKeyOrder(shape, &files);
-  }
-  family.picture = MakePicture(files, options.trie);
+  family.picture = options.trie.has_value()
+                       ? MakeTriePicture(std::move(files), with_keys, *options.trie, options.comparator)
+                       : MakePicture(files);
   if (options.trie.has_value()) ReadTrie(options, tables, &tries_[id], &family);
   const auto log = log_->tuner_log().find(tables.name);
   if (log != log_->tuner_log().end()) family.tuner_log = log->second;

@@ -19,7 +19,8 @@
 #include "tools/status/log_follower.h"
 #include "tools/status/manifest_follower.h"
 #include "tools/status/reader.h"
-#include "trie_table/compaction/trie_shape.h"
+#include "trie_table/compaction/trie_file.h"
+#include "trie_table/compaction/trie_options.h"
 
 namespace cairn {
 
@@ -37,7 +38,7 @@ class FilesReader final : public StatusReader {
     std::string engine = "unknown";
     std::string memtable;
     std::string table;
-    std::optional<TrieOptions> trie;
+    std::optional<TrieOptionText> trie;
     const rocksdb::Comparator* comparator = nullptr;
     uint64_t write_buffer_bytes = 0;
   };

@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
   options.write_buffer_size = 256 << 10;
   options.statistics = rocksdb::CreateDBStatistics();
   rocksdb::Options sessions = options, orders = options;
-  cairn::TrieOptions trie;
+  cairn::HashTrieOptions trie;
   trie.slots = 6;
   trie.root_trigger = 6;
   Status s = cairn::UseTrie(&sessions, trie);

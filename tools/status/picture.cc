@@ -1,6 +1,7 @@
 #include "tools/status/picture.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 #include <unordered_map>
@@ -37,20 +38,21 @@ std::vector<PictureCell> CellsOf(const Containers& containers, uint64_t containe
   return cells;
 }
 
-// Containers of a depth that there are or may be.
-uint64_t PlacesAt(const TrieOptions& trie, int depth, const Containers& containers) {
-  if (IsInKeyOrder(trie)) return containers.empty() ? 1 : containers.rbegin()->first + 1;
-  return uint64_t{1} << std::min(BitsPerDepth(trie) * depth, 62);
-}
+// What the order of a trie says of its depths.
+struct Places {
+  // The containers of a depth that hold the file's smallest and its largest key.
+  std::function<std::pair<uint64_t, uint64_t>(const PictureFile& file, int depth)> of;
+  // Containers of a depth that there are or may be.
+  std::function<uint64_t(int depth, const Containers& containers)> at;
+};
 
-void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, Picture* picture) {
-  const HashPrefixMap map = ContainerMapOf(trie);
-  const bool in_key_order = IsInKeyOrder(trie);
+void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, const Places& places,
+                Picture* picture) {
   std::map<int, Containers> depths;
   for (const PictureFile& file : files) {
     const int depth = DepthOfLevel(trie, file.level);
-    const uint64_t number = in_key_order ? file.first_position : map.ContainerAt(file.first_position, depth);
-    if (!in_key_order && number != map.ContainerAt(file.last_position, depth)) ++picture->spanning_files;
+    const auto [number, last] = places.of(file, depth);
+    if (number != last) ++picture->spanning_files;
     Container& container = depths[depth][number];
     container.levels.insert(file.level);
     PictureCell& sum = container.sum;
@@ -63,7 +65,7 @@ void MakeDepths(const std::vector<PictureFile>& files, const TrieOptions& trie, 
   for (int depth = 0; depth <= depths.rbegin()->first; ++depth) {
     PictureDepth row;
     row.depth = depth;
-    row.places = PlacesAt(trie, depth, depths[depth]);
+    row.places = places.at(depth, depths[depth]);
     const uint64_t per_cell = (row.places + kMaxCells - 1) / kMaxCells;
     row.cells = (row.places + per_cell - 1) / per_cell;
     row.full_slots = depth == 0 ? trie.root_trigger : TriggerOf(trie);
@@ -120,7 +122,9 @@ void PlaceInKeyOrder(const KeyShape& shape, std::vector<PictureFile>* files) {
   for (PictureFile& file : *files) file.first_position = file.last_position = places[file.number];
 }
 
-Picture MakePicture(const std::vector<PictureFile>& files, const std::optional<TrieOptions>& trie) {
+namespace {
+
+Picture SumOf(const std::vector<PictureFile>& files) {
   Picture picture;
   for (const PictureFile& file : files) {
     ++picture.files;
@@ -129,12 +133,54 @@ Picture MakePicture(const std::vector<PictureFile>& files, const std::optional<T
     ++picture.compacting_files;
     picture.compacting_bytes += file.bytes;
   }
-  if (trie.has_value()) {
-    MakeDepths(files, *trie, &picture);
-  } else {
-    MakeRuns(files, &picture);
-  }
   return picture;
+}
+
+}  // namespace
+
+Picture MakePicture(const std::vector<PictureFile>& files) {
+  Picture picture = SumOf(files);
+  MakeRuns(files, &picture);
+  return picture;
+}
+
+Picture MakePicture(const std::vector<PictureFile>& files, const HashTrieOptions& trie) {
+  Picture picture = SumOf(files);
+  const HashPrefixMap map = ContainerMapOf(trie);
+  Places places;
+  places.of = [&map](const PictureFile& file, int depth) {
+    return std::make_pair(map.ContainerAt(file.first_position, depth), map.ContainerAt(file.last_position, depth));
+  };
+  places.at = [&trie](int depth, const Containers&) { return uint64_t{1} << std::min(BitsPerDepth(trie) * depth, 62); };
+  MakeDepths(files, trie, places, &picture);
+  return picture;
+}
+
+Picture MakePicture(const std::vector<PictureFile>& files, const KeyTrieOptions& trie) {
+  Picture picture = SumOf(files);
+  Places places;
+  places.of = [](const PictureFile& file, int) { return std::make_pair(file.first_position, file.last_position); };
+  places.at = [](int, const Containers& containers) { return containers.empty() ? 1 : containers.rbegin()->first + 1; };
+  MakeDepths(files, trie, places, &picture);
+  return picture;
+}
+
+Picture MakeTriePicture(std::vector<PictureFile> files, const std::vector<TrieFile>& tables, const TrieOptionText& trie,
+                        const rocksdb::Comparator* comparator) {
+  if (!trie.in_key_order()) {
+    const HashPrefixMap map = ContainerMapOf(trie.hash_order());
+    for (size_t i = 0; i < files.size(); ++i) {
+      files[i].first_position = map.Position(tables[i].smallest);
+      files[i].last_position = map.Position(tables[i].largest);
+    }
+    return MakePicture(files, trie.hash_order());
+  }
+  KeyShape shape(trie.key_order(), comparator);
+  for (const TrieFile& table : tables) {
+    if (table.level < TrieLevels(trie)) shape.Add(table);  // else the options are those of another opening
+  }
+  PlaceInKeyOrder(shape, &files);
+  return MakePicture(files, trie.key_order());
 }
 
 }  // namespace cairn

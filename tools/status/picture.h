@@ -10,11 +10,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "cairn/trie.h"
 #include "trie_table/compaction/key_shape.h"
+#include "trie_table/compaction/trie_options.h"
 
 namespace cairn {
 
@@ -79,8 +79,14 @@ constexpr size_t kMaxRuns = 256;
 // Of the tables of a trie in key order. REQUIRES: they are those of `shape`.
 void PlaceInKeyOrder(const KeyShape& shape, std::vector<PictureFile>* files);
 
-// `trie`: the shape if the column family is one. In key order the root may be due at fewer tables than its row says:
-// TrieStats::root_due_files.
-Picture MakePicture(const std::vector<PictureFile>& files, const std::optional<TrieOptions>& trie);
+// Of a column family that is no trie.
+Picture MakePicture(const std::vector<PictureFile>& files);
+// Of a trie. In key order the root may be due at fewer tables than its row says: TrieStats::root_due_files.
+Picture MakePicture(const std::vector<PictureFile>& files, const HashTrieOptions& trie);
+Picture MakePicture(const std::vector<PictureFile>& files, const KeyTrieOptions& trie);
+
+// The same of files whose places are not set: `tables` are the same with their keys, in the same order.
+Picture MakeTriePicture(std::vector<PictureFile> files, const std::vector<TrieFile>& tables, const TrieOptionText& trie,
+                        const rocksdb::Comparator* comparator);
 
 }  // namespace cairn

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "rocksdb/status.h"
 #include "tools/status/history.h"
 #include "tools/status/snapshot.h"
+#include "trie_table/compaction/trie_options.h"
 
 namespace cairn {
 
@@ -31,6 +33,6 @@ class StatusReader {
 std::unique_ptr<StatusReader> NewDatabaseReader(rocksdb::DB* db);
 
 // "trie", "silt" ... as in FamilyStatus::engine; *trie gets the shape of a trie.
-std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<TrieOptions>* trie);
+std::string EngineOf(const rocksdb::ColumnFamilyOptions& options, std::optional<TrieOptionText>* trie);
 
 }  // namespace cairn

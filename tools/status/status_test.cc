@@ -47,7 +47,7 @@ PictureFile FileAt(uint64_t number, int level, uint64_t position, uint64_t bytes
 }
 
 TEST(PictureTest, ATrieIsRowsOfContainers) {
-  TrieOptions trie;
+  HashTrieOptions trie;
   trie.fan_out = 8;
   trie.slots = 4;
   trie.trigger = 3;
@@ -88,7 +88,7 @@ TEST(PictureTest, ATrieIsRowsOfContainers) {
 }
 
 TEST(PictureTest, DeepTriesHaveCellsOfSeveralContainers) {
-  TrieOptions trie;
+  HashTrieOptions trie;
   trie.fan_out = 64;
   trie.slots = 2;
   trie.depth = 4;
@@ -112,8 +112,7 @@ TEST(PictureTest, DeepTriesHaveCellsOfSeveralContainers) {
 
 // A depth of more containers than a row has cells; the last cell has fewer of them.
 TEST(PictureTest, ATrieInKeyOrderHasACellForEachContainerThatThereIs) {
-  TrieOptions trie;
-  trie.order = "key";
+  KeyTrieOptions trie;
   trie.depth = 2;
   KeyShape shape(trie, rocksdb::BytewiseComparator());
   std::vector<PictureFile> files;
@@ -157,7 +156,7 @@ TEST(PictureTest, ATrieInKeyOrderHasACellForEachContainerThatThereIs) {
 TEST(PictureTest, OthersAreSortedRunsNewestFirst) {
   std::vector<PictureFile> files = {FileAt(1, 2, 0), FileAt(2, 2, 0), FileAt(8, 0, 0), FileAt(9, 0, 0)};
   files[1].compacting = true;
-  const Picture picture = MakePicture(files, std::nullopt);
+  const Picture picture = MakePicture(files);
   ASSERT_EQ(picture.runs.size(), 3u);
   EXPECT_EQ(picture.runs[0].file_number, 9u);
   EXPECT_EQ(picture.runs[1].file_number, 8u);
@@ -166,9 +165,9 @@ TEST(PictureTest, OthersAreSortedRunsNewestFirst) {
   EXPECT_EQ(picture.runs[2].compacting_bytes, 100u);
   files.clear();
   for (uint64_t i = 0; i < 1000; ++i) files.push_back(FileAt(i, 0, 0));
-  EXPECT_EQ(MakePicture(files, std::nullopt).runs.size(), kMaxRuns);
-  EXPECT_TRUE(MakePicture({}, std::nullopt).runs.empty());
-  EXPECT_TRUE(MakePicture({}, TrieOptions()).depths.empty());
+  EXPECT_EQ(MakePicture(files).runs.size(), kMaxRuns);
+  EXPECT_TRUE(MakePicture({}).runs.empty());
+  EXPECT_TRUE(MakePicture({}, HashTrieOptions()).depths.empty());
 }
 
 // ----------------------------------------------------------------- history
@@ -351,7 +350,7 @@ class StatusTest : public ::testing::Test {
     options.create_missing_column_families = true;
     if (statistics) options.statistics = rocksdb::CreateDBStatistics();
     rocksdb::Options tree = options, silt = options, runs = options;
-    TrieOptions trie;
+    HashTrieOptions trie;
     trie.slots = 4;
     trie.root_trigger = 4;
     Status s = UseTrie(&tree, trie);
@@ -449,8 +448,8 @@ TEST_F(StatusTest, JsonOfAnOpenDatabase) {
 TEST_F(StatusTest, ATrieInKeyOrderIsSeenByItsRangesOfKeys) {
   rocksdb::Options options = test::BaseOptions();
   options.write_buffer_size = 16 << 10;
-  TrieOptions trie;
-  trie.order = "key";
+  KeyTrieOptions trie;
+  trie.space_bound = 1.5;
   trie.fan_out = 4;
   trie.slots = 4;
   trie.root_trigger = 12;

@@ -61,7 +61,7 @@ class Range {
 // What tables come to when they are cut into the containers of a depth.
 class Parts {
  public:
-  Parts(const rocksdb::VersionStorageInfo& storage, const TrieOptions& trie, uint64_t write_buffer_bytes,
+  Parts(const rocksdb::VersionStorageInfo& storage, const HashTrieOptions& trie, uint64_t write_buffer_bytes,
         const std::unordered_set<uint64_t>& files)
       : trie_(trie), map_(ContainerMapOf(trie)), write_buffer_bytes_(write_buffer_bytes), files_(files.size()) {
     for (const uint64_t number : files) {
@@ -81,7 +81,7 @@ class Parts {
   }
 
  private:
-  const TrieOptions& trie_;
+  const HashTrieOptions& trie_;
   const HashPrefixMap map_;
   const uint64_t write_buffer_bytes_;
   const size_t files_;
@@ -138,8 +138,8 @@ Status CheckCompactFiles(const rocksdb::ColumnFamilyData& family, const rocksdb:
                          const std::vector<std::string>& names, int output_level) {
   if (KeyJobScope::IsOpen() || port::ImmutableOptionsOf(family).sst_partitioner_factory == nullptr) return Status::OK();
   const rocksdb::ColumnFamilyOptions options = family.GetLatestCFOptions();
-  TrieOptions trie;
-  if (!IsTrie(options, &trie) || IsInKeyOrder(trie)) return Status::OK();
+  HashTrieOptions trie;
+  if (!IsHashTrie(options, &trie)) return Status::OK();
   std::unordered_set<uint64_t> files;
   for (const std::string& name : names) files.insert(rocksdb::TableFileNameToNumber(name));
   const rocksdb::VersionStorageInfo& storage = *version.storage_info();

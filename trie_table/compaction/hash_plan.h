@@ -16,7 +16,7 @@ namespace cairn {
 
 class HashPlan final : public PlanOn<TrieShape, TriePicker> {
  public:
-  HashPlan(const TrieOptions& trie, const PlannedFamily& family)
+  HashPlan(const HashTrieOptions& trie, const PlannedFamily& family)
       : PlanOn(std::tie(trie, family.last), SlackOf(family.write_buffer_bytes), family.write_buffer_bytes),
         name_(family.name) {}
 

@@ -28,7 +28,7 @@ constexpr double kLeastFill = 0.5;
 
 }  // namespace
 
-int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t garbage_bytes, uint64_t file_bytes) {
+int RootFilesFor(const KeyTrieOptions& trie, uint64_t live_bytes, uint64_t garbage_bytes, uint64_t file_bytes) {
   const double allowed = (trie.space_bound - 1) * static_cast<double>(live_bytes);
   const double room = allowed - static_cast<double>(garbage_bytes);
   const double root = std::max(kRootOfGarbage * allowed, kRootOfRoom * room);
@@ -37,7 +37,7 @@ int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t garbage_
   return static_cast<int>(std::clamp<double>(files, least, trie.root_trigger));
 }
 
-KeySizes::KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes, int files)
+KeySizes::KeySizes(const KeyTrieOptions& trie, uint64_t write_buffer_bytes, int files)
     : root_files(files),
       unit(std::max<uint64_t>(write_buffer_bytes, 1) * static_cast<uint64_t>(files)),
       table(std::max<uint64_t>(unit / static_cast<uint64_t>(trie.fan_out), 1)),
@@ -169,7 +169,7 @@ bool KeyPicker::PickMoves(TrieJob* job) {
 
 // The deepest depth from which what lies below the range can be reached in steps of fan_out, each of a full container.
 int KeyPicker::DepthFor(int depth, int next, const KeyRange& range) const {
-  const TrieOptions& trie = shape_->trie();
+  const KeyTrieOptions& trie = shape_->trie();
   uint64_t below = 0;
   for (int d = depth + 1; d <= trie.depth; ++d) below += shape_->BytesIn(d, range);
   int wanted = trie.depth;
@@ -235,7 +235,7 @@ std::vector<const TrieFile*> KeyPicker::OldestFiles(const KeyContainer& containe
 }
 
 KeyPicker::Made KeyPicker::MakePush(const KeyContainer& container, TrieJob* job) const {
-  const TrieOptions& trie = shape_->trie();
+  const KeyTrieOptions& trie = shape_->trie();
   const std::vector<const TrieFile*> files = OldestFiles(container);
   const KeyRange range = RangeOf(files);
   const int next = shape_->NextDepthBelow(container.depth, range);
@@ -456,7 +456,7 @@ bool KeyPicker::Refresh() {
 
 // To what the latest estimate says is live, and what the root's files are.
 void KeyPicker::Resize() {
-  const TrieOptions& trie = shape_->trie();
+  const KeyTrieOptions& trie = shape_->trie();
   const auto filled = static_cast<uint64_t>(NextFlush() / kLeastFill);
   const uint64_t live = ledger_.live(), garbage = shape_->bytes() - std::min(shape_->bytes(), live);
   const int files =

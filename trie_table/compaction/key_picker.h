@@ -39,10 +39,10 @@ namespace cairn {
 // At how many files a root is due in a trie of so many live bytes, and so much garbage: root_trigger, but no more than two
 // ninths of the garbage that the bound allows, or three fifths of what it allows beyond the garbage that there is, because
 // that must have room for what a compaction of the root writes. file_bytes: of a file.
-int RootFilesFor(const TrieOptions& trie, uint64_t live_bytes, uint64_t garbage_bytes, uint64_t file_bytes);
+int RootFilesFor(const KeyTrieOptions& trie, uint64_t live_bytes, uint64_t garbage_bytes, uint64_t file_bytes);
 
 struct KeySizes {
-  KeySizes(const TrieOptions& trie, uint64_t write_buffer_bytes, int root_files);
+  KeySizes(const KeyTrieOptions& trie, uint64_t write_buffer_bytes, int root_files);
 
   int root_files = 0;        // at which it is due
   uint64_t unit = 0;         // a full root, and a full container

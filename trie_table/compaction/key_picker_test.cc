@@ -27,8 +27,9 @@ namespace {
 constexpr uint64_t kEntriesPerFlush = 200;
 constexpr SimulatedKeyTrie::Costs kCosts;
 
-TrieOptions SmallTrie() {
-  TrieOptions trie;
+KeyTrieOptions SmallTrie() {
+  KeyTrieOptions trie;
+  trie.space_bound = 1.5;
   trie.fan_out = 8;
   trie.slots = 10;
   trie.trigger = 7;
@@ -41,7 +42,7 @@ class KeyTrieTest : public testing::TestWithParam<KeyPicker::Moves> {
  protected:
   using Operation = SimulatedKeyTrie::Operation;
 
-  explicit KeyTrieTest(const TrieOptions& trie = SmallTrie(), const SimulatedKeyTrie::Costs& costs = kCosts)
+  explicit KeyTrieTest(const KeyTrieOptions& trie = SmallTrie(), const SimulatedKeyTrie::Costs& costs = kCosts)
       : options_(trie), trie_(trie, kEntriesPerFlush * costs.table_bytes, costs, GetParam()), random_(Seed()) {}
 
   void Put(uint64_t key) { Write({key, false}); }
@@ -130,7 +131,7 @@ class KeyTrieTest : public testing::TestWithParam<KeyPicker::Moves> {
 
   bool moves() const { return GetParam() == KeyPicker::Moves::kMove; }
 
-  const TrieOptions options_;
+  const KeyTrieOptions options_;
   SimulatedKeyTrie trie_;
   std::mt19937_64 random_;
   std::vector<Operation> batch_;
@@ -235,7 +236,7 @@ TEST_P(LongKeyTrieTest, KeysOfAMebibyteGoWhereShortOnesDo) {
 // --- How large is a root, and how long do writers wait? --------------------------------------------------------------
 
 TEST(RootFilesTest, TwoNinthsOfTheGarbageThatTheBoundAllows) {
-  TrieOptions trie;
+  KeyTrieOptions trie;
   trie.root_trigger = 16;
   trie.space_bound = 1.6;
   const auto at_bound = [&trie](uint64_t live) {
@@ -265,7 +266,7 @@ TEST(RootFilesTest, TwoNinthsOfTheGarbageThatTheBoundAllows) {
 TEST(PacedKeyTrieTest, AWriterAtHalfTheRateSeldomWaits) {
   for (const uint64_t buffers : {uint64_t{45}, uint64_t{177}}) {
     PacedPlay play;
-    play.trie = KeyOrderTrie();
+    play.trie = KeyTrieOptions();
     play.buffers = buffers;
     play.rate = SustainedRate(play) / 2;
     const PacedOutcome paced = Play(play);
@@ -581,7 +582,7 @@ TEST(KeyPickerTest, WhatIsDueAndWhatIsCompactedManuallyIsMeasuredByTheTrieAsItIs
 // more compactions, slots and bytes written (370 roots, and 11 bytes per byte instead of 6.5).
 TEST(KeyPickerTest, SmallFilesMakeARootOfMore) {
   constexpr uint64_t kKeys = 20 * kEntriesPerFlush;
-  SimulatedKeyTrie trie(KeyOrderTrie(), kEntriesPerFlush * kCosts.table_bytes, kCosts, KeyPicker::Moves::kMove);
+  SimulatedKeyTrie trie(KeyTrieOptions(), kEntriesPerFlush * kCosts.table_bytes, kCosts, KeyPicker::Moves::kMove);
   std::mt19937_64 random(Seed());
   const auto put = [&](size_t entries) {
     std::vector<SimulatedKeyTrie::Operation> batch;
@@ -609,7 +610,7 @@ TEST(KeyPickerTest, SmallFilesMakeARootOfMore) {
 // What has been dropped is too little for a new estimate by itself, but a root of three files is one now. Whoever is told
 // that nothing is due asks again only when the tables change.
 TEST(KeyPickerTest, ARootThatTheEstimateForSpaceMakesDueIsChosen) {
-  TrieOptions trie = SmallTrie();
+  KeyTrieOptions trie = SmallTrie();
   trie.space_bound = 1 + 5.0 / 27;  // a root may take a ninth of what is live, as long as there is no garbage
   KeyShape shape(trie, rocksdb::BytewiseComparator());
   KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kMove);
@@ -805,7 +806,7 @@ TEST(KeyPickerTest, WhatIsChosenAndNotStartedIsChosenAgain) {
 
 // A manual compaction ends, however many files come meanwhile.
 TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
-  TrieOptions trie = SmallTrie();
+  KeyTrieOptions trie = SmallTrie();
   trie.depth = 1;
   KeyShape shape(trie, rocksdb::BytewiseComparator());
   KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
@@ -829,7 +830,7 @@ TEST(KeyPickerManualTest, WhatComesLaterIsLeftAlone) {
 
 // Tables of one level that have the versions of a key in common, and are more than one compaction may take.
 TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
-  TrieOptions trie = SmallTrie();
+  KeyTrieOptions trie = SmallTrie();
   trie.depth = 1;
   KeyShape shape(trie, rocksdb::BytewiseComparator());
   KeyPicker picker(&shape, 0, 1000, KeyPicker::Moves::kRewrite);
@@ -850,7 +851,7 @@ TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
 // A table that a manual compaction has no reason to write, at the first level of its depth: what is above has no level to
 // come to until it has moved, whether or not anything else compacts.
 TEST(KeyPickerManualTest, WhatIsDoneMovesOutOfTheWay) {
-  TrieOptions trie = SmallTrie();
+  KeyTrieOptions trie = SmallTrie();
   trie.depth = 1;
   for (const auto moves : {KeyPicker::Moves::kRewrite, KeyPicker::Moves::kMove}) {
     KeyShape shape(trie, rocksdb::BytewiseComparator());

@@ -43,7 +43,7 @@ class ManualKeyPlan final : public ManualPlan {
 
 }  // namespace
 
-KeyPlan::KeyPlan(const TrieOptions& trie, const PlannedFamily& family)
+KeyPlan::KeyPlan(const KeyTrieOptions& trie, const PlannedFamily& family)
     : PlanOn(std::tie(trie, family.comparator, family.last), SlackOf(family.write_buffer_bytes),
              family.write_buffer_bytes, KeyPicker::Moves::kMove),
       name_(family.name) {

@@ -16,7 +16,7 @@ namespace cairn {
 
 class KeyPlan final : public PlanOn<KeyShape, KeyPicker> {
  public:
-  KeyPlan(const TrieOptions& trie, const PlannedFamily& family);
+  KeyPlan(const KeyTrieOptions& trie, const PlannedFamily& family);
 
   uint64_t RootFiles() const override;
   void Add(TrieFile file) override { shape_.Add(file); }

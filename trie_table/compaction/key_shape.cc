@@ -7,7 +7,7 @@ namespace cairn {
 
 using rocksdb::Slice;
 
-KeyShape::KeyShape(const TrieOptions& trie, const rocksdb::Comparator* comparator, LastOfAll last)
+KeyShape::KeyShape(const KeyTrieOptions& trie, const rocksdb::Comparator* comparator, LastOfAll last)
     : trie_(trie),
       comparator_(comparator),
       last_(last),

@@ -52,9 +52,9 @@ struct KeyContainer {
 
 class KeyShape {
  public:
-  KeyShape(const TrieOptions& trie, const rocksdb::Comparator* comparator, LastOfAll last = LastOfAll::kUsed);
+  KeyShape(const KeyTrieOptions& trie, const rocksdb::Comparator* comparator, LastOfAll last = LastOfAll::kUsed);
 
-  const TrieOptions& trie() const { return trie_; }
+  const KeyTrieOptions& trie() const { return trie_; }
   const rocksdb::Comparator* comparator() const { return comparator_; }
   // The oldest slot of a depth. REQUIRES: depth >= 1.
   int LastLevel(int depth) const;
@@ -144,7 +144,7 @@ class KeyShape {
   void Group(int depth) const;
   void UpdateBusy(const std::vector<uint64_t>& inputs);
 
-  const TrieOptions trie_;
+  const KeyTrieOptions trie_;
   const rocksdb::Comparator* const comparator_;
   const LastOfAll last_;
   std::unordered_map<uint64_t, TrieFile> files_;

@@ -581,9 +581,8 @@ TEST_F(KeyTrieDbTest, WhatItCannotBeIsRefused) {
   options.comparator = rocksdb::BytewiseComparatorWithU64Ts();
   EXPECT_TRUE(UseTrie(&options, trie_).IsNotSupported());
   options.comparator = rocksdb::BytewiseComparator();
-  trie_.bottommost_format = "ect";
-  EXPECT_TRUE(UseTrie(&options, trie_).IsInvalidArgument());
   rocksdb::ColumnFamilyOptions family;
+  EXPECT_TRUE(UseEngineFromString("engine=ordered_trie;bottommost_format=ect", nullptr, &family).IsInvalidArgument());
   EXPECT_TRUE(UseEngineFromString("engine=ordered_trie;order=hash", nullptr, &family).IsInvalidArgument());
   OrderedOptions ordered;
   ordered.compaction = "leveled";
@@ -642,10 +641,9 @@ TEST_F(KeyTrieDbTest, ThePresetOfOrderedTablesAndTheStoredOptions) {
   options.create_if_missing = true;
   options.write_buffer_size = kWriteBuffer;
   ASSERT_OK(UseEngineFromString("engine=ordered;compaction=trie;runs=4;order_bits=7", &options, &options));
-  TrieOptions trie;
-  ASSERT_TRUE(IsTrie(options, &trie));
+  KeyTrieOptions trie;
+  ASSERT_TRUE(IsKeyTrie(options, &trie));
   EXPECT_TRUE(IsOrdered(options));
-  EXPECT_EQ(trie.order, "key");
   EXPECT_EQ(trie.root_trigger, 4);
   {
     rocksdb::DB* db = nullptr;

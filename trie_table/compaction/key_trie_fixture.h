@@ -23,7 +23,8 @@ class KeyTrieFixture : public testing::Test {
   static constexpr uint64_t kKeys = 20000;  // some 9 roots of values of 100 bytes
 
   KeyTrieFixture() {
-    trie_.order = "key";
+    trie_.filter_bits = 16;
+    trie_.space_bound = 1.5;
     trie_.fan_out = 4;
     trie_.slots = 6;
     trie_.trigger = 4;
@@ -38,11 +39,13 @@ class KeyTrieFixture : public testing::Test {
 
   void Open() {
     db_.reset();
-    ASSERT_OK(UseTrie(&options_, trie_));
+    ASSERT_OK(UseItsTrie());
     rocksdb::DB* db = nullptr;
     ASSERT_OK(cairn::Open(options_, dir_ / "db", &db));
     db_.reset(db);
   }
+
+  virtual rocksdb::Status UseItsTrie() { return UseTrie(&options_, trie_); }
 
   static std::string Key(uint64_t number) {
     const std::string text = std::to_string(number);
@@ -64,7 +67,7 @@ class KeyTrieFixture : public testing::Test {
   }
 
   test::TempDir dir_;
-  TrieOptions trie_;
+  KeyTrieOptions trie_;
   rocksdb::Options options_;
   std::unique_ptr<rocksdb::DB> db_;
 };

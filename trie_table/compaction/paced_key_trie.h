@@ -18,7 +18,7 @@ struct PacedPlay {
     kHotSpot
   };  // kHotSpot: nine of ten puts to a hundredth of the keys, which moves 40 times
 
-  TrieOptions trie;
+  KeyTrieOptions trie;
   Keys keys = Keys::kUniform;
   uint64_t write_buffer_bytes = 1 << 20;
   uint64_t entries_per_buffer = 400;

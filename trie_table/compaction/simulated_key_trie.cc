@@ -39,7 +39,7 @@ SimulatedKeyTrie::Entries Merge(const std::vector<const SimulatedKeyTrie::Entrie
 
 }  // namespace
 
-SimulatedKeyTrie::SimulatedKeyTrie(const TrieOptions& trie, uint64_t write_buffer_bytes, const Costs& costs,
+SimulatedKeyTrie::SimulatedKeyTrie(const KeyTrieOptions& trie, uint64_t write_buffer_bytes, const Costs& costs,
                                    KeyPicker::Moves moves)
     : shape(trie, rocksdb::BytewiseComparator()), picker(&shape, 0, write_buffer_bytes, moves), costs_(costs) {}
 

@@ -32,7 +32,7 @@ class SimulatedKeyTrie {
     bool deleted;
   };
 
-  SimulatedKeyTrie(const TrieOptions& trie, uint64_t write_buffer_bytes, const Costs& costs, KeyPicker::Moves moves);
+  SimulatedKeyTrie(const KeyTrieOptions& trie, uint64_t write_buffer_bytes, const Costs& costs, KeyPicker::Moves moves);
 
   // common_bytes, and 8 in the order of numbers.
   static std::string KeyOf(uint64_t key, size_t common_bytes = 0);

@@ -28,8 +28,8 @@ class SimulatedTrie {
   using Entries = std::vector<uint64_t>;
   static constexpr uint64_t kDeleted = 1;
 
-  explicit SimulatedTrie(const TrieOptions& trie) : SimulatedTrie(trie, Costs()) {}
-  SimulatedTrie(const TrieOptions& trie, const Costs& costs)
+  explicit SimulatedTrie(const HashTrieOptions& trie) : SimulatedTrie(trie, Costs()) {}
+  SimulatedTrie(const HashTrieOptions& trie, const Costs& costs)
       : shape(trie),
         picker(&shape, 0),
         costs_(costs),

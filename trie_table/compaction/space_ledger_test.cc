@@ -11,8 +11,8 @@ class SpaceLedgerTest : public testing::Test {
   static constexpr uint64_t kLive = 1000;
   static constexpr double kFlush = 10;
 
-  static TrieOptions Trie() {
-    TrieOptions trie;
+  static HashTrieOptions Trie() {
+    HashTrieOptions trie;
     trie.space_bound = 1.25;
     trie.root_trigger = 4;
     return trie;

@@ -106,7 +106,7 @@ class TrieDbTest : public testing::Test {
 
   fs::path path_;
   rocksdb::Options options_;
-  TrieOptions trie_ = SmallTrieOptions();
+  HashTrieOptions trie_ = SmallTrieOptions();
   std::unique_ptr<rocksdb::DB> db_;
 };
 
@@ -187,8 +187,8 @@ TEST_F(TrieDbTest, BottommostTablesHaveAnEctIndex) {
     std::vector<rocksdb::ColumnFamilyDescriptor> families;
     rocksdb::Status s = rocksdb::LoadLatestOptions(rocksdb::ConfigOptions(), path_.string(), &stored, &families);
     ASSERT_TRUE(s.ok()) << s.ToString();
-    TrieOptions read;
-    ASSERT_TRUE(IsTrie(families[0].options, &read));
+    HashTrieOptions read;
+    ASSERT_TRUE(IsHashTrie(families[0].options, &read));
     EXPECT_EQ(read.bottommost_format, "ect");
     const auto options = options_;
     options_ = rocksdb::Options(rocksdb::DBOptions(stored), families[0].options);
@@ -527,7 +527,7 @@ TEST_F(TrieDbTest, IngestedFilesAreSplit) {
 
 // RocksDB's example compact_files compacts all tables to the last level after each flush.
 TEST_F(TrieDbTest, CompactFilesDoesNotCutTablesToPieces) {
-  trie_ = TrieOptions();
+  trie_ = HashTrieOptions();
   Open();
   const auto tables = [&](int below) {
     rocksdb::ColumnFamilyMetaData meta;

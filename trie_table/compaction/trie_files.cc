@@ -31,7 +31,7 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
 
 bool IsTrie(rocksdb::ColumnFamilyHandle* handle) {
   rocksdb::ColumnFamilyDescriptor descriptor;
-  return handle->GetDescriptor(&descriptor).ok() && IsTrie(descriptor.options, nullptr);
+  return handle->GetDescriptor(&descriptor).ok() && IsTrie(descriptor.options);
 }
 
 namespace {
@@ -51,7 +51,7 @@ Status CheckLevels(const rocksdb::ColumnFamilyOptions& options, const TrieOption
   return Status::OK();
 }
 
-Status CheckKeyOrder(const rocksdb::ColumnFamilyOptions& options, const TrieOptions& trie) {
+Status CheckKeyOrder(const rocksdb::ColumnFamilyOptions& options, const KeyTrieOptions& trie) {
   const rocksdb::Comparator* const order = options.comparator;
   if (HashOfComparator(order) != nullptr) {
     return Status::InvalidArgument("the comparator is " + std::string(order->Name()),
@@ -64,15 +64,7 @@ Status CheckKeyOrder(const rocksdb::ColumnFamilyOptions& options, const TrieOpti
   return CheckLevels(options, trie);
 }
 
-}  // namespace
-
-Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
-  TrieOptions trie;
-  if (!IsTrie(options, &trie))
-    return Status::InvalidArgument("no trie: sst_partitioner_factory is not cairn.TriePartitioner");
-  Status s = ValidateTrieOptions(trie);
-  if (!s.ok()) return s;
-  if (IsInKeyOrder(trie)) return CheckKeyOrder(options, trie);
+Status CheckHashOrder(const rocksdb::ColumnFamilyOptions& options, const HashTrieOptions& trie) {
   const KeyHash* hash = HashOfComparator(options.comparator);
   const std::string wanted =
       std::string(kHashOrderName) + ":" + trie.hash + ":" + std::to_string(SeedOrRandom(trie.seed));
@@ -80,13 +72,25 @@ Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
     return Status::InvalidArgument("the comparator is " + std::string(options.comparator->Name()),
                                    "the trie's partitioner wants " + wanted);
   }
-  s = CheckLevels(options, trie);
+  const Status s = CheckLevels(options, trie);
   if (!s.ok()) return s;
   if (options.table_factory != nullptr && options.table_factory->IsDeleteRangeSupported()) {
     return Status::InvalidArgument("table_factory is " + std::string(options.table_factory->Name()),
                                    "a trie wants cairn.HashOrderTable around it; cairn::UseTrie sets it");
   }
-  return Status::OK();
+  return s;
+}
+
+}  // namespace
+
+Status CheckTrieOptions(const rocksdb::ColumnFamilyOptions& options) {
+  TrieOptionText trie;
+  if (!IsTrie(options, &trie)) {
+    return Status::InvalidArgument("no trie: sst_partitioner_factory is not cairn.TriePartitioner");
+  }
+  const Status s = ValidateTrieOptions(trie);
+  if (!s.ok()) return s;
+  return trie.in_key_order() ? CheckKeyOrder(options, trie.key_order()) : CheckHashOrder(options, trie.hash_order());
 }
 
 std::unique_ptr<HeldVersion> HeldVersion::Current(rocksdb::DBImpl* db, uint32_t column_family_id) {
@@ -169,9 +173,9 @@ Status HeldVersion::ReadDeletions(const File& file, TrieFile* described) const {
 
 Status AddEctTables(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieStats* stats) {
   rocksdb::ColumnFamilyDescriptor descriptor;
-  TrieOptions trie;
+  HashTrieOptions trie;
   Status s = handle->GetDescriptor(&descriptor);
-  if (!s.ok() || !IsTrie(descriptor.options, &trie) || trie.bottommost_format == kTrieFormatSame) return s;
+  if (!s.ok() || !IsHashTrie(descriptor.options, &trie) || trie.bottommost_format == kTrieFormatSame) return s;
   rocksdb::TablePropertiesCollection tables;
   s = db->GetPropertiesOfAllTables(handle, &tables);
   for (const auto& [file, properties] : tables) {
@@ -189,7 +193,7 @@ Status ReadTrieStats(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, TrieS
   rocksdb::ColumnFamilyDescriptor descriptor;
   Status s = handle->GetDescriptor(&descriptor);
   if (!s.ok()) return s;
-  TrieOptions trie;
+  TrieOptionText trie;
   if (!IsTrie(descriptor.options, &trie)) {
     return Status::NotFound("column family " + handle->GetName(), "is no trie");
   }

@@ -7,8 +7,8 @@
 namespace cairn {
 
 // So small that files move through all depths within seconds.
-inline TrieOptions SmallTrieOptions() {
-  TrieOptions trie;
+inline HashTrieOptions SmallTrieOptions() {
+  HashTrieOptions trie;
   trie.format = "sst";  // tables of a few KiB; a HTable's buckets would be half empty
   trie.fan_out = 4;
   trie.slots = 4;

@@ -48,13 +48,13 @@ ArrivingFile PartOfLoad(uint64_t bytes, uint64_t parts, uint64_t part) {
 }
 
 TEST(ArrivingFileTest, SlotsGrowAsCompactionMakesThem) {
-  const TrieOptions trie;  // 8 children, 16 files in the root, 15 slots
+  const HashTrieOptions trie;  // 8 children, 16 files in the root, 15 slots
   EXPECT_DOUBLE_EQ(SlotBytes(trie, kMiB, 1), 2.0 * kMiB);
   EXPECT_DOUBLE_EQ(SlotBytes(trie, kMiB, 2), 3.75 * kMiB);
 }
 
 TEST(ArrivingFileTest, GoesAsDeepAsItsPartsAreNotSmall) {
-  const TrieOptions trie;
+  const HashTrieOptions trie;
   EXPECT_EQ(DepthOfArriving(trie, kMiB, OverAllKeys(8 * kMiB)), 0);
   EXPECT_EQ(DepthOfArriving(trie, kMiB, OverAllKeys(24 * kMiB)), 1);
   EXPECT_EQ(DepthOfArriving(trie, kMiB, OverAllKeys(1000 * kMiB)), 2);
@@ -64,7 +64,7 @@ TEST(ArrivingFileTest, GoesAsDeepAsItsPartsAreNotSmall) {
 }
 
 TEST(ArrivingFileTest, AllFilesOfASortedLoadGoToOneDepth) {
-  const TrieOptions trie;
+  const HashTrieOptions trie;
   for (uint64_t parts : {1, 7, 100, 1600}) {
     for (uint64_t part = 0; part < parts; ++part) {
       EXPECT_EQ(DepthOfArriving(trie, 64 * kMiB, PartOfLoad(100'000 * kMiB, parts, part)), 2) << part << "/" << parts;
@@ -73,7 +73,7 @@ TEST(ArrivingFileTest, AllFilesOfASortedLoadGoToOneDepth) {
 }
 
 TEST(ArrivingFileTest, AFewKeysGoToTheRootHoweverNearTheyLie) {
-  const TrieOptions trie;
+  const HashTrieOptions trie;
   EXPECT_EQ(DepthOfArriving(trie, kMiB, {0, 0, 0, 0}), 0);
   EXPECT_EQ(DepthOfArriving(trie, kMiB, {kMiB, 1, 17, 17}), 0);
   EXPECT_EQ(DepthOfArriving(trie, kMiB, {kMiB, 5, 17, 18}), 0);
@@ -82,7 +82,7 @@ TEST(ArrivingFileTest, AFewKeysGoToTheRootHoweverNearTheyLie) {
 }
 
 TEST(ArrivingFileTest, TakesTheNextLevelThatIsFree) {
-  const TrieOptions trie;
+  const HashTrieOptions trie;
   const auto level = [&](uint64_t bytes, int deepest, int taken_from) {
     return LevelOfArriving(trie, kMiB, OverAllKeys(bytes), deepest, [&](int l) { return l < taken_from; });
   };
@@ -174,7 +174,7 @@ class TrieIngestionTest : public testing::Test {
 
   TempDir dir_;
   rocksdb::Options options_;
-  TrieOptions trie_;
+  HashTrieOptions trie_;
   std::unique_ptr<rocksdb::DB> db_;
   int files_ = 0;
 };

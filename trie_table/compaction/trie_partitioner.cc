@@ -56,10 +56,10 @@ class KeyPartitioner : public rocksdb::SstPartitioner {
 
 }  // namespace
 
-TriePartitionerFactory::TriePartitionerFactory() : TriePartitionerFactory(TrieOptions()) {}
+TriePartitionerFactory::TriePartitionerFactory() : TriePartitionerFactory(TrieOptionText()) {}
 
-TriePartitionerFactory::TriePartitionerFactory(const TrieOptions& trie) : trie_(trie) {
-  static const TrieOptions* const defaults = new TrieOptions();
+TriePartitionerFactory::TriePartitionerFactory(const TrieOptionText& trie) : trie_(trie) {
+  static const TrieOptionText* const defaults = new TrieOptionText();
   // Where the keys of a trie lie follows from some of them, whatever a later release prefers.
   static const auto* types =
       new OptionTypes(WithoutDefaults(TrieOptionTypes(), defaults, {"hash", "seed", "fan_out", "slots", "depth"}));
@@ -73,11 +73,15 @@ rocksdb::Status TriePartitionerFactory::PrepareOptions(const rocksdb::ConfigOpti
 
 std::unique_ptr<rocksdb::SstPartitioner> TriePartitionerFactory::CreatePartitioner(
     const rocksdb::SstPartitioner::Context& context) const {
-  if (IsInKeyOrder(trie_)) {
+  if (trie_.in_key_order()) {
     std::unique_ptr<KeyCutter> cutter = KeyJobScope::NewCutter();
     return cutter == nullptr ? nullptr : std::make_unique<KeyPartitioner>(std::move(cutter));
   }
   return std::make_unique<TriePartitioner>(ContainerMapOf(trie_), DepthOfLevel(trie_, context.output_level));
+}
+
+const TriePartitionerFactory* AsTriePartitioner(const std::shared_ptr<rocksdb::SstPartitionerFactory>& factory) {
+  return factory == nullptr ? nullptr : factory->CheckedCast<TriePartitionerFactory>();
 }
 
 }  // namespace cairn

@@ -1,7 +1,7 @@
 // Cuts the output of a compaction at the boundaries of the containers of the depth it writes to, and carries the trie's
-// shape: a column family whose partitioner this is, is a trie, and the compaction scheduler reads the TrieOptions here.
+// shape: a column family whose partitioner this is, is a trie, and the compaction scheduler reads its options here.
 //
-// Option string: {id=cairn.TriePartitioner;fan_out=8;slots=12;...}, the fields of cairn::TrieOptions.
+// Option string: {id=cairn.TriePartitioner;order=key;fan_out=8;slots=12;...}, the fields of TrieOptionText.
 //
 // Thread-safety: the factory is immutable once a database uses it; a partitioner serves one compaction.
 
@@ -10,9 +10,8 @@
 #include <memory>
 #include <string>
 
-#include "cairn/trie.h"
 #include "rocksdb/sst_partitioner.h"
-#include "trie_table/compaction/container_map.h"
+#include "trie_table/compaction/trie_options.h"
 
 namespace cairn {
 
@@ -22,7 +21,7 @@ class TriePartitionerFactory : public rocksdb::SstPartitionerFactory {
 
   TriePartitionerFactory();
   // REQUIRES: ValidateTrieOptions(trie).ok().
-  explicit TriePartitionerFactory(const TrieOptions& trie);
+  explicit TriePartitionerFactory(const TrieOptionText& trie);
 
   const char* Name() const override { return kClassName(); }
   rocksdb::Status PrepareOptions(const rocksdb::ConfigOptions& config) override;
@@ -30,10 +29,13 @@ class TriePartitionerFactory : public rocksdb::SstPartitionerFactory {
       const rocksdb::SstPartitioner::Context& context) const override;
 
   // With the seed kRandomSeed: it is left open, and that of OpenSeedComparator until an opening replaces the factory.
-  const TrieOptions& trie() const { return trie_; }
+  const TrieOptionText& trie() const { return trie_; }
 
  private:
-  TrieOptions trie_;
+  TrieOptionText trie_;
 };
+
+// Null: it is no trie's.
+const TriePartitionerFactory* AsTriePartitioner(const std::shared_ptr<rocksdb::SstPartitionerFactory>& factory);
 
 }  // namespace cairn

@@ -15,7 +15,7 @@ namespace cairn {
 namespace {
 
 TEST(TrieOptionsTest, RoundTripsThroughAString) {
-  TrieOptions trie;
+  HashTrieOptions trie;
   trie.hash = "sha1";
   trie.seed = 99;
   trie.fan_out = 4;
@@ -27,16 +27,45 @@ TEST(TrieOptionsTest, RoundTripsThroughAString) {
   trie.format = "htable";
   trie.bottommost_format = "ect";
   trie.space_bound = 1.25;
-  trie.scan_merge = 0.125;
   trie.grow_liveness = 0.75;
-  TrieOptions parsed;
+  HashTrieOptions parsed;
   ASSERT_TRUE(TrieOptionsFromString(TrieOptionsToString(trie), &parsed).ok());
   EXPECT_EQ(TrieOptionsToString(parsed), TrieOptionsToString(trie));
   EXPECT_EQ(parsed.hash, "sha1");
   EXPECT_EQ(parsed.bottommost_format, "ect");
   EXPECT_EQ(parsed.seed, 99u);
   EXPECT_EQ(parsed.filter_bits, 12.5);
+}
+
+TEST(TrieOptionsTest, OptionsInKeyOrderRoundTripThroughAString) {
+  KeyTrieOptions trie;
+  trie.root_trigger = 2;
+  trie.scan_merge = 0.125;
+  KeyTrieOptions parsed;
+  parsed.space_bound = 2;
+  ASSERT_TRUE(TrieOptionsFromString(TrieOptionsToString(trie), &parsed).ok());
+  EXPECT_EQ(TrieOptionsToString(parsed), TrieOptionsToString(trie));
   EXPECT_EQ(parsed.scan_merge, 0.125);
+  EXPECT_EQ(parsed.space_bound, trie.space_bound);
+}
+
+// What means nothing in the order that the text names is kept for the OPTIONS file.
+TEST(TrieOptionsTest, TextHoldsTheOptionsOfBothOrders) {
+  TrieOptionText text;
+  ASSERT_TRUE(TrieOptionsFromString("order=key;scan_merge=0.125;grow_liveness=0.75;space_bound=1.25", &text).ok());
+  EXPECT_EQ(text.key_order().scan_merge, 0.125);
+  EXPECT_EQ(text.key_order().space_bound, 1.25);
+  EXPECT_EQ(text.key_order().filter_bits, HashTrieOptions().filter_bits) << "an option string has one set of defaults";
+  EXPECT_EQ(text.hash_order().grow_liveness, 0.75);
+  EXPECT_TRUE(TrieOptionsFromString("order=key;bottommost_format=ect", &text).IsInvalidArgument());
+  HashTrieOptions hash;
+  EXPECT_TRUE(TrieOptionsFromString("order=key", &hash).IsInvalidArgument());
+  EXPECT_TRUE(TrieOptionsFromString("order=hash;scan_merge=0.125", &hash).ok());
+  KeyTrieOptions key;
+  EXPECT_TRUE(TrieOptionsFromString("order=hash", &key).IsInvalidArgument());
+  EXPECT_TRUE(TrieOptionsFromString("scan_merge=0.125", &key).ok());
+  EXPECT_EQ(key.scan_merge, 0.125);
+  EXPECT_EQ(key.fan_out, 16);
 }
 
 TEST(TrieOptionsTest, BadValuesAreNamedAndChangeNothing) {
@@ -44,15 +73,15 @@ TEST(TrieOptionsTest, BadValuesAreNamedAndChangeNothing) {
        {"fan_out=7", "fan_out=128", "slots=1", "trigger=1", "trigger=65", "depth=0", "depth=100", "root_trigger=0",
         "filter_bits=-1", "filter_bits=nan", "space_bound=1", "scan_merge=-1", "grow_liveness=2", "hash=md5",
         "format=html", "bottommost_format=sst", "fan_outs=8", "fan_out=eight", "slots"}) {
-    TrieOptions trie;
+    HashTrieOptions trie;
     const rocksdb::Status s = TrieOptionsFromString(text, &trie);
     EXPECT_TRUE(s.IsInvalidArgument()) << text;
-    EXPECT_EQ(TrieOptionsToString(trie), TrieOptionsToString(TrieOptions())) << text;
+    EXPECT_EQ(TrieOptionsToString(trie), TrieOptionsToString(HashTrieOptions())) << text;
   }
 }
 
 TEST(TrieOptionsTest, LevelsAndDepths) {
-  TrieOptions trie;
+  HashTrieOptions trie;
   trie.slots = 4;
   trie.trigger = 3;
   trie.depth = 3;
@@ -82,7 +111,7 @@ TEST(ContainerMapTest, ChildrenShareTheirParentsPrefix) {
 }
 
 TEST(TriePartitionerTest, CutsExactlyBetweenContainersOfTheOutputDepth) {
-  TrieOptions trie;
+  HashTrieOptions trie;
   TriePartitionerFactory factory(trie);
   const HashPrefixMap map = ContainerMapOf(trie);
   std::vector<std::string> keys;
@@ -123,6 +152,12 @@ TEST(TriePartitionerTest, ComesFromAnOptionStringAndGoesBackToOne) {
   EXPECT_TRUE(again->AreEquivalent(config, factory.get(), &mismatch)) << mismatch;
   EXPECT_TRUE(rocksdb::SstPartitionerFactory::CreateFromString(config, "{id=cairn.TriePartitioner;fan_out=7}", &again)
                   .IsInvalidArgument());
+  // In key order with an option that means nothing there, as OPTIONS files may have it.
+  ASSERT_TRUE(rocksdb::SstPartitionerFactory::CreateFromString(
+                  config, "{id=cairn.TriePartitioner;order=key;grow_liveness=0.75}", &again)
+                  .ok());
+  EXPECT_NE(again->ToString(config).find("grow_liveness=0.75"), std::string::npos) << again->ToString(config);
+  EXPECT_NE(again->ToString(config).find("order=key"), std::string::npos) << again->ToString(config);
 }
 
 }  // namespace

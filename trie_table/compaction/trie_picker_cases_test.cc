@@ -282,7 +282,7 @@ class PickerCase {
     return text;
   }
 
-  TrieOptions trie_;
+  HashTrieOptions trie_;
   std::unique_ptr<TrieShape> shape_;
   std::unique_ptr<TriePicker> picker_;
   TrieJob job_;

@@ -24,8 +24,8 @@ namespace {
 
 constexpr uint64_t kBytesPerEntry = 100;
 
-TrieOptions SmallTrie() {
-  TrieOptions trie;
+HashTrieOptions SmallTrie() {
+  HashTrieOptions trie;
   trie.fan_out = 4;
   trie.slots = 6;
   trie.trigger = 4;
@@ -74,7 +74,7 @@ TEST(TriePickerTest, AFewFlushesOfNewKeysAreLeftAlone) {
 
 // A compaction runs; the trie is over its bound by what some write buffers bring.
 double PressureOf(uint64_t keys, uint64_t keys_of_a_flush) {
-  TrieOptions options = SmallTrie();
+  HashTrieOptions options = SmallTrie();
   options.root_trigger = 8;
   SimulatedTrie trie(options);
   const auto flush = [&](uint64_t first) {
@@ -99,7 +99,7 @@ TEST(TriePickerTest, TheSpaceBoundSlowsNobodyDownInATrieOfAFewFlushes) {
 
 // Random keys: one write a depth, and no more garbage than the bound allows.
 TEST(TriePickerTest, InsertsAreWrittenOncePerDepth) {
-  TrieOptions options = SmallTrie();
+  HashTrieOptions options = SmallTrie();
   options.depth = 5;
   SimulatedTrie trie(options);
   uint64_t key = 0;
@@ -118,7 +118,7 @@ TEST(TriePickerTest, InsertsAreWrittenOncePerDepth) {
 
 TEST(TriePickerTest, UpdatesStayWithinTheSpaceBound) {
   for (double bound : {1.25, 1.5, 2.0}) {
-    TrieOptions options = SmallTrie();
+    HashTrieOptions options = SmallTrie();
     options.space_bound = bound;
     SimulatedTrie trie(options);
     std::mt19937_64 random(Seed());

@@ -5,9 +5,9 @@
 
 namespace cairn {
 
-std::unique_ptr<TriePlan> NewTriePlan(const TrieOptions& trie, const PlannedFamily& family) {
-  if (IsInKeyOrder(trie)) return std::make_unique<KeyPlan>(trie, family);
-  return std::make_unique<HashPlan>(trie, family);
+std::unique_ptr<TriePlan> NewTriePlan(const TrieOptionText& trie, const PlannedFamily& family) {
+  if (trie.in_key_order()) return std::make_unique<KeyPlan>(trie.key_order(), family);
+  return std::make_unique<HashPlan>(trie.hash_order(), family);
 }
 
 uint64_t NewestFile(const TriePlan& plan) {

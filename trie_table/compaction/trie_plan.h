@@ -12,6 +12,8 @@
 #include <memory>
 #include <string>
 #include <tuple>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "cairn/db.h"
@@ -22,6 +24,7 @@
 #include "table/written_totals.h"
 #include "trie_table/compaction/trie_file.h"
 #include "trie_table/compaction/trie_job.h"
+#include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_space.h"
 
 namespace cairn {
@@ -85,7 +88,7 @@ class TriePlan {
   virtual void FillStats(const WrittenTotals& totals, TrieStats* stats) = 0;
 };
 
-std::unique_ptr<TriePlan> NewTriePlan(const TrieOptions& trie, const PlannedFamily& family);
+std::unique_ptr<TriePlan> NewTriePlan(const TrieOptionText& trie, const PlannedFamily& family);
 
 // The number of the newest table; 0: there is none.
 uint64_t NewestFile(const TriePlan& plan);
@@ -101,7 +104,9 @@ void AddContainer(uint64_t files, int filled_slots, uint64_t bytes, TrieDepthSta
 template <class Shape, class Picker>
 class PlanOn : public TriePlan {
  public:
-  const TrieOptions& trie() const final { return shape_.trie(); }
+  using Options = std::decay_t<decltype(std::declval<Shape>().trie())>;
+
+  const Options& trie() const final { return shape_.trie(); }
   int LastLevel() const final { return shape_.LastLevel(trie().depth); }
   bool Contains(uint64_t number) const final { return shape_.Contains(number); }
   int LevelOf(uint64_t number) const final { return shape_.LevelOf(number); }

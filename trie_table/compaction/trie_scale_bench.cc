@@ -61,8 +61,8 @@ int OpenFiles(uint64_t files) {
 
 // Keys of the first `containers` containers of the deepest depth, a few each, in key order.
 using ContainerKeys = std::map<uint64_t, std::vector<std::string>>;
-ContainerKeys KeysByContainer(const TrieOptions& trie, uint64_t containers, const rocksdb::Comparator* comparator) {
-  if (IsInKeyOrder(trie)) {
+ContainerKeys KeysByContainer(const TrieOptionText& trie, uint64_t containers, const rocksdb::Comparator* comparator) {
+  if (trie.in_key_order()) {
     ContainerKeys keys;
     for (uint64_t container = 0; container < containers; ++container) {
       for (uint64_t i = 0; i < kKeys; ++i) keys[container].push_back(std::to_string(10000000 + container * kKeys + i));
@@ -108,8 +108,8 @@ uint64_t ResidentBytes() {
   return pages * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-TrieOptions TrieFor(const std::string& order, uint64_t files) {
-  TrieOptions trie;
+TrieOptionText TrieFor(const std::string& order, uint64_t files) {
+  TrieOptionText trie;
   trie.order = order;
   trie.seed = 0;              // files are written in the order of these options
   trie.trigger = trie.slots;  // nothing is due by itself
@@ -147,8 +147,8 @@ void Reopen(const std::string& order, uint64_t files, const fs::path& folder) {
          static_cast<double>(ResidentBytes() - before) / (1 << 20), options.max_open_files);
 }
 
-void Compact(const TrieOptions& trie, const std::vector<std::string>& keys, rocksdb::DB* db) {
-  if (IsInKeyOrder(trie)) {
+void Compact(const TrieOptionText& trie, const std::vector<std::string>& keys, rocksdb::DB* db) {
+  if (trie.in_key_order()) {
     const rocksdb::Slice begin(keys.front()), end(keys.back());
     return Check(db->CompactRange({}, &begin, &end));
   }
@@ -161,7 +161,7 @@ void Run(const std::string& order, uint64_t files) {
   const fs::path folder = fs::temp_directory_path() / ("cairn_scale." + std::to_string(getpid()));
   fs::remove_all(folder);
   fs::create_directories(folder / "in");
-  const TrieOptions trie = TrieFor(order, files);
+  const TrieOptionText trie = TrieFor(order, files);
   const rocksdb::Options options = OptionsFor(order, files);
   rocksdb::DB* opened = nullptr;
   Check(Open(options, folder / "db", &opened));

@@ -22,7 +22,7 @@ std::unique_ptr<rocksdb::ColumnFamilyHandle> TrieScheduler::HandleOf(uint32_t id
 
 TrieScheduler::FamilyPtr TrieScheduler::MakeFamily(rocksdb::ColumnFamilyHandle* handle) const {
   rocksdb::ColumnFamilyDescriptor descriptor;
-  TrieOptions trie;
+  TrieOptionText trie;
   if (!handle->GetDescriptor(&descriptor).ok() || !IsTrie(descriptor.options, &trie)) return nullptr;
   const bool keeps_last = port::KeepsLastLevel(db_->GetDBOptions(), descriptor.options);
   const PlannedFamily planned{descriptor.name, descriptor.options.comparator, descriptor.options.write_buffer_size,

@@ -98,7 +98,7 @@ class TrieSchedulerTest : public testing::Test {
 
   fs::path path_;
   rocksdb::Options options_;
-  TrieOptions trie_ = SmallTrieOptions();
+  HashTrieOptions trie_ = SmallTrieOptions();
   std::vector<rocksdb::ColumnFamilyHandle*> handles_;
   std::unique_ptr<rocksdb::DB> db_;
 };
@@ -473,7 +473,7 @@ TEST_F(TrieSchedulerTest, AClosedDatabaseLeavesNoTotalsBehind) {
 
 // Values of 1,000 bytes with merge operands of 8 bytes on top, which cost next to nothing to keep for a while.
 TEST_F(TrieSchedulerTest, MergeOperandsDoNotMakeTheirValuesGarbage) {
-  trie_ = TrieOptions();
+  trie_ = HashTrieOptions();
   options_.write_buffer_size = 128 << 10;
   for (const size_t value_bytes : {size_t{1000}, size_t{8}}) {
     SCOPED_TRACE(value_bytes);

@@ -41,10 +41,10 @@ struct Container {
 
 class TrieShape {
  public:
-  explicit TrieShape(const TrieOptions& trie, LastOfAll last = LastOfAll::kUsed)
+  explicit TrieShape(const HashTrieOptions& trie, LastOfAll last = LastOfAll::kUsed)
       : trie_(trie), last_(last), map_(ContainerMapOf(trie)) {}
 
-  const TrieOptions& trie() const { return trie_; }
+  const HashTrieOptions& trie() const { return trie_; }
   // The oldest slot of a depth. REQUIRES: depth >= 1.
   int LastLevel(int depth) const {
     return LastLevelOfDepth(trie_, depth) - (last_ == LastOfAll::kReserved && depth == trie_.depth ? 1 : 0);
@@ -102,7 +102,7 @@ class TrieShape {
   template <typename Visit>
   void VisitSpanningFiles(const ContainerId& id, int level, const Visit& visit) const;
 
-  const TrieOptions trie_;
+  const HashTrieOptions trie_;
   const LastOfAll last_;
   const HashPrefixMap map_;
   std::map<ContainerId, Container> containers_;

@@ -34,7 +34,7 @@ class HTableFilterTest : public ::testing::TestWithParam<FilterResidency> {
     options_.create_if_missing = true;
     options_.write_buffer_size = 256 << 10;
     options_.statistics = rocksdb::CreateDBStatistics();
-    TrieOptions trie;
+    HashTrieOptions trie;
     trie.fan_out = 2;
     trie.slots = 6;
     trie.root_trigger = 3;

@@ -153,7 +153,7 @@ class ReadAheadTest : public ::testing::Test {
     options.create_if_missing = true;
     options.write_buffer_size = 128 << 10;
     options.compression = rocksdb::kNoCompression;
-    TrieOptions trie;
+    HashTrieOptions trie;
     trie.fan_out = 4;
     trie.slots = 6;
     trie.root_trigger = 3;

@@ -37,10 +37,9 @@ constexpr uint64_t kTablesPerLookup = 8;
 constexpr uint64_t kFirstLookups = 32;
 
 // Null if the column family is no trie in hash order.
-const TrieOptions* TrieOf(Version* version) {
-  const auto& partitioner = port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory;
-  const auto* of_trie = partitioner == nullptr ? nullptr : partitioner->CheckedCast<TriePartitionerFactory>();
-  return of_trie == nullptr || IsInKeyOrder(of_trie->trie()) ? nullptr : &of_trie->trie();
+const HashTrieOptions* TrieOf(Version* version) {
+  const auto* partitioner = AsTriePartitioner(port::ImmutableOptionsOf(*version->cfd()).sst_partitioner_factory);
+  return partitioner == nullptr || partitioner->trie().in_key_order() ? nullptr : &partitioner->trie().hash_order();
 }
 
 // As RocksDB's own way does for each table that it asks, until it finds the key in `last`. Null: it finds none.
@@ -75,7 +74,7 @@ bool IsAbsent(const VersionFilter& filter, Version* version, const rocksdb::Look
 
 class VersionFilter::Maker {
  public:
-  Maker(Version* version, const TrieOptions& trie, const KeyHash& hash)
+  Maker(Version* version, const HashTrieOptions& trie, const KeyHash& hash)
       : version_(version), trie_(trie), filter_(new VersionFilter(version, hash, ContainerMapOf(trie))) {}
 
   std::unique_ptr<const VersionFilter> Make() {
@@ -202,7 +201,7 @@ class VersionFilter::Maker {
   }
 
   Version* const version_;
-  const TrieOptions& trie_;
+  const HashTrieOptions& trie_;
   std::unique_ptr<VersionFilter> filter_;
   int depth_ = 0;
   std::vector<Table> tables_;    // of depth_
@@ -213,7 +212,7 @@ class VersionFilter::Maker {
 };
 
 std::unique_ptr<const VersionFilter> VersionFilter::Make(Version* version) {
-  const TrieOptions* const trie = TrieOf(version);
+  const HashTrieOptions* const trie = TrieOf(version);
   const KeyHash* const hash = HashOfComparator(version->cfd()->user_comparator());
   if (trie == nullptr || hash == nullptr) return nullptr;
   return Maker(version, *trie, *hash).Make();
