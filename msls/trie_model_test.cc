@@ -1,4 +1,4 @@
-// The trie's model and simulator against its real picker (trie_table/compaction/trie_picker.h) over a model of the files: the same rules
+// The trie's model and simulator against its real picker (trie_table/compaction/hash_picker.h) over a model of the files: the same rules
 // must write the same.
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// The compactions of Cairn's trie, played one after the other with the rules of trie_table/compaction/trie_picker.h: what is full moves
+// The compactions of Cairn's trie, played one after the other with the rules of trie_table/compaction/hash_picker.h: what is full moves
 // down or is merged in place, and while the trie takes more than its space bound the compaction that frees most for
 // what it writes comes first. `Tables` says what a table is: real keys for the simulator, the expected number of them
 // for the model.

@@ -1,12 +1,12 @@
 // The SSTable-trie: a RocksDB column family whose data moves down a trie of containers, each byte written once per
 // depth. A trie is in one of two orders, which is fixed for the life of a column family:
 //
-//   In hash order (HashTrieOptions) keys lie in the order of a 64-bit hash. Use it for point lookups over many small items
-//   under a heavy write load. Iteration is complete, stable and snapshot-consistent, but follows the hash: there is no
-//   range scan, and DeleteRange is refused with NotSupported.
+//   In hash order (HashTrieOptions) keys lie in the order of a 64-bit hash. Use it for point lookups over many small
+//   items under a heavy write load. Iteration is complete, stable and snapshot-consistent, but follows the hash: there
+//   is no range scan, and DeleteRange is refused with NotSupported.
 //
-//   In key order (KeyTrieOptions) keys lie in the order of the column family's comparator, so that iterators, ranges and
-//   prefixes work.
+//   In key order (KeyTrieOptions) keys lie in the order of the column family's comparator, so that iterators, ranges
+//   and prefixes work.
 //
 //   rocksdb::Options options;
 //   options.create_if_missing = true;
@@ -28,9 +28,9 @@
 
 namespace cairn {
 
-// What shapes a trie in either order. All of it can be changed at any open (tables that no longer lie in one container are
-// split). The options are written into the OPTIONS file as the option string of the partitioner ("cairn.TriePartitioner"),
-// from where the compaction scheduler reads them.
+// What shapes a trie in either order. All of it can be changed at any open (tables that no longer lie in one container
+// are split). The options are written into the OPTIONS file as the option string of the partitioner
+// ("cairn.TriePartitioner"), from where the compaction scheduler reads them.
 struct TrieOptions {
   // Children of a container: 2, 4, 8, 16, 32 or 64. More: a shallower trie (fewer writes), but more files a compaction
   // writes at once.
@@ -70,13 +70,13 @@ struct HashTrieOptions : TrieOptions {
   uint64_t seed = kDefaultSeed;
 
   // The tables that are written: "htable" (htable.h), whose lookups read one bucket and need no index, or "sst",
-  // block-based ones. Both are read, so it can be changed at any open. A table factory of the options that is neither is
-  // left as it is.
+  // block-based ones. Both are read, so it can be changed at any open. A table factory of the options that is neither
+  // is left as it is.
   std::string format = "htable";
 
-  // The format of tables below which the trie holds nothing older: "same" as the others, or "ect" (ect_table.h), which have
-  // an index of about a bit per key and no filter, so that looking for an absent key reads a block of each. Tables that
-  // were written before are read either way.
+  // The format of tables below which the trie holds nothing older: "same" as the others, or "ect" (ect_table.h), which
+  // have an index of about a bit per key and no filter, so that looking for an absent key reads a block of each. Tables
+  // that were written before are read either way.
   std::string bottommost_format = "same";
 
   // A full container at the deepest populated depth goes one depth deeper when at least this share of its bytes is
@@ -85,8 +85,8 @@ struct HashTrieOptions : TrieOptions {
   double grow_liveness = 0.52;
 };
 
-// In option strings order=key. Tables are those of the table factory. The defaults of what both orders share are those of
-// the engine "ordered_trie"; an option string that says no more than order=key has those of TrieOptions.
+// In option strings order=key. Tables are those of the table factory. The defaults of what both orders share are those
+// of the engine "ordered_trie"; an option string that says no more than order=key has those of TrieOptions.
 struct KeyTrieOptions : TrieOptions {
   KeyTrieOptions() {
     fan_out = 16;
@@ -100,8 +100,8 @@ struct KeyTrieOptions : TrieOptions {
 };
 
 // Parses "fan_out=8;slots=12;...": fields not named keep their value in *options. Unknown names and bad values are
-// InvalidArgument and leave *options unchanged; so does `order`, unless it is that of *options. Names of the other order's
-// options are taken and mean nothing.
+// InvalidArgument and leave *options unchanged; so does `order`, unless it is that of *options. Names of the other
+// order's options are taken and mean nothing.
 rocksdb::Status TrieOptionsFromString(const std::string& text, HashTrieOptions* options);
 rocksdb::Status TrieOptionsFromString(const std::string& text, KeyTrieOptions* options);
 
@@ -113,9 +113,9 @@ std::string TrieOptionsToString(const KeyTrieOptions& options);
 rocksdb::Status ValidateTrieOptions(const HashTrieOptions& options);
 rocksdb::Status ValidateTrieOptions(const KeyTrieOptions& options);
 
-// Makes a column family a trie: partitioner, table factory, number of levels, compaction style and level-0 triggers, and
-// in hash order the comparator. What else the options hold (write buffer, compression, merge operator, block cache of a
-// block-based table factory ...) stays. The database needs UseTrieCompaction as well.
+// Makes a column family a trie: partitioner, table factory, number of levels, compaction style and level-0 triggers,
+// and in hash order the comparator. What else the options hold (write buffer, compression, merge operator, block cache
+// of a block-based table factory ...) stays. The database needs UseTrieCompaction as well.
 rocksdb::Status UseTrie(rocksdb::ColumnFamilyOptions* options, const HashTrieOptions& trie = HashTrieOptions());
 rocksdb::Status UseTrie(rocksdb::ColumnFamilyOptions* options, const KeyTrieOptions& trie);
 
@@ -127,7 +127,8 @@ rocksdb::Status UseTrieCompaction(rocksdb::DBOptions* options);
 rocksdb::Status UseTrie(rocksdb::Options* options, const HashTrieOptions& trie = HashTrieOptions());
 rocksdb::Status UseTrie(rocksdb::Options* options, const KeyTrieOptions& trie);
 
-// Whether `options` describe a trie column family; in hash order or in key order, whose options *trie (may be null) gets.
+// Whether `options` describe a trie column family; in hash order or in key order, whose options *trie (may be null)
+// gets.
 bool IsTrie(const rocksdb::ColumnFamilyOptions& options);
 bool IsHashTrie(const rocksdb::ColumnFamilyOptions& options, HashTrieOptions* trie);
 bool IsKeyTrie(const rocksdb::ColumnFamilyOptions& options, KeyTrieOptions* trie);

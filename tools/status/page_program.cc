@@ -1,5 +1,5 @@
-// A database at work that serves its status, for tools/status/page_test: a trie and a leveled family with a tuner, written to
-// until standard input ends. Prints the page's address when the trie has two depths below the root.
+// A database at work that serves its status, for tools/status/page_test: a trie and a leveled family with a tuner,
+// written to until standard input ends. Prints the page's address when the trie has two depths below the root.
 //
 //   page_program DIR
 

@@ -1,8 +1,8 @@
 // The picture of one column family: where its tables lie and which of them are being compacted.
 //
 // A trie is a row of cells for each depth. A cell stands for one container, or for several neighbours where a depth has
-// more than kMaxCells of them, so that a picture stays small however large the trie is. In hash order a depth has a cell
-// for each hash prefix, in key order for each container that there is. Everything else is a list of
+// more than kMaxCells of them, so that a picture stays small however large the trie is. In hash order a depth has a
+// cell for each hash prefix, in key order for each container that there is. Everything else is a list of
 // sorted runs, newest first: each table of level 0, and each deeper level that holds tables.
 //
 // Thread-safety: plain values, and functions of their arguments.
@@ -24,8 +24,8 @@ struct PictureFile {
   int level = 0;
   uint64_t bytes = 0;
   bool compacting = false;
-  // Where its smallest and its largest key stand in the order of all keys (ContainerMap::Position). Of a trie in key order,
-  // both the place of its container among those of its depth (PlaceInKeyOrder). Of tries only.
+  // Where its smallest and its largest key stand in the order of all keys (ContainerMap::Position). Of a trie in key
+  // order, both the place of its container among those of its depth (PlaceInKeyOrder). Of tries only.
   uint64_t first_position = 0;
   uint64_t last_position = 0;
 };

@@ -6,7 +6,7 @@
 #include "db/column_family.h"
 #include "file/filename.h"
 #include "rocksdb/port/column_family.h"
-#include "trie_table/compaction/key_job.h"
+#include "trie_table/compaction/key_job_scope.h"
 #include "trie_table/compaction/trie_ingestion.h"
 #include "trie_table/compaction/trie_options.h"
 
@@ -121,8 +121,8 @@ Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const roc
       if (!add(*all[i])) return Status::Aborted("a table of level " + std::to_string(level) + " is being compacted");
       range.Widen(*all[i]);
     }
-    // In this level, too: between one of its tables and one of a level above there may be others, and what is written may
-    // span them.
+    // In this level, too: between one of its tables and one of a level above there may be others, and what is written
+    // may span them.
     for (int below = std::max(level, 1); below <= output_level; ++below) {
       std::vector<FileMetaData*> overlapping;
       storage.GetOverlappingInputs(below, range.smallest(), range.largest(), &overlapping, -1, nullptr, false);

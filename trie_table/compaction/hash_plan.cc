@@ -10,12 +10,12 @@ using rocksdb::Status;
 
 namespace {
 
-// Compacts containers depth by depth, each of those that are there when their depth is reached. Files that span containers
-// are split first: those that are there when it begins, and later ones where they are in the way.
+// Compacts containers depth by depth, each of those that are there when their depth is reached. Files that span
+// containers are split first: those that are there when it begins, and later ones where they are in the way.
 class ManualHashPlan final : public ManualPlan {
  public:
   // All containers of depths `first_depth` to `last_depth` under `top`.
-  ManualHashPlan(const TrieShape* shape, TriePicker* picker, const ContainerId& top, int first_depth, int last_depth,
+  ManualHashPlan(const HashShape* shape, HashPicker* picker, const ContainerId& top, int first_depth, int last_depth,
                  uint64_t rewritten)
       : shape_(*shape),
         picker_(picker),
@@ -95,8 +95,8 @@ class ManualHashPlan final : public ManualPlan {
     return ManualStep::kDone;
   }
 
-  const TrieShape& shape_;
-  TriePicker* const picker_;
+  const HashShape& shape_;
+  HashPicker* const picker_;
   const ContainerId top_;
   int next_depth_;
   const int last_depth_;

@@ -1,5 +1,5 @@
-// The plan of a trie in hash order: HashPlan puts tables into containers by the hashes of their keys (trie_shape.h) and
-// leaves the choice of the next compaction to TriePicker (trie_picker.h).
+// The plan of a trie in hash order: HashPlan puts tables into containers by the hashes of their keys (hash_shape.h) and
+// leaves the choice of the next compaction to HashPicker (hash_picker.h).
 //
 // Thread-safety: none; the scheduler's mutex guards it.
 
@@ -8,13 +8,13 @@
 #include <cstdint>
 #include <memory>
 
-#include "trie_table/compaction/trie_picker.h"
+#include "trie_table/compaction/hash_picker.h"
+#include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/trie_plan.h"
-#include "trie_table/compaction/trie_shape.h"
 
 namespace cairn {
 
-class HashPlan final : public PlanOn<TrieShape, TriePicker> {
+class HashPlan final : public PlanOn<HashShape, HashPicker> {
  public:
   HashPlan(const HashTrieOptions& trie, const PlannedFamily& family)
       : PlanOn(std::tie(trie, family.last), SlackOf(family.write_buffer_bytes), family.write_buffer_bytes),

@@ -1,5 +1,6 @@
 // Shape, cuts and picker of a trie in key order, driven without RocksDB: workloads run over simulated files, and what
-// is chosen is checked against the invariants of key_shape.h, against the truth, and against what the workload may cost.
+// is chosen is checked against the invariants of key_shape.h, against the truth, and against what the workload may
+// cost.
 
 #include "trie_table/compaction/key_picker.h"
 
@@ -578,8 +579,8 @@ TEST(KeyPickerTest, WhatIsDueAndWhatIsCompactedManuallyIsMeasuredByTheTrieAsItIs
   EXPECT_EQ(job.cuts->table_bytes, 1000u);
 }
 
-// Where memory for memtables is short, or somebody flushes again and again: taken for full write buffers they would be as many
-// more compactions, slots and bytes written (370 roots, and 11 bytes per byte instead of 6.5).
+// Where memory for memtables is short, or somebody flushes again and again: taken for full write buffers they would be
+// as many more compactions, slots and bytes written (370 roots, and 11 bytes per byte instead of 6.5).
 TEST(KeyPickerTest, SmallFilesMakeARootOfMore) {
   constexpr uint64_t kKeys = 20 * kEntriesPerFlush;
   SimulatedKeyTrie trie(KeyTrieOptions(), kEntriesPerFlush * kCosts.table_bytes, kCosts, KeyPicker::Moves::kMove);
@@ -607,8 +608,8 @@ TEST(KeyPickerTest, SmallFilesMakeARootOfMore) {
   for (const std::string& violation : trie.violations) ADD_FAILURE() << violation;
 }
 
-// What has been dropped is too little for a new estimate by itself, but a root of three files is one now. Whoever is told
-// that nothing is due asks again only when the tables change.
+// What has been dropped is too little for a new estimate by itself, but a root of three files is one now. Whoever is
+// told that nothing is due asks again only when the tables change.
 TEST(KeyPickerTest, ARootThatTheEstimateForSpaceMakesDueIsChosen) {
   KeyTrieOptions trie = SmallTrie();
   trie.space_bound = 1 + 5.0 / 27;  // a root may take a ninth of what is live, as long as there is no garbage
@@ -848,8 +849,8 @@ TEST(KeyPickerManualTest, LiveTablesThatShareKeysAreWrittenAgain) {
   EXPECT_FALSE(job.inputs.empty());
 }
 
-// A table that a manual compaction has no reason to write, at the first level of its depth: what is above has no level to
-// come to until it has moved, whether or not anything else compacts.
+// A table that a manual compaction has no reason to write, at the first level of its depth: what is above has no level
+// to come to until it has moved, whether or not anything else compacts.
 TEST(KeyPickerManualTest, WhatIsDoneMovesOutOfTheWay) {
   KeyTrieOptions trie = SmallTrie();
   trie.depth = 1;

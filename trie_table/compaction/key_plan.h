@@ -1,5 +1,5 @@
-// The plan of a trie in key order: KeyPlan groups tables into containers by their keys (key_shape.h) and leaves the choice
-// of the next compaction to KeyPicker (key_picker.h).
+// The plan of a trie in key order: KeyPlan groups tables into containers by their keys (key_shape.h) and leaves the
+// choice of the next compaction to KeyPicker (key_picker.h).
 //
 // Thread-safety: none; the scheduler's mutex guards it.
 

@@ -1,5 +1,5 @@
 // A KeyShape is what the compaction scheduler knows of a trie in key order: its tables, which of them lie over one
-// another, and which compactions run. It mirrors the current Version, as TrieShape does for a trie in hash order.
+// another, and which compactions run. It mirrors the current Version, as HashShape does for a trie in hash order.
 //
 // A container is not named by anything that is stored. At each depth the tables fall into groups that have no key
 // range in common; each group is a container, and the gaps between them are its guards. So the Version alone tells
@@ -87,10 +87,10 @@ class KeyShape {
   uint64_t BytesIn(int depth, const KeyRange& range) const;
   // Files with range deletions, by number.
   const std::set<uint64_t>& deleting() const { return deleting_; }
-  // If what the file `deleting` deletes covers all keys of the older `file`, and is newer than them: the highest sequence
-  // number of what covers them, below which a snapshot may see some of them; else 0. Also 0 if values of `file` lie in
-  // blob files: only a compaction counts them as garbage, and what is not counted RocksDB keeps as long as there is any
-  // reference to as old a blob file.
+  // If what the file `deleting` deletes covers all keys of the older `file`, and is newer than them: the highest
+  // sequence number of what covers them, below which a snapshot may see some of them; else 0. Also 0 if values of
+  // `file` lie in blob files: only a compaction counts them as garbage, and what is not counted RocksDB keeps as long
+  // as there is any reference to as old a blob file.
   uint64_t DeletedAt(const TrieFile& deleting, const TrieFile& file) const;
   // The next depth below `depth` that holds keys in the range; 0: none.
   int NextDepthBelow(int depth, const KeyRange& range) const;

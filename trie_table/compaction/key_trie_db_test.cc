@@ -1,6 +1,6 @@
-// A trie in key order in a real database: tables that move without being written, manual compactions of ranges, the size
-// of compactions, what is refused, and what opens it again. What it answers is test/metamorphic_test's, and range deletions
-// are key_trie_ranges_test's.
+// A trie in key order in a real database: tables that move without being written, manual compactions of ranges, the
+// size of compactions, what is refused, and what opens it again. What it answers is test/metamorphic_test's, and range
+// deletions are key_trie_ranges_test's.
 
 #include <gtest/gtest.h>
 
@@ -410,7 +410,8 @@ bool IsWithoutFlushes(rocksdb::DB* db) {
   return true;
 }
 
-// What a root of one size has made is compacted by one of any other, and by leveled compaction, and comes to rest each time.
+// What a root of one size has made is compacted by one of any other, and by leveled compaction, and comes to rest each
+// time.
 TEST_F(KeyTrieDbTest, RootsOfAnySizeAndLeveledCompactionOpenIt) {
   std::mt19937_64 random(Seed());
   std::map<std::string, std::string> model;

@@ -315,8 +315,8 @@ TEST_F(KeyTrieRangesTest, ACompactRangeTakesWhatBeginsAtItsEnd) {
   EXPECT_TRUE(files.levels[0].files.empty());
 }
 
-// RocksDB removes a blob file when a compaction has counted each of its values as garbage, or when no table refers to it
-// or an older one. So one key that stays would keep the values of all tables that were removed unread.
+// RocksDB removes a blob file when a compaction has counted each of its values as garbage, or when no table refers to
+// it or an older one. So one key that stays would keep the values of all tables that were removed unread.
 TEST_F(KeyTrieRangesTest, BlobsOfWhatWasDeletedAreGone) {
   options_.enable_blob_files = true;
   options_.min_blob_size = 50;

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "file/filename.h"
-#include "trie_table/compaction/key_job.h"
+#include "trie_table/compaction/key_job_scope.h"
 #include "trie_table/compaction/table_moves.h"
 
 namespace cairn {

@@ -2,7 +2,8 @@
 // written for it. Which tables that are is KeyPicker's to say.
 //
 // Invariants
-//   (1) Merges for scans write at most `scan_merge` bytes per byte flushed since the trie was opened, and `grant` bytes.
+//   (1) Merges for scans write at most `scan_merge` bytes per byte flushed since the trie was opened, and `grant`
+//       bytes.
 //   (2) One of them runs at a time.
 //   (3) A merge writes no more than seeks have read in vain of the tables that it merges. So scans that come to an end
 //       with it have cost twice what they would have, and no more.

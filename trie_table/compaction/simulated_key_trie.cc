@@ -110,8 +110,8 @@ void SimulatedKeyTrie::Check(const TrieJob& job) {
   }
 }
 
-// RocksDB drops deletions only where nothing lies below any key of the compaction (of this style; leveled compaction looks
-// below each key).
+// RocksDB drops deletions only where nothing lies below any key of the compaction (of this style; leveled compaction
+// looks below each key).
 bool SimulatedKeyTrie::DropsDeletions(const TrieJob& job) const {
   return std::all_of(job.runs.begin(), job.runs.end(), [&](const KeyShape::Run& run) {
     return shape.FirstLevelIn(job.output_level + 1, run.range) > shape.LastLevel(shape.trie().depth);

@@ -49,12 +49,12 @@ class SimulatedKeyTrie {
   Running Start(const TrieJob& job);
   void Finish(const Running& running);
 
-  // Counts that a seek of the key has read a block (0: that it is not counted) in each table that lies over it; how many
-  // of these lie below the root.
+  // Counts that a seek of the key has read a block (0: that it is not counted) in each table that lies over it; how
+  // many of these lie below the root.
   size_t Scan(uint64_t key, uint64_t block_bytes);
 
-  // Runs what the picker wants until it wants nothing, so many compactions at a time, each of which takes as long as it has
-  // bytes to read; false if that does not come to an end.
+  // Runs what the picker wants until it wants nothing, so many compactions at a time, each of which takes as long as it
+  // has bytes to read; false if that does not come to an end.
   bool Settle(size_t at_a_time = 1);
   // A full manual compaction.
   bool Compact();

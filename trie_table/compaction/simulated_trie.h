@@ -12,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "trie_table/compaction/trie_picker.h"
-#include "trie_table/compaction/trie_shape.h"
+#include "trie_table/compaction/hash_picker.h"
+#include "trie_table/compaction/hash_shape.h"
 
 namespace cairn {
 
@@ -59,11 +59,11 @@ class SimulatedTrie {
   // Keys whose newest entry is not a deletion. Walks over everything.
   uint64_t LiveEntries() const;
 
-  TrieShape shape;
-  TriePicker picker;
+  HashShape shape;
+  HashPicker picker;
   uint64_t written = 0;  // bytes of tables, flushes included
   uint64_t flushed = 0;
-  uint64_t violations = 0;  // jobs that broke an invariant of trie_shape.h
+  uint64_t violations = 0;  // jobs that broke an invariant of hash_shape.h
 
  private:
   struct File {

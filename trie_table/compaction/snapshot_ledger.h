@@ -1,5 +1,6 @@
-// What snapshots keep of a trie's tables, as far as compactions for space have found it out: it counts as live until the
-// oldest snapshot changes. Else the space bound would have the same bytes written again and again, and writers wait for it.
+// What snapshots keep of a trie's tables, as far as compactions for space have found it out: it counts as live until
+// the oldest snapshot changes. Else the space bound would have the same bytes written again and again, and writers wait
+// for it.
 //
 // Tables are named by their numbers, so it serves a trie in either order.
 //
@@ -11,8 +12,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/trie_job.h"
-#include "trie_table/compaction/trie_shape.h"
 
 namespace cairn {
 
@@ -26,8 +27,8 @@ class SnapshotLedger {
   // The part of a table that stays whatever lies above it.
   double ShareOf(uint64_t number) const;
 
-  // What was kept of the inputs goes along with what is written, and what a compaction for space has not freed, though it
-  // was to, is kept as well. True if that is anything.
+  // What was kept of the inputs goes along with what is written, and what a compaction for space has not freed, though
+  // it was to, is kept as well. True if that is anything.
   bool Learn(const TrieJob& job, uint64_t output_bytes, const std::vector<const TrieFile*>& outputs);
 
   void Forget(uint64_t number) { kept_.erase(number); }

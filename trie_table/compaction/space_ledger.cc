@@ -64,9 +64,9 @@ const TrieSpace& SpaceLedger::Estimate(uint64_t version, uint64_t bytes,
   return space_;
 }
 
-// For outputs of running compactions: a large one, in a large trie more. In a trie of so few roots that half of what the
-// bound allows for garbage is less, what is left beside a large one: keeping less garbage costs merges, and would keep no
-// bound, because one compaction always runs.
+// For outputs of running compactions: a large one, in a large trie more. In a trie of so few roots that half of what
+// the bound allows for garbage is less, what is left beside a large one: keeping less garbage costs merges, and would
+// keep no bound, because one compaction always runs.
 double SpaceLedger::Reserve() const {
   if (largest_job_ == 0) return 0;
   const double garbage = (space_bound_ - 1) * static_cast<double>(space_.live);
@@ -112,8 +112,8 @@ bool SpaceLedger::Pick(double next_flush, TrieJob* job, const std::function<bool
 double SpaceLedger::Pressure(uint64_t bytes, double next_flush) {
   if (space_.live == 0) return 0;
   if (next_flush > 0) flush_bytes_ = next_flush;
-  // In a trie of a few write buffers, what the root gathers before it is due is more garbage than the bound allows. Where
-  // the bound counts what compactions write, as much again may gather while it is compacted; else the root's own
+  // In a trie of a few write buffers, what the root gathers before it is due is more garbage than the bound allows.
+  // Where the bound counts what compactions write, as much again may gather while it is compacted; else the root's own
   // pressure limits it.
   const double root = root_files_ * flush_bytes_;
   const bool small = Allowed(1) < static_cast<double>(space_.live) + root;

@@ -1,9 +1,9 @@
 // How much more than its live bytes a trie takes, and what it is allowed to take: the latest estimate, what running
-// compactions are about to free, and what merges have shown about merge operands. The pickers ask it when to compact for
-// space and how much to slow writers down; which compaction frees most is theirs to say.
+// compactions are about to free, and what merges have shown about merge operands. The pickers ask it when to compact
+// for space and how much to slow writers down; which compaction frees most is theirs to say.
 //
-// A compaction of RocksDB holds the Version that it began with: what others replace meanwhile stays on the disk until it
-// ends. Where the bound counts what running compactions have written, it counts that, too (*held* below).
+// A compaction of RocksDB holds the Version that it began with: what others replace meanwhile stays on the disk until
+// it ends. Where the bound counts what running compactions have written, it counts that, too (*held* below).
 //
 // Bytes and sizes are handed in, so it knows no shape and serves a trie in either order.
 //
@@ -38,8 +38,8 @@ class SpaceLedger {
   // Bytes, by the latest estimate.
   uint64_t live() const { return space_.live; }
 
-  // What is flushed while a compaction runs, expected from the sizes of the root's files: the median, because a file that
-  // was ingested may be of any size. 0 without files.
+  // What is flushed while a compaction runs, expected from the sizes of the root's files: the median, because a file
+  // that was ingested may be of any size. 0 without files.
   static double NextFlush(std::vector<uint64_t> sizes);
 
   // Whether a merge for space freed less than half of what the sketches promised: a snapshot holds the old versions.
@@ -66,8 +66,8 @@ class SpaceLedger {
   // Whether anything runs or could run that frees space: if not, it would not help to slow writers down.
   bool CanFree() const { return running_ > 0 || more_; }
 
-  // 0 while the write buffer that is being flushed and the one that is being filled keep the space bound, 1 if a trie of
-  // so many bytes has reached it. Also 0 where the bound allows less garbage than a root of write buffers.
+  // 0 while the write buffer that is being flushed and the one that is being filled keep the space bound, 1 if a trie
+  // of so many bytes has reached it. Also 0 where the bound allows less garbage than a root of write buffers.
   double Pressure(uint64_t bytes, double next_flush);
 
   // Whether a trie of so many bytes has room for what the compaction writes and for what writers may flush meanwhile,

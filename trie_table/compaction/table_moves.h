@@ -1,8 +1,8 @@
 // Moves tables to other levels without writing them, and removes tables all of whose keys a range deletion covers: one
 // record in the MANIFEST.
 //
-// RocksDB offers that to its own compactions only (CompactFiles of 9.10 moves nothing), so the function is defined where
-// its class can be entered: db/rocksdb_hooks.cc.
+// RocksDB offers that to its own compactions only (CompactFiles of 9.10 moves nothing), so the function is defined
+// where its class can be entered: db/rocksdb_hooks.cc.
 //
 // Thread-safety: safe.
 

@@ -1,8 +1,8 @@
-// What the scheduler keeps of one trie column family: the plan, the Version that it shows, when compactions may start, and
-// what they have come to.
+// What the scheduler keeps of one trie column family: the plan, the Version that it shows, when compactions may start,
+// and what they have come to.
 //
-// States: kUnread -> kReady with the first Version; kRefused when the options do not fit together (nothing is compacted;
-// the reason is logged and in the statistics).
+// States: kUnread -> kReady with the first Version; kRefused when the options do not fit together (nothing is
+// compacted; the reason is logged and in the statistics).
 //
 // Thread-safety: none but for what is const; the scheduler's mutex guards it.
 

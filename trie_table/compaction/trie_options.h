@@ -41,8 +41,8 @@ inline int TriggerOf(const TrieOptions& trie) { return trie.trigger == 0 ? (3 * 
 HashPrefixMap ContainerMapOf(const HashTrieOptions& trie);
 
 // What an option string of a trie may say, in whatever order it is: the options of both, and which order that is. Those
-// that mean nothing there are kept, so that an option string comes back as it was. It is for where the order is not known
-// before the string has been read; all else takes hash_order() or key_order().
+// that mean nothing there are kept, so that an option string comes back as it was. It is for where the order is not
+// known before the string has been read; all else takes hash_order() or key_order().
 struct TrieOptionText : HashTrieOptions {
   static constexpr char kHash[] = "hash";
   static constexpr char kKey[] = "key";

@@ -10,9 +10,9 @@
 
 #include "gtest/gtest.h"
 #include "test/testutil/data_file.h"
+#include "trie_table/compaction/hash_picker.h"
+#include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/trie_options.h"
-#include "trie_table/compaction/trie_picker.h"
-#include "trie_table/compaction/trie_shape.h"
 #include "trie_table/compaction/trie_space.h"
 
 namespace cairn {
@@ -60,8 +60,8 @@ class PickerCase {
         }
       }
     }
-    shape_ = std::make_unique<TrieShape>(trie_, last);
-    picker_ = std::make_unique<TriePicker>(shape_.get(), slack, write_buffer);
+    shape_ = std::make_unique<HashShape>(trie_, last);
+    picker_ = std::make_unique<HashPicker>(shape_.get(), slack, write_buffer);
   }
 
   std::string Run(const std::string& command, std::istringstream* words) {
@@ -283,8 +283,8 @@ class PickerCase {
   }
 
   HashTrieOptions trie_;
-  std::unique_ptr<TrieShape> shape_;
-  std::unique_ptr<TriePicker> picker_;
+  std::unique_ptr<HashShape> shape_;
+  std::unique_ptr<HashPicker> picker_;
   TrieJob job_;
   uint64_t next_output_ = kFirstOutput;
 };

@@ -1,8 +1,8 @@
 // Shape, space estimate and picker, driven without RocksDB: files are made of key numbers, compactions are simulated on
-// the shape, and what the picker chooses is checked against the invariants of trie_shape.h. Single choices are in
+// the shape, and what the picker chooses is checked against the invariants of hash_shape.h. Single choices are in
 // testdata/picker.txt.
 
-#include "trie_table/compaction/trie_picker.h"
+#include "trie_table/compaction/hash_picker.h"
 
 #include <gtest/gtest.h>
 
@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "test/testutil/test_seed.h"
+#include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/simulated_trie.h"
 #include "trie_table/compaction/trie_options.h"
-#include "trie_table/compaction/trie_shape.h"
 #include "trie_table/compaction/trie_space.h"
 
 namespace cairn {
@@ -200,7 +200,7 @@ class OperandsTest : public testing::Test {
 
   const int last_ = LastLevelOfDepth(SmallTrie(), 1);
   const double keys_ = 20000;
-  TrieShape shape_;
+  HashShape shape_;
   std::vector<uint64_t> positions_;
   uint64_t files_ = 0;
 };

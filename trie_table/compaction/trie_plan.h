@@ -1,6 +1,6 @@
-// A TriePlan is what the scheduler knows of one trie: the tables of one Version, the compactions that run, and which comes
-// next. HashPlan (hash_plan.h) and KeyPlan (key_plan.h) are the plans of the two orders; nobody who uses a plan has to
-// know which it is.
+// A TriePlan is what the scheduler knows of one trie: the tables of one Version, the compactions that run, and which
+// comes next. HashPlan (hash_plan.h) and KeyPlan (key_plan.h) are the plans of the two orders; nobody who uses a plan
+// has to know which it is.
 //
 // Thread-safety: none; the scheduler's mutex guards it.
 

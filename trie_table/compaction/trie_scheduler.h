@@ -15,8 +15,8 @@
 //   (4) What goes wrong in one column family (its compactions fail, or wait for RocksDB) delays no other.
 //
 // Thread-safety: safe. mutex_ guards everything but the DB, is never held while the DB's mutex or the write throttle's
-// is taken, and is a leaf for callbacks from RocksDB. Functions named ...Locked are called with it; those that say so let
-// go of it meanwhile, so that what they were told by reference must not be in families_ but held by a FamilyPtr.
+// is taken, and is a leaf for callbacks from RocksDB. Functions named ...Locked are called with it; those that say so
+// let go of it meanwhile, so that what they were told by reference must not be in families_ but held by a FamilyPtr.
 
 #pragma once
 
@@ -40,8 +40,8 @@
 
 namespace cairn {
 
-// A manual compaction of what has keys from *begin to *end (null: no limit). NotSupported for what has no meaning in the
-// trie's order.
+// A manual compaction of what has keys from *begin to *end (null: no limit). NotSupported for what has no meaning in
+// the trie's order.
 rocksdb::Status CompactTrieRange(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
                                  const rocksdb::Slice* end, const TrieCompactOptions& options);
 

@@ -160,8 +160,8 @@ TEST_F(TrieSchedulerTest, FailuresOfOneColumnFamilyDelayNoOther) {
     ASSERT_TRUE(Await([&] { return Stats(handles_[0]).root_compactions >= static_cast<uint64_t>(i); }))
         << TrieStatsToTable(Stats(handles_[0]));
   }
-  // What was small enough went on at once, and did not make the other be tried again each time: only a second after it has
-  // failed, and after twice as long each time.
+  // What was small enough went on at once, and did not make the other be tried again each time: only a second after it
+  // has failed, and after twice as long each time.
   const auto failed = static_cast<double>(Stats(handles_[1]).failed_compactions);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   EXPECT_LE(failed, 4 + std::log2(1 + seconds.count()));
@@ -499,8 +499,8 @@ TEST_F(TrieSchedulerTest, MergeOperandsDoNotMakeTheirValuesGarbage) {
     const double compacted = static_cast<double>(after.compacted_bytes - before.compacted_bytes);
     const double flushed = static_cast<double>(after.flushed_bytes - before.flushed_bytes);
     // Operands on values of their own size are garbage before long. How often they are folded depends on how many
-    // flushes each compaction finds: where it never waits for more of them, 7.8 bytes are written, and 9.7 where threads
-    // are slow.
+    // flushes each compaction finds: where it never waits for more of them, 7.8 bytes are written, and 9.7 where
+    // threads are slow.
     EXPECT_LT(compacted / flushed, value_bytes == 8 ? 12 : 6) << TrieStatsToTable(after);
     std::string value;
     ASSERT_TRUE(db_->Get({}, Key(0), &value).ok());

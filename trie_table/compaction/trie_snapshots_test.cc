@@ -1,5 +1,5 @@
-// What a trie writes for its space bound while snapshots keep old versions, in either order of keys. One compaction runs at
-// a time and all are waited for after each flush, so that counts are the same in every run.
+// What a trie writes for its space bound while snapshots keep old versions, in either order of keys. One compaction
+// runs at a time and all are waited for after each flush, so that counts are the same in every run.
 
 #include <gtest/gtest.h>
 

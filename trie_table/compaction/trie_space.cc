@@ -183,7 +183,7 @@ TrieSpace Estimate(std::vector<Counted> files, Parent parent, double operand_sha
 
 }  // namespace
 
-TrieSpace EstimateSpace(const TrieShape& shape, double operand_share, const SnapshotLedger& snapshots) {
+TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots) {
   std::vector<Counted> files;
   files.reserve(shape.files());
   for (const auto& [id, container] : shape.containers()) {

@@ -8,8 +8,8 @@
 #include <map>
 #include <vector>
 
+#include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/snapshot_ledger.h"
-#include "trie_table/compaction/trie_shape.h"
 
 namespace cairn {
 
@@ -37,7 +37,7 @@ struct TrieSpace {
 
 // Within 5 % with 95 % probability for 10,000 keys and more; tables without a sketch count as live, and so does what
 // snapshots are known to keep. Looks at about a quarter of a million sampled keys at most: 20 to 40 ms.
-TrieSpace EstimateSpace(const TrieShape& shape, double operand_share, const SnapshotLedger& snapshots);
+TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const SnapshotLedger& snapshots);
 
 // The same of files in any containers. Data may skip depths: what comes down next lies at the next depth that has it.
 struct PlacedFile {

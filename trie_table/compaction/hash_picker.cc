@@ -1,4 +1,4 @@
-#include "trie_table/compaction/trie_picker.h"
+#include "trie_table/compaction/hash_picker.h"
 
 #include <algorithm>
 #include <utility>
@@ -15,21 +15,21 @@ constexpr double kSplitScore = 1.1;
 
 }  // namespace
 
-bool TriePicker::IsFull(const ContainerId& id, const Container& container) const {
+bool HashPicker::IsFull(const ContainerId& id, const Container& container) const {
   const int trigger = id.depth == 0 ? shape_->trie().root_trigger : TriggerOf(shape_->trie());
   const int filled = id.depth == 0 ? static_cast<int>(container.files) : FilledSlots(id, container);
   return filled >= trigger;
 }
 
 // Those that spanning files take included.
-int TriePicker::FilledSlots(const ContainerId& id, const Container& container) const {
+int HashPicker::FilledSlots(const ContainerId& id, const Container& container) const {
   if (shape_->spanning_files().empty()) return container.occupied_slots();
   const int first = FirstLevelOfDepth(shape_->trie(), id.depth);
   const int last = shape_->LastLevel(id.depth);
   return container.occupied_slots() + static_cast<int>(shape_->SpanningFilesIn(id, first, last).size());
 }
 
-double TriePicker::CachedMergedShare(const ContainerId& id, const Container& container) {
+double HashPicker::CachedMergedShare(const ContainerId& id, const Container& container) {
   const auto found = shares_.find(id);
   if (found != shares_.end() && found->second.version == container.version) return found->second.share;
   const double share = MergedShare(container, IsLeaf(container), ledger_.operand_share(), snapshots_);
@@ -37,7 +37,7 @@ double TriePicker::CachedMergedShare(const ContainerId& id, const Container& con
   return share;
 }
 
-TrieJob::Kind TriePicker::KindFor(const ContainerId& id, const Container& container) {
+TrieJob::Kind HashPicker::KindFor(const ContainerId& id, const Container& container) {
   if (id.depth == 0) return TrieJob::Kind::kRoot;
   if (id.depth == shape_->trie().depth) return TrieJob::Kind::kMerge;
   if (!IsLeaf(container)) return TrieJob::Kind::kPush;
@@ -48,7 +48,7 @@ TrieJob::Kind TriePicker::KindFor(const ContainerId& id, const Container& contai
 // While siblings are compacted one after the other, those that came first already gain new slots, above what the others
 // still hold. So all may end up nearly empty with only the headroom left above them, and would have to move on, for
 // want of a slot, with a few files each. Bringing the few down costs less.
-bool TriePicker::WaitsForChildren(const ContainerId& parent, const Container& container) const {
+bool HashPicker::WaitsForChildren(const ContainerId& parent, const Container& container) const {
   const int trigger = TriggerOf(shape_->trie());
   bool some_full = false;
   bool some_empty = false;
@@ -62,7 +62,7 @@ bool TriePicker::WaitsForChildren(const ContainerId& parent, const Container& co
                            : container.occupied_slots() < ContainerWaitsUntil(trigger, shape_->trie().slots);
 }
 
-std::vector<ContainerId> TriePicker::ChildrenToMergeInPlace(const ContainerId& parent) const {
+std::vector<ContainerId> HashPicker::ChildrenToMergeInPlace(const ContainerId& parent) const {
   std::vector<ContainerId> merging_in_place;
   if (parent.depth == shape_->trie().depth) return merging_in_place;
   const int last = shape_->LastLevel(parent.depth + 1);
@@ -79,7 +79,7 @@ std::vector<ContainerId> TriePicker::ChildrenToMergeInPlace(const ContainerId& p
   return merging_in_place;
 }
 
-bool TriePicker::MakeJob(const ContainerId& id, const Container& container, TrieJob::Kind kind, TrieJob* job) const {
+bool HashPicker::MakeJob(const ContainerId& id, const Container& container, TrieJob::Kind kind, TrieJob* job) const {
   if (container.busy || container.files == 0 || !shape_->SpanningFilesInTheWay(id).empty()) return false;
   const int level = kind == TrieJob::Kind::kMerge ? shape_->LastLevel(id.depth) : shape_->NextFreeLevel(id);
   if (level == 0) return false;
@@ -95,7 +95,7 @@ bool TriePicker::MakeJob(const ContainerId& id, const Container& container, Trie
   return true;
 }
 
-void TriePicker::MakeSplit(const TrieShape& shape, const TrieFile& file, double score, TrieJob* job) {
+void HashPicker::MakeSplit(const HashShape& shape, const TrieFile& file, double score, TrieJob* job) {
   *job = TrieJob();
   job->kind = TrieJob::Kind::kSplit;
   job->id = {DepthOfLevel(shape.trie(), file.level), file.container};
@@ -106,7 +106,7 @@ void TriePicker::MakeSplit(const TrieShape& shape, const TrieFile& file, double 
   job->score = score;
 }
 
-bool TriePicker::PickSplit(uint64_t last, TrieJob* job) const {
+bool HashPicker::PickSplit(uint64_t last, TrieJob* job) const {
   for (const auto& [number, spanning_file] : shape_->spanning_files()) {
     const auto& [file, busy] = spanning_file;
     if (busy || number > last) continue;
@@ -116,7 +116,7 @@ bool TriePicker::PickSplit(uint64_t last, TrieJob* job) const {
   return false;
 }
 
-bool TriePicker::PickLargestSplit(TrieJob* job) const {
+bool HashPicker::PickLargestSplit(TrieJob* job) const {
   const TrieFile* largest = nullptr;
   for (const auto& [number, spanning_file] : shape_->spanning_files()) {
     const auto& [file, busy] = spanning_file;
@@ -127,20 +127,35 @@ bool TriePicker::PickLargestSplit(TrieJob* job) const {
   return true;
 }
 
-bool TriePicker::IsSensible(const TrieFile& spanning_file) const {
-  const double part = static_cast<double>(spanning_file.bytes) / static_cast<double>(TrieShape::PartsOf(spanning_file));
+bool HashPicker::IsSensible(const TrieFile& spanning_file) const {
+  const double part = static_cast<double>(spanning_file.bytes) / static_cast<double>(HashShape::PartsOf(spanning_file));
   const int depth = DepthOfLevel(shape_->trie(), spanning_file.level);
   return part >= kSensiblePart * SlotBytes(shape_->trie(), write_buffer_bytes_, depth);
 }
 
-std::vector<uint64_t> TriePicker::SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const {
+std::vector<uint64_t> HashPicker::SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const {
   std::vector<uint64_t> holding = shape_->SpanningFilesInTheWay(id);
   if (!holding.empty() || kind == TrieJob::Kind::kMerge || shape_->NextFreeLevel(id) != 0) return holding;
   const int top = FirstLevelOfDepth(shape_->trie(), id.depth + 1);
   return shape_->SpanningFilesIn(id, top, top);
 }
 
-bool TriePicker::Pick(TrieJob* best) {
+// Of files that are of a sensible size or hold something; `holding`: with the score of what waits for them.
+bool HashPicker::PickDueSplit(const std::map<uint64_t, double>& holding, TrieJob* best) const {
+  bool found = false;
+  for (const auto& [number, spanning_file] : shape_->spanning_files()) {
+    const auto& [file, busy] = spanning_file;
+    const auto held = holding.find(number);
+    if (busy || (held == holding.end() && !IsSensible(file))) continue;
+    const double score = held == holding.end() ? kSplitScore : held->second;
+    if (found && score <= best->score) continue;
+    MakeSplit(*shape_, file, score, best);
+    found = true;
+  }
+  return found;
+}
+
+bool HashPicker::Pick(TrieJob* best) {
   bool found = false;
   auto consider = [&](const TrieJob& job) {
     if (!found || job.score > best->score) {
@@ -181,32 +196,26 @@ bool TriePicker::Pick(TrieJob* best) {
       }
     }
   }
-  for (const auto& [number, spanning_file] : shape_->spanning_files()) {
-    const auto& [file, busy] = spanning_file;
-    const auto held = holding.find(number);
-    if (busy || (held == holding.end() && !IsSensible(file))) continue;
-    TrieJob job;
-    MakeSplit(*shape_, file, held == holding.end() ? kSplitScore : held->second, &job);
-    consider(job);
-  }
+  TrieJob split;
+  if (PickDueSplit(holding, &split)) consider(split);
   TrieJob for_space;
   // A fresh estimate is wanted when the trie has changed, or nothing else is due.
   if ((!found || ledger_.HasChanged(shape_->bytes())) && PickForSpace(&for_space)) consider(for_space);
   return found;
 }
 
-const TrieSpace& TriePicker::Space() {
+const TrieSpace& HashPicker::Space() {
   return ledger_.Estimate(shape_->version(), shape_->bytes(),
                           [this](double operand_share) { return EstimateSpace(*shape_, operand_share, snapshots_); });
 }
 
-bool TriePicker::IsFutile(const ContainerId& id, const Container& container) const {
+bool HashPicker::IsFutile(const ContainerId& id, const Container& container) const {
   const auto found = futile_.find(id);
   return found != futile_.end() && found->second.container_version == container.version &&
          found->second.oldest_snapshot == snapshots_.oldest();
 }
 
-double TriePicker::NextFlush() const {
+double HashPicker::NextFlush() const {
   std::vector<uint64_t> sizes;
   for (const auto& [level, slot] : shape_->root().slots) {
     for (const TrieFile& file : slot) sizes.push_back(file.bytes);
@@ -214,12 +223,20 @@ double TriePicker::NextFlush() const {
   return SpaceLedger::NextFlush(std::move(sizes));
 }
 
-bool TriePicker::PickForSpace(TrieJob* job) {
+bool HashPicker::PickForSpace(TrieJob* job) {
   const TrieSpace& space = Space();
   return ledger_.Pick(NextFlush(), job, [&](TrieJob* best) { return PickForSpace(space, best); });
 }
 
-bool TriePicker::PickForSpace(const TrieSpace& space, TrieJob* best) {
+bool HashPicker::PickForSpace(const TrieSpace& space, TrieJob* best) {
+  // The last is what keeps its containers from being compacted, and may hold the garbage itself.
+  if (!PickThatFrees(space, best) && !PickThatComesCloser(space, best) && !PickLargestSplit(best)) return false;
+  best->for_space = best->kind != TrieJob::Kind::kSplit;
+  return true;
+}
+
+// The compaction that frees most per byte it writes, together with those that it lets the children do.
+bool HashPicker::PickThatFrees(const TrieSpace& space, TrieJob* best) {
   double best_ratio = 0;
   bool found = false;
   auto consider = [&](const ContainerId& id, const Container& container, TrieJob::Kind kind, double before,
@@ -262,30 +279,30 @@ bool TriePicker::PickForSpace(const TrieSpace& space, TrieJob* best) {
     consider(id, container, id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush, before, after, merged + after,
              own->second);
   }
-  // What is left over lies under containers more than one depth above it: they have to come closer.
-  if (!found) {
-    double most = kSpaceWorthwhile;
-    for (const auto& [id, container] : shape_->containers()) {
-      const auto own = space.containers.find(id);
-      if (container.busy || container.files == 0 || own == space.containers.end() || id.depth == shape_->trie().depth)
-        continue;
-      const double share = static_cast<double>(own->second.shadowing) / static_cast<double>(own->second.bytes);
-      TrieJob job;
-      const TrieJob::Kind kind = id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush;
-      if (share <= most || !MakeJob(id, container, kind, &job)) continue;
-      most = share;
-      *best = job;
-      best->expected_bytes = std::min(best->input_bytes, own->second.merged);
-      found = true;
-    }
-  }
-  // What keeps their containers from being compacted, and may hold the garbage itself.
-  if (!found && PickLargestSplit(best)) found = true;
-  if (found) best->for_space = best->kind != TrieJob::Kind::kSplit;
   return found;
 }
 
-bool TriePicker::PickContainer(const ContainerId& id, TrieJob* job, uint64_t rewritten) {
+// What is left over lies under containers more than one depth above it: they have to come closer.
+bool HashPicker::PickThatComesCloser(const TrieSpace& space, TrieJob* best) const {
+  bool found = false;
+  double most = kSpaceWorthwhile;
+  for (const auto& [id, container] : shape_->containers()) {
+    const auto own = space.containers.find(id);
+    if (container.busy || container.files == 0 || own == space.containers.end()) continue;
+    if (id.depth == shape_->trie().depth) continue;
+    const double share = static_cast<double>(own->second.shadowing) / static_cast<double>(own->second.bytes);
+    TrieJob job;
+    const TrieJob::Kind kind = id.depth == 0 ? TrieJob::Kind::kRoot : TrieJob::Kind::kPush;
+    if (share <= most || !MakeJob(id, container, kind, &job)) continue;
+    most = share;
+    *best = job;
+    best->expected_bytes = std::min(best->input_bytes, own->second.merged);
+    found = true;
+  }
+  return found;
+}
+
+bool HashPicker::PickContainer(const ContainerId& id, TrieJob* job, uint64_t rewritten) {
   const Container* container = shape_->Find(id);
   if (container == nullptr) return false;
   TrieJob::Kind kind = TrieJob::Kind::kMerge;
@@ -301,28 +318,28 @@ bool TriePicker::PickContainer(const ContainerId& id, TrieJob* job, uint64_t rew
   return MakeJob(id, *container, kind, job);
 }
 
-double TriePicker::SpacePressure() {
+double HashPicker::SpacePressure() {
   if (!ledger_.CanFree()) return 0;
   // What has been flushed since the latest estimate may be live.
   if (ledger_.HasChanged(shape_->bytes())) Space();
   return ledger_.Pressure(shape_->bytes(), NextFlush());
 }
 
-void TriePicker::Started(const TrieJob& job) { ledger_.Started(job); }
+void HashPicker::Started(const TrieJob& job) { ledger_.Started(job); }
 
-void TriePicker::SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes) {
+void HashPicker::SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes) {
   write_buffer_bytes_ = write_buffer_bytes;
   ledger_.SetSizes(slack_bytes, 0, shape_->trie().root_trigger);
 }
 
-void TriePicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
+void HashPicker::SetOldestSnapshot(uint64_t oldest_snapshot) {
   if (!snapshots_.SetOldest(oldest_snapshot)) return;
   ledger_.Outdate();
   shares_.clear();
 }
 
 // Of a split, none: its parts are as they were.
-std::vector<const TrieFile*> TriePicker::OutputsOf(const TrieJob& job) const {
+std::vector<const TrieFile*> HashPicker::OutputsOf(const TrieJob& job) const {
   std::vector<ContainerId> containers;
   if (job.kind == TrieJob::Kind::kMerge) containers.push_back(job.id);
   if (job.kind == TrieJob::Kind::kPush || job.kind == TrieJob::Kind::kRoot) containers = shape_->Children(job.id);
@@ -337,7 +354,7 @@ std::vector<const TrieFile*> TriePicker::OutputsOf(const TrieJob& job) const {
   return files;
 }
 
-void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
+void HashPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
   ledger_.Finished(job, ok);
   shares_.erase(job.id);
   SetOldestSnapshot(oldest_snapshot);
@@ -358,7 +375,7 @@ void TriePicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, ui
   }
 }
 
-std::map<int, DueContainers> TriePicker::PendingByDepth() const {
+std::map<int, DueContainers> HashPicker::PendingByDepth() const {
   std::map<int, DueContainers> pending;
   for (const auto& [id, container] : shape_->containers()) {
     if (container.busy || !IsFull(id, container)) continue;

@@ -1,4 +1,4 @@
-// A TrieShape is what the compaction scheduler knows of one trie: which files lie in which slot of which container. It
+// A HashShape is what the compaction scheduler knows of one trie: which files lie in which slot of which container. It
 // mirrors the current Version of the column family, file by file, so that choosing a compaction costs nothing under the
 // DB mutex.
 //
@@ -39,9 +39,9 @@ struct Container {
   int occupied_slots() const { return static_cast<int>(slots.size()); }
 };
 
-class TrieShape {
+class HashShape {
  public:
-  explicit TrieShape(const HashTrieOptions& trie, LastOfAll last = LastOfAll::kUsed)
+  explicit HashShape(const HashTrieOptions& trie, LastOfAll last = LastOfAll::kUsed)
       : trie_(trie), last_(last), map_(ContainerMapOf(trie)) {}
 
   const HashTrieOptions& trie() const { return trie_; }

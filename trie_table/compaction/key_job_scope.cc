@@ -1,4 +1,4 @@
-#include "trie_table/compaction/key_job.h"
+#include "trie_table/compaction/key_job_scope.h"
 
 #include <string>
 #include <utility>

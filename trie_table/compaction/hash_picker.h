@@ -9,8 +9,8 @@
 //     merged in place, into the oldest slot, and their parent waits for that
 //   - a file that spans containers is split where it lies: when its parts are of a sensible size (trie_ingestion.h), or
 //     when it lies in the way of something that is due, which it then precedes. Nothing else waits for it
-//   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it writes;
-//     its score grows with the excess
+//   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it
+//     writes; its score grows with the excess
 //
 // What becomes of a chosen container: it is pushed one depth deeper if anything lies below it or most of it is live,
 // and merged in place, into the oldest slot of its depth, if not.
@@ -24,19 +24,19 @@
 #include <set>
 #include <vector>
 
+#include "trie_table/compaction/hash_shape.h"
 #include "trie_table/compaction/snapshot_ledger.h"
 #include "trie_table/compaction/space_ledger.h"
 #include "trie_table/compaction/trie_job.h"
-#include "trie_table/compaction/trie_shape.h"
 #include "trie_table/compaction/trie_space.h"
 
 namespace cairn {
 
-class TriePicker {
+class HashPicker {
  public:
   // `shape` must outlive the picker. A trie of less than slack_bytes garbage is left alone whatever the bound. 0 write
   // buffer: every part of a file that spans is of a sensible size.
-  TriePicker(const TrieShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes = 0)
+  HashPicker(const HashShape* shape, uint64_t slack_bytes, uint64_t write_buffer_bytes = 0)
       : shape_(shape), write_buffer_bytes_(write_buffer_bytes), ledger_(shape->trie(), slack_bytes) {}
 
   // False when nothing is due. The container of *job is not busy; the caller marks it before it picks again.
@@ -46,8 +46,8 @@ class TriePicker {
   bool PickSplit(uint64_t last, TrieJob* job) const;
 
   // The compaction of one container whatever its state; false when it is busy, empty, has no slot to go to, or is
-  // already one table of live keys in the oldest slot, of a number beyond `rewritten`; or when a spanning file lies in its way.
-  // For manual compaction.
+  // already one table of live keys in the oldest slot, of a number beyond `rewritten`; or when a spanning file lies in
+  // its way. For manual compaction.
   bool PickContainer(const ContainerId& id, TrieJob* job, uint64_t rewritten = 0);
 
   // To be called around each compaction. `oldest_snapshot` tells whether a merge that freed nothing may do better now.
@@ -73,19 +73,22 @@ class TriePicker {
   std::vector<ContainerId> ChildrenToMergeInPlace(const ContainerId& parent) const;
   bool WaitsForChildren(const ContainerId& parent, const Container& container) const;
   bool MakeJob(const ContainerId& id, const Container& container, TrieJob::Kind kind, TrieJob* job) const;
-  static void MakeSplit(const TrieShape& shape, const TrieFile& file, double score, TrieJob* job);
+  static void MakeSplit(const HashShape& shape, const TrieFile& file, double score, TrieJob* job);
   bool PickLargestSplit(TrieJob* job) const;
+  bool PickDueSplit(const std::map<uint64_t, double>& holding, TrieJob* best) const;
   bool IsSensible(const TrieFile& spanning_file) const;
   // Those that keep a container from moving, or its parent from writing to it.
   std::vector<uint64_t> SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const;
   bool PickForSpace(TrieJob* job);
   bool PickForSpace(const TrieSpace& space, TrieJob* job);
+  bool PickThatFrees(const TrieSpace& space, TrieJob* best);
+  bool PickThatComesCloser(const TrieSpace& space, TrieJob* best) const;
   double NextFlush() const;
   bool IsFutile(const ContainerId& id, const Container& container) const;
   double CachedMergedShare(const ContainerId& id, const Container& container);
   std::vector<const TrieFile*> OutputsOf(const TrieJob& job) const;
 
-  const TrieShape* const shape_;
+  const HashShape* const shape_;
   uint64_t write_buffer_bytes_;
   SpaceLedger ledger_;
 

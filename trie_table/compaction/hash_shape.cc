@@ -1,27 +1,27 @@
-#include "trie_table/compaction/trie_shape.h"
+#include "trie_table/compaction/hash_shape.h"
 
 #include <algorithm>
 
 namespace cairn {
 
-const Container& TrieShape::root() const {
+const Container& HashShape::root() const {
   static const auto* empty = new Container();
   const Container* container = Find({0, 0});
   return container == nullptr ? *empty : *container;
 }
 
-const Container* TrieShape::Find(const ContainerId& id) const {
+const Container* HashShape::Find(const ContainerId& id) const {
   const auto found = containers_.find(id);
   return found == containers_.end() ? nullptr : &found->second;
 }
 
-void TrieShape::SetSpanningFileBusy(uint64_t number, bool busy) {
+void HashShape::SetSpanningFileBusy(uint64_t number, bool busy) {
   const auto found = spanning_files_.find(number);
   if (found != spanning_files_.end()) found->second.second = busy;
 }
 
 template <typename Visit>
-void TrieShape::VisitSpanningFiles(const ContainerId& id, int level, const Visit& visit) const {
+void HashShape::VisitSpanningFiles(const ContainerId& id, int level, const Visit& visit) const {
   const auto found = spanning_files_by_level_.find(level);
   if (found == spanning_files_by_level_.end()) return;
   // The containers of the level's depth that `id` is, lies in, or holds.
@@ -41,7 +41,7 @@ void TrieShape::VisitSpanningFiles(const ContainerId& id, int level, const Visit
   }
 }
 
-std::vector<uint64_t> TrieShape::SpanningFilesIn(const ContainerId& id, int first, int last) const {
+std::vector<uint64_t> HashShape::SpanningFilesIn(const ContainerId& id, int first, int last) const {
   std::vector<uint64_t> numbers;
   if (spanning_files_.empty()) return numbers;
   for (int level = first; level <= last; ++level) {
@@ -50,13 +50,13 @@ std::vector<uint64_t> TrieShape::SpanningFilesIn(const ContainerId& id, int firs
   return numbers;
 }
 
-std::vector<uint64_t> TrieShape::SpanningFilesInTheWay(const ContainerId& id) const {
+std::vector<uint64_t> HashShape::SpanningFilesInTheWay(const ContainerId& id) const {
   const Container* container = id.depth == 0 || spanning_files_.empty() ? nullptr : Find(id);
   if (container == nullptr || container->slots.empty()) return {};
   return SpanningFilesIn(id, container->slots.begin()->first, LastLevel(id.depth));
 }
 
-void TrieShape::Add(const TrieFile& file) {
+void HashShape::Add(const TrieFile& file) {
   if (file.spans) {
     const auto [added, is_new] = spanning_files_.emplace(file.number, std::make_pair(file, false));
     if (!is_new) return;
@@ -79,7 +79,7 @@ void TrieShape::Add(const TrieFile& file) {
   CountBelow(id, true);
 }
 
-void TrieShape::Remove(uint64_t number) {
+void HashShape::Remove(uint64_t number) {
   const auto spanning_file = spanning_files_.find(number);
   if (spanning_file != spanning_files_.end()) {
     const TrieFile& file = spanning_file->second.first;
@@ -111,7 +111,7 @@ void TrieShape::Remove(uint64_t number) {
 }
 
 // Counts a file for every container above `id`, and drops those that have become empty.
-void TrieShape::CountBelow(const ContainerId& id, bool added) {
+void HashShape::CountBelow(const ContainerId& id, bool added) {
   ContainerId at = id;
   while (true) {
     const auto found = containers_.find(at);
@@ -125,14 +125,14 @@ void TrieShape::CountBelow(const ContainerId& id, bool added) {
   }
 }
 
-int TrieShape::LevelOf(uint64_t number) const {
+int HashShape::LevelOf(uint64_t number) const {
   const auto found = levels_.find(number);
   if (found != levels_.end()) return found->second.level;
   const auto spanning_file = spanning_files_.find(number);
   return spanning_file == spanning_files_.end() ? -1 : spanning_file->second.first.level;
 }
 
-std::vector<uint64_t> TrieShape::Numbers() const {
+std::vector<uint64_t> HashShape::Numbers() const {
   std::vector<uint64_t> numbers;
   numbers.reserve(files());
   for (const auto& [number, place] : levels_) numbers.push_back(number);
@@ -140,13 +140,13 @@ std::vector<uint64_t> TrieShape::Numbers() const {
   return numbers;
 }
 
-void TrieShape::SetBusy(const ContainerId& id, bool busy) {
+void HashShape::SetBusy(const ContainerId& id, bool busy) {
   Container& container = containers_[id];
   container.busy = busy;
   if (!busy && container.files == 0 && container.files_below == 0) containers_.erase(id);
 }
 
-std::vector<ContainerId> TrieShape::Children(const ContainerId& id) const {
+std::vector<ContainerId> HashShape::Children(const ContainerId& id) const {
   std::vector<ContainerId> children;
   if (id.depth >= trie_.depth) return children;
   const uint64_t first = map_.FirstChild(id.container);
@@ -155,7 +155,7 @@ std::vector<ContainerId> TrieShape::Children(const ContainerId& id) const {
   return children;
 }
 
-int TrieShape::NextFreeLevel(const ContainerId& id) const {
+int HashShape::NextFreeLevel(const ContainerId& id) const {
   if (id.depth >= trie_.depth) return 0;
   int level = LastLevel(id.depth + 1);
   for (const ContainerId& child : Children(id)) {

@@ -1,5 +1,5 @@
-// Tells the partitioner of a trie in key order where the compaction that runs on this thread is to be cut, and its tables
-// where range deletions are.
+// Tells the partitioner of a trie in key order where the compaction that runs on this thread is to be cut, and its
+// tables where range deletions are.
 //
 // RocksDB makes the partitioner of CompactFiles on the thread that calls it, and hands it nothing of the caller's.
 //
