@@ -105,7 +105,7 @@ endfunction()
 
 # The sources of a folder as one, but for those that have a name of their own which another of their folder has, too.
 set(cairn_alone
-  table/ect/ect_block_layout.cc memtable_cache/recovery.cc memtable_cache/resctrl.cc msls/popularity.cc table/ordered/order_segment.cc)
+  table/ect/ect_block_layout.cc memtable_cache/recovery.cc result_cache/database_cache_open.cc memtable_cache/resctrl.cc msls/popularity.cc table/ordered/order_segment.cc)
 function(cairn_compile_together)
   cairn_unity(cairn_objects)
   set_target_properties(cairn_objects PROPERTIES UNITY_BUILD_MODE GROUP)
