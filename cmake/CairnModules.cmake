@@ -192,6 +192,7 @@ endfunction()
 
 if(CAIRN_BUILD_TESTS)
   enable_testing()
+  file(MAKE_DIRECTORY "${CMAKE_BINARY_DIR}/test")
   add_library(cairn_test_main STATIC "${CMAKE_SOURCE_DIR}/test/testutil/main.cc")
   target_link_libraries(cairn_test_main PRIVATE cairn_flags GTest::gtest)
 endif()
