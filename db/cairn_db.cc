@@ -42,8 +42,8 @@ using rocksdb::Status;
 static_assert(sizeof(CairnDB) == sizeof(DBImpl), "invariant (1)");
 
 // What RocksDB counts of its reads, for the cache's part of a Get or MultiGet: RocksDB itself counts only what reaches
-// the tree. Clocks are asked only for who wants to know: statistics and perf context of the levels at which RocksDB's own
-// timers run. All that a hit without statistics runs through is inline.
+// the tree. Clocks are asked only for who wants to know: statistics and perf context of the levels at which RocksDB's
+// own timers run. All that a hit without statistics runs through is inline.
 class CairnDB::CachedRead {
  public:
   CachedRead(rocksdb::SystemClock* clock, rocksdb::Statistics* statistics, uint32_t histogram)

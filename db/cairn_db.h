@@ -51,8 +51,8 @@ class DatabaseServices : public rocksdb::EventListener {
   // Of a batch that was inserted in part: while its group holds RocksDB's queue of writers.
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
 
-  // Of a database whose options have no SiltMerges: a SILT store may be created in it, or become one by SetOptions, when
-  // RocksDB takes no more listeners.
+  // Of a database whose options have no SiltMerges: a SILT store may be created in it, or become one by SetOptions,
+  // when RocksDB takes no more listeners.
   void MergeSiltStores();
 
   void SetDurable(std::unique_ptr<DurableWrites> durable) { durable_ = std::move(durable); }

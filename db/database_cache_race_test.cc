@@ -124,8 +124,9 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
   void Write(Random* random) {
     const uint64_t number = Draw(random);
     const uint64_t kind = random->Uniform(100);
-    // A memtable tells each processor of a range deletion in turn. With unordered_write, its sequence number is published
-    // before, so one reader may see it and a later one not: RocksDB promises no more until it is acknowledged.
+    // A memtable tells each processor of a range deletion in turn. With unordered_write, its sequence number is
+    // published before, so one reader may see it and a later one not: RocksDB promises no more until it is
+    // acknowledged.
     const bool ranges = ranges_ && transactions_ == nullptr && optimistic_ == nullptr;
     if (kind == 0 && ranges && GetParam().kind != Kind::kUnordered) return DeleteAll(number % 2);
     if (kind == 1) return Ingest(number, random);

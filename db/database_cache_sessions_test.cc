@@ -81,8 +81,8 @@ class DropSome : public rocksdb::CompactionFilter {
 
 enum class Kind { kPlain, kOptimistic, kCommitted, kPrepared, kUnprepared };
 
-// RocksDB's debug builds assert, where its release builds refuse to open, that no WAL holds what transactions of another
-// kind have prepared.
+// RocksDB's debug builds assert, where its release builds refuse to open, that no WAL holds what transactions of
+// another kind have prepared.
 #ifdef NDEBUG
 constexpr uint64_t kKinds = 5;
 #else

@@ -40,8 +40,8 @@ struct EngineRow {
   bool keeps_key_order;
   EngineLevels levels;
   EngineTables tables;
-  // What the environment lays over a program's options for it. Null: it writes files that RocksDB without Cairn does not
-  // read, or changes what a database was created with, so a program has to ask for it.
+  // What the environment lays over a program's options for it. Null: it writes files that RocksDB without Cairn does
+  // not read, or changes what a database was created with, so a program has to ask for it.
   const char* environment;
   // The engine's options that say what `tuning` does.
   std::string (*tune)(const EngineTuning& tuning);

@@ -152,7 +152,8 @@ class LogOfLevels : public rocksdb::Logger {
   std::atomic<int> lines_{0};
 };
 
-// What the table of engines says of each: those that may be laid over existing data open, the others are refused by name.
+// What the table of engines says of each: those that may be laid over existing data open, the others are refused by
+// name.
 TEST_F(EnvironmentOptionsTest, AnEngineIsGivenByItsNameAsTheTableOfEnginesAllows) {
   for (const EngineRow& row : EngineTable()) {
     Set("engine=" + std::string(row.name));

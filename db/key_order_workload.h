@@ -1,4 +1,5 @@
-// What benchmarks of engines in key order write: keys of 16 bytes, values of 100 that zstd or snappy cannot make smaller.
+// What benchmarks of engines in key order write: keys of 16 bytes, values of 100 that zstd or snappy cannot make
+// smaller.
 //
 // Thread-safety: functions of their arguments; a WorkloadDatabase serves one thread.
 
@@ -59,8 +60,8 @@ inline void MakeWorkloadValue(uint64_t i, std::string* value) {
   }
 }
 
-// ENGINE as in UseEngineFromString: "stock", "ordered", "ordered_trie;space_bound=1.4"; ORDER the name of a comparator, or
-// nothing. Two compactions at a time.
+// ENGINE as in UseEngineFromString: "stock", "ordered", "ordered_trie;space_bound=1.4"; ORDER the name of a comparator,
+// or nothing. Two compactions at a time.
 inline rocksdb::Status WorkloadOptions(const std::string& engine, uint64_t write_buffer, const std::string& order,
                                        rocksdb::Options* options) {
   options->create_if_missing = true;

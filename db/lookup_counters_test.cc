@@ -1,5 +1,5 @@
-// RocksDB's counters of lookups say on each engine's tables what they say on RocksDB's: what an operator watches (tickers,
-// histograms, the perf context, also by level) fits to what was read.
+// RocksDB's counters of lookups say on each engine's tables what they say on RocksDB's: what an operator watches
+// (tickers, histograms, the perf context, also by level) fits to what was read.
 
 #include <algorithm>
 #include <map>
@@ -184,8 +184,8 @@ TEST_P(LookupCountersTest, FiltersCountInThePerfContext) {
       const uint64_t positive = counted.Ticker(rocksdb::BLOOM_FILTER_FULL_POSITIVE);
       const uint64_t useful = counted.Ticker(rocksdb::BLOOM_FILTER_USEFUL);
       EXPECT_GT(useful, 0u);
-      // Of an ordered table whose Bloom filter has erred, the order filter's answer is the ticker's. A trie's ticker lags
-      // by what the thread's last lookup has asked.
+      // Of an ordered table whose Bloom filter has erred, the order filter's answer is the ticker's. A trie's ticker
+      // lags by what the thread's last lookup has asked.
       EXPECT_NEAR(static_cast<double>(useful + positive),
                   static_cast<double>(perf.bloom_sst_miss_count + perf.bloom_sst_hit_count), 70);
       EXPECT_GT(useful + 70, perf.bloom_sst_miss_count);
@@ -253,13 +253,14 @@ INSTANTIATE_TEST_SUITE_P(Engines, LookupCountersTest,
                                            "silt_pinned", "silt_cache", "trie_ect"),
                          [](const auto& engine) { return std::string(engine.param); });
 
-// RocksDB's batches have all keys within a table's bounds, ours those that the table's filters let pass. Files are deleted when a
-// thread in the background comes to it.
+// RocksDB's batches have all keys within a table's bounds, ours those that the table's filters let pass. Files are
+// deleted when a thread in the background comes to it.
 bool Differs(const std::string& name) {
   return name == "rocksdb.sst.batch.size count" || name.rfind("rocksdb.files.", 0) == 0;
 }
 
-// Ordered tables without an order filter are read as RocksDB's own: every counter is the same but for what is named here.
+// Ordered tables without an order filter are read as RocksDB's own: every counter is the same but for what is named
+// here.
 TEST(OrderedCountersTest, EveryCounterIsStocks) {
   for (const bool in_cache : {false, true}) {
     SCOPED_TRACE(in_cache);
@@ -308,7 +309,8 @@ TEST(OrderedCountersTest, EveryCounterIsStocks) {
     }
     for (const auto& [name, count] : counts[0]) {
       if (Differs(name)) continue;
-      // What an allocation takes is the allocator's: 16 bytes more where what would be left of a piece is too little for another.
+      // What an allocation takes is the allocator's: 16 bytes more where what would be left of a piece is too little
+      // for another.
       const double few = name.find("bytes") != std::string::npos ? 1e-2 * static_cast<double>(count) : 0;
       EXPECT_NEAR(static_cast<double>(count), static_cast<double>(counts[1][name]), few) << name;
     }

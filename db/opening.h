@@ -68,7 +68,8 @@ rocksdb::Status CheckFamily(const rocksdb::DBOptions& options, const rocksdb::Co
 // added or its options change, and would not open the database again.
 rocksdb::Status CheckParts(const rocksdb::DBOptions& options, const rocksdb::ColumnFamilyOptions& family);
 
-// The result cache that the database's options ask for, or else the environment, which may be null. Of capacity 0: none.
+// The result cache that the database's options ask for, or else the environment, which may be null. Of capacity 0:
+// none.
 DatabaseCacheOptions WantedCache(const rocksdb::DBOptions& options, const EnvironmentOptions* environment);
 
 // InvalidArgument if the cache is to be charged to a block cache, and the default column family has none.

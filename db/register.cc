@@ -31,8 +31,8 @@ namespace {
 
 using rocksdb::ObjectLibrary;
 
-// "cairn.HashOrder" and everything that continues it with a colon, also nothing: what matches no name RocksDB passes over
-// in option text, and leaves the option as it was.
+// "cairn.HashOrder" and everything that continues it with a colon, also nothing: what matches no name RocksDB passes
+// over in option text, and leaves the option as it was.
 ObjectLibrary::PatternEntry NamedWithSuffix(const char* name) {
   return ObjectLibrary::PatternEntry(name, true).AddSeparator(":", /*at_least_one=*/false);
 }

@@ -301,9 +301,9 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   return s;
 }
 
-// RocksDB lists live files when it has flushed one column family after the other. What is written meanwhile is in some of
-// them, but in the WAL, too. Durable memtables have none. So what has been written during a first round is flushed while
-// writers wait, and a batch over several column families is there as a whole or not at all.
+// RocksDB lists live files when it has flushed one column family after the other. What is written meanwhile is in some
+// of them, but in the WAL, too. Durable memtables have none. So what has been written during a first round is flushed
+// while writers wait, and a batch over several column families is there as a whole or not at all.
 Status DBImpl::FlushAllColumnFamilies(const FlushOptions& options, FlushReason reason) {
   if (!cairn::UsesDurablePool(this) || reason != FlushReason::kGetLiveFiles) {
     return own::FlushAllColumnFamilies(this, options, reason);
@@ -410,9 +410,9 @@ Status DBImpl::GetApproximateSizes(const SizeApproximationOptions& options, Colu
   return own::GetApproximateSizes(this, options, family, ascending.data(), count, sizes);
 }
 
-// RocksDB describes all files of the family first, in strings, while it holds the DB mutex; at 20,000 files that is most
-// of the time that a trie's compaction holds it. And it compares keys where the range deletions of a table end with the
-// first key of the next, and would take all tables that one covers.
+// RocksDB describes all files of the family first, in strings, while it holds the DB mutex; at 20,000 files that is
+// most of the time that a trie's compaction holds it. And it compares keys where the range deletions of a table end
+// with the first key of the next, and would take all tables that one covers.
 Status CompactionPicker::SanitizeAndConvertCompactionInputFiles(std::unordered_set<uint64_t>* files,
                                                                 const int output_level, Version* version,
                                                                 std::vector<CompactionInputFiles>* inputs) const {
@@ -542,8 +542,8 @@ InternalIterator* MemTable::NewIterator(const ReadOptions& options,
   return make();
 }
 
-// RocksDB takes room on the file system for as much as all inputs together, for each of the tables that it writes. A trie
-// writes one for each child; a memory file system fills with zeros, and clears, what it takes.
+// RocksDB takes room on the file system for as much as all inputs together, for each of the tables that it writes. A
+// trie writes one for each child; a memory file system fills with zeros, and clears, what it takes.
 uint64_t Compaction::OutputFilePreallocationSize() const {
   const auto* const of_trie = cairn::UsesTrie(immutable_options_);
   if (of_trie == nullptr) return own::PreallocatedOutputBytes(this);

@@ -45,8 +45,8 @@ bool DeletesRanges(const rocksdb::ColumnFamilyOptions& options) {
   return options.table_factory->IsDeleteRangeSupported();
 }
 
-// Whether these are RocksDB's tables of another kind: they read none of those that a trie has, or of Cairn's, and do not
-// write what is in its memtables. Opening leaves it to the first flush to say so.
+// Whether these are RocksDB's tables of another kind: they read none of those that a trie has, or of Cairn's, and do
+// not write what is in its memtables. Opening leaves it to the first flush to say so.
 bool HasForeignTables(const rocksdb::ColumnFamilyOptions& options) {
   const std::string name = options.table_factory->Name();
   return name == rocksdb::TableFactory::kPlainTableName() || name == rocksdb::TableFactory::kCuckooTableName();

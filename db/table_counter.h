@@ -1,5 +1,5 @@
-// Adds up the tables that come and go in a database: bytes written, and the most that lay on the disk at one moment, for
-// benchmarks. What a compaction has written so far counts, and so does what is deleted and still held by one.
+// Adds up the tables that come and go in a database: bytes written, and the most that lay on the disk at one moment,
+// for benchmarks. What a compaction has written so far counts, and so does what is deleted and still held by one.
 //
 // Thread-safety: safe. Add it to Options::listeners; Watch before anything is counted, Unwatch before the DB is closed.
 

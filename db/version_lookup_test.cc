@@ -30,7 +30,8 @@ namespace {
 constexpr uint64_t kFewKeys = 300;
 constexpr uint64_t kFewAsked = 360;
 
-// Joins operands, so that one that is missing or out of order shows. While it `fails`, that of some keys cannot be done.
+// Joins operands, so that one that is missing or out of order shows. While it `fails`, that of some keys cannot be
+// done.
 class JoinOperator : public rocksdb::MergeOperator {
  public:
   std::atomic<bool> fails{false};
@@ -219,8 +220,8 @@ class VersionLookupTest : public VersionFilterTest {
     rocksdb::SetPerfLevel(rocksdb::PerfLevel::kDisable);
     join_->fails = false;
     for (size_t i = 0; i < with.size(); ++i) {
-      // RocksDB does not ask a table about keys beyond its smallest and largest, which ours counts as kept from it: of few
-      // tables of few keys up to a tenth (one seed of 40 had 8 %).
+      // RocksDB does not ask a table about keys beyond its smallest and largest, which ours counts as kept from it: of
+      // few tables of few keys up to a tenth (one seed of 40 had 8 %).
       const bool kept = i == kUseful || i == kKept;
       EXPECT_NEAR(static_cast<double>(with[i]), static_cast<double>(without[i]),
                   (kept ? 0.15 : 0.05) * static_cast<double>(without[i]) + 1)

@@ -381,8 +381,8 @@ std::string ApplyEngine() {
   return s.ok() ? "" : s.ToString();
 }
 
-// Every way of opening obeys what the environment says, with and without an engine. Behind all that is there, in a section
-// of its own, so that the flag holds whatever was said before.
+// Every way of opening obeys what the environment says, with and without an engine. Behind all that is there, in a
+// section of its own, so that the flag holds whatever was said before.
 void ApplyResultCache() {
   if (FLAGS_result_cache_size == 0) return;
   const char* const given = getenv("CAIRN_OPTIONS");

@@ -1,6 +1,6 @@
 // engine_bench: loads one engine with small items and reports what db_bench cannot say exactly: write amplification (by
-// flush and compaction), space amplification (the live bytes are counted, not estimated; also its peak during the load),
-// the load rate by tenths, settle time, and the cost of lookups.
+// flush and compaction), space amplification (the live bytes are counted, not estimated; also its peak during the
+// load), the load rate by tenths, settle time, and the cost of lookups.
 //
 // One engine a process, so that no run inherits another's memory or caches; db_bench/compare runs several and compares.
 // keys.h says what keys and values are.

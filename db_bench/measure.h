@@ -74,11 +74,13 @@ struct TreeShape {
 };
 TreeShape ReadShape(rocksdb::DB* db);
 
-// Samples a database while it is loaded, ten times a second, and keeps the worst of its space. A compaction's files take most at its end, so the worst is what they took within a tenth of a second of it.
+// Samples a database while it is loaded, ten times a second, and keeps the worst of its space. A compaction's files
+// take most at its end, so the worst is what they took within a tenth of a second of it.
 class SpaceSampler {
  public:
-  // `folder` holds the database's tables. `live_bytes` gives the bytes of keys and newest values; samples count once it has
-  // reached `from_bytes`, because at the very start the write buffer holds most of it. All of them outlive the sampler.
+  // `folder` holds the database's tables. `live_bytes` gives the bytes of keys and newest values; samples count once it
+  // has reached `from_bytes`, because at the very start the write buffer holds most of it. All of them outlive the
+  // sampler.
   SpaceSampler(rocksdb::DB* db, const std::string& folder, const std::atomic<uint64_t>* live_bytes,
                uint64_t from_bytes);
   ~SpaceSampler();  // Stop()

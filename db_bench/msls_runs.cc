@@ -1,7 +1,7 @@
-// msls_runs: a run of RocksDB (leveled, round_robin or the trie) against what the model says of it. Every key is written once in
-// random order, then requests by popularity warm up, then requests are counted. Written bytes are those of flushes and
-// compactions, by RocksDB's own tickers; the log is left out on both sides. The model gets the item size on disk and
-// the items in a flush as they were measured.
+// msls_runs: a run of RocksDB (leveled, round_robin or the trie) against what the model says of it. Every key is
+// written once in random order, then requests by popularity warm up, then requests are counted. Written bytes are those
+// of flushes and compactions, by RocksDB's own tickers; the log is left out on both sides. The model gets the item size
+// on disk and the items in a flush as they were measured.
 //
 //   build/bin/msls_runs --db=DIR --keys=5M --zipf=0.99 --compaction-pri=kRoundRobin
 //   build/bin/msls_runs --db=DIR --keys=5M --optimize

@@ -1,5 +1,5 @@
-// What operations of a database take that uses no part of Cairn. db_bench/overhead runs it with RocksDB's library and with
-// Cairn's; the program knows RocksDB's public headers only.
+// What operations of a database take that uses no part of Cairn. db_bench/overhead runs it with RocksDB's library and
+// with Cairn's; the program knows RocksDB's public headers only.
 //
 //   overhead_program steps FOLDER [OPERATION ...]   instructions and system calls of the calling thread, per operation
 //   overhead_program time FOLDER [OPERATION ...]    nanoseconds per operation
@@ -254,8 +254,8 @@ int main(int argc, char** argv) {
   arguments.folder = argv[2];
   arguments.operations.assign(argv + 3, argv + argc);
   if (arguments.operations.empty()) arguments.operations = kOperations;
-  // RocksDB seeds a thread's random numbers, by which a skip list takes its heights, with the thread's address. A stack in the
-  // same place gives both libraries the same lists.
+  // RocksDB seeds a thread's random numbers, by which a skip list takes its heights, with the thread's address. A stack
+  // in the same place gives both libraries the same lists.
   constexpr size_t kStack = 8 << 20;
   void* const stack = mmap(reinterpret_cast<void*>(0x200000000000), kStack, PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);

@@ -1,5 +1,5 @@
-// The writing side of a pool file (docs/design/durable_memtable.md): what the pool tells it makes the file recoverable at
-// every moment. The reading side is recovery.h.
+// The writing side of a pool file (docs/design/durable_memtable.md): what the pool tells it makes the file recoverable
+// at every moment. The reading side is recovery.h.
 //
 // Life: Start (formats the file; nothing in it counts yet) -> the database is opened, its WALs are replayed and flushed
 // -> Arm (from now on every published entry counts) -> writes -> Freeze -> the database is closed -> Finish.
@@ -68,8 +68,8 @@ class DurablePool {
   void GiveBack(char* at, uint64_t bytes);
   bool CanGiveBack() const { return !file_->keeps_size() && !frozen_.load(std::memory_order_acquire); }
   uint64_t returned_bytes() const;
-  // What cuts the segments for all sub-MemTables of the database, whichever factories they come from: what it keeps free
-  // is there for each of them. Made by `make` if there is none.
+  // What cuts the segments for all sub-MemTables of the database, whichever factories they come from: what it keeps
+  // free is there for each of them. Made by `make` if there is none.
   std::shared_ptr<SegmentPool> SharedCutter(const std::function<std::shared_ptr<SegmentPool>()>& make);
   // A number that no other user of this pool has, for those that count memtables on their own.
   uint64_t NextUser() { return users_.fetch_add(1) + 1; }

@@ -374,8 +374,8 @@ int TakeWordsAndHeaders(const std::string& from, const std::string& to) {
 }
 
 // Of the pages written since the last sync, a loss of power leaves any; here: those of the words and of the segments'
-// headers, not those of the entries. A thread that moves to another processor may begin segments that were not in use, so
-// that nothing is there to be taken; then it is tried again.
+// headers, not those of the entries. A thread that moves to another processor may begin segments that were not in use,
+// so that nothing is there to be taken; then it is tried again.
 TEST_F(DurableDbTest, ALossOfPowerKeepsWhatWasSynced) {
   Opened opened;
   ASSERT_OK(opened.Open(DurableOptions(), dir_ / "db"));
@@ -656,8 +656,8 @@ class SlowFlushes : public rocksdb::EventListener {
   }
 };
 
-// A checkpoint flushes several column families at once behind a flush that is under way. RocksDB takes the other family's
-// memtables for those that it waits for, and there is no WAL to make up for what the checkpoint then lacks.
+// A checkpoint flushes several column families at once behind a flush that is under way. RocksDB takes the other
+// family's memtables for those that it waits for, and there is no WAL to make up for what the checkpoint then lacks.
 TEST_F(DurableDbTest, ACheckpointWaitsForEachColumnFamilyOfAnAtomicFlush) {
   // Whichever order RocksDB's is: each family has its turn as the one with more memtables behind it.
   for (const int many : {0, 1}) {
@@ -771,8 +771,9 @@ TEST_F(DurableDbTest, SaysWhyADatabaseCannotBeLocked) {
   EXPECT_OK(again.Open(DurableOptions(), dir_ / "db"));
 }
 
-// GetOptions of a database has its factory. Another database that made a column family of these options took the factory,
-// and from then on the first one's memtables lay in the other's pool file, or in no file when that one was closed.
+// GetOptions of a database has its factory. Another database that made a column family of these options took the
+// factory, and from then on the first one's memtables lay in the other's pool file, or in no file when that one was
+// closed.
 TEST_F(DurableDbTest, AFactoryThatServesADatabaseIsNotTakenByAnother) {
   const Options options = DurableOptions();
   Opened opened;
@@ -875,8 +876,8 @@ TEST_F(DurableDbTest, FactoriesOfColumnFamiliesShareWhatThePoolFileHasFree) {
   EXPECT_LE(fs::file_size(dir_ / "db/CAIRN_POOL"), kLeastPool + (16 << 10));
 }
 
-// Each of its column families takes a segment. The first ones took all that the pool file could give, in large segments, and
-// the batch was visible, returned NoSpace and held all other writes back.
+// Each of its column families takes a segment. The first ones took all that the pool file could give, in large
+// segments, and the batch was visible, returned NoSpace and held all other writes back.
 TEST_F(DurableDbTest, ABatchOverManyColumnFamiliesFindsItsPlaces) {
   constexpr uint64_t kLeastPool = 8 << 20;
   Options options = DurableOptions(kLeastPool);

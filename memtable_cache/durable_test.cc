@@ -477,8 +477,9 @@ void LosePower(bool disk_fails) {
 TEST(DurablePoolTest, ADiskThatLosesAnyPagesKeepsWhatWasSynced) { LosePower(false); }
 TEST(DurablePoolTest, ADiskWhoseSyncsFailKeepsWhatWasSynced) { LosePower(true); }
 
-// Of the superblock's two copies, one at most has changed since the last sync, from the making of the file on: whichever
-// sectors of a page a disk had got to, the other is whole. A file that does not say anything yet is all zeros.
+// Of the superblock's two copies, one at most has changed since the last sync, from the making of the file on:
+// whichever sectors of a page a disk had got to, the other is whole. A file that does not say anything yet is all
+// zeros.
 TEST(DurablePoolTest, OneSuperblockIsAlwaysOnTheDisk) {
   constexpr uint64_t kBytes = kSegmentsOffset + (uint64_t{1} << 16);
   const std::string path = NewPath();

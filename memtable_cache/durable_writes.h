@@ -31,8 +31,8 @@ bool GetDurableSettings(const rocksdb::ColumnFamilyOptions& options, DurableSett
 // Whether any of the column families asks for durable memtables.
 bool IsDurable(const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
 
-// For an opening that only reads, and for a repair: what a WAL holds is replayed into memtables in plain memory, whatever
-// database the factories serve.
+// For an opening that only reads, and for a repair: what a WAL holds is replayed into memtables in plain memory,
+// whatever database the factories serve.
 void UsePlainMemory(std::vector<rocksdb::ColumnFamilyDescriptor>* families);
 
 // The pool file that the column families share. InvalidArgument or NotSupported, with the option to change, when they

@@ -1,5 +1,5 @@
-// Tells a memtable that the iterator which is asked of it is a flush's, and takes why the flush must not be: RocksDB asks
-// nothing of what is in a memtable before it flushes it (db/rocksdb_hooks.cc).
+// Tells a memtable that the iterator which is asked of it is a flush's, and takes why the flush must not be: RocksDB
+// asks nothing of what is in a memtable before it flushes it (db/rocksdb_hooks.cc).
 //
 // Thread-safety: a scope is of the thread that makes it.
 

@@ -1,5 +1,5 @@
-// The bytes of a pool file (docs/design/durable_memtable.md): superblock, sequence words, header lines of segments, entries.
-// One encode and one decode function a structure; nothing here knows files or threads.
+// The bytes of a pool file (docs/design/durable_memtable.md): superblock, sequence words, header lines of segments,
+// entries. One encode and one decode function a structure; nothing here knows files or threads.
 //
 // Thread-safety: the functions touch only what they are given.
 
@@ -61,8 +61,8 @@ struct Superblock {
   DatabaseDirectory directory;
 };
 
-// `to` has kSuperblockBytes. Everything but the directory's path is in the first sector, its checksum as well: a rewrite
-// for the same directory, torn by a loss of power, is the old or the new superblock.
+// `to` has kSuperblockBytes. Everything but the directory's path is in the first sector, its checksum as well: a
+// rewrite for the same directory, torn by a loss of power, is the old or the new superblock.
 void EncodeSuperblock(const Superblock& superblock, char* to);
 // False when magic or a checksum is wrong.
 bool DecodeSuperblock(const char* from, Superblock* superblock);

@@ -1,6 +1,6 @@
 // The note in a database's directory that says where its pool file is and whether writes may lie in it: the file
-// CAIRN_POOL_NOTE (docs/design/durable_memtable.md, The note). A pool file may lie anywhere, and be lost; without the note
-// nobody could know that it was ever there.
+// CAIRN_POOL_NOTE (docs/design/durable_memtable.md, The note). A pool file may lie anywhere, and be lost; without the
+// note nobody could know that it was ever there.
 //
 // Invariant: while a pool file's phase is not idle, its database's note says live, with the pool's session. The note
 // says so before the pool does, and idle after it.

@@ -38,8 +38,8 @@ class ProcessLock {
   int fd_ = -1;  // guarded by the mutex of all locks while it is changed
 };
 
-// What `s`, of an Env that could not lock the LOCK of the database at `path` for writing, means: somebody has it open, or the
-// error itself, as on a file system that is read-only.
+// What `s`, of an Env that could not lock the LOCK of the database at `path` for writing, means: somebody has it open,
+// or the error itself, as on a file system that is read-only.
 rocksdb::Status CannotLock(const std::string& path, const rocksdb::Status& s);
 
 }  // namespace cairn

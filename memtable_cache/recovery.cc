@@ -415,8 +415,8 @@ Status ReadPool(const PmemFile& file, const Superblock& superblock, const Databa
   if (!s.ok() && !lost_power && !records[0].asked) return s;
   const std::string reason = s.ok() ? "the machine went down before they had all reached " + file.path() : s.ToString();
   const uint64_t published = reader.published();
-  // Of a sync that had not returned, not all may be there. The one before had returned, and so had one that (10) tells of:
-  // then what is missing is damaged.
+  // Of a sync that had not returned, not all may be there. The one before had returned, and so had one that (10) tells
+  // of: then what is missing is damaged.
   for (const SyncRecord& record : records) {
     SyncedReader synced(file, superblock, database);
     s = synced.Read(record);

@@ -1,5 +1,5 @@
-// The reading side of a pool file (docs/design/durable_memtable.md): what a session that ended without flushing has left.
-// Needs nothing of the database but what its MANIFEST says, which the caller brings.
+// The reading side of a pool file (docs/design/durable_memtable.md): what a session that ended without flushing has
+// left. Needs nothing of the database but what its MANIFEST says, which the caller brings.
 //
 // Thread-safety: none; the caller holds the file, and nobody writes to it.
 

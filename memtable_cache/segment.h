@@ -51,8 +51,8 @@ struct alignas(64) Segment {
   size_t bytes = 0;
   std::atomic<uint64_t>* word = nullptr;
   uint32_t pending = 0;  // length of the entry that is being written; the writer's
-  // The thread that made the segment kBusy; 0 before the segment is kOpen again, because whoever claims it next says so a
-  // moment later, when the last writer may have come again. A thread that finds itself here in a busy segment has not
+  // The thread that made the segment kBusy; 0 before the segment is kOpen again, because whoever claims it next says so
+  // a moment later, when the last writer may have come again. A thread that finds itself here in a busy segment has not
   // published what it claimed the segment for, and never will: it claims one segment at a time.
   std::atomic<uintptr_t> writer{0};
   bool oversize = false;

@@ -5,9 +5,10 @@
 // Invariants
 //   (1) Every byte of a region is in one free block or one claimed segment.
 //   (2) At most MostFree() of wholly free regions stay mapped: `keep_bytes`, or a sixteenth of the limit of a
-//       WriteBufferManager divided among the pools that it counts, if that is less, but what a durable pool needs to have.
-//   (3) Of what all pools keep free a WriteBufferManager counts a sixteenth of its limit at most: no flush frees it, and
-//       those who wait for the manager would wait for ever.
+//       WriteBufferManager divided among the pools that it counts, if that is less, but what a durable pool needs to
+//       have.
+//   (3) Of what all pools keep free a WriteBufferManager counts a sixteenth of its limit at most: no flush frees it,
+//       and those who wait for the manager would wait for ever.
 //
 // Thread-safety: all functions may be called by all threads; the mutex is taken once a segment, not once an entry.
 //

@@ -91,8 +91,8 @@ thread_local FlushScope* FlushScope::innermost_ = nullptr;
 // Goes over runs in both directions.
 //
 // Invariants: forward, every position but the current one is that of the run's first entry behind the current one;
-// backward, of its last entry before it. A tailing iterator, which RocksDB moves forward only, passes over entries above
-// newest_tag_.
+// backward, of its last entry before it. A tailing iterator, which RocksDB moves forward only, passes over entries
+// above newest_tag_.
 class SubMemTableIterator : public port::MemTableRep::CheckedIterator {
  public:
   explicit SubMemTableIterator(const SubMemTable* table) : table_(table), tailing_(TailingScope::IsOpen()) {}

@@ -9,7 +9,8 @@
 //       those behind the hash that a lookup finds by their marks (segment_marks.h).
 //   (2) Every index reaches every entry, superseded or not: a snapshot may need it, and the flush counts them.
 //   (3) ApproximateMemoryUsage changes only while an entry is written: RocksDB adds it to a sum when nobody writes any
-//       more, but before MarkReadOnly, and takes away later what it is then. What readers take shows after the next write.
+//       more, but before MarkReadOnly, and takes away later what it is then. What readers take shows after the next
+//       write.
 //   (4) A lookup waits for nobody who brings an index up to date, and adds no more than kReaderHelps entries itself.
 //
 // Thread-safety: as RocksDB's MemTableRep: any number of writers (each its own Allocate, then Insert) and of readers.

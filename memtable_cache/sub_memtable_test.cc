@@ -579,8 +579,8 @@ TEST(SubMemTableTest, AnIteratorGoesOnWhenSomethingWasWrittenBehindItsLastEntry)
   }
 }
 
-// Two entries come one after the other, in different segments, while a tailing iterator collects what there is: who sees
-// the second one has seen the first.
+// Two entries come one after the other, in different segments, while a tailing iterator collects what there is: who
+// sees the second one has seen the first.
 TEST(SubMemTableTest, ATailingIteratorPassesOverNothingThatWasWrittenBefore) {
   constexpr int kRounds = 10;
   // With such prefixes so many keys take milliseconds to collect.
@@ -677,8 +677,8 @@ TEST(SubMemTableTest, SortingIsCountedAndLittle) {
   EXPECT_LE(manager.memory_usage(), before + kEntries * 16 + 64);
 }
 
-// RocksDB adds the figure to the sum of its read-only memtables before MarkReadOnly, while readers go on, and takes away
-// later what it is then: the sum would fall below zero.
+// RocksDB adds the figure to the sum of its read-only memtables before MarkReadOnly, while readers go on, and takes
+// away later what it is then: the sum would fall below zero.
 TEST(SubMemTableTest, OnlyWritesChangeTheMemoryThatIsReported) {
   rocksdb::WriteBufferManager manager(size_t{1} << 30);
   rocksdb::AllocTracker tracker(&manager);
@@ -813,8 +813,8 @@ TEST(SubMemTableTest, FreeSegmentsAreCounted) {
   EXPECT_EQ(manager.mutable_memtable_memory_usage(), 0u);
 }
 
-// Many databases may share a WriteBufferManager, and all of them wait when it is full: what no flush would free is little
-// of its limit, of all their pools together.
+// Many databases may share a WriteBufferManager, and all of them wait when it is full: what no flush would free is
+// little of its limit, of all their pools together.
 TEST(SubMemTableTest, FreeSegmentsOfManyPoolsAreLittleOfOneLimit) {
   constexpr size_t kLimit = size_t{4} << 20;
   rocksdb::WriteBufferManager manager(kLimit);

@@ -183,8 +183,8 @@ StoreShape SmallStore(FilePick pick) {
   return store;
 }
 
-// What the engine round_robin relies on: for the sizes that are best for it, RocksDB's kRoundRobin writes what the model
-// says, and no more than it does with RocksDB's own sizes.
+// What the engine round_robin relies on: for the sizes that are best for it, RocksDB's kRoundRobin writes what the
+// model says, and no more than it does with RocksDB's own sizes.
 TEST(OptimizerTest, RoundRobinKeepsWhatTheModelSays) {
   for (double millions : {20, 40, 100}) {
     for (double skew : {0.0, 0.99}) {

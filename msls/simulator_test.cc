@@ -43,14 +43,15 @@ double CompareOnce(const std::string& name, const StoreShape& store, const Popul
   return error;
 }
 
-// There are a hundred comparisons, of which a run has a third, another one each time; with CAIRN_EVERY_SHAPE=1 it has all.
+// There are a hundred comparisons, of which a run has a third, another one each time; with CAIRN_EVERY_SHAPE=1 it has
+// all.
 bool IsLeftOut() {
   static std::mt19937_64 random(Seed());
   return getenv("CAIRN_EVERY_SHAPE") == nullptr && random() % 3 != 0;
 }
 
-// A simulation strays by 1 to 2 % from one seed to another under skewed keys: one that is far off is judged together with
-// four more.
+// A simulation strays by 1 to 2 % from one seed to another under skewed keys: one that is far off is judged together
+// with four more.
 double Compare(const std::string& name, const StoreShape& store, const Popularity& p, double warm, double requests) {
   if (IsLeftOut()) return 0;
   constexpr double kNotable = 0.03;

@@ -1,5 +1,5 @@
-// The trie's model and simulator against its real picker (trie_table/compaction/hash_picker.h) over a model of the files: the same rules
-// must write the same.
+// The trie's model and simulator against its real picker (trie_table/compaction/hash_picker.h) over a model of the
+// files: the same rules must write the same.
 
 #include <gtest/gtest.h>
 
@@ -17,8 +17,8 @@ namespace {
 
 constexpr double kWarm = 2, kCounted = 6;  // requests for each key
 constexpr uint64_t kFlush = 394;           // requests in a write buffer
-// That model and simulation may be off. Over 70 seeds the model lies 2.6 % above the picker under Zipf 0.99 and at 50,000
-// uniform keys, the simulation 0.5 %; the means below spread by 0.6 to 0.9 % (standard deviation).
+// That model and simulation may be off. Over 70 seeds the model lies 2.6 % above the picker under Zipf 0.99 and at
+// 50,000 uniform keys, the simulation 0.5 %; the means below spread by 0.6 to 0.9 % (standard deviation).
 constexpr double kMost = 0.065;
 constexpr double kDataBytes = 100, kTableBytes = 109;
 

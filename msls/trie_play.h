@@ -1,7 +1,7 @@
-// The compactions of Cairn's trie, played one after the other with the rules of trie_table/compaction/hash_picker.h: what is full moves
-// down or is merged in place, and while the trie takes more than its space bound the compaction that frees most for
-// what it writes comes first. `Tables` says what a table is: real keys for the simulator, the expected number of them
-// for the model.
+// The compactions of Cairn's trie, played one after the other with the rules of trie_table/compaction/hash_picker.h:
+// what is full moves down or is merged in place, and while the trie takes more than its space bound the compaction that
+// frees most for what it writes comes first. `Tables` says what a table is: real keys for the simulator, the expected
+// number of them for the model.
 //
 // Left out against the picker: what it does when no compaction of a container with its children frees anything worth
 // its writes, a limit to the depths, and that compactions take time.

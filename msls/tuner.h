@@ -43,7 +43,8 @@ class TunerListener : public rocksdb::EventListener {
 };
 
 // Ends the tuner's thread of the database whose handle of the default column family this is, if it has one, for good.
-// REQUIRES: the database is about to be closed. What the thread sets once RocksDB has begun to close is lost, with memory.
+// REQUIRES: the database is about to be closed. What the thread sets once RocksDB has begun to close is lost, with
+// memory.
 void StopTuning(rocksdb::ColumnFamilyHandle* default_handle);
 
 // Of how many column families of a database a tuner holds anything: for tests.

@@ -1,5 +1,5 @@
-// What the tuner decides, without a database (docs/design/tuner.md has the law): belief from a window of flushes, prediction,
-// and the state of a change under trial.
+// What the tuner decides, without a database (docs/design/tuner.md has the law): belief from a window of flushes,
+// prediction, and the state of a change under trial.
 //
 //   as set --gain, allowed--> tuned: settling (n windows) --> watched --worse than the sizes before--> as before
 //                             tuned, at any look          --the user's sizes are better now--> as set

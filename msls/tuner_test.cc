@@ -293,7 +293,8 @@ TEST_F(TunerTest, TheColumnFamilyIsDroppedWhileItSolves) {
     Open([&](TunerPoint point) {
       if (point == drop_at && family != nullptr && !dropped) {
         dropping = true;
-        // RocksDB reads the family's memtable without its mutex there, and a write may replace it (docs/rocksdb_faults.md).
+        // RocksDB reads the family's memtable without its mutex there, and a write may replace it
+        // (docs/rocksdb_faults.md).
         while (!waits) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         EXPECT_TRUE(db_->DropColumnFamily(family).ok());
         dropped = true;

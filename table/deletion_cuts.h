@@ -1,8 +1,8 @@
 // Where a compaction that runs on this thread wants range deletions taken apart.
 //
 // RocksDB can end an output table before a key, or where the range deletion of an input begins. A table that holds
-// little but one long range deletion has no such place, so it would lie over all that was deleted. A table's reader that
-// hands its range deletions out in parts makes some; RocksDB writes the parts as it finds them.
+// little but one long range deletion has no such place, so it would lie over all that was deleted. A table's reader
+// that hands its range deletions out in parts makes some; RocksDB writes the parts as it finds them.
 //
 // Thread-safety: of a scope, the thread that made it.
 

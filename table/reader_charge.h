@@ -22,8 +22,8 @@ namespace cairn {
 // kDisabled: nothing is charged.
 rocksdb::CacheEntryRoleOptions::Decision ReaderChargeDecision(const rocksdb::BlockBasedTableOptions& options);
 
-// What a cache with a strict limit may be charged with beside what others have pinned in it: half of it stays free for blocks.
-// already: of what is pinned, what the caller has charged.
+// What a cache with a strict limit may be charged with beside what others have pinned in it: half of it stays free for
+// blocks. already: of what is pinned, what the caller has charged.
 uint64_t RoomForCharges(const rocksdb::Cache& cache, uint64_t already);
 
 class ReaderCharge {

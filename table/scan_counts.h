@@ -1,5 +1,5 @@
-// What seeks of iterators have read of each table of one open database: a trie in key order merges what is scanned again
-// and again. A count lives as long as the table's reader and is lost with it.
+// What seeks of iterators have read of each table of one open database: a trie in key order merges what is scanned
+// again and again. A count lives as long as the table's reader and is lost with it.
 //
 // Thread-safety: safe.
 

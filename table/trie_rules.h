@@ -1,6 +1,6 @@
-// What the picker of a trie's compactions (trie_table/compaction/hash_picker.h) and the models that play it (msls) must agree on: when
-// containers wait or are merged in place, when it compacts for space, and how much of the keys it knows then. Needs
-// nothing of RocksDB.
+// What the picker of a trie's compactions (trie_table/compaction/hash_picker.h) and the models that play it (msls) must
+// agree on: when containers wait or are merged in place, when it compacts for space, and how much of the keys it knows
+// then. Needs nothing of RocksDB.
 
 #pragma once
 

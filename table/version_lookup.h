@@ -52,8 +52,8 @@ class VersionLookup {
   VersionLookup& operator=(const VersionLookup&) = delete;
 
   enum class Next { kOlderTable, kNothing };
-  // After the caller has asked a table that may hold the key to hand its entries to context(): what it said, and its level.
-  // kNothing: the answer is complete.
+  // After the caller has asked a table that may hold the key to hand its entries to context(): what it said, and its
+  // level. kNothing: the answer is complete.
   Next Take(const rocksdb::Status& s, int level);
   rocksdb::GetContext* context() { return &context_; }
   // No older table may hold the key.
@@ -78,8 +78,8 @@ class VersionLookup {
   rocksdb::GetContext context_;
 };
 
-// Ends a lookup without an answer from a table: no table that was not asked may hold the key. *lookup: none, if no table
-// was asked.
+// Ends a lookup without an answer from a table: no table that was not asked may hold the key. *lookup: none, if no
+// table was asked.
 void FinishLookup(rocksdb::Version* version, const VersionRequest& request, std::optional<VersionLookup>* lookup);
 
 class VersionBatch {
@@ -94,15 +94,16 @@ class VersionBatch {
   // and the Version has no blobs, which RocksDB fetches together.
   static bool Serves(rocksdb::Version* version, const rocksdb::MultiGetContext::Range& range);
 
-  // Asks a table of this level, by ask(), that may hold the keys at these places; ask() sets their statuses and fills their
-  // contexts. Returns those whose answers are not complete.
+  // Asks a table of this level, by ask(), that may hold the keys at these places; ask() sets their statuses and fills
+  // their contexts. Returns those whose answers are not complete.
   template <class AskTable>
   uint64_t AskBy(int level, uint64_t places, const AskTable& ask) {
     BeginTable(level, places);
     ask();
     return EndTable(level, places);
   }
-  // What AskBy does before it asks, for a caller whose filters are to find the keys' contexts, too. Tables come by level.
+  // What AskBy does before it asks, for a caller whose filters are to find the keys' contexts, too. Tables come by
+  // level.
   void BeginTable(int level, uint64_t places);
   // No older table may hold the key.
   void Finish(size_t place);

@@ -1,8 +1,9 @@
 // Every part of RocksDB's interface on a trie: it works, or it is refused with a status that says why.
 //
-// Each check runs on a trie in hash order and on one in key order, and adds rows to the table of docs/guide/features.md. When
-// all checks of the program have run and passed, it writes the table to feature_table.md in the build folder; the ctest feature_table_test compares the two, so the table that
-// users read cannot say what the tests do not show.
+// Each check runs on a trie in hash order and on one in key order, and adds rows to the table of
+// docs/guide/features.md. When all checks of the program have run and passed, it writes the table to feature_table.md
+// in the build folder; the ctest feature_table_test compares the two, so the table that users read cannot say what the
+// tests do not show.
 
 #include <algorithm>
 #include <array>

@@ -40,8 +40,8 @@ class FlagValue {
 
 using Flags = std::map<std::string, std::function<void(const FlagValue&)>>;
 
-// Hands each argument to its flag. An argument that is none is named on stderr, with the source file that lists them, and
-// ends this with false.
+// Hands each argument to its flag. An argument that is none is named on stderr, with the source file that lists them,
+// and ends this with false.
 inline bool ParseFlags(int argc, char** argv, const char* program, const Flags& flags) {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];

@@ -1,9 +1,9 @@
 // The same operations on several engines that keep keys in order give the same answers: RocksDB's leveled and universal
 // compaction, ordered tables, and the trie in key order.
 //
-// Each run takes an order of keys (bytewise, reverse, one of the program's own), a prefix extractor or none, and a shape
-// of keys; reads are Gets, MultiGets, iterators of all kinds, snapshots and tailing, between flushes, compactions of all
-// and of ranges, ingestions, changes of options, reopenings, copies and a repair; some runs delete ranges.
+// Each run takes an order of keys (bytewise, reverse, one of the program's own), a prefix extractor or none, and a
+// shape of keys; reads are Gets, MultiGets, iterators of all kinds, snapshots and tailing, between flushes, compactions
+// of all and of ranges, ingestions, changes of options, reopenings, copies and a repair; some runs delete ranges.
 //
 // CAIRN_SEED=n replays a run, CAIRN_OPS=n sets its length.
 
@@ -65,8 +65,8 @@ struct Setup {
   bool prefixes;  // of three bytes
   // At the end. RocksDB's repair forgets the sequence numbers of ingested tables, so such a run ingests nothing.
   bool repairs;
-  // RocksDB's tailing iterators refuse tables with range deletions, and its repair makes more of those, so such a run has
-  // neither.
+  // RocksDB's tailing iterators refuse tables with range deletions, and its repair makes more of those, so such a run
+  // has neither.
   bool deletes_ranges = false;
 };
 
@@ -423,8 +423,8 @@ class MetamorphicTest : public ::testing::TestWithParam<Setup> {
     });
   }
 
-  // Not with a prefix extractor: a tailing iterator of RocksDB over its leveled compaction then came to fewer rows of the
-  // next prefix than one over universal (CAIRN_SEED=9, streams).
+  // Not with a prefix extractor: a tailing iterator of RocksDB over its leveled compaction then came to fewer rows of
+  // the next prefix than one over universal (CAIRN_SEED=9, streams).
   void ScanTailing() {
     const std::string from = keys_->Any();
     const uint64_t count = random_->Uniform(30);

@@ -1,6 +1,6 @@
-// What releases of RocksDB after 9.10 brought, on every kind of engine: it works, or it is refused by an error that names it.
-// docs/guide/building.md has the table. Options are given by name, so this program knows of no release; what the RocksDB at hand
-// does not have is skipped.
+// What releases of RocksDB after 9.10 brought, on every kind of engine: it works, or it is refused by an error that
+// names it. docs/guide/building.md has the table. Options are given by name, so this program knows of no release; what
+// the RocksDB at hand does not have is skipped.
 
 #include <algorithm>
 #include <map>
@@ -395,7 +395,8 @@ TEST_P(ReleaseTest, LiveTablesAreIngestedUnread) {
   ASSERT_NO_FATAL_FAILURE(CheckContents(other.get(), model, 100));
 }
 
-// What RocksDB's compactions tell listeners. Those of a trie are CompactFiles calls, of which RocksDB tells them nothing.
+// What RocksDB's compactions tell listeners. Those of a trie are CompactFiles calls, of which RocksDB tells them
+// nothing.
 TEST_P(ReleaseTest, ListenersHearOfNewEvents) {
   if (!port::kHasNewEvents) GTEST_SKIP() << "this RocksDB does not have them";
   const auto events = std::make_shared<port::NewEvents>();

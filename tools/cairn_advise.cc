@@ -81,8 +81,8 @@ rocksdb::Status Look(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Found
   return s;
 }
 
-// The store that the options describe, but for what the optimizer has no shapes of (see Advice::own). A message if there
-// is no model for them.
+// The store that the options describe, but for what the optimizer has no shapes of (see Advice::own). A message if
+// there is no model for them.
 std::string Describe(const rocksdb::Options& options, const Found& found, StoreShape* store) {
   TrieOptionText trie;
   const double item_bytes = std::max(1.0, found.table_bytes / found.entries);

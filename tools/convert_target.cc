@@ -25,7 +25,8 @@ using rocksdb::ColumnFamilyOptions;
 using rocksdb::DBOptions;
 using rocksdb::Status;
 
-// Undoes UseEngine, and DropWhatHasNoMeaning: what they set comes from `before`. An order that is not the engine's stays.
+// Undoes UseEngine, and DropWhatHasNoMeaning: what they set comes from `before`. An order that is not the engine's
+// stays.
 void LeaveEngine(const ColumnFamilyOptions& before, ColumnFamilyOptions* options) {
   const bool round_robin = IsRoundRobin(*options, nullptr);
   if (HashOfComparator(options->comparator) != nullptr) options->comparator = before.comparator;

@@ -196,7 +196,8 @@ TEST(EngineCostsLimitsTest, Keep) {
   ASSERT_NE(steady, nullptr);
   EXPECT_LE(steady->peak_space, 1.61);
   EXPECT_NE(steady->name, BestEngine(engines, large, EngineNeeds::kNothing)->name);
-  // In a store of 60 write buffers, each filled to three quarters, a root is five of them in key order, 16 in hash order.
+  // In a store of 60 write buffers, each filled to three quarters, a root is five of them in key order, 16 in hash
+  // order.
   for (const EngineCosts& costs : CompareEngines(WorkloadOf(0, 0))) {
     const double largest = costs.peak_space - costs.report.space_amplification;
     if (costs.name == "ordered_trie") {

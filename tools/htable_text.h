@@ -18,8 +18,8 @@ struct HTableText {
   bool verify = false;
 };
 
-// Prints on standard output. *read, which may be null: how many entries were printed, or read silently. InvalidArgument if
-// the file is no HTable.
+// Prints on standard output. *read, which may be null: how many entries were printed, or read silently. InvalidArgument
+// if the file is no HTable.
 rocksdb::Status PrintHTable(const std::string& path, const HTableText& what, uint64_t* read = nullptr);
 
 }  // namespace cairn

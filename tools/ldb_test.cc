@@ -204,8 +204,8 @@ INSTANTIATE_TEST_SUITE_P(Formats, LdbTest,
                          ::testing::Values(Format{"sst", "sst", "same"}, Format{"htable_ect", "htable", "ect"}),
                          [](const ::testing::TestParamInfo<Format>& format) { return format.param.name; });
 
-// A trie in key order and a leveled column family in the order of cairn.PrefixOrder. What is written of it in the MANIFEST, the
-// OPTIONS file and the tables is all that the programs are told.
+// A trie in key order and a leveled column family in the order of cairn.PrefixOrder. What is written of it in the
+// MANIFEST, the OPTIONS file and the tables is all that the programs are told.
 class PrefixOrderToolsTest : public ::testing::Test {
  protected:
   PrefixOrderToolsTest() { path_ = directory_ / "db"; }

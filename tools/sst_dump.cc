@@ -1,5 +1,5 @@
-// sst_dump: RocksDB's, and for HTables, which RocksDB's does not know, our own answers to the same command line. What means
-// nothing there is refused, and so is what RocksDB's refuses.
+// sst_dump: RocksDB's, and for HTables, which RocksDB's does not know, our own answers to the same command line. What
+// means nothing there is refused, and so is what RocksDB's refuses.
 
 #include "rocksdb/sst_dump_tool.h"
 

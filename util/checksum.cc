@@ -4,8 +4,8 @@
 
 #include "util/bits.h"
 
-// CAIRN_CRC marks functions that use the processor's instruction for it. Where the processor that is built for need not have
-// the instruction, the processor that runs is asked.
+// CAIRN_CRC marks functions that use the processor's instruction for it. Where the processor that is built for need not
+// have the instruction, the processor that runs is asked.
 #if defined(__x86_64__)
 #include <nmmintrin.h>
 #if defined(__SSE4_2__)

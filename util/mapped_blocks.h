@@ -1,5 +1,5 @@
-// Whether a file system has room for every store into a mapped file whose blocks are allocated. Without, a full one ends
-// the process (SIGBUS).
+// Whether a file system has room for every store into a mapped file whose blocks are allocated. Without, a full one
+// ends the process (SIGBUS).
 //
 // Thread-safety: none is needed.
 

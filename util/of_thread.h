@@ -1,6 +1,6 @@
-// An object of each thread that lasts until nothing of the thread can ask for it any more. The thread-local objects of a program may
-// use the library when they are destroyed (a transaction lets go of its locks, an owner looks something up and closes its database):
-// by then a thread-local object of the library's own that has a destructor may be gone.
+// An object of each thread that lasts until nothing of the thread can ask for it any more. The thread-local objects of
+// a program may use the library when they are destroyed (a transaction lets go of its locks, an owner looks something
+// up and closes its database): by then a thread-local object of the library's own that has a destructor may be gone.
 //
 // Thread-safety: each thread has its own.
 
@@ -10,8 +10,8 @@
 
 namespace cairn {
 
-// A T for each thread that asks. What has to be two objects has to be two types. That of the main thread is not destroyed when the
-// process ends. (Hidden: each library has its own, where a process has loaded several.)
+// A T for each thread that asks. What has to be two objects has to be two types. That of the main thread is not
+// destroyed when the process ends. (Hidden: each library has its own, where a process has loaded several.)
 template <typename T>
 class __attribute__((visibility("hidden"))) OfThread {
  public:

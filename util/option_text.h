@@ -18,21 +18,21 @@ namespace cairn {
 using OptionTypes = std::unordered_map<std::string, rocksdb::OptionTypeInfo>;
 
 // `types` of the struct that `defaults` is one of, which must live for ever: an option that is as in `defaults` has no
-// text, unless it is in `always`, because files on disk depend on it and a default may change. What is no number is refused
-// for one, as CheckNumbers does. Options that are objects are left to those.
+// text, unless it is in `always`, because files on disk depend on it and a default may change. What is no number is
+// refused for one, as CheckNumbers does. Options that are objects are left to those.
 OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, const std::set<std::string>& always = {});
 
 // A std::string that may hold anything, a path for example. In text, "[2F]" is the character of that number, for all
 // that a parser might not take; text without such is taken as it is.
 rocksdb::OptionTypeInfo AnyTextOption(int offset);
 
-// RocksDB's parser takes what stands before anything that belongs to no number for the number, 5 of "5e7" where it is to
-// be whole, and 8 of "8abc"; and what is left of a number that has no room, 2^64 - 1 of "-1" and 1G of "17179869185G".
-// Names the option that this has happened to. `options` is what `text` was parsed into.
+// RocksDB's parser takes what stands before anything that belongs to no number for the number, 5 of "5e7" where it is
+// to be whole, and 8 of "8abc"; and what is left of a number that has no room, 2^64 - 1 of "-1" and 1G of
+// "17179869185G". Names the option that this has happened to. `options` is what `text` was parsed into.
 rocksdb::Status CheckNumbers(const std::string& text, const OptionTypes& types, const void* options);
 
-// The same of RocksDB's own options: `printed` is the option string that RocksDB prints of what `text` was parsed into. Of
-// what it does not print, a cache for example, only the text can be looked at.
+// The same of RocksDB's own options: `printed` is the option string that RocksDB prints of what `text` was parsed into.
+// Of what it does not print, a cache for example, only the text can be looked at.
 rocksdb::Status CheckNumbersAsPrinted(const std::string& text, const std::string& printed);
 
 // Sets those of *options that the option string names; `what` names them to people. On failure they are as before.

@@ -1,6 +1,6 @@
-// Compiled for the plainest x86-64 or arm64 whatever the rest is compiled for, and without sanitizers, which are not awake yet.
-// Nothing here may call what the rest has compiled: the C library only, no C++ one, no inline function of a shared
-// header.
+// Compiled for the plainest x86-64 or arm64 whatever the rest is compiled for, and without sanitizers, which are not
+// awake yet. Nothing here may call what the rest has compiled: the C library only, no C++ one, no inline function of a
+// shared header.
 
 #include "util/processor_check.h"
 

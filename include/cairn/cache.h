@@ -71,9 +71,9 @@ struct ResultCacheOptions {
   // Key and value together. Only what the index begins with.
   size_t expected_item_bytes = 128;
 
-  // Whether log and index ask for huge pages (2 MiB, madvise), which the processor finds faster: a lookup takes a sixth to
-  // a third less from some 50 MiB on. Of a capacity of 64 MiB or more, in memory; the last pages count as a whole. Where
-  // the system has no transparent huge pages it does nothing.
+  // Whether log and index ask for huge pages (2 MiB, madvise), which the processor finds faster: a lookup takes a sixth
+  // to a third less from some 50 MiB on. Of a capacity of 64 MiB or more, in memory; the last pages count as a whole.
+  // Where the system has no transparent huge pages it does nothing.
   bool huge_pages = true;
 
   // A file for the N-zone's items that survives restarts: whoever opens it next finds the answers again, whether the
@@ -152,8 +152,8 @@ class ResultCache {
   // Where nothing is kept.
   static constexpr uint32_t kNoSpace = UINT32_MAX;
 
-  // kInvalidArgument: the options contradict themselves, the system has no address space for them, or another cache uses
-  // the file. kIoError: the file.
+  // kInvalidArgument: the options contradict themselves, the system has no address space for them, or another cache
+  // uses the file. kIoError: the file.
   static IndexStatus Create(const ResultCacheOptions& options, std::unique_ptr<ResultCache>* cache);
 
   virtual ~ResultCache() = default;
@@ -176,8 +176,8 @@ class ResultCache {
 
   // Take the ticket before the store is read. It is good for the key in any space.
   virtual FillTicket BeginFill(std::string_view key) = 0;
-  // Whether a Fill would be admitted (admit_one_fill_in): draws the lot now, for who has work to do before it fills. If so,
-  // the Fill with this ticket draws none. False also where the key was barred when the ticket was taken.
+  // Whether a Fill would be admitted (admit_one_fill_in): draws the lot now, for who has work to do before it fills. If
+  // so, the Fill with this ticket draws none. False also where the key was barred when the ticket was taken.
   virtual bool Admit(FillTicket* ticket, uint32_t space) = 0;
   // Put and PutAbsent, unless the key was barred since the ticket was taken, or is not admitted.
   virtual bool Fill(const FillTicket& ticket, std::string_view key, std::string_view value, uint32_t space = 0,
@@ -208,8 +208,8 @@ class ResultCache {
   // Removes every answer; tickets that were taken before fill nothing.
   virtual void Clear() = 0;
 
-  // Takes effect at once: when it returns, no more than `bytes` are used, or what an empty cache takes if that is more; a
-  // lossy one keeps its index. kInvalidArgument: more than max_capacity.
+  // Takes effect at once: when it returns, no more than `bytes` are used, or what an empty cache takes if that is more;
+  // a lossy one keeps its index. kInvalidArgument: more than max_capacity.
   virtual IndexStatus SetCapacity(size_t bytes) = 0;
 
   virtual Statistics GetStatistics() const = 0;

@@ -1,5 +1,5 @@
-// cairn.HTable: the table of a trie, for column families in hash order. Buckets of 4 KiB that a key's hash addresses, so
-// that a Get reads one bucket, hit or miss, and keeps 2 bytes per bucket in memory instead of an index of keys.
+// cairn.HTable: the table of a trie, for column families in hash order. Buckets of 4 KiB that a key's hash addresses,
+// so that a Get reads one bucket, hit or miss, and keeps 2 bytes per bucket in memory instead of an index of keys.
 //
 //   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3"
 //   options.table_factory.reset(cairn::NewHTableFactory(cairn::HTableOptions()));
@@ -23,7 +23,8 @@
 namespace cairn {
 
 struct HTableOptions {
-  // Reads block-based tables; its block cache (or no_block_cache) serves HTable's buckets, too. Null: RocksDB's defaults.
+  // Reads block-based tables; its block cache (or no_block_cache) serves HTable's buckets, too. Null: RocksDB's
+  // defaults.
   std::shared_ptr<rocksdb::TableFactory> table;
 
   // Bytes of a bucket: 4096, 8192, 16384 or 32768. Larger ones waste less where values have several hundred bytes, and
@@ -34,8 +35,8 @@ struct HTableOptions {
   // written holds one group in memory.
   uint32_t group_buckets = 128;
 
-  // Filters spare a lookup the buckets of tables that have not got the key. The tables of all column families that share
-  // the factory share the memory that is reported.
+  // Filters spare a lookup the buckets of tables that have not got the key. The tables of all column families that
+  // share the factory share the memory that is reported.
   FilterOptions filter;
 };
 

@@ -10,11 +10,11 @@
 //
 // Thread-safety: everything here is immutable after construction or a free function without shared state.
 //
-// Errors: an IndexStatus whose message names the parameter, the value and what is allowed. No exceptions, no abort on bad
-// input.
+// Errors: an IndexStatus whose message names the parameter, the value and what is allowed. No exceptions, no abort on
+// bad input.
 //
-// Source: Hyeontaek Lim's thesis (CMU, 2015), chapter 4, "Analyzing Multi-Stage Log-Structured Designs"; docs/design/msls.md
-// has the formulas and says where this library departs from it.
+// Source: Hyeontaek Lim's thesis (CMU, 2015), chapter 4, "Analyzing Multi-Stage Log-Structured Designs";
+// docs/design/msls.md has the formulas and says where this library departs from it.
 
 #pragma once
 

@@ -74,20 +74,22 @@ std::string OrderedStatsToTable(const OrderedStats& stats, const std::string& co
 std::string OrderedStatsToJson(const OrderedStats& stats, const std::string& column_family);
 
 struct OrderedOptions {
-  // "universal", or "trie": a trie in key order (docs/design/ordered_trie.md), which writes somewhat more, but in compactions
-  // of at most a few write buffers each, and keeps a bound on space. `runs` are then the write buffers of one such
-  // compaction, and the universal options mean nothing. The database takes cairn::UseTrieCompaction (trie.h) as well.
+  // "universal", or "trie": a trie in key order (docs/design/ordered_trie.md), which writes somewhat more, but in
+  // compactions of at most a few write buffers each, and keeps a bound on space. `runs` are then the write buffers of
+  // one such compaction, and the universal options mean nothing. The database takes cairn::UseTrieCompaction (trie.h)
+  // as well.
   std::string compaction = "universal";
   // Sorted runs at which universal compaction merges.
   int runs = 16;
-  // Universal compaction's options of these names. A short scan reads a block of each run that holds one of its rows, so
-  // it pays for the entries above the last run, and for the number of runs that have a large share of them. RocksDB's
-  // 200 and 1 let these grow to twice the last run, in runs of one size: ten rows take 4.2 blocks on average and 7.6 at
-  // worst, instead of 2.7 and 3.4, though two fifths fewer bytes are written. Leveled compaction writes twice as many.
+  // Universal compaction's options of these names. A short scan reads a block of each run that holds one of its rows,
+  // so it pays for the entries above the last run, and for the number of runs that have a large share of them.
+  // RocksDB's 200 and 1 let these grow to twice the last run, in runs of one size: ten rows take 4.2 blocks on average
+  // and 7.6 at worst, instead of 2.7 and 3.4, though two fifths fewer bytes are written. Leveled compaction writes
+  // twice as many.
   int max_size_amplification_percent = 50;
   int size_ratio = 100;
-  // Bits per key of the Bloom filters, at most 100; negative: as the options have it. The order filters see most keys of which a
-  // Bloom filter errs; 8.5 keep near misses, which they do not see, below 2 %.
+  // Bits per key of the Bloom filters, at most 100; negative: as the options have it. The order filters see most keys
+  // of which a Bloom filter errs; 8.5 keep near misses, which they do not see, below 2 %.
   double filter_bits = 8.5;
   OrderFilterOptions order;
   // Of compaction=trie: TrieOptions::space_bound.

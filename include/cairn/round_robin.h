@@ -15,7 +15,8 @@
 // figures, and says why the picker is RocksDB's own kRoundRobin.
 //
 // Units: keys are counted, names that end in `bytes` are bytes. Errors: InvalidArgument names the option and what it
-// may be, or says that the solver's library (NLopt) is missing; NotSupported says what of the options stands in the way.
+// may be, or says that the solver's library (NLopt) is missing; NotSupported says what of the options stands in the
+// way.
 //
 // Thread-safety: functions without state.
 //
@@ -44,7 +45,8 @@ struct RoundRobinOptions {
   uint64_t item_bytes = 100;
   double zipf = 0;
 
-  // Bytes kept for each live byte that the level sizes may cost, by the model; 0: no limit. What writes least keeps 1.4 to
+  // Bytes kept for each live byte that the level sizes may cost, by the model; 0: no limit. What writes least keeps 1.4
+  // to
   // 1.7, and 1.25 is close to it. Where no sizes keep the limit, because the data are a few write buffers, sizes stay.
   double max_space = 1.25;
 
@@ -72,8 +74,8 @@ rocksdb::Status ValidateRoundRobinOptions(const RoundRobinOptions& options);
 rocksdb::Status UseRoundRobin(rocksdb::ColumnFamilyOptions* options,
                               const RoundRobinOptions& round_robin = RoundRobinOptions());
 
-// Adds the tuner, unless there is one. Every opening does, if a column family asks for it; only column families that are
-// created later need it here. A tuner of your own (UseTuner) takes its place.
+// Adds the tuner, unless there is one. Every opening does, if a column family asks for it; only column families that
+// are created later need it here. A tuner of your own (UseTuner) takes its place.
 rocksdb::Status UseRoundRobinTuner(rocksdb::DBOptions* options);
 
 // Both of the above.

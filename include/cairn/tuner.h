@@ -2,8 +2,8 @@
 // size of items, and finds level sizes that write less (cairn/msls.h). In advisory mode, the default, it only reports;
 // otherwise it applies them through SetOptions, measures, and takes them back if more is written than the sizes before
 // would have, or goes back to the user's sizes when data or workload have become others. What a user sets meanwhile
-// (max_bytes_for_level_*) stays: it is what the tuner compares with from then on. docs/design/tuner.md has the law. Each thing
-// done, and why another was not, is a line of the database's LOG.
+// (max_bytes_for_level_*) stays: it is what the tuner compares with from then on. docs/design/tuner.md has the law.
+// Each thing done, and why another was not, is a line of the database's LOG.
 //
 //   rocksdb::Options options;
 //   options.level_compaction_dynamic_level_bytes = false;  // or the tuner can only advise

@@ -14,8 +14,8 @@
 namespace cairn {
 namespace {
 
-// RocksDB looks for files under its mutex, and lets go of that in between, where Close may find that it has to wait. Here it is
-// never free but there.
+// RocksDB looks for files under its mutex, and lets go of that in between, where Close may find that it has to wait.
+// Here it is never free but there.
 TEST(CloseTest, IsToldWhenNothingWasFoundToDelete) {
   test::TempDir dir;
   rocksdb::Options options = test::BaseOptions();

@@ -83,7 +83,8 @@ TEST(BlockCodecTest, WhatDoesNotGetSmallerIsLeft) {
                    .Compress(std::string(1000, 'a'), &stored));
 }
 
-// A page of an HTable holds what fits compressed: the ratio that RocksDB demands of its blocks is no business of theirs.
+// A page of an HTable holds what fits compressed: the ratio that RocksDB demands of its blocks is no business of
+// theirs.
 TEST(BlockCodecTest, RocksdbsRatioIsNotAskedFor) {
   rocksdb::CompressionOptions options;
   options.max_compressed_bytes_per_kb = 1;

@@ -24,8 +24,8 @@ inline bool HasGapsBetweenBlocks(const rocksdb::BlockBasedTableOptions& options)
 #endif
 }
 
-// What the index of the program's own (user_defined_index_factory) says of keys in this order: RocksDB asks it only when
-// the first table is written.
+// What the index of the program's own (user_defined_index_factory) says of keys in this order: RocksDB asks it only
+// when the first table is written.
 inline rocksdb::Status CheckUserIndex(const rocksdb::BlockBasedTableOptions& options,
                                       const rocksdb::Comparator* order) {
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)

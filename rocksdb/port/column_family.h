@@ -1,5 +1,5 @@
-// What a column family's data and its manifest are asked for; 10.0 has turned pointers into references and lets no caller
-// choose the options that go with an edit.
+// What a column family's data and its manifest are asked for; 10.0 has turned pointers into references and lets no
+// caller choose the options that go with an edit.
 
 #pragma once
 
@@ -50,8 +50,8 @@ inline rocksdb::Status AddFamilyToManifest(rocksdb::VersionSet* versions, const 
 
 #endif
 
-// Judges anew which levels of the newest Version are to be compacted. The caller holds the mutex. A template, because only what
-// the release has may be named.
+// Judges anew which levels of the newest Version are to be compacted. The caller holds the mutex. A template, because
+// only what the release has may be named.
 template <typename Family>
 void ComputeCompactionScores(Family* family) {
   auto* const storage = family->current()->storage_info();

@@ -1,5 +1,5 @@
-// Functions of rocksdb::DB that not all releases have, each called once with arguments that a stock database accepts, for
-// test/db_interface_test.cc. Keys "a" (value "1") and so on are in the database.
+// Functions of rocksdb::DB that not all releases have, each called once with arguments that a stock database accepts,
+// for test/db_interface_test.cc. Keys "a" (value "1") and so on are in the database.
 
 #pragma once
 

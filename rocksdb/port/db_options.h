@@ -7,8 +7,8 @@
 
 namespace cairn::port {
 
-// Whether an opening goes on with the MANIFEST that is there: reuse_manifest_on_open of 11.3. A new database then goes on
-// with its first, into which RocksDB has not written in what order the default column family is.
+// Whether an opening goes on with the MANIFEST that is there: reuse_manifest_on_open of 11.3. A new database then goes
+// on with its first, into which RocksDB has not written in what order the default column family is.
 inline bool ReusesManifest(const rocksdb::DBOptions& options) {
 #if CAIRN_ROCKSDB_AT_LEAST(11, 3)
   return options.reuse_manifest_on_open;

@@ -46,8 +46,8 @@ inline bool WritesBlobsAtOnce(const rocksdb::ColumnFamilyOptions& options) {
 #endif
 }
 
-// Whether the last level is kept for files that are ingested behind all others: an option of the database, since 10.6 of
-// the column family, too.
+// Whether the last level is kept for files that are ingested behind all others: an option of the database, since 10.6
+// of the column family, too.
 inline bool KeepsLastLevel(const rocksdb::DBOptions& database, const rocksdb::ColumnFamilyOptions& family) {
 #if CAIRN_ROCKSDB_AT_LEAST(10, 6)
   return database.allow_ingest_behind || family.cf_allow_ingest_behind;

@@ -11,7 +11,8 @@
 
 namespace cairn::port {
 
-// Whether all keys of a range, but not of the whole column family, go when the tables come: atomic_replace_range of 11.0.
+// Whether all keys of a range, but not of the whole column family, go when the tables come: atomic_replace_range of
+// 11.0.
 inline bool ReplacesRange(const rocksdb::IngestExternalFileArg& argument) {
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)
   return argument.atomic_replace_range.has_value() &&

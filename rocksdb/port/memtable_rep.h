@@ -51,8 +51,8 @@ class MemTableRep : public rocksdb::MemTableRep {
     return GetChecked(key, argument, callback, allow_data_in_errors, check);
   }
 
-  // With memtable_batch_lookup_optimization. RocksDB's own takes one iterator for all keys, which a memtable may have to
-  // sort its entries for.
+  // With memtable_batch_lookup_optimization. RocksDB's own takes one iterator for all keys, which a memtable may have
+  // to sort its entries for.
   rocksdb::Status MultiGet(size_t count, const char* const* keys, void** arguments,
                            bool (*callback)(void*, const char*), bool allow_data_in_errors,
                            bool detect_key_out_of_order, const CheckEntry& check) final {

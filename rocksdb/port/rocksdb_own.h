@@ -1,9 +1,9 @@
 // RocksDB's own functions behind those that this library puts in their place.
 //
 // Programs, the C API, JNI, and RocksDB's own openers (transactions, TTL, blobs, secondaries) all open a database
-// through a few functions. rocksdb/rocksdb_hooks.txt lists them; cmake/hook_symbols makes their definitions in RocksDB's
-// unmodified archive weak, and sources of db/ (rocksdb_hooks.cc above all) define them anew, so whoever opens a database
-// gets all of Cairn.
+// through a few functions. rocksdb/rocksdb_hooks.txt lists them; cmake/hook_symbols makes their definitions in
+// RocksDB's unmodified archive weak, and sources of db/ (rocksdb_hooks.cc above all) define them anew, so whoever opens
+// a database gets all of Cairn.
 // What is declared here calls RocksDB's definitions. A member function is called with its object first, as the C++ ABI
 // of all our platforms has it.
 //

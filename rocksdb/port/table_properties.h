@@ -12,8 +12,8 @@
 
 namespace cairn::port {
 
-// The names of the compressions that the table's blocks may have: with format_version 7, which 10.4 brought, the property
-// holds their numbers.
+// The names of the compressions that the table's blocks may have: with format_version 7, which 10.4 brought, the
+// property holds their numbers.
 inline std::string CompressionNames(const rocksdb::TableProperties& properties) {
 #if CAIRN_ROCKSDB_AT_LEAST(11, 0)
   return rocksdb::ParseCompressionNameForDisplay(properties.compression_name);
@@ -22,8 +22,8 @@ inline std::string CompressionNames(const rocksdb::TableProperties& properties) 
 #endif
 }
 
-// Takes an entry's sequence number into the table's bounds: the smallest, by which live tables are ingested unread, is a
-// property since 10.7.
+// Takes an entry's sequence number into the table's bounds: the smallest, by which live tables are ingested unread, is
+// a property since 10.7.
 inline void CountSequence(rocksdb::SequenceNumber sequence, rocksdb::TableProperties* properties) {
   properties->key_largest_seqno = std::max(properties->key_largest_seqno, sequence);
 #if CAIRN_ROCKSDB_AT_LEAST(10, 7)

@@ -30,8 +30,9 @@ class EctResidency {
   EctResidency(const EctResidency&) = delete;
   EctResidency& operator=(const EctResidency&) = delete;
 
-  // The index for the time of one lookup; empty if it is not in memory. An evicted index is read again once lookups without it have read as many bytes too many as that reads, so that both
-  // together never cost more than twice what the better of the two would have.
+  // The index for the time of one lookup; empty if it is not in memory. An evicted index is read again once lookups
+  // without it have read as many bytes too many as that reads, so that both together never cost more than twice what
+  // the better of the two would have.
   Cached<EctTries> Acquire(const rocksdb::ReadOptions& read_options);
 
   // After a lookup without the index that read this many blocks more than one.

@@ -435,8 +435,8 @@ TEST(Ect, RandomTriesAreHarmless) {
   }
 }
 
-// A trie whose codes go on behind its end, in what fills the index up: a lookup must give up there before it reads a code
-// that is longer than what is left.
+// A trie whose codes go on behind its end, in what fills the index up: a lookup must give up there before it reads a
+// code that is longer than what is left.
 TEST(Ect, ReadsNoCodeThatBeginsBehindTheTries) {
   EctHeader header;
   header.keys = 5;

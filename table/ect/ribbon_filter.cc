@@ -18,8 +18,8 @@ constexpr size_t kRibbonChecksumBytes = 4;
 constexpr uint64_t kWidth = 64;  // bits that an equation chooses from
 constexpr uint64_t kMaxStarts = uint64_t{1} << 40;
 
-// Places at which an equation may start: 10 % more than keys. With 5 % systems are so full in places that 8 bits let 2.2 %
-// of strange keys pass instead of 0.4 %, with 8 % still up to a tenth more than they should.
+// Places at which an equation may start: 10 % more than keys. With 5 % systems are so full in places that 8 bits let
+// 2.2 % of strange keys pass instead of 0.4 %, with 8 % still up to a tenth more than they should.
 uint64_t StartsFor(uint64_t keys) { return keys + keys / 10 + 1; }
 
 uint64_t Segments(uint64_t starts) { return (starts - 1 + kWidth - 1) / kWidth + 1; }

@@ -1,6 +1,6 @@
-// A filter over 64-bit hashes for tables whose memory counts: "certainly not in the set" or "probably in it", with a false
-// positive rate of 2^-b at 1.1 b bits per key, which is within a tenth of the least that is possible. It needs nothing of
-// RocksDB.
+// A filter over 64-bit hashes for tables whose memory counts: "certainly not in the set" or "probably in it", with a
+// false positive rate of 2^-b at 1.1 b bits per key, which is within a tenth of the least that is possible. It needs
+// nothing of RocksDB.
 //
 //   RibbonFilterBuilder builder(4);
 //   for (uint64_t hash : sorted_hashes) builder.Add(hash);
@@ -13,12 +13,12 @@
 // Which one, this or a cuckoo filter (cairn/cuckoo_filter.h)? At 4 bits this one lets 1 key in 16 pass, a cuckoo filter
 // 1 in 2; at 15 bits the cuckoo filter, whose bits buy as much from there on, is built and asked faster.
 //
-// A key stands for an equation over 64 bits in a row: those that its coefficients choose are even in number. A key that was
-// not added solves each of the b systems by chance. Equations without a constant always have a solution, so building cannot
-// fail; hashes come sorted, so it needs only what the processor's first cache holds.
+// A key stands for an equation over 64 bits in a row: those that its coefficients choose are even in number. A key that
+// was not added solves each of the b systems by chance. Equations without a constant always have a solution, so
+// building cannot fail; hashes come sorted, so it needs only what the processor's first cache holds.
 //
-// Source: P. Dillinger, L. Hübschle-Schneider, P. Sanders, S. Walzer, Fast succinct retrieval and approximate membership
-// using ribbon (SEA 2022), homogeneous ribbon filters. Bytes: docs/design/silt.md.
+// Source: P. Dillinger, L. Hübschle-Schneider, P. Sanders, S. Walzer, Fast succinct retrieval and approximate
+// membership using ribbon (SEA 2022), homogeneous ribbon filters. Bytes: docs/design/silt.md.
 
 #pragma once
 

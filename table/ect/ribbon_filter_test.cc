@@ -61,8 +61,8 @@ TEST(RibbonFilter, LetsPassWhatItsBitsAllow) {
   for (uint32_t bits : {1u, 2u, 3u, 4u, 5u, 6u, 8u, 12u}) {
     constexpr size_t kKeys = 150000;
     constexpr int kQuestions = 200000;
-    // A place where equations are too many lets all pass. In one filter of forty that is a thousandth of all hashes, so the
-    // median of three is what is looked at.
+    // A place where equations are too many lets all pass. In one filter of forty that is a thousandth of all hashes, so
+    // the median of three is what is looked at.
     std::array<int, 3> passed{};
     for (int& yes : passed) {
       const std::vector<uint64_t> hashes = Sorted(&random, kKeys, 3);

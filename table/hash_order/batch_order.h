@@ -1,5 +1,5 @@
-// Sorts the keys of a MultiGet of a column family in hash order. RocksDB sorts them by the comparator, which computes the
-// hashes of both keys each time; here each key's is computed once.
+// Sorts the keys of a MultiGet of a column family in hash order. RocksDB sorts them by the comparator, which computes
+// the hashes of both keys each time; here each key's is computed once.
 //
 // Thread-safety: all functions.
 

@@ -18,8 +18,8 @@
 namespace cairn {
 
 // Of at least one iterator over internal keys in the order of `comparator`, whose hash is `hash`; the first of them is
-// the newest. They have no range deletions. Owns them, but not the comparator. `at_end`, if there is one, is called when
-// it is destroyed.
+// the newest. They have no range deletions. Owns them, but not the comparator. `at_end`, if there is one, is called
+// when it is destroyed.
 rocksdb::InternalIterator* NewHashMergingIterator(const rocksdb::InternalKeyComparator* comparator, const KeyHash& hash,
                                                   rocksdb::InternalIterator** inputs, size_t count,
                                                   std::function<void()> at_end);

@@ -17,9 +17,9 @@ rocksdb::Status PrepareForHashOrder(rocksdb::ColumnFamilyOptions* options);
 // switches off what RocksDB's defaults leave open.
 rocksdb::Status CompactBySizeOnly(const std::string& store, rocksdb::ColumnFamilyOptions* options);
 
-// NotSupported, naming the column family, if its options have come, after they were prepared, to ask for what would give
-// wrong answers in hash order or in cairn.PrefixOrder, or to write range tombstones where none are taken. For every door by which options come
-// in: open, creation, SetOptions.
+// NotSupported, naming the column family, if its options have come, after they were prepared, to ask for what would
+// give wrong answers in hash order or in cairn.PrefixOrder, or to write range tombstones where none are taken. For
+// every door by which options come in: open, creation, SetOptions.
 rocksdb::Status CheckHashOrder(const rocksdb::ColumnFamilyOptions& options, const std::string& family);
 
 }  // namespace cairn

@@ -83,7 +83,8 @@ TEST_F(HashOrderOptionsTest, NoDatabaseIsOpenedWithPrefixes) {
   }
 }
 
-// A range is what lies from the hash of its begin to that of its end, as for an iterator: of nothing, if that is before.
+// A range is what lies from the hash of its begin to that of its end, as for an iterator: of nothing, if that is
+// before.
 TEST_F(HashOrderOptionsTest, SizesAreOfRangesOfHashes) {
   for (const std::string how : {"comparator", "trie", "sst", "silt"}) {
     SCOPED_TRACE(how);

@@ -284,8 +284,8 @@ TEST_F(PrefixOrderDbTest, OrderFiltersRefuseIt) {
   EXPECT_TRUE(UseEngineFromString("engine=ordered", &options_, &options_).IsNotSupported());
 }
 
-// Beside a model, on every kind of compaction: what is written by batches, indexed batches and ingested files, deleted by
-// ranges of prefixes, and read in both directions.
+// Beside a model, on every kind of compaction: what is written by batches, indexed batches and ingested files, deleted
+// by ranges of prefixes, and read in both directions.
 TEST_F(PrefixOrderDbTest, EnginesAgreeWithAMap) {
   for (const char* engine : {kTrie, "engine=stock", "engine=sub_memtables"}) {
     SCOPED_TRACE(engine);
@@ -380,8 +380,9 @@ TEST_F(PrefixOrderDbTest, EnginesAgreeWithAMap) {
   }
 }
 
-// Whatever lies between two blocks or tables, in the words of RocksDB's index, filters and bounds: keys that are equal but
-// for one byte, keys of few bytes, and one prefix with half of all, for prefixes that no key, every key or some keys end in.
+// Whatever lies between two blocks or tables, in the words of RocksDB's index, filters and bounds: keys that are equal
+// but for one byte, keys of few bytes, and one prefix with half of all, for prefixes that no key, every key or some
+// keys end in.
 class AdversarialKeysTest : public PrefixOrderDbTest {
  protected:
   enum class Shape { kOneByte, kShort, kHalf };

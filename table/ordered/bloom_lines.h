@@ -1,8 +1,8 @@
 // RocksDB's Bloom filter of a table, read where it lies in memory: a lookup that asks many tables hashes its key once,
 // and has the processor fetch all of their lines before it looks at the first.
 //
-// The bytes are those of RocksDB's format_version 5 and later: 64 byte lines, and behind them five bytes: -1, 0, the number
-// of probes, 0, 0.
+// The bytes are those of RocksDB's format_version 5 and later: 64 byte lines, and behind them five bytes: -1, 0, the
+// number of probes, 0, 0.
 //
 // Thread-safety: immutable.
 

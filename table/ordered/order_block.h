@@ -1,5 +1,5 @@
-// The order filter as a block of a block-based table's file: a meta block that RocksDB passes over. docs/design/ordered.md
-// says where it lies and why RocksDB does not mind.
+// The order filter as a block of a block-based table's file: a meta block that RocksDB passes over.
+// docs/design/ordered.md says where it lies and why RocksDB does not mind.
 //
 // Thread-safety: an OrderBlock is immutable; OrderBlockPlace may be asked by any number of threads.
 

@@ -180,8 +180,8 @@ TEST_P(OrderFilterTest, NeverAboveTheNextKey) {
   }
 }
 
-// DBIter seeks a bound that many tables show. A bound of that and so on must come to a key: while each was one byte longer
-// than the one before, a scan did not end.
+// DBIter seeks a bound that many tables show. A bound of that and so on must come to a key: while each was one byte
+// longer than the one before, a scan did not end.
 TEST_P(OrderFilterTest, BoundsOfBoundsEnd) {
   Random random(Seed());
   for (const size_t size : {3, 20, 200, 5000}) {

@@ -134,8 +134,8 @@ bool OrderPlanner::MayTakeLess(const Range& range, double bits) const {
   return static_cast<double>(near) <= Allowed(depth_) * static_cast<double>(n);
 }
 
-// Cuts off as many bits as leaves the error within what evenly spread keys have. Of these the mean of the inverse of the
-// mean distance to both neighbours is 2 / distance, and a shift is right within a factor of sqrt(2).
+// Cuts off as many bits as leaves the error within what evenly spread keys have. Of these the mean of the inverse of
+// the mean distance to both neighbours is 2 / distance, and a shift is right within a factor of sqrt(2).
 bool OrderPlanner::PlanNumbers(const Range& range, const Distances& distances, Numbers* numbers) const {
   const size_t n = range.end - range.begin;
   const uint64_t prefix = batch_->common[range.split];

@@ -26,8 +26,8 @@ constexpr double kWorthwhile = 0.9;
 // The share of bits behind a branch that tell something, below which the plain code is no choice.
 constexpr double kTellingHead = 0.66;
 constexpr size_t kLeastPlanned = 128;
-// Keys of a segment that chooses a kind of code for the next ones, how many they may be, and how many times its bits per
-// key they may take.
+// Keys of a segment that chooses a kind of code for the next ones, how many they may be, and how many times its bits
+// per key they may take.
 constexpr size_t kLeastChoosing = 4096;
 constexpr unsigned kAlikeSegments = 7;
 constexpr double kAlikeBits = 1.15;
@@ -685,8 +685,9 @@ OrderAnswer OrderSegment::EndBound(const Target& target, const KeyBits& data, ui
   code_.Decode(data, bits, target.key + shared_bytes_, target.size - shared_bytes_, bound);
   // A key that ends before its trailing bytes of 0 has the same bits and is smaller.
   while (bound->size() > shared_bytes_ && bound->back() == '\0') bound->pop_back();
-  // What was decoded is exact to a part of a byte; what is above the target is not below the next one. A target that may
-  // itself be such a bound is told nothing: its bound, and that one's, would each be a byte longer and lead nowhere.
+  // What was decoded is exact to a part of a byte; what is above the target is not below the next one. A target that
+  // may itself be such a bound is told nothing: its bound, and that one's, would each be a byte longer and lead
+  // nowhere.
   if (bound->compare(0, std::string::npos, target.key, target.size) <= 0) {
     if (target.size > 0 && target.key[target.size - 1] == '\0') return OrderAnswer::kHere;
     bound->assign(target.key, target.size);
@@ -744,7 +745,8 @@ OrderAnswer OrderSegment::Find(const char* key, size_t size, size_t least, std::
   return beyond ? BoundAt(group + 1, target) : answer;
 }
 
-// Whether the target begins with the first `bits` bits of a group's anchor. False, too, for a group that makes no sense.
+// Whether the target begins with the first `bits` bits of a group's anchor. False, too, for a group that makes no
+// sense.
 bool OrderSegment::HasPrefix(const KeyBits& target, uint64_t bits, size_t group, Record* record) const {
   // An anchor's window has 0 bits where the anchor ends.
   if (bits <= 64 && bits <= record->anchor_bits) {

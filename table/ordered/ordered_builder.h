@@ -12,8 +12,8 @@
 
 namespace cairn {
 
-// `make` makes the block-based builder, which writes to the file that it is given. What the order filter in making holds
-// is charged to the table's block cache as cache_usage_options say of filters in construction.
+// `make` makes the block-based builder, which writes to the file that it is given. What the order filter in making
+// holds is charged to the table's block cache as cache_usage_options say of filters in construction.
 rocksdb::TableBuilder* NewOrderedTableBuilder(
     double bits_per_key, const rocksdb::BlockBasedTableOptions& table, const rocksdb::TableBuilderOptions& options,
     rocksdb::WritableFileWriter* file,

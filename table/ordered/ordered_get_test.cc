@@ -248,7 +248,8 @@ TEST_P(OrderedGetTest, AbsentKeysAreSeldomReadFor) {
   ordered_->ReleaseSnapshot(snapshot_);
 }
 
-// A batch that RocksDB looks up, because of a range deletion: each filter is taken from the block cache once for all keys.
+// A batch that RocksDB looks up, because of a range deletion: each filter is taken from the block cache once for all
+// keys.
 TEST(OrderedBatches, ABatchTakesEachFilterFromTheCacheOnce) {
   const test::TempDir directory;
   Options options;

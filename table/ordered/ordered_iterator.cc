@@ -162,8 +162,8 @@ bool OrderedIterator::IsAbsent(const Slice& target, std::string* bound) const {
   return true;
 }
 
-// Whether the target is what this iterator has stood at without reading. DBIter seeks it where many tables show the same;
-// another bound would bring it a byte further, and all of them would have to be sought again.
+// Whether the target is what this iterator has stood at without reading. DBIter seeks it where many tables show the
+// same; another bound would bring it a byte further, and all of them would have to be sought again.
 bool OrderedIterator::WasShown(const Slice& user_key) const {
   const Slice shown = placeholder_.slice();
   return shown.size() >= rocksdb::kNumInternalBytes && rocksdb::ExtractUserKey(shown) == user_key;

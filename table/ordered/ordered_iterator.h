@@ -1,5 +1,5 @@
-// The iterator of cairn.OrderedTable: a forward seek that need not read does not. docs/design/ordered.md says why RocksDB's
-// iterators above it give the same answers.
+// The iterator of cairn.OrderedTable: a forward seek that need not read does not. docs/design/ordered.md says why
+// RocksDB's iterators above it give the same answers.
 //
 // Invariants
 //   (1) A placeholder's key is (X, kMaxSequenceNumber - 1) with target < X <= the table's next key, so it sorts before

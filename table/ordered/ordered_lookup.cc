@@ -198,8 +198,8 @@ class Filters {
   uint64_t kept_ = 0, kept_by_bloom_ = 0;
 };
 
-// A row cache stands before each table; filters of the last level may not have to be asked; and who counts by level wants
-// each table's answer from RocksDB.
+// A row cache stands before each table; filters of the last level may not have to be asked; and who counts by level
+// wants each table's answer from RocksDB.
 bool MayGoAround(const rocksdb::ImmutableOptions& options) {
   return options.row_cache == nullptr && !options.optimize_filters_for_hits && !PerfContextCountsByLevel();
 }

@@ -1,4 +1,5 @@
-// The reader of an ordered table, for a lookup that has chosen the table and asks its filters and its blocks one by one.
+// The reader of an ordered table, for a lookup that has chosen the table and asks its filters and its blocks one by
+// one.
 //
 // Thread-safety: as rocksdb::TableReader: any number of threads may read at once.
 

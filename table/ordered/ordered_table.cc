@@ -190,8 +190,8 @@ class OrderedTableReader final : public OrderedTableProbe {
     PERF_COUNTER_BY_LEVEL_ADD(bloom_filter_useful, keys, rep_->level);
   }
 
-  // Whether MayHold asks RocksDB's filter in place of its reader, which need not do so once more. (The reader takes what
-  // it is not to ask its filter for leave to ignore the first keys in the index.)
+  // Whether MayHold asks RocksDB's filter in place of its reader, which need not do so once more. (The reader takes
+  // what it is not to ask its filter for leave to ignore the first keys in the index.)
   bool IsPointFilterAsked() const {
     return rep_->filter != nullptr && rep_->whole_key_filtering && !rep_->index_has_first_key;
   }
@@ -283,8 +283,8 @@ class OrderedTableReader final : public OrderedTableProbe {
 
 }  // namespace
 
-// Readers of ordered tables are all made by this library, so their one type_info tells. It stands on the left, where its
-// name says that there is no other of this name, and none is compared.
+// Readers of ordered tables are all made by this library, so their one type_info tells. It stands on the left, where
+// its name says that there is no other of this name, and none is compared.
 const OrderedTableProbe* OrderedTableProbe::Of(const rocksdb::TableReader* reader) {
   if (reader == nullptr || typeid(OrderedTableReader) != typeid(*reader)) return nullptr;
   return static_cast<const OrderedTableReader*>(reader);

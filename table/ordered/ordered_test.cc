@@ -199,8 +199,8 @@ TEST_P(OrderedTransactionTest, OfEachWritePolicy) {
       });
 }
 
-// RocksDB 9.10 alone waits for itself for ever at the first of these compactions, if transactions are written before they
-// commit.
+// RocksDB 9.10 alone waits for itself for ever at the first of these compactions, if transactions are written before
+// they commit.
 TEST_P(OrderedTransactionTest, UniversalCompactionGoesOn) {
   rocksdb::Options options = MakeOptions(true);
   options.create_if_missing = true;
@@ -506,8 +506,8 @@ TEST_F(OrderedDoorsTest, OptionsOfThePresetAreChecked) {
   }
 }
 
-// A tombstone that lies in two files of a level ends the first one with the key that the second one begins with. Another
-// tombstone that ends there sends the merging iterator to the first one for it.
+// A tombstone that lies in two files of a level ends the first one with the key that the second one begins with.
+// Another tombstone that ends there sends the merging iterator to the first one for it.
 TEST_F(OrderedDoorsTest, ARangeTombstoneEndsWhereAFileEnds) {
   Options options = MakeOptions(true);
   options.target_file_size_base = 1 << 10;

@@ -1,10 +1,11 @@
-// A Get in the tables of a SILT store: the filters of all HashStores are asked one after the other, newest first, and only
-// the tables that they let pass are looked into, then the table of the SortedStore that may hold the key. RocksDB would
-// choose each table, look for its reader and ask that: several hundred instructions for each HashStore, a filter's 60.
+// A Get in the tables of a SILT store: the filters of all HashStores are asked one after the other, newest first, and
+// only the tables that they let pass are looked into, then the table of the SortedStore that may hold the key. RocksDB
+// would choose each table, look for its reader and ask that: several hundred instructions for each HashStore, a
+// filter's 60.
 //
 // Invariants
-//   (1) A Version keeps its tables' readers; where it does not (max_open_files), where a table is another's, or where there
-//       are other levels than two, RocksDB looks the key up, before anything was asked.
+//   (1) A Version keeps its tables' readers; where it does not (max_open_files), where a table is another's, or where
+//       there are other levels than two, RocksDB looks the key up, before anything was asked.
 //   (2) Level 0 is newest first, and all of it newer than level 1.
 //
 // Thread-safety: all. The caller holds the Version.

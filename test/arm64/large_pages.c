@@ -1,5 +1,6 @@
-// Preloaded into a program on a machine with pages of 4 KiB, it makes them 64 KiB, as kernels of arm64 may have them: the C
-// library says so, mappings begin and end there, and a call that such a kernel refuses is refused, and told on stderr.
+// Preloaded into a program on a machine with pages of 4 KiB, it makes them 64 KiB, as kernels of arm64 may have them:
+// the C library says so, mappings begin and end there, and a call that such a kernel refuses is refused, and told on
+// stderr.
 //
 // Memory that the C library maps for itself is as it is.
 

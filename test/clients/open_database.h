@@ -1,4 +1,5 @@
-// For programs that know nothing of Cairn. They open a database whatever release of RocksDB they are compiled with: before
+// For programs that know nothing of Cairn. They open a database whatever release of RocksDB they are compiled with:
+// before
 // 11.0 into a plain pointer, since then into one that owns the database.
 
 #pragma once

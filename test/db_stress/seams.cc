@@ -6,8 +6,8 @@
 // sees that the iteration is complete and holds nothing twice. Iterators of a snapshot are left as they are; db_stress
 // compares them with one another, by the family's own comparator.
 //
-// DBImpl::Write and WriteWithCallback (optimistic transactions): with CAIRN_STRESS_WAL=0 in the environment no write goes
-// to a WAL, without db_stress being told: it demands every acknowledged write after a kill, which with its own
+// DBImpl::Write and WriteWithCallback (optimistic transactions): with CAIRN_STRESS_WAL=0 in the environment no write
+// goes to a WAL, without db_stress being told: it demands every acknowledged write after a kill, which with its own
 // --disable_wal it does not.
 //
 // FSFileState::DropRandomUnsyncedData: divides by zero for a file all of whose bytes are synced; there is nothing to

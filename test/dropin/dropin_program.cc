@@ -3,7 +3,8 @@
 //   dropin_program create OPTIONS_FILE DB_DIR   opens a new database with the file's options, writes, flushes, deletes,
 //                                               reads back
 //   dropin_program reopen DB_DIR                opens it with the options that the database itself has kept, reads back
-//   dropin_program return DB_DIR                as reopen, after another release has had the database: passes over options
+//   dropin_program return DB_DIR                as reopen, after another release has had the database: passes over
+//   options
 //                                               that this one does not know, writes a part anew and compacts everything
 //
 // Prints the names of what the database runs on. Listener, merge operator and iterators cross the library's boundary in

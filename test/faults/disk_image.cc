@@ -141,7 +141,8 @@ void DiskImage::Play(const Event& event) {
       break;
     case EventKind::kSyncFailed: {
       File* const file = Find(event.file);
-      // Stores into a mapping that write the same bytes again cannot be seen: those of a pool file are taken for granted.
+      // Stores into a mapping that write the same bytes again cannot be seen: those of a pool file are taken for
+      // granted.
       if (file->folder || file->mapped) break;
       for (const Change& change : file->changes) {
         for (const Chunk& chunk : change.chunks) {

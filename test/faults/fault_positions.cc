@@ -1,18 +1,22 @@
 // Runs a script of operations once for every system call of a kind with that call failing, and once for every system
 // call with power lost after it, and judges what is left (script.h). docs/design/testing.md
 //
-//   fault_positions [--engine=E,...] [--kind=K,...] [--from=N] [--to=N] [--stride=N] [--seconds=S] [--rounds=N] [--seed=X]
+//   fault_positions [--engine=E,...] [--kind=K,...] [--from=N] [--to=N] [--stride=N] [--seconds=S] [--rounds=N]
+//   [--seed=X]
 //                   [--operations=N] [--span=N] [--together=N] [--json=FILE] [--journal=FILE] [--keep] [--forget-syncs]
 //   fault_positions --engine=E --kind=K --from=N --gap=N ...
 //   fault_positions --then=LOSS [--then-calls=N] ...
 //   fault_positions --engine=E --kind=K --site=0xHEX [--occurrence=N] ...
 //
-// --seconds and --rounds take a sample: in each round one position of each site (system_calls.h), so that one round has been
-// at every call of every function, from every operation of the script, on every kind of file. With --journal, what a run
-// before has done is not done again, and counts. --site runs one call that fails: the one of this site that has N of them
-// before it. With --together, so many calls fail in one run of the script, as far apart as they can be: that --gap.
+// --seconds and --rounds take a sample: in each round one position of each site (system_calls.h), so that one round has
+//  been
+// at every call of every function, from every operation of the script, on every kind of file. With --journal, what a
+// run before has done is not done again, and counts. --site runs one call that fails: the one of this site that has N
+// of them before it. With --together, so many calls fail in one run of the script, as far apart as they can be: that
+// --gap.
 //
-// With --then, a process that dies, or power that is lost, follows the call that has failed: after each of the next N calls.
+// With --then, a process that dies, or power that is lost, follows the call that has failed: after each of the next N
+// calls.
 //
 // A failure prints the line that runs its position again.
 

@@ -89,8 +89,8 @@ struct WatchOptions {
   uint64_t from = 0;  // the call, among those that the fault can hit, that is the first to fail; counts from 0
   uint64_t to = 0;    // and the first that does not
   uint64_t gap = 0;   // not 0: those fail as well that are so many calls later, or twice as many, and so on
-  // Not 0: the first to fail is instead the call of this site that has so many of them before it, and to - from fail. The
-  // number of a call depends on what threads do, its site nearly never.
+  // Not 0: the first to fail is instead the call of this site that has so many of them before it, and to - from fail.
+  // The number of a call depends on what threads do, its site nearly never.
   uint64_t site = 0;
   uint64_t occurrence = 0;
   bool record = false;

@@ -3,8 +3,8 @@
 //
 //   bit_flips [--format=F,...] [--flips=N] [--seed=X] [--json=FILE] [--list]
 //
-// `flips` of each format, 2,000 without the flag. Files are made anew for every 50,000. A process of its own reads them,
-// so that a crash is a finding, too; the damaged files of a finding stay, and the last line of it says where.
+// `flips` of each format, 2,000 without the flag. Files are made anew for every 50,000. A process of its own reads
+// them, so that a crash is a finding, too; the damaged files of a finding stay, and the last line of it says where.
 
 #include <signal.h>
 #include <sys/mman.h>

@@ -28,8 +28,8 @@ class Format {
   virtual bool Make(const std::string& folder, test::Random* random) = 0;
   // Reads what is to be known of the intact files. Returns the files that are to be damaged, none if it fails.
   virtual std::vector<std::string> Load(const std::string& folder) = 0;
-  // Opens the files, of which a bit may be another, and asks for some of what they hold. *what says what is wrong, or how
-  // it was refused.
+  // Opens the files, of which a bit may be another, and asks for some of what they hold. *what says what is wrong, or
+  // how it was refused.
   virtual Answers Ask(test::Random* random, std::string* what) = 0;
   // Ask may change the files.
   virtual bool Writes() const { return false; }

@@ -1,6 +1,6 @@
-// libFuzzer target: a filter block of a BloomCluster, index and pages, of any bytes, and one that the input describes and
-// changes, with magic number, version and checksums corrected: what was built has all of its keys, whatever opens is
-// probed, verified, read from end to end and loaded, and asks nothing outside its bytes.
+// libFuzzer target: a filter block of a BloomCluster, index and pages, of any bytes, and one that the input describes
+// and changes, with magic number, version and checksums corrected: what was built has all of its keys, whatever opens
+// is probed, verified, read from end to end and loaded, and asks nothing outside its bytes.
 
 #include <algorithm>
 #include <cstdint>

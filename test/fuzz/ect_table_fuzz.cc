@@ -1,6 +1,6 @@
 // libFuzzer target: property cairn.ect on any bytes, and on one that the input describes and changes, as a reader of
-// cairn.EctTable takes it apart, with the checksum of the index within corrected so that the fuzzer gets past it: what a
-// lookup would read lies inside the data.
+// cairn.EctTable takes it apart, with the checksum of the index within corrected so that the fuzzer gets past it: what
+// a lookup would read lies inside the data.
 
 #include <algorithm>
 #include <cstdint>

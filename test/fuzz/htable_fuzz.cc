@@ -1,5 +1,6 @@
 // libFuzzer target: units, the header and the indexes of an HTable on any bytes, with checksums corrected so that the
-// fuzzer gets past them, and on such as the input describes and changes; and a layout of cells that the input describes.
+// fuzzer gets past them, and on such as the input describes and changes; and a layout of cells that the input
+// describes.
 
 #include <algorithm>
 #include <cstdint>

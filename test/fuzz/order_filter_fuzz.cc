@@ -38,9 +38,9 @@ void OpenChanged(std::string changed, cairn::fuzz::Input* edits, const std::set<
   }
 }
 
-// The first byte chooses the bits, the next the keys' length and how many are made of one, so that a short input makes as
-// many as it takes for a code of their bytes; the third how many bytes at the end are changes. A key shares the bytes of
-// the one before that a byte says.
+// The first byte chooses the bits, the next the keys' length and how many are made of one, so that a short input makes
+// as many as it takes for a code of their bytes; the third how many bytes at the end are changes. A key shares the
+// bytes of the one before that a byte says.
 void BuildFromBytes(const uint8_t* data, size_t size) {
   if (size < 5) return;
   const size_t changes = std::min<size_t>(data[2] % 32, size - 5);

@@ -14,8 +14,8 @@
 namespace cairn {
 namespace test {
 
-// What was there before is gone. Tables may be made meanwhile: no MANIFEST names what was copied before it was there as a whole.
-// Files that are not needed any more may be removed. REQUIRES: nobody writes.
+// What was there before is gone. Tables may be made meanwhile: no MANIFEST names what was copied before it was there as
+// a whole. Files that are not needed any more may be removed. REQUIRES: nobody writes.
 inline void CopyDatabase(rocksdb::DB* db, const std::string& to) {
   namespace fs = std::filesystem;
   EXPECT_OK(db->DisableFileDeletions());

@@ -21,7 +21,8 @@ class EnvWithClock : public rocksdb::EnvWrapper {
   }
 };
 
-// Of these files, with sleeps of a hundredth of a second at most: RocksDB sleeps for one after a flush or a compaction that failed.
+// Of these files, with sleeps of a hundredth of a second at most: RocksDB sleeps for one after a flush or a compaction
+// that failed.
 inline std::unique_ptr<rocksdb::Env> NewImpatientEnv(const std::shared_ptr<rocksdb::FileSystem>& files) {
   class Clock : public rocksdb::SystemClockWrapper {
    public:
@@ -42,8 +43,8 @@ inline std::unique_ptr<rocksdb::Env> NewImpatientEnv(const std::shared_ptr<rocks
   return std::make_unique<Impatient>(rocksdb::NewCompositeEnv(files));
 }
 
-// Tries databases that wait for space ten times a second, where others try them every five seconds: its clock is behind, so that
-// what is to be waited for is near.
+// Tries databases that wait for space ten times a second, where others try them every five seconds: its clock is
+// behind, so that what is to be waited for is near.
 inline std::shared_ptr<rocksdb::SstFileManager> NewImpatientSstFileManager(rocksdb::Env* env) {
   class Clock : public rocksdb::SystemClockWrapper {
    public:

@@ -1,5 +1,6 @@
-// The main() of the test programs that hold the tests of several files. Build folders have a link x_test to the program for each
-// file x_test.cc (cairn_test of cmake/CairnModules.cmake): called by that name, the program runs the tests of this file alone.
+// The main() of the test programs that hold the tests of several files. Build folders have a link x_test to the program
+// for each file x_test.cc (cairn_test of cmake/CairnModules.cmake): called by that name, the program runs the tests of
+// this file alone.
 
 #include <filesystem>
 #include <string>

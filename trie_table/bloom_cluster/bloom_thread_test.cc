@@ -59,8 +59,8 @@ TEST(FilterThreadTest, AThreadThatAsksByItsKeysGivesItsRecordsBack) {
   EXPECT_EQ(pthread_key_delete(key), 0);
 }
 
-// One that is made when no key's destructor will run again is lost. The next thread, which has the same address, must not find it: it
-// knows of variables of a thread that has ended.
+// One that is made when no key's destructor will run again is lost. The next thread, which has the same address, must
+// not find it: it knows of variables of a thread that has ended.
 TEST(FilterThreadTest, AThreadDoesNotFindWhatOneThatHasEndedHasLost) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "its runtime knows nothing of a thread after the last round of keys";

@@ -1,4 +1,5 @@
-// Lays a group of cells out on buckets: which cells go to which home bucket, which are spilled, and which become extents.
+// Lays a group of cells out on buckets: which cells go to which home bucket, which are spilled, and which become
+// extents.
 //
 // Thread-safety: a GroupLayout serves one thread.
 

@@ -232,8 +232,8 @@ TEST_F(ReadAheadTest, DirectReadsOfABatchAreUnderWayTogether) {
     Open(cache);
     ExpectBatch(0);
     EXPECT_GE(control_.most_at_once.load(), 16u);
-    // No page is read twice, and none alone, unless a filter has named a newer table that has not got the key: once in a
-    // hundred batches, for one of its keys.
+    // No page is read twice, and none alone, unless a filter has named a newer table that has not got the key: once in
+    // a hundred batches, for one of its keys.
     EXPECT_LE(control_.started.load(), 24u);
     EXPECT_LE(control_.plain_reads.load(), 1u);
     // What is cached is not read again.

@@ -1,6 +1,6 @@
-// A VersionFilter looks for keys in a whole Version of a trie: one question for each container on the key's way down says
-// which of its tables may hold a key, and only these are asked. RocksDB would look for a table in every slot, find its
-// reader and ask that.
+// A VersionFilter looks for keys in a whole Version of a trie: one question for each container on the key's way down
+// says which of its tables may hold a key, and only these are asked. RocksDB would look for a table in every slot, find
+// its reader and ask that.
 //
 // Invariants
 //   (1) A filter is asked about the Version that it was made of and no other, while the caller holds that Version. So
@@ -51,8 +51,8 @@ struct VersionTable {
 
 class VersionFilter {
  public:
-  // Null if the column family is no trie in hash order, if most of its tables cannot be asked, or if they are spread over
-  // so many containers that it is not worth its memory.
+  // Null if the column family is no trie in hash order, if most of its tables cannot be asked, or if they are spread
+  // over so many containers that it is not worth its memory.
   // REQUIRES: the caller holds the Version.
   static std::unique_ptr<const VersionFilter> Make(rocksdb::Version* version);
 

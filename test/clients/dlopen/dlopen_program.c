@@ -1,6 +1,6 @@
 // A program that links no RocksDB and loads it when it runs, as Python and Java do, after another user of thread-local
-// storage. It uses what the C API offers, with an engine that an option string names, from three threads: its first, one
-// that was there before the library was loaded, and one that is started afterwards.
+// storage. It uses what the C API offers, with an engine that an option string names, from three threads: its first,
+// one that was there before the library was loaded, and one that is started afterwards.
 //
 //   dlopen_program TLS_USER_LIBRARY ROCKSDB_LIBRARY OPTION_STRING DB_DIR
 
