@@ -40,8 +40,11 @@ const int cairn_rocksdb_hooks = 1;
 
 // The constructor of a whole DBImpl object (its mangled name, of the standard library's present ABI). Only DBImpl::Open
 // and RepairDB construct one; derived classes use another symbol.
-void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn, bool read_only) asm(
-    "_ZN7rocksdb6DBImplC1ERKNS_9DBOptionsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbbb");
+// clang-format off
+void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options, const std::string& path, bool seq_per_batch,
+                          bool batch_per_txn, bool read_only)
+    asm("_ZN7rocksdb6DBImplC1ERKNS_9DBOptionsERKNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEEbbb");
+// clang-format on
 
 __attribute__((visibility("default"))) void CairnConstructDBImpl(void* at, const rocksdb::DBOptions& options,
                                                                  const std::string& path, bool seq_per_batch,
