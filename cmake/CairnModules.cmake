@@ -105,7 +105,7 @@ endfunction()
 
 # The sources of a folder as one, but for those that have a name of their own which another of their folder has, too.
 set(cairn_alone
-  table/ect/ect_block_layout.cc memtable_cache/recovery.cc result_cache/database_cache_open.cc memtable_cache/resctrl.cc msls/popularity.cc table/ordered/order_segment.cc)
+  table/ect/ect_block_layout.cc memtable_cache/recovery.cc memtable_cache/resctrl.cc msls/popularity.cc table/ordered/order_segment.cc)
 function(cairn_compile_together)
   cairn_unity(cairn_objects)
   set_target_properties(cairn_objects PROPERTIES UNITY_BUILD_MODE GROUP)
@@ -222,7 +222,8 @@ function(cairn_test name)
     string(MAKE_C_IDENTIFIER "${program}_tests" program)
     if(NOT TARGET ${program})
       cairn_test_program(${program} cairn_test_main ${T_LIBRARIES})
-      set_target_properties(${program} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
+      cairn_unity(${program})
+      set_target_properties(${program} PROPERTIES UNITY_BUILD_MODE GROUP)
     endif()
     cairn_add_to_test_program(${program} ${T_UNPARSED_ARGUMENTS} "${T_GROUP}" ${T_LIBRARIES})
     add_custom_target(${name} DEPENDS ${program})
