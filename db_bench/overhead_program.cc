@@ -34,6 +34,7 @@ namespace {
 
 constexpr int kKeys = 50000;
 constexpr int kBatch = 50;
+constexpr int kReads = 32;
 constexpr int kScan = 10;
 
 void Check(const rocksdb::Status& s) {
@@ -77,6 +78,7 @@ class Subject {
     }
   }
   ~Subject() {
+    values_.clear();  // they hold blocks of the cache
     transaction_.reset();
     iterator_.reset();
     db_.reset();
@@ -85,15 +87,15 @@ class Subject {
 
   void Prepare() {
     keys.clear();
-    const int count = operation_ == "batch" || operation_ == "multiget" ? kBatch : 1;
+    const int count = operation_ == "batch" ? kBatch : operation_ == "multiget" ? kReads : 1;
     for (int i = 0; i < count; ++i) keys.push_back(Key(static_cast<int>(keys_() % kKeys)));
     batch_.Clear();
     if (operation_ == "batch") {
       for (const std::string& key : keys) Check(batch_.Put(key, value_));
     } else if (operation_ == "multiget") {
       slices_.assign(keys.begin(), keys.end());
-      values_ = std::vector<rocksdb::PinnableSlice>(kBatch);
-      statuses_ = std::vector<rocksdb::Status>(kBatch);
+      values_ = std::vector<rocksdb::PinnableSlice>(kReads);
+      statuses_ = std::vector<rocksdb::Status>(kReads);
     } else if (operation_ == "seek") {
       iterator_.reset(db_->NewIterator(rocksdb::ReadOptions()));
     } else if (operation_ == "commit") {
@@ -118,7 +120,7 @@ class Subject {
       rocksdb::PinnableSlice value;
       Check(db_->Get(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), keys[0], &value));
     } else if (operation_ == "multiget") {
-      db_->MultiGet(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), kBatch, slices_.data(), values_.data(),
+      db_->MultiGet(rocksdb::ReadOptions(), db_->DefaultColumnFamily(), kReads, slices_.data(), values_.data(),
                     statuses_.data());
       for (const rocksdb::Status& s : statuses_) Check(s);
     } else if (operation_ == "seek") {
@@ -177,7 +179,6 @@ void CountSteps(const std::string& folder, const std::string& operation) {
   const int count = StepsOf(operation);
   uint64_t steps = 0;
   cairn::StepAddresses addresses;
-  std::vector<uint64_t> each;
   const int result = cairn::RunBySteps(
       [&] {
         Subject subject(folder, operation);
@@ -193,7 +194,7 @@ void CountSteps(const std::string& folder, const std::string& operation) {
         }
         return 0;
       },
-      &steps, &addresses, &each);
+      &steps, &addresses);
   if (result != 0) {
     std::fprintf(stderr, "overhead_program: %s cannot be counted (%d)\n", operation.c_str(), result);
     _exit(1);
