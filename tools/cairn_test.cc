@@ -322,7 +322,7 @@ TEST_F(CairnTest, OptionsErrors) {
     std::vector<std::string> words;
     const char* message;
   } cases[] = {
-      {{"options", "nonsense"}, "there is no engine \"nonsense\"; there are stock, sub_memtables, trie_sst"},
+      {{"options", "nonsense"}, "there is no engine \"nonsense\"; there are stock, sub_memtables, leveled_ordered"},
       {{"options", "stock", "--option", "fan_out=8"}, "has no options of its own"},
       {{"options", "trie_sst", "--option", "fan_out=3"}, "fan_out"},
       {{"options", "trie_sst", "--option", "colour=3"}, "colour"},

@@ -1,9 +1,10 @@
 // Without it: Close of a database waits for ever, when another thread looks for obsolete files just then and finds
 // none. While that thread looks it counts as something to wait for, lets go of the DB mutex, and at its end tells
 // nobody. The threads of a trie look when they let go of a Version: about one Close in 400 that comes right after an
-// opening. Seen in: RocksDB 9.10. Needs no mending since 11.8.
+// opening.
+// Seen in: RocksDB 9.10. Needs no mending since 11.8.
 // Cost: a notification of a condition variable for each look.
-// Test: fixes_test.
+// Test: close_is_told_test.
 
 #include "db/db_impl/db_impl.h"
 #include "rocksdb/port/db_impl.h"

@@ -2,7 +2,8 @@
 // tables in level 0), also when there is room again. RocksDB's recovery flushes all memtables, and to switch the newest
 // one it queues behind the writer that is held back, who waits for the recovery. Here the recovery flushes the
 // read-only memtables alone while writers are held back, which lets them go on. The newest memtable lacks nothing in
-// its WAL, unless a WAL has failed itself. Seen in: RocksDB 9.10 and 11.8.
+// its WAL, unless a WAL has failed itself.
+// Seen in: RocksDB 9.10 and 11.8.
 // Cost: nothing but at a recovery from an error.
 // Test: FaultTest.FullDiskWhileAWriterWaits of shutdown_test.
 
