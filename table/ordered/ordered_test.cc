@@ -199,41 +199,6 @@ TEST_P(OrderedTransactionTest, OfEachWritePolicy) {
       });
 }
 
-// RocksDB 9.10 alone waits for itself for ever at the first of these compactions, if transactions are written before
-// they commit.
-TEST_P(OrderedTransactionTest, UniversalCompactionGoesOn) {
-  rocksdb::Options options = MakeOptions(true);
-  options.create_if_missing = true;
-  options.compaction_style = rocksdb::kCompactionStyleUniversal;
-  options.level0_file_num_compaction_trigger = 2;
-  options.disable_auto_compactions = false;
-  TransactionDBOptions kind;
-  kind.write_policy = GetParam();
-  rocksdb::TransactionDB* opened = nullptr;
-  ASSERT_OK(rocksdb::TransactionDB::Open(options, kind, Path(true), &opened));
-  const std::unique_ptr<rocksdb::TransactionDB> db(opened);
-  const std::unique_ptr<rocksdb::Transaction> open_one(db->BeginTransaction({}));
-  ASSERT_OK(open_one->Put("open", "value"));
-  const rocksdb::Snapshot* const before = db->GetSnapshot();
-  for (int run = 0; run < 6; ++run) {
-    for (int i = 0; i < 100; ++i) ASSERT_OK(db->Put({}, Key(static_cast<uint64_t>(i)), std::to_string(run)));
-    ASSERT_OK(db->Flush({}));
-  }
-  ASSERT_OK(db->WaitForCompact({}));
-  std::string value;
-  for (int i = 0; i < 100; ++i) {
-    ASSERT_OK(db->Get({}, Key(static_cast<uint64_t>(i)), &value));
-    EXPECT_EQ(value, "5");
-  }
-  ReadOptions then;
-  then.snapshot = before;
-  EXPECT_TRUE(db->Get(then, Key(0), &value).IsNotFound());
-  EXPECT_TRUE(db->Get({}, "open", &value).IsNotFound());
-  ASSERT_OK(open_one->Commit());
-  ASSERT_OK(db->Get({}, "open", &value));
-  db->ReleaseSnapshot(before);
-}
-
 INSTANTIATE_TEST_SUITE_P(Policies, OrderedTransactionTest,
                          ::testing::Values(rocksdb::WRITE_COMMITTED, rocksdb::WRITE_PREPARED,
                                            rocksdb::WRITE_UNPREPARED));
