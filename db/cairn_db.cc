@@ -136,7 +136,7 @@ void RemoveServices(DBOptions* options) {
 inline bool LiesIn(const Slice& key, const std::string& text) {
   return reinterpret_cast<uintptr_t>(key.data()) - reinterpret_cast<uintptr_t>(text.data()) < text.size();
 }
-// Whether some key may lie in some value: in what all values together reach over.
+// Whether some key may lie in some value: in what all values together reach over. RocksDB then reads all of them.
 bool MayLieIn(size_t count, const Slice* keys, rocksdb::PinnableSlice* values) {
   uintptr_t begin = UINTPTR_MAX, end = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -442,56 +442,15 @@ Status CairnDB::GetImpl(const ReadOptions& options, const Slice& key, GetImplOpt
   return DBImpl::GetImpl(ForMemTables(options), key, get_options);
 }
 
-// RocksDB takes the sequence number of a read of one family after its tables, and nothing is missed.
-template <class Read>
-void CairnDB::ReadKeys(const ReadOptions& options, size_t count, ColumnFamilyHandle** families, Status* statuses,
-                       const Read& read) {
-  const auto once = [&](const ReadOptions& of_one_state) {
-    std::fill_n(statuses, count, Status::OK());
-    read(of_one_state);
-  };
-  // RocksDB refuses a null pointer.
-  const bool one_family =
-      families == nullptr ||
-      std::all_of(families, families + count, [&](const ColumnFamilyHandle* family) { return family == families[0]; });
-  if (one_family) {
-    once(options);
-  } else {
-    ReadFamilies(options, once);
-  }
-}
-
-template <class Read>
-void CairnDB::ReadFamilies(const ReadOptions& options, const Read& read) {
-  if (options.snapshot != nullptr) return read(options);
-  const uint64_t ended = services()->changes_ended();
-  if (services()->changes_begun() == ended) {
-    read(options);
-    if (services()->changes_begun() == ended) return;
-  }
-  rocksdb::ManagedSnapshot snapshot(this);
-  ReadOptions again = options;
-  again.snapshot = snapshot.snapshot();
-  port::NeverLookAtSnapshotAgain(&again);
-  read(again);
-}
-
 void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFamilyHandle** families, const Slice* keys,
                        rocksdb::PinnableSlice* values, std::string* timestamps, Status* statuses,
                        const bool sorted_input) {
   using rocksdb::Env;
-  std::vector<std::string> copies;
-  std::vector<Slice> own_keys;
-  if (MayLieIn(count, keys, values)) {
-    for (size_t i = 0; i < count; ++i) copies.push_back(keys[i].ToString());
-    own_keys.assign(copies.begin(), copies.end());
-    keys = own_keys.data();
-  }
   DatabaseCache* const cache = CacheFor(options);
   const bool plain =
       timestamps == nullptr && options.value_size_soft_limit == std::numeric_limits<uint64_t>::max() &&
       (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kMultiGet);
-  if (cache != nullptr && plain && count > 0) {
+  if (cache != nullptr && plain && count > 0 && !MayLieIn(count, keys, values)) {
     CachedRead read(immutable_db_options_.clock, stats_, rocksdb::DB_MULTIGET);
     std::vector<ResultCache::Answer> answers;
     cache->MultiGet(count, families, keys, options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo,
@@ -499,24 +458,18 @@ void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFam
                     [&](size_t left, ColumnFamilyHandle** left_families, const Slice* left_keys,
                         rocksdb::PinnableSlice* left_values, Status* left_statuses) {
                       read.Stop();
-                      ReadKeys(options, left, left_families, left_statuses, [&](const ReadOptions& of_one_state) {
-                        DBImpl::MultiGet(of_one_state, left, left_families, left_keys, left_values, nullptr,
-                                         left_statuses, sorted_input);
-                      });
+                      DBImpl::MultiGet(options, left, left_families, left_keys, left_values, nullptr, left_statuses,
+                                       sorted_input);
                     });
     if (!answers.empty()) CountCachedMultiGet(count, families, answers, values, &read);
     return;
   }
-  ReadKeys(ForMemTables(options), count, families, statuses, [&](const ReadOptions& of_one_state) {
-    DBImpl::MultiGet(of_one_state, count, families, keys, values, timestamps, statuses, sorted_input);
-  });
+  DBImpl::MultiGet(ForMemTables(options), count, families, keys, values, timestamps, statuses, sorted_input);
 }
 
 void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, ColumnFamilyHandle** families, const Slice* keys,
                              rocksdb::PinnableWideColumns* results, Status* statuses, bool sorted_input) {
-  ReadKeys(ForMemTables(options), count, families, statuses, [&](const ReadOptions& of_one_state) {
-    DBImpl::MultiGetEntity(of_one_state, count, families, keys, results, statuses, sorted_input);
-  });
+  DBImpl::MultiGetEntity(ForMemTables(options), count, families, keys, results, statuses, sorted_input);
 }
 
 void CairnDB::MultiGetEntity(const ReadOptions& options, ColumnFamilyHandle* family, size_t count, const Slice* keys,
@@ -526,28 +479,11 @@ void CairnDB::MultiGetEntity(const ReadOptions& options, ColumnFamilyHandle* fam
 
 void CairnDB::MultiGetEntity(const ReadOptions& options, size_t count, const Slice* keys,
                              rocksdb::PinnableAttributeGroups* results) {
-  ReadFamilies(ForMemTables(options),
-               [&](const ReadOptions& of_one_state) { DBImpl::MultiGetEntity(of_one_state, count, keys, results); });
+  DBImpl::MultiGetEntity(ForMemTables(options), count, keys, results);
 }
 
 Status CairnDB::GetEntity(const ReadOptions& options, const Slice& key, rocksdb::PinnableAttributeGroups* result) {
-  Status s;
-  ReadFamilies(ForMemTables(options),
-               [&](const ReadOptions& of_one_state) { s = DBImpl::GetEntity(of_one_state, key, result); });
-  return s;
-}
-
-Status CairnDB::NewIterators(const ReadOptions& options, const std::vector<ColumnFamilyHandle*>& families,
-                             std::vector<rocksdb::Iterator*>* iterators) {
-  if (options.tailing) return DBImpl::NewIterators(options, families, iterators);
-  Status s;
-  iterators->clear();
-  // An iterator needs its snapshot while it is made; then it holds its tables.
-  ReadFamilies(options, [&](const ReadOptions& of_one_state) {
-    for (rocksdb::Iterator* iterator : *iterators) delete iterator;
-    s = DBImpl::NewIterators(of_one_state, families, iterators);
-  });
-  return s;
+  return DBImpl::GetEntity(ForMemTables(options), key, result);
 }
 
 // Rule D4.
@@ -568,13 +504,11 @@ Status CairnDB::IngestExternalFiles(const std::vector<rocksdb::IngestExternalFil
     if (arg.column_family != nullptr) families.push_back(arg.column_family->GetID());
   }
   const DatabaseCache::ChangeScope change(services()->cache(), std::move(families));
-  const DatabaseServices::TableChangeScope tables(services());
   return DBImpl::IngestExternalFiles(args);
 }
 
 void CairnDB::WhileFilesChange(const std::function<void()>& change) {
   const DatabaseCache::ChangeAllScope scope(services()->cache());
-  const DatabaseServices::TableChangeScope tables(services());
   change();
 }
 

@@ -65,21 +65,6 @@ class DatabaseServices : public rocksdb::EventListener {
   void SetEnvironment(std::shared_ptr<EnvironmentOptions> environment) { environment_ = std::move(environment); }
   EnvironmentOptions* environment() const { return environment_.get(); }  // null: it says nothing of this database
 
-  // Changes of tables from outside (ingestion): while one lives, tables come or go without a memtable being sealed.
-  class TableChangeScope {
-   public:
-    explicit TableChangeScope(DatabaseServices* services) : services_(services) { ++services_->changes_begun_; }
-    ~TableChangeScope() { ++services_->changes_ended_; }
-    TableChangeScope(const TableChangeScope&) = delete;
-    TableChangeScope& operator=(const TableChangeScope&) = delete;
-
-   private:
-    DatabaseServices* const services_;
-  };
-  // Numbers them. REQUIRES: `ended` is asked before `begun`; if they are equal, none was under way in between.
-  uint64_t changes_ended() const { return changes_ended_.load(); }
-  uint64_t changes_begun() const { return changes_begun_.load(); }
-
   // Calls of DisableManualCompaction that have not been taken back.
   void CountManualPause(int by) { manual_pauses_ += by; }
   bool manual_compaction_paused() const { return manual_pauses_ > 0; }
@@ -98,8 +83,6 @@ class DatabaseServices : public rocksdb::EventListener {
   std::shared_ptr<EnvironmentOptions> environment_;
   std::string session_id_;
   std::atomic<int> manual_pauses_{0};
-  std::atomic<uint64_t> changes_begun_{0};
-  std::atomic<uint64_t> changes_ended_{0};
   VersionFilters version_filters_;
   std::unique_ptr<SiltMerges> silt_merges_;  // null: that of the options merges
 };
@@ -164,11 +147,6 @@ class CairnDB final : public port::DbImpl {
                       bool sorted_input) override;
   void MultiGetEntity(const rocksdb::ReadOptions& options, size_t count, const rocksdb::Slice* keys,
                       rocksdb::PinnableAttributeGroups* results) override;
-
-  using rocksdb::DBImpl::NewIterators;
-  rocksdb::Status NewIterators(const rocksdb::ReadOptions& options,
-                               const std::vector<rocksdb::ColumnFamilyHandle*>& families,
-                               std::vector<rocksdb::Iterator*>* iterators) override;
 
   rocksdb::Status IngestExternalFiles(const std::vector<rocksdb::IngestExternalFileArg>& args) override;
   using rocksdb::DBImpl::CompactRange;
@@ -242,18 +220,6 @@ class CairnDB final : public port::DbImpl {
                            rocksdb::PinnableSlice* value, const ReadTree& read_tree);
   // What a read of persisted data means here.
   rocksdb::ReadOptions ForMemTables(const rocksdb::ReadOptions& options) const;
-
-  // Calls read(options), once or twice, for a read of several column families that is to be of one state.
-  //
-  // RocksDB takes the sequence number of such a read first and each family's tables afterwards, and reads again if a
-  // memtable was sealed in between: a compaction may then have dropped what the number stands for. An ingestion lets
-  // that happen without sealing one. So a read that an ingestion overlaps is made again, of a snapshot.
-  template <class Read>
-  void ReadFamilies(const rocksdb::ReadOptions& options, const Read& read);
-  // The same of so many keys, each of a family.
-  template <class Read>
-  void ReadKeys(const rocksdb::ReadOptions& options, size_t count, rocksdb::ColumnFamilyHandle** families,
-                rocksdb::Status* statuses, const Read& read);
 };
 
 }  // namespace cairn

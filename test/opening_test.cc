@@ -615,52 +615,6 @@ TEST_F(OpeningTest, RocksDBsSignalsTellWhatATrieDoes) {
   Check(db.get());
 }
 
-// Beside an ingestion, a read of several column families is made again, of a snapshot that goes when it returns.
-TEST_F(OpeningTest, ReadsOfSeveralFamiliesBesideAnIngestion) {
-  const Options with_cairn = OptionsOf(*FindEngine("leveled_sub"));
-  auto db = Open(with_cairn);
-  ColumnFamilyHandle* second = nullptr;
-  ASSERT_OK(db->CreateColumnFamily(with_cairn, "second", &second));
-  const std::vector<ColumnFamilyHandle*> families = {db->DefaultColumnFamily(), second};
-  const auto put_all = [&](const std::string& value) {
-    for (ColumnFamilyHandle* family : families) {
-      for (int i = 0; i < 100; ++i) ASSERT_OK(db->Put(WriteOptions(), family, "key" + std::to_string(100 + i), value));
-    }
-  };
-  put_all("old");
-  std::vector<rocksdb::Iterator*> iterators;
-  {
-    const DatabaseServices::TableChangeScope ingestion(CairnDB::Of(db.get())->services());
-    ReadOptions options;
-    port::RefreshIteratorsByThemselves(&options);
-    ASSERT_OK(db->NewIterators(options, families, &iterators));
-    const std::vector<std::string> key(2, "key100");
-    std::vector<std::string> values;
-    for (const Status& s : db->MultiGet(options, families, {key[0], key[1]}, &values)) EXPECT_OK(s);
-    EXPECT_EQ(values, std::vector<std::string>(2, "old"));
-  }
-  for (rocksdb::Iterator* iterator : iterators) {
-    const std::unique_ptr<rocksdb::Iterator> guard(iterator);
-    int count = 0;
-    for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++count) {
-      EXPECT_EQ(iterator->value(), "old");
-      if (count != 10) continue;
-      put_all("new");
-      for (ColumnFamilyHandle* family : families) {
-        ASSERT_OK(db->Flush(rocksdb::FlushOptions(), family));
-        ASSERT_OK(db->CompactRange(rocksdb::CompactRangeOptions(), family, nullptr, nullptr));
-      }
-    }
-    ASSERT_OK(iterator->status());
-    EXPECT_EQ(count, 100);
-    ASSERT_OK(iterator->Refresh());
-    iterator->SeekToFirst();
-    ASSERT_TRUE(iterator->Valid());
-    EXPECT_EQ(iterator->value(), "new");
-  }
-  ASSERT_OK(db->DestroyColumnFamilyHandle(second));
-}
-
 // ---- Durable memtables
 
 class DurableOpeningTest : public OpeningTest {

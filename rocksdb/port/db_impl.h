@@ -28,24 +28,6 @@ inline bool UsesCairn(const rocksdb::ImmutableDBOptions& options) {
 using OptionTexts = std::unordered_map<std::string, std::string>;
 using FamilyChanges = std::unordered_map<rocksdb::ColumnFamilyHandle*, OptionTexts>;
 
-// For iterators whose snapshot is released when they have been made: later releases would look at it again. Without a
-// snapshot of the client's, the option that asks for that means nothing.
-inline void NeverLookAtSnapshotAgain(rocksdb::ReadOptions* options) {
-#if CAIRN_ROCKSDB_AT_LEAST(10, 0)
-  options->auto_refresh_iterator_with_snapshot = false;
-#else
-  (void)options;
-#endif
-}
-// What asks for it.
-inline void RefreshIteratorsByThemselves(rocksdb::ReadOptions* options) {
-#if CAIRN_ROCKSDB_AT_LEAST(10, 0)
-  options->auto_refresh_iterator_with_snapshot = true;
-#else
-  (void)options;
-#endif
-}
-
 class DbImpl : public rocksdb::DBImpl {
  public:
   using rocksdb::DBImpl::DBImpl;
