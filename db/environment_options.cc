@@ -199,23 +199,7 @@ Status ParseOption(const std::string& option, const std::string& value, ColumnFa
   return s;
 }
 
-// Ordered tables by the name of block-based ones, without their own options in texts: RocksDB without Cairn opens no
-// database whose OPTIONS file names tables that it does not know.
-class UnnamedOrderedTableFactory final : public OrderedTableFactory {
- public:
-  UnnamedOrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter)
-      : OrderedTableFactory(table, filter, OwnOptions::kHidden) {}
-
-  const char* Name() const override { return kBlockBasedTableName(); }
-  bool IsInstanceOf(const std::string& name) const override {
-    return name == kClassName() || OrderedTableFactory::IsInstanceOf(name);
-  }
-  std::unique_ptr<rocksdb::TableFactory> Clone() const override {
-    return std::make_unique<UnnamedOrderedTableFactory>(*this);
-  }
-};
-
-// The program's block-based table, its cache and its filters, as an ordered one.
+// The program's block-based table, its cache and its filters, as an ordered one that texts name block-based.
 Status UseOrderedTables(const std::string& value, ColumnFamilyOptions* options) {
   rocksdb::BlockBasedTableOptions table;
   if (options->table_factory != nullptr) {
@@ -232,8 +216,8 @@ Status UseOrderedTables(const std::string& value, ColumnFamilyOptions* options) 
   Status s = rocksdb::Customizable::GetOptionsMap(Strictly(), nullptr, value, &id, &fields);
   if (s.ok()) s = named.ConfigureFromMap(Strictly(), fields);
   if (!s.ok()) return s;
-  options->table_factory = std::make_shared<UnnamedOrderedTableFactory>(
-      *named.GetOptions<rocksdb::BlockBasedTableOptions>(), named.filter());
+  options->table_factory = std::make_shared<OrderedTableFactory>(
+      *named.GetOptions<rocksdb::BlockBasedTableOptions>(), named.filter(), OrderedTableFactory::InTexts::kBlockBased);
   return s;
 }
 

@@ -21,6 +21,7 @@
 #include "cairn/ordered.h"
 #include "db/cairn_db.h"
 #include "db/engine_table.h"
+#include "db/uses_part.h"
 #include "gtest/gtest.h"
 #include "rocksdb/c.h"
 #include "rocksdb/cache.h"
@@ -85,6 +86,9 @@ class EnvironmentOptionsTest : public ::testing::Test {
     return db->GetProperty(family == nullptr ? db->DefaultColumnFamily() : family, kProperty, &value) ? value : "";
   }
   static bool IsStock(DB* db) { return typeid(*db->GetRootDB()) == typeid(rocksdb::DBImpl); }
+  static rocksdb::Version* VersionOf(DB* db) {
+    return static_cast<rocksdb::ColumnFamilyHandleImpl*>(db->DefaultColumnFamily())->cfd()->current();
+  }
   static rocksdb::ColumnFamilyOptions CloneOfTables(const Options& options) {
     rocksdb::ColumnFamilyOptions clone = options;
     clone.table_factory = options.table_factory->Clone();
@@ -392,12 +396,14 @@ TEST_F(EnvironmentOptionsTest, OrderedTablesTakeOverWhatTheBlockBasedOnesWere) {
     OrderedStats stats;
     ASSERT_OK(GetOrderedStats(db.get(), db->DefaultColumnFamily(), &stats));
     EXPECT_EQ(stats.filter_keys, 1000u);
+    EXPECT_TRUE(UsesCairnTables(VersionOf(db.get()))) << "a lookup asks all filters at once";
   }
   {
     SCOPED_TRACE("files without order filters, and back");
     Unset();
     auto db = Open(options);
     EXPECT_TRUE(IsStock(db.get()));
+    EXPECT_FALSE(UsesCairnTables(VersionOf(db.get())));
     std::string value;
     ASSERT_OK(db->Get(rocksdb::ReadOptions(), "key7", &value));
   }

@@ -26,6 +26,7 @@
 #include "rocksdb/port/column_family.h"
 #include "table/block_based/block_based_table_factory.h"
 #include "table/hash_order/hash_order.h"
+#include "table/ordered/ordered_table.h"
 #include "trie_table/compaction/trie_partitioner.h"
 #include "util/cairn_parts.h"
 
@@ -53,10 +54,11 @@ inline const TriePartitionerFactory* UsesTrie(const rocksdb::ImmutableOptions& o
 }
 
 // Tables whose filters a lookup may ask all at once. Asked for each lookup, so RocksDB's own tables are known without a
-// call.
+// call. Ordered tables may go by the name of RocksDB's own.
 inline bool UsesCairnTables(rocksdb::Version* version) {
   const rocksdb::TableFactory& tables = *version->GetMutableCFOptions().table_factory;
-  return &typeid(tables) != &typeid(rocksdb::BlockBasedTableFactory) && IsCairnName(tables.Name());
+  return &typeid(tables) != &typeid(rocksdb::BlockBasedTableFactory) &&
+         (&typeid(tables) == &typeid(OrderedTableFactory) || IsCairnName(tables.Name()));
 }
 
 inline bool UsesSubMemTables(const rocksdb::MemTableRep& table) { return &typeid(table) == &typeid(SubMemTable); }

@@ -290,17 +290,14 @@ const OrderedTableProbe* OrderedTableProbe::Of(const rocksdb::TableReader* reade
   return static_cast<const OrderedTableReader*>(reader);
 }
 
-OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter)
-    : OrderedTableFactory(table, filter, OwnOptions::kInTexts) {}
-
 OrderedTableFactory::OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter,
-                                         OwnOptions own)
-    : BlockBasedTableFactory(table), filter_(filter), seeks_(std::make_shared<OrderedSeeks>()) {
-  if (own == OwnOptions::kInTexts) RegisterOptions("cairn.OrderFilter", &filter_, &OrderFilterOptionTypes());
+                                         InTexts in_texts)
+    : BlockBasedTableFactory(table), filter_(filter), in_texts_(in_texts), seeks_(std::make_shared<OrderedSeeks>()) {
+  if (in_texts == InTexts::kOrdered) RegisterOptions("cairn.OrderFilter", &filter_, &OrderFilterOptionTypes());
 }
 
 bool OrderedTableFactory::IsInstanceOf(const std::string& name) const {
-  return name == kBlockBasedTableName() || BlockBasedTableFactory::IsInstanceOf(name);
+  return name == kClassName() || name == kBlockBasedTableName() || BlockBasedTableFactory::IsInstanceOf(name);
 }
 
 std::string OrderedTableFactory::GetPrintableOptions() const {

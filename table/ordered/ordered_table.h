@@ -14,14 +14,19 @@
 
 namespace cairn {
 
-class OrderedTableFactory : public rocksdb::BlockBasedTableFactory {
+class OrderedTableFactory final : public rocksdb::BlockBasedTableFactory {
  public:
   static const char* kClassName() { return "cairn.OrderedTable"; }
 
-  explicit OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table = rocksdb::BlockBasedTableOptions(),
-                               const OrderFilterOptions& filter = OrderFilterOptions());
+  // Whether texts (OPTIONS files, option strings) name the class and hold what it has beyond a block-based table's.
+  // RocksDB without Cairn opens no database whose OPTIONS file names tables that it does not know.
+  enum class InTexts { kOrdered, kBlockBased };
 
-  const char* Name() const override { return kClassName(); }
+  explicit OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table = rocksdb::BlockBasedTableOptions(),
+                               const OrderFilterOptions& filter = OrderFilterOptions(),
+                               InTexts in_texts = InTexts::kOrdered);
+
+  const char* Name() const override { return in_texts_ == InTexts::kOrdered ? kClassName() : kBlockBasedTableName(); }
   // It is a block-based table's factory as well, and may be cast to one.
   bool IsInstanceOf(const std::string& name) const override;
   std::string GetPrintableOptions() const override;
@@ -40,16 +45,12 @@ class OrderedTableFactory : public rocksdb::BlockBasedTableFactory {
   const OrderFilterOptions& filter() const { return filter_; }
   OrderedSeekStats SeekStats() const { return seeks_->Sum(); }
 
- protected:
-  // Whether texts (OPTIONS files, option strings) hold what this factory has beyond a block-based table's.
-  enum class OwnOptions { kInTexts, kHidden };
-  OrderedTableFactory(const rocksdb::BlockBasedTableOptions& table, const OrderFilterOptions& filter, OwnOptions own);
-
  private:
   rocksdb::TableBuilder* NewBuilder(const rocksdb::TableBuilderOptions& options,
                                     rocksdb::WritableFileWriter* file) const;
 
   OrderFilterOptions filter_;
+  InTexts in_texts_;
   std::shared_ptr<OrderedSeeks> seeks_;  // shared by all readers, and by clones
 };
 
