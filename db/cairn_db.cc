@@ -584,9 +584,12 @@ Status CairnDB::ClipColumnFamily(ColumnFamilyHandle* family, const Slice& begin,
   return DBImpl::ClipColumnFamily(family, begin, end);
 }
 
-Status CairnDB::ChangeOptions(const port::FamilyChanges& changes) {
-  for (const auto& [family, options] : changes) {
-    const Status s = CheckSetOptions(DBImpl::GetOptions(family), family->GetName(), *services(), options);
+Status CairnDB::ChangeOptions(const port::FamilyChanges& given) {
+  port::FamilyChanges changes = given;
+  for (auto& [family, options] : changes) {
+    const rocksdb::Options current = DBImpl::GetOptions(family);
+    options = ByNamesOfTables(current, options);
+    const Status s = CheckSetOptions(current, family->GetName(), *services(), options);
     if (!s.ok()) return s;
   }
   const Status set = SetRocksdbOptions(changes);

@@ -197,7 +197,7 @@ class CairnDB final : public port::DbImpl {
                           bool error_if_wal_file_exists, bool error_if_data_exists_in_wals, bool is_retry,
                           uint64_t* recovered_seq, RecoveryContext* context, bool* can_retry) override;
   void StopThreads();
-  rocksdb::Status ChangeOptions(const port::FamilyChanges& changes) override;
+  rocksdb::Status ChangeOptions(const port::FamilyChanges& given) override;
   rocksdb::Status CheckIngestion(const std::vector<rocksdb::IngestExternalFileArg>& arguments) override;
   void WhileFilesChange(const std::function<void()>& change) override;
   void CompactionsAborted() override;

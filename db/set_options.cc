@@ -81,6 +81,21 @@ Status CheckAsOpening(const rocksdb::DBOptions& database, const rocksdb::ColumnF
 
 }  // namespace
 
+std::unordered_map<std::string, std::string> ByNamesOfTables(
+    const rocksdb::ColumnFamilyOptions& current, const std::unordered_map<std::string, std::string>& changes) {
+  const auto blocks = changes.find("block_based_table_factory");
+  std::unordered_map<std::string, std::string> values;
+  if (blocks == changes.end() || !IsCairnName(current.table_factory->Name()) ||
+      current.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>() == nullptr ||
+      blocks->second.find('=') == std::string::npos || !rocksdb::StringToMap(blocks->second, &values).ok()) {
+    return changes;
+  }
+  auto named = changes;
+  named.erase(blocks->first);
+  for (const auto& [option, value] : values) named["table_factory." + option] = value;
+  return named;
+}
+
 Status CheckSetOptions(const rocksdb::Options& current, const std::string& family, const DatabaseServices& services,
                        const std::unordered_map<std::string, std::string>& changes) {
   const bool trie = IsTrie(current);

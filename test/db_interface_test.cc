@@ -614,7 +614,7 @@ const std::map<std::pair<Kind, std::string>, Difference>& Differences() {
 
 // Virtual functions that rocksdb::DB declares.
 std::set<std::string> FunctionsOfTheHeader() {
-  std::ifstream file(std::string(CAIRN_ROCKSDB_INCLUDE) + "/rocksdb/db.h");
+  std::ifstream file(std::string(CAIRN_ROCKSDB_TREE) + "/include/rocksdb/db.h");
   std::stringstream text;
   text << file.rdbuf();
   std::string header = std::regex_replace(text.str(), std::regex("//[^\n]*"), "");

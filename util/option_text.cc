@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <system_error>
+#include <unordered_set>
 
 #include "rocksdb/slice.h"
 
@@ -213,6 +214,13 @@ void TakeNumbersOnly(const OptionTypeInfo& info, ptrdiff_t offset, OptionTypeInf
 }
 
 }  // namespace
+
+std::string NameWithin(const rocksdb::Configurable& outer, const rocksdb::Customizable& inner,
+                       const std::string& name) {
+  std::unordered_set<std::string> own = {OptionTypeInfo::kIdPropName()};
+  outer.GetOptionNames(ConfigOptions(), &own).PermitUncheckedError();
+  return own.count(name.substr(0, name.find('.'))) > 0 ? name : "table." + inner.GetId() + "." + name;
+}
 
 OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, const std::set<std::string>& always) {
   OptionTypes result;

@@ -11,6 +11,7 @@
 #include <unordered_map>
 
 #include "rocksdb/convenience.h"
+#include "rocksdb/customizable.h"
 #include "rocksdb/utilities/options_type.h"
 
 namespace cairn {
@@ -25,6 +26,10 @@ OptionTypes WithoutDefaults(const OptionTypes& types, const void* defaults, cons
 // A std::string that may hold anything, a path for example. In text, "[2F]" is the character of that number, for all
 // that a parser might not take; text without such is taken as it is.
 rocksdb::OptionTypeInfo AnyTextOption(int offset);
+
+// Of an option of a factory whose option "table" is the factory `inner`: what it does not know itself is that one's, so
+// that "table_factory.block_size" reaches the block-based table within, as it does where there is no other around it.
+std::string NameWithin(const rocksdb::Configurable& outer, const rocksdb::Customizable& inner, const std::string& name);
 
 // RocksDB's parser takes what stands before anything that belongs to no number for the number, 5 of "5e7" where it is
 // to be whole, and 8 of "8abc"; and what is left of a number that has no room, 2^64 - 1 of "-1" and 1G of

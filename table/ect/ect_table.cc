@@ -118,6 +118,10 @@ EctTableFactory::EctTableFactory(const EctTableOptions& options)
   RegisterOptions("cairn.EctTable", &options_, &EctTableOptionTypes());
 }
 
+std::string EctTableFactory::GetOptionName(const std::string& name) const {
+  return NameWithin(*this, *options_.table, rocksdb::TableFactory::GetOptionName(name));
+}
+
 std::string EctTableFactory::GetPrintableOptions() const {
   return "  group: " + std::to_string(options_.group) + "\n  hmax: " + std::to_string(options_.hmax) +
          "\n  filter_tag_bits: " + std::to_string(options_.filter_tag_bits) +

@@ -131,6 +131,8 @@ class EctTableFactory : public rocksdb::TableFactory {
   }
 
  private:
+  std::string GetOptionName(const std::string& name) const override;
+
   EctTableOptions options_;
   const std::shared_ptr<EctTableCounters> counters_;  // shared by all readers
   mutable FamilyMarks compact_next_flush_;

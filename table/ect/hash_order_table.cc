@@ -12,6 +12,7 @@
 #include "table/table_formats.h"
 #include "table/table_reader.h"
 #include "table/written_totals.h"
+#include "util/option_text.h"
 
 namespace cairn {
 
@@ -111,6 +112,10 @@ HashOrderTableFactory::HashOrderTableFactory(std::shared_ptr<rocksdb::TableFacto
     : formats_{std::move(table), std::move(bottommost)} {
   if (formats_.table == nullptr) formats_.table.reset(rocksdb::NewBlockBasedTableFactory());
   RegisterOptions("cairn.HashOrderTable", &formats_, &FormatOptions());
+}
+
+std::string HashOrderTableFactory::GetOptionName(const std::string& name) const {
+  return NameWithin(*this, *formats_.table, rocksdb::TableFactory::GetOptionName(name));
 }
 
 std::string HashOrderTableFactory::GetPrintableOptions() const {

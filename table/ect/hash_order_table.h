@@ -53,6 +53,9 @@ class HashOrderTableFactory : public rocksdb::TableFactory {
   std::unique_ptr<rocksdb::TableFactory> Clone() const override;
   bool IsDeleteRangeSupported() const override { return false; }
 
+ protected:
+  std::string GetOptionName(const std::string& name) const override;
+
  private:
   struct Formats {
     std::shared_ptr<rocksdb::TableFactory> table;

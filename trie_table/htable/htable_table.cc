@@ -55,6 +55,10 @@ const std::shared_ptr<FilterDirectory>& HTableFactory::filters() const {
   return filters_;
 }
 
+std::string HTableFactory::GetOptionName(const std::string& name) const {
+  return NameWithin(*this, *options_.table, rocksdb::TableFactory::GetOptionName(name));
+}
+
 std::string HTableFactory::GetPrintableOptions() const {
   return "  bucket_size: " + std::to_string(options_.bucket_size) +
          "\n  group_buckets: " + std::to_string(options_.group_buckets) + "\n  table: " + options_.table->Name() +

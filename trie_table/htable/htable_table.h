@@ -38,6 +38,9 @@ class HTableFactory : public rocksdb::TableFactory {
   std::unique_ptr<rocksdb::TableFactory> Clone() const override;
   bool IsDeleteRangeSupported() const override { return false; }
 
+ protected:
+  std::string GetOptionName(const std::string& name) const override;
+
  private:
   // Made when it is first needed, because options are read into a factory that exists.
   const std::shared_ptr<FilterDirectory>& filters() const;
