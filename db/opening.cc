@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
 #include "db/cairn_db.h"
@@ -259,7 +260,9 @@ Status PrepareForReading(const DBOptions& options, const std::string& path, cons
                          std::shared_ptr<EnvironmentOptions>* environment) {
   Status s = ResolveFamilies(options, path, stored, given, false, families, environment);
   for (size_t i = 0; s.ok() && i < families->size(); ++i) {
-    s = CheckHashOrder((*families)[i].options, (*families)[i].name);
+    const rocksdb::ColumnFamilyOptions& family = (*families)[i].options;
+    s = CheckHashOrder(family, (*families)[i].name);
+    if (s.ok() && IsOrdered(family)) s = family.table_factory->ValidateOptions(options, family);
   }
   if (s.ok()) s = CheckPool(PoolUse::kRead, options, stored, *families);
   UsePlainMemory(families);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "cairn/db.h"
+#include "cairn/engines.h"
 #include "cairn/memtable.h"
 #include "cairn/trie.h"
 #include "db/cairn_db.h"
@@ -370,6 +371,55 @@ TEST_F(OpeningTest, AColumnFamilyWhoseTablesAnOpeningRefusesIsNotCreated) {
     ColumnFamilyHandle* handle = nullptr;
     EXPECT_EQ(db->CreateColumnFamily(refused[i].second, "added", &handle).ToString(), said.ToString());
     EXPECT_EQ(handle, nullptr);
+  }
+}
+
+// Keys of other bytes may be equal. A program may set it when the engine's preset has set a filter already.
+class CaselessOrder : public rocksdb::Comparator {
+ public:
+  const char* Name() const override { return "opening_test.Caseless"; }
+  int Compare(const rocksdb::Slice& a, const rocksdb::Slice& b) const override { return Lower(a).compare(Lower(b)); }
+  void FindShortestSeparator(std::string* /*start*/, const rocksdb::Slice& /*limit*/) const override {}
+  void FindShortSuccessor(std::string* /*key*/) const override {}
+
+ private:
+  static std::string Lower(const rocksdb::Slice& key) {
+    std::string lower = key.ToString();
+    for (char& c : lower) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return lower;
+  }
+};
+
+TEST_F(OpeningTest, AFilterByBytesIsRefusedWhereOtherBytesMayBeEqual) {
+  static const CaselessOrder order;
+  for (const char* engine : {"ordered", "leveled_ordered", "ordered_trie"}) {
+    SCOPED_TRACE(engine);
+    const std::string path = dir_ / engine;
+    Options options = Leveled();
+    ASSERT_OK(UseEngineFromString(std::string("engine=") + engine, &options, &options));
+    options.comparator = &order;
+    Options none = options;
+    none.table_factory = options.table_factory->Clone();
+    ASSERT_OK(none.table_factory->ConfigureOption(rocksdb::ConfigOptions(), "filter_policy", "nullptr"));
+    auto db = Open(none, path);
+    ASSERT_OK(db->Put(rocksdb::WriteOptions(), "key", "value"));
+    ASSERT_OK(db->Flush(rocksdb::FlushOptions()));
+    std::string value;
+    EXPECT_OK(db->Get(ReadOptions(), "KEY", &value));
+    ColumnFamilyHandle* handle = nullptr;
+    std::vector<Status> refused = {db->CreateColumnFamily(options, "added", &handle),
+                                   db->SetOptions({{"table_factory.filter_policy", "bloomfilter:10"}}),
+                                   db->SetOptions({{"block_based_table_factory", "{filter_policy=ribbonfilter:10}"}})};
+    db.reset();
+    DB* other = nullptr;
+    refused.push_back(DB::Open(options, path, port::Into(&other)));
+    refused.push_back(DB::OpenForReadOnly(options, path, port::Into(&other)));
+    refused.push_back(DB::OpenAsSecondary(options, path, dir_ / "secondary", port::Into(&other)));
+    for (const Status& s : refused) {
+      EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
+      EXPECT_NE(s.ToString().find("CanKeysWithDifferentByteContentsBeEqual"), std::string::npos) << s.ToString();
+    }
+    EXPECT_EQ(other, nullptr);
   }
 }
 

@@ -11,8 +11,10 @@
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "rocksdb/comparator.h"
+#include "rocksdb/filter_policy.h"
 #include "rocksdb/utilities/options_type.h"
 #include "table/block_based/block_based_table_reader.h"
+#include "table/block_based/filter_policy_internal.h"
 #include "table/deletion_cuts.h"
 #include "table/ordered/order_block.h"
 #include "table/ordered/ordered_builder.h"
@@ -317,6 +319,15 @@ Status OrderedTableFactory::ValidateOptions(const rocksdb::DBOptions& db_options
   if (!(extra >= 0 && extra <= 17)) {
     return Status::InvalidArgument("option extra_order_bits of cairn.OrderedTable is " + std::to_string(extra),
                                    "it may be 0 to 17");
+  }
+  const auto& filter = GetOptions<rocksdb::BlockBasedTableOptions>()->filter_policy;
+  const rocksdb::Comparator& order = *cf_options.comparator;
+  if (filter != nullptr && order.CanKeysWithDifferentByteContentsBeEqual() && order.timestamp_size() == 0 &&
+      filter->IsInstanceOf(rocksdb::BuiltinFilterPolicy::kClassName())) {
+    return Status::NotSupported(
+        "cairn.OrderedTable with the comparator " + std::string(order.Name()) + " and the filter " + filter->Name(),
+        "keys of other bytes may be equal, and the filter goes by bytes; set no filter_policy, or let the comparator "
+        "say that they are not (CanKeysWithDifferentByteContentsBeEqual)");
   }
   return BlockBasedTableFactory::ValidateOptions(db_options, cf_options);
 }
