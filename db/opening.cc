@@ -254,6 +254,32 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
   return s;
 }
 
+namespace {
+
+// Which MANIFEST there is, and how much of it.
+std::string StateOfManifest(rocksdb::Env* env, const std::string& path) {
+  std::string name;
+  uint64_t bytes = 0;
+  rocksdb::ReadFileToString(env, rocksdb::CurrentFileName(path), &name).PermitUncheckedError();
+  env->GetFileSize(path + "/" + name.substr(0, name.find('\n')), &bytes).PermitUncheckedError();
+  return name + std::to_string(bytes);
+}
+
+}  // namespace
+
+Status OpenWhileWritten(const DBOptions& options, const std::string& path, const std::function<Status()>& open) {
+  constexpr int kAttempts = 20;  // where nearly one opening in two fails, as beside a trie that compacts all the time
+  std::string before;
+  Status s;
+  for (int i = 0; i < kAttempts; ++i) {
+    before = StateOfManifest(options.env, path);
+    s = open();
+    const bool may_be_gone = s.IsCorruption() || s.IsIOError() || s.IsPathNotFound() || s.IsNotFound();
+    if (!may_be_gone || StateOfManifest(options.env, path) == before) return s;
+  }
+  return Status::TryAgain(path + " is changed by another process faster than it can be opened", s.ToString());
+}
+
 Status PrepareForReading(const DBOptions& options, const std::string& path, const std::string& stored,
                          const std::vector<ColumnFamilyDescriptor>& given,
                          std::vector<ColumnFamilyDescriptor>* families,

@@ -19,6 +19,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
+#include "util/cairn_parts.h"
 
 namespace cairn {
 
@@ -42,6 +43,11 @@ rocksdb::Status PrepareForReading(const rocksdb::DBOptions& options, const std::
 // RocksDB's own function that opens a database for reading.
 using ReadFunction = std::function<rocksdb::Status(const std::vector<rocksdb::ColumnFamilyDescriptor>& families)>;
 
+// Calls open() again where it has failed while a process that writes has changed the MANIFEST: what it names may be
+// deleted before it is opened. TryAgain if that happened over and over.
+rocksdb::Status OpenWhileWritten(const rocksdb::DBOptions& options, const std::string& path,
+                                 const std::function<rocksdb::Status()>& open);
+
 // For reading only, as a secondary or as a follower: refused while a pool file holds writes that such an opening would
 // not see, and where options would give wrong answers. `stored`: where the files are, if elsewhere. `db`: what
 // open(families) sets, a pointer or a unique_ptr.
@@ -52,7 +58,10 @@ rocksdb::Status OpenForReading(const rocksdb::DBOptions& options, const std::str
   std::vector<rocksdb::ColumnFamilyDescriptor> resolved;
   std::shared_ptr<EnvironmentOptions> environment;
   rocksdb::Status s = PrepareForReading(options, path, stored, families, &resolved, &environment);
-  if (s.ok()) s = open(resolved);
+  if (s.ok()) {
+    s = UsesCairn(options, resolved) ? OpenWhileWritten(options, stored, [&] { return open(resolved); })
+                                     : open(resolved);
+  }
   if (s.ok() && environment != nullptr) environment->NoteOpened(db->GetDBOptions().info_log.get());
   return s;
 }
