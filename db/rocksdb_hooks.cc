@@ -9,6 +9,7 @@
 
 #include "db/cairn_db.h"
 #include "db/column_family.h"
+#include "db/db_impl/db_impl_secondary.h"
 #include "db/external_sst_file_ingestion_job.h"
 #include "db/opening.h"
 #include "db/repair_tables.h"
@@ -514,6 +515,46 @@ Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path, co
     return own::OpenAsSecondaryFamilies(options, path, secondary_path, families, handles, db);
   };
   return cairn::OpenForReading(options, path, path, given, open, *db);
+}
+
+// RocksDB has read the MANIFEST. Tables and WALs that it names may be gone by now, and would be missed; then it says so
+// itself, so it is read again until nothing is new. Only then is a memtable dropped whose WAL is in tables. RocksDB
+// keeps it until there is a record in a later WAL, and it hides what tables hold of its keys: from a Get all, and from
+// an iterator whatever has lost its sequence number in a compaction.
+Status DBImplSecondary::FindAndRecoverLogFiles(std::unordered_set<ColumnFamilyData*>* changed, JobContext* job) {
+  mutex_.AssertHeld();
+  bool uses_cairn = false;
+  for (const ColumnFamilyData* const family : *versions_->GetColumnFamilySet()) {
+    uses_cairn = uses_cairn || cairn::UsesCairn(*family);
+  }
+  if (!uses_cairn) return own::FindAndRecoverLogFiles(this, changed, job);
+  constexpr int kMostReads = 20;
+  Status s;
+  for (int i = 0; i < kMostReads; ++i) {
+    s = own::FindAndRecoverLogFiles(this, changed, job);
+    if (!s.ok() && !s.IsPathNotFound()) return s;
+    std::unordered_set<ColumnFamilyData*> more;
+    const Status read = static_cast_with_check<ReactiveVersionSet>(versions_.get())
+                            ->ReadAndApply(&mutex_, &manifest_reader_, manifest_reader_status_.get(), &more, nullptr);
+    if (!read.ok()) return read;
+    if (more.empty()) break;
+    changed->insert(more.begin(), more.end());
+    if (i + 1 == kMostReads) return s;
+  }
+  for (ColumnFamilyData* const family : *changed) {
+    const auto last = cfd_to_current_log_.find(family);
+    if (last == cfd_to_current_log_.end() || last->second >= family->GetLogNumber()) continue;
+    if (family->IsDropped() || family->mem()->IsEmpty()) continue;
+    auto* const flushed = family->mem();
+    auto* const empty =
+        family->ConstructNewMemtable(cairn::port::MutableOptionsOf(*family), flushed->GetEarliestSequenceNumber());
+    empty->Ref();
+    flushed->SetNextLogNumber(family->GetLogNumber());
+    flushed->ConstructFragmentedRangeTombstones();
+    family->imm()->Add(flushed, &job->memtables_to_free);
+    family->SetMemtable(empty);
+  }
+  return s;
 }
 
 Status DB::OpenAsFollower(const DBOptions& options, const std::string& path, const std::string& leader_path,

@@ -41,6 +41,13 @@ inline bool UsesDurablePool(rocksdb::DBImpl* db) {
   return ours != nullptr && ours->services()->durable() != nullptr;
 }
 
+// Any part that shows in a column family's options, in a database that is open for reading, too.
+inline bool UsesCairn(const rocksdb::ColumnFamilyData& family) {
+  return IsCairnName(port::MutableOptionsOf(family).table_factory->Name()) ||
+         IsCairnName(port::ImmutableOptionsOf(family).memtable_factory->Name()) ||
+         IsCairnName(family.user_comparator()->Name());
+}
+
 // Keys in hash order: a trie's, a SILT store's.
 inline bool UsesHashOrder(const rocksdb::Comparator* comparator) { return HashOfComparator(comparator) != nullptr; }
 inline bool UsesHashOrder(const rocksdb::ColumnFamilyHandle* family) {

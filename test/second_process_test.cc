@@ -1,9 +1,11 @@
 // A database that another process writes: read-only openings and secondaries while tables come and go. Here the writer is
 // another object of this process, so that what it does in between is known.
 
+#include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
+#include <thread>
 
 #include "gtest/gtest.h"
 #include "rocksdb/env.h"
@@ -75,6 +77,64 @@ class SecondProcessTest : public ::testing::TestWithParam<Engine> {
   const std::string path_;
   std::unique_ptr<DB> db_;
 };
+
+// The memtable of the secondary holds the values before the last ones, which are in tables alone when it hears of them,
+// without sequence numbers.
+TEST_P(SecondProcessTest, ASecondaryForgetsWhatTablesHave) {
+  Write("first");
+  DB* opened = nullptr;
+  ASSERT_OK(DB::OpenAsSecondary(options_, path_, dir_ / "secondary", port::Into(&opened)));
+  const std::unique_ptr<DB> secondary(opened);
+  ExpectAll(secondary.get(), "first");
+  for (const char* value : {"second", "third"}) {
+    Write(value);
+    Settle();
+    ASSERT_OK(secondary->TryCatchUpWithPrimary());
+    ExpectAll(secondary.get(), value);
+    Write(std::string("after the ") + value);
+    ASSERT_OK(secondary->TryCatchUpWithPrimary());
+    ExpectAll(secondary.get(), std::string("after the ") + value);
+  }
+}
+
+// While the primary writes, flushes and compacts without pause: what was written before it catches up is there after.
+TEST_P(SecondProcessTest, ASecondaryIsNeverBehind) {
+  const uint64_t kWritten = NumberFromEnvironment("CAIRN_ROUNDS", 60);
+  Write("0");
+  ASSERT_NO_FATAL_FAILURE(Settle());
+  DB* opened = nullptr;
+  ASSERT_OK(DB::OpenAsSecondary(options_, path_, dir_ / "secondary", port::Into(&opened)));
+  const std::unique_ptr<DB> secondary(opened);
+  std::atomic<uint64_t> written{0};
+  std::thread writer([&] {
+    for (uint64_t round = 1; round <= kWritten; ++round) {
+      for (int i = 0; i < 100; ++i) {
+        EXPECT_OK(db_->Put(rocksdb::WriteOptions(), "key" + std::to_string(i), std::to_string(round)));
+      }
+      written = round;
+      if (round % 3 == 0) EXPECT_OK(db_->Flush(rocksdb::FlushOptions()));
+      if (round % 9 == 0) EXPECT_OK(CompactAll(db_.get(), db_->DefaultColumnFamily(), GetParam().trie));
+    }
+  });
+  uint64_t reads = 0, stale_gets = 0, stale_rows = 0;
+  for (uint64_t before = 0; before < kWritten;) {
+    before = written;
+    EXPECT_OK(secondary->TryCatchUpWithPrimary());
+    const std::unique_ptr<rocksdb::Iterator> it(secondary->NewIterator(rocksdb::ReadOptions()));
+    for (it->SeekToFirst(); it->Valid(); it->Next()) {
+      std::string value;
+      EXPECT_OK(secondary->Get(rocksdb::ReadOptions(), it->key(), &value));
+      stale_gets += std::stoull(value) < before ? 1 : 0;
+      stale_rows += std::stoull(it->value().ToString()) < before ? 1 : 0;
+      ++reads;
+    }
+    EXPECT_OK(it->status());
+  }
+  writer.join();
+  EXPECT_EQ(stale_gets, 0u) << "of " << reads;
+  EXPECT_EQ(stale_rows, 0u) << "of " << reads;
+  EXPECT_GE(reads, 100u);
+}
 
 TEST_P(SecondProcessTest, AReadOnlyOpeningGoesAfterTheManifest) {
   Write("first");

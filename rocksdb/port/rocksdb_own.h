@@ -56,7 +56,9 @@
 #define CAIRN_MERGE_STATISTICS nullptr
 #endif
 
-namespace rocksdb {}  // namespace rocksdb
+namespace rocksdb {
+class DBImplSecondary;
+}  // namespace rocksdb
 
 namespace cairn::port {
 
@@ -150,6 +152,10 @@ rocksdb::Status OpenAsSecondaryFamilies(const rocksdb::DBOptions& options, const
                                         const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
                                         std::vector<rocksdb::ColumnFamilyHandle*>* handles,
                                         port::OpenedDb* db) asm("cairn_rocksdb_OpenAsSecondaryFamilies");
+
+rocksdb::Status FindAndRecoverLogFiles(rocksdb::DBImplSecondary* db,
+                                       std::unordered_set<rocksdb::ColumnFamilyData*>* changed,
+                                       rocksdb::JobContext* job) asm("cairn_rocksdb_FindAndRecoverLogFiles");
 
 rocksdb::Status OpenAsFollowerFamilies(const rocksdb::DBOptions& options, const std::string& path,
                                        const std::string& leader_path,
