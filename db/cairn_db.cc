@@ -9,6 +9,7 @@
 #include "cairn/ordered.h"
 #include "cairn/silt.h"
 #include "cairn/trie.h"
+#include "db/entry_sizes.h"
 #include "db/opening.h"
 #include "db/set_options.h"
 #include "db/stored_seed.h"
@@ -256,6 +257,10 @@ CairnDB* CairnDB::Of(rocksdb::DB* db) {
 }
 
 Status CairnDB::CheckBatch(rocksdb::WriteBatch* batch) {
+  if (batch != nullptr && batch->GetDataSize() > kMostEntryBytes) {
+    const Status s = CheckEntrySizes(*batch, kMostEntryBytes);
+    if (!s.ok()) return s;
+  }
   return batch == nullptr || !batch->HasDeleteRange() ? Status::OK() : CheckRangeDeletions(this, *batch);
 }
 

@@ -18,6 +18,7 @@
 #include "cairn/memtable.h"
 #include "cairn/trie.h"
 #include "db/cairn_db.h"
+#include "db/entry_sizes.h"
 #include "gtest/gtest.h"
 #include "rocksdb/c.h"
 #include "rocksdb/convenience.h"
@@ -389,6 +390,25 @@ class CaselessOrder : public rocksdb::Comparator {
     return lower;
   }
 };
+
+TEST_F(OpeningTest, WhatNoTableHoldsIsRefusedBeforeItIsLogged) {
+  rocksdb::WriteBatch batch;
+  ASSERT_OK(batch.Put("key", std::string(100, 'v')));
+  ASSERT_OK(batch.Merge("key", std::string(200, 'v')));
+  EXPECT_OK(CheckEntrySizes(batch, 203));
+  const Status s = CheckEntrySizes(batch, 202);
+  EXPECT_TRUE(s.IsInvalidArgument() && s.ToString().find("at most 202") != std::string::npos) << s.ToString();
+  if (NumberFromEnvironment("CAIRN_LARGE_ENTRIES", 0) == 0) GTEST_SKIP() << "CAIRN_LARGE_ENTRIES=1 takes 9 GiB";
+  for (const Options& options : {SubMemTables(), Durable(), KeyTrie()}) {
+    auto db = Open(options);
+    const std::string value((uint64_t{1} << 32) - 20, 'v');
+    EXPECT_TRUE(db->Put(WriteOptions(), "key", value).IsInvalidArgument());
+    std::string found;
+    EXPECT_TRUE(db->Get(ReadOptions(), "key", &found).IsNotFound());
+    db.reset();
+    ASSERT_OK(rocksdb::DestroyDB(DbPath(), options));
+  }
+}
 
 TEST_F(OpeningTest, AFilterByBytesIsRefusedWhereOtherBytesMayBeEqual) {
   static const CaselessOrder order;
