@@ -1,5 +1,5 @@
-// A database that another process writes: read-only openings and secondaries while tables come and go. Here the writer is
-// another object of this process, so that what it does in between is known.
+// A database that another process writes: read-only openings and secondaries while tables come and go. Here the writer
+// is another object of this process, so that what it does in between is known.
 
 #include <atomic>
 #include <functional>
