@@ -579,6 +579,16 @@ Status CairnDB::CompactFiles(const rocksdb::CompactionOptions& options, ColumnFa
   return DBImpl::CompactFiles(options, family, inputs, output_level, output_path, outputs, info);
 }
 
+// RocksDB marks the tables, and a trie has pickers of its own.
+Status CairnDB::SuggestCompactRange(ColumnFamilyHandle* family, const Slice* begin, const Slice* end) {
+  const bool all = begin == nullptr && end == nullptr;
+  const Status s = all ? Status::OK() : CheckRangesMean("SuggestCompactRange of a part", family);
+  if (!s.ok()) return s;
+  const auto scheduler = IsTrie(family) ? TrieScheduler::Attach(this) : nullptr;
+  return scheduler == nullptr ? DBImpl::SuggestCompactRange(family, begin, end)
+                              : scheduler->Suggest(family, begin, end);
+}
+
 // RocksDB deletes files before it deletes ranges, so half of it would be done before it is refused.
 Status CairnDB::ClipColumnFamily(ColumnFamilyHandle* family, const Slice& begin, const Slice& end) {
   const Status s = CheckRangesMean("ClipColumnFamily", family);

@@ -156,6 +156,8 @@ class CairnDB final : public port::DbImpl {
   rocksdb::Status CompactFiles(const rocksdb::CompactionOptions& options, rocksdb::ColumnFamilyHandle* family,
                                const std::vector<std::string>& inputs, const int output_level, const int output_path,
                                std::vector<std::string>* const outputs, rocksdb::CompactionJobInfo* info) override;
+  rocksdb::Status SuggestCompactRange(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice* begin,
+                                      const rocksdb::Slice* end) override;
   using rocksdb::DBImpl::ClipColumnFamily;
   rocksdb::Status ClipColumnFamily(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& begin,
                                    const rocksdb::Slice& end) override;

@@ -155,6 +155,29 @@ bool HashPicker::PickDueSplit(const std::map<uint64_t, double>& holding, TrieJob
   return found;
 }
 
+// One table with nothing below it is written again for its blobs, and if that may remove what it deletes.
+std::set<ContainerId> HashPicker::WantedContainers(std::map<uint64_t, double>* holding) {
+  std::set<ContainerId> containers;
+  wanted_.Visit([&](uint64_t number, WantedTables::Why why) {
+    ContainerId id;
+    const TrieFile* const file = shape_->FileOf(number, &id);
+    if (file == nullptr) {
+      if (shape_->Contains(number)) holding->emplace(number, 0);
+      return true;
+    }
+    const Container& container = *shape_->Find(id);
+    const bool at_rest = id.depth > 0 && IsLeaf(container) && container.files == 1 &&
+                         container.slots.begin()->first == shape_->LastLevel(id.depth);
+    if (!at_rest || why == WantedTables::Why::kBlobs) {
+      containers.insert(id);
+    } else if (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(id, container)) {
+      containers.insert(id);
+    }
+    return !at_rest || file->deletes || why == WantedTables::Why::kBlobs;
+  });
+  return containers;
+}
+
 bool HashPicker::Pick(TrieJob* best) {
   bool found = false;
   auto consider = [&](const TrieJob& job) {
@@ -167,23 +190,28 @@ bool HashPicker::Pick(TrieJob* best) {
   std::set<ContainerId> blocking;
   std::set<ContainerId> merging_in_place;
   std::map<uint64_t, double> holding;  // spanning files, with the score of what waits for them
+  const std::set<ContainerId> wanted_containers = WantedContainers(&holding);
   for (const auto& [id, container] : shape_->containers()) {
     const bool blocks = blocking.count(id) != 0;
     const bool merges_in_place = merging_in_place.count(id) != 0;
-    if (container.busy || container.files == 0 || (!blocks && !merges_in_place && !IsFull(id, container))) continue;
+    const bool due = blocks || merges_in_place || IsFull(id, container);
+    const bool wanted = !due && wanted_containers.count(id) != 0;
+    if (container.busy || container.files == 0 || (!due && !wanted)) continue;
     if (!blocks && !merges_in_place && WaitsForChildren(id, container)) continue;
     const std::vector<ContainerId> below = merges_in_place ? std::vector<ContainerId>() : ChildrenToMergeInPlace(id);
     if (!below.empty()) {
       merging_in_place.insert(below.begin(), below.end());
       continue;
     }
-    const TrieJob::Kind kind = merges_in_place ? TrieJob::Kind::kMerge : KindFor(id, container);
+    const bool merges = merges_in_place || (wanted && id.depth > 0 && IsLeaf(container));
+    const TrieJob::Kind kind = merges ? TrieJob::Kind::kMerge : KindFor(id, container);
     double score = id.depth == 0 ? static_cast<double>(container.files) / shape_->trie().root_trigger
                                  : static_cast<double>(FilledSlots(id, container)) / TriggerOf(shape_->trie());
     if (blocks || merges_in_place) score += 10;
     TrieJob job;
     if (MakeJob(id, container, kind, &job)) {
       job.score = score;
+      job.wanted = wanted;
       consider(job);
       continue;
     }
@@ -365,10 +393,10 @@ void HashPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, ui
   for (uint64_t number : job.inputs) {
     if (!shape_->Contains(number)) snapshots_.Forget(number);
   }
-  if (!ok || !job.for_space) return;
-  if (ledger_.Learn(job, output_bytes)) shares_.clear();
+  if (!ok || (!job.for_space && !job.wanted)) return;
+  if (job.for_space && ledger_.Learn(job, output_bytes)) shares_.clear();
   const Container* container = shape_->Find(job.id);
-  if (container != nullptr && SpaceLedger::FreedTooLittle(job, output_bytes)) {
+  if (container != nullptr && (job.wanted || SpaceLedger::FreedTooLittle(job, output_bytes))) {
     futile_[job.id] = {container->version, oldest_snapshot};
   } else {
     futile_.erase(job.id);

@@ -4,6 +4,7 @@
 // What it chooses, most urgent first (a score of 1 is "due"):
 //   - the root, when level 0 has root_trigger files: score = files / root_trigger
 //   - a full container (`trigger` occupied slots): score = slots / trigger
+//   - a container that holds one of WantedTables, after all that is due: score = as above
 //   - a container without a free slot that keeps its parent from moving: 10 more
 //   - containers that lie so high that their parent would run out of slots before they are full: 10 more; they are
 //     merged in place, into the oldest slot, and their parent waits for that
@@ -29,6 +30,7 @@
 #include "trie_table/compaction/space_ledger.h"
 #include "trie_table/compaction/trie_job.h"
 #include "trie_table/compaction/trie_space.h"
+#include "trie_table/compaction/wanted_tables.h"
 
 namespace cairn {
 
@@ -65,6 +67,8 @@ class HashPicker {
   // The latest estimate, made anew if the shape has changed.
   const TrieSpace& Space();
 
+  WantedTables* wanted() { return &wanted_; }
+
  private:
   bool IsLeaf(const Container& container) const { return container.files_below == 0; }
   bool IsFull(const ContainerId& id, const Container& container) const;
@@ -79,6 +83,9 @@ class HashPicker {
   bool IsSensible(const TrieFile& spanning_file) const;
   // Those that keep a container from moving, or its parent from writing to it.
   std::vector<uint64_t> SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const;
+  // Those that hold a wanted table which a compaction would bring further. Of spanning files that are wanted, *holding
+  // gets the numbers.
+  std::set<ContainerId> WantedContainers(std::map<uint64_t, double>* holding);
   bool PickForSpace(TrieJob* job);
   bool PickForSpace(const TrieSpace& space, TrieJob* job);
   bool PickThatFrees(const TrieSpace& space, TrieJob* best);
@@ -105,6 +112,7 @@ class HashPicker {
   };
   std::map<ContainerId, Futile> futile_;
   SnapshotLedger snapshots_;
+  WantedTables wanted_;
 };
 
 }  // namespace cairn

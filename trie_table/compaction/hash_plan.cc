@@ -108,7 +108,7 @@ class ManualHashPlan final : public ManualPlan {
 }  // namespace
 
 // The containers' numbers stand for the keys from here on.
-void HashPlan::Add(TrieFile file) {
+void HashPlan::Place(TrieFile file) {
   const int depth = DepthOfLevel(trie(), file.level);
   const HashPrefixMap& map = shape_.map();
   file.container = map.ContainerAt(map.Position(file.smallest), depth);

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "trie_table/compaction/hash_picker.h"
 #include "trie_table/compaction/hash_shape.h"
@@ -21,7 +22,7 @@ class HashPlan final : public PlanOn<HashShape, HashPicker> {
         name_(family.name) {}
 
   uint64_t RootFiles() const override { return shape_.root().files; }
-  void Add(TrieFile file) override;
+  std::vector<uint64_t> NumbersIn(const rocksdb::Slice*, const rocksdb::Slice*) const override { return Numbers(); }
   void Begin(TrieJob* job) override;
   void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) override;
   void Flushed(uint64_t) override {}
@@ -32,6 +33,7 @@ class HashPlan final : public PlanOn<HashShape, HashPicker> {
                              std::unique_ptr<ManualPlan>* manual) override;
 
  private:
+  void Place(TrieFile file) override;
   void SetBusy(const TrieJob& job, bool busy);
   void FillDepths(const TrieSpace& space, TrieStats* stats) const override;
   int RootDueFiles() const override { return trie().root_trigger; }

@@ -132,6 +132,14 @@ int HashShape::LevelOf(uint64_t number) const {
   return spanning_file == spanning_files_.end() ? -1 : spanning_file->second.first.level;
 }
 
+const TrieFile* HashShape::FileOf(uint64_t number, ContainerId* id) const {
+  const auto found = levels_.find(number);
+  if (found == levels_.end()) return nullptr;
+  *id = found->second.id;
+  const std::vector<TrieFile>& slot = containers_.at(*id).slots.at(found->second.level);
+  return &*std::find_if(slot.begin(), slot.end(), [number](const TrieFile& file) { return file.number == number; });
+}
+
 std::vector<uint64_t> HashShape::Numbers() const {
   std::vector<uint64_t> numbers;
   numbers.reserve(files());

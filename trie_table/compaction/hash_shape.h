@@ -79,6 +79,8 @@ class HashShape {
   void Add(const TrieFile& file);
   void Remove(uint64_t number);
 
+  // Null when it is not here, or spans containers. *id: its container's.
+  const TrieFile* FileOf(uint64_t number, ContainerId* id) const;
   // Null when the container holds no file and nothing lies below it.
   const Container* Find(const ContainerId& id) const;
   void SetBusy(const ContainerId& id, bool busy);

@@ -34,24 +34,51 @@ double KeyPicker::Score(const KeyContainer& container) const {
                   static_cast<double>(container.bytes) / static_cast<double>(sizes_.unit));
 }
 
+std::pair<int, size_t> KeyPicker::PlaceOf(const TrieFile& file) const {
+  const int depth = DepthOfLevel(shape_->trie(), file.level);
+  return {depth, depth == 0 ? 0 : shape_->Overlapping(depth, KeyShape::RangeOf(file)).first};
+}
+
+// As HashPicker's.
+std::set<std::pair<int, size_t>> KeyPicker::WantedContainers() {
+  std::set<std::pair<int, size_t>> containers;
+  wanted_.Visit([&](uint64_t number, WantedTables::Why why) {
+    const TrieFile* const file = shape_->Find(number);
+    if (file == nullptr) return true;
+    const std::pair<int, size_t> place = PlaceOf(*file);
+    const KeyContainer& container = shape_->ContainersAt(place.first)[place.second];
+    const bool at_rest = container.depth == shape_->trie().depth && container.slots == 1;
+    if (!at_rest || why == WantedTables::Why::kBlobs) {
+      containers.insert(place);
+    } else if (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(container)) {
+      containers.insert(place);
+    }
+    return !at_rest || file->deletes || why == WantedTables::Why::kBlobs;
+  });
+  return containers;
+}
+
 bool KeyPicker::Pick(TrieJob* best) {
   const bool changed = Refresh();
   const int root_files = sizes_.root_files;
   if (moves_.PickDrops(best) || (may_move_ && moves_.PickMoves(sizes_, best))) return true;
   bool found = false;
   std::set<std::pair<int, size_t>> blocking;  // filled by containers above, which come first
+  const std::set<std::pair<int, size_t>> wanted_containers = WantedContainers();
   for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
     const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
     for (size_t i = 0; i < containers.size(); ++i) {
       const KeyContainer& container = containers[i];
       const bool blocks = blocking.count({depth, i}) != 0;
-      if (container.busy || (!blocks && !IsFull(container))) continue;
+      const bool wanted = !blocks && !IsFull(container) && wanted_containers.count({depth, i}) != 0;
+      if (container.busy || (!blocks && !wanted && !IsFull(container))) continue;
       const double score = Score(container) + (blocks ? 10 : 0);
       if (found && score <= best->score) continue;
       TrieJob job;
       const KeyJobMaker::Made made = job_maker_.MakeJob(container, &job);
       if (made == KeyJobMaker::Made::kJob) {
         job.score = score;
+        job.wanted = wanted;
         *best = std::move(job);
         found = true;
       } else if (made == KeyJobMaker::Made::kNoLevel) {
@@ -273,9 +300,7 @@ bool KeyPicker::PickForScans(TrieJob* best) {
   std::set<std::pair<int, size_t>> containers;
   for (const auto& [number, bytes] : read) {
     const TrieFile* const file = shape_->Find(number);
-    if (file == nullptr) continue;
-    const int depth = DepthOfLevel(shape_->trie(), file->level);
-    containers.insert({depth, depth == 0 ? 0 : shape_->Overlapping(depth, KeyShape::RangeOf(*file)).first});
+    if (file != nullptr) containers.insert(PlaceOf(*file));
   }
   bool found = false;
   for (const auto& [depth, place] : containers) {
@@ -336,9 +361,9 @@ void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uin
     futile_.erase(number);
     snapshots_.Forget(number);
   }
-  if (!ok || !job.for_space) return;
-  ledger_.Learn(job, output_bytes);
-  if (!SpaceLedger::FreedTooLittle(job, output_bytes)) return;
+  if (!ok || (!job.for_space && !job.wanted)) return;
+  if (job.for_space) ledger_.Learn(job, output_bytes);
+  if (job.for_space && !SpaceLedger::FreedTooLittle(job, output_bytes)) return;
   for (const TrieFile* file : shape_->FilesIn(job.output_level, job.runs.front().range)) {
     futile_[file->number] = oldest_snapshot;
   }

@@ -7,6 +7,7 @@
 //   - the root, when level 0 has root_trigger files; in a small trie fewer (RootFilesFor), where files are small not as
 //     few
 //   - a container with `trigger` slots, or with as many bytes as a full root
+//   - a container that holds one of WantedTables, after all that is due
 //   - a container whose newest slot keeps the one above from moving: 10 more
 //   - while the trie takes more than space_bound bytes per live byte: the compaction that frees most per byte it writes
 //   - if there is nothing else to do: the merge that would have saved scans most per byte it writes
@@ -23,6 +24,7 @@
 #include <memory>
 #include <set>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "trie_table/compaction/key_job_maker.h"
@@ -34,6 +36,7 @@
 #include "trie_table/compaction/space_ledger.h"
 #include "trie_table/compaction/trie_job.h"
 #include "trie_table/compaction/trie_space.h"
+#include "trie_table/compaction/wanted_tables.h"
 
 namespace cairn {
 
@@ -68,6 +71,7 @@ class KeyPicker {
   void SetSizes(uint64_t slack_bytes, uint64_t write_buffer_bytes);
 
   ScanLedger* scans() { return &scans_; }
+  WantedTables* wanted() { return &wanted_; }
   // Whether seeks have read so much since scans were last a reason to look for a merge that they may be one again.
   bool HasScanNews() const;
 
@@ -95,6 +99,10 @@ class KeyPicker {
   Gain GainOf(const KeyContainer& container, int next, const ContainerSpace& own, const TrieSpace& space) const;
 
   double NextFlush() const;
+  // Of a file, its container's depth, and its place there.
+  std::pair<int, size_t> PlaceOf(const TrieFile& file) const;
+  // Those that hold a wanted table which a compaction would bring further.
+  std::set<std::pair<int, size_t>> WantedContainers();
   bool PickForSpace(TrieJob* job);
   bool PickForSpace(const TrieSpace& space, TrieJob* job) const;
   void Expect(const KeyContainer& container, const ContainerSpace& space, TrieJob* job) const;
@@ -117,6 +125,7 @@ class KeyPicker {
   // these alone is not tried again before that changes.
   std::unordered_map<uint64_t, uint64_t> futile_;
   SnapshotLedger snapshots_;
+  WantedTables wanted_;
 };
 
 }  // namespace cairn

@@ -1,5 +1,6 @@
 #include "trie_table/compaction/key_plan.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -71,19 +72,33 @@ Status KeyPlan::PlanManual(const TrieCompactOptions& options, const rocksdb::Sli
     return Status::NotSupported("compaction of one container or depth of " + name_,
                                 "its containers have no numbers: name a range of keys (CompactRange)");
   }
-  std::optional<KeyRange> range;
-  if ((begin != nullptr || end != nullptr) && shape_.files() > 0) {
-    range.emplace();
-    shape_.WholeRange(&*range);
-    if (begin != nullptr) range->first = begin->ToString();
-    if (end != nullptr) {
-      range->last = end->ToString();
-      range->last_excluded = false;
-    }
-  }
   const uint64_t rewritten = options.rewrite ? NewestFile(*this) : 0;
-  *manual = std::make_unique<ManualKeyPlan>(this, &picker_, std::move(range), rewritten);
+  *manual = std::make_unique<ManualKeyPlan>(this, &picker_, RangeOf(begin, end), rewritten);
   return Status::OK();
+}
+
+std::optional<KeyRange> KeyPlan::RangeOf(const rocksdb::Slice* begin, const rocksdb::Slice* end) const {
+  KeyRange range;
+  if ((begin == nullptr && end == nullptr) || !shape_.WholeRange(&range)) return std::nullopt;
+  if (begin != nullptr) range.first = begin->ToString();
+  if (end != nullptr) {
+    range.last = end->ToString();
+    range.last_excluded = false;
+  }
+  return range;
+}
+
+std::vector<uint64_t> KeyPlan::NumbersIn(const rocksdb::Slice* begin, const rocksdb::Slice* end) const {
+  std::vector<uint64_t> numbers = Numbers();
+  const std::optional<KeyRange> range = RangeOf(begin, end);
+  if (range.has_value()) {
+    numbers.erase(std::remove_if(numbers.begin(), numbers.end(),
+                                 [&](uint64_t number) {
+                                   return !shape_.Overlap(*range, KeyShape::RangeOf(*shape_.Find(number)));
+                                 }),
+                  numbers.end());
+  }
+  return numbers;
 }
 
 void KeyPlan::FillDepths(const TrieSpace& space, TrieStats* stats) const {

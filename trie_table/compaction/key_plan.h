@@ -7,6 +7,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "trie_table/compaction/key_picker.h"
 #include "trie_table/compaction/key_shape.h"
@@ -19,7 +21,7 @@ class KeyPlan final : public PlanOn<KeyShape, KeyPicker> {
   KeyPlan(const KeyTrieOptions& trie, const PlannedFamily& family);
 
   uint64_t RootFiles() const override;
-  void Add(TrieFile file) override { shape_.Add(file); }
+  std::vector<uint64_t> NumbersIn(const rocksdb::Slice* begin, const rocksdb::Slice* end) const override;
   void Begin(TrieJob* job) override;
   void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) override;
   void Flushed(uint64_t bytes) override { picker_.scans()->Flushed(bytes); }
@@ -30,6 +32,9 @@ class KeyPlan final : public PlanOn<KeyShape, KeyPicker> {
                              std::unique_ptr<ManualPlan>* manual) override;
 
  private:
+  void Place(TrieFile file) override { shape_.Add(file); }
+  // None: all keys.
+  std::optional<KeyRange> RangeOf(const rocksdb::Slice* begin, const rocksdb::Slice* end) const;
   void FillDepths(const TrieSpace& space, TrieStats* stats) const override;
   int RootDueFiles() const override { return picker_.sizes().root_files; }
 

@@ -72,4 +72,19 @@ class KeyTrieFixture : public testing::Test {
   std::unique_ptr<rocksdb::DB> db_;
 };
 
+// The same in the order of keys or, as "hash", of their hashes.
+class EitherOrderFixture : public KeyTrieFixture, public testing::WithParamInterface<std::string> {
+ protected:
+  bool in_hash_order() const { return GetParam() == "hash"; }
+
+  rocksdb::Status UseItsTrie() override {
+    if (!in_hash_order()) return KeyTrieFixture::UseItsTrie();
+    HashTrieOptions trie;
+    static_cast<TrieOptions&>(trie) = trie_;
+    trie.format = "sst";
+    trie.seed = 0;
+    return UseTrie(&options_, trie);
+  }
+};
+
 }  // namespace cairn

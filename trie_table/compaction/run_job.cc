@@ -25,8 +25,7 @@ bool AreThere(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* handle, const st
 
 }  // namespace
 
-Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const TrieJob& job, uint64_t* output_bytes) {
-  *output_bytes = 0;
+Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const TrieJob& job, JobOutput* output) {
   if (!job.writes()) return MoveTables(db, family, job.moves);
   std::vector<std::string> names;
   names.reserve(job.inputs.size());
@@ -34,7 +33,8 @@ Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const Tr
   rocksdb::CompactionJobInfo info;
   const KeyJobScope scope(family->GetComparator(), job.cuts);
   Status s = db->CompactFiles(rocksdb::CompactionOptions(), family, names, job.output_level, -1, nullptr, &info);
-  if (s.ok()) *output_bytes = info.stats.total_output_bytes;
+  if (s.ok()) output->bytes = info.stats.total_output_bytes;
+  for (const rocksdb::CompactionFileInfo& table : info.output_file_infos) output->tables.push_back(table.file_number);
   // Others have compacted or deleted them; the plan may not know it yet.
   if (s.IsInvalidArgument() && !AreThere(db, family, job.inputs)) return Status::Aborted("its tables are gone");
   return s;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include "db/db_impl/db_impl.h"
 #include "rocksdb/db.h"
@@ -13,9 +14,13 @@
 
 namespace cairn {
 
+struct JobOutput {
+  uint64_t bytes = 0;
+  std::vector<uint64_t> tables;
+};
+
 // Moves tables where the job writes none. Aborted if others were faster: see IsConflict.
-rocksdb::Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const TrieJob& job,
-                       uint64_t* output_bytes);
+rocksdb::Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const TrieJob& job, JobOutput* output);
 
 // Somebody else was faster. That a block cache has no room is Aborted, too.
 inline bool IsConflict(const rocksdb::Status& s) { return s.IsAborted() && !s.IsMemoryLimit(); }

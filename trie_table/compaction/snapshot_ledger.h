@@ -24,6 +24,9 @@ class SnapshotLedger {
   // True if that is another than before.
   bool SetOldest(uint64_t oldest);
 
+  // Whether a snapshot may see what an entry of this sequence number is newer than.
+  bool SeesBefore(uint64_t sequence) const { return oldest_ != 0 && oldest_ <= sequence; }
+
   // The part of a table that stays whatever lies above it.
   double ShareOf(uint64_t number) const;
 

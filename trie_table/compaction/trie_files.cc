@@ -21,6 +21,7 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
   // Raw keys hold eight bytes of sequence number and type.
   const uint64_t data = properties.raw_key_size + properties.raw_value_size - 8 * properties.num_entries;
   file->data_bytes = std::min(file->bytes, data);
+  file->deletes = properties.num_deletions > 0;
   const auto found = properties.user_collected_properties.find(kSketchProperty);
   if (found == properties.user_collected_properties.end()) return;
   auto sketch = std::make_shared<KeySketch>();
@@ -120,6 +121,16 @@ uint64_t HeldVersion::number() const { return super_version_->current->GetVersio
 
 uint64_t HeldVersion::write_buffer_bytes() const { return super_version_->mutable_cf_options.write_buffer_size; }
 
+std::vector<uint64_t> HeldVersion::TablesOfBlobGarbage() const {
+  std::vector<uint64_t> numbers;
+  if (!super_version_->mutable_cf_options.enable_blob_garbage_collection) return numbers;
+  const rocksdb::InstrumentedMutexLock lock(db_->mutex());
+  for (const auto& [level, meta] : super_version_->current->storage_info()->FilesMarkedForForcedBlobGC()) {
+    numbers.push_back(meta->fd.GetNumber());
+  }
+  return numbers;
+}
+
 std::vector<HeldVersion::File> HeldVersion::Files() const {
   const rocksdb::VersionStorageInfo* storage = super_version_->current->storage_info();
   std::vector<File> files;
@@ -140,6 +151,7 @@ TrieFile HeldVersion::MetadataOf(const File& file) {
   described.largest_excluded =
       rocksdb::ExtractInternalKeyFooter(file.meta->largest.Encode()) == rocksdb::kRangeTombstoneSentinel;
   described.largest_sequence = file.meta->fd.largest_seqno;
+  described.marked = file.meta->marked_for_compaction;
   described.has_blobs = file.meta->oldest_blob_file_number != rocksdb::kInvalidBlobFileNumber;
   return described;
 }

@@ -47,6 +47,9 @@ class HeldVersion {
   // Of the column family at that time: SetOptions changes it.
   uint64_t write_buffer_bytes() const;
   std::vector<File> Files() const;
+  // Those that are to be written again, because their blob files hold more garbage than
+  // blob_garbage_collection_force_threshold.
+  std::vector<uint64_t> TablesOfBlobGarbage() const;
   // What RocksDB's metadata say of a file: all but sketch and deletions.
   static TrieFile MetadataOf(const File& file);
   // What a trie has to know of `file`. A table whose properties cannot be read has no sketch: the status says why.

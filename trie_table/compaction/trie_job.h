@@ -26,6 +26,7 @@ struct TrieJob {
   double operand_share = 0;
   bool for_space = false;  // chosen to free space
   bool for_scans = false;  // chosen because its tables are scanned
+  bool wanted = false;     // chosen because of WantedTables alone
   double score = 0;
   // Of a trie in key order:
   uint64_t number = 0;              // of the plan's

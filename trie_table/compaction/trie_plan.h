@@ -26,6 +26,7 @@
 #include "trie_table/compaction/trie_job.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_space.h"
+#include "trie_table/compaction/wanted_tables.h"
 
 namespace cairn {
 
@@ -61,6 +62,9 @@ class TriePlan {
   virtual bool Contains(uint64_t number) const = 0;
   virtual int LevelOf(uint64_t number) const = 0;
   virtual std::vector<uint64_t> Numbers() const = 0;
+  // Of those that have keys from *begin to *end (null: no limit), where that has a meaning; else of all.
+  virtual std::vector<uint64_t> NumbersIn(const rocksdb::Slice* begin, const rocksdb::Slice* end) const = 0;
+  virtual WantedTables* wanted() = 0;
   virtual void Add(TrieFile file) = 0;
   virtual void Remove(uint64_t number) = 0;
 
@@ -111,6 +115,11 @@ class PlanOn : public TriePlan {
   bool Contains(uint64_t number) const final { return shape_.Contains(number); }
   int LevelOf(uint64_t number) const final { return shape_.LevelOf(number); }
   std::vector<uint64_t> Numbers() const final { return shape_.Numbers(); }
+  WantedTables* wanted() final { return picker_.wanted(); }
+  void Add(TrieFile file) final {
+    if (file.marked) picker_.wanted()->Mark(file.number);
+    Place(std::move(file));
+  }
   void Remove(uint64_t number) final { shape_.Remove(number); }
   bool Pick(TrieJob* job) final { return picker_.Pick(job); }
   void SetOldestSnapshot(uint64_t oldest_snapshot) final { picker_.SetOldestSnapshot(oldest_snapshot); }
@@ -129,6 +138,7 @@ class PlanOn : public TriePlan {
   Picker picker_;
 
  private:
+  virtual void Place(TrieFile file) = 0;
   // The rows of stats->depths, without what is due, and at how many files the root is.
   virtual void FillDepths(const TrieSpace& space, TrieStats* stats) const = 0;
   virtual int RootDueFiles() const = 0;

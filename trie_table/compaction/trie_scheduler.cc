@@ -194,19 +194,20 @@ Status TrieScheduler::RunJobLocked(const FamilyPtr& family, TrieJob job) {
   ++running_;
   const uint64_t began = NowMicros();
   Status s;
-  uint64_t output_bytes = 0;
+  JobOutput output;
   uint64_t oldest_snapshot = 0;
   {
     MutexUnlock unlocked(&mutex_);
-    s = RunJobOf(family, job, &output_bytes);
+    s = RunJobOf(family, job, &output);
     oldest_snapshot = OldestSnapshot(db_);
   }
   FollowLocked(family).PermitUncheckedError();
-  family->plan->End(job, s.ok(), output_bytes, oldest_snapshot);
+  family->plan->End(job, s.ok(), output.bytes, oldest_snapshot);
   --family->running;
   --running_;
   if (s.ok()) {
-    family->CountJob(job, output_bytes);
+    if (job.writes()) family->plan->wanted()->Finished(job.inputs, output.tables);
+    family->CountJob(job, output.bytes);
     family->TryAgain();
     work_pending_ = true;
   } else {
@@ -244,10 +245,10 @@ void TrieScheduler::UpdateThrottle() {
   StartRetryLoopLocked();
 }
 
-Status TrieScheduler::RunJobOf(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) {
+Status TrieScheduler::RunJobOf(const FamilyPtr& family, const TrieJob& job, JobOutput* output) {
   const auto handle = HandleOf(family->id);
   if (handle == nullptr) return Status::ColumnFamilyDropped(family->name);
-  return RunJob(static_cast<rocksdb::DBImpl*>(db_), handle.get(), job, output_bytes);
+  return RunJob(static_cast<rocksdb::DBImpl*>(db_), handle.get(), job, output);
 }
 
 void TrieScheduler::HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,

@@ -33,6 +33,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
 #include "rocksdb/listener.h"
+#include "trie_table/compaction/run_job.h"
 #include "trie_table/compaction/trie_family.h"
 #include "trie_table/compaction/trie_plan.h"
 #include "trie_table/compaction/write_throttle.h"
@@ -76,6 +77,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // As CompactTrieRange. REQUIRES: `handle` is of a trie.
   rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin, const rocksdb::Slice* end,
                           const TrieCompactOptions& options);
+  // Tables with keys from *begin to *end (null: no limit), and what becomes of them, are compacted until nothing older
+  // lies under them.
+  rocksdb::Status Suggest(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin, const rocksdb::Slice* end);
   // The error when compactions keep failing, Incomplete when one is due but paused.
   rocksdb::Status WaitUntilIdle(uint64_t timeout_micros);
   // Whether the column family's compactions start by themselves (disable_auto_compactions); manual ones do in any case.
@@ -129,7 +133,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   bool PickLocked(FamilyPtr* family, TrieJob* job) CAIRN_REQUIRES(mutex_);
   // Runs a compaction that was picked, and its bookkeeping. Lets go of the mutex meanwhile.
   rocksdb::Status RunJobLocked(const FamilyPtr& family, TrieJob job) CAIRN_REQUIRES(mutex_);
-  rocksdb::Status RunJobOf(const FamilyPtr& family, const TrieJob& job, uint64_t* output_bytes) CAIRN_EXCLUDES(mutex_);
+  rocksdb::Status RunJobOf(const FamilyPtr& family, const TrieJob& job, JobOutput* output) CAIRN_EXCLUDES(mutex_);
   void HandleFailureLocked(const FamilyPtr& family, const TrieJob& job, uint64_t began_micros,
                            const rocksdb::Status& status) CAIRN_REQUIRES(mutex_);
   // Why a manual compaction ends before it is done; OK: it goes on.

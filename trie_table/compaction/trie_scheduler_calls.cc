@@ -85,6 +85,20 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const rocksdb
   return s;
 }
 
+Status TrieScheduler::Suggest(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
+                              const rocksdb::Slice* end) {
+  MutexLock lock(&mutex_);
+  if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
+  const FamilyPtr family = FamilyOfLocked(handle);
+  const Status s = family == nullptr ? Status::ColumnFamilyDropped(handle->GetName()) : FollowLocked(family);
+  if (s.ok()) {
+    for (uint64_t number : family->plan->NumbersIn(begin, end)) family->plan->wanted()->Suggest(number);
+    WakeLocked();
+  }
+  LeaveLocked();
+  return s;
+}
+
 Status TrieScheduler::WaitUntilIdle(uint64_t timeout_micros) {
   const uint64_t begin = NowMicros();
   const uint64_t deadline = timeout_micros == 0 ? UINT64_MAX : begin + timeout_micros;

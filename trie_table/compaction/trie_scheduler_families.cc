@@ -96,10 +96,12 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
   if (family->IsBehind(*version)) {
     const std::vector<HeldVersion::File> unknown = family->UnknownFiles(*version);
     std::vector<TrieFile> added;
+    std::vector<uint64_t> of_blobs;
     uint64_t oldest_snapshot = 0;
     {
       MutexUnlock unlocked(&mutex_);
       added = Describe(*family, *version, unknown, first ? family->totals.get() : nullptr);
+      of_blobs = version->TablesOfBlobGarbage();
       oldest_snapshot = OldestSnapshot(db_);
     }
     family->plan->SetOldestSnapshot(oldest_snapshot);
@@ -107,6 +109,7 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
     if (family->IsBehind(*version)) {
       if (first && family->plan->WatchesScans()) StartRetryLoopLocked();
       family->Show(*version, added);
+      family->plan->wanted()->SetBlobGarbage(of_blobs);
       WakeLocked();
     }
   }

@@ -15,7 +15,7 @@
 namespace cairn {
 namespace {
 
-class TrieSnapshotsTest : public KeyTrieFixture, public testing::WithParamInterface<std::string> {
+class TrieSnapshotsTest : public EitherOrderFixture {
  protected:
   static constexpr uint64_t kMost = 4000;     // keys, some two roots
   static constexpr uint64_t kOfAFlush = 320;  // which fit into a write buffer
@@ -24,15 +24,6 @@ class TrieSnapshotsTest : public KeyTrieFixture, public testing::WithParamInterf
     if (GetParam() == "key_of_16") trie_.root_trigger = 16;  // which is a root's size when they keep so much
     options_.max_background_compactions = 1;
     options_.max_background_flushes = 1;
-  }
-
-  rocksdb::Status UseItsTrie() override {
-    if (GetParam() != "hash") return KeyTrieFixture::UseItsTrie();
-    HashTrieOptions trie;
-    static_cast<TrieOptions&>(trie) = trie_;
-    trie.format = "sst";
-    trie.seed = 0;
-    return UseTrie(&options_, trie);
   }
 
   // Every key once, in an order that scatters them.

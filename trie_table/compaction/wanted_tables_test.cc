@@ -1,0 +1,142 @@
+// Compactions of a trie, in either order, for another reason than size: tables that a collector has marked, those that
+// SuggestCompactRange names, and those whose blob files hold too much garbage.
+
+#include "trie_table/compaction/wanted_tables.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/experimental.h"
+#include "rocksdb/utilities/table_properties_collectors.h"
+#include "test/testutil/assert_ok.h"
+#include "trie_table/compaction/key_trie_fixture.h"
+
+namespace cairn {
+namespace {
+
+class WantedTablesTest : public EitherOrderFixture {
+ protected:
+  void MarkTombstones() {
+    options_.table_properties_collector_factories.push_back(
+        rocksdb::NewCompactOnDeletionCollectorFactory(/*sliding_window_size=*/64, /*deletion_trigger=*/32));
+  }
+
+  // All keys, as deep as they come.
+  void Load() {
+    Open();
+    for (uint64_t i = 0; i < kKeys; ++i) ASSERT_OK(db_->Put({}, Key(i), Value(i, 0)));
+    ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  }
+
+  void DeleteFirst(uint64_t count) {
+    for (uint64_t i = 0; i < count; ++i) ASSERT_OK(db_->Delete({}, Key(i)));
+    Settle();
+  }
+
+  uint64_t Tombstones() {
+    std::vector<rocksdb::LiveFileMetaData> files;
+    db_->GetLiveFilesMetaData(&files);
+    uint64_t tombstones = 0;
+    for (const rocksdb::LiveFileMetaData& file : files) tombstones += file.num_deletions;
+    return tombstones;
+  }
+
+  void Check(uint64_t first) {
+    uint64_t keys = 0;
+    const std::unique_ptr<rocksdb::Iterator> it(db_->NewIterator({}));
+    for (it->SeekToFirst(); it->Valid(); it->Next()) ++keys;
+    ASSERT_OK(it->status());
+    EXPECT_EQ(keys, kKeys - first);
+  }
+
+  static constexpr uint64_t kDeleted = 1000;
+};
+
+TEST_P(WantedTablesTest, TombstonesThatACollectorMarksComeDown) {
+  MarkTombstones();
+  Load();
+  DeleteFirst(kDeleted);
+  EXPECT_EQ(Tombstones(), 0u) << TrieStatsToTable(Stats());
+  Check(kDeleted);
+}
+
+TEST_P(WantedTablesTest, TombstonesComeDownWhenItIsSuggested) {
+  Load();
+  DeleteFirst(kDeleted);
+  ASSERT_EQ(Tombstones(), kDeleted);
+  ASSERT_OK(rocksdb::experimental::SuggestCompactRange(db_.get(), nullptr, nullptr));
+  Settle();
+  EXPECT_EQ(Tombstones(), 0u) << TrieStatsToTable(Stats());
+  Check(kDeleted);
+}
+
+TEST_P(WantedTablesTest, ASuggestionMayNameARange) {
+  Load();
+  DeleteFirst(kDeleted);
+  const std::string begin = Key(kKeys - 10);
+  const rocksdb::Slice slice = begin;
+  const rocksdb::Status s = rocksdb::experimental::SuggestCompactRange(db_.get(), &slice, nullptr);
+  EXPECT_EQ(s.IsNotSupported(), in_hash_order()) << s.ToString();
+  Settle();
+  EXPECT_EQ(Tombstones(), kDeleted);
+}
+
+// A table that a snapshot keeps from being cleaned is compacted no more than others, and cleaned later. In hash order
+// its tombstones are scattered among others' keys by then, and no reason to compact.
+TEST_P(WantedTablesTest, TombstonesThatASnapshotKeepsWaitForItsRelease) {
+  MarkTombstones();
+  Load();
+  const rocksdb::Snapshot* const snapshot = db_->GetSnapshot();
+  DeleteFirst(kDeleted);
+  EXPECT_EQ(Tombstones(), kDeleted);
+  const uint64_t compacted = Stats().compacted_bytes;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(db_->Put({}, Key(kKeys - 1), Value(0, i)));
+    Settle();
+  }
+  EXPECT_EQ(Stats().compacted_bytes, compacted);
+  db_->ReleaseSnapshot(snapshot);
+  ASSERT_OK(db_->Put({}, Key(kKeys - 1), Value(0, 3)));
+  Settle();
+  if (!in_hash_order()) EXPECT_EQ(Tombstones(), 0u) << TrieStatsToTable(Stats());
+  Check(kDeleted);
+}
+
+// There is nothing that they delete.
+TEST_P(WantedTablesTest, TombstonesOverNothingGo) {
+  MarkTombstones();
+  Open();
+  DeleteFirst(kDeleted);
+  EXPECT_EQ(Tombstones(), 0u) << TrieStatsToTable(Stats());
+}
+
+TEST_P(WantedTablesTest, BlobFilesOfGarbageAreForced) {
+  options_.enable_blob_files = true;
+  options_.min_blob_size = 50;
+  options_.blob_file_size = 128 << 10;
+  options_.enable_blob_garbage_collection = true;
+  options_.blob_garbage_collection_age_cutoff = 1;
+  options_.blob_garbage_collection_force_threshold = 0.5;
+  Open();
+  for (int round = 0; round < 3; ++round) {
+    for (uint64_t i = 0; i < kKeys / 4; ++i) {
+      if (round == 0 || i % 4 != 0) ASSERT_OK(db_->Put({}, Key(i), Value(i, round)));
+    }
+    ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  }
+  Settle();
+  uint64_t bytes = 0, garbage = 0;
+  ASSERT_TRUE(db_->GetIntProperty("rocksdb.live-blob-file-size", &bytes));
+  ASSERT_TRUE(db_->GetIntProperty("rocksdb.live-blob-file-garbage-size", &garbage));
+  EXPECT_LE(garbage, bytes / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Orders, WantedTablesTest, testing::Values("hash", "key"),
+                         [](const auto& order) { return order.param; });
+
+}  // namespace
+}  // namespace cairn
