@@ -612,8 +612,8 @@ Status CairnDB::ChangeOptions(const port::FamilyChanges& given) {
   const auto scheduler = TrieScheduler::Find(this);
   if (!set.ok() || scheduler == nullptr) return set;
   for (const auto& [family, options] : changes) {
-    if (options.count("disable_auto_compactions") == 0) continue;
     scheduler->SetAutomatic(family->GetID(), !DBImpl::GetOptions(family).disable_auto_compactions);
+    scheduler->OnFlush(family->GetID());  // others may make something due, too
   }
   return set;
 }
@@ -646,6 +646,14 @@ Status CairnDB::CreateColumnFamilyWithImport(const rocksdb::ColumnFamilyOptions&
   rocksdb::ColumnFamilyOptions with_seed = options;
   if (!files.empty()) AdoptSeed(files[0]->db_comparator_name, &with_seed);
   return DBImpl::CreateColumnFamilyWithImport(with_seed, name, import_options, files, handle);
+}
+
+// RocksDB looks for tables that may be compacted now; so do tries.
+void CairnDB::ReleaseSnapshot(const rocksdb::Snapshot* snapshot) {
+  const uint64_t sequence = snapshot == nullptr ? 0 : snapshot->GetSequenceNumber();
+  DBImpl::ReleaseSnapshot(snapshot);
+  const auto scheduler = snapshot == nullptr ? nullptr : TrieScheduler::Find(this);
+  if (scheduler != nullptr) scheduler->OnSnapshotReleased(sequence);
 }
 
 void CairnDB::DisableManualCompaction() {

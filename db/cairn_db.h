@@ -167,6 +167,7 @@ class CairnDB final : public port::DbImpl {
                                                const rocksdb::ImportColumnFamilyOptions& import_options,
                                                const std::vector<const rocksdb::ExportImportFilesMetaData*>& files,
                                                rocksdb::ColumnFamilyHandle** handle) override;
+  void ReleaseSnapshot(const rocksdb::Snapshot* snapshot) override;
   void DisableManualCompaction() override;
   void EnableManualCompaction() override;
   rocksdb::Status PauseBackgroundWork() override;

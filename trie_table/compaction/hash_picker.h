@@ -68,6 +68,7 @@ class HashPicker {
   const TrieSpace& Space();
 
   WantedTables* wanted() { return &wanted_; }
+  SnapshotLedger* snapshots() { return &snapshots_; }
 
  private:
   bool IsLeaf(const Container& container) const { return container.files_below == 0; }

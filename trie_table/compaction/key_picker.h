@@ -72,6 +72,7 @@ class KeyPicker {
 
   ScanLedger* scans() { return &scans_; }
   WantedTables* wanted() { return &wanted_; }
+  SnapshotLedger* snapshots() { return &snapshots_; }
   // Whether seeks have read so much since scans were last a reason to look for a merge that they may be one again.
   bool HasScanNews() const;
 

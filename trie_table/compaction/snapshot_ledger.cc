@@ -10,6 +10,17 @@ bool SnapshotLedger::SetOldest(uint64_t oldest) {
   return changes;
 }
 
+void SnapshotLedger::Add(const TrieFile& file) {
+  if (file.newest < 1 || (file.marked && file.deletes)) older_.emplace(file.number, file.largest_sequence);
+}
+
+bool SnapshotLedger::IsAwaited() const {
+  const auto kept = [this](const auto& of_table) { return of_table.second.snapshot == oldest_; };
+  const auto older = [this](const auto& of_table) { return SeesBefore(of_table.second); };
+  return oldest_ != 0 &&
+         (std::any_of(kept_.begin(), kept_.end(), kept) || std::any_of(older_.begin(), older_.end(), older));
+}
+
 SnapshotLedger::Kept SnapshotLedger::Of(uint64_t number) const {
   const auto found = kept_.find(number);
   return found == kept_.end() || found->second.snapshot != oldest_ ? Kept() : found->second;

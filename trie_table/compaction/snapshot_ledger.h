@@ -1,6 +1,6 @@
-// What snapshots keep of a trie's tables, as far as compactions for space have found it out: it counts as live until
-// the oldest snapshot changes. Else the space bound would have the same bytes written again and again, and writers wait
-// for it.
+// What snapshots keep of a trie's tables: it counts as live as long as they do. Else the space bound would have the same
+// bytes written again and again, and writers wait for it. A table tells how many older versions of its keys it holds.
+// What compactions for space have not freed, though they were to, is kept until the oldest snapshot changes.
 //
 // Tables are named by their numbers, so it serves a trie in either order.
 //
@@ -27,6 +27,14 @@ class SnapshotLedger {
   // Whether a snapshot may see what an entry of this sequence number is newer than.
   bool SeesBefore(uint64_t sequence) const { return oldest_ != 0 && oldest_ <= sequence; }
 
+  // Tables come and go.
+  void Add(const TrieFile& file);
+  void Remove(uint64_t number) { older_.erase(number); }
+  // The part of a table that would be left if it were written again by itself.
+  double NewestOf(const TrieFile& file) const { return SeesBefore(file.largest_sequence) ? 1 : file.newest; }
+  // Whether the release of the oldest snapshot lets a compaction free something.
+  bool IsAwaited() const;
+
   // The part of a table that stays whatever lies above it.
   double ShareOf(uint64_t number) const;
 
@@ -46,6 +54,7 @@ class SnapshotLedger {
 
   uint64_t oldest_ = 0;
   std::unordered_map<uint64_t, Kept> kept_;
+  std::unordered_map<uint64_t, uint64_t> older_;  // by table that holds what snapshots may keep: its largest_sequence
 };
 
 }  // namespace cairn

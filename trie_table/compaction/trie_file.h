@@ -30,7 +30,9 @@ struct TrieFile {
   // Every entry is the only one of its key in the file, and no deletion.
   bool only_live = false;
   bool deletes = false;  // entries of it are deletions
-  bool marked = false;   // a table properties collector wants it compacted
+  // The part of its entries that are the newest of their keys. The others are there for a snapshot.
+  double newest = 1;
+  bool marked = false;  // a table properties collector wants it compacted
   // Keys of several containers, up to this one: a file that was ingested or imported, or written under another fan_out
   // or number of slots.
   bool spans = false;

@@ -27,6 +27,11 @@ void DescribeFile(const rocksdb::TableProperties& properties, TrieFile* file) {
   auto sketch = std::make_shared<KeySketch>();
   if (!KeySketch::Decode(found->second, sketch.get()).ok()) return;
   file->only_live = properties.num_entries == sketch->keys() && properties.num_deletions == 0;
+  // Operands of one key may be as many as they like.
+  const uint64_t counted = sketch->keys() + properties.num_merge_operands + properties.num_range_deletions;
+  if (counted < properties.num_entries) {
+    file->newest = static_cast<double>(counted) / static_cast<double>(properties.num_entries);
+  }
   file->sketch = std::move(sketch);
 }
 

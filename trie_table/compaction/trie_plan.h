@@ -73,6 +73,8 @@ class TriePlan {
   virtual void Begin(TrieJob* job) = 0;
   virtual void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) = 0;
   virtual void SetOldestSnapshot(uint64_t oldest_snapshot) = 0;  // SnapshotLedger::SetOldest
+  // The oldest snapshot, as set, if its release lets a compaction free something; else 0.
+  virtual uint64_t AwaitedSnapshot() = 0;
   virtual void SetWriteBuffer(uint64_t bytes) = 0;
   virtual double SpacePressure() = 0;
   // Bytes that have come into the root.
@@ -118,11 +120,16 @@ class PlanOn : public TriePlan {
   WantedTables* wanted() final { return picker_.wanted(); }
   void Add(TrieFile file) final {
     if (file.marked) picker_.wanted()->Mark(file.number);
+    picker_.snapshots()->Add(file);
     Place(std::move(file));
   }
-  void Remove(uint64_t number) final { shape_.Remove(number); }
+  void Remove(uint64_t number) final {
+    picker_.snapshots()->Remove(number);
+    shape_.Remove(number);
+  }
   bool Pick(TrieJob* job) final { return picker_.Pick(job); }
   void SetOldestSnapshot(uint64_t oldest_snapshot) final { picker_.SetOldestSnapshot(oldest_snapshot); }
+  uint64_t AwaitedSnapshot() final { return picker_.snapshots()->IsAwaited() ? picker_.snapshots()->oldest() : 0; }
   void SetWriteBuffer(uint64_t bytes) final { picker_.SetSizes(SlackOf(bytes), bytes); }
   double SpacePressure() final { return picker_.SpacePressure(); }
   std::map<int, DueContainers> PendingByDepth() final { return picker_.PendingByDepth(); }

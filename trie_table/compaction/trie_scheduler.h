@@ -61,11 +61,12 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // its options describe it.
   rocksdb::Status LoadAll(const std::vector<rocksdb::ColumnFamilyHandle*>& handles);
 
-  void OnFlush(uint32_t column_family_id);
-  void OnCompaction();  // of a column family that RocksDB compacts by itself
+  void OnFlush(uint32_t column_family_id);  // or other options
+  void OnCompaction();                      // of a column family that RocksDB compacts by itself
   void OnFilesIngested(const std::string& column_family_name);
   void OnFileDeleted(const std::string& db_path, const std::string& file_path);
   void OnRecovered();  // from a background error
+  void OnSnapshotReleased(uint64_t sequence);
 
   // Waits for compactions under way and forgets the DB. Idempotent.
   void Shutdown();
@@ -187,6 +188,9 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Something has happened since the last pick that found nothing. Where it is set, an item is scheduled or compactions
   // are paused: else WaitUntilIdle would wait for nobody.
   bool work_pending_ CAIRN_GUARDED_BY(mutex_) = false;
+  // A plan has an AwaitedSnapshot. Asked without the mutex at each release, so what it says may be of a moment ago: of
+  // a snapshot that is released while a compaction ends, the next event tells.
+  std::atomic<bool> awaits_snapshot_{false};
 
   std::unique_ptr<WriteThrottle> throttle_;
 

@@ -93,18 +93,21 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
   }
   const bool first = family->state == TrieFamily::State::kUnread;
   if (first || version->number() >= family->shown_version) family->plan->SetWriteBuffer(version->write_buffer_bytes());
+  uint64_t oldest_snapshot = 0;
+  {
+    MutexUnlock unlocked(&mutex_);
+    oldest_snapshot = OldestSnapshot(db_);
+  }
+  family->plan->SetOldestSnapshot(oldest_snapshot);
   if (family->IsBehind(*version)) {
     const std::vector<HeldVersion::File> unknown = family->UnknownFiles(*version);
     std::vector<TrieFile> added;
     std::vector<uint64_t> of_blobs;
-    uint64_t oldest_snapshot = 0;
     {
       MutexUnlock unlocked(&mutex_);
       added = Describe(*family, *version, unknown, first ? family->totals.get() : nullptr);
       of_blobs = version->TablesOfBlobGarbage();
-      oldest_snapshot = OldestSnapshot(db_);
     }
-    family->plan->SetOldestSnapshot(oldest_snapshot);
     // Else another thread has brought one that is as late.
     if (family->IsBehind(*version)) {
       if (first && family->plan->WatchesScans()) StartRetryLoopLocked();
@@ -113,6 +116,7 @@ Status TrieScheduler::FollowLocked(const FamilyPtr& family) {
       WakeLocked();
     }
   }
+  if (family->plan->AwaitedSnapshot() != 0) awaits_snapshot_ = true;
   MutexUnlock unlocked(&mutex_);
   version.reset();
   return Status::OK();
@@ -172,6 +176,19 @@ void TrieScheduler::OnFileDeleted(const std::string& db_path, const std::string&
     family->stale = true;
     WakeLocked();
   }
+}
+
+void TrieScheduler::OnSnapshotReleased(uint64_t sequence) {
+  if (!awaits_snapshot_) return;
+  MutexLock lock(&mutex_);
+  bool awaited = false;
+  for (const auto& [id, family] : families_) {
+    const uint64_t oldest = family == nullptr ? 0 : family->plan->AwaitedSnapshot();
+    awaited |= oldest != 0;
+    if (oldest == sequence + 1) family->stale = true;
+  }
+  awaits_snapshot_ = awaited;
+  if (awaited && !stopping_) WakeLocked();
 }
 
 void TrieScheduler::OnRecovered() {

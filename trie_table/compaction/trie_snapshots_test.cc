@@ -59,6 +59,25 @@ TEST_P(TrieSnapshotsTest, WhatTheyKeepIsNotWrittenAgainAndAgain) {
   EXPECT_LT(Stats().bytes, stats.bytes / 4) << "what they have kept is garbage now";
 }
 
+// A manual compaction writes what a snapshot keeps into the same tables.
+TEST_P(TrieSnapshotsTest, WhatAReleasedOneHasKeptIsGarbage) {
+  Open();
+  WriteAll(0);
+  const rocksdb::Snapshot* const snapshot = db_->GetSnapshot();
+  WriteAll(1);
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  const TrieStats held = Stats();
+  EXPECT_LT(held.space_amplification, trie_.space_bound) << "what it keeps is live\n" << TrieStatsToTable(held);
+  db_->ReleaseSnapshot(snapshot);
+  ASSERT_OK(WaitForTrieCompaction(db_.get()));
+  const TrieStats released = Stats();
+  EXPECT_LT(released.bytes, held.bytes * 3 / 4) << TrieStatsToTable(released);
+  EXPECT_NEAR(static_cast<double>(released.live_bytes), static_cast<double>(held.live_bytes) / 2,
+              0.05 * static_cast<double>(held.live_bytes))
+      << TrieStatsToTable(released);
+  EXPECT_LE(released.space_amplification, trie_.space_bound) << TrieStatsToTable(released);
+}
+
 INSTANTIATE_TEST_SUITE_P(Orders, TrieSnapshotsTest, testing::Values("hash", "key", "key_of_16"),
                          [](const auto& order) { return order.param; });
 

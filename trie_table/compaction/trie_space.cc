@@ -22,7 +22,8 @@ struct Counted {
   const TrieFile* file;
   ContainerId id;
   bool spans = false;
-  double kept = 0;  // the part that stays whatever lies above, because snapshots see it
+  double kept = 0;    // the part that stays whatever lies above, because snapshots see it
+  double newest = 1;  // SnapshotLedger::NewestOf
   uint32_t samples = 0;
   // Of the samples. Fractions are operands that are folded.
   double live = 0;
@@ -33,11 +34,17 @@ struct Counted {
   double folded_below = 0;
 
   // A file without samples (too small, or without a sketch) counts as live as a whole.
-  uint64_t Share(uint64_t bytes, double part) const { return samples == 0 ? bytes : SharePresent(bytes, part); }
+  uint64_t Share(uint64_t bytes, double part) const {
+    return samples == 0 ? static_cast<uint64_t>(static_cast<double>(bytes) * newest) : SharePresent(bytes, part);
+  }
   uint64_t SharePresent(uint64_t bytes, double part) const {
-    return samples == 0 ? 0 : static_cast<uint64_t>(static_cast<double>(bytes) * part / samples);
+    return samples == 0 ? 0 : static_cast<uint64_t>(static_cast<double>(bytes) * newest * part / samples);
   }
 };
+
+Counted CountedOf(const TrieFile* file, const ContainerId& id, bool spans, const SnapshotLedger& snapshots) {
+  return {file, id, spans, snapshots.ShareOf(file->number), snapshots.NewestOf(*file)};
+}
 
 // A table names each of its keys once. Positions that it names twice are those of keys with equal hashes, of which
 // nobody can say in which files they are.
@@ -188,14 +195,13 @@ TrieSpace EstimateSpace(const HashShape& shape, double operand_share, const Snap
   files.reserve(shape.files());
   for (const auto& [id, container] : shape.containers()) {
     for (const auto& [level, slot] : container.slots) {
-      for (const TrieFile& file : slot) files.push_back({&file, id, false, snapshots.ShareOf(file.number)});
+      for (const TrieFile& file : slot) files.push_back(CountedOf(&file, id, false, snapshots));
     }
   }
   if (!shape.spanning_files().empty()) {
     for (const auto& [number, spanning_file] : shape.spanning_files()) {
       const TrieFile& file = spanning_file.first;
-      files.push_back(
-          {&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true, snapshots.ShareOf(number)});
+      files.push_back(CountedOf(&file, {DepthOfLevel(shape.trie(), file.level), file.container}, true, snapshots));
     }
     std::stable_sort(files.begin(), files.end(),
                      [](const Counted& a, const Counted& b) { return a.file->level < b.file->level; });
@@ -208,7 +214,7 @@ TrieSpace EstimateSpace(const std::vector<PlacedFile>& newest_first, double oper
   std::vector<Counted> files;
   files.reserve(newest_first.size());
   for (const PlacedFile& placed : newest_first) {
-    files.push_back({placed.file, placed.id, false, snapshots.ShareOf(placed.file->number)});
+    files.push_back(CountedOf(placed.file, placed.id, false, snapshots));
   }
   return Estimate(std::move(files), Parent::kAnyAbove, operand_share);
 }
@@ -218,7 +224,7 @@ double MergedShare(const std::vector<const TrieFile*>& newest_first, bool nothin
   std::vector<Counted> files;
   uint64_t bytes = 0;
   for (const TrieFile* file : newest_first) {
-    files.push_back({file, {}, false, snapshots.ShareOf(file->number)});
+    files.push_back(CountedOf(file, {}, false, snapshots));
     bytes += file->bytes;
   }
   const std::vector<Sample> samples = Gather(files, UINT64_MAX);
