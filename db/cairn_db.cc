@@ -28,6 +28,7 @@
 #include "table/silt/silt_merges.h"
 #include "table/written_totals.h"
 #include "trie_table/compaction/compaction_inputs.h"
+#include "trie_table/compaction/key_job_scope.h"
 #include "trie_table/compaction/trie_files.h"
 #include "trie_table/compaction/trie_scheduler.h"
 
@@ -207,6 +208,20 @@ void DatabaseServices::OnCompactionBegin(rocksdb::DB* db, const rocksdb::Compact
 
 void DatabaseServices::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
   if (silt_merges_ != nullptr) silt_merges_->OnCompactionCompleted(db, info);
+}
+
+void DatabaseServices::OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo& info) {
+  KeyJobScope* const scope = KeyJobScope::Current();
+  CairnDB* const db = scope == nullptr ? nullptr : CairnDB::Of(scope->db());
+  if (db == nullptr || scope->compaction == nullptr || scope->is_told) return;
+  scope->is_told = true;
+  db->TellOfCompaction(scope->compaction, info.job_id);
+}
+
+void CairnDB::TellOfCompaction(rocksdb::Compaction* compaction, int job_id) {
+  const rocksdb::InstrumentedMutexLock lock(&mutex_);
+  NotifyOnCompactionBegin(compaction->column_family_data(), compaction, Status::OK(), rocksdb::CompactionJobStats(),
+                          job_id);
 }
 
 void DatabaseServices::MergeSiltStores() { silt_merges_ = std::make_unique<SiltMerges>(); }
@@ -563,7 +578,8 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
   TrieCompactOptions compact;
   compact.rewrite = RewritesAll(options, GetOptions(family));
   compact.canceled = options.canceled;
-  return CompactTrieRange(this, family, begin, end, compact);
+  return CompactTrieRange(this, family, begin, end, compact,
+                          {options.blob_garbage_collection_policy, options.blob_garbage_collection_age_cutoff});
 }
 
 Status CairnDB::CompactFiles(const rocksdb::CompactionOptions& options, ColumnFamilyHandle* family,

@@ -48,6 +48,9 @@ class DatabaseServices : public rocksdb::EventListener {
   void OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) override;
   void OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
   void OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) override;
+  // RocksDB tells listeners of the part of a CompactFiles, but not of the whole: of a trie's own they hear it here, the
+  // first of them.
+  void OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo& info) override;
   // Of a batch that was inserted in part: while its group holds RocksDB's queue of writers.
   void OnBackgroundError(rocksdb::BackgroundErrorReason reason, rocksdb::Status* error) override;
 
@@ -104,6 +107,9 @@ class CairnDB final : public port::DbImpl {
   DatabaseServices* services() const {
     return static_cast<DatabaseServices*>(immutable_db_options_.listeners.front().get());
   }
+
+  // Tells listeners that the compaction begins.
+  void TellOfCompaction(rocksdb::Compaction* compaction, int job_id);
 
   // NotSupported if the batch, which may be null, holds what is refused whatever the memtables are.
   rocksdb::Status CheckBatch(rocksdb::WriteBatch* batch);

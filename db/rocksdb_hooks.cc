@@ -18,6 +18,7 @@
 #include "memtable_cache/flush_scope.h"
 #include "memtable_cache/tailing.h"
 #include "rocksdb/port/column_family.h"
+#include "rocksdb/port/compaction.h"
 #include "rocksdb/port/family_options.h"
 #include "rocksdb/port/table_moves.h"
 #include "table/hash_order/batch_order.h"
@@ -28,6 +29,7 @@
 #include "table/ordered/ordered_lookup.h"
 #include "table/silt/silt_lookup.h"
 #include "trie_table/compaction/compaction_inputs.h"
+#include "trie_table/compaction/key_job_scope.h"
 #include "trie_table/compaction/table_moves.h"
 #include "trie_table/compaction/trie_ingestion.h"
 #include "trie_table/compaction/trie_partitioner.h"
@@ -429,6 +431,24 @@ Status CompactionPicker::SanitizeAndConvertCompactionInputFiles(std::unordered_s
   if (!s.ok() || output_level == 0) return s;
   if (!FilesRangeOverlapWithCompaction(*inputs, output_level, Compaction::kInvalidLevel)) return s;
   return Status::Aborted("a running compaction writes to the same keys of level " + std::to_string(output_level));
+}
+
+Compaction* CompactionPicker::CAIRN_MAKE_COMPACTION(const CompactionOptions& options,
+                                                    const std::vector<CompactionInputFiles>& inputs, int output_level,
+                                                    VersionStorageInfo* storage, const MutableCFOptions& family_options,
+                                                    const MutableDBOptions& db_options,
+                                                    uint32_t output_path CAIRN_MORE_COMPACTION_PARAMETERS) {
+  cairn::KeyJobScope* const scope = cairn::UsesTrie(ioptions_) ? cairn::KeyJobScope::Current() : nullptr;
+  if (scope == nullptr) {
+    return own::MakeCompaction(this, options, inputs, output_level, storage, family_options, db_options,
+                               output_path CAIRN_MORE_COMPACTION_ARGUMENTS);
+  }
+  const cairn::TrieJob& job = scope->job();
+  scope->compaction =
+      cairn::port::NewCompaction(storage, ioptions_, family_options, db_options, inputs, output_level, output_path,
+                                 {cairn::ReasonOf(job), job.score, job.blobs.policy, job.blobs.age_cutoff});
+  RegisterCompaction(scope->compaction);
+  return scope->compaction;
 }
 
 // Also what a trie's moves come to, because only members of the class may enter it. While the MANIFEST is written the

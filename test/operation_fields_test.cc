@@ -528,8 +528,6 @@ const Difference kDifferences[] = {
     {"trie_tight", "MakeSharedBytewiseMinMaxSQFC", "b", "there is no range of keys, and every table is read"},
     {"silt_cache", "MakeSharedBytewiseMinMaxSQFC", "merged", "as a trie in hash order"},
     {"silt_cache", "CompactRangeOptions.target_level", "Invalid argument", "it has two levels"},
-    {"ordered_trie|trie_tight", "OnCompaction(Begin|Completed)", "not heard",
-     "a trie's compactions are CompactFiles, whose begin and end RocksDB does not tell"},
 };
 
 std::string Expected(const std::string& kind, const std::string& what, const std::string& stock) {

@@ -136,7 +136,8 @@ Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const roc
 
 Status CheckCompactFiles(const rocksdb::ColumnFamilyData& family, const rocksdb::Version& version,
                          const std::vector<std::string>& names, int output_level) {
-  if (KeyJobScope::IsOpen() || port::ImmutableOptionsOf(family).sst_partitioner_factory == nullptr) return Status::OK();
+  if (KeyJobScope::Current() != nullptr || port::ImmutableOptionsOf(family).sst_partitioner_factory == nullptr)
+    return Status::OK();
   const rocksdb::ColumnFamilyOptions options = family.GetLatestCFOptions();
   HashTrieOptions trie;
   if (!IsHashTrie(options, &trie)) return Status::OK();

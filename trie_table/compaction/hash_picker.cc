@@ -156,8 +156,8 @@ bool HashPicker::PickDueSplit(const std::map<uint64_t, double>& holding, TrieJob
 }
 
 // One table with nothing below it is written again for its blobs, and if that may remove what it deletes.
-std::set<ContainerId> HashPicker::WantedContainers(std::map<uint64_t, double>* holding) {
-  std::set<ContainerId> containers;
+std::map<ContainerId, WantedTables::Why> HashPicker::WantedContainers(std::map<uint64_t, double>* holding) {
+  std::map<ContainerId, WantedTables::Why> containers;
   wanted_.Visit([&](uint64_t number, WantedTables::Why why) {
     ContainerId id;
     const TrieFile* const file = shape_->FileOf(number, &id);
@@ -169,9 +169,9 @@ std::set<ContainerId> HashPicker::WantedContainers(std::map<uint64_t, double>* h
     const bool at_rest = id.depth > 0 && IsLeaf(container) && container.files == 1 &&
                          container.slots.begin()->first == shape_->LastLevel(id.depth);
     if (!at_rest || why == WantedTables::Why::kBlobs) {
-      containers.insert(id);
+      containers.emplace(id, why);
     } else if (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(id, container)) {
-      containers.insert(id);
+      containers.emplace(id, why);
     }
     return !at_rest || file->deletes || why == WantedTables::Why::kBlobs;
   });
@@ -190,7 +190,7 @@ bool HashPicker::Pick(TrieJob* best) {
   std::set<ContainerId> blocking;
   std::set<ContainerId> merging_in_place;
   std::map<uint64_t, double> holding;  // spanning files, with the score of what waits for them
-  const std::set<ContainerId> wanted_containers = WantedContainers(&holding);
+  const std::map<ContainerId, WantedTables::Why> wanted_containers = WantedContainers(&holding);
   for (const auto& [id, container] : shape_->containers()) {
     const bool blocks = blocking.count(id) != 0;
     const bool merges_in_place = merging_in_place.count(id) != 0;
@@ -212,6 +212,7 @@ bool HashPicker::Pick(TrieJob* best) {
     if (MakeJob(id, container, kind, &job)) {
       job.score = score;
       job.wanted = wanted;
+      job.for_blobs = wanted && wanted_containers.at(id) == WantedTables::Why::kBlobs;
       consider(job);
       continue;
     }

@@ -86,7 +86,7 @@ class HashPicker {
   std::vector<uint64_t> SpanningFilesHolding(const ContainerId& id, TrieJob::Kind kind) const;
   // Those that hold a wanted table which a compaction would bring further. Of spanning files that are wanted, *holding
   // gets the numbers.
-  std::set<ContainerId> WantedContainers(std::map<uint64_t, double>* holding);
+  std::map<ContainerId, WantedTables::Why> WantedContainers(std::map<uint64_t, double>* holding);
   bool PickForSpace(TrieJob* job);
   bool PickForSpace(const TrieSpace& space, TrieJob* job);
   bool PickThatFrees(const TrieSpace& space, TrieJob* best);

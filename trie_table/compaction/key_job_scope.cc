@@ -1,7 +1,6 @@
 #include "trie_table/compaction/key_job_scope.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace cairn {
@@ -10,21 +9,22 @@ namespace {
 thread_local KeyJobScope* current = nullptr;
 }  // namespace
 
-KeyJobScope::KeyJobScope(const rocksdb::Comparator* comparator, std::shared_ptr<const KeyCuts> cuts)
-    : comparator_(comparator),
-      cuts_(std::move(cuts)),
-      deletion_cuts_(cuts_ == nullptr ? std::vector<std::string>() : cuts_->DeletionCuts()),
+KeyJobScope::KeyJobScope(rocksdb::DBImpl* db, const rocksdb::Comparator* comparator, const TrieJob& job)
+    : db_(db),
+      comparator_(comparator),
+      job_(job),
+      deletion_cuts_(job.cuts == nullptr ? std::vector<std::string>() : job.cuts->DeletionCuts()),
       outer_(current) {
   current = this;
 }
 
 KeyJobScope::~KeyJobScope() { current = outer_; }
 
-bool KeyJobScope::IsOpen() { return current != nullptr; }
+KeyJobScope* KeyJobScope::Current() { return current; }
 
 std::unique_ptr<KeyCutter> KeyJobScope::NewCutter() {
-  if (current == nullptr || current->cuts_ == nullptr) return nullptr;
-  return std::make_unique<KeyCutter>(current->comparator_, current->cuts_);
+  if (current == nullptr || current->job_.cuts == nullptr) return nullptr;
+  return std::make_unique<KeyCutter>(current->comparator_, current->job_.cuts);
 }
 
 }  // namespace cairn

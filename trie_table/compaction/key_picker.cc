@@ -40,8 +40,8 @@ std::pair<int, size_t> KeyPicker::PlaceOf(const TrieFile& file) const {
 }
 
 // As HashPicker's.
-std::set<std::pair<int, size_t>> KeyPicker::WantedContainers() {
-  std::set<std::pair<int, size_t>> containers;
+std::map<std::pair<int, size_t>, WantedTables::Why> KeyPicker::WantedContainers() {
+  std::map<std::pair<int, size_t>, WantedTables::Why> containers;
   wanted_.Visit([&](uint64_t number, WantedTables::Why why) {
     const TrieFile* const file = shape_->Find(number);
     if (file == nullptr) return true;
@@ -49,9 +49,9 @@ std::set<std::pair<int, size_t>> KeyPicker::WantedContainers() {
     const KeyContainer& container = shape_->ContainersAt(place.first)[place.second];
     const bool at_rest = container.depth == shape_->trie().depth && container.slots == 1;
     if (!at_rest || why == WantedTables::Why::kBlobs) {
-      containers.insert(place);
+      containers.emplace(place, why);
     } else if (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(container)) {
-      containers.insert(place);
+      containers.emplace(place, why);
     }
     return !at_rest || file->deletes || why == WantedTables::Why::kBlobs;
   });
@@ -64,7 +64,7 @@ bool KeyPicker::Pick(TrieJob* best) {
   if (moves_.PickDrops(best) || (may_move_ && moves_.PickMoves(sizes_, best))) return true;
   bool found = false;
   std::set<std::pair<int, size_t>> blocking;  // filled by containers above, which come first
-  const std::set<std::pair<int, size_t>> wanted_containers = WantedContainers();
+  const std::map<std::pair<int, size_t>, WantedTables::Why> wanted_containers = WantedContainers();
   for (int depth = 0; depth <= shape_->trie().depth; ++depth) {
     const std::vector<KeyContainer>& containers = shape_->ContainersAt(depth);
     for (size_t i = 0; i < containers.size(); ++i) {
@@ -79,6 +79,7 @@ bool KeyPicker::Pick(TrieJob* best) {
       if (made == KeyJobMaker::Made::kJob) {
         job.score = score;
         job.wanted = wanted;
+        job.for_blobs = wanted && wanted_containers.at({depth, i}) == WantedTables::Why::kBlobs;
         *best = std::move(job);
         found = true;
       } else if (made == KeyJobMaker::Made::kNoLevel) {

@@ -103,7 +103,7 @@ class KeyPicker {
   // Of a file, its container's depth, and its place there.
   std::pair<int, size_t> PlaceOf(const TrieFile& file) const;
   // Those that hold a wanted table which a compaction would bring further.
-  std::set<std::pair<int, size_t>> WantedContainers();
+  std::map<std::pair<int, size_t>, WantedTables::Why> WantedContainers();
   bool PickForSpace(TrieJob* job);
   bool PickForSpace(const TrieSpace& space, TrieJob* job) const;
   void Expect(const KeyContainer& container, const ContainerSpace& space, TrieJob* job) const;

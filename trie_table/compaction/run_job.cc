@@ -30,11 +30,15 @@ Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const Tr
   std::vector<std::string> names;
   names.reserve(job.inputs.size());
   for (uint64_t number : job.inputs) names.push_back(rocksdb::MakeTableFileName(number));
-  rocksdb::CompactionJobInfo info;
-  const KeyJobScope scope(family->GetComparator(), job.cuts);
+  rocksdb::CompactionJobInfo info{};
+  const KeyJobScope scope(db, family->GetComparator(), job);
   Status s = db->CompactFiles(rocksdb::CompactionOptions(), family, names, job.output_level, -1, nullptr, &info);
   if (s.ok()) output->bytes = info.stats.total_output_bytes;
   for (const rocksdb::CompactionFileInfo& table : info.output_file_infos) output->tables.push_back(table.file_number);
+  if (scope.is_told && !s.IsShutdownInProgress()) {
+    info.status = s;  // RocksDB leaves it at OK
+    for (const auto& listener : db->immutable_db_options().listeners) listener->OnCompactionCompleted(db, info);
+  }
   // Others have compacted or deleted them; the plan may not know it yet.
   if (s.IsInvalidArgument() && !AreThere(db, family, job.inputs)) return Status::Aborted("its tables are gone");
   return s;

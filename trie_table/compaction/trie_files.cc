@@ -7,9 +7,9 @@
 #include "db/job_context.h"
 #include "db/range_del_aggregator.h"
 #include "db/table_cache.h"
-#include "rocksdb/port/family_options.h"
 #include "table/ect/ect_table_index.h"
 #include "table/hash_order/hash_order.h"
+#include "table/hash_order/hash_order_options.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_plan.h"
 
@@ -51,10 +51,8 @@ Status CheckLevels(const rocksdb::ColumnFamilyOptions& options, const TrieOption
   if (options.compaction_style != rocksdb::kCompactionStyleNone) {
     return Status::InvalidArgument("compaction_style", "a trie wants kCompactionStyleNone; cairn::UseTrie sets it");
   }
-  if (port::CompactsWhatIsRead(options)) {
-    return Status::InvalidArgument("read_triggered_compaction_threshold", "a trie compacts by size only: set 0");
-  }
-  return Status::OK();
+  rocksdb::ColumnFamilyOptions checked = options;
+  return CompactBySizeOnly("a trie", &checked);
 }
 
 Status CheckKeyOrder(const rocksdb::ColumnFamilyOptions& options, const KeyTrieOptions& trie) {

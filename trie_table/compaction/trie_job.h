@@ -6,12 +6,20 @@
 #include <memory>
 #include <vector>
 
+#include "rocksdb/listener.h"
+#include "rocksdb/options.h"
 #include "trie_table/compaction/key_cuts.h"
 #include "trie_table/compaction/key_shape.h"
 #include "trie_table/compaction/table_moves.h"
 #include "trie_table/compaction/trie_file.h"
 
 namespace cairn {
+
+// Of a manual compaction: as in CompactRangeOptions.
+struct BlobCollection {
+  rocksdb::BlobGarbageCollectionPolicy policy = rocksdb::BlobGarbageCollectionPolicy::kUseDefault;
+  double age_cutoff = -1;
+};
 
 struct TrieJob {
   enum class Kind { kRoot, kPush, kMerge, kSplit, kMove, kDrop };
@@ -27,6 +35,9 @@ struct TrieJob {
   bool for_space = false;  // chosen to free space
   bool for_scans = false;  // chosen because its tables are scanned
   bool wanted = false;     // chosen because of WantedTables alone
+  bool for_blobs = false;  // ... and for the garbage in blob files
+  bool manual = false;
+  BlobCollection blobs;  // of a manual one
   double score = 0;
   // Of a trie in key order:
   uint64_t number = 0;              // of the plan's
@@ -45,6 +56,16 @@ struct DueContainers {
   uint64_t containers = 0;
   uint64_t bytes = 0;
 };
+
+// For what RocksDB reports: the reason of its own that comes closest.
+inline rocksdb::CompactionReason ReasonOf(const TrieJob& job) {
+  using rocksdb::CompactionReason;
+  if (job.manual) return CompactionReason::kManualCompaction;
+  if (job.wanted) return job.for_blobs ? CompactionReason::kForcedBlobGC : CompactionReason::kFilesMarkedForCompaction;
+  if (job.for_space) return CompactionReason::kUniversalSizeAmplification;
+  if (job.for_scans) return CompactionReason::kUniversalSortedRunNum;
+  return job.kind == TrieJob::Kind::kRoot ? CompactionReason::kLevelL0FilesNum : CompactionReason::kLevelMaxLevelSize;
+}
 
 // As reports and the model name them.
 inline const char* NameOf(TrieJob::Kind kind) {

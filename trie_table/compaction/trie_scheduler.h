@@ -44,7 +44,8 @@ namespace cairn {
 // A manual compaction of what has keys from *begin to *end (null: no limit). NotSupported for what has no meaning in
 // the trie's order.
 rocksdb::Status CompactTrieRange(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                                 const rocksdb::Slice* end, const TrieCompactOptions& options);
+                                 const rocksdb::Slice* end, const TrieCompactOptions& options,
+                                 const BlobCollection& blobs = BlobCollection());
 
 class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
  public:
@@ -77,7 +78,7 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
 
   // As CompactTrieRange. REQUIRES: `handle` is of a trie.
   rocksdb::Status Compact(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin, const rocksdb::Slice* end,
-                          const TrieCompactOptions& options);
+                          const TrieCompactOptions& options, const BlobCollection& blobs);
   // Tables with keys from *begin to *end (null: no limit), and what becomes of them, are compacted until nothing older
   // lies under them.
   rocksdb::Status Suggest(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin, const rocksdb::Slice* end);
@@ -140,8 +141,8 @@ class TrieScheduler : public std::enable_shared_from_this<TrieScheduler> {
   // Why a manual compaction ends before it is done; OK: it goes on.
   rocksdb::Status EndOfManualLocked(const TrieCompactOptions& options) const CAIRN_REQUIRES(mutex_);
   // Lets go of the mutex meanwhile.
-  rocksdb::Status RunManualLocked(const FamilyPtr& family, ManualPlan* manual, const TrieCompactOptions& options)
-      CAIRN_REQUIRES(mutex_);
+  rocksdb::Status RunManualLocked(const FamilyPtr& family, ManualPlan* manual, const TrieCompactOptions& options,
+                                  const BlobCollection& blobs) CAIRN_REQUIRES(mutex_);
 
   // Null when the column family is no trie or is gone. They let go of the mutex meanwhile.
   FamilyPtr FamilyOfLocked(rocksdb::ColumnFamilyHandle* handle) CAIRN_REQUIRES(mutex_);

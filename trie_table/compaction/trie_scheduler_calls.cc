@@ -19,12 +19,12 @@ constexpr int kFailuresToTell = 2;
 }  // namespace
 
 Status CompactTrieRange(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                        const rocksdb::Slice* end, const TrieCompactOptions& options) {
+                        const rocksdb::Slice* end, const TrieCompactOptions& options, const BlobCollection& blobs) {
   if (!IsTrie(handle)) {
     return Status::NotSupported("column family " + handle->GetName() + " is no trie", "use CompactRange");
   }
   const auto scheduler = TrieScheduler::Attach(db);
-  if (scheduler != nullptr) return scheduler->Compact(handle, begin, end, options);
+  if (scheduler != nullptr) return scheduler->Compact(handle, begin, end, options, blobs);
   return Status::InvalidArgument("the database was opened without the listener cairn.TrieCompaction",
                                  "add it: cairn::UseTrieCompaction(&db_options)");
 }
@@ -47,7 +47,8 @@ Status TrieScheduler::EndOfManualLocked(const TrieCompactOptions& options) const
   return canceled || paused_ > 0 ? Status::Incomplete(Status::SubCode::kManualCompactionPaused) : Status::OK();
 }
 
-Status TrieScheduler::RunManualLocked(const FamilyPtr& family, ManualPlan* manual, const TrieCompactOptions& options) {
+Status TrieScheduler::RunManualLocked(const FamilyPtr& family, ManualPlan* manual, const TrieCompactOptions& options,
+                                      const BlobCollection& blobs) {
   while (true) {
     Status s = EndOfManualLocked(options);
     if (s.ok() && family->stale) s = FollowLocked(family);
@@ -56,6 +57,8 @@ Status TrieScheduler::RunManualLocked(const FamilyPtr& family, ManualPlan* manua
     const ManualStep step = manual->Pick(&job);
     if (step == ManualStep::kDone) return s;
     if (step == ManualStep::kJob) {
+      job.manual = true;
+      job.blobs = blobs;
       s = RunJobLocked(family, job);
       if (s.ok()) {
         manual->Done(job);
@@ -68,7 +71,8 @@ Status TrieScheduler::RunManualLocked(const FamilyPtr& family, ManualPlan* manua
 }
 
 Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice* begin,
-                              const rocksdb::Slice* end, const TrieCompactOptions& options) {
+                              const rocksdb::Slice* end, const TrieCompactOptions& options,
+                              const BlobCollection& blobs) {
   MutexLock lock(&mutex_);
   if (!EnterLocked()) return Status::ShutdownInProgress("the database is being closed");
   const FamilyPtr family = FamilyOfLocked(handle);
@@ -77,7 +81,7 @@ Status TrieScheduler::Compact(rocksdb::ColumnFamilyHandle* handle, const rocksdb
   if (s.ok()) s = family->plan->PlanManual(options, begin, end, &manual);
   if (s.ok()) {
     ++manual_;
-    s = RunManualLocked(family, manual.get(), options);
+    s = RunManualLocked(family, manual.get(), options, blobs);
     --manual_;
     WakeLocked();
   }
