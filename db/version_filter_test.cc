@@ -2,18 +2,16 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
-#include <memory>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "cairn/trie.h"
-#include "db/version_filter_fixture.h"
 #include "gtest/gtest.h"
 #include "rocksdb/sst_file_writer.h"
 #include "test/testutil/ingest_again.h"
+#include "test/testutil/version_filter_fixture.h"
 
 namespace cairn {
 namespace test {

@@ -1,7 +1,6 @@
 // A lookup that goes by a VersionFilter answers and counts what RocksDB's own way does, for each kind of lookup and of
 // entry.
 
-#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -15,13 +14,13 @@
 #include "db/column_family.h"
 #include "db/lookup_key.h"
 #include "db/merge_context.h"
-#include "db/version_filter_fixture.h"
 #include "gtest/gtest.h"
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/slice_transform.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "table/ordered/ordered_lookup.h"
+#include "test/testutil/version_filter_fixture.h"
 
 namespace cairn {
 namespace test {

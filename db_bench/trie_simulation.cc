@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "db_bench/keys.h"
-#include "trie_table/compaction/simulated_trie.h"
+#include "test/testutil/simulated_trie.h"
 #include "trie_table/compaction/write_throttle.h"
 
 DEFINE_uint64(puts, 1000000, "puts");

@@ -6,7 +6,7 @@
 #include <limits>
 
 #include "cairn/msls.h"
-#include "msls/msls_fixture.h"
+#include "test/testutil/msls_fixture.h"
 
 namespace cairn {
 namespace msls {

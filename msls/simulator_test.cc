@@ -9,8 +9,8 @@
 #include <set>
 
 #include "cairn/msls.h"
-#include "msls/msls_fixture.h"
 #include "msls/simulator.h"
+#include "test/testutil/msls_fixture.h"
 
 namespace cairn {
 namespace msls {

@@ -8,8 +8,8 @@
 #include "cairn/msls.h"
 #include "msls/model_options.h"
 #include "msls/workload.h"
+#include "test/testutil/simulated_trie.h"
 #include "test/testutil/test_seed.h"
-#include "trie_table/compaction/simulated_trie.h"
 
 namespace cairn {
 namespace msls {

@@ -2,8 +2,6 @@
 // same, or the difference stands here with its reason. The header itself says which functions there are, so a new one
 // fails this test.
 
-#include <cctype>
-#include <chrono>
 #include <fstream>
 #include <functional>
 #include <map>
@@ -19,7 +17,6 @@
 #include "db/write_callback.h"
 #include "gtest/gtest.h"
 #include "rocksdb/comparator.h"
-#include "rocksdb/port/db_functions.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/stats_history.h"
@@ -27,6 +24,7 @@
 #include "rocksdb/utilities/replayer.h"
 #include "rocksdb/wide_columns.h"
 #include "test/support.h"
+#include "test/testutil/db_functions.h"
 
 namespace cairn {
 namespace test {

@@ -19,7 +19,6 @@
 #include "rocksdb/file_checksum.h"
 #include "rocksdb/file_system.h"
 #include "rocksdb/listener.h"
-#include "rocksdb/port/new_events.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/trace_reader_writer.h"

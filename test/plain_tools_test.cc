@@ -16,8 +16,8 @@
 #include "rocksdb/filter_policy.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/table.h"
+#include "test/testutil/run_program.h"
 #include "test/testutil/temp_dir.h"
-#include "tools/run_program.h"
 
 namespace cairn {
 namespace {

@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "cairn/db.h"
@@ -14,14 +13,13 @@
 #include "cairn/trie.h"
 #include "gtest/gtest.h"
 #include "rocksdb/convenience.h"
-#include "rocksdb/port/ingestion.h"
-#include "rocksdb/port/new_events.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "rocksdb/table.h"
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
+#include "test/testutil/later_releases.h"
 
 namespace cairn {
 namespace test {

@@ -26,10 +26,10 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "rocksdb/version.h"
 #include "test/testutil/expect_contains.h"
+#include "test/testutil/run_program.h"
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
 #include "tools/convert_state.h"
-#include "tools/run_program.h"
 
 namespace cairn {
 namespace {

@@ -10,13 +10,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <memory>
 #include <random>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "rocksdb/db.h"
@@ -24,7 +22,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "test/support.h"
 #include "test/testutil/expect_contains.h"
-#include "tools/run_program.h"
+#include "test/testutil/run_program.h"
 
 namespace cairn {
 namespace {

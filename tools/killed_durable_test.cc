@@ -11,7 +11,6 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,7 +23,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
 #include "test/testutil/expect_contains.h"
-#include "tools/run_program.h"
+#include "test/testutil/run_program.h"
 
 namespace cairn {
 namespace {

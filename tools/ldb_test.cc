@@ -9,15 +9,14 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <memory>
 #include <set>
 #include <sstream>
 
 #include "rocksdb/db.h"
 #include "rocksdb/utilities/options_util.h"
 #include "test/testutil/expect_contains.h"
+#include "test/testutil/run_program.h"
 #include "test/testutil/temp_dir.h"
-#include "tools/run_program.h"
 
 namespace cairn {
 namespace {

@@ -17,7 +17,7 @@
 #include "rocksdb/utilities/options_util.h"
 #include "test/support.h"
 #include "test/testutil/await.h"
-#include "tools/run_program.h"
+#include "test/testutil/run_program.h"
 
 namespace cairn {
 namespace test {

@@ -25,8 +25,8 @@
 #include "rocksdb/utilities/options_util.h"
 #include "test/support.h"
 #include "test/testutil/expect_contains.h"
+#include "test/testutil/run_program.h"
 #include "tools/repair.h"
-#include "tools/run_program.h"
 
 namespace cairn {
 namespace {

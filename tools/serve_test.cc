@@ -22,9 +22,9 @@
 #include "test/support.h"
 #include "test/testutil/await.h"
 #include "test/testutil/expect_contains.h"
-#include "tools/run_program.h"
-#include "tools/status/metrics_check.h"
-#include "tools/status/test_client.h"
+#include "test/testutil/metrics_check.h"
+#include "test/testutil/run_program.h"
+#include "test/testutil/test_client.h"
 #include "tools/top_text.h"
 
 namespace cairn {

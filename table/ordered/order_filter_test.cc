@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-#include "table/ordered/test_keys.h"
 #include "test/testutil/golden_file.h"
+#include "test/testutil/test_keys.h"
 #include "test/testutil/test_seed.h"
 
 namespace cairn {

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "test/support.h"
-#include "tools/status/test_client.h"
+#include "test/testutil/test_client.h"
 
 namespace cairn {
 namespace {

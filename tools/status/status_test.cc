@@ -12,20 +12,19 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <thread>
 
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
+#include "test/testutil/metrics_check.h"
+#include "test/testutil/test_client.h"
 #include "tools/status/files_reader.h"
 #include "tools/status/history.h"
 #include "tools/status/log_follower.h"
 #include "tools/status/metrics.h"
-#include "tools/status/metrics_check.h"
 #include "tools/status/reader.h"
 #include "tools/status/status_json.h"
-#include "tools/status/test_client.h"
 
 namespace cairn {
 namespace {

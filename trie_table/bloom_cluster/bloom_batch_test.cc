@@ -8,8 +8,8 @@
 
 #include "rocksdb/perf_context.h"
 #include "rocksdb/statistics.h"
+#include "test/testutil/bloom_cluster_fixture.h"
 #include "test/testutil/controlled_file_system.h"
-#include "trie_table/bloom_cluster/bloom_cluster_fixture.h"
 
 namespace cairn {
 namespace {

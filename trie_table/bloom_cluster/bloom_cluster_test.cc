@@ -9,8 +9,8 @@
 #include <thread>
 
 #include "gtest/gtest.h"
+#include "test/testutil/bloom_cluster_fixture.h"
 #include "test/testutil/controlled_file_system.h"
-#include "trie_table/bloom_cluster/bloom_cluster_fixture.h"
 #include "util/bits.h"
 #include "util/checksum.h"
 

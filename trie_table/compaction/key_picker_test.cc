@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "test/testutil/counting_comparator.h"
+#include "test/testutil/paced_key_trie.h"
 #include "test/testutil/test_seed.h"
-#include "trie_table/compaction/paced_key_trie.h"
 #include "trie_table/compaction/simulated_key_trie.h"
 #include "trie_table/compaction/trie_options.h"
 #include "util/mix64.h"

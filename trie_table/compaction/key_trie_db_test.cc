@@ -31,9 +31,9 @@
 #include "test/testutil/assert_ok.h"
 #include "test/testutil/await.h"
 #include "test/testutil/ingest_again.h"
+#include "test/testutil/key_trie_fixture.h"
 #include "test/testutil/temp_dir.h"
 #include "test/testutil/test_seed.h"
-#include "trie_table/compaction/key_trie_fixture.h"
 #include "trie_table/compaction/table_moves.h"
 #include "util/mix64.h"
 

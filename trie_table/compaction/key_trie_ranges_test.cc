@@ -16,7 +16,7 @@
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/sst_file_writer.h"
 #include "test/testutil/ingest_again.h"
-#include "trie_table/compaction/key_trie_fixture.h"
+#include "test/testutil/key_trie_fixture.h"
 #include "trie_table/compaction/trie_scheduler.h"
 #include "util/mix64.h"
 

@@ -10,7 +10,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 #include <vector>
@@ -29,7 +28,7 @@
 #include "test/testutil/begin_flush.h"
 #include "test/testutil/ingest_again.h"
 #include "test/testutil/test_gate.h"
-#include "trie_table/compaction/trie_fixture.h"
+#include "test/testutil/trie_fixture.h"
 #include "trie_table/compaction/write_throttle.h"
 
 namespace cairn {

@@ -12,7 +12,7 @@
 #include "rocksdb/utilities/checkpoint.h"
 #include "test/testutil/assert_ok.h"
 #include "test/testutil/await.h"
-#include "trie_table/compaction/key_trie_fixture.h"
+#include "test/testutil/key_trie_fixture.h"
 
 namespace cairn {
 namespace {

@@ -14,7 +14,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/listener.h"
 #include "test/testutil/assert_ok.h"
-#include "trie_table/compaction/key_trie_fixture.h"
+#include "test/testutil/key_trie_fixture.h"
 
 namespace cairn {
 namespace {

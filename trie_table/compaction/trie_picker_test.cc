@@ -7,15 +7,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstdlib>
-#include <map>
 #include <random>
 #include <vector>
 
+#include "test/testutil/simulated_trie.h"
 #include "test/testutil/test_seed.h"
 #include "trie_table/compaction/hash_shape.h"
-#include "trie_table/compaction/simulated_trie.h"
 #include "trie_table/compaction/trie_options.h"
 #include "trie_table/compaction/trie_space.h"
 

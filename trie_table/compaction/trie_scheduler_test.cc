@@ -24,14 +24,14 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/db.h"
 #include "rocksdb/merge_operator.h"
-#include "rocksdb/port/db_functions.h"
 #include "rocksdb/sst_file_manager.h"
 #include "rocksdb/table.h"
 #include "table/written_totals.h"
 #include "test/testutil/await.h"
 #include "test/testutil/begin_flush.h"
+#include "test/testutil/db_functions.h"
 #include "test/testutil/test_gate.h"
-#include "trie_table/compaction/trie_fixture.h"
+#include "test/testutil/trie_fixture.h"
 
 namespace cairn {
 namespace {

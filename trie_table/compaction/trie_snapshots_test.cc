@@ -10,7 +10,7 @@
 #include "cairn/trie.h"
 #include "rocksdb/db.h"
 #include "test/testutil/assert_ok.h"
-#include "trie_table/compaction/key_trie_fixture.h"
+#include "test/testutil/key_trie_fixture.h"
 
 namespace cairn {
 namespace {

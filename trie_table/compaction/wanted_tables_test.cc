@@ -13,7 +13,7 @@
 #include "rocksdb/experimental.h"
 #include "rocksdb/utilities/table_properties_collectors.h"
 #include "test/testutil/assert_ok.h"
-#include "trie_table/compaction/key_trie_fixture.h"
+#include "test/testutil/key_trie_fixture.h"
 
 namespace cairn {
 namespace {

@@ -13,7 +13,6 @@
 
 #include <cstdio>
 #include <memory>
-#include <random>
 #include <string>
 #include <thread>
 

@@ -1,4 +1,4 @@
-#include "tools/status/test_client.h"
+#include "test/testutil/test_client.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "trie_table/compaction/simulated_trie.h"
+#include "test/testutil/simulated_trie.h"
 
 #include <algorithm>
 #include <queue>

@@ -1,4 +1,4 @@
-#include "tools/run_program.h"
+#include "test/testutil/run_program.h"
 
 #include <fcntl.h>
 #include <poll.h>

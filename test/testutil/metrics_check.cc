@@ -1,4 +1,4 @@
-#include "tools/status/metrics_check.h"
+#include "test/testutil/metrics_check.h"
 
 #include <cstdlib>
 #include <regex>

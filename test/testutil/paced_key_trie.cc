@@ -1,7 +1,6 @@
-#include "trie_table/compaction/paced_key_trie.h"
+#include "test/testutil/paced_key_trie.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <deque>
 #include <random>

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "rocksdb/slice.h"
-#include "table/ordered/test_keys.h"
 #include "test/testutil/random.h"
+#include "test/testutil/test_keys.h"
 
 namespace cairn {
 namespace test {
