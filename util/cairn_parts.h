@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstring>
-#include <string>
 #include <vector>
 
 #include "rocksdb/db.h"

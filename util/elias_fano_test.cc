@@ -1,7 +1,6 @@
 #include "util/elias_fano.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <random>
 

@@ -1,6 +1,5 @@
 // A partial-key cuckoo hash filter over 64-bit hashes: "certainly not in the set" or "probably in it", with a false
-// positive rate of about 7.6 / 2^tag_bits at tag_bits / 0.95 bits per key. SILT's filter of HashStores. It needs
-// nothing of RocksDB.
+// positive rate of about 7.6 / 2^tag_bits at tag_bits / 0.95 bits per key. SILT's filter of HashStores.
 //
 //   cairn::CuckooFilterBuilder builder{cairn::CuckooFilterOptions()};
 //   for (uint64_t hash : hashes) builder.Add(hash);       // any order, equal hashes count once
