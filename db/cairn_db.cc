@@ -556,7 +556,6 @@ Status CairnDB::CompactRange(const rocksdb::CompactRangeOptions& options, Column
           "CompactRange of the SILT store " + family->GetName() + " with change_level to level 0",
           "level 0 is of its HashStores, and the SortedStore stays in level 1; leave change_level out");
     }
-    PrepareManualMerge(this, family);
     return DBImpl::CompactRange(options, family, begin, end);
   }
   if (in_hash_order && (begin != nullptr || end != nullptr)) {

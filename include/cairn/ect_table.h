@@ -1,8 +1,8 @@
 // cairn.EctTable: the table of SILT's SortedStore and HashStores, for column families in hash order. Blocks lie in hash
 // order, a Get finds its block by an ECT index (ect.h) of a few bits per key in memory, and reads exactly that one
 // block, hit or miss; tables that are not of the last level also have a partial-key cuckoo filter (cuckoo_filter.h),
-// which keeps a miss from reading. Those of the last level may have a ribbon filter of as many bits as you like to
-// spend.
+// which keeps a miss from reading. Those of the last level may have RocksDB's Ribbon filter of as many bits as you like
+// to spend.
 //
 //   options.comparator = ...;    // hash order: "cairn.HashOrder:xxh3"
 //   options.table_factory.reset(cairn::NewEctTableFactory(cairn::EctTableOptions()));
@@ -11,7 +11,7 @@
 // table_factory={id=cairn.EctTable;filter_tag_bits=15;table={id=BlockBasedTable;block_size=4096}}
 //
 // The file is a block-based table of RocksDB; index and filter are two of its properties ("cairn.ect", and
-// "cairn.cuckoo" or "cairn.ribbon").
+// "cairn.cuckoo" or "cairn.ribbon128").
 // Iterators, tools, checksums, compression, the block cache and ingestion are RocksDB's own, and a program without
 // Cairn's tables reads the file, too. RocksDB's own index is used by iterators and seeks only, and is evicted from the
 // block cache when they are rare.
@@ -21,7 +21,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 
 #include "rocksdb/table.h"
 

@@ -42,8 +42,7 @@ struct SiltOptions {
   // A merge is also due at this many HashStores, however few keys they hold. 0: three times merge_trigger.
   int max_hash_stores = 0;
 
-  // Threads that share one merge, each with its range of hashes. On a machine with no more processors than that, a
-  // merge runs on one as long as it keeps up, so that writers keep theirs (docs/design/silt.md).
+  // Threads that share one merge, each with its range of hashes. 1 leaves writers their processors where there are few.
   uint32_t merge_threads = 2;
 
   // `table` within it is taken from the column family's options if those are block-based.

@@ -1,7 +1,6 @@
 #include "cairn/cuckoo_filter.h"
 
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <random>
 

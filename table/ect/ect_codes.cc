@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <mutex>
 #include <queue>
-#include <tuple>
 
 namespace cairn {
 

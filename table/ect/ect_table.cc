@@ -12,7 +12,6 @@
 #include "table/block_based/block_based_table_reader.h"
 #include "table/ect/ect_table_index.h"
 #include "table/ect/ect_table_reader.h"
-#include "table/ect/ribbon_filter.h"
 #include "table/meta_blocks.h"
 #include "table/table_facts.h"
 #include "util/class_of.h"
@@ -82,7 +81,7 @@ rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options) {
   if (options.hmax < 2 || options.hmax > 120) return bad("hmax", options.hmax, "it may be 2 to 120");
   const uint32_t bits = options.filter_tag_bits;
   if (bits != 0 && (bits < 4 || bits > 25)) return bad("filter_tag_bits", bits, "it may be 4 to 25, or 0");
-  if (options.last_level_filter_bits > kMaxRibbonBits) {
+  if (options.last_level_filter_bits > 16) {
     return bad("last_level_filter_bits", options.last_level_filter_bits, "it may be 0 to 16");
   }
   return rocksdb::Status::OK();
@@ -189,9 +188,7 @@ rocksdb::Status EctTableFactory::NewTableReader(const rocksdb::ReadOptions& read
     *reader = std::move(inner);
     return status;
   }
-  const auto family = static_cast<uint32_t>(table->get_rep()->table_properties->column_family_id);
-  status = OpenEctTableReader(options_, *hash, file_size, counters_, OneThreadFlag(options.cur_db_session_id, family),
-                              table, &inner);
+  status = OpenEctTableReader(options_, *hash, file_size, counters_, table, &inner);
   if (!status.ok()) {
     rocksdb::Warn(options.ioptions.logger, "cairn.EctTable: %s is read through RocksDB's own index: %s",
                   file_name.c_str(), status.ToString().c_str());

@@ -5,10 +5,7 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <iterator>
-#include <map>
 #include <memory>
 #include <set>
 #include <string>
@@ -24,7 +21,7 @@ namespace cairn {
 
 constexpr char kEctProperty[] = "cairn.ect";
 constexpr char kCuckooProperty[] = "cairn.cuckoo";
-constexpr char kRibbonProperty[] = "cairn.ribbon";
+constexpr char kRibbonProperty[] = "cairn.ribbon128";
 
 // InvalidArgument that names the field and what it may be, or OK.
 rocksdb::Status ValidateEctTableOptions(const EctTableOptions& options);
@@ -67,33 +64,6 @@ class FamilyMarks {
   std::set<std::pair<std::string, uint32_t>> marked_ CAIRN_GUARDED_BY(mutex_);
 };
 
-// Whether the next compaction of a family's tables is to run on one thread, however many its database lets share one.
-// Shared with the family's open tables, which RocksDB asks where it may cut.
-using EctOneThread = std::atomic<bool>;
-
-// The flags of a factory's families, each of which lives while somebody holds it. Thread-safe.
-class EctOneThreadFlags {
- public:
-  std::shared_ptr<EctOneThread> Of(const std::string& db_session_id, uint32_t family) {
-    const MutexLock lock(&mutex_);
-    std::weak_ptr<EctOneThread>& kept = flags_[{db_session_id, family}];
-    std::shared_ptr<EctOneThread> flag = kept.lock();
-    if (flag != nullptr) return flag;
-    flag = std::make_shared<EctOneThread>(false);
-    kept = flag;
-    for (auto it = flags_.begin(); it != flags_.end();) it = it->second.expired() ? flags_.erase(it) : std::next(it);
-    return flag;
-  }
-  size_t size() {
-    const MutexLock lock(&mutex_);
-    return flags_.size();
-  }
-
- private:
-  CheckedMutex mutex_;
-  std::map<std::pair<std::string, uint32_t>, std::weak_ptr<EctOneThread>> flags_ CAIRN_GUARDED_BY(mutex_);
-};
-
 class EctTableFactory : public rocksdb::TableFactory {
  public:
   static const char* kClassName() { return "cairn.EctTable"; }
@@ -120,11 +90,6 @@ class EctTableFactory : public rocksdb::TableFactory {
   const EctTableOptions& options() const { return options_; }
   const EctTableCounters& counters() const { return *counters_; }
 
-  // Of this column family, for its open tables and those to come.
-  std::shared_ptr<EctOneThread> OneThreadFlag(const std::string& db_session_id, uint32_t family) const {
-    return one_thread_.Of(db_session_id, family);
-  }
-
   // Whether the next flush of this column family writes a table that RocksDB is to compact.
   void CompactNextFlush(const std::string& db_session_id, uint32_t family, bool compact) const {
     compact_next_flush_.Set(db_session_id, family, compact);
@@ -136,7 +101,6 @@ class EctTableFactory : public rocksdb::TableFactory {
   EctTableOptions options_;
   const std::shared_ptr<EctTableCounters> counters_;  // shared by all readers
   mutable FamilyMarks compact_next_flush_;
-  mutable EctOneThreadFlags one_thread_;
 };
 
 }  // namespace cairn

@@ -1,6 +1,5 @@
 #include "table/ect/ect_table_index.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "db/dbformat.h"
@@ -36,16 +35,30 @@ EctOptions IndexOptions(const EctTableOptions& options) {
   return index_options;
 }
 
+std::unique_ptr<const rocksdb::FilterPolicy> RibbonPolicy(uint32_t bits) {
+  // RocksDB wants to know how many bits per key a Bloom filter would take for as many errors.
+  constexpr double kBloomBits = 1.4427;
+  constexpr int kNeverBloom = -1;
+  return std::unique_ptr<const rocksdb::FilterPolicy>(rocksdb::NewRibbonFilterPolicy(kBloomBits * bits, kNeverBloom));
+}
+
+std::unique_ptr<rocksdb::FilterBitsBuilder> NewRibbonBuilder(uint32_t bits) {
+  static const auto* const options = new rocksdb::BlockBasedTableOptions();
+  return std::unique_ptr<rocksdb::FilterBitsBuilder>(
+      RibbonPolicy(bits)->GetBuilderWithContext(rocksdb::FilterBuildingContext(*options)));
+}
+
 class EctCollector : public rocksdb::InternalTblPropColl {
  public:
   EctCollector(const EctTableOptions& options, const KeyHash& hash, EctTableFilter filter, bool compact)
       : hash_(hash),
         index_(IndexOptions(options)),
         cuckoo_(CuckooFilterOptions{options.filter_tag_bits, 0.95}),
-        ribbon_(options.last_level_filter_bits),
         has_cuckoo_(filter == EctTableFilter::kCuckoo && options.filter_tag_bits != 0),
-        has_ribbon_(filter == EctTableFilter::kRibbon && options.last_level_filter_bits != 0),
-        compact_(compact) {}
+        compact_(compact) {
+    const uint32_t bits = options.last_level_filter_bits;
+    if (filter == EctTableFilter::kRibbon && bits != 0) ribbon_ = NewRibbonBuilder(bits);
+  }
 
   const char* Name() const override { return "cairn.EctTable"; }
 
@@ -63,7 +76,7 @@ class EctCollector : public rocksdb::InternalTblPropColl {
       user_key_.assign(user_key.data(), user_key.size());
       key_hash_ = hash_(user_key);
       if (has_cuckoo_) cuckoo_.Add(key_hash_);
-      if (has_ribbon_) ribbon_.Add(key_hash_);
+      if (ribbon_ != nullptr) ribbon_->AddKey(RibbonKey(key_hash_));
     }
     if (new_block) {
       if (offsets_.size() % kEctSampleBlocks == 0) samples_.push_back(key_hash_);
@@ -89,13 +102,16 @@ class EctCollector : public rocksdb::InternalTblPropColl {
     header.offsets_bytes = offsets.size();
     header.sample_count = static_cast<uint32_t>(samples_.size());
     IndexStatus status = index_.Finish(&index);
-    if (status.ok() && has_ribbon_) status = ribbon_.Finish(&filter);
     if (status.ok() && has_cuckoo_) {
       status = cuckoo_.Finish(&filter);
       // Hashes that somebody chose must not fail a flush: the table has no filter then.
       if (status.code() == IndexStatus::Code::kNotSupported) status = IndexStatus::OK();
     }
     if (!status.ok()) return ToStatus(status);
+    if (ribbon_ != nullptr) {
+      std::unique_ptr<const char[]> bits;
+      filter = ribbon_->Finish(&bits).ToString();
+    }
     header.index_bytes = index.size();
     header.filter_bytes = filter.size();
     std::string bytes;
@@ -104,7 +120,7 @@ class EctCollector : public rocksdb::InternalTblPropColl {
     for (const uint64_t hash : samples_) PutU32(&bytes, EctFraction(hash, header.first_hash, header.last_hash));
     bytes += index;
     properties->emplace(kEctProperty, std::move(bytes));
-    if (!filter.empty()) properties->emplace(has_ribbon_ ? kRibbonProperty : kCuckooProperty, std::move(filter));
+    if (!filter.empty()) properties->emplace(ribbon_ != nullptr ? kRibbonProperty : kCuckooProperty, std::move(filter));
     return rocksdb::Status::OK();
   }
 
@@ -118,9 +134,8 @@ class EctCollector : public rocksdb::InternalTblPropColl {
   const KeyHash hash_;
   EctBuilder index_;
   CuckooFilterBuilder cuckoo_;
-  RibbonFilterBuilder ribbon_;
+  std::unique_ptr<rocksdb::FilterBitsBuilder> ribbon_;  // null: none
   const bool has_cuckoo_;
-  const bool has_ribbon_;
   const bool compact_;
   std::vector<uint64_t> offsets_;  // of the data blocks so far
   std::vector<uint64_t> samples_;  // hashes of the first keys of every kEctSampleBlocks-th of them
@@ -238,7 +253,7 @@ rocksdb::Status EctTableFilterInMemory::Open(const rocksdb::TableProperties& pro
     status = CuckooFilter::Open(opened->bytes_.data(), opened->bytes_.size(), &opened->cuckoo_);
   } else if (const auto ribbon = all.find(kRibbonProperty); ribbon != all.end()) {
     opened->bytes_ = ribbon->second;
-    status = RibbonFilter::Open(opened->bytes_.data(), opened->bytes_.size(), &opened->ribbon_);
+    opened->ribbon_.reset(RibbonPolicy(1)->GetFilterBitsReader(opened->bytes_));  // the bytes say how many bits
   }
   if (!status.ok()) return ToStatus(status);
   *filter = std::move(opened);

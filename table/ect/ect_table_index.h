@@ -13,8 +13,8 @@
 #include "cairn/ect_table.h"
 #include "db/table_properties_collector.h"
 #include "rocksdb/table_properties.h"
+#include "table/block_based/filter_policy_internal.h"
 #include "table/ect/ect_block_layout.h"
-#include "table/ect/ribbon_filter.h"
 #include "table/hash_order/hash_order.h"
 #include "util/core_local.h"
 
@@ -102,6 +102,9 @@ class EctTries {
   std::shared_ptr<EctTableCounters> counters_;
 };
 
+// What RocksDB's ribbon filter has as the key of a hash, which must outlive it.
+inline rocksdb::Slice RibbonKey(const uint64_t& hash) { return {reinterpret_cast<const char*>(&hash), sizeof(hash)}; }
+
 // The filter of one table in memory. Immutable.
 class EctTableFilterInMemory {
  public:
@@ -111,14 +114,16 @@ class EctTableFilterInMemory {
   bool exists() const { return !bytes_.empty(); }
   // One that tables of the last level do not have.
   bool is_cuckoo() const { return cuckoo_.tag_bits() != 0; }
-  bool MayContain(uint64_t hash) const { return is_cuckoo() ? cuckoo_.MayContain(hash) : ribbon_.MayContain(hash); }
+  bool MayContain(uint64_t hash) const {
+    return is_cuckoo() || ribbon_ == nullptr ? cuckoo_.MayContain(hash) : ribbon_->MayMatch(RibbonKey(hash));
+  }
   size_t bytes() const { return bytes_.size(); }
 
  private:
   std::string bytes_;
-  // Views of bytes_, of which one is empty, or both.
+  // Views of bytes_, of which one is there, or none.
   CuckooFilter cuckoo_;
-  RibbonFilter ribbon_;
+  std::unique_ptr<rocksdb::FilterBitsReader> ribbon_;
 };
 
 }  // namespace cairn

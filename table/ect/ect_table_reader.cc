@@ -46,16 +46,14 @@ class EctTableReader final : public EctTableProbe {
   EctTableReader(std::unique_ptr<rocksdb::TableReader> reader, rocksdb::BlockBasedTable* table, const KeyHash& hash,
                  const EctTableOptions& options, uint64_t file_size, size_t load_bytes,
                  std::unique_ptr<EctBlockLayout> layout, std::unique_ptr<EctTableFilterInMemory> filter,
-                 std::unique_ptr<EctTries> tries, std::shared_ptr<EctTableCounters> counters,
-                 std::shared_ptr<EctOneThread> one_thread)
+                 std::unique_ptr<EctTries> tries, std::shared_ptr<EctTableCounters> counters)
       : EctTableProbe(std::move(reader)),
         table_(table),
         layout_(std::move(layout)),
         filter_(std::move(filter)),
         residency_(options.index_residency, table, file_size, std::move(tries), AlwaysInMemory(), load_bytes, counters),
         hash_(hash),
-        counters_(std::move(counters)),
-        one_thread_(std::move(one_thread)) {
+        counters_(std::move(counters)) {
     counters_->layout_bytes.fetch_add(layout_->bytes(), std::memory_order_relaxed);
     counters_->filter_bytes.fetch_add(filter_->bytes(), std::memory_order_relaxed);
   }
@@ -128,13 +126,6 @@ class EctTableReader final : public EctTableProbe {
     again->RegisterCleanup([](void* options, void*) { delete static_cast<ReadOptions*>(options); },
                            past_cache.release(), nullptr);
     return again;
-  }
-
-  // RocksDB cuts a compaction into parts of about equal weight, but none of what weighs nothing.
-  Status ApproximateKeyAnchors(const ReadOptions& read_options, std::vector<Anchor>& anchors) override {
-    if (!one_thread_->load(std::memory_order_relaxed)) return inner()->ApproximateKeyAnchors(read_options, anchors);
-    anchors.emplace_back(Slice(), 0);
-    return Status::OK();
   }
 
   size_t ApproximateMemoryUsage() const override {
@@ -425,7 +416,6 @@ class EctTableReader final : public EctTableProbe {
   mutable EctResidency residency_;  // lookups by any number of threads
   const KeyHash hash_;
   const std::shared_ptr<EctTableCounters> counters_;
-  const std::shared_ptr<const EctOneThread> one_thread_;
 };
 
 }  // namespace
@@ -443,8 +433,8 @@ const EctTableProbe* EctTableProbe::Of(const rocksdb::TableReader* reader) {
 }
 
 Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,
-                          const std::shared_ptr<EctTableCounters>& counters, std::shared_ptr<EctOneThread> one_thread,
-                          rocksdb::BlockBasedTable* table, std::unique_ptr<rocksdb::TableReader>* reader) {
+                          const std::shared_ptr<EctTableCounters>& counters, rocksdb::BlockBasedTable* table,
+                          std::unique_ptr<rocksdb::TableReader>* reader) {
   const rocksdb::TableProperties& properties = *table->get_rep()->table_properties;
   std::unique_ptr<EctBlockLayout> layout;
   std::unique_ptr<EctTableFilterInMemory> filter;
@@ -464,8 +454,7 @@ Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, u
   DropEctTableBytes(without_bytes.get());
   table->get_rep()->table_properties = std::move(without_bytes);
   *reader = std::make_unique<EctTableReader>(std::move(*reader), table, hash, options, file_size, load_bytes,
-                                             std::move(layout), std::move(filter), std::move(tries), counters,
-                                             std::move(one_thread));
+                                             std::move(layout), std::move(filter), std::move(tries), counters);
   return status;
 }
 

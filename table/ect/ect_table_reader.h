@@ -38,11 +38,9 @@ class EctTableProbe : public WrappedTableReader {
 rocksdb::ReadOptions PastCache(const rocksdb::ReadOptions& read_options);
 
 // Puts a reader with an index around *reader, which holds `table`, and takes the bytes of index and filter out of the
-// properties that `table` keeps. Compactions of the table run on one thread while `one_thread` says so. Not OK, and
-// *reader as it was, if the properties do not describe an index that fits.
+// properties that `table` keeps. Not OK, and *reader as it was, if the properties do not describe an index that fits.
 rocksdb::Status OpenEctTableReader(const EctTableOptions& options, const KeyHash& hash, uint64_t file_size,
-                                   const std::shared_ptr<EctTableCounters>& counters,
-                                   std::shared_ptr<EctOneThread> one_thread, rocksdb::BlockBasedTable* table,
+                                   const std::shared_ptr<EctTableCounters>& counters, rocksdb::BlockBasedTable* table,
                                    std::unique_ptr<rocksdb::TableReader>* reader);
 
 }  // namespace cairn

@@ -1,7 +1,6 @@
 #include "table/ect/ect_table.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <random>

@@ -1,9 +1,7 @@
 #include "table/silt/silt_merges.h"
 
 #include <algorithm>
-#include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "db/db_impl/db_impl.h"
@@ -36,29 +34,17 @@ double WeightOfHashStores(const rocksdb::LevelMetaData& level, uint64_t write_bu
   return weight;
 }
 
-bool OnOneThread(const SiltOptions& silt, size_t hash_stores, double weight, unsigned processors) {
-  return processors <= silt.merge_threads && weight <= 2 * silt.merge_trigger &&
-         hash_stores <= static_cast<size_t>(MaxHashStores(silt));
-}
-
 namespace {
-
-// Who says on how many threads a merge runs. A manual one may consist of several, between which nothing changes.
-enum class MergeThreads { kAsNeeded, kUnchanged };
-
-MergeThreads ThreadsAt(const rocksdb::CompactionJobInfo& info) {
-  return info.compaction_reason == rocksdb::CompactionReason::kManualCompaction ? MergeThreads::kUnchanged
-                                                                                : MergeThreads::kAsNeeded;
-}
 
 // RocksDB compacts marked files of level 0 with all that overlap them. While there is a SortedStore all HashStores can
 // be marked at any time, as soon as a merge of them is due and none is under way; else none but the next, when it is
 // made.
-void MergeIfDue(rocksdb::DB* db, uint32_t family_id, MergeThreads threads) {
+void MergeIfDue(rocksdb::DB* db, uint32_t family_id) {
   const auto handle = static_cast<rocksdb::DBImpl*>(db)->GetColumnFamilyHandleUnlocked(family_id);
   rocksdb::ColumnFamilyDescriptor descriptor;
   SiltOptions silt;
   if (handle == nullptr || !handle->GetDescriptor(&descriptor).ok() || !IsSilt(descriptor.options, &silt)) return;
+  if (descriptor.options.disable_auto_compactions) return;
   std::string session;
   if (!db->GetDbSessionId(session).ok()) return;
   rocksdb::ColumnFamilyMetaData meta;
@@ -66,16 +52,9 @@ void MergeIfDue(rocksdb::DB* db, uint32_t family_id, MergeThreads threads) {
   const std::vector<rocksdb::SstFileMetaData>& stores = meta.levels[0].files;
   const bool merging = std::any_of(stores.begin(), stores.end(), [](const auto& file) { return file.being_compacted; });
   const double weight = WeightOfHashStores(meta.levels[0], descriptor.options.write_buffer_size) + 0.5;
-  const auto* const factory = descriptor.options.table_factory->CheckedCast<EctTableFactory>();
-  if (threads == MergeThreads::kAsNeeded) {
-    silt.merge_threads = db->GetDBOptions().max_subcompactions;
-    const bool one_thread = OnOneThread(silt, stores.size(), weight, std::thread::hardware_concurrency());
-    factory->OneThreadFlag(session, family_id)->store(one_thread, std::memory_order_relaxed);
-  }
-  if (descriptor.options.disable_auto_compactions) return;
   // A merge that was asked for may not have begun yet, so this may ask once too often: taken back when it begins.
   const bool with_next = !merging && meta.levels[1].files.empty() && weight + 1 >= silt.merge_trigger;
-  factory->CompactNextFlush(session, family_id, with_next);
+  descriptor.options.table_factory->CheckedCast<EctTableFactory>()->CompactNextFlush(session, family_id, with_next);
   if (merging || weight < silt.merge_trigger) return;
   // What it cannot do now is tried again after the next flush.
   rocksdb::experimental::SuggestCompactRange(db, handle.get(), nullptr, nullptr).PermitUncheckedError();
@@ -83,26 +62,15 @@ void MergeIfDue(rocksdb::DB* db, uint32_t family_id, MergeThreads threads) {
 
 }  // namespace
 
-void PrepareManualMerge(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family) {
-  rocksdb::ColumnFamilyDescriptor descriptor;
-  std::string session;
-  if (!family->GetDescriptor(&descriptor).ok() || !IsSilt(descriptor.options, nullptr)) return;
-  if (!db->GetDbSessionId(session).ok()) return;
-  const auto* const factory = descriptor.options.table_factory->CheckedCast<EctTableFactory>();
-  factory->OneThreadFlag(session, family->GetID())->store(false, std::memory_order_relaxed);
-}
-
-void SiltMerges::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) {
-  MergeIfDue(db, info.cf_id, MergeThreads::kAsNeeded);
-}
+void SiltMerges::OnFlushCompleted(rocksdb::DB* db, const rocksdb::FlushJobInfo& info) { MergeIfDue(db, info.cf_id); }
 
 void SiltMerges::OnCompactionBegin(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
-  MergeIfDue(db, info.cf_id, ThreadsAt(info));
+  MergeIfDue(db, info.cf_id);
 }
 
 // While it ran, HashStores came.
 void SiltMerges::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::CompactionJobInfo& info) {
-  MergeIfDue(db, info.cf_id, ThreadsAt(info));
+  MergeIfDue(db, info.cf_id);
 }
 
 }  // namespace cairn

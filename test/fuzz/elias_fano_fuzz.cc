@@ -1,7 +1,6 @@
 // libFuzzer target: EliasFano::Open on any bytes, and on a sequence that the input describes and changes: what is built
 // has its values, and whatever opens answers as one sequence, from within its bytes.
 
-#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <string>
