@@ -21,7 +21,6 @@ using rocksdb::Status;
 namespace {
 
 constexpr char kGroupPrefix[] = "cairn.";
-constexpr char kTakenMark[] = ".took.";
 
 Status ErrorOf(const std::string& path) { return Status::IOError(path, strerror(errno)); }
 
@@ -104,15 +103,11 @@ uint64_t PidNamespace(const std::string& proc) {
   return stat((proc + "/self/ns/pid").c_str(), &facts) == 0 ? facts.st_ino : 0;
 }
 
-// cairn.NAMESPACE.PID.START.COUNT, then ".took.DOMAIN.BEFORE.AFTER" if ways of the default class were taken.
+// cairn.NAMESPACE.PID.START.COUNT
 struct GroupName {
   uint64_t pid_namespace = 0;
   long pid = 0;
   uint64_t start = 0;
-  bool took = false;
-  int domain = 0;
-  uint64_t before = 0;
-  uint64_t after = 0;
 };
 
 bool ParseGroupName(const std::string& name, GroupName* parts) {
@@ -125,16 +120,7 @@ bool ParseGroupName(const std::string& name, GroupName* parts) {
   }
   parts->pid_namespace = pid_namespace;
   parts->start = start;
-  const std::string rest = name.substr(used);
-  if (rest.empty()) return true;
-  unsigned long long before = 0;
-  unsigned long long after = 0;
-  int used_more = 0;
-  parts->took = sscanf(rest.c_str(), ".took.%d.%llx.%llx%n", &parts->domain, &before, &after, &used_more) == 3 &&
-                static_cast<size_t>(used_more) == rest.size();
-  parts->before = before;
-  parts->after = after;
-  return parts->took;
+  return name[used] == '\0';
 }
 
 std::string AllowedCores() {
@@ -217,11 +203,6 @@ void CacheReservation::RemoveStaleGroups(const ResctrlOptions& options) {
     if (parts.pid_namespace != pid_namespace || StartOf(options.proc, parts.pid) == parts.start) continue;
     if (!tree_->RemoveGroup(group).ok()) continue;
     Say("removed the cache class " + group + " of a dead process");
-    if (!parts.took) continue;
-    taken_domain_ = parts.domain;
-    taken_from_ = parts.before;
-    left_ = parts.after;
-    Release();
   }
 }
 
@@ -236,8 +217,7 @@ bool CacheReservation::ReadCache(const ResctrlOptions& options, Cache* cache) {
                                      : "the processor cannot divide its last-level cache (no info/L3)");
     return false;
   }
-  cache->all_ways = strtoull(text.c_str(), nullptr, 16);
-  cache->ways = __builtin_popcountll(cache->all_ways);
+  cache->ways = __builtin_popcountll(strtoull(text.c_str(), nullptr, 16));
   if (tree_->Read("info/L3/min_cbm_bits", &text).ok()) cache->min_ways = std::max(1, atoi(text.c_str()));
   std::string schemata;
   std::vector<std::pair<int, uint64_t>> masks;
@@ -271,50 +251,10 @@ bool CacheReservation::ReadCache(const ResctrlOptions& options, Cache* cache) {
   return cache->way_bytes != 0;
 }
 
-bool CacheReservation::PlanToTake(int ways, const Cache& cache) {
-  std::string schemata;
-  std::vector<std::pair<int, uint64_t>> masks;
-  if (!tree_->Groups().empty()) {
-    Say("ways of the default class are not taken: somebody has configured cache classes");
-    return false;
-  }
-  if (!tree_->Read("schemata", &schemata).ok() || !ParseL3Schemata(schemata, &masks)) return false;
-  for (const auto& mask : masks) {
-    if (mask.second != cache.all_ways) {
-      Say("ways of the default class are not taken: somebody has changed it");
-      return false;
-    }
-  }
-  const uint64_t left = cache.all_ways & ~ContiguousWays(cache.all_ways, ways);
-  if (__builtin_popcountll(left) < cache.min_ways) {
-    Say("the default class has too few ways to give " + std::to_string(ways) + " away");
-    return false;
-  }
-  taken_domain_ = cache.domain;
-  taken_from_ = cache.all_ways;
-  left_ = left;
-  return true;
-}
-
-bool CacheReservation::TakeFromDefault(Cache* cache) {
-  const Status s = tree_->Write("schemata", "L3:" + std::to_string(taken_domain_) + "=" + Hex(left_) + "\n");
-  if (!s.ok()) {
-    Say("ways of the default class are not taken: " + s.ToString() + LastError());
-    return false;
-  }
-  cache->unused = taken_from_ & ~left_;
-  Say("took " + std::to_string(__builtin_popcountll(cache->unused)) + " of " + std::to_string(cache->ways) +
-      " ways from the default class");
-  return true;
-}
-
 bool CacheReservation::MakeGroup() {
-  std::string name = name_;
-  if (taken_domain_ >= 0)
-    name += kTakenMark + std::to_string(taken_domain_) + "." + Hex(taken_from_) + "." + Hex(left_);
-  const Status s = tree_->MakeGroup(name);
+  const Status s = tree_->MakeGroup(name_);
   if (s.ok()) {
-    group_ = name;
+    group_ = name_;
     return true;
   }
   Say("no cache class could be made: " + s.ToString() + LastError());
@@ -373,36 +313,19 @@ std::unique_ptr<CacheReservation> CacheReservation::Acquire(const ResctrlOptions
                 std::to_string(options.bytes) + " apart");
     return result;
   }
-  const bool take = ContiguousWays(cache.unused, ways) == 0;
-  if (take && !(options.take_from_default && result->PlanToTake(ways, cache))) {
+  if (ContiguousWays(cache.unused, ways) == 0) {
     result->Say("every run of " + std::to_string(ways) +
-                " ways of the cache belongs to a class already; take some from the default class (its schemata file), "
-                "or let Cairn do so with take_from_default");
+                " ways of the cache belongs to a class already; take some from the default class (its schemata file)");
     return result;
   }
-  // The group's name says what is taken before anything is, so that a crash in between leaves a trace.
-  if (!result->MakeGroup() || (take && !result->TakeFromDefault(&cache)) ||
-      !((options.pseudo_lock && result->PseudoLock(options, cache, ways)) || result->MakeClass(options, cache, ways))) {
+  if (!result->MakeGroup() || !(result->PseudoLock(options, cache, ways) || result->MakeClass(options, cache, ways))) {
     result->Release();
   }
   return result;
 }
 
-// The group goes first: its ways must be free before the default class may have them back.
 void CacheReservation::Release() {
   if (!group_.empty() && tree_->RemoveGroup(group_).ok()) group_.clear();
-  if (taken_domain_ < 0) return;
-  // Given back only if the default class is as it was left; else somebody has taken over.
-  std::string schemata;
-  std::vector<std::pair<int, uint64_t>> masks;
-  if (tree_->Read("schemata", &schemata).ok() && ParseL3Schemata(schemata, &masks)) {
-    for (const auto& mask : masks) {
-      if (mask.first != taken_domain_ || mask.second != left_) continue;
-      tree_->Write("schemata", "L3:" + std::to_string(taken_domain_) + "=" + Hex(taken_from_) + "\n")
-          .PermitUncheckedError();
-    }
-  }
-  taken_domain_ = -1;
 }
 
 CacheReservation::~CacheReservation() { Release(); }

@@ -3,8 +3,8 @@
 // ways that no other class may fill.
 //
 // Invariants
-//   (1) Nothing that somebody else has configured changes: existing groups are read, never written. The one exception
-//       is asked for by name (take_from_default), and is given back.
+//   (1) Nothing that somebody else has configured changes: existing groups are read, never written. Ways must belong to
+//       no class: an administrator takes them from the default class, which has all on a freshly booted machine.
 //   (2) Every group made here carries the process in its name, so that one left by a dead process is known as such.
 //       Groups of other names, and of processes in other PID namespaces, are never touched.
 //   (3) What was made is removed when the CacheReservation dies.
@@ -53,12 +53,6 @@ struct ResctrlOptions {
   std::string proc = "/proc";
   // Cache to keep, in bytes; rounded up to whole ways, and to the fewest that the processor accepts.
   uint64_t bytes = 12 << 20;
-  // Try pseudo-locking first.
-  bool pseudo_lock = true;
-  // Ways may be taken from the default class, if nobody else has configured any class and its ways are all there are;
-  // they are given back on close. Off: only ways that belong to no class are used, and a freshly booted machine has
-  // none.
-  bool take_from_default = false;
   // The cores for a class of service; empty: those the process may run on.
   std::string cores;
   // The cache (resctrl's domain) to use; -1: that of the first core.
@@ -89,7 +83,6 @@ class CacheReservation {
   CacheReservation() = default;
 
   struct Cache {
-    uint64_t all_ways = 0;
     int ways = 0;
     int min_ways = 1;
     uint64_t unused = 0;
@@ -100,8 +93,6 @@ class CacheReservation {
   void Say(const std::string& fact);
   void RemoveStaleGroups(const ResctrlOptions& options);
   bool ReadCache(const ResctrlOptions& options, Cache* cache);
-  bool PlanToTake(int ways, const Cache& cache);
-  bool TakeFromDefault(Cache* cache);
   bool MakeGroup();
   bool PseudoLock(const ResctrlOptions& options, const Cache& cache, int ways);
   bool MakeClass(const ResctrlOptions& options, const Cache& cache, int ways);
@@ -113,11 +104,8 @@ class CacheReservation {
   uint64_t bytes_ = 0;
   std::string device_;
   std::string report_;
-  std::string name_;         // this process's group, without what was taken
-  std::string group_;        // as made; empty: none
-  int taken_domain_ = -1;    // of the default class
-  uint64_t taken_from_ = 0;  // the default class's mask before
-  uint64_t left_ = 0;        // and after
+  std::string name_;   // of this process's group
+  std::string group_;  // as made; empty: none
 };
 
 // The masks of a schemata file's L3 line ("L3:0=ff;1=ff"), by domain in `domains` order. False when there is none.

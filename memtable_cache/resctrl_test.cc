@@ -326,53 +326,9 @@ TEST(ResctrlTest, LeavesFullMachinesAlone) {
   FakeKernel kernel((Machine()));
   const auto reservation = Acquire(&kernel, Wanting(3));
   EXPECT_EQ(reservation->kind(), CacheReservationKind::kNone);
-  EXPECT_TRUE(Says(*reservation, "take_from_default")) << reservation->report();
+  EXPECT_TRUE(Says(*reservation, "take some from the default class")) << reservation->report();
   EXPECT_EQ(kernel.writes(), 0);
   EXPECT_TRUE(kernel.Groups().empty());
-}
-
-TEST(ResctrlTest, TakesFromAnUntouchedDefaultAndGivesBack) {
-  FakeKernel kernel((Machine()));
-  ResctrlOptions options = Wanting(3);
-  options.take_from_default = true;
-  {
-    const auto reservation = Acquire(&kernel, options);
-    ASSERT_EQ(reservation->kind(), CacheReservationKind::kPseudoLocked) << reservation->report();
-    EXPECT_EQ(kernel.MaskOf("", 0), 0x1ffu);
-    EXPECT_EQ(kernel.MaskOf("", 1), 0xfffu);
-  }
-  EXPECT_EQ(kernel.MaskOf("", 0), 0xfffu);
-  EXPECT_TRUE(kernel.Groups().empty());
-}
-
-TEST(ResctrlTest, TakesNothingBesideOtherClasses) {
-  for (const bool group : {true, false}) {
-    FakeKernel kernel((Machine()));
-    if (group) {
-      ASSERT_TRUE(kernel.MakeGroup("theirs").ok());
-    } else {
-      ASSERT_TRUE(kernel.Write("schemata", "L3:0=7ff\n").ok());
-    }
-    const std::string before = Take(kernel.root() / "schemata");
-    ResctrlOptions options = Wanting(3);
-    options.take_from_default = true;
-    const auto reservation = Acquire(&kernel, options);
-    EXPECT_EQ(reservation->kind(), CacheReservationKind::kNone);
-    EXPECT_TRUE(Says(*reservation, "somebody has")) << reservation->report();
-    EXPECT_EQ(Take(kernel.root() / "schemata"), before);
-    EXPECT_EQ(kernel.Groups().size(), group ? 1u : 0u);
-  }
-}
-
-TEST(ResctrlTest, DefaultIsNotGivenBackOverSomebodyElsesChange) {
-  FakeKernel kernel((Machine()));
-  ResctrlOptions options = Wanting(3);
-  options.take_from_default = true;
-  auto reservation = Acquire(&kernel, options);
-  ASSERT_EQ(reservation->kind(), CacheReservationKind::kPseudoLocked);
-  ASSERT_TRUE(kernel.Write("schemata", "L3:0=ff\n").ok());
-  reservation.reset();
-  EXPECT_EQ(kernel.MaskOf("", 0), 0xffu);
 }
 
 TEST(ResctrlTest, OutOfClasses) {
@@ -390,13 +346,13 @@ TEST(ResctrlTest, RefusedCoresUndoEverything) {
   Machine machine;
   machine.pseudo_lock = false;
   FakeKernel kernel(machine);
+  ASSERT_TRUE(kernel.Write("schemata", "L3:0=3ff\n").ok());
   ResctrlOptions options = Wanting(2);
-  options.take_from_default = true;
   options.cores = "99";
   const auto reservation = Acquire(&kernel, options);
   EXPECT_EQ(reservation->kind(), CacheReservationKind::kNone);
   EXPECT_TRUE(Says(*reservation, "Can only assign online CPUs")) << reservation->report();
-  EXPECT_EQ(kernel.MaskOf("", 0), 0xfffu);
+  EXPECT_EQ(kernel.MaskOf("", 0), 0x3ffu);
   EXPECT_TRUE(kernel.Groups().empty());
 }
 
@@ -464,14 +420,6 @@ TEST_F(StaleGroupTest, NamesThatOnlyLookLikeOursStay) {
   for (const char* name : {"cairn.mine", "cairn.1.2.3.4x"}) ASSERT_TRUE(kernel_.MakeGroup(name).ok());
   Acquire(&kernel_, options_);
   EXPECT_EQ(kernel_.Groups().size(), 2u);
-}
-
-TEST_F(StaleGroupTest, GivesBackWhatADeadProcessTook) {
-  ASSERT_TRUE(kernel_.MakeGroup("cairn." + namespace_ + ".78.1.0.took.0.fff.3ff").ok());
-  ASSERT_TRUE(kernel_.Write("schemata", "L3:0=3ff\n").ok());
-  Acquire(&kernel_, options_);
-  EXPECT_EQ(kernel_.MaskOf("", 0), 0xfffu);
-  EXPECT_TRUE(kernel_.Groups().empty());
 }
 
 TEST(ResctrlParseTest, Lines) {

@@ -28,7 +28,6 @@ const OptionTypes& SubMemTableOptionTypes() {
       {"pool_file_limit", {offsetof(SubMemTableOptions, pool_file_limit), OptionType::kUInt64T}},
       {"locked_cache", {offsetof(SubMemTableOptions, locked_cache), OptionType::kUInt64T}},
       {"resctrl_root", AnyTextOption(offsetof(SubMemTableOptions, resctrl_root))},
-      {"take_default_ways", {offsetof(SubMemTableOptions, take_default_ways), OptionType::kBoolean}},
       {"require_persistent_memory", {offsetof(SubMemTableOptions, require_persistent_memory), OptionType::kBoolean}}};
   static const auto* types = new OptionTypes(WithoutDefaults(all, defaults));
   return *types;
@@ -172,7 +171,6 @@ std::unique_ptr<Backing> SubMemTableFactory::MakeBacking(rocksdb::Logger* logger
   ResctrlOptions cache;
   cache.root = options_.resctrl_root;
   cache.bytes = options_.locked_cache;
-  cache.take_from_default = options_.take_default_ways;
   return NewLockedBacking(CacheReservation::Acquire(cache), std::move(backing));
 }
 

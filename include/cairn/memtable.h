@@ -57,14 +57,11 @@ struct SubMemTableOptions {
 
   // Bytes of the last-level cache to keep for the pool through the kernel's resctrl file system: a pseudo-locked region
   // where there is that, else a class of ways for the process's cores; 0: none. What the machine lacks is in the log
-  // and no error; what somebody has configured stays. Not with durable, copy_on_seal.
+  // and no error; what somebody has configured stays, so ways must belong to no class. Not with durable, copy_on_seal.
   uint64_t locked_cache = 0;
 
   // Where the resctrl file system is mounted.
   std::string resctrl_root = "/sys/fs/resctrl";
-
-  // Ways of the cache may be taken from the default class, if nobody has configured any; they are given back.
-  bool take_default_ways = false;
 
   // Refuses a pool file that is not on persistent memory.
   bool require_persistent_memory = false;
