@@ -26,7 +26,6 @@ constexpr size_t kAtATime = 2;             // compactions: RocksDB's default of 
 constexpr double kItemsPerBuffer = 32;     // of the play; with 64 and 128 it writes within 2 % of the same
 constexpr double kLeastFlushes = 400;      // that are counted
 constexpr double kWarm = 2, kCounted = 4;  // requests for each key
-constexpr uint64_t kStreamBits = 40;
 
 // Keys of one popularity, each drawn with the same probability into a write buffer.
 struct Group {
@@ -170,26 +169,6 @@ class Play {
 
 IndexStatus Restless() { return IndexStatus::InvalidArgument("the trie's options: its picker does not come to rest"); }
 
-IndexStatus PlayStreams(const KeyTrieOptions& trie, uint64_t data_bytes, double buffers, int streams, double fill,
-                        double keys, msls::Report* report) {
-  const double per_buffer = std::max(kItemsPerBuffer, 2.0 * streams);
-  Play play(trie, per_buffer / fill, data_bytes);
-  play.Count();
-  uint64_t next = 0;
-  // What is appended lies over nothing for ever: a larger trie writes the same.
-  const auto flushes = static_cast<size_t>(std::clamp(std::round(buffers), 1.0, kMostWriteBuffers));
-  for (size_t flush = 0; flush < flushes; ++flush) {
-    std::vector<SimulatedKeyTrie::Operation> operations;
-    for (double i = 0; i < per_buffer; ++i, ++next) {
-      const auto count = static_cast<uint64_t>(streams);
-      operations.push_back({(next % count << kStreamBits) + next / count, false});
-    }
-    if (!play.Flush(operations)) return Restless();
-  }
-  play.Report(static_cast<double>(next), static_cast<double>(next) / 2, keys / static_cast<double>(next), report);
-  return IndexStatus::OK();
-}
-
 IndexStatus PlayPopularity(const KeyTrieOptions& trie, uint64_t data_bytes, const msls::Popularity& popularity,
                            double requests_per_buffer, double fill, msls::Report* report) {
   const double buffers = popularity.keys() / requests_per_buffer;
@@ -214,24 +193,6 @@ IndexStatus PlayPopularity(const KeyTrieOptions& trie, uint64_t data_bytes, cons
 }
 
 // With every key on its own.
-IndexStatus SimulateStreams(const KeyTrieOptions& trie, uint64_t data_bytes, double per_buffer,
-                            const KeyTrieWrites& writes, msls::Report* report) {
-  Play play(trie, per_buffer / writes.fill, data_bytes);
-  play.Count();
-  const auto keys = static_cast<uint64_t>(writes.popularity.keys());
-  const auto count = static_cast<uint64_t>(writes.streams);
-  std::vector<SimulatedKeyTrie::Operation> operations;
-  for (uint64_t i = 0; i < keys; ++i) {
-    operations.push_back({(i % count << kStreamBits) + i / count, false});
-    if (static_cast<double>(operations.size()) < per_buffer) continue;
-    if (!play.Flush(operations)) return Restless();
-    operations.clear();
-  }
-  if (!operations.empty() && !play.Flush(operations)) return Restless();
-  play.Report(static_cast<double>(keys), static_cast<double>(keys) / 2, 1, report);
-  return IndexStatus::OK();
-}
-
 IndexStatus SimulatePopularity(const KeyTrieOptions& trie, uint64_t data_bytes, double per_buffer,
                                const KeyTrieWrites& writes, const msls::SimulationOptions& options,
                                msls::Report* report) {
@@ -256,9 +217,6 @@ IndexStatus SimulatePopularity(const KeyTrieOptions& trie, uint64_t data_bytes, 
 IndexStatus Check(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes) {
   if (!(writes.fill > 0 && writes.fill <= 1))
     return IndexStatus::InvalidArgument("fill must be more than 0 and at most 1.");
-  if (writes.streams < 0 || writes.streams > kMostStreams) {
-    return IndexStatus::InvalidArgument("streams must be from 0 to " + std::to_string(kMostStreams) + ".");
-  }
   const rocksdb::Status valid = ValidateTrieOptions(trie);
   if (!valid.ok()) return IndexStatus::InvalidArgument(valid.ToString());
   return msls::Validate(store, writes.popularity);
@@ -278,14 +236,12 @@ IndexStatus ModelKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& sto
   if (store.log) Add("log", 1, report);
   const double requests = RequestsPerBuffer(store, writes);
   const double buffers = writes.popularity.keys() / requests;
-  if (writes.streams == 0 && buffers > kMostWriteBuffers) {
+  if (buffers > kMostWriteBuffers) {
     return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
                                         " write buffers; a trie in key order is played with " +
                                         std::to_string(static_cast<uint64_t>(kMostWriteBuffers)) +
                                         " at most: take a larger write buffer or fewer keys.");
   }
-  if (writes.streams > 0)
-    return PlayStreams(trie, DataBytes(store), buffers, writes.streams, writes.fill, writes.popularity.keys(), report);
   return PlayPopularity(trie, DataBytes(store), writes.popularity, requests, writes.fill, report);
 }
 
@@ -301,48 +257,51 @@ IndexStatus SimulateKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& 
   }
   if (store.log) Add("log", 1, report);
   const double requests = std::max(1.0, std::round(RequestsPerBuffer(store, writes)));
-  return writes.streams > 0 ? SimulateStreams(trie, DataBytes(store), requests, writes, report)
-                            : SimulatePopularity(trie, DataBytes(store), requests, writes, options, report);
+  return SimulatePopularity(trie, DataBytes(store), requests, writes, options, report);
 }
 
-IndexStatus KeyTrieFrontier(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
-                            const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier) {
-  frontier->clear();
+IndexStatus OptimizeKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                            const msls::OptimizeOptions& options, msls::Optimum* optimum) {
+  *optimum = msls::Optimum();
   if (options.max_runs_to_hit > 0) {
     return IndexStatus::InvalidArgument("The model of ordered_trie knows no runs to a hit: limit all of its runs.");
   }
-  const double buffers = writes.popularity.keys() / RequestsPerBuffer(store, writes);
-  if (writes.streams == 0 && buffers > kMostWriteBuffersCompared) {
+  msls::StoreShape shape = store;
+  if (options.max_write_buffer_bytes > 0) shape.write_buffer_bytes = options.max_write_buffer_bytes;
+  const double buffers = writes.popularity.keys() / RequestsPerBuffer(shape, writes);
+  if (buffers > kMostWriteBuffersCompared) {
     return IndexStatus::InvalidArgument("The keys are " + std::to_string(static_cast<uint64_t>(buffers)) +
                                         " write buffers; shapes of a trie in key order are compared for " +
                                         std::to_string(static_cast<uint64_t>(kMostWriteBuffersCompared)) + " at most.");
   }
+  IndexStatus s = ModelKeyTrie(trie, store, writes, &optimum->before);
+  if (!s.ok()) return s;
   const auto keeps = [](double value, double limit) { return limit == 0 || value <= limit; };
-  std::vector<msls::CostedShape> shapes;
+  bool any = false;
   for (int root : {4, 8, 16, 32}) {
     for (int trigger : {6, 15, 24}) {
       for (double bound : {1.25, 1.4, 1.6, 2.0, 3.0}) {
-        msls::CostedShape shape;
         KeyTrieOptions options_of = trie;
-        options_of.root_trigger = root;
-        options_of.trigger = trigger;
-        options_of.slots = msls::TrieSlotsFor(trigger);
-        options_of.space_bound = bound;
-        const IndexStatus s = ModelKeyTrie(options_of, store, writes, &shape.report);
+        options_of.root_trigger = shape.root_trigger = root;
+        options_of.trigger = shape.container_trigger = trigger;
+        options_of.slots = shape.slots = msls::TrieSlotsFor(trigger);
+        options_of.space_bound = shape.space_bound = bound;
+        msls::Report report;
+        s = ModelKeyTrie(options_of, shape, writes, &report);
         if (!s.ok()) return s;
-        if (!keeps(shape.report.space_amplification, options.max_space_amplification)) continue;
-        if (!keeps(shape.report.sorted_runs, options.max_sorted_runs)) continue;
-        shape.store = store;
-        shape.store.root_trigger = root;
-        shape.store.container_trigger = trigger;
-        shape.store.slots = options_of.slots;
-        shape.store.space_bound = bound;
-        shapes.push_back(std::move(shape));
+        ++optimum->evaluations;
+        if (!keeps(report.space_amplification, options.max_space_amplification) ||
+            !keeps(report.sorted_runs, options.max_sorted_runs) ||
+            (any && report.write_amplification >= optimum->after.write_amplification)) {
+          continue;
+        }
+        any = true;
+        optimum->store = shape;
+        optimum->after = report;
       }
     }
   }
-  *frontier = msls::FrontierOf(std::move(shapes));
-  if (!frontier->empty()) return IndexStatus::OK();
+  if (any) return s;
   return IndexStatus::InvalidArgument("No shape of ordered_trie keeps the limits on space and sorted runs.");
 }
 

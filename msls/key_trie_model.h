@@ -19,17 +19,11 @@ namespace cairn {
 struct KeyTrieWrites {
   // By popularity, when every key was written once, in random order.
   msls::Popularity popularity;
-  // Not 0: no key is written twice. So many sequences of growing keys, of which each is written to in turn, and all of
-  // them come to popularity.keys() keys; what is written until then counts.
-  int streams = 0;
   // How much of the write buffer items fill before it is flushed; the rest is the memtable's own.
   double fill = 1;
 };
 
-// More could not be told apart in the write buffers of the play.
-constexpr int kMostStreams = 256;
-
-// Of all keys that are written by popularity; the play takes time by the square of that.
+// The play takes time by the square of that.
 constexpr double kMostWriteBuffers = 1024;
 
 // Of `store`: item_bytes, log and write_buffer_bytes; of `trie`, what shapes it. The space bound counts items (see
@@ -39,19 +33,16 @@ IndexStatus ModelKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& sto
 
 constexpr double kMostKeysSimulated = 2e7;
 
-// The same of a simulation. Of streams all keys count, whatever `options` say of requests.
+// The same of a simulation.
 IndexStatus SimulateKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
                             const msls::SimulationOptions& options, msls::Report* report);
-
-// Shapes that KeyTrieFrontier plays.
-constexpr int kKeyTrieShapes = 60;
 
 // As kMostWriteBuffers, where dozens of shapes are played.
 constexpr double kMostWriteBuffersCompared = 200;
 
-// Shapes of which none is better in all (see msls::Frontier), by the model, least writes first: root_trigger,
-// container_trigger with slots, and space_bound. A model of a trie in key order says nothing of runs_to_hit.
-IndexStatus KeyTrieFrontier(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
-                            const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier);
+// As msls::Optimize, of root_trigger, container_trigger with slots, and space_bound. A model of a trie in key order
+// says nothing of runs_to_hit.
+IndexStatus OptimizeKeyTrie(const KeyTrieOptions& trie, const msls::StoreShape& store, const KeyTrieWrites& writes,
+                            const msls::OptimizeOptions& options, msls::Optimum* optimum);
 
 }  // namespace cairn

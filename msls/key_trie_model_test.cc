@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "msls/workload.h"
@@ -36,14 +35,13 @@ KeyTrieOptions InBytes(KeyTrieOptions trie) {
   return trie;
 }
 
-double Modelled(const Popularity& popularity, int streams) {
+double Modelled(const Popularity& popularity) {
   msls::StoreShape store = msls::StoreShape::Default(msls::Design::kTrie);
   store.log = false;
   store.item_bytes = kItemBytes;
   store.write_buffer_bytes = kPerFlush * kItemBytes;
   KeyTrieWrites writes;
   writes.popularity = popularity;
-  writes.streams = streams;
   msls::Report report;
   const IndexStatus s = ModelKeyTrie(Trie(), store, writes, &report);
   EXPECT_TRUE(s.ok()) << s.message();
@@ -76,22 +74,9 @@ void CompareUpdates(uint64_t keys, double skew) {
   const double before = run.written();
   for (uint64_t i = 0; i < 4 * keys; ++i) run.Put(workload.Draw());
   const double real = (run.written() - before) / (4 * static_cast<double>(keys));
-  const double model = Modelled(popularity, 0);
+  const double model = Modelled(popularity);
   printf("%zu keys, %s: run %.3f, model %.3f (%+.1f %%)\n", static_cast<size_t>(keys), popularity.name().c_str(), real,
          model, 100 * (model / real - 1));
-  EXPECT_NEAR(model / real, 1, kMost);
-}
-
-void CompareStreams(uint64_t keys, int streams) {
-  Popularity popularity;
-  ASSERT_TRUE(Popularity::Uniform(static_cast<double>(keys), &popularity).ok());
-  Run run;
-  const auto count = static_cast<uint64_t>(streams);
-  for (uint64_t i = 0; i < keys; ++i) run.Put((i % count << 40) + i / count);
-  const double real = run.written() / static_cast<double>(keys);
-  const double model = Modelled(popularity, streams);
-  printf("%zu keys, %d streams: run %.3f, model %.3f (%+.1f %%)\n", static_cast<size_t>(keys), streams, real, model,
-         100 * (model / real - 1));
   EXPECT_NEAR(model / real, 1, kMost);
 }
 
@@ -105,10 +90,6 @@ TEST(KeyTrieModelTest, Zipf) {
   CompareUpdates(20000, 0.8);
 }
 
-TEST(KeyTrieModelTest, SequentialAndStreams) {
-  for (int streams : {1, 2, 16, 64}) CompareStreams(20000, streams);
-}
-
 TEST(KeyTrieModelTest, Refuses) {
   KeyTrieWrites writes;
   msls::Report report;
@@ -116,10 +97,6 @@ TEST(KeyTrieModelTest, Refuses) {
   ASSERT_TRUE(Popularity::Uniform(1e12, &writes.popularity).ok());
   EXPECT_NE(ModelKeyTrie(Trie(), store, writes, &report).message().find("write buffer"), std::string::npos);
   ASSERT_TRUE(Popularity::Uniform(1e8, &writes.popularity).ok());
-  writes.streams = kMostStreams + 1;
-  EXPECT_NE(ModelKeyTrie(Trie(), store, writes, &report).message().find("streams"), std::string::npos);
-  writes.streams = 64;
-  EXPECT_TRUE(ModelKeyTrie(Trie(), store, writes, &report).ok());
   writes.fill = 0;
   EXPECT_NE(ModelKeyTrie(Trie(), store, writes, &report).message().find("fill"), std::string::npos);
 }

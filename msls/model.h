@@ -37,9 +37,6 @@ class States {
   uint64_t state_ = 1;
 };
 
-// Of these those that Frontier tells of.
-std::vector<CostedShape> FrontierOf(std::vector<CostedShape> shapes);
-
 // Requests that one memtable holds.
 inline double MemtableRequests(const StoreShape& store) { return store.write_buffer_bytes / store.item_bytes; }
 

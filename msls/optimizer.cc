@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <functional>
 
 #include "msls/level_options.h"
 #include "msls/model.h"
@@ -92,10 +91,8 @@ class LevelSearch {
     return LeveledWriteAmplification(store_, p_, size) + penalty;
   }
 
-  enum class Effort { kAll, kFew };
-
-  // The best sizes found from `start`; with few evaluations within 3 %.
-  std::vector<double> Run(const std::vector<double>& start, Effort effort = Effort::kAll) {
+  // The best sizes found from `start`.
+  std::vector<double> Run(const std::vector<double>& start) {
     std::vector<double> x = Point(start);
     if (x.empty()) return Sizes(nullptr);
     const unsigned n = static_cast<unsigned>(x.size());
@@ -107,9 +104,9 @@ class LevelSearch {
     nlopt_.set_lower_bounds(opt, 0);
     nlopt_.set_upper_bounds(opt, 1);
     nlopt_.set_initial_step(opt, 0.1);
-    nlopt_.set_ftol_rel(opt, effort == Effort::kAll ? 1e-7 : 1e-4);
-    nlopt_.set_xtol_rel(opt, effort == Effort::kAll ? 1e-5 : 1e-3);
-    nlopt_.set_maxeval(opt, (effort == Effort::kAll ? 600 : 100) * static_cast<int>(n));
+    nlopt_.set_ftol_rel(opt, 1e-7);
+    nlopt_.set_xtol_rel(opt, 1e-5);
+    nlopt_.set_maxeval(opt, 600 * static_cast<int>(n));
     double value = 0;
     (void)nlopt_.optimize(opt, x.data(), &value);  // x is the best point so far, whatever ended the search
     nlopt_.destroy(opt);
@@ -158,9 +155,7 @@ struct Findings {
   explicit Findings(Optimum* best) : optimum(best) {}
 
   Optimum* const optimum;
-  bool any = false;               // optimum->store and after are set
-  std::vector<CostedShape> kept;  // all candidates that are valid and keep the limits, if `keeps_all`
-  bool keeps_all = false;
+  bool any = false;  // optimum->store and after are set
 };
 
 // Takes a candidate if it is valid, keeps the limits and writes less than what was found so far.
@@ -169,7 +164,6 @@ void Consider(const StoreShape& candidate, const Popularity& p, const OptimizeOp
   Optimum* const optimum = findings->optimum;
   optimum->evaluations++;
   if (!Model(candidate, p, &report).ok() || !Keeps(report, options)) return;
-  if (findings->keeps_all) findings->kept.push_back({candidate, report});
   if (findings->any && report.write_amplification >= optimum->after.write_amplification) return;
   findings->any = true;
   optimum->store = candidate;
@@ -305,97 +299,7 @@ IndexStatus CheckLimits(const OptimizeOptions& options) {
   return IndexStatus::OK();
 }
 
-// Leveled shapes for each number of levels and each of many bounds on space; more levels as long as those write less.
-IndexStatus SearchLeveledFrontier(const StoreShape& store, const Popularity& p, const OptimizeOptions& options,
-                                  Findings* findings) {
-  const NloptLibrary* nlopt = nullptr;
-  const IndexStatus s = LoadNlopt(&nlopt);
-  if (!s.ok()) return s;
-  constexpr int kMostLevels = 12;
-  std::vector<double> bounds = {0, 1.7, 1.5, 1.4, 1.3, 1.25, 1.2, 1.15, 1.1, 1.06, 1.03};
-  if (options.max_space_amplification > 0) {
-    bounds.erase(std::remove_if(bounds.begin(), bounds.end(),
-                                [&](double bound) { return bound == 0 || bound >= options.max_space_amplification; }),
-                 bounds.end());
-    bounds.insert(bounds.begin(), options.max_space_amplification);
-  }
-  std::vector<double> least(bounds.size(), 0);  // written within each bound, by fewer levels
-  const int most = options.max_levels > 0 ? options.max_levels : std::max(kMostLevels, options.min_levels);
-  int worse = 0;  // numbers of levels in a row
-  for (int levels = std::max(1, options.min_levels); levels <= most && worse < 2; levels++) {
-    bool better = false;
-    std::vector<double> size;
-    for (size_t i = 0; i < bounds.size(); i++) {
-      OptimizeOptions limits = options;
-      limits.max_space_amplification = bounds[i];
-      LevelSearch search(*nlopt, store, p, limits, levels);
-      // What was best within more space is near to what is best within less, unless that is very little.
-      constexpr double kLittleSpace = 1.15;
-      const size_t before = findings->kept.size();
-      if (size.empty() || (bounds[i] > 0 && bounds[i] < kLittleSpace)) {
-        const std::vector<double> fresh = search.Run(search.Bent(0.7), LevelSearch::Effort::kFew);
-        Consider(WithLevels(store, p, fresh), p, limits, findings);
-        if (size.empty()) size = fresh;
-      }
-      size = search.Run(size, LevelSearch::Effort::kFew);
-      findings->optimum->evaluations += search.evaluations();
-      Consider(WithLevels(store, p, size), p, limits, findings);
-      if (findings->kept.size() == before) continue;
-      double written = findings->kept.back().report.write_amplification;
-      for (size_t k = before; k < findings->kept.size(); k++) {
-        written = std::min(written, findings->kept[k].report.write_amplification);
-      }
-      if (least[i] != 0 && written > 0.998 * least[i]) continue;
-      better = true;
-      least[i] = written;
-    }
-    worse = better ? 0 : worse + 1;
-  }
-  return s;
-}
-
-double RunsToRead(const Report& report) { return report.runs_to_hit > 0 ? report.runs_to_hit : report.sorted_runs; }
-
-// Whether `a` costs hardly more than `b` in anything.
-bool IsAsGood(const Report& a, const Report& b) {
-  constexpr double kSame = 1.02, kSameRuns = 1.05;
-  return a.write_amplification <= kSame * b.write_amplification &&
-         a.space_amplification <= kSame * b.space_amplification && RunsToRead(a) <= kSameRuns * RunsToRead(b);
-}
-
 }  // namespace
-
-std::vector<CostedShape> FrontierOf(std::vector<CostedShape> shapes) {
-  std::stable_sort(shapes.begin(), shapes.end(), [](const CostedShape& a, const CostedShape& b) {
-    return a.report.write_amplification < b.report.write_amplification;
-  });
-  std::vector<CostedShape> frontier;
-  for (CostedShape& one : shapes) {
-    if (std::none_of(frontier.begin(), frontier.end(),
-                     [&one](const CostedShape& other) { return IsAsGood(other.report, one.report); })) {
-      frontier.push_back(std::move(one));
-    }
-  }
-  return frontier;
-}
-
-IndexStatus Frontier(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
-                     std::vector<CostedShape>* frontier) {
-  frontier->clear();
-  Optimum optimum;
-  Findings findings(&optimum);
-  findings.keeps_all = true;
-  IndexStatus s = CheckLimits(options);
-  if (s.ok()) s = Validate(store, popularity);
-  if (!s.ok()) return s;
-  const bool leveled = store.design == Design::kLevelDB || store.design == Design::kRocksDB;
-  s = leveled ? SearchLeveledFrontier(store, popularity, options, &findings)
-              : SearchDesign(store, popularity, options, &findings);
-  if (!s.ok()) return s;
-  *frontier = FrontierOf(std::move(findings.kept));
-  if (!frontier->empty()) return s;
-  return IndexStatus::InvalidArgument("No shape of the design keeps the limits on space, sorted runs and levels.");
-}
 
 IndexStatus Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
                      Optimum* optimum) {

@@ -6,7 +6,7 @@
 #include <random>
 
 #include "cairn/msls.h"
-#include "msls/msls_fixture.h"
+#include "test/testutil/msls_fixture.h"
 
 namespace cairn {
 namespace msls {
@@ -105,60 +105,6 @@ TEST(OptimizerTest, SimulationConfirms) {
       EXPECT_NEAR(after.write_amplification / optimum.after.write_amplification, 1, 0.07);
     }
   }
-}
-
-double RunsOf(const Report& report) { return report.runs_to_hit > 0 ? report.runs_to_hit : report.sorted_runs; }
-
-// No shape of a frontier is worse than another in everything, the ends are the optima, and nothing that Optimize finds
-// under a limit lies below it.
-TEST(OptimizerTest, Frontiers) {
-  Popularity histogram;
-  ASSERT_TRUE(Popularity::Histogram({{100, 1e5}, {5, 3e6}, {1, 3e7}}, &histogram).ok());
-  for (Design design : {Design::kRocksDB, Design::kLevelDB, Design::kUniversal, Design::kSamt, Design::kSilt}) {
-    for (const Popularity& p : {Keys(3e7, 0), Keys(3e7, 0.99), histogram}) {
-      const std::string name = std::string(DesignName(design)) + ", " + p.name();
-      const StoreShape store = StoreShape::Default(design);
-      std::vector<CostedShape> frontier;
-      ASSERT_TRUE(Frontier(store, p, OptimizeOptions(), &frontier).ok()) << name;
-      EXPECT_GT(frontier.size(), 2u) << name;
-      for (const CostedShape& one : frontier) {
-        Report report;
-        ASSERT_TRUE(Model(one.store, p, &report).ok()) << name;
-        EXPECT_EQ(report.write_amplification, one.report.write_amplification) << name;
-        for (const CostedShape& other : frontier) {
-          EXPECT_FALSE(other.report.write_amplification < 0.999 * one.report.write_amplification &&
-                       other.report.space_amplification < 0.999 * one.report.space_amplification &&
-                       RunsOf(other.report) < 0.999 * RunsOf(one.report))
-              << name;
-        }
-      }
-      for (double space : {0.0, 1.5, 1.25, 1.1}) {
-        OptimizeOptions limits;
-        limits.max_space_amplification = space;
-        if (design == Design::kRocksDB || design == Design::kLevelDB) limits.min_levels = 1, limits.max_levels = 8;
-        Optimum optimum;
-        if (!Optimize(store, p, limits, &optimum).ok()) continue;
-        double least = 1e9;
-        for (const CostedShape& one : frontier) {
-          if (space == 0 || one.report.space_amplification <= 1.0205 * space) {
-            least = std::min(least, one.report.write_amplification);
-          }
-        }
-        EXPECT_LT(least, 1.035 * optimum.after.write_amplification) << name << ", space " << space;
-      }
-      OptimizeOptions limits;
-      limits.max_space_amplification = 1.2;
-      if (Frontier(store, p, limits, &frontier).ok()) {
-        for (const CostedShape& one : frontier) EXPECT_LE(one.report.space_amplification, 1.2001) << name;
-      }
-      limits.max_space_amplification = 1.00001;
-      EXPECT_EQ(Frontier(store, p, limits, &frontier).ok(), design == Design::kSilt) << name;  // merged with each store
-    }
-  }
-  std::vector<CostedShape> frontier;
-  StoreShape bad = StoreShape::Default(Design::kRocksDB);
-  bad.item_bytes = -1;
-  EXPECT_FALSE(Frontier(bad, Keys(1e6, 0), OptimizeOptions(), &frontier).ok());
 }
 
 double Simulated(const StoreShape& store, const Popularity& p, bool split_at_cursor = true) {

@@ -1,7 +1,6 @@
 // Designs of whole sorted runs: RocksDB's universal compaction, SAMT, COLA, and SILT's three stores.
 
 #include <algorithm>
-#include <cmath>
 
 #include "msls/model.h"
 #include "msls/simulator.h"

@@ -7,7 +7,6 @@
 #include <map>
 #include <set>
 #include <thread>
-#include <unordered_map>
 
 #include "db/column_family.h"
 #include "db/db_impl/db_impl.h"

@@ -72,18 +72,13 @@ class StoreFlags {
     arguments->Integer("slots", &slots_, "trie: levels of a depth (default: a third more than the trigger)", 0, 2000);
     arguments->Integer("fan-out", &fan_out_, "trie: children of a container", 2, 64);
     arguments->Number("grow-liveness", &grow_liveness_, "trie: live part at which a full container goes deeper", 0, 1);
-    arguments->Integer("streams", &writes.streams,
-                       "ordered_trie: no key is written twice, but so many growing sequences in turn (1: sequential)",
-                       1, kMostStreams);
     arguments->Number("fill", &writes.fill, "ordered_trie: part of the write buffer that items fill", 0.01, 1);
     arguments->Number("space-bound", &space_bound_, "trie: bytes for each live byte that are tolerated", 1.1, 1e9);
   }
 
   // After Parse. A message for UsageError, or empty.
   std::string Read() {
-    if (!IsOrderedTrie() && (arguments_.Given("streams") || arguments_.Given("fill"))) {
-      return "--streams and --fill are of --design ordered_trie";
-    }
+    if (!IsOrderedTrie() && arguments_.Given("fill")) return "--fill is of --design ordered_trie";
     // Its shape is a trie's.
     IndexStatus s = msls::DesignFromName(IsOrderedTrie() ? "trie" : design_, &store.design);
     if (!s.ok()) return s.message();
@@ -155,22 +150,9 @@ class StoreFlags {
     return IsOrderedTrie() ? SimulateKeyTrie(ordered_trie_, store, writes, options, report)
                            : msls::Simulate(store, popularity, options, report);
   }
-  IndexStatus Frontier(const msls::OptimizeOptions& options, std::vector<msls::CostedShape>* frontier) const {
-    return IsOrderedTrie() ? KeyTrieFrontier(ordered_trie_, store, writes, options, frontier)
-                           : msls::Frontier(store, popularity, options, frontier);
-  }
   IndexStatus Optimize(const msls::OptimizeOptions& options, msls::Optimum* optimum) const {
-    if (!IsOrderedTrie()) return msls::Optimize(store, popularity, options, optimum);
-    StoreShape start = store;
-    if (options.max_write_buffer_bytes > 0) start.write_buffer_bytes = options.max_write_buffer_bytes;
-    std::vector<msls::CostedShape> shapes;
-    IndexStatus s = Model(&optimum->before);
-    if (s.ok()) s = KeyTrieFrontier(ordered_trie_, start, writes, options, &shapes);
-    if (!s.ok()) return s;
-    optimum->store = shapes.front().store;
-    optimum->after = shapes.front().report;
-    optimum->evaluations = kKeyTrieShapes;
-    return s;
+    return IsOrderedTrie() ? OptimizeKeyTrie(ordered_trie_, store, writes, options, optimum)
+                           : msls::Optimize(store, popularity, options, optimum);
   }
 
   StoreShape store;
@@ -333,56 +315,11 @@ int RunSimulate(int argc, char** argv) {
   return kExitOk;
 }
 
-// The options of a shape, in one line.
-std::string ShapeText(const StoreShape& store, const std::vector<std::pair<std::string, std::string>>& rocksdb) {
-  switch (store.design) {
-    case Design::kSamt:
-    case Design::kCola:
-      return "growth=" + std::to_string(store.growth);
-    case Design::kSilt:
-      return "hash_stores=" + std::to_string(store.hash_stores);
-    case Design::kTrie:
-      return TrieShapeText(store, store.space_bound);
-    case Design::kUniversal:
-      return "level0_file_num_compaction_trigger=" + std::to_string(store.level0_trigger) +
-             ";max_size_amplification_percent=" + std::to_string(store.max_size_amplification_percent);
-    default:
-      break;
-  }
-  std::string text;
-  for (const auto& [name, value] : rocksdb) {
-    if (name.compare(0, 20, "max_bytes_for_level_") == 0) text += (text.empty() ? "" : ";") + name + "=" + value;
-  }
-  return text;
-}
-
-int PrintFrontier(const StoreFlags& flags, const msls::OptimizeOptions& options, const Arguments& arguments,
-                  bool json) {
-  std::vector<msls::CostedShape> frontier;
-  const Clock clock;
-  const IndexStatus s = flags.Frontier(options, &frontier);
-  if (!s.ok()) return arguments.UsageError(s.message());
-  nlohmann::ordered_json body;
-  if (!json) {
-    printf("%s, %.12g keys, %s, items of %g B\n%8s %6s %6s %14s  %s\n", flags.DesignName(), flags.popularity.keys(),
-           flags.popularity.name().c_str(), flags.store.item_bytes, "written", "space", "runs", "runs to a key",
-           "options");
-  }
-  for (const msls::CostedShape& shape : frontier) {
-    std::vector<std::pair<std::string, std::string>> rocksdb;
-    (void)RocksDBOptions(shape.store, flags.popularity, &rocksdb);
-    const std::string text = ShapeText(shape.store, rocksdb);
-    if (!json) {
-      printf("%8.3f %6.3f %6.2f %14.2f  %s\n", shape.report.write_amplification, shape.report.space_amplification,
-             shape.report.sorted_runs, shape.report.runs_to_hit, text.c_str());
-      continue;
-    }
-    nlohmann::ordered_json one = ToJson(shape.store, shape.report);
-    one["options"] = text;
-    body["frontier"].push_back(one);
-  }
-  if (json) printf("%s\n", WithHead(flags, body, clock.Seconds()).dump(2).c_str());
-  return kExitOk;
+// The options of a shape that has none of RocksDB's.
+std::string ShapeText(const StoreShape& store) {
+  if (store.design == Design::kTrie) return TrieShapeText(store, store.space_bound);
+  return store.design == Design::kSilt ? "hash_stores=" + std::to_string(store.hash_stores)
+                                       : "growth=" + std::to_string(store.growth);
 }
 
 int RunOptimize(int argc, char** argv) {
@@ -395,7 +332,7 @@ int RunOptimize(int argc, char** argv) {
   msls::OptimizeOptions options;
   uint64_t write_buffer = 0;
   std::string options_file;
-  bool json = false, frontier = false;
+  bool json = false;
   arguments.Integer("min-levels", &options.min_levels,
                     "leveldb, rocksdb: least number of levels without level 0; 0: as it is", 0, 20);
   arguments.Integer("max-levels", &options.max_levels, "leveldb, rocksdb: most levels without level 0; 0: as it is", 0,
@@ -406,15 +343,12 @@ int RunOptimize(int argc, char** argv) {
   arguments.Number("max-runs-to-hit", &options.max_runs_to_hit, "runs visited for a key that exists; 0: no limit", 0,
                    1e6);
   arguments.Text("options-file", &options_file, "FILE", "write the shape as a RocksDB OPTIONS file");
-  arguments.Switch("frontier", &frontier,
-                   "print all shapes of which none is better in bytes written, space and runs at once");
   arguments.Switch("json", &json, "print one JSON object");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
   std::string error = flags.Read();
   if (error.empty() && !options_file.empty()) error = flags.CheckPlayed("--options-file");
   if (!error.empty()) return arguments.UsageError(error);
   options.max_write_buffer_bytes = static_cast<double>(write_buffer);
-  if (frontier) return PrintFrontier(flags, options, arguments, json);
   msls::Optimum optimum;
   const Clock clock;
   const IndexStatus s = flags.Optimize(options, &optimum);
@@ -446,7 +380,7 @@ int RunOptimize(int argc, char** argv) {
   Print(optimum.store, optimum.after);
   printf("Write amplification falls by %.1f %%.\n",
          100 * (1 - optimum.after.write_amplification / optimum.before.write_amplification));
-  if (rocksdb.empty()) printf("  %s\n", ShapeText(optimum.store, rocksdb).c_str());
+  if (rocksdb.empty()) printf("  %s\n", ShapeText(optimum.store).c_str());
   for (const auto& option : rocksdb) printf("  %s=%s\n", option.first.c_str(), option.second.c_str());
   return kExitOk;
 }

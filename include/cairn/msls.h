@@ -263,20 +263,6 @@ struct Optimum {
 IndexStatus Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
                      Optimum* optimum);
 
-// A shape with what it costs.
-struct CostedShape {
-  StoreShape store;
-  Report report;
-};
-
-// Bytes written, space and reads cannot all be least at once. Shapes of the design each of which costs less in one of
-// write_amplification, space_amplification (by 2 %) and runs_to_hit (by 5 %; designs without: sorted_runs) than any of
-// the others that is as good in the other two; least writes first. They keep the limits of `options`. What is varied is
-// what Optimize changes, the number of levels of kLevelDB and kRocksDB included unless the options say how many. For
-// any popularity. InvalidArgument if no shape keeps the limits.
-IndexStatus Frontier(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
-                     std::vector<CostedShape>* frontier);
-
 // A kTrie store's space_bound for TrieOptions::space_bound, which is on bytes of files for bytes of live keys and
 // values, where tables take `table_bytes` for `data_bytes` of keys and values: so that compaction for space begins at
 // as many items (8 % less with filters of 16 bits and items of 100 B). With the bytes swapped, the way back. Never
