@@ -379,7 +379,6 @@ TEST_F(AfterKill, TurnedOffAndOnItGoesOn) {
     cache->TEST_Judge(-1);
     for (uint64_t i = 0; i < kKeys; i += 2) Put(i, "while it was off");
     cache->TEST_Judge(1);
-    cache->TEST_Judge(1);
     ReadAll();
     ReadAll();
   });

@@ -796,26 +796,9 @@ TEST_F(DatabaseCacheTest, OffAndOnAgain) {
   }
   Cache()->TEST_Judge(1);
   EXPECT_TRUE(Stats().on);
-  EXPECT_EQ(Stats().cache.capacity, uint64_t{1} << 17) << "an eighth";
-  expect_right("4");
-  // One key in eight is in the sample.
-  const uint64_t before = Hits();
-  for (int i = 0; i < 800; ++i) {
-    const std::string key = std::to_string(i);
-    EXPECT_EQ(Get(key), "NotFound: ");
-    EXPECT_EQ(Get(key), "NotFound: ");
-    std::vector<Slice> keys = {key, "k", "other"};
-    std::vector<rocksdb::PinnableSlice> values(keys.size());
-    std::vector<Status> statuses(keys.size());
-    db_->MultiGet(ReadOptions(), family_, keys.size(), keys.data(), values.data(), statuses.data());
-    EXPECT_TRUE(statuses[0].IsNotFound() && statuses[1].ok() && statuses[2].IsNotFound());
-    EXPECT_EQ(values[1], "4");
-  }
-  EXPECT_GT(Hits(), before + 100);
-  EXPECT_LT(Hits(), before + 900);
-  Cache()->TEST_Judge(1);
   EXPECT_EQ(Stats().cache.capacity, uint64_t{1} << 20);
-  expect_right("5");
+  expect_right("4");
+  EXPECT_GT(Hits(), hits);
 }
 
 // Reads of keys that are never asked for again: no hit, whatever the memory.
@@ -830,11 +813,10 @@ TEST_F(DatabaseCacheTest, WhereNothingIsGainedItTurnsItselfOff) {
   EXPECT_EQ(Stats().times_off, 1u);
   EXPECT_EQ(Stats().cache.items, 0u);
   EXPECT_EQ(Stats().cache.capacity, 0u);
-  // After a pause it tries again with a part of the keys and of the memory, which brings nothing either.
+  // After a pause it tries again, which brings nothing either.
   const uint64_t off_at = Stats().reads;
   while (Stats().times_off < 2 && number < most * 4) {
     for (int i = 0; i < 4096; ++i) Get(std::to_string(++number));
-    EXPECT_LE(Stats().cache.memory, 16u << 20 >> 3);
   }
   EXPECT_EQ(Stats().times_off, 2u);
   EXPECT_GT(Stats().reads, off_at + (1 << 20));

@@ -98,20 +98,11 @@ double CacheBenefit::SavedPerRead(const Counts& window) const {
   return saved - bars / static_cast<double>(window.reads);
 }
 
-double CacheBenefit::SavedPerAbsentRead() const {
-  const Samples& by_cache = reads_[kByCache][kAbsent];
-  const Samples& by_tree = reads_[kByTree][kAbsent];
-  if (by_cache.Count() < kEnoughOfKind || by_tree.Count() < kEnoughOfKind) return 0;
-  return Saved(by_cache, by_tree);
-}
-
 double CacheBenefit::TreeNanoseconds() const {
   Samples all;
   for (const Found found : {kValue, kAbsent}) all.AddAll(reads_[kByTree][found]);
-  return MeanOf(all);
+  return all.Mean(kMostMedians * all.Median(kGuess));
 }
-
-double CacheBenefit::MeanOf(const Samples& by_tree) { return by_tree.Mean(kMostMedians * by_tree.Median(kGuess)); }
 
 void CacheBenefit::Forget() {
   for (auto& by : reads_) {

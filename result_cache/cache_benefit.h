@@ -34,11 +34,8 @@ class CacheBenefit {
   bool Knows() const;
   // Nanoseconds that a read of the window took less than it would have without the cache; negative: more.
   double SavedPerRead(const Counts& window) const;
-  // The same of reads that found nothing, without what writers paid; 0 if there were few.
-  double SavedPerAbsentRead() const;
-  // What a read takes that asks the tree only: any, or one that finds nothing.
+  // What a read takes that asks the tree only.
   double TreeNanoseconds() const;
-  double AbsentTreeNanoseconds() const { return MeanOf(reads_[kByTree][kAbsent]); }
 
   void Forget();
 
@@ -70,7 +67,6 @@ class CacheBenefit {
 
   uint64_t Count(By by) const { return reads_[by][kValue].Count() + reads_[by][kAbsent].Count(); }
   static double Saved(const Samples& by_cache, const Samples& by_tree);
-  static double MeanOf(const Samples& by_tree);
 
   Samples reads_[2][2];
   Samples bar_;

@@ -26,7 +26,7 @@ CacheFills::CacheFills(const DatabaseCacheOptions& options, ResultCache* cache)
 bool CacheFills::Wants(const SpaceRead& read, const Status& s, const Slice& value) const {
   if (!IsPlain(s)) return false;
   if (s.ok()) return read.key.size() + value.size() <= max_item_bytes_;
-  return s.IsNotFound() && keeps_absent() && read.key.size() <= max_item_bytes_;
+  return s.IsNotFound() && keeps_absent_ && read.key.size() <= max_item_bytes_;
 }
 
 void CacheFills::Store(const StagedFills::Fill& fill) {

@@ -5,7 +5,6 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
@@ -35,10 +34,6 @@ class CacheFills {
  public:
   CacheFills(const DatabaseCacheOptions& options, ResultCache* cache);
 
-  // Whether absent keys are stored from now on; those that are there stay.
-  bool keeps_absent() const { return keeps_absent_.load(std::memory_order_relaxed); }
-  void KeepAbsent(bool keep) { keeps_absent_.store(keep, std::memory_order_relaxed); }
-
   // Of the tree's answer. Nothing is stored of an error, of a large item, or if a writer came since the read's ticket.
   void Store(const SpaceRead& read, const rocksdb::Status& s, const rocksdb::Slice& value);
   void StoreLater(size_t place, const SpaceRead& read, const rocksdb::Status& s, const rocksdb::Slice& value);
@@ -59,7 +54,7 @@ class CacheFills {
 
   const uint64_t max_item_bytes_;
   ResultCache* const cache_;
-  std::atomic<bool> keeps_absent_;
+  const bool keeps_absent_;
   StagedFills staged_[cache::kThreadCells];
 };
 

@@ -1,9 +1,6 @@
 // Whether the result cache of a database is worth what it costs, and what follows from that: the mode it is in.
 //
-//   opening --Start--> on --three losses--> off --pause over--> waking --older writers ended--> trial
-//                      ^                     ^                                                  |  |
-//                      |                     +------------- lost, or found out nothing ---------+  |
-//                      +--------------------------------- won -------------------------------------+
+//   opening --Start--> on --three losses--> off --pause over--> waking --older writers ended--> on
 //
 // From every mode Stop leads to `stopped`, which nothing leaves. kTraits in cache_modes.cc says what holds in each
 // mode.
@@ -23,14 +20,12 @@
 #include "cairn/cache.h"
 #include "cairn/result_cache.h"
 #include "result_cache/cache_benefit.h"
-#include "result_cache/cache_fills.h"
 #include "result_cache/cache_judge.h"
 #include "result_cache/cache_log.h"
 #include "result_cache/cache_times.h"
 #include "result_cache/family_spaces.h"
 #include "result_cache/file_binding.h"
 #include "result_cache/writer_rounds.h"
-#include "rocksdb/slice.h"
 #include "util/mutex.h"
 
 namespace cairn {
@@ -38,7 +33,6 @@ namespace cairn {
 enum class CacheMode {
   kOpening,  // the database is not open yet
   kOn,
-  kTrial,    // after a pause: one key in eight, with an eighth of the memory
   kOff,      // nothing was gained
   kWaking,   // writers bar again; spaces come when those that began before have ended
   kStopped,  // for good: an answer was wrong, or something was written that no rule covers
@@ -52,7 +46,6 @@ class CacheModes {
     FileBinding* binding;  // null: it is in memory
     FamilySpaces* spaces;
     CacheTimes* times;
-    CacheFills* fills;
     const CacheLog* log;
   };
   CacheModes(const DatabaseCacheOptions& options, const Ruled& ruled);
@@ -62,10 +55,8 @@ class CacheModes {
   void Stop(const std::string& why);
   bool stopped() const;
 
-  // But for kForNone, families may have spaces.
-  Asked asked() const { return asked_.load(std::memory_order_relaxed); }
-  // While the cache is asked for the sample's keys only.
-  bool InSample(const rocksdb::Slice& key) const;
+  // Whether reads ask the cache: families may have spaces.
+  bool asked() const { return asked_.load(std::memory_order_relaxed); }
 
   // Whether a writer that begins now bars its keys. *place: if it is not null, the writer calls WriterRounds::Leave
   // when it has ended.
@@ -77,13 +68,11 @@ class CacheModes {
     return barring_.load(std::memory_order_seq_cst);
   }
 
-  // Of reads that do not ask the cache. Returns how many the thread has counted of late.
-  uint64_t PassBy(uint64_t count) {
+  // Of reads that do not ask the cache.
+  void PassBy(uint64_t count) {
     thread_local uint64_t passed = 0;
     passed += count;
-    const uint64_t now = passed;
     if (passed >= kPassed) CountPassed(&passed);
-    return now;
   }
 
   // Now and then, while the cache is asked: judges whether it pays.
@@ -107,14 +96,11 @@ class CacheModes {
   };
 
   void SetMode(CacheMode mode) CAIRN_REQUIRES(mutex_);
-  bool HasSpaces() const CAIRN_REQUIRES(mutex_) { return mode_ == CacheMode::kOn || mode_ == CacheMode::kTrial; }
   uint64_t Reads() const { return ruled_.times->Counts().reads; }
 
   void LookLocked() CAIRN_REQUIRES(mutex_);
   Seen SeenNow(const ResultCache::Statistics& cache) const;
   void Judge(const CacheJudge::Window& window) CAIRN_REQUIRES(mutex_);
-  void TurnOff(const std::string& why) CAIRN_REQUIRES(mutex_);
-  void SetGauge() CAIRN_REQUIRES(mutex_);
 
   void CountPassed(uint64_t* passed);
   void TryToWake();
@@ -124,9 +110,8 @@ class CacheModes {
   const Ruled ruled_;
   WriterRounds rounds_;
   std::atomic<bool> barring_{true};
-  std::atomic<Asked> asked_{Asked::kForNone};
-  std::atomic<uint64_t> sample_{0};            // which of the parts of all keys
-  std::atomic<uint64_t> wake_at_{UINT64_MAX};  // reads, after which a pause or a trial ends
+  std::atomic<bool> asked_{false};
+  std::atomic<uint64_t> wake_at_{UINT64_MAX};  // reads, after which a pause ends
 
   mutable CheckedMutex mutex_;
   CacheMode mode_ CAIRN_GUARDED_BY(mutex_) = CacheMode::kOpening;

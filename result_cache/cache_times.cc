@@ -27,13 +27,12 @@ bool CacheTimes::AnyWrites() const {
 }
 
 const CacheTimes::Gauge& CacheTimes::BeginRun(Cell* cell, uint64_t number) const {
-  const uint32_t name = gauge_.load(std::memory_order_relaxed);
-  const Gauge& gauge = kGauges[name % kGaugeNames];
+  const CacheJudge::Gauge name = gauge_.load(std::memory_order_relaxed);
+  const Gauge& gauge = kGauges[static_cast<int>(name)];
   if (cell->gauge.load(std::memory_order_relaxed) != name) {
     cell->gauge.store(name, std::memory_order_relaxed);
-    const bool at_once = name % kGaugeNames == static_cast<uint32_t>(CacheJudge::Gauge::kLong);
     cell->run_end.store(0, std::memory_order_relaxed);
-    cell->next_run.store(at_once ? number : number + gauge.period - gauge.run, std::memory_order_relaxed);
+    cell->next_run.store(number + gauge.period - gauge.run, std::memory_order_relaxed);
   }
   if (number >= cell->next_run.load(std::memory_order_relaxed)) {
     cell->run_end.store(number + gauge.run, std::memory_order_relaxed);
@@ -42,17 +41,15 @@ const CacheTimes::Gauge& CacheTimes::BeginRun(Cell* cell, uint64_t number) const
   return gauge;
 }
 
-CacheTimes::Watch::Watch(CacheTimes* times, size_t place, Asked asked, uint64_t number, uint64_t count)
+CacheTimes::Watch::Watch(CacheTimes* times, size_t place, uint64_t number, uint64_t count)
     : times_(times), count_(count), compares_((number & kComparedMask) < count) {
+  Cell* const cell = &times->cells_[place];
+  const Gauge& gauge = times->BeginRun(cell, number);
+  const uint64_t end = cell->run_end.load(std::memory_order_relaxed);
+  by_tree_ = number < end;
   // Reads that are compared ask both, and are no measure.
-  bool timed = !compares_ && (number & TimedMask(asked)) < count;
-  if (asked == Asked::kForAll) {
-    Cell* const cell = &times->cells_[place];
-    const Gauge& gauge = times->BeginRun(cell, number);
-    const uint64_t end = cell->run_end.load(std::memory_order_relaxed);
-    by_tree_ = number < end;
-    if (by_tree_) timed = end - number <= gauge.run / 2 && (number & gauge.timed_mask) < count;
-  }
+  const bool timed = by_tree_ ? end - number <= gauge.run / 2 && (number & gauge.timed_mask) < count
+                              : !compares_ && (number & kTimedMask) < count;
   begin_ = timed ? Nanoseconds() : 0;
 }
 

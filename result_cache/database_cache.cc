@@ -13,7 +13,7 @@ DatabaseCache::DatabaseCache(const DatabaseCacheOptions& options, std::unique_pt
       binding_(std::move(binding)),
       spaces_(options_, cache_.get(), binding_.get(), &log_),
       fills_(options_, cache_.get()),
-      modes_(options_, {cache_.get(), binding_.get(), &spaces_, &times_, &fills_, &log_}) {}
+      modes_(options_, {cache_.get(), binding_.get(), &spaces_, &times_, &log_}) {}
 
 DatabaseCache::~DatabaseCache() = default;
 

@@ -10,12 +10,6 @@ using rocksdb::Slice;
 using rocksdb::Status;
 using Answer = ResultCache::Answer;
 
-CacheTimes::Watch CacheReader::WatchBeside(DatabaseCache* cache, ColumnFamilyHandle* handle, uint64_t count) {
-  const bool timed = CacheTimes::IsTimedBeside(cache->modes_.PassBy(count), count) &&
-                     FamilySpaces::SpaceOf(cache->spaces_.Of(handle)) != ResultCache::kNoSpace;
-  return CacheTimes::Watch(&cache->times_, timed, count);
-}
-
 Answer CacheReader::ProbeWithTicket(DatabaseCache* cache, SpaceRead* read, std::string* value) {
   read->ticket = cache->cache_->BeginFill(read->key);
   const Answer answer = cache->cache_->Get(read->key, value, read->space);

@@ -58,18 +58,18 @@ class CacheReader {
 
   // A read that is to be timed or compared, or of a family without a space.
   template <class ReadTree>
-  __attribute__((noinline)) static rocksdb::Status GetWatched(DatabaseCache* cache, Asked asked, size_t place,
-                                                              uint64_t number, rocksdb::ColumnFamilyHandle* handle,
+  __attribute__((noinline)) static rocksdb::Status GetWatched(DatabaseCache* cache, size_t place, uint64_t number,
+                                                              rocksdb::ColumnFamilyHandle* handle,
                                                               const rocksdb::Slice& key, Fills fills,
                                                               rocksdb::PinnableSlice* value, From* from,
                                                               const ReadTree& read_tree) {
     const FamilySpaces::Family* const family = cache->spaces_.Of(handle);
     SpaceRead read{family, FamilySpaces::SpaceOf(family), {key.data(), key.size()}, {}};
     if (read.space == ResultCache::kNoSpace) return read_tree(value);
-    if (!cache->times_.IsWatched(place, asked, number, 1)) {
+    if (!cache->times_.IsWatched(place, number, 1)) {
       return GetByCache(cache, place, &read, fills, value, from, read_tree);
     }
-    CacheTimes::Watch watch(&cache->times_, place, asked, number, 1);
+    CacheTimes::Watch watch(&cache->times_, place, number, 1);
     rocksdb::Status s = watch.by_tree()    ? read_tree(value)
                         : watch.compares() ? GetCompared(cache, &read, fills, value, read_tree)
                                            : GetByCache(cache, place, &read, fills, value, from, read_tree);
@@ -77,30 +77,6 @@ class CacheReader {
     if (watch.compares()) cache->modes_.Look();
     return s;
   }
-
-  // While the cache is asked for a sample of the keys only, or for none.
-  template <class ReadTree>
-  __attribute__((noinline)) static rocksdb::Status GetOfSample(DatabaseCache* cache, Asked asked,
-                                                               rocksdb::ColumnFamilyHandle* handle,
-                                                               const rocksdb::Slice& key, Fills fills,
-                                                               rocksdb::PinnableSlice* value, From* from,
-                                                               const ReadTree& read_tree) {
-    if (asked == Asked::kForNone) {
-      cache->modes_.PassBy(1);
-      return read_tree(value);
-    }
-    if (!cache->modes_.InSample(key)) {
-      CacheTimes::Watch watch = WatchBeside(cache, handle, 1);
-      rocksdb::Status s = read_tree(value);
-      watch.End(s);
-      return s;
-    }
-    const size_t place = cache::ThreadCell();
-    const uint64_t number = cache->times_.CountReads(place, 1);
-    return GetWatched(cache, asked, place, number, handle, key, fills, value, from, read_tree);
-  }
-
-  static CacheTimes::Watch WatchBeside(DatabaseCache* cache, rocksdb::ColumnFamilyHandle* handle, uint64_t count);
 
   // False: the tree is to be asked for all keys, because a family has no space, nothing was found, or what was found
   // has changed before the tree had answered the others (rule D8).
@@ -198,16 +174,16 @@ template <class ReadTree>
 rocksdb::Status DatabaseCache::Get(rocksdb::ColumnFamilyHandle* handle, const rocksdb::Slice& key, Fills fills,
                                    rocksdb::PinnableSlice* value, From* from, const ReadTree& read_tree) {
   *from = From::kTree;
-  const Asked asked = modes_.asked();
-  if (__builtin_expect(asked != Asked::kForAll, 0)) {
-    return CacheReader::GetOfSample(this, asked, handle, key, fills, value, from, read_tree);
+  if (__builtin_expect(!modes_.asked(), 0)) {
+    modes_.PassBy(1);
+    return read_tree(value);
   }
   const size_t place = cache::ThreadCell();
   const uint64_t number = times_.CountReads(place, 1);
   const FamilySpaces::Family* const family = spaces_.Find(handle->GetID());
   const uint32_t space = FamilySpaces::SpaceOf(family);
-  if (__builtin_expect(space == ResultCache::kNoSpace || times_.IsWatched(place, asked, number, 1), 0)) {
-    return CacheReader::GetWatched(this, asked, place, number, handle, key, fills, value, from, read_tree);
+  if (__builtin_expect(space == ResultCache::kNoSpace || times_.IsWatched(place, number, 1), 0)) {
+    return CacheReader::GetWatched(this, place, number, handle, key, fills, value, from, read_tree);
   }
   uint64_t hash = 0;
   const ResultCache::Answer answer =
@@ -224,22 +200,14 @@ template <class ReadTree>
 void DatabaseCache::MultiGet(size_t count, rocksdb::ColumnFamilyHandle** handles, const rocksdb::Slice* keys,
                              Fills fills, rocksdb::PinnableSlice* values, rocksdb::Status* statuses,
                              std::vector<ResultCache::Answer>* answers, const ReadTree& read_tree) {
-  const Asked asked = modes_.asked();
-  if (asked == Asked::kForNone) {
+  if (!modes_.asked()) {
     modes_.PassBy(count);
     read_tree(count, handles, keys, values, statuses);
     return;
   }
-  // All its keys belong to the sample if the first one does.
-  if (asked == Asked::kForSample && !modes_.InSample(keys[0])) {
-    CacheTimes::Watch watch = CacheReader::WatchBeside(this, handles[0], count);
-    read_tree(count, handles, keys, values, statuses);
-    watch.End(statuses[0]);
-    return;
-  }
   const size_t place = cache::ThreadCell();
   const uint64_t number = times_.CountReads(place, count);
-  CacheTimes::Watch watch(&times_, place, asked, number, count);
+  CacheTimes::Watch watch(&times_, place, number, count);
   if (watch.by_tree() ||
       !CacheReader::MultiGet(this, count, handles, keys, fills, values, statuses, answers, read_tree)) {
     read_tree(count, handles, keys, values, statuses);

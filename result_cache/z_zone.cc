@@ -4,7 +4,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <new>
-#include <utility>
 #include "util/mutex.h"
 #include "util/of_thread.h"
 
