@@ -4,33 +4,13 @@
 #include <cstdio>
 #include <memory>
 
-#include "rocksdb/env.h"
 #include "trie_table/htable/htable_dump.h"
 
 namespace cairn {
 
 using rocksdb::Status;
 
-namespace {
-
-// Standard output, as the dump wants it.
-class StandardOutput : public rocksdb::WritableFile {
- public:
-  using rocksdb::WritableFile::Append;
-  Status Append(const rocksdb::Slice& bytes) override {
-    return std::fwrite(bytes.data(), 1, bytes.size(), stdout) == bytes.size() ? Status::OK()
-                                                                              : Status::IOError("standard output");
-  }
-  uint64_t GetFileSize() override { return 0; }
-  Status Close() override { return Status::OK(); }
-  Status Flush() override { return Status::OK(); }
-  Status Sync() override { return Status::OK(); }
-};
-
-}  // namespace
-
-Status PrintHTable(const std::string& path, const HTableText& what, uint64_t* read) {
-  if (read != nullptr) *read = 0;
+Status PrintHTable(const std::string& path, const HTableText& what) {
   std::shared_ptr<HTableFile> file;
   KeyHash hash;
   Status s = OpenHTable(path, &file, &hash);
@@ -42,8 +22,9 @@ Status PrintHTable(const std::string& path, const HTableText& what, uint64_t* re
     std::printf("%s\nProperties\n  %s\n", text.c_str(), file->properties()->ToString("\n  ", ": ").c_str());
   }
   if (what.entries) {
-    StandardOutput out;
-    s = DumpHTableEntries(*file, hash, what.most_entries, what.silent ? nullptr : &out, read);
+    s = DumpHTableEntries(*file, hash, [](const std::string& line) {
+      return std::fputs(line.c_str(), stdout) >= 0 ? Status::OK() : Status::IOError("standard output");
+    });
   }
   if (s.ok() && what.verify) {
     s = VerifyHTable(*file, hash);

@@ -168,26 +168,22 @@ bool IsHTable(const std::string& path) {
          read.size() == sizeof(kHTableMagic) && LoadU64(read.data()) == kHTableMagic;
 }
 
-Status DumpHTableEntries(const HTableFile& file, const KeyHash& hash, uint64_t most, rocksdb::WritableFile* out,
-                         uint64_t* read) {
+Status DumpHTableEntries(const HTableFile& file, const KeyHash& hash,
+                         const std::function<Status(const std::string& line)>& print) {
   Status s;
-  uint64_t entries = 0;
   ScanOptions scan;
   scan.use_cache = false;
   scan.readahead = kScanReadahead;
   HTableIterator it(&file, hash, rocksdb::ReadOptions(), scan);
-  for (it.SeekToFirst(); s.ok() && it.Valid() && entries < most; it.Next()) {
+  for (it.SeekToFirst(); s.ok() && it.Valid(); it.Next()) {
     rocksdb::ParsedInternalKey parsed;
     s = rocksdb::ParseInternalKey(it.key(), &parsed, false);
     if (!s.ok()) break;
-    ++entries;
-    if (out == nullptr) continue;
     char line[64];
     snprintf(line, sizeof(line), "%016" PRIx64 " ", hash(parsed.user_key));
-    s = out->Append(line + parsed.user_key.ToString(true) + " " + std::to_string(parsed.sequence) + " " +
-                    std::to_string(parsed.type) + " " + it.value().ToString(true) + "\n");
+    s = print(line + parsed.user_key.ToString(true) + " " + std::to_string(parsed.sequence) + " " +
+              std::to_string(parsed.type) + " " + it.value().ToString(true) + "\n");
   }
-  if (read != nullptr) *read = entries;
   return s.ok() ? it.status() : s;
 }
 
@@ -229,7 +225,7 @@ Status DumpHTable(const HTableFile& file, const KeyHash& hash, rocksdb::Writable
   text += "\nProperties\n  " + file.properties()->ToString("\n  ", ": ") +
           "\n\nEntries: hash, key, sequence number, type, value\n";
   s = out->Append(text);
-  return s.ok() ? DumpHTableEntries(file, hash, UINT64_MAX, out, nullptr) : s;
+  return s.ok() ? DumpHTableEntries(file, hash, [out](const std::string& line) { return out->Append(line); }) : s;
 }
 
 }  // namespace cairn

@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -22,9 +23,9 @@ bool IsHTable(const std::string& path);
 // Header, memory, filter, and how full home and spill buckets are. Reads all buckets.
 rocksdb::Status DescribeHTable(const HTableFile& file, std::string* text);
 
-// The first entries in order, at most so many, a line each. *read: how many; both pointers may be null.
-rocksdb::Status DumpHTableEntries(const HTableFile& file, const KeyHash& hash, uint64_t most,
-                                  rocksdb::WritableFile* out, uint64_t* read);
+// All entries in order, a line each.
+rocksdb::Status DumpHTableEntries(const HTableFile& file, const KeyHash& hash,
+                                  const std::function<rocksdb::Status(const std::string& line)>& print);
 
 // Reads all of it, the filter included, checks it, and counts its entries.
 rocksdb::Status VerifyHTable(const HTableFile& file, const KeyHash& hash);
