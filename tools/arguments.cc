@@ -1,7 +1,6 @@
 #include "tools/arguments.h"
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdio>
@@ -74,11 +73,16 @@ bool ParseScaled(std::string text, double factor, uint64_t* value) {
   return true;
 }
 
+std::string WholeText(uint64_t value) { return std::to_string(value); }
+std::string IntegerText(int value) { return std::to_string(value); }
+
 std::string NumberText(double value) {
   char buffer[40];
   std::snprintf(buffer, sizeof(buffer), "%.10g", value);
   return buffer;
 }
+
+std::string SecondsText(double value) { return NumberText(value) + "s"; }
 
 std::string ExactBytesText(uint64_t value) {
   const std::pair<uint64_t, const char*> units[] = {
@@ -89,10 +93,10 @@ std::string ExactBytesText(uint64_t value) {
   return std::to_string(value) + "B";
 }
 
-template <typename T>
-std::string RangeText(T low, T high, const std::string& low_text, const std::string& high_text) {
-  if (high == std::numeric_limits<T>::max()) return low_text + " or more";
-  return "from " + low_text + " to " + high_text;
+bool ParseInteger(const std::string& text, int* value) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, *value);
+  return error == std::errc() && stop == end;
 }
 
 // The help text's right column: what is longer continues on the next line.
@@ -167,16 +171,12 @@ Arguments::Flag* Arguments::Add(const std::string& name, const std::string& plac
   return &flags_.back();
 }
 
-const Arguments::Flag* Arguments::Find(const std::string& name) const {
+Arguments::Flag* Arguments::Find(const std::string& name) {
   const std::string wanted = WithDashes(name);
-  for (const Flag& flag : flags_) {
+  for (Flag& flag : flags_) {
     if (flag.name == wanted) return &flag;
   }
   return nullptr;
-}
-
-Arguments::Flag* Arguments::Find(const std::string& name) {
-  return const_cast<Flag*>(static_cast<const Arguments*>(this)->Find(name));
 }
 
 void Arguments::Text(const std::string& name, std::string* value, const std::string& placeholder,
@@ -223,67 +223,43 @@ void Arguments::Switch(const std::string& name, bool* value, const std::string& 
   };
 }
 
-void Arguments::Count(const std::string& name, uint64_t* value, const std::string& help, uint64_t low, uint64_t high) {
-  Flag* flag = Add(name, "N", help);
-  flag->default_text = std::to_string(*value);
-  flag->store = [value, low, high](const std::string& text) {
-    uint64_t number = 0;
-    if (!ParseCount(text, &number) || number < low || number > high) {
-      return "a whole number, " + RangeText(low, high, std::to_string(low), std::to_string(high)) + " (10, 20K, 5M)";
+template <typename T>
+void Arguments::AddNumber(const std::string& name, T* value, const std::string& help, T low, T high,
+                          const NumberKind<T>& kind) {
+  Flag* flag = Add(name, kind.placeholder, help);
+  flag->default_text = kind.print(*value);
+  flag->store = [value, low, high, kind](const std::string& text) {
+    T number = 0;
+    if (kind.parse(text, &number) && number >= low && number <= high) {
+      *value = number;
+      return std::string();
     }
-    *value = number;
-    return std::string();
+    const bool open = high == std::numeric_limits<T>::max();
+    return kind.what + (open ? kind.print(low) + " or more" : "from " + kind.print(low) + " to " + kind.print(high)) +
+           kind.examples;
   };
+}
+
+void Arguments::Count(const std::string& name, uint64_t* value, const std::string& help, uint64_t low, uint64_t high) {
+  AddNumber<uint64_t>(name, value, help, low, high, {"N", "a whole number, ", " (10, 20K, 5M)", ParseCount, WholeText});
 }
 
 void Arguments::Integer(const std::string& name, int* value, const std::string& help, int low, int high) {
-  Flag* flag = Add(name, "N", help);
-  flag->default_text = std::to_string(*value);
-  flag->store = [value, low, high](const std::string& text) {
-    int number = 0;
-    const char* end = text.data() + text.size();
-    auto [stop, error] = std::from_chars(text.data(), end, number);
-    if (error != std::errc() || stop != end || number < low || number > high) {
-      return "a whole number, " + RangeText(low, high, std::to_string(low), std::to_string(high));
-    }
-    *value = number;
-    return std::string();
-  };
+  AddNumber<int>(name, value, help, low, high, {"N", "a whole number, ", "", ParseInteger, IntegerText});
 }
 
 void Arguments::Bytes(const std::string& name, uint64_t* value, const std::string& help, uint64_t low, uint64_t high) {
-  Flag* flag = Add(name, "BYTES", help);
-  flag->default_text = ExactBytesText(*value);
-  flag->store = [value, low, high](const std::string& text) {
-    uint64_t number = 0;
-    if (!ParseBytes(text, &number) || number < low || number > high) {
-      return "bytes, " + RangeText(low, high, ExactBytesText(low), ExactBytesText(high)) + " (4096, 64K, 1.5GiB, 2GB)";
-    }
-    *value = number;
-    return std::string();
-  };
+  AddNumber<uint64_t>(name, value, help, low, high,
+                      {"BYTES", "bytes, ", " (4096, 64K, 1.5GiB, 2GB)", ParseBytes, ExactBytesText});
 }
 
 void Arguments::Number(const std::string& name, double* value, const std::string& help, double low, double high) {
-  Flag* flag = Add(name, "X", help);
-  flag->default_text = NumberText(*value);
-  flag->store = [value, low, high](const std::string& text) {
-    double number = 0;
-    if (!ParseNumber(text, &number) || number < low || number > high) {
-      return "a number, " + RangeText(low, high, NumberText(low), NumberText(high));
-    }
-    *value = number;
-    return std::string();
-  };
+  AddNumber<double>(name, value, help, low, high, {"X", "a number, ", "", ParseNumber, NumberText});
 }
 
 void Arguments::Seconds(const std::string& name, double* value, const std::string& help) {
-  Flag* flag = Add(name, "TIME", help);
-  flag->default_text = NumberText(*value) + "s";
-  flag->store = [value](const std::string& text) {
-    if (!ParseSeconds(text, value)) return std::string("a time of 0 or more (90, 1.5h, 10m, 250ms)");
-    return std::string();
-  };
+  AddNumber<double>(name, value, help, 0, std::numeric_limits<double>::max(),
+                    {"TIME", "a time, ", " (90, 1.5h, 10m, 250ms)", ParseSeconds, SecondsText});
 }
 
 bool Arguments::Fail(const std::string& message) {
@@ -299,8 +275,8 @@ int Arguments::UsageError(const std::string& message) const {
 }
 
 bool Arguments::Given(const std::string& name) const {
-  const Flag* flag = Find(name);
-  return flag != nullptr && flag->given;
+  const std::string wanted = WithDashes(name);
+  return std::any_of(flags_.begin(), flags_.end(), [&](const Flag& flag) { return flag.given && flag.name == wanted; });
 }
 
 bool Arguments::Parse(int argc, char** argv) {

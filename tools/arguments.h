@@ -87,9 +87,19 @@ class Arguments {
     std::string* value = nullptr;
   };
 
+  template <typename T>
+  struct NumberKind {
+    const char* placeholder;
+    std::string what;
+    const char* examples;
+    bool (*parse)(const std::string& text, T* value);
+    std::string (*print)(T value);
+  };
+
   Flag* Add(const std::string& name, const std::string& placeholder, const std::string& help);
+  template <typename T>
+  void AddNumber(const std::string& name, T* value, const std::string& help, T low, T high, const NumberKind<T>& kind);
   Flag* Find(const std::string& name);
-  const Flag* Find(const std::string& name) const;
   bool ParseAll(int argc, char** argv);
   bool Fail(const std::string& message);
 
