@@ -1,6 +1,5 @@
 // cairn::Open and what else cairn/db.h declares for an open database.
 
-#include <memory>
 #include <string>
 
 #include "cairn/db.h"

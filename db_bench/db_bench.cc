@@ -11,10 +11,8 @@
 
 #include <gflags/gflags.h>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>

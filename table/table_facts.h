@@ -6,7 +6,6 @@
 #pragma once
 
 #include <memory>
-#include <string>
 
 #include "db/table_properties_collector.h"
 #include "table/hash_order/hash_order.h"

@@ -7,14 +7,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
 #include <set>
-#include <sstream>
 
 #include "cairn/db.h"
 #include "cairn/prefix_order.h"

@@ -14,8 +14,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <optional>
-#include <set>
 #include <sstream>
 #include <type_traits>
 

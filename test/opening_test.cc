@@ -2,13 +2,10 @@
 // TTL, blobs), a database with parts of Cairn is whole, and one without any is RocksDB's own object.
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
-#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <memory>
-#include <set>
 #include <typeinfo>
 #include <unordered_map>
 #include <utility>

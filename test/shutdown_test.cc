@@ -4,7 +4,6 @@
 // Every test runs on the engines of support.h; what only a trie has is skipped elsewhere. CAIRN_SEED=n replays the
 // random choices.
 
-#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>

@@ -1,9 +1,7 @@
 // Keys of one hash, as somebody makes them who knows the seed: every operation takes a logarithm of them, nothing
 // fails, and compaction comes to an end.
 
-#include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <memory>
 #include <string>
 #include <vector>

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <iterator>
 #include <map>
-#include <memory>
 #include <random>
 #include <unordered_map>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "db/dbformat.h"
 #include "gtest/gtest.h"

@@ -1,13 +1,10 @@
 // Sets RocksDB's options up for ordered tables, and says what they hold.
 
-#include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
-#include <unordered_map>
 #include <utility>
 
 #include "cairn/ordered.h"

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
 #include "rocksdb/table.h"
 #include "table/table_builder.h"

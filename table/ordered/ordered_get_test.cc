@@ -2,7 +2,6 @@
 // there.
 
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <random>

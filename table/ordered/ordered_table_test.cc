@@ -1,6 +1,5 @@
 #include "table/ordered/ordered_table.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>

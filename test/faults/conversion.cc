@@ -4,8 +4,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <filesystem>
-
 #include "cairn/db.h"
 #include "test/faults/script.h"
 #include "test/support.h"

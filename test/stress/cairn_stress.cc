@@ -17,9 +17,6 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
-#include <climits>
-#include <condition_variable>
-#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>

@@ -11,9 +11,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <string>
-#include <vector>
 
 namespace cairn {
 namespace stress {

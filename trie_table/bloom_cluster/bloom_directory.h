@@ -22,7 +22,6 @@
 #include <cstdint>
 #include <memory>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "cache/cache_reservation_manager.h"

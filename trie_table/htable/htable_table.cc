@@ -1,6 +1,5 @@
 #include "trie_table/htable/htable_table.h"
 
-#include <unordered_map>
 #include <utility>
 
 #include "rocksdb/port/family_options.h"

@@ -5,14 +5,12 @@
 //   no_rtti_program ENGINE DB_DIR     ENGINE: plain, sub_memtable, own_memtable, trie, trie_own_table, silt, tuner,
 //   durable
 
-#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "../open_database.h"
 #include "cairn/db.h"
