@@ -1,8 +1,8 @@
 // How far `cairn convert` has come, kept in the destination as the file CAIRN_CONVERT. The file is what makes a
 // conversion resumable and a finished one recognisable; it also remembers what the way back needs.
 //
-// The file is text, one fact a line, and ends with a checksum of all before it. It is replaced as a whole (written
-// beside, synced, renamed, directory synced): a crash leaves the old or the new one.
+// The file is JSON with a checksum of it in the last line. It is replaced as a whole (written beside, synced, renamed,
+// directory synced): a crash leaves the old or the new one.
 //
 // Invariant (1): every record of a column family up to and including `copied_key`, in the source's order, is durable in
 // the destination's tables. The state is therefore saved after the flush that it speaks of, never before.
