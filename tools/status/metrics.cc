@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
@@ -10,30 +11,12 @@ namespace {
 
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
-// A label's value as the format wants it. Bytes that are no UTF-8 are replaced by '?', or a scraper refuses everything.
-std::string LabelText(const std::string& value) {
-  std::string text;
-  for (size_t i = 0; i < value.size();) {
-    const auto byte = static_cast<unsigned char>(value[i]);
-    const size_t length = byte < 0x80 ? 1 : byte < 0xC2 ? 0 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : byte < 0xF5 ? 4 : 0;
-    bool valid = length > 0 && i + length <= value.size();
-    for (size_t k = 1; valid && k < length; ++k) valid = (static_cast<unsigned char>(value[i + k]) & 0xC0) == 0x80;
-    if (!valid) {
-      text += '?';
-      ++i;
-      continue;
-    }
-    if (byte == '\\' || byte == '"') {
-      text += '\\';
-      text += value[i];
-    } else if (byte == '\n') {
-      text += "\\n";
-    } else {
-      text.append(value, i, length);
-    }
-    i += length;
+// A label's value in quotes. JSON escapes the same three; other control characters have no escape here.
+std::string LabelText(std::string value) {
+  for (char& c : value) {
+    if (static_cast<unsigned char>(c) < 0x20 && c != '\n') c = '?';
   }
-  return text;
+  return nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 std::string NumberText(double value) {
@@ -57,7 +40,7 @@ class Metric {
     *out_ += name_ + suffix;
     const char* separator = "{";
     for (const auto& [label, text] : labels) {
-      *out_ += separator + label + "=\"" + LabelText(text) + "\"";
+      *out_ += separator + label + "=" + LabelText(text);
       separator = ",";
     }
     *out_ += (labels.empty() ? " " : "} ") + NumberText(value) + "\n";

@@ -331,8 +331,8 @@ TEST(MetricsTest, NamesOfFamiliesMayBeAnything) {
   snapshot.families.push_back(family);
   std::map<std::string, double> samples;
   EXPECT_EQ(CheckMetrics(StatusToMetrics(snapshot), &samples), "");
-  EXPECT_EQ(samples.count("cairn_info{database=\"a\\\"b\\\\c\\nd?"
-                          "?( \xC3\xA9\",source=\"process\"}"),
+  EXPECT_EQ(samples.count("cairn_info{database=\"a\\\"b\\\\c\\nd\xEF\xBF\xBD"
+                          "\xEF\xBF\xBD( \xC3\xA9\",source=\"process\"}"),
             1u);
   EXPECT_TRUE(json::accept(StatusToJson(snapshot, History(1))));
 }
