@@ -47,7 +47,7 @@ struct EctTableOptions {
   uint32_t filter_tag_bits = 15;
 
   // Bits of the filter of tables of the last level, 1 to 16; 0: no filter, and a Get of an absent key reads a block.
-  // With b bits, of absent keys 1 in 2^b reads one, and the filter takes 1.1 b bits per key of memory.
+  // With b bits, of absent keys 1 in 2^b reads one, and the filter takes a little more than b bits per key.
   uint32_t last_level_filter_bits = 0;
 
   // Where indexes are kept: "pinned", "cache" or "dropped". A lookup without the index finds its block by

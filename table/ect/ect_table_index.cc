@@ -36,8 +36,8 @@ EctOptions IndexOptions(const EctTableOptions& options) {
 }
 
 std::unique_ptr<const rocksdb::FilterPolicy> RibbonPolicy(uint32_t bits) {
-  // RocksDB wants to know how many bits per key a Bloom filter would take for as many errors.
-  constexpr double kBloomBits = 1.4427;
+  // RocksDB wants to know how many bits per key its Bloom filter would take for as many errors.
+  constexpr double kBloomBits = 1.55;
   constexpr int kNeverBloom = -1;
   return std::unique_ptr<const rocksdb::FilterPolicy>(rocksdb::NewRibbonFilterPolicy(kBloomBits * bits, kNeverBloom));
 }
