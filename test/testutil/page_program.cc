@@ -13,6 +13,7 @@
 
 #include <cstdio>
 #include <memory>
+#include <random>
 #include <string>
 #include <thread>
 
