@@ -63,10 +63,10 @@ inline rocksdb::Compaction* NewCompaction(rocksdb::VersionStorageInfo* storage,
                                  defaults.output_temperature_override, defaults.max_subcompactions, /*grandparents=*/{},
                                  std::nullopt, nullptr, terms.reason, /*trim_ts=*/"", terms.score,
 #else
-                                  options.default_write_temperature, defaults.max_subcompactions, /*grandparents=*/{},
-                                  std::nullopt, nullptr, terms.reason == rocksdb::CompactionReason::kManualCompaction,
-                                  /*trim_ts=*/"", terms.score,
-                                  /*deletion_compaction=*/false,
+                                 options.default_write_temperature, defaults.max_subcompactions, /*grandparents=*/{},
+                                 std::nullopt, nullptr, terms.reason == rocksdb::CompactionReason::kManualCompaction,
+                                 /*trim_ts=*/"", terms.score,
+                                 /*deletion_compaction=*/false,
 #endif
                                  /*l0_files_might_overlap=*/true,
 #if !CAIRN_ROCKSDB_AT_LEAST(11, 0)

@@ -1,5 +1,5 @@
-// What RocksDB's CompactFiles has no parameter for, of the compaction that a trie's scheduler runs on this thread: where
-// a trie in key order is cut, and its tables where range deletions are; why it runs; and what listeners are told.
+// What RocksDB's CompactFiles has no parameter for, of the compaction that a trie's scheduler runs on this thread:
+// where a trie in key order is cut, and its tables where range deletions are; why it runs; and what listeners are told.
 //
 // RocksDB makes the compaction and its partitioner on the thread that calls it.
 //

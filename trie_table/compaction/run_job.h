@@ -19,7 +19,8 @@ struct JobOutput {
   std::vector<uint64_t> tables;
 };
 
-// Moves tables where the job writes none. Listeners hear of what is written, as of RocksDB's own compactions. Aborted if others were faster: see IsConflict.
+// Moves tables where the job writes none. Listeners hear of what is written, as of RocksDB's own compactions. Aborted
+// if others were faster: see IsConflict.
 rocksdb::Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const TrieJob& job, JobOutput* output);
 
 // Somebody else was faster. That a block cache has no room is Aborted, too.

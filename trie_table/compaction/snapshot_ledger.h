@@ -1,6 +1,6 @@
-// What snapshots keep of a trie's tables: it counts as live as long as they do. Else the space bound would have the same
-// bytes written again and again, and writers wait for it. A table tells how many older versions of its keys it holds.
-// What compactions for space have not freed, though they were to, is kept until the oldest snapshot changes.
+// What snapshots keep of a trie's tables: it counts as live as long as they do. Else the space bound would have the
+// same bytes written again and again, and writers wait for it. A table tells how many older versions of its keys it
+// holds. What compactions for space have not freed, though they were to, is kept until the oldest snapshot changes.
 //
 // Tables are named by their numbers, so it serves a trie in either order.
 //

@@ -1,5 +1,5 @@
-// What "cairn.stats" says of a trie's tables is what they take on the disk, once everything has let go of them that held
-// more: within a percent, at rest, in either order.
+// What "cairn.stats" says of a trie's tables is what they take on the disk, once everything has let go of them that
+// held more: within a percent, at rest, in either order.
 
 #include <gtest/gtest.h>
 
