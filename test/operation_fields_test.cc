@@ -582,7 +582,8 @@ std::set<std::string> FieldsOfTheHeaders() {
         const std::string declared = statement.substr(0, statement.find('='));
         const bool function =
             declared.find('(') != std::string::npos && declared.find("std::function") == std::string::npos;
-        if (!function && declared.find("enum ") == std::string::npos && declared.find("friend ") == std::string::npos &&
+        if (!function && declared.find("operator") == std::string::npos &&
+            declared.find("enum ") == std::string::npos && declared.find("friend ") == std::string::npos &&
             declared.find("using ") == std::string::npos && std::regex_match(declared, match, field)) {
           fields.insert(type + "." + match[1].str());
         }
