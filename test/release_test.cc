@@ -393,8 +393,8 @@ TEST_P(ReleaseTest, LiveTablesAreIngestedUnread) {
   ASSERT_NO_FATAL_FAILURE(CheckContents(other.get(), model, 100));
 }
 
-// What RocksDB's compactions tell listeners. Those of a trie are CompactFiles calls, of which RocksDB tells them
-// nothing.
+// What RocksDB's compactions tell listeners. Those of a trie are CompactFiles calls, of which they hear when one begins
+// and when it has ended (trie_events_test), but not before it is committed.
 TEST_P(ReleaseTest, ListenersHearOfNewEvents) {
   if (!port::kHasNewEvents) GTEST_SKIP() << "this RocksDB does not have them";
   const auto events = std::make_shared<port::NewEvents>();
