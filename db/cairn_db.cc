@@ -13,6 +13,7 @@
 #include "db/opening.h"
 #include "db/set_options.h"
 #include "db/stored_seed.h"
+#include "memtable_cache/fast_writes.h"
 #include "monitoring/perf_level_imp.h"
 #include "monitoring/statistics_impl.h"
 #include "msls/round_robin.h"
@@ -190,6 +191,8 @@ std::string StatsText(rocksdb::DB* db, ColumnFamilyHandle* family, bool table) {
 
 DatabaseServices::DatabaseServices() = default;
 
+void DatabaseServices::SetFastWrites(std::unique_ptr<FastWrites> writes) { fast_writes_ = std::move(writes); }
+
 DatabaseServices::~DatabaseServices() { ForgetWrittenTotals(session_id_); }
 
 DatabaseServices* DatabaseServices::In(const DBOptions& options) {
@@ -232,7 +235,9 @@ void DatabaseServices::OnBackgroundError(rocksdb::BackgroundErrorReason reason, 
 
 CairnDB::CairnDB(const DBOptions& options, const std::string& path, bool seq_per_batch, bool batch_per_txn,
                  bool read_only)
-    : DbImpl(options, path, seq_per_batch, batch_per_txn, read_only) {}
+    : DbImpl(options, path, seq_per_batch, batch_per_txn, read_only) {
+  if (services()->fast_writes() != nullptr) services()->fast_writes()->Serve(this, sizeof(*this));
+}
 
 // It takes the database's LOCK; the new MANIFEST is begun later.
 Status CairnDB::Recover(const std::vector<rocksdb::ColumnFamilyDescriptor>& families, bool read_only,
@@ -293,7 +298,9 @@ Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {
     s = Status::InvalidArgument("column family " + family->name + " asks for durable memtables",
                                 "the database's other column families have none: all or none");
   }
-  return s.ok() ? CheckParts(options, family->options) : s;
+  if (s.ok()) s = CheckParts(options, family->options);
+  if (s.ok() && services()->fast_writes() != nullptr) services()->fast_writes()->Admit(family->options);
+  return s;
 }
 
 Status CairnDB::Close() {
@@ -750,6 +757,7 @@ bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std
   SubMemTableStats memtable;
   if (GetSubMemTableStats(*DBImpl::GetOptions(family).memtable_factory, &memtable).ok()) {
     *value += SubMemTableStatsToTable(memtable);
+    if (services()->fast_writes() != nullptr) *value += services()->fast_writes()->ToText();
   }
   return !value->empty();
 }

@@ -32,6 +32,7 @@
 
 namespace cairn {
 
+class FastWrites;
 class SiltMerges;
 
 // What Cairn keeps for one open database. As a listener it has no name, so that no OPTIONS file mentions it.
@@ -60,6 +61,8 @@ class DatabaseServices : public rocksdb::EventListener {
 
   void SetDurable(std::unique_ptr<DurableWrites> durable) { durable_ = std::move(durable); }
   DurableWrites* durable() const { return durable_.get(); }  // null: memtables are not durable
+  void SetFastWrites(std::unique_ptr<FastWrites> writes);
+  FastWrites* fast_writes() const { return fast_writes_.get(); }  // null: all writes queue
   // Null: there is none.
   void SetCache(std::unique_ptr<DatabaseCache> cache) { cache_ = std::move(cache); }
   DatabaseCache* cache() const { return cache_.get(); }
@@ -82,6 +85,7 @@ class DatabaseServices : public rocksdb::EventListener {
 
  private:
   std::unique_ptr<DurableWrites> durable_;
+  std::unique_ptr<FastWrites> fast_writes_;
   std::unique_ptr<DatabaseCache> cache_;
   std::shared_ptr<EnvironmentOptions> environment_;
   std::string session_id_;

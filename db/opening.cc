@@ -11,6 +11,7 @@
 #include "db/stored_seed.h"
 #include "file/filename.h"
 #include "memtable_cache/durable_writes.h"
+#include "memtable_cache/fast_writes.h"
 #include "memtable_cache/pool_presence.h"
 #include "msls/round_robin.h"
 #include "options/options_helper.h"
@@ -231,6 +232,7 @@ Status OpenDatabase(const DBOptions& options, const std::string& path, const std
     if (s.ok()) services->SetDurable(std::move(durable));
   }
   if (!s.ok()) return s;
+  services->SetFastWrites(FastWrites::Create(options, seq_per_batch, families));
   DBOptions final_options = with_services;
   if (services->durable() != nullptr) final_options.avoid_flush_during_recovery = false;
   rocksdb::DB* opened = nullptr;

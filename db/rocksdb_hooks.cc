@@ -276,14 +276,34 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
                           CAIRN_MORE_WRITE_ARGUMENTS);
   }
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
+  cairn::FastWrites* const fast = ours->services()->fast_writes();
+  if (fast != nullptr && !fast->IsReady()) {
+    fast->Use({&versions_->last_sequence_, versions_->GetColumnFamilySet(), &error_handler_, &write_controller_,
+               write_buffer_manager_, &flush_scheduler_, &trim_history_scheduler_, default_cf_internal_stats_, stats_,
+               immutable_db_options_.clock, &has_unpersisted_data_, &tracer_, [this](const Status& s) {
+                 const InstrumentedMutexLock lock(&mutex_);
+                 error_handler_.SetBGError(s, BackgroundErrorReason::kMemTable);
+               }});
+  }
+  const bool plain = batch != nullptr && callback == nullptr && user_write_callback == nullptr && log_ref == 0 &&
+                     !disable_memtable && pre_release_callback == nullptr && post_memtable_callback == nullptr &&
+                     wbwi == nullptr;
+  const auto write = [&](const WriteOptions& with, uint64_t* log, uint64_t* sequence) {
+    Status s;
+    if (fast != nullptr &&
+        fast->Write(plain ? cairn::FastWrites::kNone : cairn::FastWrites::kCall, with, batch, sequence, &s)) {
+      return s;
+    }
+    const cairn::WriteGate::Exclusive queue(fast == nullptr ? nullptr : fast->gate());
+    return own::WriteImpl(this, with, batch, callback, user_write_callback, log, log_ref, disable_memtable, sequence,
+                          batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                          CAIRN_MORE_WRITE_ARGUMENTS);
+  };
   // What does not go to memtables becomes readable with another write, at commit.
   cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();
   if (cache == nullptr) {
-    return ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
-      return own::WriteImpl(this, with, batch, callback, user_write_callback, log_used, log_ref, disable_memtable,
-                            seq_used, batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
-                            CAIRN_MORE_WRITE_ARGUMENTS);
-    });
+    return ours->WriteChecked(options, batch, wbwi != nullptr,
+                              [&](const WriteOptions& with) { return write(with, log_used, seq_used); });
   }
   if (wbwi != nullptr) {
     cache->Stop("a transaction has commit_bypass_memtable, and reads beside its commit may find what is older");
@@ -296,15 +316,31 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   const Status s = ours->WriteChecked(options, batch, wbwi != nullptr, [&](const WriteOptions& with) {
     // The keys of a commit in two phases are in another WAL, that of its first phase.
     logged = !with.disableWAL && log_ref == 0;
-    return own::WriteImpl(this, with, batch, callback, user_write_callback, in_file ? &wal : log_used, log_ref,
-                          disable_memtable, in_file ? &sequence : seq_used, batch_count, pre_release_callback,
-                          post_memtable_callback, std::move(wbwi), CAIRN_MORE_WRITE_ARGUMENTS);
+    return write(with, in_file ? &wal : log_used, in_file ? &sequence : seq_used);
   });
   if (!in_file) return s;
   scope.Written(s, logged && sequence != kMaxSequenceNumber ? wal : 0, sequence);
   if (log_used != nullptr && wal != 0) *log_used = wal;
   if (seq_used != nullptr && sequence != kMaxSequenceNumber) *seq_used = sequence;
   return s;
+}
+
+// With WriteImpl the only way to the front of the queue, and so to what changes memtables or sequence numbers.
+void WriteThread::EnterUnbatched(Writer* writer, InstrumentedMutex* mutex) {
+  cairn::FastWrites* const fast = cairn::UsesFastWrites(this);
+  if (fast == nullptr) return own::EnterUnbatched(this, writer, mutex);
+  mutex->Unlock();  // a writer in the gate may want it
+  fast->gate()->Close();
+  mutex->Lock();
+  own::EnterUnbatched(this, writer, mutex);
+}
+
+void WriteThread::ExitUnbatched(Writer* writer) {
+  cairn::FastWrites* const fast = cairn::UsesFastWrites(this);
+  if (fast == nullptr) return own::ExitUnbatched(this, writer);
+  fast->Report();
+  own::ExitUnbatched(this, writer);
+  fast->gate()->Leave();
 }
 
 // RocksDB lists live files when it has flushed one column family after the other. What is written meanwhile is in some

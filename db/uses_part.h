@@ -22,6 +22,7 @@
 #include "db/column_family.h"
 #include "db/db_impl/db_impl.h"
 #include "db/version_set.h"
+#include "memtable_cache/fast_writes.h"
 #include "memtable_cache/sub_memtable.h"
 #include "rocksdb/port/column_family.h"
 #include "table/block_based/block_based_table_factory.h"
@@ -47,6 +48,9 @@ inline bool UsesCairn(const rocksdb::ColumnFamilyData& family) {
          IsCairnName(port::ImmutableOptionsOf(family).memtable_factory->Name()) ||
          IsCairnName(family.user_comparator()->Name());
 }
+
+// Writes that do not queue; the queue is a part of the database's object.
+inline FastWrites* UsesFastWrites(const rocksdb::WriteThread* queue) { return FastWrites::Around(queue); }
 
 // Keys in hash order: a trie's, a SILT store's.
 inline bool UsesHashOrder(const rocksdb::Comparator* comparator) { return HashOfComparator(comparator) != nullptr; }

@@ -361,7 +361,7 @@ Status DurablePool::SyncOnce(bool asked) {
     sync_number_.store(record.number);
     CountSyncLines();
     // By (10): before anybody is told.
-    StoreWord(kReturnedSyncOffset, ReturnedSync(session_, record.number));
+    StoreWord(kReturnedSyncOffset, EncodeSequenceWord(ReturnedSync(session_, record.number)));
     marks_synced_.store(marks, std::memory_order_release);
   } else {
     // The next one takes the same places (8).
@@ -489,24 +489,21 @@ Status DurablePool::Finish() {
   return StoreSuperblock(file_.get(), &superblock_);
 }
 
-void DurablePool::StoreWord(size_t offset, uint64_t sequence) {
+void DurablePool::StoreWord(size_t offset, uint64_t encoded) {
   // Several threads store; the largest stays.
   std::atomic<uint64_t>* const word = WordAt(file_->base() + offset);
   uint64_t seen = word->load(std::memory_order_relaxed);
-  uint64_t stored = 0;
-  while (!DecodeSequenceWord(seen, &stored) || stored < sequence) {
-    if (word->compare_exchange_weak(seen, EncodeSequenceWord(sequence), std::memory_order_release,
-                                    std::memory_order_relaxed)) {
-      break;
-    }
+  while ((seen & kSequenceMask) < (encoded & kSequenceMask)) {
+    if (word->compare_exchange_weak(seen, encoded, std::memory_order_release, std::memory_order_relaxed)) break;
   }
   file_->Persist(word, sizeof(*word));
 }
 
 void DurablePool::Acknowledge(uint64_t sequence) {
   if (acknowledged_.load(std::memory_order_acquire) >= sequence) return;
-  StoreWord(kPublishedOffset, sequence);
-  StoreWord(kPublishedAgainOffset, sequence);
+  const uint64_t encoded = EncodeSequenceWord(sequence);
+  StoreWord(kPublishedOffset, encoded);
+  StoreWord(kPublishedAgainOffset, encoded);
   uint64_t seen = acknowledged_.load(std::memory_order_relaxed);
   while (seen < sequence && !acknowledged_.compare_exchange_weak(seen, sequence, std::memory_order_acq_rel)) {
   }

@@ -146,7 +146,7 @@ class DurablePool {
   // The MANIFEST holds the table of this file number: tells an older state of the database, restored since.
   // An error is one of the sync, which stays.
   rocksdb::Status NoteTable(uint64_t file_number) {
-    StoreWord(kNewestTableOffset, file_number);
+    StoreWord(kNewestTableOffset, EncodeSequenceWord(file_number));
     return SyncFlushMarks();
   }
   uint64_t published() const { return acknowledged_.load(std::memory_order_acquire); }
@@ -180,7 +180,7 @@ class DurablePool {
   SegmentHeader HeaderOf(const char* segment) const;
   void ResetTail(char* segment);
   void FormatFree(char* segment, uint64_t bytes);
-  void StoreWord(size_t offset, uint64_t sequence);
+  void StoreWord(size_t offset, uint64_t encoded);
 
   std::unique_ptr<PmemFile> file_;
   uint64_t session_ = 0;         // of this opening

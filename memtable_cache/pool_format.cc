@@ -29,7 +29,6 @@ constexpr size_t kSuperblockCrcOffset = kPathCrcOffset + 4;
 constexpr size_t kDirectoryPathOffset = kSuperblockCrcOffset + 4;
 static_assert(kDirectoryPathOffset <= kSectorBytes, "all but the path is in the first sector");
 static_assert(kDirectoryPathOffset + kMaxDirectoryBytes <= kSuperblockBytes, "the path is last");
-constexpr uint64_t kSequenceMask = (uint64_t{1} << 56) - 1;
 constexpr uint64_t kSessionPart = (uint64_t{1} << 24) - 1;
 
 // CRC-8, polynomial x^8 + x^2 + x + 1.

@@ -68,6 +68,7 @@ void EncodeSuperblock(const Superblock& superblock, char* to);
 bool DecodeSuperblock(const char* from, Superblock* superblock);
 
 // A sequence or file number with a check of its own, in one word.
+constexpr uint64_t kSequenceMask = (uint64_t{1} << 56) - 1;  // the bits of a checksummed word that are its number
 uint64_t EncodeSequenceWord(uint64_t sequence);
 bool DecodeSequenceWord(uint64_t word, uint64_t* sequence);
 

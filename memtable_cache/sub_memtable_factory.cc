@@ -28,6 +28,7 @@ const OptionTypes& SubMemTableOptionTypes() {
       {"pool_file_limit", {offsetof(SubMemTableOptions, pool_file_limit), OptionType::kUInt64T}},
       {"locked_cache", {offsetof(SubMemTableOptions, locked_cache), OptionType::kUInt64T}},
       {"resctrl_root", AnyTextOption(offsetof(SubMemTableOptions, resctrl_root))},
+      {"queueless_writes", {offsetof(SubMemTableOptions, queueless_writes), OptionType::kBoolean}},
       {"require_persistent_memory", {offsetof(SubMemTableOptions, require_persistent_memory), OptionType::kBoolean}}};
   static const auto* types = new OptionTypes(WithoutDefaults(all, defaults));
   return *types;

@@ -63,6 +63,11 @@ struct SubMemTableOptions {
   // Where the resctrl file system is mounted.
   std::string resctrl_root = "/sys/fs/resctrl";
 
+  // Writes without a WAL (durable, or WriteOptions::disableWAL) do not go through RocksDB's queue of writers
+  // (docs/design/write_path.md has what still does). All column families of a database must have it on. A small write
+  // takes about half the processor time then, and a second writer adds to the first.
+  bool queueless_writes = false;
+
   // Refuses a pool file that is not on persistent memory.
   bool require_persistent_memory = false;
 };

@@ -109,6 +109,11 @@ rocksdb::Status WriteImpl(rocksdb::DBImpl* db, const rocksdb::WriteOptions& opti
                           std::shared_ptr<rocksdb::WriteBatchWithIndex> wbwi,
                           CAIRN_MORE_OWN_WRITE_PARAMETERS) asm("cairn_rocksdb_WriteImpl");
 
+void EnterUnbatched(rocksdb::WriteThread* queue, rocksdb::WriteThread::Writer* writer,
+                    rocksdb::InstrumentedMutex* mutex) asm("cairn_rocksdb_EnterUnbatched");
+void ExitUnbatched(rocksdb::WriteThread* queue,
+                   rocksdb::WriteThread::Writer* writer) asm("cairn_rocksdb_ExitUnbatched");
+
 rocksdb::Status FlushAllColumnFamilies(rocksdb::DBImpl* db, const rocksdb::FlushOptions& options,
                                        rocksdb::FlushReason reason) asm("cairn_rocksdb_FlushAllColumnFamilies");
 

@@ -16,7 +16,7 @@
 namespace cairn {
 namespace stress {
 
-inline constexpr int kThreads = 4;
+inline constexpr int kThreads = 8;
 inline constexpr int kKeys = 2000;
 inline constexpr int kFamilies = 3;
 inline constexpr int kMaxBatch = 64;

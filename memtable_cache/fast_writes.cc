@@ -1,0 +1,375 @@
+#include "memtable_cache/fast_writes.h"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "db/column_family.h"
+#include "db/error_handler.h"
+#include "db/flush_scheduler.h"
+#include "db/internal_stats.h"
+#include "db/memtable.h"
+#include "db/trim_history_scheduler.h"
+#include "db/write_batch_internal.h"
+#include "db/write_controller.h"
+#include "memtable_cache/sub_memtable_factory.h"
+#include "monitoring/perf_context_imp.h"
+#include "monitoring/statistics_impl.h"
+#include "rocksdb/port/family_options.h"
+#include "rocksdb/write_buffer_manager.h"
+#include "trace_replay/trace_replay.h"
+#include "util/coding.h"
+#include "util/stop_watch.h"
+
+namespace cairn {
+
+using rocksdb::Slice;
+using rocksdb::Status;
+using rocksdb::WriteBatch;
+using rocksdb::WriteBatchInternal;
+using rocksdb::WriteOptions;
+
+namespace {
+
+// Who waits longer than this at a closed gate queues, and so do as many that find it closed after it.
+constexpr std::chrono::microseconds kPatience{1000};
+constexpr uint64_t kImpatientWrites = 64;
+
+CheckedMutex served_mutex;
+
+// By the address behind each object's end.
+std::map<uintptr_t, std::pair<uintptr_t, FastWrites*>>& Served() {
+  static auto* const served = new std::map<uintptr_t, std::pair<uintptr_t, FastWrites*>>();
+  return *served;
+}
+
+// A record of a batch that is put into a memtable.
+struct Record {
+  rocksdb::ValueType type;
+  uint32_t family = 0;
+  Slice key;
+  Slice value;
+};
+
+// Takes the first of the records; false: it is of another kind.
+bool NextRecord(Slice* records, Record* record) {
+  const auto tag = static_cast<rocksdb::ValueType>((*records)[0]);
+  records->remove_prefix(1);
+  switch (tag) {
+    case rocksdb::kTypeValue:
+    case rocksdb::kTypeDeletion:
+    case rocksdb::kTypeSingleDeletion:
+      record->type = tag;
+      record->family = 0;
+      break;
+    case rocksdb::kTypeColumnFamilyValue:
+    case rocksdb::kTypeColumnFamilyDeletion:
+    case rocksdb::kTypeColumnFamilySingleDeletion:
+      record->type = tag == rocksdb::kTypeColumnFamilyValue      ? rocksdb::kTypeValue
+                     : tag == rocksdb::kTypeColumnFamilyDeletion ? rocksdb::kTypeDeletion
+                                                                 : rocksdb::kTypeSingleDeletion;
+      if (!rocksdb::GetVarint32(records, &record->family)) return false;
+      break;
+    default:
+      return false;
+  }
+  record->value.clear();
+  return rocksdb::GetLengthPrefixedSlice(records, &record->key) &&
+         (record->type != rocksdb::kTypeValue || rocksdb::GetLengthPrefixedSlice(records, &record->value));
+}
+
+Slice RecordsOf(const WriteBatch& batch) {
+  Slice records(batch.Data());
+  records.remove_prefix(std::min(records.size(), WriteBatchInternal::kHeader));
+  return records;
+}
+
+// Whether the batch has nothing but such records, and as many as it says.
+bool IsPlain(const WriteBatch& batch, uint64_t entries) {
+  Record record;
+  for (Slice records = RecordsOf(batch); !records.empty(); --entries) {
+    if (entries == 0 || !NextRecord(&records, &record)) return false;
+  }
+  return entries == 0;
+}
+
+}  // namespace
+
+std::atomic<int> FastWrites::served{0};
+
+// Puts entries into memtables, as RocksDB's MemTableInserter does for concurrent writers.
+// REQUIRES: the gate was entered for them.
+class FastWrites::Inserter {
+ public:
+  explicit Inserter(const Parts& parts) : parts_(parts) {}
+  ~Inserter() { Finish(); }
+  Inserter(const Inserter&) = delete;
+  Inserter& operator=(const Inserter&) = delete;
+
+  // False: there is none of this number.
+  bool MoveTo(uint32_t family) {
+    if (family_ != nullptr && family_->GetID() == family) return true;
+    Finish();
+    family_ = family == 0 ? parts_.families->GetDefault() : parts_.families->GetColumnFamily(family);
+    return family_ != nullptr;
+  }
+  Status Add(uint64_t number, const Record& record) {
+    return family_->mem()->Add(number, record.type, record.key, record.value, nullptr, /*allow_concurrent=*/true,
+                               &added_);
+  }
+
+ private:
+  // Counts what was added to the memtable, and asks for its flush when it is full.
+  void Finish() {
+    if (family_ == nullptr) return;
+    rocksdb::MemTable* const memtable = family_->mem();
+    memtable->BatchPostProcess(added_);
+    added_ = rocksdb::MemTablePostProcessInfo();
+    if (memtable->ShouldScheduleFlush() && memtable->MarkFlushScheduled()) parts_.flushes->ScheduleWork(family_);
+  }
+
+  const Parts& parts_;
+  rocksdb::ColumnFamilyData* family_ = nullptr;
+  rocksdb::MemTablePostProcessInfo added_;
+};
+
+bool FastWrites::Fits(const rocksdb::ColumnFamilyOptions& options) {
+  const auto& factory = options.memtable_factory;
+  // An object of a client may not be cast.
+  if (factory == nullptr || std::string(factory->Name()) != SubMemTableFactory::kClassName()) return false;
+  const auto* const sub = factory->GetOptions<SubMemTableOptions>(SubMemTableFactory::kOptionsName());
+  return sub != nullptr && sub->queueless_writes && !options.inplace_update_support &&
+         options.max_write_buffer_size_to_maintain == 0 &&
+         (options.comparator == nullptr || options.comparator->timestamp_size() == 0) &&
+         !port::WritesBlobsAtOnce(options);
+}
+
+std::unique_ptr<FastWrites> FastWrites::Create(const rocksdb::DBOptions& options, bool seq_per_batch,
+                                               const std::vector<rocksdb::ColumnFamilyDescriptor>& families) {
+  // Each has RocksDB give numbers at another place than the newest one, or families that are not in the list.
+  if (seq_per_batch || options.two_write_queues || options.unordered_write || options.allow_2pc ||
+      options.persist_stats_to_disk || options.recycle_log_file_num > 0) {
+    return nullptr;
+  }
+  for (const auto& family : families) {
+    if (!Fits(family.options)) return nullptr;
+  }
+  return std::unique_ptr<FastWrites>(new FastWrites());
+}
+
+FastWrites::~FastWrites() {
+  const MutexLock lock(&served_mutex);
+  for (auto it = Served().begin(); it != Served().end(); ++it) {
+    if (it->second.second != this) continue;
+    Served().erase(it);
+    served.fetch_sub(1);
+    return;
+  }
+}
+
+void FastWrites::Serve(const void* object, size_t bytes) {
+  const auto begin = reinterpret_cast<uintptr_t>(object);
+  const MutexLock lock(&served_mutex);
+  Served()[begin + bytes] = {begin, this};
+  served.fetch_add(1);
+}
+
+FastWrites* FastWrites::Find(const void* part) {
+  const auto address = reinterpret_cast<uintptr_t>(part);
+  const MutexLock lock(&served_mutex);
+  const auto it = Served().upper_bound(address);
+  return it != Served().end() && it->second.first <= address ? it->second.second : nullptr;
+}
+
+void FastWrites::Use(const Parts& parts) {
+  const MutexLock lock(&report_mutex_);
+  if (IsReady()) return;
+  parts_ = parts;
+  gate_.Use(parts.last_sequence);
+}
+
+// The table of what does not fit; docs/design/write_path.md has the reasons.
+FastWrites::Reason FastWrites::Against(const WriteOptions& options, const WriteBatch& batch) const {
+  if (!options.disableWAL) return kWal;
+  if (options.sync || options.low_pri || options.rate_limiter_priority != rocksdb::Env::IO_TOTAL ||
+      options.protection_bytes_per_key != 0) {
+    return kOptions;
+  }
+  const uint64_t entries = WriteBatchInternal::Count(&batch);
+  if (entries == 0 || entries > WriteGate::kMostEntries || batch.GetProtectionBytesPerKey() != 0 ||
+      WriteBatchInternal::TimestampsUpdateNeeded(batch) || !IsPlain(batch, entries)) {
+    return kBatch;
+  }
+  return AgainstState();
+}
+
+FastWrites::Reason FastWrites::AgainstState() const {
+  if (others_.load(std::memory_order_relaxed)) return kFamilies;
+  if (parts_.errors->IsDBStopped() || parts_.controller->IsStopped() || parts_.controller->NeedsDelay() ||
+      parts_.buffers->ShouldStall() || failed_at_.load(std::memory_order_relaxed) != UINT64_MAX ||
+      *parts_.tracer != nullptr) {
+    return kHeldBack;
+  }
+  if (!parts_.flushes->Empty() || !parts_.trims->Empty() || parts_.buffers->ShouldFlush()) return kSwitch;
+  return kNone;
+}
+
+uint64_t FastWrites::Enter(const WriteOptions& options, uint64_t entries, Reason* reason) {
+  for (;;) {
+    const uint64_t first = gate_.Enter(entries);
+    if (first != 0) return first;
+    // Whoever opens the gate looks anew: what has been stopped while it was closed stays so.
+    if (gate_.TryOpen([&] { return (*reason = AgainstState()) == kNone; })) continue;
+    if (*reason != kNone) return 0;
+    // As the queue of writers, unless somebody holds the gate again and again.
+    uint64_t impatient = impatience_.load(std::memory_order_relaxed);
+    if (options.no_slowdown || impatient != 0) {
+      if (impatient != 0) impatience_.compare_exchange_strong(impatient, impatient - 1);
+      *reason = kClosed;
+      return 0;
+    }
+    if (!gate_.AwaitFree(kPatience)) impatience_.store(kImpatientWrites);
+    if ((*reason = AgainstState()) != kNone) return 0;
+  }
+}
+
+Status FastWrites::Insert(const WriteOptions& options, WriteBatch* batch, uint64_t first) {
+  WriteBatchInternal::SetSequence(batch, first);
+  uint64_t number = first;
+  Status s;
+  {
+    Inserter inserter(parts_);
+    Record record;
+    for (Slice records = RecordsOf(*batch); s.ok() && NextRecord(&records, &record); ++number) {
+      if (inserter.MoveTo(record.family)) {
+        s = inserter.Add(number, record);
+      } else if (!options.ignore_missing_column_families) {
+        s = Status::InvalidArgument("Invalid column family specified in write batch");
+      }
+      if (records.empty()) break;
+    }
+  }
+  if (s.ok()) return s;
+  parts_.stop(s);
+  uint64_t failed = failed_at_.load();
+  while (first < failed && !failed_at_.compare_exchange_weak(failed, first)) {
+  }
+  return s;
+}
+
+Status FastWrites::StatusUpTo(uint64_t last) {
+  if (failed_at_.load(std::memory_order_relaxed) > last) return Status::OK();
+  return Status::Aborted("an earlier write could not be inserted into its memtable", "open the database again");
+}
+
+// What a write wants of its thread, found once.
+struct FastWrites::Thread {
+  // Numbers below that of the last lane are of one thread each.
+  const size_t number;
+  const rocksdb::PerfLevel* const perf_level;
+  rocksdb::PerfContext* const perf_context;
+
+  void Count(std::atomic<uint64_t>* counter, uint64_t by) const {
+    if (number < kLanes - 1) {
+      counter->store(counter->load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+    } else {
+      counter->fetch_add(by, std::memory_order_relaxed);
+    }
+  }
+};
+
+const FastWrites::Thread& FastWrites::OwnThread() {
+  static std::atomic<size_t> threads{0};
+  thread_local const Thread own{threads.fetch_add(1), &rocksdb::perf_level, rocksdb::get_perf_context()};
+  return own;
+}
+
+bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* batch, uint64_t* sequence,
+                       Status* status) {
+  const Thread& thread = OwnThread();
+  Lane* const lane = &lanes_[std::min(thread.number, lanes_.size() - 1)];
+  Reason reason = call != kNone ? call : Against(options, *batch);
+  const uint64_t entries = reason != kNone ? 0 : WriteBatchInternal::Count(batch);
+  const rocksdb::StopWatch watch(parts_.clock, reason != kNone ? nullptr : parts_.statistics, rocksdb::DB_WRITE);
+  const uint64_t first = reason != kNone ? 0 : Enter(options, entries, &reason);
+  if (first == 0) {
+    thread.Count(&lane->others[reason], 1);
+    return false;
+  }
+  const uint64_t last = first + entries - 1;
+  const uint64_t bytes = WriteBatchInternal::ByteSize(batch);
+  if (!parts_.has_unpersisted_data->load(std::memory_order_relaxed)) parts_.has_unpersisted_data->store(true);
+  {
+    std::optional<rocksdb::PerfStepTimer> timer;
+    if (*thread.perf_level >= rocksdb::PerfLevel::kEnableTimeExceptForMutex) {
+      timer.emplace(&thread.perf_context->write_memtable_time).Start();
+    }
+    *status = Insert(options, batch, first);
+  }
+  if (gate_.Publish(first, last)) thread.Count(&lane->waits, 1);
+  if (status->ok()) *status = StatusUpTo(last);
+  if (sequence != nullptr) *sequence = first;
+  thread.Count(&lane->writes, 1);
+  thread.Count(&lane->keys, entries);
+  thread.Count(&lane->bytes, bytes);
+  if (parts_.statistics != nullptr) {
+    rocksdb::RecordTick(parts_.statistics, rocksdb::NUMBER_KEYS_WRITTEN, entries);
+    rocksdb::RecordTick(parts_.statistics, rocksdb::BYTES_WRITTEN, bytes);
+    rocksdb::RecordTick(parts_.statistics, rocksdb::WRITE_DONE_BY_SELF);
+    rocksdb::RecordInHistogram(parts_.statistics, rocksdb::BYTES_PER_WRITE, bytes);
+  }
+  return true;
+}
+
+FastWrites::Counts FastWrites::counts() const {
+  Counts sum;
+  for (const Lane& lane : lanes_) {
+    sum.writes += lane.writes.load(std::memory_order_relaxed);
+    sum.keys += lane.keys.load(std::memory_order_relaxed);
+    sum.bytes += lane.bytes.load(std::memory_order_relaxed);
+    sum.waits += lane.waits.load(std::memory_order_relaxed);
+    for (size_t i = 0; i < kReasons; ++i) sum.others[i] += lane.others[i].load(std::memory_order_relaxed);
+  }
+  return sum;
+}
+
+void FastWrites::Report() {
+  const MutexLock lock(&report_mutex_);
+  if (!IsReady()) return;
+  const Counts now = counts();
+  using rocksdb::InternalStats;
+  const auto add = [&](InternalStats::InternalDBStatsType type, uint64_t by) {
+    parts_.counts->AddDBStats(type, by, /*concurrent=*/true);
+  };
+  add(InternalStats::kIntStatsNumKeysWritten, now.keys - reported_.keys);
+  add(InternalStats::kIntStatsBytesWritten, now.bytes - reported_.bytes);
+  add(InternalStats::kIntStatsWriteDoneBySelf, now.writes - reported_.writes);
+  reported_ = now;
+}
+
+std::string FastWrites::ToText() const {
+  static constexpr std::array<const char*, kReasons> kNames = {"",
+                                                               "of transactions",
+                                                               "with a WAL",
+                                                               "of their options",
+                                                               "of their batches",
+                                                               "of a column family",
+                                                               "held back",
+                                                               "that switch memtables",
+                                                               "at a closed gate"};
+  const Counts counts = this->counts();
+  std::string queued;
+  for (size_t i = kNone + 1; i < kReasons; ++i) {
+    if (counts.others[i] == 0) continue;
+    queued += (queued.empty() ? "" : ", ") + std::to_string(counts.others[i]) + " " + kNames[i];
+  }
+  const WriteGate::Counts gate = gate_.counts();
+  return "writes: " + std::to_string(counts.writes) + " without a queue, " + std::to_string(counts.waits) +
+         " waited for others, " + std::to_string(gate.sleeps) + " slept; the gate was closed " +
+         std::to_string(gate.closings) + " times, " + std::to_string(gate.closed_nanos / 1000000) +
+         " ms; queued: " + (queued.empty() ? "none" : queued) + "\n";
+}
+
+}  // namespace cairn

@@ -1,0 +1,148 @@
+// Writes that do not queue: into sub-MemTables, without a WAL (docs/design/write_path.md). What does not fit takes
+// RocksDB's path, with the gate closed.
+//
+// Invariants
+//   (1) A batch that could not be inserted to its end stops the database before it is published, and no write with a
+//       later number returns OK.
+//   (2) Inside the gate a writer waits for nobody who may wait for the gate.
+//
+// Thread-safety: all functions, by all threads.
+
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "memtable_cache/write_gate.h"
+#include "rocksdb/db.h"
+#include "rocksdb/options.h"
+#include "rocksdb/write_batch.h"
+#include "util/mutex.h"
+
+namespace rocksdb {
+class ColumnFamilySet;
+class ErrorHandler;
+class FlushScheduler;
+class InternalStats;
+class SystemClock;
+class Tracer;
+class TrimHistoryScheduler;
+class WriteBufferManager;
+class WriteController;
+}  // namespace rocksdb
+
+namespace cairn {
+
+class FastWrites {
+ public:
+  // What of RocksDB's database it takes.
+  struct Parts {
+    std::atomic<uint64_t>* last_sequence;
+    rocksdb::ColumnFamilySet* families;
+    rocksdb::ErrorHandler* errors;
+    const rocksdb::WriteController* controller;
+    rocksdb::WriteBufferManager* buffers;
+    rocksdb::FlushScheduler* flushes;
+    rocksdb::TrimHistoryScheduler* trims;
+    rocksdb::InternalStats* counts;
+    rocksdb::Statistics* statistics;
+    rocksdb::SystemClock* clock;
+    std::atomic<bool>* has_unpersisted_data;
+    const std::unique_ptr<rocksdb::Tracer>* tracer;
+    // A batch could not be inserted.
+    std::function<void(const rocksdb::Status&)> stop;
+  };
+
+  // Why a write took RocksDB's path.
+  enum Reason : size_t {
+    kNone,
+    kCall,      // a transaction, a callback, a batch with an index
+    kWal,       // it is logged
+    kOptions,   // of the write
+    kBatch,     // merges, range deletions, markers, checksums; too many entries, or none
+    kFamilies,  // one has come that cannot
+    kHeldBack,  // writes are delayed or stopped
+    kSwitch,    // a memtable is full
+    kClosed,    // the gate was closed for long
+    kReasons
+  };
+
+  // Null if the database cannot, or its options do not want it.
+  static std::unique_ptr<FastWrites> Create(const rocksdb::DBOptions& options, bool seq_per_batch,
+                                            const std::vector<rocksdb::ColumnFamilyDescriptor>& families);
+  ~FastWrites();
+
+  // Whether the options of a column family allow it.
+  static bool Fits(const rocksdb::ColumnFamilyOptions& options);
+  // A column family comes, before it is made.
+  void Admit(const rocksdb::ColumnFamilyOptions& options) {
+    if (!Fits(options)) others_.store(true);
+  }
+
+  // Finds by the address of any part of the database's object. Null: there is none.
+  static FastWrites* Around(const void* part) { return served.load() == 0 ? nullptr : Find(part); }
+  // The database's object; until the FastWrites is gone.
+  void Serve(const void* object, size_t bytes);
+
+  bool IsReady() const { return gate_.IsUsed(); }
+  void Use(const Parts& parts);
+  WriteGate* gate() { return &gate_; }
+
+  // False: nothing has happened, and the write is to take RocksDB's path. `call`: what is to be said against the call
+  // itself. *sequence, unless null, becomes the batch's first.
+  bool Write(Reason call, const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, uint64_t* sequence,
+             rocksdb::Status* status);
+
+  // Tells RocksDB's statistics what has been written since they were told.
+  void Report() CAIRN_EXCLUDES(report_mutex_);
+  // One line for people.
+  std::string ToText() const;
+
+  struct Counts {
+    uint64_t writes = 0;
+    uint64_t keys = 0;
+    uint64_t bytes = 0;
+    uint64_t waits = 0;  // for the publication of others
+    std::array<uint64_t, kReasons> others{};
+  };
+  Counts counts() const;
+
+ private:
+  FastWrites() = default;
+  class Inserter;
+
+  static FastWrites* Find(const void* part);
+  Reason Against(const rocksdb::WriteOptions& options, const rocksdb::WriteBatch& batch) const;
+  Reason AgainstState() const;
+  // The first number, or 0 and why not.
+  uint64_t Enter(const rocksdb::WriteOptions& options, uint64_t entries, Reason* reason);
+  rocksdb::Status Insert(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, uint64_t first);
+  rocksdb::Status StatusUpTo(uint64_t last);
+
+  static std::atomic<int> served;
+
+  WriteGate gate_;
+  Parts parts_{};
+  std::atomic<bool> others_{false};
+  std::atomic<uint64_t> failed_at_{UINT64_MAX};
+  std::atomic<uint64_t> impatience_{0};  // so many writes do not wait at a closed gate
+
+  // Each thread counts in one of its own, those that come late in the last one together.
+  static constexpr size_t kLanes = 64;
+  struct alignas(64) Lane {
+    std::atomic<uint64_t> writes{0}, keys{0}, bytes{0}, waits{0};
+    std::array<std::atomic<uint64_t>, kReasons> others{};
+  };
+  struct Thread;
+  static const Thread& OwnThread();
+  std::array<Lane, kLanes> lanes_;
+  CheckedMutex report_mutex_;
+  Counts reported_ CAIRN_GUARDED_BY(report_mutex_);
+};
+
+}  // namespace cairn

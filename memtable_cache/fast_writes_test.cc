@@ -1,0 +1,397 @@
+// Writes that do not queue, under a database: what of them a snapshot sees, and what else takes RocksDB's path.
+//
+//   CAIRN_FAST_WRITES=2000000 build/test/fast_writes_test --gtest_filter='*Prefix*'     so many batches per writer
+
+#include "memtable_cache/fast_writes.h"
+
+#include <map>
+#include <thread>
+
+#include "cairn/db.h"
+#include "cairn/memtable.h"
+#include "db/cairn_db.h"
+#include "db/write_batch_internal.h"
+#include "rocksdb/convenience.h"
+#include "rocksdb/merge_operator.h"
+#include "test/support.h"
+#include "test/testutil/await.h"
+
+namespace cairn {
+namespace {
+
+using rocksdb::ColumnFamilyHandle;
+using rocksdb::Options;
+using rocksdb::Slice;
+using rocksdb::Status;
+using rocksdb::WriteBatch;
+using rocksdb::WriteBatchInternal;
+using rocksdb::WriteOptions;
+
+rocksdb::WriteOptions WithoutWal() {
+  WriteOptions options;
+  options.disableWAL = true;
+  return options;
+}
+
+Options FastOptions(bool durable) {
+  Options options = test::BaseOptions();
+  SubMemTableOptions sub;
+  sub.queueless_writes = true;
+  sub.durable = durable;
+  options.memtable_factory = NewSubMemTableFactory(sub);
+  EXPECT_OK(
+      rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend", &options.merge_operator));
+  return options;
+}
+
+// A database of two column families.
+class FastDb {
+ public:
+  explicit FastDb(const Options& options) {
+    std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, options},
+                                                             {"second", options}};
+    rocksdb::DBOptions with = options;
+    with.create_missing_column_families = true;
+    rocksdb::DB* db = nullptr;
+    EXPECT_OK(rocksdb::DB::Open(with, dir_ / "db", families, &handles_, &db));
+    db_.reset(db);
+  }
+  ~FastDb() {
+    for (ColumnFamilyHandle* handle : handles_) EXPECT_OK(db_->DestroyColumnFamilyHandle(handle));
+    EXPECT_OK(db_->Close());
+  }
+  FastDb(const FastDb&) = delete;
+  FastDb& operator=(const FastDb&) = delete;
+
+  rocksdb::DB* operator->() const { return db_.get(); }
+  rocksdb::DB* get() const { return db_.get(); }
+  ColumnFamilyHandle* family(size_t i) const { return handles_[i]; }
+  FastWrites* fast() const { return CairnDB::Of(db_.get())->services()->fast_writes(); }
+  std::string Read(const std::string& key, size_t family = 0, const rocksdb::Snapshot* snapshot = nullptr) const {
+    rocksdb::ReadOptions options;
+    options.snapshot = snapshot;
+    std::string value;
+    const Status s = db_->Get(options, handles_[family], key, &value);
+    return s.ok() ? value : s.ToString();
+  }
+  std::string File(const std::string& name) const { return dir_ / name; }
+
+ private:
+  test::TempDir dir_;
+  std::unique_ptr<rocksdb::DB> db_;
+  std::vector<ColumnFamilyHandle*> handles_;
+};
+
+class FastWritesTest : public ::testing::TestWithParam<bool> {};
+INSTANTIATE_TEST_SUITE_P(Pools, FastWritesTest, ::testing::Bool(),
+                         [](const auto& test) { return test.param ? "Durable" : "DisableWal"; });
+
+// ---- which writes ----
+
+TEST_P(FastWritesTest, TakesOrdinaryWrites) {
+  FastDb db(FastOptions(GetParam()));
+  ASSERT_NE(db.fast(), nullptr);
+  ASSERT_OK(db->Put(WithoutWal(), "a", "1"));
+  ASSERT_OK(db->Put(WithoutWal(), db.family(1), "a", "2"));
+  WriteBatch batch;
+  ASSERT_OK(batch.Put(db.family(1), "b", "3"));
+  ASSERT_OK(batch.Delete("a"));
+  ASSERT_OK(batch.Put("c", "4"));
+  ASSERT_OK(batch.SingleDelete(db.family(1), "a"));
+  ASSERT_OK(db->Write(WithoutWal(), &batch));
+  EXPECT_EQ(db->GetLatestSequenceNumber(), WriteBatchInternal::Sequence(&batch) + 3);
+  EXPECT_EQ(db.Read("a"), "NotFound: ");
+  EXPECT_EQ(db.Read("a", 1), "NotFound: ");
+  EXPECT_EQ(db.Read("b", 1), "3");
+  EXPECT_EQ(db.Read("c"), "4");
+  EXPECT_EQ(db.fast()->counts().writes, 3u);
+  EXPECT_EQ(db.fast()->counts().keys, 6u);
+  std::string stats;
+  ASSERT_TRUE(db->GetProperty("cairn.stats", &stats));
+  EXPECT_NE(stats.find("writes: 3 without a queue"), std::string::npos) << stats;
+  ASSERT_OK(db->Flush({}, {db.family(0), db.family(1)}));
+  ASSERT_TRUE(db->GetProperty("rocksdb.dbstats", &stats));
+  EXPECT_NE(stats.find("Cumulative writes: 3 writes, 6 keys"), std::string::npos) << stats;
+  ASSERT_OK(db->Put(WithoutWal(), "a", "5"));
+  EXPECT_EQ(db.Read("a"), "5");
+  EXPECT_EQ(db.fast()->counts().writes, 4u);
+}
+
+class Callback : public rocksdb::UserWriteCallback {
+ public:
+  void OnWriteEnqueued() override { ++calls; }
+  void OnWalWriteFinish() override {}
+  int calls = 0;
+};
+
+TEST_P(FastWritesTest, QueuesWhatIsUnusual) {
+  FastDb db(FastOptions(GetParam()));
+  std::map<FastWrites::Reason, uint64_t> expected;
+  const auto queued = [&](FastWrites::Reason reason) {
+    ++expected[reason];
+    for (const auto& [each, count] : expected) EXPECT_EQ(db.fast()->counts().others[each], count) << each;
+  };
+  if (!GetParam()) {
+    ASSERT_OK(db->Put(WriteOptions(), "a", "1"));
+    queued(FastWrites::kWal);
+    ASSERT_OK(db->DeleteRange(WithoutWal(), db.family(0), "a", "b"));
+    queued(FastWrites::kBatch);
+    WriteOptions sync = WithoutWal();
+    sync.sync = true;
+    ASSERT_TRUE(db->Put(sync, "a", "1").IsInvalidArgument());
+    queued(FastWrites::kOptions);
+  }
+  ASSERT_OK(db->Merge(WithoutWal(), "m", "1"));
+  queued(FastWrites::kBatch);
+  WriteBatch with_blob;
+  ASSERT_OK(with_blob.PutLogData("nothing"));
+  ASSERT_OK(with_blob.Put("n", "1"));
+  ASSERT_OK(db->Write(WithoutWal(), &with_blob));
+  queued(FastWrites::kBatch);
+  WriteBatch empty;
+  ASSERT_OK(db->Write(WithoutWal(), &empty));
+  queued(FastWrites::kBatch);
+  WriteBatch with_checksums(0, 0, /*protection_bytes_per_key=*/8, 0);
+  ASSERT_OK(with_checksums.Put("p", "2"));
+  ASSERT_OK(db->Write(WithoutWal(), &with_checksums));
+  queued(FastWrites::kBatch);
+  WriteOptions low = WithoutWal();
+  low.low_pri = true;
+  ASSERT_OK(db->Put(low, "l", "3"));
+  queued(FastWrites::kOptions);
+  Callback callback;
+  WriteBatch batch;
+  ASSERT_OK(batch.Put("u", "4"));
+  ASSERT_OK(db->WriteWithCallback(WithoutWal(), &batch, &callback));
+  queued(FastWrites::kCall);
+  EXPECT_EQ(callback.calls, 1);
+  EXPECT_EQ(db.fast()->counts().writes, 0u);
+  ASSERT_OK(db->Put(WithoutWal(), "m", "5"));
+  EXPECT_EQ(db.fast()->counts().writes, 1u);
+  for (const auto& [key, value] : std::map<std::string, std::string>{{"m", "5"}, {"p", "2"}, {"l", "3"}, {"u", "4"}}) {
+    EXPECT_EQ(db.Read(key), value) << key;
+  }
+}
+
+TEST(FastWritesOptionsTest, AreForDatabasesThatCan) {
+  const auto fast = [](const Options& options) { return FastDb(options).fast() != nullptr; };
+  EXPECT_TRUE(fast(FastOptions(false)));
+  Options options = FastOptions(false);
+  PreferSubMemTables(&options);
+  options.memtable_factory = NewSubMemTableFactory(SubMemTableOptions());
+  EXPECT_EQ(fast(options), SubMemTableOptions().queueless_writes);
+  options = FastOptions(false);
+  options.unordered_write = true;
+  EXPECT_FALSE(fast(options));
+  options = FastOptions(false);
+  options.inplace_update_support = true;
+  options.allow_concurrent_memtable_write = false;
+  EXPECT_FALSE(fast(options));
+}
+
+TEST(FastWritesOptionsTest, EndWithAFamilyThatCannot) {
+  FastDb db(FastOptions(false));
+  ASSERT_OK(db->Put(WithoutWal(), "a", "1"));
+  ColumnFamilyHandle* other = nullptr;
+  ASSERT_OK(db->CreateColumnFamily(test::BaseOptions(), "other", &other));
+  ASSERT_OK(db->Put(WithoutWal(), other, "a", "2"));
+  ASSERT_OK(db->Put(WithoutWal(), "a", "3"));
+  EXPECT_EQ(db.Read("a"), "3");
+  EXPECT_EQ(db.fast()->counts().writes, 1u);
+  EXPECT_EQ(db.fast()->counts().others[FastWrites::kFamilies], 2u);
+  ASSERT_OK(db->DestroyColumnFamilyHandle(other));
+}
+
+// ---- what holds writers back ----
+
+TEST_P(FastWritesTest, WaitWhileTheWalIsLocked) {
+  FastDb db(FastOptions(GetParam()));
+  ASSERT_OK(db->Put(WithoutWal(), "a", "1"));
+  ASSERT_OK(db->LockWAL());
+  const uint64_t newest = db->GetLatestSequenceNumber();
+  std::atomic<bool> done{false};
+  std::thread writer([&] {
+    EXPECT_OK(db->Put(WithoutWal(), "a", "2"));
+    done = true;
+  });
+  WriteOptions impatient = WithoutWal();
+  impatient.no_slowdown = true;
+  EXPECT_TRUE(db->Put(impatient, "b", "1").IsIncomplete());
+  ASSERT_TRUE(Await([&] { return db.fast()->counts().others[FastWrites::kHeldBack] == 2; }));
+  EXPECT_FALSE(done);
+  EXPECT_EQ(db->GetLatestSequenceNumber(), newest);
+  ASSERT_OK(db->UnlockWAL());
+  writer.join();
+  EXPECT_EQ(db.Read("a"), "2");
+}
+
+TEST_P(FastWritesTest, StopWhenABatchCannotBeInserted) {
+  FastDb db(FastOptions(GetParam()));
+  ASSERT_OK(db->Put(WithoutWal(), "a", "1"));
+  WriteBatch batch;
+  ASSERT_OK(batch.Put("a", "2"));
+  ASSERT_OK(WriteBatchInternal::Put(&batch, 77, "a", "2"));
+  WriteOptions ignore = WithoutWal();
+  ignore.ignore_missing_column_families = true;
+  ASSERT_OK(db->Write(ignore, &batch));
+  EXPECT_EQ(db.Read("a"), "2");
+  EXPECT_EQ(db->GetLatestSequenceNumber(), WriteBatchInternal::Sequence(&batch) + 1);
+  EXPECT_TRUE(db->Write(WithoutWal(), &batch).IsInvalidArgument());
+  EXPECT_FALSE(db->Put(WithoutWal(), "a", "3").ok());
+  EXPECT_EQ(db.fast()->counts().others[FastWrites::kHeldBack], 1u);
+}
+
+TEST_P(FastWritesTest, SwitchMemtablesThatAreFull) {
+  Options options = FastOptions(GetParam());
+  options.write_buffer_size = 256 << 10;
+  FastDb db(options);
+  const std::string value(1000, 'v');
+  for (int i = 0; i < 3000; ++i) ASSERT_OK(db->Put(WithoutWal(), std::to_string(i), value));
+  ASSERT_OK(db->Flush({}, db.family(0)));
+  EXPECT_GT(db.fast()->gate()->counts().closings, 5u);
+  EXPECT_GT(db.fast()->counts().others[FastWrites::kSwitch], 5u);
+  EXPECT_LT(db.fast()->counts().others[FastWrites::kSwitch], 100u);
+  for (int i = 0; i < 3000; ++i) ASSERT_EQ(db.Read(std::to_string(i)), value);
+}
+
+// ---- the order of history ----
+
+// Writers count up: batch i of a writer sets its keys, in both families, to i. What a snapshot sees of each writer must
+// be the last batch with numbers up to the snapshot's, as a whole.
+TEST_P(FastWritesTest, SnapshotsAreAPrefixOfHistory) {
+  const uint64_t batches = test::NumberFromEnvironment("CAIRN_FAST_WRITES", 3000);
+  const uint64_t seed = test::SeedFromEnvironment();
+  constexpr size_t kWriters = 8;
+  constexpr size_t kKeys = 3;
+  Options options = FastOptions(GetParam());
+  options.write_buffer_size = 512 << 10;
+  options.max_write_buffer_number = 6;
+  FastDb db(options);
+  const auto key_of = [](size_t writer, size_t key) { return std::to_string(writer) + "." + std::to_string(key); };
+  struct Numbers {
+    uint64_t first, last;
+  };
+  std::vector<std::vector<Numbers>> history(kWriters, std::vector<Numbers>(batches + 1));
+  struct Seen {
+    uint64_t number;
+    std::array<uint64_t, kWriters> values;
+  };
+  std::vector<std::vector<Seen>> seen(3);
+  std::atomic<size_t> writing{kWriters};
+  std::vector<std::thread> threads;
+  for (size_t w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      test::Random random(seed + w);
+      for (uint64_t i = 1; i <= batches; ++i) {
+        WriteBatch batch;
+        for (size_t key = 0; key < kKeys; ++key) {
+          for (size_t f = 0; f < 2; ++f) EXPECT_OK(batch.Put(db.family(f), key_of(w, key), std::to_string(i)));
+        }
+        // Some take the queue.
+        if (random.OneIn(500)) {
+          EXPECT_OK(batch.Merge("merged", "x"));
+        }
+        WriteOptions with = WithoutWal();
+        with.disableWAL = !random.OneIn(700);
+        with.sync = GetParam() && random.OneIn(2000);
+        const Status s = db->Write(with, &batch);
+        EXPECT_OK(s);
+        if (!s.ok()) break;
+        const uint64_t first = WriteBatchInternal::Sequence(&batch);
+        history[w][i] = {first, first + batch.Count() - 1};
+        EXPECT_GE(db->GetLatestSequenceNumber(), history[w][i].last);
+      }
+      --writing;
+    });
+  }
+  for (size_t r = 0; r < seen.size(); ++r) {
+    threads.emplace_back([&, r] {
+      test::Random random(seed + 100 + r);
+      while (writing > 0) {
+        const rocksdb::Snapshot* const snapshot = db->GetSnapshot();
+        Seen now{snapshot->GetSequenceNumber(), {}};
+        rocksdb::ReadOptions reads;
+        reads.snapshot = snapshot;
+        std::array<std::unique_ptr<rocksdb::Iterator>, 2> iterators;
+        for (size_t f = 0; f < 2; ++f) iterators[f].reset(db->NewIterator(reads, db.family(f)));
+        for (size_t w = 0; w < kWriters; ++w) {
+          std::array<std::string, 2 * kKeys> values;
+          for (size_t k = 0; k < 2 * kKeys; ++k) {
+            const std::string key = key_of(w, k / 2);
+            if (random.OneIn(2)) {
+              values[k] = db.Read(key, k % 2, snapshot);
+            } else {
+              iterators[k % 2]->Seek(key);
+              const bool found = iterators[k % 2]->Valid() && iterators[k % 2]->key() == key;
+              values[k] = found ? iterators[k % 2]->value().ToString() : "NotFound: ";
+            }
+            EXPECT_EQ(values[k], values[0]) << "a batch in part, at " << now.number;
+          }
+          now.values[w] = values[0] == "NotFound: " ? 0 : std::stoull(values[0]);
+        }
+        iterators = {};
+        db->ReleaseSnapshot(snapshot);
+        seen[r].push_back(now);
+      }
+    });
+  }
+  // What closes the gate.
+  threads.emplace_back([&] {
+    test::Random random(seed + 200);
+    while (writing > 0) {
+      switch (random.Uniform(5)) {
+        case 0:
+          EXPECT_OK(db->Flush({}, db.family(random.Uniform(2))));
+          break;
+        case 1: {
+          ColumnFamilyHandle* passing = nullptr;
+          EXPECT_OK(db->CreateColumnFamily(options, "passing", &passing));
+          EXPECT_OK(db->Put(WithoutWal(), passing, "a", "b"));
+          EXPECT_OK(db->DropColumnFamily(passing));
+          EXPECT_OK(db->DestroyColumnFamilyHandle(passing));
+          break;
+        }
+        case 2:
+          EXPECT_OK(db->LockWAL());
+          EXPECT_OK(db->UnlockWAL());
+          break;
+        case 3:
+          EXPECT_OK(db->SetDBOptions({{"max_background_jobs", std::to_string(2 + random.Uniform(2))}}));
+          break;
+        default:
+          EXPECT_OK(db->Delete(WithoutWal(), "nothing"));
+      }
+      std::this_thread::sleep_for(std::chrono::milliseconds(random.Uniform(10)));
+    }
+  });
+  for (auto& thread : threads) thread.join();
+
+  for (const auto& reader : seen) {
+    uint64_t newest = 0;
+    for (const Seen& now : reader) {
+      EXPECT_GE(now.number, newest);
+      newest = now.number;
+      for (size_t w = 0; w < kWriters; ++w) {
+        const uint64_t value = now.values[w];
+        EXPECT_LE(history[w][value].last, now.number);
+        if (value == batches) continue;
+        EXPECT_GT(history[w][value + 1].first, now.number) << "writer " << w << ", " << value;
+      }
+    }
+  }
+  // No two batches share a number.
+  std::map<uint64_t, uint64_t> ranges;
+  for (const auto& writer : history) {
+    for (size_t i = 1; i <= batches; ++i) EXPECT_TRUE(ranges.emplace(writer[i].first, writer[i].last).second);
+  }
+  uint64_t end = 0;
+  for (const auto& [first, last] : ranges) {
+    EXPECT_GT(first, end);
+    end = last;
+  }
+  for (size_t w = 0; w < kWriters; ++w) EXPECT_EQ(db.Read(key_of(w, 0)), std::to_string(batches));
+  EXPECT_GT(db.fast()->counts().writes, 0u) << db.fast()->ToText();
+}
+
+}  // namespace
+}  // namespace cairn
