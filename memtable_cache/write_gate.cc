@@ -7,7 +7,7 @@ namespace cairn {
 namespace {
 
 // About as long as RocksDB's writers spin before they yield. Whoever waits longer waits for a thread that does not run.
-constexpr int kSpins = 200;
+constexpr int kSpinsBeforeSleep = 200;
 
 constexpr auto kForever = std::chrono::steady_clock::time_point::max();
 
@@ -53,7 +53,7 @@ void WriteGate::WakeSleepers() {
 
 template <class Done>
 bool WriteGate::Await(const Done& done, std::chrono::steady_clock::time_point until) {
-  for (int i = 0; i < kSpins; ++i) {
+  for (int i = 0; i < kSpinsBeforeSleep; ++i) {
     if (done()) return true;
     if (Advance()) WakeSleepers();
     rocksdb::port::AsmVolatilePause();
