@@ -37,11 +37,12 @@ using rocksdb::Slice;
 using rocksdb::Status;
 using rocksdb::WriteOptions;
 
-enum class Kind { kStock, kTrie, kSubMemTables, kDurable };
-const char* const kKindNames[] = {"stock", "trie", "sub-MemTables", "durable"};
+enum class Kind { kStock, kTrie, kSubMemTables, kDurable, kOrdered, kKeyTrie, kSilt };
+const char* const kKindNames[] = {"stock", "trie", "sub-MemTables", "durable", "ordered", "ordered_trie", "silt"};
+const char* const kEngines[] = {"leveled", "trie_tiny", "leveled", "leveled", "ordered", "ordered_trie", "silt_pinned"};
 
 rocksdb::Options OptionsFor(Kind kind) {
-  rocksdb::Options options = OptionsOf(*FindEngine(kind == Kind::kTrie ? "trie_tiny" : "leveled"));
+  rocksdb::Options options = OptionsOf(*FindEngine(kEngines[static_cast<int>(kind)]));
   options.statistics = rocksdb::CreateDBStatistics();
   options.stats_persist_period_sec = 600;
   options.merge_operator = nullptr;
@@ -601,6 +602,8 @@ const std::map<std::pair<Kind, std::string>, Difference>& Differences() {
   static const auto* const differences = new std::map<std::pair<Kind, std::string>, Difference>{
       {{Kind::kTrie, "DeleteRange"}, {"Not implemented", "a range has no meaning in hash order"}},
       {{Kind::kTrie, "ClipColumnFamily"}, {"Not implemented", "it deletes ranges"}},
+      {{Kind::kSilt, "DeleteRange"}, {"Not implemented", "a range has no meaning in hash order"}},
+      {{Kind::kSilt, "ClipColumnFamily"}, {"Not implemented", "it deletes ranges"}},
       {{Kind::kDurable, "ClipColumnFamily"}, {"Not implemented", "it deletes ranges"}},
       {{Kind::kDurable, "DeleteRange"}, {"Not implemented", "range deletions bypass the pool"}},
       {{Kind::kDurable, "IngestWriteBatchWithIndex"}, {"Not implemented", "its writes bypass the pool"}},
@@ -649,7 +652,8 @@ void ExpectTheSame(Kind kind, const std::string& function, const std::string& ou
 TEST(DbInterfaceTest, EveryKindAnswersAsAStockDatabase) {
   const TempDir dir;
   std::map<std::string, std::string> stock;
-  for (const Kind kind : {Kind::kStock, Kind::kTrie, Kind::kSubMemTables, Kind::kDurable}) {
+  for (const Kind kind :
+       {Kind::kStock, Kind::kTrie, Kind::kSubMemTables, Kind::kDurable, Kind::kOrdered, Kind::kKeyTrie, Kind::kSilt}) {
     const std::string name = kKindNames[static_cast<int>(kind)];
     SCOPED_TRACE(name);
     const rocksdb::Options options = OptionsFor(kind);
