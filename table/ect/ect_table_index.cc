@@ -43,7 +43,12 @@ std::unique_ptr<const rocksdb::FilterPolicy> RibbonPolicy(uint32_t bits) {
 }
 
 std::unique_ptr<rocksdb::FilterBitsBuilder> NewRibbonBuilder(uint32_t bits) {
-  static const auto* const options = new rocksdb::BlockBasedTableOptions();
+  // A builder that rounds for an allocator adds up in its policy, which does not outlive this function.
+  static const auto* const options = [] {
+    auto* const made = new rocksdb::BlockBasedTableOptions();
+    made->optimize_filters_for_memory = false;
+    return made;
+  }();
   return std::unique_ptr<rocksdb::FilterBitsBuilder>(
       RibbonPolicy(bits)->GetBuilderWithContext(rocksdb::FilterBuildingContext(*options)));
 }
