@@ -139,7 +139,7 @@ void RemoveServices(DBOptions* options) {
 inline bool LiesIn(const Slice& key, const std::string& text) {
   return reinterpret_cast<uintptr_t>(key.data()) - reinterpret_cast<uintptr_t>(text.data()) < text.size();
 }
-// Whether some key may lie in some value: in what all values together reach over. RocksDB then reads all of them.
+// Whether some key may lie in some value: in what all values together reach over.
 bool MayLieIn(size_t count, const Slice* keys, rocksdb::PinnableSlice* values) {
   uintptr_t begin = UINTPTR_MAX, end = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -477,7 +477,14 @@ void CairnDB::MultiGet(const ReadOptions& options, const size_t count, ColumnFam
   const bool plain =
       timestamps == nullptr && options.value_size_soft_limit == std::numeric_limits<uint64_t>::max() &&
       (options.io_activity == Env::IOActivity::kUnknown || options.io_activity == Env::IOActivity::kMultiGet);
-  if (cache != nullptr && plain && count > 0 && !MayLieIn(count, keys, values)) {
+  if (cache != nullptr && plain && count > 0) {
+    std::vector<std::string> copies;
+    std::vector<Slice> own_keys;
+    if (MayLieIn(count, keys, values)) {
+      for (size_t i = 0; i < count; ++i) copies.push_back(keys[i].ToString());
+      own_keys.assign(copies.begin(), copies.end());
+      keys = own_keys.data();
+    }
     CachedRead read(immutable_db_options_.clock, stats_, rocksdb::DB_MULTIGET);
     std::vector<ResultCache::Answer> answers;
     cache->MultiGet(count, families, keys, options.fill_cache ? DatabaseCache::Fills::kYes : DatabaseCache::Fills::kNo,
