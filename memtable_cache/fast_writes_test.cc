@@ -13,6 +13,7 @@
 #include "db/write_batch_internal.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
+#include "rocksdb/port/open_into.h"
 #include "test/support.h"
 #include "test/testutil/await.h"
 
@@ -53,7 +54,7 @@ class FastDb {
     rocksdb::DBOptions with = options;
     with.create_missing_column_families = true;
     rocksdb::DB* db = nullptr;
-    EXPECT_OK(rocksdb::DB::Open(with, dir_ / "db", families, &handles_, &db));
+    EXPECT_OK(rocksdb::DB::Open(with, dir_ / "db", families, &handles_, port::Into(&db)));
     db_.reset(db);
   }
   ~FastDb() {

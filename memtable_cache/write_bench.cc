@@ -24,6 +24,7 @@
 
 #include "cairn/memtable.h"
 #include "rocksdb/db.h"
+#include "rocksdb/port/open_into.h"
 #include "rocksdb/write_batch.h"
 #include "test/testutil/single_step.h"
 #include "util/mix64.h"
@@ -57,7 +58,7 @@ class Bench {
     path_ = "/dev/shm/write_bench." + std::to_string(getpid());
     Check(rocksdb::DestroyDB(path_, options));
     rocksdb::DB* db = nullptr;
-    Check(rocksdb::DB::Open(options, path_, &db));
+    Check(rocksdb::DB::Open(options, path_, port::Into(&db)));
     db_.reset(db);
     options_ = options;
   }
