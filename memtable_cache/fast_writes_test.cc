@@ -22,7 +22,6 @@ namespace {
 
 using rocksdb::ColumnFamilyHandle;
 using rocksdb::Options;
-using rocksdb::Slice;
 using rocksdb::Status;
 using rocksdb::WriteBatch;
 using rocksdb::WriteBatchInternal;
