@@ -490,10 +490,11 @@ Status DurablePool::Finish() {
 }
 
 void DurablePool::StoreWord(size_t offset, uint64_t encoded) {
-  // Several threads store; the largest stays.
+  // Several threads store; the largest stays. A damaged word is replaced, whatever number it seems to hold.
   std::atomic<uint64_t>* const word = WordAt(file_->base() + offset);
   uint64_t seen = word->load(std::memory_order_relaxed);
-  while ((seen & kSequenceMask) < (encoded & kSequenceMask)) {
+  uint64_t stored = 0;
+  while ((seen & kSequenceMask) < (encoded & kSequenceMask) || !DecodeSequenceWord(seen, &stored)) {
     if (word->compare_exchange_weak(seen, encoded, std::memory_order_release, std::memory_order_relaxed)) break;
   }
   file_->Persist(word, sizeof(*word));
