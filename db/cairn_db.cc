@@ -29,8 +29,8 @@
 #include "table/silt/silt_merges.h"
 #include "table/written_totals.h"
 #include "trie_table/compaction/compaction_inputs.h"
-#include "trie_table/compaction/key_job_scope.h"
 #include "trie_table/compaction/trie_files.h"
+#include "trie_table/compaction/trie_job_scope.h"
 #include "trie_table/compaction/trie_scheduler.h"
 
 namespace cairn {
@@ -214,7 +214,7 @@ void DatabaseServices::OnCompactionCompleted(rocksdb::DB* db, const rocksdb::Com
 }
 
 void DatabaseServices::OnSubcompactionBegin(const rocksdb::SubcompactionJobInfo& info) {
-  KeyJobScope* const scope = KeyJobScope::Current();
+  TrieJobScope* const scope = TrieJobScope::Current();
   CairnDB* const db = scope == nullptr ? nullptr : CairnDB::Of(scope->db());
   if (db == nullptr || scope->compaction == nullptr || scope->is_told) return;
   scope->is_told = true;

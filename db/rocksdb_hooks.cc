@@ -29,9 +29,9 @@
 #include "table/ordered/ordered_lookup.h"
 #include "table/silt/silt_lookup.h"
 #include "trie_table/compaction/compaction_inputs.h"
-#include "trie_table/compaction/key_job_scope.h"
 #include "trie_table/compaction/table_moves.h"
 #include "trie_table/compaction/trie_ingestion.h"
+#include "trie_table/compaction/trie_job_scope.h"
 #include "trie_table/compaction/trie_partitioner.h"
 #include "util/cairn_parts.h"
 
@@ -474,7 +474,7 @@ Compaction* CompactionPicker::CAIRN_MAKE_COMPACTION(const CompactionOptions& opt
                                                     VersionStorageInfo* storage, const MutableCFOptions& family_options,
                                                     const MutableDBOptions& db_options,
                                                     uint32_t output_path CAIRN_MORE_COMPACTION_PARAMETERS) {
-  cairn::KeyJobScope* const scope = cairn::UsesTrie(ioptions_) ? cairn::KeyJobScope::Current() : nullptr;
+  cairn::TrieJobScope* const scope = cairn::UsesTrie(ioptions_) ? cairn::TrieJobScope::Current() : nullptr;
   if (scope == nullptr) {
     return own::MakeCompaction(this, options, inputs, output_level, storage, family_options, db_options,
                                output_path CAIRN_MORE_COMPACTION_ARGUMENTS);

@@ -6,8 +6,8 @@
 #include "db/column_family.h"
 #include "file/filename.h"
 #include "rocksdb/port/column_family.h"
-#include "trie_table/compaction/key_job_scope.h"
 #include "trie_table/compaction/trie_ingestion.h"
+#include "trie_table/compaction/trie_job_scope.h"
 #include "trie_table/compaction/trie_options.h"
 
 namespace cairn {
@@ -136,7 +136,7 @@ Status AddOverlappingFiles(const rocksdb::VersionStorageInfo& storage, const roc
 
 Status CheckCompactFiles(const rocksdb::ColumnFamilyData& family, const rocksdb::Version& version,
                          const std::vector<std::string>& names, int output_level) {
-  if (KeyJobScope::Current() != nullptr || port::ImmutableOptionsOf(family).sst_partitioner_factory == nullptr)
+  if (TrieJobScope::Current() != nullptr || port::ImmutableOptionsOf(family).sst_partitioner_factory == nullptr)
     return Status::OK();
   const rocksdb::ColumnFamilyOptions options = family.GetLatestCFOptions();
   HashTrieOptions trie;

@@ -363,8 +363,10 @@ void KeyPicker::Finished(const TrieJob& job, bool ok, uint64_t output_bytes, uin
     snapshots_.Forget(number);
   }
   if (!ok || (!job.for_space && !job.wanted)) return;
-  if (job.for_space) ledger_.Learn(job, output_bytes);
-  if (job.for_space && !SpaceLedger::FreedTooLittle(job, output_bytes)) return;
+  if (job.for_space) {
+    ledger_.Learn(job, output_bytes);
+    if (!SpaceLedger::FreedTooLittle(job, output_bytes)) return;
+  }
   for (const TrieFile* file : shape_->FilesIn(job.output_level, job.runs.front().range)) {
     futile_[file->number] = oldest_snapshot;
   }

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "file/filename.h"
-#include "trie_table/compaction/key_job_scope.h"
 #include "trie_table/compaction/table_moves.h"
+#include "trie_table/compaction/trie_job_scope.h"
 
 namespace cairn {
 
@@ -31,7 +31,7 @@ Status RunJob(rocksdb::DBImpl* db, rocksdb::ColumnFamilyHandle* family, const Tr
   names.reserve(job.inputs.size());
   for (uint64_t number : job.inputs) names.push_back(rocksdb::MakeTableFileName(number));
   rocksdb::CompactionJobInfo info{};
-  const KeyJobScope scope(db, family->GetComparator(), job);
+  const TrieJobScope scope(db, family->GetComparator(), job);
   Status s = db->CompactFiles(rocksdb::CompactionOptions(), family, names, job.output_level, -1, nullptr, &info);
   if (s.ok()) output->bytes = info.stats.total_output_bytes;
   for (const rocksdb::CompactionFileInfo& table : info.output_file_infos) output->tables.push_back(table.file_number);

@@ -4,7 +4,7 @@
 
 #include "rocksdb/utilities/options_type.h"
 #include "table/hash_order/hash_order.h"
-#include "trie_table/compaction/key_job_scope.h"
+#include "trie_table/compaction/trie_job_scope.h"
 #include "trie_table/compaction/trie_options.h"
 #include "util/option_text.h"
 
@@ -74,7 +74,7 @@ rocksdb::Status TriePartitionerFactory::PrepareOptions(const rocksdb::ConfigOpti
 std::unique_ptr<rocksdb::SstPartitioner> TriePartitionerFactory::CreatePartitioner(
     const rocksdb::SstPartitioner::Context& context) const {
   if (trie_.in_key_order()) {
-    std::unique_ptr<KeyCutter> cutter = KeyJobScope::NewCutter();
+    std::unique_ptr<KeyCutter> cutter = TrieJobScope::NewCutter();
     return cutter == nullptr ? nullptr : std::make_unique<KeyPartitioner>(std::move(cutter));
   }
   return std::make_unique<TriePartitioner>(ContainerMapOf(trie_), DepthOfLevel(trie_, context.output_level));

@@ -17,16 +17,16 @@
 
 namespace cairn {
 
-class KeyJobScope {
+class TrieJobScope {
  public:
   // `job` must outlive it.
-  KeyJobScope(rocksdb::DBImpl* db, const rocksdb::Comparator* comparator, const TrieJob& job);
-  ~KeyJobScope();
-  KeyJobScope(const KeyJobScope&) = delete;
-  KeyJobScope& operator=(const KeyJobScope&) = delete;
+  TrieJobScope(rocksdb::DBImpl* db, const rocksdb::Comparator* comparator, const TrieJob& job);
+  ~TrieJobScope();
+  TrieJobScope(const TrieJobScope&) = delete;
+  TrieJobScope& operator=(const TrieJobScope&) = delete;
 
   // Of this thread's compaction, if a trie's scheduler has chosen it, in whatever order; else null.
-  static KeyJobScope* Current();
+  static TrieJobScope* Current();
   // Of this thread's compaction; null if it is none of a trie in key order.
   static std::unique_ptr<KeyCutter> NewCutter();
 
@@ -41,7 +41,7 @@ class KeyJobScope {
   const rocksdb::Comparator* const comparator_;
   const TrieJob& job_;
   const DeletionCutsScope deletion_cuts_;
-  KeyJobScope* const outer_;
+  TrieJobScope* const outer_;
 };
 
 }  // namespace cairn

@@ -1,4 +1,4 @@
-#include "trie_table/compaction/key_job_scope.h"
+#include "trie_table/compaction/trie_job_scope.h"
 
 #include <string>
 #include <vector>
@@ -6,10 +6,10 @@
 namespace cairn {
 
 namespace {
-thread_local KeyJobScope* current = nullptr;
+thread_local TrieJobScope* current = nullptr;
 }  // namespace
 
-KeyJobScope::KeyJobScope(rocksdb::DBImpl* db, const rocksdb::Comparator* comparator, const TrieJob& job)
+TrieJobScope::TrieJobScope(rocksdb::DBImpl* db, const rocksdb::Comparator* comparator, const TrieJob& job)
     : db_(db),
       comparator_(comparator),
       job_(job),
@@ -18,11 +18,11 @@ KeyJobScope::KeyJobScope(rocksdb::DBImpl* db, const rocksdb::Comparator* compara
   current = this;
 }
 
-KeyJobScope::~KeyJobScope() { current = outer_; }
+TrieJobScope::~TrieJobScope() { current = outer_; }
 
-KeyJobScope* KeyJobScope::Current() { return current; }
+TrieJobScope* TrieJobScope::Current() { return current; }
 
-std::unique_ptr<KeyCutter> KeyJobScope::NewCutter() {
+std::unique_ptr<KeyCutter> TrieJobScope::NewCutter() {
   if (current == nullptr || current->job_.cuts == nullptr) return nullptr;
   return std::make_unique<KeyCutter>(current->comparator_, current->job_.cuts);
 }
