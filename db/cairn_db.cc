@@ -284,6 +284,41 @@ Status CairnDB::CheckBatch(rocksdb::WriteBatch* batch) {
   return batch == nullptr || !batch->HasDeleteRange() ? Status::OK() : CheckRangeDeletions(this, *batch);
 }
 
+bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
+                         rocksdb::ValueType type, const Slice& key, const Slice& value, Status* status) {
+  FastWrites* const fast = services()->fast_writes();
+  const uint64_t bytes = key.size() + value.size();
+  // The cache hears of batches.
+  if (fast == nullptr || services()->cache() != nullptr || bytes > kMostEntryBytes / 2) return false;
+  const FastWrites::Entry entry{type, family == nullptr ? 0 : family->GetID(), key, value};
+  const auto write = [&](const rocksdb::WriteOptions& with, uint64_t* sequence) {
+    return fast->Write(with, entry, sequence, status);
+  };
+  DurableWrites* const durable = services()->durable();
+  return durable == nullptr ? write(options, nullptr) : durable->WriteEntry(this, options, bytes, write, status);
+}
+
+Status CairnDB::Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key,
+                    const Slice& value) {
+  Status s;
+  return WriteEntry(options, family, rocksdb::kTypeValue, key, value, &s) ? s
+                                                                          : DBImpl::Put(options, family, key, value);
+}
+
+Status CairnDB::Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key) {
+  Status s;
+  return WriteEntry(options, family, rocksdb::kTypeDeletion, key, Slice(), &s) ? s
+                                                                               : DBImpl::Delete(options, family, key);
+}
+
+Status CairnDB::SingleDelete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
+                             const Slice& key) {
+  Status s;
+  return WriteEntry(options, family, rocksdb::kTypeSingleDeletion, key, Slice(), &s)
+             ? s
+             : DBImpl::SingleDelete(options, family, key);
+}
+
 Status CairnDB::AdmitNewFamily(rocksdb::ColumnFamilyDescriptor* family) {
   EnvironmentOptions* const environment = services()->environment();
   Status s = environment == nullptr ? Status::OK() : environment->ApplyToNew(family);

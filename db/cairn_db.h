@@ -135,6 +135,17 @@ class CairnDB final : public port::DbImpl {
   rocksdb::Status Close() override;
   rocksdb::Status Resume() override;
 
+  // Without a batch, if the write need not queue. RocksDB's own, which make one, end in WriteImpl.
+  using rocksdb::DBImpl::Put;
+  rocksdb::Status Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
+                      const rocksdb::Slice& key, const rocksdb::Slice& value) override;
+  using rocksdb::DBImpl::Delete;
+  rocksdb::Status Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
+                         const rocksdb::Slice& key) override;
+  using rocksdb::DBImpl::SingleDelete;
+  rocksdb::Status SingleDelete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
+                               const rocksdb::Slice& key) override;
+
   using rocksdb::DBImpl::Get;
   rocksdb::Status Get(const rocksdb::ReadOptions& options, rocksdb::ColumnFamilyHandle* family,
                       const rocksdb::Slice& key, rocksdb::PinnableSlice* value, std::string* timestamp) override;
@@ -216,6 +227,9 @@ class CairnDB final : public port::DbImpl {
   void CompactionsAborted() override;
   void CompactionsResumed() override;
 
+  // False: nothing has happened, and the write is to take a batch.
+  bool WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, rocksdb::ValueType type,
+                  const rocksdb::Slice& key, const rocksdb::Slice& value, rocksdb::Status* status);
   // What a manual compaction of the family shall take along; all families with atomic_flush.
   rocksdb::Status FlushForCompaction(const rocksdb::CompactRangeOptions& options, rocksdb::ColumnFamilyHandle* family);
   // The database's result cache, if reads with these options may be answered by it; else null.

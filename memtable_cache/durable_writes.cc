@@ -26,9 +26,6 @@ using rocksdb::Status;
 
 namespace {
 
-// What an entry takes in the pool file beyond its key and value, at most.
-constexpr size_t kEntryOverhead = 48;
-
 // REQUIRES: the factory was taken for a durable one by DurableFactoryOf.
 DurableMemTableFactory& AsDurable(rocksdb::MemTableRepFactory& factory) {
   return dynamic_cast<DurableMemTableFactory&>(factory);
@@ -318,7 +315,11 @@ Status DurableWrites::MakeRoom(rocksdb::DBImpl* db, size_t bytes) {
 Status DurableWrites::Acknowledge(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batch, bool sync) {
   using rocksdb::WriteBatchInternal;
   const uint32_t count = batch == nullptr ? 0 : WriteBatchInternal::Count(batch);
-  if (count > 0) pool_->AcknowledgeUpTo(WriteBatchInternal::Sequence(batch) + count - 1);
+  return AcknowledgeUpTo(db, count == 0 ? 0 : WriteBatchInternal::Sequence(batch) + count - 1, sync);
+}
+
+Status DurableWrites::AcknowledgeUpTo(rocksdb::DBImpl* db, uint64_t sequence, bool sync) {
+  if (sequence > 0) pool_->AcknowledgeUpTo(sequence);
   const Status s = pool_->status();
   return s.ok() && sync ? Sync(db) : Checked(db, s);
 }

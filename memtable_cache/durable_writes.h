@@ -45,6 +45,9 @@ rocksdb::Status CheckDurableFamily(const rocksdb::ColumnFamilyOptions& options, 
 
 class DurableWrites {
  public:
+  // What an entry takes in the pool file beyond its key and value, at most.
+  static constexpr size_t kEntryOverhead = 48;
+
   // Checks the options, takes the database's lock while it recovers the pool file into a WAL, and starts a new session
   // of the file. Busy when another process has the database or the pool file open.
   static rocksdb::Status Start(const rocksdb::DBOptions& options, const std::string& path,
@@ -69,6 +72,21 @@ class DurableWrites {
     options.sync = false;
     s = write(options);
     return s.ok() ? Acknowledge(db, batch, sync) : s;
+  }
+
+  // The same for one entry without a batch, of so many bytes: false, and nothing has happened, when write(options,
+  // &sequence) says so or the pool has no room.
+  template <class WriteFunction>
+  bool WriteEntry(rocksdb::DBImpl* db, rocksdb::WriteOptions options, uint64_t bytes, const WriteFunction& write,
+                  rocksdb::Status* s) {
+    if (!pool_->CheckRoom(bytes + kEntryOverhead).ok()) return false;
+    const bool sync = options.sync;
+    options.disableWAL = true;
+    options.sync = false;
+    uint64_t sequence = 0;
+    if (!write(options, &sequence)) return false;
+    if (s->ok()) *s = AcknowledgeUpTo(db, sequence, sync);
+    return true;
   }
 
   // Everything acknowledged is on the medium when it returns OK. An I/O error puts the database into its
@@ -111,6 +129,7 @@ class DurableWrites {
   rocksdb::Status Admit(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batch, bool has_indexed_batch);
   rocksdb::Status MakeRoom(rocksdb::DBImpl* db, size_t bytes);
   rocksdb::Status Acknowledge(rocksdb::DBImpl* db, const rocksdb::WriteBatch* batch, bool sync);
+  rocksdb::Status AcknowledgeUpTo(rocksdb::DBImpl* db, uint64_t sequence, bool sync);
   static rocksdb::Status Checked(rocksdb::DBImpl* db, const rocksdb::Status& s);
   rocksdb::Status Use(const rocksdb::ColumnFamilyDescriptor& family);
 

@@ -45,13 +45,7 @@ std::map<uintptr_t, std::pair<uintptr_t, FastWrites*>>& Served() {
   return *served;
 }
 
-// A record of a batch that is put into a memtable.
-struct Record {
-  rocksdb::ValueType type;
-  uint32_t family = 0;
-  Slice key;
-  Slice value;
-};
+using Record = FastWrites::Entry;
 
 // Takes the first of the records; false: it is of another kind.
 bool NextRecord(Slice* records, Record* record) {
@@ -108,6 +102,17 @@ class FastWrites::Inserter {
   Inserter(const Inserter&) = delete;
   Inserter& operator=(const Inserter&) = delete;
 
+  Status Add(const WriteOptions& options, uint64_t number, const Entry& entry) {
+    if (MoveTo(entry.family)) {
+      return family_->mem()->Add(number, entry.type, entry.key, entry.value, nullptr, /*allow_concurrent=*/true,
+                                 &added_);
+    }
+    return options.ignore_missing_column_families
+               ? Status::OK()
+               : Status::InvalidArgument("Invalid column family specified in write batch");
+  }
+
+ private:
   // False: there is none of this number.
   bool MoveTo(uint32_t family) {
     if (family_ != nullptr && family_->GetID() == family) return true;
@@ -115,12 +120,6 @@ class FastWrites::Inserter {
     family_ = family == 0 ? parts_.families->GetDefault() : parts_.families->GetColumnFamily(family);
     return family_ != nullptr;
   }
-  Status Add(uint64_t number, const Record& record) {
-    return family_->mem()->Add(number, record.type, record.key, record.value, nullptr, /*allow_concurrent=*/true,
-                               &added_);
-  }
-
- private:
   // Counts what was added to the memtable, and asks for its flush when it is full.
   void Finish() {
     if (family_ == nullptr) return;
@@ -191,18 +190,21 @@ void FastWrites::Use(const Parts& parts) {
 }
 
 // The table of what does not fit; docs/design/write_path.md has the reasons.
-FastWrites::Reason FastWrites::Against(const WriteOptions& options, const WriteBatch& batch) const {
+FastWrites::Reason FastWrites::Against(const WriteOptions& options) {
   if (!options.disableWAL) return kWal;
-  if (options.sync || options.low_pri || options.rate_limiter_priority != rocksdb::Env::IO_TOTAL ||
-      options.protection_bytes_per_key != 0) {
-    return kOptions;
-  }
+  return options.sync || options.low_pri || options.rate_limiter_priority != rocksdb::Env::IO_TOTAL ||
+                 options.protection_bytes_per_key != 0
+             ? kOptions
+             : kNone;
+}
+
+FastWrites::Reason FastWrites::Against(const WriteBatch& batch) {
   const uint64_t entries = WriteBatchInternal::Count(&batch);
   if (entries == 0 || entries > WriteGate::kMostEntries || batch.GetProtectionBytesPerKey() != 0 ||
       WriteBatchInternal::TimestampsUpdateNeeded(batch) || !IsPlain(batch, entries)) {
     return kBatch;
   }
-  return AgainstState();
+  return kNone;
 }
 
 FastWrites::Reason FastWrites::AgainstState() const {
@@ -235,28 +237,20 @@ uint64_t FastWrites::Enter(const WriteOptions& options, uint64_t entries, Reason
   }
 }
 
-Status FastWrites::Insert(const WriteOptions& options, WriteBatch* batch, uint64_t first) {
-  WriteBatchInternal::SetSequence(batch, first);
-  uint64_t number = first;
+Status FastWrites::InsertAll(const WriteOptions& options, const WriteBatch& batch, uint64_t first, Inserter* inserter) {
   Status s;
-  {
-    Inserter inserter(parts_);
-    Record record;
-    for (Slice records = RecordsOf(*batch); s.ok() && NextRecord(&records, &record); ++number) {
-      if (inserter.MoveTo(record.family)) {
-        s = inserter.Add(number, record);
-      } else if (!options.ignore_missing_column_families) {
-        s = Status::InvalidArgument("Invalid column family specified in write batch");
-      }
-      if (records.empty()) break;
-    }
+  Entry entry;
+  for (Slice records = RecordsOf(batch); s.ok() && !records.empty() && NextRecord(&records, &entry); ++first) {
+    s = inserter->Add(options, first, entry);
   }
-  if (s.ok()) return s;
-  parts_.stop(s);
+  return s;
+}
+
+void FastWrites::StopAt(uint64_t first, const Status& status) {
+  parts_.stop(status);
   uint64_t failed = failed_at_.load();
   while (first < failed && !failed_at_.compare_exchange_weak(failed, first)) {
   }
-  return s;
 }
 
 Status FastWrites::StatusUpTo(uint64_t last) {
@@ -286,28 +280,27 @@ const FastWrites::Thread& FastWrites::OwnThread() {
   return own;
 }
 
-bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* batch, uint64_t* sequence,
-                       Status* status) {
+FastWrites::Lane* FastWrites::LaneOf(const Thread& thread) { return &lanes_[std::min(thread.number, kLanes - 1)]; }
+
+template <class Insert>
+bool FastWrites::Run(const WriteOptions& options, uint64_t entries, uint64_t bytes, const Insert& insert,
+                     uint64_t* sequence, Status* status, Reason* reason) {
+  const rocksdb::StopWatch watch(parts_.clock, parts_.statistics, rocksdb::DB_WRITE);
+  const uint64_t first = Enter(options, entries, reason);
+  if (first == 0) return false;
   const Thread& thread = OwnThread();
-  Lane* const lane = &lanes_[std::min(thread.number, lanes_.size() - 1)];
-  Reason reason = call != kNone ? call : Against(options, *batch);
-  const uint64_t entries = reason != kNone ? 0 : WriteBatchInternal::Count(batch);
-  const rocksdb::StopWatch watch(parts_.clock, reason != kNone ? nullptr : parts_.statistics, rocksdb::DB_WRITE);
-  const uint64_t first = reason != kNone ? 0 : Enter(options, entries, &reason);
-  if (first == 0) {
-    thread.Count(&lane->others[reason], 1);
-    return false;
-  }
   const uint64_t last = first + entries - 1;
-  const uint64_t bytes = WriteBatchInternal::ByteSize(batch);
   if (!parts_.has_unpersisted_data->load(std::memory_order_relaxed)) parts_.has_unpersisted_data->store(true);
   {
     std::optional<rocksdb::PerfStepTimer> timer;
     if (*thread.perf_level >= rocksdb::PerfLevel::kEnableTimeExceptForMutex) {
       timer.emplace(&thread.perf_context->write_memtable_time).Start();
     }
-    *status = Insert(options, batch, first);
+    Inserter inserter(parts_);
+    *status = insert(first, &inserter);
   }
+  if (!status->ok()) StopAt(first, *status);
+  Lane* const lane = LaneOf(thread);
   if (gate_.Publish(first, last)) thread.Count(&lane->waits, 1);
   if (status->ok()) *status = StatusUpTo(last);
   if (sequence != nullptr) *sequence = first;
@@ -321,6 +314,36 @@ bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* bat
     rocksdb::RecordInHistogram(parts_.statistics, rocksdb::BYTES_PER_WRITE, bytes);
   }
   return true;
+}
+
+bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* batch, uint64_t* sequence,
+                       Status* status) {
+  Reason reason = call;
+  if (reason == kNone) reason = Against(options);
+  if (reason == kNone) reason = Against(*batch);
+  if (reason == kNone) reason = AgainstState();
+  const auto insert = [&](uint64_t first, Inserter* inserter) {
+    WriteBatchInternal::SetSequence(batch, first);
+    return InsertAll(options, *batch, first, inserter);
+  };
+  if (reason == kNone && Run(options, WriteBatchInternal::Count(batch), WriteBatchInternal::ByteSize(batch), insert,
+                             sequence, status, &reason)) {
+    return true;
+  }
+  const Thread& thread = OwnThread();
+  thread.Count(&LaneOf(thread)->others[reason], 1);
+  return false;
+}
+
+bool FastWrites::Write(const WriteOptions& options, const Entry& entry, uint64_t* sequence, Status* status) {
+  if (!IsReady() || Against(options) != kNone || AgainstState() != kNone) return false;
+  // As many as a batch of it has.
+  uint64_t bytes = WriteBatchInternal::kHeader + 1 + rocksdb::VarintLength(entry.key.size()) + entry.key.size();
+  if (entry.family != 0) bytes += rocksdb::VarintLength(entry.family);
+  if (entry.type == rocksdb::kTypeValue) bytes += rocksdb::VarintLength(entry.value.size()) + entry.value.size();
+  const auto insert = [&](uint64_t first, Inserter* inserter) { return inserter->Add(options, first, entry); };
+  Reason reason = kNone;
+  return Run(options, 1, bytes, insert, sequence, status, &reason);
 }
 
 FastWrites::Counts FastWrites::counts() const {

@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "db/dbformat.h"
 #include "memtable_cache/write_gate.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
@@ -98,6 +99,16 @@ class FastWrites {
   bool Write(Reason call, const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, uint64_t* sequence,
              rocksdb::Status* status);
 
+  // A value, or a deletion of either kind, which then has none.
+  struct Entry {
+    rocksdb::ValueType type;
+    uint32_t family = 0;
+    rocksdb::Slice key;
+    rocksdb::Slice value;
+  };
+  // The same for a write of one entry, which needs no batch. False is not counted: the caller tries with a batch.
+  bool Write(const rocksdb::WriteOptions& options, const Entry& entry, uint64_t* sequence, rocksdb::Status* status);
+
   // Tells RocksDB's statistics what has been written since they were told.
   void Report() CAIRN_EXCLUDES(report_mutex_);
   // One line for people.
@@ -117,11 +128,18 @@ class FastWrites {
   class Inserter;
 
   static FastWrites* Find(const void* part);
-  Reason Against(const rocksdb::WriteOptions& options, const rocksdb::WriteBatch& batch) const;
+  static Reason Against(const rocksdb::WriteOptions& options);
+  static Reason Against(const rocksdb::WriteBatch& batch);
   Reason AgainstState() const;
   // The first number, or 0 and why not.
   uint64_t Enter(const rocksdb::WriteOptions& options, uint64_t entries, Reason* reason);
-  rocksdb::Status Insert(const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, uint64_t first);
+  // Enters, calls insert(first), publishes and counts; false: why not.
+  template <class Insert>
+  bool Run(const rocksdb::WriteOptions& options, uint64_t entries, uint64_t bytes, const Insert& insert,
+           uint64_t* sequence, rocksdb::Status* status, Reason* reason);
+  static rocksdb::Status InsertAll(const rocksdb::WriteOptions& options, const rocksdb::WriteBatch& batch,
+                                   uint64_t first, Inserter* inserter);
+  void StopAt(uint64_t first, const rocksdb::Status& status);
   rocksdb::Status StatusUpTo(uint64_t last);
 
   static std::atomic<int> served;
@@ -140,6 +158,7 @@ class FastWrites {
   };
   struct Thread;
   static const Thread& OwnThread();
+  Lane* LaneOf(const Thread& thread);
   std::array<Lane, kLanes> lanes_;
   CheckedMutex report_mutex_;
   Counts reported_ CAIRN_GUARDED_BY(report_mutex_);

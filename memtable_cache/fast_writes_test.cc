@@ -6,6 +6,7 @@
 
 #include <map>
 #include <thread>
+#include <vector>
 
 #include "cairn/db.h"
 #include "cairn/memtable.h"
@@ -14,6 +15,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/port/open_into.h"
+#include "rocksdb/statistics.h"
 #include "test/support.h"
 #include "test/testutil/await.h"
 
@@ -115,6 +117,47 @@ TEST_P(FastWritesTest, TakesOrdinaryWrites) {
   ASSERT_OK(db->Put(WithoutWal(), "a", "5"));
   EXPECT_EQ(db.Read("a"), "5");
   EXPECT_EQ(db.fast()->counts().writes, 4u);
+}
+
+// Put, Delete and SingleDelete make no batch; nobody can tell.
+TEST_P(FastWritesTest, CountOneEntryAsABatchOfIt) {
+  Options options = FastOptions(GetParam());
+  options.statistics = rocksdb::CreateDBStatistics();
+  FastDb db(options);
+  ASSERT_OK(db->Put(WithoutWal(), "first", "opens the gate"));
+  const auto cost = [&](const auto& write) {
+    EXPECT_OK(options.statistics->Reset());
+    const uint64_t number = db->GetLatestSequenceNumber();
+    const uint64_t fast = db.fast()->counts().writes;
+    const uint64_t bytes = db.fast()->counts().bytes;
+    EXPECT_OK(write());
+    EXPECT_EQ(db->GetLatestSequenceNumber(), number + 1);
+    EXPECT_EQ(db.fast()->counts().writes, fast + 1);
+    EXPECT_EQ(db.fast()->counts().bytes, bytes + options.statistics->getTickerCount(rocksdb::BYTES_WRITTEN));
+    rocksdb::HistogramData in_all;
+    options.statistics->histogramData(rocksdb::DB_WRITE, &in_all);
+    return std::vector<uint64_t>{options.statistics->getTickerCount(rocksdb::NUMBER_KEYS_WRITTEN),
+                                 options.statistics->getTickerCount(rocksdb::BYTES_WRITTEN),
+                                 options.statistics->getTickerCount(rocksdb::WRITE_DONE_BY_SELF), in_all.count};
+  };
+  for (const size_t family : {0, 1}) {
+    ColumnFamilyHandle* const handle = db.family(family);
+    const std::string value(300, 'v');
+    WriteBatch put, remove, remove_one;
+    ASSERT_OK(put.Put(handle, "key", value));
+    ASSERT_OK(remove.Delete(handle, "key"));
+    ASSERT_OK(remove_one.SingleDelete(handle, "key"));
+    const std::vector<uint64_t> by_batch = cost([&] { return db->Write(WithoutWal(), &put); });
+    EXPECT_EQ(db.Read("key", family), value);
+    EXPECT_EQ(cost([&] { return db->Delete(WithoutWal(), handle, "key"); }),
+              cost([&] { return db->Write(WithoutWal(), &remove); }));
+    EXPECT_EQ(db.Read("key", family), "NotFound: ");
+    EXPECT_EQ(cost([&] { return db->Put(WithoutWal(), handle, "key", value); }), by_batch);
+    EXPECT_EQ(db.Read("key", family), value);
+    EXPECT_EQ(cost([&] { return db->SingleDelete(WithoutWal(), handle, "key"); }),
+              cost([&] { return db->Write(WithoutWal(), &remove_one); }));
+    EXPECT_EQ(db.Read("key", family), "NotFound: ");
+  }
 }
 
 class Callback : public rocksdb::UserWriteCallback {

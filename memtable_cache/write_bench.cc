@@ -5,7 +5,7 @@
 //
 // MODE: fast (writers do not queue), queue (the same memtable by RocksDB's path), skip (RocksDB's skip list), unordered
 // (queue, with unordered_write: snapshots are none then); with -durable, into a pool file; with -wal, with a WAL; with
-// -pipelined, -leader: RocksDB's options.
+// -pipelined, -leader: RocksDB's options. A batch of one entry is a Put; with -batch, a Write.
 //
 // Prints thousand entries per second, and per batch: processor time, context switches; the longest batch.
 
@@ -53,6 +53,7 @@ class Bench {
     SubMemTableOptions sub;
     sub.queueless_writes = has("fast");
     sub.durable = has("durable");
+    batches_ = has("batch");
     if (!has("skip")) options.memtable_factory = NewSubMemTableFactory(sub);
     write_options_.disableWAL = !has("wal") && !has("durable");
     path_ = "/dev/shm/write_bench." + std::to_string(getpid());
@@ -72,6 +73,11 @@ class Bench {
   Bench& operator=(const Bench&) = delete;
 
   void Write(uint64_t number, uint64_t entries, std::string* value, rocksdb::WriteBatch* batch) {
+    if (entries == 1 && !batches_) {
+      const uint64_t key[2] = {SplitMix64(number), number};
+      memcpy(value->data(), key, sizeof(key));
+      return Check(db_->Put(write_options_, rocksdb::Slice(reinterpret_cast<const char*>(key), sizeof(key)), *value));
+    }
     batch->Clear();
     for (uint64_t i = 0; i < entries; ++i) {
       const uint64_t key[2] = {SplitMix64(number * entries + i), number * entries + i};
@@ -85,6 +91,7 @@ class Bench {
   std::string path_;
   rocksdb::Options options_;
   rocksdb::WriteOptions write_options_;
+  bool batches_ = false;
   std::unique_ptr<rocksdb::DB> db_;
 };
 
