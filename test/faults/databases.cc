@@ -47,7 +47,6 @@ Status FillOptions(const std::string& engine, Options* options, Options* leveled
   if (s.ok() && IsDurable(engine)) {
     SubMemTableOptions memtable;
     memtable.durable = true;
-    memtable.queueless_writes = engine == "durable";
     memtable.segment_size = 16 << 10;
     memtable.pool_size = 4 << 20;
     options->memtable_factory = NewSubMemTableFactory(memtable);
