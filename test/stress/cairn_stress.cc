@@ -248,7 +248,7 @@ class Worker {
   }
 
   void WriteBatch(int thread, Random* random, bool in_transaction) {
-    const Locked locked(&locks_, SomeKeys(random, 12));
+    const Locked locked(&locks_, SomeKeys(random, random->OneIn(3) ? 1 : 12));
     std::vector<uint64_t> numbers;
     for (size_t i = 0; i < locked.keys().size(); ++i) {
       numbers.push_back(random->OneIn(4) ? 0 : ++shared_->next_number);
@@ -270,6 +270,10 @@ class Worker {
         shared_->slots[thread].pending.store(0);
         return;
       }
+    } else if (numbers.size() == 1) {
+      const auto& [family, key] = locked.keys()[0];
+      s = numbers[0] == 0 ? db()->Delete(options, Family(family), KeyOf(key))
+                          : db()->Put(options, Family(family), KeyOf(key), ValueOf(key, numbers[0]));
     } else {
       rocksdb::WriteBatch batch;
       for (size_t i = 0; i < numbers.size() && s.ok(); ++i) {
