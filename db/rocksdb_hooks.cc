@@ -278,12 +278,31 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   cairn::CairnDB* const ours = cairn::CairnDB::Of(this);
   cairn::FastWrites* const fast = ours->services()->fast_writes();
   if (fast != nullptr && !fast->IsReady()) {
+    const auto stop = [this](const Status& s) {
+      const InstrumentedMutexLock lock(&mutex_);
+      error_handler_.SetBGError(s, BackgroundErrorReason::kMemTable);
+    };
+    // Inside the gate, where neither WALs nor column families change.
+    const auto log = [this](const WriteBatch& record) {
+      cairn::FastWrites::Logged logged;
+      CAIRN_WAL_MUTEX.Lock();
+      log::Writer* const writer = logs_.back().writer;
+      auto& wal = CAIRN_LIVE_WALS.back();
+      CAIRN_WAL_MUTEX.Unlock();
+      const IOStatus s =
+          WriteToWAL(record, WriteOptions(), writer, &logged.wal, &logged.bytes, wal CAIRN_MORE_WAL_ARGUMENTS(record));
+      if (!s.ok()) WALIOStatusCheck(s);
+      logged.status = s;
+      logged.switch_due =
+          CAIRN_WAL_BYTES > GetMaxTotalWalSize() && versions_->GetColumnFamilySet()->NumberOfColumnFamilies() > 1;
+      return logged;
+    };
+    // Without these checks a failed write is not the last; with a flush by the program others may write to the WAL.
+    const bool logs = immutable_db_options_.paranoid_checks && !immutable_db_options_.manual_wal_flush;
     fast->Use({&versions_->last_sequence_, versions_->GetColumnFamilySet(), &error_handler_, &write_controller_,
                write_buffer_manager_, &flush_scheduler_, &trim_history_scheduler_, default_cf_internal_stats_, stats_,
-               immutable_db_options_.clock, &has_unpersisted_data_, &tracer_, [this](const Status& s) {
-                 const InstrumentedMutexLock lock(&mutex_);
-                 error_handler_.SetBGError(s, BackgroundErrorReason::kMemTable);
-               }});
+               immutable_db_options_.clock, &has_unpersisted_data_, &tracer_, stop,
+               logs ? log : std::function<cairn::FastWrites::Logged(const WriteBatch&)>()});
   }
   const bool plain = batch != nullptr && callback == nullptr && user_write_callback == nullptr && log_ref == 0 &&
                      !disable_memtable && pre_release_callback == nullptr && post_memtable_callback == nullptr &&
@@ -291,13 +310,15 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
   const auto write = [&](const WriteOptions& with, uint64_t* log, uint64_t* sequence) {
     Status s;
     if (fast != nullptr &&
-        fast->Write(plain ? cairn::FastWrites::kNone : cairn::FastWrites::kCall, with, batch, sequence, &s)) {
+        fast->Write(plain ? cairn::FastWrites::kNone : cairn::FastWrites::kCall, with, batch, log, sequence, &s)) {
       return s;
     }
     const cairn::WriteGate::Exclusive queue(fast == nullptr ? nullptr : fast->gate());
-    return own::WriteImpl(this, with, batch, callback, user_write_callback, log, log_ref, disable_memtable, sequence,
-                          batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
-                          CAIRN_MORE_WRITE_ARGUMENTS);
+    s = own::WriteImpl(this, with, batch, callback, user_write_callback, log, log_ref, disable_memtable, sequence,
+                       batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
+                       CAIRN_MORE_WRITE_ARGUMENTS);
+    if (fast != nullptr) fast->NoteSwitch();
+    return s;
   };
   // What does not go to memtables becomes readable with another write, at commit.
   cairn::DatabaseCache* const cache = disable_memtable ? nullptr : ours->services()->cache();

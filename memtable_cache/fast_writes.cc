@@ -186,12 +186,13 @@ void FastWrites::Use(const Parts& parts) {
   const MutexLock lock(&report_mutex_);
   if (IsReady()) return;
   parts_ = parts;
+  log_.Use([this](const WriteBatch& record) { return WriteRecord(record); });
   gate_.Use(parts.last_sequence);
 }
 
 // The table of what does not fit; docs/design/write_path.md has the reasons.
-FastWrites::Reason FastWrites::Against(const WriteOptions& options) {
-  if (!options.disableWAL) return kWal;
+FastWrites::Reason FastWrites::Against(const WriteOptions& options) const {
+  if (!options.disableWAL && parts_.log == nullptr) return kWal;
   return options.sync || options.low_pri || options.rate_limiter_priority != rocksdb::Env::IO_TOTAL ||
                  options.protection_bytes_per_key != 0
              ? kOptions
@@ -201,7 +202,8 @@ FastWrites::Reason FastWrites::Against(const WriteOptions& options) {
 FastWrites::Reason FastWrites::Against(const WriteBatch& batch) {
   const uint64_t entries = WriteBatchInternal::Count(&batch);
   if (entries == 0 || entries > WriteGate::kMostEntries || batch.GetProtectionBytesPerKey() != 0 ||
-      WriteBatchInternal::TimestampsUpdateNeeded(batch) || !IsPlain(batch, entries)) {
+      WriteBatchInternal::TimestampsUpdateNeeded(batch) || !batch.GetWalTerminationPoint().is_cleared() ||
+      !IsPlain(batch, entries)) {
     return kBatch;
   }
   return kNone;
@@ -210,20 +212,31 @@ FastWrites::Reason FastWrites::Against(const WriteBatch& batch) {
 FastWrites::Reason FastWrites::AgainstState() const {
   if (others_.load(std::memory_order_relaxed)) return kFamilies;
   if (parts_.errors->IsDBStopped() || parts_.controller->IsStopped() || parts_.controller->NeedsDelay() ||
-      parts_.buffers->ShouldStall() || failed_at_.load(std::memory_order_relaxed) != UINT64_MAX ||
-      *parts_.tracer != nullptr) {
+      parts_.buffers->ShouldStall() || *parts_.tracer != nullptr) {
     return kHeldBack;
   }
-  if (!parts_.flushes->Empty() || !parts_.trims->Empty() || parts_.buffers->ShouldFlush()) return kSwitch;
+  if (!parts_.flushes->Empty() || !parts_.trims->Empty() || parts_.buffers->ShouldFlush() ||
+      switch_due_.load(std::memory_order_relaxed)) {
+    return kSwitch;
+  }
   return kNone;
 }
 
-uint64_t FastWrites::Enter(const WriteOptions& options, uint64_t entries, Reason* reason) {
+template <class TryEnter>
+uint64_t FastWrites::Enter(const WriteOptions& options, const TryEnter& try_enter, Reason* reason) {
+  // Whoever opens the gate looks anew: what has been stopped while it was closed stays so.
+  const auto may_open = [&] {
+    *reason = AgainstState();
+    if (*reason != kNone) return false;
+    // Nobody is inside, and RocksDB has resumed from what had stopped it.
+    failed_at_.store(UINT64_MAX);
+    log_.Reset();
+    return true;
+  };
   for (;;) {
-    const uint64_t first = gate_.Enter(entries);
+    const uint64_t first = try_enter();
     if (first != 0) return first;
-    // Whoever opens the gate looks anew: what has been stopped while it was closed stays so.
-    if (gate_.TryOpen([&] { return (*reason = AgainstState()) == kNone; })) continue;
+    if (gate_.TryOpen(may_open)) continue;
     if (*reason != kNone) return 0;
     // As the queue of writers, unless somebody holds the gate again and again.
     uint64_t impatient = impatience_.load(std::memory_order_relaxed);
@@ -237,17 +250,7 @@ uint64_t FastWrites::Enter(const WriteOptions& options, uint64_t entries, Reason
   }
 }
 
-Status FastWrites::InsertAll(const WriteOptions& options, const WriteBatch& batch, uint64_t first, Inserter* inserter) {
-  Status s;
-  Entry entry;
-  for (Slice records = RecordsOf(batch); s.ok() && !records.empty() && NextRecord(&records, &entry); ++first) {
-    s = inserter->Add(options, first, entry);
-  }
-  return s;
-}
-
-void FastWrites::StopAt(uint64_t first, const Status& status) {
-  parts_.stop(status);
+void FastWrites::StopAt(uint64_t first) {
   uint64_t failed = failed_at_.load();
   while (first < failed && !failed_at_.compare_exchange_weak(failed, first)) {
   }
@@ -282,54 +285,137 @@ const FastWrites::Thread& FastWrites::OwnThread() {
 
 FastWrites::Lane* FastWrites::LaneOf(const Thread& thread) { return &lanes_[std::min(thread.number, kLanes - 1)]; }
 
-template <class Insert>
-bool FastWrites::Run(const WriteOptions& options, uint64_t entries, uint64_t bytes, const Insert& insert,
-                     uint64_t* sequence, Status* status, Reason* reason) {
+// What Run writes.
+class FastWrites::Batch {
+ public:
+  explicit Batch(WriteBatch* batch) : batch_(batch) {}
+  uint64_t entries() const { return WriteBatchInternal::Count(batch_); }
+  uint64_t bytes() const { return WriteBatchInternal::ByteSize(batch_); }
+  WriteBatch* whole() const { return batch_; }
+  void AddTo(WriteBatch* record) const { WriteBatchInternal::Append(record, batch_).PermitUncheckedError(); }
+  Status Insert(const WriteOptions& options, uint64_t first, Inserter* inserter) const {
+    WriteBatchInternal::SetSequence(batch_, first);
+    Status s;
+    Entry entry;
+    for (Slice records = RecordsOf(*batch_); s.ok() && !records.empty() && NextRecord(&records, &entry); ++first) {
+      s = inserter->Add(options, first, entry);
+    }
+    return s;
+  }
+
+ private:
+  WriteBatch* const batch_;
+};
+
+class FastWrites::Single {
+ public:
+  explicit Single(const Entry& entry) : entry_(entry) {}
+  uint64_t entries() const { return 1; }
+  // As many as a batch of it has.
+  uint64_t bytes() const {
+    uint64_t bytes = WriteBatchInternal::kHeader + 1 + rocksdb::VarintLength(entry_.key.size()) + entry_.key.size();
+    if (entry_.family != 0) bytes += rocksdb::VarintLength(entry_.family);
+    if (entry_.type != rocksdb::kTypeValue) return bytes;
+    return bytes + rocksdb::VarintLength(entry_.value.size()) + entry_.value.size();
+  }
+  WriteBatch* whole() const { return nullptr; }
+  void AddTo(WriteBatch* record) const {
+    const Status s =
+        entry_.type == rocksdb::kTypeValue ? WriteBatchInternal::Put(record, entry_.family, entry_.key, entry_.value)
+        : entry_.type == rocksdb::kTypeDeletion ? WriteBatchInternal::Delete(record, entry_.family, entry_.key)
+                                                : WriteBatchInternal::SingleDelete(record, entry_.family, entry_.key);
+    s.PermitUncheckedError();  // refuses sizes that do not come here
+  }
+  Status Insert(const WriteOptions& options, uint64_t first, Inserter* inserter) const {
+    return inserter->Add(options, first, entry_);
+  }
+
+ private:
+  const Entry& entry_;
+};
+
+Status FastWrites::WriteRecord(const WriteBatch& record) {
+  const Thread& thread = OwnThread();
+  Logged logged;
+  {
+    std::optional<rocksdb::PerfStepTimer> timer;
+    if (*thread.perf_level >= rocksdb::PerfLevel::kEnableTimeExceptForMutex) {
+      timer.emplace(&thread.perf_context->write_wal_time).Start();
+    }
+    logged = parts_.log(record);
+  }
+  if (!logged.status.ok()) {
+    StopAt(WriteBatchInternal::Sequence(&record));
+    return logged.status;
+  }
+  wal_.store(logged.wal, std::memory_order_relaxed);
+  if (logged.switch_due) switch_due_.store(true, std::memory_order_relaxed);
+  thread.Count(&LaneOf(thread)->log_bytes, logged.bytes);
+  rocksdb::RecordTick(parts_.statistics, rocksdb::WAL_FILE_BYTES, logged.bytes);
+  return Status::OK();
+}
+
+template <class What>
+bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wal, uint64_t* sequence, Status* status,
+                     Reason* reason) {
   const rocksdb::StopWatch watch(parts_.clock, parts_.statistics, rocksdb::DB_WRITE);
-  const uint64_t first = Enter(options, entries, reason);
+  const uint64_t entries = what.entries();
+  const auto enter = [&] { return gate_.Enter(entries); };
+  const auto enter_logged = [&] {
+    return log_.Append(
+        entries, enter, what.whole(), [&](WriteBatch* record) { what.AddTo(record); }, status);
+  };
+  *status = Status::OK();
+  const bool logs = !options.disableWAL;
+  const uint64_t first = logs ? Enter(options, enter_logged, reason) : Enter(options, enter, reason);
   if (first == 0) return false;
   const Thread& thread = OwnThread();
   const uint64_t last = first + entries - 1;
-  if (!parts_.has_unpersisted_data->load(std::memory_order_relaxed)) parts_.has_unpersisted_data->store(true);
-  {
+  if (logs) {
+    if (wal != nullptr) *wal = wal_.load(std::memory_order_relaxed);
+  } else if (!parts_.has_unpersisted_data->load(std::memory_order_relaxed)) {
+    parts_.has_unpersisted_data->store(true);
+  }
+  if (status->ok()) {
     std::optional<rocksdb::PerfStepTimer> timer;
     if (*thread.perf_level >= rocksdb::PerfLevel::kEnableTimeExceptForMutex) {
       timer.emplace(&thread.perf_context->write_memtable_time).Start();
     }
-    Inserter inserter(parts_);
-    *status = insert(first, &inserter);
+    {
+      Inserter inserter(parts_);
+      *status = what.Insert(options, first, &inserter);
+    }
+    if (!status->ok()) {
+      parts_.stop(*status);
+      StopAt(first);
+    }
   }
-  if (!status->ok()) StopAt(first, *status);
   Lane* const lane = LaneOf(thread);
   if (gate_.Publish(first, last)) thread.Count(&lane->waits, 1);
   if (status->ok()) *status = StatusUpTo(last);
   if (sequence != nullptr) *sequence = first;
+  const uint64_t bytes = what.bytes();
   thread.Count(&lane->writes, 1);
   thread.Count(&lane->keys, entries);
   thread.Count(&lane->bytes, bytes);
+  if (logs) thread.Count(&lane->logged, 1);
   if (parts_.statistics != nullptr) {
     rocksdb::RecordTick(parts_.statistics, rocksdb::NUMBER_KEYS_WRITTEN, entries);
     rocksdb::RecordTick(parts_.statistics, rocksdb::BYTES_WRITTEN, bytes);
     rocksdb::RecordTick(parts_.statistics, rocksdb::WRITE_DONE_BY_SELF);
+    if (logs) rocksdb::RecordTick(parts_.statistics, rocksdb::WRITE_WITH_WAL);
     rocksdb::RecordInHistogram(parts_.statistics, rocksdb::BYTES_PER_WRITE, bytes);
   }
   return true;
 }
 
-bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* batch, uint64_t* sequence,
+bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* batch, uint64_t* wal, uint64_t* sequence,
                        Status* status) {
   Reason reason = call;
   if (reason == kNone) reason = Against(options);
   if (reason == kNone) reason = Against(*batch);
   if (reason == kNone) reason = AgainstState();
-  const auto insert = [&](uint64_t first, Inserter* inserter) {
-    WriteBatchInternal::SetSequence(batch, first);
-    return InsertAll(options, *batch, first, inserter);
-  };
-  if (reason == kNone && Run(options, WriteBatchInternal::Count(batch), WriteBatchInternal::ByteSize(batch), insert,
-                             sequence, status, &reason)) {
-    return true;
-  }
+  if (reason == kNone && Run(options, Batch(batch), wal, sequence, status, &reason)) return true;
   const Thread& thread = OwnThread();
   thread.Count(&LaneOf(thread)->others[reason], 1);
   return false;
@@ -337,13 +423,8 @@ bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* bat
 
 bool FastWrites::Write(const WriteOptions& options, const Entry& entry, uint64_t* sequence, Status* status) {
   if (!IsReady() || Against(options) != kNone || AgainstState() != kNone) return false;
-  // As many as a batch of it has.
-  uint64_t bytes = WriteBatchInternal::kHeader + 1 + rocksdb::VarintLength(entry.key.size()) + entry.key.size();
-  if (entry.family != 0) bytes += rocksdb::VarintLength(entry.family);
-  if (entry.type == rocksdb::kTypeValue) bytes += rocksdb::VarintLength(entry.value.size()) + entry.value.size();
-  const auto insert = [&](uint64_t first, Inserter* inserter) { return inserter->Add(options, first, entry); };
   Reason reason = kNone;
-  return Run(options, 1, bytes, insert, sequence, status, &reason);
+  return Run(options, Single(entry), nullptr, sequence, status, &reason);
 }
 
 FastWrites::Counts FastWrites::counts() const {
@@ -352,6 +433,8 @@ FastWrites::Counts FastWrites::counts() const {
     sum.writes += lane.writes.load(std::memory_order_relaxed);
     sum.keys += lane.keys.load(std::memory_order_relaxed);
     sum.bytes += lane.bytes.load(std::memory_order_relaxed);
+    sum.logged += lane.logged.load(std::memory_order_relaxed);
+    sum.log_bytes += lane.log_bytes.load(std::memory_order_relaxed);
     sum.waits += lane.waits.load(std::memory_order_relaxed);
     for (size_t i = 0; i < kReasons; ++i) sum.others[i] += lane.others[i].load(std::memory_order_relaxed);
   }
@@ -369,6 +452,8 @@ void FastWrites::Report() {
   add(InternalStats::kIntStatsNumKeysWritten, now.keys - reported_.keys);
   add(InternalStats::kIntStatsBytesWritten, now.bytes - reported_.bytes);
   add(InternalStats::kIntStatsWriteDoneBySelf, now.writes - reported_.writes);
+  add(InternalStats::kIntStatsWriteWithWal, now.logged - reported_.logged);
+  add(InternalStats::kIntStatsWalFileBytes, now.log_bytes - reported_.log_bytes);
   reported_ = now;
 }
 
@@ -389,10 +474,10 @@ std::string FastWrites::ToText() const {
     queued += (queued.empty() ? "" : ", ") + std::to_string(counts.others[i]) + " " + kNames[i];
   }
   const WriteGate::Counts gate = gate_.counts();
-  return "writes: " + std::to_string(counts.writes) + " without a queue, " + std::to_string(counts.waits) +
-         " waited for others, " + std::to_string(gate.sleeps) + " slept; the gate was closed " +
-         std::to_string(gate.closings) + " times, " + std::to_string(gate.closed_nanos / 1000000) +
-         " ms; queued: " + (queued.empty() ? "none" : queued) + "\n";
+  return "writes: " + std::to_string(counts.writes) + " without a queue, " + std::to_string(counts.logged) +
+         " of them with a WAL, " + std::to_string(counts.waits) + " waited for others, " + std::to_string(gate.sleeps) +
+         " slept; the gate was closed " + std::to_string(gate.closings) + " times, " +
+         std::to_string(gate.closed_nanos / 1000000) + " ms; queued: " + (queued.empty() ? "none" : queued) + "\n";
 }
 
 }  // namespace cairn

@@ -1,10 +1,11 @@
-// Writes that do not queue: into sub-MemTables, without a WAL (docs/design/write_path.md). What does not fit takes
-// RocksDB's path, with the gate closed.
+// Writes that do not queue: into sub-MemTables, with a WAL or without (docs/design/write_path.md). What does not fit
+// takes RocksDB's path, with the gate closed.
 //
 // Invariants
 //   (1) A batch that could not be inserted to its end stops the database before it is published, and no write with a
 //       later number returns OK.
 //   (2) Inside the gate a writer waits for nobody who may wait for the gate.
+//   (3) What a WAL is to hold is in it before any of it is in a memtable.
 //
 // Thread-safety: all functions, by all threads.
 
@@ -20,6 +21,7 @@
 
 #include "db/dbformat.h"
 #include "memtable_cache/write_gate.h"
+#include "memtable_cache/write_log.h"
 #include "rocksdb/db.h"
 #include "rocksdb/options.h"
 #include "rocksdb/write_batch.h"
@@ -41,6 +43,13 @@ namespace cairn {
 
 class FastWrites {
  public:
+  struct Logged {
+    rocksdb::Status status;
+    uint64_t wal = 0;  // its number
+    uint64_t bytes = 0;
+    bool switch_due = false;  // the WALs are as large as they may be
+  };
+
   // What of RocksDB's database it takes.
   struct Parts {
     std::atomic<uint64_t>* last_sequence;
@@ -57,13 +66,15 @@ class FastWrites {
     const std::unique_ptr<rocksdb::Tracer>* tracer;
     // A batch could not be inserted.
     std::function<void(const rocksdb::Status&)> stop;
+    // Writes a record to the WAL; an error stops the database. Null: what is logged queues.
+    std::function<Logged(const rocksdb::WriteBatch& record)> log;
   };
 
   // Why a write took RocksDB's path.
   enum Reason : size_t {
     kNone,
     kCall,      // a transaction, a callback, a batch with an index
-    kWal,       // it is logged
+    kWal,       // it is logged, and the database's options are unusual there
     kOptions,   // of the write
     kBatch,     // merges, range deletions, markers, checksums; too many entries, or none
     kFamilies,  // one has come that cannot
@@ -95,9 +106,9 @@ class FastWrites {
   WriteGate* gate() { return &gate_; }
 
   // False: nothing has happened, and the write is to take RocksDB's path. `call`: what is to be said against the call
-  // itself. *sequence, unless null, becomes the batch's first.
-  bool Write(Reason call, const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, uint64_t* sequence,
-             rocksdb::Status* status);
+  // itself. Unless null, *sequence becomes the batch's first, and *wal the number of the WAL that has it.
+  bool Write(Reason call, const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, uint64_t* wal,
+             uint64_t* sequence, rocksdb::Status* status);
 
   // A value, or a deletion of either kind, which then has none.
   struct Entry {
@@ -109,6 +120,9 @@ class FastWrites {
   // The same for a write of one entry, which needs no batch. False is not counted: the caller tries with a batch.
   bool Write(const rocksdb::WriteOptions& options, const Entry& entry, uint64_t* sequence, rocksdb::Status* status);
 
+  // A write has queued, and its leader has switched what was due. REQUIRES: the gate is held.
+  void NoteSwitch() { switch_due_.store(false, std::memory_order_relaxed); }
+
   // Tells RocksDB's statistics what has been written since they were told.
   void Report() CAIRN_EXCLUDES(report_mutex_);
   // One line for people.
@@ -118,7 +132,9 @@ class FastWrites {
     uint64_t writes = 0;
     uint64_t keys = 0;
     uint64_t bytes = 0;
-    uint64_t waits = 0;  // for the publication of others
+    uint64_t logged = 0;     // of the writes
+    uint64_t log_bytes = 0;  // of the records
+    uint64_t waits = 0;      // for the publication of others
     std::array<uint64_t, kReasons> others{};
   };
   Counts counts() const;
@@ -128,24 +144,29 @@ class FastWrites {
   class Inserter;
 
   static FastWrites* Find(const void* part);
-  static Reason Against(const rocksdb::WriteOptions& options);
+  Reason Against(const rocksdb::WriteOptions& options) const;
   static Reason Against(const rocksdb::WriteBatch& batch);
   Reason AgainstState() const;
-  // The first number, or 0 and why not.
-  uint64_t Enter(const rocksdb::WriteOptions& options, uint64_t entries, Reason* reason);
-  // Enters, calls insert(first), publishes and counts; false: why not.
-  template <class Insert>
-  bool Run(const rocksdb::WriteOptions& options, uint64_t entries, uint64_t bytes, const Insert& insert,
-           uint64_t* sequence, rocksdb::Status* status, Reason* reason);
-  static rocksdb::Status InsertAll(const rocksdb::WriteOptions& options, const rocksdb::WriteBatch& batch,
-                                   uint64_t first, Inserter* inserter);
-  void StopAt(uint64_t first, const rocksdb::Status& status);
+  // Calls try_enter() until it returns the first number: that, or 0 and why not.
+  template <class TryEnter>
+  uint64_t Enter(const rocksdb::WriteOptions& options, const TryEnter& try_enter, Reason* reason);
+  // Enters, has what(...) logged and inserted, publishes and counts; false: why not.
+  template <class What>
+  bool Run(const rocksdb::WriteOptions& options, const What& what, uint64_t* wal, uint64_t* sequence,
+           rocksdb::Status* status, Reason* reason);
+  class Batch;
+  class Single;
+  rocksdb::Status WriteRecord(const rocksdb::WriteBatch& record);
+  void StopAt(uint64_t first);
   rocksdb::Status StatusUpTo(uint64_t last);
 
   static std::atomic<int> served;
 
   WriteGate gate_;
+  WriteLog log_;
   Parts parts_{};
+  std::atomic<uint64_t> wal_{0};  // that of the last record
+  std::atomic<bool> switch_due_{false};
   std::atomic<bool> others_{false};
   std::atomic<uint64_t> failed_at_{UINT64_MAX};
   std::atomic<uint64_t> impatience_{0};  // so many writes do not wait at a closed gate
@@ -153,7 +174,7 @@ class FastWrites {
   // Each thread counts in one of its own, those that come late in the last one together.
   static constexpr size_t kLanes = 64;
   struct alignas(64) Lane {
-    std::atomic<uint64_t> writes{0}, keys{0}, bytes{0}, waits{0};
+    std::atomic<uint64_t> writes{0}, keys{0}, bytes{0}, logged{0}, log_bytes{0}, waits{0};
     std::array<std::atomic<uint64_t>, kReasons> others{};
   };
   struct Thread;

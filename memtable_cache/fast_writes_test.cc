@@ -13,11 +13,15 @@
 #include "db/cairn_db.h"
 #include "db/write_batch_internal.h"
 #include "rocksdb/convenience.h"
+#include "rocksdb/env.h"
+#include "rocksdb/file_system.h"
 #include "rocksdb/merge_operator.h"
 #include "rocksdb/port/open_into.h"
 #include "rocksdb/statistics.h"
+#include "rocksdb/transaction_log.h"
 #include "test/support.h"
 #include "test/testutil/await.h"
+#include "test/testutil/copy_database.h"
 
 namespace cairn {
 namespace {
@@ -35,11 +39,13 @@ rocksdb::WriteOptions WithoutWal() {
   return options;
 }
 
-Options FastOptions(bool durable) {
+enum class Logs { kNone, kPool, kWal };
+
+Options FastOptions(Logs logs) {
   Options options = test::BaseOptions();
   SubMemTableOptions sub;
   sub.queueless_writes = true;
-  sub.durable = durable;
+  sub.durable = logs == Logs::kPool;
   options.memtable_factory = NewSubMemTableFactory(sub);
   EXPECT_OK(
       rocksdb::MergeOperator::CreateFromString(rocksdb::ConfigOptions(), "stringappend", &options.merge_operator));
@@ -49,13 +55,13 @@ Options FastOptions(bool durable) {
 // A database of two column families.
 class FastDb {
  public:
-  explicit FastDb(const Options& options) {
+  explicit FastDb(const Options& options, const std::string& path = "") {
     std::vector<rocksdb::ColumnFamilyDescriptor> families = {{rocksdb::kDefaultColumnFamilyName, options},
                                                              {"second", options}};
     rocksdb::DBOptions with = options;
     with.create_missing_column_families = true;
     rocksdb::DB* db = nullptr;
-    EXPECT_OK(rocksdb::DB::Open(with, dir_ / "db", families, &handles_, port::Into(&db)));
+    EXPECT_OK(rocksdb::DB::Open(with, path.empty() ? dir_ / "db" : path, families, &handles_, port::Into(&db)));
     db_.reset(db);
   }
   ~FastDb() {
@@ -84,23 +90,28 @@ class FastDb {
   std::vector<ColumnFamilyHandle*> handles_;
 };
 
-class FastWritesTest : public ::testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Pools, FastWritesTest, ::testing::Bool(),
-                         [](const auto& test) { return test.param ? "Durable" : "DisableWal"; });
+class FastWritesTest : public ::testing::TestWithParam<Logs> {
+ protected:
+  static WriteOptions Usual() { return GetParam() == Logs::kWal ? WriteOptions() : WithoutWal(); }
+};
+INSTANTIATE_TEST_SUITE_P(Logs, FastWritesTest, ::testing::Values(Logs::kNone, Logs::kPool, Logs::kWal),
+                         [](const auto& test) {
+                           return test.param == Logs::kNone ? "None" : test.param == Logs::kPool ? "Pool" : "Wal";
+                         });
 
 // ---- which writes ----
 
 TEST_P(FastWritesTest, TakesOrdinaryWrites) {
   FastDb db(FastOptions(GetParam()));
   ASSERT_NE(db.fast(), nullptr);
-  ASSERT_OK(db->Put(WithoutWal(), "a", "1"));
-  ASSERT_OK(db->Put(WithoutWal(), db.family(1), "a", "2"));
+  ASSERT_OK(db->Put(Usual(), "a", "1"));
+  ASSERT_OK(db->Put(Usual(), db.family(1), "a", "2"));
   WriteBatch batch;
   ASSERT_OK(batch.Put(db.family(1), "b", "3"));
   ASSERT_OK(batch.Delete("a"));
   ASSERT_OK(batch.Put("c", "4"));
   ASSERT_OK(batch.SingleDelete(db.family(1), "a"));
-  ASSERT_OK(db->Write(WithoutWal(), &batch));
+  ASSERT_OK(db->Write(Usual(), &batch));
   EXPECT_EQ(db->GetLatestSequenceNumber(), WriteBatchInternal::Sequence(&batch) + 3);
   EXPECT_EQ(db.Read("a"), "NotFound: ");
   EXPECT_EQ(db.Read("a", 1), "NotFound: ");
@@ -114,7 +125,7 @@ TEST_P(FastWritesTest, TakesOrdinaryWrites) {
   ASSERT_OK(db->Flush({}, {db.family(0), db.family(1)}));
   ASSERT_TRUE(db->GetProperty("rocksdb.dbstats", &stats));
   EXPECT_NE(stats.find("Cumulative writes: 3 writes, 6 keys"), std::string::npos) << stats;
-  ASSERT_OK(db->Put(WithoutWal(), "a", "5"));
+  ASSERT_OK(db->Put(Usual(), "a", "5"));
   EXPECT_EQ(db.Read("a"), "5");
   EXPECT_EQ(db.fast()->counts().writes, 4u);
 }
@@ -124,7 +135,7 @@ TEST_P(FastWritesTest, CountOneEntryAsABatchOfIt) {
   Options options = FastOptions(GetParam());
   options.statistics = rocksdb::CreateDBStatistics();
   FastDb db(options);
-  ASSERT_OK(db->Put(WithoutWal(), "first", "opens the gate"));
+  ASSERT_OK(db->Put(Usual(), "first", "opens the gate"));
   const auto cost = [&](const auto& write) {
     EXPECT_OK(options.statistics->Reset());
     const uint64_t number = db->GetLatestSequenceNumber();
@@ -147,15 +158,15 @@ TEST_P(FastWritesTest, CountOneEntryAsABatchOfIt) {
     ASSERT_OK(put.Put(handle, "key", value));
     ASSERT_OK(remove.Delete(handle, "key"));
     ASSERT_OK(remove_one.SingleDelete(handle, "key"));
-    const std::vector<uint64_t> by_batch = cost([&] { return db->Write(WithoutWal(), &put); });
+    const std::vector<uint64_t> by_batch = cost([&] { return db->Write(Usual(), &put); });
     EXPECT_EQ(db.Read("key", family), value);
-    EXPECT_EQ(cost([&] { return db->Delete(WithoutWal(), handle, "key"); }),
-              cost([&] { return db->Write(WithoutWal(), &remove); }));
+    EXPECT_EQ(cost([&] { return db->Delete(Usual(), handle, "key"); }),
+              cost([&] { return db->Write(Usual(), &remove); }));
     EXPECT_EQ(db.Read("key", family), "NotFound: ");
-    EXPECT_EQ(cost([&] { return db->Put(WithoutWal(), handle, "key", value); }), by_batch);
+    EXPECT_EQ(cost([&] { return db->Put(Usual(), handle, "key", value); }), by_batch);
     EXPECT_EQ(db.Read("key", family), value);
-    EXPECT_EQ(cost([&] { return db->SingleDelete(WithoutWal(), handle, "key"); }),
-              cost([&] { return db->Write(WithoutWal(), &remove_one); }));
+    EXPECT_EQ(cost([&] { return db->SingleDelete(Usual(), handle, "key"); }),
+              cost([&] { return db->Write(Usual(), &remove_one); }));
     EXPECT_EQ(db.Read("key", family), "NotFound: ");
   }
 }
@@ -174,42 +185,40 @@ TEST_P(FastWritesTest, QueuesWhatIsUnusual) {
     ++expected[reason];
     for (const auto& [each, count] : expected) EXPECT_EQ(db.fast()->counts().others[each], count) << each;
   };
-  if (!GetParam()) {
-    ASSERT_OK(db->Put(WriteOptions(), "a", "1"));
-    queued(FastWrites::kWal);
-    ASSERT_OK(db->DeleteRange(WithoutWal(), db.family(0), "a", "b"));
+  if (GetParam() != Logs::kPool) {
+    ASSERT_OK(db->DeleteRange(Usual(), db.family(0), "a", "b"));
     queued(FastWrites::kBatch);
-    WriteOptions sync = WithoutWal();
+    WriteOptions sync = Usual();
     sync.sync = true;
-    ASSERT_TRUE(db->Put(sync, "a", "1").IsInvalidArgument());
+    EXPECT_EQ(db->Put(sync, "a", "1").ok(), GetParam() == Logs::kWal);
     queued(FastWrites::kOptions);
   }
-  ASSERT_OK(db->Merge(WithoutWal(), "m", "1"));
+  ASSERT_OK(db->Merge(Usual(), "m", "1"));
   queued(FastWrites::kBatch);
   WriteBatch with_blob;
   ASSERT_OK(with_blob.PutLogData("nothing"));
   ASSERT_OK(with_blob.Put("n", "1"));
-  ASSERT_OK(db->Write(WithoutWal(), &with_blob));
+  ASSERT_OK(db->Write(Usual(), &with_blob));
   queued(FastWrites::kBatch);
   WriteBatch empty;
-  ASSERT_OK(db->Write(WithoutWal(), &empty));
+  ASSERT_OK(db->Write(Usual(), &empty));
   queued(FastWrites::kBatch);
   WriteBatch with_checksums(0, 0, /*protection_bytes_per_key=*/8, 0);
   ASSERT_OK(with_checksums.Put("p", "2"));
-  ASSERT_OK(db->Write(WithoutWal(), &with_checksums));
+  ASSERT_OK(db->Write(Usual(), &with_checksums));
   queued(FastWrites::kBatch);
-  WriteOptions low = WithoutWal();
+  WriteOptions low = Usual();
   low.low_pri = true;
   ASSERT_OK(db->Put(low, "l", "3"));
   queued(FastWrites::kOptions);
   Callback callback;
   WriteBatch batch;
   ASSERT_OK(batch.Put("u", "4"));
-  ASSERT_OK(db->WriteWithCallback(WithoutWal(), &batch, &callback));
+  ASSERT_OK(db->WriteWithCallback(Usual(), &batch, &callback));
   queued(FastWrites::kCall);
   EXPECT_EQ(callback.calls, 1);
   EXPECT_EQ(db.fast()->counts().writes, 0u);
-  ASSERT_OK(db->Put(WithoutWal(), "m", "5"));
+  ASSERT_OK(db->Put(Usual(), "m", "5"));
   EXPECT_EQ(db.fast()->counts().writes, 1u);
   for (const auto& [key, value] : std::map<std::string, std::string>{{"m", "5"}, {"p", "2"}, {"l", "3"}, {"u", "4"}}) {
     EXPECT_EQ(db.Read(key), value) << key;
@@ -218,22 +227,22 @@ TEST_P(FastWritesTest, QueuesWhatIsUnusual) {
 
 TEST(FastWritesOptionsTest, AreForDatabasesThatCan) {
   const auto fast = [](const Options& options) { return FastDb(options).fast() != nullptr; };
-  EXPECT_TRUE(fast(FastOptions(false)));
-  Options options = FastOptions(false);
+  EXPECT_TRUE(fast(FastOptions(Logs::kNone)));
+  Options options = FastOptions(Logs::kNone);
   PreferSubMemTables(&options);
   options.memtable_factory = NewSubMemTableFactory(SubMemTableOptions());
   EXPECT_EQ(fast(options), SubMemTableOptions().queueless_writes);
-  options = FastOptions(false);
+  options = FastOptions(Logs::kNone);
   options.unordered_write = true;
   EXPECT_FALSE(fast(options));
-  options = FastOptions(false);
+  options = FastOptions(Logs::kNone);
   options.inplace_update_support = true;
   options.allow_concurrent_memtable_write = false;
   EXPECT_FALSE(fast(options));
 }
 
 TEST(FastWritesOptionsTest, EndWithAFamilyThatCannot) {
-  FastDb db(FastOptions(false));
+  FastDb db(FastOptions(Logs::kNone));
   ASSERT_OK(db->Put(WithoutWal(), "a", "1"));
   ColumnFamilyHandle* other = nullptr;
   ASSERT_OK(db->CreateColumnFamily(test::BaseOptions(), "other", &other));
@@ -249,15 +258,15 @@ TEST(FastWritesOptionsTest, EndWithAFamilyThatCannot) {
 
 TEST_P(FastWritesTest, WaitWhileTheWalIsLocked) {
   FastDb db(FastOptions(GetParam()));
-  ASSERT_OK(db->Put(WithoutWal(), "a", "1"));
+  ASSERT_OK(db->Put(Usual(), "a", "1"));
   ASSERT_OK(db->LockWAL());
   const uint64_t newest = db->GetLatestSequenceNumber();
   std::atomic<bool> done{false};
   std::thread writer([&] {
-    EXPECT_OK(db->Put(WithoutWal(), "a", "2"));
+    EXPECT_OK(db->Put(Usual(), "a", "2"));
     done = true;
   });
-  WriteOptions impatient = WithoutWal();
+  WriteOptions impatient = Usual();
   impatient.no_slowdown = true;
   EXPECT_TRUE(db->Put(impatient, "b", "1").IsIncomplete());
   ASSERT_TRUE(Await([&] { return db.fast()->counts().others[FastWrites::kHeldBack] == 2; }));
@@ -270,18 +279,133 @@ TEST_P(FastWritesTest, WaitWhileTheWalIsLocked) {
 
 TEST_P(FastWritesTest, StopWhenABatchCannotBeInserted) {
   FastDb db(FastOptions(GetParam()));
-  ASSERT_OK(db->Put(WithoutWal(), "a", "1"));
+  ASSERT_OK(db->Put(Usual(), "a", "1"));
   WriteBatch batch;
   ASSERT_OK(batch.Put("a", "2"));
   ASSERT_OK(WriteBatchInternal::Put(&batch, 77, "a", "2"));
-  WriteOptions ignore = WithoutWal();
+  WriteOptions ignore = Usual();
   ignore.ignore_missing_column_families = true;
   ASSERT_OK(db->Write(ignore, &batch));
   EXPECT_EQ(db.Read("a"), "2");
   EXPECT_EQ(db->GetLatestSequenceNumber(), WriteBatchInternal::Sequence(&batch) + 1);
-  EXPECT_TRUE(db->Write(WithoutWal(), &batch).IsInvalidArgument());
-  EXPECT_FALSE(db->Put(WithoutWal(), "a", "3").ok());
+  EXPECT_TRUE(db->Write(Usual(), &batch).IsInvalidArgument());
+  EXPECT_FALSE(db->Put(Usual(), "a", "3").ok());
   EXPECT_EQ(db.fast()->counts().others[FastWrites::kHeldBack], 1u);
+}
+
+// Appends to the WAL fail while it says so.
+struct Appends {
+  std::atomic<bool> fail{false};
+};
+
+class FailingWal : public rocksdb::FSWritableFileOwnerWrapper {
+ public:
+  FailingWal(std::unique_ptr<rocksdb::FSWritableFile>&& file, Appends* appends)
+      : FSWritableFileOwnerWrapper(std::move(file)), appends_(appends) {}
+  using FSWritableFileOwnerWrapper::Append;
+  rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
+                           rocksdb::IODebugContext* dbg) override {
+    if (!appends_->fail) return target()->Append(data, options, dbg);
+    rocksdb::IOStatus s = rocksdb::IOStatus::IOError("not now");
+    s.SetRetryable(true);
+    return s;
+  }
+
+ private:
+  Appends* const appends_;
+};
+
+class FailingWals : public rocksdb::FileSystemWrapper {
+ public:
+  explicit FailingWals(Appends* appends) : FileSystemWrapper(rocksdb::FileSystem::Default()), appends_(appends) {}
+  const char* Name() const override { return "FailingWals"; }
+  rocksdb::IOStatus NewWritableFile(const std::string& name, const rocksdb::FileOptions& options,
+                                    std::unique_ptr<rocksdb::FSWritableFile>* result,
+                                    rocksdb::IODebugContext* dbg) override {
+    rocksdb::IOStatus s = target()->NewWritableFile(name, options, result, dbg);
+    if (s.ok() && name.find(".log") != std::string::npos)
+      *result = std::make_unique<FailingWal>(std::move(*result), appends_);
+    return s;
+  }
+
+ private:
+  Appends* const appends_;
+};
+
+TEST(FastWritesWalTest, StopWhenTheWalCannotBeWritten) {
+  Appends appends;
+  const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(std::make_shared<FailingWals>(&appends));
+  Options options = FastOptions(Logs::kWal);
+  options.env = env.get();
+  FastDb db(options);
+  ASSERT_OK(db->Put(WriteOptions(), "a", "1"));
+  appends.fail = true;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([&, i] { EXPECT_FALSE(db->Put(WriteOptions(), i % 2 == 0 ? "a" : "b", "2").ok()); });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(db.Read("a"), "1");
+  EXPECT_EQ(db.Read("b"), "NotFound: ");
+  const uint64_t writes = db.fast()->counts().writes;
+  EXPECT_FALSE(db->Put(WriteOptions(), "a", "3").ok());
+  EXPECT_EQ(db.fast()->counts().writes, writes);
+  appends.fail = false;
+  ASSERT_TRUE(Await([&] { return db->Resume().ok(); }));
+  ASSERT_OK(db->Put(WriteOptions(), "a", "4"));
+  EXPECT_EQ(db.Read("a"), "4");
+  EXPECT_EQ(db.fast()->counts().writes, writes + 1);
+}
+
+// Writers with and without a WAL take turns. What was logged is there after a crash, with the numbers that it had.
+TEST(FastWritesWalTest, RecoverWhatWasLogged) {
+  const uint64_t seed = test::SeedFromEnvironment();
+  constexpr int kWriters = 4;
+  constexpr int kWrites = 2000;
+  Options options = FastOptions(Logs::kWal);
+  options.write_buffer_size = 16 << 20;
+  FastDb db(options);
+  std::vector<std::thread> threads;
+  for (int w = 0; w < kWriters; ++w) {
+    threads.emplace_back([&, w] {
+      test::Random random(seed + static_cast<uint64_t>(w));
+      for (int i = 1; i <= kWrites; ++i) {
+        const bool without = random.OneIn(7);
+        const std::string key = without ? "unlogged" : std::to_string(w);
+        if (random.OneIn(2)) {
+          EXPECT_OK(db->Put(without ? WithoutWal() : WriteOptions(), db.family(i % 2), key, std::to_string(i)));
+          continue;
+        }
+        WriteBatch batch;
+        EXPECT_OK(batch.Delete(db.family(0), key));
+        EXPECT_OK(batch.Put(db.family(i % 2), key, std::to_string(i)));
+        EXPECT_OK(db->Write(without ? WithoutWal() : WriteOptions(), &batch));
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(db.fast()->counts().writes, uint64_t{kWriters} * kWrites);
+  uint64_t wals = 0;
+  std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+  ASSERT_OK(db->GetUpdatesSince(1, &updates));
+  uint64_t next = 1;
+  for (; updates->Valid(); updates->Next(), ++wals) {
+    const rocksdb::BatchResult result = updates->GetBatch();
+    EXPECT_GE(result.sequence, next);
+    next = result.sequence + result.writeBatchPtr->Count();
+  }
+  EXPECT_GT(wals, 0u);
+  std::array<std::array<std::string, kWriters>, 2> before;
+  for (size_t f = 0; f < 2; ++f) {
+    for (int w = 0; w < kWriters; ++w) before[f][w] = db.Read(std::to_string(w), f);
+  }
+  const test::TempDir copies;
+  test::CopyDatabase(db.get(), copies / "copy");
+  const FastDb copy(options, copies / "copy");
+  for (size_t f = 0; f < 2; ++f) {
+    for (int w = 0; w < kWriters; ++w) EXPECT_EQ(copy.Read(std::to_string(w), f), before[f][w]);
+    EXPECT_EQ(copy.Read("unlogged", f), "NotFound: ");
+  }
 }
 
 TEST_P(FastWritesTest, SwitchMemtablesThatAreFull) {
@@ -289,7 +413,7 @@ TEST_P(FastWritesTest, SwitchMemtablesThatAreFull) {
   options.write_buffer_size = 256 << 10;
   FastDb db(options);
   const std::string value(1000, 'v');
-  for (int i = 0; i < 3000; ++i) ASSERT_OK(db->Put(WithoutWal(), std::to_string(i), value));
+  for (int i = 0; i < 3000; ++i) ASSERT_OK(db->Put(Usual(), std::to_string(i), value));
   ASSERT_OK(db->Flush({}, db.family(0)));
   EXPECT_GT(db.fast()->gate()->counts().closings, 5u);
   EXPECT_GT(db.fast()->counts().others[FastWrites::kSwitch], 5u);
@@ -334,9 +458,9 @@ TEST_P(FastWritesTest, SnapshotsAreAPrefixOfHistory) {
         if (random.OneIn(500)) {
           EXPECT_OK(batch.Merge("merged", "x"));
         }
-        WriteOptions with = WithoutWal();
-        with.disableWAL = !random.OneIn(700);
-        with.sync = GetParam() && random.OneIn(2000);
+        WriteOptions with = Usual();
+        if (random.OneIn(GetParam() == Logs::kWal ? 20 : 700)) with.disableWAL = !with.disableWAL;
+        with.sync = GetParam() == Logs::kPool && random.OneIn(2000);
         const Status s = db->Write(with, &batch);
         EXPECT_OK(s);
         if (!s.ok()) break;
@@ -389,7 +513,7 @@ TEST_P(FastWritesTest, SnapshotsAreAPrefixOfHistory) {
         case 1: {
           ColumnFamilyHandle* passing = nullptr;
           EXPECT_OK(db->CreateColumnFamily(options, "passing", &passing));
-          EXPECT_OK(db->Put(WithoutWal(), passing, "a", "b"));
+          EXPECT_OK(db->Put(Usual(), passing, "a", "b"));
           EXPECT_OK(db->DropColumnFamily(passing));
           EXPECT_OK(db->DestroyColumnFamilyHandle(passing));
           break;
@@ -402,7 +526,7 @@ TEST_P(FastWritesTest, SnapshotsAreAPrefixOfHistory) {
           EXPECT_OK(db->SetDBOptions({{"max_background_jobs", std::to_string(2 + random.Uniform(2))}}));
           break;
         default:
-          EXPECT_OK(db->Delete(WithoutWal(), "nothing"));
+          EXPECT_OK(db->Delete(Usual(), "nothing"));
       }
       std::this_thread::sleep_for(std::chrono::milliseconds(random.Uniform(10)));
     }

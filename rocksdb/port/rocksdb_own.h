@@ -45,6 +45,11 @@
 #define CAIRN_MORE_MERGE_PARAMETERS , rocksdb::InternalStats* stats
 #define CAIRN_MORE_MERGE_ARGUMENTS , stats
 #define CAIRN_MERGE_STATISTICS stats
+// What a DBImpl calls its WALs, and what WriteToWAL takes last.
+#define CAIRN_WAL_MUTEX wal_write_mutex_
+#define CAIRN_LIVE_WALS alive_wal_files_
+#define CAIRN_WAL_BYTES wals_total_size_.LoadRelaxed()
+#define CAIRN_MORE_WAL_ARGUMENTS(record) , rocksdb::WriteBatchInternal::Sequence(&(record))
 #else
 #define CAIRN_MORE_WRITE_PARAMETERS uint64_t min_prep_log
 #define CAIRN_MORE_OWN_WRITE_PARAMETERS CAIRN_MORE_WRITE_PARAMETERS
@@ -54,6 +59,10 @@
 #define CAIRN_MORE_MERGE_PARAMETERS
 #define CAIRN_MORE_MERGE_ARGUMENTS
 #define CAIRN_MERGE_STATISTICS nullptr
+#define CAIRN_WAL_MUTEX log_write_mutex_
+#define CAIRN_LIVE_WALS alive_log_files_
+#define CAIRN_WAL_BYTES total_log_size_.load(std::memory_order_relaxed)
+#define CAIRN_MORE_WAL_ARGUMENTS(record)
 #endif
 
 namespace rocksdb {

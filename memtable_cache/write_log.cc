@@ -1,0 +1,97 @@
+#include "memtable_cache/write_log.h"
+
+#include "port/port.h"
+
+namespace cairn {
+
+using rocksdb::WriteBatch;
+using rocksdb::WriteBatchInternal;
+
+namespace {
+
+// Longer than a record of ordinary size takes to be written. Who waits longer sleeps.
+constexpr int kRecordSpins = 200;
+
+// What is kept for the next record.
+constexpr size_t kKeptBytes = 64 << 10;
+
+}  // namespace
+
+WriteBatch* WriteLog::RecordFrom(uint64_t first) {
+  Group& group = groups_[open_ % kGroups];
+  if (group.used > 0) {
+    WriteBatch* const last = &group.records[group.used - 1];
+    if (WriteBatchInternal::Sequence(last) + WriteBatchInternal::Count(last) == first) return last;
+  }
+  if (group.used == group.records.size()) group.records.emplace_back();
+  WriteBatch* const record = &group.records[group.used++];
+  WriteBatchInternal::SetSequence(record, first);
+  return record;
+}
+
+void WriteLog::WriteWhole(const WriteBatch& record) {
+  writing_.store(true, std::memory_order_relaxed);
+  rocksdb::Status s;
+  {
+    const MutexUnlock unlocked(&mutex_);
+    s = write_(record);
+  }
+  Written(s);
+}
+
+void WriteLog::WriteGroup() {
+  writing_.store(true, std::memory_order_relaxed);
+  const uint64_t closed = open_++;
+  Group& group = groups_[closed % kGroups];
+  rocksdb::Status s;
+  {
+    const MutexUnlock unlocked(&mutex_);
+    for (size_t i = 0; s.ok() && i < group.used; ++i) s = write_(group.records[i]);
+    for (size_t i = 0; i < group.used; ++i) {
+      WriteBatch& record = group.records[i];
+      if (record.GetDataSize() > kKeptBytes) {
+        record = WriteBatch();
+      } else {
+        record.Clear();
+      }
+    }
+    group.used = 0;
+  }
+  if (s.ok()) done_.store(closed + 1, std::memory_order_release);
+  if (sleepers_[closed % kGroups] > 0) changed_[closed % kGroups].NotifyAll();
+  Written(s);
+}
+
+// Of those who wait for the next group one is enough to write it.
+void WriteLog::Written(const rocksdb::Status& s) {
+  if (!s.ok()) failure_ = s;
+  writing_.store(false, std::memory_order_release);
+  if (sleepers_[open_ % kGroups] == 0) return;
+  if (s.ok()) {
+    changed_[open_ % kGroups].NotifyOne();
+  } else {
+    changed_[open_ % kGroups].NotifyAll();
+  }
+}
+
+void WriteLog::Await(uint64_t group) {
+  for (int i = 0; i < kRecordSpins; ++i) {
+    if (IsDone(group) || !IsWriting()) return;
+    rocksdb::port::AsmVolatilePause();
+  }
+  const MutexLock lock(&mutex_);
+  ++sleepers_[group % kGroups];
+  while (!IsDone(group) && IsWriting()) changed_[group % kGroups].Wait(&mutex_);
+  --sleepers_[group % kGroups];
+}
+
+void WriteLog::Reset() {
+  const MutexLock lock(&mutex_);
+  if (failure_.ok()) return;
+  failure_ = rocksdb::Status::OK();
+  Group& group = groups_[open_ % kGroups];
+  for (size_t i = 0; i < group.used; ++i) group.records[i].Clear();
+  group.used = 0;
+}
+
+}  // namespace cairn
