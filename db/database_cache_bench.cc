@@ -70,7 +70,7 @@ std::string KeyOf(uint64_t number) {
   return std::string(key, 16);
 }
 
-// Numbers below n by the law of Gray and others (SIGMOD 1994), as YCSB draws them.
+// Numbers below n by the law of Gray et al. (SIGMOD 1994), as YCSB draws them.
 class Zipf {
  public:
   Zipf(uint64_t n, double theta) : n_(n), theta_(theta) {

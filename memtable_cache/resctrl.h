@@ -13,8 +13,8 @@
 //
 // Thread-safety: a CacheReservation is immutable once acquired. Two processes may acquire at the same time.
 //
-// Source: Linux Documentation/arch/x86/resctrl.rst; CacheKV (ICDCS 2023), section III-A, which resets the machine's
-// allocation where this does not.
+// Sources: Linux Documentation/arch/x86/resctrl.rst; CacheKV (ICDE 2023), section III-A for the class of service and
+// footnote 4 for the pseudo-locked region.
 
 #pragma once
 

@@ -39,7 +39,7 @@ TEST(ModelTest, Table41WithoutOptimization) {
   EXPECT_NEAR(report.write_amplification, 25.82, 0.02);
 }
 
-// Section 4.5, one instance with its quarter of 10^8 keys.
+// Lim's thesis (CMU 2015), section 4.5, one instance with its quarter of 10^8 keys.
 TEST(ModelTest, SiltOfTheThesis) {
   StoreShape store = StoreShape::Default(Design::kSilt);
   store.instances = 1;
@@ -50,7 +50,8 @@ TEST(ModelTest, SiltOfTheThesis) {
   EXPECT_NEAR(RunModel(store, Keys(2.5e7, 0.99)).write_amplification, 5.4, 0.1);
 }
 
-// Figures 4.9 and 4.10: more keys cost more, skew costs less, and the worst case is 1.8 to 3.6 times as high.
+// Figures 4.9 and 4.10 of the thesis: more keys cost more, skew costs less, and the worst case is 1.8 to 3.6 times as
+// high.
 TEST(ModelTest, Figures49And410) {
   double last = 0;
   for (double keys : {1e6, 3.3e6, 1e7, 3.3e7, 1e8, 3.3e8, 1e9}) {

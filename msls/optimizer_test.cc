@@ -29,7 +29,7 @@ TEST(OptimizerTest, Table41WithOptimization) {
   EXPECT_NEAR(optimum.after.write_amplification, 23.67, 0.02);
 }
 
-// Figure 4.12: up to 9.4 % less over key counts and both popularities.
+// Lim's thesis (CMU 2015), figure 4.12: up to 9.4 % less over key counts and both popularities.
 TEST(OptimizerTest, Figure412) {
   double most = 0;
   for (double keys : {1e6, 3.3e6, 1e7, 3.3e7, 1e8, 3.3e8, 1e9}) {
@@ -45,7 +45,7 @@ TEST(OptimizerTest, Figure412) {
   EXPECT_GT(most, 0.08);
 }
 
-// Figure 4.15: with fewer levels the right sizes are worth more, up to almost a whole level.
+// Figure 4.15 of the thesis: with fewer levels the right sizes are worth more, up to almost a whole level.
 TEST(OptimizerTest, Figure415) {
   for (double skew : {0.0, 0.99}) {
     const Popularity p = Keys(1e8, skew);
@@ -65,8 +65,8 @@ TEST(OptimizerTest, Figure415) {
   }
 }
 
-// Figure 4.16: the larger the write buffer, the more is gained, 30.5 % at 10^6 items of 10^7 (measured there on LevelDB
-// itself).
+// Figure 4.16 of the thesis: the larger the write buffer, the more is gained, 30.5 % at 10^6 items of 10^7 (measured
+// there on LevelDB itself).
 TEST(OptimizerTest, Figure416) {
   StoreShape store = LevelDB1KB();
   double last = 0;

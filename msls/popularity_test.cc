@@ -110,8 +110,8 @@ TEST(PopularityTest, HistogramAgreesWithExactSums) {
   }
 }
 
-TEST(PopularityTest, NumbersOfThePaper) {
-  // Section 4.2.4: Merge(10^7, 9 * 10^7) is about 9.03 * 10^7 of 10^8 keys at s = 0.99.
+TEST(PopularityTest, NumbersOfTheThesis) {
+  // Lim's thesis (CMU 2015), section 4.2.4: Merge(10^7, 9 * 10^7) is about 9.03 * 10^7 of 10^8 keys at s = 0.99.
   EXPECT_NEAR(Zipf(1e8, 0.99).Merge(1e7, 9e7), 9.03e7, 0.005e7);
   // Section 4.3.3: 10 Mi of 10^8 uniform keys.
   const double size = 10 * 1048576.0;
@@ -174,7 +174,7 @@ TEST(PopularityTest, MergeCommutesAndHasLimits) {
   }
 }
 
-// Lemma 4.5: the density adds up to the size of the level.
+// Lim's thesis (CMU 2015), lemma 4.5: the density adds up to the size of the level.
 TEST(PopularityTest, DensityAddsUpToTheLevel) {
   for (const Popularity& p : {Uniform(1e8), Zipf(1e8, 0.99)}) {
     const double size = 10 * 1048576.0;

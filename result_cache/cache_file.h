@@ -18,8 +18,8 @@
 //
 // Thread-safety: a directory entry is changed by the holder of the lock of its partition; the rest wants one thread.
 //
-// Source of the idea: NVMcached (HotStorage 2016): descriptors with checksums instead of flushes of each item, and
-// zones that are given up as a whole.
+// Source: NVMcached (APSys 2016), section 3.1 for checksums instead of flushes of each item, section 3.3 for zones that
+// are given up as a whole.
 
 #pragma once
 

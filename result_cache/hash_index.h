@@ -27,8 +27,9 @@
 //
 // Thread-safety: as said; the functions marked "locked" want the partition's lock.
 //
-// Sources: MICA (NSDI 2014), section 4.3.2, for versions; Cavast (ICDE 2019) and SLB for a bucket in a cache line and
-// its tags; W. Litwin, Linear hashing (VLDB 1980).
+// Sources: MICA (NSDI 2014; section 5.3.3 of Lim's thesis, CMU 2015), for versions; Cavast (PVLDB 13(9), 2020), section
+// 4.3, and SLB (section 2.3.2 of Wu's dissertation, UT Arlington 2018), for a bucket in a cache line and its tags;
+// W. Litwin, Linear hashing (VLDB 1980).
 
 #pragma once
 

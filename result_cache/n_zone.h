@@ -18,7 +18,7 @@
 //
 // Thread-safety: Lookup may be called without the lock; everything else, and what is marked so, wants the lock.
 //
-// Sources: MICA (NSDI 2014), section 4.3; S3-FIFO (SOSP 2023).
+// Sources: MICA (NSDI 2014; section 5.3.3 of Lim's thesis, CMU 2015); S3-FIFO (SOSP 2023).
 
 #pragma once
 

@@ -19,7 +19,7 @@
 //
 // Thread-safety: Lookup takes the partition's lock itself; everything else wants it held.
 //
-// Source: zExpander (EuroSys 2016), sections 3.1 to 3.3.
+// Source: zExpander (EuroSys 2016; sections 3.3.1 to 3.3.3 of Wu's dissertation, UT Arlington 2018).
 
 #pragma once
 

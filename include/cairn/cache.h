@@ -23,7 +23,7 @@
 // Thread-safety: every function may be called from any thread at any time. A lookup that finds its key takes no lock
 // and writes to no shared memory but, while the item has few references, its reference bits.
 //
-// Sources: MICA (NSDI 2014), zExpander (EuroSys 2016), Cavast (ICDE 2019), S3-FIFO (SOSP 2023).
+// Sources: MICA (NSDI 2014), zExpander (EuroSys 2016), Cavast (PVLDB 13(9), 2020), S3-FIFO (SOSP 2023).
 
 #pragma once
 

@@ -17,8 +17,8 @@
 // Taking b' for b gives b again, as in the XOR variant of the source, but works for any number of buckets: XOR needs a
 // power of two of them, and leaves up to half of the memory empty.
 //
-// Source: H. Lim et al., SILT (SOSP 2011), section 4.2; B. Fan et al., Cuckoo filter (CoNEXT 2014), for the
-// self-inverse step. Bytes: docs/design/silt.md.
+// Sources: SILT (SOSP 2011; sections 2.2.1 and 2.2.2 of Lim's thesis, CMU 2015); B. Fan et al., Cuckoo filter (CoNEXT
+// 2014), for the self-inverse step. Bytes: docs/design/silt.md.
 #pragma once
 
 #include <cstddef>

@@ -16,8 +16,7 @@
 // The hashes must be well mixed (XXH3, say): the codes assume that every bit is a coin toss. Clustered and equal hashes
 // are indexed correctly, but cost more bits.
 //
-// Source: H. Lim, "Resource-Efficient Data-Intensive System Designs for High Performance and Capacity" (2015), chapter
-// 3; SILT (SOSP 2011). Bytes: docs/design/ect.md.
+// Sources: Lim's thesis (CMU 2015), chapter 3; SILT (SOSP 2011). Bytes: docs/design/ect.md.
 #pragma once
 
 #include <cstddef>

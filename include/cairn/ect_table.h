@@ -16,7 +16,7 @@
 // Cairn's tables reads the file, too. RocksDB's own index is used by iterators and seeks only, and is evicted from the
 // block cache when they are rare.
 //
-// Bytes: docs/design/ect.md. Source: H. Lim et al., SILT (SOSP 2011), sections 4.2 and 4.3.
+// Bytes: docs/design/ect.md. Source: SILT (SOSP 2011; sections 2.2.2 and 2.2.3 of Lim's thesis, CMU 2015).
 #pragma once
 
 #include <cstdint>

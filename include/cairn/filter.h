@@ -5,7 +5,8 @@
 // The filters of all tables that a lookup may have to ask at one depth lie side by side and answer together: by one or
 // two cache lines where they are pinned in memory, by at most one page read where they are not.
 //
-// Source: LSM-trie (USENIX ATC 2015), "Clustering Bloom filters"; docs/design/bloom_cluster.md.
+// Source: LSM-trie (USENIX ATC 2015; section 4.2.4.3 of Wu's dissertation, UT Arlington 2018);
+// docs/design/bloom_cluster.md.
 
 #pragma once
 

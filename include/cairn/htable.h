@@ -9,8 +9,8 @@
 // The factory writes HTables and reads whatever a column family holds: HTables, tables of cairn.EctTable and RocksDB's
 // block-based tables, told apart by their magic number. So a database moves into HTable and out of it by compaction.
 //
-// Thread-safety: as rocksdb::TableFactory. Bytes: docs/design/htable.md. Source: X. Wu et al., LSM-trie (USENIX ATC
-// 2015), section 3.3.
+// Thread-safety: as rocksdb::TableFactory. Bytes: docs/design/htable.md. Source: LSM-trie (USENIX ATC 2015; section
+// 4.2.4.2 of Wu's dissertation, UT Arlington 2018).
 
 #pragma once
 

@@ -13,7 +13,7 @@
 // Errors: an IndexStatus whose message names the parameter, the value and what is allowed. No exceptions, no abort on
 // bad input.
 //
-// Source: Hyeontaek Lim's thesis (CMU, 2015), chapter 4, "Analyzing Multi-Stage Log-Structured Designs";
+// Source: Lim's thesis (CMU 2015), chapter 4, "Analyzing Multi-Stage Log-Structured Designs";
 // docs/design/msls.md has the formulas and says where this library departs from it.
 
 #pragma once
@@ -258,7 +258,7 @@ struct Optimum {
 //   kTrie: root_trigger, container_trigger with slots, space_bound.  (Fan-out changes the size of files, not what is
 //   written.)
 // Without a limit the last four trade reads and space for writes up to the ends of the ranges searched: set limits.
-// InvalidArgument if no shape keeps the limits. Source: thesis, section 4.6; the solver is NLopt's Sbplx over the
+// InvalidArgument if no shape keeps the limits. Source: the thesis, section 4.6; the solver is NLopt's Sbplx over the
 // logarithms of the level sizes, from several starts.
 IndexStatus Optimize(const StoreShape& store, const Popularity& popularity, const OptimizeOptions& options,
                      Optimum* optimum);

@@ -20,7 +20,7 @@
 //
 // Thread-safety: functions without state.
 //
-// Source: Hyeontaek Lim's thesis (CMU, 2015), chapter 4: level sizes by optimization, for tables picked round-robin.
+// Source: Lim's thesis (CMU 2015), section 4.6: level sizes by optimization, for tables picked round-robin.
 
 #pragma once
 

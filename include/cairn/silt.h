@@ -8,7 +8,7 @@
 //   if (s.ok()) s = rocksdb::DB::Open(options, "/path/to/db", &db);
 //
 // Thread-safety, ownership: options are the caller's; GetSiltStats may be called by any thread.
-// Source: H. Lim et al., SILT (SOSP 2011); docs/design/silt.md.
+// Source: SILT (SOSP 2011); docs/design/silt.md.
 
 #pragma once
 
@@ -75,8 +75,8 @@ rocksdb::Status UseSilt(rocksdb::Options* options, const SiltOptions& silt = Sil
 // True if `options` describe a SILT store; *silt (may be null) gets what they say of it, all but merge_threads.
 bool IsSilt(const rocksdb::ColumnFamilyOptions& options, SiltOptions* silt);
 
-// What a SILT store of this shape is predicted to cost, for updates of keys that are all as popular. Source: H. Lim's
-// thesis (2015), equations 2.4 to 2.7; `hash_store_keys` is there 0.93 * 2^(tag_bits + 2), here what a write buffer
+// What a SILT store of this shape is predicted to cost, for updates of keys that are all as popular. Source: Lim's
+// thesis (CMU 2015), equations 2.4 to 2.7; `hash_store_keys` is there 0.93 * 2^(tag_bits + 2), here what a write buffer
 // holds.
 struct SiltModelInput {
   double keys = 0;             // N, of all stores

@@ -14,8 +14,8 @@
 //   rocksdb::DB* db = nullptr;
 //   if (s.ok()) s = cairn::Open(options, "/path/to/db", &db);  // cairn/db.h; the same as rocksdb::DB::Open
 //
-// Source: LSM-trie (USENIX ATC 2015), "SSTable-trie"; docs/design/trie.md says how it lies on RocksDB's levels, and
-// docs/design/ordered_trie.md what is different in key order.
+// Source: LSM-trie (USENIX ATC 2015; section 4.2.3 of Wu's dissertation, UT Arlington 2018). docs/design/trie.md says
+// how it lies on RocksDB's levels, and docs/design/ordered_trie.md what is different in key order.
 
 #pragma once
 

@@ -449,7 +449,7 @@ TEST_F(SiltTest, MergesShareThreads) {
   EXPECT_GT(threads->Last(), 1);
 }
 
-// The example that the thesis computes: table 2.4 and what follows from it.
+// The example that Lim's thesis (CMU 2015) computes: table 2.4 and what follows from it.
 TEST(SiltModelTest, GivesTheNumbersOfTheThesis) {
   SiltModelInput input;
   input.keys = 100e6;

@@ -15,8 +15,8 @@
 // Why not Bloom filters? At 16 bits per key a filter lets 0.01 % through where a Bloom filter lets 0.05 % through and
 // one in cache lines 0.1 %, and filters of 16 tables cost one probe (docs/design/bloom_cluster.md).
 //
-// Source: the clustering is LSM-trie's (USENIX ATC 2015); the code of a column is that of a quotient filter in the form
-// of Elias and Fano; keeping one filter with slot numbers is the idea of Chucky (SIGMOD 2021).
+// Sources: LSM-trie (USENIX ATC 2015), for the clustering; Chucky (SIGMOD 2021), for one filter with slot numbers. The
+// code of a column is that of a quotient filter in the form of Elias and Fano.
 
 #pragma once
 

@@ -235,7 +235,7 @@ TEST(BloomFilterTest, KeepsItsBudgetAndItsRate) {
   }
 }
 
-// The paper's Table 4.1 is levels times the rate of an ideal Bloom filter.
+// Table 4.1 of Wu's dissertation (UT Arlington 2018) is levels times the rate of an ideal Bloom filter.
 TEST(BloomFilterTest, LetsThroughLessThanTable41) {
   std::mt19937_64 random(Seed());
   printf("%-9s %27s %27s\n", "", "paper, Bloom filters", "clusters of 16 slots");

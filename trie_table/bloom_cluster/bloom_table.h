@@ -11,8 +11,8 @@
 // The hash is the position of the user key in hash order (table/hash_order/hash_order.h): a uniform 64-bit number.
 //
 // Thread-safety: a builder serves one thread, a TableFilter any number, a FilterDirectory everything of one factory.
-// Source: LSM-trie (USENIX ATC 2015), "Clustering Bloom filters"; docs/design/bloom_cluster.md has bytes and
-// invariants.
+// Source: LSM-trie (USENIX ATC 2015; section 4.2.4.3 of Wu's dissertation, UT Arlington 2018);
+// docs/design/bloom_cluster.md has bytes and invariants.
 
 #pragma once
 

@@ -6,7 +6,7 @@
 //
 // A container is named by a number that is unique within its depth; depth 0 has the one container 0, the root.
 // Thread-safety: immutable.
-// Source: LSM-trie, "table containers" and Figure 4.2.
+// Source: LSM-trie (USENIX ATC 2015; section 4.2.3 and figure 4.2 of Wu's dissertation, UT Arlington 2018).
 
 #pragma once
 

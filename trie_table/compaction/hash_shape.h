@@ -3,7 +3,8 @@
 // DB mutex.
 //
 // Thread-safety: none; the scheduler's mutex guards it.
-// Source: LSM-trie, section "SSTable-trie"; its "sub-level" is a slot here.
+// Source: LSM-trie (USENIX ATC 2015; section 4.2.3 of Wu's dissertation, UT Arlington 2018); its "sub-level" is a slot
+// here.
 
 #pragma once
 

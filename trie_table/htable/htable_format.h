@@ -3,7 +3,8 @@
 //
 // Thread-safety: UnitView, HTableIndex and HTableHeader are immutable once decoded; UnitBuilder serves one thread.
 //
-// Source: HTable of LSM-trie (USENIX ATC 2015), section 3.3; groups, bounds and spills are ours.
+// Source: LSM-trie (USENIX ATC 2015; section 4.2.4.2 of Wu's dissertation, UT Arlington 2018); groups, bounds and
+// spills are ours.
 
 #pragma once
 
