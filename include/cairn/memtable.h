@@ -63,9 +63,9 @@ struct SubMemTableOptions {
   // Where the resctrl file system is mounted.
   std::string resctrl_root = "/sys/fs/resctrl";
 
-  // Writes without a WAL (durable, or WriteOptions::disableWAL) do not go through RocksDB's queue of writers
-  // (docs/design/write_path.md has what still does). All column families of a database must have it on. A Put takes a
-  // third of the instructions then, and a second writer adds to the first.
+  // Ordinary writes do not go through RocksDB's queue of writers (docs/design/write_path.md has what still does). All
+  // column families of a database must have it on. A Put without a WAL takes a third of the instructions then, with one
+  // three quarters, and a second writer adds to the first.
   bool queueless_writes = true;
 
   // Refuses a pool file that is not on persistent memory.
