@@ -256,11 +256,6 @@ void FastWrites::StopAt(uint64_t first) {
   }
 }
 
-Status FastWrites::StatusUpTo(uint64_t last) {
-  if (failed_at_.load(std::memory_order_relaxed) > last) return Status::OK();
-  return Status::Aborted("an earlier write could not be inserted into its memtable", "open the database again");
-}
-
 // What a write wants of its thread, found once.
 struct FastWrites::Thread {
   // Numbers below that of the last lane are of one thread each.
@@ -365,7 +360,6 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
     return log_.Append(
         entries, enter, what.whole(), [&](WriteBatch* record) { what.AddTo(record); }, status);
   };
-  *status = Status::OK();
   const bool logs = !options.disableWAL;
   const uint64_t first = logs ? Enter(options, enter_logged, reason) : Enter(options, enter, reason);
   if (first == 0) return false;
@@ -392,7 +386,10 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   }
   Lane* const lane = LaneOf(thread);
   if (gate_.Publish(first, last)) thread.Count(&lane->waits, 1);
-  if (status->ok()) *status = StatusUpTo(last);
+  if (failed_at_.load(std::memory_order_relaxed) <= last && status->ok()) {
+    *status =
+        Status::Aborted("an earlier write could not be logged or inserted", "call Resume, or open the database again");
+  }
   if (sequence != nullptr) *sequence = first;
   const uint64_t bytes = what.bytes();
   thread.Count(&lane->writes, 1);

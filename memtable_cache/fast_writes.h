@@ -150,7 +150,7 @@ class FastWrites {
   // Calls try_enter() until it returns the first number: that, or 0 and why not.
   template <class TryEnter>
   uint64_t Enter(const rocksdb::WriteOptions& options, const TryEnter& try_enter, Reason* reason);
-  // Enters, has what(...) logged and inserted, publishes and counts; false: why not.
+  // Enters, has it logged and inserted, publishes and counts; false: why not. REQUIRES: *status is OK.
   template <class What>
   bool Run(const rocksdb::WriteOptions& options, const What& what, uint64_t* wal, uint64_t* sequence,
            rocksdb::Status* status, Reason* reason);
@@ -158,7 +158,6 @@ class FastWrites {
   class Single;
   rocksdb::Status WriteRecord(const rocksdb::WriteBatch& record);
   void StopAt(uint64_t first);
-  rocksdb::Status StatusUpTo(uint64_t last);
 
   static std::atomic<int> served;
 
