@@ -69,7 +69,7 @@ class Wal {
 };
 
 TEST(WriteLogTest, HoldsAllBatchesInTheOrderOfTheirNumbers) {
-  const uint64_t seed = test::SeedFromEnvironment();
+  const uint64_t seed = Seed();
   Wal wal;
   std::atomic<uint64_t> unlogged{0};
   std::vector<std::thread> threads;
