@@ -370,7 +370,8 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   } else if (!parts_.has_unpersisted_data->load(std::memory_order_relaxed)) {
     parts_.has_unpersisted_data->store(true);
   }
-  if (status->ok()) {
+  const bool logged = status->ok();
+  if (logged) {
     std::optional<rocksdb::PerfStepTimer> timer;
     if (*thread.perf_level >= rocksdb::PerfLevel::kEnableTimeExceptForMutex) {
       timer.emplace(&thread.perf_context->write_memtable_time).Start();
@@ -386,6 +387,8 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   }
   Lane* const lane = LaneOf(thread);
   if (gate_.Publish(first, last)) thread.Count(&lane->waits, 1);
+  // Whoever opens it again sees whether the database goes on.
+  if (!logged) const WriteGate::Exclusive closed(&gate_);
   if (failed_at_.load(std::memory_order_relaxed) <= last && status->ok()) {
     *status =
         Status::Aborted("an earlier write could not be logged or inserted", "call Resume, or open the database again");

@@ -296,6 +296,7 @@ TEST_P(FastWritesTest, StopWhenABatchCannotBeInserted) {
 // Appends to the WAL fail while it says so.
 struct Appends {
   std::atomic<bool> fail{false};
+  rocksdb::IOStatus error;
 };
 
 class FailingWal : public rocksdb::FSWritableFileOwnerWrapper {
@@ -305,10 +306,7 @@ class FailingWal : public rocksdb::FSWritableFileOwnerWrapper {
   using FSWritableFileOwnerWrapper::Append;
   rocksdb::IOStatus Append(const rocksdb::Slice& data, const rocksdb::IOOptions& options,
                            rocksdb::IODebugContext* dbg) override {
-    if (!appends_->fail) return target()->Append(data, options, dbg);
-    rocksdb::IOStatus s = rocksdb::IOStatus::IOError("not now");
-    s.SetRetryable(true);
-    return s;
+    return appends_->fail ? appends_->error : target()->Append(data, options, dbg);
   }
 
  private:
@@ -332,8 +330,10 @@ class FailingWals : public rocksdb::FileSystemWrapper {
   Appends* const appends_;
 };
 
-TEST(FastWritesWalTest, StopWhenTheWalCannotBeWritten) {
+// With `stops` the database stops until it is told to resume.
+void FailToLog(const rocksdb::IOStatus& error, bool stops) {
   Appends appends;
+  appends.error = error;
   const std::unique_ptr<rocksdb::Env> env = rocksdb::NewCompositeEnv(std::make_shared<FailingWals>(&appends));
   Options options = FastOptions(Logs::kWal);
   options.env = env.get();
@@ -349,12 +349,22 @@ TEST(FastWritesWalTest, StopWhenTheWalCannotBeWritten) {
   EXPECT_EQ(db.Read("b"), "NotFound: ");
   EXPECT_FALSE(db->Put(WriteOptions(), "a", "3").ok());
   appends.fail = false;
-  ASSERT_TRUE(Await([&] { return db->Resume().ok(); }));
+  if (stops) {
+    ASSERT_TRUE(Await([&] { return db->Resume().ok(); }));
+  }
   const uint64_t writes = db.fast()->counts().writes;
   ASSERT_OK(db->Put(WriteOptions(), "a", "4"));
   EXPECT_EQ(db.Read("a"), "4");
   EXPECT_EQ(db.fast()->counts().writes, writes + 1);
 }
+
+TEST(FastWritesWalTest, StopWhenTheWalCannotBeWritten) {
+  rocksdb::IOStatus error = rocksdb::IOStatus::IOError("not now");
+  error.SetRetryable(true);
+  FailToLog(error, true);
+}
+
+TEST(FastWritesWalTest, GoOnWhereRocksDbDoes) { FailToLog(rocksdb::IOStatus::Busy("not now"), false); }
 
 // Writers with and without a WAL take turns. What was logged is there after a crash, with the numbers that it had.
 TEST(FastWritesWalTest, RecoverWhatWasLogged) {
