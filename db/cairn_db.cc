@@ -21,6 +21,7 @@
 #include "result_cache/database_cache_reads.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/perf_context.h"
+#include "rocksdb/port/column_family.h"
 #include "rocksdb/port/ingestion.h"
 #include "rocksdb/port/rocksdb_own.h"
 #include "rocksdb/utilities/stackable_db.h"
@@ -303,6 +304,16 @@ Status CairnDB::Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyH
   Status s;
   return WriteEntry(options, family, rocksdb::kTypeValue, key, value, &s) ? s
                                                                           : DBImpl::Put(options, family, key, value);
+}
+
+Status CairnDB::Merge(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key,
+                      const Slice& value) {
+  Status s;
+  auto* const handle = static_cast<rocksdb::ColumnFamilyHandleImpl*>(family);
+  const bool can_merge = handle != nullptr && port::ImmutableOptionsOf(*handle->cfd()).merge_operator != nullptr;
+  return can_merge && WriteEntry(options, family, rocksdb::kTypeMerge, key, value, &s)
+             ? s
+             : DBImpl::Merge(options, family, key, value);
 }
 
 Status CairnDB::Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key) {
@@ -670,6 +681,9 @@ Status CairnDB::ChangeOptions(const port::FamilyChanges& given) {
     options = ByNamesOfTables(current, options);
     const Status s = CheckSetOptions(current, family->GetName(), *services(), options);
     if (!s.ok()) return s;
+    if (services()->fast_writes() != nullptr && options.count("max_successive_merges") > 0) {
+      services()->fast_writes()->NoteMergesThatRead();
+    }
   }
   const Status set = SetRocksdbOptions(changes);
   if (services()->cache() != nullptr) services()->cache()->NoteFiles();

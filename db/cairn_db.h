@@ -139,6 +139,9 @@ class CairnDB final : public port::DbImpl {
   using rocksdb::DBImpl::Put;
   rocksdb::Status Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
                       const rocksdb::Slice& key, const rocksdb::Slice& value) override;
+  using rocksdb::DBImpl::Merge;
+  rocksdb::Status Merge(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
+                        const rocksdb::Slice& key, const rocksdb::Slice& value) override;
   using rocksdb::DBImpl::Delete;
   rocksdb::Status Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family,
                          const rocksdb::Slice& key) override;

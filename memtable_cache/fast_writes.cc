@@ -17,6 +17,7 @@
 #include "memtable_cache/sub_memtable_factory.h"
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
+#include "rocksdb/port/column_family.h"
 #include "rocksdb/port/family_options.h"
 #include "rocksdb/write_buffer_manager.h"
 #include "trace_replay/trace_replay.h"
@@ -47,21 +48,26 @@ std::map<uintptr_t, std::pair<uintptr_t, FastWrites*>>& Served() {
 
 using Record = FastWrites::Entry;
 
+bool HasValue(const Record& record) { return record.type == rocksdb::kTypeValue || record.type == rocksdb::kTypeMerge; }
+
 // Takes the first of the records; false: it is of another kind.
 bool NextRecord(Slice* records, Record* record) {
   const auto tag = static_cast<rocksdb::ValueType>((*records)[0]);
   records->remove_prefix(1);
   switch (tag) {
     case rocksdb::kTypeValue:
+    case rocksdb::kTypeMerge:
     case rocksdb::kTypeDeletion:
     case rocksdb::kTypeSingleDeletion:
       record->type = tag;
       record->family = 0;
       break;
     case rocksdb::kTypeColumnFamilyValue:
+    case rocksdb::kTypeColumnFamilyMerge:
     case rocksdb::kTypeColumnFamilyDeletion:
     case rocksdb::kTypeColumnFamilySingleDeletion:
       record->type = tag == rocksdb::kTypeColumnFamilyValue      ? rocksdb::kTypeValue
+                     : tag == rocksdb::kTypeColumnFamilyMerge    ? rocksdb::kTypeMerge
                      : tag == rocksdb::kTypeColumnFamilyDeletion ? rocksdb::kTypeDeletion
                                                                  : rocksdb::kTypeSingleDeletion;
       if (!rocksdb::GetVarint32(records, &record->family)) return false;
@@ -71,7 +77,7 @@ bool NextRecord(Slice* records, Record* record) {
   }
   record->value.clear();
   return rocksdb::GetLengthPrefixedSlice(records, &record->key) &&
-         (record->type != rocksdb::kTypeValue || rocksdb::GetLengthPrefixedSlice(records, &record->value));
+         (!HasValue(*record) || rocksdb::GetLengthPrefixedSlice(records, &record->value));
 }
 
 Slice RecordsOf(const WriteBatch& batch) {
@@ -104,6 +110,9 @@ class FastWrites::Inserter {
 
   Status Add(const WriteOptions& options, uint64_t number, const Entry& entry) {
     if (MoveTo(entry.family)) {
+      if (entry.type == rocksdb::kTypeMerge && port::ImmutableOptionsOf(*family_).merge_operator == nullptr) {
+        return Status::InvalidArgument("a merge needs ColumnFamilyOptions::merge_operator");
+      }
       return family_->mem()->Add(number, entry.type, entry.key, entry.value, nullptr, /*allow_concurrent=*/true,
                                  &added_);
     }
@@ -155,7 +164,9 @@ std::unique_ptr<FastWrites> FastWrites::Create(const rocksdb::DBOptions& options
   for (const auto& family : families) {
     if (!Fits(family.options)) return nullptr;
   }
-  return std::unique_ptr<FastWrites>(new FastWrites());
+  std::unique_ptr<FastWrites> writes(new FastWrites());
+  for (const auto& family : families) writes->Admit(family.options);
+  return writes;
 }
 
 FastWrites::~FastWrites() {
@@ -199,8 +210,9 @@ FastWrites::Reason FastWrites::Against(const WriteOptions& options) const {
              : kNone;
 }
 
-FastWrites::Reason FastWrites::Against(const WriteBatch& batch) {
+FastWrites::Reason FastWrites::Against(const WriteBatch& batch) const {
   const uint64_t entries = WriteBatchInternal::Count(&batch);
+  if (batch.HasMerge() && merges_read_.load(std::memory_order_relaxed)) return kBatch;
   if (entries == 0 || entries > WriteGate::kMostEntries || batch.GetProtectionBytesPerKey() != 0 ||
       WriteBatchInternal::TimestampsUpdateNeeded(batch) || !batch.GetWalTerminationPoint().is_cleared() ||
       !IsPlain(batch, entries)) {
@@ -310,13 +322,15 @@ class FastWrites::Single {
   uint64_t bytes() const {
     uint64_t bytes = WriteBatchInternal::kHeader + 1 + rocksdb::VarintLength(entry_.key.size()) + entry_.key.size();
     if (entry_.family != 0) bytes += rocksdb::VarintLength(entry_.family);
-    if (entry_.type != rocksdb::kTypeValue) return bytes;
+    if (!HasValue(entry_)) return bytes;
     return bytes + rocksdb::VarintLength(entry_.value.size()) + entry_.value.size();
   }
   WriteBatch* whole() const { return nullptr; }
   void AddTo(WriteBatch* record) const {
     const Status s =
         entry_.type == rocksdb::kTypeValue ? WriteBatchInternal::Put(record, entry_.family, entry_.key, entry_.value)
+        : entry_.type == rocksdb::kTypeMerge
+            ? WriteBatchInternal::Merge(record, entry_.family, entry_.key, entry_.value)
         : entry_.type == rocksdb::kTypeDeletion ? WriteBatchInternal::Delete(record, entry_.family, entry_.key)
                                                 : WriteBatchInternal::SingleDelete(record, entry_.family, entry_.key);
     s.PermitUncheckedError();  // refuses sizes that do not come here
@@ -423,6 +437,7 @@ bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* bat
 
 bool FastWrites::Write(const WriteOptions& options, const Entry& entry, uint64_t* sequence, Status* status) {
   if (!IsReady() || Against(options) != kNone || AgainstState() != kNone) return false;
+  if (entry.type == rocksdb::kTypeMerge && merges_read_.load(std::memory_order_relaxed)) return false;
   Reason reason = kNone;
   return Run(options, Single(entry), nullptr, sequence, status, &reason);
 }

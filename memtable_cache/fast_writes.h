@@ -76,7 +76,7 @@ class FastWrites {
     kCall,      // a transaction, a callback, a batch with an index
     kWal,       // it is logged, and the database's options are unusual there
     kOptions,   // of the write
-    kBatch,     // merges, range deletions, markers, checksums; too many entries, or none
+    kBatch,     // range deletions, markers, checksums, merges that may read; too many entries, or none
     kFamilies,  // one has come that cannot
     kHeldBack,  // writes are delayed or stopped
     kSwitch,    // a memtable is full
@@ -94,7 +94,10 @@ class FastWrites {
   // A column family comes, before it is made.
   void Admit(const rocksdb::ColumnFamilyOptions& options) {
     if (!Fits(options)) others_.store(true);
+    if (options.max_successive_merges > 0) NoteMergesThatRead();
   }
+  // An insert of a merge may read from now on: in RocksDB's path only.
+  void NoteMergesThatRead() { merges_read_.store(true); }
 
   // Finds by the address of any part of the database's object. Null: there is none.
   static FastWrites* Around(const void* part) { return served.load() == 0 ? nullptr : Find(part); }
@@ -110,7 +113,7 @@ class FastWrites {
   bool Write(Reason call, const rocksdb::WriteOptions& options, rocksdb::WriteBatch* batch, uint64_t* wal,
              uint64_t* sequence, rocksdb::Status* status);
 
-  // A value, or a deletion of either kind, which then has none.
+  // A value, an operand of a merge, or a deletion of either kind, which has no value.
   struct Entry {
     rocksdb::ValueType type;
     uint32_t family = 0;
@@ -145,7 +148,7 @@ class FastWrites {
 
   static FastWrites* Find(const void* part);
   Reason Against(const rocksdb::WriteOptions& options) const;
-  static Reason Against(const rocksdb::WriteBatch& batch);
+  Reason Against(const rocksdb::WriteBatch& batch) const;
   Reason AgainstState() const;
   // Calls try_enter() until it returns the first number: that, or 0 and why not.
   template <class TryEnter>
@@ -167,6 +170,7 @@ class FastWrites {
   std::atomic<uint64_t> wal_{0};  // that of the last record
   std::atomic<bool> switch_due_{false};
   std::atomic<bool> others_{false};
+  std::atomic<bool> merges_read_{false};
   std::atomic<uint64_t> failed_at_{UINT64_MAX};
   std::atomic<uint64_t> impatience_{0};  // so many writes do not wait at a closed gate
 

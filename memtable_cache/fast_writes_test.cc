@@ -154,8 +154,9 @@ TEST_P(FastWritesTest, CountOneEntryAsABatchOfIt) {
   for (const size_t family : {0, 1}) {
     ColumnFamilyHandle* const handle = db.family(family);
     const std::string value(300, 'v');
-    WriteBatch put, remove, remove_one;
+    WriteBatch put, merge, remove, remove_one;
     ASSERT_OK(put.Put(handle, "key", value));
+    ASSERT_OK(merge.Merge(handle, "other", value));
     ASSERT_OK(remove.Delete(handle, "key"));
     ASSERT_OK(remove_one.SingleDelete(handle, "key"));
     const std::vector<uint64_t> by_batch = cost([&] { return db->Write(Usual(), &put); });
@@ -165,6 +166,9 @@ TEST_P(FastWritesTest, CountOneEntryAsABatchOfIt) {
     EXPECT_EQ(db.Read("key", family), "NotFound: ");
     EXPECT_EQ(cost([&] { return db->Put(Usual(), handle, "key", value); }), by_batch);
     EXPECT_EQ(db.Read("key", family), value);
+    EXPECT_EQ(cost([&] { return db->Merge(Usual(), handle, "other", value); }),
+              cost([&] { return db->Write(Usual(), &merge); }));
+    ASSERT_OK(db->Put(Usual(), handle, "key", value));
     EXPECT_EQ(cost([&] { return db->SingleDelete(Usual(), handle, "key"); }),
               cost([&] { return db->Write(Usual(), &remove_one); }));
     EXPECT_EQ(db.Read("key", family), "NotFound: ");
@@ -193,8 +197,6 @@ TEST_P(FastWritesTest, QueuesWhatIsUnusual) {
     EXPECT_EQ(db->Put(sync, "a", "1").ok(), GetParam() == Logs::kWal);
     queued(FastWrites::kOptions);
   }
-  ASSERT_OK(db->Merge(Usual(), "m", "1"));
-  queued(FastWrites::kBatch);
   WriteBatch with_blob;
   ASSERT_OK(with_blob.PutLogData("nothing"));
   ASSERT_OK(with_blob.Put("n", "1"));
@@ -239,6 +241,37 @@ TEST(FastWritesOptionsTest, AreForDatabasesThatCan) {
   options.inplace_update_support = true;
   options.allow_concurrent_memtable_write = false;
   EXPECT_FALSE(fast(options));
+}
+
+TEST_P(FastWritesTest, MergeUnlessAnInsertMayRead) {
+  FastDb db(FastOptions(GetParam()));
+  const auto merge = [&](uint64_t fast) {
+    WriteBatch batch;
+    ASSERT_OK(batch.Merge(db.family(1), "m", "1"));
+    ASSERT_OK(batch.Merge("m", "2"));
+    ASSERT_OK(db->Write(Usual(), &batch));
+    ASSERT_OK(db->Merge(Usual(), db.family(1), "m", "3"));
+    EXPECT_EQ(db.fast()->counts().writes, fast);
+  };
+  merge(2);
+  EXPECT_EQ(db.Read("m"), "2");
+  EXPECT_EQ(db.Read("m", 1), "1,3");
+  ASSERT_OK(db->SetOptions(db.family(1), {{"max_successive_merges", "2"}}));
+  merge(2);
+  EXPECT_EQ(db.Read("m"), "2,2");
+  EXPECT_EQ(db.Read("m", 1), "1,3,1,3");
+  EXPECT_EQ(db.fast()->counts().others[FastWrites::kBatch], 2u);
+}
+
+TEST_P(FastWritesTest, RefuseMergesWithoutAnOperator) {
+  Options options = FastOptions(GetParam());
+  options.merge_operator = nullptr;
+  FastDb db(options);
+  EXPECT_TRUE(db->Merge(Usual(), "m", "1").IsNotSupported());
+  WriteBatch batch;
+  ASSERT_OK(batch.Merge("m", "1"));
+  EXPECT_TRUE(db->Write(Usual(), &batch).IsInvalidArgument());
+  EXPECT_EQ(db.fast()->counts().writes, 1u);
 }
 
 TEST(FastWritesOptionsTest, EndWithAFamilyThatCannot) {
@@ -465,7 +498,7 @@ TEST_P(FastWritesTest, SnapshotsAreAPrefixOfHistory) {
         }
         // Some take the queue.
         if (random.OneIn(500)) {
-          EXPECT_OK(batch.Merge("merged", "x"));
+          EXPECT_OK(batch.PutLogData("x"));
         }
         WriteOptions with = Usual();
         if (random.OneIn(GetParam() == Logs::kWal ? 20 : 700)) with.disableWAL = !with.disableWAL;
