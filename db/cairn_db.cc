@@ -788,7 +788,14 @@ Status CairnDB::WaitForCompact(const rocksdb::WaitForCompactOptions& options) {
   return options.close_db ? Close() : Status::OK();
 }
 
+bool CairnDB::GetMapProperty(ColumnFamilyHandle* family, const Slice& property,
+                             std::map<std::string, std::string>* value) {
+  if (services()->fast_writes() != nullptr) services()->fast_writes()->Report();
+  return DBImpl::GetMapProperty(family, property, value);
+}
+
 bool CairnDB::GetProperty(ColumnFamilyHandle* family, const Slice& property, std::string* value) {
+  if (services()->fast_writes() != nullptr) services()->fast_writes()->Report();
   if (IsOfTries(property)) {
     uint64_t number = 0;
     const bool found = GetIntProperty(family, property, &number);

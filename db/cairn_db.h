@@ -200,6 +200,9 @@ class CairnDB final : public port::DbImpl {
 
   using rocksdb::DBImpl::GetProperty;
   bool GetProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property, std::string* value) override;
+  using rocksdb::DBImpl::GetMapProperty;
+  bool GetMapProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property,
+                      std::map<std::string, std::string>* value) override;
   using rocksdb::DBImpl::GetIntProperty;
   bool GetIntProperty(rocksdb::ColumnFamilyHandle* family, const rocksdb::Slice& property, uint64_t* value) override;
   bool GetAggregatedIntProperty(const rocksdb::Slice& property, uint64_t* value) override;

@@ -317,7 +317,7 @@ Status DBImpl::WriteImpl(const WriteOptions& options, WriteBatch* batch, WriteCa
     s = own::WriteImpl(this, with, batch, callback, user_write_callback, log, log_ref, disable_memtable, sequence,
                        batch_count, pre_release_callback, post_memtable_callback, std::move(wbwi),
                        CAIRN_MORE_WRITE_ARGUMENTS);
-    if (fast != nullptr) fast->NoteSwitch();
+    if (fast != nullptr) fast->NoteQueued();
     return s;
   };
   // What does not go to memtables becomes readable with another write, at commit.

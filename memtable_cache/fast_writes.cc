@@ -430,6 +430,7 @@ bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* bat
   if (reason == kNone) reason = Against(*batch);
   if (reason == kNone) reason = AgainstState();
   if (reason == kNone && Run(options, Batch(batch), wal, sequence, status, &reason)) return true;
+  if (reason == kSwitch) report_due_.store(true, std::memory_order_relaxed);
   const Thread& thread = OwnThread();
   thread.Count(&LaneOf(thread)->others[reason], 1);
   return false;
@@ -472,21 +473,19 @@ void FastWrites::Report() {
   reported_ = now;
 }
 
+const char* FastWrites::NameOf(Reason reason) {
+  static constexpr std::array<const char*, kReasons> kNames = {
+      "", "transaction", "wal", "options", "batch", "column_family", "held_back", "switch", "closed_gate"};
+  return kNames[reason];
+}
+
 std::string FastWrites::ToText() const {
-  static constexpr std::array<const char*, kReasons> kNames = {"",
-                                                               "of transactions",
-                                                               "with a WAL",
-                                                               "of their options",
-                                                               "of their batches",
-                                                               "of a column family",
-                                                               "held back",
-                                                               "that switch memtables",
-                                                               "at a closed gate"};
   const Counts counts = this->counts();
   std::string queued;
   for (size_t i = kNone + 1; i < kReasons; ++i) {
     if (counts.others[i] == 0) continue;
-    queued += (queued.empty() ? "" : ", ") + std::to_string(counts.others[i]) + " " + kNames[i];
+    queued += (queued.empty() ? "" : ", ") + std::string(NameOf(static_cast<Reason>(i))) + " " +
+              std::to_string(counts.others[i]);
   }
   const WriteGate::Counts gate = gate_.counts();
   return "writes: " + std::to_string(counts.writes) + " without a queue, " + std::to_string(counts.logged) +

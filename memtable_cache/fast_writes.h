@@ -124,12 +124,17 @@ class FastWrites {
   bool Write(const rocksdb::WriteOptions& options, const Entry& entry, uint64_t* sequence, rocksdb::Status* status);
 
   // A write has queued, and its leader has switched what was due. REQUIRES: the gate is held.
-  void NoteSwitch() { switch_due_.store(false, std::memory_order_relaxed); }
+  void NoteQueued() {
+    switch_due_.store(false, std::memory_order_relaxed);
+    if (report_due_.load(std::memory_order_relaxed) && report_due_.exchange(false)) Report();
+  }
 
-  // Tells RocksDB's statistics what has been written since they were told.
+  // Tells RocksDB's statistics what has been written since they were told: now and then, and before they are read.
   void Report() CAIRN_EXCLUDES(report_mutex_);
   // One line for people.
   std::string ToText() const;
+  // Of a reason that is not kNone, as it stands in that line and in metrics.
+  static const char* NameOf(Reason reason);
 
   struct Counts {
     uint64_t writes = 0;
@@ -141,6 +146,7 @@ class FastWrites {
     std::array<uint64_t, kReasons> others{};
   };
   Counts counts() const;
+  WriteGate::Counts gate_counts() const { return gate_.counts(); }
 
  private:
   FastWrites() = default;
@@ -169,6 +175,7 @@ class FastWrites {
   Parts parts_{};
   std::atomic<uint64_t> wal_{0};  // that of the last record
   std::atomic<bool> switch_due_{false};
+  std::atomic<bool> report_due_{false};
   std::atomic<bool> others_{false};
   std::atomic<bool> merges_read_{false};
   std::atomic<uint64_t> failed_at_{UINT64_MAX};

@@ -7,7 +7,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "db/cairn_db.h"
 #include "db/db_impl/db_impl.h"
+#include "memtable_cache/fast_writes.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 #include "tools/status/reader.h"
@@ -128,6 +130,7 @@ class DatabaseReader final : public StatusReader {
     snapshot->stall_seconds = number("db.user_write_stall_micros") / 1e6;
     uint64_t value = 0;
     if (impl_->GetIntProperty("rocksdb.actual-delayed-write-rate", &value)) snapshot->throttled_rate = value;
+    snapshot->writers = ReadWriters();
     if (impl_->GetIntProperty("rocksdb.is-write-stopped", &value)) snapshot->writes_stopped = value != 0;
     for (const char* name : kDatabaseProperties) {
       if (impl_->GetIntProperty("rocksdb." + std::string(name), &value)) snapshot->properties[name] = value;
@@ -221,6 +224,19 @@ class DatabaseReader final : public StatusReader {
           1 + static_cast<double>(totals.compaction_written_bytes) / static_cast<double>(totals.flushed_bytes);
     }
     family->totals = totals;
+  }
+
+  std::optional<WriterTotals> ReadWriters() const {
+    CairnDB* const ours = CairnDB::Of(impl_);
+    const FastWrites* const writes = ours == nullptr ? nullptr : ours->services()->fast_writes();
+    if (writes == nullptr) return std::nullopt;
+    const FastWrites::Counts counts = writes->counts();
+    const WriteGate::Counts gate = writes->gate_counts();
+    WriterTotals totals{counts.writes, counts.waits, {}, gate.closings, static_cast<double>(gate.closed_nanos) / 1e9};
+    for (size_t i = FastWrites::kNone + 1; i < FastWrites::kReasons; ++i) {
+      totals.queued[FastWrites::NameOf(static_cast<FastWrites::Reason>(i))] = counts.others[i];
+    }
+    return totals;
   }
 
   void ReadMemory(ColumnFamilyHandle* handle, const rocksdb::Options& options, FamilyStatus* family) const {

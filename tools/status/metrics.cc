@@ -99,6 +99,21 @@ std::optional<double> Find(const std::map<std::string, uint64_t>& properties, co
   return found == properties.end() ? std::nullopt : std::optional<double>(static_cast<double>(found->second));
 }
 
+void AddWriters(std::string* out, const WriterTotals& writers) {
+  const auto add = [out](const char* name, const char* help, double value) {
+    Metric(out, name, "counter", help).Add({}, value);
+  };
+  add("cairn_unqueued_writes_total", "Writes that did not go through RocksDB's queue.",
+      static_cast<double>(writers.unqueued));
+  add("cairn_write_waits_total", "Of these, those that waited for others to be published.",
+      static_cast<double>(writers.waits));
+  add("cairn_write_gate_closings_total", "Times that queued writes, flushes and others kept them out.",
+      static_cast<double>(writers.gate_closings));
+  add("cairn_write_gate_closed_seconds_total", "Time of that.", writers.gate_closed_seconds);
+  Metric queued(out, "cairn_queued_writes_total", "counter", "Writes that went through the queue, by the reason.");
+  for (const auto& [reason, count] : writers.queued) queued.Add({{"reason", reason}}, static_cast<double>(count));
+}
+
 void AddDatabase(std::string* out, const StatusSnapshot& snapshot) {
   Metric(out, "cairn_info", "gauge", "Always 1; the labels say which database this is and how it is seen.")
       .Add({{"database", snapshot.database},
@@ -118,6 +133,7 @@ void AddDatabase(std::string* out, const StatusSnapshot& snapshot) {
          "Rate that writers are held to at present; 0 if they are not.", snapshot.throttled_rate);
   AddOne(out, "cairn_writes_stopped", "gauge", "1 while writers wait until compactions catch up.",
          snapshot.writes_stopped);
+  if (snapshot.writers.has_value()) AddWriters(out, *snapshot.writers);
   AddOne(out, "cairn_running_compactions", "gauge", "Compactions under way.", snapshot.running_compactions);
   for (const NamedProperty& gauge : kDatabaseGauges) {
     AddOne(out, gauge.metric, "gauge", gauge.help, Find(snapshot.properties, gauge.property));

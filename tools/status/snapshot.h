@@ -70,6 +70,15 @@ struct FamilyStatus {
   std::vector<std::string> tuner_log;  // newest last
 };
 
+// What writers have done since the database was opened.
+struct WriterTotals {
+  uint64_t unqueued = 0;                   // writes that did not go through RocksDB's queue
+  uint64_t waits = 0;                      // of them, for others to be published
+  std::map<std::string, uint64_t> queued;  // other writes, by the reason
+  uint64_t gate_closings = 0;              // for a queued write, a flush, an ingestion ...
+  double gate_closed_seconds = 0;
+};
+
 // One compaction under way.
 struct RunningCompaction {
   std::string column_family;
@@ -106,6 +115,7 @@ struct StatusSnapshot {
   std::optional<double> stall_seconds;     // writers were held up since open
   std::optional<uint64_t> throttled_rate;  // bytes per second that writers are held to at present; 0: none
   std::optional<bool> writes_stopped;
+  std::optional<WriterTotals> writers;  // empty, too, where all writes queue
   // Integer properties of the database, as FamilyStatus::properties.
   std::map<std::string, uint64_t> properties;
   std::optional<std::map<std::string, uint64_t>> tickers;  // of options.statistics, by RocksDB's names

@@ -176,6 +176,15 @@ Json FamilyToJson(const FamilyStatus& family) {
   return json;
 }
 
+Json WritersToJson(const std::optional<WriterTotals>& writers) {
+  if (!writers.has_value()) return nullptr;
+  return {{"unqueued", writers->unqueued},
+          {"waits", writers->waits},
+          {"queued", writers->queued},
+          {"gate_closings", writers->gate_closings},
+          {"gate_closed_seconds", Rounded(writers->gate_closed_seconds)}};
+}
+
 Json RunningToJson(const StatusSnapshot& snapshot) {
   if (!snapshot.running.has_value()) return nullptr;
   Json list = Json::array();
@@ -245,6 +254,7 @@ std::string StatusToJson(const StatusSnapshot& snapshot, const History& history)
                {"stall_seconds", Rounded(snapshot.stall_seconds)},
                {"write_throttle_bytes_per_second", OrNull(snapshot.throttled_rate)},
                {"writes_stopped", OrNull(snapshot.writes_stopped)},
+               {"writers", WritersToJson(snapshot.writers)},
                {"properties", snapshot.properties},
                {"running_compactions", OrNull(snapshot.running_compactions)},
                {"running", RunningToJson(snapshot)}};

@@ -706,6 +706,26 @@ TEST_F(StatusTest, TheLogMayLieElsewhereOrSayNothing) {
   }
 }
 
+TEST_F(StatusTest, WritersThatDoNotQueueAreCounted) {
+  rocksdb::Options options = test::BaseOptions();
+  PreferSubMemTables(&options);
+  ASSERT_OK(rocksdb::DB::Open(options, path_, port::Into(&db_)));
+  for (const char* key : {"a", "b", "c"}) ASSERT_OK(db_->Put({}, key, "value"));
+  rocksdb::WriteOptions low;
+  low.low_pri = true;
+  ASSERT_OK(db_->Put(low, "d", "value"));
+  std::map<std::string, double> samples;
+  ASSERT_EQ(CheckMetrics(MetricsText(db_), &samples), "");
+  EXPECT_EQ(samples["cairn_unqueued_writes_total"], 3);
+  EXPECT_EQ(samples["cairn_queued_writes_total{reason=\"options\"}"], 1);
+  EXPECT_EQ(samples["cairn_queued_writes_total{reason=\"switch\"}"], 0);
+  EXPECT_EQ(samples["cairn_write_gate_closings_total"], 1);
+  EXPECT_EQ(samples["cairn_put_keys_total"], 4);
+  const json status = json::parse(StatusJson(db_));
+  EXPECT_EQ(status["writers"]["unqueued"], 3);
+  EXPECT_EQ(status["writers"]["queued"]["options"], 1);
+}
+
 TEST_F(StatusTest, EveryKindOfOpenDatabaseIsShown) {
   const rocksdb::Options options = test::BaseOptions();
   const auto check = [](rocksdb::DB* db) {
