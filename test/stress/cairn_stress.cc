@@ -78,8 +78,17 @@ struct Database : OpenedDatabase {
   rocksdb::OptimisticTransactionDB* transactions = nullptr;  // null: opened another way
 };
 
+// RocksDB stores them last: one that was killed while it was made has none.
+bool HasStoredOptions(const std::string& path) {
+  if (!fs::exists(path)) return false;
+  const fs::directory_iterator files(path);
+  return std::any_of(fs::begin(files), fs::end(files), [](const fs::directory_entry& file) {
+    return file.path().filename().string().rfind("OPTIONS-", 0) == 0;
+  });
+}
+
 Status OpenBy(Way way, const std::string& engine, const std::string& path, Database* database) {
-  if ((way == Way::kStoredOptions && fs::exists(path + "/CURRENT")) || IsConverted(engine)) {
+  if ((way == Way::kStoredOptions && HasStoredOptions(path)) || IsConverted(engine)) {
     DB* db = nullptr;
     const Status s = OpenWithStoredOptions(path, &database->names, &database->handles, &db);
     database->db.reset(db);
