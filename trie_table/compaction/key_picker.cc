@@ -48,9 +48,8 @@ std::map<std::pair<int, size_t>, WantedTables::Why> KeyPicker::WantedContainers(
     const std::pair<int, size_t> place = PlaceOf(*file);
     const KeyContainer& container = shape_->ContainersAt(place.first)[place.second];
     const bool at_rest = container.depth == shape_->trie().depth && container.slots == 1;
-    if (!at_rest || why == WantedTables::Why::kBlobs) {
-      containers.emplace(place, why);
-    } else if (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(container)) {
+    if (!at_rest || why == WantedTables::Why::kBlobs ||
+        (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(container))) {
       containers.emplace(place, why);
     }
     return !at_rest || file->deletes || why == WantedTables::Why::kBlobs;
