@@ -289,9 +289,11 @@ bool CairnDB::WriteEntry(const rocksdb::WriteOptions& options, rocksdb::ColumnFa
                          rocksdb::ValueType type, const Slice& key, const Slice& value, Status* status) {
   FastWrites* const fast = services()->fast_writes();
   const uint64_t bytes = key.size() + value.size();
-  // The cache hears of batches.
-  if (fast == nullptr || services()->cache() != nullptr || bytes > kMostEntryBytes / 2) return false;
-  const FastWrites::Entry entry{type, family == nullptr ? 0 : family->GetID(), key, value};
+  // The cache hears of batches. RocksDB says what it has against a family that is null.
+  if (fast == nullptr || services()->cache() != nullptr || family == nullptr || bytes > kMostEntryBytes / 2) {
+    return false;
+  }
+  const FastWrites::Entry entry{type, family->GetID(), key, value};
   const auto write = [&](const rocksdb::WriteOptions& with, uint64_t* sequence) {
     return fast->Write(with, entry, sequence, status);
   };
@@ -682,7 +684,7 @@ Status CairnDB::ChangeOptions(const port::FamilyChanges& given) {
     const Status s = CheckSetOptions(current, family->GetName(), *services(), options);
     if (!s.ok()) return s;
     if (services()->fast_writes() != nullptr && options.count("max_successive_merges") > 0) {
-      services()->fast_writes()->NoteMergesThatRead();
+      services()->fast_writes()->QueueMerges();
     }
   }
   const Status set = SetRocksdbOptions(changes);

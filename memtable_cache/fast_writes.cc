@@ -17,12 +17,10 @@
 #include "memtable_cache/sub_memtable_factory.h"
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
-#include "rocksdb/port/column_family.h"
 #include "rocksdb/port/family_options.h"
 #include "rocksdb/write_buffer_manager.h"
 #include "trace_replay/trace_replay.h"
 #include "util/coding.h"
-#include "util/stop_watch.h"
 
 namespace cairn {
 
@@ -110,9 +108,6 @@ class FastWrites::Inserter {
 
   Status Add(const WriteOptions& options, uint64_t number, const Entry& entry) {
     if (MoveTo(entry.family)) {
-      if (entry.type == rocksdb::kTypeMerge && port::ImmutableOptionsOf(*family_).merge_operator == nullptr) {
-        return Status::InvalidArgument("a merge needs ColumnFamilyOptions::merge_operator");
-      }
       return family_->mem()->Add(number, entry.type, entry.key, entry.value, nullptr, /*allow_concurrent=*/true,
                                  &added_);
     }
@@ -212,7 +207,7 @@ FastWrites::Reason FastWrites::Against(const WriteOptions& options) const {
 
 FastWrites::Reason FastWrites::Against(const WriteBatch& batch) const {
   const uint64_t entries = WriteBatchInternal::Count(&batch);
-  if (batch.HasMerge() && merges_read_.load(std::memory_order_relaxed)) return kBatch;
+  if (batch.HasMerge() && merges_queue_.load(std::memory_order_relaxed)) return kBatch;
   if (entries == 0 || entries > WriteGate::kMostEntries || batch.GetProtectionBytesPerKey() != 0 ||
       WriteBatchInternal::TimestampsUpdateNeeded(batch) || !batch.GetWalTerminationPoint().is_cleared() ||
       !IsPlain(batch, entries)) {
@@ -367,12 +362,13 @@ Status FastWrites::WriteRecord(const WriteBatch& record) {
 template <class What>
 bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wal, uint64_t* sequence, Status* status,
                      Reason* reason) {
-  const rocksdb::StopWatch watch(parts_.clock, parts_.statistics, rocksdb::DB_WRITE);
+  const uint64_t begun = parts_.statistics == nullptr ? 0 : parts_.clock->NowMicros();
   const uint64_t entries = what.entries();
+  std::shared_ptr<WriteLog::Together> together;
   const auto enter = [&] { return gate_.Enter(entries); };
   const auto enter_logged = [&] {
     return log_.Append(
-        entries, enter, what.whole(), [&](WriteBatch* record) { what.AddTo(record); }, status);
+        entries, enter, what.whole(), [&](WriteBatch* record) { what.AddTo(record); }, &together, status);
   };
   const bool logs = !options.disableWAL;
   const uint64_t first = logs ? Enter(options, enter_logged, reason) : Enter(options, enter, reason);
@@ -384,8 +380,7 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   } else if (!parts_.has_unpersisted_data->load(std::memory_order_relaxed)) {
     parts_.has_unpersisted_data->store(true);
   }
-  const bool logged = status->ok();
-  if (logged) {
+  if (status->ok()) {
     std::optional<rocksdb::PerfStepTimer> timer;
     if (*thread.perf_level >= rocksdb::PerfLevel::kEnableTimeExceptForMutex) {
       timer.emplace(&thread.perf_context->write_memtable_time).Start();
@@ -400,9 +395,18 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
     }
   }
   Lane* const lane = LaneOf(thread);
-  if (gate_.Publish(first, last)) thread.Count(&lane->waits, 1);
+  bool waited = true;
+  const bool failed = !status->ok();
+  if (together == nullptr) {
+    waited = gate_.Publish(first, last);
+  } else if (together->batches.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    gate_.Publish(together->first, together->last);
+  } else {
+    gate_.AwaitPublished(last);
+  }
+  if (waited) thread.Count(&lane->waits, 1);
   // Whoever opens it again sees whether the database goes on.
-  if (!logged) const WriteGate::Exclusive closed(&gate_);
+  if (failed) const WriteGate::Exclusive closed(&gate_);
   if (failed_at_.load(std::memory_order_relaxed) <= last && status->ok()) {
     *status =
         Status::Aborted("an earlier write could not be logged or inserted", "call Resume, or open the database again");
@@ -419,6 +423,7 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
     rocksdb::RecordTick(parts_.statistics, rocksdb::WRITE_DONE_BY_SELF);
     if (logs) rocksdb::RecordTick(parts_.statistics, rocksdb::WRITE_WITH_WAL);
     rocksdb::RecordInHistogram(parts_.statistics, rocksdb::BYTES_PER_WRITE, bytes);
+    rocksdb::RecordTimeToHistogram(parts_.statistics, rocksdb::DB_WRITE, parts_.clock->NowMicros() - begun);
   }
   return true;
 }
@@ -438,7 +443,7 @@ bool FastWrites::Write(Reason call, const WriteOptions& options, WriteBatch* bat
 
 bool FastWrites::Write(const WriteOptions& options, const Entry& entry, uint64_t* sequence, Status* status) {
   if (!IsReady() || Against(options) != kNone || AgainstState() != kNone) return false;
-  if (entry.type == rocksdb::kTypeMerge && merges_read_.load(std::memory_order_relaxed)) return false;
+  if (entry.type == rocksdb::kTypeMerge && merges_queue_.load(std::memory_order_relaxed)) return false;
   Reason reason = kNone;
   return Run(options, Single(entry), nullptr, sequence, status, &reason);
 }

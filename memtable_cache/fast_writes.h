@@ -94,10 +94,10 @@ class FastWrites {
   // A column family comes, before it is made.
   void Admit(const rocksdb::ColumnFamilyOptions& options) {
     if (!Fits(options)) others_.store(true);
-    if (options.max_successive_merges > 0) NoteMergesThatRead();
+    if (options.max_successive_merges > 0 || options.merge_operator == nullptr) QueueMerges();
   }
-  // An insert of a merge may read from now on: in RocksDB's path only.
-  void NoteMergesThatRead() { merges_read_.store(true); }
+  // Merges take RocksDB's path from now on: inserting one may read, or fail.
+  void QueueMerges() { merges_queue_.store(true); }
 
   // Finds by the address of any part of the database's object. Null: there is none.
   static FastWrites* Around(const void* part) { return served.load() == 0 ? nullptr : Find(part); }
@@ -177,7 +177,7 @@ class FastWrites {
   std::atomic<bool> switch_due_{false};
   std::atomic<bool> report_due_{false};
   std::atomic<bool> others_{false};
-  std::atomic<bool> merges_read_{false};
+  std::atomic<bool> merges_queue_{false};
   std::atomic<uint64_t> failed_at_{UINT64_MAX};
   std::atomic<uint64_t> impatience_{0};  // so many writes do not wait at a closed gate
 

@@ -175,6 +175,33 @@ TEST_P(FastWritesTest, CountOneEntryAsABatchOfIt) {
   }
 }
 
+TEST_P(FastWritesTest, RefuseNoFamily) {
+  FastDb db(FastOptions(GetParam()));
+  ASSERT_OK(db->Put(Usual(), "a", "1"));
+  EXPECT_TRUE(db->Put(Usual(), nullptr, "a", "2").IsInvalidArgument());
+  EXPECT_TRUE(db->Delete(Usual(), nullptr, "a").IsInvalidArgument());
+  EXPECT_EQ(db.Read("a"), "1");
+}
+
+// Takes every error back.
+class Forgiving : public rocksdb::EventListener {
+ public:
+  void OnBackgroundError(rocksdb::BackgroundErrorReason, Status* error) override { *error = Status::OK(); }
+};
+
+TEST_P(FastWritesTest, GoOnAfterABatchThatCouldNotBeInserted) {
+  Options options = FastOptions(GetParam());
+  options.listeners.push_back(std::make_shared<Forgiving>());
+  FastDb db(options);
+  ASSERT_OK(db->Put(Usual(), "a", "1"));
+  WriteBatch batch;
+  ASSERT_OK(WriteBatchInternal::Put(&batch, 77, "a", "2"));
+  EXPECT_TRUE(db->Write(Usual(), &batch).IsInvalidArgument());
+  if (GetParam() == Logs::kPool) return;  // the pool asks for a new opening
+  for (int i = 0; i < 3; ++i) ASSERT_OK(db->Put(Usual(), "a", "3"));
+  EXPECT_EQ(db.Read("a"), "3");
+}
+
 class Callback : public rocksdb::UserWriteCallback {
  public:
   void OnWriteEnqueued() override { ++calls; }
@@ -271,7 +298,7 @@ TEST_P(FastWritesTest, RefuseMergesWithoutAnOperator) {
   WriteBatch batch;
   ASSERT_OK(batch.Merge("m", "1"));
   EXPECT_TRUE(db->Write(Usual(), &batch).IsInvalidArgument());
-  EXPECT_EQ(db.fast()->counts().writes, 1u);
+  EXPECT_EQ(db.fast()->counts().others[FastWrites::kBatch], 1u);
 }
 
 TEST(FastWritesOptionsTest, EndWithAFamilyThatCannot) {
@@ -398,6 +425,36 @@ TEST(FastWritesWalTest, StopWhenTheWalCannotBeWritten) {
 }
 
 TEST(FastWritesWalTest, GoOnWhereRocksDbDoes) { FailToLog(rocksdb::IOStatus::Busy("not now"), false); }
+
+// Whoever follows the WAL gets no batch before it can be read.
+TEST(FastWritesWalTest, TellOfUpdatesThatAreVisible) {
+  constexpr int kWrites = 20000;
+  Options options = FastOptions(Logs::kWal);
+  options.write_buffer_size = 64 << 20;
+  FastDb db(options);
+  ASSERT_OK(db->Put(WriteOptions(), "a", "1"));
+  std::atomic<int> writing{4};
+  std::vector<std::thread> threads;
+  for (int w = 0; w < 4; ++w) {
+    threads.emplace_back([&, w] {
+      for (int i = 0; i < kWrites / 4; ++i) EXPECT_OK(db->Put(WriteOptions(), std::to_string(w), "value"));
+      --writing;
+    });
+  }
+  uint64_t next = 1;
+  while (next < kWrites + 2) {
+    std::unique_ptr<rocksdb::TransactionLogIterator> updates;
+    if (db->GetLatestSequenceNumber() < next) continue;
+    if (!db->GetUpdatesSince(next, &updates).ok()) continue;
+    for (; updates->Valid(); updates->Next()) {
+      const rocksdb::BatchResult result = updates->GetBatch();
+      EXPECT_LE(result.sequence, next);
+      next = result.sequence + result.writeBatchPtr->Count();
+      ASSERT_LE(next - 1, db->GetLatestSequenceNumber());
+    }
+  }
+  for (auto& thread : threads) thread.join();
+}
 
 // Writers with and without a WAL take turns. What was logged is there after a crash, with the numbers that it had.
 TEST(FastWritesWalTest, RecoverWhatWasLogged) {

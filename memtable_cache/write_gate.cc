@@ -27,6 +27,10 @@ bool WriteGate::Publish(uint64_t first, uint64_t last) {
   return true;
 }
 
+void WriteGate::AwaitPublished(uint64_t last) {
+  Await([&] { return Newest() >= last; }, kForever);
+}
+
 // Whoever moves it looks for the next batch. One who misses a batch that was done meanwhile is followed by that batch's
 // writer, who looks before it sleeps.
 bool WriteGate::Advance() {

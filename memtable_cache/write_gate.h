@@ -57,6 +57,8 @@ class WriteGate {
   }
   // What was to be inserted is. Returns when the numbers up to `last` are visible; whether it had to wait for others.
   bool Publish(uint64_t first, uint64_t last);
+  // Returns when somebody has published `last`.
+  void AwaitPublished(uint64_t last);
   // Opens the gate if nobody holds it and may_open() says so; whether it is open.
   template <class MayOpen>
   bool TryOpen(const MayOpen& may_open) {

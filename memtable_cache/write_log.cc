@@ -12,21 +12,42 @@ namespace {
 // Longer than a record of ordinary size takes to be written. Who waits longer sleeps.
 constexpr int kRecordSpins = 200;
 
+// A record takes no more batches when it has so many, as RocksDB's.
+constexpr size_t kMostBytes = 1 << 20;
 // What is kept for the next record.
 constexpr size_t kKeptBytes = 64 << 10;
 
 }  // namespace
 
-WriteBatch* WriteLog::RecordFrom(uint64_t first) {
+WriteLog::Record* WriteLog::RecordFrom(uint64_t first) {
   Group& group = groups_[open_ % kGroups];
   if (group.used > 0) {
-    WriteBatch* const last = &group.records[group.used - 1];
-    if (WriteBatchInternal::Sequence(last) + WriteBatchInternal::Count(last) == first) return last;
+    Record* const last = &group.records[group.used - 1];
+    const bool follows = WriteBatchInternal::Sequence(&last->batch) + WriteBatchInternal::Count(&last->batch) == first;
+    if (follows && last->batch.GetDataSize() < kMostBytes) return last;
   }
   if (group.used == group.records.size()) group.records.emplace_back();
-  WriteBatch* const record = &group.records[group.used++];
-  WriteBatchInternal::SetSequence(record, first);
+  Record* const record = &group.records[group.used++];
+  WriteBatchInternal::SetSequence(&record->batch, first);
   return record;
+}
+
+// Before they know that it is written.
+void WriteLog::TellOfOthers(Record* record) {
+  if (record->writers.size() > 1) {
+    const uint64_t first = WriteBatchInternal::Sequence(&record->batch);
+    const auto together = std::make_shared<Together>();
+    together->first = first;
+    together->last = first + WriteBatchInternal::Count(&record->batch) - 1;
+    together->batches.store(record->writers.size(), std::memory_order_relaxed);
+    for (std::shared_ptr<Together>* writer : record->writers) *writer = together;
+  }
+  record->writers.clear();
+  if (record->batch.GetDataSize() > kKeptBytes) {
+    record->batch = WriteBatch();
+  } else {
+    record->batch.Clear();
+  }
 }
 
 void WriteLog::WriteWhole(const WriteBatch& record) {
@@ -36,6 +57,7 @@ void WriteLog::WriteWhole(const WriteBatch& record) {
     const MutexUnlock unlocked(&mutex_);
     s = write_(record);
   }
+  if (!s.ok()) failed_from_ = WriteBatchInternal::Sequence(&record);
   Written(s);
 }
 
@@ -44,20 +66,24 @@ void WriteLog::WriteGroup() {
   const uint64_t closed = open_++;
   Group& group = groups_[closed % kGroups];
   rocksdb::Status s;
+  uint64_t failed = 0;
   {
     const MutexUnlock unlocked(&mutex_);
-    for (size_t i = 0; s.ok() && i < group.used; ++i) s = write_(group.records[i]);
     for (size_t i = 0; i < group.used; ++i) {
-      WriteBatch& record = group.records[i];
-      if (record.GetDataSize() > kKeptBytes) {
-        record = WriteBatch();
-      } else {
-        record.Clear();
+      Record& record = group.records[i];
+      if (s.ok()) {
+        failed = WriteBatchInternal::Sequence(&record.batch);
+        s = write_(record.batch);
       }
+      TellOfOthers(&record);
     }
     group.used = 0;
   }
-  if (s.ok()) done_.store(closed + 1, std::memory_order_release);
+  if (s.ok()) {
+    done_.store(closed + 1, std::memory_order_release);
+  } else {
+    failed_from_ = failed;
+  }
   if (sleepers_[closed % kGroups] > 0) changed_[closed % kGroups].NotifyAll();
   Written(s);
 }
@@ -90,7 +116,7 @@ void WriteLog::Reset() {
   if (failure_.ok()) return;
   failure_ = rocksdb::Status::OK();
   Group& group = groups_[open_ % kGroups];
-  for (size_t i = 0; i < group.used; ++i) group.records[i].Clear();
+  for (size_t i = 0; i < group.used; ++i) group.records[i] = Record();
   group.used = 0;
 }
 

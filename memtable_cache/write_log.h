@@ -5,7 +5,8 @@
 //   (1) Numbers are taken and batches are added under one lock: records, and the batches in them, have the order of
 //       their numbers. In a record no number is missing; one that a write without a WAL has taken begins another.
 //   (2) At most one thread writes, without the lock.
-//   (3) When a record could not be written, none that follows it is, until Reset.
+//   (3) When a record could not be written, none that follows it is, until Reset. What was in records before it is OK.
+//   (4) The batches of a record become visible at once: readers of the WAL take a record as a whole.
 //
 // Thread-safety: all functions, by all threads, unless they say otherwise.
 
@@ -15,6 +16,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -37,12 +39,18 @@ class WriteLog {
   // Before the first Append.
   void Use(WriteRecord write) { write_ = std::move(write); }
 
+  // The batches of one record.
+  struct Together {
+    uint64_t first, last;           // their numbers
+    std::atomic<uint64_t> batches;  // that are not in their memtables yet
+  };
+
   // Takes `entries` numbers by enter(), which returns the first or 0, and returns when they are in the WAL, or with the
   // reason why not. add(record) adds them to a record. `whole`, unless null, is a batch of just them, which becomes the
-  // record if nobody else waits.
+  // record if nobody else waits. *together stays null unless there are others in the record.
   template <class Enter, class Add>
-  uint64_t Append(uint64_t entries, const Enter& enter, rocksdb::WriteBatch* whole, const Add& add, rocksdb::Status* s)
-      CAIRN_EXCLUDES(mutex_);
+  uint64_t Append(uint64_t entries, const Enter& enter, rocksdb::WriteBatch* whole, const Add& add,
+                  std::shared_ptr<Together>* together, rocksdb::Status* s) CAIRN_EXCLUDES(mutex_);
 
   // Records are written again after a failure. REQUIRES: nobody is in Append with numbers.
   void Reset() CAIRN_EXCLUDES(mutex_);
@@ -51,13 +59,18 @@ class WriteLog {
   // One group waits to be written while another is: who sleeps waits for one of the two.
   static constexpr uint64_t kGroups = 2;
 
-  // Batches of one write; the memory of the records stays.
+  struct Record {
+    rocksdb::WriteBatch batch;
+    std::vector<std::shared_ptr<Together>*> writers;  // who wait until it is written
+  };
+  // Records of one write; their memory stays.
   struct Group {
-    std::vector<rocksdb::WriteBatch> records;
+    std::vector<Record> records;
     size_t used = 0;
   };
 
-  rocksdb::WriteBatch* RecordFrom(uint64_t first) CAIRN_REQUIRES(mutex_);
+  Record* RecordFrom(uint64_t first) CAIRN_REQUIRES(mutex_);
+  static void TellOfOthers(Record* record);
   void WriteWhole(const rocksdb::WriteBatch& record) CAIRN_REQUIRES(mutex_);
   void WriteGroup() CAIRN_REQUIRES(mutex_);
   void Written(const rocksdb::Status& s) CAIRN_REQUIRES(mutex_);
@@ -71,6 +84,7 @@ class WriteLog {
   std::array<Group, kGroups> groups_ CAIRN_GUARDED_BY(mutex_);  // but that which is written
   uint64_t open_ CAIRN_GUARDED_BY(mutex_) = 0;                  // the group that takes batches
   rocksdb::Status failure_ CAIRN_GUARDED_BY(mutex_);
+  uint64_t failed_from_ CAIRN_GUARDED_BY(mutex_) = 0;  // the first number of the record that failed
   std::array<ConditionVariable, kGroups> changed_;
   std::array<int, kGroups> sleepers_ CAIRN_GUARDED_BY(mutex_) = {};
   std::atomic<bool> writing_{false};
@@ -79,7 +93,7 @@ class WriteLog {
 
 template <class Enter, class Add>
 uint64_t WriteLog::Append(uint64_t entries, const Enter& enter, rocksdb::WriteBatch* whole, const Add& add,
-                          rocksdb::Status* s) {
+                          std::shared_ptr<Together>* together, rocksdb::Status* s) {
   using rocksdb::WriteBatchInternal;
   mutex_.Lock();
   const uint64_t first = enter();
@@ -93,10 +107,11 @@ uint64_t WriteLog::Append(uint64_t entries, const Enter& enter, rocksdb::WriteBa
     WriteWhole(*whole);
     *s = failure_;
   } else {
-    rocksdb::WriteBatch* const record = RecordFrom(first);
-    const uint32_t count = WriteBatchInternal::Count(record) + static_cast<uint32_t>(entries);
-    add(record);
-    WriteBatchInternal::SetCount(record, count);
+    Record* const record = RecordFrom(first);
+    const uint32_t count = WriteBatchInternal::Count(&record->batch) + static_cast<uint32_t>(entries);
+    add(&record->batch);
+    WriteBatchInternal::SetCount(&record->batch, count);
+    record->writers.push_back(together);
     while (!IsDone(group) && failure_.ok()) {
       if (!IsWriting()) {
         WriteGroup();
@@ -107,7 +122,7 @@ uint64_t WriteLog::Append(uint64_t entries, const Enter& enter, rocksdb::WriteBa
       if (IsDone(group)) return first;
       mutex_.Lock();
     }
-    if (!IsDone(group)) *s = failure_;
+    if (!IsDone(group) && first >= failed_from_) *s = failure_;
   }
   mutex_.Unlock();
   return first;

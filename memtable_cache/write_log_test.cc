@@ -1,5 +1,8 @@
 #include "memtable_cache/write_log.h"
 
+#include <array>
+#include <chrono>
+#include <memory>
 #include <thread>
 #include <vector>
 
@@ -33,7 +36,16 @@ class Wal {
       return first;
     };
     const auto add = [&](WriteBatch* record) { EXPECT_OK(WriteBatchInternal::Append(record, &batch)); };
-    return log.Append(entries, enter, as_a_whole ? &batch : nullptr, add, s);
+    std::shared_ptr<WriteLog::Together> together;
+    first = log.Append(entries, enter, as_a_whole ? &batch : nullptr, add, &together, s);
+    if (together != nullptr) {
+      EXPECT_LE(together->first, first);
+      EXPECT_GE(together->last, first + entries - 1);
+      EXPECT_GT(together->last - together->first, entries - 1);
+      EXPECT_GT(together->batches.fetch_sub(1), 0u);
+      ++shared;
+    }
+    return first;
   }
 
   struct Reader : WriteBatch::Handler {
@@ -45,7 +57,7 @@ class Wal {
   Status Write(const WriteBatch& record) {
     EXPECT_FALSE(writing.exchange(true));
     while (held) std::this_thread::yield();
-    if (fails) {
+    if (fails || WriteBatchInternal::Sequence(&record) >= fails_from) {
       writing = false;
       return Status::IOError("it fails");
     }
@@ -65,7 +77,8 @@ class Wal {
   WriteLog log;
   std::atomic<uint64_t> next{1};
   std::atomic<bool> held{false}, fails{false}, writing{false};
-  std::atomic<uint64_t> newest{0}, records{0}, logged{0};
+  std::atomic<uint64_t> newest{0}, records{0}, logged{0}, shared{0};
+  std::atomic<uint64_t> fails_from{UINT64_MAX};
 };
 
 TEST(WriteLogTest, HoldsAllBatchesInTheOrderOfTheirNumbers) {
@@ -111,6 +124,31 @@ TEST(WriteLogTest, WritesOneRecordForAllWhoWait) {
   EXPECT_EQ(wal.logged, 6u);
   // The last may have taken its number, and not yet the lock.
   EXPECT_LE(wal.records, 3u);
+  EXPECT_GE(wal.shared, 4u);
+}
+
+// A number that was not logged begins another record; only what is in that one fails with it.
+TEST(WriteLogTest, KeepsWhatIsInRecordsBeforeTheOneThatFailed) {
+  Wal wal;
+  wal.held = true;
+  std::vector<std::thread> threads;
+  std::array<Status, 3> statuses;
+  const auto write = [&](size_t i) { threads.emplace_back([&, i] { wal.Append(1, false, &statuses[i]); }); };
+  write(0);
+  ASSERT_TRUE(Await([&] { return wal.writing.load(); }));
+  write(1);
+  ASSERT_TRUE(Await([&] { return wal.next == 3; }));
+  EXPECT_EQ(wal.next++, 3u);
+  write(2);
+  ASSERT_TRUE(Await([&] { return wal.next == 5; }));
+  wal.fails_from = 3;
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the last gets the lock behind its number
+  wal.held = false;
+  for (auto& thread : threads) thread.join();
+  EXPECT_OK(statuses[0]);
+  EXPECT_OK(statuses[1]);
+  EXPECT_TRUE(statuses[2].IsIOError());
+  EXPECT_EQ(wal.logged, 2u);
 }
 
 TEST(WriteLogTest, WritesNothingBehindARecordThatFailed) {
@@ -145,9 +183,9 @@ TEST(WriteLogTest, WritesNothingBehindARecordThatFailed) {
 TEST(WriteLogTest, TakesNothingFromWhoGetsNoNumber) {
   Wal wal;
   Status s;
-  WriteBatch batch;
+  std::shared_ptr<WriteLog::Together> together;
   EXPECT_EQ(wal.log.Append(
-                1, [] { return uint64_t{0}; }, nullptr, [](WriteBatch*) { ADD_FAILURE(); }, &s),
+                1, [] { return uint64_t{0}; }, nullptr, [](WriteBatch*) { ADD_FAILURE(); }, &together, &s),
             0u);
   EXPECT_EQ(wal.records, 0u);
 }
