@@ -88,7 +88,7 @@ Status ResolveFamilies(const DBOptions& options, const std::string& path, const 
                        std::shared_ptr<EnvironmentOptions>* environment) {
   *families = WithSeeds(options, stored, given);
   for (ColumnFamilyDescriptor& family : *families) {
-    if (WantsRoundRobinTuner(family.options)) SampleRoundRobinKeys(&family.options);
+    AddRoundRobinCollectors(&family.options);
   }
   const Status s = EnvironmentOptions::FromEnvironment(path, environment);
   if (!s.ok() || *environment == nullptr) return s;

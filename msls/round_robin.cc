@@ -12,6 +12,7 @@
 #include "msls/level_sizes.h"
 #include "msls/model_options.h"
 #include "rocksdb/utilities/options_type.h"
+#include "table/tombstone_run.h"
 #include "util/listeners.h"
 #include "util/option_text.h"
 
@@ -37,6 +38,7 @@ const OptionTypes& RoundRobinOptionTypes() {
       {"item_bytes", {offsetof(RoundRobinOptions, item_bytes), OptionType::kUInt64T}},
       {"zipf", {offsetof(RoundRobinOptions, zipf), OptionType::kDouble}},
       {"max_space", {offsetof(RoundRobinOptions, max_space), OptionType::kDouble}},
+      {"tombstone_run", {offsetof(RoundRobinOptions, tombstone_run), OptionType::kUInt32T}},
       {"tune", {offsetof(RoundRobinOptions, tune), OptionType::kBoolean}},
       {"window_flushes", {offsetof(RoundRobinOptions, window_flushes), OptionType::kUInt64T}},
       {"min_seconds_between_changes", {offsetof(RoundRobinOptions, min_seconds_between_changes), OptionType::kDouble}},
@@ -177,12 +179,23 @@ bool WantsRoundRobinTuner(const ColumnFamilyOptions& options) {
   return TunerOptionsOf(options, &ignored);
 }
 
-void SampleRoundRobinKeys(ColumnFamilyOptions* options) {
+void AddRoundRobinCollectors(ColumnFamilyOptions* options) {
+  RoundRobinOptions round_robin;
+  if (!IsRoundRobin(*options, &round_robin)) return;
   auto& factories = options->table_properties_collector_factories;
-  const bool samples = std::any_of(factories.begin(), factories.end(), [](const auto& factory) {
-    return factory != nullptr && factory->Name() == std::string(KeySampleFactory::kClassName());
-  });
-  if (!samples) factories.push_back(std::make_shared<RoundRobinSample>());
+  const auto place = [&factories](const std::string& name) {
+    return std::find_if(factories.begin(), factories.end(),
+                        [&name](const auto& factory) { return factory != nullptr && factory->Name() == name; });
+  };
+  if (round_robin.tune && place(KeySampleFactory::kClassName()) == factories.end()) {
+    factories.push_back(std::make_shared<RoundRobinSample>());
+  }
+  // One that is there may be of other options.
+  const auto marker = place(TombstoneMarkerFactory::kClassName());
+  if (marker != factories.end()) factories.erase(marker);
+  if (round_robin.tombstone_run != 0) {
+    factories.push_back(std::make_shared<TombstoneMarkerFactory>(round_robin.tombstone_run));
+  }
 }
 
 Status RoundRobinOptionsFromString(const std::string& text, RoundRobinOptions* options) {
@@ -236,7 +249,7 @@ Status UseRoundRobin(ColumnFamilyOptions* options, const RoundRobinOptions& roun
   changed.compaction_pri = round_robin.pick == kRoundRobinPick ? rocksdb::kRoundRobin : rocksdb::kMinOverlappingRatio;
   changed.sst_partitioner_factory = std::make_shared<RoundRobinPartitionerFactory>(round_robin);
   if (round_robin.keys > 0) s = SetLevelSizes(round_robin, &changed);
-  if (s.ok() && round_robin.tune) SampleRoundRobinKeys(&changed);
+  if (s.ok()) AddRoundRobinCollectors(&changed);
   if (s.ok()) *options = std::move(changed);
   return s;
 }

@@ -49,9 +49,9 @@ class RoundRobinTuner : public TunerListener {
 // Whether the column family wants to be tuned.
 bool WantsRoundRobinTuner(const rocksdb::ColumnFamilyOptions& options);
 
-// What an opening adds to the options of such a column family: the collector that samples keys, which is in no OPTIONS
-// file either.
-void SampleRoundRobinKeys(rocksdb::ColumnFamilyOptions* options);
+// What an opening adds to the options of a column family of the engine: the collectors that sample keys and mark
+// tombstones, which are in no OPTIONS file either. It does nothing to any other.
+void AddRoundRobinCollectors(rocksdb::ColumnFamilyOptions* options);
 
 // What `cairn stats` says of such a column family, as text or as a JSON object: level sizes, and what the tuner knows.
 // Empty for any other.

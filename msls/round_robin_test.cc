@@ -95,9 +95,11 @@ class RoundRobinTest : public ::testing::Test {
 
 TEST_F(RoundRobinTest, TextOfOptions) {
   RoundRobinOptions options;
-  ASSERT_OK(RoundRobinOptionsFromString("keys=50000000;zipf=0.99;pick=best;max_space=1.5;tune=false", &options));
+  ASSERT_OK(RoundRobinOptionsFromString("keys=50000000;zipf=0.99;pick=best;max_space=1.5;tombstone_run=99;tune=false",
+                                        &options));
   EXPECT_EQ(options.keys, 50000000u);
   EXPECT_EQ(options.zipf, 0.99);
+  EXPECT_EQ(options.tombstone_run, 99u);
   EXPECT_FALSE(options.tune);
   RoundRobinOptions again;
   ASSERT_OK(RoundRobinOptionsFromString(RoundRobinOptionsToString(options), &again));
@@ -179,6 +181,10 @@ TEST_F(RoundRobinTest, RefusesWhatItCannotHave) {
   ASSERT_OK(UseRoundRobin(&twice));
   ASSERT_OK(UseRoundRobin(&twice));
   EXPECT_EQ(twice.listeners.size(), 1u);
+  EXPECT_EQ(twice.table_properties_collector_factories.size(), 2u);
+  RoundRobinOptions unmarked;
+  unmarked.tombstone_run = 0;
+  ASSERT_OK(UseRoundRobin(&twice, unmarked));
   EXPECT_EQ(twice.table_properties_collector_factories.size(), 1u);
   // A tuner of the user's takes the place of the engine's.
   ASSERT_OK(UseTuner(&twice));

@@ -27,6 +27,7 @@
 
 namespace cairn {
 
+// What an ordered table has beyond a block-based one.
 struct OrderFilterOptions {
   // Bits per key of the order filters of tables with nothing older below them, 2.5 to 20; 0: no order filters. Each bit
   // halves the share of seeks that read a table in vain, 2^(2 - bits) of them where keys lie evenly. Uneven keys
@@ -36,6 +37,11 @@ struct OrderFilterOptions {
   // What the tables above those have in addition. They are the smaller part of the keys and the larger part of the
   // runs, so that their bits save more.
   double extra_order_bits = 3;
+
+  // A table with so many tombstones in a row, but for one other key in 16, is compacted further as soon as nothing else
+  // is due: a scan would pass over each of them, at about 0.1 us. In level 0 they must be an eighth of the table's keys
+  // as well. 0: never.
+  uint32_t tombstone_run = 512;
 };
 
 // `table`: how the blocks are kept; its filter policy answers point lookups as ever. The caller owns the factory.

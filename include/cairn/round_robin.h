@@ -50,6 +50,9 @@ struct RoundRobinOptions {
   // stay.
   double max_space = 1.25;
 
+  // OrderFilterOptions::tombstone_run (cairn/ordered.h), for tables of any format.
+  uint32_t tombstone_run = 512;
+
   // Lets a tuner of the database watch the column family and set its level sizes. TunerOptions::window_flushes and
   // min_seconds_between_changes.
   bool tune = true;

@@ -34,7 +34,8 @@ const OptionTypes& OrderedOptionTypes() {
       {"size_ratio", {offsetof(OrderedOptions, size_ratio), rocksdb::OptionType::kInt}},
       {"filter_bits", {offsetof(OrderedOptions, filter_bits), rocksdb::OptionType::kDouble}},
       {"order_bits", {kOrder + offsetof(OrderFilterOptions, order_bits), rocksdb::OptionType::kDouble}},
-      {"extra_order_bits", {kOrder + offsetof(OrderFilterOptions, extra_order_bits), rocksdb::OptionType::kDouble}}};
+      {"extra_order_bits", {kOrder + offsetof(OrderFilterOptions, extra_order_bits), rocksdb::OptionType::kDouble}},
+      {"tombstone_run", {kOrder + offsetof(OrderFilterOptions, tombstone_run), rocksdb::OptionType::kUInt32T}}};
   return *types;
 }
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "db/range_tombstone_fragmenter.h"
+#include "db/table_properties_collector.h"
 #include "memory/arena.h"
 #include "monitoring/perf_context_imp.h"
 #include "monitoring/statistics_impl.h"
@@ -23,6 +24,7 @@
 #include "table/ordered/point_filter.h"
 #include "table/scan_counts.h"
 #include "table/table_facts.h"
+#include "table/tombstone_run.h"
 #include "util/option_text.h"
 #include "util/vector_iterator.h"
 
@@ -38,7 +40,8 @@ const std::unordered_map<std::string, rocksdb::OptionTypeInfo>& OrderFilterOptio
   static const auto* defaults = new OrderFilterOptions();
   static const auto* types = new OptionTypes(WithoutDefaults(
       {{"order_bits", {offsetof(OrderFilterOptions, order_bits), rocksdb::OptionType::kDouble}},
-       {"extra_order_bits", {offsetof(OrderFilterOptions, extra_order_bits), rocksdb::OptionType::kDouble}}},
+       {"extra_order_bits", {offsetof(OrderFilterOptions, extra_order_bits), rocksdb::OptionType::kDouble}},
+       {"tombstone_run", {offsetof(OrderFilterOptions, tombstone_run), rocksdb::OptionType::kUInt32T}}},
       defaults));
   return *types;
 }
@@ -303,9 +306,9 @@ bool OrderedTableFactory::IsInstanceOf(const std::string& name) const {
 }
 
 std::string OrderedTableFactory::GetPrintableOptions() const {
-  char own[96];
-  snprintf(own, sizeof(own), "  order_bits: %g\n  extra_order_bits: %g\n", filter_.order_bits,
-           filter_.extra_order_bits);
+  char own[128];
+  snprintf(own, sizeof(own), "  order_bits: %g\n  extra_order_bits: %g\n  tombstone_run: %u\n", filter_.order_bits,
+           filter_.extra_order_bits, filter_.tombstone_run);
   return own + BlockBasedTableFactory::GetPrintableOptions();
 }
 
@@ -347,11 +350,22 @@ Status OrderedTableFactory::NewTableReader(const ReadOptions& read_options, cons
 
 rocksdb::TableBuilder* OrderedTableFactory::NewTableBuilder(const rocksdb::TableBuilderOptions& options,
                                                             rocksdb::WritableFileWriter* file) const {
-  if (!IsInTrie(options.ioptions)) return NewBuilder(options, file);
-  const auto collectors = CollectorsWithFacts(options);
-  rocksdb::TableBuilderOptions with_facts(options);
-  with_facts.internal_tbl_prop_coll_factories = collectors.get();
-  return NewBuilder(with_facts, file);
+  const bool in_trie = IsInTrie(options.ioptions), marks = MarksTombstones(options);
+  if (!in_trie && !marks) return NewBuilder(options, file);
+  const auto collectors = in_trie ? CollectorsWithFacts(options) : CollectorsOf(options);
+  if (marks) {
+    collectors->push_back(std::make_unique<rocksdb::UserKeyTablePropertiesCollectorFactory>(
+        std::make_shared<TombstoneMarkerFactory>(filter_.tombstone_run)));
+  }
+  rocksdb::TableBuilderOptions with_collectors(options);
+  with_collectors.internal_tbl_prop_coll_factories = collectors.get();
+  return NewBuilder(with_collectors, file);
+}
+
+// What a compaction writes where nothing older lies below has the tombstones that a snapshot keeps, and no others.
+bool OrderedTableFactory::MarksTombstones(const rocksdb::TableBuilderOptions& options) const {
+  const bool to_bottom = options.reason == rocksdb::TableFileCreationReason::kCompaction && options.is_bottommost;
+  return filter_.tombstone_run != 0 && !to_bottom;
 }
 
 rocksdb::TableBuilder* OrderedTableFactory::NewBuilder(const rocksdb::TableBuilderOptions& options,

@@ -46,6 +46,7 @@ class OrderedTableFactory final : public rocksdb::BlockBasedTableFactory {
   OrderedSeekStats SeekStats() const { return seeks_->Sum(); }
 
  private:
+  bool MarksTombstones(const rocksdb::TableBuilderOptions& options) const;
   rocksdb::TableBuilder* NewBuilder(const rocksdb::TableBuilderOptions& options,
                                     rocksdb::WritableFileWriter* file) const;
 

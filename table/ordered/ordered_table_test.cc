@@ -583,13 +583,15 @@ TEST_F(OrderedTest, ABuilderIsChargedToTheBlockCache) {
 TEST_F(OrderedTest, ComesBackFromAnOptionString) {
   rocksdb::ConfigOptions config;
   std::shared_ptr<rocksdb::TableFactory> factory;
-  ASSERT_OK(rocksdb::TableFactory::CreateFromString(
-      config, "id=cairn.OrderedTable;order_bits=7.5;extra_order_bits=1;block_size=8192;filter_policy=bloomfilter:12",
-      &factory));
+  ASSERT_OK(rocksdb::TableFactory::CreateFromString(config,
+                                                    "id=cairn.OrderedTable;order_bits=7.5;extra_order_bits=1;tombstone_"
+                                                    "run=99;block_size=8192;filter_policy=bloomfilter:12",
+                                                    &factory));
   const auto* ordered = factory->CheckedCast<OrderedTableFactory>();
   ASSERT_TRUE(ordered != nullptr);
   EXPECT_EQ(7.5, ordered->filter().order_bits);
   EXPECT_EQ(1, ordered->filter().extra_order_bits);
+  EXPECT_EQ(99u, ordered->filter().tombstone_run);
   EXPECT_EQ(8192u, factory->GetOptions<BlockBasedTableOptions>()->block_size);
   const std::unique_ptr<rocksdb::TableFactory> clone = factory->Clone();
   const std::string text = factory->ToString(config);
@@ -599,6 +601,7 @@ TEST_F(OrderedTest, ComesBackFromAnOptionString) {
   std::string mismatch;
   EXPECT_TRUE(factory->AreEquivalent(config, again.get(), &mismatch)) << mismatch;
   EXPECT_NE(std::string::npos, factory->GetPrintableOptions().find("order_bits: 7.5"));
+  EXPECT_NE(std::string::npos, factory->GetPrintableOptions().find("tombstone_run: 99"));
 }
 
 TEST_F(OrderedTest, BadOptionsAreRefused) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "cairn/ordered.h"
 #include "rocksdb/db.h"
 #include "rocksdb/experimental.h"
 #include "rocksdb/utilities/table_properties_collectors.h"
@@ -20,6 +21,13 @@ namespace {
 
 class WantedTablesTest : public EitherOrderFixture {
  protected:
+  // Ordered tables mark tombstones by themselves.
+  WantedTablesTest() {
+    OrderFilterOptions unmarked;
+    unmarked.tombstone_run = 0;
+    options_.table_factory.reset(NewOrderedTableFactory({}, unmarked));
+  }
+
   void MarkTombstones() {
     options_.table_properties_collector_factories.push_back(
         rocksdb::NewCompactOnDeletionCollectorFactory(/*sliding_window_size=*/64, /*deletion_trigger=*/32));
