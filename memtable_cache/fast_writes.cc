@@ -382,8 +382,8 @@ bool FastWrites::Run(const WriteOptions& options, const What& what, uint64_t* wa
   }
   if (status->ok()) {
     std::optional<rocksdb::PerfStepTimer> timer;
-    if (*thread.perf_level >= rocksdb::PerfLevel::kEnableTimeExceptForMutex) {
-      timer.emplace(&thread.perf_context->write_memtable_time).Start();
+    if (*thread.perf_level >= rocksdb::PerfLevel::kEnableWait) {
+      timer.emplace(&thread.perf_context->write_memtable_time, nullptr, false, rocksdb::PerfLevel::kEnableWait).Start();
     }
     {
       Inserter inserter(parts_);
