@@ -3,6 +3,10 @@
 // Each key is a register with a version, which only grows: even versions are deletions, odd ones values that name them.
 // A Get may answer with a version that was the newest at some moment of the call: none older than what had been
 // acknowledged, or seen by another Get that ended, before it began; none that nobody had begun to write when it ended.
+//
+// A read of several column families beside an ingestion may answer with any older one: RocksDB takes the sequence
+// number first and the tables afterwards, and what was the newest at that number may be gone from them
+// (docs/rocksdb_faults.md). The reads that follow show that none of it stays in the cache.
 
 #include <algorithm>
 #include <atomic>
@@ -201,7 +205,9 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     EXPECT_OK(writer.Finish());
     rocksdb::IngestExternalFileOptions move;
     move.move_files = true;
+    ++ingestions_begun_;
     EXPECT_OK(IngestAgain(db_.get(), FamilyOf(number), {file}, move));
+    ++ingestions_ended_;
     registers_[number].Learn(version);
   }
 
@@ -232,19 +238,29 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     const Status s = db_->Get(ReadOptions(), FamilyOf(number), KeyOf(number), &value);
     Check(number, before, s, value);
   }
+  // Calls read(). Whether no ingestion was under way meanwhile.
+  template <class Read>
+  bool IsAlone(const Read& read) {
+    const uint64_t ended = ingestions_ended_;  // first: an ingestion that ends between the two looks is seen
+    const bool alone = ingestions_begun_ == ended;
+    read();
+    return alone && ingestions_begun_ == ended;
+  }
   void Iterate(Random* random) {
     const uint64_t first = Draw(random) / 2 * 2;
     const uint64_t before[2] = {registers_[first].known, registers_[first + 1].known};
     std::vector<rocksdb::Iterator*> iterators;
-    const Status made = db_->NewIterators(ReadOptions(), {FamilyOf(first), FamilyOf(first + 1)}, &iterators);
-    EXPECT_OK(made);
+    const bool alone = IsAlone([&] {
+      const Status made = db_->NewIterators(ReadOptions(), {FamilyOf(first), FamilyOf(first + 1)}, &iterators);
+      EXPECT_OK(made);
+    });
     for (uint64_t i = 0; i < iterators.size(); ++i) {
       const std::unique_ptr<rocksdb::Iterator> iterator(iterators[i]);
       const std::string key = KeyOf(first + i);
       iterator->Seek(key);
       const bool found = iterator->Valid() && iterator->key() == key;
       const Status s = !iterator->status().ok() || found ? iterator->status() : Status::NotFound();
-      Check(first + i, before[i], s, found ? iterator->value() : Slice());
+      Check(first + i, alone ? before[i] : 0, s, found ? iterator->value() : Slice());
     }
   }
   void ReadMany(Random* random) {
@@ -252,8 +268,10 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     std::vector<uint64_t> before;
     std::vector<std::string> names;
     std::vector<ColumnFamilyHandle*> families;
+    const bool one_family = random->OneIn(2);
     for (uint64_t& number : numbers) {
-      number = Draw(random);
+      do number = Draw(random);
+      while (one_family && FamilyOf(number) != FamilyOf(numbers[0]));
       families.push_back(FamilyOf(number));
       names.push_back(KeyOf(number));
     }
@@ -261,8 +279,11 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
     const std::vector<Slice> keys(names.begin(), names.end());
     std::vector<rocksdb::PinnableSlice> values(keys.size());
     std::vector<Status> statuses(keys.size());
-    db_->MultiGet(ReadOptions(), keys.size(), families.data(), keys.data(), values.data(), statuses.data());
-    for (size_t i = 0; i < keys.size(); ++i) Check(numbers[i], before[i], statuses[i], values[i]);
+    const bool alone = IsAlone([&] {
+      db_->MultiGet(ReadOptions(), keys.size(), families.data(), keys.data(), values.data(), statuses.data());
+    });
+    for (size_t i = 0; i < keys.size(); ++i)
+      Check(numbers[i], one_family || alone ? before[i] : 0, statuses[i], values[i]);
   }
 
   TempDir dir_;
@@ -273,6 +294,8 @@ class DatabaseCacheRaceTest : public ::testing::TestWithParam<Setup> {
   ColumnFamilyHandle* second_ = nullptr;
   bool ranges_ = false;
   Register registers_[kKeys];
+  std::atomic<uint64_t> ingestions_begun_{0};
+  std::atomic<uint64_t> ingestions_ended_{0};
   std::atomic<uint64_t> failures_{0};
 };
 
