@@ -21,7 +21,6 @@
 #include "result_cache/database_cache_reads.h"
 #include "rocksdb/convenience.h"
 #include "rocksdb/perf_context.h"
-#include "rocksdb/port/column_family.h"
 #include "rocksdb/port/ingestion.h"
 #include "rocksdb/port/rocksdb_own.h"
 #include "rocksdb/utilities/stackable_db.h"
@@ -311,11 +310,8 @@ Status CairnDB::Put(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyH
 Status CairnDB::Merge(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key,
                       const Slice& value) {
   Status s;
-  auto* const handle = static_cast<rocksdb::ColumnFamilyHandleImpl*>(family);
-  const bool can_merge = handle != nullptr && port::ImmutableOptionsOf(*handle->cfd()).merge_operator != nullptr;
-  return can_merge && WriteEntry(options, family, rocksdb::kTypeMerge, key, value, &s)
-             ? s
-             : DBImpl::Merge(options, family, key, value);
+  return WriteEntry(options, family, rocksdb::kTypeMerge, key, value, &s) ? s
+                                                                          : DBImpl::Merge(options, family, key, value);
 }
 
 Status CairnDB::Delete(const rocksdb::WriteOptions& options, rocksdb::ColumnFamilyHandle* family, const Slice& key) {
