@@ -9,7 +9,6 @@
 
 namespace cairn {
 
-using rocksdb::Slice;
 using rocksdb::Status;
 
 DatabaseCache::ChangeScope::ChangeScope(DatabaseCache* cache, std::vector<uint32_t> families)

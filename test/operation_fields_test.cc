@@ -78,7 +78,7 @@ std::string Run(const Database& d, const rocksdb::ReadOptions& options) {
   const auto statuses = d.db->MultiGet(options, {Slice("a"), Slice("absent")}, &values);
   const std::unique_ptr<rocksdb::Iterator> it(d.db->NewIterator(options));
   size_t bytes = 0;
-  for (it->Seek("a"); it->Valid() && it->PrepareValue(); it->Next()) bytes += it->value().size() > 0 ? 1 : 0;
+  for (it->Seek("a"); it->Valid() && it->PrepareValue(); it->Next()) bytes += it->value().empty() ? 0 : 1;
   return Outcome(s) + value + Outcome(statuses[0]) + Outcome(statuses[1]) + Outcome(it->status()) +
          (bytes > 0 ? " rows" : " none");
 }

@@ -22,7 +22,7 @@ using nlohmann::ordered_json;
 using rocksdb::Slice;
 using rocksdb::Status;
 
-constexpr int kVersion = 2;
+constexpr uint64_t kVersion = 2;
 constexpr char kMark[] = "checksum ";
 
 std::string Checksum(const std::string& text) {
@@ -38,12 +38,15 @@ std::string Bytes(const ordered_json& hex) {
   return Slice(hex.get_ref<const std::string&>()).DecodeHex(&bytes) ? bytes : std::string();
 }
 
+// Throws if it is of another type, or has a fraction or a sign: get() would convert it.
+uint64_t Count(const ordered_json& number) { return number.get_ref<const ordered_json::number_unsigned_t&>(); }
+
 ordered_json ToJson(const ConvertPosition& position) {
   return {position.finished, position.records, position.fingerprint, Hex(position.key)};
 }
 
 ConvertPosition PositionOf(const ordered_json& json) {
-  return {json.at(0).get<bool>(), json.at(1).get<uint64_t>(), json.at(2).get<uint64_t>(), Bytes(json.at(3))};
+  return {json.at(0).get<bool>(), Count(json.at(1)), Count(json.at(2)), Bytes(json.at(3))};
 }
 
 // Throws if there is something else.
@@ -51,7 +54,7 @@ ConvertState StateOf(const ordered_json& json) {
   ConvertState state;
   state.source = Bytes(json.at("source"));
   state.source_id = Bytes(json.at("source_id"));
-  state.source_sequence = json.at("source_sequence").get<uint64_t>();
+  state.source_sequence = Count(json.at("source_sequence"));
   state.engine = Bytes(json.at("engine"));
   for (const ordered_json& option : json.at("engine_options")) state.engine_options.push_back(Bytes(option));
   state.step = json.at("step").get<ConvertStep>();
@@ -95,7 +98,7 @@ Status DecodeConvertState(const std::string& text, ConvertState* state) {
   }
   try {
     const ordered_json json = ordered_json::parse(body);
-    if (json.at("cairn_convert").get<int>() == kVersion) {
+    if (Count(json.at("cairn_convert")) == kVersion) {
       *state = StateOf(json);
       return Status::OK();
     }

@@ -168,9 +168,8 @@ std::map<ContainerId, WantedTables::Why> HashPicker::WantedContainers(std::map<u
     const Container& container = *shape_->Find(id);
     const bool at_rest = id.depth > 0 && IsLeaf(container) && container.files == 1 &&
                          container.slots.begin()->first == shape_->LastLevel(id.depth);
-    if (!at_rest || why == WantedTables::Why::kBlobs) {
-      containers.emplace(id, why);
-    } else if (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(id, container)) {
+    const bool at_once = !at_rest || why == WantedTables::Why::kBlobs;
+    if (at_once || (file->deletes && !snapshots_.SeesBefore(file->largest_sequence) && !IsFutile(id, container))) {
       containers.emplace(id, why);
     }
     return !at_rest || file->deletes || why == WantedTables::Why::kBlobs;
