@@ -18,8 +18,7 @@
 #include "test/support.h"
 #include "test/testutil/test_seed.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::CompactionInputFiles;
@@ -126,5 +125,4 @@ INSTANTIATE_TEST_SUITE_P(Engines, CompactionInputsTest, ::testing::Values("trie_
                          [](const auto& test) { return std::string(test.param); });
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

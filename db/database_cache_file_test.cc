@@ -38,8 +38,7 @@
 #include "test/testutil/random.h"
 #include "test/testutil/test_seed.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -999,5 +998,4 @@ TEST_F(DatabaseCacheFileTest, KilledItIsLinearizable) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -28,8 +28,7 @@
 #include "test/support.h"
 #include "test/testutil/ingest_again.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
@@ -396,5 +395,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& setup) { return std::string(setup.param.name); });
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -38,8 +38,7 @@
 #include "test/support.h"
 #include "test/testutil/ingest_again.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -675,5 +674,4 @@ TEST_P(DatabaseCacheSessionsTest, WhateverHappensInBetweenItAnswersAsTheTree) {
 INSTANTIATE_TEST_SUITE_P(Engines, DatabaseCacheSessionsTest, ::testing::ValuesIn(Engines()), EngineName);
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

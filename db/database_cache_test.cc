@@ -35,8 +35,7 @@
 #include "rocksdb/wide_columns.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
@@ -1025,5 +1024,4 @@ TEST_F(DatabaseCacheTest, ItsMemoryMayBeChargedToTheBlockCache) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -6,8 +6,7 @@
 #include "rocksdb/table.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::Options;
@@ -56,5 +55,4 @@ TEST(EngineTextTest, AWrongTextIsNamedAndChangesNothing) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

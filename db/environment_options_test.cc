@@ -33,8 +33,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::DB;
@@ -595,5 +594,4 @@ TEST_F(EnvironmentOptionsTest, AProgramWithMoreRightsThanItsCallerReadsNoEnviron
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

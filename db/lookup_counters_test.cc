@@ -18,8 +18,7 @@
 #include "rocksdb/table.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::FlushOptions;
@@ -318,5 +317,4 @@ TEST(OrderedCountersTest, EveryCounterIsStocks) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -17,8 +17,7 @@
 #include "rocksdb/table.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::FlushOptions;
@@ -232,5 +231,4 @@ INSTANTIATE_TEST_SUITE_P(Engines, LookupErrorsTest,
                          [](const auto& engine) { return std::string(engine.param); });
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

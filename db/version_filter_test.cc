@@ -13,8 +13,7 @@
 #include "test/testutil/ingest_again.h"
 #include "test/testutil/version_filter_fixture.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 TEST_F(VersionFilterTest, AbsentKeysAreKeptFromTheTablesThatRocksdbWouldAsk) {
@@ -341,5 +340,4 @@ TEST_F(VersionFilterTest, NothingIsMissedWhileTablesComeAndGo) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -22,8 +22,7 @@
 #include "table/ordered/ordered_lookup.h"
 #include "test/testutil/version_filter_fixture.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 constexpr uint64_t kFewKeys = 300;
@@ -539,5 +538,4 @@ TEST_F(VersionFilterTest, AMergeOperatorMayReadTheDatabase) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

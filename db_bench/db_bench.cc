@@ -37,8 +37,7 @@ DECLARE_string(flagfile);
 DECLARE_string(fromenv);
 DECLARE_string(tryfromenv);
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 namespace {
 
 using rocksdb::ColumnFamilyDescriptor;
@@ -390,8 +389,7 @@ void ApplyResultCache() {
 }
 
 }  // namespace
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench
 
 int main(int argc, char** argv) {
   // db_bench parses again: what is parsed here stays, and help is left to it.

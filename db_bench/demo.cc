@@ -33,8 +33,7 @@ DEFINE_uint64(seed, 1, "Seeds order and choice of items");
 DEFINE_string(db, "", "Folder to make the scratch databases in; empty: $TMPDIR, or /tmp");
 DEFINE_string(json, "", "File for the results");
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -406,8 +405,7 @@ Status Run(std::vector<Outcome>* outcomes) {
 }
 
 }  // namespace
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench
 
 int main(int argc, char** argv) {
   gflags::SetUsageMessage(

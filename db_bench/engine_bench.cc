@@ -77,8 +77,7 @@ DEFINE_string(
     "has filled; empty: a scratch folder, removed at the end");
 DEFINE_string(json, "", "File for the results; - is standard output, which then holds nothing else");
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -766,8 +765,7 @@ Status Run(const Engine& engine) {
 }
 
 }  // namespace
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench
 
 // Lets RocksDB read by io_uring, which MultiGet needs to read pages together with direct I/O.
 extern "C" bool RocksDbIOUringEnable() { return true; }

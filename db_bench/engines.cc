@@ -15,8 +15,7 @@
 #include "rocksdb/statistics.h"
 #include "rocksdb/table.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 using rocksdb::BlockBasedTableOptions;
 using rocksdb::ColumnFamilyOptions;
@@ -423,5 +422,4 @@ std::string EngineNames() {
   return names;
 }
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

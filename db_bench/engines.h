@@ -17,8 +17,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 // What is the same for every engine of a comparison.
 struct EngineSettings {
@@ -107,5 +106,4 @@ const Engine* FindEngine(const std::string& name);
 // "leveled, universal, ...", for messages.
 std::string EngineNames();
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

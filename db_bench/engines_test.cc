@@ -15,8 +15,7 @@
 #include "db_bench/keys.h"
 #include "db_bench/measure.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 namespace {
 
 using rocksdb::DB;
@@ -205,5 +204,4 @@ TEST(SpaceSampler, CountsTablesUnderWay) {
 }
 
 }  // namespace
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

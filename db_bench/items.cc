@@ -13,8 +13,7 @@
 #include "db_bench/keys.h"
 #include "db_bench/report.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 using rocksdb::Status;
 
@@ -245,5 +244,4 @@ Status ReadTsv(std::istream* text, const std::string& name, std::unique_ptr<Item
 
 std::unique_ptr<ItemSource> MakeUpItems(uint64_t count) { return std::make_unique<MadeUpItems>(count); }
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

@@ -14,8 +14,7 @@
 
 #include "rocksdb/status.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 class ItemSource {
  public:
@@ -45,5 +44,4 @@ rocksdb::Status ReadTsv(std::istream* text, const std::string& name, std::unique
 // distribution (Debian 12), keys as long in the mean. Takes no memory.
 std::unique_ptr<ItemSource> MakeUpItems(uint64_t count);
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

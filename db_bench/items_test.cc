@@ -5,8 +5,7 @@
 #include <set>
 #include <sstream>
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 namespace {
 
 using rocksdb::Status;
@@ -112,5 +111,4 @@ TEST(StoredItems, AReplacedItemTakesAnotherText) {
 }
 
 }  // namespace
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

@@ -3,8 +3,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 namespace {
 constexpr size_t kBufferBytes = 1 << 20;
@@ -65,5 +64,4 @@ rocksdb::Slice ValueSource::Value(uint64_t number, size_t size) const {
   return rocksdb::Slice(&buffer_[SplitMix64(number * 257 + size) % kBufferBytes], size);
 }
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

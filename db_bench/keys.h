@@ -17,8 +17,7 @@
 #include "rocksdb/slice.h"
 #include "util/mix64.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 constexpr size_t kKeyBytes = 16;
 
@@ -89,5 +88,4 @@ class ValueSource {
   std::vector<char> buffer_;
 };
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

@@ -7,8 +7,7 @@
 #include <set>
 #include <string>
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 namespace {
 
 uint64_t Seed() {
@@ -109,5 +108,4 @@ TEST(ValueSourceTest, ValuesDependOnNumberAndSize) {
 }
 
 }  // namespace
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

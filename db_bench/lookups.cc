@@ -6,8 +6,7 @@
 
 #include "db_bench/report.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 using rocksdb::PinnableSlice;
 using rocksdb::ReadOptions;
@@ -166,5 +165,4 @@ Status Lookups::Scan(LookupResult* result) const {
   return result->gets == present && bytes > 0 ? Status::OK() : Status::Corruption("a scan has not found every key");
 }
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

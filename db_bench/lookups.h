@@ -14,8 +14,7 @@
 #include "db_bench/measure.h"
 #include "rocksdb/db.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 // The key numbers of a workload, and how they are chosen.
 struct KeySpace {
@@ -68,5 +67,4 @@ class Lookups {
   const ValueSource& values_;
 };
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

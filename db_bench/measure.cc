@@ -16,8 +16,7 @@
 #include "rocksdb/perf_level.h"
 #include "rocksdb/table_properties.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 using rocksdb::DB;
 using rocksdb::Status;
@@ -201,5 +200,4 @@ Status ScratchFolder::Create(const std::string& parent, const std::string& prefi
   return Status::OK();
 }
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

@@ -14,8 +14,7 @@
 #include "rocksdb/db.h"
 #include "rocksdb/statistics.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 // Totals of RocksDB's statistics since the database was opened. Bytes, unless the name says otherwise.
 struct WriteCounters {
@@ -129,5 +128,4 @@ class ScratchFolder {
   std::string path_;
 };
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

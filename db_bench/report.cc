@@ -6,8 +6,7 @@
 #include <cstdio>
 #include <cstring>
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 namespace {
 
@@ -165,5 +164,4 @@ rocksdb::Status WriteTextFile(const std::string& path, const std::string& text) 
   return written ? rocksdb::Status::OK() : rocksdb::Status::IOError("cannot write " + path, strerror(error));
 }
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

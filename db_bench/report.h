@@ -11,8 +11,7 @@
 #include "rocksdb/status.h"
 #include "tools/progress.h"
 
-namespace cairn {
-namespace bench {
+namespace cairn::bench {
 
 // How benchmarks show progress: not in logs.
 constexpr Progress::Elsewhere kBarOnly = Progress::Elsewhere::kNothing;
@@ -50,5 +49,4 @@ class JsonWriter {
 // Replaces the file. "-" is standard output.
 rocksdb::Status WriteTextFile(const std::string& path, const std::string& text);
 
-}  // namespace bench
-}  // namespace cairn
+}  // namespace cairn::bench

@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -37,5 +36,4 @@ LevelOptions LevelOptionsFor(const std::vector<double>& level_bytes, double last
   return options;
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -11,8 +11,7 @@
 #include <cstddef>
 #include <vector>
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 struct LevelOptions {
   double base = 0;
@@ -26,5 +25,4 @@ struct LevelOptions {
 LevelOptions LevelOptionsFor(const std::vector<double>& level_bytes, double last_bytes, double level_multiplier,
                              size_t num_levels);
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

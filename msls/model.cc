@@ -6,8 +6,7 @@
 
 #include "msls/universal.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -256,5 +255,4 @@ IndexStatus Model(const StoreShape& store, const Popularity& popularity, Report*
   return s;
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -9,8 +9,7 @@
 
 #include "cairn/msls.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 // Levels that a depth of the trie takes: as many that three quarters of them are the trigger (cairn/trie.h).
 inline int TrieSlotsFor(int container_trigger) { return (4 * container_trigger + 2) / 3; }
@@ -52,5 +51,4 @@ void ModelTrie(const StoreShape& store, const Popularity& p, Report* report);
 // Levels of a kSamt or kCola store.
 int GrowthLevels(const StoreShape& store, const Popularity& popularity);
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -24,8 +24,7 @@
 
 #include "msls/model.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -141,5 +140,4 @@ void ModelRocksDB(const StoreShape& store, const Popularity& p, const std::vecto
   }
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -8,8 +8,7 @@
 #include "cairn/msls.h"
 #include "test/testutil/msls_fixture.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 namespace {
 
 Report RunModel(const StoreShape& store, const Popularity& p) {
@@ -206,5 +205,4 @@ TEST(ModelTest, NamesRoundTrip) {
 }
 
 }  // namespace
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -14,8 +14,7 @@
 #include "msls/trie_play.h"
 #include "table/trie_rules.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -192,5 +191,4 @@ double SpaceBoundInItems(double space_bound, double data_bytes, double table_byt
   return std::max(1.1, 1 + (begins_at - 1) / kSpaceHeadStart);
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -4,8 +4,7 @@
 
 #include "util/shared_library.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -42,5 +41,4 @@ IndexStatus LoadNlopt(const NloptLibrary** library) {
   return IndexStatus::OK();
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -9,8 +9,7 @@
 
 #include "cairn/msls.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 struct NloptLibrary {
   decltype(&nlopt_create) create;
@@ -28,5 +27,4 @@ struct NloptLibrary {
 // Not ok, with the library's name and what to install, if it cannot be loaded. Never unloaded.
 IndexStatus LoadNlopt(const NloptLibrary** library);
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

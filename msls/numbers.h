@@ -4,11 +4,9 @@
 
 #include <string>
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 // At most 12 significant digits.
 std::string Number(double value);
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -7,8 +7,7 @@
 #include "msls/nlopt_library.h"
 #include "msls/numbers.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -383,5 +382,4 @@ IndexStatus RocksDBOptionsFile(const StoreShape& store, const Popularity& popula
   return s;
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -8,8 +8,7 @@
 #include "cairn/msls.h"
 #include "test/testutil/msls_fixture.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 namespace {
 
 Optimum Best(const StoreShape& store, const Popularity& p, const OptimizeOptions& options = OptimizeOptions()) {
@@ -298,5 +297,4 @@ TEST(OptimizerTest, BadLimitsAreRefused) {
 }
 
 }  // namespace
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

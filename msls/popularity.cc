@@ -8,8 +8,7 @@
 
 #include "msls/numbers.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -473,5 +472,4 @@ double Popularity::DInterval(double size) const { return impl_->MeanUniqueInvers
 double Popularity::Density(double dinterval, double distance) const { return Unique(dinterval * distance) / keys(); }
 double Popularity::MissProbability(double requests) const { return impl_->MissProbability(requests); }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

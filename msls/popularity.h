@@ -9,8 +9,7 @@
 
 #include "cairn/msls.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 class Popularity::Impl {
  public:
@@ -68,5 +67,4 @@ class Popularity::Impl {
   std::vector<Sample> miss_;  // MissProbability
 };
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

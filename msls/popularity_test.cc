@@ -10,8 +10,7 @@
 #include "cairn/msls.h"
 #include "test/testutil/temp_dir.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -261,5 +260,4 @@ TEST(PopularityTest, BadInputIsRefused) {
 }
 
 }  // namespace
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -13,8 +13,7 @@
 
 #include "msls/simulator.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -414,5 +413,4 @@ IndexStatus SimulateLeveled(const StoreShape& store, const Popularity& popularit
   return Play(store, popularity, options, &simulated, report);
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -6,8 +6,7 @@
 #include "msls/simulator.h"
 #include "msls/universal.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -185,5 +184,4 @@ IndexStatus SimulateSilt(const StoreShape& store, const Popularity& popularity, 
   return IndexStatus::OK();
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -6,8 +6,7 @@
 #include "msls/simulator.h"
 #include "msls/trie_play.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -110,5 +109,4 @@ IndexStatus SimulateTrie(const StoreShape& store, const Popularity& popularity, 
   return Play(store, popularity, options, &simulated, report);
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

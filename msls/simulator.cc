@@ -5,8 +5,7 @@
 
 #include "msls/numbers.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 Table MergeTables(const Table& newer, const Table& older) {
   Table out;
@@ -141,5 +140,4 @@ IndexStatus Simulate(const StoreShape& store, const Popularity& popularity, cons
   return IndexStatus::InvalidArgument("Unknown design.");
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -11,8 +11,7 @@
 #include "cairn/msls.h"
 #include "msls/workload.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 // One version of a key: the key above, the number of the request that wrote it below, so that items compare by key
 // first.
@@ -90,5 +89,4 @@ IndexStatus Play(const StoreShape& store, const Popularity& popularity, const Si
 // True if a run, which is sorted by key, holds the key.
 bool Holds(const Table& table, uint32_t key);
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

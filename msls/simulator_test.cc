@@ -12,8 +12,7 @@
 #include "msls/simulator.h"
 #include "test/testutil/msls_fixture.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 namespace {
 
 uint64_t Seed() {
@@ -234,5 +233,4 @@ TEST(SimulatorTest, DrawsFollowThePopularity) {
 }
 
 }  // namespace
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -3,8 +3,7 @@
 #include "cairn/msls.h"
 #include "msls/numbers.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -214,5 +213,4 @@ IndexStatus LevelItems(const StoreShape& store, const Popularity& popularity, st
   return s;
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

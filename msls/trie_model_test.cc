@@ -11,8 +11,7 @@
 #include "test/testutil/simulated_trie.h"
 #include "test/testutil/test_seed.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 namespace {
 
 constexpr double kWarm = 2, kCounted = 6;  // requests for each key
@@ -117,5 +116,4 @@ TEST(TrieModelTest, NoHeadroom) {
 }
 
 }  // namespace
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -28,8 +28,7 @@
 #include "table/trie_rules.h"
 #include "util/mix64.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 // Part of the keys of a table of so many that its sketch holds.
 inline double KeySketchShare(double keys) { return std::min(1.0 / kSketchOneOf, kSketchCapacity / keys); }
@@ -358,5 +357,4 @@ class TriePlay {
   double items_at_look_ = 0;  // when it was last asked how much space is taken
 };
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

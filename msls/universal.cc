@@ -2,8 +2,7 @@
 
 #include <limits>
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -36,5 +35,4 @@ UniversalPick PickUniversal(const StoreShape& store, const std::vector<double>& 
   return {};
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

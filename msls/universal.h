@@ -8,8 +8,7 @@
 
 #include "cairn/msls.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 struct UniversalPick {
   size_t begin = 0, end = 0;  // of the runs, newest first; empty: nothing to do
@@ -19,5 +18,4 @@ struct UniversalPick {
 // `sizes` are those of the runs, newest first.
 UniversalPick PickUniversal(const StoreShape& store, const std::vector<double>& sizes);
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

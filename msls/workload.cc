@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 namespace {
 
@@ -104,5 +103,4 @@ uint32_t Workload::Draw() {
   return static_cast<uint32_t>(place_(rank));
 }
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -9,8 +9,7 @@
 
 #include "msls/popularity.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 // A bijection of [0, size): a Feistel network over the next power of four, walked until it lands inside.
 class Permutation {
@@ -50,5 +49,4 @@ class Workload {
   std::vector<uint64_t> first_rank_;
 };
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

@@ -24,8 +24,7 @@
 #include "test/testutil/await.h"
 #include "utilities/merge_operators.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::BlockBasedTableOptions;
@@ -412,5 +411,4 @@ std::vector<Engine> EnginesHere() {
 INSTANTIATE_TEST_SUITE_P(Engines, AccessTest, ::testing::ValuesIn(EnginesHere()), EngineName);
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -50,8 +50,7 @@
 #include "test/testutil/ingest_again.h"
 #include "trie_table/compaction/trie_options.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::ColumnFamilyDescriptor;
@@ -1603,5 +1602,4 @@ TEST_P(BadConfigurationTest, OptionStrings) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

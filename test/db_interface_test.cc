@@ -26,8 +26,7 @@
 #include "test/support.h"
 #include "test/testutil/db_functions.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
@@ -672,5 +671,4 @@ TEST(DbInterfaceTest, EveryKindAnswersAsAStockDatabase) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -33,8 +33,7 @@
 #include "table/hash_order/hash_order.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
@@ -1046,5 +1045,4 @@ TEST_P(ModelTest, AgreesWithTheModel) {
 INSTANTIATE_TEST_SUITE_P(Engines, ModelTest, ::testing::ValuesIn(Engines()), EngineName);
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -13,8 +13,7 @@
 
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 // What a flag was given.
 class FlagValue {
@@ -57,5 +56,4 @@ inline bool ParseFlags(int argc, char** argv, const char* program, const Flags& 
   return true;
 }
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

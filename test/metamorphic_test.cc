@@ -27,8 +27,7 @@
 #include "test/testutil/ingest_again.h"
 #include "utilities/merge_operators.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::Iterator;
@@ -581,5 +580,4 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto& with) { return std::string(with.param.name); });
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

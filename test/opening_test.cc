@@ -31,8 +31,7 @@
 #include "test/testutil/copy_database.h"
 #include "utilities/blob_db/blob_db.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
@@ -879,5 +878,4 @@ TEST_F(DurableOpeningTest, TransactionsAreDurableOrRefused) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

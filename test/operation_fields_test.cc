@@ -29,8 +29,7 @@
 #include "rocksdb/utilities/transaction_db.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
@@ -836,5 +835,4 @@ TEST(OperationFieldsTest, ExperimentalFunctionsDoAsOnAStockDatabase) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -19,8 +19,7 @@
 #include "table/block_based/block_based_table_factory.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::DB;
@@ -272,5 +271,4 @@ TEST(OptionNamesTest, SetDBOptionsOfEveryName) {
 }
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

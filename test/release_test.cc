@@ -21,8 +21,7 @@
 #include "test/support.h"
 #include "test/testutil/later_releases.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::DB;
@@ -446,5 +445,4 @@ TEST_P(ReleaseTest, TransactionsThatBypassTheMemtable) {
 INSTANTIATE_TEST_SUITE_P(Engines, ReleaseTest, ::testing::ValuesIn(EnginesHere()), EngineName);
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

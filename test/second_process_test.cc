@@ -13,8 +13,7 @@
 #include "rocksdb/port/open_into.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::DB;
@@ -182,5 +181,4 @@ std::vector<Engine> EnginesWithParts() {
 INSTANTIATE_TEST_SUITE_P(Engines, SecondProcessTest, ::testing::ValuesIn(EnginesWithParts()), EngineName);
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -27,8 +27,7 @@
 #include "test/testutil/begin_flush.h"
 #include "test/testutil/impatient.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::ColumnFamilyHandle;
@@ -736,5 +735,4 @@ INSTANTIATE_TEST_SUITE_P(Engines, ShutdownTest, ::testing::ValuesIn(Engines()), 
 INSTANTIATE_TEST_SUITE_P(Engines, FaultTest, ::testing::ValuesIn(Engines()), EngineName);
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

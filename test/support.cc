@@ -13,8 +13,7 @@
 #include "rocksdb/cache.h"
 #include "rocksdb/table.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 using rocksdb::Options;
 using rocksdb::Status;
@@ -313,5 +312,4 @@ int DeepestDepth(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, bo
   return deepest;
 }
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

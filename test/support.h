@@ -16,8 +16,7 @@
 #include "test/testutil/random.h"
 #include "test/testutil/temp_dir.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 // CAIRN_SEED if it is set, else a fresh one.
 uint64_t SeedFromEnvironment();
@@ -79,5 +78,4 @@ class LastOperator : public rocksdb::AssociativeMergeOperator {
 // The deepest depth that holds files (the level for an engine that is no trie).
 int DeepestDepth(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* column_family, bool trie);
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

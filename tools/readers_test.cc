@@ -19,8 +19,7 @@
 #include "test/testutil/await.h"
 #include "test/testutil/run_program.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 namespace {
 
 using rocksdb::DB;
@@ -113,5 +112,4 @@ INSTANTIATE_TEST_SUITE_P(Engines, ReadersTest,
                          [](const auto& each) { return std::string(each.param); });
 
 }  // namespace
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -26,8 +26,7 @@
 
 #include "cairn/index_status.h"
 
-namespace cairn {
-namespace msls {
+namespace cairn::msls {
 
 // A number of keys that share one popularity, relative to the other bins (a count of requests per key, say).
 struct HistogramBin {
@@ -280,5 +279,4 @@ IndexStatus RocksDBOptions(const StoreShape& store, const Popularity& popularity
 // The same as the text of an OPTIONS file of one column family, "default".
 IndexStatus RocksDBOptionsFile(const StoreShape& store, const Popularity& popularity, std::string* text);
 
-}  // namespace msls
-}  // namespace cairn
+}  // namespace cairn::msls

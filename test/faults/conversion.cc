@@ -9,8 +9,7 @@
 #include "test/support.h"
 #include "tools/commands.h"
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 
 using rocksdb::Status;
 
@@ -122,5 +121,4 @@ std::unique_ptr<Scenario> NewConversion(const std::string& name, uint64_t seed, 
   return nullptr;
 }
 
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults

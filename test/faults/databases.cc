@@ -10,8 +10,7 @@
 #include "rocksdb/merge_operator.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 
 using rocksdb::ColumnFamilyDescriptor;
 using rocksdb::ColumnFamilyHandle;
@@ -116,5 +115,4 @@ Status ReadAll(DB* db, ColumnFamilyHandle* family, Contents* contents) {
   return iterator->status();
 }
 
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults

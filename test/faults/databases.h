@@ -13,8 +13,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/status.h"
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 
 using Contents = std::map<std::string, std::string>;
 
@@ -40,5 +39,4 @@ rocksdb::Status OpenAll(const std::string& engine, const std::string& path, Open
 // Everything in the column family; Corruption for a key that is there twice.
 rocksdb::Status ReadAll(rocksdb::DB* db, rocksdb::ColumnFamilyHandle* family, Contents* contents);
 
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults

@@ -7,8 +7,7 @@
 #include <filesystem>
 #include <random>
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 
 namespace {
 constexpr uint64_t kSector = 512;
@@ -227,5 +226,4 @@ bool DiskImage::Write(const std::string& folder, Loss loss, uint64_t seed) const
   return !error && WriteFolder(folder, files_.at(0), loss, seed);
 }
 
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults

@@ -19,8 +19,7 @@
 
 #include "test/faults/system_calls.h"
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 
 enum class Loss {
   kNone,  // the process was killed, or the system had written everything
@@ -66,5 +65,4 @@ class DiskImage {
   std::map<int, File> files_;
 };
 
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults

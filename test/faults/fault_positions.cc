@@ -41,8 +41,7 @@
 #include "test/faults/script.h"
 #include "test/flags.h"
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 namespace {
 
 namespace fs = std::filesystem;
@@ -722,7 +721,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults
 
 int main(int argc, char** argv) { return cairn::faults::Main(argc, argv); }

@@ -12,8 +12,7 @@
 #include "test/support.h"
 #include "test/testutil/ingest_again.h"
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 
 using rocksdb::ColumnFamilyHandle;
 using rocksdb::DB;
@@ -579,5 +578,4 @@ std::unique_ptr<Scenario> NewScenario(const std::string& name, uint64_t seed, in
   return std::make_unique<EngineScenario>(name, seed, operations);
 }
 
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults

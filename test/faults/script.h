@@ -20,8 +20,7 @@
 #include "test/faults/databases.h"
 #include "test/faults/system_calls.h"
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 
 inline constexpr int kMaxOperations = 4000;
 
@@ -79,5 +78,4 @@ struct OneWrite {
 };
 void ApplyTo(const OneWrite& write, Contents* contents);
 
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults

@@ -22,8 +22,7 @@
 #include <map>
 #include <mutex>
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 namespace {
 
 constexpr const char* kFaultNames[kFaults] = {"none", "eio",  "enospc", "short", "torn",      "full",
@@ -728,8 +727,7 @@ void* MapFile(void* address, size_t length, int protection, int flags, int fd, o
 }
 
 }  // namespace
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults
 
 // What programs and libraries call instead of the system's.
 using cairn::faults::EventKind;

@@ -14,8 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
-namespace faults {
+namespace cairn::faults {
 
 enum class Fault {
   kNone,
@@ -118,5 +117,4 @@ bool LoadEvents(const std::string& path, std::vector<Event>* events);
 // From now on this process believes that the machine was started anew (the kernel's boot id is another).
 void PretendAnotherBoot();
 
-}  // namespace faults
-}  // namespace cairn
+}  // namespace cairn::faults

@@ -24,8 +24,7 @@
 #include "test/flags.h"
 #include "test/flips/formats.h"
 
-namespace cairn {
-namespace flips {
+namespace cairn::flips {
 namespace {
 
 namespace fs = std::filesystem;
@@ -264,7 +263,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace flips
-}  // namespace cairn
+}  // namespace cairn::flips
 
 int main(int argc, char** argv) { return cairn::flips::Main(argc, argv); }

@@ -20,8 +20,7 @@
 #include "test/support.h"
 #include "tools/convert_state.h"
 
-namespace cairn {
-namespace flips {
+namespace cairn::flips {
 
 using rocksdb::DB;
 using rocksdb::Options;
@@ -440,5 +439,4 @@ std::unique_ptr<Format> NewFormat(const std::string& name) {
   return nullptr;
 }
 
-}  // namespace flips
-}  // namespace cairn
+}  // namespace cairn::flips

@@ -8,8 +8,7 @@
 
 #include "test/testutil/random.h"
 
-namespace cairn {
-namespace flips {
+namespace cairn::flips {
 
 enum class Answers {
   kRight,    // all of them, in spite of the damage
@@ -41,5 +40,4 @@ const std::vector<std::string>& FormatNames();
 // Null for a name that is none.
 std::unique_ptr<Format> NewFormat(const std::string& name);
 
-}  // namespace flips
-}  // namespace cairn
+}  // namespace cairn::flips

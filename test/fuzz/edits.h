@@ -9,8 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace cairn {
-namespace fuzz {
+namespace cairn::fuzz {
 
 // Gives zeros when it has ended.
 class Input {
@@ -82,5 +81,4 @@ inline void Edit(Input* input, std::string* bytes) {
 // An allocation that ends where the bytes do, so that the sanitizer sees what is read behind them.
 inline std::vector<char> Exact(const std::string& bytes) { return std::vector<char>(bytes.begin(), bytes.end()); }
 
-}  // namespace fuzz
-}  // namespace cairn
+}  // namespace cairn::fuzz

@@ -44,8 +44,7 @@
 
 extern char** environ;
 
-namespace cairn {
-namespace stress {
+namespace cairn::stress {
 namespace {
 
 namespace fs = std::filesystem;
@@ -980,7 +979,6 @@ int Main(int argc, char** argv) {
 }
 
 }  // namespace
-}  // namespace stress
-}  // namespace cairn
+}  // namespace cairn::stress
 
 int main(int argc, char** argv) { return cairn::stress::Main(argc, argv); }

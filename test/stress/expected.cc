@@ -7,8 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace cairn {
-namespace stress {
+namespace cairn::stress {
 
 static_assert(std::atomic<uint64_t>::is_always_lock_free, "atomics are shared between processes");
 
@@ -99,5 +98,4 @@ std::string Settle(Shared* shared, const std::function<uint64_t(int family, int 
   return "";
 }
 
-}  // namespace stress
-}  // namespace cairn
+}  // namespace cairn::stress

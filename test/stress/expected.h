@@ -13,8 +13,7 @@
 #include <functional>
 #include <string>
 
-namespace cairn {
-namespace stress {
+namespace cairn::stress {
 
 inline constexpr int kThreads = 8;
 inline constexpr int kKeys = 2000;
@@ -65,5 +64,4 @@ bool NumberOf(int key, const std::string& value, uint64_t* number);
 // torn, and nothing is there that nobody wrote.
 std::string Settle(Shared* shared, const std::function<uint64_t(int family, int key)>& found);
 
-}  // namespace stress
-}  // namespace cairn
+}  // namespace cairn::stress

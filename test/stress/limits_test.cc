@@ -17,8 +17,7 @@
 #include "test/stress/expected.h"
 #include "test/support.h"
 
-namespace cairn {
-namespace stress {
+namespace cairn::stress {
 namespace {
 
 using rocksdb::Options;
@@ -269,5 +268,4 @@ INSTANTIATE_TEST_SUITE_P(Engines, LimitsTest,
                                            "trie_ect", "silt_pinned", "ordered", "ordered_trie"));
 
 }  // namespace
-}  // namespace stress
-}  // namespace cairn
+}  // namespace cairn::stress

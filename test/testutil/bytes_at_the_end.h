@@ -9,8 +9,7 @@
 #include <cstring>
 #include <string>
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 class BytesAtTheEnd {
  public:
@@ -38,5 +37,4 @@ class BytesAtTheEnd {
   uint8_t* data_ = nullptr;
 };
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -12,8 +12,7 @@
 #include "test/testutil/random.h"
 #include "test/testutil/test_keys.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 inline std::string Printable(const rocksdb::Slice& key) {
   return key.size() > 80 ? rocksdb::Slice(key.data(), 20).ToString(true) + ".." + std::to_string(key.size()) + ".." +
@@ -92,5 +91,4 @@ inline std::string Near(std::string key, Random* random) {
   }
 }
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -11,8 +11,7 @@
 #include "test/testutil/assert_ok.h"
 #include "test/testutil/await.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 // What was there before is gone. Tables may be made meanwhile: no MANIFEST names what was copied before it was there as
 // a whole. Files that are not needed any more may be removed. REQUIRES: nobody writes.
@@ -36,5 +35,4 @@ inline void CopyDatabase(rocksdb::DB* db, const std::string& to) {
   EXPECT_OK(db->EnableFileDeletions());
 }
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -9,8 +9,7 @@
 
 #include "rocksdb/comparator.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 class CountingComparator : public rocksdb::Comparator {
  public:
@@ -24,5 +23,4 @@ class CountingComparator : public rocksdb::Comparator {
   mutable uint64_t compares = 0;
 };
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -5,8 +5,7 @@
 #include <cstdint>
 #include <random>
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 class Random {
  public:
@@ -20,5 +19,4 @@ class Random {
   std::mt19937_64 generator_;
 };
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

@@ -12,8 +12,7 @@
 
 #include "gtest/gtest.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 class TempDir {
  public:
@@ -47,5 +46,4 @@ class TempDir {
   std::string path_;
 };
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test

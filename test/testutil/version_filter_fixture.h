@@ -17,8 +17,7 @@
 #include "test/testutil/own_way.h"
 #include "trie_table/htable/version_filter.h"
 
-namespace cairn {
-namespace test {
+namespace cairn::test {
 
 using rocksdb::ColumnFamilyHandle;
 using rocksdb::FlushOptions;
@@ -114,5 +113,4 @@ class VersionFilterTest : public ::testing::Test {
   Model model_;
 };
 
-}  // namespace test
-}  // namespace cairn
+}  // namespace cairn::test
