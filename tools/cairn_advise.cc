@@ -383,11 +383,6 @@ void PrintSizes(const std::string& path, const Advice& advice) {
   }
 }
 
-void PrintText(const std::string& path, const Advice& advice) {
-  PrintSizes(path, advice);
-  PrintEngines(advice);
-}
-
 int RunAdvise(int argc, char** argv) {
   Arguments arguments(
       "advise",
@@ -469,7 +464,8 @@ int RunAdvise(int argc, char** argv) {
   if (json) {
     PrintJson(advice);
   } else {
-    PrintText(path, advice);
+    PrintSizes(path, advice);
+    PrintEngines(advice);
   }
   return kExitOk;
 }

@@ -47,17 +47,15 @@ int RunConvert(int argc, char** argv) {
   if (options.engine.empty()) return arguments.UsageError("--to is missing");
 
   CatchSignals();
-  const std::string destination = options.destination;
   ConvertReport report;
-  Converter converter(std::move(options));
-  const rocksdb::Status s = converter.Run(&report);
+  const rocksdb::Status s = Convert(options, &report);
   for (const std::string& note : report.notes) std::fprintf(stderr, "Note: %s.\n", note.c_str());
   if (!s.ok()) {
     return Fail("convert", s);
   }
-  std::printf("%s is whole%s: %llu records in %llu column families, each compared; %s from %s.\n", destination.c_str(),
-              report.was_whole_before ? ", nothing to do" : "", static_cast<unsigned long long>(report.records),
-              static_cast<unsigned long long>(report.column_families),
+  std::printf("%s is whole%s: %llu records in %llu column families, each compared; %s from %s.\n",
+              options.destination.c_str(), report.was_whole_before ? ", nothing to do" : "",
+              static_cast<unsigned long long>(report.records), static_cast<unsigned long long>(report.column_families),
               ShortBytes(static_cast<double>(report.destination_bytes)).c_str(),
               ShortBytes(static_cast<double>(report.source_bytes)).c_str());
   return kExitOk;

@@ -5,7 +5,7 @@
 
 #include <cstdio>
 #include <cstring>
-#include <memory>
+#include <string>
 
 #include "tools/arguments.h"
 #include "tools/commands.h"
@@ -13,8 +13,6 @@
 
 namespace cairn {
 namespace {
-
-using rocksdb::Status;
 
 // Whether a person, or --yes, agrees.
 bool Agreed(bool yes) {
@@ -30,30 +28,6 @@ bool Agreed(bool yes) {
   return false;
 }
 
-// Step by step, until the database opens. *agreed: whether it came that far.
-Status Repair(const std::string& path, bool yes, bool* agreed, std::string* what_was_done) {
-  // Each step removes a cause; the same one twice is a step that did not help.
-  constexpr int kMostSteps = 6;
-  *agreed = true;
-  *what_was_done = "opens without repair; nothing was changed";
-  std::unique_ptr<DatabaseRepair> repair;
-  Status s = DatabaseRepair::Begin(path, &repair);
-  RepairStep last = RepairStep::kNone;
-  for (int i = 0; s.ok() && i < kMostSteps; ++i) {
-    RepairPlan plan;
-    s = repair->Plan(&plan);
-    if (!s.ok() || plan.step == RepairStep::kNone) return s;
-    for (const std::string& line : plan.lines) std::fprintf(stderr, "%s\n", line.c_str());
-    if (plan.step == last) break;
-    last = plan.step;
-    *agreed = Agreed(yes);
-    if (!*agreed) return s;
-    s = repair->Do(plan);
-    *what_was_done = plan.done;
-  }
-  return s.ok() ? Status::Aborted(path, "still does not open; restore a backup") : s;
-}
-
 int RunRepair(int argc, char** argv) {
   std::string path;
   bool yes = false;
@@ -67,11 +41,12 @@ int RunRepair(int argc, char** argv) {
   arguments.Positional("DB", &path, "the database's directory; no other process may have it open");
   arguments.Switch("yes", &yes, "does it without asking");
   if (!arguments.Parse(argc, argv)) return arguments.exit_code();
-  bool agreed = false;
   std::string what_was_done;
-  const Status s = Repair(path, yes, &agreed, &what_was_done);
+  const rocksdb::Status s = RepairDatabase(
+      path, [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); },
+      [yes](RepairStep) { return Agreed(yes); }, &what_was_done);
   if (!s.ok()) return Fail("repair", s);
-  if (!agreed) return kExitFailure;
+  if (what_was_done.empty()) return kExitFailure;
   std::printf("%s %s.\n", path.c_str(), what_was_done.c_str());
   return kExitOk;
 }

@@ -7,7 +7,7 @@
 
 #include "tools/arguments.h"
 #include "tools/commands.h"
-#include "tools/status/files_reader.h"
+#include "tools/status/reader.h"
 #include "tools/status/service.h"
 
 namespace cairn {
@@ -38,9 +38,9 @@ int RunServe(int argc, char** argv) {
   sigaddset(&stop, SIGINT);
   sigaddset(&stop, SIGTERM);
   pthread_sigmask(SIG_BLOCK, &stop, nullptr);
-  std::unique_ptr<FilesReader> reader;
+  std::unique_ptr<StatusReader> reader;
   std::unique_ptr<StatusServer> server;
-  Status s = FilesReader::Open(path, &reader);
+  Status s = OpenFilesReader(path, &reader);
   if (s.ok()) s = ServeReader(std::move(reader), options, &server);
   if (!s.ok()) return Fail("serve", s);
   std::printf("%s is shown at %s (Ctrl-C ends it)\n", path.c_str(), server->url().c_str());

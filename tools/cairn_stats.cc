@@ -7,17 +7,22 @@
 #include <cairn/trie.h>
 
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "tools/arguments.h"
 #include "tools/commands.h"
 #include "tools/database.h"
-#include "tools/json.h"
 #include "tools/progress.h"
 
 namespace cairn {
 namespace {
 
 using rocksdb::Status;
+
+// Names and paths need not be UTF-8.
+std::string JsonText(const std::string& text) {
+  return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
 
 struct Output {
   std::string table;

@@ -9,7 +9,7 @@
 
 #include "tools/arguments.h"
 #include "tools/commands.h"
-#include "tools/status/files_reader.h"
+#include "tools/status/reader.h"
 #include "tools/top_text.h"
 
 namespace cairn {
@@ -63,8 +63,8 @@ int RunTop(int argc, char** argv) {
 
   Terminal terminal;
   if (rounds == 0 && !terminal.is_one) rounds = 1;
-  std::unique_ptr<FilesReader> reader;
-  Status s = FilesReader::Open(path, &reader);
+  std::unique_ptr<StatusReader> reader;
+  Status s = OpenFilesReader(path, &reader);
   if (!s.ok()) return Fail("top", s);
   sigset_t stop;
   sigemptyset(&stop);

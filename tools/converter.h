@@ -6,7 +6,7 @@
 //            end to end, and number and fingerprint of its records must be those of the source
 //   whole    the destination gets its final options
 //
-// Each step can be killed at any point and is gone on with by the next Run. Both databases may hold wide columns; merge
+// Each step can be killed at any point and is gone on with by the next call. Both databases may hold wide columns; merge
 // operands and range deletions arrive resolved.
 //
 // Not thread-safe, except for `stop`.
@@ -14,15 +14,10 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "rocksdb/db.h"
-#include "rocksdb/write_batch.h"
-#include "tools/convert_source.h"
-#include "tools/convert_state.h"
-#include "tools/convert_target.h"
+#include "rocksdb/status.h"
 
 namespace cairn {
 
@@ -35,7 +30,7 @@ struct ConvertOptions {
   bool compact = false;                      // also merge until each key lies in one table
   bool check_space = true;
   uint64_t reserve_bytes = 0;               // of the destination's file system, to be left free
-  const std::atomic<bool>* stop = nullptr;  // set: Run returns Incomplete soon
+  const std::atomic<bool>* stop = nullptr;  // set: Convert returns Incomplete soon
 };
 
 struct ConvertReport {
@@ -47,46 +42,7 @@ struct ConvertReport {
   std::vector<std::string> notes;
 };
 
-class Converter {
- public:
-  explicit Converter(ConvertOptions options);
-  ~Converter();
-
-  // Incomplete: stopped, go on by running again. Corruption: source and destination differ.
-  rocksdb::Status Run(ConvertReport* report);
-
- private:
-  struct Session;  // the destination, open for writing
-
-  rocksdb::Status CheckPaths();
-  rocksdb::Status LoadOrBegin();
-  rocksdb::Status CheckUnchanged() const;
-  rocksdb::Status CheckSpace() const;
-  rocksdb::Status OpenSession();
-  void CloseSession();
-  rocksdb::Status Copy();
-  rocksdb::Status CopyFamily(size_t index);
-  rocksdb::Status Settle();
-  rocksdb::Status Verify();
-  rocksdb::Status CompareFamily(size_t index);
-  rocksdb::Status CountFamily(size_t index);
-  rocksdb::Status Finish();
-  rocksdb::Status Save();
-  rocksdb::Status Write(rocksdb::WriteBatch* batch);
-  rocksdb::Status WhyNotGoOn() const;
-  rocksdb::Status WithRemedy(const rocksdb::Status& s) const;
-  bool Stopped() const { return options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed); }
-  rocksdb::Status StoppedStatus() const;
-
-  ConvertOptions options_;
-  std::unique_ptr<ConvertSource> source_;
-  ConvertTarget target_;
-  ConvertState state_;
-  std::unique_ptr<Session> session_;
-};
-
-// Bytes that must be free where the destination is to lie, for a source of `source_bytes`, of which `present_bytes` are
-// already there.
-uint64_t ConvertSpaceNeeded(uint64_t source_bytes, uint64_t present_bytes);
+// Incomplete: stopped, go on by running again. Corruption: source and destination differ.
+rocksdb::Status Convert(const ConvertOptions& options, ConvertReport* report);
 
 }  // namespace cairn

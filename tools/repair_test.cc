@@ -255,13 +255,15 @@ TEST_F(RepairTest, ALostManifestBesideAPoolThatHoldsWrites) {
     }
     if (damage == "interrupted") {
       // After the new MANIFEST, before the pool's writes.
-      std::unique_ptr<DatabaseRepair> repair;
-      ASSERT_OK(DatabaseRepair::Begin(path_, &repair));
-      RepairPlan plan;
-      ASSERT_OK(repair->Plan(&plan));
-      ASSERT_EQ(plan.step, RepairStep::kRebuild);
-      ASSERT_OK(repair->Do(plan));
-      repair.reset();
+      std::vector<RepairStep> steps;
+      const auto only_the_first = [&](RepairStep step) {
+        steps.push_back(step);
+        return steps.size() == 1;
+      };
+      std::string what_was_done;
+      ASSERT_OK(RepairDatabase(
+          path_, [](const std::string&) {}, only_the_first, &what_was_done));
+      ASSERT_EQ(steps, (std::vector<RepairStep>{RepairStep::kRebuild, RepairStep::kTakePool}));
       ExpectUntouched({ProgramPath("cairn"), "recover", path_}, "cairn repair");
     } else {
       const ProgramResult asked = ExpectAsks();

@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include "tools/status/history.h"
 #include "tools/status/snapshot.h"
 
 namespace cairn {

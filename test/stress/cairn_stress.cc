@@ -707,7 +707,7 @@ Status Convert(const std::string& from, const std::string& to, const std::string
   }
   options.check_space = false;
   ConvertReport report;
-  return Converter(std::move(options)).Run(&report);
+  return cairn::Convert(options, &report);
 }
 
 // ---- The driver

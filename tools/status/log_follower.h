@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "rocksdb/status.h"
-#include "tools/status/history.h"
 #include "tools/status/snapshot.h"
 
 namespace cairn {

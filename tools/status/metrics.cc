@@ -1,4 +1,4 @@
-#include "tools/status/metrics.h"
+#include "tools/status/status_json.h"
 
 #include <cmath>
 #include <cstdio>

@@ -24,7 +24,7 @@ struct PictureFile {
   int level = 0;
   uint64_t bytes = 0;
   bool compacting = false;
-  // Where its smallest and its largest key stand in the order of all keys (ContainerMap::Position). Of a trie in key
+  // Where its smallest and its largest key stand in the order of all keys (HashPrefixMap::Position). Of a trie in key
   // order, both the place of its container among those of its depth (PlaceInKeyOrder). Of tries only.
   uint64_t first_position = 0;
   uint64_t last_position = 0;

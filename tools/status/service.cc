@@ -3,9 +3,8 @@
 #include <chrono>
 #include <utility>
 
-#include "tools/status/history.h"
 #include "tools/status/http_server.h"
-#include "tools/status/metrics.h"
+#include "tools/status/snapshot.h"
 #include "tools/status/status_json.h"
 
 namespace cairn {

@@ -6,7 +6,6 @@
 
 #include <string>
 
-#include "tools/status/history.h"
 #include "tools/status/snapshot.h"
 
 namespace cairn {
@@ -15,5 +14,15 @@ namespace cairn {
 constexpr int kStatusSchema = 1;
 
 std::string StatusToJson(const StatusSnapshot& snapshot, const History& history);
+
+// The status in Prometheus' text format (version 0.0.4).
+//
+// Names: cairn_... are Cairn's own, and what it makes of RocksDB's properties; rocksdb_... are the tickers and
+// histograms of options.statistics, by RocksDB's names with '.' and '-' as '_'. Counters end in _total, units are bytes
+// and seconds; what belongs to a column family has the label column_family. What is not known is left out.
+//
+// Thread-safety: a function of its argument.
+
+std::string StatusToMetrics(const StatusSnapshot& snapshot);
 
 }  // namespace cairn

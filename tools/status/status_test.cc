@@ -19,11 +19,11 @@
 #include "test/support.h"
 #include "test/testutil/metrics_check.h"
 #include "test/testutil/test_client.h"
-#include "tools/status/files_reader.h"
-#include "tools/status/history.h"
 #include "tools/status/log_follower.h"
-#include "tools/status/metrics.h"
+#include "tools/status/log_follower.h"
+#include "tools/status/manifest_follower.h"
 #include "tools/status/reader.h"
+#include "tools/status/snapshot.h"
 #include "tools/status/status_json.h"
 
 namespace cairn {
@@ -492,8 +492,8 @@ TEST_F(StatusTest, ATrieInKeyOrderIsSeenByItsRangesOfKeys) {
     expect_seen(within.families[0]);
   }
   Close();
-  std::unique_ptr<FilesReader> reader;
-  ASSERT_OK(FilesReader::Open(path_, &reader));
+  std::unique_ptr<StatusReader> reader;
+  ASSERT_OK(OpenFilesReader(path_, &reader));
   StatusSnapshot outside;
   ASSERT_OK(reader->Read(&outside));
   SCOPED_TRACE("files");
@@ -552,8 +552,8 @@ TEST_F(StatusTest, FilesSayWhatTheDatabaseSays) {
   std::map<std::string, fs::file_time_type> before;
   for (const auto& entry : fs::directory_iterator(path_)) before[entry.path()] = entry.last_write_time();
 
-  std::unique_ptr<FilesReader> reader;
-  ASSERT_OK(FilesReader::Open(path_, &reader));
+  std::unique_ptr<StatusReader> reader;
+  ASSERT_OK(OpenFilesReader(path_, &reader));
   StatusSnapshot outside;
   ASSERT_OK(reader->Read(&outside));
   ASSERT_EQ(outside.families.size(), inside.families.size());
@@ -599,8 +599,8 @@ TEST_F(StatusTest, FilesAreFollowed) {
   ASSERT_OK(Open());
   ASSERT_OK(Fill(2));
   Close();
-  std::unique_ptr<FilesReader> reader;
-  ASSERT_OK(FilesReader::Open(path_, &reader));
+  std::unique_ptr<StatusReader> reader;
+  ASSERT_OK(OpenFilesReader(path_, &reader));
   StatusSnapshot outside;
   ASSERT_OK(reader->Read(&outside));
   const uint64_t before = BytesOf(outside);
@@ -652,16 +652,16 @@ TEST_F(StatusTest, AManifestThatGrowsIsReadOnInPieces) {
 }
 
 TEST_F(StatusTest, ErrorsOfFilesAreStatuses) {
-  std::unique_ptr<FilesReader> reader;
-  EXPECT_TRUE(FilesReader::Open(dir_ / "none", &reader).IsNotFound());
+  std::unique_ptr<StatusReader> reader;
+  EXPECT_TRUE(OpenFilesReader(dir_ / "none", &reader).IsNotFound());
   fs::create_directory(dir_ / "empty");
-  EXPECT_TRUE(FilesReader::Open(dir_ / "empty", &reader).IsNotFound());
+  EXPECT_TRUE(OpenFilesReader(dir_ / "empty", &reader).IsNotFound());
   std::ofstream(dir_ / "empty" + "/CURRENT") << "../../etc/passwd\n";
-  EXPECT_TRUE(FilesReader::Open(dir_ / "empty", &reader).IsCorruption());
+  EXPECT_TRUE(OpenFilesReader(dir_ / "empty", &reader).IsCorruption());
   ASSERT_OK(Open());
   ASSERT_OK(Fill(1));
   Close();
-  ASSERT_OK(FilesReader::Open(path_, &reader));
+  ASSERT_OK(OpenFilesReader(path_, &reader));
   // Without OPTIONS, LOG and LOCK there is still a picture, of runs.
   for (const auto& entry : fs::directory_iterator(path_)) {
     const std::string name = entry.path().filename();
@@ -692,8 +692,8 @@ TEST_F(StatusTest, TheLogMayLieElsewhereOrSayNothing) {
     ASSERT_OK(db_->Put({}, "key", "value"));
     ASSERT_OK(db_->Flush({}));
     Close();
-    std::unique_ptr<FilesReader> reader;
-    ASSERT_OK(FilesReader::Open(path, &reader));
+    std::unique_ptr<StatusReader> reader;
+    ASSERT_OK(OpenFilesReader(path, &reader));
     StatusSnapshot snapshot;
     ASSERT_OK(reader->Read(&snapshot));
     ASSERT_EQ(snapshot.families.size(), 1u);

@@ -1,8 +1,5 @@
-// How a key maps to a container of the trie. This is all that the partitioner and the compaction scheduler know of
-// keys.
-//
-// Today a container is a prefix of the key's hash. Another map (guard keys, so that a trie keeps key order) may take
-// its place without a change to either.
+// How a key maps to a container of a trie in hash order: a container is a prefix of the key's hash. This is all that the
+// partitioner and the compaction scheduler know of keys.
 //
 // A container is named by a number that is unique within its depth; depth 0 has the one container 0, the root.
 // Thread-safety: immutable.
@@ -17,36 +14,21 @@
 
 namespace cairn {
 
-class ContainerMap {
- public:
-  virtual ~ContainerMap() = default;
-
-  // Where a key stands in the order of all keys: the order of positions is the order of keys, but for keys that share
-  // one.
-  virtual uint64_t Position(const rocksdb::Slice& user_key) const = 0;
-
-  // The container at `depth` that holds `position`. Positions of one container are contiguous.
-  virtual uint64_t ContainerAt(uint64_t position, int depth) const = 0;
-
-  // The children of `container` are FirstChild() ... FirstChild() + fan_out() - 1 at the next depth.
-  virtual int fan_out() const = 0;
-  virtual uint64_t FirstChild(uint64_t container) const = 0;
-  virtual uint64_t Parent(uint64_t container) const = 0;
-};
-
 // fan_out is 2^bits_per_depth; the container at depth d is the first d * bits_per_depth bits of the hash.
-class HashPrefixMap final : public ContainerMap {
+class HashPrefixMap {
  public:
   // REQUIRES: depths asked for times bits_per_depth stays within 64.
   HashPrefixMap(const KeyHash& hash, int bits_per_depth) : hash_(hash), bits_(bits_per_depth) {}
 
-  uint64_t Position(const rocksdb::Slice& user_key) const override { return hash_(user_key); }
-  uint64_t ContainerAt(uint64_t position, int depth) const override {
-    return depth == 0 ? 0 : position >> (64 - bits_ * depth);
-  }
-  int fan_out() const override { return 1 << bits_; }
-  uint64_t FirstChild(uint64_t container) const override { return container << bits_; }
-  uint64_t Parent(uint64_t container) const override { return container >> bits_; }
+  // Where a key stands in the order of all keys: the order of positions is the order of keys, but for keys that share
+  // one.
+  uint64_t Position(const rocksdb::Slice& user_key) const { return hash_(user_key); }
+  // The container at `depth` that holds `position`.
+  uint64_t ContainerAt(uint64_t position, int depth) const { return depth == 0 ? 0 : position >> (64 - bits_ * depth); }
+  // The children of `container` are FirstChild() ... FirstChild() + fan_out() - 1 at the next depth.
+  int fan_out() const { return 1 << bits_; }
+  uint64_t FirstChild(uint64_t container) const { return container << bits_; }
+  uint64_t Parent(uint64_t container) const { return container >> bits_; }
 
  private:
   const KeyHash hash_;

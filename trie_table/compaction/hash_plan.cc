@@ -1,8 +1,15 @@
-#include "trie_table/compaction/hash_plan.h"
+// The plan of a trie in hash order: HashPlan puts tables into containers by the hashes of their keys (hash_shape.h) and
+// leaves the choice of the next compaction to HashPicker (hash_picker.h).
 
 #include <algorithm>
+#include <cstdint>
+#include <memory>
 #include <utility>
 #include <vector>
+
+#include "trie_table/compaction/hash_picker.h"
+#include "trie_table/compaction/hash_shape.h"
+#include "trie_table/compaction/trie_plan.h"
 
 namespace cairn {
 
@@ -105,77 +112,100 @@ class ManualHashPlan final : public ManualPlan {
   std::vector<Open> open_;  // containers to be compacted, the next one last
 };
 
+class HashPlan final : public PlanOn<HashShape, HashPicker> {
+ public:
+  HashPlan(const HashTrieOptions& trie, const PlannedFamily& family)
+      : PlanOn(std::tie(trie, family.last), SlackOf(family.write_buffer_bytes), family.write_buffer_bytes),
+        name_(family.name) {}
+
+  uint64_t RootFiles() const override { return shape_.root().files; }
+  std::vector<uint64_t> NumbersIn(const rocksdb::Slice*, const rocksdb::Slice*) const override { return Numbers(); }
+
+  void Begin(TrieJob* job) override {
+    SetBusy(*job, true);
+    picker_.Started(*job);
+  }
+
+  void End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) override {
+    SetBusy(job, false);
+    picker_.Finished(job, ok, output_bytes, oldest_snapshot);
+  }
+
+  void Flushed(uint64_t) override {}
+  bool WatchesScans() const override { return false; }
+  bool HasScanNews() const override { return false; }
+  // Of the containers that `options` name. NotSupported for a range of keys.
+  Status PlanManual(const TrieCompactOptions& options, const rocksdb::Slice* begin, const rocksdb::Slice* end,
+                    std::unique_ptr<ManualPlan>* manual) override {
+    if (begin != nullptr || end != nullptr) {
+      return Status::NotSupported("compaction of a range of keys of " + name_,
+                                  "a range has no meaning in hash order: name a container, or leave begin and end out");
+    }
+    ContainerId top{static_cast<int>(options.container.size()), 0};
+    for (int child : options.container) {
+      if (child < 0 || child >= trie().fan_out) {
+        return Status::InvalidArgument("container path holds " + std::to_string(child),
+                                       "a child is 0 to " + std::to_string(trie().fan_out - 1));
+      }
+      top.container = top.container * static_cast<uint64_t>(trie().fan_out) + static_cast<uint64_t>(child);
+    }
+    if (top.depth > trie().depth || options.depth < -1 || options.depth > trie().depth) {
+      return Status::InvalidArgument("depth of the compaction",
+                                     "this trie has depths 0 to " + std::to_string(trie().depth));
+    }
+    const int first_depth = std::max(top.depth, options.depth);
+    const int last_depth = options.depth >= 0 ? first_depth : trie().depth;
+    const uint64_t rewritten = options.rewrite ? NewestFile(*this) : 0;
+    *manual = std::make_unique<ManualHashPlan>(&shape_, &picker_, top, first_depth, last_depth, rewritten);
+    return Status::OK();
+  }
+
+ private:
+  // The containers' numbers stand for the keys from here on.
+  void Place(TrieFile file) override {
+    const int depth = DepthOfLevel(trie(), file.level);
+    const HashPrefixMap& map = shape_.map();
+    file.container = map.ContainerAt(map.Position(file.smallest), depth);
+    file.last_container = map.ContainerAt(map.Position(file.largest), depth);
+    file.spans = file.container != file.last_container;
+    file.smallest = file.largest = std::string();
+    shape_.Add(file);
+  }
+
+  void SetBusy(const TrieJob& job, bool busy) {
+    if (job.kind == TrieJob::Kind::kSplit) {
+      shape_.SetSpanningFileBusy(job.inputs[0], busy);
+    } else {
+      shape_.SetBusy(job.id, busy);
+    }
+  }
+
+  void FillDepths(const TrieSpace& space, TrieStats* stats) const override {
+    for (const auto& [number, spanning_file] : shape_.spanning_files()) {
+      TrieDepthStats& depth = DepthOf(DepthOfLevel(trie(), spanning_file.first.level), stats);
+      ++depth.files;
+      depth.bytes += spanning_file.first.bytes;
+    }
+    for (const auto& [number, live] : space.spanning_live) DepthOf(number, stats).live_bytes += live;
+    for (const auto& [id, container] : shape_.containers()) {
+      if (container.files == 0) continue;
+      TrieDepthStats& depth = DepthOf(id.depth, stats);
+      const int filled = id.depth == 0 ? static_cast<int>(container.files) : container.occupied_slots();
+      AddContainer(container.files, filled, container.bytes, &depth);
+      const auto found = space.containers.find(id);
+      if (found != space.containers.end()) depth.live_bytes += found->second.live;
+    }
+  }
+
+  int RootDueFiles() const override { return trie().root_trigger; }
+
+  const std::string name_;
+};
+
 }  // namespace
 
-// The containers' numbers stand for the keys from here on.
-void HashPlan::Place(TrieFile file) {
-  const int depth = DepthOfLevel(trie(), file.level);
-  const HashPrefixMap& map = shape_.map();
-  file.container = map.ContainerAt(map.Position(file.smallest), depth);
-  file.last_container = map.ContainerAt(map.Position(file.largest), depth);
-  file.spans = file.container != file.last_container;
-  file.smallest = file.largest = std::string();
-  shape_.Add(file);
-}
-
-void HashPlan::SetBusy(const TrieJob& job, bool busy) {
-  if (job.kind == TrieJob::Kind::kSplit) {
-    shape_.SetSpanningFileBusy(job.inputs[0], busy);
-  } else {
-    shape_.SetBusy(job.id, busy);
-  }
-}
-
-void HashPlan::Begin(TrieJob* job) {
-  SetBusy(*job, true);
-  picker_.Started(*job);
-}
-
-void HashPlan::End(const TrieJob& job, bool ok, uint64_t output_bytes, uint64_t oldest_snapshot) {
-  SetBusy(job, false);
-  picker_.Finished(job, ok, output_bytes, oldest_snapshot);
-}
-
-Status HashPlan::PlanManual(const TrieCompactOptions& options, const rocksdb::Slice* begin, const rocksdb::Slice* end,
-                            std::unique_ptr<ManualPlan>* manual) {
-  if (begin != nullptr || end != nullptr) {
-    return Status::NotSupported("compaction of a range of keys of " + name_,
-                                "a range has no meaning in hash order: name a container, or leave begin and end out");
-  }
-  ContainerId top{static_cast<int>(options.container.size()), 0};
-  for (int child : options.container) {
-    if (child < 0 || child >= trie().fan_out) {
-      return Status::InvalidArgument("container path holds " + std::to_string(child),
-                                     "a child is 0 to " + std::to_string(trie().fan_out - 1));
-    }
-    top.container = top.container * static_cast<uint64_t>(trie().fan_out) + static_cast<uint64_t>(child);
-  }
-  if (top.depth > trie().depth || options.depth < -1 || options.depth > trie().depth) {
-    return Status::InvalidArgument("depth of the compaction",
-                                   "this trie has depths 0 to " + std::to_string(trie().depth));
-  }
-  const int first_depth = std::max(top.depth, options.depth);
-  const int last_depth = options.depth >= 0 ? first_depth : trie().depth;
-  const uint64_t rewritten = options.rewrite ? NewestFile(*this) : 0;
-  *manual = std::make_unique<ManualHashPlan>(&shape_, &picker_, top, first_depth, last_depth, rewritten);
-  return Status::OK();
-}
-
-void HashPlan::FillDepths(const TrieSpace& space, TrieStats* stats) const {
-  for (const auto& [number, spanning_file] : shape_.spanning_files()) {
-    TrieDepthStats& depth = DepthOf(DepthOfLevel(trie(), spanning_file.first.level), stats);
-    ++depth.files;
-    depth.bytes += spanning_file.first.bytes;
-  }
-  for (const auto& [number, live] : space.spanning_live) DepthOf(number, stats).live_bytes += live;
-  for (const auto& [id, container] : shape_.containers()) {
-    if (container.files == 0) continue;
-    TrieDepthStats& depth = DepthOf(id.depth, stats);
-    const int filled = id.depth == 0 ? static_cast<int>(container.files) : container.occupied_slots();
-    AddContainer(container.files, filled, container.bytes, &depth);
-    const auto found = space.containers.find(id);
-    if (found != space.containers.end()) depth.live_bytes += found->second.live;
-  }
+std::unique_ptr<TriePlan> NewHashPlan(const HashTrieOptions& trie, const PlannedFamily& family) {
+  return std::make_unique<HashPlan>(trie, family);
 }
 
 }  // namespace cairn

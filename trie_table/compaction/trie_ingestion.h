@@ -26,7 +26,7 @@ constexpr double kSensiblePart = 1.0 / 16;
 struct ArrivingFile {
   uint64_t bytes = 0;
   uint64_t entries = 0;
-  uint64_t first_position = 0;  // ContainerMap::Position of its smallest and largest key
+  uint64_t first_position = 0;  // HashPrefixMap::Position of its smallest and largest key
   uint64_t last_position = 0;
 };
 

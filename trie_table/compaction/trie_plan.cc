@@ -1,13 +1,10 @@
 #include "trie_table/compaction/trie_plan.h"
 
-#include "trie_table/compaction/hash_plan.h"
-#include "trie_table/compaction/key_plan.h"
-
 namespace cairn {
 
 std::unique_ptr<TriePlan> NewTriePlan(const TrieOptionText& trie, const PlannedFamily& family) {
-  if (trie.in_key_order()) return std::make_unique<KeyPlan>(trie.key_order(), family);
-  return std::make_unique<HashPlan>(trie.hash_order(), family);
+  if (trie.in_key_order()) return NewKeyPlan(trie.key_order(), family);
+  return NewHashPlan(trie.hash_order(), family);
 }
 
 uint64_t NewestFile(const TriePlan& plan) {

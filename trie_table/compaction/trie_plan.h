@@ -1,5 +1,5 @@
 // A TriePlan is what the scheduler knows of one trie: the tables of one Version, the compactions that run, and which
-// comes next. HashPlan (hash_plan.h) and KeyPlan (key_plan.h) are the plans of the two orders; nobody who uses a plan
+// comes next. HashPlan (hash_plan.cc) and KeyPlan (key_plan.cc) are the plans of the two orders; nobody who uses a plan
 // has to know which it is.
 //
 // Thread-safety: none; the scheduler's mutex guards it.
@@ -95,6 +95,8 @@ class TriePlan {
 };
 
 std::unique_ptr<TriePlan> NewTriePlan(const TrieOptionText& trie, const PlannedFamily& family);
+std::unique_ptr<TriePlan> NewHashPlan(const HashTrieOptions& trie, const PlannedFamily& family);
+std::unique_ptr<TriePlan> NewKeyPlan(const KeyTrieOptions& trie, const PlannedFamily& family);
 
 // The number of the newest table; 0: there is none.
 uint64_t NewestFile(const TriePlan& plan);
